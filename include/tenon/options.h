@@ -1,0 +1,23 @@
+// Options of compiling and running.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace tenon {
+
+/// The vector instructions that generated code may use. Auto asks the CPU; the others mask features, for tests.
+enum class Isa { Auto, Avx2, Avx512 };
+
+struct Options {
+  /// Threads of one run() call, the calling one included; 0 means all cores the process may use.
+  int threads = 0;
+  Isa isa = Isa::Auto;
+  /// Run everything in the reference interpreter: slow, for comparison.
+  bool interpret = false;
+  /// An operator that generated code does not cover is an Error(Unsupported) instead of an interpreted step.
+  bool forbid_fallback = false;
+  /// Seed of the random operators.
+  uint64_t seed = 0;
+};
+
+} // namespace tenon

@@ -1,0 +1,83 @@
+// A loaded program, and its compiled form.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/error.h"
+#include "tenon/options.h"
+#include "tenon/tensor.h"
+
+namespace tenon {
+
+/// One flattened user input or output. `sizes` are printable: "4", or an expression over symbols such as "s77*2".
+/// A number (rank 0, `is_number`) is passed as a 0-d tensor: I64 for integers, F64 for floats, Bool for booleans.
+struct ArgInfo {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<std::string> sizes;
+  bool is_number = false;
+};
+
+/// What one run cost, and how the program is executed.
+struct ExecutableStats {
+  double compile_ms = 0;
+  int kernels_compiled = 0; ///< distinct machine-code kernels
+  int steps = 0;            ///< steps of the plan
+  int fallback_steps = 0;   ///< steps that run in the interpreter
+  size_t arena_bytes = 0;   ///< peak planned memory of the last bound sizes
+};
+
+class Executable;
+
+/// A program as loaded: graph, weights, calling convention. Immutable; safe to share between threads.
+class TENON_API Program {
+public:
+  /// Maps a .pt2 that torch.export.save wrote; the file must not change while the Program or its Executables live.
+  static Result<Program> load(const std::string& path);
+  /// The same from memory; `bytes` must outlive the Program.
+  static Result<Program> load(std::span<const std::byte> bytes, std::string name);
+
+  /// Flattened user inputs (None and strings left out) and outputs, in order.
+  const std::vector<ArgInfo>& inputs() const;
+  const std::vector<ArgInfo>& outputs() const;
+  /// The example inputs stored in the archive, flattened; an Error where the archive holds none.
+  Result<std::vector<Tensor>> example_inputs() const;
+  /// Overloads that nothing here can run; empty when the program is supported.
+  std::vector<std::string> unsupported() const;
+  /// Compiles for this machine. Errors: Unsupported lists all missing operators at once.
+  Result<Executable> compile(const Options& options = {}) const;
+  /// The program as text after a stage: aten, edge, backend, loops, llvm, asm, plan.
+  Result<std::string> dump(std::string_view stage, const Options& options = {}) const;
+
+  struct Impl;
+  explicit Program(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  const Impl& impl() const { return *impl_; }
+
+private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Native code for a Program. run() may be called from many threads at once.
+class TENON_API Executable {
+public:
+  /// Runs on `inputs`, in the order of Program::inputs(). On success `outputs` holds fresh tensors in the order of
+  /// Program::outputs(). Inputs may have any strides and alignment. Errors: BadInput for a wrong count, rank, dtype or
+  /// size; the message names the input, the dimension and the range allowed.
+  Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const;
+  Status run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const;
+  ExecutableStats stats() const;
+  /// Regions, kernels chosen and refused, bytes, flops and source lines; with times where run() has been profiled.
+  std::string explain() const;
+
+  struct Impl;
+  explicit Executable(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  Impl& impl() const { return *impl_; }
+
+private:
+  std::shared_ptr<Impl> impl_;
+};
+
+} // namespace tenon

@@ -1,0 +1,6 @@
+// The whole public API of tenon.
+#pragma once
+#include "tenon/error.h"   // IWYU pragma: export
+#include "tenon/options.h" // IWYU pragma: export
+#include "tenon/program.h" // IWYU pragma: export
+#include "tenon/tensor.h"  // IWYU pragma: export

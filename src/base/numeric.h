@@ -1,0 +1,59 @@
+// f16 and bf16 as values, and dispatch from a DType to a C++ type.
+#pragma once
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "base/check.h"
+#include "tenon/tensor.h"
+
+namespace tenon {
+
+/// Brain float: the upper half of an f32, rounded to nearest even.
+struct BF16 {
+  uint16_t bits = 0;
+  BF16() = default;
+  explicit BF16(float f) {
+    uint32_t u = std::bit_cast<uint32_t>(f);
+    bits = std::isnan(f) ? 0x7fc0 : static_cast<uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+  }
+  explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+};
+
+/// IEEE 754 binary16, by the compiler's soft or F16C conversions.
+struct F16 {
+  uint16_t bits = 0;
+  F16() = default;
+  explicit F16(float f);
+  explicit operator float() const;
+};
+
+struct C64 {
+  float re = 0, im = 0;
+};
+
+constexpr bool is_float(DType t) { return t >= DType::F16 && t <= DType::F64; }
+constexpr bool is_complex(DType t) { return t == DType::C64; }
+constexpr bool is_int(DType t) { return t >= DType::U8 && t <= DType::I64; }
+constexpr bool is_reduced_float(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+/// Calls f(T{}) with the storage type of `t`: bool, uint8_t, int8_t ... F16, BF16, float, double, C64.
+template <class F> decltype(auto) dispatch(DType t, F&& f) {
+  switch (t) {
+  case DType::Bool: return f(bool{});
+  case DType::U8: return f(uint8_t{});
+  case DType::I8: return f(int8_t{});
+  case DType::I16: return f(int16_t{});
+  case DType::I32: return f(int32_t{});
+  case DType::I64: return f(int64_t{});
+  case DType::F16: return f(F16{});
+  case DType::BF16: return f(BF16{});
+  case DType::F32: return f(float{});
+  case DType::F64: return f(double{});
+  case DType::C64: return f(C64{});
+  }
+  internal_error("no such dtype {}", static_cast<int>(t));
+}
+
+} // namespace tenon

@@ -1,0 +1,2 @@
+// The tool `tenon`.
+int main() { return 0; }

@@ -1,0 +1,44 @@
+// base: half-precision rounding, strided copies.
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <numeric>
+
+#include "base/numeric.h"
+#include "base/strided.h"
+
+using namespace tenon;
+
+TEST_CASE("f16 round trip is exact over all bit patterns") {
+  for (uint32_t b = 0; b < 65536; b++) {
+    F16 h;
+    h.bits = static_cast<uint16_t>(b);
+    float f = static_cast<float>(h);
+    if (std::isnan(f)) CHECK(std::isnan(static_cast<float>(F16(f))));
+    else CHECK(F16(f).bits == b);
+  }
+}
+
+TEST_CASE("f16 and bf16 round to nearest even") {
+  CHECK(F16(65519.f).bits == 0x7bff);
+  CHECK(F16(65520.f).bits == 0x7c00);
+  CHECK(F16(2049.f).bits == F16(2048.f).bits);
+  CHECK(F16(2051.f).bits == F16(2052.f).bits);
+  CHECK(BF16(1.00390625f).bits == 0x3f80);
+  CHECK(BF16(1.01171875f).bits == 0x3f82);
+  CHECK(BF16(std::numeric_limits<float>::max()).bits == 0x7f80);
+}
+
+TEST_CASE("strided copies invert each other") {
+  Tensor t(DType::I32, {3, 5});
+  std::iota(t.data_as<int32_t>(), t.data_as<int32_t>() + 15, 0);
+  Tensor tr(DType::I32, {5, 3}, {1, 5}, t.storage(), t.data());
+  CHECK(!tr.is_contiguous());
+  Tensor c = tr.contiguous();
+  for (int i = 0; i < 5; i++)
+    for (int j = 0; j < 3; j++) CHECK(c.data_as<int32_t>()[i * 3 + j] == j * 5 + i);
+  Tensor back(DType::I32, {3, 5});
+  Tensor view(DType::I32, {5, 3}, {1, 5}, back.storage(), back.data());
+  copy_to_strided(c.data(), view.view());
+  CHECK(std::equal(t.data_as<int32_t>(), t.data_as<int32_t>() + 15, back.data_as<int32_t>()));
+}
