@@ -1,0 +1,87 @@
+// Lexer: the cursor of the text parsers.
+#include "base/lexer.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace tenon {
+
+void Lexer::skip() {
+  while (pos_ < text_.size()) {
+    char c = text_[pos_];
+    if (c == '#') pos_ = std::min(text_.find('\n', pos_), text_.size());
+    else if (c == ' ' || c == '\n' || c == '\t' || c == '\r') pos_++;
+    else return;
+  }
+}
+
+std::string_view Lexer::word(std::string_view extra) {
+  skip();
+  size_t begin = pos_;
+  while (pos_ < text_.size() && (is_word(text_[pos_]) || extra.find(text_[pos_]) != extra.npos)) pos_++;
+  if (begin == pos_) fail("expected a name");
+  return text_.substr(begin, pos_ - begin);
+}
+
+Lexer::Number Lexer::number() {
+  skip();
+  const char *begin = text_.data() + pos_, *end = text_.data() + text_.size(), *p = begin;
+  while (p < end && is_digit(*p)) p++;
+  bool is_float = p < end && (*p == '.' || *p == 'e' || *p == 'E');
+  Number n{is_float, 0, 0};
+  auto [stop, error] = is_float ? std::from_chars(begin, end, n.f) : std::from_chars(begin, end, n.i);
+  if (error != std::errc()) fail("a number out of range");
+  if (!is_float) n.f = static_cast<double>(n.i);
+  pos_ += static_cast<size_t>(stop - begin);
+  return n;
+}
+
+std::string Lexer::quoted() {
+  char quote = peek();
+  if (quote != '"' && quote != '\'') fail("expected a string");
+  pos_++;
+  std::string out;
+  while (pos_ < text_.size() && text_[pos_] != quote) {
+    char c = text_[pos_++];
+    if (c != '\\') {
+      out += c;
+      continue;
+    }
+    char e = pos_ < text_.size() ? text_[pos_++] : '\0';
+    unsigned code = 0;
+    if (e == 'x') {
+      auto hex = text_.substr(pos_, 2);
+      if (hex.size() < 2 || std::from_chars(hex.data(), hex.data() + 2, code, 16).ptr != hex.data() + 2) fail("a bad \\x escape");
+      pos_ += 2;
+      out += static_cast<char>(code);
+    } else if (e == 'n') out += '\n';
+    else if (e == 't') out += '\t';
+    else if (e == '\\' || e == '\'' || e == '"') out += e;
+    else fail("an unknown escape in a string");
+  }
+  if (pos_ == text_.size()) fail("a string without end");
+  pos_++;
+  return out;
+}
+
+std::string_view Lexer::rest_of_line() {
+  size_t end = std::min(text_.find('\n', pos_), text_.size());
+  auto line = text_.substr(pos_, end - pos_);
+  pos_ = end;
+  return line;
+}
+
+bool Lexer::at_new_line() {
+  size_t p = pos_;
+  while (p < text_.size() && (text_[p] == ' ' || text_[p] == '\t')) p++;
+  return p == text_.size() || text_[p] == '\n' || text_[p] == '#';
+}
+
+int Lexer::line() const { return 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(pos_), '\n')); }
+
+void Lexer::fail(const std::string& message) {
+  size_t end = std::min({text_.size(), pos_ + 24, text_.find('\n', pos_)});
+  bad_input("line {}: {} at '{}'", line(), message, text_.substr(std::min(pos_, text_.size()), end - std::min(pos_, text_.size())));
+}
+
+} // namespace tenon

@@ -1,0 +1,195 @@
+// Normal form of integer sums and products: Add(terms..., constant), each term Mul(factors..., coefficient), terms and
+// factors ordered by creation. floor_div and mod split off what divides.
+#include <algorithm>
+#include <map>
+
+#include "expr/eval.h"
+#include "expr/rules.h"
+
+namespace tenon::rules {
+
+namespace {
+
+using Monomial = std::vector<Expr>; // factors, ordered by id
+struct ById {
+  bool operator()(const Monomial& a, const Monomial& b) const {
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](Expr x, Expr y) { return x->id < y->id; });
+  }
+};
+using Polynomial = std::map<Monomial, int64_t, ById>; // the empty monomial is the constant
+
+int64_t wrap_mul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+int64_t wrap_add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+
+void add_term(Polynomial& p, const Monomial& m, int64_t c) {
+  int64_t& slot = p[m];
+  slot = wrap_add(slot, c);
+  if (slot == 0) p.erase(m);
+}
+
+void add_monomial(Polynomial& p, Expr e, int64_t factor) {
+  if (e->op == Op::Const) return add_term(p, {}, wrap_mul(e->bits, factor));
+  if (e->op != Op::Mul) return add_term(p, {e}, factor);
+  Monomial m;
+  for (Expr a : e->args)
+    if (a->op == Op::Const) factor = wrap_mul(factor, a->bits);
+    else m.push_back(a);
+  add_term(p, m, factor);
+}
+
+Polynomial to_polynomial(Expr e) {
+  Polynomial p;
+  if (e->op != Op::Add) add_monomial(p, e, 1);
+  else
+    for (Expr t : e->args) add_monomial(p, t, 1);
+  return p;
+}
+
+Expr from_term(ExprPool& pool, const Monomial& m, int64_t c) {
+  if (m.empty()) return pool.integer(c);
+  if (m.size() == 1 && c == 1) return m[0];
+  std::vector<Expr> args = m;
+  if (c != 1) args.push_back(pool.integer(c));
+  return pool.intern({.op = Op::Mul, .type = DType::I64, .args = std::move(args)});
+}
+
+Expr from_polynomial(ExprPool& pool, const Polynomial& p) {
+  std::vector<Expr> terms;
+  int64_t constant = 0;
+  for (auto& [m, c] : p)
+    if (m.empty()) constant = c;
+    else terms.push_back(from_term(pool, m, c));
+  if (terms.empty()) return pool.integer(constant);
+  if (constant != 0) terms.push_back(pool.integer(constant));
+  if (terms.size() == 1) return terms[0];
+  return pool.intern({.op = Op::Add, .type = DType::I64, .args = std::move(terms)});
+}
+
+Polynomial multiply(const Polynomial& a, const Polynomial& b) {
+  Polynomial p;
+  for (auto& [ma, ca] : a)
+    for (auto& [mb, cb] : b) {
+      Monomial m = ma;
+      m.insert(m.end(), mb.begin(), mb.end());
+      std::sort(m.begin(), m.end(), [](Expr x, Expr y) { return x->id < y->id; });
+      add_term(p, m, wrap_mul(ca, cb));
+    }
+  return p;
+}
+
+// The quotient monomial where `divisor` (one term) divides the term exactly.
+bool divide_term(const Monomial& m, int64_t c, const Monomial& dm, int64_t dc, Monomial& qm, int64_t& qc) {
+  if (dc == 0 || c % dc != 0) return false;
+  qm = m;
+  for (Expr f : dm) {
+    auto it = std::find(qm.begin(), qm.end(), f);
+    if (it == qm.end()) return false;
+    qm.erase(it);
+  }
+  qc = c / dc;
+  return true;
+}
+
+// Splits a = divisor * quotient + rest, taking every term (and every part of a constant) that divides.
+bool split(const Polynomial& a, const Polynomial& divisor, Polynomial& quotient, Polynomial& rest) {
+  if (divisor.size() != 1) {
+    if (a != divisor) return false;
+    quotient = {{Monomial{}, 1}};
+    return true;
+  }
+  auto& [dm, dc] = *divisor.begin();
+  for (auto& [m, c] : a) {
+    Monomial qm;
+    int64_t qc;
+    if (divide_term(m, c, dm, dc, qm, qc)) add_term(quotient, qm, qc);
+    else if (dm.empty() && dc > 0) { // constant divisor: c*x = dc*(c div dc)*x + (c mod dc)*x
+      int64_t q = apply_binary_int<Op::FloorDiv>(c, dc);
+      if (q != 0 && m.empty()) add_term(quotient, m, q), add_term(rest, m, c - q * dc);
+      else add_term(rest, m, c);
+    } else add_term(rest, m, c);
+  }
+  return !quotient.empty();
+}
+
+bool within(Expr r, Expr divisor) { return r->lo >= 0 && proves_lt(r, divisor); }
+
+} // namespace
+
+Expr sum(ExprPool& pool, Expr a, Expr b, int64_t b_factor) {
+  Polynomial p = to_polynomial(a);
+  for (auto& [m, c] : to_polynomial(b)) add_term(p, m, wrap_mul(c, b_factor));
+  return from_polynomial(pool, p);
+}
+
+Expr product(ExprPool& pool, Expr a, Expr b) {
+  Polynomial pa = to_polynomial(a), pb = to_polynomial(b);
+  constexpr size_t max_terms = 32; // larger products stay factored
+  if (pa.size() * pb.size() <= max_terms) return from_polynomial(pool, multiply(pa, pb));
+  return pool.intern({.op = Op::Mul, .type = DType::I64, .args = a->id < b->id ? std::vector{a, b} : std::vector{b, a}});
+}
+
+Expr floor_div(ExprPool& pool, Expr a, Expr b) {
+  if (is_const_int(b, 1)) return a;
+  if (is_const_int(a, 0) && b->lo > 0) return a;
+  if (b->lo > 0 && within(a, b)) return pool.integer(0);
+  if (a == b && b->lo > 0) return pool.integer(1);
+  Polynomial q, r;
+  if (b->lo > 0 && split(to_polynomial(a), to_polynomial(b), q, r)) {
+    Expr rest = from_polynomial(pool, r);
+    return from_polynomial(pool, q) + floor_div(pool, rest, b);
+  }
+  if (a->op == Op::FloorDiv && const_int(a->args[1]) && const_int(b) && a->args[1]->lo > 0 && b->lo > 0)
+    return pool.make(Op::FloorDiv, DType::I64, {a->args[0], a->args[1] * b});
+  return pool.intern({.op = Op::FloorDiv, .type = DType::I64, .args = {a, b}});
+}
+
+Expr mod(ExprPool& pool, Expr a, Expr b) {
+  if (is_const_int(b, 1)) return pool.integer(0);
+  if (b->lo > 0 && within(a, b)) return a;
+  if (a == b) return pool.integer(0);
+  Polynomial q, r;
+  if (b->lo > 0 && split(to_polynomial(a), to_polynomial(b), q, r)) return mod(pool, from_polynomial(pool, r), b);
+  if (a->op == Op::Mod && const_int(a->args[1]) && const_int(b) && b->lo > 0 && a->args[1]->bits % b->bits == 0)
+    return pool.make(Op::Mod, DType::I64, {a->args[0], b});
+  return pool.intern({.op = Op::Mod, .type = DType::I64, .args = {a, b}});
+}
+
+} // namespace tenon::rules
+
+namespace tenon {
+
+namespace {
+
+// An expression that is at least e for all values of the loop indices: each index with a positive factor is replaced by
+// its last value, with a negative one by 0. Empty where an index occurs otherwise.
+Expr upper_bound(Expr e) {
+  std::vector<Expr> terms = e->op == Op::Add ? e->args : std::vector<Expr>{e};
+  Expr bound = e->pool->integer(0);
+  for (Expr t : terms) {
+    std::vector<Expr> factors = t->op == Op::Mul ? t->args : std::vector<Expr>{t};
+    bool negative = t->op == Op::Mul && t->args.back()->op == Op::Const && t->args.back()->bits < 0;
+    Expr value = e->pool->integer(1);
+    bool has_axis = false;
+    for (Expr f : factors) {
+      if (f->op != Op::Axis && f->lo < 0 && f->op != Op::Const) return {};
+      if (f->op == Op::Axis) has_axis = true;
+      value = value * (f->op == Op::Axis ? f->args[0] - 1.0 : f);
+    }
+    if (has_axis && negative) continue;
+    bound = bound + (has_axis ? value : t);
+  }
+  return bound;
+}
+
+} // namespace
+
+bool proves_le(Expr a, Expr b) {
+  if (a == b || a->hi <= b->lo) return true;
+  if ((b - a)->lo >= 0) return true;
+  Expr bound = upper_bound(a);
+  return bound && bound != a && (bound->hi <= b->lo || (b - bound)->lo >= 0);
+}
+
+bool proves_lt(Expr a, Expr b) { return proves_le(a + 1.0, b); }
+
+} // namespace tenon

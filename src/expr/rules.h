@@ -1,0 +1,18 @@
+// The simplifier: what ExprPool::make does before a node is made.
+#pragma once
+#include "expr/expr.h"
+
+namespace tenon::rules {
+
+/// The node op(args), or a simpler expression of the same value.
+Expr simplify(ExprPool& pool, Op op, DType type, std::vector<Expr> args);
+/// An integer constant, wrapped to the width of `type` as two's complement does.
+Expr wrap(ExprPool& pool, DType type, int64_t value);
+
+/// Integer polynomials over I64: the normal form of sums and products. Defined in polynomial.cpp.
+Expr sum(ExprPool& pool, Expr a, Expr b, int64_t b_factor);
+Expr product(ExprPool& pool, Expr a, Expr b);
+Expr floor_div(ExprPool& pool, Expr a, Expr b);
+Expr mod(ExprPool& pool, Expr a, Expr b);
+
+} // namespace tenon::rules

@@ -1,0 +1,237 @@
+// Expressions as infix text, and back: + - * / // % comparisons, and, or, not, and functions f(a, b).
+#include <array>
+
+#include "base/lexer.h"
+#include "expr/eval.h"
+#include "expr/expr.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr std::array op_names = std::to_array<std::string_view>(
+    {"const", "symbol", "axis", "load", "reg", "neg", "abs", "not", "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
+     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "floor", "ceil",
+     "round", "trunc", "cast", "bitcast", "+", "-", "*", "/", "//", "%", "truncdiv", "fmod", "min", "max", "pow", "atan2", "and", "or", "xor",
+     "shl", "shr", "==", "!=", "<", "<=", "select", "call"});
+static_assert(op_names.size() == static_cast<size_t>(Op::Call) + 1);
+
+// Binding strength for printing; 0 for leaves and function notation.
+int precedence(Op op) {
+  switch (op) {
+  case Op::Or: return 1;
+  case Op::And: return 2;
+  case Op::Eq:
+  case Op::Ne:
+  case Op::Lt:
+  case Op::Le: return 3;
+  case Op::Add:
+  case Op::Sub: return 4;
+  case Op::Mul:
+  case Op::Div:
+  case Op::FloorDiv:
+  case Op::Mod: return 5;
+  default: return 0;
+  }
+}
+
+std::string text_of_constant(const ExprNode& n) {
+  if (n.type == DType::Bool) return n.bits ? "true" : "false";
+  if (is_float(n.type)) {
+    double v = n.number();
+    std::string s = std::isnan(v) ? "nan" : std::isinf(v) ? (v < 0 ? "-inf" : "inf") : fmt::format("{:#.17g}", v);
+    if (std::isfinite(v))
+      if (std::string shorter = fmt::format("{}", v); std::stod(shorter) == v) s = shorter.find_first_of(".e") == std::string::npos ? shorter + ".0" : shorter;
+    return n.type == DType::F64 ? s : fmt::format("{}({})", name_of(n.type), s);
+  }
+  return n.type == DType::I64 ? std::to_string(n.bits) : fmt::format("{}({})", name_of(n.type), n.bits);
+}
+
+std::string print(const ExprNode& n, int outer);
+
+std::string print_args(const std::vector<Expr>& args) {
+  std::string s;
+  for (Expr a : args) s += (s.empty() ? "" : ", ") + print(*a, 0);
+  return s;
+}
+
+std::string print_infix(const ExprNode& n, int outer) {
+  int p = precedence(n.op);
+  std::string s;
+  for (size_t i = 0; i < n.args.size(); i++) {
+    Expr a = n.args[i];
+    std::string t = print(*a, p + (i > 0 && n.op != Op::Add && n.op != Op::Mul ? 1 : 0));
+    bool tight = n.op == Op::Mul || n.op == Op::FloorDiv || n.op == Op::Div;
+    if (i == 0) s = t;
+    else if (n.op == Op::Add && t[0] == '-') s += " - " + t.substr(1);
+    else s += tight ? std::string(name_of(n.op)) + t : " " + std::string(name_of(n.op)) + " " + t;
+  }
+  return p < outer ? "(" + s + ")" : s;
+}
+
+std::string print(const ExprNode& n, int outer) {
+  switch (n.op) {
+  case Op::Const: return text_of_constant(n);
+  case Op::Symbol: return n.type == DType::I64 ? n.name : fmt::format("symbol_{}({})", name_of(n.type), n.name);
+  case Op::Axis: return fmt::format("i{}", n.bits);
+  case Op::Load: return fmt::format("in{}[{}]", n.bits, print_args(n.args));
+  case Op::Reg: return fmt::format("r{}", n.bits);
+  case Op::Cast: return fmt::format("{}({})", name_of(n.type), print_args(n.args));
+  case Op::Bitcast: return fmt::format("bitcast_{}({})", name_of(n.type), print_args(n.args));
+  case Op::Call: return fmt::format("{}({})", n.name, print_args(n.args));
+  case Op::Neg: return "-" + print(*n.args[0], 6);
+  default: break;
+  }
+  if (n.op == Op::Mul && n.args.back()->is_const() && n.type == DType::I64 && n.args.back()->bits == -1) {
+    ExprNode rest = n;
+    rest.args.pop_back();
+    return "-" + (rest.args.size() == 1 ? print(*rest.args[0], 6) : print_infix(rest, 0));
+  }
+  if (precedence(n.op)) return print_infix(n, outer);
+  return fmt::format("{}({})", name_of(n.op), print_args(n.args));
+}
+
+class Parser {
+public:
+  Parser(ExprPool& pool, Lexer& lexer) : pool_(pool), lex_(lexer) {}
+
+  Expr parse_or() {
+    Expr e = parse_and();
+    while (lex_.accept_word("or")) e = logical_or(e, parse_and());
+    return e;
+  }
+
+private:
+  Expr parse_and() {
+    Expr e = parse_not();
+    while (lex_.accept_word("and")) e = logical_and(e, parse_not());
+    return e;
+  }
+  Expr parse_not() {
+    Lexer::Depth depth(lex_);
+    if (lex_.accept_word("not")) return logical_not(parse_not());
+    Expr a = parse_sum();
+    if (lex_.accept("==")) return compare(Op::Eq, a, parse_sum());
+    if (lex_.accept("!=")) return compare(Op::Ne, a, parse_sum());
+    if (lex_.accept("<=")) return compare(Op::Le, a, parse_sum());
+    if (lex_.accept(">=")) return compare(Op::Le, parse_sum(), a);
+    if (lex_.accept("<")) return compare(Op::Lt, a, parse_sum());
+    if (lex_.accept(">")) return compare(Op::Lt, parse_sum(), a);
+    return a;
+  }
+  Expr compare(Op op, Expr a, Expr b) {
+    unify(a, b);
+    return binary(op, a, b);
+  }
+  void unify(Expr& a, Expr& b) {
+    if (a->type == b->type) return;
+    if (is_float(a->type)) b = cast(b, a->type);
+    else if (is_float(b->type)) a = cast(a, b->type);
+    else lex_.fail("operands of different types");
+  }
+  Expr arithmetic(Op op, Expr a, Expr b) {
+    unify(a, b);
+    if (op == Op::Div && !is_float(a->type)) a = cast(a, DType::F64), b = cast(b, DType::F64);
+    if (a->type == DType::Bool) lex_.fail("arithmetic on a boolean");
+    return binary(op, a, b);
+  }
+  Expr parse_sum() {
+    Expr e = parse_product();
+    while (true) {
+      if (lex_.accept("+")) e = arithmetic(Op::Add, e, parse_product());
+      else if (lex_.accept("-")) e = arithmetic(Op::Sub, e, parse_product());
+      else return e;
+    }
+  }
+  Expr parse_product() {
+    Expr e = parse_unary();
+    while (true) {
+      if (lex_.accept("//")) e = arithmetic(Op::FloorDiv, e, parse_unary());
+      else if (lex_.accept("*")) e = arithmetic(Op::Mul, e, parse_unary());
+      else if (lex_.accept("/")) e = arithmetic(Op::Div, e, parse_unary());
+      else if (lex_.accept("%")) e = arithmetic(Op::Mod, e, parse_unary());
+      else return e;
+    }
+  }
+  Expr parse_unary() {
+    Lexer::Depth depth(lex_);
+    if (lex_.accept("-")) {
+      Expr e = parse_unary();
+      return e->type == DType::Bool ? (lex_.fail("minus a boolean"), e) : -e;
+    }
+    return parse_primary();
+  }
+  Expr parse_primary() {
+    if (lex_.accept("(")) {
+      Expr e = parse_or();
+      lex_.expect(")");
+      return e;
+    }
+    if (lex_.at_number()) {
+      auto number = lex_.number();
+      return number.is_float ? pool_.number(number.f, DType::F64) : pool_.integer(number.i);
+    }
+    std::string name(lex_.word());
+    if (name == "true" || name == "True") return pool_.boolean(true);
+    if (name == "false" || name == "False") return pool_.boolean(false);
+    if (name == "inf") return pool_.number(INFINITY, DType::F64);
+    if (name == "nan") return pool_.number(NAN, DType::F64);
+    if (!lex_.accept("(")) return pool_.symbol(name);
+    if (name.starts_with("symbol_")) {
+      std::string symbol(lex_.word());
+      lex_.expect(")");
+      return pool_.symbol(symbol, symbol_type(name.substr(7)));
+    }
+    return call(name, parse_args());
+  }
+  DType symbol_type(std::string_view name) {
+    for (int i = 0; i < num_dtypes; i++)
+      if (name_of(static_cast<DType>(i)) == name) return static_cast<DType>(i);
+    lex_.fail("no such dtype");
+  }
+  std::vector<Expr> parse_args() {
+    std::vector<Expr> args;
+    while (!lex_.accept(")")) {
+      if (!args.empty()) lex_.expect(",");
+      args.push_back(parse_or());
+    }
+    return args;
+  }
+  Expr call(const std::string& name, std::vector<Expr> args) {
+    if (args.empty()) lex_.fail("a function without arguments");
+    for (int i = 0; i < num_dtypes; i++)
+      if (name_of(static_cast<DType>(i)) == name && args.size() == 1) return cast(args[0], static_cast<DType>(i));
+    if ((name == "min" || name == "max" || name == "pow") && args.size() == 2) {
+      unify(args[0], args[1]);
+      return binary(name == "min" ? Op::Min : name == "max" ? Op::Max : Op::Pow, args[0], args[1]);
+    }
+    if (name == "select" && args.size() == 3 && args[0]->type == DType::Bool) {
+      unify(args[1], args[2]);
+      return select(args[0], args[1], args[2]);
+    }
+    for (Op op : {Op::Abs, Op::Floor, Op::Ceil, Op::Round, Op::Trunc, Op::Sqrt})
+      if (name_of(op) == name && args.size() == 1 && args[0]->type != DType::Bool)
+        return unary(op, op == Op::Sqrt ? cast(args[0], DType::F64) : args[0]);
+    lex_.fail("unknown function " + name);
+  }
+
+  ExprPool& pool_;
+  Lexer& lex_;
+};
+
+} // namespace
+
+std::string_view name_of(Op op) { return op_names[static_cast<size_t>(op)]; }
+
+std::string to_string(Expr e) { return e ? print(*e, 0) : "?"; }
+
+Expr parse_expr(ExprPool& pool, Lexer& lexer) { return Parser(pool, lexer).parse_or(); }
+
+Expr parse_expr(ExprPool& pool, std::string_view text) {
+  Lexer lexer(text);
+  Expr e = parse_expr(pool, lexer);
+  if (!lexer.at_end()) lexer.fail("more text after the expression");
+  return e;
+}
+
+} // namespace tenon

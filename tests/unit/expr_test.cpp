@@ -1,0 +1,79 @@
+// expr: normal form, bounds, and that simplification never changes a value.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "expr/eval.h"
+
+using namespace tenon;
+
+TEST_CASE("integer normal form") {
+  ExprPool p;
+  Expr s = p.symbol("s", DType::I64, 2, 1024), t = p.symbol("t", DType::I64, 1, INT64_MAX);
+  CHECK(s * 2 + 3 - s == s + 3);
+  CHECK((s + t) * (s - t) == s * s - t * t);
+  CHECK(floor_div(s * 8 + 5, p.integer(8)) == s);
+  CHECK(mod(s * 8 + 5, p.integer(8)) == p.integer(5));
+  CHECK(floor_div(s * t, t) == s);
+  CHECK(min(s, p.integer(1)) == p.integer(1));
+  CHECK(lt(s, p.integer(1)) == p.boolean(false));
+  CHECK(le(s, s * t) == le(s, s * t));
+  Expr i = p.axis(0, t), j = p.axis(1, s);
+  CHECK(floor_div(i * s + j, s) == i);
+  CHECK(mod(i * s + j, s) == j);
+  CHECK(lt(j, s) == p.boolean(true));
+  CHECK(proves_lt(i * s + j, s * t));
+}
+
+TEST_CASE("text round trip") {
+  ExprPool p;
+  for (const char* text : {"s77*2 + 1", "(s0 + s1)*s2", "s0//4 - 3", "min(s0, 4)", "s0 % 8", "-s0 + 4", "s0 < s1 or s1 == 4", "not s0 < 3"}) {
+    Expr e = parse_expr(p, text);
+    CHECK_MESSAGE(parse_expr(p, to_string(e)) == e, to_string(e));
+  }
+  CHECK_THROWS_AS(parse_expr(p, "s0 +"), Error);
+  CHECK_THROWS_AS(parse_expr(p, std::string(10000, '(')), Error);
+}
+
+namespace {
+
+// A random integer expression, built twice: as an Expr (simplified) and as a value.
+struct Random {
+  std::mt19937 gen{7};
+  ExprPool pool;
+  int64_t values[3];
+  int below(int n) { return static_cast<int>(gen() % static_cast<unsigned>(n)); }
+  std::pair<Expr, int64_t> make(int depth) {
+    if (depth == 0 || below(5) == 0) {
+      int k = below(5);
+      if (k < 3) return {pool.symbol("abc" + std::to_string(k), DType::I64, 1, 50), values[k]};
+      int64_t c = below(13) - 4;
+      return {pool.integer(c), c};
+    }
+    auto [a, x] = make(depth - 1);
+    auto [b, y] = make(depth - 1);
+    switch (below(7)) {
+    case 0: return {a + b, x + y};
+    case 1: return {a - b, x - y};
+    case 2: return {a * b, x * y};
+    case 3: return {floor_div(a, b), apply_binary_int<Op::FloorDiv>(x, y)};
+    case 4: return {mod(a, b), apply_binary_int<Op::Mod>(x, y)};
+    case 5: return {min(a, b), std::min(x, y)};
+    default: return {select(lt(a, b), a, b * 2), x < y ? x : y * 2};
+    }
+  }
+};
+
+} // namespace
+
+TEST_CASE("simplified integer expressions keep their value") {
+  Random r;
+  for (int round = 0; round < 5000; round++) {
+    for (auto& v : r.values) v = 1 + r.below(50);
+    auto [e, value] = r.make(4);
+    int64_t got = eval_int(e, [&](const ExprNode& n) { return r.values[n.name[3] - '0']; });
+    CHECK_MESSAGE(got == value, to_string(e));
+    CHECK(e->lo <= value);
+    CHECK(value <= e->hi);
+  }
+}
