@@ -41,6 +41,10 @@ Expr select(Expr c, Expr a, Expr b) {
   return a->pool->make(Op::Select, a->type, {c, a, b});
 }
 Expr cast(Expr a, DType type) { return a->pool->make(Op::Cast, type, {a}); }
+Expr checked(Expr index, Expr size) {
+  if (index->lo >= 0 && proves_lt(index, size)) return index;
+  return index->pool->make(Op::Checked, DType::I64, {index, size});
+}
 Expr is_nan(Expr a) { return is_float(a->type) ? ne(a, a) : a->pool->boolean(false); }
 
 std::optional<int64_t> const_int(Expr e) {

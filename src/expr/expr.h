@@ -29,8 +29,9 @@ enum class Op : uint8_t {
   // binary; And, Or, Xor are bitwise on integers, logical on Bool
   Add, Sub, Mul, Div, FloorDiv, Mod, TruncDiv, Fmod, Min, Max, Pow, Atan2, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le,
   // others
-  Select, // args: condition, then, else
-  Call,   // a C function of doubles by `name` (special functions)
+  Checked, // args: index, size. The index where it is in [0, size); elsewhere the step fails with an error
+  Select,  // args: condition, then, else. A Load in a branch is only done where the branch is taken
+  Call,    // a C function of doubles by `name` (special functions)
 };
 
 class ExprPool;
@@ -128,6 +129,8 @@ Expr select(Expr condition, Expr then, Expr otherwise);
 Expr cast(Expr a, DType type);
 Expr unary(Op op, Expr a);
 Expr binary(Op op, Expr a, Expr b); // result dtype: Bool for comparisons, else that of a
+/// `index`, checked when run to lie in [0, size).
+Expr checked(Expr index, Expr size);
 Expr is_nan(Expr a);
 /// A constant of the dtype of `like`.
 Expr constant_like(double v, Expr like);

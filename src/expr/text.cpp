@@ -13,7 +13,7 @@ constexpr std::array op_names = std::to_array<std::string_view>(
     {"const", "symbol", "axis", "load", "reg", "neg", "abs", "not", "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
      "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "floor", "ceil",
      "round", "trunc", "cast", "bitcast", "+", "-", "*", "/", "//", "%", "truncdiv", "fmod", "min", "max", "pow", "atan2", "and", "or", "xor",
-     "shl", "shr", "==", "!=", "<", "<=", "select", "call"});
+     "shl", "shr", "==", "!=", "<", "<=", "checked", "select", "call"});
 static_assert(op_names.size() == static_cast<size_t>(Op::Call) + 1);
 
 // Binding strength for printing; 0 for leaves and function notation.

@@ -1,0 +1,152 @@
+// Builder: calls with defaults, promotion and decomposition.
+#include "ir/builder.h"
+
+#include "ir/promote.h"
+
+namespace tenon {
+
+const Type& V::type() const { return b_->graph().type(id); }
+Expr V::size(int64_t dim) const {
+  if (rank() == 0) return b_->integer(1);
+  return sizes()[static_cast<size_t>(wrap_dim(dim, rank(), "size"))];
+}
+
+namespace {
+
+V arithmetic(std::string_view op, V a, const Arg& b) { return a.builder().call1(op, {a, b}); }
+
+// A Scalar operand in the Edge dialect is a 0-d tensor of the compute dtype.
+V scalar_operand(Builder& b, const Arg& a, DType type) { return b.scalar(a, type); }
+
+std::vector<Type> pointwise_types(const Graph& graph, const OpDef& def, const ArgList& args) {
+  std::vector<Expr> sizes;
+  for (const Arg& a : args)
+    if (a.is<ValueId>()) sizes = broadcast(graph.pool(), sizes, graph.type(a.get<ValueId>()).sizes, def.signature.name);
+  return {Type::tensor(promotion_of(graph, def, args).output, sizes)};
+}
+
+} // namespace
+
+V operator+(V a, V b) { return arithmetic("aten::add.Tensor", a, b); }
+V operator-(V a, V b) { return arithmetic("aten::sub.Tensor", a, b); }
+V operator*(V a, V b) { return arithmetic("aten::mul.Tensor", a, b); }
+V operator/(V a, V b) { return arithmetic("aten::div.Tensor", a, b); }
+V operator+(V a, const Arg& b) { return arithmetic("aten::add.Tensor", a, b); }
+V operator-(V a, const Arg& b) { return arithmetic("aten::sub.Tensor", a, b); }
+V operator*(V a, const Arg& b) { return arithmetic("aten::mul.Tensor", a, b); }
+V operator/(V a, const Arg& b) { return arithmetic("aten::div.Tensor", a, b); }
+V operator-(V a) { return a.builder().call1("aten::neg.default", {a}); }
+
+Values Builder::call(std::string_view op, ArgList args, std::vector<Attribute> keywords, const std::vector<Type>* hint) {
+  const OpDef* def = find_op(op);
+  if (!def) unsupported("{}", op);
+  auto& schema = def->signature.args;
+  require(args.size() <= schema.size(), "{}: too many arguments", op);
+  std::vector<bool> given(schema.size(), false);
+  for (size_t i = 0; i < args.size(); i++) given[i] = true;
+  args.resize(schema.size());
+  for (auto& k : keywords) {
+    int i = def->signature.find(k.name);
+    require(i >= 0, "{} has no argument {}", op, k.name);
+    args[static_cast<size_t>(i)] = k.value;
+    given[static_cast<size_t>(i)] = true;
+  }
+  for (size_t i = 0; i < schema.size(); i++)
+    if (!given[i]) {
+      require(schema[i].has_default, "{}: argument {} is missing", op, schema[i].name);
+      args[i] = schema[i].fallback;
+    }
+  return call_full(*def, std::move(args), hint);
+}
+
+Values Builder::call_full(const OpDef& def, ArgList args, const std::vector<Type>* hint) {
+  if (edge_ && def.decompose)
+    if (Values out = def.decompose(*this, Call(graph_, def, args)); !out.empty() || def.is_composite()) return out;
+  if (edge_ && def.kind == Kind::Pointwise) return append_pointwise(def, std::move(args));
+  if (def.data_dependent && hint) return append(def, std::move(args), *hint);
+  std::vector<Type> types = infer_types(graph_, def, args);
+  return append(def, std::move(args), std::move(types));
+}
+
+Values Builder::append(const OpDef& def, ArgList args, std::vector<Type> types) {
+  std::string name = def.signature.name;
+  if (edge_ && name.starts_with("aten::")) name = "edge::" + name.substr(6);
+  NodeId n = graph_.append(block_, Node{.op = std::move(name), .def = &def, .args = std::move(args), .origin = origin_}, std::move(types));
+  Values out;
+  for (ValueId v : graph_.node(n).outputs) out.push_back(wrap(v));
+  return out;
+}
+
+// The Edge form of a pointwise call: operands of one dtype, casts explicit, no scalars.
+Values Builder::append_pointwise(const OpDef& def, ArgList args) {
+  Promotion p = promotion_of(graph_, def, args);
+  std::vector<Type> types = pointwise_types(graph_, def, args);
+  for (size_t i = 0; i < args.size(); i++) {
+    auto& schema = def.signature.args[i];
+    bool operand = schema.type == ArgType::Tensor || schema.type == ArgType::Scalar;
+    if (!operand || args[i].is_none()) continue;
+    bool kept = is_kept(def, i);
+    if (args[i].is<ValueId>()) {
+      if (!kept) args[i] = to(wrap(args[i].get<ValueId>()), p.compute);
+    } else if (!args[i].is<ArgList>()) args[i] = scalar_operand(*this, args[i], kept ? DType::F64 : p.compute);
+  }
+  return append(def, std::move(args), std::move(types));
+}
+
+V Builder::full(std::vector<Expr> sizes, const Arg& value, DType dtype) {
+  return call1("aten::full.default", {sizes, value}, {{"dtype", dtype}});
+}
+V Builder::scalar(const Arg& value, DType dtype) { return full({}, value, dtype); }
+
+V Builder::constant(Tensor tensor, std::string name) {
+  std::vector<Expr> sizes;
+  for (int64_t s : tensor.sizes()) sizes.push_back(integer(s));
+  Type type = Type::tensor(tensor.dtype(), sizes);
+  TensorId t = graph_.add_tensor(std::move(tensor));
+  NodeId n = graph_.append(block_, Node{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(t)}, .origin = origin_}, {type}, {std::move(name)});
+  return wrap(graph_.node(n).outputs[0]);
+}
+
+V Builder::to(V x, DType dtype) { return x.dtype() == dtype ? x : call1("aten::_to_copy.default", {x}, {{"dtype", dtype}}); }
+V Builder::expand(V x, std::vector<Expr> sizes) { return x.sizes() == sizes ? x : call1("aten::expand.default", {x, sizes}); }
+V Builder::reshape(V x, std::vector<Expr> sizes) { return x.sizes() == sizes ? x : call1("aten::view.default", {x, sizes}); }
+V Builder::permute(V x, std::vector<int64_t> order) {
+  bool identity = true;
+  for (size_t i = 0; i < order.size(); i++) identity &= order[i] == static_cast<int64_t>(i);
+  return identity ? x : call1("aten::permute.default", {x, order});
+}
+V Builder::transpose(V x, int64_t d0, int64_t d1) {
+  if (x.rank() == 0) return x;
+  std::vector<int64_t> order(x.rank());
+  for (size_t i = 0; i < order.size(); i++) order[i] = static_cast<int64_t>(i);
+  std::swap(order[static_cast<size_t>(wrap_dim(d0, x.rank(), "transpose"))], order[static_cast<size_t>(wrap_dim(d1, x.rank(), "transpose"))]);
+  return permute(x, order);
+}
+V Builder::slice(V x, int64_t dim, Expr start, Expr length, int64_t step) {
+  dim = wrap_dim(dim, x.rank(), "slice");
+  if (step == 1 && is_const_int(start, 0) && length == x.size(dim)) return x;
+  Expr end = start + (length - 1.0) * static_cast<double>(step) + 1.0;
+  return call1("aten::slice.Tensor", {x, dim, start, end, step});
+}
+V Builder::select(V x, int64_t dim, Expr index) { return call1("aten::select.int", {x, dim, index}); }
+V Builder::unsqueeze(V x, int64_t dim) { return call1("aten::unsqueeze.default", {x, dim}); }
+V Builder::squeeze(V x, int64_t dim) { return call1("aten::squeeze.dims", {x, ArgList{dim}}); }
+V Builder::where(V condition, const Arg& a, const Arg& b) { return call1("aten::where.self", {condition, a, b}); }
+V Builder::sum(V x, std::vector<int64_t> dims, bool keepdim) { return call1("aten::sum.dim_IntList", {x, dims, keepdim}); }
+V Builder::mean(V x, std::vector<int64_t> dims, bool keepdim) { return call1("aten::mean.dim", {x, dims, keepdim}); }
+V Builder::matmul(V a, V b) { return call1("aten::matmul.default", {a, b}); }
+V Builder::arange(Expr end, DType dtype) { return call1("aten::arange.start_step", {0, end, 1}, {{"dtype", dtype}}); }
+
+std::vector<Type> infer_types(const Graph& graph, const OpDef& def, const ArgList& args) {
+  if (def.infer) return def.infer(Call(graph, def, args));
+  if (def.kind == Kind::Pointwise) return pointwise_types(graph, def, args);
+  require(def.is_composite(), "{} has no shape rule", def.signature.name);
+  // A composite has the types of its decomposition, made in a scratch graph.
+  Graph scratch = graph;
+  Builder b(scratch, scratch.top(), true);
+  std::vector<Type> types;
+  for (V v : def.decompose(b, Call(scratch, def, args))) types.push_back(v.type());
+  return types;
+}
+
+} // namespace tenon

@@ -1,0 +1,69 @@
+// Graph: construction of blocks, parameters and nodes; uses.
+#include "ir/graph.h"
+
+#include <unordered_set>
+
+#include "ir/op.h"
+
+namespace tenon {
+
+Arg::Arg(Expr x) {
+  if (auto c = const_int(x); c && x->type == DType::I64) v = *c;
+  else if (x && x->is_const() && x->type == DType::Bool) v = x->bits != 0;
+  else if (x && x->is_const()) v = x->number();
+  else v = x;
+}
+
+Graph::Graph(std::shared_ptr<ExprPool> pool) : pool_(std::move(pool)) { blocks_.add(Block{}); }
+
+BlockId Graph::add_block(NodeId owner) {
+  BlockId id = blocks_.add(Block{.owner = owner});
+  nodes_[owner].blocks.push_back(id);
+  return id;
+}
+
+ValueId Graph::add_param(BlockId block, Type type, std::string name) {
+  Block& b = blocks_[block];
+  ValueId id = values_.add(Value{std::move(type), NodeId{}, static_cast<uint32_t>(b.params.size()), std::move(name)});
+  b.params.push_back(id);
+  return id;
+}
+
+NodeId Graph::append(BlockId block, Node node, std::vector<Type> output_types, std::vector<std::string> output_names) {
+  NodeId id = nodes_.add(std::move(node));
+  Node& n = nodes_[id];
+  output_names.resize(output_types.size());
+  for (size_t i = 0; i < output_types.size(); i++)
+    n.outputs.push_back(values_.add(Value{std::move(output_types[i]), id, static_cast<uint32_t>(i), std::move(output_names[i])}));
+  blocks_[block].nodes.push_back(id);
+  return id;
+}
+
+const Tensor* Graph::constant(ValueId id) const {
+  const Value& v = values_[id];
+  if (!v.node.valid()) return nullptr;
+  const Node& n = nodes_[v.node];
+  if (n.op != "prim::Constant" || n.args.empty() || !n.args[0].is<TensorId>()) return nullptr;
+  return &tensors_[n.args[0].get<TensorId>()];
+}
+
+void for_each_use(const Graph& graph, NodeId id, const std::function<void(ValueId)>& f) {
+  const Node& n = graph.node(id);
+  for (const Arg& a : n.args) for_each_value(a, f);
+  for (const Attribute& a : n.attributes) for_each_value(a.value, f);
+  for (BlockId b : n.blocks) {
+    for (NodeId inner : graph.block(b).nodes) for_each_use(graph, inner, f);
+    for (const Arg& a : graph.block(b).returns) for_each_value(a, f);
+  }
+}
+
+std::vector<ValueId> tensor_operands(const ArgList& args, const Graph& graph) {
+  std::vector<ValueId> out;
+  for (const Arg& a : args)
+    for_each_value(a, [&](ValueId v) {
+      if (graph.type(v).is_tensor()) out.push_back(v);
+    });
+  return out;
+}
+
+} // namespace tenon

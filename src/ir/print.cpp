@@ -1,0 +1,153 @@
+// Graphs and types as canonical text, in TorchScript's style:
+//   graph(%x : Float(s77, 8)):
+//     %1 : Float(s77, 8) = aten::mul.Tensor(%x, 2.0)
+//     return (%1)
+#include "ir/graph.h"
+#include "ir/op.h"
+
+namespace tenon {
+
+std::string_view torch_name(DType t) {
+  constexpr std::string_view names[num_dtypes] = {"Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double", "ComplexFloat"};
+  return names[static_cast<int>(t)];
+}
+
+namespace {
+
+std::string join(const std::vector<Expr>& list) {
+  std::string s;
+  for (Expr e : list) s += (s.empty() ? "" : ", ") + to_string(e);
+  return s;
+}
+
+std::string quote(std::string_view text) {
+  std::string s = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') s += {'\\', c};
+    else if (c == '\n') s += "\\n";
+    else if (c == '\t') s += "\\t";
+    else if (static_cast<unsigned char>(c) < 32) s += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else s += c;
+  }
+  return s + "\"";
+}
+
+std::string text_of_double(double d) {
+  if (std::isnan(d)) return "nan";
+  if (std::isinf(d)) return d < 0 ? "-inf" : "inf";
+  std::string s = fmt::format("{}", d);
+  return s.find_first_of(".en") == std::string::npos ? s + ".0" : s;
+}
+
+class Printer {
+public:
+  explicit Printer(const Graph& g) : g_(g) {}
+
+  std::string value(ValueId id) const {
+    const Value& v = g_.value(id);
+    return v.name.empty() ? fmt::format("%{}", id.index) : "%" + v.name;
+  }
+
+  std::string arg(const Arg& a) const {
+    struct Visit {
+      const Printer& p;
+      std::string operator()(std::monostate) const { return "None"; }
+      std::string operator()(ValueId v) const { return p.value(v); }
+      std::string operator()(bool b) const { return b ? "True" : "False"; }
+      std::string operator()(int64_t i) const { return std::to_string(i); }
+      std::string operator()(double d) const { return text_of_double(d); }
+      std::string operator()(std::complex<double> c) const { return fmt::format("complex({}, {})", text_of_double(c.real()), text_of_double(c.imag())); }
+      std::string operator()(const std::string& s) const { return quote(s); }
+      std::string operator()(DType t) const { return fmt::format("dtype<{}>", name_of(t)); }
+      std::string operator()(const Word& w) const { return "'" + w.text + "'"; }
+      std::string operator()(Expr e) const { return "{" + to_string(e) + "}"; }
+      std::string operator()(TensorId t) const { return fmt::format("tensor<{}>", t.index); }
+      std::string operator()(const ArgList& l) const {
+        std::string s;
+        for (auto& e : l) s += (s.empty() ? "" : ", ") + p.arg(e);
+        return "[" + s + "]";
+      }
+    };
+    return std::visit(Visit{*this}, a.v);
+  }
+
+  std::string node(NodeId id, const std::string& indent) const {
+    const Node& n = g_.node(id);
+    std::string s = indent;
+    for (size_t i = 0; i < n.outputs.size(); i++)
+      s += fmt::format("{}{} : {}", i ? ", " : "", value(n.outputs[i]), to_string(g_.type(n.outputs[i])));
+    s += (n.outputs.empty() ? "" : " = ") + n.op;
+    if (!n.attributes.empty()) {
+      std::string attributes;
+      for (auto& a : n.attributes) attributes += (attributes.empty() ? "" : ", ") + a.name + "=" + arg(a.value);
+      s += "[" + attributes + "]";
+    }
+    s += "(" + args(n) + ")";
+    if (n.origin && !n.origin->stack_trace.empty()) s += "  # " + last_line(n.origin->stack_trace);
+    s += "\n";
+    for (size_t i = 0; i < n.blocks.size(); i++) s += block(n.blocks[i], fmt::format("block{}", i), indent + "  ", "->");
+    return s;
+  }
+
+  std::string block(BlockId id, const std::string& title, const std::string& indent, std::string_view ret) const {
+    const Block& b = g_.block(id);
+    std::string params;
+    for (ValueId p : b.params) params += (params.empty() ? "" : ", ") + value(p) + " : " + to_string(g_.type(p));
+    std::string s = fmt::format("{}{}({}):\n", indent, title, params);
+    for (NodeId n : b.nodes) s += node(n, indent + "  ");
+    std::string returns;
+    for (auto& r : b.returns) returns += (returns.empty() ? "" : ", ") + arg(r);
+    return s + fmt::format("{}  {} ({})\n", indent, ret, returns);
+  }
+
+private:
+  // Keyword-only arguments by name, those that equal their default left out.
+  std::string args(const Node& n) const {
+    std::string s;
+    size_t last = n.args.size();
+    if (n.def)
+      while (last > 0 && n.def->signature.args.size() == n.args.size() && n.def->signature.args[last - 1].has_default &&
+             n.args[last - 1] == n.def->signature.args[last - 1].fallback)
+        last--;
+    for (size_t i = 0; i < last; i++) {
+      bool keyword = n.def && i < n.def->signature.args.size() && n.def->signature.args[i].keyword_only;
+      if (keyword && n.def->signature.args[i].has_default && n.args[i] == n.def->signature.args[i].fallback) continue;
+      s += (s.empty() ? "" : ", ") + (keyword ? n.def->signature.args[i].name + "=" : "") + arg(n.args[i]);
+    }
+    return s;
+  }
+
+  // The innermost frame: `File "model.py", line 12, in forward`.
+  static std::string last_line(const std::string& trace) {
+    size_t at = trace.rfind("File \"");
+    if (at == std::string::npos) return {};
+    return trace.substr(at, trace.find('\n', at) - at);
+  }
+
+  const Graph& g_;
+};
+
+} // namespace
+
+std::string to_string(const Type& t) {
+  switch (t.kind) {
+  case TypeKind::Tensor: {
+    std::string s = join(t.sizes);
+    if (!t.strides.empty()) s += fmt::format("{}strides=[{}]", s.empty() ? "" : ", ", join(t.strides));
+    return fmt::format("{}({})", torch_name(t.dtype), s);
+  }
+  case TypeKind::Int: return t.value ? "int{" + to_string(t.value) + "}" : "int";
+  case TypeKind::Float: return t.value ? "float{" + to_string(t.value) + "}" : "float";
+  case TypeKind::Bool: return t.value ? "bool{" + to_string(t.value) + "}" : "bool";
+  case TypeKind::String: return "str";
+  case TypeKind::None: return "NoneType";
+  case TypeKind::Custom: return "custom";
+  }
+  return "?";
+}
+
+std::string to_string(const Graph& graph) { return Printer(graph).block(graph.top(), "graph", "", "return"); }
+std::string to_string(const Graph& graph, NodeId node) { return Printer(graph).node(node, ""); }
+std::string to_string(const Graph& graph, const Arg& arg) { return Printer(graph).arg(arg); }
+
+} // namespace tenon

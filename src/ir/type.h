@@ -1,0 +1,31 @@
+// Types of values. Sizes and strides are expressions, so one type describes every size a program accepts.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "expr/expr.h"
+
+namespace tenon {
+
+enum class TypeKind : uint8_t { Tensor, Int, Float, Bool, String, None, Custom };
+
+struct Type {
+  TypeKind kind = TypeKind::Tensor;
+  DType dtype = DType::F32;          // Tensor
+  std::vector<Expr> sizes = {};      // Tensor
+  std::vector<Expr> strides = {};    // Tensor, in elements; empty: row-major
+  Expr value = {};                   // Int, Float, Bool: the value as an expression, where known
+
+  static Type tensor(DType dtype, std::vector<Expr> sizes) { return {.dtype = dtype, .sizes = std::move(sizes)}; }
+  static Type scalar(TypeKind kind, Expr value = {}) { return {.kind = kind, .value = value}; }
+  bool is_tensor() const { return kind == TypeKind::Tensor; }
+  size_t rank() const { return sizes.size(); }
+  bool operator==(const Type&) const = default;
+};
+
+/// "Float(s77, 768)", "Long(2, 3, strides=[1, 2])", "int{s77*2}", "float", "str", "NoneType".
+std::string to_string(const Type& type);
+/// TorchScript's names: Float, Double, Half, BFloat16, Byte, Char, Short, Int, Long, Bool, ComplexFloat.
+std::string_view torch_name(DType t);
+
+} // namespace tenon

@@ -1,0 +1,25 @@
+// prim: constants and control flow. The stages know these by name; the rows give their schemas.
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+const OpRow rows[] = {
+    {.schema = "prim::Constant(Any value) -> Tensor", .kind = Kind::Prim},
+    // Reads a 0-d tensor on the host and binds the symbol that is the result's value.
+    {.schema = "prim::Item(Tensor self) -> Scalar", .kind = Kind::Prim},
+    // Two blocks without parameters; returns those of the chosen one.
+    {.schema = "prim::If(Tensor condition) -> Any[]", .kind = Kind::Prim},
+    // Block 0 (condition) and block 1 (body) take the carried values; the body returns them anew.
+    {.schema = "prim::While(Tensor[] carried) -> Any[]", .kind = Kind::Prim},
+    // Block(carried..., slices of xs...) -> (carried..., ys...); runs over dim 0 of xs; ys are stacked.
+    {.schema = "prim::Scan(Tensor[] carried, Tensor[] xs, bool reverse=False) -> Any[]", .kind = Kind::Prim},
+    {.schema = "prim::Assert(bool condition, str message) -> ()", .kind = Kind::Prim},
+};
+
+} // namespace
+
+std::span<const OpRow> prim_rows() { return rows; }
+
+} // namespace tenon::ops

@@ -1,0 +1,42 @@
+// Builds the table once, on first use: rows with their schemas parsed, by name.
+#include "ops/table.h"
+
+#include <map>
+
+namespace tenon {
+
+namespace {
+
+using Table = std::map<std::string, OpDef, std::less<>>;
+
+const Table& table() {
+  static const Table built = [] {
+    Table t;
+    for (auto rows : {ops::pointwise_rows(), ops::view_rows(), ops::create_rows(), ops::reduce_rows(), ops::contract_rows(), ops::prim_rows()})
+      for (const OpRow& row : rows) {
+        OpDef def{row, parse_schema(row.schema)};
+        std::string name = def.signature.name;
+        require(t.emplace(name, std::move(def)).second, "two rows for {}", name);
+      }
+    return t;
+  }();
+  return built;
+}
+
+} // namespace
+
+const OpDef* find_op(std::string_view name) {
+  std::string key(name);
+  if (name.starts_with("edge::")) key = "aten::" + key.substr(6);
+  auto it = table().find(key);
+  if (it == table().end()) it = table().find(key + ".default");
+  return it == table().end() ? nullptr : &it->second;
+}
+
+std::vector<const OpDef*> all_ops() {
+  std::vector<const OpDef*> out;
+  for (auto& [name, def] : table()) out.push_back(&def);
+  return out;
+}
+
+} // namespace tenon
