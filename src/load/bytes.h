@@ -39,7 +39,8 @@ std::string quoted(std::string_view text, size_t max = 80);
 inline std::string_view as_text(Bytes b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
 inline Bytes as_byte_span(std::string_view s) { return std::as_bytes(std::span(s.data(), s.size())); }
 
-/// Elements and bytes of `sizes`; false where a size is negative or a product reaches 2^46 bytes.
+/// Bytes of a tensor; false where a size is negative, or the product of those not zero reaches 2^46 bytes, so that
+/// row-major strides can always be computed.
 bool count_bytes(std::span<const int64_t> sizes, size_t element, size_t& bytes);
 
 /// Reads forward through `bytes`; every read past the end is a BadInput naming `what` and the offset.
@@ -50,7 +51,8 @@ public:
   size_t left() const { return bytes_.size() - at_; }
 
   Bytes take(uint64_t n) {
-    if (n > left()) [[unlikely]] fail(n);
+    if (n > left()) [[unlikely]]
+      fail(n);
     at_ += static_cast<size_t>(n);
     return bytes_.subspan(at_ - static_cast<size_t>(n), static_cast<size_t>(n));
   }

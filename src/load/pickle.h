@@ -38,8 +38,8 @@ struct PickleObject {
 };
 
 struct PickleValue {
-  using Variant = std::variant<std::monostate, bool, int64_t, double, std::string, PickleBytes, PickleTuple, PickleList, PickleDict,
-                               Tensor, PickleObject>;
+  using Variant = std::variant<std::monostate, bool, int64_t, double, std::string, PickleBytes, PickleTuple, PickleList,
+                               PickleDict, Tensor, PickleObject>;
   Variant value;
 
   bool is_none() const { return value.index() == 0; }
@@ -56,15 +56,16 @@ struct PickleLimits {
   int depth = 100;
 };
 
-/// Reads a torch.save archive (the zip form, torch 1.6 and later) that starts and ends with `bytes`. Tensors are views of
-/// it, or of a copy of their storage where that is misaligned, and keep `owner` alive (or, where it is null, rely on the
-/// caller to). Errors: BadInput for damage, Unsupported for a tensor of a dtype, layout or byte order tenon has not.
+/// Reads a torch.save archive (the zip form, torch 1.6 and later) that starts and ends with `bytes`. Tensors are views
+/// of it, or of a copy of their storage where that is misaligned, and keep `owner` alive (or, where it is null, rely on
+/// the caller to). Errors: BadInput for damage, Unsupported for a tensor of a dtype, layout or byte order tenon has
+/// not.
 PickleValue load_torch_save(Bytes bytes, std::shared_ptr<void> owner, const PickleLimits& limits = {});
 
 /// The leaves in the order of torch.utils._pytree: tuples, named tuples, lists, values of dicts as inserted; None is a
-/// leaf. How a registered class flattens is not in the file; guessed is the common practice: a dataclass gives its fields
-/// but for None, a dict subclass its values, and an object holding further objects (a cache of layers) just its tensors.
-/// Any other object is a leaf. A caller who has the TreeSpec should compare the count.
+/// leaf. How a registered class flattens is not in the file; guessed is the common practice: a dataclass gives its
+/// fields but for None, a dict subclass its values, and an object holding further objects (a cache of layers) just its
+/// tensors. Any other object is a leaf. A caller who has the TreeSpec should compare the count.
 std::vector<PickleValue> flatten(const PickleValue& value);
 
 } // namespace tenon

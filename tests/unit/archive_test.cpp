@@ -104,8 +104,13 @@ TEST_CASE("names") {
 
 TEST_CASE("zip64 records, comments and padding are understood") {
   std::string big = Blob().u16(1).u16(24).u64(3).u64(3).u64(0).text;
-  HandZip zip{.entries = {{.name = "a", .data = "abc", .local_extra = std::string(37, '\0'), .central_extra = big,
-                           .size = UINT32_MAX, .packed = UINT32_MAX, .offset = UINT32_MAX},
+  HandZip zip{.entries = {{.name = "a",
+                           .data = "abc",
+                           .local_extra = std::string(37, '\0'),
+                           .central_extra = big,
+                           .size = UINT32_MAX,
+                           .packed = UINT32_MAX,
+                           .offset = UINT32_MAX},
                           {"b", ""}},
               .zip64 = true,
               .comment = "PK\5\6 not the end"};
@@ -154,7 +159,8 @@ TEST_CASE("directories that lie are refused") {
     return error_of_zip(zip);
   };
   CHECK(has(with([](auto& z) { z.entries[1].name = "m/a"; }), "two entries are named 'a'"));
-  CHECK(has(with([](auto& z) { z.entries[1].offset = 0, z.entries[1].local_name = "m/a", z.entries[1].name = "m/a"; }), "overlap"));
+  CHECK(has(with([](auto& z) { z.entries[1].offset = 0, z.entries[1].local_name = "m/a", z.entries[1].name = "m/a"; }),
+            "overlap"));
   CHECK(has(with([](auto& z) { z.entries[0].size = z.entries[0].packed = 6; }), "overlap at offset"));
   CHECK(has(with([](auto& z) { z.entries[1].size = z.entries[1].packed = 7; }), "past the end of the data"));
   CHECK(has(with([](auto& z) { z.entries[1].offset = 100000; }), "no local header at offset 100000"));
@@ -166,7 +172,7 @@ TEST_CASE("directories that lie are refused") {
   CHECK(has(with([](auto& z) { z.entries[1].name = ""; }), "empty name"));
   CHECK(has(with([](auto& z) { z.entries[1].name = std::string("m/\0b", 4); }), "zero byte"));
   CHECK(has(with([](auto& z) { z.count = 3; }), "do not fit"));
-  CHECK(has(with([](auto& z) { z.count = 3, z.entries[1].name += std::string(46, 'n'); }), "46"));
+  CHECK(has(with([](auto& z) { z.count = 3, z.entries[1].name += std::string(46, 'n'); }), "4 bytes wanted"));
   CHECK(has(with([](auto& z) { z.count = 0xffff; }), "65535 entries"));
   CHECK(has(with([](auto& z) { z.zip64 = true, z.count = int64_t{1} << 32; }), "4294967296 entries"));
   CHECK(has(with([](auto& z) { z.zip64 = true, z.count = INT64_MAX; }), "entries do not fit"));

@@ -32,7 +32,8 @@ std::string show(const PickleValue& v) {
   if (auto* x = v.as<PickleDict>()) return fmt::format("{{{}}}", show_pairs(x->items));
   if (auto* x = v.as<Tensor>()) return fmt::format("{}[{}]", name_of(x->dtype()), show_sizes(x->sizes()));
   if (auto* x = v.as<PickleObject>())
-    return fmt::format("<{}({}){}{}>", x->class_name, show_all(x->args), x->items.empty() ? "" : " " + show_pairs(x->items),
+    return fmt::format("<{}({}){}{}>", x->class_name, show_all(x->args),
+                       x->items.empty() ? "" : " " + show_pairs(x->items),
                        x->state.empty() ? "" : " " + show(x->state[0]));
   return "none";
 }
@@ -45,7 +46,8 @@ std::vector<std::byte> saved(const std::string& pickle) {
 std::string load_text(const std::string& pickle, const PickleLimits& limits = {}) {
   return show(load_torch_save(saved(pickle), nullptr, limits));
 }
-std::string error_of_pickle(const std::string& pickle, ErrorKind kind = ErrorKind::BadInput, const PickleLimits& limits = {}) {
+std::string error_of_pickle(const std::string& pickle, ErrorKind kind = ErrorKind::BadInput,
+                            const PickleLimits& limits = {}) {
   return error_of([&] { load_text(pickle, limits); }, kind);
 }
 std::string repeat(const std::string& s, size_t n) {
@@ -60,11 +62,15 @@ std::string tuple_of(const std::vector<int64_t>& list) {
   return out + "t";
 }
 /// The pickle of a tensor over storage 0.
-std::string tensor(int64_t offset, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, int64_t elements = 6,
-                   const std::string& storage = "FloatStorage", const std::string& key = "0") {
-  std::string id = "(U\x07storagectorch\n" + storage + "\nU" + static_cast<char>(key.size()) + key + "U\x03" "cpu" + integer(elements) + "tQ";
+std::string tensor(int64_t offset, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                   int64_t elements = 6, const std::string& storage = "FloatStorage", const std::string& key = "0") {
+  std::string id = "(U\x07storagectorch\n" + storage + "\nU" + static_cast<char>(key.size()) + key +
+                   "U\x03"
+                   "cpu" +
+                   integer(elements) + "tQ";
   return "ctorch._utils\n_rebuild_tensor_v2\n(" + id + integer(offset) + tuple_of(sizes) + tuple_of(strides) +
-         "\x89" "ccollections\nOrderedDict\n)RtR.";
+         "\x89"
+         "ccollections\nOrderedDict\n)RtR.";
 }
 const PickleValue& member(const PickleValue& dict, std::string_view name) {
   REQUIRE(dict.as<PickleDict>());
@@ -85,9 +91,11 @@ TEST_CASE("values of torch.save") {
   CHECK(text("empty") == "f32[0,3]");
   CHECK(text("parameter") == "f32[2]");
   CHECK(text("subclass") == "f32[2]");
-  CHECK(text("plain") == "[none true false 7 -7 70000 -1099511627776 1.500 inf 'text \\xe2\\x82\\xac' b'\\x00\\xff\\x80' b'xyz']");
+  CHECK(text("plain") ==
+        "[none true false 7 -7 70000 -1099511627776 1.500 inf 'text \\xe2\\x82\\xac' b'\\x00\\xff\\x80' b'xyz']");
   CHECK(text("nested") == "(() [] {} {'b':1 'a':2} {'k':[3]} [4])");
-  CHECK(text("torch") == "((2 3) <torch.device('cpu')> <torch.float32()> <builtins.complex(1.000 2.000)> <builtins.set([5])>)");
+  CHECK(text("torch") ==
+        "((2 3) <torch.device('cpu')> <torch.float32()> <builtins.complex(1.000 2.000)> <builtins.set([5])>)");
   CHECK(text("point") == "<sample.Point(f32[1] 6)>");
   CHECK(text("pair") == "<sample.Pair() {'a':f32[1] 'b':none 'scale':0.500}>");
   CHECK(*member(all, "scalar").as<Tensor>()->data_as<float>() == 2.5f);
@@ -115,7 +123,8 @@ TEST_CASE("leaves are those of torch's pytree") {
   CHECK(leaves("point") == "f32[1] 6");
   CHECK(leaves("pair") == "f32[1] 0.500");
   CHECK(leaves("cache") == "f32[1] f32[2] f32[3] f32[4]");
-  CHECK(leaves("torch") == "2 3 <torch.device('cpu')> <torch.float32()> <builtins.complex(1.000 2.000)> <builtins.set([5])>");
+  CHECK(leaves("torch") ==
+        "2 3 <torch.device('cpu')> <torch.float32()> <builtins.complex(1.000 2.000)> <builtins.set([5])>");
   CHECK(flatten(member(all, "plain")).size() == 12);
   CHECK(show_all(flatten(PickleValue{})) == "none");
 }
@@ -144,7 +153,9 @@ TEST_CASE("all protocols; misaligned archives; the owner is shared") {
 }
 
 TEST_CASE("what tenon does not have is named") {
-  auto error = [](const char* file) { return error_of([&] { load_torch_save(sample(file), nullptr); }, ErrorKind::Unsupported); };
+  auto error = [](const char* file) {
+    return error_of([&] { load_torch_save(sample(file), nullptr); }, ErrorKind::Unsupported);
+  };
   CHECK(has(error("uint16.pt"), "'torch.uint16'"));
   CHECK(has(error("complex128.pt"), "'torch.ComplexDoubleStorage'"));
   CHECK(has(error("conj.pt"), "'conj'"));
@@ -152,14 +163,16 @@ TEST_CASE("what tenon does not have is named") {
   HandZip big{.entries = {{"a/data.pkl", "N."}, {"a/byteorder", "big"}}};
   CHECK(has(error_of([&] { load_torch_save(big.bytes(), nullptr); }, ErrorKind::Unsupported), "byte order 'big'"));
   CHECK(has(error_of([] { load_torch_save(sample("small.npz"), nullptr); }), "no entry 'data.pkl'"));
-  CHECK(has(error_of_pickle(std::string("\x8a\x09", 2) + std::string(9, '\1') + ".", ErrorKind::Unsupported), "9 bytes"));
+  CHECK(
+      has(error_of_pickle(std::string("\x8a\x09", 2) + std::string(9, '\1') + ".", ErrorKind::Unsupported), "9 bytes"));
 }
 
 TEST_CASE("opcodes of old protocols") {
-  CHECK(load_text("(I01\nI00\nI-5\nL7L\nF1.5\nS'ab'\nVa\\u20ac\nNt.") == "(true false -5 7 1.500 'ab' 'a\\xe2\\x82\\xac' none)");
+  CHECK(load_text("(I01\nI00\nI-5\nL7L\nF1.5\nS'ab'\nVa\\u20ac\nNt.") ==
+        "(true false -5 7 1.500 'ab' 'a\\xe2\\x82\\xac' none)");
   CHECK(load_text("(lp0\nI1\nag0\n0.") == "[1]");
   CHECK(load_text("(S'a'\nI1\nd.") == "{'a':1}");
-  CHECK(load_text(std::string("\x8a\x01\xff\x8a\x02\x00\x80\x87", 9) + "0.") == "");
+  CHECK(load_text(std::string("\x8a\x01\xff\x8a\x02\x00\x80\x86", 8) + ".") == "(-1 -32768)");
 }
 
 TEST_CASE("nothing is called, whatever it is") {
@@ -167,7 +180,9 @@ TEST_CASE("nothing is called, whatever it is") {
   CHECK(load_text("c__builtin__\neval\nS'1'\n\x85R}S'a'\nK\x01sb.") == "<builtins.eval('1') {'a':1}>");
   CHECK(load_text("cx\ny\n.") == "<x.y()>");
   CHECK(load_text("cm\nD\n)\x81(S'a'\nK\x01u.") == "<m.D() 'a':1>");
-  CHECK(load_text("(cm\nC\n)\x81K\x01" "aK\x02" "at.") == "(<m.C() none:1 none:2>)");
+  CHECK(load_text("(cm\nC\n)\x81K\x01"
+                  "aK\x02"
+                  "at.") == "(<m.C() none:1 none:2>)");
   CHECK(has(error_of_pickle("K\x01)R."), "not a class"));
   CHECK(has(error_of_pickle("cos\nsystem\n(S'a'\ntRcos\nsystem\n)RR."), "not a class"));
   CHECK(has(error_of_pickle("(I1\ncos\nsystem\no."), "0x6f is unknown"));
@@ -180,18 +195,24 @@ TEST_CASE("broken programs are refused with their offset") {
   CHECK(has(error_of_pickle(""), "1 bytes wanted at offset 0"));
   CHECK(has(error_of_pickle("."), "at offset 0: the stack is empty"));
   CHECK(has(error_of_pickle("N(."), "the stack is empty"));
-  CHECK(has(error_of_pickle("N(0."), ""));
+  CHECK(load_text("N(0.") == "none");
   CHECK(has(error_of_pickle("Nt."), "a mark is missing"));
   CHECK(has(error_of_pickle("Nh\x05."), "at offset 1: memo 5"));
-  CHECK(has(error_of_pickle("(K\x01" "d."), "no value"));
-  CHECK(has(error_of_pickle("NK\x01" "a."), "not a list"));
+  CHECK(has(error_of_pickle("(K\x01"
+                            "d."),
+            "no value"));
+  CHECK(has(error_of_pickle("NK\x01"
+                            "a."),
+            "not a list"));
   CHECK(has(error_of_pickle("NNNs."), "not a dictionary"));
   CHECK(has(error_of_pickle("NNb."), "plain value"));
   CHECK(has(error_of_pickle("\x80\x06N."), "protocol 6"));
   CHECK(has(error_of_pickle("Ix\n."), "'x' is not a number"));
   CHECK(has(error_of_pickle(Blob().add("\x8d").u64(UINT64_MAX).text), "bytes wanted"));
   CHECK(has(error_of_pickle("c__builtin__\n"), "no end"));
-  CHECK(has(error_of_pickle("c_codecs\nencode\nV\\u20ac\nU\x06" "latin1\x86R."), "outside Latin-1"));
+  CHECK(has(error_of_pickle("c_codecs\nencode\nV\\u20ac\nU\x06"
+                            "latin1\x86R."),
+            "outside Latin-1"));
 }
 
 TEST_CASE("a tensor must lie within its storage") {
@@ -199,7 +220,7 @@ TEST_CASE("a tensor must lie within its storage") {
   CHECK(load_text(tensor(0, {2, 3}, {3, 1})) == "f32[2,3]");
   CHECK(load_text(tensor(5, {1}, {huge})) == "f32[1]");
   CHECK(load_text(tensor(0, {4, 2}, {0, 5})) == "f32[4,2]");
-  CHECK(load_text(tensor(huge, {0, huge}, {huge, huge})) == std::string("f32[0,9223372036854775807]"));
+  CHECK(load_text(tensor(huge, {0, 1 << 20}, {huge, huge})) == "f32[0,1048576]");
   CHECK(load_text(tensor(0, {3}, {1}, 3, "LongStorage")) == "i64[3]");
   CHECK(load_text(tensor(0, {24}, {1}, 24, "BoolStorage")) == "bool[24]");
   auto error = [](auto... a) { return error_of_pickle(tensor(a...)); };
@@ -211,6 +232,7 @@ TEST_CASE("a tensor must lie within its storage") {
   CHECK(has(error(0, Sizes{-1}, Sizes{1}), "negative number, -1, in its sizes"));
   CHECK(has(error(3, Sizes{3}, Sizes{-1}), "in its strides"));
   CHECK(has(error(0, Sizes{huge, huge}, Sizes{0, 0}), "overflows"));
+  CHECK(has(error(0, Sizes{0, huge}, Sizes{huge, 1}), "overflows")); // its row-major strides would
   CHECK(has(error(0, Sizes{3, 3}, Sizes{huge, huge}), "reaches past"));
   CHECK(has(error(huge, Sizes{2}, Sizes{1}), "reaches past"));
   CHECK(has(error(0, Sizes{2}, Sizes{1, 1}), "1 sizes, but 2 strides"));
@@ -232,7 +254,8 @@ TEST_CASE("values that grow without bound are refused") {
   CHECK(has(error_of_pickle("(" + text + repeat("2", 300) + "t."), "bytes of text"));
   // A long tuple of arguments, used often.
   std::string args = "(" + repeat("N", 100000) + "tq" + std::string(1, '\0');
-  CHECK(has(error_of_pickle("(" + args + repeat("cos\nsystem\nh" + std::string(1, '\0') + "R", 1000) + "t."), "copies of shared values"));
+  CHECK(has(error_of_pickle("(" + args + repeat("cos\nsystem\nh" + std::string(1, '\0') + "R", 1000) + "t."),
+            "copies of shared values"));
   PickleLimits few;
   few.objects = 10;
   CHECK(has(error_of_pickle("(" + repeat("N", 10) + "t.", ErrorKind::BadInput, few), "more than 10 objects"));
@@ -245,9 +268,11 @@ TEST_CASE("values that grow without bound are refused") {
 
 TEST_CASE("torch.save files cut and damaged anywhere give errors") {
   auto read = [](Bytes b) { flatten(load_torch_save(b, nullptr)); };
-  for (const char* file : {"small.pt", "unaligned.pt", "protocol4.pt"}) CHECK(damage_everywhere(sample(file), read) == 0);
+  for (const char* file : {"small.pt", "unaligned.pt", "protocol4.pt"})
+    CHECK(damage_everywhere(sample(file), read) == 0);
   auto whole = sample("values.pt");
   Archive archive = Archive::view(whole, "x");
   std::string pickle(as_text(archive.get("data.pkl")));
-  CHECK(damage_everywhere(to_bytes(pickle), [&](Bytes b) { load_torch_save(saved(std::string(as_text(b))), nullptr); }) == 0);
+  CHECK(damage_everywhere(to_bytes(pickle),
+                          [&](Bytes b) { load_torch_save(saved(std::string(as_text(b))), nullptr); }) == 0);
 }
