@@ -1,6 +1,7 @@
 // The .pt2 archive: which file is what, signature, weights, calling convention.
 #include <algorithm>
 
+#include "base/strided.h"
 #include "load/archive.h"
 #include "load/npz.h"
 #include "load/pickle.h"
@@ -29,8 +30,6 @@ std::string find_model(const Archive& archive) {
   if (archive.find("serialized_exported_program.json")) unsupported("an archive of torch before 2.8 (schema 'serialized_exported_program.json')");
   bad_input("not a torch.export archive: it holds no models/*.json");
 }
-
-Tensor tensor_over(const PayloadMeta& meta, std::span<const std::byte> bytes, const std::shared_ptr<void>& mapping);
 
 struct Reader {
   const Archive& archive;
@@ -237,10 +236,31 @@ LoadedProgram load(Archive archive, const std::string& name) {
 LoadedProgram load_pt2(const std::string& path) { return load(Archive::map(path), path); }
 LoadedProgram load_pt2(std::span<const std::byte> bytes, const std::string& name) { return load(Archive::view(bytes, name), name); }
 
+namespace {
+
+template <class T> Tensor scalar_tensor(DType type, T value) {
+  Tensor t(type, {});
+  *t.data_as<T>() = value;
+  return t;
+}
+
+// A leaf as a tensor: numbers become 0-d; None and strings give nothing.
+std::optional<Tensor> leaf_tensor(const PickleValue& leaf) {
+  if (auto* t = leaf.as<Tensor>()) return *t;
+  if (auto* b = leaf.as<bool>()) return scalar_tensor<uint8_t>(DType::Bool, *b);
+  if (auto* i = leaf.as<int64_t>()) return scalar_tensor(DType::I64, *i);
+  if (auto* d = leaf.as<double>()) return scalar_tensor(DType::F64, *d);
+  if (leaf.is_none() || leaf.as<std::string>()) return std::nullopt;
+  unsupported("an example input that is neither a tensor nor a number");
+}
+
+} // namespace
+
 std::vector<Tensor> load_example_inputs(const LoadedProgram& program) {
   require_input(!program.example_inputs.empty(), "the archive holds no example inputs");
   std::vector<Tensor> out;
-  for (const PickleValue& leaf : flatten(load_torch_save(program.example_inputs, program.mapping))) out.push_back(leaf_tensor(leaf));
+  for (const PickleValue& leaf : flatten(load_torch_save(program.example_inputs, program.mapping)))
+    if (auto t = leaf_tensor(leaf)) out.push_back(std::move(*t));
   return out;
 }
 

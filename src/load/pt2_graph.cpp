@@ -1,6 +1,7 @@
 // GraphReader: values, types, arguments and plain operators. Control flow is in pt2_control.cpp.
 #include "load/pt2_graph.h"
 
+#include "ir/call.h"
 #include "ir/op.h"
 
 namespace tenon {
@@ -169,14 +170,15 @@ Arg GraphReader::read_union(std::string_view kind, Element value) {
   bad_input("model.json: an argument of kind {}", kind);
 }
 
+ValueId GraphReader::add_tensor_param(BlockId block, std::string_view name) {
+  ValueId id = graph_.add_param(block, read_type(json::get(json::get(scope_, "tensor_values"), name)), std::string(name));
+  values_[std::string(name)] = id;
+  return id;
+}
+
 ValueId GraphReader::add_param(BlockId block, Element argument) {
   auto [kind, value] = json::single(argument);
-  if (kind == "as_tensor") {
-    std::string name(json::text(value, "name"));
-    ValueId id = graph_.add_param(block, read_type(json::get(json::get(scope_, "tensor_values"), name)), name);
-    values_[name] = id;
-    return id;
-  }
+  if (kind == "as_tensor") return add_tensor_param(block, json::text(value, "name"));
   if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") {
     Arg symbol = symbol_named(value);
     TypeKind t = kind == "as_sym_int" ? TypeKind::Int : kind == "as_sym_float" ? TypeKind::Float : TypeKind::Bool;

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "load/json.h"
-#include "load/program.h"
+#include "load/load.h"
 
 namespace tenon {
 
@@ -15,6 +15,7 @@ public:
 
   /// A tensor or number among the graph's inputs, as a parameter of the block.
   ValueId add_param(BlockId block, json::Element argument);
+  ValueId add_tensor_param(BlockId block, std::string_view name);
   /// The graph's input number `i` is `value`.
   void bind_input(size_t i, const Arg& value);
   void read_nodes(BlockId block);

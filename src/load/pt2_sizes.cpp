@@ -1,7 +1,7 @@
 // Symbolic sizes: sympy's srepr to our expressions.
 #include "base/lexer.h"
 #include "expr/eval.h"
-#include "load/program.h"
+#include "load/load.h"
 
 namespace tenon {
 

@@ -49,15 +49,4 @@ struct LoadedProgram {
   std::span<const std::byte> example_inputs; // a torch.save archive; empty where there is none
 };
 
-/// Loads a .pt2. BadInput for anything malformed, Unsupported for what is not a plain torch.export archive.
-LoadedProgram load_pt2(const std::string& path);
-LoadedProgram load_pt2(std::span<const std::byte> bytes, const std::string& name);
-/// The example inputs, flattened, None and strings left out.
-std::vector<Tensor> load_example_inputs(const LoadedProgram& program);
-/// Operators without a row, each once, in order of appearance.
-std::vector<std::string> missing_operators(const Graph& graph);
-
-/// Parses sympy's srepr, "Mul(Integer(2), Symbol('s77', positive=True))".
-Expr parse_srepr(ExprPool& pool, std::string_view text);
-
 } // namespace tenon
