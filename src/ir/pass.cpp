@@ -151,4 +151,13 @@ bool remove_dead_code(LoadedProgram& program) {
   return true;
 }
 
+std::vector<std::string> missing_operators(const Graph& graph) {
+  std::vector<std::string> out;
+  for (uint32_t i = 0; i < graph.num_nodes(); i++) {
+    const Node& n = graph.node(NodeId{i});
+    if (!n.def && std::find(out.begin(), out.end(), n.op) == out.end()) out.push_back(n.op);
+  }
+  return out;
+}
+
 } // namespace tenon

@@ -45,6 +45,8 @@ private:
   SideTable<ValueId, ValueId> map_;
 };
 
+/// Operators without a row, each once, in order of appearance.
+std::vector<std::string> missing_operators(const Graph& graph);
 /// Removes nodes whose results nobody uses; checks and nodes that bind a symbol still in use stay.
 bool remove_dead_code(LoadedProgram& program);
 

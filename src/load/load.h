@@ -9,8 +9,6 @@ LoadedProgram load_pt2(const std::string& path);
 LoadedProgram load_pt2(std::span<const std::byte> bytes, const std::string& name);
 /// The example inputs, flattened, None and strings left out.
 std::vector<Tensor> load_example_inputs(const LoadedProgram& program);
-/// Operators without a row, each once, in order of appearance.
-std::vector<std::string> missing_operators(const Graph& graph);
 
 /// Parses sympy's srepr, "Mul(Integer(2), Symbol('s77', positive=True))".
 Expr parse_srepr(ExprPool& pool, std::string_view text);

@@ -32,9 +32,10 @@ std::string find_model(const Archive& archive) {
 }
 
 struct Reader {
+  Reader(const Archive& archive, LoadedProgram& program) : archive(archive), program(program) {}
   const Archive& archive;
   LoadedProgram& program;
-  simdjson::dom::parser parser = {};
+  simdjson::dom::parser parser{};
 
   Element parse(std::string_view name) {
     auto bytes = archive.find(name);
@@ -227,7 +228,7 @@ LoadedProgram load(Archive archive, const std::string& name) {
   program.name = name;
   program.mapping = archive.owner();
   if (auto order = archive.find("byteorder")) require_input(as_chars(*order) == "little", "a big-endian archive");
-  Reader{archive, program}.read(find_model(archive));
+  Reader(archive, program).read(find_model(archive));
   return program;
 }
 
@@ -261,15 +262,6 @@ std::vector<Tensor> load_example_inputs(const LoadedProgram& program) {
   std::vector<Tensor> out;
   for (const PickleValue& leaf : flatten(load_torch_save(program.example_inputs, program.mapping)))
     if (auto t = leaf_tensor(leaf)) out.push_back(std::move(*t));
-  return out;
-}
-
-std::vector<std::string> missing_operators(const Graph& graph) {
-  std::vector<std::string> out;
-  for (uint32_t i = 0; i < graph.num_nodes(); i++) {
-    const Node& n = graph.node(NodeId{i});
-    if (!n.def && std::find(out.begin(), out.end(), n.op) == out.end()) out.push_back(n.op);
-  }
   return out;
 }
 
