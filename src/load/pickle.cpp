@@ -40,11 +40,11 @@ private:
     for (PickleRef r : refs) out.push_back(value(r));
     return out;
   }
-  std::vector<std::pair<PickleValue, PickleValue>> pairs(const std::vector<PickleRef>& refs) {
-    std::vector<std::pair<PickleValue, PickleValue>> out;
+  std::vector<PicklePair> pairs(const std::vector<PickleRef>& refs) {
+    std::vector<PicklePair> out;
     for (size_t i = 0; i + 1 < refs.size(); i += 2) {
       PickleValue key = value(refs[i]);
-      out.emplace_back(std::move(key), value(refs[i + 1]));
+      out.push_back({std::move(key), value(refs[i + 1])});
     }
     return out;
   }
@@ -96,10 +96,10 @@ template <class F> void for_each_part(const PickleValue& v, const F& visit) {
   if (auto* t = v.as<PickleList>())
     for (auto& x : t->items) visit(x);
   if (auto* t = v.as<PickleDict>())
-    for (auto& x : t->items) visit(x.second);
+    for (auto& x : t->items) visit(x.value);
   if (auto* t = v.as<PickleObject>()) {
     for (auto& x : t->args) visit(x);
-    for (auto& x : t->items) visit(x.second);
+    for (auto& x : t->items) visit(x.value);
     for (auto& x : t->state) visit(x);
   }
 }
@@ -119,7 +119,7 @@ void add_leaves(const PickleValue& v, std::vector<PickleValue>& out);
 
 void add_object(const PickleValue& v, const PickleObject& o, std::vector<PickleValue>& out) {
   const PickleDict* fields = o.state.size() == 1 ? o.state[0].as<PickleDict>() : nullptr;
-  bool is_dict = !o.items.empty() && !o.items[0].first.is_none();
+  bool is_dict = !o.items.empty() && !o.items[0].key.is_none();
   if (is_dict) {
     for (auto& [key, value] : o.items) add_leaves(value, out);
   } else if (o.is_new && o.state.empty() && o.items.empty() && !o.args.empty()) { // a named tuple

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -12,6 +11,7 @@
 namespace tenon {
 
 struct PickleValue;
+struct PicklePair;
 struct PickleBytes {
   std::string data;
 };
@@ -25,16 +25,16 @@ struct PickleList {
 };
 /// Also OrderedDict and defaultdict; pairs in the order of insertion.
 struct PickleDict {
-  std::vector<std::pair<PickleValue, PickleValue>> items;
+  std::vector<PicklePair> items;
 };
 /// An object of any other class, or the class itself, by name only: "torch.device" with args ("cpu"), "torch.float32"
 /// without args, "builtins.complex" with args (re, im), a named tuple with its fields as args.
 struct PickleObject {
   std::string class_name;
   std::vector<PickleValue> args;
-  std::vector<PickleValue> state;                         ///< none or one: usually a dict of attributes
-  std::vector<std::pair<PickleValue, PickleValue>> items; ///< of a dict subclass; keys None for a list or set subclass
-  bool is_new = false;                                    ///< made by cls.__new__(cls, *args) and not by a call
+  std::vector<PickleValue> state; ///< none or one: usually a dict of attributes
+  std::vector<PicklePair> items;  ///< of a dict subclass; keys None for a list or set subclass
+  bool is_new = false;            ///< made by cls.__new__(cls, *args) and not by a call
 };
 
 struct PickleValue {
@@ -44,6 +44,10 @@ struct PickleValue {
 
   bool is_none() const { return value.index() == 0; }
   template <class T> const T* as() const { return std::get_if<T>(&value); }
+};
+
+struct PicklePair {
+  PickleValue key, value;
 };
 
 /// What one archive may cost; real ones stay far below.

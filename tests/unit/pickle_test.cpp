@@ -16,7 +16,7 @@ std::string show_all(const std::vector<PickleValue>& list) {
   for (auto& x : list) out.append(out.empty() ? "" : " ").append(show(x));
   return out;
 }
-std::string show_pairs(const std::vector<std::pair<PickleValue, PickleValue>>& list) {
+std::string show_pairs(const std::vector<PicklePair>& list) {
   std::string out;
   for (auto& [k, x] : list) out.append(out.empty() ? "" : " ").append(show(k)).append(":").append(show(x));
   return out;
