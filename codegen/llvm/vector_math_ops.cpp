@@ -80,7 +80,7 @@ V Math::unless(V rare, V fast, const std::function<V()>& slow) const {
   auto* join = llvm::BasicBlock::Create(context, "join", function);
   b.CreateCondBr(any, slow_block, join, llvm::MDBuilder(context).createBranchWeights(1, 1 << 20));
   b.SetInsertPoint(slow_block);
-  V other = slow();
+  V other = select(rare, slow(), fast);  // a lane never depends on its neighbours
   llvm::BasicBlock* slow_end = b.GetInsertBlock();
   b.CreateBr(join);
   b.SetInsertPoint(join);

@@ -70,7 +70,7 @@ public:
 
   V fma(V a, V x, V c) const;
   V fma(V a, double x, V c) const { return fma(a, number(x), c); }
-  V fma(V a, V x, double c) const { return fma(a, x, number(c)); }
+  V fma(V a, double x, double c) const { return fma(a, number(x), number(c)); }
   /// c[0] + c[1] x + c[2] x^2 ... by Horner's rule.
   V poly(V x, std::initializer_list<double> c) const;
   V select(V condition, V yes, V no) const;
@@ -93,7 +93,7 @@ public:
   /// 1.5 * 2^mantissa: adding it rounds to an integer, which then stands in the low bits.
   double magic() const { return f64 ? 0x1.8p52 : 0x1.8p23; }
 
-  /// The value of `fast`, or, where a lane of `rare` holds, of `slow()`, emitted in a block out of the way.
+  /// `fast`, except in lanes where `rare` holds: there `slow()`, emitted in a block out of the way.
   V unless(V rare, V fast, const std::function<V()>& slow) const;
   /// The C function `name` ("sin"; f32 adds its "f"), lane by lane.
   V libm(const char* name, std::initializer_list<V> args) const;
@@ -121,8 +121,6 @@ struct LogParts {
 LogParts log_parts(const Math& m, V x);
 /// ln(1 + f) for f in [-1/3, 1/3].
 V log1p_poly(const Math& m, V f);
-V log_value(const Math& m, V x);  // ln(x), any x
-
 /// Widens f32 lanes to f64, applies f there, rounds once: rare functions that would need double-float arithmetic.
 llvm::Value* through_f64(const Emitter& e, llvm::Value* x, const std::function<V(const Math&, V)>& f);
 

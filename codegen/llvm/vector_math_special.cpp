@@ -26,12 +26,14 @@ llvm::Value* erf(const Emitter& e, llvm::Value* v) {
   Math m(e, v);
   V x = m.wrap(v);
   if (m.f64) return m.libm("erf", {x}).v;
-  // x P(x^2) / Q(x^2), error 2^-29 up to where erf rounds to 1.
-  V y = m.at_least(m.at_most(x, 3.93), -3.93);
-  V z = y * y;
-  V p = m.poly(z, {1.12837917, 0.185147674, 0.054254733, 0.00384029262, 0.000377167306, 4.62005162e-06, -1.28579345e-08});
-  V q = m.poly(z, {1, 0.497416261, 0.113886939, 0.0154348376, 0.0013024091, 6.25008019e-05});
-  return (y * p / q).v;
+  // Small: x + x P(x^2). Large: 1 - exp(-Q(|x|)) with Q = -ln(erfc), up to where erf rounds to 1.
+  V a = m.abs(x), z = x * x;
+  V p = m.poly(z, {0.128379151, -0.376124978, 0.112818457, -0.0267677195, 0.00499482919, -0.000599940075});
+  V q = m.poly(m.at_most(a, 3.95), {0.000150187741, 1.12786603, 0.636857867, 0.104219228, -0.0223668106, 0.00307857548,
+                                    -0.000199563816});
+  ExpParts t = exp_parts(m, -q);
+  V large = 1 - t.p * power_of_two(m, t.shifted);
+  return m.select(a < 0.92, m.fma(x, p, x), m.copysign(large, x)).v;
 }
 
 // f32 in f64: erfc(a) = exp(-a^2) times a polynomial in (a - 2) / (a + 2).

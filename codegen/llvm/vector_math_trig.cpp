@@ -58,15 +58,15 @@ V atan_poly(const Math& m, V t) {  // error 2^-25
 }
 
 struct Arcsine {
-  V p;    // asin of |x|, or of sqrt((1 - |x|) / 2) where big
-  V big;  // |x| > 1/2
+  V s, tail;  // asin(s) = s + tail; s is |x|, or sqrt((1 - |x|) / 2) where big
+  V big;      // |x| > 1/2: asin(|x|) = pi/2 - 2 asin(s)
 };
 Arcsine arcsine(const Math& m, V x) {
   V a = m.abs(x), big = a > 0.5;
   V z = m.select(big, m.fma(a, -0.5, m.number(0.5)), a * a);
   V s = m.select(big, m.sqrt(z), a);
   V q = m.poly(z, {0.166667521, 0.0749531388, 0.0454682074, 0.0241909176, 0.0421458855});  // error 2^-27
-  return {m.fma(s * z, q, s), big};
+  return {s, s * z * q, big};
 }
 
 V minus(const Math& m, double c, V x) {  // c - x with c in two words
@@ -97,7 +97,8 @@ llvm::Value* asin(const Emitter& e, llvm::Value* v) {
   V x = m.wrap(v);
   if (m.f64) return m.libm("asin", {x}).v;
   Arcsine a = arcsine(m, x);
-  return m.copysign(m.select(a.big, minus(m, half_pi, a.p * 2), a.p), x).v;
+  V big = m.fma(a.s, -2, half_pi) - m.fma(a.tail, 2, m.number(4.37113883e-08));
+  return m.copysign(m.select(a.big, big, a.s + a.tail), x).v;
 }
 
 llvm::Value* acos(const Emitter& e, llvm::Value* v) {
@@ -105,9 +106,9 @@ llvm::Value* acos(const Emitter& e, llvm::Value* v) {
   V x = m.wrap(v);
   if (m.f64) return m.libm("acos", {x}).v;
   Arcsine a = arcsine(m, x);
-  V twice = a.p * 2;
+  V p = a.s + a.tail, twice = p * 2;
   V big = m.select(x < 0, minus(m, pi, twice), twice);
-  return m.select(a.big, big, minus(m, half_pi, m.copysign(a.p, x))).v;
+  return m.select(a.big, big, minus(m, half_pi, m.copysign(p, x))).v;
 }
 
 llvm::Value* atan(const Emitter& e, llvm::Value* v) {
