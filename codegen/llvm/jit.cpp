@@ -221,7 +221,9 @@ struct Jit::Impl {
     }
     return new_machine(target);
   }
-  llvm::SmallVector<char, 0> emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type, std::string* ir);
+  // Runs all passes; the object or assembly text. `ir` receives the module as the code generator sees it.
+  llvm::SmallVector<char, 0> emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type,
+                                  std::string* ir);
   std::vector<void*> load(llvm::MemoryBufferRef object, std::span<const std::string> names);
 };
 

@@ -1,5 +1,6 @@
 // Vector math against libm of the next wider type, on both instruction levels. The tables are the stated accuracy: the
-// greatest error in units in the last place of the result. TENON_ULP_STRIDE=1 walks over all floats instead of every 4001st.
+// greatest error in units in the last place of the result. TENON_ULP_STRIDE=1 walks over all floats instead of every 4001st,
+// TENON_ULP_ONLY=tanh over one function, TENON_ULP_PRINT=1 tells the errors found.
 #include <doctest/doctest.h>
 
 #include <bit>
