@@ -36,7 +36,7 @@ llvm::Value* f32_to_f16(const Emitter& e, llvm::Value* x) {
 
 // The x86 conversions give the lowest integer out of range. LLVM calls that poison: freeze makes it some fixed value, which
 // for non-constant lanes is the instruction's. Below 32 bits it goes through i32 and is cut:
-// beyond i32 a float has no low byte left, so the way through i64 that PyTorch takes for u8 ends the same.
+// beyond i32 an f32 has no low byte left, so the way through i64 that PyTorch takes for u8 ends the same.
 llvm::Value* float_to_int(const Emitter& e, llvm::Value* x, int bits) {
   llvm::IRBuilderBase& b = e.builder;
   llvm::Type* step = bits == 64 ? b.getInt64Ty() : b.getInt32Ty();
