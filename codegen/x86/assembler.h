@@ -1,0 +1,53 @@
+// The base of all xbyak emitters: executable memory that is never writable and executable at once, vectors by number for
+// either instruction set, and the entry and exit sequences of a kernel.
+#pragma once
+#include <xbyak/xbyak.h>
+
+#include "codegen/x86/code_memory.h"
+#include "tenon/options.h"
+
+namespace tenon {
+
+/// Emits one kernel `void f(const Args*)` (System V: the argument arrives in rdi) into a page range of a CodeMemory.
+class Assembler : public Xbyak::CodeGenerator {
+public:
+  Assembler(CodeMemory& memory, Isa isa)
+      : CodeGenerator(CodeMemory::max_kernel_bytes, memory.begin()), memory_(memory), wide_(isa == Isa::Avx512) {}
+
+  /// Makes what was emitted executable and gives its address.
+  void* finish() {
+    ready();
+    return memory_.commit(getSize());
+  }
+
+protected:
+  using Xmm = Xbyak::Xmm;
+  using Reg64 = Xbyak::Reg64;
+
+  bool wide() const { return wide_; }
+  int lanes() const { return wide_ ? 16 : 8; }
+  int vector_bytes() const { return lanes() * 4; }
+  int registers() const { return wide_ ? 32 : 16; }
+  Xmm vec(int i) const { return wide_ ? static_cast<Xmm>(Xbyak::Zmm(i)) : static_cast<Xmm>(Xbyak::Ymm(i)); }
+
+  /// Saves the callee's registers and makes `locals` bytes of stack.
+  void enter(int locals) {
+    locals_ = locals;
+    for (int r : callee_saved) push(Reg64(r));
+    sub(rsp, locals);
+  }
+  void leave() {
+    add(rsp, locals_);
+    for (int i = 5; i >= 0; i--) pop(Reg64(callee_saved[i]));
+    vzeroupper();
+    ret();
+  }
+
+private:
+  static constexpr int callee_saved[6] = {3 /* rbx */, 5 /* rbp */, 12, 13, 14, 15};
+  CodeMemory& memory_;
+  bool wide_;
+  int locals_ = 0;
+};
+
+} // namespace tenon

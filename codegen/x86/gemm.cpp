@@ -1,0 +1,247 @@
+// Emits the f32 matrix micro-kernels. A tile of rows x vectors accumulators stays in registers over the whole sum. Per step
+// of k the smaller side (the vectors of B, or the broadcast elements of A) is held in registers and the other streams
+// through one or two. Small tiles keep several sets of accumulators, so that the latency of multiply-add is covered.
+#include "codegen/x86/gemm.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/check.h"
+#include "codegen/x86/assembler.h"
+
+namespace tenon {
+namespace {
+
+constexpr int unroll = 4;
+constexpr int min_chains = 8;   // independent sums that keep two multiply-add ports of latency four busy
+constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
+
+int spare_registers(Isa isa, GemmShape s) {
+  int all = isa == Isa::Avx512 ? 32 : 16;
+  int held = std::min(s.rows, s.vectors);
+  int mask = isa == Isa::Avx2 && s.masked ? 1 : 0;
+  return all - s.rows * s.vectors - held - mask;
+}
+
+/// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
+int sum_sets(Isa isa, GemmShape s) {
+  int sets = 1;
+  while (sets < unroll && sets * s.rows * s.vectors < min_chains &&
+         spare_registers(isa, s) - (2 * sets - 1) * s.rows * s.vectors >= 1)
+    sets *= 2;
+  return sets;
+}
+
+class GemmEmitter : public Assembler {
+public:
+  GemmEmitter(CodeMemory& memory, Isa isa, GemmShape s)
+      : Assembler(memory, isa), s_(s), sets_(sum_sets(isa, s)), held_(std::min(s.rows, s.vectors)) {
+    int next = sets_ * s_.rows * s_.vectors;
+    first_held_ = next;
+    next += held_;
+    if (!wide() && s_.masked) mask_register_ = next++;
+    first_spare_ = next;
+    spares_ = registers() - next;
+  }
+
+  void* emit() {
+    enter(locals_bytes);
+    load_arguments();
+    for (int i = 0; i < sets_ * s_.rows * s_.vectors; i++) clear(vec(i));
+    Xbyak::Label next_position, store;
+    cmp(qword[rsp + depth], 0);
+    jle(store, T_NEAR);
+    cmp(qword[rsp + positions], 0);
+    jle(store, T_NEAR);
+    L(next_position);
+    load_rows();
+    depth_loop();
+    dec(qword[rsp + positions]);
+    jnz(next_position, T_NEAR);
+    L(store);
+    fold_sets();
+    store_tile();
+    leave();
+    if (!wide() && s_.masked) emit_mask_table();
+    return finish();
+  }
+
+private:
+  // stack slots
+  enum { args = 0, positions = 8, rows = 16, depth = 24, depth_unrolled = 32, b_stride = 40, locals_bytes = 56 };
+
+  Reg64 index() const { return rax; }
+  Reg64 b() const { return rcx; }
+  Reg64 row(int i) const {
+    static constexpr int order[max_row_pointers] = {2, 6, 8, 9, 10, 11, 12, 13, 14, 15, 3, 5, 7}; // rdi last: it holds args
+    return Reg64(order[i]);
+  }
+  Xmm sum(int set, int i, int j) const { return vec((set * s_.rows + i) * s_.vectors + j); }
+  Xmm held(int i) const { return vec(first_held_ + i); }
+  Xmm spare() { return vec(first_spare_ + turn_++ % spares_); }
+  void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
+  bool partial(int j) const { return s_.masked && j == s_.vectors - 1; }
+
+  void load_arguments() {
+    auto keep = [&](int slot, size_t offset) {
+      mov(rax, ptr[rdi + offset]);
+      mov(ptr[rsp + slot], rax);
+    };
+    mov(ptr[rsp + args], rdi);
+    keep(positions, offsetof(GemmArgs, positions));
+    keep(rows, offsetof(GemmArgs, rows));
+    keep(b_stride, offsetof(GemmArgs, b_stride));
+    keep(depth, offsetof(GemmArgs, depth));
+    and_(rax, -unroll);
+    mov(ptr[rsp + depth_unrolled], rax);
+    if (s_.masked) load_mask();
+    mov(b(), ptr[rdi + offsetof(GemmArgs, b)]);
+  }
+
+  void load_mask() {
+    mov(rax, ptr[rdi + offsetof(GemmArgs, columns)]);
+    if (s_.vectors > 1) sub(rax, (s_.vectors - 1) * lanes());
+    if (wide()) {
+      mov(edx, 0xffff);
+      bzhi(edx, edx, eax);
+      kmovw(k1, edx);
+    } else {
+      lea(rdx, ptr[rip + mask_table_]);
+      neg(rax);
+      vmovups(vec(mask_register_), ptr[rdx + rax * 4 + 32]);
+    }
+  }
+  void emit_mask_table() {
+    align(32);
+    L(mask_table_);
+    for (int i = 0; i < 16; i++) dd(i < 8 ? 0xffffffffu : 0u);
+  }
+
+  void load_rows() {
+    mov(index(), ptr[rsp + rows]);
+    for (int i = 0; i < s_.rows; i++) mov(row(i), ptr[index() + 8 * i]);
+    add(qword[rsp + rows], 8 * s_.rows);
+    xor_(eax, eax);
+  }
+
+  void depth_loop() {
+    Xbyak::Label main, rest, rest_loop, done;
+    cmp(index(), ptr[rsp + depth_unrolled]);
+    jge(rest, T_NEAR);
+    align(32);
+    L(main);
+    for (int u = 0; u < unroll; u++) step(u, u % sets_);
+    add(index(), unroll);
+    if (!s_.in_place) add(b(), unroll * s_.vectors * vector_bytes());
+    cmp(index(), ptr[rsp + depth_unrolled]);
+    jl(main, T_NEAR);
+    L(rest);
+    cmp(index(), ptr[rsp + depth]);
+    jge(done, T_NEAR);
+    L(rest_loop);
+    step(0, 0);
+    inc(index());
+    if (!s_.in_place) add(b(), s_.vectors * vector_bytes());
+    cmp(index(), ptr[rsp + depth]);
+    jl(rest_loop, T_NEAR);
+    L(done);
+  }
+
+  Xbyak::Address b_address(int u, int j) {
+    return ptr[b() + ((s_.in_place ? 0 : u * s_.vectors) + j) * vector_bytes()];
+  }
+  void load_b(const Xmm& x, int u, int j) { load(x, b_address(u, j), s_.in_place && partial(j)); }
+  void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
+    if (!masked) vmovups(x, from);
+    else if (wide()) vmovups(x | k1 | T_z, from);
+    else vmaskmovps(x, vec(mask_register_), from);
+  }
+
+  /// One step of k: every accumulator of a set takes one product.
+  void step(int u, int set) {
+    auto a = [&](int i) { return ptr[row(i) + index() * 4 + u * 4]; };
+    if (s_.rows >= s_.vectors) {
+      for (int j = 0; j < s_.vectors; j++) load_b(held(j), u, j);
+      for (int i = 0; i < s_.rows; i++) {
+        Xmm x = spare();
+        vbroadcastss(x, a(i));
+        for (int j = 0; j < s_.vectors; j++) vfmadd231ps(sum(set, i, j), x, held(j));
+      }
+    } else {
+      for (int i = 0; i < s_.rows; i++) vbroadcastss(held(i), a(i));
+      for (int j = 0; j < s_.vectors; j++) {
+        Xmm x = spare();
+        load_b(x, u, j);
+        for (int i = 0; i < s_.rows; i++) vfmadd231ps(sum(set, i, j), held(i), x);
+      }
+    }
+    if (s_.in_place) add(b(), ptr[rsp + b_stride]);
+  }
+
+  void fold_sets() {
+    for (int half = sets_ / 2; half >= 1; half /= 2)
+      for (int set = 0; set < half; set++)
+        for (int i = 0; i < s_.rows; i++)
+          for (int j = 0; j < s_.vectors; j++) vaddps(sum(set, i, j), sum(set, i, j), sum(set + half, i, j));
+  }
+
+  /// Adds the initial value and stores. The value is added last, so that no sum waits for a load of C.
+  void store_tile() {
+    Reg64 c = rcx, stride = rdx, init = rsi, mode = rax;
+    Xbyak::Label add_c, plain, done;
+    mov(rdi, ptr[rsp + args]);
+    mov(c, ptr[rdi + offsetof(GemmArgs, c)]);
+    mov(stride, ptr[rdi + offsetof(GemmArgs, c_stride)]);
+    mov(init, ptr[rdi + offsetof(GemmArgs, init)]);
+    mov(mode, ptr[rdi + offsetof(GemmArgs, mode)]);
+    cmp(mode, static_cast<int>(GemmInit::C));
+    je(add_c, T_NEAR);
+    jl(plain, T_NEAR);
+    store_rows(c, stride, &init);
+    jmp(done, T_NEAR);
+    L(add_c);
+    store_rows(c, stride, &c);
+    jmp(done, T_NEAR);
+    L(plain);
+    store_rows(c, stride, nullptr);
+    L(done);
+  }
+  void store_rows(const Reg64& c, const Reg64& stride, const Reg64* init) {
+    for (int i = 0; i < s_.rows; i++) {
+      for (int j = 0; j < s_.vectors; j++) {
+        int offset = j * vector_bytes();
+        Xmm x = sum(0, i, j);
+        if (init && partial(j)) {
+          Xmm t = spare();
+          load(t, ptr[*init + offset], true);
+          vaddps(x, x, t);
+        } else if (init) {
+          vaddps(x, x, ptr[*init + offset]);
+        }
+        if (!partial(j)) vmovups(ptr[c + offset], x);
+        else if (wide()) vmovups(ptr[c + offset] | k1, x);
+        else vmaskmovps(ptr[c + offset], vec(mask_register_), x);
+      }
+      if (i + 1 < s_.rows) add(c, stride);
+    }
+  }
+
+  GemmShape s_;
+  int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0, mask_register_ = 0;
+  int turn_ = 0;
+  Xbyak::Label mask_table_;
+};
+
+} // namespace
+
+bool gemm_fits(Isa isa, GemmShape s) {
+  return s.rows >= 1 && s.vectors >= 1 && s.rows <= max_row_pointers && s.vectors <= KernelTable::max_vectors &&
+         spare_registers(isa, s) >= 1;
+}
+
+void* emit_gemm(CodeMemory& memory, Isa isa, GemmShape s) {
+  require(gemm_fits(isa, s), "a {}x{} tile does not fit the registers", s.rows, s.vectors);
+  return GemmEmitter(memory, isa, s).emit();
+}
+
+} // namespace tenon

@@ -1,0 +1,86 @@
+// The contract between the generated micro-kernels and the drivers that call them: argument structs, and the table a driver
+// finds its kernels in. `codegen/x86/micro_kernels.h` owns the table and generates what is missing; this side only calls.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace tenon {
+
+/// What a matrix micro-kernel adds to its sum before it stores: nothing, what C holds, or one row of `init` for all rows.
+enum class GemmInit : int64_t { Zero, C, Row };
+
+/// One register tile: c[m][n] = init + sum over p < positions, k < depth of rows[p * tile rows + m][k] * b[p][k][n].
+/// Packed B has the tile's full width in every row, zero-padded; in place, row k of B starts `b_stride` bytes after row k-1.
+struct GemmArgs {
+  const float* const* rows;
+  const float* b;
+  float* c;
+  const float* init;
+  int64_t c_stride; // bytes
+  int64_t b_stride; // bytes, in-place B alone
+  int64_t depth;
+  int64_t positions;
+  int64_t columns; // valid columns, read by masked kernels alone
+  GemmInit mode;
+};
+using GemmFn = void (*)(const GemmArgs*);
+
+/// A register tile of `rows` x `vectors` vectors. Masked: the last vector may be partial. In place: B is not packed
+/// (positions must be 1).
+struct GemmShape {
+  int rows, vectors;
+  bool masked = false, in_place = false;
+};
+
+/// Moves a block of f32: `rows` rows of `columns` elements, strides in bytes. Copy keeps rows, transpose turns row r into
+/// column r. A copy writes full rows of its vector count, zeros behind `columns`.
+struct MoveArgs {
+  const float* from;
+  float* to;
+  int64_t from_stride, to_stride;
+  int64_t rows, columns;
+};
+using MoveFn = void (*)(const MoveArgs*);
+
+/// The micro-kernels of one instruction set. Looking one up is wait-free once it exists; the first request generates it.
+class KernelTable {
+public:
+  static constexpr int max_rows = 16, max_vectors = 16;
+  using Generate = void* (*)(void* owner, int index) noexcept;
+
+  KernelTable(int lanes, Generate generate, void* owner) : lanes_(lanes), generate_(generate), owner_(owner) {}
+  /// f32 elements of a vector: 16 or 8.
+  int lanes() const { return lanes_; }
+  GemmFn gemm(GemmShape s) const noexcept { return reinterpret_cast<GemmFn>(find(gemm_index(s))); }
+  /// Copies rows of up to `vectors` vectors.
+  MoveFn copy(int vectors) const noexcept { return reinterpret_cast<MoveFn>(find(copy_base + vectors - 1)); }
+  MoveFn transpose() const noexcept { return reinterpret_cast<MoveFn>(find(transpose_index)); }
+
+  static constexpr int gemm_index(GemmShape s) {
+    return (((s.rows - 1) * max_vectors + s.vectors - 1) * 2 + s.masked) * 2 + s.in_place;
+  }
+  static constexpr GemmShape gemm_shape(int index) {
+    return {index / 4 / max_vectors + 1, index / 4 % max_vectors + 1, (index & 2) != 0, (index & 1) != 0};
+  }
+  static constexpr int copy_base = max_rows * max_vectors * 4;
+  static constexpr int transpose_index = copy_base + max_vectors;
+  static constexpr int size = transpose_index + 1;
+
+private:
+  void* find(int index) const noexcept {
+    void* f = kernels_[static_cast<size_t>(index)].load(std::memory_order_acquire);
+    if (!f) [[unlikely]] {
+      f = generate_(owner_, index);
+      kernels_[static_cast<size_t>(index)].store(f, std::memory_order_release);
+    }
+    return f;
+  }
+
+  int lanes_;
+  Generate generate_;
+  void* owner_;
+  mutable std::array<std::atomic<void*>, size> kernels_{};
+};
+
+} // namespace tenon
