@@ -52,6 +52,9 @@ public:
   KernelTable(int lanes, Generate generate, void* owner) : lanes_(lanes), generate_(generate), owner_(owner) {}
   /// f32 elements of a vector: 16 or 8.
   int lanes() const { return lanes_; }
+  /// The most rows a tile of so many vectors may have (kernels.inc); 0: that width does not exist.
+  int gemm_rows(int vectors) const { return gemm_rows_[static_cast<size_t>(vectors)]; }
+  void set_gemm_rows(int vectors, int rows) { gemm_rows_[static_cast<size_t>(vectors)] = rows; }
   GemmFn gemm(GemmShape s) const noexcept { return reinterpret_cast<GemmFn>(find(gemm_index(s))); }
   /// Copies rows of up to `vectors` vectors.
   MoveFn copy(int vectors) const noexcept { return reinterpret_cast<MoveFn>(find(copy_base + vectors - 1)); }
@@ -80,6 +83,7 @@ private:
   int lanes_;
   Generate generate_;
   void* owner_;
+  std::array<int, max_vectors + 1> gemm_rows_{};
   mutable std::array<std::atomic<void*>, size> kernels_{};
 };
 

@@ -14,7 +14,12 @@ namespace tenon {
 static constexpr size_t code_bytes = size_t{16} << 20;
 
 struct MicroKernels::State {
-  explicit State(Isa i) : isa(i), memory(code_bytes), table(isa == Isa::Avx512 ? 16 : 8, generate, this) {}
+  explicit State(Isa i) : isa(i), memory(code_bytes), table(isa == Isa::Avx512 ? 16 : 8, generate, this) {
+    int count;
+    const GemmTile* tiles = gemm_tiles(count);
+    for (int t = 0; t < count; t++)
+      if (tiles[t].isa == isa) table.set_gemm_rows(tiles[t].vectors, tiles[t].rows);
+  }
 
   /// Runs once per kernel. Running out of executable memory ends the process: nothing could go on without the kernel.
   static void* generate(void* self, int index) noexcept {

@@ -1,0 +1,89 @@
+// Panels, packing and the loops around the micro-kernels.
+#include "runtime/gemm_block.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tenon {
+
+/// Time of one row of a panel per step of k, in vectors: tiles of one vector are bound by loads of A, not by multiply-add.
+static double panel_cost(int vectors) { return vectors == 1 ? 1.25 : vectors; }
+
+Panels choose_panels(int64_t n, const KernelTable& kernels) {
+  int64_t lanes = kernels.lanes();
+  int64_t all = std::max<int64_t>((n + lanes - 1) / lanes, 1);
+  int best = 1;
+  double best_cost = 1e30;
+  // Near the same cost the tile closest to square wins: it reads least per multiply-add.
+  for (int v : {lanes == 16 ? 3 : 2, 4, 3, 2, 1}) {
+    if (v > all || kernels.gemm_rows(v) == 0) continue;
+    double cost = static_cast<double>(all / v) * panel_cost(v) + (all % v ? panel_cost(static_cast<int>(all % v)) : 0);
+    if (cost < best_cost * 0.98) {
+      best = v;
+      best_cost = cost;
+    }
+  }
+  return {n, static_cast<int>(lanes), best};
+}
+
+static void zero_columns(float* to, int64_t rows, int64_t width, int64_t first) {
+  if (first == width) return;
+  for (int64_t k = 0; k < rows; k++) std::memset(to + k * width + first, 0, static_cast<size_t>(width - first) * 4);
+}
+
+void pack_panels(const KernelTable& kernels, const Panels& panels, const BSource& b, int64_t k0, int64_t k1, int64_t p0,
+                 int64_t p1, float* to) noexcept {
+  int64_t depth = k1 - k0;
+  if (depth <= 0) return;
+  for (int64_t p = p0; p < p1; p++) {
+    int64_t columns = panels.columns(p), width = int64_t{panels.panel_vectors(p)} * panels.lanes;
+    const float* from = b.data + k0 * b.k_stride + p * panels.width() * b.n_stride;
+    if (b.n_stride == 1) {
+      MoveArgs args{from, to, b.k_stride * 4, width * 4, depth, columns};
+      kernels.copy(panels.panel_vectors(p))(&args);
+    } else if (b.k_stride == 1) {
+      MoveArgs args{from, to, b.n_stride * 4, width * 4, columns, depth};
+      kernels.transpose()(&args);
+      zero_columns(to, depth, width, columns);
+    } else {
+      for (int64_t k = 0; k < depth; k++)
+        for (int64_t j = 0; j < columns; j++) to[k * width + j] = from[k * b.k_stride + j * b.n_stride];
+      zero_columns(to, depth, width, columns);
+    }
+    to += depth * width;
+  }
+}
+
+void multiply_block(const KernelTable& kernels, const GemmBlock& g) noexcept {
+  Tiles tiles(g.row_count, g.tile_rows);
+  const float* panel = g.b;
+  for (int64_t p = g.p0; p < g.p1; p++) {
+    int vectors = g.panels.panel_vectors(p);
+    int64_t width = int64_t{vectors} * g.panels.lanes, columns = g.panels.columns(p), n = p * g.panels.width();
+    GemmShape shape{0, vectors, columns != width, false};
+    GemmArgs args{.rows = g.rows,
+                  .b = panel + g.first_depth * width,
+                  .c = g.c + n,
+                  .init = g.init ? g.init + n : nullptr,
+                  .c_stride = g.c_stride * 4,
+                  .b_stride = width * 4,
+                  .depth = g.depth,
+                  .positions = g.positions,
+                  .columns = columns,
+                  .mode = g.mode};
+    GemmFn kernel = nullptr;
+    for (int64_t t = 0; t < tiles.count; t++) {
+      int rows = tiles.rows(t);
+      if (rows != shape.rows) {
+        shape.rows = rows;
+        kernel = kernels.gemm(shape);
+      }
+      kernel(&args);
+      args.rows += rows * g.positions;
+      args.c += rows * g.c_stride;
+    }
+    panel += g.panel_depth * width;
+  }
+}
+
+} // namespace tenon
