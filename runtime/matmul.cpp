@@ -14,6 +14,8 @@ constexpr int64_t item_work = 500'000;
 constexpr int64_t items_per_thread = 4;
 /// Up to so many rows a row-major B is read in place: packing costs about as much as 16 rows of products.
 constexpr int64_t in_place_rows = 16;
+/// Steps of k before a B in place is continued in the next columns: keeps the pages in use few.
+constexpr int64_t in_place_depth = 256;
 constexpr int64_t max_block_rows = 256;
 
 enum class BUse { Packed, Pack, InPlace };
@@ -48,7 +50,7 @@ void choose_blocks(Plan& p, const Matmul& m, const Caches& caches) {
   // A chunk of k of one panel takes a quarter of L2, so that C is passed over rarely; blocks of A take another half.
   int64_t most_k = std::max<int64_t>(caches.l2 / 4 / (p.panels.width() * 4) / 64 * 64, 64);
   int64_t parts = std::max<int64_t>(ceil_div(m.k, most_k), 1);
-  p.block_k = p.use == BUse::InPlace ? m.k : ceil_div(ceil_div(m.k, parts), 4) * 4;
+  p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(m.k, in_place_depth) : ceil_div(ceil_div(m.k, parts), 4) * 4;
   int64_t rows = caches.l2 / 2 / std::max<int64_t>(p.block_k * 4, 1);
   p.block_rows = std::clamp<int64_t>(rows / p.tile_rows * p.tile_rows, p.tile_rows, max_block_rows);
   int64_t columns = caches.l2 * 2 / std::max<int64_t>(p.block_k * 4, 1);
@@ -122,7 +124,12 @@ void point_at_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, i
   for (int64_t i = 0; i < m1 - m0; i++) rows[i] = a + i * stride;
 }
 
-void multiply_in_place(const Call& call, const Item& item, int64_t m0, int64_t m1, const float* const* rows) {
+GemmInit init_mode(const Matmul& m, int64_t k0) {
+  return k0 > 0 || m.accumulate ? GemmInit::C : m.bias ? GemmInit::Row : GemmInit::Zero;
+}
+
+void multiply_in_place(const Call& call, const Item& item, int64_t k0, int64_t k1, int64_t m0, int64_t m1,
+                       const float* const* rows) {
   const Matmul& m = call.m;
   const Panels& panels = call.plan.panels;
   Tiles tiles(m1 - m0, call.plan.tile_rows);
@@ -130,15 +137,15 @@ void multiply_in_place(const Call& call, const Item& item, int64_t m0, int64_t m
     int64_t n = p * panels.width(), columns = panels.columns(p);
     int vectors = panels.panel_vectors(p);
     GemmArgs args{.rows = rows,
-                  .b = item.b + n,
+                  .b = item.b + k0 * m.b_k + n,
                   .c = item.c + m0 * m.c_row + n,
                   .init = m.bias ? m.bias + n : nullptr,
                   .c_stride = m.c_row * 4,
                   .b_stride = m.b_k * 4,
-                  .depth = m.k,
+                  .depth = k1 - k0,
                   .positions = 1,
                   .columns = columns,
-                  .mode = m.accumulate ? GemmInit::C : m.bias ? GemmInit::Row : GemmInit::Zero};
+                  .mode = init_mode(m, k0)};
     for (int64_t t = 0; t < tiles.count; t++) {
       int r = tiles.rows(t);
       call.kernels.gemm({r, vectors, columns != vectors * panels.lanes, true})(&args);
@@ -151,7 +158,6 @@ void multiply_in_place(const Call& call, const Item& item, int64_t m0, int64_t m
 void multiply_packed(const Call& call, const Item& item, int64_t p0, int64_t p1, int64_t k0, int64_t k1, const float* b,
                      int64_t panel_depth, int64_t m0, int64_t m1, const float* const* rows) {
   const Matmul& m = call.m;
-  bool first = k0 == 0;
   multiply_block(call.kernels, {.panels = call.plan.panels,
                                 .p0 = p0,
                                 .p1 = p1,
@@ -166,9 +172,7 @@ void multiply_packed(const Call& call, const Item& item, int64_t p0, int64_t p1,
                                 .c = item.c + m0 * m.c_row,
                                 .c_stride = m.c_row,
                                 .init = m.bias,
-                                .mode = !first || m.accumulate ? GemmInit::C
-                                        : m.bias               ? GemmInit::Row
-                                                               : GemmInit::Zero});
+                                .mode = init_mode(m, k0)});
 }
 
 void run_item(const Call& call, const Item& item) {
@@ -189,7 +193,7 @@ void run_item(const Call& call, const Item& item) {
       for (int64_t m0 = item.m0; m0 < item.m1; m0 += plan.block_rows) {
         int64_t m1 = std::min(m0 + plan.block_rows, item.m1);
         point_at_rows(call, item, m0, m1, k0, k1, rows);
-        if (plan.use == BUse::InPlace) multiply_in_place(call, item, m0, m1, rows);
+        if (plan.use == BUse::InPlace) multiply_in_place(call, item, k0, k1, m0, m1, rows);
         else multiply_packed(call, item, p0, p1, k0, k1, b, plan.use == BUse::Pack ? k1 - k0 : m.k, m0, m1, rows);
         if (k1 == m.k && m.epilogue.fn)
           m.epilogue.fn(m.epilogue.ctx, item.batch, m0, m1, p0 * panels.width(), std::min(p1 * panels.width(), m.n));

@@ -30,7 +30,7 @@ struct Matmul {
   int64_t c_row = 0, c_batch[2] = {0, 0};
   const float* bias = nullptr;
   bool accumulate = false;
-  Epilogue epilogue;
+  Epilogue epilogue = {};
 };
 
 /// Elements (f32) of a k x n matrix in packed form, and the packing. Constant weights are packed once.

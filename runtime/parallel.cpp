@@ -4,6 +4,7 @@
 #include "runtime/parallel.h"
 
 #include <immintrin.h>
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
 #include <sched.h>
@@ -12,6 +13,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <optional>
 
 namespace tenon {
 namespace {
@@ -63,8 +65,12 @@ void relax(int& spins) {
 } // namespace
 
 struct Workers::Shared {
-  explicit Shared(int threads) : arena(threads - 1, 0) {}
+  explicit Shared(int threads) : arena(threads - 1, 0) {
+    if (threads > tbb::info::default_concurrency())
+      more_threads.emplace(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
+  }
 
+  std::optional<tbb::global_control> more_threads; // TBB starts no more threads than cores unless told
   tbb::task_arena arena;
   std::atomic<bool> stop{false};
   std::array<Slot, 16> slots;
@@ -115,6 +121,12 @@ Workers::~Workers() {
   if (shared_) shared_->stop.store(true);
 }
 
+void Workers::wake(int workers) const noexcept {
+  for (int w = 1; w < std::min(workers, threads_); w++)
+    if (auto& active = shared_->active[static_cast<size_t>(w)]; !active.load() && !active.exchange(true))
+      shared_->arena.enqueue([shared = shared_, w] { shared->serve(w); });
+}
+
 void Workers::run(int64_t n, int64_t grain, Body body, void* ctx) const noexcept {
   grain = std::max<int64_t>(grain, 1);
   if (n <= 0) return;
@@ -138,9 +150,7 @@ void Workers::run(int64_t n, int64_t grain, Body body, void* ctx) const noexcept
   }
   Loop loop{body, ctx, std::max(grain, n / (parts * 4)), parts, ranges};
   slot->loop.store(&loop);
-  for (int w = 1; w < parts; w++)
-    if (auto& active = shared_->active[static_cast<size_t>(w)]; !active.load() && !active.exchange(true))
-      shared_->arena.enqueue([shared = shared_, w] { shared->serve(w); });
+  wake(parts);
   loop.work(0);
   slot->loop.store(nullptr);
   for (int spins = 0; slot->guests.load() != 0;) relax(spins);

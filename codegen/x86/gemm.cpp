@@ -14,13 +14,14 @@ namespace {
 
 constexpr int unroll = 4;
 constexpr int min_chains = 8;   // independent sums that keep two multiply-add ports of latency four busy
+constexpr int prefetch_bytes = 8192; // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
+constexpr int prefetch_rows = 16;    // B in place
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
 int spare_registers(Isa isa, GemmShape s) {
   int all = isa == Isa::Avx512 ? 32 : 16;
   int held = std::min(s.rows, s.vectors);
-  int mask = isa == Isa::Avx2 && s.masked ? 1 : 0;
-  return all - s.rows * s.vectors - held - mask;
+  return all - s.rows * s.vectors - held;
 }
 
 /// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
@@ -39,7 +40,6 @@ public:
     int next = sets_ * s_.rows * s_.vectors;
     first_held_ = next;
     next += held_;
-    if (!wide() && s_.masked) mask_register_ = next++;
     first_spare_ = next;
     spares_ = registers() - next;
   }
@@ -68,7 +68,7 @@ public:
 
 private:
   // stack slots
-  enum { args = 0, positions = 8, rows = 16, depth = 24, depth_unrolled = 32, b_stride = 40, locals_bytes = 56 };
+  enum { args = 0, positions = 8, rows = 16, depth = 24, depth_unrolled = 32, b_stride = 40, mask = 48, locals_bytes = 88 };
 
   Reg64 index() const { return rax; }
   Reg64 b() const { return rcx; }
@@ -76,6 +76,10 @@ private:
     static constexpr int order[max_row_pointers] = {2, 6, 8, 9, 10, 11, 12, 13, 14, 15, 3, 5, 7}; // rdi last: it holds args
     return Reg64(order[i]);
   }
+  /// Strides of a B in place live in the registers of row pointers that small tiles leave free.
+  bool stride_in_register() const { return s_.rows <= max_row_pointers - 3; }
+  Reg64 prefetch_distance() const { return row(max_row_pointers - 3); }
+  Reg64 b_row() const { return row(max_row_pointers - 2); }
   Xmm sum(int set, int i, int j) const { return vec((set * s_.rows + i) * s_.vectors + j); }
   Xmm held(int i) const { return vec(first_held_ + i); }
   Xmm spare() { return vec(first_spare_ + turn_++ % spares_); }
@@ -95,6 +99,10 @@ private:
     and_(rax, -unroll);
     mov(ptr[rsp + depth_unrolled], rax);
     if (s_.masked) load_mask();
+    if (s_.in_place && stride_in_register()) {
+      mov(b_row(), ptr[rsp + b_stride]);
+      imul(prefetch_distance(), b_row(), prefetch_rows);
+    }
     mov(b(), ptr[rdi + offsetof(GemmArgs, b)]);
   }
 
@@ -108,7 +116,8 @@ private:
     } else {
       lea(rdx, ptr[rip + mask_table_]);
       neg(rax);
-      vmovups(vec(mask_register_), ptr[rdx + rax * 4 + 32]);
+      vmovups(held(0), ptr[rdx + rax * 4 + 32]);
+      vmovups(ptr[rsp + mask], held(0));
     }
   }
   void emit_mask_table() {
@@ -154,11 +163,25 @@ private:
   void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
     if (!masked) vmovups(x, from);
     else if (wide()) vmovups(x | k1 | T_z, from);
-    else vmaskmovps(x, vec(mask_register_), from);
+    else {
+      vmovups(x, ptr[rsp + mask]); // no register is left to hold the mask
+      vmaskmovps(x, x, from);
+    }
+  }
+
+  /// B comes from L3 or memory where rows are few; its hardware prefetch then stops at pages and starts late.
+  void prefetch(int u) {
+    if (s_.rows == 1 && !s_.in_place) return; // one stream, nothing but loads: the hardware keeps up
+    if (s_.in_place && !stride_in_register()) return;
+    for (int j = 0; j < s_.vectors; j++) {
+      if (s_.in_place) prefetcht0(ptr[b() + prefetch_distance() + j * vector_bytes()]);
+      else prefetcht0(ptr[b() + (u * s_.vectors + j) * vector_bytes() + prefetch_bytes]);
+    }
   }
 
   /// One step of k: every accumulator of a set takes one product.
   void step(int u, int set) {
+    prefetch(u);
     auto a = [&](int i) { return ptr[row(i) + index() * 4 + u * 4]; };
     if (s_.rows >= s_.vectors) {
       for (int j = 0; j < s_.vectors; j++) load_b(held(j), u, j);
@@ -175,7 +198,8 @@ private:
         for (int i = 0; i < s_.rows; i++) vfmadd231ps(sum(set, i, j), held(i), x);
       }
     }
-    if (s_.in_place) add(b(), ptr[rsp + b_stride]);
+    if (s_.in_place && stride_in_register()) add(b(), b_row());
+    else if (s_.in_place) add(b(), ptr[rsp + b_stride]);
   }
 
   void fold_sets() {
@@ -207,6 +231,8 @@ private:
     L(done);
   }
   void store_rows(const Reg64& c, const Reg64& stride, const Reg64* init) {
+    Xmm stored = held(0);
+    if (!wide() && s_.masked) vmovups(stored, ptr[rsp + mask]);
     for (int i = 0; i < s_.rows; i++) {
       for (int j = 0; j < s_.vectors; j++) {
         int offset = j * vector_bytes();
@@ -220,14 +246,14 @@ private:
         }
         if (!partial(j)) vmovups(ptr[c + offset], x);
         else if (wide()) vmovups(ptr[c + offset] | k1, x);
-        else vmaskmovps(ptr[c + offset], vec(mask_register_), x);
+        else vmaskmovps(ptr[c + offset], stored, x);
       }
       if (i + 1 < s_.rows) add(c, stride);
     }
   }
 
   GemmShape s_;
-  int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0, mask_register_ = 0;
+  int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
   int turn_ = 0;
   Xbyak::Label mask_table_;
 };
