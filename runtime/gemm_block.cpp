@@ -26,6 +26,28 @@ Panels choose_panels(int64_t n, const KernelTable& kernels) {
   return {n, static_cast<int>(lanes), best};
 }
 
+/// Multiply-adds that are worth a parallel chunk: about 5 us of one core.
+static constexpr double chunk_work = 500'000;
+/// Items per thread: leaves the others something to take when one is held up.
+static constexpr int64_t items_per_thread = 4;
+
+Splits choose_splits(const SplitRequest& r) {
+  Splits s;
+  if (r.threads == 1 || r.batch < 1) return s;
+  double most = static_cast<double>(r.threads * items_per_thread) / static_cast<double>(r.batch);
+  int64_t wanted = static_cast<int64_t>(std::min(r.work / chunk_work, most));
+  if (wanted <= 1) return s;
+  auto cut = [&](int64_t& first, int64_t most_first, int64_t& second, int64_t most_second) {
+    first = std::min(most_first, wanted);
+    second = std::min(most_second, (wanted + first - 1) / first);
+  };
+  if (r.panels_first) cut(s.panels, r.panels, s.rows, r.tiles);
+  else cut(s.rows, r.tiles, s.panels, r.panels);
+  return s;
+}
+
+int64_t item_grain(double item_work) { return static_cast<int64_t>(std::max(1.0, chunk_work / std::max(item_work, 1.0))); }
+
 static void zero_columns(float* to, int64_t rows, int64_t width, int64_t first) {
   if (first == width) return;
   for (int64_t k = 0; k < rows; k++) std::memset(to + k * width + first, 0, static_cast<size_t>(width - first) * 4);

@@ -42,6 +42,20 @@ struct Tiles {
   int rows(int64_t t) const { return static_cast<int>(small + (t < larger)); }
 };
 
+/// How the product of one batch is cut into parallel items: ranges of register tiles by ranges of panels.
+struct Splits {
+  int64_t rows = 1, panels = 1;
+};
+struct SplitRequest {
+  int64_t tiles, panels, batch;
+  double work; // multiply-adds of one batch
+  int threads;
+  bool panels_first; // cut columns as far as possible before rows
+};
+Splits choose_splits(const SplitRequest& r);
+/// Items of so much work that one parallel chunk should hold at least.
+int64_t item_grain(double item_work);
+
 /// Source of a B to be packed, strides in elements.
 struct BSource {
   const float* data;

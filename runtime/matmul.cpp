@@ -8,10 +8,6 @@
 namespace tenon {
 namespace {
 
-/// Multiply-adds that are worth a parallel item: about 5 us of one core.
-constexpr int64_t item_work = 500'000;
-/// Items per thread: leaves the others something to take when one is held up.
-constexpr int64_t items_per_thread = 4;
 /// Up to so many rows a row-major B is read in place: packing costs about as much as 16 rows of products.
 constexpr int64_t in_place_rows = 16;
 /// Steps of k before a B in place is continued in the next columns: keeps the pages in use few.
@@ -57,21 +53,8 @@ void choose_blocks(Plan& p, const Matmul& m, const Caches& caches) {
   p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
 }
 
-void choose_items(Plan& p, const Matmul& m, int threads) {
-  p.splits_m = p.splits_n = 1;
-  double work = static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(std::max<int64_t>(m.k, 16));
-  int64_t batch = std::max<int64_t>(m.batch[0] * m.batch[1], 1);
-  int64_t wanted = static_cast<int64_t>(std::min(work / item_work, double(threads * items_per_thread) / double(batch)));
-  if (threads == 1 || wanted <= 1) return;
-  int64_t tiles = ceil_div(m.m, p.tile_rows), panels = p.panels.count();
-  // Each item packs its own part of B: splitting rows would pack it again.
-  if (p.use == BUse::Pack || m.n > m.m) {
-    p.splits_n = std::min(panels, wanted);
-    p.splits_m = std::min(tiles, ceil_div(wanted, p.splits_n));
-  } else {
-    p.splits_m = std::min(tiles, wanted);
-    p.splits_n = std::min(panels, ceil_div(wanted, p.splits_m));
-  }
+double work_of(const Matmul& m) {
+  return static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(std::max<int64_t>(m.k, 16));
 }
 
 Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& m) {
@@ -81,7 +64,15 @@ Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, co
   p.panels = p.use == BUse::InPlace ? in_place_panels(m, kernels) : choose_panels(m.n, kernels);
   p.tile_rows = kernels.gemm_rows(p.panels.vectors);
   choose_blocks(p, m, caches);
-  choose_items(p, m, threads);
+  // Each item packs its own part of B: splitting rows would pack it again.
+  Splits splits = choose_splits({.tiles = ceil_div(m.m, p.tile_rows),
+                                 .panels = p.panels.count(),
+                                 .batch = m.batch[0] * m.batch[1],
+                                 .work = work_of(m),
+                                 .threads = threads,
+                                 .panels_first = p.use == BUse::Pack || m.n > m.m});
+  p.splits_m = splits.rows;
+  p.splits_n = splits.panels;
   int64_t span = std::min(p.chunk_panels, ceil_div(p.panels.count(), p.splits_n)) * p.panels.width();
   if (p.use == BUse::Pack) p.b_bytes = span * p.block_k * 4;
   if (p.pack_a) p.a_bytes = ceil_div(std::min(p.block_rows, m.m) * p.block_k * 4, 64) * 64;
@@ -245,8 +236,7 @@ void run_matmul(const KernelTable& kernels, const Caches& caches, const Workers&
   if (m.m <= 0 || m.n <= 0) return;
   Call call{kernels, m, make_plan(kernels, caches, workers.threads(), m), static_cast<char*>(scratch)};
   int64_t items = call.plan.items(m);
-  double work = double(m.m) * double(m.n) * double(std::max<int64_t>(m.k, 16)) / double(call.plan.splits_m * call.plan.splits_n);
-  int64_t grain = static_cast<int64_t>(std::max(1.0, item_work / work));
+  int64_t grain = item_grain(work_of(m) / static_cast<double>(call.plan.splits_m * call.plan.splits_n));
   workers.run(items, grain, [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
 }
 

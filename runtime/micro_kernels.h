@@ -33,6 +33,24 @@ struct GemmShape {
   bool masked = false, in_place = false;
 };
 
+/// Depthwise convolution of a tile of output pixels over `blocks` blocks of channels, each as many vectors wide as the kernel
+/// has: c[m][n] = init + sum over p < positions of rows[p * tile rows + m][n] * weights[p][n]. Masked kernels take one block,
+/// whose last vector holds the channels that are left of `columns`.
+struct DepthwiseArgs {
+  const float* const* rows;
+  int64_t first; // bytes from the row pointers to the first channel
+  const float* weights;
+  int64_t weights_stride; // bytes from position to position
+  float* c;
+  int64_t c_stride; // bytes
+  const float* init;
+  int64_t positions;
+  int64_t blocks;
+  int64_t columns;
+  GemmInit mode;
+};
+using DepthwiseFn = void (*)(const DepthwiseArgs*);
+
 /// Moves a block of f32: `rows` rows of `columns` elements, strides in bytes. Copy keeps rows, transpose turns row r into
 /// column r. A copy writes full rows of its vector count, zeros behind `columns`.
 struct MoveArgs {
@@ -56,6 +74,11 @@ public:
   int gemm_rows(int vectors) const { return gemm_rows_[static_cast<size_t>(vectors)]; }
   void set_gemm_rows(int vectors, int rows) { gemm_rows_[static_cast<size_t>(vectors)] = rows; }
   GemmFn gemm(GemmShape s) const noexcept { return reinterpret_cast<GemmFn>(find(gemm_index(s))); }
+  DepthwiseFn depthwise(GemmShape s) const noexcept {
+    return reinterpret_cast<DepthwiseFn>(find(depthwise_base + gemm_index(s) / 2));
+  }
+  int depthwise_rows(int vectors) const { return depthwise_rows_[static_cast<size_t>(vectors)]; }
+  void set_depthwise_rows(int vectors, int rows) { depthwise_rows_[static_cast<size_t>(vectors)] = rows; }
   /// Copies rows of up to `vectors` vectors.
   MoveFn copy(int vectors) const noexcept { return reinterpret_cast<MoveFn>(find(copy_base + vectors - 1)); }
   MoveFn transpose() const noexcept { return reinterpret_cast<MoveFn>(find(transpose_index)); }
@@ -68,7 +91,8 @@ public:
   }
   static constexpr int copy_base = max_rows * max_vectors * 4;
   static constexpr int transpose_index = copy_base + max_vectors;
-  static constexpr int size = transpose_index + 1;
+  static constexpr int depthwise_base = transpose_index + 1; // half as many as of gemm: none is in place
+  static constexpr int size = depthwise_base + copy_base / 2;
 
 private:
   void* find(int index) const noexcept {
@@ -83,7 +107,7 @@ private:
   int lanes_;
   Generate generate_;
   void* owner_;
-  std::array<int, max_vectors + 1> gemm_rows_{};
+  std::array<int, max_vectors + 1> gemm_rows_{}, depthwise_rows_{};
   mutable std::array<std::atomic<void*>, size> kernels_{};
 };
 

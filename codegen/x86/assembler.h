@@ -16,6 +16,7 @@ public:
 
   /// Makes what was emitted executable and gives its address.
   void* finish() {
+    if (masks_used_) emit_mask_table();
     ready();
     return memory_.commit(getSize());
   }
@@ -43,11 +44,34 @@ protected:
     ret();
   }
 
+  /// Opmask k (AVX-512) or register `to` (AVX2) = the first rax lanes, 0 <= rax <= lanes(). Clobbers rax and `temp`.
+  void make_mask(const Xbyak::Opmask& k, const Xmm& to, const Reg64& temp) {
+    if (wide_) {
+      Xbyak::Reg32 bits(temp.getIdx());
+      mov(bits, 0xffff);
+      bzhi(bits, bits, eax);
+      kmovw(k, bits);
+    } else {
+      masks_used_ = true;
+      lea(temp, ptr[rip + mask_table_]);
+      neg(rax);
+      vmovups(to, ptr[temp + rax * 4 + 32]);
+    }
+  }
+
 private:
+  void emit_mask_table() {
+    align(32);
+    L(mask_table_);
+    for (int i = 0; i < 16; i++) dd(i < 8 ? 0xffffffffu : 0u);
+  }
+
   static constexpr int callee_saved[6] = {3 /* rbx */, 5 /* rbp */, 12, 13, 14, 15};
   CodeMemory& memory_;
   bool wide_;
   int locals_ = 0;
+  bool masks_used_ = false;
+  Xbyak::Label mask_table_;
 };
 
 } // namespace tenon

@@ -62,7 +62,6 @@ public:
     fold_sets();
     store_tile();
     leave();
-    if (!wide() && s_.masked) emit_mask_table();
     return finish();
   }
 
@@ -109,21 +108,8 @@ private:
   void load_mask() {
     mov(rax, ptr[rdi + offsetof(GemmArgs, columns)]);
     if (s_.vectors > 1) sub(rax, (s_.vectors - 1) * lanes());
-    if (wide()) {
-      mov(edx, 0xffff);
-      bzhi(edx, edx, eax);
-      kmovw(k1, edx);
-    } else {
-      lea(rdx, ptr[rip + mask_table_]);
-      neg(rax);
-      vmovups(held(0), ptr[rdx + rax * 4 + 32]);
-      vmovups(ptr[rsp + mask], held(0));
-    }
-  }
-  void emit_mask_table() {
-    align(32);
-    L(mask_table_);
-    for (int i = 0; i < 16; i++) dd(i < 8 ? 0xffffffffu : 0u);
+    make_mask(k1, held(0), rdx);
+    if (!wide()) vmovups(ptr[rsp + mask], held(0));
   }
 
   void load_rows() {
@@ -255,7 +241,6 @@ private:
   GemmShape s_;
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
   int turn_ = 0;
-  Xbyak::Label mask_table_;
 };
 
 } // namespace

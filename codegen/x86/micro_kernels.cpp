@@ -1,10 +1,12 @@
 // The cache of generated micro-kernels and the table of their names.
 #include "codegen/x86/micro_kernels.h"
 
+#include <iterator>
 #include <mutex>
 
 #include "base/check.h"
 #include "codegen/x86/code_memory.h"
+#include "codegen/x86/depthwise.h"
 #include "codegen/x86/gemm.h"
 #include "codegen/x86/pack.h"
 
@@ -16,9 +18,12 @@ static constexpr size_t code_bytes = size_t{16} << 20;
 struct MicroKernels::State {
   explicit State(Isa i) : isa(i), memory(code_bytes), table(isa == Isa::Avx512 ? 16 : 8, generate, this) {
     int count;
-    const GemmTile* tiles = gemm_tiles(count);
+    const RegisterTile* tiles = gemm_tiles(count);
     for (int t = 0; t < count; t++)
       if (tiles[t].isa == isa) table.set_gemm_rows(tiles[t].vectors, tiles[t].rows);
+    tiles = depthwise_tiles(count);
+    for (int t = 0; t < count; t++)
+      if (tiles[t].isa == isa) table.set_depthwise_rows(tiles[t].vectors, tiles[t].rows);
   }
 
   /// Runs once per kernel. Running out of executable memory ends the process: nothing could go on without the kernel.
@@ -32,7 +37,8 @@ struct MicroKernels::State {
   void* emit(int index) {
     if (index < KernelTable::copy_base) return emit_gemm(memory, isa, KernelTable::gemm_shape(index));
     if (index < KernelTable::transpose_index) return emit_copy(memory, isa, index - KernelTable::copy_base + 1);
-    return emit_transpose(memory, isa);
+    if (index == KernelTable::transpose_index) return emit_transpose(memory, isa);
+    return emit_depthwise(memory, isa, KernelTable::gemm_shape((index - KernelTable::depthwise_base) * 2));
   }
 
   Isa isa;
@@ -56,13 +62,28 @@ Isa resolve_isa(Isa isa) {
   return isa;
 }
 
-const GemmTile* gemm_tiles(int& count) {
-  static constexpr GemmTile tiles[] = {
-#define GEMM_F32(name, isa, rows, vectors) {#name, Isa::isa, rows, vectors},
+#define KERNEL_TILE(name, isa, rows, vectors) {#name, Isa::isa, rows, vectors},
+const RegisterTile* gemm_tiles(int& count) {
+  static constexpr RegisterTile tiles[] = {
+#define GEMM_F32 KERNEL_TILE
+#define DEPTHWISE_F32(...)
 #include "codegen/x86/kernels.inc"
+#undef DEPTHWISE_F32
 #undef GEMM_F32
   };
-  count = static_cast<int>(sizeof tiles / sizeof *tiles);
+  count = static_cast<int>(std::size(tiles));
+  return tiles;
+}
+
+const RegisterTile* depthwise_tiles(int& count) {
+  static constexpr RegisterTile tiles[] = {
+#define GEMM_F32(...)
+#define DEPTHWISE_F32 KERNEL_TILE
+#include "codegen/x86/kernels.inc"
+#undef DEPTHWISE_F32
+#undef GEMM_F32
+  };
+  count = static_cast<int>(std::size(tiles));
   return tiles;
 }
 

@@ -27,12 +27,12 @@ private:
 };
 
 /// A row of kernels.inc.
-struct GemmTile {
+struct RegisterTile {
   const char* name;
   Isa isa;
   int rows, vectors;
 };
-/// All rows of kernels.inc.
-const GemmTile* gemm_tiles(int& count);
+const RegisterTile* gemm_tiles(int& count);
+const RegisterTile* depthwise_tiles(int& count);
 
 } // namespace tenon

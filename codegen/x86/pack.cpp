@@ -45,15 +45,7 @@ protected:
   }
   /// Masks number i: k1 + i, or vector register 15 - i.
   void set_mask(int i) { // from rax lanes
-    if (wide()) {
-      mov(ebx, 0xffff);
-      bzhi(ebx, ebx, eax);
-      kmovw(Xbyak::Opmask(1 + i), ebx);
-    } else {
-      lea(rbx, ptr[rip + mask_table_]);
-      neg(rax);
-      vmovups(vec(15 - i), ptr[rbx + rax * 4 + 32]);
-    }
+    make_mask(Xbyak::Opmask(1 + i), vec(15 - i), rbx);
   }
   void load(const Xmm& x, const Xbyak::Address& a, int mask) {
     if (wide()) vmovups(x | Xbyak::Opmask(1 + mask) | T_z, a);
@@ -63,14 +55,6 @@ protected:
     if (wide()) vmovups(a | Xbyak::Opmask(1 + mask), x);
     else vmaskmovps(a, vec(15 - mask), x);
   }
-  void emit_mask_table() {
-    align(32);
-    L(mask_table_);
-    for (int i = 0; i < 16; i++) dd(i < 8 ? 0xffffffffu : 0u);
-  }
-
-private:
-  Xbyak::Label mask_table_;
 };
 
 class CopyEmitter : public MoveEmitter {
@@ -102,7 +86,6 @@ public:
     }
     L(exit);
     leave();
-    emit_mask_table();
     return finish();
   }
 
@@ -172,7 +155,6 @@ public:
     jmp(next_rows, T_NEAR);
     L(all_done);
     leave();
-    emit_mask_table();
     return finish();
   }
 
@@ -186,7 +168,7 @@ private:
     mov(rax, from());
     mov(rcx, ptr[rsp + band]);
     for (int i = 0; i < lanes(); i++) {
-      load_row(i);
+      load(vec(i), ptr[rax], load_mask);
       if (i + 1 == lanes()) break;
       dec(rcx);
       jz(loaded, T_NEAR);
@@ -197,7 +179,7 @@ private:
     else transpose8();
     mov(rcx, ptr[rsp + square]);
     for (int i = 0; i < lanes(); i++) {
-      store_row(i);
+      store(ptr[to()], vec(i), store_mask);
       add(to(), to_stride());
       if (i + 1 == lanes()) break;
       dec(rcx);
@@ -205,9 +187,6 @@ private:
     }
     L(stored);
   }
-  void load_row(int i) { load(vec(i), ptr[rax], load_mask); }
-  
-  void store_row(int i) { store(ptr[to()], vec(i), store_mask); }
 
   // Each round combines registers in pairs into a second bank. AVX-512: 0-15 and 16-31; AVX2: two spares (12, 13).
   void transpose16() {

@@ -134,7 +134,7 @@ TEST_CASE("every register tile, with every form of B, init and mask") {
   for (Isa isa : available_isas()) {
     MicroKernels mk(isa);
     int lanes = mk.table().lanes(), count;
-    const GemmTile* tiles = gemm_tiles(count);
+    const RegisterTile* tiles = gemm_tiles(count);
     for (int t = 0; t < count; t++) {
       if (tiles[t].isa != isa) continue;
       CAPTURE(tiles[t].name);
