@@ -11,7 +11,6 @@
 namespace tenon {
 namespace {
 
-constexpr int64_t max_block_rows = 128;
 /// Rows of so many channels are long enough to pay for the loop over positions.
 constexpr int64_t fold_below = 16;
 
@@ -38,8 +37,8 @@ struct Plan {
   bool folded;
   int64_t positions, depth; // as the kernels see them
   Panels panels;            // of one group
-  int tile_rows;
-  int64_t block_rows, block_positions;
+  PixelCut cut;
+  int64_t block_positions;
   Splits splits;
   int64_t pointer_bytes, copy_bytes;
 
@@ -58,20 +57,19 @@ Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, co
   p.positions = p.folded ? w.kernel[0] * w.kernel[1] : w.positions();
   p.depth = p.folded ? w.kernel[2] * c.in_channels : c.group_inputs();
   p.panels = choose_panels(c.group_outputs(), kernels);
-  p.tile_rows = kernels.gemm_rows(p.panels.vectors);
+  p.cut = cut_pixels(w, kernels.gemm_rows(p.panels.vectors), p.panels.vectors);
   // As in matmul, the part of a panel in use takes about a quarter of L2; it is a number of whole positions.
   int64_t most_k = caches.l2 / 4 / (p.panels.width() * 4);
   int64_t parts = std::max<int64_t>(ceil_div(p.positions * p.depth * 4, std::max<int64_t>(most_k, 1) * 5), 1);
   p.block_positions = std::max<int64_t>(ceil_div(p.positions, parts), 1);
-  p.block_rows = max_block_rows / p.tile_rows * p.tile_rows;
   bool weights_larger = c.out_channels * w.positions() > w.in_pixels();
-  p.splits = choose_splits({.tiles = ceil_div(w.out_pixels(), p.tile_rows),
+  p.splits = choose_splits({.tiles = p.cut.units(),
                             .panels = p.panels.count(),
                             .batch = c.batch * c.groups,
                             .work = work_of(c),
                             .threads = threads,
                             .panels_first = weights_larger});
-  int64_t rows = std::min(p.block_rows, w.out_pixels());
+  int64_t rows = std::min(max_block_pixels, w.out_pixels());
   p.pointer_bytes = up64(rows * p.block_positions * static_cast<int64_t>(sizeof(float*)));
   if (p.folded) p.copy_bytes = up64(rows * p.block_positions * p.depth * 4);
   return p;
@@ -86,24 +84,24 @@ struct Call {
 };
 
 struct Item {
-  int64_t batch, group, m0, m1, p0, p1;
+  int64_t batch, group, u0, u1, p0, p1;
   const float** rows;
   float* copies;
 };
 
-/// Rows [m0, m1) of an item times kernel positions [q0, q1) of its panels.
-void multiply_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_t q0, int64_t q1) {
+/// The block of units [u0, u1) times kernel positions [q0, q1) of the item's panels.
+void multiply_units(const Call& call, const Item& item, int64_t u0, int64_t u1, int64_t q0, int64_t q1) {
   const Conv& c = call.c;
   const Plan& plan = call.plan;
   int64_t first_in = item.group * c.group_inputs(), first_out = item.group * c.group_outputs();
   int64_t panel_depth = plan.positions * plan.depth;
-  WindowRows rows{.image = c.input + item.batch * c.in_batch + first_in,
-                  .pixel = c.in_pixel,
-                  .zeros = call.zeros,
-                  .m0 = m0, .m1 = m1, .q0 = q0, .q1 = q1,
-                  .tile_rows = plan.tile_rows};
-  if (plan.folded) point_at_pixel_runs(c.window, rows, item.rows, item.copies);
-  else point_at_pixels(c.window, rows, item.rows);
+  WindowInput in{.image = c.input + item.batch * c.in_batch + first_in,
+                 .pixel = c.in_pixel,
+                 .zeros = call.zeros,
+                 .folded = plan.folded,
+                 .copies = item.copies};
+  RowTile tiles[max_block_pixels];
+  int64_t count = cut_windows(c.window, plan.cut, in, u0, u1, q0, q1, item.rows, tiles);
   multiply_block(call.kernels,
                  {.panels = plan.panels,
                   .p0 = item.p0,
@@ -111,12 +109,12 @@ void multiply_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, i
                   .b = c.weights + (item.group * plan.panels.padded() + item.p0 * plan.panels.width()) * panel_depth,
                   .panel_depth = panel_depth,
                   .first_depth = q0 * plan.depth,
-                  .rows = item.rows,
-                  .row_count = m1 - m0,
-                  .tile_rows = plan.tile_rows,
+                  .tiles = tiles,
+                  .tile_count = count,
                   .positions = q1 - q0,
                   .depth = plan.depth,
-                  .c = c.output + item.batch * c.out_batch + m0 * c.out_pixel + first_out,
+                  .zeros = call.zeros,
+                  .c = c.output + item.batch * c.out_batch + plan.cut.begin(u0) * c.out_pixel + first_out,
                   .c_stride = c.out_pixel,
                   .init = c.bias ? c.bias + first_out : nullptr,
                   .mode = q0 > 0 || c.accumulate ? GemmInit::C : c.bias ? GemmInit::Row : GemmInit::Zero});
@@ -129,10 +127,11 @@ void run_item(const Call& call, const Item& item) {
   int64_t n1 = item.group * c.group_outputs() + std::min(item.p1 * plan.panels.width(), c.group_outputs());
   for (int64_t q0 = 0; q0 == 0 || q0 < plan.positions; q0 += plan.block_positions) {
     int64_t q1 = std::min(q0 + plan.block_positions, plan.positions);
-    for (int64_t m0 = item.m0; m0 < item.m1; m0 += plan.block_rows) {
-      int64_t m1 = std::min(m0 + plan.block_rows, item.m1);
-      multiply_rows(call, item, m0, m1, q0, q1);
-      if (q1 == plan.positions && c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, item.batch, m0, m1, n0, n1);
+    for (int64_t u0 = item.u0; u0 < item.u1; u0 += plan.cut.block_units) {
+      int64_t u1 = std::min(u0 + plan.cut.block_units, item.u1);
+      multiply_units(call, item, u0, u1, q0, q1);
+      if (q1 == plan.positions && c.epilogue.fn)
+        c.epilogue.fn(c.epilogue.ctx, item.batch, plan.cut.begin(u0), plan.cut.begin(u1), n0, n1);
     }
   }
 }
@@ -141,13 +140,13 @@ void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
   const Plan& plan = call.plan;
   const Splits& s = plan.splits;
   char* scratch = call.scratch + worker * plan.worker_bytes();
-  int64_t pixels = call.c.window.out_pixels(), tiles = ceil_div(pixels, plan.tile_rows), panels = plan.panels.count();
+  int64_t units = plan.cut.units(), panels = plan.panels.count();
   for (int64_t i = begin; i < end; i++) {
     int64_t im = i % s.rows, in = i / s.rows % s.panels, rest = i / (s.rows * s.panels);
     run_item(call, {.batch = rest / call.c.groups,
                     .group = rest % call.c.groups,
-                    .m0 = tiles * im / s.rows * plan.tile_rows,
-                    .m1 = std::min(tiles * (im + 1) / s.rows * plan.tile_rows, pixels),
+                    .u0 = units * im / s.rows,
+                    .u1 = units * (im + 1) / s.rows,
                     .p0 = panels * in / s.panels,
                     .p1 = panels * (in + 1) / s.panels,
                     .rows = reinterpret_cast<const float**>(scratch),

@@ -1,5 +1,6 @@
 // The depthwise driver. Weights are packed [position][channel]. Several outputs per input channel (a depth multiplier) need
-// the input's channels repeated: each worker expands the rows its block of pixels reads, then the same kernels run on them.
+// the input's channels repeated: each worker expands the rows that a tile reads, then
+// the same kernels run on them.
 #include "runtime/depthwise.h"
 
 #include <algorithm>
@@ -11,13 +12,10 @@ namespace {
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t up64(int64_t bytes) { return ceil_div(bytes, 64) * 64; }
 
-/// Blocks of rows between epilogues; the pointers of one block stay in L1.
-constexpr int64_t max_block_rows = 128;
-
 struct Plan {
-  int vectors, tile_rows;
+  int vectors;
   int64_t channels, padded, multiplier; // output channels
-  int64_t block_rows;
+  PixelCut cut;
   Splits splits;
   int64_t pointer_bytes, copy_bytes;
 
@@ -48,20 +46,17 @@ Plan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
   int64_t all = std::max<int64_t>(ceil_div(p.channels, kernels.lanes()), 1);
   p.padded = all * kernels.lanes();
   p.vectors = block_vectors(kernels, all);
-  p.tile_rows = kernels.depthwise_rows(p.vectors);
-  // An expanded row is written once per position: keep the copies of a block near 256 KB.
-  int64_t rows = max_block_rows;
-  if (p.multiplier > 1) rows = (256 << 10) / std::max<int64_t>(c.window.positions() * p.channels * 4, 1);
-  p.block_rows = std::clamp<int64_t>(rows / p.tile_rows, 1, max_block_rows / p.tile_rows) * p.tile_rows;
-  p.splits = choose_splits({.tiles = ceil_div(c.window.out_pixels(), p.tile_rows),
+  p.cut = cut_pixels(c.window, kernels.depthwise_rows(p.vectors), p.vectors);
+  p.splits = choose_splits({.tiles = p.cut.units(),
                             .panels = 1,
                             .batch = c.batch,
                             .work = work_of(c),
                             .threads = threads,
                             .panels_first = false});
-  int64_t pointers = std::min(p.block_rows, c.window.out_pixels()) * c.window.positions();
+  int64_t pointers = std::min(max_block_pixels, c.window.out_pixels()) * c.window.positions();
   p.pointer_bytes = up64(pointers * static_cast<int64_t>(sizeof(float*)));
-  if (p.multiplier > 1) p.copy_bytes = up64(pointers * p.channels * 4);
+  if (p.multiplier > 1)
+    p.copy_bytes = p.pointer_bytes + up64(p.cut.tile_rows * c.window.positions() * p.channels * 4);
   return p;
 }
 
@@ -73,24 +68,27 @@ struct Call {
   char* scratch;
 };
 
-/// Repeats every channel of the rows behind `pointers` and points at the copies.
-void expand_rows(const Call& call, int64_t count, const float** pointers, float* copies) {
+/// Repeats every channel of a tile's rows, and points at the copies.
+void expand_tile(const Call& call, const RowTile& tile, const float** pointers, float* copies) {
   int64_t multiplier = call.plan.multiplier;
-  for (int64_t i = 0; i < count; i++) {
-    const float* from = pointers[i];
-    if (from == call.zeros) continue;
-    pointers[i] = copies;
-    for (int64_t ch = 0; ch < call.c.in_channels; ch++)
-      for (int64_t j = 0; j < multiplier; j++) *copies++ = from[ch];
-  }
+  for (int64_t q = 0; q < call.c.window.positions(); q++)
+    for (int i = 0; i < tile.count; i++) {
+      const float* from = tile.rows[q * tile.count + i];
+      const float*& to = pointers[q * tile.count + i];
+      to = from;
+      if (tile.rows[q * tile.count] == nullptr || from == call.zeros) continue;
+      to = copies;
+      for (int64_t ch = 0; ch < call.c.in_channels; ch++)
+        for (int64_t j = 0; j < multiplier; j++) *copies++ = from[tile.first + ch];
+    }
 }
 
-void run_tile(const Call& call, int rows, const float* const* pointers, float* to) {
+void run_tile(const Call& call, const RowTile& tile, float* to) {
   const Conv& c = call.c;
   const Plan& p = call.plan;
   int64_t block = int64_t{p.vectors} * call.kernels.lanes(), full = p.channels / block;
-  DepthwiseArgs args{.rows = pointers,
-                     .first = 0,
+  DepthwiseArgs args{.rows = tile.rows,
+                     .first = tile.first * 4,
                      .weights = c.weights,
                      .weights_stride = p.padded * 4,
                      .c = to,
@@ -100,52 +98,49 @@ void run_tile(const Call& call, int rows, const float* const* pointers, float* t
                      .blocks = full,
                      .columns = 0,
                      .mode = c.accumulate ? GemmInit::C : c.bias ? GemmInit::Row : GemmInit::Zero};
-  if (full > 0) call.kernels.depthwise({.rows = rows, .vectors = p.vectors})(&args);
+  if (full > 0) call.kernels.depthwise({.rows = tile.count, .vectors = p.vectors})(&args);
   int64_t done = full * block;
   args.columns = p.channels - done;
   if (args.columns == 0) return;
-  args.first = done * 4;
+  args.first += done * 4;
   args.weights += done;
   args.c += done;
   if (args.init) args.init += done;
   args.blocks = 1;
   int vectors = static_cast<int>(ceil_div(args.columns, call.kernels.lanes()));
   bool masked = args.columns % call.kernels.lanes() != 0;
-  call.kernels.depthwise({.rows = rows, .vectors = vectors, .masked = masked})(&args);
+  call.kernels.depthwise({.rows = tile.count, .vectors = vectors, .masked = masked})(&args);
 }
 
-void run_rows(const Call& call, int64_t batch, int64_t m0, int64_t m1, char* scratch) {
+void run_units(const Call& call, int64_t batch, int64_t u0, int64_t u1, char* scratch) {
   const Conv& c = call.c;
+  const Plan& p = call.plan;
   auto** pointers = reinterpret_cast<const float**>(scratch);
-  WindowRows rows{.image = c.input + batch * c.in_batch,
-                  .pixel = c.in_pixel,
-                  .zeros = call.zeros,
-                  .m0 = m0, .m1 = m1, .q0 = 0, .q1 = c.window.positions(),
-                  .tile_rows = call.plan.tile_rows};
-  point_at_pixels(c.window, rows, pointers);
-  if (call.plan.multiplier > 1)
-    expand_rows(call, (m1 - m0) * rows.q1, pointers, reinterpret_cast<float*>(scratch + call.plan.pointer_bytes));
-  Tiles tiles(m1 - m0, call.plan.tile_rows);
-  float* to = c.output + batch * c.out_batch + m0 * c.out_pixel;
-  for (int64_t t = 0; t < tiles.count; t++) {
-    int n = tiles.rows(t);
-    run_tile(call, n, pointers, to);
-    pointers += n * rows.q1;
-    to += n * c.out_pixel;
+  RowTile tiles[max_block_pixels];
+  WindowInput in{.image = c.input + batch * c.in_batch, .pixel = c.in_pixel, .zeros = call.zeros};
+  int64_t count = cut_windows(c.window, p.cut, in, u0, u1, 0, c.window.positions(), pointers, tiles);
+  float* to = c.output + batch * c.out_batch + p.cut.begin(u0) * c.out_pixel;
+  for (int64_t t = 0; t < count; t++) {
+    if (p.multiplier > 1) {
+      auto** expanded = reinterpret_cast<const float**>(scratch + p.pointer_bytes);
+      expand_tile(call, tiles[t], expanded, reinterpret_cast<float*>(scratch + 2 * p.pointer_bytes));
+      run_tile(call, {expanded, 0, tiles[t].count}, to);
+    } else {
+      run_tile(call, tiles[t], to);
+    }
+    to += tiles[t].count * c.out_pixel;
   }
-  if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, batch, m0, m1, 0, c.out_channels);
+  if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, batch, p.cut.begin(u0), p.cut.begin(u1), 0, c.out_channels);
 }
 
 void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
   const Plan& p = call.plan;
   char* scratch = call.scratch + worker * p.worker_bytes();
-  int64_t pixels = call.c.window.out_pixels(), tiles = ceil_div(pixels, p.tile_rows);
+  int64_t units = p.cut.units();
   for (int64_t i = begin; i < end; i++) {
-    int64_t im = i % p.splits.rows, batch = i / p.splits.rows;
-    int64_t first = tiles * im / p.splits.rows * p.tile_rows;
-    int64_t last = std::min(tiles * (im + 1) / p.splits.rows * p.tile_rows, pixels);
-    for (int64_t m = first; m < last; m += p.block_rows)
-      run_rows(call, batch, m, std::min(m + p.block_rows, last), scratch);
+    int64_t im = i % p.splits.rows, last = units * (im + 1) / p.splits.rows;
+    for (int64_t u = units * im / p.splits.rows; u < last; u += p.cut.block_units)
+      run_units(call, i / p.splits.rows, u, std::min(u + p.cut.block_units, last), scratch);
   }
 }
 

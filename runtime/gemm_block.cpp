@@ -77,32 +77,34 @@ void pack_panels(const KernelTable& kernels, const Panels& panels, const BSource
 }
 
 void multiply_block(const KernelTable& kernels, const GemmBlock& g) noexcept {
-  Tiles tiles(g.row_count, g.tile_rows);
   const float* panel = g.b;
+  GemmKind kind = g.zeros ? GemmKind::Windows : GemmKind::Packed;
   for (int64_t p = g.p0; p < g.p1; p++) {
     int vectors = g.panels.panel_vectors(p);
     int64_t width = int64_t{vectors} * g.panels.lanes, columns = g.panels.columns(p), n = p * g.panels.width();
-    GemmShape shape{0, vectors, columns != width, false};
-    GemmArgs args{.rows = g.rows,
+    GemmShape shape{0, vectors, columns != width, kind};
+    GemmArgs args{.rows = nullptr,
+                  .first = 0,
+                  .zeros = g.zeros,
                   .b = panel + g.first_depth * width,
                   .c = g.c + n,
                   .init = g.init ? g.init + n : nullptr,
                   .c_stride = g.c_stride * 4,
-                  .b_stride = width * 4,
+                  .b_stride = 0,
                   .depth = g.depth,
                   .positions = g.positions,
                   .columns = columns,
                   .mode = g.mode};
     GemmFn kernel = nullptr;
-    for (int64_t t = 0; t < tiles.count; t++) {
-      int rows = tiles.rows(t);
-      if (rows != shape.rows) {
-        shape.rows = rows;
+    for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; t++) {
+      if (t->count != shape.rows) {
+        shape.rows = t->count;
         kernel = kernels.gemm(shape);
       }
+      args.rows = t->rows;
+      args.first = t->first;
       kernel(&args);
-      args.rows += rows * g.positions;
-      args.c += rows * g.c_stride;
+      args.c += t->count * g.c_stride;
     }
     panel += g.panel_depth * width;
   }

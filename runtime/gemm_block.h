@@ -65,17 +65,25 @@ struct BSource {
 void pack_panels(const KernelTable& kernels, const Panels& panels, const BSource& b, int64_t k0, int64_t k1, int64_t p0,
                  int64_t p1, float* to) noexcept;
 
-/// C[rows, columns of panels p0..p1) = init + A * B. Row pointers lie per tile as [positions][tile rows].
+/// The rows of A of one register tile: row m at position p starts at rows[p * count + m] + first. Tiles of the same shape
+/// share pointers.
+struct RowTile {
+  const float* const* rows;
+  int64_t first; // elements
+  int count;
+};
+
+/// C[rows, columns of panels p0..p1) = init + A * B.
 struct GemmBlock {
   Panels panels;
   int64_t p0, p1;
   const float* b;       // packed panel p0
   int64_t panel_depth;  // rows a panel holds
   int64_t first_depth;  // the first row of it that takes part
-  const float* const* rows;
-  int64_t row_count;
-  int tile_rows; // the most rows of a tile
+  const RowTile* tiles; // from top to bottom
+  int64_t tile_count;
   int64_t positions, depth;
+  const float* zeros; // row of padding; null: rows are no windows
   float* c; // of the first row, column 0
   int64_t c_stride; // elements
   const float* init;

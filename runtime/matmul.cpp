@@ -94,9 +94,15 @@ struct Item {
   float *a_scratch, *b_scratch;
 };
 
-/// Row pointers of A for rows [m0, m1) from k0 on; packs the rows if their elements are apart.
-void point_at_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_t k0, int64_t k1,
-                   const float** rows) {
+/// A block of rows as register tiles; all share one set of pointers.
+struct BlockRows {
+  const float* rows[KernelTable::max_rows];
+  RowTile tiles[max_block_rows];
+  int64_t count;
+};
+
+/// Rows [m0, m1) of A from k0 on; packs them if the elements of a row are apart.
+void cut_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_t k0, int64_t k1, BlockRows& block) {
   const Matmul& m = call.m;
   const float* a = item.a + m0 * m.a_row + k0 * m.a_k;
   int64_t stride = m.a_row;
@@ -112,22 +118,29 @@ void point_at_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, i
     a = item.a_scratch;
     stride = depth;
   }
-  for (int64_t i = 0; i < m1 - m0; i++) rows[i] = a + i * stride;
+  for (int64_t i = 0; i < std::min<int64_t>(m1 - m0, KernelTable::max_rows); i++) block.rows[i] = a + i * stride;
+  Tiles tiles(m1 - m0, call.plan.tile_rows);
+  block.count = tiles.count;
+  for (int64_t t = 0, row = 0; t < tiles.count; t++) {
+    int rows = tiles.rows(t);
+    block.tiles[t] = {block.rows, row * stride, rows};
+    row += rows;
+  }
 }
 
 GemmInit init_mode(const Matmul& m, int64_t k0) {
   return k0 > 0 || m.accumulate ? GemmInit::C : m.bias ? GemmInit::Row : GemmInit::Zero;
 }
 
-void multiply_in_place(const Call& call, const Item& item, int64_t k0, int64_t k1, int64_t m0, int64_t m1,
-                       const float* const* rows) {
+void multiply_in_place(const Call& call, const Item& item, int64_t k0, int64_t k1, int64_t m0, const BlockRows& block) {
   const Matmul& m = call.m;
   const Panels& panels = call.plan.panels;
-  Tiles tiles(m1 - m0, call.plan.tile_rows);
   for (int64_t p = item.p0; p < item.p1; p++) {
     int64_t n = p * panels.width(), columns = panels.columns(p);
     int vectors = panels.panel_vectors(p);
-    GemmArgs args{.rows = rows,
+    GemmArgs args{.rows = block.rows,
+                  .first = 0,
+                  .zeros = nullptr,
                   .b = item.b + k0 * m.b_k + n,
                   .c = item.c + m0 * m.c_row + n,
                   .init = m.bias ? m.bias + n : nullptr,
@@ -137,17 +150,17 @@ void multiply_in_place(const Call& call, const Item& item, int64_t k0, int64_t k
                   .positions = 1,
                   .columns = columns,
                   .mode = init_mode(m, k0)};
-    for (int64_t t = 0; t < tiles.count; t++) {
-      int r = tiles.rows(t);
-      call.kernels.gemm({r, vectors, columns != vectors * panels.lanes, true})(&args);
-      args.rows += r;
-      args.c += r * m.c_row;
+    for (int64_t t = 0; t < block.count; t++) {
+      const RowTile& tile = block.tiles[t];
+      args.first = tile.first;
+      call.kernels.gemm({tile.count, vectors, columns != vectors * panels.lanes, GemmKind::InPlace})(&args);
+      args.c += tile.count * m.c_row;
     }
   }
 }
 
 void multiply_packed(const Call& call, const Item& item, int64_t p0, int64_t p1, int64_t k0, int64_t k1, const float* b,
-                     int64_t panel_depth, int64_t m0, int64_t m1, const float* const* rows) {
+                     int64_t panel_depth, int64_t m0, const BlockRows& block) {
   const Matmul& m = call.m;
   multiply_block(call.kernels, {.panels = call.plan.panels,
                                 .p0 = p0,
@@ -155,11 +168,11 @@ void multiply_packed(const Call& call, const Item& item, int64_t p0, int64_t p1,
                                 .b = b,
                                 .panel_depth = panel_depth,
                                 .first_depth = call.plan.use == BUse::Packed ? k0 : 0,
-                                .rows = rows,
-                                .row_count = m1 - m0,
-                                .tile_rows = call.plan.tile_rows,
+                                .tiles = block.tiles,
+                                .tile_count = block.count,
                                 .positions = 1,
                                 .depth = k1 - k0,
+                                .zeros = nullptr,
                                 .c = item.c + m0 * m.c_row,
                                 .c_stride = m.c_row,
                                 .init = m.bias,
@@ -170,7 +183,7 @@ void run_item(const Call& call, const Item& item) {
   const Matmul& m = call.m;
   const Plan& plan = call.plan;
   const Panels& panels = plan.panels;
-  const float* rows[max_block_rows];
+  BlockRows block;
   int64_t chunk = plan.use == BUse::InPlace ? item.p1 - item.p0 : plan.chunk_panels;
   for (int64_t p0 = item.p0; p0 < item.p1; p0 += chunk) {
     int64_t p1 = std::min(p0 + chunk, item.p1);
@@ -183,9 +196,9 @@ void run_item(const Call& call, const Item& item) {
       }
       for (int64_t m0 = item.m0; m0 < item.m1; m0 += plan.block_rows) {
         int64_t m1 = std::min(m0 + plan.block_rows, item.m1);
-        point_at_rows(call, item, m0, m1, k0, k1, rows);
-        if (plan.use == BUse::InPlace) multiply_in_place(call, item, k0, k1, m0, m1, rows);
-        else multiply_packed(call, item, p0, p1, k0, k1, b, plan.use == BUse::Pack ? k1 - k0 : m.k, m0, m1, rows);
+        cut_rows(call, item, m0, m1, k0, k1, block);
+        if (plan.use == BUse::InPlace) multiply_in_place(call, item, k0, k1, m0, block);
+        else multiply_packed(call, item, p0, p1, k0, k1, b, plan.use == BUse::Pack ? k1 - k0 : m.k, m0, block);
         if (k1 == m.k && m.epilogue.fn)
           m.epilogue.fn(m.epilogue.ctx, item.batch, m0, m1, p0 * panels.width(), std::min(p1 * panels.width(), m.n));
       }

@@ -10,10 +10,12 @@ namespace tenon {
 /// What a matrix micro-kernel adds to its sum before it stores: nothing, what C holds, or one row of `init` for all rows.
 enum class GemmInit : int64_t { Zero, C, Row };
 
-/// One register tile: c[m][n] = init + sum over p < positions, k < depth of rows[p * tile rows + m][k] * b[p][k][n].
+/// One register tile: c[m][n] = init + sum over p < positions, k < depth of rows[p * tile rows + m][first + k] * b[p][k][n].
 /// Packed B has the tile's full width in every row, zero-padded; in place, row k of B starts `b_stride` bytes after row k-1.
 struct GemmArgs {
   const float* const* rows;
+  int64_t first;      // elements; tiles of the same shape share their pointers
+  const float* zeros; // the row of padding, window kernels alone
   const float* b;
   float* c;
   const float* init;
@@ -26,16 +28,21 @@ struct GemmArgs {
 };
 using GemmFn = void (*)(const GemmArgs*);
 
-/// A register tile of `rows` x `vectors` vectors. Masked: the last vector may be partial. In place: B is not packed
-/// (positions must be 1).
+/// How a matrix kernel reads: B packed; B in place (positions must be 1); B packed and A the windows of a convolution, whose
+/// padding it skips where it can: a position whose first pointer is null adds nothing, and one whose first or last row is
+/// `zeros` goes without that row.
+enum class GemmKind : uint8_t { Packed, InPlace, Windows };
+
+/// A register tile of `rows` x `vectors` vectors. Masked: the last vector may be partial.
 struct GemmShape {
   int rows, vectors;
-  bool masked = false, in_place = false;
+  bool masked = false;
+  GemmKind kind = GemmKind::Packed;
 };
 
 /// Depthwise convolution of a tile of output pixels over `blocks` blocks of channels, each as many vectors wide as the kernel
-/// has: c[m][n] = init + sum over p < positions of rows[p * tile rows + m][n] * weights[p][n]. Masked kernels take one block,
-/// whose last vector holds the channels that are left of `columns`.
+/// has: c[m][n] = init + sum over p < positions of rows[p * tile rows + m][n] * weights[p][n], leaving out positions whose
+/// first pointer is null. Masked kernels take one block, whose last vector holds the channels that are left of `columns`.
 struct DepthwiseArgs {
   const float* const* rows;
   int64_t first; // bytes from the row pointers to the first channel
@@ -75,7 +82,7 @@ public:
   void set_gemm_rows(int vectors, int rows) { gemm_rows_[static_cast<size_t>(vectors)] = rows; }
   GemmFn gemm(GemmShape s) const noexcept { return reinterpret_cast<GemmFn>(find(gemm_index(s))); }
   DepthwiseFn depthwise(GemmShape s) const noexcept {
-    return reinterpret_cast<DepthwiseFn>(find(depthwise_base + gemm_index(s) / 2));
+    return reinterpret_cast<DepthwiseFn>(find(depthwise_base + gemm_index(s) / 4));
   }
   int depthwise_rows(int vectors) const { return depthwise_rows_[static_cast<size_t>(vectors)]; }
   void set_depthwise_rows(int vectors, int rows) { depthwise_rows_[static_cast<size_t>(vectors)] = rows; }
@@ -84,15 +91,15 @@ public:
   MoveFn transpose() const noexcept { return reinterpret_cast<MoveFn>(find(transpose_index)); }
 
   static constexpr int gemm_index(GemmShape s) {
-    return (((s.rows - 1) * max_vectors + s.vectors - 1) * 2 + s.masked) * 2 + s.in_place;
+    return (((s.rows - 1) * max_vectors + s.vectors - 1) * 2 + s.masked) * 4 + static_cast<int>(s.kind);
   }
   static constexpr GemmShape gemm_shape(int index) {
-    return {index / 4 / max_vectors + 1, index / 4 % max_vectors + 1, (index & 2) != 0, (index & 1) != 0};
+    return {index / 8 / max_vectors + 1, index / 8 % max_vectors + 1, (index & 4) != 0, static_cast<GemmKind>(index & 3)};
   }
-  static constexpr int copy_base = max_rows * max_vectors * 4;
+  static constexpr int copy_base = max_rows * max_vectors * 8;
   static constexpr int transpose_index = copy_base + max_vectors;
-  static constexpr int depthwise_base = transpose_index + 1; // half as many as of gemm: none is in place
-  static constexpr int size = depthwise_base + copy_base / 2;
+  static constexpr int depthwise_base = transpose_index + 1; // of one kind only
+  static constexpr int size = depthwise_base + copy_base / 4;
 
 private:
   void* find(int index) const noexcept {

@@ -89,16 +89,19 @@ private:
   }
 
   void sum_block() {
-    Xbyak::Label next;
+    Xbyak::Label next, skip;
     for (int i = 0; i < s_.rows * s_.vectors; i++) vxorps(Xmm(i), Xmm(i), Xmm(i));
     mov(pointers(), ptr[rsp + rows]);
     mov(position_weights(), weights());
     mov(left(), positions());
     align(32);
     L(next);
+    mov(row(0), ptr[pointers()]);
+    test(row(0), row(0));
+    jz(skip, T_NEAR);
     for (int j = 0; j < s_.vectors; j++) vmovups(weight(j), ptr[position_weights() + j * vector_bytes()]);
     for (int i = 0; i < s_.rows; i++) {
-      mov(row(i), ptr[pointers() + 8 * i]);
+      if (i > 0) mov(row(i), ptr[pointers() + 8 * i]);
       for (int j = 0; j < s_.vectors; j++) {
         Xbyak::Address in = ptr[row(i) + offset() + j * vector_bytes()];
         if (partial(j)) {
@@ -109,6 +112,7 @@ private:
         }
       }
     }
+    L(skip);
     add(pointers(), 8 * s_.rows);
     add(position_weights(), weights_stride());
     dec(left());

@@ -55,7 +55,8 @@ public:
     jle(store, T_NEAR);
     L(next_position);
     load_rows();
-    depth_loop();
+    if (s_.kind == GemmKind::Windows) window_loops();
+    else depth_loop(0, s_.rows);
     dec(qword[rsp + positions]);
     jnz(next_position, T_NEAR);
     L(store);
@@ -67,7 +68,10 @@ public:
 
 private:
   // stack slots
-  enum { args = 0, positions = 8, rows = 16, depth = 24, depth_unrolled = 32, b_stride = 40, mask = 48, locals_bytes = 88 };
+  enum { args = 0, positions = 8, rows = 16, depth = 24, end = 32, end_unrolled = 40, b_stride = 48, first = 56, mask = 64,
+         locals_bytes = 104 };
+
+  bool in_place() const { return s_.kind == GemmKind::InPlace; }
 
   Reg64 index() const { return rax; }
   Reg64 b() const { return rcx; }
@@ -95,10 +99,17 @@ private:
     keep(rows, offsetof(GemmArgs, rows));
     keep(b_stride, offsetof(GemmArgs, b_stride));
     keep(depth, offsetof(GemmArgs, depth));
-    and_(rax, -unroll);
-    mov(ptr[rsp + depth_unrolled], rax);
+    mov(rdx, rax);
+    and_(rdx, -unroll);
+    mov(rsi, ptr[rdi + offsetof(GemmArgs, first)]);
+    mov(ptr[rsp + first], rsi);
+    add(rax, rsi);
+    mov(ptr[rsp + end], rax);
+    add(rdx, rsi);
+    mov(ptr[rsp + end_unrolled], rdx);
+    if (s_.kind == GemmKind::Windows) keep(b_stride, offsetof(GemmArgs, zeros));
     if (s_.masked) load_mask();
-    if (s_.in_place && stride_in_register()) {
+    if (in_place() && stride_in_register()) {
       mov(b_row(), ptr[rsp + b_stride]);
       imul(prefetch_distance(), b_row(), prefetch_rows);
     }
@@ -116,36 +127,65 @@ private:
     mov(index(), ptr[rsp + rows]);
     for (int i = 0; i < s_.rows; i++) mov(row(i), ptr[index() + 8 * i]);
     add(qword[rsp + rows], 8 * s_.rows);
-    xor_(eax, eax);
   }
 
-  void depth_loop() {
+  /// One position of a convolution: what is all padding is left out, and so is a first or last row that is.
+  void window_loops() {
+    Xbyak::Label without_first, without_last, skip, done;
+    const int zeros = b_stride; // the slot is free: B is packed
+    test(row(0), row(0));
+    jz(skip, T_NEAR);
+    if (s_.rows > 1) {
+      cmp(row(0), ptr[rsp + zeros]);
+      je(without_first, T_NEAR);
+      cmp(row(s_.rows - 1), ptr[rsp + zeros]);
+      je(without_last, T_NEAR);
+    }
+    depth_loop(0, s_.rows);
+    jmp(done, T_NEAR);
+    if (s_.rows > 1) {
+      L(without_first);
+      depth_loop(1, s_.rows);
+      jmp(done, T_NEAR);
+      L(without_last);
+      depth_loop(0, s_.rows - 1);
+      jmp(done, T_NEAR);
+    }
+    L(skip);
+    imul(index(), qword[rsp + depth], s_.vectors * vector_bytes());
+    add(b(), index());
+    L(done);
+  }
+
+  /// The sum over k of rows [from, to).
+  void depth_loop(int from, int to) {
     Xbyak::Label main, rest, rest_loop, done;
-    cmp(index(), ptr[rsp + depth_unrolled]);
+    mov(index(), ptr[rsp + first]);
+    cmp(index(), ptr[rsp + end_unrolled]);
     jge(rest, T_NEAR);
     align(32);
     L(main);
-    for (int u = 0; u < unroll; u++) step(u, u % sets_);
+    for (int u = 0; u < unroll; u++) step(u, u % sets_, from, to);
     add(index(), unroll);
-    if (!s_.in_place) add(b(), unroll * s_.vectors * vector_bytes());
-    cmp(index(), ptr[rsp + depth_unrolled]);
+    if (!in_place()) add(b(), unroll * s_.vectors * vector_bytes());
+    cmp(index(), ptr[rsp + end_unrolled]);
     jl(main, T_NEAR);
     L(rest);
-    cmp(index(), ptr[rsp + depth]);
+    cmp(index(), ptr[rsp + end]);
     jge(done, T_NEAR);
     L(rest_loop);
-    step(0, 0);
+    step(0, 0, from, to);
     inc(index());
-    if (!s_.in_place) add(b(), s_.vectors * vector_bytes());
-    cmp(index(), ptr[rsp + depth]);
+    if (!in_place()) add(b(), s_.vectors * vector_bytes());
+    cmp(index(), ptr[rsp + end]);
     jl(rest_loop, T_NEAR);
     L(done);
   }
 
   Xbyak::Address b_address(int u, int j) {
-    return ptr[b() + ((s_.in_place ? 0 : u * s_.vectors) + j) * vector_bytes()];
+    return ptr[b() + ((in_place() ? 0 : u * s_.vectors) + j) * vector_bytes()];
   }
-  void load_b(const Xmm& x, int u, int j) { load(x, b_address(u, j), s_.in_place && partial(j)); }
+  void load_b(const Xmm& x, int u, int j) { load(x, b_address(u, j), in_place() && partial(j)); }
   void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
     if (!masked) vmovups(x, from);
     else if (wide()) vmovups(x | k1 | T_z, from);
@@ -157,35 +197,35 @@ private:
 
   /// B comes from L3 or memory where rows are few; its hardware prefetch then stops at pages and starts late.
   void prefetch(int u) {
-    if (s_.rows == 1 && !s_.in_place) return; // one stream, nothing but loads: the hardware keeps up
-    if (s_.in_place && !stride_in_register()) return;
+    if (s_.rows == 1 && !in_place()) return; // one stream, nothing but loads: the hardware keeps up
+    if (in_place() && !stride_in_register()) return;
     for (int j = 0; j < s_.vectors; j++) {
-      if (s_.in_place) prefetcht0(ptr[b() + prefetch_distance() + j * vector_bytes()]);
+      if (in_place()) prefetcht0(ptr[b() + prefetch_distance() + j * vector_bytes()]);
       else prefetcht0(ptr[b() + (u * s_.vectors + j) * vector_bytes() + prefetch_bytes]);
     }
   }
 
-  /// One step of k: every accumulator of a set takes one product.
-  void step(int u, int set) {
+  /// One step of k: every accumulator of a set's rows [from, to) takes one product.
+  void step(int u, int set, int from, int to) {
     prefetch(u);
     auto a = [&](int i) { return ptr[row(i) + index() * 4 + u * 4]; };
     if (s_.rows >= s_.vectors) {
       for (int j = 0; j < s_.vectors; j++) load_b(held(j), u, j);
-      for (int i = 0; i < s_.rows; i++) {
+      for (int i = from; i < to; i++) {
         Xmm x = spare();
         vbroadcastss(x, a(i));
         for (int j = 0; j < s_.vectors; j++) vfmadd231ps(sum(set, i, j), x, held(j));
       }
     } else {
-      for (int i = 0; i < s_.rows; i++) vbroadcastss(held(i), a(i));
+      for (int i = from; i < to; i++) vbroadcastss(held(i), a(i));
       for (int j = 0; j < s_.vectors; j++) {
         Xmm x = spare();
         load_b(x, u, j);
-        for (int i = 0; i < s_.rows; i++) vfmadd231ps(sum(set, i, j), held(i), x);
+        for (int i = from; i < to; i++) vfmadd231ps(sum(set, i, j), held(i), x);
       }
     }
-    if (s_.in_place && stride_in_register()) add(b(), b_row());
-    else if (s_.in_place) add(b(), ptr[rsp + b_stride]);
+    if (in_place() && stride_in_register()) add(b(), b_row());
+    else if (in_place()) add(b(), ptr[rsp + b_stride]);
   }
 
   void fold_sets() {

@@ -38,7 +38,7 @@ struct MicroKernels::State {
     if (index < KernelTable::copy_base) return emit_gemm(memory, isa, KernelTable::gemm_shape(index));
     if (index < KernelTable::transpose_index) return emit_copy(memory, isa, index - KernelTable::copy_base + 1);
     if (index == KernelTable::transpose_index) return emit_transpose(memory, isa);
-    return emit_depthwise(memory, isa, KernelTable::gemm_shape((index - KernelTable::depthwise_base) * 2));
+    return emit_depthwise(memory, isa, KernelTable::gemm_shape((index - KernelTable::depthwise_base) * 4));
   }
 
   Isa isa;

@@ -140,13 +140,14 @@ TEST_CASE("every register tile, with every form of B, init and mask") {
       CAPTURE(tiles[t].name);
       for (int rows = 1; rows <= tiles[t].rows; rows++)
         for (bool masked : {false, true})
-          for (bool in_place : {false, true})
+          for (GemmKind kind : {GemmKind::Packed, GemmKind::InPlace, GemmKind::Windows})
             for (int64_t depth : {0, 1, 2, 3, 4, 5, 7, 8, 17})
               for (GemmInit mode : {GemmInit::Zero, GemmInit::C, GemmInit::Row}) {
                 int64_t width = tiles[t].vectors * lanes, columns = masked ? width - 1 - depth % lanes : width;
-                int64_t positions = in_place ? 1 : 1 + depth % 3;
+                bool in_place = kind == GemmKind::InPlace;
+                int64_t positions = in_place ? 1 : 1 + depth % 3, first = depth % 2;
                 if (columns <= width - lanes) columns = width - lanes + 1;
-                GuardedBuffer a(rows * positions * depth), b(positions * depth * (in_place ? columns : width));
+                GuardedBuffer a(rows * positions * depth + first), b(positions * depth * (in_place ? columns : width));
                 GuardedBuffer c(rows * columns), init(columns);
                 a.fill_random(5);
                 b.fill_random(6);
@@ -155,10 +156,18 @@ TEST_CASE("every register tile, with every form of B, init and mask") {
                 std::vector<float> before(c.values.begin(), c.values.end());
                 std::vector<const float*> pointers;
                 for (int64_t i = 0; i < rows * positions; i++) pointers.push_back(a.data() + i * depth);
+                std::vector<float> zeros(static_cast<size_t>(depth + first), 0.f);
+                if (kind == GemmKind::Windows) { // padding: a whole position, or the first or the last row of one
+                  size_t r = static_cast<size_t>(rows);
+                  if (depth == 5) pointers[0] = nullptr;
+                  if (depth == 7) pointers[0] = zeros.data();
+                  if (depth == 8) pointers[2 * r - 1] = pointers[2 * r] = zeros.data();
+                  if (depth == 17) pointers[2 * r] = pointers[3 * r - 1] = zeros.data();
+                }
                 int64_t row = in_place ? columns : width;
-                GemmArgs args{pointers.data(), b.data(), c.data(), init.data(), columns * 4, row * 4,
+                GemmArgs args{pointers.data(), first, zeros.data(), b.data(), c.data(), init.data(), columns * 4, row * 4,
                               depth, positions, columns, mode};
-                mk.table().gemm({rows, tiles[t].vectors, masked, in_place})(&args);
+                mk.table().gemm({rows, tiles[t].vectors, masked, kind})(&args);
                 int wrong = 0;
                 for (int64_t i = 0; i < rows; i++)
                   for (int64_t j = 0; j < columns; j++) {
@@ -166,13 +175,13 @@ TEST_CASE("every register tile, with every form of B, init and mask") {
                                  : mode == GemmInit::Row ? init.data()[j]
                                                          : 0.f;
                     for (int64_t p = 0; p < positions; p++)
-                      for (int64_t k = 0; k < depth; k++)
-                        sum += static_cast<double>(pointers[static_cast<size_t>(p * rows + i)][k]) *
+                      for (int64_t k = 0; k < depth && pointers[static_cast<size_t>(p * rows)]; k++)
+                        sum += static_cast<double>(pointers[static_cast<size_t>(p * rows + i)][first + k]) *
                                b.data()[(p * depth + k) * row + j];
                     wrong += !(std::abs(c.data()[i * columns + j] - sum) < 1e-5);
                   }
-                CHECK_MESSAGE(wrong == 0, rows << " rows, depth " << depth << ", masked " << masked << ", in place "
-                                               << in_place << ", mode " << static_cast<int>(mode));
+                CHECK_MESSAGE(wrong == 0, rows << " rows, depth " << depth << ", masked " << masked << ", kind "
+                                               << static_cast<int>(kind) << ", mode " << static_cast<int>(mode));
               }
     }
   }
