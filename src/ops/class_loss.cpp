@@ -72,9 +72,9 @@ V probability_loss(Builder& b, const Call& c, V log_p, int64_t dim) {
   V target = widen(b, c, "target");
   double smoothing = c.number("label_smoothing");
   if (smoothing > 0) target = target * (1 - smoothing) + b.scalar(smoothing, log_p.dtype()) / count_of_classes(b, log_p, dim);
-  V product = log_p * target;
-  if (c.has("weight")) product = product * along(b.to(b.input(c, "weight"), log_p.dtype()), dim, log_p.rank());
-  V loss = -b.sum(product, {dim}, false);
+  V terms = log_p * target;
+  if (c.has("weight")) terms = terms * along(b.to(b.input(c, "weight"), log_p.dtype()), dim, log_p.rank());
+  V loss = -b.sum(terms, {dim}, false);
   int64_t reduction = c.integer("reduction");
   if (reduction == 0) return loss;
   V total = b.call1("aten::sum", {loss});
