@@ -196,11 +196,11 @@ double bessel_i(int v, double x) {
 }
 
 // e^x K_v(x): the trapezoidal rule on the integral of e^(x - x cosh t) cosh(v t) (DLMF 10.32.9), which converges
-// geometrically.
+// geometrically once the step is below the width of the integrand, 1 / sqrt(x).
 double scaled_k(double v, double x) {
   if (!(x >= 0)) return nan;
-  if (x == 0) return inf;
-  constexpr double h = 0.125;
+  if (x == 0 || x == inf) return x == 0 ? inf : 0;
+  const double h = std::fmin(0.125, 0.5 / std::sqrt(x));
   double sum = 0.5;
   for (double t = h;; t += h) {
     double s = std::sinh(t / 2), term = std::exp(-2 * x * s * s) * std::cosh(v * t);
