@@ -8,6 +8,8 @@ namespace tenon::ops {
 
 std::span<const OpRow> pointwise_rows();
 std::span<const OpRow> view_rows();
+std::span<const OpRow> view_alias_rows();
+std::span<const OpRow> slice_rows();
 std::span<const OpRow> create_rows();
 std::span<const OpRow> reduce_rows();
 std::span<const OpRow> contract_rows();
