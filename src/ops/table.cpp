@@ -12,8 +12,23 @@ using Table = std::map<std::string, OpDef, std::less<>>;
 const Table& table() {
   static const Table built = [] {
     Table t;
-    for (auto rows : {ops::pointwise_rows(), ops::view_rows(), ops::view_alias_rows(), ops::slice_rows(), ops::create_rows(), ops::create_range_rows(), ops::create_matrix_rows(),
-                      ops::combine_rows(), ops::pad_rows(), ops::rearrange_rows(), ops::index_rows(), ops::difference_rows(), ops::reduce_rows(), ops::contract_rows(), ops::prim_rows()})
+    for (auto rows : {
+             ops::pointwise_rows(),
+             ops::view_rows(),
+             ops::view_alias_rows(),
+             ops::slice_rows(),
+             ops::create_rows(),
+             ops::create_range_rows(),
+             ops::create_matrix_rows(),
+             ops::combine_rows(),
+             ops::pad_rows(),
+             ops::rearrange_rows(),
+             ops::index_rows(),
+             ops::difference_rows(),
+             ops::reduce_rows(),
+             ops::contract_rows(),
+             ops::prim_rows(),
+         })
       for (const OpRow& row : rows) {
         OpDef def{row, parse_schema(row.schema)};
         std::string name = def.signature.name;
@@ -32,6 +47,12 @@ const OpDef* find_op(std::string_view name) {
   auto it = table().find(key);
   if (it == table().end()) it = table().find(key + ".default");
   return it == table().end() ? nullptr : &it->second;
+}
+
+std::string functional_name(std::string_view name) {
+  size_t begin = name.find("::"), dot = name.find('.', begin == name.npos ? 0 : begin);
+  if (begin == name.npos || dot == name.npos || dot < 2 || name[dot - 1] != '_' || name[dot - 2] == '_') return std::string(name);
+  return std::string(name.substr(0, dot - 1)) + std::string(name.substr(dot));
 }
 
 std::vector<const OpDef*> all_ops() {
