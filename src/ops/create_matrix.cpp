@@ -97,29 +97,6 @@ Values cartesian_prod(Builder& b, const Call& c) {
   return b.call("aten::stack.default", {columns, 1});
 }
 
-// The rows of all r-combinations in lexicographic order: the index matrix is a constant.
-Values combinations(Builder& b, const Call& c) {
-  V x = b.input(c, "self");
-  if (x.rank() != 1) c.fail("self must be of rank 1");
-  int64_t r = c.integer("r");
-  bool repeat = c.flag("with_replacement");
-  auto n = const_int(x.size(0));
-  if (!n) unsupported("aten::combinations of a tensor of unknown size");
-  if (r == 0) return b.full({b.integer(0)}, 0, x.dtype());
-  std::vector<int64_t> all, now(static_cast<size_t>(r));
-  auto extend = [&](auto& self, size_t k, int64_t from) -> void {
-    if (k == now.size()) return void(all.insert(all.end(), now.begin(), now.end()));
-    for (int64_t i = from; i < *n; i++) {
-      now[k] = i;
-      self(self, k + 1, repeat ? i : i + 1);
-    }
-  };
-  extend(extend, 0, 0);
-  Tensor index(DType::I64, {static_cast<int64_t>(all.size()) / r, r});
-  std::copy(all.begin(), all.end(), index.data_as<int64_t>());
-  return b.call("aten::index.Tensor", {x, ArgList{b.constant(index)}});
-}
-
 // Powers 0 to n-1 as a running product.
 V powers(Builder& b, V x, int64_t n, bool increasing) {
   std::vector<Expr> sizes = x.sizes();
@@ -159,7 +136,6 @@ const OpRow rows[] = {
     {.schema = "aten::meshgrid(Tensor[] tensors) -> Tensor[]", .decompose = meshgrid},
     {.schema = "aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", .decompose = meshgrid},
     {.schema = "aten::cartesian_prod(Tensor[] tensors) -> Tensor", .decompose = cartesian_prod},
-    {.schema = "aten::combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor", .decompose = combinations},
     {.schema = "aten::vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", .decompose = vander},
     {.schema = "aten::linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor", .decompose = linalg_vander},
 };

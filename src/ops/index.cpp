@@ -1,4 +1,4 @@
-// Reads at positions that tensors hold: advanced indexing, gather, embedding; and the writes that are made of them.
+// Reads at positions that tensors hold: advanced indexing, gather, embedding.
 #include <algorithm>
 
 #include "ops/shape.h"
@@ -166,59 +166,16 @@ Values take_along_dim(Builder& b, const Call& c) {
   return b.call("aten::gather.default", {x, dim, b.expand(index, replaced(sizes, dim, index.size(dim)))});
 }
 
-// The dim's positions that are named become a mask, so nothing is scattered but that.
-Values index_fill(Builder& b, const Call& c) {
-  V x = b.input(c, "self"), index = b.input(c, "index");
-  std::vector<Expr> sizes = x.sizes();
-  if (x.rank() == 0) x = b.unsqueeze(x, 0);
-  if (index.rank() == 0) index = b.unsqueeze(index, 0);
-  int64_t dim = c.dim("dim", x.rank());
-  V none = b.full({x.size(dim)}, false, DType::Bool);
-  V mask = b.call1("aten::index_put.default", {none, ArgList{index}, b.scalar(true, DType::Bool)});
-  V value = c["value"].is<ValueId>() ? b.to(b.input(c, "value"), x.dtype()) : b.scalar(c["value"], x.dtype());
-  mask = b.reshape(mask, replaced(std::vector(x.rank(), b.integer(1)), dim, x.size(dim)));
-  return b.reshape(b.where(mask, value, x), sizes);
-}
-
-Values index_copy(Builder& b, const Call& c) {
-  V x = b.input(c, "self"), index = b.input(c, "index"), source = b.input(c, "source");
-  std::vector<Expr> sizes = x.sizes();
-  if (x.rank() == 0) x = b.unsqueeze(x, 0);
-  if (index.rank() == 0) index = b.unsqueeze(index, 0);
-  int64_t dim = c.dim("dim", x.rank());
-  if (source.rank() == 0) source = b.reshape(source, std::vector(x.rank(), b.integer(1)));
-  ArgList slots(static_cast<size_t>(dim) + 1);
-  slots.back() = index;
-  return b.reshape(b.call1("aten::index_put.default", {x, slots, source}), sizes);
-}
-
-// Accumulates the values where the mask holds; elsewhere adds 0 at a clamped place.
-Values masked_index_put(Builder& b, const Call& c) {
-  V x = b.input(c, "self"), values = b.input(c, "values");
-  if (is_const_int(product(b.pool(), x.sizes()), 0)) return x;
-  ArgList slots;
-  for (const Arg& a : c["indices"].get<ArgList>()) {
-    Expr size = x.size(static_cast<int64_t>(slots.size()));
-    slots.push_back(a.is_none() ? a : Arg(b.call1("aten::clamp.default", {a, -size, size - 1.0})));
-  }
-  V kept = b.where(b.input(c, "mask"), values, b.scalar(0, values.dtype()));
-  return b.call("aten::index_put.default", {x, slots, kept, true});
-}
-
 const OpRow rows[] = {
     {.schema = "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", .kind = Kind::View, .infer = index_types, .define = index_define, .decompose = expand_masks},
     {.schema = "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", .kind = Kind::View, .infer = index_types, .define = unsafe_index_define, .decompose = expand_masks},
     {.schema = "aten::_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor", .kind = Kind::View, .infer = index_types, .define = masked_index_define},
-    {.schema = "aten::_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor", .decompose = masked_index_put},
     {.schema = "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", .kind = Kind::View, .infer = index_select_types, .define = index_select_define},
     {.schema = "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", .kind = Kind::View, .infer = gather_types, .define = gather_define},
     {.schema = "aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
                "sparse=False) -> Tensor", .kind = Kind::View, .infer = embedding_types, .define = embedding_define},
     {.schema = "aten::take(Tensor self, Tensor index) -> Tensor", .decompose = take},
     {.schema = "aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", .decompose = take_along_dim},
-    {.schema = "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", .decompose = index_fill},
-    {.schema = "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", .decompose = index_fill},
-    {.schema = "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", .decompose = index_copy},
 };
 
 } // namespace

@@ -94,17 +94,6 @@ Values tile(Builder& b, const Call& c) {
   return b.call("aten::repeat.default", {c["self"], repeats});
 }
 
-// Each element `repeats` times: a new dim after `dim`, merged into it.
-Values repeat_interleave(Builder& b, const Call& c) {
-  V x = b.input(c, "self");
-  if (!c.has("dim")) x = b.reshape(x, {product(b.pool(), x.sizes())});
-  if (x.rank() == 0) x = b.unsqueeze(x, 0);
-  int64_t dim = c.has("dim") ? c.dim("dim", x.rank()) : 0;
-  Expr repeats = c.sym("repeats");
-  std::vector<Expr> merged = replaced(x.sizes(), dim, x.size(dim) * repeats), spread = with(x.sizes(), dim + 1, repeats);
-  return b.reshape(b.expand(b.unsqueeze(x, dim + 1), spread), merged);
-}
-
 // [..., c*r*r, h, w] to [..., c, h*r, w*r].
 Values pixel_shuffle(Builder& b, const Call& c) {
   V x = b.input(c, "self");
@@ -149,7 +138,6 @@ const OpRow rows[] = {
     {.schema = "aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", .decompose = rot90},
     {.schema = "aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", .kind = Kind::View, .infer = repeat_types, .define = repeat_define, .decompose = repeat_identity},
     {.schema = "aten::tile(Tensor self, SymInt[] dims) -> Tensor", .decompose = tile},
-    {.schema = "aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", .decompose = repeat_interleave},
     {.schema = "aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", .decompose = pixel_shuffle},
     {.schema = "aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", .decompose = pixel_unshuffle},
     {.schema = "aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor", .decompose = channel_shuffle},
