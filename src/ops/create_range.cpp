@@ -25,7 +25,7 @@ std::vector<Type> arange_types(const Call& c) {
   DType t = range_dtype(c);
   bool ints = true;
   for (auto name : {"start", "end", "step"}) ints &= !is_float(c.scalar(name)->type);
-  if (!ints && t != DType::I64) {
+  if (!ints) {
     Expr start = cast(c.scalar("start"), DType::F64), end = cast(c.scalar("end"), DType::F64), step = cast(c.scalar("step"), DType::F64);
     return {Type::tensor(t, {cast(unary(Op::Ceil, (end - start) / step), DType::I64)})};
   }
@@ -183,9 +183,9 @@ const OpRow rows[] = {
                "pin_memory=None) -> Tensor", .kind = Kind::View, .infer = eye_types<false>, .define = eye_define},
     {.schema = "aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", .kind = Kind::View, .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); }, .define = triangle_define<true>},
     {.schema = "aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", .kind = Kind::View, .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); }, .define = triangle_define<false>},
-    {.schema = "aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, "
+    {.schema = "aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, "
                "bool? pin_memory=None) -> Tensor", .decompose = triangle_indices<true>},
-    {.schema = "aten::triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, "
+    {.schema = "aten::triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, "
                "bool? pin_memory=None) -> Tensor", .decompose = triangle_indices<false>},
     {.schema = "aten::hann_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
                "pin_memory=None) -> Tensor", .decompose = hann},

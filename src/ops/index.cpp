@@ -134,6 +134,7 @@ Compute gather_define(const DefineArgs& d) {
   Expr at = checked(cast(d.load("index", d.axes), DType::I64), d.call.size("self", dim));
   std::vector<Expr> index = d.axes;
   if (index.empty()) index.push_back(at);
+  if (index.size() != d.call.rank("self")) return {.axes = d.axes, .body = d.pool.number(0, d.output.dtype)}; // an empty index may have any rank
   return {.axes = d.axes, .body = d.load("self", replaced(index, dim, at))};
 }
 

@@ -60,6 +60,18 @@ Compute reflect_define(const DefineArgs& d) { return fold_define(d, "padding", r
 Compute replicate_define(const DefineArgs& d) { return fold_define(d, "padding", replicate_before, replicate_after); }
 Compute circular_define(const DefineArgs& d) { return fold_define(d, "pad", wrap_before, wrap_after); }
 
+// torch crops first, and wraps what is left.
+Values crop_first(Builder& b, const Call& c) {
+  std::vector<Expr> crop = c.syms("pad"), grow = crop;
+  bool any = false;
+  for (size_t k = 0; k < crop.size(); k++) {
+    any |= crop[k]->hi < 0;
+    (crop[k]->hi < 0 ? grow : crop)[k] = b.integer(0);
+  }
+  if (!any) return {};
+  return b.call("aten::_pad_circular.default", {b.call1("aten::constant_pad_nd.default", {c["self"], crop}), grow});
+}
+
 std::vector<Type> padding_types(const Call& c) { return padded(c, c.syms("padding")); }
 std::vector<Type> pad_types(const Call& c) { return padded(c, c.syms("pad")); }
 
@@ -88,7 +100,7 @@ const OpRow rows[] = {
     {.schema = "aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor", .kind = Kind::View, .infer = padding_types, .define = replicate_define},
     {.schema = "aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor", .kind = Kind::View, .infer = padding_types, .define = replicate_define},
     {.schema = "aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor", .kind = Kind::View, .infer = padding_types, .define = replicate_define},
-    {.schema = "aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor", .kind = Kind::View, .infer = pad_types, .define = circular_define},
+    {.schema = "aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor", .kind = Kind::View, .infer = pad_types, .define = circular_define, .decompose = crop_first},
     {.schema = "aten::pad(Tensor self, SymInt[] pad, str mode='constant', float? value=None) -> Tensor", .decompose = pad_text},
     {.schema = "aten::_pad_enum(Tensor self, SymInt[] pad, int mode, float? value=None) -> Tensor", .decompose = pad_enum},
 };
