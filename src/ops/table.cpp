@@ -12,7 +12,7 @@ using Table = std::map<std::string, OpDef, std::less<>>;
 const Table& table() {
   static const Table built = [] {
     Table t;
-    for (auto rows : {ops::pointwise_rows(), ops::view_rows(), ops::create_rows(), ops::reduce_rows(), ops::contract_rows(), ops::prim_rows()})
+    for (auto rows : {ops::pointwise_rows(), ops::view_rows(), ops::create_rows(), ops::reduce_rows(), ops::softmax_rows(), ops::vector_norm_rows(), ops::norm_rows(), ops::matmul_rows(), ops::einsum_rows(), ops::grouped_mm_rows(), ops::conv_rows(), ops::pool_rows(), ops::window_rows(), ops::resample_rows(), ops::grid_sample_rows(), ops::attention_rows(), ops::rnn_rows(), ops::prim_rows()})
       for (const OpRow& row : rows) {
         OpDef def{row, parse_schema(row.schema)};
         std::string name = def.signature.name;
