@@ -28,7 +28,19 @@ std::span<const OpRow> rearrange_rows();
 std::span<const OpRow> index_rows();
 std::span<const OpRow> difference_rows();
 std::span<const OpRow> reduce_rows();
-std::span<const OpRow> contract_rows();
+std::span<const OpRow> softmax_rows();
+std::span<const OpRow> vector_norm_rows();
+std::span<const OpRow> norm_rows();
+std::span<const OpRow> matmul_rows();
+std::span<const OpRow> einsum_rows();
+std::span<const OpRow> grouped_mm_rows();
+std::span<const OpRow> conv_rows();
+std::span<const OpRow> pool_rows();
+std::span<const OpRow> window_rows();
+std::span<const OpRow> resample_rows();
+std::span<const OpRow> grid_sample_rows();
+std::span<const OpRow> attention_rows();
+std::span<const OpRow> rnn_rows();
 std::span<const OpRow> prim_rows();
 
 } // namespace tenon::ops
