@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <deque>
 #include <vector>
 
 namespace tenon {
@@ -40,7 +41,7 @@ public:
 
 private:
   T fallback_;
-  std::vector<T> items_;
+  std::deque<T> items_; // not a vector: T may be bool
 };
 
 } // namespace tenon

@@ -142,10 +142,13 @@ std::vector<Type> infer_types(const Graph& graph, const OpDef& def, const ArgLis
   if (def.kind == Kind::Pointwise) return pointwise_types(graph, def, args);
   require(def.is_composite(), "{} has no shape rule", def.signature.name);
   // A composite has the types of its decomposition, made in a scratch graph.
-  Graph scratch = graph;
+  Graph scratch(graph.shared_pool());
   Builder b(scratch, scratch.top(), true);
+  ArgList operands;
+  for (const Arg& a : args)
+    operands.push_back(map_values(a, [&](ValueId v) { return scratch.add_param(scratch.top(), graph.type(v)); }));
   std::vector<Type> types;
-  for (V v : def.decompose(b, Call(scratch, def, args))) types.push_back(v.type());
+  for (V v : def.decompose(b, Call(scratch, def, operands))) types.push_back(v.type());
   return types;
 }
 

@@ -130,6 +130,8 @@ struct OpDef : OpRow {
 
 /// The row of "aten::add.Tensor" or "edge::add.Tensor"; null where there is none. Thread-safe.
 const OpDef* find_op(std::string_view name);
+/// "aten::add_.Tensor" -> "aten::add.Tensor"; other names unchanged.
+std::string functional_name(std::string_view name);
 /// All rows, ordered by name.
 std::vector<const OpDef*> all_ops();
 /// The tensor operands of a call, flattened in schema order: what Compute's loads count.

@@ -33,6 +33,12 @@ const OpDef* find_op(std::string_view name) {
   return it == table().end() ? nullptr : &it->second;
 }
 
+std::string functional_name(std::string_view name) {
+  size_t begin = name.find("::"), dot = name.find('.', begin == name.npos ? 0 : begin);
+  if (begin == name.npos || dot == name.npos || dot < 2 || name[dot - 1] != '_' || name[dot - 2] == '_') return std::string(name);
+  return std::string(name.substr(0, dot - 1)) + std::string(name.substr(dot));
+}
+
 std::vector<const OpDef*> all_ops() {
   std::vector<const OpDef*> out;
   for (auto& [name, def] : table()) out.push_back(&def);

@@ -1,0 +1,190 @@
+// Functionalization: in-place operators become functions, with torch's aliasing. Each old value is the root of a storage
+// or a view of another value. Writing a view writes its parent through the view's inverse, up to the root; reading a value
+// whose storage has been written since takes the view of the root's present value anew.
+#include "aten/passes.h"
+#include "aten/views.h"
+
+namespace tenon {
+
+namespace {
+
+struct Alias {
+  uint32_t base = UINT32_MAX; // storage; none for numbers
+  ValueId parent = {};        // the value it is a view of; invalid for a root
+  NodeId node = {};           // the view's node
+  uint32_t output = 0;
+  uint32_t version = 0;       // of the storage, when `now` was computed
+  ValueId now = {};
+};
+
+bool is_metadata_change(std::string_view op) {
+  return op.starts_with("aten::unsqueeze_") || op.starts_with("aten::squeeze_") || op.starts_with("aten::transpose_") ||
+         op.starts_with("aten::t_") || op.starts_with("aten::resize_") || op.starts_with("aten::as_strided_.") || op.starts_with("aten::swapaxes_");
+}
+
+class Functionalize {
+public:
+  explicit Functionalize(LoadedProgram& program) : program_(program), rewrite_(program.graph, false) {}
+
+  bool run() {
+    if (!mutates()) return false;
+    const Graph& g = from();
+    for (uint32_t i = 0; i < g.num_tensors(); i++) rewrite_.to.add_tensor(g.tensor(TensorId{i}));
+    add_params(g.top(), rewrite_.to.top());
+    std::vector<ValueId> inputs = rewrite_.to.block(rewrite_.to.top()).params;
+    for (NodeId id : g.block(g.top()).nodes) visit(id);
+    ArgList returns = read(g.block(g.top()).returns);
+    add_mutations(inputs, returns);
+    rewrite_.to.block(rewrite_.to.top()).returns = std::move(returns);
+    for (size_t i = 0, p = 0; i < program_.inputs.size(); i++)
+      if (program_.inputs[i].value.valid()) program_.inputs[i].value = inputs[p++];
+    program_.graph = std::move(rewrite_.to);
+    return true;
+  }
+
+private:
+  Builder& b() { return rewrite_.builder; }
+  const Graph& from() { return program_.graph; }
+
+  bool mutates() {
+    for (uint32_t i = 0; i < from().num_nodes(); i++)
+      if (is_inplace(from().node(NodeId{i}))) return true;
+    return false;
+  }
+
+  void add_params(BlockId old, BlockId now) {
+    rewrite_.copy_params(old, now);
+    for (ValueId p : from().block(old).params) add_root(p, rewrite_[p]);
+  }
+
+  void add_root(ValueId old, ValueId now) {
+    alias_[old] = {.base = static_cast<uint32_t>(versions_.size()), .now = now};
+    versions_.push_back(0);
+  }
+
+  // The result of an in-place operator is its operand.
+  ValueId canonical(ValueId v) {
+    while (same_as_.get(v).valid()) v = same_as_.get(v);
+    return v;
+  }
+
+  // The present value of an old one.
+  ValueId read(ValueId old) {
+    old = canonical(old);
+    Alias a = alias_.get(old);
+    require(a.base != UINT32_MAX, "functionalize lost value %{}", old.index);
+    if (a.version == versions_[a.base]) return a.now;
+    require(a.parent.valid(), "the root of a storage is out of date");
+    emit(a.node);
+    return alias_.get(old).now;
+  }
+  Arg read(const Arg& arg) {
+    return map_values(arg, [&](ValueId v) { return read(v); });
+  }
+  ArgList read(const ArgList& args) {
+    ArgList out;
+    for (const Arg& a : args) out.push_back(read(a));
+    return out;
+  }
+
+  // The value, and all that shares its storage, has changed: it is `now`.
+  void write(ValueId old, V now) {
+    Alias a = alias_.get(old);
+    if (a.base < first_inner_base_) unsupported("an in-place operator on a value of an outer block");
+    if (!a.parent.valid()) versions_[a.base]++;
+    else {
+      const Node& view = from().node(a.node);
+      V parent = b().wrap(read(a.parent));
+      ArgList args = read(view.args);
+      write(canonical(a.parent), scatter_view(b(), from(), view, args, a.output, parent, now));
+    }
+    alias_[old].now = now;
+    alias_[old].version = versions_[a.base];
+  }
+
+  // Emits the node with present operands; its outputs are current after it.
+  void emit(NodeId id) {
+    const Node& n = from().node(id);
+    std::vector<Type> types;
+    std::vector<std::string> names;
+    for (ValueId v : n.outputs) types.push_back(from().type(v)), names.push_back(from().value(v).name);
+    Node copy{.op = n.op, .def = n.def, .args = read(n.args), .attributes = n.attributes, .origin = n.origin};
+    NodeId now = rewrite_.to.append(b().block(), std::move(copy), std::move(types), std::move(names));
+    for (size_t i = 0; i < n.outputs.size(); i++) {
+      Alias& a = alias_[n.outputs[i]];
+      a.now = rewrite_.to.node(now).outputs[i];
+      if (a.base != UINT32_MAX) a.version = versions_[a.base];
+    }
+    for (BlockId inner : n.blocks) visit_block(inner, rewrite_.to.add_block(now));
+  }
+
+  // What an inner block computes is not valid after it, so the state of aliases is put back.
+  void visit_block(BlockId old, BlockId now) {
+    auto saved = alias_;
+    BlockId outer = b().block();
+    uint32_t outer_bases = std::exchange(first_inner_base_, static_cast<uint32_t>(versions_.size()));
+    b().set_block(now);
+    add_params(old, now);
+    for (NodeId id : from().block(old).nodes) visit(id);
+    rewrite_.to.block(now).returns = read(from().block(old).returns);
+    b().set_block(outer);
+    first_inner_base_ = outer_bases;
+    alias_ = std::move(saved);
+  }
+
+  void visit(NodeId id) {
+    const Node& n = from().node(id);
+    b().set_origin(n.origin);
+    if (is_inplace(n)) return visit_inplace(n);
+    emit(id);
+    ValueId source = view_source(from(), n);
+    if (source.valid()) source = canonical(source);
+    for (uint32_t i = 0; i < n.outputs.size(); i++) {
+      ValueId v = n.outputs[i], now = alias_.get(v).now;
+      if (!source.valid()) {
+        add_root(v, now);
+        continue;
+      }
+      uint32_t base = alias_.get(source).base;
+      alias_[v] = {.base = base, .parent = source, .node = id, .output = i, .version = versions_[base], .now = now};
+    }
+  }
+
+  void visit_inplace(const Node& n) {
+    require_input(!n.args.empty() && n.args[0].is<ValueId>(), "{} has no operand", n.op);
+    ValueId self = canonical(n.args[0].get<ValueId>());
+    if (is_metadata_change(n.op)) unsupported("{}: an in-place change of a tensor's shape", n.op);
+    if (!n.op.starts_with("aten::detach_")) {
+      V old = b().wrap(read(self));
+      write(self, inplace_result(b(), n, read(n.args), old));
+    }
+    for (ValueId out : n.outputs) same_as_[out] = self;
+  }
+
+  // Written parameters, buffers and inputs are further outputs of the program.
+  void add_mutations(const std::vector<ValueId>& inputs, ArgList& returns) {
+    auto& old = from().block(from().top()).params;
+    for (auto& in : program_.inputs) {
+      if (!in.value.valid()) continue;
+      size_t p = static_cast<size_t>(std::find(old.begin(), old.end(), in.value) - old.begin());
+      ValueId now = read(old[p]);
+      if (now == inputs[p]) continue;
+      bool user = in.kind == InputKind::User;
+      returns.push_back(now);
+      program_.outputs.push_back({user ? OutputKind::InputMutation : OutputKind::BufferMutation, user ? in.name : in.target});
+    }
+  }
+
+  LoadedProgram& program_;
+  Rewriter rewrite_;
+  SideTable<ValueId, Alias> alias_;
+  SideTable<ValueId, ValueId> same_as_;
+  std::vector<uint32_t> versions_;
+  uint32_t first_inner_base_ = 0;
+};
+
+} // namespace
+
+bool functionalize(LoadedProgram& program) { return Functionalize(program).run(); }
+
+} // namespace tenon

@@ -1,0 +1,23 @@
+// ATen to Edge, in order. Each pass takes the program's graph and makes it anew.
+#pragma once
+#include "ir/pass.h"
+
+namespace tenon {
+
+/// In-place operators and aliasing views become functions; written buffers and inputs become outputs.
+///   %y = aten::add_.Tensor(%x, 1)   ->   %y = aten::add.Tensor(%x, 1), and x's new value is %y
+bool functionalize(LoadedProgram& program);
+/// Parameters, buffers and constants that nothing writes become prim::Constant nodes.
+bool lift_weights(LoadedProgram& program);
+/// Composites are decomposed, dtypes promoted by explicit casts, scalar operands become 0-d tensors.
+///   aten::linear(%x, %w, %b)   ->   edge::permute, edge::mm, edge::add.Tensor
+bool to_edge(LoadedProgram& program);
+
+inline constexpr Pass aten_passes[] = {
+    {"functionalize", functionalize},
+    {"lift_weights", lift_weights},
+    {"to_edge", to_edge},
+    {"remove_dead_code", remove_dead_code},
+};
+
+} // namespace tenon

@@ -1,0 +1,163 @@
+// Rewriter and dead-code removal.
+#include "ir/pass.h"
+
+#include <unordered_set>
+
+namespace tenon {
+
+ValueId Rewriter::operator[](ValueId old) const {
+  ValueId now = map_.get(old);
+  require(now.valid(), "a pass lost value %{}", old.index);
+  return now;
+}
+
+ArgList Rewriter::operator()(const ArgList& args) const {
+  ArgList out;
+  for (const Arg& a : args) out.push_back((*this)(a));
+  return out;
+}
+
+void Rewriter::copy_params(BlockId old, BlockId now) {
+  for (ValueId p : from.block(old).params) set(p, to.add_param(now, from.type(p), from.value(p).name));
+}
+
+void Rewriter::copy_node(NodeId id) {
+  const Node& n = from.node(id);
+  std::vector<Type> types;
+  std::vector<std::string> names;
+  for (ValueId v : n.outputs) types.push_back(from.type(v)), names.push_back(from.value(v).name);
+  Node copy{.op = n.op, .def = n.def, .args = (*this)(n.args), .origin = n.origin};
+  for (const Attribute& a : n.attributes) copy.attributes.push_back({a.name, (*this)(a.value)});
+  NodeId now = to.append(builder.block(), std::move(copy), std::move(types), std::move(names));
+  for (size_t i = 0; i < n.outputs.size(); i++) set(n.outputs[i], to.node(now).outputs[i]);
+  for (BlockId b : n.blocks) {
+    BlockId inner = to.add_block(now);
+    copy_params(b, inner);
+    copy_block(b, inner);
+  }
+}
+
+void Rewriter::copy_block(BlockId old, BlockId now) {
+  BlockId outer = builder.block();
+  builder.set_block(now);
+  for (NodeId id : from.block(old).nodes) {
+    builder.set_origin(from.node(id).origin);
+    node(id);
+  }
+  to.block(now).returns = (*this)(from.block(old).returns);
+  builder.set_block(outer);
+}
+
+Graph Rewriter::run() {
+  for (uint32_t i = 0; i < from.num_tensors(); i++) to.add_tensor(from.tensor(TensorId{i}));
+  copy_params(from.top(), to.top());
+  copy_block(from.top(), to.top());
+  return std::move(to);
+}
+
+namespace {
+
+using Symbols = std::unordered_set<const ExprNode*>;
+
+void add_symbols(Expr e, Symbols& out) {
+  visit(e, [&](const ExprNode& n) {
+    if (n.op == Op::Symbol) out.insert(&n);
+  });
+}
+
+void add_symbols(const Arg& a, Symbols& out) {
+  if (a.is<Expr>()) add_symbols(a.get<Expr>(), out);
+  else if (a.is<ArgList>())
+    for (const Arg& e : a.get<ArgList>()) add_symbols(e, out);
+}
+
+struct Liveness {
+  const Graph& graph;
+  SideTable<ValueId, bool> used;
+  SideTable<NodeId, bool> live;
+  Symbols symbols;
+
+  void use(const Arg& a) {
+    for_each_value(a, [&](ValueId v) {
+      used[v] = true;
+      if (graph.type(v).is_tensor())
+        for (Expr s : graph.type(v).sizes) add_symbols(s, symbols);
+    });
+    add_symbols(a, symbols);
+  }
+
+  // Binds a symbol that something live needs: Item, and operators whose output sizes depend on data.
+  bool binds_used_symbol(const Node& n) const {
+    bool data_dependent = n.op == "prim::Item" || (n.def && n.def->data_dependent);
+    if (!data_dependent) return false;
+    Symbols bound;
+    for (ValueId v : n.outputs) {
+      const Type& t = graph.type(v);
+      if (t.value) add_symbols(t.value, bound);
+      for (Expr s : t.sizes) add_symbols(s, bound);
+    }
+    for (auto* s : bound)
+      if (symbols.contains(s)) return true;
+    return false;
+  }
+
+  bool is_live(const Node& n) const {
+    if (n.op == "prim::Assert") return true;
+    for (ValueId v : n.outputs)
+      if (used.get(v)) return true;
+    return binds_used_symbol(n) || n.outputs.empty();
+  }
+
+  // Backwards over the block; a live node's operands, and all that its blocks return, are used.
+  bool mark(BlockId b) {
+    bool changed = false;
+    auto& nodes = graph.block(b).nodes;
+    for (size_t i = nodes.size(); i-- > 0;) {
+      const Node& n = graph.node(nodes[i]);
+      if (!live[nodes[i]] && is_live(n)) {
+        live[nodes[i]] = changed = true;
+        for (const Arg& a : n.args) use(a);
+        for (const Attribute& a : n.attributes) use(a.value);
+        for (BlockId inner : n.blocks)
+          for (const Arg& r : graph.block(inner).returns) use(r);
+        for (ValueId v : n.outputs)
+          for (Expr s : graph.type(v).sizes) add_symbols(s, symbols);
+      }
+      if (live[nodes[i]])
+        for (BlockId inner : n.blocks) changed |= mark(inner);
+    }
+    return changed;
+  }
+};
+
+} // namespace
+
+bool remove_dead_code(LoadedProgram& program) {
+  const Graph& g = program.graph;
+  Liveness l{.graph = g, .used = SideTable<ValueId, bool>(false), .live = SideTable<NodeId, bool>(false), .symbols = {}};
+  for (const Arg& r : g.block(g.top()).returns) l.use(r);
+  while (l.mark(g.top())) {}
+  Rewriter r(g, false);
+  bool changed = false;
+  r.node = [&](NodeId id) {
+    if (l.live.get(id)) r.copy_node(id);
+    else changed = true;
+  };
+  Graph out = r.run();
+  if (!changed) return false;
+  for (auto& in : program.inputs)
+    if (in.value.valid()) in.value = r[in.value];
+  program.graph = std::move(out);
+  return true;
+}
+
+std::vector<std::string> missing_operators(const Graph& graph) {
+  std::vector<std::string> out;
+  for (uint32_t i = 0; i < graph.num_nodes(); i++) {
+    const Node& n = graph.node(NodeId{i});
+    if (!n.def && std::find(out.begin(), out.end(), n.op) == out.end()) out.push_back(n.op);
+  }
+  return out;
+}
+
+} // namespace tenon

@@ -1,0 +1,52 @@
+// A program as loaded: the ATen graph, its calling convention, its weights. What the first pass starts from.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tenon {
+
+enum class InputKind : uint8_t { User, Parameter, Buffer, Constant, Token, Fixed };
+
+/// One input of the signature. Fixed inputs (None, strings, numbers fixed at export) have a value instead of a parameter.
+struct ProgramInput {
+  InputKind kind = InputKind::User;
+  std::string name;     // the argument's name
+  std::string target;   // parameters, buffers, constants: the fully qualified name
+  ValueId value = {};   // the graph's parameter; invalid for Fixed
+  Arg fixed = {};
+};
+
+enum class OutputKind : uint8_t { User, BufferMutation, InputMutation, Token, Other };
+
+/// One output of the signature, parallel to the returns of the graph's top block.
+struct ProgramOutput {
+  OutputKind kind = OutputKind::User;
+  std::string target = {}; // mutations: the buffer's qualified name, or the input's name
+};
+
+/// A pytree: how flat leaves are nested in the caller's arguments or results.
+struct TreeSpec {
+  std::string type;    // "builtins.dict"; empty for a leaf
+  std::string context; // JSON text: keys of a dict, fields of a named tuple
+  std::vector<TreeSpec> children;
+};
+
+struct LoadedProgram {
+  std::string name;
+  std::string torch_version;
+  Graph graph;
+  std::vector<ProgramInput> inputs;
+  std::vector<ProgramOutput> outputs;
+  std::map<std::string, Tensor> weights; // by qualified name; zero-copy over the archive
+  TreeSpec in_spec, out_spec;
+  std::vector<std::string> forward_arg_names;
+  std::vector<std::string> guards; // Python expressions over L['arg'].size()
+  std::shared_ptr<void> mapping;   // keeps the archive's memory
+  std::span<const std::byte> example_inputs; // a torch.save archive; empty where there is none
+};
+
+} // namespace tenon

@@ -1,0 +1,16 @@
+// Loading: bytes to a LoadedProgram.
+#pragma once
+#include "ir/program.h"
+
+namespace tenon {
+
+/// Loads a .pt2. BadInput for anything malformed, Unsupported for what is not a plain torch.export archive.
+LoadedProgram load_pt2(const std::string& path);
+LoadedProgram load_pt2(std::span<const std::byte> bytes, const std::string& name);
+/// The example inputs, flattened, None and strings left out.
+std::vector<Tensor> load_example_inputs(const LoadedProgram& program);
+
+/// Parses sympy's srepr, "Mul(Integer(2), Symbol('s77', positive=True))".
+Expr parse_srepr(ExprPool& pool, std::string_view text);
+
+} // namespace tenon

@@ -1,0 +1,108 @@
+// GraphReader: higher-order operators become prim::If, prim::While, prim::Scan; wrappers are inlined.
+#include "load/pt2_graph.h"
+
+#include "ir/op.h"
+
+namespace tenon {
+
+using json::Element;
+
+namespace {
+
+Element argument(Element node, size_t at) {
+  auto inputs = json::array(json::get(node, "inputs"));
+  require_input(at < inputs.size(), "model.json: {} has {} arguments", json::text(node, "target"), inputs.size());
+  return json::get(inputs.at(at).value(), "arg");
+}
+
+} // namespace
+
+Element GraphReader::graph_argument(Element node, size_t at) { return json::get(json::get(argument(node, at), "as_graph"), "graph"); }
+
+// Everything from argument `first` on, lists flattened.
+ArgList GraphReader::operands(Element node, size_t first) {
+  ArgList out;
+  size_t count = json::array(json::get(node, "inputs")).size();
+  for (size_t i = first; i < count; i++) {
+    Arg a = read_argument(argument(node, i));
+    if (a.is<ArgList>()) out.insert(out.end(), a.get<ArgList>().begin(), a.get<ArgList>().end());
+    else out.push_back(std::move(a));
+  }
+  return out;
+}
+
+// The subgraph's first `params` inputs become parameters of the block, the others are bound to `rest`.
+void GraphReader::read_body(BlockId block, Element scope, size_t params, const ArgList& rest) {
+  GraphReader body(graph_, scope);
+  auto inputs = json::array(json::get(scope, "inputs"));
+  require_input(inputs.size() == params + rest.size(), "model.json: a subgraph has {} inputs, {} are given", inputs.size(), params + rest.size());
+  for (size_t i = 0; i < params; i++) body.add_param(block, inputs.at(i).value());
+  for (size_t i = 0; i < rest.size(); i++) body.bind_input(params + i, rest[i]);
+  body.read_nodes(block);
+  graph_.block(block).returns = body.read_outputs();
+}
+
+void GraphReader::read_if(BlockId block, Element node) {
+  Arg condition = read_argument(argument(node, 0));
+  NodeId id = append(block, Node{.op = "prim::If", .def = find_op("prim::If"), .args = {condition}}, node);
+  ArgList rest = operands(node, 3);
+  for (size_t k : {1, 2}) read_body(graph_.add_block(id), graph_argument(node, k), 0, rest);
+}
+
+void GraphReader::read_while(BlockId block, Element node) {
+  Arg carried = read_argument(argument(node, 2));
+  require_input(carried.is<ArgList>(), "while_loop: carried inputs must be a list");
+  size_t count = carried.get<ArgList>().size();
+  ArgList rest = operands(node, 3);
+  NodeId id = append(block, Node{.op = "prim::While", .def = find_op("prim::While"), .args = {carried}}, node);
+  for (size_t k : {0, 1}) read_body(graph_.add_block(id), graph_argument(node, k), count, rest);
+}
+
+// scan(combine, init, xs, extra) and map_impl(body, xs, extra).
+void GraphReader::read_scan(BlockId block, Element node, bool map) {
+  Arg carried = map ? Arg(ArgList{}) : read_argument(argument(node, 1));
+  Arg xs = read_argument(argument(node, map ? 1 : 2));
+  require_input(carried.is<ArgList>() && xs.is<ArgList>(), "scan: inputs must be lists");
+  size_t count = carried.get<ArgList>().size() + xs.get<ArgList>().size();
+  ArgList rest = operands(node, map ? 2 : 3);
+  NodeId id = append(block, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = {carried, xs, Arg(false)}}, node);
+  read_body(graph_.add_block(id), graph_argument(node, 0), count, rest);
+}
+
+// The wrapped graph's nodes stand in place of the wrapper.
+void GraphReader::read_wrapped(BlockId block, Element node, size_t graph_at) {
+  Element scope = graph_argument(node, graph_at);
+  GraphReader body(graph_, scope);
+  ArgList args = operands(node, graph_at + 1);
+  for (size_t i = 0; i < args.size(); i++) body.bind_input(i, args[i]);
+  body.read_nodes(block);
+  ArgList results = body.read_outputs();
+  size_t next = 0;
+  auto bind = [&](std::string_view name) {
+    require_input(next < results.size(), "model.json: a wrapped graph returns too little");
+    values_[std::string(name)] = results[next++];
+  };
+  for (Element out : json::array(json::get(node, "outputs"))) {
+    auto [kind, value] = json::single(out);
+    if (kind == "as_tensor") bind(json::text(value, "name"));
+    else if (kind == "as_tensors")
+      for (Element t : json::array(value)) bind(json::text(t, "name"));
+    else next++;
+  }
+}
+
+bool GraphReader::read_control_flow(BlockId block, Element node, const std::string& op) {
+  if (op == "higher_order::cond") return read_if(block, node), true;
+  if (op == "higher_order::while_loop") return read_while(block, node), true;
+  if (op == "higher_order::scan") return read_scan(block, node, false), true;
+  if (op == "higher_order::map_impl") return read_scan(block, node, true), true;
+  if (op == "higher_order::wrap_with_set_grad_enabled") return read_wrapped(block, node, 1), true;
+  if (op == "higher_order::wrap_with_autocast") {
+    // Autocast's own casts are in the graph only after it was traced; an enabled region must not be dropped silently.
+    if (read_argument(argument(node, 2)) != Arg(false)) unsupported("wrap_with_autocast with autocast enabled");
+    return read_wrapped(block, node, 4), true;
+  }
+  return false;
+}
+
+} // namespace tenon

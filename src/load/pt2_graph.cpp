@@ -1,0 +1,302 @@
+// GraphReader: values, types, arguments and plain operators. Control flow is in pt2_control.cpp.
+#include "load/pt2_graph.h"
+
+#include "ir/call.h"
+#include "ir/op.h"
+
+namespace tenon {
+
+using json::Element;
+
+DType read_dtype(int64_t t) {
+  switch (t) {
+  case 1: return DType::U8;
+  case 2: return DType::I8;
+  case 3: return DType::I16;
+  case 4: return DType::I32;
+  case 5: return DType::I64;
+  case 6: return DType::F16;
+  case 7: return DType::F32;
+  case 8: return DType::F64;
+  case 10: return DType::C64;
+  case 12: return DType::Bool;
+  case 13: return DType::BF16;
+  case 9: unsupported("dtype complex32");
+  case 11: unsupported("dtype complex128");
+  case 28: unsupported("dtype uint16");
+  case 29:
+  case 30:
+  case 31:
+  case 32:
+  case 33: unsupported("dtype float8");
+  case 34: unsupported("dtype uint32");
+  case 35: unsupported("dtype uint64");
+  default: bad_input("model.json: no such dtype: {}", t);
+  }
+}
+
+namespace {
+
+double read_float(Element e) {
+  double d;
+  if (e.get(d) == simdjson::SUCCESS) return d;
+  int64_t i;
+  if (e.get(i) == simdjson::SUCCESS) return static_cast<double>(i);
+  auto s = json::text(e); // non-finite numbers are strings
+  if (s == "Infinity") return INFINITY;
+  if (s == "-Infinity") return -INFINITY;
+  if (s == "NaN") return NAN;
+  bad_input("model.json: '{}' is not a number", s);
+}
+
+Word word_of(std::string_view kind, Element value) {
+  static constexpr std::string_view formats[] = {"unknown", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"};
+  static constexpr std::string_view layouts[] = {"unknown", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "mkldnn", "strided"};
+  if (kind == "as_device") return Word{std::string(json::text(value, "type"))};
+  int64_t i = json::integer(value);
+  auto names = kind == "as_memory_format" ? std::span<const std::string_view>(formats) : std::span<const std::string_view>(layouts);
+  require_input(i >= 0 && i < static_cast<int64_t>(names.size()), "model.json: no such {}: {}", kind, i);
+  return Word{std::string(names[static_cast<size_t>(i)])};
+}
+
+// "torch.ops.aten.add.Tensor" -> "aten::add.Tensor"; other targets stay as they are.
+std::string operator_name(std::string_view target) {
+  constexpr std::string_view prefix = "torch.ops.";
+  if (!target.starts_with(prefix)) return std::string(target);
+  target.remove_prefix(prefix.size());
+  size_t dot = target.find('.');
+  require_input(dot != target.npos, "model.json: a strange target: {}", target);
+  return std::string(target.substr(0, dot)) + "::" + std::string(target.substr(dot + 1));
+}
+
+std::shared_ptr<const Origin> read_origin(Element node) {
+  auto metadata = json::find(node, "metadata");
+  if (!metadata) return nullptr;
+  Origin o;
+  if (auto s = json::find(*metadata, "stack_trace")) o.stack_trace = json::text(*s);
+  if (auto s = json::find(*metadata, "nn_module_stack")) o.module_stack = json::text(*s);
+  return std::make_shared<const Origin>(std::move(o));
+}
+
+} // namespace
+
+GraphReader::GraphReader(Graph& graph, Element scope) : graph_(graph), scope_(scope) {
+  for (auto key : {"sym_int_values", "sym_float_values", "sym_bool_values"}) read_symbols(key);
+}
+
+void GraphReader::read_symbols(std::string_view key) {
+  auto values = json::find(scope_, key);
+  if (!values) return;
+  for (auto [name, value] : json::object(*values)) symbols_[std::string(name)] = read_sym(value);
+}
+
+Expr GraphReader::read_sym(Element sym) {
+  auto [kind, value] = json::single(sym);
+  if (kind == "as_int") return graph_.pool().integer(json::integer(value));
+  if (kind == "as_float") return graph_.pool().number(read_float(value), DType::F64);
+  if (kind == "as_bool") return graph_.pool().boolean(json::boolean(value));
+  if (kind == "as_expr") return parse_srepr(graph_.pool(), json::text(value, "expr_str"));
+  bad_input("model.json: a size of kind {}", kind);
+}
+
+Type GraphReader::read_type(Element meta) {
+  Type t;
+  t.dtype = read_dtype(json::integer(json::get(meta, "dtype")));
+  for (Element s : json::array(json::get(meta, "sizes"))) t.sizes.push_back(read_sym(s));
+  std::vector<Expr> strides;
+  for (Element s : json::array(json::get(meta, "strides"))) strides.push_back(read_sym(s));
+  require_input(strides.size() == t.sizes.size(), "model.json: {} strides for {} sizes", strides.size(), t.sizes.size());
+  Expr expect = graph_.pool().integer(1); // strides are kept only where they are not row-major
+  bool dense = true;
+  for (size_t d = t.sizes.size(); d-- > 0;) {
+    dense &= strides[d] == expect || is_const_int(t.sizes[d], 1) || (strides[d]->op == Op::Max || expect->op == Op::Max);
+    expect = expect * t.sizes[d];
+  }
+  if (!dense) t.strides = std::move(strides);
+  return t;
+}
+
+Arg GraphReader::tensor_named(std::string_view name) {
+  auto it = values_.find(std::string(name));
+  require_input(it != values_.end(), "model.json: value {} is used before it is defined", name);
+  return it->second;
+}
+
+Arg GraphReader::symbol_named(Element value) {
+  auto [kind, v] = json::single(value);
+  if (kind == "as_int") return json::integer(v);
+  if (kind == "as_float") return read_float(v);
+  if (kind == "as_bool") return json::boolean(v);
+  require_input(kind == "as_name", "model.json: a symbolic argument of kind {}", kind);
+  auto it = symbols_.find(std::string(json::text(v)));
+  require_input(it != symbols_.end(), "model.json: symbol {} is not defined", json::text(v));
+  return it->second;
+}
+
+Arg GraphReader::read_list(Element list, std::string_view element_kind) {
+  ArgList out;
+  for (Element e : json::array(list)) out.push_back(element_kind.empty() ? read_argument(e) : read_union(element_kind, e));
+  return out;
+}
+
+Arg GraphReader::read_argument(Element argument) {
+  auto [kind, value] = json::single(argument);
+  return read_union(kind, value);
+}
+
+Arg GraphReader::read_union(std::string_view kind, Element value) {
+  if (kind == "as_none") return {};
+  if (kind == "as_tensor") return tensor_named(json::text(value, "name"));
+  if (kind == "as_int") return json::integer(value);
+  if (kind == "as_float") return read_float(value);
+  if (kind == "as_bool") return json::boolean(value);
+  if (kind == "as_string" || kind == "as_operator") return std::string(json::text(value));
+  if (kind == "as_scalar_type") return read_dtype(json::integer(value));
+  if (kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float") return symbol_named(value);
+  if (kind == "as_memory_format" || kind == "as_layout" || kind == "as_device") return word_of(kind, value);
+  if (kind == "as_complex")
+    return std::complex<double>(read_float(json::get(value, "real")), read_float(json::get(value, "imag")));
+  if (kind == "as_optional_tensor") return read_argument(value);
+  struct ListKind {
+    std::string_view list, element;
+  };
+  static constexpr ListKind lists[] = {{"as_tensors", "as_tensor"}, {"as_ints", "as_int"}, {"as_floats", "as_float"}, {"as_bools", "as_bool"},
+                                       {"as_strings", "as_string"}, {"as_sym_ints", "as_sym_int"}, {"as_sym_bools", "as_sym_bool"},
+                                       {"as_sym_floats", "as_sym_float"}, {"as_optional_tensors", ""}, {"as_nested_tensors", "as_tensors"},
+                                       {"as_int_lists", "as_ints"}, {"as_float_lists", "as_floats"}};
+  for (auto& l : lists)
+    if (l.list == kind) return read_list(value, l.element);
+  if (kind == "as_custom_obj") unsupported("a TorchBind object as an argument");
+  bad_input("model.json: an argument of kind {}", kind);
+}
+
+ValueId GraphReader::add_tensor_param(BlockId block, std::string_view name) {
+  ValueId id = graph_.add_param(block, read_type(json::get(json::get(scope_, "tensor_values"), name)), std::string(name));
+  values_[std::string(name)] = id;
+  return id;
+}
+
+ValueId GraphReader::add_param(BlockId block, Element argument) {
+  auto [kind, value] = json::single(argument);
+  if (kind == "as_tensor") return add_tensor_param(block, json::text(value, "name"));
+  if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") {
+    Arg symbol = symbol_named(value);
+    TypeKind t = kind == "as_sym_int" ? TypeKind::Int : kind == "as_sym_float" ? TypeKind::Float : TypeKind::Bool;
+    std::string name = json::find(value, "as_name") ? std::string(json::text(value, "as_name")) : "number";
+    return graph_.add_param(block, Type::scalar(t, to_expr(graph_.pool(), symbol)), name);
+  }
+  unsupported("an input of kind {}", kind);
+}
+
+void GraphReader::bind_input(size_t i, const Arg& bound) {
+  auto inputs = json::array(json::get(scope_, "inputs"));
+  require_input(i < inputs.size(), "model.json: a subgraph has {} inputs, more are given", inputs.size());
+  auto [kind, value] = json::single(inputs.at(i).value());
+  if (kind == "as_tensor") values_[std::string(json::text(value, "name"))] = bound;
+}
+
+void GraphReader::read_nodes(BlockId block) {
+  for (Element node : json::array(json::get(scope_, "nodes"))) read_node(block, node);
+}
+
+ArgList GraphReader::read_outputs() {
+  ArgList out;
+  for (Element e : json::array(json::get(scope_, "outputs"))) out.push_back(read_argument(e));
+  return out;
+}
+
+void GraphReader::read_node(BlockId block, Element node) {
+  std::string op = operator_name(json::text(node, "target"));
+  if (read_symbolic(block, node, op) || read_control_flow(block, node, op)) return;
+  read_operator(block, node, op);
+}
+
+// Nodes that only compute sizes are dropped: every name's expression is known. Checks become prim::Assert, reads of a
+// tensor's value prim::Item.
+bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& op) {
+  auto inputs = json::array(json::get(node, "inputs"));
+  auto arg = [&](size_t i) { return read_argument(json::get(inputs.at(i).value(), "arg")); };
+  if (op == "aten::_assert_tensor_metadata.default" || op.starts_with("aten::sym_constrain_range")) return true;
+  if (op == "aten::_assert_scalar.default") {
+    Arg condition = arg(0);
+    if (condition.is<bool>() && condition.get<bool>()) return true;
+    graph_.append(block, Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {condition, arg(1)}, .origin = read_origin(node)}, {});
+    return true;
+  }
+  auto outputs = json::array(json::get(node, "outputs"));
+  if (outputs.size() != 1) return false;
+  auto [kind, value] = json::single(outputs.at(0).value());
+  if (!kind.starts_with("as_sym_")) return false;
+  if (op != "aten::item.default" && op != "aten::_local_scalar_dense.default") return true;
+  Arg symbol = symbol_named(value);
+  if (!symbol.is<Expr>()) return true;
+  TypeKind t = kind == "as_sym_int" ? TypeKind::Int : kind == "as_sym_float" ? TypeKind::Float : TypeKind::Bool;
+  graph_.append(block, Node{.op = "prim::Item", .def = find_op("prim::Item"), .args = {arg(0)}, .origin = read_origin(node)},
+                {Type::scalar(t, symbol.get<Expr>())});
+  return true;
+}
+
+void GraphReader::output_types(Element node, std::vector<Type>& types, std::vector<std::string>& names) {
+  auto add = [&](std::string_view name) {
+    types.push_back(read_type(json::get(json::get(scope_, "tensor_values"), name)));
+    names.emplace_back(name);
+  };
+  for (Element out : json::array(json::get(node, "outputs"))) {
+    auto [kind, value] = json::single(out);
+    if (kind == "as_tensor") add(json::text(value, "name"));
+    else if (kind == "as_tensors")
+      for (Element t : json::array(value)) add(json::text(t, "name"));
+    else if (kind == "as_none") types.push_back(Type::scalar(TypeKind::None)), names.emplace_back();
+    else if (kind == "as_sym_int") types.push_back(Type::scalar(TypeKind::Int, to_expr(graph_.pool(), symbol_named(value)))), names.emplace_back();
+    else if (kind == "as_sym_float") types.push_back(Type::scalar(TypeKind::Float, to_expr(graph_.pool(), symbol_named(value)))), names.emplace_back();
+    else unsupported("a node's output of kind {}", kind);
+  }
+}
+
+NodeId GraphReader::append(BlockId block, Node node, Element source) {
+  std::vector<Type> types;
+  std::vector<std::string> names;
+  output_types(source, types, names);
+  node.origin = read_origin(source);
+  NodeId id = graph_.append(block, std::move(node), std::move(types), names);
+  for (size_t i = 0; i < names.size(); i++)
+    if (!names[i].empty()) values_[names[i]] = graph_.node(id).outputs[i];
+  return id;
+}
+
+ArgList GraphReader::schema_args(const OpDef* def, Element node, const std::string& op) {
+  auto& schema = def->signature.args;
+  ArgList args(schema.size());
+  std::vector<bool> given(schema.size(), false);
+  size_t position = 0;
+  for (Element in : json::array(json::get(node, "inputs"))) {
+    auto name = json::text(in, "name");
+    int at = def->signature.find(name);
+    if (at < 0) at = static_cast<int>(position); // older writers, in-place forms with another name
+    position++;
+    require_input(static_cast<size_t>(at) < schema.size(), "{}: too many arguments", op);
+    args[static_cast<size_t>(at)] = read_argument(json::get(in, "arg"));
+    given[static_cast<size_t>(at)] = true;
+  }
+  for (size_t i = 0; i < schema.size(); i++) {
+    if (given[i]) continue;
+    require_input(schema[i].has_default, "{}: argument {} is missing", op, schema[i].name);
+    args[i] = schema[i].fallback;
+  }
+  return args;
+}
+
+void GraphReader::read_operator(BlockId block, Element node, const std::string& op) {
+  const OpDef* def = find_op(op);
+  if (!def) def = find_op(functional_name(op));
+  Node n{.op = op, .def = def};
+  if (def) n.args = schema_args(def, node, op);
+  else
+    for (Element in : json::array(json::get(node, "inputs"))) {
+      auto [kind, value] = json::single(json::get(in, "arg"));
+      if (kind != "as_graph") n.args.push_back(read_union(kind, value));
+    }
+  append(block, std::move(n), node);
+}
+
+} // namespace tenon

@@ -1,0 +1,58 @@
+// The graph inside models/M.json: nodes, values, symbolic sizes, subgraphs.
+#pragma once
+#include <unordered_map>
+
+#include "load/json.h"
+#include "load/load.h"
+
+namespace tenon {
+
+/// Reads one Graph object of the schema into a block. Names are looked up in this object's `tensor_values` and
+/// `sym_*_values`; subgraphs have readers of their own.
+class GraphReader {
+public:
+  GraphReader(Graph& graph, json::Element scope);
+
+  /// A tensor or number among the graph's inputs, as a parameter of the block.
+  ValueId add_param(BlockId block, json::Element argument);
+  ValueId add_tensor_param(BlockId block, std::string_view name);
+  /// The graph's input number `i` is `value`.
+  void bind_input(size_t i, const Arg& value);
+  void read_nodes(BlockId block);
+  ArgList read_outputs();
+  Arg read_argument(json::Element argument);
+
+private:
+  Arg read_union(std::string_view kind, json::Element value);
+  Arg read_list(json::Element list, std::string_view element_kind);
+  Arg tensor_named(std::string_view name);
+  Arg symbol_named(json::Element value);
+  Expr read_sym(json::Element sym);
+  Type read_type(json::Element meta);
+  void read_symbols(std::string_view key);
+
+  void read_node(BlockId block, json::Element node);
+  bool read_symbolic(BlockId block, json::Element node, const std::string& op);
+  bool read_control_flow(BlockId block, json::Element node, const std::string& op);
+  void read_operator(BlockId block, json::Element node, const std::string& op);
+  ArgList schema_args(const OpDef* def, json::Element node, const std::string& op);
+  NodeId append(BlockId block, Node node, json::Element json);
+  void output_types(json::Element node, std::vector<Type>& types, std::vector<std::string>& names);
+
+  void read_if(BlockId block, json::Element node);
+  void read_while(BlockId block, json::Element node);
+  void read_scan(BlockId block, json::Element node, bool map);
+  void read_wrapped(BlockId block, json::Element node, size_t graph_at);
+  void read_body(BlockId block, json::Element as_graph, size_t params, const ArgList& rest);
+  ArgList operands(json::Element node, size_t first);
+  json::Element graph_argument(json::Element node, size_t at);
+
+  Graph& graph_;
+  json::Element scope_;
+  std::unordered_map<std::string, Arg> values_;
+  std::unordered_map<std::string, Expr> symbols_;
+};
+
+DType read_dtype(int64_t scalar_type);
+
+} // namespace tenon

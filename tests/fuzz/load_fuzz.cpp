@@ -1,0 +1,117 @@
+// libFuzzer entry for the byte-level loaders. Byte 0 selects: 0 zip archive, 1 torch.save file, 2 bare pickle (in an
+// archive made around it), 3 .npz, 4 .npy. Whatever the rest, the loaders may only return or throw tenon::Error.
+//
+//   CXX=clang++-19 meson setup build-fuzz -Dfuzzers=true -Db_lundef=false && ninja -C build-fuzz tests/load_fuzz
+//   mkdir corpus && build-fuzz/tests/load_fuzz --seed tests/fixtures/load corpus   # first inputs, from the samples
+//   build-fuzz/tests/load_fuzz corpus
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "load/archive.h"
+#include "load/npz.h"
+#include "load/pickle.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using namespace tenon;
+
+/// Reads every element, so that a tensor that reaches out of its memory is seen.
+void touch(const Tensor& t) {
+  if (static_cast<size_t>(t.numel()) * size_of(t.dtype()) > size_t{1} << 20) return; // an expanded view may be enormous
+  Tensor dense = t.contiguous();
+  volatile uint8_t sum = 0;
+  for (int64_t i = 0; i < dense.numel() * static_cast<int64_t>(size_of(dense.dtype())); i++)
+    sum = sum + dense.data_as<uint8_t>()[i];
+}
+
+template <class T> void put(std::string& out, T v) { out.append(reinterpret_cast<const char*>(&v), sizeof v); }
+
+/// A zip of data.pkl = `pickle` and a storage data/0 of 64 bytes.
+std::string archive_around(std::string_view pickle) {
+  std::string out, directory;
+  auto add = [&](std::string_view name, std::string_view data) {
+    auto offset = static_cast<uint32_t>(out.size()), size = static_cast<uint32_t>(data.size());
+    auto name_size = static_cast<uint16_t>(name.size());
+    put(out, 0x04034b50u), out.append(22, '\0'), put(out, name_size), put<uint16_t>(out, 0), out += name, out += data;
+    put(directory, 0x02014b50u), directory.append(16, '\0'), put(directory, size), put(directory, size),
+        put(directory, name_size);
+    directory.append(12, '\0'), put(directory, offset), directory += name;
+  };
+  add("a/data/0", std::string(64, '\1'));
+  add("a/data.pkl", pickle);
+  auto offset = static_cast<uint32_t>(out.size()), size = static_cast<uint32_t>(directory.size());
+  out += directory;
+  put(out, 0x06054b50u), put(out, 0u), put<uint16_t>(out, 2), put<uint16_t>(out, 2), put(out, size), put(out, offset);
+  put<uint16_t>(out, 0);
+  return out;
+}
+
+void read_pickle(Bytes bytes) {
+  for (auto& leaf : flatten(load_torch_save(bytes, nullptr)))
+    if (auto* t = leaf.as<Tensor>()) touch(*t);
+}
+
+void read(int selector, Bytes bytes) {
+  switch (selector) {
+  case 0: {
+    Archive a = Archive::view(bytes, "input");
+    for (auto name : a.names()) a.check_crc(name, a.read(name, 1 << 24).bytes);
+    return;
+  }
+  case 1:
+    return read_pickle(bytes);
+  case 2:
+    return read_pickle(as_byte_span(archive_around(as_text(bytes))));
+  case 3:
+    for (auto& array : read_npz(Archive::view(bytes, "input"), NpyU2::AsBF16)) touch(array.tensor);
+    return;
+  case 4:
+    return touch(read_npy(bytes, nullptr, "input", NpyU2::AsBF16).tensor);
+  default:
+    return;
+  }
+}
+
+/// Writes each sample file as an input of the selector that suits it.
+int seed(const fs::path& samples, const fs::path& corpus) {
+  auto write = [&](const fs::path& name, char selector, std::string_view data) {
+    std::ofstream(corpus / name, std::ios::binary) << selector << data;
+  };
+  for (auto& file : fs::directory_iterator(samples)) {
+    std::ifstream in(file.path(), std::ios::binary);
+    std::string data{std::istreambuf_iterator<char>(in), {}}, kind = file.path().extension(),
+                                                              name = file.path().filename();
+    if (kind == ".pt2" || kind == ".npz" || kind == ".pt") write(name + ".zip", 0, data);
+    if (kind == ".npz") write(name, 3, data);
+    if (kind == ".npy") write(name, 4, data);
+    if (kind != ".pt") continue;
+    write(name, 1, data);
+    try {
+      write(name + ".pkl", 2, as_text(Archive::view(as_byte_span(data), name).get("data.pkl")));
+    } catch (const Error&) { // the legacy file is no zip
+    }
+  }
+  return 0;
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  if (*argc == 4 && std::string_view((*argv)[1]) == "--seed") std::exit(seed((*argv)[2], (*argv)[3]));
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  try {
+    read(data[0], std::as_bytes(std::span(data, size).subspan(1)));
+  } catch (const Error& e) {
+    if (e.kind == ErrorKind::Internal) std::abort();
+  }
+  return 0;
+}
