@@ -45,8 +45,8 @@ const char* histogram_counts(const LibraryCall&);
 /// self [.., D], D tensors of edges, weight?; has weight, density. Output: histogram.
 const char* histogram_edges(const LibraryCall&);
 
-/// weight, indices, offsets (or none: one row of indices is a bag), per-sample weights?; mode 0 sum 1 mean 2 max, include last offset,
-/// padding index or -1, has offsets, has weights. Outputs: bags, offset2bag, bag sizes, max indices.
+/// weight, indices, offsets, per-sample weights?; mode (0 sum 1 mean 2 max), include last offset, padding index or -1. Outputs: bags,
+/// offset2bag, bag sizes, max indices.
 const char* embedding_bag(const LibraryCall&);
 const char* embedding_renorm(const LibraryCall&); ///< weight, indices; ; max norm, p
 /// data, lengths or offsets; reduce (0 sum 1 mean 2 max 3 min 4 prod), axis, offsets given, initial given; initial.

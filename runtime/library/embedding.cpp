@@ -8,15 +8,12 @@ namespace tenon::library {
 namespace {
 
 struct Bags {
-  const LibraryTensor &weight, &indices;
-  const LibraryTensor *offsets = nullptr, *scales = nullptr;
+  const LibraryTensor &weight, &indices, &offsets;
+  const LibraryTensor* scales; // null: all 1
   int64_t mode, padding, count, dim;
 
-  int64_t begin(int64_t b) const { return offsets ? integer_at(*offsets, b) : b * (indices.numel() / std::max<int64_t>(1, count)); }
-  int64_t end(int64_t b) const {
-    if (!offsets) return begin(b + 1);
-    return b + 1 < offsets->numel() ? integer_at(*offsets, b + 1) : indices.numel();
-  }
+  int64_t begin(int64_t b) const { return integer_at(offsets, b); }
+  int64_t end(int64_t b) const { return b + 1 < offsets.numel() ? begin(b + 1) : indices.numel(); }
 };
 
 const char* check_bags(const Bags& b, bool last_offset) {
@@ -24,14 +21,13 @@ const char* check_bags(const Bags& b, bool last_offset) {
   for (int64_t i = 0; i < n; i++)
     if (int64_t v = integer_at(b.indices, i); v < 0 || v >= rows) return out_of_range(v, rows);
   if (b.scales && b.scales->numel() != n) return message("{} weights for {} indices", b.scales->numel(), n);
-  if (!b.offsets) return nullptr;
   int64_t before = 0;
-  for (int64_t k = 0; k < b.offsets->numel(); k++) {
-    int64_t at = integer_at(*b.offsets, k);
+  for (int64_t k = 0; k < b.offsets.numel(); k++) {
+    int64_t at = integer_at(b.offsets, k);
     if ((k == 0 && at != 0) || at < before || at > n) return message("offset {} of bag {} is wrong: offsets start at 0, grow, and stay within the {} indices", at, k, n);
     before = at;
   }
-  return last_offset && b.offsets->numel() == 0 ? "include_last_offset needs an offset" : nullptr;
+  return last_offset && b.offsets.numel() == 0 ? "include_last_offset needs an offset" : nullptr;
 }
 
 // One bag into `sum`, of the wide type. The loops over the row vectorise.
@@ -99,10 +95,7 @@ template <class W> W segment_start(int64_t reduce) {
 } // namespace
 
 const char* embedding_bag(const LibraryCall& c) {
-  size_t next = 2;
-  Bags b{.weight = c.inputs[0], .indices = c.inputs[1], .mode = c.ints[0], .padding = c.ints[2], .count = c.outputs[0].size(0), .dim = c.inputs[0].size(1)};
-  if (c.ints[3]) b.offsets = &c.inputs[next++];
-  if (c.ints[4]) b.scales = &c.inputs[next++];
+  Bags b{c.inputs[0], c.inputs[1], c.inputs[2], c.inputs.size() > 3 ? &c.inputs[3] : nullptr, c.ints[0], c.ints[2], c.outputs[0].size(0), c.inputs[0].size(1)};
   if (const char* error = check_bags(b, c.ints[1] != 0)) return error;
   return for_float(b.weight.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);

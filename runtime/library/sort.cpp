@@ -1,5 +1,6 @@
 // sort, topk, kthvalue, median, mode along a dim. Sorting is by unsigned keys (NaN greatest) with the position as tie breaker, so
 // it is always stable; long lanes go through a byte-wise radix sort.
+#include <limits>
 #include <numeric>
 
 #include "runtime/library/common.h"
@@ -183,14 +184,11 @@ const char* median(const LibraryCall& c) {
   bool ignore_nan = c.ints[1] != 0;
   return for_real(in.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    if (l.n == 0) { // only the median of all elements comes here: NaN, and what torch has as an integer for it
-      constexpr T none = [] {
-        if constexpr (std::is_integral_v<T>) return std::is_same_v<T, bool> ? T(1) : std::numeric_limits<T>::min();
-        else return T{};
-      }();
-      T value = none;
-      if constexpr (!std::is_integral_v<T>) value = narrow<T>(std::numeric_limits<float>::quiet_NaN());
-      std::fill_n(c.outputs[0].as<T>(), l.count(), value);
+    if (l.n == 0) { // only the median of all elements comes here: NaN, or what x86 converts it to
+      T none{};
+      if constexpr (!std::is_integral_v<T>) none = narrow<T>(std::numeric_limits<float>::quiet_NaN());
+      else if constexpr (sizeof(T) >= 4) none = std::numeric_limits<T>::min();
+      std::fill_n(c.outputs[0].as<T>(), l.count(), none);
       std::fill_n(c.outputs[1].as<int64_t>(), l.count(), 0);
       return nullptr;
     }

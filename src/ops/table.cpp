@@ -12,7 +12,8 @@ using Table = std::map<std::string, OpDef, std::less<>>;
 const Table& table() {
   static const Table built = [] {
     Table t;
-    for (auto rows : {ops::pointwise_rows(), ops::view_rows(), ops::create_rows(), ops::reduce_rows(), ops::contract_rows(), ops::prim_rows()})
+    for (auto rows : {ops::pointwise_rows(), ops::view_rows(), ops::create_rows(), ops::reduce_rows(), ops::contract_rows(), ops::prim_rows(),
+                      ops::library_sort_rows(), ops::library_scatter_rows(), ops::library_select_rows(), ops::library_random_rows(), ops::library_nn_rows()})
       for (const OpRow& row : rows) {
         OpDef def{row, parse_schema(row.schema)};
         std::string name = def.signature.name;

@@ -12,5 +12,10 @@ std::span<const OpRow> create_rows();
 std::span<const OpRow> reduce_rows();
 std::span<const OpRow> contract_rows();
 std::span<const OpRow> prim_rows();
+std::span<const OpRow> library_sort_rows();
+std::span<const OpRow> library_scatter_rows();
+std::span<const OpRow> library_select_rows();
+std::span<const OpRow> library_random_rows();
+std::span<const OpRow> library_nn_rows();
 
 } // namespace tenon::ops
