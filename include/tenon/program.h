@@ -17,7 +17,7 @@ namespace tenon {
 struct ArgInfo {
   std::string name;
   DType dtype = DType::F32;
-  std::vector<std::string> sizes;
+  std::vector<std::string> sizes = {};
   bool is_number = false;
 };
 

@@ -1,0 +1,30 @@
+// What stands behind the public handles.
+#pragma once
+#include <map>
+#include <mutex>
+
+#include "ir/program.h"
+#include "tenon/tenon.h"
+
+namespace tenon {
+
+struct Program::Impl {
+  LoadedProgram loaded;
+  std::vector<ArgInfo> inputs, outputs;
+};
+
+struct Executable::Impl {
+  Options options;
+  LoadedProgram program; // lowered
+  std::vector<ArgInfo> inputs;
+  std::vector<bool> is_fixed;     // per caller's input: a number fixed at export
+  std::vector<double> fixed;      // its value
+  std::map<std::string, Tensor> state; // mutated buffers, by qualified name
+  std::mutex state_mutex;
+  ExecutableStats stats;
+
+  Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs);
+  std::vector<TensorView> user_inputs(std::span<const TensorView> inputs) const;
+};
+
+} // namespace tenon

@@ -1,0 +1,178 @@
+// Program and Executable: the public handles. The only place that catches exceptions.
+#include <chrono>
+
+#include "api/impl.h"
+#include "base/strided.h"
+#include "compile/compile.h"
+#include "expr/eval.h"
+#include "interp/interp.h"
+#include "ir/pass.h"
+#include "load/load.h"
+
+namespace tenon {
+
+namespace {
+
+/// Calls f; an exception becomes an Error.
+template <class F> auto guarded(F f) -> Result<decltype(f())> {
+  try {
+    return f();
+  } catch (const Error& e) {
+    return e;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorKind::BadInput, "out of memory");
+  } catch (const std::exception& e) {
+    return Error(ErrorKind::Internal, e.what());
+  }
+}
+
+ArgInfo info_of(const std::string& name, const Type& t) {
+  ArgInfo info{.name = name};
+  if (t.is_tensor()) {
+    info.dtype = t.dtype;
+    for (Expr s : t.sizes) info.sizes.push_back(to_string(s));
+  } else {
+    info.is_number = true;
+    info.dtype = t.kind == TypeKind::Float ? DType::F64 : t.kind == TypeKind::Bool ? DType::Bool : DType::I64;
+  }
+  return info;
+}
+
+std::optional<ArgInfo> info_of_fixed(const std::string& name, const Arg& a) {
+  if (a.is<bool>()) return ArgInfo{.name = name, .dtype = DType::Bool, .is_number = true};
+  if (a.is<int64_t>()) return ArgInfo{.name = name, .dtype = DType::I64, .is_number = true};
+  if (a.is<double>()) return ArgInfo{.name = name, .dtype = DType::F64, .is_number = true};
+  return std::nullopt;
+}
+
+std::shared_ptr<const Program::Impl> describe(LoadedProgram loaded) {
+  auto impl = std::make_shared<Program::Impl>(Program::Impl{std::move(loaded), {}, {}});
+  const LoadedProgram& p = impl->loaded;
+  for (auto& in : p.inputs) {
+    if (in.kind == InputKind::User) impl->inputs.push_back(info_of(in.name, p.graph.type(in.value)));
+    else if (in.kind == InputKind::Fixed)
+      if (auto info = info_of_fixed(in.name, in.fixed)) impl->inputs.push_back(*info);
+  }
+  auto& returns = p.graph.block(p.graph.top()).returns;
+  for (size_t i = 0; i < returns.size(); i++) {
+    if (p.outputs[i].kind != OutputKind::User) continue;
+    std::string name = fmt::format("out{}", impl->outputs.size());
+    if (returns[i].is<ValueId>()) impl->outputs.push_back(info_of(name, p.graph.type(returns[i].get<ValueId>())));
+    else if (returns[i].is<Expr>()) impl->outputs.push_back({.name = name, .dtype = is_float(returns[i].get<Expr>()->type) ? DType::F64 : returns[i].get<Expr>()->type, .is_number = true});
+    else if (auto info = info_of_fixed(name, returns[i])) impl->outputs.push_back(*info);
+  }
+  return impl;
+}
+
+} // namespace
+
+Result<Program> Program::load(const std::string& path) {
+  return guarded([&] { return Program(describe(load_pt2(path))); });
+}
+Result<Program> Program::load(std::span<const std::byte> bytes, std::string name) {
+  return guarded([&] { return Program(describe(load_pt2(bytes, name))); });
+}
+const std::vector<ArgInfo>& Program::inputs() const { return impl_->inputs; }
+const std::vector<ArgInfo>& Program::outputs() const { return impl_->outputs; }
+Result<std::vector<Tensor>> Program::example_inputs() const {
+  return guarded([&] { return load_example_inputs(impl_->loaded); });
+}
+std::vector<std::string> Program::unsupported() const { return missing_operators(impl_->loaded.graph); }
+
+Result<std::string> Program::dump(std::string_view stage, const Options&) const {
+  return guarded([&] {
+    LoadedProgram p = impl_->loaded;
+    lower(p, stage);
+    return to_string(p.graph);
+  });
+}
+
+Result<Executable> Program::compile(const Options& options) const {
+  return guarded([&] {
+    auto start = std::chrono::steady_clock::now();
+    auto impl = std::make_shared<Executable::Impl>();
+    impl->options = options;
+    impl->program = impl_->loaded;
+    lower(impl->program, "edge");
+    impl->inputs = impl_->inputs;
+    for (auto& in : impl_->loaded.inputs) {
+      bool fixed = in.kind == InputKind::Fixed && info_of_fixed("", in.fixed);
+      if (in.kind != InputKind::User && !fixed) continue;
+      impl->is_fixed.push_back(fixed);
+      impl->fixed.push_back(!fixed ? 0 : to_expr(impl->program.graph.pool(), in.fixed)->number());
+    }
+    for (auto& out : impl->program.outputs)
+      if (out.kind == OutputKind::BufferMutation) {
+        const Tensor& w = impl_->loaded.weights.at(out.target);
+        Tensor copy(w.dtype(), w.sizes());
+        copy_strided(w.view(), copy.data());
+        impl->state[out.target] = copy;
+      }
+    impl->stats.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return Executable(impl);
+  });
+}
+
+std::vector<TensorView> Executable::Impl::user_inputs(std::span<const TensorView> given) const {
+  require_input(given.size() == is_fixed.size(), "{} inputs are given, the program takes {}", given.size(), is_fixed.size());
+  std::vector<TensorView> out;
+  for (size_t i = 0; i < given.size(); i++) {
+    if (!is_fixed[i]) {
+      out.push_back(given[i]);
+      continue;
+    }
+    require_input(given[i].sizes.empty(), "input {}: a number must be a 0-d tensor", inputs[i].name);
+    double v = dispatch(given[i].dtype, [&]<class T>(T) { return convert<double>(*static_cast<const T*>(given[i].data)); });
+    require_input(v == fixed[i], "input {}: the program was exported for the value {}, not {}", inputs[i].name, fixed[i], v);
+  }
+  return out;
+}
+
+Status Executable::Impl::run(std::span<const TensorView> given, std::vector<Tensor>& outputs) {
+  std::vector<TensorView> users = user_inputs(given);
+  SymbolValues symbols = bind_symbols(program, users);
+  std::scoped_lock lock(state_mutex);
+  std::vector<Tensor> params;
+  size_t next = 0;
+  for (auto& in : program.inputs) {
+    if (!in.value.valid()) continue;
+    if (in.kind != InputKind::User) {
+      params.push_back(state.at(in.target));
+      continue;
+    }
+    const TensorView& v = users[next++];
+    Tensor copy(v.dtype, {v.sizes.begin(), v.sizes.end()});
+    copy_strided(v, copy.data());
+    params.push_back(copy);
+  }
+  std::vector<Tensor> results = interpret(program.graph, params, symbols, options.seed);
+  outputs.clear();
+  for (size_t i = 0; i < results.size(); i++) {
+    if (program.outputs[i].kind == OutputKind::BufferMutation) state[program.outputs[i].target] = results[i].contiguous();
+    else if (program.outputs[i].kind == OutputKind::User && results[i].defined()) outputs.push_back(results[i].contiguous());
+  }
+  return {};
+}
+
+Status Executable::run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const {
+  try {
+    return impl_->run(inputs, outputs);
+  } catch (const Error& e) {
+    return e;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorKind::BadInput, "out of memory");
+  } catch (const std::exception& e) {
+    return Error(ErrorKind::Internal, e.what());
+  }
+}
+
+Status Executable::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const {
+  std::vector<TensorView> views;
+  for (auto& t : inputs) views.push_back(t.view());
+  return run(views, outputs);
+}
+
+ExecutableStats Executable::stats() const { return impl_->stats; }
+std::string Executable::explain() const { return {}; }
+
+} // namespace tenon

@@ -1,0 +1,36 @@
+// The subcommands of the tool; each returns the process's exit code.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cli/compare.h"
+#include "tenon/tenon.h"
+
+namespace tenon::cli {
+
+struct CheckArgs {
+  std::vector<std::string> paths; // .pt2 files or folders
+  bool json = false;
+  Options options;
+  Tolerance tolerance;
+  int jobs = 0;              // 0: all cores
+  double timeout_seconds = 120;
+};
+int check(const CheckArgs& args);
+
+struct RunArgs {
+  std::string model, inputs, output;
+  Options options;
+};
+int run(const RunArgs& args);
+
+struct DumpArgs {
+  std::string model, stage;
+  Options options;
+};
+int dump(const DumpArgs& args);
+
+/// Inputs from an .npz, in its order.
+std::vector<Tensor> read_inputs(const std::string& path);
+
+} // namespace tenon::cli

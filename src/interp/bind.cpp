@@ -1,0 +1,67 @@
+// Input tensors against the program's signature: dtypes, ranks, sizes; and the values of its symbols.
+#include "base/numeric.h"
+#include "expr/eval.h"
+#include "interp/interp.h"
+
+namespace tenon {
+
+namespace {
+
+std::string text_of_range(const ExprNode& symbol) {
+  std::string hi = symbol.hi == INT64_MAX ? "unbounded" : std::to_string(symbol.hi);
+  return fmt::format("{} to {}", std::max<int64_t>(symbol.lo, 0), hi);
+}
+
+double read_number(const TensorView& t) {
+  return dispatch(t.dtype, [&]<class T>(T) { return convert<double>(*static_cast<const T*>(t.data)); });
+}
+
+// Sizes that are bare symbols bind them; those that are expressions are checked once all symbols are bound.
+void bind_sizes(const ProgramInput& in, const Type& type, const TensorView& t, SymbolValues& symbols) {
+  require_input(t.dtype == type.dtype, "input {}: dtype is {}, the program takes {}", in.name, name_of(t.dtype), name_of(type.dtype));
+  require_input(t.sizes.size() == type.rank(), "input {}: rank is {}, the program takes {}", in.name, t.sizes.size(), type.rank());
+  for (size_t d = 0; d < type.rank(); d++) {
+    Expr want = type.sizes[d];
+    int64_t size = t.sizes[d];
+    if (auto c = const_int(want)) require_input(size == *c, "input {}: size {} of dim {} must be {}", in.name, size, d, *c);
+    if (want->op != Op::Symbol) continue;
+    auto [it, fresh] = symbols.emplace(want->name, static_cast<double>(size));
+    require_input(it->second == static_cast<double>(size), "input {}: size {} of dim {} differs from {}, which another input gives for {}", in.name, size,
+                  d, it->second, want->name);
+    // Exported ranges that start at 2 mean "not specialised on 0 and 1": the program is valid for them as well.
+    int64_t lo = want->lo == 2 ? 0 : want->lo;
+    require_input(size >= lo && size <= want->hi, "input {}: size {} of dim {} ({}) is outside its range {}", in.name, size, d, want->name,
+                  text_of_range(*want));
+  }
+}
+
+} // namespace
+
+SymbolValues bind_symbols(const LoadedProgram& program, const std::vector<TensorView>& inputs) {
+  SymbolValues symbols;
+  size_t next = 0;
+  std::vector<std::pair<const ProgramInput*, const TensorView*>> users;
+  for (auto& in : program.inputs) {
+    if (in.kind != InputKind::User || !in.value.valid()) continue;
+    require_input(next < inputs.size(), "too few inputs: {}", inputs.size());
+    const TensorView& t = inputs[next++];
+    users.emplace_back(&in, &t);
+    const Type& type = program.graph.type(in.value);
+    if (type.is_tensor()) bind_sizes(in, type, t, symbols);
+    else {
+      require_input(t.sizes.empty(), "input {}: a number must be a 0-d tensor", in.name);
+      if (type.value && type.value->op == Op::Symbol) symbols[type.value->name] = read_number(t);
+    }
+  }
+  for (auto [in, t] : users) {
+    const Type& type = program.graph.type(in->value);
+    for (size_t d = 0; type.is_tensor() && d < type.rank(); d++) {
+      if (type.sizes[d]->op == Op::Symbol || type.sizes[d]->is_const()) continue;
+      int64_t want = evaluate_size(type.sizes[d], symbols);
+      require_input(t->sizes[d] == want, "input {}: size {} of dim {} must be {} = {}", in->name, t->sizes[d], d, to_string(type.sizes[d]), want);
+    }
+  }
+  return symbols;
+}
+
+} // namespace tenon
