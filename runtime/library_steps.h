@@ -7,7 +7,7 @@
 namespace tenon::library {
 
 // Along a dim. Values and i64 positions; NaN is greatest.
-const char* sort(const LibraryCall&);         ///< self; dim, descending. Stable
+const char* sort(const LibraryCall&);         ///< self; dim, descending, stable
 const char* topk(const LibraryCall&);         ///< self; dim, k, largest, sorted
 const char* kthvalue(const LibraryCall&);     ///< self; dim, k counted from 1
 const char* median(const LibraryCall&);       ///< self; dim, ignore NaN

@@ -1,5 +1,5 @@
-// sort, topk, kthvalue, median, mode along a dim. Sorting is by unsigned keys (NaN greatest) with the position as tie breaker, so
-// it is always stable; long lanes go through a byte-wise radix sort.
+// sort, topk, kthvalue, median, mode along a dim. Sorting is by unsigned keys (NaN greatest); long lanes go
+// through a byte-wise radix sort.
 #include <limits>
 #include <numeric>
 
@@ -28,34 +28,40 @@ template <class E, class Get> void radix_sort(std::vector<E>& items, std::vector
   }
 }
 
-// Keys of up to 32 bits share a word with the position.
-template <class T> void sort_packed(const T* in, T* values, int64_t* indices, Lanes l, bool descending, std::vector<uint64_t>& items, std::vector<uint64_t>& spare) {
-  using Key = KeyOf<T>;
-  for (int64_t i = 0; i < l.n; i++) {
-    Key k = order_key(in[i * l.inner]);
-    items[static_cast<size_t>(i)] = static_cast<uint64_t>(descending ? static_cast<Key>(~k) : k) << 32 | static_cast<uint64_t>(i);
-  }
-  if (l.n < radix_from) std::sort(items.begin(), items.end());
-  else radix_sort(items, spare, sizeof(Key), [](uint64_t e) { return e >> 32; });
-  for (int64_t i = 0; i < l.n; i++) {
-    auto at = static_cast<int64_t>(items[static_cast<size_t>(i)] & 0xffffffff);
-    values[i * l.inner] = in[at * l.inner];
-    indices[i * l.inner] = at;
-  }
+template <class T> KeyOf<T> directed_key(T x, bool descending) {
+  KeyOf<T> k = order_key(x);
+  return descending ? static_cast<KeyOf<T>>(~k) : k;
 }
 
-template <class T> void sort_wide(const T* in, T* values, int64_t* indices, Lanes l, bool descending, std::vector<Keyed<uint64_t>>& items, std::vector<Keyed<uint64_t>>& spare) {
-  for (int64_t i = 0; i < l.n; i++) {
-    uint64_t k = order_key(in[i * l.inner]);
-    items[static_cast<size_t>(i)] = {descending ? ~k : k, i};
-  }
+// The positions of a lane in sorted order. Keys of up to 32 bits share a word with the position.
+template <class T> void order_packed(const T* in, int64_t* indices, Lanes l, bool descending, std::vector<uint64_t>& items, std::vector<uint64_t>& spare) {
+  for (int64_t i = 0; i < l.n; i++) items[static_cast<size_t>(i)] = static_cast<uint64_t>(directed_key(in[i * l.inner], descending)) << 32 | static_cast<uint64_t>(i);
+  if (l.n < radix_from) std::sort(items.begin(), items.end());
+  else radix_sort(items, spare, sizeof(T), [](uint64_t e) { return e >> 32; });
+  for (int64_t i = 0; i < l.n; i++) indices[i * l.inner] = static_cast<int64_t>(items[static_cast<size_t>(i)] & 0xffffffff);
+}
+template <class T> void order_wide(const T* in, int64_t* indices, Lanes l, bool descending, std::vector<Keyed<uint64_t>>& items, std::vector<Keyed<uint64_t>>& spare) {
+  for (int64_t i = 0; i < l.n; i++) items[static_cast<size_t>(i)] = {directed_key(in[i * l.inner], descending), i};
   if (l.n < radix_from) std::sort(items.begin(), items.end(), [](auto& a, auto& b) { return a.key != b.key ? a.key < b.key : a.index < b.index; });
   else radix_sort(items, spare, 8, [](const Keyed<uint64_t>& e) { return e.key; });
-  for (int64_t i = 0; i < l.n; i++) {
-    int64_t at = items[static_cast<size_t>(i)].index;
-    values[i * l.inner] = in[at * l.inner];
-    indices[i * l.inner] = at;
-  }
+  for (int64_t i = 0; i < l.n; i++) indices[i * l.inner] = items[static_cast<size_t>(i)].index;
+}
+
+// Where a stable order is not asked for, equal elements come as std::sort leaves them: torch's order.
+template <class T> void reorder_ties(const T* in, int64_t* indices, Lanes l, bool descending) {
+  auto key = [&](int64_t i) { return directed_key(in[indices[i * l.inner] * l.inner], descending); };
+  int64_t tie = 1;
+  while (tie < l.n && key(tie - 1) != key(tie)) tie++;
+  if (tie >= l.n) return;
+  std::vector<Keyed<KeyOf<T>>> items(static_cast<size_t>(l.n));
+  for (int64_t i = 0; i < l.n; i++) items[static_cast<size_t>(i)] = {directed_key(in[i * l.inner], descending), i};
+  std::sort(items.begin(), items.end(), [](auto& a, auto& b) { return a.key < b.key; });
+  for (int64_t i = 0; i < l.n; i++) indices[i * l.inner] = items[static_cast<size_t>(i)].index;
+}
+
+template <class T> void finish_lane(const T* in, T* values, int64_t* indices, Lanes l, bool descending, bool stable) {
+  if (!stable) reorder_ties(in, indices, l, descending);
+  for (int64_t i = 0; i < l.n; i++) values[i * l.inner] = in[indices[i * l.inner] * l.inner];
 }
 
 template <class E, class F> void each_lane(const LibraryCall& c, Lanes l, F f) {
@@ -107,7 +113,7 @@ template <class E> void select_kth(std::vector<E>& a, int64_t k) {
 const char* sort(const LibraryCall& c) {
   const LibraryTensor& in = c.inputs[0];
   Lanes l(in.sizes, c.ints[0]);
-  bool descending = c.ints[1] != 0;
+  bool descending = c.ints[1] != 0, stable = c.ints[2] != 0;
   return for_real(in.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     auto* values = c.outputs[0].as<T>();
@@ -115,10 +121,14 @@ const char* sort(const LibraryCall& c) {
     const auto* data = in.as<const T>();
     if (sizeof(T) < 8 && l.n < INT64_C(0xffffffff))
       each_lane<uint64_t>(c, l, [&](int64_t at, int64_t, auto& items, auto& spare) {
-        if constexpr (sizeof(T) < 8) sort_packed(data + at, values + at, indices + at, l, descending, items, spare);
+        if constexpr (sizeof(T) < 8) order_packed(data + at, indices + at, l, descending, items, spare);
+        finish_lane(data + at, values + at, indices + at, l, descending, stable);
       });
     else
-      each_lane<Keyed<uint64_t>>(c, l, [&](int64_t at, int64_t, auto& items, auto& spare) { sort_wide(data + at, values + at, indices + at, l, descending, items, spare); });
+      each_lane<Keyed<uint64_t>>(c, l, [&](int64_t at, int64_t, auto& items, auto& spare) {
+        order_wide(data + at, indices + at, l, descending, items, spare);
+        finish_lane(data + at, values + at, indices + at, l, descending, stable);
+      });
     return nullptr;
   });
 }

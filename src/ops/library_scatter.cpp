@@ -24,6 +24,7 @@ LibraryStep scatter_step(const Call& c, std::string_view source, Update update, 
   if (value.is<ValueId>()) {
     step.inputs.push_back(value.get<ValueId>());
     step.ints.push_back(integer(c, 0));
+    step.numbers = {0};
     return step;
   }
   Expr e = c.scalar(source);

@@ -124,13 +124,13 @@ template <bool IgnoreNan> Values quantile_scalar(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-     .decompose = [](Builder& b, const Call& c) { return b.call("aten::sort.stable", {c["self"], true, c["dim"], c["descending"]}); }},
+     .decompose = [](Builder& b, const Call& c) { return b.call("aten::sort.stable", {c["self"], false, c["dim"], c["descending"]}); }},
     {.schema = "aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", .kind = Kind::Library,
-     .infer = full_pair, .library = [](const Call& c) { return LibraryStep{library::sort, {c.value("self")}, integers(c, {self_dim(c), c.flag("descending")})}; }},
+     .infer = full_pair, .library = [](const Call& c) { return LibraryStep{library::sort, {c.value("self")}, integers(c, {self_dim(c), c.flag("descending"), c.flag("stable")})}; }},
     {.schema = "aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) -> Values { return b.call("aten::sort.stable", {c["self"], true, c["dim"], c["descending"]})[1]; }},
+     .decompose = [](Builder& b, const Call& c) -> Values { return b.call("aten::sort.stable", {c["self"], false, c["dim"], c["descending"]})[1]; }},
     {.schema = "aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) -> Values { return b.call("aten::sort.stable", {c["self"], true, c["dim"], c["descending"]})[1]; }},
+     .decompose = [](Builder& b, const Call& c) -> Values { return b.call("aten::sort.stable", {c["self"], c["stable"], c["dim"], c["descending"]})[1]; }},
     {.schema = "aten::msort(Tensor self) -> Tensor", .decompose = [](Builder& b, const Call& c) -> Values { return b.call("aten::sort.stable", {c["self"], true, 0})[0]; }},
     {.schema = "aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", .kind = Kind::Library,
      .infer = topk_types, .library = topk_step},
