@@ -48,6 +48,11 @@ const Table& table() {
              ops::grid_sample_rows(),
              ops::attention_rows(),
              ops::rnn_rows(),
+             ops::library_sort_rows(),
+             ops::library_scatter_rows(),
+             ops::library_select_rows(),
+             ops::library_random_rows(),
+             ops::library_nn_rows(),
              ops::prim_rows(),
          })
       for (const OpRow& row : rows) {

@@ -41,6 +41,11 @@ std::span<const OpRow> resample_rows();
 std::span<const OpRow> grid_sample_rows();
 std::span<const OpRow> attention_rows();
 std::span<const OpRow> rnn_rows();
+std::span<const OpRow> library_sort_rows();
+std::span<const OpRow> library_scatter_rows();
+std::span<const OpRow> library_select_rows();
+std::span<const OpRow> library_random_rows();
+std::span<const OpRow> library_nn_rows();
 std::span<const OpRow> prim_rows();
 
 } // namespace tenon::ops
