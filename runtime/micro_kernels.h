@@ -40,23 +40,36 @@ struct GemmShape {
   GemmKind kind = GemmKind::Packed;
 };
 
-/// Depthwise convolution of a tile of output pixels over `blocks` blocks of channels, each as many vectors wide as the kernel
-/// has: c[m][n] = init + sum over p < positions of rows[p * tile rows + m][n] * weights[p][n], leaving out positions whose
-/// first pointer is null. Masked kernels take one block, whose last vector holds the channels that are left of `columns`.
+/// Depthwise convolution of a tile of output pixels over `blocks` blocks of channels: c[m][n] = init + sum over the window of
+/// pixel[n] * weight[n]. Weights lie as [channels / lanes][positions][lanes]. Masked kernels take one block, whose last vector
+/// holds the channels that are left of `columns`.
+/// A row kernel's block is as many vectors as its shape says; it takes any window: pixel (m, position p) is at
+/// pixels[p * tile rows + m], and positions whose first pointer is null are left out.
+/// A plane kernel's block is one vector; its tile is a rectangle of output pixels under a square window with stride 1 or 2
+/// and no dilation: pixels[i][j] are the input pixels under the tile, null in the padding. It loads each of them once.
 struct DepthwiseArgs {
-  const float* const* rows;
-  int64_t first; // bytes from the row pointers to the first channel
+  const float* const* pixels;
+  int64_t first; // bytes from the pointers to the first channel
   const float* weights;
-  int64_t weights_stride; // bytes from position to position
   float* c;
-  int64_t c_stride; // bytes
+  int64_t c_pixel, c_row; // bytes from one output pixel, and from one output row, to the next
   const float* init;
-  int64_t positions;
+  int64_t positions; // row kernels alone
   int64_t blocks;
   int64_t columns;
   GemmInit mode;
 };
 using DepthwiseFn = void (*)(const DepthwiseArgs*);
+
+/// A tile of `rows` x `pixels` outputs; kernel is 3, 5 or 7.
+struct PlaneShape {
+  int kernel, stride, rows, pixels;
+  bool masked = false;
+
+  static constexpr int max_pixels = 7;
+  int in_rows() const { return (rows - 1) * stride + kernel; }
+  int in_pixels() const { return (pixels - 1) * stride + kernel; }
+};
 
 /// Moves a block of f32: `rows` rows of `columns` elements, strides in bytes. Copy keeps rows, transpose turns row r into
 /// column r. A copy writes full rows of its vector count, zeros behind `columns`.
@@ -84,6 +97,9 @@ public:
   DepthwiseFn depthwise(GemmShape s) const noexcept {
     return reinterpret_cast<DepthwiseFn>(find(depthwise_base + gemm_index(s) / 4));
   }
+  DepthwiseFn plane(PlaneShape s) const noexcept {
+    return reinterpret_cast<DepthwiseFn>(find(plane_base + plane_index(s)));
+  }
   int depthwise_rows(int vectors) const { return depthwise_rows_[static_cast<size_t>(vectors)]; }
   void set_depthwise_rows(int vectors, int rows) { depthwise_rows_[static_cast<size_t>(vectors)] = rows; }
   /// Copies rows of up to `vectors` vectors.
@@ -99,7 +115,14 @@ public:
   static constexpr int copy_base = max_rows * max_vectors * 8;
   static constexpr int transpose_index = copy_base + max_vectors;
   static constexpr int depthwise_base = transpose_index + 1; // of one kind only
-  static constexpr int size = depthwise_base + copy_base / 4;
+  static constexpr int plane_base = depthwise_base + copy_base / 4;
+  static constexpr int plane_index(PlaneShape s) {
+    return ((((s.kernel / 2 - 1) * 2 + s.stride - 1) * 4 + s.rows - 1) * 8 + s.pixels - 1) * 2 + s.masked;
+  }
+  static constexpr PlaneShape plane_shape(int index) {
+    return {index / 128 * 2 + 3, index / 64 % 2 + 1, index / 16 % 4 + 1, index / 2 % 8 + 1, index % 2 != 0};
+  }
+  static constexpr int size = plane_base + 3 * 128;
 
 private:
   void* find(int index) const noexcept {

@@ -12,7 +12,7 @@
 
 namespace tenon {
 
-/// Address space for all kernels of one instruction set: about 700 exist, of 4 to 12 KB.
+/// Address space for all kernels of one instruction set: about 1500 can exist, of 4 to 16 KB, and few do.
 static constexpr size_t code_bytes = size_t{16} << 20;
 
 struct MicroKernels::State {
@@ -38,7 +38,9 @@ struct MicroKernels::State {
     if (index < KernelTable::copy_base) return emit_gemm(memory, isa, KernelTable::gemm_shape(index));
     if (index < KernelTable::transpose_index) return emit_copy(memory, isa, index - KernelTable::copy_base + 1);
     if (index == KernelTable::transpose_index) return emit_transpose(memory, isa);
-    return emit_depthwise(memory, isa, KernelTable::gemm_shape((index - KernelTable::depthwise_base) * 4));
+    if (index < KernelTable::plane_base)
+      return emit_depthwise(memory, isa, KernelTable::gemm_shape((index - KernelTable::depthwise_base) * 4));
+    return emit_plane(memory, isa, KernelTable::plane_shape(index - KernelTable::plane_base));
   }
 
   Isa isa;
