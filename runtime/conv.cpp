@@ -1,6 +1,6 @@
 // The convolution driver. A convolution is a matrix product whose rows are windows: the micro-kernels sum over kernel
-// positions through row pointers, so the input is never copied. Few channels make short rows; then the kernel's width is
-// folded into them. 1x1 convolution without stride is a plain matrix product.
+// positions through row pointers, so the input is never copied. Few channels make short rows; then the kernel's width
+// is folded into them. 1x1 convolution without stride is a plain matrix product.
 #include "runtime/conv.h"
 
 #include <algorithm>
@@ -19,17 +19,28 @@ int64_t up64(int64_t bytes) { return ceil_div(bytes, 64) * 64; }
 
 bool is_matmul(const Conv& c) {
   bool plain = c.groups == 1 && c.window.positions() == 1;
-  for (int d = 0; d < 3; d++) plain = plain && c.window.stride[d] == 1 && c.window.pad[d] == 0 && c.window.in[d] == c.window.out[d];
+  for (int d = 0; d < 3; d++)
+    plain = plain && c.window.stride[d] == 1 && c.window.pad[d] == 0 && c.window.in[d] == c.window.out[d];
   return plain;
 }
 
 Matmul as_matmul(const Conv& c) {
   int64_t pixels = c.window.out_pixels();
-  return {.batch = {1, c.batch}, .m = pixels, .n = c.out_channels, .k = c.in_channels,
-          .a = c.input, .a_row = c.in_pixel, .a_batch = {0, c.in_batch},
-          .b = c.weights, .packed = true,
-          .c = c.output, .c_row = c.out_pixel, .c_batch = {0, c.out_batch},
-          .bias = c.bias, .accumulate = c.accumulate, .epilogue = c.epilogue};
+  return {.batch = {1, c.batch},
+          .m = pixels,
+          .n = c.out_channels,
+          .k = c.in_channels,
+          .a = c.input,
+          .a_row = c.in_pixel,
+          .a_batch = {0, c.in_batch},
+          .b = c.weights,
+          .packed = true,
+          .c = c.output,
+          .c_row = c.out_pixel,
+          .c_batch = {0, c.out_batch},
+          .bias = c.bias,
+          .accumulate = c.accumulate,
+          .epilogue = c.epilogue};
 }
 
 /// All decisions for one call; a function of sizes alone.
@@ -53,7 +64,8 @@ double work_of(const Conv& c) {
 Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, const Conv& c) {
   Plan p{};
   const ConvWindow& w = c.window;
-  p.folded = c.groups == 1 && c.in_channels < fold_below && c.in_pixel == c.in_channels && w.dilation[2] == 1 && w.kernel[2] > 1;
+  p.folded = c.groups == 1 && c.in_channels < fold_below && c.in_pixel == c.in_channels && w.dilation[2] == 1 &&
+             w.kernel[2] > 1;
   p.positions = p.folded ? w.kernel[0] * w.kernel[1] : w.positions();
   p.depth = p.folded ? w.kernel[2] * c.in_channels : c.group_inputs();
   p.panels = choose_panels(c.group_outputs(), kernels);
@@ -89,7 +101,8 @@ struct Item {
   float* copies;
 };
 
-/// One group's product of a block's tiles and kernel positions [q0, q1) of the item's panels; `out` is the block's first pixel.
+/// One group's product of a block's tiles and kernel positions [q0, q1) of the item's panels; `out` is the block's
+/// first pixel.
 void multiply_group(const Call& call, const Item& item, int64_t group, const RowTile* tiles, int64_t count, int64_t q0,
                     int64_t q1, float* out) {
   const Conv& c = call.c;
@@ -110,10 +123,13 @@ void multiply_group(const Call& call, const Item& item, int64_t group, const Row
                   .c = out + first_out,
                   .c_stride = c.out_pixel,
                   .init = c.bias ? c.bias + first_out : nullptr,
-                  .mode = q0 > 0 || c.accumulate ? GemmInit::C : c.bias ? GemmInit::Row : GemmInit::Zero});
+                  .mode = q0 > 0 || c.accumulate ? GemmInit::C
+                          : c.bias               ? GemmInit::Row
+                                                 : GemmInit::Zero});
 }
 
-/// The block of units [u0, u1) times kernel positions [q0, q1) of the item's panels, for all groups: they share pointers.
+/// The block of units [u0, u1) times kernel positions [q0, q1) of the item's panels, for all groups: they share
+/// pointers.
 void multiply_units(const Call& call, const Item& item, int64_t u0, int64_t u1, int64_t q0, int64_t q1) {
   const Conv& c = call.c;
   const PixelCut& cut = call.plan.cut;
@@ -178,7 +194,8 @@ int64_t zero_row(const Conv& c) { return c.in_channels * c.window.kernel[2]; }
 
 int64_t packed_conv_size(const KernelTable& kernels, const Conv& c) {
   if (c.depthwise()) return packed_depthwise_size(kernels, c);
-  return choose_panels(c.group_outputs(), kernels).padded() * c.groups * c.window.positions() * c.group_inputs() + zero_row(c);
+  return choose_panels(c.group_outputs(), kernels).padded() * c.groups * c.window.positions() * c.group_inputs() +
+         zero_row(c);
 }
 
 void pack_conv_weights(const KernelTable& kernels, const Conv& c, const float* weights, const int64_t s[5],

@@ -106,7 +106,8 @@ struct Cutter {
     const float** to = next;
     next += rows * (q1 - q0);
     for (int i = 0; i < rows; i++, m++) {
-      int64_t z = m / w.out[2] / w.out[1] * w.stride[0] - w.pad[0], y = m / w.out[2] % w.out[1] * w.stride[1] - w.pad[1];
+      int64_t z = m / w.out[2] / w.out[1] * w.stride[0] - w.pad[0],
+              y = m / w.out[2] % w.out[1] * w.stride[1] - w.pad[1];
       int64_t x = m % w.out[2] * w.stride[2] - w.pad[2];
       Position p = position(q0);
       for (int64_t q = q0; q < q1; q++, advance(p)) to[(q - q0) * rows + i] = row_at(z + p.z, y + p.y, x + p.x);
@@ -118,7 +119,12 @@ struct Cutter {
 } // namespace
 
 PixelCut cut_pixels(const ConvWindow& w, int tile_rows, int tile_vectors) {
-  PixelCut c{.aligned = true, .tile_rows = tile_rows, .pieces = 1, .width = w.out[2], .pixels = w.out_pixels(), .block_units = 1};
+  PixelCut c{.aligned = true,
+             .tile_rows = tile_rows,
+             .pieces = 1,
+             .width = w.out[2],
+             .pixels = w.out_pixels(),
+             .block_units = 1};
   Tiles row(w.out[2], tile_rows);
   // Twelve accumulators per step of k keep the multiply-add units busy and spare the loads.
   c.aligned = row.small * tile_vectors >= 12 || row.small >= tile_rows - 1;

@@ -1,6 +1,6 @@
-// The depthwise driver. Weights are packed [channels / lanes][position][lanes]. Several outputs per input channel (a depth multiplier) need
-// the input's channels repeated: each worker expands the rows that a tile reads, then
-// the same kernels run on them.
+// The depthwise driver. Weights are packed [channels / lanes][position][lanes]. Several outputs per input channel (a
+// depth multiplier) need the input's channels repeated: each worker expands the rows that a tile reads, then the same
+// kernels run on them.
 #include "runtime/depthwise.h"
 
 #include <algorithm>
@@ -37,12 +37,14 @@ int block_vectors(const KernelTable& kernels, int64_t all) {
 bool fits_plane(const Conv& c) {
   const ConvWindow& w = c.window;
   int64_t k = w.kernel[1], s = w.stride[1];
-  return c.group_outputs() == 1 && w.kernel[0] == 1 && w.in[0] == 1 && w.pad[0] == 0 && w.out[0] == 1 && w.kernel[2] == k &&
-         (k == 3 || k == 5 || k == 7) && w.stride[2] == s && (s == 1 || s == 2) && w.dilation[1] == 1 && w.dilation[2] == 1;
+  return c.group_outputs() == 1 && w.kernel[0] == 1 && w.in[0] == 1 && w.pad[0] == 0 && w.out[0] == 1 &&
+         w.kernel[2] == k && (k == 3 || k == 5 || k == 7) && w.stride[2] == s && (s == 1 || s == 2) &&
+         w.dilation[1] == 1 && w.dilation[2] == 1;
 }
 
 double work_of(const Conv& c) {
-  // Loads limit it, not multiply-adds: about a third of the matrix kernels' speed, one lane counted as one product of a vector.
+  // Loads limit it, not multiply-adds: about a third of the matrix kernels' speed, one lane counted as one product of a
+  // vector.
   return 3.0 * static_cast<double>(c.window.out_pixels() * c.window.positions()) * static_cast<double>(c.out_channels);
 }
 
@@ -62,8 +64,7 @@ Plan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
                             .panels_first = false});
   int64_t pointers = std::min(max_block_pixels, c.window.out_pixels()) * c.window.positions();
   p.pointer_bytes = up64(pointers * static_cast<int64_t>(sizeof(float*)));
-  if (p.multiplier > 1)
-    p.copy_bytes = p.pointer_bytes + up64(p.cut.tile_rows * c.window.positions() * p.channels * 4);
+  if (p.multiplier > 1) p.copy_bytes = p.pointer_bytes + up64(p.cut.tile_rows * c.window.positions() * p.channels * 4);
   return p;
 }
 
@@ -104,7 +105,9 @@ void run_tile(const Call& call, const RowTile& tile, float* to) {
                      .positions = c.window.positions(),
                      .blocks = full,
                      .columns = 0,
-                     .mode = c.accumulate ? GemmInit::C : c.bias ? GemmInit::Row : GemmInit::Zero};
+                     .mode = c.accumulate ? GemmInit::C
+                             : c.bias     ? GemmInit::Row
+                                          : GemmInit::Zero};
   if (full > 0) call.kernels.depthwise({.rows = tile.count, .vectors = p.vectors})(&args);
   int64_t done = full * block;
   args.columns = p.channels - done;
@@ -173,7 +176,8 @@ void point_at_plane(const Band& b, const PlaneShape& s, int64_t x, PlanePixels& 
   for (int64_t i = b.y; i < b.y + s.in_rows(); i++) {
     const float* row = b.image + i * w.in[2] * b.c.in_pixel;
     bool in = i >= 0 && i < w.in[1];
-    for (int64_t j = x; j < x + s.in_pixels(); j++) *next++ = in && j >= 0 && j < w.in[2] ? row + j * b.c.in_pixel : nullptr;
+    for (int64_t j = x; j < x + s.in_pixels(); j++)
+      *next++ = in && j >= 0 && j < w.in[2] ? row + j * b.c.in_pixel : nullptr;
   }
 }
 
@@ -190,7 +194,9 @@ void run_plane(const Band& b, PlaneShape s, const PlanePixels& pixels, int64_t f
                      .positions = c.window.positions(),
                      .blocks = full,
                      .columns = c.out_channels - done,
-                     .mode = c.accumulate ? GemmInit::C : c.bias ? GemmInit::Row : GemmInit::Zero};
+                     .mode = c.accumulate ? GemmInit::C
+                             : c.bias     ? GemmInit::Row
+                                          : GemmInit::Zero};
   if (full > 0) b.kernels.plane(s)(&args);
   if (args.columns == 0) return;
   args.first += done * 4;
@@ -230,7 +236,8 @@ void run_band(const KernelTable& kernels, const Conv& c, int64_t batch, const Ti
     run_plane(band, s, pixels, (x - shared_x) * c.in_pixel, band.out + ox * c.out_pixel);
     ox += s.pixels;
   }
-  if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, batch, oy * w.out[2], (oy + band.rows) * w.out[2], 0, c.out_channels);
+  if (c.epilogue.fn)
+    c.epilogue.fn(c.epilogue.ctx, batch, oy * w.out[2], (oy + band.rows) * w.out[2], 0, c.out_channels);
 }
 
 } // namespace
@@ -256,7 +263,8 @@ void pack_depthwise_weights(const KernelTable& kernels, const Conv& c, const flo
   std::memset(to, 0, static_cast<size_t>(packed_depthwise_size(kernels, c)) * 4);
   for (int64_t o = 0; o < c.out_channels; o++)
     for (int64_t q = 0; q < c.window.positions(); q++)
-      to[(o / lanes * c.window.positions() + q) * lanes + o % lanes] = weights[o * s[0] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4]];
+      to[(o / lanes * c.window.positions() + q) * lanes + o % lanes] =
+          weights[o * s[0] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4]];
 }
 
 int64_t depthwise_scratch(const KernelTable& kernels, const Workers& workers, const Conv& c) noexcept {

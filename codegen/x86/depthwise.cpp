@@ -1,5 +1,6 @@
-// Emits the f32 depthwise micro-kernels for any window. For a block of channels the tile's sums stay in registers over all kernel positions;
-// a position's weights are loaded once for all pixels of the tile, and every input vector is an operand of one multiply-add.
+// Emits the f32 depthwise micro-kernels for any window. For a block of channels the tile's sums stay in registers over
+// all kernel positions; a position's weights are loaded once for all pixels of the tile, and every input vector is an
+// operand of one multiply-add.
 #include "codegen/x86/depthwise.h"
 
 #include <cstddef>
@@ -162,8 +163,10 @@ private:
         } else if (from) {
           vaddps(x, x, ptr[*from + at]);
         }
-        if (!partial(j)) vmovups(ptr[rax + at], x);
-        else if (wide()) vmovups(ptr[rax + at] | k1, x);
+        if (!partial(j))
+          vmovups(ptr[rax + at], x);
+        else if (wide())
+          vmovups(ptr[rax + at] | k1, x);
         else {
           vmovups(weight(0), ptr[rsp + mask]);
           vmaskmovps(ptr[rax + at], weight(0), x);
@@ -180,7 +183,8 @@ private:
 
 bool depthwise_fits(Isa isa, GemmShape s) {
   int all = isa == Isa::Avx512 ? 32 : 16;
-  return s.rows >= 1 && s.vectors >= 1 && s.vectors <= 4 && s.rows <= KernelTable::max_rows && (s.rows + 1) * s.vectors + 1 <= all;
+  return s.rows >= 1 && s.vectors >= 1 && s.vectors <= 4 && s.rows <= KernelTable::max_rows &&
+         (s.rows + 1) * s.vectors + 1 <= all;
 }
 
 void* emit_depthwise(CodeMemory& memory, Isa isa, GemmShape s) {

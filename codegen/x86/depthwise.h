@@ -12,7 +12,8 @@ bool depthwise_fits(Isa isa, GemmShape shape);
 /// Generates the kernel of this shape (in_place has no meaning); the result is a DepthwiseFn.
 void* emit_depthwise(CodeMemory& memory, Isa isa, GemmShape shape);
 
-/// The kernel for a rectangle of output pixels under a square window (depthwise_plane.cpp); the result is a DepthwiseFn.
+/// The kernel for a rectangle of output pixels under a square window (depthwise_plane.cpp); the result is a
+/// DepthwiseFn.
 void* emit_plane(CodeMemory& memory, Isa isa, PlaneShape shape);
 
 } // namespace tenon

@@ -1,6 +1,6 @@
-// Emits the f32 depthwise micro-kernels for a rectangle of output pixels under a square window. The sums of one vector of
-// channels of all outputs stay in registers; each input pixel is loaded once and multiplied into every output whose window
-// holds it, or left out where it is padding. Weights of a 3x3 window stay in registers too if there are 32.
+// Emits the f32 depthwise micro-kernels for a rectangle of output pixels under a square window. The sums of one vector
+// of channels of all outputs stay in registers; each input pixel is loaded once and multiplied into every output whose
+// window holds it, or left out where it is padding. Weights of a 3x3 window stay in registers too if there are 32.
 #include <cstddef>
 
 #include "base/check.h"
@@ -77,8 +77,10 @@ private:
     mov(mode(), ptr[rdi + offsetof(DepthwiseArgs, mode)]);
   }
   void load(const Xmm& x, const Xbyak::Address& from) {
-    if (!s_.masked) vmovups(x, from);
-    else if (wide()) vmovups(x | k1 | T_z, from);
+    if (!s_.masked)
+      vmovups(x, from);
+    else if (wide())
+      vmovups(x | k1 | T_z, from);
     else {
       vmovups(x, ptr[rsp + mask]);
       vmaskmovps(x, x, from);
@@ -88,7 +90,8 @@ private:
   void sum_block() {
     for (int i = 0; i < s_.rows * s_.pixels; i++) vxorps(Xmm(i), Xmm(i), Xmm(i));
     if (weights_held_)
-      for (int q = 0; q < s_.kernel * s_.kernel; q++) vmovups(vec(first_weight_ + q), ptr[weights() + q * vector_bytes()]);
+      for (int q = 0; q < s_.kernel * s_.kernel; q++)
+        vmovups(vec(first_weight_ + q), ptr[weights() + q * vector_bytes()]);
     for (int i = 0, n = 0; i < s_.in_rows(); i++)
       for (int j = 0; j < s_.in_pixels(); j++, n++) {
         if (!used(i, s_.rows) || !used(j, s_.pixels)) continue;
@@ -114,8 +117,10 @@ private:
         int ky = i - oy * s_.stride, kx = j - ox * s_.stride;
         if (ky < 0 || ky >= s_.kernel || kx < 0 || kx >= s_.kernel) continue;
         int q = ky * s_.kernel + kx;
-        if (weights_held_) vfmadd231ps(sum(oy, ox), x, vec(first_weight_ + q));
-        else vfmadd231ps(sum(oy, ox), x, ptr[weights() + q * vector_bytes()]);
+        if (weights_held_)
+          vfmadd231ps(sum(oy, ox), x, vec(first_weight_ + q));
+        else
+          vfmadd231ps(sum(oy, ox), x, ptr[weights() + q * vector_bytes()]);
       }
   }
 
@@ -145,8 +150,10 @@ private:
           load(spare(0), ptr[rax]);
           vaddps(x, x, spare(0));
         }
-        if (!s_.masked) vmovups(ptr[rax], x);
-        else if (wide()) vmovups(ptr[rax] | k1, x);
+        if (!s_.masked)
+          vmovups(ptr[rax], x);
+        else if (wide())
+          vmovups(ptr[rax] | k1, x);
         else {
           vmovups(spare(0), ptr[rsp + mask]);
           vmaskmovps(ptr[rax], spare(0), x);

@@ -59,7 +59,8 @@ Isa resolve_isa(Isa isa) {
   bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  require_input(isa == Isa::Avx512 ? avx512 : avx2, "this CPU lacks {}", isa == Isa::Avx512 ? "AVX-512" : "AVX2 with FMA");
+  require_input(isa == Isa::Avx512 ? avx512 : avx2, "this CPU lacks {}",
+                isa == Isa::Avx512 ? "AVX-512" : "AVX2 with FMA");
   if (isa == Isa::Auto) return avx512 ? Isa::Avx512 : Isa::Avx2;
   return isa;
 }
