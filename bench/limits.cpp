@@ -28,8 +28,8 @@ void fma_loop_256() {
                "dec %%rax\n"
                "jnz 1b\n"
                "vzeroupper\n" ::"r"(fma_rounds)
-               : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
-                 "xmm12", "xmm13", "cc");
+               : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+                 "xmm11", "xmm12", "xmm13", "cc");
 }
 void fma_loop_512() {
   asm volatile("mov %0, %%rax\n"
@@ -42,8 +42,8 @@ void fma_loop_512() {
                "dec %%rax\n"
                "jnz 1b\n"
                "vzeroupper\n" ::"r"(fma_rounds)
-               : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
-                 "xmm12", "xmm13", "cc");
+               : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+                 "xmm11", "xmm12", "xmm13", "cc");
 }
 
 /// Best of several runs: units of all threads over the time from the common start to the last end.
@@ -74,8 +74,10 @@ double fma_peak(Isa isa, int threads) {
   double lanes = isa == Isa::Avx512 ? 16 : 8;
   return best_rate(threads, 10, fma_rounds * 12 * lanes * 2, [&](int, const auto& ready) {
     ready();
-    if (isa == Isa::Avx512) fma_loop_512();
-    else fma_loop_256();
+    if (isa == Isa::Avx512)
+      fma_loop_512();
+    else
+      fma_loop_256();
   });
 }
 

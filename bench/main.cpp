@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "codegen/x86/micro_kernels.h"
 #include "bench/limits.h"
+#include "codegen/x86/micro_kernels.h"
 
 namespace tenon::bench {
 void add_gemm_benchmarks(Isa isa, int threads);

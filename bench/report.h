@@ -1,5 +1,5 @@
-// How a benchmark runs and reports: every iteration is timed alone, and the best one is set against the machine's limits
-// measured around it, because other load on the machine disturbs means more than minima.
+// How a benchmark runs and reports: every iteration is timed alone, and the best one is set against the machine's
+// limits measured around it, because other load on the machine disturbs means more than minima.
 #pragma once
 #include <benchmark/benchmark.h>
 

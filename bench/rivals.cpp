@@ -23,7 +23,8 @@ static void blas_run(RivalRun* r) {
   for (int64_t i = 0; i < m.batch; i++)
     cblas_sgemm(CblasRowMajor, CblasNoTrans, m.transposed ? CblasTrans : CblasNoTrans, static_cast<int>(m.m),
                 static_cast<int>(m.n), static_cast<int>(m.k), 1.f, m.a + i * m.m * m.k, static_cast<int>(m.k),
-                m.b + i * m.k * m.n, static_cast<int>(m.transposed ? m.k : m.n), 0.f, m.c + i * m.m * m.n, static_cast<int>(m.n));
+                m.b + i * m.k * m.n, static_cast<int>(m.transposed ? m.k : m.n), 0.f, m.c + i * m.m * m.n,
+                static_cast<int>(m.n));
 }
 static void blas_release(RivalRun* r) { delete reinterpret_cast<RivalMatmul*>(r); }
 #endif
@@ -56,7 +57,8 @@ RivalRun* dnnl_matmul(const RivalMatmul& m) {
   auto* r = new DnnlRun{.threads = m.threads};
   omp_set_num_threads(m.threads);
   dnnl::memory::desc a({m.batch, m.m, m.k}, f32, Tag::abc), c({m.batch, m.m, m.n}, f32, Tag::abc);
-  dnnl::memory::desc b({m.batch, m.k, m.n}, f32, m.transposed ? Tag::acb : Tag::abc), any({m.batch, m.k, m.n}, f32, Tag::any);
+  dnnl::memory::desc b({m.batch, m.k, m.n}, f32, m.transposed ? Tag::acb : Tag::abc),
+      any({m.batch, m.k, m.n}, f32, Tag::any);
   dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(a, m.batch == 1 ? any : b, c), r->engine);
   r->primitive = dnnl::matmul(pd);
   r->args = {{DNNL_ARG_SRC, view(*r, a, m.a)},
@@ -74,8 +76,8 @@ RivalRun* dnnl_conv(const RivalConv& c) {
   if (c.groups == 1) dims.erase(dims.begin());
   dnnl::memory::desc given(dims, f32, c.groups == 1 ? Tag::oihw : Tag::goihw), any(dims, f32, Tag::any);
   dnnl::memory::desc bias({c.out_channels}, f32, Tag::a);
-  dnnl::convolution_forward::desc d(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, in, any, bias, out,
-                                    {c.stride, c.stride}, {c.pad, c.pad}, {c.pad, c.pad});
+  dnnl::convolution_forward::desc d(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, in, any,
+                                    bias, out, {c.stride, c.stride}, {c.pad, c.pad}, {c.pad, c.pad});
   dnnl::convolution_forward::primitive_desc pd(d, r->engine);
   r->primitive = dnnl::convolution_forward(pd);
   r->args = {{DNNL_ARG_SRC, view(*r, in, c.input)},

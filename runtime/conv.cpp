@@ -1,6 +1,6 @@
 // The convolution driver. A convolution is a matrix product whose rows are windows: the micro-kernels sum over kernel
-// positions through row pointers, so the input is never copied. Few channels make short rows; then the kernel's width is
-// folded into them. 1x1 convolution without stride is a plain matrix product.
+// positions through row pointers, so the input is never copied. Few channels make short rows; then the kernel's width
+// is folded into them. 1x1 convolution without stride is a plain matrix product.
 #include "runtime/conv.h"
 
 #include <algorithm>
@@ -19,17 +19,28 @@ int64_t up64(int64_t bytes) { return ceil_div(bytes, 64) * 64; }
 
 bool is_matmul(const Conv& c) {
   bool plain = c.groups == 1 && c.window.positions() == 1;
-  for (int d = 0; d < 3; d++) plain = plain && c.window.stride[d] == 1 && c.window.pad[d] == 0 && c.window.in[d] == c.window.out[d];
+  for (int d = 0; d < 3; d++)
+    plain = plain && c.window.stride[d] == 1 && c.window.pad[d] == 0 && c.window.in[d] == c.window.out[d];
   return plain;
 }
 
 Matmul as_matmul(const Conv& c) {
   int64_t pixels = c.window.out_pixels();
-  return {.batch = {1, c.batch}, .m = pixels, .n = c.out_channels, .k = c.in_channels,
-          .a = c.input, .a_row = c.in_pixel, .a_batch = {0, c.in_batch},
-          .b = c.weights, .packed = true,
-          .c = c.output, .c_row = c.out_pixel, .c_batch = {0, c.out_batch},
-          .bias = c.bias, .accumulate = c.accumulate, .epilogue = c.epilogue};
+  return {.batch = {1, c.batch},
+          .m = pixels,
+          .n = c.out_channels,
+          .k = c.in_channels,
+          .a = c.input,
+          .a_row = c.in_pixel,
+          .a_batch = {0, c.in_batch},
+          .b = c.weights,
+          .packed = true,
+          .c = c.output,
+          .c_row = c.out_pixel,
+          .c_batch = {0, c.out_batch},
+          .bias = c.bias,
+          .accumulate = c.accumulate,
+          .epilogue = c.epilogue};
 }
 
 /// All decisions for one call; a function of sizes alone.
@@ -47,13 +58,14 @@ struct Plan {
 
 double work_of(const Conv& c) {
   return static_cast<double>(c.window.out_pixels() * c.window.positions()) *
-         static_cast<double>(c.group_inputs() * c.group_outputs());
+         static_cast<double>(c.group_inputs() * c.out_channels);
 }
 
 Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, const Conv& c) {
   Plan p{};
   const ConvWindow& w = c.window;
-  p.folded = c.groups == 1 && c.in_channels < fold_below && c.in_pixel == c.in_channels && w.dilation[2] == 1 && w.kernel[2] > 1;
+  p.folded = c.groups == 1 && c.in_channels < fold_below && c.in_pixel == c.in_channels && w.dilation[2] == 1 &&
+             w.kernel[2] > 1;
   p.positions = p.folded ? w.kernel[0] * w.kernel[1] : w.positions();
   p.depth = p.folded ? w.kernel[2] * c.in_channels : c.group_inputs();
   p.panels = choose_panels(c.group_outputs(), kernels);
@@ -65,7 +77,7 @@ Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, co
   bool weights_larger = c.out_channels * w.positions() > w.in_pixels();
   p.splits = choose_splits({.tiles = p.cut.units(),
                             .panels = p.panels.count(),
-                            .batch = c.batch * c.groups,
+                            .batch = c.batch,
                             .work = work_of(c),
                             .threads = threads,
                             .panels_first = weights_larger});
@@ -84,29 +96,23 @@ struct Call {
 };
 
 struct Item {
-  int64_t batch, group, u0, u1, p0, p1;
+  int64_t batch, u0, u1, p0, p1;
   const float** rows;
   float* copies;
 };
 
-/// The block of units [u0, u1) times kernel positions [q0, q1) of the item's panels.
-void multiply_units(const Call& call, const Item& item, int64_t u0, int64_t u1, int64_t q0, int64_t q1) {
+/// One group's product of a block's tiles and kernel positions [q0, q1) of the item's panels; `out` is the block's
+/// first pixel.
+void multiply_group(const Call& call, const Item& item, int64_t group, const RowTile* tiles, int64_t count, int64_t q0,
+                    int64_t q1, float* out) {
   const Conv& c = call.c;
   const Plan& plan = call.plan;
-  int64_t first_in = item.group * c.group_inputs(), first_out = item.group * c.group_outputs();
-  int64_t panel_depth = plan.positions * plan.depth;
-  WindowInput in{.image = c.input + item.batch * c.in_batch + first_in,
-                 .pixel = c.in_pixel,
-                 .zeros = call.zeros,
-                 .folded = plan.folded,
-                 .copies = item.copies};
-  RowTile tiles[max_block_pixels];
-  int64_t count = cut_windows(c.window, plan.cut, in, u0, u1, q0, q1, item.rows, tiles);
+  int64_t first_out = group * c.group_outputs(), panel_depth = plan.positions * plan.depth;
   multiply_block(call.kernels,
                  {.panels = plan.panels,
                   .p0 = item.p0,
                   .p1 = item.p1,
-                  .b = c.weights + (item.group * plan.panels.padded() + item.p0 * plan.panels.width()) * panel_depth,
+                  .b = c.weights + (group * plan.panels.padded() + item.p0 * plan.panels.width()) * panel_depth,
                   .panel_depth = panel_depth,
                   .first_depth = q0 * plan.depth,
                   .tiles = tiles,
@@ -114,24 +120,52 @@ void multiply_units(const Call& call, const Item& item, int64_t u0, int64_t u1, 
                   .positions = q1 - q0,
                   .depth = plan.depth,
                   .zeros = call.zeros,
-                  .c = c.output + item.batch * c.out_batch + plan.cut.begin(u0) * c.out_pixel + first_out,
+                  .c = out + first_out,
                   .c_stride = c.out_pixel,
                   .init = c.bias ? c.bias + first_out : nullptr,
-                  .mode = q0 > 0 || c.accumulate ? GemmInit::C : c.bias ? GemmInit::Row : GemmInit::Zero});
+                  .mode = q0 > 0 || c.accumulate ? GemmInit::C
+                          : c.bias               ? GemmInit::Row
+                                                 : GemmInit::Zero});
+}
+
+/// The block of units [u0, u1) times kernel positions [q0, q1) of the item's panels, for all groups: they share
+/// pointers.
+void multiply_units(const Call& call, const Item& item, int64_t u0, int64_t u1, int64_t q0, int64_t q1) {
+  const Conv& c = call.c;
+  const PixelCut& cut = call.plan.cut;
+  WindowInput in{.image = c.input + item.batch * c.in_batch,
+                 .pixel = c.in_pixel,
+                 .zeros = call.zeros,
+                 .folded = call.plan.folded,
+                 .copies = item.copies};
+  RowTile tiles[max_block_pixels];
+  int64_t count = cut_windows(c.window, cut, in, u0, u1, q0, q1, item.rows, tiles);
+  float* out = c.output + item.batch * c.out_batch + cut.begin(u0) * c.out_pixel;
+  for (int64_t g = 0; g < c.groups; g++) {
+    multiply_group(call, item, g, tiles, count, q0, q1, out);
+    for (int64_t t = 0; t < count; t++) tiles[t].first += c.group_inputs();
+  }
+}
+
+/// Tells the epilogue about the channels of the item's panels in every group; all of them at once where they adjoin.
+void finish_units(const Call& call, const Item& item, int64_t u0, int64_t u1) {
+  const Conv& c = call.c;
+  const Plan& plan = call.plan;
+  int64_t m0 = plan.cut.begin(u0), m1 = plan.cut.begin(u1);
+  if (plan.splits.panels == 1) return c.epilogue.fn(c.epilogue.ctx, item.batch, m0, m1, 0, c.out_channels);
+  int64_t n0 = item.p0 * plan.panels.width(), n1 = std::min(item.p1 * plan.panels.width(), c.group_outputs());
+  for (int64_t first = 0; first < c.out_channels; first += c.group_outputs())
+    c.epilogue.fn(c.epilogue.ctx, item.batch, m0, m1, first + n0, first + n1);
 }
 
 void run_item(const Call& call, const Item& item) {
-  const Conv& c = call.c;
   const Plan& plan = call.plan;
-  int64_t n0 = item.group * c.group_outputs() + item.p0 * plan.panels.width();
-  int64_t n1 = item.group * c.group_outputs() + std::min(item.p1 * plan.panels.width(), c.group_outputs());
   for (int64_t q0 = 0; q0 == 0 || q0 < plan.positions; q0 += plan.block_positions) {
     int64_t q1 = std::min(q0 + plan.block_positions, plan.positions);
     for (int64_t u0 = item.u0; u0 < item.u1; u0 += plan.cut.block_units) {
       int64_t u1 = std::min(u0 + plan.cut.block_units, item.u1);
       multiply_units(call, item, u0, u1, q0, q1);
-      if (q1 == plan.positions && c.epilogue.fn)
-        c.epilogue.fn(c.epilogue.ctx, item.batch, plan.cut.begin(u0), plan.cut.begin(u1), n0, n1);
+      if (q1 == plan.positions && call.c.epilogue.fn) finish_units(call, item, u0, u1);
     }
   }
 }
@@ -142,9 +176,8 @@ void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
   char* scratch = call.scratch + worker * plan.worker_bytes();
   int64_t units = plan.cut.units(), panels = plan.panels.count();
   for (int64_t i = begin; i < end; i++) {
-    int64_t im = i % s.rows, in = i / s.rows % s.panels, rest = i / (s.rows * s.panels);
-    run_item(call, {.batch = rest / call.c.groups,
-                    .group = rest % call.c.groups,
+    int64_t im = i % s.rows, in = i / s.rows % s.panels;
+    run_item(call, {.batch = i / (s.rows * s.panels),
                     .u0 = units * im / s.rows,
                     .u1 = units * (im + 1) / s.rows,
                     .p0 = panels * in / s.panels,
@@ -155,13 +188,14 @@ void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
 }
 
 /// Elements of the zero row that stands for padding, at the end of the packed weights.
-int64_t zero_row(const Conv& c) { return c.group_inputs() * c.window.kernel[2]; }
+int64_t zero_row(const Conv& c) { return c.in_channels * c.window.kernel[2]; }
 
 } // namespace
 
 int64_t packed_conv_size(const KernelTable& kernels, const Conv& c) {
   if (c.depthwise()) return packed_depthwise_size(kernels, c);
-  return choose_panels(c.group_outputs(), kernels).padded() * c.groups * c.window.positions() * c.group_inputs() + zero_row(c);
+  return choose_panels(c.group_outputs(), kernels).padded() * c.groups * c.window.positions() * c.group_inputs() +
+         zero_row(c);
 }
 
 void pack_conv_weights(const KernelTable& kernels, const Conv& c, const float* weights, const int64_t s[5],
@@ -199,7 +233,7 @@ void run_conv(const KernelTable& kernels, const Caches& caches, const Workers& w
   Call call{kernels, c, make_plan(kernels, caches, workers.threads(), c), nullptr, static_cast<char*>(scratch)};
   call.zeros = c.weights + packed_conv_size(kernels, c) - zero_row(c);
   const Splits& s = call.plan.splits;
-  int64_t items = c.batch * c.groups * s.rows * s.panels;
+  int64_t items = c.batch * s.rows * s.panels;
   int64_t grain = item_grain(work_of(c) / static_cast<double>(s.rows * s.panels));
   workers.run(items, grain, [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
 }

@@ -35,6 +35,16 @@ struct Cutter {
     return {q / (wide * w.kernel[1]) * w.dilation[0], q / wide % w.kernel[1] * w.dilation[1], q % wide * w.dilation[2]};
   }
 
+  void advance(Position& p) const {
+    p.x += w.dilation[2];
+    if (p.x < width_positions() * w.dilation[2]) return;
+    p.x = 0;
+    p.y += w.dilation[1];
+    if (p.y < w.kernel[1] * w.dilation[1]) return;
+    p.y = 0;
+    p.z += w.dilation[0];
+  }
+
   /// The row pointer of one window at input coordinates (z, y, x), any of which may lie in the padding.
   const float* row_at(int64_t z, int64_t y, int64_t x) {
     if (!in_range(z, w.in[0]) || !in_range(y, w.in[1]) || x + reach() < 0 || x >= w.in[2]) return in.zeros;
@@ -55,7 +65,8 @@ struct Cutter {
     if (inside && shared && shared_rows == rows && shared_z == z && same_rows(y))
       return {shared, ((y - shared_y) * w.in[2] + x - shared_x) * in.pixel, rows};
     const float** to = next;
-    for (int64_t q = q0; q < q1; q++, next += rows) point_at_position(position(q), z, y, x, rows, inside);
+    Position p = position(q0);
+    for (int64_t q = q0; q < q1; q++, next += rows, advance(p)) point_at_position(p, z, y, x, rows, inside);
     if (inside) {
       shared = to;
       shared_rows = rows;
@@ -95,12 +106,11 @@ struct Cutter {
     const float** to = next;
     next += rows * (q1 - q0);
     for (int i = 0; i < rows; i++, m++) {
-      int64_t z = m / w.out[2] / w.out[1] * w.stride[0] - w.pad[0], y = m / w.out[2] % w.out[1] * w.stride[1] - w.pad[1];
+      int64_t z = m / w.out[2] / w.out[1] * w.stride[0] - w.pad[0],
+              y = m / w.out[2] % w.out[1] * w.stride[1] - w.pad[1];
       int64_t x = m % w.out[2] * w.stride[2] - w.pad[2];
-      for (int64_t q = q0; q < q1; q++) {
-        Position p = position(q);
-        to[(q - q0) * rows + i] = row_at(z + p.z, y + p.y, x + p.x);
-      }
+      Position p = position(q0);
+      for (int64_t q = q0; q < q1; q++, advance(p)) to[(q - q0) * rows + i] = row_at(z + p.z, y + p.y, x + p.x);
     }
     return {to, 0, rows};
   }
@@ -109,7 +119,12 @@ struct Cutter {
 } // namespace
 
 PixelCut cut_pixels(const ConvWindow& w, int tile_rows, int tile_vectors) {
-  PixelCut c{.aligned = true, .tile_rows = tile_rows, .pieces = 1, .width = w.out[2], .pixels = w.out_pixels(), .block_units = 1};
+  PixelCut c{.aligned = true,
+             .tile_rows = tile_rows,
+             .pieces = 1,
+             .width = w.out[2],
+             .pixels = w.out_pixels(),
+             .block_units = 1};
   Tiles row(w.out[2], tile_rows);
   // Twelve accumulators per step of k keep the multiply-add units busy and spare the loads.
   c.aligned = row.small * tile_vectors >= 12 || row.small >= tile_rows - 1;

@@ -8,9 +8,9 @@
 
 namespace tenon {
 
-/// Sizes of a convolution over (depth, height, width); 2-D has depth 1, 1-D has depth and height 1. Padding is what lies
-/// before the first element; what is missing behind the last counts as padding too. Pixels of an image are dense in
-/// (d, h, w) order.
+/// Sizes of a convolution over (depth, height, width); 2-D has depth 1, 1-D has depth and height 1. Padding is what
+/// lies before the first element; what is missing behind the last counts as padding too. Pixels of an image are dense
+/// in (d, h, w) order.
 struct ConvWindow {
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1};
   int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dilation[3] = {1, 1, 1};
@@ -20,9 +20,9 @@ struct ConvWindow {
   int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
 };
 
-/// How output pixels are cut into units (what parallel items are made of), blocks of units, and tiles. Aligned, a tile lies in
-/// one output row: its pointers are regular, and padding falls on whole positions or on its ends. That needs rows which
-/// fill tiles well.
+/// How output pixels are cut into units (what parallel items are made of), blocks of units, and tiles. Aligned, a tile
+/// lies in one output row: its pointers are regular, and padding falls on whole positions or on its ends. That needs
+/// rows which fill tiles well.
 struct PixelCut {
   bool aligned;
   int tile_rows;
@@ -42,9 +42,9 @@ PixelCut cut_pixels(const ConvWindow& w, int tile_rows, int tile_vectors);
 /// Pixels of a block at most.
 inline constexpr int64_t max_block_pixels = 128;
 
-/// The input, as tiles are to see it. Folded: a position is a (d, h) of the kernel and a row is kernel[2] adjacent pixels,
-/// which needs dilation[2] == 1 and pixels without gaps; windows that cross the left or right border are then copied into
-/// `copies`, at most max_block_pixels * positions * kernel[2] * pixel elements.
+/// The input, as tiles are to see it. Folded: a position is a (d, h) of the kernel and a row is kernel[2] adjacent
+/// pixels, which needs dilation[2] == 1 and pixels without gaps; windows that cross the left or right border are then
+/// copied into `copies`, at most max_block_pixels * positions * kernel[2] * pixel elements.
 struct WindowInput {
   const float* image;
   int64_t pixel; // elements from pixel to pixel

@@ -6,7 +6,8 @@
 
 namespace tenon {
 
-/// Time of one row of a panel per step of k, in vectors: tiles of one vector are bound by loads of A, not by multiply-add.
+/// Time of one row of a panel per step of k, in vectors: tiles of one vector are bound by loads of A, not by
+/// multiply-add.
 static double panel_cost(int vectors) { return vectors == 1 ? 1.25 : vectors; }
 
 Panels choose_panels(int64_t n, const KernelTable& kernels) {
@@ -41,12 +42,16 @@ Splits choose_splits(const SplitRequest& r) {
     first = std::min(most_first, wanted);
     second = std::min(most_second, (wanted + first - 1) / first);
   };
-  if (r.panels_first) cut(s.panels, r.panels, s.rows, r.tiles);
-  else cut(s.rows, r.tiles, s.panels, r.panels);
+  if (r.panels_first)
+    cut(s.panels, r.panels, s.rows, r.tiles);
+  else
+    cut(s.rows, r.tiles, s.panels, r.panels);
   return s;
 }
 
-int64_t item_grain(double item_work) { return static_cast<int64_t>(std::max(1.0, chunk_work / std::max(item_work, 1.0))); }
+int64_t item_grain(double item_work) {
+  return static_cast<int64_t>(std::max(1.0, chunk_work / std::max(item_work, 1.0)));
+}
 
 static void zero_columns(float* to, int64_t rows, int64_t width, int64_t first) {
   if (first == width) return;

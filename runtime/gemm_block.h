@@ -1,5 +1,5 @@
-// What matmul and convolution share: how N is cut into packed panels, how rows are cut into register tiles, and the product
-// of a block of rows with a range of panels.
+// What matmul and convolution share: how N is cut into packed panels, how rows are cut into register tiles, and the
+// product of a block of rows with a range of panels.
 #pragma once
 #include <cstdint>
 
@@ -65,8 +65,8 @@ struct BSource {
 void pack_panels(const KernelTable& kernels, const Panels& panels, const BSource& b, int64_t k0, int64_t k1, int64_t p0,
                  int64_t p1, float* to) noexcept;
 
-/// The rows of A of one register tile: row m at position p starts at rows[p * count + m] + first. Tiles of the same shape
-/// share pointers.
+/// The rows of A of one register tile: row m at position p starts at rows[p * count + m] + first. Tiles of the same
+/// shape share pointers.
 struct RowTile {
   const float* const* rows;
   int64_t first; // elements
@@ -84,8 +84,8 @@ struct GemmBlock {
   int64_t tile_count;
   int64_t positions, depth;
   const float* zeros; // row of padding; null: rows are no windows
-  float* c; // of the first row, column 0
-  int64_t c_stride; // elements
+  float* c;           // of the first row, column 0
+  int64_t c_stride;   // elements
   const float* init;
   GemmInit mode;
 };

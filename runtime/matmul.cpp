@@ -1,6 +1,7 @@
-// The matmul driver. C is cut into items, a range of panels by a range of rows each, which the workers share out. An item
-// goes through B by chunks of columns and of k that stay in cache, packs a chunk if B is not packed, and multiplies blocks of
-// rows with it. Few rows of A do not repay packing: a row-major B is then read in place by wide tiles.
+// The matmul driver. C is cut into items, a range of panels by a range of rows each, which the workers share out. An
+// item goes through B by chunks of columns and of k that stay in cache, packs a chunk if B is not packed, and
+// multiplies blocks of rows with it. Few rows of A do not repay packing: a row-major B is then read in place by wide
+// tiles.
 #include "runtime/matmul.h"
 
 #include <algorithm>
@@ -197,8 +198,10 @@ void run_item(const Call& call, const Item& item) {
       for (int64_t m0 = item.m0; m0 < item.m1; m0 += plan.block_rows) {
         int64_t m1 = std::min(m0 + plan.block_rows, item.m1);
         cut_rows(call, item, m0, m1, k0, k1, block);
-        if (plan.use == BUse::InPlace) multiply_in_place(call, item, k0, k1, m0, block);
-        else multiply_packed(call, item, p0, p1, k0, k1, b, plan.use == BUse::Pack ? k1 - k0 : m.k, m0, block);
+        if (plan.use == BUse::InPlace)
+          multiply_in_place(call, item, k0, k1, m0, block);
+        else
+          multiply_packed(call, item, p0, p1, k0, k1, b, plan.use == BUse::Pack ? k1 - k0 : m.k, m0, block);
         if (k1 == m.k && m.epilogue.fn)
           m.epilogue.fn(m.epilogue.ctx, item.batch, m0, m1, p0 * panels.width(), std::min(p1 * panels.width(), m.n));
       }
@@ -231,14 +234,18 @@ void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
 
 } // namespace
 
-int64_t packed_b_size(const KernelTable& kernels, int64_t k, int64_t n) { return choose_panels(n, kernels).padded() * k; }
+int64_t packed_b_size(const KernelTable& kernels, int64_t k, int64_t n) {
+  return choose_panels(n, kernels).padded() * k;
+}
 
-void pack_b(const KernelTable& kernels, int64_t k, int64_t n, const float* b, int64_t b_k, int64_t b_n, float* to) noexcept {
+void pack_b(const KernelTable& kernels, int64_t k, int64_t n, const float* b, int64_t b_k, int64_t b_n,
+            float* to) noexcept {
   Panels panels = choose_panels(n, kernels);
   pack_panels(kernels, panels, {b, b_k, b_n}, 0, k, 0, panels.count(), to);
 }
 
-int64_t matmul_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Matmul& m) noexcept {
+int64_t matmul_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers,
+                       const Matmul& m) noexcept {
   return make_plan(kernels, caches, workers.threads(), m).worker_bytes() * workers.threads();
 }
 

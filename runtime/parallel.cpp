@@ -1,6 +1,6 @@
-// Workers on oneTBB's threads. TBB supplies and wakes threads, but a wake-up takes longer than many loops, and TBB lets a
-// thread go as soon as its arena is empty. So a woken thread stays as a helper: it looks for published loops for a while
-// after its last one. Ranges stay with the same worker from loop to loop, which keeps its caches warm.
+// Workers on oneTBB's threads. TBB supplies and wakes threads, but a wake-up takes longer than many loops, and TBB lets
+// a thread go as soon as its arena is empty. So a woken thread stays as a helper: it looks for published loops for a
+// while after its last one. Ranges stay with the same worker from loop to loop, which keeps its caches warm.
 #include "runtime/parallel.h"
 
 #include <immintrin.h>
@@ -49,8 +49,8 @@ struct Loop {
   }
 };
 
-/// Where a loop is published. A helper counts itself in before it reads `loop`, the caller clears `loop` before it reads
-/// `guests`: one of the two always sees the other, so no helper touches a loop that has returned.
+/// Where a loop is published. A helper counts itself in before it reads `loop`, the caller clears `loop` before it
+/// reads `guests`: one of the two always sees the other, so no helper touches a loop that has returned.
 struct alignas(64) Slot {
   std::atomic<bool> taken{false};
   std::atomic<Loop*> loop{nullptr};
@@ -58,8 +58,10 @@ struct alignas(64) Slot {
 };
 
 void relax(int& spins) {
-  if (++spins < spins_before_yield) _mm_pause();
-  else sched_yield();
+  if (++spins < spins_before_yield)
+    _mm_pause();
+  else
+    sched_yield();
 }
 
 } // namespace
@@ -73,6 +75,7 @@ struct Workers::Shared {
   std::optional<tbb::global_control> more_threads; // TBB starts no more threads than cores unless told
   tbb::task_arena arena;
   std::atomic<bool> stop{false};
+  std::atomic<int> helpers{0}; // asked for and not gone
   std::array<Slot, 16> slots;
   std::array<std::atomic<bool>, max_threads> active{}; // by worker number
 
@@ -109,22 +112,27 @@ struct Workers::Shared {
       }
       active[static_cast<size_t>(worker)].store(false);
     } while (!stop.load() && anything_published() && !active[static_cast<size_t>(worker)].exchange(true));
+    helpers.fetch_sub(1); // the last touch: the destructor waits for it
   }
 };
 
 Workers::Workers(int threads) {
   threads_ = std::clamp(threads > 0 ? threads : tbb::info::default_concurrency(), 1, max_threads);
-  if (threads_ > 1) shared_ = std::make_shared<Shared>(threads_);
+  if (threads_ > 1) shared_ = std::make_unique<Shared>(threads_);
 }
 
 Workers::~Workers() {
-  if (shared_) shared_->stop.store(true);
+  if (!shared_) return;
+  shared_->stop.store(true);
+  while (shared_->helpers.load() != 0) sched_yield();
 }
 
 void Workers::wake(int workers) const noexcept {
   for (int w = 1; w < std::min(workers, threads_); w++)
-    if (auto& active = shared_->active[static_cast<size_t>(w)]; !active.load() && !active.exchange(true))
-      shared_->arena.enqueue([shared = shared_, w] { shared->serve(w); });
+    if (auto& active = shared_->active[static_cast<size_t>(w)]; !active.load() && !active.exchange(true)) {
+      shared_->helpers.fetch_add(1);
+      shared_->arena.enqueue([shared = shared_.get(), w] { shared->serve(w); });
+    }
 }
 
 void Workers::run(int64_t n, int64_t grain, Body body, void* ctx) const noexcept {

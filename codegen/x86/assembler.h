@@ -1,5 +1,5 @@
-// The base of all xbyak emitters: executable memory that is never writable and executable at once, vectors by number for
-// either instruction set, and the entry and exit sequences of a kernel.
+// The base of all xbyak emitters: executable memory that is never writable and executable at once, vectors by number
+// for either instruction set, and the entry and exit sequences of a kernel.
 #pragma once
 #include <xbyak/xbyak.h>
 

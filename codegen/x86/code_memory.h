@@ -1,5 +1,5 @@
-// Executable memory of the micro-kernels: a reserved address range, given out by whole pages. A page is writable while its
-// kernel is emitted and executable afterwards, never both.
+// Executable memory of the micro-kernels: a reserved address range, given out by whole pages. A page is writable while
+// its kernel is emitted and executable afterwards, never both.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Emits the f32 depthwise micro-kernels. For a block of channels the tile's sums stay in registers over all kernel positions;
-// a position's weights are loaded once for all pixels of the tile, and every input vector is an operand of one multiply-add.
+// Emits the f32 depthwise micro-kernels for any window. For a block of channels the tile's sums stay in registers over
+// all kernel positions; a position's weights are loaded once for all pixels of the tile, and every input vector is an
+// operand of one multiply-add.
 #include "codegen/x86/depthwise.h"
 
 #include <cstddef>
@@ -24,7 +25,9 @@ public:
     sum_block();
     store_block();
     add(offset(), block_bytes());
-    add(weights(), block_bytes());
+    mov(rax, weights_stride());
+    imul(rax, rax, s_.vectors);
+    add(weights(), rax);
     add(c(), block_bytes());
     add(init(), block_bytes());
     dec(qword[rsp + blocks]);
@@ -49,8 +52,8 @@ private:
   Reg64 position_weights() const { return r13; }
   Reg64 left() const { return r14; }
   Reg64 row(int i) const {
-    static constexpr int order[4] = {0, 3, 5, 15};
-    return Reg64(order[i % 4]);
+    static constexpr int order[3] = {3, 5, 15};
+    return Reg64(order[i % 3]);
   }
   int block_bytes() const { return s_.vectors * vector_bytes(); }
   Xmm sum(int i, int j) const { return vec(i * s_.vectors + j); }
@@ -67,15 +70,15 @@ private:
     }
     mov(rax, ptr[rdi + offsetof(DepthwiseArgs, blocks)]);
     mov(ptr[rsp + blocks], rax);
-    mov(rax, ptr[rdi + offsetof(DepthwiseArgs, rows)]);
+    mov(rax, ptr[rdi + offsetof(DepthwiseArgs, pixels)]);
     mov(ptr[rsp + rows], rax);
     mov(offset(), ptr[rdi + offsetof(DepthwiseArgs, first)]);
     mov(weights(), ptr[rdi + offsetof(DepthwiseArgs, weights)]);
-    mov(weights_stride(), ptr[rdi + offsetof(DepthwiseArgs, weights_stride)]);
     mov(c(), ptr[rdi + offsetof(DepthwiseArgs, c)]);
-    mov(c_stride(), ptr[rdi + offsetof(DepthwiseArgs, c_stride)]);
+    mov(c_stride(), ptr[rdi + offsetof(DepthwiseArgs, c_pixel)]);
     mov(init(), ptr[rdi + offsetof(DepthwiseArgs, init)]);
     mov(positions(), ptr[rdi + offsetof(DepthwiseArgs, positions)]);
+    imul(weights_stride(), positions(), vector_bytes());
     mov(mode(), ptr[rdi + offsetof(DepthwiseArgs, mode)]);
   }
 
@@ -85,6 +88,20 @@ private:
     } else {
       vmovups(x, ptr[rsp + mask]);
       vmaskmovps(x, x, from);
+    }
+  }
+
+  /// A position's weights: one vector from each of the block's groups of lanes, which lie weights_stride apart.
+  void load_weights() {
+    for (int j = 0; j < s_.vectors; j++) {
+      if (j == 3) {
+        lea(rax, ptr[position_weights() + weights_stride() * 2]);
+        vmovups(weight(j), ptr[rax + weights_stride()]);
+      } else if (j == 0) {
+        vmovups(weight(j), ptr[position_weights()]);
+      } else {
+        vmovups(weight(j), ptr[position_weights() + weights_stride() * j]);
+      }
     }
   }
 
@@ -99,7 +116,7 @@ private:
     mov(row(0), ptr[pointers()]);
     test(row(0), row(0));
     jz(skip, T_NEAR);
-    for (int j = 0; j < s_.vectors; j++) vmovups(weight(j), ptr[position_weights() + j * vector_bytes()]);
+    load_weights();
     for (int i = 0; i < s_.rows; i++) {
       if (i > 0) mov(row(i), ptr[pointers() + 8 * i]);
       for (int j = 0; j < s_.vectors; j++) {
@@ -114,7 +131,7 @@ private:
     }
     L(skip);
     add(pointers(), 8 * s_.rows);
-    add(position_weights(), weights_stride());
+    add(position_weights(), vector_bytes());
     dec(left());
     jnz(next, T_NEAR);
   }
@@ -146,8 +163,10 @@ private:
         } else if (from) {
           vaddps(x, x, ptr[*from + at]);
         }
-        if (!partial(j)) vmovups(ptr[rax + at], x);
-        else if (wide()) vmovups(ptr[rax + at] | k1, x);
+        if (!partial(j))
+          vmovups(ptr[rax + at], x);
+        else if (wide())
+          vmovups(ptr[rax + at] | k1, x);
         else {
           vmovups(weight(0), ptr[rsp + mask]);
           vmaskmovps(ptr[rax + at], weight(0), x);
@@ -164,7 +183,8 @@ private:
 
 bool depthwise_fits(Isa isa, GemmShape s) {
   int all = isa == Isa::Avx512 ? 32 : 16;
-  return s.rows >= 1 && s.vectors >= 1 && s.rows <= KernelTable::max_rows && (s.rows + 1) * s.vectors + 1 <= all;
+  return s.rows >= 1 && s.vectors >= 1 && s.vectors <= 4 && s.rows <= KernelTable::max_rows &&
+         (s.rows + 1) * s.vectors + 1 <= all;
 }
 
 void* emit_depthwise(CodeMemory& memory, Isa isa, GemmShape s) {

@@ -1,6 +1,7 @@
-// Emits the f32 matrix micro-kernels. A tile of rows x vectors accumulators stays in registers over the whole sum. Per step
-// of k the smaller side (the vectors of B, or the broadcast elements of A) is held in registers and the other streams
-// through one or two. Small tiles keep several sets of accumulators, so that the latency of multiply-add is covered.
+// Emits the f32 matrix micro-kernels. A tile of rows x vectors accumulators stays in registers over the whole sum. Per
+// step of k the smaller side (the vectors of B, or the broadcast elements of A) is held in registers and the other
+// streams through one or two. Small tiles keep several sets of accumulators, so that the latency of multiply-add is
+// covered.
 #include "codegen/x86/gemm.h"
 
 #include <algorithm>
@@ -13,9 +14,10 @@ namespace tenon {
 namespace {
 
 constexpr int unroll = 4;
-constexpr int min_chains = 8;   // independent sums that keep two multiply-add ports of latency four busy
-constexpr int prefetch_bytes = 8192; // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
-constexpr int prefetch_rows = 16;    // B in place
+constexpr int min_chains = 8; // independent sums that keep two multiply-add ports of latency four busy
+constexpr int prefetch_bytes =
+    8192;                         // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
+constexpr int prefetch_rows = 16; // B in place
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
 int spare_registers(Isa isa, GemmShape s) {
@@ -55,8 +57,10 @@ public:
     jle(store, T_NEAR);
     L(next_position);
     load_rows();
-    if (s_.kind == GemmKind::Windows) window_loops();
-    else depth_loop(0, s_.rows);
+    if (s_.kind == GemmKind::Windows)
+      window_loops();
+    else
+      depth_loop(0, s_.rows);
     dec(qword[rsp + positions]);
     jnz(next_position, T_NEAR);
     L(store);
@@ -68,15 +72,26 @@ public:
 
 private:
   // stack slots
-  enum { args = 0, positions = 8, rows = 16, depth = 24, end = 32, end_unrolled = 40, b_stride = 48, first = 56, mask = 64,
-         locals_bytes = 104 };
+  enum {
+    args = 0,
+    positions = 8,
+    rows = 16,
+    depth = 24,
+    end = 32,
+    end_unrolled = 40,
+    b_stride = 48,
+    first = 56,
+    mask = 64,
+    locals_bytes = 104
+  };
 
   bool in_place() const { return s_.kind == GemmKind::InPlace; }
 
   Reg64 index() const { return rax; }
   Reg64 b() const { return rcx; }
   Reg64 row(int i) const {
-    static constexpr int order[max_row_pointers] = {2, 6, 8, 9, 10, 11, 12, 13, 14, 15, 3, 5, 7}; // rdi last: it holds args
+    static constexpr int order[max_row_pointers] = {2,  6,  8,  9, 10, 11, 12,
+                                                    13, 14, 15, 3, 5,  7}; // rdi last: it holds args
     return Reg64(order[i]);
   }
   /// Strides of a B in place live in the registers of row pointers that small tiles leave free.
@@ -182,13 +197,13 @@ private:
     L(done);
   }
 
-  Xbyak::Address b_address(int u, int j) {
-    return ptr[b() + ((in_place() ? 0 : u * s_.vectors) + j) * vector_bytes()];
-  }
+  Xbyak::Address b_address(int u, int j) { return ptr[b() + ((in_place() ? 0 : u * s_.vectors) + j) * vector_bytes()]; }
   void load_b(const Xmm& x, int u, int j) { load(x, b_address(u, j), in_place() && partial(j)); }
   void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
-    if (!masked) vmovups(x, from);
-    else if (wide()) vmovups(x | k1 | T_z, from);
+    if (!masked)
+      vmovups(x, from);
+    else if (wide())
+      vmovups(x | k1 | T_z, from);
     else {
       vmovups(x, ptr[rsp + mask]); // no register is left to hold the mask
       vmaskmovps(x, x, from);
@@ -200,8 +215,10 @@ private:
     if (s_.rows == 1 && !in_place()) return; // one stream, nothing but loads: the hardware keeps up
     if (in_place() && !stride_in_register()) return;
     for (int j = 0; j < s_.vectors; j++) {
-      if (in_place()) prefetcht0(ptr[b() + prefetch_distance() + j * vector_bytes()]);
-      else prefetcht0(ptr[b() + (u * s_.vectors + j) * vector_bytes() + prefetch_bytes]);
+      if (in_place())
+        prefetcht0(ptr[b() + prefetch_distance() + j * vector_bytes()]);
+      else
+        prefetcht0(ptr[b() + (u * s_.vectors + j) * vector_bytes() + prefetch_bytes]);
     }
   }
 
@@ -224,8 +241,10 @@ private:
         for (int i = from; i < to; i++) vfmadd231ps(sum(set, i, j), held(i), x);
       }
     }
-    if (in_place() && stride_in_register()) add(b(), b_row());
-    else if (in_place()) add(b(), ptr[rsp + b_stride]);
+    if (in_place() && stride_in_register())
+      add(b(), b_row());
+    else if (in_place())
+      add(b(), ptr[rsp + b_stride]);
   }
 
   void fold_sets() {
@@ -270,9 +289,12 @@ private:
         } else if (init) {
           vaddps(x, x, ptr[*init + offset]);
         }
-        if (!partial(j)) vmovups(ptr[c + offset], x);
-        else if (wide()) vmovups(ptr[c + offset] | k1, x);
-        else vmaskmovps(ptr[c + offset], stored, x);
+        if (!partial(j))
+          vmovups(ptr[c + offset], x);
+        else if (wide())
+          vmovups(ptr[c + offset] | k1, x);
+        else
+          vmaskmovps(ptr[c + offset], stored, x);
       }
       if (i + 1 < s_.rows) add(c, stride);
     }

@@ -12,7 +12,7 @@
 
 namespace tenon {
 
-/// Address space for all kernels of one instruction set: about 700 exist, of 4 to 12 KB.
+/// Address space for all kernels of one instruction set: about 1500 can exist, of 4 to 16 KB, and few do.
 static constexpr size_t code_bytes = size_t{16} << 20;
 
 struct MicroKernels::State {
@@ -38,7 +38,9 @@ struct MicroKernels::State {
     if (index < KernelTable::copy_base) return emit_gemm(memory, isa, KernelTable::gemm_shape(index));
     if (index < KernelTable::transpose_index) return emit_copy(memory, isa, index - KernelTable::copy_base + 1);
     if (index == KernelTable::transpose_index) return emit_transpose(memory, isa);
-    return emit_depthwise(memory, isa, KernelTable::gemm_shape((index - KernelTable::depthwise_base) * 4));
+    if (index < KernelTable::plane_base)
+      return emit_depthwise(memory, isa, KernelTable::gemm_shape((index - KernelTable::depthwise_base) * 4));
+    return emit_plane(memory, isa, KernelTable::plane_shape(index - KernelTable::plane_base));
   }
 
   Isa isa;
@@ -57,7 +59,8 @@ Isa resolve_isa(Isa isa) {
   bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  require_input(isa == Isa::Avx512 ? avx512 : avx2, "this CPU lacks {}", isa == Isa::Avx512 ? "AVX-512" : "AVX2 with FMA");
+  require_input(isa == Isa::Avx512 ? avx512 : avx2, "this CPU lacks {}",
+                isa == Isa::Avx512 ? "AVX-512" : "AVX2 with FMA");
   if (isa == Isa::Auto) return avx512 ? Isa::Avx512 : Isa::Avx2;
   return isa;
 }

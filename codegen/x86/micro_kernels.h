@@ -1,4 +1,5 @@
-// Owns the micro-kernels of one instruction set: generates on first request, thread-safe, and keeps them for its lifetime.
+// Owns the micro-kernels of one instruction set: generates on first request, thread-safe, and keeps them for its
+// lifetime.
 #pragma once
 #include <memory>
 

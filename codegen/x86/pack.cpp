@@ -48,12 +48,16 @@ protected:
     make_mask(Xbyak::Opmask(1 + i), vec(15 - i), rbx);
   }
   void load(const Xmm& x, const Xbyak::Address& a, int mask) {
-    if (wide()) vmovups(x | Xbyak::Opmask(1 + mask) | T_z, a);
-    else vmaskmovps(x, vec(15 - mask), a);
+    if (wide())
+      vmovups(x | Xbyak::Opmask(1 + mask) | T_z, a);
+    else
+      vmaskmovps(x, vec(15 - mask), a);
   }
   void store(const Xbyak::Address& a, const Xmm& x, int mask) {
-    if (wide()) vmovups(a | Xbyak::Opmask(1 + mask), x);
-    else vmaskmovps(a, vec(15 - mask), x);
+    if (wide())
+      vmovups(a | Xbyak::Opmask(1 + mask), x);
+    else
+      vmaskmovps(a, vec(15 - mask), x);
   }
 };
 
@@ -102,8 +106,10 @@ private:
     for (int j = 0; j < count; j++) {
       Xmm x = vec(j % 8);
       int offset = (first + j) * vector_bytes();
-      if (masked) load(x, ptr[from() + offset], j);
-      else vmovups(x, ptr[from() + offset]);
+      if (masked)
+        load(x, ptr[from() + offset], j);
+      else
+        vmovups(x, ptr[from() + offset]);
       vmovups(ptr[to() + offset], x);
     }
     add(from(), from_stride());
@@ -175,8 +181,10 @@ private:
       add(rax, from_stride());
     }
     L(loaded);
-    if (wide()) transpose16();
-    else transpose8();
+    if (wide())
+      transpose16();
+    else
+      transpose8();
     mov(rcx, ptr[rsp + square]);
     for (int i = 0; i < lanes(); i++) {
       store(ptr[to()], vec(i), store_mask);
@@ -204,8 +212,8 @@ private:
     }
     // 4x4 transpose of 128-bit lanes over registers c, c+4, c+8, c+12
     for (int c = 0; c < 4; c++) {
-      vshuff32x4(z(16 + c), z(c), z(c + 4), 0x88);       // lanes 0 2 | 0 2
-      vshuff32x4(z(20 + c), z(c), z(c + 4), 0xdd);       // lanes 1 3 | 1 3
+      vshuff32x4(z(16 + c), z(c), z(c + 4), 0x88); // lanes 0 2 | 0 2
+      vshuff32x4(z(20 + c), z(c), z(c + 4), 0xdd); // lanes 1 3 | 1 3
       vshuff32x4(z(24 + c), z(c + 8), z(c + 12), 0x88);
       vshuff32x4(z(28 + c), z(c + 8), z(c + 12), 0xdd);
     }
@@ -239,7 +247,6 @@ private:
       vmovaps(y(c), y(8));
     }
   }
-
 };
 
 } // namespace

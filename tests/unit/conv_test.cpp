@@ -22,17 +22,25 @@ struct Case {
 /// A 2-D case, square in everything.
 Case square(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t in, int64_t out, int64_t groups = 1,
             int64_t dilation = 1) {
-  return {.groups = groups, .in_channels = in, .out_channels = out, .in = {1, size, size + 1}, .kernel = {1, kernel, kernel},
-          .stride = {1, stride, stride}, .pad = {0, pad, pad}, .dilation = {1, dilation, dilation}};
+  return {.groups = groups,
+          .in_channels = in,
+          .out_channels = out,
+          .in = {1, size, size + 1},
+          .kernel = {1, kernel, kernel},
+          .stride = {1, stride, stride},
+          .pad = {0, pad, pad},
+          .dilation = {1, dilation, dilation}};
 }
 
 std::string text(const Case& c) {
   std::string s = "batch " + std::to_string(c.batch) + " groups " + std::to_string(c.groups) + " channels " +
-                  std::to_string(c.in_channels) + "->" + std::to_string(c.out_channels) + " bias " + std::to_string(c.bias) +
-                  " accumulate " + std::to_string(c.accumulate) + " gap " + std::to_string(c.gap);
+                  std::to_string(c.in_channels) + "->" + std::to_string(c.out_channels) + " bias " +
+                  std::to_string(c.bias) + " accumulate " + std::to_string(c.accumulate) + " gap " +
+                  std::to_string(c.gap);
   for (int d = 0; d < 3; d++)
-    s += ", " + std::to_string(c.in[d]) + " by " + std::to_string(c.kernel[d]) + " stride " + std::to_string(c.stride[d]) +
-         " pad " + std::to_string(c.pad[d]) + " dilation " + std::to_string(c.dilation[d]);
+    s += ", " + std::to_string(c.in[d]) + " by " + std::to_string(c.kernel[d]) + " stride " +
+         std::to_string(c.stride[d]) + " pad " + std::to_string(c.pad[d]) + " dilation " +
+         std::to_string(c.dilation[d]);
   return s;
 }
 
@@ -98,11 +106,21 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
     for (int64_t j = c.out_channels; j < out_pixel; j++) out.data()[p * out_pixel + j] = untouched;
   std::vector<float> before(out.values.begin(), out.values.end());
   Cover cover(c.batch, w.out_pixels(), c.out_channels);
-  Conv conv{.window = w, .batch = c.batch, .groups = c.groups, .in_channels = c.in_channels, .out_channels = c.out_channels,
-            .input = in.data(), .in_pixel = in_pixel, .in_batch = in_image,
+  Conv conv{.window = w,
+            .batch = c.batch,
+            .groups = c.groups,
+            .in_channels = c.in_channels,
+            .out_channels = c.out_channels,
+            .input = in.data(),
+            .in_pixel = in_pixel,
+            .in_batch = in_image,
             .weights = nullptr,
-            .output = out.data(), .out_pixel = out_pixel, .out_batch = out_image,
-            .bias = c.bias ? bias.data() : nullptr, .accumulate = c.accumulate, .epilogue = {Cover::call, &cover}};
+            .output = out.data(),
+            .out_pixel = out_pixel,
+            .out_batch = out_image,
+            .bias = c.bias ? bias.data() : nullptr,
+            .accumulate = c.accumulate,
+            .epilogue = {Cover::call, &cover}};
   GuardedBuffer packed((packed_conv_size(kernels, conv) + 15) / 16 * 16);
   int64_t x = c.kernel[2], y = x * c.kernel[1], z = y * c.kernel[0], strides[5] = {z * inputs, z, y, x, 1};
   pack_conv_weights(kernels, conv, weights.data(), strides, packed.data());
@@ -120,7 +138,10 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
           wrong += out.values[at] != untouched;
           continue;
         }
-        double sum = c.accumulate ? before[at] : c.bias ? bias.values[static_cast<size_t>(o)] : 0.f, size = std::abs(sum);
+        double sum = c.accumulate ? before[at]
+                     : c.bias     ? bias.values[static_cast<size_t>(o)]
+                                  : 0.f,
+               size = std::abs(sum);
         reference(c, w, in.data() + b * in_image, in_pixel, weights.data(), m, o, sum, size);
         wrong += !(std::abs(out.values[at] - sum) <= 1e-6 * size + 1e-30);
       }
@@ -186,14 +207,31 @@ TEST_CASE("convolution with groups, batches, gaps between pixels") {
 
 TEST_CASE("convolution in one and three dimensions") {
   for_all_machines([](const auto& check) {
-    check({.batch = 2, .in_channels = 20, .out_channels = 30, .in = {1, 1, 50}, .kernel = {1, 1, 5}, .stride = {1, 1, 2},
-           .pad = {0, 0, 4}, .bias = true});
+    check({.batch = 2,
+           .in_channels = 20,
+           .out_channels = 30,
+           .in = {1, 1, 50},
+           .kernel = {1, 1, 5},
+           .stride = {1, 1, 2},
+           .pad = {0, 0, 4},
+           .bias = true});
     check({.in_channels = 1, .out_channels = 32, .in = {1, 1, 400}, .kernel = {1, 1, 10}, .stride = {1, 1, 5}});
-    check({.batch = 2, .in_channels = 3, .out_channels = 18, .in = {5, 6, 7}, .kernel = {3, 3, 3}, .stride = {1, 2, 1},
-           .pad = {1, 1, 1}, .bias = true});
-    check({.in_channels = 24, .out_channels = 5, .in = {4, 5, 6}, .kernel = {2, 3, 2}, .pad = {0, 1, 1},
+    check({.batch = 2,
+           .in_channels = 3,
+           .out_channels = 18,
+           .in = {5, 6, 7},
+           .kernel = {3, 3, 3},
+           .stride = {1, 2, 1},
+           .pad = {1, 1, 1},
+           .bias = true});
+    check({.in_channels = 24,
+           .out_channels = 5,
+           .in = {4, 5, 6},
+           .kernel = {2, 3, 2},
+           .pad = {0, 1, 1},
            .dilation = {2, 1, 1}});
-    check({.groups = 18, .in_channels = 18, .out_channels = 18, .in = {4, 5, 6}, .kernel = {3, 3, 3}, .pad = {1, 1, 1}});
+    check(
+        {.groups = 18, .in_channels = 18, .out_channels = 18, .in = {4, 5, 6}, .kernel = {3, 3, 3}, .pad = {1, 1, 1}});
   });
 }
 

@@ -73,11 +73,25 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
   std::vector<float> before(out.values.begin(), out.values.end());
 
   Cover cover(c);
-  Matmul m{.batch = {c.batch0, c.batch1}, .m = c.m, .n = c.n, .k = c.k,
-           .a = a.data(), .a_row = sa.row, .a_k = sa.col, .a_batch = {sa.size * c.batch1, sa.size},
-           .b = b.data(), .packed = packed, .b_k = sb.row, .b_n = sb.col, .b_batch = {0, sb.size},
-           .c = out.data(), .c_row = c_row, .c_batch = {c_size * c.batch1, c_size},
-           .bias = c.bias ? bias.data() : nullptr, .accumulate = c.accumulate, .epilogue = {Cover::call, &cover}};
+  Matmul m{.batch = {c.batch0, c.batch1},
+           .m = c.m,
+           .n = c.n,
+           .k = c.k,
+           .a = a.data(),
+           .a_row = sa.row,
+           .a_k = sa.col,
+           .a_batch = {sa.size * c.batch1, sa.size},
+           .b = b.data(),
+           .packed = packed,
+           .b_k = sb.row,
+           .b_n = sb.col,
+           .b_batch = {0, sb.size},
+           .c = out.data(),
+           .c_row = c_row,
+           .c_batch = {c_size * c.batch1, c_size},
+           .bias = c.bias ? bias.data() : nullptr,
+           .accumulate = c.accumulate,
+           .epilogue = {Cover::call, &cover}};
   int64_t packed_size = packed_b_size(kernels, c.k, c.n);
   GuardedBuffer panels(packed ? (packed_size + 15) / 16 * 16 * c.batch1 : 0);
   if (packed) {
@@ -101,7 +115,10 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
           wrong += out.values[at] != untouched;
           continue;
         }
-        double sum = c.accumulate ? before[at] : c.bias ? bias.values[static_cast<size_t>(j)] : 0.f, size = std::abs(sum);
+        double sum = c.accumulate ? before[at]
+                     : c.bias     ? bias.values[static_cast<size_t>(j)]
+                                  : 0.f,
+               size = std::abs(sum);
         for (int64_t k = 0; k < c.k; k++) {
           double p = static_cast<double>(a.data()[s * sa.size + i * sa.row + k * sa.col]) *
                      b.data()[s % c.batch1 * sb.size + k * sb.row + j * sb.col];
@@ -165,8 +182,8 @@ TEST_CASE("every register tile, with every form of B, init and mask") {
                   if (depth == 17) pointers[2 * r] = pointers[3 * r - 1] = zeros.data();
                 }
                 int64_t row = in_place ? columns : width;
-                GemmArgs args{pointers.data(), first, zeros.data(), b.data(), c.data(), init.data(), columns * 4, row * 4,
-                              depth, positions, columns, mode};
+                GemmArgs args{pointers.data(), first,   zeros.data(), b.data(),  c.data(), init.data(),
+                              columns * 4,     row * 4, depth,        positions, columns,  mode};
                 mk.table().gemm({rows, tiles[t].vectors, masked, kind})(&args);
                 int wrong = 0;
                 for (int64_t i = 0; i < rows; i++)

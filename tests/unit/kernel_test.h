@@ -1,4 +1,5 @@
-// What the tests of matrix and convolution kernels share: buffers that end at an inaccessible page, and the instruction sets.
+// What the tests of matrix and convolution kernels share: buffers that end at an inaccessible page, and the instruction
+// sets.
 #pragma once
 #include <sys/mman.h>
 
