@@ -150,6 +150,8 @@ Values split_every(Builder& b, const Call& c, Expr length, std::optional<int64_t
   if (is_const_int(size, 0) || is_const_int(length, 0)) return split_by(b, x, dim, std::vector(static_cast<size_t>(count.value_or(1)), size));
   if (Expr n = divide_sizes(size + length - 1.0, length); const_int(n)) count = const_int(n);
   else if (Expr whole = divide_sizes(size, length); const_int(whole) && whole * length == size) count = const_int(whole);
+  // size // k: k parts, as the export saw it; it would have been refused were there a shorter one.
+  else if (length->op == Op::FloorDiv && length->args[0] == size) count = const_int(length->args[1]);
   if (!count) unsupported("{}: the number of parts of {} by {} is not known", c.def.signature.name, to_string(size), to_string(length));
   std::vector<Expr> lengths(static_cast<size_t>(*count), length);
   lengths.back() = size - length * static_cast<double>(*count - 1);
@@ -198,15 +200,27 @@ Values tensor_split_indices(Builder& b, const Call& c) {
   return sections_at(b, x, c.dim("dim", x.rank()), c.syms("indices"));
 }
 
-// Sections or indices in a tensor: it must be a constant of the program.
+// The number in a 0-d tensor, read when run.
+Expr item(Builder& b, V x) {
+  Expr symbol = b.pool().symbol(b.pool().fresh_symbol("item"));
+  b.graph().append(b.block(), Node{.op = "prim::Item", .def = find_op("prim::Item"), .args = {x}}, {Type::scalar(TypeKind::Int, symbol)});
+  return symbol;
+}
+
+// Sections or indices in a tensor, best a constant of the program: the number of parts must be known.
 Values tensor_split_tensor(Builder& b, const Call& c) {
   const Tensor* t = c.graph.constant(c.value("tensor_indices_or_sections"));
-  if (!t || t->dtype() != DType::I64) unsupported("aten::tensor_split by a tensor that is not a constant");
-  V x = b.input(c, "self");
-  Tensor values = t->contiguous();
+  V x = b.input(c, "self"), given = b.input(c, "tensor_indices_or_sections");
   int64_t dim = c.dim("dim", x.rank());
-  if (values.rank() == 0) return even_sections(b, x, dim, *values.data_as<int64_t>());
   std::vector<Expr> indices;
+  if (!t || t->dtype() != DType::I64) {
+    auto n = given.rank() == 1 ? const_int(given.size(0)) : std::nullopt;
+    if (!n) unsupported("aten::tensor_split into a number of parts that depends on values");
+    for (int64_t k = 0; k < *n; k++) indices.push_back(item(b, b.select(given, 0, b.integer(k))));
+    return sections_at(b, x, dim, indices);
+  }
+  Tensor values = t->contiguous();
+  if (values.rank() == 0) return even_sections(b, x, dim, *values.data_as<int64_t>());
   for (int64_t k = 0; k < values.numel(); k++) indices.push_back(b.integer(values.data_as<int64_t>()[k]));
   return sections_at(b, x, dim, indices);
 }

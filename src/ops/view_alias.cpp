@@ -97,6 +97,16 @@ template <size_t Rank> Values at_least_all(Builder& b, const Call& c) {
   return out;
 }
 
+// The first elements in row-major order; where there are too few, torch leaves the rest unset, here it is 0.
+V resized(Builder& b, V x, const std::vector<Expr>& sizes) {
+  Expr have = product(b.pool(), x.sizes()), want = product(b.pool(), sizes);
+  if (have == want) return b.reshape(x, sizes);
+  return b.reshape(b.call1("aten::constant_pad_nd.default", {b.reshape(x, {have}), std::vector<Expr>{b.integer(0), want - have}}), sizes);
+}
+
+Values resize(Builder& b, const Call& c) { return resized(b, b.input(c, "self"), c.syms("size")); }
+Values resize_as(Builder& b, const Call& c) { return resized(b, b.input(c, "self"), c.type("the_template").sizes); }
+
 // What only complex tensors distinguish.
 Values real_identity(Builder& b, const Call& c) {
   if (is_complex(c.type("self").dtype)) unsupported("{} of a complex tensor", c.def.signature.name);
@@ -156,6 +166,8 @@ const OpRow rows[] = {
     {.schema = "aten::_conj(Tensor(a) self) -> Tensor(a)", .decompose = real_identity},
     {.schema = "aten::resolve_conj(Tensor(a) self) -> Tensor(a)", .decompose = real_identity},
     {.schema = "aten::resolve_neg(Tensor(a) self) -> Tensor(a)", .decompose = real_identity},
+    {.schema = "aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor", .decompose = resize},
+    {.schema = "aten::resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor", .decompose = resize_as},
     {.schema = "aten::atleast_1d(Tensor self) -> Tensor", .decompose = at_least_one<1>},
     {.schema = "aten::atleast_2d(Tensor self) -> Tensor", .decompose = at_least_one<2>},
     {.schema = "aten::atleast_3d(Tensor self) -> Tensor", .decompose = at_least_one<3>},
