@@ -110,10 +110,10 @@ std::vector<Expr> index_of_place(const DefineArgs& d, Expr place) {
   const Type& t = d.call.type("self");
   std::vector<int64_t> order = iota(t.rank());
   if (!t.strides.empty())
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       auto x = const_int(t.strides[static_cast<size_t>(a)]), y = const_int(t.strides[static_cast<size_t>(b)]);
       if (!x || !y) unsupported("aten::as_strided of a tensor with symbolic strides");
-      return *x > *y;
+      return *x != *y ? *x > *y : a < b;
     });
   std::vector<Expr> sizes, index(t.rank());
   for (int64_t k : order) sizes.push_back(t.sizes[static_cast<size_t>(k)]);
@@ -245,14 +245,21 @@ Values unbind(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)", .kind = Kind::View, .infer = slice_types, .define = slice_define, .decompose = slice_identity},
-    {.schema = "aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", .kind = Kind::View, .infer = narrow_types, .define = narrow_define, .decompose = narrow_as_slice},
-    {.schema = "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", .kind = Kind::View, .infer = select_types, .define = select_define},
-    {.schema = "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", .kind = Kind::View, .infer = diagonal_types, .define = diagonal_define},
-    {.schema = "aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", .kind = Kind::View, .infer = unfold_types, .define = unfold_define},
-    {.schema = "aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)", .kind = Kind::View, .infer = as_strided_types, .define = as_strided_define},
+    {.schema = "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+     .kind = Kind::View, .infer = slice_types, .define = slice_define, .decompose = slice_identity},
+    {.schema = "aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
+     .kind = Kind::View, .infer = narrow_types, .define = narrow_define, .decompose = narrow_as_slice},
+    {.schema = "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
+     .kind = Kind::View, .infer = select_types, .define = select_define},
+    {.schema = "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
+     .kind = Kind::View, .infer = diagonal_types, .define = diagonal_define},
+    {.schema = "aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
+     .kind = Kind::View, .infer = unfold_types, .define = unfold_define},
+    {.schema = "aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+     .kind = Kind::View, .infer = as_strided_types, .define = as_strided_define},
     {.schema = "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", .decompose = split},
-    {.schema = "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]", .decompose = same<"aten::split_with_sizes.default">},
+    {.schema = "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
+     .decompose = same<"aten::split_with_sizes.default">},
     {.schema = "aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", .decompose = split_with_sizes},
     {.schema = "aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", .decompose = chunk},
     {.schema = "aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]", .decompose = tensor_split_sections},
@@ -267,7 +274,8 @@ const OpRow rows[] = {
     {.schema = "aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", .decompose = split_dim<2>},
     {.schema = "aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", .decompose = unbind},
     {.schema = "aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", .decompose = same<"aten::split.Tensor">},
-    {.schema = "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", .decompose = same<"aten::split_with_sizes.default">},
+    {.schema = "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+     .decompose = same<"aten::split_with_sizes.default">},
     {.schema = "aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", .decompose = same<"aten::chunk.default">},
 };
 
