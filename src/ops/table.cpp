@@ -12,8 +12,18 @@ using Table = std::map<std::string, OpDef, std::less<>>;
 const Table& table() {
   static const Table built = [] {
     Table t;
+    std::string duplicates;
     for (auto rows : {
-             ops::pointwise_rows(),
+             ops::arithmetic_rows(),
+             ops::compare_rows(),
+             ops::math_rows(),
+             ops::special_rows(),
+             ops::activation_rows(),
+             ops::convert_rows(),
+             ops::loss_rows(),
+             ops::class_loss_rows(),
+             ops::distance_rows(),
+             ops::quantize_rows(),
              ops::view_rows(),
              ops::view_alias_rows(),
              ops::slice_rows(),
@@ -26,14 +36,32 @@ const Table& table() {
              ops::index_rows(),
              ops::difference_rows(),
              ops::reduce_rows(),
-             ops::contract_rows(),
+             ops::softmax_rows(),
+             ops::vector_norm_rows(),
+             ops::norm_rows(),
+             ops::matmul_rows(),
+             ops::einsum_rows(),
+             ops::grouped_mm_rows(),
+             ops::conv_rows(),
+             ops::pool_rows(),
+             ops::window_rows(),
+             ops::resample_rows(),
+             ops::grid_sample_rows(),
+             ops::attention_rows(),
+             ops::rnn_rows(),
+             ops::library_sort_rows(),
+             ops::library_scatter_rows(),
+             ops::library_select_rows(),
+             ops::library_random_rows(),
+             ops::library_nn_rows(),
              ops::prim_rows(),
          })
       for (const OpRow& row : rows) {
         OpDef def{row, parse_schema(row.schema)};
         std::string name = def.signature.name;
-        require(t.emplace(name, std::move(def)).second, "two rows for {}", name);
+        if (!t.emplace(name, std::move(def)).second) duplicates += name + " ";
       }
+    require(duplicates.empty(), "two rows for {}", duplicates);
     return t;
   }();
   return built;
