@@ -150,7 +150,8 @@ Values as_strided_scatter(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::cat(Tensor[] tensors, int dim=0) -> Tensor", .kind = Kind::View, .infer = cat_types, .define = cat_define, .decompose = cat_identity},
+    {.schema = "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
+     .kind = Kind::View, .infer = cat_types, .define = cat_define, .decompose = cat_identity},
     {.schema = "aten::concat(Tensor[] tensors, int dim=0) -> Tensor", .decompose = same<"aten::cat.default">},
     {.schema = "aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor", .decompose = same<"aten::cat.default">},
     {.schema = "aten::stack(Tensor[] tensors, int dim=0) -> Tensor", .decompose = stack},
@@ -160,9 +161,12 @@ const OpRow rows[] = {
     {.schema = "aten::dstack(Tensor[] tensors) -> Tensor", .decompose = stack_along<"aten::atleast_3d.default", 2>},
     {.schema = "aten::column_stack(Tensor[] tensors) -> Tensor", .decompose = column_stack},
     {.schema = "aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", .decompose = chunk_cat},
-    {.schema = "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", .kind = Kind::View, .infer = like_self, .define = slice_scatter_define},
-    {.schema = "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", .kind = Kind::View, .infer = like_self, .define = select_scatter_define},
-    {.schema = "aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", .kind = Kind::View, .infer = like_self, .define = diagonal_scatter_define},
+    {.schema = "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+     .kind = Kind::View, .infer = like_self, .define = slice_scatter_define},
+    {.schema = "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
+     .kind = Kind::View, .infer = like_self, .define = select_scatter_define},
+    {.schema = "aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+     .kind = Kind::View, .infer = like_self, .define = diagonal_scatter_define},
     {.schema = "aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> "
                "Tensor", .decompose = as_strided_scatter},
 };

@@ -126,7 +126,8 @@ Values linalg_vander(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", .kind = Kind::View, .infer = diag_embed_types, .define = diag_embed_define},
+    {.schema = "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+     .kind = Kind::View, .infer = diag_embed_types, .define = diag_embed_define},
     {.schema = "aten::diag(Tensor self, int diagonal=0) -> Tensor", .decompose = diag},
     {.schema = "aten::diagflat(Tensor self, int offset=0) -> Tensor", .decompose = diagflat},
     // The functional form of fill_diagonal_.

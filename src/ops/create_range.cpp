@@ -78,6 +78,16 @@ Compute logspace_define(const DefineArgs& d) {
   return {.axes = d.axes, .body = cast(pow(base, select(lt(d.i(0), floor_div(steps, d.integer(2))), up, down)), t)};
 }
 
+// Frequencies of a transform of n samples, d apart: 0, 1 ... then, of a whole one, the negative half.
+template <bool Half> Values fft_frequencies(Builder& b, const Call& c) {
+  int64_t n = c.integer("n");
+  double scale = 1 / (static_cast<double>(n) * c.number("d"));
+  DType t = c.dtype("dtype").value_or(DType::F32);
+  if (Half) return b.arange(b.integer(n / 2 + 1), t) * scale;
+  V up = b.arange(b.integer((n + 1) / 2), t), down = b.call1("aten::arange.start_step", {-(n / 2), 0, 1}, {{"dtype", t}});
+  return b.call1("aten::cat.default", {ArgList{up, down}, 0}) * scale;
+}
+
 template <bool Square> std::vector<Type> eye_types(const Call& c) {
   return {Type::tensor(c.dtype("dtype").value_or(DType::F32), {c.sym("n"), c.sym(Square ? "n" : "m")})};
 }
@@ -161,6 +171,10 @@ const OpRow rows[] = {
                "bool? pin_memory=None) -> Tensor", .decompose = arange_start},
     {.schema = "aten::range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? "
                "device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = range_types, .define = arange_define},
+    {.schema = "aten::fft_fftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+               "pin_memory=None) -> Tensor", .decompose = fft_frequencies<false>},
+    {.schema = "aten::fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+               "pin_memory=None) -> Tensor", .decompose = fft_frequencies<true>},
     {.schema = "aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? "
                "device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = steps_types, .define = linspace_define},
     {.schema = "aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, "
@@ -172,17 +186,22 @@ const OpRow rows[] = {
     {.schema = "aten::logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, "
                "Device? device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = steps_types, .define = logspace_define},
     {.schema = "aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? "
-               "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = steps_types, .define = logspace_define},
+               "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     .kind = Kind::View, .infer = steps_types, .define = logspace_define},
     {.schema = "aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? "
-               "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = steps_types, .define = logspace_define},
+               "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     .kind = Kind::View, .infer = steps_types, .define = logspace_define},
     {.schema = "aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? "
-               "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = steps_types, .define = logspace_define},
+               "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     .kind = Kind::View, .infer = steps_types, .define = logspace_define},
     {.schema = "aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
                "Tensor", .kind = Kind::View, .infer = eye_types<true>, .define = eye_define},
     {.schema = "aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
                "pin_memory=None) -> Tensor", .kind = Kind::View, .infer = eye_types<false>, .define = eye_define},
-    {.schema = "aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", .kind = Kind::View, .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); }, .define = triangle_define<true>},
-    {.schema = "aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", .kind = Kind::View, .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); }, .define = triangle_define<false>},
+    {.schema = "aten::tril(Tensor self, SymInt diagonal=0) -> Tensor",
+     .kind = Kind::View, .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); }, .define = triangle_define<true>},
+    {.schema = "aten::triu(Tensor self, SymInt diagonal=0) -> Tensor",
+     .kind = Kind::View, .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); }, .define = triangle_define<false>},
     {.schema = "aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, "
                "bool? pin_memory=None) -> Tensor", .decompose = triangle_indices<true>},
     {.schema = "aten::triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, "

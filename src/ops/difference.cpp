@@ -99,7 +99,8 @@ V gradient_at(Builder& b, V x, int64_t dim, V places, int64_t order) {
     return p * piece(0) + q * piece(1) + r * piece(2);
   };
   auto shaped = [&](V v) { return b.reshape(v, shape); };
-  V center = weigh(shaped(-right / (left * (left + right))), shaped((right - left) / (left * right)), shaped(left / (right * (left + right))), 0, true);
+  V p = -right / (left * (left + right)), q = (right - left) / (left * right), s = left / (right * (left + right));
+  V center = weigh(shaped(p), shaped(q), shaped(s), 0, true);
   if (order == 1) {
     V first = (part(b, x, dim, 1, 2) - part(b, x, dim, 0, 1)) / b.select(step, 0, b.integer(0));
     V last = (part(b, x, dim, -1) - part(b, x, dim, -2, -1)) / b.select(step, 0, b.integer(-1));
@@ -161,7 +162,8 @@ std::vector<Type> col2im_types(const Call& c) {
 
 // Each pixel sums the window elements that lie on it.
 Compute col2im_define(const DefineArgs& d) {
-  auto kernel = d.call.integers("kernel_size"), dilation = d.call.integers("dilation"), pad = d.call.integers("padding"), stride = d.call.integers("stride");
+  auto kernel = d.call.integers("kernel_size"), dilation = d.call.integers("dilation");
+  auto pad = d.call.integers("padding"), stride = d.call.integers("stride");
   size_t rank = d.axes.size();
   Expr inside = d.pool.boolean(true), zero = d.integer(0), place = zero, row = d.i(rank - 3);
   std::vector<Expr> taps;

@@ -162,17 +162,23 @@ Values take_along_dim(Builder& b, const Call& c) {
   if (!c.has("dim")) return b.call("aten::gather.default", {flat(b, x), 0, flat(b, index)});
   if (x.rank() != index.rank()) c.fail("self and indices differ in rank");
   int64_t dim = c.dim("dim", x.rank());
-  std::vector<Expr> sizes = broadcast(b.pool(), replaced(x.sizes(), dim, b.integer(1)), replaced(index.sizes(), dim, b.integer(1)), "aten::take_along_dim");
+  Expr one = b.integer(1);
+  std::vector<Expr> sizes = broadcast(b.pool(), replaced(x.sizes(), dim, one), replaced(index.sizes(), dim, one), "aten::take_along_dim");
   x = b.expand(x, replaced(sizes, dim, x.size(dim)));
   return b.call("aten::gather.default", {x, dim, b.expand(index, replaced(sizes, dim, index.size(dim)))});
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", .kind = Kind::View, .infer = index_types, .define = index_define, .decompose = expand_masks},
-    {.schema = "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", .kind = Kind::View, .infer = index_types, .define = unsafe_index_define, .decompose = expand_masks},
-    {.schema = "aten::_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor", .kind = Kind::View, .infer = index_types, .define = masked_index_define},
-    {.schema = "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", .kind = Kind::View, .infer = index_select_types, .define = index_select_define},
-    {.schema = "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", .kind = Kind::View, .infer = gather_types, .define = gather_define},
+    {.schema = "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+     .kind = Kind::View, .infer = index_types, .define = index_define, .decompose = expand_masks},
+    {.schema = "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+     .kind = Kind::View, .infer = index_types, .define = unsafe_index_define, .decompose = expand_masks},
+    {.schema = "aten::_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
+     .kind = Kind::View, .infer = index_types, .define = masked_index_define},
+    {.schema = "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
+     .kind = Kind::View, .infer = index_select_types, .define = index_select_define},
+    {.schema = "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+     .kind = Kind::View, .infer = gather_types, .define = gather_define},
     {.schema = "aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
                "sparse=False) -> Tensor", .kind = Kind::View, .infer = embedding_types, .define = embedding_define},
     {.schema = "aten::take(Tensor self, Tensor index) -> Tensor", .decompose = take},

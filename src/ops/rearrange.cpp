@@ -53,6 +53,15 @@ Compute roll_define(const DefineArgs& d) {
   return {.axes = d.axes, .body = d.load("self", index)};
 }
 
+// fftshift brings the middle of each dim to its front; ifftshift is its inverse.
+template <bool Inverse> Values fft_shift(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  std::vector<int64_t> dims = c.dims("dim", x.rank());
+  std::vector<Expr> shifts;
+  for (int64_t d : dims) shifts.push_back(floor_div(x.size(d) + (Inverse ? 1.0 : 0.0), b.integer(2)));
+  return dims.empty() ? x : b.call1("aten::roll.default", {x, shifts, dims});
+}
+
 Values rot90(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   std::vector<int64_t> dims = c.dims("dims", x.rank(), false);
@@ -134,9 +143,13 @@ const OpRow rows[] = {
     {.schema = "aten::flip(Tensor self, int[] dims) -> Tensor", .kind = Kind::View, .infer = like_self, .define = flip_define},
     {.schema = "aten::fliplr(Tensor self) -> Tensor", .decompose = flip_dim<1>},
     {.schema = "aten::flipud(Tensor self) -> Tensor", .decompose = flip_dim<0>},
-    {.schema = "aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", .kind = Kind::View, .infer = like_self, .define = roll_define, .decompose = roll_flat},
+    {.schema = "aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
+     .kind = Kind::View, .infer = like_self, .define = roll_define, .decompose = roll_flat},
+    {.schema = "aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor", .decompose = fft_shift<false>},
+    {.schema = "aten::fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor", .decompose = fft_shift<true>},
     {.schema = "aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", .decompose = rot90},
-    {.schema = "aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", .kind = Kind::View, .infer = repeat_types, .define = repeat_define, .decompose = repeat_identity},
+    {.schema = "aten::repeat(Tensor self, SymInt[] repeats) -> Tensor",
+     .kind = Kind::View, .infer = repeat_types, .define = repeat_define, .decompose = repeat_identity},
     {.schema = "aten::tile(Tensor self, SymInt[] dims) -> Tensor", .decompose = tile},
     {.schema = "aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", .decompose = pixel_shuffle},
     {.schema = "aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", .decompose = pixel_unshuffle},

@@ -150,33 +150,64 @@ std::vector<Cut> find_cuts(const Dims& in, const Dims& out) {
   return cuts;
 }
 
+// Indices of the input dims of a group from the axes of its output dims, both in row-major order. Where an end of the output
+// dims has a product that divides what a quotient or remainder is taken by, the axes of that end are split off first.
+class Regroup {
+public:
+  Regroup(ExprPool& pool, std::span<const Expr> axes, std::span<const Expr> sizes) : pool_(pool), axes_(axes), sizes_(sizes) {
+    after_.assign(sizes.size() + 1, pool.integer(1));
+    for (size_t k = sizes.size(); k-- > 0;) after_[k] = after_[k + 1] * sizes[k];
+  }
+  // (linear // inner) % size, without the remainder for the `first` dim.
+  Expr index(Expr inner, Expr size, bool first) const {
+    size_t j = divisor_of(inner);
+    Expr step = floor_div(inner, after_[j]);
+    if (first) return floor_div(linear(0, j), step);
+    Expr outer = inner * size;
+    size_t k = divisor_of(outer);
+    Expr part = floor_div(after_[k], inner);
+    if (k > j || part * inner != after_[k]) return mod(floor_div(linear(0, j), step), size);
+    return mod(linear(0, k), floor_div(outer, after_[k])) * part + floor_div(linear(k, j), step);
+  }
+
+private:
+  // The first place whose end product divides e; 1 always does.
+  size_t divisor_of(Expr e) const {
+    size_t k = 0;
+    while (k + 1 < after_.size() && floor_div(e, after_[k]) * after_[k] != e) k++;
+    return k;
+  }
+  // The row-major number of axes [from, to).
+  Expr linear(size_t from, size_t to) const {
+    Expr sum = pool_.integer(0), stride = pool_.integer(1);
+    for (size_t k = to; k-- > from; stride = stride * sizes_[k]) sum = sum + axes_[k] * stride;
+    return sum;
+  }
+  ExprPool& pool_;
+  std::span<const Expr> axes_, sizes_;
+  std::vector<Expr> after_; // product of the sizes from each place on
+};
+
 } // namespace
 
-std::vector<Expr> reshape_index(ExprPool& pool, const std::vector<Expr>& in_sizes, const std::vector<Expr>& out_sizes, const std::vector<Expr>& axes) {
-  std::vector<Expr> index(in_sizes.size(), pool.integer(0));
+std::vector<Expr> reshape_index(ExprPool& pool, const std::vector<Expr>& from, const std::vector<Expr>& to, const std::vector<Expr>& axes) {
+  std::vector<Expr> index(from.size(), pool.integer(0)), place;
   auto empty = [](Expr e) { return is_const_int(e, 0); };
-  if (std::any_of(in_sizes.begin(), in_sizes.end(), empty) || std::any_of(out_sizes.begin(), out_sizes.end(), empty)) return index;
+  if (std::any_of(from.begin(), from.end(), empty) || std::any_of(to.begin(), to.end(), empty)) return index;
   Positive positive(pool);
-  for (auto& sizes : {in_sizes, out_sizes})
-    for (Expr s : sizes) positive.add(s);
-  Dims in(pool, in_sizes), out(pool, out_sizes);
+  for (auto* sizes : {&from, &to})
+    for (Expr s : *sizes) positive.add(s);
+  Dims in(pool, from), out(pool, to);
   std::vector<Cut> cuts = find_cuts(in, out);
+  for (size_t d : out.dim) place.push_back(positive.in(axes[d]));
+  for (auto* sizes : {&in.size, &out.size})
+    for (Expr& s : *sizes) s = positive.in(s);
   for (size_t c = 1; c < cuts.size(); c++) {
     auto [i0, j0] = cuts[c - 1];
     auto [i1, j1] = cuts[c];
-    Expr linear = pool.integer(0), stride = pool.integer(1);
-    for (size_t j = j1; j-- > j0; stride = stride * out.size[j]) linear = linear + axes[out.dim[j]] * stride;
-    if (i1 == i0 + 1) { // the usual cases: a dim that stays, and dims split from one
-      index[in.dim[i0]] = linear;
-      continue;
-    }
-    linear = positive.in(linear);
+    Regroup group(pool, std::span(place).subspan(j0, j1 - j0), std::span(out.size).subspan(j0, j1 - j0));
     Expr inner = pool.integer(1);
-    for (size_t i = i1; i-- > i0;) {
-      Expr size = positive.in(in.size[i]), at = floor_div(linear, inner);
-      index[in.dim[i]] = positive.out(i == i0 ? at : mod(at, size));
-      inner = inner * size;
-    }
+    for (size_t i = i1; i-- > i0; inner = inner * in.size[i]) index[in.dim[i]] = positive.out(group.index(inner, in.size[i], i == i0));
   }
   return index;
 }

@@ -110,10 +110,10 @@ std::vector<Expr> index_of_place(const DefineArgs& d, Expr place) {
   const Type& t = d.call.type("self");
   std::vector<int64_t> order = iota(t.rank());
   if (!t.strides.empty())
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       auto x = const_int(t.strides[static_cast<size_t>(a)]), y = const_int(t.strides[static_cast<size_t>(b)]);
       if (!x || !y) unsupported("aten::as_strided of a tensor with symbolic strides");
-      return *x > *y;
+      return *x != *y ? *x > *y : a < b;
     });
   std::vector<Expr> sizes, index(t.rank());
   for (int64_t k : order) sizes.push_back(t.sizes[static_cast<size_t>(k)]);
@@ -150,6 +150,8 @@ Values split_every(Builder& b, const Call& c, Expr length, std::optional<int64_t
   if (is_const_int(size, 0) || is_const_int(length, 0)) return split_by(b, x, dim, std::vector(static_cast<size_t>(count.value_or(1)), size));
   if (Expr n = divide_sizes(size + length - 1.0, length); const_int(n)) count = const_int(n);
   else if (Expr whole = divide_sizes(size, length); const_int(whole) && whole * length == size) count = const_int(whole);
+  // size // k: k parts, as the export saw it; it would have been refused were there a shorter one.
+  else if (length->op == Op::FloorDiv && length->args[0] == size) count = const_int(length->args[1]);
   if (!count) unsupported("{}: the number of parts of {} by {} is not known", c.def.signature.name, to_string(size), to_string(length));
   std::vector<Expr> lengths(static_cast<size_t>(*count), length);
   lengths.back() = size - length * static_cast<double>(*count - 1);
@@ -198,15 +200,27 @@ Values tensor_split_indices(Builder& b, const Call& c) {
   return sections_at(b, x, c.dim("dim", x.rank()), c.syms("indices"));
 }
 
-// Sections or indices in a tensor: it must be a constant of the program.
+// The number in a 0-d tensor, read when run.
+Expr item(Builder& b, V x) {
+  Expr symbol = b.pool().symbol(b.pool().fresh_symbol("item"));
+  b.graph().append(b.block(), Node{.op = "prim::Item", .def = find_op("prim::Item"), .args = {x}}, {Type::scalar(TypeKind::Int, symbol)});
+  return symbol;
+}
+
+// Sections or indices in a tensor, best a constant of the program: the number of parts must be known.
 Values tensor_split_tensor(Builder& b, const Call& c) {
   const Tensor* t = c.graph.constant(c.value("tensor_indices_or_sections"));
-  if (!t || t->dtype() != DType::I64) unsupported("aten::tensor_split by a tensor that is not a constant");
-  V x = b.input(c, "self");
-  Tensor values = t->contiguous();
+  V x = b.input(c, "self"), given = b.input(c, "tensor_indices_or_sections");
   int64_t dim = c.dim("dim", x.rank());
-  if (values.rank() == 0) return even_sections(b, x, dim, *values.data_as<int64_t>());
   std::vector<Expr> indices;
+  if (!t || t->dtype() != DType::I64) {
+    auto n = given.rank() == 1 ? const_int(given.size(0)) : std::nullopt;
+    if (!n) unsupported("aten::tensor_split into a number of parts that depends on values");
+    for (int64_t k = 0; k < *n; k++) indices.push_back(item(b, b.select(given, 0, b.integer(k))));
+    return sections_at(b, x, dim, indices);
+  }
+  Tensor values = t->contiguous();
+  if (values.rank() == 0) return even_sections(b, x, dim, *values.data_as<int64_t>());
   for (int64_t k = 0; k < values.numel(); k++) indices.push_back(b.integer(values.data_as<int64_t>()[k]));
   return sections_at(b, x, dim, indices);
 }
@@ -231,14 +245,21 @@ Values unbind(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)", .kind = Kind::View, .infer = slice_types, .define = slice_define, .decompose = slice_identity},
-    {.schema = "aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", .kind = Kind::View, .infer = narrow_types, .define = narrow_define, .decompose = narrow_as_slice},
-    {.schema = "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", .kind = Kind::View, .infer = select_types, .define = select_define},
-    {.schema = "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", .kind = Kind::View, .infer = diagonal_types, .define = diagonal_define},
-    {.schema = "aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", .kind = Kind::View, .infer = unfold_types, .define = unfold_define},
-    {.schema = "aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)", .kind = Kind::View, .infer = as_strided_types, .define = as_strided_define},
+    {.schema = "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+     .kind = Kind::View, .infer = slice_types, .define = slice_define, .decompose = slice_identity},
+    {.schema = "aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
+     .kind = Kind::View, .infer = narrow_types, .define = narrow_define, .decompose = narrow_as_slice},
+    {.schema = "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
+     .kind = Kind::View, .infer = select_types, .define = select_define},
+    {.schema = "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
+     .kind = Kind::View, .infer = diagonal_types, .define = diagonal_define},
+    {.schema = "aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
+     .kind = Kind::View, .infer = unfold_types, .define = unfold_define},
+    {.schema = "aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+     .kind = Kind::View, .infer = as_strided_types, .define = as_strided_define},
     {.schema = "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", .decompose = split},
-    {.schema = "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]", .decompose = same<"aten::split_with_sizes.default">},
+    {.schema = "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
+     .decompose = same<"aten::split_with_sizes.default">},
     {.schema = "aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", .decompose = split_with_sizes},
     {.schema = "aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", .decompose = chunk},
     {.schema = "aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]", .decompose = tensor_split_sections},
@@ -253,7 +274,8 @@ const OpRow rows[] = {
     {.schema = "aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", .decompose = split_dim<2>},
     {.schema = "aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", .decompose = unbind},
     {.schema = "aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", .decompose = same<"aten::split.Tensor">},
-    {.schema = "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", .decompose = same<"aten::split_with_sizes.default">},
+    {.schema = "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+     .decompose = same<"aten::split_with_sizes.default">},
     {.schema = "aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", .decompose = same<"aten::chunk.default">},
 };
 

@@ -128,12 +128,17 @@ Values view_dtype_identity(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", .kind = Kind::View, .infer = permute_types, .define = permute_define, .decompose = permute_identity},
-    {.schema = "aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", .kind = Kind::View, .infer = view_types, .define = view_define, .decompose = view_identity},
-    {.schema = "aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", .kind = Kind::View, .infer = view_dtype_types, .define = view_dtype_define, .decompose = view_dtype_identity},
-    {.schema = "aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", .kind = Kind::View, .infer = expand_types, .define = expand_define, .decompose = expand_identity},
+    {.schema = "aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
+     .kind = Kind::View, .infer = permute_types, .define = permute_define, .decompose = permute_identity},
+    {.schema = "aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
+     .kind = Kind::View, .infer = view_types, .define = view_define, .decompose = view_identity},
+    {.schema = "aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
+     .kind = Kind::View, .infer = view_dtype_types, .define = view_dtype_define, .decompose = view_dtype_identity},
+    {.schema = "aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
+     .kind = Kind::View, .infer = expand_types, .define = expand_define, .decompose = expand_identity},
     {.schema = "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", .kind = Kind::View, .infer = unsqueeze_types, .define = unsqueeze_define},
-    {.schema = "aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", .kind = Kind::View, .infer = squeeze_types, .define = squeeze_define, .decompose = squeeze_identity},
+    {.schema = "aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
+     .kind = Kind::View, .infer = squeeze_types, .define = squeeze_define, .decompose = squeeze_identity},
     {.schema = "aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", .decompose = squeeze_dim},
     {.schema = "aten::squeeze(Tensor(a) self) -> Tensor(a)", .decompose = squeeze_all},
 };

@@ -97,6 +97,16 @@ template <size_t Rank> Values at_least_all(Builder& b, const Call& c) {
   return out;
 }
 
+// The first elements in row-major order; where there are too few, torch leaves the rest unset, here it is 0.
+V resized(Builder& b, V x, const std::vector<Expr>& sizes) {
+  Expr have = product(b.pool(), x.sizes()), want = product(b.pool(), sizes);
+  if (have == want) return b.reshape(x, sizes);
+  return b.reshape(b.call1("aten::constant_pad_nd.default", {b.reshape(x, {have}), std::vector<Expr>{b.integer(0), want - have}}), sizes);
+}
+
+Values resize(Builder& b, const Call& c) { return resized(b, b.input(c, "self"), c.syms("size")); }
+Values resize_as(Builder& b, const Call& c) { return resized(b, b.input(c, "self"), c.type("the_template").sizes); }
+
 // What only complex tensors distinguish.
 Values real_identity(Builder& b, const Call& c) {
   if (is_complex(c.type("self").dtype)) unsupported("{} of a complex tensor", c.def.signature.name);
@@ -139,15 +149,19 @@ const OpRow rows[] = {
     {.schema = "aten::squeeze_copy(Tensor self) -> Tensor", .decompose = same<"aten::squeeze.default">},
     {.schema = "aten::squeeze_copy.dim(Tensor self, int dim) -> Tensor", .decompose = same<"aten::squeeze.dim">},
     {.schema = "aten::squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", .decompose = same<"aten::squeeze.dims">},
-    {.schema = "aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", .decompose = same<"aten::slice.Tensor">},
+    {.schema = "aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+     .decompose = same<"aten::slice.Tensor">},
     {.schema = "aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor", .decompose = same<"aten::select.int">},
     {.schema = "aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", .decompose = same<"aten::narrow.default">},
     {.schema = "aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", .decompose = same<"aten::diagonal.default">},
-    {.schema = "aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)", .decompose = same<"aten::diagonal.default">},
+    {.schema = "aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
+     .decompose = same<"aten::diagonal.default">},
     {.schema = "aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor", .decompose = same<"aten::unfold.default">},
-    {.schema = "aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor", .decompose = same<"aten::as_strided.default">},
+    {.schema = "aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
+     .decompose = same<"aten::as_strided.default">},
     {.schema = "aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", .decompose = same<"aten::split.Tensor">},
-    {.schema = "aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", .decompose = same<"aten::split_with_sizes.default">},
+    {.schema = "aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+     .decompose = same<"aten::split_with_sizes.default">},
     {.schema = "aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]", .decompose = same<"aten::unbind.int">},
     {.schema = "aten::alias(Tensor(a) self) -> Tensor(a)", .decompose = identity},
     {.schema = "aten::alias_copy(Tensor self) -> Tensor", .decompose = identity},
@@ -156,6 +170,8 @@ const OpRow rows[] = {
     {.schema = "aten::_conj(Tensor(a) self) -> Tensor(a)", .decompose = real_identity},
     {.schema = "aten::resolve_conj(Tensor(a) self) -> Tensor(a)", .decompose = real_identity},
     {.schema = "aten::resolve_neg(Tensor(a) self) -> Tensor(a)", .decompose = real_identity},
+    {.schema = "aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor", .decompose = resize},
+    {.schema = "aten::resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor", .decompose = resize_as},
     {.schema = "aten::atleast_1d(Tensor self) -> Tensor", .decompose = at_least_one<1>},
     {.schema = "aten::atleast_2d(Tensor self) -> Tensor", .decompose = at_least_one<2>},
     {.schema = "aten::atleast_3d(Tensor self) -> Tensor", .decompose = at_least_one<3>},
