@@ -12,7 +12,7 @@ using Table = std::map<std::string, OpDef, std::less<>>;
 const Table& table() {
   static const Table built = [] {
     Table t;
-    for (auto rows : {ops::arithmetic_rows(), ops::compare_rows(), ops::math_rows(), ops::special_rows(), ops::activation_rows(), ops::convert_rows(),
+    for (auto rows : {ops::arithmetic_rows(), ops::compare_rows(), ops::math_rows(), ops::special_rows(), ops::activation_rows(), ops::convert_rows(), ops::backward_rows(),
                       ops::loss_rows(), ops::class_loss_rows(), ops::distance_rows(), ops::quantize_rows(), ops::view_rows(), ops::create_rows(), ops::reduce_rows(),
                       ops::contract_rows(), ops::prim_rows()})
       for (const OpRow& row : rows) {
