@@ -104,6 +104,26 @@ Values cross_entropy_loss(Builder& b, const Call& c) {
   return b.to(loss, self.dtype());
 }
 
+// The loss of a linear layer's outputs, which torch computes in chunks of the batch to save memory.
+V linear_cross_entropy(Builder& b, const Call& c, int64_t reduction, const Arg& smoothing) {
+  V input = b.input(c, "input"), x = widen(input);
+  Arg bias = c.has("linear_bias") ? Arg(widen(b, c, "linear_bias")) : Arg();
+  V logits = b.call1("aten::linear", {x, widen(b, c, "linear_weight"), bias});
+  return b.to(b.call1("aten::cross_entropy_loss", {logits, c["target"], c["weight"], reduction, c["ignore_index"], smoothing}), input.dtype());
+}
+Values linear_cross_entropy_none(Builder& b, const Call& c) { return linear_cross_entropy(b, c, 0, 0.0); }
+// The other results are gradients, empty where they are not asked for.
+Values linear_cross_entropy_reduced(Builder& b, const Call& c) {
+  if (c.flag("compute_input_grad") || c.flag("compute_linear_weight_grad") || c.flag("compute_linear_bias_grad"))
+    unsupported("{} with gradients", c.def.signature.name);
+  std::string reduction = c.text("reduction");
+  if (reduction != "mean" && reduction != "sum") c.fail("reduction is neither mean nor sum");
+  V loss = linear_cross_entropy(b, c, reduction == "mean" ? 1 : 2, c["label_smoothing"]);
+  Expr none = b.integer(0);
+  V matrix = b.full({none, none}, 0, loss.dtype());
+  return Values{loss, matrix, matrix, b.full({none}, 0, loss.dtype())};
+}
+
 const OpRow rows[] = {
     composite("aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss),
     composite("aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss),
@@ -114,6 +134,12 @@ const OpRow rows[] = {
               nll_loss_forward),
     composite("aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor",
               cross_entropy_loss),
+    composite("torch_nn::_linear_cross_entropy_batch_chunked(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? weight, str reduction, "
+              "SymInt ignore_index, float label_smoothing, SymInt batch_chunk_size, str acc_policy, ScalarType acc_dtype, bool allow_retain_graph, "
+              "bool compute_input_grad, bool compute_linear_weight_grad, bool compute_linear_bias_grad) -> (Tensor, Tensor, Tensor, Tensor)",
+              linear_cross_entropy_reduced),
+    composite("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? weight, "
+              "SymInt ignore_index, SymInt batch_chunk_size, str acc_policy, ScalarType acc_dtype) -> Tensor", linear_cross_entropy_none),
 };
 
 } // namespace

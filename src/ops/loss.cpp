@@ -1,4 +1,5 @@
-// Losses, written as torch writes them. Reduced floats are computed in f32 and rounded once.
+// Losses, written as torch writes them: those with a kernel are computed in f32 for f16 and bf16 and rounded once, the
+// others are chains of operators, each of which rounds.
 #include "ops/pointwise.h"
 #include "ops/table.h"
 
@@ -24,11 +25,13 @@ V at_least(V x, double low) { return x.builder().call1("aten::clamp_min", {x, lo
 V equal(V x, const Arg& y) { return x.builder().call1("aten::eq.Scalar", {x, y}); }
 V differs(V x, const Arg& y) { return x.builder().call1("aten::ne.Scalar", {x, y}); }
 
-// The operands of a loss of two tensors, wide.
+Values reduced(const Call& c, V loss) { return reduce_loss(loss, c.integer("reduction"), loss.dtype()); }
+
+// The operands of a kernel of two tensors, wide.
 struct Pair {
   V x, target;
   DType result;
-  Pair(Builder& b, const Call& c, std::string_view first = "self") : x(b.input(c, first)), target(b.input(c, "target")), result(float_result(b, x, target)) {
+  Pair(Builder& b, const Call& c) : x(b.input(c, "self")), target(b.input(c, "target")), result(float_result(b, x, target)) {
     x = as_float(x);
     target = as_float(target);
   }
@@ -42,8 +45,7 @@ Values mse_loss(Builder& b, const Call& c) {
 }
 
 Values l1_loss(Builder& b, const Call& c) {
-  Pair p(b, c);
-  return p.reduced(c, abs(p.x - p.target));
+  return reduced(c, abs(b.input(c, "self") - b.input(c, "target")));
 }
 
 // Quadratic up to `knee`, linear beyond: scale * z^2 / 2 and scale * knee * (z - knee/2).
@@ -88,49 +90,43 @@ Values soft_margin_loss(Builder& b, const Call& c) {
 }
 
 Values poisson_nll_loss(Builder& b, const Call& c) {
-  Pair p(b, c, "input");
-  double eps = c.number("eps");
-  V loss = c.flag("log_input") ? b.call1("aten::exp", {p.x}) - p.target * p.x : p.x - p.target * b.call1("aten::log", {p.x + eps});
+  V x = b.input(c, "input"), target = b.input(c, "target");
+  V loss = c.flag("log_input") ? b.call1("aten::exp", {x}) - target * x : x - target * b.call1("aten::log", {x + c.number("eps")});
   if (c.flag("full")) {
-    V stirling = p.target * b.call1("aten::log", {p.target}) - p.target + b.call1("aten::log", {p.target * (2 * M_PI)}) * 0.5;
-    loss = loss + b.where(b.call1("aten::le.Scalar", {p.target, 1}), 0.0, stirling);
+    V stirling = target * b.call1("aten::log", {target}) - target + b.call1("aten::log", {target * (2 * M_PI)}) * 0.5;
+    loss = loss + b.where(b.call1("aten::le.Scalar", {target, 1}), 0.0, stirling);
   }
-  return p.reduced(c, loss);
+  return reduced(c, loss);
 }
 
 Values hinge_embedding_loss(Builder& b, const Call& c) {
-  Pair p(b, c);
-  V apart = at_least(-p.x + c.number("margin"), 0);
-  return p.reduced(c, b.where(differs(p.target, 1), apart, 0.0) + b.where(differs(p.target, -1), p.x, 0.0));
+  V x = b.input(c, "self"), target = b.input(c, "target");
+  V apart = at_least(-x + c.number("margin"), 0);
+  return reduced(c, b.where(differs(target, 1), apart, 0.0) + b.where(differs(target, -1), x, 0.0));
 }
 
 Values margin_ranking_loss(Builder& b, const Call& c) {
-  Pair p(b, c, "input1");
-  V other = b.input(c, "input2");
-  V loss = at_least(-p.target * (p.x - as_float(other)) + c.number("margin"), 0);
-  return p.reduced(c, loss);
+  V difference = b.input(c, "input1") - b.input(c, "input2");
+  return reduced(c, at_least(-b.input(c, "target") * difference + c.number("margin"), 0));
 }
 
 Values triplet_margin_loss(Builder& b, const Call& c) {
   V anchor = b.input(c, "anchor"), positive = b.input(c, "positive"), negative = b.input(c, "negative");
-  DType result = float_result(b, anchor, positive);
-  auto distance = [&](V x, V y) { return b.call1("aten::pairwise_distance", {as_float(x), as_float(y), c["p"], c["eps"]}); };
+  auto distance = [&](V x, V y) { return b.call1("aten::pairwise_distance", {x, y, c["p"], c["eps"]}); };
   V near = distance(anchor, positive), far = distance(anchor, negative);
   if (c.flag("swap")) far = b.call1("aten::minimum", {far, distance(positive, negative)});
-  return reduce_loss(at_least(near - far + c.number("margin"), 0), c.integer("reduction"), result);
+  return reduced(c, at_least(near - far + c.number("margin"), 0));
 }
 
 Values cosine_embedding_loss(Builder& b, const Call& c) {
   V x = b.input(c, "input1"), y = b.input(c, "input2"), target = b.input(c, "target");
-  DType result = float_result(b, x, y);
-  x = as_float(x), y = as_float(y);
   int64_t dim = target.rank() == 0 ? 0 : 1;
   constexpr double epsilon = 1e-12; // torch's
   auto squares = [&](V v) { return b.sum(v * v, {dim}, false) + epsilon; };
   V cosine = b.sum(x * y, {dim}, false) / b.call1("aten::sqrt", {squares(x) * squares(y)});
   V same_side = b.where(equal(target, 1), -cosine + 1.0, 0.0);
   V opposed = b.where(equal(target, -1), at_least(cosine - c.number("margin"), 0), 0.0);
-  return reduce_loss(same_side + opposed, c.integer("reduction"), result);
+  return reduced(c, same_side + opposed);
 }
 
 // A sample's score for its class: a Tensor of shape (N, C) or (C), targets (N) or ().

@@ -20,6 +20,7 @@ const Table& table() {
              ops::special_rows(),
              ops::activation_rows(),
              ops::convert_rows(),
+             ops::backward_rows(),
              ops::loss_rows(),
              ops::class_loss_rows(),
              ops::distance_rows(),
