@@ -22,10 +22,14 @@ std::vector<Type> types(const Call& c) {
   return {Type::tensor(c.type("input").dtype, sizes)};
 }
 
-// From [-1, 1] to places in [0, size).
-Expr unnormalize(Expr g, Expr size, bool align_corners) {
-  if (align_corners) return (g + 1.0) * 0.5 * (size - 1.0);
-  return ((g + 1.0) * size - 1.0) * 0.5;
+// From [-1, 1] to places in [0, size), by the formula of torch's kernel for two dims or for three. Coordinates of a reduced
+// float are rounded to it after every operation, as torch does: a place near the middle of a pixel depends on it.
+Expr unnormalize(Expr g, Expr size, bool align_corners, DType t, size_t dims) {
+  auto rounded = [&](Expr e) { return cast(cast(e, t), e->type); };
+  Expr up = rounded(g + 1.0);
+  if (dims == 3) return rounded(align_corners ? rounded(up * 0.5) * (size - 1.0) : rounded(rounded(up * size) - 1.0) * 0.5);
+  if (align_corners) return rounded(up * rounded((size - 1.0) * 0.5));
+  return rounded(rounded(up * rounded(size * 0.5)) - 0.5);
 }
 
 // Mirrored into [low / 2, high / 2].
@@ -49,8 +53,7 @@ Expr padded(Expr x, Expr size, const Sampler& s) {
 
 struct Point {
   const DefineArgs& d;
-  std::vector<Expr> sizes;   // of the input's last dims, as integers
-  std::vector<Expr> numbers; // the same in the dtype of coordinates
+  std::vector<Expr> numbers; // sizes of the input's last dims, in the dtype of coordinates
   Sampler sampler;
 
   // The element at integer places (given in the dtype of coordinates), zero outside.
@@ -93,26 +96,24 @@ std::vector<Expr> cubic_weights(Expr x) {
   return {outer(x + 1.0), inner(x), inner(1.0 - x), outer(2.0 - x)};
 }
 
-// Each of the sixteen places is padded by itself.
-Expr cubic(const Point& p, const std::vector<Expr>& x) {
-  Expr base[2] = {floor(x[0]), floor(x[1])}, sum;
-  std::vector<Expr> wy = cubic_weights(x[0] - base[0]), wx = cubic_weights(x[1] - base[1]);
-  for (int r = 0; r < 4; r++) {
-    Expr row;
-    for (int c = 0; c < 4; c++) {
-      Expr y = padded(base[0] + static_cast<double>(r - 1), p.numbers[0], p.sampler), z = padded(base[1] + static_cast<double>(c - 1), p.numbers[1], p.sampler);
-      Expr term = p.at({trunc(y), trunc(z)}) * wx[static_cast<size_t>(c)];
-      row = row ? row + term : term;
-    }
-    row = row * wy[static_cast<size_t>(r)];
-    sum = sum ? sum + row : row;
+// The sum over four places along dim k and all of the next dims; each place is padded by itself.
+Expr cubic(const Point& p, const std::vector<Expr>& x, std::vector<Expr>& places) {
+  size_t k = places.size();
+  if (k == x.size()) return p.at(places);
+  Expr base = floor(x[k]), sum;
+  std::vector<Expr> weights = cubic_weights(x[k] - base);
+  for (size_t tap = 0; tap < 4; tap++) {
+    places.push_back(trunc(padded(base + (static_cast<double>(tap) - 1.0), p.numbers[k], p.sampler)));
+    Expr term = cubic(p, x, places) * weights[tap];
+    places.pop_back();
+    sum = sum ? sum + term : term;
   }
   return sum;
 }
 
 Compute define(const DefineArgs& d) {
   const Call& c = d.call;
-  Point p{d, {}, {}, {c.integer("interpolation_mode"), c.integer("padding_mode"), c.flag("align_corners")}};
+  Point p{d, {}, {c.integer("interpolation_mode"), c.integer("padding_mode"), c.flag("align_corners")}};
   size_t dims = d.axes.size() - 2;
   std::vector<Expr> x;
   for (size_t k = 0; k < dims; k++) { // the grid's last coordinate is the input's first spatial dim
@@ -120,9 +121,8 @@ Compute define(const DefineArgs& d) {
     index.insert(index.end(), d.axes.begin() + 2, d.axes.end());
     index.push_back(d.integer(static_cast<int64_t>(dims - 1 - k)));
     Expr g = d.load_wide("grid", index);
-    p.sizes.push_back(c.size("input", static_cast<int64_t>(k + 2)));
-    p.numbers.push_back(cast(p.sizes.back(), g->type));
-    Expr place = unnormalize(g, p.numbers[k], p.sampler.align_corners);
+    p.numbers.push_back(cast(c.size("input", static_cast<int64_t>(k + 2)), g->type));
+    Expr place = unnormalize(g, p.numbers[k], p.sampler.align_corners, c.type("grid").dtype, dims);
     x.push_back(p.sampler.interpolation == Bicubic ? place : padded(place, p.numbers[k], p.sampler));
   }
   Expr body;
@@ -130,8 +130,10 @@ Compute define(const DefineArgs& d) {
     for (Expr& e : x) e = round(e);
     body = p.at(x);
   } else if (p.sampler.interpolation == Bilinear) body = linear(p, x);
-  else if (dims == 2) body = cubic(p, x);
-  else c.fail("cubic sampling needs two dims");
+  else {
+    std::vector<Expr> places;
+    body = cubic(p, x, places);
+  }
   return {.axes = d.axes, .body = body};
 }
 
