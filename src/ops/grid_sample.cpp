@@ -22,10 +22,15 @@ std::vector<Type> types(const Call& c) {
   return {Type::tensor(c.type("input").dtype, sizes)};
 }
 
-// From [-1, 1] to places in [0, size), by the formula of torch's kernel for two dims or for three. Coordinates of a reduced
-// float are rounded to it after every operation, as torch does: a place near the middle of a pixel depends on it.
-Expr unnormalize(Expr g, Expr size, bool align_corners, DType t, size_t dims) {
-  auto rounded = [&](Expr e) { return cast(cast(e, t), e->type); };
+// Coordinates of a reduced float, and what is computed from them, are rounded to it after every operation, as torch does:
+// whether a place is left or right of the middle of a pixel depends on it.
+struct Rounding {
+  DType type;
+  Expr operator()(Expr e) const { return cast(cast(e, type), e->type); }
+};
+
+// From [-1, 1] to places in [0, size), by the formula of torch's kernel for two dims or for three.
+Expr unnormalize(Expr g, Expr size, bool align_corners, Rounding rounded, size_t dims) {
   Expr up = rounded(g + 1.0);
   if (dims == 3) return rounded(align_corners ? rounded(up * 0.5) * (size - 1.0) : rounded(rounded(up * size) - 1.0) * 0.5);
   if (align_corners) return rounded(up * rounded((size - 1.0) * 0.5));
@@ -55,6 +60,7 @@ struct Point {
   const DefineArgs& d;
   std::vector<Expr> numbers; // sizes of the input's last dims, in the dtype of coordinates
   Sampler sampler;
+  Rounding rounding;
 
   // The element at integer places (given in the dtype of coordinates), zero outside.
   Expr at(const std::vector<Expr>& places) const {
@@ -90,10 +96,10 @@ Expr linear(const Point& p, const std::vector<Expr>& x) {
 }
 
 // Keys' cubic with a = -0.75, at distances x + 1, x, 1 - x, 2 - x.
-std::vector<Expr> cubic_weights(Expr x) {
-  auto inner = [](Expr t) { return (t * 1.25 - 2.25) * t * t + 1.0; };
-  auto outer = [](Expr t) { return ((t * -0.75 + 3.75) * t - 6.0) * t + 3.0; };
-  return {outer(x + 1.0), inner(x), inner(1.0 - x), outer(2.0 - x)};
+std::vector<Expr> cubic_weights(Expr x, Rounding r) {
+  auto inner = [&](Expr t) { return r(r(r(r(r(t * 1.25) - 2.25) * t) * t) + 1.0); };
+  auto outer = [&](Expr t) { return r(r(r(r(r(r(t * -0.75) + 3.75) * t) - 6.0) * t) + 3.0); };
+  return {outer(r(x + 1.0)), inner(x), inner(r(1.0 - x)), outer(r(2.0 - x))};
 }
 
 // The sum over four places along dim k and all of the next dims; each place is padded by itself.
@@ -101,7 +107,7 @@ Expr cubic(const Point& p, const std::vector<Expr>& x, std::vector<Expr>& places
   size_t k = places.size();
   if (k == x.size()) return p.at(places);
   Expr base = floor(x[k]), sum;
-  std::vector<Expr> weights = cubic_weights(x[k] - base);
+  std::vector<Expr> weights = cubic_weights(x[k] - base, p.rounding);
   for (size_t tap = 0; tap < 4; tap++) {
     places.push_back(trunc(padded(base + (static_cast<double>(tap) - 1.0), p.numbers[k], p.sampler)));
     Expr term = cubic(p, x, places) * weights[tap];
@@ -113,7 +119,7 @@ Expr cubic(const Point& p, const std::vector<Expr>& x, std::vector<Expr>& places
 
 Compute define(const DefineArgs& d) {
   const Call& c = d.call;
-  Point p{d, {}, {c.integer("interpolation_mode"), c.integer("padding_mode"), c.flag("align_corners")}};
+  Point p{d, {}, {c.integer("interpolation_mode"), c.integer("padding_mode"), c.flag("align_corners")}, {c.type("grid").dtype}};
   size_t dims = d.axes.size() - 2;
   std::vector<Expr> x;
   for (size_t k = 0; k < dims; k++) { // the grid's last coordinate is the input's first spatial dim
@@ -122,7 +128,7 @@ Compute define(const DefineArgs& d) {
     index.push_back(d.integer(static_cast<int64_t>(dims - 1 - k)));
     Expr g = d.load_wide("grid", index);
     p.numbers.push_back(cast(c.size("input", static_cast<int64_t>(k + 2)), g->type));
-    Expr place = unnormalize(g, p.numbers[k], p.sampler.align_corners, c.type("grid").dtype, dims);
+    Expr place = unnormalize(g, p.numbers[k], p.sampler.align_corners, p.rounding, dims);
     x.push_back(p.sampler.interpolation == Bicubic ? place : padded(place, p.numbers[k], p.sampler));
   }
   Expr body;
