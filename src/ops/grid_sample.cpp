@@ -22,10 +22,19 @@ std::vector<Type> types(const Call& c) {
   return {Type::tensor(c.type("input").dtype, sizes)};
 }
 
-// From [-1, 1] to places in [0, size).
-Expr unnormalize(Expr g, Expr size, bool align_corners) {
-  if (align_corners) return (g + 1.0) * 0.5 * (size - 1.0);
-  return ((g + 1.0) * size - 1.0) * 0.5;
+// Coordinates of a reduced float, and what is computed from them, are rounded to it after every operation, as torch does:
+// whether a place is left or right of the middle of a pixel depends on it.
+struct Rounding {
+  DType type;
+  Expr operator()(Expr e) const { return cast(cast(e, type), e->type); }
+};
+
+// From [-1, 1] to places in [0, size), by the formula of torch's kernel for two dims or for three.
+Expr unnormalize(Expr g, Expr size, bool align_corners, Rounding rounded, size_t dims) {
+  Expr up = rounded(g + 1.0);
+  if (dims == 3) return rounded(align_corners ? rounded(up * 0.5) * (size - 1.0) : rounded(rounded(up * size) - 1.0) * 0.5);
+  if (align_corners) return rounded(up * rounded((size - 1.0) * 0.5));
+  return rounded(rounded(up * rounded(size * 0.5)) - 0.5);
 }
 
 // Mirrored into [low / 2, high / 2].
@@ -49,9 +58,9 @@ Expr padded(Expr x, Expr size, const Sampler& s) {
 
 struct Point {
   const DefineArgs& d;
-  std::vector<Expr> sizes;   // of the input's last dims, as integers
-  std::vector<Expr> numbers; // the same in the dtype of coordinates
+  std::vector<Expr> numbers; // sizes of the input's last dims, in the dtype of coordinates
   Sampler sampler;
+  Rounding rounding;
 
   // The element at integer places (given in the dtype of coordinates), zero outside.
   Expr at(const std::vector<Expr>& places) const {
@@ -87,32 +96,30 @@ Expr linear(const Point& p, const std::vector<Expr>& x) {
 }
 
 // Keys' cubic with a = -0.75, at distances x + 1, x, 1 - x, 2 - x.
-std::vector<Expr> cubic_weights(Expr x) {
-  auto inner = [](Expr t) { return (t * 1.25 - 2.25) * t * t + 1.0; };
-  auto outer = [](Expr t) { return ((t * -0.75 + 3.75) * t - 6.0) * t + 3.0; };
-  return {outer(x + 1.0), inner(x), inner(1.0 - x), outer(2.0 - x)};
+std::vector<Expr> cubic_weights(Expr x, Rounding r) {
+  auto inner = [&](Expr t) { return r(r(r(r(r(t * 1.25) - 2.25) * t) * t) + 1.0); };
+  auto outer = [&](Expr t) { return r(r(r(r(r(r(t * -0.75) + 3.75) * t) - 6.0) * t) + 3.0); };
+  return {outer(r(x + 1.0)), inner(x), inner(r(1.0 - x)), outer(r(2.0 - x))};
 }
 
-// Each of the sixteen places is padded by itself.
-Expr cubic(const Point& p, const std::vector<Expr>& x) {
-  Expr base[2] = {floor(x[0]), floor(x[1])}, sum;
-  std::vector<Expr> wy = cubic_weights(x[0] - base[0]), wx = cubic_weights(x[1] - base[1]);
-  for (int r = 0; r < 4; r++) {
-    Expr row;
-    for (int c = 0; c < 4; c++) {
-      Expr y = padded(base[0] + static_cast<double>(r - 1), p.numbers[0], p.sampler), z = padded(base[1] + static_cast<double>(c - 1), p.numbers[1], p.sampler);
-      Expr term = p.at({trunc(y), trunc(z)}) * wx[static_cast<size_t>(c)];
-      row = row ? row + term : term;
-    }
-    row = row * wy[static_cast<size_t>(r)];
-    sum = sum ? sum + row : row;
+// The sum over four places along dim k and all of the next dims; each place is padded by itself.
+Expr cubic(const Point& p, const std::vector<Expr>& x, std::vector<Expr>& places) {
+  size_t k = places.size();
+  if (k == x.size()) return p.at(places);
+  Expr base = floor(x[k]), sum;
+  std::vector<Expr> weights = cubic_weights(x[k] - base, p.rounding);
+  for (size_t tap = 0; tap < 4; tap++) {
+    places.push_back(trunc(padded(base + (static_cast<double>(tap) - 1.0), p.numbers[k], p.sampler)));
+    Expr term = cubic(p, x, places) * weights[tap];
+    places.pop_back();
+    sum = sum ? sum + term : term;
   }
   return sum;
 }
 
 Compute define(const DefineArgs& d) {
   const Call& c = d.call;
-  Point p{d, {}, {}, {c.integer("interpolation_mode"), c.integer("padding_mode"), c.flag("align_corners")}};
+  Point p{d, {}, {c.integer("interpolation_mode"), c.integer("padding_mode"), c.flag("align_corners")}, {c.type("grid").dtype}};
   size_t dims = d.axes.size() - 2;
   std::vector<Expr> x;
   for (size_t k = 0; k < dims; k++) { // the grid's last coordinate is the input's first spatial dim
@@ -120,9 +127,8 @@ Compute define(const DefineArgs& d) {
     index.insert(index.end(), d.axes.begin() + 2, d.axes.end());
     index.push_back(d.integer(static_cast<int64_t>(dims - 1 - k)));
     Expr g = d.load_wide("grid", index);
-    p.sizes.push_back(c.size("input", static_cast<int64_t>(k + 2)));
-    p.numbers.push_back(cast(p.sizes.back(), g->type));
-    Expr place = unnormalize(g, p.numbers[k], p.sampler.align_corners);
+    p.numbers.push_back(cast(c.size("input", static_cast<int64_t>(k + 2)), g->type));
+    Expr place = unnormalize(g, p.numbers[k], p.sampler.align_corners, p.rounding, dims);
     x.push_back(p.sampler.interpolation == Bicubic ? place : padded(place, p.numbers[k], p.sampler));
   }
   Expr body;
@@ -130,8 +136,10 @@ Compute define(const DefineArgs& d) {
     for (Expr& e : x) e = round(e);
     body = p.at(x);
   } else if (p.sampler.interpolation == Bilinear) body = linear(p, x);
-  else if (dims == 2) body = cubic(p, x);
-  else c.fail("cubic sampling needs two dims");
+  else {
+    std::vector<Expr> places;
+    body = cubic(p, x, places);
+  }
   return {.axes = d.axes, .body = body};
 }
 

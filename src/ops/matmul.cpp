@@ -103,18 +103,25 @@ Values linear(Builder& b, const Call& c) {
   return b.to(matmul(b, x, w, wide) + b.to(bias, wide), x.dtype());
 }
 
+// beta or alpha, as a number of the product's dtype: a fraction is cut off for integers.
+Arg factor(const Call& c, std::string_view name, DType type) {
+  Expr e = c.scalar(name);
+  return is_int(type) ? Arg(cast(e, DType::I64)) : Arg(e->is_const() ? cast(e, DType::F64) : e);
+}
+
 bool is_number(const Arg& a, double v) {
   if (auto* i = std::get_if<int64_t>(&a.v)) return static_cast<double>(*i) == v;
-  if (auto* d = std::get_if<double>(&a.v)) return *d == v;
-  return false;
+  auto* d = std::get_if<double>(&a.v);
+  return d && *d == v;
 }
 
 // beta * self + alpha * xy, with one rounding; beta = 0 means that self is not read.
 V mixed(Builder& b, const Call& c, V xy, DType result) {
-  if (!is_number(c["alpha"], 1)) xy = xy * c["alpha"];
-  if (!is_number(c["beta"], 0)) {
+  Arg alpha = factor(c, "alpha", xy.dtype()), beta = factor(c, "beta", xy.dtype());
+  if (!is_number(alpha, 1)) xy = xy * alpha;
+  if (!is_number(beta, 0)) {
     V self = b.to(b.input(c, "self"), xy.dtype());
-    xy = xy + (is_number(c["beta"], 1) ? self : self * c["beta"]);
+    xy = xy + (is_number(beta, 1) ? self : self * beta);
   }
   return b.to(xy, result);
 }

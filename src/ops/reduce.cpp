@@ -144,9 +144,8 @@ Values sum_to_size(Builder& b, const Call& c) {
     if (d < extra) leading.push_back(static_cast<int64_t>(d));
     else if (is_const_int(size[d - extra], 1) && !is_const_int(x.sizes()[d], 1)) ones.push_back(static_cast<int64_t>(d));
   }
-  DType t = x.dtype();
-  if (!ones.empty()) x = b.call1("aten::sum.dim_IntList", {x, ones, true}, {{"dtype", t}});
-  if (!leading.empty()) x = b.call1("aten::sum.dim_IntList", {x, leading, false}, {{"dtype", t}});
+  if (!ones.empty()) x = b.sum(x, ones, true);
+  if (!leading.empty()) x = b.sum(x, leading, false);
   return x;
 }
 
