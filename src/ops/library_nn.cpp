@@ -1,4 +1,4 @@
-// Rows of embedding bags, segments, fractional pooling, detection.
+// Rows of embedding bags, segments, detection.
 #include "ops/library.h"
 #include "ops/table.h"
 
@@ -55,32 +55,6 @@ LibraryStep segment_step(const Call& c) {
           {c.has("initial") ? c.number("initial") : 0}};
 }
 
-// Slices along dim whose p-norm is above maxnorm are scaled down to it.
-Values renorm(Builder& b, const Call& c) {
-  V x = b.input(c, "self");
-  int64_t dim = self_dim(c);
-  std::vector<int64_t> others;
-  for (int64_t d = 0; d < static_cast<int64_t>(x.rank()); d++)
-    if (d != dim) others.push_back(d);
-  V wide = b.to(x, x.dtype() == DType::F64 ? DType::F64 : DType::F32);
-  V norm = b.call1("aten::linalg_vector_norm.default", {wide, c["p"], others, true});
-  V limit = b.scalar(c["maxnorm"], wide.dtype());
-  V factor = b.where(b.call1("aten::gt.Tensor", {norm, limit}), limit / (norm + 1e-7), b.scalar(1, wide.dtype()));
-  return b.to(wide * factor, x.dtype());
-}
-
-template <size_t Dims> std::vector<Type> fractional_types(const Call& c) {
-  std::vector<Expr> sizes = c.type("self").sizes, to = c.syms("output_size");
-  if (sizes.size() < Dims + 1 || to.size() != Dims) c.fail("wrong rank");
-  std::copy(to.begin(), to.end(), sizes.end() - Dims);
-  return {Type::tensor(c.type("self").dtype, sizes), Type::tensor(DType::I64, sizes)};
-}
-template <size_t Dims> LibraryStep fractional_step(const Call& c) {
-  LibraryStep step{library::fractional_max_pool, {c.value("self"), c.value("random_samples")}, integers(c, {Dims})};
-  for (Expr e : c.syms("kernel_size")) step.ints.push_back(e);
-  return step;
-}
-
 std::vector<Type> deform_types(const Call& c) {
   auto extent = [&](int64_t k, const char* stride, const char* pad, const char* dilation) {
     Expr reach = c.sym(dilation) * (c.size("weight", k) - 1.0) + 1.0;
@@ -109,18 +83,9 @@ const OpRow rows[] = {
     {.schema = "aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, "
                "Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
      .decompose = embedding_bag},
-    {.schema = "aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", .kind = Kind::Library, .infer = like_self,
-     .library = [](const Call& c) {
-       return LibraryStep{library::embedding_renorm, {c.value("self"), c.value("indices")}, {}, {c.number("max_norm"), c.number("norm_type")}};
-     }},
     {.schema = "aten::segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, "
                "Scalar? initial=None) -> Tensor",
      .kind = Kind::Library, .infer = segment_types, .library = segment_step, .dtypes = float_types},
-    {.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", .decompose = renorm},
-    {.schema = "aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)", .kind = Kind::Library,
-     .infer = fractional_types<2>, .library = fractional_step<2>},
-    {.schema = "aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)", .kind = Kind::Library,
-     .infer = fractional_types<3>, .library = fractional_step<3>},
     {.schema = "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", .kind = Kind::Library,
      .infer = [](const Call& c) { return std::vector{Type::tensor(DType::I64, {fresh_size(c)})}; },
      .library = [](const Call& c) { return LibraryStep{library::nms, {c.value("dets"), c.value("scores")}, {}, {c.number("iou_threshold")}}; },

@@ -163,16 +163,6 @@ Values embedding_backward(Builder& b, const Call& c) {
   return b.call("aten::index_add.default", {b.full({c.sym("num_weights"), grad.size(-1)}, 0, grad.dtype()), 0, index, kept});
 }
 
-// The pooled maxima back at their places in a plane of zeros.
-Values max_unpool(Builder& b, const Call& c) {
-  V x = b.input(c, "self"), index = b.input(c, "indices");
-  std::vector<Expr> to = c.syms("output_size"), sizes(x.sizes().begin(), x.sizes().end() - static_cast<ptrdiff_t>(to.size()));
-  Expr planes = product(b.pool(), sizes), from = product(b.pool(), std::span(x.sizes()).subspan(sizes.size()));
-  sizes.insert(sizes.end(), to.begin(), to.end());
-  V zeros = b.full({planes, product(b.pool(), to)}, 0, x.dtype());
-  return b.reshape(b.call1("aten::scatter.src", {zeros, 1, b.reshape(index, {planes, from}), b.reshape(x, {planes, from})}), sizes);
-}
-
 const OpRow rows[] = {
     {.schema = "aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", .kind = Kind::Library, .infer = like_self,
      .library = write_source<Update::Assign, false>},
@@ -209,8 +199,6 @@ const OpRow rows[] = {
     {.schema = "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", .kind = Kind::Library, .infer = masked_scatter_types,
      .decompose = masked_scatter_expand,
      .library = [](const Call& c) { return LibraryStep{library::masked_scatter, {c.value("self"), c.value("mask"), c.value("source")}}; }},
-    {.schema = "aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", .decompose = max_unpool},
-    {.schema = "aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor", .decompose = max_unpool},
     {.schema = "aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, "
                "int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor", .decompose = max_pool_backward},
     {.schema = "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor",
