@@ -66,19 +66,15 @@ template <class T> int64_t max_rows(const Bags& b, int64_t bag, Wide<T>* best, i
   return used;
 }
 
-// The outputs that only a gradient needs: which bag an index is of, how many a bag has.
-void describe_bags(const LibraryCall& c, const Bags& b) {
-  int64_t *owner = c.outputs[1].as<int64_t>(), listed = c.outputs[1].numel();
-  bool small = c.outputs[1].dtype == DType::I32;
-  for (int64_t bag = 0; bag < b.count && listed > 0; bag++)
-    for (int64_t i = b.begin(bag); i < std::min(b.end(bag), listed); i++) {
-      if (small) c.outputs[1].as<int32_t>()[i] = static_cast<int32_t>(bag);
-      else owner[i] = bag;
-    }
-}
 void write_index(const LibraryTensor& t, int64_t i, int64_t value) {
   if (t.dtype == DType::I32) t.as<int32_t>()[i] = static_cast<int32_t>(value);
   else t.as<int64_t>()[i] = value;
+}
+// Which bag an index is of: what a gradient needs.
+void write_owners(const LibraryTensor& owner, const Bags& b) {
+  int64_t listed = owner.numel();
+  for (int64_t bag = 0; bag < b.count && listed > 0; bag++)
+    for (int64_t i = b.begin(bag); i < b.end(bag); i++) write_index(owner, i, bag);
 }
 
 template <class W> W join_segment(int64_t reduce, W a, W b) {
@@ -99,9 +95,10 @@ const char* embedding_bag(const LibraryCall& c) {
   if (const char* error = check_bags(b, c.ints[1] != 0)) return error;
   return for_float(b.weight.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    describe_bags(c, b);
+    write_owners(c.outputs[1], b);
     const LibraryTensor &sizes = c.outputs[2], &positions = c.outputs[3];
     bool keep_positions = b.mode == 2 && positions.numel() == b.count * b.dim;
+    std::memset(sizes.data, 0, static_cast<size_t>(sizes.numel()) * size_of(sizes.dtype));
     if (!keep_positions) std::memset(positions.data, 0, static_cast<size_t>(positions.numel()) * size_of(positions.dtype));
     int64_t work = std::max<int64_t>(1, b.indices.numel() * b.dim / std::max<int64_t>(1, b.count));
     parallel(c, b.count, std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end) {
