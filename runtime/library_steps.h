@@ -48,6 +48,7 @@ const char* histogram_edges(const LibraryCall&);
 /// weight, indices, offsets, per-sample weights?; mode (0 sum 1 mean 2 max), include last offset, padding index or -1. Outputs: bags,
 /// offset2bag, bag sizes, max indices.
 const char* embedding_bag(const LibraryCall&);
+const char* embedding_renorm(const LibraryCall&); ///< weight, indices; ; max norm, p
 /// data, lengths or offsets; reduce (0 sum 1 mean 2 max 3 min 4 prod), axis, offsets given, initial given; initial.
 const char* segment_reduce(const LibraryCall&);
 

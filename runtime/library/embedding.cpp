@@ -1,4 +1,4 @@
-// Sums, means and maxima over bags of table rows, and over segments.
+// Sums, means and maxima over bags of table rows and over segments; limiting the norm of table rows.
 #include <limits>
 
 #include "runtime/library/common.h"
@@ -120,6 +120,33 @@ const char* embedding_bag(const LibraryCall& c) {
         for (int64_t k = 0; keep_positions && k < b.dim; k++) write_index(positions, bag * b.dim + k, from[static_cast<size_t>(k)]);
       }
     });
+    return nullptr;
+  });
+}
+
+const char* embedding_renorm(const LibraryCall& c) {
+  const LibraryTensor &weight = c.inputs[0], &indices = c.inputs[1];
+  double max_norm = c.numbers[0], p = c.numbers[1];
+  int64_t rows = weight.size(0), dim = weight.size(1);
+  copy_input(c, 0, 0);
+  return for_float(weight.dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    std::vector<uint8_t> done(static_cast<size_t>(rows), 0);
+    for (int64_t i = 0; i < indices.numel(); i++) {
+      int64_t row = integer_at(indices, i);
+      if (row < 0 || row >= rows) return out_of_range(row, rows);
+      if (std::exchange(done[static_cast<size_t>(row)], uint8_t{1})) continue;
+      T* w = c.outputs[0].as<T>() + row * dim;
+      double norm = 0;
+      for (int64_t k = 0; k < dim; k++) {
+        double x = std::fabs(static_cast<double>(widen(w[k])));
+        norm = std::isinf(p) ? std::max(norm, x) : norm + (p == 2 ? x * x : p == 0 ? x != 0 : std::pow(x, p));
+      }
+      if (!std::isinf(p) && p != 0) norm = std::pow(norm, 1 / p);
+      if (!(norm > max_norm)) continue;
+      auto scale = static_cast<Wide<T>>(max_norm / (norm + 1e-7));
+      for (int64_t k = 0; k < dim; k++) w[k] = narrow<T>(widen(w[k]) * scale);
+    }
     return nullptr;
   });
 }

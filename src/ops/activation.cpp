@@ -84,12 +84,6 @@ Values prelu(Builder& b, const Call& c) {
   return b.call("aten::_prelu_kernel", {x, w.rank() == 0 && x.rank() == 0 ? w : b.reshape(w, sizes)});
 }
 
-// Without training the slope is the mean of the two bounds.
-Values rrelu(Builder& b, const Call& c) {
-  if (c.flag("training")) unsupported("aten::rrelu in training");
-  return b.call("aten::leaky_relu", {c["self"], (c.number("lower") + c.number("upper")) / 2});
-}
-
 Values glu(Builder& b, const Call& c) {
   V self = b.input(c, "self");
   if (self.rank() == 0) c.fail("self must have a dim");
@@ -124,7 +118,6 @@ const OpRow rows[] = {
     composite("aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", log_sigmoid_forward),
     activation("aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", prelu_kernel),
     composite("aten::prelu(Tensor self, Tensor weight) -> Tensor", prelu),
-    composite("aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor", rrelu),
     composite("aten::glu(Tensor self, int dim=-1) -> Tensor", glu),
 };
 

@@ -9,21 +9,6 @@ namespace {
 Values to_dtype(Builder& b, const Call& c) { return b.to(b.input(c, "self"), c.dtype("dtype").value_or(c.type("self").dtype)); }
 Values to_other(Builder& b, const Call& c) { return b.to(b.input(c, "self"), c.type("other").dtype); }
 
-// Dropout as inference sees it: nothing is dropped, or everything.
-Values dropout(Builder& b, const Call& c) {
-  V x = b.input(c, "input");
-  if (!c.flag("train") || c.number("p") == 0) return x;
-  if (c.number("p") == 1) return x * 0.0;
-  unsupported("{} in training", c.def.signature.name);
-}
-
-Values native_dropout(Builder& b, const Call& c) {
-  V x = b.input(c, "input");
-  bool all = !c.has("train") || c.flag("train");
-  if (all && c.number("p") != 0) unsupported("{} in training", c.def.signature.name);
-  return Values{x, b.full(x.sizes(), true, DType::Bool)};
-}
-
 Values fill_scalar(Builder& b, const Call& c) { return b.full(c.type("self").sizes, c["value"], c.type("self").dtype); }
 Values fill_tensor(Builder& b, const Call& c) { return b.expand(b.to(b.input(c, "value"), c.type("self").dtype), c.type("self").sizes); }
 Values zero(Builder& b, const Call& c) { return b.full(c.type("self").sizes, 0, c.type("self").dtype); }
@@ -56,25 +41,13 @@ const OpRow rows[] = {
 
     composite("aten::detach(Tensor(a) self) -> Tensor(a)", identity),
     composite("aten::detach_copy(Tensor self) -> Tensor", identity),
-    composite("aten::alias(Tensor(a) self) -> Tensor(a)", identity),
-    composite("aten::alias_copy(Tensor self) -> Tensor", identity),
     composite("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", identity),
     composite("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", identity),
     composite("aten::lift(Tensor self) -> Tensor", identity),
     composite("aten::lift_fresh(Tensor(a) self) -> Tensor(a)", identity),
     composite("aten::lift_fresh_copy(Tensor self) -> Tensor", identity),
     composite("aten::positive(Tensor(a) self) -> Tensor(a)", identity),
-    composite("aten::resolve_conj(Tensor(a) self) -> Tensor(a)", identity),
-    composite("aten::resolve_neg(Tensor(a) self) -> Tensor(a)", identity),
-    composite("aten::conj(Tensor(a) self) -> Tensor(a)", identity),
     composite("aten::conj_physical(Tensor self) -> Tensor", identity),
-    composite("aten::real(Tensor(a) self) -> Tensor(a)", identity),
-    composite("aten::dropout(Tensor input, float p, bool train) -> Tensor", dropout),
-    composite("aten::feature_dropout(Tensor input, float p, bool train) -> Tensor", dropout),
-    composite("aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor", dropout),
-    composite("aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor", dropout),
-    composite("aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", native_dropout),
-
     composite("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", fill_scalar),
     composite("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", fill_tensor),
     composite("aten::zero(Tensor self) -> Tensor", zero),

@@ -1,4 +1,4 @@
-// Rows of embedding bags, segments, detection.
+// Rows of embedding bags, norm limits, segments, detection.
 #include "ops/library.h"
 #include "ops/table.h"
 
@@ -58,6 +58,20 @@ LibraryStep segment_step(const Call& c) {
           {c.has("initial") ? c.number("initial") : 0}};
 }
 
+// Slices along dim whose p-norm is above maxnorm are scaled down to it.
+Values renorm(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  int64_t dim = self_dim(c);
+  std::vector<int64_t> others;
+  for (int64_t d = 0; d < static_cast<int64_t>(x.rank()); d++)
+    if (d != dim) others.push_back(d);
+  V wide = b.to(x, x.dtype() == DType::F64 ? DType::F64 : DType::F32);
+  V norm = b.call1("aten::linalg_vector_norm.default", {wide, c["p"], others, true});
+  V limit = b.scalar(c["maxnorm"], wide.dtype());
+  V factor = b.where(b.call1("aten::gt.Tensor", {norm, limit}), limit / (norm + 1e-7), b.scalar(1, wide.dtype()));
+  return b.to(wide * factor, x.dtype());
+}
+
 std::vector<Type> deform_types(const Call& c) {
   auto extent = [&](int64_t k, const char* stride, const char* pad, const char* dilation) {
     Expr reach = c.sym(dilation) * (c.size("weight", k) - 1.0) + 1.0;
@@ -86,9 +100,14 @@ const OpRow rows[] = {
     {.schema = "aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, "
                "Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
      .decompose = embedding_bag},
+    {.schema = "aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", .kind = Kind::Library, .infer = like_self,
+     .library = [](const Call& c) {
+       return LibraryStep{library::embedding_renorm, {c.value("self"), c.value("indices")}, {}, {c.number("max_norm"), c.number("norm_type")}};
+     }},
     {.schema = "aten::segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, "
                "Scalar? initial=None) -> Tensor",
      .kind = Kind::Library, .infer = segment_types, .library = segment_step, .dtypes = float_types},
+    {.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", .decompose = renorm},
     {.schema = "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", .kind = Kind::Library,
      .infer = [](const Call& c) { return std::vector{Type::tensor(DType::I64, {fresh_size(c)})}; },
      .library = [](const Call& c) { return LibraryStep{library::nms, {c.value("dets"), c.value("scores")}, {}, {c.number("iou_threshold")}}; },

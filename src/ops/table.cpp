@@ -12,6 +12,7 @@ using Table = std::map<std::string, OpDef, std::less<>>;
 const Table& table() {
   static const Table built = [] {
     Table t;
+    std::string duplicates;
     for (auto rows : {
              ops::arithmetic_rows(),
              ops::compare_rows(),
@@ -58,8 +59,9 @@ const Table& table() {
       for (const OpRow& row : rows) {
         OpDef def{row, parse_schema(row.schema)};
         std::string name = def.signature.name;
-        require(t.emplace(name, std::move(def)).second, "two rows for {}", name);
+        if (!t.emplace(name, std::move(def)).second) duplicates += name + " ";
       }
+    require(duplicates.empty(), "two rows for {}", duplicates);
     return t;
   }();
   return built;
