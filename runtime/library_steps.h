@@ -51,7 +51,6 @@ const char* embedding_bag(const LibraryCall&);
 const char* embedding_renorm(const LibraryCall&); ///< weight, indices; ; max norm, p
 /// data, lengths or offsets; reduce (0 sum 1 mean 2 max 3 min 4 prod), axis, offsets given, initial given; initial.
 const char* segment_reduce(const LibraryCall&);
-const char* fractional_max_pool(const LibraryCall&); ///< self, samples; spatial rank, kernel sizes. Outputs: values, positions
 
 // Random steps: element i of a call is a function of the call's seed and i alone. Every random step of a call needs a seed of its own.
 const char* random_uniform(const LibraryCall&);     ///< ; ; low, high

@@ -1,12 +1,14 @@
 // What library steps share: failure messages, dispatch without complex, loops over lanes of a dim, ordered keys, index checks.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <new>
 #include <type_traits>
 #include <vector>
 
 #include "base/numeric.h"
 #include "runtime/library_steps.h"
+#include "runtime/parallel.h"
 
 namespace tenon::library {
 
@@ -168,9 +170,19 @@ inline void copy_input(const LibraryCall& c, size_t input, size_t output) {
   if (bytes > 0 && from.data != to.data) std::memcpy(to.data, from.data, bytes);
 }
 
-/// f(begin, end) over [0, n). Bodies may allocate.
-template <class F> void parallel(const LibraryCall&, int64_t n, int64_t /*grain*/, F&& f) {
-  if (n > 0) f(int64_t{0}, n);
+/// f(begin, end) over [0, n), in chunks of at least `grain` on the call's workers. Bodies may allocate: std::bad_alloc comes out here.
+template <class F> void parallel(const LibraryCall& c, int64_t n, int64_t grain, F&& f) {
+  if (n <= 0) return;
+  if (!c.workers || n <= grain) return f(int64_t{0}, n);
+  std::atomic<bool> refused = false;
+  c.workers->run(n, grain, [&](int64_t begin, int64_t end, int) {
+    try {
+      f(begin, end);
+    } catch (const std::bad_alloc&) {
+      refused = true;
+    }
+  });
+  if (refused) throw std::bad_alloc();
 }
 
 } // namespace tenon::library

@@ -1,4 +1,4 @@
-// Sums, means and maxima over bags of table rows, over segments; limiting the norm of table rows.
+// Sums, means and maxima over bags of table rows and over segments; limiting the norm of table rows.
 #include <limits>
 
 #include "runtime/library/common.h"
@@ -30,20 +30,28 @@ const char* check_bags(const Bags& b, bool last_offset) {
   return last_offset && b.offsets.numel() == 0 ? "include_last_offset needs an offset" : nullptr;
 }
 
-// One bag into `sum`, of the wide type. The loops over the row vectorise.
+// sum += scale * row. For f32, what most tables hold, compiled for wider vectors too; the loader picks.
+[[gnu::target_clones("arch=skylake-avx512", "arch=haswell", "default")]] void add_row(float* sum, const float* row, float scale, int64_t n) {
+  for (int64_t k = 0; k < n; k++) sum[k] += scale * row[k];
+}
+template <class T> void add_row(Wide<T>* sum, const T* row, Wide<T> scale, int64_t n) {
+  for (int64_t k = 0; k < n; k++) sum[k] += scale * widen(row[k]);
+}
+
+// One bag into `sum`, of the wide type. Rows lie far apart: the one after next is fetched ahead.
 template <class T> int64_t add_rows(const Bags& b, int64_t bag, Wide<T>* sum) {
   using W = Wide<T>;
+  const T* table = b.weight.as<const T>();
   std::fill_n(sum, b.dim, W(0));
-  int64_t used = 0;
-  for (int64_t i = b.begin(bag); i < b.end(bag); i++) {
+  int64_t used = 0, end = b.end(bag), known = b.indices.numel();
+  for (int64_t i = b.begin(bag); i < end; i++) {
     int64_t row = integer_at(b.indices, i);
+    if (i + 2 < known) {
+      const char* ahead = reinterpret_cast<const char*>(table + integer_at(b.indices, i + 2) * b.dim);
+      for (size_t at = 0; at < std::min<size_t>(static_cast<size_t>(b.dim) * sizeof(T), 512); at += 64) __builtin_prefetch(ahead + at);
+    }
     if (row == b.padding) continue;
-    const T* w = b.weight.as<const T>() + row * b.dim;
-    if (b.scales) {
-      W scale = widen(b.scales->as<const T>()[i]);
-      for (int64_t k = 0; k < b.dim; k++) sum[k] += scale * widen(w[k]);
-    } else
-      for (int64_t k = 0; k < b.dim; k++) sum[k] += widen(w[k]);
+    add_row(sum, table + row * b.dim, b.scales ? widen(b.scales->as<const T>()[i]) : W(1), b.dim);
     used++;
   }
   if (b.mode == 1 && used > 1)
@@ -66,19 +74,15 @@ template <class T> int64_t max_rows(const Bags& b, int64_t bag, Wide<T>* best, i
   return used;
 }
 
-// The outputs that only a gradient needs: which bag an index is of, how many a bag has.
-void describe_bags(const LibraryCall& c, const Bags& b) {
-  int64_t *owner = c.outputs[1].as<int64_t>(), listed = c.outputs[1].numel();
-  bool small = c.outputs[1].dtype == DType::I32;
-  for (int64_t bag = 0; bag < b.count && listed > 0; bag++)
-    for (int64_t i = b.begin(bag); i < std::min(b.end(bag), listed); i++) {
-      if (small) c.outputs[1].as<int32_t>()[i] = static_cast<int32_t>(bag);
-      else owner[i] = bag;
-    }
-}
 void write_index(const LibraryTensor& t, int64_t i, int64_t value) {
   if (t.dtype == DType::I32) t.as<int32_t>()[i] = static_cast<int32_t>(value);
   else t.as<int64_t>()[i] = value;
+}
+// Which bag an index is of: what a gradient needs.
+void write_owners(const LibraryTensor& owner, const Bags& b) {
+  int64_t listed = owner.numel();
+  for (int64_t bag = 0; bag < b.count && listed > 0; bag++)
+    for (int64_t i = b.begin(bag); i < b.end(bag); i++) write_index(owner, i, bag);
 }
 
 template <class W> W join_segment(int64_t reduce, W a, W b) {
@@ -99,9 +103,10 @@ const char* embedding_bag(const LibraryCall& c) {
   if (const char* error = check_bags(b, c.ints[1] != 0)) return error;
   return for_float(b.weight.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    describe_bags(c, b);
+    write_owners(c.outputs[1], b);
     const LibraryTensor &sizes = c.outputs[2], &positions = c.outputs[3];
     bool keep_positions = b.mode == 2 && positions.numel() == b.count * b.dim;
+    std::memset(sizes.data, 0, static_cast<size_t>(sizes.numel()) * size_of(sizes.dtype));
     if (!keep_positions) std::memset(positions.data, 0, static_cast<size_t>(positions.numel()) * size_of(positions.dtype));
     int64_t work = std::max<int64_t>(1, b.indices.numel() * b.dim / std::max<int64_t>(1, b.count));
     parallel(c, b.count, std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end) {

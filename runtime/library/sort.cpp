@@ -212,7 +212,10 @@ const char* median(const LibraryCall& c) {
       else {
         int64_t k = nans == l.n ? 0 : (l.n - nans - 1) / 2;
         std::iota(order.begin(), order.end(), int64_t{0});
-        std::nth_element(order.begin(), order.begin() + k, order.end(), [&](int64_t a, int64_t b) { return value(a) < value(b) || (nan(value(b)) && !nan(value(a))); });
+        std::nth_element(order.begin(), order.begin() + k, order.end(), [&](int64_t a, int64_t b) { // of equals the one a stable sort has there
+          auto x = order_key(data[a * l.inner]), y = order_key(data[b * l.inner]);
+          return x != y ? x < y : a < b;
+        });
         found = order[static_cast<size_t>(k)];
       }
       c.outputs[0].as<T>()[lane] = data[found * l.inner];

@@ -1,4 +1,4 @@
-// Rows of embedding bags, segments, fractional pooling, detection.
+// Rows of embedding bags, norm limits, segments, detection.
 #include "ops/library.h"
 #include "ops/table.h"
 
@@ -6,18 +6,18 @@ namespace tenon::ops {
 
 namespace {
 
-// bags, offset2bag, bag sizes, max indices: the sizes torch's CPU kernels give the outputs that only gradients need.
-std::vector<Type> embedding_bag_types(const Call& c) {
+// bags, offset2bag, bag sizes, max indices. What only gradients need has the sizes torch's meta kernels give it.
+template <bool ForwardOnly> std::vector<Type> embedding_bag_types(const Call& c) {
   const Type &weight = c.type("weight"), &indices = c.type("indices"), &offsets = c.type("offsets");
   if (weight.rank() != 2 || indices.rank() != 1 || offsets.rank() != 1) c.fail("a matrix, a vector of indices and a vector of offsets are needed");
   Expr bags = c.flag("include_last_offset") ? offsets.sizes[0] - 1.0 : offsets.sizes[0];
   int64_t mode = c.integer("mode");
-  bool fast_sum = mode == 0 && weight.dtype != DType::F64 && c.integer("padding_idx") < 0;
+  bool fast_sum = mode == 0 && (weight.dtype == DType::F32 || weight.dtype == DType::F16) && c.integer("padding_idx") < 0;
   std::vector<Expr> positions{bags};
   if (mode == 2) positions.push_back(weight.sizes[1]);
   DType index = offsets.dtype;
   return {Type::tensor(weight.dtype, {bags, weight.sizes[1]}), Type::tensor(index, {fast_sum ? integer(c, 0) : indices.sizes[0]}),
-          Type::tensor(index, {bags}), Type::tensor(index, positions)};
+          Type::tensor(index, {ForwardOnly ? offsets.sizes[0] : bags}), Type::tensor(index, positions)};
 }
 LibraryStep embedding_bag_step(const Call& c) {
   LibraryStep step{library::embedding_bag, {c.value("weight"), c.value("indices"), c.value("offsets")},
@@ -25,7 +25,8 @@ LibraryStep embedding_bag_step(const Call& c) {
   if (c.has("per_sample_weights")) step.inputs.push_back(c.value("per_sample_weights"));
   return step;
 }
-// Offsets and indices in one dtype; the padding index counted from the start.
+// Offsets and indices in one dtype; the padding index counted from the start. torch takes the form without gradients unless the
+// table is a parameter.
 Values embedding_bag(Builder& b, const Call& c) {
   V indices = b.input(c, "indices"), offsets = b.input(c, "offsets");
   DType index = promote(indices.dtype(), offsets.dtype());
@@ -34,8 +35,10 @@ Values embedding_bag(Builder& b, const Call& c) {
     Expr at = c.sym("padding_idx");
     padding = at->hi < 0 ? Arg(at + c.size("weight", 0)) : Arg(at);
   }
-  return b.call("aten::_embedding_bag.default", {c["weight"], b.to(indices, index), b.to(offsets, index), c["scale_grad_by_freq"], c["mode"], c["sparse"],
-                                                 c["per_sample_weights"], c["include_last_offset"], padding});
+  bool parameter = b.graph().constant(c.value("weight")) != nullptr;
+  return b.call(parameter ? "aten::_embedding_bag.default" : "aten::_embedding_bag_forward_only.default",
+                {c["weight"], b.to(indices, index), b.to(offsets, index), c["scale_grad_by_freq"], c["mode"], c["sparse"], c["per_sample_weights"],
+                 c["include_last_offset"], padding});
 }
 
 int64_t segment_axis(const Call& c) { return c.dim("axis", c.rank("data")); }
@@ -69,18 +72,6 @@ Values renorm(Builder& b, const Call& c) {
   return b.to(wide * factor, x.dtype());
 }
 
-template <size_t Dims> std::vector<Type> fractional_types(const Call& c) {
-  std::vector<Expr> sizes = c.type("self").sizes, to = c.syms("output_size");
-  if (sizes.size() < Dims + 1 || to.size() != Dims) c.fail("wrong rank");
-  std::copy(to.begin(), to.end(), sizes.end() - Dims);
-  return {Type::tensor(c.type("self").dtype, sizes), Type::tensor(DType::I64, sizes)};
-}
-template <size_t Dims> LibraryStep fractional_step(const Call& c) {
-  LibraryStep step{library::fractional_max_pool, {c.value("self"), c.value("random_samples")}, integers(c, {Dims})};
-  for (Expr e : c.syms("kernel_size")) step.ints.push_back(e);
-  return step;
-}
-
 std::vector<Type> deform_types(const Call& c) {
   auto extent = [&](int64_t k, const char* stride, const char* pad, const char* dilation) {
     Expr reach = c.sym(dilation) * (c.size("weight", k) - 1.0) + 1.0;
@@ -99,10 +90,10 @@ LibraryStep deform_step(const Call& c) {
 const OpRow rows[] = {
     {.schema = "aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
                "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-     .kind = Kind::Library, .infer = embedding_bag_types, .library = embedding_bag_step},
+     .kind = Kind::Library, .infer = embedding_bag_types<false>, .library = embedding_bag_step},
     {.schema = "aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
                "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-     .decompose = same<"aten::_embedding_bag.default">},
+     .kind = Kind::Library, .infer = embedding_bag_types<true>, .library = embedding_bag_step},
     {.schema = "aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
                "Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
      .decompose = embedding_bag},
