@@ -137,6 +137,32 @@ V Builder::mean(V x, std::vector<int64_t> dims, bool keepdim) { return call1("at
 V Builder::matmul(V a, V b) { return call1("aten::matmul.default", {a, b}); }
 V Builder::arange(Expr end, DType dtype) { return call1("aten::arange.start_step", {0, end, 1}, {{"dtype", dtype}}); }
 
+std::vector<V> Builder::scan(const std::vector<V>& carried, const std::vector<V>& xs, bool reverse, const ScanBody& body) {
+  require(!xs.empty(), "a scan needs something to run over");
+  Expr steps = xs[0].size(0);
+  std::vector<Type> types, slices;
+  for (V v : carried) types.push_back(Type::tensor(v.dtype(), v.sizes()));
+  for (V x : xs) slices.push_back(Type::tensor(x.dtype(), {x.sizes().begin() + 1, x.sizes().end()}));
+  ArgList args{ArgList(carried.begin(), carried.end()), ArgList(xs.begin(), xs.end()), reverse};
+  // The outputs come last: only the body tells the types of the stacks.
+  NodeId node = graph_.append(block_, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = std::move(args), .origin = origin_}, {});
+  BlockId outer = std::exchange(block_, graph_.add_block(node));
+  std::vector<V> now, parts;
+  for (const Type& t : types) now.push_back(wrap(graph_.add_param(block_, t)));
+  for (const Type& t : slices) parts.push_back(wrap(graph_.add_param(block_, t)));
+  std::vector<V> returned = body(now, parts);
+  require(returned.size() >= carried.size(), "a scan's body returns too little");
+  graph_.block(block_).returns = ArgList(returned.begin(), returned.end());
+  block_ = outer;
+  std::vector<V> out;
+  for (size_t i = 0; i < returned.size(); i++) {
+    std::vector<Expr> sizes = returned[i].sizes();
+    if (i >= carried.size()) sizes.insert(sizes.begin(), steps);
+    out.push_back(wrap(graph_.add_output(node, Type::tensor(returned[i].dtype(), sizes))));
+  }
+  return out;
+}
+
 std::vector<Type> infer_types(const Graph& graph, const OpDef& def, const ArgList& args) {
   if (def.infer) return def.infer(Call(graph, def, args));
   if (def.kind == Kind::Pointwise) return pointwise_types(graph, def, args);

@@ -85,6 +85,10 @@ public:
   V mean(V x, std::vector<int64_t> dims, bool keepdim);
   V matmul(V a, V b);
   V arange(Expr end, DType dtype);
+  /// A prim::Scan over dim 0 of xs, all of one length: `body` takes the carried values and a slice of each x, and returns the
+  /// carried values anew, then what is stacked. Gives the last carried values, then the stacks.
+  using ScanBody = std::function<std::vector<V>(const std::vector<V>& carried, const std::vector<V>& slices)>;
+  std::vector<V> scan(const std::vector<V>& carried, const std::vector<V>& xs, bool reverse, const ScanBody& body);
   Expr integer(int64_t v) { return pool().integer(v); }
 
 private:

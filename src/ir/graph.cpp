@@ -39,6 +39,12 @@ NodeId Graph::append(BlockId block, Node node, std::vector<Type> output_types, s
   return id;
 }
 
+ValueId Graph::add_output(NodeId node, Type type, std::string name) {
+  Node& n = nodes_[node];
+  n.outputs.push_back(values_.add(Value{std::move(type), node, static_cast<uint32_t>(n.outputs.size()), std::move(name)}));
+  return n.outputs.back();
+}
+
 const Tensor* Graph::constant(ValueId id) const {
   const Value& v = values_[id];
   if (!v.node.valid()) return nullptr;

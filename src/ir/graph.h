@@ -134,6 +134,8 @@ public:
   ValueId add_param(BlockId block, Type type, std::string name = {});
   /// Appends a node to the block; its outputs get the given types.
   NodeId append(BlockId block, Node node, std::vector<Type> output_types, std::vector<std::string> output_names = {});
+  /// One more output of a node.
+  ValueId add_output(NodeId node, Type type, std::string name = {});
   TensorId add_tensor(Tensor tensor) { return tensors_.add(std::move(tensor)); }
   size_t num_tensors() const { return tensors_.size(); }
 

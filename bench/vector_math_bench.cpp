@@ -1,0 +1,78 @@
+// Elements per ns of the inlined math functions: one JIT-compiled loop over 4096 floats (in L1), on both instruction levels.
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include "codegen/llvm/jit.h"
+#include "codegen/llvm/vector_math.h"
+
+using namespace tenon;
+
+namespace {
+
+using Kernel = void (*)(const float* x, float* out, int64_t n);
+constexpr int64_t elements = 4096;
+
+// out[i] = f(x[i]), n a multiple of two vectors; two vectors per step.
+Kernel compile(Jit& jit, vmath::Unary f) {
+  auto context = std::make_unique<llvm::LLVMContext>();
+  auto module = new_module(*context, "bench");
+  llvm::IRBuilder<> b(*context);
+  auto* type = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getInt64Ty()}, false);
+  auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "kernel", *module);
+  set_function_attributes(*function, jit.target());
+  auto* entry = llvm::BasicBlock::Create(*context, "entry", function);
+  auto* loop = llvm::BasicBlock::Create(*context, "loop", function);
+  auto* done = llvm::BasicBlock::Create(*context, "done", function);
+  b.SetInsertPoint(entry);
+  b.CreateBr(loop);
+  b.SetInsertPoint(loop);
+  auto* i = b.CreatePHI(b.getInt64Ty(), 2);
+  i->addIncoming(b.getInt64(0), entry);
+  int lanes = jit.target().lanes(4);
+  auto* vector = llvm::FixedVectorType::get(b.getFloatTy(), static_cast<unsigned>(lanes));
+  vmath::Emitter e{b, jit.target()};
+  for (int k = 0; k < 2; k++) {
+    llvm::Value* at = b.CreateAdd(i, b.getInt64(static_cast<uint64_t>(k * lanes)));
+    llvm::Value* x = b.CreateAlignedLoad(vector, b.CreateGEP(b.getFloatTy(), function->getArg(0), at), llvm::Align(4));
+    b.CreateAlignedStore(f(e, x), b.CreateGEP(b.getFloatTy(), function->getArg(1), at), llvm::Align(4));
+  }
+  auto* next = b.CreateAdd(i, b.getInt64(static_cast<uint64_t>(2 * lanes)));
+  i->addIncoming(next, b.GetInsertBlock());
+  b.CreateCondBr(b.CreateICmpSLT(next, function->getArg(2)), loop, done);
+  b.SetInsertPoint(done);
+  b.CreateRetVoid();
+  std::string names[] = {"kernel"};
+  return reinterpret_cast<Kernel>(jit.compile(std::move(context), std::move(module), names)[0]);
+}
+
+void run(benchmark::State& state, Isa isa, vmath::Unary f) {
+  Jit jit(host_target(isa));
+  Kernel kernel = compile(jit, f);
+  std::vector<float> x(elements), out(elements);
+  for (int64_t i = 0; i < elements; i++) x[static_cast<size_t>(i)] = static_cast<float>(i % 1021) * 0.008f + 0.01f;
+  for (auto _ : state) {
+    kernel(x.data(), out.data(), elements);
+    benchmark::DoNotOptimize(out.data());
+    benchmark::ClobberMemory();
+  }
+  state.counters["elements/ns"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * elements) * 1e-9, benchmark::Counter::kIsRate);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  bool wide = host_target(Isa::Auto).avx512();
+  for (const vmath::UnaryRow& row : vmath::unary_functions()) {
+    benchmark::RegisterBenchmark((std::string(row.name) + "/avx2").c_str(), run, Isa::Avx2, row.emit);
+    if (wide) benchmark::RegisterBenchmark((std::string(row.name) + "/avx512").c_str(), run, Isa::Avx512, row.emit);
+  }
+  benchmark::RunSpecifiedBenchmarks();
+}

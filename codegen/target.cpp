@@ -1,0 +1,79 @@
+#include "codegen/target.h"
+
+#include <cpuid.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+namespace tenon {
+namespace {
+
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("lzcnt");
+}
+
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+// Bits of CPUID leaf 7 that compilers spell differently or not at all.
+struct Leaf7 {
+  unsigned ecx0 = 0, edx0 = 0, eax1 = 0;
+  Leaf7() {
+    unsigned a = 0, b, c, d;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) ecx0 = c, edx0 = d;
+    if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) eax1 = a;
+  }
+  static bool bit(unsigned word, int i) { return word >> i & 1; }
+};
+
+// The operating system saves AMX tile registers (XCR0 bits 17 and 18).
+bool os_saves_tiles() {
+  unsigned a, b, c, d;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return false;
+  unsigned lo, hi;
+  asm("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+  return (lo & 0x60000) == 0x60000;
+}
+
+size_t cache_bytes(int name, size_t otherwise) {
+  long n = sysconf(name);
+  return n > 0 ? static_cast<size_t>(n) : otherwise;
+}
+
+void add_avx512(Target& t, const Leaf7& leaf) {
+  t.isa = Isa::Avx512;
+  t.vector_bits = 512;
+  t.cpu = "x86-64-v4";
+  t.avx512_vnni = Leaf7::bit(leaf.ecx0, 11);
+  t.avx512_bf16 = Leaf7::bit(leaf.eax1, 5);
+  t.avx512_fp16 = Leaf7::bit(leaf.edx0, 23);
+  if (os_saves_tiles()) {
+    t.amx_bf16 = Leaf7::bit(leaf.edx0, 22);
+    t.amx_int8 = Leaf7::bit(leaf.edx0, 25);
+  }
+  bool vbmi = Leaf7::bit(leaf.ecx0, 1);
+  t.features = std::string(t.avx512_vnni ? "+avx512vnni," : "") + (t.avx512_bf16 ? "+avx512bf16," : "") +
+               (vbmi ? "+avx512vbmi," : "") + "-prefer-256-bit";
+}
+
+} // namespace
+
+Target host_target(Isa requested) {
+  if (!has_avx2()) unsupported("this CPU lacks AVX2, FMA or F16C, which tenon needs");
+  if (requested == Isa::Avx512 && !has_avx512()) unsupported("this CPU lacks AVX-512 (F, CD, BW, DQ, VL)");
+  Leaf7 leaf;
+  Target t;
+  t.cpu = "x86-64-v3";
+  if (requested != Isa::Avx2 && has_avx512()) add_avx512(t, leaf);
+  t.avx_vnni = Leaf7::bit(leaf.eax1, 4);
+  if (t.avx_vnni) t.features += t.features.empty() ? "+avxvnni" : ",+avxvnni";
+  t.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
+  t.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10);
+  t.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20);
+  return t;
+}
+
+} // namespace tenon

@@ -1,0 +1,82 @@
+// The loop IR: what a fused region is before it becomes machine code. A kernel is a tree of loops over axes, with stores
+// and accumulations; scalar values and flat offsets are Exprs whose leaves are Axis (loop indices), Symbol (size
+// parameters), Load (operand = buffer number, one index: the offset in elements) and Reg (results of reductions).
+//
+//   kernel softmax(b0: f32, b1: out f32; s0)  parallel i0 < s0
+//     reduce r0 = max
+//       vector i1 < 1024 lanes 32
+//         r0 <- b0[i0*1024 + i1]
+//     ...
+#pragma once
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/op.h"
+
+namespace tenon {
+
+enum class BufferKind : uint8_t { Input, Output, Scratch };
+
+struct KernelBuffer {
+  BufferKind kind = BufferKind::Input;
+  DType dtype = DType::F32;
+  Expr scratch_offset = {}; // Scratch: bytes from KernelArgs::scratch, a multiple of 64
+};
+
+struct Stmt;
+
+/// Runs the body for axis = 0 .. extent-1 (the extent is the Axis' argument; it may depend on outer axes). With
+/// lanes > 1 the body is run for `lanes` consecutive values of the axis at once, the last ones under a mask.
+struct Loop {
+  Expr axis;
+  int lanes = 1;
+  std::vector<Stmt> body;
+};
+
+/// buffer[offset] = value, in the buffer's dtype (which is the value's).
+struct Store {
+  int buffer;
+  Expr offset, value;
+};
+
+/// One accumulator of a ReduceRegion. ArgMax and ArgMin keep the `position` (I64) of the first extreme; NaN is extreme.
+/// Bool values under Any and All; the others accumulate in the value's dtype.
+struct Accumulator {
+  int reg;
+  Reduction op;
+  DType type;
+};
+
+/// The accumulators start at their identity, the body (loops with Accumulate inside) adds to them; afterwards Reg(reg) is
+/// the result in the following statements of the enclosing body (I64 for ArgMax and ArgMin). Where a loop with lanes > 1
+/// encloses the region, each lane has accumulators of its own; where it is inside, the lanes are combined at the end.
+struct ReduceRegion {
+  std::vector<Accumulator> accumulators;
+  std::vector<Stmt> body;
+};
+
+struct Accumulate {
+  int reg;
+  Expr value;
+  Expr position = {};
+};
+
+struct Stmt {
+  std::variant<Loop, Store, ReduceRegion, Accumulate> v;
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<KernelBuffer> buffers;
+  std::vector<Expr> scalars;   // the symbols, in the order of KernelArgs::scalars
+  Expr parallel;               // axis of the outermost loop, run from `begin` to `end` of the call
+  std::vector<Stmt> body;
+  Expr scratch_bytes = {};     // per thread; empty: none
+};
+
+std::string to_string(const Kernel& kernel);
+/// Throws Internal where a kernel breaks the rules above: unknown buffers, axes used outside their loops, dtypes.
+void verify(const Kernel& kernel);
+
+} // namespace tenon

@@ -1,0 +1,101 @@
+// Scaled dot-product attention as product, scale, mask, softmax, product: the chain that fusion recognises. Scores and softmax
+// are in f32 for the reduced floats; rows without any key left give zeros.
+#include "ops/body.h"
+#include "ops/matmul.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+struct Attention {
+  V out, logsumexp; // logsumexp: [..., L], in the dtype of the scores
+};
+
+struct Operands {
+  V q, k, v, mask; // mask: optional
+  bool causal;
+  double scale;
+};
+
+// Row i sees columns up to i.
+V causal(Builder& b, V scores) {
+  V row = b.unsqueeze(b.arange(scores.size(-2), DType::I64), 1), column = b.arange(scores.size(-1), DType::I64);
+  return b.where(b.call1("aten::ge.Tensor", {row, column}), scores, b.scalar(-INFINITY, scores.dtype()));
+}
+
+V masked(Builder& b, V scores, V mask) {
+  if (mask.dtype() == DType::Bool) return b.where(mask, scores, b.scalar(-INFINITY, scores.dtype()));
+  return scores + b.to(mask, scores.dtype());
+}
+
+// Groups of query heads that share a key head become rows of one product: [..., H, L, E] as [..., Hk, H / Hk * L, E].
+std::vector<Expr> grouped_sizes(V q, V k) {
+  std::vector<Expr> sizes = q.sizes();
+  size_t head = sizes.size() - 3;
+  Expr heads = sizes[head];
+  sizes[head] = k.size(-3);
+  sizes[head + 1] = sizes[head + 1] * floor_div(heads, k.size(-3));
+  return sizes;
+}
+
+Attention attend(Builder& b, Operands a) {
+  DType wide = compute_type(a.q.dtype());
+  V q = a.q, kt = b.transpose(a.k, -1, -2);
+  bool grouped = q.rank() >= 3 && a.k.rank() >= 3 && q.size(-3) != a.k.size(-3) && !is_const_int(a.k.size(-3), 1) && !is_const_int(q.size(-3), 1);
+  if (grouped) q = b.reshape(q, grouped_sizes(a.q, a.k));
+  V scores = matmul(b, q, kt, wide);
+  std::vector<Expr> full = a.q.sizes(), flat = scores.sizes();
+  full.back() = scores.size(-1);
+  if (grouped) scores = b.reshape(scores, full);
+  scores = scores * Arg(a.scale);
+  if (a.causal) scores = causal(b, scores);
+  if (a.mask) scores = masked(b, scores, a.mask);
+  V top = b.call1("aten::amax.default", {scores, {-1}, true});
+  if (a.mask) // a row of -inf alone: exp(-inf - 0) = 0
+    top = b.where(b.call1("aten::eq.Scalar", {top, -INFINITY}), b.scalar(0, wide), top);
+  V e = b.call1("aten::exp.default", {scores - top}), sum = b.sum(e, {-1}, true);
+  V divisor = a.mask ? b.where(b.call1("aten::eq.Scalar", {sum, 0}), b.scalar(1, wide), sum) : sum;
+  V weights = b.to(e / divisor, a.v.dtype());
+  if (grouped) weights = b.reshape(weights, flat);
+  V out = b.matmul(weights, a.v);
+  if (grouped) {
+    std::vector<Expr> sizes = a.q.sizes();
+    sizes.back() = a.v.size(-1);
+    out = b.reshape(out, sizes);
+  }
+  V lse = b.squeeze(b.call1("aten::log.default", {sum}) + top, -1);
+  return {out, lse};
+}
+
+Operands operands(Builder& b, const Call& c, std::string_view mask) {
+  Operands a{b.input(c, "query"), b.input(c, "key"), b.input(c, "value"), {}, c.flag("is_causal"), 0};
+  if (c.number("dropout_p") != 0) unsupported("{}: dropout", c.def.signature.name);
+  if (c.has(mask)) a.mask = b.input(c, mask);
+  if (c.has("scale")) a.scale = c.number("scale");
+  else if (auto e = const_int(a.q.size(-1))) a.scale = 1 / std::sqrt(static_cast<double>(*e));
+  else unsupported("{}: a head size that is not known at compile time", c.def.signature.name);
+  return a;
+}
+
+Values attention(Builder& b, const Call& c) { return attend(b, operands(b, c, "attn_mask")).out; }
+
+Values flash_attention(Builder& b, const Call& c) {
+  Attention r = attend(b, operands(b, c, "attn_mask"));
+  return {r.out, b.to(r.logsumexp, compute_type(r.out.dtype()))};
+}
+
+const OpRow rows[] = {
+    {.schema = "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., "
+               "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+     .decompose = attention},
+    {.schema = "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, "
+               "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+     .decompose = flash_attention},
+};
+
+} // namespace
+
+std::span<const OpRow> attention_rows() { return rows; }
+
+} // namespace tenon::ops

@@ -1,0 +1,204 @@
+// Convolutions. aten::convolution without bias is the one of the Edge dialect; its overload `dtype` gives the wide
+// accumulator, so that a bias after a product of reduced floats is rounded together with it.
+#include "ops/body.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+struct Geometry {
+  size_t dims; // spatial
+  bool transposed;
+  Expr groups;
+  std::vector<Expr> stride, padding, dilation, output_padding;
+};
+
+std::vector<Expr> spread(std::vector<Expr> list, size_t dims) {
+  if (list.size() == 1) list.assign(dims, list[0]);
+  return list;
+}
+
+Geometry geometry_of(const Call& c) {
+  size_t dims = c.rank("weight") < 2 ? 0 : c.rank("weight") - 2;
+  auto list = [&](std::string_view name) { return spread(c.syms(name), dims); };
+  Geometry g{dims, c.flag("transposed"), c.sym("groups"), list("stride"), list("padding"), list("dilation"), list("output_padding")};
+  for (auto* l : {&g.stride, &g.padding, &g.dilation})
+    if (l->size() != dims) c.fail(fmt::format("needs {} numbers each for stride, padding and dilation", dims));
+  if (g.transposed && g.output_padding.size() != dims) c.fail(fmt::format("needs {} numbers for output_padding", dims));
+  return g;
+}
+
+std::vector<Type> types(const Call& c) {
+  Geometry g = geometry_of(c);
+  if (c.rank("input") != g.dims + 2) c.fail("input and weight differ in rank");
+  if (c.type("input").dtype != c.type("weight").dtype) c.fail("input and weight differ in dtype");
+  std::vector<Expr> sizes{c.size("input", 0), g.transposed ? c.size("weight", 1) * g.groups : c.size("weight", 0)};
+  for (size_t d = 0; d < g.dims; d++) {
+    auto at = static_cast<int64_t>(d + 2);
+    Expr in = c.size("input", at), reach = g.dilation[d] * (c.size("weight", at) - 1.0);
+    if (g.transposed) sizes.push_back((in - 1.0) * g.stride[d] - g.padding[d] * 2.0 + reach + g.output_padding[d] + 1.0);
+    else sizes.push_back(floor_div(in + g.padding[d] * 2.0 - reach - 1.0, g.stride[d]) + 1.0);
+  }
+  DType t = c.type("input").dtype;
+  if (c.def.signature.find("out_dtype") >= 0) t = c.dtype("out_dtype").value_or(t);
+  return {Type::tensor(t, sizes)};
+}
+
+// Where an output element reads along one spatial dim: the place, and whether it lies inside.
+struct Place {
+  Expr at, inside;
+};
+
+Place place(const DefineArgs& d, const Geometry& g, size_t dim, Expr tap) {
+  Expr size = d.call.size("input", static_cast<int64_t>(dim + 2)), o = d.i(dim + 2);
+  Expr yes = d.pool.boolean(true), zero = d.integer(0);
+  if (!g.transposed) {
+    Expr at = o * g.stride[dim] + tap * g.dilation[dim] - g.padding[dim];
+    if (is_const_int(g.padding[dim], 0)) return {at, yes};
+    return {at, logical_and(le(zero, at), lt(at, size))};
+  }
+  Expr scaled = o + g.padding[dim] - tap * g.dilation[dim];
+  Expr at = floor_div(scaled, g.stride[dim]);
+  Expr hit = eq(mod(scaled, g.stride[dim]), zero);
+  return {at, logical_and(hit, logical_and(le(zero, at), lt(at, size)))};
+}
+
+Compute define(const DefineArgs& d) {
+  Geometry g = geometry_of(d.call);
+  Expr per_group = floor_div(d.call.size("input", 1), g.groups), out_per_group = floor_div(d.output.sizes[1], g.groups);
+  Expr c = d.reduce_axis(per_group), group = floor_div(d.i(1), out_per_group);
+  Expr channel = group * per_group + c, inside = d.pool.boolean(true);
+  std::vector<Expr> in{d.i(0), channel}, weight{d.i(1), c}, reduce{c};
+  if (g.transposed) weight = {channel, mod(d.i(1), out_per_group)};
+  for (size_t k = 0; k < g.dims; k++) {
+    Expr tap = d.reduce_axis(d.call.size("weight", static_cast<int64_t>(k + 2)));
+    Place p = place(d, g, k, tap);
+    in.push_back(p.at);
+    weight.push_back(tap);
+    reduce.push_back(tap);
+    inside = logical_and(inside, p.inside);
+  }
+  Expr x = d.load_wide("input", in), w = d.load_wide("weight", weight);
+  return {.axes = d.axes, .reduce_axes = reduce, .reduction = Reduction::Sum, .body = select(inside, x * w, like(0, x))};
+}
+
+// [C] to go with [N, C, ...].
+V per_channel(Builder& b, V bias, size_t dims) {
+  std::vector<Expr> sizes(dims + 1, b.integer(1));
+  sizes[0] = bias.size(0);
+  return b.reshape(bias, sizes);
+}
+
+// A bias becomes an addition of its own.
+Values split_bias(Builder& b, const Call& c) {
+  if (!c.has("bias")) return {};
+  V x = b.input(c, "input");
+  DType result = x.dtype(), wide = compute_type(result);
+  ArgList args{x, c["weight"], Arg(), c["stride"], c["padding"], c["dilation"], c["transposed"], c["output_padding"], c["groups"]};
+  if (wide != result) args.push_back(wide);
+  V y = b.call1(wide == result ? "aten::convolution.default" : "aten::convolution.dtype", args);
+  return b.to(y + per_channel(b, b.to(b.input(c, "bias"), wide), y.rank() - 2), result);
+}
+
+V convolution(Builder& b, const Call& c, V x, const Arg& padding, bool transposed, const Arg& output_padding) {
+  size_t dims = c.rank("weight") - 2;
+  bool single = x.rank() == dims + 1; // without batch
+  if (single) x = b.unsqueeze(x, 0);
+  if (x.rank() != dims + 2) c.fail("input and weight differ in rank");
+  V y = b.call1("aten::convolution.default",
+                {x, c["weight"], c["bias"], spread(c.syms("stride"), dims), padding, spread(c.syms("dilation"), dims), transposed, output_padding, c["groups"]});
+  return single ? b.squeeze(y, 0) : y;
+}
+
+std::vector<int64_t> zeros(size_t n) { return std::vector<int64_t>(n, 0); }
+
+Values conv(Builder& b, const Call& c) {
+  size_t dims = c.rank("weight") - 2;
+  return convolution(b, c, b.input(c, "input"), spread(c.syms("padding"), dims), false, zeros(dims));
+}
+
+// "same": as many zeros as the kernel reaches, the odd one after the end.
+Values conv_padding(Builder& b, const Call& c) {
+  size_t dims = c.rank("weight") - 2;
+  V x = b.input(c, "input");
+  std::string mode = c.text("padding");
+  if (mode == "valid") return convolution(b, c, x, zeros(dims), false, zeros(dims));
+  if (mode != "same") c.fail(fmt::format("padding {}", mode));
+  auto dilation = spread(c.syms("dilation"), dims);
+  std::vector<Expr> both, after;
+  bool even = true;
+  for (size_t d = 0; d < dims; d++) {
+    Expr total = dilation[d] * (c.size("weight", static_cast<int64_t>(d + 2)) - 1.0);
+    both.push_back(floor_div(total, b.integer(2)));
+    after.insert(after.begin(), {b.integer(0), total - both.back() * 2.0}); // of constant_pad_nd: last dim first
+    even &= is_const_int(after[1], 0);
+  }
+  if (!even) x = b.call1("aten::constant_pad_nd.default", {x, after, 0});
+  return convolution(b, c, x, both, false, zeros(dims));
+}
+
+Values conv_transpose(Builder& b, const Call& c) {
+  size_t dims = c.rank("weight") - 2;
+  return convolution(b, c, b.input(c, "input"), spread(c.syms("padding"), dims), true, spread(c.syms("output_padding"), dims));
+}
+
+Values convolution_long(Builder& b, const Call& c) {
+  return b.call("aten::convolution.default", {c["input"], c["weight"], c["bias"], c["stride"], c["padding"], c["dilation"], c["transposed"],
+                                              c["output_padding"], c["groups"]});
+}
+
+// Time, batch, channels; the weight is [taps, in, out].
+Values conv_tbc(Builder& b, const Call& c) {
+  V y = b.call1("aten::conv1d.default", {b.permute(b.input(c, "self"), {1, 2, 0}), b.permute(b.input(c, "weight"), {2, 1, 0}), c["bias"], {1}, {c.integer("pad")}});
+  return b.permute(y, {2, 0, 1});
+}
+
+const OpRow rows[] = {
+    {.schema = "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
+               "SymInt[] output_padding, SymInt groups) -> Tensor",
+     .kind = Kind::Conv, .infer = types, .define = define, .decompose = split_bias},
+    {.schema = "aten::convolution.dtype(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+               "bool transposed, SymInt[] output_padding, SymInt groups, ScalarType out_dtype) -> Tensor",
+     .kind = Kind::Conv, .infer = types, .define = define},
+    {.schema = "aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
+               "SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
+     .decompose = convolution_long},
+    {.schema = "aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+               "bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor",
+     .decompose = convolution_long},
+    {.schema = "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], "
+               "SymInt groups=1) -> Tensor",
+     .decompose = conv},
+    {.schema = "aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding='valid', "
+               "SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
+     .decompose = conv_padding},
+    {.schema = "aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], "
+               "SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
+     .decompose = conv},
+    {.schema = "aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding='valid', "
+               "SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
+     .decompose = conv_padding},
+    {.schema = "aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], "
+               "SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
+     .decompose = conv},
+    {.schema = "aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding='valid', "
+               "SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
+     .decompose = conv_padding},
+    {.schema = "aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], "
+               "SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor",
+     .decompose = conv_transpose},
+    {.schema = "aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], "
+               "SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor",
+     .decompose = conv_transpose},
+    {.schema = "aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], "
+               "SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor",
+     .decompose = conv_transpose},
+    {.schema = "aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", .decompose = conv_tbc},
+};
+
+} // namespace
+
+std::span<const OpRow> conv_rows() { return rows; }
+
+} // namespace tenon::ops

@@ -1,0 +1,198 @@
+// Sampling at the points of a grid tensor, and the grid of an affine map.
+#include "ops/body.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+enum Interpolation { Bilinear = 0, Nearest = 1, Bicubic = 2 };
+enum Padding { Zeros = 0, Border = 1, Reflection = 2 };
+
+struct Sampler {
+  int64_t interpolation, padding;
+  bool align_corners;
+};
+
+std::vector<Type> types(const Call& c) {
+  size_t dims = c.rank("input") - 2;
+  if (c.rank("grid") != dims + 2 || !is_const_int(c.size("grid", -1), static_cast<int64_t>(dims))) c.fail("the grid does not fit the input");
+  std::vector<Expr> sizes{c.size("input", 0), c.size("input", 1)};
+  for (size_t k = 0; k < dims; k++) sizes.push_back(c.size("grid", static_cast<int64_t>(k + 1)));
+  return {Type::tensor(c.type("input").dtype, sizes)};
+}
+
+// Coordinates of a reduced float, and what is computed from them, are rounded to it after every operation, as torch does:
+// whether a place is left or right of the middle of a pixel depends on it.
+struct Rounding {
+  DType type;
+  Expr operator()(Expr e) const { return cast(cast(e, type), e->type); }
+};
+
+// From [-1, 1] to places in [0, size), by the formula of torch's kernel for two dims or for three.
+Expr unnormalize(Expr g, Expr size, bool align_corners, Rounding rounded, size_t dims) {
+  Expr up = rounded(g + 1.0);
+  if (dims == 3) return rounded(align_corners ? rounded(up * 0.5) * (size - 1.0) : rounded(rounded(up * size) - 1.0) * 0.5);
+  if (align_corners) return rounded(up * rounded((size - 1.0) * 0.5));
+  return rounded(rounded(up * rounded(size * 0.5)) - 0.5);
+}
+
+// Mirrored into [low / 2, high / 2].
+Expr reflect(Expr x, Expr low, Expr high) {
+  Expr least = low * 0.5, span = (high - low) * 0.5, from = abs(x - least);
+  Expr rest = binary(Op::Fmod, from, span), flips = floor(from / span);
+  Expr odd = ne(binary(Op::Fmod, flips, like(2, flips)), like(0, flips));
+  Expr inside = select(odd, span - rest + least, rest + least);
+  return select(eq(low, high), like(0, x), inside);
+}
+
+Expr clip(Expr x, Expr size) { return min(max(x, like(0, x)), size - 1.0); }
+
+// The place after padding; of zeros it stays, and what is outside is left out later.
+Expr padded(Expr x, Expr size, const Sampler& s) {
+  if (s.padding == Zeros) return x;
+  if (s.padding == Reflection)
+    x = s.align_corners ? reflect(x, like(0, x), (size - 1.0) * 2.0) : reflect(x, like(-1, x), size * 2.0 - 1.0);
+  return clip(x, size);
+}
+
+struct Point {
+  const DefineArgs& d;
+  std::vector<Expr> numbers; // sizes of the input's last dims, in the dtype of coordinates
+  Sampler sampler;
+  Rounding rounding;
+
+  // The element at integer places (given in the dtype of coordinates), zero outside.
+  Expr at(const std::vector<Expr>& places) const {
+    std::vector<Expr> index{d.i(0), d.i(1)};
+    Expr inside = d.pool.boolean(true);
+    for (size_t k = 0; k < places.size(); k++) {
+      Expr zero = like(0, places[k]);
+      inside = logical_and(inside, logical_and(le(zero, places[k]), lt(places[k], numbers[k])));
+      index.push_back(cast(places[k], DType::I64));
+    }
+    Expr x = d.load_wide("input", index);
+    return select(inside, x, like(0, x));
+  }
+};
+
+// The sum over the corners of the cell around x.
+Expr linear(const Point& p, const std::vector<Expr>& x) {
+  Expr sum;
+  for (unsigned corner = 0; corner < 1u << x.size(); corner++) {
+    std::vector<Expr> places;
+    Expr weight;
+    for (size_t k = 0; k < x.size(); k++) {
+      Expr low = floor(x[k]), part = x[k] - low;
+      bool upper = corner >> (x.size() - 1 - k) & 1;
+      places.push_back(upper ? low + 1.0 : low);
+      Expr w = upper ? part : 1.0 - part;
+      weight = weight ? weight * w : w;
+    }
+    Expr term = p.at(places) * weight;
+    sum = sum ? sum + term : term;
+  }
+  return sum;
+}
+
+// Keys' cubic with a = -0.75, at distances x + 1, x, 1 - x, 2 - x.
+std::vector<Expr> cubic_weights(Expr x, Rounding r) {
+  auto inner = [&](Expr t) { return r(r(r(r(r(t * 1.25) - 2.25) * t) * t) + 1.0); };
+  auto outer = [&](Expr t) { return r(r(r(r(r(r(t * -0.75) + 3.75) * t) - 6.0) * t) + 3.0); };
+  return {outer(r(x + 1.0)), inner(x), inner(r(1.0 - x)), outer(r(2.0 - x))};
+}
+
+// The sum over four places along dim k and all of the next dims; each place is padded by itself.
+Expr cubic(const Point& p, const std::vector<Expr>& x, std::vector<Expr>& places) {
+  size_t k = places.size();
+  if (k == x.size()) return p.at(places);
+  Expr base = floor(x[k]), sum;
+  std::vector<Expr> weights = cubic_weights(x[k] - base, p.rounding);
+  for (size_t tap = 0; tap < 4; tap++) {
+    places.push_back(trunc(padded(base + (static_cast<double>(tap) - 1.0), p.numbers[k], p.sampler)));
+    Expr term = cubic(p, x, places) * weights[tap];
+    places.pop_back();
+    sum = sum ? sum + term : term;
+  }
+  return sum;
+}
+
+Compute define(const DefineArgs& d) {
+  const Call& c = d.call;
+  Point p{d, {}, {c.integer("interpolation_mode"), c.integer("padding_mode"), c.flag("align_corners")}, {c.type("grid").dtype}};
+  size_t dims = d.axes.size() - 2;
+  std::vector<Expr> x;
+  for (size_t k = 0; k < dims; k++) { // the grid's last coordinate is the input's first spatial dim
+    std::vector<Expr> index{d.i(0)};
+    index.insert(index.end(), d.axes.begin() + 2, d.axes.end());
+    index.push_back(d.integer(static_cast<int64_t>(dims - 1 - k)));
+    Expr g = d.load_wide("grid", index);
+    p.numbers.push_back(cast(c.size("input", static_cast<int64_t>(k + 2)), g->type));
+    Expr place = unnormalize(g, p.numbers[k], p.sampler.align_corners, p.rounding, dims);
+    x.push_back(p.sampler.interpolation == Bicubic ? place : padded(place, p.numbers[k], p.sampler));
+  }
+  Expr body;
+  if (p.sampler.interpolation == Nearest) {
+    for (Expr& e : x) e = round(e);
+    body = p.at(x);
+  } else if (p.sampler.interpolation == Bilinear) body = linear(p, x);
+  else {
+    std::vector<Expr> places;
+    body = cubic(p, x, places);
+  }
+  return {.axes = d.axes, .body = body};
+}
+
+Values grid_sampler(Builder& b, const Call& c) {
+  if (c.rank("input") != 4 && c.rank("input") != 5) c.fail("the input must be of rank 4 or 5");
+  return b.call(c.rank("input") == 4 ? "aten::grid_sampler_2d.default" : "aten::grid_sampler_3d.default",
+                {c["input"], c["grid"], c["interpolation_mode"], c["padding_mode"], c["align_corners"]});
+}
+
+// Coordinates of n points in [-1, 1].
+V coordinates(Builder& b, Expr n, bool align_corners, DType t) {
+  if (align_corners && is_const_int(n, 1)) return b.full({n}, 0, t);
+  V i = b.to(b.arange(n, DType::I64), t);
+  if (align_corners) return i * b.scalar(Arg(2.0), t) / b.scalar(Arg(max(n - 1.0, b.integer(1))), t) - b.scalar(Arg(1.0), t);
+  return (i * b.scalar(Arg(2.0), t) + b.scalar(Arg(1.0), t)) / b.scalar(Arg(n), t) - b.scalar(Arg(1.0), t);
+}
+
+// grid[n, d, h, w] = theta[n] @ (x, y, z, 1), as a sum of broadcast products.
+Values affine_grid(Builder& b, const Call& c) {
+  V theta = b.input(c, "theta");
+  std::vector<Expr> size = c.syms("size");
+  DType result = theta.dtype(), wide = compute_type(result);
+  size_t dims = size.size() - 2;
+  if (theta.rank() != 3 || (dims != 2 && dims != 3)) c.fail("needs theta [N, 2, 3] with four sizes, or [N, 3, 4] with five");
+  theta = b.to(theta, wide);
+  std::vector<Expr> row{size[0]};
+  row.insert(row.end(), dims, b.integer(1));
+  row.push_back(b.integer(static_cast<int64_t>(dims)));
+  auto column = [&](size_t k) { return b.reshape(b.select(theta, 2, b.integer(static_cast<int64_t>(k))), row); };
+  V out;
+  for (size_t k = 0; k < dims; k++) { // x is the last dim
+    std::vector<Expr> shape(dims + 1, b.integer(1));
+    shape[dims - 1 - k] = size[size.size() - 1 - k];
+    V term = b.reshape(coordinates(b, size[size.size() - 1 - k], c.flag("align_corners"), wide), shape) * column(k);
+    out = out ? out + term : term;
+  }
+  return b.to(out + column(dims), result);
+}
+
+const OpRow rows[] = {
+    {.schema = "aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+     .kind = Kind::View, .infer = types, .define = define, .dtypes = float_types},
+    {.schema = "aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+     .kind = Kind::View, .infer = types, .define = define, .dtypes = float_types},
+    {.schema = "aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+     .decompose = grid_sampler},
+    {.schema = "aten::_grid_sampler_2d_cpu_fallback(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+     .decompose = grid_sampler},
+    {.schema = "aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor", .decompose = affine_grid},
+};
+
+} // namespace
+
+std::span<const OpRow> grid_sample_rows() { return rows; }
+
+} // namespace tenon::ops

@@ -1,0 +1,315 @@
+// Matrix products. mm and bmm are the products of the Edge dialect; everything else is reshaped into one of them. The
+// overloads with `dtype` give the wide accumulator, so that what follows a product of reduced floats is rounded once.
+#include "ops/body.h"
+#include "ops/matmul.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+V product(Builder& b, V x, V y, DType result) {
+  std::string name = x.rank() == 2 ? "aten::mm" : "aten::bmm";
+  if (result == x.dtype()) return b.call1(name + ".default", {x, y});
+  return b.call1(name + ".dtype", {x, y, result});
+}
+
+namespace {
+
+std::vector<Expr> joined(const std::vector<Expr>& a, std::initializer_list<Expr> tail) {
+  std::vector<Expr> out = a;
+  out.insert(out.end(), tail);
+  return out;
+}
+
+std::vector<Expr> batch_of(V x) { return {x.sizes().begin(), x.sizes().end() - 2}; }
+
+bool all_ones(const std::vector<Expr>& sizes) {
+  return std::all_of(sizes.begin(), sizes.end(), [](Expr e) { return is_const_int(e, 1); });
+}
+
+// x [..., M, K] @ y [..., K, N], both of rank 2 or more.
+V batched(Builder& b, V x, V y, DType result) {
+  Expr m = x.size(-2), k = x.size(-1), n = y.size(-1);
+  std::vector<Expr> xb = batch_of(x), yb = batch_of(y);
+  if (all_ones(yb)) { // the rows of all batches against one matrix
+    V out = product(b, b.reshape(x, {product(b.pool(), xb) * m, k}), b.reshape(y, {k, n}), result);
+    std::vector<Expr> batch = broadcast(b.pool(), xb, yb, "matmul");
+    return b.reshape(out, joined(batch, {m, n}));
+  }
+  std::vector<Expr> batch = broadcast(b.pool(), xb, yb, "matmul");
+  Expr count = product(b.pool(), batch);
+  V xs = b.reshape(b.expand(x, joined(batch, {m, k})), {count, m, k});
+  V ys = b.reshape(b.expand(y, joined(batch, {k, n})), {count, k, n});
+  return b.reshape(product(b, xs, ys, result), joined(batch, {m, n}));
+}
+
+} // namespace
+
+V matmul(Builder& b, V x, V y, DType result) {
+  require_input(x.rank() > 0 && y.rank() > 0, "matmul: both operands need a dim");
+  require_input(x.dtype() == y.dtype(), "matmul: operands of {} and {}", name_of(x.dtype()), name_of(y.dtype()));
+  if (auto a = const_int(x.size(-1)), c = const_int(y.size(y.rank() == 1 ? 0 : -2)); a && c)
+    require_input(*a == *c, "matmul: sizes {} and {} differ", *a, *c);
+  bool row = x.rank() == 1, column = y.rank() == 1;
+  if (row) x = b.reshape(x, {b.integer(1), x.size(0)});
+  if (column) y = b.reshape(y, {y.size(0), b.integer(1)});
+  V out = batched(b, x, y, result);
+  std::vector<Expr> sizes = out.sizes();
+  if (column) sizes.pop_back();
+  if (row) sizes.erase(sizes.end() - (column ? 1 : 2));
+  return b.reshape(out, sizes);
+}
+
+namespace {
+
+V operand(Builder& b, const Call& c, std::string_view name, size_t rank) {
+  if (c.rank(name) != rank) c.fail(fmt::format("{} must be of rank {}", name, rank));
+  return b.input(c, name);
+}
+
+std::vector<Type> product_types(const Call& c, size_t rank) {
+  if (c.rank("self") != rank || c.rank("mat2") != rank) c.fail(fmt::format("operands must be of rank {}", rank));
+  if (c.type("self").dtype != c.type("mat2").dtype) c.fail("operands differ in dtype");
+  DType t = c.type("self").dtype;
+  if (c.def.signature.find("out_dtype") >= 0) t = c.dtype("out_dtype").value_or(t);
+  std::vector<Expr> sizes = c.type("self").sizes;
+  sizes.back() = c.size("mat2", -1);
+  return {Type::tensor(t, sizes)};
+}
+
+template <size_t Rank> std::vector<Type> types(const Call& c) { return product_types(c, Rank); }
+
+template <size_t Rank> Compute define(const DefineArgs& d) {
+  Expr k = d.reduce_axis(d.call.size("self", -1));
+  std::vector<Expr> left(d.axes), right(d.axes);
+  left[Rank - 1] = k;
+  right[Rank - 2] = k;
+  DType wide = compute_type(promote(d.output.dtype, d.call.type("self").dtype));
+  Expr body = cast(d.load("self", left), wide) * cast(d.load("mat2", right), wide);
+  return {.axes = d.axes, .reduce_axes = {k}, .reduction = Reduction::Sum, .body = body};
+}
+
+Values matmul_row(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  return matmul(b, x, b.input(c, "other"), x.dtype());
+}
+
+// x @ w.T + b over the last dim of x.
+Values linear(Builder& b, const Call& c) {
+  V x = b.input(c, "input"), w = b.input(c, "weight");
+  if (w.rank() == 2) w = b.transpose(w, 0, 1);
+  if (!c.has("bias")) return matmul(b, x, w, x.dtype());
+  V bias = b.input(c, "bias");
+  DType wide = compute_type(x.dtype());
+  return b.to(matmul(b, x, w, wide) + b.to(bias, wide), x.dtype());
+}
+
+// beta or alpha, as a number of the product's dtype: a fraction is cut off for integers.
+Arg factor(const Call& c, std::string_view name, DType type) {
+  Expr e = c.scalar(name);
+  return is_int(type) ? Arg(cast(e, DType::I64)) : Arg(e->is_const() ? cast(e, DType::F64) : e);
+}
+
+bool is_number(const Arg& a, double v) {
+  if (auto* i = std::get_if<int64_t>(&a.v)) return static_cast<double>(*i) == v;
+  auto* d = std::get_if<double>(&a.v);
+  return d && *d == v;
+}
+
+// beta * self + alpha * xy, with one rounding; beta = 0 means that self is not read.
+V mixed(Builder& b, const Call& c, V xy, DType result) {
+  Arg alpha = factor(c, "alpha", xy.dtype()), beta = factor(c, "beta", xy.dtype());
+  if (!is_number(alpha, 1)) xy = xy * alpha;
+  if (!is_number(beta, 0)) {
+    V self = b.to(b.input(c, "self"), xy.dtype());
+    xy = xy + (is_number(beta, 1) ? self : self * beta);
+  }
+  return b.to(xy, result);
+}
+
+template <Name Left, Name Right, size_t LeftRank, size_t RightRank> Values add_product(Builder& b, const Call& c) {
+  V x = operand(b, c, Left.text, LeftRank), y = operand(b, c, Right.text, RightRank);
+  DType result = x.dtype();
+  if (c.def.signature.find("out_dtype") >= 0) result = c.dtype("out_dtype").value_or(result);
+  V xy = matmul(b, x, y, compute_type(result));
+  V out = mixed(b, c, xy, result);
+  return b.expand(out, xy.sizes());
+}
+
+Values addmm_activation(Builder& b, const Call& c) {
+  V y = b.call1("aten::addmm.default", {c["self"], c["mat1"], c["mat2"]}, {{"beta", c["beta"]}, {"alpha", c["alpha"]}});
+  return b.call(c.flag("use_gelu") ? "aten::gelu.default" : "aten::relu.default", {y});
+}
+
+// The sum over batches is part of the product: [B, N, M] @ [B, M, P] as [N, B * M] @ [B * M, P].
+Values addbmm(Builder& b, const Call& c) {
+  V x = operand(b, c, "batch1", 3), y = operand(b, c, "batch2", 3);
+  Expr k = x.size(0) * x.size(2);
+  V left = b.reshape(b.permute(x, {1, 0, 2}), {x.size(1), k}), right = b.reshape(y, {k, y.size(2)});
+  return mixed(b, c, product(b, left, right, compute_type(x.dtype())), x.dtype());
+}
+
+Values outer(Builder& b, const Call& c) { return b.unsqueeze(operand(b, c, "self", 1), 1) * operand(b, c, "vec2", 1); }
+
+Values addr(Builder& b, const Call& c) {
+  V x = operand(b, c, "vec1", 1), y = operand(b, c, "vec2", 1);
+  DType result = promote(promote(x.dtype(), y.dtype()), c.type("self").dtype), wide = compute_type(result);
+  V xy = b.unsqueeze(b.to(x, wide), 1) * b.to(y, wide);
+  if (result == DType::Bool) { // beta and alpha are flags
+    V out = c.flag("alpha") ? xy : b.full(xy.sizes(), false, result);
+    return c.flag("beta") ? b.call1("aten::logical_or.default", {out, c["self"]}) : out;
+  }
+  return b.expand(mixed(b, c, xy, result), xy.sizes());
+}
+
+Values inner(Builder& b, const Call& c) {
+  V x = b.input(c, "self"), y = b.input(c, "other");
+  if (x.rank() == 0 || y.rank() == 0) return x * y;
+  // x [..., K], y [..., K]: all rows of one with all rows of the other
+  Expr k = x.size(-1);
+  std::vector<Expr> xb(x.sizes().begin(), x.sizes().end() - 1), yb(y.sizes().begin(), y.sizes().end() - 1);
+  V out = product(b, b.reshape(x, {product(b.pool(), xb), k}), b.transpose(b.reshape(y, {product(b.pool(), yb), k}), 0, 1), x.dtype());
+  xb.insert(xb.end(), yb.begin(), yb.end());
+  return b.reshape(out, xb);
+}
+
+Values int_mm(Builder& b, const Call& c) {
+  return product(b, b.to(operand(b, c, "self", 2), DType::I32), b.to(operand(b, c, "mat2", 2), DType::I32), DType::I32);
+}
+
+// Left to right, except that the cheaper of the two orders is taken for three matrices of known sizes.
+template <Name List> Values chain(Builder& b, const Call& c) {
+  std::vector<V> m;
+  for (ValueId v : c.values(List.text)) m.push_back(b.wrap(v));
+  if (m.empty()) c.fail("needs a matrix");
+  if (m.size() == 3 && m[1].rank() == 2) {
+    auto size = [](V v, int64_t d) { return v.rank() == 1 ? std::optional<int64_t>(1) : const_int(v.size(d)); };
+    auto r = size(m[0], 0), s = const_int(m[1].size(0)), t = const_int(m[1].size(1)), u = size(m[2], 1);
+    if (r && s && t && u && *s * *t * *u + *r * *s * *u < *r * *s * *t + *r * *t * *u)
+      return b.matmul(m[0], b.matmul(m[1], m[2]));
+  }
+  V out = m[0];
+  for (size_t i = 1; i < m.size(); i++) out = b.matmul(out, m[i]);
+  return out;
+}
+
+Values matrix_power(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  if (x.rank() < 2) c.fail("needs a matrix");
+  int64_t n = c.integer("n");
+  if (n == 0) {
+    V eye = b.call1("aten::eye.default", {x.size(-1)}, {{"dtype", x.dtype()}});
+    return b.expand(eye, x.sizes());
+  }
+  if (n < 0) x = b.call1("aten::linalg_inv.default", {x});
+  V out;
+  for (uint64_t rest = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n); rest; rest >>= 1) {
+    if (rest & 1) out = out ? b.matmul(out, x) : x;
+    if (rest > 1) x = b.matmul(x, x);
+  }
+  return out;
+}
+
+// Each size of the result is the product of the two; a missing leading dim is 1.
+Values kron(Builder& b, const Call& c) {
+  V x = b.input(c, "self"), y = b.input(c, "other");
+  size_t rank = std::max(x.rank(), y.rank());
+  auto padded = [&](V v) {
+    std::vector<Expr> sizes(rank - v.rank(), b.integer(1));
+    sizes.insert(sizes.end(), v.sizes().begin(), v.sizes().end());
+    return sizes;
+  };
+  std::vector<Expr> xs = padded(x), ys = padded(y), left, right, out;
+  for (size_t d = 0; d < rank; d++) {
+    left.insert(left.end(), {xs[d], b.integer(1)});
+    right.insert(right.end(), {b.integer(1), ys[d]});
+    out.push_back(xs[d] * ys[d]);
+  }
+  return b.reshape(b.reshape(x, left) * b.reshape(y, right), out);
+}
+
+Values cross(Builder& b, const Call& c) {
+  V x = b.input(c, "self"), y = b.input(c, "other");
+  std::vector<Expr> sizes = broadcast(b.pool(), x.sizes(), y.sizes(), "cross");
+  int64_t dim = 0;
+  if (c.has("dim")) dim = c.dim("dim", sizes.size());
+  else
+    while (dim < static_cast<int64_t>(sizes.size()) && !is_const_int(sizes[static_cast<size_t>(dim)], 3)) dim++;
+  if (dim >= static_cast<int64_t>(sizes.size())) c.fail("needs a dim of size 3");
+  x = b.expand(x, sizes), y = b.expand(y, sizes);
+  auto turned = [&](V v, int64_t by) { return b.call1("aten::roll.default", {v, {by}, {dim}}); };
+  return turned(x, -1) * turned(y, -2) - turned(x, -2) * turned(y, -1);
+}
+
+Values vecdot(Builder& b, const Call& c) {
+  V xy = b.input(c, "x") * b.input(c, "y");
+  return b.call1("aten::sum.dim_IntList", {xy, {c.dim("dim", xy.rank())}}, {{"dtype", xy.dtype()}});
+}
+
+Values tensordot(Builder& b, const Call& c) {
+  V x = b.input(c, "self"), y = b.input(c, "other");
+  auto xd = c.dims("dims_self", x.rank(), false), yd = c.dims("dims_other", y.rank(), false);
+  if (xd.size() != yd.size()) c.fail("both lists of dims must be of one length");
+  for (size_t i = 0; i < xd.size(); i++) { // a size of 1 goes with any size: the other side is summed first
+    Expr a = x.size(xd[i]), o = y.size(yd[i]);
+    if (is_const_int(a, 1) && !is_const_int(o, 1)) y = b.sum(y, {yd[i]}, true);
+    else if (is_const_int(o, 1) && !is_const_int(a, 1)) x = b.sum(x, {xd[i]}, true);
+  }
+  std::vector<int64_t> left, right = yd;
+  std::vector<Expr> sizes;
+  Expr m = b.integer(1), k = m, n = m;
+  for (int64_t d = 0; d < static_cast<int64_t>(x.rank()); d++)
+    if (std::find(xd.begin(), xd.end(), d) == xd.end()) left.push_back(d), sizes.push_back(x.size(d)), m = m * x.size(d);
+  for (int64_t d : xd) left.push_back(d), k = k * x.size(d);
+  for (int64_t d = 0; d < static_cast<int64_t>(y.rank()); d++)
+    if (std::find(yd.begin(), yd.end(), d) == yd.end()) right.push_back(d), sizes.push_back(y.size(d)), n = n * y.size(d);
+  V out = product(b, b.reshape(b.permute(x, left), {m, k}), b.reshape(b.permute(y, right), {k, n}), x.dtype());
+  return b.reshape(out, sizes);
+}
+
+const OpRow rows[] = {
+    {.schema = "aten::mm(Tensor self, Tensor mat2) -> Tensor", .kind = Kind::Matmul, .infer = types<2>, .define = define<2>},
+    {.schema = "aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", .kind = Kind::Matmul, .infer = types<2>, .define = define<2>},
+    {.schema = "aten::bmm(Tensor self, Tensor mat2) -> Tensor", .kind = Kind::Matmul, .infer = types<3>, .define = define<3>},
+    {.schema = "aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", .kind = Kind::Matmul, .infer = types<3>, .define = define<3>},
+    {.schema = "aten::matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row},
+    {.schema = "aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row},
+    {.schema = "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .decompose = linear},
+    {.schema = "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     .decompose = add_product<"mat1", "mat2", 2, 2>},
+    {.schema = "aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     .decompose = add_product<"mat1", "mat2", 2, 2>},
+    {.schema = "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor",
+     .decompose = addmm_activation},
+    {.schema = "aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     .decompose = add_product<"batch1", "batch2", 3, 3>},
+    {.schema = "aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     .decompose = add_product<"batch1", "batch2", 3, 3>},
+    {.schema = "aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .decompose = addbmm},
+    {.schema = "aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .decompose = add_product<"mat", "vec", 2, 1>},
+    {.schema = "aten::mv(Tensor self, Tensor vec) -> Tensor",
+     .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 2), operand(b, c, "vec", 1))); }},
+    {.schema = "aten::dot(Tensor self, Tensor tensor) -> Tensor",
+     .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 1), operand(b, c, "tensor", 1))); }},
+    {.schema = "aten::vdot(Tensor self, Tensor other) -> Tensor",
+     .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 1), operand(b, c, "other", 1))); }},
+    {.schema = "aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", .decompose = vecdot},
+    {.schema = "aten::inner(Tensor self, Tensor other) -> Tensor", .decompose = inner},
+    {.schema = "aten::outer(Tensor self, Tensor vec2) -> Tensor", .decompose = outer},
+    {.schema = "aten::ger(Tensor self, Tensor vec2) -> Tensor", .decompose = outer},
+    {.schema = "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .decompose = addr},
+    {.schema = "aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", .decompose = tensordot},
+    {.schema = "aten::chain_matmul(Tensor[] matrices) -> Tensor", .decompose = chain<"matrices">},
+    {.schema = "aten::linalg_multi_dot(Tensor[] tensors) -> Tensor", .decompose = chain<"tensors">},
+    {.schema = "aten::kron(Tensor self, Tensor other) -> Tensor", .decompose = kron},
+    {.schema = "aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor", .decompose = cross},
+    {.schema = "aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", .decompose = cross},
+    {.schema = "aten::matrix_power(Tensor self, int n) -> Tensor", .decompose = matrix_power},
+    {.schema = "aten::linalg_matrix_power(Tensor self, int n) -> Tensor", .decompose = matrix_power},
+    {.schema = "aten::_int_mm(Tensor self, Tensor mat2) -> Tensor", .decompose = int_mm},
+};
+
+} // namespace
+
+std::span<const OpRow> matmul_rows() { return rows; }
+
+} // namespace tenon::ops

@@ -1,0 +1,240 @@
+// Normalisations: layer, root mean square, group, batch, instance. Statistics by two passes, in f32 for the reduced floats,
+// with one rounding at the end.
+#include "ops/body.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+Dims range(size_t begin, size_t end) {
+  Dims out;
+  for (size_t d = begin; d < end; d++) out.push_back(static_cast<int64_t>(d));
+  return out;
+}
+
+V root_of_inverse(Builder& b, V x) { return b.call1("aten::rsqrt.default", {x}); }
+
+struct Normalized {
+  V out, mean, rstd; // in the dtype they are computed in; the statistics keep the reduced dims
+};
+
+Normalized normalize(Builder& b, V x, const Dims& dims, double eps) {
+  V mean = b.mean(x, dims, true), rest = x - mean;
+  V rstd = root_of_inverse(b, b.mean(rest * rest, dims, true) + Arg(eps));
+  return {rest * rstd, mean, rstd};
+}
+
+// x * weight + bias in x's dtype, where they are given.
+V scale_and_shift(Builder& b, const Call& c, V x, const std::function<V(V)>& fit) {
+  if (c.has("weight")) x = x * fit(b.to(b.input(c, "weight"), x.dtype()));
+  if (c.has("bias")) x = x + fit(b.to(b.input(c, "bias"), x.dtype()));
+  return x;
+}
+
+// Statistics come in the input's dtype, but in f32 where the parameters of a reduced input are f32.
+DType statistics_type(const Call& c) {
+  DType t = c.type("input").dtype;
+  for (std::string_view p : {"weight", "bias"})
+    if (c.has(p)) return promote(t, c.type(p).dtype);
+  return t;
+}
+
+template <bool Statistics> Values layer_norm(Builder& b, const Call& c) {
+  V x = b.input(c, "input");
+  DType result = x.dtype();
+  size_t inner = c.syms("normalized_shape").size();
+  if (inner > x.rank()) c.fail("normalized_shape has more dims than the input");
+  Normalized n = normalize(b, b.to(x, compute_type(result)), range(x.rank() - inner, x.rank()), c.number("eps"));
+  V out = b.to(scale_and_shift(b, c, n.out, [](V v) { return v; }), result);
+  if constexpr (!Statistics) return out;
+  return {out, b.to(n.mean, statistics_type(c)), b.to(n.rstd, statistics_type(c))};
+}
+
+template <bool Statistics> Values rms_norm(Builder& b, const Call& c) {
+  V input = b.input(c, "input");
+  DType result = input.dtype(), wide = compute_type(result);
+  double eps = c.has("eps") ? c.number("eps") : wide == DType::F64 ? 0x1p-52 : 0x1p-23;
+  V x = b.to(input, wide);
+  size_t inner = c.syms("normalized_shape").size();
+  if (inner > x.rank()) c.fail("normalized_shape has more dims than the input");
+  V rstd = root_of_inverse(b, b.mean(x * x, range(x.rank() - inner, x.rank()), true) + Arg(eps));
+  V out = x * rstd;
+  if (c.has("weight")) out = out * b.to(b.input(c, "weight"), wide);
+  out = b.to(out, result);
+  if constexpr (!Statistics) return out;
+  return {out, rstd};
+}
+
+// [C] as [C, 1, 1 ...], to go with a tensor [N, C, ...].
+V per_channel(Builder& b, V v, size_t rank) {
+  std::vector<Expr> sizes(rank - 1, b.integer(1));
+  sizes[0] = v.size(0);
+  return b.reshape(v, sizes);
+}
+
+// The input as [N, groups, C / groups, rest...]; the statistics are over all but the first two.
+template <bool Statistics> Values group_norm(Builder& b, const Call& c) {
+  V input = b.input(c, "input");
+  DType result = input.dtype();
+  if (input.rank() < 2) c.fail("needs a tensor of rank 2 or more");
+  Expr groups = c.sym(Statistics ? "group" : "num_groups");
+  std::vector<Expr> split = input.sizes();
+  split[1] = floor_div(split[1], groups);
+  split.insert(split.begin() + 1, groups);
+  V x = b.reshape(b.to(input, compute_type(result)), split);
+  Normalized n = normalize(b, x, range(2, x.rank()), c.number("eps"));
+  V out = b.reshape(n.out, input.sizes());
+  out = b.to(scale_and_shift(b, c, out, [&](V v) { return per_channel(b, v, out.rank()); }), result);
+  if constexpr (!Statistics) return out;
+  auto statistic = [&](V v) { return b.to(b.reshape(v, {input.size(0), groups}), statistics_type(c)); };
+  return {out, statistic(n.mean), statistic(n.rstd)};
+}
+
+// Batch norm is one multiply-add per element: alpha = weight / sqrt(var + eps), beta = bias - mean * alpha, as torch's kernel
+// has it; with constant statistics both fold into constants.
+V affine(Builder& b, const Call& c, V x, V mean, V rstd, DType result) {
+  DType wide = rstd.dtype();
+  V alpha = c.has("weight") ? rstd * b.to(b.input(c, "weight"), wide) : rstd;
+  V beta = c.has("bias") ? b.to(b.input(c, "bias"), wide) - mean * alpha : -(mean * alpha);
+  V out = x * per_channel(b, alpha, x.rank()) + per_channel(b, beta, x.rank());
+  return b.to(out, result);
+}
+
+struct BatchNorm {
+  V out, mean, rstd;               // of the batch; empty tensors when not training
+  V running_mean, running_var;     // after the step
+};
+
+Dims all_but_channel(size_t rank) {
+  Dims dims = range(0, rank);
+  dims.erase(dims.begin() + 1);
+  return dims;
+}
+
+BatchNorm train_step(Builder& b, const Call& c, V input, double eps, double momentum) {
+  V x = b.to(input, compute_type(input.dtype()));
+  Dims dims = all_but_channel(x.rank());
+  V mean = b.mean(x, dims, true), rest = x - mean;
+  V square = b.sum(rest * rest, dims, false);
+  Expr n = b.integer(1);
+  for (int64_t d : dims) n = n * x.size(d);
+  mean = b.reshape(mean, {x.size(1)});
+  V rstd = root_of_inverse(b, square / Arg(n) + Arg(eps));
+  BatchNorm out{affine(b, c, x, mean, rstd, input.dtype()), mean, rstd, {}, {}};
+  auto step = [&](std::string_view name, V now) {
+    V old = b.input(c, name);
+    return b.to(b.to(old, now.dtype()) * Arg(1 - momentum) + now * Arg(momentum), old.dtype());
+  };
+  if (c.def.signature.find("running_mean") >= 0 && c.has("running_mean")) {
+    out.running_mean = step("running_mean", mean);
+    out.running_var = step("running_var", square / Arg(n - 1.0));
+  }
+  return out;
+}
+
+BatchNorm batch_norm_step(Builder& b, const Call& c) {
+  V x = b.input(c, "input");
+  if (x.rank() < 2) c.fail("needs a tensor of rank 2 or more");
+  auto has = [&](std::string_view name) { return c.def.signature.find(name) >= 0; };
+  double eps = c.number(has("epsilon") ? "epsilon" : "eps");
+  double momentum = c.number(has("exponential_average_factor") ? "exponential_average_factor" : "momentum");
+  bool training = has("training") ? c.flag("training") : c.def.signature.name.starts_with("aten::_batch_norm_with_update");
+  if (training || !has("running_mean") || !c.has("running_mean")) return train_step(b, c, x, eps, momentum);
+  V mean = b.input(c, "running_mean"), var = b.input(c, "running_var");
+  DType wide = promote(compute_type(x.dtype()), compute_type(mean.dtype()));
+  V rstd = root_of_inverse(b, b.to(var, wide) + Arg(eps));
+  V none = b.full({b.integer(0)}, 0, statistics_type(c));
+  return {affine(b, c, b.to(x, wide), b.to(mean, wide), rstd, x.dtype()), none, none, mean, var};
+}
+
+Values batch_norm(Builder& b, const Call& c) { return batch_norm_step(b, c).out; }
+
+Values batch_norm_statistics(Builder& b, const Call& c) {
+  BatchNorm n = batch_norm_step(b, c);
+  return {n.out, b.to(n.mean, statistics_type(c)), b.to(n.rstd, statistics_type(c))};
+}
+
+Values batch_norm_functional(Builder& b, const Call& c) {
+  BatchNorm n = batch_norm_step(b, c);
+  return {n.out, b.to(n.mean, statistics_type(c)), b.to(n.rstd, statistics_type(c)), n.running_mean, n.running_var};
+}
+
+// These have a reserve, which is empty on CPU.
+Values batch_norm_reserve(Builder& b, const Call& c) {
+  Values out = batch_norm_statistics(b, c);
+  out.push_back(b.full({b.integer(0)}, 0, DType::U8));
+  return out;
+}
+
+Values batch_norm_update_functional(Builder& b, const Call& c) {
+  BatchNorm n = batch_norm_step(b, c);
+  V reserve = b.full({b.integer(0)}, 0, DType::U8);
+  return {n.out, b.to(n.mean, statistics_type(c)), b.to(n.rstd, statistics_type(c)), reserve, n.running_mean, n.running_var};
+}
+
+Values instance_norm(Builder& b, const Call& c) {
+  V input = b.input(c, "input");
+  if (!c.flag("use_input_stats")) {
+    if (!c.has("running_mean")) c.fail("needs running statistics where the input's are not used");
+    return b.call("aten::batch_norm.default", {input, c["weight"], c["bias"], c["running_mean"], c["running_var"], false, c["momentum"], c["eps"], false});
+  }
+  if (input.rank() < 3) c.fail("needs a tensor of rank 3 or more");
+  Normalized n = normalize(b, b.to(input, compute_type(input.dtype())), range(2, input.rank()), c.number("eps"));
+  return b.to(scale_and_shift(b, c, n.out, [&](V v) { return per_channel(b, v, input.rank()); }), input.dtype());
+}
+
+const OpRow rows[] = {
+    {.schema = "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+               "float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor",
+     .decompose = layer_norm<false>},
+    {.schema = "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+     .decompose = layer_norm<true>},
+    {.schema = "aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", .decompose = rms_norm<false>},
+    {.schema = "aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
+     .decompose = rms_norm<true>},
+    {.schema = "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, "
+               "bool cudnn_enabled=True) -> Tensor",
+     .decompose = group_norm<false>},
+    {.schema = "aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> "
+               "(Tensor, Tensor, Tensor)",
+     .decompose = group_norm<true>},
+    {.schema = "aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
+               "float momentum, float eps, bool cudnn_enabled) -> Tensor",
+     .decompose = batch_norm},
+    {.schema = "aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
+               "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+     .decompose = batch_norm_statistics},
+    {.schema = "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, "
+               "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+     .decompose = batch_norm_statistics},
+    {.schema = "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> "
+               "(Tensor, Tensor, Tensor)",
+     .decompose = batch_norm_statistics},
+    {.schema = "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+               "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+     .decompose = batch_norm_statistics},
+    {.schema = "aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+               "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+     .decompose = batch_norm_functional},
+    {.schema = "aten::_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+               "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+     .decompose = batch_norm_reserve},
+    {.schema = "aten::_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, "
+               "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+     .decompose = batch_norm_reserve},
+    {.schema = "aten::_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+               "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+     .decompose = batch_norm_update_functional},
+    {.schema = "aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, "
+               "float momentum, float eps, bool cudnn_enabled) -> Tensor",
+     .decompose = instance_norm},
+};
+
+} // namespace
+
+std::span<const OpRow> norm_rows() { return rows; }
+
+} // namespace tenon::ops

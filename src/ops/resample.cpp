@@ -1,0 +1,277 @@
+// Resampling on a regular grid: nearest, linear, cubic, and the antialiased forms. Four operators of our own compute them, in
+// any number of dims; each takes per dim an output size and a scale (0: by the sizes), as torch's kernels do.
+#include "ops/body.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+struct Axis {
+  Expr in, out; // sizes
+  double scale; // as given, or 0
+};
+
+std::vector<Axis> axes_of(const Call& c) {
+  std::vector<Expr> out = c.syms("output_size");
+  const Arg& scales = c["scales"];
+  std::vector<Axis> axes;
+  if (c.rank("self") < out.size()) c.fail("the input has too few dims");
+  size_t lead = c.rank("self") - out.size();
+  for (size_t k = 0; k < out.size(); k++) {
+    double s = to_expr(c.pool(), scales.get<ArgList>().at(k))->number();
+    axes.push_back({c.size("self", static_cast<int64_t>(lead + k)), out[k], s});
+  }
+  return axes;
+}
+
+std::vector<Type> types(const Call& c) {
+  std::vector<Expr> sizes = c.type("self").sizes, out = c.syms("output_size");
+  std::copy(out.begin(), out.end(), sizes.end() - static_cast<int64_t>(out.size()));
+  return {Type::tensor(c.type("self").dtype, sizes)};
+}
+
+// Coordinates are computed in the dtype that torch's kernels use: that of the elements, f32 at least.
+DType math_type(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
+
+// Input steps per output step.
+Expr step_of(const Axis& a, bool align_corners, DType t) {
+  ExprPool& pool = *a.in->pool;
+  if (!align_corners) return a.scale > 0 ? pool.number(1 / a.scale, t) : cast(a.in, t) / cast(a.out, t);
+  return select(lt(pool.integer(1), a.out), cast(a.in - 1.0, t) / cast(max(a.out - 1.0, pool.integer(1)), t), pool.number(0, t));
+}
+
+// Where output i lies in the input. Cubic sampling looks at what lies before the first element, linear does not.
+Expr source(Expr i, Expr step, bool align_corners, bool cubic) {
+  Expr x = cast(i, step->type);
+  if (align_corners) return step * x;
+  Expr s = step * (x + 0.5) - 0.5;
+  return cubic ? s : max(s, like(0, s));
+}
+
+Expr to_index(Expr x) { return cast(floor(x), DType::I64); }
+
+template <bool Exact> Compute nearest(const DefineArgs& d) {
+  std::vector<Axis> axes = axes_of(d.call);
+  DType t = math_type(d.output.dtype);
+  size_t lead = d.axes.size() - axes.size();
+  std::vector<Expr> index = d.axes;
+  for (size_t k = 0; k < axes.size(); k++) {
+    Expr& i = index[lead + k];
+    if (axes[k].in == axes[k].out && axes[k].scale == 0) continue;
+    Expr step = step_of(axes[k], false, t);
+    Expr at = Exact ? source(i, step, false, false) + 0.5 : step * cast(i, t);
+    i = min(to_index(at), axes[k].in - 1.0);
+  }
+  return {.axes = d.axes, .body = d.load("self", index)};
+}
+
+// What one output reads along one dim: places and weights.
+using Taps = std::vector<std::pair<Expr, Expr>>;
+
+Taps linear_taps(const Axis& a, Expr i, bool align_corners, DType t) {
+  Expr s = source(i, step_of(a, align_corners, t), align_corners, false), last = a.in - 1.0;
+  Expr at = min(to_index(s), last), weight = min(max(s - cast(at, t), like(0, s)), like(1, s));
+  return {{at, 1.0 - weight}, {min(at + 1.0, last), weight}};
+}
+
+// Keys' cubic with a = -0.75.
+Expr near_cubic(Expr x) { return (x * 1.25 - 2.25) * x * x + 1.0; }
+Expr far_cubic(Expr x) { return ((x * -0.75 + 3.75) * x - 6.0) * x + 3.0; }
+
+Taps cubic_taps(const Axis& a, Expr i, bool align_corners, DType t) {
+  Expr s = source(i, step_of(a, align_corners, t), align_corners, true), last = a.in - 1.0, zero = a.in->pool->integer(0);
+  Expr at = min(to_index(s), last), x = min(max(s - cast(at, t), like(0, s)), like(1, s));
+  Expr weights[] = {far_cubic(x + 1.0), near_cubic(x), near_cubic(1.0 - x), far_cubic(2.0 - x)};
+  Taps out;
+  for (int k = 0; k < 4; k++) out.push_back({max(min(at + static_cast<double>(k - 1), last), zero), weights[k]});
+  return out;
+}
+
+// The sum over the last dims, dim by dim, the inner ones first.
+Expr interpolate(const DefineArgs& d, const std::vector<Taps>& taps, std::vector<Expr>& index, size_t k, DType t) {
+  if (k == taps.size()) return cast(d.load("self", index), t);
+  Expr sum;
+  for (auto& [at, weight] : taps[k]) {
+    index[index.size() - taps.size() + k] = at;
+    Expr term = interpolate(d, taps, index, k + 1, t) * weight;
+    sum = sum ? sum + term : term;
+  }
+  return sum;
+}
+
+// Bytes are rounded, and kept in range where weights can be negative.
+Expr to_output(Expr x, DType t) {
+  if (is_float(t)) return x;
+  return t == DType::U8 ? min(max(round(x), like(0, x)), like(255, x)) : round(x);
+}
+
+template <auto TapsOf> Compute weighted(const DefineArgs& d) {
+  std::vector<Axis> axes = axes_of(d.call);
+  DType t = math_type(d.output.dtype);
+  size_t lead = d.axes.size() - axes.size();
+  std::vector<Taps> taps;
+  for (size_t k = 0; k < axes.size(); k++) taps.push_back(TapsOf(axes[k], d.i(lead + k), d.call.flag("align_corners"), t));
+  std::vector<Expr> index = d.axes;
+  return {.axes = d.axes, .body = to_output(interpolate(d, taps, index, 0, t), d.output.dtype)};
+}
+
+// Output i of dim `dim` is the sum of weights[i, k] * self[begin[i] + k]; a weight of zero reads nothing.
+std::vector<Type> filter_types(const Call& c) {
+  std::vector<Expr> sizes = c.type("self").sizes;
+  sizes[static_cast<size_t>(c.dim("dim", sizes.size()))] = c.size("weights", 0);
+  return {Type::tensor(c.type("self").dtype, sizes)};
+}
+
+Compute filter(const DefineArgs& d) {
+  auto dim = static_cast<size_t>(d.call.dim("dim", d.axes.size()));
+  Expr k = d.reduce_axis(d.call.size("weights", 1)), i = d.i(dim), w = d.load_wide("weights", {i, k});
+  std::vector<Expr> index = d.axes;
+  index[dim] = checked(d.load("begin", {i}) + k, d.call.size("self", static_cast<int64_t>(dim)));
+  Expr x = cast(d.load_wide("self", index), w->type);
+  return {.axes = d.axes, .reduce_axes = {k}, .reduction = Reduction::Sum, .body = select(ne(w, like(0, w)), x * w, like(0, w))};
+}
+
+// ---- ATen's rows
+
+// "upsample_bilinear2d.vec": the digit before the d.
+size_t resampled_dims(const Call& c) {
+  std::string_view name = c.def.signature.name;
+  return static_cast<size_t>(name[name.find_first_of("123")] - '0');
+}
+
+struct Request {
+  V x;
+  std::vector<Expr> size;
+  ArgList scales; // 0 where none is given
+};
+
+double scale_or_zero(ExprPool& pool, const Arg& a) { return a.is_none() ? 0 : to_expr(pool, a)->number(); }
+
+// The default overloads give sizes and a scale per dim; .vec gives sizes or a list of scales.
+Request request(Builder& b, const Call& c) {
+  bool vec = c.def.signature.name.ends_with(".vec");
+  Request r{b.input(c, vec ? "input" : "self"), c.syms("output_size"), {}};
+  size_t dims = resampled_dims(c);
+  if (r.x.rank() != dims + 2) c.fail(fmt::format("needs a tensor of rank {}", dims + 2));
+  if (!vec) {
+    const char* names[3][3] = {{"scales"}, {"scales_h", "scales_w"}, {"scales_d", "scales_h", "scales_w"}};
+    for (size_t k = 0; k < dims; k++) r.scales.push_back(scale_or_zero(b.pool(), c[names[dims - 1][k]]));
+  } else if (c.has("scale_factors") && r.size.empty()) {
+    for (const Arg& a : c["scale_factors"].get<ArgList>()) r.scales.push_back(scale_or_zero(b.pool(), a));
+    if (r.scales.size() == 1) r.scales.assign(dims, r.scales[0]);
+    for (size_t k = 0; k < r.scales.size(); k++) { // truncated, as Python's int(size * scale)
+      double s = r.scales[k].get<double>();
+      Expr in = r.x.size(static_cast<int64_t>(k + 2));
+      r.size.push_back(s == std::floor(s) ? in * s : cast(cast(in, DType::F64) * s, DType::I64));
+    }
+  } else r.scales.assign(dims, 0.0);
+  if (r.size.size() != dims || r.scales.size() != dims) c.fail(fmt::format("needs {} sizes or scales", dims));
+  return r;
+}
+
+template <Name N> Values by_nearest(Builder& b, const Call& c) {
+  Request r = request(b, c);
+  return b.call(N.text, {r.x, r.size, r.scales});
+}
+
+template <Name N> Values by_weights(Builder& b, const Call& c) {
+  Request r = request(b, c);
+  return b.call(N.text, {r.x, r.size, r.scales, c["align_corners"]});
+}
+
+// Triangle and cubic (a = -0.5) filters of the antialiased forms, and how far they reach.
+V triangle(Builder& b, V x) { return b.call1("aten::clamp.default", {b.scalar(1, x.dtype()) - x, 0.0, Arg()}); }
+V cubic(Builder& b, V x) {
+  V inner = (x * Arg(1.5) - Arg(2.5)) * x * x + Arg(1.0), outer = ((x * Arg(-0.5) + Arg(2.5)) * x - Arg(4.0)) * x + Arg(2.0);
+  V far = b.where(b.call1("aten::lt.Scalar", {x, 2.0}), outer, b.scalar(0, x.dtype()));
+  return b.where(b.call1("aten::lt.Scalar", {x, 1.0}), inner, far);
+}
+
+// One dim, antialiased: the filter is as wide as an output's share of the input, its weights add up to one.
+V antialias(Builder& b, V x, size_t dim, Axis a, bool align_corners, V (*filter)(Builder&, V), double reach) {
+  DType t = math_type(x.dtype());
+  Expr step = step_of(a, align_corners, t), one = like(1, step), wide = max(step, one), support = wide * reach;
+  Expr taps = cast(unary(Op::Ceil, support), DType::I64) * 2.0 + 1.0;
+  taps = min(taps, a.in);
+  V i = b.to(b.arange(a.out, DType::I64), t);
+  V center = (i + Arg(0.5)) * b.scalar(Arg(step), t), half = b.scalar(Arg(support), t);
+  V last = b.scalar(Arg(a.in), DType::I64), zero = b.scalar(0, DType::I64);
+  auto bounded = [&](V v) { return b.call1("aten::minimum.default", {b.call1("aten::maximum.default", {b.to(v + Arg(0.5), DType::I64), zero}), last}); };
+  V begin = bounded(center - half), end = bounded(center + half);
+  V first = b.call1("aten::minimum.default", {begin, last - b.scalar(Arg(taps), DType::I64)}); // so that begin + k stays inside
+  V place = b.unsqueeze(first, 1) + b.arange(taps, DType::I64);
+  V distance = (b.to(place, t) - b.unsqueeze(center, 1) + Arg(0.5)) * b.scalar(Arg(one / wide), t);
+  V weight = filter(b, b.call1("aten::abs.default", {distance}));
+  V inside = b.call1("aten::logical_and.default", {b.call1("aten::ge.Tensor", {place, b.unsqueeze(begin, 1)}), b.call1("aten::lt.Tensor", {place, b.unsqueeze(end, 1)})});
+  weight = b.where(inside, weight, b.scalar(0, t));
+  weight = weight / b.sum(weight, {1}, true);
+  return b.call1("tenon::filter_dim.default", {x, weight, first, static_cast<int64_t>(dim)});
+}
+
+// The inner dim first, as torch does.
+template <auto Filter, int Reach> Values antialiased(Builder& b, const Call& c) {
+  Request r = request(b, c);
+  V y = b.to(r.x, math_type(r.x.dtype()));
+  for (size_t k = r.size.size(); k-- > 0;) {
+    Axis a{r.x.size(static_cast<int64_t>(k + 2)), r.size[k], r.scales[k].get<double>()};
+    if (a.in == a.out && a.scale == 0) continue;
+    y = antialias(b, y, k + 2, a, c.flag("align_corners"), Filter, Reach);
+    if (!is_float(r.x.dtype())) y = b.call1("aten::clamp.default", {b.call1("aten::round.default", {y}), 0, 255});
+  }
+  return b.to(y, r.x.dtype());
+}
+
+#define SIZED(name, rest) "aten::" name "(Tensor self, SymInt[" rest ") -> Tensor"
+#define SIZES1 "1] output_size"
+#define SIZES2 "2] output_size"
+#define SIZES3 "3] output_size"
+#define SCALES1 ", float? scales=None"
+#define SCALES2 ", float? scales_h=None, float? scales_w=None"
+#define SCALES3 ", float? scales_d=None, float? scales_h=None, float? scales_w=None"
+#define VEC(name) "aten::" name ".vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor"
+#define VEC_ALIGN(name) "aten::" name ".vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor"
+
+const OpRow rows[] = {
+    {.schema = "tenon::resample_nearest(Tensor self, SymInt[] output_size, float[] scales) -> Tensor", .kind = Kind::View, .infer = types,
+     .define = nearest<false>},
+    {.schema = "tenon::resample_nearest_exact(Tensor self, SymInt[] output_size, float[] scales) -> Tensor", .kind = Kind::View, .infer = types,
+     .define = nearest<true>},
+    {.schema = "tenon::resample_linear(Tensor self, SymInt[] output_size, float[] scales, bool align_corners) -> Tensor", .kind = Kind::View,
+     .infer = types, .define = weighted<linear_taps>},
+    {.schema = "tenon::resample_cubic(Tensor self, SymInt[] output_size, float[] scales, bool align_corners) -> Tensor", .kind = Kind::View,
+     .infer = types, .define = weighted<cubic_taps>},
+    {.schema = "tenon::filter_dim(Tensor self, Tensor weights, Tensor begin, int dim) -> Tensor", .kind = Kind::Reduce, .infer = filter_types,
+     .define = filter},
+
+    {.schema = SIZED("upsample_nearest1d", SIZES1 SCALES1), .decompose = by_nearest<"tenon::resample_nearest.default">},
+    {.schema = SIZED("upsample_nearest2d", SIZES2 SCALES2), .decompose = by_nearest<"tenon::resample_nearest.default">},
+    {.schema = SIZED("upsample_nearest3d", SIZES3 SCALES3), .decompose = by_nearest<"tenon::resample_nearest.default">},
+    {.schema = VEC("upsample_nearest1d"), .decompose = by_nearest<"tenon::resample_nearest.default">},
+    {.schema = VEC("upsample_nearest2d"), .decompose = by_nearest<"tenon::resample_nearest.default">},
+    {.schema = VEC("upsample_nearest3d"), .decompose = by_nearest<"tenon::resample_nearest.default">},
+    {.schema = SIZED("_upsample_nearest_exact1d", SIZES1 SCALES1), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
+    {.schema = SIZED("_upsample_nearest_exact2d", SIZES2 SCALES2), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
+    {.schema = SIZED("_upsample_nearest_exact3d", SIZES3 SCALES3), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
+    {.schema = VEC("_upsample_nearest_exact1d"), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
+    {.schema = VEC("_upsample_nearest_exact2d"), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
+    {.schema = VEC("_upsample_nearest_exact3d"), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
+    {.schema = SIZED("upsample_linear1d", SIZES1 ", bool align_corners" SCALES1), .decompose = by_weights<"tenon::resample_linear.default">},
+    {.schema = SIZED("upsample_bilinear2d", SIZES2 ", bool align_corners" SCALES2), .decompose = by_weights<"tenon::resample_linear.default">},
+    {.schema = SIZED("upsample_trilinear3d", SIZES3 ", bool align_corners" SCALES3), .decompose = by_weights<"tenon::resample_linear.default">},
+    {.schema = SIZED("upsample_bicubic2d", SIZES2 ", bool align_corners" SCALES2), .decompose = by_weights<"tenon::resample_cubic.default">},
+    {.schema = VEC_ALIGN("upsample_linear1d"), .decompose = by_weights<"tenon::resample_linear.default">},
+    {.schema = VEC_ALIGN("upsample_bilinear2d"), .decompose = by_weights<"tenon::resample_linear.default">},
+    {.schema = VEC_ALIGN("upsample_trilinear3d"), .decompose = by_weights<"tenon::resample_linear.default">},
+    {.schema = VEC_ALIGN("upsample_bicubic2d"), .decompose = by_weights<"tenon::resample_cubic.default">},
+    {.schema = SIZED("_upsample_bilinear2d_aa", SIZES2 ", bool align_corners" SCALES2), .decompose = antialiased<triangle, 1>},
+    {.schema = SIZED("_upsample_bicubic2d_aa", SIZES2 ", bool align_corners" SCALES2), .decompose = antialiased<cubic, 2>},
+    {.schema = VEC_ALIGN("_upsample_bilinear2d_aa"), .decompose = antialiased<triangle, 1>},
+    {.schema = VEC_ALIGN("_upsample_bicubic2d_aa"), .decompose = antialiased<cubic, 2>},
+};
+
+} // namespace
+
+std::span<const OpRow> resample_rows() { return rows; }
+
+} // namespace tenon::ops

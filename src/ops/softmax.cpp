@@ -1,0 +1,99 @@
+// Softmax and its kin: amax, exp and sum as separate operators, which the fusion passes put together again.
+#include "ops/body.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+struct Shifted {
+  V x;        // the input in the dtype it is computed in, less the maximum
+  int64_t dim;
+  DType result;
+};
+
+Shifted shift(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  int64_t dim = c.dim("dim", x.rank());
+  DType result = x.dtype();
+  if (c.def.signature.find("dtype") >= 0) result = c.dtype("dtype").value_or(result);
+  else if (c.flag("half_to_float")) result = DType::F32;
+  if (!is_float(result)) c.fail("needs a tensor of floats");
+  x = b.to(x, compute_type(result));
+  if (x.rank() == 0) return {x - x, dim, result};
+  if (is_const_int(product(b.pool(), x.sizes()), 0)) return {x, dim, result}; // there is no maximum
+  return {x - b.call1("aten::amax.default", {x, {dim}, true}), dim, result};
+}
+
+V sum_of(Builder& b, V x, int64_t dim) { return x.rank() == 0 ? x : b.sum(x, {dim}, true); }
+
+Values softmax(Builder& b, const Call& c) {
+  auto [x, dim, result] = shift(b, c);
+  V e = b.call1("aten::exp.default", {x});
+  return b.to(e / sum_of(b, e, dim), result);
+}
+
+Values log_softmax(Builder& b, const Call& c) {
+  auto [x, dim, result] = shift(b, c);
+  V total = sum_of(b, b.call1("aten::exp.default", {x}), dim);
+  return b.to(x - b.call1("aten::log.default", {total}), result);
+}
+
+// Rows of -inf alone give zeros.
+Values safe_softmax(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  int64_t dim = c.dim("dim", x.rank());
+  V soft = b.call1("aten::softmax.int", {x, dim, c["dtype"]});
+  V masked = b.call1("aten::all.dim", {b.call1("aten::eq.Scalar", {x, -INFINITY}), dim, true});
+  return b.where(masked, b.scalar(0, soft.dtype()), soft);
+}
+
+Values logsumexp(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  DType result = is_float(x.dtype()) ? x.dtype() : DType::F32;
+  x = b.to(x, compute_type(result));
+  auto dims = c.dims("dim", x.rank());
+  bool empty = is_const_int(product(b.pool(), x.sizes()), 0);
+  if (x.rank() == 0 || empty) {
+    V e = b.call1("aten::exp.default", {x});
+    return b.to(b.call1("aten::log.default", {x.rank() == 0 ? e : b.sum(e, dims, c.flag("keepdim"))}), result);
+  }
+  V top = b.call1("aten::amax.default", {x, dims, true});
+  V infinite = b.call1("aten::eq.Scalar", {b.call1("aten::abs.default", {top}), INFINITY});
+  top = b.where(infinite, b.scalar(0, top.dtype()), top); // inf - inf would be NaN
+  V total = b.sum(b.call1("aten::exp.default", {x - top}), dims, true);
+  V out = b.call1("aten::log.default", {total}) + top;
+  return b.to(c.flag("keepdim") ? out : b.call1("aten::squeeze.dims", {out, dims}), result);
+}
+
+// With the result s of a softmax: s * (grad - sum(s * grad)). Of a log_softmax l: grad - exp(l) * sum(grad).
+template <bool Log> Values softmax_backward(Builder& b, const Call& c) {
+  DType result = c.dtype("input_dtype").value_or(c.type("output").dtype), wide = compute_type(c.type("output").dtype);
+  V grad = b.to(b.input(c, "grad_output"), wide), out = b.to(b.input(c, "output"), wide);
+  int64_t dim = c.dim("dim", out.rank());
+  if constexpr (Log) return b.to(grad - b.call1("aten::exp.default", {out}) * sum_of(b, grad, dim), result);
+  V weighted = grad * out;
+  return b.to(weighted - out * sum_of(b, weighted, dim), result);
+}
+
+const OpRow rows[] = {
+    {.schema = "aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = softmax},
+    {.schema = "aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", .decompose = softmax},
+    {.schema = "aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = softmax},
+    {.schema = "aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = safe_softmax},
+    {.schema = "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = log_softmax},
+    {.schema = "aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", .decompose = log_softmax},
+    {.schema = "aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", .decompose = log_softmax},
+    {.schema = "aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+     .decompose = softmax_backward<false>},
+    {.schema = "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+     .decompose = softmax_backward<true>},
+    {.schema = "aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", .decompose = logsumexp},
+    {.schema = "aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", .decompose = logsumexp},
+};
+
+} // namespace
+
+std::span<const OpRow> softmax_rows() { return rows; }
+
+} // namespace tenon::ops
