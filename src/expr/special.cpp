@@ -48,7 +48,7 @@ constexpr double euler_maclaurin[] = {1.0 / 12,           -1.0 / 720,          1
 
 double zeta(double s, double q) {
   if (s == 1) return inf;
-  if (s < 1 || std::isnan(q) || std::isnan(s)) return nan;
+  if (s < 1 || std::isnan(q) || std::isnan(s) || q == inf) return nan;
   if (q <= 0) {
     if (is_integer(q)) return inf;
     if (!is_integer(s)) return nan;
@@ -72,13 +72,7 @@ double zeta(double s, double q) {
   return sum;
 }
 
-double trigamma(double x) {
-  if (x < 0.5) {
-    double s = std::sin(pi * x);
-    return pi * pi / (s * s) - trigamma(1 - x);
-  }
-  return zeta(2, x);
-}
+double trigamma(double x) { return x == inf ? 0 : zeta(2, x); }
 
 // x^a e^-x / Gamma(a + 1)
 double gamma_factor(double a, double x) { return std::exp(a * std::log(x) - x - lgamma(a + 1)); }
@@ -221,10 +215,10 @@ double airy_ai(double x) {
   return std::sqrt(z) / 2 * (std::cyl_bessel_j(1.0 / 3, t) - std::cyl_neumann(1.0 / 3, t) / std::sqrt(3.0));
 }
 
-// Orthogonal polynomials of degree n, by their recurrences; degrees below 0 give 0, as in torch.
+// Orthogonal polynomials of degree n, by their recurrences; degrees up to -1 give 0, as in torch.
 template <class Next> double recurrence(double n, double p0, double p1, Next next) {
   if (std::isnan(n) || std::isnan(p1)) return nan;
-  if (n < 0) return 0;
+  if (n <= -1) return 0;
   if (n < 1) return p0;
   for (double k = 1; k + 1 <= n; k++) {
     double p2 = next(k, p1, p0);

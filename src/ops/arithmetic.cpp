@@ -41,8 +41,11 @@ Values rsub(Builder& b, const Call& c) {
 }
 
 Expr divide_rounded(const BodyArgs& a) {
-  Op op = a.call.text("rounding_mode") == "floor" ? Op::FloorDiv : Op::TruncDiv;
-  return binary(op, a[0], a[1]);
+  if (a.call.text("rounding_mode") == "floor") return floor_div(a[0], a[1]);
+  DType result = promotion_of(a.call.graph, a.call.def, a.call.args).output;
+  // torch truncates the quotient after rounding it to f16 or bf16.
+  if (is_reduced_float(result)) return trunc(cast(cast(a[0] / a[1], result), a[0]->type));
+  return binary(Op::TruncDiv, a[0], a[1]);
 }
 
 Values div_mode(Builder& b, const Call& c) {
@@ -103,10 +106,13 @@ Expr lerp(const BodyArgs& a) {
 }
 
 Expr reciprocal(const BodyArgs& a) { return like(1, a[0]) / a[0]; }
-Expr square(const BodyArgs& a) { return a[0] * a[0]; }
+Values square(Builder& b, const Call& c) { return b.call("aten::pow.Tensor_Scalar", {c["self"], 2}); }
 
-// x * 2^n. Products, not a scaling of the exponent: overflow of 2^n counts, as in torch.
-Values ldexp(Builder& b, const Call& c) { return b.input(c, "self") * b.call1("aten::pow.Scalar", {2.0, c["other"]}); }
+// x * 2^n, in f64 and by two factors: 2^n alone may be out of range.
+Expr ldexp(const BodyArgs& a) {
+  Expr x = cast(a[0], DType::F64), n = cast(a[1], DType::F64), half = floor(n * 0.5);
+  return cast(x * unary(Op::Exp2, half) * unary(Op::Exp2, n - half), a[0]->type);
+}
 
 template <Name Integer, bool Left> Values shift_operator(Builder& b, const Call& c) {
   V x = b.input(c, "self");
@@ -162,8 +168,8 @@ const OpRow rows[] = {
     composite("aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", float_power),
     composite("aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", float_power),
     composite("aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor", float_power),
-    pointwise("aten::square(Tensor self) -> Tensor", square),
-    composite("aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor", ldexp),
+    composite("aten::square(Tensor self) -> Tensor", square),
+    float_function("aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor", ldexp),
 
     pointwise("aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp),
     pointwise("aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", clamp),

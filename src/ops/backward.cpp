@@ -1,4 +1,4 @@
-// Derivatives of pointwise operators and of softmax, as exported training graphs hold them.
+// Derivatives of pointwise operators, as exported training graphs hold them.
 #include "ops/pointwise.h"
 #include "ops/table.h"
 
@@ -67,16 +67,6 @@ Values mse_loss_backward(Builder& b, const Call& c) {
   return scaled / b.scalar(product(b.pool(), difference.sizes()), x.dtype());
 }
 
-// What the two softmaxes share: operands in f32 where the input is a reduced float, the result in its dtype.
-template <bool Log> Values softmax_backward(Builder& b, const Call& c) {
-  V grad = widen(b, c, "grad_output"), y = widen(b, c, "output");
-  DType result = c.dtype("input_dtype").value_or(c.type("output").dtype);
-  int64_t dim = c.dim("dim", y.rank());
-  if (Log) return b.to(grad - b.call1("aten::exp", {y}) * b.sum(grad, {dim}, true), result);
-  V product = grad * y;
-  return b.to(product - y * b.sum(product, {dim}, true), result);
-}
-
 constexpr OpRow derivative(std::string_view schema, Body body, std::string_view keep = {}) {
   return pointwise(schema, body, Promote::Default, keep, float_types);
 }
@@ -95,8 +85,6 @@ const OpRow rows[] = {
                "alpha scale input_scale"),
     derivative("aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor", softplus_backward, "beta threshold"),
     composite("aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", mse_loss_backward),
-    composite("aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor", softmax_backward<false>),
-    composite("aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor", softmax_backward<true>),
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-// Distances between vectors, as norms of differences.
+// Distances between vectors, as norms of differences. As in torch each operator rounds to the operands' dtype.
 #include "ops/pointwise.h"
 #include "ops/table.h"
 
@@ -9,10 +9,8 @@ namespace {
 V norm(V x, double p, int64_t dim, bool keepdim) { return x.builder().call1("aten::linalg_vector_norm", {x, p, ArgList{dim}, keepdim}); }
 
 Values pairwise_distance(Builder& b, const Call& c) {
-  V x = b.input(c, "x1"), y = b.input(c, "x2");
-  DType result = float_result(b, x, y);
-  V d = as_float(x) - as_float(y) + c.number("eps");
-  return b.to(norm(d, c.number("p"), -1, c.flag("keepdim")), result);
+  V d = b.input(c, "x1") - b.input(c, "x2") + c.number("eps");
+  return norm(d, c.number("p"), -1, c.flag("keepdim"));
 }
 
 Values cosine_similarity(Builder& b, const Call& c) {
@@ -21,16 +19,14 @@ Values cosine_similarity(Builder& b, const Call& c) {
   std::vector<Expr> sizes = broadcast(b.pool(), x.sizes(), y.sizes(), c.def.signature.name);
   int64_t dim = c.dim("dim", sizes.size());
   auto unit = [&](V v) {
-    v = b.expand(as_float(v), sizes);
+    v = b.expand(b.to(v, result), sizes);
     return v / b.call1("aten::clamp_min", {norm(v, 2, dim, true), c["eps"]});
   };
-  return b.to(b.sum(unit(x) * unit(y), {dim}, false), result);
+  return b.sum(unit(x) * unit(y), {dim}, false);
 }
 
 Values dist(Builder& b, const Call& c) {
-  V x = b.input(c, "self"), y = b.input(c, "other");
-  DType result = float_result(b, x, y);
-  return b.to(b.call1("aten::linalg_vector_norm", {as_float(x) - as_float(y), c["p"]}), result);
+  return b.call("aten::linalg_vector_norm", {b.input(c, "self") - b.input(c, "other"), c["p"]});
 }
 
 // All pairs of rows: the last dim of x1[..., P, M] - x2[..., R, M].

@@ -85,8 +85,7 @@ Values kl_div(Builder& b, const Call& c) {
 }
 
 Values soft_margin_loss(Builder& b, const Call& c) {
-  Pair p(b, c);
-  return p.reduced(c, b.call1("aten::log1p", {b.call1("aten::exp", {-p.target * p.x})}));
+  return reduced(c, b.call1("aten::log1p", {b.call1("aten::exp", {-b.input(c, "target") * b.input(c, "self")})}));
 }
 
 Values poisson_nll_loss(Builder& b, const Call& c) {
@@ -137,7 +136,7 @@ Values multi_margin_loss(Builder& b, const Call& c) {
   V at = b.reshape(target, {x.size(0), b.integer(1)});
   V z = at_least(x - b.call1("aten::gather", {x, 1, at}) + c.number("margin"), 0);
   if (c.number("p") != 1) z = b.call1("aten::pow.Tensor_Scalar", {z, c["p"]});
-  if (c.has("weight")) z = z * b.call1("aten::index_select", {widen(b, c, "weight"), 0, b.reshape(at, {x.size(0)})});
+  if (c.has("weight")) z = z * b.reshape(b.call1("aten::index_select", {widen(b, c, "weight"), 0, b.reshape(at, {x.size(0)})}), at.sizes());
   V own = b.call1("aten::eq.Tensor", {b.arange(x.size(1), DType::I64), at});
   V loss = b.mean(b.where(own, 0.0, z), {1}, false);
   return reduce_loss(single && target.rank() == 0 ? b.reshape(loss, {}) : loss, c.integer("reduction"), self.dtype());

@@ -49,13 +49,20 @@ Expr sinc(const BodyArgs& a) {
 
 Expr ndtr(const BodyArgs& a) { return unary(Op::Erfc, a[0] * -M_SQRT1_2) * 0.5; }
 
+// Reflected below 1/2, in the operand's dtype as torch does: near a pole the rounding of pi x decides the value.
+Expr trigamma(Expr x) {
+  Expr reflect = lt(x, like(0.5, x)), s = unary(Op::Sin, x * M_PI);
+  Expr value = special("trigamma", select(reflect, 1.0 - x, x));
+  return select(reflect, like(M_PI * M_PI, x) / (s * s) - value, value);
+}
+
 // The n-th derivative of digamma: (-1)^(n+1) n! zeta(n+1, x).
 Expr polygamma(const BodyArgs& a) {
   int64_t n = a.call.integer("n");
   Expr x = a["self"];
   if (n < 0) a.call.fail("n must not be negative");
   if (n == 0) return special("digamma", x);
-  if (n == 1) return special("trigamma", x);
+  if (n == 1) return trigamma(x);
   Expr wide = cast(x, DType::F64);
   Expr series = special("zeta", like(static_cast<double>(n + 1), wide), wide);
   return cast(series * ((n % 2 ? 1.0 : -1.0) * std::tgamma(static_cast<double>(n + 1))), x->type);
