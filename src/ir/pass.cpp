@@ -33,7 +33,7 @@ void Rewriter::copy_node(NodeId id) {
   for (BlockId b : n.blocks) {
     BlockId inner = to.add_block(now);
     copy_params(b, inner);
-    copy_block(b, inner);
+    block(b, inner);
   }
 }
 

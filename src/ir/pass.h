@@ -38,6 +38,8 @@ public:
   void copy_block(BlockId old, BlockId now);
   /// What happens to a node; the default is copy_node.
   std::function<void(NodeId)> node = [this](NodeId id) { copy_node(id); };
+  /// What happens to an inner block; the default is copy_block.
+  std::function<void(BlockId, BlockId)> block = [this](BlockId old, BlockId now) { copy_block(old, now); };
   /// Copies the whole graph.
   Graph run();
 

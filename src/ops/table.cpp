@@ -12,12 +12,57 @@ using Table = std::map<std::string, OpDef, std::less<>>;
 const Table& table() {
   static const Table built = [] {
     Table t;
-    for (auto rows : {ops::pointwise_rows(), ops::view_rows(), ops::create_rows(), ops::reduce_rows(), ops::softmax_rows(), ops::vector_norm_rows(), ops::norm_rows(), ops::matmul_rows(), ops::einsum_rows(), ops::grouped_mm_rows(), ops::conv_rows(), ops::pool_rows(), ops::window_rows(), ops::resample_rows(), ops::grid_sample_rows(), ops::attention_rows(), ops::rnn_rows(), ops::prim_rows()})
+    std::string duplicates;
+    for (auto rows : {
+             ops::arithmetic_rows(),
+             ops::compare_rows(),
+             ops::math_rows(),
+             ops::special_rows(),
+             ops::activation_rows(),
+             ops::convert_rows(),
+             ops::backward_rows(),
+             ops::loss_rows(),
+             ops::class_loss_rows(),
+             ops::distance_rows(),
+             ops::quantize_rows(),
+             ops::view_rows(),
+             ops::view_alias_rows(),
+             ops::slice_rows(),
+             ops::create_rows(),
+             ops::create_range_rows(),
+             ops::create_matrix_rows(),
+             ops::combine_rows(),
+             ops::pad_rows(),
+             ops::rearrange_rows(),
+             ops::index_rows(),
+             ops::difference_rows(),
+             ops::reduce_rows(),
+             ops::softmax_rows(),
+             ops::vector_norm_rows(),
+             ops::norm_rows(),
+             ops::matmul_rows(),
+             ops::einsum_rows(),
+             ops::grouped_mm_rows(),
+             ops::conv_rows(),
+             ops::pool_rows(),
+             ops::window_rows(),
+             ops::resample_rows(),
+             ops::grid_sample_rows(),
+             ops::attention_rows(),
+             ops::rnn_rows(),
+             ops::library_sort_rows(),
+             ops::library_scatter_rows(),
+             ops::library_select_rows(),
+             ops::library_random_rows(),
+             ops::library_nn_rows(),
+             ops::prim_rows(),
+         })
       for (const OpRow& row : rows) {
         OpDef def{row, parse_schema(row.schema)};
         std::string name = def.signature.name;
-        require(t.emplace(name, std::move(def)).second, "two rows for {}", name);
+        if (!t.emplace(name, std::move(def)).second) duplicates += name + " ";
       }
+    require(duplicates.empty(), "two rows for {}", duplicates);
     return t;
   }();
   return built;

@@ -6,9 +6,28 @@
 
 namespace tenon::ops {
 
-std::span<const OpRow> pointwise_rows();
+std::span<const OpRow> arithmetic_rows();
+std::span<const OpRow> compare_rows();
+std::span<const OpRow> math_rows();
+std::span<const OpRow> special_rows();
+std::span<const OpRow> activation_rows();
+std::span<const OpRow> convert_rows();
+std::span<const OpRow> backward_rows();
+std::span<const OpRow> loss_rows();
+std::span<const OpRow> class_loss_rows();
+std::span<const OpRow> distance_rows();
+std::span<const OpRow> quantize_rows();
 std::span<const OpRow> view_rows();
+std::span<const OpRow> view_alias_rows();
+std::span<const OpRow> slice_rows();
 std::span<const OpRow> create_rows();
+std::span<const OpRow> create_range_rows();
+std::span<const OpRow> create_matrix_rows();
+std::span<const OpRow> combine_rows();
+std::span<const OpRow> pad_rows();
+std::span<const OpRow> rearrange_rows();
+std::span<const OpRow> index_rows();
+std::span<const OpRow> difference_rows();
 std::span<const OpRow> reduce_rows();
 std::span<const OpRow> softmax_rows();
 std::span<const OpRow> vector_norm_rows();
@@ -23,6 +42,11 @@ std::span<const OpRow> resample_rows();
 std::span<const OpRow> grid_sample_rows();
 std::span<const OpRow> attention_rows();
 std::span<const OpRow> rnn_rows();
+std::span<const OpRow> library_sort_rows();
+std::span<const OpRow> library_scatter_rows();
+std::span<const OpRow> library_select_rows();
+std::span<const OpRow> library_random_rows();
+std::span<const OpRow> library_nn_rows();
 std::span<const OpRow> prim_rows();
 
 } // namespace tenon::ops

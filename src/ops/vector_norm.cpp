@@ -82,33 +82,6 @@ Values linalg_norm(Builder& b, const Call& c) {
   return b.to(out, result);
 }
 
-// Slices of x along dim whose norm is above the limit are scaled down to it.
-V limited(Builder& b, V x, V norm, double limit) {
-  V over = b.call1("aten::gt.Scalar", {norm, limit});
-  V scale = b.call1("aten::reciprocal.default", {norm + Arg(1e-7)}) * Arg(limit);
-  return x * b.where(over, scale, b.scalar(1, x.dtype()));
-}
-
-Values renorm(Builder& b, const Call& c) {
-  DType result = norm_type(c, "self");
-  V x = b.to(b.input(c, "self"), compute_type(result));
-  Dims others;
-  for (int64_t d = 0, kept = c.dim("dim", x.rank()); d < static_cast<int64_t>(x.rank()); d++)
-    if (d != kept) others.push_back(d);
-  return b.to(limited(b, x, p_norm(b, x, c.number("p"), others, true), c.number("maxnorm")), result);
-}
-
-// Rows of an embedding that the indices name.
-Values embedding_renorm(Builder& b, const Call& c) {
-  DType result = norm_type(c, "self");
-  V x = b.to(b.input(c, "self"), compute_type(result)), indices = b.input(c, "indices");
-  indices = b.to(b.reshape(indices, {b.integer(1), product(b.pool(), indices.sizes())}), DType::I64);
-  V row = b.unsqueeze(b.arange(x.size(0), DType::I64), 1);
-  V named = b.call1("aten::any.dim", {b.call1("aten::eq.Tensor", {row, indices}), 1, true});
-  V scaled = limited(b, x, p_norm(b, x, c.number("norm_type"), {1}, true), c.number("max_norm"));
-  return b.to(b.where(named, scaled, x), result);
-}
-
 // Norm of v over all dims but `dim`; -1 leaves none.
 V norm_except(Builder& b, V v, int64_t dim) {
   Dims dims;
@@ -142,8 +115,6 @@ const OpRow rows[] = {
     {.schema = "aten::linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, "
                "ScalarType? dtype=None) -> Tensor",
      .decompose = matrix_norm},
-    {.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", .decompose = renorm},
-    {.schema = "aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", .decompose = embedding_renorm},
     {.schema = "aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", .decompose = weight_norm<false>},
     {.schema = "aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)", .decompose = weight_norm<true>},
 };

@@ -1,0 +1,99 @@
+// Peak multiply-add rate and copy bandwidth of 1..N threads.
+#include "bench/limits.h"
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace tenon::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds(Clock::time_point a, Clock::time_point b) { return std::chrono::duration<double>(b - a).count(); }
+
+constexpr long fma_rounds = 400'000;
+
+// Twelve independent sums: more than the eight that two ports of latency four need, and few enough for 16 registers.
+void fma_loop_256() {
+  asm volatile("mov %0, %%rax\n"
+               "1:\n"
+               ".irp r,2,3,4,5,6,7,8,9,10,11,12,13\n"
+               "vfmadd231ps %%ymm0, %%ymm1, %%ymm\\r\n"
+               ".endr\n"
+               "dec %%rax\n"
+               "jnz 1b\n"
+               "vzeroupper\n" ::"r"(fma_rounds)
+               : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+                 "xmm11", "xmm12", "xmm13", "cc");
+}
+void fma_loop_512() {
+  asm volatile("mov %0, %%rax\n"
+               "vpxord %%zmm0, %%zmm0, %%zmm0\n"
+               "vpxord %%zmm1, %%zmm1, %%zmm1\n"
+               "1:\n"
+               ".irp r,2,3,4,5,6,7,8,9,10,11,12,13\n"
+               "vfmadd231ps %%zmm0, %%zmm1, %%zmm\\r\n"
+               ".endr\n"
+               "dec %%rax\n"
+               "jnz 1b\n"
+               "vzeroupper\n" ::"r"(fma_rounds)
+               : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+                 "xmm11", "xmm12", "xmm13", "cc");
+}
+
+/// Best of several runs: units of all threads over the time from the common start to the last end.
+template <class F> double best_rate(int threads, int runs, double units_per_thread, const F& work) {
+  double best = 0;
+  for (int r = 0; r < runs; r++) {
+    std::barrier start(threads);
+    std::vector<Clock::time_point> begin(static_cast<size_t>(threads)), end(static_cast<size_t>(threads));
+    std::vector<std::thread> all;
+    for (int t = 0; t < threads; t++)
+      all.emplace_back([&, t] {
+        work(t, [&] {
+          start.arrive_and_wait();
+          begin[static_cast<size_t>(t)] = Clock::now();
+        });
+        end[static_cast<size_t>(t)] = Clock::now();
+      });
+    for (std::thread& t : all) t.join();
+    double s = seconds(*std::min_element(begin.begin(), begin.end()), *std::max_element(end.begin(), end.end()));
+    best = std::max(best, units_per_thread * threads / s / 1e9);
+  }
+  return best;
+}
+
+} // namespace
+
+double fma_peak(Isa isa, int threads) {
+  double lanes = isa == Isa::Avx512 ? 16 : 8;
+  return best_rate(threads, 10, fma_rounds * 12 * lanes * 2, [&](int, const auto& ready) {
+    ready();
+    if (isa == Isa::Avx512)
+      fma_loop_512();
+    else
+      fma_loop_256();
+  });
+}
+
+double copy_bandwidth(long bytes, int threads) {
+  size_t n = static_cast<size_t>(bytes);
+  int times = static_cast<int>(std::max(1l, (64l << 20) / bytes));
+  return best_rate(threads, 5, 2.0 * static_cast<double>(bytes) * times, [&](int, const auto& ready) {
+    std::unique_ptr<char[]> from(new char[n]), to(new char[n]);
+    std::memset(from.get(), 1, n);
+    std::memset(to.get(), 2, n);
+    ready();
+    for (int i = 0; i < times; i++) {
+      std::memcpy(to.get(), from.get(), n);
+      asm volatile("" ::"r"(to.get()) : "memory");
+    }
+  });
+}
+
+} // namespace tenon::bench

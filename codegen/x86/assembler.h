@@ -1,0 +1,77 @@
+// The base of all xbyak emitters: executable memory that is never writable and executable at once, vectors by number
+// for either instruction set, and the entry and exit sequences of a kernel.
+#pragma once
+#include <xbyak/xbyak.h>
+
+#include "codegen/x86/code_memory.h"
+#include "tenon/options.h"
+
+namespace tenon {
+
+/// Emits one kernel `void f(const Args*)` (System V: the argument arrives in rdi) into a page range of a CodeMemory.
+class Assembler : public Xbyak::CodeGenerator {
+public:
+  Assembler(CodeMemory& memory, Isa isa)
+      : CodeGenerator(CodeMemory::max_kernel_bytes, memory.begin()), memory_(memory), wide_(isa == Isa::Avx512) {}
+
+  /// Makes what was emitted executable and gives its address.
+  void* finish() {
+    if (masks_used_) emit_mask_table();
+    ready();
+    return memory_.commit(getSize());
+  }
+
+protected:
+  using Xmm = Xbyak::Xmm;
+  using Reg64 = Xbyak::Reg64;
+
+  bool wide() const { return wide_; }
+  int lanes() const { return wide_ ? 16 : 8; }
+  int vector_bytes() const { return lanes() * 4; }
+  int registers() const { return wide_ ? 32 : 16; }
+  Xmm vec(int i) const { return wide_ ? static_cast<Xmm>(Xbyak::Zmm(i)) : static_cast<Xmm>(Xbyak::Ymm(i)); }
+
+  /// Saves the callee's registers and makes `locals` bytes of stack.
+  void enter(int locals) {
+    locals_ = locals;
+    for (int r : callee_saved) push(Reg64(r));
+    sub(rsp, locals);
+  }
+  void leave() {
+    add(rsp, locals_);
+    for (int i = 5; i >= 0; i--) pop(Reg64(callee_saved[i]));
+    vzeroupper();
+    ret();
+  }
+
+  /// Opmask k (AVX-512) or register `to` (AVX2) = the first rax lanes, 0 <= rax <= lanes(). Clobbers rax and `temp`.
+  void make_mask(const Xbyak::Opmask& k, const Xmm& to, const Reg64& temp) {
+    if (wide_) {
+      Xbyak::Reg32 bits(temp.getIdx());
+      mov(bits, 0xffff);
+      bzhi(bits, bits, eax);
+      kmovw(k, bits);
+    } else {
+      masks_used_ = true;
+      lea(temp, ptr[rip + mask_table_]);
+      neg(rax);
+      vmovups(to, ptr[temp + rax * 4 + 32]);
+    }
+  }
+
+private:
+  void emit_mask_table() {
+    align(32);
+    L(mask_table_);
+    for (int i = 0; i < 16; i++) dd(i < 8 ? 0xffffffffu : 0u);
+  }
+
+  static constexpr int callee_saved[6] = {3 /* rbx */, 5 /* rbp */, 12, 13, 14, 15};
+  CodeMemory& memory_;
+  bool wide_;
+  int locals_ = 0;
+  bool masks_used_ = false;
+  Xbyak::Label mask_table_;
+};
+
+} // namespace tenon

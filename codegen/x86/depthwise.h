@@ -1,0 +1,19 @@
+// The f32 depthwise convolution micro-kernels, vectorised over channels: one for any window, one for square windows.
+#pragma once
+#include "codegen/x86/code_memory.h"
+#include "runtime/micro_kernels.h"
+#include "tenon/options.h"
+
+namespace tenon {
+
+/// True if the tile's accumulators and weights fit the registers.
+bool depthwise_fits(Isa isa, GemmShape shape);
+
+/// Generates the kernel of this shape (in_place has no meaning); the result is a DepthwiseFn.
+void* emit_depthwise(CodeMemory& memory, Isa isa, GemmShape shape);
+
+/// The kernel for a rectangle of output pixels under a square window (depthwise_plane.cpp); the result is a
+/// DepthwiseFn.
+void* emit_plane(CodeMemory& memory, Isa isa, PlaneShape shape);
+
+} // namespace tenon

@@ -1,0 +1,176 @@
+// Emits the f32 depthwise micro-kernels for a rectangle of output pixels under a square window. The sums of one vector
+// of channels of all outputs stay in registers; each input pixel is loaded once and multiplied into every output whose
+// window holds it, or left out where it is padding. Weights of a 3x3 window stay in registers too if there are 32.
+#include <cstddef>
+
+#include "base/check.h"
+#include "codegen/x86/assembler.h"
+#include "codegen/x86/depthwise.h"
+
+namespace tenon {
+namespace {
+
+class PlaneEmitter : public Assembler {
+public:
+  PlaneEmitter(CodeMemory& memory, Isa isa, PlaneShape s)
+      : Assembler(memory, isa), s_(s), weights_held_(wide() && s.kernel == 3) {
+    int sums = s.rows * s.pixels, weights = weights_held_ ? s.kernel * s.kernel : 0;
+    first_weight_ = sums;
+    first_spare_ = sums + weights;
+    require(first_spare_ < registers(), "a depthwise tile of {}x{} does not fit the registers", s.rows, s.pixels);
+  }
+
+  void* emit() {
+    Xbyak::Label next_block, done;
+    enter(locals_bytes);
+    load_arguments();
+    test(blocks(), blocks());
+    jle(done, T_NEAR);
+    align(32);
+    L(next_block);
+    sum_block();
+    store_block();
+    add(offset(), vector_bytes());
+    add(weights(), s_.kernel * s_.kernel * vector_bytes());
+    add(c(), vector_bytes());
+    add(init(), vector_bytes());
+    dec(blocks());
+    jnz(next_block, T_NEAR);
+    L(done);
+    leave();
+    return finish();
+  }
+
+private:
+  enum { mask = 0, locals_bytes = 40 };
+
+  Reg64 pixels() const { return rsi; }
+  Reg64 offset() const { return rcx; } // of the block's channels, from the pixels' pointers
+  Reg64 weights() const { return rdx; }
+  Reg64 c() const { return r8; }
+  Reg64 c_pixel() const { return r9; }
+  const Reg64& init() const { return r10; }
+  Reg64 c_row() const { return r11; }
+  Reg64 blocks() const { return r12; }
+  Reg64 mode() const { return rdi; }
+  Reg64 pointer(int i) const {
+    static constexpr int order[4] = {3, 5, 13, 14};
+    return Reg64(order[i % 4]);
+  }
+  Xmm sum(int i, int j) const { return vec(i * s_.pixels + j); }
+  Xmm spare(int i) const { return vec(first_spare_ + i % (registers() - first_spare_)); }
+
+  void load_arguments() {
+    if (s_.masked) {
+      mov(rax, ptr[rdi + offsetof(DepthwiseArgs, columns)]);
+      make_mask(k1, spare(0), rdx);
+      if (!wide()) vmovups(ptr[rsp + mask], spare(0));
+    }
+    mov(pixels(), ptr[rdi + offsetof(DepthwiseArgs, pixels)]);
+    mov(offset(), ptr[rdi + offsetof(DepthwiseArgs, first)]);
+    mov(weights(), ptr[rdi + offsetof(DepthwiseArgs, weights)]);
+    mov(c(), ptr[rdi + offsetof(DepthwiseArgs, c)]);
+    mov(c_pixel(), ptr[rdi + offsetof(DepthwiseArgs, c_pixel)]);
+    mov(c_row(), ptr[rdi + offsetof(DepthwiseArgs, c_row)]);
+    mov(init(), ptr[rdi + offsetof(DepthwiseArgs, init)]);
+    mov(blocks(), ptr[rdi + offsetof(DepthwiseArgs, blocks)]);
+    mov(mode(), ptr[rdi + offsetof(DepthwiseArgs, mode)]);
+  }
+  void load(const Xmm& x, const Xbyak::Address& from) {
+    if (!s_.masked)
+      vmovups(x, from);
+    else if (wide())
+      vmovups(x | k1 | T_z, from);
+    else {
+      vmovups(x, ptr[rsp + mask]);
+      vmaskmovps(x, x, from);
+    }
+  }
+
+  void sum_block() {
+    for (int i = 0; i < s_.rows * s_.pixels; i++) vxorps(Xmm(i), Xmm(i), Xmm(i));
+    if (weights_held_)
+      for (int q = 0; q < s_.kernel * s_.kernel; q++)
+        vmovups(vec(first_weight_ + q), ptr[weights() + q * vector_bytes()]);
+    for (int i = 0, n = 0; i < s_.in_rows(); i++)
+      for (int j = 0; j < s_.in_pixels(); j++, n++) {
+        if (!used(i, s_.rows) || !used(j, s_.pixels)) continue;
+        Xbyak::Label padding;
+        mov(pointer(n), ptr[pixels() + 8 * n]);
+        test(pointer(n), pointer(n));
+        jz(padding, T_NEAR);
+        Xmm x = spare(n);
+        load(x, ptr[pointer(n) + offset()]);
+        multiply_into_all(x, i, j);
+        L(padding);
+      }
+  }
+  /// True if some output's window holds input coordinate i (windows of stride 2 and a kernel of 1 would leave gaps).
+  bool used(int i, int outputs) const {
+    for (int o = 0; o < outputs; o++)
+      if (i - o * s_.stride >= 0 && i - o * s_.stride < s_.kernel) return true;
+    return false;
+  }
+  void multiply_into_all(const Xmm& x, int i, int j) {
+    for (int oy = 0; oy < s_.rows; oy++)
+      for (int ox = 0; ox < s_.pixels; ox++) {
+        int ky = i - oy * s_.stride, kx = j - ox * s_.stride;
+        if (ky < 0 || ky >= s_.kernel || kx < 0 || kx >= s_.kernel) continue;
+        int q = ky * s_.kernel + kx;
+        if (weights_held_)
+          vfmadd231ps(sum(oy, ox), x, vec(first_weight_ + q));
+        else
+          vfmadd231ps(sum(oy, ox), x, ptr[weights() + q * vector_bytes()]);
+      }
+  }
+
+  void store_block() {
+    Xbyak::Label add_c, plain, done;
+    cmp(mode(), static_cast<int>(GemmInit::C));
+    je(add_c, T_NEAR);
+    jl(plain, T_NEAR);
+    load(spare(0), ptr[init()]);
+    for (int i = 0; i < s_.rows * s_.pixels; i++) vaddps(vec(i), vec(i), spare(0));
+    store_pixels(false);
+    jmp(done, T_NEAR);
+    L(add_c);
+    store_pixels(true);
+    jmp(done, T_NEAR);
+    L(plain);
+    store_pixels(false);
+    L(done);
+  }
+  void store_pixels(bool add_c) {
+    mov(rbx, c());
+    for (int i = 0; i < s_.rows; i++) {
+      mov(rax, rbx);
+      for (int j = 0; j < s_.pixels; j++) {
+        Xmm x = sum(i, j);
+        if (add_c) {
+          load(spare(0), ptr[rax]);
+          vaddps(x, x, spare(0));
+        }
+        if (!s_.masked)
+          vmovups(ptr[rax], x);
+        else if (wide())
+          vmovups(ptr[rax] | k1, x);
+        else {
+          vmovups(spare(0), ptr[rsp + mask]);
+          vmaskmovps(ptr[rax], spare(0), x);
+        }
+        if (j + 1 < s_.pixels) add(rax, c_pixel());
+      }
+      if (i + 1 < s_.rows) add(rbx, c_row());
+    }
+  }
+
+  PlaneShape s_;
+  bool weights_held_;
+  int first_weight_ = 0, first_spare_ = 0;
+};
+
+} // namespace
+
+void* emit_plane(CodeMemory& memory, Isa isa, PlaneShape s) { return PlaneEmitter(memory, isa, s).emit(); }
+
+} // namespace tenon

@@ -1,0 +1,320 @@
+// Emits the f32 matrix micro-kernels. A tile of rows x vectors accumulators stays in registers over the whole sum. Per
+// step of k the smaller side (the vectors of B, or the broadcast elements of A) is held in registers and the other
+// streams through one or two. Small tiles keep several sets of accumulators, so that the latency of multiply-add is
+// covered.
+#include "codegen/x86/gemm.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/check.h"
+#include "codegen/x86/assembler.h"
+
+namespace tenon {
+namespace {
+
+constexpr int unroll = 4;
+constexpr int min_chains = 8; // independent sums that keep two multiply-add ports of latency four busy
+constexpr int prefetch_bytes =
+    8192;                         // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
+constexpr int prefetch_rows = 16; // B in place
+constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
+
+int spare_registers(Isa isa, GemmShape s) {
+  int all = isa == Isa::Avx512 ? 32 : 16;
+  int held = std::min(s.rows, s.vectors);
+  return all - s.rows * s.vectors - held;
+}
+
+/// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
+int sum_sets(Isa isa, GemmShape s) {
+  int sets = 1;
+  while (sets < unroll && sets * s.rows * s.vectors < min_chains &&
+         spare_registers(isa, s) - (2 * sets - 1) * s.rows * s.vectors >= 1)
+    sets *= 2;
+  return sets;
+}
+
+class GemmEmitter : public Assembler {
+public:
+  GemmEmitter(CodeMemory& memory, Isa isa, GemmShape s)
+      : Assembler(memory, isa), s_(s), sets_(sum_sets(isa, s)), held_(std::min(s.rows, s.vectors)) {
+    int next = sets_ * s_.rows * s_.vectors;
+    first_held_ = next;
+    next += held_;
+    first_spare_ = next;
+    spares_ = registers() - next;
+  }
+
+  void* emit() {
+    enter(locals_bytes);
+    load_arguments();
+    for (int i = 0; i < sets_ * s_.rows * s_.vectors; i++) clear(vec(i));
+    Xbyak::Label next_position, store;
+    cmp(qword[rsp + depth], 0);
+    jle(store, T_NEAR);
+    cmp(qword[rsp + positions], 0);
+    jle(store, T_NEAR);
+    L(next_position);
+    load_rows();
+    if (s_.kind == GemmKind::Windows)
+      window_loops();
+    else
+      depth_loop(0, s_.rows);
+    dec(qword[rsp + positions]);
+    jnz(next_position, T_NEAR);
+    L(store);
+    fold_sets();
+    store_tile();
+    leave();
+    return finish();
+  }
+
+private:
+  // stack slots
+  enum {
+    args = 0,
+    positions = 8,
+    rows = 16,
+    depth = 24,
+    end = 32,
+    end_unrolled = 40,
+    b_stride = 48,
+    first = 56,
+    mask = 64,
+    locals_bytes = 104
+  };
+
+  bool in_place() const { return s_.kind == GemmKind::InPlace; }
+
+  Reg64 index() const { return rax; }
+  Reg64 b() const { return rcx; }
+  Reg64 row(int i) const {
+    static constexpr int order[max_row_pointers] = {2,  6,  8,  9, 10, 11, 12,
+                                                    13, 14, 15, 3, 5,  7}; // rdi last: it holds args
+    return Reg64(order[i]);
+  }
+  /// Strides of a B in place live in the registers of row pointers that small tiles leave free.
+  bool stride_in_register() const { return s_.rows <= max_row_pointers - 3; }
+  Reg64 prefetch_distance() const { return row(max_row_pointers - 3); }
+  Reg64 b_row() const { return row(max_row_pointers - 2); }
+  Xmm sum(int set, int i, int j) const { return vec((set * s_.rows + i) * s_.vectors + j); }
+  Xmm held(int i) const { return vec(first_held_ + i); }
+  Xmm spare() { return vec(first_spare_ + turn_++ % spares_); }
+  void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
+  bool partial(int j) const { return s_.masked && j == s_.vectors - 1; }
+
+  void load_arguments() {
+    auto keep = [&](int slot, size_t offset) {
+      mov(rax, ptr[rdi + offset]);
+      mov(ptr[rsp + slot], rax);
+    };
+    mov(ptr[rsp + args], rdi);
+    keep(positions, offsetof(GemmArgs, positions));
+    keep(rows, offsetof(GemmArgs, rows));
+    keep(b_stride, offsetof(GemmArgs, b_stride));
+    keep(depth, offsetof(GemmArgs, depth));
+    mov(rdx, rax);
+    and_(rdx, -unroll);
+    mov(rsi, ptr[rdi + offsetof(GemmArgs, first)]);
+    mov(ptr[rsp + first], rsi);
+    add(rax, rsi);
+    mov(ptr[rsp + end], rax);
+    add(rdx, rsi);
+    mov(ptr[rsp + end_unrolled], rdx);
+    if (s_.kind == GemmKind::Windows) keep(b_stride, offsetof(GemmArgs, zeros));
+    if (s_.masked) load_mask();
+    if (in_place() && stride_in_register()) {
+      mov(b_row(), ptr[rsp + b_stride]);
+      imul(prefetch_distance(), b_row(), prefetch_rows);
+    }
+    mov(b(), ptr[rdi + offsetof(GemmArgs, b)]);
+  }
+
+  void load_mask() {
+    mov(rax, ptr[rdi + offsetof(GemmArgs, columns)]);
+    if (s_.vectors > 1) sub(rax, (s_.vectors - 1) * lanes());
+    make_mask(k1, held(0), rdx);
+    if (!wide()) vmovups(ptr[rsp + mask], held(0));
+  }
+
+  void load_rows() {
+    mov(index(), ptr[rsp + rows]);
+    for (int i = 0; i < s_.rows; i++) mov(row(i), ptr[index() + 8 * i]);
+    add(qword[rsp + rows], 8 * s_.rows);
+  }
+
+  /// One position of a convolution: what is all padding is left out, and so is a first or last row that is.
+  void window_loops() {
+    Xbyak::Label without_first, without_last, skip, done;
+    const int zeros = b_stride; // the slot is free: B is packed
+    test(row(0), row(0));
+    jz(skip, T_NEAR);
+    if (s_.rows > 1) {
+      cmp(row(0), ptr[rsp + zeros]);
+      je(without_first, T_NEAR);
+      cmp(row(s_.rows - 1), ptr[rsp + zeros]);
+      je(without_last, T_NEAR);
+    }
+    depth_loop(0, s_.rows);
+    jmp(done, T_NEAR);
+    if (s_.rows > 1) {
+      L(without_first);
+      depth_loop(1, s_.rows);
+      jmp(done, T_NEAR);
+      L(without_last);
+      depth_loop(0, s_.rows - 1);
+      jmp(done, T_NEAR);
+    }
+    L(skip);
+    imul(index(), qword[rsp + depth], s_.vectors * vector_bytes());
+    add(b(), index());
+    L(done);
+  }
+
+  /// The sum over k of rows [from, to).
+  void depth_loop(int from, int to) {
+    Xbyak::Label main, rest, rest_loop, done;
+    mov(index(), ptr[rsp + first]);
+    cmp(index(), ptr[rsp + end_unrolled]);
+    jge(rest, T_NEAR);
+    align(32);
+    L(main);
+    for (int u = 0; u < unroll; u++) step(u, u % sets_, from, to);
+    add(index(), unroll);
+    if (!in_place()) add(b(), unroll * s_.vectors * vector_bytes());
+    cmp(index(), ptr[rsp + end_unrolled]);
+    jl(main, T_NEAR);
+    L(rest);
+    cmp(index(), ptr[rsp + end]);
+    jge(done, T_NEAR);
+    L(rest_loop);
+    step(0, 0, from, to);
+    inc(index());
+    if (!in_place()) add(b(), s_.vectors * vector_bytes());
+    cmp(index(), ptr[rsp + end]);
+    jl(rest_loop, T_NEAR);
+    L(done);
+  }
+
+  Xbyak::Address b_address(int u, int j) { return ptr[b() + ((in_place() ? 0 : u * s_.vectors) + j) * vector_bytes()]; }
+  void load_b(const Xmm& x, int u, int j) { load(x, b_address(u, j), in_place() && partial(j)); }
+  void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
+    if (!masked)
+      vmovups(x, from);
+    else if (wide())
+      vmovups(x | k1 | T_z, from);
+    else {
+      vmovups(x, ptr[rsp + mask]); // no register is left to hold the mask
+      vmaskmovps(x, x, from);
+    }
+  }
+
+  /// B comes from L3 or memory where rows are few; its hardware prefetch then stops at pages and starts late.
+  void prefetch(int u) {
+    if (s_.rows == 1 && !in_place()) return; // one stream, nothing but loads: the hardware keeps up
+    if (in_place() && !stride_in_register()) return;
+    for (int j = 0; j < s_.vectors; j++) {
+      if (in_place())
+        prefetcht0(ptr[b() + prefetch_distance() + j * vector_bytes()]);
+      else
+        prefetcht0(ptr[b() + (u * s_.vectors + j) * vector_bytes() + prefetch_bytes]);
+    }
+  }
+
+  /// One step of k: every accumulator of a set's rows [from, to) takes one product.
+  void step(int u, int set, int from, int to) {
+    prefetch(u);
+    auto a = [&](int i) { return ptr[row(i) + index() * 4 + u * 4]; };
+    if (s_.rows >= s_.vectors) {
+      for (int j = 0; j < s_.vectors; j++) load_b(held(j), u, j);
+      for (int i = from; i < to; i++) {
+        Xmm x = spare();
+        vbroadcastss(x, a(i));
+        for (int j = 0; j < s_.vectors; j++) vfmadd231ps(sum(set, i, j), x, held(j));
+      }
+    } else {
+      for (int i = from; i < to; i++) vbroadcastss(held(i), a(i));
+      for (int j = 0; j < s_.vectors; j++) {
+        Xmm x = spare();
+        load_b(x, u, j);
+        for (int i = from; i < to; i++) vfmadd231ps(sum(set, i, j), held(i), x);
+      }
+    }
+    if (in_place() && stride_in_register())
+      add(b(), b_row());
+    else if (in_place())
+      add(b(), ptr[rsp + b_stride]);
+  }
+
+  void fold_sets() {
+    for (int half = sets_ / 2; half >= 1; half /= 2)
+      for (int set = 0; set < half; set++)
+        for (int i = 0; i < s_.rows; i++)
+          for (int j = 0; j < s_.vectors; j++) vaddps(sum(set, i, j), sum(set, i, j), sum(set + half, i, j));
+  }
+
+  /// Adds the initial value and stores. The value is added last, so that no sum waits for a load of C.
+  void store_tile() {
+    Reg64 c = rcx, stride = rdx, init = rsi, mode = rax;
+    Xbyak::Label add_c, plain, done;
+    mov(rdi, ptr[rsp + args]);
+    mov(c, ptr[rdi + offsetof(GemmArgs, c)]);
+    mov(stride, ptr[rdi + offsetof(GemmArgs, c_stride)]);
+    mov(init, ptr[rdi + offsetof(GemmArgs, init)]);
+    mov(mode, ptr[rdi + offsetof(GemmArgs, mode)]);
+    cmp(mode, static_cast<int>(GemmInit::C));
+    je(add_c, T_NEAR);
+    jl(plain, T_NEAR);
+    store_rows(c, stride, &init);
+    jmp(done, T_NEAR);
+    L(add_c);
+    store_rows(c, stride, &c);
+    jmp(done, T_NEAR);
+    L(plain);
+    store_rows(c, stride, nullptr);
+    L(done);
+  }
+  void store_rows(const Reg64& c, const Reg64& stride, const Reg64* init) {
+    Xmm stored = held(0);
+    if (!wide() && s_.masked) vmovups(stored, ptr[rsp + mask]);
+    for (int i = 0; i < s_.rows; i++) {
+      for (int j = 0; j < s_.vectors; j++) {
+        int offset = j * vector_bytes();
+        Xmm x = sum(0, i, j);
+        if (init && partial(j)) {
+          Xmm t = spare();
+          load(t, ptr[*init + offset], true);
+          vaddps(x, x, t);
+        } else if (init) {
+          vaddps(x, x, ptr[*init + offset]);
+        }
+        if (!partial(j))
+          vmovups(ptr[c + offset], x);
+        else if (wide())
+          vmovups(ptr[c + offset] | k1, x);
+        else
+          vmaskmovps(ptr[c + offset], stored, x);
+      }
+      if (i + 1 < s_.rows) add(c, stride);
+    }
+  }
+
+  GemmShape s_;
+  int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
+  int turn_ = 0;
+};
+
+} // namespace
+
+bool gemm_fits(Isa isa, GemmShape s) {
+  return s.rows >= 1 && s.vectors >= 1 && s.rows <= max_row_pointers && s.vectors <= KernelTable::max_vectors &&
+         spare_registers(isa, s) >= 1;
+}
+
+void* emit_gemm(CodeMemory& memory, Isa isa, GemmShape s) {
+  require(gemm_fits(isa, s), "a {}x{} tile does not fit the registers", s.rows, s.vectors);
+  return GemmEmitter(memory, isa, s).emit();
+}
+
+} // namespace tenon

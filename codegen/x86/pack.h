@@ -1,0 +1,14 @@
+// Movers of f32 blocks for packing matrix operands: rows into a panel, and transposes.
+#pragma once
+#include "codegen/x86/code_memory.h"
+#include "tenon/options.h"
+
+namespace tenon {
+
+/// Copies rows of at most `vectors` vectors, filling up with zeros. The result is a MoveFn.
+void* emit_copy(CodeMemory& memory, Isa isa, int vectors);
+
+/// Transposes a block of any size. The result is a MoveFn.
+void* emit_transpose(CodeMemory& memory, Isa isa);
+
+} // namespace tenon

@@ -1,0 +1,164 @@
+// Row pointers of convolution windows.
+#include "runtime/conv_window.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tenon {
+namespace {
+
+bool in_range(int64_t i, int64_t n) { return static_cast<uint64_t>(i) < static_cast<uint64_t>(n); }
+
+/// The state of cutting one block.
+struct Cutter {
+  const ConvWindow& w;
+  const WindowInput& in;
+  int64_t q0, q1;
+  const float** next;
+  float* copies;
+  // the last aligned tile without padding on its sides: others of its shape share the pointers
+  const float** shared = nullptr;
+  int shared_rows = 0;
+  int64_t shared_y = 0, shared_z = 0, shared_x = 0;
+
+  int64_t width_positions() const { return in.folded ? 1 : w.kernel[2]; }
+  /// Columns that a row of a position takes beyond its first.
+  int64_t reach() const { return in.folded ? w.kernel[2] - 1 : 0; }
+  const float* pixel_at(int64_t z, int64_t y, int64_t x) const {
+    return in.image + ((z * w.in[1] + y) * w.in[2] + x) * in.pixel;
+  }
+  struct Position {
+    int64_t z, y, x;
+  };
+  Position position(int64_t q) const {
+    int64_t wide = width_positions();
+    return {q / (wide * w.kernel[1]) * w.dilation[0], q / wide % w.kernel[1] * w.dilation[1], q % wide * w.dilation[2]};
+  }
+
+  void advance(Position& p) const {
+    p.x += w.dilation[2];
+    if (p.x < width_positions() * w.dilation[2]) return;
+    p.x = 0;
+    p.y += w.dilation[1];
+    if (p.y < w.kernel[1] * w.dilation[1]) return;
+    p.y = 0;
+    p.z += w.dilation[0];
+  }
+
+  /// The row pointer of one window at input coordinates (z, y, x), any of which may lie in the padding.
+  const float* row_at(int64_t z, int64_t y, int64_t x) {
+    if (!in_range(z, w.in[0]) || !in_range(y, w.in[1]) || x + reach() < 0 || x >= w.in[2]) return in.zeros;
+    if (x >= 0 && x + reach() < w.in[2]) return pixel_at(z, y, x);
+    int64_t run = w.kernel[2], first = std::max<int64_t>(-x, 0), last = std::min<int64_t>(w.in[2] - x, run);
+    float* to = copies;
+    copies += run * in.pixel;
+    std::memset(to, 0, static_cast<size_t>(run * in.pixel) * 4);
+    std::memcpy(to + first * in.pixel, pixel_at(z, y, x + first), static_cast<size_t>((last - first) * in.pixel) * 4);
+    return to;
+  }
+
+  /// A tile of output pixels from (oz, oy, ox) on, all in one output row.
+  RowTile aligned_tile(int64_t oz, int64_t oy, int64_t ox, int rows) {
+    int64_t z = oz * w.stride[0] - w.pad[0], y = oy * w.stride[1] - w.pad[1], x = ox * w.stride[2] - w.pad[2];
+    int64_t last = x + (rows - 1) * w.stride[2] + (w.kernel[2] - 1) * w.dilation[2];
+    bool inside = x >= 0 && last < w.in[2];
+    if (inside && shared && shared_rows == rows && shared_z == z && same_rows(y))
+      return {shared, ((y - shared_y) * w.in[2] + x - shared_x) * in.pixel, rows};
+    const float** to = next;
+    Position p = position(q0);
+    for (int64_t q = q0; q < q1; q++, next += rows, advance(p)) point_at_position(p, z, y, x, rows, inside);
+    if (inside) {
+      shared = to;
+      shared_rows = rows;
+      shared_z = z;
+      shared_y = y;
+      shared_x = x;
+    }
+    return {to, 0, rows};
+  }
+  /// True if a window that starts in input row y has the same rows in the padding as the shared one.
+  bool same_rows(int64_t y) const {
+    if (y == shared_y) return true;
+    auto inside = [&](int64_t first) { return first >= 0 && first + (w.kernel[1] - 1) * w.dilation[1] < w.in[1]; };
+    return inside(y) && inside(shared_y);
+  }
+  void point_at_position(const Position& p, int64_t z, int64_t y, int64_t x, int rows, bool inside) {
+    if (!in_range(z + p.z, w.in[0]) || !in_range(y + p.y, w.in[1])) {
+      next[0] = nullptr;
+      return;
+    }
+    if (inside) {
+      const float* first = pixel_at(z + p.z, y + p.y, x + p.x);
+      int64_t step = w.stride[2] * in.pixel;
+      for (int i = 0; i < rows; i++) next[i] = first + i * step;
+      return;
+    }
+    bool any = false;
+    for (int i = 0; i < rows; i++) {
+      next[i] = row_at(z + p.z, y + p.y, x + p.x + i * w.stride[2]);
+      any = any || next[i] != in.zeros;
+    }
+    if (!any) next[0] = nullptr;
+  }
+
+  /// A tile of any output pixels from pixel m on.
+  RowTile free_tile(int64_t m, int rows) {
+    const float** to = next;
+    next += rows * (q1 - q0);
+    for (int i = 0; i < rows; i++, m++) {
+      int64_t z = m / w.out[2] / w.out[1] * w.stride[0] - w.pad[0],
+              y = m / w.out[2] % w.out[1] * w.stride[1] - w.pad[1];
+      int64_t x = m % w.out[2] * w.stride[2] - w.pad[2];
+      Position p = position(q0);
+      for (int64_t q = q0; q < q1; q++, advance(p)) to[(q - q0) * rows + i] = row_at(z + p.z, y + p.y, x + p.x);
+    }
+    return {to, 0, rows};
+  }
+};
+
+} // namespace
+
+PixelCut cut_pixels(const ConvWindow& w, int tile_rows, int tile_vectors) {
+  PixelCut c{.aligned = true,
+             .tile_rows = tile_rows,
+             .pieces = 1,
+             .width = w.out[2],
+             .pixels = w.out_pixels(),
+             .block_units = 1};
+  Tiles row(w.out[2], tile_rows);
+  // Twelve accumulators per step of k keep the multiply-add units busy and spare the loads.
+  c.aligned = row.small * tile_vectors >= 12 || row.small >= tile_rows - 1;
+  if (c.aligned) {
+    c.pieces = (w.out[2] + max_block_pixels - 1) / max_block_pixels;
+    if (c.pieces == 1) c.block_units = max_block_pixels / w.out[2];
+  } else {
+    c.block_units = max_block_pixels / tile_rows;
+  }
+  return c;
+}
+
+int64_t cut_windows(const ConvWindow& w, const PixelCut& cut, const WindowInput& in, int64_t u0, int64_t u1, int64_t q0,
+                    int64_t q1, const float** pointers, RowTile* tiles) noexcept {
+  Cutter cutter{.w = w, .in = in, .q0 = q0, .q1 = q1, .next = pointers, .copies = in.copies};
+  int64_t count = 0;
+  if (!cut.aligned) {
+    int64_t m = cut.begin(u0);
+    Tiles all(cut.begin(u1) - m, cut.tile_rows);
+    for (; count < all.count; count++) {
+      tiles[count] = cutter.free_tile(m, all.rows(count));
+      m += all.rows(count);
+    }
+    return count;
+  }
+  for (int64_t u = u0; u < u1; u++) {
+    int64_t m = cut.begin(u), row = m / cut.width, x = m % cut.width;
+    Tiles piece(cut.begin(u + 1) - m, cut.tile_rows);
+    for (int64_t t = 0; t < piece.count; t++) {
+      tiles[count++] = cutter.aligned_tile(row / w.out[1], row % w.out[1], x, piece.rows(t));
+      x += piece.rows(t);
+    }
+  }
+  return count;
+}
+
+} // namespace tenon

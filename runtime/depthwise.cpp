@@ -1,0 +1,284 @@
+// The depthwise driver. Weights are packed [channels / lanes][position][lanes]. Several outputs per input channel (a
+// depth multiplier) need the input's channels repeated: each worker expands the rows that a tile reads, then the same
+// kernels run on them.
+#include "runtime/depthwise.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tenon {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t up64(int64_t bytes) { return ceil_div(bytes, 64) * 64; }
+
+struct Plan {
+  int vectors;
+  int64_t channels, padded, multiplier; // output channels
+  PixelCut cut;
+  Splits splits;
+  int64_t pointer_bytes, copy_bytes;
+
+  int64_t worker_bytes() const { return pointer_bytes + copy_bytes; }
+};
+
+/// Vectors of a block of channels: a number that leaves few over, wide ones first (they load fewer pointers).
+int block_vectors(const KernelTable& kernels, int64_t all) {
+  int best = 1;
+  int64_t least = -1;
+  for (int v = 4; v >= 1; v--)
+    if (int64_t over = all % v; v <= all && kernels.depthwise_rows(v) > 0 && (least < 0 || (over == 0 && least > 0))) {
+      best = v;
+      least = over;
+    }
+  return best;
+}
+
+bool fits_plane(const Conv& c) {
+  const ConvWindow& w = c.window;
+  int64_t k = w.kernel[1], s = w.stride[1];
+  return c.group_outputs() == 1 && w.kernel[0] == 1 && w.in[0] == 1 && w.pad[0] == 0 && w.out[0] == 1 &&
+         w.kernel[2] == k && (k == 3 || k == 5 || k == 7) && w.stride[2] == s && (s == 1 || s == 2) &&
+         w.dilation[1] == 1 && w.dilation[2] == 1;
+}
+
+double work_of(const Conv& c) {
+  // Loads limit it, not multiply-adds: about a third of the matrix kernels' speed, one lane counted as one product of a
+  // vector.
+  return 3.0 * static_cast<double>(c.window.out_pixels() * c.window.positions()) * static_cast<double>(c.out_channels);
+}
+
+Plan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
+  Plan p{};
+  p.channels = c.out_channels;
+  p.multiplier = c.group_outputs();
+  int64_t all = std::max<int64_t>(ceil_div(p.channels, kernels.lanes()), 1);
+  p.padded = all * kernels.lanes();
+  p.vectors = block_vectors(kernels, all);
+  p.cut = cut_pixels(c.window, kernels.depthwise_rows(p.vectors), p.vectors);
+  p.splits = choose_splits({.tiles = p.cut.units(),
+                            .panels = 1,
+                            .batch = c.batch,
+                            .work = work_of(c),
+                            .threads = threads,
+                            .panels_first = false});
+  int64_t pointers = std::min(max_block_pixels, c.window.out_pixels()) * c.window.positions();
+  p.pointer_bytes = up64(pointers * static_cast<int64_t>(sizeof(float*)));
+  if (p.multiplier > 1) p.copy_bytes = p.pointer_bytes + up64(p.cut.tile_rows * c.window.positions() * p.channels * 4);
+  return p;
+}
+
+struct Call {
+  const KernelTable& kernels;
+  const Conv& c;
+  Plan plan;
+  const float* zeros;
+  char* scratch;
+};
+
+/// Repeats every channel of a tile's rows, and points at the copies.
+void expand_tile(const Call& call, const RowTile& tile, const float** pointers, float* copies) {
+  int64_t multiplier = call.plan.multiplier;
+  for (int64_t q = 0; q < call.c.window.positions(); q++)
+    for (int i = 0; i < tile.count; i++) {
+      const float* from = tile.rows[q * tile.count + i];
+      const float*& to = pointers[q * tile.count + i];
+      to = from;
+      if (tile.rows[q * tile.count] == nullptr || from == call.zeros) continue;
+      to = copies;
+      for (int64_t ch = 0; ch < call.c.in_channels; ch++)
+        for (int64_t j = 0; j < multiplier; j++) *copies++ = from[tile.first + ch];
+    }
+}
+
+void run_tile(const Call& call, const RowTile& tile, float* to) {
+  const Conv& c = call.c;
+  const Plan& p = call.plan;
+  int64_t block = int64_t{p.vectors} * call.kernels.lanes(), full = p.channels / block;
+  DepthwiseArgs args{.pixels = tile.rows,
+                     .first = tile.first * 4,
+                     .weights = c.weights,
+                     .c = to,
+                     .c_pixel = c.out_pixel * 4,
+                     .c_row = 0,
+                     .init = c.bias,
+                     .positions = c.window.positions(),
+                     .blocks = full,
+                     .columns = 0,
+                     .mode = c.accumulate ? GemmInit::C
+                             : c.bias     ? GemmInit::Row
+                                          : GemmInit::Zero};
+  if (full > 0) call.kernels.depthwise({.rows = tile.count, .vectors = p.vectors})(&args);
+  int64_t done = full * block;
+  args.columns = p.channels - done;
+  if (args.columns == 0) return;
+  args.first += done * 4;
+  args.weights += done * c.window.positions();
+  args.c += done;
+  if (args.init) args.init += done;
+  args.blocks = 1;
+  int vectors = static_cast<int>(ceil_div(args.columns, call.kernels.lanes()));
+  bool masked = args.columns % call.kernels.lanes() != 0;
+  call.kernels.depthwise({.rows = tile.count, .vectors = vectors, .masked = masked})(&args);
+}
+
+void run_units(const Call& call, int64_t batch, int64_t u0, int64_t u1, char* scratch) {
+  const Conv& c = call.c;
+  const Plan& p = call.plan;
+  auto** pointers = reinterpret_cast<const float**>(scratch);
+  RowTile tiles[max_block_pixels];
+  WindowInput in{.image = c.input + batch * c.in_batch, .pixel = c.in_pixel, .zeros = call.zeros};
+  int64_t count = cut_windows(c.window, p.cut, in, u0, u1, 0, c.window.positions(), pointers, tiles);
+  float* to = c.output + batch * c.out_batch + p.cut.begin(u0) * c.out_pixel;
+  for (int64_t t = 0; t < count; t++) {
+    if (p.multiplier > 1) {
+      auto** expanded = reinterpret_cast<const float**>(scratch + p.pointer_bytes);
+      expand_tile(call, tiles[t], expanded, reinterpret_cast<float*>(scratch + 2 * p.pointer_bytes));
+      run_tile(call, {expanded, 0, tiles[t].count}, to);
+    } else {
+      run_tile(call, tiles[t], to);
+    }
+    to += tiles[t].count * c.out_pixel;
+  }
+  if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, batch, p.cut.begin(u0), p.cut.begin(u1), 0, c.out_channels);
+}
+
+void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
+  const Plan& p = call.plan;
+  char* scratch = call.scratch + worker * p.worker_bytes();
+  int64_t units = p.cut.units();
+  for (int64_t i = begin; i < end; i++) {
+    int64_t im = i % p.splits.rows, last = units * (im + 1) / p.splits.rows;
+    for (int64_t u = units * im / p.splits.rows; u < last; u += p.cut.block_units)
+      run_units(call, i / p.splits.rows, u, std::min(u + p.cut.block_units, last), scratch);
+  }
+}
+
+/// Pointers to the input pixels under one tile of outputs.
+struct PlanePixels {
+  static constexpr int most = 13 * 19; // under 4 x 7 outputs with a 7 x 7 kernel and stride 2
+  const float* at[most];
+};
+
+/// The tiles of one band of output rows share the pointers of a tile without padding at its sides.
+struct Band {
+  const KernelTable& kernels;
+  const Conv& c;
+  const float* image;
+  float* out;
+  int64_t y; // first input row, may lie in the padding
+  int rows;  // of output
+};
+
+void point_at_plane(const Band& b, const PlaneShape& s, int64_t x, PlanePixels& to) {
+  const ConvWindow& w = b.c.window;
+  const float** next = to.at;
+  for (int64_t i = b.y; i < b.y + s.in_rows(); i++) {
+    const float* row = b.image + i * w.in[2] * b.c.in_pixel;
+    bool in = i >= 0 && i < w.in[1];
+    for (int64_t j = x; j < x + s.in_pixels(); j++)
+      *next++ = in && j >= 0 && j < w.in[2] ? row + j * b.c.in_pixel : nullptr;
+  }
+}
+
+void run_plane(const Band& b, PlaneShape s, const PlanePixels& pixels, int64_t first, float* to) {
+  const Conv& c = b.c;
+  int64_t lanes = b.kernels.lanes(), full = c.out_channels / lanes, done = full * lanes;
+  DepthwiseArgs args{.pixels = pixels.at,
+                     .first = first * 4,
+                     .weights = c.weights,
+                     .c = to,
+                     .c_pixel = c.out_pixel * 4,
+                     .c_row = c.window.out[2] * c.out_pixel * 4,
+                     .init = c.bias,
+                     .positions = c.window.positions(),
+                     .blocks = full,
+                     .columns = c.out_channels - done,
+                     .mode = c.accumulate ? GemmInit::C
+                             : c.bias     ? GemmInit::Row
+                                          : GemmInit::Zero};
+  if (full > 0) b.kernels.plane(s)(&args);
+  if (args.columns == 0) return;
+  args.first += done * 4;
+  args.weights += done * args.positions;
+  args.c += done;
+  if (args.init) args.init += done;
+  args.blocks = 1;
+  s.masked = true;
+  b.kernels.plane(s)(&args);
+}
+
+/// Output rows of a tile: as many as registers hold sums of, beside the weights of a 3x3 kernel.
+int plane_rows(int lanes, int kernel) { return lanes == 16 && kernel > 3 ? 4 : 2; }
+
+void run_band(const KernelTable& kernels, const Conv& c, int64_t batch, const Tiles& bands, int64_t index) {
+  const ConvWindow& w = c.window;
+  int64_t oy = index * bands.small + std::min(index, bands.larger);
+  Band band{.kernels = kernels,
+            .c = c,
+            .image = c.input + batch * c.in_batch,
+            .out = c.output + batch * c.out_batch + oy * w.out[2] * c.out_pixel,
+            .y = oy * w.stride[1] - w.pad[1],
+            .rows = bands.rows(index)};
+  Tiles tiles(w.out[2], PlaneShape::max_pixels);
+  PlanePixels pixels;
+  int shared = 0; // pixels of the tile whose pointers are kept
+  int64_t shared_x = 0;
+  for (int64_t t = 0, ox = 0; t < tiles.count; t++) {
+    PlaneShape s{static_cast<int>(w.kernel[1]), static_cast<int>(w.stride[1]), band.rows, tiles.rows(t)};
+    int64_t x = ox * w.stride[2] - w.pad[2];
+    bool inside = x >= 0 && x + s.in_pixels() <= w.in[2];
+    if (!inside || shared != s.pixels) {
+      point_at_plane(band, s, x, pixels);
+      shared = inside ? s.pixels : 0;
+      shared_x = x;
+    }
+    run_plane(band, s, pixels, (x - shared_x) * c.in_pixel, band.out + ox * c.out_pixel);
+    ox += s.pixels;
+  }
+  if (c.epilogue.fn)
+    c.epilogue.fn(c.epilogue.ctx, batch, oy * w.out[2], (oy + band.rows) * w.out[2], 0, c.out_channels);
+}
+
+} // namespace
+
+static void run_planes(const KernelTable& kernels, const Workers& workers, const Conv& c) {
+  int most_rows = plane_rows(kernels.lanes(), static_cast<int>(c.window.kernel[1]));
+  Tiles bands(c.window.out[1], most_rows);
+  double work = work_of(c) / static_cast<double>(std::max<int64_t>(bands.count, 1));
+  workers.run(c.batch * bands.count, item_grain(work), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i++) run_band(kernels, c, i / bands.count, bands, i % bands.count);
+  });
+}
+
+int64_t packed_depthwise_size(const KernelTable& kernels, const Conv& c) {
+  int64_t padded = ceil_div(c.out_channels, kernels.lanes()) * kernels.lanes();
+  return (c.window.positions() + 1) * padded; // and a row of zeros that stands for padding
+}
+
+void pack_depthwise_weights(const KernelTable& kernels, const Conv& c, const float* weights, const int64_t s[5],
+                            float* to) noexcept {
+  const int64_t* k = c.window.kernel;
+  int64_t lanes = kernels.lanes();
+  std::memset(to, 0, static_cast<size_t>(packed_depthwise_size(kernels, c)) * 4);
+  for (int64_t o = 0; o < c.out_channels; o++)
+    for (int64_t q = 0; q < c.window.positions(); q++)
+      to[(o / lanes * c.window.positions() + q) * lanes + o % lanes] =
+          weights[o * s[0] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4]];
+}
+
+int64_t depthwise_scratch(const KernelTable& kernels, const Workers& workers, const Conv& c) noexcept {
+  if (fits_plane(c)) return 0;
+  return make_plan(kernels, workers.threads(), c).worker_bytes() * workers.threads();
+}
+
+void run_depthwise(const KernelTable& kernels, const Workers& workers, const Conv& c, void* scratch) noexcept {
+  if (fits_plane(c)) return run_planes(kernels, workers, c);
+  Call call{kernels, c, make_plan(kernels, workers.threads(), c), nullptr, static_cast<char*>(scratch)};
+  call.zeros = c.weights + c.window.positions() * call.plan.padded;
+  int64_t grain = item_grain(work_of(c) / static_cast<double>(call.plan.splits.rows));
+  workers.run(c.batch * call.plan.splits.rows, grain,
+              [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
+}
+
+} // namespace tenon

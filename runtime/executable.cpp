@@ -1,0 +1,238 @@
+// PlanRunner: binds inputs, plans memory for their sizes, runs the steps, hands over the outputs.
+#include "runtime/executable.h"
+
+#include <bit>
+#include <cstring>
+
+#include <fmt/core.h>
+
+#include "base/strided.h"
+#include "expr/eval.h"
+
+namespace tenon {
+
+namespace {
+
+Error bad(std::string message) { return Error(ErrorKind::BadInput, message); }
+
+size_t total_bytes(const PlanBuffer& b, const Frame& f) {
+  size_t bytes = size_of(b.dtype);
+  for (int64_t s : sizes_of(b, f)) bytes *= static_cast<size_t>(std::max<int64_t>(s, 0));
+  return bytes;
+}
+
+template <class F> void for_each_step(const std::vector<Step>& steps, F& f) {
+  for (const Step& s : steps) {
+    f(s);
+    if (auto* i = std::get_if<IfStep>(&s.run)) for_each_step(i->branches[0], f), for_each_step(i->branches[1], f);
+    if (auto* w = std::get_if<WhileStep>(&s.run)) for_each_step(w->condition, f), for_each_step(w->body, f);
+    if (auto* c = std::get_if<ScanStep>(&s.run)) for_each_step(c->body, f);
+  }
+}
+
+// Scratch that a step needs: per worker for kernels, in all for contractions.
+struct ScratchNeed {
+  Frame& f;
+  size_t per_worker = 0, shared = 0;
+  int64_t slot(Slot s) const { return f.slots[static_cast<size_t>(s)]; }
+  void operator()(const Step& step) {
+    if (auto* k = std::get_if<KernelStep>(&step.run); k && k->scratch_bytes >= 0)
+      per_worker = std::max(per_worker, (static_cast<size_t>(std::max<int64_t>(slot(k->scratch_bytes), 0)) + 63) / 64 * 64);
+    if (auto* s = std::get_if<MatmulStep>(&step.run)) {
+      Matmul m{.batch = {slot(s->batch[0]), slot(s->batch[1])}, .m = slot(s->m), .n = slot(s->n), .k = slot(s->k)};
+      m.a_row = slot(s->a_row), m.a_k = slot(s->a_k), m.b_k = slot(s->b_k), m.b_n = slot(s->b_n), m.c_row = slot(s->c_row);
+      for (int i : {0, 1}) m.a_batch[i] = slot(s->a_batch[i]), m.b_batch[i] = slot(s->b_batch[i]), m.c_batch[i] = slot(s->c_batch[i]);
+      m.packed = s->packed != nullptr;
+      add(matmul_scratch(*f.plan->micro_kernels, f.plan->caches, *f.workers, m));
+    }
+    if (auto* s = std::get_if<ConvStep>(&step.run)) {
+      Conv c = s->shape;
+      c.batch = slot(s->batch);
+      for (int i = 0; i < 3; i++) c.window.in[i] = slot(s->in[i]), c.window.out[i] = slot(s->out[i]);
+      c.in_pixel = c.in_channels, c.out_pixel = c.out_channels;
+      c.in_batch = c.window.in_pixels() * c.in_pixel, c.out_batch = c.window.out_pixels() * c.out_pixel;
+      add(conv_scratch(*f.plan->micro_kernels, f.plan->caches, *f.workers, c));
+    }
+  }
+  void add(int64_t bytes) { shared = std::max(shared, static_cast<size_t>(std::max<int64_t>(bytes, 0))); }
+};
+
+bool reserve(std::shared_ptr<void>& block, size_t& capacity, size_t bytes, BlockPool& pool) {
+  if (block && capacity >= bytes) return true;
+  block.reset();
+  block = pool.take(bytes);
+  capacity = block ? bytes : 0;
+  return block != nullptr;
+}
+
+} // namespace
+
+PlanRunner::PlanRunner(Plan plan, int threads) : plan_(std::move(plan)), workers_(threads) {
+  for (const Tensor& t : plan_.initial_state) {
+    Tensor copy(t.dtype(), t.sizes());
+    copy_strided(t.view(), copy.data());
+    state_.push_back(copy);
+  }
+}
+PlanRunner::~PlanRunner() = default;
+
+std::unique_ptr<Frame> PlanRunner::take_frame() {
+  std::scoped_lock lock(mutex_);
+  if (!frames_.empty()) {
+    auto f = std::move(frames_.back());
+    frames_.pop_back();
+    return f;
+  }
+  auto f = std::make_unique<Frame>();
+  f->plan = &plan_;
+  f->workers = &workers_;
+  f->pool = &pool_;
+  f->slots = plan_.sizes.initial;
+  f->pointers.assign(plan_.buffers.size(), nullptr);
+  f->dynamic_sizes.resize(plan_.buffers.size());
+  f->outputs.resize(plan_.buffers.size());
+  return f;
+}
+
+void PlanRunner::give_back(std::unique_ptr<Frame> f) {
+  f->held.clear();
+  for (auto& t : f->outputs)
+    if (t.defined()) t = Tensor();
+  std::scoped_lock lock(mutex_);
+  frames_.push_back(std::move(f));
+}
+
+bool PlanRunner::bind_input(Frame& f, const InputSpec& s, const TensorView& v, bool check_equal) {
+  auto fail = [&](std::string message) { return f.message = "input " + s.name + ": " + message, false; };
+  if (s.is_number || s.is_fixed) {
+    if (check_equal) return true;
+    if (!v.sizes.empty()) return fail("a number must be a 0-d tensor");
+    double number = dispatch(v.dtype, [&]<class T>(T) { return convert<double>(*static_cast<const T*>(v.data)); });
+    if (s.is_fixed) return number == s.fixed || fail(fmt::format("the program was exported for the value {}, not {}", s.fixed, number));
+    if (s.number_slot >= 0) {
+      int64_t whole = dispatch(v.dtype, [&]<class T>(T) { return convert<int64_t>(*static_cast<const T*>(v.data)); });
+      f.slots[static_cast<size_t>(s.number_slot)] = s.dtype == DType::F64 ? std::bit_cast<int64_t>(number) : whole;
+    }
+    return true;
+  }
+  if (!check_equal) {
+    if (v.dtype != s.dtype) return fail(fmt::format("dtype is {}, the program takes {}", name_of(v.dtype), name_of(s.dtype)));
+    if (v.sizes.size() != s.dims.size()) return fail(fmt::format("rank is {}, the program takes {}", v.sizes.size(), s.dims.size()));
+    if (!v.strides.empty() && v.strides.size() != v.sizes.size()) return fail("sizes and strides differ in number");
+  }
+  for (size_t d = 0; d < s.dims.size(); d++) {
+    const InputDim& dim = s.dims[d];
+    int64_t size = v.sizes[d];
+    if (dim.kind == InputDim::Kind::Bind && !check_equal) {
+      std::string hi = dim.hi == INT64_MAX ? "unbounded" : std::to_string(dim.hi);
+      if (size < dim.lo || size > dim.hi) return fail(fmt::format("size {} of dim {} ({}) is outside its range {} to {}", size, d, dim.text, dim.lo, hi));
+      f.slots[static_cast<size_t>(dim.slot)] = size;
+    }
+    int64_t want = f.slots[static_cast<size_t>(dim.slot)];
+    if (check_equal && size != want) return fail(fmt::format("size {} of dim {} must be {}{}", size, d, want, dim.text == std::to_string(want) ? "" : " (" + dim.text + ")"));
+  }
+  return true;
+}
+
+bool PlanRunner::bind(Frame& f, std::span<const TensorView> inputs) {
+  if (inputs.size() != plan_.inputs.size()) return f.message = fmt::format("{} inputs are given, the program takes {}", inputs.size(), plan_.inputs.size()), false;
+  for (size_t i = 0; i < inputs.size(); i++)
+    if (!bind_input(f, plan_.inputs[i], inputs[i], false)) return false;
+  run_stage(plan_.sizes, 0, f.slots.data());
+  for (size_t i = 0; i < inputs.size(); i++)
+    if (!bind_input(f, plan_.inputs[i], inputs[i], true)) return false;
+  for (size_t i = 0; i < inputs.size(); i++) {
+    const InputSpec& s = plan_.inputs[i];
+    if (s.buffer < 0) continue;
+    const TensorView& v = inputs[i];
+    void* data = v.data;
+    if (!v.strides.empty() && !is_contiguous_layout(v.sizes, v.strides)) { // staged
+      size_t bytes = size_of(v.dtype);
+      for (int64_t n : v.sizes) bytes *= static_cast<size_t>(n);
+      auto block = pool_.take(bytes);
+      if (!block) return f.message = "out of memory", false;
+      copy_strided(v, block.get());
+      data = block.get();
+      f.held.push_back(std::move(block));
+    }
+    f.pointers[static_cast<size_t>(s.buffer)] = data;
+  }
+  return true;
+}
+
+bool PlanRunner::prepare_memory(Frame& f) {
+  // The slots that inputs bind decide all sizes known before the run.
+  std::vector<int64_t> bound;
+  for (const InputSpec& s : plan_.inputs) {
+    if (s.number_slot >= 0) bound.push_back(f.slots[static_cast<size_t>(s.number_slot)]);
+    for (const InputDim& d : s.dims)
+      if (d.kind == InputDim::Kind::Bind) bound.push_back(f.slots[static_cast<size_t>(d.slot)]);
+  }
+  if (f.planned && bound == f.bound) return true;
+  f.planned = false;
+  plan_memory(f);
+  ScratchNeed need{f};
+  for_each_step(plan_.steps, need);
+  f.scratch_per_worker = need.per_worker;
+  f.scratch_bytes = std::max(need.shared, need.per_worker * static_cast<size_t>(workers_.threads()));
+  if (!reserve(f.arena, f.arena_capacity, f.arena_bytes, pool_) || !reserve(f.scratch, f.scratch_capacity, f.scratch_bytes, pool_))
+    return f.message = fmt::format("out of memory: {} bytes of temporaries", f.arena_bytes + f.scratch_bytes), false;
+  for (size_t i = 0; i < plan_.buffers.size(); i++) {
+    const PlanBuffer& b = plan_.buffers[i];
+    if (b.place == BufferPlace::Arena) f.pointers[i] = static_cast<char*>(f.arena.get()) + f.offsets[i];
+    if (b.place == BufferPlace::Constant) f.pointers[i] = plan_.constants[static_cast<size_t>(b.index)].data();
+  }
+  f.bound = std::move(bound);
+  f.planned = true;
+  arena_bytes_ = f.arena_bytes;
+  return true;
+}
+
+bool PlanRunner::prepare_outputs(Frame& f) {
+  for (size_t i = 0; i < plan_.buffers.size(); i++) {
+    const PlanBuffer& b = plan_.buffers[i];
+    if (b.place == BufferPlace::State) f.pointers[i] = state_[static_cast<size_t>(b.index)].data();
+    if (b.place != BufferPlace::Output) continue;
+    auto block = pool_.take(total_bytes(b, f));
+    if (!block) return f.message = "out of memory", false;
+    f.pointers[i] = block.get();
+    auto sizes = sizes_of(b, f);
+    auto strides = contiguous_strides(sizes);
+    f.outputs[i] = Tensor(b.dtype, std::move(sizes), std::move(strides), block, block.get());
+  }
+  return true;
+}
+
+Status PlanRunner::run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) noexcept {
+  try {
+    auto f = take_frame();
+    std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
+    if (!state_.empty()) state.lock();
+    bool ok = bind(*f, inputs) && prepare_memory(*f) && prepare_outputs(*f) && run_steps(plan_.steps, *f);
+    if (!ok) {
+      Error e = bad(std::exchange(f->message, {}));
+      f->planned = false;
+      give_back(std::move(f));
+      return e;
+    }
+    outputs.clear();
+    outputs.resize(static_cast<size_t>(std::count_if(plan_.outputs.begin(), plan_.outputs.end(), [](auto& o) { return !o.is_state; })));
+    for (const OutputSpec& o : plan_.outputs) {
+      const PlanBuffer& b = plan_.buffers[static_cast<size_t>(o.buffer)];
+      size_t i = static_cast<size_t>(o.buffer);
+      if (o.is_state) std::memcpy(state_[static_cast<size_t>(o.state)].data(), f->pointers[i], total_bytes(b, *f));
+      else if (f->outputs[i].defined()) outputs[static_cast<size_t>(o.returned_as)] = f->outputs[i];
+      else { // data-dependent: its own block, or one that an earlier output shares
+        Tensor t(b.dtype, sizes_of(b, *f));
+        std::memcpy(t.data(), f->pointers[i], total_bytes(b, *f));
+        outputs[static_cast<size_t>(o.returned_as)] = t;
+      }
+    }
+    give_back(std::move(f));
+    return {};
+  } catch (const std::exception& e) {
+    return bad(e.what());
+  }
+}
+
+} // namespace tenon

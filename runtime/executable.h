@@ -1,0 +1,38 @@
+// A plan ready to run: frames, state, workers. run() is re-entrant from many threads.
+#pragma once
+#include <mutex>
+
+#include "runtime/frame.h"
+#include "tenon/error.h"
+
+namespace tenon {
+
+class PlanRunner {
+public:
+  PlanRunner(Plan plan, int threads);
+  ~PlanRunner();
+
+  Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) noexcept;
+  const Plan& plan() const { return plan_; }
+  size_t arena_bytes() const { return arena_bytes_; }
+  const Workers& workers() const { return workers_; }
+
+private:
+  std::unique_ptr<Frame> take_frame();
+  void give_back(std::unique_ptr<Frame> frame);
+  bool bind(Frame& f, std::span<const TensorView> inputs);
+  bool bind_input(Frame& f, const InputSpec& spec, const TensorView& view, bool check_equal);
+  bool prepare_memory(Frame& f);
+  bool prepare_outputs(Frame& f);
+
+  Plan plan_;
+  Workers workers_;
+  BlockPool pool_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Frame>> frames_;
+  std::mutex state_mutex_; // held while a plan with state runs
+  std::vector<Tensor> state_;
+  size_t arena_bytes_ = 0;
+};
+
+} // namespace tenon

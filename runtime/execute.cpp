@@ -1,0 +1,248 @@
+// The step loop.
+#include <bit>
+#include <cstring>
+
+#include "runtime/frame.h"
+
+namespace tenon {
+
+namespace {
+
+int64_t slot(const Frame& f, Slot s) { return f.slots[static_cast<size_t>(s)]; }
+
+// Buffers and scalars of a kernel call, on the stack.
+struct Arguments {
+  static constexpr size_t most = 96;
+  void* buffers[most];
+  int64_t scalars[most];
+  KernelArgs args;
+
+  Arguments(Frame& f, const std::vector<int>& b, const std::vector<Slot>& s) {
+    for (size_t i = 0; i < b.size(); i++) buffers[i] = b[i] < 0 ? nullptr : f.pointers[static_cast<size_t>(b[i])];
+    for (size_t i = 0; i < s.size(); i++) scalars[i] = slot(f, s[i]);
+    args = {buffers, scalars, nullptr, f.error};
+  }
+};
+
+bool fail_index(Frame& f) {
+  f.message = "index " + std::to_string(f.error[1]) + " is out of range for size " + std::to_string(f.error[2]);
+  return false;
+}
+
+bool run(const KernelStep& s, Frame& f) {
+  int64_t n = slot(f, s.iterations);
+  if (n <= 0) return true;
+  Arguments a(f, s.buffers, s.scalars);
+  f.error[0] = 0;
+  constexpr double chunk_ns = 8000; // a chunk smaller than this is not worth another thread
+  double iteration_ns = std::max(1.0, static_cast<double>(slot(f, s.iteration_elements)) * s.element_ns);
+  int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(chunk_ns / iteration_ns));
+  auto body = [&](int64_t begin, int64_t end, int worker) {
+    KernelArgs args = a.args;
+    args.scratch = static_cast<char*>(f.scratch.get()) + static_cast<size_t>(worker) * f.scratch_per_worker;
+    s.function(&args, begin, end);
+  };
+  if (n <= grain || f.workers->threads() == 1) body(0, n, 0);
+  else f.workers->run(n, grain, body);
+  return f.error[0] == 0 || fail_index(f);
+}
+
+// Calls an epilogue kernel for a tile.
+struct TileCall {
+  const TileKernel& kernel;
+  Arguments arguments;
+
+  TileCall(const TileKernel& k, Frame& f) : kernel(k), arguments(f, k.buffers, k.scalars) {}
+  static void call(void* ctx, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+    auto& t = *static_cast<TileCall*>(ctx);
+    size_t count = t.kernel.scalars.size();
+    int64_t scalars[Arguments::most + 5];
+    std::memcpy(scalars, t.arguments.scalars, count * sizeof(int64_t));
+    int64_t tile[5] = {batch, m0, m1, n0, n1};
+    std::memcpy(scalars + count, tile, sizeof tile);
+    KernelArgs args{t.arguments.buffers, scalars, nullptr, t.arguments.args.error};
+    t.kernel.function(&args, 0, 1);
+  }
+};
+
+bool run(const MatmulStep& s, Frame& f) {
+  auto at = [&](int buffer, Slot offset) { return static_cast<float*>(f.pointers[static_cast<size_t>(buffer)]) + slot(f, offset); };
+  Matmul m{.batch = {slot(f, s.batch[0]), slot(f, s.batch[1])}, .m = slot(f, s.m), .n = slot(f, s.n), .k = slot(f, s.k)};
+  m.a = at(s.a, s.a_offset);
+  m.a_row = slot(f, s.a_row), m.a_k = slot(f, s.a_k);
+  m.packed = s.packed != nullptr;
+  m.b = m.packed ? s.packed : at(s.b, s.b_offset);
+  m.b_k = slot(f, s.b_k), m.b_n = slot(f, s.b_n);
+  m.c = static_cast<float*>(f.pointers[static_cast<size_t>(s.c)]);
+  m.c_row = slot(f, s.c_row);
+  for (int i : {0, 1}) m.a_batch[i] = slot(f, s.a_batch[i]), m.b_batch[i] = slot(f, s.b_batch[i]), m.c_batch[i] = slot(f, s.c_batch[i]);
+  TileCall tile(s.epilogue, f);
+  if (s.epilogue.function) m.epilogue = {TileCall::call, &tile};
+  f.error[0] = 0;
+  run_matmul(*f.plan->micro_kernels, f.plan->caches, *f.workers, m, f.scratch.get());
+  return f.error[0] == 0 || fail_index(f);
+}
+
+Conv make_conv(const ConvStep& s, const Frame& f) {
+  Conv c = s.shape;
+  c.batch = slot(f, s.batch);
+  for (int i = 0; i < 3; i++) c.window.in[i] = slot(f, s.in[i]), c.window.out[i] = slot(f, s.out[i]);
+  c.in_pixel = c.in_channels, c.out_pixel = c.out_channels;
+  c.in_batch = c.window.in_pixels() * c.in_pixel, c.out_batch = c.window.out_pixels() * c.out_pixel;
+  return c;
+}
+
+bool run(const ConvStep& s, Frame& f) {
+  Conv c = make_conv(s, f);
+  c.input = static_cast<const float*>(f.pointers[static_cast<size_t>(s.input)]);
+  c.output = static_cast<float*>(f.pointers[static_cast<size_t>(s.output)]);
+  TileCall tile(s.epilogue, f);
+  if (s.epilogue.function) c.epilogue = {TileCall::call, &tile};
+  f.error[0] = 0;
+  run_conv(*f.plan->micro_kernels, f.plan->caches, *f.workers, c, f.scratch.get());
+  return f.error[0] == 0 || fail_index(f);
+}
+
+struct DynamicOutputs {
+  Frame& frame;
+  const LibraryStepCall& step;
+  static void* allocate(void* ctx, int index, std::span<const int64_t> sizes) {
+    auto& d = *static_cast<DynamicOutputs*>(ctx);
+    size_t buffer = static_cast<size_t>(d.step.outputs[static_cast<size_t>(index)]);
+    size_t bytes = size_of(d.frame.plan->buffers[buffer].dtype);
+    for (int64_t s : sizes)
+      if (s < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(s), &bytes)) return nullptr;
+    auto block = d.frame.pool->take(bytes);
+    if (!block) return nullptr;
+    d.frame.pointers[buffer] = block.get();
+    d.frame.dynamic_sizes[buffer].assign(sizes.begin(), sizes.end());
+    d.frame.held.push_back(block);
+    // Sizes that are slots of their own are bound by what the step found.
+    auto& slots = d.frame.plan->buffers[buffer].sizes;
+    for (size_t k = 0; k < slots.size() && k < sizes.size(); k++) d.frame.slots[static_cast<size_t>(slots[k])] = sizes[k];
+    return block.get();
+  }
+};
+
+bool run(const LibraryStepCall& s, Frame& f) {
+  std::vector<std::vector<int64_t>> sizes;
+  std::vector<LibraryTensor> in, out;
+  sizes.reserve(s.inputs.size() + s.outputs.size());
+  auto add = [&](int b, std::vector<LibraryTensor>& to) {
+    const PlanBuffer& p = f.plan->buffers[static_cast<size_t>(b)];
+    sizes.push_back(sizes_of(p, f));
+    to.push_back({f.pointers[static_cast<size_t>(b)], p.dtype, sizes.back()});
+  };
+  for (int b : s.inputs) add(b, in);
+  for (int b : s.outputs) add(b, out);
+  std::vector<int64_t> ints;
+  for (Slot i : s.ints) ints.push_back(slot(f, i));
+  DynamicOutputs dynamic{f, s};
+  LibraryCall call{in, out, ints, s.numbers, f.plan->seed, DynamicOutputs::allocate, &dynamic, f.workers};
+  const char* error = s.function(call);
+  if (error) f.message = error;
+  return error == nullptr;
+}
+
+bool run(const FallbackStep& s, Frame& f) {
+  f.message = s.run(f);
+  return f.message.empty();
+}
+
+bool truth(int buffer, Slot s, const Frame& f) { return buffer >= 0 ? *static_cast<const bool*>(f.pointers[static_cast<size_t>(buffer)]) : slot(f, s) != 0; }
+
+bool run(const IfStep& s, Frame& f) { return run_steps(s.branches[truth(s.condition, s.condition_slot, f) ? 0 : 1], f); }
+
+bool run(const CopyStep& s, Frame& f) {
+  const PlanBuffer& b = f.plan->buffers[static_cast<size_t>(s.to)];
+  size_t bytes = size_of(b.dtype);
+  for (Slot d : b.sizes) bytes *= static_cast<size_t>(std::max<int64_t>(slot(f, d), 0));
+  std::memmove(f.pointers[static_cast<size_t>(s.to)], f.pointers[static_cast<size_t>(s.from)], bytes);
+  return true;
+}
+
+bool run(const WhileStep& s, Frame& f) {
+  while (true) {
+    if (!run_steps(s.condition, f)) return false;
+    if (!truth(s.flag, s.flag_slot, f)) return true;
+    if (!run_steps(s.body, f)) return false;
+  }
+}
+
+bool run(const ScanStep& s, Frame& f) {
+  int64_t steps = slot(f, s.steps);
+  for (int64_t i = 0; i < steps; i++) {
+    int64_t at = s.reverse ? steps - 1 - i : i;
+    for (auto& slice : s.slices)
+      f.pointers[static_cast<size_t>(slice.slice)] = static_cast<char*>(f.pointers[static_cast<size_t>(slice.whole)]) + at * slot(f, slice.stride);
+    if (!run_steps(s.body, f)) return false;
+  }
+  return true;
+}
+
+bool run(const ItemStep& s, Frame& f) {
+  const PlanBuffer& b = f.plan->buffers[static_cast<size_t>(s.buffer)];
+  const void* p = f.pointers[static_cast<size_t>(s.buffer)];
+  int64_t& to = f.slots[static_cast<size_t>(s.slot)];
+  auto give = [&](auto v) { to = s.is_float ? std::bit_cast<int64_t>(static_cast<double>(v)) : static_cast<int64_t>(v); };
+  switch (b.dtype) {
+  case DType::Bool:
+  case DType::U8: give(*static_cast<const uint8_t*>(p)); break;
+  case DType::I8: give(*static_cast<const int8_t*>(p)); break;
+  case DType::I16: give(*static_cast<const int16_t*>(p)); break;
+  case DType::I32: give(*static_cast<const int32_t*>(p)); break;
+  case DType::I64: give(*static_cast<const int64_t*>(p)); break;
+  case DType::F32: give(*static_cast<const float*>(p)); break;
+  case DType::F64: give(*static_cast<const double*>(p)); break;
+  default: f.message = "a half-precision tensor is read as a number"; return false;
+  }
+  return true;
+}
+
+bool run(const ScalarStep& s, Frame& f) {
+  std::memcpy(f.pointers[static_cast<size_t>(s.buffer)], &f.slots[static_cast<size_t>(s.slot)], size_of(f.plan->buffers[static_cast<size_t>(s.buffer)].dtype));
+  return true;
+}
+
+bool run(const AssertStep& s, Frame& f) {
+  if (slot(f, s.condition) != 0) return true;
+  f.message = s.message;
+  return false;
+}
+
+bool allocate_dynamic(const Step& step, Frame& f) {
+  for (int b : step.dynamic) {
+    const PlanBuffer& p = f.plan->buffers[static_cast<size_t>(b)];
+    size_t bytes = size_of(p.dtype);
+    for (int64_t s : sizes_of(p, f))
+      if (s < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(s), &bytes)) return f.message = "a size overflows", false;
+    auto block = f.pool->take(bytes);
+    if (!block) return f.message = "out of memory", false;
+    f.pointers[static_cast<size_t>(b)] = block.get();
+    f.held.push_back(std::move(block));
+  }
+  return true;
+}
+
+} // namespace
+
+std::vector<int64_t> sizes_of(const PlanBuffer& b, const Frame& f) {
+  std::vector<int64_t> out;
+  for (Slot s : b.sizes) out.push_back(slot(f, s));
+  return out;
+}
+
+bool run_steps(const std::vector<Step>& steps, Frame& f) noexcept {
+  for (const Step& step : steps) {
+    if (!step.dynamic.empty() && !allocate_dynamic(step, f)) return false;
+    bool ok = std::visit([&](auto& s) { return run(s, f); }, step.run);
+    if (!ok) {
+      if (!step.source.empty()) f.message += " (" + step.source + ")";
+      return false;
+    }
+    if (step.binds) run_stage(f.plan->sizes, static_cast<size_t>(step.binds), f.slots.data());
+  }
+  return true;
+}
+
+} // namespace tenon

@@ -1,0 +1,48 @@
+// A frame: all that one call of an executable needs. Frames are pooled, so that calls allocate nothing once they are warm.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "runtime/plan.h"
+
+namespace tenon {
+
+/// Blocks of memory that are given back and used again, for outputs and data-dependent buffers. Thread-safe.
+class BlockPool {
+public:
+  BlockPool();
+  /// 64-byte aligned; returns to the pool when the last reference goes. Null where memory is refused.
+  std::shared_ptr<void> take(size_t bytes);
+
+private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+struct Frame {
+  const Plan* plan = nullptr;
+  const Workers* workers = nullptr;
+  std::vector<int64_t> slots;
+  std::vector<void*> pointers;              // per buffer
+  std::vector<int64_t> bound;               // slots of the inputs when memory was planned
+  bool planned = false;
+  std::vector<size_t> offsets;              // of arena buffers
+  size_t arena_bytes = 0, scratch_bytes = 0, scratch_per_worker = 0;
+  std::shared_ptr<void> arena, scratch;
+  size_t arena_capacity = 0, scratch_capacity = 0;
+  std::vector<std::shared_ptr<void>> held;  // of this call: dynamic buffers, staged inputs
+  std::vector<std::vector<int64_t>> dynamic_sizes; // per buffer, of data-dependent outputs
+  std::vector<Tensor> outputs;              // per Output buffer
+  BlockPool* pool = nullptr;
+  int64_t error[3] = {0, 0, 0};
+  std::string message;
+};
+
+/// Runs the steps of a plan over a frame whose pointers are set. False: see frame.message.
+bool run_steps(const std::vector<Step>& steps, Frame& frame) noexcept;
+/// Sizes of a buffer under the frame's slots.
+std::vector<int64_t> sizes_of(const PlanBuffer& buffer, const Frame& frame);
+/// Lays out arena buffers for the frame's sizes: largest first, each at the lowest place free for its lifetime.
+void plan_memory(Frame& frame);
+
+} // namespace tenon

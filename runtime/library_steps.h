@@ -1,0 +1,70 @@
+// The library steps there are: hand-written functions for what generated code does not cover. The rows of src/ops/library_*.cpp
+// name them. Beside each: its inputs; its `ints`; its `numbers`. A returned message lives until the calling thread's next step.
+// A step whose output sizes depend on values (marked D) calls `allocate` for every output; the others find their outputs allocated.
+#pragma once
+#include "runtime/library.h"
+
+namespace tenon::library {
+
+// Along a dim. Values and i64 positions; NaN is greatest.
+const char* sort(const LibraryCall&);         ///< self; dim, descending, stable
+const char* topk(const LibraryCall&);         ///< self; dim, k, largest, sorted
+const char* kthvalue(const LibraryCall&);     ///< self; dim, k counted from 1
+const char* median(const LibraryCall&);       ///< self; dim, ignore NaN
+const char* mode(const LibraryCall&);         ///< self; dim
+const char* cumulate(const LibraryCall&);     ///< self; dim, product instead of sum. Same dtype in and out
+const char* logcumsumexp(const LibraryCall&); ///< self; dim
+const char* cummax(const LibraryCall&);       ///< self; dim
+const char* cummin(const LibraryCall&);       ///< self; dim
+
+/// How an element that is written joins the one that is there.
+enum class Update : int64_t { Assign, Add, Mul, Mean, Max, Min };
+/// self, index, source (or none: the value); dim, Update, include self, index is a vector along dim, value; value.
+/// Integers take the value from ints, floats from numbers.
+const char* scatter(const LibraryCall&);
+/// self, values, the given indices; accumulate, then for each dim of self whether it has an index. Negative indices count from
+/// the end.
+const char* index_put(const LibraryCall&);
+const char* masked_scatter(const LibraryCall&); ///< self, mask of its sizes, source
+
+const char* nonzero(const LibraryCall&);         ///< D. self
+const char* nonzero_static(const LibraryCall&);  ///< self; fill value. Output [size, rank]
+const char* masked_select(const LibraryCall&);   ///< D. self, mask (broadcast together)
+const char* repeat_interleave(const LibraryCall&); ///< D. repeats; -1 or the size asserted
+const char* unique(const LibraryCall&);          ///< D. self; consecutive only, want inverse, want counts
+const char* unique_dim(const LibraryCall&);      ///< D. self; consecutive only, want inverse, want counts, dim
+
+const char* searchsorted(const LibraryCall&);    ///< sorted sequence, values, sorter?; right. Sequence of rank 1, or one per row of values
+const char* isin(const LibraryCall&);            ///< elements, test elements of the same dtype; invert
+const char* bincount(const LibraryCall&);        ///< D. self, weights?; minlength
+/// self; bins, range given; low, high. Histogram of all elements.
+const char* histc(const LibraryCall&);
+/// self [.., D], weight? ; D counts of bins, has weight, density, range given; low and high for each of D. Outputs: histogram [bins...],
+/// then the edges of each dim.
+const char* histogram_counts(const LibraryCall&);
+/// self [.., D], D tensors of edges, weight?; has weight, density. Output: histogram.
+const char* histogram_edges(const LibraryCall&);
+
+/// weight, indices, offsets, per-sample weights?; mode (0 sum 1 mean 2 max), include last offset, padding index or -1. Outputs: bags,
+/// offset2bag, bag sizes, max indices.
+const char* embedding_bag(const LibraryCall&);
+const char* embedding_renorm(const LibraryCall&); ///< weight, indices; ; max norm, p
+/// data, lengths or offsets; reduce (0 sum 1 mean 2 max 3 min 4 prod), axis, offsets given, initial given; initial.
+const char* segment_reduce(const LibraryCall&);
+
+// Random steps: element i of a call is a function of the call's seed and i alone. Every random step of a call needs a seed of its own.
+const char* random_uniform(const LibraryCall&);     ///< ; ; low, high
+const char* random_normal(const LibraryCall&);      ///< ; ; mean, deviation
+const char* random_integers(const LibraryCall&);    ///< ; low, high (not included)
+const char* random_permutation(const LibraryCall&); ///< none
+const char* random_poisson(const LibraryCall&);     ///< rates
+const char* random_binomial(const LibraryCall&);    ///< counts, probabilities
+const char* multinomial(const LibraryCall&);        ///< weights; with replacement
+/// Whether a step draws random numbers: it is not folded, and two equal calls are not one.
+bool is_random(LibraryFn step);
+
+const char* nms(const LibraryCall&);          ///< D. boxes, scores; ; threshold
+const char* roi_align(const LibraryCall&);    ///< input, rois; sampling ratio, aligned; scale
+const char* deform_conv2d(const LibraryCall&); ///< input, weight, offset, mask, bias; strides, pads, dilations (h, w), groups, offset groups, use mask
+
+} // namespace tenon::library

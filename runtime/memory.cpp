@@ -1,0 +1,86 @@
+// Memory of calls: the block pool, and the arena's layout.
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <unordered_map>
+
+#include "runtime/frame.h"
+
+namespace tenon {
+
+struct BlockPool::State {
+  std::mutex mutex;
+  std::unordered_multimap<size_t, void*> free;
+  size_t bytes = 0;
+  ~State() {
+    for (auto& [size, block] : free) std::free(block);
+  }
+};
+
+BlockPool::BlockPool() : state_(std::make_shared<State>()) {}
+
+std::shared_ptr<void> BlockPool::take(size_t bytes) {
+  constexpr size_t most_kept = size_t{256} << 20; // beyond that, blocks go back to the system
+  bytes = std::max<size_t>(64, (bytes + 63) / 64 * 64);
+  auto s = state_;
+  void* block = nullptr;
+  {
+    std::scoped_lock lock(s->mutex);
+    if (auto it = s->free.find(bytes); it != s->free.end()) {
+      block = it->second;
+      s->free.erase(it);
+      s->bytes -= bytes;
+    }
+  }
+  if (!block) block = std::aligned_alloc(64, bytes);
+  if (!block) return nullptr;
+  return std::shared_ptr<void>(block, [s, bytes](void* p) {
+    std::scoped_lock lock(s->mutex);
+    if (s->bytes + bytes > most_kept) return std::free(p);
+    s->free.emplace(bytes, p);
+    s->bytes += bytes;
+  });
+}
+
+namespace {
+
+struct Placed {
+  int first, last;
+  size_t begin, end;
+};
+
+size_t place(size_t bytes, int first, int last, std::vector<Placed>& placed) {
+  // Those alive at the same time, by address; the first gap that is large enough.
+  size_t at = 0;
+  for (const Placed& p : placed) {
+    if (p.last < first || p.first > last) continue;
+    if (p.begin >= at + bytes) break;
+    at = std::max(at, p.end);
+  }
+  Placed now{first, last, at, at + bytes};
+  placed.insert(std::upper_bound(placed.begin(), placed.end(), now, [](auto& a, auto& b) { return a.begin < b.begin; }), now);
+  return at;
+}
+
+} // namespace
+
+void plan_memory(Frame& f) {
+  const Plan& plan = *f.plan;
+  std::vector<std::pair<size_t, size_t>> order; // bytes, buffer
+  f.offsets.assign(plan.buffers.size(), 0);
+  for (size_t i = 0; i < plan.buffers.size(); i++) {
+    const PlanBuffer& b = plan.buffers[i];
+    if (b.place != BufferPlace::Arena) continue;
+    int64_t bytes = std::max<int64_t>(f.slots[static_cast<size_t>(b.bytes)], 1);
+    order.emplace_back((static_cast<size_t>(bytes) + 63) / 64 * 64, i);
+  }
+  std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first > b.first; });
+  std::vector<Placed> placed;
+  f.arena_bytes = 0;
+  for (auto& [bytes, i] : order) {
+    f.offsets[i] = place(bytes, plan.buffers[i].first, plan.buffers[i].last, placed);
+    f.arena_bytes = std::max(f.arena_bytes, f.offsets[i] + bytes);
+  }
+}
+
+} // namespace tenon

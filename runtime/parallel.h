@@ -1,0 +1,45 @@
+// Parallel loops of one executable: the only door to oneTBB. A loop is cut into one range per worker; who has finished
+// its own takes chunks of the others'.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+namespace tenon {
+
+class Workers {
+public:
+  /// Runs iterations [begin, end); `worker` < threads() is unlike that of every call running at the same time for this
+  /// loop.
+  using Body = void (*)(void* ctx, int64_t begin, int64_t end, int worker);
+  static constexpr int max_threads = 256;
+
+  /// Loops run on `threads` threads at most, the caller's included; 0 means all cores the process may use.
+  explicit Workers(int threads);
+  ~Workers(); // no loop may be running
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  int threads() const { return threads_; }
+
+  /// Starts waking the threads of workers 1 .. workers - 1, where they sleep (that takes some 30 us): worth a call
+  /// where a parallel loop is near. They stay awake for 200 us after the last loop.
+  void wake(int workers) const noexcept;
+
+  /// Runs body over [0, n) in chunks of at least `grain` iterations, in the calling thread alone if n <= grain. Returns
+  /// when all is done. Any number of threads may call at once, bodies too.
+  void run(int64_t n, int64_t grain, Body body, void* ctx) const noexcept;
+
+  /// The same for a callable f(begin, end, worker).
+  template <class F> void run(int64_t n, int64_t grain, const F& f) const noexcept {
+    run(
+        n, grain, [](void* ctx, int64_t b, int64_t e, int w) { (*static_cast<const F*>(ctx))(b, e, w); },
+        const_cast<F*>(&f));
+  }
+
+private:
+  struct Shared;
+  int threads_;
+  std::unique_ptr<Shared> shared_;
+};
+
+} // namespace tenon

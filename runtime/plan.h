@@ -1,0 +1,187 @@
+// The plan: what remains after compiling. Buffers, and a flat list of steps over them; steps of control flow own lists of
+// their own. Printable; it knows no graph.
+#pragma once
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/conv.h"
+#include "runtime/kernel_abi.h"
+#include "runtime/library.h"
+#include "runtime/matmul.h"
+#include "runtime/size_program.h"
+#include "tenon/tensor.h"
+
+namespace tenon {
+
+using Slot = int32_t; // of the size program
+
+enum class BufferPlace : uint8_t {
+  Arena,    // planned memory, from its first to its last step
+  Input,    // the caller's
+  Output,   // fresh, given to the caller
+  Constant, // held by the plan
+  State,    // held by the executable, lives between calls
+  Alias,    // a pointer that a step of control flow sets
+  Dynamic,  // allocated while running: its size depends on data
+};
+
+struct PlanBuffer {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<Slot> sizes;
+  BufferPlace place = BufferPlace::Arena;
+  int index = 0;          // of the input, output, constant or state
+  Slot bytes = -1;        // Arena, Output
+  int first = 0, last = 0; // steps, in linear order, between which an arena buffer lives
+};
+
+struct KernelStep {
+  KernelFn function = nullptr;
+  std::vector<int> buffers; // -1: scratch
+  std::vector<Slot> scalars;
+  Slot iterations = -1, scratch_bytes = -1; // scratch: per worker, -1 for none
+  Slot iteration_elements = -1;             // elements of one iteration
+  double element_ns = 0.1;                  // rough cost, for the size of parallel chunks
+  int kernel = -1;                          // number of the compiled kernel, for dumps
+};
+
+/// Epilogue of a contraction: a kernel that takes the finished tile as its last five scalars.
+struct TileKernel {
+  KernelFn function = nullptr;
+  std::vector<int> buffers;
+  std::vector<Slot> scalars;
+};
+
+struct MatmulStep {
+  int a = 0, b = 0, c = 0;
+  Slot batch[2], m, n, k;
+  Slot a_offset, a_row, a_k, a_batch[2];
+  Slot b_offset, b_k, b_n, b_batch[2];
+  Slot c_row, c_batch[2];
+  const float* packed = nullptr; // B, packed ahead of time
+  TileKernel epilogue;
+};
+
+struct ConvStep {
+  int input = 0, output = 0;
+  Slot batch, in[3], out[3];
+  Conv shape; // channels, groups, kernel, stride, padding, dilation, packed weights, bias
+  TileKernel epilogue;
+};
+
+struct LibraryStepCall {
+  LibraryFn function = nullptr;
+  std::vector<int> inputs, outputs;
+  std::vector<Slot> ints;
+  std::vector<double> numbers;
+};
+
+/// Runs a node in the interpreter; outputs are in their buffers afterwards.
+struct FallbackStep {
+  std::function<std::string(struct Frame&)> run; // an error message, or empty
+};
+
+struct Step;
+
+struct IfStep {
+  int condition = -1;   // Bool buffer, or
+  Slot condition_slot = -1;
+  std::vector<Step> branches[2];
+};
+
+struct CopyStep { // the whole buffer
+  int from, to;
+};
+
+struct WhileStep {
+  std::vector<Step> condition, body; // body ends with copies to the carried buffers
+  int flag = -1;                     // Bool buffer that `condition` writes
+  Slot flag_slot = -1;
+};
+
+struct ScanStep {
+  struct Slice {
+    int slice, whole; // the Alias buffer, and what it is a slice of along dim 0
+    Slot stride;      // bytes
+  };
+  Slot steps;
+  bool reverse = false;
+  std::vector<Slice> slices;
+  std::vector<Step> body;
+};
+
+/// Reads a 0-d buffer into a slot.
+struct ItemStep {
+  int buffer;
+  Slot slot;
+  bool is_float;
+};
+
+/// Writes the value of a slot to a 0-d buffer.
+struct ScalarStep {
+  Slot slot;
+  int buffer;
+  bool is_float;
+};
+
+struct AssertStep {
+  Slot condition;
+  std::string message;
+};
+
+struct Step {
+  std::variant<KernelStep, MatmulStep, ConvStep, LibraryStepCall, FallbackStep, IfStep, CopyStep, WhileStep, ScanStep, ItemStep, ScalarStep, AssertStep> run;
+  int binds = 0;                 // the size stage to run afterwards, 0: none
+  std::vector<int> dynamic = {}; // buffers to allocate before the step (sizes known by now)
+  std::string what = {};         // for explain: the operators
+  std::string source = {};       // the source line
+};
+
+/// A dimension of an input: what it binds, or must equal.
+struct InputDim {
+  enum class Kind : uint8_t { Bind, Equal } kind = Kind::Equal;
+  Slot slot = -1;
+  int64_t lo = 0, hi = INT64_MAX; // Bind
+  std::string text;               // "s77", "s77*2"
+};
+
+struct InputSpec {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<InputDim> dims;
+  int buffer = -1;
+  bool is_number = false;
+  Slot number_slot = -1;  // a number binds this slot
+  bool is_fixed = false;  // a number fixed at export
+  double fixed = 0;
+};
+
+struct OutputSpec {
+  int buffer;
+  std::vector<Slot> sizes;
+  DType dtype;
+  bool is_state = false; // written back to the state buffer `state` instead of being returned
+  int state = -1;
+  int returned_as = -1;  // the position among the caller's outputs
+};
+
+struct Plan {
+  std::vector<PlanBuffer> buffers;
+  std::vector<Step> steps;
+  SizeProgram sizes;
+  std::vector<InputSpec> inputs;
+  std::vector<OutputSpec> outputs;
+  std::vector<Tensor> constants;
+  std::vector<Tensor> initial_state;
+  std::vector<std::shared_ptr<void>> owned; // packed weights
+  int num_steps = 0, fallback_steps = 0;
+  const KernelTable* micro_kernels = nullptr;
+  Caches caches;
+  uint64_t seed = 0;
+};
+
+std::string to_string(const Plan& plan);
+
+} // namespace tenon

@@ -1,0 +1,24 @@
+// Physical addresses: strides of values, flat offsets, and their coefficients in loop axes.
+#pragma once
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "ir/graph.h"
+
+namespace tenon {
+
+/// Strides in elements of the buffer that holds a value: the type's own, or row-major.
+std::vector<Expr> strides_of(ExprPool& pool, const Type& type);
+Expr flat_offset(ExprPool& pool, const Type& type, std::span<const Expr> index);
+/// coefficient[k] * axes[k] + ... + rest == e, where no coefficient and no rest depends on the axes.
+struct Affine {
+  std::vector<Expr> coefficients;
+  Expr rest;
+};
+std::optional<Affine> as_affine(Expr e, std::span<const Expr> axes);
+/// Strides of a channels-last layout for sizes (N, C, spatial...).
+std::vector<Expr> channels_last_strides(ExprPool& pool, std::span<const Expr> sizes);
+bool is_channels_last(ExprPool& pool, const Type& type);
+
+} // namespace tenon

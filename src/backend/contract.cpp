@@ -1,0 +1,55 @@
+// Addresses of matmul operands: views are followed to the memory they show.
+#include "backend/contract.h"
+
+#include "backend/affine.h"
+
+namespace tenon {
+
+bool is_contract(const Graph& graph, const Node& n) {
+  if (!n.def || (n.def->kind != Kind::Matmul && n.def->kind != Kind::Conv) || n.outputs.size() != 1) return false;
+  if (graph.type(n.outputs[0]).dtype != DType::F32) return false;
+  for (ValueId v : tensor_operands(n.args, graph))
+    if (graph.type(v).dtype != DType::F32) return false;
+  if (n.def->kind == Kind::Matmul) return true;
+  Call c(graph, *n.def, n.args);
+  if (c.flag("transposed")) return false;
+  size_t rank = graph.type(n.outputs[0]).rank();
+  return rank == 3 || rank == 4;
+}
+
+std::optional<MatmulOperand> matmul_operand(const Graph& graph, Inliner& inliner, ValueId operand) {
+  ExprPool& pool = graph.pool();
+  const Type& t = graph.type(operand);
+  bool batched = t.rank() == 3;
+  constexpr int64_t first = 900; // axis numbers of this query
+  Expr row = pool.axis(first, t.sizes[t.rank() - 2]), column = pool.axis(first + 1, t.sizes[t.rank() - 1]);
+  Expr zero = pool.integer(0), one = pool.integer(1);
+  // The batch index is tried whole, then as two digits where the view divides it.
+  std::vector<Expr> radices{one};
+  if (batched) {
+    Expr b = pool.axis(first + 2, t.sizes[0]);
+    Expr e = inliner.at(operand, {b, row, column});
+    visit(e, [&](const ExprNode& n) {
+      if ((n.op == Op::FloorDiv || n.op == Op::Mod) && n.args[0] == b && !const_int(n.args[1]).has_value() == !n.args[1]->is_const()) radices.push_back(n.args[1]);
+    });
+  }
+  for (Expr radix : radices) {
+    Expr b0 = pool.axis(first + 3, batched ? floor_div(t.sizes[0], radix) : one), b1 = pool.axis(first + 4, radix);
+    if (radix == one) b1 = zero;
+    if (radix != one && floor_div(t.sizes[0], radix) * radix != t.sizes[0]) continue;
+    std::vector<Expr> index{row, column};
+    if (batched) index.insert(index.begin(), b0 * radix + b1);
+    Expr e = inliner.at(operand, index);
+    if (e->op != Op::Load) return std::nullopt;
+    ValueId value{static_cast<uint32_t>(e->bits)};
+    Expr offset = flat_offset(pool, graph.type(value), e->args);
+    std::vector<Expr> axes{b0, row, column};
+    if (b1 != zero) axes.push_back(b1);
+    auto a = as_affine(offset, axes);
+    if (!a) continue;
+    return MatmulOperand{value, a->rest, {a->coefficients[0], axes.size() > 3 ? a->coefficients[3] : zero}, a->coefficients[1], a->coefficients[2], radix};
+  }
+  return std::nullopt;
+}
+
+} // namespace tenon

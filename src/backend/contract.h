@@ -1,0 +1,22 @@
+// Contractions that micro-kernels compute: which nodes, and how their operands are addressed.
+#pragma once
+#include <optional>
+
+#include "backend/region.h"
+
+namespace tenon {
+
+/// Whether the node is a matrix product or convolution that the micro-kernels take (f32); others are ordinary loops.
+bool is_contract(const Graph& graph, const Node& node);
+
+/// How an operand of a matmul lies in memory: element (b0, b1, row, column) is at
+/// offset + b0*batch[0] + b1*batch[1] + row*row_stride + column*column_stride of `value`'s buffer.
+struct MatmulOperand {
+  ValueId value;
+  Expr offset, batch[2], row_stride, column_stride;
+  Expr inner_batch; // extent of b1; the batch index is b0*inner_batch + b1
+};
+/// Empty where the operand is not such a view of something in memory.
+std::optional<MatmulOperand> matmul_operand(const Graph& graph, Inliner& inliner, ValueId operand);
+
+} // namespace tenon

@@ -1,0 +1,313 @@
+// Fusion: which nodes one step computes together. Nodes are visited in order; each joins the region of one of its
+// operands where its loads line up and no cycle between regions comes of it, or starts one.
+#include <unordered_set>
+
+#include "backend/affine.h"
+#include "backend/contract.h"
+#include "backend/fuse_cost.h"
+#include "backend/passes.h"
+#include "backend/region.h"
+
+namespace tenon {
+
+namespace {
+
+enum class Role : uint8_t { Other, Inline, Member, Contract };
+
+struct Group {
+  std::unique_ptr<RegionDomain> domain; // null for steps of a single node
+  std::vector<NodeId> nodes;
+  NodeId contract = {};                 // the matmul or convolution
+};
+
+class Fuse {
+public:
+  Fuse(const Graph& g, Rewriter& rewrite, BlockId block) : g_(g), rewrite_(rewrite), block_(block), inliner_(g) {
+    inliner_.is_inline = [this](ValueId v) { return roles_.get(v) == Role::Inline; };
+  }
+
+  void run(BlockId now) {
+    count_uses();
+    for (NodeId id : nodes()) assign_role(id);
+    inliner_.clear();
+    for (NodeId id : nodes()) place(id);
+    emit(now);
+  }
+
+private:
+  const std::vector<NodeId>& nodes() const { return g_.block(block_).nodes; }
+  bool is_define(const Node& n) const { return has_definition(n) && n.outputs.size() == 1; }
+
+  void count_uses() {
+    auto use = [&](ValueId v, NodeId by) { users_[v].push_back(by); };
+    for (NodeId id : nodes()) {
+      const Node& n = g_.node(id);
+      in_block_[id] = true;
+      std::unordered_set<ValueId> seen;
+      for_each_use(g_, id, [&](ValueId v) {
+        if (seen.insert(v).second) use(v, id);
+      });
+      // Values that inner blocks capture, or that something other than a definition reads, need memory.
+      if (!n.blocks.empty())
+        for_each_use(g_, id, [&](ValueId v) { needs_memory_[v] = true; });
+      else if (!is_define(n)) {
+        for (const Arg& a : n.args) for_each_value(a, [&](ValueId v) { needs_memory_[v] = true; });
+        for (const Attribute& a : n.attributes) for_each_value(a.value, [&](ValueId v) { needs_memory_[v] = true; });
+      }
+    }
+    for (const Arg& r : g_.block(block_).returns) for_each_value(r, [&](ValueId v) { needs_memory_[v] = true; });
+  }
+
+  void assign_role(NodeId id) {
+    const Node& n = g_.node(id);
+    if (!is_define(n)) return;
+    ValueId v = n.outputs[0];
+    if (is_contract(g_, n)) {
+      roles_[v] = Role::Contract;
+      for (ValueId operand : tensor_operands(n.args, g_)) require_address(n, operand);
+      return;
+    }
+    roles_[v] = Role::Member;
+    const Compute& c = inliner_.definition(id);
+    if (needs_memory_.get(v) || c.reduction != Reduction::None) return;
+    InlineCost cost = inline_cost(c.body);
+    if (is_always_inline(n.def->kind, cost) || (used_once_by_view(n) && is_inline_into_view(cost))) roles_[v] = Role::Inline;
+  }
+
+  bool used_once_by_view(const Node& n) const {
+    auto it = users_.find(n.outputs[0]);
+    if (it == users_.end() || it->second.size() != 1) return false;
+    const Node& user = g_.node(it->second[0]);
+    if (!user.def || user.def->kind != Kind::View || !is_define(user)) return false;
+    ExprPool& pool = g_.pool();
+    return proves_le(product(pool, g_.type(user.outputs[0]).sizes), product(pool, g_.type(n.outputs[0]).sizes));
+  }
+
+  // A contraction reads its operands by strides: what is not addressable so is put into memory.
+  void require_address(const Node& n, ValueId operand) {
+    if (roles_.get(operand) != Role::Inline) return;
+    if (n.def->kind == Kind::Matmul && matmul_operand(g_, inliner_, operand)) return;
+    make_member(operand);
+  }
+
+  // Not inline after all. Definitions made before with it inlined stay valid.
+  void make_member(ValueId v) { roles_[v] = Role::Member; }
+
+  // Regions that the node's results need: those of its operands, through inline nodes.
+  void operand_groups(NodeId id, std::vector<int>& out, std::unordered_set<NodeId>& seen) const {
+    if (!seen.insert(id).second) return;
+    for_each_use(g_, id, [&](ValueId v) {
+      NodeId def = g_.value(v).node;
+      if (!def.valid() || !in_block_.get(def)) return;
+      if (roles_.get(v) == Role::Inline) operand_groups(def, out, seen);
+      else if (group_of_.get(def) >= 0) out.push_back(group_of_.get(def));
+    });
+  }
+
+  bool reaches(int from, int to, std::vector<bool>& seen) const { // `from` needs `to`, directly or not
+    if (from == to) return true;
+    if (seen[static_cast<size_t>(from)]) return false;
+    seen[static_cast<size_t>(from)] = true;
+    for (int next : needs_[static_cast<size_t>(from)])
+      if (reaches(next, to, seen)) return true;
+    return false;
+  }
+
+  bool makes_cycle(const std::vector<int>& operands, int group) const {
+    for (int o : operands) {
+      std::vector<bool> seen(groups_.size(), false);
+      if (o != group && reaches(o, group, seen)) return true;
+    }
+    return false;
+  }
+
+  int new_group(NodeId id) {
+    groups_.emplace_back();
+    groups_.back().nodes.push_back(id);
+    needs_.emplace_back();
+    return static_cast<int>(groups_.size() - 1);
+  }
+
+  void place(NodeId id) {
+    const Node& n = g_.node(id);
+    if (!n.outputs.empty() && roles_.get(n.outputs[0]) == Role::Inline) return;
+    std::vector<int> operands;
+    std::unordered_set<NodeId> seen;
+    operand_groups(id, operands, seen);
+    int group = -1;
+    if (!n.outputs.empty() && roles_.get(n.outputs[0]) == Role::Member) group = join(id, operands);
+    if (group < 0) {
+      group = new_group(id);
+      Group& made = groups_.back();
+      Role role = n.outputs.empty() ? Role::Other : roles_.get(n.outputs[0]);
+      if (role == Role::Member || role == Role::Contract) made.domain = std::make_unique<RegionDomain>(g_, inliner_);
+      if (role == Role::Member) made.domain->start(id);
+      if (role == Role::Contract) made.domain->start_with_value(n.outputs[0]), made.contract = id;
+    }
+    group_of_[id] = group;
+    for (int o : operands)
+      if (o != group) needs_[static_cast<size_t>(group)].insert(o);
+  }
+
+  // The latest region among the operands' that takes the node; -1 where none does.
+  int join(NodeId id, std::vector<int> operands) {
+    std::sort(operands.begin(), operands.end());
+    operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
+    for (size_t k = operands.size(); k-- > 0;) {
+      int group = operands[k];
+      Group& g = groups_[static_cast<size_t>(group)];
+      if (!g.domain || makes_cycle(operands, group)) continue;
+      if (g.contract.valid() && !follows_contract(g, id)) continue;
+      if (!g.domain->join(id)) continue;
+      g.nodes.push_back(id);
+      return group;
+    }
+    return -1;
+  }
+
+  // What may be computed on a contraction's result tile by tile: no reductions, and each intermediate used inside only.
+  bool follows_contract(const Group& g, NodeId id) const {
+    if (inliner_const().definition(id).reduction != Reduction::None) return false;
+    ValueId last = g_.node(g.nodes.back()).outputs[0];
+    auto it = users_.find(last);
+    if (needs_memory_.get(last) || it == users_.end()) return false;
+    return only_used_by(last, id);
+  }
+
+  // All uses of v, through inline nodes, are in `id`.
+  bool only_used_by(ValueId v, NodeId id) const {
+    auto it = users_.find(v);
+    if (it == users_.end()) return true;
+    for (NodeId user : it->second) {
+      if (user == id) continue;
+      const Node& n = g_.node(user);
+      if (n.outputs.size() != 1 || roles_.get(n.outputs[0]) != Role::Inline || !only_used_by(n.outputs[0], id)) return false;
+    }
+    return true;
+  }
+  Inliner& inliner_const() const { return const_cast<Inliner&>(inliner_); }
+
+  void emit(BlockId now);
+  void emit_group(const Group& g);
+  void emit_inline(NodeId id, std::unordered_set<NodeId>& done, std::unordered_map<ValueId, ValueId>& local, BlockId body);
+  NodeId copy_into(NodeId id, BlockId body, std::unordered_map<ValueId, ValueId>& local, bool is_inline);
+  void order(size_t group, std::vector<int>& state, std::vector<size_t>& out) const;
+
+  const Graph& g_;
+  Rewriter& rewrite_;
+  BlockId block_;
+  Inliner inliner_;
+  SideTable<ValueId, Role> roles_{Role::Other};
+  SideTable<ValueId, bool> needs_memory_{false};
+  SideTable<NodeId, bool> in_block_{false};
+  SideTable<NodeId, int> group_of_{-1};
+  std::unordered_map<ValueId, std::vector<NodeId>> users_;
+  std::vector<Group> groups_;
+  std::vector<std::unordered_set<int>> needs_;
+};
+
+// Groups after all they need; among those that are ready, in the order of the program.
+void Fuse::order(size_t group, std::vector<int>& state, std::vector<size_t>& out) const {
+  if (state[group] == 2) return;
+  require(state[group] == 0, "regions form a cycle");
+  state[group] = 1;
+  std::vector<int> needs(needs_[group].begin(), needs_[group].end());
+  std::sort(needs.begin(), needs.end());
+  for (int n : needs) order(static_cast<size_t>(n), state, out);
+  state[group] = 2;
+  out.push_back(group);
+}
+
+void Fuse::emit(BlockId now) {
+  std::vector<size_t> ordered;
+  std::vector<int> state(groups_.size(), 0);
+  for (size_t k = 0; k < groups_.size(); k++) order(k, state, ordered);
+  BlockId outer = rewrite_.builder.block();
+  rewrite_.builder.set_block(now);
+  for (size_t k : ordered) {
+    const Group& g = groups_[k];
+    if (g.domain) emit_group(g);
+    else rewrite_.node(g.nodes[0]);
+  }
+  rewrite_.to.block(now).returns = rewrite_(g_.block(block_).returns);
+  rewrite_.builder.set_block(outer);
+}
+
+NodeId Fuse::copy_into(NodeId id, BlockId body, std::unordered_map<ValueId, ValueId>& local, bool is_inline) {
+  const Node& n = g_.node(id);
+  Node copy{.op = n.op, .def = n.def, .origin = n.origin};
+  for (const Arg& a : n.args)
+    copy.args.push_back(map_values(a, [&](ValueId v) { return local.contains(v) ? local[v] : rewrite_[v]; }));
+  copy.attributes = n.attributes;
+  if (is_inline) copy.attributes.push_back({"inline", true});
+  NodeId now = rewrite_.to.append(body, std::move(copy), {g_.type(n.outputs[0])});
+  local[n.outputs[0]] = rewrite_.to.node(now).outputs[0];
+  return now;
+}
+
+void Fuse::emit_inline(NodeId id, std::unordered_set<NodeId>& done, std::unordered_map<ValueId, ValueId>& local, BlockId body) {
+  for_each_use(g_, id, [&](ValueId v) {
+    NodeId def = g_.value(v).node;
+    if (!def.valid() || !in_block_.get(def) || roles_.get(v) != Role::Inline || !done.insert(def).second) return;
+    emit_inline(def, done, local, body);
+    copy_into(def, body, local, true);
+  });
+}
+
+// A region node whose body holds the members and the inline nodes they need; it returns what others use.
+void Fuse::emit_group(const Group& g) {
+  std::unordered_set<NodeId> inside(g.nodes.begin(), g.nodes.end()), done;
+  std::vector<ValueId> results;
+  for (NodeId id : g.nodes) {
+    ValueId v = g_.node(id).outputs[0];
+    std::vector<NodeId> stack;
+    bool outside = needs_memory_.get(v);
+    std::function<void(ValueId)> look = [&](ValueId x) {
+      for (NodeId user : users_[x]) {
+        const Node& n = g_.node(user);
+        if (n.outputs.size() == 1 && roles_.get(n.outputs[0]) == Role::Inline) look(n.outputs[0]);
+        else outside |= !inside.contains(user);
+      }
+    };
+    look(v);
+    if (outside) results.push_back(v);
+  }
+  std::vector<Type> types;
+  std::vector<std::string> names;
+  for (ValueId v : results) types.push_back(g_.type(v)), names.push_back(g_.value(v).name);
+  std::string op = !g.contract.valid() ? "tenon::loops" : g_.node(g.contract).def->kind == Kind::Conv ? "tenon::conv" : "tenon::matmul";
+  NodeId region = rewrite_.to.append(rewrite_.builder.block(), Node{.op = op, .origin = g_.node(g.nodes.back()).origin}, types, names);
+  BlockId body = rewrite_.to.add_block(region);
+  std::unordered_map<ValueId, ValueId> local;
+  for (NodeId id : g.nodes) {
+    emit_inline(id, done, local, body);
+    copy_into(id, body, local, false);
+  }
+  ArgList returns;
+  for (size_t i = 0; i < results.size(); i++) {
+    returns.push_back(local.at(results[i]));
+    rewrite_.set(results[i], rewrite_.to.node(region).outputs[i]);
+  }
+  rewrite_.to.block(body).returns = std::move(returns);
+}
+
+} // namespace
+
+bool fuse(LoadedProgram& program) {
+  const Graph& from = program.graph;
+  for (NodeId id : from.block(from.top()).nodes)
+    if (from.node(id).op.starts_with("tenon::")) return false;
+  Rewriter r(from, true);
+  for (uint32_t i = 0; i < from.num_tensors(); i++) r.to.add_tensor(from.tensor(TensorId{i}));
+  r.copy_params(from.top(), r.to.top());
+  // Inner blocks are fused on their own.
+  r.node = [&](NodeId id) { r.copy_node(id); };
+  r.block = [&](BlockId old, BlockId now) { Fuse(from, r, old).run(now); };
+  r.block(from.top(), r.to.top());
+  for (auto& in : program.inputs)
+    if (in.value.valid()) in.value = r[in.value];
+  program.graph = std::move(r.to);
+  return true;
+}
+
+} // namespace tenon

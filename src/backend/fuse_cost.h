@@ -1,0 +1,23 @@
+// What fusing costs and saves: the only place with such numbers.
+#pragma once
+#include <unordered_map>
+
+#include "ir/op.h"
+
+namespace tenon {
+
+struct InlineCost {
+  int loads = 0;  // distinct
+  int weight = 0; // operations, a transcendental function counts as 8
+};
+/// Of a body with its operands inlined; index arithmetic does not count.
+InlineCost inline_cost(Expr body);
+
+/// A view, or a cheap function of at most one load, is written into all its users.
+bool is_always_inline(Kind kind, const InlineCost& cost);
+/// A value used once, by a view that does not read it repeatedly.
+bool is_inline_into_view(const InlineCost& cost);
+/// Worth keeping in scratch memory between two passes over a row, instead of computing it again.
+bool is_worth_keeping(const InlineCost& cost);
+
+} // namespace tenon

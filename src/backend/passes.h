@@ -1,0 +1,22 @@
+// Edge to Backend, in order.
+#pragma once
+#include "ir/pass.h"
+
+namespace tenon {
+
+/// Convolutions work on channels-last memory: their operands get it by tenon::to_layout copies, results keep it as long as
+/// pointwise operators and poolings follow; the program's outputs are row-major again.
+bool choose_layout(LoadedProgram& program);
+/// Groups nodes into regions, each one step of the plan:
+///   tenon::loops   pointwise, views and reductions over one domain, one generated kernel
+///   tenon::matmul  a matrix product with what follows element by element
+///   tenon::conv    the same for a convolution
+/// What is left are edge:: operators that are library steps, and prim::.
+bool fuse(LoadedProgram& program);
+
+inline constexpr Pass backend_passes[] = {
+    {"choose_layout", choose_layout},
+    {"fuse", fuse},
+};
+
+} // namespace tenon

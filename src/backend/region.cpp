@@ -1,0 +1,263 @@
+// Inliner and RegionDomain.
+#include "backend/region.h"
+
+#include <algorithm>
+
+namespace tenon {
+
+const Compute& Inliner::own(NodeId node) {
+  auto it = own_.find(node);
+  if (it == own_.end()) it = own_.emplace(node, definition_of(graph_, graph_.node(node))).first;
+  return it->second;
+}
+
+Expr Inliner::at(ValueId value, const std::vector<Expr>& index) {
+  const Value& v = graph_.value(value);
+  if (!is_inline(value)) return graph_.pool().load(value.index, v.type.dtype, index);
+  const Compute& c = definition(v.node);
+  require(c.reduction == Reduction::None && c.axes.size() == index.size(), "%{} cannot be inlined", value.index);
+  Substitution s;
+  for (size_t k = 0; k < index.size(); k++) s.set(c.axes[k], index[k]);
+  return s.apply(c.body);
+}
+
+const Compute& Inliner::definition(NodeId node) {
+  if (auto it = definitions_.find(node); it != definitions_.end()) return it->second;
+  Compute c = own(node);
+  std::vector<ValueId> operands = tensor_operands(graph_.node(node).args, graph_);
+  Substitution s;
+  s.on_load = [&](int64_t operand, const ExprNode&, const std::vector<Expr>& index) { return at(operands.at(static_cast<size_t>(operand)), index); };
+  c.body = s.apply(c.body);
+  DType type = graph_.type(graph_.node(node).outputs[0]).dtype;
+  if (c.reduction == Reduction::None && c.body->type != type) c.body = cast(c.body, type);
+  return definitions_[node] = c;
+}
+
+const RegionMember* RegionDomain::find(ValueId value) const {
+  for (auto& m : members_)
+    if (m.value == value) return &m;
+  return nullptr;
+}
+
+namespace {
+
+constexpr int64_t first_region_axis = 1000; // rows number their axes from 0
+
+bool is_axis(Expr e) { return e->op == Op::Axis; }
+
+bool depends_on(Expr e, Expr axis) {
+  return contains(e, [&](const ExprNode& n) { return &n == axis.get(); });
+}
+
+// The factor and the axis of a term: 8*i -> (8, i). False for anything else.
+bool as_scaled_axis(Expr t, Expr& factor, Expr& axis) {
+  ExprPool& pool = *t->pool;
+  factor = pool.integer(1);
+  axis = {};
+  for (Expr f : t->op == Op::Mul ? t->args : std::vector<Expr>{t}) {
+    if (!is_axis(f)) factor = factor * f;
+    else if (axis) return false;
+    else axis = f;
+  }
+  return static_cast<bool>(axis);
+}
+
+// e = K1*a1 + K2*a2 + ... + an, a mixed radix over distinct axes whose value is `target`: each axis is a digit of it.
+bool solve_radix(Expr e, Expr target, std::map<const ExprNode*, Expr>& out) {
+  struct Digit {
+    Expr factor, axis;
+  };
+  std::vector<Digit> digits;
+  for (Expr t : e->op == Op::Add ? e->args : std::vector<Expr>{e}) {
+    Digit d;
+    if (!as_scaled_axis(t, d.factor, d.axis)) return false;
+    digits.push_back(d);
+  }
+  // Order: each factor is the next one's factor times extent.
+  std::vector<Digit> ordered;
+  Expr want = e->pool->integer(1);
+  while (!digits.empty()) {
+    auto it = std::find_if(digits.begin(), digits.end(), [&](auto& d) { return d.factor == want; });
+    if (it == digits.end()) return false;
+    ordered.push_back(*it);
+    want = want * it->axis->args[0];
+    digits.erase(it);
+  }
+  for (size_t k = 0; k < ordered.size(); k++) {
+    Expr v = floor_div(target, ordered[k].factor);
+    if (k + 1 < ordered.size()) v = mod(v, ordered[k].axis->args[0]);
+    out[ordered[k].axis.get()] = v;
+  }
+  return true;
+}
+
+// Parts of an axis: a // K and a % K, or (a // K) % E, each given a value: the axis is their weighted sum.
+bool part_of_axis(Expr e, Expr& axis, Expr& weight) {
+  if (e->op == Op::Mod) e = e->args[0];
+  weight = e->pool->integer(1);
+  if (e->op == Op::FloorDiv) weight = e->args[1], e = e->args[0];
+  axis = e;
+  return is_axis(e);
+}
+
+} // namespace
+
+void RegionDomain::start_with_value(ValueId value) {
+  const Type& t = graph_.type(value);
+  RegionMember m{.node = graph_.value(value).node, .value = value, .compute = {}, .index = {}};
+  for (size_t d = 0; d < t.rank(); d++) {
+    axes_.push_back(graph_.pool().axis(first_region_axis + static_cast<int64_t>(d), t.sizes[d]));
+    m.index.push_back(axes_.back());
+  }
+  members_.push_back(std::move(m));
+}
+
+void RegionDomain::start(NodeId node) {
+  const Compute& c = inliner_.definition(node);
+  Mapping mapping;
+  auto add = [&](Expr a) {
+    Expr now = graph_.pool().axis(first_region_axis + static_cast<int64_t>(axes_.size()), a->args[0]);
+    axes_.push_back(now);
+    mapping[a.get()] = now;
+    return now;
+  };
+  for (Expr a : c.axes) add(a);
+  for (Expr a : c.reduce_axes) reduced_.push_back(add(a));
+  has_reduction_ = c.reduction != Reduction::None;
+  members_.push_back(transform(node, c, mapping));
+}
+
+bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free,
+                         std::map<const ExprNode*, Expr>& partial) const {
+  if (index.size() != target.size()) return false;
+  std::map<const ExprNode*, Expr> parts;
+  for (size_t k = 0; k < index.size(); k++) {
+    Expr e = index[k];
+    if (e == target[k] || e->is_const()) continue;
+    Expr axis, weight;
+    bool is_free = false;
+    for (Expr f : free) is_free |= depends_on(e, f);
+    if (!is_free) return false;
+    if (is_axis(e)) partial.emplace(e.get(), target[k]);
+    else if (part_of_axis(e, axis, weight)) {
+      Expr& sum = parts[axis.get()];
+      sum = sum ? sum + weight * target[k] : weight * target[k];
+    } else if (!solve_radix(e, target[k], partial)) return false;
+  }
+  for (auto& [axis, value] : parts) partial.emplace(axis, value);
+  return true;
+}
+
+// Where each axis of c lies in the region's axes, from its loads of members.
+bool RegionDomain::line_up(const Compute& c, Mapping& mapping) const {
+  std::vector<Expr> free = c.axes;
+  free.insert(free.end(), c.reduce_axes.begin(), c.reduce_axes.end());
+  std::map<const ExprNode*, Expr> partial;
+  bool ok = true;
+  visit(c.body, [&](const ExprNode& n) {
+    if (n.op != Op::Load || !ok) return;
+    const RegionMember* m = find(ValueId{static_cast<uint32_t>(n.bits)});
+    if (m) ok = solve(n.args, m->index, free, partial);
+  });
+  if (!ok || partial.empty()) return false;
+  std::vector<Expr> missing;
+  for (Expr a : free) {
+    auto it = partial.find(a.get());
+    if (it != partial.end()) mapping[a.get()] = it->second;
+    else if (is_const_int(a->args[0], 1)) mapping[a.get()] = graph_.pool().integer(0);
+    else missing.push_back(a);
+  }
+  return missing.empty() || match_rest(missing, mapping);
+}
+
+// Axes that no member's load tells of (x - max(x), where only max(x) is a member) are those of the region that are left, if
+// they have the same extents in the same order.
+bool RegionDomain::match_rest(const std::vector<Expr>& missing, Mapping& mapping) const {
+  std::vector<Expr> rest;
+  for (Expr a : axes_) {
+    bool used = is_const_int(a->args[0], 1);
+    for (auto& [from, to] : mapping) used |= depends_on(to, a);
+    if (!used) rest.push_back(a);
+  }
+  if (rest.size() != missing.size()) return false;
+  for (size_t k = 0; k < rest.size(); k++) {
+    if (rest[k]->args[0] != missing[k]->args[0]) return false;
+    mapping[missing[k].get()] = rest[k];
+  }
+  return true;
+}
+
+// Every load of a member must be at the member's own index, and c's domain must be the region's, or its kept part.
+bool RegionDomain::check(const Compute& c, const Mapping& mapping) const {
+  Substitution s;
+  for (auto& [from, to] : mapping) s.set(Expr(from), to);
+  Expr body = s.apply(c.body);
+  bool ok = true;
+  visit(body, [&](const ExprNode& n) {
+    if (n.op != Op::Load) return;
+    const RegionMember* m = find(ValueId{static_cast<uint32_t>(n.bits)});
+    if (!m) return;
+    for (size_t k = 0; k < m->index.size(); k++) ok &= n.args[k] == m->index[k];
+  });
+  if (!ok) return false;
+  auto points = [&](const std::vector<Expr>& axes) {
+    Expr p = graph_.pool().integer(1);
+    for (Expr a : axes) p = p * a->args[0];
+    return p;
+  };
+  std::vector<Expr> kept;
+  for (Expr a : axes_)
+    if (!is_reduced(a)) kept.push_back(a);
+  std::vector<Expr> own = c.axes;
+  own.insert(own.end(), c.reduce_axes.begin(), c.reduce_axes.end());
+  Expr n = points(own);
+  if (c.reduction == Reduction::None) return n == points(axes_) || (has_reduction_ && n == points(kept));
+  if (n != points(axes_)) return false;
+  // The axes it reduces must be whole axes of the region, and the same as those of other reductions.
+  std::vector<Expr> reduces;
+  for (Expr a : c.reduce_axes) {
+    Expr to = mapping.at(a.get());
+    if (is_const_int(to, 0)) continue;
+    if (!is_axis(to)) return false;
+    reduces.push_back(to);
+  }
+  for (Expr a : c.axes) {
+    Expr to = mapping.at(a.get());
+    for (Expr r : reduces)
+      if (depends_on(to, r)) return false;
+  }
+  if (!has_reduction_) return true;
+  return std::is_permutation(reduces.begin(), reduces.end(), reduced_.begin(), reduced_.end());
+}
+
+RegionMember RegionDomain::transform(NodeId node, const Compute& c, const Mapping& mapping) const {
+  Substitution s;
+  for (auto& [from, to] : mapping) s.set(Expr(from), to);
+  RegionMember m{.node = node, .value = graph_.node(node).outputs[0], .compute = {.axes = {}, .reduction = c.reduction}, .index = {}};
+  m.compute.body = s.apply(c.body);
+  for (Expr a : c.reduce_axes) m.compute.reduce_axes.push_back(mapping.at(a.get()));
+  for (Expr a : c.axes) m.index.push_back(mapping.at(a.get()));
+  m.compute.axes = m.index;
+  // The definition's own axes of size 1 are read at 0.
+  for (size_t k = 0; k < m.index.size(); k++)
+    if (is_const_int(c.axes[k]->args[0], 1)) m.index[k] = graph_.pool().integer(0);
+  bool uses_reduced = false;
+  for (Expr i : m.index) uses_reduced |= contains(i, [&](const ExprNode& n) { return n.op == Op::Axis && is_reduced(Expr(&n)); });
+  m.full = c.reduction == Reduction::None && (!has_reduction_ || uses_reduced);
+  return m;
+}
+
+bool RegionDomain::join(NodeId node) {
+  const Compute& c = inliner_.definition(node);
+  Mapping mapping;
+  if (!line_up(c, mapping) || !check(c, mapping)) return false;
+  if (c.reduction != Reduction::None && !has_reduction_) {
+    for (Expr a : c.reduce_axes)
+      if (is_axis(mapping.at(a.get()))) reduced_.push_back(mapping.at(a.get()));
+    has_reduction_ = true;
+  }
+  members_.push_back(transform(node, c, mapping));
+  return true;
+}
+
+} // namespace tenon

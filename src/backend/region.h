@@ -1,0 +1,76 @@
+// A loops region in the making: nodes that one kernel computes together. All members live in one domain of axes; each
+// member value has its index in these axes. A node joins when its loads of members can be lined up with the members' own
+// indices; reductions turn axes of the domain into reduced ones.
+#pragma once
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "ir/define.h"
+
+namespace tenon {
+
+/// Definitions with everything that is computed inline substituted: Load operands are ValueId indices.
+class Inliner {
+public:
+  explicit Inliner(const Graph& graph) : graph_(graph) {}
+
+  /// Values for which this is true are written into their users; the others stay loads.
+  std::function<bool(ValueId)> is_inline = [](ValueId) { return false; };
+
+  /// The element of `value` at `index`.
+  Expr at(ValueId value, const std::vector<Expr>& index);
+  /// Forgets what was inlined: after is_inline changed.
+  void clear() { definitions_.clear(); }
+  /// The node's own definition, operands inlined.
+  const Compute& definition(NodeId node);
+
+private:
+  const Graph& graph_;
+  std::unordered_map<NodeId, Compute> definitions_; // inlined
+  std::unordered_map<NodeId, Compute> own_;
+  const Compute& own(NodeId node);
+};
+
+struct RegionMember {
+  NodeId node;
+  ValueId value;
+  Compute compute;          // in the region's axes
+  std::vector<Expr> index;  // of `value`, in the region's axes
+  bool full = true;         // over all axes; false: only over those not reduced (after a reduction)
+};
+
+class RegionDomain {
+public:
+  RegionDomain(const Graph& graph, Inliner& inliner) : graph_(graph), inliner_(inliner) {}
+
+  /// The first member gives the axes.
+  void start(NodeId node);
+  /// The first member is a value computed by other means (a matmul's result): only its axes count.
+  void start_with_value(ValueId value);
+  /// Joins a node that loads members; false (and nothing changed) where it cannot be lined up.
+  bool join(NodeId node);
+
+  const std::vector<RegionMember>& members() const { return members_; }
+  /// All axes; those of a reduction are in reduced().
+  const std::vector<Expr>& axes() const { return axes_; }
+  bool is_reduced(Expr axis) const { return std::find(reduced_.begin(), reduced_.end(), axis) != reduced_.end(); }
+  bool has_reduction() const { return has_reduction_; }
+  const RegionMember* find(ValueId value) const;
+
+private:
+  using Mapping = std::unordered_map<const ExprNode*, Expr>;
+  bool solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, std::map<const ExprNode*, Expr>& partial) const;
+  bool line_up(const Compute& c, Mapping& mapping) const;
+  bool match_rest(const std::vector<Expr>& missing, Mapping& mapping) const;
+  bool check(const Compute& c, const Mapping& mapping) const;
+  RegionMember transform(NodeId node, const Compute& c, const Mapping& mapping) const;
+
+  const Graph& graph_;
+  Inliner& inliner_;
+  std::vector<RegionMember> members_;
+  std::vector<Expr> axes_, reduced_;
+  bool has_reduction_ = false;
+};
+
+} // namespace tenon

@@ -1,0 +1,35 @@
+// Expressions over sizes to slots of a plan's size program.
+#pragma once
+#include <unordered_map>
+
+#include "expr/expr.h"
+#include "runtime/size_program.h"
+
+namespace tenon {
+
+class SlotTable {
+public:
+  explicit SlotTable(SizeProgram& program) : program_(program) { program_.stages.resize(1); }
+
+  int32_t of(Expr e);
+  int32_t constant(int64_t v);
+  /// The slot of a symbol, bound by inputs (stage 0) or by a step: then the stage number that the step runs.
+  int32_t bind(Expr symbol, int stage);
+  /// A new stage, for a step that binds symbols.
+  int new_stage() { return program_.stages.emplace_back(), static_cast<int>(program_.stages.size() - 1); }
+  /// The stage after which the expression has its value; 0: when inputs are bound.
+  int stage_of(Expr e) { return stages_.at(static_cast<size_t>(of(e))); }
+  bool is_bound(Expr symbol) const { return done_.contains(symbol.get()); }
+
+private:
+  int32_t emit(SizeOp op, std::vector<int32_t> args);
+  int32_t emit_node(const ExprNode& n);
+  int32_t new_slot(int64_t initial, int stage);
+
+  SizeProgram& program_;
+  std::unordered_map<const ExprNode*, int32_t> done_;
+  std::unordered_map<int64_t, int32_t> constants_;
+  std::vector<int> stages_;
+};
+
+} // namespace tenon

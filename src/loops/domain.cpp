@@ -1,0 +1,189 @@
+// Domain transformations.
+#include "loops/domain.h"
+
+#include "backend/affine.h"
+#include "expr/eval.h"
+
+namespace tenon {
+
+LoopDomain make_domain(const Graph& graph, const RegionDomain& region, const std::function<bool(ValueId)>& is_stored) {
+  ExprPool& pool = graph.pool();
+  LoopDomain d;
+  d.axes = region.axes();
+  for (Expr a : d.axes)
+    if (region.is_reduced(a)) d.reduced.push_back(a);
+  for (auto& m : region.members()) {
+    const Type& type = graph.type(m.value);
+    DomainMember out{.value = m.value, .full = m.full, .reduction = m.compute.reduction, .type = type.dtype, .body = {}, .position = {}, .store = {}};
+    if (m.compute.body) {
+      Substitution s;
+      s.on_load = [&](int64_t value, const ExprNode& load, const std::vector<Expr>& index) {
+        ValueId v{static_cast<uint32_t>(value)};
+        if (region.find(v)) return pool.load(value, load.type, {});
+        return pool.load(value, load.type, {flat_offset(pool, graph.type(v), index)});
+      };
+      out.body = s.apply(m.compute.body);
+    }
+    if (m.compute.reduction == Reduction::ArgMax || m.compute.reduction == Reduction::ArgMin) {
+      out.position = pool.integer(0);
+      for (Expr a : m.compute.reduce_axes) {
+        Expr extent = a->op == Op::Axis ? a->args[0] : pool.integer(1);
+        out.position = out.position * extent + a;
+      }
+    }
+    if (is_stored(m.value)) out.store = flat_offset(pool, type, m.index);
+    d.members.push_back(std::move(out));
+  }
+  return d;
+}
+
+void substitute(LoopDomain& d, const std::vector<std::pair<Expr, Expr>>& replacements) {
+  Substitution s;
+  for (auto& [from, to] : replacements) s.set(from, to);
+  for (auto& m : d.members) {
+    if (m.body) m.body = s.apply(m.body);
+    if (m.position) m.position = s.apply(m.position);
+    if (m.store) m.store = s.apply(m.store);
+  }
+}
+
+namespace {
+
+void for_each_expr(const LoopDomain& d, const std::function<void(Expr)>& f) {
+  for (auto& m : d.members) {
+    if (m.body) f(m.body);
+    if (m.position) f(m.position);
+    if (m.store) f(m.store);
+  }
+}
+
+int64_t next_number(const LoopDomain& d) {
+  int64_t n = 0;
+  for (Expr a : d.axes) n = std::max(n, a->bits + 1);
+  return n;
+}
+
+// A divisor by which an axis is split somewhere; empty where there is none.
+std::pair<Expr, Expr> find_split(const LoopDomain& d) {
+  std::pair<Expr, Expr> found;
+  for_each_expr(d, [&](Expr e) {
+    visit(e, [&](const ExprNode& n) {
+      if (found.first || (n.op != Op::FloorDiv && n.op != Op::Mod) || n.type != DType::I64) return;
+      Expr axis = n.args[0], divisor = n.args[1];
+      if (std::find(d.axes.begin(), d.axes.end(), axis) == d.axes.end() || divisor->lo <= 0) return;
+      if (contains(divisor, [](const ExprNode& x) { return x.op == Op::Axis || x.op == Op::Load; })) return;
+      if (floor_div(axis->args[0], divisor) * divisor != axis->args[0]) return;
+      found = {axis, divisor};
+    });
+  });
+  return found;
+}
+
+} // namespace
+
+void split_axes(LoopDomain& d) {
+  for (int round = 0; round < 16; round++) {
+    auto [axis, divisor] = find_split(d);
+    if (!axis) return;
+    ExprPool& pool = *axis->pool;
+    int64_t number = next_number(d);
+    Expr hi = pool.axis(number, floor_div(axis->args[0], divisor)), lo = pool.axis(number + 1, divisor);
+    substitute(d, {{axis, hi * divisor + lo}});
+    auto replace = [&](std::vector<Expr>& list) {
+      auto it = std::find(list.begin(), list.end(), axis);
+      if (it == list.end()) return;
+      *it = lo;
+      list.insert(it, hi);
+    };
+    replace(d.axes);
+    replace(d.reduced);
+  }
+}
+
+namespace {
+
+// The access that decides the order of loops: a store over all axes, else the widest load.
+std::optional<Affine> main_access(const LoopDomain& d) {
+  for (auto& m : d.members)
+    if (m.store && m.full)
+      if (auto a = as_affine(m.store, d.axes)) return a;
+  std::optional<Affine> best;
+  int most = -1;
+  for (auto& m : d.members) {
+    if (!m.body) continue;
+    visit(m.body, [&](const ExprNode& n) {
+      if (n.op != Op::Load || n.args.empty()) return;
+      auto a = as_affine(n.args[0], d.axes);
+      if (!a) return;
+      int used = 0;
+      for (Expr c : a->coefficients) used += !is_const_int(c, 0);
+      if (used > most) most = used, best = a;
+    });
+  }
+  return best;
+}
+
+// Symbols count as 64: only the order matters.
+int64_t rough_value(Expr e) {
+  return eval_int(e, [](const ExprNode& n) { return n.op == Op::Symbol ? 64 : 1; });
+}
+
+} // namespace
+
+void order_axes(LoopDomain& d) {
+  // Axes of extent 1 are index 0.
+  std::vector<std::pair<Expr, Expr>> ones;
+  for (Expr a : d.axes)
+    if (is_const_int(a->args[0], 1)) ones.emplace_back(a, a->pool->integer(0));
+  substitute(d, ones);
+  for (auto& [a, zero] : ones) {
+    std::erase(d.axes, a);
+    std::erase(d.reduced, a);
+  }
+  auto access = main_access(d);
+  if (!access) return;
+  std::vector<std::pair<int64_t, Expr>> keyed;
+  for (size_t k = 0; k < d.axes.size(); k++) {
+    int64_t stride = std::abs(rough_value(access->coefficients[k]));
+    keyed.emplace_back(stride == 0 ? INT64_MAX : stride, d.axes[k]);
+  }
+  std::stable_sort(keyed.begin(), keyed.end(), [](auto& a, auto& b) { return a.first > b.first; });
+  for (size_t k = 0; k < keyed.size(); k++) d.axes[k] = keyed[k].second;
+}
+
+bool merge_pair(LoopDomain& d, Expr outer, Expr inner) {
+  Expr pair[] = {outer, inner}, extent = inner->args[0];
+  bool ok = d.is_reduced(outer) == d.is_reduced(inner);
+  auto walks = [&](Expr offset) {
+    auto a = as_affine(offset, pair);
+    if (!a || a->coefficients[0] != a->coefficients[1] * extent) ok = false;
+  };
+  for (auto& m : d.members) {
+    if (m.store && (m.full || !d.is_reduced(outer))) walks(m.store);
+    if (m.position) walks(m.position);
+    if (!m.body || !ok) continue;
+    // Axes may occur only inside offsets of loads, and there as one walk.
+    std::function<void(Expr)> scan = [&](Expr e) {
+      if (!ok) return;
+      if (e == outer || e == inner) ok = false;
+      else if (e->op == Op::Load && !e->args.empty()) walks(e->args[0]);
+      else if (!is_leaf(e->op))
+        for (Expr a : e->args) scan(a);
+    };
+    scan(m.body);
+  }
+  if (!ok) return false;
+  Expr merged = inner->pool->axis(next_number(d), outer->args[0] * extent);
+  substitute(d, {{outer, inner->pool->integer(0)}, {inner, merged}});
+  for (auto* list : {&d.axes, &d.reduced}) {
+    std::replace(list->begin(), list->end(), inner, merged);
+    std::erase(*list, outer);
+  }
+  return true;
+}
+
+void merge_axes(LoopDomain& d) {
+  for (size_t k = d.axes.size(); k-- > 1;) merge_pair(d, d.axes[k - 1], d.axes[k]);
+}
+
+} // namespace tenon

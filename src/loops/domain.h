@@ -1,0 +1,38 @@
+// The domain of a kernel in the making: members over loop axes, brought into a form that vectorises: axes split where a
+// member divides them, ordered by stride, merged where memory is contiguous.
+#pragma once
+#include "backend/region.h"
+
+namespace tenon {
+
+/// One member, with loads of memory as flat offsets: Load(operand = ValueId index, {offset}).
+struct DomainMember {
+  ValueId value;
+  bool full = true;           // over all axes
+  Reduction reduction = Reduction::None;
+  DType type = DType::F32;    // of `value`
+  Expr body, position;        // position: of ArgMax and ArgMin
+  Expr store;                 // flat offset of `value` in its memory
+};
+
+struct LoopDomain {
+  std::vector<Expr> axes;      // ordered: the last one has the smallest stride
+  std::vector<Expr> reduced;
+  std::vector<DomainMember> members;
+  bool is_reduced(Expr a) const { return std::find(reduced.begin(), reduced.end(), a) != reduced.end(); }
+};
+
+/// From the members of a region. Loads of members stay as Load(member's ValueId, {}).
+LoopDomain make_domain(const Graph& graph, const RegionDomain& region, const std::function<bool(ValueId)>& is_stored);
+/// Splits axes that occur as a // K and a % K.
+void split_axes(LoopDomain& domain);
+/// Orders axes by the strides of the main access.
+void order_axes(LoopDomain& domain);
+/// Merges neighbours that every access walks through as one.
+void merge_axes(LoopDomain& domain);
+/// Whether axes can become one: substitutes `inner` (of the new extent) for both. False, and nothing changed, where not.
+bool merge_pair(LoopDomain& domain, Expr outer, Expr inner);
+/// Replaces an axis everywhere.
+void substitute(LoopDomain& domain, const std::vector<std::pair<Expr, Expr>>& replacements);
+
+} // namespace tenon

@@ -1,0 +1,206 @@
+// Pointwise arithmetic: sums, products, quotients and their kinds of rounding, powers, extremes, interpolation.
+#include "ops/pointwise.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+// alpha * x, in a dtype wide enough for `result`; x may be a number.
+Arg times_alpha(Builder& b, const Arg& x, const Arg& alpha, DType result) {
+  if (x.is<ValueId>()) return b.to(b.wrap(x.get<ValueId>()), compute_type(result)) * alpha;
+  Expr p = to_expr(b.pool(), x), q = to_expr(b.pool(), alpha);
+  DType t = is_float(p->type) || is_float(q->type) ? DType::F64 : DType::I64;
+  return cast(p, t) * cast(q, t);
+}
+
+// x `op` alpha * y as torch computes it: one rounding for the reduced floats.
+V with_alpha(Builder& b, std::string_view op, Arg x, Arg y, const Arg& alpha, DType result) {
+  Arg scaled = times_alpha(b, y, alpha, result);
+  if (is_reduced_float(result)) {
+    for (Arg* a : {&x, &scaled})
+      if (a->is<ValueId>()) *a = b.to(b.wrap(a->get<ValueId>()), DType::F32);
+  }
+  return b.to(b.call1(op, {x, scaled}), result);
+}
+
+bool is_one(const Call& c, std::string_view name) {
+  Expr e = c.scalar(name);
+  return e->is_const() && e->number() == 1;
+}
+
+// alpha * other becomes a product of its own, so that the Edge form has two operands.
+template <Name N> Values split_alpha(Builder& b, const Call& c) {
+  if (is_one(c, "alpha")) return {};
+  return with_alpha(b, N.text, c["self"], c["other"], c["alpha"], promotion_of(c.graph, c.def, c.args).output);
+}
+
+Values rsub(Builder& b, const Call& c) {
+  if (is_one(c, "alpha")) return b.call("aten::sub.Tensor", {c["other"], c["self"]});
+  return with_alpha(b, "aten::sub.Tensor", c["other"], c["self"], c["alpha"], promotion_of(c.graph, c.def, c.args).output);
+}
+
+Expr divide_rounded(const BodyArgs& a) {
+  Op op = a.call.text("rounding_mode") == "floor" ? Op::FloorDiv : Op::TruncDiv;
+  return binary(op, a[0], a[1]);
+}
+
+Values div_mode(Builder& b, const Call& c) {
+  std::string mode = c.text("rounding_mode");
+  if (mode.empty()) return b.call("aten::div.Tensor", {c["self"], c["other"]});
+  if (mode != "floor" && mode != "trunc") c.fail("rounding_mode is none of None, floor, trunc");
+  return {};
+}
+
+Values floor_divide(Builder& b, const Call& c) {
+  return b.call("aten::div.Tensor_mode", {c["self"], c["other"]}, {{"rounding_mode", "floor"}});
+}
+
+// Constant exponents that torch's kernel treats as products and roots.
+Values pow_scalar(Builder& b, const Call& c) {
+  Expr e = c.scalar("exponent");
+  V self = b.input(c, "self");
+  DType result = promotion_of(c.graph, c.def, c.args).output;
+  double k = e->is_const() ? e->number() : NAN;
+  V x = b.to(self, compute_type(result));
+  auto done = [&](V y) { return b.to(y, result); };
+  if (k == 1) return done(x);
+  if (k == 2) return done(x * x);
+  if (k == 3) return done(x * x * x);
+  if (is_float(result)) {
+    if (k == 0.5) return done(b.call1("aten::sqrt", {x}));
+    if (k == -0.5) return done(b.call1("aten::rsqrt", {x}));
+    if (k == -1) return done(b.call1("aten::reciprocal", {x}));
+    if (k == -2) return done(b.call1("aten::reciprocal", {x * x}));
+  }
+  return b.call("aten::pow.Tensor_Tensor", {self, c["exponent"]});
+}
+
+Values float_power(Builder& b, const Call& c) {
+  Arg x = c["self"], y = c["exponent"];
+  for (Arg* a : {&x, &y})
+    if (a->is<ValueId>()) *a = b.to(b.wrap(a->get<ValueId>()), DType::F64);
+  if (x.is<ValueId>() && !y.is<ValueId>()) return b.call("aten::pow.Tensor_Scalar", {x, y});
+  return b.call("aten::pow.Tensor_Tensor", {x, y});
+}
+
+// NaN in the value or in a bound gives NaN.
+Expr clamp(const BodyArgs& a) {
+  Expr x = a["self"];
+  if (Expr lo = a["min"]) x = max(x, lo);
+  if (Expr hi = a["max"]) x = min(x, hi);
+  return x;
+}
+
+template <Op O> Expr ignoring_nan(const BodyArgs& a) {
+  return select(is_nan(a[0]), a[1], select(is_nan(a[1]), a[0], binary(O, a[0], a[1])));
+}
+
+// torch's form: exact at both ends.
+Expr lerp(const BodyArgs& a) {
+  Expr x = a["self"], y = a["end"], w = parameter(a, "weight", x), d = y - x;
+  return select(lt(abs(w), like(0.5, w)), x + w * d, y - d * (1.0 - w));
+}
+
+Expr reciprocal(const BodyArgs& a) { return like(1, a[0]) / a[0]; }
+Expr square(const BodyArgs& a) { return a[0] * a[0]; }
+
+// x * 2^n. Products, not a scaling of the exponent: overflow of 2^n counts, as in torch.
+Values ldexp(Builder& b, const Call& c) { return b.input(c, "self") * b.call1("aten::pow.Scalar", {2.0, c["other"]}); }
+
+template <Name Integer, bool Left> Values shift_operator(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  if (!is_float(x.dtype())) return b.call(Integer.text, {x, c["other"]});
+  Arg scale = c["other"];
+  if (!scale.is<ValueId>()) scale = cast(c.scalar("other"), DType::F64);
+  V factor = b.call1("aten::pow.Tensor_Tensor", {b.scalar(2.0, x.dtype()), scale});
+  return Left ? x * factor : x / factor;
+}
+
+Expr shift_left(const BodyArgs& a) { return binary(Op::Shl, a[0], a[1]); }
+Expr shift_right(const BodyArgs& a) { return binary(Op::Shr, a[0], a[1]); }
+
+const OpRow rows[] = {
+    {.schema = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", .kind = Kind::Pointwise, .keep = "alpha",
+     .body = binary_body<Op::Add>, .decompose = split_alpha<"aten::add.Tensor">},
+    renamed<"aten::add.Tensor">("aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
+    {.schema = "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", .kind = Kind::Pointwise, .keep = "alpha",
+     .body = binary_body<Op::Sub>, .decompose = split_alpha<"aten::sub.Tensor">},
+    renamed<"aten::sub.Tensor">("aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
+    renamed<"aten::sub.Tensor">("aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"),
+    renamed<"aten::sub.Tensor">("aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
+    {.schema = "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", .keep = "alpha", .decompose = rsub},
+    {.schema = "aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", .keep = "alpha", .decompose = rsub},
+    pointwise("aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Mul>),
+    renamed<"aten::mul.Tensor">("aten::mul.Scalar(Tensor self, Scalar other) -> Tensor"),
+    renamed<"aten::mul.Tensor">("aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor"),
+    renamed<"aten::mul.Tensor">("aten::multiply.Scalar(Tensor self, Scalar other) -> Tensor"),
+
+    float_function("aten::div.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Div>),
+    renamed<"aten::div.Tensor">("aten::div.Scalar(Tensor self, Scalar other) -> Tensor"),
+    renamed<"aten::div.Tensor">("aten::divide.Tensor(Tensor self, Tensor other) -> Tensor"),
+    renamed<"aten::div.Tensor">("aten::divide.Scalar(Tensor self, Scalar other) -> Tensor"),
+    renamed<"aten::div.Tensor">("aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor"),
+    renamed<"aten::div.Tensor">("aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor"),
+    {.schema = "aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", .kind = Kind::Pointwise,
+     .body = divide_rounded, .decompose = div_mode, .dtypes = real_types},
+    renamed<"aten::div.Tensor_mode">("aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"),
+    renamed<"aten::div.Tensor_mode">("aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"),
+    renamed<"aten::div.Tensor_mode">("aten::divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"),
+    composite("aten::floor_divide(Tensor self, Tensor other) -> Tensor", floor_divide),
+    composite("aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", floor_divide),
+    pointwise("aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Mod>, Promote::Default, {}, real_types),
+    renamed<"aten::remainder.Tensor">("aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor"),
+    renamed<"aten::remainder.Tensor">("aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"),
+    pointwise("aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Fmod>, Promote::Default, {}, real_types),
+    renamed<"aten::fmod.Tensor">("aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor"),
+    float_function("aten::reciprocal(Tensor self) -> Tensor", reciprocal),
+
+    pointwise("aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", binary_body<Op::Pow>, Promote::Default, {}, real_types),
+    composite("aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", pow_scalar),
+    renamed<"aten::pow.Tensor_Tensor">("aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"),
+    composite("aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", float_power),
+    composite("aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", float_power),
+    composite("aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor", float_power),
+    pointwise("aten::square(Tensor self) -> Tensor", square),
+    composite("aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor", ldexp),
+
+    pointwise("aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp),
+    pointwise("aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", clamp),
+    renamed<"aten::clamp">("aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"),
+    renamed<"aten::clamp.Tensor">("aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"),
+    renamed<"aten::clamp">("aten::clamp_min(Tensor self, Scalar min) -> Tensor"),
+    renamed<"aten::clamp.Tensor">("aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"),
+    renamed<"aten::clamp">("aten::clamp_max(Tensor self, Scalar max) -> Tensor"),
+    renamed<"aten::clamp.Tensor">("aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"),
+    pointwise("aten::maximum(Tensor self, Tensor other) -> Tensor", binary_body<Op::Max>),
+    pointwise("aten::minimum(Tensor self, Tensor other) -> Tensor", binary_body<Op::Min>),
+    renamed<"aten::maximum">("aten::max.other(Tensor self, Tensor other) -> Tensor"),
+    renamed<"aten::minimum">("aten::min.other(Tensor self, Tensor other) -> Tensor"),
+    pointwise("aten::fmax(Tensor self, Tensor other) -> Tensor", ignoring_nan<Op::Max>),
+    pointwise("aten::fmin(Tensor self, Tensor other) -> Tensor", ignoring_nan<Op::Min>),
+
+    pointwise("aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp, Promote::Default, {}, float_types),
+    pointwise("aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp, Promote::Default, "weight", float_types),
+    pointwise("aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+              [](const BodyArgs& a) { return a[0] + parameter(a, "value", a[0]) * a[1] * a[2]; }, Promote::Default, "value"),
+    pointwise("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+              [](const BodyArgs& a) { return a[0] + parameter(a, "value", a[0]) * a[1] / a[2]; }, Promote::Float, "value", float_types),
+
+    pointwise("aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor", shift_left, Promote::Default, {}, int_types),
+    renamed<"aten::bitwise_left_shift.Tensor">("aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor"),
+    renamed<"aten::bitwise_left_shift.Tensor">("aten::bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"),
+    pointwise("aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor", shift_right, Promote::Default, {}, int_types),
+    renamed<"aten::bitwise_right_shift.Tensor">("aten::bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor"),
+    renamed<"aten::bitwise_right_shift.Tensor">("aten::bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"),
+    composite("aten::__lshift__.Tensor(Tensor self, Tensor other) -> Tensor", shift_operator<"aten::bitwise_left_shift.Tensor", true>),
+    composite("aten::__lshift__.Scalar(Tensor self, Scalar other) -> Tensor", shift_operator<"aten::bitwise_left_shift.Tensor", true>),
+    composite("aten::__rshift__.Tensor(Tensor self, Tensor other) -> Tensor", shift_operator<"aten::bitwise_right_shift.Tensor", false>),
+    composite("aten::__rshift__.Scalar(Tensor self, Scalar other) -> Tensor", shift_operator<"aten::bitwise_right_shift.Tensor", false>),
+};
+
+} // namespace
+
+std::span<const OpRow> arithmetic_rows() { return rows; }
+
+} // namespace tenon::ops

@@ -1,0 +1,67 @@
+// Casts, operators that change nothing, and those that fill a tensor or copy into its shape.
+#include "ops/pointwise.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+Values to_dtype(Builder& b, const Call& c) { return b.to(b.input(c, "self"), c.dtype("dtype").value_or(c.type("self").dtype)); }
+Values to_other(Builder& b, const Call& c) { return b.to(b.input(c, "self"), c.type("other").dtype); }
+
+Values fill_scalar(Builder& b, const Call& c) { return b.full(c.type("self").sizes, c["value"], c.type("self").dtype); }
+Values fill_tensor(Builder& b, const Call& c) { return b.expand(b.to(b.input(c, "value"), c.type("self").dtype), c.type("self").sizes); }
+Values zero(Builder& b, const Call& c) { return b.full(c.type("self").sizes, 0, c.type("self").dtype); }
+Values copy(Builder& b, const Call& c) { return b.expand(b.to(b.input(c, "src"), c.type("self").dtype), c.type("self").sizes); }
+
+// The result has the dtype of self whatever the value is.
+Values masked_fill(Builder& b, const Call& c) {
+  V self = b.input(c, "self");
+  Arg value = c["value"];
+  value = value.is<ValueId>() ? Arg(b.to(b.wrap(value.get<ValueId>()), self.dtype())) : Arg(b.scalar(value, self.dtype()));
+  return b.where(b.input(c, "mask"), value, self);
+}
+
+const OpRow rows[] = {
+    // The one cast of the Edge dialect: the body's operand is still of the input's dtype, the output's is what is asked for.
+    {.schema = "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
+               "bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+     .kind = Kind::View,
+     .infer = [](const Call& c) { return std::vector{Type::tensor(c.dtype("dtype").value_or(c.type("self").dtype), c.type("self").sizes)}; },
+     .define = [](const DefineArgs& d) { return Compute{.axes = d.axes, .body = cast(d.load("self", d.axes), d.output.dtype)}; }},
+    composite("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", to_dtype),
+    composite("aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
+              "MemoryFormat? memory_format=None) -> Tensor(a)", to_dtype),
+    composite("aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
+              "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", to_dtype),
+    composite("aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", to_other),
+    composite("aten::type_as(Tensor self, Tensor other) -> Tensor", to_other),
+    composite("quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor",
+              [](Builder& b, const Call& c) -> Values { return b.to(b.input(c, "input"), *c.dtype("dtype")); }),
+
+    composite("aten::detach(Tensor(a) self) -> Tensor(a)", identity),
+    composite("aten::detach_copy(Tensor self) -> Tensor", identity),
+    composite("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", identity),
+    composite("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", identity),
+    composite("aten::lift(Tensor self) -> Tensor", identity),
+    composite("aten::lift_fresh(Tensor(a) self) -> Tensor(a)", identity),
+    composite("aten::lift_fresh_copy(Tensor self) -> Tensor", identity),
+    composite("aten::positive(Tensor(a) self) -> Tensor(a)", identity),
+    composite("aten::conj_physical(Tensor self) -> Tensor", identity),
+<<<<<<< HEAD
+=======
+
+>>>>>>> ops-point
+    composite("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", fill_scalar),
+    composite("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", fill_tensor),
+    composite("aten::zero(Tensor self) -> Tensor", zero),
+    composite("aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", copy),
+    composite("aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", masked_fill),
+    composite("aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", masked_fill),
+};
+
+} // namespace
+
+std::span<const OpRow> convert_rows() { return rows; }
+
+} // namespace tenon::ops

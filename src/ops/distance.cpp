@@ -1,0 +1,65 @@
+// Distances between vectors, as norms of differences.
+#include "ops/pointwise.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+V norm(V x, double p, int64_t dim, bool keepdim) { return x.builder().call1("aten::linalg_vector_norm", {x, p, ArgList{dim}, keepdim}); }
+
+Values pairwise_distance(Builder& b, const Call& c) {
+  V x = b.input(c, "x1"), y = b.input(c, "x2");
+  DType result = float_result(b, x, y);
+  V d = as_float(x) - as_float(y) + c.number("eps");
+  return b.to(norm(d, c.number("p"), -1, c.flag("keepdim")), result);
+}
+
+Values cosine_similarity(Builder& b, const Call& c) {
+  V x = b.input(c, "x1"), y = b.input(c, "x2");
+  DType result = float_result(b, x, y);
+  std::vector<Expr> sizes = broadcast(b.pool(), x.sizes(), y.sizes(), c.def.signature.name);
+  int64_t dim = c.dim("dim", sizes.size());
+  auto unit = [&](V v) {
+    v = b.expand(as_float(v), sizes);
+    return v / b.call1("aten::clamp_min", {norm(v, 2, dim, true), c["eps"]});
+  };
+  return b.to(b.sum(unit(x) * unit(y), {dim}, false), result);
+}
+
+Values dist(Builder& b, const Call& c) {
+  V x = b.input(c, "self"), y = b.input(c, "other");
+  DType result = float_result(b, x, y);
+  return b.to(b.call1("aten::linalg_vector_norm", {as_float(x) - as_float(y), c["p"]}), result);
+}
+
+// All pairs of rows: the last dim of x1[..., P, M] - x2[..., R, M].
+Values cdist(Builder& b, const Call& c) {
+  return norm(b.unsqueeze(b.input(c, "x1"), -2) - b.unsqueeze(b.input(c, "x2"), -3), c.number("p"), -1, false);
+}
+Values euclidean(Builder& b, const Call& c) { return b.call("aten::cdist", {c["x1"], c["x2"]}); }
+
+// Pairs of rows i < j, in row-major order of (i, j).
+Values pdist(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  V pairs = b.call1("aten::triu_indices", {x.size(0), x.size(0), 1});
+  auto rows_at = [&](int64_t k) { return b.call1("aten::index_select", {x, 0, b.select(pairs, 0, b.integer(k))}); };
+  return norm(rows_at(0) - rows_at(1), c.number("p"), -1, false);
+}
+
+const OpRow rows[] = {
+    composite("aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor", pairwise_distance),
+    composite("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity),
+    composite("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", dist),
+    composite("aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", cdist),
+    composite("aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", cdist),
+    composite("aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor", euclidean),
+    composite("aten::pdist(Tensor self, float p=2.) -> Tensor", pdist),
+    composite("aten::_pdist_forward(Tensor self, float p=2.) -> Tensor", pdist),
+};
+
+} // namespace
+
+std::span<const OpRow> distance_rows() { return rows; }
+
+} // namespace tenon::ops

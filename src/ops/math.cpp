@@ -1,0 +1,164 @@
+// Elementary functions of one or two floats: exponentials, logarithms, trigonometry, rounding, signs.
+#include "ops/pointwise.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+Expr zero(Expr x) { return like(0, x); }
+
+// -1, 0 or 1; NaN gives 0, as torch's comparison of signs does.
+Expr sign(const BodyArgs& a) {
+  Expr x = a[0];
+  if (x->type == DType::Bool) return x;
+  Expr positive = select(gt(x, zero(x)), like(1, x), zero(x));
+  if (x->type == DType::U8) return positive;
+  return select(lt(x, zero(x)), like(-1, x), positive);
+}
+
+Expr angle(const BodyArgs& a) {
+  Expr x = a[0];
+  return select(is_nan(x), x, select(lt(x, zero(x)), like(M_PI, x), zero(x)));
+}
+
+Expr copysign(const BodyArgs& a) { return select(sign_bit(a[1]), -abs(a[0]), abs(a[0])); }
+
+// The neighbour in the dtype of the result, which for f16 and bf16 is not the dtype of the operands here.
+Expr nextafter(const BodyArgs& a) {
+  switch (promotion_of(a.call.graph, a.call.def, a.call.args).output) {
+  case DType::F16: return special("nextafter_f16", a[0], a[1]);
+  case DType::BF16: return special("nextafter_bf16", a[0], a[1]);
+  case DType::F32: return special("nextafterf", a[0], a[1]);
+  default: return special("nextafter", a[0], a[1]);
+  }
+}
+
+// Mantissa in [0.5, 1) and exponent. Computed in f64: there the powers of two that f32 and f16 need are exact; f64's own
+// subnormals are first multiplied by 2^54.
+Values frexp(Builder& b, const Call& c) {
+  V self = b.input(c, "self"), x = b.to(self, DType::F64), size = b.call1("aten::abs", {x});
+  V tiny = b.call1("aten::lt.Scalar", {size, 0x1p-1022}), usable = b.call1("aten::logical_and", {b.call1("aten::isfinite", {x}), b.call1("aten::ne.Scalar", {x, 0})});
+  V scaled = b.where(usable, b.where(tiny, x * 0x1p54, x), 1.0);
+  V e = b.call1("aten::floor", {b.call1("aten::log2", {b.call1("aten::abs", {scaled})})}) + 1.0;
+  // Two factors: 2^-e alone may overflow or be subnormal.
+  V half = b.call1("aten::floor", {e * 0.5});
+  V m = scaled * b.call1("aten::exp2", {-half}) * b.call1("aten::exp2", {half - e});
+  // log2 rounds to the next integer just below a power of two.
+  V below = b.call1("aten::lt.Scalar", {b.call1("aten::abs", {m}), 0.5}), above = b.call1("aten::ge.Scalar", {b.call1("aten::abs", {m}), 1.0});
+  m = b.where(below, m * 2.0, b.where(above, m * 0.5, m));
+  e = b.where(below, e - 1.0, b.where(above, e + 1.0, e));
+  e = b.where(usable, b.where(tiny, e - 54.0, e), 0.0);
+  return Values{b.to(b.where(usable, m, x), self.dtype()), b.to(e, DType::I32)};
+}
+
+Expr round_decimals(const BodyArgs& a) {
+  int64_t decimals = a.call.integer("decimals");
+  if (decimals == 0 || !is_float(a[0]->type)) return round(a[0]);
+  double scale = std::pow(10.0, std::abs(static_cast<double>(decimals)));
+  return decimals > 0 ? round(a[0] * scale) / scale : round(a[0] / scale) * scale;
+}
+
+Expr frac(const BodyArgs& a) { return a[0] - trunc(a[0]); }
+
+Expr heaviside(const BodyArgs& a) {
+  Expr x = a[0];
+  if (x->type == DType::Bool) return select(x, x, a[1]);
+  return select(eq(x, zero(x)), a[1], select(gt(x, zero(x)), like(1, x), zero(x)));
+}
+
+double largest(DType t) {
+  switch (t) {
+  case DType::F16: return 65504;
+  case DType::BF16: return 0x1.fep127;
+  case DType::F32: return 0x1.fffffep127;
+  default: return 0x1.fffffffffffffp1023;
+  }
+}
+
+Expr nan_to_num(const BodyArgs& a) {
+  Expr x = a[0];
+  if (!is_float(x->type)) return x;
+  double limit = largest(a.call.type("self").dtype);
+  auto given = [&](std::string_view name, double otherwise) { return like(a.call.has(name) ? a.call.number(name) : otherwise, x); };
+  Expr finite = select(eq(x, like(INFINITY, x)), given("posinf", limit), select(eq(x, like(-INFINITY, x)), given("neginf", -limit), x));
+  return select(is_nan(x), given("nan", 0), finite);
+}
+
+Expr gcd(const BodyArgs& a) { return special("gcd", a[0], a[1]); }
+Expr lcm(const BodyArgs& a) {
+  Expr g = gcd(a);
+  return select(eq(g, zero(g)), g, abs(binary(Op::TruncDiv, a[0], g) * a[1]));
+}
+
+template <Op O> constexpr OpRow elementary(std::string_view schema) { return float_function(schema, unary_body<O>); }
+template <Op O> constexpr OpRow kept(std::string_view schema) { return pointwise(schema, unary_body<O>); }
+
+const OpRow rows[] = {
+    elementary<Op::Exp>("aten::exp(Tensor self) -> Tensor"),
+    elementary<Op::Exp2>("aten::exp2(Tensor self) -> Tensor"),
+    elementary<Op::Expm1>("aten::expm1(Tensor self) -> Tensor"),
+    elementary<Op::Log>("aten::log(Tensor self) -> Tensor"),
+    elementary<Op::Log2>("aten::log2(Tensor self) -> Tensor"),
+    elementary<Op::Log10>("aten::log10(Tensor self) -> Tensor"),
+    elementary<Op::Log1p>("aten::log1p(Tensor self) -> Tensor"),
+    elementary<Op::Sqrt>("aten::sqrt(Tensor self) -> Tensor"),
+    elementary<Op::Rsqrt>("aten::rsqrt(Tensor self) -> Tensor"),
+    elementary<Op::Sin>("aten::sin(Tensor self) -> Tensor"),
+    elementary<Op::Cos>("aten::cos(Tensor self) -> Tensor"),
+    elementary<Op::Tan>("aten::tan(Tensor self) -> Tensor"),
+    elementary<Op::Asin>("aten::asin(Tensor self) -> Tensor"),
+    elementary<Op::Acos>("aten::acos(Tensor self) -> Tensor"),
+    elementary<Op::Atan>("aten::atan(Tensor self) -> Tensor"),
+    elementary<Op::Sinh>("aten::sinh(Tensor self) -> Tensor"),
+    elementary<Op::Cosh>("aten::cosh(Tensor self) -> Tensor"),
+    elementary<Op::Tanh>("aten::tanh(Tensor self) -> Tensor"),
+    elementary<Op::Asinh>("aten::asinh(Tensor self) -> Tensor"),
+    elementary<Op::Acosh>("aten::acosh(Tensor self) -> Tensor"),
+    elementary<Op::Atanh>("aten::atanh(Tensor self) -> Tensor"),
+    elementary<Op::Erf>("aten::erf(Tensor self) -> Tensor"),
+    elementary<Op::Erfc>("aten::erfc(Tensor self) -> Tensor"),
+    elementary<Op::Sigmoid>("aten::sigmoid(Tensor self) -> Tensor"),
+    renamed<"aten::asin">("aten::arcsin(Tensor self) -> Tensor"),
+    renamed<"aten::acos">("aten::arccos(Tensor self) -> Tensor"),
+    renamed<"aten::atan">("aten::arctan(Tensor self) -> Tensor"),
+    renamed<"aten::asinh">("aten::arcsinh(Tensor self) -> Tensor"),
+    renamed<"aten::acosh">("aten::arccosh(Tensor self) -> Tensor"),
+    renamed<"aten::atanh">("aten::arctanh(Tensor self) -> Tensor"),
+    float_function("aten::atan2(Tensor self, Tensor other) -> Tensor", binary_body<Op::Atan2>),
+    renamed<"aten::atan2">("aten::arctan2(Tensor self, Tensor other) -> Tensor"),
+    float_function("aten::angle(Tensor self) -> Tensor", angle),
+    float_function("aten::deg2rad(Tensor self) -> Tensor", [](const BodyArgs& a) { return a[0] * (M_PI / 180); }),
+    float_function("aten::rad2deg(Tensor self) -> Tensor", [](const BodyArgs& a) { return a[0] * (180 / M_PI); }),
+    float_function("aten::hypot(Tensor self, Tensor other) -> Tensor", [](const BodyArgs& a) { return special("hypot", a[0], a[1]); }),
+
+    kept<Op::Abs>("aten::abs(Tensor self) -> Tensor"),
+    renamed<"aten::abs">("aten::absolute(Tensor self) -> Tensor"),
+    kept<Op::Neg>("aten::neg(Tensor self) -> Tensor"),
+    renamed<"aten::neg">("aten::negative(Tensor self) -> Tensor"),
+    pointwise("aten::sign(Tensor self) -> Tensor", sign),
+    renamed<"aten::sign">("aten::sgn(Tensor self) -> Tensor"),
+    float_function("aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor", copysign),
+    renamed<"aten::copysign.Tensor">("aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor"),
+    pointwise("aten::nextafter(Tensor self, Tensor other) -> Tensor", nextafter, Promote::Default, {}, float_types),
+    composite("aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)", frexp),
+    pointwise("aten::heaviside(Tensor self, Tensor values) -> Tensor", heaviside),
+    pointwise("aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", nan_to_num),
+    pointwise("aten::gcd(Tensor self, Tensor other) -> Tensor", gcd, Promote::Default, {}, int_types),
+    pointwise("aten::lcm(Tensor self, Tensor other) -> Tensor", lcm, Promote::Default, {}, int_types),
+
+    kept<Op::Floor>("aten::floor(Tensor self) -> Tensor"),
+    kept<Op::Ceil>("aten::ceil(Tensor self) -> Tensor"),
+    kept<Op::Trunc>("aten::trunc(Tensor self) -> Tensor"),
+    kept<Op::Round>("aten::round(Tensor self) -> Tensor"),
+    renamed<"aten::trunc">("aten::fix(Tensor self) -> Tensor"),
+    pointwise("aten::round.decimals(Tensor self, *, int decimals) -> Tensor", round_decimals),
+    renamed<"aten::round.decimals">("aten::special_round(Tensor self, *, int decimals=0) -> Tensor"),
+    pointwise("aten::frac(Tensor self) -> Tensor", frac, Promote::Default, {}, float_types),
+};
+
+} // namespace
+
+std::span<const OpRow> math_rows() { return rows; }
+
+} // namespace tenon::ops

@@ -1,0 +1,286 @@
+// View operators that take a part of a tensor: slice, select, diagonal, unfold, as_strided, and the splits, which are slices.
+#include <algorithm>
+
+#include "ops/shape.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+Range range_of(const Call& c) {
+  Expr size = c.size("self", c.dim("dim", c.rank("self")));
+  Expr start = c.has("start") ? c.sym("start") : Expr(), end = c.has("end") ? c.sym("end") : Expr();
+  return slice_range(c.pool(), size, start, end, c.integer("step"));
+}
+
+std::vector<Type> slice_types(const Call& c) {
+  if (c.rank("self") == 0) c.fail("self is of rank 0");
+  return self_with(c, replaced(c.type("self").sizes, c.dim("dim", c.rank("self")), range_of(c).length));
+}
+
+Compute slice_define(const DefineArgs& d) {
+  Range r = range_of(d.call);
+  int64_t dim = d.call.dim("dim", d.axes.size());
+  Expr at = r.start + d.i(static_cast<size_t>(dim)) * static_cast<double>(r.step);
+  return {.axes = d.axes, .body = d.load("self", replaced(d.axes, dim, at))};
+}
+
+Values slice_identity(Builder& b, const Call& c) {
+  if (slice_types(c)[0].sizes == c.type("self").sizes && c.integer("step") == 1) return b.input(c, "self");
+  return {};
+}
+
+// narrow says its length itself, so it needs no clamps. It becomes the slice wherever that has the same length.
+std::vector<Type> narrow_types(const Call& c) { return self_with(c, replaced(c.type("self").sizes, c.dim("dim", c.rank("self")), c.sym("length"))); }
+
+Compute narrow_define(const DefineArgs& d) {
+  int64_t dim = d.call.dim("dim", d.axes.size());
+  Expr start = wrap_index(d.call.sym("start"), d.call.size("self", dim));
+  return {.axes = d.axes, .body = d.load("self", replaced(d.axes, dim, start + d.i(static_cast<size_t>(dim))))};
+}
+
+Values narrow_as_slice(Builder& b, const Call& c) {
+  int64_t dim = c.dim("dim", c.rank("self"));
+  Expr size = c.size("self", dim), start = wrap_index(c.sym("start"), size), length = c.sym("length");
+  if (auto first = const_int(start), last = const_int(start + length), n = const_int(size); n && first && last && (*first < 0 || *last > *n))
+    c.fail(fmt::format("elements {} to {} of {}", *first, *last, *n));
+  if (slice_range(c.pool(), size, start, start + length, 1).length != length) return {};
+  return b.call("aten::slice.Tensor", {c["self"], dim, start, start + length});
+}
+
+std::vector<Type> select_types(const Call& c) {
+  if (c.rank("self") == 0) c.fail("self is of rank 0");
+  int64_t dim = c.dim("dim", c.rank("self"));
+  if (auto i = const_int(c.sym("index")), n = const_int(c.size("self", dim)); i && n && (*i < -*n || *i >= *n))
+    c.fail(fmt::format("index {} is out of range for size {}", *i, *n));
+  return self_with(c, without(c.type("self").sizes, dim));
+}
+
+Compute select_define(const DefineArgs& d) {
+  int64_t dim = d.call.dim("dim", d.call.rank("self"));
+  return {.axes = d.axes, .body = d.load("self", with(d.axes, dim, wrap_index(d.call.sym("index"), d.call.size("self", dim))))};
+}
+
+// The diagonal j = i + offset of dims 1 and 2 becomes the last dim.
+std::vector<Type> diagonal_types(const Call& c) {
+  int64_t d1 = c.dim("dim1", c.rank("self")), d2 = c.dim("dim2", c.rank("self")), offset = c.integer("offset");
+  if (d1 == d2) c.fail("dim1 and dim2 are the same");
+  Expr rows = c.size("self", d1), columns = c.size("self", d2);
+  Expr length = offset >= 0 ? min(rows, columns - static_cast<double>(offset)) : min(rows + static_cast<double>(offset), columns);
+  std::vector<Expr> sizes = without(without(c.type("self").sizes, std::max(d1, d2)), std::min(d1, d2));
+  sizes.push_back(max(length, c.pool().integer(0)));
+  return self_with(c, sizes);
+}
+
+Compute diagonal_define(const DefineArgs& d) {
+  size_t rank = d.call.rank("self");
+  int64_t d1 = d.call.dim("dim1", rank), d2 = d.call.dim("dim2", rank), offset = d.call.integer("offset");
+  Expr i = d.axes.back(), row = offset >= 0 ? i : i - static_cast<double>(offset), column = offset >= 0 ? i + static_cast<double>(offset) : i;
+  std::vector<Expr> index(d.axes.begin(), d.axes.end() - 1);
+  index = d1 < d2 ? with(with(index, d1, row), d2, column) : with(with(index, d2, column), d1, row);
+  return {.axes = d.axes, .body = d.load("self", index)};
+}
+
+// Windows of `size` elements at every `step`: the window's place stays, its elements become the last dim.
+std::vector<Type> unfold_types(const Call& c) {
+  Expr size = c.sym("size"), step = c.sym("step");
+  if (c.rank("self") == 0) return self_with(c, {size});
+  int64_t dim = c.dim("dimension", c.rank("self"));
+  std::vector<Expr> sizes = replaced(c.type("self").sizes, dim, divide_sizes(c.size("self", dim) - size, step) + 1.0);
+  sizes.push_back(size);
+  return self_with(c, sizes);
+}
+
+Compute unfold_define(const DefineArgs& d) {
+  if (d.call.rank("self") == 0) return {.axes = d.axes, .body = d.load("self", {})};
+  int64_t dim = d.call.dim("dimension", d.call.rank("self"));
+  std::vector<Expr> index(d.axes.begin(), d.axes.end() - 1);
+  Expr at = d.i(static_cast<size_t>(dim)) * d.call.sym("step") + d.axes.back();
+  return {.axes = d.axes, .body = d.load("self", replaced(index, dim, at))};
+}
+
+std::vector<Type> as_strided_types(const Call& c) {
+  if (c.syms("size").size() != c.syms("stride").size()) c.fail("size and stride differ in length");
+  return self_with(c, c.syms("size"));
+}
+
+// Where in `self` the element at a place of its memory is: row-major, or by the strides of its type.
+std::vector<Expr> index_of_place(const DefineArgs& d, Expr place) {
+  const Type& t = d.call.type("self");
+  std::vector<int64_t> order = iota(t.rank());
+  if (!t.strides.empty())
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      auto x = const_int(t.strides[static_cast<size_t>(a)]), y = const_int(t.strides[static_cast<size_t>(b)]);
+      if (!x || !y) unsupported("aten::as_strided of a tensor with symbolic strides");
+      return *x != *y ? *x > *y : a < b;
+    });
+  std::vector<Expr> sizes, index(t.rank());
+  for (int64_t k : order) sizes.push_back(t.sizes[static_cast<size_t>(k)]);
+  std::vector<Expr> ordered = reshape_index(d.pool, sizes, {product(d.pool, sizes)}, {place});
+  for (size_t k = 0; k < order.size(); k++) index[static_cast<size_t>(order[k])] = ordered[k];
+  return index;
+}
+
+Compute as_strided_define(const DefineArgs& d) {
+  Expr place = d.call.has("storage_offset") ? d.call.sym("storage_offset") : d.integer(0);
+  std::vector<Expr> strides = d.call.syms("stride");
+  for (size_t k = 0; k < strides.size(); k++) place = place + d.i(k) * strides[k];
+  return {.axes = d.axes, .body = d.load("self", index_of_place(d, place))};
+}
+
+V narrow(Builder& b, V x, int64_t dim, Expr start, Expr length) { return b.call1("aten::narrow.default", {x, dim, start, length}); }
+
+// Consecutive parts of `lengths` along dim.
+Values split_by(Builder& b, V x, int64_t dim, const std::vector<Expr>& lengths) {
+  Values out;
+  Expr start = b.integer(0);
+  for (Expr length : lengths) {
+    out.push_back(narrow(b, x, dim, start, length));
+    start = start + length;
+  }
+  return out;
+}
+
+// Parts of `length`, the last one shorter where it does not divide. `count` of them, where it is known to the caller.
+Values split_every(Builder& b, const Call& c, Expr length, std::optional<int64_t> count) {
+  V x = b.input(c, "self");
+  int64_t dim = c.dim("dim", x.rank());
+  Expr size = x.size(dim);
+  if (is_const_int(size, 0) || is_const_int(length, 0)) return split_by(b, x, dim, std::vector(static_cast<size_t>(count.value_or(1)), size));
+  if (Expr n = divide_sizes(size + length - 1.0, length); const_int(n)) count = const_int(n);
+  else if (Expr whole = divide_sizes(size, length); const_int(whole) && whole * length == size) count = const_int(whole);
+  // size // k: k parts, as the export saw it; it would have been refused were there a shorter one.
+  else if (length->op == Op::FloorDiv && length->args[0] == size) count = const_int(length->args[1]);
+  if (!count) unsupported("{}: the number of parts of {} by {} is not known", c.def.signature.name, to_string(size), to_string(length));
+  std::vector<Expr> lengths(static_cast<size_t>(*count), length);
+  lengths.back() = size - length * static_cast<double>(*count - 1);
+  return split_by(b, x, dim, lengths);
+}
+
+Values split(Builder& b, const Call& c) { return split_every(b, c, c.sym("split_size"), std::nullopt); }
+
+Values split_with_sizes(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  return split_by(b, x, c.dim("dim", x.rank()), c.syms("split_sizes"));
+}
+
+Values chunk(Builder& b, const Call& c) {
+  int64_t n = c.integer("chunks");
+  if (n <= 0) c.fail("chunks must be positive");
+  return split_every(b, c, ceil_div(c.size("self", c.dim("dim", c.rank("self"))), b.integer(n)), n);
+}
+
+// Sections as equal as can be: the first size mod n are one longer.
+Values even_sections(Builder& b, V x, int64_t dim, int64_t n) {
+  Expr size = x.size(dim), sections = b.integer(n), whole = floor_div(size, sections), longer = mod(size, sections);
+  std::vector<Expr> lengths;
+  for (int64_t k = 0; k < n; k++) lengths.push_back(whole + cast(lt(b.integer(k), longer), DType::I64));
+  return split_by(b, x, dim, lengths);
+}
+
+Values sections_at(Builder& b, V x, int64_t dim, const std::vector<Expr>& indices) {
+  Values out;
+  Arg start = 0;
+  for (Expr i : indices) {
+    out.push_back(b.call1("aten::slice.Tensor", {x, dim, start, i}));
+    start = i;
+  }
+  out.push_back(b.call1("aten::slice.Tensor", {x, dim, start, INT64_MAX}));
+  return out;
+}
+
+Values tensor_split_sections(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  return even_sections(b, x, c.dim("dim", x.rank()), c.integer("sections"));
+}
+
+Values tensor_split_indices(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  return sections_at(b, x, c.dim("dim", x.rank()), c.syms("indices"));
+}
+
+// The number in a 0-d tensor, read when run.
+Expr item(Builder& b, V x) {
+  Expr symbol = b.pool().symbol(b.pool().fresh_symbol("item"));
+  b.graph().append(b.block(), Node{.op = "prim::Item", .def = find_op("prim::Item"), .args = {x}}, {Type::scalar(TypeKind::Int, symbol)});
+  return symbol;
+}
+
+// Sections or indices in a tensor, best a constant of the program: the number of parts must be known.
+Values tensor_split_tensor(Builder& b, const Call& c) {
+  const Tensor* t = c.graph.constant(c.value("tensor_indices_or_sections"));
+  V x = b.input(c, "self"), given = b.input(c, "tensor_indices_or_sections");
+  int64_t dim = c.dim("dim", x.rank());
+  std::vector<Expr> indices;
+  if (!t || t->dtype() != DType::I64) {
+    auto n = given.rank() == 1 ? const_int(given.size(0)) : std::nullopt;
+    if (!n) unsupported("aten::tensor_split into a number of parts that depends on values");
+    for (int64_t k = 0; k < *n; k++) indices.push_back(item(b, b.select(given, 0, b.integer(k))));
+    return sections_at(b, x, dim, indices);
+  }
+  Tensor values = t->contiguous();
+  if (values.rank() == 0) return even_sections(b, x, dim, *values.data_as<int64_t>());
+  for (int64_t k = 0; k < values.numel(); k++) indices.push_back(b.integer(values.data_as<int64_t>()[k]));
+  return sections_at(b, x, dim, indices);
+}
+
+// hsplit, vsplit and dsplit are tensor_split along dims 1 (0 for rank 1), 0 and 2.
+template <int64_t Dim> Values split_dim(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  int64_t dim = Dim == 1 && x.rank() == 1 ? 0 : Dim;
+  if (x.rank() <= static_cast<size_t>(dim)) c.fail("self has too few dims");
+  if (c.def.signature.find("indices") >= 0) return sections_at(b, x, dim, c.syms("indices"));
+  return even_sections(b, x, dim, c.integer("sections"));
+}
+
+Values unbind(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  int64_t dim = c.dim("dim", x.rank());
+  auto n = const_int(x.size(dim));
+  if (!n) unsupported("{}: size {} is not known", c.def.signature.name, to_string(x.size(dim)));
+  Values out;
+  for (int64_t k = 0; k < *n; k++) out.push_back(b.select(x, dim, b.integer(k)));
+  return out;
+}
+
+const OpRow rows[] = {
+    {.schema = "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+     .kind = Kind::View, .infer = slice_types, .define = slice_define, .decompose = slice_identity},
+    {.schema = "aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
+     .kind = Kind::View, .infer = narrow_types, .define = narrow_define, .decompose = narrow_as_slice},
+    {.schema = "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
+     .kind = Kind::View, .infer = select_types, .define = select_define},
+    {.schema = "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
+     .kind = Kind::View, .infer = diagonal_types, .define = diagonal_define},
+    {.schema = "aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
+     .kind = Kind::View, .infer = unfold_types, .define = unfold_define},
+    {.schema = "aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+     .kind = Kind::View, .infer = as_strided_types, .define = as_strided_define},
+    {.schema = "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", .decompose = split},
+    {.schema = "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
+     .decompose = same<"aten::split_with_sizes.default">},
+    {.schema = "aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", .decompose = split_with_sizes},
+    {.schema = "aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", .decompose = chunk},
+    {.schema = "aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]", .decompose = tensor_split_sections},
+    {.schema = "aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]", .decompose = tensor_split_indices},
+    {.schema = "aten::tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> "
+               "Tensor(a)[]", .decompose = tensor_split_tensor},
+    {.schema = "aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", .decompose = split_dim<1>},
+    {.schema = "aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", .decompose = split_dim<1>},
+    {.schema = "aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", .decompose = split_dim<0>},
+    {.schema = "aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", .decompose = split_dim<0>},
+    {.schema = "aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", .decompose = split_dim<2>},
+    {.schema = "aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", .decompose = split_dim<2>},
+    {.schema = "aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", .decompose = unbind},
+    {.schema = "aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", .decompose = same<"aten::split.Tensor">},
+    {.schema = "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+     .decompose = same<"aten::split_with_sizes.default">},
+    {.schema = "aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", .decompose = same<"aten::chunk.default">},
+};
+
+} // namespace
+
+std::span<const OpRow> slice_rows() { return rows; }
+
+} // namespace tenon::ops

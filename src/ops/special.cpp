@@ -1,0 +1,186 @@
+// Special functions. Those without a short formula are C functions of doubles, in expr/special.cpp.
+#include "ops/pointwise.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+Expr zero(Expr x) { return like(0, x); }
+
+template <Name N> Expr function1(const BodyArgs& a) { return special(N.text, a[0]); }
+template <Name N> Expr function2(const BodyArgs& a) { return special(N.text, a[0], a[1]); }
+// Polynomials of degree n, evaluated by the recurrence named N.
+template <Name N> Expr polynomial(const BodyArgs& a) { return special(N.text, a["x"], a["n"]); }
+
+// self * f(other), 0 where self is 0 and other is no NaN.
+template <Op F> Expr x_times(const BodyArgs& a) {
+  Expr x = a[0], y = a[1];
+  return select(is_nan(y), y, select(eq(x, zero(x)), zero(x), x * unary(F, y)));
+}
+
+Expr entr(const BodyArgs& a) {
+  Expr x = a[0];
+  Expr positive = select(gt(x, zero(x)), -x * log(x), select(eq(x, zero(x)), zero(x), like(-INFINITY, x)));
+  return select(is_nan(x), x, positive);
+}
+
+// log(e^x + e^y), with base 2 for F = Exp2. Equal infinities have no difference.
+template <Op F> Expr log_add(const BodyArgs& a) {
+  Expr x = a[0], y = a[1], top = max(x, y);
+  Expr rest = log1p(unary(F, -abs(x - y)));
+  if (F == Op::Exp2) rest = rest * (1 / M_LN2);
+  return select(logical_and(eq(x, y), eq(abs(x), like(INFINITY, x))), x, top + rest);
+}
+
+Expr logit(const BodyArgs& a) {
+  Expr x = a[0];
+  if (a.call.has("eps")) {
+    double eps = a.call.number("eps");
+    x = select(lt(x, like(eps, x)), like(eps, x), select(gt(x, like(1 - eps, x)), like(1 - eps, x), x));
+  }
+  return log(x / (1.0 - x));
+}
+
+Expr sinc(const BodyArgs& a) {
+  Expr x = a[0], t = x * M_PI;
+  return select(eq(x, zero(x)), like(1, x), unary(Op::Sin, t) / t);
+}
+
+Expr ndtr(const BodyArgs& a) { return unary(Op::Erfc, a[0] * -M_SQRT1_2) * 0.5; }
+
+// The n-th derivative of digamma: (-1)^(n+1) n! zeta(n+1, x).
+Expr polygamma(const BodyArgs& a) {
+  int64_t n = a.call.integer("n");
+  Expr x = a["self"];
+  if (n < 0) a.call.fail("n must not be negative");
+  if (n == 0) return special("digamma", x);
+  if (n == 1) return special("trigamma", x);
+  Expr wide = cast(x, DType::F64);
+  Expr series = special("zeta", like(static_cast<double>(n + 1), wide), wide);
+  return cast(series * ((n % 2 ? 1.0 : -1.0) * std::tgamma(static_cast<double>(n + 1))), x->type);
+}
+
+Expr mvlgamma(const BodyArgs& a) {
+  int64_t p = a.call.integer("p");
+  Expr x = a[0], sum = like(static_cast<double>(p * (p - 1)) / 4 * std::log(M_PI), x);
+  for (int64_t j = 0; j < p; j++) sum = sum + special("lgamma", x - static_cast<double>(j) / 2);
+  return sum;
+}
+
+Expr spherical_bessel_j0(const BodyArgs& a) {
+  Expr x = a[0], x2 = x * x;
+  Expr series = 1.0 - x2 / 6.0 * (1.0 - x2 / 20.0 * (1.0 - x2 / 42.0 * (1.0 - x2 / 72.0)));
+  Expr far = select(eq(abs(x), like(INFINITY, x)), zero(x), unary(Op::Sin, x) / x);
+  return select(lt(abs(x), like(0.5, x)), series, far);
+}
+
+const OpRow rows[] = {
+    float_function("aten::lgamma(Tensor self) -> Tensor", function1<"lgamma">),
+    renamed<"aten::lgamma">("aten::special_gammaln(Tensor self) -> Tensor"),
+    float_function("aten::digamma(Tensor self) -> Tensor", function1<"digamma">),
+    renamed<"aten::digamma">("aten::special_digamma(Tensor self) -> Tensor"),
+    renamed<"aten::digamma">("aten::special_psi(Tensor self) -> Tensor"),
+    float_function("aten::polygamma(int n, Tensor self) -> Tensor", polygamma),
+    renamed<"aten::polygamma">("aten::special_polygamma(int n, Tensor self) -> Tensor"),
+    float_function("aten::mvlgamma(Tensor self, int p) -> Tensor", mvlgamma),
+    renamed<"aten::mvlgamma">("aten::special_multigammaln(Tensor self, int p) -> Tensor"),
+    float_function("aten::igamma(Tensor self, Tensor other) -> Tensor", function2<"igamma">),
+    renamed<"aten::igamma">("aten::special_gammainc(Tensor self, Tensor other) -> Tensor"),
+    float_function("aten::igammac(Tensor self, Tensor other) -> Tensor", function2<"igammac">),
+    renamed<"aten::igammac">("aten::special_gammaincc(Tensor self, Tensor other) -> Tensor"),
+    float_function("aten::special_zeta(Tensor self, Tensor other) -> Tensor", function2<"zeta">),
+    renamed<"aten::special_zeta">("aten::special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor"),
+    renamed<"aten::special_zeta">("aten::special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor"),
+
+    float_function("aten::erfinv(Tensor self) -> Tensor", function1<"erfinv">),
+    renamed<"aten::erfinv">("aten::special_erfinv(Tensor self) -> Tensor"),
+    renamed<"aten::erf">("aten::special_erf(Tensor self) -> Tensor"),
+    renamed<"aten::erfc">("aten::special_erfc(Tensor self) -> Tensor"),
+    float_function("aten::special_erfcx(Tensor self) -> Tensor", function1<"erfcx">),
+    float_function("aten::special_ndtr(Tensor self) -> Tensor", ndtr),
+    float_function("aten::special_ndtri(Tensor self) -> Tensor", function1<"ndtri">),
+    float_function("aten::special_log_ndtr(Tensor self) -> Tensor", function1<"log_ndtr">),
+
+    float_function("aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor", x_times<Op::Log>),
+    renamed<"aten::xlogy.Tensor">("aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"),
+    renamed<"aten::xlogy.Tensor">("aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor"),
+    renamed<"aten::xlogy.Tensor">("aten::special_xlogy(Tensor self, Tensor other) -> Tensor"),
+    renamed<"aten::xlogy.Tensor">("aten::special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor"),
+    renamed<"aten::xlogy.Tensor">("aten::special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor"),
+    float_function("aten::special_xlog1py(Tensor self, Tensor other) -> Tensor", x_times<Op::Log1p>),
+    renamed<"aten::special_xlog1py">("aten::special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor"),
+    renamed<"aten::special_xlog1py">("aten::special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor"),
+    float_function("aten::special_entr(Tensor self) -> Tensor", entr),
+    float_function("aten::logaddexp(Tensor self, Tensor other) -> Tensor", log_add<Op::Exp>),
+    float_function("aten::logaddexp2(Tensor self, Tensor other) -> Tensor", log_add<Op::Exp2>),
+    float_function("aten::logit(Tensor self, float? eps=None) -> Tensor", logit),
+    renamed<"aten::logit">("aten::special_logit(Tensor self, float? eps=None) -> Tensor"),
+    renamed<"aten::sigmoid">("aten::special_expit(Tensor self) -> Tensor"),
+    renamed<"aten::exp2">("aten::special_exp2(Tensor self) -> Tensor"),
+    renamed<"aten::expm1">("aten::special_expm1(Tensor self) -> Tensor"),
+    renamed<"aten::log1p">("aten::special_log1p(Tensor self) -> Tensor"),
+    float_function("aten::sinc(Tensor self) -> Tensor", sinc),
+    renamed<"aten::sinc">("aten::special_sinc(Tensor self) -> Tensor"),
+
+    float_function("aten::i0(Tensor self) -> Tensor", function1<"i0">),
+    renamed<"aten::i0">("aten::special_i0(Tensor self) -> Tensor"),
+    renamed<"aten::i0">("aten::special_modified_bessel_i0(Tensor self) -> Tensor"),
+    float_function("aten::special_i0e(Tensor self) -> Tensor", function1<"i0e">),
+    float_function("aten::special_i1(Tensor self) -> Tensor", function1<"i1">),
+    renamed<"aten::special_i1">("aten::special_modified_bessel_i1(Tensor self) -> Tensor"),
+    float_function("aten::special_i1e(Tensor self) -> Tensor", function1<"i1e">),
+    float_function("aten::special_modified_bessel_k0(Tensor self) -> Tensor", function1<"k0">),
+    float_function("aten::special_modified_bessel_k1(Tensor self) -> Tensor", function1<"k1">),
+    float_function("aten::special_scaled_modified_bessel_k0(Tensor x) -> Tensor", function1<"k0e">),
+    float_function("aten::special_scaled_modified_bessel_k1(Tensor x) -> Tensor", function1<"k1e">),
+    float_function("aten::special_bessel_j0(Tensor self) -> Tensor", function1<"j0">),
+    float_function("aten::special_bessel_j1(Tensor self) -> Tensor", function1<"j1">),
+    float_function("aten::special_bessel_y0(Tensor self) -> Tensor", function1<"y0">),
+    float_function("aten::special_bessel_y1(Tensor self) -> Tensor", function1<"y1">),
+    float_function("aten::special_spherical_bessel_j0(Tensor x) -> Tensor", spherical_bessel_j0),
+    float_function("aten::special_airy_ai(Tensor x) -> Tensor", function1<"airy_ai">),
+
+    float_function("aten::special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor", polynomial<"chebyshev_polynomial_t">),
+    renamed<"aten::special_chebyshev_polynomial_t">("aten::special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_chebyshev_polynomial_t">("aten::special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor", polynomial<"chebyshev_polynomial_u">),
+    renamed<"aten::special_chebyshev_polynomial_u">("aten::special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_chebyshev_polynomial_u">("aten::special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor", polynomial<"chebyshev_polynomial_v">),
+    renamed<"aten::special_chebyshev_polynomial_v">("aten::special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_chebyshev_polynomial_v">("aten::special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor", polynomial<"chebyshev_polynomial_w">),
+    renamed<"aten::special_chebyshev_polynomial_w">("aten::special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_chebyshev_polynomial_w">("aten::special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor", polynomial<"shifted_chebyshev_polynomial_t">),
+    renamed<"aten::special_shifted_chebyshev_polynomial_t">("aten::special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_shifted_chebyshev_polynomial_t">("aten::special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor", polynomial<"shifted_chebyshev_polynomial_u">),
+    renamed<"aten::special_shifted_chebyshev_polynomial_u">("aten::special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_shifted_chebyshev_polynomial_u">("aten::special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor", polynomial<"shifted_chebyshev_polynomial_v">),
+    renamed<"aten::special_shifted_chebyshev_polynomial_v">("aten::special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_shifted_chebyshev_polynomial_v">("aten::special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor", polynomial<"shifted_chebyshev_polynomial_w">),
+    renamed<"aten::special_shifted_chebyshev_polynomial_w">("aten::special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_shifted_chebyshev_polynomial_w">("aten::special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor", polynomial<"hermite_polynomial_h">),
+    renamed<"aten::special_hermite_polynomial_h">("aten::special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_hermite_polynomial_h">("aten::special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor", polynomial<"hermite_polynomial_he">),
+    renamed<"aten::special_hermite_polynomial_he">("aten::special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_hermite_polynomial_he">("aten::special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor", polynomial<"laguerre_polynomial_l">),
+    renamed<"aten::special_laguerre_polynomial_l">("aten::special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_laguerre_polynomial_l">("aten::special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor", polynomial<"legendre_polynomial_p">),
+    renamed<"aten::special_legendre_polynomial_p">("aten::special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_legendre_polynomial_p">("aten::special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor"),
+};
+
+} // namespace
+
+std::span<const OpRow> special_rows() { return rows; }
+
+} // namespace tenon::ops

@@ -1,0 +1,218 @@
+// Library steps on plain memory: order and ties, odd sizes, indices out of range, random numbers.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "runtime/library_steps.h"
+
+using namespace tenon;
+
+namespace {
+
+template <class T> constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, bool>) return DType::Bool;
+  else if constexpr (std::is_same_v<T, int64_t>) return DType::I64;
+  else if constexpr (std::is_same_v<T, uint8_t>) return DType::U8;
+  else if constexpr (std::is_same_v<T, double>) return DType::F64;
+  else return DType::F32;
+}
+
+// A call with its memory.
+struct Bench {
+  std::vector<Tensor> inputs, outputs;
+  std::vector<int64_t> ints;
+  std::vector<double> numbers;
+  uint64_t seed = 7;
+
+  template <class T> void input(std::vector<int64_t> sizes, const std::vector<T>& values) {
+    inputs.emplace_back(dtype_of<T>(), std::move(sizes));
+    std::copy(values.begin(), values.end(), inputs.back().template data_as<T>());
+  }
+  template <class T> void output(std::vector<int64_t> sizes) { outputs.emplace_back(dtype_of<T>(), std::move(sizes)); }
+  template <class T> std::vector<T> out(size_t k) const {
+    const T* data = outputs[k].data_as<T>();
+    return {data, data + outputs[k].numel()};
+  }
+  std::string run(LibraryFn step) {
+    std::vector<LibraryTensor> in, to;
+    for (auto& t : inputs) in.push_back({t.data(), t.dtype(), t.sizes()});
+    for (auto& t : outputs) to.push_back({t.data(), t.dtype(), t.sizes()});
+    auto allocate = [](void* context, int index, std::span<const int64_t> sizes) -> void* {
+      auto& t = static_cast<Bench*>(context)->outputs[static_cast<size_t>(index)];
+      t = Tensor(t.dtype(), {sizes.begin(), sizes.end()});
+      return t.data();
+    };
+    LibraryCall call{in, to, ints, numbers, seed, allocate, this, nullptr};
+    const char* error = step(call);
+    return error ? error : "";
+  }
+};
+
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+using Ints = std::vector<int64_t>;
+
+} // namespace
+
+TEST_CASE("sort is stable, NaN is greatest, both zeros are equal") {
+  for (int64_t n : {0, 1, 2, 17, 255, 257, 1031}) {
+    for (bool descending : {false, true}) {
+      std::vector<float> x(static_cast<size_t>(n));
+      for (size_t i = 0; i < x.size(); i++) x[i] = i % 7 == 3 ? not_a_number : i % 5 == 0 ? -0.f : static_cast<float>(static_cast<int>(i * 37 % 11) - 5);
+      Bench b;
+      b.input<float>({n}, x);
+      b.output<float>({n}), b.output<int64_t>({n});
+      b.ints = {0, descending, 1};
+      REQUIRE(b.run(library::sort) == "");
+      Ints want(x.size());
+      std::iota(want.begin(), want.end(), 0);
+      std::stable_sort(want.begin(), want.end(), [&](int64_t i, int64_t j) {
+        float p = x[static_cast<size_t>(descending ? j : i)], q = x[static_cast<size_t>(descending ? i : j)];
+        return p < q || (!std::isnan(p) && std::isnan(q));
+      });
+      CHECK(b.out<int64_t>(1) == want);
+    }
+  }
+}
+
+TEST_CASE("sort, topk and kthvalue agree on 64-bit integers along the first dim") {
+  Ints x(101 * 3);
+  for (size_t i = 0; i < x.size(); i++) x[i] = static_cast<int64_t>(i * 7919 % 503) * (i % 2 ? INT64_C(10000000000) : -1);
+  Bench s, t, k;
+  for (Bench* b : {&s, &t, &k}) b->input<int64_t>({101, 3}, x);
+  s.output<int64_t>({101, 3}), s.output<int64_t>({101, 3});
+  t.output<int64_t>({4, 3}), t.output<int64_t>({4, 3});
+  k.output<int64_t>({3}), k.output<int64_t>({3});
+  s.ints = {0, 1, 1}, t.ints = {0, 4, 1, 1}, k.ints = {0, 98};
+  REQUIRE((s.run(library::sort) + t.run(library::topk) + k.run(library::kthvalue)) == "");
+  Ints sorted = s.out<int64_t>(0), kth = k.out<int64_t>(0);
+  CHECK(t.out<int64_t>(0) == Ints(sorted.begin(), sorted.begin() + 12));
+  CHECK(kth == Ints(sorted.begin() + 9, sorted.begin() + 12)); // the 98th smallest of 101 is the 4th greatest
+  k.ints[1] = 102;
+  CHECK(k.run(library::kthvalue) != "");
+}
+
+TEST_CASE("scatter reduces with and without self and refuses what is out of range") {
+  Bench b;
+  b.input<float>({3}, {10, 20, 30});
+  b.input<int64_t>({4}, {0, 0, 2, 0});
+  b.input<float>({4}, {1, 2, 3, 6});
+  b.output<float>({3});
+  b.ints = {0, static_cast<int64_t>(library::Update::Mean), 0, 0, 0};
+  b.numbers = {0};
+  REQUIRE(b.run(library::scatter) == "");
+  CHECK(b.out<float>(0) == std::vector<float>{3, 20, 3});
+  b.ints[2] = 1;
+  REQUIRE(b.run(library::scatter) == "");
+  CHECK(b.out<float>(0) == std::vector<float>{4.75, 20, 16.5});
+  b.inputs[1].data_as<int64_t>()[2] = 3;
+  CHECK(b.run(library::scatter) == "index 3 is out of range for size 3");
+}
+
+TEST_CASE("index_put broadcasts indices apart from each other and wraps negative ones") {
+  Bench b; // x[[-1, 0], :, [[0], [1]]] = 100, 101, ...
+  b.input<int64_t>({2, 3, 2}, Ints(12, 0));
+  Ints values(12);
+  std::iota(values.begin(), values.end(), 100);
+  b.input<int64_t>({2, 2, 3}, values);
+  b.input<int64_t>({2}, {-1, 0});
+  b.input<int64_t>({2, 1}, {0, 1});
+  b.output<int64_t>({2, 3, 2});
+  b.ints = {0, 1, 0, 1};
+  REQUIRE(b.run(library::index_put) == "");
+  CHECK(b.out<int64_t>(0) == Ints{103, 109, 104, 110, 105, 111, 100, 106, 101, 107, 102, 108});
+  b.inputs[2].data_as<int64_t>()[0] = -3;
+  CHECK(b.run(library::index_put) != "");
+}
+
+TEST_CASE("nonzero and unique give outputs of the size they find") {
+  Bench b;
+  b.input<uint8_t>({2, 3}, {0, 5, 0, 1, 0, 2});
+  b.output<int64_t>({0, 0});
+  REQUIRE(b.run(library::nonzero) == "");
+  CHECK(b.outputs[0].sizes() == Ints{3, 2});
+  CHECK(b.out<int64_t>(0) == Ints{0, 1, 1, 0, 1, 2});
+  Bench u;
+  u.input<float>({5}, {3, not_a_number, 1, 3, not_a_number});
+  u.output<float>({0}), u.output<int64_t>({0}), u.output<int64_t>({0});
+  u.ints = {0, 1, 1};
+  REQUIRE(u.run(library::unique) == "");
+  CHECK(u.outputs[0].numel() == 4); // each NaN is one of its own
+  CHECK(u.out<int64_t>(1) == Ints{1, 2, 0, 1, 3});
+  CHECK(u.out<int64_t>(2) == Ints{1, 2, 1, 1});
+}
+
+TEST_CASE("embedding_bag: empty bags, padding, weights") {
+  Bench b;
+  b.input<float>({3, 2}, {1, 2, 3, 4, 5, 6});
+  b.input<int64_t>({5}, {2, 0, 1, 2, 1});
+  b.input<int64_t>({3}, {0, 3, 3});
+  b.output<float>({3, 2}), b.output<int64_t>({5}), b.output<int64_t>({3}), b.output<int64_t>({3});
+  b.ints = {1, 0, 0}; // mean, row 0 is padding
+  REQUIRE(b.run(library::embedding_bag) == "");
+  CHECK(b.out<float>(0) == std::vector<float>{4, 5, 0, 0, 4, 5});
+  CHECK(b.out<int64_t>(1) == Ints{0, 0, 0, 2, 2});
+  CHECK(b.out<int64_t>(2) == Ints{2, 0, 2});
+  b.input<float>({5}, {1, 1, 1, 2, -1});
+  b.ints = {0, 0, -1};
+  REQUIRE(b.run(library::embedding_bag) == "");
+  CHECK(b.out<float>(0) == std::vector<float>{9, 12, 0, 0, 7, 8});
+  b.inputs[1].data_as<int64_t>()[4] = 3;
+  CHECK(b.run(library::embedding_bag) == "index 3 is out of range for size 3");
+}
+
+TEST_CASE("random numbers: the same for a seed, others for another, spread as they should be") {
+  constexpr int64_t n = 100001;
+  Bench u, v, z, p;
+  u.numbers = v.numbers = z.numbers = {0, 1};
+  v.seed = 8;
+  for (Bench* b : {&u, &v, &z}) b->output<float>({n});
+  p.output<int64_t>({n});
+  REQUIRE((u.run(library::random_uniform) + v.run(library::random_uniform) + z.run(library::random_normal) + p.run(library::random_permutation)) == "");
+  std::vector<float> x = u.out<float>(0), y = z.out<float>(0);
+  CHECK(x != v.out<float>(0));
+  u.run(library::random_uniform);
+  CHECK(x == u.out<float>(0));
+  auto moments = [](const std::vector<float>& a) {
+    double mean = std::accumulate(a.begin(), a.end(), 0.0) / n, square = 0;
+    for (float f : a) square += (f - mean) * (f - mean) / n;
+    return std::pair(mean, square);
+  };
+  CHECK(*std::min_element(x.begin(), x.end()) >= 0);
+  CHECK(*std::max_element(x.begin(), x.end()) < 1);
+  CHECK(moments(x).first == doctest::Approx(0.5).epsilon(0.01));
+  CHECK(moments(x).second == doctest::Approx(1. / 12).epsilon(0.02));
+  CHECK(std::abs(moments(y).first) < 0.015);
+  CHECK(moments(y).second == doctest::Approx(1).epsilon(0.02));
+  Ints order = p.out<int64_t>(0), sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  Ints all(n);
+  std::iota(all.begin(), all.end(), 0);
+  CHECK(order != all);
+  CHECK(sorted == all);
+}
+
+TEST_CASE("multinomial draws by weight, without repeats where asked") {
+  Bench b;
+  b.input<double>({2, 4}, {0, 1, 3, 0, 1, 1, 1, 1});
+  b.output<int64_t>({2, 20000});
+  b.ints = {1};
+  REQUIRE(b.run(library::multinomial) == "");
+  Ints draws = b.out<int64_t>(0);
+  auto share = [&](int64_t row, int64_t k) { return static_cast<double>(std::count(draws.begin() + row * 20000, draws.begin() + (row + 1) * 20000, k)) / 20000; };
+  CHECK(share(0, 0) == 0);
+  CHECK(share(0, 3) == 0);
+  CHECK(share(0, 2) == doctest::Approx(0.75).epsilon(0.02));
+  CHECK(share(1, 3) == doctest::Approx(0.25).epsilon(0.05));
+  b.outputs[0] = Tensor(DType::I64, {2, 2});
+  b.ints = {0};
+  REQUIRE(b.run(library::multinomial) == "");
+  Ints two = b.out<int64_t>(0);
+  CHECK(two[0] + two[1] == 3);
+  CHECK(two[2] != two[3]);
+  b.outputs[0] = Tensor(DType::I64, {2, 3});
+  CHECK(b.run(library::multinomial) != "");
+}
