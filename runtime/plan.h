@@ -52,6 +52,7 @@ struct TileKernel {
   KernelFn function = nullptr;
   std::vector<int> buffers;
   std::vector<Slot> scalars;
+  int kernel = -1;
 };
 
 struct MatmulStep {

@@ -218,13 +218,10 @@ std::vector<Tensor> interpret(const Graph& graph, const std::vector<Tensor>& inp
   return run.run_block(graph.top());
 }
 
-std::vector<Tensor> interpret_node(const Graph& graph, NodeId node, const std::function<Tensor(ValueId)>& value, SymbolValues& symbols, uint64_t seed) {
+std::vector<Tensor> interpret_block(const Graph& graph, BlockId block, const std::function<Tensor(ValueId)>& value, SymbolValues& symbols, uint64_t seed) {
   Interpreter run(graph, symbols, seed);
   run.outer = value;
-  run.run_node(node);
-  std::vector<Tensor> out;
-  for (ValueId v : graph.node(node).outputs) out.push_back(run.get(v));
-  return out;
+  return run.run_block(block);
 }
 
 } // namespace tenon

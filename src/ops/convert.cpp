@@ -48,10 +48,7 @@ const OpRow rows[] = {
     composite("aten::lift_fresh_copy(Tensor self) -> Tensor", identity),
     composite("aten::positive(Tensor(a) self) -> Tensor(a)", identity),
     composite("aten::conj_physical(Tensor self) -> Tensor", identity),
-<<<<<<< HEAD
-=======
 
->>>>>>> ops-point
     composite("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", fill_scalar),
     composite("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", fill_tensor),
     composite("aten::zero(Tensor self) -> Tensor", zero),

@@ -1,0 +1,25 @@
+// Backend graph to Plan: one step for each region, buffers for values, kernels compiled and weights packed.
+#pragma once
+#include "codegen/llvm/jit.h"
+#include "codegen/x86/micro_kernels.h"
+#include "ir/program.h"
+#include "loops/kernel.h"
+#include "runtime/plan.h"
+#include "tenon/options.h"
+
+namespace tenon {
+
+/// What a Plan's code lives in, and what was compiled.
+struct Compiled {
+  std::unique_ptr<Jit> jit;
+  std::unique_ptr<MicroKernels> micro_kernels;
+  std::vector<Kernel> kernels;          // distinct ones
+  std::vector<CodeText> texts;          // of the kernels, where asked for
+  Plan plan;
+  std::shared_ptr<const LoadedProgram> program; // the Backend graph: expressions of kernels live in its pool
+};
+
+/// `original` gives the caller's inputs, numbers fixed at export included.
+Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options, bool keep_texts = false);
+
+} // namespace tenon

@@ -1,0 +1,224 @@
+// PlanBuilder: signature, buffers and kernels. The steps are in plan_steps.cpp and plan_contract.cpp.
+#include "compile/plan_builder.h"
+
+#include <algorithm>
+
+#include "codegen/codegen.h"
+#include "expr/eval.h"
+
+namespace tenon {
+
+PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out)
+    : program_(program), g_(program.graph), options_(options), out_(out), plan_(out.plan), slots_(out.plan.sizes), packers_(options.threads) {
+  vector_bytes_ = out.jit->target().vector_bits / 8;
+  plan_.micro_kernels = &out.micro_kernels->table();
+  plan_.caches = {static_cast<int64_t>(out.jit->target().l1_bytes), static_cast<int64_t>(out.jit->target().l2_bytes)};
+  plan_.seed = options.seed;
+  add_inputs(original);
+}
+
+void PlanBuilder::run(bool keep_texts) {
+  steps_ = &plan_.steps;
+  build_block(g_.top());
+  add_outputs();
+  plan_.num_steps = now_;
+  compile_kernels(keep_texts);
+}
+
+// ---- signature
+
+InputSpec PlanBuilder::input_spec(const ProgramInput& in, bool is_fixed) {
+  InputSpec s{.name = in.name};
+  if (is_fixed) {
+    s.is_fixed = true;
+    s.fixed = to_expr(g_.pool(), in.fixed)->number();
+    return s;
+  }
+  const Type& t = g_.type(in.value);
+  if (!t.is_tensor()) {
+    s.is_number = true;
+    s.dtype = t.kind == TypeKind::Float ? DType::F64 : DType::I64;
+    if (t.value && t.value->op == Op::Symbol) s.number_slot = slots_.bind(t.value, 0);
+    return s;
+  }
+  s.dtype = t.dtype;
+  for (Expr size : t.sizes) {
+    InputDim d{.text = to_string(size)};
+    if (size->op == Op::Symbol) {
+      d.kind = slots_.is_bound(size) ? InputDim::Kind::Equal : InputDim::Kind::Bind;
+      d.slot = slots_.bind(size, 0);
+      // A range from 2 only says that the export did not specialise on 0 and 1.
+      d.lo = size->lo == 2 ? 0 : std::max<int64_t>(size->lo, 0);
+      d.hi = size->hi;
+    }
+    s.dims.push_back(d);
+  }
+  s.buffer = buffer_of(in.value);
+  return s;
+}
+
+void PlanBuilder::add_inputs(const std::vector<ProgramInput>& original) {
+  int position = 0;
+  for (size_t i = 0; i < original.size(); i++) {
+    const ProgramInput& in = program_.inputs[i];
+    if (in.value.valid()) {
+      bool user = in.kind == InputKind::User;
+      const Type& t = g_.type(in.value);
+      if (t.is_tensor()) {
+        int b = new_buffer(Type::tensor(t.dtype, {}), user ? BufferPlace::Input : BufferPlace::State, in.name);
+        plan_.buffers[static_cast<size_t>(b)].index = user ? position : static_cast<int>(plan_.initial_state.size());
+        buffers_[in.value] = b;
+        if (!user) plan_.initial_state.push_back(program_.weights.at(in.target));
+      }
+      if (user) plan_.inputs.push_back(input_spec(in, false)), position++;
+    } else if (original[i].kind == InputKind::Fixed && to_expr(g_.pool(), original[i].fixed)) plan_.inputs.push_back(input_spec(original[i], true)), position++;
+  }
+  // Sizes that are expressions are known only now that all symbols are bound.
+  size_t user = 0;
+  for (auto& in : program_.inputs) {
+    if (!in.value.valid()) continue;
+    const Type& t = g_.type(in.value);
+    if (t.is_tensor()) plan_.buffers[static_cast<size_t>(buffers_.at(in.value))].sizes = slots_of(t.sizes);
+    if (in.kind != InputKind::User) continue;
+    while (plan_.inputs[user].is_fixed) user++;
+    InputSpec& s = plan_.inputs[user++];
+    for (size_t d = 0; d < s.dims.size(); d++)
+      if (s.dims[d].slot < 0) s.dims[d].slot = slot(t.sizes[d]);
+  }
+}
+
+void PlanBuilder::add_outputs() {
+  auto& returns = g_.block(g_.top()).returns;
+  int position = 0;
+  for (size_t i = 0; i < returns.size(); i++) {
+    const ProgramOutput& spec = program_.outputs[i];
+    if (spec.kind == OutputKind::BufferMutation) {
+      OutputSpec o{.buffer = buffer_of(returns[i].get<ValueId>()), .sizes = {}, .dtype = DType::F32, .is_state = true};
+      for (auto& in : program_.inputs)
+        if (in.value.valid() && in.target == spec.target) o.state = plan_.buffers[static_cast<size_t>(buffers_.at(in.value))].index;
+      require(o.state >= 0, "mutated buffer {} is not an input", spec.target);
+      use(o.buffer);
+      plan_.outputs.push_back(o);
+      continue;
+    }
+    if (spec.kind != OutputKind::User || (!returns[i].is<ValueId>() && !to_expr(g_.pool(), returns[i]))) continue;
+    int b = returns[i].is<ValueId>() && g_.type(returns[i].get<ValueId>()).is_tensor() ? buffer_of(returns[i].get<ValueId>()) : scalar_buffer(returns[i]);
+    PlanBuffer* p = &plan_.buffers[static_cast<size_t>(b)];
+    if (p->place == BufferPlace::Arena) p->place = BufferPlace::Output;
+    else if (p->place != BufferPlace::Dynamic) {
+      int copy = static_cast<int>(plan_.buffers.size());
+      PlanBuffer made = *p;
+      made.place = BufferPlace::Output;
+      plan_.buffers.push_back(std::move(made));
+      append(NodeId{}, CopyStep{b, copy});
+      b = copy;
+    }
+    use(b);
+    plan_.outputs.push_back({.buffer = b, .sizes = {}, .dtype = plan_.buffers[static_cast<size_t>(b)].dtype, .returned_as = position++});
+  }
+}
+
+// ---- buffers
+
+std::vector<Slot> PlanBuilder::slots_of(const std::vector<Expr>& sizes) {
+  std::vector<Slot> out;
+  for (Expr e : sizes) out.push_back(slot(e));
+  return out;
+}
+
+int PlanBuilder::new_buffer(const Type& t, BufferPlace place, const std::string& name) {
+  PlanBuffer b{.name = name, .dtype = t.dtype, .sizes = slots_of(t.sizes), .place = place, .first = now_, .last = now_};
+  bool dynamic = false;
+  for (Expr e : t.sizes) dynamic |= slots_.stage_of(e) > 0;
+  if (place == BufferPlace::Arena) {
+    if (dynamic) b.place = BufferPlace::Dynamic;
+    else {
+      Expr bytes = g_.pool().integer(static_cast<int64_t>(size_of(t.dtype)));
+      for (Expr e : t.sizes) bytes = bytes * max(e, g_.pool().integer(0));
+      b.bytes = slot(bytes);
+    }
+  }
+  plan_.buffers.push_back(std::move(b));
+  return static_cast<int>(plan_.buffers.size() - 1);
+}
+
+int PlanBuilder::buffer_of(ValueId v) {
+  if (auto it = buffers_.find(v); it != buffers_.end()) return it->second;
+  const Tensor* constant = g_.constant(v);
+  require(constant != nullptr, "value %{} has no buffer", v.index);
+  int b = new_buffer(g_.type(v), BufferPlace::Constant, g_.value(v).name);
+  plan_.buffers[static_cast<size_t>(b)].index = static_cast<int>(plan_.constants.size());
+  plan_.constants.push_back(constant->contiguous());
+  return buffers_[v] = b;
+}
+
+void PlanBuilder::define(ValueId v) {
+  int b = new_buffer(g_.type(v), BufferPlace::Arena, g_.value(v).name);
+  if (plan_.buffers[static_cast<size_t>(b)].place == BufferPlace::Dynamic) dynamic_.push_back(b);
+  buffers_[v] = b;
+}
+
+void PlanBuilder::use(int buffer) {
+  PlanBuffer& b = plan_.buffers[static_cast<size_t>(buffer)];
+  b.last = std::max(b.last, now_);
+}
+
+// ---- kernels
+
+int PlanBuilder::kernel_number(Kernel kernel) {
+  std::string text = to_string(kernel);
+  auto [it, fresh] = kernels_.emplace(std::move(text), static_cast<int>(out_.kernels.size()));
+  if (fresh) {
+    verify(kernel);
+    out_.kernels.push_back(std::move(kernel));
+  }
+  return it->second;
+}
+
+namespace {
+
+void set_functions(std::vector<Step>& steps, const std::vector<CompiledKernel>& compiled) {
+  auto set = [&](TileKernel& t) {
+    if (t.kernel >= 0) t.function = compiled[static_cast<size_t>(t.kernel)].function;
+  };
+  for (Step& s : steps) {
+    if (auto* k = std::get_if<KernelStep>(&s.run)) k->function = compiled[static_cast<size_t>(k->kernel)].function;
+    else if (auto* m = std::get_if<MatmulStep>(&s.run)) set(m->epilogue);
+    else if (auto* c = std::get_if<ConvStep>(&s.run)) set(c->epilogue);
+    else if (auto* i = std::get_if<IfStep>(&s.run)) set_functions(i->branches[0], compiled), set_functions(i->branches[1], compiled);
+    else if (auto* w = std::get_if<WhileStep>(&s.run)) set_functions(w->condition, compiled), set_functions(w->body, compiled);
+    else if (auto* n = std::get_if<ScanStep>(&s.run)) set_functions(n->body, compiled);
+  }
+}
+
+} // namespace
+
+void PlanBuilder::compile_kernels(bool keep_texts) {
+  std::vector<CompiledKernel> compiled;
+  if (keep_texts) {
+    for (const Kernel& k : out_.kernels) compiled.push_back(compile_kernel(k, *out_.jit, &out_.texts.emplace_back()));
+  } else {
+    std::vector<const Kernel*> pointers;
+    for (const Kernel& k : out_.kernels) pointers.push_back(&k);
+    compiled = tenon::compile_kernels(pointers, *out_.jit, packers_.threads());
+  }
+  set_functions(plan_.steps, compiled);
+}
+
+float* PlanBuilder::own(int64_t elements) {
+  void* p = std::aligned_alloc(64, (static_cast<size_t>(elements) * 4 + 127) / 64 * 64);
+  require_input(p != nullptr, "out of memory: {} bytes of packed weights", elements * 4);
+  plan_.owned.emplace_back(p, [](void* q) { std::free(q); });
+  return static_cast<float*>(p);
+}
+
+Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options, bool keep_texts) {
+  Compiled out;
+  out.program = backend;
+  out.jit = std::make_unique<Jit>(host_target(options.isa), kernel_symbols());
+  out.micro_kernels = std::make_unique<MicroKernels>(options.isa);
+  PlanBuilder(*backend, original, options, out).run(keep_texts);
+  return out;
+}
+
+} // namespace tenon

@@ -1,0 +1,73 @@
+// The state of build_plan: buffers of values, slots of sizes, kernels by their text.
+#pragma once
+#include <map>
+
+#include "compile/build_plan.h"
+#include "compile/slots.h"
+#include "loops/from_region.h"
+
+namespace tenon {
+
+class PlanBuilder {
+public:
+  PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out);
+  void run(bool keep_texts);
+
+private:
+  // Signature
+  void add_inputs(const std::vector<ProgramInput>& original);
+  InputSpec input_spec(const ProgramInput& in, bool is_fixed);
+  void add_outputs();
+
+  // Buffers
+  int buffer_of(ValueId v);
+  int new_buffer(const Type& type, BufferPlace place, const std::string& name);
+  std::vector<Slot> slots_of(const std::vector<Expr>& sizes);
+  void use(int buffer);
+  Slot slot(Expr e) { return slots_.of(e); }
+
+  // Steps: each appends to the current list
+  void build_block(BlockId block);
+  void build_node(NodeId id);
+  void build_loops(NodeId id);
+  void build_matmul(NodeId id);
+  void build_conv(NodeId id);
+  void build_library(NodeId id);
+  void build_fallback(NodeId id);
+  void build_if(NodeId id);
+  void build_while(NodeId id);
+  void build_scan(NodeId id);
+  void build_item(NodeId id);
+  void build_assert(NodeId id);
+  Step& append(NodeId id, decltype(Step::run) run);
+  void define(ValueId v); // the value's buffer is written by the step appended next
+  int scalar_buffer(const Arg& a);
+  void copy_to(const Arg& from, int to);
+  TileKernel build_epilogue(NodeId id, ValueId& home);
+  int tile_home(NodeId id, const RegionKernel& k);
+
+  // Kernels
+  int kernel_number(Kernel kernel);
+  void compile_kernels(bool keep_texts);
+  const float* pack_matmul(const Tensor& weights, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride);
+  const float* pack_conv(const Tensor& weights, const Conv& shape);
+  float* own(int64_t elements);
+
+  const LoadedProgram& program_;
+  const Graph& g_;
+  Options options_;
+  Compiled& out_;
+  Plan& plan_;
+  SlotTable slots_;
+  Workers packers_;
+  int vector_bytes_ = 64;
+  std::unordered_map<ValueId, int> buffers_;
+  std::vector<Step>* steps_ = nullptr;
+  int now_ = 0;                              // number of the step being built
+  std::vector<std::pair<int, int>> loops_;   // steps of enclosing loops: from; depth of use
+  std::vector<int> dynamic_;                 // to be allocated before the next step
+  std::map<std::string, int> kernels_;       // text -> number
+  std::map<std::tuple<const void*, int64_t, int64_t, int64_t, int64_t, int64_t>, const float*> packed_;
+};
+
+} // namespace tenon

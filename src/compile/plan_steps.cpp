@@ -1,0 +1,303 @@
+// PlanBuilder: steps of kernels, library calls and control flow.
+#include "base/strided.h"
+#include "compile/plan_builder.h"
+#include "interp/interp.h"
+
+namespace tenon {
+
+namespace {
+
+std::string operators_of(const Graph& g, NodeId id) {
+  if (!id.valid()) return "copy";
+  const Node& n = g.node(id);
+  if (!n.op.starts_with("tenon::")) return n.op;
+  std::string s;
+  for (NodeId inner : g.block(n.blocks.at(0)).nodes) {
+    std::string op = g.node(inner).op;
+    size_t colon = op.find("::"), dot = op.rfind('.');
+    s += (s.empty() ? "" : " ") + op.substr(colon + 2, dot - colon - 2);
+  }
+  return n.op.substr(7) + ": " + s;
+}
+
+std::string source_of(const Graph& g, NodeId id) {
+  if (!id.valid() || !g.node(id).origin) return {};
+  const std::string& trace = g.node(id).origin->stack_trace;
+  size_t at = trace.rfind("File \"");
+  return at == trace.npos ? "" : trace.substr(at, trace.find('\n', at) - at);
+}
+
+} // namespace
+
+Step& PlanBuilder::append(NodeId id, decltype(Step::run) run) {
+  steps_->push_back(Step{.run = std::move(run), .dynamic = std::exchange(dynamic_, {}), .what = operators_of(g_, id), .source = source_of(g_, id)});
+  now_++;
+  return steps_->back();
+}
+
+void PlanBuilder::build_block(BlockId block) {
+  for (NodeId id : g_.block(block).nodes) build_node(id);
+}
+
+void PlanBuilder::build_node(NodeId id) {
+  const Node& n = g_.node(id);
+  if (n.op == "prim::Constant") return;
+  if (n.op == "tenon::loops") return build_loops(id);
+  if (n.op == "tenon::matmul") return build_matmul(id);
+  if (n.op == "tenon::conv") return build_conv(id);
+  if (n.op == "prim::If") return build_if(id);
+  if (n.op == "prim::While") return build_while(id);
+  if (n.op == "prim::Scan") return build_scan(id);
+  if (n.op == "prim::Item") return build_item(id);
+  if (n.op == "prim::Assert") return build_assert(id);
+  require(n.def && n.def->library, "{} is no step", n.op);
+  build_library(id);
+}
+
+void PlanBuilder::build_loops(NodeId id) {
+  std::optional<RegionKernel> k;
+  try {
+    k = kernel_of_loops(g_, id, vector_bytes_);
+    verify(k->kernel);
+  } catch (const Error& e) {
+    if (options_.forbid_fallback) throw;
+    fmt::print(stderr, "tenon: a step runs in the interpreter: {}\n", e.what());
+    return build_fallback(id);
+  }
+  KernelStep s;
+  for (ValueId v : g_.node(id).outputs) define(v);
+  for (ValueId v : k->buffers) {
+    s.buffers.push_back(v.valid() ? buffer_of(v) : -1);
+    if (v.valid()) use(s.buffers.back());
+  }
+  for (Expr e : k->kernel.scalars) s.scalars.push_back(slot(e));
+  s.iterations = slot(k->iterations);
+  if (k->kernel.scratch_bytes) s.scratch_bytes = slot(k->kernel.scratch_bytes);
+  s.iteration_elements = slot(floor_div(k->elements, max(k->iterations, g_.pool().integer(1))));
+  s.element_ns = 0.05 + 0.02 * k->weight;
+  s.kernel = kernel_number(std::move(k->kernel));
+  append(id, std::move(s));
+}
+
+void PlanBuilder::build_library(NodeId id) {
+  const Node& n = g_.node(id);
+  LibraryStep step = n.def->library(Call(g_, *n.def, n.args));
+  LibraryStepCall s{.function = step.function, .inputs = {}, .outputs = {}, .ints = slots_of(step.ints), .numbers = step.numbers};
+  for (ValueId v : step.inputs) s.inputs.push_back(buffer_of(v)), use(s.inputs.back());
+  int stage = 0;
+  if (n.def->data_dependent) {
+    stage = slots_.new_stage();
+    for (ValueId v : n.outputs)
+      for (Expr e : g_.type(v).sizes)
+        if (e->op == Op::Symbol && !slots_.is_bound(e)) slots_.bind(e, stage);
+  }
+  for (ValueId v : n.outputs) {
+    define(v);
+    s.outputs.push_back(buffers_.at(v));
+  }
+  if (n.def->data_dependent) dynamic_.clear(); // the step itself allocates
+  for (int b : s.outputs)
+    if (n.def->data_dependent) plan_.buffers[static_cast<size_t>(b)].place = BufferPlace::Dynamic;
+  append(id, std::move(s)).binds = stage;
+}
+
+// The region's nodes, run by the interpreter on the plan's memory.
+void PlanBuilder::build_fallback(NodeId id) {
+  const Node& n = g_.node(id);
+  struct Operand {
+    ValueId value;
+    int buffer;
+    std::vector<Slot> sizes, strides;
+  };
+  auto operand = [&](ValueId v) {
+    const Type& t = g_.type(v);
+    Operand o{v, buffer_of(v), slots_of(t.sizes), slots_of(t.strides)};
+    use(o.buffer);
+    return o;
+  };
+  std::vector<Operand> inputs, outputs;
+  std::vector<Expr> symbols;
+  auto note = [&](const Type& t) {
+    for (Expr s : t.sizes)
+      visit(s, [&](const ExprNode& e) {
+        if (e.op == Op::Symbol) symbols.push_back(Expr(&e));
+      });
+  };
+  BlockId block = n.blocks.at(0);
+  std::unordered_map<ValueId, bool> inside;
+  for (NodeId inner : g_.block(block).nodes)
+    for (ValueId v : g_.node(inner).outputs) inside[v] = true, note(g_.type(v));
+  for_each_use(g_, id, [&](ValueId v) {
+    if (inside.emplace(v, false).second) inputs.push_back(operand(v)), note(g_.type(v));
+  });
+  for (ValueId v : n.outputs) define(v), outputs.push_back(operand(v));
+  std::vector<std::pair<std::string, Slot>> names;
+  for (Expr s : symbols) names.emplace_back(s->name, slot(s));
+  auto run = [=, this_graph = out_.program, seed = options_.seed](Frame& f) -> std::string {
+    auto tensor = [&](const Operand& o) {
+      std::vector<int64_t> sizes, strides;
+      for (Slot s : o.sizes) sizes.push_back(f.slots[static_cast<size_t>(s)]);
+      for (Slot s : o.strides) strides.push_back(f.slots[static_cast<size_t>(s)]);
+      if (strides.empty()) strides = contiguous_strides(sizes);
+      void* data = f.pointers[static_cast<size_t>(o.buffer)];
+      return Tensor(this_graph->graph.type(o.value).dtype, sizes, strides, std::shared_ptr<void>(data, [](void*) {}), data);
+    };
+    try {
+      SymbolValues values;
+      for (auto& [name, s] : names) values[name] = static_cast<double>(f.slots[static_cast<size_t>(s)]);
+      auto outer = [&](ValueId v) {
+        for (auto& o : inputs)
+          if (o.value == v) return tensor(o);
+        return Tensor();
+      };
+      std::vector<Tensor> results = interpret_block(this_graph->graph, block, outer, values, seed);
+      for (size_t i = 0; i < outputs.size(); i++) copy_to_strided(results[i].contiguous().data(), tensor(outputs[i]).view());
+      return {};
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+  };
+  plan_.fallback_steps++;
+  append(id, FallbackStep{run});
+}
+
+void PlanBuilder::build_item(NodeId id) {
+  const Node& n = g_.node(id);
+  Expr symbol = g_.type(n.outputs[0]).value;
+  if (!symbol || symbol->op != Op::Symbol) return;
+  int b = buffer_of(n.args[0].get<ValueId>());
+  use(b);
+  int stage = slots_.new_stage();
+  append(id, ItemStep{b, slots_.bind(symbol, stage), is_float(symbol->type)}).binds = stage;
+}
+
+void PlanBuilder::build_assert(NodeId id) {
+  const Node& n = g_.node(id);
+  Expr condition = to_expr(g_.pool(), n.args[0]);
+  if (!condition) return;
+  append(id, AssertStep{slot(condition), n.args[1].is<std::string>() ? n.args[1].get<std::string>() : "assertion failed"});
+}
+
+// A 0-d buffer that holds the number.
+int PlanBuilder::scalar_buffer(const Arg& a) {
+  Expr e = a.is<ValueId>() ? g_.type(a.get<ValueId>()).value : to_expr(g_.pool(), a);
+  require(static_cast<bool>(e), "an output is not a number");
+  DType t = is_float(e->type) ? DType::F64 : e->type == DType::Bool ? DType::Bool : DType::I64;
+  int b = new_buffer(Type::tensor(t, {}), BufferPlace::Arena, "number");
+  append(NodeId{}, ScalarStep{slot(e), b, is_float(e->type)});
+  return b;
+}
+
+void PlanBuilder::copy_to(const Arg& from, int to) {
+  int b = from.is<ValueId>() ? buffer_of(from.get<ValueId>()) : scalar_buffer(from);
+  use(b), use(to);
+  append(NodeId{}, CopyStep{b, to});
+}
+
+void PlanBuilder::build_if(NodeId id) {
+  const Node& n = g_.node(id);
+  IfStep s;
+  if (n.args[0].is<ValueId>()) s.condition = buffer_of(n.args[0].get<ValueId>()), use(s.condition);
+  else s.condition_slot = slot(to_expr(g_.pool(), n.args[0]));
+  for (ValueId v : n.outputs) define(v);
+  std::vector<int> dynamic = std::exchange(dynamic_, {});
+  std::vector<Step>* outer = steps_;
+  for (size_t k : {size_t{0}, size_t{1}}) {
+    steps_ = &s.branches[k];
+    build_block(n.blocks.at(k));
+    for (size_t i = 0; i < n.outputs.size(); i++) copy_to(g_.block(n.blocks[k]).returns.at(i), buffers_.at(n.outputs[i]));
+  }
+  steps_ = outer;
+  dynamic_ = std::move(dynamic);
+  append(id, std::move(s));
+}
+
+// Buffers that a loop reads and that were there before it live as long as the loop.
+static void keep_through_loop(Plan& plan, int begin, int end) {
+  for (PlanBuffer& b : plan.buffers)
+    if (b.first <= begin && b.last >= begin) b.last = std::max(b.last, end);
+}
+
+void PlanBuilder::build_while(NodeId id) {
+  const Node& n = g_.node(id);
+  WhileStep s;
+  auto& initial = n.args[0].get<ArgList>();
+  for (ValueId v : n.outputs) define(v);
+  require(dynamic_.empty(), "a while loop over data-dependent sizes");
+  for (size_t i = 0; i < initial.size(); i++) copy_to(initial[i], buffers_.at(n.outputs[i]));
+  int begin = now_;
+  for (size_t k : {size_t{0}, size_t{1}})
+    for (size_t i = 0; i < initial.size(); i++) buffers_[g_.block(n.blocks.at(k)).params.at(i)] = buffers_.at(n.outputs[i]);
+  std::vector<Step>* outer = steps_;
+  steps_ = &s.condition;
+  build_block(n.blocks[0]);
+  const Arg& flag = g_.block(n.blocks[0]).returns.at(0);
+  if (flag.is<ValueId>()) s.flag = buffer_of(flag.get<ValueId>()), use(s.flag);
+  else s.flag_slot = slot(to_expr(g_.pool(), flag));
+  steps_ = &s.body;
+  build_block(n.blocks[1]);
+  // Through temporaries: a new value may be another carried one.
+  std::vector<int> temporaries;
+  auto& returns = g_.block(n.blocks[1]).returns;
+  for (size_t i = 0; i < returns.size(); i++) {
+    temporaries.push_back(new_buffer(g_.type(n.outputs[i]), BufferPlace::Arena, "carried"));
+    copy_to(returns[i], temporaries.back());
+  }
+  for (size_t i = 0; i < returns.size(); i++) {
+    int to = buffers_.at(n.outputs[i]);
+    use(temporaries[i]), use(to);
+    append(NodeId{}, CopyStep{temporaries[i], to});
+  }
+  steps_ = outer;
+  append(id, std::move(s));
+  keep_through_loop(plan_, begin, now_);
+}
+
+void PlanBuilder::build_scan(NodeId id) {
+  const Node& n = g_.node(id);
+  ScanStep s;
+  auto &initial = n.args[0].get<ArgList>(), &xs = n.args[1].get<ArgList>();
+  s.reverse = n.args[2].is<bool>() && n.args[2].get<bool>();
+  for (ValueId v : n.outputs) define(v);
+  require(dynamic_.empty(), "a scan over data-dependent sizes");
+  for (size_t i = 0; i < initial.size(); i++) copy_to(initial[i], buffers_.at(n.outputs[i]));
+  int begin = now_;
+  const Block& body = g_.block(n.blocks.at(0));
+  ExprPool& pool = g_.pool();
+  auto add_slice = [&](const Type& slice, int whole) {
+    Expr bytes = product(pool, slice.sizes) * static_cast<double>(size_of(slice.dtype));
+    int b = new_buffer(slice, BufferPlace::Alias, "slice");
+    use(whole);
+    s.slices.push_back({b, whole, slot(bytes)});
+    return b;
+  };
+  for (size_t i = 0; i < initial.size(); i++) buffers_[body.params.at(i)] = buffers_.at(n.outputs[i]);
+  for (size_t i = 0; i < xs.size(); i++) {
+    ValueId x = xs[i].get<ValueId>(), p = body.params.at(initial.size() + i);
+    buffers_[p] = add_slice(g_.type(p), buffer_of(x));
+    s.steps = slot(g_.type(x).sizes.at(0));
+  }
+  std::vector<Step>* outer = steps_;
+  steps_ = &s.body;
+  build_block(n.blocks[0]);
+  std::vector<int> temporaries;
+  for (size_t i = 0; i < initial.size(); i++) {
+    temporaries.push_back(new_buffer(g_.type(n.outputs[i]), BufferPlace::Arena, "carried"));
+    copy_to(body.returns.at(i), temporaries.back());
+  }
+  for (size_t i = initial.size(); i < body.returns.size(); i++) {
+    Type slice = g_.type(n.outputs[i]);
+    slice.sizes.erase(slice.sizes.begin());
+    copy_to(body.returns[i], add_slice(slice, buffers_.at(n.outputs[i])));
+  }
+  for (size_t i = 0; i < initial.size(); i++) {
+    int to = buffers_.at(n.outputs[i]);
+    use(temporaries[i]), use(to);
+    append(NodeId{}, CopyStep{temporaries[i], to});
+  }
+  steps_ = outer;
+  append(id, std::move(s));
+  keep_through_loop(plan_, begin, now_);
+}
+
+} // namespace tenon
