@@ -11,7 +11,7 @@ namespace tenon {
 
 struct CompiledKernel {
   KernelFn function = nullptr;
-  size_t code_bytes = 0; // of memory, whole pages
+  size_t code_bytes = 0; // whole pages; where several threads compile, neighbours may be counted in
 };
 
 /// The C functions that compiled kernels call; give them to the Jit.

@@ -156,8 +156,9 @@ CompiledKernel compile_kernel(const Kernel& kernel, Jit& jit, CodeText* text) {
   std::string name = kernel.name.empty() ? "kernel" : kernel.name;
   emit::KernelEmitter(kernel, *module, jit.target(), name).run();
   std::string names[] = {name};
+  size_t before = jit.memory_bytes();
   void* address = jit.compile(std::move(context), std::move(module), names, text)[0];
-  return {.function = reinterpret_cast<KernelFn>(address), .code_bytes = 0};
+  return {.function = reinterpret_cast<KernelFn>(address), .code_bytes = jit.memory_bytes() - before};
 }
 
 std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, int threads) {
