@@ -411,6 +411,8 @@ private:
     std::erase_if(symbols, [](Expr s) { return s->name.starts_with("tile_"); });
     std::sort(symbols.begin(), symbols.end(), [](Expr a, Expr b) { return a->name < b->name; });
     kernel().scalars = std::move(symbols);
+    if (result_.home.valid())
+      for (auto name : tile_symbols) kernel().scalars.push_back(pool_.symbol(name));
     kernel().name = g_.node(region_).op.substr(7);
     return std::move(result_);
   }
