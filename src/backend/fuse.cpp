@@ -158,11 +158,19 @@ private:
       Group& g = groups_[static_cast<size_t>(group)];
       if (!g.domain || makes_cycle(operands, group)) continue;
       if (g.contract.valid() && !follows_contract(g, id)) continue;
-      if (!g.domain->join(id)) continue;
+      auto member = g.domain->candidate(id);
+      if (!member || (g.contract.valid() && !lies_as(*member, g.domain->members()[0]))) continue;
+      g.domain->join(std::move(*member));
       g.nodes.push_back(id);
       return group;
     }
     return -1;
+  }
+
+  // Whether both have their elements at the same places: then one may be written over the other.
+  bool lies_as(const RegionMember& a, const RegionMember& b) const {
+    ExprPool& pool = g_.pool();
+    return flat_offset(pool, g_.type(a.value), a.index) == flat_offset(pool, g_.type(b.value), b.index);
   }
 
   // What may be computed on a contraction's result tile by tile: no reductions, and each intermediate used inside only.

@@ -247,17 +247,20 @@ RegionMember RegionDomain::transform(NodeId node, const Compute& c, const Mappin
   return m;
 }
 
-bool RegionDomain::join(NodeId node) {
+std::optional<RegionMember> RegionDomain::candidate(NodeId node) const {
   const Compute& c = inliner_.definition(node);
   Mapping mapping;
-  if (!line_up(c, mapping) || !check(c, mapping)) return false;
-  if (c.reduction != Reduction::None && !has_reduction_) {
-    for (Expr a : c.reduce_axes)
-      if (is_axis(mapping.at(a.get()))) reduced_.push_back(mapping.at(a.get()));
+  if (!line_up(c, mapping) || !check(c, mapping)) return std::nullopt;
+  return transform(node, c, mapping);
+}
+
+void RegionDomain::join(RegionMember m) {
+  if (m.compute.reduction != Reduction::None && !has_reduction_) {
+    for (Expr a : m.compute.reduce_axes)
+      if (is_axis(a)) reduced_.push_back(a);
     has_reduction_ = true;
   }
-  members_.push_back(transform(node, c, mapping));
-  return true;
+  members_.push_back(std::move(m));
 }
 
 } // namespace tenon

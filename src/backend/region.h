@@ -48,8 +48,9 @@ public:
   void start(NodeId node);
   /// The first member is a value computed by other means (a matmul's result): only its axes count.
   void start_with_value(ValueId value);
-  /// Joins a node that loads members; false (and nothing changed) where it cannot be lined up.
-  bool join(NodeId node);
+  /// The node as a member, where its loads of members can be lined up; join() adds it.
+  std::optional<RegionMember> candidate(NodeId node) const;
+  void join(RegionMember member);
 
   const std::vector<RegionMember>& members() const { return members_; }
   /// All axes; those of a reduction are in reduced().

@@ -37,7 +37,8 @@ public:
     merge_axes(d_);
     measure();
     assign_levels();
-    if (d_.reduced.empty()) flat_nest();
+    bool reduces = std::any_of(d_.members.begin(), d_.members.end(), [](auto& m) { return m.reduction != Reduction::None; });
+    if (!reduces) flat_nest();
     else if (!d_.axes.empty() && d_.is_reduced(d_.axes.back())) row_nest();
     else column_nest();
     return finish();
@@ -61,7 +62,11 @@ private:
       if (is_marked_inline(g_.node(n))) continue;
       if (first && contraction) domain_.start_with_value(g_.node(n).outputs[0]);
       else if (first) domain_.start(n);
-      else require(domain_.join(n), "{} does not fit its region", g_.node(n).op);
+      else {
+        auto member = domain_.candidate(n);
+        require(member.has_value(), "{} does not fit its region", g_.node(n).op);
+        domain_.join(std::move(*member));
+      }
       first = false;
     }
     d_ = make_domain(g_, domain_, [&](ValueId v) { return results_.contains(v) || (contraction && v == domain_.members()[0].value); });
