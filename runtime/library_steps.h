@@ -52,7 +52,9 @@ const char* embedding_renorm(const LibraryCall&); ///< weight, indices; ; max no
 /// data, lengths or offsets; reduce (0 sum 1 mean 2 max 3 min 4 prod), axis, offsets given, initial given; initial.
 const char* segment_reduce(const LibraryCall&);
 
-// Random steps: element i of a call is a function of the call's seed and i alone. Every random step of a call needs a seed of its own.
+// Random steps: element i of a call is a function of the call's seed and i alone.
+/// The seed for random step number `step` of a run: each needs one of its own, or two of them would draw the same numbers.
+uint64_t step_seed(uint64_t run_seed, uint64_t step);
 const char* random_uniform(const LibraryCall&);     ///< ; ; low, high
 const char* random_normal(const LibraryCall&);      ///< ; ; mean, deviation
 const char* random_integers(const LibraryCall&);    ///< ; low, high (not included)

@@ -28,9 +28,9 @@ enum class BufferPlace : uint8_t {
 };
 
 struct PlanBuffer {
-  std::string name;
+  std::string name = {};
   DType dtype = DType::F32;
-  std::vector<Slot> sizes;
+  std::vector<Slot> sizes = {};
   BufferPlace place = BufferPlace::Arena;
   int index = 0;          // of the input, output, constant or state
   Slot bytes = -1;        // Arena, Output
@@ -145,13 +145,13 @@ struct InputDim {
   enum class Kind : uint8_t { Bind, Equal } kind = Kind::Equal;
   Slot slot = -1;
   int64_t lo = 0, hi = INT64_MAX; // Bind
-  std::string text;               // "s77", "s77*2"
+  std::string text = {};               // "s77", "s77*2"
 };
 
 struct InputSpec {
-  std::string name;
+  std::string name = {};
   DType dtype = DType::F32;
-  std::vector<InputDim> dims;
+  std::vector<InputDim> dims = {};
   int buffer = -1;
   bool is_number = false;
   Slot number_slot = -1;  // a number binds this slot
@@ -161,7 +161,7 @@ struct InputSpec {
 
 struct OutputSpec {
   int buffer;
-  std::vector<Slot> sizes;
+  std::vector<Slot> sizes = {};
   DType dtype;
   bool is_state = false; // written back to the state buffer `state` instead of being returned
   int state = -1;

@@ -72,7 +72,10 @@ const char* nms(const LibraryCall& c) {
     std::vector<int64_t> order(static_cast<size_t>(n)), kept;
     for (int64_t i = 0; i < n; i++) order[static_cast<size_t>(i)] = i;
     const T* score = scores.as<const T>();
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return order_key(score[a]) > order_key(score[b]); });
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      auto x = order_key(score[a]), y = order_key(score[b]);
+      return x != y ? x > y : a < b;
+    });
     auto side = [&](int64_t i, int64_t k) { return widen(boxes.as<const T>()[i * 4 + k]); };
     std::vector<W> area(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; i++) area[static_cast<size_t>(i)] = (side(i, 2) - side(i, 0)) * (side(i, 3) - side(i, 1));

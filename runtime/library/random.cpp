@@ -96,6 +96,8 @@ template <class W> const char* draw_row(const LibraryCall& c, const std::vector<
 
 } // namespace
 
+uint64_t step_seed(uint64_t run_seed, uint64_t step) { return philox(run_seed, step, UINT64_MAX).words[0]; }
+
 const char* random_uniform(const LibraryCall& c) {
   double low = c.numbers[0], width = c.numbers[1] - low;
   return for_float(c.outputs[0].dtype, [&](auto zero) -> const char* {

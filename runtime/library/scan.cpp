@@ -7,19 +7,21 @@ namespace tenon::library {
 
 namespace {
 
-// out[i] = step(out[i - 1], in[i]) along each lane; inner lanes side by side, so that memory is read in order.
+// out[i] = step(out[i - 1], in[i]) along each lane; neighbouring lanes side by side, so that memory is read in order.
 template <class A, class I, class O, class F> void scan(const LibraryCall& c, const I* in, O* out, Lanes l, A first, F step) {
-  parallel(c, l.outer, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, l.n * l.inner)), [&](int64_t begin, int64_t end) {
-    std::vector<A> running(static_cast<size_t>(l.inner));
-    for (int64_t o = begin; o < end; o++) {
-      std::fill(running.begin(), running.end(), first);
+  constexpr int64_t block = 256;
+  int64_t blocks = (l.inner + block - 1) / block;
+  parallel(c, l.outer * blocks, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, l.n * std::min(l.inner, block))), [&](int64_t begin, int64_t end) {
+    A running[block];
+    for (int64_t b = begin; b < end; b++) {
+      int64_t lane = b % blocks * block, start = b / blocks * l.n * l.inner + lane, width = std::min(block, l.inner - lane);
+      std::fill_n(running, width, first);
       for (int64_t i = 0; i < l.n; i++) {
-        const I* from = in + (o * l.n + i) * l.inner;
-        O* to = out + (o * l.n + i) * l.inner;
-        for (int64_t k = 0; k < l.inner; k++) {
-          A& r = running[static_cast<size_t>(k)];
-          r = step(r, static_cast<A>(widen(from[k])));
-          to[k] = narrow<O>(r);
+        const I* from = in + start + i * l.inner;
+        O* to = out + start + i * l.inner;
+        for (int64_t k = 0; k < width; k++) {
+          running[k] = step(running[k], static_cast<A>(widen(from[k])));
+          to[k] = narrow<O>(running[k]);
         }
       }
     }

@@ -76,13 +76,13 @@ const char* unique_dim(const LibraryCall& c) {
     g.order.resize(static_cast<size_t>(l.n));
     std::iota(g.order.begin(), g.order.end(), int64_t{0});
     if (!c.ints[0])
-      std::stable_sort(g.order.begin(), g.order.end(), [&](int64_t a, int64_t b) {
+      std::sort(g.order.begin(), g.order.end(), [&](int64_t a, int64_t b) {
         for (int64_t k = 0; k < width; k++) {
           auto x = at(a, k), y = at(b, k);
           if (x < y || (nan(y) && !nan(x))) return true;
           if (y < x || (nan(x) && !nan(y))) return false;
         }
-        return false;
+        return a < b;
       });
     find_groups(g, [&](int64_t a, int64_t b) {
       for (int64_t k = 0; k < width; k++)

@@ -3,7 +3,8 @@
 #include <map>
 #include <mutex>
 
-#include "ir/program.h"
+#include "compile/build_plan.h"
+#include "runtime/executable.h"
 #include "tenon/tenon.h"
 
 namespace tenon {
@@ -22,6 +23,8 @@ struct Executable::Impl {
   std::map<std::string, Tensor> state; // mutated buffers, by qualified name
   std::mutex state_mutex;
   ExecutableStats stats;
+  Compiled compiled;                   // code that the runner's plan calls; empty when interpreting
+  std::unique_ptr<PlanRunner> runner;
 
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs);
   std::vector<TensorView> user_inputs(std::span<const TensorView> inputs) const;

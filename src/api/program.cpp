@@ -93,7 +93,17 @@ Result<Executable> Program::compile(const Options& options) const {
     auto impl = std::make_shared<Executable::Impl>();
     impl->options = options;
     impl->program = impl_->loaded;
-    lower(impl->program, "edge");
+    lower(impl->program, options.interpret ? "edge" : "backend");
+    if (!options.interpret) {
+      impl->compiled = build_plan(std::make_shared<LoadedProgram>(impl->program), impl_->loaded.inputs, options);
+      const Plan& plan = impl->compiled.plan;
+      impl->stats.kernels_compiled = static_cast<int>(impl->compiled.kernels.size());
+      impl->stats.steps = plan.num_steps;
+      impl->stats.fallback_steps = plan.fallback_steps;
+      impl->runner = std::make_unique<PlanRunner>(std::move(impl->compiled.plan), options.threads);
+      impl->stats.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+      return Executable(impl);
+    }
     impl->inputs = impl_->inputs;
     for (auto& in : impl_->loaded.inputs) {
       bool fixed = in.kind == InputKind::Fixed && info_of_fixed("", in.fixed);
@@ -155,6 +165,7 @@ Status Executable::Impl::run(std::span<const TensorView> given, std::vector<Tens
 }
 
 Status Executable::run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const {
+  if (impl_->runner) return impl_->runner->run(inputs, outputs);
   try {
     return impl_->run(inputs, outputs);
   } catch (const Error& e) {
@@ -172,7 +183,11 @@ Status Executable::run(std::span<const Tensor> inputs, std::vector<Tensor>& outp
   return run(views, outputs);
 }
 
-ExecutableStats Executable::stats() const { return impl_->stats; }
+ExecutableStats Executable::stats() const {
+  ExecutableStats s = impl_->stats;
+  if (impl_->runner) s.arena_bytes = impl_->runner->arena_bytes();
+  return s;
+}
 std::string Executable::explain() const { return {}; }
 
 } // namespace tenon

@@ -14,7 +14,8 @@ bool is_contract(const Graph& graph, const Node& n) {
   Call c(graph, *n.def, n.args);
   if (c.flag("transposed")) return false;
   size_t rank = graph.type(n.outputs[0]).rank();
-  return rank == 3 || rank == 4;
+  const Tensor* weight = graph.constant(c.value("weight"));
+  return weight && !c.has("bias") && rank >= 3 && rank <= 5;
 }
 
 std::optional<MatmulOperand> matmul_operand(const Graph& graph, Inliner& inliner, ValueId operand) {

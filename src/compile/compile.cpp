@@ -2,6 +2,7 @@
 #include "compile/compile.h"
 
 #include "aten/passes.h"
+#include "backend/passes.h"
 
 namespace tenon {
 
@@ -17,6 +18,8 @@ void lower(LoadedProgram& program, std::string_view stage) {
   if (stage == "aten") return;
   run_passes(program, aten_passes);
   if (stage == "edge") return;
+  run_passes(program, backend_passes);
+  if (stage == "backend") return;
   bad_input("no such stage: {}", stage);
 }
 

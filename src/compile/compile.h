@@ -7,7 +7,7 @@
 
 namespace tenon {
 
-/// Runs the stages on `program` up to and including `stage`: "aten" (as loaded), "edge".
+/// Runs the stages on `program` up to and including `stage`: "aten" (as loaded), "edge", "backend".
 void lower(LoadedProgram& program, std::string_view stage);
 
 } // namespace tenon

@@ -2,6 +2,7 @@
 #include "base/strided.h"
 #include "compile/plan_builder.h"
 #include "interp/interp.h"
+#include "runtime/frame.h"
 
 namespace tenon {
 

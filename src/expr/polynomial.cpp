@@ -53,7 +53,39 @@ Expr from_term(ExprPool& pool, const Monomial& m, int64_t c) {
   return pool.intern({.op = Op::Mul, .type = DType::I64, .args = std::move(args)});
 }
 
-Expr from_polynomial(ExprPool& pool, const Polynomial& p) {
+// c*k*(x // k) + c*(x % k) is c*x: the digits of a number, put together again.
+bool combine_digits(ExprPool& pool, Polynomial& p) {
+  for (auto& [m, c] : p)
+    for (Expr f : m) {
+      if (f->op != Op::Mod || f->args[1]->lo <= 0) continue;
+      Expr x = f->args[0], quotient = rules::floor_div(pool, x, f->args[1]);
+      Polynomial divisor = to_polynomial(f->args[1]);
+      if (divisor.size() != 1 || quotient->op == Op::Add || quotient->op == Op::Const) continue;
+      Monomial rest = m, high;
+      rest.erase(std::find(rest.begin(), rest.end(), f));
+      high = rest;
+      high.push_back(quotient);
+      high.insert(high.end(), divisor.begin()->first.begin(), divisor.begin()->first.end());
+      std::sort(high.begin(), high.end(), [](Expr a, Expr b) { return a->id < b->id; });
+      auto it = p.find(high);
+      if (it == p.end() || it->second != wrap_mul(c, divisor.begin()->second)) continue;
+      int64_t factor = c;
+      Monomial low = m;
+      p.erase(it);
+      p.erase(low);
+      for (auto& [xm, xc] : to_polynomial(x)) {
+        Monomial product = rest;
+        product.insert(product.end(), xm.begin(), xm.end());
+        std::sort(product.begin(), product.end(), [](Expr a, Expr b) { return a->id < b->id; });
+        add_term(p, product, wrap_mul(factor, xc));
+      }
+      return true;
+    }
+  return false;
+}
+
+Expr from_polynomial(ExprPool& pool, Polynomial p) {
+  while (combine_digits(pool, p)) {}
   std::vector<Expr> terms;
   int64_t constant = 0;
   for (auto& [m, c] : p)
@@ -138,7 +170,7 @@ Expr floor_div(ExprPool& pool, Expr a, Expr b) {
     Expr rest = from_polynomial(pool, r);
     return from_polynomial(pool, q) + floor_div(pool, rest, b);
   }
-  if (a->op == Op::FloorDiv && const_int(a->args[1]) && const_int(b) && a->args[1]->lo > 0 && b->lo > 0)
+  if (a->op == Op::FloorDiv && a->args[1]->lo > 0 && b->lo > 0)
     return pool.make(Op::FloorDiv, DType::I64, {a->args[0], a->args[1] * b});
   return pool.intern({.op = Op::FloorDiv, .type = DType::I64, .args = {a, b}});
 }

@@ -159,7 +159,7 @@ private:
     auto key = std::pair(m.value.index, level);
     if (auto it = values_.find(key); it != values_.end()) return it->second;
     Expr e;
-    if (!m.body) e = pool_.load(output(d_.members[0].value), m.type, {m.store}); // the contraction's result, in place
+    if (!m.body) e = pool_.load(buffer(result_.home, BufferKind::Output), m.type, {m.store}); // the contraction's result, in place
     else if (m.reduction != Reduction::None) e = cast(pool_.reg(static_cast<int64_t>(m.value.index), reg_type(m)), m.type);
     else if (m.full && level > level_of(m) && is_kept(m))
       e = results_.contains(m.value) ? pool_.load(output(m.value), m.type, {m.store}) : pool_.load(scratch(m), m.type, {scratch_offset()});
@@ -353,8 +353,9 @@ private:
       substitute(d_, {{axes[axes.size() - 2], m}, {axes.back(), n}});
     } else {
       Expr channels = axes[1];
-      std::vector<Expr> pixels{axes[0]};
-      pixels.insert(pixels.end(), axes.begin() + 2, axes.end());
+      std::vector<Expr> pixels(axes.begin() + 2, axes.end());
+      substitute(d_, {{axes[0], tile[0]}});
+      std::erase(d_.axes, axes[0]);
       order_axes(d_); // drops axes of extent 1
       while (pixels.size() > 1) {
         size_t k = pixels.size() - 1;
@@ -379,10 +380,21 @@ private:
     kernel().parallel = pool_.axis(5000, pool_.integer(1));
     result_.iterations = pool_.integer(1);
     d_.axes.clear();
+    find_home();
     Loop columns{j, lanes(2), {}};
     assign_levels();
     columns.body = inner(0);
     kernel().body = {{Loop{i, 1, {{std::move(columns)}}}}};
+  }
+
+  // The contraction writes to its own result, or, where nobody else reads that, to that of a later member of the same layout.
+  void find_home() {
+    const DomainMember& c = d_.members[0];
+    if (auto it = results_.find(c.value); it != results_.end()) result_.home = it->second;
+    else
+      for (auto& m : d_.members)
+        if (results_.contains(m.value) && m.type == c.type && m.store == c.store) result_.home = results_.at(m.value);
+    require(result_.home.valid(), "the results of a contraction's region have another layout than the contraction");
   }
 
   RegionKernel finish() {
@@ -399,6 +411,8 @@ private:
     std::erase_if(symbols, [](Expr s) { return s->name.starts_with("tile_"); });
     std::sort(symbols.begin(), symbols.end(), [](Expr a, Expr b) { return a->name < b->name; });
     kernel().scalars = std::move(symbols);
+    if (result_.home.valid())
+      for (auto name : tile_symbols) kernel().scalars.push_back(pool_.symbol(name));
     kernel().name = g_.node(region_).op.substr(7);
     return std::move(result_);
   }

@@ -12,6 +12,7 @@ struct RegionKernel {
   Expr iterations;              // of the parallel loop
   Expr elements;                // of the whole domain
   int weight = 0;               // operations per element
+  ValueId home = {};            // epilogues: the region's result in whose memory the contraction writes
 };
 
 /// Symbols that an epilogue kernel takes after its own scalars: the tile of the contraction's result that is ready.

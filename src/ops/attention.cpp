@@ -15,7 +15,7 @@ struct Attention {
 struct Operands {
   V q, k, v, mask; // mask: optional
   bool causal;
-  double scale;
+  Arg scale;
 };
 
 // Row i sees columns up to i.
@@ -48,7 +48,7 @@ Attention attend(Builder& b, Operands a) {
   std::vector<Expr> full = a.q.sizes(), flat = scores.sizes();
   full.back() = scores.size(-1);
   if (grouped) scores = b.reshape(scores, full);
-  scores = scores * Arg(a.scale);
+  scores = scores * a.scale;
   if (a.causal) scores = causal(b, scores);
   if (a.mask) scores = masked(b, scores, a.mask);
   V top = b.call1("aten::amax.default", {scores, {-1}, true});
@@ -69,12 +69,10 @@ Attention attend(Builder& b, Operands a) {
 }
 
 Operands operands(Builder& b, const Call& c, std::string_view mask) {
-  Operands a{b.input(c, "query"), b.input(c, "key"), b.input(c, "value"), {}, c.flag("is_causal"), 0};
+  Operands a{b.input(c, "query"), b.input(c, "key"), b.input(c, "value"), {}, c.flag("is_causal"), {}};
   if (c.number("dropout_p") != 0) unsupported("{}: dropout", c.def.signature.name);
   if (c.has(mask)) a.mask = b.input(c, mask);
-  if (c.has("scale")) a.scale = c.number("scale");
-  else if (auto e = const_int(a.q.size(-1))) a.scale = 1 / std::sqrt(static_cast<double>(*e));
-  else unsupported("{}: a head size that is not known at compile time", c.def.signature.name);
+  a.scale = c.has("scale") ? c["scale"] : Arg(1.0 / sqrt(cast(a.q.size(-1), DType::F64)));
   return a;
 }
 

@@ -220,18 +220,6 @@ Values max_unpool(Builder& b, const Call& c) {
   return b.reshape(y, sizes);
 }
 
-// The gradient of an element goes back to where the element came from.
-Values max_pool_backward(Builder& b, const Call& c) {
-  V x = b.input(c, "self"), grad = b.input(c, "grad_output"), indices = b.input(c, "indices");
-  size_t lead = x.rank() - pooled_dims(c);
-  auto planes = [&](V v) {
-    std::span sizes(v.sizes());
-    return b.reshape(v, {product(b.pool(), sizes.first(lead)), product(b.pool(), sizes.subspan(lead))});
-  };
-  V zeros = b.full(planes(x).sizes(), 0, x.dtype());
-  return b.reshape(b.call1("aten::scatter_add.default", {zeros, 1, planes(indices), planes(grad)}), x.sizes());
-}
-
 const OpRow rows[] = {
     {.schema = "aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> "
                "Tensor",
@@ -249,9 +237,6 @@ const OpRow rows[] = {
     {.schema = "aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, "
                "bool ceil_mode=False) -> (Tensor, Tensor)",
      .decompose = max_pool_with_indices},
-    {.schema = "aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, "
-               "int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
-     .decompose = max_pool_backward},
     {.schema = "aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, "
                "bool count_include_pad=True) -> Tensor",
      .decompose = avg_pool},

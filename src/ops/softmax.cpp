@@ -66,16 +66,6 @@ Values logsumexp(Builder& b, const Call& c) {
   return b.to(c.flag("keepdim") ? out : b.call1("aten::squeeze.dims", {out, dims}), result);
 }
 
-// With the result s of a softmax: s * (grad - sum(s * grad)). Of a log_softmax l: grad - exp(l) * sum(grad).
-template <bool Log> Values softmax_backward(Builder& b, const Call& c) {
-  DType result = c.dtype("input_dtype").value_or(c.type("output").dtype), wide = compute_type(c.type("output").dtype);
-  V grad = b.to(b.input(c, "grad_output"), wide), out = b.to(b.input(c, "output"), wide);
-  int64_t dim = c.dim("dim", out.rank());
-  if constexpr (Log) return b.to(grad - b.call1("aten::exp.default", {out}) * sum_of(b, grad, dim), result);
-  V weighted = grad * out;
-  return b.to(weighted - out * sum_of(b, weighted, dim), result);
-}
-
 const OpRow rows[] = {
     {.schema = "aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = softmax},
     {.schema = "aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", .decompose = softmax},
@@ -84,10 +74,6 @@ const OpRow rows[] = {
     {.schema = "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = log_softmax},
     {.schema = "aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", .decompose = log_softmax},
     {.schema = "aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", .decompose = log_softmax},
-    {.schema = "aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-     .decompose = softmax_backward<false>},
-    {.schema = "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-     .decompose = softmax_backward<true>},
     {.schema = "aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", .decompose = logsumexp},
     {.schema = "aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", .decompose = logsumexp},
 };

@@ -1,0 +1,188 @@
+#include "codegen/llvm/emit.h"
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "codegen/codegen.h"
+#include "codegen/llvm/emit_ops.h"
+#include "expr/eval.h"
+#include "expr/special.h"
+
+namespace tenon::emit {
+
+KernelEmitter::KernelEmitter(const Kernel& kernel, llvm::Module& module, const Target& target, const std::string& name)
+    : kernel_(kernel), module_(module), context_(module.getContext()), target_(target), b_(context_) {
+  llvm::Type *ptr = b_.getPtrTy(), *i64 = b_.getInt64Ty();
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {ptr, i64, i64}, false);
+  function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
+  set_function_attributes(*function_, target);
+  function_->addParamAttr(0, llvm::Attribute::NoAlias);
+  function_->addParamAttr(0, llvm::Attribute::ReadOnly);
+  empty_ = llvm::MDNode::get(context_, {});
+  llvm::FastMathFlags flags;
+  flags.setAllowContract();
+  b_.setFastMathFlags(flags);
+}
+
+void KernelEmitter::run() {
+  push(Scope::Body, new_block("entry"));
+  load_arguments();
+  parallel_loop();
+  b_.SetInsertPoint(block());
+  b_.CreateRetVoid();
+}
+
+// KernelArgs are read once, at entry.
+void KernelEmitter::load_arguments() {
+  at(0);
+  llvm::Type *ptr = b_.getPtrTy(), *i64 = b_.getInt64Ty();
+  auto fixed = [&](llvm::Type* type, llvm::Value* p, size_t i) {
+    llvm::LoadInst* l = b_.CreateLoad(type, b_.CreateConstInBoundsGEP1_64(type, p, i));
+    l->setMetadata(llvm::LLVMContext::MD_invariant_load, empty_);
+    return l;
+  };
+  llvm::Value* args = function_->getArg(0);
+  llvm::Value* buffers = kernel_.buffers.empty() ? nullptr : fixed(ptr, args, 0);
+  llvm::Value* scalars = kernel_.scalars.empty() ? nullptr : fixed(i64->getPointerTo(), args, 1);
+  llvm::Value* scratch = nullptr;
+  for (size_t i = 0; i < kernel_.buffers.size(); i++) {
+    bool is_scratch = kernel_.buffers[i].kind == BufferKind::Scratch;
+    if (is_scratch && !scratch) scratch = fixed(ptr, args, 2);
+    buffers_.push_back(is_scratch ? scratch : fixed(ptr, buffers, i));
+  }
+  for (size_t i = 0; i < kernel_.scalars.size(); i++) {
+    const ExprNode& s = *kernel_.scalars[i];
+    llvm::Value* v = fixed(i64, scalars, i);
+    if (is_float(s.type)) v = lower_cast(math(), DType::F64, s.type, b_.CreateBitCast(v, b_.getDoubleTy()));
+    else v = lower_cast(math(), DType::I64, s.type, v);
+    remember({&s, view_value}, {v, 0});
+  }
+  done(0);
+  scratch_.resize(kernel_.buffers.size());
+}
+
+// ---- scopes
+
+int KernelEmitter::push(Scope::Kind kind, llvm::BasicBlock* block) {
+  int owner = block ? static_cast<int>(scopes_.size()) : scopes_.back().owner;
+  scopes_.push_back({.kind = kind, .owner = owner, .block = block});
+  return top();
+}
+
+void KernelEmitter::pop() {
+  for (const Key& k : scopes_.back().added) memo_.erase(k);
+  scopes_.pop_back();
+}
+
+// Where a value that depends on `scope` is written: in front of the next loop, where it runs at all.
+int KernelEmitter::place(int scope) const {
+  size_t next = static_cast<size_t>(scope) + 1;
+  return next < scopes_.size() && scopes_[next].kind == Scope::Enter ? scope + 1 : scope;
+}
+
+int KernelEmitter::at(int scope) {
+  int where = place(scope);
+  b_.SetInsertPoint(scopes_[static_cast<size_t>(scopes_[static_cast<size_t>(where)].owner)].block);
+  return where;
+}
+
+// What was written may have ended the block and begun another.
+void KernelEmitter::done(int scope) {
+  scopes_[static_cast<size_t>(scopes_[static_cast<size_t>(scope)].owner)].block = b_.GetInsertBlock();
+}
+
+Val KernelEmitter::remember(Key key, Val v) {
+  if (memo_.try_emplace(key, v).second) scopes_[static_cast<size_t>(v.scope)].added.push_back(key);
+  return v;
+}
+
+const Val* KernelEmitter::recall(Key key) const {
+  auto it = memo_.find(key);
+  return it == memo_.end() ? nullptr : &it->second;
+}
+
+// ---- statements
+
+void KernelEmitter::statements(const std::vector<Stmt>& body) {
+  for (const Stmt& s : body) statement(s);
+}
+
+void KernelEmitter::statement(const Stmt& s) {
+  if (auto* l = std::get_if<Loop>(&s.v)) return loop(*l);
+  if (auto* r = std::get_if<ReduceRegion>(&s.v)) return region(*r);
+  push(Scope::Statement, nullptr);  // what it reads from written buffers is not kept for the next
+  if (auto* st = std::get_if<Store>(&s.v)) store(*st);
+  else accumulate(std::get<Accumulate>(s.v));
+  pop();
+}
+
+void KernelEmitter::store(const Store& s) {
+  Val v = value(s.value);
+  store_value(s.buffer, s.offset, v);
+}
+
+} // namespace tenon::emit
+
+namespace tenon {
+
+namespace {
+
+int64_t int_pow_i64(int64_t base, int64_t exponent) { return int_pow<int64_t>(base, exponent); }
+
+
+} // namespace
+
+std::span<const Symbol> kernel_symbols() {
+  struct Table {
+    std::vector<std::string> names;
+    std::vector<Symbol> symbols;
+    Table() {
+      for (const SpecialEntry& s : special_functions) names.push_back("special." + std::string(s.name));
+      for (size_t i = 0; i < names.size(); i++)
+        symbols.push_back({names[i], reinterpret_cast<const void*>(special_functions[i].function)});
+      symbols.push_back({"tenon_int_pow", reinterpret_cast<const void*>(&int_pow_i64)});
+    }
+  };
+  static const Table table;
+  return table.symbols;
+}
+
+CompiledKernel compile_kernel(const Kernel& kernel, Jit& jit, CodeText* text) {
+  auto context = std::make_unique<llvm::LLVMContext>();
+  context->setDiscardValueNames(text == nullptr);
+  auto module = new_module(*context, kernel.name);
+  std::string name = kernel.name.empty() ? "kernel" : kernel.name;
+  emit::KernelEmitter(kernel, *module, jit.target(), name).run();
+  std::string names[] = {name};
+  size_t before = jit.memory_bytes();
+  void* address = jit.compile(std::move(context), std::move(module), names, text)[0];
+  return {.function = reinterpret_cast<KernelFn>(address), .code_bytes = jit.memory_bytes() - before};
+}
+
+std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, int threads) {
+  std::vector<CompiledKernel> out(kernels.size());
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  auto work = [&] {
+    for (size_t i; (i = next++) < kernels.size();) {
+      try {
+        out[i] = compile_kernel(*kernels[i], jit);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::thread> workers;
+  size_t count = std::min(kernels.size(), static_cast<size_t>(std::max(threads, 1)));
+  for (size_t i = 1; i < count; i++) workers.emplace_back(work);
+  work();
+  for (std::thread& t : workers) t.join();
+  if (failure) std::rethrow_exception(failure);
+  return out;
+}
+
+} // namespace tenon

@@ -1,0 +1,230 @@
+// Loads and stores: scalar, contiguous or by lane, after how the offset moves with the vector axis; under the masks of open
+// guards and of the loop's last lanes.
+#include "codegen/llvm/emit.h"
+#include "codegen/llvm/emit_ops.h"
+
+namespace tenon::emit {
+
+namespace {
+
+bool is_vector(llvm::Value* v) { return v->getType()->isVectorTy(); }
+const llvm::Align any_alignment(1); // tensors of the caller may lie anywhere
+constexpr unsigned zeros_bytes = 1024;  // a vector of 128 lanes of 8 bytes
+
+} // namespace
+
+// What the guards and the loop's end allow; null parts allow all. The parts are available in `scope`.
+KernelEmitter::Mask KernelEmitter::mask() {
+  Mask m;
+  int g = guard_scope();
+  if (g > 0) {
+    const Scope& s = scopes_[static_cast<size_t>(g)];
+    m = {s.uniform, s.lanes, g};
+  }
+  if (!vector_.mask.v || vector_.mask.scope > top()) return m;
+  m.scope = std::max(m.scope, vector_.mask.scope);
+  if (!m.lanes) m.lanes = vector_.mask.v;
+  else {
+    int scope = at(m.scope);
+    m.lanes = b_.CreateAnd(m.lanes, vector_.mask.v);
+    done(scope);
+  }
+  return m;
+}
+
+// ---- addresses
+
+Val KernelEmitter::buffer_pointer(int buffer) {
+  size_t i = static_cast<size_t>(buffer);
+  const KernelBuffer& b = kernel_.buffers[i];
+  if (b.kind != BufferKind::Scratch || !b.scratch_offset) return {buffers_[i], 0};
+  Key key{&b, view_pointer};
+  if (const Val* known = recall(key)) return *known;
+  Val offset = value(b.scratch_offset);
+  int scope = at(offset.scope);
+  llvm::Value* p = b_.CreateGEP(b_.getInt8Ty(), buffers_[i], offset.v);
+  done(scope);
+  return remember(key, {p, scope});
+}
+
+// Adds the terms that live further out first, a constant last: it becomes part of the instruction's address.
+Val KernelEmitter::add_offsets(int buffer, Val p, llvm::ArrayRef<Expr> terms, bool of_base) {
+  llvm::Type* type = memory_type(context_, kernel_.buffers[static_cast<size_t>(buffer)].dtype);
+  llvm::SmallVector<Val, 4> values;
+  int64_t constant = 0;
+  for (Expr t : terms)
+    if (t->is_const()) constant += t->bits;
+    else values.push_back(of_base ? base(t) : value(t));
+  std::stable_sort(values.begin(), values.end(), [](Val x, Val y) { return x.scope < y.scope; });
+  for (size_t i = 0; i < values.size();) {
+    Val sum = values[i++];
+    int scope = at(std::max(p.scope, sum.scope));
+    for (; i < values.size() && values[i].scope == sum.scope; i++) sum.v = b_.CreateAdd(sum.v, values[i].v);
+    p = {b_.CreateGEP(type, p.v, sum.v), scope};
+    done(scope);
+  }
+  if (constant == 0) return p;
+  int scope = at(p.scope);
+  p = {b_.CreateGEP(type, p.v, b_.getInt64(static_cast<uint64_t>(constant))), scope};
+  done(scope);
+  return p;
+}
+
+/// The address of the element, of lane 0 where the offset moves.
+Val KernelEmitter::pointer(int buffer, Expr offset) {
+  Key key{offset.get(), view_pointer + 1 + static_cast<unsigned>(buffer)};
+  if (const Val* known = recall(key)) return *known;
+  llvm::SmallVector<Expr, 4> terms;
+  if (offset->op == Op::Add) terms.append(offset->args.begin(), offset->args.end());
+  else terms.push_back(offset);
+  return remember(key, add_offsets(buffer, buffer_pointer(buffer), terms, true));
+}
+
+/// The address of every lane's element.
+Val KernelEmitter::lane_pointers(int buffer, Expr offset) {
+  llvm::Type* type = memory_type(context_, kernel_.buffers[static_cast<size_t>(buffer)].dtype);
+  Motion m = motion(*offset);
+  Val p, index;
+  if (m.kind != Motion::Other) {
+    p = pointer(buffer, offset);
+    if (m.kind == Motion::Linear) {
+      Val s = widened(stride(offset), vector_.width);
+      int scope = at(s.scope);
+      index = {b_.CreateMul(s.v, lane_numbers(b_.getInt64Ty(), 1, vector_.width)), scope};
+      done(scope);
+    } else index = {lane_numbers(b_.getInt64Ty(), m.step, vector_.width), 0};
+  } else {
+    llvm::SmallVector<Expr, 4> fixed;
+    p = buffer_pointer(buffer);
+    auto split = [&](Expr t) {
+      if (motion(*t).kind == Motion::Uniform) return fixed.push_back(t);
+      Val v = value(t);
+      if (!index.v) return void(index = v);
+      int scope = at(std::max(index.scope, v.scope));
+      index = {b_.CreateAdd(widened(index, vector_.width).v, widened(v, vector_.width).v), scope};
+      done(scope);
+    };
+    if (offset->op == Op::Add)
+      for (Expr t : offset->args) split(t);
+    else split(offset);
+    p = add_offsets(buffer, p, fixed, false);
+    index = widened(index, vector_.width);
+  }
+  int scope = at(std::max(p.scope, index.scope));
+  llvm::Value* r = b_.CreateGEP(type, p.v, index.v);
+  done(scope);
+  return {r, scope};
+}
+
+// ---- loads
+
+llvm::Value* KernelEmitter::from_memory(DType type, llvm::Value* v) {
+  return type == DType::Bool ? b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType())) : v;
+}
+llvm::Value* KernelEmitter::to_memory(DType type, llvm::Value* v) {
+  return type == DType::Bool ? b_.CreateZExt(v, v->getType()->getWithNewType(b_.getInt8Ty())) : v;
+}
+
+// Inputs are not written while a kernel runs.
+template <class T> T* KernelEmitter::mark(int buffer, T* load) {
+  if (kernel_.buffers[static_cast<size_t>(buffer)].kind == BufferKind::Input)
+    load->setMetadata(llvm::LLVMContext::MD_invariant_load, empty_);
+  return load;
+}
+
+// The pointers where the condition holds, elsewhere zeros that can always be read.
+llvm::Value* KernelEmitter::safe_pointer(llvm::Value* p, llvm::Value* condition) {
+  if (!zeros_) {
+    auto* type = llvm::ArrayType::get(b_.getInt8Ty(), zeros_bytes);
+    zeros_ = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage,
+                                      llvm::ConstantAggregateZero::get(type), "zeros");
+    zeros_->setAlignment(llvm::Align(64));
+  }
+  llvm::Value* other = zeros_;
+  if (auto* v = llvm::dyn_cast<llvm::FixedVectorType>(p->getType())) other = b_.CreateVectorSplat(v->getNumElements(), other);
+  return b_.CreateSelect(condition, p, other);
+}
+
+llvm::Value* KernelEmitter::load_scalar(int buffer, llvm::Value* p, const Mask& m) {
+  llvm::Value* condition = m.uniform;
+  if (m.lanes) {
+    llvm::Value* any = b_.CreateOrReduce(m.lanes);
+    condition = condition ? b_.CreateAnd(condition, any) : any;
+  }
+  if (condition) p = safe_pointer(p, condition);
+  llvm::Type* type = memory_type(context_, kernel_.buffers[static_cast<size_t>(buffer)].dtype);
+  return mark(buffer, b_.CreateAlignedLoad(type, p, any_alignment));
+}
+
+llvm::Value* KernelEmitter::load_contiguous(int buffer, llvm::Value* p, const Mask& m) {
+  DType dtype = kernel_.buffers[static_cast<size_t>(buffer)].dtype;
+  llvm::Type* type = vector_of(memory_type(context_, dtype), vector_.width);
+  llvm::Value* lanes = m.lanes;
+  if (m.uniform && (lanes || target_.avx512() || size_of(dtype) >= 4)) {
+    llvm::Value* all = b_.CreateVectorSplat(vector_.width, m.uniform);
+    lanes = lanes ? b_.CreateAnd(lanes, all) : all;
+  } else if (m.uniform) p = safe_pointer(p, m.uniform);
+  if (!lanes) return mark(buffer, b_.CreateAlignedLoad(type, p, any_alignment));
+  return mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, lanes, llvm::Constant::getNullValue(type)));
+}
+
+// Below 4 bytes there is no gather instruction: loads lane by lane, of which none must branch.
+llvm::Value* KernelEmitter::gather(int buffer, llvm::Value* pointers, const Mask& m) {
+  DType dtype = kernel_.buffers[static_cast<size_t>(buffer)].dtype;
+  llvm::Type* type = vector_of(memory_type(context_, dtype), vector_.width);
+  llvm::Value* lanes = m.lanes;
+  if (m.uniform) {
+    llvm::Value* all = b_.CreateVectorSplat(vector_.width, m.uniform);
+    lanes = lanes ? b_.CreateAnd(lanes, all) : all;
+  }
+  if (lanes && size_of(dtype) < 4) {
+    pointers = safe_pointer(pointers, lanes);
+    lanes = nullptr;
+  }
+  if (!lanes) lanes = llvm::Constant::getAllOnesValue(vector_of(b_.getInt1Ty(), vector_.width));
+  return mark(buffer, b_.CreateMaskedGather(type, pointers, any_alignment, lanes, llvm::Constant::getNullValue(type)));
+}
+
+Val KernelEmitter::load(const ExprNode& n) {
+  int buffer = static_cast<int>(n.bits);
+  const KernelBuffer& b = kernel_.buffers[static_cast<size_t>(buffer)];
+  Expr offset = n.args[0];
+  Motion motion_ = motion(*offset);
+  bool moves = motion_.kind != Motion::Uniform && !(motion_.kind == Motion::Constant && motion_.step == 0);
+  bool contiguous = motion_.kind == Motion::Constant && motion_.step == 1;
+  Val p = moves && !contiguous ? lane_pointers(buffer, offset) : pointer(buffer, offset);
+  Mask m = mask();
+  if (!moves && guard_scope() == 0) m = {};  // some lane is active
+  int scope = std::max(p.scope, m.scope);
+  if (b.kind != BufferKind::Input) scope = top();
+  scope = at(scope);
+  llvm::Value* v = !moves ? load_scalar(buffer, p.v, m) : contiguous ? load_contiguous(buffer, p.v, m) : gather(buffer, p.v, m);
+  v = from_memory(b.dtype, v);
+  done(scope);
+  return {v, scope};
+}
+
+// ---- stores
+
+void KernelEmitter::store_value(int buffer, Expr offset, Val v) {
+  DType dtype = kernel_.buffers[static_cast<size_t>(buffer)].dtype;
+  Motion motion_ = motion(*offset);
+  bool moves = motion_.kind != Motion::Uniform && !(motion_.kind == Motion::Constant && motion_.step == 0);
+  bool contiguous = motion_.kind == Motion::Constant && motion_.step == 1;
+  bool scalar = !moves && !is_vector(v.v);
+  Val p = scalar || contiguous ? pointer(buffer, offset) : Val{};
+  if (!p.v) p = moves ? lane_pointers(buffer, offset) : widened(pointer(buffer, offset), vector_.width);
+  if (!scalar) v = widened(v, vector_.width);
+  int scope = at(top());
+  llvm::Value* x = to_memory(dtype, v.v);
+  llvm::Value* lanes = vector_.mask.v;
+  if (scalar || (contiguous && !lanes)) b_.CreateAlignedStore(x, p.v, any_alignment);
+  else {
+    if (!lanes) lanes = llvm::Constant::getAllOnesValue(vector_of(b_.getInt1Ty(), vector_.width));
+    if (contiguous) b_.CreateMaskedStore(x, p.v, any_alignment, lanes);
+    else b_.CreateMaskedScatter(x, p.v, any_alignment, lanes);
+  }
+  done(scope);
+}
+
+} // namespace tenon::emit

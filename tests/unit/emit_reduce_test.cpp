@@ -1,0 +1,184 @@
+// Generated code of reductions: every kind and dtype, lanes within and around, several accumulators, nested loops.
+#include "kernel_harness.h"
+
+using namespace tenon;
+using namespace harness;
+
+namespace {
+
+const int64_t sizes[] = {0, 1, 2, 15, 16, 17, 31, 33, 100, 1023};
+
+struct Reducer {
+  Reduction op;
+  DType type;
+};
+const Reducer kinds[] = {{Reduction::Sum, DType::F32},    {Reduction::Sum, DType::F64},   {Reduction::Sum, DType::I64},  {Reduction::Sum, DType::U8},
+                      {Reduction::Prod, DType::F32},   {Reduction::Prod, DType::I32},  {Reduction::Max, DType::F32},  {Reduction::Max, DType::F64},
+                      {Reduction::Max, DType::U8},     {Reduction::Max, DType::I64},   {Reduction::Min, DType::F32},  {Reduction::Min, DType::I16},
+                      {Reduction::Max, DType::Bool},   {Reduction::Any, DType::Bool},  {Reduction::All, DType::Bool}, {Reduction::ArgMax, DType::F32},
+                      {Reduction::ArgMin, DType::F64}, {Reduction::ArgMax, DType::U8}, {Reduction::ArgMin, DType::I64}};
+
+bool finds_position(Reduction op) { return op == Reduction::ArgMax || op == Reduction::ArgMin; }
+
+// Rows of n: out[p] over the row's elements, lanes inside the region.
+Case horizontal(ExprPool& pool, Reducer k, int64_t n, int lanes, bool dynamic) {
+  Case c;
+  Expr size = dynamic ? pool.symbol("s0", DType::I64, 0, INT64_MAX) : pool.integer(n);
+  if (dynamic) c.kernel.scalars.push_back(size), c.scalars.push_back(n);
+  Expr p = pool.axis(0, pool.integer(3)), i = pool.axis(1, size);
+  DType result = finds_position(k.op) ? DType::I64 : k.type;
+  c.kernel.name = "horizontal";
+  c.kernel.buffers = {input(k.type), output(result)};
+  c.kernel.parallel = p;
+  Expr x = pool.load(0, k.type, {p * size + i});
+  c.kernel.body = {reduce({{0, k.op, k.type}}, {loop(i, lanes, {add(0, x, finds_position(k.op) ? i : Expr())})}),
+                   store(1, p, pool.reg(0, result))};
+  c.data = {{.count = static_cast<size_t>(3 * n)}, {.count = 3}};
+  c.end = 3;
+  c.tolerance = is_float(result) ? 1e-4 : 0;
+  return c;
+}
+
+// Columns: out[j] over k < n of in[k, j], lanes of j around the region.
+Case vertical(ExprPool& pool, Reducer k, int64_t n, int64_t columns, int lanes, bool dynamic) {
+  Case c;
+  Expr size = dynamic ? pool.symbol("s0", DType::I64, 0, INT64_MAX) : pool.integer(n);
+  Expr wide = dynamic ? pool.symbol("s1", DType::I64, 0, INT64_MAX) : pool.integer(columns);
+  if (dynamic) c.kernel.scalars = {size, wide}, c.scalars = {n, columns};
+  Expr p = pool.axis(0, pool.integer(1)), j = pool.axis(1, wide), i = pool.axis(2, size);
+  DType result = finds_position(k.op) ? DType::I64 : k.type;
+  c.kernel.name = "vertical";
+  c.kernel.buffers = {input(k.type), output(result)};
+  c.kernel.parallel = p;
+  Expr x = pool.load(0, k.type, {i * wide + j});
+  c.kernel.body = {loop(j, lanes, {reduce({{0, k.op, k.type}}, {loop(i, 1, {add(0, x, finds_position(k.op) ? i : Expr())})}),
+                                   store(1, j, pool.reg(0, result))})};
+  c.data = {{.count = static_cast<size_t>(n * columns)}, {.count = static_cast<size_t>(columns)}};
+  c.tolerance = is_float(result) ? 1e-4 : 0;
+  return c;
+}
+
+} // namespace
+
+TEST_CASE("every reduction, the lanes within") {
+  for (Reducer k : kinds)
+    for (int64_t n : sizes)
+      for (int lanes : {1, 16, 64})
+        for (bool dynamic : {false, true}) {
+          ExprPool pool;
+          check(horizontal(pool, k, n, lanes, dynamic));
+        }
+}
+
+TEST_CASE("every reduction, the lanes around") {
+  for (Reducer k : kinds)
+    for (int64_t n : {0, 1, 5, 9, 33})
+      for (int64_t columns : {1, 15, 16, 17, 100})
+        for (int lanes : {1, 32})
+          for (bool dynamic : {false, true}) {
+            ExprPool pool;
+            check(vertical(pool, k, n, columns, lanes, dynamic));
+          }
+}
+
+TEST_CASE("extremes among NaN, ties and infinities") {
+  const float inf = INFINITY, nan = NAN;
+  const std::vector<std::vector<float>> rows = {
+      {1, 5, 5, 5, 2}, {1, nan, 7, nan, 9}, {-inf, -inf, -inf, -inf}, {inf, inf, 1, inf}, {nan, nan, nan}, {0, -0.0f, 0}, {-inf, nan, inf, 3}};
+  for (Reduction op : {Reduction::Max, Reduction::Min, Reduction::ArgMax, Reduction::ArgMin})
+    for (const auto& pattern : rows)
+      for (int64_t n : {3, 16, 33, 100, 200})
+        for (int64_t at : {0, 1, 20, 70, 150})
+          for (int lanes : {1, 16, 64}) {
+            if (at + static_cast<int64_t>(pattern.size()) > n) continue;
+            ExprPool pool;
+            Case c = horizontal(pool, {op, DType::F32}, n, lanes, n % 2);
+            std::vector<float> x(static_cast<size_t>(3 * n), op == Reduction::Max || op == Reduction::ArgMax ? -inf : inf);
+            for (size_t row = 0; row < 3; row++) std::copy(pattern.begin(), pattern.end(), x.begin() + static_cast<long>(row) * n + at);
+            c.data[0] = Data::of(x);
+            c.tolerance = 1e-9;  // the sign of a zero is left open
+            check(c);
+          }
+}
+
+TEST_CASE("several accumulators over nested loops") {
+  for (int64_t n : {0, 1, 7, 16, 40, 129})
+    for (int64_t m : {1, 3, 11})
+      for (int lanes : {1, 16, 64})
+        for (bool dynamic : {false, true}) {
+          ExprPool pool;
+          Case c;
+          Expr a = dynamic ? pool.symbol("s0", DType::I64, 0, INT64_MAX) : pool.integer(m);
+          Expr b = dynamic ? pool.symbol("s1", DType::I64, 0, INT64_MAX) : pool.integer(n);
+          if (dynamic) c.kernel.scalars = {a, b}, c.scalars = {m, n};
+          Expr p = pool.axis(0, pool.integer(2)), k = pool.axis(1, a), i = pool.axis(2, b);
+          Expr x = pool.load(0, DType::F32, {(p * a + k) * b + i}), y = pool.load(1, DType::F32, {k});
+          auto f32 = [&](int r) { return pool.reg(r, DType::F32); };
+          c.kernel.name = "several";
+          c.kernel.buffers = {input(DType::F32), input(DType::F32), output(DType::F32)};
+          c.kernel.parallel = p;
+          // The second loop over i is scalar: states of two widths.
+          c.kernel.body = {
+              reduce({{0, Reduction::Sum, DType::F32}, {1, Reduction::Max, DType::F32}, {2, Reduction::ArgMax, DType::F32}},
+                     {loop(k, 1, {loop(i, lanes, {add(0, x * y), add(1, x), add(2, x, k * b + i)}), add(0, y)}), add(1, pool.number(-9, DType::F32))}),
+              reduce({{3, Reduction::Sum, DType::F32}}, {loop(k, 1, {reduce({{4, Reduction::Sum, DType::F32}}, {loop(i, lanes, {add(4, x - f32(1))})}),
+                                                                     add(3, f32(4) * y)})}),
+              store(2, p * 4.0, f32(0)), store(2, p * 4.0 + 1.0, f32(1)), store(2, p * 4.0 + 2.0, cast(pool.reg(2, DType::I64), DType::F32)),
+              store(2, p * 4.0 + 3.0, f32(3))};
+          c.data = {{.count = static_cast<size_t>(2 * m * n)}, {.count = static_cast<size_t>(m)}, {.count = 8}};
+          c.end = 2;
+          c.tolerance = 1e-4;
+          check(c);
+        }
+}
+
+TEST_CASE("what a kernel wrote can be read again") {
+  for (int64_t n : sizes)
+    for (int lanes : {1, 16, 64})
+      for (bool dynamic : {false, true}) {
+        ExprPool pool;
+        Case c;
+        Expr size = dynamic ? pool.symbol("s0", DType::I64, 0, INT64_MAX) : pool.integer(n);
+        if (dynamic) c.kernel.scalars.push_back(size), c.scalars.push_back(n);
+        Expr p = pool.axis(0, pool.integer(3)), i = pool.axis(1, size);
+        DType f = DType::F32;
+        Expr x = pool.load(0, f, {p * size + i}), row = pool.load(2, f, {i}), flag = pool.load(3, DType::Bool, {i});
+        c.kernel.name = "scratch";
+        c.kernel.buffers = {input(f), output(f), {BufferKind::Scratch, f, pool.integer(64)}, {BufferKind::Scratch, DType::Bool, (size + 32.0) * 4.0}};
+        c.kernel.scratch_bytes = (size + 32.0) * 5.0;
+        c.kernel.parallel = p;
+        c.kernel.body = {reduce({{0, Reduction::Sum, f}}, {loop(i, lanes, {store(2, i, x * x), store(3, i, lt(x, constant_like(0, x))), add(0, x)})}),
+                         loop(i, lanes, {store(2, i, row + pool.reg(0, f)), store(2, i, row * 2.0)}),
+                         loop(i, lanes, {store(1, p * size + i, select(flag, row, x))}),
+                         loop(i, lanes, {store(1, p * size + i, pool.load(1, f, {p * size + i}) + 1.0)})};
+        c.data = {{.count = static_cast<size_t>(3 * n)}, {.count = static_cast<size_t>(3 * n)}, {}, {}};
+        c.end = 3;
+        c.tolerance = 1e-4;
+        check(c);
+      }
+}
+
+TEST_CASE("windows: unrolled loops in lanes, the extents of inner loops depend on outer ones") {
+  for (int64_t n : {1, 2, 15, 16, 33, 100})
+    for (int lanes : {1, 16, 32}) {
+      ExprPool pool;
+      Case c;
+      Expr size = pool.integer(n), p = pool.axis(0, pool.integer(4)), i = pool.axis(1, size);
+      Expr y = pool.axis(2, pool.integer(3)), x = pool.axis(3, pool.integer(3)), t = pool.axis(4, p + 1.0);
+      Expr row = p + y - 1.0, column = i + x - 1.0, o = pool.integer(0);
+      Expr in = logical_and(logical_and(le(o, row), lt(row, pool.integer(4))), logical_and(le(o, column), lt(column, size)));
+      Expr v = select(in, pool.load(0, DType::F32, {row * size + column}), pool.number(-INFINITY, DType::F32));
+      c.kernel.name = "window";
+      c.kernel.buffers = {input(DType::F32), output(DType::F32), output(DType::F32)};
+      c.kernel.parallel = p;
+      c.kernel.body = {loop(i, lanes, {reduce({{0, Reduction::Max, DType::F32}}, {loop(y, 1, {loop(x, 1, {add(0, v)})})}),
+                                       store(1, p * size + i, pool.reg(0, DType::F32)),
+                                       reduce({{1, Reduction::Sum, DType::F32}}, {loop(t, 1, {add(1, pool.load(0, DType::F32, {t * size + i}))})}),
+                                       store(2, p * size + i, pool.reg(1, DType::F32))})};
+      size_t k = static_cast<size_t>(4 * n);
+      c.data = {{.count = k}, {.count = k}, {.count = k}};
+      c.end = 4;
+      c.tolerance = 1e-6;
+      check(c);
+    }
+}
