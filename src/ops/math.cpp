@@ -86,9 +86,11 @@ Expr nan_to_num(const BodyArgs& a) {
 }
 
 Expr gcd(const BodyArgs& a) { return special("gcd", a[0], a[1]); }
+// The product of narrow integers is C's: it only wraps after abs.
 Expr lcm(const BodyArgs& a) {
-  Expr g = gcd(a);
-  return select(eq(g, zero(g)), g, abs(binary(Op::TruncDiv, a[0], g) * a[1]));
+  DType t = a[0]->type, wide = t == DType::I64 ? t : DType::I32;
+  Expr g = cast(gcd(a), wide);
+  return cast(select(eq(g, zero(g)), g, abs(binary(Op::TruncDiv, cast(a[0], wide), g) * cast(a[1], wide))), t);
 }
 
 template <Op O> constexpr OpRow elementary(std::string_view schema) { return float_function(schema, unary_body<O>); }

@@ -36,8 +36,10 @@ template <Op F> Expr log_add(const BodyArgs& a) {
 Expr logit(const BodyArgs& a) {
   Expr x = a[0];
   if (a.call.has("eps")) {
-    double eps = a.call.number("eps");
-    x = select(lt(x, like(eps, x)), like(eps, x), select(gt(x, like(1 - eps, x)), like(1 - eps, x), x));
+    // The bounds are rounded to the dtype of the tensor: in bf16 the upper one is often 1.
+    auto rounded = [&](Expr e) { return cast(cast(e, promotion_of(a.call.graph, a.call.def, a.call.args).output), x->type); };
+    Expr lo = rounded(like(a.call.number("eps"), x)), hi = rounded(1.0 - lo);
+    x = select(lt(x, lo), lo, select(gt(x, hi), hi, x));
   }
   return log(x / (1.0 - x));
 }
