@@ -38,7 +38,10 @@ template <class T> void add_row(Wide<T>* sum, const T* row, Wide<T> scale, int64
   for (int64_t k = 0; k < n; k++) sum[k] += scale * widen(row[k]);
 }
 
-// One bag into `sum`, of the wide type. Rows lie far apart: the one after next is fetched ahead.
+// Rows lie far apart, so they are fetched this many ahead: enough to cover the latency of memory at a row of 256 bytes.
+constexpr int64_t fetch_ahead = 16;
+
+// One bag into `sum`, of the wide type.
 template <class T> int64_t add_rows(const Bags& b, int64_t bag, Wide<T>* sum) {
   using W = Wide<T>;
   const T* table = b.weight.as<const T>();
@@ -46,8 +49,8 @@ template <class T> int64_t add_rows(const Bags& b, int64_t bag, Wide<T>* sum) {
   int64_t used = 0, end = b.end(bag), known = b.indices.numel();
   for (int64_t i = b.begin(bag); i < end; i++) {
     int64_t row = integer_at(b.indices, i);
-    if (i + 2 < known) {
-      const char* ahead = reinterpret_cast<const char*>(table + integer_at(b.indices, i + 2) * b.dim);
+    if (i + fetch_ahead < known) {
+      const char* ahead = reinterpret_cast<const char*>(table + integer_at(b.indices, i + fetch_ahead) * b.dim);
       for (size_t at = 0; at < std::min<size_t>(static_cast<size_t>(b.dim) * sizeof(T), 512); at += 64) __builtin_prefetch(ahead + at);
     }
     if (row == b.padding) continue;

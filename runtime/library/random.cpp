@@ -40,7 +40,8 @@ template <class F> void each_word(const LibraryCall& c, int64_t n, F f) {
 /// In [0, 1), with as many bits as T holds, so that the conversion to T is exact.
 template <class T> double unit(uint64_t word) {
   constexpr int bits = std::is_same_v<T, double> ? 53 : std::is_same_v<T, float> ? 24 : std::is_same_v<T, F16> ? 11 : 8;
-  return std::ldexp(static_cast<double>(word >> (64 - bits)), -bits);
+  constexpr double step = 1. / static_cast<double>(uint64_t{1} << bits);
+  return static_cast<double>(static_cast<int64_t>(word >> (64 - bits))) * step;
 }
 
 // A generator of its own for each element, for rejection methods.
@@ -117,10 +118,12 @@ const char* random_normal(const LibraryCall& c) {
     int64_t n = c.outputs[0].numel();
     parallel(c, (n + 1) / 2, 1024, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; k++) { // Box and Muller: two uniform numbers make two normal ones
+        using W = Wide<T>;
         Block b = philox(c.seed, static_cast<uint64_t>(k));
-        double radius = deviation * std::sqrt(-2 * std::log1p(-unit<double>(b.words[0]))), angle = 2 * std::numbers::pi * unit<double>(b.words[1]);
-        out[2 * k] = narrow<T>(static_cast<Wide<T>>(mean + radius * std::cos(angle)));
-        if (2 * k + 1 < n) out[2 * k + 1] = narrow<T>(static_cast<Wide<T>>(mean + radius * std::sin(angle)));
+        W radius = static_cast<W>(deviation) * std::sqrt(W(-2) * std::log1p(-static_cast<W>(unit<W>(b.words[0]))));
+        W angle = 2 * std::numbers::pi_v<W> * static_cast<W>(unit<W>(b.words[1]));
+        out[2 * k] = narrow<T>(static_cast<W>(mean) + radius * std::cos(angle));
+        if (2 * k + 1 < n) out[2 * k + 1] = narrow<T>(static_cast<W>(mean) + radius * std::sin(angle));
       }
     });
     return nullptr;
