@@ -11,7 +11,7 @@ namespace tenon {
 
 struct CompiledKernel {
   KernelFn function = nullptr;
-  size_t code_bytes = 0; // whole pages; where several threads compile, neighbours may be counted in
+  size_t code_bytes = 0; // the share of its module's pages; a guess where several threads compile
 };
 
 /// The C functions that compiled kernels call; give them to the Jit.

@@ -149,27 +149,45 @@ std::span<const Symbol> kernel_symbols() {
   return table.symbols;
 }
 
-CompiledKernel compile_kernel(const Kernel& kernel, Jit& jit, CodeText* text) {
+namespace {
+
+// Emits the kernels into one module: a module costs some half a millisecond however little is in it.
+void compile_module(std::span<const Kernel* const> kernels, Jit& jit, CodeText* text, CompiledKernel* out) {
   auto context = std::make_unique<llvm::LLVMContext>();
   context->setDiscardValueNames(text == nullptr);
-  auto module = new_module(*context, kernel.name);
-  std::string name = kernel.name.empty() ? "kernel" : kernel.name;
-  emit::KernelEmitter(kernel, *module, jit.target(), name).run();
-  std::string names[] = {name};
+  auto module = new_module(*context, kernels[0]->name);
+  std::vector<std::string> names;
+  for (const Kernel* k : kernels) {
+    names.push_back(fmt::format("kernel{}.{}", names.size(), k->name));  // no name of a C function
+    emit::KernelEmitter(*k, *module, jit.target(), names.back()).run();
+  }
   size_t before = jit.memory_bytes();
-  void* address = jit.compile(std::move(context), std::move(module), names, text)[0];
-  return {.function = reinterpret_cast<KernelFn>(address), .code_bytes = jit.memory_bytes() - before};
+  std::vector<void*> addresses = jit.compile(std::move(context), std::move(module), names, text);
+  size_t bytes = (jit.memory_bytes() - before) / kernels.size();
+  for (size_t i = 0; i < kernels.size(); i++) out[i] = {reinterpret_cast<KernelFn>(addresses[i]), bytes};
+}
+
+} // namespace
+
+CompiledKernel compile_kernel(const Kernel& kernel, Jit& jit, CodeText* text) {
+  const Kernel* kernels[] = {&kernel};
+  CompiledKernel out;
+  compile_module(kernels, jit, text, &out);
+  return out;
 }
 
 std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, int threads) {
   std::vector<CompiledKernel> out(kernels.size());
+  size_t workers_count = std::min(kernels.size(), static_cast<size_t>(std::max(threads, 1)));
+  // Modules of a few kernels, more of them than threads so that none waits long for the last one.
+  size_t per_module = std::clamp<size_t>(kernels.size() / (3 * std::max<size_t>(workers_count, 1)), 1, 8);
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
   auto work = [&] {
-    for (size_t i; (i = next++) < kernels.size();) {
+    for (size_t i; (i = next.fetch_add(per_module)) < kernels.size();) {
       try {
-        out[i] = compile_kernel(*kernels[i], jit);
+        compile_module(kernels.subspan(i, std::min(per_module, kernels.size() - i)), jit, nullptr, &out[i]);
       } catch (...) {
         std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
@@ -177,8 +195,7 @@ std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kerne
     }
   };
   std::vector<std::thread> workers;
-  size_t count = std::min(kernels.size(), static_cast<size_t>(std::max(threads, 1)));
-  for (size_t i = 1; i < count; i++) workers.emplace_back(work);
+  for (size_t i = 1; i < workers_count; i++) workers.emplace_back(work);
   work();
   for (std::thread& t : workers) t.join();
   if (failure) std::rethrow_exception(failure);

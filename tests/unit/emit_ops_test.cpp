@@ -18,6 +18,7 @@ template <class T> std::vector<T> specials() {
     for (T x : {L::min(), L::max(), static_cast<T>(L::min() + 1), static_cast<T>(L::max() - 1), static_cast<T>(L::max() / 2 + 1)}) v.push_back(x);
   } else {
     for (double x : {0.0, 1.0, 2.0, 3.0, 0.5, 0.25, 1.5, 2.5, 3.5, 10.0, 0.1, 0.7, 0.99, 7.0, 100.0, 1e-3, 1e-30, 127.5, 300.7, 40000.5, 1e6, 3e4}) {
+      if (std::isinf(convert<float>(static_cast<T>(static_cast<float>(x))))) continue;  // 1e6 in f16
       v.push_back(static_cast<T>(static_cast<float>(x))), v.push_back(static_cast<T>(static_cast<float>(-x)));
     }
     for (float x : {INFINITY, -INFINITY, NAN}) v.push_back(static_cast<T>(x));
@@ -142,6 +143,7 @@ TEST_CASE("casts among all dtypes") {
       for (int lanes : {1, 16, 32}) {
         DType a = static_cast<DType>(from), r = static_cast<DType>(to);
         Data d = special_data(a);
+        if (r == DType::I32 && is_float(a)) d.count -= 3;  // i32 of NaN and infinities is left open
         Pointwise b;
         Case c = b.make({input(a), output(r)}, static_cast<int64_t>(d.count), lanes, lanes == 32, [&](Pointwise& k) {
           return k.pool.intern({.op = Op::Cast, .type = r, .args = {k.pool.load(0, a, {k.i})}});

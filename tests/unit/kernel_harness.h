@@ -132,7 +132,7 @@ inline Outcome run(const Case& c, KernelFn f, bool at_start) {
   return out;
 }
 
-inline void compare(const Case& c, const Outcome& got, const Outcome& want, const char* level) {
+inline void compare(const Case& c, const Outcome& got, const Outcome& want, const std::string& level) {
   CHECK(got.error[0] == want.error[0]);
   CHECK(got.error[0] == c.expect_error);
   for (size_t b = 0; b < want.buffers.size(); b++) {
