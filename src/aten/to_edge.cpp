@@ -23,7 +23,7 @@ void check_types(const Graph& from, const Node& n, const Values& now) {
 
 bool is_edge(const Graph& g) {
   for (uint32_t i = 0; i < g.num_nodes(); i++)
-    if (g.node(NodeId{i}).op.starts_with("aten::")) return false;
+    if (auto& op = g.node(NodeId{i}).op; !op.starts_with("edge::") && !op.starts_with("prim::") && !op.starts_with("tenon::")) return false;
   return true;
 }
 
