@@ -31,7 +31,7 @@ struct ProcessStart {
 ProcessStart process_start();
 
 struct BenchArgs {
-  std::string model, inputs;
+  std::string model = {}, inputs = {};
   double seconds = 1;
   bool json = false;
   ProcessStart start = {};
