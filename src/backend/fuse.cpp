@@ -71,16 +71,19 @@ private:
     const Compute& c = inliner_.definition(id);
     if (needs_memory_.get(v) || c.reduction != Reduction::None) return;
     InlineCost cost = inline_cost(c.body);
-    if (is_always_inline(n.def->kind, cost) || (used_once_by_view(n) && is_inline_into_view(cost))) roles_[v] = Role::Inline;
+    if (is_always_inline(n.def->kind, cost) || (is_used_once(n) && is_inline_when_used_once(cost))) roles_[v] = Role::Inline;
   }
 
-  bool used_once_by_view(const Node& n) const {
+  // Used by one definition only, which does not read it repeatedly: writing it there costs nothing.
+  bool is_used_once(const Node& n) {
     auto it = users_.find(n.outputs[0]);
     if (it == users_.end() || it->second.size() != 1) return false;
     const Node& user = g_.node(it->second[0]);
-    if (!user.def || user.def->kind != Kind::View || !is_define(user)) return false;
+    if (!is_define(user) || is_contract(g_, user)) return false;
     ExprPool& pool = g_.pool();
-    return proves_le(product(pool, g_.type(user.outputs[0]).sizes), product(pool, g_.type(n.outputs[0]).sizes));
+    Expr points = product(pool, g_.type(user.outputs[0]).sizes);
+    for (Expr a : inliner_.own(it->second[0]).reduce_axes) points = points * a->args[0];
+    return proves_le(points, product(pool, g_.type(n.outputs[0]).sizes));
   }
 
   // A contraction reads its operands by strides: what is not addressable so is put into memory.

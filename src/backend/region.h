@@ -24,12 +24,13 @@ public:
   void clear() { definitions_.clear(); }
   /// The node's own definition, operands inlined.
   const Compute& definition(NodeId node);
+  /// The definition as the row gives it: loads count operands.
+  const Compute& own(NodeId node);
 
 private:
   const Graph& graph_;
   std::unordered_map<NodeId, Compute> definitions_; // inlined
   std::unordered_map<NodeId, Compute> own_;
-  const Compute& own(NodeId node);
 };
 
 struct RegionMember {
