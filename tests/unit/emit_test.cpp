@@ -85,15 +85,18 @@ TEST_CASE("gather and scatter by indices that were loaded") {
         Expr p = pool.axis(0, pool.integer(2)), i = pool.axis(1, size);
         Expr index = pool.load(1, DType::I64, {i});
         c.kernel.name = "gather";
-        c.kernel.buffers = {input(t), input(DType::I64), output(t), output(t)};
+        c.kernel.buffers = {input(t), input(DType::I64), output(t), output(t), output(t)};
         c.kernel.parallel = p;
         Expr safe = checked(select(lt(index, pool.integer(0)), index + size, index), size);
         c.kernel.body = {loop(i, lanes, {store(2, p * size + i, pool.load(0, t, {p * size + safe})),
-                                         store(3, p * size + index, pool.load(0, t, {p * size + i}))})};
+                                         store(3, p * size + index, pool.load(0, t, {p * size + i})),
+                                         // lanes beyond the end are out of range, but not active
+                                         store(4, p * size + i, pool.load(0, t, {pool.intern({.op = Op::Checked, .type = DType::I64, .args = {i, size}})}))})};
         std::vector<int64_t> order(static_cast<size_t>(n));
         for (size_t k = 0; k < order.size(); k++) order[k] = static_cast<int64_t>(k);
         std::shuffle(order.begin(), order.end(), std::mt19937(7));
-        c.data = {{.count = static_cast<size_t>(2 * n)}, Data::of(order), {.count = static_cast<size_t>(2 * n)}, {.count = static_cast<size_t>(2 * n)}};
+        c.data = {{.count = static_cast<size_t>(2 * n)}, Data::of(order)};
+        for (int k = 0; k < 3; k++) c.data.push_back({.count = static_cast<size_t>(2 * n)});
         c.end = 2;
         check(c);
       }
