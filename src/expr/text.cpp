@@ -60,7 +60,9 @@ std::string print_infix(const ExprNode& n, int outer) {
   std::string s;
   for (size_t i = 0; i < n.args.size(); i++) {
     Expr a = n.args[i];
-    std::string t = print(*a, p + (i > 0 && n.op != Op::Add && n.op != Op::Mul ? 1 : 0));
+    std::string t = print(*a, p + (i > 0 ? 1 : 0));
+    // A factor's minus must not be taken for that of the whole product.
+    if (p == 5 && t[0] == '-' && (i == 0 || !a->is_const())) t = "(" + t + ")";
     bool tight = n.op == Op::Mul || n.op == Op::FloorDiv || n.op == Op::Div;
     if (i == 0) s = t;
     else if (n.op == Op::Add && t[0] == '-') s += " - " + t.substr(1);
