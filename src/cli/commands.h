@@ -30,6 +30,12 @@ struct DumpArgs {
 };
 int dump(const DumpArgs& args);
 
+struct OptArgs {
+  std::vector<std::string> passes;
+  std::string file; // a .pt2, or a graph as text; "-": text from stdin
+};
+int opt(const OptArgs& args);
+
 /// Inputs from an .npz, in its order.
 std::vector<Tensor> read_inputs(const std::string& path);
 

@@ -40,9 +40,14 @@ int dispatch_command(int argc, char** argv) {
   dump->add_option("model", dump_args.model, "a .pt2")->required();
   dump->add_option("--stage", dump_args.stage, "aten, edge, backend, loops, llvm, asm, plan")->required();
   add_options(dump, dump_args.options);
+  cli::OptArgs opt_args;
+  auto* opt = app.add_subcommand("opt", "run passes on a graph and print it");
+  opt->add_option("--passes", opt_args.passes, "names of passes, in order")->delimiter(',');
+  opt->add_option("file", opt_args.file, "a .pt2, or a graph as text; -: text from stdin")->required();
   CLI11_PARSE(app, argc, argv);
   if (run->parsed()) return cli::run(run_args);
   if (check->parsed()) return cli::check(check_args);
+  if (opt->parsed()) return cli::opt(opt_args);
   return cli::dump(dump_args);
 }
 
