@@ -127,28 +127,19 @@ void RegionDomain::start(NodeId node) {
   members_.push_back(transform(node, c, mapping));
 }
 
-bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free,
-                         std::map<const ExprNode*, Expr>& partial) const {
+bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, Solution& out) const {
   if (index.size() != target.size()) return false;
-  std::map<const ExprNode*, Expr> parts;
   for (size_t k = 0; k < index.size(); k++) {
-    Expr e = index[k];
+    Expr e = index[k], axis, weight;
     if (e == target[k] || e->is_const() || (is_axis(e) && is_const_int(e->args[0], 1))) continue;
-    Expr axis, weight;
-    bool is_free = false;
-    for (Expr f : free) is_free |= depends_on(e, f);
-    if (!is_free) return false;
+    if (std::none_of(free.begin(), free.end(), [&](Expr f) { return depends_on(e, f); })) return false;
     if (is_axis(e)) {
       bool other_extent = is_axis(target[k]) && target[k]->args[0] != e->args[0];
       if (target[k]->is_const() || other_extent) return false;
-      partial.emplace(e.get(), target[k]);
-    }
-    else if (part_of_axis(e, axis, weight)) {
-      Expr& sum = parts[axis.get()];
-      sum = sum ? sum + weight * target[k] : weight * target[k];
-    } else if (!solve_radix(e, target[k], partial)) return false;
+      out.whole.emplace(e.get(), target[k]);
+    } else if (part_of_axis(e, axis, weight)) out.parts[axis.get()].emplace(e.get(), weight * target[k]);
+    else if (!solve_radix(e, target[k], out.whole)) return false;
   }
-  for (auto& [axis, value] : parts) partial.emplace(axis, value);
   return true;
 }
 
@@ -156,19 +147,24 @@ bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>
 bool RegionDomain::line_up(const Compute& c, Mapping& mapping, bool shared) const {
   std::vector<Expr> free = c.axes;
   free.insert(free.end(), c.reduce_axes.begin(), c.reduce_axes.end());
-  std::map<const ExprNode*, Expr> partial;
+  Solution solved;
   bool ok = true;
   visit(c.body, [&](const ExprNode& n) {
     if (n.op != Op::Load || !ok) return;
     ValueId v{static_cast<uint32_t>(n.bits)};
-    if (const RegionMember* m = find(v)) ok = solve(n.args, m->index, free, partial);
-    else if (const auto* index = shared ? shared_index(v) : nullptr; index && partial.empty()) ok = solve(n.args, *index, free, partial);
+    if (const RegionMember* m = find(v)) ok = solve(n.args, m->index, free, solved);
+    else if (const auto* index = shared ? shared_index(v) : nullptr; index && solved.empty()) ok = solve(n.args, *index, free, solved);
   });
-  if (!ok || partial.empty()) return false;
+  if (!ok || solved.empty()) return false;
+  for (auto& [axis, parts] : solved.parts) {
+    Expr sum = graph_.pool().integer(0);
+    for (auto& [part, value] : parts) sum = sum + value;
+    solved.whole.emplace(axis, sum);
+  }
   std::vector<Expr> missing;
   for (Expr a : free) {
-    auto it = partial.find(a.get());
-    if (it != partial.end()) mapping[a.get()] = it->second;
+    auto it = solved.whole.find(a.get());
+    if (it != solved.whole.end()) mapping[a.get()] = it->second;
     else if (is_const_int(a->args[0], 1)) mapping[a.get()] = graph_.pool().integer(0);
     else missing.push_back(a);
   }
