@@ -4,6 +4,7 @@
 // scope is closed, so an expression is written where the deepest thing it depends on lives, whatever is open further in:
 // loop-invariant code ends up before the loops without a pass. Branches into a loop are written when the loop is closed.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include <llvm/ADT/DenseMap.h>
@@ -74,6 +75,11 @@ using StateKey = std::pair<int, unsigned>; // register, width
 using StateKeys = llvm::SmallVector<StateKey, 4>;
 using StateValues = llvm::SmallVector<AccumulatorState, 4>;
 
+/// Stable, for the handful of terms of a sum.
+template <class T, class Less> void sort_few(llvm::SmallVectorImpl<T>& v, Less less) {
+  for (auto it = v.begin(); it != v.end(); ++it) std::rotate(std::upper_bound(v.begin(), it, *it, less), it, it + 1);
+}
+
 class KernelEmitter {
 public:
   KernelEmitter(const Kernel& kernel, llvm::Module& module, const Target& target, const std::string& name);
@@ -95,6 +101,9 @@ private:
   void store(const Store& s);
 
   // emit_loop.cpp
+  struct Widths {
+    unsigned lanes, native, masked;
+  };
   void loop(const Loop& l);
   llvm::SmallVector<Piece, 4> pieces(const Loop& l, llvm::Value* extent);
   llvm::SmallVector<Piece, 4> constant_pieces(const Loop& l, int64_t extent);
@@ -106,7 +115,7 @@ private:
   llvm::SmallVector<unsigned, 4> widths(const Loop& l);
   bool unrolls(const Loop& l) const;
   size_t weight(const std::vector<Stmt>& body) const;
-  unsigned native_width(const Loop& l);
+  Widths loop_widths(const Loop& l);
   void parallel_loop();
 
   // emit_reduce.cpp
@@ -142,6 +151,8 @@ private:
   Val widened(Val v, unsigned width);
   Motion motion(const ExprNode& n);
   Motion motion_of(const ExprNode& n);
+  Motion motion_of_division(const ExprNode& n);
+  int64_t known_factor(const ExprNode& n) const;
   int scope_of(const ExprNode& n) const;
   uint8_t traits(const ExprNode& n);
   bool needs_guard(Expr condition, Expr branch);
@@ -165,6 +176,7 @@ private:
   llvm::Value* load_scalar(int buffer, llvm::Value* p, const Mask& m);
   llvm::Value* load_contiguous(int buffer, llvm::Value* p, const Mask& m);
   llvm::Value* gather(int buffer, llvm::Value* pointers, const Mask& m);
+  llvm::Value* load_spread(int buffer, llvm::Value* first, int64_t step, const Mask& m);
   llvm::Value* safe_pointer(llvm::Value* p, llvm::Value* condition);
   llvm::Value* from_memory(DType type, llvm::Value* v);
   llvm::Value* to_memory(DType type, llvm::Value* v);
@@ -195,6 +207,7 @@ private:
   VectorAxis vector_;
   llvm::DenseMap<const ExprNode*, Motion> motion_; // while vector_ is open
   llvm::DenseMap<const ExprNode*, uint8_t> traits_;
+  llvm::DenseMap<const Loop*, Widths> widths_;
   std::vector<llvm::Value*> buffers_;
   std::vector<Val> scratch_;
   unsigned unrolled_ = 1; // product of the counts of open unrolled loops

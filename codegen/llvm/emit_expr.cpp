@@ -40,6 +40,7 @@ Motion KernelEmitter::motion_of(const ExprNode& n) {
     auto it = registers_.find(static_cast<int>(n.bits));
     return {it != registers_.end() && is_vector(it->second.v) ? Motion::Other : Motion::Uniform};
   }
+  if (n.type == DType::I64 && (n.op == Op::FloorDiv || n.op == Op::Mod)) return motion_of_division(n);
   bool index = n.type == DType::I64;
   Motion sum = {};
   const ExprNode* moving = nullptr;
@@ -63,6 +64,32 @@ Motion KernelEmitter::motion_of(const ExprNode& n) {
   for (Expr a : n.args)
     if (a.get() != moving) sum.step *= a->bits;
   return sum;
+}
+
+// The greatest power of two that is known to divide the value in lane 0: all pieces of a vector loop begin at multiples of
+// their width.
+int64_t KernelEmitter::known_factor(const ExprNode& n) const {
+  constexpr int64_t most = int64_t{1} << 20;
+  if (n.is_const()) return n.bits == 0 ? most : std::min(most, n.bits & -n.bits);
+  if (&n == vector_.axis) return vector_.width;
+  int64_t f = n.op == Op::Add ? most : 1;
+  if (n.op == Op::Add)
+    for (Expr a : n.args) f = std::min(f, known_factor(*a));
+  if (n.op == Op::Mul)
+    for (Expr a : n.args) f = std::min(most, f * known_factor(*a));
+  return f;
+}
+
+// x / c and x % c where whole vectors lie between two multiples of c: the first stays, the second moves as x does.
+Motion KernelEmitter::motion_of_division(const ExprNode& n) {
+  Motion x = motion(*n.args[0]);
+  if (x.kind == Motion::Uniform && motion(*n.args[1]).kind == Motion::Uniform) return {};
+  auto c = const_int(n.args[1]);
+  if (x.kind != Motion::Constant || x.step < 0 || !c || *c <= 0) return {Motion::Other};
+  int64_t span = x.step * vector_.width;
+  if (x.step == 0) return {Motion::Constant, 0};
+  if (*c % span != 0 || known_factor(*n.args[0]) % span != 0) return {Motion::Other};
+  return {Motion::Constant, n.op == Op::Mod ? x.step : 0};
 }
 
 int KernelEmitter::scope_of(const ExprNode& n) const {
@@ -184,7 +211,7 @@ Val KernelEmitter::sum_or_product(const ExprNode& n, bool of_base) {
     Val v = of_base ? base(a) : value(a);
     args.push_back({v, is_vector(v.v), a->is_const()});
   }
-  std::stable_sort(args.begin(), args.end(), [](const Operand& x, const Operand& y) {
+  sort_few(args, [](const Operand& x, const Operand& y) {
     return std::tuple(x.constant, x.vector, x.v.scope) < std::tuple(y.constant, y.vector, y.v.scope);
   });
   Val acc = args[0].v;
@@ -208,9 +235,9 @@ Val KernelEmitter::base(Expr e) {
   Key key{&n, view_base};
   if (const Val* v = recall(key)) return *v;
   if (n.op == Op::Add || n.op == Op::Mul) return remember(key, sum_or_product(n, true));
-  Val x = base(n.args[0]), y = n.op == Op::Sub ? base(n.args[1]) : Val{};
+  Val x = base(n.args[0]), y = n.op == Op::Neg ? Val{} : base(n.args[1]);
   int scope = at(std::max(x.scope, y.scope));
-  llvm::Value* r = n.op == Op::Sub ? b_.CreateSub(x.v, y.v) : b_.CreateNeg(x.v);
+  llvm::Value* r = n.op == Op::Neg ? b_.CreateNeg(x.v) : lower_binary(math(), n, x.v, y.v);
   done(scope);
   return remember(key, {r, scope});
 }

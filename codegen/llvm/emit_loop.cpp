@@ -24,12 +24,32 @@ size_t operators(Expr e) {
   return n;
 }
 
-// The widest element that the loop's data have. Indices, though 64 bits wide, mostly stay scalars.
-size_t data_bytes(Expr e) {
-  if (e->op == Op::Load) return size_of(e->type);
-  size_t bytes = e->op == Op::Cast && e->type != DType::I64 ? size_of(e->type) : 1;
-  for (Expr a : e->args) bytes = std::max(bytes, data_bytes(a));
-  return bytes;
+// The widest element of a loop's data, and the narrowest in memory. Indices, though 64 bits wide, mostly stay scalars.
+struct ElementBytes {
+  size_t widest = 1, narrowest = 8;
+};
+
+void look(Expr e, ElementBytes& bytes) {
+  visit(e, [&](const ExprNode& n) {
+    if (n.op == Op::Load) bytes.narrowest = std::min(bytes.narrowest, size_of(n.type));
+    if (n.op == Op::Load || (n.op == Op::Cast && n.type != DType::I64)) bytes.widest = std::max(bytes.widest, size_of(n.type));
+  });
+}
+
+void look(const std::vector<Stmt>& body, ElementBytes& bytes) {
+  for (const Stmt& s : body) {
+    if (auto* l = std::get_if<Loop>(&s.v)) look(l->body, bytes);
+    else if (auto* r = std::get_if<ReduceRegion>(&s.v)) look(r->body, bytes);
+    else if (auto* a = std::get_if<Accumulate>(&s.v)) {
+      bytes.widest = std::max(bytes.widest, size_of(a->value->type));
+      look(a->value, bytes);
+    } else {
+      auto& st = std::get<Store>(s.v);
+      bytes.widest = std::max(bytes.widest, size_of(st.value->type));
+      bytes.narrowest = std::min(bytes.narrowest, size_of(st.value->type));
+      look(st.value, bytes);
+    }
+  }
 }
 
 } // namespace
@@ -57,22 +77,15 @@ bool KernelEmitter::unrolls(const Loop& l) const {
          weight(l.body) * static_cast<size_t>(*count) <= unroll_weight;
 }
 
-// Lanes of one register.
-unsigned KernelEmitter::native_width(const Loop& l) {
-  size_t bytes = 1;
-  auto look = [&](auto& self, const std::vector<Stmt>& body) -> void {
-    for (const Stmt& s : body) {
-      if (auto* inner = std::get_if<Loop>(&s.v)) self(self, inner->body);
-      else if (auto* r = std::get_if<ReduceRegion>(&s.v)) self(self, r->body);
-      else if (auto* a = std::get_if<Accumulate>(&s.v)) bytes = std::max(bytes, std::max(size_of(a->value->type), data_bytes(a->value)));
-      else {
-        auto& st = std::get<Store>(s.v);
-        bytes = std::max(bytes, std::max(size_of(st.value->type), data_bytes(st.value)));
-      }
-    }
-  };
-  look(look, l.body);
-  return std::min(static_cast<unsigned>(l.lanes), static_cast<unsigned>(target_.lanes(static_cast<int>(bytes))));
+// Lanes of one register of the widest data, and of masked vectors: AVX2 has none of elements below 4 bytes, there the last
+// elements are done one by one.
+KernelEmitter::Widths KernelEmitter::loop_widths(const Loop& l) {
+  auto [it, fresh] = widths_.try_emplace(&l);
+  if (!fresh) return it->second;
+  ElementBytes bytes;
+  look(l.body, bytes);
+  unsigned lanes = static_cast<unsigned>(l.lanes), native = std::min(lanes, static_cast<unsigned>(target_.lanes(static_cast<int>(bytes.widest))));
+  return it->second = {lanes, native, target_.avx512() || bytes.narrowest >= 4 ? native : 1};
 }
 
 // Whole vectors, then whole registers, then what is left in the narrowest vector that holds it.
@@ -85,8 +98,9 @@ llvm::SmallVector<Piece, 4> KernelEmitter::constant_pieces(const Loop& l, int64_
                      .begin = b_.getInt64(static_cast<uint64_t>(at)), .end = b_.getInt64(static_cast<uint64_t>(at + count))});
     at += count;
   };
-  if (l.lanes == 1) add(1, n, false);
-  for (unsigned width : {static_cast<unsigned>(l.lanes), native_width(l)}) add(width, (n - at) / width * width, false);
+  Widths w = loop_widths(l);
+  for (unsigned width : {w.lanes, w.native}) add(width, (n - at) / width * width, false);
+  if (w.masked == 1) add(1, n - at, false);
   if (at < n) {
     unsigned width = std::bit_ceil(static_cast<unsigned>(n - at));
     add(width, n - at, n - at != width);
@@ -97,11 +111,11 @@ llvm::SmallVector<Piece, 4> KernelEmitter::constant_pieces(const Loop& l, int64_
 llvm::SmallVector<Piece, 4> KernelEmitter::pieces(const Loop& l, llvm::Value* extent) {
   if (auto n = constant_of(extent)) return constant_pieces(l, *n);
   llvm::Value* zero = b_.getInt64(0);
-  unsigned width = static_cast<unsigned>(l.lanes), native = native_width(l);
+  auto [width, native, masked] = loop_widths(l);
   if (width == 1) return {{.width = 1, .masked = false, .once = false, .guarded = false, .begin = zero, .end = extent}};
   llvm::Value* whole = b_.CreateAnd(extent, b_.getInt64(static_cast<uint64_t>(-static_cast<int64_t>(width))));
   return {{.width = width, .masked = false, .once = false, .guarded = true, .begin = zero, .end = whole},
-          {.width = native, .masked = true, .once = native == width, .guarded = true, .begin = whole, .end = extent}};
+          {.width = masked, .masked = masked > 1, .once = masked == width, .guarded = true, .begin = whole, .end = extent}};
 }
 
 llvm::SmallVector<unsigned, 4> KernelEmitter::widths(const Loop& l) {
@@ -110,7 +124,7 @@ llvm::SmallVector<unsigned, 4> KernelEmitter::widths(const Loop& l) {
     for (const Piece& p : constant_pieces(l, *n)) out.push_back(p.width);
   } else {
     out.push_back(static_cast<unsigned>(l.lanes));
-    if (l.lanes > 1) out.push_back(native_width(l));
+    if (l.lanes > 1) out.push_back(loop_widths(l).masked);
   }
   return out;
 }

@@ -9,6 +9,7 @@ namespace {
 
 bool is_vector(llvm::Value* v) { return v->getType()->isVectorTy(); }
 const llvm::Align any_alignment(1); // tensors of the caller may lie anywhere
+constexpr int64_t max_spread = 4;       // elements apart that one wide load still beats a gather
 constexpr unsigned zeros_bytes = 1024;  // a vector of 128 lanes of 8 bytes
 
 } // namespace
@@ -55,7 +56,7 @@ Val KernelEmitter::add_offsets(int buffer, Val p, llvm::ArrayRef<Expr> terms, bo
   for (Expr t : terms)
     if (t->is_const()) constant += t->bits;
     else values.push_back(of_base ? base(t) : value(t));
-  std::stable_sort(values.begin(), values.end(), [](Val x, Val y) { return x.scope < y.scope; });
+  sort_few(values, [](Val x, Val y) { return x.scope < y.scope; });
   for (size_t i = 0; i < values.size();) {
     Val sum = values[i++];
     int scope = at(std::max(p.scope, sum.scope));
@@ -185,6 +186,27 @@ llvm::Value* KernelEmitter::gather(int buffer, llvm::Value* pointers, const Mask
   return mark(buffer, b_.CreateMaskedGather(type, pointers, any_alignment, lanes, llvm::Constant::getNullValue(type)));
 }
 
+// Every step-th element, from one wide load that ends with the last of them; backwards for step -1. Only without guards.
+llvm::Value* KernelEmitter::load_spread(int buffer, llvm::Value* first, int64_t step, const Mask& m) {
+  llvm::Type* element = memory_type(context_, kernel_.buffers[static_cast<size_t>(buffer)].dtype);
+  unsigned width = vector_.width, spread = static_cast<unsigned>(std::abs(step)), all = spread * width;
+  llvm::Type* type = vector_of(element, all);
+  llvm::Value* p = step > 0 ? first : b_.CreateGEP(element, first, b_.getInt64(static_cast<uint64_t>(step) * (width - 1)));
+  llvm::SmallVector<int, 64> chosen;
+  for (unsigned i = 0; i < width; i++) chosen.push_back(static_cast<int>(step > 0 ? i * spread : width - 1 - i));
+  llvm::Value* v;
+  if (spread == 1) {
+    llvm::Value* lanes = m.lanes ? b_.CreateShuffleVector(m.lanes, chosen) : nullptr;
+    v = lanes ? static_cast<llvm::Value*>(mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, lanes, llvm::Constant::getNullValue(type))))
+              : mark(buffer, b_.CreateAlignedLoad(type, p, any_alignment));
+  } else {
+    llvm::SmallVector<llvm::Constant*, 64> read;
+    for (unsigned i = 0; i < all; i++) read.push_back(b_.getInt1(i <= spread * (width - 1)));
+    v = mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, llvm::ConstantVector::get(read), llvm::Constant::getNullValue(type)));
+  }
+  return b_.CreateShuffleVector(v, chosen);
+}
+
 Val KernelEmitter::load(const ExprNode& n) {
   int buffer = static_cast<int>(n.bits);
   const KernelBuffer& b = kernel_.buffers[static_cast<size_t>(buffer)];
@@ -192,13 +214,20 @@ Val KernelEmitter::load(const ExprNode& n) {
   Motion motion_ = motion(*offset);
   bool moves = motion_.kind != Motion::Uniform && !(motion_.kind == Motion::Constant && motion_.step == 0);
   bool contiguous = motion_.kind == Motion::Constant && motion_.step == 1;
-  Val p = moves && !contiguous ? lane_pointers(buffer, offset) : pointer(buffer, offset);
   Mask m = mask();
+  bool maskable = target_.avx512() || size_of(b.dtype) >= 4;
+  bool backwards = motion_.kind == Motion::Constant && motion_.step == -1 && !m.uniform && (maskable || !m.lanes);
+  bool spread = motion_.kind == Motion::Constant && motion_.step >= 2 && motion_.step <= max_spread && !m.uniform && !m.lanes && maskable;
+  spread |= backwards;
+  Val p = moves && !contiguous && !spread ? lane_pointers(buffer, offset) : pointer(buffer, offset);
   if (!moves && guard_scope() == 0) m = {};  // some lane is active
   int scope = std::max(p.scope, m.scope);
   if (b.kind != BufferKind::Input) scope = top();
   scope = at(scope);
-  llvm::Value* v = !moves ? load_scalar(buffer, p.v, m) : contiguous ? load_contiguous(buffer, p.v, m) : gather(buffer, p.v, m);
+  llvm::Value* v = !moves       ? load_scalar(buffer, p.v, m)
+                   : contiguous ? load_contiguous(buffer, p.v, m)
+                   : spread     ? load_spread(buffer, p.v, motion_.step, m)
+                                : gather(buffer, p.v, m);
   v = from_memory(b.dtype, v);
   done(scope);
   return {v, scope};

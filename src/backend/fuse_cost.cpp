@@ -50,7 +50,7 @@ bool is_always_inline(Kind kind, const InlineCost& cost) {
   return cost.weight <= (kind == Kind::View ? 4 : 1);
 }
 
-bool is_inline_into_view(const InlineCost& cost) { return cost.weight <= 16 && cost.loads <= 4; }
+bool is_inline_when_used_once(const InlineCost& cost) { return cost.weight <= 150 && cost.loads <= 16; }
 
 bool is_worth_keeping(const InlineCost& cost) { return cost.weight >= 6 || cost.loads >= 3; }
 

@@ -15,8 +15,8 @@ InlineCost inline_cost(Expr body);
 
 /// A view, or a cheap function of at most one load, is written into all its users.
 bool is_always_inline(Kind kind, const InlineCost& cost);
-/// A value used once, by a view that does not read it repeatedly.
-bool is_inline_into_view(const InlineCost& cost);
+/// A value used once, by a definition that does not read it repeatedly: only code size speaks against it.
+bool is_inline_when_used_once(const InlineCost& cost);
 /// Worth keeping in scratch memory between two passes over a row, instead of computing it again.
 bool is_worth_keeping(const InlineCost& cost);
 

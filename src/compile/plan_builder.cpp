@@ -1,6 +1,8 @@
 // PlanBuilder: signature, buffers and kernels. The steps are in plan_steps.cpp and plan_contract.cpp.
 #include "compile/plan_builder.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 
 #include "codegen/codegen.h"
@@ -205,9 +207,15 @@ void PlanBuilder::compile_kernels(bool keep_texts) {
   set_functions(plan_.steps, compiled);
 }
 
+// Large blocks in large pages: fewer faults while packing, fewer TLB misses while running.
 float* PlanBuilder::own(int64_t elements) {
-  void* p = std::aligned_alloc(64, (static_cast<size_t>(elements) * 4 + 127) / 64 * 64);
-  require_input(p != nullptr, "out of memory: {} bytes of packed weights", elements * 4);
+  constexpr size_t page = size_t{2} << 20;
+  size_t bytes = (static_cast<size_t>(elements) * 4 + 127) / 64 * 64;
+  bool large = bytes >= page;
+  if (large) bytes = (bytes + page - 1) / page * page;
+  void* p = std::aligned_alloc(large ? page : 64, bytes);
+  require_input(p != nullptr, "out of memory: {} bytes of packed weights", bytes);
+  if (large) madvise(p, bytes, MADV_HUGEPAGE);
   plan_.owned.emplace_back(p, [](void* q) { std::free(q); });
   return static_cast<float*>(p);
 }

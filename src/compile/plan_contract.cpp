@@ -38,7 +38,11 @@ const float* PlanBuilder::pack_matmul(const Tensor& w, int64_t offset, int64_t k
   auto key = std::tuple(static_cast<const void*>(w.data_as<float>() + offset), k, n, k_stride, n_stride, int64_t{0});
   if (auto it = packed_.find(key); it != packed_.end()) return it->second;
   float* to = own(packed_b_size(*plan_.micro_kernels, k, n));
-  pack_b(*plan_.micro_kernels, k, n, w.data_as<float>() + offset, k_stride, n_stride, to);
+  const Panels panels = choose_panels(n, *plan_.micro_kernels);
+  const BSource source{w.data_as<float>() + offset, k_stride, n_stride};
+  packers_.run(panels.count(), 1, [&](int64_t p0, int64_t p1, int) {
+    pack_panels(*plan_.micro_kernels, panels, source, 0, k, p0, p1, to + p0 * panels.width() * k);
+  });
   return packed_[key] = to;
 }
 

@@ -27,7 +27,8 @@ struct KernelBuffer {
 struct Stmt;
 
 /// Runs the body for axis = 0 .. extent-1 (the extent is the Axis' argument; it may depend on outer axes). With
-/// lanes > 1 the body is run for `lanes` consecutive values of the axis at once, the last ones under a mask.
+/// lanes > 1 (a power of two, at most 128) the body is run for `lanes` consecutive values of the axis at once, the last ones
+/// under a mask; vector loops are not nested, and the extents of loops within one do not depend on its axis.
 struct Loop {
   Expr axis;
   int lanes = 1;
@@ -40,7 +41,7 @@ struct Store {
   Expr offset, value;
 };
 
-/// One accumulator of a ReduceRegion. ArgMax and ArgMin keep the `position` (I64) of the first extreme; NaN is extreme.
+/// One accumulator of a ReduceRegion. Positions ascend from 0 in the order the loops run; none accumulated gives 0. ArgMax and ArgMin keep the `position` (I64) of the first extreme; NaN is extreme.
 /// Bool values under Any and All; the others accumulate in the value's dtype.
 struct Accumulator {
   int reg;
@@ -66,6 +67,9 @@ struct Stmt {
   std::variant<Loop, Store, ReduceRegion, Accumulate> v;
 };
 
+/// Where buffers alias: inputs with no output or scratch buffer. A Load in a branch of a Select is held back where the
+/// condition does not hold, if the condition mentions indices or sizes or the Load's offset was itself loaded; else, as with
+/// a condition on data, its offset must be within the buffer either way.
 struct Kernel {
   std::string name;
   std::vector<KernelBuffer> buffers;
