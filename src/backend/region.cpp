@@ -128,9 +128,12 @@ void RegionDomain::start(NodeId node) {
 }
 
 bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free,
-                         std::map<const ExprNode*, Expr>& partial) const {
+                         std::map<const ExprNode*, Expr>& partial, std::map<const ExprNode*, Expr>& digits) const {
   if (index.size() != target.size()) return false;
-  std::map<const ExprNode*, Expr> parts;
+  struct Parts {
+    Expr sum, lowest;
+  };
+  std::map<const ExprNode*, Parts> parts;
   for (size_t k = 0; k < index.size(); k++) {
     Expr e = index[k];
     if (e == target[k] || e->is_const()) continue;
@@ -140,11 +143,14 @@ bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>
     if (!is_free) return false;
     if (is_axis(e)) partial.emplace(e.get(), target[k]);
     else if (part_of_axis(e, axis, weight)) {
-      Expr& sum = parts[axis.get()];
-      sum = sum ? sum + weight * target[k] : weight * target[k];
+      Parts& p = parts[axis.get()];
+      p.sum = p.sum ? p.sum + weight * target[k] : weight * target[k];
+      if (!p.lowest || is_const_int(weight, 1)) p.lowest = weight;
+      else if (!is_const_int(p.lowest, 1)) return false; // two parts, and which of them is the lower one is not known
     } else if (!solve_radix(e, target[k], partial)) return false;
   }
-  for (auto& [axis, value] : parts) partial.emplace(axis, value);
+  for (auto& [axis, p] : parts)
+    if (partial.emplace(axis, p.sum).second && !is_const_int(p.lowest, 1)) digits[axis] = p.lowest;
   return true;
 }
 
@@ -152,21 +158,21 @@ bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>
 bool RegionDomain::line_up(const Compute& c, Mapping& mapping, bool shared) const {
   std::vector<Expr> free = c.axes;
   free.insert(free.end(), c.reduce_axes.begin(), c.reduce_axes.end());
-  std::map<const ExprNode*, Expr> partial;
+  std::map<const ExprNode*, Expr> partial, digits; // digits: extent of the lowest part of an axis, where no load tells of it
   bool ok = true;
   visit(c.body, [&](const ExprNode& n) {
     if (n.op != Op::Load || !ok) return;
     ValueId v{static_cast<uint32_t>(n.bits)};
-    if (const RegionMember* m = find(v)) ok = solve(n.args, m->index, free, partial);
-    else if (const auto* index = shared ? shared_index(v) : nullptr; index && partial.empty()) ok = solve(n.args, *index, free, partial);
+    if (const RegionMember* m = find(v)) ok = solve(n.args, m->index, free, partial, digits);
+    else if (const auto* index = shared ? shared_index(v) : nullptr; index && partial.empty()) ok = solve(n.args, *index, free, partial, digits);
   });
   if (!ok || partial.empty()) return false;
-  std::vector<Expr> missing;
+  std::vector<Missing> missing;
   for (Expr a : free) {
     auto it = partial.find(a.get());
     if (it != partial.end()) mapping[a.get()] = it->second;
-    else if (is_const_int(a->args[0], 1)) mapping[a.get()] = graph_.pool().integer(0);
-    else missing.push_back(a);
+    else mapping[a.get()] = graph_.pool().integer(0);
+    if (it != partial.end() ? digits.contains(a.get()) : !is_const_int(a->args[0], 1)) missing.push_back({a, it != partial.end() ? digits.at(a.get()) : a->args[0]});
   }
   return missing.empty() || match_rest(missing, mapping);
 }
@@ -187,9 +193,9 @@ const std::vector<Expr>* RegionDomain::shared_index(ValueId value) const {
   return nullptr;
 }
 
-// Axes that no member's load tells of (x - max(x), where only max(x) is a member) are those of the region that are left, if
-// they have the same extents in the same order.
-bool RegionDomain::match_rest(const std::vector<Expr>& missing, Mapping& mapping) const {
+// Axes that no member's load tells of (x - max(x), where only max(x) is a member), and the low digits of those of which a load
+// tells only a // K, are the axes of the region that are left, if they have the same extents in the same order.
+bool RegionDomain::match_rest(const std::vector<Missing>& missing, Mapping& mapping) const {
   std::vector<Expr> rest;
   for (Expr a : axes_) {
     bool used = is_const_int(a->args[0], 1);
@@ -198,8 +204,9 @@ bool RegionDomain::match_rest(const std::vector<Expr>& missing, Mapping& mapping
   }
   if (rest.size() != missing.size()) return false;
   for (size_t k = 0; k < rest.size(); k++) {
-    if (rest[k]->args[0] != missing[k]->args[0]) return false;
-    mapping[missing[k].get()] = rest[k];
+    if (rest[k]->args[0] != missing[k].extent) return false;
+    Expr& to = mapping.at(missing[k].axis.get());
+    to = to + rest[k];
   }
   return true;
 }
@@ -217,6 +224,11 @@ bool RegionDomain::check(const Compute& c, const Mapping& mapping) const {
     for (size_t k = 0; k < m->index.size(); k++) ok &= n.args[k] == m->index[k];
   });
   if (!ok) return false;
+  auto all_used = [&](const std::vector<Expr>& axes) {
+    return std::all_of(axes.begin(), axes.end(), [&](Expr a) {
+      return is_const_int(a->args[0], 1) || std::any_of(mapping.begin(), mapping.end(), [&](auto& m) { return depends_on(m.second, a); });
+    });
+  };
   auto points = [&](const std::vector<Expr>& axes) {
     Expr p = graph_.pool().integer(1);
     for (Expr a : axes) p = p * a->args[0];
@@ -228,8 +240,8 @@ bool RegionDomain::check(const Compute& c, const Mapping& mapping) const {
   std::vector<Expr> own = c.axes;
   own.insert(own.end(), c.reduce_axes.begin(), c.reduce_axes.end());
   Expr n = points(own);
-  if (c.reduction == Reduction::None) return n == points(axes_) || (has_reduction_ && n == points(kept));
-  if (n != points(axes_)) return false;
+  if (c.reduction == Reduction::None) return (n == points(axes_) && all_used(axes_)) || (has_reduction_ && n == points(kept) && all_used(kept));
+  if (n != points(axes_) || !all_used(axes_)) return false;
   // The axes it reduces must be whole axes of the region, and the same as those of other reductions.
   std::vector<Expr> reduces;
   for (Expr a : c.reduce_axes) {

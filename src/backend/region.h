@@ -62,11 +62,15 @@ public:
   const RegionMember* find(ValueId value) const;
 
 private:
+  struct Missing {
+    Expr axis, extent; // extent: of the axis, or of its lowest digit
+  };
   using Mapping = std::unordered_map<const ExprNode*, Expr>;
-  bool solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, std::map<const ExprNode*, Expr>& partial) const;
+  bool solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, std::map<const ExprNode*, Expr>& partial,
+             std::map<const ExprNode*, Expr>& digits) const;
   bool line_up(const Compute& c, Mapping& mapping, bool shared) const;
   const std::vector<Expr>* shared_index(ValueId value) const;
-  bool match_rest(const std::vector<Expr>& missing, Mapping& mapping) const;
+  bool match_rest(const std::vector<Missing>& missing, Mapping& mapping) const;
   bool check(const Compute& c, const Mapping& mapping) const;
   RegionMember transform(NodeId node, const Compute& c, const Mapping& mapping) const;
 
