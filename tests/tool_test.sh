@@ -55,6 +55,8 @@ refuses 'subcommand' "$tenon"
 refuses 'arguments' "$tenon" run $programs/mlp.pt2 --nonsense 1
 refuses 'dtype' "$tenon" run $programs/mlp.pt2 --inputs $programs/f64_mlp.inputs.npz
 refuses '2 inputs are given' "$tenon" run $programs/mlp.pt2 --inputs $programs/mlp.expected.npz
+refuses 'rank is 4' "$tenon" run $programs/mlp.pt2 --inputs $programs/cnn_bn_residual.inputs.npz
+refuses 'size 8 of dim|dtype' "$tenon" run $programs/mlp.pt2 --inputs $programs/gpt_block.inputs.npz
 head -c 3000 $programs/mlp.pt2 >"$work/short.pt2"
 refuses 'error' "$tenon" run "$work/short.pt2"
 echo "$problems problems"
