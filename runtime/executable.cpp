@@ -219,6 +219,7 @@ Status PlanRunner::run(std::span<const TensorView> inputs, std::vector<Tensor>& 
     auto f = take_frame();
     std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
     if (!state_.empty()) state.lock();
+    f->random_steps = 0;
     bool ok = bind(*f, inputs) && prepare_memory(*f) && prepare_outputs(*f) && run_steps(plan_.steps, *f);
     if (!ok) {
       Error e = bad(std::exchange(f->message, {}));

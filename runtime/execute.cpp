@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/frame.h"
+#include "runtime/library_steps.h"
 
 namespace tenon {
 
@@ -119,7 +120,7 @@ bool run(const LibraryStepCall& s, Frame& f) {
   std::vector<int64_t> ints;
   for (Slot i : s.ints) ints.push_back(slot(f, i));
   DynamicOutputs dynamic{f, s};
-  LibraryCall call{in, out, ints, s.numbers, f.plan->seed, DynamicOutputs::allocate, &dynamic, f.workers};
+  LibraryCall call{in, out, ints, s.numbers, s.is_random ? library::step_seed(f.plan->seed, ++f.random_steps) : 0, DynamicOutputs::allocate, &dynamic, f.workers};
   const char* error = s.function(call);
   if (error) f.message = error;
   return error == nullptr;

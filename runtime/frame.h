@@ -35,6 +35,7 @@ struct Frame {
   std::vector<std::vector<int64_t>> dynamic_sizes; // per buffer, of data-dependent outputs
   std::vector<Tensor> outputs;              // per Output buffer
   BlockPool* pool = nullptr;
+  uint64_t random_steps = 0; // of this call, so far
   int64_t error[3] = {0, 0, 0};
   std::string message;
   bool profiled = false; // steps are timed, to `profile`

@@ -78,6 +78,7 @@ struct LibraryStepCall {
   std::vector<int> inputs, outputs;
   std::vector<Slot> ints;
   std::vector<double> numbers;
+  bool is_random = false; // each run of the step draws by a seed of its own
 };
 
 /// Runs a node in the interpreter; outputs are in their buffers afterwards.

@@ -133,12 +133,16 @@ bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>
   std::map<const ExprNode*, Expr> parts;
   for (size_t k = 0; k < index.size(); k++) {
     Expr e = index[k];
-    if (e == target[k] || e->is_const()) continue;
+    if (e == target[k] || e->is_const() || (is_axis(e) && is_const_int(e->args[0], 1))) continue;
     Expr axis, weight;
     bool is_free = false;
     for (Expr f : free) is_free |= depends_on(e, f);
     if (!is_free) return false;
-    if (is_axis(e)) partial.emplace(e.get(), target[k]);
+    if (is_axis(e)) {
+      bool other_extent = is_axis(target[k]) && target[k]->args[0] != e->args[0];
+      if (target[k]->is_const() || other_extent) return false;
+      partial.emplace(e.get(), target[k]);
+    }
     else if (part_of_axis(e, axis, weight)) {
       Expr& sum = parts[axis.get()];
       sum = sum ? sum + weight * target[k] : weight * target[k];

@@ -24,8 +24,14 @@ std::string_view Lexer::word(std::string_view extra) {
 }
 
 Lexer::Number Lexer::number() {
+  if (at("-")) fail("expected a number without sign");
+  return signed_number();
+}
+
+Lexer::Number Lexer::signed_number() {
   skip();
   const char *begin = text_.data() + pos_, *end = text_.data() + text_.size(), *p = begin;
+  if (p < end && *p == '-') p++;
   while (p < end && is_digit(*p)) p++;
   bool is_float = p < end && (*p == '.' || *p == 'e' || *p == 'E');
   Number n{is_float, 0, 0};

@@ -41,6 +41,8 @@ public:
   };
   /// A number without sign.
   Number number();
+  /// A number, with a minus right before it where it is negative.
+  Number signed_number();
   /// A string in ' or " quotes with \n \t \\ \' \" \xHH escapes.
   std::string quoted();
   /// The rest of the current line, the end of line not included; comments count as text.

@@ -53,6 +53,11 @@ struct ExplainArgs {
 int explain(const ExplainArgs& args);
 
 int ops();
+struct OptArgs {
+  std::vector<std::string> passes;
+  std::string file; // a .pt2, or a graph as text; "-": text from stdin
+};
+int opt(const OptArgs& args);
 
 /// Inputs from an .npz, in its order.
 std::vector<Tensor> read_inputs(const std::string& path);

@@ -75,6 +75,13 @@ Command explain_command(CLI::App& app, cli::ExplainArgs& args) {
   return {explain, [&] { return cli::explain(args); }};
 }
 
+Command opt_command(CLI::App& app, cli::OptArgs& args) {
+  auto* opt = app.add_subcommand("opt", "run passes on a graph and print it");
+  opt->add_option("--passes", args.passes, "names of passes, in order")->delimiter(',');
+  opt->add_option("file", args.file, "a .pt2, or a graph as text; -: text from stdin")->required();
+  return {opt, [&] { return cli::opt(args); }};
+}
+
 // Parsing errors as any other: one line, exit code 1.
 int parse(CLI::App& app, int argc, char** argv) {
   try {
@@ -94,12 +101,14 @@ int dispatch_command(int argc, char** argv, cli::ProcessStart start) {
   cli::BenchArgs bench{.start = start};
   cli::DumpArgs dump;
   cli::ExplainArgs explain;
+  cli::OptArgs opt;
   Command commands[] = {
       run_command(app, run),
       check_command(app, check),
       bench_command(app, bench),
       dump_command(app, dump),
       explain_command(app, explain),
+      opt_command(app, opt),
       {app.add_subcommand("ops", "the operators that are supported, and how each runs"), [] { return cli::ops(); }},
   };
   if (int code = parse(app, argc, argv); code >= 0) return code;

@@ -3,24 +3,46 @@
 
 #include "aten/passes.h"
 #include "backend/passes.h"
+#include "ir/pass_runner.h"
+#include "ir/verify.h"
 
 namespace tenon {
 
-namespace {
-
-void run_passes(LoadedProgram& program, std::span<const Pass> passes) {
-  for (const Pass& p : passes) p.run(program);
+Pass find_pass(std::string_view name) {
+  std::string known;
+  for (std::span<const Pass> stage : {std::span<const Pass>(aten_passes), std::span<const Pass>(backend_passes)})
+    for (const Pass& p : stage) {
+      if (p.name == name) return p;
+      known += (known.empty() ? "" : ", ") + std::string(p.name);
+    }
+  bad_input("no pass is called {}; there are {}", name, known);
 }
 
-} // namespace
+void verify_program(const LoadedProgram& program) { verify(program.graph); }
 
 void lower(LoadedProgram& program, std::string_view stage) {
-  if (stage == "aten") return;
-  run_passes(program, aten_passes);
-  if (stage == "edge") return;
-  run_passes(program, backend_passes);
-  if (stage == "backend") return;
-  bad_input("no such stage: {}", stage);
+  struct Stage {
+    std::string_view name;
+    std::span<const Pass> passes;
+    Dialect dialect; // of the graph afterwards
+  };
+  const Stage stages[] = {
+      {"aten", {}, Dialect::Aten},
+      {"edge", aten_passes, Dialect::Edge},
+      {"backend", backend_passes, Dialect::Backend},
+  };
+  bool known = false;
+  for (const Stage& s : stages) known |= s.name == stage;
+  require_input(known, "no such stage: {}", stage);
+  PassOptions options = pass_options_from_env();
+  PassRunner runner(options);
+  runner.check = verify_program;
+  runner.dump(program, "loaded");
+  for (const Stage& s : stages) {
+    if (!runner.run(program, s.passes)) return;
+    if (options.verify) verify(program.graph, s.dialect);
+    if (s.name == stage) return;
+  }
 }
 
 } // namespace tenon

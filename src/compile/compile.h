@@ -7,6 +7,12 @@
 
 namespace tenon {
 
+struct Pass;
+
+/// A pass of any stage by its name; BadInput lists the names where there is none.
+Pass find_pass(std::string_view name);
+/// The verifier's checks that hold after every pass: what TENON_VERIFY=1 turns on.
+void verify_program(const LoadedProgram& program);
 /// Runs the stages on `program` up to and including `stage`: "aten" (as loaded), "edge", "backend".
 void lower(LoadedProgram& program, std::string_view stage);
 

@@ -4,6 +4,7 @@
 #include "compile/plan_builder.h"
 #include "interp/interp.h"
 #include "runtime/frame.h"
+#include "runtime/library_steps.h"
 
 namespace tenon {
 
@@ -95,7 +96,7 @@ void PlanBuilder::build_loops(NodeId id) {
 void PlanBuilder::build_library(NodeId id) {
   const Node& n = g_.node(id);
   LibraryStep step = n.def->library(Call(g_, *n.def, n.args));
-  LibraryStepCall s{.function = step.function, .inputs = {}, .outputs = {}, .ints = slots_of(step.ints), .numbers = step.numbers};
+  LibraryStepCall s{.function = step.function, .inputs = {}, .outputs = {}, .ints = slots_of(step.ints), .numbers = step.numbers, .is_random = library::is_random(step.function)};
   for (ValueId v : step.inputs) s.inputs.push_back(buffer_of(v)), use(s.inputs.back());
   int stage = 0;
   if (n.def->data_dependent) {

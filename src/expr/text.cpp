@@ -55,18 +55,42 @@ std::string print_args(const std::vector<Expr>& args) {
   return s;
 }
 
+// A term that is printed with a minus in front of all of it: x + -y becomes x - y.
+bool is_negated(const ExprNode& n) {
+  if (n.op == Op::Neg) return true;
+  if (n.op == Op::Mul) return n.type == DType::I64 && is_const_int(n.args.back(), -1);
+  return n.op == Op::Const && (n.type == DType::I64 || n.type == DType::F64) && (is_float(n.type) ? n.number() < 0 : n.bits < 0);
+}
+
+// Operands need parentheses where reading from left to right would group them otherwise.
+int operand_precedence(const ExprNode& n, size_t i) {
+  int p = precedence(n.op);
+  bool compares = p == 3, regroups = is_int(n.type) && n.args[i]->op == n.op && (n.op == Op::Add || n.op == Op::Mul);
+  return compares || (i > 0 && !regroups) ? p + 1 : p;
+}
+
 std::string print_infix(const ExprNode& n, int outer) {
   int p = precedence(n.op);
   std::string s;
   for (size_t i = 0; i < n.args.size(); i++) {
     Expr a = n.args[i];
-    std::string t = print(*a, p + (i > 0 && n.op != Op::Add && n.op != Op::Mul ? 1 : 0));
+    bool minus = i > 0 && n.op == Op::Add && is_negated(*a);
+    std::string t = print(*a, operand_precedence(n, i));
     bool tight = n.op == Op::Mul || n.op == Op::FloorDiv || n.op == Op::Div;
     if (i == 0) s = t;
-    else if (n.op == Op::Add && t[0] == '-') s += " - " + t.substr(1);
+    else if (minus && t[0] == '-') s += " - " + t.substr(1);
     else s += tight ? std::string(name_of(n.op)) + t : " " + std::string(name_of(n.op)) + " " + t;
   }
   return p < outer ? "(" + s + ")" : s;
+}
+
+// -(a*b*...), where the factor -1 stands last.
+std::string print_negated_product(const ExprNode& n, int outer) {
+  ExprNode rest = n;
+  rest.args.pop_back();
+  if (rest.args.size() == 1) return "-" + print(*rest.args[0], 6);
+  std::string s = "-" + print_infix(rest, 0);
+  return outer > precedence(Op::Mul) ? "(" + s + ")" : s;
 }
 
 std::string print(const ExprNode& n, int outer) {
@@ -80,13 +104,10 @@ std::string print(const ExprNode& n, int outer) {
   case Op::Bitcast: return fmt::format("bitcast_{}({})", name_of(n.type), print_args(n.args));
   case Op::Call: return fmt::format("{}({})", n.name, print_args(n.args));
   case Op::Neg: return "-" + print(*n.args[0], 6);
+  case Op::Not: return outer > precedence(Op::And) ? "(not(" + print_args(n.args) + "))" : "not(" + print_args(n.args) + ")";
   default: break;
   }
-  if (n.op == Op::Mul && n.args.back()->is_const() && n.type == DType::I64 && n.args.back()->bits == -1) {
-    ExprNode rest = n;
-    rest.args.pop_back();
-    return "-" + (rest.args.size() == 1 ? print(*rest.args[0], 6) : print_infix(rest, 0));
-  }
+  if (n.op == Op::Mul && is_negated(n)) return print_negated_product(n, outer);
   if (precedence(n.op)) return print_infix(n, outer);
   return fmt::format("{}({})", name_of(n.op), print_args(n.args));
 }
@@ -155,6 +176,10 @@ private:
   }
   Expr parse_unary() {
     Lexer::Depth depth(lex_);
+    if (lex_.at("-") && lex_.position() + 1 < lex_.text().size() && std::isdigit(static_cast<unsigned char>(lex_.text()[lex_.position() + 1]))) {
+      auto number = lex_.signed_number();
+      return number.is_float ? pool_.number(number.f, DType::F64) : pool_.integer(number.i);
+    }
     if (lex_.accept("-")) {
       Expr e = parse_unary();
       return e->type == DType::Bool ? (lex_.fail("minus a boolean"), e) : -e;
@@ -200,18 +225,25 @@ private:
   Expr call(const std::string& name, std::vector<Expr> args) {
     if (args.empty()) lex_.fail("a function without arguments");
     for (int i = 0; i < num_dtypes; i++)
-      if (name_of(static_cast<DType>(i)) == name && args.size() == 1) return cast(args[0], static_cast<DType>(i));
-    if ((name == "min" || name == "max" || name == "pow") && args.size() == 2) {
-      unify(args[0], args[1]);
-      return binary(name == "min" ? Op::Min : name == "max" ? Op::Max : Op::Pow, args[0], args[1]);
-    }
+      if (name_of(static_cast<DType>(i)) == name && args.size() == 1 && !is_complex(static_cast<DType>(i))) return cast(args[0], static_cast<DType>(i));
+    for (Op op : {Op::TruncDiv, Op::Fmod, Op::Min, Op::Max, Op::Pow, Op::Atan2, Op::Xor, Op::Shl, Op::Shr})
+      if (name_of(op) == name && args.size() == 2) {
+        unify(args[0], args[1]);
+        if (op == Op::Atan2) args[0] = cast(args[0], DType::F64), args[1] = cast(args[1], DType::F64);
+        bool integers = op == Op::Xor || op == Op::Shl || op == Op::Shr;
+        if ((integers && is_float(args[0]->type)) || (args[0]->type == DType::Bool && op != Op::Xor)) lex_.fail("operands of the wrong type for " + name);
+        return binary(op, args[0], args[1]);
+      }
     if (name == "select" && args.size() == 3 && args[0]->type == DType::Bool) {
       unify(args[1], args[2]);
       return select(args[0], args[1], args[2]);
     }
-    for (Op op : {Op::Abs, Op::Floor, Op::Ceil, Op::Round, Op::Trunc, Op::Sqrt})
-      if (name_of(op) == name && args.size() == 1 && args[0]->type != DType::Bool)
-        return unary(op, op == Op::Sqrt ? cast(args[0], DType::F64) : args[0]);
+    for (int k = static_cast<int>(Op::Abs); k <= static_cast<int>(Op::Trunc); k++) {
+      Op op = static_cast<Op>(k);
+      if (name_of(op) != name || args.size() != 1 || args[0]->type == DType::Bool) continue;
+      bool exact = op == Op::Abs || op == Op::Floor || op == Op::Ceil || op == Op::Round || op == Op::Trunc;
+      return unary(op, exact || is_float(args[0]->type) ? args[0] : cast(args[0], DType::F64));
+    }
     lex_.fail("unknown function " + name);
   }
 

@@ -1,7 +1,10 @@
-// Graphs and types as canonical text, in TorchScript's style:
+// Graphs and types as canonical text, in TorchScript's style; ir/parse.h says how it reads and reads it back:
+//   symbol s77 in [1, 64]
 //   graph(%x : Float(s77, 8)):
-//     %1 : Float(s77, 8) = aten::mul.Tensor(%x, 2.0)
-//     return (%1)
+//     %0 : Float(s77, 8) = aten::mul.Tensor(%x, 2.0)
+//     return (%0)
+#include <unordered_set>
+
 #include "ir/graph.h"
 #include "ir/op.h"
 
@@ -20,16 +23,16 @@ std::string join(const std::vector<Expr>& list) {
   return s;
 }
 
-std::string quote(std::string_view text) {
-  std::string s = "\"";
+std::string quote(std::string_view text, char mark) {
+  std::string s(1, mark);
   for (char c : text) {
-    if (c == '"' || c == '\\') s += {'\\', c};
+    if (c == mark || c == '\\') s += {'\\', c};
     else if (c == '\n') s += "\\n";
     else if (c == '\t') s += "\\t";
     else if (static_cast<unsigned char>(c) < 32) s += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     else s += c;
   }
-  return s + "\"";
+  return s + mark;
 }
 
 std::string text_of_double(double d) {
@@ -39,14 +42,118 @@ std::string text_of_double(double d) {
   return s.find_first_of(".en") == std::string::npos ? s + ".0" : s;
 }
 
+// "%" and a name for each value, unique in the whole graph: its own, with a number where another value has it too;
+// values without a name are numbered in the order of the text.
+class Names {
+public:
+  explicit Names(const Graph& g) : g_(g) { add_block(g.top()); }
+  std::string operator[](ValueId id) const {
+    const std::string& name = names_.get(id);
+    return name.empty() ? fmt::format("%?{}", id.index) : name; // used, but nowhere defined: only in a broken graph
+  }
+
+private:
+  void add_block(BlockId id) {
+    for (ValueId v : g_.block(id).params) add(v);
+    for (NodeId n : g_.block(id).nodes) {
+      for (ValueId v : g_.node(n).outputs) add(v);
+      for (BlockId b : g_.node(n).blocks) add_block(b);
+    }
+  }
+  void add(ValueId id) {
+    const std::string& own = g_.value(id).name;
+    if (own.empty()) {
+      names_[id] = fmt::format("%{}", next_++);
+      return;
+    }
+    std::string name = "%";
+    if (own[0] >= '0' && own[0] <= '9') name += '_';
+    for (char c : own) name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' ? c : '_';
+    std::string unique = name;
+    for (int k = 1; !used_.insert(unique).second; k++) unique = fmt::format("{}.{}", name, k);
+    names_[id] = unique;
+  }
+
+  const Graph& g_;
+  SideTable<ValueId, std::string> names_;
+  std::unordered_set<std::string> used_;
+  size_t next_ = 0;
+};
+
+// Tensors up to this size are written with their elements; of larger ones the text says only dtype, sizes and number.
+constexpr int64_t inline_elements = 64;
+
+std::string text_of_tensor(const Tensor& given, TensorId id) {
+  std::string sizes, values;
+  for (int64_t s : given.sizes()) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", s);
+  std::string head = fmt::format("tensor<{} [{}]", name_of(given.dtype()), sizes);
+  if (given.numel() > inline_elements || is_complex(given.dtype())) return fmt::format("{} @{}>", head, id.index);
+  Tensor t = given.contiguous();
+  dispatch(t.dtype(), [&]<class T>(T) {
+    for (int64_t i = 0; i < t.numel(); i++) {
+      T v = t.data_as<T>()[i];
+      if constexpr (std::is_same_v<T, bool>) values += v ? " True" : " False";
+      else if constexpr (std::is_integral_v<T>) values += fmt::format(" {}", v);
+      else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) values += " " + text_of_double(v);
+      else if constexpr (!std::is_same_v<T, C64>) values += " " + text_of_double(static_cast<float>(v));
+    }
+  });
+  return head + values + ">";
+}
+
+// The symbols of a graph in order of appearance.
+class Symbols {
+public:
+  explicit Symbols(const Graph& g) : g_(g) { add_block(g.top()); }
+  std::string text() const {
+    std::string s;
+    for (const ExprNode* n : found_) {
+      if (n->lo == INT64_MIN && n->hi == INT64_MAX) continue;
+      s += fmt::format("symbol {} in [{}, {}]\n", n->name, n->lo == INT64_MIN ? "-inf" : std::to_string(n->lo), n->hi == INT64_MAX ? "inf" : std::to_string(n->hi));
+    }
+    return s;
+  }
+
+private:
+  void add(Expr e) {
+    if (!e) return;
+    visit(e, [&](const ExprNode& n) {
+      if (n.op == Op::Symbol && n.type == DType::I64 && seen_.insert(&n).second) found_.push_back(&n);
+    });
+  }
+  void add(const Arg& a) {
+    if (a.is<Expr>()) add(a.get<Expr>());
+    else if (a.is<ArgList>())
+      for (const Arg& e : a.get<ArgList>()) add(e);
+  }
+  void add(ValueId id) {
+    const Type& t = g_.type(id);
+    for (Expr e : t.sizes) add(e);
+    for (Expr e : t.strides) add(e);
+    add(t.value);
+  }
+  void add_block(BlockId id) {
+    const Block& b = g_.block(id);
+    for (ValueId p : b.params) add(p);
+    for (NodeId n : b.nodes) {
+      for (ValueId v : g_.node(n).outputs) add(v);
+      for (const Attribute& a : g_.node(n).attributes) add(a.value);
+      for (const Arg& a : g_.node(n).args) add(a);
+      for (BlockId inner : g_.node(n).blocks) add_block(inner);
+    }
+    for (const Arg& a : b.returns) add(a);
+  }
+
+  const Graph& g_;
+  std::unordered_set<const ExprNode*> seen_;
+  std::vector<const ExprNode*> found_;
+};
+
 class Printer {
 public:
-  explicit Printer(const Graph& g) : g_(g) {}
+  explicit Printer(const Graph& g) : g_(g), names_(g) {}
 
-  std::string value(ValueId id) const {
-    const Value& v = g_.value(id);
-    return v.name.empty() ? fmt::format("%{}", id.index) : "%" + v.name;
-  }
+  std::string value(ValueId id) const { return names_[id]; }
 
   std::string arg(const Arg& a) const {
     struct Visit {
@@ -57,11 +164,11 @@ public:
       std::string operator()(int64_t i) const { return std::to_string(i); }
       std::string operator()(double d) const { return text_of_double(d); }
       std::string operator()(std::complex<double> c) const { return fmt::format("complex({}, {})", text_of_double(c.real()), text_of_double(c.imag())); }
-      std::string operator()(const std::string& s) const { return quote(s); }
+      std::string operator()(const std::string& s) const { return quote(s, '"'); }
       std::string operator()(DType t) const { return fmt::format("dtype<{}>", name_of(t)); }
-      std::string operator()(const Word& w) const { return "'" + w.text + "'"; }
+      std::string operator()(const Word& w) const { return quote(w.text, '\''); }
       std::string operator()(Expr e) const { return "{" + to_string(e) + "}"; }
-      std::string operator()(TensorId t) const { return fmt::format("tensor<{}>", t.index); }
+      std::string operator()(TensorId t) const { return text_of_tensor(p.g_.tensor(t), t); }
       std::string operator()(const ArgList& l) const {
         std::string s;
         for (auto& e : l) s += (s.empty() ? "" : ", ") + p.arg(e);
@@ -125,6 +232,7 @@ private:
   }
 
   const Graph& g_;
+  Names names_;
 };
 
 } // namespace
@@ -146,7 +254,7 @@ std::string to_string(const Type& t) {
   return "?";
 }
 
-std::string to_string(const Graph& graph) { return Printer(graph).block(graph.top(), "graph", "", "return"); }
+std::string to_string(const Graph& graph) { return Symbols(graph).text() + Printer(graph).block(graph.top(), "graph", "", "return"); }
 std::string to_string(const Graph& graph, NodeId node) { return Printer(graph).node(node, ""); }
 std::string to_string(const Graph& graph, const Arg& arg) { return Printer(graph).arg(arg); }
 

@@ -1,0 +1,50 @@
+// `tenon opt`: runs passes by name on a graph as text or a .pt2, and prints the graph as text.
+#include <fmt/core.h>
+
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "cli/commands.h"
+#include "compile/compile.h"
+#include "ir/parse.h"
+#include "ir/pass_runner.h"
+#include "ir/verify.h"
+#include "load/load.h"
+
+namespace tenon::cli {
+
+namespace {
+
+std::string read_file(const std::string& path) {
+  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::ifstream in(path, std::ios::binary);
+  require_input(in.good(), "cannot open '{}'", path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+LoadedProgram load(const std::string& path) {
+  if (path.ends_with(".pt2")) return load_pt2(path);
+  ParsedGraph parsed = parse_graph(read_file(path));
+  if (parsed.missing_tensors > 0)
+    fmt::print(stderr, "tenon: {} constants are only named in the text: they are all zeros here\n", parsed.missing_tensors);
+  return program_of(std::move(parsed.graph));
+}
+
+} // namespace
+
+int opt(const OptArgs& args) {
+  LoadedProgram program = load(args.file);
+  std::vector<Pass> passes;
+  for (const std::string& name : args.passes) passes.push_back(find_pass(name));
+  PassOptions options = pass_options_from_env();
+  options.verify = true;
+  PassRunner runner(options);
+  runner.check = verify_program;
+  runner.check(program);
+  runner.run(program, passes);
+  fmt::print("{}", to_string(program.graph));
+  return 0;
+}
+
+} // namespace tenon::cli

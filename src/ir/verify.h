@@ -1,0 +1,29 @@
+// The verifier: what holds for every graph, and what each dialect adds. Passes are checked with it after each step under
+// TENON_VERIFY=1 and in all tests.
+#pragma once
+#include "ir/op.h"
+
+namespace tenon {
+
+enum class Dialect : uint8_t {
+  Any,     ///< a graph: SSA with scopes, arguments as the schemas say, types as the rows infer them, blocks that fit
+  Aten,    ///< and no edge:: or tenon:: operator
+  Edge,    ///< and functional: edge:: operators without decomposition, tenon:: rows, prim::; pointwise operands are tensors of one dtype
+  Backend, ///< and regions (tenon::loops, tenon::matmul, tenon::conv) of defined operators; outside them library steps and prim::
+};
+std::string_view name_of(Dialect dialect);
+
+/// Throws Error(Internal) that names what is wrong, the node and its source line.
+void verify(const Graph& graph, Dialect dialect = Dialect::Any);
+
+/// Why a node is not of the dialect; empty where it is. Its blocks are not looked at. `in_region`: inside a Backend region.
+std::string refusal(const Graph& graph, const Node& node, Dialect dialect, bool in_region = false);
+/// Whether every node is of the dialect.
+bool is_aten(const Graph& graph);
+bool is_edge(const Graph& graph);
+bool is_backend(const Graph& graph);
+
+/// tenon::loops, tenon::matmul, tenon::conv: a node whose block is computed in one step.
+bool is_region(const Node& node);
+
+} // namespace tenon
