@@ -107,7 +107,7 @@ void RegionDomain::start_with_value(ValueId value) {
   RegionMember m{.node = graph_.value(value).node, .value = value, .compute = {}, .index = {}};
   for (size_t d = 0; d < t.rank(); d++) {
     axes_.push_back(graph_.pool().axis(first_region_axis + static_cast<int64_t>(d), t.sizes[d]));
-    m.index.push_back(axes_.back());
+    m.index.push_back(is_const_int(t.sizes[d], 1) ? graph_.pool().integer(0) : axes_.back());
   }
   members_.push_back(std::move(m));
 }
