@@ -67,7 +67,7 @@ bool reserve(std::shared_ptr<void>& block, size_t& capacity, size_t bytes, Block
 
 } // namespace
 
-PlanRunner::PlanRunner(Plan plan, int threads) : plan_(std::move(plan)), workers_(threads) {
+PlanRunner::PlanRunner(Plan plan, int threads, bool profile) : plan_(std::move(plan)), workers_(threads), is_profiled_(profile) {
   for (const Tensor& t : plan_.initial_state) {
     Tensor copy(t.dtype(), t.sizes());
     copy_strided(t.view(), copy.data());
@@ -75,6 +75,11 @@ PlanRunner::PlanRunner(Plan plan, int threads) : plan_(std::move(plan)), workers
   }
 }
 PlanRunner::~PlanRunner() = default;
+
+Profile PlanRunner::profile() {
+  std::scoped_lock lock(mutex_);
+  return profile_;
+}
 
 std::unique_ptr<Frame> PlanRunner::take_frame() {
   std::scoped_lock lock(mutex_);
@@ -91,6 +96,8 @@ std::unique_ptr<Frame> PlanRunner::take_frame() {
   f->pointers.assign(plan_.buffers.size(), nullptr);
   f->dynamic_sizes.resize(plan_.buffers.size());
   f->outputs.resize(plan_.buffers.size());
+  f->profiled = is_profiled_;
+  if (is_profiled_) f->profile.resize(static_cast<size_t>(plan_.num_steps));
   return f;
 }
 
@@ -99,6 +106,10 @@ void PlanRunner::give_back(std::unique_ptr<Frame> f) {
   for (auto& t : f->outputs)
     if (t.defined()) t = Tensor();
   std::scoped_lock lock(mutex_);
+  if (is_profiled_) {
+    add(profile_, f->profile);
+    f->profile.assign(f->profile.size(), {});
+  }
   frames_.push_back(std::move(f));
 }
 
@@ -208,6 +219,7 @@ Status PlanRunner::run(std::span<const TensorView> inputs, std::vector<Tensor>& 
     auto f = take_frame();
     std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
     if (!state_.empty()) state.lock();
+    f->random_steps = 0;
     bool ok = bind(*f, inputs) && prepare_memory(*f) && prepare_outputs(*f) && run_steps(plan_.steps, *f);
     if (!ok) {
       Error e = bad(std::exchange(f->message, {}));

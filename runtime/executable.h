@@ -9,12 +9,15 @@ namespace tenon {
 
 class PlanRunner {
 public:
-  PlanRunner(Plan plan, int threads);
+  /// `profile`: every step is timed.
+  PlanRunner(Plan plan, int threads, bool profile = false);
   ~PlanRunner();
 
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) noexcept;
   const Plan& plan() const { return plan_; }
   size_t arena_bytes() const { return arena_bytes_; }
+  /// What the runs so far cost, by step number; empty where not asked for.
+  Profile profile();
   const Workers& workers() const { return workers_; }
 
 private:
@@ -33,6 +36,8 @@ private:
   std::mutex state_mutex_; // held while a plan with state runs
   std::vector<Tensor> state_;
   size_t arena_bytes_ = 0;
+  bool is_profiled_;
+  Profile profile_;
 };
 
 } // namespace tenon

@@ -1,8 +1,10 @@
 // The step loop.
 #include <bit>
+#include <chrono>
 #include <cstring>
 
 #include "runtime/frame.h"
+#include "runtime/library_steps.h"
 
 namespace tenon {
 
@@ -66,16 +68,7 @@ struct TileCall {
 };
 
 bool run(const MatmulStep& s, Frame& f) {
-  auto at = [&](int buffer, Slot offset) { return static_cast<float*>(f.pointers[static_cast<size_t>(buffer)]) + slot(f, offset); };
-  Matmul m{.batch = {slot(f, s.batch[0]), slot(f, s.batch[1])}, .m = slot(f, s.m), .n = slot(f, s.n), .k = slot(f, s.k)};
-  m.a = at(s.a, s.a_offset);
-  m.a_row = slot(f, s.a_row), m.a_k = slot(f, s.a_k);
-  m.packed = s.packed != nullptr;
-  m.b = m.packed ? s.packed : at(s.b, s.b_offset);
-  m.b_k = slot(f, s.b_k), m.b_n = slot(f, s.b_n);
-  m.c = static_cast<float*>(f.pointers[static_cast<size_t>(s.c)]);
-  m.c_row = slot(f, s.c_row);
-  for (int i : {0, 1}) m.a_batch[i] = slot(f, s.a_batch[i]), m.b_batch[i] = slot(f, s.b_batch[i]), m.c_batch[i] = slot(f, s.c_batch[i]);
+  Matmul m = matmul_of(s, f);
   TileCall tile(s.epilogue, f);
   if (s.epilogue.function) m.epilogue = {TileCall::call, &tile};
   f.error[0] = 0;
@@ -83,19 +76,8 @@ bool run(const MatmulStep& s, Frame& f) {
   return f.error[0] == 0 || fail_index(f);
 }
 
-Conv make_conv(const ConvStep& s, const Frame& f) {
-  Conv c = s.shape;
-  c.batch = slot(f, s.batch);
-  for (int i = 0; i < 3; i++) c.window.in[i] = slot(f, s.in[i]), c.window.out[i] = slot(f, s.out[i]);
-  c.in_pixel = c.in_channels, c.out_pixel = c.out_channels;
-  c.in_batch = c.window.in_pixels() * c.in_pixel, c.out_batch = c.window.out_pixels() * c.out_pixel;
-  return c;
-}
-
 bool run(const ConvStep& s, Frame& f) {
-  Conv c = make_conv(s, f);
-  c.input = static_cast<const float*>(f.pointers[static_cast<size_t>(s.input)]);
-  c.output = static_cast<float*>(f.pointers[static_cast<size_t>(s.output)]);
+  Conv c = conv_of(s, f);
   TileCall tile(s.epilogue, f);
   if (s.epilogue.function) c.epilogue = {TileCall::call, &tile};
   f.error[0] = 0;
@@ -138,7 +120,7 @@ bool run(const LibraryStepCall& s, Frame& f) {
   std::vector<int64_t> ints;
   for (Slot i : s.ints) ints.push_back(slot(f, i));
   DynamicOutputs dynamic{f, s};
-  LibraryCall call{in, out, ints, s.numbers, f.plan->seed, DynamicOutputs::allocate, &dynamic, f.workers};
+  LibraryCall call{in, out, ints, s.numbers, s.is_random ? library::step_seed(f.plan->seed, ++f.random_steps) : 0, DynamicOutputs::allocate, &dynamic, f.workers};
   const char* error = s.function(call);
   if (error) f.message = error;
   return error == nullptr;
@@ -226,17 +208,56 @@ bool allocate_dynamic(const Step& step, Frame& f) {
 
 } // namespace
 
+Matmul matmul_of(const MatmulStep& s, const Frame& f) {
+  auto at = [&](int buffer, Slot offset) { return static_cast<float*>(f.pointers[static_cast<size_t>(buffer)]) + slot(f, offset); };
+  Matmul m{.batch = {slot(f, s.batch[0]), slot(f, s.batch[1])}, .m = slot(f, s.m), .n = slot(f, s.n), .k = slot(f, s.k)};
+  m.a = at(s.a, s.a_offset);
+  m.a_row = slot(f, s.a_row), m.a_k = slot(f, s.a_k);
+  m.packed = s.packed != nullptr;
+  m.b = m.packed ? s.packed : at(s.b, s.b_offset);
+  m.b_k = slot(f, s.b_k), m.b_n = slot(f, s.b_n);
+  m.c = static_cast<float*>(f.pointers[static_cast<size_t>(s.c)]);
+  m.c_row = slot(f, s.c_row);
+  for (int i : {0, 1}) m.a_batch[i] = slot(f, s.a_batch[i]), m.b_batch[i] = slot(f, s.b_batch[i]), m.c_batch[i] = slot(f, s.c_batch[i]);
+  return m;
+}
+
+Conv conv_of(const ConvStep& s, const Frame& f) {
+  Conv c = s.shape;
+  c.batch = slot(f, s.batch);
+  for (int i = 0; i < 3; i++) c.window.in[i] = slot(f, s.in[i]), c.window.out[i] = slot(f, s.out[i]);
+  c.in_pixel = c.in_channels, c.out_pixel = c.out_channels;
+  c.in_batch = c.window.in_pixels() * c.in_pixel, c.out_batch = c.window.out_pixels() * c.out_pixel;
+  c.input = static_cast<const float*>(f.pointers[static_cast<size_t>(s.input)]);
+  c.output = static_cast<float*>(f.pointers[static_cast<size_t>(s.output)]);
+  return c;
+}
+
 std::vector<int64_t> sizes_of(const PlanBuffer& b, const Frame& f) {
   std::vector<int64_t> out;
   for (Slot s : b.sizes) out.push_back(slot(f, s));
   return out;
 }
 
+static bool run_step(const Step& step, Frame& f) {
+  if (!f.profiled) [[likely]]
+    return std::visit([&](auto& s) { return run(s, f); }, step.run);
+  auto start = std::chrono::steady_clock::now();
+  bool ok = std::visit([&](auto& s) { return run(s, f); }, step.run);
+  auto end = std::chrono::steady_clock::now();
+  StepProfile cost = cost_of(step, f), &total = f.profile.at(static_cast<size_t>(step.number));
+  total.calls++;
+  total.ns += std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
+  total.bytes += cost.bytes;
+  total.flops += cost.flops;
+  total.detail = std::move(cost.detail);
+  return ok;
+}
+
 bool run_steps(const std::vector<Step>& steps, Frame& f) noexcept {
   for (const Step& step : steps) {
     if (!step.dynamic.empty() && !allocate_dynamic(step, f)) return false;
-    bool ok = std::visit([&](auto& s) { return run(s, f); }, step.run);
-    if (!ok) {
+    if (!run_step(step, f)) {
       if (!step.source.empty()) f.message += " (" + step.source + ")";
       return false;
     }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/plan.h"
+#include "runtime/profile.h"
 
 namespace tenon {
 
@@ -34,12 +35,18 @@ struct Frame {
   std::vector<std::vector<int64_t>> dynamic_sizes; // per buffer, of data-dependent outputs
   std::vector<Tensor> outputs;              // per Output buffer
   BlockPool* pool = nullptr;
+  uint64_t random_steps = 0; // of this call, so far
   int64_t error[3] = {0, 0, 0};
   std::string message;
+  bool profiled = false; // steps are timed, to `profile`
+  Profile profile;
 };
 
 /// Runs the steps of a plan over a frame whose pointers are set. False: see frame.message.
 bool run_steps(const std::vector<Step>& steps, Frame& frame) noexcept;
+/// The step's call with the frame's sizes and pointers.
+Matmul matmul_of(const MatmulStep& step, const Frame& frame);
+Conv conv_of(const ConvStep& step, const Frame& frame);
 /// Sizes of a buffer under the frame's slots.
 std::vector<int64_t> sizes_of(const PlanBuffer& buffer, const Frame& frame);
 /// Lays out arena buffers for the frame's sizes: largest first, each at the lowest place free for its lifetime.

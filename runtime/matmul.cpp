@@ -260,4 +260,10 @@ void run_matmul(const KernelTable& kernels, const Caches& caches, const Workers&
   workers.run(items, grain, [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
 }
 
+std::string describe_matmul(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Matmul& m) {
+  Plan p = make_plan(kernels, caches, workers.threads(), m);
+  const char* uses[] = {"B packed ahead", "B packed in the call", "B in place"};
+  return "tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(p.panels.width()) + ", " + uses[static_cast<int>(p.use)] + ", " + std::to_string(p.items(m)) + " items";
+}
+
 } // namespace tenon

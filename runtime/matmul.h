@@ -1,6 +1,7 @@
 // Batched f32 matrix product with sizes given at run time, over the generated micro-kernels.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "runtime/gemm_block.h"
 #include "runtime/parallel.h"
@@ -44,6 +45,9 @@ void pack_b(const KernelTable& kernels, int64_t k, int64_t n, const float* b, in
 int64_t matmul_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers,
                        const Matmul& m) noexcept;
 int64_t matmul_scratch_limit(const KernelTable& kernels, const Caches& caches);
+
+/// For reports: the register tile, how B is read, the items that workers share.
+std::string describe_matmul(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Matmul& m);
 
 /// scratch: 64-byte aligned, private to this call.
 void run_matmul(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Matmul& m,

@@ -44,6 +44,7 @@ struct KernelStep {
   Slot iterations = -1, scratch_bytes = -1; // scratch: per worker, -1 for none
   Slot iteration_elements = -1;             // elements of one iteration
   double element_ns = 0.1;                  // rough cost, for the size of parallel chunks
+  int operations = 0;                       // per element, for reports
   int kernel = -1;                          // number of the compiled kernel, for dumps
 };
 
@@ -77,6 +78,7 @@ struct LibraryStepCall {
   std::vector<int> inputs, outputs;
   std::vector<Slot> ints;
   std::vector<double> numbers;
+  bool is_random = false; // each run of the step draws by a seed of its own
 };
 
 /// Runs a node in the interpreter; outputs are in their buffers afterwards.
@@ -138,6 +140,8 @@ struct Step {
   std::vector<int> dynamic = {}; // buffers to allocate before the step (sizes known by now)
   std::string what = {};         // for explain: the operators
   std::string source = {};       // the source line
+  std::string refused = {};      // for explain: why no better kernel computes it
+  int number = 0;                // in linear order; steps owned by control flow come before it
 };
 
 /// A dimension of an input: what it binds, or must equal.

@@ -1,14 +1,30 @@
 #!/usr/bin/env bash
-# Runs every test suite, fast ones first; the last line is "N passed, N failed".
+# Runs the test suites, fast ones first; the last line is "N passed, N failed". run.sh [BUILD] [SUITE...]: all of them, or
+# those named.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
+[ $# -gt 0 ] && shift
+only=" $* "
+tenon=$build/src/cli/tenon
 passed=0 failed=0
 suite() { # NAME COMMAND...: one suite, passed when it exits 0
-  local name=$1; shift
-  if "$@" >"$build/$name.log" 2>&1; then passed=$((passed + 1)); echo "ok      $name"
-  else failed=$((failed + 1)); echo "FAILED  $name"; tail -n 40 "$build/$name.log"; fi
+  local name=$1 start=$SECONDS; shift
+  [ "$only" = "  " ] || [[ "$only" == *" $name "* ]] || return 0
+  if "$@" >"$build/$name.log" 2>&1; then passed=$((passed + 1)); echo "ok      $name ($((SECONDS - start)) s)"
+  else failed=$((failed + 1)); echo "FAILED  $name ($((SECONDS - start)) s), all of it in $build/$name.log"; tail -n 40 "$build/$name.log"; fi
 }
+suite layers tests/layers.py
 suite unit "$build/tests/unit_tests"
+suite fixtures "$tenon" check tests/fixtures/programs
+suite fixtures_avx2 "$tenon" check --isa avx2 tests/fixtures/programs
+suite fixtures_interpreted "$tenon" check --interpret tests/fixtures/programs
+suite tool tests/tool_test.sh "$tenon"
+suite install tests/install_test.sh "$build"
+# The acceptance sets lie beside the checkout, where there are any.
+shared=${TENON_SHARED:-../shared}
+for set in corpus opdb; do
+  if [ -x "$shared/accept/$set.sh" ]; then suite "$set" tests/accept.py "$set" "$shared/accept/$set.sh" "$tenon"; fi
+done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

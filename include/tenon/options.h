@@ -16,6 +16,8 @@ struct Options {
   bool interpret = false;
   /// An operator that generated code does not cover is an Error(Unsupported) instead of an interpreted step.
   bool forbid_fallback = false;
+  /// Every step is timed, for Executable::explain(); calls become slower.
+  bool profile = false;
   /// Seed of the random operators.
   uint64_t seed = 0;
 };

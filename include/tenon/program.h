@@ -27,6 +27,7 @@ struct ExecutableStats {
   int kernels_compiled = 0; ///< distinct machine-code kernels
   int steps = 0;            ///< steps of the plan
   int fallback_steps = 0;   ///< steps that run in the interpreter
+  size_t state_bytes = 0;   ///< buffers that live between calls
   size_t arena_bytes = 0;   ///< peak planned memory of the last bound sizes
 };
 
@@ -69,7 +70,7 @@ public:
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const;
   Status run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const;
   ExecutableStats stats() const;
-  /// Regions, kernels chosen and refused, bytes, flops and source lines; with times where run() has been profiled.
+  /// Regions, kernels chosen and refused, source lines; with Options::profile also bytes, flops and times of the runs so far.
   std::string explain() const;
 
   struct Impl;

@@ -9,6 +9,9 @@
 
 namespace tenon {
 
+/// The program after a stage: aten, edge, backend, loops, llvm, asm, plan.
+std::string dump_stage(const LoadedProgram& program, std::string_view stage, const Options& options);
+
 struct Program::Impl {
   LoadedProgram loaded;
   std::vector<ArgInfo> inputs, outputs;

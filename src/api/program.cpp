@@ -4,6 +4,7 @@
 #include "api/impl.h"
 #include "base/strided.h"
 #include "compile/compile.h"
+#include "compile/explain.h"
 #include "expr/eval.h"
 #include "interp/interp.h"
 #include "ir/pass.h"
@@ -79,12 +80,8 @@ Result<std::vector<Tensor>> Program::example_inputs() const {
 }
 std::vector<std::string> Program::unsupported() const { return missing_operators(impl_->loaded.graph); }
 
-Result<std::string> Program::dump(std::string_view stage, const Options&) const {
-  return guarded([&] {
-    LoadedProgram p = impl_->loaded;
-    lower(p, stage);
-    return to_string(p.graph);
-  });
+Result<std::string> Program::dump(std::string_view stage, const Options& options) const {
+  return guarded([&] { return dump_stage(impl_->loaded, stage, options); });
 }
 
 Result<Executable> Program::compile(const Options& options) const {
@@ -100,7 +97,8 @@ Result<Executable> Program::compile(const Options& options) const {
       impl->stats.kernels_compiled = static_cast<int>(impl->compiled.kernels.size());
       impl->stats.steps = plan.num_steps;
       impl->stats.fallback_steps = plan.fallback_steps;
-      impl->runner = std::make_unique<PlanRunner>(std::move(impl->compiled.plan), options.threads);
+      for (const Tensor& t : plan.initial_state) impl->stats.state_bytes += static_cast<size_t>(t.numel()) * size_of(t.dtype());
+      impl->runner = std::make_unique<PlanRunner>(std::move(impl->compiled.plan), options.threads, options.profile);
       impl->stats.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
       return Executable(impl);
     }
@@ -117,6 +115,7 @@ Result<Executable> Program::compile(const Options& options) const {
         Tensor copy(w.dtype(), w.sizes());
         copy_strided(w.view(), copy.data());
         impl->state[out.target] = copy;
+        impl->stats.state_bytes += static_cast<size_t>(copy.numel()) * size_of(copy.dtype());
       }
     impl->stats.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return Executable(impl);
@@ -188,6 +187,9 @@ ExecutableStats Executable::stats() const {
   if (impl_->runner) s.arena_bytes = impl_->runner->arena_bytes();
   return s;
 }
-std::string Executable::explain() const { return {}; }
+std::string Executable::explain() const {
+  if (!impl_->runner) return "everything runs in the interpreter\n";
+  return tenon::explain(impl_->runner->plan(), impl_->compiled.kernels, impl_->runner->profile());
+}
 
 } // namespace tenon

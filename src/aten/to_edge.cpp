@@ -1,6 +1,8 @@
 // ATen to Edge: every call goes through a Builder in edge mode, which decomposes and promotes.
 #include "aten/passes.h"
 
+#include <unordered_set>
+
 #include <fmt/ranges.h>
 
 namespace tenon {
@@ -27,6 +29,66 @@ bool is_edge(const Graph& g) {
   return true;
 }
 
+Arg substitute(const Arg& a, Substitution& s) {
+  if (a.is<Expr>()) return s.apply(a.get<Expr>());
+  if (!a.is<ArgList>()) return a;
+  ArgList out;
+  for (const Arg& e : a.get<ArgList>()) out.push_back(substitute(e, s));
+  return out;
+}
+
+// A decomposition that goes through an operator of data-dependent size (nonzero, of a mask) makes a symbol of its own for
+// it; the rest of the program knows the size by the symbol that torch recorded. The recorded one replaces it.
+class Ties {
+public:
+  explicit Ties(Graph& g) : g_(g), nodes_(g.num_nodes()), values_(g.num_values()) {}
+
+  void tie(const Graph& from, const Node& n, const Values& now) {
+    Substitution s;
+    bool any = false;
+    for (size_t i = 0; i < n.outputs.size(); i++) {
+      const Type& want = from.type(n.outputs[i]);
+      for (size_t d = 0; want.is_tensor() && d < want.rank(); d++) {
+        Expr got = now[i].sizes()[d];
+        if (got == want.sizes[d] || got->op != Op::Symbol || want.sizes[d]->op != Op::Symbol) continue;
+        if (bound_.contains(got.get()) || bound_.contains(want.sizes[d].get())) continue;
+        s.set(got, want.sizes[d]);
+        any = true;
+      }
+    }
+    if (any) rename(s);
+    note();
+  }
+
+  /// Symbols of all values made so far have their value there.
+  void note() {
+    for (; values_ < g_.num_values(); values_++) {
+      const Type& t = g_.type(ValueId{static_cast<uint32_t>(values_)});
+      if (t.value) bind(t.value);
+      for (Expr e : t.sizes) bind(e);
+    }
+    nodes_ = g_.num_nodes();
+  }
+
+private:
+  void bind(Expr e) {
+    if (e->op == Op::Symbol) bound_.insert(e.get());
+  }
+  void rename(Substitution& s) {
+    for (size_t i = nodes_; i < g_.num_nodes(); i++) {
+      Node& n = g_.node(NodeId{static_cast<uint32_t>(i)});
+      for (Arg& a : n.args) a = substitute(a, s);
+      for (Attribute& a : n.attributes) a.value = substitute(a.value, s);
+    }
+    for (size_t i = values_; i < g_.num_values(); i++)
+      for (Expr& e : g_.value(ValueId{static_cast<uint32_t>(i)}).type.sizes) e = s.apply(e);
+  }
+
+  Graph& g_;
+  size_t nodes_, values_; // what is new since
+  std::unordered_set<const ExprNode*> bound_;
+};
+
 } // namespace
 
 bool to_edge(LoadedProgram& program) {
@@ -34,16 +96,21 @@ bool to_edge(LoadedProgram& program) {
   if (is_edge(from)) return false;
   if (auto missing = missing_operators(from); !missing.empty()) unsupported("{}", fmt::join(missing, ", "));
   Rewriter r(from, true);
+  Ties ties(r.to);
   r.node = [&](NodeId id) {
     const Node& n = from.node(id);
     if (n.op.starts_with("prim::")) return r.copy_node(id);
+    ties.note();
     std::vector<Type> hint;
     for (ValueId v : n.outputs) hint.push_back(from.type(v));
     Values now = r.builder.call_full(*n.def, r(n.args), &hint);
     check_types(from, n, now);
+    ties.tie(from, n, now);
     for (size_t i = 0; i < n.outputs.size(); i++) r.set(n.outputs[i], now[i]);
   };
   Graph out = r.run();
+  // torch's strides have done their work. From here on strides are those of tenon's own memory, where inputs are row-major.
+  for (uint32_t i = 0; i < out.num_values(); i++) out.value(ValueId{i}).type.strides.clear();
   for (auto& in : program.inputs)
     if (in.value.valid()) in.value = r[in.value];
   program.graph = std::move(out);

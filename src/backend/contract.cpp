@@ -5,17 +5,27 @@
 
 namespace tenon {
 
-bool is_contract(const Graph& graph, const Node& n) {
-  if (!n.def || (n.def->kind != Kind::Matmul && n.def->kind != Kind::Conv) || n.outputs.size() != 1) return false;
-  if (graph.type(n.outputs[0]).dtype != DType::F32) return false;
+namespace {
+
+bool is_product(const Node& n) { return n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv) && n.outputs.size() == 1; }
+
+} // namespace
+
+bool is_contract(const Graph& graph, const Node& n) { return is_product(n) && contract_refusal(graph, n).empty(); }
+
+std::string contract_refusal(const Graph& graph, const Node& n) {
+  if (!is_product(n)) return {};
+  DType out = graph.type(n.outputs[0]).dtype;
+  if (out != DType::F32) return fmt::format("the micro-kernels compute f32, not {}", name_of(out));
   for (ValueId v : tensor_operands(n.args, graph))
-    if (graph.type(v).dtype != DType::F32) return false;
-  if (n.def->kind == Kind::Matmul) return true;
+    if (graph.type(v).dtype != DType::F32) return fmt::format("an operand is {}, not f32", name_of(graph.type(v).dtype));
+  if (n.def->kind == Kind::Matmul) return {};
   Call c(graph, *n.def, n.args);
-  if (c.flag("transposed")) return false;
+  if (c.flag("transposed")) return "transposed";
   size_t rank = graph.type(n.outputs[0]).rank();
-  const Tensor* weight = graph.constant(c.value("weight"));
-  return weight && !c.has("bias") && rank >= 3 && rank <= 5;
+  if (!graph.constant(c.value("weight"))) return "its weight is not constant";
+  if (c.has("bias")) return "it has a bias of its own";
+  return rank >= 3 && rank <= 5 ? "" : "its rank";
 }
 
 std::optional<MatmulOperand> matmul_operand(const Graph& graph, Inliner& inliner, ValueId operand) {

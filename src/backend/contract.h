@@ -9,6 +9,9 @@ namespace tenon {
 /// Whether the node is a matrix product or convolution that the micro-kernels take (f32); others are ordinary loops.
 bool is_contract(const Graph& graph, const Node& node);
 
+/// Why the micro-kernels do not take a matrix product or convolution; empty where they do, and for other nodes.
+std::string contract_refusal(const Graph& graph, const Node& node);
+
 /// How an operand of a matmul lies in memory: element (b0, b1, row, column) is at
 /// offset + b0*batch[0] + b1*batch[1] + row*row_stride + column*column_stride of `value`'s buffer.
 struct MatmulOperand {

@@ -138,7 +138,9 @@ private:
     std::unordered_set<NodeId> seen;
     operand_groups(id, operands, seen);
     int group = -1;
-    if (!n.outputs.empty() && roles_.get(n.outputs[0]) == Role::Member) group = join(id, operands);
+    bool member = !n.outputs.empty() && roles_.get(n.outputs[0]) == Role::Member;
+    if (member) group = join(id, operands);
+    if (member && group < 0) group = join_sibling(id, operands);
     if (group < 0) {
       group = new_group(id);
       Group& made = groups_.back();
@@ -148,6 +150,7 @@ private:
       if (role == Role::Contract) made.domain->start_with_value(n.outputs[0]), made.contract = id;
     }
     group_of_[id] = group;
+    if (member) note_loads(id, group);
     for (int o : operands)
       if (o != group) needs_[static_cast<size_t>(group)].insert(o);
   }
@@ -163,6 +166,36 @@ private:
       if (g.contract.valid() && !follows_contract(g, id)) continue;
       auto member = g.domain->candidate(id);
       if (!member || (g.contract.valid() && !lies_as(*member, g.domain->members()[0]))) continue;
+      g.domain->join(std::move(*member));
+      g.nodes.push_back(id);
+      return group;
+    }
+    return -1;
+  }
+
+  void note_loads(NodeId id, int group) {
+    visit(inliner_.definition(id).body, [&](const ExprNode& n) {
+      if (n.op != Op::Load) return;
+      auto& readers = readers_[n.bits];
+      if (readers.empty() || readers.back() != group) readers.push_back(group);
+    });
+  }
+
+  // A region that reads the same memory in the same order, so that it is read once for both.
+  int join_sibling(NodeId id, const std::vector<int>& operands) {
+    std::vector<int> candidates;
+    visit(inliner_.definition(id).body, [&](const ExprNode& n) {
+      if (n.op != Op::Load) return;
+      if (auto it = readers_.find(n.bits); it != readers_.end()) candidates.insert(candidates.end(), it->second.begin(), it->second.end());
+    });
+    std::sort(candidates.rbegin(), candidates.rend());
+    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+    if (candidates.size() > most_siblings) candidates.resize(most_siblings);
+    for (int group : candidates) {
+      Group& g = groups_[static_cast<size_t>(group)];
+      if (!g.domain || g.contract.valid() || g.nodes.size() >= most_members || makes_cycle(operands, group)) continue;
+      auto member = g.domain->candidate(id, true);
+      if (!member) continue;
       g.domain->join(std::move(*member));
       g.nodes.push_back(id);
       return group;
@@ -217,6 +250,8 @@ private:
   std::unordered_map<ValueId, std::vector<NodeId>> users_;
   std::vector<Group> groups_;
   std::vector<std::unordered_set<int>> needs_;
+  std::unordered_map<int64_t, std::vector<int>> readers_; // value in memory -> regions that load it
+  static constexpr size_t most_siblings = 4, most_members = 24; // tries, and nodes of a region that still takes siblings
 };
 
 // Groups after all they need; among those that are ready, in the order of the program.

@@ -149,15 +149,16 @@ bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>
 }
 
 // Where each axis of c lies in the region's axes, from its loads of members.
-bool RegionDomain::line_up(const Compute& c, Mapping& mapping) const {
+bool RegionDomain::line_up(const Compute& c, Mapping& mapping, bool shared) const {
   std::vector<Expr> free = c.axes;
   free.insert(free.end(), c.reduce_axes.begin(), c.reduce_axes.end());
   std::map<const ExprNode*, Expr> partial;
   bool ok = true;
   visit(c.body, [&](const ExprNode& n) {
     if (n.op != Op::Load || !ok) return;
-    const RegionMember* m = find(ValueId{static_cast<uint32_t>(n.bits)});
-    if (m) ok = solve(n.args, m->index, free, partial);
+    ValueId v{static_cast<uint32_t>(n.bits)};
+    if (const RegionMember* m = find(v)) ok = solve(n.args, m->index, free, partial);
+    else if (const auto* index = shared ? shared_index(v) : nullptr; index && partial.empty()) ok = solve(n.args, *index, free, partial);
   });
   if (!ok || partial.empty()) return false;
   std::vector<Expr> missing;
@@ -168,6 +169,22 @@ bool RegionDomain::line_up(const Compute& c, Mapping& mapping) const {
     else missing.push_back(a);
   }
   return missing.empty() || match_rest(missing, mapping);
+}
+
+// The index at which the first member that loads `value` from memory does so, if that covers the whole domain.
+const std::vector<Expr>* RegionDomain::shared_index(ValueId value) const {
+  for (auto& m : members_) {
+    if (!m.compute.body) continue;
+    const std::vector<Expr>* found = nullptr;
+    visit(m.compute.body, [&](const ExprNode& n) {
+      if (!found && n.op == Op::Load && n.bits == static_cast<int64_t>(value.index)) found = &n.args;
+    });
+    if (!found) continue;
+    for (Expr a : axes_)
+      if (!is_const_int(a->args[0], 1) && std::find(found->begin(), found->end(), a) == found->end()) return nullptr;
+    return found;
+  }
+  return nullptr;
 }
 
 // Axes that no member's load tells of (x - max(x), where only max(x) is a member) are those of the region that are left, if
@@ -247,10 +264,10 @@ RegionMember RegionDomain::transform(NodeId node, const Compute& c, const Mappin
   return m;
 }
 
-std::optional<RegionMember> RegionDomain::candidate(NodeId node) const {
+std::optional<RegionMember> RegionDomain::candidate(NodeId node, bool shared) const {
   const Compute& c = inliner_.definition(node);
   Mapping mapping;
-  if (!line_up(c, mapping) || !check(c, mapping)) return std::nullopt;
+  if (!line_up(c, mapping, shared) || !check(c, mapping)) return std::nullopt;
   return transform(node, c, mapping);
 }
 

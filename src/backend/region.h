@@ -49,8 +49,9 @@ public:
   void start(NodeId node);
   /// The first member is a value computed by other means (a matmul's result): only its axes count.
   void start_with_value(ValueId value);
-  /// The node as a member, where its loads of members can be lined up; join() adds it.
-  std::optional<RegionMember> candidate(NodeId node) const;
+  /// The node as a member, where its loads of members can be lined up; join() adds it. `shared`: loads of memory that
+  /// members load too are lined up as well.
+  std::optional<RegionMember> candidate(NodeId node, bool shared = false) const;
   void join(RegionMember member);
 
   const std::vector<RegionMember>& members() const { return members_; }
@@ -63,7 +64,8 @@ public:
 private:
   using Mapping = std::unordered_map<const ExprNode*, Expr>;
   bool solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, std::map<const ExprNode*, Expr>& partial) const;
-  bool line_up(const Compute& c, Mapping& mapping) const;
+  bool line_up(const Compute& c, Mapping& mapping, bool shared) const;
+  const std::vector<Expr>* shared_index(ValueId value) const;
   bool match_rest(const std::vector<Expr>& missing, Mapping& mapping) const;
   bool check(const Compute& c, const Mapping& mapping) const;
   RegionMember transform(NodeId node, const Compute& c, const Mapping& mapping) const;

@@ -24,11 +24,35 @@ struct RunArgs {
 };
 int run(const RunArgs& args);
 
+/// CPU time used and boot-clock time at entry to main: from them `bench` knows when the process began.
+struct ProcessStart {
+  double cpu_ms, main_ms;
+};
+ProcessStart process_start();
+
+struct BenchArgs {
+  std::string model = {}, inputs = {};
+  double seconds = 1;
+  bool json = false;
+  ProcessStart start = {};
+  Options options = {};
+};
+int bench(const BenchArgs& args);
+
 struct DumpArgs {
   std::string model, stage;
   Options options;
 };
 int dump(const DumpArgs& args);
+
+struct ExplainArgs {
+  std::string model, inputs;
+  double seconds = 0.2;
+  Options options = {};
+};
+int explain(const ExplainArgs& args);
+
+int ops();
 
 struct OptArgs {
   std::vector<std::string> passes;

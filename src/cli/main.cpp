@@ -1,4 +1,7 @@
 // The tool `tenon`: subcommands and their options.
+#include <algorithm>
+#include <functional>
+
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
@@ -17,49 +20,118 @@ void add_options(CLI::App* app, Options& options) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, Isa>{{"auto", Isa::Auto}, {"avx2", Isa::Avx2}, {"avx512", Isa::Avx512}}));
 }
 
-int dispatch_command(int argc, char** argv) {
+CLI::App* add_model(CLI::App& app, const char* name, const char* what, std::string& model, Options& options) {
+  CLI::App* command = app.add_subcommand(name, what);
+  command->add_option("model", model, "a .pt2")->required();
+  add_options(command, options);
+  return command;
+}
+
+constexpr const char* inputs_help = "inputs, an .npz; without: the archive's own examples";
+
+// Each command adds itself to the parser, with what to call once its options are read.
+struct Command {
+  CLI::App* app;
+  std::function<int()> run;
+};
+
+Command run_command(CLI::App& app, cli::RunArgs& args) {
+  auto* run = add_model(app, "run", "run a program and print its outputs", args.model, args.options);
+  run->add_option("--inputs", args.inputs, inputs_help);
+  run->add_option("-o,--output", args.output, "write the outputs to an .npz");
+  return {run, [&] { return cli::run(args); }};
+}
+
+Command check_command(CLI::App& app, cli::CheckArgs& args) {
+  auto* check = app.add_subcommand("check", "compare programs with the outputs stored beside them");
+  check->add_option("paths", args.paths, ".pt2 files or folders of them")->required();
+  check->add_flag("--json", args.json, "a JSON object a line");
+  check->add_option("--rtol", args.tolerance.rtol, "relative tolerance, instead of the dtype's own");
+  check->add_option("--atol", args.tolerance.atol, "absolute tolerance, times the largest element");
+  check->add_option("--jobs", args.jobs, "processes at once; 0: all cores");
+  check->add_option("--timeout", args.timeout_seconds, "seconds for one program");
+  add_options(check, args.options);
+  return {check, [&] { return cli::check(args); }};
+}
+
+Command bench_command(CLI::App& app, cli::BenchArgs& args) {
+  auto* bench = add_model(app, "bench", "measure loading, compiling and running", args.model, args.options);
+  bench->add_option("--inputs", args.inputs, inputs_help);
+  bench->add_option("--seconds", args.seconds, "how long to run")->check(CLI::Range(0.0, 3600.0));
+  bench->add_flag("--json", args.json, "one JSON object");
+  return {bench, [&] { return cli::bench(args); }};
+}
+
+Command dump_command(CLI::App& app, cli::DumpArgs& args) {
+  auto* dump = add_model(app, "dump", "print a program after a stage", args.model, args.options);
+  dump->add_option("--stage", args.stage, "aten, edge, backend, loops, llvm, asm or plan")->required();
+  return {dump, [&] { return cli::dump(args); }};
+}
+
+Command explain_command(CLI::App& app, cli::ExplainArgs& args) {
+  auto* explain = add_model(app, "explain", "each step: its code, bytes, flops, time and source line", args.model, args.options);
+  explain->add_option("--inputs", args.inputs, inputs_help);
+  explain->add_option("--seconds", args.seconds, "how long to run")->check(CLI::Range(0.0, 3600.0));
+  return {explain, [&] { return cli::explain(args); }};
+}
+
+Command opt_command(CLI::App& app, cli::OptArgs& args) {
+  auto* opt = app.add_subcommand("opt", "run passes on a graph and print it");
+  opt->add_option("--passes", args.passes, "names of passes, in order")->delimiter(',');
+  opt->add_option("file", args.file, "a .pt2, or a graph as text; -: text from stdin")->required();
+  return {opt, [&] { return cli::opt(args); }};
+}
+
+// Parsing errors as any other: one line, exit code 1.
+int parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return -1;
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e); // --help
+    throw Error(ErrorKind::BadInput, fmt::format("{} (`tenon --help` lists the commands)", e.what()));
+  }
+}
+
+int dispatch_command(int argc, char** argv, cli::ProcessStart start) {
   CLI::App app("tenon: runs programs exported by torch.export as native code");
   app.require_subcommand(1);
-  cli::RunArgs run_args;
-  auto* run = app.add_subcommand("run", "run a program and print its outputs");
-  run->add_option("model", run_args.model, "a .pt2")->required();
-  run->add_option("--inputs", run_args.inputs, "inputs, an .npz; without: the archive's own examples");
-  run->add_option("-o,--output", run_args.output, "write the outputs to an .npz");
-  add_options(run, run_args.options);
-  cli::CheckArgs check_args;
-  auto* check = app.add_subcommand("check", "compare programs with the outputs stored beside them");
-  check->add_option("paths", check_args.paths, ".pt2 files or folders of them")->required();
-  check->add_flag("--json", check_args.json, "a JSON object a line");
-  check->add_option("--rtol", check_args.tolerance.rtol);
-  check->add_option("--atol", check_args.tolerance.atol);
-  check->add_option("--jobs", check_args.jobs, "processes at once; 0: all cores");
-  check->add_option("--timeout", check_args.timeout_seconds, "seconds for one program");
-  add_options(check, check_args.options);
-  cli::DumpArgs dump_args;
-  auto* dump = app.add_subcommand("dump", "print a program after a stage");
-  dump->add_option("model", dump_args.model, "a .pt2")->required();
-  dump->add_option("--stage", dump_args.stage, "aten, edge, backend, loops, llvm, asm, plan")->required();
-  add_options(dump, dump_args.options);
-  cli::OptArgs opt_args;
-  auto* opt = app.add_subcommand("opt", "run passes on a graph and print it");
-  opt->add_option("--passes", opt_args.passes, "names of passes, in order")->delimiter(',');
-  opt->add_option("file", opt_args.file, "a .pt2, or a graph as text; -: text from stdin")->required();
-  CLI11_PARSE(app, argc, argv);
-  if (run->parsed()) return cli::run(run_args);
-  if (check->parsed()) return cli::check(check_args);
-  if (opt->parsed()) return cli::opt(opt_args);
-  return cli::dump(dump_args);
+  cli::RunArgs run;
+  cli::CheckArgs check;
+  cli::BenchArgs bench{.start = start};
+  cli::DumpArgs dump;
+  cli::ExplainArgs explain;
+  cli::OptArgs opt;
+  Command commands[] = {
+      run_command(app, run),
+      check_command(app, check),
+      bench_command(app, bench),
+      dump_command(app, dump),
+      explain_command(app, explain),
+      opt_command(app, opt),
+      {app.add_subcommand("ops", "the operators that are supported, and how each runs"), [] { return cli::ops(); }},
+  };
+  if (int code = parse(app, argc, argv); code >= 0) return code;
+  for (Command& c : commands)
+    if (c.app->parsed()) return c.run();
+  return 1;
+}
+
+int fail(std::string_view kind, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  fmt::print(stderr, "tenon: {}: {}\n", kind, message);
+  return 1;
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
+  cli::ProcessStart start = cli::process_start();
   try {
-    return dispatch_command(argc, argv);
+    return dispatch_command(argc, argv, start);
   } catch (const Error& e) {
-    fmt::print(stderr, "tenon: {}: {}\n", e.kind == ErrorKind::Unsupported ? "unsupported" : e.kind == ErrorKind::Internal ? "internal error" : "error", e.what());
+    return fail(e.kind == ErrorKind::Unsupported ? "unsupported" : e.kind == ErrorKind::Internal ? "internal error" : "error", e.what());
   } catch (const std::exception& e) {
-    fmt::print(stderr, "tenon: internal error: {}\n", e.what());
+    return fail("internal error", e.what());
   }
-  return 1;
 }

@@ -1,4 +1,4 @@
-// `tenon run` and `tenon dump`.
+// `tenon run`.
 #include <chrono>
 
 #include "base/check.h"
@@ -43,12 +43,6 @@ int run(const RunArgs& args) {
   }
   if (!args.output.empty()) write_npz(args.output, arrays);
   fmt::print("load {:.2f} ms, compile {:.2f} ms, run {:.2f} ms\n", load_ms, compile_ms, run_ms);
-  return 0;
-}
-
-int dump(const DumpArgs& args) {
-  Program program = Program::load(args.model).value();
-  fmt::print("{}", program.dump(args.stage, args.options).value());
   return 0;
 }
 

@@ -1,8 +1,10 @@
 // PlanBuilder: steps of kernels, library calls and control flow.
+#include "backend/contract.h"
 #include "base/strided.h"
 #include "compile/plan_builder.h"
 #include "interp/interp.h"
 #include "runtime/frame.h"
+#include "runtime/library_steps.h"
 
 namespace tenon {
 
@@ -28,10 +30,18 @@ std::string source_of(const Graph& g, NodeId id) {
   return at == trace.npos ? "" : trace.substr(at, trace.find('\n', at) - at);
 }
 
+// Contractions that became ordinary loops.
+std::string refused_in(const Graph& g, NodeId id) {
+  std::string s;
+  for (NodeId inner : g.block(g.node(id).blocks.at(0)).nodes)
+    if (std::string why = contract_refusal(g, g.node(inner)); !why.empty()) s += (s.empty() ? "" : "; ") + g.node(inner).op + ": " + why;
+  return s;
+}
+
 } // namespace
 
 Step& PlanBuilder::append(NodeId id, decltype(Step::run) run) {
-  steps_->push_back(Step{.run = std::move(run), .dynamic = std::exchange(dynamic_, {}), .what = operators_of(g_, id), .source = source_of(g_, id)});
+  steps_->push_back(Step{.run = std::move(run), .dynamic = std::exchange(dynamic_, {}), .what = operators_of(g_, id), .source = source_of(g_, id), .number = now_});
   now_++;
   return steps_->back();
 }
@@ -63,7 +73,9 @@ void PlanBuilder::build_loops(NodeId id) {
   } catch (const Error& e) {
     if (options_.forbid_fallback) throw;
     fmt::print(stderr, "tenon: a step runs in the interpreter: {}\n", e.what());
-    return build_fallback(id);
+    build_fallback(id);
+    steps_->back().refused = e.what();
+    return;
   }
   KernelStep s;
   for (ValueId v : g_.node(id).outputs) define(v);
@@ -76,14 +88,15 @@ void PlanBuilder::build_loops(NodeId id) {
   if (k->kernel.scratch_bytes) s.scratch_bytes = slot(k->kernel.scratch_bytes);
   s.iteration_elements = slot(floor_div(k->elements, max(k->iterations, g_.pool().integer(1))));
   s.element_ns = 0.05 + 0.02 * k->weight;
+  s.operations = k->weight;
   s.kernel = kernel_number(std::move(k->kernel));
-  append(id, std::move(s));
+  append(id, std::move(s)).refused = refused_in(g_, id);
 }
 
 void PlanBuilder::build_library(NodeId id) {
   const Node& n = g_.node(id);
   LibraryStep step = n.def->library(Call(g_, *n.def, n.args));
-  LibraryStepCall s{.function = step.function, .inputs = {}, .outputs = {}, .ints = slots_of(step.ints), .numbers = step.numbers};
+  LibraryStepCall s{.function = step.function, .inputs = {}, .outputs = {}, .ints = slots_of(step.ints), .numbers = step.numbers, .is_random = library::is_random(step.function)};
   for (ValueId v : step.inputs) s.inputs.push_back(buffer_of(v)), use(s.inputs.back());
   int stage = 0;
   if (n.def->data_dependent) {

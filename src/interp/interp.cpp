@@ -4,6 +4,7 @@
 #include "base/strided.h"
 #include "expr/eval.h"
 #include "ir/define.h"
+#include "runtime/library_steps.h"
 
 namespace tenon {
 
@@ -112,7 +113,7 @@ private:
       }
     }
     for (auto& t : a.outputs) out.push_back({t.data(), t.dtype(), t.sizes()});
-    LibraryCall call{in, out, ints, step.numbers, seed_, Allocation::allocate, &a, nullptr};
+    LibraryCall call{in, out, ints, step.numbers, library::is_random(step.function) ? library::step_seed(seed_, ++random_steps_) : 0, Allocation::allocate, &a, nullptr};
     if (const char* error = step.function(call)) bad_input("{}", error);
     for (size_t i = 0; i < n.outputs.size(); i++) {
       if (n.def->data_dependent) bind(g_.type(n.outputs[i]), a.outputs[i]);
@@ -205,7 +206,7 @@ private:
 
   const Graph& g_;
   SymbolValues& symbols_;
-  uint64_t seed_;
+  uint64_t seed_, random_steps_ = 0;
   SideTable<ValueId, Tensor> values_;
 };
 

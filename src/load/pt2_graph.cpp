@@ -223,6 +223,17 @@ bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& 
     graph_.append(block, Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {condition, arg(1)}, .origin = read_origin(node)}, {});
     return true;
   }
+  if (op == "aten::_assert_async.default" || op == "aten::_assert_async.msg") {
+    Arg tensor = arg(0);
+    require_input(tensor.is<ValueId>() && graph_.type(tensor.get<ValueId>()).is_tensor(), "{} of something that is no tensor", op);
+    bool real = is_float(graph_.type(tensor.get<ValueId>()).dtype);
+    Expr value = graph_.pool().symbol(graph_.pool().fresh_symbol("asserted"), real ? DType::F64 : DType::I64);
+    graph_.append(block, Node{.op = "prim::Item", .def = find_op("prim::Item"), .args = {tensor}, .origin = read_origin(node)},
+                  {Type::scalar(real ? TypeKind::Float : TypeKind::Int, value)});
+    Arg message = op == "aten::_assert_async.msg" ? arg(1) : Arg("the asserted tensor is zero");
+    graph_.append(block, Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {ne(value, constant_like(0, value)), message}, .origin = read_origin(node)}, {});
+    return true;
+  }
   auto outputs = json::array(json::get(node, "outputs"));
   if (outputs.size() != 1) return false;
   auto [kind, value] = json::single(outputs.at(0).value());

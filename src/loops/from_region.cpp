@@ -64,6 +64,7 @@ private:
       else if (first) domain_.start(n);
       else {
         auto member = domain_.candidate(n);
+        if (!member) member = domain_.candidate(n, true);
         require(member.has_value(), "{} does not fit its region", g_.node(n).op);
         domain_.join(std::move(*member));
       }

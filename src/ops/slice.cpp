@@ -105,28 +105,25 @@ std::vector<Type> as_strided_types(const Call& c) {
   return self_with(c, c.syms("size"));
 }
 
-// Where in `self` the element at a place of its memory is: row-major, or by the strides of its type.
-std::vector<Expr> index_of_place(const DefineArgs& d, Expr place) {
-  const Type& t = d.call.type("self");
+// Of an input with strides of its own: from its elements in the order they have in memory.
+Values as_strided_in_memory_order(Builder& b, const Call& c) {
+  const Type& t = c.type("self");
+  if (t.strides.empty()) return {};
   std::vector<int64_t> order = iota(t.rank());
-  if (!t.strides.empty())
-    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      auto x = const_int(t.strides[static_cast<size_t>(a)]), y = const_int(t.strides[static_cast<size_t>(b)]);
-      if (!x || !y) unsupported("aten::as_strided of a tensor with symbolic strides");
-      return *x != *y ? *x > *y : a < b;
-    });
-  std::vector<Expr> sizes, index(t.rank());
-  for (int64_t k : order) sizes.push_back(t.sizes[static_cast<size_t>(k)]);
-  std::vector<Expr> ordered = reshape_index(d.pool, sizes, {product(d.pool, sizes)}, {place});
-  for (size_t k = 0; k < order.size(); k++) index[static_cast<size_t>(order[k])] = ordered[k];
-  return index;
+  std::sort(order.begin(), order.end(), [&](int64_t p, int64_t q) {
+    auto x = const_int(t.strides[static_cast<size_t>(p)]), y = const_int(t.strides[static_cast<size_t>(q)]);
+    if (!x || !y) unsupported("aten::as_strided of a tensor with symbolic strides");
+    return *x != *y ? *x > *y : p < q;
+  });
+  return b.call("aten::as_strided.default", {b.reshape(b.permute(b.input(c, "self"), order), {product(b.pool(), t.sizes)}), c["size"], c["stride"], c["storage_offset"]});
 }
 
 Compute as_strided_define(const DefineArgs& d) {
   Expr place = d.call.has("storage_offset") ? d.call.sym("storage_offset") : d.integer(0);
   std::vector<Expr> strides = d.call.syms("stride");
   for (size_t k = 0; k < strides.size(); k++) place = place + d.i(k) * strides[k];
-  return {.axes = d.axes, .body = d.load("self", index_of_place(d, place))};
+  const std::vector<Expr>& sizes = d.call.type("self").sizes;
+  return {.axes = d.axes, .body = d.load("self", reshape_index(d.pool, sizes, {product(d.pool, sizes)}, {place}))};
 }
 
 V narrow(Builder& b, V x, int64_t dim, Expr start, Expr length) { return b.call1("aten::narrow.default", {x, dim, start, length}); }
@@ -256,7 +253,7 @@ const OpRow rows[] = {
     {.schema = "aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
      .kind = Kind::View, .infer = unfold_types, .define = unfold_define},
     {.schema = "aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
-     .kind = Kind::View, .infer = as_strided_types, .define = as_strided_define},
+     .kind = Kind::View, .infer = as_strided_types, .define = as_strided_define, .decompose = as_strided_in_memory_order},
     {.schema = "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", .decompose = split},
     {.schema = "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
      .decompose = same<"aten::split_with_sizes.default">},

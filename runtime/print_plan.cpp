@@ -1,0 +1,154 @@
+// A plan as text: inputs, buffers, the size program, steps, outputs.
+#include <bit>
+
+#include <fmt/ranges.h>
+
+#include "runtime/plan.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr const char* size_op_names[] = {"add", "sub", "mul", "floordiv", "mod", "min", "max", "neg", "abs", "eq", "ne", "lt", "le", "and", "or", "not", "select", "to_float", "to_int",
+                                         "fadd", "fsub", "fmul", "fdiv", "fmin", "fmax", "fpow", "ffloor", "fceil", "fround", "ftrunc", "fsqrt", "fneg", "feq", "fne", "flt", "fle"};
+constexpr const char* place_names[] = {"arena", "input", "output", "constant", "state", "alias", "dynamic"};
+
+class Printer {
+public:
+  explicit Printer(const Plan& plan) : plan_(plan) {
+    // Slots that nothing writes are constants, shown as numbers.
+    written_.resize(plan.sizes.initial.size());
+    for (auto& stage : plan.sizes.stages)
+      for (auto& i : stage) written_[static_cast<size_t>(i.out)] = true;
+    for (auto& in : plan.inputs) {
+      mark(in.number_slot);
+      for (auto& d : in.dims)
+        if (d.kind == InputDim::Kind::Bind) mark(d.slot);
+    }
+    for_items(plan.steps);
+  }
+
+  std::string run() {
+    for (auto& in : plan_.inputs) input(in);
+    for (size_t i = 0; i < plan_.buffers.size(); i++) buffer(i);
+    for (size_t s = 0; s < plan_.sizes.stages.size(); s++)
+      for (auto& i : plan_.sizes.stages[s]) instruction(s, i);
+    steps(plan_.steps, 0);
+    for (auto& o : plan_.outputs) {
+      if (o.is_state) line(0, "state{} <- b{}", o.state, o.buffer);
+      else line(0, "return out{} = b{}", o.returned_as, o.buffer);
+    }
+    return std::move(text_);
+  }
+
+private:
+  void mark(Slot s) {
+    if (s >= 0) written_[static_cast<size_t>(s)] = true;
+  }
+  void for_items(const std::vector<Step>& list) {
+    for (auto& s : list) {
+      if (auto* i = std::get_if<ItemStep>(&s.run)) mark(i->slot);
+      if (auto* i = std::get_if<IfStep>(&s.run)) for_items(i->branches[0]), for_items(i->branches[1]);
+      if (auto* w = std::get_if<WhileStep>(&s.run)) for_items(w->condition), for_items(w->body);
+      if (auto* c = std::get_if<ScanStep>(&s.run)) for_items(c->body);
+      // Library steps whose sizes depend on data bind those of their outputs.
+      if (auto* l = std::get_if<LibraryStepCall>(&s.run); l && s.binds)
+        for (int b : l->outputs)
+          for (Slot d : plan_.buffers[static_cast<size_t>(b)].sizes) mark(d);
+    }
+  }
+  template <class... T> void line(int depth, fmt::format_string<T...> format, T&&... args) {
+    text_.append(static_cast<size_t>(depth) * 2, ' ');
+    fmt::format_to(std::back_inserter(text_), format, std::forward<T>(args)...);
+    text_ += '\n';
+  }
+  std::string slot(Slot s) const {
+    if (s < 0) return "-";
+    size_t i = static_cast<size_t>(s);
+    return written_[i] ? fmt::format("s{}", s) : fmt::format("{}", plan_.sizes.initial[i]);
+  }
+  std::string slots(const std::vector<Slot>& list) const {
+    std::vector<std::string> parts;
+    for (Slot s : list) parts.push_back(slot(s));
+    return fmt::format("{}", fmt::join(parts, ", "));
+  }
+  static std::string buffers(const std::vector<int>& list) {
+    std::vector<std::string> parts;
+    for (int b : list) parts.push_back(b < 0 ? "scratch" : fmt::format("b{}", b));
+    return fmt::format("{}", fmt::join(parts, ", "));
+  }
+
+  void input(const InputSpec& in) {
+    std::vector<std::string> dims;
+    for (auto& d : in.dims) {
+      if (d.kind == InputDim::Kind::Equal) dims.push_back(fmt::format("={}", d.text));
+      else dims.push_back(fmt::format("{}: {} in {}..{}", slot(d.slot), d.text, d.lo, d.hi == INT64_MAX ? "" : std::to_string(d.hi)));
+    }
+    if (in.is_fixed) line(0, "input {} = {}", in.name, in.fixed);
+    else if (in.is_number) line(0, "input {}: {} number -> {}", in.name, name_of(in.dtype), slot(in.number_slot));
+    else line(0, "input {}: {}[{}] -> b{}", in.name, name_of(in.dtype), fmt::join(dims, ", "), in.buffer);
+  }
+  void buffer(size_t i) {
+    const PlanBuffer& b = plan_.buffers[i];
+    std::string more;
+    if (b.place == BufferPlace::Arena || b.place == BufferPlace::Output) more = fmt::format(" {} bytes, steps {}..{}", slot(b.bytes), b.first, b.last);
+    line(0, "b{}: {}[{}] {}{}{}{}", i, name_of(b.dtype), slots(b.sizes), place_names[static_cast<int>(b.place)], more, b.name.empty() ? "" : " # ", b.name);
+  }
+  void instruction(size_t stage, const SizeInstruction& i) {
+    size_t arity = i.op == SizeOp::Select ? 3 : is_unary(i.op) ? 1 : 2;
+    std::vector<Slot> args{i.a, i.b, i.c};
+    args.resize(arity);
+    line(0, "stage {}: s{} = {}({})", stage, i.out, size_op_names[static_cast<int>(i.op)], slots(args));
+  }
+  static bool is_unary(SizeOp op) {
+    switch (op) {
+    case SizeOp::Neg: case SizeOp::Abs: case SizeOp::Not: case SizeOp::ToFloat: case SizeOp::ToInt: case SizeOp::FFloor: case SizeOp::FCeil:
+    case SizeOp::FRound: case SizeOp::FTrunc: case SizeOp::FSqrt: case SizeOp::FNeg: return true;
+    default: return false;
+    }
+  }
+
+  std::string call(const KernelStep& s) const { return fmt::format("kernel {} ({}; {}) over {}", s.kernel, buffers(s.buffers), slots(s.scalars), slot(s.iterations)); }
+  std::string tile(const TileKernel& t) const { return t.kernel < 0 ? "" : fmt::format(" then kernel {} ({}; {})", t.kernel, buffers(t.buffers), slots(t.scalars)); }
+  std::string call(const MatmulStep& s) const {
+    return fmt::format("matmul b{}[{}x{}] {}x{}x{} of b{}(+{}; {}, {}; {}, {}) and b{}(+{}; {}, {}; {}, {}){}{}", s.c, slot(s.batch[0]), slot(s.batch[1]), slot(s.m), slot(s.n), slot(s.k), s.a, slot(s.a_offset),
+                       slot(s.a_batch[0]), slot(s.a_batch[1]), slot(s.a_row), slot(s.a_k), s.b, slot(s.b_offset), slot(s.b_batch[0]), slot(s.b_batch[1]), slot(s.b_k), slot(s.b_n), s.packed ? " packed" : "", tile(s.epilogue));
+  }
+  std::string call(const ConvStep& s) const {
+    const ConvWindow& w = s.shape.window;
+    return fmt::format("conv b{} of b{}, batch {}, {} to {} channels, groups {}, window {}, stride {}, padding {}, dilation {}{}", s.output, s.input, slot(s.batch), s.shape.in_channels, s.shape.out_channels,
+                       s.shape.groups, fmt::join(w.kernel, "x"), fmt::join(w.stride, "x"), fmt::join(w.pad, "x"), fmt::join(w.dilation, "x"), tile(s.epilogue));
+  }
+  std::string call(const LibraryStepCall& s) const { return fmt::format("library ({}) of ({}; {}; {})", buffers(s.outputs), buffers(s.inputs), slots(s.ints), fmt::join(s.numbers, ", ")); }
+  std::string call(const FallbackStep&) const { return "interpreter"; }
+  std::string call(const IfStep& s) const { return fmt::format("if {}", s.condition >= 0 ? fmt::format("b{}", s.condition) : slot(s.condition_slot)); }
+  std::string call(const CopyStep& s) const { return fmt::format("copy b{} to b{}", s.from, s.to); }
+  std::string call(const WhileStep& s) const { return fmt::format("while {}", s.flag >= 0 ? fmt::format("b{}", s.flag) : slot(s.flag_slot)); }
+  std::string call(const ScanStep& s) const { return fmt::format("scan {} steps{}", slot(s.steps), s.reverse ? ", last first" : ""); }
+  std::string call(const ItemStep& s) const { return fmt::format("{} = b{}", slot(s.slot), s.buffer); }
+  std::string call(const ScalarStep& s) const { return fmt::format("b{} = {}", s.buffer, slot(s.slot)); }
+  std::string call(const AssertStep& s) const { return fmt::format("assert {}: {}", slot(s.condition), s.message); }
+
+  void steps(const std::vector<Step>& list, int depth) {
+    for (const Step& s : list) {
+      std::string what = std::visit([&](auto& x) { return call(x); }, s.run);
+      line(depth, "step {}: {}{}{}", s.number, what, s.binds ? fmt::format(", then stage {}", s.binds) : "", s.what.empty() ? "" : "  # " + s.what);
+      if (auto* i = std::get_if<IfStep>(&s.run)) steps(i->branches[0], depth + 1), line(depth, "else"), steps(i->branches[1], depth + 1);
+      if (auto* w = std::get_if<WhileStep>(&s.run)) steps(w->condition, depth + 1), line(depth, "do"), steps(w->body, depth + 1);
+      if (auto* c = std::get_if<ScanStep>(&s.run)) {
+        for (auto& x : c->slices) line(depth + 1, "b{} = slice of b{}, {} bytes", x.slice, x.whole, slot(x.stride));
+        steps(c->body, depth + 1);
+      }
+    }
+  }
+
+  const Plan& plan_;
+  std::vector<bool> written_;
+  std::string text_;
+};
+
+} // namespace
+
+std::string to_string(const Plan& plan) { return Printer(plan).run(); }
+
+} // namespace tenon

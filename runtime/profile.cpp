@@ -1,0 +1,87 @@
+// Costs of steps: from the sizes of their buffers and of their contraction.
+#include "runtime/profile.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "runtime/frame.h"
+
+namespace tenon {
+
+namespace {
+
+struct Cost {
+  const Frame& f;
+  StepProfile cost = {};
+
+  int64_t slot(Slot s) const { return f.slots[static_cast<size_t>(s)]; }
+  double number(Slot s) const { return static_cast<double>(slot(s)); }
+  // Each buffer counts once: a step reads what it needs again from cache.
+  void move(std::vector<int> buffers) {
+    std::sort(buffers.begin(), buffers.end());
+    buffers.erase(std::unique(buffers.begin(), buffers.end()), buffers.end());
+    for (int b : buffers) {
+      if (b < 0) continue;
+      const PlanBuffer& p = f.plan->buffers[static_cast<size_t>(b)];
+      double bytes = static_cast<double>(size_of(p.dtype));
+      for (Slot s : p.sizes) bytes *= std::max(number(s), 0.0);
+      cost.bytes += bytes;
+    }
+  }
+  static std::vector<int> with(std::vector<int> buffers, std::initializer_list<int> more) {
+    buffers.insert(buffers.end(), more);
+    return buffers;
+  }
+
+  void operator()(const KernelStep& s) {
+    double elements = number(s.iterations) * number(s.iteration_elements);
+    move(s.buffers);
+    cost.flops = elements * s.operations;
+    cost.detail = fmt::format("{} iterations of {} elements", slot(s.iterations), slot(s.iteration_elements));
+  }
+  void operator()(const MatmulStep& s) {
+    move(with(s.epilogue.buffers, {s.a, s.b, s.c}));
+    Matmul m = matmul_of(s, f);
+    cost.flops = 2 * number(s.batch[0]) * number(s.batch[1]) * number(s.m) * number(s.n) * number(s.k);
+    cost.detail = fmt::format("{}x{}x{}x{}, {}", m.batch[0] * m.batch[1], m.m, m.n, m.k, describe_matmul(*f.plan->micro_kernels, f.plan->caches, *f.workers, m));
+  }
+  void operator()(const ConvStep& s) {
+    move(with(s.epilogue.buffers, {s.input, s.output}));
+    Conv c = conv_of(s, f);
+    double positions = static_cast<double>(c.window.positions()), inputs = static_cast<double>(c.group_inputs()), outputs = static_cast<double>(c.out_channels);
+    cost.bytes += 4 * positions * inputs * outputs;
+    cost.flops = 2 * static_cast<double>(c.batch * c.window.out_pixels()) * positions * inputs * outputs;
+    cost.detail = fmt::format("{}x{}x{}x{} to {} channels, window {}x{}x{}, {}", c.batch, c.window.in[1], c.window.in[2], c.in_channels, c.out_channels, c.window.kernel[0],
+                              c.window.kernel[1], c.window.kernel[2], c.depthwise() ? "depthwise kernels" : c.window.positions() == 1 ? "matrix kernels" : "matrix kernels over windows");
+  }
+  void operator()(const LibraryStepCall& s) {
+    std::vector<int> all = s.inputs;
+    all.insert(all.end(), s.outputs.begin(), s.outputs.end());
+    move(all);
+  }
+  void operator()(const CopyStep& s) { move({s.from, s.to}); }
+  template <class T> void operator()(const T&) {}
+};
+
+} // namespace
+
+StepProfile cost_of(const Step& step, const Frame& f) {
+  Cost c{f};
+  std::visit(c, step.run);
+  return c.cost;
+}
+
+void add(Profile& to, const Profile& from) {
+  to.resize(std::max(to.size(), from.size()));
+  for (size_t i = 0; i < from.size(); i++) {
+    if (from[i].calls == 0) continue;
+    to[i].calls += from[i].calls;
+    to[i].ns += from[i].ns;
+    to[i].bytes += from[i].bytes;
+    to[i].flops += from[i].flops;
+    to[i].detail = from[i].detail;
+  }
+}
+
+} // namespace tenon

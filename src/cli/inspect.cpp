@@ -1,0 +1,72 @@
+// `tenon dump`, `tenon explain`, `tenon ops`: what the program became, what its steps cost, what can run at all.
+#include <chrono>
+
+#include <fmt/core.h>
+
+#include "cli/commands.h"
+#include "ir/op.h"
+
+namespace tenon::cli {
+
+int dump(const DumpArgs& args) {
+  Program program = Program::load(args.model).value();
+  std::fputs(program.dump(args.stage, args.options).value().c_str(), stdout);
+  return 0;
+}
+
+int explain(const ExplainArgs& args) {
+  using Clock = std::chrono::steady_clock;
+  Program program = Program::load(args.model).value();
+  Options options = args.options;
+  options.profile = true;
+  std::vector<Tensor> inputs = args.inputs.empty() ? program.example_inputs().value() : read_inputs(args.inputs), outputs;
+  // The first run, with cold memory and late micro-kernels, goes to an executable of its own.
+  program.compile(options).value().run(inputs, outputs).check();
+  Executable exe = program.compile(options).value();
+  auto end = Clock::now() + std::chrono::duration<double>(args.seconds);
+  do exe.run(inputs, outputs).check();
+  while (Clock::now() < end);
+  std::fputs(exe.explain().c_str(), stdout);
+  ExecutableStats s = exe.stats();
+  fmt::print("{} steps, {} in the interpreter; {} kernels; {} bytes of temporaries, {} of state\n", s.steps, s.fallback_steps, s.kernels_compiled, s.arena_bytes, s.state_bytes);
+  return 0;
+}
+
+namespace {
+
+constexpr const char* how(const OpDef& op) {
+  switch (op.kind) {
+  case Kind::Pointwise: return "pointwise, generated code";
+  case Kind::View: return "view or index map, generated code";
+  case Kind::Reduce: return "reduction, generated code";
+  case Kind::Matmul: return "matrix product, micro-kernels (f32) or generated code";
+  case Kind::Conv: return "convolution, micro-kernels (f32) or generated code";
+  case Kind::Library: return op.data_dependent ? "library step, sizes from data" : "library step";
+  case Kind::Composite: return "decomposed";
+  case Kind::Prim: return "plan";
+  }
+  return "";
+}
+
+std::string dtypes_of(const OpDef& op) {
+  if (op.is_composite()) return "as its parts";
+  std::string s;
+  for (int t = 0; t < num_dtypes; t++)
+    if (op.dtypes >> t & 1) s += (s.empty() ? "" : " ") + std::string(name_of(static_cast<DType>(t)));
+  return s;
+}
+
+} // namespace
+
+int ops() {
+  auto all = all_ops();
+  for (const OpDef* op : all) {
+    std::string name(op->schema.substr(0, op->schema.find('(')));
+    const char* dialect = op->kind == Kind::Prim ? "all" : op->is_composite() ? "aten" : "aten, edge";
+    fmt::print("{:<56} {:<11} {:<54} {}\n", name, dialect, how(*op), dtypes_of(*op));
+  }
+  fmt::print("{} operators\n", all.size());
+  return 0;
+}
+
+} // namespace tenon::cli

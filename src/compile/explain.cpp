@@ -1,0 +1,75 @@
+// The steps of a plan for people: what each computes, with which code, at what cost.
+#include "compile/explain.h"
+
+#include <fmt/core.h>
+
+namespace tenon {
+
+namespace {
+
+class Explainer {
+public:
+  Explainer(const std::vector<Kernel>& kernels, const Profile& profile) : kernels_(kernels), profile_(profile) {}
+  std::string text;
+
+  void steps(const std::vector<Step>& list, int depth) {
+    for (const Step& s : list) {
+      step(s, depth);
+      if (auto* i = std::get_if<IfStep>(&s.run)) steps(i->branches[0], depth + 1), steps(i->branches[1], depth + 1);
+      if (auto* w = std::get_if<WhileStep>(&s.run)) steps(w->condition, depth + 1), steps(w->body, depth + 1);
+      if (auto* c = std::get_if<ScanStep>(&s.run)) steps(c->body, depth + 1);
+    }
+  }
+  void total(const std::vector<Step>& top) {
+    int64_t ns = 0, calls = 1;
+    for (const Step& s : top)
+      if (const StepProfile* p = of(s)) ns += p->ns, calls = std::max(calls, p->calls);
+    if (!profile_.empty()) add("all steps: {:.3f} ms a run, over {} runs\n", 1e-6 * static_cast<double>(ns) / static_cast<double>(calls), calls);
+  }
+
+private:
+  template <class... T> void add(fmt::format_string<T...> format, T&&... args) { fmt::format_to(std::back_inserter(text), format, std::forward<T>(args)...); }
+  const StepProfile* of(const Step& s) const {
+    size_t i = static_cast<size_t>(s.number);
+    return i < profile_.size() && profile_[i].calls > 0 ? &profile_[i] : nullptr;
+  }
+  std::string name(int kernel) const { return fmt::format("kernel {} {}", kernel, kernels_.at(static_cast<size_t>(kernel)).name); }
+  std::string then(const TileKernel& t) const { return t.kernel < 0 ? "" : ", epilogue " + name(t.kernel); }
+  std::string code(const KernelStep& s) const { return name(s.kernel); }
+  std::string code(const MatmulStep& s) const { return "matrix micro-kernels" + then(s.epilogue); }
+  std::string code(const ConvStep& s) const { return (s.shape.depthwise() ? "depthwise micro-kernels" : "matrix micro-kernels") + then(s.epilogue); }
+  std::string code(const LibraryStepCall&) const { return "library step"; }
+  std::string code(const FallbackStep&) const { return "INTERPRETER"; }
+  template <class T> std::string code(const T&) const { return "plan"; }
+
+  void step(const Step& s, int depth) {
+    std::string indent(static_cast<size_t>(depth) * 2, ' ');
+    add("{}{}: {}\n", indent, s.number, s.what);
+    indent += "     ";
+    const StepProfile* p = of(s);
+    add("{}{}{}{}\n", indent, std::visit([&](auto& x) { return code(x); }, s.run), p && !p->detail.empty() ? ": " : "", p ? p->detail : "");
+    if (p) {
+      double calls = static_cast<double>(p->calls), us = static_cast<double>(p->ns) / calls / 1e3, ns = static_cast<double>(std::max<int64_t>(p->ns, 1));
+      add("{}{:.2f} us", indent, us);
+      if (p->bytes > 0) add(", {:.0f} bytes ({:.1f} GB/s)", p->bytes / calls, p->bytes / ns);
+      if (p->flops > 0) add(", {:.0f} flops ({:.1f} GFLOP/s)", p->flops / calls, p->flops / ns);
+      text += '\n';
+    }
+    if (!s.refused.empty()) add("{}refused: {}\n", indent, s.refused);
+    if (!s.source.empty()) add("{}{}\n", indent, s.source);
+  }
+
+  const std::vector<Kernel>& kernels_;
+  const Profile& profile_;
+};
+
+} // namespace
+
+std::string explain(const Plan& plan, const std::vector<Kernel>& kernels, const Profile& profile) {
+  Explainer e(kernels, profile);
+  e.steps(plan.steps, 0);
+  e.total(plan.steps);
+  return std::move(e.text);
+}
+
+} // namespace tenon

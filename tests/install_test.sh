@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Installs into a folder of its own, checks what the library exports, builds the example against it and runs it.
+# install_test.sh BUILD
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=$(realpath "${1:-build}")
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+DESTDIR=$root meson install -C "$build" --no-rebuild --quiet
+pc=$(find "$root" -name tenon.pc)
+library=$(find "$root" -name 'libtenon.so')
+prefix=${pc%/lib*}
+foreign=$(nm -D --defined-only -C "$library" | awk '{ $1 = ""; $2 = ""; print substr($0, 3) }' | grep -vE '^(typeinfo (name )?for |vtable for )?tenon::' || true)
+[ -z "$foreign" ] || { echo "libtenon.so exports what is not its API:"; echo "$foreign" | head; exit 1; }
+internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(Program|Executable|Tensor|Error|Status|contiguous_strides)' || true)
+[ -z "$internal" ] || { echo "libtenon.so exports internals:"; echo "$internal" | head; exit 1; }
+nm -D --defined-only -C "$library" | grep -q 'tenon::Program::load' || { echo "libtenon.so lacks its API"; exit 1; }
+flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --define-variable=prefix="$prefix" --cflags --libs tenon)
+# shellcheck disable=SC2086
+${CXX:-g++} -Wall -Wextra -Werror examples/embed.cpp $flags -o "$root/embed"
+LD_LIBRARY_PATH=$(dirname "$library") "$root/embed" tests/fixtures/programs/mlp.pt2
+"$prefix/bin/tenon" run tests/fixtures/programs/mlp.pt2
+echo "library: $(stat -Lc %s "$library") bytes, exports $(nm -D --defined-only "$library" | wc -l) symbols"

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""The shape of the source: which folder may include which, how long files and functions may be.
+
+Lengths are a ratchet: tests/expected/long.txt lists what exceeds them today. A new entry fails, and so does one that is
+no longer needed. `layers.py --bless` rewrites the list."""
+import os, re, subprocess, sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LIST = os.path.join(ROOT, "tests/expected/long.txt")
+FILE_LINES, FUNCTION_LINES = 500, 60
+
+# A folder sees what stands left of it; folders of one group see each other only where SIBLINGS says so.
+ORDER = [["include"], ["base"], ["expr"], ["ir"], ["ops"], ["interp"], ["load", "aten", "edge", "backend"], ["loops"], ["compile"], ["api"], ["cli"]]
+# Single headers to the right of a folder that it sees all the same, with the reason. src/README.md tells them too.
+EXCEPTIONS = {
+    ("ir", "runtime/library.h"): "a row names its library step by address",
+    ("ops", "runtime/library_steps.h"): "rows name their library steps",
+    ("loops", "runtime/kernel_abi.h"): "the interpreter of kernels takes the arguments of generated code",
+    ("runtime", "expr/eval.h"): "dispatch over dtypes, and the scalar conversions that kernels use too",
+}
+CODEGEN_SEES = {"include", "base", "expr", "loops", "codegen"}
+CODEGEN_HEADERS = {"runtime/kernel_abi.h", "runtime/micro_kernels.h"}
+
+
+def folder_of(path):
+    parts = path.split("/")
+    return parts[1] if parts[0] == "src" else parts[0]
+
+
+def target_folder(include):
+    first = include.split("/")[0]
+    return "include" if first == "tenon" else first
+
+
+def allowed(folder, include):
+    target = target_folder(include)
+    if folder == target or (folder, include) in EXCEPTIONS:
+        return True
+    if folder == "codegen":
+        return target in CODEGEN_SEES or include in CODEGEN_HEADERS
+    if folder == "runtime":
+        return target in ("include", "base")
+    rank = {f: i for i, group in enumerate(ORDER) for f in group}
+    if target in ("codegen", "runtime"):
+        return folder in ("compile", "api")
+    return rank[target] < rank[folder]
+
+
+def check_includes(path, lines, problems, used):
+    folder = folder_of(path)
+    for number, line in enumerate(lines, 1):
+        m = re.match(r'\s*#include "([^"]+)"', line)
+        if not m or "/" not in m[1]:
+            continue
+        if not allowed(folder, m[1]):
+            problems.append(f"{path}:{number}: {folder} may not include {m[1]}")
+        elif (folder, m[1]) in EXCEPTIONS:
+            used.add((folder, m[1]))
+
+
+def long_functions(lines):
+    """(name, lines) of function bodies: a line that ends in '{' outside any function, closed by its '}' at the same indent."""
+    i = 0
+    while i < len(lines):
+        line = lines[i]
+        head = re.match(r"^(\s*)\S.*\)\s*(const)?\s*(noexcept)?\s*(->[^{]*)?(: .*)?\{$", line)
+        indent = len(line) - len(line.lstrip())
+        if head and indent <= 2 and not re.match(r"\s*(if|for|while|switch|else|namespace)\b", line):
+            end = i
+            while end + 1 < len(lines) and not (lines[end].startswith(" " * indent + "}") and end > i):
+                end += 1
+            if end - i + 1 > FUNCTION_LINES:
+                name = re.search(r"([\w:~]+|operator\S+)\s*\(", line)
+                yield (name[1] if name else line.strip()), end - i + 1
+            i = end + 1
+        else:
+            i += 1
+
+
+def main():
+    files = subprocess.run(["git", "ls-files", "src", "codegen", "runtime", "include", "tests", "bench"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    problems, used, long = [], set(), {}
+    for path in files:
+        if not path.endswith((".cpp", ".h")) or not os.path.exists(os.path.join(ROOT, path)):
+            continue
+        with open(os.path.join(ROOT, path)) as f:
+            lines = f.read().split("\n")
+        if not path.startswith(("tests/", "bench/")):
+            check_includes(path, lines, problems, used)
+        if len(lines) > FILE_LINES:
+            long[path] = len(lines)
+        for name, n in long_functions(lines):
+            long[f"{path} {name}"] = n
+    if "--bless" in sys.argv:
+        with open(LIST, "w") as f:
+            f.writelines(entry + "\n" for entry in sorted(long))
+    with open(LIST) as f:
+        expected = set(f.read().split("\n")) - {""}
+    problems += [f"{entry}: {long[entry]} lines" for entry in sorted(set(long) - expected)]
+    problems += [f"{entry}: short enough now, remove it from tests/expected/long.txt" for entry in sorted(expected - set(long))]
+    problems += [f"exception {e} is no longer used" for e in set(EXCEPTIONS) - used]
+    print("\n".join(problems + [f"{len(files)} files, {len(problems)} problems"]))
+    return 1 if problems else 0
+
+
+sys.exit(main())

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The commands of the tool: what they print, and how they fail. tool_test.sh TENON
+set -uo pipefail
+cd "$(dirname "$0")/.."
+tenon=$1
+programs=tests/fixtures/programs
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+problems=0
+problem() { echo "$*"; problems=$((problems + 1)); }
+has() { # PATTERN COMMAND...: succeeds, and prints a line with the pattern
+  local pattern=$1; shift
+  "$@" >"$work/out" 2>"$work/err" || problem "exit code $?: $*: $(cat "$work/err")"
+  grep -qE -- "$pattern" "$work/out" || problem "no '$pattern' in: $*"
+}
+refuses() { # PATTERN COMMAND...: exit code 1 and one line on stderr, with the pattern
+  local pattern=$1 code=0; shift
+  "$@" >"$work/out" 2>"$work/err" || code=$?
+  [ "$code" -eq 1 ] || problem "exit code $code instead of 1: $*"
+  [ "$(wc -l <"$work/err")" -eq 1 ] || problem "not one line of stderr: $*: $(cat "$work/err")"
+  grep -qE -- "$pattern" "$work/err" || problem "no '$pattern' in the error of: $*: $(cat "$work/err")"
+}
+has '^out0: f32\[4, 10\] = 0.26' "$tenon" run $programs/mlp.pt2
+has '^load .* compile .* run ' "$tenon" run $programs/mlp.pt2
+has 'out1: f32' "$tenon" run $programs/mlp.pt2 --inputs $programs/mlp.2.inputs.npz -o "$work/out.npz" --threads 1
+# What run wrote is what check expects.
+cp $programs/mlp.pt2 "$work/m.pt2"; cp $programs/mlp.2.inputs.npz "$work/m.inputs.npz"; mv "$work/out.npz" "$work/m.expected.npz"
+has '^PASS m$' "$tenon" check "$work/m.pt2"
+has '^1 passed, 0 failed, 0 unsupported$' "$tenon" check "$work" --rtol 0 --atol 0
+cp $programs/mlp.expected.npz "$work/m.expected.npz"
+"$tenon" check "$work" >"$work/out" && problem "check accepts outputs of another size"
+grep -q '^FAIL m out0: shape' "$work/out" || problem "check does not say what is wrong: $(cat "$work/out")"
+keys='load_ms compile_ms first_result_ms median_ms min_ms p90_ms runs peak_rss_mb kernels_compiled fallback_steps'
+"$tenon" bench $programs/mlp.pt2 --seconds 0.05 --json | python3 -c "
+import json, sys
+j = json.load(sys.stdin)
+assert sorted(j) == sorted('$keys'.split()), j
+assert 0 < j['load_ms'] < j['first_result_ms'] and 0 < j['min_ms'] <= j['median_ms'] <= j['p90_ms'] and j['runs'] >= 5 and j['peak_rss_mb'] > 1, j
+assert j['kernels_compiled'] > 0 and j['fallback_steps'] == 0, j" || problem "bench --json"
+has '^fallback_steps +0$' "$tenon" bench $programs/mlp.pt2 --seconds 0.05
+has 'aten::linear' "$tenon" dump $programs/mlp.pt2 --stage=aten
+has 'edge::mm' "$tenon" dump $programs/mlp.pt2 --stage=edge
+has 'tenon::matmul' "$tenon" dump $programs/mlp.pt2 --stage=backend
+has '^kernel ' "$tenon" dump $programs/mlp.pt2 --stage=loops
+has '^define ' "$tenon" dump $programs/mlp.pt2 --stage=llvm
+has '^[[:space:]]+ret' "$tenon" dump $programs/mlp.pt2 --stage=asm
+for model in $programs/*.pt2; do has '^return out0 = b' "$tenon" dump "$model" --stage=plan; done
+has 'GFLOP/s' "$tenon" explain $programs/mlp.pt2 --seconds 0.01
+has 'refused: edge::mm.*bf16' "$tenon" explain $programs/bf16_mlp.pt2 --seconds 0.01
+has '^aten::linear .*decomposed' "$tenon" ops
+refuses 'stage' "$tenon" dump $programs/mlp.pt2 --stage=none
+refuses 'stage' "$tenon" dump $programs/mlp.pt2
+refuses 'no such file|cannot open|No such file' "$tenon" run "$work/missing.pt2"
+refuses 'subcommand' "$tenon"
+refuses 'arguments' "$tenon" run $programs/mlp.pt2 --nonsense 1
+refuses 'dtype' "$tenon" run $programs/mlp.pt2 --inputs $programs/f64_mlp.inputs.npz
+refuses 'dim|size' "$tenon" run $programs/mlp.pt2 --inputs $programs/mlp.expected.npz
+head -c 3000 $programs/mlp.pt2 >"$work/short.pt2"
+refuses 'error' "$tenon" run "$work/short.pt2"
+echo "$problems problems"
+[ "$problems" -eq 0 ]
