@@ -169,7 +169,8 @@ bool RegionDomain::line_up(const Compute& c, Mapping& mapping, bool shared) cons
   if (!ok || partial.empty()) return false;
   std::vector<Missing> missing;
   for (Expr a : free) {
-    auto it = partial.find(a.get());
+    // An axis of extent 1 is 0, wherever memory that is shared is read by others.
+    auto it = is_const_int(a->args[0], 1) ? partial.end() : partial.find(a.get());
     if (it != partial.end()) mapping[a.get()] = it->second;
     else mapping[a.get()] = graph_.pool().integer(0);
     if (it != partial.end() ? digits.contains(a.get()) : !is_const_int(a->args[0], 1)) missing.push_back({a, it != partial.end() ? digits.at(a.get()) : a->args[0]});
