@@ -17,9 +17,23 @@ struct Alias {
   ValueId now = {};
 };
 
-bool is_metadata_change(std::string_view op) {
-  return op.starts_with("aten::unsqueeze_") || op.starts_with("aten::squeeze_") || op.starts_with("aten::transpose_") ||
-         op.starts_with("aten::t_") || op.starts_with("aten::resize_") || op.starts_with("aten::as_strided_.") || op.starts_with("aten::swapaxes_");
+// In-place operators that make their operand another view of its memory.
+bool becomes_view(std::string_view op) {
+  static constexpr std::string_view names[] = {"aten::unsqueeze_", "aten::squeeze_", "aten::transpose_", "aten::t_", "aten::swapaxes_", "aten::swapdims_", "aten::as_strided_"};
+  return std::any_of(std::begin(names), std::end(names), [&](auto name) { return op.starts_with(name) && op.size() > name.size() && op[name.size()] == '.'; });
+}
+// Those that give it other memory where it grows; no view of the old memory is followed any further.
+bool becomes_root(std::string_view op) { return op.starts_with("aten::resize_.") || op.starts_with("aten::resize_as_."); }
+
+// Batch norm in training moves its running statistics, which its schema does not say.
+bool moves_statistics(const Node& n) {
+  static constexpr std::string_view names[] = {"aten::batch_norm.default", "aten::native_batch_norm.default", "aten::_native_batch_norm_legit.default",
+                                               "aten::_batch_norm_with_update.default"};
+  if (!n.def || std::find(std::begin(names), std::end(names), n.def->signature.name) == std::end(names)) return false;
+  auto arg = [&](std::string_view name) { return n.args[static_cast<size_t>(n.def->signature.find(name))]; };
+  int training = n.def->signature.find("training");
+  if (training >= 0 && n.args[static_cast<size_t>(training)] != Arg(true)) return false;
+  return arg("running_mean").is<ValueId>() && arg("running_var").is<ValueId>();
 }
 
 class Functionalize {
@@ -48,7 +62,7 @@ private:
 
   bool mutates() {
     for (uint32_t i = 0; i < from().num_nodes(); i++)
-      if (is_inplace(from().node(NodeId{i}))) return true;
+      if (auto& n = from().node(NodeId{i}); is_inplace(n) || moves_statistics(n)) return true;
     return false;
   }
 
@@ -62,20 +76,20 @@ private:
     versions_.push_back(0);
   }
 
-  // The result of an in-place operator is its operand.
+  // The result of an in-place operator is its operand; what became a view is that view from then on.
   ValueId canonical(ValueId v) {
     while (same_as_.get(v).valid()) v = same_as_.get(v);
     return v;
   }
 
   // The present value of an old one.
-  ValueId read(ValueId old) {
-    old = canonical(old);
+  ValueId read(ValueId old) { return read_alias(canonical(old)); }
+  ValueId read_alias(ValueId old) {
     Alias a = alias_.get(old);
     require(a.base != UINT32_MAX, "functionalize lost value %{}", old.index);
     if (a.version == versions_[a.base]) return a.now;
     require(a.parent.valid(), "the root of a storage is out of date");
-    emit(a.node);
+    emit(a.node, a.parent);
     return alias_.get(old).now;
   }
   Arg read(const Arg& arg) {
@@ -94,21 +108,29 @@ private:
     if (!a.parent.valid()) versions_[a.base]++;
     else {
       const Node& view = from().node(a.node);
-      V parent = b().wrap(read(a.parent));
-      ArgList args = read(view.args);
-      write(canonical(a.parent), scatter_view(b(), from(), view, args, a.output, parent, now));
+      V parent = b().wrap(read_alias(a.parent));
+      ArgList args = operands(view, a.parent);
+      write(a.parent, scatter_view(b(), from(), view, args, a.output, parent, now));
     }
     alias_[old].now = now;
     alias_[old].version = versions_[a.base];
   }
 
-  // Emits the node with present operands; its outputs are current after it.
-  void emit(NodeId id) {
+  // Present operands of a node; of a view those of what it was a view of when it was made.
+  ArgList operands(const Node& n, ValueId parent) {
+    ArgList args = n.args;
+    ValueId source = parent.valid() ? view_source(from(), n) : ValueId{};
+    for (Arg& a : args) a = map_values(a, [&](ValueId v) { return v == source ? read_alias(parent) : read(v); });
+    return args;
+  }
+
+  // Emits the node with present operands; its outputs are current after it. `parent`: of a view, what it is a view of.
+  void emit(NodeId id, ValueId parent = {}) {
     const Node& n = from().node(id);
     std::vector<Type> types;
     std::vector<std::string> names;
     for (ValueId v : n.outputs) types.push_back(from().type(v)), names.push_back(from().value(v).name);
-    Node copy{.op = n.op, .def = n.def, .args = read(n.args), .attributes = n.attributes, .origin = n.origin};
+    Node copy{.op = becomes_view(n.op) ? n.def->signature.name : n.op, .def = n.def, .args = operands(n, parent), .attributes = n.attributes, .origin = n.origin};
     NodeId now = rewrite_.to.append(b().block(), std::move(copy), std::move(types), std::move(names));
     for (size_t i = 0; i < n.outputs.size(); i++) {
       Alias& a = alias_[n.outputs[i]];
@@ -135,7 +157,10 @@ private:
   void visit(NodeId id) {
     const Node& n = from().node(id);
     b().set_origin(n.origin);
-    if (is_inplace(n)) return visit_inplace(n);
+    if (moves_statistics(n)) return visit_batch_norm(n);
+    bool in_place = is_inplace(n);
+    if (in_place && !becomes_view(n.op)) return visit_inplace(n);
+    if (in_place) require_outer(canonical(n.args.at(0).get<ValueId>()));
     emit(id);
     ValueId source = view_source(from(), n);
     if (source.valid()) source = canonical(source);
@@ -148,17 +173,42 @@ private:
       uint32_t base = alias_.get(source).base;
       alias_[v] = {.base = base, .parent = source, .node = id, .output = i, .version = versions_[base], .now = now};
     }
+    if (in_place) same_as_[source] = n.outputs.at(0);
   }
 
   void visit_inplace(const Node& n) {
     require_input(!n.args.empty() && n.args[0].is<ValueId>(), "{} has no operand", n.op);
     ValueId self = canonical(n.args[0].get<ValueId>());
-    if (is_metadata_change(n.op)) unsupported("{}: an in-place change of a tensor's shape", n.op);
+    if (becomes_root(n.op)) {
+      require_outer(self);
+      V now = b().call_full(*n.def, read(n.args)).at(0);
+      add_root(n.outputs.at(0), now);
+      same_as_[self] = n.outputs[0];
+      return;
+    }
     if (!n.op.starts_with("aten::detach_")) {
       V old = b().wrap(read(self));
       write(self, inplace_result(b(), n, read(n.args), old));
     }
     for (ValueId out : n.outputs) same_as_[out] = self;
+  }
+
+  void require_outer(ValueId v) {
+    if (alias_.get(v).base < first_inner_base_) unsupported("an in-place operator on a value of an outer block");
+  }
+
+  // Through the functional operator, whose last results are the statistics to be.
+  void visit_batch_norm(const Node& n) {
+    auto at = [&](std::string_view name) { return n.args[static_cast<size_t>(n.def->signature.find(name))]; };
+    Values now = b().call("aten::_native_batch_norm_legit_functional.default",
+                          {read(at("input")), read(at("weight")), read(at("bias")), read(at("running_mean")), read(at("running_var")), true, at("momentum"), at("eps")});
+    for (size_t i = 0; i < n.outputs.size(); i++) {
+      if (!from().type(n.outputs[i]).is_tensor()) continue;
+      // The reserve of _batch_norm_with_update serves its backward alone.
+      add_root(n.outputs[i], i < 3 ? now.at(i) : b().full({b().integer(0)}, 0, from().type(n.outputs[i]).dtype));
+    }
+    write(canonical(at("running_mean").get<ValueId>()), now.at(3));
+    write(canonical(at("running_var").get<ValueId>()), now.at(4));
   }
 
   // Written parameters, buffers and inputs are further outputs of the program.
@@ -167,7 +217,7 @@ private:
     for (auto& in : program_.inputs) {
       if (!in.value.valid()) continue;
       size_t p = static_cast<size_t>(std::find(old.begin(), old.end(), in.value) - old.begin());
-      ValueId now = read(old[p]);
+      ValueId now = read_alias(old[p]);
       if (now == inputs[p]) continue;
       bool user = in.kind == InputKind::User;
       returns.push_back(now);

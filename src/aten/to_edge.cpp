@@ -38,7 +38,8 @@ Arg substitute(const Arg& a, Substitution& s) {
 }
 
 // A decomposition that goes through an operator of data-dependent size (nonzero, of a mask) makes a symbol of its own for
-// it; the rest of the program knows the size by the symbol that torch recorded. The recorded one replaces it.
+// it; the rest of the program knows the size by the symbol that torch recorded. The recorded one replaces it. Where the row
+// has a formula for what torch made a new symbol (a slice between data-dependent bounds), the formula replaces the symbol.
 class Ties {
 public:
   explicit Ties(Graph& g) : g_(g), nodes_(g.num_nodes()), values_(g.num_values()) {}
@@ -50,14 +51,23 @@ public:
       const Type& want = from.type(n.outputs[i]);
       for (size_t d = 0; want.is_tensor() && d < want.rank(); d++) {
         Expr got = now[i].sizes()[d];
-        if (got == want.sizes[d] || got->op != Op::Symbol || want.sizes[d]->op != Op::Symbol) continue;
-        if (bound_.contains(got.get()) || bound_.contains(want.sizes[d].get())) continue;
-        s.set(got, want.sizes[d]);
-        any = true;
+        if (got == want.sizes[d] || want.sizes[d]->op != Op::Symbol || !bound_.insert(want.sizes[d].get()).second) continue;
+        if (got->op == Op::Symbol && !bound_.contains(got.get())) s.set(got, want.sizes[d]), any = true;
+        else formulas_.set(want.sizes[d], got), has_formulas_ = true;
       }
     }
-    if (any) rename(s);
+    if (any) rename(g_, nodes_, values_, s);
     note();
+  }
+
+  Arg with_formulas(const Arg& a) { return has_formulas_ ? substitute(a, formulas_) : a; }
+  ArgList with_formulas(ArgList args) {
+    for (Arg& a : args) a = with_formulas(a);
+    return args;
+  }
+  /// Nodes that were copied as they are may still name what has a formula.
+  void finish(Graph& g) {
+    if (has_formulas_) rename(g, 0, 0, formulas_);
   }
 
   /// Symbols of all values made so far have their value there.
@@ -74,19 +84,23 @@ private:
   void bind(Expr e) {
     if (e->op == Op::Symbol) bound_.insert(e.get());
   }
-  void rename(Substitution& s) {
-    for (size_t i = nodes_; i < g_.num_nodes(); i++) {
-      Node& n = g_.node(NodeId{static_cast<uint32_t>(i)});
+  static void rename(Graph& g, size_t node, size_t value, Substitution& s) {
+    for (; node < g.num_nodes(); node++) {
+      Node& n = g.node(NodeId{static_cast<uint32_t>(node)});
       for (Arg& a : n.args) a = substitute(a, s);
       for (Attribute& a : n.attributes) a.value = substitute(a.value, s);
     }
-    for (size_t i = values_; i < g_.num_values(); i++)
-      for (Expr& e : g_.value(ValueId{static_cast<uint32_t>(i)}).type.sizes) e = s.apply(e);
+    for (; value < g.num_values(); value++) {
+      Type& t = g.value(ValueId{static_cast<uint32_t>(value)}).type;
+      for (Expr& e : t.sizes) e = s.apply(e);
+    }
   }
 
   Graph& g_;
   size_t nodes_, values_; // what is new since
   std::unordered_set<const ExprNode*> bound_;
+  Substitution formulas_;
+  bool has_formulas_ = false;
 };
 
 } // namespace
@@ -103,12 +117,14 @@ bool to_edge(LoadedProgram& program) {
     ties.note();
     std::vector<Type> hint;
     for (ValueId v : n.outputs) hint.push_back(from.type(v));
-    Values now = r.builder.call_full(*n.def, r(n.args), &hint);
+    Values now = r.builder.call_full(*n.def, ties.with_formulas(r(n.args)), &hint);
     check_types(from, n, now);
     ties.tie(from, n, now);
     for (size_t i = 0; i < n.outputs.size(); i++) r.set(n.outputs[i], now[i]);
   };
   Graph out = r.run();
+  ties.finish(out);
+  out.block(out.top()).returns = ties.with_formulas(out.block(out.top()).returns);
   // torch's strides have done their work. From here on strides are those of tenon's own memory, where inputs are row-major.
   for (uint32_t i = 0; i < out.num_values(); i++) out.value(ValueId{i}).type.strides.clear();
   for (auto& in : program.inputs)

@@ -107,7 +107,7 @@ void RegionDomain::start_with_value(ValueId value) {
   RegionMember m{.node = graph_.value(value).node, .value = value, .compute = {}, .index = {}};
   for (size_t d = 0; d < t.rank(); d++) {
     axes_.push_back(graph_.pool().axis(first_region_axis + static_cast<int64_t>(d), t.sizes[d]));
-    m.index.push_back(axes_.back());
+    m.index.push_back(is_const_int(t.sizes[d], 1) ? graph_.pool().integer(0) : axes_.back());
   }
   members_.push_back(std::move(m));
 }
@@ -127,28 +127,19 @@ void RegionDomain::start(NodeId node) {
   members_.push_back(transform(node, c, mapping));
 }
 
-bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free,
-                         std::map<const ExprNode*, Expr>& partial) const {
+bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, Solution& out) const {
   if (index.size() != target.size()) return false;
-  std::map<const ExprNode*, Expr> parts;
   for (size_t k = 0; k < index.size(); k++) {
-    Expr e = index[k];
+    Expr e = index[k], axis, weight;
     if (e == target[k] || e->is_const() || (is_axis(e) && is_const_int(e->args[0], 1))) continue;
-    Expr axis, weight;
-    bool is_free = false;
-    for (Expr f : free) is_free |= depends_on(e, f);
-    if (!is_free) return false;
+    if (std::none_of(free.begin(), free.end(), [&](Expr f) { return depends_on(e, f); })) return false;
     if (is_axis(e)) {
       bool other_extent = is_axis(target[k]) && target[k]->args[0] != e->args[0];
       if (target[k]->is_const() || other_extent) return false;
-      partial.emplace(e.get(), target[k]);
-    }
-    else if (part_of_axis(e, axis, weight)) {
-      Expr& sum = parts[axis.get()];
-      sum = sum ? sum + weight * target[k] : weight * target[k];
-    } else if (!solve_radix(e, target[k], partial)) return false;
+      out.whole.emplace(e.get(), target[k]);
+    } else if (part_of_axis(e, axis, weight)) out.parts[axis.get()].emplace(e.get(), Solution::Digit{weight * target[k], weight});
+    else if (!solve_radix(e, target[k], out.whole)) return false;
   }
-  for (auto& [axis, value] : parts) partial.emplace(axis, value);
   return true;
 }
 
@@ -156,21 +147,32 @@ bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>
 bool RegionDomain::line_up(const Compute& c, Mapping& mapping, bool shared) const {
   std::vector<Expr> free = c.axes;
   free.insert(free.end(), c.reduce_axes.begin(), c.reduce_axes.end());
-  std::map<const ExprNode*, Expr> partial;
+  Solution solved;
   bool ok = true;
   visit(c.body, [&](const ExprNode& n) {
     if (n.op != Op::Load || !ok) return;
     ValueId v{static_cast<uint32_t>(n.bits)};
-    if (const RegionMember* m = find(v)) ok = solve(n.args, m->index, free, partial);
-    else if (const auto* index = shared ? shared_index(v) : nullptr; index && partial.empty()) ok = solve(n.args, *index, free, partial);
+    if (const RegionMember* m = find(v)) ok = solve(n.args, m->index, free, solved);
+    else if (const auto* index = shared ? shared_index(v) : nullptr; index && solved.empty()) ok = solve(n.args, *index, free, solved);
   });
-  if (!ok || partial.empty()) return false;
-  std::vector<Expr> missing;
+  if (!ok || solved.empty()) return false;
+  std::map<const ExprNode*, Expr> unknown; // extent of the lowest digit of an axis, where no load tells of it
+  for (auto& [axis, digits] : solved.parts) {
+    Expr sum = graph_.pool().integer(0), lowest;
+    for (auto& [part, digit] : digits) {
+      sum = sum + digit.value;
+      if (!lowest || is_const_int(digit.weight, 1)) lowest = digit.weight;
+      else if (!is_const_int(lowest, 1)) return false; // two digits, and which of them is the lower one is not known
+    }
+    if (solved.whole.emplace(axis, sum).second && !is_const_int(lowest, 1)) unknown[axis] = lowest;
+  }
+  std::vector<Missing> missing;
   for (Expr a : free) {
-    auto it = partial.find(a.get());
-    if (it != partial.end()) mapping[a.get()] = it->second;
-    else if (is_const_int(a->args[0], 1)) mapping[a.get()] = graph_.pool().integer(0);
-    else missing.push_back(a);
+    auto it = solved.whole.find(a.get());
+    bool known = it != solved.whole.end();
+    mapping[a.get()] = known ? it->second : graph_.pool().integer(0);
+    if (known && unknown.contains(a.get())) missing.push_back({a, unknown.at(a.get())});
+    else if (!known && !is_const_int(a->args[0], 1)) missing.push_back({a, a->args[0]});
   }
   return missing.empty() || match_rest(missing, mapping);
 }
@@ -191,9 +193,9 @@ const std::vector<Expr>* RegionDomain::shared_index(ValueId value) const {
   return nullptr;
 }
 
-// Axes that no member's load tells of (x - max(x), where only max(x) is a member) are those of the region that are left, if
-// they have the same extents in the same order.
-bool RegionDomain::match_rest(const std::vector<Expr>& missing, Mapping& mapping) const {
+// Axes that no member's load tells of (x - max(x), where only max(x) is a member), and the low digits of those of which a load
+// tells only a // K, are the axes of the region that are left, if they have the same extents in the same order.
+bool RegionDomain::match_rest(const std::vector<Missing>& missing, Mapping& mapping) const {
   std::vector<Expr> rest;
   for (Expr a : axes_) {
     bool used = is_const_int(a->args[0], 1);
@@ -202,8 +204,9 @@ bool RegionDomain::match_rest(const std::vector<Expr>& missing, Mapping& mapping
   }
   if (rest.size() != missing.size()) return false;
   for (size_t k = 0; k < rest.size(); k++) {
-    if (rest[k]->args[0] != missing[k]->args[0]) return false;
-    mapping[missing[k].get()] = rest[k];
+    if (rest[k]->args[0] != missing[k].extent) return false;
+    Expr& to = mapping.at(missing[k].axis.get());
+    to = to + rest[k];
   }
   return true;
 }
@@ -221,6 +224,11 @@ bool RegionDomain::check(const Compute& c, const Mapping& mapping) const {
     for (size_t k = 0; k < m->index.size(); k++) ok &= n.args[k] == m->index[k];
   });
   if (!ok) return false;
+  auto all_used = [&](const std::vector<Expr>& axes) {
+    return std::all_of(axes.begin(), axes.end(), [&](Expr a) {
+      return is_const_int(a->args[0], 1) || std::any_of(mapping.begin(), mapping.end(), [&](auto& m) { return depends_on(m.second, a); });
+    });
+  };
   auto points = [&](const std::vector<Expr>& axes) {
     Expr p = graph_.pool().integer(1);
     for (Expr a : axes) p = p * a->args[0];
@@ -232,8 +240,8 @@ bool RegionDomain::check(const Compute& c, const Mapping& mapping) const {
   std::vector<Expr> own = c.axes;
   own.insert(own.end(), c.reduce_axes.begin(), c.reduce_axes.end());
   Expr n = points(own);
-  if (c.reduction == Reduction::None) return n == points(axes_) || (has_reduction_ && n == points(kept));
-  if (n != points(axes_)) return false;
+  if (c.reduction == Reduction::None) return (n == points(axes_) && all_used(axes_)) || (has_reduction_ && n == points(kept) && all_used(kept));
+  if (n != points(axes_) || !all_used(axes_)) return false;
   // The axes it reduces must be whole axes of the region, and the same as those of other reductions.
   std::vector<Expr> reduces;
   for (Expr a : c.reduce_axes) {
