@@ -56,7 +56,8 @@ int ops();
 
 struct OptArgs {
   std::vector<std::string> passes;
-  std::string file; // a .pt2, or a graph as text; "-": text from stdin
+  std::string file; // a .pt2, or a graph as text (ours or FX's); "-": text from stdin
+  bool fx = false;  // print FX text
 };
 int opt(const OptArgs& args);
 

@@ -78,7 +78,8 @@ Command explain_command(CLI::App& app, cli::ExplainArgs& args) {
 Command opt_command(CLI::App& app, cli::OptArgs& args) {
   auto* opt = app.add_subcommand("opt", "run passes on a graph and print it");
   opt->add_option("--passes", args.passes, "names of passes, in order")->delimiter(',');
-  opt->add_option("file", args.file, "a .pt2, or a graph as text; -: text from stdin")->required();
+  opt->add_option("file", args.file, "a .pt2, or a graph as text, ours or FX's; -: text from stdin")->required();
+  opt->add_flag("--fx", args.fx, "print the text of torch.fx");
   return {opt, [&] { return cli::opt(args); }};
 }
 

@@ -10,6 +10,7 @@
 #include "ir/parse.h"
 #include "ir/pass_runner.h"
 #include "ir/verify.h"
+#include "load/fx_text.h"
 #include "load/load.h"
 
 namespace tenon::cli {
@@ -25,7 +26,9 @@ std::string read_file(const std::string& path) {
 
 LoadedProgram load(const std::string& path) {
   if (path.ends_with(".pt2")) return load_pt2(path);
-  ParsedGraph parsed = parse_graph(read_file(path));
+  std::string text = read_file(path);
+  if (text.starts_with("graph():\n    %")) return program_of(parse_fx(text)); // FX indents by four
+  ParsedGraph parsed = parse_graph(text);
   if (parsed.missing_tensors > 0)
     fmt::print(stderr, "tenon: {} constants are only named in the text: they are all zeros here\n", parsed.missing_tensors);
   return program_of(std::move(parsed.graph));
@@ -43,7 +46,8 @@ int opt(const OptArgs& args) {
   runner.check = verify_program;
   runner.check(program);
   runner.run(program, passes);
-  fmt::print("{}", to_string(program.graph));
+  if (args.fx) fmt::print("{}\n", to_string(fx_of(program.graph)));
+  else fmt::print("{}", to_string(program.graph));
   return 0;
 }
 

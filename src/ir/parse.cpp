@@ -15,6 +15,64 @@ namespace {
 constexpr uint32_t inline_tensor = 1u << 31; // TensorIds of tensors in the text, until all numbered ones are known
 constexpr int64_t max_numbered_tensor = 1 << 20;
 
+class TypeParser {
+public:
+  TypeParser(ExprPool& pool, Lexer& lexer) : pool_(pool), lex_(lexer) {}
+
+  Type parse() {
+    std::string name(lex_.word());
+    for (int i = 0; i < num_dtypes; i++)
+      if (torch_name(static_cast<DType>(i)) == name) return parse_tensor_type(static_cast<DType>(i));
+    struct Scalar {
+      std::string_view name;
+      TypeKind kind;
+    };
+    for (Scalar s : {Scalar{"int", TypeKind::Int}, {"float", TypeKind::Float}, {"bool", TypeKind::Bool}, {"str", TypeKind::String}, {"NoneType", TypeKind::None}, {"custom", TypeKind::Custom}})
+      if (s.name == name) return Type::scalar(s.kind, parse_type_value(s.kind));
+    lex_.fail("no such type: " + name);
+  }
+
+private:
+  std::vector<Expr> parse_exprs(std::string_view end) {
+    std::vector<Expr> out;
+    while (!lex_.at(end) && !lex_.at("strides=")) {
+      out.push_back(parse_integer());
+      if (!lex_.accept(",")) break;
+    }
+    return out;
+  }
+
+  Expr parse_integer() {
+    Expr e = parse_expr(pool_, lex_);
+    if (!is_int(e->type)) lex_.fail("expected an integer");
+    return e;
+  }
+
+  Expr parse_type_value(TypeKind kind) {
+    bool number = kind == TypeKind::Int || kind == TypeKind::Float || kind == TypeKind::Bool;
+    if (!number || !lex_.accept("{")) return {};
+    Expr e = parse_expr(pool_, lex_);
+    lex_.expect("}");
+    return e;
+  }
+
+  Type parse_tensor_type(DType dtype) {
+    lex_.expect("(");
+    Type t = Type::tensor(dtype, parse_exprs(")"));
+    if (lex_.accept("strides=")) {
+      lex_.expect("[");
+      t.strides = parse_exprs("]");
+      lex_.expect("]");
+      if (t.strides.size() != t.sizes.size()) lex_.fail("as many strides as sizes are needed");
+    }
+    lex_.expect(")");
+    return t;
+  }
+
+  ExprPool& pool_;
+  Lexer& lex_;
+};
+
 class GraphParser {
 public:
   GraphParser(std::string_view text, std::span<const Tensor> tensors) : lex_(text), given_(tensors) {}
@@ -41,57 +99,6 @@ private:
     lex_.expect("]");
     if (lo > hi) lex_.fail("an empty range");
     g_.pool().symbol(name, DType::I64, lo, hi);
-  }
-
-  // ---- types
-
-  std::vector<Expr> parse_exprs(std::string_view end) {
-    std::vector<Expr> out;
-    while (!lex_.at(end) && !lex_.at("strides=")) {
-      out.push_back(parse_integer());
-      if (!lex_.accept(",")) break;
-    }
-    return out;
-  }
-
-  Expr parse_integer() {
-    Expr e = parse_expr(g_.pool(), lex_);
-    if (!is_int(e->type)) lex_.fail("expected an integer");
-    return e;
-  }
-
-  Type parse_type() {
-    std::string name(lex_.word());
-    for (int i = 0; i < num_dtypes; i++)
-      if (torch_name(static_cast<DType>(i)) == name) return parse_tensor_type(static_cast<DType>(i));
-    struct Scalar {
-      std::string_view name;
-      TypeKind kind;
-    };
-    for (Scalar s : {Scalar{"int", TypeKind::Int}, {"float", TypeKind::Float}, {"bool", TypeKind::Bool}, {"str", TypeKind::String}, {"NoneType", TypeKind::None}, {"custom", TypeKind::Custom}})
-      if (s.name == name) return Type::scalar(s.kind, parse_type_value(s.kind));
-    lex_.fail("no such type: " + name);
-  }
-
-  Expr parse_type_value(TypeKind kind) {
-    bool number = kind == TypeKind::Int || kind == TypeKind::Float || kind == TypeKind::Bool;
-    if (!number || !lex_.accept("{")) return {};
-    Expr e = parse_expr(g_.pool(), lex_);
-    lex_.expect("}");
-    return e;
-  }
-
-  Type parse_tensor_type(DType dtype) {
-    lex_.expect("(");
-    Type t = Type::tensor(dtype, parse_exprs(")"));
-    if (lex_.accept("strides=")) {
-      lex_.expect("[");
-      t.strides = parse_exprs("]");
-      lex_.expect("]");
-      if (t.strides.size() != t.sizes.size()) lex_.fail("as many strides as sizes are needed");
-    }
-    lex_.expect(")");
-    return t;
   }
 
   // ---- values
@@ -198,14 +205,12 @@ private:
     lex_.expect("<");
     DType dtype = parse_dtype();
     std::vector<int64_t> sizes;
-    int64_t numel = 1;
     lex_.expect("[");
     while (!lex_.accept("]")) {
       if (!sizes.empty()) lex_.expect(",");
       sizes.push_back(lex_.signed_number().i);
-      if (sizes.back() < 0 || __builtin_mul_overflow(numel, std::max<int64_t>(sizes.back(), 1), &numel) || numel > INT64_MAX / 16) lex_.fail("impossible sizes");
     }
-    for (int64_t s : sizes) numel = s == 0 ? 0 : numel;
+    int64_t numel = zeros_of(dtype, sizes).numel(); // checks the sizes
     if (lex_.accept("@")) return parse_numbered(dtype, std::move(sizes));
     // As many elements as the text holds; a lie about the size costs no memory.
     if (numel > static_cast<int64_t>(lex_.text().size())) lex_.fail("fewer elements than the sizes say");
@@ -243,9 +248,7 @@ private:
     if (!t.defined() && at < given_.size() && given_[at].defined()) t = given_[at];
     if (!t.defined()) {
       missing_++;
-      Tensor zero(dtype, {});
-      std::memset(zero.data(), 0, size_of(dtype));
-      t = Tensor(dtype, sizes, std::vector<int64_t>(sizes.size(), 0), zero.storage(), zero.data());
+      t = zeros_of(dtype, sizes);
     }
     if (t.dtype() != dtype || t.sizes() != sizes) lex_.fail(fmt::format("tensor @{} has another dtype or other sizes", number));
     return TensorId{static_cast<uint32_t>(number)};
@@ -279,7 +282,7 @@ private:
       if (!std::exchange(first, false)) lex_.expect(",");
       Name name = parse_name();
       lex_.expect(":");
-      Type type = parse_type();
+      Type type = parse_type(g_.pool(), lex_);
       define(name.text, g_.add_param(block, std::move(type), name.own));
     }
     lex_.expect(":");
@@ -307,7 +310,7 @@ private:
       do {
         names.push_back(parse_name());
         lex_.expect(":");
-        types.push_back(parse_type());
+        types.push_back(parse_type(g_.pool(), lex_));
       } while (lex_.accept(","));
       lex_.expect("=");
     }
@@ -406,6 +409,18 @@ private:
 } // namespace
 
 ParsedGraph parse_graph(std::string_view text, std::span<const Tensor> tensors) { return GraphParser(text, tensors).parse(); }
+
+Type parse_type(ExprPool& pool, Lexer& lexer) { return TypeParser(pool, lexer).parse(); }
+
+Tensor zeros_of(DType dtype, std::vector<int64_t> sizes) {
+  int64_t bytes = 16;
+  for (int64_t s : sizes)
+    require_input(s >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(s, 1), &bytes), "impossible sizes of a tensor");
+  Tensor zero(dtype, {});
+  std::memset(zero.data(), 0, size_of(dtype));
+  std::vector<int64_t> strides(sizes.size(), 0);
+  return Tensor(dtype, std::move(sizes), std::move(strides), zero.storage(), zero.data());
+}
 
 LoadedProgram program_of(Graph graph) {
   LoadedProgram p;
