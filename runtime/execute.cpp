@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "base/numeric.h"
+#include "expr/eval.h"
 #include "runtime/frame.h"
 #include "runtime/library_steps.h"
 
