@@ -10,6 +10,9 @@
 namespace tenon::bench {
 void add_gemm_benchmarks(Isa isa, int threads);
 void add_conv_benchmarks(Isa isa, int threads);
+void add_region_benchmarks(Isa isa, int threads);
+void add_model_benchmarks(Isa isa, int threads);
+void add_vector_math_benchmarks(Isa isa);
 } // namespace tenon::bench
 
 int main(int argc, char** argv) {
@@ -23,8 +26,14 @@ int main(int argc, char** argv) {
                bench::copy_bandwidth(256 << 20, threads));
     bench::add_gemm_benchmarks(isa, threads);
     bench::add_conv_benchmarks(isa, threads);
+    bench::add_region_benchmarks(isa, threads);
+    bench::add_model_benchmarks(isa, threads);
   }
-  if (isa == Isa::Avx512) bench::add_gemm_benchmarks(Isa::Avx2, 1);
+  bench::add_vector_math_benchmarks(isa);
+  if (isa == Isa::Avx512) {
+    bench::add_vector_math_benchmarks(Isa::Avx2);
+    bench::add_gemm_benchmarks(Isa::Avx2, 1);
+  }
   std::fflush(stdout);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -10,13 +10,14 @@
 namespace tenon::bench {
 
 struct Work {
-  double flops; // 0: none to report
+  double flops; // 0: memory decides
   double bytes; // that must move at least
   int threads;
   Isa isa;
 };
 
-/// Counters: GF/s, %fma (of the peak of that many threads) and GB/s, from `best` seconds.
+/// Counters: GF/s and %fma (of the peak of that many threads), or %copy (of the bandwidth for that footprint) where no
+/// flops are counted; GB/s, from `best` seconds.
 void report(benchmark::State& state, const Work& work, double best);
 
 double now();

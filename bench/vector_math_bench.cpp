@@ -1,6 +1,4 @@
-// Elements per ns of the inlined math functions: one JIT-compiled loop over 4096 floats (in L1), on both instruction levels.
-#include <benchmark/benchmark.h>
-
+// The inlined math functions: one JIT-compiled loop over 4096 floats, in L1.
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,11 +6,11 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include "bench/report.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/vector_math.h"
 
-using namespace tenon;
-
+namespace tenon::bench {
 namespace {
 
 using Kernel = void (*)(const float* x, float* out, int64_t n);
@@ -51,28 +49,25 @@ Kernel compile(Jit& jit, vmath::Unary f) {
   return reinterpret_cast<Kernel>(jit.compile(std::move(context), std::move(module), names)[0]);
 }
 
-void run(benchmark::State& state, Isa isa, vmath::Unary f) {
+void run_function(benchmark::State& state, Isa isa, vmath::Unary f) {
   Jit jit(host_target(isa));
   Kernel kernel = compile(jit, f);
   std::vector<float> x(elements), out(elements);
   for (int64_t i = 0; i < elements; i++) x[static_cast<size_t>(i)] = static_cast<float>(i % 1021) * 0.008f + 0.01f;
-  for (auto _ : state) {
+  run(state, {0, 8.0 * elements, 1, isa}, [&] {
     kernel(x.data(), out.data(), elements);
     benchmark::DoNotOptimize(out.data());
     benchmark::ClobberMemory();
-  }
-  state.counters["elements/ns"] =
-      benchmark::Counter(static_cast<double>(state.iterations() * elements) * 1e-9, benchmark::Counter::kIsRate);
+  });
 }
 
 } // namespace
 
-int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  bool wide = host_target(Isa::Auto).avx512();
+void add_vector_math_benchmarks(Isa isa) {
   for (const vmath::UnaryRow& row : vmath::unary_functions()) {
-    benchmark::RegisterBenchmark((std::string(row.name) + "/avx2").c_str(), run, Isa::Avx2, row.emit);
-    if (wide) benchmark::RegisterBenchmark((std::string(row.name) + "/avx512").c_str(), run, Isa::Avx512, row.emit);
+    std::string name = "math/" + std::string(row.name) + (isa == Isa::Avx512 ? "/avx512" : "/avx2");
+    benchmark::RegisterBenchmark(name.c_str(), run_function, isa, row.emit)->Unit(benchmark::kMicrosecond)->MinTime(0.05);
   }
-  benchmark::RunSpecifiedBenchmarks();
 }
+
+} // namespace tenon::bench

@@ -107,7 +107,7 @@ void RegionDomain::start_with_value(ValueId value) {
   RegionMember m{.node = graph_.value(value).node, .value = value, .compute = {}, .index = {}};
   for (size_t d = 0; d < t.rank(); d++) {
     axes_.push_back(graph_.pool().axis(first_region_axis + static_cast<int64_t>(d), t.sizes[d]));
-    m.index.push_back(axes_.back());
+    m.index.push_back(is_const_int(t.sizes[d], 1) ? graph_.pool().integer(0) : axes_.back());
   }
   members_.push_back(std::move(m));
 }
@@ -127,30 +127,19 @@ void RegionDomain::start(NodeId node) {
   members_.push_back(transform(node, c, mapping));
 }
 
-bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free,
-                         std::map<const ExprNode*, Expr>& partial, std::map<const ExprNode*, Expr>& digits) const {
+bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, Solution& out) const {
   if (index.size() != target.size()) return false;
-  struct Parts {
-    Expr sum, lowest;
-  };
-  std::map<const ExprNode*, Parts> parts;
   for (size_t k = 0; k < index.size(); k++) {
-    Expr e = index[k];
-    if (e == target[k] || e->is_const()) continue;
-    Expr axis, weight;
-    bool is_free = false;
-    for (Expr f : free) is_free |= depends_on(e, f);
-    if (!is_free) return false;
-    if (is_axis(e)) partial.emplace(e.get(), target[k]);
-    else if (part_of_axis(e, axis, weight)) {
-      Parts& p = parts[axis.get()];
-      p.sum = p.sum ? p.sum + weight * target[k] : weight * target[k];
-      if (!p.lowest || is_const_int(weight, 1)) p.lowest = weight;
-      else if (!is_const_int(p.lowest, 1)) return false; // two parts, and which of them is the lower one is not known
-    } else if (!solve_radix(e, target[k], partial)) return false;
+    Expr e = index[k], axis, weight;
+    if (e == target[k] || e->is_const() || (is_axis(e) && is_const_int(e->args[0], 1))) continue;
+    if (std::none_of(free.begin(), free.end(), [&](Expr f) { return depends_on(e, f); })) return false;
+    if (is_axis(e)) {
+      bool other_extent = is_axis(target[k]) && target[k]->args[0] != e->args[0];
+      if (target[k]->is_const() || other_extent) return false;
+      out.whole.emplace(e.get(), target[k]);
+    } else if (part_of_axis(e, axis, weight)) out.parts[axis.get()].emplace(e.get(), Solution::Digit{weight * target[k], weight});
+    else if (!solve_radix(e, target[k], out.whole)) return false;
   }
-  for (auto& [axis, p] : parts)
-    if (partial.emplace(axis, p.sum).second && !is_const_int(p.lowest, 1)) digits[axis] = p.lowest;
   return true;
 }
 
@@ -158,22 +147,32 @@ bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>
 bool RegionDomain::line_up(const Compute& c, Mapping& mapping, bool shared) const {
   std::vector<Expr> free = c.axes;
   free.insert(free.end(), c.reduce_axes.begin(), c.reduce_axes.end());
-  std::map<const ExprNode*, Expr> partial, digits; // digits: extent of the lowest part of an axis, where no load tells of it
+  Solution solved;
   bool ok = true;
   visit(c.body, [&](const ExprNode& n) {
     if (n.op != Op::Load || !ok) return;
     ValueId v{static_cast<uint32_t>(n.bits)};
-    if (const RegionMember* m = find(v)) ok = solve(n.args, m->index, free, partial, digits);
-    else if (const auto* index = shared ? shared_index(v) : nullptr; index && partial.empty()) ok = solve(n.args, *index, free, partial, digits);
+    if (const RegionMember* m = find(v)) ok = solve(n.args, m->index, free, solved);
+    else if (const auto* index = shared ? shared_index(v) : nullptr; index && solved.empty()) ok = solve(n.args, *index, free, solved);
   });
-  if (!ok || partial.empty()) return false;
+  if (!ok || solved.empty()) return false;
+  std::map<const ExprNode*, Expr> unknown; // extent of the lowest digit of an axis, where no load tells of it
+  for (auto& [axis, digits] : solved.parts) {
+    Expr sum = graph_.pool().integer(0), lowest;
+    for (auto& [part, digit] : digits) {
+      sum = sum + digit.value;
+      if (!lowest || is_const_int(digit.weight, 1)) lowest = digit.weight;
+      else if (!is_const_int(lowest, 1)) return false; // two digits, and which of them is the lower one is not known
+    }
+    if (solved.whole.emplace(axis, sum).second && !is_const_int(lowest, 1)) unknown[axis] = lowest;
+  }
   std::vector<Missing> missing;
   for (Expr a : free) {
-    // An axis of extent 1 is 0, wherever memory that is shared is read by others.
-    auto it = is_const_int(a->args[0], 1) ? partial.end() : partial.find(a.get());
-    if (it != partial.end()) mapping[a.get()] = it->second;
-    else mapping[a.get()] = graph_.pool().integer(0);
-    if (it != partial.end() ? digits.contains(a.get()) : !is_const_int(a->args[0], 1)) missing.push_back({a, it != partial.end() ? digits.at(a.get()) : a->args[0]});
+    auto it = solved.whole.find(a.get());
+    bool known = it != solved.whole.end() && !is_const_int(a->args[0], 1); // an axis of extent 1 is 0
+    mapping[a.get()] = known ? it->second : graph_.pool().integer(0);
+    if (known && unknown.contains(a.get())) missing.push_back({a, unknown.at(a.get())});
+    else if (!known && !is_const_int(a->args[0], 1)) missing.push_back({a, a->args[0]});
   }
   return missing.empty() || match_rest(missing, mapping);
 }

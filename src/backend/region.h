@@ -66,8 +66,16 @@ private:
     Expr axis, extent; // extent: of the axis, or of its lowest digit
   };
   using Mapping = std::unordered_map<const ExprNode*, Expr>;
-  bool solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, std::map<const ExprNode*, Expr>& partial,
-             std::map<const ExprNode*, Expr>& digits) const;
+  // What is known of axes: their value, or values of their digits (a // K, a % K), each times its weight.
+  struct Solution {
+    std::map<const ExprNode*, Expr> whole;
+    struct Digit {
+      Expr value, weight;
+    };
+    std::map<const ExprNode*, std::map<const ExprNode*, Digit>> parts;
+    bool empty() const { return whole.empty() && parts.empty(); }
+  };
+  bool solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, Solution& out) const;
   bool line_up(const Compute& c, Mapping& mapping, bool shared) const;
   const std::vector<Expr>* shared_index(ValueId value) const;
   bool match_rest(const std::vector<Missing>& missing, Mapping& mapping) const;

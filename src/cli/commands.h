@@ -53,6 +53,7 @@ struct ExplainArgs {
 int explain(const ExplainArgs& args);
 
 int ops();
+
 struct OptArgs {
   std::vector<std::string> passes;
   std::string file; // a .pt2, or a graph as text; "-": text from stdin

@@ -3,6 +3,7 @@
 
 #include "aten/passes.h"
 #include "backend/passes.h"
+#include "edge/passes.h"
 #include "ir/pass_runner.h"
 #include "ir/verify.h"
 
@@ -10,7 +11,7 @@ namespace tenon {
 
 Pass find_pass(std::string_view name) {
   std::string known;
-  for (std::span<const Pass> stage : {std::span<const Pass>(aten_passes), std::span<const Pass>(backend_passes)})
+  for (std::span<const Pass> stage : {std::span<const Pass>(aten_passes), std::span<const Pass>(edge_passes), std::span<const Pass>(backend_passes)})
     for (const Pass& p : stage) {
       if (p.name == name) return p;
       known += (known.empty() ? "" : ", ") + std::string(p.name);
@@ -22,17 +23,18 @@ void verify_program(const LoadedProgram& program) { verify(program.graph); }
 
 void lower(LoadedProgram& program, std::string_view stage) {
   struct Stage {
-    std::string_view name;
+    std::string_view name; // as lower() is asked for it; empty: not by itself
     std::span<const Pass> passes;
     Dialect dialect; // of the graph afterwards
   };
   const Stage stages[] = {
       {"aten", {}, Dialect::Aten},
       {"edge", aten_passes, Dialect::Edge},
+      {"", edge_passes, Dialect::Edge},
       {"backend", backend_passes, Dialect::Backend},
   };
   bool known = false;
-  for (const Stage& s : stages) known |= s.name == stage;
+  for (const Stage& s : stages) known |= !s.name.empty() && s.name == stage;
   require_input(known, "no such stage: {}", stage);
   PassOptions options = pass_options_from_env();
   PassRunner runner(options);

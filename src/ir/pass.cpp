@@ -55,6 +55,15 @@ Graph Rewriter::run() {
   return std::move(to);
 }
 
+bool rewrite_program(LoadedProgram& program, Rewriter& r, const bool& changed) {
+  Graph out = r.run();
+  if (!changed) return false;
+  for (auto& in : program.inputs)
+    if (in.value.valid()) in.value = r[in.value];
+  program.graph = std::move(out);
+  return true;
+}
+
 namespace {
 
 using Symbols = std::unordered_set<const ExprNode*>;
@@ -143,12 +152,7 @@ bool remove_dead_code(LoadedProgram& program) {
     if (l.live.get(id)) r.copy_node(id);
     else changed = true;
   };
-  Graph out = r.run();
-  if (!changed) return false;
-  for (auto& in : program.inputs)
-    if (in.value.valid()) in.value = r[in.value];
-  program.graph = std::move(out);
-  return true;
+  return rewrite_program(program, r, changed);
 }
 
 std::vector<std::string> missing_operators(const Graph& graph) {

@@ -47,6 +47,9 @@ private:
   SideTable<ValueId, ValueId> map_;
 };
 
+/// Copies the program's graph by `r`; where `changed` holds afterwards, the copy takes its place. Gives `changed`.
+bool rewrite_program(LoadedProgram& program, Rewriter& r, const bool& changed);
+
 /// Operators without a row, each once, in order of appearance.
 std::vector<std::string> missing_operators(const Graph& graph);
 /// Removes nodes whose results nobody uses; checks and nodes that bind a symbol still in use stay.

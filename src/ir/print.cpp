@@ -42,6 +42,14 @@ std::string text_of_double(double d) {
   return s.find_first_of(".en") == std::string::npos ? s + ".0" : s;
 }
 
+// The shortest digits that read back as the same float, by way of a double.
+std::string text_of_float(float f) {
+  if (!std::isfinite(f)) return text_of_double(f);
+  std::string s = fmt::format("{}", f);
+  if (static_cast<float>(std::stod(s)) != f) return text_of_double(f);
+  return s.find_first_of(".e") == std::string::npos ? s + ".0" : s;
+}
+
 // "%" and a name for each value, unique in the whole graph: its own, with a number where another value has it too;
 // values without a name are numbered in the order of the text.
 class Names {
@@ -81,7 +89,7 @@ private:
 };
 
 // Tensors up to this size are written with their elements; of larger ones the text says only dtype, sizes and number.
-constexpr int64_t inline_elements = 64;
+constexpr int64_t inline_elements = 16;
 
 std::string text_of_tensor(const Tensor& given, TensorId id) {
   std::string sizes, values;
@@ -94,8 +102,8 @@ std::string text_of_tensor(const Tensor& given, TensorId id) {
       T v = t.data_as<T>()[i];
       if constexpr (std::is_same_v<T, bool>) values += v ? " True" : " False";
       else if constexpr (std::is_integral_v<T>) values += fmt::format(" {}", v);
-      else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) values += " " + text_of_double(v);
-      else if constexpr (!std::is_same_v<T, C64>) values += " " + text_of_double(static_cast<float>(v));
+      else if constexpr (std::is_same_v<T, double>) values += " " + text_of_double(v);
+      else if constexpr (!std::is_same_v<T, C64>) values += " " + text_of_float(static_cast<float>(v));
     }
   });
   return head + values + ">";

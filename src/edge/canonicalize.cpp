@@ -1,0 +1,178 @@
+// canonicalize: rewrites that leave less to do, as a table. A rule sees a call whose operands are already rewritten, and gives
+// the value that stands for its result, or none. What it gives must have the same dtype and sizes, or it is not taken.
+#include "edge/match.h"
+#include "edge/passes.h"
+
+namespace tenon {
+
+namespace {
+
+struct Match {
+  Builder& b;
+  const Node& node;    // the old node
+  const ArgList& args; // over the new graph
+
+  const Graph& g() const { return b.graph(); }
+  V arg(size_t i) const { return b.wrap(args[i].get<ValueId>()); }
+  bool is_value(size_t i) const { return i < args.size() && args[i].is<ValueId>(); }
+  /// The node that makes operand i, where it is `op`.
+  const Node* made_by(size_t i, std::string_view op) const { return is_value(i) ? tenon::made_by(g(), args[i].get<ValueId>(), op) : nullptr; }
+  V operand(const Node& n, size_t i = 0) const { return b.wrap(n.args[i].get<ValueId>()); }
+  std::optional<double> filled(size_t i) const { return is_value(i) ? filled_with(g(), args[i].get<ValueId>()) : std::nullopt; }
+  bool is_filled(size_t i, double v) const {
+    auto f = filled(i);
+    return f && *f == v && std::signbit(*f) == std::signbit(v);
+  }
+  const Type& type() const { return *type_; }
+  const Type* type_;
+};
+
+V permute_twice(Match& m) {
+  const Node* inner = m.made_by(0, "edge::permute.default");
+  if (!inner) return {};
+  V x = m.operand(*inner);
+  auto dims = [&](const ArgList& list, size_t k) { return wrap_dim(list[k].get<int64_t>(), x.rank(), "permute"); };
+  const ArgList &p = inner->args[1].get<ArgList>(), &q = m.args[1].get<ArgList>();
+  std::vector<int64_t> order;
+  for (size_t k = 0; k < q.size(); k++) order.push_back(dims(p, static_cast<size_t>(dims(q, k))));
+  return m.b.permute(x, order);
+}
+
+// The row's own knowledge of calls that change nothing: a slice of the whole, a view to the same sizes ...
+V identity_view(Match& m) {
+  if (!m.node.def->decompose || !m.is_value(0)) return {};
+  Values out = m.node.def->decompose(m.b, Call(m.g(), *m.node.def, m.args));
+  return out.size() == 1 && out[0].id == m.args[0].get<ValueId>() ? out[0] : V();
+}
+
+V view_twice(Match& m) {
+  const Node* inner = m.made_by(0, "edge::view.default");
+  return inner ? m.b.reshape(m.operand(*inner), m.type().sizes) : V();
+}
+
+// unsqueeze, squeeze and view keep the order of elements: back to the sizes they came from, they are nothing.
+V reshape_back(Match& m) {
+  for (auto op : {"edge::view.default", "edge::unsqueeze.default", "edge::squeeze.dims"})
+    if (const Node* inner = m.made_by(0, op); inner && m.operand(*inner).sizes() == m.type().sizes) return m.operand(*inner);
+  return {};
+}
+
+V expand_twice(Match& m) {
+  const Node* inner = m.made_by(0, "edge::expand.default");
+  return inner ? m.b.expand(m.operand(*inner), m.type().sizes) : V();
+}
+
+V same_dtype(Match& m) { return m.arg(0).dtype() == m.type().dtype ? m.arg(0) : V(); }
+
+// Whether every value of `a` is one of `b`.
+bool widens(DType a, DType b) {
+  if (a == b || a == DType::Bool) return true;
+  if (is_complex(a) || is_complex(b) || b == DType::Bool) return false;
+  if (is_float(a)) return is_float(b) && size_of(b) > size_of(a);
+  if (is_float(b)) return b == DType::F64 ? size_of(a) <= 4 : b == DType::F32 ? size_of(a) <= 2 : size_of(a) == 1;
+  return a == DType::U8 ? size_of(b) > 1 : b != DType::U8 && size_of(b) >= size_of(a);
+}
+
+V cast_twice(Match& m) {
+  const Node* inner = m.made_by(0, "edge::_to_copy.default");
+  if (!inner) return {};
+  V x = m.operand(*inner);
+  return widens(x.dtype(), m.arg(0).dtype()) ? m.b.to(x, m.type().dtype) : V();
+}
+
+V cast_of_full(Match& m) {
+  auto v = m.filled(0);
+  auto now = v ? round_to(*v, m.type().dtype) : std::nullopt;
+  if (!now || (*now != *v && !is_float(m.type().dtype))) return {};
+  return m.b.full(m.type().sizes, fill_value(*now, m.type().dtype), m.type().dtype);
+}
+
+V view_of_full(Match& m) {
+  auto v = m.filled(0);
+  return v ? m.b.full(m.type().sizes, fill_value(*v, m.type().dtype), m.type().dtype) : V();
+}
+
+// x + 0: of floats only where -0 stays -0.
+V add_zero(Match& m) {
+  bool integers = is_int(m.type().dtype);
+  if (!m.is_filled(2, 1)) return {};
+  if (m.is_filled(1, integers ? 0.0 : -0.0)) return m.arg(0);
+  return m.is_filled(0, integers ? 0.0 : -0.0) ? m.arg(1) : V();
+}
+V sub_zero(Match& m) { return m.is_filled(2, 1) && m.is_filled(1, 0.0) ? m.arg(0) : V(); }
+V mul_one(Match& m) {
+  if (m.is_filled(1, 1)) return m.arg(0);
+  return m.is_filled(0, 1) ? m.arg(1) : V();
+}
+V div_one(Match& m) { return m.is_filled(1, 1) ? m.arg(0) : V(); }
+
+V undo_itself(Match& m) {
+  const Node* inner = m.made_by(0, m.node.op);
+  return inner ? m.operand(*inner) : V();
+}
+
+V where_known(Match& m) {
+  auto c = m.filled(0);
+  if (!c) return {};
+  return m.arg(*c != 0 ? 1 : 2);
+}
+
+struct Rule {
+  std::string_view name, op;
+  V (*apply)(Match&);
+};
+
+constexpr Rule rules[] = {
+    {"permute_twice", "edge::permute.default", permute_twice},
+    {"identity_permute", "edge::permute.default", identity_view},
+    {"identity_view", "edge::view.default", identity_view},
+    {"identity_expand", "edge::expand.default", identity_view},
+    {"identity_slice", "edge::slice.Tensor", identity_view},
+    {"identity_squeeze", "edge::squeeze.dims", identity_view},
+    {"view_twice", "edge::view.default", view_twice},
+    {"view_back", "edge::view.default", reshape_back},
+    {"unsqueeze_back", "edge::unsqueeze.default", reshape_back},
+    {"squeeze_back", "edge::squeeze.dims", reshape_back},
+    {"expand_twice", "edge::expand.default", expand_twice},
+    {"same_dtype", "edge::_to_copy.default", same_dtype},
+    {"cast_twice", "edge::_to_copy.default", cast_twice},
+    {"cast_of_full", "edge::_to_copy.default", cast_of_full},
+    {"view_of_full", "edge::view.default", view_of_full},
+    {"expand_of_full", "edge::expand.default", view_of_full},
+    {"permute_of_full", "edge::permute.default", view_of_full},
+    {"slice_of_full", "edge::slice.Tensor", view_of_full},
+    {"unsqueeze_of_full", "edge::unsqueeze.default", view_of_full},
+    {"squeeze_of_full", "edge::squeeze.dims", view_of_full},
+    {"add_zero", "edge::add.Tensor", add_zero},
+    {"sub_zero", "edge::sub.Tensor", sub_zero},
+    {"mul_one", "edge::mul.Tensor", mul_one},
+    {"div_one", "edge::div.Tensor", div_one},
+    {"neg_twice", "edge::neg.default", undo_itself},
+    {"logical_not_twice", "edge::logical_not.default", undo_itself},
+    {"bitwise_not_twice", "edge::bitwise_not.default", undo_itself},
+    {"where_known", "edge::where.self", where_known},
+};
+
+bool same(const Type& a, const Type& b) { return a.is_tensor() && b.is_tensor() && a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides; }
+
+} // namespace
+
+bool canonicalize(LoadedProgram& program) {
+  bool any = false;
+  Replace replace = [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
+    if (n.outputs.size() != 1 || !n.blocks.empty() || !n.def) return {};
+    for (const Rule& rule : rules) {
+      if (rule.op != n.op) continue;
+      ArgList args = r(n.args);
+      Match m{.b = r.builder, .node = n, .args = args, .type_ = &r.from.type(n.outputs[0])};
+      V now = rule.apply(m);
+      if (now && same(now.type(), m.type())) return {now.id};
+    }
+    return {};
+  };
+  while (rewrite_nodes(program, replace)) any = true;
+  if (any) remove_dead_code(program);
+  return any;
+}
+
+} // namespace tenon

@@ -1,0 +1,89 @@
+// cse: each pure node gets a key of its operator, arguments and types; a second node with the same key is the first.
+#include <unordered_map>
+
+#include "edge/passes.h"
+#include "runtime/library_steps.h"
+
+namespace tenon {
+
+namespace {
+
+class Cse {
+public:
+  explicit Cse(LoadedProgram& program) : program_(program), r_(program.graph, true) {}
+
+  bool run() {
+    r_.node = [this](NodeId id) { visit(id); };
+    // Each block by itself: a value that an inner block captures must be in memory, so a cheap one is better made again there.
+    r_.block = [this](BlockId old, BlockId now) {
+      auto outer = std::exchange(known_, {});
+      r_.copy_block(old, now);
+      known_ = std::move(outer);
+    };
+    return rewrite_program(program_, r_, changed_);
+  }
+
+private:
+  // Random steps give something else each time; prim:: nodes bind symbols, have blocks or effects.
+  bool is_pure(const Node& n) const {
+    if (!n.def || !n.blocks.empty() || n.outputs.empty() || n.def->data_dependent) return false;
+    if (n.def->kind == Kind::Prim) return n.op == "prim::Constant";
+    return !n.def->library || !library::is_random(n.def->library(Call(r_.from, *n.def, n.args)).function);
+  }
+
+  void add(std::string& key, const Arg& a) const {
+    if (a.is<ValueId>()) key += fmt::format("%{}", a.get<ValueId>().index);
+    else if (a.is<Expr>()) key += fmt::format("e{}", static_cast<const void*>(a.get<Expr>().get()));
+    else if (a.is<double>()) key += fmt::format("d{:x}", std::bit_cast<uint64_t>(a.get<double>())); // 0.0 is not -0.0
+    else if (a.is<TensorId>()) {
+      // Weights that share memory are one.
+      const Tensor& t = r_.from.tensor(a.get<TensorId>());
+      key += fmt::format("t{}", t.data());
+      for (int64_t s : t.sizes()) key += fmt::format(",{}", s);
+      for (int64_t s : t.strides()) key += fmt::format(";{}", s);
+    } else if (a.is<ArgList>()) {
+      key += '[';
+      for (const Arg& e : a.get<ArgList>()) add(key, e), key += ' ';
+      key += ']';
+    } else key += fmt::format("{}:{}", a.v.index(), to_string(r_.to, a));
+  }
+
+  std::string key_of(const Node& n) const {
+    std::string key = n.op + "(";
+    for (const Arg& a : n.args) add(key, r_(a)), key += '|';
+    for (const Attribute& a : n.attributes) key += a.name + "=", add(key, r_(a.value));
+    for (ValueId v : n.outputs) {
+      const Type& t = r_.from.type(v);
+      key += fmt::format(":{}.{}", static_cast<int>(t.kind), static_cast<int>(t.dtype));
+      for (auto* list : {&t.sizes, &t.strides}) {
+        key += ';';
+        for (Expr e : *list) key += fmt::format("{},", static_cast<const void*>(e.get()));
+      }
+    }
+    return key;
+  }
+
+  void visit(NodeId id) {
+    const Node& n = r_.from.node(id);
+    if (!is_pure(n)) return r_.copy_node(id);
+    auto [it, is_new] = known_.try_emplace(key_of(n));
+    if (is_new) {
+      r_.copy_node(id);
+      for (ValueId v : n.outputs) it->second.push_back(r_[v]);
+      return;
+    }
+    changed_ = true;
+    for (size_t i = 0; i < n.outputs.size(); i++) r_.set(n.outputs[i], it->second[i]);
+  }
+
+  LoadedProgram& program_;
+  Rewriter r_;
+  std::unordered_map<std::string, std::vector<ValueId>> known_;
+  bool changed_ = false;
+};
+
+} // namespace
+
+bool cse(LoadedProgram& program) { return Cse(program).run(); }
+
+} // namespace tenon

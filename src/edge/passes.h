@@ -1,0 +1,28 @@
+// Passes on the Edge graph, in order. None changes what an operator means; each does nothing the second time.
+#pragma once
+#include "ir/pass.h"
+
+namespace tenon {
+
+/// A table of rewrites, one line each, until none applies.
+///   %1 = permute(%x, [1, 0]); %2 = permute(%1, [1, 0])   ->   %x
+bool canonicalize(LoadedProgram& program);
+/// Equal nodes are computed once.
+///   %1 = exp(%x); %2 = exp(%x)   ->   %1 = exp(%x)
+bool cse(LoadedProgram& program);
+/// What only depends on constants, and is small, becomes one.
+///   %1 = rsqrt(%running_var)   ->   %1 = prim::Constant(tensor<...>)
+bool fold_constants(LoadedProgram& program);
+/// A scale per channel behind a convolution with constant weights goes into these; shifts per channel are added up.
+///   %1 = convolution(%x, %w); %2 = mul(%1, %scale)   ->   %2 = convolution(%x, %w * %scale)
+bool fold_norm(LoadedProgram& program);
+
+inline constexpr Pass edge_passes[] = {
+    {"canonicalize", canonicalize},
+    {"cse", cse},
+    {"fold_constants", fold_constants},
+    {"fold_norm", fold_norm},
+    {"remove_dead_code", remove_dead_code},
+};
+
+} // namespace tenon
