@@ -14,7 +14,7 @@ struct CheckArgs {
   Options options;
   Tolerance tolerance;
   int jobs = 0;              // 0: all cores
-  double timeout_seconds = 120;
+  double timeout_seconds = 300;
 };
 int check(const CheckArgs& args);
 
