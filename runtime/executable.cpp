@@ -16,9 +16,8 @@ namespace {
 Error bad(std::string message) { return Error(ErrorKind::BadInput, message); }
 
 size_t total_bytes(const PlanBuffer& b, const Frame& f) {
-  size_t bytes = size_of(b.dtype);
-  for (int64_t s : sizes_of(b, f)) bytes *= static_cast<size_t>(std::max<int64_t>(s, 0));
-  return bytes;
+  size_t bytes;
+  return bytes_of(b, f, bytes) ? bytes : 0;
 }
 
 template <class F> void for_each_step(const std::vector<Step>& steps, F& f) {
@@ -66,6 +65,14 @@ bool reserve(std::shared_ptr<void>& block, size_t& capacity, size_t bytes, Block
 }
 
 } // namespace
+
+bool reserve_scratch(Frame& f) {
+  ScratchNeed need{f};
+  for_each_step(f.plan->steps, need);
+  f.scratch_per_worker = need.per_worker;
+  f.scratch_bytes = std::max(need.shared, need.per_worker * static_cast<size_t>(f.workers->threads()));
+  return reserve(f.scratch, f.scratch_capacity, f.scratch_bytes, *f.pool) || (f.message = "out of memory", false);
+}
 
 PlanRunner::PlanRunner(Plan plan, int threads, bool profile) : plan_(std::move(plan)), workers_(threads), is_profiled_(profile) {
   for (const Tensor& t : plan_.initial_state) {
@@ -118,6 +125,7 @@ bool PlanRunner::bind_input(Frame& f, const InputSpec& s, const TensorView& v, b
   if (s.is_number || s.is_fixed) {
     if (check_equal) return true;
     if (!v.sizes.empty()) return fail("a number must be a 0-d tensor");
+    if (!v.data) return fail("data is null");
     double number = dispatch(v.dtype, [&]<class T>(T) { return convert<double>(*static_cast<const T*>(v.data)); });
     if (s.is_fixed) return number == s.fixed || fail(fmt::format("the program was exported for the value {}, not {}", s.fixed, number));
     if (s.number_slot >= 0) {
@@ -126,10 +134,12 @@ bool PlanRunner::bind_input(Frame& f, const InputSpec& s, const TensorView& v, b
     }
     return true;
   }
+  auto has_no_data = [&] { return !v.data && std::find(v.sizes.begin(), v.sizes.end(), 0) == v.sizes.end(); };
   if (!check_equal) {
     if (v.dtype != s.dtype) return fail(fmt::format("dtype is {}, the program takes {}", name_of(v.dtype), name_of(s.dtype)));
     if (v.sizes.size() != s.dims.size()) return fail(fmt::format("rank is {}, the program takes {}", v.sizes.size(), s.dims.size()));
     if (!v.strides.empty() && v.strides.size() != v.sizes.size()) return fail("sizes and strides differ in number");
+    if (has_no_data()) return fail("data is null");
   }
   for (size_t d = 0; d < s.dims.size(); d++) {
     const InputDim& dim = s.dims[d];
@@ -181,12 +191,8 @@ bool PlanRunner::prepare_memory(Frame& f) {
   }
   if (f.planned && bound == f.bound) return true;
   f.planned = false;
-  plan_memory(f);
-  ScratchNeed need{f};
-  for_each_step(plan_.steps, need);
-  f.scratch_per_worker = need.per_worker;
-  f.scratch_bytes = std::max(need.shared, need.per_worker * static_cast<size_t>(workers_.threads()));
-  if (!reserve(f.arena, f.arena_capacity, f.arena_bytes, pool_) || !reserve(f.scratch, f.scratch_capacity, f.scratch_bytes, pool_))
+  if (!plan_memory(f)) return false;
+  if (!reserve(f.arena, f.arena_capacity, f.arena_bytes, pool_) || !reserve_scratch(f))
     return f.message = fmt::format("out of memory: {} bytes of temporaries", f.arena_bytes + f.scratch_bytes), false;
   for (size_t i = 0; i < plan_.buffers.size(); i++) {
     const PlanBuffer& b = plan_.buffers[i];
@@ -204,7 +210,9 @@ bool PlanRunner::prepare_outputs(Frame& f) {
     const PlanBuffer& b = plan_.buffers[i];
     if (b.place == BufferPlace::State) f.pointers[i] = state_[static_cast<size_t>(b.index)].data();
     if (b.place != BufferPlace::Output) continue;
-    auto block = pool_.take(total_bytes(b, f));
+    size_t bytes;
+    if (!bytes_of(b, f, bytes)) return f.message = "the sizes of the result " + b.name + " are negative, or too large", false;
+    auto block = pool_.take(bytes);
     if (!block) return f.message = "out of memory", false;
     f.pointers[i] = block.get();
     auto sizes = sizes_of(b, f);
@@ -242,6 +250,8 @@ Status PlanRunner::run(std::span<const TensorView> inputs, std::vector<Tensor>& 
     }
     give_back(std::move(f));
     return {};
+  } catch (const std::bad_alloc&) {
+    return bad("out of memory");
   } catch (const std::exception& e) {
     return bad(e.what());
   }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "expr/eval.h"
 #include "runtime/frame.h"
 #include "runtime/library_steps.h"
 
@@ -12,14 +13,21 @@ namespace {
 
 int64_t slot(const Frame& f, Slot s) { return f.slots[static_cast<size_t>(s)]; }
 
-// Buffers and scalars of a kernel call, on the stack.
+// Buffers and scalars of a kernel call: on the stack, but for the rare kernel of very many.
 struct Arguments {
   static constexpr size_t most = 96;
-  void* buffers[most];
-  int64_t scalars[most];
+  void* few_buffers[most];
+  int64_t few_scalars[most];
+  void** buffers = few_buffers;
+  int64_t* scalars = few_scalars;
+  std::vector<void*> many_buffers;
+  std::vector<int64_t> many_scalars;
   KernelArgs args;
 
+  Arguments(const Arguments&) = delete;
   Arguments(Frame& f, const std::vector<int>& b, const std::vector<Slot>& s) {
+    if (b.size() > most) many_buffers.resize(b.size()), buffers = many_buffers.data();
+    if (s.size() > most) many_scalars.resize(s.size()), scalars = many_scalars.data();
     for (size_t i = 0; i < b.size(); i++) buffers[i] = b[i] < 0 ? nullptr : f.pointers[static_cast<size_t>(b[i])];
     for (size_t i = 0; i < s.size(); i++) scalars[i] = slot(f, s[i]);
     args = {buffers, scalars, nullptr, f.error};
@@ -58,7 +66,9 @@ struct TileCall {
   static void call(void* ctx, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
     auto& t = *static_cast<TileCall*>(ctx);
     size_t count = t.kernel.scalars.size();
-    int64_t scalars[Arguments::most + 5];
+    int64_t few[Arguments::most + 5], *scalars = few;
+    std::vector<int64_t> many;
+    if (count > Arguments::most) many.resize(count + 5), scalars = many.data();
     std::memcpy(scalars, t.arguments.scalars, count * sizeof(int64_t));
     int64_t tile[5] = {batch, m0, m1, n0, n1};
     std::memcpy(scalars + count, tile, sizeof tile);
@@ -166,18 +176,10 @@ bool run(const ItemStep& s, Frame& f) {
   const PlanBuffer& b = f.plan->buffers[static_cast<size_t>(s.buffer)];
   const void* p = f.pointers[static_cast<size_t>(s.buffer)];
   int64_t& to = f.slots[static_cast<size_t>(s.slot)];
-  auto give = [&](auto v) { to = s.is_float ? std::bit_cast<int64_t>(static_cast<double>(v)) : static_cast<int64_t>(v); };
-  switch (b.dtype) {
-  case DType::Bool:
-  case DType::U8: give(*static_cast<const uint8_t*>(p)); break;
-  case DType::I8: give(*static_cast<const int8_t*>(p)); break;
-  case DType::I16: give(*static_cast<const int16_t*>(p)); break;
-  case DType::I32: give(*static_cast<const int32_t*>(p)); break;
-  case DType::I64: give(*static_cast<const int64_t*>(p)); break;
-  case DType::F32: give(*static_cast<const float*>(p)); break;
-  case DType::F64: give(*static_cast<const double*>(p)); break;
-  default: f.message = "a half-precision tensor is read as a number"; return false;
-  }
+  dispatch(b.dtype, [&]<class T>(T) {
+    T v = *static_cast<const T*>(p);
+    to = s.is_float ? std::bit_cast<int64_t>(convert<double>(v)) : convert<int64_t>(v);
+  });
   return true;
 }
 
@@ -254,14 +256,16 @@ static bool run_step(const Step& step, Frame& f) {
   return ok;
 }
 
-bool run_steps(const std::vector<Step>& steps, Frame& f) noexcept {
+bool run_steps(const std::vector<Step>& steps, Frame& f) {
   for (const Step& step : steps) {
     if (!step.dynamic.empty() && !allocate_dynamic(step, f)) return false;
     if (!run_step(step, f)) {
       if (!step.source.empty()) f.message += " (" + step.source + ")";
       return false;
     }
-    if (step.binds) run_stage(f.plan->sizes, static_cast<size_t>(step.binds), f.slots.data());
+    if (!step.binds) continue;
+    run_stage(f.plan->sizes, static_cast<size_t>(step.binds), f.slots.data());
+    if (!reserve_scratch(f)) return false;
   }
   return true;
 }

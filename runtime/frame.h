@@ -43,13 +43,19 @@ struct Frame {
 };
 
 /// Runs the steps of a plan over a frame whose pointers are set. False: see frame.message.
-bool run_steps(const std::vector<Step>& steps, Frame& frame) noexcept;
+/// Throws only std::bad_alloc.
+bool run_steps(const std::vector<Step>& steps, Frame& frame);
+/// Makes the scratch as large as the steps need under the frame's slots. False: out of memory.
+bool reserve_scratch(Frame& frame);
+/// Bytes of a buffer under the frame's slots; false where a size is negative or the product overflows.
+bool bytes_of(const PlanBuffer& buffer, const Frame& frame, size_t& bytes);
 /// The step's call with the frame's sizes and pointers.
 Matmul matmul_of(const MatmulStep& step, const Frame& frame);
 Conv conv_of(const ConvStep& step, const Frame& frame);
 /// Sizes of a buffer under the frame's slots.
 std::vector<int64_t> sizes_of(const PlanBuffer& buffer, const Frame& frame);
 /// Lays out arena buffers for the frame's sizes: largest first, each at the lowest place free for its lifetime.
-void plan_memory(Frame& frame);
+/// False: frame.message says which size is impossible.
+bool plan_memory(Frame& frame);
 
 } // namespace tenon

@@ -64,15 +64,33 @@ size_t place(size_t bytes, int first, int last, std::vector<Placed>& placed) {
 
 } // namespace
 
-void plan_memory(Frame& f) {
+bool bytes_of(const PlanBuffer& b, const Frame& f, size_t& bytes) {
+  bytes = size_of(b.dtype);
+  bool fits = true, empty = false;
+  for (Slot s : b.sizes) {
+    int64_t size = f.slots[static_cast<size_t>(s)];
+    empty |= size == 0;
+    fits &= size >= 0;
+    if (size > 0 && __builtin_mul_overflow(bytes, static_cast<size_t>(size), &bytes)) bytes = SIZE_MAX;
+  }
+  if (empty) bytes = 0;
+  return fits && bytes <= size_t{1} << 62;
+}
+
+bool plan_memory(Frame& f) {
   const Plan& plan = *f.plan;
   std::vector<std::pair<size_t, size_t>> order; // bytes, buffer
   f.offsets.assign(plan.buffers.size(), 0);
   for (size_t i = 0; i < plan.buffers.size(); i++) {
     const PlanBuffer& b = plan.buffers[i];
     if (b.place != BufferPlace::Arena) continue;
-    int64_t bytes = std::max<int64_t>(f.slots[static_cast<size_t>(b.bytes)], 1);
-    order.emplace_back((static_cast<size_t>(bytes) + 63) / 64 * 64, i);
+    size_t bytes;
+    if (!bytes_of(b, f, bytes)) {
+      // In a branch that is not taken sizes may be anything: it gets no memory.
+      if (!b.is_conditional) return f.message = "the sizes of " + (b.name.empty() ? "a temporary" : b.name) + " are negative, or too large", false;
+      bytes = 0;
+    }
+    order.emplace_back((std::max<size_t>(bytes, 1) + 63) / 64 * 64, i);
   }
   std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first > b.first; });
   std::vector<Placed> placed;
@@ -81,6 +99,7 @@ void plan_memory(Frame& f) {
     f.offsets[i] = place(bytes, plan.buffers[i].first, plan.buffers[i].last, placed);
     f.arena_bytes = std::max(f.arena_bytes, f.offsets[i] + bytes);
   }
+  return true;
 }
 
 } // namespace tenon

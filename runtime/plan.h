@@ -34,6 +34,7 @@ struct PlanBuffer {
   BufferPlace place = BufferPlace::Arena;
   int index = 0;          // of the input, output, constant or state
   Slot bytes = -1;        // Arena, Output
+  bool is_conditional = false; // made in a branch, which may not be taken
   int first = 0, last = 0; // steps, in linear order, between which an arena buffer lives
 };
 

@@ -18,6 +18,11 @@ nm -D --defined-only -C "$library" | grep -q 'tenon::Program::load' || { echo "l
 flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --define-variable=prefix="$prefix" --cflags --libs tenon)
 # shellcheck disable=SC2086
 ${CXX:-g++} -Wall -Wextra -Werror examples/embed.cpp $flags -o "$root/embed"
+# The README's example as it stands there.
+sed -n '/^```cpp/,/^```$/p' README.md | sed '/^```/d' >"$root/readme.cpp"
+# shellcheck disable=SC2086
+${CXX:-g++} -Wall -Wextra -Werror "$root/readme.cpp" $flags -o "$root/readme"
+LD_LIBRARY_PATH=$(dirname "$library") "$root/readme"
 LD_LIBRARY_PATH=$(dirname "$library") "$root/embed" tests/fixtures/programs/mlp.pt2
 "$prefix/bin/tenon" run tests/fixtures/programs/mlp.pt2
 echo "library: $(stat -Lc %s "$library") bytes, exports $(nm -D --defined-only "$library" | wc -l) symbols"

@@ -15,6 +15,8 @@ ORDER = [["include"], ["base"], ["expr"], ["ir"], ["ops"], ["interp"], ["load", 
 EXCEPTIONS = {
     ("ir", "runtime/library.h"): "a row names its library step by address",
     ("ops", "runtime/library_steps.h"): "rows name their library steps",
+    ("interp", "runtime/library_steps.h"): "which library steps are random",
+    ("edge", "runtime/library_steps.h"): "which library steps are random",
     ("loops", "runtime/kernel_abi.h"): "the interpreter of kernels takes the arguments of generated code",
     ("runtime", "expr/eval.h"): "dispatch over dtypes, and the scalar conversions that kernels use too",
 }

@@ -21,6 +21,7 @@ suite fixtures_avx2 "$tenon" check --isa avx2 tests/fixtures/programs
 suite fixtures_interpreted "$tenon" check --interpret tests/fixtures/programs
 suite tool tests/tool_test.sh "$tenon"
 suite install tests/install_test.sh "$build"
+suite clang tests/clang_test.py "$build"
 # The acceptance sets lie beside the checkout, where there are any.
 shared=${TENON_SHARED:-../shared}
 for set in corpus opdb; do

@@ -107,7 +107,7 @@ void RegionDomain::start_with_value(ValueId value) {
   RegionMember m{.node = graph_.value(value).node, .value = value, .compute = {}, .index = {}};
   for (size_t d = 0; d < t.rank(); d++) {
     axes_.push_back(graph_.pool().axis(first_region_axis + static_cast<int64_t>(d), t.sizes[d]));
-    m.index.push_back(axes_.back());
+    m.index.push_back(is_const_int(t.sizes[d], 1) ? graph_.pool().integer(0) : axes_.back());
   }
   members_.push_back(std::move(m));
 }
@@ -169,7 +169,7 @@ bool RegionDomain::line_up(const Compute& c, Mapping& mapping, bool shared) cons
   std::vector<Missing> missing;
   for (Expr a : free) {
     auto it = solved.whole.find(a.get());
-    bool known = it != solved.whole.end();
+    bool known = it != solved.whole.end() && !is_const_int(a->args[0], 1); // an axis of extent 1 is 0
     mapping[a.get()] = known ? it->second : graph_.pool().integer(0);
     if (known && unknown.contains(a.get())) missing.push_back({a, unknown.at(a.get())});
     else if (!known && !is_const_int(a->args[0], 1)) missing.push_back({a, a->args[0]});

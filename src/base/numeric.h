@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "base/check.h"
 #include "tenon/tensor.h"
@@ -37,6 +38,20 @@ constexpr bool is_float(DType t) { return t >= DType::F16 && t <= DType::F64; }
 constexpr bool is_complex(DType t) { return t == DType::C64; }
 constexpr bool is_int(DType t) { return t >= DType::U8 && t <= DType::I64; }
 constexpr bool is_reduced_float(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+/// Conversion as torch does on CPU; a float out of an integer's range gives that of a 64-bit conversion, truncated.
+template <class To, class From> To convert(From v) {
+  if constexpr (std::is_same_v<To, From>) return v;
+  else if constexpr (std::is_same_v<From, F16> || std::is_same_v<From, BF16>) return convert<To>(static_cast<float>(v));
+  else if constexpr (std::is_same_v<From, C64>) return convert<To>(v.re);
+  else if constexpr (std::is_same_v<To, C64>) return C64{convert<float>(v), 0};
+  else if constexpr (std::is_same_v<To, F16> || std::is_same_v<To, BF16>) return To(convert<float>(v));
+  else if constexpr (std::is_same_v<To, bool>) return v != From(0);
+  else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
+    if (!(v >= From(-0x1p63) && v < From(0x1p63))) return static_cast<To>(INT64_MIN);
+    return static_cast<To>(static_cast<int64_t>(v));
+  } else return static_cast<To>(v);
+}
 
 /// Calls f(T{}) with the storage type of `t`: bool, uint8_t, int8_t ... F16, BF16, float, double, C64.
 template <class F> decltype(auto) dispatch(DType t, F&& f) {

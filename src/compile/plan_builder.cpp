@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "codegen/codegen.h"
 #include "expr/eval.h"
@@ -95,11 +96,17 @@ void PlanBuilder::add_outputs() {
   for (size_t i = 0; i < returns.size(); i++) {
     const ProgramOutput& spec = program_.outputs[i];
     if (spec.kind == OutputKind::BufferMutation) {
-      OutputSpec o{.buffer = buffer_of(returns[i].get<ValueId>()), .sizes = {}, .dtype = DType::F32, .is_state = true};
+      ValueId v = returns[i].get<ValueId>();
+      OutputSpec o{.buffer = buffer_of(v), .sizes = {}, .dtype = DType::F32, .is_state = true};
       for (auto& in : program_.inputs)
         if (in.value.valid() && in.target == spec.target) o.state = plan_.buffers[static_cast<size_t>(buffers_.at(in.value))].index;
       require(o.state >= 0, "mutated buffer {} is not an input", spec.target);
-      use(o.buffer);
+      if (plan_.buffers[static_cast<size_t>(o.buffer)].place == BufferPlace::State) { // another buffer's old value, which its new one may replace first
+        int copy = new_buffer(g_.type(v), BufferPlace::Arena, spec.target);
+        copy_to(v, copy);
+        o.buffer = copy;
+      }
+      plan_.buffers[static_cast<size_t>(o.buffer)].last = INT_MAX; // read when all steps are done
       plan_.outputs.push_back(o);
       continue;
     }
@@ -129,7 +136,7 @@ std::vector<Slot> PlanBuilder::slots_of(const std::vector<Expr>& sizes) {
 }
 
 int PlanBuilder::new_buffer(const Type& t, BufferPlace place, const std::string& name) {
-  PlanBuffer b{.name = name, .dtype = t.dtype, .sizes = slots_of(t.sizes), .place = place, .first = now_, .last = now_};
+  PlanBuffer b{.name = name, .dtype = t.dtype, .sizes = slots_of(t.sizes), .place = place, .is_conditional = conditional_ > 0, .first = now_, .last = now_};
   bool dynamic = false;
   for (Expr e : t.sizes) dynamic |= slots_.stage_of(e) > 0;
   if (place == BufferPlace::Arena) {

@@ -63,6 +63,7 @@ private:
   int vector_bytes_ = 64;
   std::unordered_map<ValueId, int> buffers_;
   std::vector<Step>* steps_ = nullptr;
+  int conditional_ = 0;                      // depth of branches and loop bodies around the step being built
   int now_ = 0;                              // number of the step being built
   std::vector<std::pair<int, int>> loops_;   // steps of enclosing loops: from; depth of use
   std::vector<int> dynamic_;                 // to be allocated before the next step

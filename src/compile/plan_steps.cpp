@@ -218,10 +218,12 @@ void PlanBuilder::build_if(NodeId id) {
   std::vector<Step>* outer = steps_;
   for (size_t k : {size_t{0}, size_t{1}}) {
     steps_ = &s.branches[k];
+    conditional_++;
     build_block(n.blocks.at(k));
     for (size_t i = 0; i < n.outputs.size(); i++) copy_to(g_.block(n.blocks[k]).returns.at(i), buffers_.at(n.outputs[i]));
   }
   steps_ = outer;
+  conditional_ -= 2;
   dynamic_ = std::move(dynamic);
   append(id, std::move(s));
 }
@@ -249,6 +251,7 @@ void PlanBuilder::build_while(NodeId id) {
   if (flag.is<ValueId>()) s.flag = buffer_of(flag.get<ValueId>()), use(s.flag);
   else s.flag_slot = slot(to_expr(g_.pool(), flag));
   steps_ = &s.body;
+  conditional_++;
   build_block(n.blocks[1]);
   // Through temporaries: a new value may be another carried one.
   std::vector<int> temporaries;
@@ -263,6 +266,7 @@ void PlanBuilder::build_while(NodeId id) {
     append(NodeId{}, CopyStep{temporaries[i], to});
   }
   steps_ = outer;
+  conditional_--;
   append(id, std::move(s));
   keep_through_loop(plan_, begin, now_);
 }
@@ -293,6 +297,7 @@ void PlanBuilder::build_scan(NodeId id) {
   }
   std::vector<Step>* outer = steps_;
   steps_ = &s.body;
+  conditional_++;
   build_block(n.blocks[0]);
   std::vector<int> temporaries;
   for (size_t i = 0; i < initial.size(); i++) {
@@ -310,6 +315,7 @@ void PlanBuilder::build_scan(NodeId id) {
     append(NodeId{}, CopyStep{temporaries[i], to});
   }
   steps_ = outer;
+  conditional_--;
   append(id, std::move(s));
   keep_through_loop(plan_, begin, now_);
 }

@@ -142,20 +142,6 @@ template <Op O, class T> bool apply_compare(T a, T b) {
   else return a <= b;
 }
 
-/// Conversion as torch does on CPU; a float out of an integer's range gives that of a 64-bit conversion, truncated.
-template <class To, class From> To convert(From v) {
-  if constexpr (std::is_same_v<To, From>) return v;
-  else if constexpr (std::is_same_v<From, F16> || std::is_same_v<From, BF16>) return convert<To>(static_cast<float>(v));
-  else if constexpr (std::is_same_v<From, C64>) return convert<To>(v.re);
-  else if constexpr (std::is_same_v<To, C64>) return C64{convert<float>(v), 0};
-  else if constexpr (std::is_same_v<To, F16> || std::is_same_v<To, BF16>) return To(convert<float>(v));
-  else if constexpr (std::is_same_v<To, bool>) return v != From(0);
-  else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
-    if (!(v >= From(-0x1p63) && v < From(0x1p63))) return static_cast<To>(INT64_MIN);
-    return static_cast<To>(static_cast<int64_t>(v));
-  } else return static_cast<To>(v);
-}
-
 constexpr bool is_leaf(Op op) { return op <= Op::Reg; }
 constexpr bool is_unary(Op op) { return op >= Op::Neg && op <= Op::Bitcast; }
 constexpr bool is_binary(Op op) { return op >= Op::Add && op <= Op::Le; }

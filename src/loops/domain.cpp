@@ -128,6 +128,17 @@ int64_t rough_value(Expr e) {
   return eval_int(e, [](const ExprNode& n) { return n.op == Op::Symbol ? 64 : 1; });
 }
 
+// A last axis of a few elements (three color channels) would leave vectors mostly empty: the longest axis goes last.
+void avoid_short_vectors(LoopDomain& d) {
+  constexpr int64_t few = 8;
+  if (d.axes.size() < 2 || !d.reduced.empty()) return;
+  auto last = const_int(d.axes.back()->args[0]);
+  if (!last || *last >= few) return;
+  auto longest = std::max_element(d.axes.begin(), d.axes.end(), [](Expr a, Expr b) { return rough_value(a->args[0]) < rough_value(b->args[0]); });
+  if (rough_value((*longest)->args[0]) < 4 * few) return;
+  std::rotate(longest, longest + 1, d.axes.end());
+}
+
 } // namespace
 
 void order_axes(LoopDomain& d) {
@@ -149,6 +160,7 @@ void order_axes(LoopDomain& d) {
   }
   std::stable_sort(keyed.begin(), keyed.end(), [](auto& a, auto& b) { return a.first > b.first; });
   for (size_t k = 0; k < keyed.size(); k++) d.axes[k] = keyed[k].second;
+  avoid_short_vectors(d);
 }
 
 bool merge_pair(LoopDomain& d, Expr outer, Expr inner) {

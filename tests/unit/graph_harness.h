@@ -1,0 +1,101 @@
+// Small programs made with the Builder, run as native code and in the interpreter.
+#pragma once
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+#include "api/impl.h"
+#include "expr/eval.h"
+#include "ir/builder.h"
+#include "ir/program.h"
+
+namespace tenon::test {
+
+struct TestGraph {
+  LoadedProgram p;
+  Builder b{p.graph, p.graph.top(), false};
+
+  Expr symbol(const std::string& name, int64_t lo = 0) { return b.pool().symbol(name, DType::I64, lo, 1 << 20); }
+  V input(std::vector<Expr> sizes, DType t = DType::F32) {
+    std::string name = "x" + std::to_string(p.inputs.size());
+    ValueId v = p.graph.add_param(p.graph.top(), Type::tensor(t, std::move(sizes)), name);
+    p.inputs.push_back({.kind = InputKind::User, .name = name, .target = {}, .value = v});
+    return b.wrap(v);
+  }
+  V input(std::initializer_list<int64_t> sizes, DType t = DType::F32) {
+    std::vector<Expr> e;
+    for (int64_t s : sizes) e.push_back(b.integer(s));
+    return input(e, t);
+  }
+  V buffer(const std::string& name, Tensor value) {
+    std::vector<Expr> sizes;
+    for (int64_t s : value.sizes()) sizes.push_back(b.integer(s));
+    ValueId v = p.graph.add_param(p.graph.top(), Type::tensor(value.dtype(), sizes), name);
+    p.inputs.push_back({.kind = InputKind::Buffer, .name = name, .target = name, .value = v});
+    p.weights[name] = std::move(value);
+    return b.wrap(v);
+  }
+  void mutates(const std::string& name, V now) {
+    p.graph.block(p.graph.top()).returns.push_back(now);
+    p.outputs.push_back({OutputKind::BufferMutation, name});
+  }
+  void returns(const Arg& a) {
+    p.graph.block(p.graph.top()).returns.push_back(a);
+    p.outputs.push_back({OutputKind::User, {}});
+  }
+  Program program() const { return Program(std::make_shared<Program::Impl>(Program::Impl{p, {}, {}})); }
+};
+
+inline Tensor filled(DType t, std::vector<int64_t> sizes, const std::function<double(int64_t)>& value) {
+  Tensor x(t, std::move(sizes));
+  dispatch(t, [&]<class T>(T) {
+    for (int64_t i = 0; i < x.numel(); i++) x.data_as<T>()[i] = convert<T>(value(i));
+  });
+  return x;
+}
+inline Tensor counting(DType t, std::vector<int64_t> sizes, double start = 0) {
+  return filled(t, std::move(sizes), [&](int64_t i) { return start + static_cast<double>(i); });
+}
+inline std::vector<double> numbers(const Tensor& t) {
+  std::vector<double> out;
+  Tensor c = t.contiguous();
+  dispatch(c.dtype(), [&]<class T>(T) {
+    for (int64_t i = 0; i < c.numel(); i++) out.push_back(convert<double>(c.data_as<T>()[i]));
+  });
+  return out;
+}
+
+/// Empty where equal: integers exactly, floats within `tolerance` of the larger of 1 and the expected value.
+inline std::string difference(const Tensor& got, const Tensor& want, double tolerance = 1e-4) {
+  if (got.dtype() != want.dtype()) return fmt::format("dtype {} instead of {}", name_of(got.dtype()), name_of(want.dtype()));
+  if (got.sizes() != want.sizes()) return "other sizes";
+  std::vector<double> a = numbers(got), e = numbers(want);
+  double t = is_float(want.dtype()) ? want.dtype() == DType::BF16 ? 2e-2 : want.dtype() == DType::F16 ? 3e-3 : tolerance : 0;
+  for (size_t i = 0; i < a.size(); i++) {
+    bool same = std::isnan(a[i]) ? std::isnan(e[i]) : a[i] == e[i] || std::abs(a[i] - e[i]) <= t * std::max(1., std::abs(e[i]));
+    if (!same) return fmt::format("element {} of {}: {} instead of {}", i, a.size(), a[i], e[i]);
+  }
+  return {};
+}
+
+inline std::vector<Tensor> run(const Executable& exe, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> out;
+  exe.run(inputs, out).check();
+  return out;
+}
+
+/// Runs each set of inputs in turn in one Executable of either kind; outputs must agree.
+inline void compare(const TestGraph& g, const std::vector<std::vector<Tensor>>& calls, Options options = {}) {
+  Program program = g.program();
+  Executable native = program.compile(options).value();
+  Executable oracle = program.compile({.interpret = true}).value();
+  CHECK(native.stats().fallback_steps == 0);
+  for (auto& inputs : calls) {
+    auto got = run(native, inputs), want = run(oracle, inputs);
+    REQUIRE(got.size() == want.size());
+    for (size_t i = 0; i < got.size(); i++) CHECK_MESSAGE(difference(got[i], want[i]) == "", "output ", i, ": ", difference(got[i], want[i]));
+  }
+}
+
+} // namespace tenon::test

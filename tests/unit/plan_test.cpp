@@ -1,0 +1,309 @@
+// What plans do with memory: values that share or outlive it, state, control flow, sizes known late, many threads.
+#include <thread>
+
+#include "tests/unit/graph_harness.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+using Branch = std::function<std::vector<V>(Builder&)>;
+
+std::vector<V> add_blocks(TestGraph& g, std::string_view op, ArgList args, const std::vector<Type>& types, int blocks, const std::vector<Type>& params,
+                          const std::function<std::vector<V>(int, const std::vector<V>&)>& body) {
+  NodeId n = g.p.graph.append(g.b.block(), Node{.op = std::string(op), .def = find_op(op), .args = std::move(args)}, types);
+  for (int k = 0; k < blocks; k++) {
+    BlockId inner = g.p.graph.add_block(n), outer = g.b.block();
+    std::vector<V> values;
+    for (const Type& t : params) values.push_back(g.b.wrap(g.p.graph.add_param(inner, t)));
+    g.b.set_block(inner);
+    auto out = body(k, values);
+    g.p.graph.block(inner).returns = ArgList(out.begin(), out.end());
+    g.b.set_block(outer);
+  }
+  std::vector<V> out;
+  for (ValueId v : g.p.graph.node(n).outputs) out.push_back(g.b.wrap(v));
+  return out;
+}
+
+V if_(TestGraph& g, V condition, const std::function<V()>& then, const std::function<V()>& otherwise, const Type& type) {
+  return add_blocks(g, "prim::If", {condition}, {type}, 2, {}, [&](int k, auto&) { return std::vector{k == 0 ? then() : otherwise()}; })[0];
+}
+std::vector<V> while_(TestGraph& g, const std::vector<V>& carried, const std::function<V(const std::vector<V>&)>& condition,
+                      const std::function<std::vector<V>(const std::vector<V>&)>& body) {
+  std::vector<Type> types;
+  for (V v : carried) types.push_back(v.type());
+  return add_blocks(g, "prim::While", {ArgList(carried.begin(), carried.end())}, types, 2, types,
+                    [&](int k, const std::vector<V>& p) { return k == 0 ? std::vector{condition(p)} : body(p); });
+}
+Tensor flag(bool v) { return filled(DType::Bool, {}, [&](int64_t) { return v; }); }
+V less(TestGraph& g, V a, const Arg& c) { return g.b.call1("aten::lt.Scalar", {a, c}); }
+
+} // namespace
+
+TEST_CASE("values returned twice, inputs and constants returned") {
+  TestGraph g;
+  Expr s = g.symbol("s0");
+  V x = g.input({s, g.b.integer(3)}), y = x + Arg(1), c = g.b.constant(counting(DType::F32, {5}));
+  for (V v : {y, x, y, c, x, c}) g.returns(v);
+  g.returns(s);
+  g.returns(s + 1.0);
+  compare(g, {{counting(DType::F32, {4, 3})}, {counting(DType::F32, {0, 3})}, {counting(DType::F32, {17, 3})}});
+  // What is returned is the caller's: a later call does not change it.
+  Executable e = g.program().compile().value();
+  auto first = run(e, {counting(DType::F32, {4, 3})});
+  auto second = run(e, {counting(DType::F32, {4, 3}, 100)});
+  CHECK(numbers(first[0])[0] == 1);
+  CHECK(numbers(first[1])[0] == 0);
+  CHECK(numbers(second[1])[0] == 100);
+  CHECK(first[0].data() != first[2].data());
+  // Outputs as inputs of the next call, in the same vector.
+  std::vector<Tensor> loop{counting(DType::F32, {4, 3})};
+  for (int i = 0; i < 3; i++) {
+    e.run(std::vector{loop[0]}, loop).check();
+    CHECK(numbers(loop[0])[0] == i + 1);
+  }
+}
+
+TEST_CASE("mutated buffers: written back, returned, swapped") {
+  TestGraph g;
+  V a = g.buffer("a", counting(DType::F32, {3})), b = g.buffer("b", counting(DType::F32, {3}, 10)), x = g.input({3});
+  V next = a + x;
+  g.mutates("a", b);
+  g.mutates("b", next);
+  g.returns(next);
+  g.returns(a);
+  g.returns(b);
+  Tensor one = filled(DType::F32, {3}, [](int64_t) { return 1; });
+  compare(g, {{one}, {one}, {one}});
+  Executable e = g.program().compile().value();
+  auto r = run(e, {one});
+  auto r2 = run(e, {one});
+  CHECK(numbers(r[1]) == std::vector<double>{0, 1, 2});
+  CHECK(numbers(r2[1]) == std::vector<double>{10, 11, 12});
+  CHECK(numbers(r2[2]) == std::vector<double>{1, 2, 3});
+}
+
+TEST_CASE("branches: values from outside, nested, inputs returned as they are") {
+  TestGraph g;
+  Expr s = g.symbol("s0");
+  V x = g.input({s}), p = g.input({}, DType::Bool), q = g.input({}, DType::Bool);
+  V doubled = x * Arg(2), kept = x - Arg(7);
+  V y = if_(g, p, [&] {
+    V inner = doubled + Arg(1);
+    return if_(g, q, [&] { return inner * doubled; }, [&] { return x; }, x.type());
+  }, [&] { return g.b.call1("aten::sin.default", {kept}); }, x.type());
+  g.returns(y + kept);
+  g.returns(y);
+  std::vector<std::vector<Tensor>> calls;
+  for (int k = 0; k < 4; k++)
+    for (int64_t n : {0, 1, 33}) calls.push_back({counting(DType::F32, {n}), flag(k & 1), flag(k & 2)});
+  compare(g, calls);
+}
+
+TEST_CASE("loops: carried values exchanged, captured values, loops inside loops") {
+  TestGraph g;
+  Expr s = g.symbol("s0");
+  V x = g.input({s}), limit = g.input({}, DType::I64);
+  V captured = g.b.call1("aten::cos.default", {x});
+  V i = g.b.full({}, 0, DType::I64);
+  auto below = [&](const std::vector<V>& c) { return g.b.call1("aten::lt.Tensor", {c[0], limit}); };
+  auto out = while_(g, {i, x, captured}, below, [&](const std::vector<V>& c) {
+    V j = g.b.full({}, 0, DType::I64);
+    auto inner = while_(g, {j, c[1]}, [&](const std::vector<V>& d) { return less(g, d[0], 2); },
+                        [&](const std::vector<V>& d) { return std::vector{d[0] + Arg(1), d[1] + captured * Arg(0.5)}; });
+    return std::vector{c[0] + Arg(1), c[2], inner[1]}; // exchanged
+  });
+  for (V v : out) g.returns(v);
+  g.returns(captured + out[1]);
+  std::vector<std::vector<Tensor>> calls;
+  for (int64_t n : {1, 7, 0, 65})
+    for (int k : {0, 1, 4}) calls.push_back({counting(DType::F32, {n}), filled(DType::I64, {}, [&](int64_t) { return k; })});
+  compare(g, calls);
+}
+
+TEST_CASE("scans: forwards, backwards, inside one another, over nothing") {
+  for (bool reverse : {false, true}) {
+    TestGraph g;
+    Expr s = g.symbol("s0");
+    V xs = g.input({s, g.b.integer(4), g.b.integer(3)}), w = g.input({3});
+    V carried = g.b.call1("aten::zeros.default", {ArgList{3}});
+    V hoisted = w * Arg(2);
+    auto out = g.b.scan({carried}, {xs}, reverse, [&](const std::vector<V>& c, const std::vector<V>& x) {
+      auto inner = g.b.scan({c[0]}, {x[0]}, !reverse, [&](const std::vector<V>& d, const std::vector<V>& row) {
+        V next = d[0] * Arg(0.5) + row[0] * hoisted;
+        return std::vector{next, next + w};
+      });
+      return std::vector{inner[0], inner[1], x[0]};
+    });
+    for (V v : out) g.returns(v);
+    g.returns(hoisted);
+    std::vector<std::vector<Tensor>> calls;
+    for (int64_t n : {3, 0, 1, 9}) calls.push_back({counting(DType::F32, {n, 4, 3}), counting(DType::F32, {3})});
+    compare(g, calls);
+  }
+}
+
+TEST_CASE("sizes found while running feed kernels, products and their scratch") {
+  TestGraph g;
+  Expr s = g.symbol("s0");
+  V x = g.input({s, g.b.integer(33)}), w = g.input({33, 40});
+  V mask = g.b.call1("aten::gt.Scalar", {g.b.select(x, 1, g.b.integer(0)), 0});
+  V rows = g.b.call1("aten::nonzero.default", {mask});
+  V index = g.b.reshape(rows, {rows.size(0)});
+  V picked = g.b.call1("aten::index_select.default", {x, 0, index});
+  V y = g.b.call1("aten::softmax.int", {g.b.matmul(picked, w), -1});
+  V gram = g.b.matmul(g.b.transpose(picked, 0, 1), picked); // reduces over the size that was found
+  for (V v : {rows, picked, y, gram}) g.returns(v);
+  g.returns(rows.size(0));
+  auto input = [](int64_t n, int every) { return filled(DType::F32, {n, 33}, [=](int64_t i) { return (i / 33) % every == 0 ? 1 + static_cast<double>(i % 5) : -1.; }); };
+  Tensor weights = filled(DType::F32, {33, 40}, [](int64_t i) { return std::sin(static_cast<double>(i)); });
+  std::vector<std::vector<Tensor>> calls;
+  for (int64_t n : {2, 700, 0, 3, 64}) calls.push_back({input(n, 2), weights}), calls.push_back({input(n, 1), weights});
+  // The same sizes, other counts.
+  calls.push_back({input(700, 7), weights});
+  calls.push_back({input(700, 1), weights});
+  compare(g, calls);
+}
+
+TEST_CASE("sizes that go up and down between calls; 0-d and empty tensors") {
+  TestGraph g;
+  Expr s = g.symbol("s0"), t = g.symbol("s1");
+  V x = g.input({s, t}), y = g.input({t, s}), z = g.input({});
+  V m = g.b.matmul(x, y), n = g.b.call1("aten::softmax.int", {m, -1});
+  V r = g.b.sum(n * z, {1}, false), total = g.b.call1("aten::sum.default", {x * x});
+  for (V v : {m, n, r, total, g.b.call1("aten::cat.default", {ArgList{x, g.b.transpose(y, 0, 1)}, 0})}) g.returns(v);
+  std::vector<std::vector<Tensor>> calls;
+  for (auto [a, b] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {65, 3}, {2, 129}, {0, 5}, {5, 0}, {0, 0}, {64, 64}, {1, 1}, {33, 17}})
+    calls.push_back({filled(DType::F32, {a, b}, [](int64_t i) { return std::cos(static_cast<double>(i)); }),
+                     filled(DType::F32, {b, a}, [](int64_t i) { return std::sin(static_cast<double>(i)); }), filled(DType::F32, {}, [](int64_t) { return 3; })});
+  compare(g, calls);
+}
+
+TEST_CASE("kernels of more than a hundred operands") {
+  TestGraph g;
+  ArgList parts;
+  std::vector<Tensor> inputs;
+  for (int k = 0; k < 120; k++) parts.push_back(g.input({k % 3 + 1, 5})), inputs.push_back(counting(DType::F32, {k % 3 + 1, 5}, 100 * k));
+  g.returns(g.b.call1("aten::cat.default", {parts, 0}));
+  compare(g, {inputs});
+}
+
+TEST_CASE("inputs of any strides and alignment") {
+  TestGraph g;
+  Expr s = g.symbol("s0");
+  V x = g.input({s, g.b.integer(6)}), w = g.input({6, 6});
+  g.returns(g.b.matmul(x, w));
+  g.returns(x * Arg(3));
+  Executable native = g.program().compile().value();
+  Tensor big = counting(DType::F32, {400}), eye = filled(DType::F32, {6, 6}, [](int64_t i) { return i % 7 == 0; });
+  struct Layout {
+    int64_t start, s0, s1;
+  };
+  for (Layout l : {Layout{0, 6, 1}, {0, 1, 9}, {399, -20, -2}, {60, 0, 1}, {0, 0, 0}, {100, -6, 1}, {1, 12, 2}})
+    for (size_t shift : {0, 1, 2}) { // bytes: floats need not be aligned
+      std::vector<char> raw(400 * 4 + 8);
+      std::memcpy(raw.data() + shift, big.data(), 1600);
+      int64_t sizes[2] = {7, 6}, strides[2] = {l.s0, l.s1}, wsizes[2] = {6, 6};
+      TensorView views[2] = {{DType::F32, raw.data() + shift + l.start * 4, sizes, strides}, {DType::F32, eye.data(), wsizes, {}}};
+      std::vector<Tensor> out;
+      native.run(views, out).check();
+      for (int64_t i = 0; i < 7; i++)
+        for (int64_t j = 0; j < 6; j++) {
+          auto want = static_cast<float>(l.start + i * l.s0 + j * l.s1);
+          CHECK(out[0].data_as<float>()[i * 6 + j] == want);
+          CHECK(out[1].data_as<float>()[i * 6 + j] == 3 * want);
+        }
+    }
+}
+
+TEST_CASE("errors name the input, the dim and the range") {
+  TestGraph g;
+  Expr s = g.b.pool().symbol("s0", DType::I64, 3, 20);
+  V x = g.input({s, g.b.integer(4)}), y = g.input({s + 1.0}, DType::I64);
+  g.returns(x * Arg(2));
+  g.returns(y);
+  for (bool interpret : {false, true}) {
+    Executable e = g.program().compile({.interpret = interpret}).value();
+    auto message = [&](const std::vector<Tensor>& inputs) {
+      std::vector<Tensor> out;
+      Status status = e.run(inputs, out);
+      CHECK(!status.ok());
+      return status.ok() ? std::string() : std::string(status.error().what());
+    };
+    auto says = [&](const std::vector<Tensor>& inputs, std::initializer_list<std::string_view> words) {
+      std::string m = message(inputs);
+      for (auto w : words) CHECK_MESSAGE(m.find(w) != m.npos, m, " should say ", w);
+    };
+    Tensor x5 = counting(DType::F32, {5, 4}), y6 = counting(DType::I64, {6});
+    says({x5}, {"1", "2"});
+    says({x5, y6, y6}, {"3", "2"});
+    says({counting(DType::F64, {5, 4}), y6}, {"x0", "f64", "f32"});
+    says({counting(DType::F32, {5}), y6}, {"x0", "rank"});
+    says({counting(DType::F32, {5, 3}), y6}, {"x0", "dim 1", "4"});
+    says({counting(DType::F32, {2, 4}), counting(DType::I64, {3})}, {"x0", "dim 0", "3", "20"});
+    says({counting(DType::F32, {21, 4}), counting(DType::I64, {22})}, {"x0", "dim 0", "21", "20"});
+    says({x5, counting(DType::I64, {5})}, {"x1", "dim 0", "6"});
+    CHECK(numbers(run(e, {x5, y6})[0])[1] == 2); // still in order
+  }
+}
+
+TEST_CASE("sizes that would be negative or overflow are errors, not memory") {
+  TestGraph g;
+  Expr s = g.symbol("s0");
+  V x = g.input({s});
+  V big = g.b.call1("aten::zeros.default", {ArgList{s * static_cast<double>(int64_t{1} << 40), s * static_cast<double>(int64_t{1} << 30)}});
+  g.returns(big + Arg(1));
+  g.returns(x);
+  Executable e = g.program().compile().value();
+  std::vector<Tensor> out;
+  CHECK(!e.run(std::vector{counting(DType::F32, {2})}, out).ok());
+  CHECK(e.run(std::vector{counting(DType::F32, {0})}, out).ok());
+}
+
+TEST_CASE("many threads in one executable, each with sizes of its own") {
+  for (bool state : {false, true}) {
+    TestGraph g;
+    Expr s = g.symbol("s0");
+    V x = g.input({s, g.b.integer(40)}), w = g.input({40, 40});
+    V y = g.b.matmul(g.b.call1("aten::softmax.int", {x, -1}), w) + Arg(1);
+    g.returns(y);
+    if (state) {
+      V count = g.buffer("count", filled(DType::F32, {}, [](int64_t) { return 0; })), now = count + Arg(1);
+      g.mutates("count", now);
+      g.returns(now);
+    }
+    Program program = g.program();
+    Executable native = program.compile().value(), oracle = program.compile({.interpret = true}).value();
+    Tensor weights = filled(DType::F32, {40, 40}, [](int64_t i) { return std::sin(static_cast<double>(i)); });
+    constexpr int threads = 6, rounds = 30;
+    std::vector<Tensor> inputs, expected;
+    for (int k = 0; k < threads; k++) {
+      inputs.push_back(filled(DType::F32, {k * 11 + 1, 40}, [&](int64_t i) { return std::cos(static_cast<double>(i + k)); }));
+      expected.push_back(run(oracle, {inputs.back(), weights})[0]);
+    }
+    std::vector<std::string> wrong(threads);
+    std::vector<std::thread> pool;
+    for (int k = 0; k < threads; k++)
+      pool.emplace_back([&, k] {
+        for (int r = 0; r < rounds && wrong[static_cast<size_t>(k)].empty(); r++) {
+          size_t i = static_cast<size_t>((k + r) % threads);
+          wrong[static_cast<size_t>(k)] = difference(run(native, {inputs[i], weights})[0], expected[i]);
+        }
+      });
+    for (auto& t : pool) t.join();
+    for (auto& w : wrong) CHECK(w == "");
+    if (state) CHECK(numbers(run(native, {inputs[0], weights})[1])[0] == threads * rounds + 1);
+  }
+}
+
+TEST_CASE("random steps of one program draw apart, two runs alike") {
+  TestGraph g;
+  V a = g.b.call1("aten::rand.default", {ArgList{100}}), b = g.b.call1("aten::rand.default", {ArgList{100}});
+  g.returns(a), g.returns(b);
+  compare(g, {{}, {}});
+  Executable e = g.program().compile({.seed = 7}).value();
+  auto r = run(e, {});
+  CHECK(numbers(r[0]) != numbers(r[1]));
+}
