@@ -1,5 +1,6 @@
 // A loaded program, and its compiled form.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,6 +51,9 @@ public:
   std::vector<std::string> unsupported() const;
   /// Compiles for this machine. Errors: Unsupported lists all missing operators at once.
   Result<Executable> compile(const Options& options = {}) const;
+  /// A pass of the user: `pass` gets the text of the Edge graph (what dump("edge") gives; src/ir/parse.h has its grammar) and
+  /// returns another. Parameters and results must stay what they were. Errors: BadInput for a text that is no Edge graph.
+  Result<Program> transform(const std::function<std::string(const std::string&)>& pass) const;
   /// The program as text after a stage: aten, edge, backend, loops, llvm, asm, plan.
   Result<std::string> dump(std::string_view stage, const Options& options = {}) const;
 

@@ -4,6 +4,7 @@
 #include "api/impl.h"
 #include "base/strided.h"
 #include "compile/compile.h"
+#include "compile/transform.h"
 #include "compile/explain.h"
 #include "expr/eval.h"
 #include "interp/interp.h"
@@ -79,6 +80,10 @@ Result<std::vector<Tensor>> Program::example_inputs() const {
   return guarded([&] { return load_example_inputs(impl_->loaded); });
 }
 std::vector<std::string> Program::unsupported() const { return missing_operators(impl_->loaded.graph); }
+
+Result<Program> Program::transform(const std::function<std::string(const std::string&)>& pass) const {
+  return guarded([&] { return Program(describe(tenon::transform(impl_->loaded, pass))); });
+}
 
 Result<std::string> Program::dump(std::string_view stage, const Options& options) const {
   return guarded([&] { return dump_stage(impl_->loaded, stage, options); });

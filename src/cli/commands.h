@@ -52,7 +52,10 @@ struct ExplainArgs {
 };
 int explain(const ExplainArgs& args);
 
-int ops();
+struct OpsArgs {
+  bool edge_yaml = false; // the dtype constraints of the Edge operators instead
+};
+int ops(const OpsArgs& args);
 
 struct OptArgs {
   std::vector<std::string> passes;

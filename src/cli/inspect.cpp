@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "cli/commands.h"
+#include "edge/constraints.h"
 #include "ir/op.h"
 
 namespace tenon::cli {
@@ -58,7 +59,8 @@ std::string dtypes_of(const OpDef& op) {
 
 } // namespace
 
-int ops() {
+int ops(const OpsArgs& args) {
+  if (args.edge_yaml) return std::fputs(to_yaml(edge_ops()).c_str(), stdout) < 0;
   auto all = all_ops();
   for (const OpDef* op : all) {
     std::string name(op->schema.substr(0, op->schema.find('(')));

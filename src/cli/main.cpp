@@ -83,6 +83,12 @@ Command opt_command(CLI::App& app, cli::OptArgs& args) {
   return {opt, [&] { return cli::opt(args); }};
 }
 
+Command ops_command(CLI::App& app, cli::OpsArgs& args) {
+  auto* ops = app.add_subcommand("ops", "the operators that are supported, and how each runs");
+  ops->add_flag("--edge-yaml", args.edge_yaml, "the dtype constraints of the Edge operators, as ExecuTorch's edge.yaml writes them");
+  return {ops, [&] { return cli::ops(args); }};
+}
+
 // Parsing errors as any other: one line, exit code 1.
 int parse(CLI::App& app, int argc, char** argv) {
   try {
@@ -103,6 +109,7 @@ int dispatch_command(int argc, char** argv, cli::ProcessStart start) {
   cli::DumpArgs dump;
   cli::ExplainArgs explain;
   cli::OptArgs opt;
+  cli::OpsArgs ops;
   Command commands[] = {
       run_command(app, run),
       check_command(app, check),
@@ -110,7 +117,7 @@ int dispatch_command(int argc, char** argv, cli::ProcessStart start) {
       dump_command(app, dump),
       explain_command(app, explain),
       opt_command(app, opt),
-      {app.add_subcommand("ops", "the operators that are supported, and how each runs"), [] { return cli::ops(); }},
+      ops_command(app, ops),
   };
   if (int code = parse(app, argc, argv); code >= 0) return code;
   for (Command& c : commands)

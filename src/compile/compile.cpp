@@ -3,6 +3,7 @@
 
 #include "aten/passes.h"
 #include "backend/passes.h"
+#include "edge/constraints.h"
 #include "edge/passes.h"
 #include "ir/pass_runner.h"
 #include "ir/verify.h"
@@ -19,7 +20,10 @@ Pass find_pass(std::string_view name) {
   bad_input("no pass is called {}; there are {}", name, known);
 }
 
-void verify_program(const LoadedProgram& program) { verify(program.graph); }
+void verify_program(const LoadedProgram& program) {
+  verify(program.graph);
+  check_edge_types(program.graph);
+}
 
 void lower(LoadedProgram& program, std::string_view stage) {
   struct Stage {
