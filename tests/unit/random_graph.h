@@ -16,6 +16,7 @@ public:
       dims_.push_back({dynamic ? g.symbol("s" + std::to_string(k)) : g.b.integer(size), dynamic, size, dynamic ? sizes[below(std::size(sizes))] : size});
     }
     for (int k = 0; k < 3; k++) add_input();
+    for (int k = 0; k < 3; k++) add_input({k}, DType::F32); // every symbol has a value
     for (int k = 0; k < steps; k++) step();
     for (size_t i = 0; i < values_.size(); i++)
       if (!values_[i].used || chance(6)) g.returns(values_[i].v), outputs_.push_back(i);
@@ -62,13 +63,12 @@ private:
   void add_input() {
     static constexpr DType types[] = {DType::F32, DType::F32, DType::F32, DType::F64, DType::BF16, DType::F16, DType::I64, DType::I32, DType::I16, DType::I8, DType::U8, DType::Bool};
     std::vector<int> dims;
+    for (size_t r = below(5); r-- > 0;) dims.push_back(dims.size() == 3 ? -1 : static_cast<int>(below(4)) - 1);
+    add_input(dims, types[below(std::size(types))]);
+  }
+  void add_input(const std::vector<int>& dims, DType t) {
     std::vector<Expr> sizes;
-    for (size_t r = below(5); r-- > 0 && dims.size() < 4;) {
-      int d = dims.size() == 3 ? -1 : static_cast<int>(below(4)) - 1;
-      dims.push_back(d);
-      sizes.push_back(d < 0 ? g.b.integer(1) : dims_[static_cast<size_t>(d)].size);
-    }
-    DType t = types[below(std::size(types))];
+    for (int d : dims) sizes.push_back(d < 0 ? g.b.integer(1) : dims_[static_cast<size_t>(d)].size);
     inputs_.emplace_back(dims, t);
     values_.push_back({.v = g.input(sizes, t)});
   }
