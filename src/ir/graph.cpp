@@ -7,6 +7,8 @@
 
 namespace tenon {
 
+void Arg::wrong_kind() { bad_input("an argument is of another kind than its operator takes"); }
+
 Arg::Arg(Expr x) {
   if (auto c = const_int(x); c && x->type == DType::I64) v = *c;
   else if (x && x->is_const() && x->type == DType::Bool) v = x->bits != 0;

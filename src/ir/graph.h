@@ -51,8 +51,12 @@ struct Arg {
 
   bool is_none() const { return v.index() == 0; }
   template <class T> bool is() const { return std::holds_alternative<T>(v); }
-  template <class T> const T& get() const { return std::get<T>(v); }
+  template <class T> const T& get() const {
+    if (auto* p = std::get_if<T>(&v)) return *p;
+    wrong_kind();
+  }
   bool operator==(const Arg&) const = default;
+  [[noreturn]] static void wrong_kind(); ///< throws BadInput
 };
 
 /// Calls f on every value in `arg`, lists included.
