@@ -48,6 +48,15 @@ for model in mlp cond lstm recommender buffer_mutation indexing cnn_depthwise; d
 has 'GFLOP/s' "$tenon" explain $programs/mlp.pt2 --seconds 0.01
 has 'refused: edge::mm.*bf16' "$tenon" explain $programs/bf16_mlp.pt2 --seconds 0.01
 has '^aten::linear .*decomposed' "$tenon" ops
+"$tenon" ops --markdown | cmp - docs/operators.md || problem "docs/operators.md is not what \`tenon ops --markdown\` prints"
+# Custom operators: a function, one that writes its argument, an expression that fuses.
+ops=$(dirname "$tenon")/../../tests/tested_ops.so custom=tests/custom_ops/custom.pt2
+has '^PASS custom$' "$tenon" check --ops "$ops" $custom
+has '^PASS custom$' "$tenon" check --interpret --ops "$ops" $custom
+"$tenon" check $custom >"$work/out"
+grep -q '^UNSUPPORTED custom tested::gate.default, tested::bump.default, tested::outer.default$' "$work/out" || problem "check does not name the custom operators that are missing"
+has '^fallback_steps +0$' "$tenon" bench --ops "$ops" $custom --seconds 0.05
+refuses 'no such|cannot open' "$tenon" run --ops "$work/none.so" $custom
 refuses 'stage' "$tenon" dump $programs/mlp.pt2 --stage=none
 refuses 'stage' "$tenon" dump $programs/mlp.pt2
 refuses 'no such file|cannot open|No such file' "$tenon" run "$work/missing.pt2"

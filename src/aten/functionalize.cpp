@@ -3,6 +3,7 @@
 // whose storage has been written since takes the view of the root's present value anew.
 #include "aten/passes.h"
 #include "aten/views.h"
+#include "ops/custom.h"
 
 namespace tenon {
 
@@ -36,6 +37,9 @@ bool moves_statistics(const Node& n) {
   return arg("running_mean").is<ValueId>() && arg("running_var").is<ValueId>();
 }
 
+// Of a custom operator that writes arguments.
+const OpDef* functional_form(const Node& n) { return n.def ? ops::functional_custom(*n.def) : nullptr; }
+
 class Functionalize {
 public:
   explicit Functionalize(LoadedProgram& program) : program_(program), rewrite_(program.graph, false) {}
@@ -62,7 +66,7 @@ private:
 
   bool mutates() {
     for (uint32_t i = 0; i < from().num_nodes(); i++)
-      if (auto& n = from().node(NodeId{i}); is_inplace(n) || moves_statistics(n)) return true;
+      if (auto& n = from().node(NodeId{i}); is_inplace(n) || moves_statistics(n) || functional_form(n)) return true;
     return false;
   }
 
@@ -158,6 +162,7 @@ private:
     const Node& n = from().node(id);
     b().set_origin(n.origin);
     if (moves_statistics(n)) return visit_batch_norm(n);
+    if (const OpDef* functional = functional_form(n)) return visit_custom(n, *functional);
     bool in_place = is_inplace(n);
     if (in_place && !becomes_view(n.op)) return visit_inplace(n);
     if (in_place) require_outer(canonical(n.args.at(0).get<ValueId>()));
@@ -209,6 +214,15 @@ private:
     }
     write(canonical(at("running_mean").get<ValueId>()), now.at(3));
     write(canonical(at("running_var").get<ValueId>()), now.at(4));
+  }
+
+  // The functional form returns the written arguments after the results.
+  void visit_custom(const Node& n, const OpDef& functional) {
+    Values now = b().call_full(functional, read(n.args));
+    size_t next = 0;
+    for (ValueId v : n.outputs) add_root(v, now.at(next++));
+    for (size_t i = 0; i < n.args.size(); i++)
+      if (n.def->signature.args[i].written && n.args[i].is<ValueId>()) write(canonical(n.args[i].get<ValueId>()), now.at(next++));
   }
 
   // Written parameters, buffers and inputs are further outputs of the program.

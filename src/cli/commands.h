@@ -54,6 +54,7 @@ int explain(const ExplainArgs& args);
 
 struct OpsArgs {
   bool edge_yaml = false; // the dtype constraints of the Edge operators instead
+  bool markdown = false;  // as a table for docs/operators.md
 };
 int ops(const OpsArgs& args);
 

@@ -62,12 +62,16 @@ std::string dtypes_of(const OpDef& op) {
 int ops(const OpsArgs& args) {
   if (args.edge_yaml) return std::fputs(to_yaml(edge_ops()).c_str(), stdout) < 0;
   auto all = all_ops();
+  if (args.markdown)
+    fmt::print("# Operators\n\nEvery overload with a row, in-place forms apart: `tenon ops --markdown` wrote this. A decomposed operator has the dtypes of its parts.\n\n"
+               "| operator | dialect | how it runs | dtypes |\n|---|---|---|---|\n");
   for (const OpDef* op : all) {
     std::string name(op->schema.substr(0, op->schema.find('(')));
     const char* dialect = op->kind == Kind::Prim ? "all" : op->is_composite() ? "aten" : "aten, edge";
-    fmt::print("{:<56} {:<11} {:<54} {}\n", name, dialect, how(*op), dtypes_of(*op));
+    if (args.markdown) fmt::print("| `{}` | {} | {} | {} |\n", name, dialect, how(*op), op->is_composite() ? "" : dtypes_of(*op));
+    else fmt::print("{:<56} {:<11} {:<54} {}\n", name, dialect, how(*op), dtypes_of(*op));
   }
-  fmt::print("{} operators\n", all.size());
+  if (!args.markdown) fmt::print("{} operators\n", all.size());
   return 0;
 }
 

@@ -12,6 +12,9 @@ using namespace tenon;
 namespace {
 
 void add_options(CLI::App* app, Options& options) {
+  app->add_option_function<std::vector<std::string>>(
+      "--ops", [](const std::vector<std::string>& libraries) { for (auto& path : libraries) load_op_library(path).check(); }, "a shared library of custom operators; may be given again")
+      ->allow_extra_args(false);
   app->add_option("--threads", options.threads, "threads of one call; 0: all cores")->check(CLI::NonNegativeNumber);
   app->add_flag("--interpret", options.interpret, "run in the reference interpreter");
   app->add_flag("--forbid-fallback", options.forbid_fallback, "an operator without native code is an error");
@@ -86,6 +89,7 @@ Command opt_command(CLI::App& app, cli::OptArgs& args) {
 Command ops_command(CLI::App& app, cli::OpsArgs& args) {
   auto* ops = app.add_subcommand("ops", "the operators that are supported, and how each runs");
   ops->add_flag("--edge-yaml", args.edge_yaml, "the dtype constraints of the Edge operators, as ExecuTorch's edge.yaml writes them");
+  ops->add_flag("--markdown", args.markdown, "as docs/operators.md");
   return {ops, [&] { return cli::ops(args); }};
 }
 

@@ -4,6 +4,7 @@
 #include "base/lexer.h"
 #include "expr/eval.h"
 #include "expr/expr.h"
+#include "expr/names.h"
 
 namespace tenon {
 
@@ -114,7 +115,7 @@ std::string print(const ExprNode& n, int outer) {
 
 class Parser {
 public:
-  Parser(ExprPool& pool, Lexer& lexer) : pool_(pool), lex_(lexer) {}
+  Parser(ExprPool& pool, Lexer& lexer, const Names* names = nullptr) : pool_(pool), lex_(lexer), names_(names) {}
 
   Expr parse_or() {
     Expr e = parse_and();
@@ -146,7 +147,8 @@ private:
   }
   void unify(Expr& a, Expr& b) {
     if (a->type == b->type) return;
-    if (is_float(a->type)) b = cast(b, a->type);
+    if (names_ && a->op == Op::Const && is_float(b->type)) a = cast(a, b->type);
+    else if (is_float(a->type)) b = cast(b, a->type);
     else if (is_float(b->type)) a = cast(a, b->type);
     else lex_.fail("operands of different types");
   }
@@ -201,6 +203,7 @@ private:
     if (name == "false" || name == "False") return pool_.boolean(false);
     if (name == "inf") return pool_.number(INFINITY, DType::F64);
     if (name == "nan") return pool_.number(NAN, DType::F64);
+    if (names_ && !lex_.at("(")) return named(name);
     if (!lex_.accept("(")) return pool_.symbol(name);
     if (name.starts_with("symbol_")) {
       std::string symbol(lex_.word());
@@ -208,6 +211,19 @@ private:
       return pool_.symbol(symbol, symbol_type(name.substr(7)));
     }
     return call(name, parse_args());
+  }
+  Expr named(const std::string& name) {
+    Expr e;
+    if (!lex_.accept(".")) e = names_->value(name);
+    else {
+      lex_.expect("size");
+      lex_.expect("(");
+      auto dim = lex_.signed_number();
+      lex_.expect(")");
+      if (names_->size && !dim.is_float) e = names_->size(name, dim.i);
+    }
+    if (!e) lex_.fail("unknown name " + name);
+    return e;
   }
   DType symbol_type(std::string_view name) {
     for (int i = 0; i < num_dtypes; i++)
@@ -249,6 +265,7 @@ private:
 
   ExprPool& pool_;
   Lexer& lex_;
+  const Names* names_;
 };
 
 } // namespace
@@ -258,6 +275,7 @@ std::string_view name_of(Op op) { return op_names[static_cast<size_t>(op)]; }
 std::string to_string(Expr e) { return e ? print(*e, 0) : "?"; }
 
 Expr parse_expr(ExprPool& pool, Lexer& lexer) { return Parser(pool, lexer).parse_or(); }
+Expr parse_expr(ExprPool& pool, Lexer& lexer, const Names& names) { return Parser(pool, lexer, &names).parse_or(); }
 
 Expr parse_expr(ExprPool& pool, std::string_view text) {
   Lexer lexer(text);

@@ -242,7 +242,7 @@ std::string refusal_of_operands(const Graph& g, const Node& n) {
 
 std::string refusal_edge(const Graph& g, const Node& n) {
   if (n.op.starts_with("prim::")) return n.def ? "" : "no such operator";
-  bool step = n.def && n.def->library && !n.op.starts_with("aten::"); // torchvision::nms and the like
+  bool step = n.def && (n.def->library || n.def->body) && !n.op.starts_with("aten::"); // torchvision::nms, custom operators
   if (!n.op.starts_with("edge::") && !n.op.starts_with("tenon::") && !step) return "not an operator of Edge";
   if (!n.def) return "no such operator";
   if (n.def->is_composite()) return "a composite operator";

@@ -3,6 +3,8 @@
 
 #include <map>
 
+#include "ops/custom.h"
+
 namespace tenon {
 
 namespace {
@@ -75,7 +77,8 @@ const OpDef* find_op(std::string_view name) {
   if (name.starts_with("edge::")) key = "aten::" + key.substr(6);
   auto it = table().find(key);
   if (it == table().end()) it = table().find(key + ".default");
-  return it == table().end() ? nullptr : &it->second;
+  if (it != table().end()) return &it->second;
+  return ops::find_custom(key.rfind('.') == key.npos || key.rfind('.') < key.find("::") ? key + ".default" : key);
 }
 
 std::string functional_name(std::string_view name) {
