@@ -12,12 +12,16 @@ bool lift_weights(LoadedProgram& program);
 /// Composites are decomposed, dtypes promoted by explicit casts, scalar operands become 0-d tensors.
 ///   aten::linear(%x, %w, %b)   ->   edge::permute, edge::mm, edge::add.Tensor
 bool to_edge(LoadedProgram& program);
+/// Sizes that an operator takes for equal, and that nothing shows to be, are checked where it stands.
+///   %z : Float(s0) = edge::add.Tensor(%x, %y)   ->   prim::Assert(s0 <= s1, "...") before it, for %y : Float(s1)
+bool guard_sizes(LoadedProgram& program);
 
 inline constexpr Pass aten_passes[] = {
     {"functionalize", functionalize},
     {"lift_weights", lift_weights},
     {"to_edge", to_edge},
     {"remove_dead_code", remove_dead_code},
+    {"guard_sizes", guard_sizes},
 };
 
 } // namespace tenon

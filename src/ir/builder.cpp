@@ -80,6 +80,7 @@ Values Builder::append(const OpDef& def, ArgList args, std::vector<Type> types) 
 // The Edge form of a pointwise call: operands of one dtype, casts explicit, no scalars.
 Values Builder::append_pointwise(const OpDef& def, ArgList args) {
   Promotion p = promotion_of(graph_, def, args);
+  require_input(def.dtypes >> static_cast<int>(p.compute) & 1, "{} is not defined for {}", def.signature.name, name_of(p.compute));
   std::vector<Type> types = pointwise_types(graph_, def, args);
   for (size_t i = 0; i < args.size(); i++) {
     auto& schema = def.signature.args[i];

@@ -55,6 +55,10 @@ Values div_mode(Builder& b, const Call& c) {
   return {};
 }
 
+std::vector<Type> div_mode_types(const Call& c) { // without rounding the result is a float
+  return infer_types(c.graph, *find_op(c.text("rounding_mode").empty() ? "aten::div.Tensor" : "aten::mul.Tensor"), {c["self"], c["other"]});
+}
+
 Values floor_divide(Builder& b, const Call& c) {
   return b.call("aten::div.Tensor_mode", {c["self"], c["other"]}, {{"rounding_mode", "floor"}});
 }
@@ -149,7 +153,7 @@ const OpRow rows[] = {
     renamed<"aten::div.Tensor">("aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor"),
     renamed<"aten::div.Tensor">("aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor"),
     {.schema = "aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", .kind = Kind::Pointwise,
-     .body = divide_rounded, .decompose = div_mode, .dtypes = real_types},
+     .body = divide_rounded, .infer = div_mode_types, .decompose = div_mode, .dtypes = real_types},
     renamed<"aten::div.Tensor_mode">("aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"),
     renamed<"aten::div.Tensor_mode">("aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"),
     renamed<"aten::div.Tensor_mode">("aten::divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"),

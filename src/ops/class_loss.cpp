@@ -9,6 +9,7 @@ namespace {
 // Shape (1, ..., C, ..., 1), with C at `dim` of `rank`.
 V along(V weight, int64_t dim, size_t rank) {
   Builder& b = weight.builder();
+  require_input(weight.rank() == 1 && static_cast<size_t>(dim) < rank, "weights of {} dims for an input of {}", weight.rank(), rank);
   std::vector<Expr> sizes(rank, b.integer(1));
   sizes[static_cast<size_t>(dim)] = weight.size(0);
   return b.reshape(weight, sizes);
@@ -24,6 +25,7 @@ struct Classes {
 Classes classes_of(Builder& b, const Call& c, V x) {
   Classes k{.x = x, .valid = {}, .at = {}, .weight = {}, .dim = x.rank() < 2 ? 0 : 1};
   V target = b.unsqueeze(b.input(c, "target"), k.dim);
+  if (x.rank() == 0 || target.rank() != x.rank()) c.fail(fmt::format("an input of {} dims and a target of {}", x.rank(), target.rank() - 1));
   k.valid = b.call1("aten::ne.Scalar", {target, c["ignore_index"]});
   k.at = b.to(b.where(k.valid, target, 0), DType::I64);
   if (!c.has("weight")) return k;

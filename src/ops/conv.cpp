@@ -83,8 +83,14 @@ Compute define(const DefineArgs& d) {
   return {.axes = d.axes, .reduce_axes = reduce, .reduction = Reduction::Sum, .body = select(inside, x * w, like(0, x))};
 }
 
+size_t spatial_dims(const Call& c) {
+  if (c.rank("weight") < 3 || c.rank("weight") > 5) c.fail(fmt::format("a weight of {} dims", c.rank("weight")));
+  return c.rank("weight") - 2;
+}
+
 // [C] to go with [N, C, ...].
 V per_channel(Builder& b, V bias, size_t dims) {
+  require_input(bias.rank() == 1, "a bias of {} dims", bias.rank());
   std::vector<Expr> sizes(dims + 1, b.integer(1));
   sizes[0] = bias.size(0);
   return b.reshape(bias, sizes);
@@ -102,7 +108,7 @@ Values split_bias(Builder& b, const Call& c) {
 }
 
 V convolution(Builder& b, const Call& c, V x, const Arg& padding, bool transposed, const Arg& output_padding) {
-  size_t dims = c.rank("weight") - 2;
+  size_t dims = spatial_dims(c);
   bool single = x.rank() == dims + 1; // without batch
   if (single) x = b.unsqueeze(x, 0);
   if (x.rank() != dims + 2) c.fail("input and weight differ in rank");
@@ -114,13 +120,13 @@ V convolution(Builder& b, const Call& c, V x, const Arg& padding, bool transpose
 std::vector<int64_t> zeros(size_t n) { return std::vector<int64_t>(n, 0); }
 
 Values conv(Builder& b, const Call& c) {
-  size_t dims = c.rank("weight") - 2;
+  size_t dims = spatial_dims(c);
   return convolution(b, c, b.input(c, "input"), spread(c.syms("padding"), dims), false, zeros(dims));
 }
 
 // "same": as many zeros as the kernel reaches, the odd one after the end.
 Values conv_padding(Builder& b, const Call& c) {
-  size_t dims = c.rank("weight") - 2;
+  size_t dims = spatial_dims(c);
   V x = b.input(c, "input");
   std::string mode = c.text("padding");
   if (mode == "valid") return convolution(b, c, x, zeros(dims), false, zeros(dims));
@@ -139,7 +145,7 @@ Values conv_padding(Builder& b, const Call& c) {
 }
 
 Values conv_transpose(Builder& b, const Call& c) {
-  size_t dims = c.rank("weight") - 2;
+  size_t dims = spatial_dims(c);
   return convolution(b, c, b.input(c, "input"), spread(c.syms("padding"), dims), true, spread(c.syms("output_padding"), dims));
 }
 

@@ -154,6 +154,7 @@ std::vector<Type> col2im_types(const Call& c) {
   auto kernel = c.integers("kernel_size");
   std::vector<Expr> size = c.syms("output_size"), out;
   bool batched = c.rank("self") == 3;
+  if (!batched && c.rank("self") != 2) c.fail("self has neither two nor three dims");
   if (batched) out.push_back(c.size("self", 0));
   out.push_back(divide_sizes(c.size("self", -2), c.pool().integer(kernel[0] * kernel[1])));
   out.insert(out.end(), size.begin(), size.end());

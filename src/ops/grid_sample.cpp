@@ -15,6 +15,8 @@ struct Sampler {
 };
 
 std::vector<Type> types(const Call& c) {
+  DType t = c.type("input").dtype;
+  if (c.rank("input") < 4 || c.rank("input") > 5 || !is_float(t) || c.type("grid").dtype != t) c.fail("needs an input of 4 or 5 dims, and a grid of its dtype");
   size_t dims = c.rank("input") - 2;
   if (c.rank("grid") != dims + 2 || !is_const_int(c.size("grid", -1), static_cast<int64_t>(dims))) c.fail("the grid does not fit the input");
   std::vector<Expr> sizes{c.size("input", 0), c.size("input", 1)};

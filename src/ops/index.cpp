@@ -52,17 +52,15 @@ std::vector<Type> index_types(const Call& c) {
 // A load of `arg` whose dims are broadcast to the last of `axes`.
 Expr load_broadcast(const DefineArgs& d, std::string_view arg, std::span<const Expr> axes, size_t element = 0) {
   const std::vector<Expr>& sizes = d.call.graph.type(d.call.values(arg)[element]).sizes;
+  if (sizes.size() > axes.size()) d.call.fail(fmt::format("{} has {} dims where {} are indexed", arg, sizes.size(), axes.size()));
   std::vector<Expr> index(axes.end() - static_cast<int64_t>(sizes.size()), axes.end());
   for (size_t k = 0; k < sizes.size(); k++)
     if (is_const_int(sizes[k], 1)) index[k] = d.integer(0);
   return d.load(arg, index, element);
 }
 
-using ToIndex = Expr (*)(Expr value, Expr size);
-Expr unchecked_index(Expr value, Expr size) { return select(lt(value, constant_like(0, value)), value + size, value); }
-Expr clamped_index(Expr value, Expr size) { return max(min(value, size - 1.0), constant_like(0, value)); }
-
-Expr indexed_load(const DefineArgs& d, ToIndex to_index) {
+// `on`: where the indices count at all; elsewhere they may be anything.
+Expr indexed_load(const DefineArgs& d, Expr on = {}) {
   IndexPlan p = plan_index(d.call);
   std::span<const Expr> axes(d.axes);
   size_t next = 0;
@@ -73,16 +71,15 @@ Expr indexed_load(const DefineArgs& d, ToIndex to_index) {
       index[k] = axes[next++];
     } else {
       Expr value = cast(load_broadcast(d, "indices", axes.subspan(p.at, p.broadcast.size()), static_cast<size_t>(p.slot[k])), DType::I64);
-      index[k] = to_index(value, d.call.type("self").sizes[k]);
+      index[k] = data_index(on ? select(on, value, d.integer(0)) : value, d.call.type("self").sizes[k]);
     }
   }
   return d.load("self", index);
 }
 
-Compute index_define(const DefineArgs& d) { return {.axes = d.axes, .body = indexed_load(d, data_index)}; }
-Compute unsafe_index_define(const DefineArgs& d) { return {.axes = d.axes, .body = indexed_load(d, unchecked_index)}; }
+Compute index_define(const DefineArgs& d) { return {.axes = d.axes, .body = indexed_load(d)}; }
 Compute masked_index_define(const DefineArgs& d) {
-  Expr x = indexed_load(d, clamped_index), on = cast(load_broadcast(d, "mask", d.axes), DType::Bool);
+  Expr on = cast(load_broadcast(d, "mask", d.axes), DType::Bool), x = indexed_load(d, on);
   return {.axes = d.axes, .body = select(on, x, cast(d.call.scalar("fill"), x->type))};
 }
 
@@ -115,6 +112,7 @@ std::vector<Expr> axis_or_none(const DefineArgs& d, std::string_view arg, Expr a
 }
 
 std::vector<Type> index_select_types(const Call& c) {
+  if (c.rank("index") > 1) c.fail("index has more than one dim");
   Expr n = c.rank("index") == 0 ? c.pool().integer(1) : c.size("index", 0);
   return self_with(c, replaced(c.type("self").sizes, c.dim("dim", c.rank("self")), n));
 }
@@ -139,6 +137,7 @@ Compute gather_define(const DefineArgs& d) {
 }
 
 std::vector<Type> embedding_types(const Call& c) {
+  if (c.rank("weight") != 2) c.fail("weight has other than two dims");
   std::vector<Expr> sizes = c.type("indices").sizes;
   for (size_t k = 1; k < c.rank("weight"); k++) sizes.push_back(c.type("weight").sizes[k]);
   return {Type::tensor(c.type("weight").dtype, sizes)};
@@ -172,7 +171,7 @@ const OpRow rows[] = {
     {.schema = "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
      .kind = Kind::View, .infer = index_types, .define = index_define, .decompose = expand_masks},
     {.schema = "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
-     .kind = Kind::View, .infer = index_types, .define = unsafe_index_define, .decompose = expand_masks},
+     .kind = Kind::View, .infer = index_types, .define = index_define, .decompose = expand_masks},
     {.schema = "aten::_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
      .kind = Kind::View, .infer = index_types, .define = masked_index_define},
     {.schema = "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",

@@ -70,7 +70,7 @@ Values index_put_parts(Builder& b, const Call& c) {
   V self = b.input(c, "self"), values = b.input(c, "values");
   bool accumulate = c.flag("accumulate");
   ArgList slots;
-  size_t masks = 0, given = 0, mask_at = 0;
+  size_t masks = 0, given = 0, mask_at = 0, pointless = 0; // pointless: masks without dims
   V mask;
   for (const Arg& a : c["indices"].get<ArgList>()) {
     if (a.is_none()) {
@@ -83,10 +83,12 @@ Values index_put_parts(Builder& b, const Call& c) {
       slots.push_back(index);
       continue;
     }
+    pointless += index.rank() == 0;
     if (masks++ == 0) mask = index, mask_at = slots.size();
     slots.push_back(index);
     slots.insert(slots.end(), index.rank() == 0 ? 0 : index.rank() - 1, Arg());
   }
+  if (slots.size() - pointless > self.rank()) c.fail(fmt::format("{} indices for a tensor of rank {}", slots.size(), self.rank()));
   if (masks == 0 && values.dtype() == self.dtype()) return {};
   values = b.to(values, self.dtype());
   if (masks == 1 && given == 1 && is_single(values.type())) return put_where(b, self, mask, mask_at, values, accumulate);

@@ -124,12 +124,16 @@ LibraryStep histogram_edges_step(const Call& c) {
 }
 std::vector<Type> histogram_edges_types(const Call& c) {
   std::vector<Expr> sizes;
-  for (ValueId v : c.values("bins")) sizes.push_back(c.graph.type(v).sizes.at(0) - 1.0);
+  for (ValueId v : c.values("bins"))
+    if (c.graph.type(v).rank() != 1) c.fail("edges of bins have one dim");
+  for (ValueId v : c.values("bins")) sizes.push_back(c.graph.type(v).sizes[0] - 1.0);
   return {Type::tensor(c.type("self").dtype, sizes)};
 }
 Values histogram_at_edges(Builder& b, const Call& c) {
   Values out;
   for (ValueId v : c.values("bins")) out.push_back(b.wrap(v));
+  for (V edges : out)
+    if (edges.rank() != 1) c.fail("edges of bins have one dim");
   V self = b.input(c, "self");
   if (c.def.signature.name == "aten::histogram.bins_tensor") self = b.unsqueeze(flatten(b, self), 1);
   V histogram = b.call1("aten::_histogramdd_from_bin_tensors.default", {self, ArgList(out.begin(), out.end())}, {{"weight", c["weight"]}, {"density", c["density"]}});

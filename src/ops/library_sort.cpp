@@ -27,6 +27,11 @@ LibraryStep topk_step(const Call& c) {
 }
 LibraryStep kthvalue_step(const Call& c) { return {library::kthvalue, {c.value("self")}, {integer(c, self_dim(c)), c.sym("k")}}; }
 
+std::vector<Type> float_like_self(const Call& c) {
+  if (!is_float(c.type("self").dtype)) c.fail("not defined for " + std::string(name_of(c.type("self").dtype)));
+  return like_self(c);
+}
+
 template <Name N> Values median_of_all(Builder& b, const Call& c) { return b.call(N.text, {flatten(b, b.input(c, "self")), 0})[0]; }
 
 // Scans compute in the output's dtype: integers in i64 unless another one is asked for.
@@ -42,11 +47,6 @@ template <Name N> Values scan_cast(Builder& b, const Call& c) {
 std::vector<Type> scan_types(const Call& c) {
   self_dim(c);
   return {typed(c, "self", scan_type(c))};
-}
-Values logcumsumexp_cast(Builder& b, const Call& c) {
-  V x = b.input(c, "self");
-  if (is_float(x.dtype())) return {};
-  return b.call("aten::logcumsumexp.default", {b.to(x, DType::F32), c["dim"]});
 }
 
 // Output, inverse, counts. Without a dim what is not wanted is empty; along a dim torch always gives both.
@@ -148,7 +148,7 @@ const OpRow rows[] = {
      .decompose = scan_cast<"aten::cumsum.default">, .library = along_dim_with<library::cumulate, 0>},
     {.schema = "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", .kind = Kind::Library, .infer = scan_types,
      .decompose = scan_cast<"aten::cumprod.default">, .library = along_dim_with<library::cumulate, 1>},
-    {.schema = "aten::logcumsumexp(Tensor self, int dim) -> Tensor", .kind = Kind::Library, .infer = like_self, .decompose = logcumsumexp_cast,
+    {.schema = "aten::logcumsumexp(Tensor self, int dim) -> Tensor", .kind = Kind::Library, .infer = float_like_self,
      .library = along_dim<library::logcumsumexp>},
     {.schema = "aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", .kind = Kind::Library, .infer = full_pair, .library = along_dim<library::cummax>},
     {.schema = "aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", .kind = Kind::Library, .infer = full_pair, .library = along_dim<library::cummin>},

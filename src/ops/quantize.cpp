@@ -17,6 +17,7 @@ V parameter_tensor(V x, int64_t axis, size_t rank) {
   Builder& b = x.builder();
   x = b.to(x, DType::F32);
   if (axis < 0) return b.reshape(x, {});
+  require_input(x.rank() == 1 && static_cast<size_t>(axis) < rank, "a scale or zero point of {} dims for axis {} of {}", x.rank(), axis, rank);
   std::vector<Expr> sizes(rank, b.integer(1));
   sizes[static_cast<size_t>(axis)] = x.size(0);
   return b.reshape(x, sizes);

@@ -75,8 +75,11 @@ template <DType (*T)(const Call&)> std::vector<Type> types_of_extreme(const Call
 }
 
 // An empty list of dims reduces nothing here.
+// An empty list reduces nothing here.
+bool over_no_dims(const Call& c) { return c["dim"].is<ArgList>() && c["dim"].get<ArgList>().empty(); }
+std::vector<Type> truth_types(const Call& c) { return over_no_dims(c) ? std::vector{Type::tensor(truth_type(c), c.type("self").sizes)} : reduced(c, truth_type(c)); }
 Values truth_over_dims(Builder& b, const Call& c) {
-  if (!c["dim"].is<ArgList>() || !c["dim"].get<ArgList>().empty()) return {};
+  if (!over_no_dims(c)) return {};
   V x = b.input(c, "self");
   return x.dtype() == DType::U8 ? x : b.to(x, DType::Bool);
 }
@@ -215,9 +218,9 @@ const OpRow rows[] = {
     {.schema = "aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
      .kind = Kind::Reduce, .infer = types_of_extreme<index_type>, .define = reduction<Reduction::ArgMin>},
     {.schema = "aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", .kind = Kind::Reduce,
-     .infer = types<truth_type>, .define = reduction<Reduction::Any>, .decompose = truth_over_dims},
+     .infer = truth_types, .define = reduction<Reduction::Any>, .decompose = truth_over_dims},
     {.schema = "aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", .kind = Kind::Reduce,
-     .infer = types<truth_type>, .define = reduction<Reduction::All>, .decompose = truth_over_dims},
+     .infer = truth_types, .define = reduction<Reduction::All>, .decompose = truth_over_dims},
     {.schema = "aten::trace(Tensor self) -> Tensor", .kind = Kind::Reduce, .infer = trace_types, .define = trace},
 
     {.schema = "aten::any(Tensor self) -> Tensor", .kind = Kind::Reduce, .infer = types<truth_type>, .define = reduction<Reduction::Any>},

@@ -32,7 +32,10 @@ Values slice_identity(Builder& b, const Call& c) {
 }
 
 // narrow says its length itself, so it needs no clamps. It becomes the slice wherever that has the same length.
-std::vector<Type> narrow_types(const Call& c) { return self_with(c, replaced(c.type("self").sizes, c.dim("dim", c.rank("self")), c.sym("length"))); }
+std::vector<Type> narrow_types(const Call& c) {
+  if (c.rank("self") == 0) c.fail("self has no dims");
+  return self_with(c, replaced(c.type("self").sizes, c.dim("dim", c.rank("self")), c.sym("length")));
+}
 
 Compute narrow_define(const DefineArgs& d) {
   int64_t dim = d.call.dim("dim", d.axes.size());
