@@ -1,6 +1,8 @@
 // Builder: calls with defaults, promotion and decomposition.
 #include "ir/builder.h"
 
+#include <algorithm>
+
 #include "ir/promote.h"
 
 namespace tenon {
@@ -59,7 +61,25 @@ Values Builder::call(std::string_view op, ArgList args, std::vector<Attribute> k
   return call_full(*def, std::move(args), hint);
 }
 
+namespace {
+
+// Positions are integers, or masks; library steps and loads read them as such.
+void check_indices(const Graph& graph, const OpDef& def, const ArgList& args) {
+  static constexpr std::string_view names[] = {"index", "indices", "repeats", "offsets", "sorter"};
+  for (size_t i = 0; i < args.size(); i++) {
+    const std::string& name = def.signature.args[i].name;
+    if (std::find(std::begin(names), std::end(names), name) == std::end(names)) continue;
+    for_each_value(args[i], [&](ValueId v) {
+      const Type& t = graph.type(v);
+      require_input(!t.is_tensor() || !(is_float(t.dtype) || is_complex(t.dtype)), "{}: {} is of dtype {}", def.signature.name, name, name_of(t.dtype));
+    });
+  }
+}
+
+} // namespace
+
 Values Builder::call_full(const OpDef& def, ArgList args, const std::vector<Type>* hint) {
+  check_indices(graph_, def, args);
   if (edge_ && def.decompose)
     if (Values out = def.decompose(*this, Call(graph_, def, args)); !out.empty() || def.is_composite()) return out;
   if (edge_ && def.kind == Kind::Pointwise) return append_pointwise(def, std::move(args));

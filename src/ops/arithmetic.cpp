@@ -135,7 +135,7 @@ const OpRow rows[] = {
      .body = binary_body<Op::Add>, .decompose = split_alpha<"aten::add.Tensor">},
     renamed<"aten::add.Tensor">("aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
     {.schema = "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", .kind = Kind::Pointwise, .keep = "alpha",
-     .body = binary_body<Op::Sub>, .decompose = split_alpha<"aten::sub.Tensor">},
+     .body = binary_body<Op::Sub>, .decompose = split_alpha<"aten::sub.Tensor">, .dtypes = not_bool},
     renamed<"aten::sub.Tensor">("aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
     renamed<"aten::sub.Tensor">("aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"),
     renamed<"aten::sub.Tensor">("aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),

@@ -136,7 +136,7 @@ const OpRow rows[] = {
 
     kept<Op::Abs>("aten::abs(Tensor self) -> Tensor"),
     renamed<"aten::abs">("aten::absolute(Tensor self) -> Tensor"),
-    kept<Op::Neg>("aten::neg(Tensor self) -> Tensor"),
+    pointwise("aten::neg(Tensor self) -> Tensor", unary_body<Op::Neg>, Promote::Default, {}, not_bool),
     renamed<"aten::neg">("aten::negative(Tensor self) -> Tensor"),
     pointwise("aten::sign(Tensor self) -> Tensor", sign),
     renamed<"aten::sign">("aten::sgn(Tensor self) -> Tensor"),

@@ -8,6 +8,7 @@ namespace tenon::ops {
 constexpr OpRow pointwise(std::string_view schema, Body body, Promote promote = Promote::Default, std::string_view keep = {}, DTypes dtypes = any_type) {
   return {.schema = schema, .kind = Kind::Pointwise, .promote = promote, .keep = keep, .body = body, .dtypes = dtypes};
 }
+inline constexpr DTypes not_bool = static_cast<DTypes>(any_type & ~bool_type);
 /// A function of floats: integers become f32.
 constexpr OpRow float_function(std::string_view schema, Body body, std::string_view keep = {}) {
   return pointwise(schema, body, Promote::Float, keep, float_types);
