@@ -104,10 +104,22 @@ const char* histc(const LibraryCall& c) {
   });
 }
 
+namespace {
+
+// One weight a point, in the points' dtype.
+const char* check_weight(const LibraryTensor& self, const LibraryTensor& weight, size_t dims) {
+  if (weight.dtype == self.dtype && weight.numel() * static_cast<int64_t>(dims) == self.numel()) return nullptr;
+  return message("{} weights of dtype {} for {} points of dtype {}", weight.numel(), name_of(weight.dtype), self.numel() / static_cast<int64_t>(std::max<size_t>(dims, 1)), name_of(self.dtype));
+}
+
+} // namespace
+
 const char* histogram_counts(const LibraryCall& c) {
   const LibraryTensor& self = c.inputs[0];
   auto dims = static_cast<size_t>(c.ints[0]);
   bool has_weight = c.ints[dims + 1] != 0, density = c.ints[dims + 2] != 0, has_range = c.ints[dims + 3] != 0;
+  if (has_range && c.numbers.size() != 2 * dims) return message("{} numbers for the ranges of {} dims", c.numbers.size(), dims);
+  if (const char* error = has_weight ? check_weight(self, c.inputs[1], dims) : nullptr) return error;
   return for_float(self.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     Grid<T> g;
@@ -133,10 +145,14 @@ const char* histogram_counts(const LibraryCall& c) {
 const char* histogram_edges(const LibraryCall& c) {
   const LibraryTensor& self = c.inputs[0];
   bool has_weight = c.ints[0] != 0, density = c.ints[1] != 0;
+  size_t dims = c.inputs.size() - 1 - has_weight;
+  for (size_t k = 1; k <= dims; k++)
+    if (c.inputs[k].dtype != self.dtype) return "edges of another dtype than the points";
+  if (const char* error = has_weight ? check_weight(self, c.inputs.back(), dims) : nullptr) return error;
   return for_float(self.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     Grid<T> g;
-    for (size_t k = 1; k < c.inputs.size() - has_weight; k++) {
+    for (size_t k = 1; k <= dims; k++) {
       g.edges.push_back(c.inputs[k].as<const T>());
       g.bins.push_back(c.inputs[k].numel() - 1);
       if (g.bins.back() < 0) return "a dim without edges";

@@ -47,6 +47,35 @@ struct TestGraph {
   Program program() const { return Program(std::make_shared<Program::Impl>(Program::Impl{p, {}, {}})); }
 };
 
+/// A node with inner blocks: body(k, params) gives what block k returns.
+inline std::vector<V> add_blocks(TestGraph& g, std::string_view op, ArgList args, const std::vector<Type>& types, int blocks, const std::vector<Type>& params,
+                          const std::function<std::vector<V>(int, const std::vector<V>&)>& body) {
+  NodeId n = g.p.graph.append(g.b.block(), Node{.op = std::string(op), .def = find_op(op), .args = std::move(args)}, types);
+  for (int k = 0; k < blocks; k++) {
+    BlockId inner = g.p.graph.add_block(n), outer = g.b.block();
+    std::vector<V> values;
+    for (const Type& t : params) values.push_back(g.b.wrap(g.p.graph.add_param(inner, t)));
+    g.b.set_block(inner);
+    auto out = body(k, values);
+    g.p.graph.block(inner).returns = ArgList(out.begin(), out.end());
+    g.b.set_block(outer);
+  }
+  std::vector<V> out;
+  for (ValueId v : g.p.graph.node(n).outputs) out.push_back(g.b.wrap(v));
+  return out;
+}
+
+inline V if_(TestGraph& g, V condition, const std::function<V()>& then, const std::function<V()>& otherwise, const Type& type) {
+  return add_blocks(g, "prim::If", {condition}, {type}, 2, {}, [&](int k, auto&) { return std::vector{k == 0 ? then() : otherwise()}; })[0];
+}
+inline std::vector<V> while_(TestGraph& g, const std::vector<V>& carried, const std::function<V(const std::vector<V>&)>& condition,
+                      const std::function<std::vector<V>(const std::vector<V>&)>& body) {
+  std::vector<Type> types;
+  for (V v : carried) types.push_back(v.type());
+  return add_blocks(g, "prim::While", {ArgList(carried.begin(), carried.end())}, types, 2, types,
+                    [&](int k, const std::vector<V>& p) { return k == 0 ? std::vector{condition(p)} : body(p); });
+}
+
 inline Tensor filled(DType t, std::vector<int64_t> sizes, const std::function<double(int64_t)>& value) {
   Tensor x(t, std::move(sizes));
   dispatch(t, [&]<class T>(T) {

@@ -74,6 +74,25 @@ private:
     for (V v : RandomCall(random_, g.b, exact).make())
       if (v.type().is_tensor()) values_.push_back({.v = v, .error = 2.5e-5, .last = true});
   }
+  // A choice by a value without error.
+  void branch() {
+    Value &px = pick(), x = px, &c = pick();
+    if (!is_float(x.v.dtype()) || c.error > 0) return;
+    px.used = c.used = true;
+    V condition = call("aten::any.default", {call("aten::gt.Scalar", {c.v, 1})});
+    V y = if_(g, condition, [&] { return call("aten::mul.Scalar", {x.v, 0.75}); }, [&] { return call("aten::neg.default", {call("aten::abs.default", {x.v})}); }, x.v.type());
+    push(y, x.magnitude, x.error + unit(x.v.dtype()) * x.magnitude);
+  }
+  // Three times round.
+  void loop() {
+    Value &px = pick(), x = px;
+    if (!is_float(x.v.dtype())) return;
+    px.used = true;
+    V zero = g.b.scalar(int64_t{0}, DType::I64);
+    auto more = [&](const std::vector<V>& p) { return call("aten::lt.Scalar", {p[0], 3}); };
+    auto body = [&](const std::vector<V>& p) { return std::vector{call("aten::add.Scalar", {p[0], 1}), call("aten::mul.Scalar", {call("aten::sin.default", {p[1]}), 0.875})}; };
+    push(while_(g, {zero, x.v}, more, body)[1], x.magnitude, x.error + 24 * unit(x.v.dtype()));
+  }
   static double unit(DType t) { return t == DType::F64 ? 1e-15 : t == DType::F32 ? 2.4e-7 : t == DType::F16 ? 1e-3 : t == DType::BF16 ? 8e-3 : 0; }
 
   void add_input() {
@@ -120,7 +139,7 @@ private:
     static constexpr F kinds[] = {&RandomGraph::unary, &RandomGraph::unary, &RandomGraph::binary, &RandomGraph::binary, &RandomGraph::binary, &RandomGraph::whole,
                                   &RandomGraph::convert, &RandomGraph::view, &RandomGraph::view, &RandomGraph::view, &RandomGraph::part, &RandomGraph::part,
                                   &RandomGraph::join, &RandomGraph::reduce, &RandomGraph::reduce, &RandomGraph::normalize, &RandomGraph::product, &RandomGraph::window,
-                                  &RandomGraph::any_row, &RandomGraph::any_row};
+                                  &RandomGraph::any_row, &RandomGraph::any_row, &RandomGraph::branch, &RandomGraph::loop};
     size_t before = values_.size();
     for (int attempt = 0; attempt < 8 && values_.size() == before; attempt++) (this->*kinds[below(std::size(kinds))])();
   }
