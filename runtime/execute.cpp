@@ -146,9 +146,10 @@ bool truth(int buffer, Slot s, const Frame& f) { return buffer >= 0 ? *static_ca
 bool run(const IfStep& s, Frame& f) { return run_steps(s.branches[truth(s.condition, s.condition_slot, f) ? 0 : 1], f); }
 
 bool run(const CopyStep& s, Frame& f) {
-  const PlanBuffer& b = f.plan->buffers[static_cast<size_t>(s.to)];
-  size_t bytes = size_of(b.dtype);
-  for (Slot d : b.sizes) bytes *= static_cast<size_t>(std::max<int64_t>(slot(f, d), 0));
+  const PlanBuffer &to = f.plan->buffers[static_cast<size_t>(s.to)], &from = f.plan->buffers[static_cast<size_t>(s.from)];
+  size_t bytes, have;
+  if (!bytes_of(to, f, bytes) || !bytes_of(from, f, have) || have != bytes) // a branch or a loop whose sizes differ only now
+    return f.message = "a result of control flow has other sizes than the program says", false;
   std::memmove(f.pointers[static_cast<size_t>(s.to)], f.pointers[static_cast<size_t>(s.from)], bytes);
   return true;
 }

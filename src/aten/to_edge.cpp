@@ -9,9 +9,9 @@ namespace tenon {
 
 namespace {
 
-// The row's idea of a result must be what torch recorded, or a later stage would compute something else.
+// What the program records of a result must be what the row gives: other nodes were exported for it.
 void check_types(const Graph& from, const Node& n, const Values& now) {
-  require(now.size() >= n.outputs.size(), "{} gives {} results, torch recorded {}", n.op, now.size(), n.outputs.size());
+  require_input(now.size() >= n.outputs.size(), "{} gives {} results, the program records {}", n.op, now.size(), n.outputs.size());
   for (size_t i = 0; i < n.outputs.size(); i++) {
     const Type& want = from.type(n.outputs[i]);
     if (!want.is_tensor()) continue;
@@ -19,7 +19,21 @@ void check_types(const Graph& from, const Node& n, const Values& now) {
     bool same = got.dtype == want.dtype && got.rank() == want.rank();
     for (size_t d = 0; same && d < want.rank(); d++)
       same = !(const_int(got.sizes[d]) && const_int(want.sizes[d])) || got.sizes[d] == want.sizes[d];
-    require(same, "{} gives {}, torch recorded {}", n.op, to_string(got), to_string(want));
+    require_input(same, "{} gives {}, the program records {}", n.op, to_string(got), to_string(want));
+  }
+}
+
+// A new value of a buffer or an input takes the old one's place.
+void check_mutations(const LoadedProgram& program, const Graph& g) {
+  auto& returns = g.block(g.top()).returns;
+  for (size_t i = 0; i < program.outputs.size() && i < returns.size(); i++) {
+    const ProgramOutput& out = program.outputs[i];
+    bool is_buffer = out.kind == OutputKind::BufferMutation;
+    if (!is_buffer && out.kind != OutputKind::InputMutation) continue;
+    auto in = std::find_if(program.inputs.begin(), program.inputs.end(), [&](auto& x) { return x.value.valid() && (is_buffer ? x.target : x.name) == out.target; });
+    require_input(in != program.inputs.end() && returns[i].is<ValueId>(), "the mutated {} is no input", out.target);
+    const Type &was = g.type(in->value), &now = g.type(returns[i].get<ValueId>());
+    require_input(was.is_tensor() && now.is_tensor() && was.dtype == now.dtype && was.sizes == now.sizes, "{} is {}, and its new value {}", out.target, to_string(was), to_string(now));
   }
 }
 
@@ -129,6 +143,7 @@ bool to_edge(LoadedProgram& program) {
   for (uint32_t i = 0; i < out.num_values(); i++) out.value(ValueId{i}).type.strides.clear();
   for (auto& in : program.inputs)
     if (in.value.valid()) in.value = r[in.value];
+  check_mutations(program, out);
   program.graph = std::move(out);
   return true;
 }

@@ -21,10 +21,14 @@ std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes) {
 
 Tensor::Tensor(DType dtype, std::vector<int64_t> sizes) : dtype_(dtype), sizes_(std::move(sizes)) {
   size_t bytes = size_of(dtype);
+  bool is_empty = false; // even then the strides must not overflow
   for (int64_t s : sizes_) {
     require_input(s >= 0, "a tensor size is negative: {}", s);
-    require_input(!__builtin_mul_overflow(bytes, static_cast<size_t>(s), &bytes), "a tensor's size overflows");
+    require_input(!__builtin_mul_overflow(bytes, static_cast<size_t>(std::max<int64_t>(s, 1)), &bytes), "a tensor's size overflows");
+    is_empty |= s == 0;
   }
+  require_input(bytes <= INT64_MAX, "a tensor's size overflows");
+  if (is_empty) bytes = 0;
   strides_ = contiguous_strides(sizes_);
   require_input(bytes < (size_t{1} << 46), "a tensor of {} bytes is too large", bytes);
   void* p = std::aligned_alloc(64, (bytes + 127) / 64 * 64);

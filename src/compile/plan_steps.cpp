@@ -282,8 +282,13 @@ void PlanBuilder::build_scan(NodeId id) {
   int begin = now_;
   const Block& body = g_.block(n.blocks.at(0));
   ExprPool& pool = g_.pool();
-  auto add_slice = [&](const Type& slice, int whole) {
-    Expr bytes = product(pool, slice.sizes) * static_cast<double>(size_of(slice.dtype));
+  require(!xs.empty(), "a scan over nothing");
+  Expr steps = g_.type(xs[0].get<ValueId>()).sizes.at(0);
+  s.steps = slot(steps);
+  auto add_slice = [&](const Type& slice, const Type& type, int whole) {
+    Expr elements = product(pool, slice.sizes), bytes = elements * static_cast<double>(size_of(slice.dtype));
+    Expr fits = logical_and(eq(type.sizes.at(0), steps), eq(product(pool, std::span(type.sizes).subspan(1)), elements));
+    if (const_int(fits) != 1) append(NodeId{}, AssertStep{slot(fits), "a scan's slices have other sizes than the program says"});
     int b = new_buffer(slice, BufferPlace::Alias, "slice");
     use(whole);
     s.slices.push_back({b, whole, slot(bytes)});
@@ -292,8 +297,7 @@ void PlanBuilder::build_scan(NodeId id) {
   for (size_t i = 0; i < initial.size(); i++) buffers_[body.params.at(i)] = buffers_.at(n.outputs[i]);
   for (size_t i = 0; i < xs.size(); i++) {
     ValueId x = xs[i].get<ValueId>(), p = body.params.at(initial.size() + i);
-    buffers_[p] = add_slice(g_.type(p), buffer_of(x));
-    s.steps = slot(g_.type(x).sizes.at(0));
+    buffers_[p] = add_slice(g_.type(p), g_.type(x), buffer_of(x));
   }
   std::vector<Step>* outer = steps_;
   steps_ = &s.body;
@@ -307,7 +311,7 @@ void PlanBuilder::build_scan(NodeId id) {
   for (size_t i = initial.size(); i < body.returns.size(); i++) {
     Type slice = g_.type(n.outputs[i]);
     slice.sizes.erase(slice.sizes.begin());
-    copy_to(body.returns[i], add_slice(slice, buffers_.at(n.outputs[i])));
+    copy_to(body.returns[i], add_slice(slice, g_.type(n.outputs[i]), buffers_.at(n.outputs[i])));
   }
   for (size_t i = 0; i < initial.size(); i++) {
     int to = buffers_.at(n.outputs[i]);

@@ -7,7 +7,8 @@ namespace tenon {
 int64_t evaluate_size(Expr e, const SymbolValues& symbols) {
   return eval_int(e, [&](const ExprNode& n) {
     auto it = symbols.find(n.name);
-    require(n.op == Op::Symbol && it != symbols.end(), "size {} has no value", n.name);
+    require(n.op == Op::Symbol, "{} in a size", name_of(n.op));
+    require_input(it != symbols.end(), "size {} is used, but nothing gives its value", n.name);
     return static_cast<int64_t>(it->second);
   });
 }

@@ -84,7 +84,7 @@ private:
 
   double symbol(const ExprNode& n) {
     auto it = symbols_.find(n.name);
-    require(it != symbols_.end(), "symbol {} has no value", n.name);
+    require_input(it != symbols_.end(), "size {} is used, but nothing gives its value", n.name);
     return it->second;
   }
 

@@ -13,7 +13,7 @@ using SymbolValues = std::unordered_map<std::string, double>;
 
 /// Evaluates a definition over concrete operands, with bounds checks on every load. `axes` of `compute` may be symbolic.
 Tensor evaluate(const Compute& compute, DType output, const std::vector<Tensor>& operands, const SymbolValues& symbols);
-/// Integers of an expression under given symbols; Internal error where a symbol has no value.
+/// Integers of an expression under given symbols; BadInput where a symbol has no value.
 int64_t evaluate_size(Expr e, const SymbolValues& symbols);
 
 /// Runs the top block on values for its parameters; gives its returns (numbers as 0-d tensors, None as undefined ones).

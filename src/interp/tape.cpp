@@ -87,7 +87,7 @@ void Tape::leaf(const TapeInstruction& in, const std::unordered_map<int64_t, std
   double v;
   if (e.op == Op::Symbol) {
     auto it = symbols_.find(e.name);
-    require(it != symbols_.end(), "symbol {} has no value", e.name);
+    require_input(it != symbols_.end(), "size {} is used, but nothing gives its value", e.name);
     v = it->second;
   } else v = e.number();
   dispatch(e.type, [&]<class T>(T) {

@@ -90,6 +90,7 @@ Values Builder::call_full(const OpDef& def, ArgList args, const std::vector<Type
 
 Values Builder::append(const OpDef& def, ArgList args, std::vector<Type> types) {
   std::string name = def.signature.name;
+  for (const Type& t : types) check_sizes(t.sizes, name);
   if (edge_ && name.starts_with("aten::")) name = "edge::" + name.substr(6);
   NodeId n = graph_.append(block_, Node{.op = std::move(name), .def = &def, .args = std::move(args), .origin = origin_}, std::move(types));
   Values out;

@@ -111,4 +111,14 @@ std::vector<Expr> broadcast(ExprPool& pool, const std::vector<Expr>& a, const st
   return out;
 }
 
+void check_sizes(const std::vector<Expr>& sizes, std::string_view op) {
+  constexpr int64_t most = int64_t{1} << 59; // elements; their bytes fit an int64_t
+  int64_t elements = 1;
+  for (Expr s : sizes) {
+    require_input(s->hi >= 0, "{}: a size of {}", op, to_string(s));
+    if (s->is_const() && (__builtin_mul_overflow(elements, std::max<int64_t>(s->bits, 1), &elements) || elements > most))
+      bad_input("{}: a tensor of more than 2^59 elements", op);
+  }
+}
+
 } // namespace tenon

@@ -17,6 +17,8 @@ Promotion promotion_of(const Graph& graph, const OpDef& def, const ArgList& args
 bool is_kept(const OpDef& def, size_t arg);
 /// Sizes after broadcasting; BadInput where they do not fit, naming `op`.
 std::vector<Expr> broadcast(ExprPool& pool, const std::vector<Expr>& a, const std::vector<Expr>& b, std::string_view op);
+/// BadInput, naming `op`, where a size is negative or the tensor could not be addressed.
+void check_sizes(const std::vector<Expr>& sizes, std::string_view op);
 /// The dtype in which values of `t` are computed: f32 for the reduced floats.
 constexpr DType compute_type(DType t) { return is_reduced_float(t) ? DType::F32 : t; }
 

@@ -62,7 +62,7 @@ bool same_type(const Type& a, const Type& b) {
 
 class Verifier {
 public:
-  Verifier(const Graph& g, Dialect dialect) : g_(g), dialect_(dialect) {}
+  Verifier(const Graph& g, Dialect dialect, ErrorKind kind = ErrorKind::Internal) : g_(g), dialect_(dialect), kind_(kind) {}
 
   void run() { check_block(g_.top(), false); }
 
@@ -76,7 +76,7 @@ private:
     for (uint32_t i = 0; i < g_.num_nodes(); i++)
       if (&g_.node(NodeId{i}) == &n) text = to_string(g_, NodeId{i});
     text = text.substr(0, std::min({text.find('\n'), text.find("  # File"), size_t{400}}));
-    internal_error("{} in `{}`{}", fmt::format(f, std::forward<A>(a)...), text, where);
+    throw Error(kind_, fmt::format("{} in `{}`{}", fmt::format(f, std::forward<A>(a)...), text, where));
   }
 
   void define(ValueId v) { visible_[v] = true; }
@@ -112,7 +112,8 @@ private:
     for (const Arg& a : n.args) check_uses(n, a, "an argument");
     for (const Attribute& a : n.attributes) check_uses(n, a.value, "an attribute");
     if (std::string why = refusal(g_, n, dialect_, in_region); !why.empty()) fail(n, "{}", why);
-    if (n.def) check_args(n), check_types(n);
+    if (n.def) check_args(n);
+    if (n.def && kind_ == ErrorKind::Internal) check_types(n);
     for (ValueId v : n.outputs)
       if (g_.type(v).is_tensor() && !g_.type(v).strides.empty() && g_.type(v).strides.size() != g_.type(v).rank()) fail(n, "strides of another rank");
     for (BlockId b : n.blocks) check_block(b, in_region || is_region(n));
@@ -222,6 +223,7 @@ private:
 
   const Graph& g_;
   Dialect dialect_;
+  ErrorKind kind_; // of what is found; what was given has types that to_edge compares with those it derives
   SideTable<ValueId, bool> visible_{false};
 };
 
@@ -285,5 +287,6 @@ bool is_edge(const Graph& g) { return all_nodes(g, g.top(), Dialect::Edge, false
 bool is_backend(const Graph& g) { return all_nodes(g, g.top(), Dialect::Backend, false); }
 
 void verify(const Graph& graph, Dialect dialect) { Verifier(graph, dialect).run(); }
+void verify_given(const Graph& graph) { Verifier(graph, Dialect::Aten, ErrorKind::BadInput).run(); }
 
 } // namespace tenon

@@ -15,6 +15,9 @@ std::string_view name_of(Dialect dialect);
 
 /// Throws Error(Internal) that names what is wrong, the node and its source line.
 void verify(const Graph& graph, Dialect dialect = Dialect::Any);
+/// The same for an ATen graph that a file gave: BadInput where scopes, arguments or blocks do not fit. The types of results
+/// are not looked at: to_edge derives them anyway, and compares.
+void verify_given(const Graph& graph);
 
 /// Why a node is not of the dialect; empty where it is. Its blocks are not looked at. `in_region`: inside a Backend region.
 std::string refusal(const Graph& graph, const Node& node, Dialect dialect, bool in_region = false);

@@ -5,6 +5,7 @@
 #include "load/archive.h"
 #include "load/npz.h"
 #include "load/pickle.h"
+#include "load/pt2_check.h"
 #include "load/pt2_graph.h"
 
 namespace tenon {
@@ -103,8 +104,10 @@ struct Reader {
 
   void read_ranges(Element root) {
     for (auto [name, range] : json::object(json::get(root, "range_constraints"))) {
-      auto lo = json::find(range, "min_val"), hi = json::find(range, "max_val");
-      program.graph.pool().symbol(std::string(name), DType::I64, lo ? json::integer(*lo) : INT64_MIN, hi ? json::integer(*hi) : INT64_MAX);
+      auto min = json::find(range, "min_val"), max = json::find(range, "max_val");
+      int64_t lo = min ? json::integer(*min) : INT64_MIN, hi = max ? json::integer(*max) : INT64_MAX;
+      require_input(lo <= hi, "model.json: the range of {} is empty: {} to {}", name, lo, hi);
+      program.graph.pool().symbol(std::string(name), DType::I64, lo, hi);
     }
   }
 
@@ -202,6 +205,7 @@ struct Reader {
     reader.read_nodes(program.graph.top());
     program.graph.block(program.graph.top()).returns = reader.read_outputs();
     read_outputs(signature);
+    check_graph(program.graph);
     read_calling_convention(module);
     read_payloads("weights", model);
     read_payloads("constants", model);

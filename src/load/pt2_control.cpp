@@ -63,6 +63,7 @@ void GraphReader::read_scan(BlockId block, Element node, bool map) {
   Arg carried = map ? Arg(ArgList{}) : read_argument(argument(node, 1));
   Arg xs = read_argument(argument(node, map ? 1 : 2));
   require_input(carried.is<ArgList>() && xs.is<ArgList>(), "scan: inputs must be lists");
+  require_input(!xs.get<ArgList>().empty(), "scan: there is nothing to run over");
   size_t count = carried.get<ArgList>().size() + xs.get<ArgList>().size();
   ArgList rest = operands(node, map ? 2 : 3);
   NodeId id = append(block, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = {carried, xs, Arg(false)}}, node);

@@ -2,7 +2,7 @@
 #include "load/pt2_graph.h"
 
 #include "ir/call.h"
-#include "ir/op.h"
+#include "ir/promote.h"
 
 namespace tenon {
 
@@ -99,12 +99,20 @@ Expr GraphReader::read_sym(Element sym) {
   bad_input("model.json: a size of kind {}", kind);
 }
 
+Expr GraphReader::read_size(Element sym) {
+  Expr e = read_sym(sym);
+  require_input(e->type == DType::I64, "model.json: {} is no size", to_string(e));
+  return e;
+}
+
 Type GraphReader::read_type(Element meta) {
   Type t;
   t.dtype = read_dtype(json::integer(json::get(meta, "dtype")));
-  for (Element s : json::array(json::get(meta, "sizes"))) t.sizes.push_back(read_sym(s));
+  for (Element s : json::array(json::get(meta, "sizes"))) t.sizes.push_back(read_size(s));
   std::vector<Expr> strides;
-  for (Element s : json::array(json::get(meta, "strides"))) strides.push_back(read_sym(s));
+  for (Element s : json::array(json::get(meta, "strides"))) strides.push_back(read_size(s));
+  check_sizes(t.sizes, "model.json");
+  for (Expr s : strides) check_sizes({s}, "model.json, a stride");
   require_input(strides.size() == t.sizes.size(), "model.json: {} strides for {} sizes", strides.size(), t.sizes.size());
   Expr expect = graph_.pool().integer(1); // strides are kept only where they are not row-major
   bool dense = true;

@@ -28,6 +28,7 @@ private:
   Arg tensor_named(std::string_view name);
   Arg symbol_named(json::Element value);
   Expr read_sym(json::Element sym);
+  Expr read_size(json::Element sym);
   Type read_type(json::Element meta);
   void read_symbols(std::string_view key);
 

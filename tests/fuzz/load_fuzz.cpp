@@ -13,6 +13,7 @@
 #include "load/archive.h"
 #include "load/npz.h"
 #include "load/pickle.h"
+#include "tests/fuzz/zip.h"
 
 namespace fs = std::filesystem;
 
@@ -29,26 +30,9 @@ void touch(const Tensor& t) {
     sum = sum + dense.data_as<uint8_t>()[i];
 }
 
-template <class T> void put(std::string& out, T v) { out.append(reinterpret_cast<const char*>(&v), sizeof v); }
-
 /// A zip of data.pkl = `pickle` and a storage data/0 of 64 bytes.
-std::string archive_around(std::string_view pickle) {
-  std::string out, directory;
-  auto add = [&](std::string_view name, std::string_view data) {
-    auto offset = static_cast<uint32_t>(out.size()), size = static_cast<uint32_t>(data.size());
-    auto name_size = static_cast<uint16_t>(name.size());
-    put(out, 0x04034b50u), out.append(22, '\0'), put(out, name_size), put<uint16_t>(out, 0), out += name, out += data;
-    put(directory, 0x02014b50u), directory.append(16, '\0'), put(directory, size), put(directory, size),
-        put(directory, name_size);
-    directory.append(12, '\0'), put(directory, offset), directory += name;
-  };
-  add("a/data/0", std::string(64, '\1'));
-  add("a/data.pkl", pickle);
-  auto offset = static_cast<uint32_t>(out.size()), size = static_cast<uint32_t>(directory.size());
-  out += directory;
-  put(out, 0x06054b50u), put(out, 0u), put<uint16_t>(out, 2), put<uint16_t>(out, 2), put(out, size), put(out, offset);
-  put<uint16_t>(out, 0);
-  return out;
+std::string archive_around(Bytes pickle) {
+  return fuzz::zip_of({{"a/data/0", std::string(64, '\1')}, {"a/data.pkl", std::string(as_text(pickle))}});
 }
 
 void read_pickle(Bytes bytes) {
@@ -66,7 +50,7 @@ void read(int selector, Bytes bytes) {
   case 1:
     return read_pickle(bytes);
   case 2:
-    return read_pickle(as_byte_span(archive_around(as_text(bytes))));
+    return read_pickle(as_byte_span(archive_around(bytes)));
   case 3:
     for (auto& array : read_npz(Archive::view(bytes, "input"), NpyU2::AsBF16)) touch(array.tensor);
     return;

@@ -5,39 +5,13 @@
 #include <string_view>
 #include <vector>
 
-#include <zlib.h>
-
-#include "load/archive.h"
+#include "tests/fuzz/zip.h"
 
 namespace tenon::fuzz {
 
 using Random = std::mt19937;
 
 inline size_t below(Random& r, size_t n) { return r() % n; }
-
-template <class T> void put(std::string& out, T v) { out.append(reinterpret_cast<const char*>(&v), sizeof v); }
-
-/// The archive with one file's bytes replaced, all entries stored.
-inline std::string rebuild(const Archive& a, std::string_view changed, std::string_view data) {
-  std::string out, directory;
-  uint16_t count = 0;
-  for (auto name : a.names()) {
-    SharedBytes held = a.read(name);
-    std::string_view bytes = name == changed ? data : as_text(held.bytes);
-    std::string full = std::string(a.top()) + std::string(name);
-    auto offset = static_cast<uint32_t>(out.size()), size = static_cast<uint32_t>(bytes.size());
-    auto crc = static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), size));
-    auto length = static_cast<uint16_t>(full.size());
-    put(out, 0x04034b50u), out.append(10, '\0'), put(out, crc), put(out, size), put(out, size), put(out, length), put<uint16_t>(out, 0), out += full, out += bytes;
-    put(directory, 0x02014b50u), directory.append(12, '\0'), put(directory, crc), put(directory, size), put(directory, size), put(directory, length);
-    directory.append(12, '\0'), put(directory, offset), directory += full;
-    count++;
-  }
-  auto offset = static_cast<uint32_t>(out.size()), size = static_cast<uint32_t>(directory.size());
-  out += directory;
-  put(out, 0x06054b50u), put(out, 0u), put(out, count), put(out, count), put(out, size), put(out, offset), put<uint16_t>(out, 0);
-  return out;
-}
 
 /// Where a JSON value that begins at `at` ends.
 inline size_t end_of_value(std::string_view s, size_t at) {
