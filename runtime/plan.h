@@ -149,6 +149,7 @@ struct Step {
 struct InputDim {
   enum class Kind : uint8_t { Bind, Equal } kind = Kind::Equal;
   Slot slot = -1;
+  Slot equal = -1;                // Bind: what the size must be, where it is an expression that a symbol was solved from
   int64_t lo = 0, hi = INT64_MAX; // Bind
   std::string text = {};               // "s77", "s77*2"
 };

@@ -16,6 +16,8 @@ public:
 private:
   // Signature
   void add_inputs(const std::vector<ProgramInput>& original);
+  void solve_sizes();
+  bool solve_size(Expr size, InputDim& dim);
   InputSpec input_spec(const ProgramInput& in, bool is_fixed);
   void add_outputs();
 

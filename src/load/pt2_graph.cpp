@@ -69,6 +69,13 @@ std::string operator_name(std::string_view target) {
   return std::string(target.substr(0, dot)) + "::" + std::string(target.substr(dot + 1));
 }
 
+// Operators that give no tensor and no number: what torch computed from them is in the graph already.
+bool is_pure_of_constants(std::string_view op) {
+  static constexpr std::string_view names[] = {"aten::promote_types.default", "aten::result_type.Tensor", "aten::result_type.Scalar", "aten::result_type.Scalar_Tensor",
+                                               "aten::result_type.Scalar_Scalar", "aten::can_cast.default", "torch._functorch.predispatch.lazy_load_decompositions"};
+  return std::find(std::begin(names), std::end(names), op) != std::end(names);
+}
+
 std::shared_ptr<const Origin> read_origin(Element node) {
   auto metadata = json::find(node, "metadata");
   if (!metadata) return nullptr;
@@ -216,7 +223,7 @@ void GraphReader::read_node(BlockId block, Element node) {
 bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& op) {
   auto inputs = json::array(json::get(node, "inputs"));
   auto arg = [&](size_t i) { return read_argument(json::get(inputs.at(i).value(), "arg")); };
-  if (op == "aten::_assert_tensor_metadata.default" || op.starts_with("aten::sym_constrain_range")) return true;
+  if (op == "aten::_assert_tensor_metadata.default" || op.starts_with("aten::sym_constrain_range") || is_pure_of_constants(op)) return true;
   if (op == "aten::_assert_scalar.default") {
     Arg condition = arg(0);
     if (condition.is<bool>() && condition.get<bool>()) return true;
@@ -241,6 +248,8 @@ bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& 
   if (op != "aten::item.default" && op != "aten::_local_scalar_dense.default") return true;
   Arg symbol = symbol_named(value);
   if (!symbol.is<Expr>()) return true;
+  // A boolean is recorded as u0 == 1.
+  if (Expr e = symbol.get<Expr>(); e->op == Op::Eq && (e->args[0]->op == Op::Symbol || e->args[1]->op == Op::Symbol)) symbol = e->args[e->args[0]->op == Op::Symbol ? 0 : 1], kind = "as_sym_int";
   TypeKind t = kind == "as_sym_int" ? TypeKind::Int : kind == "as_sym_float" ? TypeKind::Float : TypeKind::Bool;
   graph_.append(block, Node{.op = "prim::Item", .def = find_op("prim::Item"), .args = {arg(0)}, .origin = read_origin(node)},
                 {Type::scalar(t, symbol.get<Expr>())});
