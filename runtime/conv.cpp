@@ -225,6 +225,17 @@ int64_t conv_scratch(const KernelTable& kernels, const Caches& caches, const Wor
   return make_plan(kernels, caches, workers.threads(), c).worker_bytes() * workers.threads();
 }
 
+void prepare_conv(const KernelTable& kernels, const Conv& c) {
+  if (c.depthwise()) return prepare_depthwise(kernels, c);
+  if (is_matmul(c)) {
+    Matmul m = as_matmul(c);
+    m.m = known_pixels(c.window);
+    return prepare_matmul(kernels, m);
+  }
+  Panels panels = choose_panels(c.group_outputs(), kernels);
+  prepare_tiles(kernels, panels, GemmKind::Windows, window_heights(c.window, kernels.gemm_rows(panels.vectors), panels.vectors));
+}
+
 void run_conv(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Conv& c,
               void* scratch) noexcept {
   if (c.window.out_pixels() <= 0 || c.out_channels <= 0 || c.batch <= 0) return;

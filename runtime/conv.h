@@ -41,6 +41,10 @@ void pack_conv_weights(const KernelTable& kernels, const Conv& conv, const float
 int64_t conv_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers,
                      const Conv& conv) noexcept;
 
+/// Generates the micro-kernels that run_conv may call, so that no call has to: channels, groups and window are read; sizes in
+/// and out that are not known are any_size.
+void prepare_conv(const KernelTable& kernels, const Conv& conv);
+
 /// scratch: 64-byte aligned, private to this call.
 void run_conv(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Conv& conv,
               void* scratch) noexcept;

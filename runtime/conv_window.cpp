@@ -137,6 +137,24 @@ PixelCut cut_pixels(const ConvWindow& w, int tile_rows, int tile_vectors) {
   return c;
 }
 
+int64_t known_pixels(const ConvWindow& w) {
+  bool known = w.out[0] != any_size && w.out[1] != any_size && w.out[2] != any_size;
+  return known ? w.out_pixels() : any_size;
+}
+
+uint32_t window_heights(const ConvWindow& w, int tile_rows, int tile_vectors) {
+  if (known_pixels(w) == any_size) return tile_heights(any_size, tile_rows);
+  if (w.out_pixels() == 0) return 0;
+  PixelCut cut = cut_pixels(w, tile_rows, tile_vectors);
+  if (!cut.aligned) return tile_heights(cut.pixels, tile_rows);
+  uint32_t heights = 0;
+  for (int64_t u = 0; u < cut.pieces; u++) {
+    Tiles piece(cut.begin(u + 1) - cut.begin(u), tile_rows);
+    for (int64_t t : {int64_t{0}, piece.count - 1}) heights |= uint32_t{1} << piece.rows(t);
+  }
+  return heights;
+}
+
 int64_t cut_windows(const ConvWindow& w, const PixelCut& cut, const WindowInput& in, int64_t u0, int64_t u1, int64_t q0,
                     int64_t q1, const float** pointers, RowTile* tiles) noexcept {
   Cutter cutter{.w = w, .in = in, .q0 = q0, .q1 = q1, .next = pointers, .copies = in.copies};

@@ -42,6 +42,11 @@ PixelCut cut_pixels(const ConvWindow& w, int tile_rows, int tile_vectors);
 /// Pixels of a block at most.
 inline constexpr int64_t max_block_pixels = 128;
 
+/// Output pixels of an image; any_size where a size is.
+int64_t known_pixels(const ConvWindow& w);
+/// As tile_heights, for the tiles of all units.
+uint32_t window_heights(const ConvWindow& w, int tile_rows, int tile_vectors);
+
 /// The input, as tiles are to see it. Folded: a position is a (d, h) of the kernel and a row is kernel[2] adjacent
 /// pixels, which needs dilation[2] == 1 and pixels without gaps; windows that cross the left or right border are then
 /// copied into `copies`, at most max_block_pixels * positions * kernel[2] * pixel elements.

@@ -251,6 +251,33 @@ static void run_planes(const KernelTable& kernels, const Workers& workers, const
   });
 }
 
+static void prepare_planes(const KernelTable& kernels, const Conv& c) {
+  const ConvWindow& w = c.window;
+  uint32_t rows = tile_heights(w.out[1], plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
+  uint32_t pixels = tile_heights(w.out[2], PlaneShape::max_pixels);
+  for (int r = 1; r <= KernelTable::max_rows; r++)
+    for (int p = 1; p <= PlaneShape::max_pixels; p++) {
+      if (!(rows >> r & 1) || !(pixels >> p & 1)) continue;
+      PlaneShape s{static_cast<int>(w.kernel[1]), static_cast<int>(w.stride[1]), r, p};
+      if (c.out_channels >= kernels.lanes()) kernels.plane(s);
+      s.masked = true;
+      if (c.out_channels % kernels.lanes() != 0) kernels.plane(s);
+    }
+}
+
+void prepare_depthwise(const KernelTable& kernels, const Conv& c) {
+  if (fits_plane(c)) return prepare_planes(kernels, c);
+  int64_t lanes = kernels.lanes(), all = std::max<int64_t>(ceil_div(c.out_channels, lanes), 1);
+  int vectors = block_vectors(kernels, all);
+  int64_t block = vectors * lanes, left = c.out_channels % block;
+  uint32_t heights = window_heights(c.window, kernels.depthwise_rows(vectors), vectors);
+  for (int rows = 1; rows <= KernelTable::max_rows; rows++) {
+    if (!(heights >> rows & 1)) continue;
+    if (c.out_channels >= block) kernels.depthwise({.rows = rows, .vectors = vectors});
+    if (left) kernels.depthwise({.rows = rows, .vectors = static_cast<int>(ceil_div(left, lanes)), .masked = left % lanes != 0});
+  }
+}
+
 int64_t packed_depthwise_size(const KernelTable& kernels, const Conv& c) {
   int64_t padded = ceil_div(c.out_channels, kernels.lanes()) * kernels.lanes();
   return (c.window.positions() + 1) * padded; // and a row of zeros that stands for padding

@@ -145,11 +145,11 @@ bool PlanRunner::bind_input(Frame& f, const InputSpec& s, const TensorView& v, b
     const InputDim& dim = s.dims[d];
     int64_t size = v.sizes[d];
     if (dim.kind == InputDim::Kind::Bind && !check_equal) {
-      std::string hi = dim.hi == INT64_MAX ? "unbounded" : std::to_string(dim.hi);
-      if (size < dim.lo || size > dim.hi) return fail(fmt::format("size {} of dim {} ({}) is outside its range {} to {}", size, d, dim.text, dim.lo, hi));
+      if (size < dim.lo || size > dim.hi)
+        return fail(fmt::format("size {} of dim {} ({}) is outside its range {} to {}", size, d, dim.text, dim.lo, dim.hi == INT64_MAX ? "unbounded" : std::to_string(dim.hi)));
       f.slots[static_cast<size_t>(dim.slot)] = size;
     }
-    int64_t want = f.slots[static_cast<size_t>(dim.slot)];
+    int64_t want = f.slots[static_cast<size_t>(dim.equal >= 0 ? dim.equal : dim.slot)];
     if (check_equal && size != want) return fail(fmt::format("size {} of dim {} must be {}{}", size, d, want, dim.text == std::to_string(want) ? "" : " (" + dim.text + ")"));
   }
   return true;

@@ -195,6 +195,17 @@ bool run(const AssertStep& s, Frame& f) {
   return false;
 }
 
+bool run(const PrintStep& s, Frame& f) {
+  for (size_t i = 0; i < s.texts.size(); i++) {
+    std::fputs(s.texts[i].c_str(), stdout);
+    if (i == s.numbers.size()) break;
+    int64_t v = slot(f, s.numbers[i].slot);
+    if (s.numbers[i].is_float) fmt::print("{}", std::bit_cast<double>(v));
+    else fmt::print("{}", v);
+  }
+  return true;
+}
+
 bool allocate_dynamic(const Step& step, Frame& f) {
   for (int b : step.dynamic) {
     const PlanBuffer& p = f.plan->buffers[static_cast<size_t>(b)];

@@ -27,6 +27,31 @@ Panels choose_panels(int64_t n, const KernelTable& kernels) {
   return {n, static_cast<int>(lanes), best};
 }
 
+uint32_t tile_heights(int64_t rows, int most) {
+  uint32_t all = ((uint32_t{1} << most) - 1) << 1;
+  if (rows == any_size) return all;
+  if (rows <= most) return rows > 0 ? uint32_t{1} << rows : 0;
+  uint32_t heights = uint32_t{1} << most;
+  for (int64_t whole = 0; whole <= rows / most && heights != all; whole++) {
+    Tiles tiles(whole * most + rows % most, most);
+    if (tiles.count == 0) continue;
+    if (tiles.larger < tiles.count) heights |= uint32_t{1} << tiles.small;
+    if (tiles.larger > 0) heights |= uint32_t{1} << (tiles.small + 1);
+  }
+  return heights;
+}
+
+void prepare_tiles(const KernelTable& kernels, const Panels& panels, GemmKind kind, uint32_t heights) {
+  int64_t last = panels.count() - 1;
+  for (int64_t p : {int64_t{0}, last}) {
+    if (p < 0) continue;
+    int vectors = panels.panel_vectors(p);
+    bool masked = panels.columns(p) != int64_t{vectors} * panels.lanes;
+    for (int rows = 1; rows <= KernelTable::max_rows; rows++)
+      if (heights >> rows & 1) kernels.gemm({rows, vectors, masked, kind});
+  }
+}
+
 /// Multiply-adds that are worth a parallel chunk: about 5 us of one core.
 static constexpr double chunk_work = 500'000;
 /// Items per thread: leaves the others something to take when one is held up.

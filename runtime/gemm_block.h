@@ -42,6 +42,14 @@ struct Tiles {
   int rows(int64_t t) const { return static_cast<int>(small + (t < larger)); }
 };
 
+/// A size of a product that a plan does not know when it is made.
+inline constexpr int64_t any_size = -1;
+/// The heights of register tiles that blocks of `rows` rows are cut into, where a block starts at a multiple of `most`; bit h
+/// stands for h rows.
+uint32_t tile_heights(int64_t rows, int most);
+/// Generates the micro-kernels for tiles of those heights in all panels.
+void prepare_tiles(const KernelTable& kernels, const Panels& panels, GemmKind kind, uint32_t heights);
+
 /// How the product of one batch is cut into parallel items: ranges of register tiles by ranges of panels.
 struct Splits {
   int64_t rows = 1, panels = 1;

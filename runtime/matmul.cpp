@@ -49,7 +49,8 @@ void choose_blocks(Plan& p, const Matmul& m, const Caches& caches) {
   int64_t parts = std::max<int64_t>(ceil_div(m.k, most_k), 1);
   p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(m.k, in_place_depth) : ceil_div(ceil_div(m.k, parts), 4) * 4;
   int64_t rows = caches.l2 / 2 / std::max<int64_t>(p.block_k * 4, 1);
-  p.block_rows = std::clamp<int64_t>(rows / p.tile_rows * p.tile_rows, p.tile_rows, max_block_rows);
+  int64_t most_rows = max_block_rows / p.tile_rows * p.tile_rows; // whole tiles, so that few heights occur
+  p.block_rows = std::clamp<int64_t>(rows / p.tile_rows * p.tile_rows, p.tile_rows, most_rows);
   int64_t columns = caches.l2 * 2 / std::max<int64_t>(p.block_k * 4, 1);
   p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
 }
@@ -250,6 +251,41 @@ int64_t matmul_scratch(const KernelTable& kernels, const Caches& caches, const W
 }
 
 int64_t matmul_scratch_limit(const KernelTable&, const Caches& caches) { return 4 * caches.l2; }
+
+/// The sums over a B in place of at most so many rows, whose tiles depend on how many they are.
+static void prepare_in_place(const KernelTable& kernels, Matmul m, int64_t first, int64_t last) {
+  for (m.m = first; m.m <= last; m.m++) {
+    Panels panels = in_place_panels(m, kernels);
+    prepare_tiles(kernels, panels, GemmKind::InPlace, tile_heights(m.m, kernels.gemm_rows(panels.vectors)));
+  }
+}
+
+static void prepare_columns(const KernelTable& kernels, const Matmul& m) {
+  bool dense = m.b_n == 1 || m.b_n == 0, few = m.m != any_size && m.m <= in_place_rows;
+  if (!m.packed && dense && m.m == any_size) prepare_in_place(kernels, m, 1, in_place_rows);
+  if (!m.packed && dense && few) prepare_in_place(kernels, m, m.m, m.m);
+  if (!m.packed && m.b_n == 1 && few) return;
+  Panels panels = choose_panels(m.n, kernels);
+  prepare_tiles(kernels, panels, GemmKind::Packed, tile_heights(m.m, kernels.gemm_rows(panels.vectors)));
+  if (m.packed) return;
+  if (m.b_n != 1) kernels.transpose();
+  if (!dense) return;
+  kernels.copy(panels.panel_vectors(0));
+  kernels.copy(panels.panel_vectors(panels.count() - 1));
+}
+
+void prepare_matmul(const KernelTable& kernels, const Matmul& m) {
+  if (m.a_k != 1) kernels.transpose();
+  if (m.n > 0) prepare_columns(kernels, m);
+  if (m.n != any_size) return;
+  Matmul some = m;
+  // Twice the widest tile: each width, alone and before each narrower last one.
+  for (int64_t vectors = 1; vectors <= 2 * KernelTable::max_vectors; vectors++)
+    for (int64_t missing : {0, 1}) {
+      some.n = vectors * kernels.lanes() - missing;
+      prepare_columns(kernels, some);
+    }
+}
 
 void run_matmul(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Matmul& m,
                 void* scratch) noexcept {

@@ -46,6 +46,10 @@ int64_t matmul_scratch(const KernelTable& kernels, const Caches& caches, const W
                        const Matmul& m) noexcept;
 int64_t matmul_scratch_limit(const KernelTable& kernels, const Caches& caches);
 
+/// Generates the micro-kernels that run_matmul may call for such products, so that no call has to: of `m`, the sizes m and n
+/// (any_size where not known), a_k, b_n and packed are read; strides that are not known are 0.
+void prepare_matmul(const KernelTable& kernels, const Matmul& m);
+
 /// For reports: the register tile, how B is read, the items that workers share.
 std::string describe_matmul(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Matmul& m);
 

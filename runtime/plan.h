@@ -87,6 +87,16 @@ struct FallbackStep {
   std::function<std::string(struct Frame&)> run; // an error message, or empty
 };
 
+/// Writes to standard output: texts, and after each but the last the number of a slot.
+struct PrintStep {
+  struct Number {
+    Slot slot;
+    bool is_float;
+  };
+  std::vector<std::string> texts;
+  std::vector<Number> numbers;
+};
+
 struct Step;
 
 struct IfStep {
@@ -136,7 +146,7 @@ struct AssertStep {
 };
 
 struct Step {
-  std::variant<KernelStep, MatmulStep, ConvStep, LibraryStepCall, FallbackStep, IfStep, CopyStep, WhileStep, ScanStep, ItemStep, ScalarStep, AssertStep> run;
+  std::variant<KernelStep, MatmulStep, ConvStep, LibraryStepCall, FallbackStep, IfStep, CopyStep, WhileStep, ScanStep, ItemStep, ScalarStep, AssertStep, PrintStep> run;
   int binds = 0;                 // the size stage to run afterwards, 0: none
   std::vector<int> dynamic = {}; // buffers to allocate before the step (sizes known by now)
   std::string what = {};         // for explain: the operators
@@ -149,6 +159,7 @@ struct Step {
 struct InputDim {
   enum class Kind : uint8_t { Bind, Equal } kind = Kind::Equal;
   Slot slot = -1;
+  Slot equal = -1;                // Bind: what the size must be, where it is an expression that a symbol was solved from
   int64_t lo = 0, hi = INT64_MAX; // Bind
   std::string text = {};               // "s77", "s77*2"
 };

@@ -10,7 +10,7 @@ namespace tenon {
 namespace {
 
 constexpr const char* size_op_names[] = {"add", "sub", "mul", "floordiv", "mod", "min", "max", "neg", "abs", "eq", "ne", "lt", "le", "and", "or", "not", "select", "to_float", "to_int",
-                                         "fadd", "fsub", "fmul", "fdiv", "fmin", "fmax", "fpow", "ffloor", "fceil", "fround", "ftrunc", "fsqrt", "fneg", "feq", "fne", "flt", "fle"};
+                                         "fadd", "fsub", "fmul", "fdiv", "fmin", "fmax", "fpow", "ffloor", "fceil", "fround", "ftrunc", "fsqrt", "fneg", "feq", "fne", "flt", "fle", "xor", "shl", "shr", "fmod", "funary"};
 constexpr const char* place_names[] = {"arena", "input", "output", "constant", "state", "alias", "dynamic"};
 
 class Printer {
@@ -97,7 +97,7 @@ private:
   void instruction(size_t stage, const SizeInstruction& i) {
     size_t arity = i.op == SizeOp::Select ? 3 : is_unary(i.op) ? 1 : 2;
     std::vector<Slot> args{i.a, i.b, i.c};
-    args.resize(arity);
+    args.resize(i.op == SizeOp::FUnary ? 1 : arity);
     line(0, "stage {}: s{} = {}({})", stage, i.out, size_op_names[static_cast<int>(i.op)], slots(args));
   }
   static bool is_unary(SizeOp op) {
@@ -127,6 +127,7 @@ private:
   std::string call(const ScanStep& s) const { return fmt::format("scan {} steps{}", slot(s.steps), s.reverse ? ", last first" : ""); }
   std::string call(const ItemStep& s) const { return fmt::format("{} = b{}", slot(s.slot), s.buffer); }
   std::string call(const ScalarStep& s) const { return fmt::format("b{} = {}", s.buffer, slot(s.slot)); }
+  std::string call(const PrintStep& s) const { return fmt::format("print {} texts", s.texts.size()); }
   std::string call(const AssertStep& s) const { return fmt::format("assert {}: {}", slot(s.condition), s.message); }
 
   void steps(const std::vector<Step>& list, int depth) {

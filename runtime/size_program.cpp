@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "expr/eval.h"
+
 namespace tenon {
 
 namespace {
@@ -16,7 +18,7 @@ int64_t floor_div(int64_t a, int64_t b) {
 }
 
 int64_t evaluate(const SizeInstruction& i, const int64_t* s) {
-  int64_t a = s[i.a], b = s[i.b];
+  int64_t a = s[i.a], b = i.op == SizeOp::FUnary ? 0 : s[i.b];
   auto wrap = [](uint64_t v) { return static_cast<int64_t>(v); };
   auto f = [](int64_t v) { return std::bit_cast<double>(v); };
   auto bits = [](double v) { return std::bit_cast<int64_t>(v); };
@@ -57,6 +59,11 @@ int64_t evaluate(const SizeInstruction& i, const int64_t* s) {
   case SizeOp::FNe: return f(a) != f(b);
   case SizeOp::FLt: return f(a) < f(b);
   case SizeOp::FLe: return f(a) <= f(b);
+  case SizeOp::Xor: return a ^ b;
+  case SizeOp::Shl: return apply_binary<Op::Shl, int64_t>(a, b);
+  case SizeOp::Shr: return apply_binary<Op::Shr, int64_t>(a, b);
+  case SizeOp::FMod: return bits(apply_binary<Op::Mod, double>(f(a), f(b)));
+  case SizeOp::FUnary: return bits(dispatch_op<Op::Neg, Op::Trunc>(static_cast<Op>(i.b), [&]<Op O>() { return apply_unary<O, double>(f(a)); }));
   }
   return 0;
 }

@@ -7,11 +7,11 @@
 
 namespace tenon {
 
-enum class SizeOp : uint8_t { Add, Sub, Mul, FloorDiv, Mod, Min, Max, Neg, Abs, Eq, Ne, Lt, Le, And, Or, Not, Select, ToFloat, ToInt, FAdd, FSub, FMul, FDiv, FMin, FMax, FPow, FFloor, FCeil, FRound, FTrunc, FSqrt, FNeg, FEq, FNe, FLt, FLe };
+enum class SizeOp : uint8_t { Add, Sub, Mul, FloorDiv, Mod, Min, Max, Neg, Abs, Eq, Ne, Lt, Le, And, Or, Not, Select, ToFloat, ToInt, FAdd, FSub, FMul, FDiv, FMin, FMax, FPow, FFloor, FCeil, FRound, FTrunc, FSqrt, FNeg, FEq, FNe, FLt, FLe, Xor, Shl, Shr, FMod, FUnary };
 
 struct SizeInstruction {
   SizeOp op;
-  int32_t out, a, b = 0, c = 0;
+  int32_t out, a, b = 0, c = 0; // FUnary: b is an Op of expr/expr.h
 };
 
 struct SizeProgram {

@@ -27,6 +27,7 @@
 #include <llvm/Transforms/Utils/Cloning.h>
 
 #include "base/check.h"
+#include "codegen/code_count.h"
 
 namespace tenon {
 namespace {
@@ -292,6 +293,7 @@ size_t Jit::memory_bytes() const {
 
 std::vector<void*> Jit::compile(std::unique_ptr<llvm::LLVMContext> context, std::unique_ptr<llvm::Module> module,
                                 std::span<const std::string> names, CodeText* text) {
+  pieces_of_code++;
   if (text) text->ir_before = module_text(*module);
   if (impl_->verify) {
     std::string error;

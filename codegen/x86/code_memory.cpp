@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/check.h"
+#include "codegen/code_count.h"
 
 namespace tenon {
 
@@ -30,6 +31,7 @@ void* CodeMemory::commit(size_t bytes) {
   int failed = mprotect(start, whole, PROT_READ | PROT_EXEC);
   require_input(failed == 0, "the system refuses to make generated code executable");
   used_ += whole;
+  pieces_of_code++;
   return start;
 }
 

@@ -74,6 +74,9 @@ public:
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const;
   Status run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const;
   ExecutableStats stats() const;
+  /// Pieces of machine code that the process has made so far, for all its Executables. Compiling adds to it; a run() never
+  /// does, whatever its sizes.
+  static uint64_t pieces_of_code();
   /// Regions, kernels chosen and refused, source lines; with Options::profile also bytes, flops and times of the runs so far.
   std::string explain() const;
 

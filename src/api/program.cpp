@@ -3,6 +3,7 @@
 
 #include "api/impl.h"
 #include "base/strided.h"
+#include "codegen/code_count.h"
 #include "compile/compile.h"
 #include "compile/transform.h"
 #include "compile/explain.h"
@@ -192,6 +193,7 @@ ExecutableStats Executable::stats() const {
   if (impl_->runner) s.arena_bytes = impl_->runner->arena_bytes();
   return s;
 }
+uint64_t Executable::pieces_of_code() { return tenon::pieces_of_code; }
 std::string Executable::explain() const {
   if (!impl_->runner) return "everything runs in the interpreter\n";
   return tenon::explain(impl_->runner->plan(), impl_->compiled.kernels, impl_->runner->profile());

@@ -9,12 +9,20 @@ namespace tenon {
 
 namespace {
 
-// What the program records of a result must be what the row gives: other nodes were exported for it.
-void check_types(const Graph& from, const Node& n, const Values& now) {
+SideTable<ValueId, bool> used_values(const Graph& g) {
+  SideTable<ValueId, bool> used(false);
+  for (uint32_t i = 0; i < g.num_nodes(); i++) for_each_use(g, NodeId{i}, [&](ValueId v) { used[v] = true; });
+  for (const Arg& a : g.block(g.top()).returns) for_each_value(a, [&](ValueId v) { used[v] = true; });
+  return used;
+}
+
+// What the program records of a result must be what the row gives: other nodes were exported for it. Of results that
+// nothing uses, torch's decompositions record other dtypes than its kernels give.
+void check_types(const Graph& from, const Node& n, const Values& now, const SideTable<ValueId, bool>& used) {
   require_input(now.size() >= n.outputs.size(), "{} gives {} results, the program records {}", n.op, now.size(), n.outputs.size());
   for (size_t i = 0; i < n.outputs.size(); i++) {
     const Type& want = from.type(n.outputs[i]);
-    if (!want.is_tensor()) continue;
+    if (!want.is_tensor() || !used.get(n.outputs[i])) continue;
     const Type& got = now[i].type();
     bool same = got.dtype == want.dtype && got.rank() == want.rank();
     for (size_t d = 0; same && d < want.rank(); d++)
@@ -123,6 +131,7 @@ bool to_edge(LoadedProgram& program) {
   const Graph& from = program.graph;
   if (is_edge(from)) return false;
   if (auto missing = missing_operators(from); !missing.empty()) unsupported("{}", fmt::join(missing, ", "));
+  const SideTable<ValueId, bool> used = used_values(from);
   Rewriter r(from, true);
   Ties ties(r.to);
   r.node = [&](NodeId id) {
@@ -132,7 +141,7 @@ bool to_edge(LoadedProgram& program) {
     std::vector<Type> hint;
     for (ValueId v : n.outputs) hint.push_back(from.type(v));
     Values now = r.builder.call_full(*n.def, ties.with_formulas(r(n.args)), &hint);
-    check_types(from, n, now);
+    check_types(from, n, now, used);
     ties.tie(from, n, now);
     for (size_t i = 0; i < n.outputs.size(); i++) r.set(n.outputs[i], now[i]);
   };

@@ -20,6 +20,32 @@ struct Group {
   NodeId contract = {};                 // the matmul or convolution
 };
 
+void add_symbols(Expr e, std::unordered_set<const ExprNode*>& out) {
+  if (e) visit(e, [&](const ExprNode& n) {
+    if (n.op == Op::Symbol) out.insert(&n);
+  });
+}
+void add_symbols(const Type& t, std::unordered_set<const ExprNode*>& out) {
+  add_symbols(t.value, out);
+  for (Expr e : t.sizes) add_symbols(e, out);
+}
+void add_symbols(const Arg& a, std::unordered_set<const ExprNode*>& out) {
+  if (a.is<Expr>()) add_symbols(a.get<Expr>(), out);
+  else if (a.is<ArgList>())
+    for (const Arg& x : a.get<ArgList>()) add_symbols(x, out);
+}
+// Symbols that the node, or one inside it, computes with.
+void add_symbols(const Graph& g, NodeId id, std::unordered_set<const ExprNode*>& out) {
+  const Node& n = g.node(id);
+  for (const Arg& a : n.args) add_symbols(a, out);
+  for (const Attribute& a : n.attributes) add_symbols(a.value, out);
+  for (ValueId v : n.outputs) add_symbols(g.type(v), out);
+  for (BlockId b : n.blocks) {
+    for (NodeId inner : g.block(b).nodes) add_symbols(g, inner, out);
+    for (const Arg& a : g.block(b).returns) add_symbols(a, out);
+  }
+}
+
 class Fuse {
 public:
   Fuse(const Graph& g, Rewriter& rewrite, BlockId block) : g_(g), rewrite_(rewrite), block_(block), inliner_(g) {
@@ -40,9 +66,12 @@ private:
 
   void count_uses() {
     auto use = [&](ValueId v, NodeId by) { users_[v].push_back(by); };
+    std::unordered_set<const ExprNode*> known;
+    for (ValueId v : g_.block(g_.top()).params) add_symbols(g_.type(v), known);
     for (NodeId id : nodes()) {
       const Node& n = g_.node(id);
       in_block_[id] = true;
+      note_bound(id, known);
       std::unordered_set<ValueId> seen;
       for_each_use(g_, id, [&](ValueId v) {
         if (seen.insert(v).second) use(v, id);
@@ -56,6 +85,25 @@ private:
       }
     }
     for (const Arg& r : g_.block(block_).returns) for_each_value(r, [&](ValueId v) { needs_memory_[v] = true; });
+  }
+
+  // Sizes read from data are bound where they first appear; their users come after that node.
+  void note_bound(NodeId id, std::unordered_set<const ExprNode*>& known) {
+    const Node& n = g_.node(id);
+    for_each_use(g_, id, [&](ValueId v) { add_symbols(g_.type(v), known); });
+    std::unordered_set<const ExprNode*> mine;
+    if (n.op == "prim::Item" || (n.def && n.def->data_dependent) || !n.blocks.empty())
+      for (ValueId v : n.outputs) add_symbols(g_.type(v), mine);
+    for (const ExprNode* s : mine)
+      if (known.insert(s).second) binders_[s] = id;
+  }
+
+  void bound_groups(NodeId id, std::vector<int>& out) const {
+    if (binders_.empty()) return;
+    std::unordered_set<const ExprNode*> used;
+    add_symbols(g_, id, used);
+    for (const ExprNode* s : used)
+      if (auto it = binders_.find(s); it != binders_.end() && it->second != id && group_of_.get(it->second) >= 0) out.push_back(group_of_.get(it->second));
   }
 
   void assign_role(NodeId id) {
@@ -99,6 +147,7 @@ private:
   // Regions that the node's results need: those of its operands, through inline nodes.
   void operand_groups(NodeId id, std::vector<int>& out, std::unordered_set<NodeId>& seen) const {
     if (!seen.insert(id).second) return;
+    bound_groups(id, out);
     for_each_use(g_, id, [&](ValueId v) {
       NodeId def = g_.value(v).node;
       if (!def.valid() || !in_block_.get(def)) return;
@@ -248,6 +297,7 @@ private:
   SideTable<NodeId, bool> in_block_{false};
   SideTable<NodeId, int> group_of_{-1};
   std::unordered_map<ValueId, std::vector<NodeId>> users_;
+  std::unordered_map<const ExprNode*, NodeId> binders_; // symbols that nodes of the block give values to
   std::vector<Group> groups_;
   std::vector<std::unordered_set<int>> needs_;
   std::unordered_map<int64_t, std::vector<int>> readers_; // value in memory -> regions that load it

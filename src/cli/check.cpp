@@ -37,7 +37,9 @@ std::string stem(const std::string& pt2) { return pt2.substr(0, pt2.size() - 4);
 // One pair of inputs and expected outputs; empty where it passes.
 std::string check_size(const Executable& exe, const CheckArgs& args, const std::string& prefix) {
   std::vector<Tensor> inputs = read_inputs(prefix + ".inputs.npz"), outputs;
+  uint64_t code = Executable::pieces_of_code();
   exe.run(inputs, outputs).check();
+  if (Executable::pieces_of_code() != code) return fmt::format("{} pieces of code were compiled during the call", Executable::pieces_of_code() - code);
   std::vector<Tensor> expected = read_arrays(prefix + ".expected.npz");
   if (outputs.size() != expected.size()) return fmt::format("{} outputs instead of {}", outputs.size(), expected.size());
   for (size_t i = 0; i < outputs.size(); i++)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <unordered_set>
 
 #include "codegen/codegen.h"
 #include "expr/eval.h"
@@ -76,6 +77,7 @@ void PlanBuilder::add_inputs(const std::vector<ProgramInput>& original) {
       if (user) plan_.inputs.push_back(input_spec(in, false)), position++;
     } else if (original[i].kind == InputKind::Fixed && to_expr(g_.pool(), original[i].fixed)) plan_.inputs.push_back(input_spec(original[i], true)), position++;
   }
+  solve_sizes();
   // Sizes that are expressions are known only now that all symbols are bound.
   size_t user = 0;
   for (auto& in : program_.inputs) {
@@ -87,6 +89,50 @@ void PlanBuilder::add_inputs(const std::vector<ProgramInput>& original) {
     InputSpec& s = plan_.inputs[user++];
     for (size_t d = 0; d < s.dims.size(); d++)
       if (s.dims[d].slot < 0) s.dims[d].slot = slot(t.sizes[d]);
+  }
+}
+
+// Where no size is just s, one that is 4*s + 1 gives its value; that the division leaves no rest is checked when bound.
+bool PlanBuilder::solve_size(Expr size, InputDim& dim) {
+  std::unordered_set<const ExprNode*> unknown;
+  visit(size, [&](const ExprNode& n) {
+    if (n.op == Op::Symbol && !slots_.is_bound(Expr(&n))) unknown.insert(&n);
+  });
+  if (unknown.size() != 1) return false;
+  Expr symbol(*unknown.begin());
+  ExprPool& pool = g_.pool();
+  auto at = [&](int64_t v) {
+    Substitution s;
+    s.set(symbol, pool.integer(v));
+    return s.apply(size);
+  };
+  Expr rest = at(0);
+  auto factor = const_int(at(1) - rest);
+  if (!factor || *factor <= 0) return false;
+  Expr whole = pool.symbol(pool.fresh_symbol("size"));
+  dim.kind = InputDim::Kind::Bind;
+  dim.slot = slots_.bind(whole, 0);
+  int64_t least = symbol->lo == 2 ? 0 : std::max<int64_t>(symbol->lo, 0); // as for a bare symbol
+  if (auto c = const_int(rest)) {
+    dim.lo = *factor * least + *c;
+    if (symbol->hi < INT64_MAX / *factor - std::abs(*c)) dim.hi = *factor * symbol->hi + *c;
+  }
+  slots_.define(symbol, floor_div(whole - rest, pool.integer(*factor)));
+  dim.equal = slot(size);
+  return true;
+}
+
+void PlanBuilder::solve_sizes() {
+  for (bool more = true; more;) {
+    more = false;
+    size_t user = 0;
+    for (auto& in : program_.inputs) {
+      if (!in.value.valid() || in.kind != InputKind::User) continue;
+      while (plan_.inputs[user].is_fixed) user++;
+      InputSpec& s = plan_.inputs[user++];
+      for (size_t d = 0; d < s.dims.size(); d++)
+        if (s.dims[d].slot < 0) more |= solve_size(g_.type(in.value).sizes[d], s.dims[d]);
+    }
   }
 }
 

@@ -16,6 +16,8 @@ public:
 private:
   // Signature
   void add_inputs(const std::vector<ProgramInput>& original);
+  void solve_sizes();
+  bool solve_size(Expr size, InputDim& dim);
   InputSpec input_spec(const ProgramInput& in, bool is_fixed);
   void add_outputs();
 
@@ -35,10 +37,17 @@ private:
   void build_library(NodeId id);
   void build_fallback(NodeId id);
   void build_if(NodeId id);
+  struct BranchSize {
+    Expr values[2];
+    int stage, buffer;
+    Slot slot;
+  };
+  std::vector<BranchSize> branch_sizes(NodeId id);
   void build_while(NodeId id);
   void build_scan(NodeId id);
   void build_item(NodeId id);
   void build_assert(NodeId id);
+  void build_print(NodeId id);
   Step& append(NodeId id, decltype(Step::run) run);
   void define(ValueId v); // the value's buffer is written by the step appended next
   int scalar_buffer(const Arg& a);

@@ -83,6 +83,11 @@ void PlanBuilder::build_matmul(NodeId id) {
   if (w && rank == 2 && const_int(cols) && const_int(k) && const_int(b->offset) && w->is_contiguous())
     s.packed = pack_matmul(*w, *const_int(b->offset), *const_int(k), *const_int(cols), *const_int(b->row_stride), *const_int(b->column_stride));
   else use(s.b);
+  prepare_matmul(*plan_.micro_kernels, {.m = const_int(m).value_or(any_size),
+                                        .n = const_int(cols).value_or(any_size),
+                                        .a_k = const_int(a->column_stride).value_or(0),
+                                        .packed = s.packed != nullptr,
+                                        .b_n = const_int(b->column_stride).value_or(0)});
   append(id, std::move(s));
 }
 
@@ -122,9 +127,11 @@ void PlanBuilder::build_conv(NodeId id) {
     v.window.pad[to] = padding.at(padding.size() == 1 ? 0 : d);
     v.window.dilation[to] = dilation.at(dilation.size() == 1 ? 0 : d);
     s.in[to] = slot(in.sizes[2 + d]), s.out[to] = slot(out.sizes[2 + d]);
+    v.window.in[to] = const_int(in.sizes[2 + d]).value_or(any_size), v.window.out[to] = const_int(out.sizes[2 + d]).value_or(any_size);
   }
   s.batch = slot(in.sizes[0]);
   v.weights = pack_conv(*w, v);
+  prepare_conv(*plan_.micro_kernels, v);
   if (c.has("bias")) {
     const Tensor* bias = g_.constant(c.value("bias"));
     require(bias != nullptr, "the bias of a convolution is not constant");

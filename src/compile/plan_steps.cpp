@@ -61,6 +61,7 @@ void PlanBuilder::build_node(NodeId id) {
   if (n.op == "prim::Scan") return build_scan(id);
   if (n.op == "prim::Item") return build_item(id);
   if (n.op == "prim::Assert") return build_assert(id);
+  if (n.op == "prim::Print") return build_print(id);
   require(n.def && n.def->library, "{} is no step", n.op);
   build_library(id);
 }
@@ -192,6 +193,18 @@ void PlanBuilder::build_assert(NodeId id) {
   append(id, AssertStep{slot(condition), n.args[1].is<std::string>() ? n.args[1].get<std::string>() : "assertion failed"});
 }
 
+void PlanBuilder::build_print(NodeId id) {
+  PrintStep s;
+  s.texts.emplace_back();
+  for (const Arg& part : g_.node(id).args[0].get<ArgList>()) {
+    Expr e = to_expr(g_.pool(), part);
+    if (part.is<std::string>()) s.texts.back() += part.get<std::string>();
+    else if (!e) s.texts.back() += part.is_none() ? "None" : "<tensor>";
+    else s.numbers.push_back({slot(e), is_float(e->type)}), s.texts.emplace_back();
+  }
+  append(id, std::move(s));
+}
+
 // A 0-d buffer that holds the number.
 int PlanBuilder::scalar_buffer(const Arg& a) {
   Expr e = a.is<ValueId>() ? g_.type(a.get<ValueId>()).value : to_expr(g_.pool(), a);
@@ -208,18 +221,47 @@ void PlanBuilder::copy_to(const Arg& from, int to) {
   append(NodeId{}, CopyStep{b, to});
 }
 
+// Sizes of results that depend on the branch taken: the branch binds them.
+std::vector<PlanBuilder::BranchSize> PlanBuilder::branch_sizes(NodeId id) {
+  const Node& n = g_.node(id);
+  std::vector<BranchSize> out;
+  auto add = [&](Expr symbol, auto value_in) {
+    if (!symbol || symbol->op != Op::Symbol || slots_.is_bound(symbol)) return;
+    BranchSize size;
+    for (size_t k : {size_t{0}, size_t{1}}) size.values[k] = value_in(g_.block(n.blocks.at(k)).returns);
+    size.stage = slots_.new_stage();
+    size.slot = slots_.bind(symbol, size.stage);
+    size.buffer = new_buffer(Type::tensor(DType::I64, {}), BufferPlace::Arena, symbol->name);
+    out.push_back(size);
+  };
+  for (size_t i = 0; i < n.outputs.size(); i++) {
+    const Type& t = g_.type(n.outputs[i]);
+    add(t.value, [&](const ArgList& returns) { return to_expr(g_.pool(), returns.at(i)); });
+    for (size_t d = 0; d < t.sizes.size(); d++) add(t.sizes[d], [&](const ArgList& returns) { return g_.type(returns.at(i).get<ValueId>()).sizes.at(d); });
+  }
+  return out;
+}
+
 void PlanBuilder::build_if(NodeId id) {
   const Node& n = g_.node(id);
   IfStep s;
   if (n.args[0].is<ValueId>()) s.condition = buffer_of(n.args[0].get<ValueId>()), use(s.condition);
   else s.condition_slot = slot(to_expr(g_.pool(), n.args[0]));
+  std::vector<BranchSize> sizes = branch_sizes(id);
   for (ValueId v : n.outputs) define(v);
-  std::vector<int> dynamic = std::exchange(dynamic_, {});
+  std::vector<int> dynamic = std::exchange(dynamic_, {}), by_branch;
+  if (!sizes.empty()) by_branch = std::exchange(dynamic, {});
   std::vector<Step>* outer = steps_;
   for (size_t k : {size_t{0}, size_t{1}}) {
     steps_ = &s.branches[k];
     conditional_++;
     build_block(n.blocks.at(k));
+    for (const BranchSize& size : sizes) {
+      append(NodeId{}, ScalarStep{slot(size.values[k]), size.buffer, false});
+      use(size.buffer);
+      append(NodeId{}, ItemStep{size.buffer, size.slot, false}).binds = size.stage;
+    }
+    dynamic_.insert(dynamic_.end(), by_branch.begin(), by_branch.end());
     for (size_t i = 0; i < n.outputs.size(); i++) copy_to(g_.block(n.blocks[k]).returns.at(i), buffers_.at(n.outputs[i]));
   }
   steps_ = outer;

@@ -3,6 +3,8 @@
 
 #include <bit>
 
+#include "expr/eval.h"
+
 namespace tenon {
 
 int32_t SlotTable::new_slot(int64_t initial, int stage) {
@@ -48,6 +50,11 @@ int32_t SlotTable::emit_node(const ExprNode& n) {
     for (size_t i = 1; i < a.size(); i++) v = emit(op, {v, a[i]});
     return v;
   };
+  auto unary = [&](Op op) {
+    int32_t out = emit(SizeOp::FUnary, {a[0]});
+    program_.stages[static_cast<size_t>(stages_[static_cast<size_t>(out)])].back().b = static_cast<int32_t>(op);
+    return out;
+  };
   auto pick = [&](SizeOp whole, SizeOp real) { return emit(f ? real : whole, a); };
   switch (n.op) {
   case Op::Add: return chain(f ? SizeOp::FAdd : SizeOp::Add);
@@ -55,12 +62,12 @@ int32_t SlotTable::emit_node(const ExprNode& n) {
   case Op::Mul: return chain(f ? SizeOp::FMul : SizeOp::Mul);
   case Op::Div: return emit(SizeOp::FDiv, a);
   case Op::FloorDiv: return f ? emit(SizeOp::FFloor, {emit(SizeOp::FDiv, a)}) : emit(SizeOp::FloorDiv, a);
-  case Op::Mod: return emit(SizeOp::Mod, a);
+  case Op::Mod: return pick(SizeOp::Mod, SizeOp::FMod);
   case Op::Min: return pick(SizeOp::Min, SizeOp::FMin);
   case Op::Max: return pick(SizeOp::Max, SizeOp::FMax);
   case Op::Pow: return emit(SizeOp::FPow, a);
   case Op::Neg: return pick(SizeOp::Neg, SizeOp::FNeg);
-  case Op::Abs: return emit(SizeOp::Abs, a);
+  case Op::Abs: return f ? unary(Op::Abs) : emit(SizeOp::Abs, a);
   case Op::Sqrt: return emit(SizeOp::FSqrt, a);
   case Op::Floor: return f ? emit(SizeOp::FFloor, a) : a[0];
   case Op::Ceil: return f ? emit(SizeOp::FCeil, a) : a[0];
@@ -72,12 +79,17 @@ int32_t SlotTable::emit_node(const ExprNode& n) {
   case Op::Le: return pick(SizeOp::Le, SizeOp::FLe);
   case Op::And: return chain(SizeOp::And);
   case Op::Or: return chain(SizeOp::Or);
+  case Op::Xor: return chain(SizeOp::Xor);
+  case Op::Shl: return emit(SizeOp::Shl, a);
+  case Op::Shr: return emit(SizeOp::Shr, a);
   case Op::Not: return emit(SizeOp::Not, a);
   case Op::Select: return emit(SizeOp::Select, a);
   case Op::Cast:
     if (is_float(n.type) == f) return a[0];
     return emit(is_float(n.type) ? SizeOp::ToFloat : SizeOp::ToInt, a);
-  default: unsupported("a size computed with {}", name_of(n.op));
+  default:
+    if (!is_unary(n.op) || !f || n.op == Op::Bitcast) unsupported("a size computed with {}", name_of(n.op));
+    return unary(n.op);
   }
 }
 

@@ -15,6 +15,8 @@ public:
   int32_t constant(int64_t v);
   /// The slot of a symbol, bound by inputs (stage 0) or by a step: then the stage number that the step runs.
   int32_t bind(Expr symbol, int stage);
+  /// The symbol is the value of `e`.
+  void define(Expr symbol, Expr e) { done_.emplace(symbol.get(), of(e)); }
   /// A new stage, for a step that binds symbols.
   int new_stage() { return program_.stages.emplace_back(), static_cast<int>(program_.stages.size() - 1); }
   /// The stage after which the expression has its value; 0: when inputs are bound.

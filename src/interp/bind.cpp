@@ -1,4 +1,6 @@
 // Input tensors against the program's signature: dtypes, ranks, sizes; and the values of its symbols.
+#include <cmath>
+
 #include "base/numeric.h"
 #include "expr/eval.h"
 #include "interp/interp.h"
@@ -35,6 +37,27 @@ void bind_sizes(const ProgramInput& in, const Type& type, const TensorView& t, S
   }
 }
 
+// A symbol that no size is by itself, from one that is linear in it: 4*s + 1.
+bool solve(Expr want, int64_t size, SymbolValues& symbols) {
+  const ExprNode* unknown = nullptr;
+  bool one = true;
+  visit(want, [&](const ExprNode& n) {
+    if (n.op != Op::Symbol || symbols.contains(n.name)) return;
+    one &= !unknown;
+    unknown = &n;
+  });
+  if (!unknown || !one) return false;
+  auto at = [&](double v) {
+    SymbolValues s = symbols;
+    s[unknown->name] = v;
+    return evaluate_size(want, s);
+  };
+  int64_t rest = at(0), factor = at(1) - rest;
+  if (factor <= 0) return false;
+  symbols[unknown->name] = std::floor(static_cast<double>(size - rest) / static_cast<double>(factor));
+  return true;
+}
+
 } // namespace
 
 SymbolValues bind_symbols(const LoadedProgram& program, const std::vector<TensorView>& inputs) {
@@ -52,6 +75,11 @@ SymbolValues bind_symbols(const LoadedProgram& program, const std::vector<Tensor
       require_input(t.sizes.empty(), "input {}: a number must be a 0-d tensor", in.name);
       if (type.value && type.value->op == Op::Symbol) symbols[type.value->name] = read_number(t);
     }
+  }
+  for (bool more = true; more;) {
+    more = false;
+    for (auto [in, t] : users)
+      for (size_t d = 0; d < program.graph.type(in->value).sizes.size(); d++) more |= solve(program.graph.type(in->value).sizes[d], t->sizes[d], symbols);
   }
   for (auto [in, t] : users) {
     const Type& type = program.graph.type(in->value);

@@ -152,6 +152,8 @@ private:
     } else if (n.op == "prim::Assert") {
       Tensor c = value_of(n.args[0]);
       if (read_scalar(c) == 0) bad_input("{}", n.args[1].is<std::string>() ? n.args[1].get<std::string>() : "assertion failed");
+    } else if (n.op == "prim::Print") {
+      for (const Arg& part : n.args[0].get<ArgList>()) fmt::print("{}", part.is<std::string>() ? part.get<std::string>() : fmt::format("{}", read_scalar(value_of(part))));
     } else if (n.op == "prim::If") set_outputs(n, run_block(n.blocks.at(read_scalar(value_of(n.args[0])) != 0 ? 0 : 1)));
     else if (n.op == "prim::While") run_while(n);
     else if (n.op == "prim::Scan") run_scan(n);

@@ -104,6 +104,7 @@ struct Reader {
 
   void read_ranges(Element root) {
     for (auto [name, range] : json::object(json::get(root, "range_constraints"))) {
+      if (name.starts_with("z")) continue; // a float: its range is that of all floats
       auto min = json::find(range, "min_val"), max = json::find(range, "max_val");
       int64_t lo = min ? json::integer(*min) : INT64_MIN, hi = max ? json::integer(*max) : INT64_MAX;
       require_input(lo <= hi, "model.json: the range of {} is empty: {} to {}", name, lo, hi);
@@ -135,7 +136,13 @@ struct Reader {
       } else if (kind == "parameter") in.kind = InputKind::Parameter, in.target = json::text(value, "parameter_name");
       else if (kind == "buffer") in.kind = InputKind::Buffer, in.target = json::text(value, "buffer_name");
       else if (kind == "tensor_constant") in.kind = InputKind::Constant, in.target = json::text(value, "tensor_constant_name");
-      else unsupported("an input of kind {}", kind);
+      else if (kind == "token") {
+        in.kind = InputKind::Token;
+        in.name = json::text(arg, "name");
+        reader.add_token(in.name);
+        program.inputs.push_back(std::move(in));
+        continue;
+      } else unsupported("an input of kind {}", kind);
       // Parameters and buffers give their argument as {"name": ...}, user inputs as a union.
       in.value = kind == "user_input" ? reader.add_param(top, arg) : reader.add_tensor_param(top, json::text(arg, "name"));
       in.name = program.graph.value(in.value).name;

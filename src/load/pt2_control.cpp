@@ -1,4 +1,7 @@
 // GraphReader: higher-order operators become prim::If, prim::While, prim::Scan; wrappers are inlined.
+#include <algorithm>
+#include <utility>
+
 #include "load/pt2_graph.h"
 
 #include "ir/op.h"
@@ -34,6 +37,7 @@ ArgList GraphReader::operands(Element node, size_t first) {
 // The subgraph's first `params` inputs become parameters of the block, the others are bound to `rest`.
 void GraphReader::read_body(BlockId block, Element scope, size_t params, const ArgList& rest) {
   GraphReader body(graph_, scope);
+  body.autocast_ = autocast_;
   auto inputs = json::array(json::get(scope, "inputs"));
   require_input(inputs.size() == params + rest.size(), "model.json: a subgraph has {} inputs, {} are given", inputs.size(), params + rest.size());
   for (size_t i = 0; i < params; i++) body.add_param(block, inputs.at(i).value());
@@ -71,9 +75,10 @@ void GraphReader::read_scan(BlockId block, Element node, bool map) {
 }
 
 // The wrapped graph's nodes stand in place of the wrapper.
-void GraphReader::read_wrapped(BlockId block, Element node, size_t graph_at) {
+void GraphReader::read_wrapped(BlockId block, Element node, size_t graph_at, std::optional<DType> autocast) {
   Element scope = graph_argument(node, graph_at);
   GraphReader body(graph_, scope);
+  body.autocast_ = autocast;
   ArgList args = operands(node, graph_at + 1);
   for (size_t i = 0; i < args.size(); i++) body.bind_input(i, args[i]);
   body.read_nodes(block);
@@ -92,16 +97,59 @@ void GraphReader::read_wrapped(BlockId block, Element node, size_t graph_at) {
   }
 }
 
+// with_effects(token, operator, arguments...) -> (token, results...): nodes run in order anyway.
+void GraphReader::read_effects(BlockId block, Element node) {
+  Arg op = read_argument(argument(node, 1));
+  require_input(op.is<std::string>(), "model.json: with_effects of something that is no operator");
+  Element token = json::array(json::get(node, "outputs")).at(0).value();
+  add_token(json::text(json::get(json::get(token, "as_tensor"), "name")));
+  std::string name = operator_name(op.get<std::string>());
+  if (name == "higher_order::print") return read_print(block, named_args(node, 2), node);
+  append_call(block, name, named_args(node, 2), node, 1);
+}
+
+// print(format, arguments...): Python's format string with {} and {name}, cut at its arguments.
+void GraphReader::read_print(BlockId block, const std::vector<NamedArg>& args, Element node) {
+  require_input(!args.empty() && args[0].value.is<std::string>(), "model.json: print without a text");
+  const std::string& format = args[0].value.get<std::string>();
+  ArgList parts;
+  std::string text;
+  size_t next = 1;
+  for (size_t i = 0; i < format.size(); i++) {
+    char c = format[i];
+    if ((c == '{' || c == '}') && i + 1 < format.size() && format[i + 1] == c) i++;
+    else if (c == '{') {
+      size_t end = format.find('}', i);
+      require_input(end != format.npos, "print: '{{' without '}}' in {}", format);
+      std::string name = format.substr(i + 1, format.find(':', i) < end ? format.find(':', i) - i - 1 : end - i - 1);
+      auto named = std::find_if(args.begin() + 1, args.end(), [&](auto& a) { return !name.empty() && a.name == name; });
+      size_t at = named != args.end() ? static_cast<size_t>(named - args.begin()) : next++;
+      require_input(at < args.size(), "print: too few arguments for {}", format);
+      if (!text.empty()) parts.push_back(std::exchange(text, {}));
+      parts.push_back(args[at].value);
+      i = end;
+      continue;
+    }
+    text += c;
+  }
+  parts.push_back(text + "\n");
+  graph_.append(block, Node{.op = "prim::Print", .def = find_op("prim::Print"), .args = {parts}, .origin = read_origin(node)}, {});
+}
+
 bool GraphReader::read_control_flow(BlockId block, Element node, const std::string& op) {
   if (op == "higher_order::cond") return read_if(block, node), true;
   if (op == "higher_order::while_loop") return read_while(block, node), true;
   if (op == "higher_order::scan") return read_scan(block, node, false), true;
   if (op == "higher_order::map_impl") return read_scan(block, node, true), true;
-  if (op == "higher_order::wrap_with_set_grad_enabled") return read_wrapped(block, node, 1), true;
+  if (op == "higher_order::with_effects") return read_effects(block, node), true;
+  if (op == "higher_order::print") return read_print(block, named_args(node, 0), node), true;
+  if (op == "higher_order::wrap_with_set_grad_enabled") return read_wrapped(block, node, 1, autocast_), true;
   if (op == "higher_order::wrap_with_autocast") {
-    // Autocast's own casts are in the graph only after it was traced; an enabled region must not be dropped silently.
-    if (read_argument(argument(node, 2)) != Arg(false)) unsupported("wrap_with_autocast with autocast enabled");
-    return read_wrapped(block, node, 4), true;
+    Arg device = read_argument(argument(node, 0)), dtype = read_argument(argument(node, 1));
+    std::optional<DType> autocast = autocast_;
+    if (device == Arg("cpu")) autocast = dtype.is<DType>() ? dtype.get<DType>() : DType::BF16;
+    if (device == Arg("cpu") && read_argument(argument(node, 2)) == Arg(false)) autocast = std::nullopt;
+    return read_wrapped(block, node, 4, autocast), true;
   }
   return false;
 }

@@ -1,8 +1,10 @@
 // GraphReader: values, types, arguments and plain operators. Control flow is in pt2_control.cpp.
 #include "load/pt2_graph.h"
 
+#include "ir/builder.h"
 #include "ir/call.h"
 #include "ir/promote.h"
+#include "load/autocast.h"
 
 namespace tenon {
 
@@ -59,6 +61,15 @@ Word word_of(std::string_view kind, Element value) {
   return Word{std::string(names[static_cast<size_t>(i)])};
 }
 
+// Operators that give no tensor and no number: what torch computed from them is in the graph already.
+bool is_pure_of_constants(std::string_view op) {
+  static constexpr std::string_view names[] = {"aten::promote_types.default", "aten::result_type.Tensor", "aten::result_type.Scalar", "aten::result_type.Scalar_Tensor",
+                                               "aten::result_type.Scalar_Scalar", "aten::can_cast.default", "torch._functorch.predispatch.lazy_load_decompositions"};
+  return std::find(std::begin(names), std::end(names), op) != std::end(names);
+}
+
+} // namespace
+
 // "torch.ops.aten.add.Tensor" -> "aten::add.Tensor"; other targets stay as they are.
 std::string operator_name(std::string_view target) {
   constexpr std::string_view prefix = "torch.ops.";
@@ -77,8 +88,6 @@ std::shared_ptr<const Origin> read_origin(Element node) {
   if (auto s = json::find(*metadata, "nn_module_stack")) o.module_stack = json::text(*s);
   return std::make_shared<const Origin>(std::move(o));
 }
-
-} // namespace
 
 GraphReader::GraphReader(Graph& graph, Element scope) : graph_(graph), scope_(scope) {
   for (auto key : {"sym_int_values", "sym_float_values", "sym_bool_values"}) read_symbols(key);
@@ -204,7 +213,9 @@ void GraphReader::bind_input(size_t i, const Arg& bound) {
 }
 
 void GraphReader::read_nodes(BlockId block) {
-  for (Element node : json::array(json::get(scope_, "nodes"))) read_node(block, node);
+  std::vector<Element> nodes;
+  for (Element node : json::array(json::get(scope_, "nodes"))) nodes.push_back(node);
+  read_range(block, nodes);
 }
 
 ArgList GraphReader::read_outputs() {
@@ -224,7 +235,7 @@ void GraphReader::read_node(BlockId block, Element node) {
 bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& op) {
   auto inputs = json::array(json::get(node, "inputs"));
   auto arg = [&](size_t i) { return read_argument(json::get(inputs.at(i).value(), "arg")); };
-  if (op == "aten::_assert_tensor_metadata.default" || op.starts_with("aten::sym_constrain_range")) return true;
+  if (op == "aten::_assert_tensor_metadata.default" || op.starts_with("aten::sym_constrain_range") || is_pure_of_constants(op)) return true;
   if (op == "aten::_assert_scalar.default") {
     Arg condition = arg(0);
     if (condition.is<bool>() && condition.get<bool>()) return true;
@@ -249,18 +260,24 @@ bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& 
   if (op != "aten::item.default" && op != "aten::_local_scalar_dense.default") return true;
   Arg symbol = symbol_named(value);
   if (!symbol.is<Expr>()) return true;
+  // A boolean is recorded as u0 == 1.
+  if (Expr e = symbol.get<Expr>(); e->op == Op::Eq && (e->args[0]->op == Op::Symbol || e->args[1]->op == Op::Symbol)) symbol = e->args[e->args[0]->op == Op::Symbol ? 0 : 1], kind = "as_sym_int";
   TypeKind t = kind == "as_sym_int" ? TypeKind::Int : kind == "as_sym_float" ? TypeKind::Float : TypeKind::Bool;
   graph_.append(block, Node{.op = "prim::Item", .def = find_op("prim::Item"), .args = {arg(0)}, .origin = read_origin(node)},
                 {Type::scalar(t, symbol.get<Expr>())});
   return true;
 }
 
-void GraphReader::output_types(Element node, std::vector<Type>& types, std::vector<std::string>& names) {
+void GraphReader::output_types(Element node, size_t first, std::vector<Type>& types, std::vector<std::string>& names) {
   auto add = [&](std::string_view name) {
     types.push_back(read_type(json::get(json::get(scope_, "tensor_values"), name)));
     names.emplace_back(name);
   };
   for (Element out : json::array(json::get(node, "outputs"))) {
+    if (first > 0) {
+      first--;
+      continue;
+    }
     auto [kind, value] = json::single(out);
     if (kind == "as_tensor") add(json::text(value, "name"));
     else if (kind == "as_tensors")
@@ -272,10 +289,10 @@ void GraphReader::output_types(Element node, std::vector<Type>& types, std::vect
   }
 }
 
-NodeId GraphReader::append(BlockId block, Node node, Element source) {
+NodeId GraphReader::append(BlockId block, Node node, Element source, size_t first_output) {
   std::vector<Type> types;
   std::vector<std::string> names;
-  output_types(source, types, names);
+  output_types(source, first_output, types, names);
   node.origin = read_origin(source);
   NodeId id = graph_.append(block, std::move(node), std::move(types), names);
   for (size_t i = 0; i < names.size(); i++)
@@ -283,18 +300,28 @@ NodeId GraphReader::append(BlockId block, Node node, Element source) {
   return id;
 }
 
-ArgList GraphReader::schema_args(const OpDef* def, Element node, const std::string& op) {
+std::vector<GraphReader::NamedArg> GraphReader::named_args(Element node, size_t first) {
+  std::vector<NamedArg> out;
+  for (Element in : json::array(json::get(node, "inputs"))) {
+    if (first > 0) {
+      first--;
+      continue;
+    }
+    auto [kind, value] = json::single(json::get(in, "arg"));
+    if (kind != "as_graph") out.push_back({std::string(json::text(in, "name")), read_union(kind, value)});
+  }
+  return out;
+}
+
+ArgList GraphReader::schema_args(const OpDef* def, const std::vector<NamedArg>& inputs, const std::string& op) {
   auto& schema = def->signature.args;
   ArgList args(schema.size());
   std::vector<bool> given(schema.size(), false);
-  size_t position = 0;
-  for (Element in : json::array(json::get(node, "inputs"))) {
-    auto name = json::text(in, "name");
-    int at = def->signature.find(name);
+  for (size_t position = 0; position < inputs.size(); position++) {
+    int at = def->signature.find(inputs[position].name);
     if (at < 0) at = static_cast<int>(position); // older writers, in-place forms with another name
-    position++;
     require_input(static_cast<size_t>(at) < schema.size(), "{}: too many arguments", op);
-    args[static_cast<size_t>(at)] = read_argument(json::get(in, "arg"));
+    args[static_cast<size_t>(at)] = inputs[position].value;
     given[static_cast<size_t>(at)] = true;
   }
   for (size_t i = 0; i < schema.size(); i++) {
@@ -305,17 +332,29 @@ ArgList GraphReader::schema_args(const OpDef* def, Element node, const std::stri
   return args;
 }
 
-void GraphReader::read_operator(BlockId block, Element node, const std::string& op) {
+// Under autocast: the operands in the dtype that the operator takes there.
+void GraphReader::cast_operands(BlockId block, const std::string& op, ArgList& args) {
+  auto type = autocast_ ? autocast_type(op, *autocast_, graph_, args) : std::nullopt;
+  if (!type) return;
+  Builder b(graph_, block, false);
+  for (Arg& a : args)
+    a = map_values(a, [&](ValueId v) {
+      const Type& t = graph_.type(v);
+      return t.is_tensor() && is_autocast(t.dtype) && t.dtype != *type ? b.call1("aten::to.dtype", {v, *type}).id : v;
+    });
+}
+
+NodeId GraphReader::append_call(BlockId block, const std::string& op, std::vector<NamedArg> args, Element node, size_t first_output) {
   const OpDef* def = find_op(op);
   if (!def) def = find_op(functional_name(op));
   Node n{.op = op, .def = def};
-  if (def) n.args = schema_args(def, node, op);
+  if (def) n.args = schema_args(def, args, op);
   else
-    for (Element in : json::array(json::get(node, "inputs"))) {
-      auto [kind, value] = json::single(json::get(in, "arg"));
-      if (kind != "as_graph") n.args.push_back(read_union(kind, value));
-    }
-  append(block, std::move(n), node);
+    for (NamedArg& a : args) n.args.push_back(std::move(a.value));
+  cast_operands(block, op, n.args);
+  return append(block, std::move(n), node, first_output);
 }
+
+void GraphReader::read_operator(BlockId block, Element node, const std::string& op) { append_call(block, op, named_args(node, 0), node, 0); }
 
 } // namespace tenon

@@ -1,5 +1,7 @@
 // The graph inside models/M.json: nodes, values, symbolic sizes, subgraphs.
 #pragma once
+#include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "load/json.h"
@@ -18,11 +20,17 @@ public:
   ValueId add_tensor_param(BlockId block, std::string_view name);
   /// The graph's input number `i` is `value`.
   void bind_input(size_t i, const Arg& value);
+  /// A value of that name that carries nothing: a token, which only orders effects.
+  void add_token(std::string_view name) { values_[std::string(name)] = {}; }
   void read_nodes(BlockId block);
   ArgList read_outputs();
   Arg read_argument(json::Element argument);
 
 private:
+  struct NamedArg {
+    std::string name;
+    Arg value;
+  };
   Arg read_union(std::string_view kind, json::Element value);
   Arg read_list(json::Element list, std::string_view element_kind);
   Arg tensor_named(std::string_view name);
@@ -36,14 +44,23 @@ private:
   bool read_symbolic(BlockId block, json::Element node, const std::string& op);
   bool read_control_flow(BlockId block, json::Element node, const std::string& op);
   void read_operator(BlockId block, json::Element node, const std::string& op);
-  ArgList schema_args(const OpDef* def, json::Element node, const std::string& op);
-  NodeId append(BlockId block, Node node, json::Element json);
-  void output_types(json::Element node, std::vector<Type>& types, std::vector<std::string>& names);
+  static ArgList schema_args(const OpDef* def, const std::vector<NamedArg>& given, const std::string& op);
+  NodeId append(BlockId block, Node node, json::Element json, size_t first_output = 0);
+  void output_types(json::Element node, size_t first, std::vector<Type>& types, std::vector<std::string>& names);
 
+  std::vector<NamedArg> named_args(json::Element node, size_t first);
+  NodeId append_call(BlockId block, const std::string& op, std::vector<NamedArg> args, json::Element node, size_t first_output);
+  void cast_operands(BlockId block, const std::string& op, ArgList& args);
+
+  void read_range(BlockId block, std::span<const json::Element> nodes);
+  void read_vmap(BlockId block, json::Element start, std::span<const json::Element> nodes);
+  static size_t end_of_vmap(std::span<const json::Element> nodes, size_t begin);
+  void read_effects(BlockId block, json::Element node);
+  void read_print(BlockId block, const std::vector<NamedArg>& args, json::Element node);
   void read_if(BlockId block, json::Element node);
   void read_while(BlockId block, json::Element node);
   void read_scan(BlockId block, json::Element node, bool map);
-  void read_wrapped(BlockId block, json::Element node, size_t graph_at);
+  void read_wrapped(BlockId block, json::Element node, size_t graph_at, std::optional<DType> autocast);
   void read_body(BlockId block, json::Element as_graph, size_t params, const ArgList& rest);
   ArgList operands(json::Element node, size_t first);
   json::Element graph_argument(json::Element node, size_t at);
@@ -52,8 +69,11 @@ private:
   json::Element scope_;
   std::unordered_map<std::string, Arg> values_;
   std::unordered_map<std::string, Expr> symbols_;
+  std::optional<DType> autocast_; // operators are under autocast to this dtype
 };
 
 DType read_dtype(int64_t scalar_type);
+std::string operator_name(std::string_view target);
+std::shared_ptr<const Origin> read_origin(json::Element node);
 
 } // namespace tenon

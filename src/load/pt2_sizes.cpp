@@ -1,4 +1,6 @@
 // Symbolic sizes: sympy's srepr to our expressions.
+#include <cmath>
+
 #include "base/lexer.h"
 #include "expr/eval.h"
 #include "load/load.h"
@@ -25,6 +27,7 @@ private:
     if (head == "oo" || head == "int_oo") return pool_.integer(INT64_MAX);
     lex_.expect("(");
     if (head == "Symbol") return parse_symbol();
+    if (head == "Piecewise") return parse_piecewise();
     if (head == "Integer") return pool_.integer(parse_int(")"));
     if (head == "Float") return parse_float();
     if (head == "Rational") {
@@ -59,6 +62,28 @@ private:
     }
     bool is_real = name.starts_with("zuf") || name.starts_with("zf");
     return pool_.symbol(name, is_int && !is_real ? DType::I64 : DType::F64);
+  }
+
+  // Piecewise(ExprCondPair(value, condition), ..., ExprCondPair(value, true)): the first whose condition holds.
+  Expr parse_piecewise() {
+    std::vector<std::pair<Expr, Expr>> cases;
+    while (!lex_.accept(")")) {
+      if (!cases.empty()) lex_.expect(",");
+      if (lex_.word() != "ExprCondPair") lex_.fail("expected ExprCondPair");
+      lex_.expect("(");
+      Expr value = parse_node();
+      lex_.expect(",");
+      cases.emplace_back(value, parse_node());
+      lex_.expect(")");
+    }
+    if (cases.empty()) lex_.fail("Piecewise without cases");
+    Expr e = cases.back().first;
+    for (size_t i = cases.size() - 1; i-- > 0;) {
+      Expr value = cases[i].first;
+      unify(value, e);
+      e = select(cases[i].second, value, e);
+    }
+    return e;
   }
 
   Expr parse_float() {
@@ -112,6 +137,19 @@ private:
     return e;
   }
 
+  Expr function(std::string_view name, Expr a) {
+    struct Row {
+      std::string_view name;
+      Op op;
+    };
+    static constexpr Row rows[] = {{"sqrt", Op::Sqrt}, {"exp", Op::Exp}, {"log", Op::Log}, {"log2", Op::Log2}, {"sin", Op::Sin}, {"cos", Op::Cos}, {"tan", Op::Tan},
+                                   {"asin", Op::Asin}, {"acos", Op::Acos}, {"atan", Op::Atan}, {"sinh", Op::Sinh}, {"cosh", Op::Cosh}, {"tanh", Op::Tanh},
+                                   {"asinh", Op::Asinh}};
+    for (auto& r : rows)
+      if (r.name == name) return unary(r.op, a);
+    unsupported("a size computed with {}", name);
+  }
+
   Expr apply(const std::string& head, std::vector<Expr> args) {
     struct Rule {
       std::string_view head;
@@ -144,14 +182,20 @@ private:
       if (head == "RoundToInt") return to_int(Op::Round, a);
       if (head == "TruncToFloat") return unary(Op::Trunc, as_float(a));
       if (head == "Abs") return unary(Op::Abs, a);
-      if (head == "OpaqueUnaryFn_sqrt") return unary(Op::Sqrt, as_float(a));
+      if (head == "FloatNegation" || head == "Neg") return -a;
+      if (head.starts_with("OpaqueUnaryFn_")) return function(head.substr(14), as_float(a));
       if (head == "Identity") return a;
     }
+    // RoundDecimal(x, digits): as Python rounds, to even.
+    if (head == "RoundDecimal" && args.size() == 2 && const_int(args[1]) && !is_const_int(args[1], 0)) {
+      Expr scale = pool_.number(std::pow(10.0, static_cast<double>(*const_int(args[1]))), DType::F64);
+      return unary(Op::Round, as_float(args[0]) * scale) / scale;
+    }
+    if (head == "RoundDecimal" && args.size() == 2) return unary(Op::Round, as_float(args[0]));
     if (args.size() == 3 && head == "Where") {
       unify(args[1], args[2]);
       return select(args[0], args[1], args[2]);
     }
-    if (head == "Piecewise" || head == "ExprCondPair" || head.starts_with("OpaqueUnaryFn")) unsupported("a size computed with {}", head);
     lex_.fail(fmt::format("{} with {} arguments is not known", head, args.size()));
   }
 

@@ -19,6 +19,8 @@ const OpRow rows[] = {
     {.schema = "tenon::to_layout(Tensor self) -> Tensor", .kind = Kind::View,
      .infer = [](const Call& c) { return std::vector{c.type("self")}; },
      .define = [](const DefineArgs& d) { return Compute{.axes = d.axes, .body = d.load("self", d.axes)}; }},
+    // Texts and numbers, written to standard output one after the other.
+    {.schema = "prim::Print(Any[] parts) -> ()", .kind = Kind::Prim},
     {.schema = "prim::Assert(bool condition, str message) -> ()", .kind = Kind::Prim},
 };
 
