@@ -103,6 +103,7 @@ struct Reader {
 
   void read_ranges(Element root) {
     for (auto [name, range] : json::object(json::get(root, "range_constraints"))) {
+      if (is_real_symbol(name)) continue;
       auto lo = json::find(range, "min_val"), hi = json::find(range, "max_val");
       program.graph.pool().symbol(std::string(name), DType::I64, lo ? json::integer(*lo) : INT64_MIN, hi ? json::integer(*hi) : INT64_MAX);
     }
