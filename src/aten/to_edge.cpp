@@ -45,6 +45,12 @@ void check_mutations(const LoadedProgram& program, const Graph& g) {
   }
 }
 
+// torch's shape rule of unique_consecutive inserts the new size where it should replace one, if the dim is negative. Then the
+// row is right.
+bool is_misrecorded(const Graph& g, const Node& n, const ArgList& args, const std::vector<Type>& recorded) {
+  return n.def->data_dependent && n.def->infer && n.def->infer(Call(g, *n.def, args)).at(0).rank() != recorded.at(0).rank();
+}
+
 bool is_edge(const Graph& g) {
   for (uint32_t i = 0; i < g.num_nodes(); i++)
     if (auto& op = g.node(NodeId{i}).op; !op.starts_with("edge::") && !op.starts_with("prim::") && !op.starts_with("tenon::")) return false;
@@ -140,9 +146,10 @@ bool to_edge(LoadedProgram& program) {
     ties.note();
     std::vector<Type> hint;
     for (ValueId v : n.outputs) hint.push_back(from.type(v));
-    Values now = r.builder.call_full(*n.def, ties.with_formulas(r(n.args)), &hint);
-    check_types(from, n, now, used);
-    ties.tie(from, n, now);
+    ArgList args = ties.with_formulas(r(n.args));
+    bool wrong = is_misrecorded(r.to, n, args, hint);
+    Values now = r.builder.call_full(*n.def, args, wrong ? nullptr : &hint);
+    if (!wrong) check_types(from, n, now, used), ties.tie(from, n, now);
     for (size_t i = 0; i < n.outputs.size(); i++) r.set(n.outputs[i], now[i]);
   };
   Graph out = r.run();

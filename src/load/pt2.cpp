@@ -104,7 +104,7 @@ struct Reader {
 
   void read_ranges(Element root) {
     for (auto [name, range] : json::object(json::get(root, "range_constraints"))) {
-      if (name.starts_with("z")) continue; // a float: its range is that of all floats
+      if (is_real_symbol(name)) continue; // a float: its range is that of all floats
       auto min = json::find(range, "min_val"), max = json::find(range, "max_val");
       int64_t lo = min ? json::integer(*min) : INT64_MIN, hi = max ? json::integer(*max) : INT64_MAX;
       require_input(lo <= hi, "model.json: the range of {} is empty: {} to {}", name, lo, hi);

@@ -60,8 +60,7 @@ private:
       bool value = lex_.word() == "True";
       if (key == "integer") is_int = value;
     }
-    bool is_real = name.starts_with("zuf") || name.starts_with("zf");
-    return pool_.symbol(name, is_int && !is_real ? DType::I64 : DType::F64);
+    return pool_.symbol(name, is_int && !is_real_symbol(name) ? DType::I64 : DType::F64);
   }
 
   // Piecewise(ExprCondPair(value, condition), ..., ExprCondPair(value, true)): the first whose condition holds.

@@ -67,6 +67,17 @@ Values nll_loss_forward(Builder& b, const Call& c) {
   return Values{b.to(reduce_weighted(b, picked(b, k), k, reduction), self.dtype()), total};
 }
 
+// -grad * weight at the target's class, 0 elsewhere and where ignored; divided by the total weight for a mean.
+Values nll_loss_backward(Builder& b, const Call& c) {
+  V self = b.input(c, "self"), x = as_float(self), grad = b.to(b.input(c, "grad_output"), x.dtype());
+  Classes k = classes_of(b, c, x);
+  if (grad.rank() > 0) grad = b.unsqueeze(grad, k.dim);
+  if (c.integer("reduction") == 1) grad = grad / b.to(b.input(c, "total_weight"), x.dtype());
+  V slope = b.where(k.valid, k.weight ? -(grad * k.weight) : -grad, 0.0);
+  V zeros = b.full(x.sizes(), 0, x.dtype());
+  return b.to(b.call1("aten::scatter.src", {zeros, k.dim, k.at, b.expand(slope, k.at.sizes())}), self.dtype());
+}
+
 V count_of_classes(Builder& b, V x, int64_t dim) { return b.scalar(x.size(dim), x.dtype()); }
 
 // Targets are probabilities of classes.
@@ -134,6 +145,10 @@ const OpRow rows[] = {
               nll_loss_forward),
     composite("aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
               nll_loss_forward),
+    composite("aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, "
+              "Tensor total_weight) -> Tensor", nll_loss_backward),
+    composite("aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, "
+              "Tensor total_weight) -> Tensor", nll_loss_backward),
     composite("aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor",
               cross_entropy_loss),
     composite("torch_nn::_linear_cross_entropy_batch_chunked(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? weight, str reduction, "

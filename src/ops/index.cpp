@@ -158,13 +158,14 @@ Values take(Builder& b, const Call& c) {
 
 Values take_along_dim(Builder& b, const Call& c) {
   V x = b.input(c, "self"), index = b.input(c, "indices");
-  if (!c.has("dim")) return b.call("aten::gather.default", {flat(b, x), 0, flat(b, index)});
+  auto wrapped = [&](V at, Expr size) { return b.where(b.call1("aten::lt.Scalar", {at, 0}), at + Arg(size), at); };
+  if (!c.has("dim")) return b.call("aten::gather.default", {flat(b, x), 0, wrapped(flat(b, index), product(b.pool(), x.sizes()))});
   if (x.rank() != index.rank()) c.fail("self and indices differ in rank");
   int64_t dim = c.dim("dim", x.rank());
   Expr one = b.integer(1);
   std::vector<Expr> sizes = broadcast(b.pool(), replaced(x.sizes(), dim, one), replaced(index.sizes(), dim, one), "aten::take_along_dim");
   x = b.expand(x, replaced(sizes, dim, x.size(dim)));
-  return b.call("aten::gather.default", {x, dim, b.expand(index, replaced(sizes, dim, index.size(dim)))});
+  return b.call("aten::gather.default", {x, dim, b.expand(wrapped(index, x.size(dim)), replaced(sizes, dim, index.size(dim)))});
 }
 
 const OpRow rows[] = {

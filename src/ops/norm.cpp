@@ -137,8 +137,13 @@ BatchNorm train_step(Builder& b, const Call& c, V input, double eps, double mome
 
 BatchNorm batch_norm_step(Builder& b, const Call& c) {
   V x = b.input(c, "input");
-  if (x.rank() < 2) c.fail("needs a tensor of rank 2 or more");
   auto has = [&](std::string_view name) { return c.def.signature.find(name) >= 0; };
+  if (x.rank() == 1 && is_const_int(x.size(0), 0)) { // torch takes it, as it has no elements
+    V none = b.full({b.integer(0)}, 0, statistics_type(c));
+    auto given = [&](std::string_view name) { return has(name) && c.has(name) ? b.input(c, name) : none; };
+    return {x, none, none, given("running_mean"), given("running_var")};
+  }
+  if (x.rank() < 2) c.fail("needs a tensor of rank 2 or more");
   double eps = c.number(has("epsilon") ? "epsilon" : "eps");
   double momentum = c.number(has("exponential_average_factor") ? "exponential_average_factor" : "momentum");
   bool training = has("training") ? c.flag("training") : c.def.signature.name.starts_with("aten::_batch_norm_with_update");

@@ -141,6 +141,7 @@ Values sum_to_size(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   std::vector<Expr> size = c.syms("size");
   if (size.size() > x.rank()) c.fail("the size has more dims than the tensor");
+  if (size.empty()) return b.call("aten::sum.default", {x});
   Dims leading, ones;
   size_t extra = x.rank() - size.size();
   for (size_t d = 0; d < x.rank(); d++) {

@@ -23,6 +23,8 @@ const Table& table() {
              ops::activation_rows(),
              ops::convert_rows(),
              ops::backward_rows(),
+             ops::backward_linear_rows(),
+             ops::backward_layer_rows(),
              ops::loss_rows(),
              ops::class_loss_rows(),
              ops::distance_rows(),

@@ -1,0 +1,230 @@
+// Derivatives of layers: softmax, normalisations, convolution, attention, products. In f32 for the reduced floats. A result that
+// the output mask leaves out is None to the caller; here it is a number that nobody reads.
+#include "ops/body.h"
+#include "ops/matmul.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+V wide_input(Builder& b, const Call& c, std::string_view name) { return b.to(b.input(c, name), compute_type(c.type(name).dtype)); }
+
+bool wanted(const Call& c, size_t result) {
+  for (std::string_view name : {"output_mask", "mask"})
+    if (c.def.signature.find(name) >= 0) return c[name].get<ArgList>().at(result) == Arg(true);
+  return true;
+}
+
+// Results by position, those that are not wanted left uncomputed.
+Values results(Builder& b, const Call& c, std::initializer_list<std::function<V()>> makers) {
+  Values out;
+  for (auto& make : makers) out.push_back(wanted(c, out.size()) ? make() : b.scalar(0, DType::F32));
+  return out;
+}
+
+Dims range(size_t begin, size_t end) {
+  Dims out;
+  for (size_t d = begin; d < end; d++) out.push_back(static_cast<int64_t>(d));
+  return out;
+}
+
+V sum_along(Builder& b, V x, int64_t dim) { return x.rank() == 0 ? x : b.sum(x, {dim}, true); }
+
+DType input_dtype(const Call& c) { return c.dtype("input_dtype").value_or(c.type("grad_output").dtype); }
+
+Values softmax_backward(Builder& b, const Call& c) {
+  V y = wide_input(b, c, "output"), product = wide_input(b, c, "grad_output") * y;
+  return b.to(product - y * sum_along(b, product, c.dim("dim", y.rank())), input_dtype(c));
+}
+
+Values log_softmax_backward(Builder& b, const Call& c) {
+  V y = wide_input(b, c, "output"), grad = wide_input(b, c, "grad_output");
+  return b.to(grad - b.call1("aten::exp", {y}) * sum_along(b, grad, c.dim("dim", y.rank())), input_dtype(c));
+}
+
+// Of (x - mean) * rstd, where mean and rstd depend on x: grad is that of the result.
+V normalized_backward(Builder& b, V grad, V normal, V rstd, const Dims& dims) {
+  return rstd * (grad - b.mean(grad, dims, true) - normal * b.mean(grad * normal, dims, true));
+}
+
+Values layer_norm_backward(Builder& b, const Call& c) {
+  V grad = wide_input(b, c, "grad_out"), x = wide_input(b, c, "input");
+  V mean = b.to(b.input(c, "mean"), x.dtype()), rstd = b.to(b.input(c, "rstd"), x.dtype());
+  size_t outer = x.rank() - c.syms("normalized_shape").size();
+  V normal = (x - mean) * rstd;
+  DType result = c.type("input").dtype, parameter = c.has("weight") ? c.type("weight").dtype : result;
+  auto over_batch = [&](V v) { return b.to(outer == 0 ? v : b.sum(v, range(0, outer), false), parameter); };
+  auto of_input = [&] {
+    V scaled = c.has("weight") ? grad * b.to(b.input(c, "weight"), x.dtype()) : grad;
+    return b.to(normalized_backward(b, scaled, normal, rstd, range(outer, x.rank())), result);
+  };
+  return results(b, c, {of_input, [&] { return over_batch(grad * normal); }, [&] { return over_batch(grad); }});
+}
+
+Values rms_norm_backward(Builder& b, const Call& c) {
+  V grad = wide_input(b, c, "grad_out"), x = wide_input(b, c, "input"), rstd = b.to(b.input(c, "rstd"), x.dtype());
+  size_t outer = x.rank() - c.syms("normalized_shape").size();
+  V normal = x * rstd;
+  DType result = c.type("input").dtype;
+  auto of_input = [&] {
+    V scaled = c.has("weight") ? grad * b.to(b.input(c, "weight"), x.dtype()) : grad;
+    return b.to(rstd * (scaled - normal * b.mean(scaled * normal, range(outer, x.rank()), true)), result);
+  };
+  auto of_weight = [&] { return b.to(outer == 0 ? grad * normal : b.sum(grad * normal, range(0, outer), false), c.has("weight") ? c.type("weight").dtype : result); };
+  return results(b, c, {of_input, of_weight});
+}
+
+// [C] as [C, 1, 1 ...], to go with a tensor [N, C, ...].
+V per_channel(Builder& b, V v, size_t rank) {
+  std::vector<Expr> sizes(rank - 1, b.integer(1));
+  sizes[0] = v.size(0);
+  return b.reshape(v, sizes);
+}
+
+Dims all_but_channel(size_t rank) {
+  Dims dims = range(0, rank);
+  dims.erase(dims.begin() + 1);
+  return dims;
+}
+
+Values group_norm_backward(Builder& b, const Call& c) {
+  V grad = wide_input(b, c, "grad_out"), x = wide_input(b, c, "input");
+  Expr groups = c.sym("group");
+  std::vector<Expr> split = x.sizes();
+  split[1] = floor_div(split[1], groups);
+  split.insert(split.begin() + 1, groups);
+  auto statistic = [&](std::string_view name) {
+    std::vector<Expr> sizes(split.size(), b.integer(1));
+    sizes[0] = split[0], sizes[1] = groups;
+    return b.reshape(b.to(b.input(c, name), x.dtype()), sizes);
+  };
+  V rstd = statistic("rstd"), normal = (b.reshape(x, split) - statistic("mean")) * rstd;
+  DType result = c.type("input").dtype, parameter = c.has("weight") ? c.type("weight").dtype : result;
+  auto over_batch = [&](V v) { return b.to(b.sum(v, all_but_channel(x.rank()), false), parameter); };
+  auto of_input = [&] {
+    V scaled = c.has("weight") ? grad * per_channel(b, b.to(b.input(c, "weight"), x.dtype()), x.rank()) : grad;
+    V out = normalized_backward(b, b.reshape(scaled, split), normal, rstd, range(2, split.size()));
+    return b.to(b.reshape(out, x.sizes()), result);
+  };
+  return results(b, c, {of_input, [&] { return over_batch(grad * b.reshape(normal, x.sizes())); }, [&] { return over_batch(grad); }});
+}
+
+Values batch_norm_backward(Builder& b, const Call& c) {
+  V grad = wide_input(b, c, "grad_out"), x = wide_input(b, c, "input");
+  bool train = c.flag("train");
+  auto statistic = [&](std::string_view name) { return per_channel(b, b.to(b.input(c, name), x.dtype()), x.rank()); };
+  V mean = statistic(train ? "save_mean" : "running_mean");
+  V rstd = train ? statistic("save_invstd") : b.call1("aten::rsqrt", {statistic("running_var") + c["eps"]});
+  V normal = (x - mean) * rstd;
+  Dims dims = all_but_channel(x.rank());
+  DType result = c.type("input").dtype, parameter = c.has("weight") ? c.type("weight").dtype : result;
+  auto over_batch = [&](V v) { return b.to(b.sum(v, dims, false), parameter); };
+  auto of_input = [&] {
+    V scaled = c.has("weight") ? grad * statistic("weight") : grad;
+    return b.to(train ? normalized_backward(b, scaled, normal, rstd, dims) : scaled * rstd, result);
+  };
+  return results(b, c, {of_input, [&] { return over_batch(grad * normal); }, [&] { return over_batch(grad); }});
+}
+
+struct Geometry {
+  size_t dims; // spatial
+  std::vector<Expr> stride, padding, dilation;
+  Expr groups;
+};
+
+// The weights' gradient is a convolution of what was convolved by the gradient: batch and channels change places, stride and
+// dilation too, and each group remains one. x: [N, G*C, in...], grad: [N, G*O, out...]; gives [G*O, C, taps...].
+V weight_gradient(Builder& b, V x, V grad, const std::vector<Expr>& taps, const Geometry& g) {
+  Expr n = x.size(0), channels = floor_div(x.size(1), g.groups);
+  std::vector<Expr> split = x.sizes(), merged = x.sizes();
+  split[1] = channels, split.insert(split.begin() + 1, g.groups);
+  Dims order = range(0, split.size());
+  order[0] = 2, order[2] = 0; // [C, G, N, in...]
+  merged[0] = channels, merged[1] = g.groups * n;
+  V input = b.reshape(b.permute(b.reshape(x, split), order), merged), kernel = b.transpose(grad, 0, 1);
+  Dims none(g.dims, 0);
+  V out = b.call1("aten::convolution.default", {input, kernel, Arg(), g.dilation, g.padding, g.stride, false, none, g.groups}); // [C, G*O, taps or more...]
+  for (size_t d = 0; d < g.dims; d++) out = b.slice(out, static_cast<int64_t>(d + 2), b.integer(0), taps[d]);
+  return b.transpose(out, 0, 1);
+}
+
+Values convolution_backward(Builder& b, const Call& c) {
+  V grad = b.input(c, "grad_output"), x = b.input(c, "input"), weight = b.input(c, "weight");
+  size_t dims = weight.rank() - 2;
+  auto list = [&](std::string_view name) {
+    std::vector<Expr> l = c.syms(name);
+    if (l.size() == 1) l.assign(dims, l[0]);
+    return l;
+  };
+  Geometry g{dims, list("stride"), list("padding"), list("dilation"), c.sym("groups")};
+  bool transposed = c.flag("transposed");
+  std::vector<Expr> taps(weight.sizes().begin() + 2, weight.sizes().end());
+  auto of_input = [&] {
+    std::vector<Expr> output_padding(dims, b.integer(0));
+    for (size_t d = 0; d < dims && !transposed; d++) {
+      auto at = static_cast<int64_t>(d + 2);
+      output_padding[d] = x.size(at) - ((grad.size(at) - 1.0) * g.stride[d] - g.padding[d] * 2.0 + g.dilation[d] * (taps[d] - 1.0) + 1.0);
+    }
+    return b.call1("aten::convolution.default", {grad, weight, Arg(), g.stride, g.padding, g.dilation, !transposed, output_padding, g.groups});
+  };
+  auto of_weight = [&] { return transposed ? weight_gradient(b, grad, x, taps, g) : weight_gradient(b, x, grad, taps, g); };
+  auto of_bias = [&] { return b.sum(grad, all_but_channel(grad.rank()), false); };
+  return results(b, c, {of_input, of_weight, of_bias});
+}
+
+// Scores are computed anew, from the logarithms of their sums.
+Values attention_backward(Builder& b, const Call& c) {
+  if (c.number("dropout_p") != 0) unsupported("{}: dropout", c.def.signature.name);
+  V q = wide_input(b, c, "query"), k = wide_input(b, c, "key"), v = wide_input(b, c, "value"), grad = wide_input(b, c, "grad_out");
+  Arg scale = c.has("scale") ? c["scale"] : Arg(1.0 / sqrt(cast(q.size(-1), DType::F64)));
+  V scores = b.matmul(q, b.transpose(k, -1, -2)) * scale;
+  V low = b.scalar(-INFINITY, scores.dtype());
+  if (c.flag("is_causal")) {
+    V row = b.unsqueeze(b.arange(scores.size(-2), DType::I64), 1), column = b.arange(scores.size(-1), DType::I64);
+    scores = b.where(b.call1("aten::ge.Tensor", {row, column}), scores, low);
+  }
+  if (c.has("attn_mask")) {
+    V mask = b.input(c, "attn_mask");
+    scores = mask.dtype() == DType::Bool ? b.where(mask, scores, low) : scores + b.to(mask, scores.dtype());
+  }
+  V weights = b.call1("aten::exp", {scores - b.unsqueeze(b.to(b.input(c, "logsumexp"), scores.dtype()), -1)});
+  V of_weights = b.matmul(grad, b.transpose(v, -1, -2));
+  V rest = b.sum(grad * wide_input(b, c, "out"), {-1}, true);
+  V of_scores = weights * (of_weights - rest) * scale;
+  V of_q = b.matmul(of_scores, k), of_k = b.matmul(b.transpose(of_scores, -1, -2), q), of_v = b.matmul(b.transpose(weights, -1, -2), grad);
+  return {b.to(of_q, c.type("query").dtype), b.to(of_k, c.type("key").dtype), b.to(of_v, c.type("value").dtype)};
+}
+
+const OpRow rows[] = {
+    {.schema = "aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor", .decompose = softmax_backward},
+    {.schema = "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+     .decompose = log_softmax_backward},
+    {.schema = "aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, "
+               "Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+     .decompose = layer_norm_backward},
+    {.schema = "aten::_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2] output_mask) -> "
+               "(Tensor, Tensor)",
+     .decompose = rms_norm_backward},
+    {.schema = "aten::native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, "
+               "int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+     .decompose = group_norm_backward},
+    {.schema = "aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, "
+               "Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+     .decompose = batch_norm_backward},
+    {.schema = "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, "
+               "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+     .decompose = convolution_backward},
+    {.schema = "aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
+               "Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> "
+               "(Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+     .decompose = attention_backward},
+};
+
+} // namespace
+
+std::span<const OpRow> backward_layer_rows() { return rows; }
+
+} // namespace tenon::ops
