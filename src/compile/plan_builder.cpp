@@ -8,6 +8,7 @@
 
 #include "codegen/codegen.h"
 #include "expr/eval.h"
+#include "loops/canonical.h"
 
 namespace tenon {
 
@@ -174,12 +175,14 @@ void PlanBuilder::use(int buffer) {
 
 // ---- kernels
 
-int PlanBuilder::kernel_number(Kernel kernel) {
-  std::string text = to_string(kernel);
-  auto [it, fresh] = kernels_.emplace(std::move(text), static_cast<int>(out_.kernels.size()));
+// The kernel's number, and what its scalars are in this step.
+int PlanBuilder::add_kernel(const Kernel& kernel, std::vector<Slot>& scalars, size_t tile_scalars) {
+  CanonicalKernel k = canonical(kernel, *out_.pool, tile_scalars);
+  for (size_t i = 0; i + tile_scalars < k.scalars.size(); i++) scalars.push_back(slot(k.scalars[i]));
+  auto [it, fresh] = kernels_.emplace(to_string(k.kernel), static_cast<int>(out_.kernels.size()));
   if (fresh) {
-    verify(kernel);
-    out_.kernels.push_back(std::move(kernel));
+    verify(k.kernel);
+    out_.kernels.push_back(std::move(k.kernel));
   }
   return it->second;
 }
@@ -230,6 +233,7 @@ float* PlanBuilder::own(int64_t elements) {
 Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options, bool keep_texts) {
   Compiled out;
   out.program = backend;
+  out.pool = std::make_unique<ExprPool>();
   out.jit = std::make_unique<Jit>(host_target(options.isa), kernel_symbols());
   out.micro_kernels = std::make_unique<MicroKernels>(options.isa);
   PlanBuilder(*backend, original, options, out).run(keep_texts);

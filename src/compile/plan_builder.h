@@ -47,7 +47,7 @@ private:
   int tile_home(NodeId id, const RegionKernel& k);
 
   // Kernels
-  int kernel_number(Kernel kernel);
+  int add_kernel(const Kernel& kernel, std::vector<Slot>& scalars, size_t tile_scalars = 0);
   void compile_kernels(bool keep_texts);
   const float* pack_matmul(const Tensor& weights, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride);
   const float* pack_conv(const Tensor& weights, const Conv& shape);
