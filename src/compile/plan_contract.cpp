@@ -29,7 +29,7 @@ TileKernel PlanBuilder::build_epilogue(NodeId id, ValueId& home) {
   require(k->home.valid(), "a contraction has no place to write to");
   home = k->home;
   for (ValueId v : k->buffers) t.buffers.push_back(buffer_of(v)), use(t.buffers.back());
-  t.kernel = add_kernel(k->kernel, t.scalars, std::size(tile_symbols));
+  t.kernel = add_kernel(k->kernel, Heat::Tile, t.scalars);
   return t;
 }
 

@@ -88,7 +88,7 @@ void PlanBuilder::build_loops(NodeId id) {
   s.iteration_elements = slot(floor_div(k->elements, max(k->iterations, g_.pool().integer(1))));
   s.element_ns = 0.05 + 0.02 * k->weight;
   s.operations = k->weight;
-  s.kernel = add_kernel(k->kernel, s.scalars);
+  s.kernel = add_kernel(k->kernel, heat_of(k->elements, k->weight), s.scalars);
   append(id, std::move(s)).refused = refused_in(g_, id);
 }
 
