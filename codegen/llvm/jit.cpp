@@ -20,6 +20,7 @@
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Object/ObjectFile.h>
 #include <llvm/Object/SymbolSize.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
@@ -143,6 +144,16 @@ private:
   std::span<const Symbol> symbols_;
 };
 
+// LLVM has no other switch for a pass of its code generator than the option of its command line tools, of which this process has
+// none. Loop strength reduction took a fifth of the time to compile a kernel, and minutes where many loads are under conditions;
+// addresses are already written in front of the loops, so that the loops ran no faster with it.
+void disable_strength_reduction() {
+  auto& options = llvm::cl::getRegisteredOptions();
+  auto it = options.find("disable-lsr");
+  require(it != options.end(), "LLVM has no option disable-lsr");
+  static_cast<llvm::cl::opt<bool>*>(it->second)->setValue(true);
+}
+
 std::unique_ptr<llvm::TargetMachine> new_machine(const Target& target) {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -150,6 +161,7 @@ std::unique_ptr<llvm::TargetMachine> new_machine(const Target& target) {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    disable_strength_reduction();
   });
   std::string error;
   const llvm::Target* t = llvm::TargetRegistry::lookupTarget(triple, error);

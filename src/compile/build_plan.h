@@ -13,10 +13,11 @@ namespace tenon {
 struct Compiled {
   std::unique_ptr<Jit> jit;
   std::unique_ptr<MicroKernels> micro_kernels;
+  std::unique_ptr<ExprPool> pool;       // of the kernels
   std::vector<Kernel> kernels;          // distinct ones
   std::vector<CodeText> texts;          // of the kernels, where asked for
   Plan plan;
-  std::shared_ptr<const LoadedProgram> program; // the Backend graph: expressions of kernels live in its pool
+  std::shared_ptr<const LoadedProgram> program; // the Backend graph
 };
 
 /// `original` gives the caller's inputs, numbers fixed at export included.

@@ -1,4 +1,4 @@
-// PlanBuilder: signature, buffers and kernels. The steps are in plan_steps.cpp and plan_contract.cpp.
+// PlanBuilder: signature and buffers. The steps are in plan_steps.cpp and plan_contract.cpp, the kernels in plan_kernels.cpp.
 #include "compile/plan_builder.h"
 
 #include <sys/mman.h>
@@ -26,6 +26,7 @@ void PlanBuilder::run(bool keep_texts) {
   build_block(g_.top());
   add_outputs();
   plan_.num_steps = now_;
+  share_kernels();
   compile_kernels(keep_texts);
 }
 
@@ -218,47 +219,7 @@ void PlanBuilder::use(int buffer) {
   b.last = std::max(b.last, now_);
 }
 
-// ---- kernels
-
-int PlanBuilder::kernel_number(Kernel kernel) {
-  std::string text = to_string(kernel);
-  auto [it, fresh] = kernels_.emplace(std::move(text), static_cast<int>(out_.kernels.size()));
-  if (fresh) {
-    verify(kernel);
-    out_.kernels.push_back(std::move(kernel));
-  }
-  return it->second;
-}
-
-namespace {
-
-void set_functions(std::vector<Step>& steps, const std::vector<CompiledKernel>& compiled) {
-  auto set = [&](TileKernel& t) {
-    if (t.kernel >= 0) t.function = compiled[static_cast<size_t>(t.kernel)].function;
-  };
-  for (Step& s : steps) {
-    if (auto* k = std::get_if<KernelStep>(&s.run)) k->function = compiled[static_cast<size_t>(k->kernel)].function;
-    else if (auto* m = std::get_if<MatmulStep>(&s.run)) set(m->epilogue);
-    else if (auto* c = std::get_if<ConvStep>(&s.run)) set(c->epilogue);
-    else if (auto* i = std::get_if<IfStep>(&s.run)) set_functions(i->branches[0], compiled), set_functions(i->branches[1], compiled);
-    else if (auto* w = std::get_if<WhileStep>(&s.run)) set_functions(w->condition, compiled), set_functions(w->body, compiled);
-    else if (auto* n = std::get_if<ScanStep>(&s.run)) set_functions(n->body, compiled);
-  }
-}
-
-} // namespace
-
-void PlanBuilder::compile_kernels(bool keep_texts) {
-  std::vector<CompiledKernel> compiled;
-  if (keep_texts) {
-    for (const Kernel& k : out_.kernels) compiled.push_back(compile_kernel(k, *out_.jit, &out_.texts.emplace_back()));
-  } else {
-    std::vector<const Kernel*> pointers;
-    for (const Kernel& k : out_.kernels) pointers.push_back(&k);
-    compiled = tenon::compile_kernels(pointers, *out_.jit, packers_.threads());
-  }
-  set_functions(plan_.steps, compiled);
-}
+// ---- memory of packed weights
 
 // Large blocks in large pages: fewer faults while packing, fewer TLB misses while running.
 float* PlanBuilder::own(int64_t elements) {
@@ -276,6 +237,7 @@ float* PlanBuilder::own(int64_t elements) {
 Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options, bool keep_texts) {
   Compiled out;
   out.program = backend;
+  out.pool = std::make_unique<ExprPool>();
   out.jit = std::make_unique<Jit>(host_target(options.isa), kernel_symbols());
   out.micro_kernels = std::make_unique<MicroKernels>(options.isa);
   PlanBuilder(*backend, original, options, out).run(keep_texts);

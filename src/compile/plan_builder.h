@@ -56,7 +56,10 @@ private:
   int tile_home(NodeId id, const RegionKernel& k);
 
   // Kernels
-  int kernel_number(Kernel kernel);
+  enum class Heat : uint8_t { Cold, Unknown, Hot, Tile }; // how long a kernel runs; Tile: an epilogue
+  int add_kernel(const Kernel& kernel, Heat heat, std::vector<Slot>& scalars);
+  Heat heat_of(Expr elements, int weight) const;
+  void share_kernels();
   void compile_kernels(bool keep_texts);
   const float* pack_matmul(const Tensor& weights, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride);
   const float* pack_conv(const Tensor& weights, const Conv& shape);
@@ -77,6 +80,7 @@ private:
   std::vector<std::pair<int, int>> loops_;   // steps of enclosing loops: from; depth of use
   std::vector<int> dynamic_;                 // to be allocated before the next step
   std::map<std::string, int> kernels_;       // text -> number
+  std::vector<Heat> heat_;                   // of the kernels
   std::map<std::tuple<const void*, int64_t, int64_t, int64_t, int64_t, int64_t>, const float*> packed_;
 };
 

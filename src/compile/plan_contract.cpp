@@ -29,8 +29,7 @@ TileKernel PlanBuilder::build_epilogue(NodeId id, ValueId& home) {
   require(k->home.valid(), "a contraction has no place to write to");
   home = k->home;
   for (ValueId v : k->buffers) t.buffers.push_back(buffer_of(v)), use(t.buffers.back());
-  for (size_t i = 0; i + std::size(tile_symbols) < k->kernel.scalars.size(); i++) t.scalars.push_back(slot(k->kernel.scalars[i]));
-  t.kernel = kernel_number(std::move(k->kernel));
+  t.kernel = add_kernel(k->kernel, Heat::Tile, t.scalars);
   return t;
 }
 

@@ -84,13 +84,12 @@ void PlanBuilder::build_loops(NodeId id) {
     s.buffers.push_back(v.valid() ? buffer_of(v) : -1);
     if (v.valid()) use(s.buffers.back());
   }
-  for (Expr e : k->kernel.scalars) s.scalars.push_back(slot(e));
   s.iterations = slot(k->iterations);
   if (k->kernel.scratch_bytes) s.scratch_bytes = slot(k->kernel.scratch_bytes);
   s.iteration_elements = slot(floor_div(k->elements, max(k->iterations, g_.pool().integer(1))));
   s.element_ns = 0.05 + 0.02 * k->weight;
   s.operations = k->weight;
-  s.kernel = kernel_number(std::move(k->kernel));
+  s.kernel = add_kernel(k->kernel, heat_of(k->elements, k->weight), s.scalars);
   append(id, std::move(s)).refused = refused_in(g_, id);
 }
 

@@ -145,15 +145,104 @@ bool split(const Polynomial& a, const Polynomial& divisor, Polynomial& quotient,
 
 bool within(Expr r, Expr divisor) { return r->lo >= 0 && proves_lt(r, divisor); }
 
+// ---- sums of a few terms without remainders, by merging: nearly all sums there are
+
+struct Term {
+  std::span<const Expr> factors; // in the arguments of a node, which stay where they are
+  int64_t coefficient = 0;
+  Expr whole = {};               // the term as an expression, where it is one
+};
+
+class TermList {
+public:
+  /// False where the general way has to be taken.
+  bool add(const Expr& e, int64_t factor) {
+    if (e->op != Op::Add) return add_one(e, factor);
+    return std::all_of(e->args.begin(), e->args.end(), [&](const Expr& t) { return add_one(t, factor); });
+  }
+
+  Expr expr(ExprPool& pool) const {
+    std::vector<Expr> args;
+    args.reserve(size_ + 1);
+    for (const Term& t : std::span(terms_, size_))
+      args.push_back(t.whole ? t.whole : from_term(pool, Monomial(t.factors.begin(), t.factors.end()), t.coefficient));
+    if (constant_ != 0 || args.empty()) args.push_back(pool.integer(constant_));
+    if (args.size() == 1) return args[0];
+    return pool.intern({.op = Op::Add, .type = DType::I64, .args = std::move(args)});
+  }
+
+private:
+  static constexpr size_t most = 16;
+
+  bool add_one(const Expr& e, int64_t factor) {
+    if (e->op == Op::Const) {
+      constant_ = wrap_add(constant_, wrap_mul(e->bits, factor));
+      return true;
+    }
+    Term t{.factors = std::span(&e, 1), .coefficient = factor, .whole = factor == 1 ? e : Expr()};
+    if (e->op == Op::Mul) {
+      t.factors = e->args;
+      if (e->args.back()->op == Op::Const) t.factors = t.factors.first(e->args.size() - 1), t.coefficient = wrap_mul(factor, e->args.back()->bits);
+    }
+    bool plain = std::none_of(t.factors.begin(), t.factors.end(), [](Expr f) { return f->op == Op::Mod || f->op == Op::Const; });
+    return plain && !t.factors.empty() && insert(t);
+  }
+
+  bool insert(const Term& t) {
+    auto less = [](Expr x, Expr y) { return x->id < y->id; };
+    auto before = [&](const Term& x, const Term& y) { return std::lexicographical_compare(x.factors.begin(), x.factors.end(), y.factors.begin(), y.factors.end(), less); };
+    Term* end = terms_ + size_;
+    Term* at = size_ > 0 && before(end[-1], t) ? end : std::lower_bound(terms_, end, t, before);
+    if (at == end || before(t, *at)) {
+      if (size_ == most) return false;
+      std::move_backward(at, end, end + 1);
+      *at = t;
+      size_++;
+      return true;
+    }
+    at->coefficient = wrap_add(at->coefficient, t.coefficient);
+    at->whole = {};
+    if (at->coefficient == 0) std::move(at + 1, end, at), size_--;
+    return true;
+  }
+
+  Term terms_[most];
+  size_t size_ = 0;
+  int64_t constant_ = 0;
+};
+
+// c * e without a polynomial: a coefficient changes, and no order.
+Expr scaled(ExprPool& pool, const Expr& e, int64_t c) {
+  if (c == 1) return e;
+  TermList terms;
+  if (c != 0 && terms.add(e, c)) return terms.expr(pool);
+  return {};
+}
+
 } // namespace
 
+Expr sum(ExprPool& pool, std::span<const Expr> terms) {
+  TermList list;
+  if (std::all_of(terms.begin(), terms.end(), [&](const Expr& t) { return list.add(t, 1); })) return list.expr(pool);
+  Polynomial p;
+  for (Expr e : terms)
+    for (auto& [m, c] : to_polynomial(e)) add_term(p, m, c);
+  return from_polynomial(pool, p);
+}
+
 Expr sum(ExprPool& pool, Expr a, Expr b, int64_t b_factor) {
+  TermList terms;
+  if (terms.add(a, 1) && terms.add(b, b_factor)) return terms.expr(pool);
   Polynomial p = to_polynomial(a);
   for (auto& [m, c] : to_polynomial(b)) add_term(p, m, wrap_mul(c, b_factor));
   return from_polynomial(pool, p);
 }
 
 Expr product(ExprPool& pool, Expr a, Expr b) {
+  if (auto c = const_int(a))
+    if (Expr e = scaled(pool, b, *c)) return e;
+  if (auto c = const_int(b))
+    if (Expr e = scaled(pool, a, *c)) return e;
   Polynomial pa = to_polynomial(a), pb = to_polynomial(b);
   constexpr size_t max_terms = 32; // larger products stay factored
   if (pa.size() * pb.size() <= max_terms) return from_polynomial(pool, multiply(pa, pb));

@@ -11,6 +11,7 @@ Expr wrap(ExprPool& pool, DType type, int64_t value);
 
 /// Integer polynomials over I64: the normal form of sums and products. Defined in polynomial.cpp.
 Expr sum(ExprPool& pool, Expr a, Expr b, int64_t b_factor);
+Expr sum(ExprPool& pool, std::span<const Expr> terms);
 Expr product(ExprPool& pool, Expr a, Expr b);
 Expr floor_div(ExprPool& pool, Expr a, Expr b);
 Expr mod(ExprPool& pool, Expr a, Expr b);

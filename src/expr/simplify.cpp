@@ -149,6 +149,7 @@ Expr simplify(ExprPool& pool, Op op, DType type, std::vector<Expr> args) {
   if (op == Op::Select) return simplify_select(pool, type, std::move(args));
   if (is_binary(op)) {
     if (args.size() == 2) return simplify_binary(pool, op, type, args[0], args[1]);
+    if (op == Op::Add && type == DType::I64) return sum(pool, args);
     Expr e = args[0]; // sums and products of a substitution: any number of operands
     for (size_t i = 1; i < args.size(); i++) e = simplify_binary(pool, op, type, e, args[i]);
     return e;

@@ -159,9 +159,12 @@ private:
 
 class Printer {
 public:
-  explicit Printer(const Graph& g) : g_(g), names_(g) {}
+  explicit Printer(const Graph& g) : g_(g) {}
 
-  std::string value(ValueId id) const { return names_[id]; }
+  std::string value(ValueId id) const {
+    if (!names_) names_.emplace(g_); // a walk over the whole graph, which immediates do without
+    return (*names_)[id];
+  }
 
   std::string arg(const Arg& a) const {
     struct Visit {
@@ -240,7 +243,7 @@ private:
   }
 
   const Graph& g_;
-  Names names_;
+  mutable std::optional<Names> names_;
 };
 
 } // namespace

@@ -1,0 +1,117 @@
+// Walks a kernel's constants in the order of its statements; one walk finds what they are, another puts scalars in their place.
+#include "loops/share.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <unordered_map>
+
+namespace tenon {
+
+namespace {
+
+// Copies a kernel node by node, without simplifying, so that every copy of one shape has the same constants in the same places.
+class ConstantRewriter {
+public:
+  ConstantRewriter(ExprPool& pool, int64_t least, std::function<Expr(int64_t)> replace) : pool_(pool), least_(least), replace_(std::move(replace)) {}
+
+  Kernel run(const Kernel& from) {
+    Kernel k = from;
+    k.parallel = copy(from.parallel, false);
+    k.body = statements(from.body);
+    for (KernelBuffer& b : k.buffers)
+      if (b.scratch_offset) b.scratch_offset = copy(b.scratch_offset, false);
+    return k;
+  }
+
+private:
+  static bool divides(Op op) { return op == Op::FloorDiv || op == Op::Mod || op == Op::TruncDiv || op == Op::Fmod; }
+
+  // An extent of 1 is no loop, a factor of -1 a sign.
+  bool varies(const ExprNode& parent, const ExprNode& c) const {
+    if (c.op != Op::Const || c.type != DType::I64 || c.bits < least_) return false;
+    return !(parent.op == Op::Axis && c.bits <= 1) && !(parent.op == Op::Mul && c.bits == -1);
+  }
+
+  // `keep`: what is known of the operands of a division decides how it is computed.
+  Expr copy(Expr e, bool keep) {
+    if (e->args.empty()) return e;
+    auto key = std::pair(e.get(), keep && e->op != Op::Axis);
+    if (auto it = done_.find(key); it != done_.end()) return it->second;
+    ExprNode n = *e;
+    bool inner = (keep && e->op != Op::Axis) || divides(e->op);
+    for (Expr& a : n.args) a = !inner && varies(*e, *a) ? replace_(a->bits) : copy(a, inner);
+    return done_[key] = pool_.intern(std::move(n));
+  }
+
+  std::vector<Stmt> statements(const std::vector<Stmt>& body) {
+    std::vector<Stmt> out;
+    for (const Stmt& s : body) {
+      if (auto* l = std::get_if<Loop>(&s.v)) {
+        Expr axis = copy(l->axis, false);
+        out.push_back({Loop{axis, l->lanes, statements(l->body)}});
+      } else if (auto* r = std::get_if<ReduceRegion>(&s.v)) out.push_back({ReduceRegion{r->accumulators, statements(r->body)}});
+      else if (auto* st = std::get_if<Store>(&s.v)) {
+        Expr offset = copy(st->offset, false);
+        out.push_back({Store{st->buffer, offset, copy(st->value, false)}});
+      } else {
+        auto& a = std::get<Accumulate>(s.v);
+        Expr value = copy(a.value, false);
+        out.push_back({Accumulate{a.reg, value, a.position ? copy(a.position, false) : Expr()}});
+      }
+    }
+    return out;
+  }
+
+  ExprPool& pool_;
+  int64_t least_;
+  std::function<Expr(int64_t)> replace_;
+  std::map<std::pair<const ExprNode*, bool>, Expr> done_;
+};
+
+// The bounds that code generation may use: whether a loop runs, and whether 32 bits will do.
+Expr scalar_for(ExprPool& pool, size_t number, int64_t lo, int64_t hi) {
+  lo = lo >= 1 ? 1 : lo >= 0 ? 0 : INT64_MIN;
+  hi = hi <= INT32_MAX ? INT32_MAX : INT64_MAX;
+  std::string name = fmt::format("c{}{}{}", number, lo == 1 ? "_positive" : lo == 0 ? "" : "_any", hi == INT64_MAX ? "_long" : "");
+  return pool.symbol(name, DType::I64, lo, hi);
+}
+
+} // namespace
+
+KernelShape shape_of(const Kernel& kernel, ExprPool& pool, int64_t least, size_t fixed) {
+  KernelShape s;
+  Kernel k = ConstantRewriter(pool, least, [&](int64_t c) {
+    s.constants.push_back(c);
+    return scalar_for(pool, s.constants.size() - 1, c, c);
+  }).run(kernel);
+  k.scratch_bytes = {}; // the caller's business
+  s.text = fmt::format("{} {}\n{}", least, fixed, to_string(k));
+  return s;
+}
+
+SharedKernel share(std::span<const Kernel* const> kernels, std::span<const KernelShape> shapes, ExprPool& pool, int64_t least, size_t fixed) {
+  SharedKernel out;
+  out.scalars.resize(kernels.size());
+  std::map<std::vector<int64_t>, Expr> scalars; // by the values in each kernel
+  std::vector<Expr> added;
+  size_t position = 0;
+  out.kernel = ConstantRewriter(pool, least, [&](int64_t c) {
+    std::vector<int64_t> values;
+    for (const KernelShape& s : shapes) values.push_back(s.constants.at(position));
+    position++;
+    auto [lo, hi] = std::minmax_element(values.begin(), values.end());
+    if (*lo == *hi) return pool.integer(c);
+    auto [it, fresh] = scalars.try_emplace(values);
+    if (fresh) {
+      added.push_back(it->second = scalar_for(pool, added.size(), *lo, *hi));
+      for (size_t k = 0; k < values.size(); k++) out.scalars[k].push_back(values[k]);
+    }
+    return it->second;
+  }).run(*kernels[0]);
+  auto& list = out.kernel.scalars;
+  list.insert(list.end() - static_cast<ptrdiff_t>(fixed), added.begin(), added.end());
+  return out;
+}
+
+} // namespace tenon
