@@ -65,6 +65,37 @@ const char* multinomial(const LibraryCall&);        ///< weights; with replaceme
 /// Whether a step draws random numbers: it is not folded, and two equal calls are not one.
 bool is_random(LibraryFn step);
 
+// Complex tensors: real and imaginary part of an element lie side by side.
+const char* complex_of_parts(const LibraryCall&); ///< real, imaginary, of equal sizes
+const char* complex_part(const LibraryCall&);     ///< self; 0 real 1 imaginary
+const char* view_as_real(const LibraryCall&);     ///< self; output [sizes..., 2]
+/// How a transform is normalised, as torch numbers it: not, by the root of n, by n.
+enum class FftScale : int64_t { None, Root, Full };
+/// self, real or complex; forward, FftScale, dims... in the order given. The last dim named may hold one half only: of the
+/// output where self is real, of self where the output is real.
+const char* fft(const LibraryCall&);
+
+// Linear algebra, of f32 and f64 matrices in the last two dims; every operand has the same batch dims.
+/// Who asks, for the message about a matrix that cannot be factored.
+enum class LinalgCheck : int64_t { LuFactor, LdlFactor, Inverse, Solve, Cholesky };
+const char* linalg_check(const LibraryCall&);       ///< info; LinalgCheck. No output
+const char* linalg_lu_factor(const LibraryCall&);   ///< A. Outputs: LU, i32 pivots from 1, i32 info
+const char* linalg_lu_solve(const LibraryCall&);    ///< LU, pivots, B; A is left of X, transposed
+const char* linalg_lu_unpack(const LibraryCall&);   ///< LU, pivots; want L and U, want P. Outputs: P, L, U
+const char* linalg_cholesky(const LibraryCall&);    ///< A; upper. Outputs: factor, i32 info
+const char* linalg_solve_triangular(const LibraryCall&); ///< A, B; upper, A is left of X, unit diagonal
+const char* linalg_geqrf(const LibraryCall&);       ///< A. Outputs: R and reflectors, tau
+const char* linalg_householder_product(const LibraryCall&); ///< reflectors, tau
+const char* linalg_ormqr(const LibraryCall&);       ///< reflectors, tau, other; Q is left, transposed
+const char* linalg_ldl_factor(const LibraryCall&);  ///< A. Outputs: LD, i32 pivots, i32 info
+const char* linalg_ldl_solve(const LibraryCall&);   ///< LD, pivots, B
+const char* linalg_matrix_exp(const LibraryCall&);  ///< A
+const char* linalg_eigh(const LibraryCall&);        ///< A; from the lower triangle, with vectors. Outputs: values, vectors
+const char* linalg_eig(const LibraryCall&);         ///< A; with vectors. Outputs, complex: values, vectors
+const char* linalg_svd(const LibraryCall&);         ///< A; full, with vectors. Outputs: U, S, Vh
+enum class LstsqDriver : int64_t { Gels, Gelsy, Gelsd, Gelss };
+const char* linalg_lstsq(const LibraryCall&);       ///< A, B; driver; rcond or -1. Outputs: solution, residuals, i64 rank, singular values; those not asked for are empty
+
 const char* nms(const LibraryCall&);          ///< D. boxes, scores; ; threshold
 const char* roi_align(const LibraryCall&);    ///< input, rois; sampling ratio, aligned; scale
 const char* deform_conv2d(const LibraryCall&); ///< input, weight, offset, mask, bias; strides, pads, dilations (h, w), groups, offset groups, use mask

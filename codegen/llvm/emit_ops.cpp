@@ -22,7 +22,7 @@ const llvm::Constant* splat_of(llvm::Value* v) {
 
 } // namespace
 
-bool is_signed(DType type) { return type != DType::U8 && type != DType::Bool; }
+bool is_signed(DType type) { return type != DType::U8 && type != DType::U64 && type != DType::Bool; }
 
 llvm::Type* register_type(llvm::LLVMContext& c, DType type) {
   switch (type) {
@@ -120,22 +120,11 @@ llvm::Value* widen(const vmath::Emitter& e, DType from, llvm::Value* x) {
   return from == DType::BF16 ? vmath::bf16_to_f32(e, x) : vmath::f16_to_f32(e, x);
 }
 
-llvm::Value* cast_complex(const vmath::Emitter& e, DType from, DType to, llvm::Value* x) {
-  llvm::IRBuilderBase& b = e.builder;
-  if (from == DType::C64) {
-    llvm::Value* re = b.CreateBitCast(b.CreateTrunc(x, like(x, b.getInt32Ty())), like(x, b.getFloatTy()));
-    return lower_cast(e, DType::F32, to, re);
-  }
-  llvm::Value* re = lower_cast(e, from, DType::F32, x);
-  return b.CreateZExt(b.CreateBitCast(re, like(x, b.getInt32Ty())), like(x, b.getInt64Ty()));
-}
-
 } // namespace
 
 llvm::Value* lower_cast(const vmath::Emitter& e, DType from, DType to, llvm::Value* x) {
   llvm::IRBuilderBase& b = e.builder;
   if (from == to) return x;
-  if (from == DType::C64 || to == DType::C64) return cast_complex(e, from, to, x);
   if (is_reduced_float(from)) return lower_cast(e, DType::F32, to, widen(e, from, x));
   if (is_reduced_float(to)) {
     llvm::Value* f = lower_cast(e, from, DType::F32, x);

@@ -35,7 +35,7 @@ template <class F> const char* guarded(F&& f) noexcept {
 template <class F> const char* for_real(DType t, F&& f) {
   return guarded([&]() -> const char* {
     return dispatch(t, [&](auto zero) -> const char* {
-      if constexpr (std::is_same_v<decltype(zero), C64>) return "complex numbers are not supported here";
+      if constexpr (is_complex_v<decltype(zero)>) return "complex numbers are not supported here";
       else return f(zero);
     });
   });
@@ -81,7 +81,7 @@ template <class T> using KeyOf = std::conditional_t<sizeof(T) == 1, uint8_t, std
 template <class T> KeyOf<T> order_key(T x) {
   using U = KeyOf<T>;
   constexpr U sign = static_cast<U>(U{1} << (sizeof(U) * 8 - 1));
-  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, uint8_t>) return static_cast<U>(x);
+  if constexpr (std::is_unsigned_v<T>) return static_cast<U>(x);
   else if constexpr (std::is_integral_v<T>) return static_cast<U>(static_cast<U>(x) ^ sign);
   else {
     Wide<T> w = widen(x);

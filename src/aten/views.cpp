@@ -81,6 +81,12 @@ V scatter_view(Builder& b, const Graph& g, const Node& view, const ArgList& args
          "aten::unflatten.int", "aten::unsqueeze.default", "aten::squeeze.default", "aten::squeeze.dim", "aten::squeeze.dims", "aten::ravel.default",
          "aten::view_as.default"))
     return b.reshape(now, parent.sizes());
+  // Complex numbers and their parts.
+  if (is("aten::view_as_real.default")) return b.call1("aten::view_as_complex.default", {now});
+  if (is("aten::view_as_complex.default")) return b.call1("aten::view_as_real.default", {now});
+  if (is("aten::real.default")) return is_complex(parent.dtype()) ? b.complex(now, b.imag(parent)) : now;
+  if (is("aten::imag.default")) return b.complex(b.real(parent), now);
+  if (is("aten::conj.default", "aten::_conj.default")) return b.call1("aten::_conj.default", {now});
   unsupported("an in-place operator on the result of {}", op);
 }
 

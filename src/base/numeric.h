@@ -30,21 +30,29 @@ struct F16 {
   explicit operator float() const;
 };
 
-struct C64 {
-  float re = 0, im = 0;
+template <class F> struct Complex {
+  F re = 0, im = 0;
 };
+using C64 = Complex<float>;
+using C128 = Complex<double>;
+template <class T> inline constexpr bool is_complex_v = std::is_same_v<T, C64> || std::is_same_v<T, C128>;
 
 constexpr bool is_float(DType t) { return t >= DType::F16 && t <= DType::F64; }
-constexpr bool is_complex(DType t) { return t == DType::C64; }
-constexpr bool is_int(DType t) { return t >= DType::U8 && t <= DType::I64; }
+constexpr bool is_complex(DType t) { return t == DType::C64 || t == DType::C128; }
+constexpr bool is_int(DType t) { return (t >= DType::U8 && t <= DType::I64) || t == DType::U64; }
+/// Of the real and imaginary parts.
+constexpr DType part_type(DType t) { return t == DType::C64 ? DType::F32 : t == DType::C128 ? DType::F64 : t; }
+/// The complex type with parts of a float type: C128 for F64, else C64.
+constexpr DType complex_type(DType t) { return is_complex(t) ? t : t == DType::F64 ? DType::C128 : DType::C64; }
 constexpr bool is_reduced_float(DType t) { return t == DType::F16 || t == DType::BF16; }
 
 /// Conversion as torch does on CPU; a float out of an integer's range gives that of a 64-bit conversion, truncated.
 template <class To, class From> To convert(From v) {
   if constexpr (std::is_same_v<To, From>) return v;
   else if constexpr (std::is_same_v<From, F16> || std::is_same_v<From, BF16>) return convert<To>(static_cast<float>(v));
-  else if constexpr (std::is_same_v<From, C64>) return convert<To>(v.re);
-  else if constexpr (std::is_same_v<To, C64>) return C64{convert<float>(v), 0};
+  else if constexpr (is_complex_v<From> && !is_complex_v<To>) return convert<To>(v.re);
+  else if constexpr (is_complex_v<From>) return To{static_cast<decltype(To::re)>(v.re), static_cast<decltype(To::re)>(v.im)};
+  else if constexpr (is_complex_v<To>) return To{convert<decltype(To::re)>(v), 0};
   else if constexpr (std::is_same_v<To, F16> || std::is_same_v<To, BF16>) return To(convert<float>(v));
   else if constexpr (std::is_same_v<To, bool>) return v != From(0);
   else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
@@ -53,7 +61,7 @@ template <class To, class From> To convert(From v) {
   } else return static_cast<To>(v);
 }
 
-/// Calls f(T{}) with the storage type of `t`: bool, uint8_t, int8_t ... F16, BF16, float, double, C64.
+/// Calls f(T{}) with the storage type of `t`: bool, uint8_t, int8_t ... F16, BF16, float, double, C64, C128, uint64_t.
 template <class F> decltype(auto) dispatch(DType t, F&& f) {
   switch (t) {
   case DType::Bool: return f(bool{});
@@ -67,6 +75,8 @@ template <class F> decltype(auto) dispatch(DType t, F&& f) {
   case DType::F32: return f(float{});
   case DType::F64: return f(double{});
   case DType::C64: return f(C64{});
+  case DType::C128: return f(C128{});
+  case DType::U64: return f(uint64_t{});
   }
   internal_error("no such dtype {}", static_cast<int>(t));
 }

@@ -14,7 +14,8 @@ Tolerance default_of(DType t) {
   switch (t) {
   case DType::F32:
   case DType::C64: return {1e-4, 5e-5};
-  case DType::F64: return {1e-7, 1e-8};
+  case DType::F64:
+  case DType::C128: return {1e-7, 1e-8};
   case DType::F16: return {2e-3, 2e-3};
   case DType::BF16: return {1.6e-2, 1.6e-2};
   default: return {0, 0};
@@ -67,7 +68,7 @@ std::string compare(const Tensor& got, const Tensor& expected, const Tolerance& 
   if (tolerance.atol >= 0) tol.atol = tolerance.atol;
   return dispatch(got.dtype(), [&]<class T>(T) -> std::string {
     if constexpr (std::is_integral_v<T>) return compare_exact(a.data_as<T>(), b.data_as<T>(), a.numel());
-    else if constexpr (std::is_same_v<T, C64>) return compare_floats(a.data_as<float>(), b.data_as<float>(), 2 * a.numel(), tol);
+    else if constexpr (is_complex_v<T>) return compare_floats(a.data_as<decltype(T::re)>(), b.data_as<decltype(T::re)>(), 2 * a.numel(), tol);
     else return compare_floats(a.data_as<T>(), b.data_as<T>(), a.numel(), tol);
   });
 }

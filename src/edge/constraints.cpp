@@ -38,7 +38,7 @@ private:
   DTypes compute_types() const {
     if (def_.kind != Kind::Pointwise) return def_.dtypes;
     if (def_.promote == Promote::Logical) return bool_type;
-    return def_.promote == Promote::Float ? static_cast<DTypes>(def_.dtypes & (float_types | one(DType::C64))) : def_.dtypes;
+    return def_.promote == Promote::Float ? static_cast<DTypes>(def_.dtypes & (float_types | complex_types)) : def_.dtypes;
   }
 
   DTypes result(std::optional<DType> compute) const {

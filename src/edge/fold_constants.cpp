@@ -78,7 +78,7 @@ private:
     for (int64_t i = 1; i < t.numel(); i++)
       if (std::memcmp(data, data + static_cast<size_t>(i) * size_of(t.dtype()), size_of(t.dtype())) != 0) return std::nullopt;
     double v = dispatch(t.dtype(), [&]<class T>(T) -> double {
-      if constexpr (std::is_same_v<T, C64>) return NAN;
+      if constexpr (is_complex_v<T>) return NAN;
       else if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) return static_cast<float>(*t.data_as<T>());
       else return static_cast<double>(*t.data_as<T>());
     });

@@ -10,7 +10,8 @@ std::optional<double> round_to(double v, DType t) {
   case DType::BF16: return static_cast<float>(BF16(static_cast<float>(v)));
   case DType::F32: return static_cast<float>(v);
   case DType::F64: return v;
-  case DType::C64: return std::nullopt;
+  case DType::C64:
+  case DType::C128: return std::nullopt;
   default: break;
   }
   constexpr double limit = 9007199254740992.0; // 2^53: beyond, a double does not tell the integers apart

@@ -64,6 +64,8 @@ public:
   V call1(std::string_view op, ArgList args, std::vector<Attribute> keywords = {}) { return call(op, std::move(args), std::move(keywords)).at(0); }
   /// Arguments complete, in schema order.
   Values call_full(const OpDef& def, ArgList args, const std::vector<Type>* hint = nullptr);
+  /// A call on the real parts, and on the imaginary parts, of complex arguments.
+  Values by_parts(const OpDef& def, const ArgList& args);
 
   V wrap(ValueId id) { return {this, id}; }
   V input(const Call& c, std::string_view name) { return wrap(c.value(name)); }
@@ -85,6 +87,10 @@ public:
   V mean(V x, std::vector<int64_t> dims, bool keepdim);
   V matmul(V a, V b);
   V arange(Expr end, DType dtype);
+  /// The parts of a complex tensor, and a complex tensor of parts. A real tensor has itself as its real part.
+  V real(V x) { return is_complex(x.dtype()) ? call1("aten::real.default", {x}) : x; }
+  V imag(V x) { return call1("aten::imag.default", {x}); }
+  V complex(V re, V im) { return call1("aten::complex.default", {re, im}); }
   /// A prim::Scan over dim 0 of xs, all of one length: `body` takes the carried values and a slice of each x, and returns the
   /// carried values anew, then what is stacked. Gives the last carried values, then the stacks.
   using ScanBody = std::function<std::vector<V>(const std::vector<V>& carried, const std::vector<V>& slices)>;
@@ -94,6 +100,8 @@ public:
 private:
   Values append(const OpDef& def, ArgList args, std::vector<Type> types);
   Values append_pointwise(const OpDef& def, ArgList args);
+  Values call_complex(const OpDef& def, ArgList args, const std::vector<Type>* hint);
+
 
   Graph& graph_;
   BlockId block_;

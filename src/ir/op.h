@@ -106,7 +106,8 @@ inline constexpr DTypes float_types = set_of({DType::F16, DType::BF16, DType::F3
 inline constexpr DTypes int_types = set_of({DType::U8, DType::I8, DType::I16, DType::I32, DType::I64});
 inline constexpr DTypes bool_type = set_of({DType::Bool});
 inline constexpr DTypes real_types = static_cast<DTypes>(float_types | int_types);
-inline constexpr DTypes any_type = static_cast<DTypes>(real_types | bool_type | set_of({DType::C64}));
+inline constexpr DTypes complex_types = set_of({DType::C64, DType::C128});
+inline constexpr DTypes any_type = static_cast<DTypes>(real_types | bool_type | complex_types | set_of({DType::U64}));
 
 struct OpRow {
   std::string_view schema;
@@ -125,6 +126,7 @@ struct OpRow {
 /// A row with its parsed schema.
 struct OpDef : OpRow {
   Schema signature;
+  Decompose on_complex = nullptr; ///< what it is on complex tensors, where views and decompositions do not say it already
   bool is_composite() const { return kind == Kind::Composite; }
 };
 

@@ -230,9 +230,9 @@ private:
       return false;
     } else if constexpr (std::is_integral_v<T>) {
       auto n = lex_.signed_number();
-      if (n.is_float || n.i < std::numeric_limits<T>::min() || n.i > std::numeric_limits<T>::max()) lex_.fail("an element out of range");
+      if (n.is_float || !std::in_range<T>(n.i)) lex_.fail("an element out of range");
       return static_cast<T>(n.i);
-    } else if constexpr (std::is_same_v<T, C64>) {
+    } else if constexpr (is_complex_v<T>) {
       lex_.fail("complex tensors are only named, as @0");
     } else return T(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(parse_double()));
   }

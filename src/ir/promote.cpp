@@ -34,7 +34,7 @@ struct Collected {
     for (int p = 0; p < 3; p++) {
       if (!any[p]) continue;
       if (!have) r = type[p];
-      else if (category(type[p]) > category(r)) r = category(type[p]) == 3 && is_float(r) ? DType::C64 : promote(r, type[p]);
+      else if (category(type[p]) > category(r)) r = category(type[p]) == 3 && is_float(r) ? complex_type(r) : promote(r, type[p]);
       have = true;
     }
     return r;
@@ -55,7 +55,7 @@ bool is_operand(const SchemaArg& a) { return a.type == ArgType::Tensor || a.type
 
 DType promote(DType a, DType b) {
   if (a == b) return a;
-  if (is_complex(a) || is_complex(b)) return DType::C64;
+  if (is_complex(a) || is_complex(b)) return a == DType::C128 || b == DType::C128 || a == DType::F64 || b == DType::F64 ? DType::C128 : DType::C64;
   if (is_float(a) && is_float(b)) return is_reduced_float(a) && is_reduced_float(b) ? DType::F32 : std::max(a, b);
   if (is_float(a)) return a;
   if (is_float(b)) return b;

@@ -25,7 +25,7 @@ struct Type {
 
 /// "Float(s77, 768)", "Long(2, 3, strides=[1, 2])", "int{s77*2}", "float", "str", "NoneType".
 std::string to_string(const Type& type);
-/// TorchScript's names: Float, Double, Half, BFloat16, Byte, Char, Short, Int, Long, Bool, ComplexFloat.
+/// TorchScript's names: Float, Double, Half, BFloat16, Byte, Char, Short, Int, Long, Bool, ComplexFloat, ComplexDouble, UInt64.
 std::string_view torch_name(DType t);
 
 } // namespace tenon

@@ -29,7 +29,7 @@ SharedBytes allocate_bytes(size_t size, std::string_view what);
 SharedBytes copy_bytes(Bytes bytes, std::string_view what);
 
 /// The alignment at which elements of `t` may be used in place.
-constexpr size_t alignment_of(DType t) { return t == DType::C64 ? 4 : size_of(t); }
+constexpr size_t alignment_of(DType t) { return t == DType::C64 ? 4 : t == DType::C128 ? 8 : size_of(t); }
 inline bool is_aligned(const void* p, DType t) { return reinterpret_cast<uintptr_t>(p) % alignment_of(t) == 0; }
 
 /// `text` in single quotes for a message: control and non-ASCII bytes as \xNN, cut after `max` characters.

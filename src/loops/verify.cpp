@@ -77,7 +77,7 @@ private:
     for (const Accumulator& a : r.accumulators) {
       bool logical = a.op == Reduction::Any || a.op == Reduction::All;
       check(a.op != Reduction::None, "r{} has no reduction", a.reg);
-      check(!is_reduced_float(a.type) && !is_complex(a.type), "r{} accumulates in {}", a.reg, name_of(a.type));
+      check(!is_reduced_float(a.type), "r{} accumulates in {}", a.reg, name_of(a.type));
       check(!logical || a.type == DType::Bool, "r{} is logical and of {}", a.reg, name_of(a.type));
       check(!registers_.contains(a.reg) && open_.try_emplace(a.reg, a).second, "r{} is defined twice", a.reg);
     }
@@ -130,8 +130,9 @@ private:
       check(t == n.type, "{} loaded from b{} of {}", name_of(n.type), n.bits, name_of(t));
       return;
     }
+    check(!is_complex(n.type), "{} of {}: complex numbers are pairs by now", name_of(n.op), name_of(n.type));
     bool computes = n.op > Op::Reg && n.op != Op::Cast && n.op != Op::Bitcast && n.op != Op::Select;
-    check(!computes || (!is_reduced_float(n.type) && !is_complex(n.type)), "{} computes in {}", name_of(n.op), name_of(n.type));
+    check(!computes || !is_reduced_float(n.type), "{} computes in {}", name_of(n.op), name_of(n.type));
   }
 
   const Kernel& k_;

@@ -112,7 +112,7 @@ V sum_as(Builder& b, V x, const Call& c, DType dtype) {
 
 Values mean(Builder& b, const Call& c) {
   DType result = c.dtype("dtype").value_or(c.type("self").dtype);
-  if (!is_float(result)) c.fail("needs floats, or a dtype of floats");
+  if (!is_float(result) && !is_complex(result)) c.fail("needs floats, or a dtype of floats");
   V x = b.to(b.input(c, "self"), result);
   return b.to(sum_as(b, x, c, compute_type(result)) / count_of(c, reduced_dims(c)), result);
 }

@@ -1,6 +1,7 @@
 // Builds the table once, on first use: rows with their schemas parsed, by name.
 #include "ops/table.h"
 
+#include <array>
 #include <map>
 
 #include "ops/custom.h"
@@ -11,62 +12,80 @@ namespace {
 
 using Table = std::map<std::string, OpDef, std::less<>>;
 
+// One file each.
+auto all_rows() {
+  return std::to_array<std::span<const OpRow>>({
+      ops::arithmetic_rows(),
+      ops::compare_rows(),
+      ops::math_rows(),
+      ops::special_rows(),
+      ops::activation_rows(),
+      ops::convert_rows(),
+      ops::backward_rows(),
+      ops::backward_linear_rows(),
+      ops::backward_layer_rows(),
+      ops::loss_rows(),
+      ops::class_loss_rows(),
+      ops::distance_rows(),
+      ops::quantize_rows(),
+      ops::view_rows(),
+      ops::view_alias_rows(),
+      ops::slice_rows(),
+      ops::create_rows(),
+      ops::create_range_rows(),
+      ops::create_matrix_rows(),
+      ops::combine_rows(),
+      ops::pad_rows(),
+      ops::rearrange_rows(),
+      ops::index_rows(),
+      ops::difference_rows(),
+      ops::reduce_rows(),
+      ops::softmax_rows(),
+      ops::vector_norm_rows(),
+      ops::norm_rows(),
+      ops::matmul_rows(),
+      ops::einsum_rows(),
+      ops::grouped_mm_rows(),
+      ops::conv_rows(),
+      ops::pool_rows(),
+      ops::window_rows(),
+      ops::resample_rows(),
+      ops::grid_sample_rows(),
+      ops::attention_rows(),
+      ops::rnn_rows(),
+      ops::library_sort_rows(),
+      ops::library_scatter_rows(),
+      ops::library_select_rows(),
+      ops::library_random_rows(),
+      ops::library_nn_rows(),
+      ops::complex_rows(),
+      ops::fft_rows(),
+      ops::linalg_rows(),
+      ops::linalg_solve_rows(),
+      ops::prim_rows(),
+  });
+}
+
+void attach_complex_rules(Table& t) {
+  for (const ops::ComplexRule& rule : ops::complex_rules()) {
+    auto it = t.find(rule.name);
+    require(it != t.end(), "a complex rule for {}, which has no row", rule.name);
+    it->second.on_complex = rule.decompose;
+  }
+}
+
 const Table& table() {
   static const Table built = [] {
     Table t;
     std::string duplicates;
-    for (auto rows : {
-             ops::arithmetic_rows(),
-             ops::compare_rows(),
-             ops::math_rows(),
-             ops::special_rows(),
-             ops::activation_rows(),
-             ops::convert_rows(),
-             ops::backward_rows(),
-             ops::backward_linear_rows(),
-             ops::backward_layer_rows(),
-             ops::loss_rows(),
-             ops::class_loss_rows(),
-             ops::distance_rows(),
-             ops::quantize_rows(),
-             ops::view_rows(),
-             ops::view_alias_rows(),
-             ops::slice_rows(),
-             ops::create_rows(),
-             ops::create_range_rows(),
-             ops::create_matrix_rows(),
-             ops::combine_rows(),
-             ops::pad_rows(),
-             ops::rearrange_rows(),
-             ops::index_rows(),
-             ops::difference_rows(),
-             ops::reduce_rows(),
-             ops::softmax_rows(),
-             ops::vector_norm_rows(),
-             ops::norm_rows(),
-             ops::matmul_rows(),
-             ops::einsum_rows(),
-             ops::grouped_mm_rows(),
-             ops::conv_rows(),
-             ops::pool_rows(),
-             ops::window_rows(),
-             ops::resample_rows(),
-             ops::grid_sample_rows(),
-             ops::attention_rows(),
-             ops::rnn_rows(),
-             ops::library_sort_rows(),
-             ops::library_scatter_rows(),
-             ops::library_select_rows(),
-             ops::library_random_rows(),
-             ops::library_nn_rows(),
-             ops::prim_rows(),
-         })
+    for (auto rows : all_rows())
       for (const OpRow& row : rows) {
         OpDef def{row, parse_schema(row.schema)};
         std::string name = def.signature.name;
         if (!t.emplace(name, std::move(def)).second) duplicates += name + " ";
       }
     require(duplicates.empty(), "two rows for {}", duplicates);
+    attach_complex_rules(t);
     return t;
   }();
   return built;
@@ -85,7 +104,8 @@ const OpDef* find_op(std::string_view name) {
 
 std::string functional_name(std::string_view name) {
   size_t begin = name.find("::"), dot = name.find('.', begin == name.npos ? 0 : begin);
-  if (begin == name.npos || dot == name.npos || dot < 2 || name[dot - 1] != '_' || name[dot - 2] == '_') return std::string(name);
+  if (begin == name.npos || dot == name.npos || dot < 2 || name[dot - 1] != '_' || name[dot - 2] == '_')
+    return std::string(name);
   return std::string(name.substr(0, dot - 1)) + std::string(name.substr(dot));
 }
 

@@ -49,6 +49,17 @@ std::span<const OpRow> library_scatter_rows();
 std::span<const OpRow> library_select_rows();
 std::span<const OpRow> library_random_rows();
 std::span<const OpRow> library_nn_rows();
+std::span<const OpRow> complex_rows();
+std::span<const OpRow> fft_rows();
+std::span<const OpRow> linalg_rows();
+std::span<const OpRow> linalg_solve_rows();
 std::span<const OpRow> prim_rows();
+
+/// What operators of other files are on complex tensors, by full name.
+struct ComplexRule {
+  std::string_view name;
+  Decompose decompose;
+};
+std::span<const ComplexRule> complex_rules();
 
 } // namespace tenon::ops

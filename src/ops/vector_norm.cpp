@@ -18,7 +18,8 @@ V p_norm(Builder& b, V x, double p, const Dims& dims, bool keepdim) {
   if (p == 0) return sum(b.to(b.call1("aten::ne.Scalar", {x, 0}), x.dtype()));
   if (p == 1) return sum(magnitude(b, x));
   if (p == 2) return root(b, sum(x * x));
-  if (std::isinf(p)) return b.call1(p > 0 ? "aten::amax.default" : "aten::amin.default", {magnitude(b, x), dims, keepdim});
+  if (std::isinf(p))
+    return b.call1(p > 0 ? "aten::amax.default" : "aten::amin.default", {magnitude(b, x), dims, keepdim});
   return powered(b, sum(powered(b, magnitude(b, x), p)), 1 / p);
 }
 
@@ -54,16 +55,41 @@ V sum_norm(Builder& b, V x, int64_t summed, int64_t compared, bool largest, bool
   return keep ? out : b.call1("aten::squeeze.dims", {out, Dims{summed, compared}});
 }
 
+// The largest singular value (2), the smallest (-2), or the sum of all (0).
+V spectral_norm(Builder& b, V x, double p, const Dims& dims, bool keep) {
+  Dims order;
+  for (int64_t d = 0; d < static_cast<int64_t>(x.rank()); d++)
+    if (d != dims[0] && d != dims[1]) order.push_back(d);
+  order.insert(order.end(), dims.begin(), dims.end());
+  V s = b.call1("aten::linalg_svdvals.default", {b.permute(x, order)});
+  V out = p == 0 ? b.sum(s, {-1}, false)
+                 : b.call1(p > 0 ? "aten::amax.default" : "aten::amin.default", {s, Dims{-1}, false});
+  if (!keep) return out;
+  for (int64_t d : {std::min(dims[0], dims[1]), std::max(dims[0], dims[1])}) out = b.unsqueeze(out, d);
+  return out;
+}
+
 V matrix_norm_of(Builder& b, const Call& c, V x, const Arg& ord, const Dims& dims, bool keep) {
   if (dims.size() != 2) c.fail("a matrix norm needs two dims");
   if (ord.is<std::string>()) {
     if (ord.get<std::string>() == "fro") return p_norm(b, x, 2, dims, keep);
-    unsupported("{}: ord {}", c.def.signature.name, ord.get<std::string>());
+    if (ord.get<std::string>() == "nuc") return spectral_norm(b, x, 0, dims, keep);
+    c.fail("ord is neither fro nor nuc");
   }
   double p = to_expr(b.pool(), ord)->number();
   if (std::abs(p) == 1) return sum_norm(b, x, dims[0], dims[1], p > 0, keep);
   if (std::isinf(p)) return sum_norm(b, x, dims[1], dims[0], p > 0, keep);
-  unsupported("{}: ord {}", c.def.signature.name, p);
+  if (std::abs(p) == 2) return spectral_norm(b, x, p, dims, keep);
+  c.fail("ord is none of fro, nuc, 1, 2, inf and their negatives");
+}
+
+// By name: nuclear_norm and frobenius_norm of the dims given, or of the whole matrix.
+template <bool Nuclear> Values named_norm(Builder& b, const Call& c) {
+  DType result = norm_type(c, "self");
+  V x = b.to(b.input(c, "self"), compute_type(result));
+  Dims dims = norm_dims(c);
+  if (Nuclear && dims.size() != 2) c.fail("needs a matrix");
+  return b.to(Nuclear ? spectral_norm(b, x, 0, dims, keepdim(c)) : p_norm(b, x, 2, dims, keepdim(c)), result);
 }
 
 Values matrix_norm(Builder& b, const Call& c) {
@@ -78,7 +104,8 @@ Values linalg_norm(Builder& b, const Call& c) {
   V x = b.to(b.input(c, "self"), compute_type(result));
   Dims dims = c.dims("dim", x.rank());
   bool matrix = c.has("ord") && dims.size() == 2;
-  V out = matrix ? matrix_norm_of(b, c, x, c["ord"], dims, keepdim(c)) : p_norm(b, x, order(c, "ord"), dims, keepdim(c));
+  V out =
+      matrix ? matrix_norm_of(b, c, x, c["ord"], dims, keepdim(c)) : p_norm(b, x, order(c, "ord"), dims, keepdim(c));
   return b.to(out, result);
 }
 
@@ -99,24 +126,38 @@ template <bool WithNorm> Values weight_norm(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    {.schema = "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
+               "ScalarType? dtype=None) -> Tensor",
      .decompose = vector_norm<"ord">},
     {.schema = "aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor", .decompose = vector_norm<"p">},
-    {.schema = "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", .decompose = vector_norm<"p">},
-    {.schema = "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
+    {.schema = "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
      .decompose = vector_norm<"p">},
-    {.schema = "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor", .decompose = vector_norm<"p">},
-    {.schema = "aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    {.schema = "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) "
+               "-> Tensor",
+     .decompose = vector_norm<"p">},
+    {.schema = "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
+     .decompose = vector_norm<"p">},
+    {.schema = "aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
+               "dtype=None) -> Tensor",
      .decompose = linalg_norm},
-    {.schema = "aten::linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    {.schema = "aten::linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
+               "dtype=None) -> Tensor",
      .decompose = linalg_norm},
-    {.schema = "aten::linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-     .decompose = matrix_norm},
-    {.schema = "aten::linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, "
+    {.schema = "aten::linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, "
                "ScalarType? dtype=None) -> Tensor",
      .decompose = matrix_norm},
+    {.schema =
+         "aten::linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, "
+         "ScalarType? dtype=None) -> Tensor",
+     .decompose = matrix_norm},
+    {.schema = "aten::nuclear_norm(Tensor self, bool keepdim=False) -> Tensor", .decompose = named_norm<true>},
+    {.schema = "aten::nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor",
+     .decompose = named_norm<true>},
+    {.schema = "aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+     .decompose = named_norm<false>},
     {.schema = "aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", .decompose = weight_norm<false>},
-    {.schema = "aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)", .decompose = weight_norm<true>},
+    {.schema = "aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)",
+     .decompose = weight_norm<true>},
 };
 
 } // namespace

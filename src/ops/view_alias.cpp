@@ -107,12 +107,6 @@ V resized(Builder& b, V x, const std::vector<Expr>& sizes) {
 Values resize(Builder& b, const Call& c) { return resized(b, b.input(c, "self"), c.syms("size")); }
 Values resize_as(Builder& b, const Call& c) { return resized(b, b.input(c, "self"), c.type("the_template").sizes); }
 
-// What only complex tensors distinguish.
-Values real_identity(Builder& b, const Call& c) {
-  if (is_complex(c.type("self").dtype)) unsupported("{} of a complex tensor", c.def.signature.name);
-  return b.input(c, "self");
-}
-
 const OpRow rows[] = {
     {.schema = "aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", .decompose = same<"aten::view.default">},
     {.schema = "aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor", .decompose = same<"aten::view.default">},
@@ -165,11 +159,6 @@ const OpRow rows[] = {
     {.schema = "aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]", .decompose = same<"aten::unbind.int">},
     {.schema = "aten::alias(Tensor(a) self) -> Tensor(a)", .decompose = identity},
     {.schema = "aten::alias_copy(Tensor self) -> Tensor", .decompose = identity},
-    {.schema = "aten::real(Tensor(a) self) -> Tensor(a)", .decompose = real_identity},
-    {.schema = "aten::conj(Tensor(a) self) -> Tensor(a)", .decompose = real_identity},
-    {.schema = "aten::_conj(Tensor(a) self) -> Tensor(a)", .decompose = real_identity},
-    {.schema = "aten::resolve_conj(Tensor(a) self) -> Tensor(a)", .decompose = real_identity},
-    {.schema = "aten::resolve_neg(Tensor(a) self) -> Tensor(a)", .decompose = real_identity},
     {.schema = "aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor", .decompose = resize},
     {.schema = "aten::resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor", .decompose = resize_as},
     {.schema = "aten::atleast_1d(Tensor self) -> Tensor", .decompose = at_least_one<1>},

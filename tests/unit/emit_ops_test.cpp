@@ -28,7 +28,7 @@ template <class T> std::vector<T> specials() {
 
 Data special_data(DType t) {
   return dispatch(t, [&]<class T>(T) -> Data {
-    if constexpr (std::is_same_v<T, C64>) return Data::of(std::vector<C64>{{1, 2}, {-0.5, 3}, {300, 0}, {0, 1}});
+    if constexpr (is_complex_v<T>) return {}; // generated code sees pairs of reals
     else if constexpr (std::is_same_v<T, bool>) return Data::of(std::vector<uint8_t>{0, 1, 1, 0, 1});
     else return Data::of(specials<T>());
   });
@@ -37,7 +37,7 @@ Data special_data(DType t) {
 // All pairs of the special values.
 std::pair<Data, Data> special_pairs(DType t) {
   return dispatch(t, [&]<class T>(T) -> std::pair<Data, Data> {
-    if constexpr (std::is_same_v<T, C64>) return {};
+    if constexpr (is_complex_v<T>) return {};
     else {
       using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
       std::vector<Stored> a, b;
@@ -142,6 +142,7 @@ TEST_CASE("casts among all dtypes") {
     for (int to = 0; to < num_dtypes; to++)
       for (int lanes : {1, 16, 32}) {
         DType a = static_cast<DType>(from), r = static_cast<DType>(to);
+        if (is_complex(a) || is_complex(r)) continue;
         Data d = special_data(a);
         if (r == DType::I32 && is_float(a)) d.count -= 3;  // i32 of NaN and infinities is left open
         Pointwise b;
@@ -158,6 +159,7 @@ TEST_CASE("bitcast, select, copies of every dtype") {
   for (int i = 0; i < num_dtypes; i++)
     for (int lanes : {1, 16, 64}) {
       DType t = static_cast<DType>(i);
+      if (is_complex(t)) continue;
       Pointwise b;
       Case c = b.make({input(t), input(t), input(DType::Bool), output(t)}, 75, lanes, lanes == 16, [&](Pointwise& k) {
         return select(k.pool.load(2, DType::Bool, {k.i}), k.pool.load(0, t, {k.i}), k.pool.load(1, t, {k.i}));

@@ -76,7 +76,7 @@ struct Data {
         float f = std::uniform_real_distribution<float>(-3, 3)(g);
         if constexpr (std::is_same_v<T, bool>) v = f > 0;
         else if constexpr (std::is_integral_v<T>) v = static_cast<T>(static_cast<int>(f * 10));
-        else if constexpr (std::is_same_v<T, C64>) v = C64{f, -f};
+        else if constexpr (is_complex_v<T>) v = T{f, -f};
         else v = static_cast<T>(f);
         std::memcpy(&d.bytes[i * sizeof(T)], &v, sizeof v);
       });
@@ -94,7 +94,7 @@ struct Case {
 };
 
 template <class T> bool close(T got, T want, double tolerance) {
-  if constexpr (std::is_same_v<T, C64>) return close(got.re, want.re, tolerance) && close(got.im, want.im, tolerance);
+  if constexpr (is_complex_v<T>) return close(got.re, want.re, tolerance) && close(got.im, want.im, tolerance);
   else if constexpr (std::is_integral_v<T>) return got == want;
   else {
     double a = convert<double>(got), b = convert<double>(want);
@@ -145,7 +145,7 @@ inline void compare(const Case& c, const Outcome& got, const Outcome& want, cons
         std::memcpy(static_cast<void*>(&y), &want.buffers[b][i * sizeof(T)], sizeof y);
         if (close(x, y, c.tolerance)) return;
         bad++;
-        if constexpr (!std::is_same_v<T, C64>)
+        if constexpr (!is_complex_v<T>)
           FAIL_CHECK(to_string(c.kernel) << level << ": b" << b << "[" << i << "] is " << convert<double>(x) << ", expected "
                                          << convert<double>(y));
         else FAIL_CHECK(to_string(c.kernel) << level << ": b" << b << "[" << i << "]");

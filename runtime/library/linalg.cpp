@@ -1,0 +1,304 @@
+// Factorisations and solves: LU, Cholesky, LDL, QR, triangular matrices, the exponential.
+#include "runtime/library/matrix.h"
+
+// LAPACK reports a wrong argument through this; its own would print and end the process.
+extern "C" void xerbla_(const char*, const int*, size_t) {}
+// What LAPACK needs of the Fortran runtime: a//b, cut or filled with blanks to the length of the result.
+extern "C" void _gfortran_concat_string(size_t n, char* to, size_t na, const char* a, size_t nb, const char* b) {
+  for (size_t i = 0; i < n; i++) to[i] = i < na ? a[i] : i - na < nb ? b[i - na] : ' ';
+}
+
+namespace tenon::library {
+
+using lapack::Routines;
+using lapack::with_work;
+
+const char* linalg_check(const LibraryCall& c) {
+  const LibraryTensor& info = c.inputs[0];
+  for (int64_t i = 0, n = info.numel(); i < n; i++) {
+    int at = info.as<const int32_t>()[i];
+    if (at == 0) continue;
+    char batch[40] = "";
+    if (info.rank() > 0) *fmt::format_to_n(batch, sizeof batch - 1, "(Batch element {}): ", i).out = 0;
+    switch (static_cast<LinalgCheck>(c.ints[0])) {
+    case LinalgCheck::Inverse:
+      return message("linalg.inv: {}The diagonal element {} is zero, the inversion could not be completed because the "
+                     "input matrix is singular.",
+                     batch, at);
+    case LinalgCheck::Solve:
+      return message("linalg.solve: {}The solver failed because the input matrix is singular.", batch);
+    case LinalgCheck::Cholesky:
+      return message("linalg.cholesky: {}The factorization could not be completed because the input is not "
+                     "positive-definite (the leading minor of order {} is "
+                     "not positive-definite).",
+                     batch, at);
+    case LinalgCheck::LdlFactor:
+      return message("linalg.ldl_factor: {}D[{},{}] is zero, and a solve would divide by it.", batch, at, at);
+    case LinalgCheck::LuFactor:
+      return message("linalg.lu_factor: {}U[{},{}] is zero, and a solve would divide by it.", batch, at, at);
+    }
+  }
+  return nullptr;
+}
+
+const char* linalg_lu_factor(const LibraryCall& c) {
+  Matrices m(c.inputs[0]);
+  return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    int32_t* info = c.outputs[2].as<int32_t>();
+    each_matrix(c, m.count, cube(m), [&](int64_t i) {
+      info[i] = 0;
+      if (m.size() == 0) return;
+      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
+      Routines<T>::getrf(&m.rows, &m.cols, a.data(), &m.rows, c.outputs[1].as<int32_t>() + i * m.smaller(), info + i);
+      store_columns(a, c.outputs[0].as<T>() + i * m.size(), m);
+    });
+    return nullptr;
+  });
+}
+
+// X of A X = B or of X A = B, that is A' X' = B': row-major B is B' to LAPACK.
+const char* linalg_lu_solve(const LibraryCall& c) {
+  Matrices m(c.inputs[0]), b(c.inputs[2]);
+  bool left = c.ints[0] != 0, transposed = (c.ints[1] != 0) == left;
+  return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
+      const T* from = c.inputs[2].as<const T>() + i * b.size();
+      T* to = c.outputs[0].as<T>() + i * b.size();
+      if (b.size() == 0) return;
+      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
+      const int32_t* pivots = c.inputs[1].as<const int32_t>() + i * m.rows;
+      int info = 0, n = m.rows, width = left ? b.cols : b.rows;
+      std::vector<T> x = left ? columns_of(from, b) : std::vector<T>(from, from + b.size());
+      Routines<T>::getrs(transposed ? "T" : "N", &n, &width, a.data(), &n, pivots, x.data(), &n, &info, 1);
+      left ? store_columns(x, to, b) : void(std::copy(x.begin(), x.end(), to));
+    });
+    return nullptr;
+  });
+}
+
+namespace {
+
+// The rows that the swaps of `pivots` leave where.
+template <class T> const char* store_permutation(const int32_t* pivots, int64_t k, T* out, int n) {
+  std::vector<int64_t> row(static_cast<size_t>(n));
+  for (size_t r = 0; r < row.size(); r++) row[r] = static_cast<int64_t>(r);
+  for (int64_t r = 0; r < k; r++) {
+    if (pivots[r] < 1 || pivots[r] > n) return message("pivot {} is out of range for {} rows", pivots[r], n);
+    std::swap(row[static_cast<size_t>(r)], row[static_cast<size_t>(pivots[r] - 1)]);
+  }
+  std::fill_n(out, int64_t{n} * n, T(0));
+  for (int64_t r = 0; r < n; r++) out[row[static_cast<size_t>(r)] * n + r] = 1;
+  return nullptr;
+}
+
+} // namespace
+
+const char* linalg_lu_unpack(const LibraryCall& c) {
+  Matrices m(c.inputs[0]);
+  int64_t k = m.smaller();
+  bool data = c.ints[0] != 0, pivots = c.ints[1] != 0;
+  return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < m.count; i++) {
+      if (pivots)
+        if (const char* wrong = store_permutation(c.inputs[1].as<const int32_t>() + i * k, k,
+                                                  c.outputs[0].as<T>() + i * m.rows * m.rows, m.rows))
+          return wrong;
+      if (!data) continue;
+      const T* lu = c.inputs[0].as<const T>() + i * m.size();
+      T *l = c.outputs[1].as<T>() + i * m.rows * k, *u = c.outputs[2].as<T>() + i * k * m.cols;
+      for (int64_t r = 0; r < m.rows; r++)
+        for (int64_t j = 0; j < k; j++) l[r * k + j] = r > j ? lu[r * m.cols + j] : T(r == j);
+      for (int64_t r = 0; r < k; r++)
+        for (int64_t j = 0; j < m.cols; j++) u[r * m.cols + j] = r <= j ? lu[r * m.cols + j] : T(0);
+    }
+    return nullptr;
+  });
+}
+
+// A is symmetric: its rows are its columns, so the lower triangle of ours is LAPACK's upper one.
+const char* linalg_cholesky(const LibraryCall& c) {
+  Matrices m(c.inputs[0]);
+  bool upper = c.ints[0] != 0;
+  return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    int32_t* info = c.outputs[1].as<int32_t>();
+    each_matrix(c, m.count, cube(m), [&](int64_t i) {
+      info[i] = 0;
+      const T* from = c.inputs[0].as<const T>() + i * m.size();
+      T* to = c.outputs[0].as<T>() + i * m.size();
+      if (m.size() == 0) return;
+      std::copy_n(from, m.size(), to);
+      Routines<T>::potrf(upper ? "L" : "U", &m.rows, to, &m.rows, info + i, 1);
+      for (int64_t r = 0; r < m.rows; r++)
+        for (int64_t k = upper ? 0 : r + 1; k < (upper ? r : m.cols); k++) to[r * m.cols + k] = 0;
+    });
+    return nullptr;
+  });
+}
+
+// Row-major A is A' to LAPACK, and so are B and X: A X = B becomes X' A' = B'.
+const char* linalg_solve_triangular(const LibraryCall& c) {
+  Matrices m(c.inputs[0]), b(c.inputs[1]);
+  bool upper = c.ints[0] != 0, left = c.ints[1] != 0, unit = c.ints[2] != 0;
+  return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
+      T* x = c.outputs[0].as<T>() + i * b.size();
+      if (b.size() == 0) return;
+      std::copy_n(c.inputs[1].as<const T>() + i * b.size(), b.size(), x);
+      T one = 1;
+      Routines<T>::trsm(left ? "R" : "L", upper ? "L" : "U", "N", unit ? "U" : "N", &b.cols, &b.rows, &one,
+                        c.inputs[0].as<const T>() + i * m.size(), &m.rows, x, &b.cols, 1, 1, 1, 1);
+    });
+    return nullptr;
+  });
+}
+
+const char* linalg_geqrf(const LibraryCall& c) {
+  Matrices m(c.inputs[0]);
+  return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    each_matrix(c, m.count, cube(m), [&](int64_t i) {
+      if (m.size() == 0) return;
+      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
+      int info = 0;
+      with_work<T>([&](T* work, int* lwork) {
+        Routines<T>::geqrf(&m.rows, &m.cols, a.data(), &m.rows, c.outputs[1].as<T>() + i * m.smaller(), work, lwork,
+                           &info);
+      });
+      store_columns(a, c.outputs[0].as<T>() + i * m.size(), m);
+    });
+    return nullptr;
+  });
+}
+
+const char* linalg_householder_product(const LibraryCall& c) {
+  Matrices m(c.inputs[0]);
+  auto k = static_cast<int>(c.inputs[1].sizes.back());
+  if (m.rows < m.cols || m.cols < k) return "a product of reflectors needs rows >= columns >= reflectors";
+  return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    each_matrix(c, m.count, cube(m), [&](int64_t i) {
+      if (m.size() == 0) return;
+      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
+      int info = 0;
+      with_work<T>([&](T* work, int* lwork) {
+        Routines<T>::orgqr(&m.rows, &m.cols, &k, a.data(), &m.rows, c.inputs[1].as<const T>() + i * k, work, lwork,
+                           &info);
+      });
+      store_columns(a, c.outputs[0].as<T>() + i * m.size(), m);
+    });
+    return nullptr;
+  });
+}
+
+const char* linalg_ormqr(const LibraryCall& c) {
+  Matrices m(c.inputs[0]), b(c.inputs[2]);
+  auto k = static_cast<int>(c.inputs[1].sizes.back());
+  bool left = c.ints[0] != 0, transpose = c.ints[1] != 0;
+  return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
+      if (b.size() == 0) return;
+      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m),
+           x = columns_of(c.inputs[2].as<const T>() + i * b.size(), b);
+      int info = 0, ld = m.ld();
+      with_work<T>([&](T* work, int* lwork) {
+        Routines<T>::ormqr(left ? "L" : "R", transpose ? "T" : "N", &b.rows, &b.cols, &k, a.data(), &ld,
+                           c.inputs[1].as<const T>() + i * k, x.data(), &b.rows, work, lwork, &info, 1, 1);
+      });
+      store_columns(x, c.outputs[0].as<T>() + i * b.size(), b);
+    });
+    return nullptr;
+  });
+}
+
+const char* linalg_ldl_factor(const LibraryCall& c) {
+  Matrices m(c.inputs[0]);
+  return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    int32_t* info = c.outputs[2].as<int32_t>();
+    each_matrix(c, m.count, cube(m), [&](int64_t i) {
+      info[i] = 0;
+      if (m.size() == 0) return;
+      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
+      with_work<T>([&](T* work, int* lwork) {
+        Routines<T>::sytrf("L", &m.rows, a.data(), &m.rows, c.outputs[1].as<int32_t>() + i * m.rows, work, lwork,
+                           info + i, 1);
+      });
+      T* to = c.outputs[0].as<T>() + i * m.size();
+      store_columns(a, to, m);
+      for (int64_t r = 0; r < m.rows; r++) std::fill(to + r * m.cols + r + 1, to + (r + 1) * m.cols, T(0));
+    });
+    return nullptr;
+  });
+}
+
+const char* linalg_ldl_solve(const LibraryCall& c) {
+  Matrices m(c.inputs[0]), b(c.inputs[2]);
+  return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
+      if (b.size() == 0) return;
+      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m),
+           x = columns_of(c.inputs[2].as<const T>() + i * b.size(), b);
+      int info = 0;
+      Routines<T>::sytrs("L", &m.rows, &b.cols, a.data(), &m.rows, c.inputs[1].as<const int32_t>() + i * m.rows,
+                         x.data(), &m.rows, &info, 1);
+      store_columns(x, c.outputs[0].as<T>() + i * b.size(), b);
+    });
+    return nullptr;
+  });
+}
+
+namespace {
+
+// In doubles: scaled until its norm is below 1/2, where eighteen terms of the series are exact to rounding, then
+// squared back.
+std::vector<double> exponential(std::vector<double> a, int n) {
+  auto size = static_cast<size_t>(n);
+  auto times = [&](const std::vector<double>& x, const std::vector<double>& y) {
+    std::vector<double> out(size * size);
+    double one = 1, none = 0;
+    Routines<double>::gemm("N", "N", &n, &n, &n, &one, x.data(), &n, y.data(), &n, &none, out.data(), &n, 1, 1);
+    return out;
+  };
+  double norm = 0;
+  for (size_t j = 0; j < size; j++) {
+    double sum = 0;
+    for (size_t i = 0; i < size; i++) sum += std::abs(a[j * size + i]);
+    norm = std::max(norm, sum);
+  }
+  if (!std::isfinite(norm)) return std::vector<double>(size * size, std::nan(""));
+  int squarings = norm > 0.5 ? std::ilogb(norm) + 2 : 0;
+  for (double& v : a) v = std::ldexp(v, -squarings);
+  std::vector<double> sum(size * size, 0);
+  for (int k = 18; k >= 0; k--) { // Horner: sum = I + a sum / (k+1)
+    if (k < 18) sum = times(a, sum);
+    for (double& v : sum) v /= k + 1;
+    for (size_t i = 0; i < size; i++) sum[i * size + i] += 1;
+  }
+  for (; squarings > 0; squarings--) sum = times(sum, sum);
+  return sum;
+}
+
+} // namespace
+
+const char* linalg_matrix_exp(const LibraryCall& c) {
+  Matrices m(c.inputs[0]);
+  return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    each_matrix(c, m.count, 20 * cube(m), [&](int64_t i) {
+      const T* from = c.inputs[0].as<const T>() + i * m.size();
+      std::vector<double> e = exponential({from, from + m.size()}, m.rows);
+      std::transform(e.begin(), e.end(), c.outputs[0].as<T>() + i * m.size(),
+                     [](double v) { return static_cast<T>(v); });
+    });
+    return nullptr;
+  });
+}
+
+} // namespace tenon::library

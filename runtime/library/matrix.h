@@ -1,0 +1,62 @@
+// Batches of row-major matrices as linear algebra's steps see them, and copies to and from LAPACK's column-major ones.
+#pragma once
+#include "runtime/library/common.h"
+#include "runtime/library/lapack.h"
+
+namespace tenon::library {
+
+/// The last two dims of a tensor, and how many such matrices it holds.
+struct Matrices {
+  int64_t count = 1;
+  int rows = 1, cols = 1;
+  explicit Matrices(const LibraryTensor& t) {
+    auto r = t.sizes.size();
+    rows = static_cast<int>(t.sizes[r - 2]), cols = static_cast<int>(t.sizes[r - 1]);
+    for (size_t d = 0; d + 2 < r; d++) count *= t.sizes[d];
+  }
+  int64_t size() const { return int64_t{rows} * cols; }
+  int smaller() const { return std::min(rows, cols); }
+  int ld() const { return std::max(1, rows); }
+};
+
+/// Columns of one matrix, in memory of their own.
+template <class T> std::vector<T> columns_of(const T* in, int rows, int cols, int ld) {
+  std::vector<T> out(static_cast<size_t>(std::max(1, ld)) * static_cast<size_t>(std::max(1, cols)));
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < cols; j++) out[static_cast<size_t>(j * ld + i)] = in[i * cols + j];
+  return out;
+}
+template <class T> std::vector<T> columns_of(const T* in, const Matrices& m) {
+  return columns_of(in, m.rows, m.cols, m.ld());
+}
+template <class T> void store_columns(const T* columns, int ld, T* out, int rows, int cols) {
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < cols; j++) out[i * cols + j] = columns[j * ld + i];
+}
+template <class T> void store_columns(const std::vector<T>& columns, T* out, const Matrices& m) {
+  store_columns(columns.data(), m.ld(), out, m.rows, m.cols);
+}
+template <class T> void store_identity(T* out, int n) {
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t j = 0; j < n; j++) out[i * n + j] = i == j;
+}
+
+/// f(T{}) for f32 and f64.
+template <class F> const char* for_lapack(DType t, F&& f) {
+  return guarded([&]() -> const char* {
+    if (t == DType::F32) return f(float{});
+    if (t == DType::F64) return f(double{});
+    return "linear algebra needs f32 or f64";
+  });
+}
+
+/// f(i) for every matrix of a batch, on several threads where there is enough to do. `work`: operations per matrix.
+template <class F> void each_matrix(const LibraryCall& c, int64_t count, double work, F&& f) {
+  auto grain = static_cast<int64_t>(std::max(1.0, 1e5 / std::max(work, 1.0)));
+  parallel(c, count, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) f(i);
+  });
+}
+inline double cube(const Matrices& m) { return double{1} * m.rows * m.cols * m.smaller(); }
+
+} // namespace tenon::library

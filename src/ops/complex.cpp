@@ -1,0 +1,449 @@
+// Complex tensors. An Edge graph computes with their real and imaginary parts: the rules here say what operators are on
+// the parts; views and pure compositions need no rule (Builder::call_complex). Whole complex tensors occur at the
+// program's border and around library steps, where edge::complex, edge::real and edge::imag put them together and take
+// them apart.
+#include <functional>
+
+#include "ops/library.h"
+#include "ops/pointwise.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+namespace {
+
+struct Parts {
+  V re, im;
+};
+
+Parts parts(V x) { return {x.builder().real(x), x.builder().imag(x)}; }
+V whole(Parts z) { return z.re.builder().complex(z.re, z.im); }
+
+V call(std::string_view op, V x) { return x.builder().call1(op, {x}); }
+V call(std::string_view op, V x, V y) { return x.builder().call1(op, {x, y}); }
+V to_bool(Builder& b, const Arg& x) { return b.to(b.wrap(x.get<ValueId>()), DType::Bool); }
+
+// Operand number i, in the common dtype.
+V operand(Builder& b, const Call& c, size_t i) {
+  DType t = promotion_of(c.graph, c.def, c.args).compute;
+  return c.args[i].is<ValueId>() ? b.to(b.wrap(c.args[i].get<ValueId>()), t) : b.scalar(c.args[i], t);
+}
+
+// ---- putting together, taking apart
+
+const Node* maker(Builder& b, ValueId x) {
+  NodeId n = b.graph().value(x).node;
+  return n.valid() && b.graph().node(n).op == "edge::complex.default" ? &b.graph().node(n) : nullptr;
+}
+
+Tensor part_of(const Tensor& given, bool imaginary) {
+  Tensor t = given.contiguous(), out(part_type(t.dtype()), t.sizes());
+  dispatch(out.dtype(), [&]<class T>(T) {
+    for (int64_t i = 0; i < t.numel(); i++) out.data_as<T>()[i] = t.data_as<T>()[2 * i + imaginary];
+  });
+  return out;
+}
+
+template <bool Imaginary> Values part(Builder& b, const Call& c) {
+  ValueId x = c.value("self");
+  if (!is_complex(c.type("self").dtype)) {
+    if (Imaginary) c.fail("self is not complex");
+    return b.wrap(x);
+  }
+  if (!b.edge()) return {};
+  if (const Node* n = maker(b, x)) return b.wrap(n->args[Imaginary].get<ValueId>());
+  if (const Tensor* t = b.graph().constant(x)) return b.constant(part_of(*t, Imaginary));
+  return {};
+}
+std::vector<Type> part_types(const Call& c) { return {typed(c, "self", part_type(c.type("self").dtype))}; }
+template <bool Imaginary> LibraryStep part_step(const Call& c) {
+  return {library::complex_part, {c.value("self")}, integers(c, {Imaginary})};
+}
+
+std::vector<Type> complex_types(const Call& c) {
+  const Type &re = c.type("real"), &im = c.type("imag");
+  if (re.dtype != im.dtype || (re.dtype != DType::F32 && re.dtype != DType::F64))
+    c.fail("the parts are f32 or f64, both of one dtype");
+  return {Type::tensor(complex_type(re.dtype), broadcast(c.pool(), re.sizes, im.sizes, c.def.signature.name))};
+}
+Values broadcast_parts(Builder& b, const Call& c) {
+  V re = b.input(c, "real"), im = b.input(c, "imag");
+  if (re.sizes() == im.sizes()) return {};
+  std::vector<Expr> sizes = complex_types(c)[0].sizes;
+  return b.complex(b.expand(re, sizes), b.expand(im, sizes));
+}
+
+Values polar(Builder& b, const Call& c) {
+  V r = b.input(c, "abs"), angle = b.input(c, "angle");
+  return b.complex(r * call("aten::cos.default", angle), r * call("aten::sin.default", angle));
+}
+
+std::vector<Type> view_as_real_types(const Call& c) {
+  if (!is_complex(c.type("self").dtype)) c.fail("self is not complex");
+  Type t = part_types(c)[0];
+  t.sizes.push_back(integer(c, 2));
+  return {t};
+}
+Values view_as_real(Builder& b, const Call& c) {
+  const Node* n = maker(b, c.value("self"));
+  if (!n && !b.graph().constant(c.value("self"))) return {};
+  Parts z = parts(b.input(c, "self"));
+  return b.call("aten::stack.default", {ArgList{z.re, z.im}, -1});
+}
+LibraryStep view_as_real_step(const Call& c) { return {library::view_as_real, {c.value("self")}}; }
+
+Values view_as_complex(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  return b.complex(b.select(x, -1, b.integer(0)), b.select(x, -1, b.integer(1)));
+}
+
+Values conjugate(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  if (!is_complex(x.dtype())) return x;
+  return whole({b.real(x), -b.imag(x)});
+}
+Values conjugate_transpose(Builder& b, const Call& c) { return b.transpose(conjugate(b, c)[0], -2, -1); }
+
+const OpRow rows[] = {
+    {.schema = "aten::complex(Tensor real, Tensor imag) -> Tensor",
+     .kind = Kind::Library,
+     .infer = complex_types,
+     .decompose = broadcast_parts,
+     .library =
+         [](const Call& c) { return LibraryStep{library::complex_of_parts, {c.value("real"), c.value("imag")}}; }},
+    {.schema = "aten::real(Tensor(a) self) -> Tensor(a)",
+     .kind = Kind::Library,
+     .infer = part_types,
+     .decompose = part<false>,
+     .library = part_step<false>},
+    {.schema = "aten::imag(Tensor(a) self) -> Tensor(a)",
+     .kind = Kind::Library,
+     .infer = part_types,
+     .decompose = part<true>,
+     .library = part_step<true>},
+    {.schema = "aten::view_as_real(Tensor(a) self) -> Tensor(a)",
+     .kind = Kind::Library,
+     .infer = view_as_real_types,
+     .decompose = view_as_real,
+     .library = view_as_real_step},
+    composite("aten::view_as_complex(Tensor(a) self) -> Tensor(a)", view_as_complex),
+    renamed<"aten::view_as_real">("aten::view_as_real_copy(Tensor self) -> Tensor"),
+    renamed<"aten::view_as_complex">("aten::view_as_complex_copy(Tensor self) -> Tensor"),
+    composite("aten::polar(Tensor abs, Tensor angle) -> Tensor", polar),
+    composite("aten::conj(Tensor(a) self) -> Tensor(a)", conjugate),
+    composite("aten::_conj(Tensor(a) self) -> Tensor(a)", conjugate),
+    composite("aten::_conj_physical(Tensor self) -> Tensor", conjugate),
+    composite("aten::resolve_conj(Tensor(a) self) -> Tensor(a)", identity),
+    composite("aten::resolve_neg(Tensor(a) self) -> Tensor(a)", identity),
+};
+
+// ---- arithmetic
+
+Parts operator+(Parts x, Parts y) { return {x.re + y.re, x.im + y.im}; }
+Parts operator-(Parts x, Parts y) { return {x.re - y.re, x.im - y.im}; }
+Parts operator*(Parts x, Parts y) { return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
+Parts operator*(Parts x, double k) { return {x.re * Arg(k), x.im * Arg(k)}; }
+Parts operator+(Parts x, double k) { return {x.re + Arg(k), x.im}; }
+Parts operator-(Parts x) { return {-x.re, -x.im}; }
+Parts times_i(Parts x) { return {-x.im, x.re}; }
+
+// Scaled by the larger part of the divisor, so that its square neither overflows nor vanishes.
+Parts operator/(Parts x, Parts y) {
+  V s = call("aten::maximum.default", call("aten::abs.default", y.re), call("aten::abs.default", y.im));
+  V c = y.re / s, d = y.im / s, square = c * c + d * d;
+  return {(x.re * c + x.im * d) / square / s, (x.im * c - x.re * d) / square / s};
+}
+
+// |z|, without overflow on the way.
+V modulus(Parts z) {
+  if (z.re.dtype() == DType::F64) return call("aten::hypot.default", z.re, z.im);
+  Builder& b = z.re.builder();
+  V re = b.to(z.re, DType::F64), im = b.to(z.im, DType::F64);
+  return b.to(call("aten::sqrt.default", re * re + im * im), z.re.dtype());
+}
+V argument(Parts z) { return call("aten::atan2.default", z.im, z.re); }
+
+using Unary = Parts (*)(Parts);
+using Binary = Parts (*)(Parts, Parts);
+
+template <Unary F> Values unary(Builder& b, const Call& c) { return whole(F(parts(operand(b, c, 0)))); }
+template <Binary F> Values binary(Builder& b, const Call& c) {
+  return whole(F(parts(operand(b, c, 0)), parts(operand(b, c, 1))));
+}
+template <Binary F> Values sum_of(Builder& b, const Call& c) {
+  Expr alpha = to_expr(c.pool(), c["alpha"]);
+  if (!alpha || !alpha->is_const() || alpha->number() != 1) return {};
+  return binary<F>(b, c);
+}
+// In doubles, for functions whose formulas cancel.
+template <Unary F> Values wide_unary(Builder& b, const Call& c) {
+  Parts z = parts(operand(b, c, 0));
+  DType t = z.re.dtype();
+  Parts w = F({b.to(z.re, DType::F64), b.to(z.im, DType::F64)});
+  return whole({b.to(w.re, t), b.to(w.im, t)});
+}
+
+Parts add(Parts x, Parts y) { return x + y; }
+Parts subtract(Parts x, Parts y) { return x - y; }
+Parts multiply(Parts x, Parts y) { return x * y; }
+Parts divide(Parts x, Parts y) { return x / y; }
+Parts negate(Parts x) { return -x; }
+
+Parts constant_like(V x, double re, double im) {
+  Builder& b = x.builder();
+  return {b.scalar(re, x.dtype()), b.scalar(im, x.dtype())};
+}
+Parts reciprocal(Parts z) { return constant_like(z.re, 1, 0) / z; }
+
+Parts exp(Parts z) {
+  V e = call("aten::exp.default", z.re);
+  return {e * call("aten::cos.default", z.im), e * call("aten::sin.default", z.im)};
+}
+Parts log(Parts z) { return {call("aten::log.default", modulus(z)), argument(z)}; }
+
+// From the half that does not cancel: t = sqrt((|re| + |z|) / 2), and the other part is im / 2t.
+Parts sqrt(Parts z) {
+  Builder& b = z.re.builder();
+  V t = call("aten::sqrt.default", (call("aten::abs.default", z.re) + modulus(z)) * Arg(0.5));
+  V other = b.where(b.call1("aten::eq.Scalar", {t, 0}), t, call("aten::abs.default", z.im) / (t * Arg(2)));
+  V right = b.call1("aten::ge.Scalar", {z.re, 0});
+  return {b.where(right, t, other), call("aten::copysign.Tensor", b.where(right, other, t), z.im)};
+}
+
+Parts sinh(Parts z) {
+  return {call("aten::sinh.default", z.re) * call("aten::cos.default", z.im),
+          call("aten::cosh.default", z.re) * call("aten::sin.default", z.im)};
+}
+Parts cosh(Parts z) {
+  return {call("aten::cosh.default", z.re) * call("aten::cos.default", z.im),
+          call("aten::sinh.default", z.re) * call("aten::sin.default", z.im)};
+}
+// By tanh of the real part alone: it does not overflow.
+Parts tanh(Parts z) {
+  V t = call("aten::tanh.default", z.re), u = call("aten::tan.default", z.im);
+  V one = z.re.builder().scalar(1.0, z.re.dtype());
+  return Parts{t, u} / Parts{one, t * u};
+}
+Parts sin(Parts z) { return -times_i(sinh(times_i(z))); }
+Parts cos(Parts z) { return cosh(times_i(z)); }
+Parts tan(Parts z) { return -times_i(tanh(times_i(z))); }
+Parts asinh(Parts z) { return log(z + sqrt(z * z + 1)); }
+Parts acosh(Parts z) { return log(z + sqrt(z + 1) * sqrt(z + -1)); }
+Parts atanh(Parts z) { return (log(z + 1) - log(-z + 1)) * 0.5; }
+Parts asin(Parts z) { return -times_i(asinh(times_i(z))); }
+Parts acos(Parts z) { return -asin(z) + M_PI_2; }
+Parts atan(Parts z) { return -times_i(atanh(times_i(z))); }
+Parts rsqrt(Parts z) { return reciprocal(sqrt(z)); }
+Parts log2(Parts z) { return log(z) * (1 / M_LN2); }
+Parts log10(Parts z) { return log(z) * (1 / M_LN10); }
+Parts log1p(Parts z) { return log(z + 1); }
+Parts exp2(Parts z) { return exp(z * M_LN2); }
+Parts expm1(Parts z) { return exp(z) + -1; }
+Parts sigmoid(Parts z) { return reciprocal(exp(-z) + 1); }
+
+// 0 to the power of 0 is 1, to another power 0.
+Values pow(Builder& b, const Call& c) {
+  Parts x = parts(operand(b, c, 0)), y = parts(operand(b, c, 1));
+  DType t = x.re.dtype();
+  auto is_zero = [&](Parts z) {
+    return call("aten::logical_and.default", b.call1("aten::eq.Scalar", {z.re, 0}),
+                b.call1("aten::eq.Scalar", {z.im, 0}));
+  };
+  auto wide = [&](Parts z) { return Parts{b.to(z.re, DType::F64), b.to(z.im, DType::F64)}; };
+  Parts p = exp(wide(y) * log(wide(x)));
+  V zero = is_zero(x), one = b.to(is_zero(y), t);
+  return whole({b.where(zero, one, b.to(p.re, t)), b.where(zero, b.scalar(0, t), b.to(p.im, t))});
+}
+
+Values sign(Builder& b, const Call& c) {
+  Parts z = parts(b.input(c, "self"));
+  V m = modulus(z), none = b.call1("aten::eq.Scalar", {m, 0});
+  return whole({b.where(none, m, z.re / m), b.where(none, m, z.im / m)});
+}
+
+// ---- to real numbers and truths
+
+Values absolute(Builder& b, const Call& c) { return modulus(parts(b.input(c, "self"))); }
+Values angle(Builder& b, const Call& c) { return argument(parts(b.input(c, "self"))); }
+
+template <Name Test, Name Join> Values compare(Builder& b, const Call& c) {
+  Parts x = parts(operand(b, c, 0)), y = parts(operand(b, c, 1));
+  return call(Join.text, call(Test.text, x.re, y.re), call(Test.text, x.im, y.im));
+}
+template <Name Test, Name Join> Values examine(Builder& b, const Call& c) {
+  Parts z = parts(b.input(c, "self"));
+  return call(Join.text, call(Test.text, z.re), call(Test.text, z.im));
+}
+Values is_real(Builder& b, const Call& c) { return b.call("aten::eq.Scalar", {b.imag(b.input(c, "self")), 0}); }
+
+// The same operator on truth values.
+Values of_truths(Builder& b, const Call& c) {
+  ArgList args = c.args;
+  for (Arg& a : args)
+    if (a.is<ValueId>()) a = to_bool(b, a);
+  return b.call_full(c.def, args);
+}
+// The same operator on the moduli.
+Values of_moduli(Builder& b, const Call& c) {
+  ArgList args = c.args;
+  args[0] = modulus(parts(b.wrap(args[0].get<ValueId>())));
+  for (Arg& a : args)
+    if (a.is<DType>()) a = part_type(a.get<DType>());
+  return b.call_full(c.def, args);
+}
+
+// ---- structure
+
+Values convert(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  DType to = c.dtype("dtype").value_or(x.dtype());
+  if (to == x.dtype()) return x;
+  if (!is_complex(x.dtype())) {
+    V re = b.to(x, part_type(to));
+    return b.complex(re, b.full(re.sizes(), 0, re.dtype()));
+  }
+  Parts z = parts(x);
+  if (is_complex(to)) return b.complex(b.to(z.re, part_type(to)), b.to(z.im, part_type(to)));
+  if (to == DType::Bool) return call("aten::logical_or.default", b.to(z.re, to), b.to(z.im, to));
+  return b.to(z.re, to);
+}
+
+Values fill(Builder& b, const Call& c) {
+  const Arg& v = c["fill_value"];
+  DType t = part_type(c.dtype("dtype").value_or(DType::C64));
+  std::complex<double> z = v.is<std::complex<double>>() ? v.get<std::complex<double>>() : 0;
+  bool real = !v.is<std::complex<double>>();
+  return b.complex(b.full(c.syms("size"), real ? v : Arg(z.real()), t), b.full(c.syms("size"), z.imag(), t));
+}
+
+Values where(Builder& b, const Call& c) {
+  Parts x = parts(operand(b, c, 1)), y = parts(operand(b, c, 2));
+  V condition = b.input(c, "condition");
+  return b.complex(b.where(condition, x.re, y.re), b.where(condition, x.im, y.im));
+}
+
+Values addcmul(Builder& b, const Call& c) {
+  return operand(b, c, 0) + operand(b, c, 1) * c["value"] * operand(b, c, 2);
+}
+Values addcdiv(Builder& b, const Call& c) {
+  return operand(b, c, 0) + operand(b, c, 1) * c["value"] / operand(b, c, 2);
+}
+Values lerp(Builder& b, const Call& c) {
+  V x = operand(b, c, 0), y = operand(b, c, 1);
+  return x + (y - x) * c["weight"];
+}
+
+// Additive in the operand: each part by itself.
+Values linear(Builder& b, const Call& c) {
+  std::optional<DType> to = c.def.signature.find("dtype") >= 0 ? c.dtype("dtype") : std::nullopt;
+  ArgList args = c.args;
+  if (to) args[0] = b.to(b.wrap(args[0].get<ValueId>()), *to);
+  return b.by_parts(c.def, args);
+}
+
+Values product(Builder& b, const Call& c) {
+  Parts x = parts(b.input(c, "self")), y = parts(b.input(c, "mat2"));
+  auto times = [&](V p, V q) { return b.call_full(c.def, {p, q}).at(0); };
+  return b.complex(times(x.re, y.re) - times(x.im, y.im), times(x.re, y.im) + times(x.im, y.re));
+}
+
+// The variance is that of both parts together.
+template <bool Root, Name Real> Values spread(Builder& b, const Call& c) {
+  Parts z = parts(b.input(c, "self"));
+  const OpDef* variance = find_op(Real.text);
+  auto of = [&](V x) {
+    ArgList args = c.args;
+    args[0] = x;
+    return b.call_full(*variance, args).at(0);
+  };
+  V v = of(z.re) + of(z.im);
+  return Root ? call("aten::sqrt.default", v) : v;
+}
+
+const ComplexRule rules[] = {
+    {"aten::_to_copy.default", convert},
+    {"aten::full.default", fill},
+    {"aten::where.self", where},
+    {"aten::add.Tensor", sum_of<add>},
+    {"aten::sub.Tensor", sum_of<subtract>},
+    {"aten::mul.Tensor", binary<multiply>},
+    {"aten::div.Tensor", binary<divide>},
+    {"aten::reciprocal.default", unary<reciprocal>},
+    {"aten::neg.default", unary<negate>},
+    {"aten::addcmul.default", addcmul},
+    {"aten::addcdiv.default", addcdiv},
+    {"aten::lerp.Tensor", lerp},
+    {"aten::lerp.Scalar", lerp},
+    {"aten::pow.Tensor_Tensor", pow},
+    {"aten::exp.default", unary<exp>},
+    {"aten::exp2.default", unary<exp2>},
+    {"aten::expm1.default", wide_unary<expm1>},
+    {"aten::log.default", unary<log>},
+    {"aten::log2.default", unary<log2>},
+    {"aten::log10.default", unary<log10>},
+    {"aten::log1p.default", wide_unary<log1p>},
+    {"aten::sqrt.default", unary<sqrt>},
+    {"aten::rsqrt.default", unary<rsqrt>},
+    {"aten::sin.default", unary<sin>},
+    {"aten::cos.default", unary<cos>},
+    {"aten::tan.default", unary<tan>},
+    {"aten::sinh.default", unary<sinh>},
+    {"aten::cosh.default", unary<cosh>},
+    {"aten::tanh.default", unary<tanh>},
+    {"aten::asin.default", wide_unary<asin>},
+    {"aten::acos.default", wide_unary<acos>},
+    {"aten::atan.default", wide_unary<atan>},
+    {"aten::asinh.default", wide_unary<asinh>},
+    {"aten::acosh.default", wide_unary<acosh>},
+    {"aten::atanh.default", wide_unary<atanh>},
+    {"aten::sigmoid.default", unary<sigmoid>},
+    {"aten::sgn.default", sign},
+    {"aten::abs.default", absolute},
+    {"aten::angle.default", angle},
+    {"aten::eq.Tensor", compare<"aten::eq.Tensor", "aten::logical_and.default">},
+    {"aten::ne.Tensor", compare<"aten::ne.Tensor", "aten::logical_or.default">},
+    {"aten::isnan.default", examine<"aten::isnan.default", "aten::logical_or.default">},
+    {"aten::isinf.default", examine<"aten::isinf.default", "aten::logical_or.default">},
+    {"aten::isfinite.default", examine<"aten::isfinite.default", "aten::logical_and.default">},
+    {"aten::isreal.default", is_real},
+    {"aten::logical_and.default", of_truths},
+    {"aten::logical_or.default", of_truths},
+    {"aten::logical_xor.default", of_truths},
+    {"aten::logical_not.default", of_truths},
+    {"aten::any.default", of_truths},
+    {"aten::any.dim", of_truths},
+    {"aten::any.dims", of_truths},
+    {"aten::all.default", of_truths},
+    {"aten::all.dim", of_truths},
+    {"aten::all.dims", of_truths},
+    {"aten::nonzero.default", of_truths},
+    {"aten::linalg_vector_norm.default", of_moduli},
+    {"aten::norm.Scalar", of_moduli},
+    {"aten::norm.ScalarOpt_dim", of_moduli},
+    {"aten::norm.ScalarOpt_dim_dtype", of_moduli},
+    {"aten::norm.ScalarOpt_dtype", of_moduli},
+    {"aten::sum.dim_IntList", linear},
+    {"aten::trace.default", linear},
+    {"aten::cumsum.default", linear},
+    {"aten::index_put.default", linear},
+    {"aten::masked_scatter.default", linear},
+    {"aten::mm.default", product},
+    {"aten::bmm.default", product},
+    {"aten::var.correction", spread<false, "aten::var.correction">},
+    {"aten::std.correction", spread<true, "aten::var.correction">},
+    {"aten::var.dim", spread<false, "aten::var.dim">},
+    {"aten::std.dim", spread<true, "aten::var.dim">},
+    {"aten::var.default", spread<false, "aten::var.default">},
+    {"aten::std.default", spread<true, "aten::var.default">},
+    {"aten::conj_physical.default", conjugate},
+    {"aten::mH.default", conjugate_transpose},
+    {"aten::matrix_H.default", conjugate_transpose},
+    {"aten::adjoint.default", conjugate_transpose},
+};
+
+} // namespace
+
+std::span<const OpRow> complex_rows() { return rows; }
+std::span<const ComplexRule> complex_rules() { return rules; }
+
+} // namespace tenon::ops
