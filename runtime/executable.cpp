@@ -74,12 +74,32 @@ bool reserve_scratch(Frame& f) {
   return reserve(f.scratch, f.scratch_capacity, f.scratch_bytes, *f.pool) || (f.message = "out of memory", false);
 }
 
-PlanRunner::PlanRunner(Plan plan, int threads, bool profile) : plan_(std::move(plan)), workers_(threads), is_profiled_(profile) {
-  for (const Tensor& t : plan_.initial_state) {
-    Tensor copy(t.dtype(), t.sizes());
-    copy_strided(t.view(), copy.data());
-    state_.push_back(copy);
+static std::vector<Tensor> copies_of(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> out;
+  for (const Tensor& t : tensors) {
+    out.emplace_back(t.dtype(), t.sizes());
+    copy_strided(t.view(), out.back().data());
   }
+  return out;
+}
+
+PlanRunner::PlanRunner(Plan plan, int threads, bool profile)
+    : plan_(std::move(plan)), workers_(threads), state_(copies_of(plan_.initial_state)), threads_(threads), is_profiled_(profile) {}
+
+std::unique_ptr<PlanRunner> PlanRunner::copy() {
+  auto made = std::make_unique<PlanRunner>(plan_, threads_, is_profiled_);
+  made->state_ = state();
+  return made;
+}
+
+std::vector<Tensor> PlanRunner::state() {
+  std::scoped_lock lock(state_mutex_);
+  return copies_of(state_);
+}
+
+void PlanRunner::set_state(size_t i, const TensorView& value) {
+  std::scoped_lock lock(state_mutex_);
+  copy_strided(value, state_[i].data());
 }
 PlanRunner::~PlanRunner() = default;
 
@@ -236,11 +256,12 @@ Status PlanRunner::run(std::span<const TensorView> inputs, std::vector<Tensor>& 
       return e;
     }
     outputs.clear();
-    outputs.resize(static_cast<size_t>(std::count_if(plan_.outputs.begin(), plan_.outputs.end(), [](auto& o) { return !o.is_state; })));
+    outputs.resize(static_cast<size_t>(std::count_if(plan_.outputs.begin(), plan_.outputs.end(), [](auto& o) { return o.returned_as >= 0; })));
     for (const OutputSpec& o : plan_.outputs) {
       const PlanBuffer& b = plan_.buffers[static_cast<size_t>(o.buffer)];
       size_t i = static_cast<size_t>(o.buffer);
       if (o.is_state) std::memcpy(state_[static_cast<size_t>(o.state)].data(), f->pointers[i], total_bytes(b, *f));
+      else if (o.input >= 0) copy_to_strided(f->pointers[i], inputs[static_cast<size_t>(o.input)]);
       else if (f->outputs[i].defined()) outputs[static_cast<size_t>(o.returned_as)] = f->outputs[i];
       else { // data-dependent: its own block, or one that an earlier output shares
         Tensor t(b.dtype, sizes_of(b, *f));

@@ -14,6 +14,12 @@ public:
   ~PlanRunner();
 
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) noexcept;
+  /// Copies of the buffers that live between calls, in the plan's order.
+  std::vector<Tensor> state();
+  /// Gives one of them a new value, of the same dtype and sizes.
+  void set_state(size_t i, const TensorView& value);
+  /// Another runner of the same plan, with a state of its own that starts as this one's is now.
+  std::unique_ptr<PlanRunner> copy();
   const Plan& plan() const { return plan_; }
   size_t arena_bytes() const { return arena_bytes_; }
   /// What the runs so far cost, by step number; empty where not asked for.
@@ -36,6 +42,7 @@ private:
   std::mutex state_mutex_; // held while a plan with state runs
   std::vector<Tensor> state_;
   size_t arena_bytes_ = 0;
+  int threads_;
   bool is_profiled_;
   Profile profile_;
 };

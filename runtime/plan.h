@@ -181,6 +181,7 @@ struct OutputSpec {
   DType dtype;
   bool is_state = false; // written back to the state buffer `state` instead of being returned
   int state = -1;
+  int input = -1;        // written back to the caller's input of that number
   int returned_as = -1;  // the position among the caller's outputs
 };
 
@@ -192,6 +193,7 @@ struct Plan {
   std::vector<OutputSpec> outputs;
   std::vector<Tensor> constants;
   std::vector<Tensor> initial_state;
+  std::vector<std::string> state_names;
   std::vector<std::shared_ptr<void>> owned; // packed weights
   int num_steps = 0, fallback_steps = 0;
   const KernelTable* micro_kernels = nullptr;

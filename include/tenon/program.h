@@ -65,14 +65,30 @@ private:
   std::shared_ptr<const Impl> impl_;
 };
 
-/// Native code for a Program. run() may be called from many threads at once.
+/// A buffer of a program, by its qualified name.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+/// Native code for a Program. run() may be called from many threads at once; calls of a program with state take turns.
 class TENON_API Executable {
 public:
   /// Runs on `inputs`, in the order of Program::inputs(). On success `outputs` holds fresh tensors in the order of
-  /// Program::outputs(). Inputs may have any strides and alignment. Errors: BadInput for a wrong count, rank, dtype or
-  /// size; the message names the input, the dimension and the range allowed.
+  /// Program::outputs(), and inputs that the program changes in place hold their new values. Inputs may have any strides and
+  /// alignment. Errors: BadInput for a wrong count, rank, dtype or size; the message names the input, the dimension and the
+  /// range allowed.
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const;
   Status run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const;
+  /// Buffers that the program changes, copies of what they hold now; empty where it has no state.
+  std::vector<NamedTensor> state() const;
+  /// Gives buffers new values; others stay as they are. Errors: BadInput for an unknown name, another dtype or size: then
+  /// nothing is changed.
+  Status set_state(std::span<const NamedTensor> state);
+  /// All buffers as the archive has them.
+  void reset_state();
+  /// Another Executable on the same machine code, with a state of its own that starts as this one's is now.
+  Executable copy() const;
   ExecutableStats stats() const;
   /// Pieces of machine code that the process has made so far, for all its Executables. Compiling adds to it; a run() never
   /// does, whatever its sizes.

@@ -234,7 +234,10 @@ template <class T> void fft_of(const LibraryCall& c) {
 
 const char* fft(const LibraryCall& c) {
   return guarded([&]() -> const char* {
-    if (c.outputs[0].numel() == 0) return nullptr;
+    const LibraryTensor &in = c.inputs[0], &out = c.outputs[0];
+    if (out.numel() == 0) return nullptr;
+    int64_t last = c.ints.back(), needed = is_complex(out.dtype) ? in.size(last) : out.size(last) / 2 + 1;
+    if (in.size(last) < std::max<int64_t>(needed, 1)) return message("a dim of size {} is too short for a transform of length {}", in.size(last), out.size(last));
     part_type(c.outputs[0].dtype) == DType::F64 ? fft_of<double>(c) : fft_of<float>(c);
     return nullptr;
   });

@@ -26,10 +26,15 @@ struct Executable::Impl {
   std::map<std::string, Tensor> state; // mutated buffers, by qualified name
   std::mutex state_mutex;
   ExecutableStats stats;
-  Compiled compiled;                   // code that the runner's plan calls; empty when interpreting
+  std::shared_ptr<const Compiled> compiled; // code that the runner's plan calls; null when interpreting
   std::unique_ptr<PlanRunner> runner;
 
+  std::vector<NamedTensor> buffers();
+  /// The archive's value of a buffer.
+  const Tensor& initial(const std::string& name) const { return program.weights.at(name); }
+  void set_buffer(const std::string& name, const Tensor& value);
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs);
+  size_t user_number(const std::string& name) const;
   std::vector<TensorView> user_inputs(std::span<const TensorView> inputs) const;
 };
 

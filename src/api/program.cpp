@@ -1,4 +1,5 @@
 // Program and Executable: the public handles. The only place that catches exceptions.
+#include <algorithm>
 #include <chrono>
 
 #include "api/impl.h"
@@ -98,13 +99,14 @@ Result<Executable> Program::compile(const Options& options) const {
     impl->program = impl_->loaded;
     lower(impl->program, options.interpret ? "edge" : "backend");
     if (!options.interpret) {
-      impl->compiled = build_plan(std::make_shared<LoadedProgram>(impl->program), impl_->loaded.inputs, options);
-      const Plan& plan = impl->compiled.plan;
-      impl->stats.kernels_compiled = static_cast<int>(impl->compiled.kernels.size());
+      auto compiled = std::make_shared<Compiled>(build_plan(std::make_shared<LoadedProgram>(impl->program), impl_->loaded.inputs, options));
+      const Plan& plan = compiled->plan;
+      impl->stats.kernels_compiled = static_cast<int>(compiled->kernels.size());
       impl->stats.steps = plan.num_steps;
       impl->stats.fallback_steps = plan.fallback_steps;
       for (const Tensor& t : plan.initial_state) impl->stats.state_bytes += static_cast<size_t>(t.numel()) * size_of(t.dtype());
-      impl->runner = std::make_unique<PlanRunner>(std::move(impl->compiled.plan), options.threads, options.profile);
+      impl->runner = std::make_unique<PlanRunner>(std::move(compiled->plan), options.threads, options.profile);
+      impl->compiled = std::move(compiled);
       impl->stats.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
       return Executable(impl);
     }
@@ -143,6 +145,71 @@ std::vector<TensorView> Executable::Impl::user_inputs(std::span<const TensorView
   return out;
 }
 
+// The number of a tensor or free number among the program's own inputs.
+size_t Executable::Impl::user_number(const std::string& name) const {
+  size_t i = 0;
+  for (auto& in : program.inputs) {
+    if (!in.value.valid() || in.kind != InputKind::User) continue;
+    if (in.name == name) return i;
+    i++;
+  }
+  internal_error("{} is changed and is not an input", name);
+}
+
+std::vector<NamedTensor> Executable::Impl::buffers() {
+  std::vector<NamedTensor> out;
+  if (runner) {
+    std::vector<Tensor> values = runner->state();
+    for (size_t i = 0; i < values.size(); i++) out.push_back({runner->plan().state_names[i], values[i]});
+    return out;
+  }
+  std::scoped_lock lock(state_mutex);
+  for (auto& [name, t] : state) out.push_back({name, t}); // replaced by a run, never written
+  return out;
+}
+
+void Executable::Impl::set_buffer(const std::string& name, const Tensor& value) {
+  if (runner) {
+    auto& names = runner->plan().state_names;
+    return runner->set_state(static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin()), value.view());
+  }
+  Tensor copy(value.dtype(), value.sizes());
+  copy_strided(value.view(), copy.data());
+  std::scoped_lock lock(state_mutex);
+  state[name] = copy;
+}
+
+std::vector<NamedTensor> Executable::state() const { return impl_->buffers(); }
+
+Status Executable::set_state(std::span<const NamedTensor> values) {
+  auto done = guarded([&] {
+    std::vector<NamedTensor> now = impl_->buffers();
+    for (auto& v : values) {
+      auto at = std::find_if(now.begin(), now.end(), [&](auto& n) { return n.name == v.name; });
+      require_input(at != now.end(), "the program has no state {}", v.name);
+      require_input(at->tensor.dtype() == v.tensor.dtype() && at->tensor.sizes() == v.tensor.sizes(), "state {}: another dtype or size", v.name);
+    }
+    for (auto& v : values) impl_->set_buffer(v.name, v.tensor);
+    return true;
+  });
+  return done ? Status() : Status(done.error());
+}
+
+void Executable::reset_state() {
+  for (auto& v : impl_->buffers()) impl_->set_buffer(v.name, impl_->initial(v.name));
+}
+
+Executable Executable::copy() const {
+  auto made = std::make_shared<Impl>();
+  const Impl& from = *impl_;
+  made->options = from.options, made->program = from.program, made->inputs = from.inputs, made->is_fixed = from.is_fixed, made->fixed = from.fixed;
+  made->stats = from.stats, made->compiled = from.compiled;
+  if (from.runner) made->runner = from.runner->copy();
+  else
+    for (auto& v : impl_->buffers()) made->state[v.name] = v.tensor;
+  return Executable(made);
+}
+
 Status Executable::Impl::run(std::span<const TensorView> given, std::vector<Tensor>& outputs) {
   std::vector<TensorView> users = user_inputs(given);
   SymbolValues symbols = bind_symbols(program, users);
@@ -164,6 +231,7 @@ Status Executable::Impl::run(std::span<const TensorView> given, std::vector<Tens
   outputs.clear();
   for (size_t i = 0; i < results.size(); i++) {
     if (program.outputs[i].kind == OutputKind::BufferMutation) state[program.outputs[i].target] = results[i].contiguous();
+    else if (program.outputs[i].kind == OutputKind::InputMutation) copy_to_strided(results[i].contiguous().data(), users[user_number(program.outputs[i].target)]);
     else if (program.outputs[i].kind == OutputKind::User && results[i].defined()) outputs.push_back(results[i].contiguous());
   }
   return {};
@@ -196,7 +264,7 @@ ExecutableStats Executable::stats() const {
 uint64_t Executable::pieces_of_code() { return tenon::pieces_of_code; }
 std::string Executable::explain() const {
   if (!impl_->runner) return "everything runs in the interpreter\n";
-  return tenon::explain(impl_->runner->plan(), impl_->compiled.kernels, impl_->runner->profile());
+  return tenon::explain(impl_->runner->plan(), impl_->compiled->kernels, impl_->runner->profile());
 }
 
 } // namespace tenon

@@ -73,7 +73,7 @@ void PlanBuilder::add_inputs(const std::vector<ProgramInput>& original) {
         int b = new_buffer(Type::tensor(t.dtype, {}), user ? BufferPlace::Input : BufferPlace::State, in.name);
         plan_.buffers[static_cast<size_t>(b)].index = user ? position : static_cast<int>(plan_.initial_state.size());
         buffers_[in.value] = b;
-        if (!user) plan_.initial_state.push_back(program_.weights.at(in.target));
+        if (!user) plan_.initial_state.push_back(program_.weights.at(in.target)), plan_.state_names.push_back(in.target);
       }
       if (user) plan_.inputs.push_back(input_spec(in, false)), position++;
     } else if (original[i].kind == InputKind::Fixed && to_expr(g_.pool(), original[i].fixed)) plan_.inputs.push_back(input_spec(original[i], true)), position++;
@@ -137,24 +137,33 @@ void PlanBuilder::solve_sizes() {
   }
 }
 
+// What a buffer or an input becomes is written there when all steps are done.
+void PlanBuilder::add_mutation(const ProgramOutput& spec, ValueId v) {
+  OutputSpec o{.buffer = buffer_of(v), .sizes = {}, .dtype = g_.type(v).dtype, .is_state = spec.kind == OutputKind::BufferMutation};
+  for (auto& in : program_.inputs) {
+    if (!in.value.valid()) continue;
+    int index = plan_.buffers[static_cast<size_t>(buffers_.contains(in.value) ? buffers_.at(in.value) : 0)].index;
+    if (o.is_state && in.target == spec.target && in.kind != InputKind::User) o.state = index;
+    if (!o.is_state && in.name == spec.target && in.kind == InputKind::User) o.input = index;
+  }
+  require(o.state >= 0 || o.input >= 0, "{} is changed and is not an input", spec.target);
+  BufferPlace place = plan_.buffers[static_cast<size_t>(o.buffer)].place;
+  if (place == BufferPlace::State || place == BufferPlace::Input) { // an old value, which a new one may replace first
+    int copy = new_buffer(g_.type(v), BufferPlace::Arena, spec.target);
+    copy_to(v, copy);
+    o.buffer = copy;
+  }
+  plan_.buffers[static_cast<size_t>(o.buffer)].last = INT_MAX; // read when all steps are done
+  plan_.outputs.push_back(o);
+}
+
 void PlanBuilder::add_outputs() {
   auto& returns = g_.block(g_.top()).returns;
   int position = 0;
   for (size_t i = 0; i < returns.size(); i++) {
     const ProgramOutput& spec = program_.outputs[i];
-    if (spec.kind == OutputKind::BufferMutation) {
-      ValueId v = returns[i].get<ValueId>();
-      OutputSpec o{.buffer = buffer_of(v), .sizes = {}, .dtype = DType::F32, .is_state = true};
-      for (auto& in : program_.inputs)
-        if (in.value.valid() && in.target == spec.target) o.state = plan_.buffers[static_cast<size_t>(buffers_.at(in.value))].index;
-      require(o.state >= 0, "mutated buffer {} is not an input", spec.target);
-      if (plan_.buffers[static_cast<size_t>(o.buffer)].place == BufferPlace::State) { // another buffer's old value, which its new one may replace first
-        int copy = new_buffer(g_.type(v), BufferPlace::Arena, spec.target);
-        copy_to(v, copy);
-        o.buffer = copy;
-      }
-      plan_.buffers[static_cast<size_t>(o.buffer)].last = INT_MAX; // read when all steps are done
-      plan_.outputs.push_back(o);
+    if (spec.kind == OutputKind::BufferMutation || spec.kind == OutputKind::InputMutation) {
+      add_mutation(spec, returns[i].get<ValueId>());
       continue;
     }
     if (spec.kind != OutputKind::User || (!returns[i].is<ValueId>() && !to_expr(g_.pool(), returns[i]))) continue;

@@ -20,6 +20,7 @@ private:
   bool solve_size(Expr size, InputDim& dim);
   InputSpec input_spec(const ProgramInput& in, bool is_fixed);
   void add_outputs();
+  void add_mutation(const ProgramOutput& spec, ValueId now);
 
   // Buffers
   int buffer_of(ValueId v);

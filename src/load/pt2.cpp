@@ -272,7 +272,10 @@ std::vector<Tensor> load_example_inputs(const LoadedProgram& program) {
   require_input(!program.example_inputs.empty(), "the archive holds no example inputs");
   std::vector<Tensor> out;
   for (const PickleValue& leaf : flatten(load_torch_save(program.example_inputs, program.mapping)))
-    if (auto t = leaf_tensor(leaf)) out.push_back(std::move(*t));
+    if (auto t = leaf_tensor(leaf)) { // copies: a program may write to its inputs, the archive's memory may be read-only
+      out.emplace_back(t->dtype(), t->sizes());
+      copy_strided(t->view(), out.back().data());
+    }
   return out;
 }
 

@@ -15,6 +15,7 @@ std::vector<int64_t> dims_of(const Call& c) { return c.dims("dim", c.rank("self"
 
 std::vector<Type> transformed(const Call& c, DType dtype, Expr last) {
   Type t = typed(c, "self", dtype);
+  if (c.rank("self") == 0 || (dims_of(c).empty() && dtype != c.type("self").dtype)) c.fail("no dim to transform");
   if (last) t.sizes[static_cast<size_t>(dims_of(c).back())] = last;
   return {t};
 }
@@ -24,6 +25,7 @@ void check_operand(const Call& c, bool complex) {
   DType t = c.type("self").dtype;
   if (is_complex(t) != complex || (!complex && t != DType::F32 && t != DType::F64))
     unsupported("{} of {}", c.def.signature.name, name_of(t));
+  if (!complex && dims_of(c).empty()) c.fail("no dim to transform");
 }
 
 std::vector<Type> c2c_types(const Call& c) {
@@ -95,7 +97,10 @@ struct Extent {
   std::vector<Expr> lengths;
 };
 
-Extent one_dim(const Call& c) { return {{c.dim("dim", c.rank("self"))}, {c.has("n") ? c.sym("n") : Expr()}}; }
+Extent one_dim(const Call& c) {
+  if (c.rank("self") == 0) c.fail("self has no dims");
+  return {{c.dim("dim", c.rank("self"))}, {c.has("n") ? c.sym("n") : Expr()}};
+}
 Extent many_dims(const Call& c) {
   Extent e;
   size_t rank = c.rank("self");

@@ -100,7 +100,11 @@ const OpRow rows[] = {
     {.schema = "aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, "
                "Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
      .decompose = embedding_bag},
-    {.schema = "aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", .kind = Kind::Library, .infer = like_self,
+    {.schema = "aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", .kind = Kind::Library,
+     .infer = [](const Call& c) {
+       if (c.rank("self") != 2 || !is_float(c.type("self").dtype)) c.fail("self is no matrix of floats");
+       return like_self(c);
+     },
      .library = [](const Call& c) {
        return LibraryStep{library::embedding_renorm, {c.value("self"), c.value("indices")}, {}, {c.number("max_norm"), c.number("norm_type")}};
      }},

@@ -26,8 +26,7 @@ void check_matrix(const Call& c, std::string_view name, bool square) {
   const Type& t = c.type(name);
   if (t.dtype != DType::F32 && t.dtype != DType::F64) unsupported("{} of {}", c.def.signature.name, name_of(t.dtype));
   if (t.rank() < 2) c.fail(fmt::format("{} is not a matrix", name));
-  auto m = const_int(t.sizes[t.rank() - 2]), n = const_int(t.sizes.back());
-  if (square && m && n && *m != *n) c.fail(fmt::format("{} is not square", name));
+  if (square && t.sizes[t.rank() - 2] != t.sizes.back()) c.fail(fmt::format("{} is not square", name));
 }
 
 namespace {

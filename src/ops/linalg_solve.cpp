@@ -150,7 +150,7 @@ V pseudo_inverse(Builder& b, V a, const Arg& atol, const Arg& rtol, bool hermiti
   return b.matmul(transposed(f[2]) * scale, transposed(f[0]));
 }
 template <Name Atol, Name Rtol> Values pinv(Builder& b, const Call& c) {
-  check_matrix(c, "self", false);
+  check_matrix(c, "self", c.def.signature.find("hermitian") >= 0 && c.flag("hermitian"));
   auto arg = [&](const char* name) { return *name ? c[name] : Arg(); };
   Arg atol = arg(Atol.text), rtol = arg(Rtol.text);
   return pseudo_inverse(b, b.input(c, "self"), *Atol.text ? atol : Arg(0.0), rtol,
