@@ -53,17 +53,18 @@ private:
     std::unordered_set<const ExprNode*> seen;
     std::vector<Expr> loads;
     collect_loads(definition_of(g, n).body, n.def->body != nullptr, seen, loads);
+    bool broadcasts = n.def->body != nullptr; // then sizes are the same; a definition may read less than there is
     for (Expr load : loads) {
       const Type& t = g.type(operands.at(static_cast<size_t>(load->bits)));
       for (size_t d = 0; d < t.rank(); d++)
-        if (load->args[d]->op == Op::Axis) require_fit(n, t, d, load->args[d]->args[0]);
+        if (load->args[d]->op == Op::Axis) require_fit(n, t, d, load->args[d]->args[0], broadcasts);
     }
   }
 
-  void require_fit(const Node& n, const Type& t, size_t d, Expr extent) {
-    Expr fits = le(extent, t.sizes[d]);
+  void require_fit(const Node& n, const Type& t, size_t d, Expr extent, bool exactly) {
+    Expr fits = exactly ? eq(extent, t.sizes[d]) : le(extent, t.sizes[d]);
     if (fits->is_const() && fits->bits) return;
-    if (!known_.insert(fits.get()).second || known_.contains(eq(extent, t.sizes[d]).get()) || known_.contains(eq(t.sizes[d], extent).get())) return;
+    if (known_.contains(eq(extent, t.sizes[d]).get()) || known_.contains(eq(t.sizes[d], extent).get()) || !known_.insert(fits.get()).second) return;
     std::string why = fmt::format("{}: an operand of size {} in dim {} meets one of size {}", n.op, to_string(t.sizes[d]), d, to_string(extent));
     r_.to.append(r_.builder.block(), Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {fits, why}, .origin = n.origin}, {});
     changed_ = true;

@@ -13,7 +13,7 @@ bool lift_weights(LoadedProgram& program);
 ///   aten::linear(%x, %w, %b)   ->   edge::permute, edge::mm, edge::add.Tensor
 bool to_edge(LoadedProgram& program);
 /// Sizes that an operator takes for equal, and that nothing shows to be, are checked where it stands.
-///   %z : Float(s0) = edge::add.Tensor(%x, %y)   ->   prim::Assert(s0 <= s1, "...") before it, for %y : Float(s1)
+///   %z : Float(s0) = edge::add.Tensor(%x, %y)   ->   prim::Assert(s0 == s1, "...") before it, for %y : Float(s1)
 bool guard_sizes(LoadedProgram& program);
 
 inline constexpr Pass aten_passes[] = {

@@ -22,6 +22,8 @@ Values nonzero_columns(Builder& b, V x) {
 std::vector<Type> masked_select_types(const Call& c) { return {Type::tensor(c.type("self").dtype, {fresh_size(c)})}; }
 
 std::vector<Type> repeat_types(const Call& c) {
+  DType t = c.type("repeats").dtype;
+  if ((t != DType::I32 && t != DType::I64) || c.rank("repeats") != 1) c.fail("repeats is no list of i32 or i64");
   return {Type::tensor(c.type("repeats").dtype, {c.has("output_size") ? c.sym("output_size") : fresh_size(c)})};
 }
 LibraryStep repeat_step(const Call& c) {

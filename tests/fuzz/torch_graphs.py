@@ -137,6 +137,8 @@ def difference(got, want, tolerance):
     got = got.view(torch.bfloat16) if kind == "bfloat16" and got.dtype == torch.uint16 else got
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
+    if want.dtype.is_complex:
+        got, want = torch.view_as_real(got), torch.view_as_real(want)
     if not want.dtype.is_floating_point:
         return "" if torch.equal(got, want) else f"{int((got != want).sum())} of {want.numel()} elements differ"
     t = max({"bfloat16": 2e-2, "float16": 3e-3}.get(kind, 0), tolerance + 1e-6)
