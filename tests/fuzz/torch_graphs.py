@@ -138,7 +138,7 @@ def difference(got, want, tolerance):
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
     if want.dtype.is_complex:
-        got, want = torch.view_as_real(got), torch.view_as_real(want)
+        got, want = torch.view_as_real(got), torch.view_as_real(want.resolve_conj())
     if not want.dtype.is_floating_point:
         return "" if torch.equal(got, want) else f"{int((got != want).sum())} of {want.numel()} elements differ"
     t = max({"bfloat16": 2e-2, "float16": 3e-3}.get(kind, 0), tolerance + 1e-6)
