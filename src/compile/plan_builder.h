@@ -1,6 +1,7 @@
 // The state of build_plan: buffers of values, slots of sizes, kernels by their text.
 #pragma once
 #include <map>
+#include <unordered_set>
 
 #include "compile/build_plan.h"
 #include "compile/slots.h"
@@ -39,6 +40,7 @@ private:
   void build_scan(NodeId id);
   void build_item(NodeId id);
   void build_assert(NodeId id);
+  void check_sizes(NodeId id);
   Step& append(NodeId id, decltype(Step::run) run);
   void define(ValueId v); // the value's buffer is written by the step appended next
   int scalar_buffer(const Arg& a);
@@ -66,6 +68,7 @@ private:
   int conditional_ = 0;                      // depth of branches and loop bodies around the step being built
   int now_ = 0;                              // number of the step being built
   std::vector<std::pair<int, int>> loops_;   // steps of enclosing loops: from; depth of use
+  std::unordered_set<const ExprNode*> checked_; // size guards that hold from here on
   std::vector<int> dynamic_;                 // to be allocated before the next step
   std::map<std::string, int> kernels_;       // text -> number
   std::map<std::tuple<const void*, int64_t, int64_t, int64_t, int64_t, int64_t>, const float*> packed_;

@@ -1,8 +1,10 @@
 // PlanBuilder: steps of kernels, library calls and control flow.
 #include "backend/contract.h"
 #include "base/strided.h"
+#include "compile/guards.h"
 #include "compile/plan_builder.h"
 #include "interp/interp.h"
+#include "ir/verify.h"
 #include "runtime/frame.h"
 #include "runtime/library_steps.h"
 
@@ -53,6 +55,7 @@ void PlanBuilder::build_block(BlockId block) {
 void PlanBuilder::build_node(NodeId id) {
   const Node& n = g_.node(id);
   if (n.op == "prim::Constant") return;
+  if (is_region(n)) check_sizes(id);
   if (n.op == "tenon::loops") return build_loops(id);
   if (n.op == "tenon::matmul") return build_matmul(id);
   if (n.op == "tenon::conv") return build_conv(id);
@@ -63,6 +66,15 @@ void PlanBuilder::build_node(NodeId id) {
   if (n.op == "prim::Assert") return build_assert(id);
   require(n.def && n.def->library, "{} is no step", n.op);
   build_library(id);
+}
+
+// Before the region: those of its guards that no earlier step has checked.
+void PlanBuilder::check_sizes(NodeId id) {
+  for (NodeId inner : g_.block(g_.node(id).blocks.at(0)).nodes)
+    for (Expr guard : size_guards(g_, g_.node(inner))) {
+      if (conditional_ > 0 ? checked_.contains(guard.get()) : !checked_.insert(guard.get()).second) continue;
+      append(NodeId{}, AssertStep{slot(guard), fmt::format("{}: the sizes do not fit: {} does not hold", g_.node(inner).op, to_string(guard))});
+    }
 }
 
 void PlanBuilder::build_loops(NodeId id) {

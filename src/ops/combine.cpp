@@ -108,7 +108,13 @@ Values chunk_cat(Builder& b, const Call& c) {
 }
 
 // The view scatters: self with the elements of a view of it taken from src.
-std::vector<Type> like_self(const Call& c) { return self_with(c, c.type("self").sizes); }
+template <Name View> std::vector<Type> like_self(const Call& c) {
+  Type part = scattered_part(c, View.text), src = c.type("src");
+  bool same = part.rank() == src.rank();
+  for (size_t d = 0; same && d < src.rank(); d++) same = !const_int(part.sizes[d]) || !const_int(src.sizes[d]) || part.sizes[d] == src.sizes[d];
+  if (!same) c.fail(fmt::format("src is {}, and what it replaces {}", to_string(src), to_string(part)));
+  return self_with(c, c.type("self").sizes);
+}
 
 Compute slice_scatter_define(const DefineArgs& d) {
   int64_t dim = d.call.dim("dim", d.axes.size());
@@ -162,11 +168,11 @@ const OpRow rows[] = {
     {.schema = "aten::column_stack(Tensor[] tensors) -> Tensor", .decompose = column_stack},
     {.schema = "aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", .decompose = chunk_cat},
     {.schema = "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-     .kind = Kind::View, .infer = like_self, .define = slice_scatter_define},
+     .kind = Kind::View, .infer = like_self<"aten::slice.Tensor">, .define = slice_scatter_define},
     {.schema = "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-     .kind = Kind::View, .infer = like_self, .define = select_scatter_define},
+     .kind = Kind::View, .infer = like_self<"aten::select.int">, .define = select_scatter_define},
     {.schema = "aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-     .kind = Kind::View, .infer = like_self, .define = diagonal_scatter_define},
+     .kind = Kind::View, .infer = like_self<"aten::diagonal.default">, .define = diagonal_scatter_define},
     {.schema = "aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> "
                "Tensor", .decompose = as_strided_scatter},
 };

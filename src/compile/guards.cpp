@@ -1,0 +1,115 @@
+// Guards from definitions: an operand read at a bare axis must be as long as the axis; a reshape keeps the count.
+#include "compile/guards.h"
+
+#include <unordered_set>
+
+#include "ir/define.h"
+#include "ops/shape.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr std::pair<std::string_view, std::string_view> scatters[] = {{"edge::slice_scatter.default", "aten::slice.Tensor"},
+                                                                      {"edge::select_scatter.default", "aten::select.int"},
+                                                                      {"edge::diagonal_scatter.default", "aten::diagonal.default"}};
+
+bool is_symbolic(const Graph& g, ValueId v) {
+  auto& sizes = g.type(v).sizes;
+  return std::any_of(sizes.begin(), sizes.end(), [](Expr s) { return !s->is_const(); });
+}
+
+// Calls f on each node once, from the root; below a node only where f says so.
+template <class F> void walk(Expr e, std::unordered_set<const ExprNode*>& seen, const F& f) {
+  if (!seen.insert(e.get()).second || !f(*e)) return;
+  for (Expr a : e->args) walk(a, seen, f);
+}
+
+class Guards {
+public:
+  Guards(const Graph& g, const Node& n) : g_(g), operands_(tensor_operands(n.args, g)), output_(g.type(n.outputs[0])) {}
+
+  void require_true(Expr condition) {
+    if (const_int(condition) != 1) out.push_back(condition);
+  }
+
+  // A condition on an axis is there because the index may lie outside: what it selects is not held to that axis.
+  void check_loads(Expr body) {
+    std::unordered_set<const ExprNode*> seen, outside, tested, conditional_axes;
+    std::vector<const ExprNode*> loads; // in the order of the body
+    walk(body, seen, [&](const ExprNode& n) {
+      if (n.op == Op::Load) loads.push_back(&n);
+      if (n.op == Op::Select)
+        walk(n.args[0], tested, [&](const ExprNode& c) {
+          if (c.op == Op::Axis) conditional_axes.insert(&c);
+          return c.op != Op::Load && c.op != Op::Axis;
+        });
+      return true;
+    });
+    walk(body, outside, [&](const ExprNode& n) {
+      if (n.op == Op::Load) check_load(n, {});
+      return n.op != Op::Select;
+    });
+    for (const ExprNode* n : loads)
+      if (!outside.contains(n)) check_load(*n, conditional_axes);
+  }
+
+  void check_view() {
+    auto& sizes = g_.type(operands_.at(0)).sizes;
+    require_true(eq(product(g_.pool(), sizes), product(g_.pool(), output_.sizes)));
+  }
+
+  void check_scatter(const Call& call, std::string_view view) {
+    std::vector<Expr> part = ops::scattered_part(call, view).sizes, sizes = call.type("src").sizes;
+    for (size_t d = 0; d < sizes.size(); d++) require_true(eq(part.at(d), sizes[d]));
+  }
+
+  void check_strided(const Call& call) {
+    ExprPool& pool = g_.pool();
+    std::vector<Expr> strides = call.syms("stride");
+    Expr first = call.has("storage_offset") ? call.sym("storage_offset") : pool.integer(0), last = first;
+    Expr nothing = eq(product(pool, output_.sizes), pool.integer(0));
+    for (size_t d = 0; d < strides.size(); d++) {
+      require_true(le(pool.integer(0), strides[d]));
+      last = last + (output_.sizes[d] - 1.0) * strides[d];
+    }
+    require_true(logical_or(nothing, le(pool.integer(0), first)));
+    require_true(logical_or(nothing, lt(last, product(pool, call.type("self").sizes))));
+  }
+
+  std::vector<Expr> out;
+
+private:
+  void check_load(const ExprNode& load, const std::unordered_set<const ExprNode*>& except) {
+    auto& sizes = g_.type(operands_.at(static_cast<size_t>(load.bits))).sizes;
+    for (size_t d = 0; d < sizes.size() && d < load.args.size(); d++) {
+      if (load.args[d]->op != Op::Axis || except.contains(load.args[d].get())) continue;
+      Expr extent = load.args[d]->args[0];
+      if (extent != sizes[d] && !proves_le(extent, sizes[d])) require_true(le(extent, sizes[d]));
+    }
+  }
+
+  const Graph& g_;
+  std::vector<ValueId> operands_;
+  const Type& output_;
+};
+
+} // namespace
+
+std::vector<Expr> size_guards(const Graph& g, const Node& n) {
+  if (!has_definition(n) || n.outputs.empty()) return {};
+  Guards guards(g, n);
+  bool symbolic = is_symbolic(g, n.outputs[0]);
+  for (ValueId v : tensor_operands(n.args, g)) symbolic |= is_symbolic(g, v);
+  if (n.op == "edge::as_strided.default") guards.check_strided(Call(g, *n.def, n.args));
+  else if (!symbolic) return {};
+  else if (n.op == "edge::view.default") guards.check_view();
+  else {
+    guards.check_loads(definition_of(g, n).body);
+    for (auto [scatter, view] : scatters)
+      if (n.op == scatter) guards.check_scatter(Call(g, *n.def, n.args), view);
+  }
+  return std::move(guards.out);
+}
+
+} // namespace tenon
