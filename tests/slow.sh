@@ -1,22 +1,49 @@
 #!/usr/bin/env bash
-# What takes minutes and is not part of the fast suites: thousands of random graphs, programs from hostile bytes, and all
-# unit tests and fixtures under AddressSanitizer and UndefinedBehaviorSanitizer. slow.sh [BUILD] [SECONDS for each fuzzer]
+# What takes long and is not part of the fast suites: thousands of random graphs, hostile bytes, and the tests under
+# sanitizers. The last line is "N passed, N failed". slow.sh [BUILD] [SECONDS for each fuzzer]
+#
+# Generated code is not instrumented; what calls it is. BUILD-asan and BUILD-tsan are configured with clang where missing.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-build=${1:-build} seconds=${2:-60} failed=0
-step() { echo "== $*"; "$@" || { failed=$((failed + 1)); echo "FAILED $*"; }; }
+build=${1:-build} seconds=${2:-60} passed=0 failed=0
+asan=$build-asan tsan=$build-tsan seed=$RANDOM
+programs=tests/fixtures/programs
+step() { # NAME COMMAND...: passed when it exits 0
+  local name=$1 start=$SECONDS log=$build/slow_$1.log; shift
+  if "$@" >"$log" 2>&1; then passed=$((passed + 1)); echo "ok      $name ($((SECONDS - start)) s)"
+  else failed=$((failed + 1)); echo "FAILED  $name ($((SECONDS - start)) s), all of it in $log"; tail -n 40 "$log"; fi
+}
+sanitized() { # DIR [meson options]: configured once
+  local dir=$1; shift
+  [ -f "$dir/build.ninja" ] || CXX="ccache clang++-19" meson setup "$dir" -Doptimization=1 -Ddebug=false -Db_lundef=false "$@" >/dev/null
+}
+fuzz() { # TARGET FOLDERS...: libFuzzer for the given time, from the inputs in the folders; what it finds stays in the first
+  local target=$1; shift
+  mkdir -p "$1" && "$asan/tests/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=30 -print_final_stats=1 -artifact_prefix="$1/" "$@"
+}
+text_corpus() { # the golden tests' graphs
+  mkdir -p "$1"
+  local f; for f in tests/golden/*.txt; do (printf g; sed 1d "$f") >"$1/$(basename "$f")"; done
+}
+load_corpus() { mkdir -p "$1" && "$asan/tests/load_fuzz" --seed tests/fixtures/load "$1" && "$asan/tests/load_fuzz" --seed "$programs" "$1"; }
 
 ninja -C "$build" --quiet tests/unit_tests tests/program_fuzz || exit 1
-step env TENON_DIFF_GRAPHS=3000 TENON_DIFF_SEED=$RANDOM "$build/tests/unit_tests" --source-file='*ops_diff_test*'
-step "$build/tests/program_fuzz" tests/fixtures/programs "$seconds" $RANDOM
+step random_graphs env TENON_DIFF_GRAPHS=3000 TENON_DIFF_SEED="$seed" "$build/tests/unit_tests" --source-file='*ops_diff_test*'
+step program_fuzz "$build/tests/program_fuzz" "$programs" "$seconds" "$seed"
 
-# Generated code is not instrumented; what calls it is.
-sanitized=$build-asan
-[ -f "$sanitized/build.ninja" ] || CXX="ccache clang++-19" meson setup "$sanitized" -Doptimization=1 -Ddebug=false -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
-ninja -C "$sanitized" --quiet tests/unit_tests tests/program_fuzz src/cli/tenon || exit 1
+sanitized "$asan" -Db_sanitize=address,undefined -Dfuzzers=true
+ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/load_fuzz tests/text_fuzz src/cli/tenon || exit 1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
-step "$sanitized/tests/unit_tests"
-step "$sanitized/src/cli/tenon" check --jobs 1 tests/fixtures/programs
-step "$sanitized/tests/program_fuzz" tests/fixtures/programs "$seconds" $RANDOM
-[ "$failed" -eq 0 ] && echo "all passed"
-exit "$failed"
+step asan_unit env TENON_DIFF_GRAPHS=60 "$asan/tests/unit_tests"
+step asan_fixtures "$asan/src/cli/tenon" check "$programs"
+step asan_tool tests/tool_test.sh "$asan/src/cli/tenon"
+step asan_program_fuzz "$asan/tests/program_fuzz" "$programs" "$seconds" "$seed"
+load_corpus "$asan/load_corpus" && step load_fuzz fuzz load_fuzz "$asan/load_corpus"
+text_corpus "$asan/text_corpus" && step text_fuzz fuzz text_fuzz "$asan/text_corpus"
+
+sanitized "$tsan" -Db_sanitize=thread
+ninja -C "$tsan" --quiet tests/unit_tests || exit 1
+export TSAN_OPTIONS=halt_on_error=1:suppressions=tests/tsan.txt
+step tsan_unit env TENON_DIFF_GRAPHS=20 "$tsan/tests/unit_tests"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,29 +1,120 @@
 // Size guards. Shape rules take sizes for equal that they cannot compare: broadcast operands of sizes s0 and s1, the common
-// dim of a product. torch's own programs make them equal by their guards; whatever the program, no operand is read beyond its end.
+// dim of a product, the elements of a view. torch.export proved them for the programs it wrote; whatever the program, no
+// operand is read beyond its end.
 #include <unordered_set>
 
 #include "aten/passes.h"
 #include "ir/define.h"
+#include "ops/shape.h"
 
 namespace tenon {
 
 namespace {
 
-bool has_symbols(const Graph& g) {
-  for (uint32_t i = 0; i < g.num_values(); i++)
-    for (Expr s : g.type(ValueId{i}).sizes)
-      if (!s->is_const()) return true;
-  return false;
+constexpr std::pair<std::string_view, std::string_view> scatters[] = {{"edge::slice_scatter.default", "aten::slice.Tensor"},
+                                                                      {"edge::select_scatter.default", "aten::select.int"},
+                                                                      {"edge::diagonal_scatter.default", "aten::diagonal.default"}};
+
+bool is_symbolic(const Graph& g, ValueId v) {
+  auto& sizes = g.type(v).sizes;
+  return std::any_of(sizes.begin(), sizes.end(), [](Expr s) { return !s->is_const(); });
 }
 
-// Loads that every element makes: in a definition a select chooses what is read, a pointwise body reads all its operands.
-void collect_loads(Expr e, bool through_select, std::unordered_set<const ExprNode*>& seen, std::vector<Expr>& loads) {
-  if (!seen.insert(e.get()).second) return;
-  if (e->op == Op::Load) loads.push_back(e);
-  size_t n = e->op == Op::Select && !through_select ? 1 : e->args.size();
-  for (size_t i = 0; i < n; i++) collect_loads(e->args[i], through_select, seen, loads);
+// Calls f on each node once, from the root; below a node only where f says so.
+template <class F> void walk(Expr e, std::unordered_set<const ExprNode*>& seen, const F& f) {
+  if (!seen.insert(e.get()).second || !f(*e)) return;
+  for (Expr a : e->args) walk(a, seen, f);
 }
 
+class Guards {
+public:
+  Guards(const Graph& g, const Node& n) : g_(g), operands_(tensor_operands(n.args, g)), output_(g.type(n.outputs[0])) {}
+
+  void require_true(Expr condition) {
+    if (const_int(condition) != 1) out.push_back(condition);
+  }
+
+  // A condition on an axis is there because the index may lie outside: what it selects is not held to that axis.
+  void check_loads(Expr body, bool broadcasts) {
+    std::unordered_set<const ExprNode*> seen, outside, tested, conditional_axes;
+    std::vector<const ExprNode*> loads; // in the order of the body
+    walk(body, seen, [&](const ExprNode& n) {
+      if (n.op == Op::Load) loads.push_back(&n);
+      if (n.op == Op::Select)
+        walk(n.args[0], tested, [&](const ExprNode& c) {
+          if (c.op == Op::Axis) conditional_axes.insert(&c);
+          return c.op != Op::Load && c.op != Op::Axis;
+        });
+      return true;
+    });
+    if (broadcasts) conditional_axes.clear();
+    walk(body, outside, [&](const ExprNode& n) {
+      if (n.op == Op::Load) check_load(n, {}, broadcasts);
+      return n.op != Op::Select;
+    });
+    for (const ExprNode* n : loads)
+      if (!outside.contains(n)) check_load(*n, conditional_axes, broadcasts);
+  }
+
+  void check_view() {
+    auto& sizes = g_.type(operands_.at(0)).sizes;
+    require_true(eq(product(g_.pool(), sizes), product(g_.pool(), output_.sizes)));
+  }
+
+  void check_scatter(const Call& call, std::string_view view) {
+    std::vector<Expr> part = ops::scattered_part(call, view).sizes, sizes = call.type("src").sizes;
+    for (size_t d = 0; d < sizes.size(); d++) require_true(eq(part.at(d), sizes[d]));
+  }
+
+  void check_strided(const Call& call) {
+    ExprPool& pool = g_.pool();
+    std::vector<Expr> strides = call.syms("stride");
+    Expr first = call.has("storage_offset") ? call.sym("storage_offset") : pool.integer(0), last = first;
+    Expr nothing = eq(product(pool, output_.sizes), pool.integer(0));
+    for (size_t d = 0; d < strides.size(); d++) {
+      require_true(le(pool.integer(0), strides[d]));
+      last = last + (output_.sizes[d] - 1.0) * strides[d];
+    }
+    require_true(logical_or(nothing, le(pool.integer(0), first)));
+    require_true(logical_or(nothing, lt(last, product(pool, call.type("self").sizes))));
+  }
+
+  std::vector<Expr> out;
+
+private:
+  // A definition may read less than there is; operands that are broadcast together are of one size.
+  void check_load(const ExprNode& load, const std::unordered_set<const ExprNode*>& except, bool broadcasts) {
+    auto& sizes = g_.type(operands_.at(static_cast<size_t>(load.bits))).sizes;
+    for (size_t d = 0; d < sizes.size() && d < load.args.size(); d++) {
+      if (load.args[d]->op != Op::Axis || except.contains(load.args[d].get())) continue;
+      Expr extent = load.args[d]->args[0];
+      if (extent == sizes[d] || (!broadcasts && proves_le(extent, sizes[d]))) continue;
+      require_true(broadcasts ? eq(extent, sizes[d]) : le(extent, sizes[d]));
+    }
+  }
+
+  const Graph& g_;
+  std::vector<ValueId> operands_;
+  const Type& output_;
+};
+
+std::vector<Expr> guards_of(const Graph& g, const Node& n) {
+  if (!has_definition(n) || n.outputs.empty()) return {};
+  Guards guards(g, n);
+  bool symbolic = is_symbolic(g, n.outputs[0]);
+  for (ValueId v : tensor_operands(n.args, g)) symbolic |= is_symbolic(g, v);
+  if (n.op == "edge::as_strided.default") guards.check_strided(Call(g, *n.def, n.args));
+  else if (!symbolic) return {};
+  else if (n.op == "edge::view.default") guards.check_view();
+  else {
+    guards.check_loads(definition_of(g, n).body, n.def->body != nullptr);
+    for (auto [scatter, view] : scatters)
+      if (n.op == scatter) guards.check_scatter(Call(g, *n.def, n.args), view);
+  }
+  return std::move(guards.out);
+}
+
+// Puts the guards before their nodes, each once: what a block checks holds in its inner blocks.
 class GuardSizes {
 public:
   explicit GuardSizes(LoadedProgram& program) : program_(program), r_(program.graph, false) {}
@@ -33,7 +124,7 @@ public:
       guard(program_.graph.node(id));
       r_.copy_node(id);
     };
-    r_.block = [this](BlockId old, BlockId now) { // guards of a block hold in its inner blocks
+    r_.block = [this](BlockId old, BlockId now) {
       auto outer = known_;
       r_.copy_block(old, now);
       known_ = std::move(outer);
@@ -43,31 +134,14 @@ public:
 
 private:
   void guard(const Node& n) {
-    if (n.op.starts_with("prim::")) {
-      if (n.op == "prim::Assert" && n.args[0].is<Expr>()) known_.insert(n.args[0].get<Expr>().get());
-      return;
+    if (n.op == "prim::Assert" && n.args[0].is<Expr>()) known_.insert(n.args[0].get<Expr>().get());
+    if (n.op.starts_with("prim::")) return;
+    for (Expr condition : guards_of(program_.graph, n)) {
+      if (!known_.insert(condition.get()).second) continue;
+      std::string why = fmt::format("{}: the sizes do not fit: {} does not hold", n.op, to_string(condition));
+      r_.to.append(r_.builder.block(), Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {condition, why}, .origin = n.origin}, {});
+      changed_ = true;
     }
-    if (!has_definition(n)) return;
-    const Graph& g = program_.graph;
-    std::vector<ValueId> operands = tensor_operands(n.args, g);
-    std::unordered_set<const ExprNode*> seen;
-    std::vector<Expr> loads;
-    collect_loads(definition_of(g, n).body, n.def->body != nullptr, seen, loads);
-    bool broadcasts = n.def->body != nullptr; // then sizes are the same; a definition may read less than there is
-    for (Expr load : loads) {
-      const Type& t = g.type(operands.at(static_cast<size_t>(load->bits)));
-      for (size_t d = 0; d < t.rank(); d++)
-        if (load->args[d]->op == Op::Axis) require_fit(n, t, d, load->args[d]->args[0], broadcasts);
-    }
-  }
-
-  void require_fit(const Node& n, const Type& t, size_t d, Expr extent, bool exactly) {
-    Expr fits = exactly ? eq(extent, t.sizes[d]) : le(extent, t.sizes[d]);
-    if (fits->is_const() && fits->bits) return;
-    if (known_.contains(eq(extent, t.sizes[d]).get()) || known_.contains(eq(t.sizes[d], extent).get()) || !known_.insert(fits.get()).second) return;
-    std::string why = fmt::format("{}: an operand of size {} in dim {} meets one of size {}", n.op, to_string(t.sizes[d]), d, to_string(extent));
-    r_.to.append(r_.builder.block(), Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {fits, why}, .origin = n.origin}, {});
-    changed_ = true;
   }
 
   LoadedProgram& program_;
@@ -78,6 +152,6 @@ private:
 
 } // namespace
 
-bool guard_sizes(LoadedProgram& program) { return has_symbols(program.graph) && GuardSizes(program).run(); }
+bool guard_sizes(LoadedProgram& program) { return GuardSizes(program).run(); }
 
 } // namespace tenon

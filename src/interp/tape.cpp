@@ -107,7 +107,7 @@ void Tape::load(const TapeInstruction& in, const Tensor& from, int64_t n) {
       int64_t offset = 0;
       for (size_t d = 0; d < in.args.size(); d++) {
         int64_t index = slot<int64_t>(in.args[d])[i];
-        require(index >= 0 && index < from.sizes()[d], "a definition loads index {} of dim {} of size {}", index, d, from.sizes()[d]);
+        require_input(index >= 0 && index < from.sizes()[d], "the sizes do not fit: index {} of dim {} of size {}", index, d, from.sizes()[d]);
         offset += index * from.strides()[d];
       }
       out[i] = from.data_as<T>()[offset];

@@ -110,31 +110,18 @@ Values chunk_cat(Builder& b, const Call& c) {
 }
 
 // The view scatters: self with the elements of a view of it taken from src.
-std::vector<Type> scattered(const Call& c, const std::vector<Expr>& part) {
-  const std::vector<Expr>& src = c.type("src").sizes;
-  bool same = src.size() == part.size();
-  for (size_t d = 0; same && d < part.size(); d++) same = !const_int(src[d]) || !const_int(part[d]) || src[d] == part[d];
-  if (!same) c.fail(fmt::format("src is {}, the part of self is {}", to_string(c.type("src")), to_string(Type::tensor(c.type("src").dtype, part))));
+template <Name View> std::vector<Type> like_self(const Call& c) {
+  Type part = scattered_part(c, View.text), src = c.type("src");
+  bool same = part.rank() == src.rank();
+  for (size_t d = 0; same && d < src.rank(); d++) same = !const_int(part.sizes[d]) || !const_int(src.sizes[d]) || part.sizes[d] == src.sizes[d];
+  if (!same) c.fail(fmt::format("src is {}, and what it replaces {}", to_string(src), to_string(part)));
   return self_with(c, c.type("self").sizes);
-}
-
-Range scattered_slice(const Call& c, int64_t dim) {
-  Expr start = c.has("start") ? c.sym("start") : Expr(), end = c.has("end") ? c.sym("end") : Expr();
-  return slice_range(c.pool(), c.size("self", dim), start, end, c.integer("step"));
-}
-std::vector<Type> slice_scatter_types(const Call& c) {
-  int64_t dim = c.dim("dim", c.rank("self"));
-  if (c.rank("self") == 0) c.fail("self has no dims");
-  return scattered(c, replaced(c.type("self").sizes, dim, scattered_slice(c, dim).length));
-}
-std::vector<Type> select_scatter_types(const Call& c) {
-  if (c.rank("self") == 0) c.fail("self has no dims");
-  return scattered(c, without(c.type("self").sizes, c.dim("dim", c.rank("self"))));
 }
 
 Compute slice_scatter_define(const DefineArgs& d) {
   int64_t dim = d.call.dim("dim", d.axes.size());
-  Range r = scattered_slice(d.call, dim);
+  Expr start = d.call.has("start") ? d.call.sym("start") : Expr(), end = d.call.has("end") ? d.call.sym("end") : Expr();
+  Range r = slice_range(d.pool, d.output.sizes[static_cast<size_t>(dim)], start, end, d.call.integer("step"));
   Expr at = d.i(static_cast<size_t>(dim)), from = at - r.start, step = d.integer(r.step), place = floor_div(from, step);
   Expr inside = logical_and(le(r.start, at), lt(place, r.length));
   inside = logical_and(inside, eq(mod(from, step), d.integer(0)));
@@ -149,16 +136,6 @@ Compute select_scatter_define(const DefineArgs& d) {
   return {.axes = d.axes, .body = select(inside, cast(d.load("src", without(d.axes, dim)), x->type), x)};
 }
 
-std::vector<Type> diagonal_scatter_types(const Call& c) {
-  if (c.rank("self") < 2) c.fail("self has less than two dims");
-  int64_t d1 = c.dim("dim1", c.rank("self")), d2 = c.dim("dim2", c.rank("self")), offset = c.integer("offset");
-  if (d1 == d2) c.fail("one dim twice");
-  const std::vector<Expr>& sizes = c.type("self").sizes;
-  Expr rows = sizes[static_cast<size_t>(d1)] - std::max<double>(-static_cast<double>(offset), 0), columns = sizes[static_cast<size_t>(d2)] - std::max<double>(static_cast<double>(offset), 0);
-  std::vector<Expr> part = without(without(sizes, std::max(d1, d2)), std::min(d1, d2));
-  part.push_back(max(min(rows, columns), c.pool().integer(0)));
-  return scattered(c, part);
-}
 Compute diagonal_scatter_define(const DefineArgs& d) {
   int64_t d1 = d.call.dim("dim1", d.axes.size()), d2 = d.call.dim("dim2", d.axes.size()), offset = d.call.integer("offset");
   Expr row = d.i(static_cast<size_t>(d1)), column = d.i(static_cast<size_t>(d2)), x = d.load("self", d.axes);
@@ -193,11 +170,11 @@ const OpRow rows[] = {
     {.schema = "aten::column_stack(Tensor[] tensors) -> Tensor", .decompose = column_stack},
     {.schema = "aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", .decompose = chunk_cat},
     {.schema = "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-     .kind = Kind::View, .infer = slice_scatter_types, .define = slice_scatter_define},
+     .kind = Kind::View, .infer = like_self<"aten::slice.Tensor">, .define = slice_scatter_define},
     {.schema = "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-     .kind = Kind::View, .infer = select_scatter_types, .define = select_scatter_define},
+     .kind = Kind::View, .infer = like_self<"aten::select.int">, .define = select_scatter_define},
     {.schema = "aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-     .kind = Kind::View, .infer = diagonal_scatter_types, .define = diagonal_scatter_define},
+     .kind = Kind::View, .infer = like_self<"aten::diagonal.default">, .define = diagonal_scatter_define},
     {.schema = "aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> "
                "Tensor", .decompose = as_strided_scatter},
 };

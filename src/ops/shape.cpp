@@ -224,4 +224,10 @@ std::vector<V> inputs(Builder& b, const Call& c, std::string_view name) {
   return out;
 }
 
+Type scattered_part(const Call& c, std::string_view op) {
+  ArgList args = c.args;
+  args.erase(args.begin() + c.def.signature.find("src"));
+  return infer_types(c.graph, *find_op(op), args).at(0);
+}
+
 } // namespace tenon::ops

@@ -30,6 +30,9 @@ std::vector<Expr> reshape_sizes(const Call& c, const std::vector<Expr>& sizes, s
 /// so that floor_div and mod occur only where dims mix.
 std::vector<Expr> reshape_index(ExprPool& pool, const std::vector<Expr>& in, const std::vector<Expr>& out, const std::vector<Expr>& axes);
 
+/// What a view scatter replaces: the view `op` of self, by the arguments but src.
+Type scattered_part(const Call& c, std::string_view op);
+
 /// The axes, without or with extra ones: common shapes of index lists.
 template <class T> std::vector<T> without(std::vector<T> list, int64_t at) {
   if (!list.empty()) list.erase(list.begin() + at);

@@ -1,9 +1,9 @@
-// libFuzzer entry for the byte-level loaders. Byte 0 selects: 0 zip archive, 1 torch.save file, 2 bare pickle (in an
-// archive made around it), 3 .npz, 4 .npy. Whatever the rest, the loaders may only return or throw tenon::Error.
+// libFuzzer entry for the loaders. Byte 0 selects: 0 zip archive, 1 torch.save file, 2 bare pickle (in an archive made
+// around it), 3 .npz, 4 .npy, 5 the model.json of a .pt2. Whatever the rest, the loaders may only return or throw
+// tenon::Error that is not Internal. tests/slow.sh builds and runs it.
 //
-//   CXX=clang++-19 meson setup build-fuzz -Dfuzzers=true -Db_lundef=false && ninja -C build-fuzz tests/load_fuzz
-//   mkdir corpus && build-fuzz/tests/load_fuzz --seed tests/fixtures/load corpus   # first inputs, from the samples
-//   build-fuzz/tests/load_fuzz corpus
+//   mkdir corpus && load_fuzz --seed tests/fixtures/load corpus   # first inputs, from the samples; the same for programs
+//   load_fuzz corpus
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "load/archive.h"
+#include "load/load.h"
 #include "load/npz.h"
 #include "load/pickle.h"
 #include "tests/fuzz/zip.h"
@@ -56,6 +57,9 @@ void read(int selector, Bytes bytes) {
     return;
   case 4:
     return touch(read_npy(bytes, nullptr, "input", NpyU2::AsBF16).tensor);
+  case 5:
+    load_pt2(as_byte_span(fuzz::zip_of({{"a/models/model.json", std::string(as_text(bytes))}})), "input");
+    return;
   default:
     return;
   }
@@ -73,6 +77,8 @@ int seed(const fs::path& samples, const fs::path& corpus) {
     if (kind == ".pt2" || kind == ".npz" || kind == ".pt") write(name + ".zip", 0, data);
     if (kind == ".npz") write(name, 3, data);
     if (kind == ".npy") write(name, 4, data);
+    if (kind == ".pt2")
+      if (Archive a = Archive::view(as_byte_span(data), name); a.find("models/model.json")) write(name + ".json", 5, as_text(*a.find("models/model.json")));
     if (kind != ".pt") continue;
     write(name, 1, data);
     try {

@@ -1,9 +1,8 @@
 // libFuzzer entry for the text parsers: graphs, FX text, expressions. Byte 0 selects. They may only return or throw
 // tenon::Error, and what was read prints to a text that reads back to itself.
 //
-//   CXX=clang++-19 meson setup build-fuzz -Dfuzzers=true -Db_lundef=false && ninja -C build-fuzz tests/text_fuzz
 //   mkdir corpus && (for f in tests/golden/*.txt; do (printf g; sed 1d $f) > corpus/$(basename $f); done)
-//   build-fuzz/tests/text_fuzz corpus
+//   text_fuzz corpus
 #include <cstdint>
 #include <cstdlib>
 
