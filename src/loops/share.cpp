@@ -91,6 +91,7 @@ KernelShape shape_of(const Kernel& kernel, ExprPool& pool, int64_t least, size_t
 }
 
 SharedKernel share(std::span<const Kernel* const> kernels, std::span<const KernelShape> shapes, ExprPool& pool, int64_t least, size_t fixed) {
+  for (const KernelShape& s : shapes) require(s.text == shapes[0].text, "kernels of different shapes are not one");
   SharedKernel out;
   out.scalars.resize(kernels.size());
   std::map<std::vector<int64_t>, Expr> scalars; // by the values in each kernel

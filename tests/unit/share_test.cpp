@@ -1,0 +1,105 @@
+// Kernels with the same text where they are the same, and as one where they differ in constants only.
+#include "kernel_harness.h"
+#include "loops/canonical.h"
+#include "loops/share.h"
+#include "tests/unit/graph_harness.h"
+
+using namespace tenon;
+using namespace harness;
+
+namespace {
+
+// Rows of softmax over a symbol `name` that is at least `lo`; `first` is the first number of axes and registers.
+Kernel softmax(ExprPool& pool, const std::string& name, int64_t lo, int first) {
+  Kernel k{.name = "softmax", .buffers = {input(DType::F32), output(DType::F32)}, .scalars = {}, .parallel = {}, .body = {}};
+  Expr size = pool.symbol(name, DType::I64, lo, INT64_MAX), p = pool.axis(first, pool.integer(3)), i = pool.axis(first + 1, size);
+  Expr x = pool.load(0, DType::F32, {p * size + i}), e = unary(Op::Exp, x - pool.reg(first, DType::F32));
+  k.scalars = {size};
+  k.parallel = p;
+  k.body = {reduce({{first, Reduction::Max, DType::F32}}, {loop(i, 16, {add(first, x)})}),
+            reduce({{first + 1, Reduction::Sum, DType::F32}}, {loop(i, 16, {add(first + 1, e)})}),
+            loop(i, 16, {store(1, p * size + i, e / pool.reg(first + 1, DType::F32))})};
+  return k;
+}
+
+// out[p*n + i] = in[p*stride + i + offset] + (i // divisor) for p < 3, i < n
+Kernel window(ExprPool& pool, int64_t n, int64_t stride, int64_t offset, int64_t divisor) {
+  Kernel k{.name = "window", .buffers = {input(DType::F32), output(DType::F32)}, .scalars = {}, .parallel = {}, .body = {}};
+  Expr p = pool.axis(0, pool.integer(3)), i = pool.axis(1, pool.integer(n));
+  Expr value = pool.load(0, DType::F32, {p * static_cast<double>(stride) + i + static_cast<double>(offset)});
+  k.parallel = p;
+  k.body = {loop(i, 32, {store(1, p * static_cast<double>(n) + i, value + cast(floor_div(i, pool.integer(divisor)), DType::F32))})};
+  return k;
+}
+
+} // namespace
+
+TEST_CASE("canonical kernels: names of symbols, axes and registers do not count, bounds do") {
+  ExprPool mine, shared;
+  auto text = [&](const std::string& name, int64_t lo, int first) {
+    CanonicalKernel k = canonical(softmax(mine, name, lo, first), shared);
+    verify(k.kernel);
+    REQUIRE(k.scalars.size() == 1);
+    CHECK(k.scalars[0] == mine.find_symbol(name));
+    return to_string(k.kernel);
+  };
+  std::string first = text("s0", 0, 0);
+  CHECK(text("u17", 0, 40) == first);
+  CHECK(text("s1", 1, 0) != first);
+  CHECK(text("s2", 2, 7) == text("s3", 1, 0)); // a loop that runs at all
+  for (int64_t n : {0, 1, 17, 33}) {
+    Case c{.kernel = canonical(softmax(mine, "u17", 0, 40), shared).kernel};
+    c.data = {{.count = static_cast<size_t>(3 * n)}, {.count = static_cast<size_t>(3 * n)}};
+    c.scalars = {n};
+    c.end = 3;
+    c.tolerance = 1e-6;
+    check(c);
+  }
+}
+
+TEST_CASE("shared kernels compute what each of them did") {
+  ExprPool pool;
+  struct Shape {
+    int64_t n, stride, offset;
+  };
+  const Shape shapes[] = {{6, 40, 1}, {7, 40, 2}, {31, 40, 5}, {33, 40, 6}, {16, 40, 33}};
+  std::vector<Kernel> kernels;
+  for (const Shape& s : shapes) kernels.push_back(window(pool, s.n, s.stride, s.offset, 5));
+  std::vector<const Kernel*> pointers;
+  std::vector<KernelShape> found;
+  for (const Kernel& k : kernels) pointers.push_back(&k), found.push_back(shape_of(k, pool, INT64_MIN, 0));
+  for (const KernelShape& s : found) CHECK(s.text == found[0].text);
+  SharedKernel shared = share(pointers, found, pool, INT64_MIN, 0);
+  REQUIRE(shared.scalars.size() == kernels.size());
+  for (size_t k = 0; k < kernels.size(); k++) {
+    CHECK(shared.scalars[k] == std::vector{shapes[k].n, shapes[k].offset}); // the stride and the divisor are the same in all
+    size_t out = static_cast<size_t>(3 * shapes[k].n), in = static_cast<size_t>(2 * shapes[k].stride + shapes[k].offset + shapes[k].n);
+    Case one{.kernel = kernels[k]}, all{.kernel = shared.kernel, .data = {}, .scalars = shared.scalars[k]};
+    for (Case* c : {&one, &all}) {
+      c->data = {Data::random(DType::F32, in, 1), {.count = out}};
+      c->end = 3;
+      check(*c);
+    }
+    compare(one, run(all, nullptr, false), run(one, nullptr, false), "shared");
+  }
+}
+
+TEST_CASE("shapes of kernels: divisors, small constants of tiles, and structure are part of them") {
+  ExprPool pool;
+  auto text = [&](const Kernel& k, int64_t least) { return shape_of(k, pool, least, 0).text; };
+  Kernel k = window(pool, 33, 40, 17, 5);
+  CHECK(text(k, INT64_MIN) == text(window(pool, 34, 41, 1, 5), INT64_MIN));
+  CHECK(text(k, INT64_MIN) != text(window(pool, 33, 40, 17, 6), INT64_MIN));
+  CHECK(text(k, INT64_MIN) != text(window(pool, 33, 40, 0, 5), INT64_MIN));
+  CHECK(text(k, 16) == text(window(pool, 35, 48, 99, 5), 16));
+  CHECK(text(k, 16) != text(window(pool, 33, 40, 15, 5), 16));
+}
+
+TEST_CASE("a program of many alike parts compiles few kernels") {
+  test::TestGraph g;
+  V x = g.input({64, 3});
+  for (int64_t n : {2, 3, 5, 8, 13, 21}) g.returns(g.b.call1("aten::exp.default", {g.b.call1("aten::slice.Tensor", {x, int64_t{0}, n, 2 * n})}));
+  test::compare(g, {{test::counting(DType::F32, {64, 3})}});
+  Executable e = g.program().compile().value();
+  CHECK(e.stats().kernels_compiled < 3);
+}
