@@ -62,6 +62,27 @@ const char* isin(const LibraryCall& c) {
   });
 }
 
+const char* hash_tensor(const LibraryCall& c) {
+  const LibraryTensor& in = c.inputs[0];
+  return for_real(in.dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    std::vector<int64_t> strides(in.sizes.size(), 0); // of the output, none for the dims reduced
+    int64_t step = 1;
+    for (size_t d = strides.size(); d-- > 0;)
+      if (!c.ints[d]) strides[d] = step, step *= in.sizes[d];
+    auto* out = c.outputs[0].as<uint64_t>();
+    std::fill_n(out, c.outputs[0].numel(), uint64_t{0});
+    for (int64_t i = 0, n = in.numel(); i < n; i++) {
+      int64_t at = 0, rest = i;
+      for (size_t d = strides.size(); d-- > 0;) at += rest % in.sizes[d] * strides[d], rest /= in.sizes[d];
+      T v = in.as<const T>()[i];
+      if constexpr (std::is_integral_v<T>) out[at] ^= static_cast<uint64_t>(v);
+      else out[at] ^= std::bit_cast<uint64_t>(convert<double>(v));
+    }
+    return nullptr;
+  });
+}
+
 const char* bincount(const LibraryCall& c) {
   const LibraryTensor& in = c.inputs[0];
   return guarded([&]() -> const char* {

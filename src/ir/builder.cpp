@@ -242,17 +242,18 @@ std::vector<V> Builder::scan(const std::vector<V>& carried, const std::vector<V>
 }
 
 std::vector<Type> infer_types(const Graph& graph, const OpDef& def, const ArgList& args) {
-  if (def.infer) return def.infer(Call(graph, def, args));
-  if (def.kind == Kind::Pointwise) return pointwise_types(graph, def, args);
-  require(def.is_composite(), "{} has no shape rule", def.signature.name);
-  // A composite has the types of its decomposition, made in a scratch graph.
+  bool by_rule = def.on_complex && has_complex(graph, args);
+  if (!by_rule && def.infer) return def.infer(Call(graph, def, args));
+  if (!by_rule && def.kind == Kind::Pointwise) return pointwise_types(graph, def, args);
+  require(by_rule || def.is_composite(), "{} has no shape rule", def.signature.name);
+  // A composite, and a call on complex tensors, has the types of its decomposition, made in a scratch graph.
   Graph scratch(graph.shared_pool());
   Builder b(scratch, scratch.top(), true);
   ArgList operands;
   for (const Arg& a : args)
     operands.push_back(map_values(a, [&](ValueId v) { return scratch.add_param(scratch.top(), graph.type(v)); }));
   std::vector<Type> types;
-  for (V v : def.decompose(b, Call(scratch, def, operands))) types.push_back(v.type());
+  for (V v : b.call_full(def, operands)) types.push_back(v.type());
   return types;
 }
 

@@ -62,7 +62,8 @@ V spectral_norm(Builder& b, V x, double p, const Dims& dims, bool keep) {
     if (d != dims[0] && d != dims[1]) order.push_back(d);
   order.insert(order.end(), dims.begin(), dims.end());
   V s = b.call1("aten::linalg_svdvals.default", {b.permute(x, order)});
-  V out = p == 0 ? b.sum(s, {-1}, false)
+  bool none = is_const_int(s.size(-1), 0) && p >= 0; // of an empty matrix it is 0
+  V out = p == 0 || none ? b.sum(s, {-1}, false)
                  : b.call1(p > 0 ? "aten::amax.default" : "aten::amin.default", {s, Dims{-1}, false});
   if (!keep) return out;
   for (int64_t d : {std::min(dims[0], dims[1]), std::max(dims[0], dims[1])}) out = b.unsqueeze(out, d);
