@@ -268,7 +268,8 @@ const OpRow rows[] = {
      .infer = lu_factor_types,
      .decompose = checked<"lu_factor">,
      .library = [](const Call& c) { return LibraryStep{library::linalg_lu_factor, {c.value("A")}}; }},
-    renamed<"aten::linalg_lu_factor_ex">("aten::_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> (Tensor LU, Tensor pivots, Tensor info)"),
+    renamed<"aten::linalg_lu_factor_ex">("aten::_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> "
+                                         "(Tensor LU, Tensor pivots, Tensor info)"),
     composite("aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
               strict<"aten::linalg_lu_factor_ex.default", "lu_factor">),
     {.schema = "aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> "
