@@ -122,7 +122,31 @@ template <bool Root, Name Variance, Name Mean> Values spread_and_mean(Builder& b
   return {spread<Root, Variance>(b, c)[0], b.call1(Mean.text, rest)};
 }
 
+// Random numbers for both parts; a normal complex number has its variance from both.
+template <bool Normal> Values random_like(Builder& b, const Call& c) {
+  ArgList args = c.args;
+  args[0] = b.call1("aten::view_as_real.default", {args[0]});
+  if (Normal) args[1] = Arg(0.0);
+  V z = b.call1("aten::view_as_complex.default", {b.call_full(c.def, args).at(0)});
+  return Normal ? z * Arg(M_SQRT1_2) + c["mean"] : z;
+}
+template <bool Normal> Values random(Builder& b, const Call& c) {
+  ArgList args = c.args;
+  std::vector<Expr> sizes = c.syms("size");
+  sizes.push_back(b.integer(2));
+  args[0] = Arg(sizes);
+  for (Arg& a : args)
+    if (a.is<DType>()) a = part_type(a.get<DType>());
+  V z = b.call1("aten::view_as_complex.default", {b.call_full(c.def, args).at(0)});
+  return Normal ? z * Arg(M_SQRT1_2) : z;
+}
+
 const ComplexRule rules[] = {
+    {"aten::rand.default", random<false>},
+    {"aten::randn.default", random<true>},
+    {"aten::uniform.default", random_like<false>},
+    {"aten::normal_functional.default", random_like<true>},
+    {"aten::normal.default", random_like<true>},
     {"aten::linalg_vector_norm.default", of_moduli},
     {"aten::norm.Scalar", of_moduli},
     {"aten::norm.ScalarOpt_dim", of_moduli},
