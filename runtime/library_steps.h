@@ -36,6 +36,7 @@ const char* unique_dim(const LibraryCall&);      ///< D. self; consecutive only,
 
 const char* searchsorted(const LibraryCall&);    ///< sorted sequence, values, sorter?; right. Sequence of rank 1, or one per row of values
 const char* isin(const LibraryCall&);            ///< elements, test elements of the same dtype; invert
+const char* hash_tensor(const LibraryCall&);     ///< self; then for each dim of self whether it is reduced. u64 xor of the bits, as f64 or i64
 const char* bincount(const LibraryCall&);        ///< D. self, weights?; minlength
 /// self; bins, range given; low, high. Histogram of all elements.
 const char* histc(const LibraryCall&);

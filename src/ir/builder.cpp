@@ -39,8 +39,7 @@ V operator*(V a, const Arg& b) { return arithmetic("aten::mul.Tensor", a, b); }
 V operator/(V a, const Arg& b) { return arithmetic("aten::div.Tensor", a, b); }
 V operator-(V a) { return a.builder().call1("aten::neg.default", {a}); }
 
-Values Builder::call(std::string_view op, ArgList args, std::vector<Attribute> keywords,
-                     const std::vector<Type>* hint) {
+Values Builder::call(std::string_view op, ArgList args, std::vector<Attribute> keywords, const std::vector<Type>* hint) {
   const OpDef* def = find_op(op);
   if (!def) unsupported("{}", op);
   auto& schema = def->signature.args;
@@ -83,24 +82,20 @@ template <class F> bool any_leaf(const Arg& a, const F& f) {
   return std::any_of(list.begin(), list.end(), [&](const Arg& e) { return any_leaf(e, f); });
 }
 
-bool is_complex_value(const Graph& g, const Arg& a) {
-  return a.is<ValueId>() && g.type(a.get<ValueId>()).is_tensor() && is_complex(g.type(a.get<ValueId>()).dtype);
-}
+bool is_complex_value(const Graph& g, const Arg& a) { return a.is<ValueId>() && g.type(a.get<ValueId>()).is_tensor() && is_complex(g.type(a.get<ValueId>()).dtype); }
 
 bool has_complex_value(const Graph& g, const ArgList& args) {
   return any_leaf(args, [&](const Arg& a) { return is_complex_value(g, a); });
 }
 
 bool has_complex(const Graph& g, const ArgList& args) {
-  return any_leaf(args, [&](const Arg& a) {
-    return is_complex_value(g, a) || a.is<std::complex<double>>() || (a.is<DType>() && is_complex(a.get<DType>()));
-  });
+  return any_leaf(args, [&](const Arg& a) { return is_complex_value(g, a) || a.is<std::complex<double>>() || (a.is<DType>() && is_complex(a.get<DType>())); });
 }
 
 } // namespace
 
-// Edge code computes with real numbers only: a complex result is made of its parts by edge::complex, and what is done
-// with it next asks for the parts again. Only library steps and the program's border hold complex tensors.
+// Edge code computes with real numbers only: a complex result is made of its parts by edge::complex, and what is done with
+// it next asks for the parts again. Only library steps and the program's border hold complex tensors.
 Values Builder::call_complex(const OpDef& def, ArgList args, const std::vector<Type>* hint) {
   if (def.on_complex)
     if (Values out = def.on_complex(*this, Call(graph_, def, args)); !out.empty()) return out;
@@ -112,15 +107,13 @@ Values Builder::call_complex(const OpDef& def, ArgList args, const std::vector<T
   return append(def, std::move(args), std::move(types));
 }
 
-// What moves elements moves both parts alike; a number it fills with has parts too. What makes elements makes real
-// ones.
+// What moves elements moves both parts alike; a number it fills with has parts too. What makes elements makes real ones.
 Values Builder::by_parts(const OpDef& def, const ArgList& args) {
   auto part = [&](bool imaginary) {
     ArgList now = args;
     std::function<Arg(const Arg&, bool)> take = [&](const Arg& a, bool scalar) -> Arg {
       if (is_complex_value(graph_, a)) return imaginary ? imag(wrap(a.get<ValueId>())) : real(wrap(a.get<ValueId>()));
-      if (a.is<std::complex<double>>())
-        return imaginary ? a.get<std::complex<double>>().imag() : a.get<std::complex<double>>().real();
+      if (a.is<std::complex<double>>()) return imaginary ? a.get<std::complex<double>>().imag() : a.get<std::complex<double>>().real();
       if (a.is<DType>()) return part_type(a.get<DType>());
       if (a.is<ArgList>()) {
         ArgList out;
@@ -151,8 +144,7 @@ Values Builder::append(const OpDef& def, ArgList args, std::vector<Type> types) 
   std::string name = def.signature.name;
   for (const Type& t : types) check_sizes(t.sizes, name);
   if (edge_ && name.starts_with("aten::")) name = "edge::" + name.substr(6);
-  NodeId n = graph_.append(block_, Node{.op = std::move(name), .def = &def, .args = std::move(args), .origin = origin_},
-                           std::move(types));
+  NodeId n = graph_.append(block_, Node{.op = std::move(name), .def = &def, .args = std::move(args), .origin = origin_}, std::move(types));
   Values out;
   for (ValueId v : graph_.node(n).outputs) out.push_back(wrap(v));
   return out;
@@ -170,8 +162,7 @@ Values Builder::append_pointwise(const OpDef& def, ArgList args) {
     bool kept = is_kept(def, i);
     if (args[i].is<ValueId>()) {
       if (!kept) args[i] = to(wrap(args[i].get<ValueId>()), p.compute);
-    } else if (!args[i].is<ArgList>())
-      args[i] = scalar_operand(*this, args[i], kept ? DType::F64 : p.compute);
+    } else if (!args[i].is<ArgList>()) args[i] = scalar_operand(*this, args[i], kept ? DType::F64 : p.compute);
   }
   return append(def, std::move(args), std::move(types));
 }
@@ -186,21 +177,16 @@ V Builder::constant(Tensor tensor, std::string name) {
   for (int64_t s : tensor.sizes()) sizes.push_back(integer(s));
   Type type = Type::tensor(tensor.dtype(), sizes);
   TensorId t = graph_.add_tensor(std::move(tensor));
-  NodeId n = graph_.append(
-      block_, Node{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(t)}, .origin = origin_},
-      {type}, {std::move(name)});
+  NodeId n = graph_.append(block_, Node{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(t)}, .origin = origin_}, {type}, {std::move(name)});
   return wrap(graph_.node(n).outputs[0]);
 }
 
 V Builder::to(V x, DType dtype) {
+  if (is_complex(x.dtype()) && !is_complex(dtype) && dtype != DType::Bool) unsupported("an operator that takes a complex tensor for {}", name_of(dtype));
   return x.dtype() == dtype ? x : call1("aten::_to_copy.default", {x}, {{"dtype", dtype}});
 }
-V Builder::expand(V x, std::vector<Expr> sizes) {
-  return x.sizes() == sizes ? x : call1("aten::expand.default", {x, sizes});
-}
-V Builder::reshape(V x, std::vector<Expr> sizes) {
-  return x.sizes() == sizes ? x : call1("aten::view.default", {x, sizes});
-}
+V Builder::expand(V x, std::vector<Expr> sizes) { return x.sizes() == sizes ? x : call1("aten::expand.default", {x, sizes}); }
+V Builder::reshape(V x, std::vector<Expr> sizes) { return x.sizes() == sizes ? x : call1("aten::view.default", {x, sizes}); }
 V Builder::permute(V x, std::vector<int64_t> order) {
   bool identity = true;
   for (size_t i = 0; i < order.size(); i++) identity &= order[i] == static_cast<int64_t>(i);
@@ -210,8 +196,7 @@ V Builder::transpose(V x, int64_t d0, int64_t d1) {
   if (x.rank() == 0) return x;
   std::vector<int64_t> order(x.rank());
   for (size_t i = 0; i < order.size(); i++) order[i] = static_cast<int64_t>(i);
-  std::swap(order[static_cast<size_t>(wrap_dim(d0, x.rank(), "transpose"))],
-            order[static_cast<size_t>(wrap_dim(d1, x.rank(), "transpose"))]);
+  std::swap(order[static_cast<size_t>(wrap_dim(d0, x.rank(), "transpose"))], order[static_cast<size_t>(wrap_dim(d1, x.rank(), "transpose"))]);
   return permute(x, order);
 }
 V Builder::slice(V x, int64_t dim, Expr start, Expr length, int64_t step) {
@@ -224,15 +209,12 @@ V Builder::select(V x, int64_t dim, Expr index) { return call1("aten::select.int
 V Builder::unsqueeze(V x, int64_t dim) { return call1("aten::unsqueeze.default", {x, dim}); }
 V Builder::squeeze(V x, int64_t dim) { return call1("aten::squeeze.dims", {x, ArgList{dim}}); }
 V Builder::where(V condition, const Arg& a, const Arg& b) { return call1("aten::where.self", {condition, a, b}); }
-V Builder::sum(V x, std::vector<int64_t> dims, bool keepdim) {
-  return call1("aten::sum.dim_IntList", {x, dims, keepdim});
-}
+V Builder::sum(V x, std::vector<int64_t> dims, bool keepdim) { return call1("aten::sum.dim_IntList", {x, dims, keepdim}); }
 V Builder::mean(V x, std::vector<int64_t> dims, bool keepdim) { return call1("aten::mean.dim", {x, dims, keepdim}); }
 V Builder::matmul(V a, V b) { return call1("aten::matmul.default", {a, b}); }
 V Builder::arange(Expr end, DType dtype) { return call1("aten::arange.start_step", {0, end, 1}, {{"dtype", dtype}}); }
 
-std::vector<V> Builder::scan(const std::vector<V>& carried, const std::vector<V>& xs, bool reverse,
-                             const ScanBody& body) {
+std::vector<V> Builder::scan(const std::vector<V>& carried, const std::vector<V>& xs, bool reverse, const ScanBody& body) {
   require(!xs.empty(), "a scan needs something to run over");
   Expr steps = xs[0].size(0);
   std::vector<Type> types, slices;
@@ -240,8 +222,7 @@ std::vector<V> Builder::scan(const std::vector<V>& carried, const std::vector<V>
   for (V x : xs) slices.push_back(Type::tensor(x.dtype(), {x.sizes().begin() + 1, x.sizes().end()}));
   ArgList args{ArgList(carried.begin(), carried.end()), ArgList(xs.begin(), xs.end()), reverse};
   // The outputs come last: only the body tells the types of the stacks.
-  NodeId node = graph_.append(
-      block_, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = std::move(args), .origin = origin_}, {});
+  NodeId node = graph_.append(block_, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = std::move(args), .origin = origin_}, {});
   BlockId outer = std::exchange(block_, graph_.add_block(node));
   std::vector<V> now, parts;
   for (const Type& t : types) now.push_back(wrap(graph_.add_param(block_, t)));
@@ -260,17 +241,18 @@ std::vector<V> Builder::scan(const std::vector<V>& carried, const std::vector<V>
 }
 
 std::vector<Type> infer_types(const Graph& graph, const OpDef& def, const ArgList& args) {
-  if (def.infer) return def.infer(Call(graph, def, args));
-  if (def.kind == Kind::Pointwise) return pointwise_types(graph, def, args);
-  require(def.is_composite(), "{} has no shape rule", def.signature.name);
-  // A composite has the types of its decomposition, made in a scratch graph.
+  bool by_rule = def.on_complex && has_complex(graph, args);
+  if (!by_rule && def.infer) return def.infer(Call(graph, def, args));
+  if (!by_rule && def.kind == Kind::Pointwise) return pointwise_types(graph, def, args);
+  require(by_rule || def.is_composite(), "{} has no shape rule", def.signature.name);
+  // A composite, and a call on complex tensors, has the types of its decomposition, made in a scratch graph.
   Graph scratch(graph.shared_pool());
   Builder b(scratch, scratch.top(), true);
   ArgList operands;
   for (const Arg& a : args)
     operands.push_back(map_values(a, [&](ValueId v) { return scratch.add_param(scratch.top(), graph.type(v)); }));
   std::vector<Type> types;
-  for (V v : def.decompose(b, Call(scratch, def, operands))) types.push_back(v.type());
+  for (V v : b.call_full(def, operands)) types.push_back(v.type());
   return types;
 }
 

@@ -73,7 +73,7 @@ public:
   V scalar(const Arg& value, DType dtype);
   V full(std::vector<Expr> sizes, const Arg& value, DType dtype);
   V constant(Tensor tensor, std::string name = {});
-  V to(V x, DType dtype); ///< x itself where it has that dtype
+  V to(V x, DType dtype); ///< x itself where it has that dtype. Complex numbers do not become real ones: that is real()
   V expand(V x, std::vector<Expr> sizes);
   V reshape(V x, std::vector<Expr> sizes);
   V permute(V x, std::vector<int64_t> order);

@@ -86,7 +86,10 @@ Values pow_scalar(Builder& b, const Call& c) {
 Values float_power(Builder& b, const Call& c) {
   Arg x = c["self"], y = c["exponent"];
   for (Arg* a : {&x, &y})
-    if (a->is<ValueId>()) *a = b.to(b.wrap(a->get<ValueId>()), DType::F64);
+    if (a->is<ValueId>()) {
+      V v = b.wrap(a->get<ValueId>());
+      *a = b.to(v, is_complex(v.dtype()) ? DType::C128 : DType::F64);
+    }
   if (x.is<ValueId>() && !y.is<ValueId>()) return b.call("aten::pow.Tensor_Scalar", {x, y});
   return b.call("aten::pow.Tensor_Tensor", {x, y});
 }

@@ -4,6 +4,7 @@
 // them apart.
 #include <functional>
 
+#include "ops/complex.h"
 #include "ops/library.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
@@ -11,13 +12,6 @@
 namespace tenon::ops {
 
 namespace {
-
-struct Parts {
-  V re, im;
-};
-
-Parts parts(V x) { return {x.builder().real(x), x.builder().imag(x)}; }
-V whole(Parts z) { return z.re.builder().complex(z.re, z.im); }
 
 V call(std::string_view op, V x) { return x.builder().call1(op, {x}); }
 V call(std::string_view op, V x, V y) { return x.builder().call1(op, {x, y}); }
@@ -154,13 +148,6 @@ Parts operator/(Parts x, Parts y) {
   return {(x.re * c + x.im * d) / square / s, (x.im * c - x.re * d) / square / s};
 }
 
-// |z|, without overflow on the way.
-V modulus(Parts z) {
-  if (z.re.dtype() == DType::F64) return call("aten::hypot.default", z.re, z.im);
-  Builder& b = z.re.builder();
-  V re = b.to(z.re, DType::F64), im = b.to(z.im, DType::F64);
-  return b.to(call("aten::sqrt.default", re * re + im * im), z.re.dtype());
-}
 V argument(Parts z) { return call("aten::atan2.default", z.im, z.re); }
 
 using Unary = Parts (*)(Parts);
@@ -283,15 +270,6 @@ Values of_truths(Builder& b, const Call& c) {
     if (a.is<ValueId>()) a = to_bool(b, a);
   return b.call_full(c.def, args);
 }
-// The same operator on the moduli.
-Values of_moduli(Builder& b, const Call& c) {
-  ArgList args = c.args;
-  args[0] = modulus(parts(b.wrap(args[0].get<ValueId>())));
-  for (Arg& a : args)
-    if (a.is<DType>()) a = part_type(a.get<DType>());
-  return b.call_full(c.def, args);
-}
-
 // ---- structure
 
 Values convert(Builder& b, const Call& c) {
@@ -328,36 +306,19 @@ Values addcmul(Builder& b, const Call& c) {
 Values addcdiv(Builder& b, const Call& c) {
   return operand(b, c, 0) + operand(b, c, 1) * c["value"] / operand(b, c, 2);
 }
+Values is_close(Builder& b, const Call& c) {
+  V x = operand(b, c, 0), y = operand(b, c, 1), far = modulus(parts(x - y));
+  V allowed = modulus(parts(y)) * Arg(c.number("rtol")) + Arg(c.number("atol")), equal = call("aten::eq.Tensor", x, y);
+  V near =
+      call("aten::logical_and.default", call("aten::le.Tensor", far, allowed), call("aten::isfinite.default", far));
+  if (c.flag("equal_nan"))
+    equal = call("aten::logical_or.default", equal,
+                 call("aten::logical_and.default", call("aten::isnan.default", x), call("aten::isnan.default", y)));
+  return call("aten::logical_or.default", equal, near);
+}
 Values lerp(Builder& b, const Call& c) {
   V x = operand(b, c, 0), y = operand(b, c, 1);
   return x + (y - x) * c["weight"];
-}
-
-// Additive in the operand: each part by itself.
-Values linear(Builder& b, const Call& c) {
-  std::optional<DType> to = c.def.signature.find("dtype") >= 0 ? c.dtype("dtype") : std::nullopt;
-  ArgList args = c.args;
-  if (to) args[0] = b.to(b.wrap(args[0].get<ValueId>()), *to);
-  return b.by_parts(c.def, args);
-}
-
-Values product(Builder& b, const Call& c) {
-  Parts x = parts(b.input(c, "self")), y = parts(b.input(c, "mat2"));
-  auto times = [&](V p, V q) { return b.call_full(c.def, {p, q}).at(0); };
-  return b.complex(times(x.re, y.re) - times(x.im, y.im), times(x.re, y.im) + times(x.im, y.re));
-}
-
-// The variance is that of both parts together.
-template <bool Root, Name Real> Values spread(Builder& b, const Call& c) {
-  Parts z = parts(b.input(c, "self"));
-  const OpDef* variance = find_op(Real.text);
-  auto of = [&](V x) {
-    ArgList args = c.args;
-    args[0] = x;
-    return b.call_full(*variance, args).at(0);
-  };
-  V v = of(z.re) + of(z.im);
-  return Root ? call("aten::sqrt.default", v) : v;
 }
 
 const ComplexRule rules[] = {
@@ -406,6 +367,7 @@ const ComplexRule rules[] = {
     {"aten::isinf.default", examine<"aten::isinf.default", "aten::logical_or.default">},
     {"aten::isfinite.default", examine<"aten::isfinite.default", "aten::logical_and.default">},
     {"aten::isreal.default", is_real},
+    {"aten::isclose.default", is_close},
     {"aten::logical_and.default", of_truths},
     {"aten::logical_or.default", of_truths},
     {"aten::logical_xor.default", of_truths},
@@ -417,31 +379,22 @@ const ComplexRule rules[] = {
     {"aten::all.dim", of_truths},
     {"aten::all.dims", of_truths},
     {"aten::nonzero.default", of_truths},
-    {"aten::linalg_vector_norm.default", of_moduli},
-    {"aten::norm.Scalar", of_moduli},
-    {"aten::norm.ScalarOpt_dim", of_moduli},
-    {"aten::norm.ScalarOpt_dim_dtype", of_moduli},
-    {"aten::norm.ScalarOpt_dtype", of_moduli},
-    {"aten::sum.dim_IntList", linear},
-    {"aten::trace.default", linear},
-    {"aten::cumsum.default", linear},
-    {"aten::index_put.default", linear},
-    {"aten::masked_scatter.default", linear},
-    {"aten::mm.default", product},
-    {"aten::bmm.default", product},
-    {"aten::var.correction", spread<false, "aten::var.correction">},
-    {"aten::std.correction", spread<true, "aten::var.correction">},
-    {"aten::var.dim", spread<false, "aten::var.dim">},
-    {"aten::std.dim", spread<true, "aten::var.dim">},
-    {"aten::var.default", spread<false, "aten::var.default">},
-    {"aten::std.default", spread<true, "aten::var.default">},
+    {"aten::argwhere.default", of_truths},
+    {"aten::nonzero_static.default", of_truths},
     {"aten::conj_physical.default", conjugate},
-    {"aten::mH.default", conjugate_transpose},
-    {"aten::matrix_H.default", conjugate_transpose},
     {"aten::adjoint.default", conjugate_transpose},
+    {"aten::matrix_H.default", conjugate_transpose},
+    {"aten::mH.default", conjugate_transpose},
 };
 
 } // namespace
+
+V modulus(Parts z) {
+  if (z.re.dtype() == DType::F64) return call("aten::hypot.default", z.re, z.im);
+  Builder& b = z.re.builder();
+  V re = b.to(z.re, DType::F64), im = b.to(z.im, DType::F64);
+  return b.to(call("aten::sqrt.default", re * re + im * im), z.re.dtype());
+}
 
 std::span<const OpRow> complex_rows() { return rows; }
 std::span<const ComplexRule> complex_rules() { return rules; }

@@ -6,8 +6,10 @@ namespace tenon::ops {
 
 namespace {
 
-Values to_dtype(Builder& b, const Call& c) { return b.to(b.input(c, "self"), c.dtype("dtype").value_or(c.type("self").dtype)); }
-Values to_other(Builder& b, const Call& c) { return b.to(b.input(c, "self"), c.type("other").dtype); }
+// Where the program asks for it, complex numbers lose their imaginary part.
+V converted(Builder& b, V x, DType dtype) { return b.to(is_complex(dtype) || dtype == DType::Bool ? x : b.real(x), dtype); }
+Values to_dtype(Builder& b, const Call& c) { return converted(b, b.input(c, "self"), c.dtype("dtype").value_or(c.type("self").dtype)); }
+Values to_other(Builder& b, const Call& c) { return converted(b, b.input(c, "self"), c.type("other").dtype); }
 
 Values fill_scalar(Builder& b, const Call& c) { return b.full(c.type("self").sizes, c["value"], c.type("self").dtype); }
 Values fill_tensor(Builder& b, const Call& c) { return b.expand(b.to(b.input(c, "value"), c.type("self").dtype), c.type("self").sizes); }

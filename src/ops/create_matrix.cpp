@@ -120,6 +120,7 @@ Values vander(Builder& b, const Call& c) {
 
 Values linalg_vander(Builder& b, const Call& c) {
   V x = b.input(c, "x");
+  if (x.rank() == 0) x = b.unsqueeze(x, 0);
   Expr n = c.has("N") ? c.sym("N") : x.size(-1);
   if (!const_int(n)) unsupported("aten::linalg_vander of unknown width {}", to_string(n));
   return powers(b, x, *const_int(n), true);

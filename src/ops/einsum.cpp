@@ -206,6 +206,20 @@ V einsum_of(Builder& b, const char* equation, std::vector<V> operands) {
 }
 
 // y[..., o] = x1[..., i] w[o, i, j] x2[..., j] + bias; the products in the wide dtype, rounded once.
+// Each operand with new dims of size 1 at its places; the sum of their product over some dims.
+Values trilinear(Builder& b, const Call& c) {
+  V out;
+  for (auto [operand, places] : {std::pair("i1", "expand1"), {"i2", "expand2"}, {"i3", "expand3"}}) {
+    V x = b.input(c, operand);
+    std::vector<int64_t> dims = c.dims(places, x.rank() + c.integers(places).size(), false);
+    std::sort(dims.begin(), dims.end());
+    for (int64_t d : dims) x = b.unsqueeze(x, d);
+    out = out ? out * x : x;
+  }
+  std::vector<int64_t> summed = c.dims("sumdim", out.rank(), false);
+  return summed.empty() ? out : b.sum(out, summed, false);
+}
+
 Values bilinear(Builder& b, const Call& c) {
   V x = b.input(c, "input1"), y = b.input(c, "input2"), w = b.input(c, "weight");
   DType result = x.dtype(), wide = compute_type(result);
@@ -216,6 +230,8 @@ Values bilinear(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", .decompose = einsum},
+    {.schema = "aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor",
+     .decompose = trilinear},
     {.schema = "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", .decompose = bilinear},
 };
 

@@ -65,10 +65,10 @@ Values renorm(Builder& b, const Call& c) {
   std::vector<int64_t> others;
   for (int64_t d = 0; d < static_cast<int64_t>(x.rank()); d++)
     if (d != dim) others.push_back(d);
-  V wide = b.to(x, x.dtype() == DType::F64 ? DType::F64 : DType::F32);
+  V wide = is_complex(x.dtype()) ? x : b.to(x, x.dtype() == DType::F64 ? DType::F64 : DType::F32);
   V norm = b.call1("aten::linalg_vector_norm.default", {wide, c["p"], others, true});
-  V limit = b.scalar(c["maxnorm"], wide.dtype());
-  V factor = b.where(b.call1("aten::gt.Tensor", {norm, limit}), limit / (norm + 1e-7), b.scalar(1, wide.dtype()));
+  V limit = b.scalar(c["maxnorm"], norm.dtype());
+  V factor = b.where(b.call1("aten::gt.Tensor", {norm, limit}), limit / (norm + 1e-7), b.scalar(1, norm.dtype()));
   return b.to(wide * factor, x.dtype());
 }
 

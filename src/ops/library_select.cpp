@@ -76,6 +76,24 @@ Values bucketize(Builder& b, const Call& c) {
   return b.call("aten::searchsorted.Tensor", {c["boundaries"], value}, {{"out_int32", c["out_int32"]}, {"right", c["right"]}});
 }
 
+std::vector<Type> hash_types(const Call& c) {
+  std::vector<int64_t> dims = c.dims("dim", c.rank("self"));
+  std::vector<Expr> sizes;
+  for (size_t d = 0; d < c.rank("self"); d++) {
+    bool reduced = std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
+    if (!reduced) sizes.push_back(c.type("self").sizes[d]);
+    else if (c.flag("keepdim")) sizes.push_back(integer(c, 1));
+  }
+  return {Type::tensor(DType::U64, sizes)};
+}
+LibraryStep hash_step(const Call& c) {
+  if (c.integer("mode") != 0) unsupported("aten::hash_tensor of mode {}", c.integer("mode"));
+  std::vector<int64_t> dims = c.dims("dim", c.rank("self"));
+  LibraryStep step{library::hash_tensor, {c.value("self")}};
+  for (size_t d = 0; d < c.rank("self"); d++) step.ints.push_back(integer(c, std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end()));
+  return step;
+}
+
 Values isin_cast(Builder& b, const Call& c) {
   V elements = b.input(c, "elements"), tests = b.input(c, "test_elements");
   if (elements.dtype() == tests.dtype()) return {};
@@ -170,6 +188,8 @@ Values combinations(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
+    {.schema = "aten::hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor", .kind = Kind::Library, .infer = hash_types,
+     .library = hash_step},
     {.schema = "aten::nonzero(Tensor self) -> Tensor", .kind = Kind::Library, .infer = nonzero_types, .library = nonzero_step, .data_dependent = true},
     {.schema = "aten::argwhere(Tensor self) -> Tensor", .kind = Kind::Library, .infer = nonzero_types, .library = nonzero_step, .data_dependent = true},
     {.schema = "aten::nonzero_numpy(Tensor self) -> Tensor[]", .decompose = [](Builder& b, const Call& c) { return nonzero_columns(b, b.input(c, "self")); }},

@@ -239,6 +239,18 @@ Values old_svd(Builder& b, const Call& c) {
   return {zeros(x.size(-2)), values, zeros(x.size(-1))};
 }
 
+// A = U H, U with orthonormal columns, H symmetric without negative eigenvalues.
+Values polar(Builder& b, const Call& c) {
+  Values s = b.call("aten::_linalg_svd.default", {c["A"]});
+  return {b.matmul(s[0], s[2]), b.matmul(transposed(s[2]) * b.unsqueeze(s[1], -2), s[2])};
+}
+// By the eigenvalues of the lower triangle, negative ones taken as 0.
+Values sqrt_of_symmetric(Builder& b, const Call& c) {
+  Values e = b.call("aten::_linalg_eigh.default", {c["self"]});
+  V root = b.call1("aten::sqrt.default", {b.call1("aten::clamp_min.default", {e[0], 0})});
+  return b.matmul(e[1] * b.unsqueeze(root, -2), transposed(e[1]));
+}
+
 std::vector<Type> square_types(const Call& c) {
   Sized s(c, "self", true);
   return {Type::tensor(s.t.dtype, s.t.sizes)};
@@ -255,6 +267,8 @@ const OpRow rows[] = {
      .infer = lu_factor_types,
      .decompose = checked<"lu_factor">,
      .library = [](const Call& c) { return LibraryStep{library::linalg_lu_factor, {c.value("A")}}; }},
+    renamed<"aten::linalg_lu_factor_ex">("aten::_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> "
+                                         "(Tensor LU, Tensor pivots, Tensor info)"),
     composite("aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
               strict<"aten::linalg_lu_factor_ex.default", "lu_factor">),
     {.schema = "aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> "
@@ -352,6 +366,8 @@ const OpRow rows[] = {
     composite("aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
               old_svd),
 
+    composite("aten::linalg_polar(Tensor A) -> (Tensor U, Tensor H)", polar),
+    composite("aten::linalg_matrix_sqrth(Tensor self) -> Tensor", sqrt_of_symmetric),
     {.schema = "aten::linalg_matrix_exp(Tensor self) -> Tensor",
      .kind = Kind::Library,
      .infer = square_types,

@@ -1,6 +1,8 @@
 // Builds the table once, on first use: rows with their schemas parsed, by name.
 #include "ops/table.h"
 
+#include "ops/complex.h"
+
 #include <array>
 #include <map>
 
@@ -67,11 +69,12 @@ auto all_rows() {
 }
 
 void attach_complex_rules(Table& t) {
-  for (const ops::ComplexRule& rule : ops::complex_rules()) {
-    auto it = t.find(rule.name);
-    require(it != t.end(), "a complex rule for {}, which has no row", rule.name);
-    it->second.on_complex = rule.decompose;
-  }
+  for (auto rules : {ops::complex_rules(), ops::complex_matrix_rules()})
+    for (const ops::ComplexRule& rule : rules) {
+      auto it = t.find(rule.name);
+      require(it != t.end(), "a complex rule for {}, which has no row", rule.name);
+      it->second.on_complex = rule.decompose;
+    }
 }
 
 const Table& table() {

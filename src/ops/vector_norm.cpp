@@ -14,12 +14,12 @@ V root(Builder& b, V x) { return b.call1("aten::sqrt.default", {x}); }
 
 // (sum |x|^p)^(1/p) over dims, for x in the dtype it is computed in. Every tensor of rank 0 is its own vector.
 V p_norm(Builder& b, V x, double p, const Dims& dims, bool keepdim) {
+  if (is_complex(x.dtype())) x = magnitude(b, x);
   auto sum = [&](V v) { return v.rank() == 0 ? v : b.sum(v, dims, keepdim); };
   if (p == 0) return sum(b.to(b.call1("aten::ne.Scalar", {x, 0}), x.dtype()));
   if (p == 1) return sum(magnitude(b, x));
   if (p == 2) return root(b, sum(x * x));
-  if (std::isinf(p))
-    return b.call1(p > 0 ? "aten::amax.default" : "aten::amin.default", {magnitude(b, x), dims, keepdim});
+  if (std::isinf(p)) return b.call1(p > 0 ? "aten::amax.default" : "aten::amin.default", {magnitude(b, x), dims, keepdim});
   return powered(b, sum(powered(b, magnitude(b, x), p)), 1 / p);
 }
 
@@ -62,8 +62,8 @@ V spectral_norm(Builder& b, V x, double p, const Dims& dims, bool keep) {
     if (d != dims[0] && d != dims[1]) order.push_back(d);
   order.insert(order.end(), dims.begin(), dims.end());
   V s = b.call1("aten::linalg_svdvals.default", {b.permute(x, order)});
-  V out = p == 0 ? b.sum(s, {-1}, false)
-                 : b.call1(p > 0 ? "aten::amax.default" : "aten::amin.default", {s, Dims{-1}, false});
+  bool none = is_const_int(s.size(-1), 0) && p >= 0; // of an empty matrix it is 0
+  V out = p == 0 || none ? b.sum(s, {-1}, false) : b.call1(p > 0 ? "aten::amax.default" : "aten::amin.default", {s, Dims{-1}, false});
   if (!keep) return out;
   for (int64_t d : {std::min(dims[0], dims[1]), std::max(dims[0], dims[1])}) out = b.unsqueeze(out, d);
   return out;
@@ -104,8 +104,7 @@ Values linalg_norm(Builder& b, const Call& c) {
   V x = b.to(b.input(c, "self"), compute_type(result));
   Dims dims = c.dims("dim", x.rank());
   bool matrix = c.has("ord") && dims.size() == 2;
-  V out =
-      matrix ? matrix_norm_of(b, c, x, c["ord"], dims, keepdim(c)) : p_norm(b, x, order(c, "ord"), dims, keepdim(c));
+  V out = matrix ? matrix_norm_of(b, c, x, c["ord"], dims, keepdim(c)) : p_norm(b, x, order(c, "ord"), dims, keepdim(c));
   return b.to(out, result);
 }
 
@@ -126,38 +125,27 @@ template <bool WithNorm> Values weight_norm(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
-               "ScalarType? dtype=None) -> Tensor",
+    {.schema = "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      .decompose = vector_norm<"ord">},
     {.schema = "aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor", .decompose = vector_norm<"p">},
-    {.schema = "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
+    {.schema = "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", .decompose = vector_norm<"p">},
+    {.schema = "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
      .decompose = vector_norm<"p">},
-    {.schema = "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) "
-               "-> Tensor",
-     .decompose = vector_norm<"p">},
-    {.schema = "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
-     .decompose = vector_norm<"p">},
-    {.schema = "aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
-               "dtype=None) -> Tensor",
+    {.schema = "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor", .decompose = vector_norm<"p">},
+    {.schema = "aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      .decompose = linalg_norm},
-    {.schema = "aten::linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
-               "dtype=None) -> Tensor",
+    {.schema = "aten::linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      .decompose = linalg_norm},
-    {.schema = "aten::linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, "
+    {.schema = "aten::linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     .decompose = matrix_norm},
+    {.schema = "aten::linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, "
                "ScalarType? dtype=None) -> Tensor",
      .decompose = matrix_norm},
-    {.schema =
-         "aten::linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, "
-         "ScalarType? dtype=None) -> Tensor",
-     .decompose = matrix_norm},
     {.schema = "aten::nuclear_norm(Tensor self, bool keepdim=False) -> Tensor", .decompose = named_norm<true>},
-    {.schema = "aten::nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor",
-     .decompose = named_norm<true>},
-    {.schema = "aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
-     .decompose = named_norm<false>},
+    {.schema = "aten::nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor", .decompose = named_norm<true>},
+    {.schema = "aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", .decompose = named_norm<false>},
     {.schema = "aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", .decompose = weight_norm<false>},
-    {.schema = "aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)",
-     .decompose = weight_norm<true>},
+    {.schema = "aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)", .decompose = weight_norm<true>},
 };
 
 } // namespace

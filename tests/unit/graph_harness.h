@@ -100,7 +100,7 @@ inline std::string difference(const Tensor& got, const Tensor& want, double tole
   if (got.dtype() != want.dtype()) return fmt::format("dtype {} instead of {}", name_of(got.dtype()), name_of(want.dtype()));
   if (got.sizes() != want.sizes()) return "other sizes";
   std::vector<double> a = numbers(got), e = numbers(want);
-  double t = is_float(want.dtype()) ? want.dtype() == DType::BF16 ? 2e-2 : want.dtype() == DType::F16 ? 3e-3 : tolerance : 0;
+  double t = is_float(want.dtype()) || is_complex(want.dtype()) ? want.dtype() == DType::BF16 ? 2e-2 : want.dtype() == DType::F16 ? 3e-3 : tolerance : 0;
   for (size_t i = 0; i < a.size(); i++) {
     bool same = std::isnan(a[i]) ? std::isnan(e[i]) : a[i] == e[i] || std::abs(a[i] - e[i]) <= t * std::max(1., std::abs(e[i]));
     if (!same) return fmt::format("element {} of {}: {} instead of {}", i, a.size(), a[i], e[i]);

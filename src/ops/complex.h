@@ -1,0 +1,20 @@
+// Complex values by their parts, for the files that say what operators are on them.
+#pragma once
+#include "ir/builder.h"
+#include "ops/table.h"
+
+namespace tenon::ops {
+
+struct Parts {
+  V re, im;
+};
+
+inline Parts parts(V x) { return {x.builder().real(x), x.builder().imag(x)}; }
+inline V whole(Parts z) { return z.re.builder().complex(z.re, z.im); }
+/// |z|, without overflow on the way.
+V modulus(Parts z);
+
+/// Rules beside complex_rules(): reductions, products of matrices, what writes elements.
+std::span<const ComplexRule> complex_matrix_rules();
+
+} // namespace tenon::ops
