@@ -178,6 +178,11 @@ Frames frames_of(Builder& b, const Call& c, DType dtype) {
   return f;
 }
 
+void check_signal(const Call& c, size_t dims) {
+  if (c.rank("self") != dims && c.rank("self") != dims + 1) c.fail(fmt::format("self has neither {} nor {} dims", dims, dims + 1));
+  if (c.has("window") && c.rank("window") != 1) c.fail("window has other than one dim");
+}
+
 V transform_frames(Builder& b, const Call& c, V x) {
   bool batched = x.rank() == 2;
   if (!batched) x = b.unsqueeze(x, 0);
@@ -192,8 +197,12 @@ V transform_frames(Builder& b, const Call& c, V x) {
   return c.flag("return_complex") ? y : b.call1("aten::view_as_real.default", {y});
 }
 
-Values stft(Builder& b, const Call& c) { return transform_frames(b, c, b.input(c, "self")); }
+Values stft(Builder& b, const Call& c) {
+  check_signal(c, 1);
+  return transform_frames(b, c, b.input(c, "self"));
+}
 Values stft_centered(Builder& b, const Call& c) {
+  check_signal(c, 1);
   V x = b.input(c, "self");
   if (c.flag("center")) {
     Expr p = b.integer(c.integer("n_fft") / 2);
@@ -224,6 +233,7 @@ V overlap_add(V frames, int64_t hop) {
 }
 
 Values istft(Builder& b, const Call& c) {
+  check_signal(c, 2);
   V x = to_complex(b.input(c, "self"));
   bool batched = x.rank() == 3;
   if (!batched) x = b.unsqueeze(x, 0);

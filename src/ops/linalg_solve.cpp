@@ -258,6 +258,7 @@ Values tensorinv(Builder& b, const Call& c) {
 }
 Values tensorsolve(Builder& b, const Call& c) {
   V a = b.input(c, "self"), y = b.input(c, "other");
+  if (a.rank() < y.rank()) c.fail("self has less dims than other");
   if (c.has("dims")) {
     std::vector<int64_t> last = c.dims("dims", a.rank(), false), order;
     for (int64_t d : iota(a.rank()))
