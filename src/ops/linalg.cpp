@@ -187,6 +187,7 @@ Values qr(Builder& b, const Call& c) {
   return qr_of(b, b.input(c, "A"), mode);
 }
 Values old_qr(Builder& b, const Call& c) {
+  check_matrix(c, "self", false);
   return qr_of(b, b.input(c, "self"), c.flag("some") ? "reduced" : "complete");
 }
 
