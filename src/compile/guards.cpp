@@ -27,7 +27,9 @@ template <class F> void walk(Expr e, std::unordered_set<const ExprNode*>& seen, 
 
 class Guards {
 public:
-  Guards(const Graph& g, const Node& n) : g_(g), operands_(tensor_operands(n.args, g)), output_(g.type(n.outputs[0])) {}
+  Guards(const Graph& g, const Node& n) : g_(g), operands_(tensor_operands(n.args, g)), output_(g.type(n.outputs[0])) {
+    takes_all_ = n.def->kind == Kind::Pointwise || n.def->kind == Kind::Matmul || n.op == "edge::expand.default";
+  }
 
   void require_true(Expr condition) {
     if (const_int(condition) != 1) out.push_back(condition);
@@ -85,13 +87,15 @@ private:
     for (size_t d = 0; d < sizes.size() && d < load.args.size(); d++) {
       if (load.args[d]->op != Op::Axis || except.contains(load.args[d].get())) continue;
       Expr extent = load.args[d]->args[0];
-      if (extent != sizes[d] && !proves_le(extent, sizes[d])) require_true(le(extent, sizes[d]));
+      if (takes_all_) require_true(eq(extent, sizes[d]));
+      else if (!proves_le(extent, sizes[d])) require_true(le(extent, sizes[d]));
     }
   }
 
   const Graph& g_;
   std::vector<ValueId> operands_;
   const Type& output_;
+  bool takes_all_; // and not a part of a dim, as a slice does
 };
 
 } // namespace
