@@ -28,14 +28,16 @@ template <class F> void walk(Expr e, std::unordered_set<const ExprNode*>& seen, 
 
 class Guards {
 public:
-  Guards(const Graph& g, const Node& n) : g_(g), operands_(tensor_operands(n.args, g)), output_(g.type(n.outputs[0])) {}
+  Guards(const Graph& g, const Node& n) : g_(g), operands_(tensor_operands(n.args, g)), output_(g.type(n.outputs[0])) {
+    takes_all_ = n.def->kind == Kind::Pointwise || n.def->kind == Kind::Matmul || n.op == "edge::expand.default";
+  }
 
   void require_true(Expr condition) {
     if (const_int(condition) != 1) out.push_back(condition);
   }
 
   // A condition on an axis is there because the index may lie outside: what it selects is not held to that axis.
-  void check_loads(Expr body, bool broadcasts) {
+  void check_loads(Expr body, bool is_pointwise) {
     std::unordered_set<const ExprNode*> seen, outside, tested, conditional_axes;
     std::vector<const ExprNode*> loads; // in the order of the body
     walk(body, seen, [&](const ExprNode& n) {
@@ -47,13 +49,13 @@ public:
         });
       return true;
     });
-    if (broadcasts) conditional_axes.clear();
+    if (is_pointwise) conditional_axes.clear();
     walk(body, outside, [&](const ExprNode& n) {
-      if (n.op == Op::Load) check_load(n, {}, broadcasts);
+      if (n.op == Op::Load) check_load(n, {});
       return n.op != Op::Select;
     });
     for (const ExprNode* n : loads)
-      if (!outside.contains(n)) check_load(*n, conditional_axes, broadcasts);
+      if (!outside.contains(n)) check_load(*n, conditional_axes);
   }
 
   void check_view() {
@@ -82,20 +84,25 @@ public:
   std::vector<Expr> out;
 
 private:
-  // A definition may read less than there is; operands that are broadcast together are of one size.
-  void check_load(const ExprNode& load, const std::unordered_set<const ExprNode*>& except, bool broadcasts) {
+  void check_load(const ExprNode& load, const std::unordered_set<const ExprNode*>& except) {
     auto& sizes = g_.type(operands_.at(static_cast<size_t>(load.bits))).sizes;
     for (size_t d = 0; d < sizes.size() && d < load.args.size(); d++) {
       if (load.args[d]->op != Op::Axis || except.contains(load.args[d].get())) continue;
       Expr extent = load.args[d]->args[0];
-      if (extent == sizes[d] || (!broadcasts && proves_le(extent, sizes[d]))) continue;
-      require_true(broadcasts ? eq(extent, sizes[d]) : le(extent, sizes[d]));
+<<<<<<< HEAD:src/aten/guard_sizes.cpp
+      if (takes_all_) require_true(eq(extent, sizes[d]));
+      else if (!proves_le(extent, sizes[d])) require_true(le(extent, sizes[d]));
+=======
+      if (takes_all_) require_true(eq(extent, sizes[d]));
+      else if (!proves_le(extent, sizes[d])) require_true(le(extent, sizes[d]));
+>>>>>>> robust:src/compile/guards.cpp
     }
   }
 
   const Graph& g_;
   std::vector<ValueId> operands_;
   const Type& output_;
+  bool takes_all_; // and not a part of a dim, as a slice does
 };
 
 std::vector<Expr> guards_of(const Graph& g, const Node& n) {

@@ -271,6 +271,42 @@ TEST_CASE("many threads in one executable, each with sizes of its own") {
   }
 }
 
+TEST_CASE("sizes that must be equal, and are told to be only by the program, are looked at") {
+  struct Case {
+    std::function<V(TestGraph&, V, V)> make;
+    std::vector<std::vector<int64_t>> good, bad; // sizes of the two inputs, [s0, 3] and [s1, 3]
+  };
+  auto expand = [](TestGraph& g, V x, V y) { return g.b.expand(x, y.sizes()) * Arg(2); };
+  auto product_ = [](TestGraph& g, V x, V y) { return g.b.matmul(g.b.transpose(x, 0, 1), y); };
+  auto view = [](TestGraph& g, V x, V y) { return g.b.reshape(x, {g.b.integer(3), y.sizes()[0]}) + Arg(1); };
+  auto put = [](TestGraph& g, V x, V y) { return g.b.call1("aten::slice_scatter.default", {x, y, 0, 1, x.sizes()[0]}); };
+  auto strided = [](TestGraph& g, V x, V y) { return g.b.call1("aten::as_strided.default", {x, ArgList{y.sizes()[0]}, ArgList{3}, 2}) + Arg(1); };
+  const Case cases[] = {{[](TestGraph&, V x, V y) { return x + y; }, {{4, 4}, {0, 0}}, {{4, 3}, {3, 4}, {0, 2}}},
+                        {expand, {{5, 5}}, {{5, 4}, {4, 5}}},
+                        {product_, {{7, 7}}, {{7, 6}, {6, 7}}},
+                        {view, {{4, 4}}, {{4, 5}, {5, 4}}},
+                        {put, {{5, 4}}, {{5, 3}, {5, 5}}},
+                        {strided, {{5, 5}, {5, 2}}, {{5, 6}, {2, 9}}}};
+  for (auto& c : cases)
+    for (bool interpret : {false, true}) {
+      TestGraph g;
+      V x = g.input({g.symbol("s0"), g.b.integer(3)}), y = g.input({g.symbol("s1"), g.b.integer(3)});
+      g.returns(c.make(g, x, y));
+      Executable e = g.program().compile({.interpret = interpret}).value();
+      auto run_with = [&](const std::vector<int64_t>& s) {
+        std::vector<Tensor> out;
+        return e.run(std::vector{counting(DType::F32, {s[0], 3}), counting(DType::F32, {s[1], 3})}, out);
+      };
+      for (auto& s : c.good) CHECK_MESSAGE(run_with(s).ok(), (&c - cases), " ", s[0], " ", s[1]);
+      for (auto& s : c.bad) {
+        Status status = run_with(s);
+        REQUIRE_MESSAGE(!status.ok(), (&c - cases), " ", s[0], " ", s[1]);
+        CHECK(status.error().kind == ErrorKind::BadInput);
+        CHECK(std::string(status.error().what()).find("do not fit") != std::string::npos);
+      }
+    }
+}
+
 TEST_CASE("random steps of one program draw apart, two runs alike") {
   TestGraph g;
   V a = g.b.call1("aten::rand.default", {ArgList{100}}), b = g.b.call1("aten::rand.default", {ArgList{100}});
