@@ -192,6 +192,8 @@ bool run(const ScalarStep& s, Frame& f) {
 bool run(const AssertStep& s, Frame& f) {
   if (slot(f, s.condition) != 0) return true;
   f.message = s.message;
+  for (auto& [name, value] : s.values) f.message += fmt::format("{}{} = {}", &name == &s.values[0].first ? " (" : ", ", name, slot(f, value));
+  if (!s.values.empty()) f.message += ")";
   return false;
 }
 

@@ -143,6 +143,7 @@ struct ScalarStep {
 struct AssertStep {
   Slot condition;
   std::string message;
+  std::vector<std::pair<std::string, Slot>> values = {}; // sizes in the condition, for the message
 };
 
 struct Step {

@@ -17,6 +17,8 @@ suite() { # NAME COMMAND...: one suite, passed when it exits 0
 suite layers tests/layers.py
 suite unit "$build/tests/unit_tests"
 suite fixtures "$tenon" check tests/fixtures/programs
+suite control "$tenon" check --forbid-fallback tests/fixtures/control
+suite control_interpreted "$tenon" check --interpret tests/fixtures/control
 suite fixtures_avx2 "$tenon" check --isa avx2 tests/fixtures/programs
 suite fixtures_interpreted "$tenon" check --interpret tests/fixtures/programs
 suite tool tests/tool_test.sh "$tenon"

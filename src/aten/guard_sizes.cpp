@@ -89,13 +89,8 @@ private:
     for (size_t d = 0; d < sizes.size() && d < load.args.size(); d++) {
       if (load.args[d]->op != Op::Axis || except.contains(load.args[d].get())) continue;
       Expr extent = load.args[d]->args[0];
-<<<<<<< HEAD:src/aten/guard_sizes.cpp
       if (takes_all_) require_true(eq(extent, sizes[d]));
       else if (!proves_le(extent, sizes[d])) require_true(le(extent, sizes[d]));
-=======
-      if (takes_all_) require_true(eq(extent, sizes[d]));
-      else if (!proves_le(extent, sizes[d])) require_true(le(extent, sizes[d]));
->>>>>>> robust:src/compile/guards.cpp
     }
   }
 

@@ -189,7 +189,11 @@ void PlanBuilder::build_assert(NodeId id) {
   const Node& n = g_.node(id);
   Expr condition = to_expr(g_.pool(), n.args[0]);
   if (!condition) return;
-  append(id, AssertStep{slot(condition), n.args[1].is<std::string>() ? n.args[1].get<std::string>() : "assertion failed"});
+  AssertStep s{slot(condition), n.args[1].is<std::string>() ? n.args[1].get<std::string>() : "assertion failed"};
+  visit(condition, [&](const ExprNode& e) {
+    if (e.op == Op::Symbol && !is_float(e.type)) s.values.emplace_back(e.name, slot(Expr(&e)));
+  });
+  append(id, std::move(s));
 }
 
 void PlanBuilder::build_print(NodeId id) {

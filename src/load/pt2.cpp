@@ -209,11 +209,12 @@ struct Reader {
     Element module = json::get(root, "graph_module"), signature = json::get(module, "signature");
     GraphReader reader(program.graph, json::get(module, "graph"));
     read_inputs(reader, signature);
+    read_calling_convention(module);
+    add_guards(program);
     reader.read_nodes(program.graph.top());
     program.graph.block(program.graph.top()).returns = reader.read_outputs();
     read_outputs(signature);
     check_graph(program.graph);
-    read_calling_convention(module);
     read_payloads("weights", model);
     read_payloads("constants", model);
     for (auto& in : program.inputs) {

@@ -238,7 +238,9 @@ bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& 
   if (op == "aten::_assert_tensor_metadata.default" || op.starts_with("aten::sym_constrain_range") || is_pure_of_constants(op)) return true;
   if (op == "aten::_assert_scalar.default") {
     Arg condition = arg(0);
-    if (condition.is<bool>() && condition.get<bool>()) return true;
+    if (condition.is<Expr>() && is_const_int(condition.get<Expr>(), 1)) condition = true;
+    if (condition == Arg(true)) condition = unproved(block, json::get(inputs.at(0).value(), "arg"));
+    if (condition == Arg(true)) return true;
     graph_.append(block, Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {condition, arg(1)}, .origin = read_origin(node)}, {});
     return true;
   }
@@ -265,7 +267,31 @@ bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& 
   TypeKind t = kind == "as_sym_int" ? TypeKind::Int : kind == "as_sym_float" ? TypeKind::Float : TypeKind::Bool;
   graph_.append(block, Node{.op = "prim::Item", .def = find_op("prim::Item"), .args = {arg(0)}, .origin = read_origin(node)},
                 {Type::scalar(t, symbol.get<Expr>())});
+  if (symbol.get<Expr>()->op == Op::Symbol && !is_float(symbol.get<Expr>()->type)) items_[symbol.get<Expr>()->name] = arg(0);
   return true;
+}
+
+// The ranges of numbers read from data are what the program's asserts ensure, so these seem to hold always. Here their condition
+// is over the number as it is, read once more, without a range.
+Arg GraphReader::unproved(BlockId block, Element condition) {
+  auto [kind, value] = json::single(condition);
+  auto name = kind == "as_sym_bool" ? json::find(value, "as_name") : std::nullopt;
+  auto bools = json::find(scope_, "sym_bool_values");
+  auto entry = name && bools ? json::find(*bools, json::text(*name)) : std::nullopt;
+  auto expr = entry ? json::find(*entry, "as_expr") : std::nullopt;
+  if (!expr) return true;
+  std::string text(json::text(*expr, "expr_str"));
+  bool any = false;
+  for (auto& [symbol, tensor] : items_) {
+    const std::string quoted_name = "Symbol('" + symbol + "'";
+    if (text.find(quoted_name) == text.npos) continue;
+    Expr read = graph_.pool().symbol(graph_.pool().fresh_symbol(symbol + "_read"));
+    graph_.append(block, Node{.op = "prim::Item", .def = find_op("prim::Item"), .args = {tensor}}, {Type::scalar(TypeKind::Int, read)});
+    for (size_t at; (at = text.find(quoted_name)) != text.npos;) text.replace(at, quoted_name.size(), "Symbol('" + read->name + "'");
+    any = true;
+  }
+  if (!any) return true;
+  return parse_srepr(graph_.pool(), text);
 }
 
 void GraphReader::output_types(Element node, size_t first, std::vector<Type>& types, std::vector<std::string>& names) {

@@ -1,5 +1,6 @@
 // The graph inside models/M.json: nodes, values, symbolic sizes, subgraphs.
 #pragma once
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -41,6 +42,7 @@ private:
   void read_symbols(std::string_view key);
 
   void read_node(BlockId block, json::Element node);
+  Arg unproved(BlockId block, json::Element condition);
   bool read_symbolic(BlockId block, json::Element node, const std::string& op);
   bool read_control_flow(BlockId block, json::Element node, const std::string& op);
   void read_operator(BlockId block, json::Element node, const std::string& op);
@@ -69,10 +71,13 @@ private:
   json::Element scope_;
   std::unordered_map<std::string, Arg> values_;
   std::unordered_map<std::string, Expr> symbols_;
+  std::map<std::string, Arg> items_; // tensors that symbols are read from
   std::optional<DType> autocast_; // operators are under autocast to this dtype
 };
 
 DType read_dtype(int64_t scalar_type);
+/// The export's conditions on input sizes as asserts; inputs and calling convention are read already.
+void add_guards(LoadedProgram& program);
 std::string operator_name(std::string_view target);
 std::shared_ptr<const Origin> read_origin(json::Element node);
 

@@ -1,0 +1,221 @@
+// What the export assumed about its inputs' sizes, beside their ranges: Python comparisons such as
+//   (L['x'].size()[0] % 4) == 0        torch.sym_max(1, L['x'].size()[0]) <= 2*L['y'][0].size()[1]
+// Equalities and bounds become prim::Asserts at the program's start. Left out is what only says that a size is neither 0 nor
+// 1 (`!=`, small lower bounds): tenon's programs hold for those sizes too.
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/lexer.h"
+#include "ir/op.h"
+#include "load/json.h"
+#include "load/pt2_graph.h"
+
+namespace tenon {
+
+namespace {
+
+using Sizes = std::unordered_map<std::string, ValueId>; // by Python's path, L['x'][0]
+
+// The leaves under a tree node, each with its path; `next` counts leaves.
+class Paths {
+public:
+  explicit Paths(const LoadedProgram& p) {
+    for (auto& in : p.inputs)
+      if (in.kind == InputKind::User || in.kind == InputKind::Fixed) leaves_.push_back(in.value);
+    if (p.in_spec.children.size() != 2) return;
+    auto& positional = p.in_spec.children[0].children;
+    for (size_t i = 0; i < positional.size(); i++) walk(positional[i], i < p.forward_arg_names.size() ? "L['" + p.forward_arg_names[i] + "']" : "?");
+    auto& keywords = p.in_spec.children[1];
+    std::vector<std::string> keys = keys_of(keywords);
+    for (size_t i = 0; i < keywords.children.size(); i++) walk(keywords.children[i], i < keys.size() ? "L['" + keys[i] + "']" : "?");
+  }
+  Sizes values;
+
+private:
+  // A dict's context is the JSON list of its keys.
+  static std::vector<std::string> keys_of(const TreeSpec& t) {
+    std::vector<std::string> out;
+    simdjson::dom::parser parser;
+    simdjson::dom::element root;
+    if (parser.parse(t.context.data(), t.context.size()).get(root) || !root.is_array()) return out;
+    for (auto e : root.get_array()) {
+      std::string_view s;
+      out.emplace_back(e.get(s) == simdjson::SUCCESS ? s : std::string_view("?"));
+    }
+    return out;
+  }
+  void walk(const TreeSpec& t, const std::string& path) {
+    if (t.type.empty()) {
+      if (next_ < leaves_.size() && leaves_[next_].valid()) values[path] = leaves_[next_];
+      next_++;
+      return;
+    }
+    std::vector<std::string> keys;
+    if (t.type.ends_with("dict") || t.type.ends_with("Dict")) keys = keys_of(t);
+    for (size_t i = 0; i < t.children.size(); i++) walk(t.children[i], path + (i < keys.size() ? "['" + keys[i] + "']" : "[" + std::to_string(i) + "]"));
+  }
+
+  std::vector<ValueId> leaves_;
+  size_t next_ = 0;
+};
+
+struct Comparison {
+  Expr a, b;
+  std::string op;
+};
+
+class GuardParser {
+public:
+  GuardParser(const Graph& graph, const Sizes& sizes, std::string_view text) : g_(graph), sizes_(sizes), lex_(text) {}
+
+  Comparison parse() {
+    bool outer = lex_.at("(") && closes_last();
+    if (outer) lex_.expect("(");
+    Comparison c;
+    c.a = sum();
+    for (auto op : {"==", "!=", "<=", ">=", "<", ">"})
+      if (c.op.empty() && lex_.accept(op)) c.op = op;
+    if (c.op.empty()) lex_.fail("expected a comparison");
+    c.b = sum();
+    if (outer) lex_.expect(")");
+    if (!lex_.at_end()) lex_.fail("more text after the comparison");
+    return c;
+  }
+
+private:
+  // Whether the first parenthesis is closed by the last character.
+  bool closes_last() const {
+    int depth = 0;
+    std::string_view t = lex_.text();
+    for (size_t i = 0; i < t.size(); i++) {
+      depth += (t[i] == '(') - (t[i] == ')');
+      if (depth == 0) return i + 1 == t.size();
+    }
+    return false;
+  }
+
+  Expr sum() {
+    Lexer::Depth depth(lex_);
+    Expr e = term();
+    while (true) {
+      if (lex_.accept("+")) e = both(Op::Add, e, term());
+      else if (lex_.accept("-")) e = both(Op::Sub, e, term());
+      else return e;
+    }
+  }
+  Expr term() {
+    Expr e = factor();
+    while (true) {
+      if (lex_.at("**")) lex_.fail("a power");
+      if (lex_.accept("//")) e = both(Op::FloorDiv, e, factor());
+      else if (lex_.accept("/")) e = cast(e, DType::F64) / cast(factor(), DType::F64);
+      else if (lex_.accept("*")) e = both(Op::Mul, e, factor());
+      else if (lex_.accept("%")) e = both(Op::Mod, e, factor());
+      else return e;
+    }
+  }
+  static Expr both(Op op, Expr a, Expr b) {
+    if (is_float(a->type) != is_float(b->type)) a = cast(a, DType::F64), b = cast(b, DType::F64);
+    return binary(op, a, b);
+  }
+  // math.trunc(x) and the like; null where the text is no such call.
+  Expr function() {
+    struct Row {
+      std::string_view name;
+      Op op;
+      bool to_int;
+    };
+    static constexpr Row rows[] = {{"math.trunc(", Op::Trunc, true}, {"int(", Op::Trunc, true}, {"torch.sym_int(", Op::Trunc, true}, {"math.floor(", Op::Floor, true},
+                                   {"math.ceil(", Op::Ceil, true}, {"round(", Op::Round, true}, {"math.sqrt(", Op::Sqrt, false}, {"torch._sym_sqrt(", Op::Sqrt, false}};
+    for (auto& r : rows) {
+      if (!lex_.accept(r.name)) continue;
+      Expr e = unary(r.op, cast(sum(), DType::F64));
+      lex_.expect(")");
+      return r.to_int ? cast(e, DType::I64) : e;
+    }
+    for (auto name : {"torch.sym_float(", "float("}) {
+      if (!lex_.accept(name)) continue;
+      Expr e = cast(sum(), DType::F64);
+      lex_.expect(")");
+      return e;
+    }
+    return {};
+  }
+  Expr factor() {
+    Lexer::Depth depth(lex_);
+    if (lex_.accept("-")) return -factor();
+    if (lex_.accept("(")) {
+      Expr e = sum();
+      lex_.expect(")");
+      return e;
+    }
+    if (lex_.at_number()) {
+      auto n = lex_.number();
+      return n.is_float ? g_.pool().number(n.f, DType::F64) : g_.pool().integer(n.i);
+    }
+    for (bool most : {true, false})
+      for (std::string_view name : {most ? "torch.sym_max(" : "torch.sym_min(", most ? "max(" : "min("}) {
+        if (!lex_.accept(name)) continue;
+        Expr e = sum();
+        while (lex_.accept(",")) e = both(most ? Op::Max : Op::Min, e, sum());
+        lex_.expect(")");
+        return e;
+      }
+    if (Expr e = function()) return e;
+    return size();
+  }
+  // L['x'][0].size()[1], or L['n'] of a number.
+  Expr size() {
+    std::string path = "L";
+    lex_.expect("L");
+    while (lex_.accept("[")) {
+      path += lex_.at_number() ? "[" + std::to_string(lex_.number().i) + "]" : "['" + lex_.quoted() + "']";
+      lex_.expect("]");
+    }
+    auto it = sizes_.find(path);
+    if (it == sizes_.end()) lex_.fail("an unknown input");
+    const Type& t = g_.type(it->second);
+    if (!t.is_tensor() && t.value) return t.value;
+    lex_.expect(".size()[");
+    auto d = lex_.number();
+    lex_.expect("]");
+    if (d.i < 0 || static_cast<size_t>(d.i) >= t.rank()) lex_.fail("no such dim");
+    return t.sizes[static_cast<size_t>(d.i)];
+  }
+
+  const Graph& g_;
+  const Sizes& sizes_;
+  Lexer lex_;
+};
+
+// The condition to hold; none where it is one that sizes 0 and 1 may break.
+Expr condition(Comparison c) {
+  if (is_float(c.a->type) != is_float(c.b->type)) c.a = cast(c.a, DType::F64), c.b = cast(c.b, DType::F64);
+  if (c.op == "<" || c.op == "<=") std::swap(c.a, c.b), c.op = c.op == "<" ? ">" : ">=";
+  if (c.op == "==") return eq(c.a, c.b);
+  if (c.op == "!=") return {};
+  auto least = const_int(c.b);
+  if (least && *least + (c.op == ">") <= 2) return {};
+  return c.op == ">" ? gt(c.a, c.b) : ge(c.a, c.b);
+}
+
+} // namespace
+
+void add_guards(LoadedProgram& program) {
+  Graph& g = program.graph;
+  if (program.guards.empty()) return;
+  Paths paths(program);
+  std::unordered_set<const ExprNode*> seen;
+  for (const std::string& guard : program.guards) {
+    Expr holds;
+    try {
+      holds = condition(GuardParser(g, paths.values, guard).parse());
+    } catch (const Error&) {
+      continue; // of another kind: about strides, devices, alternatives
+    }
+    if (!holds || holds->is_const() || !seen.insert(holds.get()).second) continue;
+    g.append(g.top(), Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {holds, "the program was exported for inputs with " + guard}}, {});
+  }
+}
+
+} // namespace tenon
