@@ -27,6 +27,7 @@ const char* scatter(const LibraryCall&);
 const char* index_put(const LibraryCall&);
 const char* masked_scatter(const LibraryCall&); ///< self, mask of its sizes, source
 
+const char* xor_last(const LibraryCall&);        ///< self of 64-bit integers, [..., n]. Output [...]
 const char* nonzero(const LibraryCall&);         ///< D. self
 const char* nonzero_static(const LibraryCall&);  ///< self; fill value. Output [size, rank]
 const char* masked_select(const LibraryCall&);   ///< D. self, mask (broadcast together)

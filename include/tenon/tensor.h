@@ -12,17 +12,17 @@
 namespace tenon {
 
 /// Element types. Bool is one byte, 0 or 1; BF16 and F16 are two bytes; C64 is two interleaved F32.
-enum class DType : uint8_t { Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64 };
-inline constexpr int num_dtypes = 11;
+enum class DType : uint8_t { Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, U64 };
+inline constexpr int num_dtypes = 12;
 
 /// Bytes of one element.
 constexpr size_t size_of(DType t) {
-  constexpr size_t sizes[num_dtypes] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8};
+  constexpr size_t sizes[num_dtypes] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 8};
   return sizes[static_cast<int>(t)];
 }
 /// "f32", "i64", "bool" ...
 constexpr std::string_view name_of(DType t) {
-  constexpr std::string_view names[num_dtypes] = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64"};
+  constexpr std::string_view names[num_dtypes] = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "u64"};
   return names[static_cast<int>(t)];
 }
 

@@ -31,11 +31,12 @@ template <class F> const char* guarded(F&& f) noexcept {
   }
 }
 
-/// f(T{}) for every dtype but complex; f returns a message or null.
+/// f(T{}) for every dtype but complex and u64, as in torch; f returns a message or null.
 template <class F> const char* for_real(DType t, F&& f) {
   return guarded([&]() -> const char* {
     return dispatch(t, [&](auto zero) -> const char* {
       if constexpr (std::is_same_v<decltype(zero), C64>) return "complex numbers are not supported here";
+      else if constexpr (std::is_same_v<decltype(zero), uint64_t>) return "dtype u64 is not supported here";
       else return f(zero);
     });
   });

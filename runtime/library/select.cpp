@@ -1,4 +1,7 @@
 // Steps that pick elements by value: nonzero, masked_select, repeat_interleave. Output sizes depend on values.
+#include <functional>
+#include <numeric>
+
 #include "runtime/library/common.h"
 
 namespace tenon::library {
@@ -89,6 +92,18 @@ const char* masked_select(const LibraryCall& c) {
     }
     return nullptr;
   });
+}
+
+const char* xor_last(const LibraryCall& c) {
+  const LibraryTensor& in = c.inputs[0];
+  int64_t n = in.size(in.rank() - 1), lanes = c.outputs[0].numel();
+  parallel(c, lanes, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
+    for (int64_t lane = begin; lane < end; lane++) {
+      const uint64_t* from = in.as<const uint64_t>() + lane * n;
+      c.outputs[0].as<uint64_t>()[lane] = std::accumulate(from, from + n, uint64_t{0}, std::bit_xor<>());
+    }
+  });
+  return nullptr;
 }
 
 const char* repeat_interleave(const LibraryCall& c) {

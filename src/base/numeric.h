@@ -36,7 +36,8 @@ struct C64 {
 
 constexpr bool is_float(DType t) { return t >= DType::F16 && t <= DType::F64; }
 constexpr bool is_complex(DType t) { return t == DType::C64; }
-constexpr bool is_int(DType t) { return t >= DType::U8 && t <= DType::I64; }
+constexpr bool is_int(DType t) { return (t >= DType::U8 && t <= DType::I64) || t == DType::U64; }
+constexpr bool is_unsigned(DType t) { return t == DType::U8 || t == DType::U64; }
 constexpr bool is_reduced_float(DType t) { return t == DType::F16 || t == DType::BF16; }
 
 /// Conversion as torch does on CPU; a float out of an integer's range gives that of a 64-bit conversion, truncated.
@@ -53,7 +54,7 @@ template <class To, class From> To convert(From v) {
   } else return static_cast<To>(v);
 }
 
-/// Calls f(T{}) with the storage type of `t`: bool, uint8_t, int8_t ... F16, BF16, float, double, C64.
+/// Calls f(T{}) with the storage type of `t`: bool, uint8_t, int8_t ... F16, BF16, float, double, C64, uint64_t.
 template <class F> decltype(auto) dispatch(DType t, F&& f) {
   switch (t) {
   case DType::Bool: return f(bool{});
@@ -67,6 +68,7 @@ template <class F> decltype(auto) dispatch(DType t, F&& f) {
   case DType::F32: return f(float{});
   case DType::F64: return f(double{});
   case DType::C64: return f(C64{});
+  case DType::U64: return f(uint64_t{});
   }
   internal_error("no such dtype {}", static_cast<int>(t));
 }

@@ -230,7 +230,7 @@ private:
       return false;
     } else if constexpr (std::is_integral_v<T>) {
       auto n = lex_.signed_number();
-      if (n.is_float || n.i < std::numeric_limits<T>::min() || n.i > std::numeric_limits<T>::max()) lex_.fail("an element out of range");
+      if (n.is_float || (!std::is_same_v<T, uint64_t> && n.i != static_cast<int64_t>(static_cast<T>(n.i)))) lex_.fail("an element out of range");
       return static_cast<T>(n.i);
     } else if constexpr (std::is_same_v<T, C64>) {
       lex_.fail("complex tensors are only named, as @0");

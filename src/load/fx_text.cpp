@@ -18,7 +18,7 @@ struct DTypeName {
   DType type;
 };
 constexpr DTypeName dtype_names[] = {{"bool", DType::Bool}, {"uint8", DType::U8}, {"int8", DType::I8}, {"int16", DType::I16}, {"int32", DType::I32}, {"int64", DType::I64},
-                                     {"float16", DType::F16}, {"bfloat16", DType::BF16}, {"float32", DType::F32}, {"float64", DType::F64}, {"complex64", DType::C64}};
+                                     {"float16", DType::F16}, {"bfloat16", DType::BF16}, {"float32", DType::F32}, {"float64", DType::F64}, {"complex64", DType::C64}, {"uint64", DType::U64}};
 
 class FxParser {
 public:

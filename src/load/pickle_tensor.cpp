@@ -23,6 +23,7 @@ constexpr std::array<TypeRow, num_dtypes> types{{
     {"FloatStorage", "float32", DType::F32},
     {"DoubleStorage", "float64", DType::F64},
     {"ComplexFloatStorage", "complex64", DType::C64},
+    {"UInt64Storage", "uint64", DType::U64},
 }};
 
 bool is_untyped(std::string_view storage) { return storage.ends_with(".UntypedStorage"); }

@@ -21,6 +21,7 @@ DType read_dtype(int64_t t) {
   case 10: return DType::C64;
   case 12: return DType::Bool;
   case 13: return DType::BF16;
+  case 35: return DType::U64;
   case 9: unsupported("dtype complex32");
   case 11: unsupported("dtype complex128");
   case 28: unsupported("dtype uint16");
@@ -30,7 +31,6 @@ DType read_dtype(int64_t t) {
   case 32:
   case 33: unsupported("dtype float8");
   case 34: unsupported("dtype uint32");
-  case 35: unsupported("dtype uint64");
   default: bad_input("model.json: no such dtype: {}", t);
   }
 }

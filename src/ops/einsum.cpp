@@ -1,5 +1,7 @@
 // einsum: operands are contracted two at a time from the left; each step is one product of matrices, with the labels that
 // both keep as its batch, and those that only they share summed.
+#include <algorithm>
+
 #include "ops/body.h"
 #include "ops/matmul.h"
 #include "ops/table.h"
@@ -206,6 +208,21 @@ V einsum_of(Builder& b, const char* equation, std::vector<V> operands) {
 }
 
 // y[..., o] = x1[..., i] w[o, i, j] x2[..., j] + bias; the products in the wide dtype, rounded once.
+// The sum over some dims of a product of three, each of which lacks the dims in its list.
+Values trilinear(Builder& b, const Call& c) {
+  DType result = c.type("i1").dtype;
+  V product;
+  for (auto [name, expand] : {std::pair{"i1", "expand1"}, {"i2", "expand2"}, {"i3", "expand3"}}) {
+    V x = b.to(b.input(c, name), compute_type(result));
+    std::vector<int64_t> dims = c.integers(expand);
+    std::sort(dims.begin(), dims.end());
+    for (int64_t d : dims) x = b.unsqueeze(x, d);
+    product = product ? product * x : x;
+  }
+  std::vector<int64_t> summed = c.integers("sumdim");
+  return b.to(summed.empty() ? product : b.sum(product, summed, false), result);
+}
+
 Values bilinear(Builder& b, const Call& c) {
   V x = b.input(c, "input1"), y = b.input(c, "input2"), w = b.input(c, "weight");
   DType result = x.dtype(), wide = compute_type(result);
@@ -216,6 +233,8 @@ Values bilinear(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", .decompose = einsum},
+    {.schema = "aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor",
+     .decompose = trilinear},
     {.schema = "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", .decompose = bilinear},
 };
 

@@ -1,4 +1,6 @@
 // Rows of what picks, searches and counts by value.
+#include <algorithm>
+
 #include "ops/library.h"
 #include "ops/table.h"
 
@@ -163,7 +165,34 @@ Values combinations(Builder& b, const Call& c) {
   return b.reshape(b.call1("aten::index_select.default", {x, 0, flatten(b, places)}), {count, b.integer(r)});
 }
 
+// The exclusive or of all elements' bits: of floats as f64, of the others as i64.
+Values hash_tensor(Builder& b, const Call& c) {
+  if (c.integer("mode") != 0) c.fail("the only mode is 0");
+  V x = b.input(c, "self");
+  V bits = is_float(x.dtype()) ? b.call1("aten::view.dtype", {b.to(x, DType::F64), DType::I64}) : b.to(x, DType::I64);
+  std::vector<int64_t> dims = c.dims("dim", x.rank()), order;
+  std::vector<Expr> kept, out;
+  for (int64_t d = 0; d < static_cast<int64_t>(x.rank()); d++) {
+    bool reduced = std::find(dims.begin(), dims.end(), d) != dims.end();
+    if (!reduced) order.push_back(d), kept.push_back(x.size(d));
+    if (!reduced || c.flag("keepdim")) out.push_back(reduced ? b.integer(1) : x.size(d));
+  }
+  order.insert(order.end(), dims.begin(), dims.end());
+  Expr n = b.integer(1);
+  for (int64_t d : dims) n = n * x.size(d);
+  kept.push_back(n);
+  return b.reshape(b.call1("tenon::xor_last", {b.reshape(b.permute(bits, order), kept)}), out);
+}
+
 const OpRow rows[] = {
+    {.schema = "tenon::xor_last(Tensor self) -> Tensor", .kind = Kind::Library,
+     .infer = [](const Call& c) {
+       std::vector<Expr> sizes = c.type("self").sizes;
+       sizes.pop_back();
+       return std::vector{Type::tensor(DType::U64, sizes)};
+     },
+     .library = [](const Call& c) { return LibraryStep{library::xor_last, {c.value("self")}}; }},
+    {.schema = "aten::hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor", .decompose = hash_tensor},
     {.schema = "aten::nonzero(Tensor self) -> Tensor", .kind = Kind::Library, .infer = nonzero_types, .library = nonzero_step, .data_dependent = true},
     {.schema = "aten::argwhere(Tensor self) -> Tensor", .kind = Kind::Library, .infer = nonzero_types, .library = nonzero_step, .data_dependent = true},
     {.schema = "aten::nonzero_numpy(Tensor self) -> Tensor[]", .decompose = [](Builder& b, const Call& c) { return nonzero_columns(b, b.input(c, "self")); }},
