@@ -31,7 +31,7 @@ template <class F> const char* guarded(F&& f) noexcept {
   }
 }
 
-/// f(T{}) for every dtype but complex; f returns a message or null.
+/// f(T{}) for every dtype but complex and u64, as in torch; f returns a message or null.
 template <class F> const char* for_real(DType t, F&& f) {
   return guarded([&]() -> const char* {
     return dispatch(t, [&](auto zero) -> const char* {

@@ -1,4 +1,7 @@
 // Steps that pick elements by value: nonzero, masked_select, repeat_interleave. Output sizes depend on values.
+#include <functional>
+#include <numeric>
+
 #include "runtime/library/common.h"
 
 namespace tenon::library {

@@ -59,7 +59,7 @@ V scatter_view(Builder& b, const Graph& g, const Node& view, const ArgList& args
   auto is = [&](auto... names) { return ((op == names) || ...); };
   // Views that keep every element: the inverse is a view too.
   if (now.sizes() == parent.sizes() && (is("aten::alias.default", "aten::detach.default", "aten::expand.default") || is_conversion(op))) return now;
-  if (is("aten::transpose.int", "aten::swapaxes.default", "aten::swapdims.default"))
+  if (is("aten::transpose.int", "aten::transpose.default", "aten::swapaxes.default", "aten::swapdims.default"))
     return b.transpose(now, c.integer(op == "aten::transpose.int" ? "dim0" : op == "aten::swapaxes.default" ? "axis0" : "dim0"),
                        c.integer(op == "aten::transpose.int" ? "dim1" : op == "aten::swapaxes.default" ? "axis1" : "dim1"));
   if (is("aten::t.default", "aten::mT.default", "aten::numpy_T.default") && rank == 2) return b.transpose(now, 0, 1);

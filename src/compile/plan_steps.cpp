@@ -13,7 +13,7 @@ namespace {
 std::string operators_of(const Graph& g, NodeId id) {
   if (!id.valid()) return "copy";
   const Node& n = g.node(id);
-  if (!n.op.starts_with("tenon::")) return n.op;
+  if (n.blocks.empty()) return n.op;
   std::string s;
   for (NodeId inner : g.block(n.blocks.at(0)).nodes) {
     std::string op = g.node(inner).op;

@@ -70,7 +70,7 @@ bool widens(DType a, DType b) {
   if (is_complex(a) || is_complex(b) || a == DType::U64 || b == DType::U64 || b == DType::Bool) return false;
   if (is_float(a)) return is_float(b) && size_of(b) > size_of(a);
   if (is_float(b)) return b == DType::F64 ? size_of(a) <= 4 : b == DType::F32 ? size_of(a) <= 2 : size_of(a) == 1;
-  return a == DType::U8 ? size_of(b) > 1 : b != DType::U8 && size_of(b) >= size_of(a);
+  return is_unsigned(a) ? size_of(b) > size_of(a) : !is_unsigned(b) && size_of(b) >= size_of(a);
 }
 
 V cast_twice(Match& m) {

@@ -103,7 +103,7 @@ constexpr DTypes set_of(std::initializer_list<DType> types) {
   return s;
 }
 inline constexpr DTypes float_types = set_of({DType::F16, DType::BF16, DType::F32, DType::F64});
-inline constexpr DTypes int_types = set_of({DType::U8, DType::I8, DType::I16, DType::I32, DType::I64});
+inline constexpr DTypes int_types = set_of({DType::U8, DType::I8, DType::I16, DType::I32, DType::I64, DType::U64});
 inline constexpr DTypes bool_type = set_of({DType::Bool});
 inline constexpr DTypes real_types = static_cast<DTypes>(float_types | int_types);
 inline constexpr DTypes complex_types = set_of({DType::C64, DType::C128});

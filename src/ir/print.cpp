@@ -101,7 +101,7 @@ std::string text_of_tensor(const Tensor& given, TensorId id) {
     for (int64_t i = 0; i < t.numel(); i++) {
       T v = t.data_as<T>()[i];
       if constexpr (std::is_same_v<T, bool>) values += v ? " True" : " False";
-      else if constexpr (std::is_integral_v<T>) values += fmt::format(" {}", v);
+      else if constexpr (std::is_integral_v<T>) values += fmt::format(" {}", static_cast<int64_t>(v));
       else if constexpr (std::is_same_v<T, double>) values += " " + text_of_double(v);
       else if constexpr (!is_complex_v<T>) values += " " + text_of_float(static_cast<float>(v));
     }

@@ -13,6 +13,7 @@ DType promote_ints(DType a, DType b) {
   if (a == b) return a;
   if (a == DType::Bool) return b;
   if (b == DType::Bool) return a;
+  if (a == DType::U64 || b == DType::U64) return DType::U64; // with signed ones torch gives none
   if (a == DType::U8 || b == DType::U8) { // the other one is signed
     DType other = a == DType::U8 ? b : a;
     return other == DType::I8 ? DType::I16 : other;

@@ -24,6 +24,7 @@ DType read_dtype(int64_t t) {
   case 11: return DType::C128;
   case 12: return DType::Bool;
   case 13: return DType::BF16;
+  case 35: return DType::U64;
   case 9: unsupported("dtype complex32");
   case 28: unsupported("dtype uint16");
   case 29:

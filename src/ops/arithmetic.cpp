@@ -35,6 +35,10 @@ template <Name N> Values split_alpha(Builder& b, const Call& c) {
   return with_alpha(b, N.text, c["self"], c["other"], c["alpha"], promotion_of(c.graph, c.def, c.args).output);
 }
 
+Values add_relu(Builder& b, const Call& c) {
+  return b.call("aten::relu", {b.call1("aten::add.Tensor", {c["self"], c["other"]}, {{"alpha", c["alpha"]}})});
+}
+
 Values rsub(Builder& b, const Call& c) {
   if (is_one(c, "alpha")) return b.call("aten::sub.Tensor", {c["other"], c["self"]});
   return with_alpha(b, "aten::sub.Tensor", c["other"], c["self"], c["alpha"], promotion_of(c.graph, c.def, c.args).output);
@@ -161,6 +165,12 @@ const OpRow rows[] = {
     renamed<"aten::div.Tensor_mode">("aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"),
     renamed<"aten::div.Tensor_mode">("aten::divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"),
     composite("aten::floor_divide(Tensor self, Tensor other) -> Tensor", floor_divide),
+    composite("aten::floor_divide.Tensor(Tensor self, Tensor other) -> Tensor", floor_divide), // of floor_divide_.Tensor; so are the next ones
+    composite("aten::float_power.Tensor(Tensor self, Tensor exponent) -> Tensor", float_power),
+    renamed<"aten::pow.Tensor_Tensor">("aten::pow.Tensor(Tensor self, Tensor exponent) -> Tensor"),
+    renamed<"aten::ldexp.Tensor">("aten::ldexp(Tensor self, Tensor other) -> Tensor"),
+    composite("aten::_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", add_relu),
+    composite("aten::_add_relu.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", add_relu),
     composite("aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", floor_divide),
     pointwise("aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Mod>, Promote::Default, {}, real_types),
     renamed<"aten::remainder.Tensor">("aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor"),

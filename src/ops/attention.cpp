@@ -15,6 +15,7 @@ struct Attention {
 struct Operands {
   V q, k, v, mask; // mask: optional
   bool causal;
+  double dropout;
   Arg scale;
 };
 
@@ -57,6 +58,7 @@ Attention attend(Builder& b, Operands a) {
   V e = b.call1("aten::exp.default", {scores - top}), sum = b.sum(e, {-1}, true);
   V divisor = a.mask ? b.where(b.call1("aten::eq.Scalar", {sum, 0}), b.scalar(1, wide), sum) : sum;
   V weights = b.to(e / divisor, a.v.dtype());
+  if (a.dropout > 0) weights = b.call1("aten::dropout.default", {weights, a.dropout, true});
   if (grouped) weights = b.reshape(weights, flat);
   V out = b.matmul(weights, a.v);
   if (grouped) {
@@ -69,8 +71,7 @@ Attention attend(Builder& b, Operands a) {
 }
 
 Operands operands(Builder& b, const Call& c, std::string_view mask) {
-  Operands a{b.input(c, "query"), b.input(c, "key"), b.input(c, "value"), {}, c.flag("is_causal"), {}};
-  if (c.number("dropout_p") != 0) unsupported("{}: dropout", c.def.signature.name);
+  Operands a{b.input(c, "query"), b.input(c, "key"), b.input(c, "value"), {}, c.flag("is_causal"), c.number("dropout_p"), {}};
   if (c.has(mask)) a.mask = b.input(c, mask);
   a.scale = c.has("scale") ? c["scale"] : Arg(1.0 / sqrt(cast(a.q.size(-1), DType::F64)));
   return a;

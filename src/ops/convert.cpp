@@ -51,6 +51,15 @@ const OpRow rows[] = {
     composite("aten::positive(Tensor(a) self) -> Tensor(a)", identity),
     composite("aten::conj_physical(Tensor self) -> Tensor", identity),
 
+    // Sparse tensors are dense ones here.
+    composite("aten::to_sparse(Tensor self, *, Layout? layout=None, int[2]? blocksize=None, int? dense_dim=None) -> Tensor", identity),
+    composite("aten::to_sparse.sparse_dim(Tensor self, int sparse_dim) -> Tensor", identity),
+    composite("aten::_to_sparse(Tensor self, *, Layout? layout=None, int[2]? blocksize=None, int? dense_dim=None) -> Tensor", identity),
+    composite("aten::_to_sparse.sparse_dim(Tensor self, int sparse_dim) -> Tensor", identity),
+    composite("aten::coalesce(Tensor(a) self) -> Tensor(a)", identity),
+    composite("aten::to_dense(Tensor self, ScalarType? dtype=None, *, bool? masked_grad=None) -> Tensor", to_dtype),
+    composite("aten::_to_dense(Tensor self, ScalarType? dtype=None, bool? masked_grad=None) -> Tensor", to_dtype),
+
     composite("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", fill_scalar),
     composite("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", fill_tensor),
     composite("aten::zero(Tensor self) -> Tensor", zero),

@@ -1,5 +1,7 @@
 // einsum: operands are contracted two at a time from the left; each step is one product of matrices, with the labels that
 // both keep as its batch, and those that only they share summed.
+#include <algorithm>
+
 #include "ops/body.h"
 #include "ops/matmul.h"
 #include "ops/table.h"

@@ -37,7 +37,7 @@ Values randint_like(Builder& b, const Call& c) {
 Values random_full(Builder& b, const Call& c) {
   const Type& t = c.type("self");
   int64_t high = t.dtype == DType::F64 ? int64_t{1} << 53 : t.dtype == DType::F32 ? 1 << 24 : t.dtype == DType::F16 ? 1 << 11 : t.dtype == DType::BF16 ? 1 << 8
-               : t.dtype == DType::Bool ? 2 : t.dtype == DType::I64 ? INT64_MAX : int64_t{1} << (8 * size_of(t.dtype) - (t.dtype != DType::U8));
+               : t.dtype == DType::Bool ? 2 : size_of(t.dtype) == 8 ? INT64_MAX : int64_t{1} << (8 * size_of(t.dtype) - (t.dtype != DType::U8));
   Arg low = c.def.signature.find("from") >= 0 ? c["from"] : Arg(0);
   bool given = c.def.signature.find("to") >= 0 && c.has("to");
   return b.call("aten::randint.low", {low, given ? c["to"] : Arg(high), t.sizes}, {{"dtype", t.dtype}});

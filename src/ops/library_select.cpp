@@ -1,4 +1,6 @@
 // Rows of what picks, searches and counts by value.
+#include <algorithm>
+
 #include "ops/library.h"
 #include "ops/table.h"
 

@@ -274,6 +274,8 @@ const OpRow rows[] = {
     {.schema = "aten::matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row},
     {.schema = "aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row},
     {.schema = "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .decompose = linear},
+    {.schema = "aten::_sparse_mm(Tensor sparse, Tensor dense) -> Tensor", .decompose = same<"aten::mm.default">},
+    {.schema = "aten::_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .decompose = same<"aten::addmm.default">},
     {.schema = "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      .decompose = add_product<"mat1", "mat2", 2, 2>},
     {.schema = "aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor",

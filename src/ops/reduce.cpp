@@ -230,6 +230,8 @@ const OpRow rows[] = {
      .infer = types<truth_type>, .define = reduction<Reduction::Any>},
     {.schema = "aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", .kind = Kind::Reduce,
      .infer = types<truth_type>, .define = reduction<Reduction::All>},
+    {.schema = "aten::_is_any_true(Tensor self) -> Tensor", .decompose = same<"aten::any.default">},
+    {.schema = "aten::_is_all_true(Tensor self) -> Tensor", .decompose = same<"aten::all.default">},
     {.schema = "aten::max(Tensor self) -> Tensor", .decompose = all_dims<"aten::amax.default">},
     {.schema = "aten::min(Tensor self) -> Tensor", .decompose = all_dims<"aten::amin.default">},
     {.schema = "aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",

@@ -175,22 +175,68 @@ template <Name N> Values by_nearest(Builder& b, const Call& c) {
   return b.call(N.text, {r.x, r.size, r.scales});
 }
 
-template <Name N> Values by_weights(Builder& b, const Call& c) {
-  Request r = request(b, c);
-  return b.call(N.text, {r.x, r.size, r.scales, c["align_corners"]});
-}
-
-// Triangle and cubic (a = -0.5) filters of the antialiased forms, and how far they reach.
+// Filters of tensors of distances: the triangle, and Keys' cubic for some a.
+using FilterOf = V (*)(Builder& b, V distance);
 V triangle(Builder& b, V x) { return b.call1("aten::clamp.default", {b.scalar(1, x.dtype()) - x, 0.0, Arg()}); }
-V cubic(Builder& b, V x) {
-  V inner = (x * Arg(1.5) - Arg(2.5)) * x * x + Arg(1.0), outer = ((x * Arg(-0.5) + Arg(2.5)) * x - Arg(4.0)) * x + Arg(2.0);
+V keys(Builder& b, V x, double a) {
+  V inner = (x * Arg(a + 2) - Arg(a + 3)) * x * x + Arg(1.0), outer = ((x * Arg(a) - Arg(5 * a)) * x + Arg(8 * a)) * x - Arg(4 * a);
   V far = b.where(b.call1("aten::lt.Scalar", {x, 2.0}), outer, b.scalar(0, x.dtype()));
   return b.where(b.call1("aten::lt.Scalar", {x, 1.0}), inner, far);
 }
+V sharp_cubic(Builder& b, V x) { return keys(b, x, -0.75); }
+V cubic(Builder& b, V x) { return keys(b, x, -0.5); } // of the antialiased forms
+
+// One dim of a resampling: weights [out, taps] of the places from first [out] on.
+struct DimFilter {
+  V weights, first;
+};
+
+// Bytes are resampled in integers, as torch does: the weights become multiples of the power of two that lets them fill 16
+// bits, and each dim rounds to a byte.
+V filter_bytes(Builder& b, V x, DimFilter f, size_t dim) {
+  V powers = b.call1("aten::exp2.default", {b.to(b.arange(b.integer(22), DType::I64) + Arg(1), DType::F64)});
+  V peaks = b.to(b.call1("aten::max.default", {f.weights}) * powers + Arg(0.5), DType::I64);
+  V bits = b.call1("aten::sum.default", {b.call1("aten::lt.Scalar", {peaks, 1 << 15})});
+  V scaled = f.weights * b.call1("aten::exp2.default", {b.to(bits, DType::F64)});
+  V weights = b.to(b.where(b.call1("aten::lt.Scalar", {scaled, 0.0}), scaled - Arg(0.5), scaled + Arg(0.5)), DType::I32);
+  V sum = b.call1("tenon::filter_dim.default", {b.to(x, DType::I32), weights, f.first, static_cast<int64_t>(dim)});
+  bits = b.to(bits, DType::I32);
+  V half = b.call1("aten::bitwise_left_shift.Tensor", {b.scalar(1, DType::I32), bits - Arg(1)});
+  V y = b.call1("aten::bitwise_right_shift.Tensor", {sum + half, bits});
+  return b.to(b.call1("aten::clamp.default", {y, 0, 255}), DType::U8);
+}
+
+// Without antialiasing, in f64. Taps before the first or after the last place add to it.
+DimFilter plain_filter(Builder& b, Axis a, bool align_corners, FilterOf filter, int64_t taps) {
+  V step = b.scalar(Arg(step_of(a, align_corners, DType::F64)), DType::F64), i = b.to(b.arange(a.out, DType::I64), DType::F64);
+  V s = align_corners ? i * step : (i + Arg(0.5)) * step - Arg(0.5);
+  if (taps == 2) s = b.call1("aten::clamp_min.default", {s, 0.0});
+  V at = b.call1("aten::clamp.default", {b.to(b.call1("aten::floor.default", {s}), DType::I64), Arg(), Arg(a.in - 1.0)});
+  V part = b.unsqueeze(b.call1("aten::clamp.default", {s - b.to(at, DType::F64), 0.0, 1.0}), 1);
+  V offset = b.arange(b.integer(taps), DType::I64) + Arg(1 - taps / 2), place = b.unsqueeze(at, 1) + offset;
+  V weights = filter(b, b.call1("aten::abs.default", {b.to(offset, DType::F64) - part}));
+  Expr kept = min(a.in, b.integer(taps));
+  V first = b.call1("aten::clamp.default", {at + Arg(1 - taps / 2), 0, Arg(a.in - kept)});
+  V inside = b.unsqueeze(b.call1("aten::clamp.default", {place, 0, Arg(a.in - 1.0)}), 1);
+  V slot = b.unsqueeze(b.unsqueeze(first, 1) + b.arange(kept, DType::I64), 2);
+  V spread = b.where(b.call1("aten::eq.Tensor", {inside, slot}), b.unsqueeze(weights, 1), b.scalar(0, DType::F64));
+  return {b.sum(spread, {2}, false), first};
+}
+
+template <Name N, auto Filter, int Taps> Values by_weights(Builder& b, const Call& c) {
+  Request r = request(b, c);
+  if (r.x.dtype() != DType::U8) return b.call(N.text, {r.x, r.size, r.scales, c["align_corners"]});
+  for (size_t k = r.size.size(); k-- > 0;) {
+    Axis a{r.x.size(static_cast<int64_t>(k + 2)), r.size[k], r.scales[k].get<double>()};
+    if (a.in != a.out) r.x = filter_bytes(b, r.x, plain_filter(b, a, c.flag("align_corners"), Filter, Taps), k + 2);
+  }
+  return r.x;
+}
+template <Name N> Values by_triangle(Builder& b, const Call& c) { return by_weights<N, triangle, 2>(b, c); }
+template <Name N> Values by_cubic(Builder& b, const Call& c) { return by_weights<N, sharp_cubic, 4>(b, c); }
 
 // One dim, antialiased: the filter is as wide as an output's share of the input, its weights add up to one.
-V antialias(Builder& b, V x, size_t dim, Axis a, bool align_corners, V (*filter)(Builder&, V), double reach) {
-  DType t = math_type(x.dtype());
+DimFilter antialias(Builder& b, DType t, Axis a, bool align_corners, FilterOf filter, double reach) {
   Expr step = step_of(a, align_corners, t), one = like(1, step), wide = max(step, one), support = wide * reach;
   Expr taps = cast(unary(Op::Ceil, support), DType::I64) * 2.0 + 1.0;
   taps = min(taps, a.in);
@@ -205,19 +251,20 @@ V antialias(Builder& b, V x, size_t dim, Axis a, bool align_corners, V (*filter)
   V weight = filter(b, b.call1("aten::abs.default", {distance}));
   V inside = b.call1("aten::logical_and.default", {b.call1("aten::ge.Tensor", {place, b.unsqueeze(begin, 1)}), b.call1("aten::lt.Tensor", {place, b.unsqueeze(end, 1)})});
   weight = b.where(inside, weight, b.scalar(0, t));
-  weight = weight / b.sum(weight, {1}, true);
-  return b.call1("tenon::filter_dim.default", {x, weight, first, static_cast<int64_t>(dim)});
+  return {weight / b.sum(weight, {1}, true), first};
 }
 
 // The inner dim first, as torch does.
 template <auto Filter, int Reach> Values antialiased(Builder& b, const Call& c) {
   Request r = request(b, c);
-  V y = b.to(r.x, math_type(r.x.dtype()));
+  bool bytes = r.x.dtype() == DType::U8;
+  DType t = bytes ? DType::F64 : math_type(r.x.dtype());
+  V y = bytes ? r.x : b.to(r.x, t);
   for (size_t k = r.size.size(); k-- > 0;) {
     Axis a{r.x.size(static_cast<int64_t>(k + 2)), r.size[k], r.scales[k].get<double>()};
     if (a.in == a.out && a.scale == 0) continue;
-    y = antialias(b, y, k + 2, a, c.flag("align_corners"), Filter, Reach);
-    if (!is_float(r.x.dtype())) y = b.call1("aten::clamp.default", {b.call1("aten::round.default", {y}), 0, 255});
+    DimFilter f = antialias(b, t, a, c.flag("align_corners"), Filter, Reach);
+    y = bytes ? filter_bytes(b, y, f, k + 2) : b.call1("tenon::filter_dim.default", {y, f.weights, f.first, static_cast<int64_t>(k + 2)});
   }
   return b.to(y, r.x.dtype());
 }
@@ -256,14 +303,14 @@ const OpRow rows[] = {
     {.schema = VEC("_upsample_nearest_exact1d"), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
     {.schema = VEC("_upsample_nearest_exact2d"), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
     {.schema = VEC("_upsample_nearest_exact3d"), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
-    {.schema = SIZED("upsample_linear1d", SIZES1 ", bool align_corners" SCALES1), .decompose = by_weights<"tenon::resample_linear.default">},
-    {.schema = SIZED("upsample_bilinear2d", SIZES2 ", bool align_corners" SCALES2), .decompose = by_weights<"tenon::resample_linear.default">},
-    {.schema = SIZED("upsample_trilinear3d", SIZES3 ", bool align_corners" SCALES3), .decompose = by_weights<"tenon::resample_linear.default">},
-    {.schema = SIZED("upsample_bicubic2d", SIZES2 ", bool align_corners" SCALES2), .decompose = by_weights<"tenon::resample_cubic.default">},
-    {.schema = VEC_ALIGN("upsample_linear1d"), .decompose = by_weights<"tenon::resample_linear.default">},
-    {.schema = VEC_ALIGN("upsample_bilinear2d"), .decompose = by_weights<"tenon::resample_linear.default">},
-    {.schema = VEC_ALIGN("upsample_trilinear3d"), .decompose = by_weights<"tenon::resample_linear.default">},
-    {.schema = VEC_ALIGN("upsample_bicubic2d"), .decompose = by_weights<"tenon::resample_cubic.default">},
+    {.schema = SIZED("upsample_linear1d", SIZES1 ", bool align_corners" SCALES1), .decompose = by_triangle<"tenon::resample_linear.default">},
+    {.schema = SIZED("upsample_bilinear2d", SIZES2 ", bool align_corners" SCALES2), .decompose = by_triangle<"tenon::resample_linear.default">},
+    {.schema = SIZED("upsample_trilinear3d", SIZES3 ", bool align_corners" SCALES3), .decompose = by_triangle<"tenon::resample_linear.default">},
+    {.schema = SIZED("upsample_bicubic2d", SIZES2 ", bool align_corners" SCALES2), .decompose = by_cubic<"tenon::resample_cubic.default">},
+    {.schema = VEC_ALIGN("upsample_linear1d"), .decompose = by_triangle<"tenon::resample_linear.default">},
+    {.schema = VEC_ALIGN("upsample_bilinear2d"), .decompose = by_triangle<"tenon::resample_linear.default">},
+    {.schema = VEC_ALIGN("upsample_trilinear3d"), .decompose = by_triangle<"tenon::resample_linear.default">},
+    {.schema = VEC_ALIGN("upsample_bicubic2d"), .decompose = by_cubic<"tenon::resample_cubic.default">},
     {.schema = SIZED("_upsample_bilinear2d_aa", SIZES2 ", bool align_corners" SCALES2), .decompose = antialiased<triangle, 1>},
     {.schema = SIZED("_upsample_bicubic2d_aa", SIZES2 ", bool align_corners" SCALES2), .decompose = antialiased<cubic, 2>},
     {.schema = VEC_ALIGN("_upsample_bilinear2d_aa"), .decompose = antialiased<triangle, 1>},

@@ -121,6 +121,7 @@ const OpRow rows[] = {
     {.schema = "aten::ravel(Tensor(a) self) -> Tensor(a)", .decompose = ravel},
     {.schema = "aten::permute_copy(Tensor self, int[] dims) -> Tensor", .decompose = same<"aten::permute.default">},
     {.schema = "aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", .decompose = transpose<"dim0", "dim1">},
+    {.schema = "aten::transpose(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", .decompose = transpose<"dim0", "dim1">}, // of transpose_
     {.schema = "aten::transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor", .decompose = transpose<"dim0", "dim1">},
     {.schema = "aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", .decompose = transpose<"axis0", "axis1">},
     {.schema = "aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", .decompose = transpose<"dim0", "dim1">},
