@@ -33,7 +33,6 @@ DType read_dtype(int64_t t) {
   case 32:
   case 33: unsupported("dtype float8");
   case 34: unsupported("dtype uint32");
-  case 35: return DType::U64;
   default: bad_input("model.json: no such dtype: {}", t);
   }
 }
