@@ -22,7 +22,7 @@ const llvm::Constant* splat_of(llvm::Value* v) {
 
 } // namespace
 
-bool is_signed(DType type) { return type != DType::U8 && type != DType::U64 && type != DType::Bool; }
+bool is_signed(DType type) { return !is_unsigned(type) && type != DType::Bool; }
 
 llvm::Type* register_type(llvm::LLVMContext& c, DType type) {
   switch (type) {

@@ -40,6 +40,7 @@ template <class T> inline constexpr bool is_complex_v = std::is_same_v<T, C64> |
 constexpr bool is_float(DType t) { return t >= DType::F16 && t <= DType::F64; }
 constexpr bool is_complex(DType t) { return t == DType::C64 || t == DType::C128; }
 constexpr bool is_int(DType t) { return (t >= DType::U8 && t <= DType::I64) || t == DType::U64; }
+constexpr bool is_unsigned(DType t) { return t == DType::U8 || t == DType::U64; }
 /// Of the real and imaginary parts.
 constexpr DType part_type(DType t) { return t == DType::C64 ? DType::F32 : t == DType::C128 ? DType::F64 : t; }
 /// The complex type with parts of a float type: C128 for F64, else C64.
