@@ -69,8 +69,7 @@ TEST_CASE("all header versions") {
 }
 
 TEST_CASE("dtypes that tenon does not have are named") {
-  CHECK(has(error_of([] { read_npz(sample_path("uint64.npz")); }, ErrorKind::Unsupported),
-            "entry 'x.npy': arrays of dtype '<u8'"));
+  CHECK(read_npz(sample_path("uint64.npz")).at(0).tensor.dtype() == DType::U64); // which it has
   CHECK(has(error_of([] { read_npz(sample_path("stored.npz")); }, ErrorKind::Unsupported), "'<u2'"));
   for (const char* descr : {">f4", "|O", "<U5", "<c16", "<u4", "<f16", "", "f4", "="}) {
     CAPTURE(descr);
