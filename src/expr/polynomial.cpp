@@ -1,5 +1,5 @@
 // Normal form of integer sums and products: Add(terms..., constant), each term Mul(factors..., coefficient), terms and
-// factors ordered by creation. floor_div and mod split off what divides.
+// factors ordered by what they are, so that the text of an expression does not tell its history. floor_div and mod split off what divides.
 #include <algorithm>
 #include <map>
 
@@ -10,10 +10,10 @@ namespace tenon::rules {
 
 namespace {
 
-using Monomial = std::vector<Expr>; // factors, ordered by id
+using Monomial = std::vector<Expr>; // factors, ordered
 struct ById {
   bool operator()(const Monomial& a, const Monomial& b) const {
-    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](Expr x, Expr y) { return x->id < y->id; });
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), rules::precedes);
   }
 };
 using Polynomial = std::map<Monomial, int64_t, ById>; // the empty monomial is the constant
@@ -66,7 +66,7 @@ bool combine_digits(ExprPool& pool, Polynomial& p) {
       high = rest;
       high.push_back(quotient);
       high.insert(high.end(), divisor.begin()->first.begin(), divisor.begin()->first.end());
-      std::sort(high.begin(), high.end(), [](Expr a, Expr b) { return a->id < b->id; });
+      std::sort(high.begin(), high.end(), rules::precedes);
       auto it = p.find(high);
       if (it == p.end() || it->second != wrap_mul(c, divisor.begin()->second)) continue;
       int64_t factor = c;
@@ -76,7 +76,7 @@ bool combine_digits(ExprPool& pool, Polynomial& p) {
       for (auto& [xm, xc] : to_polynomial(x)) {
         Monomial product = rest;
         product.insert(product.end(), xm.begin(), xm.end());
-        std::sort(product.begin(), product.end(), [](Expr a, Expr b) { return a->id < b->id; });
+        std::sort(product.begin(), product.end(), rules::precedes);
         add_term(p, product, wrap_mul(factor, xc));
       }
       return true;
@@ -103,7 +103,7 @@ Polynomial multiply(const Polynomial& a, const Polynomial& b) {
     for (auto& [mb, cb] : b) {
       Monomial m = ma;
       m.insert(m.end(), mb.begin(), mb.end());
-      std::sort(m.begin(), m.end(), [](Expr x, Expr y) { return x->id < y->id; });
+      std::sort(m.begin(), m.end(), rules::precedes);
       add_term(p, m, wrap_mul(ca, cb));
     }
   return p;
@@ -189,7 +189,7 @@ private:
   }
 
   bool insert(const Term& t) {
-    auto less = [](Expr x, Expr y) { return x->id < y->id; };
+    auto less = rules::precedes;
     auto before = [&](const Term& x, const Term& y) { return std::lexicographical_compare(x.factors.begin(), x.factors.end(), y.factors.begin(), y.factors.end(), less); };
     Term* end = terms_ + size_;
     Term* at = size_ > 0 && before(end[-1], t) ? end : std::lower_bound(terms_, end, t, before);
@@ -246,7 +246,7 @@ Expr product(ExprPool& pool, Expr a, Expr b) {
   Polynomial pa = to_polynomial(a), pb = to_polynomial(b);
   constexpr size_t max_terms = 32; // larger products stay factored
   if (pa.size() * pb.size() <= max_terms) return from_polynomial(pool, multiply(pa, pb));
-  return pool.intern({.op = Op::Mul, .type = DType::I64, .args = a->id < b->id ? std::vector{a, b} : std::vector{b, a}});
+  return pool.intern({.op = Op::Mul, .type = DType::I64, .args = precedes(a, b) ? std::vector{a, b} : std::vector{b, a}});
 }
 
 Expr floor_div(ExprPool& pool, Expr a, Expr b) {

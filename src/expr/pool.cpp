@@ -146,4 +146,17 @@ Expr ExprPool::call(const std::string& function, DType type, std::vector<Expr> a
 
 Expr ExprPool::make(Op op, DType type, std::vector<Expr> args) { return rules::simplify(*this, op, type, std::move(args)); }
 
+namespace rules {
+
+bool precedes(Expr a, Expr b) {
+  if (a == b) return false;
+  if (a->op != b->op) return a->op < b->op;
+  if (a->bits != b->bits) return a->bits < b->bits;
+  if (a->name != b->name) return a->name.size() != b->name.size() ? a->name.size() < b->name.size() : a->name < b->name;
+  if (a->args != b->args) return std::lexicographical_compare(a->args.begin(), a->args.end(), b->args.begin(), b->args.end(), precedes);
+  return a->type < b->type;
+}
+
+} // namespace rules
+
 } // namespace tenon

@@ -6,6 +6,8 @@ namespace tenon::rules {
 
 /// The node op(args), or a simpler expression of the same value.
 Expr simplify(ExprPool& pool, Op op, DType type, std::vector<Expr> args);
+/// The order of operands that commute and of terms: by operator, number, name, then operands. Total, and the same in every pool.
+bool precedes(Expr a, Expr b);
 /// An integer constant, wrapped to the width of `type` as two's complement does.
 Expr wrap(ExprPool& pool, DType type, int64_t value);
 

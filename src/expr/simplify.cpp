@@ -86,7 +86,7 @@ Expr simplify_logic(ExprPool& pool, Op op, Expr a, Expr b) {
     if (op == Op::Or) return x->bits ? x : y;
     if (op == Op::Xor) return x->bits ? logical_not(y) : y;
   }
-  if (a->id > b->id) std::swap(a, b);
+  if (precedes(b, a)) std::swap(a, b);
   return pool.intern({.op = op, .type = DType::Bool, .args = {a, b}});
 }
 
@@ -138,7 +138,7 @@ Expr simplify_binary(ExprPool& pool, Op op, DType type, Expr a, Expr b) {
     if (Expr e = decide(pool, op, a, b)) return e;
   if ((op == Op::Mul || op == Op::Div) && is_one(b)) return a;
   if (op == Op::Mul && is_one(a)) return b;
-  if (commutes(op) && (a->is_const() || (a->id > b->id && !b->is_const()))) std::swap(a, b);
+  if (commutes(op) && (a->is_const() || (precedes(b, a) && !b->is_const()))) std::swap(a, b);
   return pool.intern({.op = op, .type = type, .args = {a, b}});
 }
 
