@@ -1,6 +1,7 @@
 // Parser and printer of FX text.
 #include "load/fx_text.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "base/lexer.h"
@@ -117,6 +118,7 @@ private:
       auto n = lex_.signed_number();
       return n.is_float ? Arg(n.f) : Arg(n.i);
     }
+    if (lex_.at("'") || lex_.at("\"")) return lex_.quoted();
     return parse_word(std::string(lex_.word(".:/*+-")));
   }
 
@@ -140,6 +142,13 @@ private:
   bool in_return_ = false;
 };
 
+// A string that is read back without quotes.
+bool is_bare(std::string_view s) {
+  static constexpr std::string_view others[] = {"None", "True", "False", "inf", "nan"};
+  bool word = !s.empty() && std::isalpha(static_cast<unsigned char>(s[0])) && std::find(std::begin(others), std::end(others), s) == std::end(others) && !s.starts_with("torch.");
+  return word && std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isalnum(c) || std::string_view("_.:/*+-").find(static_cast<char>(c)) != std::string_view::npos; });
+}
+
 std::string text_of(const FxGraph& g, const Arg& a, std::string_view mark);
 
 std::string join(const FxGraph& g, const ArgList& list, size_t begin, std::string_view mark) {
@@ -154,7 +163,7 @@ std::string text_of_tuple(const FxGraph& g, const ArgList& list, size_t begin, s
 
 std::string text_of(const FxGraph& g, const Arg& a, std::string_view mark) {
   if (a.is<ValueId>()) return std::string(mark) + g.nodes[a.get<ValueId>().index].name;
-  if (a.is<std::string>()) return a.get<std::string>();
+  if (a.is<std::string>() && is_bare(a.get<std::string>())) return a.get<std::string>(); // as torch writes strings; others are quoted
   if (a.is<Word>()) return "torch." + a.get<Word>().text;
   if (a.is<Expr>()) return "{" + to_string(a.get<Expr>()) + "}";
   if (a.is<DType>()) {

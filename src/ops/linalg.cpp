@@ -154,13 +154,17 @@ std::vector<Type> geqrf_types(const Call& c) {
 }
 std::vector<Type> householder_types(const Call& c) {
   Sized s(c, "input");
+  if (c.rank("tau") != c.rank("input") - 1) c.fail("reflectors and factors differ in batch dims");
   return {Type::tensor(s.t.dtype, s.t.sizes)};
 }
 std::vector<Type> ormqr_types(const Call& c) {
+  check_matrix(c, "self", false);
+  if (c.rank("input2") != c.rank("self") - 1) c.fail("reflectors and factors differ in batch dims");
   Sized s(c, "input3");
   return {Type::tensor(s.t.dtype, s.t.sizes)};
 }
 Values ormqr_batch(Builder& b, const Call& c) {
+  ormqr_types(c); // refuses what does not fit
   V a = b.input(c, "self"), tau = b.input(c, "input2"), x = b.input(c, "input3");
   std::vector<Expr> batch = batch_of(x.sizes());
   if (batch_of(a.sizes()) == batch) return {};
