@@ -1,5 +1,6 @@
 #include "loops/interpret.h"
 
+#include <array>
 #include <cstring>
 
 #include "base/numeric.h"
@@ -11,7 +12,7 @@ namespace {
 
 // A scalar of any dtype in its memory form.
 struct Scalar {
-  uint64_t bits = 0;
+  std::array<uint64_t, 2> bits = {}; // room for the largest
   template <class T> T as() const {
     T v;
     std::memcpy(static_cast<void*>(&v), &bits, sizeof v);
