@@ -38,6 +38,7 @@ Values euclidean(Builder& b, const Call& c) { return b.call("aten::cdist", {c["x
 // Pairs of rows i < j, in row-major order of (i, j).
 Values pdist(Builder& b, const Call& c) {
   V x = b.input(c, "self");
+  if (x.rank() != 2) c.fail("self is no matrix");
   V pairs = b.call1("aten::triu_indices", {x.size(0), x.size(0), 1});
   auto rows_at = [&](int64_t k) { return b.call1("aten::index_select", {x, 0, b.select(pairs, 0, b.integer(k))}); };
   return norm(rows_at(0) - rows_at(1), c.number("p"), -1, false);

@@ -1,12 +1,12 @@
 // einsum: operands are contracted two at a time from the left; each step is one product of matrices, with the labels that
 // both keep as its batch, and those that only they share summed.
 #include <algorithm>
+#include <map>
 
+#include "ir/promote.h"
 #include "ops/body.h"
 #include "ops/matmul.h"
 #include "ops/table.h"
-
-#include <map>
 
 namespace tenon::ops {
 
@@ -86,8 +86,7 @@ void drop(Builder& b, Term& t, const Labels& gone, bool sum) {
   std::vector<int64_t> dims;
   for (int l : gone) dims.push_back(place(t.labels, l));
   if (dims.empty()) return;
-  DType type = t.x.dtype();
-  t.x = sum ? b.call1("aten::sum.dim_IntList", {t.x, dims, false}, {{"dtype", type}}) : b.call1("aten::squeeze.dims", {t.x, dims});
+  t.x = sum ? b.call1("aten::sum.dim_IntList", {t.x, dims, false}) : b.call1("aten::squeeze.dims", {t.x, dims}); // sums of integers are i64
   std::erase_if(t.labels, [&](int l) { return has(gone, l); });
 }
 
@@ -143,6 +142,8 @@ Term contract(Builder& b, Term x, Term y, const Labels& kept) {
       if (has(t->labels, l)) own.push_back(l);
     drop(b, *t, own, true);
   }
+  DType common = promote(x.x.dtype(), y.x.dtype());
+  x.x = b.to(x.x, common), y.x = b.to(y.x, common);
   Labels out = batch;
   out.insert(out.end(), left.begin(), left.end());
   out.insert(out.end(), right.begin(), right.end());
