@@ -157,7 +157,7 @@ const char* embedding_renorm(const LibraryCall& c) {
 const char* segment_reduce(const LibraryCall& c) {
   const LibraryTensor &data = c.inputs[0], &bounds = c.inputs[1], &out = c.outputs[0];
   int64_t reduce = c.ints[0], axis = c.ints[1];
-  bool offsets = c.ints[2] != 0, has_initial = c.ints[3] != 0;
+  bool offsets = c.ints[2] != 0, has_initial = c.ints[3] != 0, whole = !offsets && c.ints[4] == 0;
   Lanes l(data.sizes, axis);
   int64_t segments = out.size(axis), per_outer = segments + offsets;
   return for_float(data.dtype, [&](auto zero) -> const char* {
@@ -181,7 +181,7 @@ const char* segment_reduce(const LibraryCall& c) {
           to[k] = narrow<T>(x);
         }
       }
-      if (!offsets && at != l.n) return message("the lengths add up to {}, but there are {} elements", at, l.n);
+      if (whole && at != l.n) return message("the lengths add up to {}, but there are {} elements", at, l.n);
     }
     return nullptr;
   });

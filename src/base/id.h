@@ -2,9 +2,8 @@
 #pragma once
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <deque>
-#include <vector>
+#include <functional>
 
 namespace tenon {
 
@@ -14,7 +13,7 @@ template <class Tag> struct Id {
   constexpr auto operator<=>(const Id&) const = default;
 };
 
-/// Owns elements of type T; ids stay valid for ever, elements are never moved between ids.
+/// Owns elements of type T; ids stay valid for ever, and so do references to elements.
 template <class I, class T> class Arena {
 public:
   I add(T value) {
@@ -26,7 +25,7 @@ public:
   size_t size() const { return items_.size(); }
 
 private:
-  std::vector<T> items_;
+  std::deque<T> items_; // not a vector: a decomposition holds the type of its operand while it appends nodes
 };
 
 /// A value of type T for each id, made on first use; ids never seen read as the default.

@@ -54,7 +54,7 @@ LibraryStep segment_step(const Call& c) {
   auto reduce = std::find(std::begin(names), std::end(names), c.text("reduce")) - std::begin(names);
   if (reduce == std::ssize(names)) c.fail(fmt::format("no reduction is called '{}'", c.text("reduce")));
   bool offsets = !c.has("lengths");
-  return {library::segment_reduce, {c.value("data"), c.value(offsets ? "offsets" : "lengths")}, integers(c, {reduce, segment_axis(c), offsets, c.has("initial")}),
+  return {library::segment_reduce, {c.value("data"), c.value(offsets ? "offsets" : "lengths")}, integers(c, {reduce, segment_axis(c), offsets, c.has("initial"), c.flag("unsafe")}),
           {c.has("initial") ? c.number("initial") : 0}};
 }
 
