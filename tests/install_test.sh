@@ -18,8 +18,9 @@ nm -D --defined-only -C "$library" | grep 'tenon::Program::load' >/dev/null || {
 flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --define-variable=prefix="$prefix" --cflags --libs tenon)
 # shellcheck disable=SC2086
 ${CXX:-g++} -Wall -Wextra -Werror examples/embed.cpp $flags -o "$root/embed"
-# The README's example as it stands there.
-sed -n '/^```cpp/,/^```$/p' README.md | sed '/^```/d' >"$root/readme.cpp"
+# The README's example as it stands there; its further blocks are statements.
+awk '/^```cpp/ { in_block = 1; if (blocks++) print "void block" blocks "() {"; next }
+     /^```/ && in_block { in_block = 0; if (blocks > 1) print "}"; next } in_block' README.md >"$root/readme.cpp"
 # shellcheck disable=SC2086
 ${CXX:-g++} -Wall -Wextra -Werror "$root/readme.cpp" $flags -o "$root/readme"
 LD_LIBRARY_PATH=$(dirname "$library") "$root/readme"
