@@ -36,15 +36,15 @@ typedef const char* (*tenon_op_function)(const tenon_op_call* call);
 /// An operator. The texts are copied; `function` and `data` must live as long as the process uses them.
 typedef struct tenon_op {
   /// As torch.library writes it: "mine::gate(Tensor x, Tensor y, float scale=1.0) -> Tensor".
-  const char* schema;
+  const char* schema = nullptr;
   /// The shape rule: a type for each result, separated by ';'. "x": that of argument x. "x[x.size(0), 2*y.size(-1)]": the dtype
   /// of x with these sizes; "i64[n]": a dtype of its own; integer arguments are known by name. Null for expressions.
-  const char* results;
-  tenon_op_function function; ///< null for expressions
-  void* data;
+  const char* results = nullptr;
+  tenon_op_function function = nullptr; ///< null for expressions
+  void* data = nullptr;
   /// The element of the result from the elements of the (broadcast) arguments: "x * sigmoid(scale*y)". It is computed in torch's
   /// result type of the tensors, f32 for f16 and bf16. Null for functions.
-  const char* expression;
+  const char* expression = nullptr;
 } tenon_op;
 
 /// What a shared library of operators defines: its operators, and how many.
