@@ -144,7 +144,7 @@ bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>
 }
 
 // Where each axis of c lies in the region's axes, from its loads of members.
-bool RegionDomain::line_up(const Compute& c, Mapping& mapping, bool shared) const {
+bool RegionDomain::line_up(const Compute& c, Mapping& mapping, const SharedLoad* shared) const {
   std::vector<Expr> free = c.axes;
   free.insert(free.end(), c.reduce_axes.begin(), c.reduce_axes.end());
   Solution solved;
@@ -153,7 +153,7 @@ bool RegionDomain::line_up(const Compute& c, Mapping& mapping, bool shared) cons
     if (n.op != Op::Load || !ok) return;
     ValueId v{static_cast<uint32_t>(n.bits)};
     if (const RegionMember* m = find(v)) ok = solve(n.args, m->index, free, solved);
-    else if (const auto* index = shared ? shared_index(v) : nullptr; index && solved.empty()) ok = solve(n.args, *index, free, solved);
+    else if (shared && shared->load == &n) ok = solve(n.args, *shared->index, free, solved);
   });
   if (!ok || solved.empty()) return false;
   std::map<const ExprNode*, Expr> unknown; // extent of the lowest digit of an axis, where no load tells of it
@@ -177,20 +177,22 @@ bool RegionDomain::line_up(const Compute& c, Mapping& mapping, bool shared) cons
   return missing.empty() || match_rest(missing, mapping);
 }
 
-// The index at which the first member that loads `value` from memory does so, if that covers the whole domain.
-const std::vector<Expr>* RegionDomain::shared_index(ValueId value) const {
-  for (auto& m : members_) {
-    if (!m.compute.body) continue;
-    const std::vector<Expr>* found = nullptr;
-    visit(m.compute.body, [&](const ExprNode& n) {
-      if (!found && n.op == Op::Load && n.bits == static_cast<int64_t>(value.index)) found = &n.args;
-    });
-    if (!found) continue;
-    for (Expr a : axes_)
-      if (!is_const_int(a->args[0], 1) && std::find(found->begin(), found->end(), a) == found->end()) return nullptr;
-    return found;
-  }
-  return nullptr;
+// The loads of c that members do as well, each with every index of theirs that covers the whole domain.
+std::vector<RegionDomain::SharedLoad> RegionDomain::shared_loads(const Compute& c) const {
+  constexpr size_t most = 32;
+  std::vector<SharedLoad> found;
+  visit(c.body, [&](const ExprNode& load) {
+    if (load.op != Op::Load || find(ValueId{static_cast<uint32_t>(load.bits)})) return;
+    for (auto& m : members_) {
+      if (!m.compute.body) continue;
+      visit(m.compute.body, [&](const ExprNode& n) {
+        if (n.op != Op::Load || n.bits != load.bits || found.size() == most) return;
+        bool covers = std::all_of(axes_.begin(), axes_.end(), [&](Expr a) { return is_const_int(a->args[0], 1) || std::find(n.args.begin(), n.args.end(), a) != n.args.end(); });
+        if (covers) found.push_back({&load, &n.args});
+      });
+    }
+  });
+  return found;
 }
 
 // Axes that no member's load tells of (x - max(x), where only max(x) is a member), and the low digits of those of which a load
@@ -279,8 +281,17 @@ RegionMember RegionDomain::transform(NodeId node, const Compute& c, const Mappin
 std::optional<RegionMember> RegionDomain::candidate(NodeId node, bool shared) const {
   const Compute& c = inliner_.definition(node);
   Mapping mapping;
-  if (!line_up(c, mapping, shared) || !check(c, mapping)) return std::nullopt;
-  return transform(node, c, mapping);
+  if (!shared) return line_up(c, mapping) && check(c, mapping) ? std::optional(transform(node, c, mapping)) : std::nullopt;
+  // Which loads line up must not depend on the order of operands: of several ways the one that keeps the axes' order is taken.
+  std::optional<RegionMember> first;
+  for (auto& s : shared_loads(c)) {
+    mapping.clear();
+    if (!line_up(c, mapping, &s) || !check(c, mapping)) continue;
+    RegionMember m = transform(node, c, mapping);
+    if (std::equal(m.index.begin(), m.index.end(), axes_.begin(), axes_.end())) return m;
+    if (!first) first = std::move(m);
+  }
+  return first;
 }
 
 void RegionDomain::join(RegionMember m) {

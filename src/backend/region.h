@@ -76,8 +76,13 @@ private:
     bool empty() const { return whole.empty() && parts.empty(); }
   };
   bool solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, Solution& out) const;
-  bool line_up(const Compute& c, Mapping& mapping, bool shared) const;
-  const std::vector<Expr>* shared_index(ValueId value) const;
+  // A load of memory that a member loads too, at `index` in the region's axes.
+  struct SharedLoad {
+    const ExprNode* load;
+    const std::vector<Expr>* index;
+  };
+  bool line_up(const Compute& c, Mapping& mapping, const SharedLoad* shared = nullptr) const;
+  std::vector<SharedLoad> shared_loads(const Compute& c) const;
   bool match_rest(const std::vector<Missing>& missing, Mapping& mapping) const;
   bool check(const Compute& c, const Mapping& mapping) const;
   RegionMember transform(NodeId node, const Compute& c, const Mapping& mapping) const;

@@ -89,9 +89,9 @@ template <Op O, class T> T apply_binary_float(T a, T b) {
 template <class T> T int_pow(T base, T e) {
   if constexpr (std::is_signed_v<T>)
     if (e < 0) return base == 1 ? 1 : base == T(-1) ? (e % 2 == 0 ? T(1) : T(-1)) : T(0);
-  Unsigned<T> r = 1, b = static_cast<Unsigned<T>>(base);
-  for (; e > 0; e = static_cast<T>(e >> 1), b = static_cast<Unsigned<T>>(b * b))
-    if (e & 1) r = static_cast<Unsigned<T>>(r * b);
+  uint64_t r = 1, b = static_cast<uint64_t>(base); // wider than T, or u16's product would overflow an int
+  for (; e > 0; e = static_cast<T>(e >> 1), b *= b)
+    if (e & 1) r *= b;
   return static_cast<T>(r);
 }
 
