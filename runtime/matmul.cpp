@@ -36,7 +36,7 @@ struct Plan {
 /// The widest tile for a B in place that still takes all rows at once, else the squarest.
 Panels in_place_panels(const Matmul& m, const KernelTable& kernels) {
   int lanes = kernels.lanes(), best = lanes == 16 ? 3 : 2;
-  int most = static_cast<int>(std::min<int64_t>(ceil_div(m.n, lanes), KernelTable::max_vectors));
+  int most = static_cast<int>(std::clamp<int64_t>(ceil_div(m.n, lanes), 1, KernelTable::max_vectors)); // n may be 0
   for (int v = most; v > best; v--)
     if (kernels.gemm_rows(v) >= m.m) best = v;
   while (best > most || kernels.gemm_rows(best) == 0) best--;

@@ -72,7 +72,7 @@ inline std::vector<V> while_(TestGraph& g, const std::vector<V>& carried, const 
                       const std::function<std::vector<V>(const std::vector<V>&)>& body) {
   std::vector<Type> types;
   for (V v : carried) types.push_back(v.type());
-  return add_blocks(g, "prim::While", {ArgList(carried.begin(), carried.end())}, types, 2, types,
+  return add_blocks(g, "prim::While", {Arg(ArgList(carried.begin(), carried.end()))}, types, 2, types,
                     [&](int k, const std::vector<V>& p) { return k == 0 ? std::vector{condition(p)} : body(p); });
 }
 

@@ -101,7 +101,7 @@ TEST_CASE("scans: forwards, backwards, inside one another, over nothing") {
     TestGraph g;
     Expr s = g.symbol("s0");
     V xs = g.input({s, g.b.integer(4), g.b.integer(3)}), w = g.input({3});
-    V carried = g.b.call1("aten::zeros.default", {ArgList{3}});
+    V carried = g.b.call1("aten::zeros.default", {Arg(ArgList{3})});
     V hoisted = w * Arg(2);
     auto out = g.b.scan({carried}, {xs}, reverse, [&](const std::vector<V>& c, const std::vector<V>& x) {
       auto inner = g.b.scan({c[0]}, {x[0]}, !reverse, [&](const std::vector<V>& d, const std::vector<V>& row) {
@@ -226,7 +226,7 @@ TEST_CASE("sizes that would be negative or overflow are errors, not memory") {
   TestGraph g;
   Expr s = g.symbol("s0");
   V x = g.input({s});
-  V big = g.b.call1("aten::zeros.default", {ArgList{s * static_cast<double>(int64_t{1} << 40), s * static_cast<double>(int64_t{1} << 30)}});
+  V big = g.b.call1("aten::zeros.default", {Arg(ArgList{s * static_cast<double>(int64_t{1} << 40), s * static_cast<double>(int64_t{1} << 30)})});
   g.returns(big + Arg(1));
   g.returns(x);
   Executable e = g.program().compile().value();
@@ -309,7 +309,7 @@ TEST_CASE("sizes that must be equal, and are told to be only by the program, are
 
 TEST_CASE("random steps of one program draw apart, two runs alike") {
   TestGraph g;
-  V a = g.b.call1("aten::rand.default", {ArgList{100}}), b = g.b.call1("aten::rand.default", {ArgList{100}});
+  V a = g.b.call1("aten::rand.default", {Arg(ArgList{100})}), b = g.b.call1("aten::rand.default", {Arg(ArgList{100})});
   g.returns(a), g.returns(b);
   compare(g, {{}, {}});
   Executable e = g.program().compile({.seed = 7}).value();
