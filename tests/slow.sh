@@ -36,6 +36,7 @@ ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/load_fuzz tes
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 step asan_unit env TENON_DIFF_GRAPHS=60 "$asan/tests/unit_tests"
 step asan_fixtures "$asan/src/cli/tenon" check "$programs"
+step asan_control "$asan/src/cli/tenon" check tests/fixtures/control
 step asan_tool tests/tool_test.sh "$asan/src/cli/tenon"
 step asan_program_fuzz "$asan/tests/program_fuzz" "$programs" "$seconds" "$seed"
 load_corpus "$asan/load_corpus" && step load_fuzz fuzz load_fuzz "$asan/load_corpus"

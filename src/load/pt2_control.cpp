@@ -133,7 +133,7 @@ void GraphReader::read_print(BlockId block, const std::vector<NamedArg>& args, E
     text += c;
   }
   parts.push_back(text + "\n");
-  graph_.append(block, Node{.op = "prim::Print", .def = find_op("prim::Print"), .args = {parts}, .origin = read_origin(node)}, {});
+  graph_.append(block, Node{.op = "prim::Print", .def = find_op("prim::Print"), .args = {Arg(parts)}, .origin = read_origin(node)}, {});
 }
 
 bool GraphReader::read_control_flow(BlockId block, Element node, const std::string& op) {
