@@ -48,7 +48,7 @@ std::string strict_json(std::string_view text) {
     std::string_view number = text.substr(i, end - i);
     if (number.ends_with('y') || number.ends_with('N')) replace(i, end, fmt::format("\"{}\"", number));
     else if (number.size() > 19 && text.substr(0, i).ends_with("_val\": ")) replace(i, end, number[0] == '-' ? "-9223372036854775808" : "9223372036854775807");
-    i = std::max(i, end - 1);
+    if (end > i) i = end - 1;
   }
   return out.append(text.substr(done));
 }

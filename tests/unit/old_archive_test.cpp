@@ -94,6 +94,8 @@ TEST_CASE("numbers as Python's json writes them") {
   CHECK(load_error(changed("tiny", "mul,_operator.mul", R"(NaN, \"-Infinity\": Infinity, \\)")) == "");
   CHECK(has(load_error(changed("tiny", "-Infinity", "-Infinite")), "serialized_exported_program.json"));
   CHECK(has(load_error(changed("tiny", "-Infinity", "NaN\"")), "serialized_exported_program.json"));
+  for (auto text : {"", "I", "N", "-", "\"", "\"\\", "NaN", "[-Infinity", "-Infinity}"})
+    CHECK_MESSAGE(load_error(fuzz::rebuild(fixture("2.6.0/tiny"), json, text)) != "", text);
   // Bounds of ranges have any number of digits.
   for (auto bound : {"18446744073709551615", "36893488147419103230", "9223372036854775807", "123456789012345678901234567890"})
     CHECK(load_error(changed("tiny", R"("max_val": null)", fmt::format("\"max_val\": {}", bound))) == "");
