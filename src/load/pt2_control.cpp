@@ -51,6 +51,10 @@ void GraphReader::read_if(BlockId block, Element node) {
   NodeId id = append(block, Node{.op = "prim::If", .def = find_op("prim::If"), .args = {condition}}, node);
   ArgList rest = operands(node, 3);
   for (size_t k : {1, 2}) read_body(graph_.add_block(id), graph_argument(node, k), 0, rest);
+  const ArgList& returns = graph_.block(graph_.node(id).blocks[0]).returns;
+  const std::vector<ValueId>& outputs = graph_.node(id).outputs;
+  for (size_t i = 0; i < std::min(outputs.size(), returns.size()); i++)
+    if (returns[i].is<ValueId>()) correct_type(graph_.value(outputs[i]).type, graph_.type(returns[i].get<ValueId>()));
 }
 
 void GraphReader::read_while(BlockId block, Element node) {

@@ -328,13 +328,14 @@ void GraphReader::correct_types(const Node& node, std::vector<Type>& types) cons
   } catch (const Error&) {
     return; // told when the program is compiled
   }
-  for (size_t i = 0; i < std::min(types.size(), given.size()); i++) {
-    Type &now = types[i], &right = given[i];
-    if (!now.is_tensor() || !right.is_tensor()) continue;
-    bool same = now.dtype == right.dtype && now.rank() == right.rank();
-    for (size_t d = 0; same && d < now.rank(); d++) same = !(const_int(now.sizes[d]) && const_int(right.sizes[d])) || now.sizes[d] == right.sizes[d];
-    if (!same) now = std::move(right);
-  }
+  for (size_t i = 0; i < std::min(types.size(), given.size()); i++) correct_type(types[i], given[i]);
+}
+
+void GraphReader::correct_type(Type& now, const Type& right) const {
+  if (exact_ || !now.is_tensor() || !right.is_tensor()) return;
+  bool same = now.dtype == right.dtype && now.rank() == right.rank();
+  for (size_t d = 0; same && d < now.rank(); d++) same = !(const_int(now.sizes[d]) && const_int(right.sizes[d])) || now.sizes[d] == right.sizes[d];
+  if (!same) now = right;
 }
 
 NodeId GraphReader::append(BlockId block, Node node, Element source, size_t first_output) {

@@ -50,6 +50,7 @@ private:
   static ArgList schema_args(const OpDef* def, const std::vector<NamedArg>& given, const std::string& op);
   NodeId append(BlockId block, Node node, json::Element json, size_t first_output = 0);
   void correct_types(const Node& node, std::vector<Type>& types) const;
+  void correct_type(Type& now, const Type& right) const;
   void output_types(json::Element node, size_t first, std::vector<Type>& types, std::vector<std::string>& names);
 
   std::vector<NamedArg> named_args(json::Element node, size_t first);
