@@ -14,9 +14,14 @@ suite() { # NAME COMMAND...: one suite, passed when it exits 0
   if "$@" >"$build/$name.log" 2>&1; then passed=$((passed + 1)); echo "ok      $name ($((SECONDS - start)) s)"
   else failed=$((failed + 1)); echo "FAILED  $name ($((SECONDS - start)) s), all of it in $build/$name.log"; tail -n 40 "$build/$name.log"; fi
 }
+check_archives() { # what older torches wrote
+  local version
+  for version in tests/fixtures/archives/*; do "$tenon" check "$version" || return 1; done
+}
 suite layers tests/layers.py
 suite unit "$build/tests/unit_tests"
 suite fixtures "$tenon" check tests/fixtures/programs
+suite archives check_archives
 suite control "$tenon" check --forbid-fallback tests/fixtures/control
 suite control_interpreted "$tenon" check --interpret tests/fixtures/control
 suite fixtures_avx2 "$tenon" check --isa avx2 tests/fixtures/programs

@@ -7,7 +7,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build} seconds=${2:-60} passed=0 failed=0
 asan=$build-asan tsan=$build-tsan seed=$RANDOM
-programs=tests/fixtures/programs
+programs=tests/fixtures/programs archives=tests/fixtures/archives/2.6.0
 step() { # NAME COMMAND...: passed when it exits 0
   local name=$1 start=$SECONDS log=$build/slow_$1.log; shift
   if "$@" >"$log" 2>&1; then passed=$((passed + 1)); echo "ok      $name ($((SECONDS - start)) s)"
@@ -25,11 +25,12 @@ text_corpus() { # the golden tests' graphs
   mkdir -p "$1"
   local f; for f in tests/golden/*.txt; do (printf g; sed 1d "$f") >"$1/$(basename "$f")"; done
 }
-load_corpus() { mkdir -p "$1" && "$asan/tests/load_fuzz" --seed tests/fixtures/load "$1" && "$asan/tests/load_fuzz" --seed "$programs" "$1"; }
+load_corpus() { mkdir -p "$1" && "$asan/tests/load_fuzz" --seed tests/fixtures/load "$1" && "$asan/tests/load_fuzz" --seed "$programs" "$1" && "$asan/tests/load_fuzz" --seed "$archives" "$1"; }
 
 ninja -C "$build" --quiet tests/unit_tests tests/program_fuzz || exit 1
 step random_graphs env TENON_DIFF_GRAPHS=3000 TENON_DIFF_SEED="$seed" "$build/tests/unit_tests" --source-file='*ops_diff_test*'
 step program_fuzz "$build/tests/program_fuzz" "$programs" "$seconds" "$seed"
+step archive_fuzz "$build/tests/program_fuzz" "$archives" "$seconds" "$seed"
 
 sanitized "$asan" -Db_sanitize=address,undefined -Dfuzzers=true
 ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/load_fuzz tests/text_fuzz src/cli/tenon || exit 1
@@ -39,6 +40,7 @@ step asan_fixtures "$asan/src/cli/tenon" check "$programs"
 step asan_control "$asan/src/cli/tenon" check tests/fixtures/control
 step asan_tool tests/tool_test.sh "$asan/src/cli/tenon"
 step asan_program_fuzz "$asan/tests/program_fuzz" "$programs" "$seconds" "$seed"
+step asan_archive_fuzz "$asan/tests/program_fuzz" "$archives" "$seconds" "$seed"
 load_corpus "$asan/load_corpus" && step load_fuzz fuzz load_fuzz "$asan/load_corpus"
 text_corpus "$asan/text_corpus" && step text_fuzz fuzz text_fuzz "$asan/text_corpus"
 

@@ -1,10 +1,9 @@
-// The .pt2 archive: which file is what, signature, weights, calling convention.
-#include <algorithm>
+// The program of a .pt2 archive: signature, calling convention, weights that fit.
+#include <charconv>
 
 #include "base/strided.h"
-#include "load/archive.h"
-#include "load/npz.h"
 #include "load/pickle.h"
+#include "load/pt2_archive.h"
 #include "load/pt2_check.h"
 #include "load/pt2_graph.h"
 
@@ -14,22 +13,13 @@ using json::Element;
 
 namespace {
 
-std::string_view as_chars(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
-
-// The one program of the archive: models/M.json.
-std::string find_model(const Archive& archive) {
-  std::string model;
-  bool aot = false;
-  for (std::string_view name : archive.names()) {
-    aot |= name.starts_with("data/aotinductor/");
-    if (!name.starts_with("models/") || !name.ends_with(".json")) continue;
-    if (!model.empty()) unsupported("an archive of several models ({} and {})", model, name.substr(7, name.size() - 12));
-    model = std::string(name.substr(7, name.size() - 12));
-  }
-  if (!model.empty()) return model;
-  if (aot) unsupported("this is an AOTInductor package (compiled code); tenon reads what torch.export.save writes");
-  if (archive.find("serialized_exported_program.json")) unsupported("an archive of torch before 2.8 (schema 'serialized_exported_program.json')");
-  bad_input("not a torch.export archive: it holds no models/*.json");
+// Written by a torch before 2.15; the first writers did not say which they were.
+bool is_older(std::string_view torch) {
+  int major = 0, minor = 0;
+  auto [end, error] = std::from_chars(torch.data(), torch.data() + torch.size(), major);
+  if (error != std::errc() || end == torch.data() + torch.size() || *end != '.') return torch.empty();
+  std::from_chars(end + 1, torch.data() + torch.size(), minor);
+  return std::pair(major, minor) < std::pair(2, 15);
 }
 
 struct Reader {
@@ -38,75 +28,17 @@ struct Reader {
   LoadedProgram& program;
   simdjson::dom::parser parser{};
 
-  Element parse(std::string_view name) {
-    auto bytes = archive.find(name);
-    require_input(bytes.has_value(), "the archive holds no {}", name);
-    Element root;
-    auto error = parser.parse(as_chars(*bytes).data(), bytes->size()).get(root);
-    require_input(!error, "{}: {}", name, simdjson::error_message(error));
-    return root;
-  }
-
-  static int64_t known(Element size) {
-    auto [kind, v] = json::single(size);
-    require_input(kind == "as_int", "a weight's size is {}", kind);
-    return json::integer(v);
-  }
-
-  Tensor read_weight(const std::string& fqn, Element meta, std::span<const std::byte> bytes) {
-    DType dtype = read_dtype(json::integer(json::get(meta, "dtype")));
-    std::vector<int64_t> sizes, strides;
-    for (Element s : json::array(json::get(meta, "sizes"))) sizes.push_back(known(s));
-    for (Element s : json::array(json::get(meta, "strides"))) strides.push_back(known(s));
-    int64_t offset = known(json::get(meta, "storage_offset"));
-    require_input(sizes.size() == strides.size() && offset >= 0, "weight {}: bad layout", fqn);
-    int64_t last = offset;
-    bool empty = false;
-    for (size_t d = 0; d < sizes.size(); d++) {
-      require_input(sizes[d] >= 0 && strides[d] >= 0, "weight {}: negative size or stride", fqn);
-      empty |= sizes[d] == 0;
-      int64_t span;
-      bool overflow = sizes[d] > 0 && (__builtin_mul_overflow(sizes[d] - 1, strides[d], &span) || __builtin_add_overflow(last, span, &last));
-      require_input(!overflow, "weight {}: its layout overflows", fqn);
-    }
-    int64_t available = static_cast<int64_t>(bytes.size() / size_of(dtype));
-    require_input(empty || last < available, "weight {}: needs {} elements, its storage holds {}", fqn, last + 1, available);
-    if (empty) return Tensor(dtype, sizes);
-    auto* data = const_cast<std::byte*>(bytes.data()) + static_cast<size_t>(offset) * size_of(dtype);
-    Tensor t(dtype, std::move(sizes), std::move(strides), program.mapping, data);
-    if (reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0) return t;
-    Tensor aligned(dtype, t.sizes());
-    copy_strided(t.view(), aligned.data());
-    return aligned;
-  }
-
-  // data/<folder>/<model>_<folder>_config.json: qualified name -> payload.
-  void read_payloads(const std::string& folder, const std::string& model) {
-    std::string config = "data/" + folder + "/" + model + "_" + folder + "_config.json";
-    if (!archive.find(config)) {
-      if (archive.find("data/" + folder + "/" + model + ".pt")) unsupported("an archive with pickled {}", folder);
-      return;
-    }
-    simdjson::dom::parser own;
-    auto bytes = *archive.find(config);
-    Element root;
-    require_input(!own.parse(as_chars(bytes).data(), bytes.size()).get(root), "{} is not JSON", config);
-    for (auto [fqn, payload] : json::object(json::get(root, "config"))) {
-      auto meta = json::find(payload, "tensor_meta");
-      if (!meta) continue; // a custom object: an error only where the graph uses it
-      if (json::boolean(json::get(payload, "use_pickle"))) unsupported("weight {} is a tensor subclass (stored as a pickle)", fqn);
-      std::string path = "data/" + folder + "/" + std::string(json::text(payload, "path_name"));
-      auto data = archive.find(path);
-      require_input(data.has_value(), "weight {}: the archive holds no {}", fqn, path);
-      program.weights[std::string(fqn)] = read_weight(std::string(fqn), *meta, *data);
-    }
+  // A bound beyond 64 bits is none.
+  static int64_t bound(Element e) {
+    uint64_t v;
+    return e.get(v) == simdjson::SUCCESS && v > INT64_MAX ? INT64_MAX : json::integer(e);
   }
 
   void read_ranges(Element root) {
     for (auto [name, range] : json::object(json::get(root, "range_constraints"))) {
       if (is_real_symbol(name)) continue; // a float: its range is that of all floats
       auto min = json::find(range, "min_val"), max = json::find(range, "max_val");
-      int64_t lo = min ? json::integer(*min) : INT64_MIN, hi = max ? json::integer(*max) : INT64_MAX;
+      int64_t lo = min ? bound(*min) : INT64_MIN, hi = max ? bound(*max) : INT64_MAX;
       require_input(lo <= hi, "model.json: the range of {} is empty: {} to {}", name, lo, hi);
       program.graph.pool().symbol(std::string(name), DType::I64, lo, hi);
     }
@@ -197,8 +129,9 @@ struct Reader {
     }
   }
 
-  void read(const std::string& model) {
-    Element root = parse("models/" + model + ".json");
+  void read() {
+    Pt2Files files = find_files(archive);
+    Element root = parse_json(parser, archive, files.program);
     Element version = json::get(root, "schema_version");
     int64_t major = json::integer(json::get(version, "major"));
     if (major != 8) unsupported("schema version {}.x; tenon reads 8.x", major);
@@ -207,7 +140,7 @@ struct Reader {
     if (auto guards = json::find(root, "guards_code"))
       for (Element g : json::array(*guards)) program.guards.emplace_back(json::text(g));
     Element module = json::get(root, "graph_module"), signature = json::get(module, "signature");
-    GraphReader reader(program.graph, json::get(module, "graph"));
+    GraphReader reader(program.graph, json::get(module, "graph"), !is_older(program.torch_version));
     read_inputs(reader, signature);
     read_calling_convention(module);
     add_guards(program);
@@ -215,8 +148,8 @@ struct Reader {
     program.graph.block(program.graph.top()).returns = reader.read_outputs();
     read_outputs(signature);
     check_graph(program.graph);
-    read_payloads("weights", model);
-    read_payloads("constants", model);
+    read_payloads(archive, files.weights, program);
+    read_payloads(archive, files.constants, program);
     for (auto& in : program.inputs) {
       bool stored = in.kind == InputKind::Parameter || in.kind == InputKind::Buffer || in.kind == InputKind::Constant;
       if (!stored) continue;
@@ -224,7 +157,7 @@ struct Reader {
       require_input(w != program.weights.end(), "the archive holds no weight {}", in.target);
       check_weight(in, w->second);
     }
-    if (auto bytes = archive.find("data/sample_inputs/" + model + ".pt")) program.example_inputs = *bytes;
+    keep_example_inputs(archive, files.example_inputs, program);
   }
 
   void check_weight(const ProgramInput& in, const Tensor& t) {
@@ -239,8 +172,8 @@ LoadedProgram load(Archive archive, const std::string& name) {
   LoadedProgram program;
   program.name = name;
   program.mapping = archive.owner();
-  if (auto order = archive.find("byteorder")) require_input(as_chars(*order) == "little", "a big-endian archive");
-  Reader(archive, program).read(find_model(archive));
+  if (auto order = archive.find("byteorder")) require_input(as_text(*order) == "little", "a big-endian archive");
+  Reader(archive, program).read();
   return program;
 }
 

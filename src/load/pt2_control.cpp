@@ -36,7 +36,7 @@ ArgList GraphReader::operands(Element node, size_t first) {
 
 // The subgraph's first `params` inputs become parameters of the block, the others are bound to `rest`.
 void GraphReader::read_body(BlockId block, Element scope, size_t params, const ArgList& rest) {
-  GraphReader body(graph_, scope);
+  GraphReader body(graph_, scope, exact_);
   body.autocast_ = autocast_;
   auto inputs = json::array(json::get(scope, "inputs"));
   require_input(inputs.size() == params + rest.size(), "model.json: a subgraph has {} inputs, {} are given", inputs.size(), params + rest.size());
@@ -51,6 +51,10 @@ void GraphReader::read_if(BlockId block, Element node) {
   NodeId id = append(block, Node{.op = "prim::If", .def = find_op("prim::If"), .args = {condition}}, node);
   ArgList rest = operands(node, 3);
   for (size_t k : {1, 2}) read_body(graph_.add_block(id), graph_argument(node, k), 0, rest);
+  const ArgList& returns = graph_.block(graph_.node(id).blocks[0]).returns;
+  const std::vector<ValueId>& outputs = graph_.node(id).outputs;
+  for (size_t i = 0; i < std::min(outputs.size(), returns.size()); i++)
+    if (returns[i].is<ValueId>()) correct_type(graph_.value(outputs[i]).type, graph_.type(returns[i].get<ValueId>()));
 }
 
 void GraphReader::read_while(BlockId block, Element node) {
@@ -77,7 +81,7 @@ void GraphReader::read_scan(BlockId block, Element node, bool map) {
 // The wrapped graph's nodes stand in place of the wrapper.
 void GraphReader::read_wrapped(BlockId block, Element node, size_t graph_at, std::optional<DType> autocast) {
   Element scope = graph_argument(node, graph_at);
-  GraphReader body(graph_, scope);
+  GraphReader body(graph_, scope, exact_);
   body.autocast_ = autocast;
   ArgList args = operands(node, graph_at + 1);
   for (size_t i = 0; i < args.size(); i++) body.bind_input(i, args[i]);

@@ -89,7 +89,7 @@ std::shared_ptr<const Origin> read_origin(Element node) {
   return std::make_shared<const Origin>(std::move(o));
 }
 
-GraphReader::GraphReader(Graph& graph, Element scope) : graph_(graph), scope_(scope) {
+GraphReader::GraphReader(Graph& graph, Element scope, bool exact) : graph_(graph), scope_(scope), exact_(exact) {
   for (auto key : {"sym_int_values", "sym_float_values", "sym_bool_values"}) read_symbols(key);
 }
 
@@ -315,10 +315,34 @@ void GraphReader::output_types(Element node, size_t first, std::vector<Type>& ty
   }
 }
 
+// Older torches recorded some types that their own kernels do not give: the quotient of integers as integer, the states of
+// an LSTM with a dimension too many. What the operator gives for its operands is right then, also for what follows.
+void GraphReader::correct_types(const Node& node, std::vector<Type>& types) const {
+  if (exact_ || !node.def || node.def->data_dependent || node.op.starts_with("prim::")) return;
+  bool in_place = functional_name(node.op) != node.op;
+  if (in_place && (node.op.starts_with("aten::resize_") || node.args.empty() || !node.args[0].is<ValueId>())) return;
+  std::vector<Type> given;
+  try {
+    if (in_place && node.def->kind != Kind::View) given = {graph_.type(node.args[0].get<ValueId>())};
+    else given = infer_types(graph_, *node.def, node.args);
+  } catch (const Error&) {
+    return; // told when the program is compiled
+  }
+  for (size_t i = 0; i < std::min(types.size(), given.size()); i++) correct_type(types[i], given[i]);
+}
+
+void GraphReader::correct_type(Type& now, const Type& right) const {
+  if (exact_ || !now.is_tensor() || !right.is_tensor()) return;
+  bool same = now.dtype == right.dtype && now.rank() == right.rank();
+  for (size_t d = 0; same && d < now.rank(); d++) same = !(const_int(now.sizes[d]) && const_int(right.sizes[d])) || now.sizes[d] == right.sizes[d];
+  if (!same) now = right;
+}
+
 NodeId GraphReader::append(BlockId block, Node node, Element source, size_t first_output) {
   std::vector<Type> types;
   std::vector<std::string> names;
   output_types(source, first_output, types, names);
+  correct_types(node, types);
   node.origin = read_origin(source);
   NodeId id = graph_.append(block, std::move(node), std::move(types), names);
   for (size_t i = 0; i < names.size(); i++)

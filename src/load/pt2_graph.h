@@ -14,7 +14,8 @@ namespace tenon {
 /// `sym_*_values`; subgraphs have readers of their own.
 class GraphReader {
 public:
-  GraphReader(Graph& graph, json::Element scope);
+  /// `exact`: the types that the program records are those of tenon's rows, which hold for torch 2.15.
+  GraphReader(Graph& graph, json::Element scope, bool exact);
 
   /// A tensor or number among the graph's inputs, as a parameter of the block.
   ValueId add_param(BlockId block, json::Element argument);
@@ -48,6 +49,8 @@ private:
   void read_operator(BlockId block, json::Element node, const std::string& op);
   static ArgList schema_args(const OpDef* def, const std::vector<NamedArg>& given, const std::string& op);
   NodeId append(BlockId block, Node node, json::Element json, size_t first_output = 0);
+  void correct_types(const Node& node, std::vector<Type>& types) const;
+  void correct_type(Type& now, const Type& right) const;
   void output_types(json::Element node, size_t first, std::vector<Type>& types, std::vector<std::string>& names);
 
   std::vector<NamedArg> named_args(json::Element node, size_t first);
@@ -69,6 +72,7 @@ private:
 
   Graph& graph_;
   json::Element scope_;
+  bool exact_;
   std::unordered_map<std::string, Arg> values_;
   std::unordered_map<std::string, Expr> symbols_;
   std::map<std::string, Arg> items_; // tensors that symbols are read from

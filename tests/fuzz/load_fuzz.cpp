@@ -1,5 +1,5 @@
 // libFuzzer entry for the loaders. Byte 0 selects: 0 zip archive, 1 torch.save file, 2 bare pickle (in an archive made
-// around it), 3 .npz, 4 .npy, 5 the model.json of a .pt2. Whatever the rest, the loaders may only return or throw
+// around it), 3 .npz, 4 .npy, 5 the model.json of a .pt2, 6 a .pt2 of any age. Whatever the rest, the loaders may only return or throw
 // tenon::Error that is not Internal. tests/slow.sh builds and runs it.
 //
 //   mkdir corpus && load_fuzz --seed tests/fixtures/load corpus   # first inputs, from the samples; the same for programs
@@ -60,6 +60,9 @@ void read(int selector, Bytes bytes) {
   case 5:
     load_pt2(as_byte_span(fuzz::zip_of({{"a/models/model.json", std::string(as_text(bytes))}})), "input");
     return;
+  case 6:
+    load_example_inputs(load_pt2(bytes, "input"));
+    return;
   default:
     return;
   }
@@ -77,6 +80,7 @@ int seed(const fs::path& samples, const fs::path& corpus) {
     if (kind == ".pt2" || kind == ".npz" || kind == ".pt") write(name + ".zip", 0, data);
     if (kind == ".npz") write(name, 3, data);
     if (kind == ".npy") write(name, 4, data);
+    if (kind == ".pt2") write(name + ".load", 6, data);
     if (kind == ".pt2")
       if (Archive a = Archive::view(as_byte_span(data), name); a.find("models/model.json")) write(name + ".json", 5, as_text(*a.find("models/model.json")));
     if (kind != ".pt") continue;

@@ -1,4 +1,4 @@
-// Mutations of a .pt2: its model.json changed token by token, in a zip that stays valid, or its bytes changed anywhere.
+// Mutations of a .pt2: its program changed token by token, or a file's bytes, in a zip that stays valid, or bytes anywhere.
 #pragma once
 #include <random>
 #include <string>
@@ -80,6 +80,7 @@ inline void mutate_json(std::string& json, Random& r) {
 
 /// Bytes changed, cut or repeated.
 inline void mutate_bytes(std::string& s, Random& r) {
+  if (s.empty()) return;
   switch (below(r, 4)) {
   case 0: s.resize(below(r, s.size() + 1)); break;
   case 1: s.insert(below(r, s.size()), s.substr(below(r, s.size()), below(r, 200))); break;
@@ -96,7 +97,13 @@ inline std::string mutated(std::string_view bytes, Random& r) {
     return s;
   }
   Archive a = Archive::view(as_byte_span(bytes), "seed");
-  std::string_view name = "models/model.json";
+  if (below(r, 8) == 0) { // weights, their config, anything
+    std::string_view name = a.names()[below(r, a.names().size())];
+    std::string file(as_text(a.read(name).bytes));
+    mutate_bytes(file, r);
+    return rebuild(a, name, file, below(r, 4) == 0);
+  }
+  std::string_view name = program_file(a);
   std::string json(as_text(a.read(name).bytes));
   for (size_t n = 1 + below(r, 3); n-- > 0 && !json.empty();) mutate_json(json, r);
   if (below(r, 30) == 0) mutate_bytes(json, r);
