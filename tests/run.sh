@@ -18,6 +18,8 @@ suite layers tests/layers.py
 suite unit "$build/tests/unit_tests"
 suite fixtures "$tenon" check tests/fixtures/programs
 suite control "$tenon" check --forbid-fallback tests/fixtures/control
+suite quantized "$tenon" check --forbid-fallback tests/fixtures/quantized
+suite quantized_interpreted "$tenon" check --interpret tests/fixtures/quantized
 suite control_interpreted "$tenon" check --interpret tests/fixtures/control
 suite fixtures_avx2 "$tenon" check --isa avx2 tests/fixtures/programs
 suite fixtures_interpreted "$tenon" check --interpret tests/fixtures/programs

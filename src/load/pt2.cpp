@@ -7,6 +7,7 @@
 #include "load/pickle.h"
 #include "load/pt2_check.h"
 #include "load/pt2_graph.h"
+#include "load/pt2_subclass.h"
 
 namespace tenon {
 
@@ -37,6 +38,7 @@ struct Reader {
   const Archive& archive;
   LoadedProgram& program;
   simdjson::dom::parser parser{};
+  std::map<std::string, PickleValue> subclasses{}; // weights that are of a tensor subclass
 
   Element parse(std::string_view name) {
     auto bytes = archive.find(name);
@@ -94,11 +96,11 @@ struct Reader {
     for (auto [fqn, payload] : json::object(json::get(root, "config"))) {
       auto meta = json::find(payload, "tensor_meta");
       if (!meta) continue; // a custom object: an error only where the graph uses it
-      if (json::boolean(json::get(payload, "use_pickle"))) unsupported("weight {} is a tensor subclass (stored as a pickle)", fqn);
       std::string path = "data/" + folder + "/" + std::string(json::text(payload, "path_name"));
       auto data = archive.find(path);
       require_input(data.has_value(), "weight {}: the archive holds no {}", fqn, path);
-      program.weights[std::string(fqn)] = read_weight(std::string(fqn), *meta, *data);
+      if (json::boolean(json::get(payload, "use_pickle"))) subclasses[std::string(fqn)] = load_torch_save(*data, program.mapping);
+      else program.weights[std::string(fqn)] = read_weight(std::string(fqn), *meta, *data);
     }
   }
 
@@ -217,6 +219,7 @@ struct Reader {
     check_graph(program.graph);
     read_payloads("weights", model);
     read_payloads("constants", model);
+    unwrap_subclasses(program, subclasses);
     for (auto& in : program.inputs) {
       bool stored = in.kind == InputKind::Parameter || in.kind == InputKind::Buffer || in.kind == InputKind::Constant;
       if (!stored) continue;
