@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "base/numeric.h"
 #include "load/npz.h"
 #include "tests/unit/load_samples.h"
 
