@@ -23,6 +23,8 @@ suite unit "$build/tests/unit_tests"
 suite fixtures "$tenon" check tests/fixtures/programs
 suite archives check_archives
 suite control "$tenon" check --forbid-fallback tests/fixtures/control
+suite quantized "$tenon" check --forbid-fallback tests/fixtures/quantized
+suite quantized_interpreted "$tenon" check --interpret tests/fixtures/quantized
 suite control_interpreted "$tenon" check --interpret tests/fixtures/control
 suite fixtures_avx2 "$tenon" check --isa avx2 tests/fixtures/programs
 suite fixtures_interpreted "$tenon" check --interpret tests/fixtures/programs

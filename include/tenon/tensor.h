@@ -11,18 +11,20 @@
 
 namespace tenon {
 
-/// Element types. Bool is one byte, 0 or 1; BF16 and F16 are two bytes; C64 and C128 are two interleaved F32 or F64.
-enum class DType : uint8_t { Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128, U64 };
-inline constexpr int num_dtypes = 13;
+/// Element types. Bool is one byte, 0 or 1; BF16 and F16 are two bytes; C64 and C128 are two interleaved F32 or F64. The floats of
+/// 8 bits are named by their bits of exponent and mantissa, as in torch (fn: no infinity, uz: one zero).
+enum class DType : uint8_t { Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128, U64, F8E4M3FN, F8E5M2, F8E4M3FNUZ, F8E5M2FNUZ };
+inline constexpr int num_dtypes = 17;
 
 /// Bytes of one element.
 constexpr size_t size_of(DType t) {
-  constexpr size_t sizes[num_dtypes] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 8};
+  constexpr size_t sizes[num_dtypes] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 8, 1, 1, 1, 1};
   return sizes[static_cast<int>(t)];
 }
 /// "f32", "i64", "bool" ...
 constexpr std::string_view name_of(DType t) {
-  constexpr std::string_view names[num_dtypes] = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128", "u64"};
+  constexpr std::string_view names[num_dtypes] = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128", "u64",
+                                                  "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz"};
   return names[static_cast<int>(t)];
 }
 

@@ -7,6 +7,9 @@ namespace tenon {
 /// In-place operators and aliasing views become functions; written buffers and inputs become outputs.
 ///   %y = aten::add_.Tensor(%x, 1)   ->   %y = aten::add.Tensor(%x, 1), and x's new value is %y
 bool functionalize(LoadedProgram& program);
+/// Tangents are computed beside the values that have them.
+///   %d = aten::_make_dual(%x, %t); %y = aten::sin(%d); %p, %u = aten::_unpack_dual(%y)   ->   %p = aten::sin(%x), %u = %t * aten::cos(%x)
+bool forward_ad(LoadedProgram& program);
 /// Parameters, buffers and constants that nothing writes become prim::Constant nodes.
 bool lift_weights(LoadedProgram& program);
 /// Composites are decomposed, dtypes promoted by explicit casts, scalar operands become 0-d tensors.
@@ -18,6 +21,7 @@ bool guard_sizes(LoadedProgram& program);
 
 inline constexpr Pass aten_passes[] = {
     {"functionalize", functionalize},
+    {"forward_ad", forward_ad},
     {"lift_weights", lift_weights},
     {"to_edge", to_edge},
     {"remove_dead_code", remove_dead_code},

@@ -41,11 +41,25 @@ constexpr bool is_float(DType t) { return t >= DType::F16 && t <= DType::F64; }
 constexpr bool is_complex(DType t) { return t == DType::C64 || t == DType::C128; }
 constexpr bool is_int(DType t) { return (t >= DType::U8 && t <= DType::I64) || t == DType::U64; }
 constexpr bool is_unsigned(DType t) { return t == DType::U8 || t == DType::U64; }
+/// The floats of 8 bits, which are only moved and converted.
+constexpr bool is_float8(DType t) { return t >= DType::F8E4M3FN && t <= DType::F8E5M2FNUZ; }
 /// Of the real and imaginary parts.
 constexpr DType part_type(DType t) { return t == DType::C64 ? DType::F32 : t == DType::C128 ? DType::F64 : t; }
 /// The complex type with parts of a float type: C128 for F64, else C64.
 constexpr DType complex_type(DType t) { return is_complex(t) ? t : t == DType::F64 ? DType::C128 : DType::C64; }
 constexpr bool is_reduced_float(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+/// How a float of 8 bits is laid out: its sign is the uppermost bit.
+struct Float8Format {
+  int bias, mantissa_bits;
+  uint8_t largest, overflow, nan; ///< the bytes of the largest finite number, of what larger ones give, of NaN
+  bool one_zero;                  ///< the byte of -0 is NaN
+  bool has_infinity() const { return overflow > largest && overflow != nan; }
+};
+Float8Format float8_format(DType t);
+/// To nearest even, as torch does on CPU.
+uint8_t to_float8(float f, DType t);
+float from_float8(uint8_t byte, DType t);
 
 /// Conversion as torch does on CPU; a float out of an integer's range gives that of a 64-bit conversion, truncated.
 template <class To, class From> To convert(From v) {
@@ -62,7 +76,8 @@ template <class To, class From> To convert(From v) {
   } else return static_cast<To>(v);
 }
 
-/// Calls f(T{}) with the storage type of `t`: bool, uint8_t, int8_t ... F16, BF16, float, double, C64, C128, uint64_t.
+/// Calls f(T{}) with the storage type of `t`: bool, uint8_t, int8_t ... F16, BF16, float, double, C64, C128, uint64_t;
+/// floats of 8 bits are their bytes.
 template <class F> decltype(auto) dispatch(DType t, F&& f) {
   switch (t) {
   case DType::Bool: return f(bool{});
@@ -78,6 +93,10 @@ template <class F> decltype(auto) dispatch(DType t, F&& f) {
   case DType::C64: return f(C64{});
   case DType::C128: return f(C128{});
   case DType::U64: return f(uint64_t{});
+  case DType::F8E4M3FN:
+  case DType::F8E5M2:
+  case DType::F8E4M3FNUZ:
+  case DType::F8E5M2FNUZ: return f(uint8_t{});
   }
   internal_error("no such dtype {}", static_cast<int>(t));
 }

@@ -79,7 +79,7 @@ int bench(const BenchArgs& args) {
   Executable exe = program.compile(args.options).value();
   f.load_ms = t1 - t0;
   f.compile_ms = clock_ms(CLOCK_MONOTONIC) - t1;
-  std::vector<Tensor> inputs = args.inputs.empty() ? program.example_inputs().value() : read_inputs(args.inputs), outputs;
+  std::vector<Tensor> inputs = args.inputs.empty() ? program.example_inputs().value() : read_inputs(args.inputs, program), outputs;
   std::vector<TensorView> views;
   for (const Tensor& t : inputs) views.push_back(t.view());
   double first = time_run(exe, views, outputs);

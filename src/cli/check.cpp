@@ -16,6 +16,7 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "base/numeric.h"
 #include "cli/commands.h"
 #include "load/npz.h"
 
@@ -35,8 +36,8 @@ std::vector<Tensor> read_arrays(const std::string& path) {
 std::string stem(const std::string& pt2) { return pt2.substr(0, pt2.size() - 4); }
 
 // One pair of inputs and expected outputs; empty where it passes.
-std::string check_size(const Executable& exe, const CheckArgs& args, const std::string& prefix) {
-  std::vector<Tensor> inputs = read_inputs(prefix + ".inputs.npz"), outputs;
+std::string check_size(const Program& program, const Executable& exe, const CheckArgs& args, const std::string& prefix) {
+  std::vector<Tensor> inputs = read_inputs(prefix + ".inputs.npz", program), outputs;
   uint64_t code = Executable::pieces_of_code();
   exe.run(inputs, outputs).check();
   if (Executable::pieces_of_code() != code) return fmt::format("{} pieces of code were compiled during the call", Executable::pieces_of_code() - code);
@@ -59,7 +60,7 @@ std::string check_program(const std::string& path, const CheckArgs& args) {
       if (!fs::exists(prefix + ".inputs.npz")) break;
       // Stored outputs are those of fresh state; without state one Executable serves all sizes.
       if (sizes > 0 && exe.stats().state_bytes > 0) exe = program.compile(args.options).value();
-      if (std::string why = check_size(exe, args, prefix); !why.empty()) return fmt::format("FAIL {}{}", why, k > 1 ? fmt::format(" (size {})", k) : "");
+      if (std::string why = check_size(program, exe, args, prefix); !why.empty()) return fmt::format("FAIL {}{}", why, k > 1 ? fmt::format(" (size {})", k) : "");
       sizes++;
     }
     return sizes ? "PASS" : "FAIL there is no " + stem(path) + ".inputs.npz";
@@ -163,7 +164,13 @@ private:
 
 } // namespace
 
-std::vector<Tensor> read_inputs(const std::string& path) { return read_arrays(path); }
+std::vector<Tensor> read_inputs(const std::string& path, const Program& program) {
+  std::vector<Tensor> out = read_arrays(path);
+  auto& wanted = program.inputs();
+  for (size_t i = 0; i < std::min(out.size(), wanted.size()); i++)
+    if (is_float8(wanted[i].dtype)) out[i] = as_float8(out[i], wanted[i].dtype);
+  return out;
+}
 
 int check(const CheckArgs& args) {
   std::vector<std::string> programs;

@@ -65,7 +65,7 @@ struct OptArgs {
 };
 int opt(const OptArgs& args);
 
-/// Inputs from an .npz, in its order.
-std::vector<Tensor> read_inputs(const std::string& path);
+/// Inputs from an .npz, in its order. Floats of 8 bits are bytes there.
+std::vector<Tensor> read_inputs(const std::string& path, const Program& program);
 
 } // namespace tenon::cli

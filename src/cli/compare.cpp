@@ -57,9 +57,25 @@ template <class T> std::string compare_exact(const T* a, const T* b, int64_t n) 
   return fmt::format("{} of {} elements differ, first at {}: {} instead of {}", bad, n, at, static_cast<int64_t>(a[at]), static_cast<int64_t>(b[at]));
 }
 
+Tensor from_float8(const Tensor& t) {
+  Tensor bytes = t.contiguous(), out(DType::F32, t.sizes());
+  for (int64_t i = 0; i < t.numel(); i++) out.data_as<float>()[i] = tenon::from_float8(bytes.data_as<uint8_t>()[i], t.dtype());
+  return out;
+}
+
+std::string compare_float8(const Tensor& got, const Tensor& expected, const Tolerance& tolerance) {
+  if (got.dtype() != expected.dtype()) return fmt::format("dtype {} instead of {}", name_of(got.dtype()), name_of(expected.dtype()));
+  return compare(from_float8(got), from_float8(expected), {std::max(tolerance.rtol, 0.0), std::max(tolerance.atol, 0.0)});
+}
+
 } // namespace
 
+Tensor as_float8(const Tensor& t, DType type) {
+  return t.dtype() == DType::U8 ? Tensor(type, t.sizes(), t.strides(), t.storage(), t.data()) : t;
+}
+
 std::string compare(const Tensor& got, const Tensor& expected, const Tolerance& tolerance) {
+  if (is_float8(got.dtype())) return compare_float8(got, as_float8(expected, got.dtype()), tolerance);
   if (got.dtype() != expected.dtype()) return fmt::format("dtype {} instead of {}", name_of(got.dtype()), name_of(expected.dtype()));
   if (got.sizes() != expected.sizes()) return fmt::format("shape {} instead of {}", sizes_text(got), sizes_text(expected));
   Tensor a = got.contiguous(), b = expected.contiguous();

@@ -11,6 +11,8 @@ namespace tenon::cli {
 struct Tolerance {
   double rtol = -1, atol = -1;
 };
+/// The tensor, or bytes as floats of 8 bits.
+Tensor as_float8(const Tensor& t, DType type);
 /// Empty where `got` passes; else why not.
 std::string compare(const Tensor& got, const Tensor& expected, const Tolerance& tolerance);
 

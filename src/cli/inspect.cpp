@@ -20,7 +20,7 @@ int explain(const ExplainArgs& args) {
   Program program = Program::load(args.model).value();
   Options options = args.options;
   options.profile = true;
-  std::vector<Tensor> inputs = args.inputs.empty() ? program.example_inputs().value() : read_inputs(args.inputs), outputs;
+  std::vector<Tensor> inputs = args.inputs.empty() ? program.example_inputs().value() : read_inputs(args.inputs, program), outputs;
   // The first run, with cold memory and late micro-kernels, goes to an executable of its own.
   program.compile(options).value().run(inputs, outputs).check();
   Executable exe = program.compile(options).value();

@@ -32,7 +32,7 @@ int run(const RunArgs& args) {
   auto t1 = Clock::now();
   Executable exe = program.compile(args.options).value();
   double compile_ms = ms_since(t1);
-  std::vector<Tensor> inputs = args.inputs.empty() ? program.example_inputs().value() : read_inputs(args.inputs), outputs;
+  std::vector<Tensor> inputs = args.inputs.empty() ? program.example_inputs().value() : read_inputs(args.inputs, program), outputs;
   auto t2 = Clock::now();
   exe.run(inputs, outputs).check();
   double run_ms = ms_since(t2);

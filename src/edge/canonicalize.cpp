@@ -68,6 +68,7 @@ V same_dtype(Match& m) { return m.arg(0).dtype() == m.type().dtype ? m.arg(0) : 
 bool widens(DType a, DType b) {
   if (a == b || a == DType::Bool) return true;
   if (is_complex(a) || is_complex(b) || a == DType::U64 || b == DType::U64 || b == DType::Bool) return false;
+  if (is_float8(a) || is_float8(b)) return is_float8(a) && is_float(b);
   if (is_float(a)) return is_float(b) && size_of(b) > size_of(a);
   if (is_float(b)) return b == DType::F64 ? size_of(a) <= 4 : b == DType::F32 ? size_of(a) <= 2 : size_of(a) == 1;
   return is_unsigned(a) ? size_of(b) > size_of(a) : !is_unsigned(b) && size_of(b) >= size_of(a);

@@ -12,6 +12,10 @@ std::optional<double> round_to(double v, DType t) {
   case DType::F64: return v;
   case DType::C64:
   case DType::C128: return std::nullopt;
+  case DType::F8E4M3FN:
+  case DType::F8E5M2:
+  case DType::F8E4M3FNUZ:
+  case DType::F8E5M2FNUZ: return from_float8(to_float8(static_cast<float>(v), t), t);
   default: break;
   }
   constexpr double limit = 9007199254740992.0; // 2^53: beyond, a double does not tell the integers apart
@@ -26,7 +30,7 @@ std::optional<double> round_to(double v, DType t) {
 }
 
 Arg fill_value(double v, DType t) {
-  if (is_float(t)) return v;
+  if (is_float(t) || is_float8(t)) return v;
   if (t == DType::Bool) return v != 0;
   return static_cast<int64_t>(v);
 }

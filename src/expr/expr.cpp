@@ -40,7 +40,14 @@ Expr select(Expr c, Expr a, Expr b) {
   require(c->type == DType::Bool && a->type == b->type, "select of {}, {} by {}", name_of(a->type), name_of(b->type), name_of(c->type));
   return a->pool->make(Op::Select, a->type, {c, a, b});
 }
-Expr cast(Expr a, DType type) { return a->pool->make(Op::Cast, type, {a}); }
+// Floats of 8 bits are no operands of any other operator than Bitcast.
+Expr cast(Expr a, DType type) {
+  if (a->type == type) return a;
+  if (is_float8(type) && a->is_const() && !is_float8(a->type)) return a->pool->number(a->number(), type);
+  if (is_float8(type)) return float8_of(cast(a, DType::F32), type);
+  if (is_float8(a->type)) return cast(value_of_float8(a), type);
+  return a->pool->make(Op::Cast, type, {a});
+}
 Expr checked(Expr index, Expr size) {
   if (index->lo >= 0 && proves_lt(index, size)) return index;
   return index->pool->make(Op::Checked, DType::I64, {index, size});

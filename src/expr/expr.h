@@ -127,6 +127,9 @@ Expr logical_or(Expr a, Expr b);
 Expr logical_not(Expr a);
 Expr select(Expr condition, Expr then, Expr otherwise);
 Expr cast(Expr a, DType type);
+/// Conversion of an f32 to a float of 8 bits, and back: casts end in these.
+Expr float8_of(Expr f, DType type);
+Expr value_of_float8(Expr byte);
 Expr unary(Op op, Expr a);
 Expr binary(Op op, Expr a, Expr b); // result dtype: Bool for comparisons, else that of a
 /// `index`, checked when run to lie in [0, size).

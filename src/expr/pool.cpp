@@ -110,6 +110,7 @@ Expr ExprPool::number(double v, DType type) {
     return intern({.op = Op::Const, .type = type, .bits = std::bit_cast<int64_t>(v)});
   }
   if (type == DType::Bool) return integer(v != 0, type);
+  if (is_float8(type)) return integer(to_float8(static_cast<float>(v), type), type);
   return rules::wrap(*this, type, v >= 0x1p63 || v < -0x1p63 || std::isnan(v) ? INT64_MIN : static_cast<int64_t>(v));
 }
 

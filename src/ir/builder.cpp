@@ -150,9 +150,18 @@ Values Builder::append(const OpDef& def, ArgList args, std::vector<Type> types) 
   return out;
 }
 
+// Floats of 8 bits are only moved; what little torch computes with them is computed in f32.
+Values Builder::append_float8(const OpDef& def, ArgList args, DType output) {
+  for (Arg& a : args)
+    a = map_values(a, [&](ValueId v) { return is_float8(graph_.type(v).dtype) ? to(wrap(v), DType::F32).id : v; });
+  Values out = append_pointwise(def, std::move(args));
+  return is_float8(output) ? to(out.at(0), output) : out;
+}
+
 // The Edge form of a pointwise call: operands of one dtype, casts explicit, no scalars.
 Values Builder::append_pointwise(const OpDef& def, ArgList args) {
   Promotion p = promotion_of(graph_, def, args);
+  if (is_float8(p.compute) && def.signature.name != "aten::where.self") return append_float8(def, std::move(args), p.output);
   require_input(def.dtypes >> static_cast<int>(p.compute) & 1, "{} is not defined for {}", def.signature.name, name_of(p.compute));
   std::vector<Type> types = pointwise_types(graph_, def, args);
   for (size_t i = 0; i < args.size(); i++) {

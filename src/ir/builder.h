@@ -100,6 +100,7 @@ public:
 private:
   Values append(const OpDef& def, ArgList args, std::vector<Type> types);
   Values append_pointwise(const OpDef& def, ArgList args);
+  Values append_float8(const OpDef& def, ArgList args, DType output);
   Values call_complex(const OpDef& def, ArgList args, const std::vector<Type>* hint);
 
 

@@ -96,7 +96,7 @@ using Infer = std::vector<Type> (*)(const Call&);
 using Decompose = Values (*)(Builder&, const Call&);
 
 /// Sets of dtypes for the Edge constraints.
-using DTypes = uint16_t;
+using DTypes = uint32_t;
 constexpr DTypes set_of(std::initializer_list<DType> types) {
   DTypes s = 0;
   for (DType t : types) s = static_cast<DTypes>(s | 1u << static_cast<int>(t));
@@ -107,7 +107,8 @@ inline constexpr DTypes int_types = set_of({DType::U8, DType::I8, DType::I16, DT
 inline constexpr DTypes bool_type = set_of({DType::Bool});
 inline constexpr DTypes real_types = static_cast<DTypes>(float_types | int_types);
 inline constexpr DTypes complex_types = set_of({DType::C64, DType::C128});
-inline constexpr DTypes any_type = static_cast<DTypes>(real_types | bool_type | complex_types | set_of({DType::U64}));
+inline constexpr DTypes float8_types = set_of({DType::F8E4M3FN, DType::F8E5M2, DType::F8E4M3FNUZ, DType::F8E5M2FNUZ});
+inline constexpr DTypes any_type = static_cast<DTypes>(real_types | bool_type | complex_types | float8_types);
 
 struct OpRow {
   std::string_view schema;

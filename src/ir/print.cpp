@@ -11,7 +11,8 @@
 namespace tenon {
 
 std::string_view torch_name(DType t) {
-  constexpr std::string_view names[num_dtypes] = {"Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble", "UInt64"};
+  constexpr std::string_view names[num_dtypes] = {"Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble", "UInt64",
+                                                  "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"};
   return names[static_cast<int>(t)];
 }
 

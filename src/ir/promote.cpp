@@ -7,7 +7,7 @@ namespace tenon {
 
 namespace {
 
-int category(DType t) { return is_complex(t) ? 3 : is_float(t) ? 2 : is_int(t) ? 1 : 0; }
+int category(DType t) { return is_complex(t) ? 3 : is_float(t) || is_float8(t) ? 2 : is_int(t) ? 1 : 0; }
 
 DType promote_ints(DType a, DType b) {
   if (a == b) return a;
@@ -56,6 +56,7 @@ bool is_operand(const SchemaArg& a) { return a.type == ArgType::Tensor || a.type
 
 DType promote(DType a, DType b) {
   if (a == b) return a;
+  if (is_float8(a) || is_float8(b)) unsupported("promotion of {} and {}", name_of(a), name_of(b)); // torch has none either
   if (is_complex(a) || is_complex(b)) return a == DType::C128 || b == DType::C128 || a == DType::F64 || b == DType::F64 ? DType::C128 : DType::C64;
   if (is_float(a) && is_float(b)) return is_reduced_float(a) && is_reduced_float(b) ? DType::F32 : std::max(a, b);
   if (is_float(a)) return a;

@@ -364,6 +364,7 @@ private:
       bool known = args.size() == 4 && node(args[0]).kind == Kind::Global && node(args[2]).kind == Kind::Tuple;
       if (!known || node(args[0]).text == f) fail("a tensor subclass is not described as torch does");
       call(node(args[0]).text, node(args[2]).items, false);
+      if (PickleNode& made = node(top()); made.kind == Kind::Object) made.other = args[3];
     } else if (f == "torch.Size") {
       if (args.size() != 1 || node(args[0]).kind != Kind::Tuple) fail("a torch.Size that is not made of a tuple");
       push(args[0]);

@@ -25,6 +25,11 @@ constexpr std::array<TypeRow, num_dtypes> types{{
     {"ComplexFloatStorage", "complex64", DType::C64},
     {"ComplexDoubleStorage", "complex128", DType::C128},
     {"UInt64Storage", "uint64", DType::U64},
+    // These have no storage class of their own.
+    {"UntypedStorage", "float8_e4m3fn", DType::F8E4M3FN},
+    {"UntypedStorage", "float8_e5m2", DType::F8E5M2},
+    {"UntypedStorage", "float8_e4m3fnuz", DType::F8E4M3FNUZ},
+    {"UntypedStorage", "float8_e5m2fnuz", DType::F8E5M2FNUZ},
 }};
 
 bool is_untyped(std::string_view storage) { return storage.ends_with(".UntypedStorage"); }

@@ -6,6 +6,7 @@
 #include "load/pt2_archive.h"
 #include "load/pt2_check.h"
 #include "load/pt2_graph.h"
+#include "load/pt2_subclass.h"
 
 namespace tenon {
 
@@ -27,6 +28,7 @@ struct Reader {
   const Archive& archive;
   LoadedProgram& program;
   simdjson::dom::parser parser{};
+  Subclasses subclasses{}; // weights that are of a tensor subclass
 
   // A bound beyond 64 bits is none.
   static int64_t bound(Element e) {
@@ -148,8 +150,9 @@ struct Reader {
     program.graph.block(program.graph.top()).returns = reader.read_outputs();
     read_outputs(signature);
     check_graph(program.graph);
-    read_payloads(archive, files.weights, program);
-    read_payloads(archive, files.constants, program);
+    read_payloads(archive, files.weights, program, subclasses);
+    read_payloads(archive, files.constants, program, subclasses);
+    unwrap_subclasses(program, subclasses);
     for (auto& in : program.inputs) {
       bool stored = in.kind == InputKind::Parameter || in.kind == InputKind::Buffer || in.kind == InputKind::Constant;
       if (!stored) continue;

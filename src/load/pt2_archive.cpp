@@ -99,23 +99,27 @@ private:
 };
 
 // {"config": {fqn: where and what}}
-void read_config(const Archive& archive, const PayloadFiles& files, LoadedProgram& program) {
+void read_config(const Archive& archive, const PayloadFiles& files, LoadedProgram& program, Subclasses& subclasses) {
   simdjson::dom::parser parser;
   Element root = parse_json(parser, archive, files.config);
   Storages storages(archive);
   for (auto [fqn, payload] : json::object(json::get(root, "config"))) {
     auto meta = json::find(payload, "tensor_meta");
     if (!meta) continue; // a custom object: an error only where the graph uses it
-    if (json::boolean(json::get(payload, "use_pickle"))) unsupported("weight {} is a tensor subclass (stored as a pickle)", fqn);
     std::string path = files.folder + std::string(json::text(payload, "path_name"));
     require_input(archive.contains(path), "weight {}: the archive holds no {}", fqn, path);
+    if (json::boolean(json::get(payload, "use_pickle"))) {
+      SharedBytes file = archive.read(path);
+      subclasses[std::string(fqn)] = load_torch_save(file.bytes, file.owner);
+      continue;
+    }
     DType dtype = read_dtype(json::integer(json::get(*meta, "dtype")));
     program.weights[std::string(fqn)] = read_weight(std::string(fqn), *meta, dtype, storages.get(path, dtype));
   }
 }
 
-// A torch.save'd dict from qualified names; what is no tensor is an error only where the graph uses it.
-void read_pickled(const Archive& archive, const std::string& name, LoadedProgram& program) {
+// A torch.save'd dict from qualified names.
+void read_pickled(const Archive& archive, const std::string& name, LoadedProgram& program, Subclasses& subclasses) {
   SharedBytes file = archive.read(name);
   if (file.bytes.empty()) return; // the old zip's file of constants, where there are none
   PickleValue saved = load_torch_save(file.bytes, file.owner);
@@ -125,6 +129,7 @@ void read_pickled(const Archive& archive, const std::string& name, LoadedProgram
     auto* fqn = key.as<std::string>();
     require_input(fqn != nullptr, "{}: a key of its dictionary is no string", name);
     if (auto* t = value.as<Tensor>()) program.weights[*fqn] = *t;
+    else subclasses[*fqn] = value;
   }
 }
 
@@ -156,9 +161,9 @@ Element parse_json(simdjson::dom::parser& parser, const Archive& archive, const 
   return root;
 }
 
-void read_payloads(const Archive& archive, const PayloadFiles& files, LoadedProgram& program) {
-  if (archive.contains(files.config)) read_config(archive, files, program);
-  else if (archive.contains(files.pickle)) read_pickled(archive, files.pickle, program);
+void read_payloads(const Archive& archive, const PayloadFiles& files, LoadedProgram& program, Subclasses& subclasses) {
+  if (archive.contains(files.config)) read_config(archive, files, program, subclasses);
+  else if (archive.contains(files.pickle)) read_pickled(archive, files.pickle, program, subclasses);
 }
 
 void keep_example_inputs(const Archive& archive, const std::string& name, LoadedProgram& program) {

@@ -8,6 +8,7 @@
 #include "load/archive.h"
 #include "load/json.h"
 #include "load/load.h"
+#include "load/pt2_subclass.h"
 
 namespace tenon {
 
@@ -25,8 +26,8 @@ struct Pt2Files {
 Pt2Files find_files(const Archive& archive);
 /// Parses a JSON file. Infinity and NaN may be bare, as Python's json writes them by default.
 json::Element parse_json(simdjson::dom::parser& parser, const Archive& archive, const std::string& name);
-/// Adds the tensors of `files` to the program's weights.
-void read_payloads(const Archive& archive, const PayloadFiles& files, LoadedProgram& program);
+/// Adds the tensors of `files` to the program's weights, and those of tensor subclasses, which are pickled, to `subclasses`.
+void read_payloads(const Archive& archive, const PayloadFiles& files, LoadedProgram& program, Subclasses& subclasses);
 /// Where the archive has example inputs: remembers them. The program's mapping keeps them alive.
 void keep_example_inputs(const Archive& archive, const std::string& name, LoadedProgram& program);
 

@@ -25,13 +25,13 @@ DType read_dtype(int64_t t) {
   case 12: return DType::Bool;
   case 13: return DType::BF16;
   case 35: return DType::U64;
+  case 29: return DType::F8E4M3FN;
+  case 30: return DType::F8E5M2;
+  case 31: return DType::F8E4M3FNUZ;
+  case 32: return DType::F8E5M2FNUZ;
   case 9: unsupported("dtype complex32");
   case 28: unsupported("dtype uint16");
-  case 29:
-  case 30:
-  case 31:
-  case 32:
-  case 33: unsupported("dtype float8");
+  case 33: unsupported("dtype float8_e8m0fnu");
   case 34: unsupported("dtype uint32");
   default: bad_input("model.json: no such dtype: {}", t);
   }
@@ -64,7 +64,9 @@ Word word_of(std::string_view kind, Element value) {
 // Operators that give no tensor and no number: what torch computed from them is in the graph already.
 bool is_pure_of_constants(std::string_view op) {
   static constexpr std::string_view names[] = {"aten::promote_types.default", "aten::result_type.Tensor", "aten::result_type.Scalar", "aten::result_type.Scalar_Tensor",
-                                               "aten::result_type.Scalar_Scalar", "aten::can_cast.default", "torch._functorch.predispatch.lazy_load_decompositions"};
+                                               "aten::result_type.Scalar_Scalar", "aten::can_cast.default", "torch._functorch.predispatch.lazy_load_decompositions",
+                                               "torch._functorch.predispatch._jvp_increment_nesting", "torch._functorch.predispatch._jvp_decrement_nesting",
+                                               "torch._functorch.predispatch._enter_dual_level", "torch._functorch.predispatch._exit_dual_level"};
   return std::find(std::begin(names), std::end(names), op) != std::end(names);
 }
 
@@ -73,6 +75,8 @@ bool is_pure_of_constants(std::string_view op) {
 // "torch.ops.aten.add.Tensor" -> "aten::add.Tensor"; other targets stay as they are.
 std::string operator_name(std::string_view target) {
   constexpr std::string_view prefix = "torch.ops.";
+  if (target == "torch._functorch.predispatch._make_dual") return "aten::_make_dual.default";
+  if (target == "torch._functorch.predispatch._unpack_dual") return "aten::_unpack_dual.default";
   if (!target.starts_with(prefix)) return std::string(target);
   target.remove_prefix(prefix.size());
   size_t dot = target.find('.');
@@ -256,6 +260,10 @@ bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& 
     return true;
   }
   auto outputs = json::array(json::get(node, "outputs"));
+  if (op == "torch._functorch.predispatch._unwrap_for_grad") {
+    values_[std::string(json::text(json::get(json::get(outputs.at(0).value(), "as_tensor"), "name")))] = arg(0);
+    return true;
+  }
   if (outputs.size() != 1) return false;
   auto [kind, value] = json::single(outputs.at(0).value());
   if (!kind.starts_with("as_sym_")) return false;
@@ -405,6 +413,10 @@ NodeId GraphReader::append_call(BlockId block, const std::string& op, std::vecto
   return append(block, std::move(n), node, first_output);
 }
 
-void GraphReader::read_operator(BlockId block, Element node, const std::string& op) { append_call(block, op, named_args(node, 0), node, 0); }
+void GraphReader::read_operator(BlockId block, Element node, const std::string& op) {
+  std::vector<NamedArg> args = named_args(node, 0);
+  if (!find_op(op) && !find_op(functional_name(op)) && read_out(block, op, args, node)) return;
+  append_call(block, op, std::move(args), node, 0);
+}
 
 } // namespace tenon

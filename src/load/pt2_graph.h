@@ -55,6 +55,8 @@ private:
 
   std::vector<NamedArg> named_args(json::Element node, size_t first);
   NodeId append_call(BlockId block, const std::string& op, std::vector<NamedArg> args, json::Element node, size_t first_output);
+  const OpDef* functional_overload(const std::string& op, const std::vector<NamedArg>& args, size_t& written);
+  bool read_out(BlockId block, const std::string& op, std::vector<NamedArg> args, json::Element node);
   void cast_operands(BlockId block, const std::string& op, ArgList& args);
 
   void read_range(BlockId block, std::span<const json::Element> nodes);

@@ -31,7 +31,7 @@ Geometry geometry_of(const Call& c) {
 
 std::vector<Type> types(const Call& c) {
   Geometry g = geometry_of(c);
-  if (c.rank("input") != g.dims + 2) c.fail("input and weight differ in rank");
+  if (c.rank("weight") < 2 || c.rank("input") != g.dims + 2) c.fail("input and weight differ in rank");
   if (c.type("input").dtype != c.type("weight").dtype) c.fail("input and weight differ in dtype");
   std::vector<Expr> sizes{c.size("input", 0), g.transposed ? c.size("weight", 1) * g.groups : c.size("weight", 0)};
   for (size_t d = 0; d < g.dims; d++) {

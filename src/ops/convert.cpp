@@ -16,6 +16,11 @@ Values fill_tensor(Builder& b, const Call& c) { return b.expand(b.to(b.input(c, 
 Values zero(Builder& b, const Call& c) { return b.full(c.type("self").sizes, 0, c.type("self").dtype); }
 Values copy(Builder& b, const Call& c) { return b.expand(b.to(b.input(c, "src"), c.type("self").dtype), c.type("self").sizes); }
 
+Values unpack_dual(Builder& b, const Call& c) {
+  V x = b.input(c, "dual");
+  return Values{x, b.full(x.sizes(), 0, x.dtype())};
+}
+
 // The result has the dtype of self whatever the value is.
 Values masked_fill(Builder& b, const Call& c) {
   V self = b.input(c, "self");
@@ -50,6 +55,10 @@ const OpRow rows[] = {
     composite("aten::lift_fresh_copy(Tensor self) -> Tensor", identity),
     composite("aten::positive(Tensor(a) self) -> Tensor(a)", identity),
     composite("aten::conj_physical(Tensor self) -> Tensor", identity),
+
+    // Where no tangent is followed; aten/forward_ad.cpp does.
+    composite("aten::_make_dual(Tensor(a) primal, Tensor tangent, int level) -> Tensor(a)", identity),
+    composite("aten::_unpack_dual(Tensor(a) dual, int level) -> (Tensor(a) primal, Tensor tangent)", unpack_dual),
 
     // Sparse tensors are dense ones here.
     composite("aten::to_sparse(Tensor self, *, Layout? layout=None, int[2]? blocksize=None, int? dense_dim=None) -> Tensor", identity),

@@ -261,6 +261,13 @@ std::vector<Type> square_types(const Call& c) {
   return {Type::tensor(s.t.dtype, s.t.sizes)};
 }
 
+// f16 and bf16 as f32; others by the library step.
+Values matrix_exp_of_reduced(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  if (!is_reduced_float(x.dtype())) return {};
+  return b.to(b.call1("aten::linalg_matrix_exp", {b.to(x, DType::F32)}), x.dtype());
+}
+
 const OpRow rows[] = {
     {.schema = "aten::_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()",
      .kind = Kind::Library,
@@ -376,6 +383,7 @@ const OpRow rows[] = {
     {.schema = "aten::linalg_matrix_exp(Tensor self) -> Tensor",
      .kind = Kind::Library,
      .infer = square_types,
+     .decompose = matrix_exp_of_reduced,
      .library = [](const Call& c) { return LibraryStep{library::linalg_matrix_exp, {c.value("self")}}; }},
     renamed<"aten::linalg_matrix_exp">("aten::matrix_exp(Tensor self) -> Tensor"),
 };

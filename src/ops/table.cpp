@@ -30,6 +30,8 @@ auto all_rows() {
       ops::class_loss_rows(),
       ops::distance_rows(),
       ops::quantize_rows(),
+      ops::quantize_blocks_rows(),
+      ops::float8_rows(),
       ops::view_rows(),
       ops::view_alias_rows(),
       ops::slice_rows(),

@@ -19,6 +19,8 @@ std::span<const OpRow> loss_rows();
 std::span<const OpRow> class_loss_rows();
 std::span<const OpRow> distance_rows();
 std::span<const OpRow> quantize_rows();
+std::span<const OpRow> quantize_blocks_rows();
+std::span<const OpRow> float8_rows();
 std::span<const OpRow> view_rows();
 std::span<const OpRow> view_alias_rows();
 std::span<const OpRow> slice_rows();

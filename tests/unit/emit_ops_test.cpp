@@ -142,11 +142,12 @@ TEST_CASE("casts among all dtypes") {
     for (int to = 0; to < num_dtypes; to++)
       for (int lanes : {1, 16, 32}) {
         DType a = static_cast<DType>(from), r = static_cast<DType>(to);
-        if (is_complex(a) || is_complex(r)) continue;
+        if (is_complex(a) || is_complex(r) || (is_float8(a) && is_int(r))) continue;
         Data d = special_data(a);
         if (r == DType::I32 && is_float(a)) d.count -= 3;  // i32 of NaN and infinities is left open
         Pointwise b;
         Case c = b.make({input(a), output(r)}, static_cast<int64_t>(d.count), lanes, lanes == 32, [&](Pointwise& k) {
+          if (is_float8(a) || is_float8(r)) return cast(k.pool.load(0, a, {k.i}), r); // spelled out, there is no such Cast
           return k.pool.intern({.op = Op::Cast, .type = r, .args = {k.pool.load(0, a, {k.i})}});
         });
         c.kernel.name = fmt::format("{}_to_{}", name_of(a), name_of(r));
