@@ -30,8 +30,12 @@ const char* check_bags(const Bags& b, bool last_offset) {
   return last_offset && b.offsets.numel() == 0 ? "include_last_offset needs an offset" : nullptr;
 }
 
-// sum += scale * row. For f32, what most tables hold, compiled for wider vectors too; the loader picks.
-[[gnu::target_clones("arch=skylake-avx512", "arch=haswell", "default")]] void add_row(float* sum, const float* row, float scale, int64_t n) {
+// sum += scale * row. For f32, what most tables hold, compiled for wider vectors too; the loader picks, with a function that
+// ThreadSanitizer would enter before it is ready.
+#ifndef __SANITIZE_THREAD__
+[[gnu::target_clones("arch=skylake-avx512", "arch=haswell", "default")]]
+#endif
+void add_row(float* sum, const float* row, float scale, int64_t n) {
   for (int64_t k = 0; k < n; k++) sum[k] += scale * row[k];
 }
 template <class T> void add_row(Wide<T>* sum, const T* row, Wide<T> scale, int64_t n) {
