@@ -215,11 +215,13 @@ double airy_ai(double x) {
   return std::sqrt(z) / 2 * (std::cyl_bessel_j(1.0 / 3, t) - std::cyl_neumann(1.0 / 3, t) / std::sqrt(3.0));
 }
 
-// Orthogonal polynomials of degree n, by their recurrences; degrees up to -1 give 0, as in torch.
+// Orthogonal polynomials of degree n, by their recurrences. As in torch the degree is cut to an i64: what is none, and degrees
+// up to -1, give 0. A recurrence of more than most_terms would not end in any useful time: NaN.
 template <class Next> double recurrence(double n, double p0, double p1, Next next) {
-  if (std::isnan(n) || std::isnan(p1)) return nan;
-  if (n <= -1) return 0;
+  constexpr double most_terms = 1e7;
+  if (!(n > -1 && n < 0x1p63)) return 0;
   if (n < 1) return p0;
+  if (n > most_terms) return nan;
   for (double k = 1; k + 1 <= n; k++) {
     double p2 = next(k, p1, p0);
     p0 = p1;
@@ -228,10 +230,29 @@ template <class Next> double recurrence(double n, double p0, double p1, Next nex
   }
   return p1;
 }
+
 // 2 x P(k) - P(k-1): the four kinds of Chebyshev polynomials differ in their P(1).
-double chebyshev(double x, double n, double p1) {
+enum class Chebyshev { T, U, V, W };
+// Large degrees: DLMF 18.5.1 to 18.5.4 within [-1, 1], the limits at its ends.
+double large_chebyshev(Chebyshev kind, double x, double n) {
+  double t = std::acos(x), sign = x > 0 || std::fmod(n, 2) == 0 ? 1 : -1;
+  bool end = std::fabs(x) == 1, grows = x > 0 ? kind == Chebyshev::W : kind == Chebyshev::V;
+  switch (kind) {
+  case Chebyshev::T: return end ? sign : std::cos(n * t);
+  case Chebyshev::U: return end ? sign * (n + 1) : std::sin((n + 1) * t) / std::sin(t);
+  case Chebyshev::V: return end ? sign * (grows ? 2 * n + 1 : 1) : std::cos((n + 0.5) * t) / std::cos(t / 2);
+  case Chebyshev::W: return end ? sign * (grows ? 2 * n + 1 : 1) : std::sin((n + 0.5) * t) / std::sin(t / 2);
+  }
+  return nan;
+}
+template <Chebyshev K> double chebyshev(double x, double n) {
+  constexpr double large = 1000;
+  constexpr double add[] = {0, 0, -1, 1};
+  if (n > large && n < 0x1p63 && std::fabs(x) <= 1) return large_chebyshev(K, x, std::trunc(n));
+  double p1 = K == Chebyshev::T ? x : 2 * x + add[static_cast<int>(K)];
   return recurrence(n, 1, p1, [x](double, double p, double q) { return 2 * x * p - q; });
 }
+template <Chebyshev K> double shifted_chebyshev(double x, double n) { return chebyshev<K>(2 * x - 1, n); }
 double hermite(double x, double n, double factor) {
   return recurrence(n, 1, factor * x, [=](double k, double p, double q) { return factor * (x * p - k * q); });
 }
@@ -282,14 +303,14 @@ const SpecialEntry table[] = {
     {"y0", 1, [](const double* a) { return ::y0(a[0]); }},
     {"y1", 1, [](const double* a) { return ::y1(a[0]); }},
     {"airy_ai", 1, call1<airy_ai>},
-    {"chebyshev_polynomial_t", 2, [](const double* a) { return chebyshev(a[0], a[1], a[0]); }},
-    {"chebyshev_polynomial_u", 2, [](const double* a) { return chebyshev(a[0], a[1], 2 * a[0]); }},
-    {"chebyshev_polynomial_v", 2, [](const double* a) { return chebyshev(a[0], a[1], 2 * a[0] - 1); }},
-    {"chebyshev_polynomial_w", 2, [](const double* a) { return chebyshev(a[0], a[1], 2 * a[0] + 1); }},
-    {"shifted_chebyshev_polynomial_t", 2, [](const double* a) { return chebyshev(2 * a[0] - 1, a[1], 2 * a[0] - 1); }},
-    {"shifted_chebyshev_polynomial_u", 2, [](const double* a) { return chebyshev(2 * a[0] - 1, a[1], 4 * a[0] - 2); }},
-    {"shifted_chebyshev_polynomial_v", 2, [](const double* a) { return chebyshev(2 * a[0] - 1, a[1], 4 * a[0] - 3); }},
-    {"shifted_chebyshev_polynomial_w", 2, [](const double* a) { return chebyshev(2 * a[0] - 1, a[1], 4 * a[0] - 1); }},
+    {"chebyshev_polynomial_t", 2, call2<chebyshev<Chebyshev::T>>},
+    {"chebyshev_polynomial_u", 2, call2<chebyshev<Chebyshev::U>>},
+    {"chebyshev_polynomial_v", 2, call2<chebyshev<Chebyshev::V>>},
+    {"chebyshev_polynomial_w", 2, call2<chebyshev<Chebyshev::W>>},
+    {"shifted_chebyshev_polynomial_t", 2, call2<shifted_chebyshev<Chebyshev::T>>},
+    {"shifted_chebyshev_polynomial_u", 2, call2<shifted_chebyshev<Chebyshev::U>>},
+    {"shifted_chebyshev_polynomial_v", 2, call2<shifted_chebyshev<Chebyshev::V>>},
+    {"shifted_chebyshev_polynomial_w", 2, call2<shifted_chebyshev<Chebyshev::W>>},
     {"hermite_polynomial_h", 2, [](const double* a) { return hermite(a[0], a[1], 2); }},
     {"hermite_polynomial_he", 2, [](const double* a) { return hermite(a[0], a[1], 1); }},
     {"laguerre_polynomial_l", 2, call2<laguerre>},

@@ -59,6 +59,22 @@ TEST_CASE("Bessel functions") {
   CHECK(call("airy_ai", -1) == near(0.53556088329235211));
 }
 
+TEST_CASE("polynomials of large degree") { // other formulas than those of small ones, and the same recurrence
+  for (const char* name : {"chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w"})
+    for (double x : {-1.0, -0.71, 0.0, 0.3, 0.999, 1.0})
+      for (double n : {1000.0, 1001.0}) {
+        INFO(name << " of " << x);
+        double want = 2 * x * call(name, x, n) - call(name, x, n - 1), got = call(name, x, n + 1);
+        CHECK(std::fabs(got - want) <= 1e-8 * std::max(1.0, std::fabs(want)));
+      }
+  CHECK(call("chebyshev_polynomial_t", 1, 1e15) == 1);
+  for (auto name : {"chebyshev_polynomial_u", "legendre_polynomial_p", "laguerre_polynomial_l", "hermite_polynomial_he"}) {
+    CHECK(call(name, 0.5, INFINITY) == 0); // as torch, which cuts the degree to an i64
+    CHECK(call(name, 0.5, NAN) == 0);
+  }
+  CHECK(std::isnan(call("legendre_polynomial_p", 0.5, 1e12)));
+}
+
 TEST_CASE("polynomials and neighbours") {
   CHECK(call("chebyshev_polynomial_t", 0.3, 13) == near(std::cos(13 * std::acos(0.3))));
   CHECK(call("legendre_polynomial_p", 0.5, 3) == near(-0.4375));
