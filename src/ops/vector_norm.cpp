@@ -118,6 +118,7 @@ V norm_except(Builder& b, V v, int64_t dim) {
 
 template <bool WithNorm> Values weight_norm(Builder& b, const Call& c) {
   DType result = c.type("v").dtype, wide = compute_type(result);
+  require_input(is_float(result), "{}: v must be of a floating dtype, it is {}", c.def.signature.name, name_of(result));
   V v = b.to(b.input(c, "v"), wide), g = b.to(b.input(c, "g"), wide), norm = norm_except(b, v, c.integer("dim"));
   V w = b.to(v * (g / norm), result);
   if constexpr (WithNorm) return {w, norm};
