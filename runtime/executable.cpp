@@ -221,7 +221,7 @@ bool PlanRunner::prepare_memory(Frame& f) {
   }
   f.bound = std::move(bound);
   f.planned = true;
-  arena_bytes_ = f.arena_bytes;
+  arena_bytes_.store(f.arena_bytes, std::memory_order_relaxed);
   return true;
 }
 

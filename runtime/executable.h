@@ -1,5 +1,6 @@
 // A plan ready to run: frames, state, workers. run() is re-entrant from many threads.
 #pragma once
+#include <atomic>
 #include <mutex>
 
 #include "runtime/frame.h"
@@ -21,7 +22,7 @@ public:
   /// Another runner of the same plan, with a state of its own that starts as this one's is now.
   std::unique_ptr<PlanRunner> copy();
   const Plan& plan() const { return plan_; }
-  size_t arena_bytes() const { return arena_bytes_; }
+  size_t arena_bytes() const { return arena_bytes_.load(std::memory_order_relaxed); }
   /// What the runs so far cost, by step number; empty where not asked for.
   Profile profile();
   const Workers& workers() const { return workers_; }
@@ -41,7 +42,7 @@ private:
   std::vector<std::unique_ptr<Frame>> frames_;
   std::mutex state_mutex_; // held while a plan with state runs
   std::vector<Tensor> state_;
-  size_t arena_bytes_ = 0;
+  std::atomic<size_t> arena_bytes_ = 0; // of the last frame that was planned
   int threads_;
   bool is_profiled_;
   Profile profile_;

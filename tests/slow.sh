@@ -46,7 +46,7 @@ text_corpus "$asan/text_corpus" && step text_fuzz fuzz text_fuzz "$asan/text_cor
 
 sanitized "$tsan" -Db_sanitize=thread
 ninja -C "$tsan" --quiet tests/unit_tests || exit 1
-export TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1 # Debian has oneTBB without instrumentation
+export TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1:suppressions=tests/tsan.supp # Debian has oneTBB without instrumentation
 step tsan_unit env TENON_DIFF_GRAPHS=20 "$tsan/tests/unit_tests"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
