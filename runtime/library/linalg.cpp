@@ -57,10 +57,20 @@ const char* linalg_lu_factor(const LibraryCall& c) {
   });
 }
 
+// Each matrix has its right sides and its row of pivots.
+static const char* check_solve(const Matrices& a, const Matrices& b, const LibraryTensor& pivots, int64_t side) {
+  if (a.rows != a.cols || side != a.rows || a.count != b.count || pivots.numel() != a.count * a.rows)
+    return message("{} matrices of {} rows and {} pivots do not fit {} right sides of {}", a.count, a.rows, pivots.numel(), b.count, side);
+  return nullptr;
+}
+
 // X of A X = B or of X A = B, that is A' X' = B': row-major B is B' to LAPACK.
 const char* linalg_lu_solve(const LibraryCall& c) {
   Matrices m(c.inputs[0]), b(c.inputs[2]);
   bool left = c.ints[0] != 0, transposed = (c.ints[1] != 0) == left;
+  if (auto* wrong = check_solve(m, b, c.inputs[1], left ? b.rows : b.cols)) return wrong;
+  for (int64_t i = 0; i < c.inputs[1].numel(); i++)
+    if (int32_t p = c.inputs[1].as<const int32_t>()[i]; p < 1 || p > m.rows) return message("pivot {} is out of range for {} rows", p, m.rows);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
@@ -237,8 +247,21 @@ const char* linalg_ldl_factor(const LibraryCall& c) {
   });
 }
 
+// LAPACK's sytrf: a row number, or for a block of 2 by 2 two negative ones.
+static bool are_ldl_pivots(const int32_t* pivots, int n) {
+  for (int k = 0; k < n; k++) {
+    if (pivots[k] == 0 || pivots[k] > n || pivots[k] < -n) return false;
+    if (pivots[k] > 0) continue;
+    if (++k == n || pivots[k] >= 0 || pivots[k] < -n) return false;
+  }
+  return true;
+}
+
 const char* linalg_ldl_solve(const LibraryCall& c) {
   Matrices m(c.inputs[0]), b(c.inputs[2]);
+  if (auto* wrong = check_solve(m, b, c.inputs[1], b.rows)) return wrong;
+  for (int64_t i = 0; i < m.count; i++)
+    if (!are_ldl_pivots(c.inputs[1].as<const int32_t>() + i * m.rows, m.rows)) return message("the pivots of matrix {} are no pivots of its size", i);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {

@@ -29,6 +29,10 @@ const char* searchsorted(const LibraryCall& c) {
   bool right = c.ints[0] != 0;
   int64_t n = sequence.rank() ? sequence.sizes.back() : 1,
           per_row = sequence.rank() > 1 && values.rank() ? values.sizes.back() : values.numel();
+  if (sequence.rank() > 1)
+    for (size_t d = 0; d + 1 < sequence.sizes.size(); d++)
+      if (values.rank() && (d >= values.sizes.size() || sequence.sizes[d] != values.sizes[d])) return message("rows of another size than the values' in dim {}", d);
+  if (sorter && c.inputs[2].numel() != sequence.numel()) return message("the sorter has {} elements, the sequence {}", c.inputs[2].numel(), sequence.numel());
   if (sorter)
     for (int64_t i = 0; i < c.inputs[2].numel(); i++)
       if (sorter[i] < 0 || sorter[i] >= n) return out_of_range(sorter[i], n);

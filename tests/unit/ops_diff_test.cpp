@@ -32,6 +32,7 @@ std::string check(uint32_t seed, int steps, const std::vector<Isa>& isas, uint32
       std::vector<Tensor> inputs = r.inputs(choice), want, got;
       Status expected = oracle.value().run(inputs, want), status = native.value().run(inputs, got);
       if (!expected.ok()) continue; // a maximum over nothing, and the like
+      if (std::any_of(want.begin(), want.end(), [](const Tensor& t) { return t.numel() > 1 << 22; })) continue; // as many as a value says
       if (!status.ok()) return std::string("run: ") + status.error().what();
       if (got.size() != want.size()) return "another number of outputs";
       compared += choice == 0 && isa == isas[0];
