@@ -21,9 +21,12 @@ public:
     }
     if (!any) return false;
     r_.node = [this](NodeId id) { visit(id); };
+    r_.block = [this](BlockId old, BlockId now) {
+      r_.copy_block(old, now);
+      return_row_major(r_.to, now);
+    };
     Graph out = r_.run();
-    for (Arg& ret : out.block(out.top()).returns)
-      if (ret.is<ValueId>() && !out.type(ret.get<ValueId>()).strides.empty()) ret = row_major(out, out.top(), ret.get<ValueId>());
+    return_row_major(out, out.top());
     for (auto& in : program_.inputs)
       if (in.value.valid()) in.value = r_[in.value];
     program_.graph = std::move(out);
@@ -33,7 +36,10 @@ public:
 private:
   static const std::vector<Expr>& strides(const Graph& g, ValueId v) { return g.type(v).strides; }
 
-  static ValueId row_major(Graph& g, BlockId block, ValueId v) { return copy(g, block, v, {}); }
+  static void return_row_major(Graph& g, BlockId block) {
+    for (Arg& ret : g.block(block).returns)
+      ret = map_values(ret, [&](ValueId v) { return strides(g, v).empty() ? v : copy(g, block, v, {}); });
+  }
   static ValueId copy(Graph& g, BlockId block, ValueId v, std::vector<Expr> strides) {
     Type t = g.type(v);
     t.strides = std::move(strides);
@@ -50,17 +56,29 @@ private:
            op.starts_with("aten::upsample") || op == "aten::constant_pad_nd.default" || op == "aten::mean.dim" || op == "aten::sum.dim_IntList";
   }
 
+  // Library steps and control flow read row-major memory.
+  static bool reads_row_major(const Node& n) { return !n.def || n.def->kind == Kind::Library || n.def->kind == Kind::Prim; }
+
+  // The node, with each of `operands` copied to the memory that `want` gives for its type.
+  void copy_node_with(NodeId id, const std::vector<ValueId>& operands, const std::function<std::vector<Expr>(const Type&)>& want) {
+    std::vector<std::pair<ValueId, ValueId>> before;
+    for (ValueId v : operands) {
+      ValueId now = r_[v];
+      std::vector<Expr> wanted = want(r_.to.type(now));
+      if (strides(r_.to, now) == wanted) continue;
+      before.emplace_back(v, now);
+      r_.set(v, copy(r_.to, r_.builder.block(), now, std::move(wanted)));
+    }
+    r_.copy_node(id);
+    for (auto [v, now] : before) r_.set(v, now);
+  }
+
   void visit(NodeId id) {
     const Node& n = r_.from.node(id);
     bool conv = n.def && n.def->kind == Kind::Conv && is_contract(r_.from, n);
-    if (conv) {
-      // The input comes in channels-last memory.
-      ValueId input = n.args[0].get<ValueId>(), now = r_[input];
-      std::vector<Expr> want = channels_last_strides(pool(), r_.to.type(now).sizes);
-      if (strides(r_.to, now) != want) r_.set(input, copy(r_.to, r_.builder.block(), now, want));
-      r_.copy_node(id);
-      r_.set(input, now);
-    } else r_.copy_node(id);
+    if (conv) copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
+    else if (reads_row_major(n)) copy_node_with(id, tensor_operands(n.args, r_.from), [](const Type&) { return std::vector<Expr>(); });
+    else r_.copy_node(id);
     if (!conv && !follows(n)) return;
     ValueId out = r_[n.outputs[0]];
     size_t rank = r_.to.type(out).rank();

@@ -5,7 +5,8 @@
 namespace tenon {
 
 /// Convolutions work on channels-last memory: their operands get it by tenon::to_layout copies, results keep it as long as
-/// pointwise operators and poolings follow; the program's outputs are row-major again.
+/// pointwise operators and poolings follow; library steps and control flow read row-major copies, and the program's outputs
+/// are row-major again.
 bool choose_layout(LoadedProgram& program);
 /// Groups nodes into regions, each one step of the plan:
 ///   tenon::loops   pointwise, views and reductions over one domain, one generated kernel

@@ -279,7 +279,10 @@ std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_regi
   if (is_region(n)) return in_region ? "a region inside a region" : "";
   if (std::string why = refusal_edge(g, n); !why.empty()) return why;
   if (in_region) return has_definition(n) && n.outputs.size() == 1 ? "" : "a region computes defined operators only";
-  return n.op.starts_with("prim::") || n.def->library || !has_definition(n) ? "" : "an operator outside of regions";
+  if (!n.op.starts_with("prim::") && !n.def->library && has_definition(n)) return "an operator outside of regions";
+  for (ValueId v : tensor_operands(n.args, g))
+    if (!g.type(v).strides.empty()) return "a step outside of regions that reads strided memory";
+  return {};
 }
 
 bool is_aten(const Graph& g) { return all_nodes(g, g.top(), Dialect::Aten, false); }

@@ -75,6 +75,25 @@ TEST_CASE("branches: values from outside, nested, inputs returned as they are") 
   compare(g, calls);
 }
 
+TEST_CASE("library steps and control flow read a convolution's result in row-major memory") {
+  TestGraph g;
+  Expr s = g.symbol("s0", 1);
+  V x = g.input({g.b.integer(1), g.b.integer(4), s, g.b.integer(5)}), p = g.input({}, DType::Bool);
+  V weight = g.b.constant(filled(DType::F32, {4, 4, 3, 3}, [](int64_t i) { return static_cast<double>(i % 7) / 8 - 0.25; }));
+  auto conv = [&](V v) { return g.b.call1("aten::conv2d.default", {v, weight, Arg(), {1, 1}, {1, 1}}); };
+  V y = conv(x);
+  g.returns(g.b.call1("aten::cumsum.default", {y, 2}));
+  g.returns(g.b.call("aten::sort.default", {y * Arg(2), 3})[0]);
+  V z = if_(g, p, [&] { return conv(g.b.call1("aten::cumsum.default", {y, 1})); }, [&] { return y; }, y.type());
+  g.returns(g.b.call1("aten::cumsum.default", {z, 3}));
+  g.returns(while_(g, {y, g.b.call1("aten::relu.default", {y})}, [&](const std::vector<V>& c) { return less(g, g.b.call1("aten::amax.default", {c[0], ArgList{}}), 50); },
+                   [&](const std::vector<V>& c) { return std::vector{g.b.call1("aten::abs.default", {c[0]}) * Arg(2) + Arg(1), conv(c[0])}; })[1]);
+  std::vector<std::vector<Tensor>> calls;
+  for (int64_t n : {1, 2, 17})
+    for (bool b : {false, true}) calls.push_back({counting(DType::F32, {1, 4, n, 5}, -9), flag(b)});
+  compare(g, calls);
+}
+
 TEST_CASE("loops: carried values exchanged, captured values, loops inside loops") {
   TestGraph g;
   Expr s = g.symbol("s0");
