@@ -5,6 +5,7 @@
 
 #ifdef HAVE_OPENBLAS
 #include <cblas.h>
+#include <dlfcn.h>
 #endif
 #ifdef HAVE_ONEDNN
 #include <omp.h>
@@ -16,12 +17,23 @@
 namespace tenon::bench {
 
 #ifdef HAVE_OPENBLAS
+// The library, opened by name: the reference BLAS under LAPACK, linked into this program, has functions of the same names.
+struct OpenBlas {
+  void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+  decltype(&cblas_sgemm) sgemm = library ? reinterpret_cast<decltype(&cblas_sgemm)>(dlsym(library, "cblas_sgemm")) : nullptr;
+  decltype(&openblas_set_num_threads) set_threads =
+      library ? reinterpret_cast<decltype(&openblas_set_num_threads)>(dlsym(library, "openblas_set_num_threads")) : nullptr;
+};
+static const OpenBlas& openblas() {
+  static const OpenBlas o;
+  return o;
+}
 static RivalRun* blas_prepare(const RivalMatmul& m) { return reinterpret_cast<RivalRun*>(new RivalMatmul(m)); }
 static void blas_run(RivalRun* r) {
   const RivalMatmul& m = *reinterpret_cast<RivalMatmul*>(r);
-  openblas_set_num_threads(m.threads);
+  openblas().set_threads(m.threads);
   for (int64_t i = 0; i < m.batch; i++)
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, m.transposed ? CblasTrans : CblasNoTrans, static_cast<int>(m.m),
+    openblas().sgemm(CblasRowMajor, CblasNoTrans, m.transposed ? CblasTrans : CblasNoTrans, static_cast<int>(m.m),
                 static_cast<int>(m.n), static_cast<int>(m.k), 1.f, m.a + i * m.m * m.k, static_cast<int>(m.k),
                 m.b + i * m.k * m.n, static_cast<int>(m.transposed ? m.k : m.n), 0.f, m.c + i * m.m * m.n,
                 static_cast<int>(m.n));
@@ -99,14 +111,16 @@ void dnnl_release(RivalRun* run) { delete reinterpret_cast<DnnlRun*>(run); }
 #endif
 
 std::span<const Rival> rivals() {
-  static const std::vector<Rival> all = {
+  static const std::vector<Rival> all = [] {
+    std::vector<Rival> found;
 #ifdef HAVE_OPENBLAS
-      {"openblas", blas_prepare, nullptr, blas_run, blas_release},
+    if (openblas().sgemm && openblas().set_threads) found.push_back({"openblas", blas_prepare, nullptr, blas_run, blas_release});
 #endif
 #ifdef HAVE_ONEDNN
-      {"onednn", dnnl_matmul, dnnl_conv, dnnl_run, dnnl_release},
+    found.push_back({"onednn", dnnl_matmul, dnnl_conv, dnnl_run, dnnl_release});
 #endif
-  };
+    return found;
+  }();
   return all;
 }
 
