@@ -3,12 +3,16 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <stdexcept>
+#include <string>
 
 #include "tenon/tensor.h"
 
 namespace tenon {
 
 class Workers;
+
+[[noreturn]] inline void wrong_operand(DType t) { throw std::invalid_argument("a library step does not take an operand of " + std::string(name_of(t))); }
 
 /// Memory of one operand. Inputs are contiguous unless the step asked for strides; outputs are contiguous.
 struct LibraryTensor {
@@ -22,7 +26,11 @@ struct LibraryTensor {
   }
   int64_t rank() const { return static_cast<int64_t>(sizes.size()); }
   int64_t size(int64_t d) const { return sizes[static_cast<size_t>(d)]; }
-  template <class T> T* as() const { return static_cast<T*>(data); }
+  /// The elements; an operand whose elements have another size is an error of the call, and none of its memory is touched.
+  template <class T> T* as() const {
+    if (sizeof(T) != size_of(dtype)) wrong_operand(dtype);
+    return static_cast<T*>(data);
+  }
 };
 
 struct LibraryCall {

@@ -144,10 +144,26 @@ private:
   // Not inline after all. Definitions made before with it inlined stay valid.
   void make_member(ValueId v) { roles_[v] = Role::Member; }
 
+  // Checks of the sizes that the node computes with come before it: they keep it within its operands.
+  void checking_groups(NodeId id, std::vector<int>& out) const {
+    if (checks_.empty()) return;
+    std::unordered_set<const ExprNode*> used;
+    add_symbols(g_, id, used);
+    for_each_use(g_, id, [&](ValueId v) { add_symbols(g_.type(v), used); });
+    for (auto& [group, symbols] : checks_)
+      if (std::all_of(symbols.begin(), symbols.end(), [&](auto s) { return used.contains(s); })) out.push_back(group);
+  }
+  void note_check(NodeId id, int group) {
+    if (g_.node(id).op != "prim::Assert") return;
+    checks_.emplace_back(group, std::unordered_set<const ExprNode*>());
+    add_symbols(g_, id, checks_.back().second);
+  }
+
   // Regions that the node's results need: those of its operands, through inline nodes.
   void operand_groups(NodeId id, std::vector<int>& out, std::unordered_set<NodeId>& seen) const {
     if (!seen.insert(id).second) return;
     bound_groups(id, out);
+    checking_groups(id, out);
     for_each_use(g_, id, [&](ValueId v) {
       NodeId def = g_.value(v).node;
       if (!def.valid() || !in_block_.get(def)) return;
@@ -199,6 +215,7 @@ private:
       if (role == Role::Contract) made.domain->start_with_value(n.outputs[0]), made.contract = id;
     }
     group_of_[id] = group;
+    note_check(id, group);
     if (member) note_loads(id, group);
     for (int o : operands)
       if (o != group) needs_[static_cast<size_t>(group)].insert(o);
@@ -298,6 +315,7 @@ private:
   SideTable<NodeId, int> group_of_{-1};
   std::unordered_map<ValueId, std::vector<NodeId>> users_;
   std::unordered_map<const ExprNode*, NodeId> binders_; // symbols that nodes of the block give values to
+  std::vector<std::pair<int, std::unordered_set<const ExprNode*>>> checks_; // steps that check sizes, and the symbols they look at
   std::vector<Group> groups_;
   std::vector<std::unordered_set<int>> needs_;
   std::unordered_map<int64_t, std::vector<int>> readers_; // value in memory -> regions that load it

@@ -136,6 +136,9 @@ Values put(Builder& b, const Call& c) {
 }
 
 std::vector<Type> masked_scatter_types(const Call& c) {
+  DType self = c.type("self").dtype, source = c.type("source").dtype;
+  if (c.type("mask").dtype != DType::Bool) c.fail(fmt::format("a mask of {}", name_of(c.type("mask").dtype)));
+  if (source != self) c.fail(fmt::format("a source of {} for {}", name_of(source), name_of(self)));
   return {Type::tensor(c.type("self").dtype, broadcast(c.pool(), c.type("self").sizes, c.type("mask").sizes, "masked_scatter"))};
 }
 Values masked_scatter_expand(Builder& b, const Call& c) {

@@ -21,7 +21,11 @@ Values nonzero_columns(Builder& b, V x) {
   return out;
 }
 
-std::vector<Type> masked_select_types(const Call& c) { return {Type::tensor(c.type("self").dtype, {fresh_size(c)})}; }
+std::vector<Type> masked_select_types(const Call& c) {
+  DType mask = c.type("mask").dtype;
+  if (mask != DType::Bool && mask != DType::U8) c.fail(fmt::format("a mask of {}", name_of(mask)));
+  return {Type::tensor(c.type("self").dtype, {fresh_size(c)})};
+}
 
 std::vector<Type> repeat_types(const Call& c) {
   DType t = c.type("repeats").dtype;
