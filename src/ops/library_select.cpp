@@ -57,6 +57,11 @@ Values repeat_by_tensor(Builder& b, const Call& c) {
   return b.call("aten::index_select.default", {x, dim, index});
 }
 
+std::vector<Type> searchsorted_types(const Call& c) {
+  size_t rank = c.rank("sorted_sequence");
+  if (rank > 1 && c.rank("self") != rank) c.fail(fmt::format("rows of sequences of rank {} for values of rank {}", rank, c.rank("self")));
+  return {typed(c, "self", c.flag("out_int32") ? DType::I32 : DType::I64)};
+}
 // Sequence and values in one dtype.
 Values searchsorted_cast(Builder& b, const Call& c) {
   V sequence = b.input(c, "sorted_sequence"), values = b.input(c, "self");
@@ -210,8 +215,7 @@ const OpRow rows[] = {
     {.schema = "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", .decompose = repeat_by_tensor},
     {.schema = "aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", .decompose = repeat_by_int},
     {.schema = "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
-     .kind = Kind::Library, .infer = [](const Call& c) { return std::vector{typed(c, "self", c.flag("out_int32") ? DType::I32 : DType::I64)}; },
-     .decompose = searchsorted_cast, .library = searchsorted_step},
+     .kind = Kind::Library, .infer = searchsorted_types, .decompose = searchsorted_cast, .library = searchsorted_step},
     {.schema = "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
      .decompose = searchsorted_scalar},
     {.schema = "aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", .decompose = bucketize},

@@ -154,6 +154,7 @@ Request request(Builder& b, const Call& c) {
   Request r{b.input(c, vec ? "input" : "self"), c.syms("output_size"), {}};
   size_t dims = resampled_dims(c);
   if (r.x.rank() != dims + 2) c.fail(fmt::format("needs a tensor of rank {}", dims + 2));
+  if (!is_float(r.x.dtype()) && r.x.dtype() != DType::U8) c.fail(fmt::format("does not take a tensor of {}", name_of(r.x.dtype())));
   if (!vec) {
     const char* names[3][3] = {{"scales"}, {"scales_h", "scales_w"}, {"scales_d", "scales_h", "scales_w"}};
     for (size_t k = 0; k < dims; k++) r.scales.push_back(scale_or_zero(b.pool(), c[names[dims - 1][k]]));

@@ -111,20 +111,66 @@ Values squeeze_dim(Builder& b, const Call& c) { return b.squeeze(b.input(c, "sel
 
 Values squeeze_all(Builder& b, const Call& c) { return b.call("aten::squeeze.dims", {c["self"], iota(c.rank("self"))}); }
 
-// A bit cast. To a smaller type the last dim grows, to a larger one it shrinks; only equal sizes are expressed here.
+// A bit cast. To a smaller type the last dim grows, to a larger one it shrinks.
 std::vector<Type> view_dtype_types(const Call& c) {
-  DType to = c.dtype("dtype").value_or(c.type("self").dtype);
-  if (size_of(to) != size_of(c.type("self").dtype)) unsupported("aten::view.dtype from {} to {}", name_of(c.type("self").dtype), name_of(to));
-  return {Type::tensor(to, c.type("self").sizes)};
+  Type t = c.type("self");
+  DType from = t.dtype;
+  t.dtype = c.dtype("dtype").value_or(from);
+  size_t before = size_of(from), after = size_of(t.dtype);
+  if (before == after) return {Type::tensor(t.dtype, t.sizes)};
+  if (is_complex(from) || is_complex(t.dtype)) unsupported("aten::view.dtype from {} to {}", name_of(from), name_of(t.dtype));
+  if (t.rank() == 0) c.fail("a number has no dim for elements of another size");
+  Expr k = c.pool().integer(static_cast<int64_t>(std::max(before, after) / std::min(before, after)));
+  Expr& last = t.sizes.back();
+  if (before > after) last = last * k;
+  else if (auto rest = const_int(mod(last, k)); rest && *rest != 0) c.fail(fmt::format("the last dim does not hold whole elements of {}", name_of(t.dtype)));
+  else last = floor_div(last, k);
+  return {Type::tensor(t.dtype, t.sizes)};
 }
 
 Compute view_dtype_define(const DefineArgs& d) {
   return {.axes = d.axes, .body = d.pool.make(Op::Bitcast, d.output.dtype, {d.load("self", d.axes)})};
 }
 
-Values view_dtype_identity(Builder& b, const Call& c) {
-  if (view_dtype_types(c)[0].dtype == c.type("self").dtype) return b.input(c, "self");
-  return {};
+DType integer_as_large_as(DType t) {
+  constexpr DType of_bytes[] = {DType::U8, DType::I16, DType::I32, DType::I64};
+  return of_bytes[std::countr_zero(size_of(t))];
+}
+V view_as(Builder& b, V x, DType t) { return b.call1("aten::view.dtype", {x, t}); }
+
+// The low bytes come first.
+V split_elements(Builder& b, V x, DType part) {
+  int64_t bits = 8 * static_cast<int64_t>(size_of(part)), all = 8 * static_cast<int64_t>(size_of(x.dtype()));
+  ArgList parts;
+  for (int64_t shift = 0; shift < all; shift += bits) parts.push_back(b.unsqueeze(b.to(b.call1("aten::bitwise_right_shift.Tensor_Scalar", {x, shift}), part), -1));
+  std::vector<Expr> sizes = x.sizes();
+  sizes.back() = sizes.back() * static_cast<double>(all / bits);
+  return b.reshape(b.call1("aten::cat.default", {parts, -1}), sizes);
+}
+V join_elements(Builder& b, V x, DType whole) {
+  int64_t bits = 8 * static_cast<int64_t>(size_of(x.dtype())), all = 8 * static_cast<int64_t>(size_of(whole));
+  std::vector<Expr> sizes = x.sizes();
+  sizes.back() = floor_div(sizes.back(), b.integer(all / bits));
+  sizes.push_back(b.integer(all / bits));
+  V parts = b.call1("aten::bitwise_and.Scalar", {b.to(b.reshape(x, sizes), whole), (int64_t{1} << bits) - 1}), y;
+  for (int64_t k = 0; k < all / bits; k++) {
+    V part = b.call1("aten::bitwise_left_shift.Tensor_Scalar", {b.select(parts, -1, b.integer(k)), k * bits});
+    y = k == 0 ? part : b.call1("aten::bitwise_or.Tensor", {y, part});
+  }
+  return y;
+}
+
+// Bools are bytes of 0 or 1.
+Values view_dtype(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  DType from = x.dtype(), to = view_dtype_types(c)[0].dtype;
+  if (from == to) return x;
+  if (from == DType::Bool) return view_as(b, b.to(x, DType::U8), to);
+  if (to == DType::Bool) return b.call("aten::ne.Scalar", {view_as(b, x, DType::U8), 0});
+  if (size_of(from) == size_of(to)) return {};
+  DType bits = integer_as_large_as(from), wanted = integer_as_large_as(to);
+  x = view_as(b, x, bits);
+  return view_as(b, size_of(from) > size_of(to) ? split_elements(b, x, wanted) : join_elements(b, x, wanted), to);
 }
 
 const OpRow rows[] = {
@@ -133,7 +179,7 @@ const OpRow rows[] = {
     {.schema = "aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
      .kind = Kind::View, .infer = view_types, .define = view_define, .decompose = view_identity},
     {.schema = "aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
-     .kind = Kind::View, .infer = view_dtype_types, .define = view_dtype_define, .decompose = view_dtype_identity},
+     .kind = Kind::View, .infer = view_dtype_types, .define = view_dtype_define, .decompose = view_dtype},
     {.schema = "aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
      .kind = Kind::View, .infer = expand_types, .define = expand_define, .decompose = expand_identity},
     {.schema = "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", .kind = Kind::View, .infer = unsqueeze_types, .define = unsqueeze_define},

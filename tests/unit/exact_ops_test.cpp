@@ -41,6 +41,19 @@ TEST_CASE("bytes are resampled in integers") {
   CHECK(resized("aten::_upsample_bilinear2d_aa", {2, 3}) == Numbers{54, 154, 185, 149, 169, 120});
 }
 
+TEST_CASE("views as another dtype: smaller, larger and boolean elements") {
+  auto view = [](const Tensor& x, DType t) { return numbers(run([&](Builder& b, V v) { return b.call1("aten::view.dtype", {v, t}); }, x)); };
+  Tensor floats = filled(DType::F32, {2, 1}, [](int64_t i) { return i ? -2.5 : 1.; });
+  CHECK(view(floats, DType::U8) == Numbers{0, 0, 128, 63, 0, 0, 32, 192});
+  CHECK(view(floats, DType::I16) == Numbers{0, 16256, 0, -16352});
+  CHECK(view(filled(DType::I8, {8}, [](int64_t i) { return Numbers{0, 0, -128, 63, 0, 0, 32, -64}[static_cast<size_t>(i)]; }), DType::F32) == Numbers{1, -2.5});
+  CHECK(view(filled(DType::U8, {4}, [](int64_t i) { return i - 1; }), DType::Bool) == Numbers{1, 0, 1, 1});
+  CHECK(view(filled(DType::Bool, {3}, [](int64_t i) { return i == 1; }), DType::I8) == Numbers{0, 1, 0});
+  TestGraph g;
+  CHECK_THROWS_AS(g.b.call("aten::view.dtype", {g.input({3}), DType::F64}), Error);
+  CHECK_THROWS_AS(g.b.call("aten::view.dtype", {g.input({}), DType::U8}), Error);
+}
+
 TEST_CASE("negative indices of take_along_dim count from the end") {
   Tensor x = counting(DType::F32, {2, 3});
   auto taken = [&](const ArgList& dim) {

@@ -77,10 +77,14 @@ TEST_CASE("a recurrent layer projects its inputs once and scans over time") {
   CHECK(f.counts()["edge::mm.default"] == 4); // for each direction one of all steps, and one in the scan
 }
 
-TEST_CASE("sizes that do not fit are refused") {
+TEST_CASE("sizes and dtypes that do not fit are refused") {
   Fixture f;
   CHECK_THROWS_AS(f.b.matmul(f.input({2, 3}), f.input({4, 5})), Error);
   CHECK_THROWS_AS(f.b.call("aten::mm.default", {f.input({2, 3}), f.input({3, 5}, DType::F64)}), Error);
   CHECK_THROWS_AS(f.b.call("aten::max_pool2d.default", {f.input({3, 3}), {2, 2}}), Error);
   CHECK_THROWS_AS(f.b.call("aten::amax.default", {f.input({0, 3}), {0}}), Error);
+  CHECK_THROWS_AS(f.b.call("aten::searchsorted.Tensor", {f.input({1, 3}), f.input({1, 7, 3})}), Error);
+  CHECK_THROWS_AS(f.b.call("aten::masked_scatter.default", {f.input({3}), f.input({3}), f.input({3})}), Error);
+  CHECK_THROWS_AS(f.b.call("aten::masked_scatter.default", {f.input({3}), f.input({3}, DType::Bool), f.input({3}, DType::U8)}), Error);
+  CHECK_THROWS_AS(f.b.call("aten::upsample_bicubic2d.default", {f.input({1, 2, 3, 3}, DType::I64), {6, 6}, false}), Error);
 }
