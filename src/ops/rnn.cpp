@@ -116,6 +116,7 @@ template <auto S> Values cell(Builder& b, const Call& c) {
   if (c.has("b_hh")) w.b_hh = b.input(c, "b_hh");
   std::vector<V> state;
   for (ValueId v : c.values("hx")) state.push_back(b.wrap(v));
+  if (state.size() != (S == lstm_step ? 2 : 1)) c.fail("the wrong number of states");
   std::vector<V> out = S(b, w, project(b, b.input(c, "input"), w.w_ih, w.b_ih), state);
   return {out.begin(), out.end()};
 }
