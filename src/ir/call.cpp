@@ -74,8 +74,12 @@ std::vector<Expr> Call::syms(std::string_view name) const {
       out.push_back(to_expr(pool(), e));
       if (!out.back() || is_float(out.back()->type)) fail(fmt::format("argument {} is not a list of integers", name));
     }
-  size_t want = static_cast<size_t>(def.signature.args[static_cast<size_t>(index)].fixed_length);
-  if (out.size() == 1 && want > 1) out.assign(want, out[0]);
+  const SchemaArg& schema = def.signature.args[static_cast<size_t>(index)];
+  auto want = static_cast<size_t>(schema.fixed_length);
+  if (want <= 1 || out.size() == want) return out; // int[1] is a list of any length that may be written as one number
+  bool may_be_empty = schema.has_default && schema.fallback.is<ArgList>() && schema.fallback.get<ArgList>().empty();
+  if (out.size() != 1 && !(out.empty() && may_be_empty)) fail(fmt::format("argument {} has {} numbers instead of {}", name, out.size(), want));
+  if (out.size() == 1) out.assign(want, out[0]);
   return out;
 }
 

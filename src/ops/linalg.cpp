@@ -17,6 +17,7 @@ Expr smaller(const std::vector<Expr>& sizes) { return min(sizes[sizes.size() - 2
 V transposed(V x) { return x.builder().transpose(x, -2, -1); }
 V identity_matrix(Builder& b, Expr n, DType dtype) { return b.call1("aten::eye.default", {n}, {{"dtype", dtype}}); }
 V expand_batch(V x, const std::vector<Expr>& batch, size_t dims) {
+  require_input(x.rank() >= dims, "a batch of operands of rank {} where one has rank {}", dims, x.rank());
   std::vector<Expr> sizes = batch;
   sizes.insert(sizes.end(), x.sizes().end() - static_cast<int64_t>(dims), x.sizes().end());
   return x.builder().expand(x, sizes);
