@@ -216,8 +216,9 @@ double airy_ai(double x) {
 }
 
 // Orthogonal polynomials of degree n, by their recurrences. As in torch the degree is cut to an i64: what is none, and degrees
-// up to -1, give 0. A recurrence of more than most_terms would not end in any useful time: NaN.
-template <class Next> double recurrence(double n, double p0, double p1, Next next) {
+// up to -1, give 0. A recurrence of more than most_terms would not end in any useful time: NaN. Terms beyond `limit`, the largest
+// number of the dtype, are infinite, and so those after the next are NaN.
+template <class Next> double recurrence(double n, double limit, double p0, double p1, Next next) {
   constexpr double most_terms = 1e7;
   if (!(n > -1 && n < 0x1p63)) return 0;
   if (n < 1) return p0;
@@ -225,7 +226,7 @@ template <class Next> double recurrence(double n, double p0, double p1, Next nex
   for (double k = 1; k + 1 <= n; k++) {
     double p2 = next(k, p1, p0);
     p0 = p1;
-    p1 = p2;
+    p1 = std::fabs(p2) > limit ? std::copysign(inf, p2) : p2;
     if (std::isnan(p1)) break;
   }
   return p1;
@@ -245,22 +246,22 @@ double large_chebyshev(Chebyshev kind, double x, double n) {
   }
   return nan;
 }
-template <Chebyshev K> double chebyshev(double x, double n) {
+template <Chebyshev K> double chebyshev(double x, double n, double limit) {
   constexpr double large = 1000;
   constexpr double add[] = {0, 0, -1, 1};
   if (n > large && n < 0x1p63 && std::fabs(x) <= 1) return large_chebyshev(K, x, std::trunc(n));
   double p1 = K == Chebyshev::T ? x : 2 * x + add[static_cast<int>(K)];
-  return recurrence(n, 1, p1, [x](double, double p, double q) { return 2 * x * p - q; });
+  return recurrence(n, limit, 1, p1, [x](double, double p, double q) { return 2 * x * p - q; });
 }
-template <Chebyshev K> double shifted_chebyshev(double x, double n) { return chebyshev<K>(2 * x - 1, n); }
-double hermite(double x, double n, double factor) {
-  return recurrence(n, 1, factor * x, [=](double k, double p, double q) { return factor * (x * p - k * q); });
+template <Chebyshev K> double shifted_chebyshev(double x, double n, double limit) { return chebyshev<K>(2 * x - 1, n, limit); }
+double hermite(double x, double n, double limit, double factor) {
+  return recurrence(n, limit, 1, factor * x, [=](double k, double p, double q) { return factor * (x * p - k * q); });
 }
-double laguerre(double x, double n) {
-  return recurrence(n, 1, 1 - x, [x](double k, double p, double q) { return ((2 * k + 1 - x) * p - k * q) / (k + 1); });
+double laguerre(double x, double n, double limit) {
+  return recurrence(n, limit, 1, 1 - x, [x](double k, double p, double q) { return ((2 * k + 1 - x) * p - k * q) / (k + 1); });
 }
-double legendre(double x, double n) {
-  return recurrence(n, 1, x, [x](double k, double p, double q) { return ((2 * k + 1) * x * p - k * q) / (k + 1); });
+double legendre(double x, double n, double limit) {
+  return recurrence(n, limit, 1, x, [x](double k, double p, double q) { return ((2 * k + 1) * x * p - k * q) / (k + 1); });
 }
 
 // Neighbours of numbers in a 16-bit format: its patterns are ordered as integers on each side of 0.
@@ -278,6 +279,7 @@ double gcd(double a, double b) { return static_cast<double>(std::gcd(static_cast
 
 template <double (*F)(double)> double call1(const double* a) { return F(a[0]); }
 template <double (*F)(double, double)> double call2(const double* a) { return F(a[0], a[1]); }
+template <double (*F)(double, double, double)> double call3(const double* a) { return F(a[0], a[1], a[2]); }
 
 const SpecialEntry table[] = {
     {"lgamma", 1, call1<lgamma>},
@@ -303,18 +305,18 @@ const SpecialEntry table[] = {
     {"y0", 1, [](const double* a) { return ::y0(a[0]); }},
     {"y1", 1, [](const double* a) { return ::y1(a[0]); }},
     {"airy_ai", 1, call1<airy_ai>},
-    {"chebyshev_polynomial_t", 2, call2<chebyshev<Chebyshev::T>>},
-    {"chebyshev_polynomial_u", 2, call2<chebyshev<Chebyshev::U>>},
-    {"chebyshev_polynomial_v", 2, call2<chebyshev<Chebyshev::V>>},
-    {"chebyshev_polynomial_w", 2, call2<chebyshev<Chebyshev::W>>},
-    {"shifted_chebyshev_polynomial_t", 2, call2<shifted_chebyshev<Chebyshev::T>>},
-    {"shifted_chebyshev_polynomial_u", 2, call2<shifted_chebyshev<Chebyshev::U>>},
-    {"shifted_chebyshev_polynomial_v", 2, call2<shifted_chebyshev<Chebyshev::V>>},
-    {"shifted_chebyshev_polynomial_w", 2, call2<shifted_chebyshev<Chebyshev::W>>},
-    {"hermite_polynomial_h", 2, [](const double* a) { return hermite(a[0], a[1], 2); }},
-    {"hermite_polynomial_he", 2, [](const double* a) { return hermite(a[0], a[1], 1); }},
-    {"laguerre_polynomial_l", 2, call2<laguerre>},
-    {"legendre_polynomial_p", 2, call2<legendre>},
+    {"chebyshev_polynomial_t", 3, call3<chebyshev<Chebyshev::T>>},
+    {"chebyshev_polynomial_u", 3, call3<chebyshev<Chebyshev::U>>},
+    {"chebyshev_polynomial_v", 3, call3<chebyshev<Chebyshev::V>>},
+    {"chebyshev_polynomial_w", 3, call3<chebyshev<Chebyshev::W>>},
+    {"shifted_chebyshev_polynomial_t", 3, call3<shifted_chebyshev<Chebyshev::T>>},
+    {"shifted_chebyshev_polynomial_u", 3, call3<shifted_chebyshev<Chebyshev::U>>},
+    {"shifted_chebyshev_polynomial_v", 3, call3<shifted_chebyshev<Chebyshev::V>>},
+    {"shifted_chebyshev_polynomial_w", 3, call3<shifted_chebyshev<Chebyshev::W>>},
+    {"hermite_polynomial_h", 3, [](const double* a) { return hermite(a[0], a[1], a[2], 2); }},
+    {"hermite_polynomial_he", 3, [](const double* a) { return hermite(a[0], a[1], a[2], 1); }},
+    {"laguerre_polynomial_l", 3, call3<laguerre>},
+    {"legendre_polynomial_p", 3, call3<legendre>},
     {"nextafter", 2, [](const double* a) { return std::nextafter(a[0], a[1]); }},
     {"nextafterf", 2, [](const double* a) { return double{std::nextafterf(static_cast<float>(a[0]), static_cast<float>(a[1]))}; }},
     {"nextafter_f16", 2, call2<nextafter16<F16>>},

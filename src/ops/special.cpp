@@ -11,7 +11,10 @@ Expr zero(Expr x) { return like(0, x); }
 template <Name N> Expr function1(const BodyArgs& a) { return special(N.text, a[0]); }
 template <Name N> Expr function2(const BodyArgs& a) { return special(N.text, a[0], a[1]); }
 // Polynomials of degree n, evaluated by the recurrence named N.
-template <Name N> Expr polynomial(const BodyArgs& a) { return special(N.text, a["x"], a["n"]); }
+template <Name N> Expr polynomial(const BodyArgs& a) {
+  double limit = a["x"]->type == DType::F64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  return special(N.text, a["x"], a["n"], a["x"]->pool->number(limit, DType::F64));
+}
 
 // self * f(other), 0 where self is 0 and other is no NaN.
 template <Op F> Expr x_times(const BodyArgs& a) {

@@ -120,6 +120,7 @@ template <bool WithNorm> Values weight_norm(Builder& b, const Call& c) {
   DType result = c.type("v").dtype, wide = compute_type(result);
   require_input(is_float(result), "{}: v must be of a floating dtype, it is {}", c.def.signature.name, name_of(result));
   V v = b.to(b.input(c, "v"), wide), g = b.to(b.input(c, "g"), wide), norm = norm_except(b, v, c.integer("dim"));
+  if (g.rank() > 0 && product(b.pool(), g.sizes()) != product(b.pool(), norm.sizes())) c.fail("g is not of the norm's size");
   V w = b.to(v * (g / norm), result);
   if constexpr (WithNorm) return {w, norm};
   return w;

@@ -10,8 +10,8 @@ using tenon::find_special;
 
 namespace {
 
-double call(const char* name, double x, double y = 0) {
-  double args[] = {x, y};
+double call(const char* name, double x, double y = 0, double z = INFINITY) {
+  double args[] = {x, y, z};
   return find_special(name)(args);
 }
 
@@ -80,6 +80,9 @@ TEST_CASE("polynomials and neighbours") {
   CHECK(call("legendre_polynomial_p", 0.5, 3) == near(-0.4375));
   CHECK(call("hermite_polynomial_h", 2, 3) == 40);
   CHECK(call("hermite_polynomial_h", 2, -1) == 0);
+  CHECK(call("hermite_polynomial_h", 2, 3, 39) == INFINITY); // 1, 4, 14, 40, 76
+  CHECK(call("hermite_polynomial_h", 2, 4, 39) == INFINITY);
+  CHECK(std::isnan(call("hermite_polynomial_h", 2, 5, 39)));
   CHECK(call("nextafter_f16", 1, 2) == 1 + 0x1p-10);
   CHECK(call("nextafter_bf16", -1, 0) == -1 + 0x1p-8);
   CHECK(call("nextafter_f16", 0, -1) == -0x1p-24);
