@@ -26,9 +26,11 @@ struct LibraryTensor {
   }
   int64_t rank() const { return static_cast<int64_t>(sizes.size()); }
   int64_t size(int64_t d) const { return sizes[static_cast<size_t>(d)]; }
-  /// The elements; an operand whose elements have another size is an error of the call, and none of its memory is touched.
+  /// The elements, or the numbers that complex ones consist of; an operand whose elements have another size is an error of the call,
+  /// and none of its memory is touched.
   template <class T> T* as() const {
-    if (sizeof(T) != size_of(dtype)) wrong_operand(dtype);
+    bool complex = dtype == DType::C64 || dtype == DType::C128;
+    if (sizeof(T) != size_of(dtype) && !(complex && 2 * sizeof(T) == size_of(dtype))) wrong_operand(dtype);
     return static_cast<T*>(data);
   }
 };

@@ -154,7 +154,6 @@ Request request(Builder& b, const Call& c) {
   Request r{b.input(c, vec ? "input" : "self"), c.syms("output_size"), {}};
   size_t dims = resampled_dims(c);
   if (r.x.rank() != dims + 2) c.fail(fmt::format("needs a tensor of rank {}", dims + 2));
-  if (!is_float(r.x.dtype()) && r.x.dtype() != DType::U8) c.fail(fmt::format("does not take a tensor of {}", name_of(r.x.dtype())));
   if (!vec) {
     const char* names[3][3] = {{"scales"}, {"scales_h", "scales_w"}, {"scales_d", "scales_h", "scales_w"}};
     for (size_t k = 0; k < dims; k++) r.scales.push_back(scale_or_zero(b.pool(), c[names[dims - 1][k]]));
@@ -168,6 +167,13 @@ Request request(Builder& b, const Call& c) {
     }
   } else r.scales.assign(dims, 0.0);
   if (r.size.size() != dims || r.scales.size() != dims) c.fail(fmt::format("needs {} sizes or scales", dims));
+  return r;
+}
+
+// For what adds up weighted elements.
+Request weighted_request(Builder& b, const Call& c) {
+  Request r = request(b, c);
+  if (!is_float(r.x.dtype()) && r.x.dtype() != DType::U8) c.fail(fmt::format("does not take a tensor of {}", name_of(r.x.dtype())));
   return r;
 }
 
@@ -225,7 +231,7 @@ DimFilter plain_filter(Builder& b, Axis a, bool align_corners, FilterOf filter, 
 }
 
 template <Name N, auto Filter, int Taps> Values by_weights(Builder& b, const Call& c) {
-  Request r = request(b, c);
+  Request r = weighted_request(b, c);
   if (r.x.dtype() != DType::U8) return b.call(N.text, {r.x, r.size, r.scales, c["align_corners"]});
   for (size_t k = r.size.size(); k-- > 0;) {
     Axis a{r.x.size(static_cast<int64_t>(k + 2)), r.size[k], r.scales[k].get<double>()};
@@ -257,7 +263,7 @@ DimFilter antialias(Builder& b, DType t, Axis a, bool align_corners, FilterOf fi
 
 // The inner dim first, as torch does.
 template <auto Filter, int Reach> Values antialiased(Builder& b, const Call& c) {
-  Request r = request(b, c);
+  Request r = weighted_request(b, c);
   bool bytes = r.x.dtype() == DType::U8;
   DType t = bytes ? DType::F64 : math_type(r.x.dtype());
   V y = bytes ? r.x : b.to(r.x, t);
