@@ -182,11 +182,8 @@ private:
   }
 
   bool makes_cycle(const std::vector<int>& operands, int group) const {
-    for (int o : operands) {
-      std::vector<bool> seen(groups_.size(), false);
-      if (o != group && reaches(o, group, seen)) return true;
-    }
-    return false;
+    std::vector<bool> seen(groups_.size(), false); // they do not reach it, nor does what they need
+    return std::any_of(operands.begin(), operands.end(), [&](int o) { return o != group && reaches(o, group, seen); });
   }
 
   int new_group(NodeId id) {
