@@ -132,6 +132,11 @@ private:
   StateValues states(const StateKeys& keys);
   StateValues open_phis(const StateKeys& keys, llvm::BasicBlock* at);
   void add_incoming(const StateValues& phis, const StateValues& values, llvm::BasicBlock* from);
+  StateKeys narrow_sums(const StateKeys& keys) const;
+  bool may_sum_long(const Loop& l, const Piece& p);
+  void sum_in_blocks(const Loop& l, const Piece& p);
+  void restart(const StateKeys& keys);
+  void add(const StateKeys& keys, const StateValues& earlier);
   void merge(const StateKeys& keys, const StateValues& before, llvm::BasicBlock* skipped, llvm::BasicBlock* ran,
              llvm::BasicBlock* exit);
 

@@ -171,6 +171,7 @@ void KernelEmitter::run(const Loop& l, llvm::ArrayRef<Piece> parts) {
   }
   for (const Piece& p : parts)
     if (p.once) once(l, p);
+    else if (may_sum_long(l, p)) sum_in_blocks(l, p);
     else rolled(l, p);
 }
 

@@ -210,4 +210,72 @@ void KernelEmitter::merge(const StateKeys& keys, const StateValues& before, llvm
   add_incoming(phis, after, ran);
 }
 
+// ---- long sums: an f32 that takes up millions of terms loses the last of their digits, each time to the same side. So terms are
+// added up in blocks, and blocks to the whole.
+
+namespace {
+constexpr int64_t block_steps = 512;
+} // namespace
+
+StateKeys KernelEmitter::narrow_sums(const StateKeys& keys) const {
+  StateKeys out;
+  for (StateKey k : keys)
+    if (const Accumulator& a = open_.at(k.first).what; a.op == Reduction::Sum && a.type == DType::F32) out.push_back(k);
+  return out;
+}
+
+bool KernelEmitter::may_sum_long(const Loop& l, const Piece& p) {
+  StateKeys keys;
+  modified(l.body, p.width > 1 ? p.width : vector_.width, keys);
+  if (narrow_sums(keys).empty()) return false;
+  if (p.width < static_cast<unsigned>(l.lanes)) return false; // what whole vectors left
+  return l.axis->args[0]->hi / p.width > 2 * block_steps;
+}
+
+void KernelEmitter::restart(const StateKeys& keys) {
+  for (StateKey k : keys) state(k) = identity(open_.at(k.first).what, k.second);
+}
+
+void KernelEmitter::add(const StateKeys& keys, const StateValues& earlier) {
+  int scope = at(top());
+  for (size_t i = 0; i < keys.size(); i++) state(keys[i]) = combine(open_.at(keys[i].first).what, earlier[i], state(keys[i]), true);
+  done(scope);
+}
+
+void KernelEmitter::sum_in_blocks(const Loop& l, const Piece& p) {
+  StateKeys keys;
+  modified(l.body, p.width > 1 ? p.width : vector_.width, keys);
+  StateKeys sums = narrow_sums(keys);
+  StateValues whole = states(sums);
+  restart(sums);
+  StateValues before = states(keys);
+  llvm::BasicBlock *body = new_block("block"), *exit = new_block("done");
+  push(Scope::Body, body);
+  b_.SetInsertPoint(body);
+  llvm::PHINode* first = b_.CreatePHI(b_.getInt64Ty(), 2);
+  StateValues phis = open_phis(keys, body), blocks = states(sums);
+  restart(sums);
+  int scope = at(top());
+  llvm::Value* next = b_.CreateNSWAdd(first, b_.getInt64(static_cast<uint64_t>(block_steps) * p.width));
+  Piece block_piece = p;
+  block_piece.guarded = false, block_piece.begin = first;
+  block_piece.end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, next, p.end);
+  done(scope);
+  rolled(l, block_piece);
+  add(sums, blocks);
+  llvm::BasicBlock* latch = block();
+  b_.SetInsertPoint(latch);
+  b_.CreateCondBr(b_.CreateICmpSLT(next, p.end), body, exit);
+  pop();
+  llvm::BasicBlock* before_block = block();
+  close_branch(p, body, exit);
+  first->addIncoming(p.begin, before_block);
+  first->addIncoming(next, latch);
+  add_incoming(phis, before, before_block);
+  add_incoming(phis, states(keys), latch);
+  if (p.guarded) merge(keys, before, before_block, latch, exit);
+  block() = exit;
+  add(sums, whole);
+}
+
 } // namespace tenon::emit

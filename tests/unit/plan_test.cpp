@@ -173,6 +173,24 @@ TEST_CASE("sizes that go up and down between calls; 0-d and empty tensors") {
   compare(g, calls);
 }
 
+TEST_CASE("sums of millions of terms keep their digits") {
+  for (bool dynamic : {false, true}) {
+    TestGraph g;
+    int64_t rows = 700000;
+    V x = g.input({dynamic ? g.symbol("s0") : g.b.integer(rows), g.b.integer(9)});
+    g.returns(g.b.call1("aten::sum.default", {x}));
+    g.returns(g.b.call1("aten::sum.dim_IntList", {x * Arg(0.5), {0}}));
+    g.returns(g.b.call1("aten::mean.dim", {g.b.transpose(x, 0, 1), {1}}));
+    for (Isa isa : {Isa::Avx2, Isa::Auto}) {
+      Executable e = g.program().compile({.isa = isa}).value();
+      auto out = run(e, {filled(DType::F32, {rows, 9}, [](int64_t) { return 12.3125; })}); // each sum would be rounded to the same side
+      CHECK(std::fabs(numbers(out[0])[0] / (12.3125 * 9 * static_cast<double>(rows)) - 1) < 2e-6);
+      for (double v : numbers(out[1])) CHECK(std::fabs(v / (12.3125 / 2 * static_cast<double>(rows)) - 1) < 2e-6);
+      for (double v : numbers(out[2])) CHECK(std::fabs(v / 12.3125 - 1) < 2e-6);
+    }
+  }
+}
+
 TEST_CASE("kernels of more than a hundred operands") {
   TestGraph g;
   ArgList parts;
