@@ -1,5 +1,7 @@
 // Fusion: which nodes one step computes together. Nodes are visited in order; each joins the region of one of its
 // operands where its loads line up and no cycle between regions comes of it, or starts one.
+#include <map>
+#include <set>
 #include <unordered_set>
 
 #include "backend/affine.h"
@@ -150,13 +152,16 @@ private:
     std::unordered_set<const ExprNode*> used;
     add_symbols(g_, id, used);
     for_each_use(g_, id, [&](ValueId v) { add_symbols(g_.type(v), used); });
-    for (auto& [group, symbols] : checks_)
+    for (auto& [symbols, group] : checks_)
       if (std::all_of(symbols.begin(), symbols.end(), [&](auto s) { return used.contains(s); })) out.push_back(group);
   }
+  // Checks of the same symbols form a chain, of which only the last is asked for.
   void note_check(NodeId id, int group) {
     if (g_.node(id).op != "prim::Assert") return;
-    checks_.emplace_back(group, std::unordered_set<const ExprNode*>());
-    add_symbols(g_, id, checks_.back().second);
+    std::unordered_set<const ExprNode*> symbols;
+    add_symbols(g_, id, symbols);
+    auto [last, fresh] = checks_.try_emplace({symbols.begin(), symbols.end()}, group);
+    if (!fresh) needs_[static_cast<size_t>(group)].insert(std::exchange(last->second, group));
   }
 
   // Regions that the node's results need: those of its operands, through inline nodes.
@@ -312,7 +317,7 @@ private:
   SideTable<NodeId, int> group_of_{-1};
   std::unordered_map<ValueId, std::vector<NodeId>> users_;
   std::unordered_map<const ExprNode*, NodeId> binders_; // symbols that nodes of the block give values to
-  std::vector<std::pair<int, std::unordered_set<const ExprNode*>>> checks_; // steps that check sizes, and the symbols they look at
+  std::map<std::set<const ExprNode*>, int> checks_; // the last step that checks sizes made of these symbols
   std::vector<Group> groups_;
   std::vector<std::unordered_set<int>> needs_;
   std::unordered_map<int64_t, std::vector<int>> readers_; // value in memory -> regions that load it
