@@ -1,0 +1,88 @@
+// What follows a contraction, over the tile of its result that is ready.
+#include "backend/contract.h"
+#include "loops/region_draft.h"
+
+namespace tenon {
+
+NodeId contraction_of(const Graph& g, NodeId region) {
+  for (NodeId n : g.block(g.node(region).blocks.at(0)).nodes)
+    if (!is_marked_inline(g.node(n))) return n;
+  internal_error("a region without members");
+}
+
+namespace {
+
+// The contraction writes to its own result, or, where nobody else reads that, to that of a later member of the same layout.
+void find_home(RegionDraft& r) {
+  const DomainMember& c = r.d.members[0];
+  if (auto it = r.results.find(c.value); it != r.results.end()) r.out.home = it->second;
+  else
+    for (auto& m : r.d.members)
+      if (r.results.contains(m.value) && m.type == c.type && m.store == c.store) r.out.home = r.results.at(m.value);
+  require(r.out.home.valid(), "the results of a contraction's region have another layout than the contraction");
+}
+
+// Batch, channel and pixels of a convolution's result in terms of its tile: pixels are rows, channels are columns.
+void tile_conv_axes(RegionDraft& r, Expr batch, Expr m, Expr n) {
+  std::vector<Expr> axes = r.d.axes; // n, c, spatial...
+  Expr channels = axes[1];
+  std::vector<Expr> pixels(axes.begin() + 2, axes.end());
+  substitute(r.d, {{axes[0], batch}});
+  std::erase(r.d.axes, axes[0]);
+  order_axes(r.d); // drops axes of extent 1
+  while (pixels.size() > 1) {
+    size_t k = pixels.size() - 1;
+    bool gone_inner = is_const_int(pixels[k]->args[0], 1), gone_outer = is_const_int(pixels[k - 1]->args[0], 1);
+    if (gone_inner) pixels.pop_back();
+    else if (gone_outer) pixels.erase(pixels.begin() + static_cast<ptrdiff_t>(k) - 1);
+    else if (merge_pair(r.d, pixels[k - 1], pixels[k])) {
+      pixels.pop_back();
+      pixels.back() = *std::max_element(r.d.axes.begin(), r.d.axes.end(), [](Expr a, Expr b) { return a->bits < b->bits; });
+    } else break;
+  }
+  Expr radix = r.pool.integer(1);
+  std::vector<std::pair<Expr, Expr>> digits{{channels, n}};
+  for (size_t k = pixels.size(); k-- > 0;) {
+    Expr digit = floor_div(m, radix);
+    if (k > 0) digit = mod(digit, pixels[k]->args[0]);
+    digits.emplace_back(pixels[k], digit);
+    radix = radix * pixels[k]->args[0];
+  }
+  substitute(r.d, digits);
+}
+
+// Rows m and columns n of the tile that is ready, from the axes of the contraction's result.
+void tile_axes(RegionDraft& r) {
+  Expr tile[5];
+  for (int k = 0; k < 5; k++) tile[k] = r.pool.symbol(tile_symbols[k], DType::I64, 0, INT64_MAX);
+  bool conv = r.g.node(contraction_of(r.g, r.region)).def->kind == Kind::Conv;
+  std::vector<Expr> axes = r.d.axes; // batch?, m, n of a matmul
+  Expr i = r.pool.axis(5004, tile[2] - tile[1]), j = r.pool.axis(5005, tile[4] - tile[3]);
+  Expr m = tile[1] + i, n = tile[3] + j;
+  if (!conv) {
+    if (axes.size() == 3) substitute(r.d, {{axes[0], tile[0]}});
+    substitute(r.d, {{axes[axes.size() - 2], m}, {axes.back(), n}});
+  } else tile_conv_axes(r, tile[0], m, n);
+  r.kernel().parallel = r.pool.axis(5000, r.pool.integer(1));
+  r.out.iterations = r.pool.integer(1);
+  r.d.axes.clear();
+  find_home(r);
+  Loop columns{j, lanes(r, 2), {}};
+  assign_levels(r);
+  columns.body = inner(r, 0);
+  r.kernel().body = {{Loop{i, 1, {{std::move(columns)}}}}};
+}
+
+} // namespace
+
+std::optional<RegionKernel> kernel_of_epilogue(const Graph& graph, NodeId region, int vector_bytes) {
+  RegionDraft r(graph, region, vector_bytes);
+  start(r, true);
+  if (r.d.members.size() == 1) return std::nullopt;
+  tile_axes(r);
+  measure(r);
+  assign_levels(r);
+  return finish(r);
+}
+
+} // namespace tenon

@@ -1,0 +1,238 @@
+#include "loops/region_draft.h"
+
+#include "backend/fuse_cost.h"
+
+namespace tenon {
+
+namespace {
+
+const Block& body_of(const RegionDraft& r) { return r.g.block(r.g.node(r.region).blocks.at(0)); }
+
+} // namespace
+
+bool is_marked_inline(const Node& n) { return n.attribute("inline") != nullptr; }
+
+RegionDraft::RegionDraft(const Graph& graph, NodeId node, int bytes)
+    : g(graph), pool(g.pool()), region(node), vector_bytes(bytes), inliner(g), members(g, inliner) {
+  inliner.is_inline = [this](ValueId v) {
+    NodeId n = g.value(v).node;
+    return n.valid() && inside.get(n) && is_marked_inline(g.node(n));
+  };
+  for (NodeId n : body_of(*this).nodes) inside[n] = true;
+  auto& outputs = g.node(region).outputs;
+  auto& returns = body_of(*this).returns;
+  for (size_t i = 0; i < returns.size(); i++) results[returns[i].get<ValueId>()] = outputs[i];
+}
+
+void start(RegionDraft& r, bool contraction) {
+  bool first = true;
+  for (NodeId n : body_of(r).nodes) {
+    if (is_marked_inline(r.g.node(n))) continue;
+    if (first && contraction) r.members.start_with_value(r.g.node(n).outputs[0]);
+    else if (first) r.members.start(n);
+    else {
+      auto member = r.members.candidate(n);
+      if (!member) member = r.members.candidate(n, true);
+      require(member.has_value(), "{} does not fit its region", r.g.node(n).op);
+      r.members.join(std::move(*member));
+    }
+    first = false;
+  }
+  r.d = make_domain(r.g, r.members, [&](ValueId v) { return r.results.contains(v) || (contraction && v == r.members.members()[0].value); });
+}
+
+void measure(RegionDraft& r) {
+  for (auto& m : r.d.members)
+    if (m.body) r.out.weight += inline_cost(m.body).weight + 1;
+  r.out.elements = r.pool.integer(1);
+  for (Expr a : r.d.axes) r.out.elements = r.out.elements * a->args[0];
+}
+
+// ---- levels and what is kept between them
+
+namespace {
+
+const DomainMember* member(const RegionDraft& r, int64_t value) {
+  for (auto& m : r.d.members)
+    if (m.value.index == static_cast<uint32_t>(value)) return &m;
+  return nullptr;
+}
+
+// A full value computed at its level and read in a later one.
+bool is_kept(RegionDraft& r, const DomainMember& m) {
+  if (!m.full || !m.body || m.reduction != Reduction::None || r.last_use[m.value] <= level_of(r, m)) return false;
+  InlineCost cost = inline_cost(m.body);
+  return r.results.contains(m.value) ? cost.weight + cost.loads > 1 : is_worth_keeping(cost);
+}
+
+} // namespace
+
+int level_of(RegionDraft& r, const DomainMember& m) {
+  if (auto it = r.levels.find(m.value); it != r.levels.end()) return it->second;
+  int level = 0;
+  if (m.body)
+    visit(m.body, [&](const ExprNode& n) {
+      if (n.op != Op::Load || !n.args.empty()) return;
+      const DomainMember* p = member(r, n.bits);
+      int l = level_of(r, *p);
+      level = std::max(level, p->reduction != Reduction::None ? l + 1 : l);
+    });
+  return r.levels[m.value] = level;
+}
+
+void assign_levels(RegionDraft& r) {
+  for (auto& m : r.d.members) r.last = std::max(r.last, level_of(r, m));
+  // Users come after what they use; what is not kept is computed again where its users are.
+  for (size_t k = r.d.members.size(); k-- > 0;) {
+    const DomainMember& m = r.d.members[k];
+    if (!m.body) continue;
+    int use = level_of(r, m);
+    if (m.full && m.reduction == Reduction::None && !is_kept(r, m)) use = std::max(use, r.last_use[m.value]);
+    visit(m.body, [&](const ExprNode& n) {
+      if (n.op != Op::Load || !n.args.empty()) return;
+      int& last = r.last_use[member(r, n.bits)->value];
+      last = std::max(last, use);
+    });
+  }
+}
+
+// ---- buffers
+
+int buffer(RegionDraft& r, ValueId v, BufferKind kind) {
+  for (size_t i = 0; i < r.out.buffers.size(); i++)
+    if (r.out.buffers[i] == v && r.kernel().buffers[i].kind == kind) return static_cast<int>(i);
+  r.out.buffers.push_back(kind == BufferKind::Scratch ? ValueId{} : v);
+  r.kernel().buffers.push_back({kind, r.g.type(v).dtype});
+  return static_cast<int>(r.kernel().buffers.size() - 1);
+}
+
+namespace {
+
+int output(RegionDraft& r, ValueId v) { return buffer(r, r.results.at(v), BufferKind::Output); }
+
+// One row: the reduced axes, times the lanes of a column block.
+Expr scratch_elements(const RegionDraft& r) {
+  Expr n = r.pool.integer(r.lanes_of_block);
+  for (Expr a : r.d.reduced) n = n * a->args[0];
+  return n;
+}
+
+Expr scratch_offset(const RegionDraft& r) {
+  Expr at = r.pool.integer(0);
+  for (Expr a : r.d.axes)
+    if (r.d.is_reduced(a)) at = at * a->args[0] + a;
+  return r.lane ? at * static_cast<double>(r.lanes_of_block) + r.lane : at;
+}
+
+int scratch(RegionDraft& r, const DomainMember& m) {
+  if (auto it = r.scratch.find(m.value); it != r.scratch.end()) return it->second;
+  Kernel& k = r.kernel();
+  r.out.buffers.push_back({});
+  Expr at = k.scratch_bytes ? k.scratch_bytes : r.pool.integer(0);
+  k.buffers.push_back({BufferKind::Scratch, m.type, at});
+  Expr bytes = scratch_elements(r) * static_cast<double>(size_of(m.type));
+  k.scratch_bytes = at + floor_div(bytes + 127.0, r.pool.integer(64)) * 64.0;
+  return r.scratch[m.value] = static_cast<int>(k.buffers.size() - 1);
+}
+
+} // namespace
+
+// ---- values in terms of buffers
+
+namespace {
+
+DType reg_type(const DomainMember& m) {
+  return m.reduction == Reduction::ArgMax || m.reduction == Reduction::ArgMin ? DType::I64 : m.body->type;
+}
+
+Expr resolve(RegionDraft& r, Expr body, int level) {
+  Substitution s;
+  s.on_load = [&](int64_t v, const ExprNode& load, const std::vector<Expr>& index) {
+    if (load.args.empty()) return value(r, *member(r, v), level);
+    return r.pool.load(buffer(r, ValueId{static_cast<uint32_t>(v)}, BufferKind::Input), load.type, index);
+  };
+  return s.apply(body);
+}
+
+} // namespace
+
+Expr value(RegionDraft& r, const DomainMember& m, int level) {
+  auto key = std::pair(m.value.index, level);
+  if (auto it = r.values.find(key); it != r.values.end()) return it->second;
+  Expr e;
+  if (!m.body) e = r.pool.load(buffer(r, r.out.home, BufferKind::Output), m.type, {m.store}); // the contraction's result, in place
+  else if (m.reduction != Reduction::None) e = cast(r.pool.reg(static_cast<int64_t>(m.value.index), reg_type(m)), m.type);
+  else if (m.full && level > level_of(r, m) && is_kept(r, m))
+    e = r.results.contains(m.value) ? r.pool.load(output(r, m.value), m.type, {m.store}) : r.pool.load(scratch(r, m), m.type, {scratch_offset(r)});
+  else e = resolve(r, m.body, level);
+  return r.values[key] = e;
+}
+
+// ---- statements
+
+int lanes(const RegionDraft& r, int most) {
+  int width = r.vector_bytes / 4;
+  return r.out.weight > 24 ? width : std::min(most, 2) * width;
+}
+
+std::vector<Stmt> inner(RegionDraft& r, int level) {
+  std::vector<Stmt> out;
+  for (auto& m : r.d.members) {
+    if (!m.body || level_of(r, m) != level) continue;
+    if (m.reduction != Reduction::None) {
+      Accumulate a{static_cast<int>(m.value.index), resolve(r, m.body, level)};
+      if (m.position) a.position = m.position;
+      out.push_back({a});
+      continue;
+    }
+    if (!m.full) continue;
+    if (r.results.contains(m.value)) out.push_back({Store{output(r, m.value), m.store, value(r, m, level)}});
+    else if (is_kept(r, m)) out.push_back({Store{scratch(r, m), scratch_offset(r), value(r, m, level)}});
+  }
+  return out;
+}
+
+void store_rows(RegionDraft& r, int level, std::vector<Stmt>& to) {
+  for (auto& m : r.d.members) {
+    if (!r.results.contains(m.value) || m.full) continue;
+    int ready = level_of(r, m) + (m.reduction != Reduction::None);
+    if (ready == level) to.push_back({Store{output(r, m.value), m.store, value(r, m, level)}});
+  }
+}
+
+// ---- the end
+
+namespace {
+
+template <class F> void collect(const std::vector<Stmt>& body, F& add) {
+  for (auto& s : body) {
+    if (auto* loop = std::get_if<Loop>(&s.v)) add(loop->axis), collect(loop->body, add);
+    else if (auto* region = std::get_if<ReduceRegion>(&s.v)) collect(region->body, add);
+    else if (auto* store = std::get_if<Store>(&s.v)) add(store->offset), add(store->value);
+    else add(std::get<Accumulate>(s.v).value), add(std::get<Accumulate>(s.v).position);
+  }
+}
+
+} // namespace
+
+RegionKernel finish(RegionDraft& r) {
+  std::vector<Expr> symbols;
+  auto add = [&](Expr e) {
+    if (e)
+      visit(e, [&](const ExprNode& n) {
+        if (n.op == Op::Symbol && std::find(symbols.begin(), symbols.end(), Expr(&n)) == symbols.end()) symbols.push_back(Expr(&n));
+      });
+  };
+  collect(r.kernel().body, add);
+  add(r.kernel().parallel);
+  for (auto& b : r.kernel().buffers) add(b.scratch_offset);
+  std::erase_if(symbols, [](Expr s) { return s->name.starts_with("tile_"); });
+  std::sort(symbols.begin(), symbols.end(), [](Expr a, Expr b) { return a->name < b->name; });
+  r.kernel().scalars = std::move(symbols);
+  if (r.out.home.valid())
+    for (auto name : tile_symbols) r.kernel().scalars.push_back(r.pool.symbol(name));
+  r.kernel().name = r.g.node(r.region).op.substr(7);
+  return std::move(r.out);
+}
+
+} // namespace tenon
