@@ -56,14 +56,14 @@ void tenon_conv(benchmark::State& state, Shape s, Isa isa, int threads) {
          .in_batch = s.size * s.size * s.in,
          .output = o.output.data(),
          .out_pixel = s.out,
-         .out_batch = n * n * s.out,
-         .bias = o.bias.data()};
+         .out_batch = n * n * s.out};
   Buffer packed(packed_conv_size(mk.table(), c));
   int64_t strides[5] = {s.in / s.groups * area, area, area, s.kernel, 1};
   pack_conv_weights(mk.table(), c, o.weights.data(), strides, packed.data());
   c.weights = packed.data();
-  Buffer scratch(conv_scratch(mk.table(), {}, workers, c) / 4);
-  run(state, work_of(s, n, isa, threads), [&] { run_conv(mk.table(), {}, workers, c, scratch.data()); });
+  ConvPlan plan = plan_conv(mk.table(), {}, threads, c);
+  Buffer scratch(plan.worker_bytes() * threads / 4);
+  run(state, work_of(s, n, isa, threads), [&] { run_conv(mk.table(), workers, plan, c, scratch.data()); });
 }
 
 void rival_conv(benchmark::State& state, Shape s, Isa isa, int threads, const Rival& rival) {

@@ -53,17 +53,19 @@ void tenon_matmul(benchmark::State& state, Shape s, Isa isa, int threads, bool p
            .c = o.c.data(),
            .c_row = s.n,
            .c_batch = {0, s.m * s.n}};
-  int64_t packed_size = packed_b_size(mk.table(), s.k, s.n);
+  m.family = choose_family(mk.table(), DType::F32, DType::F32, s.m, s.n, s.k);
+  int64_t packed_size = packed_b_bytes(mk.table(), m.family, s.k, s.n) / 4;
   Buffer panels(packed ? packed_size * s.batch : 0);
   if (packed) {
     for (int64_t i = 0; i < s.batch; i++)
-      pack_b(mk.table(), s.k, s.n, m.b + i * m.b_batch[1], m.b_k, m.b_n, panels.data() + i * packed_size);
+      pack_b(mk.table(), m.family, s.k, s.n, o.b.data() + i * m.b_batch[1], DType::F32, m.b_k, m.b_n, panels.data() + i * packed_size);
     m.b = panels.data();
     m.packed = true;
-    m.b_batch[1] = packed_size;
+    m.b_batch[1] = packed_size * 4;
   }
-  Buffer scratch(matmul_scratch(mk.table(), {}, workers, m) / 4);
-  run(state, work_of(s, isa, threads), [&] { run_matmul(mk.table(), {}, workers, m, scratch.data()); });
+  MatmulPlan plan = plan_matmul(mk.table(), {}, threads, m);
+  Buffer scratch(plan.worker_bytes() * threads / 4);
+  run(state, work_of(s, isa, threads), [&] { run_matmul(mk.table(), workers, plan, m, scratch.data()); });
 }
 
 void rival_matmul(benchmark::State& state, Shape s, Isa isa, int threads, const Rival& rival) {

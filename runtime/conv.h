@@ -9,8 +9,8 @@
 
 namespace tenon {
 
-/// output[b][m][o] = bias[o] + sum over positions q and the group's channels i of input[b][window(m, q)][i] *
-/// weight[o][i][q], plus what the output holds if `accumulate` (then without bias). m counts output pixels in (d, h, w)
+/// output[b][m][o] = sum over positions q and the group's channels i of input[b][window(m, q)][i] *
+/// weight[o][i][q], plus what the output holds if `accumulate`. m counts output pixels in (d, h, w)
 /// order. Strides are in elements. The epilogue sees output pixels as rows and output channels as columns, of all
 /// groups.
 struct Conv {
@@ -20,10 +20,9 @@ struct Conv {
   const float* input = nullptr;
   int64_t in_pixel = 0, in_batch = 0;
   const float* weights = nullptr; // from pack_conv_weights
-  float* output = nullptr;
+  float* output = nullptr; // null: the sums go to the epilogue alone
   int64_t out_pixel = 0, out_batch = 0;
-  const float* bias = nullptr;
-  bool accumulate = false;
+  bool accumulate = false; // needs output
   Epilogue epilogue = {};
 
   int64_t group_inputs() const { return in_channels / groups; }
@@ -37,16 +36,36 @@ int64_t packed_conv_size(const KernelTable& kernels, const Conv& conv);
 void pack_conv_weights(const KernelTable& kernels, const Conv& conv, const float* weights, const int64_t strides[5],
                        float* to) noexcept;
 
-/// Bytes of scratch run_conv needs, for all workers together; depends on sizes alone.
-int64_t conv_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers,
-                     const Conv& conv) noexcept;
+/// Every decision for one combination of sizes.
+struct ConvPlan {
+  enum class Kind : uint8_t { Depthwise, Product, Windows } kind = Kind::Windows;
+  MatmulPlan product = {}; // 1x1 without stride or padding
+  // Windows:
+  int family = -1;
+  bool folded = false, direct = true;
+  int64_t positions = 0, depth = 0; // as the kernels see them
+  Panels panels = {};               // of one group
+  TileKernels kernels = {};
+  PixelCut cut = {};
+  int64_t block_positions = 0, group_panels = 0; // panels of a SumTile
+  Splits splits = {};
+  int64_t c_stride = 0; // elements of a row of sums in scratch
+  int64_t pointer_bytes = 0, copy_bytes = 0, sum_bytes = 0;
+  int64_t depthwise_bytes = 0; // of one worker
 
-/// Generates the micro-kernels that run_conv may call, so that no call has to: channels, groups and window are read; sizes in
-/// and out that are not known are any_size.
+  int64_t worker_bytes() const {
+    if (kind == Kind::Product) return product.worker_bytes();
+    return kind == Kind::Depthwise ? depthwise_bytes : pointer_bytes + copy_bytes + sum_bytes;
+  }
+};
+/// Generates the micro-kernels that plans for such a convolution may need; sizes in and out that are not known are any_size.
 void prepare_conv(const KernelTable& kernels, const Conv& conv);
 
-/// scratch: 64-byte aligned, private to this call.
-void run_conv(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Conv& conv,
+/// Of `conv`, what pointers hold is not read, only which are given. Generates the micro-kernels that are missing.
+ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads, const Conv& conv);
+
+/// scratch: plan.worker_bytes() for each of the workers' threads, 64-byte aligned, private to this call.
+void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& conv,
               void* scratch) noexcept;
 
 } // namespace tenon

@@ -14,10 +14,10 @@ struct Cutter {
   const ConvWindow& w;
   const WindowInput& in;
   int64_t q0, q1;
-  const float** next;
+  const void** next;
   float* copies;
   // the last aligned tile without padding on its sides: others of its shape share the pointers
-  const float** shared = nullptr;
+  const void** shared = nullptr;
   int shared_rows = 0;
   int64_t shared_y = 0, shared_z = 0, shared_x = 0;
 
@@ -63,8 +63,8 @@ struct Cutter {
     int64_t last = x + (rows - 1) * w.stride[2] + (w.kernel[2] - 1) * w.dilation[2];
     bool inside = x >= 0 && last < w.in[2];
     if (inside && shared && shared_rows == rows && shared_z == z && same_rows(y))
-      return {shared, ((y - shared_y) * w.in[2] + x - shared_x) * in.pixel, rows};
-    const float** to = next;
+      return {shared, ((y - shared_y) * w.in[2] + x - shared_x) * in.pixel * 4, rows};
+    const void** to = next;
     Position p = position(q0);
     for (int64_t q = q0; q < q1; q++, next += rows, advance(p)) point_at_position(p, z, y, x, rows, inside);
     if (inside) {
@@ -103,7 +103,7 @@ struct Cutter {
 
   /// A tile of any output pixels from pixel m on.
   RowTile free_tile(int64_t m, int rows) {
-    const float** to = next;
+    const void** to = next;
     next += rows * (q1 - q0);
     for (int i = 0; i < rows; i++, m++) {
       int64_t z = m / w.out[2] / w.out[1] * w.stride[0] - w.pad[0],
@@ -142,21 +142,21 @@ int64_t known_pixels(const ConvWindow& w) {
   return known ? w.out_pixels() : any_size;
 }
 
-uint32_t window_heights(const ConvWindow& w, int tile_rows, int tile_vectors) {
+uint64_t window_heights(const ConvWindow& w, int tile_rows, int tile_vectors) {
   if (known_pixels(w) == any_size) return tile_heights(any_size, tile_rows);
   if (w.out_pixels() == 0) return 0;
   PixelCut cut = cut_pixels(w, tile_rows, tile_vectors);
   if (!cut.aligned) return tile_heights(cut.pixels, tile_rows);
-  uint32_t heights = 0;
+  uint64_t heights = 0;
   for (int64_t u = 0; u < cut.pieces; u++) {
     Tiles piece(cut.begin(u + 1) - cut.begin(u), tile_rows);
-    for (int64_t t : {int64_t{0}, piece.count - 1}) heights |= uint32_t{1} << piece.rows(t);
+    for (int64_t t : {int64_t{0}, piece.count - 1}) heights |= uint64_t{1} << piece.rows(t);
   }
   return heights;
 }
 
 int64_t cut_windows(const ConvWindow& w, const PixelCut& cut, const WindowInput& in, int64_t u0, int64_t u1, int64_t q0,
-                    int64_t q1, const float** pointers, RowTile* tiles) noexcept {
+                    int64_t q1, const void** pointers, RowTile* tiles) noexcept {
   Cutter cutter{.w = w, .in = in, .q0 = q0, .q1 = q1, .next = pointers, .copies = in.copies};
   int64_t count = 0;
   if (!cut.aligned) {

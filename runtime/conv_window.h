@@ -45,7 +45,7 @@ inline constexpr int64_t max_block_pixels = 128;
 /// Output pixels of an image; any_size where a size is.
 int64_t known_pixels(const ConvWindow& w);
 /// As tile_heights, for the tiles of all units.
-uint32_t window_heights(const ConvWindow& w, int tile_rows, int tile_vectors);
+uint64_t window_heights(const ConvWindow& w, int tile_rows, int tile_vectors);
 
 /// The input, as tiles are to see it. Folded: a position is a (d, h) of the kernel and a row is kernel[2] adjacent
 /// pixels, which needs dilation[2] == 1 and pixels without gaps; windows that cross the left or right border are then
@@ -61,6 +61,6 @@ struct WindowInput {
 /// Tiles of the block of units [u0, u1) for kernel positions [q0, q1). Pointers go to `pointers`, at most
 /// max_block_pixels * (q1 - q0); returns the number of tiles.
 int64_t cut_windows(const ConvWindow& w, const PixelCut& cut, const WindowInput& in, int64_t u0, int64_t u1, int64_t q0,
-                    int64_t q1, const float** pointers, RowTile* tiles) noexcept;
+                    int64_t q1, const void** pointers, RowTile* tiles) noexcept;
 
 } // namespace tenon

@@ -17,9 +17,9 @@ struct Plan {
   int64_t channels, padded, multiplier; // output channels
   PixelCut cut;
   Splits splits;
-  int64_t pointer_bytes, copy_bytes;
+  int64_t pointer_bytes, copy_bytes, sum_bytes;
 
-  int64_t worker_bytes() const { return pointer_bytes + copy_bytes; }
+  int64_t worker_bytes() const { return pointer_bytes + copy_bytes + sum_bytes; }
 };
 
 /// Vectors of a block of channels: a number that leaves few over, wide ones first (they load fewer pointers).
@@ -45,7 +45,7 @@ bool fits_plane(const Conv& c) {
 double work_of(const Conv& c) {
   // Loads limit it, not multiply-adds: about a third of the matrix kernels' speed, one lane counted as one product of a
   // vector.
-  return 3.0 * static_cast<double>(c.window.out_pixels() * c.window.positions()) * static_cast<double>(c.out_channels);
+  return 3.0 / 32 * static_cast<double>(c.window.out_pixels() * c.window.positions()) * static_cast<double>(c.out_channels);
 }
 
 Plan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
@@ -65,6 +65,7 @@ Plan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
   int64_t pointers = std::min(max_block_pixels, c.window.out_pixels()) * c.window.positions();
   p.pointer_bytes = up64(pointers * static_cast<int64_t>(sizeof(float*)));
   if (p.multiplier > 1) p.copy_bytes = p.pointer_bytes + up64(p.cut.tile_rows * c.window.positions() * p.channels * 4);
+  if (!c.output) p.sum_bytes = up64(std::min(max_block_pixels, c.window.out_pixels()) * p.channels * 4);
   return p;
 }
 
@@ -76,38 +77,44 @@ struct Call {
   char* scratch;
 };
 
+/// Where sums go: the first output pixel, and elements from one to the next.
+struct Out {
+  float* data;
+  int64_t pixel;
+};
+
 /// Repeats every channel of a tile's rows, and points at the copies.
-void expand_tile(const Call& call, const RowTile& tile, const float** pointers, float* copies) {
+void expand_tile(const Call& call, const RowTile& tile, const void** pointers, float* copies) {
   int64_t multiplier = call.plan.multiplier;
   for (int64_t q = 0; q < call.c.window.positions(); q++)
     for (int i = 0; i < tile.count; i++) {
-      const float* from = tile.rows[q * tile.count + i];
-      const float*& to = pointers[q * tile.count + i];
+      auto* from = static_cast<const float*>(tile.rows[q * tile.count + i]);
+      const void*& to = pointers[q * tile.count + i];
       to = from;
       if (tile.rows[q * tile.count] == nullptr || from == call.zeros) continue;
       to = copies;
       for (int64_t ch = 0; ch < call.c.in_channels; ch++)
-        for (int64_t j = 0; j < multiplier; j++) *copies++ = from[tile.first + ch];
+        for (int64_t j = 0; j < multiplier; j++) *copies++ = from[tile.first / 4 + ch];
     }
 }
 
-void run_tile(const Call& call, const RowTile& tile, float* to) {
+const float* const* float_rows(const RowTile& tile) { return reinterpret_cast<const float* const*>(tile.rows); }
+
+void run_tile(const Call& call, const RowTile& tile, Out to) {
   const Conv& c = call.c;
   const Plan& p = call.plan;
   int64_t block = int64_t{p.vectors} * call.kernels.lanes(), full = p.channels / block;
-  DepthwiseArgs args{.pixels = tile.rows,
-                     .first = tile.first * 4,
+  DepthwiseArgs args{.pixels = float_rows(tile),
+                     .first = tile.first,
                      .weights = c.weights,
-                     .c = to,
-                     .c_pixel = c.out_pixel * 4,
+                     .c = to.data,
+                     .c_pixel = to.pixel * 4,
                      .c_row = 0,
-                     .init = c.bias,
+                     .init = nullptr,
                      .positions = c.window.positions(),
                      .blocks = full,
                      .columns = 0,
-                     .mode = c.accumulate ? GemmInit::C
-                             : c.bias     ? GemmInit::Row
-                                          : GemmInit::Zero};
+                     .mode = c.accumulate ? GemmInit::C : GemmInit::Zero};
   if (full > 0) call.kernels.depthwise({.rows = tile.count, .vectors = p.vectors})(&args);
   int64_t done = full * block;
   args.columns = p.channels - done;
@@ -115,7 +122,6 @@ void run_tile(const Call& call, const RowTile& tile, float* to) {
   args.first += done * 4;
   args.weights += done * c.window.positions();
   args.c += done;
-  if (args.init) args.init += done;
   args.blocks = 1;
   int vectors = static_cast<int>(ceil_div(args.columns, call.kernels.lanes()));
   bool masked = args.columns % call.kernels.lanes() != 0;
@@ -125,22 +131,25 @@ void run_tile(const Call& call, const RowTile& tile, float* to) {
 void run_units(const Call& call, int64_t batch, int64_t u0, int64_t u1, char* scratch) {
   const Conv& c = call.c;
   const Plan& p = call.plan;
-  auto** pointers = reinterpret_cast<const float**>(scratch);
+  auto** pointers = reinterpret_cast<const void**>(scratch);
   RowTile tiles[max_block_pixels];
   WindowInput in{.image = c.input + batch * c.in_batch, .pixel = c.in_pixel, .zeros = call.zeros};
   int64_t count = cut_windows(c.window, p.cut, in, u0, u1, 0, c.window.positions(), pointers, tiles);
-  float* to = c.output + batch * c.out_batch + p.cut.begin(u0) * c.out_pixel;
+  Out out{reinterpret_cast<float*>(scratch + p.pointer_bytes + p.copy_bytes), c.out_channels};
+  if (c.output) out = {c.output + batch * c.out_batch + p.cut.begin(u0) * c.out_pixel, c.out_pixel};
+  Out to = out;
   for (int64_t t = 0; t < count; t++) {
     if (p.multiplier > 1) {
-      auto** expanded = reinterpret_cast<const float**>(scratch + p.pointer_bytes);
+      auto** expanded = reinterpret_cast<const void**>(scratch + p.pointer_bytes);
       expand_tile(call, tiles[t], expanded, reinterpret_cast<float*>(scratch + 2 * p.pointer_bytes));
       run_tile(call, {expanded, 0, tiles[t].count}, to);
     } else {
       run_tile(call, tiles[t], to);
     }
-    to += tiles[t].count * c.out_pixel;
+    to.data += tiles[t].count * to.pixel;
   }
-  if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, batch, p.cut.begin(u0), p.cut.begin(u1), 0, c.out_channels);
+  if (c.epilogue.fn)
+    c.epilogue.fn(c.epilogue.ctx, {out.data, out.pixel, batch, p.cut.begin(u0), p.cut.begin(u1), 0, c.out_channels});
 }
 
 void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
@@ -165,7 +174,7 @@ struct Band {
   const KernelTable& kernels;
   const Conv& c;
   const float* image;
-  float* out;
+  Out out;
   int64_t y; // first input row, may lie in the padding
   int rows;  // of output
 };
@@ -188,21 +197,18 @@ void run_plane(const Band& b, PlaneShape s, const PlanePixels& pixels, int64_t f
                      .first = first * 4,
                      .weights = c.weights,
                      .c = to,
-                     .c_pixel = c.out_pixel * 4,
-                     .c_row = c.window.out[2] * c.out_pixel * 4,
-                     .init = c.bias,
+                     .c_pixel = b.out.pixel * 4,
+                     .c_row = c.window.out[2] * b.out.pixel * 4,
+                     .init = nullptr,
                      .positions = c.window.positions(),
                      .blocks = full,
                      .columns = c.out_channels - done,
-                     .mode = c.accumulate ? GemmInit::C
-                             : c.bias     ? GemmInit::Row
-                                          : GemmInit::Zero};
+                     .mode = c.accumulate ? GemmInit::C : GemmInit::Zero};
   if (full > 0) b.kernels.plane(s)(&args);
   if (args.columns == 0) return;
   args.first += done * 4;
   args.weights += done * args.positions;
   args.c += done;
-  if (args.init) args.init += done;
   args.blocks = 1;
   s.masked = true;
   b.kernels.plane(s)(&args);
@@ -211,15 +217,16 @@ void run_plane(const Band& b, PlaneShape s, const PlanePixels& pixels, int64_t f
 /// Output rows of a tile: as many as registers hold sums of, beside the weights of a 3x3 kernel.
 int plane_rows(int lanes, int kernel) { return lanes == 16 && kernel > 3 ? 4 : 2; }
 
-void run_band(const KernelTable& kernels, const Conv& c, int64_t batch, const Tiles& bands, int64_t index) {
+void run_band(const KernelTable& kernels, const Conv& c, int64_t batch, const Tiles& bands, int64_t index, float* sums) {
   const ConvWindow& w = c.window;
   int64_t oy = index * bands.small + std::min(index, bands.larger);
   Band band{.kernels = kernels,
             .c = c,
             .image = c.input + batch * c.in_batch,
-            .out = c.output + batch * c.out_batch + oy * w.out[2] * c.out_pixel,
+            .out = {sums, c.out_channels},
             .y = oy * w.stride[1] - w.pad[1],
             .rows = bands.rows(index)};
+  if (c.output) band.out = {c.output + batch * c.out_batch + oy * w.out[2] * c.out_pixel, c.out_pixel};
   Tiles tiles(w.out[2], PlaneShape::max_pixels);
   PlanePixels pixels;
   int shared = 0; // pixels of the tile whose pointers are kept
@@ -233,28 +240,35 @@ void run_band(const KernelTable& kernels, const Conv& c, int64_t batch, const Ti
       shared = inside ? s.pixels : 0;
       shared_x = x;
     }
-    run_plane(band, s, pixels, (x - shared_x) * c.in_pixel, band.out + ox * c.out_pixel);
+    run_plane(band, s, pixels, (x - shared_x) * c.in_pixel, band.out.data + ox * band.out.pixel);
     ox += s.pixels;
   }
   if (c.epilogue.fn)
-    c.epilogue.fn(c.epilogue.ctx, batch, oy * w.out[2], (oy + band.rows) * w.out[2], 0, c.out_channels);
+    c.epilogue.fn(c.epilogue.ctx, {band.out.data, band.out.pixel, batch, oy * w.out[2], (oy + band.rows) * w.out[2], 0, c.out_channels});
 }
 
 } // namespace
 
-static void run_planes(const KernelTable& kernels, const Workers& workers, const Conv& c) {
+static int64_t plane_sum_bytes(const KernelTable& kernels, const Conv& c) {
+  int rows = plane_rows(kernels.lanes(), static_cast<int>(c.window.kernel[1]));
+  return c.output ? 0 : up64(std::min<int64_t>(rows, c.window.out[1]) * c.window.out[2] * c.out_channels * 4);
+}
+
+static void run_planes(const KernelTable& kernels, const Workers& workers, const Conv& c, char* scratch) {
   int most_rows = plane_rows(kernels.lanes(), static_cast<int>(c.window.kernel[1]));
   Tiles bands(c.window.out[1], most_rows);
   double work = work_of(c) / static_cast<double>(std::max<int64_t>(bands.count, 1));
-  workers.run(c.batch * bands.count, item_grain(work), [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; i++) run_band(kernels, c, i / bands.count, bands, i % bands.count);
+  int64_t bytes = plane_sum_bytes(kernels, c);
+  workers.run(c.batch * bands.count, item_grain(work), [&](int64_t begin, int64_t end, int worker) {
+    auto* sums = reinterpret_cast<float*>(scratch + worker * bytes);
+    for (int64_t i = begin; i < end; i++) run_band(kernels, c, i / bands.count, bands, i % bands.count, sums);
   });
 }
 
 static void prepare_planes(const KernelTable& kernels, const Conv& c) {
   const ConvWindow& w = c.window;
-  uint32_t rows = tile_heights(w.out[1], plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
-  uint32_t pixels = tile_heights(w.out[2], PlaneShape::max_pixels);
+  uint64_t rows = tile_heights(w.out[1], plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
+  uint64_t pixels = tile_heights(w.out[2], PlaneShape::max_pixels);
   for (int r = 1; r <= KernelTable::max_rows; r++)
     for (int p = 1; p <= PlaneShape::max_pixels; p++) {
       if (!(rows >> r & 1) || !(pixels >> p & 1)) continue;
@@ -265,12 +279,11 @@ static void prepare_planes(const KernelTable& kernels, const Conv& c) {
     }
 }
 
-void prepare_depthwise(const KernelTable& kernels, const Conv& c) {
-  if (fits_plane(c)) return prepare_planes(kernels, c);
+static void prepare_rows(const KernelTable& kernels, const Conv& c) {
   int64_t lanes = kernels.lanes(), all = std::max<int64_t>(ceil_div(c.out_channels, lanes), 1);
   int vectors = block_vectors(kernels, all);
   int64_t block = vectors * lanes, left = c.out_channels % block;
-  uint32_t heights = window_heights(c.window, kernels.depthwise_rows(vectors), vectors);
+  uint64_t heights = window_heights(c.window, kernels.depthwise_rows(vectors), vectors);
   for (int rows = 1; rows <= KernelTable::max_rows; rows++) {
     if (!(heights >> rows & 1)) continue;
     if (c.out_channels >= block) kernels.depthwise({.rows = rows, .vectors = vectors});
@@ -294,13 +307,17 @@ void pack_depthwise_weights(const KernelTable& kernels, const Conv& c, const flo
           weights[o * s[0] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4]];
 }
 
-int64_t depthwise_scratch(const KernelTable& kernels, const Workers& workers, const Conv& c) noexcept {
-  if (fits_plane(c)) return 0;
-  return make_plan(kernels, workers.threads(), c).worker_bytes() * workers.threads();
+int64_t plan_depthwise(const KernelTable& kernels, int threads, const Conv& c) {
+  if (fits_plane(c)) {
+    prepare_planes(kernels, c);
+    return plane_sum_bytes(kernels, c);
+  }
+  prepare_rows(kernels, c);
+  return make_plan(kernels, threads, c).worker_bytes();
 }
 
 void run_depthwise(const KernelTable& kernels, const Workers& workers, const Conv& c, void* scratch) noexcept {
-  if (fits_plane(c)) return run_planes(kernels, workers, c);
+  if (fits_plane(c)) return run_planes(kernels, workers, c, static_cast<char*>(scratch));
   Call call{kernels, c, make_plan(kernels, workers.threads(), c), nullptr, static_cast<char*>(scratch)};
   call.zeros = c.weights + c.window.positions() * call.plan.padded;
   int64_t grain = item_grain(work_of(c) / static_cast<double>(call.plan.splits.rows));

@@ -29,31 +29,29 @@ template <class F> void for_each_step(const std::vector<Step>& steps, F& f) {
   }
 }
 
-// Scratch that a step needs: per worker for kernels, in all for contractions.
+// Plans contractions; the scratch that a worker needs for any step.
 struct ScratchNeed {
   Frame& f;
-  size_t per_worker = 0, shared = 0;
+  size_t per_worker = 0;
   int64_t slot(Slot s) const { return f.slots[static_cast<size_t>(s)]; }
   void operator()(const Step& step) {
     if (auto* k = std::get_if<KernelStep>(&step.run); k && k->scratch_bytes >= 0)
       per_worker = std::max(per_worker, (static_cast<size_t>(std::max<int64_t>(slot(k->scratch_bytes), 0)) + 63) / 64 * 64);
     if (auto* s = std::get_if<MatmulStep>(&step.run)) {
-      Matmul m{.batch = {slot(s->batch[0]), slot(s->batch[1])}, .m = slot(s->m), .n = slot(s->n), .k = slot(s->k)};
-      m.a_row = slot(s->a_row), m.a_k = slot(s->a_k), m.b_k = slot(s->b_k), m.b_n = slot(s->b_n), m.c_row = slot(s->c_row);
-      for (int i : {0, 1}) m.a_batch[i] = slot(s->a_batch[i]), m.b_batch[i] = slot(s->b_batch[i]), m.c_batch[i] = slot(s->c_batch[i]);
-      m.packed = s->packed != nullptr;
-      add(matmul_scratch(*f.plan->micro_kernels, f.plan->caches, *f.workers, m));
+      Matmul m = matmul_of(*s, f);
+      if (s->c >= 0) m.c = this; // given, whether memory is there yet or not
+      auto& plan = f.matmuls[static_cast<size_t>(s->number)] = plan_matmul(*f.plan->micro_kernels, f.plan->caches, f.workers->threads(), m);
+      add(plan.worker_bytes());
     }
     if (auto* s = std::get_if<ConvStep>(&step.run)) {
-      Conv c = s->shape;
-      c.batch = slot(s->batch);
-      for (int i = 0; i < 3; i++) c.window.in[i] = slot(s->in[i]), c.window.out[i] = slot(s->out[i]);
-      c.in_pixel = c.in_channels, c.out_pixel = c.out_channels;
-      c.in_batch = c.window.in_pixels() * c.in_pixel, c.out_batch = c.window.out_pixels() * c.out_pixel;
-      add(conv_scratch(*f.plan->micro_kernels, f.plan->caches, *f.workers, c));
+      static float given;
+      Conv c = conv_of(*s, f);
+      if (s->output >= 0) c.output = &given;
+      auto& plan = f.convs[static_cast<size_t>(s->number)] = plan_conv(*f.plan->micro_kernels, f.plan->caches, f.workers->threads(), c);
+      add(plan.worker_bytes());
     }
   }
-  void add(int64_t bytes) { shared = std::max(shared, static_cast<size_t>(std::max<int64_t>(bytes, 0))); }
+  void add(int64_t bytes) { per_worker = std::max(per_worker, (static_cast<size_t>(std::max<int64_t>(bytes, 0)) + 63) / 64 * 64); }
 };
 
 bool reserve(std::shared_ptr<void>& block, size_t& capacity, size_t bytes, BlockPool& pool) {
@@ -68,9 +66,11 @@ bool reserve(std::shared_ptr<void>& block, size_t& capacity, size_t bytes, Block
 
 bool reserve_scratch(Frame& f) {
   ScratchNeed need{f};
+  f.matmuls.resize(static_cast<size_t>(f.plan->num_matmuls));
+  f.convs.resize(static_cast<size_t>(f.plan->num_convs));
   for_each_step(f.plan->steps, need);
   f.scratch_per_worker = need.per_worker;
-  f.scratch_bytes = std::max(need.shared, need.per_worker * static_cast<size_t>(f.workers->threads()));
+  f.scratch_bytes = need.per_worker * static_cast<size_t>(f.workers->threads());
   return reserve(f.scratch, f.scratch_capacity, f.scratch_bytes, *f.pool) || (f.message = "out of memory", false);
 }
 

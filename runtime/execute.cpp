@@ -57,22 +57,30 @@ bool run(const KernelStep& s, Frame& f) {
   return f.error[0] == 0 || fail_index(f);
 }
 
-// Calls an epilogue kernel for a tile.
+// Calls an epilogue kernel for a tile: its first buffer is the tile's sums, its last scalars say which tile.
 struct TileCall {
   const TileKernel& kernel;
   Arguments arguments;
 
   TileCall(const TileKernel& k, Frame& f) : kernel(k), arguments(f, k.buffers, k.scalars) {}
-  static void call(void* ctx, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  static void call(void* ctx, const SumTile& tile) {
     auto& t = *static_cast<TileCall*>(ctx);
-    size_t count = t.kernel.scalars.size();
-    int64_t few[Arguments::most + 5], *scalars = few;
-    std::vector<int64_t> many;
-    if (count > Arguments::most) many.resize(count + 5), scalars = many.data();
-    std::memcpy(scalars, t.arguments.scalars, count * sizeof(int64_t));
-    int64_t tile[5] = {batch, m0, m1, n0, n1};
-    std::memcpy(scalars + count, tile, sizeof tile);
-    KernelArgs args{t.arguments.buffers, scalars, nullptr, t.arguments.args.error};
+    constexpr size_t of_tile = 6;
+    size_t buffers = t.kernel.buffers.size(), scalars = t.kernel.scalars.size();
+    void* few_buffers[Arguments::most];
+    int64_t few_scalars[Arguments::most + of_tile];
+    std::vector<void*> many_buffers;
+    std::vector<int64_t> many_scalars;
+    void** b = few_buffers;
+    int64_t* s = few_scalars;
+    if (buffers > Arguments::most) many_buffers.resize(buffers), b = many_buffers.data();
+    if (scalars > Arguments::most) many_scalars.resize(scalars + of_tile), s = many_scalars.data();
+    std::memcpy(b, t.arguments.buffers, buffers * sizeof(void*));
+    std::memcpy(s, t.arguments.scalars, scalars * sizeof(int64_t));
+    b[0] = const_cast<void*>(tile.sums);
+    int64_t last[of_tile] = {tile.batch, tile.m0, tile.m1, tile.n0, tile.n1, tile.stride};
+    std::memcpy(s + scalars, last, sizeof last);
+    KernelArgs args{b, s, nullptr, t.arguments.args.error};
     t.kernel.function(&args, 0, 1);
   }
 };
@@ -82,7 +90,7 @@ bool run(const MatmulStep& s, Frame& f) {
   TileCall tile(s.epilogue, f);
   if (s.epilogue.function) m.epilogue = {TileCall::call, &tile};
   f.error[0] = 0;
-  run_matmul(*f.plan->micro_kernels, f.plan->caches, *f.workers, m, f.scratch.get());
+  run_matmul(*f.plan->micro_kernels, *f.workers, f.matmuls[static_cast<size_t>(s.number)], m, f.scratch.get());
   return f.error[0] == 0 || fail_index(f);
 }
 
@@ -91,7 +99,7 @@ bool run(const ConvStep& s, Frame& f) {
   TileCall tile(s.epilogue, f);
   if (s.epilogue.function) c.epilogue = {TileCall::call, &tile};
   f.error[0] = 0;
-  run_conv(*f.plan->micro_kernels, f.plan->caches, *f.workers, c, f.scratch.get());
+  run_conv(*f.plan->micro_kernels, *f.workers, f.convs[static_cast<size_t>(s.number)], c, f.scratch.get());
   return f.error[0] == 0 || fail_index(f);
 }
 
@@ -225,14 +233,16 @@ bool allocate_dynamic(const Step& step, Frame& f) {
 } // namespace
 
 Matmul matmul_of(const MatmulStep& s, const Frame& f) {
-  auto at = [&](int buffer, Slot offset) { return static_cast<float*>(f.pointers[static_cast<size_t>(buffer)]) + slot(f, offset); };
+  auto at = [&](int buffer, Slot offset, DType t) { return static_cast<const char*>(f.pointers[static_cast<size_t>(buffer)]) + slot(f, offset) * static_cast<int64_t>(size_of(t)); };
   Matmul m{.batch = {slot(f, s.batch[0]), slot(f, s.batch[1])}, .m = slot(f, s.m), .n = slot(f, s.n), .k = slot(f, s.k)};
-  m.a = at(s.a, s.a_offset);
+  m.a_type = s.a_type, m.b_type = s.b_type;
+  m.a = at(s.a, s.a_offset, s.a_type);
   m.a_row = slot(f, s.a_row), m.a_k = slot(f, s.a_k);
   m.packed = s.packed != nullptr;
-  m.b = m.packed ? s.packed : at(s.b, s.b_offset);
+  m.family = s.family;
+  m.b = m.packed ? s.packed : at(s.b, s.b_offset, s.b_type);
   m.b_k = slot(f, s.b_k), m.b_n = slot(f, s.b_n);
-  m.c = static_cast<float*>(f.pointers[static_cast<size_t>(s.c)]);
+  if (s.c >= 0) m.c = f.pointers[static_cast<size_t>(s.c)];
   m.c_row = slot(f, s.c_row);
   for (int i : {0, 1}) m.a_batch[i] = slot(f, s.a_batch[i]), m.b_batch[i] = slot(f, s.b_batch[i]), m.c_batch[i] = slot(f, s.c_batch[i]);
   return m;
@@ -245,7 +255,7 @@ Conv conv_of(const ConvStep& s, const Frame& f) {
   c.in_pixel = c.in_channels, c.out_pixel = c.out_channels;
   c.in_batch = c.window.in_pixels() * c.in_pixel, c.out_batch = c.window.out_pixels() * c.out_pixel;
   c.input = static_cast<const float*>(f.pointers[static_cast<size_t>(s.input)]);
-  c.output = static_cast<float*>(f.pointers[static_cast<size_t>(s.output)]);
+  if (s.output >= 0) c.output = static_cast<float*>(f.pointers[static_cast<size_t>(s.output)]);
   return c;
 }
 

@@ -29,6 +29,8 @@ struct Frame {
   bool planned = false;
   std::vector<size_t> offsets;              // of arena buffers
   size_t arena_bytes = 0, scratch_bytes = 0, scratch_per_worker = 0;
+  std::vector<MatmulPlan> matmuls; // by the steps' numbers, for the sizes bound
+  std::vector<ConvPlan> convs;
   std::shared_ptr<void> arena, scratch;
   size_t arena_capacity = 0, scratch_capacity = 0;
   std::vector<std::shared_ptr<void>> held;  // of this call: dynamic buffers, staged inputs
@@ -45,7 +47,8 @@ struct Frame {
 /// Runs the steps of a plan over a frame whose pointers are set. False: see frame.message.
 /// Throws only std::bad_alloc.
 bool run_steps(const std::vector<Step>& steps, Frame& frame);
-/// Makes the scratch as large as the steps need under the frame's slots. False: out of memory.
+/// Plans products and convolutions for the frame's slots, and makes the scratch as large as the steps need. False: out of
+/// memory.
 bool reserve_scratch(Frame& frame);
 /// Bytes of a buffer under the frame's slots; false where a size is negative or the product overflows.
 bool bytes_of(const PlanBuffer& buffer, const Frame& frame, size_t& bytes);

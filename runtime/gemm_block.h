@@ -12,22 +12,31 @@ struct Caches {
   int64_t l1 = 48 << 10, l2 = 1 << 20;
 };
 
-/// How the columns of B lie in packed form: panels of `vectors` vectors, the last one narrower. A panel holds its rows
-/// k = 0.. one after the other, each as wide as the panel, zero-padded behind column n.
+/// How a B of k x n elements lies in packed form: panels of `vectors` vectors, the last one narrower. A panel holds groups
+/// of k one after the other; a group has the family's `group` elements of each column together, for all columns of the
+/// panel, zero-padded behind column n and behind k.
 struct Panels {
-  int64_t n;
+  int64_t n, k;
   int lanes, vectors;
+  int group, k_step, element_bytes;
 
   int64_t width() const { return int64_t{vectors} * lanes; }
   int64_t count() const { return (n + width() - 1) / width(); }
-  /// Columns of panel p, and the vectors that hold them.
+  /// Columns of panel p, the vectors that hold them, and columns with the padding.
   int64_t columns(int64_t p) const { return p + 1 < count() ? width() : n - p * width(); }
   int panel_vectors(int64_t p) const { return static_cast<int>((columns(p) + lanes - 1) / lanes); }
-  /// Columns in packed form, padding included.
+  int64_t panel_width(int64_t p) const { return int64_t{panel_vectors(p)} * lanes; }
+  /// k and n with the padding.
+  int64_t depth(int64_t of) const { return (of + k_step - 1) / k_step * k_step; }
+  int64_t depth() const { return depth(k); }
   int64_t padded() const { return (n + lanes - 1) / lanes * lanes; }
+  /// Bytes of so many k of panel p, of all panels, and of those before panel p.
+  int64_t bytes(int64_t p, int64_t ks) const { return panel_width(p) * ks * element_bytes; }
+  int64_t bytes() const { return padded() * depth() * element_bytes; }
+  int64_t offset(int64_t p) const { return p * width() * depth() * element_bytes; }
 };
-/// The layout for n columns; it depends on nothing else, so weights can be packed ahead of time.
-Panels choose_panels(int64_t n, const KernelTable& kernels);
+/// The layout for k x n; it depends on nothing else, so weights can be packed ahead of time.
+Panels choose_panels(const GemmFamily& family, int64_t n, int64_t k);
 
 /// Rows cut into the fewest register tiles, of sizes that differ by one at most.
 struct Tiles {
@@ -46,9 +55,15 @@ struct Tiles {
 inline constexpr int64_t any_size = -1;
 /// The heights of register tiles that blocks of `rows` rows are cut into, where a block starts at a multiple of `most`; bit h
 /// stands for h rows.
-uint32_t tile_heights(int64_t rows, int most);
-/// Generates the micro-kernels for tiles of those heights in all panels.
-void prepare_tiles(const KernelTable& kernels, const Panels& panels, GemmKind kind, uint32_t heights);
+uint64_t tile_heights(int64_t rows, int most);
+
+/// The micro-kernels for the tiles of a product, by their rows, for all panels but the last and for the last one.
+struct TileKernels {
+  std::array<GemmFn, GemmFamily::max_rows + 1> full{}, last{};
+};
+/// Generates what does not exist yet. `masked`: the last panel's kernels write valid columns only.
+TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& panels, GemmKind kind, uint64_t heights,
+                         bool masked);
 
 /// How the product of one batch is cut into parallel items: ranges of register tiles by ranges of panels.
 struct Splits {
@@ -56,7 +71,7 @@ struct Splits {
 };
 struct SplitRequest {
   int64_t tiles, panels, batch;
-  double work; // multiply-adds of one batch
+  double work; // cycles of one batch
   int threads;
   bool panels_first; // cut columns as far as possible before rows
 };
@@ -64,39 +79,34 @@ Splits choose_splits(const SplitRequest& r);
 /// Items of so much work that one parallel chunk should hold at least.
 int64_t item_grain(double item_work);
 
-/// Source of a B to be packed, strides in elements.
-struct BSource {
-  const float* data;
-  int64_t k_stride, n_stride;
-};
-/// Packs rows [k0, k1) of panels [p0, p1); the panels land one after the other with k1 - k0 rows each.
-void pack_panels(const KernelTable& kernels, const Panels& panels, const BSource& b, int64_t k0, int64_t k1, int64_t p0,
-                 int64_t p1, float* to) noexcept;
-
-/// The rows of A of one register tile: row m at position p starts at rows[p * count + m] + first. Tiles of the same
-/// shape share pointers.
+/// The rows of A of one register tile: the pointers of GemmArgs::rows, `first` bytes. Tiles of the same shape share
+/// pointers.
 struct RowTile {
-  const float* const* rows;
-  int64_t first; // elements
+  const void* const* rows;
+  int64_t first;
   int count;
 };
 
 /// C[rows, columns of panels p0..p1) = init + A * B.
 struct GemmBlock {
-  Panels panels;
+  const Panels& panels;
+  const TileKernels& kernels;
   int64_t p0, p1;
-  const float* b;       // packed panel p0
-  int64_t panel_depth;  // rows a panel holds
-  int64_t first_depth;  // the first row of it that takes part
+  const void* b;        // packed panel p0
+  int64_t panel_depth;  // k that a panel holds
+  int64_t first_depth;  // the first k of it that takes part
   const RowTile* tiles; // from top to bottom
   int64_t tile_count;
-  int64_t positions, depth;
-  const float* zeros; // row of padding; null: rows are no windows
-  float* c;           // of the first row, column 0
-  int64_t c_stride;   // elements
-  const float* init;
+  int64_t positions, depth; // depth: k of one position, a multiple of k_step
+  const void* zeros;        // row of padding; null: rows are no windows
+  int64_t a_stride;         // bytes
+  char* c;                  // of the first row, column 0 of panel p0
+  int64_t c_stride;         // bytes
+  int sum_bytes;
+  const void* init; // column 0 of panel p0
   GemmInit mode;
+  bool rows_first; // all panels for a tile, before the next tile: where A's tile is to stay in L1
 };
-void multiply_block(const KernelTable& kernels, const GemmBlock& block) noexcept;
+void multiply_block(const GemmBlock& block) noexcept;
 
 } // namespace tenon

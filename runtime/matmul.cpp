@@ -1,212 +1,227 @@
-// The matmul driver. C is cut into items, a range of panels by a range of rows each, which the workers share out. An
-// item goes through B by chunks of columns and of k that stay in cache, packs a chunk if B is not packed, and
-// multiplies blocks of rows with it. Few rows of A do not repay packing: a row-major B is then read in place by wide
-// tiles.
+// The matmul driver. C is cut into items, a range of panels by a range of rows each, which the workers share out. An item
+// goes through B by chunks of columns that stay in cache, packs a chunk if B is not packed, and multiplies blocks of rows
+// with it, by chunks of k. Sums go to C, or to the worker's scratch, whence the epilogue takes them.
 #include "runtime/matmul.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "base/numeric.h"
+#include "runtime/gemm_pack.h"
 
 namespace tenon {
 namespace {
 
-/// Up to so many rows a row-major B is read in place: packing costs about as much as 16 rows of products.
-constexpr int64_t in_place_rows = 16;
-/// Steps of k before a B in place is continued in the next columns: keeps the pages in use few.
-constexpr int64_t in_place_depth = 256;
-constexpr int64_t max_block_rows = 256;
-
-enum class BUse { Packed, Pack, InPlace };
+constexpr int64_t max_block_tiles = 256;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// All decisions for one call; a function of sizes, strides and caches alone.
-struct Plan {
-  BUse use;
-  bool pack_a;
-  Panels panels;
-  int tile_rows;
-  int64_t block_k, block_rows, chunk_panels;
-  int64_t splits_m, splits_n; // items of a batch
-  int64_t a_bytes, b_bytes;   // scratch of one worker
-
-  int64_t items(const Matmul& m) const { return m.batch[0] * m.batch[1] * splits_m * splits_n; }
-  int64_t worker_bytes() const { return a_bytes + b_bytes; }
-};
-
-/// The widest tile for a B in place that still takes all rows at once, else the squarest.
-Panels in_place_panels(const Matmul& m, const KernelTable& kernels) {
-  int lanes = kernels.lanes(), best = lanes == 16 ? 3 : 2;
-  int most = static_cast<int>(std::clamp<int64_t>(ceil_div(m.n, lanes), 1, KernelTable::max_vectors)); // n may be 0
-  for (int v = most; v > best; v--)
-    if (kernels.gemm_rows(v) >= m.m) best = v;
-  while (best > most || kernels.gemm_rows(best) == 0) best--;
-  return {m.n, lanes, best};
-}
-
-void choose_blocks(Plan& p, const Matmul& m, const Caches& caches) {
-  // A chunk of k of one panel takes a quarter of L2, so that C is passed over rarely; blocks of A take another half.
-  int64_t most_k = std::max<int64_t>(caches.l2 / 4 / (p.panels.width() * 4) / 64 * 64, 64);
-  int64_t parts = std::max<int64_t>(ceil_div(m.k, most_k), 1);
-  p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(m.k, in_place_depth) : ceil_div(ceil_div(m.k, parts), 4) * 4;
-  int64_t rows = caches.l2 / 2 / std::max<int64_t>(p.block_k * 4, 1);
-  int64_t most_rows = max_block_rows / p.tile_rows * p.tile_rows; // whole tiles, so that few heights occur
-  p.block_rows = std::clamp<int64_t>(rows / p.tile_rows * p.tile_rows, p.tile_rows, most_rows);
-  int64_t columns = caches.l2 * 2 / std::max<int64_t>(p.block_k * 4, 1);
-  p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
-}
-
-double work_of(const Matmul& m) {
-  return static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(std::max<int64_t>(m.k, 16));
-}
-
-Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& m) {
-  Plan p{};
-  p.use = m.packed ? BUse::Packed : m.b_n == 1 && m.m <= in_place_rows ? BUse::InPlace : BUse::Pack;
-  p.pack_a = m.a_k != 1 && m.k > 1;
-  p.panels = p.use == BUse::InPlace ? in_place_panels(m, kernels) : choose_panels(m.n, kernels);
-  p.tile_rows = kernels.gemm_rows(p.panels.vectors);
-  choose_blocks(p, m, caches);
-  // Each item packs its own part of B: splitting rows would pack it again.
-  Splits splits = choose_splits({.tiles = ceil_div(m.m, p.tile_rows),
-                                 .panels = p.panels.count(),
-                                 .batch = m.batch[0] * m.batch[1],
-                                 .work = work_of(m),
-                                 .threads = threads,
-                                 .panels_first = p.use == BUse::Pack || m.n > m.m});
-  p.splits_m = splits.rows;
-  p.splits_n = splits.panels;
-  int64_t span = std::min(p.chunk_panels, ceil_div(p.panels.count(), p.splits_n)) * p.panels.width();
-  if (p.use == BUse::Pack) p.b_bytes = span * p.block_k * 4;
-  if (p.pack_a) p.a_bytes = ceil_div(std::min(p.block_rows, m.m) * p.block_k * 4, 64) * 64;
-  return p;
-}
-
 struct Call {
   const KernelTable& kernels;
+  const GemmFamily& family;
   const Matmul& m;
-  Plan plan;
+  const MatmulPlan& plan;
   char* scratch;
+
+  int64_t sum_bytes() const { return static_cast<int64_t>(size_of(family.sum)); }
+  bool many_k() const { return m.k > plan.block_k; }
 };
 
 /// One item's operands, after its batch and worker are known.
 struct Item {
-  const float *a, *b;
-  float* c;
+  const char *a, *b;
+  char* c;
   int64_t batch, m0, m1, p0, p1;
-  float *a_scratch, *b_scratch;
+  char *a_scratch, *b_scratch, *c_scratch;
 };
 
-/// A block of rows as register tiles; all share one set of pointers.
+/// A block of rows as register tiles; those of one height share one set of pointers.
 struct BlockRows {
-  const float* rows[KernelTable::max_rows];
-  RowTile tiles[max_block_rows];
+  const void* rows[GemmFamily::max_rows];
+  RowTile tiles[max_block_tiles];
   int64_t count;
+  int64_t a_stride; // bytes
 };
 
-/// Rows [m0, m1) of A from k0 on; packs them if the elements of a row are apart.
+void point_at_rows(const GemmFamily& f, const char* a, int64_t stride, int64_t rows, int tile_rows, BlockRows& block) {
+  block.a_stride = stride;
+  int64_t pointers = std::min<int64_t>(ceil_div(rows, f.row_step), GemmFamily::max_rows);
+  for (int64_t i = 0; i < pointers; i++) block.rows[i] = a + i * f.row_step * stride;
+  block.count = 0;
+  if (f.is_tiled()) { // whole tile registers: a last, partial one was padded
+    for (int64_t row = 0; row < rows; row += tile_rows) {
+      int64_t left = std::min<int64_t>(tile_rows, rows - row);
+      block.tiles[block.count++] = {block.rows, row * stride, static_cast<int>(ceil_div(left, f.row_step) * f.row_step)};
+    }
+    return;
+  }
+  Tiles tiles(rows, tile_rows);
+  for (int64_t t = 0, row = 0; t < tiles.count; t++) {
+    int height = tiles.rows(t);
+    block.tiles[block.count++] = {block.rows, row * stride, height};
+    row += height;
+  }
+}
+
+/// Rows [m0, m1) of A, k [k0, k1): in place, or packed where the kernels cannot read them so.
 void cut_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_t k0, int64_t k1, BlockRows& block) {
   const Matmul& m = call.m;
-  const float* a = item.a + m0 * m.a_row + k0 * m.a_k;
-  int64_t stride = m.a_row;
-  if (call.plan.pack_a) {
-    int64_t depth = k1 - k0;
-    if (m.a_row == 1) {
-      MoveArgs args{a, item.a_scratch, m.a_k * 4, depth * 4, depth, m1 - m0};
-      call.kernels.transpose()(&args);
-    } else {
-      for (int64_t i = 0; i < m1 - m0; i++)
-        for (int64_t k = 0; k < depth; k++) item.a_scratch[i * depth + k] = a[i * m.a_row + k * m.a_k];
-    }
+  const GemmFamily& f = call.family;
+  int64_t bytes = static_cast<int64_t>(size_of(m.a_type));
+  const char* a = item.a + (m0 * m.a_row + k0 * m.a_k) * bytes;
+  int64_t stride = m.a_row * bytes;
+  if (call.plan.pack_a || (m1 - m0) % f.row_step != 0) {
+    int64_t depth = ceil_div(k1 - k0, f.k_step) * f.k_step;
+    stride = depth * static_cast<int64_t>(size_of(f.a));
+    if (stride % 1024 == 0) stride += 64;
+    pack_rows(call.kernels, f, {item.a, m.a_type, m.a_k, m.a_row}, m0, m1, k0, k1, item.a_scratch, stride);
     a = item.a_scratch;
-    stride = depth;
   }
-  for (int64_t i = 0; i < std::min<int64_t>(m1 - m0, KernelTable::max_rows); i++) block.rows[i] = a + i * stride;
-  Tiles tiles(m1 - m0, call.plan.tile_rows);
-  block.count = tiles.count;
-  for (int64_t t = 0, row = 0; t < tiles.count; t++) {
-    int rows = tiles.rows(t);
-    block.tiles[t] = {block.rows, row * stride, rows};
-    row += rows;
-  }
+  point_at_rows(f, a, stride, m1 - m0, call.plan.tile_rows, block);
 }
 
-GemmInit init_mode(const Matmul& m, int64_t k0) {
-  return k0 > 0 || m.accumulate ? GemmInit::C : m.bias ? GemmInit::Row : GemmInit::Zero;
+GemmInit init_mode(const Call& call, int64_t k0) {
+  if (k0 > 0 || (call.m.accumulate && call.plan.direct)) return GemmInit::C;
+  return call.m.bias && call.plan.direct ? GemmInit::Row : GemmInit::Zero;
 }
 
-void multiply_in_place(const Call& call, const Item& item, int64_t k0, int64_t k1, int64_t m0, const BlockRows& block) {
+/// Where the sums of a block go: its first row, column 0 of its first panel.
+struct Target {
+  char* c;
+  int64_t stride; // elements
+};
+
+struct Part {
+  int64_t m0, m1, k0, k1, p0, p1;
+  const char* b; // packed panel p0
+};
+
+const void* bias_at(const Call& call, int64_t n) {
+  return call.m.bias ? static_cast<const char*>(call.m.bias) + n * call.sum_bytes() : nullptr;
+}
+
+void multiply_in_place(const Call& call, const Item& item, const Part& part, const BlockRows& block, Target to) {
   const Matmul& m = call.m;
   const Panels& panels = call.plan.panels;
-  for (int64_t p = item.p0; p < item.p1; p++) {
-    int64_t n = p * panels.width(), columns = panels.columns(p);
-    int vectors = panels.panel_vectors(p);
+  int64_t bytes = call.sum_bytes();
+  for (int64_t p = part.p0; p < part.p1; p++) {
+    int64_t n = p * panels.width();
     GemmArgs args{.rows = block.rows,
                   .first = 0,
                   .zeros = nullptr,
-                  .b = item.b + k0 * m.b_k + n,
-                  .c = item.c + m0 * m.c_row + n,
-                  .init = m.bias ? m.bias + n : nullptr,
-                  .c_stride = m.c_row * 4,
-                  .b_stride = m.b_k * 4,
-                  .depth = k1 - k0,
+                  .b = item.b + (part.k0 * m.b_k + n) * bytes,
+                  .c = to.c + (p - part.p0) * panels.width() * bytes,
+                  .init = bias_at(call, n),
+                  .c_stride = to.stride * bytes,
+                  .b_stride = m.b_k * bytes,
+                  .a_stride = 0,
+                  .depth = part.k1 - part.k0,
                   .positions = 1,
-                  .columns = columns,
-                  .mode = init_mode(m, k0)};
+                  .columns = panels.columns(p),
+                  .mode = init_mode(call, part.k0)};
+    auto& kernels = p + 1 == panels.count() ? call.plan.kernels.last : call.plan.kernels.full;
     for (int64_t t = 0; t < block.count; t++) {
       const RowTile& tile = block.tiles[t];
       args.first = tile.first;
-      call.kernels.gemm({tile.count, vectors, columns != vectors * panels.lanes, GemmKind::InPlace})(&args);
-      args.c += tile.count * m.c_row;
+      kernels[static_cast<size_t>(tile.count)](&args);
+      args.c = static_cast<char*>(args.c) + tile.count * to.stride * bytes;
     }
   }
 }
 
-void multiply_packed(const Call& call, const Item& item, int64_t p0, int64_t p1, int64_t k0, int64_t k1, const float* b,
-                     int64_t panel_depth, int64_t m0, const BlockRows& block) {
+void multiply_packed(const Call& call, const Part& part, const BlockRows& block, Target to) {
+  const MatmulPlan& plan = call.plan;
+  multiply_block({.panels = plan.panels,
+                  .kernels = plan.kernels,
+                  .p0 = part.p0,
+                  .p1 = part.p1,
+                  .b = part.b,
+                  .panel_depth = plan.panels.depth(),
+                  .first_depth = part.k0,
+                  .tiles = block.tiles,
+                  .tile_count = block.count,
+                  .positions = 1,
+                  .depth = plan.panels.depth(part.k1 - part.k0),
+                  .zeros = nullptr,
+                  .a_stride = block.a_stride,
+                  .c = to.c,
+                  .c_stride = to.stride * call.sum_bytes(),
+                  .sum_bytes = static_cast<int>(call.sum_bytes()),
+                  .init = bias_at(call, part.p0 * plan.panels.width()),
+                  .mode = init_mode(call, part.k0),
+                  .rows_first = call.family.is_tiled()});
+}
+
+template <class T> void add_row(T* to, const T* from, int64_t n) {
+  for (int64_t j = 0; j < n; j++) to[j] += from[j];
+}
+
+/// What C, and the bias, add to sums in scratch; and C where it was not written directly.
+void complete(const Call& call, const Item& item, const Part& part, Target sums, int64_t n0, int64_t n1) {
   const Matmul& m = call.m;
-  multiply_block(call.kernels, {.panels = call.plan.panels,
-                                .p0 = p0,
-                                .p1 = p1,
-                                .b = b,
-                                .panel_depth = panel_depth,
-                                .first_depth = call.plan.use == BUse::Packed ? k0 : 0,
-                                .tiles = block.tiles,
-                                .tile_count = block.count,
-                                .positions = 1,
-                                .depth = k1 - k0,
-                                .zeros = nullptr,
-                                .c = item.c + m0 * m.c_row,
-                                .c_stride = m.c_row,
-                                .init = m.bias,
-                                .mode = init_mode(m, k0)});
+  int64_t bytes = call.sum_bytes();
+  for (int64_t i = part.m0; i < part.m1; i++) {
+    char* row = sums.c + (i - part.m0) * sums.stride * bytes;
+    char* c = item.c ? item.c + (i * m.c_row + n0) * bytes : nullptr;
+    for (const void* other : {bias_at(call, n0), m.accumulate ? static_cast<const void*>(c) : nullptr})
+      if (other) dispatch(call.family.sum, [&]<class T>(T) {
+        if constexpr (std::is_arithmetic_v<T>) add_row(reinterpret_cast<T*>(row), static_cast<const T*>(other), n1 - n0);
+      });
+    if (c) std::memcpy(c, row, static_cast<size_t>((n1 - n0) * bytes));
+  }
+}
+
+/// The sums of a block are final: C gets them if it has not, and the epilogue.
+void finish(const Call& call, const Item& item, const Part& part, Target from) {
+  const Matmul& m = call.m;
+  int64_t n0 = part.p0 * call.plan.panels.width(), n1 = std::min(part.p1 * call.plan.panels.width(), m.n);
+  if (!call.plan.direct && (m.c || m.bias)) complete(call, item, part, from, n0, n1);
+  if (m.epilogue.fn) m.epilogue.fn(m.epilogue.ctx, {from.c, from.stride, item.batch, part.m0, part.m1, n0, n1});
+}
+
+/// Rows [m0, m1) of a super block that starts at s0, with panels [p0, p1) whose packed form starts at b, k [k0, k1).
+void run_block(const Call& call, const Item& item, int64_t s0, const Part& all) {
+  const MatmulPlan& plan = call.plan;
+  int64_t bytes = call.sum_bytes(), width = plan.panels.width();
+  BlockRows block;
+  cut_rows(call, item, all.m0, all.m1, all.k0, all.k1, block);
+  for (int64_t p = all.p0; p < all.p1; p += plan.group_panels) {
+    Part part = all;
+    part.p0 = p;
+    part.p1 = std::min(p + plan.group_panels, all.p1);
+    part.b = all.b + (p - all.p0) * width * plan.panels.depth() * plan.panels.element_bytes;
+    Target to{item.c_scratch, plan.c_stride};
+    if (plan.direct)
+      to = {item.c + (all.m0 * call.m.c_row + p * width) * bytes, call.m.c_row};
+    else if (call.many_k())
+      to.c += ((all.m0 - s0) * plan.c_stride + (p - all.p0) * width) * bytes;
+    if (plan.use == BUse::InPlace)
+      multiply_in_place(call, item, part, block, to);
+    else
+      multiply_packed(call, part, block, to);
+    if (all.k1 == call.m.k) finish(call, item, part, to);
+  }
 }
 
 void run_item(const Call& call, const Item& item) {
   const Matmul& m = call.m;
-  const Plan& plan = call.plan;
+  const MatmulPlan& plan = call.plan;
   const Panels& panels = plan.panels;
-  BlockRows block;
-  int64_t chunk = plan.use == BUse::InPlace ? item.p1 - item.p0 : plan.chunk_panels;
-  for (int64_t p0 = item.p0; p0 < item.p1; p0 += chunk) {
-    int64_t p1 = std::min(p0 + chunk, item.p1);
-    for (int64_t k0 = 0; k0 == 0 || k0 < m.k; k0 += plan.block_k) {
-      int64_t k1 = std::min(k0 + plan.block_k, m.k);
-      const float* b = item.b + p0 * panels.width() * m.k;
-      if (plan.use == BUse::Pack) {
-        pack_panels(call.kernels, panels, {item.b, m.b_k, m.b_n}, k0, k1, p0, p1, item.b_scratch);
-        b = item.b_scratch;
+  for (int64_t p0 = item.p0; p0 < item.p1; p0 += plan.chunk_panels) {
+    int64_t p1 = std::min(p0 + plan.chunk_panels, item.p1);
+    const char* b = item.b + panels.offset(p0);
+    if (plan.use == BUse::Pack) {
+      pack_panels(call.kernels, call.family, panels, {item.b, m.b_type, m.b_k, m.b_n}, 0, m.k, p0, p1, item.b_scratch);
+      b = item.b_scratch;
+    }
+    for (int64_t s0 = item.m0; s0 < item.m1; s0 += plan.super_rows) {
+      int64_t s1 = std::min(s0 + plan.super_rows, item.m1);
+      for (int64_t k0 = 0; k0 == 0 || k0 < m.k; k0 += plan.block_k) {
+        int64_t k1 = std::min(k0 + plan.block_k, m.k);
+        for (int64_t m0 = s0; m0 < s1; m0 += plan.block_rows)
+          run_block(call, item, s0, {m0, std::min(m0 + plan.block_rows, s1), k0, k1, p0, p1, b});
+        if (plan.block_k == 0) break;
       }
-      for (int64_t m0 = item.m0; m0 < item.m1; m0 += plan.block_rows) {
-        int64_t m1 = std::min(m0 + plan.block_rows, item.m1);
-        cut_rows(call, item, m0, m1, k0, k1, block);
-        if (plan.use == BUse::InPlace)
-          multiply_in_place(call, item, k0, k1, m0, block);
-        else
-          multiply_packed(call, item, p0, p1, k0, k1, b, plan.use == BUse::Pack ? k1 - k0 : m.k, m0, block);
-        if (k1 == m.k && m.epilogue.fn)
-          m.epilogue.fn(m.epilogue.ctx, item.batch, m0, m1, p0 * panels.width(), std::min(p1 * panels.width(), m.n));
-      }
-      if (plan.block_k == 0) break;
     }
   }
 }
@@ -214,92 +229,40 @@ void run_item(const Call& call, const Item& item) {
 /// Cuts items out of the grid batch x splits_n x splits_m, rows fastest: neighbours share a part of B.
 void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
   const Matmul& m = call.m;
-  const Plan& plan = call.plan;
+  const MatmulPlan& plan = call.plan;
   char* scratch = call.scratch + worker * plan.worker_bytes();
   int64_t tiles = ceil_div(m.m, plan.tile_rows), panels = plan.panels.count();
+  int64_t a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = m.packed ? 1 : static_cast<int64_t>(size_of(m.b_type));
+  if (call.family.is_tiled()) call.kernels.begin_tiles();
   for (int64_t i = begin; i < end; i++) {
     int64_t im = i % plan.splits_m, in = i / plan.splits_m % plan.splits_n, batch = i / (plan.splits_m * plan.splits_n);
     int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
-    run_item(call, {.a = m.a + b0 * m.a_batch[0] + b1 * m.a_batch[1],
-                    .b = m.b + b0 * m.b_batch[0] + b1 * m.b_batch[1],
-                    .c = m.c + b0 * m.c_batch[0] + b1 * m.c_batch[1],
+    run_item(call, {.a = static_cast<const char*>(m.a) + (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * a_bytes,
+                    .b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * b_bytes,
+                    .c = m.c ? static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * call.sum_bytes() : nullptr,
                     .batch = batch,
                     .m0 = tiles * im / plan.splits_m * plan.tile_rows,
                     .m1 = std::min(tiles * (im + 1) / plan.splits_m * plan.tile_rows, m.m),
                     .p0 = panels * in / plan.splits_n,
                     .p1 = panels * (in + 1) / plan.splits_n,
-                    .a_scratch = reinterpret_cast<float*>(scratch),
-                    .b_scratch = reinterpret_cast<float*>(scratch + plan.a_bytes)});
+                    .a_scratch = scratch,
+                    .b_scratch = scratch + plan.a_bytes,
+                    .c_scratch = scratch + plan.a_bytes + plan.b_bytes});
   }
+  if (call.family.is_tiled()) call.kernels.end_tiles();
 }
 
 } // namespace
 
-int64_t packed_b_size(const KernelTable& kernels, int64_t k, int64_t n) {
-  return choose_panels(n, kernels).padded() * k;
-}
-
-void pack_b(const KernelTable& kernels, int64_t k, int64_t n, const float* b, int64_t b_k, int64_t b_n,
-            float* to) noexcept {
-  Panels panels = choose_panels(n, kernels);
-  pack_panels(kernels, panels, {b, b_k, b_n}, 0, k, 0, panels.count(), to);
-}
-
-int64_t matmul_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers,
-                       const Matmul& m) noexcept {
-  return make_plan(kernels, caches, workers.threads(), m).worker_bytes() * workers.threads();
-}
-
-int64_t matmul_scratch_limit(const KernelTable&, const Caches& caches) { return 4 * caches.l2; }
-
-/// The sums over a B in place of at most so many rows, whose tiles depend on how many they are.
-static void prepare_in_place(const KernelTable& kernels, Matmul m, int64_t first, int64_t last) {
-  for (m.m = first; m.m <= last; m.m++) {
-    Panels panels = in_place_panels(m, kernels);
-    prepare_tiles(kernels, panels, GemmKind::InPlace, tile_heights(m.m, kernels.gemm_rows(panels.vectors)));
-  }
-}
-
-static void prepare_columns(const KernelTable& kernels, const Matmul& m) {
-  bool dense = m.b_n == 1 || m.b_n == 0, few = m.m != any_size && m.m <= in_place_rows;
-  if (!m.packed && dense && m.m == any_size) prepare_in_place(kernels, m, 1, in_place_rows);
-  if (!m.packed && dense && few) prepare_in_place(kernels, m, m.m, m.m);
-  if (!m.packed && m.b_n == 1 && few) return;
-  Panels panels = choose_panels(m.n, kernels);
-  prepare_tiles(kernels, panels, GemmKind::Packed, tile_heights(m.m, kernels.gemm_rows(panels.vectors)));
-  if (m.packed) return;
-  if (m.b_n != 1) kernels.transpose();
-  if (!dense) return;
-  kernels.copy(panels.panel_vectors(0));
-  kernels.copy(panels.panel_vectors(panels.count() - 1));
-}
-
-void prepare_matmul(const KernelTable& kernels, const Matmul& m) {
-  if (m.a_k != 1) kernels.transpose();
-  if (m.n > 0) prepare_columns(kernels, m);
-  if (m.n != any_size) return;
-  Matmul some = m;
-  // Twice the widest tile: each width, alone and before each narrower last one.
-  for (int64_t vectors = 1; vectors <= 2 * KernelTable::max_vectors; vectors++)
-    for (int64_t missing : {0, 1}) {
-      some.n = vectors * kernels.lanes() - missing;
-      prepare_columns(kernels, some);
-    }
-}
-
-void run_matmul(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Matmul& m,
+void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& m,
                 void* scratch) noexcept {
   if (m.m <= 0 || m.n <= 0) return;
-  Call call{kernels, m, make_plan(kernels, caches, workers.threads(), m), static_cast<char*>(scratch)};
-  int64_t items = call.plan.items(m);
-  int64_t grain = item_grain(work_of(m) / static_cast<double>(call.plan.splits_m * call.plan.splits_n));
-  workers.run(items, grain, [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
-}
-
-std::string describe_matmul(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Matmul& m) {
-  Plan p = make_plan(kernels, caches, workers.threads(), m);
-  const char* uses[] = {"B packed ahead", "B packed in the call", "B in place"};
-  return "tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(p.panels.width()) + ", " + uses[static_cast<int>(p.use)] + ", " + std::to_string(p.items(m)) + " items";
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(plan.family)];
+  Call call{kernels, f, m, plan, static_cast<char*>(scratch)};
+  int64_t parts = plan.splits_m * plan.splits_n;
+  double work = static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(std::max<int64_t>(m.k, 16)) / f.speed;
+  workers.run(m.batch[0] * m.batch[1] * parts, item_grain(work / static_cast<double>(parts)),
+              [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
 }
 
 } // namespace tenon

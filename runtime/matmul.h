@@ -1,4 +1,5 @@
-// Batched f32 matrix product with sizes given at run time, over the generated micro-kernels.
+// Batched matrix product with sizes given at run time, over the generated micro-kernels. A plan holds every decision for
+// one combination of sizes and strides; running it takes no more decisions.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,53 +9,84 @@
 
 namespace tenon {
 
-/// Called once for every macro tile [m0, m1) x [n0, n1) of C of a batch, when the tile is final and still in cache. The
-/// tiles cover C exactly once; different tiles may be reported by different threads at the same time. Nothing is
+/// Sums of rows [m0, m1) x columns [n0, n1) of a batch's C, final and still in cache: row i starts at
+/// sums + (i - m0) * stride elements of the product's sum type. Not written by the epilogue.
+struct SumTile {
+  const void* sums;
+  int64_t stride;
+  int64_t batch, m0, m1, n0, n1;
+};
+/// Called once for every tile; the tiles cover C exactly once, and different threads report at the same time. Nothing is
 /// reported where m or n is 0.
 struct Epilogue {
-  void (*fn)(void* ctx, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) = nullptr;
+  void (*fn)(void* ctx, const SumTile& tile) = nullptr;
   void* ctx = nullptr;
 };
 
 /// C = A * B, plus one row `bias` for all rows or plus what C holds (accumulate), not both. Batches are two nested
 /// loops: batch b = i * batch[1] + j. Strides are in elements and may be 0 or negative, those of C must keep its
-/// elements apart.
+/// elements apart. C and bias have the sum type: F64 for F64, I32 for 8-bit integers, else F32.
 struct Matmul {
   int64_t batch[2] = {1, 1};
   int64_t m = 0, n = 0, k = 0;
-  const float* a = nullptr;
+  DType a_type = DType::F32, b_type = DType::F32;
+  const void* a = nullptr;
   int64_t a_row = 0, a_k = 1, a_batch[2] = {0, 0};
-  /// In place, or what pack_b made (`packed`; then b_k and b_n mean nothing).
-  const float* b = nullptr;
+  /// In place; or what pack_b made (then b_k and b_n mean nothing, b_batch counts bytes) for the family of number `family`.
+  const void* b = nullptr;
   bool packed = false;
+  int family = -1; // -1: the plan chooses
   int64_t b_k = 0, b_n = 1, b_batch[2] = {0, 0};
-  float* c = nullptr;
+  void* c = nullptr; // null: the sums go to the epilogue alone
   int64_t c_row = 0, c_batch[2] = {0, 0};
-  const float* bias = nullptr;
-  bool accumulate = false;
+  const void* bias = nullptr;
+  bool accumulate = false; // needs C
   Epilogue epilogue = {};
 };
 
-/// Elements (f32) of a k x n matrix in packed form, and the packing. Constant weights are packed once.
-int64_t packed_b_size(const KernelTable& kernels, int64_t k, int64_t n);
-void pack_b(const KernelTable& kernels, int64_t k, int64_t n, const float* b, int64_t b_k, int64_t b_n,
-            float* to) noexcept;
+/// The family that computes products of such operands soonest, by its number in the table; -1 where none does. Sizes may be
+/// any_size.
+int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k);
 
-/// Bytes of scratch that run_matmul needs, for all workers together. It depends on sizes and strides, not on pointers,
-/// and stays below matmul_scratch_limit per worker.
-int64_t matmul_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers,
-                       const Matmul& m) noexcept;
-int64_t matmul_scratch_limit(const KernelTable& kernels, const Caches& caches);
+/// Bytes of a k x n matrix packed for a family, and the packing, of all of it or of panels [p0, p1). Constant weights are
+/// packed once.
+int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_t n);
+void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const void* b, DType type, int64_t b_k,
+            int64_t b_n, void* to) noexcept;
 
-/// Generates the micro-kernels that run_matmul may call for such products, so that no call has to: of `m`, the sizes m and n
-/// (any_size where not known), a_k, b_n and packed are read; strides that are not known are 0.
+/// How B is read: packed ahead of time; packed by each item; row-major, where A has few rows.
+enum class BUse : uint8_t { Packed, Pack, InPlace };
+
+struct MatmulPlan {
+  int family = -1;
+  BUse use = BUse::Packed;
+  bool pack_a = false; // rows of another type or with elements apart; those of a last, partial tile always are
+  bool direct = false; // the kernels write C itself
+  Panels panels = {};
+  TileKernels kernels = {};
+  int tile_rows = 1;
+  int64_t block_k = 0;                    // k that are summed before the next rows
+  int64_t block_rows = 0, super_rows = 0; // rows whose A stays in cache, rows whose sums wait for the next block_k
+  int64_t chunk_panels = 0, group_panels = 0; // panels whose B stays in cache, panels of a SumTile
+  int64_t splits_m = 1, splits_n = 1;     // items of a batch
+  int64_t c_stride = 0;                   // elements of a row of sums in scratch
+  int64_t a_bytes = 0, b_bytes = 0, c_bytes = 0; // scratch of one worker
+
+  int64_t worker_bytes() const { return a_bytes + b_bytes + c_bytes; }
+};
+
+/// Generates the micro-kernels that plans for such products may need, so that no call has to: sizes m and n may be any_size,
+/// strides that are not known are 0. Of pointers only c is looked at, whether it is given.
 void prepare_matmul(const KernelTable& kernels, const Matmul& m);
 
-/// For reports: the register tile, how B is read, the items that workers share.
-std::string describe_matmul(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Matmul& m);
+/// Of `m`, what pointers hold is not read, only which are given. Generates the micro-kernels that are missing.
+MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& m);
 
-/// scratch: 64-byte aligned, private to this call.
-void run_matmul(const KernelTable& kernels, const Caches& caches, const Workers& workers, const Matmul& m,
+/// For reports: the kernel, how B is read, the items that workers share.
+std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& m);
+
+/// scratch: plan.worker_bytes() for each of the workers' threads, 64-byte aligned, private to this call.
+void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& m,
                 void* scratch) noexcept;
 
 } // namespace tenon

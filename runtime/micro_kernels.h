@@ -1,46 +1,18 @@
-// The contract between the generated micro-kernels and the drivers that call them: argument structs, and the table a
-// driver finds its kernels in. `codegen/x86/micro_kernels.h` owns the table and generates what is missing; this side
-// only calls.
+// The contract between the other generated micro-kernels (depthwise convolution, movers) and the drivers that call them,
+// and the table a driver finds all its kernels in. `codegen/x86/micro_kernels.h` owns the table and generates what is
+// missing; this side only calls.
 #pragma once
-#include <array>
 #include <atomic>
-#include <cstdint>
+#include <vector>
+
+#include "runtime/gemm_kernels.h"
 
 namespace tenon {
 
-/// What a matrix micro-kernel adds to its sum before it stores: nothing, what C holds, or one row of `init` for all
-/// rows.
-enum class GemmInit : int64_t { Zero, C, Row };
-
-/// One register tile: c[m][n] = init + sum over p < positions, k < depth of rows[p * tile rows + m][first + k] *
-/// b[p][k][n]. Packed B has the tile's full width in every row, zero-padded; in place, row k of B starts `b_stride`
-/// bytes after row k-1.
-struct GemmArgs {
-  const float* const* rows;
-  int64_t first;      // elements; tiles of the same shape share their pointers
-  const float* zeros; // the row of padding, window kernels alone
-  const float* b;
-  float* c;
-  const float* init;
-  int64_t c_stride; // bytes
-  int64_t b_stride; // bytes, in-place B alone
-  int64_t depth;
-  int64_t positions;
-  int64_t columns; // valid columns, read by masked kernels alone
-  GemmInit mode;
-};
-using GemmFn = void (*)(const GemmArgs*);
-
-/// How a matrix kernel reads: B packed; B in place (positions must be 1); B packed and A the windows of a convolution,
-/// whose padding it skips where it can: a position whose first pointer is null adds nothing, and one whose first or
-/// last row is `zeros` goes without that row.
-enum class GemmKind : uint8_t { Packed, InPlace, Windows };
-
-/// A register tile of `rows` x `vectors` vectors. Masked: the last vector may be partial.
-struct GemmShape {
+/// A register tile of `rows` x `vectors` vectors of a depthwise kernel. Masked: the last vector may be partial.
+struct DepthwiseShape {
   int rows, vectors;
   bool masked = false;
-  GemmKind kind = GemmKind::Packed;
 };
 
 /// Depthwise convolution of a tile of output pixels over `blocks` blocks of channels: c[m][n] = init + sum over the
@@ -74,75 +46,93 @@ struct PlaneShape {
   int in_pixels() const { return (pixels - 1) * stride + kernel; }
 };
 
-/// Moves a block of f32: `rows` rows of `columns` elements, strides in bytes. Copy keeps rows, transpose turns row r
+/// Moves a block: `rows` rows of `columns` elements, strides in bytes. Copy and convert keep rows, transpose turns row r
 /// into column r. A copy writes full rows of its vector count, zeros behind `columns`.
 struct MoveArgs {
-  const float* from;
-  float* to;
+  const void* from;
+  void* to;
   int64_t from_stride, to_stride;
   int64_t rows, columns;
 };
 using MoveFn = void (*)(const MoveArgs*);
 
-/// The micro-kernels of one instruction set. Looking one up is wait-free once it exists; the first request generates
-/// it.
+/// Conversions that operands of products need.
+enum class Conversion : uint8_t { F16ToF32, BF16ToF32, I8ToI16, U8ToI16, I8ToU8 /* plus 128 */, I8ToF32 };
+inline constexpr int num_conversions = 6;
+
+/// The micro-kernels of one machine, generated when first asked for. Depthwise kernels and movers are looked up
+/// wait-free once they exist; matrix kernels under a lock: their drivers ask when sizes are bound and keep the pointers.
 class KernelTable {
 public:
-  static constexpr int max_rows = 16, max_vectors = 16;
-  using Generate = void* (*)(void* owner, int index) noexcept;
+  static constexpr int max_rows = 16, max_vectors = 16; // of depthwise tiles
 
-  KernelTable(int lanes, Generate generate, void* owner) : lanes_(lanes), generate_(generate), owner_(owner) {}
+  /// Who generates; none of these returns without a kernel.
+  struct Source {
+    void* owner;
+    GemmFn (*gemm)(void* owner, const GemmKey& key) noexcept;
+    void* (*other)(void* owner, int index) noexcept;
+    void (*begin_tiles)(), (*end_tiles)(); // null where no family has tile registers
+  };
+
+  KernelTable(int lanes, std::vector<GemmFamily> families, Source source)
+      : lanes_(lanes), families_(std::move(families)), source_(source) {}
+
   /// f32 elements of a vector: 16 or 8.
   int lanes() const { return lanes_; }
-  /// The most rows a tile of so many vectors may have (kernels.inc); 0: that width does not exist.
-  int gemm_rows(int vectors) const { return gemm_rows_[static_cast<size_t>(vectors)]; }
-  void set_gemm_rows(int vectors, int rows) { gemm_rows_[static_cast<size_t>(vectors)] = rows; }
-  GemmFn gemm(GemmShape s) const noexcept { return reinterpret_cast<GemmFn>(find(gemm_index(s))); }
-  DepthwiseFn depthwise(GemmShape s) const noexcept {
-    return reinterpret_cast<DepthwiseFn>(find(depthwise_base + gemm_index(s) / 4));
+  /// The matrix families this machine runs, best first.
+  const std::vector<GemmFamily>& families() const { return families_; }
+  GemmFn gemm(const GemmKey& key) const noexcept { return source_.gemm(source_.owner, key); }
+  /// Around the tiles of families with tile registers, in each thread that computes them.
+  void begin_tiles() const noexcept { source_.begin_tiles(); }
+  void end_tiles() const noexcept { source_.end_tiles(); }
+
+  DepthwiseFn depthwise(DepthwiseShape s) const noexcept {
+    return reinterpret_cast<DepthwiseFn>(find(depthwise_index(s)));
   }
   DepthwiseFn plane(PlaneShape s) const noexcept {
     return reinterpret_cast<DepthwiseFn>(find(plane_base + plane_index(s)));
   }
+  /// The most rows a depthwise tile of so many vectors may have (kernels.inc); 0: that width does not exist.
   int depthwise_rows(int vectors) const { return depthwise_rows_[static_cast<size_t>(vectors)]; }
   void set_depthwise_rows(int vectors, int rows) { depthwise_rows_[static_cast<size_t>(vectors)] = rows; }
-  /// Copies rows of up to `vectors` vectors.
+  /// Moves 4-byte elements of any kind. Copy: rows of up to `vectors` vectors.
   MoveFn copy(int vectors) const noexcept { return reinterpret_cast<MoveFn>(find(copy_base + vectors - 1)); }
   MoveFn transpose() const noexcept { return reinterpret_cast<MoveFn>(find(transpose_index)); }
+  /// Element by element, in value.
+  MoveFn convert(Conversion c) const noexcept { return reinterpret_cast<MoveFn>(find(convert_base + static_cast<int>(c))); }
 
-  static constexpr int gemm_index(GemmShape s) {
-    return (((s.rows - 1) * max_vectors + s.vectors - 1) * 2 + s.masked) * 4 + static_cast<int>(s.kind);
+  static constexpr int depthwise_index(DepthwiseShape s) {
+    return ((s.rows - 1) * max_vectors + s.vectors - 1) * 2 + s.masked;
   }
-  static constexpr GemmShape gemm_shape(int index) {
-    return {index / 8 / max_vectors + 1, index / 8 % max_vectors + 1, (index & 4) != 0,
-            static_cast<GemmKind>(index & 3)};
+  static constexpr DepthwiseShape depthwise_shape(int index) {
+    return {index / 2 / max_vectors + 1, index / 2 % max_vectors + 1, index % 2 != 0};
   }
-  static constexpr int copy_base = max_rows * max_vectors * 8;
-  static constexpr int transpose_index = copy_base + max_vectors;
-  static constexpr int depthwise_base = transpose_index + 1; // of one kind only
-  static constexpr int plane_base = depthwise_base + copy_base / 4;
+  static constexpr int plane_base = max_rows * max_vectors * 2;
   static constexpr int plane_index(PlaneShape s) {
     return ((((s.kernel / 2 - 1) * 2 + s.stride - 1) * 4 + s.rows - 1) * 8 + s.pixels - 1) * 2 + s.masked;
   }
   static constexpr PlaneShape plane_shape(int index) {
     return {index / 128 * 2 + 3, index / 64 % 2 + 1, index / 16 % 4 + 1, index / 2 % 8 + 1, index % 2 != 0};
   }
-  static constexpr int size = plane_base + 3 * 128;
+  static constexpr int copy_base = plane_base + 3 * 128;
+  static constexpr int transpose_index = copy_base + max_vectors;
+  static constexpr int convert_base = transpose_index + 1;
+  static constexpr int size = convert_base + num_conversions;
 
 private:
   void* find(int index) const noexcept {
     void* f = kernels_[static_cast<size_t>(index)].load(std::memory_order_acquire);
     if (!f) [[unlikely]] {
-      f = generate_(owner_, index);
+      f = source_.other(source_.owner, index);
       kernels_[static_cast<size_t>(index)].store(f, std::memory_order_release);
     }
     return f;
   }
 
   int lanes_;
-  Generate generate_;
-  void* owner_;
-  std::array<int, max_vectors + 1> gemm_rows_{}, depthwise_rows_{};
+  std::vector<GemmFamily> families_;
+  Source source_;
+  std::array<int, max_vectors + 1> depthwise_rows_{};
   mutable std::array<std::atomic<void*>, size> kernels_{};
 };
 

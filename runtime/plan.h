@@ -49,28 +49,33 @@ struct KernelStep {
   int kernel = -1;                          // number of the compiled kernel, for dumps
 };
 
-/// Epilogue of a contraction: a kernel that takes the finished tile as its last five scalars.
+/// Epilogue of a contraction: a kernel that takes a tile of sums as its first buffer, and where the tile lies as its last
+/// scalars.
 struct TileKernel {
   KernelFn function = nullptr;
-  std::vector<int> buffers;
+  std::vector<int> buffers; // the first is the tile
   std::vector<Slot> scalars;
   int kernel = -1;
 };
 
 struct MatmulStep {
-  int a = 0, b = 0, c = 0;
+  int a = 0, b = 0, c = 0; // c: -1 where the epilogue alone takes the sums
+  DType a_type = DType::F32, b_type = DType::F32;
   Slot batch[2], m, n, k;
   Slot a_offset, a_row, a_k, a_batch[2];
   Slot b_offset, b_k, b_n, b_batch[2];
   Slot c_row, c_batch[2];
-  const float* packed = nullptr; // B, packed ahead of time
+  const void* packed = nullptr; // B, packed ahead of time for `family`
+  int family = -1;
+  int number = 0; // of the frame's plans for products
   TileKernel epilogue;
 };
 
 struct ConvStep {
-  int input = 0, output = 0;
+  int input = 0, output = 0; // output: -1 where the epilogue alone takes the sums
   Slot batch, in[3], out[3];
-  Conv shape; // channels, groups, kernel, stride, padding, dilation, packed weights, bias
+  Conv shape; // channels, groups, kernel, stride, padding, dilation, packed weights
+  int number = 0; // of the frame's plans for convolutions
   TileKernel epilogue;
 };
 
@@ -196,7 +201,7 @@ struct Plan {
   std::vector<Tensor> initial_state;
   std::vector<std::string> state_names;
   std::vector<std::shared_ptr<void>> owned; // packed weights
-  int num_steps = 0, fallback_steps = 0;
+  int num_steps = 0, fallback_steps = 0, num_matmuls = 0, num_convs = 0;
   const KernelTable* micro_kernels = nullptr;
   Caches caches;
   uint64_t seed = 0;

@@ -44,7 +44,7 @@ struct Cost {
     move(with(s.epilogue.buffers, {s.a, s.b, s.c}));
     Matmul m = matmul_of(s, f);
     cost.flops = 2 * number(s.batch[0]) * number(s.batch[1]) * number(s.m) * number(s.n) * number(s.k);
-    cost.detail = fmt::format("{}x{}x{}x{}, {}", m.batch[0] * m.batch[1], m.m, m.n, m.k, describe_matmul(*f.plan->micro_kernels, f.plan->caches, *f.workers, m));
+    cost.detail = fmt::format("{}x{}x{}x{}, {}", m.batch[0] * m.batch[1], m.m, m.n, m.k, describe_matmul(*f.plan->micro_kernels, f.matmuls[static_cast<size_t>(s.number)], m));
   }
   void operator()(const ConvStep& s) {
     move(with(s.epilogue.buffers, {s.input, s.output}));

@@ -44,8 +44,9 @@ protected:
     ret();
   }
 
-  /// Opmask k (AVX-512) or register `to` (AVX2) = the first rax lanes, 0 <= rax <= lanes(). Clobbers rax and `temp`.
-  void make_mask(const Xbyak::Opmask& k, const Xmm& to, const Reg64& temp) {
+  /// Opmask k (AVX-512) or register `to` (AVX2) = the first rax lanes of 4 or 8 bytes, 0 <= rax <= lanes of a vector.
+  /// Clobbers rax and `temp`.
+  void make_mask(const Xbyak::Opmask& k, const Xmm& to, const Reg64& temp, int element_bytes = 4) {
     if (wide_) {
       Xbyak::Reg32 bits(temp.getIdx());
       mov(bits, 0xffff);
@@ -55,7 +56,7 @@ protected:
       masks_used_ = true;
       lea(temp, ptr[rip + mask_table_]);
       neg(rax);
-      vmovups(to, ptr[temp + rax * 4 + 32]);
+      vmovups(to, ptr[temp + rax * element_bytes + 32]);
     }
   }
 

@@ -13,7 +13,7 @@ namespace {
 
 class DepthwiseEmitter : public Assembler {
 public:
-  DepthwiseEmitter(CodeMemory& memory, Isa isa, GemmShape s) : Assembler(memory, isa), s_(s) {}
+  DepthwiseEmitter(CodeMemory& memory, Isa isa, DepthwiseShape s) : Assembler(memory, isa), s_(s) {}
 
   void* emit() {
     Xbyak::Label next_block, done;
@@ -176,18 +176,18 @@ private:
     }
   }
 
-  GemmShape s_;
+  DepthwiseShape s_;
 };
 
 } // namespace
 
-bool depthwise_fits(Isa isa, GemmShape s) {
+bool depthwise_fits(Isa isa, DepthwiseShape s) {
   int all = isa == Isa::Avx512 ? 32 : 16;
   return s.rows >= 1 && s.vectors >= 1 && s.vectors <= 4 && s.rows <= KernelTable::max_rows &&
          (s.rows + 1) * s.vectors + 1 <= all;
 }
 
-void* emit_depthwise(CodeMemory& memory, Isa isa, GemmShape s) {
+void* emit_depthwise(CodeMemory& memory, Isa isa, DepthwiseShape s) {
   require(depthwise_fits(isa, s), "a depthwise tile of {}x{} does not fit the registers", s.rows, s.vectors);
   return DepthwiseEmitter(memory, isa, s).emit();
 }

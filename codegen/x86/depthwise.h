@@ -7,10 +7,10 @@
 namespace tenon {
 
 /// True if the tile's accumulators and weights fit the registers.
-bool depthwise_fits(Isa isa, GemmShape shape);
+bool depthwise_fits(Isa isa, DepthwiseShape shape);
 
-/// Generates the kernel of this shape (in_place has no meaning); the result is a DepthwiseFn.
-void* emit_depthwise(CodeMemory& memory, Isa isa, GemmShape shape);
+/// Generates the kernel of this shape; the result is a DepthwiseFn.
+void* emit_depthwise(CodeMemory& memory, Isa isa, DepthwiseShape shape);
 
 /// The kernel for a rectangle of output pixels under a square window (depthwise_plane.cpp); the result is a
 /// DepthwiseFn.

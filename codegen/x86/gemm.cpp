@@ -1,7 +1,8 @@
-// Emits the f32 matrix micro-kernels. A tile of rows x vectors accumulators stays in registers over the whole sum. Per
-// step of k the smaller side (the vectors of B, or the broadcast elements of A) is held in registers and the other
-// streams through one or two. Small tiles keep several sets of accumulators, so that the latency of multiply-add is
-// covered.
+// Emits the matrix micro-kernels on vector registers. A tile of rows x vectors accumulators stays in registers over the
+// whole sum. Per step of k (or group of k that one instruction sums) the smaller side (the vectors of B, or the broadcast
+// elements of A) is held in registers and the other streams through one or two. Small tiles keep several sets of
+// accumulators, so that the latency of multiply-add is covered. The arithmetics differ in four places: how A is broadcast,
+// how a vector of B is loaded, the product, and the addition of sums.
 #include "codegen/x86/gemm.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "base/check.h"
 #include "codegen/x86/assembler.h"
+#include "codegen/x86/gemm_tiles.h"
 
 namespace tenon {
 namespace {
@@ -20,25 +22,29 @@ constexpr int prefetch_bytes =
 constexpr int prefetch_rows = 16; // B in place
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
-int spare_registers(Isa isa, GemmShape s) {
+/// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary.
+int spares_needed(Arithmetic a) { return a == Arithmetic::I16Dot ? 2 : 1; }
+
+int spare_registers(Isa isa, int rows, int vectors) {
   int all = isa == Isa::Avx512 ? 32 : 16;
-  int held = std::min(s.rows, s.vectors);
-  return all - s.rows * s.vectors - held;
+  int held = std::min(rows, vectors);
+  return all - rows * vectors - held;
 }
 
 /// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
-int sum_sets(Isa isa, GemmShape s) {
+int sum_sets(const GemmFamilyRow& row, int rows, int vectors) {
   int sets = 1;
-  while (sets < unroll && sets * s.rows * s.vectors < min_chains &&
-         spare_registers(isa, s) - (2 * sets - 1) * s.rows * s.vectors >= 1)
+  while (sets < unroll && sets * rows * vectors < min_chains &&
+         spare_registers(row.isa, rows, vectors) - (2 * sets - 1) * rows * vectors >= spares_needed(row.arithmetic))
     sets *= 2;
   return sets;
 }
 
 class GemmEmitter : public Assembler {
 public:
-  GemmEmitter(CodeMemory& memory, Isa isa, GemmShape s)
-      : Assembler(memory, isa), s_(s), sets_(sum_sets(isa, s)), held_(std::min(s.rows, s.vectors)) {
+  GemmEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& s)
+      : Assembler(memory, row.isa), s_(s), f_(row.family), arithmetic_(row.arithmetic),
+        sets_(sum_sets(row, s.rows, s.vectors)), held_(std::min(s.rows, s.vectors)) {
     int next = sets_ * s_.rows * s_.vectors;
     first_held_ = next;
     next += held_;
@@ -86,6 +92,11 @@ private:
   };
 
   bool in_place() const { return s_.kind == GemmKind::InPlace; }
+  bool is_double() const { return f_.sum == DType::F64; }
+  int sum_bytes() const { return static_cast<int>(size_of(f_.sum)); }
+  /// Bytes of A that a step of the sum takes, and of B that it takes for one vector of sums.
+  int a_step() const { return static_cast<int>(size_of(f_.a)) * f_.group; }
+  int b_step() const { return static_cast<int>(size_of(f_.b)) * f_.group * f_.lanes; }
 
   Reg64 index() const { return rax; }
   Reg64 b() const { return rcx; }
@@ -100,7 +111,8 @@ private:
   Reg64 b_row() const { return row(max_row_pointers - 2); }
   Xmm sum(int set, int i, int j) const { return vec((set * s_.rows + i) * s_.vectors + j); }
   Xmm held(int i) const { return vec(first_held_ + i); }
-  Xmm spare() { return vec(first_spare_ + turn_++ % spares_); }
+  Xmm spare() { return vec(first_spare_ + turn_++ % (spares_ - spares_needed(arithmetic_) + 1)); }
+  Xmm temporary() const { return vec(first_spare_ + spares_ - 1); }
   void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
   bool partial(int j) const { return s_.masked && j == s_.vectors - 1; }
 
@@ -118,8 +130,10 @@ private:
     and_(rdx, -unroll);
     mov(rsi, ptr[rdi + offsetof(GemmArgs, first)]);
     mov(ptr[rsp + first], rsi);
+    imul(rax, rax, a_step());
     add(rax, rsi);
     mov(ptr[rsp + end], rax);
+    imul(rdx, rdx, a_step());
     add(rdx, rsi);
     mov(ptr[rsp + end_unrolled], rdx);
     if (s_.kind == GemmKind::Windows) keep(b_stride, offsetof(GemmArgs, zeros));
@@ -133,8 +147,8 @@ private:
 
   void load_mask() {
     mov(rax, ptr[rdi + offsetof(GemmArgs, columns)]);
-    if (s_.vectors > 1) sub(rax, (s_.vectors - 1) * lanes());
-    make_mask(k1, held(0), rdx);
+    if (s_.vectors > 1) sub(rax, (s_.vectors - 1) * f_.lanes);
+    make_mask(k1, held(0), rdx, sum_bytes());
     if (!wide()) vmovups(ptr[rsp + mask], held(0));
   }
 
@@ -167,7 +181,7 @@ private:
       jmp(done, T_NEAR);
     }
     L(skip);
-    imul(index(), qword[rsp + depth], s_.vectors * vector_bytes());
+    imul(index(), qword[rsp + depth], s_.vectors * b_step());
     add(b(), index());
     L(done);
   }
@@ -181,8 +195,8 @@ private:
     align(32);
     L(main);
     for (int u = 0; u < unroll; u++) step(u, u % sets_, from, to);
-    add(index(), unroll);
-    if (!in_place()) add(b(), unroll * s_.vectors * vector_bytes());
+    add(index(), unroll * a_step());
+    if (!in_place()) add(b(), unroll * s_.vectors * b_step());
     cmp(index(), ptr[rsp + end_unrolled]);
     jl(main, T_NEAR);
     L(rest);
@@ -190,24 +204,77 @@ private:
     jge(done, T_NEAR);
     L(rest_loop);
     step(0, 0, from, to);
-    inc(index());
-    if (!in_place()) add(b(), s_.vectors * vector_bytes());
+    add(index(), a_step());
+    if (!in_place()) add(b(), s_.vectors * b_step());
     cmp(index(), ptr[rsp + end]);
     jl(rest_loop, T_NEAR);
     L(done);
   }
 
-  Xbyak::Address b_address(int u, int j) { return ptr[b() + ((in_place() ? 0 : u * s_.vectors) + j) * vector_bytes()]; }
-  void load_b(const Xmm& x, int u, int j) { load(x, b_address(u, j), in_place() && partial(j)); }
+  Xbyak::Address b_address(int u, int j) { return ptr[b() + ((in_place() ? 0 : u * s_.vectors) + j) * b_step()]; }
+  void load_b(const Xmm& x, int u, int j) {
+    Xbyak::Address at = b_address(u, j);
+    switch (arithmetic_) {
+    case Arithmetic::BF16Fma:
+      vpmovzxwd(x, at);
+      vpslld(x, x, 16);
+      break;
+    case Arithmetic::F16Fma: vcvtph2ps(x, at); break;
+    case Arithmetic::I8Fma:
+      vpmovsxbd(x, at);
+      vcvtdq2ps(x, x);
+      break;
+    default: load(x, at, in_place() && partial(j));
+    }
+  }
+  void broadcast_a(const Xmm& x, int i, int u) {
+    Xbyak::Address at = ptr[row(i) + index() + u * a_step()];
+    if (is_double())
+      vbroadcastsd(wide() ? static_cast<Xbyak::Ymm>(Xbyak::Zmm(x.getIdx())) : Xbyak::Ymm(x.getIdx()), at);
+    else if (f_.group == 1)
+      vbroadcastss(x, at);
+    else
+      vpbroadcastd(x, at);
+  }
+  void multiply_add(const Xmm& sum, const Xmm& a, const Xmm& b) {
+    switch (arithmetic_) {
+    case Arithmetic::F64Fma: vfmadd231pd(sum, a, b); break;
+    case Arithmetic::BF16Dot: vdpbf16ps(sum, a, b); break;
+    case Arithmetic::U8I8Dot: vpdpbusd(sum, a, b, wide() ? Xbyak::EvexEncoding : Xbyak::VexEncoding); break;
+    case Arithmetic::I16Dot: {
+      vpmaddwd(temporary(), a, b);
+      vpaddd(sum, sum, temporary());
+      break;
+    }
+    default: vfmadd231ps(sum, a, b);
+    }
+  }
+  template <class Operand> void add_sums(const Xmm& to, const Xmm& x, const Operand& y) {
+    if (f_.sum == DType::I32)
+      vpaddd(to, x, y);
+    else if (is_double())
+      vaddpd(to, x, y);
+    else
+      vaddps(to, x, y);
+  }
   void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
     if (!masked)
       vmovups(x, from);
     else if (wide())
-      vmovups(x | k1 | T_z, from);
+      masked_load(x, from);
     else {
       vmovups(x, ptr[rsp + mask]); // no register is left to hold the mask
-      vmaskmovps(x, x, from);
+      if (is_double())
+        vmaskmovpd(x, x, from);
+      else
+        vmaskmovps(x, x, from);
     }
+  }
+  void masked_load(const Xmm& x, const Xbyak::Address& from) {
+    if (is_double())
+      vmovupd(x | k1 | T_z, from);
+    else
+      vmovups(x | k1 | T_z, from);
   }
 
   /// B comes from L3 or memory where rows are few; its hardware prefetch then stops at pages and starts late.
@@ -216,29 +283,28 @@ private:
     if (in_place() && !stride_in_register()) return;
     for (int j = 0; j < s_.vectors; j++) {
       if (in_place())
-        prefetcht0(ptr[b() + prefetch_distance() + j * vector_bytes()]);
+        prefetcht0(ptr[b() + prefetch_distance() + j * b_step()]);
       else
-        prefetcht0(ptr[b() + (u * s_.vectors + j) * vector_bytes() + prefetch_bytes]);
+        prefetcht0(ptr[b() + (u * s_.vectors + j) * b_step() + prefetch_bytes]);
     }
   }
 
   /// One step of k: every accumulator of a set's rows [from, to) takes one product.
   void step(int u, int set, int from, int to) {
     prefetch(u);
-    auto a = [&](int i) { return ptr[row(i) + index() * 4 + u * 4]; };
     if (s_.rows >= s_.vectors) {
       for (int j = 0; j < s_.vectors; j++) load_b(held(j), u, j);
       for (int i = from; i < to; i++) {
         Xmm x = spare();
-        vbroadcastss(x, a(i));
-        for (int j = 0; j < s_.vectors; j++) vfmadd231ps(sum(set, i, j), x, held(j));
+        broadcast_a(x, i, u);
+        for (int j = 0; j < s_.vectors; j++) multiply_add(sum(set, i, j), x, held(j));
       }
     } else {
-      for (int i = from; i < to; i++) vbroadcastss(held(i), a(i));
+      for (int i = from; i < to; i++) broadcast_a(held(i), i, u);
       for (int j = 0; j < s_.vectors; j++) {
         Xmm x = spare();
         load_b(x, u, j);
-        for (int i = from; i < to; i++) vfmadd231ps(sum(set, i, j), held(i), x);
+        for (int i = from; i < to; i++) multiply_add(sum(set, i, j), held(i), x);
       }
     }
     if (in_place() && stride_in_register())
@@ -251,7 +317,7 @@ private:
     for (int half = sets_ / 2; half >= 1; half /= 2)
       for (int set = 0; set < half; set++)
         for (int i = 0; i < s_.rows; i++)
-          for (int j = 0; j < s_.vectors; j++) vaddps(sum(set, i, j), sum(set, i, j), sum(set + half, i, j));
+          for (int j = 0; j < s_.vectors; j++) add_sums(sum(set, i, j), sum(set, i, j), sum(set + half, i, j));
   }
 
   /// Adds the initial value and stores. The value is added last, so that no sum waits for a load of C.
@@ -285,36 +351,47 @@ private:
         if (init && partial(j)) {
           Xmm t = spare();
           load(t, ptr[*init + offset], true);
-          vaddps(x, x, t);
+          add_sums(x, x, t);
         } else if (init) {
-          vaddps(x, x, ptr[*init + offset]);
+          add_sums(x, x, ptr[*init + offset]);
         }
-        if (!partial(j))
-          vmovups(ptr[c + offset], x);
-        else if (wide())
-          vmovups(ptr[c + offset] | k1, x);
-        else
-          vmaskmovps(ptr[c + offset], stored, x);
+        store(ptr[c + offset], x, partial(j), stored);
       }
       if (i + 1 < s_.rows) add(c, stride);
     }
   }
+  void store(const Xbyak::Address& to, const Xmm& x, bool masked, const Xmm& stored) {
+    if (!masked)
+      vmovups(to, x);
+    else if (wide() && is_double())
+      vmovupd(to | k1, x);
+    else if (wide())
+      vmovups(to | k1, x);
+    else if (is_double())
+      vmaskmovpd(to, stored, x);
+    else
+      vmaskmovps(to, stored, x);
+  }
 
-  GemmShape s_;
+  const GemmKey s_;
+  const GemmFamily& f_;
+  Arithmetic arithmetic_;
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
   int turn_ = 0;
 };
 
 } // namespace
 
-bool gemm_fits(Isa isa, GemmShape s) {
-  return s.rows >= 1 && s.vectors >= 1 && s.rows <= max_row_pointers && s.vectors <= KernelTable::max_vectors &&
-         spare_registers(isa, s) >= 1;
+bool gemm_fits(const GemmFamilyRow& row, int rows, int vectors) {
+  if (row.family.is_tiled()) return tile_gemm_fits(rows, vectors);
+  return rows >= 1 && vectors >= 1 && rows <= max_row_pointers && vectors <= GemmFamily::max_vectors &&
+         spare_registers(row.isa, rows, vectors) >= spares_needed(row.arithmetic);
 }
 
-void* emit_gemm(CodeMemory& memory, Isa isa, GemmShape s) {
-  require(gemm_fits(isa, s), "a {}x{} tile does not fit the registers", s.rows, s.vectors);
-  return GemmEmitter(memory, isa, s).emit();
+void* emit_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {
+  require(gemm_fits(row, key.rows, key.vectors), "a {}x{} tile does not fit the registers", key.rows, key.vectors);
+  if (row.family.is_tiled()) return emit_tile_gemm(memory, row, key);
+  return GemmEmitter(memory, row, key).emit();
 }
 
 } // namespace tenon

@@ -1,15 +1,15 @@
-// The f32 matrix micro-kernel: one register tile of C, A read in place through row pointers, B packed or in place.
+// The matrix micro-kernels on vector registers: one register tile of C, A read in place through row pointers, B packed or
+// in place.
 #pragma once
 #include "codegen/x86/code_memory.h"
-#include "runtime/micro_kernels.h"
-#include "tenon/options.h"
+#include "codegen/x86/micro_kernels.h"
 
 namespace tenon {
 
-/// True if the tile's accumulators, operands and row pointers fit the registers.
-bool gemm_fits(Isa isa, GemmShape shape);
+/// True if the tile's accumulators, operands and row pointers fit the registers of the family's machine.
+bool gemm_fits(const GemmFamilyRow& row, int rows, int vectors);
 
-/// Generates the kernel of this shape; the result is a GemmFn.
-void* emit_gemm(CodeMemory& memory, Isa isa, GemmShape shape);
+/// Generates the kernel of this shape of the family, on tile registers too (gemm_tiles.h); the result is a GemmFn.
+void* emit_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key);
 
 } // namespace tenon

@@ -1,56 +1,76 @@
-// The cache of generated micro-kernels and the table of their names.
+// The cache of generated micro-kernels and the table of their rows.
 #include "codegen/x86/micro_kernels.h"
 
-#include <iterator>
+#include <algorithm>
+#include <map>
 #include <mutex>
 
 #include "base/check.h"
 #include "codegen/x86/code_memory.h"
 #include "codegen/x86/depthwise.h"
 #include "codegen/x86/gemm.h"
+#include "codegen/x86/gemm_tiles.h"
 #include "codegen/x86/pack.h"
 
 namespace tenon {
 
-/// Address space for all kernels of one instruction set: about 1500 can exist, of 4 to 16 KB, and few do.
-static constexpr size_t code_bytes = size_t{16} << 20;
+/// Address space for all kernels of one machine: some thousands can exist, of 4 to 16 KB, and few do.
+static constexpr size_t code_bytes = size_t{64} << 20;
 
 struct MicroKernels::State {
-  explicit State(Isa i) : isa(i), memory(code_bytes), table(isa == Isa::Avx512 ? 16 : 8, generate, this) {
-    int count;
-    const RegisterTile* tiles = gemm_tiles(count);
-    for (int t = 0; t < count; t++)
-      if (tiles[t].isa == isa) table.set_gemm_rows(tiles[t].vectors, tiles[t].rows);
-    tiles = depthwise_tiles(count);
-    for (int t = 0; t < count; t++)
-      if (tiles[t].isa == isa) table.set_depthwise_rows(tiles[t].vectors, tiles[t].rows);
+  explicit State(const Target& target) : isa(target.isa), memory(code_bytes), table(make_table(target)) {
+    for (const DepthwiseTile& t : depthwise_tiles())
+      if (t.isa == isa) table.set_depthwise_rows(t.vectors, t.rows);
   }
 
-  /// Runs once per kernel. Running out of executable memory ends the process: nothing could go on without the kernel.
+  KernelTable make_table(const Target& target) {
+    for (const GemmFamilyRow& r : gemm_families())
+      if (r.available(target)) rows.push_back(&r);
+    std::vector<GemmFamily> families;
+    for (const GemmFamilyRow* r : rows) families.push_back(r->family);
+    bool tiles = std::any_of(families.begin(), families.end(), [](auto& f) { return f.is_tiled(); });
+    KernelTable::Source source{this, generate_gemm, generate, nullptr, nullptr};
+    if (tiles) {
+      source.begin_tiles = reinterpret_cast<void (*)()>(emit_begin_tiles(memory));
+      source.end_tiles = reinterpret_cast<void (*)()>(emit_end_tiles(memory));
+    }
+    return {isa == Isa::Avx512 ? 16 : 8, std::move(families), source};
+  }
+
+  /// Both run once per kernel. Running out of executable memory ends the process: nothing could go on without the kernel.
+  static GemmFn generate_gemm(void* self, const GemmKey& key) noexcept {
+    State& s = *static_cast<State*>(self);
+    std::lock_guard lock(s.mutex);
+    void*& kernel = s.gemm[key];
+    if (!kernel) kernel = emit_gemm(s.memory, *s.rows.at(static_cast<size_t>(key.family)), key);
+    return reinterpret_cast<GemmFn>(kernel);
+  }
   static void* generate(void* self, int index) noexcept {
     State& s = *static_cast<State*>(self);
     std::lock_guard lock(s.mutex);
-    void*& kernel = s.made[static_cast<size_t>(index)];
+    void*& kernel = s.others[static_cast<size_t>(index)];
     if (!kernel) kernel = s.emit(index);
     return kernel;
   }
   void* emit(int index) {
-    if (index < KernelTable::copy_base) return emit_gemm(memory, isa, KernelTable::gemm_shape(index));
-    if (index < KernelTable::transpose_index) return emit_copy(memory, isa, index - KernelTable::copy_base + 1);
-    if (index == KernelTable::transpose_index) return emit_transpose(memory, isa);
-    if (index < KernelTable::plane_base)
-      return emit_depthwise(memory, isa, KernelTable::gemm_shape((index - KernelTable::depthwise_base) * 4));
-    return emit_plane(memory, isa, KernelTable::plane_shape(index - KernelTable::plane_base));
+    using T = KernelTable;
+    if (index < T::plane_base) return emit_depthwise(memory, isa, T::depthwise_shape(index));
+    if (index < T::copy_base) return emit_plane(memory, isa, T::plane_shape(index - T::plane_base));
+    if (index < T::transpose_index) return emit_copy(memory, isa, index - T::copy_base + 1);
+    if (index == T::transpose_index) return emit_transpose(memory, isa);
+    return emit_convert(memory, isa, static_cast<Conversion>(index - T::convert_base));
   }
 
   Isa isa;
   CodeMemory memory;
   std::mutex mutex;
-  std::array<void*, KernelTable::size> made{};
+  std::vector<const GemmFamilyRow*> rows; // as the table's families
+  std::map<GemmKey, void*> gemm;
+  std::array<void*, KernelTable::size> others{};
   KernelTable table;
 };
 
-MicroKernels::MicroKernels(Isa isa) : state_(std::make_unique<State>(resolve_isa(isa))) {}
+MicroKernels::MicroKernels(const Target& target) : state_(std::make_unique<State>(target)) {}
 MicroKernels::~MicroKernels() = default;
 Isa MicroKernels::isa() const { return state_->isa; }
 const KernelTable& MicroKernels::table() const { return state_->table; }
@@ -65,28 +85,98 @@ Isa resolve_isa(Isa isa) {
   return isa;
 }
 
-#define KERNEL_TILE(name, isa, rows, vectors) {#name, Isa::isa, rows, vectors},
-const RegisterTile* gemm_tiles(int& count) {
-  static constexpr RegisterTile tiles[] = {
-#define GEMM_F32 KERNEL_TILE
+namespace {
+
+// Features in kernels.inc. Those of one instruction set's vectors ask for exactly that set: the other has rows of its own.
+struct AmxBf16 {
+  static constexpr Isa isa = Isa::Avx512;
+  static bool in(const Target& t) { return t.avx512() && t.amx_bf16 && tiles_permitted(); }
+};
+struct AmxInt8 {
+  static constexpr Isa isa = Isa::Avx512;
+  static bool in(const Target& t) { return t.avx512() && t.amx_int8 && tiles_permitted(); }
+};
+struct FastBf16 { // where vdpbf16ps is as fast as a multiply-add
+  static constexpr Isa isa = Isa::Avx512;
+  static bool in(const Target& t) { return t.avx512() && t.avx512_bf16 && t.fast_bf16; }
+};
+struct Avx512Vnni {
+  static constexpr Isa isa = Isa::Avx512;
+  static bool in(const Target& t) { return t.avx512() && t.avx512_vnni; }
+};
+struct Avx512 {
+  static constexpr Isa isa = Isa::Avx512;
+  static bool in(const Target& t) { return t.avx512(); }
+};
+struct AvxVnni {
+  static constexpr Isa isa = Isa::Avx2;
+  static bool in(const Target& t) { return !t.avx512() && t.avx_vnni; }
+};
+struct Avx2 {
+  static constexpr Isa isa = Isa::Avx2;
+  static bool in(const Target& t) { return !t.avx512(); }
+};
+
+struct Tile {
+  bool tiled, wide;
+  int rows, vectors;
+};
+
+std::vector<GemmFamilyRow> make_families() {
+  constexpr Tile tiles[] = {
+#define Wide false, true
+#define Narrow false, false
+#define Tile true, true
+#define GEMM_FAMILY(...)
+#define GEMM(kind, rows, vectors) {kind, rows, vectors},
 #define DEPTHWISE_F32(...)
 #include "codegen/x86/kernels.inc"
-#undef DEPTHWISE_F32
-#undef GEMM_F32
+#undef Wide
+#undef Narrow
+#undef Tile
+#undef GEMM
+#undef GEMM_FAMILY
   };
-  count = static_cast<int>(std::size(tiles));
-  return tiles;
+#define GEMM(...)
+#define GEMM_FAMILY(name, feature, a, b, sum, group, k_step, row_step, speed, arithmetic) \
+  {{#name, DType::a, DType::b, DType::sum, 0, group, k_step, row_step, speed}, feature::isa, feature::in, Arithmetic::arithmetic},
+  std::vector<GemmFamilyRow> families{
+#include "codegen/x86/kernels.inc"
+  };
+#undef GEMM
+#undef GEMM_FAMILY
+#undef DEPTHWISE_F32
+  for (GemmFamilyRow& r : families) {
+    GemmFamily& f = r.family;
+    bool wide = r.isa == Isa::Avx512;
+    f.lanes = (wide ? 64 : 32) / static_cast<int>(size_of(f.sum));
+    for (const auto& t : tiles) {
+      if (t.tiled != f.is_tiled() || t.wide != wide) continue;
+      int rows = t.rows;
+      while (rows > 0 && !gemm_fits(r, rows, t.vectors)) rows--;
+      f.rows[static_cast<size_t>(t.vectors)] = static_cast<uint8_t>(rows);
+    }
+  }
+  return families;
 }
 
-const RegisterTile* depthwise_tiles(int& count) {
-  static constexpr RegisterTile tiles[] = {
-#define GEMM_F32(...)
-#define DEPTHWISE_F32 KERNEL_TILE
+} // namespace
+
+std::span<const GemmFamilyRow> gemm_families() {
+  static const std::vector<GemmFamilyRow> families = make_families();
+  return families;
+}
+
+std::span<const DepthwiseTile> depthwise_tiles() {
+  static constexpr DepthwiseTile tiles[] = {
+#define GEMM(...)
+#define GEMM_FAMILY(...)
+#define DEPTHWISE_F32(name, isa, rows, vectors) {#name, Isa::isa, rows, vectors},
 #include "codegen/x86/kernels.inc"
 #undef DEPTHWISE_F32
-#undef GEMM_F32
+#undef GEMM_FAMILY
+#undef GEMM
   };
-  count = static_cast<int>(std::size(tiles));
   return tiles;
 }
 

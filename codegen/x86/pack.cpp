@@ -249,7 +249,127 @@ private:
   }
 };
 
+class ConvertEmitter : public MoveEmitter {
+public:
+  ConvertEmitter(CodeMemory& memory, Isa isa, Conversion c) : MoveEmitter(memory, isa), c_(c) {}
+
+  void* emit() {
+    Xbyak::Label next_row, next, tail, row_done, done;
+    enter(8);
+    load_arguments();
+    constants();
+    L(next_row);
+    test(rows(), rows());
+    jle(done, T_NEAR);
+    mov(rax, from());
+    mov(rcx, to());
+    mov(rbx, columns());
+    cmp(rbx, step());
+    jl(tail, T_NEAR);
+    L(next);
+    vector();
+    add(rax, step() * from_bytes());
+    add(rcx, step() * to_bytes());
+    sub(rbx, step());
+    cmp(rbx, step());
+    jge(next, T_NEAR);
+    L(tail);
+    test(rbx, rbx);
+    jz(row_done, T_NEAR);
+    scalar();
+    add(rax, from_bytes());
+    add(rcx, to_bytes());
+    dec(rbx);
+    jmp(tail, T_NEAR);
+    L(row_done);
+    add(from(), from_stride());
+    add(to(), to_stride());
+    dec(rows());
+    jmp(next_row, T_NEAR);
+    L(done);
+    leave();
+    return finish();
+  }
+
+private:
+  bool narrow_input() const { return c_ != Conversion::F16ToF32 && c_ != Conversion::BF16ToF32; }
+  int from_bytes() const { return narrow_input() ? 1 : 2; }
+  int to_bytes() const {
+    return c_ == Conversion::I8ToU8 ? 1 : c_ == Conversion::I8ToI16 || c_ == Conversion::U8ToI16 ? 2 : 4;
+  }
+  int step() const { return vector_bytes() / to_bytes(); }
+  Xmm x() const { return vec(0); }
+
+  void constants() {
+    if (c_ != Conversion::I8ToU8) return;
+    mov(eax, 0x80808080u);
+    vmovd(Xmm(1), eax);
+    vpbroadcastd(vec(1), Xmm(1));
+  }
+  void vector() {
+    switch (c_) {
+    case Conversion::F16ToF32: vcvtph2ps(x(), ptr[rax]); break;
+    case Conversion::BF16ToF32:
+      vpmovzxwd(x(), ptr[rax]);
+      vpslld(x(), x(), 16);
+      break;
+    case Conversion::I8ToI16: vpmovsxbw(x(), ptr[rax]); break;
+    case Conversion::U8ToI16: vpmovzxbw(x(), ptr[rax]); break;
+    case Conversion::I8ToU8:
+      if (wide())
+        vpxord(x(), vec(1), ptr[rax]);
+      else
+        vpxor(x(), vec(1), ptr[rax]);
+      break;
+    case Conversion::I8ToF32:
+      vpmovsxbd(x(), ptr[rax]);
+      vcvtdq2ps(x(), x());
+      break;
+    }
+    vmovups(ptr[rcx], x());
+  }
+  void scalar() {
+    switch (c_) {
+    case Conversion::F16ToF32:
+      movzx(r12d, word[rax]);
+      vmovd(Xmm(0), r12d);
+      vcvtph2ps(Xmm(0), Xmm(0));
+      vmovss(ptr[rcx], Xmm(0));
+      break;
+    case Conversion::BF16ToF32:
+      movzx(r12d, word[rax]);
+      shl(r12d, 16);
+      mov(ptr[rcx], r12d);
+      break;
+    case Conversion::I8ToI16:
+      movsx(r12d, byte[rax]);
+      mov(ptr[rcx], r12w);
+      break;
+    case Conversion::U8ToI16:
+      movzx(r12d, byte[rax]);
+      mov(ptr[rcx], r12w);
+      break;
+    case Conversion::I8ToU8:
+      movzx(r12d, byte[rax]);
+      xor_(r12d, 0x80);
+      mov(ptr[rcx], r12b);
+      break;
+    case Conversion::I8ToF32:
+      movsx(r12d, byte[rax]);
+      vcvtsi2ss(Xmm(0), Xmm(0), r12d);
+      vmovss(ptr[rcx], Xmm(0));
+      break;
+    }
+  }
+
+  Conversion c_;
+};
+
 } // namespace
+
+void* emit_convert(CodeMemory& memory, Isa isa, Conversion conversion) {
+  return ConvertEmitter(memory, isa, conversion).emit();
+}
 
 void* emit_copy(CodeMemory& memory, Isa isa, int vectors) { return CopyEmitter(memory, isa, vectors).emit(); }
 

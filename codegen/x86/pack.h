@@ -1,6 +1,7 @@
-// Movers of f32 blocks for packing matrix operands: rows into a panel, and transposes.
+// Movers of blocks for packing matrix operands: rows into a panel, transposes, conversions.
 #pragma once
 #include "codegen/x86/code_memory.h"
+#include "runtime/micro_kernels.h"
 #include "tenon/options.h"
 
 namespace tenon {
@@ -10,5 +11,8 @@ void* emit_copy(CodeMemory& memory, Isa isa, int vectors);
 
 /// Transposes a block of any size. The result is a MoveFn.
 void* emit_transpose(CodeMemory& memory, Isa isa);
+
+/// Converts rows of any length. The result is a MoveFn.
+void* emit_convert(CodeMemory& memory, Isa isa, Conversion conversion);
 
 } // namespace tenon

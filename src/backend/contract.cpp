@@ -2,6 +2,7 @@
 #include "backend/contract.h"
 
 #include "backend/affine.h"
+#include "base/numeric.h"
 
 namespace tenon {
 
@@ -9,23 +10,50 @@ namespace {
 
 bool is_product(const Node& n) { return n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv) && n.outputs.size() == 1; }
 
+bool is_byte(DType t) { return t == DType::I8 || t == DType::U8; }
+
+/// The sums of products of such operands, as runtime/matmul.h has them.
+std::optional<DType> sum_of(DType a, DType b) {
+  if (a == DType::F64 && b == DType::F64) return DType::F64;
+  if (is_byte(a) && is_byte(b)) return DType::I32;
+  bool narrow = a == b && is_reduced_float(a);
+  bool into_f32 = (a == DType::F32 || is_reduced_float(a)) && b == DType::F32;
+  bool weights = (a == DType::F32 && is_reduced_float(b)) || ((a == DType::F32 || is_reduced_float(a)) && b == DType::I8);
+  return narrow || into_f32 || weights ? std::optional(DType::F32) : std::nullopt;
+}
+
+std::string matmul_refusal(const Graph& g, const Node& n) {
+  std::vector<ValueId> operands = tensor_operands(n.args, g);
+  DType a = g.type(operands.at(0)).dtype, b = g.type(operands.at(1)).dtype, out = g.type(n.outputs[0]).dtype;
+  auto sum = sum_of(a, b);
+  if (!sum) return fmt::format("no micro-kernel multiplies {} and {}", name_of(a), name_of(b));
+  if (out != *sum && !(is_reduced_float(out) && *sum == DType::F32)) return fmt::format("the micro-kernels sum {} and {} in {}, not {}", name_of(a), name_of(b), name_of(*sum), name_of(out));
+  return {};
+}
+
+std::string conv_refusal(const Graph& g, const Node& n) {
+  for (ValueId v : tensor_operands(n.args, g))
+    if (g.type(v).dtype != DType::F32) return fmt::format("an operand is {}, not f32", name_of(g.type(v).dtype));
+  Call c(g, *n.def, n.args);
+  if (c.flag("transposed")) return "transposed";
+  size_t rank = g.type(n.outputs[0]).rank();
+  if (!g.constant(c.value("weight"))) return "its weight is not constant";
+  if (c.has("bias")) return "it has a bias of its own";
+  return rank >= 3 && rank <= 5 ? "" : "its rank";
+}
+
 } // namespace
 
 bool is_contract(const Graph& graph, const Node& n) { return is_product(n) && contract_refusal(graph, n).empty(); }
 
 std::string contract_refusal(const Graph& graph, const Node& n) {
   if (!is_product(n)) return {};
-  DType out = graph.type(n.outputs[0]).dtype;
-  if (out != DType::F32) return fmt::format("the micro-kernels compute f32, not {}", name_of(out));
-  for (ValueId v : tensor_operands(n.args, graph))
-    if (graph.type(v).dtype != DType::F32) return fmt::format("an operand is {}, not f32", name_of(graph.type(v).dtype));
-  if (n.def->kind == Kind::Matmul) return {};
-  Call c(graph, *n.def, n.args);
-  if (c.flag("transposed")) return "transposed";
-  size_t rank = graph.type(n.outputs[0]).rank();
-  if (!graph.constant(c.value("weight"))) return "its weight is not constant";
-  if (c.has("bias")) return "it has a bias of its own";
-  return rank >= 3 && rank <= 5 ? "" : "its rank";
+  return n.def->kind == Kind::Matmul ? matmul_refusal(graph, n) : conv_refusal(graph, n);
+}
+
+DType sum_type(const Graph& g, const Node& n) {
+  std::vector<ValueId> operands = tensor_operands(n.args, g);
+  return sum_of(g.type(operands.at(0)).dtype, g.type(operands.at(1)).dtype).value_or(g.type(n.outputs[0]).dtype);
 }
 
 std::optional<MatmulOperand> matmul_operand(const Graph& graph, Inliner& inliner, ValueId operand) {

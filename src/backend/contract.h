@@ -6,8 +6,10 @@
 
 namespace tenon {
 
-/// Whether the node is a matrix product or convolution that the micro-kernels take (f32); others are ordinary loops.
+/// Whether the node is a matrix product or convolution that the micro-kernels take; others are ordinary loops.
 bool is_contract(const Graph& graph, const Node& node);
+/// What the micro-kernels sum a contraction in.
+DType sum_type(const Graph& graph, const Node& node);
 
 /// Why the micro-kernels do not take a matrix product or convolution; empty where they do, and for other nodes.
 std::string contract_refusal(const Graph& graph, const Node& node);

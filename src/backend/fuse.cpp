@@ -231,7 +231,7 @@ private:
       int group = operands[k];
       Group& g = groups_[static_cast<size_t>(group)];
       if (!g.domain || makes_cycle(operands, group)) continue;
-      if (g.contract.valid() && !follows_contract(g, id)) continue;
+      if (g.contract.valid() && !follows_contract(id)) continue;
       auto member = g.domain->candidate(id);
       if (!member || (g.contract.valid() && !lies_as(*member, g.domain->members()[0]))) continue;
       g.domain->join(std::move(*member));
@@ -277,28 +277,8 @@ private:
     return flat_offset(pool, g_.type(a.value), a.index) == flat_offset(pool, g_.type(b.value), b.index);
   }
 
-  // What may be computed on a contraction's result tile by tile: no reductions, and each intermediate used inside only.
-  bool follows_contract(const Group& g, NodeId id) const {
-    if (inliner_const().definition(id).reduction != Reduction::None) return false;
-    // The last result lies where the contraction writes.
-    if (g_.type(g_.node(id).outputs[0]).dtype != DType::F32) return false;
-    ValueId last = g_.node(g.nodes.back()).outputs[0];
-    auto it = users_.find(last);
-    if (needs_memory_.get(last) || it == users_.end()) return false;
-    return only_used_by(last, id);
-  }
-
-  // All uses of v, through inline nodes, are in `id`.
-  bool only_used_by(ValueId v, NodeId id) const {
-    auto it = users_.find(v);
-    if (it == users_.end()) return true;
-    for (NodeId user : it->second) {
-      if (user == id) continue;
-      const Node& n = g_.node(user);
-      if (n.outputs.size() != 1 || roles_.get(n.outputs[0]) != Role::Inline || !only_used_by(n.outputs[0], id)) return false;
-    }
-    return true;
-  }
+  // What may be computed on a contraction's result tile by tile: no reductions.
+  bool follows_contract(NodeId id) const { return inliner_const().definition(id).reduction == Reduction::None; }
   Inliner& inliner_const() const { return const_cast<Inliner&>(inliner_); }
 
   void emit(BlockId now);

@@ -231,16 +231,16 @@ void PlanBuilder::use(int buffer) {
 // ---- memory of packed weights
 
 // Large blocks in large pages: fewer faults while packing, fewer TLB misses while running.
-float* PlanBuilder::own(int64_t elements) {
+void* PlanBuilder::own(int64_t size) {
   constexpr size_t page = size_t{2} << 20;
-  size_t bytes = (static_cast<size_t>(elements) * 4 + 127) / 64 * 64;
+  size_t bytes = (static_cast<size_t>(size) + 127) / 64 * 64;
   bool large = bytes >= page;
   if (large) bytes = (bytes + page - 1) / page * page;
   void* p = std::aligned_alloc(large ? page : 64, bytes);
   require_input(p != nullptr, "out of memory: {} bytes of packed weights", bytes);
   if (large) madvise(p, bytes, MADV_HUGEPAGE);
   plan_.owned.emplace_back(p, [](void* q) { std::free(q); });
-  return static_cast<float*>(p);
+  return p;
 }
 
 Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options, bool keep_texts) {
@@ -248,7 +248,7 @@ Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vec
   out.program = backend;
   out.pool = std::make_unique<ExprPool>();
   out.jit = std::make_unique<Jit>(host_target(options.isa), kernel_symbols());
-  out.micro_kernels = std::make_unique<MicroKernels>(options.isa);
+  out.micro_kernels = std::make_unique<MicroKernels>(out.jit->target());
   PlanBuilder(*backend, original, options, out).run(keep_texts);
   return out;
 }

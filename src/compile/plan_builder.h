@@ -53,8 +53,7 @@ private:
   void define(ValueId v); // the value's buffer is written by the step appended next
   int scalar_buffer(const Arg& a);
   void copy_to(const Arg& from, int to);
-  TileKernel build_epilogue(NodeId id, ValueId& home);
-  int tile_home(NodeId id, const RegionKernel& k);
+  TileKernel build_epilogue(NodeId id);
 
   // Kernels
   enum class Heat : uint8_t { Cold, Unknown, Hot, Tile }; // how long a kernel runs; Tile: an epilogue
@@ -62,9 +61,9 @@ private:
   Heat heat_of(Expr elements, int weight) const;
   void share_kernels();
   void compile_kernels(bool keep_texts);
-  const float* pack_matmul(const Tensor& weights, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride);
+  const void* pack_matmul(const Tensor& weights, int family, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride);
   const float* pack_conv(const Tensor& weights, const Conv& shape);
-  float* own(int64_t elements);
+  void* own(int64_t bytes);
 
   const LoadedProgram& program_;
   const Graph& g_;
@@ -82,7 +81,7 @@ private:
   std::vector<int> dynamic_;                 // to be allocated before the next step
   std::map<std::string, int> kernels_;       // text -> number
   std::vector<Heat> heat_;                   // of the kernels
-  std::map<std::tuple<const void*, int64_t, int64_t, int64_t, int64_t, int64_t>, const float*> packed_;
+  std::map<std::tuple<const void*, int64_t, int64_t, int64_t, int64_t, int64_t>, const void*> packed_;
 };
 
 } // namespace tenon

@@ -2,6 +2,7 @@
 #include "backend/affine.h"
 #include "backend/contract.h"
 #include "compile/plan_builder.h"
+#include "runtime/gemm_pack.h"
 
 namespace tenon {
 
@@ -18,30 +19,30 @@ Inliner region_inliner(const Graph& g) {
 
 } // namespace
 
-// The epilogue kernel, and the value in whose memory the contraction itself writes: the last result, in place, where it
-// has the same layout.
-TileKernel PlanBuilder::build_epilogue(NodeId id, ValueId& home) {
+// The epilogue kernel; none where the sums are the region's only result.
+TileKernel PlanBuilder::build_epilogue(NodeId id) {
   TileKernel t;
-  home = g_.node(id).outputs.back();
   auto k = kernel_of_epilogue(g_, id, vector_bytes_);
   for (ValueId v : g_.node(id).outputs) define(v);
   if (!k) return t;
-  require(k->home.valid(), "a contraction has no place to write to");
-  home = k->home;
-  for (ValueId v : k->buffers) t.buffers.push_back(buffer_of(v)), use(t.buffers.back());
+  for (ValueId v : k->buffers) {
+    t.buffers.push_back(v.valid() ? buffer_of(v) : -1);
+    if (v.valid()) use(t.buffers.back());
+  }
   t.kernel = add_kernel(k->kernel, Heat::Tile, t.scalars);
   return t;
 }
 
-const float* PlanBuilder::pack_matmul(const Tensor& w, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride) {
-  auto key = std::tuple(static_cast<const void*>(w.data_as<float>() + offset), k, n, k_stride, n_stride, int64_t{0});
+const void* PlanBuilder::pack_matmul(const Tensor& w, int family, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride) {
+  const KernelTable& kernels = *plan_.micro_kernels;
+  const char* from = static_cast<const char*>(w.data()) + offset * static_cast<int64_t>(size_of(w.dtype()));
+  auto key = std::tuple(static_cast<const void*>(from), k, n, k_stride, n_stride, int64_t{family});
   if (auto it = packed_.find(key); it != packed_.end()) return it->second;
-  float* to = own(packed_b_size(*plan_.micro_kernels, k, n));
-  const Panels panels = choose_panels(n, *plan_.micro_kernels);
-  const BSource source{w.data_as<float>() + offset, k_stride, n_stride};
-  packers_.run(panels.count(), 1, [&](int64_t p0, int64_t p1, int) {
-    pack_panels(*plan_.micro_kernels, panels, source, 0, k, p0, p1, to + p0 * panels.width() * k);
-  });
+  char* to = static_cast<char*>(own(packed_b_bytes(kernels, family, k, n)));
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  const Panels panels = choose_panels(f, n, k);
+  const PackSource source{from, w.dtype(), k_stride, n_stride};
+  packers_.run(panels.count(), 1, [&](int64_t p0, int64_t p1, int) { pack_panels(kernels, f, panels, source, 0, k, p0, p1, to + panels.offset(p0)); });
   return packed_[key] = to;
 }
 
@@ -65,11 +66,12 @@ void PlanBuilder::build_matmul(NodeId id) {
     to[1] = slot(whole ? o.batch[0] : o.batch[1]);
   };
   MatmulStep s;
-  ValueId home;
-  s.epilogue = build_epilogue(id, home);
-  s.c = buffer_of(home);
+  s.epilogue = build_epilogue(id);
+  s.c = s.epilogue.kernel >= 0 ? -1 : buffer_of(g_.node(id).outputs.at(0));
   s.a = buffer_of(a->value), s.b = buffer_of(b->value);
-  use(s.a), use(s.c);
+  s.a_type = g_.type(a->value).dtype, s.b_type = g_.type(b->value).dtype;
+  use(s.a);
+  if (s.c >= 0) use(s.c);
   s.batch[0] = slot(floor_div(batch, inner)), s.batch[1] = slot(inner);
   s.m = slot(m), s.n = slot(cols), s.k = slot(k);
   s.a_offset = slot(a->offset), s.a_row = slot(a->row_stride), s.a_k = slot(a->column_stride);
@@ -79,25 +81,34 @@ void PlanBuilder::build_matmul(NodeId id) {
   s.c_row = slot(cols);
   s.c_batch[0] = slot(m * cols * inner), s.c_batch[1] = slot(m * cols);
   const Tensor* w = g_.constant(b->value);
-  if (w && rank == 2 && const_int(cols) && const_int(k) && const_int(b->offset) && w->is_contiguous())
-    s.packed = pack_matmul(*w, *const_int(b->offset), *const_int(k), *const_int(cols), *const_int(b->row_stride), *const_int(b->column_stride));
-  else use(s.b);
-  prepare_matmul(*plan_.micro_kernels, {.m = const_int(m).value_or(any_size),
-                                        .n = const_int(cols).value_or(any_size),
-                                        .a_k = const_int(a->column_stride).value_or(0),
-                                        .packed = s.packed != nullptr,
-                                        .b_n = const_int(b->column_stride).value_or(0)});
+  Matmul shape{.m = const_int(m).value_or(any_size),
+               .n = const_int(cols).value_or(any_size),
+               .k = const_int(k).value_or(any_size),
+               .a_type = s.a_type,
+               .b_type = s.b_type,
+               .a_k = const_int(a->column_stride).value_or(0),
+               .b_n = const_int(b->column_stride).value_or(0)};
+  if (w && rank == 2 && shape.n != any_size && shape.k != any_size && const_int(b->offset) && w->is_contiguous()) {
+    s.family = choose_family(*plan_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
+    s.packed = pack_matmul(*w, s.family, *const_int(b->offset), shape.k, shape.n, *const_int(b->row_stride), *const_int(b->column_stride));
+  } else use(s.b);
+  shape.packed = s.packed != nullptr;
+  shape.family = s.family;
+  if (s.c >= 0) shape.c = &s; // it is given
+  prepare_matmul(*plan_.micro_kernels, shape);
+  s.number = plan_.num_matmuls++;
   append(id, std::move(s));
 }
 
 const float* PlanBuilder::pack_conv(const Tensor& w, const Conv& shape) {
   auto key = std::tuple(static_cast<const void*>(w.data()), shape.groups, shape.in_channels, shape.out_channels, shape.window.positions(), int64_t{1});
-  if (auto it = packed_.find(key); it != packed_.end()) return it->second;
-  float* to = own(packed_conv_size(*plan_.micro_kernels, shape));
+  if (auto it = packed_.find(key); it != packed_.end()) return static_cast<const float*>(it->second);
+  float* to = static_cast<float*>(own(packed_conv_size(*plan_.micro_kernels, shape) * 4));
   int64_t strides[5] = {w.strides()[0], w.strides()[1], 0, 0, 0};
   for (size_t d = 2; d < w.rank(); d++) strides[5 - (w.rank() - d)] = w.strides()[d];
   pack_conv_weights(*plan_.micro_kernels, shape, w.data_as<float>(), strides, to);
-  return packed_[key] = to;
+  packed_[key] = to;
+  return to;
 }
 
 void PlanBuilder::build_conv(NodeId id) {
@@ -107,10 +118,11 @@ void PlanBuilder::build_conv(NodeId id) {
   const Type &in = g_.type(c.value("input")), &out = g_.type(n.outputs[0]);
   size_t spatial = in.rank() - 2;
   ConvStep s;
-  ValueId home;
-  s.epilogue = build_epilogue(id, home);
-  s.input = buffer_of(c.value("input")), s.output = buffer_of(home);
-  use(s.input), use(s.output);
+  s.epilogue = build_epilogue(id);
+  s.input = buffer_of(c.value("input"));
+  s.output = s.epilogue.kernel >= 0 ? -1 : buffer_of(g_.node(id).outputs.at(0));
+  use(s.input);
+  if (s.output >= 0) use(s.output);
   const Tensor* w = g_.constant(c.value("weight"));
   require(w != nullptr, "the weight of a convolution is not constant");
   Conv& v = s.shape;
@@ -130,13 +142,11 @@ void PlanBuilder::build_conv(NodeId id) {
   }
   s.batch = slot(in.sizes[0]);
   v.weights = pack_conv(*w, v);
-  prepare_conv(*plan_.micro_kernels, v);
-  if (c.has("bias")) {
-    const Tensor* bias = g_.constant(c.value("bias"));
-    require(bias != nullptr, "the bias of a convolution is not constant");
-    plan_.constants.push_back(bias->contiguous());
-    v.bias = plan_.constants.back().data_as<float>();
-  }
+  Conv shape = v;
+  static float given;
+  if (s.output >= 0) shape.output = &given;
+  prepare_conv(*plan_.micro_kernels, shape);
+  s.number = plan_.num_convs++;
   append(id, std::move(s));
 }
 

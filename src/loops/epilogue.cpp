@@ -12,16 +12,6 @@ NodeId contraction_of(const Graph& g, NodeId region) {
 
 namespace {
 
-// The contraction writes to its own result, or, where nobody else reads that, to that of a later member of the same layout.
-void find_home(RegionDraft& r) {
-  const DomainMember& c = r.d.members[0];
-  if (auto it = r.results.find(c.value); it != r.results.end()) r.out.home = it->second;
-  else
-    for (auto& m : r.d.members)
-      if (r.results.contains(m.value) && m.type == c.type && m.store == c.store) r.out.home = r.results.at(m.value);
-  require(r.out.home.valid(), "the results of a contraction's region have another layout than the contraction");
-}
-
 // Batch, channel and pixels of a convolution's result in terms of its tile: pixels are rows, channels are columns.
 void tile_conv_axes(RegionDraft& r, Expr batch, Expr m, Expr n) {
   std::vector<Expr> axes = r.d.axes; // n, c, spatial...
@@ -53,8 +43,8 @@ void tile_conv_axes(RegionDraft& r, Expr batch, Expr m, Expr n) {
 
 // Rows m and columns n of the tile that is ready, from the axes of the contraction's result.
 void tile_axes(RegionDraft& r) {
-  Expr tile[5];
-  for (int k = 0; k < 5; k++) tile[k] = r.pool.symbol(tile_symbols[k], DType::I64, 0, INT64_MAX);
+  Expr tile[6];
+  for (int k = 0; k < 6; k++) tile[k] = r.pool.symbol(tile_symbols[k], DType::I64, 0, INT64_MAX);
   bool conv = r.g.node(contraction_of(r.g, r.region)).def->kind == Kind::Conv;
   std::vector<Expr> axes = r.d.axes; // batch?, m, n of a matmul
   Expr i = r.pool.axis(5004, tile[2] - tile[1]), j = r.pool.axis(5005, tile[4] - tile[3]);
@@ -66,7 +56,10 @@ void tile_axes(RegionDraft& r) {
   r.kernel().parallel = r.pool.axis(5000, r.pool.integer(1));
   r.out.iterations = r.pool.integer(1);
   r.d.axes.clear();
-  find_home(r);
+  DType sum = sum_type(r.g, r.g.node(contraction_of(r.g, r.region)));
+  r.out.buffers.push_back({});
+  r.kernel().buffers.push_back({BufferKind::Input, sum});
+  r.sums = r.pool.load(0, sum, {i * tile[5] + j});
   Loop columns{j, lanes(r, 2), {}};
   assign_levels(r);
   columns.body = inner(r, 0);
@@ -78,7 +71,8 @@ void tile_axes(RegionDraft& r) {
 std::optional<RegionKernel> kernel_of_epilogue(const Graph& graph, NodeId region, int vector_bytes) {
   RegionDraft r(graph, region, vector_bytes);
   start(r, true);
-  if (r.d.members.size() == 1) return std::nullopt;
+  const DomainMember& first = r.d.members[0];
+  if (r.d.members.size() == 1 && first.type == sum_type(graph, graph.node(contraction_of(graph, region)))) return std::nullopt;
   tile_axes(r);
   measure(r);
   assign_levels(r);

@@ -12,15 +12,16 @@ struct RegionKernel {
   Expr iterations;              // of the parallel loop
   Expr elements;                // of the whole domain
   int weight = 0;               // operations per element
-  ValueId home = {};            // epilogues: the region's result in whose memory the contraction writes
 };
 
-/// Symbols that an epilogue kernel takes after its own scalars: the tile of the contraction's result that is ready.
-inline constexpr const char* tile_symbols[] = {"tile_batch", "tile_m0", "tile_m1", "tile_n0", "tile_n1"};
+/// Symbols that an epilogue kernel takes after its own scalars: which tile of the contraction's sums is ready, and elements from
+/// row to row of it. Its first buffer is the tile.
+inline constexpr const char* tile_symbols[] = {"tile_batch", "tile_m0", "tile_m1", "tile_n0", "tile_n1", "tile_stride"};
 
 /// `vector_bytes`: 32 or 64.
 RegionKernel kernel_of_loops(const Graph& graph, NodeId region, int vector_bytes);
-/// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction.
+/// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction and its sums are what it
+/// gives.
 std::optional<RegionKernel> kernel_of_epilogue(const Graph& graph, NodeId region, int vector_bytes);
 /// The contraction node of a tenon::matmul or tenon::conv region.
 NodeId contraction_of(const Graph& graph, NodeId region);

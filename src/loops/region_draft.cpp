@@ -38,7 +38,7 @@ void start(RegionDraft& r, bool contraction) {
     }
     first = false;
   }
-  r.d = make_domain(r.g, r.members, [&](ValueId v) { return r.results.contains(v) || (contraction && v == r.members.members()[0].value); });
+  r.d = make_domain(r.g, r.members, [&](ValueId v) { return r.results.contains(v); });
 }
 
 void measure(RegionDraft& r) {
@@ -160,7 +160,7 @@ Expr value(RegionDraft& r, const DomainMember& m, int level) {
   auto key = std::pair(m.value.index, level);
   if (auto it = r.values.find(key); it != r.values.end()) return it->second;
   Expr e;
-  if (!m.body) e = r.pool.load(buffer(r, r.out.home, BufferKind::Output), m.type, {m.store}); // the contraction's result, in place
+  if (!m.body) e = cast(r.sums, m.type);
   else if (m.reduction != Reduction::None) e = cast(r.pool.reg(static_cast<int64_t>(m.value.index), reg_type(m)), m.type);
   else if (m.full && level > level_of(r, m) && is_kept(r, m))
     e = r.results.contains(m.value) ? r.pool.load(output(r, m.value), m.type, {m.store}) : r.pool.load(scratch(r, m), m.type, {scratch_offset(r)});
@@ -178,7 +178,7 @@ int lanes(const RegionDraft& r, int most) {
 std::vector<Stmt> inner(RegionDraft& r, int level) {
   std::vector<Stmt> out;
   for (auto& m : r.d.members) {
-    if (!m.body || level_of(r, m) != level) continue;
+    if ((!m.body && !r.sums) || level_of(r, m) != level) continue;
     if (m.reduction != Reduction::None) {
       Accumulate a{static_cast<int>(m.value.index), resolve(r, m.body, level)};
       if (m.position) a.position = m.position;
@@ -229,7 +229,7 @@ RegionKernel finish(RegionDraft& r) {
   std::erase_if(symbols, [](Expr s) { return s->name.starts_with("tile_"); });
   std::sort(symbols.begin(), symbols.end(), [](Expr a, Expr b) { return a->name < b->name; });
   r.kernel().scalars = std::move(symbols);
-  if (r.out.home.valid())
+  if (r.sums)
     for (auto name : tile_symbols) r.kernel().scalars.push_back(r.pool.symbol(name));
   r.kernel().name = r.g.node(r.region).op.substr(7);
   return std::move(r.out);

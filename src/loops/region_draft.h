@@ -29,6 +29,7 @@ struct RegionDraft {
   int last = 0;                // the highest level
   int64_t lanes_of_block = 1;  // of a block of columns; `lane` is the axis within
   Expr lane;
+  Expr sums;                   // epilogues: the element of the contraction's tile; the first member's value
   RegionKernel out;
 
   Kernel& kernel() { return out.kernel; }

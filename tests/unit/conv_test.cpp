@@ -46,14 +46,22 @@ std::string text(const Case& c) {
 
 constexpr float untouched = 12345.f;
 
-struct Cover {
+struct Cover { // counts how often the epilogue sees each element; without an output of its own, writes it, plus the bias
   int64_t pixels, channels;
+  float* out;
+  int64_t out_pixel;
+  const float* bias;
   std::vector<std::atomic<int>> seen;
-  Cover(int64_t batch, int64_t p, int64_t c) : pixels(p), channels(c), seen(static_cast<size_t>(batch * p * c)) {}
-  static void call(void* ctx, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  Cover(int64_t batch, int64_t p, int64_t c, float* o, int64_t op, const float* b)
+      : pixels(p), channels(c), out(o), out_pixel(op), bias(b), seen(static_cast<size_t>(batch * p * c)) {}
+  static void call(void* ctx, const SumTile& t) {
     Cover& self = *static_cast<Cover*>(ctx);
-    for (int64_t m = m0; m < m1; m++)
-      for (int64_t n = n0; n < n1; n++) self.seen[static_cast<size_t>((batch * self.pixels + m) * self.channels + n)]++;
+    for (int64_t m = t.m0; m < t.m1; m++)
+      for (int64_t n = t.n0; n < t.n1; n++) {
+        self.seen[static_cast<size_t>((t.batch * self.pixels + m) * self.channels + n)]++;
+        float sum = static_cast<const float*>(t.sums)[(m - t.m0) * t.stride + n - t.n0];
+        if (self.bias) self.out[(t.batch * self.pixels + m) * self.out_pixel + n] = sum + self.bias[n];
+      }
   }
 };
 
@@ -105,7 +113,7 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
   for (int64_t p = 0; p < c.batch * w.out_pixels(); p++)
     for (int64_t j = c.out_channels; j < out_pixel; j++) out.data()[p * out_pixel + j] = untouched;
   std::vector<float> before(out.values.begin(), out.values.end());
-  Cover cover(c.batch, w.out_pixels(), c.out_channels);
+  Cover cover(c.batch, w.out_pixels(), c.out_channels, out.data(), out_pixel, c.bias ? bias.data() : nullptr);
   Conv conv{.window = w,
             .batch = c.batch,
             .groups = c.groups,
@@ -115,10 +123,9 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
             .in_pixel = in_pixel,
             .in_batch = in_image,
             .weights = nullptr,
-            .output = out.data(),
+            .output = c.bias ? nullptr : out.data(),
             .out_pixel = out_pixel,
             .out_batch = out_image,
-            .bias = c.bias ? bias.data() : nullptr,
             .accumulate = c.accumulate,
             .epilogue = {Cover::call, &cover}};
   GuardedBuffer packed((packed_conv_size(kernels, conv) + 15) / 16 * 16);
@@ -126,8 +133,9 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
   pack_conv_weights(kernels, conv, weights.data(), strides, packed.data());
   conv.weights = packed.data();
   Caches caches{.l1 = 4 << 10, .l2 = 64 << 10};
-  GuardedBuffer scratch((conv_scratch(kernels, caches, workers, conv) + 63) / 64 * 16);
-  run_conv(kernels, caches, workers, conv, scratch.data());
+  ConvPlan plan = plan_conv(kernels, caches, workers.threads(), conv);
+  GuardedBuffer scratch((plan.worker_bytes() * workers.threads() + 63) / 64 * 16);
+  run_conv(kernels, workers, plan, conv, scratch.data());
 
   int64_t wrong = 0, not_once = 0;
   for (int64_t b = 0; b < c.batch; b++)

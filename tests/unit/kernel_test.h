@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/numeric.h"
 #include "codegen/x86/micro_kernels.h"
 #include "tenon/error.h"
 
@@ -41,6 +42,67 @@ private:
   char* base_;
   size_t whole_;
 };
+
+/// Elements of any type whose last one is followed by a page that may not be touched.
+class TypedBuffer {
+public:
+  TypedBuffer(DType t, int64_t n) : type(t), count(n), bytes_((n * static_cast<int64_t>(size_of(t)) + 3) / 4) {}
+
+  char* data() { return reinterpret_cast<char*>(bytes_.data()) + bytes_.values.size() * 4 - static_cast<size_t>(count) * size_of(type); }
+  double get(int64_t i) {
+    return dispatch(type, [&]<class T>(T v) {
+      std::memcpy(&v, data() + i * static_cast<int64_t>(sizeof v), sizeof v);
+      return convert<double>(v);
+    });
+  }
+  void set(int64_t i, double to) {
+    dispatch(type, [&]<class T>(T v) {
+      v = convert<T>(to);
+      std::memcpy(data() + i * static_cast<int64_t>(sizeof v), &v, sizeof v);
+    });
+  }
+  /// Fractions within [-1, 1], or integers of the type's whole range (of I32: small ones).
+  void fill_random(uint32_t seed) {
+    std::minstd_rand r(seed + 1);
+    for (int64_t i = 0; i < count; i++) {
+      int v = static_cast<int>(r() % 2001);
+      set(i, is_float(type) ? v / 1000. - 1 : type == DType::U8 ? v % 256 : type == DType::I8 ? v % 256 - 128 : v - 1000);
+    }
+  }
+
+  DType type;
+  int64_t count;
+
+private:
+  GuardedBuffer bytes_;
+};
+
+/// The machines this one can stand for: with and without tile registers, dot products of bf16, VNNI, AVX-512.
+inline std::vector<Target> available_targets() {
+  std::vector<Target> all;
+  for (Isa isa : {Isa::Avx2, Isa::Avx512}) try {
+      all.push_back(host_target(isa));
+    } catch (const Error&) {
+    }
+  Target best = all.back();
+  if (best.amx_bf16 || best.amx_int8) {
+    best.amx_bf16 = best.amx_int8 = false;
+    all.push_back(best);
+  }
+  if (best.avx512_bf16 && !best.fast_bf16) {
+    best.fast_bf16 = true;
+    all.push_back(best);
+  }
+  if (best.avx512_vnni) {
+    best.avx512_vnni = best.fast_bf16 = false;
+    all.push_back(best);
+  }
+  if (all[0].avx_vnni) {
+    all.push_back(all[0]);
+    all.back().avx_vnni = false;
+  }
+  return all;
+}
 
 inline std::vector<Isa> available_isas() {
   std::vector<Isa> all;

@@ -66,20 +66,23 @@ TEST_CASE("matrix products: the kernels of a family of sizes are made ahead") {
     Caches caches;
     Workers workers(2);
     int64_t m = random() % 2 ? any_size : 1 + some_size(random, 60), n = random() % 2 ? any_size : 1 + some_size(random, 300);
-    bool packed = n != any_size && random() % 2, b_dense = random() % 2, a_dense = random() % 2, strides_known = random() % 2;
-    prepare_matmul(kernels.table(), {.m = m, .n = n, .a_k = strides_known && a_dense ? 1 : 0, .packed = packed, .b_n = strides_known ? (b_dense ? 1 : 5) : 0});
+    bool packed = n != any_size && random() % 2, direct = random() % 2, b_dense = random() % 2, a_dense = random() % 2, strides_known = random() % 2;
+    int number = packed ? choose_family(kernels.table(), DType::F32, DType::F32, m, n, any_size) : -1;
+    float given;
+    prepare_matmul(kernels.table(), {.m = m, .n = n, .a_k = strides_known && a_dense ? 1 : 0, .packed = packed, .family = number, .b_n = strides_known ? (b_dense ? 1 : 5) : 0, .c = direct ? &given : nullptr});
     uint64_t code = Executable::pieces_of_code();
     int64_t sizes[] = {1, 2, 9, 13, 14, 16, 17, 26, 37, 48, 100, 129, 257};
     for (int call = 0; call < 25; call++) {
       Matmul x{.m = m != any_size ? m : sizes[random() % 13], .n = n != any_size ? n : 1 + some_size(random, 300), .k = sizes[random() % 11]};
       x.a_row = a_dense ? x.k : 1, x.a_k = a_dense ? 1 : x.m;
-      x.b_n = b_dense ? 1 : 5, x.b_k = b_dense ? x.n : 5 * x.n, x.c_row = x.n, x.packed = packed;
-      std::vector<float> a(static_cast<size_t>(x.m * x.k)), b(static_cast<size_t>(std::max(x.k * x.n * 5, packed_b_size(kernels.table(), x.k, x.n)))), c(static_cast<size_t>(x.m * x.n));
-      x.a = a.data(), x.b = b.data(), x.c = c.data();
-      std::vector<float> scratch(static_cast<size_t>(matmul_scratch(kernels.table(), caches, workers, x) / 4 + 32));
+      x.b_n = b_dense ? 1 : 5, x.b_k = b_dense ? x.n : 5 * x.n, x.c_row = x.n, x.packed = packed, x.family = number;
+      std::vector<float> a(static_cast<size_t>(x.m * x.k)), b(static_cast<size_t>(std::max(x.k * x.n * 5, packed ? packed_b_bytes(kernels.table(), number, x.k, x.n) / 4 : 0))), c(static_cast<size_t>(x.m * x.n));
+      x.a = a.data(), x.b = b.data(), x.c = direct ? c.data() : nullptr;
+      MatmulPlan plan = plan_matmul(kernels.table(), caches, workers.threads(), x);
+      std::vector<float> scratch(static_cast<size_t>(plan.worker_bytes() * workers.threads() / 4 + 32));
       void* at = scratch.data();
       size_t space = scratch.size() * 4;
-      run_matmul(kernels.table(), caches, workers, x, std::align(64, space - 64, at, space));
+      run_matmul(kernels.table(), workers, plan, x, std::align(64, space - 64, at, space));
       CHECK_MESSAGE(Executable::pieces_of_code() == code, "m ", x.m, " n ", x.n, " k ", x.k, " packed ", packed);
     }
   }
@@ -102,6 +105,9 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
       for (int d : {1, 2}) c.window.out[d] = (c.window.in[d] + 2 * pad - kernel) / stride + 1;
     };
     set(1 + some_size(random, 40), 1 + some_size(random, 150));
+    bool direct = random() % 2;
+    float given;
+    if (direct) c.output = &given;
     Conv family_of = c;
     if (!known)
       for (int d : {1, 2}) family_of.window.in[d] = family_of.window.out[d] = any_size;
@@ -117,10 +123,11 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
       void* at = weights.data();
       size_t space = weights.size() * 4;
       c.weights = static_cast<float*>(std::align(64, space - 64, at, space));
-      c.input = in.data(), c.output = out.data();
-      std::vector<float> scratch(static_cast<size_t>(conv_scratch(kernels.table(), caches, workers, c) / 4 + 32));
+      c.input = in.data(), c.output = direct ? out.data() : nullptr;
+      ConvPlan plan = plan_conv(kernels.table(), caches, workers.threads(), c);
+      std::vector<float> scratch(static_cast<size_t>(plan.worker_bytes() * workers.threads() / 4 + 32));
       at = scratch.data(), space = scratch.size() * 4;
-      run_conv(kernels.table(), caches, workers, c, std::align(64, space - 64, at, space));
+      run_conv(kernels.table(), workers, plan, c, std::align(64, space - 64, at, space));
       CHECK_MESSAGE(Executable::pieces_of_code() == code, "kernel ", kernel, " stride ", stride, " channels ", c.in_channels, " to ", c.out_channels, ", ", c.window.out[1], "x", c.window.out[2]);
     }
   }

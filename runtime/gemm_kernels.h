@@ -1,0 +1,68 @@
+// The contract between the generated matrix micro-kernels and the drivers that call them: what a family of kernels reads
+// and sums, the arguments of a register tile, and the key by which a kernel is asked for.
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "tenon/tensor.h"
+
+namespace tenon {
+
+/// What a matrix micro-kernel adds to its sum before it stores: nothing, what C holds, or one row of `init` for all
+/// rows.
+enum class GemmInit : int64_t { Zero, C, Row };
+
+/// One register tile: c[m][n] = init + sum over p < positions, k of a(p, m)[k] * b[p][k][n]. Row m of A at position p
+/// starts `first` bytes behind rows[p * pointers + m / row_step], (m % row_step) * a_stride bytes further on, where
+/// `pointers` is the tile's rows / row_step. Packed B has the tile's full width in every row, zero-padded; in place, row
+/// k of B starts `b_stride` bytes after row k-1. Tiles of the same shape share their pointers.
+struct GemmArgs {
+  const void* const* rows;
+  int64_t first;     // bytes
+  const void* zeros; // the row of padding, window kernels alone
+  const void* b;
+  void* c;
+  const void* init;
+  int64_t c_stride;  // bytes
+  int64_t b_stride;  // bytes, in-place B alone
+  int64_t a_stride;  // bytes, families with a row_step above 1 alone
+  int64_t depth;     // k / group
+  int64_t positions;
+  int64_t columns;   // valid columns, read by masked kernels alone
+  GemmInit mode;
+};
+using GemmFn = void (*)(const GemmArgs*);
+
+/// How a matrix kernel reads: B packed; B in place (positions must be 1); B packed and A the windows of a convolution,
+/// whose padding it skips where it can: a position whose first pointer is null adds nothing, and one whose first or
+/// last row is `zeros` goes without that row.
+enum class GemmKind : uint8_t { Packed, InPlace, Windows };
+
+/// A family of matrix micro-kernels: one arithmetic in register tiles of many shapes.
+struct GemmFamily {
+  static constexpr int max_rows = 32, max_vectors = 16;
+
+  const char* name;
+  DType a, b, sum; // A as the kernels read it, B as it is packed, C
+  int lanes;       // columns of a vector of sums
+  int group;       // neighbours in k that lie together in packed B and that one instruction sums
+  int k_step;      // packed B, and A, hold whole multiples of so many k
+  int row_step;    // rows of A behind one pointer: 16 for tile registers, else 1
+  double speed;    // multiply-adds per cycle at best
+  std::array<uint8_t, max_vectors + 1> rows{}; // the most rows of a tile by its vectors; 0: no tile has that width
+
+  /// Tile registers: C gets all rows and columns of a tile, the driver's scratch takes what is beyond the matrix.
+  bool is_tiled() const { return row_step > 1; }
+  bool reads_in_place() const { return b == sum && group == 1; }
+  bool operator==(const GemmFamily&) const = default;
+};
+
+/// A register tile of `rows` x `vectors` vectors. Masked: the last vector may be partial.
+struct GemmKey {
+  int family, rows, vectors;
+  bool masked = false;
+  GemmKind kind = GemmKind::Packed;
+  auto operator<=>(const GemmKey&) const = default;
+};
+
+} // namespace tenon

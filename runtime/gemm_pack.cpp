@@ -1,0 +1,189 @@
+// Packing. Elements of four bytes, and groups that make up four bytes and lie together already, go through the generated
+// movers; the rest through plain loops over rows.
+#include "runtime/gemm_pack.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/numeric.h"
+#include "runtime/clones.h"
+
+namespace tenon {
+namespace {
+
+std::optional<Conversion> conversion(DType from, DType to) {
+  if (from == DType::F16 && to == DType::F32) return Conversion::F16ToF32;
+  if (from == DType::BF16 && to == DType::F32) return Conversion::BF16ToF32;
+  if (from == DType::I8 && to == DType::F32) return Conversion::I8ToF32;
+  if (from == DType::I8 && to == DType::I16) return Conversion::I8ToI16;
+  if (from == DType::U8 && to == DType::I16) return Conversion::U8ToI16;
+  return std::nullopt;
+}
+
+const char* at(const PackSource& s, int64_t k, int64_t other) {
+  return static_cast<const char*>(s.data) + (k * s.k_stride + other * s.other_stride) * static_cast<int64_t>(size_of(s.type));
+}
+
+/// One element, converted.
+void put(const char* from, DType type, char* to, DType as) {
+  if (type == as) return void(std::memcpy(to, from, size_of(type)));
+  dispatch(type, [&]<class T>(T v) {
+    std::memcpy(&v, from, sizeof v);
+    float wide = convert<float>(v);
+    int16_t integer = convert<int16_t>(v);
+    if (as == DType::F32)
+      std::memcpy(to, &wide, 4);
+    else
+      std::memcpy(to, &integer, 2);
+  });
+}
+
+/// A panel in the making: element (k, j) lies at (k / group * width + j) * group + k % group.
+struct Panel {
+  const GemmFamily& family;
+  int64_t width, columns, depth, padded_depth; // depth: valid k
+  char* to;
+
+  int64_t element() const { return static_cast<int64_t>(size_of(family.b)); }
+  char* at(int64_t k, int64_t j) const { return to + ((k / family.group * width + j) * family.group + k % family.group) * element(); }
+};
+
+void pack_any(const Panel& p, const PackSource& b) {
+  std::memset(p.to, 0, static_cast<size_t>(p.padded_depth * p.width * p.element()));
+  for (int64_t k = 0; k < p.depth; k++)
+    for (int64_t j = 0; j < p.columns; j++) put(at(b, k, j), b.type, p.at(k, j), p.family.b);
+}
+
+/// Rows of B that lie together, without groups: copied.
+void pack_plain_rows(const KernelTable& kernels, const Panel& p, const PackSource& b) {
+  int64_t bytes = p.element(), row = p.width * bytes;
+  if (bytes == 4) {
+    MoveArgs args{b.data, p.to, b.k_stride * 4, row, p.depth, p.columns};
+    return kernels.copy(static_cast<int>(p.width / kernels.lanes()))(&args);
+  }
+  for (int64_t k = 0; k < p.depth; k++) {
+    char* to = p.to + k * row;
+    std::memcpy(to, at(b, k, 0), static_cast<size_t>(p.columns * bytes));
+    std::memset(to + p.columns * bytes, 0, static_cast<size_t>(row - p.columns * bytes));
+  }
+}
+
+TENON_CLONES void interleave2(const uint16_t* __restrict r0, const uint16_t* __restrict r1, uint16_t* __restrict to, int64_t n) {
+  for (int64_t j = 0; j < n; j++) to[2 * j] = r0[j], to[2 * j + 1] = r1[j];
+}
+TENON_CLONES void interleave4(const uint8_t* __restrict r0, const uint8_t* __restrict r1, const uint8_t* __restrict r2,
+                              const uint8_t* __restrict r3, uint8_t* __restrict to, int64_t n) {
+  for (int64_t j = 0; j < n; j++) to[4 * j] = r0[j], to[4 * j + 1] = r1[j], to[4 * j + 2] = r2[j], to[4 * j + 3] = r3[j];
+}
+TENON_CLONES void transpose2(const uint16_t* from, int64_t from_stride, uint16_t* to, int64_t to_stride, int64_t rows, int64_t columns) {
+  constexpr int64_t block = 16;
+  for (int64_t i0 = 0; i0 < rows; i0 += block)
+    for (int64_t j0 = 0; j0 < columns; j0 += block)
+      for (int64_t j = j0; j < std::min(j0 + block, columns); j++)
+        for (int64_t i = i0; i < std::min(i0 + block, rows); i++) to[j * to_stride + i] = from[i * from_stride + j];
+}
+
+/// Rows of B that lie together, in groups of 2 x 2 or 4 x 1 bytes: woven together.
+void pack_groups(const Panel& p, const PackSource& b) {
+  static const char zeros[1 << 12] = {};
+  int64_t group = p.family.group, bytes = p.element();
+  constexpr int64_t most = sizeof zeros / 4; // columns at a time
+  for (int64_t k = 0; k < p.padded_depth; k += group) {
+    char* to = p.at(k, 0);
+    for (int64_t j = 0; j < p.columns; j += most) {
+      int64_t n = std::min(most, p.columns - j);
+      const char* rows[4];
+      for (int64_t g = 0; g < group; g++) rows[g] = k + g < p.depth ? at(b, k + g, j) : zeros;
+      auto r16 = [&](int i) { return reinterpret_cast<const uint16_t*>(rows[i]); };
+      auto r8 = [&](int i) { return reinterpret_cast<const uint8_t*>(rows[i]); };
+      if (group == 2)
+        interleave2(r16(0), r16(1), reinterpret_cast<uint16_t*>(to + j * group * bytes), n);
+      else
+        interleave4(r8(0), r8(1), r8(2), r8(3), reinterpret_cast<uint8_t*>(to + j * group * bytes), n);
+    }
+    std::memset(to + p.columns * group * bytes, 0, static_cast<size_t>((p.width - p.columns) * group * bytes));
+  }
+}
+
+/// Columns of B that lie together, whole groups of them as units of `unit` bytes: transposed.
+void pack_columns(const KernelTable& kernels, const Panel& p, const PackSource& b) {
+  int64_t group = p.family.group, unit = p.element() * group, whole = p.depth / group;
+  int64_t row = p.width * unit, from_row = b.other_stride * p.element();
+  if (unit == 4) {
+    MoveArgs args{b.data, p.to, from_row, row, p.columns, whole};
+    kernels.transpose()(&args);
+  } else {
+    transpose2(static_cast<const uint16_t*>(b.data), b.other_stride, reinterpret_cast<uint16_t*>(p.to), p.width, p.columns, whole);
+  }
+  if (p.columns < p.width)
+    for (int64_t k = 0; k < whole; k++) std::memset(p.to + k * row + p.columns * unit, 0, static_cast<size_t>((p.width - p.columns) * unit));
+  if (whole * group == p.padded_depth) return;
+  std::memset(p.to + whole * row, 0, static_cast<size_t>(p.padded_depth / group - whole) * static_cast<size_t>(row));
+  for (int64_t k = whole * group; k < p.depth; k++)
+    for (int64_t j = 0; j < p.columns; j++) std::memcpy(p.at(k, j), at(b, k, j), size_of(b.type));
+}
+
+void pack_panel(const KernelTable& kernels, const Panel& p, const PackSource& b) {
+  int64_t unit = p.element() * p.family.group;
+  bool same = b.type == p.family.b;
+  if (same && b.other_stride == 1 && p.family.group == 1)
+    pack_plain_rows(kernels, p, b);
+  else if (same && b.other_stride == 1 && unit == 4)
+    pack_groups(p, b);
+  else if (same && b.k_stride == 1 && (unit == 4 || unit == 2))
+    pack_columns(kernels, p, b);
+  else
+    pack_any(p, b);
+}
+
+} // namespace
+
+void pack_panels(const KernelTable& kernels, const GemmFamily& f, const Panels& panels, const PackSource& b, int64_t k0,
+                 int64_t k1, int64_t p0, int64_t p1, void* to) noexcept {
+  if (k1 <= k0) return;
+  char* next = static_cast<char*>(to);
+  int64_t depth = panels.depth(k1 - k0);
+  for (int64_t p = p0; p < p1; p++) {
+    PackSource from = b;
+    from.data = at(b, k0, p * panels.width());
+    pack_panel(kernels, {f, panels.panel_width(p), panels.columns(p), k1 - k0, depth, next}, from);
+    next += panels.bytes(p, depth);
+  }
+}
+
+void pack_rows(const KernelTable& kernels, const GemmFamily& f, const PackSource& a, int64_t m0, int64_t m1, int64_t k0,
+               int64_t k1, void* to, int64_t to_stride) noexcept {
+  char* rows = static_cast<char*>(to);
+  int64_t count = m1 - m0, bytes = static_cast<int64_t>(size_of(f.a)), depth = (k1 - k0 + f.k_step - 1) / f.k_step * f.k_step;
+  auto convert = conversion(a.type, f.a);
+  if (a.k_stride == 1 && convert) {
+    MoveArgs args{at(a, k0, m0), rows, a.other_stride * static_cast<int64_t>(size_of(a.type)), to_stride, count, k1 - k0};
+    kernels.convert(*convert)(&args);
+  } else if (a.k_stride == 1 && a.type == f.a) {
+    for (int64_t i = 0; i < count; i++) std::memcpy(rows + i * to_stride, at(a, k0, m0 + i), static_cast<size_t>((k1 - k0) * bytes));
+  } else if (a.other_stride == 1 && a.type == f.a && bytes == 4) {
+    MoveArgs args{at(a, k0, m0), rows, a.k_stride * 4, to_stride, k1 - k0, count};
+    kernels.transpose()(&args);
+  } else if (a.other_stride == 1 && a.type == f.a && bytes == 2) {
+    transpose2(reinterpret_cast<const uint16_t*>(at(a, k0, m0)), a.k_stride, reinterpret_cast<uint16_t*>(rows), to_stride / 2, k1 - k0, count);
+  } else {
+    for (int64_t i = 0; i < count; i++)
+      for (int64_t k = 0; k < k1 - k0; k++) put(at(a, k0 + k, m0 + i), a.type, rows + i * to_stride + k * bytes, f.a);
+  }
+  if (depth > k1 - k0)
+    for (int64_t i = 0; i < count; i++) std::memset(rows + i * to_stride + (k1 - k0) * bytes, 0, static_cast<size_t>((depth - (k1 - k0)) * bytes));
+  int64_t padded = (count + f.row_step - 1) / f.row_step * f.row_step;
+  for (int64_t i = count; i < padded; i++) std::memset(rows + i * to_stride, 0, static_cast<size_t>(depth * bytes));
+}
+
+void prepare_packing(const KernelTable& kernels, const GemmFamily& f, DType a) {
+  kernels.transpose();
+  if (auto c = conversion(a, f.a)) kernels.convert(*c);
+}
+
+bool can_pack(const GemmFamily& f, DType a, DType b) {
+  return (a == f.a || conversion(a, f.a)) && (b == f.b || (f.b == DType::I16 && conversion(b, f.b)));
+}
+
+} // namespace tenon

@@ -1,0 +1,29 @@
+// Packing of the operands of products: B into panels, rows of A as the kernels read them.
+#pragma once
+#include "runtime/gemm_block.h"
+
+namespace tenon {
+
+/// An operand in memory, strides in elements: B as (k, n), A as (k, row).
+struct PackSource {
+  const void* data;
+  DType type;
+  int64_t k_stride, other_stride;
+};
+/// Packs rows [k0, k1) of panels [p0, p1), k0 a multiple of the family's k_step; the panels land one after the other with
+/// depth(k1 - k0) rows each. B's type is the family's, or one that converts to it.
+void pack_panels(const KernelTable& kernels, const GemmFamily& family, const Panels& panels, const PackSource& b,
+                 int64_t k0, int64_t k1, int64_t p0, int64_t p1, void* to) noexcept;
+
+/// Rows [m0, m1), k [k0, k1) of A in the family's type, one after the other `to_stride` bytes apart, with zeros behind k up
+/// to a whole k_step, and behind the last row up to a whole row_step.
+void pack_rows(const KernelTable& kernels, const GemmFamily& family, const PackSource& a, int64_t m0, int64_t m1,
+               int64_t k0, int64_t k1, void* to, int64_t to_stride) noexcept;
+
+/// Generates the movers that packing operands of such types needs.
+void prepare_packing(const KernelTable& kernels, const GemmFamily& family, DType a);
+
+/// Whether operands of a product in memory can be what the family reads.
+bool can_pack(const GemmFamily& family, DType a, DType b);
+
+} // namespace tenon

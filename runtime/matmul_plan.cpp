@@ -1,0 +1,193 @@
+// The decisions of a matrix product: which family of kernels, how B is read, blocks by the caches, items for the workers.
+#include <algorithm>
+
+#include "runtime/gemm_pack.h"
+#include "runtime/matmul.h"
+
+namespace tenon {
+namespace {
+
+/// Up to so many rows a row-major B is read in place: packing costs about as much as 16 rows of products.
+constexpr int64_t in_place_rows = 16;
+/// Steps of k before a B in place is continued in the next columns: keeps the pages in use few.
+constexpr int64_t in_place_depth = 256;
+constexpr int64_t max_block_rows = 256;
+constexpr int64_t tiled_depth_bytes = 1024; // of a row of A: two row groups of them take 32 KB of L1
+constexpr int64_t tile_bytes = 64 << 10;    // of sums that an epilogue takes at a time
+constexpr int64_t max_super_rows = 512;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+int64_t round_down(int64_t a, int64_t b) { return a / b * b; }
+
+double padded(int64_t n, int64_t to) { return static_cast<double>(round_up(n == any_size ? 256 : std::max<int64_t>(n, 1), to)); }
+
+/// Cycles on one core.
+double cycles(const GemmFamily& f, DType a, int64_t m, int64_t n, int64_t k) {
+  constexpr double converted_per_cycle = 8;
+  double products = padded(m, f.row_step) * padded(n, f.lanes) * padded(k, f.k_step) / f.speed;
+  return products + (a == f.a ? 0 : padded(m, 1) * padded(k, 1) / converted_per_cycle);
+}
+
+/// The widest tile for a B in place that still takes all rows at once, else the squarest.
+int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
+  int best = f.rows[8] > 0 ? 3 : 2;
+  int most = static_cast<int>(std::clamp<int64_t>(ceil_div(n, f.lanes), 1, GemmFamily::max_vectors)); // n may be 0
+  for (int v = most; v > best; v--)
+    if (f.rows[static_cast<size_t>(v)] >= m) best = v;
+  while (best > most || f.rows[static_cast<size_t>(best)] == 0) best--;
+  return best;
+}
+
+void choose_use(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
+  bool row_major = m.b_n == 1 && f.reads_in_place() && m.b_type == f.b;
+  p.use = m.packed ? BUse::Packed : row_major && m.m <= in_place_rows ? BUse::InPlace : BUse::Pack;
+  p.panels = choose_panels(f, m.n, m.k);
+  if (p.use == BUse::InPlace) p.panels.vectors = in_place_vectors(f, m.m, m.n);
+  int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
+  bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = m.k % f.k_step != 0;
+  // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
+  bool aliased = f.is_tiled() && rows_bytes % 4096 == 0 && m.m > 1 && p.panels.count() > 2;
+  p.pack_a = apart || other || partial || aliased;
+  p.tile_rows = f.rows[static_cast<size_t>(p.panels.vectors)];
+  if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
+  p.direct = m.c && !f.is_tiled();
+}
+
+void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), a_bytes = static_cast<int64_t>(size_of(f.a)), sum = static_cast<int64_t>(size_of(f.sum));
+  // A chunk of k of one panel takes a quarter of L2, so that C is passed over rarely; blocks of A take another half.
+  int64_t most_k = std::max<int64_t>(round_down(caches.l2 / 4 / (p.panels.width() * b_bytes), 64), 64);
+  if (f.is_tiled()) most_k = tiled_depth_bytes / a_bytes;
+  int64_t parts = std::max<int64_t>(ceil_div(m.k, most_k), 1);
+  p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(m.k, in_place_depth) : round_up(ceil_div(m.k, parts), std::max(4, f.k_step));
+  bool many_k = m.k > p.block_k;
+  int64_t depth = std::max<int64_t>(p.block_k, 1);
+  int64_t rows = f.is_tiled() ? p.tile_rows : caches.l2 / 2 / (depth * a_bytes);
+  int64_t most_rows = round_down(max_block_rows, p.tile_rows); // whole tiles, so that few heights occur
+  p.block_rows = std::clamp<int64_t>(round_down(rows, p.tile_rows), p.tile_rows, most_rows);
+  int64_t columns = caches.l2 * 2 / (depth * b_bytes);
+  if (!p.direct && many_k) columns = std::min<int64_t>(columns, 256);
+  p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
+  if (p.use == BUse::InPlace) p.chunk_panels = p.panels.count();
+  p.super_rows = p.block_rows;
+  if (many_k) p.super_rows = p.direct ? round_up(m.m, p.block_rows) : std::max(p.block_rows, round_down(max_super_rows, p.block_rows));
+  p.group_panels = p.chunk_panels;
+  if (!p.direct && !many_k) p.group_panels = std::clamp<int64_t>(tile_bytes / (p.block_rows * p.panels.width() * sum), 1, p.chunk_panels);
+}
+
+void choose_items(MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m) {
+  // Each item packs its own part of B: splitting rows would pack it again.
+  Splits splits = choose_splits({.tiles = ceil_div(m.m, p.tile_rows),
+                                 .panels = p.panels.count(),
+                                 .batch = m.batch[0] * m.batch[1],
+                                 .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(m.k, 16)),
+                                 .threads = threads,
+                                 .panels_first = p.use == BUse::Pack || m.n > m.m});
+  p.splits_m = splits.rows;
+  p.splits_n = splits.panels;
+}
+
+void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
+  int64_t sum = static_cast<int64_t>(size_of(f.sum));
+  int64_t most_panels = std::min(p.chunk_panels, ceil_div(p.panels.count(), p.splits_n));
+  if (p.use == BUse::Pack) p.b_bytes = round_up(most_panels * p.panels.width() * p.panels.depth() * p.panels.element_bytes, 64);
+  int64_t depth = p.panels.depth(std::min(p.block_k, m.k)), rows = round_up(std::min(p.block_rows, m.m), p.tile_rows);
+  bool partial_tile = f.is_tiled() && m.m % f.row_step != 0;
+  if (p.pack_a || partial_tile) p.a_bytes = round_up(rows * (depth * static_cast<int64_t>(size_of(f.a)) + 64), 64);
+  if (p.direct) return;
+  int64_t columns = std::min(m.k > p.block_k ? p.chunk_panels : p.group_panels, most_panels) * p.panels.width();
+  p.c_stride = columns + (columns * sum % 1024 == 0 ? f.lanes : 0); // rows not all in the same sets of L1
+  p.c_bytes = round_up(round_up(std::min(p.super_rows, round_up(m.m, p.tile_rows)), p.tile_rows) * p.c_stride * sum, 64);
+}
+
+uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
+  if (!f.is_tiled()) return tile_heights(m, tile_rows);
+  return uint64_t{1} << f.row_step | uint64_t{1} << tile_rows;
+}
+
+// ---- what may be needed
+
+/// The sums over a B in place of at most so many rows, whose tiles depend on how many they are.
+void prepare_in_place(const KernelTable& kernels, int family, const Matmul& m, int64_t n) {
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  bool row_major = m.b_n == 1 || m.b_n == 0;
+  if (m.packed || !row_major || !f.reads_in_place() || m.b_type != f.b) return;
+  int64_t first = m.m == any_size ? 1 : m.m, last = m.m == any_size ? in_place_rows : m.m;
+  for (int64_t rows = first; rows <= std::min(last, in_place_rows); rows++) {
+    Panels panels = choose_panels(f, n, 1);
+    panels.vectors = in_place_vectors(f, rows, n);
+    tile_kernels(kernels, family, panels, GemmKind::InPlace, heights(f, rows, f.rows[static_cast<size_t>(panels.vectors)]), true);
+  }
+}
+
+void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  prepare_packing(kernels, f, m.a_type);
+  auto with = [&](int64_t n) {
+    Panels panels = choose_panels(f, n, 1);
+    tile_kernels(kernels, family, panels, GemmKind::Packed, heights(f, m.m, f.rows[static_cast<size_t>(panels.vectors)]), m.c && !f.is_tiled());
+    prepare_in_place(kernels, family, m, n);
+    if (m.packed || panels.count() == 0) return;
+    kernels.copy(panels.panel_vectors(0));
+    kernels.copy(panels.panel_vectors(panels.count() - 1));
+  };
+  if (m.n != any_size) return with(m.n);
+  // Twice the widest tile: each width, alone and before each narrower last one.
+  for (int64_t vectors = 1; vectors <= 2 * GemmFamily::max_vectors; vectors++)
+    for (int64_t missing : {0, 1}) with(vectors * f.lanes - missing);
+}
+
+} // namespace
+
+int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k) {
+  int best = -1;
+  auto& all = kernels.families();
+  for (size_t i = 0; i < all.size(); i++) {
+    if (!can_pack(all[i], a, b)) continue;
+    if (best < 0 || cycles(all[i], a, m, n, k) < cycles(all[static_cast<size_t>(best)], a, m, n, k)) best = static_cast<int>(i);
+  }
+  return best;
+}
+
+int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_t n) {
+  return choose_panels(kernels.families()[static_cast<size_t>(family)], n, k).bytes();
+}
+
+void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const void* b, DType type, int64_t b_k,
+            int64_t b_n, void* to) noexcept {
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  Panels panels = choose_panels(f, n, k);
+  pack_panels(kernels, f, panels, {b, type, b_k, b_n}, 0, k, 0, panels.count(), to);
+}
+
+MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& m) {
+  MatmulPlan p;
+  p.family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k);
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
+  choose_use(p, f, m);
+  choose_blocks(p, f, caches, m);
+  choose_items(p, f, threads, m);
+  measure_scratch(p, f, m);
+  GemmKind kind = p.use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed;
+  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), p.direct || kind == GemmKind::InPlace);
+  return p;
+}
+
+void prepare_matmul(const KernelTable& kernels, const Matmul& m) {
+  if (m.family >= 0) return prepare_family(kernels, m.family, m);
+  int last = -1;
+  for (int64_t rows : {int64_t{1}, int64_t{1024}}) { // few rows and many may want another family
+    int family = choose_family(kernels, m.a_type, m.b_type, m.m == any_size ? rows : m.m, m.n, any_size);
+    if (family != last) prepare_family(kernels, family, m);
+    last = family;
+  }
+}
+
+std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& p, const Matmul& m) {
+  const char* uses[] = {"B packed ahead", "B packed in the call", "B in place"};
+  return std::string(kernels.families()[static_cast<size_t>(p.family)].name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(p.panels.width()) + ", " +
+         uses[static_cast<int>(p.use)] + ", " + std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n) + " items";
+}
+
+} // namespace tenon

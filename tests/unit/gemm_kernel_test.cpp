@@ -1,0 +1,153 @@
+// Matrix micro-kernels and movers, one by one, against plain loops in double precision.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "codegen/x86/gemm.h"
+#include "kernel_test.h"
+
+using namespace tenon;
+
+namespace {
+
+constexpr float untouched = 12345.f;
+
+struct TileCase {
+  GemmKey key;
+  int64_t depth, positions; // depth: of k
+  GemmInit mode;
+};
+
+/// One tile: operands in guarded memory, A's rows behind pointers, some of them padding where the kernel takes windows.
+void check_tile(const KernelTable& table, const TileCase& c) {
+  const GemmFamily& f = table.families()[static_cast<size_t>(c.key.family)];
+  int64_t rows = c.key.rows, width = c.key.vectors * f.lanes, columns = c.key.masked ? width - 1 - c.depth % f.lanes : width;
+  if (columns <= width - f.lanes) columns = width - f.lanes + 1;
+  bool in_place = c.key.kind == GemmKind::InPlace;
+  int64_t a_size = static_cast<int64_t>(size_of(f.a)), first = c.depth % 2 * f.group;
+  int64_t b_row = in_place ? columns : width; // of one k
+  TypedBuffer a(f.a, rows * c.positions * c.depth + first), b(f.b, c.positions * c.depth * b_row), out(f.sum, rows * columns), init(f.sum, columns);
+  TypedBuffer zeros(f.a, c.depth + first);
+  a.fill_random(5), b.fill_random(6), out.fill_random(7), init.fill_random(8);
+  std::vector<double> before;
+  for (int64_t i = 0; i < out.count; i++) before.push_back(out.get(i));
+  std::vector<const void*> pointers;
+  for (int64_t p = 0; p < c.positions; p++)
+    for (int64_t g = 0; g < rows / f.row_step; g++) pointers.push_back(a.data() + (p * rows + g * f.row_step) * c.depth * a_size);
+  size_t r = pointers.size() / static_cast<size_t>(c.positions);
+  if (c.key.kind == GemmKind::Windows && c.positions == 3) { // padding: a whole position, the first row, the last row
+    pointers[0] = nullptr;
+    if (!f.is_tiled() && rows > 1) pointers[r] = zeros.data(), pointers[3 * r - 1] = zeros.data();
+  }
+  GemmArgs args{pointers.data(), first * a_size, zeros.data(), b.data(), out.data(), init.data(), columns * static_cast<int64_t>(size_of(f.sum)),
+                b_row * static_cast<int64_t>(size_of(f.b)), c.depth * a_size, c.depth / f.group, c.positions, columns, c.mode};
+  if (f.is_tiled()) table.begin_tiles();
+  table.gemm(c.key)(&args);
+  if (f.is_tiled()) table.end_tiles();
+  int wrong = 0;
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < columns; j++) {
+      double sum = c.mode == GemmInit::C ? before[static_cast<size_t>(i * columns + j)] : c.mode == GemmInit::Row ? init.get(j) : 0, size = std::abs(sum);
+      for (int64_t p = 0; p < c.positions; p++) {
+        size_t at = static_cast<size_t>(p) * r;
+        bool whole_padding = !pointers[at], zero_row = !f.is_tiled() && pointers[at + static_cast<size_t>(i)] == zeros.data();
+        for (int64_t k = 0; k < c.depth && !whole_padding && !zero_row; k++) {
+          int64_t in_panel = in_place ? k * columns + j : (k / f.group * width + j) * f.group + k % f.group;
+          double product = a.get(first + (p * rows + i) * c.depth + k) * b.get(p * c.depth * b_row + in_panel);
+          sum += product;
+          size += std::abs(product);
+        }
+      }
+      double got = out.get(i * columns + j), off = std::abs(got - sum);
+      wrong += f.sum == DType::I32 ? got != sum : !(off <= (f.sum == DType::F64 ? 1e-15 : 1e-6) * size);
+    }
+  CHECK_MESSAGE(wrong == 0, std::string(f.name), " ", rows, "x", width, ", depth ", c.depth, ", masked ", c.key.masked, ", kind ", static_cast<int>(c.key.kind), ", mode ", static_cast<int>(c.mode));
+}
+
+/// The tiles of one family and width.
+void check_width(const KernelTable& table, int family, int vectors) {
+  const GemmFamily& f = table.families()[static_cast<size_t>(family)];
+  for (int rows = f.row_step; rows <= f.rows[static_cast<size_t>(vectors)]; rows += f.row_step)
+    for (bool masked : {false, true})
+      for (GemmKind kind : {GemmKind::Packed, GemmKind::InPlace, GemmKind::Windows})
+        for (int64_t steps : {0, 1, 2, 3, 4, 5, 7, 8, 17})
+          for (GemmInit mode : {GemmInit::Zero, GemmInit::C, GemmInit::Row}) {
+            if (f.is_tiled() && (masked || mode == GemmInit::Row || kind == GemmKind::InPlace)) continue;
+            if (kind == GemmKind::InPlace && !f.reads_in_place()) continue;
+            int64_t positions = kind == GemmKind::InPlace ? 1 : 1 + steps % 3;
+            check_tile(table, {{family, rows, vectors, masked, kind}, steps * f.k_step, positions, mode});
+          }
+}
+
+} // namespace
+
+TEST_CASE("every register tile of every family, with every form of B, init and mask") {
+  std::set<std::string> seen;
+  for (const Target& target : available_targets()) {
+    MicroKernels mk(target);
+    for (size_t i = 0; i < mk.table().families().size(); i++)
+      if (seen.insert(mk.table().families()[i].name).second) for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
+        if (mk.table().families()[i].rows[static_cast<size_t>(vectors)]) check_width(mk.table(), static_cast<int>(i), vectors);
+  }
+}
+
+TEST_CASE("kernels of families that this machine lacks can be emitted") {
+  CodeMemory memory(size_t{64} << 20);
+  for (const GemmFamilyRow& row : gemm_families())
+    for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
+      if (int rows = row.family.rows[static_cast<size_t>(vectors)]) CHECK(emit_gemm(memory, row, {0, rows, vectors}) != nullptr);
+}
+
+TEST_CASE("movers copy, pad and transpose blocks of any size without touching anything else") {
+  for (Isa isa : available_isas()) {
+    MicroKernels mk(isa);
+    int lanes = mk.table().lanes();
+    for (int64_t rows : {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 48})
+      for (int64_t columns : {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65}) {
+        GuardedBuffer from(rows * columns), to(rows * columns);
+        from.fill_random(9);
+        MoveArgs t{from.data(), to.data(), columns * 4, rows * 4, rows, columns};
+        mk.table().transpose()(&t);
+        int wrong = 0;
+        for (int64_t i = 0; i < rows; i++)
+          for (int64_t j = 0; j < columns; j++) wrong += to.data()[j * rows + i] != from.data()[i * columns + j];
+        CHECK_MESSAGE(wrong == 0, "transpose " << rows << "x" << columns);
+
+        int vectors = static_cast<int>((columns + lanes - 1) / lanes);
+        int64_t width = vectors * lanes;
+        GuardedBuffer wide(rows * width);
+        std::fill(wide.values.begin(), wide.values.end(), untouched);
+        MoveArgs c{from.data(), wide.data(), columns * 4, width * 4, rows, columns};
+        mk.table().copy(vectors)(&c);
+        for (int64_t i = 0; i < rows; i++)
+          for (int64_t j = 0; j < width; j++)
+            wrong += wide.data()[i * width + j] != (j < columns ? from.data()[i * columns + j] : 0.f);
+        CHECK_MESSAGE(wrong == 0, "copy " << rows << "x" << columns);
+      }
+  }
+}
+
+TEST_CASE("conversions of rows, element by element") {
+  struct {
+    Conversion c;
+    DType from, to;
+    double plus;
+  } all[] = {{Conversion::F16ToF32, DType::F16, DType::F32, 0}, {Conversion::BF16ToF32, DType::BF16, DType::F32, 0}, {Conversion::I8ToI16, DType::I8, DType::I16, 0},
+             {Conversion::U8ToI16, DType::U8, DType::I16, 0},   {Conversion::I8ToU8, DType::I8, DType::U8, 128},     {Conversion::I8ToF32, DType::I8, DType::F32, 0}};
+  for (Isa isa : available_isas()) {
+    MicroKernels mk(isa);
+    for (auto& x : all)
+      for (int64_t rows : {0, 1, 3})
+        for (int64_t columns : {1, 2, 15, 16, 17, 31, 33, 64, 100, 131}) {
+          TypedBuffer from(x.from, rows * columns), to(x.to, rows * columns);
+          from.fill_random(3);
+          MoveArgs args{from.data(), to.data(), columns * static_cast<int64_t>(size_of(x.from)), columns * static_cast<int64_t>(size_of(x.to)), rows, columns};
+          mk.table().convert(x.c)(&args);
+          int wrong = 0;
+          for (int64_t i = 0; i < rows * columns; i++) wrong += to.get(i) != from.get(i) + x.plus;
+          CHECK_MESSAGE(wrong == 0, "conversion ", static_cast<int>(x.c), " of ", rows, "x", columns);
+        }
+  }
+}
