@@ -35,7 +35,7 @@ struct Matmul {
   /// In place; or what pack_b made (then b_k and b_n mean nothing, b_batch counts bytes) for the family of number `family`.
   const void* b = nullptr;
   bool packed = false;
-  int family = -1; // -1: the plan chooses
+  int family = -1; // -1: the plan chooses, by the sizes
   int64_t b_k = 0, b_n = 1, b_batch[2] = {0, 0};
   void* c = nullptr; // null: the sums go to the epilogue alone
   int64_t c_row = 0, c_batch[2] = {0, 0};

@@ -175,13 +175,7 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
 }
 
 void prepare_matmul(const KernelTable& kernels, const Matmul& m) {
-  if (m.family >= 0) return prepare_family(kernels, m.family, m);
-  int last = -1;
-  for (int64_t rows : {int64_t{1}, int64_t{1024}}) { // few rows and many may want another family
-    int family = choose_family(kernels, m.a_type, m.b_type, m.m == any_size ? rows : m.m, m.n, any_size);
-    if (family != last) prepare_family(kernels, family, m);
-    last = family;
-  }
+  prepare_family(kernels, m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.m, m.n, any_size), m);
 }
 
 std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& p, const Matmul& m) {

@@ -65,8 +65,8 @@ struct MatmulStep {
   Slot a_offset, a_row, a_k, a_batch[2];
   Slot b_offset, b_k, b_n, b_batch[2];
   Slot c_row, c_batch[2];
-  const void* packed = nullptr; // B, packed ahead of time for `family`
-  int family = -1;
+  int family = -1;              // of micro-kernels
+  const void* packed = nullptr; // B, packed ahead of time
   int number = 0; // of the frame's plans for products
   TileKernel epilogue;
 };

@@ -24,6 +24,7 @@ std::optional<DType> sum_of(DType a, DType b) {
 
 std::string matmul_refusal(const Graph& g, const Node& n) {
   std::vector<ValueId> operands = tensor_operands(n.args, g);
+  if (operands.size() != 2) return "its rows choose their matrices";
   DType a = g.type(operands.at(0)).dtype, b = g.type(operands.at(1)).dtype, out = g.type(n.outputs[0]).dtype;
   auto sum = sum_of(a, b);
   if (!sum) return fmt::format("no micro-kernel multiplies {} and {}", name_of(a), name_of(b));

@@ -88,8 +88,8 @@ void PlanBuilder::build_matmul(NodeId id) {
                .b_type = s.b_type,
                .a_k = const_int(a->column_stride).value_or(0),
                .b_n = const_int(b->column_stride).value_or(0)};
+  s.family = choose_family(*plan_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
   if (w && rank == 2 && shape.n != any_size && shape.k != any_size && const_int(b->offset) && w->is_contiguous()) {
-    s.family = choose_family(*plan_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
     s.packed = pack_matmul(*w, s.family, *const_int(b->offset), shape.k, shape.n, *const_int(b->row_stride), *const_int(b->column_stride));
   } else use(s.b);
   shape.packed = s.packed != nullptr;

@@ -118,6 +118,23 @@ V where_known(Match& m) {
   return m.arg(*c != 0 ? 1 : 2);
 }
 
+// x @ w, where w was widened without a change of value, or is a view of such: the product widens what it reads.
+V narrow_weights(Match& m) {
+  if (!m.is_value(1)) return {};
+  const Node* view = m.made_by(1, "edge::permute.default");
+  const Node* wide = view ? made_by(m.g(), view->args[0].get<ValueId>(), "edge::_to_copy.default") : m.made_by(1, "edge::_to_copy.default");
+  if (!wide) return {};
+  V w = m.operand(*wide), x = m.arg(0);
+  bool narrower = w.dtype() == DType::I8 || (is_reduced_float(w.dtype()) && x.dtype() == DType::F32);
+  if (!narrower || !(x.dtype() == DType::F32 || is_reduced_float(x.dtype())) || !widens(w.dtype(), x.dtype())) return {};
+  if (view) {
+    std::vector<int64_t> order;
+    for (const Arg& d : view->args[1].get<ArgList>()) order.push_back(d.get<int64_t>());
+    w = m.b.permute(w, order);
+  }
+  return m.b.call1(x.rank() == 2 ? "aten::mm.dtype" : "aten::bmm.dtype", {x, w, m.type().dtype});
+}
+
 struct Rule {
   std::string_view name, op;
   V (*apply)(Match&);
@@ -152,6 +169,10 @@ constexpr Rule rules[] = {
     {"logical_not_twice", "edge::logical_not.default", undo_itself},
     {"bitwise_not_twice", "edge::bitwise_not.default", undo_itself},
     {"where_known", "edge::where.self", where_known},
+    {"narrow_weights", "edge::mm.default", narrow_weights},
+    {"narrow_weights", "edge::mm.dtype", narrow_weights},
+    {"narrow_weights", "edge::bmm.default", narrow_weights},
+    {"narrow_weights", "edge::bmm.dtype", narrow_weights},
 };
 
 bool same(const Type& a, const Type& b) { return a.is_tensor() && b.is_tensor() && a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides; }

@@ -17,9 +17,14 @@ bool fold_constants(LoadedProgram& program);
 ///   %1 = convolution(%x, %w); %2 = mul(%1, %scale)   ->   %2 = convolution(%x, %w * %scale)
 bool fold_norm(LoadedProgram& program);
 
+/// Products of dequantized tensors become products of their integers, in I32, with what the zero points add and both scales after.
+///   %y = mm((%q - zx) * sx, %w * sw)   ->   %y = (mm.dtype(%q, %w, i32) - zx * column sums of %w) * (sx * sw)
+bool integer_products(LoadedProgram& program);
+
 inline constexpr Pass edge_passes[] = {
     {"canonicalize", canonicalize},
     {"cse", cse},
+    {"integer_products", integer_products},
     {"fold_constants", fold_constants},
     {"fold_norm", fold_norm},
     {"remove_dead_code", remove_dead_code},

@@ -68,9 +68,12 @@ V operand(Builder& b, const Call& c, std::string_view name, size_t rank) {
 
 std::vector<Type> product_types(const Call& c, size_t rank) {
   if (c.rank("self") != rank || c.rank("mat2") != rank) c.fail(fmt::format("operands must be of rank {}", rank));
-  if (c.type("self").dtype != c.type("mat2").dtype) c.fail("operands differ in dtype");
-  DType t = c.type("self").dtype;
-  if (c.def.signature.find("out_dtype") >= 0) t = c.dtype("out_dtype").value_or(t);
+  DType t = c.type("self").dtype, other = c.type("mat2").dtype;
+  bool with_type = c.def.signature.find("out_dtype") >= 0;
+  if (with_type) t = c.dtype("out_dtype").value_or(t);
+  // With a dtype of its own, the second operand may be narrower (weights): both are widened to what is summed in.
+  bool narrower = with_type && is_float(t) && (is_reduced_float(other) || other == DType::I8), bytes = with_type && t == DType::I32 && size_of(other) == 1;
+  if (c.type("self").dtype != other && !narrower && !bytes) c.fail("operands differ in dtype");
   std::vector<Expr> sizes = c.type("self").sizes;
   sizes.back() = c.size("mat2", -1);
   return {Type::tensor(t, sizes)};
@@ -173,7 +176,7 @@ Values inner(Builder& b, const Call& c) {
 }
 
 Values int_mm(Builder& b, const Call& c) {
-  return product(b, b.to(operand(b, c, "self", 2), DType::I32), b.to(operand(b, c, "mat2", 2), DType::I32), DType::I32);
+  return product(b, operand(b, c, "self", 2), operand(b, c, "mat2", 2), DType::I32);
 }
 
 // Left to right, except that the cheaper of the two orders is taken for three matrices of known sizes.
