@@ -1,5 +1,5 @@
-// Which elements hold, as bits, and how many do before each chunk: what steps need that write the elements found one after another,
-// on all threads.
+// Which elements hold, as bits, and how many do before each chunk: what steps need that write the elements found one
+// after another, on all threads.
 #pragma once
 #include <bit>
 #include <memory>
@@ -40,6 +40,12 @@ struct Found {
 
   int64_t chunks() const { return std::ssize(before) - 1; }
   int64_t count() const { return before.back(); }
+  /// Element 0 too, where it was not found.
+  void include_first() {
+    if (n == 0 || (words[0] & 1)) return;
+    words[0] |= 1;
+    for (size_t k = 1; k < before.size(); k++) before[k]++;
+  }
   /// f(element) for those found in [begin, end), begin a multiple of 64, in order.
   template <class F> [[gnu::always_inline]] void each(int64_t begin, int64_t end, F&& f) const {
     for (int64_t i = begin; i < end; i += 64)
@@ -54,7 +60,9 @@ template <class Test> Found find_where(const LibraryCall& c, int64_t n, Test tes
   int64_t chunks = (n + Found::chunk - 1) / Found::chunk;
   f.before.assign(static_cast<size_t>(chunks + 1), 0);
   parallel(c, chunks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; k++) f.before[static_cast<size_t>(k + 1)] = write_bits(f.words.get(), k * Found::chunk, std::min(n, (k + 1) * Found::chunk), test);
+    for (int64_t k = begin; k < end; k++)
+      f.before[static_cast<size_t>(k + 1)] =
+          write_bits(f.words.get(), k * Found::chunk, std::min(n, (k + 1) * Found::chunk), test);
   });
   for (size_t k = 1; k < f.before.size(); k++) f.before[k] += f.before[k - 1];
   return f;
@@ -63,7 +71,8 @@ template <class Test> Found find_where(const LibraryCall& c, int64_t n, Test tes
 /// f(begin, end, found before) for every chunk, on all threads.
 template <class F> void each_chunk(const LibraryCall& c, const Found& found, F f) {
   parallel(c, found.chunks(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; k++) f(k * Found::chunk, std::min(found.n, (k + 1) * Found::chunk), found.before[static_cast<size_t>(k)]);
+    for (int64_t k = begin; k < end; k++)
+      f(k * Found::chunk, std::min(found.n, (k + 1) * Found::chunk), found.before[static_cast<size_t>(k)]);
   });
 }
 

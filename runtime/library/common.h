@@ -10,8 +10,9 @@
 #include "runtime/library_steps.h"
 #include "runtime/parallel.h"
 
-/// For functions with hot loops: compiled for wider vectors too, by levels of the architecture (a name of a processor would match that
-/// one alone). The loader picks, with a function that ThreadSanitizer would enter before it is ready; clang has none for templates. What they call inline, lambdas too, is compiled with them.
+/// For functions with hot loops: compiled for wider vectors too, by levels of the architecture (a name of a processor
+/// would match that one alone). The loader picks, with a function that ThreadSanitizer would enter before it is ready;
+/// clang has none for templates. What they call inline, lambdas too, is compiled with them.
 #if defined(__SANITIZE_THREAD__) || defined(__clang__)
 #define TENON_WIDE
 #else
@@ -74,10 +75,11 @@ template <class T> using Wide = std::conditional_t<std::is_same_v<T, F16> || std
 template <class T>
 using Sum = std::conditional_t<std::is_same_v<T, F16> || std::is_same_v<T, BF16>, float, std::conditional_t<std::is_integral_v<T>, int64_t, double>>;
 template <class T> Wide<T> widen(T x) { return static_cast<Wide<T>>(x); }
-/// By operations that vectors have, unlike the compiler's conversion: the exponent moves to where that of f32 is, but for subnormal
-/// numbers and those of the greatest exponent.
+/// By operations that vectors have, unlike the compiler's conversion: the exponent moves to where that of f32 is, but
+/// for subnormal numbers and those of the greatest exponent.
 inline float widen(F16 x) {
-  uint32_t magnitude = x.bits & 0x7fffu, sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16, up = magnitude >= 0x7c00u ? 224u << 23 : 112u << 23;
+  uint32_t magnitude = x.bits & 0x7fffu, sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16,
+           up = magnitude >= 0x7c00u ? 224u << 23 : 112u << 23;
   auto small = std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f);
   return std::bit_cast<float>((magnitude < 0x400u ? small : (magnitude << 13) + up) | sign);
 }
@@ -200,7 +202,10 @@ inline void copy_input(const LibraryCall& c, size_t input, size_t output) {
   const LibraryTensor &from = c.inputs[input], &to = c.outputs[output];
   int64_t bytes = to.numel() * static_cast<int64_t>(size_of(to.dtype));
   if (from.data == to.data) return;
-  parallel(c, bytes, 1 << 16, [&](int64_t begin, int64_t end) { std::memcpy(static_cast<char*>(to.data) + begin, static_cast<const char*>(from.data) + begin, static_cast<size_t>(end - begin)); });
+  parallel(c, bytes, 1 << 16, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(to.data) + begin, static_cast<const char*>(from.data) + begin,
+                static_cast<size_t>(end - begin));
+  });
 }
 
 } // namespace tenon::library

@@ -58,14 +58,18 @@ template <class W> RegionGrid<W> region_grid(const W* roi, double scale, int64_t
     for (int64_t j = 0; j < pooled_w; j++)
       for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < columns; k++)
-          g.add(clamped_corners<W>(y + static_cast<W>(i) * cell_h + (static_cast<W>(r) + W(0.5)) * cell_h / static_cast<W>(rows),
-                                   x + static_cast<W>(j) * cell_w + (static_cast<W>(k) + W(0.5)) * cell_w / static_cast<W>(columns), height, width));
+          g.add(clamped_corners<W>(
+              y + static_cast<W>(i) * cell_h + (static_cast<W>(r) + W(0.5)) * cell_h / static_cast<W>(rows),
+              x + static_cast<W>(j) * cell_w + (static_cast<W>(k) + W(0.5)) * cell_w / static_cast<W>(columns), height,
+              width));
   g.sums.resize(g.at[0].size());
   return g;
 }
 
 // The samples of one plane, by vectors that gather.
-template <class T> TENON_WIDE void sample_points(const T* plane, const int32_t* const* at, const Wide<T>* const* weight, int64_t n, Wide<T>* out) {
+template <class T>
+TENON_WIDE void sample_points(const T* plane, const int32_t* const* at, const Wide<T>* const* weight, int64_t n,
+                              Wide<T>* out) {
   for (int64_t p = 0; p < n; p++) {
     Wide<T> sum = 0;
     for (int q = 0; q < 4; q++) {
@@ -86,10 +90,13 @@ template <class W> struct Boxes {
 };
 
 // Whether a box overlaps one of `n` others by more than `threshold` of their union.
-template <class W> TENON_WIDE bool overlaps(const W* x0, const W* y0, const W* x1, const W* y1, const W* areas, int64_t n, const W* box, W area, W threshold) {
+template <class W>
+TENON_WIDE bool overlaps(const W* x0, const W* y0, const W* x1, const W* y1, const W* areas, int64_t n, const W* box,
+                         W area, W threshold) {
   constexpr int64_t block = 64;
   auto above = [=](int64_t k) -> int {
-    W right = box[2] < x1[k] ? box[2] : x1[k], left = x0[k] < box[0] ? box[0] : x0[k], w = right - left, bottom = box[3] < y1[k] ? box[3] : y1[k], top = y0[k] < box[1] ? box[1] : y0[k], h = bottom - top;
+    W right = box[2] < x1[k] ? box[2] : x1[k], left = x0[k] < box[0] ? box[0] : x0[k], w = right - left,
+      bottom = box[3] < y1[k] ? box[3] : y1[k], top = y0[k] < box[1] ? box[1] : y0[k], h = bottom - top;
     W inter = (w > 0 ? w : 0) * (h > 0 ? h : 0);
     return inter / (area + areas[k] - inter) > threshold;
   };
@@ -124,7 +131,9 @@ const char* nms(const LibraryCall& c) {
     for (int64_t i : order) { // against those kept so far
       W box[4];
       for (int64_t k = 0; k < 4; k++) box[k] = widen(boxes.as<const T>()[i * 4 + k]);
-      if (overlaps(b.side[0].data(), b.side[1].data(), b.side[2].data(), b.side[3].data(), b.area.data(), std::ssize(kept), box, (box[2] - box[0]) * (box[3] - box[1]), threshold)) continue;
+      if (overlaps(b.side[0].data(), b.side[1].data(), b.side[2].data(), b.side[3].data(), b.area.data(),
+                   std::ssize(kept), box, (box[2] - box[0]) * (box[3] - box[1]), threshold))
+        continue;
       kept.push_back(i);
       b.add(box);
     }

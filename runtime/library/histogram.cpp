@@ -26,7 +26,8 @@ template <class T> TENON_WIDE bool find_range(const T* data, int64_t n, int64_t 
     unordered |= x != x;
     least[0] = std::min(least[0], x), most[0] = std::max(most[0], x);
   }
-  low = static_cast<double>(*std::min_element(least, least + chains)), high = static_cast<double>(*std::max_element(most, most + chains));
+  low = static_cast<double>(*std::min_element(least, least + chains)),
+  high = static_cast<double>(*std::max_element(most, most + chains));
   return !unordered && std::isfinite(low) && std::isfinite(high);
 }
 
@@ -46,9 +47,10 @@ template <class T> void write_edges(T* edges, int64_t bins, double low, double h
     edges[i] = narrow<T>(i < (bins + 1) / 2 ? first + step * static_cast<W>(i) : last - step * static_cast<W>(bins - i));
 }
 
-// The bins of points among those with these edges, or -1. Bins are half open, the last one is closed. Where the edges lie evenly, a
-// guess is off by one at most, else the search goes on without branches.
-template <class T> TENON_WIDE void find_bins(const T* edges, int64_t bins, bool even, const T* x, int64_t step, int64_t n, int64_t* out) {
+// The bins of points among those with these edges, or -1. Bins are half open, the last one is closed. Where the edges
+// lie evenly, a guess is off by one at most, else the search goes on without branches.
+template <class T>
+TENON_WIDE void find_bins(const T* edges, int64_t bins, bool even, const T* x, int64_t step, int64_t n, int64_t* out) {
   using W = Wide<T>;
   W first = widen(edges[0]), last = widen(edges[bins]), scale = static_cast<W>(bins) / (last - first);
   for (int64_t i = 0; i < n; i++) {
@@ -56,12 +58,14 @@ template <class T> TENON_WIDE void find_bins(const T* edges, int64_t bins, bool 
     int64_t at = 0;
     if (even) {
       W guess = (v - first) * scale;
-      at = static_cast<int64_t>(guess > 0 && guess < static_cast<W>(bins) ? guess : W(0)); // beyond: the range decides below, or the last bin
+      at = static_cast<int64_t>(
+          guess > 0 && guess < static_cast<W>(bins) ? guess : W(0)); // beyond: the range decides below, or the last bin
       at = v >= last ? bins - 1 : std::min(at, bins - 1);
       at -= at > 0 && v < widen(edges[at]);
       at += at + 1 < bins && v >= widen(edges[at + 1]);
     } else {
-      for (int64_t left = bins; left > 1; left -= left / 2) at += v >= widen(edges[at + left / 2]) ? left / 2 : 0;
+      for (int64_t left = bins; left > 1; left -= left / 2)
+        at += left / 2 & -static_cast<int64_t>(v >= widen(edges[at + left / 2])); // not ?:, which becomes a branch
     }
     out[i] = v >= first && v <= last ? at : -1;
   }
@@ -80,21 +84,22 @@ template <class T> void count_points(const LibraryCall& c, const Grid<T>& g, con
   auto dims = static_cast<int64_t>(g.bins.size());
   int64_t points = dims ? self.numel() / dims : 0, cells = product(g.bins);
   std::vector<double> sums(static_cast<size_t>(cells + 1));
-  count_all<double>(c, points, cells + 1, sums.data(), [&](int64_t begin, int64_t end, auto add) { // the last cell is for what lies outside
-    constexpr int64_t block = 512;
-    int64_t cell[block], bin[block];
-    for (int64_t p = begin, n; p < end; p += n) {
-      n = std::min(block, end - p);
-      std::fill_n(cell, n, int64_t{0});
-      for (int64_t d = 0; d < dims; d++) {
-        auto k = static_cast<size_t>(d);
-        if (g.bins[k] > 0) find_bins(g.edges[k], g.bins[k], g.even, self.as<const T>() + p * dims + d, dims, n, bin);
-        else std::fill_n(bin, n, int64_t{-1});
-        for (int64_t i = 0; i < n; i++) cell[i] = cell[i] < 0 || bin[i] < 0 ? -1 : cell[i] * g.bins[k] + bin[i];
-      }
-      for (int64_t i = 0; i < n; i++) add(cell[i] < 0 ? cells : cell[i], weight ? static_cast<double>(widen(weight[p + i])) : 1.0);
-    }
-  });
+  count_all<double>(c, points, cells + 1, weight != nullptr, sums.data(),
+                    [&](int64_t p, int64_t n, int64_t* cell, double* amount) { // the last cell is for what lies outside
+                      int64_t bin[count_block];
+                      std::fill_n(cell, n, int64_t{0});
+                      for (int64_t d = 0; d < dims; d++) {
+                        auto k = static_cast<size_t>(d);
+                        if (g.bins[k] > 0)
+                          find_bins(g.edges[k], g.bins[k], g.even, self.as<const T>() + p * dims + d, dims, n, bin);
+                        else
+                          std::fill_n(bin, n, int64_t{-1});
+                        for (int64_t i = 0; i < n; i++)
+                          cell[i] = cell[i] < 0 || bin[i] < 0 ? -1 : cell[i] * g.bins[k] + bin[i];
+                      }
+                      for (int64_t i = 0; i < n; i++) cell[i] = cell[i] < 0 ? cells : cell[i];
+                      for (int64_t i = 0; weight && i < n; i++) amount[i] = static_cast<double>(widen(weight[p + i]));
+                    });
   double total = 0;
   for (int64_t cell = 0; cell < cells; cell++) total += sums[static_cast<size_t>(cell)];
   for (int64_t cell = 0; cell < cells; cell++) {
@@ -109,13 +114,16 @@ template <class T> void count_points(const LibraryCall& c, const Grid<T>& g, con
 }
 
 // The bins of equal width that histc counts into, as torch computes them; `bins` for what lies outside.
-template <class T> TENON_WIDE void equal_bins(const T* x, int64_t n, Wide<T> first, Wide<T> last, Wide<T> width, int64_t bins, int64_t* out) {
+template <class T>
+TENON_WIDE void equal_bins(const T* x, int64_t n, Wide<T> first, Wide<T> last, Wide<T> width, int64_t bins,
+                           int64_t* out) {
   using W = Wide<T>;
   for (int64_t i = 0; i < n; i++) {
     W v = widen(x[i]);
     bool inside = v >= first && v <= last;
     W from_first = widen(rounded<T>(static_cast<W>((inside ? v : first) - first)));
-    auto bin = static_cast<int64_t>(widen(rounded<T>(static_cast<W>(widen(rounded<T>(static_cast<W>(from_first * static_cast<W>(bins)))) / width))));
+    auto bin = static_cast<int64_t>(widen(
+        rounded<T>(static_cast<W>(widen(rounded<T>(static_cast<W>(from_first * static_cast<W>(bins)))) / width))));
     out[i] = inside ? std::min(bin, bins - 1) : bins;
   }
 }
@@ -135,14 +143,8 @@ const char* histc(const LibraryCall& c) {
     if (const char* error = settle_range(finite, low, high, 1)) return error;
     std::vector<int64_t> counts(static_cast<size_t>(bins + 1), 0); // the last one for what lies outside
     W first = widen(narrow<T>(low)), last = widen(narrow<T>(high)), width = widen(rounded<T>(static_cast<W>(last - first)));
-    count_all<int64_t>(c, n, bins + 1, counts.data(), [&](int64_t begin, int64_t end, auto add) {
-      constexpr int64_t block = 512;
-      int64_t bin[block];
-      for (int64_t i = begin, count; i < end; i += count) {
-        count = std::min(block, end - i);
-        equal_bins(data + i, count, first, last, width, bins, bin);
-        for (int64_t k = 0; k < count; k++) add(bin[k], 1);
-      }
+    count_all<int64_t>(c, n, bins + 1, false, counts.data(), [=](int64_t i, int64_t count, int64_t* bin, int64_t*) {
+      equal_bins(data + i, count, first, last, width, bins, bin);
     });
     for (int64_t b = 0; b < bins; b++) c.outputs[0].as<T>()[b] = narrow<T>(counts[static_cast<size_t>(b)]);
     return nullptr;

@@ -21,7 +21,8 @@ struct Block {
 };
 
 // `Count` blocks at successive counters, side by side as vectors have it.
-template <int Count> [[gnu::always_inline]] inline void philox(uint64_t seed, uint64_t counter, uint64_t stream, Block* out) {
+template <int Count>
+[[gnu::always_inline]] inline void philox(uint64_t seed, uint64_t counter, uint64_t stream, Block* out) {
   uint32_t x0[Count], x1[Count], x2[Count], x3[Count];
   for (int k = 0; k < Count; k++) {
     uint64_t at = counter + static_cast<uint64_t>(k);
@@ -35,7 +36,8 @@ template <int Count> [[gnu::always_inline]] inline void philox(uint64_t seed, ui
       x0[k] = static_cast<uint32_t>(b >> 32) ^ x1[k] ^ key0, x1[k] = static_cast<uint32_t>(b);
       x2[k] = static_cast<uint32_t>(a >> 32) ^ x3[k] ^ key1, x3[k] = static_cast<uint32_t>(a);
     }
-  for (int k = 0; k < Count; k++) out[k] = {{x0[k] | static_cast<uint64_t>(x1[k]) << 32, x2[k] | static_cast<uint64_t>(x3[k]) << 32}};
+  for (int k = 0; k < Count; k++)
+    out[k] = {{x0[k] | static_cast<uint64_t>(x1[k]) << 32, x2[k] | static_cast<uint64_t>(x3[k]) << 32}};
 }
 Block philox(uint64_t seed, uint64_t counter, uint64_t stream = 0) {
   Block b;
@@ -43,7 +45,7 @@ Block philox(uint64_t seed, uint64_t counter, uint64_t stream = 0) {
   return b;
 }
 
-constexpr int at_once = 16; // blocks
+constexpr int at_once = 64; // blocks: so many that the compiler makes vectors of them rather than unrolling
 
 // f(k, block) for the blocks [begin, end) of a stream.
 template <class F> TENON_WIDE void blocks_in(uint64_t seed, uint64_t stream, int64_t begin, int64_t end, F f) {
@@ -60,7 +62,8 @@ template <class F> TENON_WIDE void blocks_in(uint64_t seed, uint64_t stream, int
 // f(i, word) for every element, one 64-bit word each.
 template <class F> void each_word(const LibraryCall& c, int64_t n, F f) {
   parallel(c, n / 2, 4096, [&](int64_t begin, int64_t end) {
-    blocks_in(c.seed, 0, begin, end, [f](int64_t k, const Block& b) { f(2 * k, b.words[0]), f(2 * k + 1, b.words[1]); });
+    blocks_in(c.seed, 0, begin, end,
+              [f](int64_t k, const Block& b) { f(2 * k, b.words[0]), f(2 * k + 1, b.words[1]); });
   });
   if (n % 2) f(n - 1, philox(c.seed, static_cast<uint64_t>(n / 2)).words[0]);
 }
@@ -86,7 +89,8 @@ template <class W, size_t N> [[gnu::always_inline]] inline W polynomial(W x, con
   return sum;
 }
 
-// log(x) for normal x > 0, of operations that vectors have: x = 2^e m with m around 1, log m = 2 atanh((m - 1) / (m + 1)).
+// log(x) for normal x > 0, of operations that vectors have: x = 2^e m with m around 1, log m = 2 atanh((m - 1) / (m +
+// 1)).
 template <class W> [[gnu::always_inline]] inline W vector_log(W x) {
   constexpr bool wide = sizeof(W) == 8;
   using U = std::conditional_t<wide, uint64_t, uint32_t>;
@@ -97,11 +101,14 @@ template <class W> [[gnu::always_inline]] inline W vector_log(W x) {
   W m = std::bit_cast<W>(static_cast<U>((bits & ((U{1} << mantissa) - 1)) + root_half));
   static_assert(one > root_half);
   W f = (m - 1) / (m + 1), s = f * f;
-  constexpr W series[] = {W(1), W(1) / 3, W(1) / 5, W(1) / 7, W(1) / 9, W(1) / 11, W(1) / 13, W(1) / 15, W(1) / 17, W(1) / 19};
+  constexpr W series[] = {W(1),      W(1) / 3,  W(1) / 5,  W(1) / 7,  W(1) / 9,
+                          W(1) / 11, W(1) / 13, W(1) / 15, W(1) / 17, W(1) / 19};
   constexpr W few[] = {series[0], series[1], series[2], series[3], series[4]};
   W sum;
-  if constexpr (wide) sum = polynomial(s, series);
-  else sum = polynomial(s, few);
+  if constexpr (wide)
+    sum = polynomial(s, series);
+  else
+    sum = polynomial(s, few);
   return e * std::numbers::ln2_v<W> + 2 * f * sum;
 }
 
@@ -109,8 +116,17 @@ template <class W> [[gnu::always_inline]] inline W vector_log(W x) {
 template <class W> [[gnu::always_inline]] inline void vector_turn(W v, W& cosine, W& sine) {
   auto quarter = static_cast<int32_t>(v * 4 + W(0.5));
   W t = (v - static_cast<W>(quarter) * W(0.25)) * (2 * std::numbers::pi_v<W>), s = t * t;
-  constexpr W odd[] = {W(1), W(-1. / 6), W(1. / 120), W(-1. / 5040), W(1. / 362880), W(-1. / 39916800), W(1. / 6227020800), W(-1. / 1307674368000)};
-  constexpr W even[] = {W(1), W(-1. / 2), W(1. / 24), W(-1. / 720), W(1. / 40320), W(-1. / 3628800), W(1. / 479001600), W(-1. / 87178291200), W(1. / 20922789888000)};
+  constexpr W odd[] = {W(1),           W(-1. / 6),        W(1. / 120),        W(-1. / 5040),
+                       W(1. / 362880), W(-1. / 39916800), W(1. / 6227020800), W(-1. / 1307674368000)};
+  constexpr W even[] = {W(1),
+                        W(-1. / 2),
+                        W(1. / 24),
+                        W(-1. / 720),
+                        W(1. / 40320),
+                        W(-1. / 3628800),
+                        W(1. / 479001600),
+                        W(-1. / 87178291200),
+                        W(1. / 20922789888000)};
   W a = polynomial(s, even), b = t * polynomial(s, odd);
   W x = quarter & 1 ? b : a, y = quarter & 1 ? a : b;
   cosine = (quarter + 1) & 2 ? -x : x;
@@ -143,7 +159,9 @@ private:
 }
 
 // Normal numbers of the blocks [begin, end), of n in all, by Box and Muller: two uniform numbers make two normal ones.
-template <class T> TENON_WIDE void normal_pairs(uint64_t seed, int64_t begin, int64_t end, int64_t n, double mean, double deviation, T* out) {
+template <class T>
+TENON_WIDE void normal_pairs(uint64_t seed, int64_t begin, int64_t end, int64_t n, double mean, double deviation,
+                             T* out) {
   using W = Wide<T>;
   for (int64_t k = begin; k < end; k += at_once) {
     Block b[at_once];
@@ -157,7 +175,8 @@ template <class T> TENON_WIDE void normal_pairs(uint64_t seed, int64_t begin, in
     T pairs[2 * at_once];
     for (int j = 0; j < at_once; j++) {
       W scale = static_cast<W>(deviation) * radius[j];
-      pairs[2 * j] = narrow<T>(static_cast<W>(mean) + scale * x[j]), pairs[2 * j + 1] = narrow<T>(static_cast<W>(mean) + scale * y[j]);
+      pairs[2 * j] = narrow<T>(static_cast<W>(mean) + scale * x[j]),
+                pairs[2 * j + 1] = narrow<T>(static_cast<W>(mean) + scale * y[j]);
     }
     std::copy_n(pairs, std::min({int64_t{2} * at_once, 2 * (end - k), n - 2 * k}), out + 2 * k);
   }
@@ -170,14 +189,19 @@ template <class W> void draw_again(Stream random, const std::vector<W>& weights,
   for (int64_t k = 0; k < picks; k++) {
     double x = unit<double>(random()) * sums.back();
     auto at = std::upper_bound(sums.begin(), sums.end(), x) - sums.begin();
-    while (weights[static_cast<size_t>(std::min<int64_t>(at, std::ssize(weights) - 1))] == 0 || at == std::ssize(weights)) at--;
+    while (weights[static_cast<size_t>(std::min<int64_t>(at, std::ssize(weights) - 1))] == 0 ||
+           at == std::ssize(weights))
+      at--;
     out[k] = at;
   }
 }
 
 // A race of exponential clocks: when each category arrives.
-template <class W> TENON_WIDE void draw_arrivals(uint64_t seed, uint64_t stream, const W* weights, int64_t n, double* arrivals) {
-  blocks_in(seed, stream, 0, (n + 1) / 2, [=](int64_t k, const Block& b) { arrivals[2 * k] = unit<double>(b.words[0]), arrivals[2 * k + 1] = unit<double>(b.words[1]); });
+template <class W>
+TENON_WIDE void draw_arrivals(uint64_t seed, uint64_t stream, const W* weights, int64_t n, double* arrivals) {
+  blocks_in(seed, stream, 0, (n + 1) / 2, [=](int64_t k, const Block& b) {
+    arrivals[2 * k] = unit<double>(b.words[0]), arrivals[2 * k + 1] = unit<double>(b.words[1]);
+  });
   for (int64_t i = 0; i < n; i++) {
     double wait = -vector_log(1 - arrivals[i]);
     arrivals[i] = weights[i] > 0 ? wait / static_cast<double>(weights[i]) : std::numeric_limits<double>::infinity();
@@ -254,7 +278,8 @@ const char* random_normal(const LibraryCall& c) {
     using T = decltype(zero);
     T* out = c.outputs[0].as<T>();
     int64_t n = c.outputs[0].numel();
-    parallel(c, (n + 1) / 2, 1024, [&](int64_t begin, int64_t end) { normal_pairs<T>(c.seed, begin, end, n, mean, deviation, out); });
+    parallel(c, (n + 1) / 2, 1024,
+             [&](int64_t begin, int64_t end) { normal_pairs<T>(c.seed, begin, end, n, mean, deviation, out); });
     return nullptr;
   });
 }
@@ -266,7 +291,9 @@ const char* random_integers(const LibraryCall& c) {
   return for_real(c.outputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     T* out = c.outputs[0].as<T>();
-    each_word(c, c.outputs[0].numel(), [=](int64_t i, uint64_t word) { out[i] = narrow<T>(static_cast<int64_t>(static_cast<uint64_t>(low) + below(word, width))); });
+    each_word(c, c.outputs[0].numel(), [=](int64_t i, uint64_t word) {
+      out[i] = narrow<T>(static_cast<int64_t>(static_cast<uint64_t>(low) + below(word, width)));
+    });
     return nullptr;
   });
 }
@@ -281,7 +308,9 @@ const char* random_permutation(const LibraryCall& c) {
     auto exchange = [=](int64_t i, uint64_t word) {
       if (i > 0) std::swap(out[i], out[static_cast<int64_t>(below(word, static_cast<uint64_t>(i + 1)))]);
     };
-    blocks_in(c.seed, 1, 0, n / 2, [=](int64_t k, const Block& b) { exchange(n - 1 - 2 * k, b.words[0]), exchange(n - 2 - 2 * k, b.words[1]); });
+    blocks_in(c.seed, 1, 0, n / 2, [=](int64_t k, const Block& b) {
+      exchange(n - 1 - 2 * k, b.words[0]), exchange(n - 2 - 2 * k, b.words[1]);
+    });
     return nullptr;
   });
 }
@@ -308,10 +337,13 @@ const char* random_binomial(const LibraryCall& c) {
     using T = decltype(zero);
     return parallel_or_error(c, counts.numel(), 64, [&](int64_t begin, int64_t end) -> const char* {
       for (int64_t i = begin; i < end; i++) {
-        auto count = static_cast<double>(widen(counts.as<const T>()[i])), p = static_cast<double>(widen(probabilities.as<const T>()[i]));
-        if (!(count >= 0) || !(p >= 0 && p <= 1)) return message("no binomial distribution of {} trials with probability {}", count, p);
+        auto count = static_cast<double>(widen(counts.as<const T>()[i])),
+             p = static_cast<double>(widen(probabilities.as<const T>()[i]));
+        if (!(count >= 0) || !(p >= 0 && p <= 1))
+          return message("no binomial distribution of {} trials with probability {}", count, p);
         Stream random(c.seed, static_cast<uint64_t>(i));
-        c.outputs[0].as<T>()[i] = narrow<T>(static_cast<Wide<T>>(std::binomial_distribution<int64_t>(static_cast<int64_t>(count), p)(random)));
+        c.outputs[0].as<T>()[i] = narrow<T>(
+            static_cast<Wide<T>>(std::binomial_distribution<int64_t>(static_cast<int64_t>(count), p)(random)));
       }
       return nullptr;
     });
@@ -323,14 +355,18 @@ const char* multinomial(const LibraryCall& c) {
   int64_t categories = in.sizes.back(), picks = out.sizes.back(), rows = in.rank() > 1 ? in.size(0) : 1;
   return for_float(in.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    return parallel_or_error(c, rows, std::max<int64_t>(1, 2048 / std::max<int64_t>(1, categories)), [&](int64_t begin, int64_t end) -> const char* {
-      std::vector<Wide<T>> weights(static_cast<size_t>(categories));
-      for (int64_t r = begin; r < end; r++) {
-        for (int64_t i = 0; i < categories; i++) weights[static_cast<size_t>(i)] = widen(in.as<const T>()[r * categories + i]);
-        if (const char* error = draw_row(c, weights, r, out.as<int64_t>() + r * picks, picks, c.ints[0] != 0)) return error;
-      }
-      return nullptr;
-    });
+    return parallel_or_error(c, rows, std::max<int64_t>(1, 2048 / std::max<int64_t>(1, categories)),
+                             [&](int64_t begin, int64_t end) -> const char* {
+                               std::vector<Wide<T>> weights(static_cast<size_t>(categories));
+                               for (int64_t r = begin; r < end; r++) {
+                                 for (int64_t i = 0; i < categories; i++)
+                                   weights[static_cast<size_t>(i)] = widen(in.as<const T>()[r * categories + i]);
+                                 if (const char* error =
+                                         draw_row(c, weights, r, out.as<int64_t>() + r * picks, picks, c.ints[0] != 0))
+                                   return error;
+                               }
+                               return nullptr;
+                             });
   });
 }
 

@@ -5,15 +5,16 @@ namespace tenon::library {
 
 namespace {
 
-// The k-th of the keys in order, from 0. A digit of the keys parts them into buckets, and only the one that holds the k-th is looked at
-// further. `work` has room for all keys.
+// The k-th of the keys in order, from 0. A digit of the keys parts them into buckets, and only the one that holds the
+// k-th is looked at further. `work` has room for all keys.
 template <class Key> Key kth_key(const Key* keys, int64_t n, int64_t k, Key* work) {
   constexpr int64_t few = 32;
   const Key* from = keys;
   while (n > few) {
     Key least, most;
     key_range(from, n, least, most);
-    int bits = std::bit_width(static_cast<uint64_t>(static_cast<Key>(most - least))), low = std::max(0, bits - (n < 2048 ? 8 : 11));
+    int bits = std::bit_width(static_cast<uint64_t>(static_cast<Key>(most - least))),
+        low = std::max(0, bits - (n < 2048 ? 8 : 11));
     int64_t counts[2048];
     std::fill_n(counts, int64_t{1} << (bits - low), int64_t{0});
     auto digit = [=](Key key) { return static_cast<uint64_t>(static_cast<Key>(key - least)) >> low; };
@@ -47,8 +48,8 @@ template <class Key> int64_t find_occurrence(const Key* keys, Key key, int64_t r
   return i;
 }
 
-// Hoare's selection with a median-of-three pivot, the partition torch uses, so that ties give the same position. An unlucky lane
-// is finished by the linear-time selection of the library.
+// Hoare's selection with a median-of-three pivot, the partition torch uses, so that ties give the same position. An
+// unlucky lane is finished by the linear-time selection of the library.
 template <class E> void select_kth(std::vector<E>& a, int64_t k) {
   auto size = static_cast<int64_t>(a.size());
   int64_t low = 0, high = size - 1;
@@ -58,7 +59,9 @@ template <class E> void select_kth(std::vector<E>& a, int64_t k) {
   };
   for (int budget = 4 * static_cast<int>(std::bit_width(a.size())); low < high; budget--) {
     if (high == low + 1) return order(low, high);
-    if (budget == 0) return std::nth_element(a.begin() + low, a.begin() + k, a.begin() + high + 1, [](const E& x, const E& y) { return x.key < y.key; });
+    if (budget == 0)
+      return std::nth_element(a.begin() + low, a.begin() + k, a.begin() + high + 1,
+                              [](const E& x, const E& y) { return x.key < y.key; });
     std::swap(at(low + (high - low) / 2), at(low + 1));
     order(low + 1, high);
     order(low, high);
@@ -102,36 +105,33 @@ template <class T> int64_t find_median(const KeyOf<T>* keys, int64_t n, bool ign
   return find_occurrence(keys, key, k - less);
 }
 
-// The most frequent element, the least of several; its last position.
+// The most frequent element, the least of several; the last of them as std::sort leaves them, as torch.
 template <class Key> int64_t find_mode(const Key* keys, int64_t n, uint64_t* words) {
   Key least, most;
   key_range(keys, n, least, most);
   Packing p(least, most, n);
-  std::unique_ptr<Pair[]> pairs;
-  if (p.fits()) {
-    for (int64_t i = 0; i < n; i++) words[i] = p.word(keys[i], i);
-    sort_items(words, words + n, n, p.shift, p.shift + p.bits);
-  } else {
-    pairs = scratch<Pair>(2 * n);
-    for (int64_t i = 0; i < n; i++) pairs[static_cast<size_t>(i)] = {keys[i], i};
-    sort_items(pairs.get(), pairs.get() + n, n, 0, 64);
-  }
-  auto position = [&](int64_t i) { return pairs ? pairs[static_cast<size_t>(i)].index : p.position(words[i]); };
-  int64_t found = 0, best = 0, run = 0;
-  for (int64_t i = 0; i < n; i++) {
-    run++;
-    if (i + 1 < n && keys[position(i)] == keys[position(i + 1)]) continue;
-    if (run > best) best = run, found = position(i);
-    run = 0;
-  }
-  return found;
+  int64_t best = 0, last = 0;
+  auto find = [&] {
+    best = 0;
+    for (int64_t i = 0, run = 1; i < n; i++, run++) {
+      if (i + 1 < n && keys[p.position(words[i])] == keys[p.position(words[i + 1])]) continue;
+      if (run > best) best = run, last = i;
+      run = 0;
+    }
+  };
+  if (n - 1 <= static_cast<int64_t>(std::min<uint64_t>(most - least, INT64_MAX)))
+    sort_keys(keys, n, p, words), find(); // else some are equal for sure
+  if (best != 1) sort_keys_as_std(keys, n, p, words), find();
+  return p.position(words[last]);
 }
 
-// find(keys of a lane, room for as many, room for twice as many words) gives the position of the element wanted, for each lane.
+// find(keys of a lane, room for as many, room for twice as many words) gives the position of the element wanted, for
+// each lane.
 template <class T, class Find> void find_each(const LibraryCall& c, Lanes l, bool words, Find find) {
   const T* data = c.inputs[0].as<const T>();
   each_tile(c, l, [&](int64_t width) {
-    return [&, keys = scratch<KeyOf<T>>(width * l.n), work = scratch<KeyOf<T>>(l.n), more = scratch<uint64_t>(words ? 2 * l.n : 0)](int64_t at, int64_t lane, int64_t lanes) {
+    return [&, keys = scratch<KeyOf<T>>(width * l.n), work = scratch<KeyOf<T>>(l.n),
+            more = scratch<uint64_t>(words ? 2 * l.n : 0)](int64_t at, int64_t lane, int64_t lanes) {
       lane_keys(data + at, l.n, l.inner, lanes, false, keys.get());
       for (int64_t k = 0; k < lanes; k++) {
         int64_t found = find(keys.get() + k * l.n, work.get(), more.get());
@@ -150,7 +150,8 @@ const char* kthvalue(const LibraryCall& c) {
   if (k < 1 || k > l.n) return message("k = {} is out of range for size {}", k, l.n);
   return for_real(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    find_each<T>(c, l, false, [&](const KeyOf<T>* keys, KeyOf<T>* work, uint64_t*) { return find_kth(keys, l.n, k - 1, work); });
+    find_each<T>(c, l, false,
+                 [&](const KeyOf<T>* keys, KeyOf<T>* work, uint64_t*) { return find_kth(keys, l.n, k - 1, work); });
     return nullptr;
   });
 }
@@ -162,13 +163,17 @@ const char* median(const LibraryCall& c) {
     using T = decltype(zero);
     if (l.n == 0) { // only the median of all elements comes here: NaN, or what x86 converts it to
       T none{};
-      if constexpr (!std::is_integral_v<T>) none = narrow<T>(std::numeric_limits<float>::quiet_NaN());
-      else if constexpr (sizeof(T) >= 4) none = std::numeric_limits<T>::min();
+      if constexpr (!std::is_integral_v<T>)
+        none = narrow<T>(std::numeric_limits<float>::quiet_NaN());
+      else if constexpr (sizeof(T) >= 4)
+        none = std::numeric_limits<T>::min();
       std::fill_n(c.outputs[0].as<T>(), l.count(), none);
       std::fill_n(c.outputs[1].as<int64_t>(), l.count(), 0);
       return nullptr;
     }
-    find_each<T>(c, l, false, [&](const KeyOf<T>* keys, KeyOf<T>* work, uint64_t*) { return find_median<T>(keys, l.n, ignore_nan, work); });
+    find_each<T>(c, l, false, [&](const KeyOf<T>* keys, KeyOf<T>* work, uint64_t*) {
+      return find_median<T>(keys, l.n, ignore_nan, work);
+    });
     return nullptr;
   });
 }
@@ -178,7 +183,8 @@ const char* mode(const LibraryCall& c) {
   if (l.n == 0 && l.count() > 0) return "no element to choose from";
   return for_real(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    find_each<T>(c, l, true, [&](const KeyOf<T>* keys, KeyOf<T>*, uint64_t* words) { return find_mode(keys, l.n, words); });
+    find_each<T>(c, l, true,
+                 [&](const KeyOf<T>* keys, KeyOf<T>*, uint64_t* words) { return find_mode(keys, l.n, words); });
     return nullptr;
   });
 }

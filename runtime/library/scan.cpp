@@ -1,6 +1,7 @@
-// Scans along a dim: running sums, products, extremes with their positions, log-sum-exp. Lanes beside each other advance together,
-// so that memory is read in order; a lane of neighbouring elements is scanned by vectors. Where lanes are few and long, they are cut
-// into parts: first the totals of the parts, then the parts, each from where those before it end.
+// Scans along a dim: running sums, products, extremes with their positions, log-sum-exp. Lanes beside each other
+// advance together, so that memory is read in order; a lane of neighbouring elements is scanned by vectors. Where lanes
+// are few and long, they are cut into parts: first the totals of the parts, then the parts, each from where those
+// before it end.
 #include <limits>
 
 #include "runtime/library/common.h"
@@ -17,7 +18,8 @@ template <class A> A log_add_exp(A a, A b) {
   return high + std::log1p(std::exp(low - high));
 }
 
-// What a scan joins elements with, in the type A. Integers wrap. `by_vectors`: vectors may be joined apart from what is before them.
+// What a scan joins elements with, in the type A. Integers wrap. `by_vectors`: vectors may be joined apart from what is
+// before them.
 template <class T> struct Adding {
   using A = std::conditional_t<std::is_integral_v<T>, uint64_t, Sum<T>>;
   static constexpr A first = 0;
@@ -27,7 +29,8 @@ template <class T> struct Adding {
 template <class T> struct Multiplying {
   using A = typename Adding<T>::A;
   static constexpr A first = 1;
-  static constexpr bool by_vectors = std::is_integral_v<T> || sizeof(T) < sizeof(A); // products in T's own range could overflow beside a zero
+  static constexpr bool by_vectors =
+      std::is_integral_v<T> || sizeof(T) < sizeof(A); // products in T's own range could overflow beside a zero
   template <class V> static V join(V a, V b) { return a * b; }
 };
 template <class T> struct AddingLogs {
@@ -39,14 +42,16 @@ template <class T> struct AddingLogs {
 
 // x moved up by 1, 2 or 4 elements; what is below comes from `first`.
 template <int By, class V> [[gnu::always_inline]] inline V moved_up(V x, V first) {
-  if constexpr (sizeof(V) / sizeof(x[0]) == 4) return By == 1 ? __builtin_shufflevector(first, x, 0, 4, 5, 6) : __builtin_shufflevector(first, x, 0, 1, 4, 5);
+  if constexpr (sizeof(V) / sizeof(x[0]) == 4)
+    return By == 1 ? __builtin_shufflevector(first, x, 0, 4, 5, 6) : __builtin_shufflevector(first, x, 0, 1, 4, 5);
   else
     return By == 1   ? __builtin_shufflevector(first, x, 0, 8, 9, 10, 11, 12, 13, 14)
            : By == 2 ? __builtin_shufflevector(first, x, 0, 1, 8, 9, 10, 11, 12, 13)
                      : __builtin_shufflevector(first, x, 0, 1, 2, 3, 8, 9, 10, 11);
 }
 
-// Scans n elements in place, n a multiple of the vector's; returns the last. The chain from vector to vector is one join.
+// Scans n elements in place, n a multiple of the vector's; returns the last. The chain from vector to vector is one
+// join.
 template <class Op, class A> [[gnu::always_inline]] inline A scan_vectors(A* x, int64_t n, A start) {
   typedef A V __attribute__((vector_size(32)));
   constexpr int lanes = sizeof(V) / sizeof(A);
@@ -82,6 +87,22 @@ template <class Op, class T> TENON_WIDE void scan_row(const T* from, T* to, int6
   }
 }
 
+// Rows that are short, or whose joins take long: some advance together, so that their chains overlap.
+template <class Op, class T> TENON_WIDE void scan_rows_together(const T* from, T* to, int64_t rows, int64_t n) {
+  using A = typename Op::A;
+  constexpr int64_t together = 8;
+  for (; rows > 0; rows -= together, from += together * n, to += together * n) {
+    int64_t count = std::min(together, rows);
+    A running[together];
+    std::fill_n(running, together, Op::first);
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t r = 0; r < count; r++) {
+        running[r] = Op::join(running[r], static_cast<A>(widen(from[r * n + i])));
+        to[r * n + i] = narrow<T>(running[r]);
+      }
+  }
+}
+
 // The elements of a row joined.
 template <class Op, class T> TENON_WIDE typename Op::A row_total(const T* from, int64_t n) {
   using A = typename Op::A;
@@ -98,8 +119,10 @@ template <class Op, class T> TENON_WIDE typename Op::A row_total(const T* from, 
 
 constexpr int64_t most_lanes = 256; // beside each other, in one piece of work
 
-// n rows of `width` lanes, `step` apart; `running` holds the values to start from, and in the end the last ones. Without `to`, only these.
-template <class Op, class T> TENON_WIDE void scan_lanes(const T* from, T* to, int64_t n, int64_t step, int64_t width, typename Op::A* running) {
+// n rows of `width` lanes, `step` apart; `running` holds the values to start from, and in the end the last ones.
+// Without `to`, only these.
+template <class Op, class T>
+TENON_WIDE void scan_lanes(const T* from, T* to, int64_t n, int64_t step, int64_t width, typename Op::A* running) {
   using A = typename Op::A;
   for (int64_t i = 0; i < n; i++, from += step) {
     for (int64_t k = 0; k < width; k++) running[k] = Op::join(running[k], static_cast<A>(widen(from[k])));
@@ -124,16 +147,21 @@ template <class Op, class T> void scan_parts(const LibraryCall& c, const T* in, 
       }
     });
   };
-  each_part(parts - 1, [&](int64_t o, int64_t part, int64_t at, int64_t n) { // part p's total goes where part p + 1 starts from
-    if (l.inner == 1) *total(o, part + 1) = row_total<Op>(in + at, n);
-    else scan_lanes<Op, T>(in + at, nullptr, n, l.inner, l.inner, total(o, part + 1));
-  });
+  each_part(parts - 1,
+            [&](int64_t o, int64_t part, int64_t at, int64_t n) { // part p's total goes where part p + 1 starts from
+              if (l.inner == 1)
+                *total(o, part + 1) = row_total<Op>(in + at, n);
+              else
+                scan_lanes<Op, T>(in + at, nullptr, n, l.inner, l.inner, total(o, part + 1));
+            });
   for (int64_t o = 0; o < l.outer; o++)
     for (int64_t part = 1; part < parts; part++)
       for (int64_t k = 0; k < l.inner; k++) total(o, part)[k] = Op::join(total(o, part - 1)[k], total(o, part)[k]);
   each_part(parts, [&](int64_t o, int64_t part, int64_t at, int64_t n) {
-    if (l.inner == 1) scan_row<Op>(in + at, out + at, n, *total(o, part));
-    else scan_lanes<Op>(in + at, out + at, n, l.inner, l.inner, total(o, part));
+    if (l.inner == 1)
+      scan_row<Op>(in + at, out + at, n, *total(o, part));
+    else
+      scan_lanes<Op>(in + at, out + at, n, l.inner, l.inner, total(o, part));
   });
 }
 
@@ -142,23 +170,29 @@ template <class F> void each_block(const LibraryCall& c, Lanes l, F f) {
   int64_t block = most_lanes;
   while (block > 16 && l.outer * ((l.inner + block - 1) / block) < 4 * threads_of(c)) block /= 2;
   int64_t blocks = (l.inner + block - 1) / block;
-  parallel(c, l.outer * blocks, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, l.n * std::min(l.inner, block))), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; b++) {
-      int64_t lane = b % blocks * block;
-      f(b / blocks * l.n * l.inner + lane, std::min(block, l.inner - lane));
-    }
-  });
+  parallel(c, l.outer * blocks, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, l.n * std::min(l.inner, block))),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t b = begin; b < end; b++) {
+               int64_t lane = b % blocks * block;
+               f(b / blocks * l.n * l.inner + lane, std::min(block, l.inner - lane));
+             }
+           });
 }
+// f(first element, rows)
 template <class F> void each_row(const LibraryCall& c, Lanes l, F f) {
-  parallel(c, l.outer, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, l.n)), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; row++) f(row * l.n);
-  });
+  parallel(c, l.outer, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, l.n)),
+           [&](int64_t begin, int64_t end) { f(begin * l.n, end - begin); });
 }
 
 template <class Op, class T> const char* scan(const LibraryCall& c, const T* in, T* out, Lanes l) {
   if (l.n == 0 || l.count() == 0) return nullptr;
-  if (l.outer * ((l.inner + 15) / 16) < threads_of(c) && l.n * l.inner >= 65536) scan_parts<Op>(c, in, out, l);
-  else if (l.inner == 1) each_row(c, l, [&](int64_t at) { scan_row<Op>(in + at, out + at, l.n, Op::first); });
+  if (l.outer * ((l.inner + 15) / 16) < threads_of(c) && l.n * l.inner >= 65536)
+    scan_parts<Op>(c, in, out, l);
+  else if (l.inner == 1)
+    each_row(c, l, [&](int64_t at, int64_t rows) {
+      if (l.n < 16 || !Op::by_vectors) return scan_rows_together<Op>(in + at, out + at, rows, l.n);
+      for (int64_t r = 0; r < rows; r++) scan_row<Op>(in + at + r * l.n, out + at + r * l.n, l.n, Op::first);
+    });
   else
     each_block(c, l, [&](int64_t at, int64_t width) {
       typename Op::A running[most_lanes];
@@ -185,8 +219,7 @@ template <bool Max, class T> TENON_WIDE void extreme_row(const T* in, T* out, in
       for (int64_t k = 0; k < block; k++) out[i + k] = value;
       for (int64_t k = 0; k < block; k++) indices[i + k] = at;
       i = end;
-    }
-    else
+    } else
       for (; i < end; i++) {
         if (W x = widen(in[i]); takes<Max>(x, best)) best = x, at = i;
         out[i] = in[at], indices[i] = at;
@@ -194,7 +227,8 @@ template <bool Max, class T> TENON_WIDE void extreme_row(const T* in, T* out, in
   }
 }
 
-template <bool Max, class T> TENON_WIDE void extreme_lanes(const T* in, T* out, int64_t* indices, int64_t n, int64_t step, int64_t width) {
+template <bool Max, class T>
+TENON_WIDE void extreme_lanes(const T* in, T* out, int64_t* indices, int64_t n, int64_t step, int64_t width) {
   using W = Wide<T>;
   W best[most_lanes];
   int64_t at[most_lanes];
@@ -220,8 +254,15 @@ template <bool Max> const char* running_extreme(const LibraryCall& c) {
     T* to = c.outputs[0].as<T>();
     auto* indices = c.outputs[1].as<int64_t>();
     if (l.n == 0 || l.count() == 0) return nullptr;
-    if (l.inner == 1) each_row(c, l, [&](int64_t at) { extreme_row<Max>(from + at, to + at, indices + at, l.n); });
-    else each_block(c, l, [&](int64_t at, int64_t width) { extreme_lanes<Max>(from + at, to + at, indices + at, l.n, l.inner, width); });
+    if (l.inner == 1)
+      each_row(c, l, [&](int64_t at, int64_t rows) {
+        for (int64_t end = at + rows * l.n; at < end; at += l.n)
+          extreme_row<Max>(from + at, to + at, indices + at, l.n);
+      });
+    else
+      each_block(c, l, [&](int64_t at, int64_t width) {
+        extreme_lanes<Max>(from + at, to + at, indices + at, l.n, l.inner, width);
+      });
     return nullptr;
   });
 }

@@ -1,6 +1,6 @@
-// Writes at indices: scatter and index_add, index_copy, index_fill, index_reduce along one dim; index_put at several. Elements that go to
-// one place are taken in order, so that sums do not depend on the threads and of several assigned the last one stays: threads share the
-// planes and the columns beside each other, which never meet.
+// Writes at indices: scatter and index_add, index_copy, index_fill, index_reduce along one dim; index_put at several.
+// Elements that go to one place are taken in order, so that sums do not depend on the threads and of several assigned
+// the last one stays: threads share the planes and the columns beside each other, which never meet.
 #include <limits>
 
 #include "runtime/library/counts.h"
@@ -9,15 +9,17 @@ namespace tenon::library {
 
 namespace {
 
-// Where elements go: a plane is out[index[j]][k] for j < n, k < columns. The index is the same for all columns, or has as many. The
-// planes are numbered by the dims `sizes`, with their strides in out, index and source.
+// Where elements go: a plane is out[index[j]][k] for j < n, k < columns. The index is the same for all columns, or has
+// as many. The planes are numbered by the dims `sizes`, with their strides in out, index and source.
 struct Planes {
   int64_t n = 1, columns = 1, out_step = 1, index_step = 1, source_step = 1, limit = 1;
   bool index_by_column = false;
   std::vector<int64_t> sizes, to, at, from;
 
   int64_t count() const { return product(sizes); }
-  void add_dim(int64_t size, int64_t out, int64_t index, int64_t source) { sizes.push_back(size), to.push_back(out), at.push_back(index), from.push_back(source); }
+  void add_dim(int64_t size, int64_t out, int64_t index, int64_t source) {
+    sizes.push_back(size), to.push_back(out), at.push_back(index), from.push_back(source);
+  }
   void find(int64_t plane, int64_t& out, int64_t& index, int64_t& source) const {
     out = index = source = 0;
     for (size_t d = sizes.size(); d-- > 0; plane /= sizes[d]) {
@@ -31,29 +33,40 @@ struct Planes {
 
 // `a` with `b` joined to it, in the type that A is computed in.
 template <Update U, class A, class B> A joined(A a, B b) {
-  if constexpr (U == Update::Assign && std::is_same_v<A, B>) return b;
+  if constexpr (U == Update::Assign && std::is_same_v<A, B>)
+    return b;
   else {
     Wide<A> x = widen(a), y = static_cast<Wide<A>>(widen(b));
-    if constexpr (U == Update::Assign) return narrow<A>(y);
-    else if constexpr (U == Update::Mul) return narrow<A>(x * y);
-    else if constexpr (U == Update::Max) return narrow<A>(nan(x) || x > y ? x : y);
-    else if constexpr (U == Update::Min) return narrow<A>(nan(x) || x < y ? x : y);
-    else return narrow<A>(x + y);
+    if constexpr (U == Update::Assign)
+      return narrow<A>(y);
+    else if constexpr (U == Update::Mul)
+      return narrow<A>(x * y);
+    else if constexpr (U == Update::Max)
+      return narrow<A>(nan(x) || x > y ? x : y);
+    else if constexpr (U == Update::Min)
+      return narrow<A>(nan(x) || x < y ? x : y);
+    else
+      return narrow<A>(x + y);
   }
 }
 
-template <Update U, class A, class B> TENON_WIDE void scatter_elements(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source, int64_t source_step, int64_t n) {
+template <Update U, class A, class B>
+TENON_WIDE void scatter_elements(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source,
+                                 int64_t source_step, int64_t n) {
   for (int64_t j = 0; j < n; j++) {
     A& to = out[index[j * index_step] * out_step];
     to = joined<U>(to, source[j * source_step]);
   }
 }
-template <Update U, class A, class B> TENON_WIDE void scatter_rows(A* out, int64_t out_step, const int64_t* index, const B* source, int64_t source_step, int64_t n, int64_t columns) {
+template <Update U, class A, class B>
+TENON_WIDE void scatter_rows(A* out, int64_t out_step, const int64_t* index, const B* source, int64_t source_step,
+                             int64_t n, int64_t columns) {
   constexpr int64_t ahead = 16; // rows of `out` lie far apart
   for (int64_t j = 0; j < n; j++) {
     if (j + ahead < n) {
       const char* next = reinterpret_cast<const char*>(out + index[j + ahead] * out_step);
-      for (size_t byte = 0; byte < std::min<size_t>(static_cast<size_t>(columns) * sizeof(A), 512); byte += 64) __builtin_prefetch(next + byte, 1);
+      for (size_t byte = 0; byte < std::min<size_t>(static_cast<size_t>(columns) * sizeof(A), 512); byte += 64)
+        __builtin_prefetch(next + byte, 1);
     }
     A* __restrict to = out + index[j] * out_step;
     const B* __restrict from = source + j * source_step;
@@ -61,7 +74,8 @@ template <Update U, class A, class B> TENON_WIDE void scatter_rows(A* out, int64
   }
 }
 template <Update U, class A, class B>
-TENON_WIDE void scatter_columns(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source, int64_t source_step, int64_t n, int64_t columns) {
+TENON_WIDE void scatter_columns(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source,
+                                int64_t source_step, int64_t n, int64_t columns) {
   for (int64_t j = 0; j < n; j++, index += index_step, source += source_step)
     for (int64_t k = 0; k < columns; k++) {
       A& to = out[index[k] * out_step + k];
@@ -69,8 +83,8 @@ TENON_WIDE void scatter_columns(A* out, int64_t out_step, const int64_t* index, 
     }
 }
 
-// Columns that a thread takes at once: enough pieces for all threads, and where columns have indices of their own, few enough that
-// what they are scattered to stays in the cache.
+// Columns that a thread takes at once: enough pieces for all threads, and where columns have indices of their own, few
+// enough that what they are scattered to stays in the cache.
 template <class A> int64_t column_block(const LibraryCall& c, const Planes& p) {
   constexpr int64_t line = 64 / sizeof(A), cache = 1 << 20;
   int64_t block = p.columns, planes = p.count();
@@ -80,30 +94,71 @@ template <class A> int64_t column_block(const LibraryCall& c, const Planes& p) {
   return std::max<int64_t>(1, block);
 }
 
-template <Update U, class A, class B> void scatter_all(const LibraryCall& c, const Planes& p, A* out, const int64_t* index, const B* source) {
+template <Update U, class A, class B>
+void scatter_pieces(const LibraryCall& c, const Planes& p, A* out, const int64_t* index, const B* source) {
   int64_t block = column_block<A>(c, p), blocks = (p.columns + block - 1) / block;
-  parallel(c, p.count() * blocks, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, p.n * block)), [&](int64_t begin, int64_t end) {
+  parallel(c, p.count() * blocks, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, p.n * block)),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t t = begin; t < end; t++) {
+               int64_t to, at, from, k = t % blocks * block, width = std::min(block, p.columns - k);
+               p.find(t / blocks, to, at, from);
+               if (p.columns == 1)
+                 scatter_elements<U>(out + to, p.out_step, index + at, p.index_step, source + from, p.source_step, p.n);
+               else if (p.index_by_column)
+                 scatter_columns<U>(out + to + k, p.out_step, index + at + k, p.index_step, source + from + k,
+                                    p.source_step, p.n, width);
+               else
+                 scatter_rows<U>(out + to + k, p.out_step, index + at, source + from + k, p.source_step, p.n, width);
+             }
+           });
+}
+// One long column to few places: each thread has places of its own, which are joined in the end, always in the same
+// order.
+template <Update U, class A, class B>
+void scatter_parts(const LibraryCall& c, const Planes& p, A* out, const int64_t* index, const B* source, A nothing) {
+  int64_t parts = threads_of(c);
+  std::vector<std::unique_ptr<A[]>> own(static_cast<size_t>(parts));
+  parallel(c, parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; t++) {
-      int64_t to, at, from, k = t % blocks * block, width = std::min(block, p.columns - k);
-      p.find(t / blocks, to, at, from);
-      if (p.columns == 1) scatter_elements<U>(out + to, p.out_step, index + at, p.index_step, source + from, p.source_step, p.n);
-      else if (p.index_by_column) scatter_columns<U>(out + to + k, p.out_step, index + at + k, p.index_step, source + from + k, p.source_step, p.n, width);
-      else scatter_rows<U>(out + to + k, p.out_step, index + at, source + from + k, p.source_step, p.n, width);
+      int64_t first = p.n * t / parts, last = p.n * (t + 1) / parts;
+      A* to = out;
+      if (t > 0) {
+        own[static_cast<size_t>(t)] = scratch<A>(p.limit);
+        to = own[static_cast<size_t>(t)].get();
+        std::fill_n(to, p.limit, nothing);
+      }
+      scatter_elements<U>(to, 1, index + first, 1, source + first * p.source_step, p.source_step, last - first);
     }
   });
+  for (size_t t = 1; t < own.size(); t++)
+    for (int64_t i = 0; i < p.limit; i++) out[i] = joined<U>(out[i], own[t][static_cast<size_t>(i)]);
 }
-template <class A, class B> void scatter_all(const LibraryCall& c, Update u, const Planes& p, A* out, const int64_t* index, const B* source) {
+
+template <class A, class B>
+void scatter_all(const LibraryCall& c, Update u, const Planes& p, A* out, const int64_t* index, const B* source) {
   switch (u) {
-  case Update::Assign: return scatter_all<Update::Assign>(c, p, out, index, source);
-  case Update::Mul: return scatter_all<Update::Mul>(c, p, out, index, source);
-  case Update::Max: return scatter_all<Update::Max>(c, p, out, index, source);
-  case Update::Min: return scatter_all<Update::Min>(c, p, out, index, source);
-  default: return scatter_all<Update::Add>(c, p, out, index, source);
+  case Update::Assign:
+    return scatter_pieces<Update::Assign>(c, p, out, index, source);
+  case Update::Mul:
+    return scatter_pieces<Update::Mul>(c, p, out, index, source);
+  case Update::Max:
+    return scatter_pieces<Update::Max>(c, p, out, index, source);
+  case Update::Min:
+    return scatter_pieces<Update::Min>(c, p, out, index, source);
+  default:
+    break;
   }
+  if constexpr (std::is_arithmetic_v<A>) {
+    bool one_column = p.columns == 1 && p.count() == 1 && p.out_step == 1 && p.index_step == 1 && threads_of(c) > 1;
+    if (one_column && p.n >= 65536 && p.limit * threads_of(c) <= p.n / 4)
+      return scatter_parts<Update::Add>(c, p, out, index, source, A(0));
+  }
+  scatter_pieces<Update::Add>(c, p, out, index, source);
 }
 
 // The same value for every element.
-template <class A, class B> void scatter_value(const LibraryCall& c, Update u, Planes p, A* out, const int64_t* index, B value) {
+template <class A, class B>
+void scatter_value(const LibraryCall& c, Update u, Planes p, A* out, const int64_t* index, B value) {
   auto row = scratch<B>(p.columns);
   std::fill_n(row.get(), p.columns, value);
   p.repeat_source();
@@ -123,18 +178,32 @@ const char* check_scatter(const Scatter& s) {
   if (s.vector_index) {
     if (!s.source) return nullptr;
     Lanes l(s.self.sizes, s.dim);
-    return s.source->numel() == l.count() * s.index.numel() ? nullptr : "the source does not have the sizes of what it is written to";
+    return s.source->numel() == l.count() * s.index.numel()
+               ? nullptr
+               : "the source does not have the sizes of what it is written to";
   }
   for (size_t d = 0; d < s.index.sizes.size(); d++) {
-    if (s.source && d < s.source->sizes.size() && s.index.sizes[d] > s.source->sizes[d]) return message("index has size {} at dim {}, the source only {}", s.index.sizes[d], d, s.source->sizes[d]);
-    if (static_cast<int64_t>(d) != s.dim && d < s.self.sizes.size() && s.index.sizes[d] > s.self.sizes[d]) return message("index has size {} at dim {}, self only {}", s.index.sizes[d], d, s.self.sizes[d]);
+    if (s.source && d < s.source->sizes.size() && s.index.sizes[d] > s.source->sizes[d])
+      return message("index has size {} at dim {}, the source only {}", s.index.sizes[d], d, s.source->sizes[d]);
+    if (static_cast<int64_t>(d) != s.dim && d < s.self.sizes.size() && s.index.sizes[d] > s.self.sizes[d])
+      return message("index has size {} at dim {}, self only {}", s.index.sizes[d], d, s.self.sizes[d]);
   }
   return nullptr;
 }
 
 Planes planes_of_vector(const Scatter& s) {
   Lanes l(s.self.sizes, s.dim);
-  Planes p{.n = s.index.numel(), .columns = l.inner, .out_step = l.inner, .index_step = 1, .source_step = l.inner, .limit = l.n, .index_by_column = false, .sizes = {}, .to = {}, .at = {}, .from = {}};
+  Planes p{.n = s.index.numel(),
+           .columns = l.inner,
+           .out_step = l.inner,
+           .index_step = 1,
+           .source_step = l.inner,
+           .limit = l.n,
+           .index_by_column = false,
+           .sizes = {},
+           .to = {},
+           .at = {},
+           .from = {}};
   p.add_dim(l.outer, l.n * l.inner, 0, p.n * l.inner);
   return p;
 }
@@ -162,23 +231,26 @@ Planes planes_of_index(const Scatter& s) {
   size_t columns_from = whole ? dim + 1 : std::max(dim + 1, rank - 1);
   for (size_t d = 0; d < rank; d++) {
     if (d == dim) continue;
-    if (d < columns_from) p.add_dim(s.index.sizes[d], to[d], at[d], from[d]);
-    else p.columns *= s.index.sizes[d];
+    if (d < columns_from)
+      p.add_dim(s.index.sizes[d], to[d], at[d], from[d]);
+    else
+      p.columns *= s.index.sizes[d];
   }
   return p;
 }
 
 // Indices as they are, or widened, negative ones wrapped if they may be; a message where one is out of range.
-const char* read_indices(const LibraryCall& c, const LibraryTensor& t, int64_t size, bool may_wrap, const int64_t*& indices, std::unique_ptr<int64_t[]>& memory) {
-  int64_t n = t.numel(), least = 0, most = 0;
-  if (t.dtype == DType::I64) indices = t.as<const int64_t>();
+const char* read_indices(const LibraryCall& c, const LibraryTensor& t, int64_t size, bool may_wrap,
+                         const int64_t*& indices, std::unique_ptr<int64_t[]>& memory) {
+  int64_t n = t.numel();
+  if (t.dtype == DType::I64)
+    indices = t.as<const int64_t>();
   else {
     memory = scratch<int64_t>(n);
     for (int64_t i = 0; i < n; i++) memory[static_cast<size_t>(i)] = integer_at(t, i);
     indices = memory.get();
   }
-  if (n > 0) value_range(c, indices, n, least, most);
-  if (n == 0 || (least >= 0 && most < size)) return nullptr;
+  if (all_within(c, indices, n, size)) return nullptr;
   if (!memory) memory = scratch<int64_t>(n);
   for (int64_t k = 0; k < n; k++) {
     int64_t i = indices[k];
@@ -193,14 +265,19 @@ const char* read_indices(const LibraryCall& c, const LibraryTensor& t, int64_t s
 template <class A> A neutral(Update u) {
   using L = std::numeric_limits<A>;
   switch (u) {
-  case Update::Mul: return static_cast<A>(1);
-  case Update::Max: return L::has_infinity ? static_cast<A>(-L::infinity()) : L::lowest();
-  case Update::Min: return L::has_infinity ? L::infinity() : L::max();
-  default: return static_cast<A>(0);
+  case Update::Mul:
+    return static_cast<A>(1);
+  case Update::Max:
+    return L::has_infinity ? static_cast<A>(-L::infinity()) : L::lowest();
+  case Update::Min:
+    return L::has_infinity ? L::infinity() : L::max();
+  default:
+    return static_cast<A>(0);
   }
 }
 template <class A> A divide(A sum, int64_t count) {
-  if constexpr (std::is_floating_point_v<A>) return sum / static_cast<A>(count);
+  if constexpr (std::is_floating_point_v<A>)
+    return sum / static_cast<A>(count);
   else {
     auto a = static_cast<int64_t>(sum);
     return static_cast<A>(a / count - (a % count < 0));
@@ -208,11 +285,15 @@ template <class A> A divide(A sum, int64_t count) {
 }
 
 // Joins elements in the wide type; `out` starts as self. Without self, what is written to starts anew.
-template <class A, class T> void reduce_into(const LibraryCall& c, const Planes& p, Update u, A* out, const int64_t* index, const T* source, T value) {
+template <class A, class T>
+void reduce_into(const LibraryCall& c, const Planes& p, Update u, A* out, const int64_t* index, const T* source,
+                 T value) {
   bool include_self = c.ints[2] != 0;
   if (!include_self) scatter_value(c, Update::Assign, p, out, index, neutral<A>(u));
-  if (source) scatter_all(c, u, p, out, index, source);
-  else scatter_value(c, u, p, out, index, value);
+  if (source)
+    scatter_all(c, u, p, out, index, source);
+  else
+    scatter_value(c, u, p, out, index, value);
   if (u != Update::Mean) return;
   std::vector<int64_t> count(static_cast<size_t>(c.outputs[0].numel()), include_self ? 1 : 0);
   scatter_value(c, Update::Add, p, count.data(), index, int64_t{1});
@@ -226,14 +307,18 @@ template <class T> const char* scatter_as(const LibraryCall& c, const Scatter& s
   Planes p = s.vector_index ? planes_of_vector(s) : planes_of_index(s);
   std::unique_ptr<int64_t[]> memory;
   const int64_t* index = nullptr;
-  if (const char* error = read_indices(c, s.index, p.limit, s.vector_index, index, memory)) return error;
+  if (const char* error = read_indices(c, s.index, p.limit, s.vector_index && u == Update::Assign, index, memory))
+    return error;
   if (p.n == 0 || p.columns == 0 || p.count() == 0) return nullptr;
   T* out = c.outputs[0].as<T>();
   T value = std::is_integral_v<T> ? narrow<T>(c.ints[4]) : narrow<T>(c.numbers[0]);
   const T* source = s.source ? s.source->as<const T>() : nullptr;
-  if (u == Update::Assign && source) scatter_all(c, u, p, out, index, source);
-  else if (u == Update::Assign) scatter_value(c, u, p, out, index, value);
-  else if constexpr (std::is_same_v<Wide<T>, T>) reduce_into(c, p, u, out, index, source, value);
+  if (u == Update::Assign && source)
+    scatter_all(c, u, p, out, index, source);
+  else if (u == Update::Assign)
+    scatter_value(c, u, p, out, index, value);
+  else if constexpr (std::is_same_v<Wide<T>, T>)
+    reduce_into(c, p, u, out, index, source, value);
   else { // halves are summed up in f32
     auto wide = scratch<float>(s.self.numel());
     parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) {
@@ -260,14 +345,15 @@ std::vector<int64_t> box_offsets(const std::vector<int64_t>& sizes, const std::v
   return out;
 }
 
-// Where index_put writes: the offsets that the index tensors give together, and the planes of the dims without an index, which stand
-// left of the indices in the result where these are adjacent, else right of them.
+// Where index_put writes: the offsets that the index tensors give together, and the planes of the dims without an
+// index, which stand left of the indices in the result where these are adjacent, else right of them.
 struct Places {
   std::vector<int64_t> picked, result_sizes;
   Planes planes;
 };
 
-const char* pick(const LibraryCall& c, std::span<const int64_t> slots, const std::vector<int64_t>& strides, const std::vector<int64_t>& common, std::vector<int64_t>& picked) {
+const char* pick(const LibraryCall& c, std::span<const int64_t> slots, const std::vector<int64_t>& strides,
+                 const std::vector<int64_t>& common, std::vector<int64_t>& picked) {
   picked.assign(static_cast<size_t>(product(common)), 0);
   size_t next = 2;
   for (size_t d = 0; d < slots.size(); d++) {
@@ -280,7 +366,8 @@ const char* pick(const LibraryCall& c, std::span<const int64_t> slots, const std
     std::vector<int64_t> at;
     if (index.numel() != std::ssize(picked)) at = box_offsets(common, broadcast_strides(index.sizes, common.size()));
     parallel(c, std::ssize(picked), 16384, [&](int64_t begin, int64_t end) {
-      for (int64_t k = begin; k < end; k++) picked[static_cast<size_t>(k)] += indices[at.empty() ? k : at[static_cast<size_t>(k)]] * strides[d];
+      for (int64_t k = begin; k < end; k++)
+        picked[static_cast<size_t>(k)] += indices[at.empty() ? k : at[static_cast<size_t>(k)]] * strides[d];
     });
   }
   return nullptr;
@@ -303,13 +390,15 @@ const char* find_places(const LibraryCall& c, Places& places) {
   for (size_t d = 0; d < rank; d++) {
     if (slots[d]) continue;
     if (indexed > 0 && d > last) inner_sizes.push_back(self.sizes[d]);
-    else p.add_dim(self.sizes[d], strides[d], 0, 0), plane_sizes.push_back(self.sizes[d]);
+    else
+      p.add_dim(self.sizes[d], strides[d], 0, 0), plane_sizes.push_back(self.sizes[d]);
   }
   p.n = product(common), p.columns = product(inner_sizes), p.limit = step;
   step = adjacent ? p.n * p.columns : p.columns;
   for (size_t d = p.sizes.size(); d-- > 0;) p.from[d] = step, step *= p.sizes[d];
   p.source_step = adjacent ? p.columns : step;
-  for (auto* part : {adjacent ? &plane_sizes : &common, adjacent ? &common : &plane_sizes, &inner_sizes}) places.result_sizes.insert(places.result_sizes.end(), part->begin(), part->end());
+  for (auto* part : {adjacent ? &plane_sizes : &common, adjacent ? &common : &plane_sizes, &inner_sizes})
+    places.result_sizes.insert(places.result_sizes.end(), part->begin(), part->end());
   return pick(c, slots, strides, common, places.picked);
 }
 
@@ -332,7 +421,8 @@ const char* index_put(const LibraryCall& c) {
     if (const char* error = find_places(c, places)) return error;
     std::vector<int64_t> fit = places.result_sizes;
     int64_t total = product(fit);
-    if (!broadcast_into(fit, values.sizes) || product(fit) != total) return "the values do not have the sizes of what they are written to";
+    if (!broadcast_into(fit, values.sizes) || product(fit) != total)
+      return "the values do not have the sizes of what they are written to";
     if (total == 0) return nullptr;
     T* out = c.outputs[0].as<T>();
     const T* data = values.as<const T>();
@@ -349,6 +439,8 @@ const char* index_put(const LibraryCall& c) {
   });
 }
 
-bool writes_over(LibraryFn step) { return step == scatter || step == index_put || step == masked_scatter || step == embedding_renorm; }
+bool writes_over(LibraryFn step) {
+  return step == scatter || step == index_put || step == masked_scatter || step == embedding_renorm;
+}
 
 } // namespace tenon::library

@@ -5,27 +5,37 @@ namespace tenon::library {
 
 namespace {
 
-// For each x the elements of edges that are <= x (right) or < x; NaN is greatest. `order` gives places where the sequence is not sorted
-// itself. A block of searches goes on in step, without branches, so that their reads overlap.
-template <bool Right, bool Ordered, class T> TENON_WIDE void insertion_points(const T* edges, const int64_t* order, int64_t n, const T* values, int64_t count, int64_t* out) {
+// For each of the keys x, how many of n sorted ones are less, or (Right) not greater. A block of searches goes on in
+// step, without branches, so that their reads overlap. key_at(i) is the i-th of the sorted ones.
+template <bool Right, class Key, class At>
+TENON_WIDE void insertion_points(At key_at, int64_t n, const Key* x, int64_t count, int64_t* out) {
   constexpr int64_t block = 32;
   for (int64_t i = 0; i < count; i += block) {
     int64_t at[block] = {}, width = std::min(block, count - i);
-    Wide<T> x[block] = {};
-    for (int64_t k = 0; k < width; k++) x[k] = widen(values[i + k]);
-    auto step = [&](int64_t half) {
+    Key of[block] = {};
+    std::copy_n(x + i, width, of);
+    for (int64_t left = n, half; left > 0; left -= half) {
+      half = std::max<int64_t>(1, left / 2);
       for (int64_t k = 0; k < block; k++) {
-        int64_t probe = at[k] + half - 1;
-        Wide<T> e = widen(edges[Ordered ? order[probe] : probe]);
-        bool before = Right ? !((e > x[k]) | (nan(e) & !nan(x[k]))) : (e < x[k]) | (!nan(e) & nan(x[k]));
-        at[k] += before ? half : 0;
+        Key probe = key_at(at[k] + half - 1);
+        at[k] += half & -static_cast<int64_t>(Right ? probe <= of[k] : probe < of[k]); // not ?:, which becomes a branch
       }
-    };
-    int64_t left = n;
-    for (; left > 1; left -= left / 2) step(left / 2);
-    if (left == 1) step(1);
-    for (int64_t k = 0; k < width; k++) out[i + k] = at[k];
+    }
+    std::copy_n(at, width, out + i);
   }
+}
+
+// The keys of a sequence of rows, in order.
+template <class T>
+std::unique_ptr<KeyOf<T>[]> sequence_keys(const LibraryCall& c, const LibraryTensor& sequence, const int64_t* sorter,
+                                          int64_t n) {
+  auto keys = scratch<KeyOf<T>>(sequence.numel());
+  const T* data = sequence.as<const T>();
+  parallel(c, sequence.numel(), 16384, [&](int64_t begin, int64_t end) {
+    if (!sorter) return lane_keys(data + begin, end - begin, 1, 1, false, keys.get() + begin);
+    for (int64_t i = begin; i < end; i++) keys[static_cast<size_t>(i)] = order_key(data[i / n * n + sorter[i]]);
+  });
+  return keys;
 }
 
 } // namespace
@@ -45,17 +55,31 @@ const char* searchsorted(const LibraryCall& c) {
       if (sorter[i] < 0 || sorter[i] >= n) return out_of_range(sorter[i], n);
   return for_real(sequence.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    auto find = right ? sorter ? insertion_points<true, true, T> : insertion_points<true, false, T>
-                      : sorter ? insertion_points<false, true, T> : insertion_points<false, false, T>;
+    // Few searches in a long sequence look at its elements, many at keys made of them beforehand.
+    bool prepare =
+        sorter || values.numel() * static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(n))) > sequence.numel();
+    auto keys = prepare ? sequence_keys<T>(c, sequence, sorter, n) : nullptr;
+    auto find = [&](int64_t row, const KeyOf<T>* x, int64_t count, int64_t* found) {
+      if (prepare) {
+        auto at = [from = keys.get() + row](int64_t i) { return from[i]; };
+        right ? insertion_points<true>(at, n, x, count, found) : insertion_points<false>(at, n, x, count, found);
+      } else {
+        auto at = [from = sequence.as<const T>() + row](int64_t i) { return order_key(from[i]); };
+        right ? insertion_points<true>(at, n, x, count, found) : insertion_points<false>(at, n, x, count, found);
+      }
+    };
     parallel(c, values.numel(), 1024, [&](int64_t begin, int64_t end) {
       constexpr int64_t most = 256;
       int64_t found[most];
+      KeyOf<T> x[most];
       for (int64_t i = begin, count; i < end; i += count) {
-        int64_t row = i / per_row * n;
         count = std::min({most, end - i, per_row - i % per_row});
-        find(sequence.as<const T>() + row, sorter ? sorter + row : nullptr, n, values.as<const T>() + i, count, found);
-        if (out.dtype == DType::I32) std::copy_n(found, count, out.as<int32_t>() + i);
-        else std::copy_n(found, count, out.as<int64_t>() + i);
+        lane_keys(values.as<const T>() + i, count, 1, 1, false, x);
+        find(i / per_row * n, x, count, found);
+        if (out.dtype == DType::I32)
+          std::copy_n(found, count, out.as<int32_t>() + i);
+        else
+          std::copy_n(found, count, out.as<int64_t>() + i);
       }
     });
     return nullptr;
@@ -73,11 +97,14 @@ template <class Key> struct Members {
     constexpr uint64_t most_bits = uint64_t{1} << 22;
     if (keys.size() <= 8 || static_cast<uint64_t>(keys.back() - keys.front()) >= most_bits) return;
     bits.assign(static_cast<size_t>(keys.back() - keys.front()) / 64 + 1, 0);
-    for (Key key : keys) bits[static_cast<Key>(key - keys.front()) / 64] |= uint64_t{1} << (static_cast<Key>(key - keys.front()) % 64);
+    for (Key key : keys)
+      bits[static_cast<Key>(key - keys.front()) / 64] |= uint64_t{1} << (static_cast<Key>(key - keys.front()) % 64);
   }
   void test(const Key* of, int64_t n, bool* out) const {
-    if (keys.size() <= 8) compare(of, n, out);
-    else if (bits.empty()) search(of, n, out);
+    if (keys.size() <= 8)
+      compare(of, n, out);
+    else if (bits.empty())
+      search(of, n, out);
     else
       for (int64_t i = 0; i < n; i++) {
         auto at = static_cast<Key>(of[i] - keys.front());
@@ -93,8 +120,9 @@ template <class Key> struct Members {
     int64_t at[64];
     for (int64_t i = 0, count; i < n; i += count) {
       count = std::min<int64_t>(64, n - i);
-      insertion_points<false, false>(keys.data(), nullptr, std::ssize(keys), of + i, count, at);
-      for (int64_t k = 0; k < count; k++) out[i + k] = at[k] < std::ssize(keys) && keys[static_cast<size_t>(at[k])] == of[i + k];
+      insertion_points<false>([from = keys.data()](int64_t k) { return from[k]; }, std::ssize(keys), of + i, count, at);
+      for (int64_t k = 0; k < count; k++)
+        out[i + k] = at[k] < std::ssize(keys) && keys[static_cast<size_t>(at[k])] == of[i + k];
     }
   }
 };
@@ -163,9 +191,8 @@ template <class I> const char* bincount_of(const LibraryCall& c, const I* x, int
   if (c.inputs.size() < 2) {
     auto* out = allocate<int64_t>(c, 0, {size});
     if (!out) return no_memory;
-    count_all<int64_t>(c, n, size, out, [x](int64_t begin, int64_t end, auto add) {
-      for (int64_t i = begin; i < end; i++) add(static_cast<int64_t>(x[i]), 1);
-    });
+    count_all<int64_t>(c, n, size, false, out,
+                       [x](int64_t i, int64_t count, int64_t* bin, int64_t*) { std::copy_n(x + i, count, bin); });
     return nullptr;
   }
   const LibraryTensor& weights = c.inputs[1];
@@ -174,8 +201,9 @@ template <class I> const char* bincount_of(const LibraryCall& c, const I* x, int
     if (!out) return no_memory;
     return for_real(weights.dtype, [&](auto zero) -> const char* {
       const auto* w = weights.as<const decltype(zero)>();
-      count_all<double>(c, n, size, out, [x, w](int64_t begin, int64_t end, auto add) {
-        for (int64_t i = begin; i < end; i++) add(static_cast<int64_t>(x[i]), static_cast<double>(widen(w[i])));
+      count_all<double>(c, n, size, true, out, [x, w](int64_t i, int64_t count, int64_t* bin, double* amount) {
+        std::copy_n(x + i, count, bin);
+        for (int64_t k = 0; k < count; k++) amount[k] = static_cast<double>(widen(w[i + k]));
       });
       return nullptr;
     });
@@ -190,8 +218,10 @@ const char* bincount(const LibraryCall& c) {
   if (c.ints[0] < 0) return message("minlength is {}, but cannot be negative", c.ints[0]);
   return for_real(in.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) return bincount_of(c, in.as<const T>(), in.numel());
-    else return "bincount counts integers";
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      return bincount_of(c, in.as<const T>(), in.numel());
+    else
+      return "bincount counts integers";
   });
 }
 

@@ -1,47 +1,33 @@
-// sort and topk along a dim. Where torch leaves the order of equal elements to std::sort, std::partial_sort or std::nth_element of
-// libstdc++, equal elements come in the order these give; all else takes the quickest way.
+// sort and topk along a dim. Where torch leaves the order of equal elements to std::sort, std::partial_sort or
+// std::nth_element of libstdc++, equal elements come in the order these give; all else takes the quickest way.
 #include "runtime/library/order.h"
 
 namespace tenon::library {
 
 namespace {
 
-// As std::sort orders the keys, equal ones too. `position` holds them sorted.
-template <class Key> void order_as_std_sort(const Key* keys, int64_t n, const Packing& p, int64_t* position) {
-  int64_t tie = 1;
-  while (tie < n && keys[position[tie - 1]] != keys[position[tie]]) tie++;
-  if (tie >= n) return;
-  if (p.fits()) {
-    auto words = scratch<uint64_t>(n);
-    for (int64_t i = 0; i < n; i++) words[static_cast<size_t>(i)] = p.word(keys[i], i);
-    std::sort(words.get(), words.get() + n, [shift = p.shift](uint64_t a, uint64_t b) { return a >> shift < b >> shift; });
-    for (int64_t i = 0; i < n; i++) position[i] = p.position(words[static_cast<size_t>(i)]);
-  } else {
-    auto pairs = scratch<Pair>(n);
-    for (int64_t i = 0; i < n; i++) pairs[static_cast<size_t>(i)] = {keys[i], i};
-    std::sort(pairs.get(), pairs.get() + n, [](const Pair& a, const Pair& b) { return a.key < b.key; });
-    for (int64_t i = 0; i < n; i++) position[i] = pairs[static_cast<size_t>(i)].index;
-  }
-}
-
 // The positions of a lane's elements in sorted order. `all`: the call's threads may help.
-template <class Key> void order_lane(const LibraryCall* all, const Key* keys, int64_t n, bool stable, int64_t* position) {
+template <class Key>
+void order_lane(const LibraryCall* all, const Key* keys, int64_t n, bool stable, int64_t* position, uint64_t* words) {
   Key least, most;
   key_range(keys, n, least, most);
   Packing p(least, most, n);
-  auto sorted = [&](auto* items, auto* spare, int low, int high) { all ? sort_items(*all, items, spare, n, low, high) : sort_items(items, spare, n, low, high); };
-  if (p.fits()) {
-    auto words = scratch<uint64_t>(2 * n);
-    for (int64_t i = 0; i < n; i++) words[static_cast<size_t>(i)] = p.word(keys[i], i);
-    sorted(words.get(), words.get() + n, p.shift, p.shift + p.bits);
-    for (int64_t i = 0; i < n; i++) position[i] = p.position(words[static_cast<size_t>(i)]);
-  } else {
-    auto pairs = scratch<Pair>(2 * n);
-    for (int64_t i = 0; i < n; i++) pairs[static_cast<size_t>(i)] = {keys[i], i};
-    sorted(pairs.get(), pairs.get() + n, 0, 64);
-    for (int64_t i = 0; i < n; i++) position[i] = pairs[static_cast<size_t>(i)].index;
+  auto write = [&] {
+    for (int64_t i = 0; i < n; i++) position[i] = p.position(words[i]);
+  };
+  if (stable ||
+      n - 1 <= static_cast<int64_t>(std::min<uint64_t>(most - least, INT64_MAX))) { // else some are equal for sure
+    if (all)
+      sort_keys(*all, keys, n, p, words);
+    else
+      sort_keys(keys, n, p, words);
+    write();
+    int64_t tie = 1;
+    while (tie < n && keys[position[tie - 1]] != keys[position[tie]]) tie++;
+    if (stable || tie >= n) return;
   }
-  if (!stable) order_as_std_sort(keys, n, p, position);
+  sort_keys_as_std(keys, n, p, words);
+  write();
 }
 
 } // namespace
@@ -67,18 +53,21 @@ const char* sort(const LibraryCall& c) {
     if (l.n >= long_lane && l.count() < threads_of(c)) { // few long lanes: one after the other, on all threads
       auto keys = scratch<Key>(l.n);
       auto position = scratch<int64_t>(l.n);
+      auto words = scratch<uint64_t>(2 * l.n);
       for (int64_t lane = 0; lane < l.count(); lane++) {
         int64_t at = l.start(lane);
         lane_keys(data + at, l.n, l.inner, 1, descending, keys.get());
-        order_lane(&c, keys.get(), l.n, stable, position.get());
+        order_lane(&c, keys.get(), l.n, stable, position.get(), words.get());
         parallel(c, l.n, 8192, [&](int64_t begin, int64_t end) { write(at, position.get(), 1, begin, end); });
       }
       return nullptr;
     }
     each_tile(c, l, [&](int64_t width) {
-      return [&, keys = scratch<Key>(width * l.n), position = scratch<int64_t>(width * l.n)](int64_t at, int64_t, int64_t lanes) {
+      return [&, keys = scratch<Key>(width * l.n), position = scratch<int64_t>(width * l.n),
+              words = scratch<uint64_t>(2 * l.n)](int64_t at, int64_t, int64_t lanes) {
         lane_keys(data + at, l.n, l.inner, lanes, descending, keys.get());
-        for (int64_t k = 0; k < lanes; k++) order_lane(nullptr, keys.get() + k * l.n, l.n, stable, position.get() + k * l.n);
+        for (int64_t k = 0; k < lanes; k++)
+          order_lane(nullptr, keys.get() + k * l.n, l.n, stable, position.get() + k * l.n, words.get());
         write(at, position.get(), lanes, 0, l.n);
       };
     });
@@ -90,8 +79,8 @@ namespace {
 
 template <class Key> bool less_key(const Keyed<Key>& a, const Keyed<Key>& b) { return a.key < b.key; }
 
-// The heap's greatest gives way to a lesser item: the hole sinks to a leaf along the greater children, then the item rises from there.
-// That is what std::partial_sort does, so that equal keys come in its order.
+// The heap's greatest gives way to a lesser item: the hole sinks to a leaf along the greater children, then the item
+// rises from there. That is what std::partial_sort does, so that equal keys come in its order.
 template <class E> void replace_top(E* heap, int64_t n, E item) {
   int64_t hole = 0;
   for (int64_t child; (child = 2 * hole + 1) < n; hole = child) {
@@ -102,7 +91,8 @@ template <class E> void replace_top(E* heap, int64_t n, E item) {
   heap[hole] = item;
 }
 
-// The k least keys as std::partial_sort gives them. A block of keys is looked at whole: most hold none below the heap's greatest.
+// The k least keys as std::partial_sort gives them. A block of keys is looked at whole: most hold none below the heap's
+// greatest.
 template <class Key> TENON_WIDE void top_by_heap(const Key* keys, int64_t n, int64_t k, Keyed<Key>* heap) {
   constexpr int64_t block = 64;
   for (int64_t i = 0; i < k; i++) heap[i] = {keys[i], i};
@@ -123,15 +113,25 @@ template <class Key> TENON_WIDE void top_by_heap(const Key* keys, int64_t n, int
   std::sort_heap(heap, heap + k, less_key<Key>);
 }
 
+constexpr int64_t few_keys = 128;
+
 // The k least of a short lane by counting; false where equal keys leave the order open.
 template <class Key> TENON_WIDE bool top_by_counting(const Key* keys, int64_t n, int64_t k, Keyed<Key>* out) {
-  for (int64_t i = 0; i < k; i++) out[i].index = -1;
+  constexpr int64_t step = 16; // vectors without a rest
+  alignas(64) Key x[few_keys];
+  int64_t padded = (n + step - 1) / step * step;
+  std::copy_n(keys, n, x);
+  std::fill(x + n, x + padded, static_cast<Key>(~Key{0}));
   for (int64_t i = 0; i < n; i++) {
-    Key key = keys[i], less = 0, same = 0;
-    for (int64_t j = 0; j < n; j++) less = static_cast<Key>(less + (keys[j] < key)), same = static_cast<Key>(same + (keys[j] == key));
-    if (static_cast<int64_t>(less) >= k) continue;
-    if (same > 1) return false;
-    out[less] = {key, i};
+    Key key = x[i], less[step] = {}, same[step] = {};
+    for (int64_t j = 0; j < padded; j += step)
+      for (int64_t v = 0; v < step; v++)
+        less[v] = static_cast<Key>(less[v] + (x[j + v] < key)), same[v] = static_cast<Key>(same[v] + (x[j + v] == key));
+    int64_t below = 0, equal = 0;
+    for (int64_t v = 0; v < step; v++) below += static_cast<int64_t>(less[v]), equal += static_cast<int64_t>(same[v]);
+    if (below >= k) continue;
+    if (equal > 1) return false;
+    out[below] = {key, i};
   }
   return true;
 }
@@ -141,8 +141,8 @@ template <class Key> bool top_by_digits(const Key* keys, int64_t n, int64_t k, u
   Key least, most;
   key_range(keys, n, least, most);
   Packing p(least, most, n);
-  if (!p.fits() || n > UINT32_MAX) return false;
-  int low = std::max(0, p.bits - 10);
+  if (n > UINT32_MAX) return false;
+  int low = std::max(0, p.bits + p.dropped - 10);
   uint32_t counts[1024] = {}, taken = 0;
   for (int64_t i = 0; i < n; i++) counts[static_cast<Key>(keys[i] - least) >> low]++;
   size_t last = 0;
@@ -152,19 +152,25 @@ template <class Key> bool top_by_digits(const Key* keys, int64_t n, int64_t k, u
     words[found] = p.word(keys[i], i);
     found += static_cast<uint64_t>(static_cast<Key>(keys[i] - least)) >> low <= last;
   }
-  sort_items(words, words + n, found, p.shift, p.shift + p.bits);
+  sort_words(words, words + n, found, p.shift, p.shift + p.bits);
+  settle(keys, found, p, words);
   for (int64_t i = 0; i < k; i++) {
-    if (i + 1 < found && words[i] >> p.shift == words[i + 1] >> p.shift) return false;
-    out[i] = {static_cast<Key>(p.key(words[i])), p.position(words[i])};
+    int64_t at = p.position(words[i]);
+    if (i + 1 < found && keys[at] == keys[p.position(words[i + 1])]) return false;
+    out[i] = {keys[at], at};
   }
   return true;
 }
 
 // The first k in order of `keys`, in the order torch gives them. It takes a heap where k is small, else a selection.
-template <class Key> void top_of_lane(const Key* keys, int64_t n, int64_t k, bool sorted, uint64_t* words, Keyed<Key>* items) {
-  if (k * 64 <= n) return top_by_heap(keys, n, k, items);
-  constexpr int64_t few = sizeof(Key) == 1 ? 0 : 128;
-  if (sorted && (n <= few ? top_by_counting(keys, n, k, items) : top_by_digits(keys, n, k, words, items))) return;
+template <class Key>
+void top_of_lane(const Key* keys, int64_t n, int64_t k, bool sorted, uint64_t* words, Keyed<Key>* items) {
+  bool by_heap = k * 64 <= n;
+  constexpr int64_t long_for_digits = 8192; // from here on, few elements find their way into the heap
+  if ((sorted || by_heap) && (!by_heap || n < long_for_digits) &&
+      (n <= few_keys ? top_by_counting(keys, n, k, items) : top_by_digits(keys, n, k, words, items)))
+    return;
+  if (by_heap) return top_by_heap(keys, n, k, items);
   for (int64_t i = 0; i < n; i++) items[i] = {keys[i], i};
   std::nth_element(items, items + k - 1, items + n, less_key<Key>);
   if (sorted) std::sort(items, items + k - 1, less_key<Key>);
@@ -186,7 +192,8 @@ const char* topk(const LibraryCall& c) {
     Lanes out = l;
     out.n = k;
     each_tile(c, l, [&](int64_t width) {
-      return [&, keys = scratch<Key>(width * l.n), words = scratch<uint64_t>(2 * l.n), items = scratch<Keyed<Key>>(l.n)](int64_t at, int64_t lane, int64_t lanes) {
+      return [&, keys = scratch<Key>(width * l.n), words = scratch<uint64_t>(2 * l.n),
+              items = scratch<Keyed<Key>>(l.n)](int64_t at, int64_t lane, int64_t lanes) {
         lane_keys(data + at, l.n, l.inner, lanes, largest, keys.get());
         for (int64_t j = 0; j < lanes; j++) {
           top_of_lane(keys.get() + j * l.n, l.n, k, sorted, words.get(), items.get());
