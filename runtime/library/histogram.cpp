@@ -48,7 +48,7 @@ template <class T> void write_edges(T* edges, int64_t bins, double low, double h
 }
 
 // The bins of points among those with these edges, or -1. Bins are half open, the last one is closed. Where the edges
-// lie evenly, a guess is off by one at most, else the search goes on without branches.
+// lie evenly, a guess is seldom wrong, else the search goes on without branches.
 template <class T>
 TENON_WIDE void find_bins(const T* edges, int64_t bins, bool even, const T* x, int64_t step, int64_t n, int64_t* out) {
   using W = Wide<T>;
@@ -61,8 +61,8 @@ TENON_WIDE void find_bins(const T* edges, int64_t bins, bool even, const T* x, i
       at = static_cast<int64_t>(
           guess > 0 && guess < static_cast<W>(bins) ? guess : W(0)); // beyond: the range decides below, or the last bin
       at = v >= last ? bins - 1 : std::min(at, bins - 1);
-      at -= at > 0 && v < widen(edges[at]);
-      at += at + 1 < bins && v >= widen(edges[at + 1]);
+      while (at > 0 && v < widen(edges[at])) at--;
+      while (at + 1 < bins && v >= widen(edges[at + 1])) at++;
     } else {
       for (int64_t left = bins; left > 1; left -= left / 2)
         at += left / 2 & -static_cast<int64_t>(v >= widen(edges[at + left / 2])); // not ?:, which becomes a branch
@@ -143,6 +143,7 @@ const char* histc(const LibraryCall& c) {
     if (const char* error = settle_range(finite, low, high, 1)) return error;
     std::vector<int64_t> counts(static_cast<size_t>(bins + 1), 0); // the last one for what lies outside
     W first = widen(narrow<T>(low)), last = widen(narrow<T>(high)), width = widen(rounded<T>(static_cast<W>(last - first)));
+    if (width == W(0)) width = 1; // the ends are one number in this dtype
     count_all<int64_t>(c, n, bins + 1, false, counts.data(), [=](int64_t i, int64_t count, int64_t* bin, int64_t*) {
       equal_bins(data + i, count, first, last, width, bins, bin);
     });

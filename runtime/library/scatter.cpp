@@ -214,7 +214,7 @@ Planes planes_of_index(const Scatter& s) {
   Planes p;
   p.index_by_column = true;
   if (rank == 0) {
-    p.n = s.index.numel();
+    p.n = s.index.numel(), p.limit = s.self.sizes.empty() ? 1 : s.self.sizes[dim];
     return p;
   }
   std::span<const int64_t> source = s.source && s.source->sizes.size() == rank ? s.source->sizes : s.index.sizes;
