@@ -43,24 +43,26 @@ template <class T, class I> struct Bag {
   }
 };
 
-// Sums of the columns [from, from + Width), which stay in registers.
-template <int64_t Width, class T, class I>
-[[gnu::always_inline]] inline void sum_columns(const Bag<T, I>& b, int64_t from, Wide<T> divisor, T* out) {
-  Wide<T> sum[Width] = {};
+constexpr int64_t together = 64; // columns
+
+// Sums of `width` columns, of 64 where that is known: then they stay in registers.
+template <class T, class I>
+[[gnu::always_inline]] inline void sum_columns(const Bag<T, I>& b, int64_t from, int64_t width, Wide<T> divisor, T* out) {
+  Wide<T> sum[together] = {};
   for (int64_t i = b.begin; i < b.end; i++) {
-    b.fetch(i, from, Width);
+    b.fetch(i, from, width);
     auto row = static_cast<int64_t>(b.indices[i]);
     if (row == b.padding) continue;
     const T* w = b.table + row * b.dim + from;
     if (b.scales) {
       Wide<T> scale = widen(b.scales[i]);
-      for (int64_t k = 0; k < Width; k++) sum[k] += scale * widen(w[k]);
+      for (int64_t k = 0; k < width; k++) sum[k] += scale * widen(w[k]);
     } else
-      for (int64_t k = 0; k < Width; k++) sum[k] += widen(w[k]);
+      for (int64_t k = 0; k < width; k++) sum[k] += widen(w[k]);
   }
   if (divisor != 1)
-    for (int64_t k = 0; k < Width; k++) sum[k] /= divisor;
-  for (int64_t k = 0; k < Width; k++) out[from + k] = narrow<T>(sum[k]);
+    for (int64_t k = 0; k < width; k++) sum[k] /= divisor;
+  for (int64_t k = 0; k < width; k++) out[from + k] = narrow<T>(sum[k]);
 }
 
 template <class T, class I> TENON_WIDE int64_t sum_bag(const Bag<T, I>& b, bool mean, T* out) {
@@ -68,11 +70,8 @@ template <class T, class I> TENON_WIDE int64_t sum_bag(const Bag<T, I>& b, bool 
   for (int64_t i = b.begin; b.padding >= 0 && i < b.end; i++) used -= static_cast<int64_t>(b.indices[i]) == b.padding;
   auto divisor = static_cast<Wide<T>>(mean ? std::max<int64_t>(1, used) : 1);
   int64_t from = 0;
-  for (; from + 64 <= b.dim; from += 64) sum_columns<64>(b, from, divisor, out);
-  if (from + 32 <= b.dim) sum_columns<32>(b, from, divisor, out), from += 32;
-  if (from + 16 <= b.dim) sum_columns<16>(b, from, divisor, out), from += 16;
-  if (from + 8 <= b.dim) sum_columns<8>(b, from, divisor, out), from += 8;
-  for (; from < b.dim; from++) sum_columns<1>(b, from, divisor, out);
+  for (; from + together <= b.dim; from += together) sum_columns(b, from, together, divisor, out);
+  if (from < b.dim) sum_columns(b, from, b.dim - from, divisor, out);
   return used;
 }
 

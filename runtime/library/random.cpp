@@ -210,16 +210,11 @@ TENON_WIDE void draw_arrivals(uint64_t seed, uint64_t stream, const W* weights, 
 
 // One row of multinomial: `picks` positions by weight.
 template <class W> const char* draw_row(const LibraryCall& c, const std::vector<W>& weights, int64_t row, int64_t* out, int64_t picks, bool replacement) {
-  double total = 0;
   int64_t positive = 0;
   bool valid = true;
-  for (W w : weights) {
-    valid &= w >= 0 && !std::isinf(w);
-    total += static_cast<double>(w);
-    positive += w > 0;
-  }
+  for (W w : weights) valid &= (w >= 0) & (w < std::numeric_limits<W>::infinity()), positive += w > 0;
   if (!valid) return "a probability is negative, infinite or NaN";
-  if (!(total > 0)) return "the probabilities add up to zero";
+  if (positive == 0) return "the probabilities add up to zero";
   auto stream = static_cast<uint64_t>(row);
   if (replacement) return draw_again(Stream(c.seed, stream), weights, out, picks), nullptr;
   if (positive < picks) return message("{} picks without replacement from {} categories", picks, positive);

@@ -295,12 +295,16 @@ void reduce_into(const LibraryCall& c, const Planes& p, Update u, A* out, const 
   else
     scatter_value(c, u, p, out, index, value);
   if (u != Update::Mean) return;
-  std::vector<int64_t> count(static_cast<size_t>(c.outputs[0].numel()), include_self ? 1 : 0);
-  scatter_value(c, Update::Add, p, count.data(), index, int64_t{1});
-  parallel(c, std::ssize(count), 8192, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++)
-      if (int64_t n = count[static_cast<size_t>(i)]; n > 1) out[i] = divide(out[i], n);
-  });
+  auto average = [&](auto one) {
+    std::vector<decltype(one)> count(static_cast<size_t>(c.outputs[0].numel()), include_self ? one : 0);
+    scatter_value(c, Update::Add, p, count.data(), index, one);
+    parallel(c, std::ssize(count), 8192, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++)
+        if (int64_t n = count[static_cast<size_t>(i)]; n > 1) out[i] = divide(out[i], n);
+    });
+  };
+  if (p.n < INT32_MAX) average(int32_t{1});
+  else average(int64_t{1});
 }
 
 template <class T> const char* scatter_as(const LibraryCall& c, const Scatter& s, Update u) {

@@ -117,21 +117,17 @@ constexpr int64_t few_keys = 128;
 
 // The k least of a short lane by counting; false where equal keys leave the order open.
 template <class Key> TENON_WIDE bool top_by_counting(const Key* keys, int64_t n, int64_t k, Keyed<Key>* out) {
-  constexpr int64_t step = 16; // vectors without a rest
   alignas(64) Key x[few_keys];
-  int64_t padded = (n + step - 1) / step * step;
+  int64_t padded = (n + 15) / 16 * 16; // vectors without a rest
   std::copy_n(keys, n, x);
   std::fill(x + n, x + padded, static_cast<Key>(~Key{0}));
   for (int64_t i = 0; i < n; i++) {
-    Key key = x[i], less[step] = {}, same[step] = {};
-    for (int64_t j = 0; j < padded; j += step)
-      for (int64_t v = 0; v < step; v++)
-        less[v] = static_cast<Key>(less[v] + (x[j + v] < key)), same[v] = static_cast<Key>(same[v] + (x[j + v] == key));
-    int64_t below = 0, equal = 0;
-    for (int64_t v = 0; v < step; v++) below += static_cast<int64_t>(less[v]), equal += static_cast<int64_t>(same[v]);
-    if (below >= k) continue;
-    if (equal > 1) return false;
-    out[below] = {key, i};
+    Key key = x[i], less = 0, same = 0;
+    for (int64_t j = 0; j < padded; j++) less = static_cast<Key>(less + (x[j] < key));
+    if (static_cast<int64_t>(less) >= k) continue;
+    for (int64_t j = 0; j < padded; j++) same = static_cast<Key>(same + (x[j] == key));
+    if (same > 1) return false;
+    out[less] = {key, i};
   }
   return true;
 }
