@@ -26,6 +26,8 @@ const char* scatter(const LibraryCall&);
 /// the end.
 const char* index_put(const LibraryCall&);
 const char* masked_scatter(const LibraryCall&); ///< self, mask of its sizes, source
+/// Whether a step's output starts as its first input and may have the same memory.
+bool writes_over(LibraryFn step);
 
 const char* nonzero(const LibraryCall&);         ///< D. self
 const char* nonzero_static(const LibraryCall&);  ///< self; fill value. Output [size, rank]

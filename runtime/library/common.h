@@ -10,6 +10,15 @@
 #include "runtime/library_steps.h"
 #include "runtime/parallel.h"
 
+/// For functions with hot loops: compiled for wider vectors too, by levels of the architecture (a name of a processor
+/// would match that one alone). The loader picks, with a function that ThreadSanitizer would enter before it is ready;
+/// clang has none for templates. What they call inline, lambdas too, is compiled with them.
+#if defined(__SANITIZE_THREAD__) || defined(__clang__)
+#define TENON_WIDE
+#else
+#define TENON_WIDE [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
+#endif
+
 namespace tenon::library {
 
 /// A formatted message; lives until the calling thread's next one.
@@ -66,6 +75,14 @@ template <class T> using Wide = std::conditional_t<std::is_same_v<T, F16> || std
 template <class T>
 using Sum = std::conditional_t<std::is_same_v<T, F16> || std::is_same_v<T, BF16>, float, std::conditional_t<std::is_integral_v<T>, int64_t, double>>;
 template <class T> Wide<T> widen(T x) { return static_cast<Wide<T>>(x); }
+/// By operations that vectors have, unlike the compiler's conversion: the exponent moves to where that of f32 is, but
+/// for subnormal numbers and those of the greatest exponent.
+inline float widen(F16 x) {
+  uint32_t magnitude = x.bits & 0x7fffu, sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16,
+           up = magnitude >= 0x7c00u ? 224u << 23 : 112u << 23;
+  auto small = std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f);
+  return std::bit_cast<float>((magnitude < 0x400u ? small : (magnitude << 13) + up) | sign);
+}
 template <class T, class W> T narrow(W x) {
   if constexpr (std::is_same_v<T, bool>) return x != W(0);
   else if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) return T(static_cast<float>(x));
@@ -163,12 +180,7 @@ template <class T> T* allocate(const LibraryCall& c, int output, std::span<const
 }
 inline constexpr const char* no_memory = "out of memory";
 
-/// An output starts as a copy of an input of its type.
-inline void copy_input(const LibraryCall& c, size_t input, size_t output) {
-  const LibraryTensor &from = c.inputs[input], &to = c.outputs[output];
-  size_t bytes = static_cast<size_t>(to.numel()) * size_of(to.dtype);
-  if (bytes > 0 && from.data != to.data) std::memcpy(to.data, from.data, bytes);
-}
+inline int64_t threads_of(const LibraryCall& c) { return c.workers ? c.workers->threads() : 1; }
 
 /// f(begin, end) over [0, n), in chunks of at least `grain` on the call's workers. Bodies may allocate: std::bad_alloc comes out here.
 template <class F> void parallel(const LibraryCall& c, int64_t n, int64_t grain, F&& f) {
@@ -183,6 +195,17 @@ template <class F> void parallel(const LibraryCall& c, int64_t n, int64_t grain,
     }
   });
   if (refused) throw std::bad_alloc();
+}
+
+/// An output starts as a copy of an input of its type.
+inline void copy_input(const LibraryCall& c, size_t input, size_t output) {
+  const LibraryTensor &from = c.inputs[input], &to = c.outputs[output];
+  int64_t bytes = to.numel() * static_cast<int64_t>(size_of(to.dtype));
+  if (from.data == to.data) return;
+  parallel(c, bytes, 1 << 16, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(to.data) + begin, static_cast<const char*>(from.data) + begin,
+                static_cast<size_t>(end - begin));
+  });
 }
 
 } // namespace tenon::library

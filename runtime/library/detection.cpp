@@ -37,10 +37,14 @@ template <class T> Wide<T> sample_zero_padded(const T* image, Wide<T> y, Wide<T>
   return sum;
 }
 
-// A region as a grid of sample points: for each pooled cell, `per_cell` of them in a row.
+// A region as a grid of sample points, for each pooled cell `per_cell` of them in a row; each with four corners.
 template <class W> struct RegionGrid {
   int64_t per_cell = 0;
-  std::vector<Corners<W>> points = {};
+  std::vector<int32_t> at[4];
+  std::vector<W> weight[4], sums;
+  void add(const Corners<W>& c) {
+    for (int q = 0; q < 4; q++) at[q].push_back(static_cast<int32_t>(c.at[q])), weight[q].push_back(c.weight[q]);
+  }
 };
 
 template <class W> RegionGrid<W> region_grid(const W* roi, double scale, int64_t ratio, bool aligned, int64_t height, int64_t width, int64_t pooled_h, int64_t pooled_w) {
@@ -49,15 +53,61 @@ template <class W> RegionGrid<W> region_grid(const W* roi, double scale, int64_t
   if (!aligned) w = std::max(w, W(1)), h = std::max(h, W(1));
   W cell_h = h / static_cast<W>(pooled_h), cell_w = w / static_cast<W>(pooled_w);
   int64_t rows = ratio > 0 ? ratio : std::max<int64_t>(0, static_cast<int64_t>(std::ceil(cell_h))), columns = ratio > 0 ? ratio : std::max<int64_t>(0, static_cast<int64_t>(std::ceil(cell_w)));
-  RegionGrid<W> g{.per_cell = rows * columns};
-  g.points.reserve(static_cast<size_t>(pooled_h * pooled_w * g.per_cell));
+  RegionGrid<W> g{.per_cell = rows * columns, .at = {}, .weight = {}, .sums = {}};
   for (int64_t i = 0; i < pooled_h; i++)
     for (int64_t j = 0; j < pooled_w; j++)
       for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < columns; k++)
-          g.points.push_back(clamped_corners<W>(y + static_cast<W>(i) * cell_h + (static_cast<W>(r) + W(0.5)) * cell_h / static_cast<W>(rows),
-                                                x + static_cast<W>(j) * cell_w + (static_cast<W>(k) + W(0.5)) * cell_w / static_cast<W>(columns), height, width));
+          g.add(clamped_corners<W>(
+              y + static_cast<W>(i) * cell_h + (static_cast<W>(r) + W(0.5)) * cell_h / static_cast<W>(rows),
+              x + static_cast<W>(j) * cell_w + (static_cast<W>(k) + W(0.5)) * cell_w / static_cast<W>(columns), height,
+              width));
+  g.sums.resize(g.at[0].size());
   return g;
+}
+
+// The samples of one plane, by vectors that gather.
+template <class T>
+TENON_WIDE void sample_points(const T* plane, const int32_t* const* at, const Wide<T>* const* weight, int64_t n,
+                              Wide<T>* out) {
+  for (int64_t p = 0; p < n; p++) {
+    Wide<T> sum = 0;
+    for (int q = 0; q < 4; q++) {
+      Wide<T> w = weight[q][p], v = widen(plane[at[q][p]]);
+      sum += w != 0 ? w * v : Wide<T>(0);
+    }
+    out[p] = sum;
+  }
+}
+
+// Boxes by coordinate, and their areas.
+template <class W> struct Boxes {
+  std::vector<W> side[4], area;
+  void add(const W* box) {
+    for (int k = 0; k < 4; k++) side[k].push_back(box[k]);
+    area.push_back((box[2] - box[0]) * (box[3] - box[1]));
+  }
+};
+
+// Whether a box overlaps one of `n` others by more than `threshold` of their union.
+template <class W>
+TENON_WIDE bool overlaps(const W* x0, const W* y0, const W* x1, const W* y1, const W* areas, int64_t n, const W* box,
+                         W area, W threshold) {
+  constexpr int64_t block = 64;
+  auto above = [=](int64_t k) -> int {
+    W right = box[2] < x1[k] ? box[2] : x1[k], left = x0[k] < box[0] ? box[0] : x0[k], w = right - left,
+      bottom = box[3] < y1[k] ? box[3] : y1[k], top = y0[k] < box[1] ? box[1] : y0[k], h = bottom - top;
+    W inter = (w > 0 ? w : 0) * (h > 0 ? h : 0);
+    return inter / (area + areas[k] - inter) > threshold;
+  };
+  int64_t k = 0;
+  for (int found = 0; k + block <= n; k += block) {
+    for (int64_t j = 0; j < block; j++) found |= above(k + j);
+    if (found) return true;
+  }
+  for (; k < n; k++)
+    if (above(k)) return true;
+  return false;
 }
 
 } // namespace
@@ -76,18 +126,16 @@ const char* nms(const LibraryCall& c) {
       auto x = order_key(score[a]), y = order_key(score[b]);
       return x != y ? x > y : a < b;
     });
-    auto side = [&](int64_t i, int64_t k) { return widen(boxes.as<const T>()[i * 4 + k]); };
-    std::vector<W> area(static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; i++) area[static_cast<size_t>(i)] = (side(i, 2) - side(i, 0)) * (side(i, 3) - side(i, 1));
+    Boxes<W> b;
     auto threshold = static_cast<W>(c.numbers[0]);
     for (int64_t i : order) { // against those kept so far
-      bool free = std::none_of(kept.begin(), kept.end(), [&](int64_t k) {
-        W w = std::max(W(0), std::min(side(i, 2), side(k, 2)) - std::max(side(i, 0), side(k, 0)));
-        W h = std::max(W(0), std::min(side(i, 3), side(k, 3)) - std::max(side(i, 1), side(k, 1)));
-        W inter = w * h;
-        return inter / (area[static_cast<size_t>(i)] + area[static_cast<size_t>(k)] - inter) > threshold;
-      });
-      if (free) kept.push_back(i);
+      W box[4];
+      for (int64_t k = 0; k < 4; k++) box[k] = widen(boxes.as<const T>()[i * 4 + k]);
+      if (overlaps(b.side[0].data(), b.side[1].data(), b.side[2].data(), b.side[3].data(), b.area.data(),
+                   std::ssize(kept), box, (box[2] - box[0]) * (box[3] - box[1]), threshold))
+        continue;
+      kept.push_back(i);
+      b.add(box);
     }
     auto* out = allocate<int64_t>(c, 0, {std::ssize(kept)});
     if (!out) return no_memory;
@@ -99,6 +147,7 @@ const char* nms(const LibraryCall& c) {
 const char* roi_align(const LibraryCall& c) {
   const LibraryTensor &in = c.inputs[0], &rois = c.inputs[1], &out = c.outputs[0];
   int64_t images = in.size(0), channels = in.size(1), height = in.size(2), width = in.size(3), cells = out.size(2) * out.size(3);
+  if (height * width > INT32_MAX) return "an image of more than 2^31 elements";
   return for_float(in.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     using W = Wide<T>;
@@ -110,14 +159,15 @@ const char* roi_align(const LibraryCall& c) {
         for (int64_t k = 0; k < 5; k++) roi[k] = widen(rois.as<const T>()[r * 5 + k]);
         auto g = region_grid<W>(roi, c.numbers[0], c.ints[0], c.ints[1] != 0, height, width, out.size(2), out.size(3));
         auto count = static_cast<W>(std::max<int64_t>(g.per_cell, 1));
+        const int32_t* at[] = {g.at[0].data(), g.at[1].data(), g.at[2].data(), g.at[3].data()};
+        const W* weight[] = {g.weight[0].data(), g.weight[1].data(), g.weight[2].data(), g.weight[3].data()};
         for (int64_t ch = 0; ch < channels; ch++) {
           const T* plane = in.as<const T>() + (static_cast<int64_t>(roi[0]) * channels + ch) * height * width;
-          const Corners<W>* p = g.points.data();
+          sample_points(plane, at, weight, std::ssize(g.sums), g.sums.data());
+          const W* p = g.sums.data();
           for (int64_t cell = 0; cell < cells; cell++) {
             W sum = 0;
-            for (int64_t k = 0; k < g.per_cell; k++, p++)
-              for (int q = 0; q < 4; q++)
-                if (p->weight[q] != 0) sum += p->weight[q] * widen(plane[p->at[q]]);
+            for (int64_t k = 0; k < g.per_cell; k++) sum += *p++;
             out.as<T>()[(r * channels + ch) * cells + cell] = narrow<T>(sum / count);
           }
         }

@@ -1,7 +1,7 @@
 // Sums, means and maxima over bags of table rows and over segments; limiting the norm of table rows.
 #include <limits>
 
-#include "runtime/library/common.h"
+#include "runtime/library/counts.h"
 
 namespace tenon::library {
 
@@ -11,15 +11,12 @@ struct Bags {
   const LibraryTensor &weight, &indices, &offsets;
   const LibraryTensor* scales; // null: all 1
   int64_t mode, padding, count, dim;
-
-  int64_t begin(int64_t b) const { return integer_at(offsets, b); }
-  int64_t end(int64_t b) const { return b + 1 < offsets.numel() ? begin(b + 1) : indices.numel(); }
 };
 
-const char* check_bags(const Bags& b, bool last_offset) {
+const char* check_bags(const LibraryCall& c, const Bags& b, bool last_offset) {
   int64_t n = b.indices.numel(), rows = b.weight.size(0);
-  for (int64_t i = 0; i < n; i++)
-    if (int64_t v = integer_at(b.indices, i); v < 0 || v >= rows) return out_of_range(v, rows);
+  if (b.indices.dtype != b.offsets.dtype) return "indices and offsets differ in dtype";
+  if (const char* error = check_indices(c, b.indices, rows)) return error;
   if (b.scales && b.scales->numel() != n) return message("{} weights for {} indices", b.scales->numel(), n);
   int64_t before = 0;
   for (int64_t k = 0; k < b.offsets.numel(); k++) {
@@ -30,103 +27,180 @@ const char* check_bags(const Bags& b, bool last_offset) {
   return last_offset && b.offsets.numel() == 0 ? "include_last_offset needs an offset" : nullptr;
 }
 
-// sum += scale * row. For f32, what most tables hold, compiled for wider vectors too; the loader picks, with a function that
-// ThreadSanitizer would enter before it is ready.
-#ifndef __SANITIZE_THREAD__
-[[gnu::target_clones("arch=skylake-avx512", "arch=haswell", "default")]]
-#endif
-void add_row(float* sum, const float* row, float scale, int64_t n) {
-  for (int64_t k = 0; k < n; k++) sum[k] += scale * row[k];
-}
-template <class T> void add_row(Wide<T>* sum, const T* row, Wide<T> scale, int64_t n) {
-  for (int64_t k = 0; k < n; k++) sum[k] += scale * widen(row[k]);
-}
+// The indices [begin, end) of a bag, out of `known`, and their rows.
+template <class T, class I> struct Bag {
+  const T* table;
+  const I* indices;
+  const T* scales;
+  int64_t begin, end, known, dim, padding;
 
-// Rows lie far apart, so they are fetched this many ahead: enough to cover the latency of memory at a row of 256 bytes.
-constexpr int64_t fetch_ahead = 16;
-
-// One bag into `sum`, of the wide type.
-template <class T> int64_t add_rows(const Bags& b, int64_t bag, Wide<T>* sum) {
-  using W = Wide<T>;
-  const T* table = b.weight.as<const T>();
-  std::fill_n(sum, b.dim, W(0));
-  int64_t used = 0, end = b.end(bag), known = b.indices.numel();
-  for (int64_t i = b.begin(bag); i < end; i++) {
-    int64_t row = integer_at(b.indices, i);
-    if (i + fetch_ahead < known) {
-      const char* ahead = reinterpret_cast<const char*>(table + integer_at(b.indices, i + fetch_ahead) * b.dim);
-      for (size_t at = 0; at < std::min<size_t>(static_cast<size_t>(b.dim) * sizeof(T), 512); at += 64) __builtin_prefetch(ahead + at);
-    }
-    if (row == b.padding) continue;
-    add_row(sum, table + row * b.dim, b.scales ? widen(b.scales->as<const T>()[i]) : W(1), b.dim);
-    used++;
+  int64_t fetch_ahead = 0; // rows lie far apart: so many that their fetching covers the latency of memory
+  [[gnu::always_inline]] void fetch(int64_t i, int64_t from, int64_t width) const {
+    if (i + fetch_ahead >= known) return;
+    const char* ahead =
+        reinterpret_cast<const char*>(table + static_cast<int64_t>(indices[i + fetch_ahead]) * dim + from);
+    for (int64_t at = 0; at < width * static_cast<int64_t>(sizeof(T)); at += 64) __builtin_prefetch(ahead + at);
   }
-  if (b.mode == 1 && used > 1)
-    for (int64_t k = 0; k < b.dim; k++) sum[k] /= static_cast<W>(used);
+};
+
+constexpr int64_t together = 64; // columns
+
+// Sums of `width` columns, of 64 where that is known: then they stay in registers.
+template <class T, class I>
+[[gnu::always_inline]] inline void sum_columns(const Bag<T, I>& b, int64_t from, int64_t width, Wide<T> divisor, T* out) {
+  Wide<T> sum[together] = {};
+  for (int64_t i = b.begin; i < b.end; i++) {
+    b.fetch(i, from, width);
+    auto row = static_cast<int64_t>(b.indices[i]);
+    if (row == b.padding) continue;
+    const T* w = b.table + row * b.dim + from;
+    if (b.scales) {
+      Wide<T> scale = widen(b.scales[i]);
+      for (int64_t k = 0; k < width; k++) sum[k] += scale * widen(w[k]);
+    } else
+      for (int64_t k = 0; k < width; k++) sum[k] += widen(w[k]);
+  }
+  if (divisor != 1)
+    for (int64_t k = 0; k < width; k++) sum[k] /= divisor;
+  for (int64_t k = 0; k < width; k++) out[from + k] = narrow<T>(sum[k]);
+}
+
+template <class T, class I> TENON_WIDE int64_t sum_bag(const Bag<T, I>& b, bool mean, T* out) {
+  int64_t used = b.end - b.begin;
+  for (int64_t i = b.begin; b.padding >= 0 && i < b.end; i++) used -= static_cast<int64_t>(b.indices[i]) == b.padding;
+  auto divisor = static_cast<Wide<T>>(mean ? std::max<int64_t>(1, used) : 1);
+  int64_t from = 0;
+  for (; from + together <= b.dim; from += together) sum_columns(b, from, together, divisor, out);
+  if (from < b.dim) sum_columns(b, from, b.dim - from, divisor, out);
   return used;
 }
 
-template <class T> int64_t max_rows(const Bags& b, int64_t bag, Wide<T>* best, int64_t* from) {
-  std::fill_n(best, b.dim, Wide<T>(0));
-  std::fill_n(from, b.dim, int64_t{0});
+// The greatest of each column, the first of equals, and its row.
+template <class T, class I> TENON_WIDE int64_t max_bag(const Bag<T, I>& b, T* out, int64_t* rows) {
+  std::fill_n(out, b.dim, narrow<T>(Wide<T>(0)));
+  std::fill_n(rows, b.dim, int64_t{0});
   int64_t used = 0;
-  for (int64_t i = b.begin(bag); i < b.end(bag); i++) {
-    int64_t row = integer_at(b.indices, i);
+  for (int64_t i = b.begin; i < b.end; i++) {
+    b.fetch(i, 0, std::min<int64_t>(b.dim, 128));
+    auto row = static_cast<int64_t>(b.indices[i]);
     if (row == b.padding) continue;
-    const T* w = b.weight.as<const T>() + row * b.dim;
-    for (int64_t k = 0; k < b.dim; k++)
-      if (Wide<T> x = widen(w[k]); used == 0 || x > best[k]) best[k] = x, from[k] = row;
-    used++;
+    const T* w = b.table + row * b.dim;
+    bool first = used++ == 0;
+    for (int64_t k = 0; k < b.dim; k++) {
+      bool greater = first | (widen(w[k]) > widen(out[k]));
+      out[k] = greater ? w[k] : out[k];
+      rows[k] = greater ? row : rows[k];
+    }
   }
   return used;
 }
 
-void write_index(const LibraryTensor& t, int64_t i, int64_t value) {
-  if (t.dtype == DType::I32) t.as<int32_t>()[i] = static_cast<int32_t>(value);
-  else t.as<int64_t>()[i] = value;
-}
-// Which bag an index is of: what a gradient needs.
-void write_owners(const LibraryTensor& owner, const Bags& b) {
-  int64_t listed = owner.numel();
-  for (int64_t bag = 0; bag < b.count && listed > 0; bag++)
-    for (int64_t i = b.begin(bag); i < b.end(bag); i++) write_index(owner, i, bag);
+// Bags, and for gradients: which bag an index is of, how many a bag has, where a maximum comes from.
+template <class T, class I> void fill_bags(const LibraryCall& c, const Bags& b) {
+  const LibraryTensor &owners = c.outputs[1], &sizes = c.outputs[2], &positions = c.outputs[3];
+  bool keep_positions = b.mode == 2 && positions.numel() == b.count * b.dim;
+  std::memset(sizes.data, 0, static_cast<size_t>(sizes.numel()) * size_of(sizes.dtype));
+  if (!keep_positions)
+    std::memset(positions.data, 0, static_cast<size_t>(positions.numel()) * size_of(positions.dtype));
+  const I* offsets = b.offsets.as<const I>();
+  T* out = c.outputs[0].as<T>();
+  I *owner = owners.numel() > 0 ? owners.as<I>() : nullptr, *size_of_bag = sizes.as<I>();
+  int64_t sized = sizes.numel(), n = b.indices.numel(), listed = b.offsets.numel();
+  int64_t work = std::max<int64_t>(1, (n + b.count) * b.dim / std::max<int64_t>(1, b.count));
+  parallel(c, b.count, std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> rows(b.mode == 2 ? static_cast<size_t>(b.dim) : 0);
+    int64_t ahead = std::clamp<int64_t>(8192 / std::max<int64_t>(1, b.dim * static_cast<int64_t>(sizeof(T))), 8, 64);
+    Bag<T, I> bag{b.weight.as<const T>(),
+                  b.indices.as<const I>(),
+                  b.scales ? b.scales->as<const T>() : nullptr,
+                  0,
+                  0,
+                  n,
+                  b.dim,
+                  b.padding,
+                  ahead};
+    for (int64_t k = begin; k < end; k++) {
+      bag.begin = static_cast<int64_t>(offsets[k]), bag.end = k + 1 < listed ? static_cast<int64_t>(offsets[k + 1]) : n;
+      T* to = out + k * b.dim;
+      int64_t used = b.mode == 2 ? max_bag(bag, to, rows.data()) : sum_bag(bag, b.mode == 1, to);
+      if (k < sized) size_of_bag[k] = static_cast<I>(used);
+      if (keep_positions)
+        std::transform(rows.begin(), rows.end(), positions.as<I>() + k * b.dim,
+                       [](int64_t row) { return static_cast<I>(row); });
+      if (owner) std::fill(owner + bag.begin, owner + bag.end, static_cast<I>(k));
+    }
+  });
 }
 
-template <class W> W join_segment(int64_t reduce, W a, W b) {
-  if (reduce == 2) return nan(a) || a > b ? a : b;
-  if (reduce == 3) return nan(a) || a < b ? a : b;
-  return reduce == 4 ? a * b : a + b;
+enum class Segment : int64_t { Sum, Mean, Max, Min, Prod };
+
+template <Segment R, class W> W join_segment(W a, W b) {
+  if constexpr (R == Segment::Max)
+    return nan(a) || a > b ? a : b;
+  else if constexpr (R == Segment::Min)
+    return nan(a) || a < b ? a : b;
+  else if constexpr (R == Segment::Prod)
+    return a * b;
+  else
+    return a + b;
 }
-template <class W> W segment_start(int64_t reduce) {
-  if (reduce == 2) return -std::numeric_limits<W>::infinity();
-  if (reduce == 3) return std::numeric_limits<W>::infinity();
-  return reduce == 4 ? W(1) : W(0);
+template <class W> W segment_start(Segment r) {
+  if (r == Segment::Max) return -std::numeric_limits<W>::infinity();
+  if (r == Segment::Min) return std::numeric_limits<W>::infinity();
+  return r == Segment::Prod ? W(1) : W(0);
+}
+
+// Joins `length` rows of `width` elements, `step` apart, to `sum`.
+template <Segment R, class T>
+TENON_WIDE void join_rows(const T* from, int64_t length, int64_t step, int64_t width, Wide<T>* sum) {
+  for (int64_t i = 0; i < length; i++, from += step)
+    for (int64_t k = 0; k < width; k++) sum[k] = join_segment<R>(sum[k], widen(from[k]));
+}
+template <class T> auto join_rows_by(Segment r) {
+  switch (r) {
+  case Segment::Max:
+    return join_rows<Segment::Max, T>;
+  case Segment::Min:
+    return join_rows<Segment::Min, T>;
+  case Segment::Prod:
+    return join_rows<Segment::Prod, T>;
+  default:
+    return join_rows<Segment::Sum, T>;
+  }
+}
+
+// Where each segment of each outer index begins, and how many elements it has.
+const char* find_segments(const LibraryTensor& bounds, const Lanes& l, int64_t segments, bool offsets, bool whole,
+                          std::vector<std::pair<int64_t, int64_t>>& found) {
+  int64_t per_outer = segments + offsets;
+  for (int64_t o = 0; o < l.outer; o++) {
+    int64_t at = 0;
+    for (int64_t s = 0; s < segments; s++) {
+      int64_t length = integer_at(bounds, o * per_outer + s);
+      if (offsets) at = length, length = integer_at(bounds, o * per_outer + s + 1) - at;
+      if (length < 0 || at < 0 || length > l.n - at)
+        return message("segment {} of length {} does not fit into {} elements", s, length, l.n);
+      found.emplace_back(at, length);
+      at += length;
+    }
+    if (whole && at != l.n) return message("the lengths add up to {}, but there are {} elements", at, l.n);
+  }
+  return nullptr;
 }
 
 } // namespace
 
 const char* embedding_bag(const LibraryCall& c) {
   Bags b{c.inputs[0], c.inputs[1], c.inputs[2], c.inputs.size() > 3 ? &c.inputs[3] : nullptr, c.ints[0], c.ints[2], c.outputs[0].size(0), c.inputs[0].size(1)};
-  if (const char* error = check_bags(b, c.ints[1] != 0)) return error;
+  if (const char* error = check_bags(c, b, c.ints[1] != 0)) return error;
   return for_float(b.weight.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    write_owners(c.outputs[1], b);
-    const LibraryTensor &sizes = c.outputs[2], &positions = c.outputs[3];
-    bool keep_positions = b.mode == 2 && positions.numel() == b.count * b.dim;
-    std::memset(sizes.data, 0, static_cast<size_t>(sizes.numel()) * size_of(sizes.dtype));
-    if (!keep_positions) std::memset(positions.data, 0, static_cast<size_t>(positions.numel()) * size_of(positions.dtype));
-    int64_t work = std::max<int64_t>(1, b.indices.numel() * b.dim / std::max<int64_t>(1, b.count));
-    parallel(c, b.count, std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end) {
-      std::vector<Wide<T>> row(static_cast<size_t>(b.dim));
-      std::vector<int64_t> from(b.mode == 2 ? row.size() : 0);
-      for (int64_t bag = begin; bag < end; bag++) {
-        int64_t used = b.mode == 2 ? max_rows<T>(b, bag, row.data(), from.data()) : add_rows<T>(b, bag, row.data());
-        T* out = c.outputs[0].as<T>() + bag * b.dim;
-        for (int64_t k = 0; k < b.dim; k++) out[k] = narrow<T>(row[static_cast<size_t>(k)]);
-        if (bag < sizes.numel()) write_index(sizes, bag, used);
-        for (int64_t k = 0; keep_positions && k < b.dim; k++) write_index(positions, bag * b.dim + k, from[static_cast<size_t>(k)]);
-      }
-    });
+    if (b.indices.dtype == DType::I64)
+      fill_bags<T, int64_t>(c, b);
+    else if (b.indices.dtype == DType::I32)
+      fill_bags<T, int32_t>(c, b);
+    else
+      return "indices of another dtype than i32 or i64";
     return nullptr;
   });
 }
@@ -159,34 +233,36 @@ const char* embedding_renorm(const LibraryCall& c) {
 }
 
 const char* segment_reduce(const LibraryCall& c) {
-  const LibraryTensor &data = c.inputs[0], &bounds = c.inputs[1], &out = c.outputs[0];
-  int64_t reduce = c.ints[0], axis = c.ints[1];
-  bool offsets = c.ints[2] != 0, has_initial = c.ints[3] != 0, whole = !offsets && c.ints[4] == 0;
+  const LibraryTensor &data = c.inputs[0], &out = c.outputs[0];
+  auto reduce = static_cast<Segment>(c.ints[0]);
+  int64_t axis = c.ints[1], segments = out.size(axis);
+  bool offsets = c.ints[2] != 0, has_initial = c.ints[3] != 0;
   Lanes l(data.sizes, axis);
-  int64_t segments = out.size(axis), per_outer = segments + offsets;
   return for_float(data.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     using W = Wide<T>;
-    std::vector<W> sum(static_cast<size_t>(l.inner));
-    for (int64_t o = 0; o < l.outer; o++) {
-      int64_t at = 0;
-      for (int64_t s = 0; s < segments; s++) {
-        int64_t first = integer_at(bounds, o * per_outer + s), length = first;
-        if (offsets) at = first, length = integer_at(bounds, o * per_outer + s + 1) - at;
-        if (length < 0 || at < 0 || at + length > l.n) return message("segment {} of length {} does not fit into {} elements", s, length, l.n);
+    std::vector<std::pair<int64_t, int64_t>> found;
+    if (const char* error = find_segments(c.inputs[1], l, segments, offsets, !offsets && c.ints[4] == 0, found))
+      return error;
+    auto join = join_rows_by<T>(reduce);
+    int64_t work = l.n * l.inner / std::max<int64_t>(1, segments) + 1;
+    parallel(c, std::ssize(found), std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end) {
+      std::vector<W> sum(static_cast<size_t>(l.inner));
+      for (int64_t s = begin; s < end; s++) {
+        auto [at, length] = found[static_cast<size_t>(s)];
         std::fill(sum.begin(), sum.end(), has_initial ? static_cast<W>(c.numbers[0]) : segment_start<W>(reduce));
-        for (int64_t i = 0; i < length; i++, at++)
-          for (int64_t k = 0; k < l.inner; k++) sum[static_cast<size_t>(k)] = join_segment(reduce, sum[static_cast<size_t>(k)], widen(data.as<const T>()[(o * l.n + at) * l.inner + k]));
-        T* to = out.as<T>() + (o * segments + s) * l.inner;
+        join(data.as<const T>() + (s / segments * l.n + at) * l.inner, length, l.inner, l.inner, sum.data());
+        T* to = out.as<T>() + s * l.inner;
         for (int64_t k = 0; k < l.inner; k++) {
           W x = sum[static_cast<size_t>(k)];
-          if (reduce == 1 && length == 0 && !has_initial) x = std::numeric_limits<W>::quiet_NaN();
-          else if (reduce == 1 && length > 0) x /= static_cast<W>(length);
+          if (reduce == Segment::Mean && length == 0 && !has_initial)
+            x = std::numeric_limits<W>::quiet_NaN();
+          else if (reduce == Segment::Mean && length > 0)
+            x /= static_cast<W>(length);
           to[k] = narrow<T>(x);
         }
       }
-      if (whole && at != l.n) return message("the lengths add up to {}, but there are {} elements", at, l.n);
-    }
+    });
     return nullptr;
   });
 }

@@ -1,10 +1,169 @@
-// Writes at indices: scatter and index_add, index_copy, index_fill, index_reduce along one dim; index_put at several; masked_scatter.
-// Elements are taken in order, so of several assigned to one place the last one stays.
-#include "runtime/library/common.h"
+// Writes at indices: scatter and index_add, index_copy, index_fill, index_reduce along one dim; index_put at several.
+// Elements that go to one place are taken in order, so that sums do not depend on the threads and of several assigned
+// the last one stays: threads share the planes and the columns beside each other, which never meet.
+#include <limits>
+
+#include "runtime/library/counts.h"
 
 namespace tenon::library {
 
 namespace {
+
+// Where elements go: a plane is out[index[j]][k] for j < n, k < columns. The index is the same for all columns, or has
+// as many. The planes are numbered by the dims `sizes`, with their strides in out, index and source.
+struct Planes {
+  int64_t n = 1, columns = 1, out_step = 1, index_step = 1, source_step = 1, limit = 1;
+  bool index_by_column = false;
+  std::vector<int64_t> sizes, to, at, from;
+
+  int64_t count() const { return product(sizes); }
+  void add_dim(int64_t size, int64_t out, int64_t index, int64_t source) {
+    sizes.push_back(size), to.push_back(out), at.push_back(index), from.push_back(source);
+  }
+  void find(int64_t plane, int64_t& out, int64_t& index, int64_t& source) const {
+    out = index = source = 0;
+    for (size_t d = sizes.size(); d-- > 0; plane /= sizes[d]) {
+      int64_t i = plane % sizes[d];
+      out += i * to[d], index += i * at[d], source += i * from[d];
+    }
+  }
+  /// One row of elements takes the place of the source.
+  void repeat_source() { source_step = 0, std::fill(from.begin(), from.end(), int64_t{0}); }
+};
+
+// `a` with `b` joined to it, in the type that A is computed in.
+template <Update U, class A, class B> A joined(A a, B b) {
+  if constexpr (U == Update::Assign && std::is_same_v<A, B>)
+    return b;
+  else {
+    Wide<A> x = widen(a), y = static_cast<Wide<A>>(widen(b));
+    if constexpr (U == Update::Assign)
+      return narrow<A>(y);
+    else if constexpr (U == Update::Mul)
+      return narrow<A>(x * y);
+    else if constexpr (U == Update::Max)
+      return narrow<A>(nan(x) || x > y ? x : y);
+    else if constexpr (U == Update::Min)
+      return narrow<A>(nan(x) || x < y ? x : y);
+    else
+      return narrow<A>(x + y);
+  }
+}
+
+template <Update U, class A, class B>
+TENON_WIDE void scatter_elements(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source,
+                                 int64_t source_step, int64_t n) {
+  for (int64_t j = 0; j < n; j++) {
+    A& to = out[index[j * index_step] * out_step];
+    to = joined<U>(to, source[j * source_step]);
+  }
+}
+template <Update U, class A, class B>
+TENON_WIDE void scatter_rows(A* out, int64_t out_step, const int64_t* index, const B* source, int64_t source_step,
+                             int64_t n, int64_t columns) {
+  constexpr int64_t ahead = 16; // rows of `out` lie far apart
+  for (int64_t j = 0; j < n; j++) {
+    if (j + ahead < n) {
+      const char* next = reinterpret_cast<const char*>(out + index[j + ahead] * out_step);
+      for (size_t byte = 0; byte < std::min<size_t>(static_cast<size_t>(columns) * sizeof(A), 512); byte += 64)
+        __builtin_prefetch(next + byte, 1);
+    }
+    A* __restrict to = out + index[j] * out_step;
+    const B* __restrict from = source + j * source_step;
+    for (int64_t k = 0; k < columns; k++) to[k] = joined<U>(to[k], from[k]);
+  }
+}
+template <Update U, class A, class B>
+TENON_WIDE void scatter_columns(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source,
+                                int64_t source_step, int64_t n, int64_t columns) {
+  for (int64_t j = 0; j < n; j++, index += index_step, source += source_step)
+    for (int64_t k = 0; k < columns; k++) {
+      A& to = out[index[k] * out_step + k];
+      to = joined<U>(to, source[k]);
+    }
+}
+
+// Columns that a thread takes at once: enough pieces for all threads, and where columns have indices of their own, few
+// enough that what they are scattered to stays in the cache.
+template <class A> int64_t column_block(const LibraryCall& c, const Planes& p) {
+  constexpr int64_t line = 64 / sizeof(A), cache = 1 << 20;
+  int64_t block = p.columns, planes = p.count();
+  auto halve = [&] { block = (block / 2 + line - 1) / line * line; };
+  while (block > line && planes * ((p.columns + block - 1) / block) < threads_of(c)) halve();
+  while (p.index_by_column && block > line && p.limit * block * static_cast<int64_t>(sizeof(A)) > cache) halve();
+  return std::max<int64_t>(1, block);
+}
+
+template <Update U, class A, class B>
+void scatter_pieces(const LibraryCall& c, const Planes& p, A* out, const int64_t* index, const B* source) {
+  int64_t block = column_block<A>(c, p), blocks = (p.columns + block - 1) / block;
+  parallel(c, p.count() * blocks, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, p.n * block)),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t t = begin; t < end; t++) {
+               int64_t to, at, from, k = t % blocks * block, width = std::min(block, p.columns - k);
+               p.find(t / blocks, to, at, from);
+               if (p.columns == 1)
+                 scatter_elements<U>(out + to, p.out_step, index + at, p.index_step, source + from, p.source_step, p.n);
+               else if (p.index_by_column)
+                 scatter_columns<U>(out + to + k, p.out_step, index + at + k, p.index_step, source + from + k,
+                                    p.source_step, p.n, width);
+               else
+                 scatter_rows<U>(out + to + k, p.out_step, index + at, source + from + k, p.source_step, p.n, width);
+             }
+           });
+}
+// One long column to few places: each thread has places of its own, which are joined in the end, always in the same
+// order.
+template <Update U, class A, class B>
+void scatter_parts(const LibraryCall& c, const Planes& p, A* out, const int64_t* index, const B* source, A nothing) {
+  int64_t parts = threads_of(c);
+  std::vector<std::unique_ptr<A[]>> own(static_cast<size_t>(parts));
+  parallel(c, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; t++) {
+      int64_t first = p.n * t / parts, last = p.n * (t + 1) / parts;
+      A* to = out;
+      if (t > 0) {
+        own[static_cast<size_t>(t)] = scratch<A>(p.limit);
+        to = own[static_cast<size_t>(t)].get();
+        std::fill_n(to, p.limit, nothing);
+      }
+      scatter_elements<U>(to, 1, index + first, 1, source + first * p.source_step, p.source_step, last - first);
+    }
+  });
+  for (size_t t = 1; t < own.size(); t++)
+    for (int64_t i = 0; i < p.limit; i++) out[i] = joined<U>(out[i], own[t][static_cast<size_t>(i)]);
+}
+
+template <class A, class B>
+void scatter_all(const LibraryCall& c, Update u, const Planes& p, A* out, const int64_t* index, const B* source) {
+  switch (u) {
+  case Update::Assign:
+    return scatter_pieces<Update::Assign>(c, p, out, index, source);
+  case Update::Mul:
+    return scatter_pieces<Update::Mul>(c, p, out, index, source);
+  case Update::Max:
+    return scatter_pieces<Update::Max>(c, p, out, index, source);
+  case Update::Min:
+    return scatter_pieces<Update::Min>(c, p, out, index, source);
+  default:
+    break;
+  }
+  if constexpr (std::is_arithmetic_v<A>) {
+    bool one_column = p.columns == 1 && p.count() == 1 && p.out_step == 1 && p.index_step == 1 && threads_of(c) > 1;
+    if (one_column && p.n >= 65536 && p.limit * threads_of(c) <= p.n / 4)
+      return scatter_parts<Update::Add>(c, p, out, index, source, A(0));
+  }
+  scatter_pieces<Update::Add>(c, p, out, index, source);
+}
+
+// The same value for every element.
+template <class A, class B>
+void scatter_value(const LibraryCall& c, Update u, Planes p, A* out, const int64_t* index, B value) {
+  auto row = scratch<B>(p.columns);
+  std::fill_n(row.get(), p.columns, value);
+  p.repeat_source();
+  scatter_all(c, u, p, out, index, static_cast<const B*>(row.get()));
+}
 
 struct Scatter {
   const LibraryTensor& self;
@@ -14,135 +173,165 @@ struct Scatter {
   const LibraryTensor* source; // null: one value
 };
 
-// f(place in self, place in source) for each element of a vector index: all of self but `dim` takes part.
-template <class F> const char* each_of_vector(const Scatter& s, F&& f) {
-  Lanes l(s.self.sizes, s.dim);
-  int64_t n = s.index.numel();
-  for (int64_t j = 0; j < n; j++) {
-    int64_t i = integer_at(s.index, j);
-    if (!wrap(i, l.n)) return out_of_range(i, l.n);
-  }
-  for (int64_t o = 0; o < l.outer; o++)
-    for (int64_t j = 0; j < n; j++) {
-      int64_t i = integer_at(s.index, j);
-      wrap(i, l.n);
-      int64_t to = (o * l.n + i) * l.inner, from = (o * n + j) * l.inner;
-      for (int64_t k = 0; k < l.inner; k++) f(to + k, from + k);
-    }
-  return nullptr;
-}
-
-// The same for an index of self's rank: out[i][index[i][j][k]][k] for dim 1.
-template <class F> const char* each_of_index(const Scatter& s, F&& f) {
-  int64_t count = s.index.numel();
-  if (count == 0) return nullptr;
-  size_t rank = s.index.sizes.size();
-  std::vector<int64_t> at(rank, 0), to(rank + 1, 0), from(rank + 1, 0); // row-major strides
-  int64_t to_step = 1, from_step = 1;
-  for (size_t d = std::min(rank, s.self.sizes.size()); d-- > 0;) {
-    to[d] = to_step, from[d] = from_step;
-    to_step *= s.self.sizes[d];
-    from_step *= s.source ? s.source->sizes[d] : s.index.sizes[d];
-  }
-  auto dim = static_cast<size_t>(s.dim);
-  int64_t size = s.self.sizes.empty() ? 1 : s.self.sizes[dim];
-  int64_t base = 0, source = 0, inner = rank ? s.index.sizes[rank - 1] : 1;
-  bool inner_is_dim = rank == 0 || dim == rank - 1;
-  int64_t stride = rank ? to[dim] : 1;
-  for (int64_t e = 0; e < count; e += inner) {
-    for (int64_t k = 0; k < inner; k++) {
-      int64_t i = integer_at(s.index, e + k);
-      if (static_cast<uint64_t>(i) >= static_cast<uint64_t>(size)) return out_of_range(i, size);
-      f(base + i * stride + (inner_is_dim ? 0 : k), source + k);
-    }
-    for (size_t d = rank; d-- > 0;) { // the next row
-      if (d == rank - 1) continue;
-      if (d != dim) base += to[d];
-      source += from[d];
-      if (++at[d] < s.index.sizes[d]) break;
-      if (d != dim) base -= at[d] * to[d];
-      source -= at[d] * from[d];
-      at[d] = 0;
-    }
-  }
-  return nullptr;
-}
-template <class F> const char* each(const Scatter& s, F&& f) { return s.vector_index ? each_of_vector(s, f) : each_of_index(s, f); }
-
-template <class W> W join(Update u, W a, W b) {
-  switch (u) {
-  case Update::Mul: return static_cast<W>(a * b);
-  case Update::Max: return nan(a) || a > b ? a : b;
-  case Update::Min: return nan(a) || a < b ? a : b;
-  default: return static_cast<W>(a + b);
-  }
-}
-template <class W> W divide(W sum, int64_t count) {
-  if constexpr (std::is_floating_point_v<W>) return sum / static_cast<W>(count);
-  else {
-    auto a = static_cast<int64_t>(sum);
-    return static_cast<W>(a / count - (a % count < 0));
-  }
-}
-
-// Joins elements in the wide type; `out` starts as self.
-template <class W, class Source> const char* reduce_into(const Scatter& s, Update u, bool include_self, W* out, Source source) {
-  const char* error = nullptr;
-  if (!include_self) {
-    // The first element that comes replaces what is there.
-    std::vector<uint8_t> touched(static_cast<size_t>(s.self.numel()), 0);
-    std::vector<int64_t> count(u == Update::Mean ? touched.size() : 0, 0);
-    error = each(s, [&](int64_t to, int64_t from) {
-      auto t = static_cast<size_t>(to);
-      out[to] = touched[t] ? join(u, out[to], source(from)) : source(from);
-      touched[t] = 1;
-      if (u == Update::Mean) count[t]++;
-    });
-    for (size_t i = 0; i < count.size(); i++)
-      if (count[i] > 1) out[i] = divide(out[i], count[i]);
-    return error;
-  }
-  std::vector<int64_t> count(u == Update::Mean ? static_cast<size_t>(s.self.numel()) : 0, 1);
-  error = each(s, [&](int64_t to, int64_t from) {
-    out[to] = join(u, out[to], source(from));
-    if (u == Update::Mean) count[static_cast<size_t>(to)]++;
-  });
-  for (size_t i = 0; i < count.size(); i++)
-    if (count[i] > 1) out[i] = divide(out[i], count[i]);
-  return error;
-}
-
-template <class T> const char* scatter_as(const LibraryCall& c, const Scatter& s, Update u) {
-  bool include_self = c.ints[2] != 0;
-  T* out = c.outputs[0].as<T>();
-  T value = std::is_integral_v<T> ? narrow<T>(c.ints[4]) : narrow<T>(c.numbers[0]);
-  const T* data = s.source ? s.source->as<const T>() : nullptr;
-  if (u == Update::Assign) {
-    if (!data) return each(s, [=](int64_t to, int64_t) { out[to] = value; });
-    return each(s, [=](int64_t to, int64_t from) { out[to] = data[from]; });
-  }
-  using W = Wide<T>;
-  auto source = [=](int64_t from) { return widen(data ? data[from] : value); };
-  if constexpr (std::is_same_v<W, T>) return reduce_into<W>(s, u, include_self, out, source);
-  else { // halves are summed up in f32
-    std::vector<W> wide(static_cast<size_t>(s.self.numel()));
-    for (size_t i = 0; i < wide.size(); i++) wide[i] = widen(out[i]);
-    const char* error = reduce_into<W>(s, u, include_self, wide.data(), source);
-    for (size_t i = 0; i < wide.size(); i++) out[i] = narrow<T>(wide[i]);
-    return error;
-  }
-}
-
 // An index of self's rank stays within self and the source, but for `dim`.
 const char* check_scatter(const Scatter& s) {
   if (s.vector_index) {
     if (!s.source) return nullptr;
     Lanes l(s.self.sizes, s.dim);
-    return s.source->numel() == l.count() * s.index.numel() ? nullptr : "the source does not have the sizes of what it is written to";
+    return s.source->numel() == l.count() * s.index.numel()
+               ? nullptr
+               : "the source does not have the sizes of what it is written to";
   }
   for (size_t d = 0; d < s.index.sizes.size(); d++) {
-    if (s.source && d < s.source->sizes.size() && s.index.sizes[d] > s.source->sizes[d]) return message("index has size {} at dim {}, the source only {}", s.index.sizes[d], d, s.source->sizes[d]);
-    if (static_cast<int64_t>(d) != s.dim && d < s.self.sizes.size() && s.index.sizes[d] > s.self.sizes[d]) return message("index has size {} at dim {}, self only {}", s.index.sizes[d], d, s.self.sizes[d]);
+    if (s.source && d < s.source->sizes.size() && s.index.sizes[d] > s.source->sizes[d])
+      return message("index has size {} at dim {}, the source only {}", s.index.sizes[d], d, s.source->sizes[d]);
+    if (static_cast<int64_t>(d) != s.dim && d < s.self.sizes.size() && s.index.sizes[d] > s.self.sizes[d])
+      return message("index has size {} at dim {}, self only {}", s.index.sizes[d], d, s.self.sizes[d]);
+  }
+  return nullptr;
+}
+
+Planes planes_of_vector(const Scatter& s) {
+  Lanes l(s.self.sizes, s.dim);
+  Planes p{.n = s.index.numel(),
+           .columns = l.inner,
+           .out_step = l.inner,
+           .index_step = 1,
+           .source_step = l.inner,
+           .limit = l.n,
+           .index_by_column = false,
+           .sizes = {},
+           .to = {},
+           .at = {},
+           .from = {}};
+  p.add_dim(l.outer, l.n * l.inner, 0, p.n * l.inner);
+  return p;
+}
+
+// Columns are all dims after `dim` where these have the same sizes everywhere, else the last one.
+Planes planes_of_index(const Scatter& s) {
+  size_t rank = std::min(s.index.sizes.size(), s.self.sizes.size()), dim = static_cast<size_t>(s.dim);
+  Planes p;
+  p.index_by_column = true;
+  if (rank == 0) {
+    p.n = s.index.numel(), p.limit = s.self.sizes.empty() ? 1 : s.self.sizes[dim];
+    return p;
+  }
+  std::span<const int64_t> source = s.source && s.source->sizes.size() == rank ? s.source->sizes : s.index.sizes;
+  std::vector<int64_t> to(rank), at(rank), from(rank); // row-major strides
+  int64_t to_step = 1, at_step = 1, from_step = 1;
+  bool whole = true;
+  for (size_t d = rank; d-- > 0;) {
+    to[d] = to_step, at[d] = at_step, from[d] = from_step;
+    to_step *= s.self.sizes[d], at_step *= s.index.sizes[d], from_step *= source[d];
+    whole &= d <= dim || (s.self.sizes[d] == s.index.sizes[d] && source[d] == s.index.sizes[d]);
+  }
+  p.n = s.index.sizes[dim], p.limit = s.self.sizes[dim];
+  p.out_step = to[dim], p.index_step = at[dim], p.source_step = from[dim];
+  size_t columns_from = whole ? dim + 1 : std::max(dim + 1, rank - 1);
+  for (size_t d = 0; d < rank; d++) {
+    if (d == dim) continue;
+    if (d < columns_from)
+      p.add_dim(s.index.sizes[d], to[d], at[d], from[d]);
+    else
+      p.columns *= s.index.sizes[d];
+  }
+  return p;
+}
+
+// Indices as they are, or widened, negative ones wrapped if they may be; a message where one is out of range.
+const char* read_indices(const LibraryCall& c, const LibraryTensor& t, int64_t size, bool may_wrap,
+                         const int64_t*& indices, std::unique_ptr<int64_t[]>& memory) {
+  int64_t n = t.numel();
+  if (t.dtype == DType::I64)
+    indices = t.as<const int64_t>();
+  else {
+    memory = scratch<int64_t>(n);
+    for (int64_t i = 0; i < n; i++) memory[static_cast<size_t>(i)] = integer_at(t, i);
+    indices = memory.get();
+  }
+  if (all_within(c, indices, n, size)) return nullptr;
+  if (!memory) memory = scratch<int64_t>(n);
+  for (int64_t k = 0; k < n; k++) {
+    int64_t i = indices[k];
+    if (may_wrap ? !wrap(i, size) : i < 0 || i >= size) return out_of_range(indices[k], size);
+    memory[static_cast<size_t>(k)] = i;
+  }
+  indices = memory.get();
+  return nullptr;
+}
+
+// What leaves any element as it is when joined with it.
+template <class A> A neutral(Update u) {
+  using L = std::numeric_limits<A>;
+  switch (u) {
+  case Update::Mul:
+    return static_cast<A>(1);
+  case Update::Max:
+    return L::has_infinity ? static_cast<A>(-L::infinity()) : L::lowest();
+  case Update::Min:
+    return L::has_infinity ? L::infinity() : L::max();
+  default:
+    return static_cast<A>(0);
+  }
+}
+template <class A> A divide(A sum, int64_t count) {
+  if constexpr (std::is_floating_point_v<A>)
+    return sum / static_cast<A>(count);
+  else {
+    auto a = static_cast<int64_t>(sum);
+    return static_cast<A>(a / count - (a % count < 0));
+  }
+}
+
+// Joins elements in the wide type; `out` starts as self. Without self, what is written to starts anew.
+template <class A, class T>
+void reduce_into(const LibraryCall& c, const Planes& p, Update u, A* out, const int64_t* index, const T* source,
+                 T value) {
+  bool include_self = c.ints[2] != 0;
+  if (!include_self) scatter_value(c, Update::Assign, p, out, index, neutral<A>(u));
+  if (source)
+    scatter_all(c, u, p, out, index, source);
+  else
+    scatter_value(c, u, p, out, index, value);
+  if (u != Update::Mean) return;
+  auto average = [&](auto one) {
+    std::vector<decltype(one)> count(static_cast<size_t>(c.outputs[0].numel()), include_self ? one : 0);
+    scatter_value(c, Update::Add, p, count.data(), index, one);
+    parallel(c, std::ssize(count), 8192, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++)
+        if (int64_t n = count[static_cast<size_t>(i)]; n > 1) out[i] = divide(out[i], n);
+    });
+  };
+  if (p.n < INT32_MAX) average(int32_t{1});
+  else average(int64_t{1});
+}
+
+template <class T> const char* scatter_as(const LibraryCall& c, const Scatter& s, Update u) {
+  Planes p = s.vector_index ? planes_of_vector(s) : planes_of_index(s);
+  std::unique_ptr<int64_t[]> memory;
+  const int64_t* index = nullptr;
+  if (const char* error = read_indices(c, s.index, p.limit, s.vector_index && u == Update::Assign, index, memory))
+    return error;
+  if (p.n == 0 || p.columns == 0 || p.count() == 0) return nullptr;
+  T* out = c.outputs[0].as<T>();
+  T value = std::is_integral_v<T> ? narrow<T>(c.ints[4]) : narrow<T>(c.numbers[0]);
+  const T* source = s.source ? s.source->as<const T>() : nullptr;
+  if (u == Update::Assign && source)
+    scatter_all(c, u, p, out, index, source);
+  else if (u == Update::Assign)
+    scatter_value(c, u, p, out, index, value);
+  else if constexpr (std::is_same_v<Wide<T>, T>)
+    reduce_into(c, p, u, out, index, source, value);
+  else { // halves are summed up in f32
+    auto wide = scratch<float>(s.self.numel());
+    parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) wide[static_cast<size_t>(i)] = widen(out[i]);
+    });
+    reduce_into(c, p, u, wide.get(), index, source, value);
+    parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) out[i] = narrow<T>(wide[static_cast<size_t>(i)]);
+    });
   }
   return nullptr;
 }
@@ -160,31 +349,35 @@ std::vector<int64_t> box_offsets(const std::vector<int64_t>& sizes, const std::v
   return out;
 }
 
-// Where index_put writes: self[before[i] + picked[j] + after[k] + l], in the order of the result's elements, l < inner.
+// Where index_put writes: the offsets that the index tensors give together, and the planes of the dims without an
+// index, which stand left of the indices in the result where these are adjacent, else right of them.
 struct Places {
-  std::vector<int64_t> before{0}, picked, after{0}, result_sizes;
-  int64_t inner = 1;
+  std::vector<int64_t> picked, result_sizes;
+  Planes planes;
 };
 
-// The offset that the index tensors give together, for each element of their common sizes.
-const char* pick(const LibraryCall& c, std::span<const int64_t> slots, const std::vector<int64_t>& strides, const std::vector<int64_t>& common, Places& p) {
-  p.picked.assign(static_cast<size_t>(product(common)), 0);
+const char* pick(const LibraryCall& c, std::span<const int64_t> slots, const std::vector<int64_t>& strides,
+                 const std::vector<int64_t>& common, std::vector<int64_t>& picked) {
+  picked.assign(static_cast<size_t>(product(common)), 0);
   size_t next = 2;
   for (size_t d = 0; d < slots.size(); d++) {
     if (!slots[d]) continue;
     const LibraryTensor& index = c.inputs[next++];
-    std::vector<int64_t> at = box_offsets(common, broadcast_strides(index.sizes, common.size()));
-    int64_t size = c.inputs[0].sizes[d];
-    for (size_t k = 0; k < at.size(); k++) {
-      int64_t i = integer_at(index, at[k]);
-      if (!wrap(i, size)) return out_of_range(i, size);
-      p.picked[k] += i * strides[d];
-    }
+    std::unique_ptr<int64_t[]> memory;
+    const int64_t* indices = nullptr;
+    if (picked.empty()) continue;
+    if (const char* error = read_indices(c, index, c.inputs[0].sizes[d], true, indices, memory)) return error;
+    std::vector<int64_t> at;
+    if (index.numel() != std::ssize(picked)) at = box_offsets(common, broadcast_strides(index.sizes, common.size()));
+    parallel(c, std::ssize(picked), 16384, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; k++)
+        picked[static_cast<size_t>(k)] += indices[at.empty() ? k : at[static_cast<size_t>(k)]] * strides[d];
+    });
   }
   return nullptr;
 }
 
-const char* find_places(const LibraryCall& c, Places& p) {
+const char* find_places(const LibraryCall& c, Places& places) {
   const LibraryTensor& self = c.inputs[0];
   size_t rank = self.sizes.size(), first = rank, last = 0, indexed = 0;
   std::span<const int64_t> slots = c.ints.subspan(1);
@@ -196,27 +389,21 @@ const char* find_places(const LibraryCall& c, Places& p) {
   for (size_t k = 2; k < c.inputs.size(); k++)
     if (!broadcast_into(common, c.inputs[k].sizes)) return "the indices do not broadcast together";
   bool adjacent = indexed > 0 && last - first + 1 == indexed;
-  std::vector<int64_t> sizes[2], steps[2]; // kept dims before the last index: left of all indices in the result, or right
-  std::vector<int64_t> inner_sizes;
+  Planes& p = places.planes;
+  std::vector<int64_t> inner_sizes, plane_sizes;
   for (size_t d = 0; d < rank; d++) {
     if (slots[d]) continue;
     if (indexed > 0 && d > last) inner_sizes.push_back(self.sizes[d]);
-    else sizes[!adjacent].push_back(self.sizes[d]), steps[!adjacent].push_back(strides[d]);
+    else
+      p.add_dim(self.sizes[d], strides[d], 0, 0), plane_sizes.push_back(self.sizes[d]);
   }
-  p.inner = product(inner_sizes);
-  p.before = box_offsets(sizes[0], steps[0]);
-  p.after = box_offsets(sizes[1], steps[1]);
-  p.result_sizes = sizes[0];
-  for (auto* part : {&common, &sizes[1], &inner_sizes}) p.result_sizes.insert(p.result_sizes.end(), part->begin(), part->end());
-  return pick(c, slots, strides, common, p);
-}
-
-template <class F> void each_place(const Places& p, F f) {
-  int64_t from = 0;
-  for (int64_t b : p.before)
-    for (int64_t q : p.picked)
-      for (int64_t a : p.after)
-        for (int64_t l = 0; l < p.inner; l++) f(b + q + a + l, from++);
+  p.n = product(common), p.columns = product(inner_sizes), p.limit = step;
+  step = adjacent ? p.n * p.columns : p.columns;
+  for (size_t d = p.sizes.size(); d-- > 0;) p.from[d] = step, step *= p.sizes[d];
+  p.source_step = adjacent ? p.columns : step;
+  for (auto* part : {adjacent ? &plane_sizes : &common, adjacent ? &common : &plane_sizes, &inner_sizes})
+    places.result_sizes.insert(places.result_sizes.end(), part->begin(), part->end());
+  return pick(c, slots, strides, common, places.picked);
 }
 
 } // namespace
@@ -230,40 +417,34 @@ const char* scatter(const LibraryCall& c) {
 
 const char* index_put(const LibraryCall& c) {
   copy_input(c, 0, 0);
-  bool accumulate = c.ints[0] != 0;
+  Update u = c.ints[0] ? Update::Add : Update::Assign;
   const LibraryTensor& values = c.inputs[1];
   return for_real(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    Places p;
-    if (const char* error = find_places(c, p)) return error;
-    std::vector<int64_t> fit = p.result_sizes;
-    if (!broadcast_into(fit, values.sizes) || product(fit) != product(p.result_sizes)) return "the values do not have the sizes of what they are written to";
+    Places places;
+    if (const char* error = find_places(c, places)) return error;
+    std::vector<int64_t> fit = places.result_sizes;
+    int64_t total = product(fit);
+    if (!broadcast_into(fit, values.sizes) || product(fit) != total)
+      return "the values do not have the sizes of what they are written to";
+    if (total == 0) return nullptr;
     T* out = c.outputs[0].as<T>();
     const T* data = values.as<const T>();
-    std::vector<int64_t> order; // of broadcast values
-    bool one = values.numel() == 1;
-    if (!one && values.numel() != product(fit)) order = box_offsets(fit, broadcast_strides(values.sizes, fit.size()));
-    auto value = [&](int64_t k) { return data[one ? 0 : order.empty() ? k : order[static_cast<size_t>(k)]]; };
-    if (accumulate) each_place(p, [&](int64_t to, int64_t k) { out[to] = narrow<T>(widen(out[to]) + widen(value(k))); });
-    else each_place(p, [&](int64_t to, int64_t k) { out[to] = value(k); });
+    if (values.numel() == 1) return scatter_value(c, u, places.planes, out, places.picked.data(), *data), nullptr;
+    std::unique_ptr<T[]> expanded;
+    if (values.numel() != total) {
+      std::vector<int64_t> order = box_offsets(fit, broadcast_strides(values.sizes, fit.size()));
+      expanded = scratch<T>(total);
+      for (int64_t k = 0; k < total; k++) expanded[static_cast<size_t>(k)] = data[order[static_cast<size_t>(k)]];
+      data = expanded.get();
+    }
+    scatter_all(c, u, places.planes, out, places.picked.data(), data);
     return nullptr;
   });
 }
 
-const char* masked_scatter(const LibraryCall& c) {
-  copy_input(c, 0, 0);
-  const LibraryTensor &mask = c.inputs[1], &source = c.inputs[2];
-  int64_t n = c.outputs[0].numel(), have = source.numel();
-  return for_size(c.outputs[0].dtype, [&](auto zero) -> const char* {
-    using U = decltype(zero);
-    int64_t next = 0;
-    for (int64_t i = 0; i < n; i++)
-      if (mask.as<const uint8_t>()[i]) {
-        if (next == have) return message("the source has {} elements, fewer than the mask selects", have);
-        c.outputs[0].as<U>()[i] = source.as<const U>()[next++];
-      }
-    return nullptr;
-  });
+bool writes_over(LibraryFn step) {
+  return step == scatter || step == index_put || step == masked_scatter || step == embedding_renorm;
 }
 
 } // namespace tenon::library

@@ -1,24 +1,41 @@
 // Searches in sorted sequences, membership, counting into bins.
-#include "runtime/library/common.h"
+#include "runtime/library/counts.h"
 
 namespace tenon::library {
 
 namespace {
 
-// Elements of edges that are <= x (right) or < x; NaN is greatest. `order` gives places where the sequence is not
-// sorted itself.
-template <class T> int64_t insertion_point(const T* edges, const int64_t* order, int64_t n, Wide<T> x, bool right) {
-  int64_t low = 0, high = n;
-  while (low < high) {
-    int64_t middle = low + (high - low) / 2;
-    Wide<T> e = widen(edges[order ? order[middle] : middle]);
-    bool before = right ? !(e > x || (nan(e) && !nan(x))) : e < x || (!nan(e) && nan(x));
-    if (before)
-      low = middle + 1;
-    else
-      high = middle;
+// For each of the keys x, how many of n sorted ones are less, or (Right) not greater. A block of searches goes on in
+// step, without branches, so that their reads overlap. key_at(i) is the i-th of the sorted ones.
+template <bool Right, class Key, class At>
+TENON_WIDE void insertion_points(At key_at, int64_t n, const Key* x, int64_t count, int64_t* out) {
+  constexpr int64_t block = 32;
+  for (int64_t i = 0; i < count; i += block) {
+    int64_t at[block] = {}, width = std::min(block, count - i);
+    Key of[block] = {};
+    std::copy_n(x + i, width, of);
+    for (int64_t left = n, half; left > 0; left -= half) {
+      half = std::max<int64_t>(1, left / 2);
+      for (int64_t k = 0; k < block; k++) {
+        Key probe = key_at(at[k] + half - 1);
+        at[k] += half & -static_cast<int64_t>(Right ? probe <= of[k] : probe < of[k]); // not ?:, which becomes a branch
+      }
+    }
+    std::copy_n(at, width, out + i);
   }
-  return low;
+}
+
+// The keys of a sequence of rows, in order.
+template <class T>
+std::unique_ptr<KeyOf<T>[]> sequence_keys(const LibraryCall& c, const LibraryTensor& sequence, const int64_t* sorter,
+                                          int64_t n) {
+  auto keys = scratch<KeyOf<T>>(sequence.numel());
+  const T* data = sequence.as<const T>();
+  parallel(c, sequence.numel(), 16384, [&](int64_t begin, int64_t end) {
+    if (!sorter) return lane_keys(data + begin, end - begin, 1, 1, false, keys.get() + begin);
+    for (int64_t i = begin; i < end; i++) keys[static_cast<size_t>(i)] = order_key(data[i / n * n + sorter[i]]);
+  });
+  return keys;
 }
 
 } // namespace
@@ -38,20 +55,79 @@ const char* searchsorted(const LibraryCall& c) {
       if (sorter[i] < 0 || sorter[i] >= n) return out_of_range(sorter[i], n);
   return for_real(sequence.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
+    // Few searches in a long sequence look at its elements, many at keys made of them beforehand.
+    bool prepare =
+        sorter || values.numel() * static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(n))) > sequence.numel();
+    auto keys = prepare ? sequence_keys<T>(c, sequence, sorter, n) : nullptr;
+    auto find = [&](int64_t row, const KeyOf<T>* x, int64_t count, int64_t* found) {
+      if (prepare) {
+        auto at = [from = keys.get() + row](int64_t i) { return from[i]; };
+        right ? insertion_points<true>(at, n, x, count, found) : insertion_points<false>(at, n, x, count, found);
+      } else {
+        auto at = [from = sequence.as<const T>() + row](int64_t i) { return order_key(from[i]); };
+        right ? insertion_points<true>(at, n, x, count, found) : insertion_points<false>(at, n, x, count, found);
+      }
+    };
     parallel(c, values.numel(), 1024, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i++) {
-        int64_t row = i / per_row * n;
-        int64_t at = insertion_point(sequence.as<const T>() + row, sorter ? sorter + row : nullptr, n,
-                                     widen(values.as<const T>()[i]), right);
+      constexpr int64_t most = 256;
+      int64_t found[most];
+      KeyOf<T> x[most];
+      for (int64_t i = begin, count; i < end; i += count) {
+        count = std::min({most, end - i, per_row - i % per_row});
+        lane_keys(values.as<const T>() + i, count, 1, 1, false, x);
+        find(i / per_row * n, x, count, found);
         if (out.dtype == DType::I32)
-          out.as<int32_t>()[i] = static_cast<int32_t>(at);
+          std::copy_n(found, count, out.as<int32_t>() + i);
         else
-          out.as<int64_t>()[i] = at;
+          std::copy_n(found, count, out.as<int64_t>() + i);
       }
     });
     return nullptr;
   });
 }
+
+namespace {
+
+// Membership in a set of keys: few are compared with, those of a small range are bits, others are searched.
+template <class Key> struct Members {
+  const std::vector<Key>& keys; // sorted, no two alike
+  std::vector<uint64_t> bits;
+
+  explicit Members(const std::vector<Key>& k) : keys(k) {
+    constexpr uint64_t most_bits = uint64_t{1} << 22;
+    if (keys.size() <= 8 || static_cast<uint64_t>(keys.back() - keys.front()) >= most_bits) return;
+    bits.assign(static_cast<size_t>(keys.back() - keys.front()) / 64 + 1, 0);
+    for (Key key : keys)
+      bits[static_cast<Key>(key - keys.front()) / 64] |= uint64_t{1} << (static_cast<Key>(key - keys.front()) % 64);
+  }
+  void test(const Key* of, int64_t n, bool* out) const {
+    if (keys.size() <= 8)
+      compare(of, n, out);
+    else if (bits.empty())
+      search(of, n, out);
+    else
+      for (int64_t i = 0; i < n; i++) {
+        auto at = static_cast<Key>(of[i] - keys.front());
+        out[i] = at <= static_cast<Key>(keys.back() - keys.front()) && (bits[at / 64] >> (at % 64) & 1);
+      }
+  }
+  TENON_WIDE void compare(const Key* of, int64_t n, bool* out) const {
+    std::fill_n(out, n, false);
+    for (Key key : keys)
+      for (int64_t i = 0; i < n; i++) out[i] |= of[i] == key;
+  }
+  void search(const Key* of, int64_t n, bool* out) const {
+    int64_t at[64];
+    for (int64_t i = 0, count; i < n; i += count) {
+      count = std::min<int64_t>(64, n - i);
+      insertion_points<false>([from = keys.data()](int64_t k) { return from[k]; }, std::ssize(keys), of + i, count, at);
+      for (int64_t k = 0; k < count; k++)
+        out[i + k] = at[k] < std::ssize(keys) && keys[static_cast<size_t>(at[k])] == of[i + k];
+    }
+  }
+};
+
+} // namespace
 
 const char* isin(const LibraryCall& c) {
   const LibraryTensor &elements = c.inputs[0], &tests = c.inputs[1];
@@ -62,11 +138,18 @@ const char* isin(const LibraryCall& c) {
     for (int64_t i = 0; i < tests.numel(); i++)
       if (T t = tests.as<const T>()[i]; !nan(widen(t))) keys.push_back(order_key(t)); // NaN equals nothing
     std::sort(keys.begin(), keys.end());
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    Members<KeyOf<T>> members(keys);
+    const T* data = elements.as<const T>();
     bool* out = c.outputs[0].as<bool>();
-    parallel(c, elements.numel(), 1024, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i++) {
-        T e = elements.as<const T>()[i];
-        out[i] = (!nan(widen(e)) && std::binary_search(keys.begin(), keys.end(), order_key(e))) != invert;
+    parallel(c, elements.numel(), 4096, [&](int64_t begin, int64_t end) {
+      constexpr int64_t block = 1024;
+      KeyOf<T> of[block];
+      for (int64_t i = begin, count; i < end; i += count) {
+        count = std::min(block, end - i);
+        lane_keys(data + i, count, 1, 1, false, of);
+        members.test(of, count, out + i);
+        for (int64_t k = 0; k < count; k++) out[i + k] = (out[i + k] && !nan(widen(data[i + k]))) != invert;
       }
     });
     return nullptr;
@@ -96,36 +179,49 @@ const char* hash_tensor(const LibraryCall& c) {
   });
 }
 
+namespace {
+
+// Counts of values that are not negative, or sums of their weights.
+template <class I> const char* bincount_of(const LibraryCall& c, const I* x, int64_t n) {
+  int64_t size = c.ints[0];
+  I least = 0, most = 0;
+  if (n > 0) value_range(c, x, n, least, most);
+  if (least < 0) return message("bincount takes no negative values, but there is {}", least);
+  if (n > 0) size = std::max(size, static_cast<int64_t>(most) + 1);
+  if (c.inputs.size() < 2) {
+    auto* out = allocate<int64_t>(c, 0, {size});
+    if (!out) return no_memory;
+    count_all<int64_t>(c, n, size, false, out,
+                       [x](int64_t i, int64_t count, int64_t* bin, int64_t*) { std::copy_n(x + i, count, bin); });
+    return nullptr;
+  }
+  const LibraryTensor& weights = c.inputs[1];
+  if (weights.numel() != n) return message("{} weights for {} values", weights.numel(), n);
+  auto add_up = [&](auto* out) -> const char* {
+    if (!out) return no_memory;
+    return for_real(weights.dtype, [&](auto zero) -> const char* {
+      const auto* w = weights.as<const decltype(zero)>();
+      count_all<double>(c, n, size, true, out, [x, w](int64_t i, int64_t count, int64_t* bin, double* amount) {
+        std::copy_n(x + i, count, bin);
+        for (int64_t k = 0; k < count; k++) amount[k] = static_cast<double>(widen(w[i + k]));
+      });
+      return nullptr;
+    });
+  };
+  return weights.dtype == DType::F32 ? add_up(allocate<float>(c, 0, {size})) : add_up(allocate<double>(c, 0, {size}));
+}
+
+} // namespace
+
 const char* bincount(const LibraryCall& c) {
   const LibraryTensor& in = c.inputs[0];
-  return guarded([&]() -> const char* {
-    int64_t n = in.numel(), size = c.ints[0];
-    if (size < 0) return message("minlength is {}, but cannot be negative", size);
-    for (int64_t i = 0; i < n; i++) {
-      int64_t v = integer_at(in, i);
-      if (v < 0) return message("bincount takes no negative values, but there is {}", v);
-      size = std::max(size, v + 1);
-    }
-    if (c.inputs.size() < 2) {
-      auto* out = allocate<int64_t>(c, 0, {size});
-      if (!out) return no_memory;
-      std::fill_n(out, size, 0);
-      for (int64_t i = 0; i < n; i++) out[integer_at(in, i)]++;
-      return nullptr;
-    }
-    const LibraryTensor& weights = c.inputs[1];
-    if (weights.numel() != n) return message("{} weights for {} values", weights.numel(), n);
-    auto add_up = [&](auto* out) -> const char* {
-      using O = std::remove_reference_t<decltype(*out)>;
-      if (!out) return no_memory;
-      std::fill_n(out, size, O(0));
-      return for_real(weights.dtype, [&](auto zero) -> const char* {
-        for (int64_t i = 0; i < n; i++)
-          out[integer_at(in, i)] += static_cast<O>(widen(weights.as<const decltype(zero)>()[i]));
-        return nullptr;
-      });
-    };
-    return weights.dtype == DType::F32 ? add_up(allocate<float>(c, 0, {size})) : add_up(allocate<double>(c, 0, {size}));
+  if (c.ints[0] < 0) return message("minlength is {}, but cannot be negative", c.ints[0]);
+  return for_real(in.dtype, [&](auto zero) -> const char* {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      return bincount_of(c, in.as<const T>(), in.numel());
+    else
+      return "bincount counts integers";
   });
 }
 

@@ -36,6 +36,8 @@ private:
   void build_matmul(NodeId id);
   void build_conv(NodeId id);
   void build_library(NodeId id);
+  int uses_of(ValueId value);
+  bool dies_here(ValueId input, ValueId output);
   void build_fallback(NodeId id);
   void build_if(NodeId id);
   struct BranchSize {

@@ -93,9 +93,30 @@ void PlanBuilder::build_loops(NodeId id) {
   append(id, std::move(s)).refused = refused_in(g_, id);
 }
 
+// How often the nodes and the results of the program name a value.
+int PlanBuilder::uses_of(ValueId value) {
+  int uses = 0;
+  auto count = [&](ValueId v) { uses += v == value; };
+  for (NodeId id : g_.block(g_.top()).nodes) for_each_use(g_, id, count);
+  for (const Arg& a : g_.block(g_.top()).returns) for_each_value(a, count);
+  return uses;
+}
+
+// Whether a step may write its output over an input: a temporary of the same sizes that nothing else reads.
+bool PlanBuilder::dies_here(ValueId input, ValueId output) {
+  const Type &from = g_.type(input), &to = g_.type(output);
+  if (conditional_ > 0 || g_.constant(input) ||
+      plan_.buffers[static_cast<size_t>(buffer_of(input))].place != BufferPlace::Arena)
+    return false;
+  return from.dtype == to.dtype && from.sizes == to.sizes && uses_of(input) == 1;
+}
+
 void PlanBuilder::build_library(NodeId id) {
   const Node& n = g_.node(id);
   LibraryStep step = n.def->library(Call(g_, *n.def, n.args));
+  if (step.function == library::sort && uses_of(n.outputs[1]) == 0)
+    step.ints[2] =
+        g_.pool().integer(1); // the order of equal values shows in the positions only: the stable one is quickest
   LibraryStepCall s{.function = step.function, .inputs = {}, .outputs = {}, .ints = slots_of(step.ints), .numbers = step.numbers, .is_random = library::is_random(step.function)};
   for (ValueId v : step.inputs) s.inputs.push_back(buffer_of(v)), use(s.inputs.back());
   int stage = 0;
@@ -106,7 +127,10 @@ void PlanBuilder::build_library(NodeId id) {
         if (e->op == Op::Symbol && !slots_.is_bound(e)) slots_.bind(e, stage);
   }
   for (ValueId v : n.outputs) {
-    define(v);
+    if (library::writes_over(step.function) && dies_here(step.inputs[0], v))
+      buffers_[v] = s.inputs[0];
+    else
+      define(v);
     s.outputs.push_back(buffers_.at(v));
   }
   if (n.def->data_dependent) dynamic_.clear(); // the step itself allocates

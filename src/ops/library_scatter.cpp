@@ -42,6 +42,29 @@ LibraryStep old_reduce(const Call& c) {
   return scatter_step(c, c.def.signature.find("src") >= 0 ? "src" : "value", update_named(c, c.text("reduce")), true, false);
 }
 
+// The vector that an index of self's rank repeats along all dims but `dim`, where it is made so and self and source
+// have its sizes: the rows of graphs' messages are added up by such an index.
+V repeated_vector(Builder& b, const Call& c) {
+  const Graph& g = b.graph();
+  V self = b.input(c, "self"), index = b.input(c, "index"), source = b.input(c, "src");
+  NodeId made = g.value(index.id).node;
+  if (!made.valid() || g.node(made).op != "edge::expand.default" || self.rank() < 2 || source.sizes() != index.sizes())
+    return {};
+  V narrow = b.wrap(g.node(made).args[0].get<ValueId>());
+  int64_t dim = self_dim(c), lead = static_cast<int64_t>(index.rank() - narrow.rank());
+  for (int64_t d = 0; d < static_cast<int64_t>(index.rank()); d++) {
+    bool repeated = d < lead || is_const_int(narrow.size(d - lead), 1);
+    if (d == dim ? repeated : !repeated || self.size(d) != index.size(d)) return {};
+  }
+  return flatten(b, narrow);
+}
+template <bool Reduce> Values scatter_rows(Builder& b, const Call& c) {
+  V index = repeated_vector(b, c);
+  if (!index) return {};
+  if (!Reduce) return b.call("aten::index_add.default", {c["self"], c["dim"], index, c["src"]});
+  return b.call("aten::index_reduce.default", {c["self"], c["dim"], index, c["src"], c["reduce"], c["include_self"]});
+}
+
 Values index_add_alpha(Builder& b, const Call& c) {
   Expr alpha = c.scalar("alpha");
   if (alpha->is_const() && alpha->number() == 1) return {};
@@ -169,44 +192,86 @@ Values embedding_backward(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", .kind = Kind::Library, .infer = like_self,
+    {.schema = "aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
      .library = write_source<Update::Assign, false>},
-    {.schema = "aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", .kind = Kind::Library, .infer = like_self,
+    {.schema = "aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
      .library = write_value<false>},
-    {.schema = "aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", .kind = Kind::Library, .infer = like_self,
+    {.schema = "aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
      .library = old_reduce},
-    {.schema = "aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", .kind = Kind::Library,
-     .infer = like_self, .library = old_reduce},
-    {.schema = "aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", .kind = Kind::Library, .infer = like_self,
+    {.schema = "aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
+     .library = old_reduce},
+    {.schema = "aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
+     .decompose = scatter_rows<false>,
      .library = write_source<Update::Add, false>},
-    {.schema = "aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
-     .kind = Kind::Library, .infer = like_self, .library = reduce_source<false>},
-    {.schema = "aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", .kind = Kind::Library,
-     .infer = like_self, .decompose = index_add_alpha, .library = write_source<Update::Add, true>},
-    {.schema = "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", .kind = Kind::Library, .infer = like_self,
+    {.schema = "aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
+               "include_self=True) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
+     .decompose = scatter_rows<true>,
+     .library = reduce_source<false>},
+    {.schema = "aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
+     .decompose = index_add_alpha,
+     .library = write_source<Update::Add, true>},
+    {.schema = "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
      .library = write_source<Update::Assign, true>},
-    {.schema = "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", .kind = Kind::Library, .infer = like_self,
+    {.schema = "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
      .library = write_value<true>},
-    {.schema = "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", .decompose = index_fill_tensor},
-    {.schema = "aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-     .kind = Kind::Library, .infer = like_self, .library = reduce_source<true>},
-    {.schema = "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", .kind = Kind::Library,
-     .infer = like_self, .decompose = index_put_parts, .library = index_put_step},
-    {.schema = "aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    {.schema = "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+     .decompose = index_fill_tensor},
+    {.schema = "aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool "
+               "include_self=True) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
+     .library = reduce_source<true>},
+    {.schema = "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
+     .decompose = index_put_parts,
+     .library = index_put_step},
+    {.schema =
+         "aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor",
      .decompose = same<"aten::index_put.default">},
-    {.schema = "aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    {.schema =
+         "aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
      .decompose = same<"aten::index_put.default">},
-    {.schema = "aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor",
+    {.schema = "aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool "
+               "unsafe=False) -> Tensor",
      .decompose = same<"aten::index_put.default">},
-    {.schema = "aten::_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
+    {.schema = "aten::_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) "
+               "-> Tensor",
      .decompose = masked_put_accumulate},
-    {.schema = "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", .decompose = put},
-    {.schema = "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", .kind = Kind::Library, .infer = masked_scatter_types,
+    {.schema = "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+     .decompose = put},
+    {.schema = "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
+     .kind = Kind::Library,
+     .infer = masked_scatter_types,
      .decompose = masked_scatter_expand,
-     .library = [](const Call& c) { return LibraryStep{library::masked_scatter, {c.value("self"), c.value("mask"), c.value("source")}}; }},
-    {.schema = "aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, "
-               "int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor", .decompose = max_pool_backward},
-    {.schema = "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor",
+     .library =
+         [](const Call& c) {
+           return LibraryStep{library::masked_scatter, {c.value("self"), c.value("mask"), c.value("source")}};
+         }},
+    {.schema = "aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] "
+               "stride, int[2] padding, "
+               "int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+     .decompose = max_pool_backward},
+    {.schema = "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt "
+               "padding_idx, bool scale_grad_by_freq) -> Tensor",
      .decompose = embedding_backward},
 };
 

@@ -100,7 +100,7 @@ Values quantile_of(Builder& b, const Call& c, V q, bool ignore_nan) {
   size_t rank = x.rank();
   int64_t dim = c.has("dim") ? self_dim(c) : 0;
   V lanes = c.has("dim") && rank > 0 ? b.transpose(b.unsqueeze(x, -1), dim, -1) : flatten(b, x);
-  V sorted = b.call("aten::sort.default", {lanes, -1})[0];
+  V sorted = b.call("aten::sort.stable", {lanes, true, -1})[0]; // stable, as only the values count: quicker
   V expanded = b.reshape(q, {one ? b.integer(1) : q.size(0)});
   std::vector<Expr> lead(lanes.sizes().begin(), lanes.sizes().end() - 1);
   std::vector<Expr> sizes = lead;

@@ -1,0 +1,213 @@
+// Ordering by keys: what sort, topk, median, mode and unique share. Elements become unsigned keys (order_key), keys
+// with their positions become words of 64 bits, which are sorted digit by digit; where the two do not fit, the key's
+// lowest bits are left out, and what they tell apart is put in order in the end. Short lanes are sorted by counting for
+// each word how many are less.
+#pragma once
+#include <bit>
+#include <memory>
+
+#include "runtime/library/common.h"
+#include "runtime/library/std_order.h"
+
+namespace tenon::library {
+
+/// A key beside its position.
+template <class Key> struct Keyed {
+  Key key;
+  int64_t index;
+};
+
+template <class T> KeyOf<T> directed_key(T x, bool descending) {
+  KeyOf<T> k = order_key(x);
+  return descending ? static_cast<KeyOf<T>>(~k) : k;
+}
+
+/// The keys of `lanes` lanes beside each other, n elements each, `step` apart, one lane after the other.
+template <class T>
+TENON_WIDE void lane_keys(const T* in, int64_t n, int64_t step, int64_t lanes, bool descending, KeyOf<T>* keys) {
+  auto flip = static_cast<KeyOf<T>>(descending ? ~uint64_t{0} : 0);
+  if (step == 1) {
+    for (int64_t i = 0; i < n; i++) keys[i] = static_cast<KeyOf<T>>(order_key(in[i]) ^ flip);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t l = 0; l < lanes; l++) keys[l * n + i] = static_cast<KeyOf<T>>(order_key(in[i * step + l]) ^ flip);
+}
+
+template <class Key> TENON_WIDE void key_range(const Key* keys, int64_t n, Key& least, Key& most) {
+  Key low = static_cast<Key>(~Key{0}), high = 0;
+  for (int64_t i = 0; i < n; i++) {
+    Key v = keys[i]; // a copy, or the compiler sees branches
+    low = v < low ? v : low, high = v > high ? v : high;
+  }
+  least = low, most = high;
+}
+
+/// How keys between two and their positions share a word: (key - least) >> dropped << shift | position.
+struct Packing {
+  uint64_t least = 0;
+  int shift = 0, bits = 0, dropped = 0; // of the position; of the key, in the word and left out
+  Packing(uint64_t low, uint64_t high, int64_t n)
+      : least(low), shift(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(n, 1) - 1))),
+        bits(std::bit_width(high - low)) {
+    dropped = std::max(0, bits - std::min(64 - shift, 2 * shift + 16)); // more bits seldom tell more apart
+    bits -= dropped;
+  }
+  uint64_t word(uint64_t key, int64_t position) const {
+    return (bits ? (key - least) >> dropped << shift : 0) | static_cast<uint64_t>(position);
+  }
+  int64_t position(uint64_t word) const { return static_cast<int64_t>(word & ((uint64_t{1} << shift) - 1)); }
+  bool alike(uint64_t a, uint64_t b) const {
+    return a >> shift == b >> shift;
+  } ///< the keys, as far as the words hold them
+};
+
+constexpr int64_t count_up_to = 96; // below, counting beats sorting by digits
+
+/// Sorts few words, no two alike: each goes where as many are less.
+TENON_WIDE inline void sort_by_counting(uint64_t* words, int64_t n) {
+  alignas(64) uint64_t x[count_up_to];
+  int64_t padded = (n + 7) / 8 * 8;
+  std::copy_n(words, n, x);
+  std::fill(x + n, x + padded, ~uint64_t{0});
+  for (int64_t i = 0; i < n; i++) {
+    uint64_t less = 0, word = x[i];
+    for (int64_t k = 0; k < padded; k++) less += x[k] < word;
+    words[less] = word;
+  }
+}
+
+/// Sorts by the bits [low, high), stable, by digits from the lowest on. Returns where the result is: words or spare.
+inline uint64_t* sort_by_digits(uint64_t* words, uint64_t* spare, int64_t n, int low, int high) {
+  constexpr int most_passes = 8, most_buckets = 2048;
+  if (high <= low) return words;
+  int passes = (high - low + (n < 6000 ? 7 : 10)) / (n < 6000 ? 8 : 11), digit = (high - low + passes - 1) / passes;
+  uint64_t mask = (uint64_t{1} << digit) - 1;
+  uint32_t counts[most_passes * most_buckets];
+  std::fill_n(counts, passes << digit, 0u);
+  for (int64_t i = 0; i < n; i++) {
+    uint64_t bits = words[i] >> low;
+    for (int p = 0; p < passes; p++, bits >>= digit) counts[(static_cast<uint64_t>(p) << digit) + (bits & mask)]++;
+  }
+  for (int p = 0; p < passes; p++) {
+    uint32_t* place = counts + (p << digit);
+    int shift = low + p * digit;
+    if (place[(words[0] >> shift) & mask] == n) continue; // all alike
+    for (uint32_t b = 0, at = 0; b <= mask; b++) at += std::exchange(place[b], at);
+    for (int64_t i = 0; i < n; i++) spare[place[(words[i] >> shift) & mask]++] = words[i];
+    std::swap(words, spare);
+  }
+  return words;
+}
+
+/// The same, the result in `words`. These hold their positions in the bits below `low`, in ascending order at first.
+inline void sort_words(uint64_t* words, uint64_t* spare, int64_t n, int low, int high) {
+  if (n > UINT32_MAX) return std::sort(words, words + n);
+  if (n <= count_up_to) return sort_by_counting(words, n);
+  if (uint64_t* at = sort_by_digits(words, spare, n, low, high); at != words) std::copy_n(at, n, words);
+}
+
+constexpr int64_t long_lane = 65536; // from here on, one lane is sorted by all threads
+
+/// Sorts a long lane on all threads: first into buckets by the highest digit, then each bucket.
+inline void sort_words(const LibraryCall& c, uint64_t* words, uint64_t* spare, int64_t n, int low, int high) {
+  int64_t parts = threads_of(c);
+  if (n < long_lane || n > UINT32_MAX || high <= low) return sort_words(words, spare, n, low, high);
+  int top = std::max(low, high - 11);
+  uint64_t mask = (uint64_t{1} << (high - top)) - 1;
+  size_t buckets = mask + 1;
+  std::vector<uint32_t> counts(static_cast<size_t>(parts) * buckets, 0);
+  auto each_part = [&](auto f) {
+    parallel(c, parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; p++)
+        f(counts.data() + static_cast<size_t>(p) * buckets, n * p / parts, n * (p + 1) / parts);
+    });
+  };
+  each_part([&](uint32_t* count, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) count[(words[i] >> top) & mask]++;
+  });
+  std::vector<uint32_t> starts;
+  uint32_t at = 0;
+  for (size_t b = 0; b < buckets; b++) {
+    if (starts.empty() || starts.back() != at) starts.push_back(at);
+    for (size_t p = 0; p < static_cast<size_t>(parts); p++) at += std::exchange(counts[p * buckets + b], at);
+  }
+  if (starts.back() != at) starts.push_back(at);
+  each_part([&](uint32_t* place, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) spare[place[(words[i] >> top) & mask]++] = words[i];
+  });
+  parallel(c, std::ssize(starts) - 1, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; b++) {
+      int64_t first = starts[static_cast<size_t>(b)], count = starts[static_cast<size_t>(b + 1)] - first;
+      uint64_t *from = spare + first, *to = words + first;
+      if (count <= count_up_to)
+        sort_by_counting(from, count);
+      else
+        from = sort_by_digits(from, to, count, low, top);
+      if (from != to) std::copy_n(from, count, to);
+    }
+  });
+}
+
+/// Puts words in order whose keys differ only in bits that were left out.
+template <class Key> void settle(const Key* keys, int64_t n, const Packing& p, uint64_t* words) {
+  if (p.dropped == 0) return;
+  for (int64_t i = 1, first = 0; i <= n; i++) {
+    if (i < n && p.alike(words[i - 1], words[i])) continue;
+    if (i - first > 1)
+      std::sort(words + first, words + i, [&](uint64_t a, uint64_t b) {
+        Key x = keys[p.position(a)], y = keys[p.position(b)];
+        return x != y ? x < y : a < b;
+      });
+    first = i;
+  }
+}
+
+/// The words of n keys, sorted. `words` has room for 2n.
+template <class Key> void sort_keys(const Key* keys, int64_t n, const Packing& p, uint64_t* words) {
+  for (int64_t i = 0; i < n; i++) words[i] = p.word(keys[i], i);
+  sort_words(words, words + n, n, p.shift, p.shift + p.bits);
+  settle(keys, n, p, words);
+}
+/// The same, on all threads where the lane is long.
+template <class Key>
+void sort_keys(const LibraryCall& c, const Key* keys, int64_t n, const Packing& p, uint64_t* words) {
+  parallel(c, n, 16384, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) words[i] = p.word(keys[i], i);
+  });
+  sort_words(c, words, words + n, n, p.shift, p.shift + p.bits);
+  settle(keys, n, p, words);
+}
+
+/// The words of n keys as std::sort leaves them that compares the keys alone.
+template <class Key> void sort_keys_as_std(const Key* keys, int64_t n, const Packing& p, uint64_t* words) {
+  for (int64_t i = 0; i < n; i++) words[i] = p.word(keys[i], i);
+  if (p.dropped)
+    sort_as_std(words, n, [=](uint64_t a, uint64_t b) { return keys[p.position(a)] < keys[p.position(b)]; });
+  else
+    sort_as_std(words, n, [shift = p.shift](uint64_t a, uint64_t b) { return a >> shift < b >> shift; });
+}
+
+template <class T> std::unique_ptr<T[]> scratch(int64_t n) {
+  return std::make_unique_for_overwrite<T[]>(static_cast<size_t>(n));
+}
+
+/// Pieces of work over lanes: f(first lane's start, first lane, lanes). Lanes that lie beside each other go together,
+/// so that each line of memory is read once. `f` is made anew for each thread's share by `make`, with its memory for at
+/// most `width` lanes.
+inline int64_t lanes_together(Lanes l) {
+  return l.inner == 1 ? 1 : std::clamp<int64_t>(65536 / std::max<int64_t>(1, l.n), 1, std::min<int64_t>(16, l.inner));
+}
+template <class Make> void each_tile(const LibraryCall& c, Lanes l, Make make) {
+  int64_t width = lanes_together(l), across = (l.inner + width - 1) / std::max<int64_t>(1, width);
+  parallel(c, l.outer * across, std::max<int64_t>(1, 2048 / std::max<int64_t>(1, l.n * width)),
+           [&](int64_t begin, int64_t end) {
+             auto f = make(width);
+             for (int64_t t = begin; t < end; t++) {
+               int64_t lane = t % across * width;
+               f(t / across * l.n * l.inner + lane, t / across * l.inner + lane, std::min(width, l.inner - lane));
+             }
+           });
+}
+
+} // namespace tenon::library
