@@ -217,11 +217,12 @@ int PlanBuilder::buffer_of(ValueId v) {
   return buffers_[v] = b;
 }
 
-void PlanBuilder::define(ValueId v) {
-  int b = new_buffer(g_.type(v), BufferPlace::Arena, g_.value(v).name);
+int PlanBuilder::define(const Type& type, const std::string& name) {
+  int b = new_buffer(type, BufferPlace::Arena, name);
   if (plan_.buffers[static_cast<size_t>(b)].place == BufferPlace::Dynamic) dynamic_.push_back(b);
-  buffers_[v] = b;
+  return b;
 }
+void PlanBuilder::define(ValueId v) { buffers_[v] = define(g_.type(v), g_.value(v).name); }
 
 void PlanBuilder::use(int buffer) {
   PlanBuffer& b = plan_.buffers[static_cast<size_t>(buffer)];

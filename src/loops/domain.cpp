@@ -45,6 +45,7 @@ void substitute(LoopDomain& d, const std::vector<std::pair<Expr, Expr>>& replace
     if (m.position) m.position = s.apply(m.position);
     if (m.store) m.store = s.apply(m.store);
   }
+  for (Expr& e : d.others) e = s.apply(e);
 }
 
 namespace {

@@ -42,6 +42,13 @@ V batched(Builder& b, V x, V y, DType result) {
   return b.reshape(product(b, xs, ys, result), joined(batch, {m, n}));
 }
 
+// Two vectors: a reduction like any other, which takes part in fusion.
+V inner_product(Builder& b, V x, V y, DType result) {
+  DType wide = compute_type(x.dtype());
+  V xy = b.to(x, wide) * b.to(y, wide);
+  return b.to(b.call1("aten::sum.dim_IntList", {xy, {0}}, {{"dtype", wide}}), result);
+}
+
 } // namespace
 
 V matmul(Builder& b, V x, V y, DType result) {
@@ -50,6 +57,7 @@ V matmul(Builder& b, V x, V y, DType result) {
   if (auto a = const_int(x.size(-1)), c = const_int(y.size(y.rank() == 1 ? 0 : -2)); a && c)
     require_input(*a == *c, "matmul: sizes {} and {} differ", *a, *c);
   bool row = x.rank() == 1, column = y.rank() == 1;
+  if (row && column) return inner_product(b, x, y, result);
   if (row) x = b.reshape(x, {b.integer(1), x.size(0)});
   if (column) y = b.reshape(y, {y.size(0), b.integer(1)});
   V out = batched(b, x, y, result);
