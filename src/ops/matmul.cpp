@@ -26,9 +26,17 @@ bool all_ones(const std::vector<Expr>& sizes) {
   return std::all_of(sizes.begin(), sizes.end(), [](Expr e) { return is_const_int(e, 1); });
 }
 
+// Over the last dim: a reduction like any other, which takes part in fusion.
+V inner_product(Builder& b, V x, V y, DType result) {
+  DType wide = compute_type(x.dtype());
+  V xy = b.to(x, wide) * b.to(y, wide);
+  return b.to(b.call1("aten::sum.dim_IntList", {xy, {-1}}, {{"dtype", wide}}), result);
+}
+
 // x [..., M, K] @ y [..., K, N], both of rank 2 or more.
 V batched(Builder& b, V x, V y, DType result) {
   Expr m = x.size(-2), k = x.size(-1), n = y.size(-1);
+  if (is_const_int(m, 1) && is_const_int(n, 1)) return b.unsqueeze(inner_product(b, x, b.transpose(y, -2, -1), result), -1);
   std::vector<Expr> xb = batch_of(x), yb = batch_of(y);
   if (all_ones(yb)) { // the rows of all batches against one matrix
     V out = product(b, b.reshape(x, {product(b.pool(), xb) * m, k}), b.reshape(y, {k, n}), result);
@@ -40,13 +48,6 @@ V batched(Builder& b, V x, V y, DType result) {
   V xs = b.reshape(b.expand(x, joined(batch, {m, k})), {count, m, k});
   V ys = b.reshape(b.expand(y, joined(batch, {k, n})), {count, k, n});
   return b.reshape(product(b, xs, ys, result), joined(batch, {m, n}));
-}
-
-// Two vectors: a reduction like any other, which takes part in fusion.
-V inner_product(Builder& b, V x, V y, DType result) {
-  DType wide = compute_type(x.dtype());
-  V xy = b.to(x, wide) * b.to(y, wide);
-  return b.to(b.call1("aten::sum.dim_IntList", {xy, {0}}, {{"dtype", wide}}), result);
 }
 
 } // namespace
