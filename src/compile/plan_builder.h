@@ -76,6 +76,7 @@ private:
   SlotTable slots_;
   Workers packers_;
   int vector_bytes_ = 64;
+  int64_t streamed_bytes_ = INT64_MAX; // results that would push all else out of the caches
   std::unordered_map<ValueId, int> buffers_;
   std::vector<Step>* steps_ = nullptr;
   int conditional_ = 0;                      // depth of branches and loop bodies around the step being built

@@ -69,7 +69,7 @@ void PlanBuilder::build_node(NodeId id) {
 void PlanBuilder::build_loops(NodeId id) {
   RegionKernels kernels;
   try {
-    kernels = kernels_of_loops(g_, id, vector_bytes_);
+    kernels = kernels_of_loops(g_, id, vector_bytes_, streamed_bytes_);
     for (auto& k : kernels.kernels) verify(k.kernel);
   } catch (const Error& e) {
     if (options_.forbid_fallback) throw;

@@ -1,6 +1,10 @@
 // Loop nests of a region without a contraction: flat, rows (the last axis is reduced), columns (another is).
+#include <set>
+
 #include "loops/chunked.h"
+#include "loops/cuts.h"
 #include "loops/region_draft.h"
+#include "loops/tiled.h"
 
 namespace tenon {
 
@@ -29,10 +33,11 @@ std::vector<Stmt> passes(RegionDraft& r, int innermost_lanes) {
 
 void flat_nest(RegionDraft& r) {
   if (r.d.axes.empty()) r.d.axes.push_back(r.pool.axis(5003, r.pool.integer(1)));
+  if (auto tile = tile_of(r)) return tiled_nest(r, *tile);
   std::vector<Expr> outer(r.d.axes.begin(), r.d.axes.end() - 1);
   block_last(r, block_elements, outer);
   make_parallel(r, outer);
-  r.kernel().body = {{Loop{r.d.axes.back(), lanes(r, 2), inner(r, 0)}}};
+  r.kernel().body = cut_at_conditions(r, Loop{r.d.axes.back(), lanes(r, 2), inner(r, 0)});
 }
 
 void row_nest(RegionDraft& r) {
@@ -53,14 +58,24 @@ void column_nest(RegionDraft& r) {
 
 } // namespace
 
-RegionKernels kernels_of_loops(const Graph& graph, NodeId region, int vector_bytes) {
-  RegionDraft r(graph, region, vector_bytes);
-  start(r, false);
-  split_axes(r.d);
-  order_axes(r.d);
-  merge_axes(r.d);
-  measure(r);
-  assign_levels(r);
+namespace {
+
+void stream_large_results(const Graph& graph, RegionKernel& k, int64_t bytes) {
+  std::set<int64_t> read;
+  for_each_expr(k.kernel.body, [&](Expr e) {
+    if (e) visit(e, [&](const ExprNode& n) {
+      if (n.op == Op::Load) read.insert(n.bits);
+    });
+  });
+  for (size_t i = 0; i < k.buffers.size(); i++) {
+    KernelBuffer& b = k.kernel.buffers[i];
+    if (b.kind != BufferKind::Output || !k.buffers[i].valid() || read.contains(static_cast<int64_t>(i))) continue;
+    auto elements = const_int(product(graph.pool(), graph.type(k.buffers[i]).sizes));
+    b.streamed = elements && *elements >= bytes / static_cast<int64_t>(size_of(b.dtype));
+  }
+}
+
+RegionKernels make_kernels(RegionDraft& r) {
   bool reduces = std::any_of(r.d.members.begin(), r.d.members.end(), [](auto& m) { return m.reduction != Reduction::None; });
   if (reduces)
     if (auto chunks = chunks_of(r)) return chunked_kernels(r, *chunks);
@@ -69,6 +84,21 @@ RegionKernels kernels_of_loops(const Graph& graph, NodeId region, int vector_byt
   else column_nest(r);
   RegionKernels out;
   out.kernels.push_back(finish(r));
+  return out;
+}
+
+} // namespace
+
+RegionKernels kernels_of_loops(const Graph& graph, NodeId region, int vector_bytes, int64_t streamed_bytes) {
+  RegionDraft r(graph, region, vector_bytes);
+  start(r, false);
+  split_axes(r.d);
+  order_axes(r.d);
+  merge_axes(r.d);
+  measure(r);
+  assign_levels(r);
+  RegionKernels out = make_kernels(r);
+  for (RegionKernel& k : out.kernels) stream_large_results(graph, k, streamed_bytes);
   return out;
 }
 

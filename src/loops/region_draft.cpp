@@ -126,16 +126,20 @@ Expr scratch_offset(const RegionDraft& r) {
 
 int scratch(RegionDraft& r, const DomainMember& m) {
   if (auto it = r.scratch.find(m.value); it != r.scratch.end()) return it->second;
-  Kernel& k = r.kernel();
-  r.out.buffers.push_back({});
-  Expr at = k.scratch_bytes ? k.scratch_bytes : r.pool.integer(0);
-  k.buffers.push_back({BufferKind::Scratch, m.type, at});
-  Expr bytes = scratch_elements(r) * static_cast<double>(size_of(m.type));
-  k.scratch_bytes = at + floor_div(bytes + 127.0, r.pool.integer(64)) * 64.0;
-  return r.scratch[m.value] = static_cast<int>(k.buffers.size() - 1);
+  return r.scratch[m.value] = add_scratch(r, m.type, scratch_elements(r));
 }
 
 } // namespace
+
+int add_scratch(RegionDraft& r, DType type, Expr elements) {
+  Kernel& k = r.kernel();
+  r.out.buffers.push_back({});
+  Expr at = k.scratch_bytes ? k.scratch_bytes : r.pool.integer(0);
+  k.buffers.push_back({BufferKind::Scratch, type, at});
+  Expr bytes = elements * static_cast<double>(size_of(type));
+  k.scratch_bytes = at + floor_div(bytes + 127.0, r.pool.integer(64)) * 64.0;
+  return static_cast<int>(k.buffers.size() - 1);
+}
 
 // ---- values in terms of buffers
 
@@ -292,7 +296,8 @@ void for_each_expr(const std::vector<Stmt>& body, const std::function<void(Expr)
     if (auto* loop = std::get_if<Loop>(&s.v)) f(loop->axis), for_each_expr(loop->body, f);
     else if (auto* region = std::get_if<ReduceRegion>(&s.v)) for_each_expr(region->body, f);
     else if (auto* store = std::get_if<Store>(&s.v)) f(store->offset), f(store->value);
-    else f(std::get<Accumulate>(s.v).value), f(std::get<Accumulate>(s.v).position);
+    else if (auto* a = std::get_if<Accumulate>(&s.v)) f(a->value), f(a->position);
+    else for (Expr e : exprs_of(std::get<Turn>(s.v))) f(e);
   }
 }
 

@@ -45,6 +45,8 @@ void assign_levels(RegionDraft& draft);
 int level_of(RegionDraft& draft, const DomainMember& member);
 /// Number of the kernel's buffer for a value; one is added where there is none yet.
 int buffer(RegionDraft& draft, ValueId value, BufferKind kind);
+/// A new buffer of scratch memory.
+int add_scratch(RegionDraft& draft, DType type, Expr elements);
 /// A member's value, in a loop of level `level`.
 Expr value(RegionDraft& draft, const DomainMember& member, int level);
 /// What one iteration of the innermost loop of a level does.
