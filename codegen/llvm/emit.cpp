@@ -5,8 +5,11 @@
 #include <mutex>
 #include <thread>
 
+#include <llvm/IR/IntrinsicsX86.h>
+
 #include "codegen/codegen.h"
 #include "codegen/llvm/emit_ops.h"
+#include "codegen/llvm/transpose.h"
 #include "expr/eval.h"
 #include "expr/special.h"
 
@@ -31,6 +34,7 @@ void KernelEmitter::run() {
   load_arguments();
   parallel_loop();
   b_.SetInsertPoint(block());
+  if (streams_) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {}); // before another thread is told that all is done
   b_.CreateRetVoid();
 }
 
@@ -112,6 +116,7 @@ void KernelEmitter::statements(const std::vector<Stmt>& body) {
 void KernelEmitter::statement(const Stmt& s) {
   if (auto* l = std::get_if<Loop>(&s.v)) return loop(*l);
   if (auto* r = std::get_if<ReduceRegion>(&s.v)) return region(*r);
+  if (auto* t = std::get_if<Turn>(&s.v)) return turn(*t);
   push(Scope::Statement, nullptr);  // what it reads from written buffers is not kept for the next
   if (auto* st = std::get_if<Store>(&s.v)) store(*st);
   else accumulate(std::get<Accumulate>(s.v));
@@ -120,6 +125,12 @@ void KernelEmitter::statement(const Stmt& s) {
 
 void KernelEmitter::store(const Store& s) {
   Val v = value(s.value);
+  if (auto it = tile_.stores.find(&s); it != tile_.stores.end()) {
+    v = widened(v, vector_.width);
+    int scope = at(top());
+    it->second.push_back(to_memory(kernel_.buffers[static_cast<size_t>(s.buffer)].dtype, v.v));
+    return done(scope);
+  }
   store_value(s.buffer, s.offset, v);
 }
 
@@ -143,6 +154,7 @@ std::span<const Symbol> kernel_symbols() {
       for (size_t i = 0; i < names.size(); i++)
         symbols.push_back({names[i], reinterpret_cast<const void*>(special_functions[i].function)});
       symbols.push_back({"tenon_int_pow", reinterpret_cast<const void*>(&int_pow_i64)});
+      for (const TransposeRow& t : transpose_functions()) symbols.push_back({t.name, reinterpret_cast<const void*>(t.function)});
     }
   };
   static const Table table;

@@ -53,6 +53,16 @@ struct VectorAxis {
   unsigned width = 1;
   Val base = {};                  // the axis in lane 0
   Val mask = {};                  // active lanes; null: all
+  unsigned factor = 1;            // divides `base`: a power of two
+};
+
+/// A tile of the open vector loop and the loop around it.
+struct OpenTile {
+  using Vectors = llvm::SmallVector<llvm::Value*, 16>; // by the position along the outer axis
+  const ExprNode* axis = nullptr;                      // of the outer loop; null: none is open
+  unsigned count = 1, now = 0;                         // positions, and the one being written
+  llvm::DenseMap<const ExprNode*, Vectors> loads;
+  llvm::DenseMap<const Store*, Vectors> stores;        // values to be stored
 };
 
 /// A way through a loop: `width` values at once, from `begin` to `end`.
@@ -140,6 +150,17 @@ private:
   void merge(const StateKeys& keys, const StateValues& before, llvm::BasicBlock* skipped, llvm::BasicBlock* ran,
              llvm::BasicBlock* exit);
 
+  // emit_tile.cpp
+  using Vectors = OpenTile::Vectors;
+  void tiles(const Loop& l);
+  template <class F> void steps(Val end, unsigned step, const F& body);
+  void tile(const Loop& l, const Loop& in, Val other, Val base, unsigned factor);
+  bool turns(Expr offset);
+  void load_turned(const ExprNode& n);
+  void store_turned(const Store& s);
+  void turn(const Turn& t);
+  llvm::Value* pick(llvm::ArrayRef<llvm::Value*> from, llvm::function_ref<unsigned(unsigned)> element);
+
   // emit_expr.cpp
   Val value(Expr e);
   Val base(Expr e);   // of lane 0, a scalar; the expression must move by steps
@@ -173,6 +194,7 @@ private:
     llvm::SmallVector<Expr, 4> uniform, moving;
   };
   Mask mask();
+  llvm::Value* lanes_of(const Mask& m); // both parts as one, null for all
   Val buffer_pointer(int buffer);
   Val pointer(int buffer, Expr offset);
   Val add_offsets(int buffer, Val p, llvm::ArrayRef<Expr> terms, bool of_base);
@@ -185,8 +207,13 @@ private:
   llvm::Value* safe_pointer(llvm::Value* p, llvm::Value* condition);
   llvm::Value* from_memory(DType type, llvm::Value* v);
   llvm::Value* to_memory(DType type, llvm::Value* v);
-  template <class T> T* mark(int buffer, T* load);
+  // Inputs are not written while a kernel runs.
+  template <class T> T* mark(int buffer, T* load) {
+    if (kernel_.buffers[static_cast<size_t>(buffer)].kind == BufferKind::Input) load->setMetadata(llvm::LLVMContext::MD_invariant_load, empty_);
+    return load;
+  }
   void store_value(int buffer, Expr offset, Val v);
+  bool streams(int buffer, Expr offset, llvm::Type* type) const;
 
   llvm::Type* vector_of(llvm::Type* element, unsigned width) {
     return width > 1 ? llvm::FixedVectorType::get(element, width) : element;
@@ -210,11 +237,14 @@ private:
   llvm::DenseMap<const ExprNode*, Val> axes_;    // open scalar loops
   llvm::DenseMap<int, OpenAccumulator> open_;
   VectorAxis vector_;
+  OpenTile tile_;
+  const Loop* untiled_ = nullptr; // a loop of tiles that is being written without them
   llvm::DenseMap<const ExprNode*, Motion> motion_; // while vector_ is open
   llvm::DenseMap<const ExprNode*, uint8_t> traits_;
   llvm::DenseMap<const Loop*, Widths> widths_;
   std::vector<llvm::Value*> buffers_;
   std::vector<Val> scratch_;
+  bool streams_ = false;  // there are stores past the caches
   unsigned unrolled_ = 1; // product of the counts of open unrolled loops
 };
 

@@ -71,7 +71,7 @@ Motion KernelEmitter::motion_of(const ExprNode& n) {
 int64_t KernelEmitter::known_factor(const ExprNode& n) const {
   constexpr int64_t most = int64_t{1} << 20;
   if (n.is_const()) return n.bits == 0 ? most : std::min(most, n.bits & -n.bits);
-  if (&n == vector_.axis) return vector_.width;
+  if (&n == vector_.axis) return vector_.factor;
   int64_t f = n.op == Op::Add ? most : 1;
   if (n.op == Op::Add)
     for (Expr a : n.args) f = std::min(f, known_factor(*a));
@@ -354,6 +354,10 @@ Val KernelEmitter::guarded(Expr branch, Val condition, bool sense, int scope) {
 
 Val KernelEmitter::select(const ExprNode& n) {
   Val c = value(n.args[0]), branch[2];
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(c.v)) { // in this copy of an unrolled loop: another may choose the other
+    Val v = value(n.args[known->isZero() ? 2 : 1]);
+    return {v.v, std::max(v.scope, c.scope)};
+  }
   for (int i = 0; i < 2; i++) {
     Expr e = n.args[static_cast<size_t>(i) + 1];
     if (!needs_guard(n.args[0], e) || recall({e.get(), view_value})) branch[i] = value(e);

@@ -43,7 +43,7 @@ void look(const std::vector<Stmt>& body, ElementBytes& bytes) {
     else if (auto* a = std::get_if<Accumulate>(&s.v)) {
       bytes.widest = std::max(bytes.widest, size_of(a->value->type));
       look(a->value, bytes);
-    } else {
+    } else if (!std::holds_alternative<Turn>(s.v)) {
       auto& st = std::get<Store>(s.v);
       bytes.widest = std::max(bytes.widest, size_of(st.value->type));
       bytes.narrowest = std::min(bytes.narrowest, size_of(st.value->type));
@@ -63,7 +63,8 @@ size_t KernelEmitter::weight(const std::vector<Stmt>& body) const {
       n += weight(l->body) * static_cast<size_t>(std::max<int64_t>(count, 1));
     } else if (auto* r = std::get_if<ReduceRegion>(&s.v)) n += weight(r->body);
     else if (auto* st = std::get_if<Store>(&s.v)) n += operators(st->value) + 1;
-    else n += operators(std::get<Accumulate>(s.v).value) + 1;
+    else if (auto* a = std::get_if<Accumulate>(&s.v)) n += operators(a->value) + 1;
+    else return unroll_weight + 1;
     if (n > unroll_weight) return n;
   }
   return n;
@@ -130,6 +131,7 @@ llvm::SmallVector<unsigned, 4> KernelEmitter::widths(const Loop& l) {
 }
 
 void KernelEmitter::loop(const Loop& l) {
+  if (l.tile > 1 && untiled_ != &l) return tiles(l);
   Val extent = value(l.axis->args[0]);
   require(!extent.v->getType()->isVectorTy(), "kernel {}: the extent of i{} varies by lane", kernel_.name, l.axis->bits);
   require(l.lanes == 1 || !vector_.axis, "kernel {}: vector loops are nested", kernel_.name);
@@ -238,7 +240,7 @@ void KernelEmitter::run_body(const Loop& l, const Piece& p, llvm::Value* base) {
     axes_.erase(axis);
     return;
   }
-  vector_ = {.axis = axis, .width = p.width, .base = {base, top()}};
+  vector_ = {.axis = axis, .width = p.width, .base = {base, top()}, .factor = p.width};
   motion_.clear();
   if (p.masked) {
     int scope = at(top());

@@ -119,18 +119,17 @@ Val KernelEmitter::lane_pointers(int buffer, Expr offset) {
 
 // ---- loads
 
+llvm::Value* KernelEmitter::lanes_of(const Mask& m) {
+  if (!m.uniform) return m.lanes;
+  llvm::Value* all = b_.CreateVectorSplat(vector_.width, m.uniform);
+  return m.lanes ? b_.CreateAnd(m.lanes, all) : all;
+}
+
 llvm::Value* KernelEmitter::from_memory(DType type, llvm::Value* v) {
   return type == DType::Bool ? b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType())) : v;
 }
 llvm::Value* KernelEmitter::to_memory(DType type, llvm::Value* v) {
   return type == DType::Bool ? b_.CreateZExt(v, v->getType()->getWithNewType(b_.getInt8Ty())) : v;
-}
-
-// Inputs are not written while a kernel runs.
-template <class T> T* KernelEmitter::mark(int buffer, T* load) {
-  if (kernel_.buffers[static_cast<size_t>(buffer)].kind == BufferKind::Input)
-    load->setMetadata(llvm::LLVMContext::MD_invariant_load, empty_);
-  return load;
 }
 
 // The pointers where the condition holds, elsewhere zeros that can always be read.
@@ -173,11 +172,7 @@ llvm::Value* KernelEmitter::load_contiguous(int buffer, llvm::Value* p, const Ma
 llvm::Value* KernelEmitter::gather(int buffer, llvm::Value* pointers, const Mask& m) {
   DType dtype = kernel_.buffers[static_cast<size_t>(buffer)].dtype;
   llvm::Type* type = vector_of(memory_type(context_, dtype), vector_.width);
-  llvm::Value* lanes = m.lanes;
-  if (m.uniform) {
-    llvm::Value* all = b_.CreateVectorSplat(vector_.width, m.uniform);
-    lanes = lanes ? b_.CreateAnd(lanes, all) : all;
-  }
+  llvm::Value* lanes = lanes_of(m);
   if (lanes && size_of(dtype) < 4) {
     pointers = safe_pointer(pointers, lanes);
     lanes = nullptr;
@@ -186,7 +181,7 @@ llvm::Value* KernelEmitter::gather(int buffer, llvm::Value* pointers, const Mask
   return mark(buffer, b_.CreateMaskedGather(type, pointers, any_alignment, lanes, llvm::Constant::getNullValue(type)));
 }
 
-// Every step-th element, from one wide load that ends with the last of them; backwards for step -1. Only without guards.
+// Every step-th element, from one wide load that ends with the last of them; backwards for step -1, only without guards.
 llvm::Value* KernelEmitter::load_spread(int buffer, llvm::Value* first, int64_t step, const Mask& m) {
   llvm::Type* element = memory_type(context_, kernel_.buffers[static_cast<size_t>(buffer)].dtype);
   unsigned width = vector_.width, spread = static_cast<unsigned>(std::abs(step)), all = spread * width;
@@ -200,15 +195,27 @@ llvm::Value* KernelEmitter::load_spread(int buffer, llvm::Value* first, int64_t 
     v = lanes ? static_cast<llvm::Value*>(mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, lanes, llvm::Constant::getNullValue(type))))
               : mark(buffer, b_.CreateAlignedLoad(type, p, any_alignment));
   } else {
-    llvm::SmallVector<llvm::Constant*, 64> read;
-    for (unsigned i = 0; i < all; i++) read.push_back(b_.getInt1(i <= spread * (width - 1)));
-    v = mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, llvm::ConstantVector::get(read), llvm::Constant::getNullValue(type)));
+    llvm::SmallVector<llvm::Constant*, 64> last;
+    for (unsigned i = 0; i < all; i++) last.push_back(b_.getInt1(i <= spread * (width - 1)));
+    llvm::Value* read = llvm::ConstantVector::get(last);
+    if (llvm::Value* lanes = lanes_of(m)) {
+      llvm::SmallVector<int, 64> of_lane; // of the mask, or of zeros behind it
+      for (unsigned i = 0; i < all; i++) of_lane.push_back(static_cast<int>(i % spread ? width : i / spread));
+      read = b_.CreateShuffleVector(lanes, llvm::Constant::getNullValue(lanes->getType()), of_lane);
+    }
+    v = mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, read, llvm::Constant::getNullValue(type)));
   }
   return b_.CreateShuffleVector(v, chosen);
 }
 
 Val KernelEmitter::load(const ExprNode& n) {
   int buffer = static_cast<int>(n.bits);
+  if (auto it = tile_.loads.find(&n); it != tile_.loads.end()) {
+    int scope = at(top());
+    llvm::Value* v = from_memory(kernel_.buffers[static_cast<size_t>(buffer)].dtype, it->second[tile_.now]);
+    done(scope);
+    return {v, scope};
+  }
   const KernelBuffer& b = kernel_.buffers[static_cast<size_t>(buffer)];
   Expr offset = n.args[0];
   Motion motion_ = motion(*offset);
@@ -217,7 +224,8 @@ Val KernelEmitter::load(const ExprNode& n) {
   Mask m = mask();
   bool maskable = target_.avx512() || size_of(b.dtype) >= 4;
   bool backwards = motion_.kind == Motion::Constant && motion_.step == -1 && !m.uniform && (maskable || !m.lanes);
-  bool spread = motion_.kind == Motion::Constant && motion_.step >= 2 && motion_.step <= max_spread && !m.uniform && !m.lanes && maskable;
+  bool masks = m.uniform || m.lanes;
+  bool spread = motion_.kind == Motion::Constant && motion_.step >= 2 && motion_.step <= max_spread && (masks ? target_.avx512() : maskable);
   spread |= backwards;
   Val p = moves && !contiguous && !spread ? lane_pointers(buffer, offset) : pointer(buffer, offset);
   if (!moves && guard_scope() == 0) m = {};  // some lane is active
@@ -235,6 +243,14 @@ Val KernelEmitter::load(const ExprNode& n) {
 
 // ---- stores
 
+// Past the caches, where whole lines of 64 bytes are stored: parts of lines would go to memory one by one.
+bool KernelEmitter::streams(int buffer, Expr offset, llvm::Type* type) const {
+  const KernelBuffer& b = kernel_.buffers[static_cast<size_t>(buffer)];
+  int64_t size = static_cast<int64_t>(size_of(b.dtype));
+  bool lines = type->isVectorTy() && vector_.width * static_cast<unsigned>(size) % 64 == 0;
+  return b.streamed && lines && known_factor(*offset) * size % 64 == 0;
+}
+
 void KernelEmitter::store_value(int buffer, Expr offset, Val v) {
   DType dtype = kernel_.buffers[static_cast<size_t>(buffer)].dtype;
   Motion motion_ = motion(*offset);
@@ -247,7 +263,11 @@ void KernelEmitter::store_value(int buffer, Expr offset, Val v) {
   int scope = at(top());
   llvm::Value* x = to_memory(dtype, v.v);
   llvm::Value* lanes = vector_.mask.v;
-  if (scalar || (contiguous && !lanes)) b_.CreateAlignedStore(x, p.v, any_alignment);
+  if (contiguous && !lanes && streams(buffer, offset, x->getType())) {
+    llvm::StoreInst* store = b_.CreateAlignedStore(x, p.v, llvm::Align(64));
+    store->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(context_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+    streams_ = true;
+  } else if (scalar || (contiguous && !lanes)) b_.CreateAlignedStore(x, p.v, any_alignment);
   else {
     if (!lanes) lanes = llvm::Constant::getAllOnesValue(vector_of(b_.getInt1Ty(), vector_.width));
     if (contiguous) b_.CreateMaskedStore(x, p.v, any_alignment, lanes);

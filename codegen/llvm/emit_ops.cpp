@@ -274,11 +274,15 @@ llvm::Value* per_lane(llvm::IRBuilderBase& b, llvm::Type* result, std::span<llvm
   return b.CreateLoad(results, out);
 }
 
+} // namespace
+
 llvm::FunctionCallee c_function(llvm::IRBuilderBase& b, const std::string& name, llvm::FunctionType* type) {
   llvm::FunctionCallee f = b.GetInsertBlock()->getModule()->getOrInsertFunction(name, type);
   llvm::cast<llvm::Function>(f.getCallee())->addFnAttr(llvm::Attribute::NoUnwind);
   return f;
 }
+
+namespace {
 
 llvm::Value* int_pow(const vmath::Emitter& e, DType type, llvm::Value* x, llvm::Value* y) {
   llvm::IRBuilderBase& b = e.builder;
@@ -331,6 +335,9 @@ llvm::Value* lower_call(const vmath::Emitter& e, std::string_view name, DType ty
   llvm::IRBuilderBase& b = e.builder;
   llvm::Type* element = register_type(b.getContext(), type);
   require(element->isFloatingPointTy() && find_special(name), "generated code has no function {} on {}", name, name_of(type));
+  if (element->isFloatTy())
+    for (auto& row : vmath::special_functions_of_f32())
+      if (row.name == name) return row.emit(e, args[0]);
   auto* f64 = b.getDoubleTy();
   llvm::FunctionCallee f =
       c_function(b, "special." + std::string(name), llvm::FunctionType::get(f64, {b.getPtrTy()}, false));

@@ -3,6 +3,8 @@
 #pragma once
 #include <span>
 
+#include <llvm/IR/DerivedTypes.h>
+
 #include "codegen/llvm/vector_math.h"
 #include "expr/expr.h"
 
@@ -13,6 +15,9 @@ class Value;
 } // namespace llvm
 
 namespace tenon::emit {
+
+/// A C function of the table that the Jit was given.
+llvm::FunctionCallee c_function(llvm::IRBuilderBase& b, const std::string& name, llvm::FunctionType* type);
 
 llvm::Type* register_type(llvm::LLVMContext& context, DType type);
 /// As register_type, but Bool is a byte.

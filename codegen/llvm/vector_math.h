@@ -77,6 +77,9 @@ struct BinaryRow {
 std::span<const UnaryRow> unary_functions();
 std::span<const BinaryRow> binary_functions();
 
+/// Functions of f32 that Op::Call names, as the rows of expr/special.h.
+std::span<const UnaryRow> special_functions_of_f32();
+
 /// Calls the C function `name` lane by lane, its arguments and result of the lanes' type: rare functions and rare branches.
 /// All arguments have the same type. The loop is rolled: code stays small.
 llvm::Value* call_per_lane(const Emitter&, std::string_view name, std::span<llvm::Value* const> args);

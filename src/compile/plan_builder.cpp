@@ -15,6 +15,7 @@ namespace tenon {
 PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out)
     : program_(program), g_(program.graph), options_(options), out_(out), plan_(out.plan), slots_(out.plan.sizes), packers_(options.threads) {
   vector_bytes_ = out.jit->target().vector_bits / 8;
+  streamed_bytes_ = static_cast<int64_t>(out.jit->target().l3_bytes / 8); // other cores take their share of it
   plan_.micro_kernels = &out.micro_kernels->table();
   plan_.caches = {static_cast<int64_t>(out.jit->target().l1_bytes), static_cast<int64_t>(out.jit->target().l2_bytes)};
   plan_.seed = options.seed;
@@ -217,11 +218,12 @@ int PlanBuilder::buffer_of(ValueId v) {
   return buffers_[v] = b;
 }
 
-void PlanBuilder::define(ValueId v) {
-  int b = new_buffer(g_.type(v), BufferPlace::Arena, g_.value(v).name);
+int PlanBuilder::define(const Type& type, const std::string& name) {
+  int b = new_buffer(type, BufferPlace::Arena, name);
   if (plan_.buffers[static_cast<size_t>(b)].place == BufferPlace::Dynamic) dynamic_.push_back(b);
-  buffers_[v] = b;
+  return b;
 }
+void PlanBuilder::define(ValueId v) { buffers_[v] = define(g_.type(v), g_.value(v).name); }
 
 void PlanBuilder::use(int buffer) {
   PlanBuffer& b = plan_.buffers[static_cast<size_t>(buffer)];

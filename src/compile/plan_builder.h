@@ -33,6 +33,7 @@ private:
   void build_block(BlockId block);
   void build_node(NodeId id);
   void build_loops(NodeId id);
+  void append_kernel(NodeId id, const RegionKernel& kernel, const std::vector<int>& temporaries);
   void build_matmul(NodeId id);
   void build_conv(NodeId id);
   void build_library(NodeId id);
@@ -53,6 +54,7 @@ private:
   void build_print(NodeId id);
   Step& append(NodeId id, decltype(Step::run) run);
   void define(ValueId v); // the value's buffer is written by the step appended next
+  int define(const Type& type, const std::string& name);
   int scalar_buffer(const Arg& a);
   void copy_to(const Arg& from, int to);
   TileKernel build_epilogue(NodeId id);
@@ -75,6 +77,7 @@ private:
   SlotTable slots_;
   Workers packers_;
   int vector_bytes_ = 64;
+  int64_t streamed_bytes_ = INT64_MAX; // results that would push all else out of the caches
   std::unordered_map<ValueId, int> buffers_;
   std::vector<Step>* steps_ = nullptr;
   int conditional_ = 0;                      // depth of branches and loop bodies around the step being built

@@ -67,10 +67,10 @@ void PlanBuilder::build_node(NodeId id) {
 }
 
 void PlanBuilder::build_loops(NodeId id) {
-  std::optional<RegionKernel> k;
+  RegionKernels kernels;
   try {
-    k = kernel_of_loops(g_, id, vector_bytes_);
-    verify(k->kernel);
+    kernels = kernels_of_loops(g_, id, vector_bytes_, streamed_bytes_);
+    for (auto& k : kernels.kernels) verify(k.kernel);
   } catch (const Error& e) {
     if (options_.forbid_fallback) throw;
     fmt::print(stderr, "tenon: a step runs in the interpreter: {}\n", e.what());
@@ -78,18 +78,24 @@ void PlanBuilder::build_loops(NodeId id) {
     steps_->back().refused = e.what();
     return;
   }
-  KernelStep s;
   for (ValueId v : g_.node(id).outputs) define(v);
-  for (ValueId v : k->buffers) {
-    s.buffers.push_back(v.valid() ? buffer_of(v) : -1);
-    if (v.valid()) use(s.buffers.back());
-  }
-  s.iterations = slot(k->iterations);
-  if (k->kernel.scratch_bytes) s.scratch_bytes = slot(k->kernel.scratch_bytes);
-  s.iteration_elements = slot(floor_div(k->elements, max(k->iterations, g_.pool().integer(1))));
-  s.element_ns = 0.05 + 0.02 * k->weight;
-  s.operations = k->weight;
-  s.kernel = add_kernel(k->kernel, heat_of(k->elements, k->weight), s.scalars);
+  std::vector<int> temporaries;
+  for (auto& t : kernels.temporaries) temporaries.push_back(define(Type::tensor(t.dtype, {t.elements}), "partial"));
+  for (auto& k : kernels.kernels) append_kernel(id, k, temporaries);
+}
+
+void PlanBuilder::append_kernel(NodeId id, const RegionKernel& k, const std::vector<int>& temporaries) {
+  KernelStep s;
+  for (ValueId v : k.buffers) s.buffers.push_back(v.valid() ? buffer_of(v) : -1);
+  for (auto& [buffer, temporary] : k.temporaries) s.buffers[static_cast<size_t>(buffer)] = temporaries[static_cast<size_t>(temporary)];
+  for (int b : s.buffers)
+    if (b >= 0) use(b);
+  s.iterations = slot(k.iterations);
+  if (k.kernel.scratch_bytes) s.scratch_bytes = slot(k.kernel.scratch_bytes);
+  s.iteration_elements = slot(floor_div(k.elements, max(k.iterations, g_.pool().integer(1))));
+  s.element_ns = 0.05 + 0.02 * k.weight;
+  s.operations = k.weight;
+  s.kernel = add_kernel(k.kernel, heat_of(k.elements, k.weight), s.scalars);
   append(id, std::move(s)).refused = refused_in(g_, id);
 }
 

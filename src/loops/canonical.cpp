@@ -70,7 +70,7 @@ private:
   Stmt statement(const Stmt& s) {
     if (auto* l = std::get_if<Loop>(&s.v)) {
       Expr a = axis(l->axis);
-      return {Loop{a, l->lanes, statements(l->body)}};
+      return {Loop{a, l->lanes, statements(l->body), l->tile}};
     }
     if (auto* r = std::get_if<ReduceRegion>(&s.v)) {
       ReduceRegion out;
@@ -83,6 +83,8 @@ private:
       return {std::move(out)};
     }
     if (auto* st = std::get_if<Store>(&s.v)) return {Store{st->buffer, expr(st->offset), expr(st->value)}};
+    if (auto* t = std::get_if<Turn>(&s.v))
+      return {Turn{t->to, t->from, expr(t->to_offset), expr(t->to_step), expr(t->from_offset), expr(t->from_step), expr(t->rows), expr(t->columns)}};
     auto& a = std::get<Accumulate>(s.v);
     return {Accumulate{reg(a.reg), expr(a.value), expr(a.position)}};
   }

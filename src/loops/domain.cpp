@@ -45,6 +45,7 @@ void substitute(LoopDomain& d, const std::vector<std::pair<Expr, Expr>>& replace
     if (m.position) m.position = s.apply(m.position);
     if (m.store) m.store = s.apply(m.store);
   }
+  for (Expr& e : d.others) e = s.apply(e);
 }
 
 namespace {
@@ -128,6 +129,20 @@ int64_t rough_value(Expr e) {
   return eval_int(e, [](const ExprNode& n) { return n.op == Op::Symbol ? 64 : 1; });
 }
 
+// Windows that are reduced (a pooling's) are short, and their neighbours lie next to them: those make better vectors.
+void avoid_vectors_of_windows(LoopDomain& d, const Affine& access) {
+  constexpr int64_t few = 16, near = 4;
+  auto extent = const_int(d.axes.back()->args[0]);
+  if (!d.is_reduced(d.axes.back()) || !extent || *extent > few) return;
+  if (std::any_of(d.members.begin(), d.members.end(), [](auto& m) { return m.full && m.store; })) return; // stored element by element
+  auto at = d.axes.end();
+  for (auto it = d.axes.begin(); it != d.axes.end(); ++it) {
+    int64_t step = const_int(access.coefficients[static_cast<size_t>(it - d.axes.begin())]).value_or(0);
+    if (!d.is_reduced(*it) && step >= 1 && step <= near && rough_value((*it)->args[0]) >= *extent) at = it;
+  }
+  if (at != d.axes.end()) std::rotate(at, at + 1, d.axes.end());
+}
+
 // A last axis of a few elements (three color channels) would leave vectors mostly empty: the longest axis goes last.
 void avoid_short_vectors(LoopDomain& d) {
   constexpr int64_t few = 8;
@@ -160,6 +175,7 @@ void order_axes(LoopDomain& d) {
   }
   std::stable_sort(keyed.begin(), keyed.end(), [](auto& a, auto& b) { return a.first > b.first; });
   for (size_t k = 0; k < keyed.size(); k++) d.axes[k] = keyed[k].second;
+  if (auto now = main_access(d); now && !d.axes.empty()) avoid_vectors_of_windows(d, *now);
   avoid_short_vectors(d);
 }
 

@@ -19,6 +19,7 @@ struct LoopDomain {
   std::vector<Expr> axes;      // ordered: the last one has the smallest stride
   std::vector<Expr> reduced;
   std::vector<DomainMember> members;
+  std::vector<Expr> others;    // of the axes, and changed with them
   bool is_reduced(Expr a) const { return std::find(reduced.begin(), reduced.end(), a) != reduced.end(); }
 };
 

@@ -8,7 +8,8 @@ namespace tenon {
 /// A kernel, and what of the program it reads and writes.
 struct RegionKernel {
   Kernel kernel;
-  std::vector<ValueId> buffers; // per kernel buffer: a value of the graph; invalid for scratch
+  std::vector<ValueId> buffers; // per kernel buffer: a value of the graph; invalid for scratch and temporaries
+  std::vector<std::pair<int, int>> temporaries; // kernel buffers that are temporaries of the region, and which
   Expr iterations;              // of the parallel loop
   Expr elements;                // of the whole domain
   int weight = 0;               // operations per element
@@ -18,10 +19,26 @@ struct RegionKernel {
 /// row to row of it. Its first buffer is the tile.
 inline constexpr const char* tile_symbols[] = {"tile_batch", "tile_m0", "tile_m1", "tile_n0", "tile_n1", "tile_stride"};
 
+<<<<<<< HEAD
 /// `vector_bytes`: 32 or 64.
 RegionKernel kernel_of_loops(const Graph& graph, NodeId region, int vector_bytes);
 /// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction and its sums are what it
 /// gives.
+=======
+/// The kernels of a region, to be run one after the other, and memory that they hand on to each other.
+struct RegionKernels {
+  struct Temporary {
+    DType dtype;
+    Expr elements;
+  };
+  std::vector<RegionKernel> kernels;
+  std::vector<Temporary> temporaries;
+};
+
+/// `vector_bytes`: 32 or 64. Results of `streamed_bytes` and more do not go through the caches.
+RegionKernels kernels_of_loops(const Graph& graph, NodeId region, int vector_bytes, int64_t streamed_bytes = INT64_MAX);
+/// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction.
+>>>>>>> h-loops
 std::optional<RegionKernel> kernel_of_epilogue(const Graph& graph, NodeId region, int vector_bytes);
 /// The contraction node of a tenon::matmul or tenon::conv region.
 NodeId contraction_of(const Graph& graph, NodeId region);

@@ -78,8 +78,18 @@ private:
         Scalar v = eval(*st->value);
         std::memcpy(element(st->buffer, *st->offset), &v.bits, size_of(st->value->type));
       } else if (auto* r = std::get_if<ReduceRegion>(&s.v)) region(*r);
+      else if (auto* t = std::get_if<Turn>(&s.v)) turn(*t);
       else accumulate(std::get<Accumulate>(s.v));
     }
+  }
+
+  void turn(const Turn& t) {
+    auto number = [&](Expr e) { return eval(*e).as<int64_t>(); };
+    size_t size = size_of(kernel_.buffers[static_cast<size_t>(t.to)].dtype);
+    auto bytes = static_cast<int64_t>(size);
+    char *to = element(t.to, *t.to_offset), *from = element(t.from, *t.from_offset);
+    for (int64_t i = 0; i < number(t.rows); i++)
+      for (int64_t j = 0; j < number(t.columns); j++) std::memcpy(to + (i * number(t.to_step) + j) * bytes, from + (j * number(t.from_step) + i) * bytes, size);
   }
 
   void loop(const Loop& l) {

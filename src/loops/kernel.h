@@ -22,6 +22,7 @@ struct KernelBuffer {
   BufferKind kind = BufferKind::Input;
   DType dtype = DType::F32;
   Expr scratch_offset = {}; // Scratch: bytes from KernelArgs::scratch, a multiple of 64
+  bool streamed = false;    // Output that is larger than caches and not read in the kernel: stored past them. Aligned to 64 bytes
 };
 
 struct Stmt;
@@ -29,10 +30,13 @@ struct Stmt;
 /// Runs the body for axis = 0 .. extent-1 (the extent is the Axis' argument; it may depend on outer axes). With
 /// lanes > 1 (a power of two, at most 128) the body is run for `lanes` consecutive values of the axis at once, the last ones
 /// under a mask; vector loops are not nested, and the extents of loops within one do not depend on its axis.
+/// `tile` > 1: the whole extent of a short loop around a vector loop of stores, whose extent does not depend on it. What is contiguous
+/// along this axis rather than along the vector's is loaded or stored for all of its values at once.
 struct Loop {
   Expr axis;
   int lanes = 1;
   std::vector<Stmt> body;
+  int tile = 1;
 };
 
 /// buffer[offset] = value, in the buffer's dtype (which is the value's).
@@ -63,8 +67,17 @@ struct Accumulate {
   Expr position = {};
 };
 
+/// A transpose: to[to_offset + i*to_step + j] = from[from_offset + j*from_step + i] for i < rows, j < columns. Both buffers hold
+/// elements of one size; the offsets of neighbours are 1 apart along the other axis.
+struct Turn {
+  int to, from;
+  Expr to_offset, to_step, from_offset, from_step, rows, columns;
+};
+
+inline std::vector<Expr> exprs_of(const Turn& t) { return {t.to_offset, t.to_step, t.from_offset, t.from_step, t.rows, t.columns}; }
+
 struct Stmt {
-  std::variant<Loop, Store, ReduceRegion, Accumulate> v;
+  std::variant<Loop, Store, ReduceRegion, Accumulate, Turn> v;
 };
 
 /// Where buffers alias: inputs with no output or scratch buffer. A Load in a branch of a Select is held back where the

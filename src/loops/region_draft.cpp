@@ -62,7 +62,7 @@ const DomainMember* member(const RegionDraft& r, int64_t value) {
 bool is_kept(RegionDraft& r, const DomainMember& m) {
   if (!m.full || !m.body || m.reduction != Reduction::None || r.last_use[m.value] <= level_of(r, m)) return false;
   InlineCost cost = inline_cost(m.body);
-  return r.results.contains(m.value) ? cost.weight + cost.loads > 1 : is_worth_keeping(cost);
+  return r.results.contains(m.value) ? cost.weight + cost.loads > 1 : !r.in_chunks && is_worth_keeping(cost);
 }
 
 } // namespace
@@ -126,16 +126,20 @@ Expr scratch_offset(const RegionDraft& r) {
 
 int scratch(RegionDraft& r, const DomainMember& m) {
   if (auto it = r.scratch.find(m.value); it != r.scratch.end()) return it->second;
-  Kernel& k = r.kernel();
-  r.out.buffers.push_back({});
-  Expr at = k.scratch_bytes ? k.scratch_bytes : r.pool.integer(0);
-  k.buffers.push_back({BufferKind::Scratch, m.type, at});
-  Expr bytes = scratch_elements(r) * static_cast<double>(size_of(m.type));
-  k.scratch_bytes = at + floor_div(bytes + 127.0, r.pool.integer(64)) * 64.0;
-  return r.scratch[m.value] = static_cast<int>(k.buffers.size() - 1);
+  return r.scratch[m.value] = add_scratch(r, m.type, scratch_elements(r));
 }
 
 } // namespace
+
+int add_scratch(RegionDraft& r, DType type, Expr elements) {
+  Kernel& k = r.kernel();
+  r.out.buffers.push_back({});
+  Expr at = k.scratch_bytes ? k.scratch_bytes : r.pool.integer(0);
+  k.buffers.push_back({BufferKind::Scratch, type, at});
+  Expr bytes = elements * static_cast<double>(size_of(type));
+  k.scratch_bytes = at + floor_div(bytes + 127.0, r.pool.integer(64)) * 64.0;
+  return static_cast<int>(k.buffers.size() - 1);
+}
 
 // ---- values in terms of buffers
 
@@ -175,6 +179,27 @@ int lanes(const RegionDraft& r, int most) {
   return r.out.weight > 24 ? width : std::min(most, 2) * width;
 }
 
+int column_lanes(const RegionDraft& r) { return std::max(16, r.vector_bytes / 4 * (r.out.weight > 24 ? 1 : 4)); }
+
+std::vector<Accumulator> accumulators(RegionDraft& r, int level) {
+  std::vector<Accumulator> out;
+  for (auto& m : r.d.members)
+    if (m.body && m.reduction != Reduction::None && level_of(r, m) == level)
+      out.push_back({static_cast<int>(m.value.index), m.reduction, m.body->type});
+  return out;
+}
+
+std::vector<Stmt> over_reduced(const RegionDraft& r, std::vector<Stmt> body, int innermost_lanes) {
+  int n = innermost_lanes;
+  for (size_t k = r.d.axes.size(); k-- > 0;) {
+    if (!r.d.is_reduced(r.d.axes[k])) continue;
+    Loop loop{r.d.axes[k], std::exchange(n, 1), std::move(body)};
+    body.clear();
+    body.push_back({std::move(loop)});
+  }
+  return body;
+}
+
 std::vector<Stmt> inner(RegionDraft& r, int level) {
   std::vector<Stmt> out;
   for (auto& m : r.d.members) {
@@ -200,20 +225,81 @@ void store_rows(RegionDraft& r, int level, std::vector<Stmt>& to) {
   }
 }
 
-// ---- the end
+// ---- axes
+
+bool reduces_last(const RegionDraft& r) { return !r.d.axes.empty() && r.d.is_reduced(r.d.axes.back()); }
+
+std::vector<Expr> kept_axes(const RegionDraft& r) {
+  std::vector<Expr> kept;
+  for (Expr a : r.d.axes)
+    if (!r.d.is_reduced(a)) kept.push_back(a);
+  return kept;
+}
 
 namespace {
 
-template <class F> void collect(const std::vector<Stmt>& body, F& add) {
-  for (auto& s : body) {
-    if (auto* loop = std::get_if<Loop>(&s.v)) add(loop->axis), collect(loop->body, add);
-    else if (auto* region = std::get_if<ReduceRegion>(&s.v)) collect(region->body, add);
-    else if (auto* store = std::get_if<Store>(&s.v)) add(store->offset), add(store->value);
-    else add(std::get<Accumulate>(s.v).value), add(std::get<Accumulate>(s.v).position);
-  }
+void replace_axis(LoopDomain& d, Expr from, Expr to) {
+  std::replace(d.axes.begin(), d.axes.end(), from, to);
+  std::replace(d.reduced.begin(), d.reduced.end(), from, to);
 }
 
 } // namespace
+
+void block_last(RegionDraft& r, int64_t size, std::vector<Expr>& outer) {
+  auto known = const_int(r.d.axes.back()->args[0]);
+  if (!known || *known > size) outer.push_back(block_axis(r, r.d.axes.back(), r.pool.integer(size)));
+}
+
+Expr block_axis(RegionDraft& r, Expr axis, Expr size) {
+  constexpr int64_t first = 5010;
+  Expr extent = axis->args[0];
+  Expr block = r.pool.axis(first + 2 * r.blocked, floor_div(extent + size - 1.0, size));
+  Expr inner = r.pool.axis(first + 2 * r.blocked + 1, min(size, extent - block * size));
+  r.blocked++;
+  substitute(r.d, {{axis, block * size + inner}});
+  replace_axis(r.d, axis, inner);
+  return block;
+}
+
+std::vector<std::pair<Expr, Expr>> make_parallel(RegionDraft& r, const std::vector<Expr>& axes) {
+  Expr extent = r.pool.integer(1);
+  for (Expr a : axes) extent = extent * a->args[0];
+  Expr p = r.pool.axis(5000, extent);
+  std::vector<std::pair<Expr, Expr>> digits;
+  Expr radix = r.pool.integer(1);
+  for (size_t k = axes.size(); k-- > 0;) {
+    Expr digit = floor_div(p, radix);
+    if (k > 0) digit = mod(digit, axes[k]->args[0]);
+    digits.emplace_back(axes[k], digit);
+    radix = radix * axes[k]->args[0];
+  }
+  substitute(r.d, digits);
+  for (Expr a : axes) std::erase(r.d.axes, a);
+  // The last block is shorter: extents may name the axis over blocks.
+  Substitution s;
+  for (auto& [from, to] : digits) s.set(from, to);
+  for (Expr a : std::vector<Expr>(r.d.axes)) {
+    Expr now = s.apply(a);
+    if (now == a) continue;
+    substitute(r.d, {{a, now}});
+    replace_axis(r.d, a, now);
+  }
+  r.kernel().parallel = p;
+  r.out.iterations = extent;
+  return digits;
+}
+
+// ---- the end
+
+void for_each_expr(const std::vector<Stmt>& body, const std::function<void(Expr)>& f) {
+  for (auto& s : body) {
+    if (auto* loop = std::get_if<Loop>(&s.v)) f(loop->axis), for_each_expr(loop->body, f);
+    else if (auto* region = std::get_if<ReduceRegion>(&s.v)) for_each_expr(region->body, f);
+    else if (auto* store = std::get_if<Store>(&s.v)) f(store->offset), f(store->value);
+    else if (auto* a = std::get_if<Accumulate>(&s.v)) f(a->value), f(a->position);
+    else for (Expr e : exprs_of(std::get<Turn>(s.v))) f(e);
+  }
+}
 
 RegionKernel finish(RegionDraft& r) {
   std::vector<Expr> symbols;
@@ -223,7 +309,7 @@ RegionKernel finish(RegionDraft& r) {
         if (n.op == Op::Symbol && std::find(symbols.begin(), symbols.end(), Expr(&n)) == symbols.end()) symbols.push_back(Expr(&n));
       });
   };
-  collect(r.kernel().body, add);
+  for_each_expr(r.kernel().body, add);
   add(r.kernel().parallel);
   for (auto& b : r.kernel().buffers) add(b.scratch_offset);
   std::erase_if(symbols, [](Expr s) { return s->name.starts_with("tile_"); });

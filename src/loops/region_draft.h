@@ -29,7 +29,12 @@ struct RegionDraft {
   int last = 0;                // the highest level
   int64_t lanes_of_block = 1;  // of a block of columns; `lane` is the axis within
   Expr lane;
+<<<<<<< HEAD
   Expr sums;                   // epilogues: the element of the contraction's tile; the first member's value
+=======
+  int blocked = 0;             // axes that were split in blocks
+  bool in_chunks = false;      // a kernel a level: nothing is kept in scratch memory
+>>>>>>> h-loops
   RegionKernel out;
 
   Kernel& kernel() { return out.kernel; }
@@ -44,14 +49,34 @@ void assign_levels(RegionDraft& draft);
 int level_of(RegionDraft& draft, const DomainMember& member);
 /// Number of the kernel's buffer for a value; one is added where there is none yet.
 int buffer(RegionDraft& draft, ValueId value, BufferKind kind);
+/// A new buffer of scratch memory.
+int add_scratch(RegionDraft& draft, DType type, Expr elements);
 /// A member's value, in a loop of level `level`.
 Expr value(RegionDraft& draft, const DomainMember& member, int level);
 /// What one iteration of the innermost loop of a level does.
 std::vector<Stmt> inner(RegionDraft& draft, int level);
+/// The accumulators of a level.
+std::vector<Accumulator> accumulators(RegionDraft& draft, int level);
+/// Loops over the reduced axes around `body`.
+std::vector<Stmt> over_reduced(const RegionDraft& draft, std::vector<Stmt> body, int innermost_lanes);
 /// Results over the kept axes that are known once the reductions of level - 1 are.
 void store_rows(RegionDraft& draft, int level, std::vector<Stmt>& to);
 /// Lanes of a vector loop: at most `most` registers of f32, fewer where much is computed.
 int lanes(const RegionDraft& draft, int most);
+/// Lanes of a block of columns, for reductions over other axes than the last.
+int column_lanes(const RegionDraft& draft);
+/// Whether the innermost axis is a reduced one.
+bool reduces_last(const RegionDraft& draft);
+std::vector<Expr> kept_axes(const RegionDraft& draft);
+/// Splits an axis of the domain in blocks of `size`: returns the axis over blocks, and puts the one within a block in its place,
+/// whose extent depends on the former where the last block is shorter.
+Expr block_axis(RegionDraft& draft, Expr axis, Expr size);
+/// The innermost axis in blocks; those join `outer`.
+void block_last(RegionDraft& draft, int64_t size, std::vector<Expr>& outer);
+/// The parallel loop runs over `axes` as one; each becomes a digit of it. Returns what replaces them.
+std::vector<std::pair<Expr, Expr>> make_parallel(RegionDraft& draft, const std::vector<Expr>& axes);
+/// Expressions of statements; an accumulation's position may be empty.
+void for_each_expr(const std::vector<Stmt>& body, const std::function<void(Expr)>& f);
 /// The kernel with its scalars and name, when its statements are made.
 RegionKernel finish(RegionDraft& draft);
 

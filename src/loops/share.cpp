@@ -44,16 +44,23 @@ private:
     return done_[key] = pool_.intern(std::move(n));
   }
 
+  // An expression that no other one contains. A constant stays.
+  Expr top(Expr e) { return copy(e, false); }
+
   std::vector<Stmt> statements(const std::vector<Stmt>& body) {
     std::vector<Stmt> out;
     for (const Stmt& s : body) {
       if (auto* l = std::get_if<Loop>(&s.v)) {
         Expr axis = copy(l->axis, false);
-        out.push_back({Loop{axis, l->lanes, statements(l->body)}});
+        out.push_back({Loop{axis, l->lanes, statements(l->body), l->tile}});
       } else if (auto* r = std::get_if<ReduceRegion>(&s.v)) out.push_back({ReduceRegion{r->accumulators, statements(r->body)}});
       else if (auto* st = std::get_if<Store>(&s.v)) {
         Expr offset = copy(st->offset, false);
         out.push_back({Store{st->buffer, offset, copy(st->value, false)}});
+      } else if (auto* t = std::get_if<Turn>(&s.v)) {
+        Turn now = *t;
+        for (Expr* e : {&now.to_offset, &now.to_step, &now.from_offset, &now.from_step, &now.rows, &now.columns}) *e = top(*e);
+        out.push_back({std::move(now)});
       } else {
         auto& a = std::get<Accumulate>(s.v);
         Expr value = copy(a.value, false);

@@ -42,6 +42,7 @@ private:
       if (auto* l = std::get_if<Loop>(&s.v)) loop(*l);
       else if (auto* st = std::get_if<Store>(&s.v)) store(*st);
       else if (auto* a = std::get_if<Accumulate>(&s.v)) accumulate(*a);
+      else if (auto* t = std::get_if<Turn>(&s.v)) turn(*t);
       else {
         auto& r = std::get<ReduceRegion>(s.v);
         region(r);
@@ -55,6 +56,7 @@ private:
     check(l.axis && l.axis->op == Op::Axis && l.axis->args.size() == 1, "a loop without an axis");
     index(l.axis->args[0], "an extent");
     check(l.lanes >= 1 && l.lanes <= 128 && std::has_single_bit(static_cast<unsigned>(l.lanes)), "{} lanes", l.lanes);
+    if (l.tile > 1) tile(l);
     check(l.lanes == 1 || !vector_, "vector loops are nested: {}", to_string(l.axis));
     check(axes_.insert(l.axis.get()).second, "{} is the axis of two loops, one within the other", to_string(l.axis));
     bool outer = vector_;
@@ -64,6 +66,14 @@ private:
     axes_.erase(l.axis.get());
   }
 
+  void tile(const Loop& l) {
+    check(l.lanes == 1 && l.tile <= 16 && is_const_int(l.axis->args[0], l.tile), "a tile of {} by {}", l.tile, l.lanes);
+    auto* in = l.body.size() == 1 ? std::get_if<Loop>(&l.body[0].v) : nullptr;
+    check(in && in->lanes > 1 && in->tile == 1, "a tile around something else than a vector loop");
+    bool stores = std::all_of(in->body.begin(), in->body.end(), [](const Stmt& s) { return std::holds_alternative<Store>(s.v); });
+    check(stores && !contains(in->axis->args[0], [&](const ExprNode& n) { return &n == l.axis.get(); }), "a tile of more than stores");
+  }
+
   void store(const Store& s) {
     check(s.buffer >= 0 && static_cast<size_t>(s.buffer) < k_.buffers.size(), "no buffer b{}", s.buffer);
     const KernelBuffer& b = k_.buffers[static_cast<size_t>(s.buffer)];
@@ -71,6 +81,14 @@ private:
     expression(s.value);
     check(s.value->type == b.dtype, "{} stored to b{} of {}", name_of(s.value->type), s.buffer, name_of(b.dtype));
     index(s.offset, "the offset of a store");
+  }
+
+  void turn(const Turn& t) {
+    auto known = [&](int b) { return b >= 0 && static_cast<size_t>(b) < k_.buffers.size(); };
+    check(!vector_ && known(t.to) && known(t.from), "a transpose of b{} to b{}", t.from, t.to);
+    const KernelBuffer &to = k_.buffers[static_cast<size_t>(t.to)], &from = k_.buffers[static_cast<size_t>(t.from)];
+    check(to.kind != BufferKind::Input && size_of(to.dtype) == size_of(from.dtype), "a transpose of b{} to b{}", t.from, t.to);
+    for (Expr e : exprs_of(t)) index(e, "a place or size of a transpose");
   }
 
   void region(const ReduceRegion& r) {

@@ -29,8 +29,23 @@ Values dist(Builder& b, const Call& c) {
   return b.call("aten::linalg_vector_norm", {b.input(c, "self") - b.input(c, "other"), c["p"]});
 }
 
+// |x - y|^2 = |x|^2 + |y|^2 - 2 xy, as torch computes it for more than 25 rows.
+V euclidean_by_product(Builder& b, V x, V y) {
+  auto square = [&](V v) { return b.sum(v * v, {-1}, true); };
+  V squares = square(x) + b.transpose(square(y), -2, -1) - b.matmul(x, b.transpose(y, -2, -1)) * Arg(2);
+  return b.call1("aten::sqrt", {b.call1("aten::clamp_min", {squares, 0})});
+}
+
+bool takes_product(const Call& c, V x, V y) {
+  if (c.number("p") != 2 || x.dtype() != DType::F32) return false;
+  int64_t mode = c.has("compute_mode") ? c.integer("compute_mode") : 0;
+  auto many = [](Expr rows) { return const_int(rows).value_or(0) > 25; };
+  return mode == 1 || (mode == 0 && (many(x.size(-2)) || many(y.size(-2))));
+}
+
 // All pairs of rows: the last dim of x1[..., P, M] - x2[..., R, M].
 Values cdist(Builder& b, const Call& c) {
+  if (V x = b.input(c, "x1"), y = b.input(c, "x2"); takes_product(c, x, y)) return euclidean_by_product(b, x, y);
   return norm(b.unsqueeze(b.input(c, "x1"), -2) - b.unsqueeze(b.input(c, "x2"), -3), c.number("p"), -1, false);
 }
 Values euclidean(Builder& b, const Call& c) { return b.call("aten::cdist", {c["x1"], c["x2"]}); }

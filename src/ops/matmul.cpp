@@ -26,9 +26,17 @@ bool all_ones(const std::vector<Expr>& sizes) {
   return std::all_of(sizes.begin(), sizes.end(), [](Expr e) { return is_const_int(e, 1); });
 }
 
+// Over the last dim: a reduction like any other, which takes part in fusion.
+V inner_product(Builder& b, V x, V y, DType result) {
+  DType wide = compute_type(x.dtype());
+  V xy = b.to(x, wide) * b.to(y, wide);
+  return b.to(b.call1("aten::sum.dim_IntList", {xy, {-1}}, {{"dtype", wide}}), result);
+}
+
 // x [..., M, K] @ y [..., K, N], both of rank 2 or more.
 V batched(Builder& b, V x, V y, DType result) {
   Expr m = x.size(-2), k = x.size(-1), n = y.size(-1);
+  if (is_const_int(m, 1) && is_const_int(n, 1)) return b.unsqueeze(inner_product(b, x, b.transpose(y, -2, -1), result), -1);
   std::vector<Expr> xb = batch_of(x), yb = batch_of(y);
   if (all_ones(yb)) { // the rows of all batches against one matrix
     V out = product(b, b.reshape(x, {product(b.pool(), xb) * m, k}), b.reshape(y, {k, n}), result);
@@ -50,6 +58,7 @@ V matmul(Builder& b, V x, V y, DType result) {
   if (auto a = const_int(x.size(-1)), c = const_int(y.size(y.rank() == 1 ? 0 : -2)); a && c)
     require_input(*a == *c, "matmul: sizes {} and {} differ", *a, *c);
   bool row = x.rank() == 1, column = y.rank() == 1;
+  if (row && column) return inner_product(b, x, y, result);
   if (row) x = b.reshape(x, {b.integer(1), x.size(0)});
   if (column) y = b.reshape(y, {y.size(0), b.integer(1)});
   V out = batched(b, x, y, result);

@@ -1,0 +1,49 @@
+// lgamma, digamma and erfinv of f32 as vector code, against the C functions of doubles.
+#include "expr/eval.h"
+#include "tests/unit/graph_harness.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+// Errors in units in the last place of the exact result, over `count` steps of the bits of floats from `from` on.
+double worst_error(const char* name, uint32_t from, uint32_t step, int64_t count, Isa isa) {
+  TestGraph g;
+  V x = g.input({count});
+  g.returns(g.b.call1(std::string("aten::") + name + ".default", {x}));
+  Tensor in(DType::F32, {count});
+  for (int64_t i = 0; i < count; i++) in.data_as<float>()[i] = std::bit_cast<float>(from + step * static_cast<uint32_t>(i));
+  Tensor out = run(g.program().compile({.isa = isa}).value(), {in})[0];
+  double worst = 0;
+  for (int64_t i = 0; i < count; i++) {
+    double v = in.data_as<float>()[i], want = find_special(name)(&v), got = out.data_as<float>()[i];
+    float rounded = static_cast<float>(want);
+    if (std::isnan(rounded) || std::isinf(rounded) || std::isinf(got)) {
+      bool same = std::isnan(rounded) ? std::isnan(got) : got == static_cast<double>(rounded);
+      if (!same) FAIL_CHECK(name << "(" << v << ") = " << got << " instead of " << want);
+      continue;
+    }
+    double ulp = std::max(std::abs(static_cast<double>(std::nextafterf(rounded, INFINITY)) - static_cast<double>(rounded)), 0x1p-149);
+    worst = std::max(worst, std::abs(got - want) / ulp);
+  }
+  return worst;
+}
+
+} // namespace
+
+TEST_CASE("special functions of f32 in vectors") {
+  uint32_t one = std::bit_cast<uint32_t>(1.0f), minus = 0x80000000;
+  for (Isa isa : {Isa::Auto, Isa::Avx2}) {
+    CHECK(worst_error("lgamma", 1, 40009, 53000, isa) < 1.1); // all positive numbers, infinity and NaN
+    CHECK(worst_error("lgamma", one, 1, 4000, isa) < 1.1);
+    CHECK(worst_error("lgamma", one + (1 << 23) - 2000, 1, 4000, isa) < 1.1);
+    CHECK(worst_error("lgamma", minus, 40009, 53000, isa) < 2);
+    CHECK(worst_error("digamma", 1, 40009, 53000, isa) < 1.1);
+    CHECK(worst_error("digamma", minus, 40009, 53000, isa) < 2);
+    CHECK(worst_error("digamma", std::bit_cast<uint32_t>(1.4616321f) - 1000, 1, 2000, isa) < 2);
+    CHECK(worst_error("erfinv", 1, 20011, 54000, isa) < 1.1);
+    CHECK(worst_error("erfinv", one - 1000, 1, 1100, isa) < 1.1);
+    CHECK(worst_error("erfinv", minus, 20011, 54000, isa) < 1.1);
+  }
+}

@@ -1,0 +1,98 @@
+// Loads and stores along different axes: transposes, interleaved and separated elements of all widths and sizes.
+#include "tests/unit/graph_harness.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+Tensor mixed(DType t, std::vector<int64_t> sizes) { return filled(t, std::move(sizes), [&](int64_t i) { return static_cast<double>(i * 31 % 251 - (is_float(t) ? 100 : 0)); }); }
+
+V permute(TestGraph& g, V x, const ArgList& dims) { return g.b.call1("aten::clone.default", {g.b.call1("aten::permute.default", {x, dims})}); }
+
+void compare_both(const TestGraph& g, const std::vector<std::vector<Tensor>>& calls) {
+  compare(g, calls);
+  compare(g, calls, {.isa = Isa::Avx2});
+}
+
+} // namespace
+
+TEST_CASE("tiled: transposes of all widths") {
+  for (DType t : {DType::F32, DType::BF16, DType::U8, DType::I64, DType::Bool}) {
+    TestGraph g;
+    Expr m = g.symbol("s0"), n = g.symbol("s1");
+    V x = g.input({m, n}, t);
+    g.returns(permute(g, x, {1, 0}));
+    std::vector<std::vector<Tensor>> calls;
+    for (auto [a, b] : {std::pair{1, 1}, {3, 40}, {16, 16}, {17, 15}, {8, 200}, {31, 33}, {64, 64}, {127, 129}, {200, 300}, {0, 5}}) calls.push_back({mixed(t, {a, b})});
+    compare_both(g, calls);
+    for (auto [a, b] : {std::pair{13, 70}, {16, 16}, {9, 11}, {128, 64}, {65, 191}, {10, 16}}) {
+      TestGraph fixed;
+      fixed.returns(permute(fixed, fixed.input({a, b}, t), {1, 0}));
+      compare_both(fixed, {{mixed(t, {a, b})}});
+    }
+  }
+}
+
+TEST_CASE("tiled: permutations of several axes, computed on the way") {
+  for (auto dims : std::vector<ArgList>{{0, 3, 1, 2}, {0, 2, 3, 1}, {3, 2, 1, 0}, {2, 0, 3, 1}})
+    for (auto sizes : std::vector<std::vector<int64_t>>{{2, 3, 20, 17}, {1, 32, 9, 33}, {2, 4, 16, 16}, {3, 5, 7, 6}}) {
+      TestGraph g;
+      std::vector<Expr> e;
+      for (int64_t s : sizes) e.push_back(g.b.integer(s));
+      V x = g.input(e), y = permute(g, x, dims);
+      V z = g.input({y.sizes().begin(), y.sizes().end()});
+      g.returns(y);
+      g.returns(y * Arg(2) + z);
+      std::vector<int64_t> other;
+      for (auto& d : dims) other.push_back(sizes[static_cast<size_t>(std::get<int64_t>(d.v))]);
+      compare_both(g, {{mixed(DType::F32, sizes), mixed(DType::F32, other)}});
+    }
+}
+
+TEST_CASE("tiled: elements interleaved and separated") {
+  for (DType t : {DType::F32, DType::BF16, DType::U8, DType::F64})
+    for (int64_t n : {2, 3, 4, 7, 8}) {
+      TestGraph g;
+      Expr s = g.symbol("s0");
+      ArgList parts;
+      for (int64_t k = 0; k < n; k++) parts.push_back(g.input({g.b.integer(3), s}, t));
+      V all = g.b.call1("aten::stack.default", {parts, -1});
+      g.returns(all);
+      V x = g.input({g.b.integer(2), s, g.b.integer(n)}, t);
+      g.returns(permute(g, x, {0, 2, 1}));
+      g.returns(g.b.call1("aten::select.int", {x, 2, n - 1}) + Arg(1));
+      std::vector<std::vector<Tensor>> calls;
+      for (int64_t size : {1, 15, 16, 40, 1500}) {
+        std::vector<Tensor> call;
+        for (int64_t k = 0; k < n; k++) call.push_back(mixed(t, {3, size}));
+        call.push_back(mixed(t, {2, size, n}));
+        calls.push_back(std::move(call));
+      }
+      compare_both(g, calls);
+    }
+}
+
+TEST_CASE("tiled: a padded transpose keeps to its bounds") {
+  TestGraph g;
+  V x = g.input({20, 37});
+  V padded = g.b.call1("aten::constant_pad_nd.default", {x, ArgList{1, 2, 3, 1}, 0.5});
+  g.returns(permute(g, padded, {1, 0}));
+  compare_both(g, {{mixed(DType::F32, {20, 37})}});
+}
+
+TEST_CASE("large results are stored past the caches") {
+  TestGraph g;
+  Expr rows = g.b.integer(7000), columns = g.b.integer(2500);
+  V x = g.input({rows, g.b.integer(1)}), y = g.input({g.b.integer(1), columns}), z = x + y;
+  g.returns(z);
+  g.returns(permute(g, g.b.expand(y, {rows, columns}), {1, 0}));
+  Executable e = g.program().compile().value();
+  auto out = run(e, {mixed(DType::F32, {7000, 1}), mixed(DType::F32, {1, 2500})});
+  Tensor a = mixed(DType::F32, {7000, 1}), b = mixed(DType::F32, {1, 2500});
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < 7000; i++)
+    for (int64_t j = 0; j < 2500; j++)
+      wrong += out[0].data_as<float>()[i * 2500 + j] != a.data_as<float>()[i] + b.data_as<float>()[j] || out[1].data_as<float>()[j * 7000 + i] != b.data_as<float>()[j];
+  CHECK(wrong == 0);
+}
