@@ -19,12 +19,6 @@ struct RegionKernel {
 /// row to row of it. Its first buffer is the tile.
 inline constexpr const char* tile_symbols[] = {"tile_batch", "tile_m0", "tile_m1", "tile_n0", "tile_n1", "tile_stride"};
 
-<<<<<<< HEAD
-/// `vector_bytes`: 32 or 64.
-RegionKernel kernel_of_loops(const Graph& graph, NodeId region, int vector_bytes);
-/// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction and its sums are what it
-/// gives.
-=======
 /// The kernels of a region, to be run one after the other, and memory that they hand on to each other.
 struct RegionKernels {
   struct Temporary {
@@ -37,8 +31,8 @@ struct RegionKernels {
 
 /// `vector_bytes`: 32 or 64. Results of `streamed_bytes` and more do not go through the caches.
 RegionKernels kernels_of_loops(const Graph& graph, NodeId region, int vector_bytes, int64_t streamed_bytes = INT64_MAX);
-/// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction.
->>>>>>> h-loops
+/// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction and its sums are what it
+/// gives.
 std::optional<RegionKernel> kernel_of_epilogue(const Graph& graph, NodeId region, int vector_bytes);
 /// The contraction node of a tenon::matmul or tenon::conv region.
 NodeId contraction_of(const Graph& graph, NodeId region);

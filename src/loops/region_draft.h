@@ -29,12 +29,9 @@ struct RegionDraft {
   int last = 0;                // the highest level
   int64_t lanes_of_block = 1;  // of a block of columns; `lane` is the axis within
   Expr lane;
-<<<<<<< HEAD
   Expr sums;                   // epilogues: the element of the contraction's tile; the first member's value
-=======
   int blocked = 0;             // axes that were split in blocks
   bool in_chunks = false;      // a kernel a level: nothing is kept in scratch memory
->>>>>>> h-loops
   RegionKernel out;
 
   Kernel& kernel() { return out.kernel; }
