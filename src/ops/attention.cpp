@@ -79,15 +79,21 @@ Operands operands(Builder& b, const Call& c, std::string_view mask) {
 
 Values attention(Builder& b, const Call& c) { return attend(b, operands(b, c, "attn_mask")).out; }
 
+// What draws random numbers is not one call.
+bool without_dropout(const Call& c) { return c.number("dropout_p") == 0; }
+
 Values flash_attention(Builder& b, const Call& c) {
-  Attention r = attend(b, operands(b, c, "attn_mask"));
-  return {r.out, b.to(r.logsumexp, compute_type(r.out.dtype()))};
+  Operands a = operands(b, c, "attn_mask");
+  V lse = b.to(attend(b, a).logsumexp, compute_type(a.q.dtype()));
+  V out = b.call1("aten::scaled_dot_product_attention.default", {c["query"], c["key"], c["value"], c["attn_mask"], c["dropout_p"], c["is_causal"]}, {{"scale", c["scale"]}});
+  return {out, lse};
 }
 
 const OpRow rows[] = {
     {.schema = "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., "
                "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-     .decompose = attention},
+     .decompose = attention,
+     .late = without_dropout},
     {.schema = "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, "
                "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
      .decompose = flash_attention},
