@@ -52,6 +52,7 @@ struct ScratchNeed {
       c.in_batch = c.window.in_pixels() * c.in_pixel, c.out_batch = c.window.out_pixels() * c.out_pixel;
       add(conv_scratch(*f.plan->micro_kernels, f.plan->caches, *f.workers, c));
     }
+    if (auto* s = std::get_if<AttentionStep>(&step.run)) add(attention_scratch(*f.plan->micro_kernels, f.plan->caches, *f.workers, attention_of(*s, f)));
   }
   void add(int64_t bytes) { shared = std::max(shared, static_cast<size_t>(std::max<int64_t>(bytes, 0))); }
 };

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 
+#include "backend/attention.h"
 #include "compile/build_plan.h"
 #include "compile/slots.h"
 #include "loops/from_region.h"
@@ -35,6 +36,8 @@ private:
   void build_loops(NodeId id);
   void build_matmul(NodeId id);
   void build_conv(NodeId id);
+  void build_attention(NodeId id);
+  AttentionStep::Operand attention_operand(const AttentionOperand& operand);
   void build_library(NodeId id);
   void build_fallback(NodeId id);
   void build_if(NodeId id);

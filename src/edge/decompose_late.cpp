@@ -1,5 +1,5 @@
-// decompose_late: composites that to_edge left whole, by their parts. There is no kernel for a whole one today: attention is
-// found among the parts (backend/attention.h), whoever wrote them.
+// decompose_late: composites that to_edge left whole, by their parts. There is no kernel for a whole one today:
+// attention is found among the parts (backend/attention.h), whoever wrote them.
 #include "edge/match.h"
 #include "edge/passes.h"
 

@@ -7,7 +7,7 @@
 
 namespace tenon {
 
-bool is_region(const Node& n) { return n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv"; }
+bool is_region(const Node& n) { return n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv" || n.op == "tenon::attention"; }
 
 namespace {
 
