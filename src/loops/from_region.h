@@ -22,7 +22,7 @@ inline constexpr const char* tile_symbols[] = {"tile_batch", "tile_m0", "tile_m1
 RegionKernel kernel_of_loops(const Graph& graph, NodeId region, int vector_bytes);
 /// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction.
 std::optional<RegionKernel> kernel_of_epilogue(const Graph& graph, NodeId region, int vector_bytes);
-/// The contraction node of a tenon::matmul or tenon::conv region.
+/// The contraction node of a tenon::matmul or tenon::conv region; the last product of a tenon::attention region.
 NodeId contraction_of(const Graph& graph, NodeId region);
 
 } // namespace tenon
