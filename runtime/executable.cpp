@@ -29,10 +29,11 @@ template <class F> void for_each_step(const std::vector<Step>& steps, F& f) {
   }
 }
 
-// Plans contractions; the scratch that a worker needs for any step.
+// Plans contractions; the scratch that steps need: per worker, and of attention in all.
 struct ScratchNeed {
   Frame& f;
   size_t per_worker = 0;
+  int64_t shared = 0;
   int64_t slot(Slot s) const { return f.slots[static_cast<size_t>(s)]; }
   void operator()(const Step& step) {
     if (auto* k = std::get_if<KernelStep>(&step.run); k && k->scratch_bytes >= 0)
@@ -50,6 +51,8 @@ struct ScratchNeed {
       auto& plan = f.convs[static_cast<size_t>(s->number)] = plan_conv(*f.plan->micro_kernels, f.plan->caches, f.workers->threads(), c);
       add(plan.worker_bytes());
     }
+    if (auto* s = std::get_if<AttentionStep>(&step.run))
+      shared = std::max(shared, attention_scratch(*f.plan->micro_kernels, f.plan->caches, *f.workers, attention_of(*s, f)));
   }
   void add(int64_t bytes) { per_worker = std::max(per_worker, (static_cast<size_t>(std::max<int64_t>(bytes, 0)) + 63) / 64 * 64); }
 };
@@ -70,7 +73,7 @@ bool reserve_scratch(Frame& f) {
   f.convs.resize(static_cast<size_t>(f.plan->num_convs));
   for_each_step(f.plan->steps, need);
   f.scratch_per_worker = need.per_worker;
-  f.scratch_bytes = need.per_worker * static_cast<size_t>(f.workers->threads());
+  f.scratch_bytes = std::max(need.per_worker * static_cast<size_t>(f.workers->threads()), static_cast<size_t>(need.shared));
   return reserve(f.scratch, f.scratch_capacity, f.scratch_bytes, *f.pool) || (f.message = "out of memory", false);
 }
 

@@ -1,4 +1,5 @@
 // The step loop.
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstring>
@@ -57,6 +58,8 @@ bool run(const KernelStep& s, Frame& f) {
   return f.error[0] == 0 || fail_index(f);
 }
 
+constexpr size_t of_tile = 6; // scalars that say which tile
+
 // Calls an epilogue kernel for a tile: its first buffer is the tile's sums, its last scalars say which tile.
 struct TileCall {
   const TileKernel& kernel;
@@ -65,7 +68,6 @@ struct TileCall {
   TileCall(const TileKernel& k, Frame& f) : kernel(k), arguments(f, k.buffers, k.scalars) {}
   static void call(void* ctx, const SumTile& tile) {
     auto& t = *static_cast<TileCall*>(ctx);
-    constexpr size_t of_tile = 6;
     size_t buffers = t.kernel.buffers.size(), scalars = t.kernel.scalars.size();
     void* few_buffers[Arguments::most];
     int64_t few_scalars[Arguments::most + of_tile];
@@ -100,6 +102,51 @@ bool run(const ConvStep& s, Frame& f) {
   if (s.epilogue.function) c.epilogue = {TileCall::call, &tile};
   f.error[0] = 0;
   run_conv(*f.plan->micro_kernels, *f.workers, f.convs[static_cast<size_t>(s.number)], c, f.scratch.get());
+  return f.error[0] == 0 || fail_index(f);
+}
+
+// Calls the kernels of an attention: the first buffers are the tile's rows.
+struct AttentionTiles {
+  const TileKernel &score, &finish;
+  Arguments score_arguments, finish_arguments;
+
+  AttentionTiles(const AttentionStep& s, Frame& f) : score(s.score), finish(s.finish), score_arguments(f, s.score.buffers, s.score.scalars), finish_arguments(f, s.finish.buffers, s.finish.scalars) {}
+
+  static void call(const TileKernel& kernel, const Arguments& arguments, const AttentionTile& t, std::initializer_list<float*> own) {
+    void* few_buffers[Arguments::most];
+    int64_t few_scalars[Arguments::most + of_tile];
+    std::vector<void*> many_buffers;
+    std::vector<int64_t> many_scalars;
+    void** buffers = few_buffers;
+    int64_t* scalars = few_scalars;
+    size_t count = kernel.scalars.size();
+    if (kernel.buffers.size() > Arguments::most) many_buffers.resize(kernel.buffers.size()), buffers = many_buffers.data();
+    if (count > Arguments::most) many_scalars.resize(count + of_tile), scalars = many_scalars.data();
+    std::copy(own.begin(), own.end(), buffers);
+    std::copy(arguments.buffers + own.size(), arguments.buffers + kernel.buffers.size(), buffers + own.size());
+    std::memcpy(scalars, arguments.scalars, count * sizeof(int64_t));
+    int64_t tile[of_tile] = {t.batch, t.m0, t.m1, t.n0, t.n1, 0}; // its strides are known to the kernels
+    std::memcpy(scalars + count, tile, sizeof tile);
+    KernelArgs args{buffers, scalars, nullptr, arguments.args.error};
+    kernel.function(&args, 0, 1);
+  }
+  static void call_score(void* self, const AttentionTile& t) {
+    auto& a = *static_cast<AttentionTiles*>(self);
+    call(a.score, a.score_arguments, t, {t.scores, t.top, t.sum, t.correction});
+  }
+  static void call_finish(void* self, const AttentionTile& t) {
+    auto& a = *static_cast<AttentionTiles*>(self);
+    call(a.finish, a.finish_arguments, t, {t.out, t.sum});
+  }
+};
+
+bool run(const AttentionStep& s, Frame& f) {
+  AttentionCall c = attention_of(s, f);
+  AttentionTiles tiles(s, f);
+  c.context = &tiles;
+  c.score = AttentionTiles::call_score, c.finish = AttentionTiles::call_finish;
+  f.error[0] = 0;
+  run_attention(*f.plan->micro_kernels, f.plan->caches, *f.workers, c, f.scratch.get());
   return f.error[0] == 0 || fail_index(f);
 }
 
@@ -256,6 +303,25 @@ Conv conv_of(const ConvStep& s, const Frame& f) {
   c.in_batch = c.window.in_pixels() * c.in_pixel, c.out_batch = c.window.out_pixels() * c.out_pixel;
   c.input = static_cast<const float*>(f.pointers[static_cast<size_t>(s.input)]);
   if (s.output >= 0) c.output = static_cast<float*>(f.pointers[static_cast<size_t>(s.output)]);
+  return c;
+}
+
+AttentionCall attention_of(const AttentionStep& s, const Frame& f) {
+  AttentionCall c;
+  for (int d = 0; d < AttentionCall::most_digits; d++) c.digits[d] = slot(f, s.digits[d]);
+  c.rows = slot(f, s.rows), c.keys = slot(f, s.keys), c.depth = slot(f, s.depth), c.columns = slot(f, s.columns);
+  auto operand = [&](const AttentionStep::Operand& o) {
+    AttentionOperandView v{.data = f.pointers[static_cast<size_t>(o.buffer)], .type = f.plan->buffers[static_cast<size_t>(o.buffer)].dtype};
+    if (v.data) v.data = v.at(slot(f, o.offset));
+    for (int d = 0; d < AttentionCall::most_digits; d++) v.batch[d] = slot(f, o.batch[d]);
+    v.row = slot(f, o.row), v.column = slot(f, o.column);
+    return v;
+  };
+  c.q = operand(s.q), c.k = operand(s.k), c.v = operand(s.v);
+  c.has_upper = s.upper >= 0, c.has_lower = s.lower >= 0;
+  if (c.has_upper) c.upper = slot(f, s.upper);
+  if (c.has_lower) c.lower = slot(f, s.lower);
+  c.block_keys = s.block_keys, c.score_stride = attention_score_stride(s.block_keys);
   return c;
 }
 

@@ -55,6 +55,8 @@ bool bytes_of(const PlanBuffer& buffer, const Frame& frame, size_t& bytes);
 /// The step's call with the frame's sizes and pointers.
 Matmul matmul_of(const MatmulStep& step, const Frame& frame);
 Conv conv_of(const ConvStep& step, const Frame& frame);
+/// Without its kernels; offsets where the frame has no pointers yet.
+AttentionCall attention_of(const AttentionStep& step, const Frame& frame);
 /// Sizes of a buffer under the frame's slots.
 std::vector<int64_t> sizes_of(const PlanBuffer& buffer, const Frame& frame);
 /// Lays out arena buffers for the frame's sizes: largest first, each at the lowest place free for its lifetime.

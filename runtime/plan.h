@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/attention.h"
 #include "runtime/conv.h"
 #include "runtime/kernel_abi.h"
 #include "runtime/library.h"
@@ -77,6 +78,18 @@ struct ConvStep {
   Conv shape; // channels, groups, kernel, stride, padding, dilation, packed weights
   int number = 0; // of the frame's plans for convolutions
   TileKernel epilogue;
+};
+
+struct AttentionStep {
+  struct Operand {
+    int buffer;
+    Slot offset, batch[AttentionCall::most_digits], row, column;
+  };
+  Slot digits[AttentionCall::most_digits], rows, keys, depth, columns;
+  Operand q, k, v;
+  Slot upper = -1, lower = -1;   // -1: no bound
+  int64_t block_keys = 0;
+  TileKernel score, finish;      // buffers -1: rows of the tile, in the order of loops/from_attention.h
 };
 
 struct LibraryStepCall {
@@ -152,7 +165,7 @@ struct AssertStep {
 };
 
 struct Step {
-  std::variant<KernelStep, MatmulStep, ConvStep, LibraryStepCall, FallbackStep, IfStep, CopyStep, WhileStep, ScanStep, ItemStep, ScalarStep, AssertStep, PrintStep> run;
+  std::variant<KernelStep, MatmulStep, ConvStep, AttentionStep, LibraryStepCall, FallbackStep, IfStep, CopyStep, WhileStep, ScanStep, ItemStep, ScalarStep, AssertStep, PrintStep> run;
   int binds = 0;                 // the size stage to run afterwards, 0: none
   std::vector<int> dynamic = {}; // buffers to allocate before the step (sizes known by now)
   std::string what = {};         // for explain: the operators

@@ -119,6 +119,11 @@ private:
     return fmt::format("conv b{} of b{}, batch {}, {} to {} channels, groups {}, window {}, stride {}, padding {}, dilation {}{}", s.output, s.input, slot(s.batch), s.shape.in_channels, s.shape.out_channels,
                        s.shape.groups, fmt::join(w.kernel, "x"), fmt::join(w.stride, "x"), fmt::join(w.pad, "x"), fmt::join(w.dilation, "x"), tile(s.epilogue));
   }
+  std::string call(const AttentionStep& s) const {
+    std::string text = fmt::format("attention [{}] {}x{}x{}, {} columns, of", slots({std::begin(s.digits), std::end(s.digits)}), slot(s.rows), slot(s.keys), slot(s.depth), slot(s.columns));
+    for (auto* o : {&s.q, &s.k, &s.v}) text += fmt::format(" b{}(+{}; {}; {}, {})", o->buffer, slot(o->offset), slots({std::begin(o->batch), std::end(o->batch)}), slot(o->row), slot(o->column));
+    return text + fmt::format(", keys in {}..{}{}{}", slot(s.lower), slot(s.upper), tile(s.score), tile(s.finish));
+  }
   std::string call(const LibraryStepCall& s) const { return fmt::format("library ({}) of ({}; {}; {})", buffers(s.outputs), buffers(s.inputs), slots(s.ints), fmt::join(s.numbers, ", ")); }
   std::string call(const FallbackStep&) const { return "interpreter"; }
   std::string call(const IfStep& s) const { return fmt::format("if {}", s.condition >= 0 ? fmt::format("b{}", s.condition) : slot(s.condition_slot)); }

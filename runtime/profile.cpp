@@ -55,6 +55,15 @@ struct Cost {
     cost.detail = fmt::format("{}x{}x{}x{} to {} channels, window {}x{}x{}, {}", c.batch, c.window.in[1], c.window.in[2], c.in_channels, c.out_channels, c.window.kernel[0],
                               c.window.kernel[1], c.window.kernel[2], c.depthwise() ? "depthwise kernels" : c.window.positions() == 1 ? "matrix kernels" : "matrix kernels over windows");
   }
+  void operator()(const AttentionStep& s) {
+    move(with(s.score.buffers, {s.q.buffer, s.k.buffer, s.v.buffer}));
+    move(s.finish.buffers);
+    AttentionCall c = attention_of(s, f);
+    int64_t batch = c.digits[0] * c.digits[1] * c.digits[2] * c.digits[3];
+    cost.flops = 2 * static_cast<double>(batch) * static_cast<double>(c.rows) * static_cast<double>(c.keys) * static_cast<double>(c.depth + c.columns);
+    cost.detail = fmt::format("{} times {} rows by {} keys, {} and {} columns, {}", batch, c.rows, c.keys, c.depth, c.columns,
+                              describe_attention(*f.plan->micro_kernels, f.plan->caches, *f.workers, c));
+  }
   void operator()(const LibraryStepCall& s) {
     std::vector<int> all = s.inputs;
     all.insert(all.end(), s.outputs.begin(), s.outputs.end());

@@ -67,7 +67,7 @@ llvm::Value* KernelEmitter::combine_values(const Accumulator& a, llvm::Value* x,
   bool least = finds_least(a.op);
   if (floats) {  // keeps x where either is NaN; then y where it is: one instruction, and one off the chain through x
     llvm::Value* m = b_.CreateSelect(least ? b_.CreateFCmpOLT(y, x) : b_.CreateFCmpOGT(y, x), y, x);
-    return b_.CreateSelect(b_.CreateFCmpUNO(y, y), y, m);
+    return a.loses_nan ? m : b_.CreateSelect(b_.CreateFCmpUNO(y, y), y, m);
   }
   bool s = is_signed(a.type);
   if (a.type == DType::Bool) return least ? b_.CreateAnd(x, y) : b_.CreateOr(x, y);

@@ -100,7 +100,19 @@ private:
   bool takes_all_; // and not a part of a dim, as a slice does
 };
 
+std::vector<Expr> guards_of(const Graph& g, const Node& n);
+
+// Of a composite that stays whole: those of its parts.
+std::vector<Expr> guards_of_parts(const Graph& g, const Node& n) {
+  std::vector<Expr> out;
+  Graph parts = written_out(g, *n.def, n.args);
+  for (NodeId id : parts.block(parts.top()).nodes)
+    for (Expr condition : guards_of(parts, parts.node(id))) out.push_back(condition);
+  return out;
+}
+
 std::vector<Expr> guards_of(const Graph& g, const Node& n) {
+  if (n.def && n.def->is_composite()) return guards_of_parts(g, n);
   if (!has_definition(n) || n.outputs.empty()) return {};
   Guards guards(g, n);
   bool symbolic = is_symbolic(g, n.outputs[0]);

@@ -5,10 +5,12 @@
 #include <unordered_set>
 
 #include "backend/affine.h"
+#include "backend/attention.h"
 #include "backend/contract.h"
 #include "backend/fuse_cost.h"
 #include "backend/passes.h"
 #include "backend/region.h"
+#include "backend/used_symbols.h"
 
 namespace tenon {
 
@@ -19,44 +21,21 @@ enum class Role : uint8_t { Other, Inline, Member, Contract };
 struct Group {
   std::unique_ptr<RegionDomain> domain; // null for steps of a single node
   std::vector<NodeId> nodes;
-  NodeId contract = {};                 // the matmul or convolution
+  NodeId contract = {};                 // the matmul or convolution, or the last product of an attention
+  bool is_attention = false;
 };
-
-void add_symbols(Expr e, std::unordered_set<const ExprNode*>& out) {
-  if (e) visit(e, [&](const ExprNode& n) {
-    if (n.op == Op::Symbol) out.insert(&n);
-  });
-}
-void add_symbols(const Type& t, std::unordered_set<const ExprNode*>& out) {
-  add_symbols(t.value, out);
-  for (Expr e : t.sizes) add_symbols(e, out);
-}
-void add_symbols(const Arg& a, std::unordered_set<const ExprNode*>& out) {
-  if (a.is<Expr>()) add_symbols(a.get<Expr>(), out);
-  else if (a.is<ArgList>())
-    for (const Arg& x : a.get<ArgList>()) add_symbols(x, out);
-}
-// Symbols that the node, or one inside it, computes with.
-void add_symbols(const Graph& g, NodeId id, std::unordered_set<const ExprNode*>& out) {
-  const Node& n = g.node(id);
-  for (const Arg& a : n.args) add_symbols(a, out);
-  for (const Attribute& a : n.attributes) add_symbols(a.value, out);
-  for (ValueId v : n.outputs) add_symbols(g.type(v), out);
-  for (BlockId b : n.blocks) {
-    for (NodeId inner : g.block(b).nodes) add_symbols(g, inner, out);
-    for (const Arg& a : g.block(b).returns) add_symbols(a, out);
-  }
-}
 
 class Fuse {
 public:
   Fuse(const Graph& g, Rewriter& rewrite, BlockId block) : g_(g), rewrite_(rewrite), block_(block), inliner_(g) {
-    inliner_.is_inline = [this](ValueId v) { return roles_.get(v) == Role::Inline; };
+    // What an attention computes block by block is inside its region, and yet nothing that can be written out.
+    inliner_.is_inline = [this](ValueId v) { return roles_.get(v) == Role::Inline && !(in_attention_.get(g_.value(v).node) && inliner_.own(g_.value(v).node).reduction != Reduction::None); };
   }
 
   void run(BlockId now) {
     count_uses();
-    for (NodeId id : nodes()) assign_role(id);
+    for (NodeId id : nodes()) find_attention(id);
+    while (!assign_roles()) {}
     inliner_.clear();
     for (NodeId id : nodes()) place(id);
     emit(now);
@@ -108,10 +87,65 @@ private:
       if (auto it = binders_.find(s); it != binders_.end() && it->second != id && group_of_.get(it->second) >= 0) out.push_back(group_of_.get(it->second));
   }
 
+  void find_attention(NodeId id) {
+    auto uses = [&](ValueId v) -> const std::vector<NodeId>* {
+      auto it = users_.find(v);
+      return it == users_.end() || needs_memory_.get(v) ? nullptr : &it->second;
+    };
+    std::string why;
+    auto found = tenon::find_attention(g_, id, uses, why);
+    if (!found && !why.empty()) refused_[id] = why;
+    if (!found || std::any_of(found->between.begin(), found->between.end(), [&](NodeId n) { return in_attention_.get(n); })) return;
+    for (NodeId n : found->between) in_attention_[n] = true;
+    attentions_[id] = std::move(*found);
+  }
+
+  // False where an attention was given up: then all over again, without it.
+  bool assign_roles() {
+    for (NodeId id : nodes()) {
+      assign_role(id);
+      auto it = attentions_.find(id);
+      if (it == attentions_.end() || address_attention(id, it->second)) continue;
+      for (NodeId n : it->second.between) in_attention_[n] = false;
+      attentions_.erase(it);
+      roles_ = SideTable<ValueId, Role>(Role::Other);
+      inliner_.clear();
+      return false;
+    }
+    return true;
+  }
+
+  // Like a contraction, with operands that may be any affine function of digits of the batch.
+  bool address_attention(NodeId product, const AttentionNodes& a) {
+    for (NodeId n : a.between)
+      for (ValueId v : tensor_operands(g_.node(n).args, g_)) gather_ahead(v);
+    inliner_.clear();
+    while (true) {
+      ValueId operand;
+      if (match_attention(g_, product, a.scores, inliner_, refused_[product], &operand)) return refused_.erase(product), true;
+      if (!operand.valid() || roles_.get(operand) != Role::Inline) return false;
+      make_member(operand);
+      inliner_.clear();
+    }
+  }
+
+  // What scores read is read once for every query: masks and biases that are looked up by indices from memory are looked up before.
+  void gather_ahead(ValueId v) {
+    NodeId id = g_.value(v).node;
+    if (roles_.get(v) != Role::Inline || in_attention_.get(id)) return;
+    bool gathers = contains(inliner_.own(id).body, [](const ExprNode& n) { return n.op == Op::Load && std::any_of(n.args.begin(), n.args.end(), [](Expr i) { return contains(i, [](const ExprNode& m) { return m.op == Op::Load; }); }); });
+    if (gathers) return make_member(v);
+    for (ValueId o : tensor_operands(g_.node(id).args, g_)) gather_ahead(o);
+  }
+
   void assign_role(NodeId id) {
     const Node& n = g_.node(id);
     if (!is_define(n)) return;
     ValueId v = n.outputs[0];
+    if (in_attention_.get(id) || attentions_.contains(id)) {
+      roles_[v] = in_attention_.get(id) ? Role::Inline : Role::Contract;
+      return;
+    }
     if (is_contract(g_, n)) {
       roles_[v] = Role::Contract;
       for (ValueId operand : tensor_operands(n.args, g_)) require_address(n, operand);
@@ -121,7 +155,20 @@ private:
     const Compute& c = inliner_.definition(id);
     if (needs_memory_.get(v) || c.reduction != Reduction::None) return;
     InlineCost cost = inline_cost(c.body);
-    if (is_always_inline(n.def->kind, cost) || (is_used_once(n) && is_inline_when_used_once(cost))) roles_[v] = Role::Inline;
+    if (is_always_inline(n.def->kind, cost) || (is_used_once(n) && is_inline_when_used_once(cost) && !is_epilogue(n))) roles_[v] = Role::Inline;
+  }
+
+  // Computed from a contraction's result that nothing else uses, and only looked at by a view: an epilogue computes it for
+  // nothing, and leaves to those behind the view something in memory to address.
+  bool is_epilogue(const Node& n) const {
+    if (n.def->kind != Kind::Pointwise || g_.node(users_.at(n.outputs[0])[0]).def->kind != Kind::View) return false;
+    std::function<bool(ValueId)> is_result = [&](ValueId v) {
+      if (roles_.get(v) == Role::Other || users_.at(v).size() != 1) return false;
+      const Node& from = g_.node(g_.value(v).node);
+      return roles_.get(v) == Role::Contract || (roles_.get(v) == Role::Inline && from.def->kind == Kind::View && from.args[0].is<ValueId>() && is_result(from.args[0].get<ValueId>()));
+    };
+    std::vector<ValueId> operands = tensor_operands(n.args, g_);
+    return std::any_of(operands.begin(), operands.end(), is_result);
   }
 
   // Used by one definition only, which does not read it repeatedly: writing it there costs nothing.
@@ -214,7 +261,7 @@ private:
       Role role = n.outputs.empty() ? Role::Other : roles_.get(n.outputs[0]);
       if (role == Role::Member || role == Role::Contract) made.domain = std::make_unique<RegionDomain>(g_, inliner_);
       if (role == Role::Member) made.domain->start(id);
-      if (role == Role::Contract) made.domain->start_with_value(n.outputs[0]), made.contract = id;
+      if (role == Role::Contract) made.domain->start_with_value(n.outputs[0]), made.contract = id, made.is_attention = attentions_.contains(id);
     }
     group_of_[id] = group;
     note_check(id, group);
@@ -233,7 +280,7 @@ private:
       if (!g.domain || makes_cycle(operands, group)) continue;
       if (g.contract.valid() && !follows_contract(id)) continue;
       auto member = g.domain->candidate(id);
-      if (!member || (g.contract.valid() && !lies_as(*member, g.domain->members()[0]))) continue;
+      if (!member || (g.contract.valid() && !g.is_attention && !lies_as(*member, g.domain->members()[0]))) continue;
       g.domain->join(std::move(*member));
       g.nodes.push_back(id);
       return group;
@@ -298,6 +345,9 @@ private:
   std::unordered_map<ValueId, std::vector<NodeId>> users_;
   std::unordered_map<const ExprNode*, NodeId> binders_; // symbols that nodes of the block give values to
   std::map<std::set<const ExprNode*>, int> checks_; // the last step that checks sizes made of these symbols
+  SideTable<NodeId, bool> in_attention_{false};
+  std::unordered_map<NodeId, AttentionNodes> attentions_; // by their last product
+  std::unordered_map<NodeId, std::string> refused_;       // products that are nearly one
   std::vector<Group> groups_;
   std::vector<std::unordered_set<int>> needs_;
   std::unordered_map<int64_t, std::vector<int>> readers_; // value in memory -> regions that load it
@@ -373,8 +423,10 @@ void Fuse::emit_group(const Group& g) {
   std::vector<Type> types;
   std::vector<std::string> names;
   for (ValueId v : results) types.push_back(g_.type(v)), names.push_back(g_.value(v).name);
-  std::string op = !g.contract.valid() ? "tenon::loops" : g_.node(g.contract).def->kind == Kind::Conv ? "tenon::conv" : "tenon::matmul";
+  std::string op = !g.contract.valid() ? "tenon::loops" : g.is_attention ? "tenon::attention" : g_.node(g.contract).def->kind == Kind::Conv ? "tenon::conv" : "tenon::matmul";
   NodeId region = rewrite_.to.append(rewrite_.builder.block(), Node{.op = op, .origin = g_.node(g.nodes.back()).origin}, types, names);
+  for (NodeId id : g.nodes)
+    if (auto why = refused_.find(id); why != refused_.end()) rewrite_.to.node(region).attributes.push_back({"refused", "no attention step: " + why->second});
   BlockId body = rewrite_.to.add_block(region);
   std::unordered_map<ValueId, ValueId> local;
   for (NodeId id : g.nodes) {
@@ -394,7 +446,7 @@ void Fuse::emit_group(const Group& g) {
 bool fuse(LoadedProgram& program) {
   const Graph& from = program.graph;
   for (NodeId id : from.block(from.top()).nodes)
-    for (auto region : {"tenon::loops", "tenon::matmul", "tenon::conv"})
+    for (auto region : {"tenon::loops", "tenon::matmul", "tenon::conv", "tenon::attention"})
       if (from.node(id).op == region) return false;
   Rewriter r(from, true);
   for (uint32_t i = 0; i < from.num_tensors(); i++) r.to.add_tensor(from.tensor(TensorId{i}));

@@ -12,6 +12,7 @@ bool choose_layout(LoadedProgram& program);
 ///   tenon::loops   pointwise, views and reductions over one domain, one generated kernel
 ///   tenon::matmul  a matrix product with what follows element by element
 ///   tenon::conv    the same for a convolution
+///   tenon::attention  softmax(score(Q K^T)) V by blocks of keys, with what follows
 /// What is left are edge:: operators that are library steps, and prim::.
 bool fuse(LoadedProgram& program);
 

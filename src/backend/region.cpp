@@ -49,28 +49,44 @@ bool depends_on(Expr e, Expr axis) {
   return contains(e, [&](const ExprNode& n) { return &n == axis.get(); });
 }
 
-// The factor and the axis of a term: 8*i -> (8, i). False for anything else.
-bool as_scaled_axis(Expr t, Expr& factor, Expr& axis) {
-  ExprPool& pool = *t->pool;
-  factor = pool.integer(1);
-  axis = {};
-  for (Expr f : t->op == Op::Mul ? t->args : std::vector<Expr>{t}) {
-    if (!is_axis(f)) factor = factor * f;
-    else if (axis) return false;
-    else axis = f;
-  }
-  return static_cast<bool>(axis);
+// Parts of an axis: a // K and a % K, or (a // K) % E, each given a value: the axis is their weighted sum.
+bool part_of_axis(Expr e, Expr& axis, Expr& weight) {
+  if (e->op == Op::Mod) e = e->args[0];
+  weight = e->pool->integer(1);
+  if (e->op == Op::FloorDiv) weight = e->args[1], e = e->args[0];
+  axis = e;
+  return is_axis(e);
 }
 
-// e = K1*a1 + K2*a2 + ... + an, a mixed radix over distinct axes whose value is `target`: each axis is a digit of it.
-bool solve_radix(Expr e, Expr target, std::map<const ExprNode*, Expr>& out) {
+// How many values an axis, or a part of one, has.
+Expr extent_of(Expr e) {
+  if (e->op == Op::Mod) return e->args[1];
+  return e->op == Op::FloorDiv ? floor_div(e->args[0]->args[0], e->args[1]) : e->args[0];
+}
+
+// The factor and the axis, or the part of one, of a term: 8*i -> (8, i). False for anything else.
+bool as_scaled_digit(Expr t, Expr& factor, Expr& digit) {
+  ExprPool& pool = *t->pool;
+  factor = pool.integer(1);
+  digit = {};
+  Expr axis, weight;
+  for (Expr f : t->op == Op::Mul ? t->args : std::vector<Expr>{t}) {
+    if (!part_of_axis(f, axis, weight)) factor = factor * f;
+    else if (digit) return false;
+    else digit = f;
+  }
+  return static_cast<bool>(digit);
+}
+
+// e = K1*a1 + K2*a2 + ... + an, a mixed radix over distinct axes, or parts of axes, whose value is `target`: each is a digit.
+bool solve_radix(Expr e, Expr target, std::vector<std::pair<Expr, Expr>>& out) {
   struct Digit {
-    Expr factor, axis;
+    Expr factor, digit;
   };
   std::vector<Digit> digits;
   for (Expr t : e->op == Op::Add ? e->args : std::vector<Expr>{e}) {
     Digit d;
-    if (!as_scaled_axis(t, d.factor, d.axis)) return false;
+    if (!as_scaled_digit(t, d.factor, d.digit)) return false;
     digits.push_back(d);
   }
   // Order: each factor is the next one's factor times extent.
@@ -80,24 +96,15 @@ bool solve_radix(Expr e, Expr target, std::map<const ExprNode*, Expr>& out) {
     auto it = std::find_if(digits.begin(), digits.end(), [&](auto& d) { return d.factor == want; });
     if (it == digits.end()) return false;
     ordered.push_back(*it);
-    want = want * it->axis->args[0];
+    want = want * extent_of(it->digit);
     digits.erase(it);
   }
   for (size_t k = 0; k < ordered.size(); k++) {
     Expr v = floor_div(target, ordered[k].factor);
-    if (k + 1 < ordered.size()) v = mod(v, ordered[k].axis->args[0]);
-    out[ordered[k].axis.get()] = v;
+    if (k + 1 < ordered.size()) v = mod(v, extent_of(ordered[k].digit));
+    out.emplace_back(ordered[k].digit, v);
   }
   return true;
-}
-
-// Parts of an axis: a // K and a % K, or (a // K) % E, each given a value: the axis is their weighted sum.
-bool part_of_axis(Expr e, Expr& axis, Expr& weight) {
-  if (e->op == Op::Mod) e = e->args[0];
-  weight = e->pool->integer(1);
-  if (e->op == Op::FloorDiv) weight = e->args[1], e = e->args[0];
-  axis = e;
-  return is_axis(e);
 }
 
 } // namespace
@@ -130,15 +137,23 @@ void RegionDomain::start(NodeId node) {
 bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, Solution& out) const {
   if (index.size() != target.size()) return false;
   for (size_t k = 0; k < index.size(); k++) {
-    Expr e = index[k], axis, weight;
+    Expr e = index[k];
     if (e == target[k] || e->is_const() || (is_axis(e) && is_const_int(e->args[0], 1))) continue;
     if (std::none_of(free.begin(), free.end(), [&](Expr f) { return depends_on(e, f); })) return false;
     if (is_axis(e)) {
       bool other_extent = is_axis(target[k]) && target[k]->args[0] != e->args[0];
       if (target[k]->is_const() || other_extent) return false;
-      out.whole.emplace(e.get(), target[k]);
-    } else if (part_of_axis(e, axis, weight)) out.parts[axis.get()].emplace(e.get(), Solution::Digit{weight * target[k], weight});
-    else if (!solve_radix(e, target[k], out.whole)) return false;
+    }
+    std::vector<std::pair<Expr, Expr>> values{{e, target[k]}};
+    Expr axis, weight;
+    if (!part_of_axis(e, axis, weight)) {
+      values.clear();
+      if (!solve_radix(e, target[k], values)) return false;
+    }
+    for (auto& [digit, value] : values) {
+      if (is_axis(digit)) out.whole.emplace(digit.get(), value);
+      else if (part_of_axis(digit, axis, weight)) out.parts[axis.get()].emplace(digit.get(), Solution::Digit{weight * value, weight});
+    }
   }
   return true;
 }

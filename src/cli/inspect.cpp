@@ -67,7 +67,7 @@ int ops(const OpsArgs& args) {
                "| operator | dialect | how it runs | dtypes |\n|---|---|---|---|\n");
   for (const OpDef* op : all) {
     std::string name(op->schema.substr(0, op->schema.find('(')));
-    const char* dialect = op->kind == Kind::Prim ? "all" : op->is_composite() ? "aten" : "aten, edge";
+    const char* dialect = op->kind == Kind::Prim ? "all" : op->stays_in_edge() ? "aten, edge" : "aten";
     if (args.markdown) fmt::print("| `{}` | {} | {} | {} |\n", name, dialect, how(*op), op->is_composite() ? "" : dtypes_of(*op));
     else fmt::print("{:<56} {:<11} {:<54} {}\n", name, dialect, how(*op), dtypes_of(*op));
   }

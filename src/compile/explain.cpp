@@ -38,6 +38,7 @@ private:
   std::string code(const KernelStep& s) const { return name(s.kernel); }
   std::string code(const MatmulStep& s) const { return "matrix micro-kernels" + then(s.epilogue); }
   std::string code(const ConvStep& s) const { return (s.shape.depthwise() ? "depthwise micro-kernels" : "matrix micro-kernels") + then(s.epilogue); }
+  std::string code(const AttentionStep& s) const { return "matrix micro-kernels by blocks of keys, softmax " + name(s.score.kernel) + ", result " + name(s.finish.kernel); }
   std::string code(const LibraryStepCall&) const { return "library step"; }
   std::string code(const FallbackStep&) const { return "INTERPRETER"; }
   template <class T> std::string code(const T&) const { return "plan"; }

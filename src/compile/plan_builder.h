@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 
+#include "backend/attention.h"
 #include "compile/build_plan.h"
 #include "compile/slots.h"
 #include "loops/from_region.h"
@@ -36,6 +37,8 @@ private:
   void append_kernel(NodeId id, const RegionKernel& kernel, const std::vector<int>& temporaries);
   void build_matmul(NodeId id);
   void build_conv(NodeId id);
+  void build_attention(NodeId id);
+  AttentionStep::Operand attention_operand(const AttentionOperand& operand);
   void build_library(NodeId id);
   int uses_of(ValueId value);
   bool dies_here(ValueId input, ValueId output);

@@ -43,6 +43,8 @@ std::string refused_in(const Graph& g, NodeId id) {
 Step& PlanBuilder::append(NodeId id, decltype(Step::run) run) {
   steps_->push_back(Step{.run = std::move(run), .dynamic = std::exchange(dynamic_, {}), .what = operators_of(g_, id), .source = source_of(g_, id), .number = now_});
   now_++;
+  if (id.valid())
+    if (const Arg* why = g_.node(id).attribute("refused")) steps_->back().refused = why->get<std::string>();
   return steps_->back();
 }
 
@@ -56,6 +58,7 @@ void PlanBuilder::build_node(NodeId id) {
   if (n.op == "tenon::loops") return build_loops(id);
   if (n.op == "tenon::matmul") return build_matmul(id);
   if (n.op == "tenon::conv") return build_conv(id);
+  if (n.op == "tenon::attention") return build_attention(id);
   if (n.op == "prim::If") return build_if(id);
   if (n.op == "prim::While") return build_while(id);
   if (n.op == "prim::Scan") return build_scan(id);

@@ -197,7 +197,7 @@ const std::vector<EdgeOp>& edge_ops() {
   static const auto made = [] {
     std::vector<EdgeOp> out;
     for (const OpDef* def : all_ops())
-      if (!def->is_composite() && def->kind != Kind::Prim && !def->signature.mutates()) out.push_back(Maker(*def).make());
+      if (def->stays_in_edge() && def->kind != Kind::Prim && !def->signature.mutates()) out.push_back(Maker(*def).make());
     return out;
   }();
   return made;

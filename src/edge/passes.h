@@ -4,6 +4,9 @@
 
 namespace tenon {
 
+/// Composites that stayed whole in the Edge graph are taken apart, where no kernel takes them.
+///   %y = scaled_dot_product_attention(%q, %k, %v)   ->   bmm, mul, amax, sub, exp, sum, div, bmm
+bool decompose_late(LoadedProgram& program);
 /// A table of rewrites, one line each, until none applies.
 ///   %1 = permute(%x, [1, 0]); %2 = permute(%1, [1, 0])   ->   %x
 bool canonicalize(LoadedProgram& program);
@@ -22,6 +25,7 @@ bool fold_norm(LoadedProgram& program);
 bool integer_products(LoadedProgram& program);
 
 inline constexpr Pass edge_passes[] = {
+    {"decompose_late", decompose_late},
     {"canonicalize", canonicalize},
     {"cse", cse},
     {"integer_products", integer_products},

@@ -3,6 +3,7 @@
 
 #include "base/strided.h"
 #include "expr/eval.h"
+#include "ir/builder.h"
 #include "ir/define.h"
 #include "runtime/library_steps.h"
 
@@ -61,6 +62,7 @@ public:
       if (n.op.starts_with("prim::")) return run_prim(n);
       require(n.def != nullptr, "{} has no row", n.op);
       if (n.def->library) return run_library(n);
+      if (n.def->is_composite()) return run_parts(n);
       require(has_definition(n), "{} is not an Edge operator", n.op);
       std::vector<Tensor> operands;
       for (ValueId v : tensor_operands(n.args, g_)) operands.push_back(get(v));
@@ -119,6 +121,17 @@ private:
       if (n.def->data_dependent) bind(g_.type(n.outputs[i]), a.outputs[i]);
       set(n.outputs[i], a.outputs[i]);
     }
+  }
+
+  // A composite, by its parts.
+  void run_parts(const Node& n) {
+    Graph parts = written_out(g_, *n.def, n.args);
+    Interpreter run(parts, symbols_, seed_);
+    size_t next = 0;
+    for (const Arg& a : n.args)
+      for_each_value(a, [&](ValueId v) { run.set(parts.block(parts.top()).params.at(next++), get(v)); });
+    std::vector<Tensor> out = run.run_block(parts.top());
+    for (size_t i = 0; i < n.outputs.size(); i++) set(n.outputs[i], out.at(i));
   }
 
   std::vector<Tensor> values_of(const Arg& list) {

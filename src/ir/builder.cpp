@@ -132,7 +132,7 @@ Values Builder::by_parts(const OpDef& def, const ArgList& args) {
 Values Builder::call_full(const OpDef& def, ArgList args, const std::vector<Type>* hint) {
   check_indices(graph_, def, args);
   if (edge_ && has_complex(graph_, args)) return call_complex(def, std::move(args), hint);
-  if (edge_ && def.decompose)
+  if (edge_ && def.decompose && !stays(def, args))
     if (Values out = def.decompose(*this, Call(graph_, def, args)); !out.empty() || def.is_composite()) return out;
   if (edge_ && def.kind == Kind::Pointwise) return append_pointwise(def, std::move(args));
   if (def.data_dependent && hint) return append(def, std::move(args), *hint);
@@ -249,19 +249,27 @@ std::vector<V> Builder::scan(const std::vector<V>& carried, const std::vector<V>
   return out;
 }
 
+Graph written_out(const Graph& graph, const OpDef& def, const ArgList& args) {
+  Graph parts(graph.shared_pool());
+  Builder b(parts, parts.top(), true);
+  b.keep_late(false);
+  ArgList operands;
+  for (const Arg& a : args)
+    operands.push_back(map_values(a, [&](ValueId v) { return parts.add_param(parts.top(), graph.type(v)); }));
+  Values out = b.call_full(def, std::move(operands));
+  parts.block(parts.top()).returns = ArgList(out.begin(), out.end());
+  return parts;
+}
+
 std::vector<Type> infer_types(const Graph& graph, const OpDef& def, const ArgList& args) {
   bool by_rule = def.on_complex && has_complex(graph, args);
   if (!by_rule && def.infer) return def.infer(Call(graph, def, args));
   if (!by_rule && def.kind == Kind::Pointwise) return pointwise_types(graph, def, args);
   require(by_rule || def.is_composite(), "{} has no shape rule", def.signature.name);
-  // A composite, and a call on complex tensors, has the types of its decomposition, made in a scratch graph.
-  Graph scratch(graph.shared_pool());
-  Builder b(scratch, scratch.top(), true);
-  ArgList operands;
-  for (const Arg& a : args)
-    operands.push_back(map_values(a, [&](ValueId v) { return scratch.add_param(scratch.top(), graph.type(v)); }));
+  // A composite, and a call on complex tensors, has the types of its decomposition.
+  Graph parts = written_out(graph, def, args);
   std::vector<Type> types;
-  for (V v : b.call_full(def, operands)) types.push_back(v.type());
+  for (const Arg& a : parts.block(parts.top()).returns) types.push_back(parts.type(a.get<ValueId>()));
   return types;
 }
 

@@ -55,6 +55,8 @@ public:
   BlockId block() const { return block_; }
   void set_block(BlockId b) { block_ = b; }
   bool edge() const { return edge_; }
+  /// Edge mode: whether composites that are `late` stay whole. They do, but where they are taken apart.
+  void keep_late(bool keep) { keeps_late_ = keep; }
   /// Nodes appended from now on carry this origin.
   void set_origin(std::shared_ptr<const Origin> origin) { origin_ = std::move(origin); }
 
@@ -98,18 +100,21 @@ public:
   Expr integer(int64_t v) { return pool().integer(v); }
 
 private:
+  bool stays(const OpDef& def, const ArgList& args) const { return keeps_late_ && def.late && def.late(Call(graph_, def, args)); }
   Values append(const OpDef& def, ArgList args, std::vector<Type> types);
   Values append_pointwise(const OpDef& def, ArgList args);
   Values append_float8(const OpDef& def, ArgList args, DType output);
   Values call_complex(const OpDef& def, ArgList args, const std::vector<Type>* hint);
 
-
   Graph& graph_;
   BlockId block_;
-  bool edge_;
+  bool edge_, keeps_late_ = true;
   std::shared_ptr<const Origin> origin_;
 };
 
+/// The decomposition of a call as a graph of its own: a parameter for each value among the arguments, in order; the results
+/// are returned.
+Graph written_out(const Graph& graph, const OpDef& def, const ArgList& args);
 /// Output types of a call by its row: infer, or promotion and broadcasting, or the types of its decomposition.
 std::vector<Type> infer_types(const Graph& graph, const OpDef& def, const ArgList& args);
 

@@ -21,7 +21,7 @@ enum class Kind : uint8_t {
   Matmul,    ///< products over a common axis; has a `define`, and micro-kernels
   Conv,      ///< convolution; has a `define`, and micro-kernels
   Library,   ///< a hand-written step: `library`
-  Composite, ///< written with other operators: `decompose`; gone after to_edge
+  Composite, ///< written with other operators: `decompose`; gone after to_edge, `late` ones after decompose_late
   Prim,      ///< control flow and constants; the stages know them by name
 };
 
@@ -119,6 +119,7 @@ struct OpRow {
   Infer infer = nullptr;        ///< output types; pointwise and composite rows need none
   Define define = nullptr;
   Decompose decompose = nullptr; ///< of another kind than Composite: may give no values, and the call stays as it is
+  bool (*late)(const Call&) = nullptr; ///< composites: whether the call stays whole in the Edge graph, until decompose_late
   LibraryStep (*library)(const Call&) = nullptr;
   DTypes dtypes = any_type;     ///< of the operands, in the Edge dialect
   bool data_dependent = false;  ///< output sizes depend on values: their types come from the program
@@ -129,6 +130,7 @@ struct OpDef : OpRow {
   Schema signature;
   Decompose on_complex = nullptr; ///< what it is on complex tensors, where views and decompositions do not say it already
   bool is_composite() const { return kind == Kind::Composite; }
+  bool stays_in_edge() const { return !is_composite() || late; }
 };
 
 /// The row of "aten::add.Tensor" or "edge::add.Tensor"; null where there is none. Thread-safe.

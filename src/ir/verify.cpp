@@ -7,7 +7,7 @@
 
 namespace tenon {
 
-bool is_region(const Node& n) { return n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv"; }
+bool is_region(const Node& n) { return n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv" || n.op == "tenon::attention"; }
 
 namespace {
 
@@ -247,7 +247,7 @@ std::string refusal_edge(const Graph& g, const Node& n) {
   bool step = n.def && (n.def->library || n.def->body) && !n.op.starts_with("aten::"); // torchvision::nms, custom operators
   if (!n.op.starts_with("edge::") && !n.op.starts_with("tenon::") && !step) return "not an operator of Edge";
   if (!n.def) return "no such operator";
-  if (n.def->is_composite()) return "a composite operator";
+  if (!n.def->stays_in_edge()) return "a composite operator";
   if (is_inplace_call(n)) return "an operator that writes its operands";
   return refusal_of_operands(g, n);
 }
@@ -278,6 +278,7 @@ std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_regi
   }
   if (is_region(n)) return in_region ? "a region inside a region" : "";
   if (std::string why = refusal_edge(g, n); !why.empty()) return why;
+  if (n.def->is_composite()) return "a composite operator";
   if (in_region) return has_definition(n) && n.outputs.size() == 1 ? "" : "a region computes defined operators only";
   if (!n.op.starts_with("prim::") && !n.def->library && has_definition(n)) return "an operator outside of regions";
   for (ValueId v : tensor_operands(n.args, g))

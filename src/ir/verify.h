@@ -8,8 +8,8 @@ namespace tenon {
 enum class Dialect : uint8_t {
   Any,     ///< a graph: SSA with scopes, arguments as the schemas say, types as the rows infer them, blocks that fit
   Aten,    ///< and no edge:: or tenon:: operator
-  Edge,    ///< and functional: edge:: operators without decomposition, tenon:: rows, prim::; pointwise operands are tensors of one dtype
-  Backend, ///< and regions (tenon::loops, tenon::matmul, tenon::conv) of defined operators; outside them library steps and prim::
+  Edge,    ///< and functional: edge:: operators without decomposition or with a late one, tenon:: rows, prim::; pointwise operands are tensors of one dtype
+  Backend, ///< and regions (tenon::loops, tenon::matmul, tenon::conv, tenon::attention) of defined operators; outside them library steps and prim::
 };
 std::string_view name_of(Dialect dialect);
 
@@ -26,7 +26,7 @@ bool is_aten(const Graph& graph);
 bool is_edge(const Graph& graph);
 bool is_backend(const Graph& graph);
 
-/// tenon::loops, tenon::matmul, tenon::conv: a node whose block is computed in one step.
+/// tenon::loops, tenon::matmul, tenon::conv, tenon::attention: a node whose block is computed in one step.
 bool is_region(const Node& node);
 
 } // namespace tenon

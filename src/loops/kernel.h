@@ -51,6 +51,7 @@ struct Accumulator {
   int reg;
   Reduction op;
   DType type;
+  bool loses_nan = false; // Max and Min of floats: NaN need not win, as where it shows in what is computed next anyway
 };
 
 /// The accumulators start at their identity, the body (loops with Accumulate inside) adds to them; afterwards Reg(reg) is

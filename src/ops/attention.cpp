@@ -30,26 +30,24 @@ V masked(Builder& b, V scores, V mask) {
   return scores + b.to(mask, scores.dtype());
 }
 
-// Groups of query heads that share a key head become rows of one product: [..., H, L, E] as [..., Hk, H / Hk * L, E].
-std::vector<Expr> grouped_sizes(V q, V k) {
-  std::vector<Expr> sizes = q.sizes();
+// Each key head once for every query head of its group: [..., Hk, S, E] seen as [..., H, S, E].
+V for_groups(Builder& b, V k, V q) {
+  std::vector<Expr> sizes = k.sizes();
   size_t head = sizes.size() - 3;
   Expr heads = sizes[head];
-  sizes[head] = k.size(-3);
-  sizes[head + 1] = sizes[head + 1] * floor_div(heads, k.size(-3));
-  return sizes;
+  sizes.insert(sizes.begin() + static_cast<ptrdiff_t>(head) + 1, floor_div(q.size(-3), heads));
+  V all = b.expand(b.unsqueeze(k, static_cast<int64_t>(head) + 1), sizes);
+  sizes.erase(sizes.begin() + static_cast<ptrdiff_t>(head));
+  sizes[head] = q.size(-3);
+  return b.reshape(all, sizes);
 }
 
 Attention attend(Builder& b, Operands a) {
   DType wide = compute_type(a.q.dtype());
-  V q = a.q, kt = b.transpose(a.k, -1, -2);
+  V q = a.q;
   bool grouped = q.rank() >= 3 && a.k.rank() >= 3 && q.size(-3) != a.k.size(-3) && !is_const_int(a.k.size(-3), 1) && !is_const_int(q.size(-3), 1);
-  if (grouped) q = b.reshape(q, grouped_sizes(a.q, a.k));
-  V scores = matmul(b, q, kt, wide);
-  std::vector<Expr> full = a.q.sizes(), flat = scores.sizes();
-  full.back() = scores.size(-1);
-  if (grouped) scores = b.reshape(scores, full);
-  scores = scores * a.scale;
+  if (grouped) a.k = for_groups(b, a.k, q), a.v = for_groups(b, a.v, q);
+  V scores = matmul(b, q, b.transpose(a.k, -1, -2), wide) * a.scale;
   if (a.causal) scores = causal(b, scores);
   if (a.mask) scores = masked(b, scores, a.mask);
   V top = b.call1("aten::amax.default", {scores, {-1}, true});
@@ -59,13 +57,7 @@ Attention attend(Builder& b, Operands a) {
   V divisor = a.mask ? b.where(b.call1("aten::eq.Scalar", {sum, 0}), b.scalar(1, wide), sum) : sum;
   V weights = b.to(e / divisor, a.v.dtype());
   if (a.dropout > 0) weights = b.call1("aten::dropout.default", {weights, a.dropout, true});
-  if (grouped) weights = b.reshape(weights, flat);
   V out = b.matmul(weights, a.v);
-  if (grouped) {
-    std::vector<Expr> sizes = a.q.sizes();
-    sizes.back() = a.v.size(-1);
-    out = b.reshape(out, sizes);
-  }
   V lse = b.squeeze(b.call1("aten::log.default", {sum}) + top, -1);
   return {out, lse};
 }
@@ -79,15 +71,21 @@ Operands operands(Builder& b, const Call& c, std::string_view mask) {
 
 Values attention(Builder& b, const Call& c) { return attend(b, operands(b, c, "attn_mask")).out; }
 
+// What draws random numbers is not one call.
+bool without_dropout(const Call& c) { return c.number("dropout_p") == 0; }
+
 Values flash_attention(Builder& b, const Call& c) {
-  Attention r = attend(b, operands(b, c, "attn_mask"));
-  return {r.out, b.to(r.logsumexp, compute_type(r.out.dtype()))};
+  Operands a = operands(b, c, "attn_mask");
+  V lse = b.to(attend(b, a).logsumexp, compute_type(a.q.dtype()));
+  V out = b.call1("aten::scaled_dot_product_attention.default", {c["query"], c["key"], c["value"], c["attn_mask"], c["dropout_p"], c["is_causal"]}, {{"scale", c["scale"]}});
+  return {out, lse};
 }
 
 const OpRow rows[] = {
     {.schema = "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., "
                "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-     .decompose = attention},
+     .decompose = attention,
+     .late = without_dropout},
     {.schema = "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, "
                "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
      .decompose = flash_attention},

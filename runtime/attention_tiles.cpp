@@ -1,0 +1,290 @@
+// Products on blocks, by the micro-kernels; dots of a few rows with keys as they lie in memory.
+#include "runtime/attention_tiles.h"
+
+#include "runtime/matmul.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tenon {
+
+namespace {
+
+int family_number(const KernelTable& kernels) {
+  return choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size);
+}
+const GemmFamily& family_of(const KernelTable& kernels) {
+  return kernels.families()[static_cast<size_t>(family_number(kernels))];
+}
+Panels value_panels(const KernelTable& kernels, int64_t columns, int64_t keys) {
+  return choose_panels(family_of(kernels), columns, keys);
+}
+
+} // namespace
+
+Panels key_panels(const KernelTable& kernels, int64_t block_keys) {
+  return choose_panels(family_of(kernels), block_keys, 1);
+}
+
+int64_t packed_values_size(const KernelTable& kernels, int64_t keys, int64_t columns) {
+  return value_panels(kernels, columns, keys).padded() * keys;
+}
+
+namespace {
+
+#ifndef __SANITIZE_THREAD__
+[[gnu::target_clones("arch=skylake-avx512", "arch=haswell", "default")]]
+#endif
+void widen_bf16(const uint16_t* from, int64_t n, float* to) {
+  auto* bits = reinterpret_cast<uint32_t*>(to);
+  for (int64_t k = 0; k < n; k++) bits[k] = static_cast<uint32_t>(from[k]) << 16;
+}
+
+// Every CPU that code is generated for has F16C.
+[[gnu::target("avx,f16c")]] void widen_f16(const uint16_t* from, int64_t n, float* to) {
+  int64_t k = 0;
+  for (; k + 8 <= n; k += 8)
+    _mm256_storeu_ps(to + k, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k))));
+  for (; k < n; k++) to[k] = _cvtsh_ss(from[k]);
+}
+
+} // namespace
+
+void widen_rows(DType type, const void* data, int64_t row, int64_t column, int64_t rows, int64_t columns,
+                float* to) noexcept {
+  for (int64_t i = 0; i < rows; i++, to += columns) {
+    if (type == DType::F32) {
+      const float* from = static_cast<const float*>(data) + i * row;
+      for (int64_t k = 0; k < columns; k++) to[k] = from[k * column];
+      continue;
+    }
+    const uint16_t* from = static_cast<const uint16_t*>(data) + i * row;
+    auto widen = type == DType::BF16 ? widen_bf16 : widen_f16;
+    if (column == 1)
+      widen(from, columns, to);
+    else
+      for (int64_t k = 0; k < columns; k++) widen(from + k * column, 1, to + k);
+  }
+}
+
+void pack_keys(const KernelTable& kernels, const Panels& panels, const RowsSource& keys, int64_t depth,
+               float* to) noexcept {
+  PackSource source{keys.data, DType::F32, keys.column, keys.row};
+  pack_panels(kernels, family_of(kernels), panels, source, 0, depth, 0, panels.count(), to);
+}
+
+void pack_values(const KernelTable& kernels, const RowsSource& values, int64_t count, int64_t columns,
+                 float* to) noexcept {
+  Panels panels = value_panels(kernels, columns, count);
+  PackSource source{values.data, DType::F32, values.row, values.column};
+  pack_panels(kernels, family_of(kernels), panels, source, 0, count, 0, panels.count(), to);
+}
+
+namespace {
+
+/// Rows cut into tiles, and the kernels for these.
+struct CutRows {
+  RowTile tiles[most_tile_rows];
+  int64_t count;
+  TileKernels kernels;
+
+  CutRows(const KernelTable& table, const Panels& panels, int64_t rows) {
+    int family = family_number(table);
+    Tiles cut(rows, family_of(table).rows[static_cast<size_t>(panels.vectors)]);
+    uint64_t heights = 0;
+    count = cut.count;
+    for (int64_t t = 0; t < count; t++) tiles[t].count = cut.rows(t), heights |= uint64_t{1} << cut.rows(t);
+    kernels = tile_kernels(table, family, panels, GemmKind::Packed, heights, true);
+  }
+};
+
+} // namespace
+
+void tile_product(const KernelTable& kernels, const void* const* q, int64_t rows, const Panels& panels,
+                  const float* packed, int64_t n, int64_t depth, float* scores, int64_t stride) noexcept {
+  CutRows cut(kernels, panels, rows);
+  for (int64_t t = 0, row = 0; t < cut.count; row += cut.tiles[t++].count) cut.tiles[t].rows = q + row, cut.tiles[t].first = 0;
+  multiply_block({.panels = panels,
+                  .kernels = cut.kernels,
+                  .p0 = 0,
+                  .p1 = (n + panels.width() - 1) / panels.width(),
+                  .b = packed,
+                  .panel_depth = depth,
+                  .first_depth = 0,
+                  .tiles = cut.tiles,
+                  .tile_count = cut.count,
+                  .positions = 1,
+                  .depth = depth,
+                  .zeros = nullptr,
+                  .a_stride = 0,
+                  .c = reinterpret_cast<char*>(scores),
+                  .c_stride = stride * 4,
+                  .sum_bytes = 4,
+                  .init = nullptr,
+                  .mode = GemmInit::Zero,
+                  .rows_first = false});
+}
+
+void accumulate_product(const KernelTable& kernels, const float* weights, int64_t stride, int64_t rows,
+                        const float* packed, int64_t keys, int64_t n, int64_t columns, bool fresh, float* out,
+                        int64_t out_stride) noexcept {
+  Panels panels = value_panels(kernels, columns, keys);
+  CutRows cut(kernels, panels, rows);
+  const void* pointers[GemmFamily::max_rows];
+  for (int64_t i = 0; i < GemmFamily::max_rows; i++) pointers[i] = weights + i * stride;
+  for (int64_t t = 0, row = 0; t < cut.count; row += cut.tiles[t++].count)
+    cut.tiles[t].rows = pointers, cut.tiles[t].first = row * stride * 4;
+  multiply_block({.panels = panels,
+                  .kernels = cut.kernels,
+                  .p0 = 0,
+                  .p1 = panels.count(),
+                  .b = packed,
+                  .panel_depth = keys,
+                  .first_depth = 0,
+                  .tiles = cut.tiles,
+                  .tile_count = cut.count,
+                  .positions = 1,
+                  .depth = n,
+                  .zeros = nullptr,
+                  .a_stride = 0,
+                  .c = reinterpret_cast<char*>(out),
+                  .c_stride = out_stride * 4,
+                  .sum_bytes = 4,
+                  .init = nullptr,
+                  .mode = fresh ? GemmInit::Zero : GemmInit::C,
+                  .rows_first = false});
+}
+
+namespace {
+
+typedef float V16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float V4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+inline V4 fold(const V16& v) {
+  V4 q[4];
+  std::memcpy(q, &v, sizeof v);
+  return (q[0] + q[1]) + (q[2] + q[3]);
+}
+
+// Four keys at once: their sums end in one vector, so that adding up across costs a quarter.
+constexpr int64_t keys_at_once = 4;
+
+#ifndef __SANITIZE_THREAD__
+[[gnu::target_clones("arch=skylake-avx512", "arch=haswell", "default")]]
+#endif
+void dots(const float* q, const float* keys, int64_t key_stride, int64_t count, int64_t depth, float* to) {
+  int64_t whole = depth / 16 * 16;
+  for (int64_t k = 0; k < count; k += keys_at_once) {
+    const float* row[keys_at_once];
+    for (int64_t i = 0; i < keys_at_once; i++) row[i] = keys + std::min(k + i, count - 1) * key_stride;
+    V16 a = {}, b = {}, c = {}, d = {};
+    for (int64_t e = 0; e < whole; e += 16) {
+      V16 x = *reinterpret_cast<const V16*>(q + e);
+      a += x * *reinterpret_cast<const V16*>(row[0] + e);
+      b += x * *reinterpret_cast<const V16*>(row[1] + e);
+      c += x * *reinterpret_cast<const V16*>(row[2] + e);
+      d += x * *reinterpret_cast<const V16*>(row[3] + e);
+    }
+    V4 fa = fold(a), fb = fold(b), fc = fold(c), fd = fold(d);
+    float sums[keys_at_once];
+    for (int64_t i = 0; i < keys_at_once; i++) {
+      const V4& f = i == 0 ? fa : i == 1 ? fb : i == 2 ? fc : fd;
+      sums[i] = (f[0] + f[1]) + (f[2] + f[3]);
+      for (int64_t e = whole; e < depth; e++) sums[i] += q[e] * row[i][e];
+    }
+    for (int64_t i = 0; i < std::min(keys_at_once, count - k); i++) to[k + i] = sums[i];
+  }
+}
+
+/// The widest tile in place that still takes all rows at once.
+Panels wide_panels(const KernelTable& kernels, int64_t rows, int64_t columns) {
+  const GemmFamily& f = family_of(kernels);
+  Panels panels = choose_panels(f, columns, 1);
+  int most = static_cast<int>(std::clamp<int64_t>((columns + f.lanes - 1) / f.lanes, 1, GemmFamily::max_vectors));
+  panels.vectors = 1;
+  for (int v = 1; v <= most; v++)
+    if (f.rows[static_cast<size_t>(v)] >= rows) panels.vectors = v;
+  return panels;
+}
+
+} // namespace
+
+void few_rows_product(const void* const* q, int64_t rows, const RowsSource& keys, int64_t count, int64_t depth,
+                      float* scores, int64_t stride) noexcept {
+  constexpr int64_t together = 16; // keys that stay in L1 for all rows
+  for (int64_t k = 0; k < count; k += together)
+    for (int64_t i = 0; i < rows; i++)
+      dots(static_cast<const float*>(q[i]), keys.data + k * keys.row, keys.row, std::min(together, count - k), depth, scores + i * stride + k);
+}
+
+void few_rows_accumulate(const KernelTable& kernels, const float* weights, int64_t stride, int64_t rows,
+                         const RowsSource& values, int64_t count, int64_t columns, bool fresh, float* out,
+                         int64_t out_stride) noexcept {
+  Panels panels = wide_panels(kernels, rows, columns);
+  const void* pointers[GemmFamily::max_rows];
+  for (int64_t i = 0; i < rows; i++) pointers[i] = weights + i * stride;
+  for (int64_t p = 0; p < panels.count(); p++) {
+    int64_t n = p * panels.width(), some = panels.columns(p);
+    int vectors = panels.panel_vectors(p);
+    GemmArgs args{.rows = pointers,
+                  .first = 0,
+                  .zeros = nullptr,
+                  .b = values.data + n,
+                  .c = out + n,
+                  .init = nullptr,
+                  .c_stride = out_stride * 4,
+                  .b_stride = values.row * 4,
+                  .a_stride = 0,
+                  .depth = count,
+                  .positions = 1,
+                  .columns = some,
+                  .mode = fresh ? GemmInit::Zero : GemmInit::C};
+    kernels.gemm({family_number(kernels), static_cast<int>(rows), vectors, some != int64_t{vectors} * panels.lanes, GemmKind::InPlace})(&args);
+  }
+}
+
+namespace {
+
+// Tiles of up to `rows` rows on panels of which any may be the last.
+void prepare_widths(const KernelTable& kernels, int vectors, int rows, GemmKind kind) {
+  for (int v = 1; v <= vectors; v++)
+    for (bool masked : {false, true})
+      for (int r = 1; r <= rows && r <= family_of(kernels).rows[static_cast<size_t>(v)]; r++)
+        kernels.gemm({family_number(kernels), r, v, masked, kind});
+}
+
+} // namespace
+
+void prepare_attention(const KernelTable& kernels, int64_t block_keys, int64_t columns) {
+  const GemmFamily& f = family_of(kernels);
+  Panels keys = key_panels(kernels, block_keys);
+  prepare_widths(kernels, keys.vectors, f.rows[static_cast<size_t>(keys.vectors)], GemmKind::Packed);
+  for (int v = 1; v <= keys.vectors; v++) kernels.copy(v);
+  if (columns == any_size) prepare_widths(kernels, 4, GemmFamily::max_rows, GemmKind::Packed);
+  if (columns > 0) {
+    Panels panels = value_panels(kernels, columns, 1);
+    int rows = f.rows[static_cast<size_t>(panels.vectors)];
+    tile_kernels(kernels, family_number(kernels), panels, GemmKind::Packed, tile_heights(any_size, rows), true);
+    kernels.copy(panels.panel_vectors(0)), kernels.copy(panels.panel_vectors(panels.count() - 1));
+  }
+  kernels.transpose();
+}
+
+void prepare_few_rows(const KernelTable& kernels, int64_t columns) {
+  for (int rows = 1; rows <= few_attention_rows; rows++) {
+    if (columns != any_size) {
+      Panels panels = wide_panels(kernels, rows, columns);
+      tile_kernels(kernels, family_number(kernels), panels, GemmKind::InPlace, uint64_t{1} << rows, true);
+      continue;
+    }
+    int widest = wide_panels(kernels, rows, int64_t{GemmFamily::max_vectors} * kernels.lanes()).vectors;
+    for (int v = 1; v <= widest; v++)
+      for (bool masked : {false, true})
+        if (family_of(kernels).rows[static_cast<size_t>(v)] >= rows)
+          kernels.gemm({family_number(kernels), rows, v, masked, GemmKind::InPlace});
+  }
+}
+
+} // namespace tenon
