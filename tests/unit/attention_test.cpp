@@ -38,7 +38,7 @@ V sdpa(TestGraph& g, V q, V k, V v, const Arg& mask = {}, bool causal = false, b
 } // namespace
 
 TEST_CASE("attention of many sizes") {
-  for (Sizes s : {Sizes{1, 1, 1, 1, 1, 1},
+  for (Sizes s : {Sizes{1, 1, 1, 2, 1, 2},
                   {1, 2, 5, 7, 3, 4},
                   {2, 3, 17, 19, 16, 16},
                   {1, 2, 73, 129, 64, 65},
