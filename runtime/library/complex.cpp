@@ -11,6 +11,8 @@ template <class F> const char* for_parts(DType t, F&& f) {
   return f(float{});
 }
 
+constexpr int64_t grain = 1 << 15; // elements that are worth a thread's while
+
 } // namespace
 
 const char* complex_of_parts(const LibraryCall& c) {
@@ -18,7 +20,9 @@ const char* complex_of_parts(const LibraryCall& c) {
     using T = decltype(zero);
     const T *re = c.inputs[0].as<const T>(), *im = c.inputs[1].as<const T>();
     T* out = c.outputs[0].as<T>();
-    for (int64_t i = 0, n = c.outputs[0].numel(); i < n; i++) out[2 * i] = re[i], out[2 * i + 1] = im[i];
+    parallel(c, c.outputs[0].numel(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) out[2 * i] = re[i], out[2 * i + 1] = im[i];
+    });
     return nullptr;
   });
 }
@@ -28,14 +32,19 @@ const char* complex_part(const LibraryCall& c) {
     using T = decltype(zero);
     const T* in = c.inputs[0].as<const T>() + c.ints[0];
     T* out = c.outputs[0].as<T>();
-    for (int64_t i = 0, n = c.outputs[0].numel(); i < n; i++) out[i] = in[2 * i];
+    parallel(c, c.outputs[0].numel(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) out[i] = in[2 * i];
+    });
     return nullptr;
   });
 }
 
 const char* view_as_real(const LibraryCall& c) {
-  if (int64_t n = c.outputs[0].numel(); n > 0)
-    std::memcpy(c.outputs[0].data, c.inputs[0].data, static_cast<size_t>(n) * size_of(c.outputs[0].dtype));
+  size_t size = size_of(c.outputs[0].dtype);
+  parallel(c, c.outputs[0].numel(), grain, [&](int64_t begin, int64_t end) {
+    auto at = static_cast<size_t>(begin) * size;
+    std::memcpy(static_cast<char*>(c.outputs[0].data) + at, static_cast<const char*>(c.inputs[0].data) + at, static_cast<size_t>(end - begin) * size);
+  });
   return nullptr;
 }
 
