@@ -53,7 +53,11 @@ template <class T, int N> struct Square {
     if constexpr (sizeof(Row) == 64)
       if (streamed) {
 #pragma GCC unroll 16
+#ifdef __clang__
+        for (int i = 0; i < N; i++) __builtin_nontemporal_store(rows[row_of(i)], reinterpret_cast<Row*>(to + i * to_step));
+#else
         for (int i = 0; i < N; i++) asm volatile("vmovntdq %1, %0" : "=m"(*reinterpret_cast<Row*>(to + i * to_step)) : "v"(rows[row_of(i)]));
+#endif
         return;
       }
 #pragma GCC unroll 16
