@@ -8,6 +8,8 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/wide.h"
+
 namespace tenon {
 namespace {
 
@@ -183,10 +185,7 @@ RowsSource rows_from(const Item& item, const AttentionOperandView& o, int64_t n0
   return {wide, columns, 1};
 }
 
-#ifndef __SANITIZE_THREAD__
-[[gnu::target_clones("arch=skylake-avx512", "arch=haswell", "default")]]
-#endif
-void scale_row(float* row, int64_t n, float by) {
+TENON_WIDE void scale_row(float* row, int64_t n, float by) {
   for (int64_t k = 0; k < n; k++) row[k] *= by;
 }
 

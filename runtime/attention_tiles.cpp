@@ -2,6 +2,7 @@
 #include "runtime/attention_tiles.h"
 
 #include "runtime/matmul.h"
+#include "runtime/wide.h"
 
 #include <immintrin.h>
 
@@ -34,10 +35,7 @@ int64_t packed_values_size(const KernelTable& kernels, int64_t keys, int64_t col
 
 namespace {
 
-#ifndef __SANITIZE_THREAD__
-[[gnu::target_clones("arch=skylake-avx512", "arch=haswell", "default")]]
-#endif
-void widen_bf16(const uint16_t* from, int64_t n, float* to) {
+TENON_WIDE void widen_bf16(const uint16_t* from, int64_t n, float* to) {
   auto* bits = reinterpret_cast<uint32_t*>(to);
   for (int64_t k = 0; k < n; k++) bits[k] = static_cast<uint32_t>(from[k]) << 16;
 }
@@ -98,6 +96,30 @@ struct CutRows {
     for (int64_t t = 0; t < count; t++) tiles[t].count = cut.rows(t), heights |= uint64_t{1} << cut.rows(t);
     kernels = tile_kernels(table, family, panels, GemmKind::Packed, heights, true);
   }
+
+  /// The product with the first `depth` of `packed_depth` rows of packed panels, all of them, to rows of `to`.
+  GemmBlock times(const Panels& panels, const float* packed, int64_t packed_depth, int64_t depth, float* to,
+                  int64_t stride) const {
+    return {.panels = panels,
+            .kernels = kernels,
+            .p0 = 0,
+            .p1 = panels.count(),
+            .b = packed,
+            .panel_depth = packed_depth,
+            .first_depth = 0,
+            .tiles = tiles,
+            .tile_count = count,
+            .positions = 1,
+            .depth = depth,
+            .zeros = nullptr,
+            .a_stride = 0,
+            .c = reinterpret_cast<char*>(to),
+            .c_stride = stride * 4,
+            .sum_bytes = 4,
+            .init = nullptr,
+            .mode = GemmInit::Zero,
+            .rows_first = false};
+  }
 };
 
 } // namespace
@@ -105,26 +127,11 @@ struct CutRows {
 void tile_product(const KernelTable& kernels, const void* const* q, int64_t rows, const Panels& panels,
                   const float* packed, int64_t n, int64_t depth, float* scores, int64_t stride) noexcept {
   CutRows cut(kernels, panels, rows);
-  for (int64_t t = 0, row = 0; t < cut.count; row += cut.tiles[t++].count) cut.tiles[t].rows = q + row, cut.tiles[t].first = 0;
-  multiply_block({.panels = panels,
-                  .kernels = cut.kernels,
-                  .p0 = 0,
-                  .p1 = (n + panels.width() - 1) / panels.width(),
-                  .b = packed,
-                  .panel_depth = depth,
-                  .first_depth = 0,
-                  .tiles = cut.tiles,
-                  .tile_count = cut.count,
-                  .positions = 1,
-                  .depth = depth,
-                  .zeros = nullptr,
-                  .a_stride = 0,
-                  .c = reinterpret_cast<char*>(scores),
-                  .c_stride = stride * 4,
-                  .sum_bytes = 4,
-                  .init = nullptr,
-                  .mode = GemmInit::Zero,
-                  .rows_first = false});
+  for (int64_t t = 0, row = 0; t < cut.count; row += cut.tiles[t++].count)
+    cut.tiles[t].rows = q + row, cut.tiles[t].first = 0;
+  GemmBlock block = cut.times(panels, packed, depth, depth, scores, stride);
+  block.p1 = (n + panels.width() - 1) / panels.width();
+  multiply_block(block);
 }
 
 void accumulate_product(const KernelTable& kernels, const float* weights, int64_t stride, int64_t rows,
@@ -136,25 +143,9 @@ void accumulate_product(const KernelTable& kernels, const float* weights, int64_
   for (int64_t i = 0; i < GemmFamily::max_rows; i++) pointers[i] = weights + i * stride;
   for (int64_t t = 0, row = 0; t < cut.count; row += cut.tiles[t++].count)
     cut.tiles[t].rows = pointers, cut.tiles[t].first = row * stride * 4;
-  multiply_block({.panels = panels,
-                  .kernels = cut.kernels,
-                  .p0 = 0,
-                  .p1 = panels.count(),
-                  .b = packed,
-                  .panel_depth = keys,
-                  .first_depth = 0,
-                  .tiles = cut.tiles,
-                  .tile_count = cut.count,
-                  .positions = 1,
-                  .depth = n,
-                  .zeros = nullptr,
-                  .a_stride = 0,
-                  .c = reinterpret_cast<char*>(out),
-                  .c_stride = out_stride * 4,
-                  .sum_bytes = 4,
-                  .init = nullptr,
-                  .mode = fresh ? GemmInit::Zero : GemmInit::C,
-                  .rows_first = false});
+  GemmBlock block = cut.times(panels, packed, keys, n, out, out_stride);
+  if (!fresh) block.mode = GemmInit::C;
+  multiply_block(block);
 }
 
 namespace {
@@ -171,10 +162,7 @@ inline V4 fold(const V16& v) {
 // Four keys at once: their sums end in one vector, so that adding up across costs a quarter.
 constexpr int64_t keys_at_once = 4;
 
-#ifndef __SANITIZE_THREAD__
-[[gnu::target_clones("arch=skylake-avx512", "arch=haswell", "default")]]
-#endif
-void dots(const float* q, const float* keys, int64_t key_stride, int64_t count, int64_t depth, float* to) {
+TENON_WIDE void dots(const float* q, const float* keys, int64_t key_stride, int64_t count, int64_t depth, float* to) {
   int64_t whole = depth / 16 * 16;
   for (int64_t k = 0; k < count; k += keys_at_once) {
     const float* row[keys_at_once];

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/numeric.h"
-#include "runtime/clones.h"
+#include "runtime/wide.h"
 
 namespace tenon {
 namespace {
@@ -69,14 +69,14 @@ void pack_plain_rows(const KernelTable& kernels, const Panel& p, const PackSourc
   }
 }
 
-TENON_CLONES void interleave2(const uint16_t* __restrict r0, const uint16_t* __restrict r1, uint16_t* __restrict to, int64_t n) {
+TENON_WIDE void interleave2(const uint16_t* __restrict r0, const uint16_t* __restrict r1, uint16_t* __restrict to, int64_t n) {
   for (int64_t j = 0; j < n; j++) to[2 * j] = r0[j], to[2 * j + 1] = r1[j];
 }
-TENON_CLONES void interleave4(const uint8_t* __restrict r0, const uint8_t* __restrict r1, const uint8_t* __restrict r2,
+TENON_WIDE void interleave4(const uint8_t* __restrict r0, const uint8_t* __restrict r1, const uint8_t* __restrict r2,
                               const uint8_t* __restrict r3, uint8_t* __restrict to, int64_t n) {
   for (int64_t j = 0; j < n; j++) to[4 * j] = r0[j], to[4 * j + 1] = r1[j], to[4 * j + 2] = r2[j], to[4 * j + 3] = r3[j];
 }
-TENON_CLONES void transpose2(const uint16_t* from, int64_t from_stride, uint16_t* to, int64_t to_stride, int64_t rows, int64_t columns) {
+TENON_WIDE void transpose2(const uint16_t* from, int64_t from_stride, uint16_t* to, int64_t to_stride, int64_t rows, int64_t columns) {
   constexpr int64_t block = 16;
   for (int64_t i0 = 0; i0 < rows; i0 += block)
     for (int64_t j0 = 0; j0 < columns; j0 += block)
