@@ -15,9 +15,9 @@ struct RegionKernel {
   int weight = 0;               // operations per element
 };
 
-/// Symbols that an epilogue kernel takes after its own scalars: which tile of the contraction's sums is ready, and elements from
-/// row to row of it. Its first buffer is the tile.
-inline constexpr const char* tile_symbols[] = {"tile_batch", "tile_m0", "tile_m1", "tile_n0", "tile_n1", "tile_stride"};
+/// Symbols that an epilogue kernel takes after its own scalars: which tile of the contraction's sums is ready (its rows are m0 +
+/// i * m_step for i < m1 - m0), and elements from row to row of it. Its first buffer is the tile.
+inline constexpr const char* tile_symbols[] = {"tile_batch", "tile_m0", "tile_m1", "tile_n0", "tile_n1", "tile_stride", "tile_m_step"};
 
 /// The kernels of a region, to be run one after the other, and memory that they hand on to each other.
 struct RegionKernels {
