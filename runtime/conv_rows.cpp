@@ -1,6 +1,7 @@
 // Copies of windows.
 #include "runtime/conv_rows.h"
 
+#include <cstdint>
 #include <cstring>
 
 #include "runtime/gemm_pack.h"
@@ -8,12 +9,33 @@
 namespace tenon {
 namespace {
 
+template <class T> void copy_ends(char* to, const char* from, int64_t bytes) {
+  T first, last;
+  std::memcpy(&first, from, sizeof first);
+  std::memcpy(&last, from + bytes - sizeof last, sizeof last);
+  std::memcpy(to, &first, sizeof first);
+  std::memcpy(to + bytes - sizeof last, &last, sizeof last);
+}
+
 /// Short runs, by moves that overlap.
 void copy_bytes(char* to, const char* from, int64_t bytes) {
-  if (bytes < 16 || bytes > 256) return void(std::memcpy(to, from, static_cast<size_t>(bytes)));
-  int64_t i = 0;
-  for (; i + 16 <= bytes; i += 16) std::memcpy(to + i, from + i, 16);
-  if (i < bytes) std::memcpy(to + bytes - 16, from + bytes - 16, 16);
+  if (bytes > 256) return void(std::memcpy(to, from, static_cast<size_t>(bytes)));
+  if (bytes >= 16) {
+    for (int64_t i = 0; i + 16 < bytes; i += 16) std::memcpy(to + i, from + i, 16);
+    std::memcpy(to + bytes - 16, from + bytes - 16, 16);
+  } else if (bytes >= 8) {
+    copy_ends<uint64_t>(to, from, bytes);
+  } else if (bytes >= 4) {
+    copy_ends<uint32_t>(to, from, bytes);
+  } else {
+    for (int64_t i = 0; i < bytes; i++) to[i] = from[i];
+  }
+}
+
+/// Few bytes mostly, k missing to a k_step.
+void clear(char* to, int64_t bytes) {
+  if (bytes > 16) return void(std::memset(to, 0, static_cast<size_t>(bytes)));
+  for (char* end = to + bytes; to < end; to++) *to = 0;
 }
 
 struct Copier {
@@ -39,7 +61,7 @@ struct Copier {
         bool outside = rows[0] == nullptr || run == from.padding;
         copy(outside ? from.padding : run + t.first + from.first, next);
       }
-      if (rest > 0) std::memset(next, 0, static_cast<size_t>(rest));
+      if (rest > 0) clear(next, rest);
     }
   }
 };

@@ -7,6 +7,9 @@
 namespace tenon {
 namespace {
 
+/// Units of an image that are enough for parallel items.
+constexpr int64_t few_units = 16;
+
 bool in_range(int64_t i, int64_t n) { return static_cast<uint64_t>(i) < static_cast<uint64_t>(n); }
 
 /// The state of cutting one block.
@@ -130,7 +133,10 @@ PixelCut cut_pixels(const ConvWindow& w, int tile_rows, int tile_vectors) {
   // Twelve accumulators per step of k keep the multiply-add units busy and spare the loads.
   c.aligned = row.small * tile_vectors >= 12 || row.small >= tile_rows - 1;
   if (c.aligned) {
-    c.pieces = (w.out[2] + max_block_pixels - 1) / max_block_pixels;
+    // Few output rows are cut further, so that there is something to share out.
+    int64_t rows = std::max<int64_t>(w.out[0] * w.out[1], 1), least = (w.out[2] + max_block_pixels - 1) / max_block_pixels;
+    int64_t most = std::max<int64_t>(w.out[2] / (2 * tile_rows), 1);
+    c.pieces = std::max(least, std::min(most, (few_units + rows - 1) / rows));
     if (c.pieces == 1) c.block_units = max_block_pixels / w.out[2];
   } else {
     c.block_units = max_block_pixels / tile_rows;

@@ -118,6 +118,7 @@ static Conv conv_shape(const Graph& g, const Call& c) {
   Conv v;
   v.transposed = c.flag("transposed"), v.groups = c.integer("groups");
   v.in_type = in.dtype, v.weight_type = weight.dtype;
+  v.padding = c.def.signature.find("padding_value") >= 0 ? static_cast<int>(c.integer("padding_value")) : 0;
   v.packed = false;
   auto size = [&](size_t d) { return *const_int(weight.sizes[d]); };
   v.in_channels = v.transposed ? size(0) : size(1) * v.groups;
