@@ -29,7 +29,7 @@ struct RegionKernels {
   std::vector<Temporary> temporaries;
 };
 
-/// `vector_bytes`: 32 or 64. Results of `streamed_bytes` and more do not go through the caches.
+/// `vector_bytes`: 32 or 64. Results of kernels that move `streamed_bytes` and more do not go through the caches.
 RegionKernels kernels_of_loops(const Graph& graph, NodeId region, int vector_bytes, int64_t streamed_bytes = INT64_MAX);
 /// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction and its sums are what it
 /// gives.
