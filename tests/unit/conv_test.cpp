@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "emulated_tiles.h"
 #include "kernel_test.h"
 #include "runtime/conv.h"
 
@@ -135,9 +136,8 @@ std::vector<double> numbers(TypedBuffer& b) {
   return all;
 }
 
-void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
+void check_case(const KernelTable& kernels, const Workers& workers, const Case& c) {
   CAPTURE(text(c));
-  const KernelTable& kernels = mk.table();
   ConvWindow w = window_of(c);
   for (int64_t size : w.out) REQUIRE(size > 0);
   int64_t in_pixel = c.in_channels + c.gap, out_pixel = c.out_channels + c.gap, inputs = c.in_channels / c.groups;
@@ -208,7 +208,7 @@ template <class F> void for_all_machines(const F& f) {
       CAPTURE(threads);
       CAPTURE(mk.table().families()[0].name);
       Workers workers(threads);
-      f([&](const Case& c) { check_case(mk, workers, c); });
+      f([&](const Case& c) { check_case(mk.table(), workers, c); });
     }
   }
 }
@@ -361,4 +361,22 @@ TEST_CASE("convolution packs weights that it gets in the call") {
         check(c);
       }
   });
+}
+
+TEST_CASE("convolution on tile registers") {
+  test::EmulatedTiles tiles;
+  for (int threads : {1, 2}) {
+    Workers workers(threads);
+    for (DType type : {DType::BF16, DType::U8, DType::I8})
+      for (auto [in, out, groups] : {std::array<int64_t, 3>{3, 17, 1}, {64, 40, 1}, {12, 24, 3}, {130, 96, 1}, {20, 20, 20}})
+        for (int64_t kernel : {1, 3, 4})
+          for (bool transposed : {false, true}) {
+            Case c = square(13, kernel, 1 + kernel / 4, kernel / 2, in, out, groups);
+            c.in_type = type, c.weight_type = type == DType::BF16 ? type : DType::I8;
+            c.bias = out % 2;
+            c.transposed = transposed;
+            c.padding = type == DType::U8 && !transposed ? 9 : 0;
+            check_case(tiles.table(), workers, c);
+          }
+  }
 }
