@@ -248,12 +248,25 @@ void* PlanBuilder::own(int64_t size) {
   return p;
 }
 
+// The process asks for tile registers with the first program that has a use for them.
+static bool multiplies_narrow(const Graph& g) {
+  for (uint32_t i = 0; i < g.num_nodes(); i++) {
+    const Node& n = g.node(NodeId{i});
+    if (!n.def || (n.def->kind != Kind::Matmul && n.def->kind != Kind::Conv)) continue;
+    DType t = g.type(tensor_operands(n.args, g).at(0)).dtype;
+    if (t == DType::BF16 || t == DType::U8 || t == DType::I8) return true;
+  }
+  return false;
+}
+
 Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options, bool keep_texts) {
   Compiled out;
   out.program = backend;
   out.pool = std::make_unique<ExprPool>();
   out.jit = std::make_unique<Jit>(host_target(options.isa), kernel_symbols());
-  out.micro_kernels = std::make_unique<MicroKernels>(out.jit->target());
+  Target target = out.jit->target();
+  if (!multiplies_narrow(backend->graph)) target.amx_bf16 = target.amx_int8 = false;
+  out.micro_kernels = std::make_unique<MicroKernels>(target);
   PlanBuilder(*backend, original, options, out).run(keep_texts);
   return out;
 }
