@@ -264,7 +264,10 @@ ExecutableStats Executable::stats() const {
 uint64_t Executable::pieces_of_code() { return tenon::pieces_of_code; }
 std::string Executable::explain() const {
   if (!impl_->runner) return "everything runs in the interpreter\n";
-  return tenon::explain(impl_->runner->plan(), impl_->compiled->kernels, impl_->runner->profile());
+  Profile profile = impl_->runner->profile();
+  Limits limits;
+  if (!profile.empty()) limits = measure_limits(impl_->compiled->micro_kernels->table(), Workers(impl_->options.threads), families_of(profile));
+  return tenon::explain(impl_->runner->plan(), impl_->compiled->kernels, profile, limits);
 }
 
 } // namespace tenon
