@@ -200,4 +200,18 @@ inline void copy_input(const LibraryCall& c, size_t input, size_t output) {
   });
 }
 
+/// Memory for vectors, with nothing in it.
+template <class T> class Memory {
+public:
+  explicit Memory(int64_t count) : data_(static_cast<T*>(::operator new(static_cast<size_t>(std::max<int64_t>(count, 1)) * sizeof(T), alignment))) {}
+  ~Memory() { ::operator delete(data_, alignment); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  T* data() const { return data_; }
+
+private:
+  static constexpr std::align_val_t alignment{64};
+  T* data_;
+};
+
 } // namespace tenon::library

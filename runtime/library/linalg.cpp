@@ -1,4 +1,5 @@
 // Factorisations and solves: LU, Cholesky, LDL, QR, triangular matrices, the exponential.
+#include "runtime/library/blas.h"
 #include "runtime/library/matrix.h"
 
 // LAPACK reports a wrong argument through this; its own would print and end the process.
@@ -46,12 +47,12 @@ const char* linalg_lu_factor(const LibraryCall& c) {
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     int32_t* info = c.outputs[2].as<int32_t>();
-    each_matrix(c, m.count, cube(m), [&](int64_t i) {
+    each_matrix(c, m.count, cube(m), [&](int64_t i, const Workers* workers) {
       info[i] = 0;
       if (m.size() == 0) return;
-      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
-      Routines<T>::getrf(&m.rows, &m.cols, a.data(), &m.rows, c.outputs[1].as<int32_t>() + i * m.smaller(), info + i);
-      store_columns(a, c.outputs[0].as<T>() + i * m.size(), m);
+      T* a = c.outputs[0].as<T>() + i * m.size();
+      std::copy_n(c.inputs[0].as<const T>() + i * m.size(), m.size(), a);
+      info[i] = blas::lu(workers, m.rows, m.cols, a, m.cols, c.outputs[1].as<int32_t>() + i * m.smaller());
     });
     return nullptr;
   });
@@ -73,16 +74,27 @@ const char* linalg_lu_solve(const LibraryCall& c) {
     if (int32_t p = c.inputs[1].as<const int32_t>()[i]; p < 1 || p > m.rows) return message("pivot {} is out of range for {} rows", p, m.rows);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
+    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i, const Workers* workers) {
       const T* from = c.inputs[2].as<const T>() + i * b.size();
       T* to = c.outputs[0].as<T>() + i * b.size();
       if (b.size() == 0) return;
-      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
       const int32_t* pivots = c.inputs[1].as<const int32_t>() + i * m.rows;
-      int info = 0, n = m.rows, width = left ? b.cols : b.rows;
-      std::vector<T> x = left ? columns_of(from, b) : std::vector<T>(from, from + b.size());
-      Routines<T>::getrs(transposed ? "T" : "N", &n, &width, a.data(), &n, pivots, x.data(), &n, &info, 1);
-      left ? store_columns(x, to, b) : void(std::copy(x.begin(), x.end(), to));
+      blas::View<T> a{c.inputs[0].as<const T>() + i * m.size(), m.cols, 1};
+      std::vector<T> turned;
+      T* x = to;
+      int64_t width = left ? b.cols : b.rows;
+      if (left) std::copy_n(from, b.size(), x);
+      else turned = columns_of(from, b), x = turned.data();
+      if (transposed) {
+        blas::solve(workers, m.rows, width, a.transposed(), true, false, x, width);
+        blas::solve(workers, m.rows, width, a.transposed(), false, true, x, width);
+        blas::swap_rows(width, x, width, pivots, m.rows, true);
+      } else {
+        blas::swap_rows(width, x, width, pivots, m.rows);
+        blas::solve(workers, m.rows, width, a, true, true, x, width);
+        blas::solve(workers, m.rows, width, a, false, false, x, width);
+      }
+      if (!left) store_columns(turned, to, b);
     });
     return nullptr;
   });
@@ -128,40 +140,49 @@ const char* linalg_lu_unpack(const LibraryCall& c) {
   });
 }
 
-// A is symmetric: its rows are its columns, so the lower triangle of ours is LAPACK's upper one.
+// By the upper factor: a lower triangle is turned round on its way in and out.
 const char* linalg_cholesky(const LibraryCall& c) {
   Matrices m(c.inputs[0]);
   bool upper = c.ints[0] != 0;
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     int32_t* info = c.outputs[1].as<int32_t>();
-    each_matrix(c, m.count, cube(m), [&](int64_t i) {
+    each_matrix(c, m.count, cube(m), [&](int64_t i, const Workers* workers) {
       info[i] = 0;
       const T* from = c.inputs[0].as<const T>() + i * m.size();
       T* to = c.outputs[0].as<T>() + i * m.size();
-      if (m.size() == 0) return;
-      std::copy_n(from, m.size(), to);
-      Routines<T>::potrf(upper ? "L" : "U", &m.rows, to, &m.rows, info + i, 1);
-      for (int64_t r = 0; r < m.rows; r++)
-        for (int64_t k = upper ? 0 : r + 1; k < (upper ? r : m.cols); k++) to[r * m.cols + k] = 0;
+      int64_t n = m.rows;
+      if (n == 0) return;
+      Memory<T> turned(upper ? 0 : m.size());
+      T* a = upper ? to : turned.data();
+      if (upper) std::copy_n(from, m.size(), to);
+      else blas_kernels<T>().transpose(n, n, from, n, a, n);
+      info[i] = blas::cholesky(workers, n, a, n);
+      if (!upper) blas_kernels<T>().transpose(n, n, a, n, to, n);
+      for (int64_t r = 0; r < n; r++) std::fill(to + r * n + (upper ? 0 : r + 1), to + r * n + (upper ? r : n), T(0));
     });
     return nullptr;
   });
 }
 
-// Row-major A is A' to LAPACK, and so are B and X: A X = B becomes X' A' = B'.
+// X of A X = B; or of X A = B, that is A' X' = B'.
 const char* linalg_solve_triangular(const LibraryCall& c) {
   Matrices m(c.inputs[0]), b(c.inputs[1]);
   bool upper = c.ints[0] != 0, left = c.ints[1] != 0, unit = c.ints[2] != 0;
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
+    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i, const Workers* workers) {
+      const T* from = c.inputs[1].as<const T>() + i * b.size();
       T* x = c.outputs[0].as<T>() + i * b.size();
       if (b.size() == 0) return;
-      std::copy_n(c.inputs[1].as<const T>() + i * b.size(), b.size(), x);
-      T one = 1;
-      Routines<T>::trsm(left ? "R" : "L", upper ? "L" : "U", "N", unit ? "U" : "N", &b.cols, &b.rows, &one,
-                        c.inputs[0].as<const T>() + i * m.size(), &m.rows, x, &b.cols, 1, 1, 1, 1);
+      blas::View<T> a{c.inputs[0].as<const T>() + i * m.size(), m.cols, 1};
+      if (left) {
+        std::copy_n(from, b.size(), x);
+        return blas::solve(workers, m.rows, b.cols, a, !upper, unit, x, b.cols);
+      }
+      std::vector<T> turned = columns_of(from, b);
+      blas::solve(workers, m.rows, b.rows, a.transposed(), upper, unit, turned.data(), b.rows);
+      store_columns(turned, x, b);
     });
     return nullptr;
   });
@@ -281,12 +302,11 @@ namespace {
 
 // In doubles: scaled until its norm is below 1/2, where eighteen terms of the series are exact to rounding, then
 // squared back.
-std::vector<double> exponential(std::vector<double> a, int n) {
+std::vector<double> exponential(const Workers* workers, std::vector<double> a, int n) {
   auto size = static_cast<size_t>(n);
   auto times = [&](const std::vector<double>& x, const std::vector<double>& y) {
     std::vector<double> out(size * size);
-    double one = 1, none = 0;
-    Routines<double>::gemm("N", "N", &n, &n, &n, &one, x.data(), &n, y.data(), &n, &none, out.data(), &n, 1, 1);
+    blas::multiply(workers, n, n, n, 1.0, blas::View<double>{y.data(), n, 1}, blas::View<double>{x.data(), n, 1}, out.data(), n);
     return out;
   };
   double norm = 0;
@@ -314,9 +334,9 @@ const char* linalg_matrix_exp(const LibraryCall& c) {
   Matrices m(c.inputs[0]);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    each_matrix(c, m.count, 20 * cube(m), [&](int64_t i) {
+    each_matrix(c, m.count, 20 * cube(m), [&](int64_t i, const Workers* workers) {
       const T* from = c.inputs[0].as<const T>() + i * m.size();
-      std::vector<double> e = exponential({from, from + m.size()}, m.rows);
+      std::vector<double> e = exponential(workers, {from, from + m.size()}, m.rows);
       std::transform(e.begin(), e.end(), c.outputs[0].as<T>() + i * m.size(),
                      [](double v) { return static_cast<T>(v); });
     });
