@@ -5,6 +5,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "runtime/library/common.h"
+
 namespace tenon::library {
 
 // Of blas_kernels.cpp, compiled for each instruction set.
@@ -70,7 +72,7 @@ void multiply(const Workers* workers, int64_t m, int64_t n, int64_t k, T alpha, 
   bool by_columns = n >= m || n >= most_columns;
   int64_t whole = by_columns ? n : m, unit = by_columns ? blas_kernels<T>().columns : 12;
   int64_t piece = std::min(rounded((whole + threads - 1) / threads, unit), by_columns ? most_columns : whole);
-  workers->run((whole + piece - 1) / piece, 1, [&](int64_t begin, int64_t end, int) {
+  parallel(workers, (whole + piece - 1) / piece, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       int64_t at = i * piece, size = std::min(piece, whole - at);
       if (by_columns)
@@ -88,7 +90,7 @@ void solve(const Workers* workers, int64_t n, int64_t width, View<T> a, bool low
   if (threads > 1 && width >= 2 * panel &&
       static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(width) > worth_sharing) {
     int64_t piece = rounded((width + threads - 1) / threads, panel);
-    workers->run((width + piece - 1) / piece, 1, [&](int64_t begin, int64_t end, int) {
+    parallel(workers, (width + piece - 1) / piece, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i++)
         solve<T>(nullptr, n, std::min(piece, width - i * piece), a, lower, unit, b + i * piece, ld);
     });
@@ -149,7 +151,7 @@ template <class T> int cholesky(const Workers* workers, int64_t n, T* a, int64_t
   T *beside = a + h, *below = a + h * ld + h;
   solve(workers, h, rest, View<T>{a, 1, ld}, true, false, beside, ld);
   constexpr int64_t block = 48; // rows of the triangle that are updated at a time
-  auto update = [&](int64_t begin, int64_t end, int) {
+  auto update = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin * block; i < std::min(end * block, rest); i += block) {
       int64_t rows = std::min(block, rest - i);
       multiply_here(rows, rest - i, h, T(-1), View<T>{beside + i, 1, ld}, View<T>{beside + i, ld, 1},
@@ -157,10 +159,8 @@ template <class T> int cholesky(const Workers* workers, int64_t n, T* a, int64_t
     }
   };
   int64_t blocks = (rest + block - 1) / block;
-  if (workers && static_cast<double>(rest) * static_cast<double>(rest) * static_cast<double>(h) > worth_sharing)
-    workers->run(blocks, 1, update);
-  else
-    update(0, blocks, 0);
+  double work = static_cast<double>(rest) * static_cast<double>(rest) * static_cast<double>(h);
+  parallel(work > worth_sharing ? workers : nullptr, blocks, 1, update);
   int info = cholesky(workers, rest, below, ld);
   return info ? info + static_cast<int>(h) : 0;
 }

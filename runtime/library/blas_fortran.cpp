@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/library/blas.h"
+#include "runtime/library/common.h"
 
 namespace tenon::library::blas {
 
@@ -119,7 +120,7 @@ void symv(bool lower, int n, T alpha, const T* a, int lda, const T* x, int incx,
 template <class T> void add_triangle(bool lower, int n, int k, T alpha, View<T> a, View<T> b, T* c, int64_t ldc) {
   constexpr int64_t block = 48;
   const Workers* workers = Sharing::now();
-  auto update = [&](int64_t begin, int64_t end, int) {
+  auto update = [&](int64_t begin, int64_t end) {
     T square[block * block];
     for (int64_t j = begin * block; j < std::min<int64_t>(end * block, n); j += block) {
       int64_t width = std::min<int64_t>(block, n - j), off = lower ? j + width : 0, size = lower ? n - off : j;
@@ -132,10 +133,7 @@ template <class T> void add_triangle(bool lower, int n, int k, T alpha, View<T> 
     }
   };
   int64_t blocks = (n + block - 1) / block;
-  if (workers && double{1} * n * n * k > 2e6)
-    workers->run(blocks, 1, update);
-  else
-    update(0, blocks, 0);
+  parallel(double{1} * n * n * k > 2e6 ? workers : nullptr, blocks, 1, update);
 }
 template <class T> void scale_triangle(bool lower, int n, T beta, T* c, int64_t ldc) {
   for (int64_t j = 0; j < n; j++)

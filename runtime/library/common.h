@@ -174,12 +174,12 @@ inline constexpr const char* no_memory = "out of memory";
 
 inline int64_t threads_of(const LibraryCall& c) { return c.workers ? c.workers->threads() : 1; }
 
-/// f(begin, end) over [0, n), in chunks of at least `grain` on the call's workers. Bodies may allocate: std::bad_alloc comes out here.
-template <class F> void parallel(const LibraryCall& c, int64_t n, int64_t grain, F&& f) {
+/// f(begin, end) over [0, n), in chunks of at least `grain` on the workers. Bodies may allocate: std::bad_alloc comes out here.
+template <class F> void parallel(const Workers* workers, int64_t n, int64_t grain, F&& f) {
   if (n <= 0) return;
-  if (!c.workers || n <= grain) return f(int64_t{0}, n);
+  if (!workers || n <= grain) return f(int64_t{0}, n);
   std::atomic<bool> refused = false;
-  c.workers->run(n, grain, [&](int64_t begin, int64_t end, int) {
+  workers->run(n, grain, [&](int64_t begin, int64_t end, int) {
     try {
       f(begin, end);
     } catch (const std::bad_alloc&) {
@@ -187,6 +187,9 @@ template <class F> void parallel(const LibraryCall& c, int64_t n, int64_t grain,
     }
   });
   if (refused) throw std::bad_alloc();
+}
+template <class F> void parallel(const LibraryCall& c, int64_t n, int64_t grain, F&& f) {
+  parallel(c.workers, n, grain, std::forward<F>(f));
 }
 
 /// An output starts as a copy of an input of its type.

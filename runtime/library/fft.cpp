@@ -85,7 +85,8 @@ private:
     const auto& s = p_.in;
     int64_t w = k_.lanes, unit = 1 + s.complex;
     const T* rows[16];
-    for (int64_t l = 0; l < w; l++) rows[l] = s.line(g.first + (l < g.used ? l : 0), p_.inner);
+    s.lines(g.first, g.used, p_.inner, rows);
+    std::fill(rows + g.used, rows + w, g.used > 0 ? rows[0] : nullptr);
     if (g.used > 0 && s.stride == unit) return k_.load_rows(rows, count * unit, z, step);
     if (g.used > 0 && g.neighbours && s.inner_stride == unit)
       return k_.load_columns(rows[0], s.stride, g.used, count, s.complex, z, step);
@@ -100,8 +101,8 @@ private:
     const auto& s = p_.out;
     int64_t w = k_.lanes, unit = 1 + s.complex;
     T* rows[16];
-    for (int64_t l = 0; l < g.used; l++) rows[l] = s.line(g.first + l, p_.inner);
     if (g.used == 0) return;
+    s.lines(g.first, g.used, p_.inner, rows);
     if (s.stride == unit) return k_.store_rows(rows, g.used, count * unit, z, step, p_.scale);
     if (g.neighbours && s.inner_stride == unit)
       return k_.store_columns(rows[0], s.stride, g.used, count, s.complex, z, step, p_.scale);
@@ -257,8 +258,8 @@ template <class T> bool prefers_lines(const LibraryCall& c, const FftPass<T>& p)
   double bytes = 4.0 * static_cast<double>(length * lanes) * sizeof(T);
   double block = costs->block + 10 * static_cast<double>(length);
   if (bytes > 256 << 10) block *= 1.3; // of the first and second cache
-  if (bytes > 2 << 20) block *= 3;
-  double line = costs->line;
+  if (bytes > 4 << 20) block *= 3;
+  double line = 1.35 * costs->line;
   if (!p.in.contiguous() || !p.out.contiguous()) line += 4 * static_cast<double>(length);
   double large = 100000; // a loop worth sharing
   double by_blocks = block * static_cast<double>(groups), by_lines = line * static_cast<double>(lines);

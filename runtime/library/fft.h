@@ -12,6 +12,15 @@ template <class T> struct FftLines {
   bool complex;
   int64_t outer_stride, inner_stride, stride;
   T* line(int64_t l, int64_t inner) const { return data + l / inner * outer_stride + l % inner * inner_stride; }
+  /// `count` lines from number l on, into `to`.
+  void lines(int64_t l, int64_t count, int64_t inner, T** to) const {
+    int64_t i = l % inner;
+    T* row = data + l / inner * outer_stride;
+    for (int64_t k = 0; k < count; k++) {
+      to[k] = row + i * inner_stride;
+      if (++i == inner) i = 0, row += outer_stride;
+    }
+  }
   bool contiguous() const { return stride == 1 + complex; }
 };
 

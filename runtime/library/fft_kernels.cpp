@@ -8,6 +8,11 @@ namespace {
 
 // ---- in and out
 
+// Where lines of a tensor are read or written across, what the next block takes lies right after what this one does.
+template <class T> TENON_INLINE void prefetch(const T* p, int64_t count) {
+  for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(T))) __builtin_prefetch(p + i, 0, 2);
+}
+
 template <class T> void load_rows(const T* const* rows, int64_t count, T* z, int64_t step) {
   constexpr int64_t w = lanes_of<T>;
   for (int64_t at = 0; at < count; at += w) {
@@ -19,35 +24,30 @@ template <class T> void load_rows(const T* const* rows, int64_t count, T* z, int
       unroll<w>([&](auto l) __attribute__((always_inline)) { v[l] = load_part(rows[l] + at, part); });
     transpose<T>(v);
     T* to = z + at * step * w;
-    unroll<w>([&](auto i) __attribute__((always_inline)) {
-      if (i < part) store(to + i * step * w, v[i]);
-    });
+    if (part == w)
+      unroll<w>([&](auto i) __attribute__((always_inline)) { store(to + i * step * w, v[i]); });
+    else
+      unroll<w>([&](auto i) __attribute__((always_inline)) {
+        if (i < part) store(to + i * step * w, v[i]);
+      });
   }
 }
 
-// By way of a buffer, so that a longer piece of each row is written at a time: rows are often a power of two apart and
-// share their place in the cache.
 template <class T> void store_rows(T* const* rows, int64_t used, int64_t count, const T* z, int64_t step, T scale) {
-  constexpr int64_t w = lanes_of<T>, piece = 4 * w;
-  alignas(64) T buffer[w * piece];
-  for (int64_t at = 0; at < count; at += piece) {
-    int64_t here = count - at < piece ? count - at : piece;
-    for (int64_t b = 0; b < here; b += w) {
-      Vector<T> v[w];
-      const T* from = z + (at + b) * step * w;
-      int64_t part = here - b < w ? here - b : w;
-      unroll<w>([&](auto i)
-                    __attribute__((always_inline)) { v[i] = load(from + (i < part ? i : 0) * step * w) * scale; });
-      transpose<T>(v);
-      unroll<w>([&](auto l) __attribute__((always_inline)) { store(buffer + l * piece + b, v[l]); });
-    }
-    for (int64_t l = 0; l < used; l++) {
-      T* to = rows[l] + at;
-      const T* from = buffer + l * piece;
-      int64_t b = 0;
-      for (; b + w <= here; b += w) store(to + b, load(from + b));
-      if (b < here) store_part(to + b, load(from + b), here - b);
-    }
+  constexpr int64_t w = lanes_of<T>;
+  for (int64_t at = 0; at < count; at += w) {
+    Vector<T> v[w];
+    const T* from = z + at * step * w;
+    int64_t part = count - at < w ? count - at : w;
+    unroll<w>([&](auto i)
+                  __attribute__((always_inline)) { v[i] = load(from + (i < part ? i : 0) * step * w) * scale; });
+    transpose<T>(v);
+    if (used == w && part == w)
+      unroll<w>([&](auto l) __attribute__((always_inline)) { store(rows[l] + at, v[l]); });
+    else
+      unroll<w>([&](auto l) __attribute__((always_inline)) {
+        if (l < used) store_part(rows[l] + at, v[l], part);
+      });
   }
 }
 
@@ -55,13 +55,16 @@ template <class T>
 void load_columns(const T* base, int64_t stride, int64_t used, int64_t count, bool complex, T* z, int64_t step) {
   constexpr int64_t w = lanes_of<T>;
   if (!complex) {
-    for (int64_t j = 0; j < count; j++, base += stride, z += step * w)
+    for (int64_t j = 0; j < count; j++, base += stride, z += step * w) {
+      prefetch(base + w, w);
       store(z, used == w ? load(base) : load_part(base, used));
+    }
     return;
   }
   int64_t first = 2 * used < w ? 2 * used : w, second = 2 * used - first;
   for (int64_t j = 0; j < count; j++, base += stride, z += 2 * w) {
     Vector<T> a, b;
+    prefetch(base + 2 * w, 2 * w);
     if (used == w)
       a = load(base), b = load(base + w);
     else
@@ -76,13 +79,16 @@ void store_columns(T* base, int64_t stride, int64_t used, int64_t count, bool co
                    T scale) {
   constexpr int64_t w = lanes_of<T>;
   if (!complex) {
-    for (int64_t j = 0; j < count; j++, base += stride, z += step * w)
+    for (int64_t j = 0; j < count; j++, base += stride, z += step * w) {
+      prefetch(base + w, w);
       used == w ? store(base, load(z) * scale) : store_part(base, load(z) * scale, used);
+    }
     return;
   }
   int64_t first = 2 * used < w ? 2 * used : w, second = 2 * used - first;
   for (int64_t j = 0; j < count; j++, base += stride, z += 2 * w) {
     Vector<T> a = load(z) * scale, b = load(z + w) * scale;
+    prefetch(base + 2 * w, 2 * w);
     join_pairs<T>(a, b);
     if (used == w)
       store(base, a), store(base + w, b);

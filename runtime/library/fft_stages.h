@@ -153,15 +153,18 @@ template <class T> Sweep<T> sweep_of(const FftStage<T>& s) {
   return s.done == 1 ? sweep_of<T, true>(s.radix) : sweep_of<T, false>(s.radix);
 }
 
-// [done][radix][rest] becomes [radix][done][rest].
+// [done][radix][rest] becomes [radix][done][rest]: along the longer of the two.
 template <class T> void stage(const FftStage<T>& s, const T* from, T* to, int64_t re, int64_t im) {
   constexpr int64_t v = 2 * lanes_of<T>;
   Sweep<T> f = sweep_of<T>(s);
-  for (int64_t j = 0; j < s.done; j++) {
-    const T* x = from + j * s.radix * s.rest * v;
-    T* y = to + j * s.rest * v;
-    f(s, s.rest, {x + re, x + im, 1, s.rest}, {y + re, y + im, 1, s.done * s.rest}, s.turns + j * 2 * (s.radix - 1), 0);
+  int64_t pair = 2 * (s.radix - 1), apart = s.done * s.rest;
+  if (s.rest < s.done) {
+    for (int64_t r = 0; r < s.rest; r++, from += v, to += v)
+      f(s, s.done, {from + re, from + im, s.radix * s.rest, s.rest}, {to + re, to + im, s.rest, apart}, s.turns, pair);
+    return;
   }
+  for (int64_t j = 0; j < s.done; j++, from += s.radix * s.rest * v, to += s.rest * v)
+    f(s, s.rest, {from + re, from + im, 1, s.rest}, {to + re, to + im, 1, apart}, s.turns + j * pair, 0);
 }
 
 // Two stages at once, by way of a buffer in the first cache: blocks are larger than that.

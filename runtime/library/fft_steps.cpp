@@ -1,7 +1,9 @@
 // The steps that transform along dims of a tensor.
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/library/fft.h"
+#include "runtime/wide.h"
 
 namespace tenon::library {
 
@@ -28,6 +30,35 @@ template <class T> FftLines<T> lines_of(T* data, bool complex, std::span<const i
   int64_t unit = 1 + complex;
   if (lanes.inner == 1) return {data, complex, 0, lanes.n * unit, unit};
   return {data, complex, lanes.n * lanes.inner * unit, unit, lanes.inner * unit};
+}
+
+// The second half of a row whose first half is known, from the row of the negative frequencies: conjugates, backwards.
+template <class T> TENON_WIDE void conjugate_backwards(const T* from, int64_t count, T* end) {
+  for (int64_t k = 1; k <= count; k++) end[-2 * k] = from[2 * k], end[1 - 2 * k] = -from[2 * k + 1];
+}
+
+// All of the spectrum of real numbers from its half along the last dim.
+template <class T>
+void store_whole(const LibraryCall& c, const T* half, std::span<const int64_t> sizes, std::span<const int64_t> dims,
+                 T* out) {
+  int64_t n = sizes.back(), known = n / 2 + 1;
+  auto opposite = [&](int64_t row) {
+    int64_t at = 0, step = 1;
+    for (auto d = static_cast<int64_t>(sizes.size()) - 2; d >= 0; d--) {
+      int64_t size = sizes[static_cast<size_t>(d)], i = row % size;
+      row /= size;
+      if (i != 0 && std::find(dims.begin(), dims.end(), d) != dims.end()) i = size - i;
+      at += i * step, step *= size;
+    }
+    return at;
+  };
+  parallel(c, product(sizes) / n, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; row++) {
+      T* to = out + 2 * row * n;
+      std::copy_n(half + 2 * row * known, 2 * known, to);
+      conjugate_backwards(half + 2 * opposite(row) * known, n - known, to + 2 * n);
+    }
+  });
 }
 
 template <class T> void fft_of(const LibraryCall& c, const Operand& in, const Operand& out) {
@@ -59,6 +90,15 @@ template <class T> void fft_of(const LibraryCall& c, const Operand& in, const Op
     for (size_t k = 0; k < last; k++, from = copy.data())
       along(k, from, in.sizes, true, copy.data(), in.sizes, true, false);
     return along(last, from, in.sizes, true, to, out.sizes, false, true);
+  }
+  if (int64_t n = out.sizes.back();
+      from_real && last > 0 && in.sizes.back() == n && n > 2 && dims[last] + 1 == std::ssize(out.sizes)) {
+    std::vector<int64_t> sizes(out.sizes.begin(), out.sizes.end());
+    sizes.back() = n / 2 + 1;
+    Memory<T> half(2 * product(sizes));
+    along(last, from, in.sizes, false, half.data(), sizes, true, true);
+    for (size_t k = 0; k < last; k++) along(k, half.data(), sizes, true, half.data(), sizes, true, false);
+    return store_whole(c, half.data(), out.sizes, dims, to);
   }
   along(last, from, in.sizes, !from_real, to, out.sizes, true, true);
   for (size_t k = 0; k < last; k++) along(k, to, out.sizes, true, to, out.sizes, true, false);
