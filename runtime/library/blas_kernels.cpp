@@ -1,5 +1,6 @@
 // Products, small triangular solves and factorisations of small blocks. Compiled once for each instruction set.
 #include "runtime/library/blas_kernels.h"
+#include "runtime/library/blas_lanes.h"
 #include "runtime/library/vector.h"
 
 namespace tenon::library::TENON_ISA {
@@ -380,7 +381,13 @@ template <class T> constexpr BlasKernels<T> kernels() {
           transpose_matrix<T>,
           rows_times<T>,
           columns_times<T>,
-          swap<T>};
+          swap<T>,
+          lanes_of<T>,
+          load_rows<T>,
+          store_rows<T>,
+          lanes_lu<T>,
+          lanes_cholesky<T>,
+          lanes_solve<T>};
 }
 
 } // namespace

@@ -16,7 +16,8 @@ template <class T> struct BlasKernels {
   /// B = inverse(triangle of A) B for n x n A with n rows of B: for small n. The triangle lies at any strides.
   void (*solve)(int64_t n, int64_t width, const T* a, int64_t a_row, int64_t a_col, bool lower, bool unit, T* b,
                 int64_t ld);
-  /// LU of a panel of few columns, column-major, with the pivots from 0; returns the first column without one, from 1, or 0.
+  /// LU of a panel of few columns, column-major, with the pivots from 0; returns the first column without one, from 1,
+  /// or 0.
   int (*lu)(int64_t m, int64_t n, T* a, int64_t ld, int32_t* pivots);
   /// The upper factor of a small symmetric matrix, from its upper triangle; returns the order of the minor that fails,
   /// or 0.
@@ -27,6 +28,15 @@ template <class T> struct BlasKernels {
   void (*rows_times)(int64_t m, int64_t n, T alpha, const T* a, int64_t ld, const T* x, T* y);
   void (*columns_times)(int64_t m, int64_t n, T alpha, const T* a, int64_t ld, const T* x, T* y);
   void (*swap)(int64_t n, T* x, T* y);
+
+  // One small matrix in each lane (blas_lanes.h): element (i, j) of n x n is vector i * n + j.
+  int64_t lanes;
+  void (*load_rows)(const T* const* rows, int64_t count, T* z, int64_t step);
+  void (*store_rows)(T* const* rows, int64_t used, int64_t count, const T* z, int64_t step, T scale);
+  void (*lanes_lu)(int64_t n, T* a, T* pivots, T* info);
+  void (*lanes_cholesky)(int64_t n, T* a, bool lower, T* info);
+  void (*lanes_solve)(int64_t n, int64_t width, const T* a, int64_t a_row, int64_t a_col, bool lower, bool unit, T* b,
+                      int64_t b_row, int64_t b_col);
 };
 
 /// Those of the CPU.

@@ -42,10 +42,26 @@ const char* linalg_check(const LibraryCall& c) {
   return nullptr;
 }
 
+template <class T> static void lu_in_lanes(const LibraryCall& c, int64_t count, int64_t n) {
+  const auto& k = blas_kernels<T>();
+  each_in_lanes<T>(c, count, n * n + n + 1, [&](int64_t first, int64_t used, T* a) {
+    T *pivots = a + n * n * k.lanes, *info = pivots + n * k.lanes;
+    load_lanes(c.inputs[0].as<const T>() + first * n * n, used, n * n, a);
+    k.lanes_lu(n, a, pivots, info);
+    store_lanes(a, used, n * n, c.outputs[0].as<T>() + first * n * n);
+    for (int64_t l = 0; l < used; l++) {
+      for (int64_t i = 0; i < n; i++)
+        c.outputs[1].as<int32_t>()[(first + l) * n + i] = static_cast<int32_t>(pivots[i * k.lanes + l]) + 1;
+      c.outputs[2].as<int32_t>()[first + l] = static_cast<int32_t>(info[l]);
+    }
+  });
+}
+
 const char* linalg_lu_factor(const LibraryCall& c) {
   Matrices m(c.inputs[0]);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
+    if (m.rows == m.cols && fit_lanes(m.count, m.rows, m.cols)) return lu_in_lanes<T>(c, m.count, m.rows), nullptr;
     int32_t* info = c.outputs[2].as<int32_t>();
     each_matrix(c, m.count, cube(m), [&](int64_t i, const Workers* workers) {
       info[i] = 0;
@@ -65,6 +81,37 @@ static const char* check_solve(const Matrices& a, const Matrices& b, const Libra
   return nullptr;
 }
 
+// Rows of each lane's matrix change places; strides in vectors.
+template <class T>
+static void swap_in_lanes(const int32_t* pivots, int64_t n, int64_t width, int64_t used, bool back, T* b, int64_t row,
+                          int64_t column) {
+  int64_t w = blas_kernels<T>().lanes;
+  for (int64_t k = 0; k < n; k++)
+    for (int64_t l = 0; l < used; l++) {
+      int64_t i = back ? n - 1 - k : k, other = pivots[l * n + i] - 1;
+      if (other == i) continue;
+      for (int64_t j = 0; j < width; j++)
+        std::swap(b[(i * row + j * column) * w + l], b[(other * row + j * column) * w + l]);
+    }
+}
+template <class T>
+static void lu_solve_in_lanes(const LibraryCall& c, const Matrices& m, const Matrices& b, bool left, bool transposed) {
+  const auto& k = blas_kernels<T>();
+  int64_t n = m.rows, width = left ? b.cols : b.rows, row = left ? b.cols : 1, column = left ? 1 : b.cols,
+          a_row = transposed ? 1 : n, a_col = transposed ? n : 1;
+  each_in_lanes<T>(c, b.count, m.size() + b.size(), [&](int64_t first, int64_t used, T* a) {
+    T* x = a + m.size() * k.lanes;
+    const int32_t* pivots = c.inputs[1].as<const int32_t>() + first * n;
+    load_lanes(c.inputs[0].as<const T>() + first * m.size(), used, m.size(), a);
+    load_lanes(c.inputs[2].as<const T>() + first * b.size(), used, b.size(), x);
+    if (!transposed) swap_in_lanes(pivots, n, width, used, false, x, row, column);
+    k.lanes_solve(n, width, a, a_row, a_col, true, !transposed, x, row, column);
+    k.lanes_solve(n, width, a, a_row, a_col, false, transposed, x, row, column);
+    if (transposed) swap_in_lanes(pivots, n, width, used, true, x, row, column);
+    store_lanes(x, used, b.size(), c.outputs[0].as<T>() + first * b.size());
+  });
+}
+
 // X of A X = B or of X A = B, that is A' X' = B': row-major B is B' to LAPACK.
 const char* linalg_lu_solve(const LibraryCall& c) {
   Matrices m(c.inputs[0]), b(c.inputs[2]);
@@ -74,6 +121,7 @@ const char* linalg_lu_solve(const LibraryCall& c) {
     if (int32_t p = c.inputs[1].as<const int32_t>()[i]; p < 1 || p > m.rows) return message("pivot {} is out of range for {} rows", p, m.rows);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
+    if (m.rows <= most_in_lanes && fit_lanes(b.count, b.rows, b.cols)) return lu_solve_in_lanes<T>(c, m, b, left, transposed), nullptr;
     each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i, const Workers* workers) {
       const T* from = c.inputs[2].as<const T>() + i * b.size();
       T* to = c.outputs[0].as<T>() + i * b.size();
@@ -140,12 +188,24 @@ const char* linalg_lu_unpack(const LibraryCall& c) {
   });
 }
 
+template <class T> static void cholesky_in_lanes(const LibraryCall& c, int64_t count, int64_t n, bool upper) {
+  const auto& k = blas_kernels<T>();
+  each_in_lanes<T>(c, count, n * n + 1, [&](int64_t first, int64_t used, T* a) {
+    T* info = a + n * n * k.lanes;
+    load_lanes(c.inputs[0].as<const T>() + first * n * n, used, n * n, a);
+    k.lanes_cholesky(n, a, !upper, info);
+    store_lanes(a, used, n * n, c.outputs[0].as<T>() + first * n * n);
+    for (int64_t l = 0; l < used; l++) c.outputs[1].as<int32_t>()[first + l] = static_cast<int32_t>(info[l]);
+  });
+}
+
 // By the upper factor: a lower triangle is turned round on its way in and out.
 const char* linalg_cholesky(const LibraryCall& c) {
   Matrices m(c.inputs[0]);
   bool upper = c.ints[0] != 0;
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
+    if (fit_lanes(m.count, m.rows, m.cols)) return cholesky_in_lanes<T>(c, m.count, m.rows, upper), nullptr;
     int32_t* info = c.outputs[1].as<int32_t>();
     each_matrix(c, m.count, cube(m), [&](int64_t i, const Workers* workers) {
       info[i] = 0;
@@ -300,31 +360,41 @@ const char* linalg_ldl_solve(const LibraryCall& c) {
 
 namespace {
 
-// In doubles: scaled until its norm is below 1/2, where eighteen terms of the series are exact to rounding, then
-// squared back.
-std::vector<double> exponential(const Workers* workers, std::vector<double> a, int n) {
-  auto size = static_cast<size_t>(n);
-  auto times = [&](const std::vector<double>& x, const std::vector<double>& y) {
-    std::vector<double> out(size * size);
-    blas::multiply(workers, n, n, n, 1.0, blas::View<double>{y.data(), n, 1}, blas::View<double>{x.data(), n, 1}, out.data(), n);
-    return out;
-  };
+// C + A B.
+template <class T>
+std::vector<T> plus_product(const Workers* workers, int n, std::vector<T> c, const std::vector<T>& a,
+                            const std::vector<T>& b) {
+  blas::multiply<T>(workers, n, n, n, T(1), {a.data(), n, 1}, {b.data(), n, 1}, c.data(), n);
+  return c;
+}
+
+// Scaled until its norm is below 1/2, where sixteen terms of the series are exact to rounding, then squared back. The
+// series by fours: (c0 + c1 A + c2 A^2 + c3 A^3) + A^4 ((c4 + ...) + A^4 (...)).
+template <class T> std::vector<T> exponential(const Workers* workers, std::vector<T> a, int n) {
+  const size_t size = static_cast<size_t>(n), all = size * size;
   double norm = 0;
-  for (size_t j = 0; j < size; j++) {
+  for (size_t i = 0; i < size; i++) {
     double sum = 0;
-    for (size_t i = 0; i < size; i++) sum += std::abs(a[j * size + i]);
-    norm = std::max(norm, sum);
+    for (size_t j = 0; j < size; j++) sum += std::abs(static_cast<double>(a[i * size + j]));
+    norm = std::isnan(sum) ? sum : std::max(norm, sum);
+    if (!std::isfinite(norm)) return std::vector<T>(all, std::numeric_limits<T>::quiet_NaN());
   }
-  if (!std::isfinite(norm)) return std::vector<double>(size * size, std::nan(""));
   int squarings = norm > 0.5 ? std::ilogb(norm) + 2 : 0;
-  for (double& v : a) v = std::ldexp(v, -squarings);
-  std::vector<double> sum(size * size, 0);
-  for (int k = 18; k >= 0; k--) { // Horner: sum = I + a sum / (k+1)
-    if (k < 18) sum = times(a, sum);
-    for (double& v : sum) v /= k + 1;
-    for (size_t i = 0; i < size; i++) sum[i * size + i] += 1;
+  for (T& v : a) v = std::ldexp(v, -squarings);
+  const std::vector<T> none(all, T(0));
+  std::vector<T> a2 = plus_product(workers, n, none, a, a), a3 = plus_product(workers, n, none, a2, a),
+                 a4 = plus_product(workers, n, none, a2, a2), sum;
+  auto over_factorial = [](int k) { return static_cast<T>(1 / std::tgamma(k + 1.0)); };
+  for (int k = 12; k >= 0; k -= 4) {
+    T c0 = over_factorial(k), c1 = over_factorial(k + 1), c2 = over_factorial(k + 2), c3 = over_factorial(k + 3);
+    std::vector<T> terms(all);
+    for (size_t i = 0; i < all; i++) terms[i] = c1 * a[i] + c2 * a2[i] + c3 * a3[i];
+    for (size_t i = 0; i < size; i++) terms[i * size + i] += c0;
+    if (k == 12)
+      for (size_t i = 0; i < all; i++) terms[i] += over_factorial(16) * a4[i];
+    sum = k == 12 ? terms : plus_product(workers, n, std::move(terms), a4, sum);
   }
-  for (; squarings > 0; squarings--) sum = times(sum, sum);
+  for (; squarings > 0; squarings--) sum = plus_product(workers, n, none, sum, sum);
   return sum;
 }
 
@@ -334,11 +404,10 @@ const char* linalg_matrix_exp(const LibraryCall& c) {
   Matrices m(c.inputs[0]);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    each_matrix(c, m.count, 20 * cube(m), [&](int64_t i, const Workers* workers) {
+    each_matrix(c, m.count, 8 * cube(m), [&](int64_t i, const Workers* workers) {
       const T* from = c.inputs[0].as<const T>() + i * m.size();
-      std::vector<double> e = exponential(workers, {from, from + m.size()}, m.rows);
-      std::transform(e.begin(), e.end(), c.outputs[0].as<T>() + i * m.size(),
-                     [](double v) { return static_cast<T>(v); });
+      std::vector<T> e = exponential<T>(workers, {from, from + m.size()}, m.rows);
+      std::copy(e.begin(), e.end(), c.outputs[0].as<T>() + i * m.size());
     });
     return nullptr;
   });

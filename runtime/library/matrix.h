@@ -66,6 +66,30 @@ template <class F> void each_matrix(const LibraryCall& c, int64_t count, double 
     for (int64_t i = begin; i < end; i++) run(i, nullptr);
   });
 }
+/// Batches of small matrices are done with one in each lane: f(first, used, rows, room) for the matrices first, first + 1, ...,
+/// with room for `vectors` vectors.
+constexpr int64_t most_in_lanes = 16;
+inline bool fit_lanes(int64_t count, int64_t rows, int64_t columns) {
+  return count >= 4 && std::max(rows, columns) <= most_in_lanes && rows > 0 && columns > 0;
+}
+template <class T, class F> void each_in_lanes(const LibraryCall& c, int64_t count, int64_t vectors, F&& f) {
+  int64_t w = blas_kernels<T>().lanes;
+  parallel(c, (count + w - 1) / w, std::max<int64_t>(1, 1024 / vectors), [&](int64_t begin, int64_t end) {
+    Memory<T> room(vectors * w);
+    for (int64_t g = begin; g < end; g++) f(g * w, std::min(w, count - g * w), room.data());
+  });
+}
+/// `used` matrices of `size` numbers each, one after the other, become lanes; the other lanes get copies of the first.
+template <class T> void load_lanes(const T* from, int64_t used, int64_t size, T* z) {
+  const T* rows[16];
+  for (int64_t l = 0; l < 16; l++) rows[l] = from + (l < used ? l : 0) * size;
+  blas_kernels<T>().load_rows(rows, size, z, 1);
+}
+template <class T> void store_lanes(const T* z, int64_t used, int64_t size, T* to) {
+  T* rows[16];
+  for (int64_t l = 0; l < used; l++) rows[l] = to + l * size;
+  blas_kernels<T>().store_rows(rows, used, size, z, 1, T(1));
+}
 inline double cube(const Matrices& m) { return double{1} * m.rows * m.cols * m.smaller(); }
 
 } // namespace tenon::library

@@ -130,4 +130,46 @@ template <class T, size_t... I> TENON_INLINE Vector<T> reversed(Vector<T> a, std
 }
 template <class T> TENON_INLINE Vector<T> reversed(Vector<T> a) { return reversed<T>(a, Lanes_of<T>()); }
 
+// ---- rows of memory and lanes
+
+/// Element i of `count` of each row becomes vector z[i * step]; `rows` has a pointer for every lane.
+template <class T> void load_rows(const T* const* rows, int64_t count, T* z, int64_t step) {
+  constexpr int64_t w = lanes_of<T>;
+  for (int64_t at = 0; at < count; at += w) {
+    int64_t part = count - at < w ? count - at : w;
+    Vector<T> v[w];
+    if (part == w)
+      unroll<w>([&](auto l) __attribute__((always_inline)) { v[l] = load(rows[l] + at); });
+    else
+      unroll<w>([&](auto l) __attribute__((always_inline)) { v[l] = load_part(rows[l] + at, part); });
+    transpose<T>(v);
+    T* to = z + at * step * w;
+    if (part == w)
+      unroll<w>([&](auto i) __attribute__((always_inline)) { store(to + i * step * w, v[i]); });
+    else
+      unroll<w>([&](auto i) __attribute__((always_inline)) {
+        if (i < part) store(to + i * step * w, v[i]);
+      });
+  }
+}
+
+/// Back, times scale: only the first `used` rows are written.
+template <class T> void store_rows(T* const* rows, int64_t used, int64_t count, const T* z, int64_t step, T scale) {
+  constexpr int64_t w = lanes_of<T>;
+  for (int64_t at = 0; at < count; at += w) {
+    Vector<T> v[w];
+    const T* from = z + at * step * w;
+    int64_t part = count - at < w ? count - at : w;
+    unroll<w>([&](auto i)
+                  __attribute__((always_inline)) { v[i] = load(from + (i < part ? i : 0) * step * w) * scale; });
+    transpose<T>(v);
+    if (used == w && part == w)
+      unroll<w>([&](auto l) __attribute__((always_inline)) { store(rows[l] + at, v[l]); });
+    else
+      unroll<w>([&](auto l) __attribute__((always_inline)) {
+        if (l < used) store_part(rows[l] + at, v[l], part);
+      });
+  }
+}
+
 } // namespace tenon::library::TENON_ISA
