@@ -20,6 +20,7 @@ check_archives() { # what older torches wrote
 }
 suite layers tests/layers.py
 suite unit "$build/tests/unit_tests"
+suite unit_avx2 env TENON_AVX2=1 "$build/tests/unit_tests" -sf='*fft_test*,*blas_test*,*linalg_test*'
 suite fixtures "$tenon" check tests/fixtures/programs
 suite archives check_archives
 suite control "$tenon" check --forbid-fallback tests/fixtures/control

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "runtime/library/common.h"
+#include "runtime/library/vector_level.h"
 
 namespace tenon::library {
 
@@ -20,8 +21,7 @@ extern const BlasKernels<double> blas_kernels_f64;
 } // namespace avx512
 
 template <class T> const BlasKernels<T>& blas_kernels() {
-  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  const bool wide = takes_avx512();
   if constexpr (std::is_same_v<T, float>)
     return wide ? avx512::blas_kernels_f32 : avx2::blas_kernels_f32;
   else

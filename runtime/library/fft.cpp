@@ -1,6 +1,8 @@
 // Passes over the lines of a tensor.
 #include "runtime/library/fft.h"
 
+#include "runtime/library/vector_level.h"
+
 namespace tenon::library {
 
 // Of fft_kernels.cpp, compiled for each instruction set.
@@ -271,8 +273,7 @@ template <class T> bool prefers_lines(const LibraryCall& c, const FftPass<T>& p)
 } // namespace
 
 template <class T> const FftKernels<T>& fft_kernels() {
-  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  const bool wide = takes_avx512();
   if constexpr (std::is_same_v<T, float>)
     return wide ? avx512::fft_kernels_f32 : avx2::fft_kernels_f32;
   else
