@@ -287,7 +287,7 @@ template <class T> void run_fft(const LibraryCall& c, const FftPass<T>& p) {
   if (p.n == 0 || lines == 0) return;
   if (!prefers_lines(c, p)) {
     Blocks<T> blocks(p);
-    return parallel(c, blocks.groups(), std::max<int64_t>(1, 2048 / p.n),
+    return parallel(c, blocks.groups(), std::max<int64_t>(1, 512 / p.n),
                     [&](int64_t begin, int64_t end) { blocks.run(begin, end); });
   }
   SingleLines<T> single(p);

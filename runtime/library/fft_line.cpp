@@ -13,7 +13,7 @@ template <class F> void maybe_parallel(const LibraryCall* c, int64_t n, int64_t 
 }
 
 // Blocks that are worth a thread's while.
-int64_t grain_of(int64_t length) { return std::max<int64_t>(1, 4096 / length); }
+int64_t grain_of(int64_t length) { return std::max<int64_t>(1, 512 / length); }
 
 // Of the matrix between columns and rows: no power of two.
 template <class T> int64_t pitch_of(const FftLinePlan<T>& plan) {
