@@ -174,7 +174,8 @@ inline constexpr const char* no_memory = "out of memory";
 
 inline int64_t threads_of(const LibraryCall& c) { return c.workers ? c.workers->threads() : 1; }
 
-/// f(begin, end) over [0, n), in chunks of at least `grain` on the workers. Bodies may allocate: std::bad_alloc comes out here.
+/// f(begin, end) over [0, n), in chunks of at least `grain` on the workers. Bodies may allocate: std::bad_alloc comes
+/// out here.
 template <class F> void parallel(const Workers* workers, int64_t n, int64_t grain, F&& f) {
   if (n <= 0) return;
   if (!workers || n <= grain) return f(int64_t{0}, n);
@@ -206,7 +207,9 @@ inline void copy_input(const LibraryCall& c, size_t input, size_t output) {
 /// Memory for vectors, with nothing in it.
 template <class T> class Memory {
 public:
-  explicit Memory(int64_t count) : data_(static_cast<T*>(::operator new(static_cast<size_t>(std::max<int64_t>(count, 1)) * sizeof(T), alignment))) {}
+  explicit Memory(int64_t count)
+      : data_(
+            static_cast<T*>(::operator new(static_cast<size_t>(std::max<int64_t>(count, 1)) * sizeof(T), alignment))) {}
   ~Memory() { ::operator delete(data_, alignment); }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;

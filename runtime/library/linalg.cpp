@@ -77,7 +77,8 @@ const char* linalg_lu_factor(const LibraryCall& c) {
 // Each matrix has its right sides and its row of pivots.
 static const char* check_solve(const Matrices& a, const Matrices& b, const LibraryTensor& pivots, int64_t side) {
   if (a.rows != a.cols || side != a.rows || a.count != b.count || pivots.numel() != a.count * a.rows)
-    return message("{} matrices of {} rows and {} pivots do not fit {} right sides of {}", a.count, a.rows, pivots.numel(), b.count, side);
+    return message("{} matrices of {} rows and {} pivots do not fit {} right sides of {}", a.count, a.rows,
+                   pivots.numel(), b.count, side);
   return nullptr;
 }
 
@@ -118,10 +119,12 @@ const char* linalg_lu_solve(const LibraryCall& c) {
   bool left = c.ints[0] != 0, transposed = (c.ints[1] != 0) == left;
   if (auto* wrong = check_solve(m, b, c.inputs[1], left ? b.rows : b.cols)) return wrong;
   for (int64_t i = 0; i < c.inputs[1].numel(); i++)
-    if (int32_t p = c.inputs[1].as<const int32_t>()[i]; p < 1 || p > m.rows) return message("pivot {} is out of range for {} rows", p, m.rows);
+    if (int32_t p = c.inputs[1].as<const int32_t>()[i]; p < 1 || p > m.rows)
+      return message("pivot {} is out of range for {} rows", p, m.rows);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    if (m.rows <= most_in_lanes && fit_lanes(b.count, b.rows, b.cols)) return lu_solve_in_lanes<T>(c, m, b, left, transposed), nullptr;
+    if (m.rows <= most_in_lanes && fit_lanes(b.count, b.rows, b.cols))
+      return lu_solve_in_lanes<T>(c, m, b, left, transposed), nullptr;
     each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i, const Workers* workers) {
       const T* from = c.inputs[2].as<const T>() + i * b.size();
       T* to = c.outputs[0].as<T>() + i * b.size();
@@ -131,8 +134,10 @@ const char* linalg_lu_solve(const LibraryCall& c) {
       std::vector<T> turned;
       T* x = to;
       int64_t width = left ? b.cols : b.rows;
-      if (left) std::copy_n(from, b.size(), x);
-      else turned = columns_of(from, b), x = turned.data();
+      if (left)
+        std::copy_n(from, b.size(), x);
+      else
+        turned = columns_of(from, b), x = turned.data();
       if (transposed) {
         blas::solve(workers, m.rows, width, a.transposed(), true, false, x, width);
         blas::solve(workers, m.rows, width, a.transposed(), false, true, x, width);
@@ -215,8 +220,10 @@ const char* linalg_cholesky(const LibraryCall& c) {
       if (n == 0) return;
       Memory<T> turned(upper ? 0 : m.size());
       T* a = upper ? to : turned.data();
-      if (upper) std::copy_n(from, m.size(), to);
-      else blas_kernels<T>().transpose(n, n, from, n, a, n);
+      if (upper)
+        std::copy_n(from, m.size(), to);
+      else
+        blas_kernels<T>().transpose(n, n, from, n, a, n);
       info[i] = blas::cholesky(workers, n, a, n);
       if (!upper) blas_kernels<T>().transpose(n, n, a, n, to, n);
       for (int64_t r = 0; r < n; r++) std::fill(to + r * n + (upper ? 0 : r + 1), to + r * n + (upper ? r : n), T(0));
@@ -342,7 +349,8 @@ const char* linalg_ldl_solve(const LibraryCall& c) {
   Matrices m(c.inputs[0]), b(c.inputs[2]);
   if (auto* wrong = check_solve(m, b, c.inputs[1], b.rows)) return wrong;
   for (int64_t i = 0; i < m.count; i++)
-    if (!are_ldl_pivots(c.inputs[1].as<const int32_t>() + i * m.rows, m.rows)) return message("the pivots of matrix {} are no pivots of its size", i);
+    if (!are_ldl_pivots(c.inputs[1].as<const int32_t>() + i * m.rows, m.rows))
+      return message("the pivots of matrix {} are no pivots of its size", i);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {

@@ -43,8 +43,8 @@ std::vector<Type> c2r_types(const Call& c) {
   return transformed(c, part_type(c.type("self").dtype), c.sym("last_dim_size"));
 }
 
-// What is complex may be real numbers with a last dim of size 2: tenon::fft and tenon::stft have a flag for it. Who wants the parts of
-// a transform takes another one that gives them so; the first one is then often used by nobody.
+// What is complex may be real numbers with a last dim of size 2: tenon::fft and tenon::stft have a flag for it. Who
+// wants the parts of a transform takes another one that gives them so; the first one is then often used by nobody.
 Type with_parts(Type t, bool parts) {
   if (!parts || !is_complex(t.dtype)) return t;
   t.dtype = part_type(t.dtype);
@@ -58,8 +58,11 @@ std::vector<Type> fft_types(const Call& c) {
   Type t = c.type("self");
   if (c.flag("parts_in")) t.sizes.pop_back(), t.dtype = complex_type(t.dtype);
   auto way = static_cast<Way>(c.integer("way"));
-  if (!is_complex(t.dtype) && t.dtype != DType::F32 && t.dtype != DType::F64) unsupported("{} of {}", c.def.signature.name, name_of(t.dtype));
-  if (c.integer("way") < 0 || c.integer("way") > 3 || is_complex(t.dtype) != (way == Way::Complex || way == Way::ToReal)) c.fail("a way that does not fit");
+  if (!is_complex(t.dtype) && t.dtype != DType::F32 && t.dtype != DType::F64)
+    unsupported("{} of {}", c.def.signature.name, name_of(t.dtype));
+  if (c.integer("way") < 0 || c.integer("way") > 3 ||
+      is_complex(t.dtype) != (way == Way::Complex || way == Way::ToReal))
+    c.fail("a way that does not fit");
   std::vector<int64_t> dims = c.dims("dim", t.rank(), false);
   if (dims.empty()) c.fail("no dim to transform");
   Expr& last = t.sizes[static_cast<size_t>(dims.back())];
@@ -69,7 +72,9 @@ std::vector<Type> fft_types(const Call& c) {
   return {with_parts(Type::tensor(t.dtype, t.sizes), c.flag("parts_out"))};
 }
 LibraryStep fft_step(const Call& c) {
-  LibraryStep s{library::fft, {c.value("self")}, integers(c, {c.flag("forward"), c.integer("normalization"), c.flag("parts_in"), c.flag("parts_out")})};
+  LibraryStep s{library::fft,
+                {c.value("self")},
+                integers(c, {c.flag("forward"), c.integer("normalization"), c.flag("parts_in"), c.flag("parts_out")})};
   for (int64_t d : c.dims("dim", c.rank("self") - c.flag("parts_in"), false)) s.ints.push_back(integer(c, d));
   return s;
 }
@@ -89,7 +94,8 @@ template <Way W> Values by_parts(Builder& b, const Call& c) {
   bool forward = W == Way::Complex ? c.flag("forward") : W == Way::ToHalf;
   Expr last = W == Way::ToReal ? c.sym("last_dim_size") : b.integer(0);
   if (made) x = interleaved(parts(x));
-  return b.call("tenon::fft", {x, static_cast<int64_t>(way), made, false, dims, c.integer("normalization"), forward, last});
+  return b.call("tenon::fft",
+                {x, static_cast<int64_t>(way), made, false, dims, c.integer("normalization"), forward, last});
 }
 
 std::vector<Type> stft_types(const Call& c) {
@@ -99,7 +105,10 @@ std::vector<Type> stft_types(const Call& c) {
   return {with_parts(out, c.flag("parts_out"))};
 }
 LibraryStep stft_step(const Call& c) {
-  LibraryStep s{library::stft, {c.value("self")}, integers(c, {c.integer("n_fft"), c.integer("hop"), c.flag("onesided"), c.integer("normalization"), c.flag("parts_out")})};
+  LibraryStep s{library::stft,
+                {c.value("self")},
+                integers(c, {c.integer("n_fft"), c.integer("hop"), c.flag("onesided"), c.integer("normalization"),
+                             c.flag("parts_out")})};
   if (c.has("window")) s.inputs.push_back(c.value("window"));
   return s;
 }
@@ -230,7 +239,8 @@ Frames frames_of(Builder& b, const Call& c, DType dtype) {
 }
 
 void check_signal(const Call& c, size_t dims) {
-  if (c.rank("self") != dims && c.rank("self") != dims + 1) c.fail(fmt::format("self has neither {} nor {} dims", dims, dims + 1));
+  if (c.rank("self") != dims && c.rank("self") != dims + 1)
+    c.fail(fmt::format("self has neither {} nor {} dims", dims, dims + 1));
   if (c.has("window") && c.rank("window") != 1) c.fail("window has other than one dim");
 }
 
@@ -328,11 +338,13 @@ const OpRow rows[] = {
      .infer = c2r_types,
      .decompose = by_parts<Way::ToReal>,
      .library = [](const Call& c) { return step(c, false); }},
-    {.schema = "tenon::fft(Tensor self, int way, bool parts_in, bool parts_out, int[] dim, int normalization, bool forward, SymInt last) -> Tensor",
+    {.schema = "tenon::fft(Tensor self, int way, bool parts_in, bool parts_out, int[] dim, int normalization, bool "
+               "forward, SymInt last) -> Tensor",
      .kind = Kind::Library,
      .infer = fft_types,
      .library = fft_step},
-    {.schema = "tenon::stft(Tensor self, Tensor? window, int n_fft, int hop, bool onesided, int normalization, bool parts_out) -> Tensor",
+    {.schema = "tenon::stft(Tensor self, Tensor? window, int n_fft, int hop, bool onesided, int normalization, bool "
+               "parts_out) -> Tensor",
      .kind = Kind::Library,
      .infer = stft_types,
      .library = stft_step},
