@@ -12,6 +12,7 @@ void add_gemm_benchmarks(Isa isa, int threads);
 void add_conv_benchmarks(Isa isa, int threads);
 void add_region_benchmarks(Isa isa, int threads);
 void add_model_benchmarks(Isa isa, int threads);
+void add_library_benchmarks(Isa isa, int threads);
 void add_vector_math_benchmarks(Isa isa);
 } // namespace tenon::bench
 
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
     bench::add_conv_benchmarks(isa, threads);
     bench::add_region_benchmarks(isa, threads);
     bench::add_model_benchmarks(isa, threads);
+    bench::add_library_benchmarks(isa, threads);
   }
   bench::add_vector_math_benchmarks(isa);
   if (isa == Isa::Avx512) {

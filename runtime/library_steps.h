@@ -74,9 +74,11 @@ const char* complex_part(const LibraryCall&);     ///< self; 0 real 1 imaginary
 const char* view_as_real(const LibraryCall&);     ///< self; output [sizes..., 2]
 /// How a transform is normalised, as torch numbers it: not, by the root of n, by n.
 enum class FftScale : int64_t { None, Root, Full };
-/// self, real or complex; forward, FftScale, dims... in the order given. The last dim named may hold one half only: of the
-/// output where self is real, of self where the output is real.
+/// self, real or complex; forward, FftScale, input and output as parts, dims... in the order given. The last dim named may hold one
+/// half only: of the output where self is real, of self where the output is real. Complex numbers as parts: reals with a last dim of 2.
 const char* fft(const LibraryCall&);
+/// self [batch, time], window of the length?; length, hop, half a spectrum, FftScale, output as parts. Output [batch, frequency, frame].
+const char* stft(const LibraryCall&);
 
 // Linear algebra, of f32 and f64 matrices in the last two dims; every operand has the same batch dims.
 /// Who asks, for the message about a matrix that cannot be factored.

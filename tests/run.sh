@@ -24,6 +24,7 @@ guard_tiles() { # tile registers refused, and used by foreign threads and after 
 }
 suite layers tests/layers.py
 suite unit "$build/tests/unit_tests"
+suite unit_avx2 env TENON_AVX2=1 "$build/tests/unit_tests" -sf='*fft_test*,*blas_test*,*linalg_test*'
 suite fixtures "$tenon" check tests/fixtures/programs
 suite guarded_tiles guard_tiles
 suite archives check_archives

@@ -174,12 +174,13 @@ inline constexpr const char* no_memory = "out of memory";
 
 inline int64_t threads_of(const LibraryCall& c) { return c.workers ? c.workers->threads() : 1; }
 
-/// f(begin, end) over [0, n), in chunks of at least `grain` on the call's workers. Bodies may allocate: std::bad_alloc comes out here.
-template <class F> void parallel(const LibraryCall& c, int64_t n, int64_t grain, F&& f) {
+/// f(begin, end) over [0, n), in chunks of at least `grain` on the workers. Bodies may allocate: std::bad_alloc comes
+/// out here.
+template <class F> void parallel(const Workers* workers, int64_t n, int64_t grain, F&& f) {
   if (n <= 0) return;
-  if (!c.workers || n <= grain) return f(int64_t{0}, n);
+  if (!workers || n <= grain) return f(int64_t{0}, n);
   std::atomic<bool> refused = false;
-  c.workers->run(n, grain, [&](int64_t begin, int64_t end, int) {
+  workers->run(n, grain, [&](int64_t begin, int64_t end, int) {
     try {
       f(begin, end);
     } catch (const std::bad_alloc&) {
@@ -187,6 +188,9 @@ template <class F> void parallel(const LibraryCall& c, int64_t n, int64_t grain,
     }
   });
   if (refused) throw std::bad_alloc();
+}
+template <class F> void parallel(const LibraryCall& c, int64_t n, int64_t grain, F&& f) {
+  parallel(c.workers, n, grain, std::forward<F>(f));
 }
 
 /// An output starts as a copy of an input of its type.
@@ -199,5 +203,21 @@ inline void copy_input(const LibraryCall& c, size_t input, size_t output) {
                 static_cast<size_t>(end - begin));
   });
 }
+
+/// Memory for vectors, with nothing in it.
+template <class T> class Memory {
+public:
+  explicit Memory(int64_t count)
+      : data_(
+            static_cast<T*>(::operator new(static_cast<size_t>(std::max<int64_t>(count, 1)) * sizeof(T), alignment))) {}
+  ~Memory() { ::operator delete(data_, alignment); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  T* data() const { return data_; }
+
+private:
+  static constexpr std::align_val_t alignment{64};
+  T* data_;
+};
 
 } // namespace tenon::library

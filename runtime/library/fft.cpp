@@ -1,246 +1,306 @@
-// The transform of one length, and the step that applies it along dims of a tensor.
+// Passes over the lines of a tensor.
 #include "runtime/library/fft.h"
 
-#include <cmath>
-#include <numbers>
-
-#include "runtime/library/common.h"
+#include "runtime/library/vector_level.h"
 
 namespace tenon::library {
 
-namespace {
-
-constexpr int64_t largest_radix = 31; // beyond, radix^2 work per element is more than a convolution's
-
-} // namespace
-
-template <class T> Fft<T>::Fft(int64_t n) : n_(n) {
-  int64_t rest = n;
-  for (int64_t p : {4, 2, 3, 5})
-    for (; rest > 1 && rest % p == 0; rest /= p) radices_.push_back(p);
-  for (int64_t p = 7; p <= largest_radix; p += 2)
-    for (; rest % p == 0; rest /= p) radices_.push_back(p);
-  bool direct = rest == 1;
-  cos_.resize(static_cast<size_t>(n)), sin_.resize(static_cast<size_t>(n));
-  for (int64_t k = 0; k < n; k++) {
-    // k^2 modulo 2n: the angle stays small, and so exact
-    int64_t turn = direct ? 2 * k : k * k % (2 * n);
-    double angle = -std::numbers::pi * static_cast<double>(turn) / static_cast<double>(n);
-    cos_[static_cast<size_t>(k)] = static_cast<T>(std::cos(angle)),
-    sin_[static_cast<size_t>(k)] = static_cast<T>(std::sin(angle));
-  }
-  if (direct) return;
-  int64_t m = 1;
-  while (m < 2 * n - 1) m *= 2;
-  convolution_ = std::make_unique<Fft>(m);
-  kernel_re_.assign(static_cast<size_t>(m), 0), kernel_im_.assign(static_cast<size_t>(m), 0);
-  for (int64_t k = 0; k < n; k++)
-    for (int64_t at : {k, (m - k) % m}) {
-      kernel_re_[static_cast<size_t>(at)] = cos_[static_cast<size_t>(k)] / static_cast<T>(m);
-      kernel_im_[static_cast<size_t>(at)] = -sin_[static_cast<size_t>(k)] / static_cast<T>(m);
-    }
-  std::vector<T> scratch(static_cast<size_t>(convolution_->scratch_size(1)));
-  convolution_->run(kernel_re_.data(), kernel_im_.data(), 1, scratch.data());
-}
-
-template <class T> void Fft<T>::stage2(Line from, Line to, int64_t done, int64_t block) const {
-  int64_t rest = n_ / (2 * done);
-  for (int64_t j = 0; j < done; j++) {
-    T c = cos_[static_cast<size_t>(j * rest)], s = sin_[static_cast<size_t>(j * rest)];
-    const T *ar = from.re + 2 * j * block, *ai = from.im + 2 * j * block, *br = ar + block, *bi = ai + block;
-    T *pr = to.re + j * block, *pi = to.im + j * block, *qr = pr + done * block, *qi = pi + done * block;
-    for (int64_t r = 0; r < block; r++) {
-      T tr = br[r] * c - bi[r] * s, ti = br[r] * s + bi[r] * c;
-      pr[r] = ar[r] + tr, pi[r] = ai[r] + ti;
-      qr[r] = ar[r] - tr, qi[r] = ai[r] - ti;
-    }
-  }
-}
-
-template <class T> void Fft<T>::stage4(Line from, Line to, int64_t done, int64_t block) const {
-  int64_t rest = n_ / (4 * done);
-  for (int64_t j = 0; j < done; j++) {
-    T c[4], s[4];
-    for (int64_t k = 1; k < 4; k++)
-      c[k] = cos_[static_cast<size_t>(j * k * rest)], s[k] = sin_[static_cast<size_t>(j * k * rest)];
-    const T *xr = from.re + 4 * j * block, *xi = from.im + 4 * j * block;
-    T *yr = to.re + j * block, *yi = to.im + j * block;
-    int64_t step = done * block;
-    for (int64_t r = 0; r < block; r++) {
-      T r0 = xr[r], i0 = xi[r];
-      T r1 = xr[r + block] * c[1] - xi[r + block] * s[1], i1 = xr[r + block] * s[1] + xi[r + block] * c[1];
-      T r2 = xr[r + 2 * block] * c[2] - xi[r + 2 * block] * s[2],
-        i2 = xr[r + 2 * block] * s[2] + xi[r + 2 * block] * c[2];
-      T r3 = xr[r + 3 * block] * c[3] - xi[r + 3 * block] * s[3],
-        i3 = xr[r + 3 * block] * s[3] + xi[r + 3 * block] * c[3];
-      T er = r0 + r2, ei = i0 + i2, fr = r0 - r2, fi = i0 - i2, gr = r1 + r3, gi = i1 + i3, hr = i1 - i3, hi = r3 - r1;
-      yr[r] = er + gr, yi[r] = ei + gi;
-      yr[r + step] = fr + hr, yi[r + step] = fi + hi;
-      yr[r + 2 * step] = er - gr, yi[r + 2 * step] = ei - gi;
-      yr[r + 3 * step] = fr - hr, yi[r + 3 * step] = fi - hi;
-    }
-  }
-}
-
-// `done` factors of n are transformed: [j][r] holds frequency j of the lines' elements r, r + n/done, ... The next
-// radix p joins the p subsequences r + s*rest of each.
-template <class T> void Fft<T>::stage(Line from, Line to, int64_t done, int64_t radix, int64_t width) const {
-  int64_t rest = n_ / (radix * done), block = rest * width;
-  if (radix == 2) return stage2(from, to, done, block);
-  if (radix == 4) return stage4(from, to, done, block);
-  for (int64_t j = 0; j < done; j++)
-    for (int64_t q = 0; q < radix; q++) {
-      T *yr = to.re + (j + done * q) * block, *yi = to.im + (j + done * q) * block;
-      const T *xr = from.re + j * radix * block, *xi = from.im + j * radix * block;
-      std::copy_n(xr, block, yr), std::copy_n(xi, block, yi);
-      for (int64_t k = 1; k < radix; k++) {
-        auto turn = static_cast<size_t>(k * (j + done * q) * rest % n_);
-        T c = cos_[turn], s = sin_[turn];
-        const T *ar = xr + k * block, *ai = xi + k * block;
-        for (int64_t r = 0; r < block; r++) yr[r] += ar[r] * c - ai[r] * s, yi[r] += ar[r] * s + ai[r] * c;
-      }
-    }
-}
-
-template <class T> void Fft<T>::run_as_convolution(T* re, T* im, int64_t width, T* scratch) const {
-  int64_t m = convolution_->n_;
-  T *a = scratch, *b = a + m * width;
-  std::fill(a, a + 2 * m * width, T(0));
-  for (int64_t k = 0; k < n_; k++) {
-    T c = cos_[static_cast<size_t>(k)], s = sin_[static_cast<size_t>(k)];
-    for (int64_t i = k * width; i < (k + 1) * width; i++) a[i] = re[i] * c - im[i] * s, b[i] = re[i] * s + im[i] * c;
-  }
-  convolution_->run(a, b, width, b + m * width);
-  for (int64_t k = 0; k < m; k++) {
-    T c = kernel_re_[static_cast<size_t>(k)], s = kernel_im_[static_cast<size_t>(k)];
-    for (int64_t i = k * width; i < (k + 1) * width; i++) {
-      T x = a[i] * c - b[i] * s;
-      b[i] = a[i] * s + b[i] * c, a[i] = x;
-    }
-  }
-  convolution_->run(b, a, width, b + m * width);
-  for (int64_t k = 0; k < n_; k++) {
-    T c = cos_[static_cast<size_t>(k)], s = sin_[static_cast<size_t>(k)];
-    for (int64_t i = k * width; i < (k + 1) * width; i++) re[i] = a[i] * c - b[i] * s, im[i] = a[i] * s + b[i] * c;
-  }
-}
-
-template <class T> void Fft<T>::run(T* re, T* im, int64_t width, T* scratch) const {
-  if (convolution_) return run_as_convolution(re, im, width, scratch);
-  Line here{re, im}, there{scratch, scratch + n_ * width};
-  int64_t done = 1;
-  for (int64_t p : radices_) {
-    stage(here, there, done, p, width);
-    std::swap(here, there);
-    done *= p;
-  }
-  if (here.re == re) return;
-  std::copy_n(here.re, n_ * width, re), std::copy_n(here.im, n_ * width, im);
-}
-
-template class Fft<float>;
-template class Fft<double>;
+// Of fft_kernels.cpp, compiled for each instruction set.
+namespace avx2 {
+extern const FftKernels<float> fft_kernels_f32;
+extern const FftKernels<double> fft_kernels_f64;
+} // namespace avx2
+namespace avx512 {
+extern const FftKernels<float> fft_kernels_f32;
+extern const FftKernels<double> fft_kernels_f64;
+} // namespace avx512
 
 namespace {
 
-// One dim of a transform. Of half a spectrum the other half is its mirrored conjugate.
-template <class T> struct DimTransform {
-  const T* from; // complex, or real
-  T* to;
-  std::span<const int64_t> from_sizes, to_sizes;
-  int64_t dim, length;
-  bool real_input, real_output, forward;
-  T scale;
+enum class Kind { Complex, ToHalf, ToReal };
+template <class T> Kind kind_of(const FftPass<T>& p) {
+  return !p.in.complex ? Kind::ToHalf : !p.out.complex ? Kind::ToReal : Kind::Complex;
+}
+// Complex elements of the transform itself: of an even number of real ones, pairs.
+template <class T> int64_t length_of(const FftPass<T>& p) {
+  return kind_of(p) != Kind::Complex && p.n % 2 == 0 ? p.n / 2 : p.n;
+}
 
-  void lines(int64_t begin, int64_t end, const Fft<T>& fft) const {
-    Lanes in(from_sizes, dim), out(to_sizes, dim);
-    int64_t width = std::min<int64_t>(end - begin, max_width);
-    std::vector<T> memory(static_cast<size_t>(2 * length * width + fft.scratch_size(width)));
-    T *re = memory.data(), *im = re + length * width, *scratch = im + length * width;
-    for (; begin < end; begin += width) {
-      width = std::min(width, end - begin);
-      for (int64_t w = 0; w < width; w++) load(in, begin + w, re + w, im + w, width);
-      forward ? fft.run(re, im, width, scratch) : fft.run(im, re, width, scratch);
-      for (int64_t w = 0; w < width; w++) store(out, begin + w, re + w, im + w, width);
+// ---- blocks of lines
+
+// The lines of one block; of odd real transforms two blocks, which are the parts of one complex block.
+struct Group {
+  int64_t first, used;
+  bool neighbours; // they have one outer index
+};
+
+template <class T> class Blocks {
+public:
+  explicit Blocks(const FftPass<T>& p)
+      : p_(p), k_(fft_kernels<T>()), kind_(kind_of(p)), length_(length_of(p)), half_(p.n / 2 + 1),
+        plan_(fft_cached<FftPlan<T>>(length_)) {
+    paired_ = kind_ != Kind::Complex && length_ == p.n;
+    if (kind_ != Kind::Complex && !paired_) roots_ = fft_cached<FftRealRoots<T>>(length_);
+    per_ = k_.lanes * (paired_ ? 2 : 1);
+    by_inner_ = p.inner >= k_.lanes / 2 && !(p.in.contiguous() && p.out.contiguous());
+    room_ = 2 * k_.lanes * std::max(plan_->room(), p.n + 1);
+  }
+
+  int64_t groups() const {
+    return by_inner_ ? p_.outer * ((p_.inner + per_ - 1) / per_) : (p_.outer * p_.inner + per_ - 1) / per_;
+  }
+
+  void run(int64_t begin, int64_t end) const {
+    Memory<T> memory((paired_ ? 3 : 2) * room_);
+    T *here = memory.data(), *there = here + room_;
+    for (int64_t i = begin; i < end; i++) {
+      Group g = group(i);
+      if (kind_ == Kind::Complex)
+        complex(g, here, there);
+      else if (kind_ == Kind::ToHalf)
+        paired_ ? two_to_half(g, here, there, there + room_) : to_half(g, here, there);
+      else
+        paired_ ? two_to_real(g, here, there, there + room_) : to_real(g, here, there);
     }
   }
 
 private:
-  static constexpr int64_t max_width = 16;
+  const FftPass<T>& p_;
+  const FftKernels<T>& k_;
+  Kind kind_;
+  int64_t length_, half_, per_, room_;
+  bool paired_, by_inner_;
+  std::shared_ptr<const FftPlan<T>> plan_;
+  std::shared_ptr<const FftRealRoots<T>> roots_;
 
-  void load(const Lanes& in, int64_t line, T* re, T* im, int64_t width) const {
-    int64_t start = in.start(line);
-    if (real_input) {
-      for (int64_t j = 0; j < length; j++) re[j * width] = from[start + j * in.inner], im[j * width] = 0;
-      return;
-    }
-    for (int64_t j = 0; j < std::min(in.n, length); j++) {
-      const T* z = from + 2 * (start + j * in.inner);
-      re[j * width] = z[0], im[j * width] = z[1];
-    }
-    for (int64_t j = in.n; j < length; j++)
-      re[j * width] = re[(length - j) * width], im[j * width] = -im[(length - j) * width];
+  Group group(int64_t i) const {
+    if (!by_inner_) return {i * per_, std::min(per_, p_.outer * p_.inner - i * per_), p_.outer == 1};
+    int64_t each = (p_.inner + per_ - 1) / per_, at = i % each * per_;
+    return {i / each * p_.inner + at, std::min(per_, p_.inner - at), true};
   }
-  void store(const Lanes& out, int64_t line, const T* re, const T* im, int64_t width) const {
-    int64_t start = out.start(line);
-    for (int64_t j = 0; j < out.n; j++) {
-      int64_t at = start + j * out.inner;
-      if (real_output)
-        to[at] = re[j * width] * scale;
-      else
-        to[2 * at] = re[j * width] * scale, to[2 * at + 1] = im[j * width] * scale;
-    }
+  // The first or second block of a group.
+  Group block(const Group& g, int64_t i) const {
+    return {g.first + i * k_.lanes, std::clamp<int64_t>(g.used - i * k_.lanes, 0, k_.lanes), g.neighbours};
+  }
+
+  void load(const Group& g, int64_t count, T* z, int64_t step) const {
+    const auto& s = p_.in;
+    int64_t w = k_.lanes, unit = 1 + s.complex;
+    const T* rows[16];
+    s.lines(g.first, g.used, p_.inner, rows);
+    std::fill(rows + g.used, rows + w, g.used > 0 ? rows[0] : nullptr);
+    if (g.used > 0 && s.stride == unit) return k_.load_rows(rows, count * unit, z, step);
+    if (g.used > 0 && g.neighbours && s.inner_stride == unit)
+      return k_.load_columns(rows[0], s.stride, g.used, count, s.complex, z, step);
+    for (int64_t j = 0; j < count; j++)
+      for (int64_t part = 0; part < unit; part++) {
+        T* to = z + (j * unit + part) * step * w;
+        for (int64_t l = 0; l < g.used; l++) to[l] = rows[l][j * s.stride + part];
+        std::fill(to + g.used, to + w, T(0));
+      }
+  }
+  void store(const Group& g, int64_t count, const T* z, int64_t step) const {
+    const auto& s = p_.out;
+    int64_t w = k_.lanes, unit = 1 + s.complex;
+    T* rows[16];
+    if (g.used == 0) return;
+    s.lines(g.first, g.used, p_.inner, rows);
+    if (s.stride == unit) return k_.store_rows(rows, g.used, count * unit, z, step, p_.scale);
+    if (g.neighbours && s.inner_stride == unit)
+      return k_.store_columns(rows[0], s.stride, g.used, count, s.complex, z, step, p_.scale);
+    for (int64_t j = 0; j < count; j++)
+      for (int64_t part = 0; part < unit; part++)
+        for (int64_t l = 0; l < g.used; l++)
+          rows[l][j * s.stride + part] = z[(j * unit + part) * step * w + l] * p_.scale;
+  }
+  void weigh(T* z, int64_t repeat) const {
+    if (p_.window) k_.multiply_real(z, p_.window, p_.n, repeat);
+  }
+  // Half a spectrum, and its mirrored conjugate where all of it is asked for.
+  void store_spectrum(const Group& g, T* z) const {
+    if (!p_.whole) return store(g, half_, z, 1);
+    int64_t w = k_.lanes;
+    for (int64_t j = half_; j < p_.n; j++)
+      for (int64_t l = 0; l < w; l++) {
+        z[2 * j * w + l] = z[2 * (p_.n - j) * w + l];
+        z[(2 * j + 1) * w + l] = -z[(2 * (p_.n - j) + 1) * w + l];
+      }
+    store(g, p_.n, z, 1);
+  }
+
+  void complex(const Group& g, T* here, T* there) const {
+    load(g, length_, here, 1);
+    weigh(here, 2);
+    store(g, length_, plan_->run(here, there, p_.inverse), 1);
+  }
+  void to_half(const Group& g, T* here, T* there) const {
+    load(g, p_.n, here, 1);
+    weigh(here, 1);
+    T* z = plan_->run(here, there, p_.inverse);
+    k_.unpack_real(z, length_, roots_->each.data());
+    store_spectrum(g, z);
+  }
+  void to_real(const Group& g, T* here, T* there) const {
+    load(g, half_, here, 1);
+    k_.pack_real(here, length_, roots_->each.data());
+    T* z = plan_->run(here, there, p_.inverse);
+    weigh(z, 1);
+    store(g, p_.n, z, 1);
+  }
+  void two_to_half(const Group& g, T* here, T* there, T* third) const {
+    for (int64_t i = 0; i < 2; i++) load(block(g, i), p_.n, here + i * k_.lanes, 2);
+    weigh(here, 2);
+    T *z = plan_->run(here, there, p_.inverse), *x = z == here ? there : here;
+    k_.separate(z, p_.n, x, third);
+    store_spectrum(block(g, 0), x), store_spectrum(block(g, 1), third);
+  }
+  void two_to_real(const Group& g, T* here, T* there, T* third) const {
+    load(block(g, 0), half_, there, 1), load(block(g, 1), half_, third, 1);
+    k_.combine(there, third, p_.n, here);
+    T* z = plan_->run(here, there, p_.inverse);
+    weigh(z, 2);
+    for (int64_t i = 0; i < 2; i++) store(block(g, i), p_.n, z + i * k_.lanes, 2);
   }
 };
 
-template <class T> void transform(const LibraryCall& c, const DimTransform<T>& d) {
-  if (d.length == 0) return;
-  Lanes lanes(d.to_sizes, d.dim);
-  Fft<T> fft(d.length);
-  parallel(c, lanes.count(), std::max<int64_t>(16, (1 << 14) / d.length),
-           [&](int64_t begin, int64_t end) { d.lines(begin, end, fft); });
-}
+// ---- line by line
 
-double scale_of(const LibraryCall& c, std::span<const int64_t> sizes, std::span<const int64_t> dims) {
-  double n = 1;
-  for (int64_t d : dims) n *= static_cast<double>(sizes[static_cast<size_t>(d)]);
-  auto kind = static_cast<FftScale>(c.ints[1]);
-  return kind == FftScale::None ? 1 : kind == FftScale::Root ? 1 / std::sqrt(n) : 1 / n;
-}
-
-template <class T> void fft_of(const LibraryCall& c) {
-  const LibraryTensor &in = c.inputs[0], &out = c.outputs[0];
-  bool forward = c.ints[0] != 0, from_real = !is_complex(in.dtype), to_real = !is_complex(out.dtype);
-  std::span<const int64_t> dims = c.ints.subspan(2), full = to_real ? out.sizes : in.sizes;
-  auto scale = static_cast<T>(scale_of(c, full, dims));
-  std::vector<T> copy; // of complex values, transformed along all dims but the last
-  const T* from = in.as<const T>();
-  if (to_real && dims.size() > 1) copy.assign(from, from + 2 * in.numel()), from = copy.data();
-  auto along = [&](size_t k, const T* source, std::span<const int64_t> source_sizes, T* target,
-                   std::span<const int64_t> target_sizes, bool real_in, bool real_out, bool scaled) {
-    transform<T>(c, {source, target, source_sizes, target_sizes, dims[k], full[static_cast<size_t>(dims[k])], real_in,
-                     real_out, forward, scaled ? scale : T(1)});
-  };
-  size_t last = dims.size() - 1;
-  if (to_real) {
-    for (size_t k = 0; k < last; k++) along(k, copy.data(), in.sizes, copy.data(), in.sizes, false, false, false);
-    return along(last, from, in.sizes, out.as<T>(), out.sizes, false, true, true);
+template <class T> class SingleLines {
+public:
+  explicit SingleLines(const FftPass<T>& p)
+      : p_(p), k_(fft_kernels<T>()), kind_(kind_of(p)), length_(length_of(p)),
+        plan_(fft_cached<FftLinePlan<T>>(length_)) {
+    paired_ = kind_ != Kind::Complex && length_ != p.n;
+    if (paired_) roots_ = fft_cached<FftRealRoots<T>>(length_);
   }
-  along(last, from, in.sizes, out.as<T>(), out.sizes, from_real, false, true);
-  for (size_t k = 0; k < last; k++) along(k, out.as<T>(), out.sizes, out.as<T>(), out.sizes, false, false, false);
+
+  int64_t room() const { return lines_room() + fft_line_room(*plan_); }
+  /// `memory`: of room() numbers; or of none, where the call's workers are to share one line.
+  void run(int64_t line, T* memory, const LibraryCall* c) const {
+    Memory<T> own(memory ? 0 : lines_room());
+    T *first = memory ? memory : own.data(), *second = first + lines_room() / 2;
+    const T* from = source(line, first);
+    bool direct = p_.out.contiguous() && !p_.whole && (kind_ == Kind::Complex || paired_) && p_.out.data != p_.in.data;
+    T* to = direct ? p_.out.line(line, p_.inner) : second;
+    fft_line(*plan_, from, to, p_.inverse, p_.scale, memory ? memory + lines_room() : nullptr, c);
+    if (kind_ == Kind::ToHalf && paired_) k_.unpack_line(to, length_, roots_->vectors.data(), roots_->lanes.data());
+    if (kind_ == Kind::ToReal && p_.window) {
+      int64_t unit = paired_ ? 1 : 2;
+      for (int64_t j = 0; j < p_.n; j++) to[j * unit] *= p_.window[j];
+    }
+    if (!direct) store(to, line);
+  }
+
+private:
+  const FftPass<T>& p_;
+  const FftKernels<T>& k_;
+  Kind kind_;
+  int64_t length_;
+  bool paired_; // real numbers as the parts of complex ones
+  std::shared_ptr<const FftLinePlan<T>> plan_;
+  std::shared_ptr<const FftRealRoots<T>> roots_;
+
+  int64_t lines_room() const { return (4 * (p_.n + 1) + 31) / 32 * 32; }
+
+  // What is transformed, of length_ complex elements: in place or in `room`.
+  const T* source(int64_t line, T* room) const {
+    const T* in = p_.in.line(line, p_.inner);
+    int64_t step = p_.in.stride;
+    auto weight = [&](int64_t j) { return p_.window ? p_.window[j] : T(1); };
+    if (kind_ == Kind::ToReal) {
+      if (paired_ && p_.in.contiguous()) {
+        k_.pack_line(in, room, length_, roots_->vectors.data(), roots_->lanes.data());
+        return room;
+      }
+      for (int64_t j = 0; j <= p_.n / 2; j++) {
+        T re = in[j * step], im = j == 0 ? T(0) : in[j * step + 1];
+        room[2 * j] = re, room[2 * j + 1] = im;
+        if (!paired_ && j > 0) room[2 * (p_.n - j)] = re, room[2 * (p_.n - j) + 1] = -im;
+      }
+      if (!paired_) return room;
+      T* packed = room + lines_room() / 2;
+      k_.pack_line(room, packed, length_, roots_->vectors.data(), roots_->lanes.data());
+      std::copy_n(packed, 2 * length_, room);
+      return room;
+    }
+    bool whole = kind_ == Kind::Complex || paired_;
+    if (whole && p_.in.contiguous() && !p_.window) return in;
+    for (int64_t j = 0; j < p_.n; j++) {
+      T x = weight(j);
+      if (kind_ == Kind::Complex)
+        room[2 * j] = in[j * step] * x, room[2 * j + 1] = in[j * step + 1] * x;
+      else if (paired_)
+        room[j] = in[j * step] * x;
+      else
+        room[2 * j] = in[j * step] * x, room[2 * j + 1] = 0;
+    }
+    return room;
+  }
+  void store(const T* z, int64_t line) const {
+    T* out = p_.out.line(line, p_.inner);
+    int64_t step = p_.out.stride, half = p_.n / 2 + 1;
+    if (kind_ == Kind::ToReal) {
+      for (int64_t j = 0; j < p_.n; j++) out[j * step] = z[paired_ ? j : 2 * j];
+      return;
+    }
+    int64_t known = kind_ == Kind::ToHalf ? half : p_.n;
+    for (int64_t j = 0; j < known; j++) out[j * step] = z[2 * j], out[j * step + 1] = z[2 * j + 1];
+    if (p_.whole)
+      for (int64_t j = half; j < p_.n; j++)
+        out[j * step] = z[2 * (p_.n - j)], out[j * step + 1] = -z[2 * (p_.n - j) + 1];
+  }
+};
+
+// Whether line by line is the faster way: by costs, what of the lanes stands empty, cache, and what threads can share.
+template <class T> bool prefers_lines(const LibraryCall& c, const FftPass<T>& p) {
+  int64_t length = length_of(p), lanes = fft_kernels<T>().lanes, lines = p.outer * p.inner;
+  auto costs = fft_cached<FftCosts<T>>(length);
+  int64_t groups = (lines + lanes - 1) / lanes;
+  auto threads = static_cast<double>(c.workers ? c.workers->threads() : 1);
+  double bytes = 4.0 * static_cast<double>(length * lanes) * sizeof(T);
+  double block = costs->block + 10 * static_cast<double>(length);
+  if (bytes > 256 << 10) block *= 1.3; // of the first and second cache
+  if (bytes > 4 << 20) block *= 3;
+  double line = 1.35 * costs->line;
+  if (!p.in.contiguous() || !p.out.contiguous()) line += 4 * static_cast<double>(length);
+  double large = 100000; // a loop worth sharing
+  double by_blocks = block * static_cast<double>(groups), by_lines = line * static_cast<double>(lines);
+  by_blocks /= std::min(threads, static_cast<double>(groups));
+  by_lines /= line > large ? threads : std::min(threads, static_cast<double>(lines));
+  return by_lines < by_blocks;
 }
 
 } // namespace
 
-const char* fft(const LibraryCall& c) {
-  return guarded([&]() -> const char* {
-    const LibraryTensor &in = c.inputs[0], &out = c.outputs[0];
-    if (out.numel() == 0) return nullptr;
-    int64_t last = c.ints.back(), needed = is_complex(out.dtype) ? in.size(last) : out.size(last) / 2 + 1;
-    if (in.size(last) < std::max<int64_t>(needed, 1)) return message("a dim of size {} is too short for a transform of length {}", in.size(last), out.size(last));
-    part_type(c.outputs[0].dtype) == DType::F64 ? fft_of<double>(c) : fft_of<float>(c);
-    return nullptr;
+template <class T> const FftKernels<T>& fft_kernels() {
+  const bool wide = takes_avx512();
+  if constexpr (std::is_same_v<T, float>)
+    return wide ? avx512::fft_kernels_f32 : avx2::fft_kernels_f32;
+  else
+    return wide ? avx512::fft_kernels_f64 : avx2::fft_kernels_f64;
+}
+template const FftKernels<float>& fft_kernels();
+template const FftKernels<double>& fft_kernels();
+
+template <class T> void run_fft(const LibraryCall& c, const FftPass<T>& p) {
+  int64_t lines = p.outer * p.inner;
+  if (p.n == 0 || lines == 0) return;
+  if (!prefers_lines(c, p)) {
+    Blocks<T> blocks(p);
+    return parallel(c, blocks.groups(), std::max<int64_t>(1, 512 / p.n),
+                    [&](int64_t begin, int64_t end) { blocks.run(begin, end); });
+  }
+  SingleLines<T> single(p);
+  if (lines == 1 || (p.n >= 1 << 16 && c.workers && lines < 4 * c.workers->threads())) {
+    for (int64_t l = 0; l < lines; l++) single.run(l, nullptr, &c);
+    return;
+  }
+  parallel(c, lines, std::max<int64_t>(1, 8192 / p.n), [&](int64_t begin, int64_t end) {
+    Memory<T> memory(single.room());
+    for (int64_t l = begin; l < end; l++) single.run(l, memory.data(), nullptr);
   });
 }
+template void run_fft(const LibraryCall&, const FftPass<float>&);
+template void run_fft(const LibraryCall&, const FftPass<double>&);
 
 } // namespace tenon::library

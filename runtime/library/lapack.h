@@ -10,13 +10,6 @@ namespace tenon::library::lapack {
 
 #define TENON_LAPACK(T, p)                                                                                             \
   extern "C" {                                                                                                         \
-  void p##getrf_(const int*, const int*, T*, const int*, int*, int*);                                                  \
-  void p##getrs_(const char*, const int*, const int*, const T*, const int*, const int*, T*, const int*, int*, size_t); \
-  void p##potrf_(const char*, const int*, T*, const int*, int*, size_t);                                               \
-  void p##trsm_(const char*, const char*, const char*, const char*, const int*, const int*, const T*, const T*,        \
-                const int*, T*, const int*, size_t, size_t, size_t, size_t);                                           \
-  void p##gemm_(const char*, const char*, const int*, const int*, const int*, const T*, const T*, const int*,          \
-                const T*, const int*, const T*, T*, const int*, size_t, size_t);                                       \
   void p##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                                    \
   void p##orgqr_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);                  \
   void p##ormqr_(const char*, const char*, const int*, const int*, const int*, const T*, const int*, const T*, T*,     \
@@ -39,11 +32,6 @@ namespace tenon::library::lapack {
                  const int*, int*, int*);                                                                              \
   }                                                                                                                    \
   template <> struct Routines<T> {                                                                                     \
-    static constexpr auto getrf = p##getrf_;                                                                           \
-    static constexpr auto getrs = p##getrs_;                                                                           \
-    static constexpr auto potrf = p##potrf_;                                                                           \
-    static constexpr auto trsm = p##trsm_;                                                                             \
-    static constexpr auto gemm = p##gemm_;                                                                             \
     static constexpr auto geqrf = p##geqrf_;                                                                           \
     static constexpr auto orgqr = p##orgqr_;                                                                           \
     static constexpr auto ormqr = p##ormqr_;                                                                           \

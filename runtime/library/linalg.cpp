@@ -1,4 +1,5 @@
 // Factorisations and solves: LU, Cholesky, LDL, QR, triangular matrices, the exponential.
+#include "runtime/library/blas.h"
 #include "runtime/library/matrix.h"
 
 // LAPACK reports a wrong argument through this; its own would print and end the process.
@@ -41,17 +42,33 @@ const char* linalg_check(const LibraryCall& c) {
   return nullptr;
 }
 
+template <class T> static void lu_in_lanes(const LibraryCall& c, int64_t count, int64_t n) {
+  const auto& k = blas_kernels<T>();
+  each_in_lanes<T>(c, count, n * n + n + 1, [&](int64_t first, int64_t used, T* a) {
+    T *pivots = a + n * n * k.lanes, *info = pivots + n * k.lanes;
+    load_lanes(c.inputs[0].as<const T>() + first * n * n, used, n * n, a);
+    k.lanes_lu(n, a, pivots, info);
+    store_lanes(a, used, n * n, c.outputs[0].as<T>() + first * n * n);
+    for (int64_t l = 0; l < used; l++) {
+      for (int64_t i = 0; i < n; i++)
+        c.outputs[1].as<int32_t>()[(first + l) * n + i] = static_cast<int32_t>(pivots[i * k.lanes + l]) + 1;
+      c.outputs[2].as<int32_t>()[first + l] = static_cast<int32_t>(info[l]);
+    }
+  });
+}
+
 const char* linalg_lu_factor(const LibraryCall& c) {
   Matrices m(c.inputs[0]);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
+    if (m.rows == m.cols && fit_lanes(m.count, m.rows, m.cols)) return lu_in_lanes<T>(c, m.count, m.rows), nullptr;
     int32_t* info = c.outputs[2].as<int32_t>();
-    each_matrix(c, m.count, cube(m), [&](int64_t i) {
+    each_matrix(c, m.count, cube(m), [&](int64_t i, const Workers* workers) {
       info[i] = 0;
       if (m.size() == 0) return;
-      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
-      Routines<T>::getrf(&m.rows, &m.cols, a.data(), &m.rows, c.outputs[1].as<int32_t>() + i * m.smaller(), info + i);
-      store_columns(a, c.outputs[0].as<T>() + i * m.size(), m);
+      T* a = c.outputs[0].as<T>() + i * m.size();
+      std::copy_n(c.inputs[0].as<const T>() + i * m.size(), m.size(), a);
+      info[i] = blas::lu(workers, m.rows, m.cols, a, m.cols, c.outputs[1].as<int32_t>() + i * m.smaller());
     });
     return nullptr;
   });
@@ -60,8 +77,40 @@ const char* linalg_lu_factor(const LibraryCall& c) {
 // Each matrix has its right sides and its row of pivots.
 static const char* check_solve(const Matrices& a, const Matrices& b, const LibraryTensor& pivots, int64_t side) {
   if (a.rows != a.cols || side != a.rows || a.count != b.count || pivots.numel() != a.count * a.rows)
-    return message("{} matrices of {} rows and {} pivots do not fit {} right sides of {}", a.count, a.rows, pivots.numel(), b.count, side);
+    return message("{} matrices of {} rows and {} pivots do not fit {} right sides of {}", a.count, a.rows,
+                   pivots.numel(), b.count, side);
   return nullptr;
+}
+
+// Rows of each lane's matrix change places; strides in vectors.
+template <class T>
+static void swap_in_lanes(const int32_t* pivots, int64_t n, int64_t width, int64_t used, bool back, T* b, int64_t row,
+                          int64_t column) {
+  int64_t w = blas_kernels<T>().lanes;
+  for (int64_t k = 0; k < n; k++)
+    for (int64_t l = 0; l < used; l++) {
+      int64_t i = back ? n - 1 - k : k, other = pivots[l * n + i] - 1;
+      if (other == i) continue;
+      for (int64_t j = 0; j < width; j++)
+        std::swap(b[(i * row + j * column) * w + l], b[(other * row + j * column) * w + l]);
+    }
+}
+template <class T>
+static void lu_solve_in_lanes(const LibraryCall& c, const Matrices& m, const Matrices& b, bool left, bool transposed) {
+  const auto& k = blas_kernels<T>();
+  int64_t n = m.rows, width = left ? b.cols : b.rows, row = left ? b.cols : 1, column = left ? 1 : b.cols,
+          a_row = transposed ? 1 : n, a_col = transposed ? n : 1;
+  each_in_lanes<T>(c, b.count, m.size() + b.size(), [&](int64_t first, int64_t used, T* a) {
+    T* x = a + m.size() * k.lanes;
+    const int32_t* pivots = c.inputs[1].as<const int32_t>() + first * n;
+    load_lanes(c.inputs[0].as<const T>() + first * m.size(), used, m.size(), a);
+    load_lanes(c.inputs[2].as<const T>() + first * b.size(), used, b.size(), x);
+    if (!transposed) swap_in_lanes(pivots, n, width, used, false, x, row, column);
+    k.lanes_solve(n, width, a, a_row, a_col, true, !transposed, x, row, column);
+    k.lanes_solve(n, width, a, a_row, a_col, false, transposed, x, row, column);
+    if (transposed) swap_in_lanes(pivots, n, width, used, true, x, row, column);
+    store_lanes(x, used, b.size(), c.outputs[0].as<T>() + first * b.size());
+  });
 }
 
 // X of A X = B or of X A = B, that is A' X' = B': row-major B is B' to LAPACK.
@@ -70,19 +119,35 @@ const char* linalg_lu_solve(const LibraryCall& c) {
   bool left = c.ints[0] != 0, transposed = (c.ints[1] != 0) == left;
   if (auto* wrong = check_solve(m, b, c.inputs[1], left ? b.rows : b.cols)) return wrong;
   for (int64_t i = 0; i < c.inputs[1].numel(); i++)
-    if (int32_t p = c.inputs[1].as<const int32_t>()[i]; p < 1 || p > m.rows) return message("pivot {} is out of range for {} rows", p, m.rows);
+    if (int32_t p = c.inputs[1].as<const int32_t>()[i]; p < 1 || p > m.rows)
+      return message("pivot {} is out of range for {} rows", p, m.rows);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
+    if (m.rows <= most_in_lanes && fit_lanes(b.count, b.rows, b.cols))
+      return lu_solve_in_lanes<T>(c, m, b, left, transposed), nullptr;
+    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i, const Workers* workers) {
       const T* from = c.inputs[2].as<const T>() + i * b.size();
       T* to = c.outputs[0].as<T>() + i * b.size();
       if (b.size() == 0) return;
-      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
       const int32_t* pivots = c.inputs[1].as<const int32_t>() + i * m.rows;
-      int info = 0, n = m.rows, width = left ? b.cols : b.rows;
-      std::vector<T> x = left ? columns_of(from, b) : std::vector<T>(from, from + b.size());
-      Routines<T>::getrs(transposed ? "T" : "N", &n, &width, a.data(), &n, pivots, x.data(), &n, &info, 1);
-      left ? store_columns(x, to, b) : void(std::copy(x.begin(), x.end(), to));
+      blas::View<T> a{c.inputs[0].as<const T>() + i * m.size(), m.cols, 1};
+      std::vector<T> turned;
+      T* x = to;
+      int64_t width = left ? b.cols : b.rows;
+      if (left)
+        std::copy_n(from, b.size(), x);
+      else
+        turned = columns_of(from, b), x = turned.data();
+      if (transposed) {
+        blas::solve(workers, m.rows, width, a.transposed(), true, false, x, width);
+        blas::solve(workers, m.rows, width, a.transposed(), false, true, x, width);
+        blas::swap_rows(width, x, width, pivots, m.rows, true);
+      } else {
+        blas::swap_rows(width, x, width, pivots, m.rows);
+        blas::solve(workers, m.rows, width, a, true, true, x, width);
+        blas::solve(workers, m.rows, width, a, false, false, x, width);
+      }
+      if (!left) store_columns(turned, to, b);
     });
     return nullptr;
   });
@@ -128,40 +193,63 @@ const char* linalg_lu_unpack(const LibraryCall& c) {
   });
 }
 
-// A is symmetric: its rows are its columns, so the lower triangle of ours is LAPACK's upper one.
+template <class T> static void cholesky_in_lanes(const LibraryCall& c, int64_t count, int64_t n, bool upper) {
+  const auto& k = blas_kernels<T>();
+  each_in_lanes<T>(c, count, n * n + 1, [&](int64_t first, int64_t used, T* a) {
+    T* info = a + n * n * k.lanes;
+    load_lanes(c.inputs[0].as<const T>() + first * n * n, used, n * n, a);
+    k.lanes_cholesky(n, a, !upper, info);
+    store_lanes(a, used, n * n, c.outputs[0].as<T>() + first * n * n);
+    for (int64_t l = 0; l < used; l++) c.outputs[1].as<int32_t>()[first + l] = static_cast<int32_t>(info[l]);
+  });
+}
+
+// By the upper factor: a lower triangle is turned round on its way in and out.
 const char* linalg_cholesky(const LibraryCall& c) {
   Matrices m(c.inputs[0]);
   bool upper = c.ints[0] != 0;
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
+    if (fit_lanes(m.count, m.rows, m.cols)) return cholesky_in_lanes<T>(c, m.count, m.rows, upper), nullptr;
     int32_t* info = c.outputs[1].as<int32_t>();
-    each_matrix(c, m.count, cube(m), [&](int64_t i) {
+    each_matrix(c, m.count, cube(m), [&](int64_t i, const Workers* workers) {
       info[i] = 0;
       const T* from = c.inputs[0].as<const T>() + i * m.size();
       T* to = c.outputs[0].as<T>() + i * m.size();
-      if (m.size() == 0) return;
-      std::copy_n(from, m.size(), to);
-      Routines<T>::potrf(upper ? "L" : "U", &m.rows, to, &m.rows, info + i, 1);
-      for (int64_t r = 0; r < m.rows; r++)
-        for (int64_t k = upper ? 0 : r + 1; k < (upper ? r : m.cols); k++) to[r * m.cols + k] = 0;
+      int64_t n = m.rows;
+      if (n == 0) return;
+      Memory<T> turned(upper ? 0 : m.size());
+      T* a = upper ? to : turned.data();
+      if (upper)
+        std::copy_n(from, m.size(), to);
+      else
+        blas_kernels<T>().transpose(n, n, from, n, a, n);
+      info[i] = blas::cholesky(workers, n, a, n);
+      if (!upper) blas_kernels<T>().transpose(n, n, a, n, to, n);
+      for (int64_t r = 0; r < n; r++) std::fill(to + r * n + (upper ? 0 : r + 1), to + r * n + (upper ? r : n), T(0));
     });
     return nullptr;
   });
 }
 
-// Row-major A is A' to LAPACK, and so are B and X: A X = B becomes X' A' = B'.
+// X of A X = B; or of X A = B, that is A' X' = B'.
 const char* linalg_solve_triangular(const LibraryCall& c) {
   Matrices m(c.inputs[0]), b(c.inputs[1]);
   bool upper = c.ints[0] != 0, left = c.ints[1] != 0, unit = c.ints[2] != 0;
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
+    each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i, const Workers* workers) {
+      const T* from = c.inputs[1].as<const T>() + i * b.size();
       T* x = c.outputs[0].as<T>() + i * b.size();
       if (b.size() == 0) return;
-      std::copy_n(c.inputs[1].as<const T>() + i * b.size(), b.size(), x);
-      T one = 1;
-      Routines<T>::trsm(left ? "R" : "L", upper ? "L" : "U", "N", unit ? "U" : "N", &b.cols, &b.rows, &one,
-                        c.inputs[0].as<const T>() + i * m.size(), &m.rows, x, &b.cols, 1, 1, 1, 1);
+      blas::View<T> a{c.inputs[0].as<const T>() + i * m.size(), m.cols, 1};
+      if (left) {
+        std::copy_n(from, b.size(), x);
+        return blas::solve(workers, m.rows, b.cols, a, !upper, unit, x, b.cols);
+      }
+      std::vector<T> turned = columns_of(from, b);
+      blas::solve(workers, m.rows, b.rows, a.transposed(), upper, unit, turned.data(), b.rows);
+      store_columns(turned, x, b);
     });
     return nullptr;
   });
@@ -261,7 +349,8 @@ const char* linalg_ldl_solve(const LibraryCall& c) {
   Matrices m(c.inputs[0]), b(c.inputs[2]);
   if (auto* wrong = check_solve(m, b, c.inputs[1], b.rows)) return wrong;
   for (int64_t i = 0; i < m.count; i++)
-    if (!are_ldl_pivots(c.inputs[1].as<const int32_t>() + i * m.rows, m.rows)) return message("the pivots of matrix {} are no pivots of its size", i);
+    if (!are_ldl_pivots(c.inputs[1].as<const int32_t>() + i * m.rows, m.rows))
+      return message("the pivots of matrix {} are no pivots of its size", i);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
@@ -279,32 +368,41 @@ const char* linalg_ldl_solve(const LibraryCall& c) {
 
 namespace {
 
-// In doubles: scaled until its norm is below 1/2, where eighteen terms of the series are exact to rounding, then
-// squared back.
-std::vector<double> exponential(std::vector<double> a, int n) {
-  auto size = static_cast<size_t>(n);
-  auto times = [&](const std::vector<double>& x, const std::vector<double>& y) {
-    std::vector<double> out(size * size);
-    double one = 1, none = 0;
-    Routines<double>::gemm("N", "N", &n, &n, &n, &one, x.data(), &n, y.data(), &n, &none, out.data(), &n, 1, 1);
-    return out;
-  };
+// C + A B.
+template <class T>
+std::vector<T> plus_product(const Workers* workers, int n, std::vector<T> c, const std::vector<T>& a,
+                            const std::vector<T>& b) {
+  blas::multiply<T>(workers, n, n, n, T(1), {a.data(), n, 1}, {b.data(), n, 1}, c.data(), n);
+  return c;
+}
+
+// Scaled until its norm is below 1/2, where sixteen terms of the series are exact to rounding, then squared back. The
+// series by fours: (c0 + c1 A + c2 A^2 + c3 A^3) + A^4 ((c4 + ...) + A^4 (...)).
+template <class T> std::vector<T> exponential(const Workers* workers, std::vector<T> a, int n) {
+  const size_t size = static_cast<size_t>(n), all = size * size;
   double norm = 0;
-  for (size_t j = 0; j < size; j++) {
+  for (size_t i = 0; i < size; i++) {
     double sum = 0;
-    for (size_t i = 0; i < size; i++) sum += std::abs(a[j * size + i]);
-    norm = std::max(norm, sum);
+    for (size_t j = 0; j < size; j++) sum += std::abs(static_cast<double>(a[i * size + j]));
+    norm = std::isnan(sum) ? sum : std::max(norm, sum);
+    if (!std::isfinite(norm)) return std::vector<T>(all, std::numeric_limits<T>::quiet_NaN());
   }
-  if (!std::isfinite(norm)) return std::vector<double>(size * size, std::nan(""));
   int squarings = norm > 0.5 ? std::ilogb(norm) + 2 : 0;
-  for (double& v : a) v = std::ldexp(v, -squarings);
-  std::vector<double> sum(size * size, 0);
-  for (int k = 18; k >= 0; k--) { // Horner: sum = I + a sum / (k+1)
-    if (k < 18) sum = times(a, sum);
-    for (double& v : sum) v /= k + 1;
-    for (size_t i = 0; i < size; i++) sum[i * size + i] += 1;
+  for (T& v : a) v = std::ldexp(v, -squarings);
+  const std::vector<T> none(all, T(0));
+  std::vector<T> a2 = plus_product(workers, n, none, a, a), a3 = plus_product(workers, n, none, a2, a),
+                 a4 = plus_product(workers, n, none, a2, a2), sum;
+  auto over_factorial = [](int k) { return static_cast<T>(1 / std::tgamma(k + 1.0)); };
+  for (int k = 12; k >= 0; k -= 4) {
+    T c0 = over_factorial(k), c1 = over_factorial(k + 1), c2 = over_factorial(k + 2), c3 = over_factorial(k + 3);
+    std::vector<T> terms(all);
+    for (size_t i = 0; i < all; i++) terms[i] = c1 * a[i] + c2 * a2[i] + c3 * a3[i];
+    for (size_t i = 0; i < size; i++) terms[i * size + i] += c0;
+    if (k == 12)
+      for (size_t i = 0; i < all; i++) terms[i] += over_factorial(16) * a4[i];
+    sum = k == 12 ? terms : plus_product(workers, n, std::move(terms), a4, sum);
   }
-  for (; squarings > 0; squarings--) sum = times(sum, sum);
+  for (; squarings > 0; squarings--) sum = plus_product(workers, n, none, sum, sum);
   return sum;
 }
 
@@ -314,11 +412,10 @@ const char* linalg_matrix_exp(const LibraryCall& c) {
   Matrices m(c.inputs[0]);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    each_matrix(c, m.count, 20 * cube(m), [&](int64_t i) {
+    each_matrix(c, m.count, 8 * cube(m), [&](int64_t i, const Workers* workers) {
       const T* from = c.inputs[0].as<const T>() + i * m.size();
-      std::vector<double> e = exponential({from, from + m.size()}, m.rows);
-      std::transform(e.begin(), e.end(), c.outputs[0].as<T>() + i * m.size(),
-                     [](double v) { return static_cast<T>(v); });
+      std::vector<T> e = exponential<T>(workers, {from, from + m.size()}, m.rows);
+      std::copy(e.begin(), e.end(), c.outputs[0].as<T>() + i * m.size());
     });
     return nullptr;
   });

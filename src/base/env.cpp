@@ -16,6 +16,7 @@ constexpr EnvVariable variables[] = {
     {"TENON_VERIFY", "1: graphs are verified after every pass, LLVM modules before they are compiled"},
     {"TENON_GDB", "1: generated code is registered with gdb"},
     {"TENON_PERF", "1: generated code is named in /tmp/perf-PID.map"},
+    {"TENON_AVX2", "1: library steps with vector code take that for AVX2"},
     {"TENON_BLESS", "1: golden tests write what they got as what they expect"},
 };
 

@@ -11,6 +11,31 @@
 
 namespace tenon::ops {
 
+bool is_made_of_parts(V x) {
+  NodeId n = x.builder().graph().value(x.id).node;
+  return n.valid() && x.builder().graph().node(n).op == "edge::complex.default";
+}
+
+// Of select(x, -1, 0) and select(x, -1, 1), where x has no more than these two, that is x.
+V interleaved(Parts z) {
+  Builder& b = z.re.builder();
+  auto source = [&](V x, int64_t index) -> ValueId {
+    NodeId id = b.graph().value(x.id).node;
+    if (!id.valid() || b.graph().node(id).op != "edge::select.int") return {};
+    const ArgList& args = b.graph().node(id).args;
+    V from = b.wrap(args[0].get<ValueId>());
+    auto is = [&](const Arg& a, int64_t value) {
+      Expr e = to_expr(b.pool(), a);
+      return e && is_const_int(e, value);
+    };
+    auto last = static_cast<int64_t>(from.rank()) - 1;
+    return (is(args[1], -1) || is(args[1], last)) && is(args[2], index) && is_const_int(from.size(-1), 2) ? from.id : ValueId();
+  };
+  ValueId x = source(z.re, 0);
+  if (x.valid() && x == source(z.im, 1)) return b.wrap(x);
+  return b.call1("aten::stack.default", {ArgList{z.re, z.im}, -1});
+}
+
 namespace {
 
 V call(std::string_view op, V x) { return x.builder().call1(op, {x}); }
@@ -30,6 +55,17 @@ const Node* maker(Builder& b, ValueId x) {
   return n.valid() && b.graph().node(n).op == "edge::complex.default" ? &b.graph().node(n) : nullptr;
 }
 
+// The same Fourier transform with its parts in a last dim: steps that can give either have a flag, their last one.
+V transform_in_parts(Builder& b, ValueId x) {
+  NodeId id = b.graph().value(x).node;
+  if (!id.valid()) return {};
+  const Node& n = b.graph().node(id);
+  if (n.op != "tenon::fft.default" && n.op != "tenon::stft.default") return {};
+  ArgList args = n.args;
+  args[static_cast<size_t>(n.def->signature.find("parts_out"))] = true;
+  return b.call_full(*n.def, args).at(0);
+}
+
 Tensor part_of(const Tensor& given, bool imaginary) {
   Tensor t = given.contiguous(), out(part_type(t.dtype()), t.sizes());
   dispatch(out.dtype(), [&]<class T>(T) {
@@ -46,6 +82,7 @@ template <bool Imaginary> Values part(Builder& b, const Call& c) {
   }
   if (!b.edge()) return {};
   if (const Node* n = maker(b, x)) return b.wrap(n->args[Imaginary].get<ValueId>());
+  if (V y = transform_in_parts(b, x)) return b.select(y, -1, b.integer(Imaginary));
   if (const Tensor* t = b.graph().constant(x)) return b.constant(part_of(*t, Imaginary));
   return {};
 }
@@ -79,10 +116,11 @@ std::vector<Type> view_as_real_types(const Call& c) {
   return {t};
 }
 Values view_as_real(Builder& b, const Call& c) {
+  if (b.edge())
+    if (V y = transform_in_parts(b, c.value("self"))) return y;
   const Node* n = maker(b, c.value("self"));
   if (!n && !b.graph().constant(c.value("self"))) return {};
-  Parts z = parts(b.input(c, "self"));
-  return b.call("aten::stack.default", {ArgList{z.re, z.im}, -1});
+  return interleaved(parts(b.input(c, "self")));
 }
 LibraryStep view_as_real_step(const Call& c) { return {library::view_as_real, {c.value("self")}}; }
 

@@ -1,5 +1,6 @@
 // Fourier transforms: three library steps (complex to complex, real to complex, complex to real), everything else in
 // terms of them; short-time transforms by overlapping frames.
+#include "ops/complex.h"
 #include "ops/library.h"
 #include "ops/pointwise.h"
 #include "ops/shape.h"
@@ -42,15 +43,74 @@ std::vector<Type> c2r_types(const Call& c) {
   return transformed(c, part_type(c.type("self").dtype), c.sym("last_dim_size"));
 }
 
+// What is complex may be real numbers with a last dim of size 2: tenon::fft and tenon::stft have a flag for it. Who
+// wants the parts of a transform takes another one that gives them so; the first one is then often used by nobody.
+Type with_parts(Type t, bool parts) {
+  if (!parts || !is_complex(t.dtype)) return t;
+  t.dtype = part_type(t.dtype);
+  t.sizes.push_back(t.sizes.at(0)->pool->integer(2));
+  return t;
+}
+
+enum class Way : int64_t { Complex, ToHalf, ToWhole, ToReal };
+
+std::vector<Type> fft_types(const Call& c) {
+  Type t = c.type("self");
+  if (c.flag("parts_in")) t.sizes.pop_back(), t.dtype = complex_type(t.dtype);
+  auto way = static_cast<Way>(c.integer("way"));
+  if (!is_complex(t.dtype) && t.dtype != DType::F32 && t.dtype != DType::F64)
+    unsupported("{} of {}", c.def.signature.name, name_of(t.dtype));
+  if (c.integer("way") < 0 || c.integer("way") > 3 ||
+      is_complex(t.dtype) != (way == Way::Complex || way == Way::ToReal))
+    c.fail("a way that does not fit");
+  std::vector<int64_t> dims = c.dims("dim", t.rank(), false);
+  if (dims.empty()) c.fail("no dim to transform");
+  Expr& last = t.sizes[static_cast<size_t>(dims.back())];
+  if (way == Way::ToHalf) last = half(last);
+  if (way == Way::ToReal) last = c.sym("last");
+  t.dtype = way == Way::ToReal ? part_type(t.dtype) : complex_type(part_type(t.dtype));
+  return {with_parts(Type::tensor(t.dtype, t.sizes), c.flag("parts_out"))};
+}
+LibraryStep fft_step(const Call& c) {
+  LibraryStep s{library::fft,
+                {c.value("self")},
+                integers(c, {c.flag("forward"), c.integer("normalization"), c.flag("parts_in"), c.flag("parts_out")})};
+  for (int64_t d : c.dims("dim", c.rank("self") - c.flag("parts_in"), false)) s.ints.push_back(integer(c, d));
+  return s;
+}
 LibraryStep step(const Call& c, bool forward) {
-  LibraryStep s{library::fft, {c.value("self")}, integers(c, {forward, c.integer("normalization")})};
+  LibraryStep s{library::fft, {c.value("self")}, integers(c, {forward, c.integer("normalization"), 0, 0})};
   for (int64_t d : dims_of(c)) s.ints.push_back(integer(c, d));
   return s;
 }
 
-Values no_dims(Builder& b, const Call& c) {
-  if (!dims_of(c).empty()) return {};
-  return b.input(c, "self");
+template <Way W> Values by_parts(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  std::vector<int64_t> dims = dims_of(c);
+  if (dims.empty()) return W == Way::Complex ? Values{x} : Values{};
+  if (!b.edge()) return {};
+  bool made = is_complex(x.dtype()) && is_made_of_parts(x);
+  Way way = W == Way::ToHalf && !c.flag("onesided") ? Way::ToWhole : W;
+  bool forward = W == Way::Complex ? c.flag("forward") : W == Way::ToHalf;
+  Expr last = W == Way::ToReal ? c.sym("last_dim_size") : b.integer(0);
+  if (made) x = interleaved(parts(x));
+  return b.call("tenon::fft",
+                {x, static_cast<int64_t>(way), made, false, dims, c.integer("normalization"), forward, last});
+}
+
+std::vector<Type> stft_types(const Call& c) {
+  const Type& t = c.type("self");
+  Expr n = integer(c, c.integer("n_fft")), count = floor_div(c.size("self", 1) - n, integer(c, c.integer("hop"))) + 1.0;
+  Type out = Type::tensor(complex_type(t.dtype), {t.sizes[0], c.flag("onesided") ? half(n) : n, count});
+  return {with_parts(out, c.flag("parts_out"))};
+}
+LibraryStep stft_step(const Call& c) {
+  LibraryStep s{library::stft,
+                {c.value("self")},
+                integers(c, {c.integer("n_fft"), c.integer("hop"), c.flag("onesided"), c.integer("normalization"),
+                             c.flag("parts_out")})};
+  if (c.has("window")) s.inputs.push_back(c.value("window"));
+  return s;
 }
 
 // ---- transforms as torch.fft has them
@@ -179,7 +239,8 @@ Frames frames_of(Builder& b, const Call& c, DType dtype) {
 }
 
 void check_signal(const Call& c, size_t dims) {
-  if (c.rank("self") != dims && c.rank("self") != dims + 1) c.fail(fmt::format("self has neither {} nor {} dims", dims, dims + 1));
+  if (c.rank("self") != dims && c.rank("self") != dims + 1)
+    c.fail(fmt::format("self has neither {} nor {} dims", dims, dims + 1));
   if (c.has("window") && c.rank("window") != 1) c.fail("window has other than one dim");
 }
 
@@ -187,12 +248,17 @@ V transform_frames(Builder& b, const Call& c, V x) {
   bool batched = x.rank() == 2;
   if (!batched) x = b.unsqueeze(x, 0);
   Frames f = frames_of(b, c, part_type(x.dtype()));
-  V y = b.call1("aten::unfold.default", {x, -1, f.length, f.hop});
-  if (f.window) y = y * f.window;
   int64_t scale = c.flag("normalized") ? 1 : 0;
-  bool onesided = c.has("onesided") ? c.flag("onesided") : !is_complex(y.dtype());
-  y = is_complex(y.dtype()) ? c2c(y, {2}, scale, true) : r2c(y, {2}, scale, onesided);
-  y = b.transpose(y, 1, 2);
+  bool onesided = c.has("onesided") ? c.flag("onesided") : !is_complex(x.dtype());
+  V y;
+  if ((x.dtype() == DType::F32 || x.dtype() == DType::F64) && (!f.window || f.window.dtype() == x.dtype())) {
+    y = b.call1("tenon::stft", {x, f.window ? Arg(f.window) : Arg(), f.length, f.hop, onesided, scale, false});
+  } else {
+    y = b.call1("aten::unfold.default", {x, -1, f.length, f.hop});
+    if (f.window) y = y * f.window;
+    y = is_complex(y.dtype()) ? c2c(y, {2}, scale, true) : r2c(y, {2}, scale, onesided);
+    y = b.transpose(y, 1, 2);
+  }
   if (!batched) y = b.squeeze(y, 0);
   return c.flag("return_complex") ? y : b.call1("aten::view_as_real.default", {y});
 }
@@ -260,16 +326,28 @@ const OpRow rows[] = {
     {.schema = "aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor",
      .kind = Kind::Library,
      .infer = c2c_types,
-     .decompose = no_dims,
+     .decompose = by_parts<Way::Complex>,
      .library = [](const Call& c) { return step(c, c.flag("forward")); }},
     {.schema = "aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor",
      .kind = Kind::Library,
      .infer = r2c_types,
+     .decompose = by_parts<Way::ToHalf>,
      .library = [](const Call& c) { return step(c, true); }},
     {.schema = "aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
      .kind = Kind::Library,
      .infer = c2r_types,
+     .decompose = by_parts<Way::ToReal>,
      .library = [](const Call& c) { return step(c, false); }},
+    {.schema = "tenon::fft(Tensor self, int way, bool parts_in, bool parts_out, int[] dim, int normalization, bool "
+               "forward, SymInt last) -> Tensor",
+     .kind = Kind::Library,
+     .infer = fft_types,
+     .library = fft_step},
+    {.schema = "tenon::stft(Tensor self, Tensor? window, int n_fft, int hop, bool onesided, int normalization, bool "
+               "parts_out) -> Tensor",
+     .kind = Kind::Library,
+     .infer = stft_types,
+     .library = stft_step},
 
     composite("aten::fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", forward<one_dim>),
     composite("aten::fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", inverse<one_dim>),

@@ -67,36 +67,84 @@ void check_close(const Tensor& got, const std::vector<C>& want, double tolerance
     CHECK_MESSAGE(std::abs(values[i] - want[i]) <= tolerance * (1 + std::abs(want[i])), i, " of ", want.size());
 }
 
-template <class T> void check_length(int64_t n, int64_t width, double tolerance) {
-  library::Fft<T> fft(n);
-  auto count = static_cast<size_t>(n * width);
-  std::vector<C> x = noise(count, static_cast<uint32_t>(n));
-  std::vector<T> re(count), im(count), scratch(static_cast<size_t>(fft.scratch_size(width)));
-  for (size_t i = 0; i < count; i++) re[i] = static_cast<T>(x[i].real()), im[i] = static_cast<T>(x[i].imag());
-  fft.run(re.data(), im.data(), width, scratch.data());
-  for (int64_t w = 0; w < width; w++) {
-    std::vector<C> line(static_cast<size_t>(n));
-    for (size_t j = 0; j < line.size(); j++) line[j] = x[j * static_cast<size_t>(width) + static_cast<size_t>(w)];
-    std::vector<C> want = transform_of(line, -1);
-    double worst = 0;
-    for (size_t k = 0; k < want.size(); k++) {
-      size_t at = k * static_cast<size_t>(width) + static_cast<size_t>(w);
-      worst = std::max(worst, std::abs(C(re[at], im[at]) - want[k]));
-    }
-    CHECK_MESSAGE(worst <= tolerance * std::sqrt(static_cast<double>(n)) * std::log2(static_cast<double>(n) + 2),
-                  "length ", n, " width ", width, " error ", worst);
+// The definition, summed in more digits than are compared.
+using Wide = std::complex<long double>;
+std::vector<Wide> roots_of(int64_t n, bool inverse) {
+  std::vector<Wide> out;
+  for (int64_t k = 0; k < n; k++)
+    out.push_back(std::polar(1.0L, (inverse ? 2 : -2) * std::numbers::pi_v<long double> * static_cast<long double>(k) /
+                                       static_cast<long double>(n)));
+  return out;
+}
+
+// One pass over `lines` lines of length n, contiguous ones or, `across`, side by side; against the definition, in up to
+// 40 of its elements.
+enum class Way { Forward, Inverse, ToHalf, ToWhole, ToReal };
+template <class T> void check_pass(int64_t n, int64_t lines, bool across, Way way, double tolerance) {
+  bool real_in = way == Way::ToHalf || way == Way::ToWhole, real_out = way == Way::ToReal,
+       inverse = way == Way::Inverse || real_out;
+  int64_t half = n / 2 + 1, n_in = real_out ? half : n, n_out = way == Way::ToHalf ? half : n;
+  std::vector<C> x = noise(static_cast<size_t>(n_in * lines), static_cast<uint32_t>(n));
+  int64_t unit_in = real_in ? 1 : 2, unit_out = real_out ? 1 : 2;
+  std::vector<T> in, out(static_cast<size_t>(n_out * lines * unit_out), T(99));
+  for (C z : x) {
+    in.push_back(static_cast<T>(z.real()));
+    if (!real_in) in.push_back(static_cast<T>(z.imag()));
   }
+  auto strides = [&](int64_t length, int64_t unit) {
+    return std::pair(across ? unit : length * unit, across ? lines * unit : unit);
+  };
+  auto [in_line, in_step] = strides(n_in, unit_in);
+  auto [out_line, out_step] = strides(n_out, unit_out);
+  LibraryCall c{};
+  static const Workers workers(2);
+  c.workers = &workers;
+  library::run_fft<T>(c, {n,
+                          inverse,
+                          T(0.5),
+                          1,
+                          lines,
+                          {in.data(), !real_in, 0, in_line, in_step},
+                          {out.data(), !real_out, 0, out_line, out_step},
+                          way == Way::ToWhole});
+  std::vector<Wide> roots = roots_of(n, inverse);
+  double worst = 0, norm = 0;
+  for (int64_t l = 0; l < lines; l += std::max<int64_t>(1, lines / 5)) {
+    auto at = [&](int64_t j) {
+      int64_t i = j < n_in ? j : n - j;
+      auto* p = &in[static_cast<size_t>(l * in_line + i * in_step)];
+      bool alone = real_in || (real_out && (i == 0 || 2 * i == n));
+      return C(static_cast<double>(p[0]), alone ? 0 : (j < n_in ? 1 : -1) * static_cast<double>(p[1]));
+    };
+    for (int64_t k = 0; k < n_out; k += std::max<int64_t>(1, n_out / 40)) {
+      Wide exact = 0;
+      for (int64_t j = 0; j < n; j++) exact += Wide(at(j)) * roots[static_cast<size_t>(j * k % n)];
+      C sum(exact);
+      auto* p = &out[static_cast<size_t>(l * out_line + k * out_step)];
+      worst =
+          std::max(worst, std::abs(C(static_cast<double>(p[0]), real_out ? sum.imag() / 2 : static_cast<double>(p[1])) -
+                                   sum / 2.0));
+      norm = std::max(norm, std::abs(sum) / 2);
+    }
+  }
+  CHECK_MESSAGE(worst <= tolerance * (norm + std::sqrt(static_cast<double>(n))), "length ", n, " lines ", lines,
+                across ? " across" : "", " way ", static_cast<int>(way), " error ", worst, " of ", norm);
+}
+void check_length(int64_t n, int64_t lines) {
+  for (bool across : {false, true})
+    for (Way way : {Way::Forward, Way::Inverse, Way::ToHalf, Way::ToWhole, Way::ToReal}) {
+      check_pass<double>(n, lines, across, way, 4e-15);
+      check_pass<float>(n, lines, across, way, 1.5e-6);
+    }
 }
 
 } // namespace
 
 TEST_CASE("every length: powers of two and their neighbours, small and large primes, products") {
-  std::vector<int64_t> lengths{1009, 1021 * 2, 960, 1000, 37 * 37};
-  for (int64_t n = 1; n <= 130; n++) lengths.push_back(n);
-  for (int64_t n : lengths) {
-    check_length<double>(n, 1, 1e-14);
-    check_length<float>(n, 3, 2e-6);
-  }
+  for (int64_t n = 1; n <= 130; n++) check_length(n, 3), check_length(n, 37);
+  for (int64_t n : {1009, 1021 * 2, 960, 1000, 37 * 37, 1024, 2048, 4095, 4096, 67 * 67})
+    check_length(n, 1), check_length(n, 20);
+  for (int64_t n : {10007, 16384, 19683, 40000}) check_length(n, 1), check_length(n, 2);
 }
 
 TEST_CASE("transforms along dims, halves, scales") {
@@ -128,6 +176,23 @@ TEST_CASE("transforms along dims, halves, scales") {
     for (size_t j = 0; j < 4; j++) CHECK(std::abs(half[i * 4 + j] - full[i * 7 + j]) < 1e-12);
 }
 
+TEST_CASE("the whole spectrum of real numbers is that of complex ones without imaginary part") {
+  for (DType t : {DType::F32, DType::F64})
+    for (int64_t last : {1, 2, 3, 6, 17}) {
+      Tensor x = filled(t, {3, 4, 5, last}, [](int64_t i) { return std::sin(static_cast<double>(i * i % 101)); });
+      auto out = run_graph({x}, [&](Builder& b, const std::vector<V>& in) -> std::vector<V> {
+        V whole = b.complex(in[0], in[0] * Arg(0));
+        std::vector<V> differences;
+        for (std::vector<int64_t> dims : {std::vector<int64_t>{3}, {1, 3}, {0, 1, 2, 3}, {3, 2}, {2, 1}, {0, 2, 3}})
+          differences.push_back(b.call1("aten::fft_fftn.default", {in[0], Arg(), dims}) -
+                                b.call1("aten::fft_fftn.default", {whole, Arg(), dims}));
+        return differences;
+      });
+      for (const Tensor& y : out)
+        check_close(y, std::vector<C>(static_cast<size_t>(60 * last)), t == DType::F32 ? 1e-3 : 1e-10);
+    }
+}
+
 TEST_CASE("a short-time transform and back, hop no divisor of the length") {
   for (int64_t hop : {3, 4, 5})
     for (int64_t n : {64, 67}) {
@@ -139,6 +204,34 @@ TEST_CASE("a short-time transform and back, hop no divisor of the length") {
         return {y - b.slice(in[0], 1, b.integer(0), y.size(1))};
       });
       for (double v : numbers(out[0])) CHECK(std::abs(v) < 1e-12);
+    }
+}
+
+TEST_CASE("a short-time transform by its definition, as complex numbers and as their parts") {
+  for (int64_t n : {1, 2, 15, 16})
+    for (bool half : {true, false}) {
+      constexpr int64_t time = 103, hop = 3;
+      int64_t frames = (time - n) / hop + 1, count = half ? n / 2 + 1 : n;
+      auto signal = [](int64_t b, int64_t t) { return std::sin(static_cast<double>(t * t % 29 + b)); };
+      Tensor x = filled(DType::F64, {2, time}, [&](int64_t i) { return signal(i / time, i % time); });
+      Tensor w = filled(DType::F64, {n}, [](int64_t i) { return 1 + static_cast<double>(i); });
+      auto out = run_graph({x, w}, [&](Builder& b, const std::vector<V>& in) -> std::vector<V> {
+        V s = b.call1("aten::stft.default", {in[0], n, hop, Arg(), in[1], false, half, true});
+        return {s, b.real(s), b.imag(s), b.call1("aten::view_as_real.default", {s})};
+      });
+      std::vector<C> want, re, im, both;
+      for (int64_t b = 0; b < 2; b++)
+        for (int64_t k = 0; k < count; k++)
+          for (int64_t f = 0; f < frames; f++) {
+            C sum = 0;
+            for (int64_t j = 0; j < n; j++)
+              sum += signal(b, f * hop + j) * static_cast<double>(j + 1) *
+                     std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(j * k) / static_cast<double>(n));
+            want.push_back(sum), re.push_back(sum.real()), im.push_back(sum.imag()), both.push_back(sum.real()),
+                both.push_back(sum.imag());
+          }
+      check_close(out[0], want, 1e-11), check_close(out[1], re, 1e-11), check_close(out[2], im, 1e-11),
+          check_close(out[3], both, 1e-11);
     }
 }
 

@@ -124,13 +124,58 @@ TEST_CASE("pseudo-inverse, least squares, exponential, rank") {
                    V rank = b.to(b.call1("aten::linalg_matrix_rank.atol_rtol_float", {in[0]}), DType::F64);
                    return {b.matmul(b.matmul(in[0], p), in[0]) - in[0], x - b.matmul(p, in[1]), rank - Arg(4)};
                  });
-  for (double scale : {0.0, 0.1, 1.0, 7.0})
-    check_zero({noise({3, 5, 5}, 19)}, [&](Builder& b, const std::vector<V>& in) -> std::vector<V> {
+  for (auto [scale, t] : {std::pair{0.0, DType::F64},
+                          {0.1, DType::F64},
+                          {1.0, DType::F64},
+                          {7.0, DType::F64},
+                          {0.3, DType::F32},
+                          {1.0, DType::F32}})
+    check_zero({noise({3, 5, 5}, 19, t)}, [&, scale = scale](Builder& b, const std::vector<V>& in) -> std::vector<V> {
       auto exp = [&](double k) { return b.call1("aten::linalg_matrix_exp.default", {in[0] * Arg(k)}); };
       V both = b.matmul(exp(scale), exp(-scale));
       return {both - eye_like(in[0]),
               (b.matmul(exp(scale / 2), exp(scale / 2)) - exp(scale)) * Arg(std::exp(-5 * scale))};
     });
+}
+
+TEST_CASE("small matrices of a batch give what each gives alone") {
+  for (auto [t, count] : {std::pair{DType::F32, 19}, {DType::F64, 4}, {DType::F64, 19}})
+    for (int64_t n : {1, 2, 3, 5, 8, 13, 16}) {
+      Tensor a = noise({count, n, n}, 21, t),
+             singular = filled(t, {count, n, n}, [&, v = numbers(a)](int64_t i) {
+               int64_t matrix = i / (n * n), column = i % n;
+               return matrix == 1 || (matrix == 2 && column == n - 1) ? 0 : v[static_cast<size_t>(i)];
+             });
+      Tensor shift = filled(t, {count, 1, 1}, [](int64_t i) { return i == 1 || i == 3 ? -0.3 : 0.5; });
+      auto build = [&](Builder& b, const std::vector<V>& in) -> std::vector<V> {
+        V swapped = in[0] + b.call1("aten::flip.default", {eye_like(in[0]), {int64_t{0}}}) * Arg(4);
+        V square = b.matmul(in[1], turned(in[1])) + eye_like(in[0]) * in[2];
+        std::vector<V> out;
+        auto compare = [&](V all, const std::function<V(int64_t)>& alone) {
+          for (int64_t i : {0, 1, 2, 3, count - 1}) out.push_back(b.to(b.select(all, 0, b.integer(i)) - alone(i), t));
+        };
+        auto one = [&](V x, int64_t i) { return b.select(x, 0, b.integer(i)); };
+        Values lu = b.call("aten::linalg_lu_factor_ex.default", {in[1]});
+        Values good = b.call("aten::linalg_lu_factor_ex.default", {swapped});
+        for (size_t k = 0; k < 3; k++)
+          compare(lu[k], [&](int64_t i) { return b.call("aten::linalg_lu_factor_ex.default", {one(in[1], i)})[k]; });
+        for (bool upper : {false, true}) {
+          Values f = b.call("aten::linalg_cholesky_ex.default", {square, upper});
+          auto alone = [&](int64_t i) { return b.call("aten::linalg_cholesky_ex.default", {one(square, i), upper}); };
+          compare(f[1], [&](int64_t i) { return alone(i)[1]; });
+          out.push_back(b.select(f[0], 0, b.integer(0)) - alone(0)[0]);
+        }
+        for (bool left : {false, true})
+          for (bool adjoint : {false, true}) {
+            V sides = left ? in[3] : turned(in[3]);
+            V x = b.call1("aten::linalg_lu_solve.default", {good[0], good[1], sides, left, adjoint});
+            V m = adjoint ? turned(swapped) : swapped;
+            out.push_back((left ? b.matmul(m, x) : b.matmul(x, m)) - sides);
+          }
+        return out;
+      };
+      check_zero({a, singular, shift, noise({count, n, 3}, 22, t)}, build);
+    }
 }
 
 TEST_CASE("matrices that cannot be factored are named") {
@@ -146,6 +191,10 @@ TEST_CASE("matrices that cannot be factored are named") {
   Tensor singular = filled(DType::F32, {2, 2, 2}, [](int64_t i) { return i < 4 ? (i % 3 == 0) : 1; });
   CHECK(failure("aten::linalg_inv.default", singular)
             .find("linalg.inv: (Batch element 1): The diagonal element 2 is zero") != std::string::npos);
+  Tensor many = filled(DType::F32, {7, 3, 3}, [](int64_t i) { return i % 9 % 4 == 0 && i != 58 ? 1 : 0; });
+  CHECK(failure("aten::linalg_inv.default", many).find("(Batch element 6): The diagonal element 2 is zero") !=
+        std::string::npos);
+  CHECK(failure("aten::linalg_cholesky.default", many).find("the leading minor of order 2") != std::string::npos);
   Tensor negative = filled(DType::F32, {2, 2}, [](int64_t i) { return i == 0 ? 1 : i == 3 ? -1 : 0; });
   CHECK(failure("aten::linalg_cholesky.default", negative).find("the leading minor of order 2") != std::string::npos);
   CHECK(failure("aten::linalg_inv_ex.default", singular).empty());
