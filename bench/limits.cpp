@@ -48,6 +48,35 @@ void fma_loop_512() {
                  "xmm11", "xmm12", "xmm13", "cc");
 }
 
+#define DOT_LOOP(name, instruction)                                                                                        \
+  void name() {                                                                                                            \
+    asm volatile("mov %0, %%rax\n"                                                                                         \
+                 "vpxord %%zmm0, %%zmm0, %%zmm0\n"                                                                         \
+                 "vpxord %%zmm1, %%zmm1, %%zmm1\n"                                                                         \
+                 "1:\n"                                                                                                    \
+                 ".irp r,2,3,4,5,6,7,8,9,10,11,12,13\n" instruction " %%zmm0, %%zmm1, %%zmm\\r\n"                        \
+                 ".endr\n"                                                                                                 \
+                 "dec %%rax\n"                                                                                             \
+                 "jnz 1b\n"                                                                                                \
+                 "vzeroupper\n" ::"r"(fma_rounds)                                                                          \
+                 : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",         \
+                   "xmm11", "xmm12", "xmm13", "cc");                                                                       \
+  }
+DOT_LOOP(bf16_loop, "vdpbf16ps")
+DOT_LOOP(i8_loop, "vpdpbusd")
+#undef DOT_LOOP
+
+/// One stream, prefetched by software too.
+__attribute__((target("avx2"))) int read_all(const char* from, size_t n) {
+  __m256i sums[4] = {};
+  for (size_t i = 0; i + 128 <= n; i += 128) {
+    _mm_prefetch(from + i + 4096, _MM_HINT_T0);
+    _mm_prefetch(from + i + 4096 + 64, _MM_HINT_T0);
+    for (size_t k = 0; k < 4; k++) sums[k] = _mm256_add_epi32(sums[k], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32 * k)));
+  }
+  return _mm256_extract_epi32(_mm256_add_epi32(_mm256_add_epi32(sums[0], sums[1]), _mm256_add_epi32(sums[2], sums[3])), 0);
+}
+
 // memcpy turns to stores past the cache above some size, which is slower than plain ones on some machines.
 __attribute__((target("avx2"))) void copy_plain(char* to, const char* from, size_t n) {
   for (size_t i = 0; i + 128 <= n; i += 128)
@@ -87,6 +116,27 @@ double fma_peak(Isa isa, int threads) {
       fma_loop_512();
     else
       fma_loop_256();
+  });
+}
+
+double product_peak(Isa isa, PeakOf of, int threads) {
+  if (of == PeakOf::F32) return fma_peak(isa, threads);
+  bool bf16 = of == PeakOf::BF16;
+  if (isa != Isa::Avx512 || !(bf16 ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512vnni"))) return 0;
+  return best_rate(threads, 10, fma_rounds * 12 * (bf16 ? 64. : 128.), [&](int, const auto& ready) {
+    ready();
+    bf16 ? bf16_loop() : i8_loop();
+  });
+}
+
+double read_bandwidth(long bytes, int threads) {
+  size_t n = static_cast<size_t>(bytes);
+  return best_rate(threads, 5, static_cast<double>(bytes), [&](int, const auto& ready) {
+    std::unique_ptr<char[]> from(new char[n]);
+    std::memset(from.get(), 1, n);
+    ready();
+    int sum = read_all(from.get(), n);
+    asm volatile("" ::"r"(sum));
   });
 }
 
