@@ -107,7 +107,7 @@ void pack_groups(const Panel& p, const PackSource& b) {
 }
 
 /// Columns of B that lie together, whole groups of them as units of `unit` bytes: transposed.
-void pack_columns(const KernelTable& kernels, const Panel& p, const PackSource& b) {
+void transpose_columns(const KernelTable& kernels, const Panel& p, const PackSource& b) {
   int64_t group = p.family.group, unit = p.element() * group, whole = p.depth / group;
   int64_t row = p.width * unit, from_row = b.other_stride * p.element();
   if (unit == 4) {
@@ -132,7 +132,7 @@ void pack_panel(const KernelTable& kernels, const Panel& p, const PackSource& b)
   else if (same && b.other_stride == 1 && unit == 4)
     pack_groups(p, b);
   else if (same && b.k_stride == 1 && (unit == 4 || unit == 2))
-    pack_columns(kernels, p, b);
+    transpose_columns(kernels, p, b);
   else
     pack_any(p, b);
 }
@@ -150,6 +150,16 @@ void pack_panels(const KernelTable& kernels, const GemmFamily& f, const Panels& 
     pack_panel(kernels, {f, panels.panel_width(p), panels.columns(p), k1 - k0, depth, next}, from);
     next += panels.bytes(p, depth);
   }
+}
+
+void pack_columns(int64_t n, const PackSource& b, int64_t k0, int64_t k1, void* to, int64_t to_stride) noexcept {
+  dispatch(b.type, [&]<class T>(T) {
+    const T* from = static_cast<const T*>(b.data);
+    for (int64_t j = 0; j < n; j++) {
+      T* column = reinterpret_cast<T*>(static_cast<char*>(to) + j * to_stride);
+      for (int64_t k = k0; k < k1; k++) column[k - k0] = from[k * b.k_stride + j * b.other_stride];
+    }
+  });
 }
 
 void pack_rows(const KernelTable& kernels, const GemmFamily& f, const PackSource& a, int64_t m0, int64_t m1, int64_t k0,

@@ -39,19 +39,64 @@ int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
   return best;
 }
 
+/// Dot products read B's columns where they lie, or gather up to so many.
+constexpr int64_t most_gathered = 8;
+
+/// Cycles of a product that reads B so, without what all have in common; 1e300 where it cannot.
+double cycles_of(BUse use, const GemmFamily& f, const Matmul& m) {
+  auto d = [](int64_t x) { return static_cast<double>(x); };
+  double rows = d(m.m), columns = d(m.n), depth = d(std::max<int64_t>(m.k, 1)), bytes = d(static_cast<int64_t>(size_of(f.b)));
+  double narrow = m.n <= f.lanes ? 1.25 : 1; // tiles of one vector are bound by loads of A
+  double products = rows * padded(m.n, f.lanes) * depth * narrow / f.speed;
+  bool same = m.b_type == f.b, apart = m.a_k != 1 && m.k > 1;
+  switch (use) {
+  case BUse::Packed: return m.packed ? products : 1e300;
+  case BUse::Pack: return products + columns * depth * bytes * (m.b_n == 1 ? f.group == 1 ? 0.07 : 0.15 : 0.18);
+  case BUse::InPlace: return m.b_n == 1 && f.reads_in_place() && same && m.m <= in_place_rows ? products * 1.02 : 1e300;
+  case BUse::Dot:
+  case BUse::GatherDot: {
+    bool gather = use == BUse::GatherDot;
+    if (f.dot_rows == 0 || !same || (gather ? m.n > most_gathered : m.b_k != 1) || (apart && m.m > in_place_rows)) return 1e300;
+    constexpr double share = 0.8, at_end = 2.5; // of the peak; cycles to add up a vector of sums
+    return rows * columns * (padded(m.k, f.lanes * f.group) / (f.speed * share) + at_end) + (gather ? columns * depth * 2 : 0);
+  }
+  }
+  return 1e300;
+}
+
+/// Panels of dot products are the columns of a tile.
+Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) { return {n, k, 1, GemmFamily::dot_columns, 1, 1, static_cast<int>(size_of(f.b))}; }
+
+bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::GatherDot; }
+GemmKind kind_of(BUse use) { return uses_dots(use) ? GemmKind::Dot : use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed; }
+
 void choose_use(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
-  bool row_major = m.b_n == 1 && f.reads_in_place() && m.b_type == f.b;
-  p.use = m.packed ? BUse::Packed : row_major && m.m <= in_place_rows ? BUse::InPlace : BUse::Pack;
-  p.panels = choose_panels(f, m.n, m.k);
+  p.use = m.packed ? BUse::Packed : BUse::Pack;
+  for (BUse other : {BUse::InPlace, BUse::Dot, BUse::GatherDot})
+    if (!m.packed && cycles_of(other, f, m) < cycles_of(p.use, f, m)) p.use = other;
+  bool dots = uses_dots(p.use);
+  p.panels = dots ? dot_panels(f, m.n, m.k) : choose_panels(f, m.n, m.k);
   if (p.use == BUse::InPlace) p.panels.vectors = in_place_vectors(f, m.m, m.n);
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
-  bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = m.k % f.k_step != 0;
+  bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && m.k % f.k_step != 0;
   // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
   bool aliased = f.is_tiled() && rows_bytes % 4096 == 0 && m.m > 1 && p.panels.count() > 2;
   p.pack_a = apart || other || partial || aliased;
-  p.tile_rows = f.rows[static_cast<size_t>(p.panels.vectors)];
+  p.tile_rows = dots ? f.dot_rows : f.rows[static_cast<size_t>(p.panels.vectors)];
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
   p.direct = m.c && !f.is_tiled();
+  p.rows_first = f.is_tiled() || p.use == BUse::GatherDot;
+}
+
+/// Long sums of few results are cut; the parts depend on sizes alone, so results do not depend on the number of threads.
+void choose_parts(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
+  constexpr int64_t long_k = 8192, part_k = 4096, most_parts = 16, few_results = 4096;
+  p.split_k = m.k;
+  if (m.k < long_k || m.m * m.n > few_results || m.batch[0] * m.batch[1] != 1 || f.is_tiled()) return;
+  p.split_k = round_up(std::max(part_k, ceil_div(m.k, most_parts)), 64);
+  p.splits_k = ceil_div(m.k, p.split_k);
+  p.part_bytes = round_up(m.m * m.n * static_cast<int64_t>(size_of(f.sum)), 64);
+  p.direct = true;
 }
 
 void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
@@ -59,9 +104,11 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   // A chunk of k of one panel takes a quarter of L2, so that C is passed over rarely; blocks of A take another half.
   int64_t most_k = std::max<int64_t>(round_down(caches.l2 / 4 / (p.panels.width() * b_bytes), 64), 64);
   if (f.is_tiled()) most_k = tiled_depth_bytes / a_bytes;
-  int64_t parts = std::max<int64_t>(ceil_div(m.k, most_k), 1);
-  p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(m.k, in_place_depth) : round_up(ceil_div(m.k, parts), std::max(4, f.k_step));
-  bool many_k = m.k > p.block_k;
+  // Rows of one tile meet each column once; more find it in L1, beside their own part.
+  if (uses_dots(p.use)) most_k = m.m <= p.tile_rows ? std::max<int64_t>(m.k, 1) : std::max<int64_t>(round_down(caches.l1 * 3 / 4 / ((p.panels.width() + p.tile_rows) * a_bytes), 64), 64);
+  int64_t all_k = p.split_k, parts = std::max<int64_t>(ceil_div(all_k, most_k), 1);
+  p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(all_k, in_place_depth) : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
+  bool many_k = all_k > p.block_k;
   int64_t depth = std::max<int64_t>(p.block_k, 1);
   int64_t rows = f.is_tiled() ? p.tile_rows : caches.l2 / 2 / (depth * a_bytes);
   int64_t most_rows = round_down(max_block_rows, p.tile_rows); // whole tiles, so that few heights occur
@@ -69,7 +116,7 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   int64_t columns = caches.l2 * 2 / (depth * b_bytes);
   if (!p.direct && many_k) columns = std::min<int64_t>(columns, 256);
   p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
-  if (p.use == BUse::InPlace) p.chunk_panels = p.panels.count();
+  if (p.use == BUse::InPlace || uses_dots(p.use)) p.chunk_panels = std::max<int64_t>(p.panels.count(), 1);
   p.super_rows = p.block_rows;
   if (many_k) p.super_rows = p.direct ? round_up(m.m, p.block_rows) : std::max(p.block_rows, round_down(max_super_rows, p.block_rows));
   p.group_panels = p.chunk_panels;
@@ -78,10 +125,11 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
 
 void choose_items(MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m) {
   // Each item packs its own part of B: splitting rows would pack it again.
+  p.threads = threads;
   Splits splits = choose_splits({.tiles = ceil_div(m.m, p.tile_rows),
                                  .panels = p.panels.count(),
-                                 .batch = m.batch[0] * m.batch[1],
-                                 .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(m.k, 16)),
+                                 .batch = m.batch[0] * m.batch[1] * p.splits_k,
+                                 .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
                                  .threads = threads,
                                  .panels_first = p.use == BUse::Pack || m.n > m.m});
   p.splits_m = splits.rows;
@@ -91,12 +139,13 @@ void choose_items(MatmulPlan& p, const GemmFamily& f, int threads, const Matmul&
 void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   int64_t sum = static_cast<int64_t>(size_of(f.sum));
   int64_t most_panels = std::min(p.chunk_panels, ceil_div(p.panels.count(), p.splits_n));
-  if (p.use == BUse::Pack) p.b_bytes = round_up(most_panels * p.panels.width() * p.panels.depth() * p.panels.element_bytes, 64);
-  int64_t depth = p.panels.depth(std::min(p.block_k, m.k)), rows = round_up(std::min(p.block_rows, m.m), p.tile_rows);
+  if (p.use == BUse::Pack) p.b_bytes = round_up(most_panels * p.panels.width() * p.panels.depth(p.split_k) * p.panels.element_bytes, 64);
+  if (p.use == BUse::GatherDot) p.b_bytes = round_up(m.n * (p.split_k * p.panels.element_bytes + 64), 64);
+  int64_t depth = p.panels.depth(std::min(p.block_k, p.split_k)), rows = round_up(std::min(p.block_rows, m.m), p.tile_rows);
   bool partial_tile = f.is_tiled() && m.m % f.row_step != 0;
   if (p.pack_a || partial_tile) p.a_bytes = round_up(rows * (depth * static_cast<int64_t>(size_of(f.a)) + 64), 64);
   if (p.direct) return;
-  int64_t columns = std::min(m.k > p.block_k ? p.chunk_panels : p.group_panels, most_panels) * p.panels.width();
+  int64_t columns = std::min(p.split_k > p.block_k ? p.chunk_panels : p.group_panels, most_panels) * p.panels.width();
   p.c_stride = columns + (columns * sum % 1024 == 0 ? f.lanes : 0); // rows not all in the same sets of L1
   p.c_bytes = round_up(round_up(std::min(p.super_rows, round_up(m.m, p.tile_rows)), p.tile_rows) * p.c_stride * sum, 64);
 }
@@ -104,6 +153,14 @@ void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
 uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
   if (!f.is_tiled()) return tile_heights(m, tile_rows);
   return uint64_t{1} << f.row_step | uint64_t{1} << tile_rows;
+}
+
+/// A column vector times what lies by columns: the columns are the rows of a row-major matrix.
+bool pays_exchanged(const KernelTable& kernels, const Matmul& m) {
+  if (m.n != 1 || m.m <= 1 || m.k <= 1 || m.a_row != 1 || m.a_k == 1 || m.packed || m.bias || m.a_type != m.b_type || (m.c && m.c_row != 1)) return false;
+  int family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, 1, m.m, m.k);
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  return f.reads_in_place() && f.a == f.b && f.b == m.b_type;
 }
 
 // ---- what may be needed
@@ -150,6 +207,16 @@ int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64
   return best;
 }
 
+Matmul exchanged(const Matmul& m) {
+  Matmul e = m;
+  e.m = m.n, e.n = m.m;
+  e.a_type = m.b_type, e.a = m.b, e.a_row = m.b_n, e.a_k = m.b_k;
+  e.b_type = m.a_type, e.b = m.a, e.b_k = m.a_k, e.b_n = m.a_row;
+  for (int i = 0; i < 2; i++) e.a_batch[i] = m.b_batch[i], e.b_batch[i] = m.a_batch[i];
+  e.c_row = m.m;
+  return e;
+}
+
 int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_t n) {
   return choose_panels(kernels.families()[static_cast<size_t>(family)], n, k).bytes();
 }
@@ -161,16 +228,19 @@ void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const 
   pack_panels(kernels, f, panels, {b, type, b_k, b_n}, 0, k, 0, panels.count(), to);
 }
 
-MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& m) {
+MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& given) {
   MatmulPlan p;
+  p.exchanged = pays_exchanged(kernels, given);
+  const Matmul m = p.exchanged ? exchanged(given) : given;
   p.family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
   choose_use(p, f, m);
+  choose_parts(p, f, m);
   choose_blocks(p, f, caches, m);
   choose_items(p, f, threads, m);
   measure_scratch(p, f, m);
-  GemmKind kind = p.use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed;
-  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), p.direct || kind == GemmKind::InPlace);
+  GemmKind kind = kind_of(p.use);
+  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), kind != GemmKind::Dot && (p.direct || kind == GemmKind::InPlace));
   return p;
 }
 
@@ -179,9 +249,9 @@ void prepare_matmul(const KernelTable& kernels, const Matmul& m) {
 }
 
 std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& p, const Matmul& m) {
-  const char* uses[] = {"B packed ahead", "B packed in the call", "B in place"};
+  const char* uses[] = {"B packed ahead", "B packed in the call", "B in place", "dot products", "dot products, B gathered"};
   return std::string(kernels.families()[static_cast<size_t>(p.family)].name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(p.panels.width()) + ", " +
-         uses[static_cast<int>(p.use)] + ", " + std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n) + " items";
+         uses[static_cast<int>(p.use)] + ", " + std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n * p.splits_k) + " items";
 }
 
 } // namespace tenon

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "codegen/x86/assembler.h"
+#include "codegen/x86/gemm_dot.h"
 #include "codegen/x86/gemm_tiles.h"
 
 namespace tenon {
@@ -389,6 +390,7 @@ bool gemm_fits(const GemmFamilyRow& row, int rows, int vectors) {
 }
 
 void* emit_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {
+  if (key.kind == GemmKind::Dot) return emit_dot_gemm(memory, row, key);
   require(gemm_fits(row, key.rows, key.vectors), "a {}x{} tile does not fit the registers", key.rows, key.vectors);
   if (row.family.is_tiled()) return emit_tile_gemm(memory, row, key);
   return GemmEmitter(memory, row, key).emit();

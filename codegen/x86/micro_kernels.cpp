@@ -9,6 +9,7 @@
 #include "codegen/x86/code_memory.h"
 #include "codegen/x86/depthwise.h"
 #include "codegen/x86/gemm.h"
+#include "codegen/x86/gemm_dot.h"
 #include "codegen/x86/gemm_tiles.h"
 #include "codegen/x86/pack.h"
 
@@ -156,6 +157,7 @@ std::vector<GemmFamilyRow> make_families() {
       while (rows > 0 && !gemm_fits(r, rows, t.vectors)) rows--;
       f.rows[static_cast<size_t>(t.vectors)] = static_cast<uint8_t>(rows);
     }
+    while (dot_gemm_fits(r, f.dot_rows + 1, GemmFamily::dot_columns)) f.dot_rows++;
   }
   return families;
 }
