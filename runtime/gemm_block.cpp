@@ -28,7 +28,7 @@ static int choose_vectors(const GemmFamily& f, int64_t n) {
 }
 
 Panels choose_panels(const GemmFamily& f, int64_t n, int64_t k) {
-  return {n, k, f.lanes, choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b))};
+  return {n, k, f.lanes, choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b)), f.compensated ? 4 : 0};
 }
 
 uint64_t tile_heights(int64_t rows, int most) {
@@ -117,6 +117,10 @@ void enter_panel(const GemmBlock& g, int64_t p, const char* b, GemmArgs& args) {
   args.c = g.c + column;
   args.init = g.init ? static_cast<const char*>(g.init) + column : nullptr;
   args.columns = g.panels.columns(p);
+  if (g.panels.tail && g.mode == GemmInit::Zero) {
+    args.mode = GemmInit::Row;
+    args.init = b + g.panels.bytes(p, g.panel_depth);
+  }
 }
 
 } // namespace
@@ -124,7 +128,7 @@ void enter_panel(const GemmBlock& g, int64_t p, const char* b, GemmArgs& args) {
 void multiply_block(const GemmBlock& g) noexcept {
   GemmArgs args = panel_args(g);
   const char* packed = static_cast<const char*>(g.b);
-  int64_t last = g.panels.count() - 1, panel_bytes = g.panels.width() * g.panel_depth * g.panels.element_bytes;
+  int64_t last = g.panels.count() - 1, panel_bytes = g.panels.width() * g.panels.column_bytes(g.panel_depth);
   if (!g.rows_first) {
     for (int64_t p = g.p0; p < g.p1; p++) {
       enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);

@@ -19,6 +19,7 @@ struct Panels {
   int64_t n, k;
   int lanes, vectors;
   int group, k_step, element_bytes;
+  int tail = 0; // bytes of a column behind its k (GemmFamily::compensated)
 
   int64_t width() const { return int64_t{vectors} * lanes; }
   int64_t count() const { return (n + width() - 1) / width(); }
@@ -32,8 +33,10 @@ struct Panels {
   int64_t padded() const { return (n + lanes - 1) / lanes * lanes; }
   /// Bytes of so many k of panel p, of all panels, and of those before panel p.
   int64_t bytes(int64_t p, int64_t ks) const { return panel_width(p) * ks * element_bytes; }
-  int64_t bytes() const { return padded() * depth() * element_bytes; }
-  int64_t offset(int64_t p) const { return p * width() * depth() * element_bytes; }
+  int64_t bytes() const { return padded() * column_bytes(depth()); }
+  int64_t offset(int64_t p) const { return p * width() * column_bytes(depth()); }
+  /// Bytes of a column of a panel that holds so many k.
+  int64_t column_bytes(int64_t ks) const { return ks * element_bytes + tail; }
 };
 /// The layout for k x n; it depends on nothing else, so weights can be packed ahead of time.
 Panels choose_panels(const GemmFamily& family, int64_t n, int64_t k);

@@ -54,6 +54,10 @@ struct GemmFamily {
   std::array<uint8_t, max_vectors + 1> rows{}; // the most rows of a tile by its vectors; 0: no tile has that width
   int dot_rows = 0; // the most rows of a tile of dot products; 0: there are none
 
+  /// The instruction takes A's elements to be unsigned: kernels add 128 to them, and packed panels end with a row of I32 that
+  /// takes it away again, which is what sums start from. Dot products see to it themselves.
+  bool compensated = false;
+
   /// Tile registers: C gets all rows and columns of a tile, the driver's scratch takes what is beyond the matrix.
   bool is_tiled() const { return row_step > 1; }
   bool reads_in_place() const { return b == sum && group == 1; }

@@ -8,6 +8,7 @@
 
 #include "base/numeric.h"
 #include "runtime/gemm_shuffle.h"
+#include "runtime/wide.h"
 
 namespace tenon {
 namespace {
@@ -76,6 +77,18 @@ void pack_groups(const Panel& p, const PackSource& b) {
   std::memset(p.to + whole * groups, 0, static_cast<size_t>((all - whole) * groups));
 }
 
+/// -128 times the sum of each column of groups of four bytes.
+TENON_WIDE void compensation(const char* groups, int64_t count, int64_t width, int32_t* to) {
+  std::memset(to, 0, static_cast<size_t>(width) * 4);
+  for (int64_t g = 0; g < count; g++, groups += width * 4)
+    for (int64_t j = 0; j < width; j++) {
+      uint32_t x;
+      std::memcpy(&x, groups + j * 4, 4);
+      auto byte = [x](int i) { return static_cast<int32_t>(x << (24 - 8 * i)) >> 24; };
+      to[j] -= (byte(0) + byte(1) + byte(2) + byte(3)) * 128;
+    }
+}
+
 /// Columns of B that lie together, whole groups of them as units of `unit` bytes: transposed.
 void transpose_columns(const KernelTable& kernels, const Panel& p, const PackSource& b) {
   int64_t group = p.family.group, unit = p.element() * group, whole = p.depth / group;
@@ -111,14 +124,16 @@ void pack_panel(const KernelTable& kernels, const Panel& p, const PackSource& b)
 
 void pack_panels(const KernelTable& kernels, const GemmFamily& f, const Panels& panels, const PackSource& b, int64_t k0,
                  int64_t k1, int64_t p0, int64_t p1, void* to) noexcept {
-  if (k1 <= k0) return;
+  if (k1 <= k0 && panels.tail == 0) return;
   char* next = static_cast<char*>(to);
   int64_t depth = panels.depth(k1 - k0);
   for (int64_t p = p0; p < p1; p++) {
     PackSource from = b;
     from.data = at(b, k0, p * panels.width());
     pack_panel(kernels, {f, panels.panel_width(p), panels.columns(p), k1 - k0, depth, next}, from);
-    next += panels.bytes(p, depth);
+    char* end = next + panels.bytes(p, depth);
+    if (panels.tail) compensation(next, depth / panels.group, panels.panel_width(p), reinterpret_cast<int32_t*>(end));
+    next = end + panels.panel_width(p) * panels.tail;
   }
 }
 

@@ -230,7 +230,7 @@ void run_block(const Call& call, const Item& item, int64_t s0, const Part& all) 
     if (plan.in_place()) {
       multiply_in_place(call, part, block, to);
     } else {
-      part.b += (p - all.p0) * width * all.b_depth * plan.panels.element_bytes;
+      part.b += (p - all.p0) * width * plan.panels.column_bytes(all.b_depth);
       multiply_packed(call, part, block, to);
     }
     if (all.last_k && plan.splits_k == 1) finish(call, item, part, to);

@@ -84,7 +84,7 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   p.pack_a = apart || other || partial || aliased;
   p.tile_rows = dots ? f.dot_rows : f.rows[static_cast<size_t>(p.panels.vectors)];
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
-  p.direct = m.c && !f.is_tiled();
+  p.direct = m.c && !f.is_tiled() && !(f.compensated && !dots && (m.bias || m.accumulate)); // sums start from the compensation
   p.rows_first = f.is_tiled() || p.use == BUse::GatherDot;
 }
 
@@ -139,7 +139,7 @@ void choose_items(MatmulPlan& p, const GemmFamily& f, int threads, const Matmul&
 void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   int64_t sum = static_cast<int64_t>(size_of(f.sum));
   int64_t most_panels = std::min(p.chunk_panels, ceil_div(p.panels.count(), p.splits_n));
-  if (p.use == BUse::Pack) p.b_bytes = round_up(most_panels * p.panels.width() * p.panels.depth(p.split_k) * p.panels.element_bytes, 64);
+  if (p.use == BUse::Pack) p.b_bytes = round_up(most_panels * p.panels.width() * p.panels.column_bytes(p.panels.depth(p.split_k)), 64);
   if (p.use == BUse::GatherDot) p.b_bytes = round_up(m.n * (p.split_k * p.panels.element_bytes + 64), 64);
   int64_t depth = p.panels.depth(std::min(p.block_k, p.split_k)), rows = round_up(std::min(p.block_rows, m.m), p.tile_rows);
   bool partial_tile = f.is_tiled() && m.m % f.row_step != 0;

@@ -23,8 +23,8 @@ constexpr int prefetch_bytes =
 constexpr int prefetch_rows = 16; // B in place
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
-/// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary.
-int spares_needed(Arithmetic a) { return a == Arithmetic::I16Dot ? 2 : 1; }
+/// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
+int spares_needed(Arithmetic a) { return a == Arithmetic::I16Dot || a == Arithmetic::I8I8Dot ? 2 : 1; }
 
 int spare_registers(Isa isa, int rows, int vectors) {
   int all = isa == Isa::Avx512 ? 32 : 16;
@@ -57,6 +57,7 @@ public:
     enter(locals_bytes);
     load_arguments();
     for (int i = 0; i < sets_ * s_.rows * s_.vectors; i++) clear(vec(i));
+    if (arithmetic_ == Arithmetic::I8I8Dot) broadcast_sign(signs());
     Xbyak::Label next_position, store;
     cmp(qword[rsp + depth], 0);
     jle(store, T_NEAR);
@@ -114,6 +115,7 @@ private:
   Xmm held(int i) const { return vec(first_held_ + i); }
   Xmm spare() { return vec(first_spare_ + turn_++ % (spares_ - spares_needed(arithmetic_) + 1)); }
   Xmm temporary() const { return vec(first_spare_ + spares_ - 1); }
+  Xmm signs() const { return temporary(); } // makes signed bytes unsigned ones, by adding 128
   void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
   bool partial(int j) const { return s_.masked && j == s_.vectors - 1; }
 
@@ -236,11 +238,13 @@ private:
       vbroadcastss(x, at);
     else
       vpbroadcastd(x, at);
+    if (arithmetic_ == Arithmetic::I8I8Dot) add_sign(x, signs());
   }
   void multiply_add(const Xmm& sum, const Xmm& a, const Xmm& b) {
     switch (arithmetic_) {
     case Arithmetic::F64Fma: vfmadd231pd(sum, a, b); break;
     case Arithmetic::BF16Dot: vdpbf16ps(sum, a, b); break;
+    case Arithmetic::I8I8Dot:
     case Arithmetic::U8I8Dot: vpdpbusd(sum, a, b, wide() ? Xbyak::EvexEncoding : Xbyak::VexEncoding); break;
     case Arithmetic::I16Dot: {
       vpmaddwd(temporary(), a, b);

@@ -16,15 +16,16 @@ constexpr int min_chains = 8; // independent sums that keep two multiply-add por
 constexpr int least_unroll = 2, most_sets = 4;
 constexpr int prefetch_bytes = 1024; // of each column
 
-/// Registers beside the sums: the held side, one that streams.
-int registers_needed(int rows, int columns) { return rows * columns + std::min(rows, columns) + 1; }
+/// The sums, the held side, one that streams; where A is signed and the instruction takes it to be unsigned, a constant and
+/// what it adds to each column.
+int registers_needed(Arithmetic a, int rows, int columns) { return rows * columns + std::min(rows, columns) + 1 + (a == Arithmetic::I8I8Dot ? columns + 1 : 0); }
 
 class DotEmitter : public Assembler {
 public:
   DotEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key)
       : Assembler(memory, row.isa), f_(row.family), arithmetic_(row.arithmetic), rows_(key.rows), columns_(key.vectors) {
     int sums = rows_ * columns_;
-    while (sets_ < most_sets && sets_ * sums < min_chains && registers_needed(rows_, columns_) + (2 * sets_ - 1) * sums <= registers()) sets_ *= 2;
+    while (sets_ < most_sets && sets_ * sums < min_chains && registers_needed(arithmetic_, rows_, columns_) + (2 * sets_ - 1) * sums <= registers()) sets_ *= 2;
     unroll_ = std::max(sets_, least_unroll);
     first_held_ = sets_ * sums;
   }
@@ -33,9 +34,15 @@ public:
     enter(locals_bytes);
     load_arguments();
     for (int i = 0; i < first_held_; i++) clear(vec(i));
+    if (is_signed()) {
+      for (int j = 0; j < columns_; j++) clear(added(j));
+      broadcast_sign(signs());
+    }
     sum_over_k();
     for (int sums = first_held_ / 2; sums >= rows_ * columns_; sums /= 2)
       for (int i = 0; i < sums; i++) add_sums(vec(i), vec(i), vec(sums + i));
+    for (int i = 0; is_signed() && i < rows_; i++)
+      for (int j = 0; j < columns_; j++) vpsubd(sum(0, i, j), sum(0, i, j), added(j));
     store_tile();
     leave();
     return finish();
@@ -44,6 +51,7 @@ public:
 private:
   enum { args = 0, rest = 8, end_unrolled = 16, end = 24, locals_bytes = 40 };
 
+  bool is_signed() const { return arithmetic_ == Arithmetic::I8I8Dot; }
   bool is_double() const { return f_.sum == DType::F64; }
   int a_bytes() const { return static_cast<int>(size_of(f_.a)); }
   int b_bytes() const { return static_cast<int>(size_of(f_.b)); }
@@ -65,6 +73,8 @@ private:
   Xmm sum(int set, int i, int j) const { return vec((set * rows_ + i) * columns_ + j); }
   Xmm held(int i) const { return vec(first_held_ + i); }
   Xmm streamed() const { return vec(first_held_ + std::min(rows_, columns_)); }
+  Xmm signs() const { return vec(streamed().getIdx() + 1); }
+  Xmm added(int j) const { return vec(streamed().getIdx() + 2 + j); } // 128 times the sums of the columns
   void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
 
   void load_arguments() {
@@ -127,7 +137,10 @@ private:
   /// One step of k; `a` and `b` load a row's and a column's part of it.
   template <class A, class B> void multiply(int set, const A& a, const B& b) {
     if (rows_ >= columns_) {
-      for (int j = 0; j < columns_; j++) b(held(j), j);
+      for (int j = 0; j < columns_; j++) {
+        b(held(j), j);
+        if (is_signed()) multiply_add(added(j), signs(), held(j));
+      }
       for (int i = 0; i < rows_; i++) {
         a(streamed(), i);
         for (int j = 0; j < columns_; j++) multiply_add(sum(set, i, j), streamed(), held(j));
@@ -136,6 +149,7 @@ private:
       for (int i = 0; i < rows_; i++) a(held(i), i);
       for (int j = 0; j < columns_; j++) {
         b(streamed(), j);
+        if (is_signed()) multiply_add(added(j), signs(), streamed());
         for (int i = 0; i < rows_; i++) multiply_add(sum(set, i, j), held(i), streamed());
       }
     }
@@ -143,7 +157,7 @@ private:
   void multiply_vectors(int u) {
     for (int j = 0; j < columns_; j++)
       if (u * step() * b_bytes() % 64 == 0) prefetcht0(ptr[column(j) + index() + u * step() * b_bytes() + prefetch_bytes]);
-    multiply(u % sets_, [&](const Xmm& x, int i) { vmovups(x, a_at(i, u)); }, [&](const Xmm& x, int j) { widen(x, x, b_at(j, u)); });
+    multiply(u % sets_, [&](const Xmm& x, int i) { is_signed() && wide() ? vpxord(x, signs(), a_at(i, u)) : is_signed() ? vpxor(x, signs(), a_at(i, u)) : vmovups(x, a_at(i, u)); }, [&](const Xmm& x, int j) { widen(x, x, b_at(j, u)); });
   }
 
   /// Elements of B as the product takes them, from memory.
@@ -165,6 +179,7 @@ private:
     switch (arithmetic_) {
     case Arithmetic::F64Fma: vfmadd231pd(sum, a, b); break;
     case Arithmetic::BF16Dot: vdpbf16ps(sum, a, b); break;
+    case Arithmetic::I8I8Dot:
     case Arithmetic::U8I8Dot: vpdpbusd(sum, a, b, wide() ? Xbyak::EvexEncoding : Xbyak::VexEncoding); break;
     default: vfmadd231ps(sum, a, b);
     }
@@ -184,7 +199,10 @@ private:
       mov(rbx, ptr[rsp + rest]);
       bzhi(spare_register(), spare_register(), rbx);
       kmovq(k1, spare_register());
-      multiply(0, [&](const Xmm& x, int i) { load_masked(x, a_at(i, 0), a_bytes()); },
+      multiply(0, [&](const Xmm& x, int i) {
+                 load_masked(x, a_at(i, 0), a_bytes());
+                 if (is_signed()) add_sign(x, signs());
+               },
                [&](const Xmm& x, int j) {
                  if (widens())
                    widen(x, x | k1 | T_z, b_at(j, 0));
@@ -195,7 +213,11 @@ private:
     }
     Xbyak::Label next;
     L(next);
-    multiply(0, [&](const Xmm& x, int i) { load_one_a(x, i); }, [&](const Xmm& x, int j) { load_one_b(x, j); });
+    multiply(0,
+             [&](const Xmm& x, int i) {
+               load_one_a(x, i);
+               if (is_signed()) add_sign(x, signs());
+             }, [&](const Xmm& x, int j) { load_one_b(x, j); });
     add(index(), b_bytes());
     dec(qword[rsp + rest]);
     jnz(next, T_NEAR);
@@ -341,7 +363,7 @@ private:
     else
       is_double() ? vmaskmovpd(to, result(mask()), x) : vmaskmovps(to, result(mask()), x);
   }
-  /// Of AVX2: beyond the registers of tiles that need it.
+  /// Of AVX2: beyond the registers of tiles that need it, but for what was added to columns, which is done with.
   Xmm mask() const { return Xbyak::Ymm(15); }
 
   const GemmFamily& f_;
@@ -354,7 +376,7 @@ private:
 
 bool dot_gemm_fits(const GemmFamilyRow& row, int rows, int columns) {
   if (row.family.is_tiled() || row.arithmetic == Arithmetic::I16Dot || rows < 1 || rows > GemmFamily::max_dot_rows || columns < 1 || columns > GemmFamily::dot_columns) return false;
-  return registers_needed(rows, columns) <= (row.isa == Isa::Avx512 ? 32 : 16);
+  return registers_needed(row.arithmetic, rows, columns) <= (row.isa == Isa::Avx512 ? 32 : 16);
 }
 
 void* emit_dot_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {

@@ -150,6 +150,7 @@ std::vector<GemmFamilyRow> make_families() {
   for (GemmFamilyRow& r : families) {
     GemmFamily& f = r.family;
     bool wide = r.isa == Isa::Avx512;
+    f.compensated = r.arithmetic == Arithmetic::I8I8Dot;
     f.lanes = (wide ? 64 : 32) / static_cast<int>(size_of(f.sum));
     for (const auto& t : tiles) {
       if (t.tiled != f.is_tiled() || t.wide != wide) continue;
