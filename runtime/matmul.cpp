@@ -116,7 +116,8 @@ InPlace strides_in_place(const Call& call) {
   return {call.m.b_k * bytes, call.m.b_n * bytes};
 }
 
-void multiply_in_place(const Call& call, const Part& part, const BlockRows& block, Target to) {
+/// The rows of A start `a_shift` bytes behind those of the block.
+void multiply_in_place(const Call& call, const Part& part, const BlockRows& block, int64_t a_shift, Target to) {
   const Panels& panels = call.plan.panels;
   InPlace strides = strides_in_place(call);
   int64_t bytes = call.sum_bytes();
@@ -136,7 +137,7 @@ void multiply_in_place(const Call& call, const Part& part, const BlockRows& bloc
   auto run_tile = [&](int64_t p, int64_t t, int64_t row) {
     int64_t n = p * panels.width();
     const RowTile& tile = block.tiles[t];
-    args.first = tile.first;
+    args.first = tile.first + a_shift;
     args.b = part.b + (part.k0 - part.b_first) * strides.k + n * strides.n;
     args.c = to.c + (row * to.stride + (p - part.p0) * panels.width()) * bytes;
     args.init = bias_at(call, n);
@@ -228,7 +229,7 @@ void run_block(const Call& call, const Item& item, int64_t s0, const Part& all) 
     else if (call.many_k())
       to.c += ((all.m0 - s0) * plan.c_stride + (p - all.p0) * width) * bytes;
     if (plan.in_place()) {
-      multiply_in_place(call, part, block, to);
+      multiply_in_place(call, part, block, 0, to);
     } else {
       part.b += (p - all.p0) * width * plan.panels.column_bytes(all.b_depth);
       multiply_packed(call, part, block, to);
@@ -274,8 +275,27 @@ void run_item(const Call& call, const Item& item) {
   }
 }
 
+/// Batches of one block each.
+void run_batches(const Call& call, int64_t begin, int64_t end) {
+  const Matmul& m = call.m;
+  BlockRows block;
+  int64_t a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = static_cast<int64_t>(size_of(m.b_type));
+  point_at_rows(call.family, static_cast<const char*>(m.a), m.a_row * a_bytes, m.m, call.plan.tile_rows, block);
+  Item item{};
+  Part part{0, m.m, 0, m.k, 0, call.plan.panels.count(), nullptr, 0, m.k, true, true};
+  int64_t b0 = begin / m.batch[1], b1 = begin % m.batch[1];
+  for (item.batch = begin; item.batch < end; item.batch++) {
+    part.b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * b_bytes;
+    Target to{static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * call.sum_bytes(), m.c_row};
+    multiply_in_place(call, part, block, (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * a_bytes, to);
+    finish(call, item, part, to);
+    if (++b1 == m.batch[1]) b1 = 0, b0++;
+  }
+}
+
 /// Cuts items out of the grid parts of k x batch x splits_n x splits_m, rows fastest: neighbours share a part of B.
 void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
+  if (call.plan.one_block) return run_batches(call, begin, end);
   const Matmul& m = call.m;
   const MatmulPlan& plan = call.plan;
   char* scratch = call.scratch + worker * plan.private_bytes();

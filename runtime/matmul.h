@@ -73,6 +73,7 @@ struct MatmulPlan {
   int64_t block_k = 0;                    // k that are summed before the next rows
   int64_t block_rows = 0, super_rows = 0; // rows whose A stays in cache, rows whose sums wait for the next block_k
   int64_t chunk_panels = 0, group_panels = 0; // panels whose B stays in cache, panels of a SumTile
+  bool one_block = false;  // of a batch: its tiles are set up once, for all batches
   bool rows_first = false; // all panels for a tile of rows, before the next tile
   int64_t splits_m = 1, splits_n = 1; // items of a batch
   int64_t splits_k = 1, split_k = 0;  // parts of the sums, of so many k, which are added up in the end; no more than one if batched

@@ -43,7 +43,7 @@ int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
 constexpr int64_t most_gathered = 8;
 
 /// Cycles of a product that reads B so, without what all have in common; 1e300 where it cannot.
-double cycles_of(BUse use, const GemmFamily& f, const Matmul& m) {
+double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   auto d = [](int64_t x) { return static_cast<double>(x); };
   double rows = d(m.m), columns = d(m.n), depth = d(std::max<int64_t>(m.k, 1)), bytes = d(static_cast<int64_t>(size_of(f.b)));
   double narrow = m.n <= f.lanes ? 1.25 : 1; // tiles of one vector are bound by loads of A
@@ -52,7 +52,7 @@ double cycles_of(BUse use, const GemmFamily& f, const Matmul& m) {
   switch (use) {
   case BUse::Packed: return m.packed ? products : 1e300;
   case BUse::Pack: return products + columns * depth * bytes * (m.b_n == 1 ? f.group == 1 ? 0.07 : 0.15 : 0.18);
-  case BUse::InPlace: return m.b_n == 1 && f.reads_in_place() && same && m.m <= in_place_rows ? products * 1.02 : 1e300;
+  case BUse::InPlace: return m.b_n == 1 && f.reads_in_place() && same && (m.m <= in_place_rows || m.k * m.n * static_cast<int64_t>(size_of(f.b)) <= caches.l1 / 2) ? products * 1.02 : 1e300;
   case BUse::Dot:
   case BUse::GatherDot: {
     bool gather = use == BUse::GatherDot;
@@ -70,17 +70,17 @@ Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) { return {n, k, 1, 
 bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::GatherDot; }
 GemmKind kind_of(BUse use) { return uses_dots(use) ? GemmKind::Dot : use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed; }
 
-void choose_use(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
+void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   p.use = m.packed ? BUse::Packed : BUse::Pack;
   for (BUse other : {BUse::InPlace, BUse::Dot, BUse::GatherDot})
-    if (!m.packed && cycles_of(other, f, m) < cycles_of(p.use, f, m)) p.use = other;
+    if (!m.packed && cycles_of(other, f, caches, m) < cycles_of(p.use, f, caches, m)) p.use = other;
   bool dots = uses_dots(p.use);
   p.panels = dots ? dot_panels(f, m.n, m.k) : choose_panels(f, m.n, m.k);
-  if (p.use == BUse::InPlace) p.panels.vectors = in_place_vectors(f, m.m, m.n);
+  if (p.use == BUse::InPlace && m.m <= in_place_rows) p.panels.vectors = in_place_vectors(f, m.m, m.n);
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
   bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && m.k % f.k_step != 0;
   // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
-  bool aliased = f.is_tiled() && rows_bytes % 4096 == 0 && m.m > 1 && p.panels.count() > 2;
+  bool aliased = (f.is_tiled() || dots) && rows_bytes % 4096 == 0 && m.m > 1 && p.panels.count() > 2;
   p.pack_a = apart || other || partial || aliased;
   p.tile_rows = dots ? f.dot_rows : f.rows[static_cast<size_t>(p.panels.vectors)];
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
@@ -148,6 +148,10 @@ void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   int64_t columns = std::min(p.split_k > p.block_k ? p.chunk_panels : p.group_panels, most_panels) * p.panels.width();
   p.c_stride = columns + (columns * sum % 1024 == 0 ? f.lanes : 0); // rows not all in the same sets of L1
   p.c_bytes = round_up(round_up(std::min(p.super_rows, round_up(m.m, p.tile_rows)), p.tile_rows) * p.c_stride * sum, 64);
+}
+
+bool is_one_block(const MatmulPlan& p, const Matmul& m) {
+  return p.in_place() && p.use != BUse::GatherDot && p.direct && !p.pack_a && m.m <= p.block_rows && m.k <= p.block_k && p.splits_m * p.splits_n * p.splits_k == 1;
 }
 
 uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
@@ -234,11 +238,12 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   const Matmul m = p.exchanged ? exchanged(given) : given;
   p.family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
-  choose_use(p, f, m);
+  choose_use(p, f, caches, m);
   choose_parts(p, f, m);
   choose_blocks(p, f, caches, m);
   choose_items(p, f, threads, m);
   measure_scratch(p, f, m);
+  p.one_block = is_one_block(p, m);
   GemmKind kind = kind_of(p.use);
   p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), kind != GemmKind::Dot && (p.direct || kind == GemmKind::InPlace));
   return p;
