@@ -63,6 +63,7 @@ uint64_t tile_heights(int64_t rows, int most);
 /// The micro-kernels for the tiles of a product, by their rows, for all panels but the last and for the last one.
 struct TileKernels {
   std::array<GemmFn, GemmFamily::max_rows + 1> full{}, last{};
+  const auto& of(const Panels& panels, int64_t p) const { return p + 1 == panels.count() ? last : full; }
 };
 /// Generates what does not exist yet. `masked`: the last panel's kernels write valid columns only.
 TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& panels, GemmKind kind, uint64_t heights,

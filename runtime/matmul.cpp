@@ -116,34 +116,37 @@ InPlace strides_in_place(const Call& call) {
   return {call.m.b_k * bytes, call.m.b_n * bytes};
 }
 
-/// The rows of A start `a_shift` bytes behind those of the block.
-void multiply_in_place(const Call& call, const Part& part, const BlockRows& block, int64_t a_shift, Target to) {
+/// What the tiles of a product in place have in common.
+GemmArgs arguments_in_place(const Call& call, const BlockRows& block, InPlace strides, int64_t c_stride, int64_t depth, bool first_k) {
+  return {.rows = block.rows,
+          .first = 0,
+          .zeros = nullptr,
+          .b = nullptr,
+          .c = nullptr,
+          .init = nullptr,
+          .c_stride = c_stride,
+          .b_stride = call.plan.use == BUse::InPlace ? strides.k : strides.n,
+          .a_stride = 0,
+          .depth = depth,
+          .positions = 1,
+          .columns = 0,
+          .mode = init_mode(call, first_k)};
+}
+
+void multiply_in_place(const Call& call, const Part& part, const BlockRows& block, Target to) {
   const Panels& panels = call.plan.panels;
   InPlace strides = strides_in_place(call);
   int64_t bytes = call.sum_bytes();
-  GemmArgs args{.rows = block.rows,
-                .first = 0,
-                .zeros = nullptr,
-                .b = nullptr,
-                .c = nullptr,
-                .init = nullptr,
-                .c_stride = to.stride * bytes,
-                .b_stride = call.plan.use == BUse::InPlace ? strides.k : strides.n,
-                .a_stride = 0,
-                .depth = part.k1 - part.k0,
-                .positions = 1,
-                .columns = 0,
-                .mode = init_mode(call, part.first_k)};
+  GemmArgs args = arguments_in_place(call, block, strides, to.stride * bytes, part.k1 - part.k0, part.first_k);
   auto run_tile = [&](int64_t p, int64_t t, int64_t row) {
     int64_t n = p * panels.width();
     const RowTile& tile = block.tiles[t];
-    args.first = tile.first + a_shift;
+    args.first = tile.first;
     args.b = part.b + (part.k0 - part.b_first) * strides.k + n * strides.n;
     args.c = to.c + (row * to.stride + (p - part.p0) * panels.width()) * bytes;
     args.init = bias_at(call, n);
     args.columns = panels.columns(p);
-    auto& kernels = p + 1 == panels.count() ? call.plan.kernels.last : call.plan.kernels.full;
-    kernels[static_cast<size_t>(tile.count)](&args);
+    call.plan.kernels.of(panels, p)[static_cast<size_t>(tile.count)](&args);
   };
   if (call.plan.rows_first) {
     for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count)
@@ -229,7 +232,7 @@ void run_block(const Call& call, const Item& item, int64_t s0, const Part& all) 
     else if (call.many_k())
       to.c += ((all.m0 - s0) * plan.c_stride + (p - all.p0) * width) * bytes;
     if (plan.in_place()) {
-      multiply_in_place(call, part, block, 0, to);
+      multiply_in_place(call, part, block, to);
     } else {
       part.b += (p - all.p0) * width * plan.panels.column_bytes(all.b_depth);
       multiply_packed(call, part, block, to);
@@ -275,21 +278,40 @@ void run_item(const Call& call, const Item& item) {
   }
 }
 
-/// Batches of one block each.
+/// A tile of each batch: its kernel, and where its operands start in those of the batch, in bytes.
+struct BatchTile {
+  GemmFn kernel;
+  int64_t a, b, c, columns;
+  const void* init;
+};
+
+/// Batches of one block each, whose tiles are set up once.
 void run_batches(const Call& call, int64_t begin, int64_t end) {
   const Matmul& m = call.m;
+  const Panels& panels = call.plan.panels;
+  int64_t bytes = call.sum_bytes(), a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = static_cast<int64_t>(size_of(m.b_type));
   BlockRows block;
-  int64_t a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = static_cast<int64_t>(size_of(m.b_type));
   point_at_rows(call.family, static_cast<const char*>(m.a), m.a_row * a_bytes, m.m, call.plan.tile_rows, block);
-  Item item{};
-  Part part{0, m.m, 0, m.k, 0, call.plan.panels.count(), nullptr, 0, m.k, true, true};
-  int64_t b0 = begin / m.batch[1], b1 = begin % m.batch[1];
-  for (item.batch = begin; item.batch < end; item.batch++) {
-    part.b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * b_bytes;
-    Target to{static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * call.sum_bytes(), m.c_row};
-    multiply_in_place(call, part, block, (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * a_bytes, to);
-    finish(call, item, part, to);
-    if (++b1 == m.batch[1]) b1 = 0, b0++;
+  InPlace strides = strides_in_place(call);
+  BatchTile tiles[MatmulPlan::most_batch_tiles];
+  int64_t count = 0;
+  for (int64_t p = 0; p < panels.count(); p++)
+    for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count) {
+      int64_t n = p * panels.width();
+      const RowTile& tile = block.tiles[t];
+      tiles[count++] = {call.plan.kernels.of(panels, p)[static_cast<size_t>(tile.count)], tile.first, n * strides.n, (row * m.c_row + n) * bytes, panels.columns(p), bias_at(call, n)};
+    }
+  GemmArgs args = arguments_in_place(call, block, strides, m.c_row * bytes, m.k, true);
+  for (int64_t batch = begin; batch < end; batch++) {
+    int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
+    int64_t a = (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * a_bytes;
+    const char* b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * b_bytes;
+    char* c = static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * bytes;
+    for (const BatchTile *t = tiles, *last = tiles + count; t < last; t++) {
+      args.first = t->a + a, args.b = b + t->b, args.c = c + t->c, args.init = t->init, args.columns = t->columns;
+      t->kernel(&args);
+    }
+    report(call, {c, m.c_row, batch, 0, m.m, 0, m.n});
   }
 }
 

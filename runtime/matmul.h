@@ -62,6 +62,7 @@ enum class BUse : uint8_t { Packed, Pack, InPlace, Dot, GatherDot };
 Matmul exchanged(const Matmul& m);
 
 struct MatmulPlan {
+  static constexpr int64_t most_batch_tiles = 256;
   int family = -1;
   BUse use = BUse::Packed;
   bool exchanged = false; // the product of B^T and A^T: a column vector as a row vector
@@ -73,7 +74,7 @@ struct MatmulPlan {
   int64_t block_k = 0;                    // k that are summed before the next rows
   int64_t block_rows = 0, super_rows = 0; // rows whose A stays in cache, rows whose sums wait for the next block_k
   int64_t chunk_panels = 0, group_panels = 0; // panels whose B stays in cache, panels of a SumTile
-  bool one_block = false;  // of a batch: its tiles are set up once, for all batches
+  bool one_block = false;  // of few tiles is a batch: they are set up once, for all batches
   bool rows_first = false; // all panels for a tile of rows, before the next tile
   int64_t splits_m = 1, splits_n = 1; // items of a batch
   int64_t splits_k = 1, split_k = 0;  // parts of the sums, of so many k, which are added up in the end; no more than one if batched

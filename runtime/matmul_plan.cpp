@@ -40,13 +40,13 @@ int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
 }
 
 /// Dot products read B's columns where they lie, or gather up to so many.
-constexpr int64_t most_gathered = 8;
+constexpr int64_t most_gathered = 24;
 
 /// Cycles of a product that reads B so, without what all have in common; 1e300 where it cannot.
 double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   auto d = [](int64_t x) { return static_cast<double>(x); };
   double rows = d(m.m), columns = d(m.n), depth = d(std::max<int64_t>(m.k, 1)), bytes = d(static_cast<int64_t>(size_of(f.b)));
-  double narrow = m.n <= f.lanes ? 1.25 : 1; // tiles of one vector are bound by loads of A
+  double narrow = m.n <= f.lanes ? 1.35 : 1; // tiles of one vector are bound by loads of A
   double products = rows * padded(m.n, f.lanes) * depth * narrow / f.speed;
   bool same = m.b_type == f.b, apart = m.a_k != 1 && m.k > 1;
   switch (use) {
@@ -151,7 +151,8 @@ void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
 }
 
 bool is_one_block(const MatmulPlan& p, const Matmul& m) {
-  return p.in_place() && p.use != BUse::GatherDot && p.direct && !p.pack_a && m.m <= p.block_rows && m.k <= p.block_k && p.splits_m * p.splits_n * p.splits_k == 1;
+  return p.in_place() && p.use != BUse::GatherDot && p.direct && !p.pack_a && m.m <= p.block_rows && m.k <= p.block_k && p.splits_m * p.splits_n * p.splits_k == 1 &&
+         p.panels.count() * ceil_div(m.m, p.tile_rows) <= MatmulPlan::most_batch_tiles;
 }
 
 uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
