@@ -159,7 +159,7 @@ struct Run {
       auto call = r.prepare(p, d, workers.threads());
       if (!call) continue;
       double time = best_time(call, budget);
-      std::this_thread::sleep_for(std::chrono::milliseconds(workers.threads() > 1 ? 3 : 0)); // its threads fall asleep
+      std::this_thread::sleep_for(std::chrono::milliseconds(workers.threads() > 1 ? 20 : 0)); // its threads fall asleep
       best_rival = std::min(best_rival, time);
       others += fmt::format(" {} {:.1f}", r.name, time * 1e6);
     }

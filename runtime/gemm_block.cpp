@@ -62,13 +62,11 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
 
 /// Cycles that are worth a parallel chunk: about 5 us of one core.
 static constexpr double chunk_work = 16'000;
-/// Items per thread: leaves the others something to take when one is held up.
-static constexpr int64_t items_per_thread = 4;
 
 Splits choose_splits(const SplitRequest& r) {
   Splits s;
   if (r.threads == 1 || r.batch < 1) return s;
-  double most = static_cast<double>(r.threads * items_per_thread) / static_cast<double>(r.batch);
+  double most = static_cast<double>(r.threads * r.per_thread) / static_cast<double>(r.batch);
   int64_t wanted = static_cast<int64_t>(std::min(r.work / chunk_work, most));
   if (wanted <= 1) return s;
   auto cut = [&](int64_t& first, int64_t most_first, int64_t& second, int64_t most_second) {

@@ -73,10 +73,13 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
 struct Splits {
   int64_t rows = 1, panels = 1;
 };
+/// Leaves the others something to take when one thread is held up.
+inline constexpr int64_t items_per_thread = 4;
 struct SplitRequest {
   int64_t tiles, panels, batch;
   double work; // cycles of one batch
   int threads;
+  int64_t per_thread = items_per_thread; // items
   bool panels_first; // cut columns as far as possible before rows
 };
 Splits choose_splits(const SplitRequest& r);

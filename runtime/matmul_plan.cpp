@@ -113,7 +113,7 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   int64_t rows = f.is_tiled() ? p.tile_rows : caches.l2 / 2 / (depth * a_bytes);
   int64_t most_rows = round_down(max_block_rows, p.tile_rows); // whole tiles, so that few heights occur
   p.block_rows = std::clamp<int64_t>(round_down(rows, p.tile_rows), p.tile_rows, most_rows);
-  int64_t columns = caches.l2 * 2 / (depth * b_bytes);
+  int64_t columns = caches.l2 * (p.pack_a ? 8 : 2) / (depth * b_bytes); // each chunk packs A anew
   if (!p.direct && many_k) columns = std::min<int64_t>(columns, 256);
   p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
   if (p.use == BUse::InPlace || uses_dots(p.use)) p.chunk_panels = std::max<int64_t>(p.panels.count(), 1);
@@ -131,6 +131,7 @@ void choose_items(MatmulPlan& p, const GemmFamily& f, int threads, const Matmul&
                                  .batch = m.batch[0] * m.batch[1] * p.splits_k,
                                  .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
                                  .threads = threads,
+                                 .per_thread = p.use == BUse::Pack && p.pack_a ? 1 : items_per_thread, // each item packs A
                                  .panels_first = p.use == BUse::Pack || m.n > m.m});
   p.splits_m = splits.rows;
   p.splits_n = splits.panels;
@@ -170,34 +171,64 @@ bool pays_exchanged(const KernelTable& kernels, const Matmul& m) {
 
 // ---- what may be needed
 
-/// The sums over a B in place of at most so many rows, whose tiles depend on how many they are.
-void prepare_in_place(const KernelTable& kernels, int family, const Matmul& m, int64_t n) {
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
-  bool row_major = m.b_n == 1 || m.b_n == 0;
-  if (m.packed || !row_major || !f.reads_in_place() || m.b_type != f.b) return;
-  int64_t first = m.m == any_size ? 1 : m.m, last = m.m == any_size ? in_place_rows : m.m;
-  for (int64_t rows = first; rows <= std::min(last, in_place_rows); rows++) {
-    Panels panels = choose_panels(f, n, 1);
-    panels.vectors = in_place_vectors(f, rows, n);
-    tile_kernels(kernels, family, panels, GemmKind::InPlace, heights(f, rows, f.rows[static_cast<size_t>(panels.vectors)]), true);
+/// What prepares the kernels of one family for one number of columns.
+struct Preparation {
+  const KernelTable& kernels;
+  int family;
+  const Matmul& m;
+
+  const GemmFamily& f() const { return kernels.families()[static_cast<size_t>(family)]; }
+  int64_t first_row() const { return m.m == any_size ? 1 : m.m; }
+
+  void tiles(const Panels& panels, GemmKind kind, int64_t rows, bool masked) const {
+    int most = kind == GemmKind::Dot ? f().dot_rows : f().rows[static_cast<size_t>(panels.vectors)];
+    tile_kernels(kernels, family, panels, kind, heights(f(), rows, most), masked);
   }
-}
+  /// Few rows take tiles that depend on how many they are; more do where all of B is small.
+  void in_place(int64_t n) const {
+    bool row_major = m.b_n == 1 || m.b_n == 0;
+    if (!row_major || !f().reads_in_place()) return;
+    int64_t last = m.m == any_size ? in_place_rows : std::min(m.m, in_place_rows);
+    for (int64_t rows = first_row(); rows <= last; rows++) {
+      Panels panels = choose_panels(f(), n, 1);
+      panels.vectors = in_place_vectors(f(), rows, n);
+      tiles(panels, GemmKind::InPlace, rows, true);
+    }
+    if (m.m == any_size || m.m > in_place_rows) tiles(choose_panels(f(), n, 1), GemmKind::InPlace, m.m, true);
+  }
+  void dots(int64_t n) const {
+    if (f().dot_rows > 0 && (m.b_n != 1 || n <= most_gathered)) tiles(dot_panels(f(), n, 1), GemmKind::Dot, m.m, false);
+  }
+  void columns(int64_t n) const {
+    Panels panels = choose_panels(f(), n, 1);
+    tiles(panels, GemmKind::Packed, m.m, m.c && !f().is_tiled());
+    if (m.packed) return;
+    if (panels.count() > 0) {
+      kernels.copy(panels.panel_vectors(0));
+      kernels.copy(panels.panel_vectors(panels.count() - 1));
+    }
+    if (m.b_type != f().b) return;
+    in_place(n);
+    dots(n);
+  }
+  void any_columns() const {
+    if (m.n != any_size) return columns(m.n);
+    // Twice the widest tile: each width, alone and before each narrower last one.
+    for (int64_t vectors = 1; vectors <= 2 * GemmFamily::max_vectors; vectors++)
+      for (int64_t missing : {0, 1}) columns(vectors * f().lanes - missing);
+    for (int64_t n = 1; n <= GemmFamily::dot_columns; n++) dots(GemmFamily::dot_columns + n);
+  }
+};
 
 void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   prepare_packing(kernels, f, m.a_type);
-  auto with = [&](int64_t n) {
-    Panels panels = choose_panels(f, n, 1);
-    tile_kernels(kernels, family, panels, GemmKind::Packed, heights(f, m.m, f.rows[static_cast<size_t>(panels.vectors)]), m.c && !f.is_tiled());
-    prepare_in_place(kernels, family, m, n);
-    if (m.packed || panels.count() == 0) return;
-    kernels.copy(panels.panel_vectors(0));
-    kernels.copy(panels.panel_vectors(panels.count() - 1));
-  };
-  if (m.n != any_size) return with(m.n);
-  // Twice the widest tile: each width, alone and before each narrower last one.
-  for (int64_t vectors = 1; vectors <= 2 * GemmFamily::max_vectors; vectors++)
-    for (int64_t missing : {0, 1}) with(vectors * f.lanes - missing);
+  Preparation{kernels, family, m}.any_columns();
+  bool column = m.n == 1 || m.n == any_size;
+  if (!column || m.packed || m.a_k == 1 || m.a_type != m.b_type || f.a != f.b) return;
+  Matmul row = m;
+  row.m = 1, row.n = m.m, row.b_n = 1;
+  Preparation{kernels, family, row}.any_columns();
 }
 
 } // namespace
