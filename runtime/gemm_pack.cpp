@@ -125,15 +125,22 @@ void pack_panel(const KernelTable& kernels, const Panel& p, const PackSource& b)
 void pack_panels(const KernelTable& kernels, const GemmFamily& f, const Panels& panels, const PackSource& b, int64_t k0,
                  int64_t k1, int64_t p0, int64_t p1, void* to) noexcept {
   if (k1 <= k0 && panels.tail == 0) return;
-  char* next = static_cast<char*>(to);
-  int64_t depth = panels.depth(k1 - k0);
+  char* first = static_cast<char*>(to);
+  int64_t depth = panels.depth(k1 - k0), panel_bytes = panels.width() * panels.column_bytes(depth);
+  // Rows of B are passed through some at a time, so that few pages are in use, and lines that two panels share are read once.
+  constexpr int64_t rows_at_once = 32;
+  int64_t chunk = b.other_stride == 1 ? panels.depth(rows_at_once) : std::max<int64_t>(depth, 1);
+  for (int64_t k = 0; k < depth; k += chunk)
+    for (int64_t p = p0; p < p1; p++) {
+      PackSource from = b;
+      from.data = at(b, k0 + k, p * panels.width());
+      int64_t padded = std::min(chunk, depth - k), valid = std::min(padded, k1 - k0 - k);
+      pack_panel(kernels, {f, panels.panel_width(p), panels.columns(p), valid, padded, first + (p - p0) * panel_bytes + panels.bytes(p, k)}, from);
+    }
+  if (panels.tail == 0) return;
   for (int64_t p = p0; p < p1; p++) {
-    PackSource from = b;
-    from.data = at(b, k0, p * panels.width());
-    pack_panel(kernels, {f, panels.panel_width(p), panels.columns(p), k1 - k0, depth, next}, from);
-    char* end = next + panels.bytes(p, depth);
-    if (panels.tail) compensation(next, depth / panels.group, panels.panel_width(p), reinterpret_cast<int32_t*>(end));
-    next = end + panels.panel_width(p) * panels.tail;
+    char* panel = first + (p - p0) * panel_bytes;
+    compensation(panel, depth / panels.group, panels.panel_width(p), reinterpret_cast<int32_t*>(panel + panels.bytes(p, depth)));
   }
 }
 

@@ -42,7 +42,7 @@ template <class T, int G> [[gnu::always_inline]] inline void weave_columns(const
     w[0] = interleave<0>(low[0], low[1], All{}), w[1] = interleave<lanes>(low[0], low[1], All{});
     w[2] = interleave<0>(high[0], high[1], All{}), w[3] = interleave<lanes>(high[0], high[1], All{});
   }
-  std::memcpy(to, w, sizeof w);
+  for (int g = 0; g < G; g++) std::memcpy(to + g * static_cast<int>(sizeof(V)), &w[g], sizeof(V));
 }
 
 template <class T, int G>
@@ -76,17 +76,27 @@ TENON_WIDE void weave4(const char* from, int64_t from_stride, int64_t depth, int
   weave_all<uint8_t, 4>(from, from_stride, depth, columns, width, to);
 }
 
-/// A square of N x N: weaving the upper with the lower half, log2(N) times, transposes.
-template <class T, int N> [[gnu::always_inline]] inline void transpose_square(const char* from, int64_t from_stride, char* to, int64_t to_stride) {
-  using V = Vector<T, N>;
-  using All = std::make_integer_sequence<int, N>;
-  V v[N], w[N];
-  for (int i = 0; i < N; i++) v[i] = load<V>(from + i * from_stride);
-#pragma GCC unroll 8
-  for (int half = N / 2; half > 0; half /= 2) {
+/// Weaves the upper with the lower half of N rows, as many times as `half` can be halved.
+template <int Half, int N, class V> [[gnu::always_inline]] inline void weave_halves(V (&v)[N]) {
+  if constexpr (Half > 0) {
+    using All = std::make_integer_sequence<int, N>;
+    V w[N];
+#pragma GCC unroll 16
     for (int i = 0; i < N / 2; i++) w[2 * i] = interleave<0>(v[i], v[i + N / 2], All{}), w[2 * i + 1] = interleave<N>(v[i], v[i + N / 2], All{});
+    weave_halves<Half / 2, N>(w);
+#pragma GCC unroll 16
     for (int i = 0; i < N; i++) v[i] = w[i];
   }
+}
+
+/// A square of N x N: log2(N) such steps transpose it.
+template <class T, int N> [[gnu::always_inline]] inline void transpose_square(const char* from, int64_t from_stride, char* to, int64_t to_stride) {
+  using V = Vector<T, N>;
+  V v[N];
+#pragma GCC unroll 16
+  for (int i = 0; i < N; i++) v[i] = load<V>(from + i * from_stride);
+  weave_halves<N / 2, N>(v);
+#pragma GCC unroll 16
   for (int i = 0; i < N; i++) std::memcpy(to + i * to_stride, &v[i], sizeof(V));
 }
 
