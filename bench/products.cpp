@@ -2,6 +2,7 @@
 // limits measured in the same run. Prints a table, then geometric means.
 //   tenon_products [--threads=N] [--ms=N] [--types=f32,f64,bf16,u8,i8,i8w] [--filter=TEXT]
 #include <fmt/core.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
@@ -64,10 +65,12 @@ struct Types {
 constexpr Types types[] = {{"f32", DType::F32, DType::F32, false}, {"f64", DType::F64, DType::F64, true}, {"bf16", DType::BF16, DType::BF16, true},
                            {"u8", DType::U8, DType::I8, true},     {"i8", DType::I8, DType::I8, true},    {"i8w", DType::F32, DType::I8, true}};
 
-/// Bytes on a cache line: floats within [-1, 1], or small integers.
+/// On a cache line, large arrays on large pages as far as the system grants them: floats within [-1, 1], or small integers.
 std::shared_ptr<void> operand(DType type, int64_t n) {
   size_t bytes = static_cast<size_t>(n) * size_of(type);
-  std::shared_ptr<void> p(std::aligned_alloc(64, (bytes + 127) / 64 * 64), std::free);
+  size_t page = bytes >= size_t{4} << 20 ? size_t{2} << 20 : 64;
+  std::shared_ptr<void> p(std::aligned_alloc(page, (bytes + 2 * page - 1) / page * page), std::free);
+  if (page > 64) madvise(p.get(), bytes, MADV_HUGEPAGE);
   dispatch(type, [&]<class T>(T) {
     for (int64_t i = 0; i < n; i++) static_cast<T*>(p.get())[i] = convert<T>(is_float(type) ? static_cast<double>(i * 2654435761u >> 7 & 2047) / 1024 - 1 : static_cast<double>(i * 2654435761u >> 7 & 63));
   });
@@ -130,7 +133,7 @@ Limits measure(int threads) {
   l.peak["f64"] = l.peak["f32"] / 2;
   l.peak["bf16"] = std::max(l.peak["f32"], 1e9 * product_peak(isa, PeakOf::BF16, threads));
   l.peak["u8"] = l.peak["i8"] = std::max(l.peak["f32"], 1e9 * product_peak(isa, PeakOf::I8, threads));
-  l.read = 1e9 * read_bandwidth(128 << 20, threads);
+  l.read = 1e9 * read_bandwidth(256l << 20, threads);
   return l;
 }
 
@@ -185,7 +188,7 @@ std::string option(int argc, char** argv, const std::string& name, const char* o
 
 void run(int argc, char** argv) {
   int threads = std::stoi(option(argc, argv, "threads", "1"));
-  std::string chosen = "," + option(argc, argv, "types", "f32,f64,bf16,u8,i8,i8w") + ",", filter = option(argc, argv, "filter", "");
+  std::string chosen = fmt::format(",{},", option(argc, argv, "types", "f32,f64,bf16,u8,i8,i8w")), filter = option(argc, argv, "filter", "");
   Target target = host_target(resolve_isa(Isa::Auto));
   MicroKernels kernels(target);
   Workers workers(threads);
@@ -193,7 +196,7 @@ void run(int argc, char** argv) {
   fmt::print("{} threads; GFLOP/s or GOP/s: f32 {:.0f}, f64 {:.0f}, bf16 {:.0f}, int8 {:.0f}; read {:.1f} GB/s\n", threads, r.limits.peak["f32"] / 1e9, r.limits.peak["f64"] / 1e9,
              r.limits.peak["bf16"] / 1e9, r.limits.peak["u8"] / 1e9, r.limits.read / 1e9);
   for (const Types& t : types) {
-    if (chosen.find("," + std::string(t.name) + ",") == std::string::npos) continue;
+    if (chosen.find(fmt::format(",{},", t.name)) == std::string::npos) continue;
     Summary sum;
     int number = 0;
     for (const char* s : shapes)

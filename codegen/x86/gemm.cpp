@@ -284,7 +284,7 @@ private:
 
   /// B comes from L3 or memory where rows are few; its hardware prefetch then stops at pages and starts late.
   void prefetch(int u) {
-    if (s_.rows == 1 && !in_place()) return; // one stream, nothing but loads: the hardware keeps up
+    if (s_.rows == 1) return; // nothing but loads: the hardware keeps up
     if (in_place() && !stride_in_register()) return;
     for (int j = 0; j < s_.vectors; j++) {
       if (in_place())
