@@ -40,7 +40,7 @@ int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
 }
 
 /// Dot products read B's columns where they lie, or gather up to so many.
-constexpr int64_t most_gathered = 24;
+constexpr int64_t most_gathered = 15;
 
 /// Cycles of a product that reads B so, without what all have in common; 1e300 where it cannot.
 double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matmul& m) {
@@ -68,7 +68,7 @@ double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matm
 Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) { return {n, k, 1, GemmFamily::dot_columns, 1, 1, static_cast<int>(size_of(f.b))}; }
 
 bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::GatherDot; }
-GemmKind kind_of(BUse use) { return uses_dots(use) ? GemmKind::Dot : use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed; }
+GemmKind kind_of(BUse use, bool rows_first) { return uses_dots(use) ? rows_first ? GemmKind::DotRows : GemmKind::Dot : use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed; }
 
 void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   p.use = m.packed ? BUse::Packed : BUse::Pack;
@@ -85,7 +85,9 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   p.tile_rows = dots ? f.dot_rows : f.rows[static_cast<size_t>(p.panels.vectors)];
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
   p.direct = m.c && !f.is_tiled() && !(f.compensated && !dots && (m.bias || m.accumulate)); // sums start from the compensation
-  p.rows_first = f.is_tiled() || p.use == BUse::GatherDot;
+  p.rows_first = f.is_tiled() || (dots && m.n <= most_gathered && m.m > p.tile_rows); // B stays in cache
+  // Rows that lie a multiple of 4 KB apart share a set of L1, of eight lines, and so do those that are prefetched.
+  if (dots && p.rows_first && rows_bytes % 4096 == 0) p.tile_rows = std::min(p.tile_rows, 4);
 }
 
 /// Long sums of few results are cut; the parts depend on sizes alone, so results do not depend on the number of threads.
@@ -105,7 +107,8 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   int64_t most_k = std::max<int64_t>(round_down(caches.l2 / 4 / (p.panels.width() * b_bytes), 64), 64);
   if (f.is_tiled()) most_k = tiled_depth_bytes / a_bytes;
   // Rows of one tile meet each column once; more find it in L1, beside their own part.
-  if (uses_dots(p.use)) most_k = m.m <= p.tile_rows ? std::max<int64_t>(m.k, 1) : std::max<int64_t>(round_down(caches.l1 * 3 / 4 / ((p.panels.width() + p.tile_rows) * a_bytes), 64), 64);
+  bool streams = p.rows_first && p.panels.count() == 1 && m.n * m.k * b_bytes <= caches.l1 / 2; // rows are read once, from end to end
+  if (uses_dots(p.use)) most_k = m.m <= p.tile_rows || streams ? std::max<int64_t>(m.k, 1) : std::max<int64_t>(round_down(caches.l1 * 3 / 4 / ((p.panels.width() + p.tile_rows) * a_bytes), 64), 64);
   int64_t all_k = p.split_k, parts = std::max<int64_t>(ceil_div(all_k, most_k), 1);
   p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(all_k, in_place_depth) : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
   bool many_k = all_k > p.block_k;
@@ -181,7 +184,7 @@ struct Preparation {
   int64_t first_row() const { return m.m == any_size ? 1 : m.m; }
 
   void tiles(const Panels& panels, GemmKind kind, int64_t rows, bool masked) const {
-    int most = kind == GemmKind::Dot ? f().dot_rows : f().rows[static_cast<size_t>(panels.vectors)];
+    int most = is_dot(kind) ? f().dot_rows : f().rows[static_cast<size_t>(panels.vectors)];
     tile_kernels(kernels, family, panels, kind, heights(f(), rows, most), masked);
   }
   /// Few rows take tiles that depend on how many they are; more do where all of B is small.
@@ -197,7 +200,8 @@ struct Preparation {
     if (m.m == any_size || m.m > in_place_rows) tiles(choose_panels(f(), n, 1), GemmKind::InPlace, m.m, true);
   }
   void dots(int64_t n) const {
-    if (f().dot_rows > 0 && (m.b_n != 1 || n <= most_gathered)) tiles(dot_panels(f(), n, 1), GemmKind::Dot, m.m, false);
+    if (f().dot_rows > 0 && (m.b_n != 1 || n <= most_gathered)) for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows})
+        if (kind == GemmKind::Dot || n <= most_gathered) tiles(dot_panels(f(), n, 1), kind, m.m, false);
   }
   void columns(int64_t n) const {
     Panels panels = choose_panels(f(), n, 1);
@@ -276,8 +280,8 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   choose_items(p, f, threads, m);
   measure_scratch(p, f, m);
   p.one_block = is_one_block(p, m);
-  GemmKind kind = kind_of(p.use);
-  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), kind != GemmKind::Dot && (p.direct || kind == GemmKind::InPlace));
+  GemmKind kind = kind_of(p.use, p.rows_first);
+  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), !is_dot(kind) && (p.direct || kind == GemmKind::InPlace));
   return p;
 }
 

@@ -394,7 +394,7 @@ bool gemm_fits(const GemmFamilyRow& row, int rows, int vectors) {
 }
 
 void* emit_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {
-  if (key.kind == GemmKind::Dot) return emit_dot_gemm(memory, row, key);
+  if (is_dot(key.kind)) return emit_dot_gemm(memory, row, key);
   require(gemm_fits(row, key.rows, key.vectors), "a {}x{} tile does not fit the registers", key.rows, key.vectors);
   if (row.family.is_tiled()) return emit_tile_gemm(memory, row, key);
   return GemmEmitter(memory, row, key).emit();

@@ -23,7 +23,7 @@ int registers_needed(Arithmetic a, int rows, int columns) { return rows * column
 class DotEmitter : public Assembler {
 public:
   DotEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key)
-      : Assembler(memory, row.isa), f_(row.family), arithmetic_(row.arithmetic), rows_(key.rows), columns_(key.vectors) {
+      : Assembler(memory, row.isa), f_(row.family), arithmetic_(row.arithmetic), rows_(key.rows), columns_(key.vectors), rows_stream_(key.kind == GemmKind::DotRows) {
     int sums = rows_ * columns_;
     while (sets_ < most_sets && sets_ * sums < min_chains && registers_needed(arithmetic_, rows_, columns_) + (2 * sets_ - 1) * sums <= registers()) sets_ *= 2;
     unroll_ = std::max(sets_, least_unroll);
@@ -67,6 +67,7 @@ private:
     static constexpr int order[] = {1, 12, 13, 14};
     return Reg64(order[j]);
   }
+  Reg64 ahead() const { return rbx; } // of a row, what is to be prefetched
   Reg64 spare_register() const { return r15; }
   Xbyak::Reg32 spare32() const { return r15d; }
 
@@ -100,6 +101,7 @@ private:
       mov(row(i), ptr[rax + 8 * i]);
       add(row(i), t);
     }
+    if (rows_stream_) mov(ahead(), ptr[rdi + offsetof(GemmArgs, a_stride)]);
     mov(t, ptr[rdi + offsetof(GemmArgs, b_stride)]);
     mov(column(0), ptr[rdi + offsetof(GemmArgs, b)]);
     for (int j = 1; j < columns_; j++) lea(column(j), ptr[column(j - 1) + t]);
@@ -114,6 +116,7 @@ private:
     L(unrolled);
     for (int u = 0; u < unroll_; u++) multiply_vectors(u);
     add(index(), unroll_ * step() * b_bytes());
+    if (rows_stream_) add(ahead(), unroll_ * step() * a_bytes());
     cmp(index(), ptr[rsp + end_unrolled]);
     jl(unrolled, T_NEAR);
     L(rest_of_vectors);
@@ -155,8 +158,10 @@ private:
     }
   }
   void multiply_vectors(int u) {
-    for (int j = 0; j < columns_; j++)
-      if (u * step() * b_bytes() % 64 == 0) prefetcht0(ptr[column(j) + index() + u * step() * b_bytes() + prefetch_bytes]);
+    constexpr int line = 64;
+    int in_a = u * step() * a_bytes(), in_b = u * step() * b_bytes();
+    for (int i = 0; rows_stream_ && in_a % line == 0 && i < rows_; i++) prefetcht0(ptr[row(i) + ahead() + in_a]);
+    for (int j = 0; !rows_stream_ && in_b % line == 0 && j < columns_; j++) prefetcht0(ptr[column(j) + index() + in_b + prefetch_bytes]);
     multiply(u % sets_, [&](const Xmm& x, int i) { is_signed() && wide() ? vpxord(x, signs(), a_at(i, u)) : is_signed() ? vpxor(x, signs(), a_at(i, u)) : vmovups(x, a_at(i, u)); }, [&](const Xmm& x, int j) { widen(x, x, b_at(j, u)); });
   }
 
@@ -369,6 +374,7 @@ private:
   const GemmFamily& f_;
   Arithmetic arithmetic_;
   int rows_, columns_;
+  bool rows_stream_;
   int sets_ = 1, unroll_ = 1, first_held_ = 0;
 };
 

@@ -23,7 +23,7 @@ struct TileCase {
 /// One tile: operands in guarded memory, A's rows behind pointers, some of them padding where the kernel takes windows.
 void check_tile(const KernelTable& table, const TileCase& c) {
   const GemmFamily& f = table.families()[static_cast<size_t>(c.key.family)];
-  bool dot = c.key.kind == GemmKind::Dot;
+  bool dot = is_dot(c.key.kind);
   double offset = f.compensated && !dot ? 128 : 0; // of A; the panels' last row takes it away
   int64_t rows = c.key.rows, width = c.key.vectors * (dot ? 1 : f.lanes), columns = c.key.masked ? width - 1 - c.depth % f.lanes : width;
   if (!dot && columns <= width - f.lanes) columns = width - f.lanes + 1;
@@ -88,7 +88,8 @@ void check_dots(const KernelTable& table, int family) {
   for (int rows = 1; rows <= f.dot_rows; rows++)
     for (int columns = 1; columns <= GemmFamily::dot_columns; columns++)
       for (int64_t depth : {0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 257})
-        for (GemmInit mode : {GemmInit::Zero, GemmInit::C, GemmInit::Row}) check_tile(table, {{family, rows, columns, false, GemmKind::Dot}, depth, 1, mode});
+        for (GemmInit mode : {GemmInit::Zero, GemmInit::C, GemmInit::Row})
+          for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows}) check_tile(table, {{family, rows, columns, false, kind}, depth, 1, mode});
 }
 
 } // namespace
