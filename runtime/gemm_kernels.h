@@ -25,7 +25,7 @@ struct GemmArgs {
   const void* init;
   int64_t c_stride;  // bytes
   int64_t b_stride;  // bytes; B in place and dot products alone
-  int64_t a_stride;  // bytes; families with a row_step above 1, and DotRows
+  int64_t a_stride;  // bytes from a row to the next; families with a row_step above 1, and kernels that look for the next tile's rows
   int64_t depth;     // k / group
   int64_t positions;
   int64_t columns;   // valid columns, read by masked kernels alone
@@ -37,7 +37,7 @@ using GemmFn = void (*)(const GemmArgs*);
 /// whose padding it skips where it can: a position whose first pointer is null adds nothing, and one whose first or
 /// last row is `zeros` goes without that row. Dot: columns of B that lie together along k, `b_stride` bytes apart, and rows of
 /// A that do; a tile has as many columns as the key has vectors, `depth` counts single k, positions must be 1.
-/// DotRows: the same where B stays in cache and rows stream past it: they are looked for `a_stride` bytes ahead.
+/// DotRows: the same where B stays in cache and rows stream past it: the next tile's are looked for.
 enum class GemmKind : uint8_t { Packed, InPlace, Windows, Dot, DotRows };
 inline constexpr bool is_dot(GemmKind k) { return k == GemmKind::Dot || k == GemmKind::DotRows; }
 

@@ -142,7 +142,7 @@ void multiply_in_place(const Call& call, const Part& part, const BlockRows& bloc
     int64_t n = p * panels.width();
     const RowTile& tile = block.tiles[t];
     args.first = tile.first;
-    args.a_stride = p == part.p0 ? tile.count * block.a_stride : 0; // the other panels find the rows in cache
+    args.a_stride = p == part.p0 ? block.a_stride : 0; // the other panels find the rows in cache
     args.b = part.b + (part.k0 - part.b_first) * strides.k + n * strides.n;
     args.c = to.c + (row * to.stride + (p - part.p0) * panels.width()) * bytes;
     args.init = bias_at(call, n);

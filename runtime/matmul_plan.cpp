@@ -67,6 +67,12 @@ double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matm
 /// Panels of dot products are the columns of a tile.
 Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) { return {n, k, 1, GemmFamily::dot_columns, 1, 1, static_cast<int>(size_of(f.b))}; }
 
+/// The most rows of a tile: kernels of one vector look ahead for rows unless they need every register for those they have.
+int most_tile_rows(const GemmFamily& f, const Panels& panels) {
+  int rows = f.rows[static_cast<size_t>(panels.vectors)];
+  return f.is_tiled() || panels.vectors > 1 ? rows : std::min(rows, 12);
+}
+
 bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::GatherDot; }
 GemmKind kind_of(BUse use, bool rows_first) { return uses_dots(use) ? rows_first ? GemmKind::DotRows : GemmKind::Dot : use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed; }
 
@@ -82,12 +88,12 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
   bool aliased = (f.is_tiled() || dots) && rows_bytes % 4096 == 0 && m.m > 1 && p.panels.count() > 2;
   p.pack_a = apart || other || partial || aliased;
-  p.tile_rows = dots ? f.dot_rows : f.rows[static_cast<size_t>(p.panels.vectors)];
+  p.tile_rows = dots ? f.dot_rows : most_tile_rows(f, p.panels);
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
   p.direct = m.c && !f.is_tiled() && !(f.compensated && !dots && (m.bias || m.accumulate)); // sums start from the compensation
   p.rows_first = f.is_tiled() || (dots && m.n <= most_gathered && m.m > p.tile_rows); // B stays in cache
   // Rows that lie a multiple of 4 KB apart share a set of L1, of eight lines, and so do those that are prefetched.
-  if (dots && p.rows_first && rows_bytes % 4096 == 0) p.tile_rows = std::min(p.tile_rows, 4);
+  if (dots && p.rows_first && m.n <= GemmFamily::dot_columns && rows_bytes % 4096 == 0) p.tile_rows = std::min(p.tile_rows, 4);
 }
 
 /// Long sums of few results are cut; the parts depend on sizes alone, so results do not depend on the number of threads.
@@ -184,7 +190,7 @@ struct Preparation {
   int64_t first_row() const { return m.m == any_size ? 1 : m.m; }
 
   void tiles(const Panels& panels, GemmKind kind, int64_t rows, bool masked) const {
-    int most = is_dot(kind) ? f().dot_rows : f().rows[static_cast<size_t>(panels.vectors)];
+    int most = is_dot(kind) ? f().dot_rows : most_tile_rows(f(), panels);
     tile_kernels(kernels, family, panels, kind, heights(f(), rows, most), masked);
   }
   /// Few rows take tiles that depend on how many they are; more do where all of B is small.

@@ -16,7 +16,8 @@
 namespace tenon {
 namespace {
 
-constexpr int unroll = 4;
+constexpr int least_unroll = 4;
+constexpr int line_bytes = 64;
 constexpr int min_chains = 8; // independent sums that keep two multiply-add ports of latency four busy
 constexpr int prefetch_bytes =
     8192;                         // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
@@ -35,7 +36,7 @@ int spare_registers(Isa isa, int rows, int vectors) {
 /// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
 int sum_sets(const GemmFamilyRow& row, int rows, int vectors) {
   int sets = 1;
-  while (sets < unroll && sets * rows * vectors < min_chains &&
+  while (sets < least_unroll && sets * rows * vectors < min_chains &&
          spare_registers(row.isa, rows, vectors) - (2 * sets - 1) * rows * vectors >= spares_needed(row.arithmetic))
     sets *= 2;
   return sets;
@@ -51,6 +52,7 @@ public:
     next += held_;
     first_spare_ = next;
     spares_ = registers() - next;
+    if (looks_ahead()) unroll_ = line_bytes / a_step();
   }
 
   void* emit() {
@@ -109,6 +111,9 @@ private:
   }
   /// Strides of a B in place live in the registers of row pointers that small tiles leave free.
   bool stride_in_register() const { return s_.rows <= max_row_pointers - 3; }
+  /// Many rows by one vector: rows come from far and meet B once, those of the next tile a line at a time.
+  bool looks_ahead() const { return s_.vectors == 1 && s_.rows > max_row_pointers / 2 && s_.rows < max_row_pointers && s_.kind != GemmKind::Windows; }
+  Reg64 ahead() const { return row(max_row_pointers - 1); }
   Reg64 prefetch_distance() const { return row(max_row_pointers - 3); }
   Reg64 b_row() const { return row(max_row_pointers - 2); }
   Xmm sum(int set, int i, int j) const { return vec((set * s_.rows + i) * s_.vectors + j); }
@@ -130,7 +135,7 @@ private:
     keep(b_stride, offsetof(GemmArgs, b_stride));
     keep(depth, offsetof(GemmArgs, depth));
     mov(rdx, rax);
-    and_(rdx, -unroll);
+    and_(rdx, -unroll_);
     mov(rsi, ptr[rdi + offsetof(GemmArgs, first)]);
     mov(ptr[rsp + first], rsi);
     imul(rax, rax, a_step());
@@ -158,6 +163,11 @@ private:
   void load_rows() {
     mov(index(), ptr[rsp + rows]);
     for (int i = 0; i < s_.rows; i++) mov(row(i), ptr[index() + 8 * i]);
+    if (looks_ahead()) { // the last row's register, which still holds the arguments
+      mov(ahead(), ptr[rsp + args]);
+      imul(ahead(), ptr[ahead() + offsetof(GemmArgs, a_stride)], s_.rows);
+      add(ahead(), ptr[rsp + first]);
+    }
     add(qword[rsp + rows], 8 * s_.rows);
   }
 
@@ -197,9 +207,13 @@ private:
     jge(rest, T_NEAR);
     align(32);
     L(main);
-    for (int u = 0; u < unroll; u++) step(u, u % sets_, from, to);
-    add(index(), unroll * a_step());
-    if (!in_place()) add(b(), unroll * s_.vectors * b_step());
+    for (int u = 0; u < unroll_; u++) {
+      for (int i = u; looks_ahead() && i < s_.rows; i += unroll_) prefetcht0(ptr[row(i) + ahead()]);
+      step(u, u % sets_, from, to);
+    }
+    add(index(), unroll_ * a_step());
+    if (looks_ahead()) add(ahead(), unroll_ * a_step());
+    if (!in_place()) add(b(), unroll_ * s_.vectors * b_step());
     cmp(index(), ptr[rsp + end_unrolled]);
     jl(main, T_NEAR);
     L(rest);
@@ -382,7 +396,7 @@ private:
   const GemmFamily& f_;
   Arithmetic arithmetic_;
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
-  int turn_ = 0;
+  int turn_ = 0, unroll_ = least_unroll;
 };
 
 } // namespace

@@ -101,7 +101,7 @@ private:
       mov(row(i), ptr[rax + 8 * i]);
       add(row(i), t);
     }
-    if (rows_stream_) mov(ahead(), ptr[rdi + offsetof(GemmArgs, a_stride)]);
+    if (rows_stream_) imul(ahead(), ptr[rdi + offsetof(GemmArgs, a_stride)], rows_);
     mov(t, ptr[rdi + offsetof(GemmArgs, b_stride)]);
     mov(column(0), ptr[rdi + offsetof(GemmArgs, b)]);
     for (int j = 1; j < columns_; j++) lea(column(j), ptr[column(j - 1) + t]);
