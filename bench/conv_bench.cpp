@@ -54,15 +54,18 @@ void tenon_conv(benchmark::State& state, Shape s, Isa isa, int threads) {
          .input = o.input.data(),
          .in_pixel = s.in,
          .in_batch = s.size * s.size * s.in,
+         .weights = o.weights.data(),
+         .packed = false,
+         .weight_strides = {s.in / s.groups * area, area, area, s.kernel, 1},
          .output = o.output.data(),
          .out_pixel = s.out,
          .out_batch = n * n * s.out};
-  Buffer packed(packed_conv_size(mk.table(), c));
-  int64_t strides[5] = {s.in / s.groups * area, area, area, s.kernel, 1};
-  pack_conv_weights(mk.table(), c, o.weights.data(), strides, packed.data());
+  Buffer packed(packed_conv_bytes(mk.table(), c) / 4);
+  pack_conv(mk.table(), workers, c, packed.data());
   c.weights = packed.data();
+  c.packed = true;
   ConvPlan plan = plan_conv(mk.table(), {}, threads, c);
-  Buffer scratch(plan.worker_bytes() * threads / 4);
+  Buffer scratch(plan.scratch_bytes(threads) / 4);
   run(state, work_of(s, n, isa, threads), [&] { run_conv(mk.table(), workers, plan, c, scratch.data()); });
 }
 

@@ -1,306 +1,286 @@
 // The convolution driver. A convolution is a matrix product whose rows are windows: the micro-kernels sum over kernel
-// positions through row pointers, so the input is never copied. Few channels make short rows; then the kernel's width
-// is folded into them. 1x1 convolution without stride is a plain matrix product.
+// positions through row pointers, so the input is not copied where they can read it. Few channels make short rows; then
+// the kernel's width is folded into them. 1x1 convolution without stride is a plain matrix product.
 #include "runtime/conv.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "base/numeric.h"
+#include "runtime/conv_rows.h"
 #include "runtime/depthwise.h"
 
 namespace tenon {
+
 namespace {
-
-/// Rows of so many channels are long enough to pay for the loop over positions.
-constexpr int64_t fold_below = 16;
-constexpr int64_t tile_bytes = 64 << 10;          // of sums that an epilogue takes at a time
-constexpr int64_t most_waiting_bytes = 512 << 10; // of sums that wait for more positions of the kernel
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t up64(int64_t bytes) { return ceil_div(bytes, 64) * 64; }
-
-int conv_family(const KernelTable& kernels) {
-  return choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size);
-}
-
-bool is_matmul(const Conv& c) {
-  bool plain = c.groups == 1 && c.window.positions() == 1;
-  for (int d = 0; d < 3; d++)
-    plain = plain && c.window.stride[d] == 1 && c.window.pad[d] == 0 && c.window.in[d] == c.window.out[d];
-  return plain;
-}
-
-Matmul as_matmul(const KernelTable& kernels, const Conv& c) {
-  int64_t pixels = c.window.out_pixels();
-  return {.batch = {1, c.batch},
-          .m = pixels,
-          .n = c.out_channels,
-          .k = c.in_channels,
-          .a = c.input,
-          .a_row = c.in_pixel,
-          .a_batch = {0, c.in_batch},
-          .b = c.weights,
-          .packed = true,
-          .family = conv_family(kernels),
-          .c = c.output,
-          .c_row = c.out_pixel,
-          .c_batch = {0, c.out_batch},
-          .accumulate = c.accumulate,
-          .epilogue = c.epilogue};
-}
-
-const GemmFamily& family_of(const KernelTable& kernels) { return kernels.families()[static_cast<size_t>(conv_family(kernels))]; }
-
-/// Panels of one group's weights.
-Panels group_panels(const KernelTable& kernels, const Conv& c) {
-  return choose_panels(family_of(kernels), c.group_outputs(), c.window.positions() * c.group_inputs());
-}
-
-/// Cycles.
-double work_of(const Conv& c, double speed) {
-  return static_cast<double>(c.window.out_pixels() * c.window.positions()) *
-         static_cast<double>(c.group_inputs() * c.out_channels) / speed;
-}
-
-/// Most pixels of an item.
-int64_t item_pixels(const ConvPlan& p) {
-  int64_t most = 0, units = p.cut.units(), rows = p.splits.rows;
-  for (int64_t i = 0; i < rows; i++)
-    most = std::max(most, p.cut.begin(units * (i + 1) / rows) - p.cut.begin(units * i / rows));
-  return most;
-}
-
-/// Sums of a block, or of a whole item while positions of the kernel are still to come.
-void choose_sums(ConvPlan& p, const ConvWindow& w, const Conv& c) {
-  int64_t panels = ceil_div(p.panels.count(), p.splits.panels), width = p.panels.width();
-  p.group_panels = p.panels.count();
-  p.direct = c.output != nullptr;
-  if (p.direct) return;
-  int64_t rows = std::min(max_block_pixels, w.out_pixels());
-  if (p.block_positions < p.positions && item_pixels(p) * panels * width * 4 > most_waiting_bytes) p.block_positions = p.positions;
-  bool wait = p.block_positions < p.positions;
-  if (wait) rows = item_pixels(p);
-  if (c.groups == 1 && !wait) p.group_panels = std::clamp<int64_t>(tile_bytes / (rows * width * 4), 1, panels);
-  int64_t columns = c.groups > 1 ? c.out_channels : std::min(p.group_panels, panels) * width;
-  p.c_stride = columns + (columns % 256 == 0 ? p.panels.lanes : 0); // rows not all in the same sets of L1
-  p.sum_bytes = up64(rows * p.c_stride * 4);
-}
-
-void plan_windows(ConvPlan& p, const KernelTable& kernels, const Caches& caches, int threads, const Conv& c) {
-  const ConvWindow& w = c.window;
-  p.family = conv_family(kernels);
-  const GemmFamily& f = family_of(kernels);
-  p.folded = c.groups == 1 && c.in_channels < fold_below && c.in_pixel == c.in_channels && w.dilation[2] == 1 &&
-             w.kernel[2] > 1;
-  p.positions = p.folded ? w.kernel[0] * w.kernel[1] : w.positions();
-  p.depth = p.folded ? w.kernel[2] * c.in_channels : c.group_inputs();
-  p.panels = group_panels(kernels, c);
-  int tile_rows = f.rows[static_cast<size_t>(p.panels.vectors)];
-  p.cut = cut_pixels(w, tile_rows, p.panels.vectors);
-  // As in matmul, the part of a panel in use takes about a quarter of L2; it is a number of whole positions.
-  int64_t most_k = caches.l2 / 4 / (p.panels.width() * 4);
-  int64_t parts = std::max<int64_t>(ceil_div(p.positions * p.depth * 4, std::max<int64_t>(most_k, 1) * 5), 1);
-  p.block_positions = std::max<int64_t>(ceil_div(p.positions, parts), 1);
-  bool weights_larger = c.out_channels * w.positions() > w.in_pixels();
-  p.splits = choose_splits({.tiles = p.cut.units(),
-                            .panels = p.panels.count(),
-                            .batch = c.batch,
-                            .work = work_of(c, f.speed),
-                            .threads = threads,
-                            .panels_first = weights_larger});
-  choose_sums(p, w, c);
-  int64_t rows = std::min(max_block_pixels, w.out_pixels());
-  p.pointer_bytes = up64(rows * p.block_positions * static_cast<int64_t>(sizeof(float*)));
-  if (p.folded) p.copy_bytes = up64(rows * p.block_positions * p.depth * 4);
-  uint64_t heights = window_heights(w, tile_rows, p.panels.vectors);
-  p.kernels = tile_kernels(kernels, p.family, p.panels, GemmKind::Windows, heights, p.direct || c.groups > 1);
-}
 
 struct Call {
   const KernelTable& kernels;
+  const GemmFamily& family;
   const Conv& c;
   const ConvPlan& plan;
-  const float* zeros;
+  const char* weights;
   char* scratch;
+
+  int64_t sum_bytes() const { return static_cast<int64_t>(size_of(family.sum)); }
+  int64_t in_bytes() const { return static_cast<int64_t>(size_of(c.in_type)); }
+  const char* padding() const { return weights + plan.layout.padding; }
 };
 
+/// A range of units and panels of one part of one image.
 struct Item {
+  const ConvLayout::Part& part;
+  const ConvPlan::Part& plan;
   int64_t batch, u0, u1, p0, p1;
   const void** rows;
-  float *copies, *sums;
+  char *edges, *copies, *sums;
 };
 
 /// Where the sums of a block go: its first pixel, column 0 of group 0's panel p0.
 struct Target {
-  float* c;
-  int64_t stride;
+  char* c;
+  int64_t stride; // elements
 };
 
-/// One group's product of a block's tiles and kernel positions [q0, q1) of panels [p0, p1).
-void multiply_group(const Call& call, int64_t group, int64_t p0, int64_t p1, const RowTile* tiles, int64_t count, int64_t q0,
-                    int64_t q1, Target to) {
-  const Conv& c = call.c;
-  const ConvPlan& plan = call.plan;
-  int64_t panel_depth = plan.positions * plan.depth;
-  multiply_block({.panels = plan.panels,
-                  .kernels = plan.kernels,
+struct Block {
+  int64_t u0, u1, q0, q1;
+  RowTile tiles[max_block_pixels];
+  int64_t count;
+};
+
+/// The rows of a block that were copied, as register tiles that share their pointers.
+struct CopiedRows {
+  const void* rows[GemmFamily::max_rows];
+  RowTile tiles[max_block_pixels];
+  int64_t count;
+};
+
+struct TileSpan {
+  const RowTile* tiles;
+  int64_t count;
+};
+
+/// One group's product of a block's tiles with panels [p0, p1).
+void multiply_group(const Call& call, const Item& item, const Block& block, TileSpan tiles, int64_t group, int64_t p0, int64_t p1, Target to) {
+  const ConvLayout& l = call.plan.layout;
+  const ConvLayout::Part& part = item.part;
+  int64_t depth = (block.q1 - block.q0) * part.depth, rows = l.panel_rows(part);
+  bool windows = !l.copied;
+  multiply_block({.panels = l.panels,
+                  .kernels = call.plan.kernels,
                   .p0 = p0,
                   .p1 = p1,
-                  .b = c.weights + (group * plan.panels.padded() + p0 * plan.panels.width()) * panel_depth,
-                  .panel_depth = panel_depth,
-                  .first_depth = q0 * plan.depth,
-                  .tiles = tiles,
-                  .tile_count = count,
-                  .positions = q1 - q0,
-                  .depth = plan.depth,
-                  .zeros = call.zeros,
-                  .a_stride = 0,
-                  .c = reinterpret_cast<char*>(to.c + group * c.group_outputs()),
-                  .c_stride = to.stride * 4,
-                  .sum_bytes = 4,
+                  .b = call.weights + part.weights + group * l.group_bytes(part) + p0 * l.panels.width() * rows * l.panels.element_bytes,
+                  .panel_depth = rows,
+                  .first_depth = block.q0 * part.depth,
+                  .tiles = tiles.tiles,
+                  .tile_count = tiles.count,
+                  .positions = windows ? block.q1 - block.q0 : 1,
+                  .depth = windows ? part.depth : depth,
+                  .zeros = windows && call.c.padding == 0 ? call.padding() : nullptr,
+                  .a_stride = call.plan.row_stride,
+                  .c = to.c + group * call.plan.c_group * call.sum_bytes(),
+                  .c_stride = to.stride * call.sum_bytes(),
+                  .sum_bytes = static_cast<int>(call.sum_bytes()),
                   .init = nullptr,
-                  .mode = q0 > 0 || c.accumulate ? GemmInit::C : GemmInit::Zero,
+                  .mode = block.q0 > 0 ? GemmInit::C : GemmInit::Zero,
                   .rows_first = false});
 }
 
-/// Tells the epilogue about the channels of panels [p0, p1) in every group; all of them at once where they adjoin.
-void finish_units(const Call& call, const Item& item, int64_t u0, int64_t u1, int64_t p0, int64_t p1, Target from) {
+/// Hands a tile of finished sums on: to the epilogue, and to the output where the kernels could not write it.
+void finish_tile(const Call& call, const SumTile& t) {
   const Conv& c = call.c;
-  const ConvPlan& plan = call.plan;
-  SumTile tile{from.c, from.stride, item.batch, plan.cut.begin(u0), plan.cut.begin(u1), 0, c.out_channels};
-  bool whole = p0 == 0 && p1 == plan.panels.count();
-  int64_t n0 = p0 * plan.panels.width(), n1 = std::min(p1 * plan.panels.width(), c.group_outputs());
-  for (int64_t g = 0; g < (whole ? 1 : c.groups); g++) {
-    int64_t first = g * c.group_outputs();
-    if (!whole) tile.n0 = first + n0, tile.n1 = first + n1, tile.sums = from.c + first;
-    c.epilogue.fn(c.epilogue.ctx, tile);
+  if (c.output && !call.plan.direct) {
+    int64_t bytes = call.sum_bytes();
+    const char* from = static_cast<const char*>(t.sums);
+    char* to = static_cast<char*>(c.output) + (t.batch * c.out_batch + t.m0 * c.out_pixel + t.n0) * bytes;
+    for (int64_t m = t.m0; m < t.m1; m += t.m_step, from += t.stride * bytes, to += t.m_step * c.out_pixel * bytes)
+      std::memcpy(to, from, static_cast<size_t>((t.n1 - t.n0) * bytes));
+  }
+  if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, t);
+}
+
+/// Pixels [a, b) of a part: of a strided one, row by row.
+void finish_pixels(const Call& call, const ConvPart& part, int64_t a, int64_t b, SumTile tile) {
+  tile.m0 = a, tile.m1 = b;
+  if (!part.is_strided()) return finish_tile(call, tile);
+  const int64_t *out = call.c.window.out, *in = part.window.out;
+  int64_t bytes = call.sum_bytes();
+  while (a < b) {
+    int64_t x = a % in[2], y = a / in[2] % in[1], z = a / in[2] / in[1], count = std::min(b - a, in[2] - x);
+    int64_t row = (part.first[0] + z * part.step[0]) * out[1] + part.first[1] + y * part.step[1];
+    tile.m_step = part.step[2];
+    tile.m0 = row * out[2] + part.first[2] + x * part.step[2];
+    tile.m1 = tile.m0 + (count - 1) * tile.m_step + 1;
+    finish_tile(call, tile);
+    tile.sums = static_cast<const char*>(tile.sums) + count * tile.stride * bytes;
+    a += count;
   }
 }
 
-/// The block of units [u0, u1) times kernel positions [q0, q1) of the item's panels, for all groups: they share pointers.
-void run_block(const Call& call, const Item& item, int64_t u0, int64_t u1, int64_t q0, int64_t q1) {
+/// The channels of panels [p0, p1) in every group are finished; all of them at once where they adjoin.
+void finish_block(const Call& call, const Item& item, const Block& block, int64_t p0, int64_t p1, Target from) {
+  const Conv& c = call.c;
+  const Panels& panels = call.plan.layout.panels;
+  if (!c.epilogue.fn && call.plan.direct) return;
+  int64_t a = item.plan.cut.begin(block.u0), b = item.plan.cut.begin(block.u1), outputs = c.group_outputs();
+  bool whole = p0 == 0 && p1 == panels.count() && (c.groups == 1 || call.plan.c_group == outputs);
+  SumTile tile{from.c, from.stride, item.batch, a, b, 0, c.out_channels};
+  if (whole) return finish_pixels(call, item.part, a, b, tile);
+  int64_t n0 = p0 * panels.width(), n1 = std::min(p1 * panels.width(), outputs);
+  for (int64_t g = 0; g < c.groups; g++) {
+    tile.n0 = g * outputs + n0, tile.n1 = g * outputs + n1;
+    tile.sums = from.c + g * call.plan.c_group * call.sum_bytes();
+    finish_pixels(call, item.part, a, b, tile);
+  }
+}
+
+/// Points at the windows of the block's pixels.
+void cut_block(const Call& call, const Item& item, Block& block) {
+  const Conv& c = call.c;
+  int64_t q0 = block.q0, q1 = block.q1;
+  bool fold = item.part.folded && call.plan.folded;
+  if (item.part.folded && !fold) q0 *= item.part.window.kernel[2], q1 *= item.part.window.kernel[2];
+  WindowInput in{.image = static_cast<const char*>(c.input) + item.batch * c.in_batch * call.in_bytes(),
+                 .pixel = c.in_pixel * call.in_bytes(),
+                 .zeros = call.padding(),
+                 .padding = c.padding,
+                 .folded = fold,
+                 .copies = item.edges};
+  block.count = cut_windows(item.part.window, item.plan.cut, in, block.u0, block.u1, q0, q1, item.rows, block.tiles);
+}
+
+/// Copies the rows of one group's channels.
+TileSpan copy_rows(const Call& call, const Item& item, const Block& block, int64_t group, CopiedRows& to) {
+  const ConvPlan& plan = call.plan;
+  WindowRows from{.part = item.part,
+                  .pieces = item.part.folded && !plan.folded ? item.part.window.kernel[2] : 1,
+                  .type = call.c.in_type,
+                  .first = group * call.c.group_inputs() * call.in_bytes(),
+                  .padding = call.padding()};
+  copy_windows(call.kernels, call.family, from, {block.tiles, static_cast<size_t>(block.count)}, block.q1 - block.q0, item.copies, plan.row_stride);
+  int64_t rows = item.plan.cut.begin(block.u1) - item.plan.cut.begin(block.u0), step = call.family.row_step;
+  for (int64_t i = 0; i * step < plan.tile_rows; i++) to.rows[i] = item.copies + i * step * plan.row_stride;
+  to.count = 0;
+  if (call.family.is_tiled()) {
+    for (int64_t row = 0; row < rows; row += plan.tile_rows) {
+      int64_t whole = (std::min<int64_t>(plan.tile_rows, rows - row) + step - 1) / step * step;
+      to.tiles[to.count++] = {to.rows, row * plan.row_stride, static_cast<int>(whole)};
+    }
+    return {to.tiles, to.count};
+  }
+  Tiles tiles(rows, plan.tile_rows);
+  for (int64_t row = 0; to.count < tiles.count; row += to.tiles[to.count++].count)
+    to.tiles[to.count] = {to.rows, row * plan.row_stride, tiles.rows(to.count)};
+  return {to.tiles, to.count};
+}
+
+/// Column 0 of the item's panel p, first pixel of the block.
+Target target_of(const Call& call, const Item& item, const Block& block, int64_t p) {
+  const ConvPlan& plan = call.plan;
+  const Conv& c = call.c;
+  int64_t first = item.plan.cut.begin(block.u0), bytes = call.sum_bytes();
+  if (plan.direct)
+    return {static_cast<char*>(c.output) + (item.batch * c.out_batch + first * c.out_pixel + p * plan.layout.panels.width()) * bytes, c.out_pixel};
+  bool wait = item.plan.block_positions < item.part.positions;
+  return {item.sums + (wait ? (first - item.plan.cut.begin(item.u0)) * plan.c_stride * bytes : 0), plan.c_stride};
+}
+
+/// The block's panels in all groups: they share pointers.
+void run_block(const Call& call, const Item& item, Block& block) {
   const Conv& c = call.c;
   const ConvPlan& plan = call.plan;
-  const PixelCut& cut = plan.cut;
-  WindowInput in{.image = c.input + item.batch * c.in_batch,
-                 .pixel = c.in_pixel,
-                 .zeros = call.zeros,
-                 .folded = plan.folded,
-                 .copies = item.copies};
-  RowTile tiles[max_block_pixels];
-  int64_t count = cut_windows(c.window, cut, in, u0, u1, q0, q1, item.rows, tiles), width = plan.panels.width();
+  bool copied = plan.layout.copied;
+  cut_block(call, item, block);
+  TileSpan tiles{block.tiles, block.count};
+  CopiedRows rows;
+  if (copied && c.groups == 1) tiles = copy_rows(call, item, block, 0, rows);
   for (int64_t p = item.p0; p < item.p1; p += plan.group_panels) {
     int64_t p1 = std::min(p + plan.group_panels, item.p1);
-    Target to{item.sums, plan.c_stride};
-    if (plan.direct)
-      to = {c.output + item.batch * c.out_batch + cut.begin(u0) * c.out_pixel + p * width, c.out_pixel};
-    else if (plan.block_positions < plan.positions)
-      to.c += (cut.begin(u0) - cut.begin(item.u0)) * plan.c_stride;
+    Target to = target_of(call, item, block, p);
     for (int64_t g = 0; g < c.groups; g++) {
-      multiply_group(call, g, p, p1, tiles, count, q0, q1, to);
-      for (int64_t t = 0; t < count; t++) tiles[t].first += c.group_inputs() * 4;
+      if (copied && c.groups > 1) tiles = copy_rows(call, item, block, g, rows);
+      multiply_group(call, item, block, tiles, g, p, p1, to);
+      for (int64_t t = 0; t < block.count && !copied; t++) block.tiles[t].first += c.group_inputs() * call.in_bytes();
     }
-    for (int64_t t = 0; t < count; t++) tiles[t].first -= c.in_channels * 4;
-    if (q1 == plan.positions && c.epilogue.fn) finish_units(call, item, u0, u1, p, p1, to);
+    for (int64_t t = 0; t < block.count && !copied; t++) block.tiles[t].first -= c.in_channels * call.in_bytes();
+    if (block.q1 == item.part.positions) finish_block(call, item, block, p, p1, to);
   }
 }
 
 void run_item(const Call& call, const Item& item) {
-  const ConvPlan& plan = call.plan;
-  for (int64_t q0 = 0; q0 == 0 || q0 < plan.positions; q0 += plan.block_positions) {
-    int64_t q1 = std::min(q0 + plan.block_positions, plan.positions);
-    for (int64_t u0 = item.u0; u0 < item.u1; u0 += plan.cut.block_units)
-      run_block(call, item, u0, std::min(u0 + plan.cut.block_units, item.u1), q0, q1);
+  Block block;
+  int64_t positions = item.part.positions, step = item.plan.block_positions;
+  for (block.q0 = 0; block.q0 == 0 || block.q0 < positions; block.q0 += step) {
+    block.q1 = std::min(block.q0 + step, positions);
+    for (block.u0 = item.u0; block.u0 < item.u1; block.u0 = block.u1) {
+      block.u1 = std::min(block.u0 + item.plan.cut.block_units, item.u1);
+      run_block(call, item, block);
+    }
   }
 }
 
 void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
   const ConvPlan& plan = call.plan;
-  const Splits& s = plan.splits;
   char* scratch = call.scratch + worker * plan.worker_bytes();
-  int64_t units = plan.cut.units(), panels = plan.panels.count();
+  char *edges = scratch + plan.pointer_bytes, *copies = edges + plan.edge_bytes, *sums = copies + plan.copy_bytes;
+  int64_t panels = plan.layout.panels.count();
+  if (call.family.is_tiled()) call.kernels.begin_tiles();
+  size_t part = 0;
   for (int64_t i = begin; i < end; i++) {
-    int64_t im = i % s.rows, in = i / s.rows % s.panels;
-    run_item(call, {.batch = i / (s.rows * s.panels),
+    while (part + 1 < plan.parts.size() && plan.parts[part + 1].first_item <= i) part++;
+    const ConvPlan::Part& p = plan.parts[part];
+    const Splits& s = p.splits;
+    int64_t local = i - p.first_item, im = local % s.rows, in = local / s.rows % s.panels, units = p.cut.units();
+    run_item(call, {.part = plan.layout.parts[part],
+                    .plan = p,
+                    .batch = local / (s.rows * s.panels),
                     .u0 = units * im / s.rows,
                     .u1 = units * (im + 1) / s.rows,
                     .p0 = panels * in / s.panels,
                     .p1 = panels * (in + 1) / s.panels,
                     .rows = reinterpret_cast<const void**>(scratch),
-                    .copies = reinterpret_cast<float*>(scratch + plan.pointer_bytes),
-                    .sums = reinterpret_cast<float*>(scratch + plan.pointer_bytes + plan.copy_bytes)});
+                    .edges = edges,
+                    .copies = copies,
+                    .sums = sums});
   }
+  if (call.family.is_tiled()) call.kernels.end_tiles();
 }
 
-/// Elements of the zero row that stands for padding, at the end of the packed weights.
-int64_t zero_row(const Conv& c) { return c.in_channels * c.window.kernel[2]; }
+void run_windows(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& c, char* scratch) {
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(plan.layout.family)];
+  Call call{kernels, f, c, plan, static_cast<const char*>(c.weights), scratch};
+  double work = static_cast<double>(c.batch * c.window.out_pixels() * c.window.positions()) * static_cast<double>(c.group_inputs() * c.out_channels) / f.speed;
+  workers.run(plan.items, item_grain(work / static_cast<double>(std::max<int64_t>(plan.items, 1))),
+              [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
+}
 
 } // namespace
 
-int64_t packed_conv_size(const KernelTable& kernels, const Conv& c) {
-  if (c.depthwise()) return packed_depthwise_size(kernels, c);
-  return group_panels(kernels, c).padded() * c.groups * c.window.positions() * c.group_inputs() +
-         zero_row(c);
+int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& c) {
+  return c.depthwise() ? packed_depthwise_bytes(kernels, c) : conv_layout(kernels, c).bytes;
 }
 
-void pack_conv_weights(const KernelTable& kernels, const Conv& c, const float* weights, const int64_t s[5],
-                       float* to) noexcept {
-  if (c.depthwise()) return pack_depthwise_weights(kernels, c, weights, s, to);
-  Panels panels = group_panels(kernels, c);
-  const int64_t* k = c.window.kernel;
-  int64_t inputs = c.group_inputs(), depth = c.window.positions() * inputs;
-  std::memset(to, 0, static_cast<size_t>(packed_conv_size(kernels, c)) * 4);
-  for (int64_t g = 0; g < c.groups; g++)
-    for (int64_t p = 0; p < panels.count(); p++) {
-      int64_t width = int64_t{panels.panel_vectors(p)} * panels.lanes;
-      for (int64_t j = 0; j < panels.columns(p); j++) {
-        const float* from = weights + (g * c.group_outputs() + p * panels.width() + j) * s[0];
-        for (int64_t i = 0; i < inputs; i++)
-          for (int64_t q = 0; q < c.window.positions(); q++)
-            to[(q * inputs + i) * width + j] =
-                from[i * s[1] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4]];
-      }
-      to += depth * width;
-    }
+void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
+  if (c.depthwise()) return pack_depthwise_weights(kernels, c, static_cast<float*>(to));
+  ConvLayout l = conv_layout(kernels, c);
+  int64_t panel = std::max<int64_t>(l.bytes / std::max<int64_t>(num_panels(l, c), 1), 1);
+  workers.run(num_panels(l, c), item_grain(static_cast<double>(panel)),
+              [&](int64_t begin, int64_t end, int) { pack_windows(kernels, l, c, begin, end, to); });
 }
 
-void prepare_conv(const KernelTable& kernels, const Conv& c) {
-  const ConvWindow& w = c.window;
-  if (c.depthwise()) return void(plan_depthwise(kernels, 1, c));
-  if (is_matmul(c)) {
-    Matmul m = as_matmul(kernels, c);
-    m.m = known_pixels(w);
-    return prepare_matmul(kernels, m);
+void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& conv, void* scratch) noexcept {
+  if (conv.window.out_pixels() <= 0 || conv.out_channels <= 0 || conv.batch <= 0) return;
+  if (plan.kind == ConvPlan::Kind::Product) return run_matmul(kernels, workers, plan.product, as_matmul(kernels, conv), scratch);
+  Conv c = conv;
+  char* next = static_cast<char*>(scratch);
+  if (!c.packed) {
+    pack_conv(kernels, workers, conv, next);
+    c.weights = next, c.packed = true;
+    next += plan.packed_bytes;
   }
-  Panels panels = group_panels(kernels, c);
-  uint64_t heights = window_heights(w, family_of(kernels).rows[static_cast<size_t>(panels.vectors)], panels.vectors);
-  tile_kernels(kernels, conv_family(kernels), panels, GemmKind::Windows, heights, c.output || c.groups > 1);
-}
-
-ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads, const Conv& c) {
-  ConvPlan p;
-  if (c.depthwise()) {
-    p.kind = ConvPlan::Kind::Depthwise;
-    p.depthwise_bytes = plan_depthwise(kernels, threads, c);
-  } else if (is_matmul(c)) {
-    p.kind = ConvPlan::Kind::Product;
-    p.product = plan_matmul(kernels, caches, threads, as_matmul(kernels, c));
-  } else {
-    plan_windows(p, kernels, caches, threads, c);
-  }
-  return p;
-}
-
-void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& c, void* scratch) noexcept {
-  if (c.window.out_pixels() <= 0 || c.out_channels <= 0 || c.batch <= 0) return;
-  if (plan.kind == ConvPlan::Kind::Depthwise) return run_depthwise(kernels, workers, c, scratch);
-  if (plan.kind == ConvPlan::Kind::Product) return run_matmul(kernels, workers, plan.product, as_matmul(kernels, c), scratch);
-  Call call{kernels, c, plan, nullptr, static_cast<char*>(scratch)};
-  call.zeros = c.weights + packed_conv_size(kernels, c) - zero_row(c);
-  const Splits& s = plan.splits;
-  double work = work_of(c, family_of(kernels).speed) / static_cast<double>(s.rows * s.panels);
-  workers.run(c.batch * s.rows * s.panels, item_grain(work),
-              [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
+  if (plan.kind == ConvPlan::Kind::Depthwise) return run_depthwise(kernels, workers, c, next);
+  run_windows(kernels, workers, plan, c, next);
 }
 
 } // namespace tenon

@@ -1,70 +1,97 @@
-// f32 convolution over channels-last activations with sizes given at run time: any kernel, stride, padding, dilation
-// and groups, in one to three dimensions. Depthwise convolution has kernels of its own, all else runs on the matrix
-// kernels.
+// Convolution over channels-last activations with sizes given at run time: any kernel, stride, padding, dilation and
+// groups, in one to three dimensions, transposed or not. Depthwise convolution of f32 has kernels of its own, all else
+// runs on the matrix kernels.
 #pragma once
 #include <cstdint>
 
+#include "runtime/conv_parts.h"
 #include "runtime/conv_window.h"
 #include "runtime/matmul.h"
 
 namespace tenon {
 
 /// output[b][m][o] = sum over positions q and the group's channels i of input[b][window(m, q)][i] *
-/// weight[o][i][q], plus what the output holds if `accumulate`. m counts output pixels in (d, h, w)
-/// order. Strides are in elements. The epilogue sees output pixels as rows and output channels as columns, of all
-/// groups.
+/// weight[o][i][q]. m counts output pixels in (d, h, w) order. Strides are in elements. Transposed: the sum over all
+/// input pixels p and taps q that meet in m, p * stride + q * dilation - pad = m. The output has the sum type: F64 for
+/// F64, I32 for 8-bit integers, else F32. The epilogue sees output pixels as rows and output channels as columns, of
+/// all groups.
 struct Conv {
   ConvWindow window;
+  bool transposed = false;
   int64_t batch = 1, groups = 1;
   int64_t in_channels = 0, out_channels = 0; // of all groups
-  const float* input = nullptr;
+  DType in_type = DType::F32, weight_type = DType::F32;
+  int padding = 0; // the value of elements outside an image of 8-bit integers
+  int family = -1; // of micro-kernels; -1: by the types
+  const void* input = nullptr;
   int64_t in_pixel = 0, in_batch = 0;
-  const float* weights = nullptr; // from pack_conv_weights
-  float* output = nullptr; // null: the sums go to the epilogue alone
+  /// What pack_conv made; or, if not `packed`, as PyTorch has them, with the given strides: [out][in / groups][d][h][w],
+  /// of transposed ones [in][out / groups][d][h][w].
+  const void* weights = nullptr;
+  bool packed = true;
+  int64_t weight_strides[5] = {};
+  void* output = nullptr; // null: the sums go to the epilogue alone
   int64_t out_pixel = 0, out_batch = 0;
-  bool accumulate = false; // needs output
   Epilogue epilogue = {};
 
   int64_t group_inputs() const { return in_channels / groups; }
   int64_t group_outputs() const { return out_channels / groups; }
-  bool depthwise() const { return groups > 1 && group_inputs() == 1; }
+  bool depthwise() const {
+    return groups > 1 && group_inputs() == 1 && !transposed && in_type == DType::F32 && weight_type == DType::F32;
+  }
 };
 
-/// Packing reads `conv`'s channels, groups and kernel only. Weights as PyTorch has them, [out][in / groups][d][h][w],
-/// with the given element strides. Size in f32 elements.
-int64_t packed_conv_size(const KernelTable& kernels, const Conv& conv);
-void pack_conv_weights(const KernelTable& kernels, const Conv& conv, const float* weights, const int64_t strides[5],
-                       float* to) noexcept;
+/// The family whose kernels compute convolutions of such operands; -1: none does.
+int conv_family(const KernelTable& kernels, const Conv& conv);
+
+/// Packs `conv`'s weights, which are not packed yet. Its image sizes, strides and pointers to images are not read.
+int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& conv);
+void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& conv, void* to) noexcept;
 
 /// Every decision for one combination of sizes.
 struct ConvPlan {
   enum class Kind : uint8_t { Depthwise, Product, Windows } kind = Kind::Windows;
   MatmulPlan product = {}; // 1x1 without stride or padding
   // Windows:
-  int family = -1;
-  bool folded = false, direct = true;
-  int64_t positions = 0, depth = 0; // as the kernels see them
-  Panels panels = {};               // of one group
+  struct Part {
+    PixelCut cut;
+    Splits splits;
+    int64_t block_positions; // positions of the window that are summed before the next pixels
+    int64_t first_item;
+  };
+  ConvLayout layout = {};
+  std::vector<Part> parts = {};
   TileKernels kernels = {};
-  PixelCut cut = {};
-  int64_t block_positions = 0, group_panels = 0; // panels of a SumTile
-  Splits splits = {};
-  int64_t c_stride = 0; // elements of a row of sums in scratch
-  int64_t pointer_bytes = 0, copy_bytes = 0, sum_bytes = 0;
-  int64_t depthwise_bytes = 0; // of one worker
+  int tile_rows = 1;
+  bool folded = false;     // rows of windows are read where they are: pixels have no gaps
+  bool direct = true;      // the kernels write the output itself
+  int64_t items = 0;
+  int64_t group_panels = 0;                      // panels of a SumTile
+  int64_t c_group = 0, c_stride = 0;             // elements of a group's sums in scratch, and of a row of them
+  int64_t row_stride = 0;                        // bytes from one copied row to the next
+  int64_t pointer_bytes = 0, edge_bytes = 0, copy_bytes = 0, sum_bytes = 0; // of one worker
+  int64_t depthwise_bytes = 0;                   // of one worker
+  int64_t packed_bytes = 0;                      // of all: weights packed in the call
 
   int64_t worker_bytes() const {
     if (kind == Kind::Product) return product.worker_bytes();
-    return kind == Kind::Depthwise ? depthwise_bytes : pointer_bytes + copy_bytes + sum_bytes;
+    return kind == Kind::Depthwise ? depthwise_bytes : pointer_bytes + edge_bytes + copy_bytes + sum_bytes;
   }
+  int64_t scratch_bytes(int threads) const { return packed_bytes + worker_bytes() * threads; }
 };
+/// A convolution whose plan is of Kind::Product.
+Matmul as_matmul(const KernelTable& kernels, const Conv& conv);
+
 /// Generates the micro-kernels that plans for such a convolution may need; sizes in and out that are not known are any_size.
 void prepare_conv(const KernelTable& kernels, const Conv& conv);
 
 /// Of `conv`, what pointers hold is not read, only which are given. Generates the micro-kernels that are missing.
 ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads, const Conv& conv);
 
-/// scratch: plan.worker_bytes() for each of the workers' threads, 64-byte aligned, private to this call.
+/// For reports: the kernels, and how they read the images.
+std::string describe_conv(const KernelTable& kernels, const ConvPlan& plan);
+
+/// scratch: plan.scratch_bytes(), 64-byte aligned, private to this call.
 void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& conv,
               void* scratch) noexcept;
 

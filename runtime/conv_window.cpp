@@ -7,6 +7,9 @@
 namespace tenon {
 namespace {
 
+/// Units of an image that are enough for parallel items.
+constexpr int64_t few_units = 16;
+
 bool in_range(int64_t i, int64_t n) { return static_cast<uint64_t>(i) < static_cast<uint64_t>(n); }
 
 /// The state of cutting one block.
@@ -15,7 +18,7 @@ struct Cutter {
   const WindowInput& in;
   int64_t q0, q1;
   const void** next;
-  float* copies;
+  char* copies;
   // the last aligned tile without padding on its sides: others of its shape share the pointers
   const void** shared = nullptr;
   int shared_rows = 0;
@@ -24,7 +27,7 @@ struct Cutter {
   int64_t width_positions() const { return in.folded ? 1 : w.kernel[2]; }
   /// Columns that a row of a position takes beyond its first.
   int64_t reach() const { return in.folded ? w.kernel[2] - 1 : 0; }
-  const float* pixel_at(int64_t z, int64_t y, int64_t x) const {
+  const char* pixel_at(int64_t z, int64_t y, int64_t x) const {
     return in.image + ((z * w.in[1] + y) * w.in[2] + x) * in.pixel;
   }
   struct Position {
@@ -46,14 +49,14 @@ struct Cutter {
   }
 
   /// The row pointer of one window at input coordinates (z, y, x), any of which may lie in the padding.
-  const float* row_at(int64_t z, int64_t y, int64_t x) {
+  const char* row_at(int64_t z, int64_t y, int64_t x) {
     if (!in_range(z, w.in[0]) || !in_range(y, w.in[1]) || x + reach() < 0 || x >= w.in[2]) return in.zeros;
     if (x >= 0 && x + reach() < w.in[2]) return pixel_at(z, y, x);
     int64_t run = w.kernel[2], first = std::max<int64_t>(-x, 0), last = std::min<int64_t>(w.in[2] - x, run);
-    float* to = copies;
+    char* to = copies;
     copies += run * in.pixel;
-    std::memset(to, 0, static_cast<size_t>(run * in.pixel) * 4);
-    std::memcpy(to + first * in.pixel, pixel_at(z, y, x + first), static_cast<size_t>((last - first) * in.pixel) * 4);
+    std::memset(to, in.padding, static_cast<size_t>(run * in.pixel));
+    std::memcpy(to + first * in.pixel, pixel_at(z, y, x + first), static_cast<size_t>((last - first) * in.pixel));
     return to;
   }
 
@@ -62,8 +65,8 @@ struct Cutter {
     int64_t z = oz * w.stride[0] - w.pad[0], y = oy * w.stride[1] - w.pad[1], x = ox * w.stride[2] - w.pad[2];
     int64_t last = x + (rows - 1) * w.stride[2] + (w.kernel[2] - 1) * w.dilation[2];
     bool inside = x >= 0 && last < w.in[2];
-    if (inside && shared && shared_rows == rows && shared_z == z && same_rows(y))
-      return {shared, ((y - shared_y) * w.in[2] + x - shared_x) * in.pixel * 4, rows};
+    if (inside && shared && shared_rows == rows && shared_z == z && same_rows(y) && (in.padding == 0 || is_inside(z, y)))
+      return {shared, ((y - shared_y) * w.in[2] + x - shared_x) * in.pixel, rows};
     const void** to = next;
     Position p = position(q0);
     for (int64_t q = q0; q < q1; q++, next += rows, advance(p)) point_at_position(p, z, y, x, rows, inside);
@@ -76,19 +79,20 @@ struct Cutter {
     }
     return {to, 0, rows};
   }
+  bool is_inside(int64_t first, int d) const { return first >= 0 && first + (w.kernel[d] - 1) * w.dilation[d] < w.in[d]; }
+  bool is_inside(int64_t z, int64_t y) const { return is_inside(z, 0) && is_inside(y, 1); }
   /// True if a window that starts in input row y has the same rows in the padding as the shared one.
   bool same_rows(int64_t y) const {
-    if (y == shared_y) return true;
-    auto inside = [&](int64_t first) { return first >= 0 && first + (w.kernel[1] - 1) * w.dilation[1] < w.in[1]; };
-    return inside(y) && inside(shared_y);
+    return y == shared_y || (is_inside(y, 1) && is_inside(shared_y, 1));
   }
   void point_at_position(const Position& p, int64_t z, int64_t y, int64_t x, int rows, bool inside) {
     if (!in_range(z + p.z, w.in[0]) || !in_range(y + p.y, w.in[1])) {
-      next[0] = nullptr;
+      std::fill_n(next, rows, in.zeros);
+      if (in.padding == 0) next[0] = nullptr;
       return;
     }
     if (inside) {
-      const float* first = pixel_at(z + p.z, y + p.y, x + p.x);
+      const char* first = pixel_at(z + p.z, y + p.y, x + p.x);
       int64_t step = w.stride[2] * in.pixel;
       for (int i = 0; i < rows; i++) next[i] = first + i * step;
       return;
@@ -98,7 +102,7 @@ struct Cutter {
       next[i] = row_at(z + p.z, y + p.y, x + p.x + i * w.stride[2]);
       any = any || next[i] != in.zeros;
     }
-    if (!any) next[0] = nullptr;
+    if (!any && in.padding == 0) next[0] = nullptr;
   }
 
   /// A tile of any output pixels from pixel m on.
@@ -129,12 +133,24 @@ PixelCut cut_pixels(const ConvWindow& w, int tile_rows, int tile_vectors) {
   // Twelve accumulators per step of k keep the multiply-add units busy and spare the loads.
   c.aligned = row.small * tile_vectors >= 12 || row.small >= tile_rows - 1;
   if (c.aligned) {
-    c.pieces = (w.out[2] + max_block_pixels - 1) / max_block_pixels;
+    // Few output rows are cut further, so that there is something to share out.
+    int64_t rows = std::max<int64_t>(w.out[0] * w.out[1], 1), least = (w.out[2] + max_block_pixels - 1) / max_block_pixels;
+    int64_t most = std::max<int64_t>(w.out[2] / (2 * tile_rows), 1);
+    c.pieces = std::max(least, std::min(most, (few_units + rows - 1) / rows));
     if (c.pieces == 1) c.block_units = max_block_pixels / w.out[2];
   } else {
     c.block_units = max_block_pixels / tile_rows;
   }
   return c;
+}
+
+PixelCut cut_freely(const ConvWindow& w, int tile_rows) {
+  return {.aligned = false,
+          .tile_rows = tile_rows,
+          .pieces = 1,
+          .width = w.out[2],
+          .pixels = w.out_pixels(),
+          .block_units = std::max<int64_t>(max_block_pixels / tile_rows, 1)};
 }
 
 int64_t known_pixels(const ConvWindow& w) {

@@ -1,6 +1,6 @@
 // Where the windows of a convolution lie: register tiles of output pixels, with pointers to the input pixels that each
-// kernel position needs. What falls into the padding points at a row of zeros; a position that is padding for the whole
-// tile has a null pointer first, and the kernels skip it.
+// kernel position needs. What falls into the padding points at a row of it; where padding is 0, a position that is padding
+// for the whole tile has a null pointer first, and the kernels skip it.
 #pragma once
 #include <cstdint>
 
@@ -39,6 +39,8 @@ struct PixelCut {
   }
 };
 PixelCut cut_pixels(const ConvWindow& w, int tile_rows, int tile_vectors);
+/// Tiles of any pixels: for rows that are copied anyway.
+PixelCut cut_freely(const ConvWindow& w, int tile_rows);
 /// Pixels of a block at most.
 inline constexpr int64_t max_block_pixels = 128;
 
@@ -49,13 +51,14 @@ uint64_t window_heights(const ConvWindow& w, int tile_rows, int tile_vectors);
 
 /// The input, as tiles are to see it. Folded: a position is a (d, h) of the kernel and a row is kernel[2] adjacent
 /// pixels, which needs dilation[2] == 1 and pixels without gaps; windows that cross the left or right border are then
-/// copied into `copies`, at most max_block_pixels * positions * kernel[2] * pixel elements.
+/// copied into `copies`, at most max_block_pixels * positions * kernel[2] pixels.
 struct WindowInput {
-  const float* image;
-  int64_t pixel; // elements from pixel to pixel
-  const float* zeros;
+  const char* image;
+  int64_t pixel;     // bytes from pixel to pixel
+  const char* zeros; // a pixel of padding, folded: a row of the window
+  int padding = 0;   // the value of its bytes
   bool folded = false;
-  float* copies = nullptr;
+  char* copies = nullptr;
 };
 
 /// Tiles of the block of units [u0, u1) for kernel positions [q0, q1). Pointers go to `pointers`, at most

@@ -12,6 +12,9 @@ namespace {
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t up64(int64_t bytes) { return ceil_div(bytes, 64) * 64; }
 
+const float* image_of(const Conv& c, int64_t batch) { return static_cast<const float*>(c.input) + batch * c.in_batch; }
+float* output_of(const Conv& c, int64_t batch) { return static_cast<float*>(c.output) + batch * c.out_batch; }
+
 struct Plan {
   int vectors;
   int64_t channels, padded, multiplier; // output channels
@@ -106,7 +109,7 @@ void run_tile(const Call& call, const RowTile& tile, Out to) {
   int64_t block = int64_t{p.vectors} * call.kernels.lanes(), full = p.channels / block;
   DepthwiseArgs args{.pixels = float_rows(tile),
                      .first = tile.first,
-                     .weights = c.weights,
+                     .weights = static_cast<const float*>(c.weights),
                      .c = to.data,
                      .c_pixel = to.pixel * 4,
                      .c_row = 0,
@@ -114,7 +117,7 @@ void run_tile(const Call& call, const RowTile& tile, Out to) {
                      .positions = c.window.positions(),
                      .blocks = full,
                      .columns = 0,
-                     .mode = c.accumulate ? GemmInit::C : GemmInit::Zero};
+                     .mode = GemmInit::Zero};
   if (full > 0) call.kernels.depthwise({.rows = tile.count, .vectors = p.vectors})(&args);
   int64_t done = full * block;
   args.columns = p.channels - done;
@@ -133,10 +136,10 @@ void run_units(const Call& call, int64_t batch, int64_t u0, int64_t u1, char* sc
   const Plan& p = call.plan;
   auto** pointers = reinterpret_cast<const void**>(scratch);
   RowTile tiles[max_block_pixels];
-  WindowInput in{.image = c.input + batch * c.in_batch, .pixel = c.in_pixel, .zeros = call.zeros};
+  WindowInput in{.image = reinterpret_cast<const char*>(image_of(c, batch)), .pixel = c.in_pixel * 4, .zeros = reinterpret_cast<const char*>(call.zeros)};
   int64_t count = cut_windows(c.window, p.cut, in, u0, u1, 0, c.window.positions(), pointers, tiles);
   Out out{reinterpret_cast<float*>(scratch + p.pointer_bytes + p.copy_bytes), c.out_channels};
-  if (c.output) out = {c.output + batch * c.out_batch + p.cut.begin(u0) * c.out_pixel, c.out_pixel};
+  if (c.output) out = {output_of(c, batch) + p.cut.begin(u0) * c.out_pixel, c.out_pixel};
   Out to = out;
   for (int64_t t = 0; t < count; t++) {
     if (p.multiplier > 1) {
@@ -195,7 +198,7 @@ void run_plane(const Band& b, PlaneShape s, const PlanePixels& pixels, int64_t f
   int64_t lanes = b.kernels.lanes(), full = c.out_channels / lanes, done = full * lanes;
   DepthwiseArgs args{.pixels = pixels.at,
                      .first = first * 4,
-                     .weights = c.weights,
+                     .weights = static_cast<const float*>(c.weights),
                      .c = to,
                      .c_pixel = b.out.pixel * 4,
                      .c_row = c.window.out[2] * b.out.pixel * 4,
@@ -203,7 +206,7 @@ void run_plane(const Band& b, PlaneShape s, const PlanePixels& pixels, int64_t f
                      .positions = c.window.positions(),
                      .blocks = full,
                      .columns = c.out_channels - done,
-                     .mode = c.accumulate ? GemmInit::C : GemmInit::Zero};
+                     .mode = GemmInit::Zero};
   if (full > 0) b.kernels.plane(s)(&args);
   if (args.columns == 0) return;
   args.first += done * 4;
@@ -222,11 +225,11 @@ void run_band(const KernelTable& kernels, const Conv& c, int64_t batch, const Ti
   int64_t oy = index * bands.small + std::min(index, bands.larger);
   Band band{.kernels = kernels,
             .c = c,
-            .image = c.input + batch * c.in_batch,
+            .image = image_of(c, batch),
             .out = {sums, c.out_channels},
             .y = oy * w.stride[1] - w.pad[1],
             .rows = bands.rows(index)};
-  if (c.output) band.out = {c.output + batch * c.out_batch + oy * w.out[2] * c.out_pixel, c.out_pixel};
+  if (c.output) band.out = {output_of(c, batch) + oy * w.out[2] * c.out_pixel, c.out_pixel};
   Tiles tiles(w.out[2], PlaneShape::max_pixels);
   PlanePixels pixels;
   int shared = 0; // pixels of the tile whose pointers are kept
@@ -291,16 +294,16 @@ static void prepare_rows(const KernelTable& kernels, const Conv& c) {
   }
 }
 
-int64_t packed_depthwise_size(const KernelTable& kernels, const Conv& c) {
+int64_t packed_depthwise_bytes(const KernelTable& kernels, const Conv& c) {
   int64_t padded = ceil_div(c.out_channels, kernels.lanes()) * kernels.lanes();
-  return (c.window.positions() + 1) * padded; // and a row of zeros that stands for padding
+  return (c.window.positions() + 1) * padded * 4; // and a row of zeros that stands for padding
 }
 
-void pack_depthwise_weights(const KernelTable& kernels, const Conv& c, const float* weights, const int64_t s[5],
-                            float* to) noexcept {
-  const int64_t* k = c.window.kernel;
+void pack_depthwise_weights(const KernelTable& kernels, const Conv& c, float* to) noexcept {
+  const int64_t *k = c.window.kernel, *s = c.weight_strides;
+  auto* weights = static_cast<const float*>(c.weights);
   int64_t lanes = kernels.lanes();
-  std::memset(to, 0, static_cast<size_t>(packed_depthwise_size(kernels, c)) * 4);
+  std::memset(to, 0, static_cast<size_t>(packed_depthwise_bytes(kernels, c)));
   for (int64_t o = 0; o < c.out_channels; o++)
     for (int64_t q = 0; q < c.window.positions(); q++)
       to[(o / lanes * c.window.positions() + q) * lanes + o % lanes] =
@@ -319,7 +322,7 @@ int64_t plan_depthwise(const KernelTable& kernels, int threads, const Conv& c) {
 void run_depthwise(const KernelTable& kernels, const Workers& workers, const Conv& c, void* scratch) noexcept {
   if (fits_plane(c)) return run_planes(kernels, workers, c, static_cast<char*>(scratch));
   Call call{kernels, c, make_plan(kernels, workers.threads(), c), nullptr, static_cast<char*>(scratch)};
-  call.zeros = c.weights + c.window.positions() * call.plan.padded;
+  call.zeros = static_cast<const float*>(c.weights) + c.window.positions() * call.plan.padded;
   int64_t grain = item_grain(work_of(c) / static_cast<double>(call.plan.splits.rows));
   workers.run(c.batch * call.plan.splits.rows, grain,
               [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });

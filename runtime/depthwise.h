@@ -4,9 +4,8 @@
 
 namespace tenon {
 
-int64_t packed_depthwise_size(const KernelTable& kernels, const Conv& conv);
-void pack_depthwise_weights(const KernelTable& kernels, const Conv& conv, const float* weights,
-                            const int64_t strides[5], float* to) noexcept;
+int64_t packed_depthwise_bytes(const KernelTable& kernels, const Conv& conv);
+void pack_depthwise_weights(const KernelTable& kernels, const Conv& conv, float* to) noexcept;
 /// Bytes of scratch of one worker; generates the micro-kernels.
 int64_t plan_depthwise(const KernelTable& kernels, int threads, const Conv& conv);
 void run_depthwise(const KernelTable& kernels, const Workers& workers, const Conv& conv, void* scratch) noexcept;

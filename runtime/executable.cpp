@@ -29,7 +29,7 @@ template <class F> void for_each_step(const std::vector<Step>& steps, F& f) {
   }
 }
 
-// Plans contractions; the scratch that steps need: per worker, and of attention in all.
+// Plans contractions; the scratch that steps need: per worker, and of convolutions and attention in all.
 struct ScratchNeed {
   Frame& f;
   size_t per_worker = 0;
@@ -45,11 +45,10 @@ struct ScratchNeed {
       add(plan.worker_bytes());
     }
     if (auto* s = std::get_if<ConvStep>(&step.run)) {
-      static float given;
       Conv c = conv_of(*s, f);
-      if (s->output >= 0) c.output = &given;
+      if (s->output >= 0) c.output = this;
       auto& plan = f.convs[static_cast<size_t>(s->number)] = plan_conv(*f.plan->micro_kernels, f.plan->caches, f.workers->threads(), c);
-      add(plan.worker_bytes());
+      shared = std::max(shared, plan.scratch_bytes(f.workers->threads()));
     }
     if (auto* s = std::get_if<AttentionStep>(&step.run))
       shared = std::max(shared, attention_scratch(*f.plan->micro_kernels, f.plan->caches, *f.workers, attention_of(*s, f)));

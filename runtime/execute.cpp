@@ -58,7 +58,7 @@ bool run(const KernelStep& s, Frame& f) {
   return f.error[0] == 0 || fail_index(f);
 }
 
-constexpr size_t of_tile = 6; // scalars that say which tile
+constexpr size_t of_tile = 7; // scalars that say which tile
 
 // Calls an epilogue kernel for a tile: its first buffer is the tile's sums, its last scalars say which tile.
 struct TileCall {
@@ -80,7 +80,8 @@ struct TileCall {
     std::memcpy(b, t.arguments.buffers, buffers * sizeof(void*));
     std::memcpy(s, t.arguments.scalars, scalars * sizeof(int64_t));
     b[0] = const_cast<void*>(tile.sums);
-    int64_t last[of_tile] = {tile.batch, tile.m0, tile.m1, tile.n0, tile.n1, tile.stride};
+    int64_t rows = (tile.m1 - tile.m0 + tile.m_step - 1) / tile.m_step;
+    int64_t last[of_tile] = {tile.batch, tile.m0, tile.m0 + rows, tile.n0, tile.n1, tile.stride, tile.m_step};
     std::memcpy(s + scalars, last, sizeof last);
     KernelArgs args{b, s, nullptr, t.arguments.args.error};
     t.kernel.function(&args, 0, 1);
@@ -125,7 +126,7 @@ struct AttentionTiles {
     std::copy(own.begin(), own.end(), buffers);
     std::copy(arguments.buffers + own.size(), arguments.buffers + kernel.buffers.size(), buffers + own.size());
     std::memcpy(scalars, arguments.scalars, count * sizeof(int64_t));
-    int64_t tile[of_tile] = {t.batch, t.m0, t.m1, t.n0, t.n1, 0}; // its strides are known to the kernels
+    int64_t tile[of_tile] = {t.batch, t.m0, t.m1, t.n0, t.n1, 0, 1}; // its strides are known to the kernels
     std::memcpy(scalars + count, tile, sizeof tile);
     KernelArgs args{buffers, scalars, nullptr, arguments.args.error};
     kernel.function(&args, 0, 1);
@@ -301,8 +302,9 @@ Conv conv_of(const ConvStep& s, const Frame& f) {
   for (int i = 0; i < 3; i++) c.window.in[i] = slot(f, s.in[i]), c.window.out[i] = slot(f, s.out[i]);
   c.in_pixel = c.in_channels, c.out_pixel = c.out_channels;
   c.in_batch = c.window.in_pixels() * c.in_pixel, c.out_batch = c.window.out_pixels() * c.out_pixel;
-  c.input = static_cast<const float*>(f.pointers[static_cast<size_t>(s.input)]);
-  if (s.output >= 0) c.output = static_cast<float*>(f.pointers[static_cast<size_t>(s.output)]);
+  c.input = f.pointers[static_cast<size_t>(s.input)];
+  if (s.weight >= 0) c.weights = f.pointers[static_cast<size_t>(s.weight)];
+  if (s.output >= 0) c.output = f.pointers[static_cast<size_t>(s.output)];
   return c;
 }
 

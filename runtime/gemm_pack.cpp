@@ -11,9 +11,8 @@
 #include "runtime/wide.h"
 
 namespace tenon {
-namespace {
 
-std::optional<Conversion> conversion(DType from, DType to) {
+std::optional<Conversion> conversion_of(DType from, DType to) {
   if (from == DType::F16 && to == DType::F32) return Conversion::F16ToF32;
   if (from == DType::BF16 && to == DType::F32) return Conversion::BF16ToF32;
   if (from == DType::I8 && to == DType::F32) return Conversion::I8ToF32;
@@ -21,6 +20,8 @@ std::optional<Conversion> conversion(DType from, DType to) {
   if (from == DType::U8 && to == DType::I16) return Conversion::U8ToI16;
   return std::nullopt;
 }
+
+namespace {
 
 const char* at(const PackSource& s, int64_t k, int64_t other) {
   return static_cast<const char*>(s.data) + (k * s.k_stride + other * s.other_stride) * static_cast<int64_t>(size_of(s.type));
@@ -158,7 +159,7 @@ void pack_rows(const KernelTable& kernels, const GemmFamily& f, const PackSource
                int64_t k1, void* to, int64_t to_stride) noexcept {
   char* rows = static_cast<char*>(to);
   int64_t count = m1 - m0, bytes = static_cast<int64_t>(size_of(f.a)), depth = (k1 - k0 + f.k_step - 1) / f.k_step * f.k_step;
-  auto convert = conversion(a.type, f.a);
+  auto convert = conversion_of(a.type, f.a);
   if (a.k_stride == 1 && convert) {
     MoveArgs args{at(a, k0, m0), rows, a.other_stride * static_cast<int64_t>(size_of(a.type)), to_stride, count, k1 - k0};
     kernels.convert(*convert)(&args);
@@ -181,11 +182,11 @@ void pack_rows(const KernelTable& kernels, const GemmFamily& f, const PackSource
 
 void prepare_packing(const KernelTable& kernels, const GemmFamily& f, DType a) {
   kernels.transpose();
-  if (auto c = conversion(a, f.a)) kernels.convert(*c);
+  if (auto c = conversion_of(a, f.a)) kernels.convert(*c);
 }
 
 bool can_pack(const GemmFamily& f, DType a, DType b) {
-  return (a == f.a || conversion(a, f.a)) && (b == f.b || (f.b == DType::I16 && conversion(b, f.b)));
+  return (a == f.a || conversion_of(a, f.a)) && (b == f.b || (f.b == DType::I16 && conversion_of(b, f.b)));
 }
 
 } // namespace tenon

@@ -1,5 +1,7 @@
 // Packing of the operands of products: B into panels, rows of A as the kernels read them.
 #pragma once
+#include <optional>
+
 #include "runtime/gemm_block.h"
 
 namespace tenon {
@@ -25,6 +27,9 @@ void pack_rows(const KernelTable& kernels, const GemmFamily& family, const PackS
 
 /// Generates the movers that packing operands of such types needs.
 void prepare_packing(const KernelTable& kernels, const GemmFamily& family, DType a);
+
+/// How elements of A are converted for a family; none where the types are equal, or cannot be.
+std::optional<Conversion> conversion_of(DType from, DType to);
 
 /// Whether operands of a product in memory can be what the family reads.
 bool can_pack(const GemmFamily& family, DType a, DType b);

@@ -9,12 +9,13 @@
 
 namespace tenon {
 
-/// Sums of rows [m0, m1) x columns [n0, n1) of a batch's C, final and still in cache: row i starts at
-/// sums + (i - m0) * stride elements of the product's sum type. Not written by the epilogue.
+/// Sums of every m_step-th row of [m0, m1) x columns [n0, n1) of a batch's C, final and still in cache: row m0 + i * m_step
+/// starts at sums + i * stride elements of the product's sum type. Not written by the epilogue.
 struct SumTile {
   const void* sums;
   int64_t stride;
   int64_t batch, m0, m1, n0, n1;
+  int64_t m_step = 1;
 };
 /// Called once for every tile; the tiles cover C exactly once, and different threads report at the same time. Nothing is
 /// reported where m or n is 0.

@@ -75,7 +75,8 @@ struct MatmulStep {
 struct ConvStep {
   int input = 0, output = 0; // output: -1 where the epilogue alone takes the sums
   Slot batch, in[3], out[3];
-  Conv shape; // channels, groups, kernel, stride, padding, dilation, packed weights
+  int weight = -1;           // a buffer; -1: the shape holds packed weights
+  Conv shape; // types, channels, groups, kernel, stride, padding, dilation, packed weights
   int number = 0; // of the frame's plans for convolutions
   TileKernel epilogue;
 };

@@ -116,8 +116,8 @@ private:
   }
   std::string call(const ConvStep& s) const {
     const ConvWindow& w = s.shape.window;
-    return fmt::format("conv b{} of b{}, batch {}, {} to {} channels, groups {}, window {}, stride {}, padding {}, dilation {}{}", s.output, s.input, slot(s.batch), s.shape.in_channels, s.shape.out_channels,
-                       s.shape.groups, fmt::join(w.kernel, "x"), fmt::join(w.stride, "x"), fmt::join(w.pad, "x"), fmt::join(w.dilation, "x"), tile(s.epilogue));
+    return fmt::format("{}conv b{} of b{}{}, batch {}, {} to {} channels, groups {}, window {}, stride {}, padding {}, dilation {}{}", s.shape.transposed ? "transposed " : "", s.output, s.input,
+                       s.weight < 0 ? "" : fmt::format(" and b{}", s.weight), slot(s.batch), s.shape.in_channels, s.shape.out_channels, s.shape.groups, fmt::join(w.kernel, "x"), fmt::join(w.stride, "x"), fmt::join(w.pad, "x"), fmt::join(w.dilation, "x"), tile(s.epilogue));
   }
   std::string call(const AttentionStep& s) const {
     std::string text = fmt::format("attention [{}] {}x{}x{}, {} columns, of", slots({std::begin(s.digits), std::end(s.digits)}), slot(s.rows), slot(s.keys), slot(s.depth), slot(s.columns));

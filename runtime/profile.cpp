@@ -50,10 +50,10 @@ struct Cost {
     move(with(s.epilogue.buffers, {s.input, s.output}));
     Conv c = conv_of(s, f);
     double positions = static_cast<double>(c.window.positions()), inputs = static_cast<double>(c.group_inputs()), outputs = static_cast<double>(c.out_channels);
-    cost.bytes += 4 * positions * inputs * outputs;
-    cost.flops = 2 * static_cast<double>(c.batch * c.window.out_pixels()) * positions * inputs * outputs;
+    cost.bytes += static_cast<double>(size_of(c.weight_type)) * positions * inputs * outputs;
+    cost.flops = 2 * static_cast<double>(c.batch * (c.transposed ? c.window.in_pixels() : c.window.out_pixels())) * positions * inputs * outputs;
     cost.detail = fmt::format("{}x{}x{}x{} to {} channels, window {}x{}x{}, {}", c.batch, c.window.in[1], c.window.in[2], c.in_channels, c.out_channels, c.window.kernel[0],
-                              c.window.kernel[1], c.window.kernel[2], c.depthwise() ? "depthwise kernels" : c.window.positions() == 1 ? "matrix kernels" : "matrix kernels over windows");
+                              c.window.kernel[1], c.window.kernel[2], describe_conv(*f.plan->micro_kernels, f.convs[static_cast<size_t>(s.number)]));
   }
   void operator()(const AttentionStep& s) {
     move(with(s.score.buffers, {s.q.buffer, s.k.buffer, s.v.buffer}));

@@ -18,9 +18,14 @@ check_archives() { # what older torches wrote
   local version
   for version in tests/fixtures/archives/*; do "$tenon" check "$version" || return 1; done
 }
+guard_tiles() { # tile registers refused, and used by foreign threads and after a fork
+  local mode
+  for mode in refused small_stack foreign_threads fork; do "$build/tests/guarded_tiles" "$mode" || return 1; done
+}
 suite layers tests/layers.py
 suite unit "$build/tests/unit_tests"
 suite fixtures "$tenon" check tests/fixtures/programs
+suite guarded_tiles guard_tiles
 suite archives check_archives
 suite control "$tenon" check --forbid-fallback tests/fixtures/control
 suite quantized "$tenon" check --forbid-fallback tests/fixtures/quantized

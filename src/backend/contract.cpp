@@ -33,13 +33,20 @@ std::string matmul_refusal(const Graph& g, const Node& n) {
 }
 
 std::string conv_refusal(const Graph& g, const Node& n) {
-  for (ValueId v : tensor_operands(n.args, g))
-    if (g.type(v).dtype != DType::F32) return fmt::format("an operand is {}, not f32", name_of(g.type(v).dtype));
   Call c(g, *n.def, n.args);
-  if (c.flag("transposed")) return "transposed";
-  size_t rank = g.type(n.outputs[0]).rank();
-  if (!g.constant(c.value("weight"))) return "its weight is not constant";
+  DType a = g.type(c.value("input")).dtype, b = g.type(c.value("weight")).dtype, out = g.type(n.outputs[0]).dtype;
+  auto sum = sum_of(a, b);
+  if (!sum) return fmt::format("no micro-kernel multiplies {} and {}", name_of(a), name_of(b));
+  if (out != *sum && !(is_reduced_float(out) && *sum == DType::F32)) return fmt::format("the micro-kernels sum {} and {} in {}, not {}", name_of(a), name_of(b), name_of(*sum), name_of(out));
+  const Type& weight = g.type(c.value("weight"));
+  for (Expr size : weight.sizes)
+    if (!const_int(size)) return "its weight's sizes are not fixed";
+  if (is_const_int(product(g.pool(), weight.sizes), 0)) return "its weight is empty";
+  for (auto list : {"stride", "padding", "dilation", "groups"})
+    for (Expr e : c.syms(list))
+      if (!const_int(e)) return fmt::format("its {} is not fixed", list);
   if (c.has("bias")) return "it has a bias of its own";
+  size_t rank = g.type(n.outputs[0]).rank();
   return rank >= 3 && rank <= 5 ? "" : "its rank";
 }
 

@@ -3,6 +3,7 @@
 
 #include "aten/passes.h"
 #include "backend/passes.h"
+#include "compile/fold_weights.h"
 #include "edge/constraints.h"
 #include "edge/passes.h"
 #include "ir/pass_runner.h"
@@ -45,6 +46,7 @@ void lower(LoadedProgram& program, std::string_view stage) {
   runner.check = verify_program;
   runner.dump(program, "loaded");
   for (const Stage& s : stages) {
+    if (s.dialect == Dialect::Backend && fold_weights(program)) runner.dump(program, "fold_weights");
     if (!runner.run(program, s.passes)) return;
     if (options.verify) verify(program.graph, s.dialect);
     if (s.name == stage) return;

@@ -12,10 +12,13 @@
 
 namespace tenon {
 
+/// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
+static constexpr int64_t most_cached = 24 << 20;
+
 PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out)
     : program_(program), g_(program.graph), options_(options), out_(out), plan_(out.plan), slots_(out.plan.sizes), packers_(options.threads) {
   vector_bytes_ = out.jit->target().vector_bits / 8;
-  streamed_bytes_ = static_cast<int64_t>(out.jit->target().l3_bytes / 8); // other cores take their share of it
+  streamed_bytes_ = std::min<int64_t>(static_cast<int64_t>(out.jit->target().l3_bytes / 2), most_cached); // other cores take their share of it
   plan_.micro_kernels = &out.micro_kernels->table();
   plan_.caches = {static_cast<int64_t>(out.jit->target().l1_bytes), static_cast<int64_t>(out.jit->target().l2_bytes)};
   plan_.seed = options.seed;
@@ -245,12 +248,25 @@ void* PlanBuilder::own(int64_t size) {
   return p;
 }
 
+// The process asks for tile registers with the first program that has a use for them.
+static bool multiplies_narrow(const Graph& g) {
+  for (uint32_t i = 0; i < g.num_nodes(); i++) {
+    const Node& n = g.node(NodeId{i});
+    if (!n.def || (n.def->kind != Kind::Matmul && n.def->kind != Kind::Conv)) continue;
+    DType t = g.type(tensor_operands(n.args, g).at(0)).dtype;
+    if (t == DType::BF16 || t == DType::U8 || t == DType::I8) return true;
+  }
+  return false;
+}
+
 Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options, bool keep_texts) {
   Compiled out;
   out.program = backend;
   out.pool = std::make_unique<ExprPool>();
   out.jit = std::make_unique<Jit>(host_target(options.isa), kernel_symbols());
-  out.micro_kernels = std::make_unique<MicroKernels>(out.jit->target());
+  Target target = out.jit->target();
+  if (!multiplies_narrow(backend->graph)) target.amx_bf16 = target.amx_int8 = false;
+  out.micro_kernels = std::make_unique<MicroKernels>(target);
   PlanBuilder(*backend, original, options, out).run(keep_texts);
   return out;
 }

@@ -69,7 +69,7 @@ private:
   void share_kernels();
   void compile_kernels(bool keep_texts);
   const void* pack_matmul(const Tensor& weights, int family, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride);
-  const float* pack_conv(const Tensor& weights, const Conv& shape);
+  const void* pack_conv_weights(const Conv& conv);
   void* own(int64_t bytes);
 
   const LoadedProgram& program_;
@@ -89,7 +89,7 @@ private:
   std::vector<int> dynamic_;                 // to be allocated before the next step
   std::map<std::string, int> kernels_;       // text -> number
   std::vector<Heat> heat_;                   // of the kernels
-  std::map<std::tuple<const void*, int64_t, int64_t, int64_t, int64_t, int64_t>, const void*> packed_;
+  std::map<std::pair<const void*, std::vector<int64_t>>, const void*> packed_; // by where they are, and how
 };
 
 } // namespace tenon

@@ -36,14 +36,14 @@ TileKernel PlanBuilder::build_epilogue(NodeId id) {
 const void* PlanBuilder::pack_matmul(const Tensor& w, int family, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride) {
   const KernelTable& kernels = *plan_.micro_kernels;
   const char* from = static_cast<const char*>(w.data()) + offset * static_cast<int64_t>(size_of(w.dtype()));
-  auto key = std::tuple(static_cast<const void*>(from), k, n, k_stride, n_stride, int64_t{family});
-  if (auto it = packed_.find(key); it != packed_.end()) return it->second;
+  const void*& packed = packed_[{from, {family, k, n, k_stride, n_stride}}];
+  if (packed) return packed;
   char* to = static_cast<char*>(own(packed_b_bytes(kernels, family, k, n)));
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   const Panels panels = choose_panels(f, n, k);
   const PackSource source{from, w.dtype(), k_stride, n_stride};
   packers_.run(panels.count(), 1, [&](int64_t p0, int64_t p1, int) { pack_panels(kernels, f, panels, source, 0, k, p0, p1, to + panels.offset(p0)); });
-  return packed_[key] = to;
+  return packed = to;
 }
 
 void PlanBuilder::build_matmul(NodeId id) {
@@ -100,52 +100,76 @@ void PlanBuilder::build_matmul(NodeId id) {
   append(id, std::move(s));
 }
 
-const float* PlanBuilder::pack_conv(const Tensor& w, const Conv& shape) {
-  auto key = std::tuple(static_cast<const void*>(w.data()), shape.groups, shape.in_channels, shape.out_channels, shape.window.positions(), int64_t{1});
-  if (auto it = packed_.find(key); it != packed_.end()) return static_cast<const float*>(it->second);
-  float* to = static_cast<float*>(own(packed_conv_size(*plan_.micro_kernels, shape) * 4));
-  int64_t strides[5] = {w.strides()[0], w.strides()[1], 0, 0, 0};
-  for (size_t d = 2; d < w.rank(); d++) strides[5 - (w.rank() - d)] = w.strides()[d];
-  pack_conv_weights(*plan_.micro_kernels, shape, w.data_as<float>(), strides, to);
-  packed_[key] = to;
-  return to;
+const void* PlanBuilder::pack_conv_weights(const Conv& c) {
+  std::vector<int64_t> key{c.family, c.transposed, c.groups, c.in_channels, c.out_channels, c.padding};
+  const ConvWindow& w = c.window;
+  for (auto* list : {w.kernel, w.stride, w.pad, w.dilation}) key.insert(key.end(), list, list + 3);
+  const void*& packed = packed_[{c.weights, key}];
+  if (packed) return packed;
+  void* to = own(packed_conv_bytes(*plan_.micro_kernels, c));
+  pack_conv(*plan_.micro_kernels, packers_, c, to);
+  return packed = to;
+}
+
+// What the call says of the convolution: all but the image's sizes and pointers.
+static Conv conv_shape(const Graph& g, const Call& c) {
+  const Type &in = g.type(c.value("input")), &weight = g.type(c.value("weight"));
+  size_t spatial = in.rank() - 2;
+  Conv v;
+  v.transposed = c.flag("transposed"), v.groups = c.integer("groups");
+  v.in_type = in.dtype, v.weight_type = weight.dtype;
+  v.padding = c.def.signature.find("padding_value") >= 0 ? static_cast<int>(c.integer("padding_value")) : 0;
+  v.packed = false;
+  auto size = [&](size_t d) { return *const_int(weight.sizes[d]); };
+  v.in_channels = v.transposed ? size(0) : size(1) * v.groups;
+  v.out_channels = v.transposed ? size(1) * v.groups : size(0);
+  auto stride = c.integers("stride"), padding = c.integers("padding"), dilation = c.integers("dilation");
+  std::vector<Expr> strides = strides_of(g.pool(), weight);
+  for (size_t d : {size_t{0}, size_t{1}}) v.weight_strides[d] = *const_int(strides[d]);
+  for (size_t d = 0; d < spatial; d++) {
+    size_t to = 3 - spatial + d;
+    v.window.kernel[to] = size(2 + d);
+    v.window.stride[to] = stride.at(stride.size() == 1 ? 0 : d);
+    v.window.pad[to] = padding.at(padding.size() == 1 ? 0 : d);
+    v.window.dilation[to] = dilation.at(dilation.size() == 1 ? 0 : d);
+    v.weight_strides[2 + to] = *const_int(strides[2 + d]);
+  }
+  return v;
 }
 
 void PlanBuilder::build_conv(NodeId id) {
+  const KernelTable& kernels = *plan_.micro_kernels;
   NodeId node = contraction_of(g_, id);
   const Node& n = g_.node(node);
   Call c(g_, *n.def, n.args);
   const Type &in = g_.type(c.value("input")), &out = g_.type(n.outputs[0]);
-  size_t spatial = in.rank() - 2;
   ConvStep s;
   s.epilogue = build_epilogue(id);
   s.input = buffer_of(c.value("input"));
   s.output = s.epilogue.kernel >= 0 ? -1 : buffer_of(g_.node(id).outputs.at(0));
   use(s.input);
   if (s.output >= 0) use(s.output);
-  const Tensor* w = g_.constant(c.value("weight"));
-  require(w != nullptr, "the weight of a convolution is not constant");
+  s.shape = conv_shape(g_, c);
   Conv& v = s.shape;
-  v.groups = c.integer("groups");
-  v.in_channels = w->sizes()[1] * v.groups, v.out_channels = w->sizes()[0];
-  auto stride = c.integers("stride"), padding = c.integers("padding"), dilation = c.integers("dilation");
-  Slot one = slots_.constant(1);
-  for (size_t d = 0; d < 3; d++) s.in[d] = s.out[d] = one;
-  for (size_t d = 0; d < spatial; d++) {
-    size_t to = 3 - spatial + d;
-    v.window.kernel[to] = w->sizes()[2 + d];
-    v.window.stride[to] = stride.at(stride.size() == 1 ? 0 : d);
-    v.window.pad[to] = padding.at(padding.size() == 1 ? 0 : d);
-    v.window.dilation[to] = dilation.at(dilation.size() == 1 ? 0 : d);
-    s.in[to] = slot(in.sizes[2 + d]), s.out[to] = slot(out.sizes[2 + d]);
-    v.window.in[to] = const_int(in.sizes[2 + d]).value_or(any_size), v.window.out[to] = const_int(out.sizes[2 + d]).value_or(any_size);
+  for (size_t d = 0; d < 3; d++) s.in[d] = s.out[d] = slots_.constant(1);
+  for (size_t d = 2; d < in.rank(); d++) {
+    size_t to = 3 - in.rank() + d;
+    s.in[to] = slot(in.sizes[d]), s.out[to] = slot(out.sizes[d]);
+    v.window.in[to] = const_int(in.sizes[d]).value_or(any_size), v.window.out[to] = const_int(out.sizes[d]).value_or(any_size);
   }
   s.batch = slot(in.sizes[0]);
-  v.weights = pack_conv(*w, v);
+  const Tensor* w = g_.constant(c.value("weight"));
+  if (w) {
+    for (size_t d = 0; d < w->rank(); d++) v.weight_strides[d < 2 ? d : 5 - w->rank() + d] = w->strides()[d];
+    v.weights = w->data();
+    v.family = conv_family(kernels, v);
+    v.weights = pack_conv_weights(v);
+    v.packed = true;
+  } else use(s.weight = buffer_of(c.value("weight")));
   Conv shape = v;
-  static float given;
-  if (s.output >= 0) shape.output = &given;
-  prepare_conv(*plan_.micro_kernels, shape);
+  shape.in_pixel = v.in_channels;
+  if (s.output >= 0) shape.output = &s; // it is given
+  prepare_conv(kernels, shape);
   s.number = plan_.num_convs++;
   append(id, std::move(s));
 }

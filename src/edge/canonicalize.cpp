@@ -135,6 +135,16 @@ V narrow_weights(Match& m) {
   return m.b.call1(x.rank() == 2 ? "aten::mm.dtype" : "aten::bmm.dtype", {x, w, m.type().dtype});
 }
 
+// A depthwise convolution of reduced floats: its kernels compute in f32, and so do they here.
+V wide_depthwise(Match& m) {
+  V x = m.arg(0), w = m.arg(1);
+  bool depthwise = m.args[6] == Arg(false) && m.args[8] != Arg(int64_t{1}) && is_const_int(w.size(1), 1);
+  if (!depthwise || !is_reduced_float(x.dtype())) return {};
+  ArgList args(m.args.begin(), m.args.begin() + 9);
+  args[0] = m.b.to(x, DType::F32), args[1] = m.b.to(w, DType::F32);
+  return m.b.to(m.b.call1("aten::convolution.default", args), m.type().dtype);
+}
+
 struct Rule {
   std::string_view name, op;
   V (*apply)(Match&);
@@ -173,6 +183,8 @@ constexpr Rule rules[] = {
     {"narrow_weights", "edge::mm.dtype", narrow_weights},
     {"narrow_weights", "edge::bmm.default", narrow_weights},
     {"narrow_weights", "edge::bmm.dtype", narrow_weights},
+    {"wide_depthwise", "edge::convolution.default", wide_depthwise},
+    {"wide_depthwise", "edge::convolution.dtype", wide_depthwise},
 };
 
 bool same(const Type& a, const Type& b) { return a.is_tensor() && b.is_tensor() && a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides; }

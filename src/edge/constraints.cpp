@@ -26,7 +26,7 @@ public:
 
   EdgeOp make() {
     bool mixed = def_.signature.find("out_dtype") >= 0; // products of operands that are widened
-    bool homogeneous = def_.kind == Kind::Pointwise || (def_.kind == Kind::Matmul && !mixed) || def_.kind == Kind::Conv;
+    bool homogeneous = def_.kind == Kind::Pointwise || ((def_.kind == Kind::Matmul || def_.kind == Kind::Conv) && !mixed);
     if (!homogeneous) add(std::nullopt);
     else
       for (int t = 0; t < num_dtypes; t++)

@@ -1,6 +1,9 @@
 // integer_products: what quantize / dequantize pairs around a product mean for its integers. Weights are constant, with a scale
-// for all or for each column of the product and zero points of 0; activations have one scale and zero point, numbers or tensors.
+// for all or for each column of the product (of a convolution: each channel) and zero points of 0; activations have one scale and zero point, numbers or tensors.
 // Sums of integers are exact, so the result is at least as near to the real one as a product of dequantized floats.
+#include <cmath>
+#include <numeric>
+
 #include "edge/match.h"
 #include "edge/passes.h"
 
@@ -106,15 +109,59 @@ V integer_product(Builder& b, const Dequantized& x, const Weights& w) {
   return b.to(sums, DType::F32) * (w.scale * b.reshape(x.scale, {}));
 }
 
+// Of a convolution: [out][in / groups][taps...], with a scale for all or for each of `out`. Not of a depthwise one: floats do as well
+// there, with kernels of their own.
+std::optional<Weights> conv_weights(Builder& b, const ArgList& args) {
+  V v = b.wrap(args[1].get<ValueId>());
+  auto d = dequantized(b, v);
+  if (!d || d->q.dtype() != DType::I8 || args[6] != Arg(false) || is_const_int(v.size(1), 1)) return std::nullopt;
+  const Tensor* w = b.graph().constant(d->q);
+  if (!w || (d->zero && !is_zero(b.graph(), d->zero))) return std::nullopt;
+  Tensor rows = w->contiguous();
+  int64_t out = rows.sizes()[0], each = out ? rows.numel() / out : 0;
+  std::vector<Expr> along(v.rank(), b.integer(1)), channel(v.rank() - 1, b.integer(1));
+  along[0] = channel[0] = b.integer(out);
+  bool one = is_one_number(d->scale);
+  if (!one && d->scale.sizes() != along) return std::nullopt;
+  Tensor sums(DType::I32, {out});
+  auto* q = rows.data_as<int8_t>();
+  for (int64_t o = 0; o < out; o++) sums.data_as<int32_t>()[o] = std::accumulate(q + o * each, q + (o + 1) * each, 0);
+  return Weights{d->q, b.reshape(d->scale, one ? std::vector<Expr>() : channel), b.reshape(b.constant(std::move(sums)), channel)};
+}
+
+// Signed activations are shifted to unsigned ones, which is what fast kernels read; padding stands for 0.
+std::vector<ValueId> integer_convolution(Builder& b, const Call& c, const ArgList& args, const Dequantized& x) {
+  auto w = conv_weights(b, args);
+  if (!w) return {};
+  auto zero = x.zero ? filled_with(b.graph(), x.zero) : 0.0;
+  if (!zero && x.zero && is_zero(b.graph(), x.zero)) zero = 0.0;
+  bool is_signed = x.q.dtype() == DType::I8;
+  int64_t low = is_signed ? -128 : 0;
+  bool in_range = zero && *zero >= low && *zero <= low + 255 && *zero == std::floor(*zero);
+  int64_t padding = in_range ? static_cast<int64_t>(*zero) - low : 0;
+  if (!in_range && (zero || c.integers("padding") != std::vector<int64_t>(c.integers("padding").size(), 0))) return {};
+  V shift = zero ? b.full({}, padding, DType::I32) : b.to(b.reshape(x.zero, {}), DType::I32) - low;
+  V q = is_signed ? b.to(b.to(x.q, DType::I32) + int64_t{128}, DType::U8) : x.q;
+  ArgList conv(args.begin(), args.begin() + 9);
+  conv[0] = Arg(q), conv[1] = Arg(w->q);
+  conv.push_back(DType::I32);
+  conv.push_back(padding);
+  V sums = b.call1("aten::convolution.dtype", conv);
+  if (!zero || padding != 0) sums = sums - w->sums * shift;
+  return {(b.to(sums, DType::F32) * (w->scale * b.reshape(x.scale, {}))).id};
+}
+
 } // namespace
 
 bool integer_products(LoadedProgram& program) {
   bool any = rewrite_nodes(program, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
-    if (n.op != "edge::mm.default" && n.op != "edge::mm.dtype") return {};
+    bool product = n.op == "edge::mm.default" || n.op == "edge::mm.dtype", conv = n.op == "edge::convolution.default";
+    if ((!product && !conv) || r.from.type(n.outputs[0]).dtype != DType::F32) return {};
     ArgList args = r(n.args);
     Builder& b = r.builder;
     auto x = dequantized(b, b.wrap(args[0].get<ValueId>()));
-    if (!x || !is_one_number(x->scale) || (x->zero && !is_one_number(x->zero)) || r.from.type(n.outputs[0]).dtype != DType::F32) return {};
+    if (!x || !is_one_number(x->scale) || (x->zero && !is_one_number(x->zero))) return {};
+    if (conv) return integer_convolution(b, Call(r.from, *n.def, n.args), args, *x);
     auto w = weights(b, b.wrap(args[1].get<ValueId>()));
     if (!w) return {};
     return {integer_product(b, *x, *w).id};

@@ -43,12 +43,13 @@ void tile_conv_axes(RegionDraft& r, Expr batch, Expr m, Expr n) {
 
 // Rows m and columns n of the tile that is ready, from the axes of the contraction's result.
 void tile_axes(RegionDraft& r) {
-  Expr tile[6];
-  for (int k = 0; k < 6; k++) tile[k] = r.pool.symbol(tile_symbols[k], DType::I64, 0, INT64_MAX);
-  bool conv = r.g.node(contraction_of(r.g, r.region)).def->kind == Kind::Conv;
+  Expr tile[std::size(tile_symbols)];
+  for (size_t k = 0; k < std::size(tile); k++) tile[k] = r.pool.symbol(tile_symbols[k], DType::I64, 0, INT64_MAX);
+  const Node& contraction = r.g.node(contraction_of(r.g, r.region));
+  bool conv = contraction.def->kind == Kind::Conv, strided = conv && ::tenon::Call(r.g, *contraction.def, contraction.args).flag("transposed");
   std::vector<Expr> axes = r.d.axes; // batch?, m, n of a matmul
   Expr i = r.pool.axis(5004, tile[2] - tile[1]), j = r.pool.axis(5005, tile[4] - tile[3]);
-  Expr m = tile[1] + i, n = tile[3] + j;
+  Expr m = tile[1] + (strided ? i * tile[6] : i), n = tile[3] + j;
   if (!conv) {
     if (axes.size() == 3) substitute(r.d, {{axes[0], tile[0]}});
     substitute(r.d, {{axes[axes.size() - 2], m}, {axes.back(), n}});
@@ -56,7 +57,7 @@ void tile_axes(RegionDraft& r) {
   r.kernel().parallel = r.pool.axis(5000, r.pool.integer(1));
   r.out.iterations = r.pool.integer(1);
   r.d.axes.clear();
-  DType sum = sum_type(r.g, r.g.node(contraction_of(r.g, r.region)));
+  DType sum = sum_type(r.g, contraction);
   r.out.buffers.push_back({});
   r.kernel().buffers.push_back({BufferKind::Input, sum});
   r.sums = r.pool.load(0, sum, {i * tile[5] + j});

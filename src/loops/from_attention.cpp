@@ -15,7 +15,7 @@ class AttentionBuilder {
 public:
   AttentionBuilder(const Graph& g, NodeId region, const Attention& a, int vector_bytes, int64_t stride)
       : g_(g), pool_(g.pool()), region_(region), a_(a), stride_(stride), width_(vector_bytes / 4) {
-    for (int k = 0; k < 6; k++) tile_[k] = pool_.symbol(tile_symbols[k], DType::I64, 0, INT64_MAX);
+    for (size_t k = 0; k < std::size(tile_); k++) tile_[k] = pool_.symbol(tile_symbols[k], DType::I64, 0, INT64_MAX);
     row_ = pool_.axis(5004, tile_[2] - tile_[1]);
   }
 
@@ -209,7 +209,7 @@ private:
   const Attention& a_;
   int64_t stride_;
   int width_;
-  Expr tile_[6], row_, column_;
+  Expr tile_[std::size(tile_symbols)], row_, column_;
   RegionKernel made_;
   std::unordered_map<ValueId, Expr> values_;
 };

@@ -15,9 +15,9 @@ struct RegionKernel {
   int weight = 0;               // operations per element
 };
 
-/// Symbols that an epilogue kernel takes after its own scalars: which tile of the contraction's sums is ready, and elements from
-/// row to row of it. Its first buffer is the tile.
-inline constexpr const char* tile_symbols[] = {"tile_batch", "tile_m0", "tile_m1", "tile_n0", "tile_n1", "tile_stride"};
+/// Symbols that an epilogue kernel takes after its own scalars: which tile of the contraction's sums is ready (its rows are m0 +
+/// i * m_step for i < m1 - m0), and elements from row to row of it. Its first buffer is the tile.
+inline constexpr const char* tile_symbols[] = {"tile_batch", "tile_m0", "tile_m1", "tile_n0", "tile_n1", "tile_stride", "tile_m_step"};
 
 /// The kernels of a region, to be run one after the other, and memory that they hand on to each other.
 struct RegionKernels {
@@ -29,7 +29,7 @@ struct RegionKernels {
   std::vector<Temporary> temporaries;
 };
 
-/// `vector_bytes`: 32 or 64. Results of `streamed_bytes` and more do not go through the caches.
+/// `vector_bytes`: 32 or 64. Results of kernels that move `streamed_bytes` and more do not go through the caches.
 RegionKernels kernels_of_loops(const Graph& graph, NodeId region, int vector_bytes, int64_t streamed_bytes = INT64_MAX);
 /// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction and its sums are what it
 /// gives.

@@ -60,6 +60,7 @@ void column_nest(RegionDraft& r) {
 
 namespace {
 
+// Results go past the caches where a kernel moves more than they hold: what it wrote first would be gone before anyone reads it.
 void stream_large_results(const Graph& graph, RegionKernel& k, int64_t bytes) {
   std::set<int64_t> read;
   for_each_expr(k.kernel.body, [&](Expr e) {
@@ -67,11 +68,19 @@ void stream_large_results(const Graph& graph, RegionKernel& k, int64_t bytes) {
       if (n.op == Op::Load) read.insert(n.bits);
     });
   });
+  auto elements = const_int(k.elements);
+  std::vector<int64_t> moved(k.buffers.size(), 0);
+  int64_t all = 0;
+  for (size_t i = 0; i < k.buffers.size(); i++) {
+    if (!k.buffers[i].valid()) continue;
+    auto size = const_int(product(graph.pool(), graph.type(k.buffers[i]).sizes));
+    if (size || elements) moved[i] = std::min(size.value_or(INT64_MAX), elements.value_or(INT64_MAX));
+    moved[i] *= static_cast<int64_t>(size_of(k.kernel.buffers[i].dtype));
+    all += moved[i];
+  }
   for (size_t i = 0; i < k.buffers.size(); i++) {
     KernelBuffer& b = k.kernel.buffers[i];
-    if (b.kind != BufferKind::Output || !k.buffers[i].valid() || read.contains(static_cast<int64_t>(i))) continue;
-    auto elements = const_int(product(graph.pool(), graph.type(k.buffers[i]).sizes));
-    b.streamed = elements && *elements >= bytes / static_cast<int64_t>(size_of(b.dtype));
+    if (b.kind == BufferKind::Output && k.buffers[i].valid() && !read.contains(static_cast<int64_t>(i))) b.streamed = all >= bytes && moved[i] >= all / 8;
   }
 }
 

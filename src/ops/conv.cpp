@@ -1,5 +1,6 @@
 // Convolutions. aten::convolution without bias is the one of the Edge dialect; its overload `dtype` gives the wide
-// accumulator, so that a bias after a product of reduced floats is rounded together with it.
+// accumulator, so that a bias after a product of reduced floats is rounded together with it, takes bytes into I32, and pads with a
+// number of one's own.
 #include "ops/body.h"
 #include "ops/table.h"
 
@@ -32,7 +33,11 @@ Geometry geometry_of(const Call& c) {
 std::vector<Type> types(const Call& c) {
   Geometry g = geometry_of(c);
   if (c.rank("weight") < 2 || c.rank("input") != g.dims + 2) c.fail("input and weight differ in rank");
-  if (c.type("input").dtype != c.type("weight").dtype) c.fail("input and weight differ in dtype");
+  DType t = c.type("input").dtype, weight = c.type("weight").dtype;
+  bool with_type = c.def.signature.find("out_dtype") >= 0;
+  if (with_type) t = c.dtype("out_dtype").value_or(t);
+  bool bytes = with_type && t == DType::I32 && size_of(weight) == 1 && size_of(c.type("input").dtype) == 1;
+  if (c.type("input").dtype != weight && !bytes) c.fail("input and weight differ in dtype");
   std::vector<Expr> sizes{c.size("input", 0), g.transposed ? c.size("weight", 1) * g.groups : c.size("weight", 0)};
   for (size_t d = 0; d < g.dims; d++) {
     auto at = static_cast<int64_t>(d + 2);
@@ -40,8 +45,6 @@ std::vector<Type> types(const Call& c) {
     if (g.transposed) sizes.push_back((in - 1.0) * g.stride[d] - g.padding[d] * 2.0 + reach + g.output_padding[d] + 1.0);
     else sizes.push_back(floor_div(in + g.padding[d] * 2.0 - reach - 1.0, g.stride[d]) + 1.0);
   }
-  DType t = c.type("input").dtype;
-  if (c.def.signature.find("out_dtype") >= 0) t = c.dtype("out_dtype").value_or(t);
   return {Type::tensor(t, sizes)};
 }
 
@@ -79,8 +82,11 @@ Compute define(const DefineArgs& d) {
     reduce.push_back(tap);
     inside = logical_and(inside, p.inside);
   }
-  Expr x = d.load_wide("input", in), w = d.load_wide("weight", weight);
-  return {.axes = d.axes, .reduce_axes = reduce, .reduction = Reduction::Sum, .body = select(inside, x * w, like(0, x))};
+  DType wide = compute_type(promote(d.output.dtype, d.call.type("input").dtype));
+  Expr x = cast(d.load("input", in), wide), w = cast(d.load("weight", weight), wide);
+  int64_t padding = d.call.def.signature.find("padding_value") >= 0 ? d.call.integer("padding_value") : 0;
+  Expr body = padding == 0 ? select(inside, x * w, like(0, x)) : select(inside, x, like(static_cast<double>(padding), x)) * w;
+  return {.axes = d.axes, .reduce_axes = reduce, .reduction = Reduction::Sum, .body = body};
 }
 
 size_t spatial_dims(const Call& c) {
@@ -165,7 +171,7 @@ const OpRow rows[] = {
                "SymInt[] output_padding, SymInt groups) -> Tensor",
      .kind = Kind::Conv, .infer = types, .define = define, .decompose = split_bias},
     {.schema = "aten::convolution.dtype(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
-               "bool transposed, SymInt[] output_padding, SymInt groups, ScalarType out_dtype) -> Tensor",
+               "bool transposed, SymInt[] output_padding, SymInt groups, ScalarType out_dtype, int padding_value=0) -> Tensor",
      .kind = Kind::Conv, .infer = types, .define = define},
     {.schema = "aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
                "SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",

@@ -1,10 +1,13 @@
 // Convolution, general and depthwise, against plain loops in double precision.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <string>
 
+#include "emulated_tiles.h"
 #include "kernel_test.h"
 #include "runtime/conv.h"
 
@@ -15,8 +18,13 @@ namespace {
 struct Case {
   int64_t batch = 1, groups = 1, in_channels = 1, out_channels = 1;
   int64_t in[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dilation[3] = {1, 1, 1};
-  bool bias = false, accumulate = false;
+  bool bias = false;
   int64_t gap = 0; // unused elements behind each pixel
+  bool transposed = false;
+  int64_t output_pad[3] = {0, 0, 0};
+  bool packed = true;
+  DType in_type = DType::F32, weight_type = DType::F32;
+  int padding = 0;
 };
 
 /// A 2-D case, square in everything.
@@ -35,8 +43,8 @@ Case square(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t i
 std::string text(const Case& c) {
   std::string s = "batch " + std::to_string(c.batch) + " groups " + std::to_string(c.groups) + " channels " +
                   std::to_string(c.in_channels) + "->" + std::to_string(c.out_channels) + " bias " +
-                  std::to_string(c.bias) + " accumulate " + std::to_string(c.accumulate) + " gap " +
-                  std::to_string(c.gap);
+                  std::to_string(c.bias) + " gap " + std::to_string(c.gap) + (c.transposed ? " transposed" : "") + (c.packed ? "" : " weights in the call") + " of " +
+                  std::string(name_of(c.in_type)) + " and " + std::string(name_of(c.weight_type)) + ", padding " + std::to_string(c.padding);
   for (int d = 0; d < 3; d++)
     s += ", " + std::to_string(c.in[d]) + " by " + std::to_string(c.kernel[d]) + " stride " +
          std::to_string(c.stride[d]) + " pad " + std::to_string(c.pad[d]) + " dilation " +
@@ -44,54 +52,71 @@ std::string text(const Case& c) {
   return s;
 }
 
-constexpr float untouched = 12345.f;
+DType sum_of(const Case& c) { return c.in_type == DType::F64 ? DType::F64 : is_int(c.in_type) ? DType::I32 : DType::F32; }
 
-struct Cover { // counts how often the epilogue sees each element; without an output of its own, writes it, plus the bias
+constexpr double untouched = 12345;
+
+/// Counts how often the epilogue sees each element; without an output of its own, writes it, plus the bias.
+struct Cover {
   int64_t pixels, channels;
-  float* out;
+  TypedBuffer& out;
   int64_t out_pixel;
-  const float* bias;
+  TypedBuffer* bias;
   std::vector<std::atomic<int>> seen;
-  Cover(int64_t batch, int64_t p, int64_t c, float* o, int64_t op, const float* b)
+  Cover(int64_t batch, int64_t p, int64_t c, TypedBuffer& o, int64_t op, TypedBuffer* b)
       : pixels(p), channels(c), out(o), out_pixel(op), bias(b), seen(static_cast<size_t>(batch * p * c)) {}
   static void call(void* ctx, const SumTile& t) {
     Cover& self = *static_cast<Cover*>(ctx);
-    for (int64_t m = t.m0; m < t.m1; m++)
+    const char* row = static_cast<const char*>(t.sums);
+    int64_t bytes = static_cast<int64_t>(size_of(self.out.type));
+    for (int64_t m = t.m0; m < t.m1; m += t.m_step, row += t.stride * bytes)
       for (int64_t n = t.n0; n < t.n1; n++) {
         self.seen[static_cast<size_t>((t.batch * self.pixels + m) * self.channels + n)]++;
-        float sum = static_cast<const float*>(t.sums)[(m - t.m0) * t.stride + n - t.n0];
-        if (self.bias) self.out[(t.batch * self.pixels + m) * self.out_pixel + n] = sum + self.bias[n];
+        double sum = element(self.out.type, row + (n - t.n0) * bytes);
+        if (self.bias) self.out.set((t.batch * self.pixels + m) * self.out_pixel + n, sum + self.bias->get(n));
       }
+  }
+  static double element(DType type, const char* at) {
+    return dispatch(type, [&]<class T>(T v) {
+      std::memcpy(&v, at, sizeof v);
+      return convert<double>(v);
+    });
   }
 };
 
-/// The sum of one output element, and of its terms' magnitudes.
-void reference(const Case& c, const ConvWindow& w, const float* image, int64_t pixel, const float* weights, int64_t m,
-               int64_t o, double& sum, double& size) {
-  int64_t at[3] = {m / w.out[2] / w.out[1], m / w.out[2] % w.out[1], m % w.out[2]};
-  int64_t inputs = c.in_channels / c.groups, first = o / (c.out_channels / c.groups) * inputs;
-  for (int64_t z = 0; z < c.kernel[0]; z++)
-    for (int64_t y = 0; y < c.kernel[1]; y++)
-      for (int64_t x = 0; x < c.kernel[2]; x++) {
-        int64_t k[3] = {z, y, x}, p[3];
-        bool inside = true;
-        for (int d = 0; d < 3; d++) {
-          p[d] = at[d] * c.stride[d] - c.pad[d] + k[d] * c.dilation[d];
-          inside = inside && p[d] >= 0 && p[d] < c.in[d];
-        }
-        if (!inside) continue;
-        for (int64_t i = 0; i < inputs; i++) {
-          double v = static_cast<double>(image[((p[0] * c.in[1] + p[1]) * c.in[2] + p[2]) * pixel + first + i]) *
-                     weights[(((o * inputs + i) * c.kernel[0] + z) * c.kernel[1] + y) * c.kernel[2] + x];
-          sum += v;
-          size += std::abs(v);
-        }
-      }
+/// The input coordinate that a tap of an output sees; false where none.
+bool input_at(const Case& c, int d, int64_t out, int64_t tap, int64_t& at) {
+  at = c.transposed ? out + c.pad[d] - tap * c.dilation[d] : out * c.stride[d] - c.pad[d] + tap * c.dilation[d];
+  if (!c.transposed) return true;
+  bool hit = at % c.stride[d] == 0;
+  at /= c.stride[d];
+  return hit && at >= 0;
 }
 
-void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
-  CAPTURE(text(c));
-  const KernelTable& kernels = mk.table();
+/// The sum of one output element, and of its terms' magnitudes.
+void reference(const Case& c, const ConvWindow& w, const std::vector<double>& in, int64_t image, int64_t pixel, const std::vector<double>& weights, int64_t m,
+               int64_t o, double& sum, double& size) {
+  int64_t at[3] = {m / w.out[2] / w.out[1], m / w.out[2] % w.out[1], m % w.out[2]};
+  int64_t inputs = c.in_channels / c.groups, outputs = c.out_channels / c.groups, first = o / outputs * inputs, taps = w.positions();
+  for (int64_t q = 0; q < taps; q++) {
+    int64_t k[3] = {q / c.kernel[2] / c.kernel[1], q / c.kernel[2] % c.kernel[1], q % c.kernel[2]}, p[3];
+    bool sees = true, inside = true;
+    for (int d = 0; d < 3; d++) {
+      sees = sees && input_at(c, d, at[d], k[d], p[d]);
+      inside = inside && p[d] >= 0 && p[d] < c.in[d];
+    }
+    if (!sees || (!inside && c.padding == 0)) continue;
+    for (int64_t i = 0; i < inputs; i++) {
+      int64_t weight = c.transposed ? ((first + i) * outputs + o % outputs) * taps + q : (o * inputs + i) * taps + q;
+      double x = inside ? in[static_cast<size_t>(image + ((p[0] * c.in[1] + p[1]) * c.in[2] + p[2]) * pixel + first + i)] : c.padding;
+      double v = x * weights[static_cast<size_t>(weight)];
+      sum += v;
+      size += std::abs(v);
+    }
+  }
+}
+
+ConvWindow window_of(const Case& c) {
   ConvWindow w;
   for (int d = 0; d < 3; d++) {
     w.in[d] = c.in[d];
@@ -99,59 +124,77 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
     w.stride[d] = c.stride[d];
     w.pad[d] = c.pad[d];
     w.dilation[d] = c.dilation[d];
-    w.out[d] = (c.in[d] + 2 * c.pad[d] - c.dilation[d] * (c.kernel[d] - 1) - 1) / c.stride[d] + 1;
-    REQUIRE(w.out[d] > 0);
+    int64_t reach = c.dilation[d] * (c.kernel[d] - 1);
+    w.out[d] = c.transposed ? (c.in[d] - 1) * c.stride[d] - 2 * c.pad[d] + reach + 1 + c.output_pad[d] : (c.in[d] + 2 * c.pad[d] - reach - 1) / c.stride[d] + 1;
   }
+  return w;
+}
+
+std::vector<double> numbers(TypedBuffer& b) {
+  std::vector<double> all;
+  for (int64_t i = 0; i < b.count; i++) all.push_back(b.get(i));
+  return all;
+}
+
+void check_case(const KernelTable& kernels, const Workers& workers, const Case& c) {
+  CAPTURE(text(c));
+  ConvWindow w = window_of(c);
+  for (int64_t size : w.out) REQUIRE(size > 0);
   int64_t in_pixel = c.in_channels + c.gap, out_pixel = c.out_channels + c.gap, inputs = c.in_channels / c.groups;
   int64_t in_image = w.in_pixels() * in_pixel - c.gap, out_image = w.out_pixels() * out_pixel;
-  GuardedBuffer in(c.batch * in_image), out(c.batch * out_image), weights(c.out_channels * inputs * w.positions());
-  GuardedBuffer bias(c.out_channels);
+  DType sum_type = sum_of(c);
+  TypedBuffer in(c.in_type, c.batch * in_image), out(sum_type, c.batch * out_image), weights(c.weight_type, c.out_channels * inputs * w.positions());
+  TypedBuffer bias(sum_type, c.out_channels);
   in.fill_random(1);
   weights.fill_random(2);
   bias.fill_random(3);
-  out.fill_random(4);
-  for (int64_t p = 0; p < c.batch * w.out_pixels(); p++)
-    for (int64_t j = c.out_channels; j < out_pixel; j++) out.data()[p * out_pixel + j] = untouched;
-  std::vector<float> before(out.values.begin(), out.values.end());
-  Cover cover(c.batch, w.out_pixels(), c.out_channels, out.data(), out_pixel, c.bias ? bias.data() : nullptr);
+  for (int64_t i = 0; i < out.count; i++) out.set(i, untouched);
+  Cover cover(c.batch, w.out_pixels(), c.out_channels, out, out_pixel, c.bias ? &bias : nullptr);
+  int64_t x = c.kernel[2], y = x * c.kernel[1], z = y * c.kernel[0], second = c.transposed ? c.out_channels / c.groups : inputs;
   Conv conv{.window = w,
+            .transposed = c.transposed,
             .batch = c.batch,
             .groups = c.groups,
             .in_channels = c.in_channels,
             .out_channels = c.out_channels,
+            .in_type = c.in_type,
+            .weight_type = c.weight_type,
+            .padding = c.padding,
             .input = in.data(),
             .in_pixel = in_pixel,
             .in_batch = in_image,
-            .weights = nullptr,
+            .weights = weights.data(),
+            .packed = false,
+            .weight_strides = {z * second, z, y, x, 1},
             .output = c.bias ? nullptr : out.data(),
             .out_pixel = out_pixel,
             .out_batch = out_image,
-            .accumulate = c.accumulate,
             .epilogue = {Cover::call, &cover}};
-  GuardedBuffer packed((packed_conv_size(kernels, conv) + 15) / 16 * 16);
-  int64_t x = c.kernel[2], y = x * c.kernel[1], z = y * c.kernel[0], strides[5] = {z * inputs, z, y, x, 1};
-  pack_conv_weights(kernels, conv, weights.data(), strides, packed.data());
-  conv.weights = packed.data();
+  GuardedBuffer packed((packed_conv_bytes(kernels, conv) + 63) / 64 * 16);
+  if (c.packed) {
+    pack_conv(kernels, workers, conv, packed.data());
+    conv.weights = packed.data();
+    conv.packed = true;
+  }
   Caches caches{.l1 = 4 << 10, .l2 = 64 << 10};
   ConvPlan plan = plan_conv(kernels, caches, workers.threads(), conv);
-  GuardedBuffer scratch((plan.worker_bytes() * workers.threads() + 63) / 64 * 16);
+  GuardedBuffer scratch((plan.scratch_bytes(workers.threads()) + 63) / 64 * 16);
   run_conv(kernels, workers, plan, conv, scratch.data());
 
+  std::vector<double> input = numbers(in), weight = numbers(weights);
   int64_t wrong = 0, not_once = 0;
+  double eps = sum_type == DType::F64 ? 1e-14 : sum_type == DType::F32 ? 1e-6 : 0;
   for (int64_t b = 0; b < c.batch; b++)
     for (int64_t m = 0; m < w.out_pixels(); m++)
       for (int64_t o = 0; o < out_pixel; o++) {
-        size_t at = static_cast<size_t>(b * out_image + m * out_pixel + o);
+        double got = out.get(b * out_image + m * out_pixel + o);
         if (o >= c.out_channels) {
-          wrong += out.values[at] != untouched;
+          wrong += got != untouched;
           continue;
         }
-        double sum = c.accumulate ? before[at]
-                     : c.bias     ? bias.values[static_cast<size_t>(o)]
-                                  : 0.f,
-               size = std::abs(sum);
-        reference(c, w, in.data() + b * in_image, in_pixel, weights.data(), m, o, sum, size);
-        wrong += !(std::abs(out.values[at] - sum) <= 1e-6 * size + 1e-30);
+        double sum = c.bias ? bias.get(o) : 0, size = std::abs(sum);
+        reference(c, w, input, b * in_image, in_pixel, weight, m, o, sum, size);
+        wrong += !(std::abs(got - sum) <= eps * size + 1e-30);
       }
   CHECK(wrong == 0);
   for (auto& n : cover.seen) not_once += n != 1;
@@ -159,13 +202,13 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
 }
 
 template <class F> void for_all_machines(const F& f) {
-  for (Isa isa : available_isas()) {
-    MicroKernels mk(isa);
+  for (const Target& target : available_targets()) {
+    MicroKernels mk(target);
     for (int threads : {1, 2}) {
       CAPTURE(threads);
-      CAPTURE(static_cast<int>(isa));
+      CAPTURE(mk.table().families()[0].name);
       Workers workers(threads);
-      f([&](const Case& c) { check_case(mk, workers, c); });
+      f([&](const Case& c) { check_case(mk.table(), workers, c); });
     }
   }
 }
@@ -181,7 +224,6 @@ TEST_CASE("convolution over kernels, strides, padding, dilation and channels") {
             for (auto [in, out] : {std::pair<int64_t, int64_t>{1, 7}, {3, 16}, {16, 17}, {33, 65}}) {
               Case c = square(11, kernel, stride, pad, in, out, 1, dilation);
               c.bias = kernel % 2;
-              c.accumulate = !c.bias && stride == 2;
               check(c);
             }
     check(square(20, 7, 2, 3, 3, 64));
@@ -250,7 +292,6 @@ TEST_CASE("depthwise convolution over channels, kernels, strides and multipliers
         for (int64_t stride : {1, 2}) {
           Case c = square(9, kernel, stride, kernel / 2, channels, channels, channels);
           c.bias = stride == 1;
-          c.accumulate = stride == 2 && kernel == 5;
           check(c);
         }
     for (int64_t multiplier : {2, 3, 16}) {
@@ -264,4 +305,78 @@ TEST_CASE("depthwise convolution over channels, kernels, strides and multipliers
     check(square(12, 3, 1, 2, 40, 40, 40, 2));
     check(square(1, 1, 1, 0, 3, 3, 3));
   });
+}
+
+TEST_CASE("convolution of every number format, in place and copied") {
+  for_all_machines([](const auto& check) {
+    using enum DType;
+    for (auto [in_type, weight_type] : {std::pair{F64, F64}, {BF16, BF16}, {F16, F16}, {F32, BF16}, {U8, I8}, {I8, I8}, {U8, U8}, {F32, I8}})
+      for (auto [in, out, groups] : {std::array<int64_t, 3>{1, 5, 1}, {3, 17, 1}, {8, 33, 1}, {64, 40, 1}, {12, 24, 3}, {6, 6, 2}, {5, 5, 5}})
+        for (int64_t kernel : {1, 3, 5}) {
+          Case c = square(9, kernel, 1 + kernel / 4, kernel / 2, in, out, groups);
+          c.in_type = in_type, c.weight_type = weight_type;
+          c.bias = in == 3 || kernel == 5;
+          c.padding = is_int(in_type) && kernel == 3 ? 7 : 0;
+          c.batch = kernel == 1 ? 2 : 1;
+          c.gap = in == 8 ? 3 : 0;
+          check(c);
+        }
+  });
+}
+
+TEST_CASE("transposed convolution over kernels, strides, padding, dilation and groups") {
+  for_all_machines([](const auto& check) {
+    for (int64_t kernel : {1, 2, 3, 4})
+      for (int64_t stride : {1, 2, 3})
+        for (int64_t pad : {0, 1})
+          for (int64_t dilation : {1, 2, 3})
+            for (auto [in, out, groups] : {std::array<int64_t, 3>{3, 7, 1}, {32, 17, 1}, {8, 12, 4}}) {
+              Case c = square(6, kernel, stride, pad, in, out, groups, dilation);
+              c.transposed = true;
+              c.bias = kernel % 2;
+              c.batch = 1 + stride % 2;
+              c.output_pad[1] = stride > 1 ? 1 : 0;
+              c.packed = dilation != 2;
+              check(c);
+            }
+    Case c = {.in_channels = 20, .out_channels = 30, .in = {1, 1, 50}, .kernel = {1, 1, 16}, .stride = {1, 1, 8}, .pad = {0, 0, 4}, .bias = true, .transposed = true};
+    check(c);
+    c = {.in_channels = 4, .out_channels = 6, .in = {3, 4, 5}, .kernel = {2, 3, 2}, .stride = {2, 1, 2}, .pad = {0, 1, 0}, .transposed = true};
+    check(c);
+    c = square(20, 4, 2, 1, 64, 150);
+    c.transposed = c.bias = true;
+    check(c);
+    c.in_type = c.weight_type = DType::BF16;
+    check(c);
+  });
+}
+
+TEST_CASE("convolution packs weights that it gets in the call") {
+  for_all_machines([](const auto& check) {
+    for (int64_t kernel : {1, 3, 7})
+      for (auto [in, out, groups] : {std::array<int64_t, 3>{3, 16, 1}, {40, 70, 1}, {24, 24, 24}, {24, 48, 4}}) {
+        Case c = square(8, kernel, 1, kernel / 2, in, out, groups);
+        c.packed = false;
+        c.bias = kernel == 3;
+        check(c);
+      }
+  });
+}
+
+TEST_CASE("convolution on tile registers") {
+  test::EmulatedTiles tiles;
+  for (int threads : {1, 2}) {
+    Workers workers(threads);
+    for (DType type : {DType::BF16, DType::U8, DType::I8})
+      for (auto [in, out, groups] : {std::array<int64_t, 3>{3, 17, 1}, {64, 40, 1}, {12, 24, 3}, {130, 96, 1}, {20, 20, 20}})
+        for (int64_t kernel : {1, 3, 4})
+          for (bool transposed : {false, true}) {
+            Case c = square(13, kernel, 1 + kernel / 4, kernel / 2, in, out, groups);
+            c.in_type = type, c.weight_type = type == DType::BF16 ? type : DType::I8;
+            c.bias = out % 2;
+            c.transposed = transposed;
+            c.padding = type == DType::U8 && !transposed ? 9 : 0;
+            check_case(tiles.table(), workers, c);
+          }
+  }
 }

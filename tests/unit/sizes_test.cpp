@@ -100,9 +100,11 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
     if (depthwise) c.groups = c.in_channels, c.out_channels = c.in_channels * (1 + some_size(random, 2));
     int64_t kernel = 1 + some_size(random, 7), stride = 1 + some_size(random, 3), pad = kernel / 2;
     for (int d : {1, 2}) c.window.kernel[d] = kernel, c.window.stride[d] = stride, c.window.pad[d] = pad;
+    c.transposed = !depthwise && random() % 4 == 0;
+    if (random() % 4 == 0) c.in_type = c.weight_type = DType::BF16;
     auto set = [&](int64_t h, int64_t w) {
       c.window.in[1] = h, c.window.in[2] = w;
-      for (int d : {1, 2}) c.window.out[d] = (c.window.in[d] + 2 * pad - kernel) / stride + 1;
+      for (int d : {1, 2}) c.window.out[d] = c.transposed ? (c.window.in[d] - 1) * stride - 2 * pad + kernel : (c.window.in[d] + 2 * pad - kernel) / stride + 1;
     };
     set(1 + some_size(random, 40), 1 + some_size(random, 150));
     bool direct = random() % 2;
@@ -113,7 +115,7 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
       for (int d : {1, 2}) family_of.window.in[d] = family_of.window.out[d] = any_size;
     prepare_conv(kernels.table(), family_of);
     uint64_t code = Executable::pieces_of_code();
-    std::vector<float> weights(static_cast<size_t>(packed_conv_size(kernels.table(), c)) + 16);
+    std::vector<float> weights(static_cast<size_t>(packed_conv_bytes(kernels.table(), c)) / 4 + 16);
     for (int call = 0; call < (known ? 1 : 8); call++) {
       if (!known) set(1 + some_size(random, 20), 1 + some_size(random, 150));
       c.batch = 1 + some_size(random, 3);
@@ -125,7 +127,7 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
       c.weights = static_cast<float*>(std::align(64, space - 64, at, space));
       c.input = in.data(), c.output = direct ? out.data() : nullptr;
       ConvPlan plan = plan_conv(kernels.table(), caches, workers.threads(), c);
-      std::vector<float> scratch(static_cast<size_t>(plan.worker_bytes() * workers.threads() / 4 + 32));
+      std::vector<float> scratch(static_cast<size_t>(plan.scratch_bytes(workers.threads()) / 4 + 32));
       at = scratch.data(), space = scratch.size() * 4;
       run_conv(kernels.table(), workers, plan, c, std::align(64, space - 64, at, space));
       CHECK_MESSAGE(Executable::pieces_of_code() == code, "kernel ", kernel, " stride ", stride, " channels ", c.in_channels, " to ", c.out_channels, ", ", c.window.out[1], "x", c.window.out[2]);

@@ -96,3 +96,18 @@ TEST_CASE("large results are stored past the caches") {
       wrong += out[0].data_as<float>()[i * 2500 + j] != a.data_as<float>()[i] + b.data_as<float>()[j] || out[1].data_as<float>()[j * 7000 + i] != b.data_as<float>()[j];
   CHECK(wrong == 0);
 }
+
+TEST_CASE("cuts: paddings of all kinds in loops that are cut where the place read from changes") {
+  for (const char* op : {"aten::reflection_pad1d.default", "aten::replication_pad1d.default"})
+    for (int64_t n : {3, 22, 23, 40, 129}) {
+      TestGraph g;
+      Expr s = g.symbol("s0", 3);
+      V fixed = g.input({2, n}), any = g.input({g.b.integer(2), s}), padded = g.b.call1(op, {fixed, {2, 1}});
+      g.returns(padded * Arg(2) + Arg(1));
+      g.returns(g.b.call1(op, {any, {1, 2}}));
+      g.returns(g.b.call1("aten::roll.default", {fixed, {n / 2}, {1}}));
+      g.returns(g.b.call1("aten::constant_pad_nd.default", {fixed, {2, n}, 5}));
+      g.returns(g.b.call1("aten::index_select.default", {any, 1, g.b.call1("aten::clamp.default", {g.b.arange(g.b.integer(n), DType::I64), 1, 2})}));
+      compare_both(g, {{mixed(DType::F32, {2, n}), mixed(DType::F32, {2, n + 1})}, {mixed(DType::F32, {2, n}), mixed(DType::F32, {2, 200})}});
+    }
+}

@@ -1,0 +1,136 @@
+// The part of the graph above the weights is cut out as a program without inputs, compiled, and run.
+#include "compile/fold_weights.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "backend/passes.h"
+#include "compile/build_plan.h"
+#include "ir/define.h"
+#include "ir/parse.h"
+#include "ir/pass_runner.h"
+#include "runtime/executable.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr int64_t most_growth = 16 << 20; // bytes of an operand that is larger than the weights it is made of
+
+class FoldWeights {
+public:
+  explicit FoldWeights(LoadedProgram& program) : program_(program), g_(program.graph) {}
+
+  bool run() {
+    find_results();
+    if (results_.empty()) return false;
+    std::vector<Tensor> values = compute();
+    Rewriter r(g_, true);
+    r.node = [&](NodeId id) {
+      const Node& n = g_.node(id);
+      auto at = n.outputs.empty() ? results_.end() : std::find(results_.begin(), results_.end(), n.outputs[0]);
+      if (at == results_.end()) return r.copy_node(id);
+      r.set(*at, r.builder.constant(values[static_cast<size_t>(at - results_.begin())], g_.value(*at).name));
+    };
+    bool changed = true;
+    rewrite_program(program_, r, changed);
+    remove_dead_code(program_);
+    return true;
+  }
+
+private:
+  bool is_view(const Node& n) const {
+    return n.def->kind == Kind::View && !n.args.empty() && n.args[0].is<ValueId>() && g_.type(n.outputs[0]).dtype == g_.type(n.args[0].get<ValueId>()).dtype;
+  }
+  NodeId node_of(ValueId v) const { return g_.value(v).node; }
+
+  // Bytes; none where sizes are not fixed.
+  std::optional<int64_t> bytes_of(ValueId v) const {
+    const Type& t = g_.type(v);
+    int64_t bytes = static_cast<int64_t>(size_of(t.dtype));
+    for (Expr s : t.sizes) {
+      auto n = const_int(s);
+      if (!n || *n <= 0 || bytes > (int64_t{1} << 40) / *n) return std::nullopt;
+      bytes *= *n;
+    }
+    return bytes;
+  }
+
+  // Made of stored tensors and numbers alone, by definitions.
+  bool is_fixed(ValueId v) {
+    if (g_.constant(v)) return true;
+    NodeId id = node_of(v);
+    if (!id.valid()) return false;
+    if (signed char known = fixed_.get(id)) return known > 0;
+    const Node& n = g_.node(id);
+    bool fixed = has_definition(n) && n.outputs.size() == 1 && n.blocks.empty() && bytes_of(v) && !is_complex(g_.type(v).dtype);
+    std::vector<ValueId> operands = tensor_operands(n.args, g_);
+    fixed = fixed && std::all_of(operands.begin(), operands.end(), [&](ValueId o) { return is_fixed(o); });
+    fixed_[id] = fixed ? 1 : -1;
+    return fixed;
+  }
+
+  // The nodes that `v` is made by; gives the bytes of stored tensors below it.
+  int64_t collect(ValueId v, std::unordered_set<ValueId>& seen) {
+    if (!seen.insert(v).second) return 0;
+    if (const Tensor* t = g_.constant(v)) return t->numel() * static_cast<int64_t>(size_of(t->dtype()));
+    int64_t bytes = 0;
+    for (ValueId o : tensor_operands(g_.node(node_of(v)).args, g_)) bytes += collect(o, seen);
+    return bytes;
+  }
+
+  // A value that something else reads, for a result of computing: views of it stay views.
+  void add_result(ValueId v, bool contraction) {
+    while (is_fixed(v) && !g_.constant(v) && is_view(g_.node(node_of(v)))) v = g_.node(node_of(v)).args[0].get<ValueId>();
+    if (g_.constant(v) || !is_fixed(v) || std::find(results_.begin(), results_.end(), v) != results_.end()) return;
+    std::unordered_set<ValueId> below;
+    int64_t from = collect(v, below), to = *bytes_of(v);
+    if (from == 0 || (to > from && !(contraction && to <= most_growth))) return;
+    results_.push_back(v);
+    made_of_.insert(below.begin(), below.end());
+  }
+
+  void find_results() {
+    for (NodeId id : g_.block(g_.top()).nodes) {
+      const Node& n = g_.node(id);
+      if (n.outputs.size() == 1 && n.blocks.empty() && n.def && has_definition(n) && is_fixed(n.outputs[0])) continue;
+      bool contraction = n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv);
+      for_each_use(g_, id, [&](ValueId v) { add_result(v, contraction); });
+    }
+    for (const Arg& a : g_.block(g_.top()).returns) for_each_value(a, [&](ValueId v) { add_result(v, false); });
+  }
+
+  std::vector<Tensor> compute() {
+    Rewriter r(g_, true);
+    for (uint32_t i = 0; i < g_.num_tensors(); i++) r.to.add_tensor(g_.tensor(TensorId{i}));
+    for (NodeId id : g_.block(g_.top()).nodes) {
+      const Node& n = g_.node(id);
+      if (n.outputs.size() == 1 && made_of_.contains(n.outputs[0])) r.copy_node(id);
+    }
+    ArgList returns;
+    for (ValueId v : results_) returns.push_back(r[v]);
+    r.to.block(r.to.top()).returns = returns;
+    auto part = std::make_shared<LoadedProgram>(program_of(std::move(r.to)));
+    PassRunner runner(PassOptions{});
+    runner.run(*part, backend_passes);
+    Options options;
+    Compiled compiled = build_plan(part, {}, options);
+    PlanRunner plan(std::move(compiled.plan), options.threads, false);
+    std::vector<Tensor> values;
+    Status status = plan.run({}, values);
+    if (!status.ok()) throw status.error();
+    return values;
+  }
+
+  LoadedProgram& program_;
+  const Graph& g_;
+  SideTable<NodeId, signed char> fixed_{0}; // 0: not known yet
+  std::vector<ValueId> results_;
+  std::unordered_set<ValueId> made_of_;
+};
+
+} // namespace
+
+bool fold_weights(LoadedProgram& program) { return FoldWeights(program).run(); }
+
+} // namespace tenon

@@ -1,0 +1,12 @@
+// Between the passes of Edge and of Backend: what depends on weights alone.
+#pragma once
+#include "ir/program.h"
+
+namespace tenon {
+
+/// What an Edge graph computes from its weights alone is computed once, by code of its own, where it takes no more memory than the
+/// weights it is made of, or is a contraction's operand of moderate size. fold_constants did the small ones.
+///   %n = norm(%v); %w = mul(%v, div(%g, %n)); %y = convolution(%x, %w)   ->   %y = convolution(%x, prim::Constant(tensor<...>))
+bool fold_weights(LoadedProgram& program);
+
+} // namespace tenon

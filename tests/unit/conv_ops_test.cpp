@@ -1,0 +1,110 @@
+// Convolutions as programs: native code beside the interpreter, with weights that are inputs, constants, or made of constants.
+#include "tests/unit/graph_harness.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+Tensor mixed(DType t, std::vector<int64_t> sizes) {
+  return filled(t, std::move(sizes), [&](int64_t i) { return is_int(t) ? static_cast<double>(i * 37 % 255 - (t == DType::I8 ? 127 : 0)) : static_cast<double>(i * 31 % 251 - 125) / 64; });
+}
+
+struct Shape {
+  std::vector<int64_t> in, weight;
+  int64_t stride, pad, dilation, groups;
+  bool transposed = false;
+};
+
+const Shape shapes[] = {
+    {{1, 3, 11, 12}, {16, 3, 3, 3}, 1, 1, 1, 1},
+    {{2, 8, 7, 7}, {5, 8, 1, 1}, 1, 0, 1, 1},
+    {{2, 8, 9, 7}, {24, 8, 3, 3}, 2, 1, 1, 1},
+    {{1, 12, 9, 9}, {12, 1, 5, 5}, 1, 2, 1, 12},
+    {{1, 12, 9, 9}, {24, 4, 3, 3}, 1, 2, 2, 3},
+    {{3, 6, 40}, {10, 6, 7}, 1, 3, 1, 1},
+    {{1, 4, 5, 6, 7}, {8, 4, 3, 3, 3}, 1, 1, 1, 1},
+    {{1, 6, 8, 9}, {6, 7, 2, 2}, 2, 0, 1, 1, true},
+    {{2, 6, 8, 9}, {6, 4, 4, 4}, 2, 1, 1, 2, true},
+    {{1, 6, 30}, {6, 5, 16}, 8, 4, 1, 1, true},
+    {{1, 6, 5, 6}, {6, 5, 3, 3}, 3, 0, 2, 1, true},
+};
+
+std::vector<Expr> exprs(TestGraph& g, const std::vector<int64_t>& sizes) {
+  std::vector<Expr> out;
+  for (int64_t n : sizes) out.push_back(g.b.integer(n));
+  return out;
+}
+
+// The first and last dim of the image are dynamic.
+V image(TestGraph& g, const Shape& s, DType t) {
+  std::vector<Expr> sizes = exprs(g, s.in);
+  sizes[0] = g.symbol("s0"), sizes.back() = g.symbol("s1", s.in.back() - 2);
+  return g.input(sizes, t);
+}
+
+V convolve(TestGraph& g, V x, V w, const Arg& bias, const Shape& s) {
+  auto each = [&](int64_t v) { return ArgList(s.in.size() - 2, Arg(v)); };
+  return g.b.call1("aten::convolution.default", {x, w, bias, each(s.stride), each(s.pad), each(s.dilation), s.transposed, each(0), s.groups});
+}
+
+void compare_both(const TestGraph& g, const std::vector<Tensor>& call) {
+  compare(g, {call});
+  compare(g, {call}, {.isa = Isa::Avx2});
+}
+
+} // namespace
+
+TEST_CASE("convolutions with weights in the call and constant ones, in every float format") {
+  for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16})
+    for (const Shape& s : shapes) {
+      CAPTURE(name_of(t));
+      CAPTURE(s.weight);
+      Tensor weight = mixed(t, s.weight), bias = mixed(t, {s.transposed ? s.weight[1] * s.groups : s.weight[0]});
+      TestGraph fixed, given;
+      V y = convolve(fixed, image(fixed, s, t), fixed.b.constant(weight), fixed.b.constant(bias), s);
+      fixed.returns(fixed.b.call1("aten::relu.default", {y}));
+      compare_both(fixed, {mixed(t, s.in)});
+      V x = given.input(exprs(given, s.in), t), w = given.input(exprs(given, s.weight), t);
+      given.returns(convolve(given, x, w, Arg(), s));
+      compare_both(given, {mixed(t, s.in), weight});
+    }
+}
+
+TEST_CASE("convolutions of quantized tensors") {
+  for (const Shape& s : shapes)
+    for (bool is_signed : {false, true}) {
+      if (s.transposed) continue;
+      CAPTURE(s.weight);
+      DType type = is_signed ? DType::I8 : DType::U8;
+      int64_t low = is_signed ? -128 : 0;
+      TestGraph g;
+      auto quantized = [&](V x, const char* name, double scale, int64_t zero) {
+        return g.b.call1(std::string("quantized_decomposed::") + name + "_per_tensor.default", {x, scale, zero, low, low + 255, type});
+      };
+      int64_t out = s.weight[0];
+      V scales = g.b.constant(filled(DType::F32, {out}, [](int64_t i) { return 0.01 * static_cast<double>(i % 3 + 1); }));
+      V zeros = g.b.constant(filled(DType::I64, {out}, [](int64_t) { return 0; }));
+      V w = g.b.call1("quantized_decomposed::dequantize_per_channel.default", {g.b.constant(mixed(DType::I8, s.weight)), scales, zeros, 0, -127, 127, DType::I8});
+      V x = quantized(quantized(image(g, s, DType::F32), "quantize", 0.02, low + 100), "dequantize", 0.02, low + 100);
+      V y = g.b.call1("aten::relu.default", {convolve(g, x, w, g.b.constant(mixed(DType::F32, {out})), s)});
+      g.returns(y);
+      g.returns(quantized(y, "quantize", 0.5, low));
+      compare_both(g, {mixed(DType::F32, s.in)});
+    }
+}
+
+TEST_CASE("weights that are made of weights are computed once") {
+  TestGraph g;
+  V v = g.b.constant(mixed(DType::F32, {64, 32, 3, 3})), scale = g.b.constant(filled(DType::F32, {64, 1, 1, 1}, [](int64_t i) { return 1 + static_cast<double>(i) / 8; }));
+  V norm = g.b.call1("aten::linalg_vector_norm.default", {v, 2, ArgList{1, 2, 3}, true});
+  V w = v * (scale / norm), x = g.input({2, 32, 9, 9});
+  g.returns(convolve(g, x, w, Arg(), {{2, 32, 9, 9}, {64, 32, 3, 3}, 1, 1, 1, 1}));
+  V m = g.b.constant(mixed(DType::F32, {200, 100}));
+  g.returns(g.b.call1("aten::mm.default", {g.input({3, 200}), g.b.call1("aten::exp.default", {m})}));
+  g.returns(g.b.call1("aten::permute.default", {g.b.call1("aten::exp.default", {m}), ArgList{1, 0}}));
+  compare_both(g, {mixed(DType::F32, {2, 32, 9, 9}), mixed(DType::F32, {3, 200})});
+  std::string backend = g.program().dump("backend").value();
+  CHECK(backend.find("tenon::conv") != std::string::npos);
+  for (auto op : {"edge::exp", "edge::div", "edge::mul"}) CHECK(backend.find(op) == std::string::npos);
+}
