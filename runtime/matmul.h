@@ -45,9 +45,11 @@ struct Matmul {
   Epilogue epilogue = {};
 };
 
+/// Whether A is windows of a convolution, which leave padding out: compensated families would take away what was not added.
+enum class Windows : bool { No, Yes };
 /// The family that computes products of such operands soonest, by its number in the table; -1 where none does. Sizes may be
 /// any_size.
-int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k);
+int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k, Windows windows = Windows::No);
 
 /// Bytes of a k x n matrix packed for a family, and the packing, of all of it or of panels [p0, p1). Constant weights are
 /// packed once.

@@ -114,6 +114,7 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   if (f.is_tiled()) most_k = tiled_depth_bytes / a_bytes;
   // Rows of one tile meet each column once; more find it in L1, beside their own part.
   bool streams = p.rows_first && p.panels.count() == 1 && m.n * m.k * b_bytes <= caches.l1 / 2; // rows are read once, from end to end
+  streams |= p.use == BUse::Dot && !p.rows_first && (m.m + p.panels.width()) * m.k * a_bytes <= caches.l2 / 2; // columns are, and all rows stay in L2
   if (uses_dots(p.use)) most_k = m.m <= p.tile_rows || streams ? std::max<int64_t>(m.k, 1) : std::max<int64_t>(round_down(caches.l1 * 3 / 4 / ((p.panels.width() + p.tile_rows) * a_bytes), 64), 64);
   int64_t all_k = p.split_k, parts = std::max<int64_t>(ceil_div(all_k, most_k), 1);
   p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(all_k, in_place_depth) : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
@@ -243,11 +244,11 @@ void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
 
 } // namespace
 
-int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k) {
+int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k, Windows windows) {
   int best = -1;
   auto& all = kernels.families();
   for (size_t i = 0; i < all.size(); i++) {
-    if (!can_pack(all[i], a, b)) continue;
+    if (!can_pack(all[i], a, b) || (windows == Windows::Yes && all[i].compensated)) continue;
     if (best < 0 || cycles(all[i], a, m, n, k) < cycles(all[static_cast<size_t>(best)], a, m, n, k)) best = static_cast<int>(i);
   }
   return best;
