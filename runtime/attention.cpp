@@ -19,6 +19,7 @@ constexpr int64_t items_per_thread = 4;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+int64_t round_down(int64_t a, int64_t b) { return a / b * b; }
 
 /// All decisions for one call; a function of sizes, strides and caches alone.
 struct Plan {
@@ -27,18 +28,21 @@ struct Plan {
   int64_t chunk_rows, chunks; // rows of each head in an item
   int64_t stacked;            // rows of an item, all heads
   int64_t block_rows, block_keys;
-  Panels panels; // of a block of keys
+  int family;            // of the kernels that multiply packed blocks
+  bool narrow;           // they read bf16, as queries, keys and values are
+  Panels panels, values; // of a block of keys, and of its values
   int64_t part_keys, parts;
   bool few;           // keys and values in place
-  bool pack_q, widen; // copy rows of Q; keys or values are not f32
-  int64_t out_stride;
-  int64_t q_bytes, wide_bytes, keys_bytes, values_bytes, scores_bytes, rows_bytes, pointers_bytes,
+  bool pack_q, widen; // copy rows of Q; keys or values are widened to f32
+  int64_t row_step, out_rows, out_stride;
+  int64_t q_stride, weight_stride; // bytes from row to row of copied queries, and of weights as bf16
+  int64_t q_bytes, wide_bytes, keys_bytes, values_bytes, scores_bytes, weights_bytes, rows_bytes, pointers_bytes,
       started_bytes;     // of one worker
   int64_t partial_bytes; // of an item's part
 
   int64_t items() const { return shared * chunks; }
   int64_t worker_bytes() const {
-    return q_bytes + wide_bytes + keys_bytes + values_bytes + scores_bytes + rows_bytes + pointers_bytes +
+    return q_bytes + wide_bytes + keys_bytes + values_bytes + scores_bytes + weights_bytes + rows_bytes + pointers_bytes +
            started_bytes;
   }
 };
@@ -65,6 +69,8 @@ void choose_items(const AttentionCall& c, const Caches& caches, int threads, Pla
   p.chunks = ceil_div(c.rows, p.chunk_rows);
   p.stacked = p.chunk_rows * p.heads;
   p.block_rows = ceil_div(p.stacked, ceil_div(p.stacked, most_tile_rows));
+  if (p.row_step > 1) p.block_rows = std::min(round_up(p.block_rows, 2 * p.row_step), round_down(most_tile_rows, p.row_step));
+  p.out_rows = round_up(p.stacked, p.row_step);
 }
 
 void choose_keys(const KernelTable& kernels, const AttentionCall& c, int threads, Plan& p) {
@@ -75,7 +81,7 @@ void choose_keys(const KernelTable& kernels, const AttentionCall& c, int threads
     p.part_keys = round_up(ceil_div(c.keys, p.parts), 64);
     p.parts = ceil_div(c.keys, std::max<int64_t>(p.part_keys, 1));
   }
-  p.panels = key_panels(kernels, c.block_keys);
+  p.panels = key_panels(kernels, p.family, c.block_keys, c.depth);
   int64_t blocks = ceil_div(p.part_keys, c.block_keys), width = p.panels.width();
   p.block_keys = blocks <= 1 ? std::max<int64_t>(p.part_keys, 1)
                              : std::min(c.block_keys, round_up(ceil_div(p.part_keys, blocks), width));
@@ -84,6 +90,10 @@ void choose_keys(const KernelTable& kernels, const AttentionCall& c, int threads
 Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, const AttentionCall& c) {
   Plan p{};
   p.out_stride = round_up(std::max<int64_t>(c.columns, 1), 16);
+  bool same = c.q.type == c.k.type && c.k.type == c.v.type;
+  p.family = attention_family(kernels, same ? c.q.type : DType::F32);
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
+  p.row_step = f.row_step;
   find_group(c, p);
   choose_items(c, caches, threads, p);
   auto in_place = [](const AttentionOperandView& o, int64_t columns) {
@@ -91,14 +101,20 @@ Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, co
   };
   p.few = p.stacked <= few_attention_rows && in_place(c.k, c.depth) && in_place(c.v, c.columns);
   choose_keys(kernels, c, threads, p);
+  p.narrow = f.a == DType::BF16 && !p.few;
+  p.values = value_panels(kernels, p.family, c.columns, p.block_keys);
   p.pack_q = c.q.type != DType::F32 || (c.q.column != 1 && c.depth > 1);
-  p.widen = c.k.type != DType::F32 || c.v.type != DType::F32;
+  p.widen = !p.narrow && (c.k.type != DType::F32 || c.v.type != DType::F32);
   p.wide_bytes = p.widen ? floats(p.block_keys * std::max(c.depth, c.columns)) : 0;
-  p.q_bytes = p.pack_q ? floats(p.stacked * c.depth) : 0;
-  p.keys_bytes = p.few ? 0 : floats(packed_keys_size(p.panels, c.depth));
-  p.values_bytes = p.few ? 0 : floats(packed_values_size(kernels, p.block_keys, c.columns));
-  p.scores_bytes = floats(p.block_rows * c.score_stride);
-  p.rows_bytes = floats(p.stacked * (p.out_stride + 3));
+  p.q_stride = p.narrow ? 2 * p.panels.depth() : 4 * c.depth;
+  p.q_bytes = p.pack_q ? round_up(p.out_rows * p.q_stride, 64) : 0;
+  p.keys_bytes = p.few ? 0 : round_up(p.panels.bytes(), 64);
+  p.values_bytes = p.few ? 0 : round_up(p.values.bytes(), 64);
+  int64_t block_rows = round_up(p.block_rows, p.row_step);
+  p.scores_bytes = floats(block_rows * c.score_stride);
+  p.weight_stride = 2 * p.values.depth() + 64;
+  p.weights_bytes = p.narrow ? round_up(block_rows * p.weight_stride, 64) : 0;
+  p.rows_bytes = floats(p.out_rows * p.out_stride + p.stacked * 3);
   p.pointers_bytes = round_up(p.stacked * 8, 64);
   p.started_bytes = round_up(ceil_div(p.stacked, p.block_rows), 64);
   p.partial_bytes = p.parts > 1 ? p.rows_bytes : 0;
@@ -117,7 +133,7 @@ struct Run {
 struct Rows {
   float *out, *top, *sum, *correction;
   Rows(void* at, const Plan& p)
-      : out(static_cast<float*>(at)), top(out + p.stacked * p.out_stride), sum(top + p.stacked),
+      : out(static_cast<float*>(at)), top(out + p.out_rows * p.out_stride), sum(top + p.stacked),
         correction(sum + p.stacked) {}
 };
 
@@ -164,16 +180,41 @@ void for_each_head(const Run& r, const Item& item, const Rows& rows, int64_t s0,
   }
 }
 
+/// A row of Q as bf16, with zeros behind the depth.
+void copy_row(const AttentionOperandView& q, const void* from, int64_t depth, int64_t padded, char* to) {
+  auto* row = reinterpret_cast<uint16_t*>(to);
+  for (int64_t k = 0; k < depth; k++) row[k] = static_cast<const uint16_t*>(from)[k * q.column];
+  std::fill(row + depth, row + padded, uint16_t{0});
+}
+
 /// Pointers to the item's rows of Q, copied where their elements lie apart.
-void point_to_rows(const Run& r, const Item& item, const void** pointers, float* copy) {
+void point_to_rows(const Run& r, const Item& item, const void** pointers, char* copy) {
   const AttentionOperandView& q = r.c.q;
   int64_t of_head = item.m1 - item.m0, first = item.offset(q);
   for (int64_t s = 0; s < item.rows; s++) {
     int64_t head = s / of_head;
     const void* row = q.at(first + (r.p.group < 0 ? 0 : head * q.batch[r.p.group]) + (item.m0 + s % of_head) * q.row);
-    pointers[s] = r.p.pack_q ? copy + s * r.c.depth : static_cast<const float*>(row);
-    if (r.p.pack_q) widen_rows(q.type, row, q.row, q.column, 1, r.c.depth, copy + s * r.c.depth);
+    char* to = copy + s * r.p.q_stride;
+    pointers[s] = r.p.pack_q ? to : row;
+    if (r.p.narrow)
+      copy_row(q, row, r.c.depth, r.p.panels.depth(), to);
+    else if (r.p.pack_q)
+      widen_rows(q.type, row, q.row, q.column, 1, r.c.depth, reinterpret_cast<float*>(to));
   }
+}
+
+/// Packs keys or values [n0, n0 + count).
+void pack_block(const Run& r, const Item& item, const AttentionOperandView& o, int64_t n0, int64_t count, bool are_keys, float* wide, void* to) {
+  int64_t columns = are_keys ? r.c.depth : r.c.columns;
+  PackSource rows{o.at(item.offset(o) + n0 * o.row), o.type, o.row, o.column};
+  if (o.type != DType::F32 && !r.p.narrow) {
+    widen_rows(o.type, rows.data, o.row, o.column, count, columns, wide);
+    rows = {wide, DType::F32, columns, 1};
+  }
+  if (are_keys) std::swap(rows.k_stride, rows.other_stride);
+  Panels panels = are_keys ? r.p.panels : r.p.values;
+  (are_keys ? panels.n : panels.k) = count;
+  pack_panels(r.kernels, r.kernels.families()[static_cast<size_t>(r.p.family)], panels, rows, 0, panels.k, 0, panels.count(), to);
 }
 
 /// Keys or values from n0 on, as f32.
@@ -191,15 +232,17 @@ TENON_WIDE void scale_row(float* row, int64_t n, float by) {
 
 /// One worker's memory, cut up.
 struct Memory {
-  float *q, *wide, *keys, *values, *scores;
+  char *q, *keys, *values;
+  float *wide, *scores;
+  uint16_t* weights;
   char* rows;
   const void** pointers;
   bool* started; // per block of rows: whether it has met keys
   Memory(char* at, const Plan& p) {
     auto take = [&](int64_t bytes) { return std::exchange(at, at + bytes); };
-    q = reinterpret_cast<float*>(take(p.q_bytes)), wide = reinterpret_cast<float*>(take(p.wide_bytes)),
-    keys = reinterpret_cast<float*>(take(p.keys_bytes));
-    values = reinterpret_cast<float*>(take(p.values_bytes)), scores = reinterpret_cast<float*>(take(p.scores_bytes));
+    q = take(p.q_bytes), wide = reinterpret_cast<float*>(take(p.wide_bytes)), keys = take(p.keys_bytes);
+    values = take(p.values_bytes), scores = reinterpret_cast<float*>(take(p.scores_bytes));
+    weights = reinterpret_cast<uint16_t*>(take(p.weights_bytes));
     rows = take(p.rows_bytes);
     pointers = reinterpret_cast<const void**>(take(p.pointers_bytes));
     started = reinterpret_cast<bool*>(take(p.started_bytes));
@@ -210,6 +253,20 @@ Panels panels_of(const Run& r, int64_t keys) {
   Panels p = r.p.panels;
   p.n = keys;
   return p;
+}
+
+/// Adds the first `some` of the block's values, by the weights in `scores`.
+void accumulate_block(const Run& r, const Memory& memory, int64_t rows, int64_t keys, int64_t some, bool fresh, float* out) {
+  Panels values = r.p.values;
+  values.k = keys;
+  const void* weights = memory.scores;
+  int64_t stride = r.c.score_stride * 4;
+  if (r.p.narrow) {
+    stride = r.p.weight_stride;
+    narrow_rows(memory.scores, r.c.score_stride, rows, some, values.depth(some), memory.weights, stride / 2);
+    weights = memory.weights;
+  }
+  accumulate_product(r.kernels, r.p.family, weights, stride, rows, values, memory.values, some, fresh, out, r.p.out_stride);
 }
 
 /// Keys [n0, n1) against the stacked rows [s0, s1).
@@ -231,7 +288,7 @@ void run_block(const Run& r, const Item& item, const Memory& memory, const Rows&
     few_rows_product(memory.pointers + s0, s1 - s0, rows_from(item, c.k, n0, some, c.depth, memory.wide), some, c.depth,
                      memory.scores, c.score_stride);
   else
-    tile_product(r.kernels, memory.pointers + s0, s1 - s0, panels_of(r, keys), memory.keys, some, c.depth,
+    tile_product(r.kernels, r.p.family, memory.pointers + s0, r.p.q_stride, s1 - s0, panels_of(r, keys), memory.keys, some,
                  memory.scores, c.score_stride);
   for_each_head(r, item, rows, s0, s1, [&](AttentionTile t, int64_t at) {
     t.n0 = n0, t.n1 = n0 + some;
@@ -248,8 +305,7 @@ void run_block(const Run& r, const Item& item, const Memory& memory, const Rows&
                         rows_from(item, c.v, n0, some, c.columns, memory.wide), some, c.columns, !started, out,
                         r.p.out_stride);
   else
-    accumulate_product(r.kernels, memory.scores, c.score_stride, s1 - s0, memory.values, keys, some, c.columns,
-                       !started, out, r.p.out_stride);
+    accumulate_block(r, memory, s1 - s0, keys, some, !started, out);
   started = true;
 }
 
@@ -265,10 +321,8 @@ void run_keys(const Run& r, const Item& item, const Memory& memory, const Rows& 
   for (int64_t n0 = k0; n0 < k1; n0 += r.p.block_keys) {
     int64_t n1 = std::min(n0 + r.p.block_keys, k1);
     if (!r.p.few) {
-      pack_keys(r.kernels, panels_of(r, n1 - n0), rows_from(item, c.k, n0, n1 - n0, c.depth, memory.wide), c.depth,
-                memory.keys);
-      pack_values(r.kernels, rows_from(item, c.v, n0, n1 - n0, c.columns, memory.wide), n1 - n0, c.columns,
-                  memory.values);
+      pack_block(r, item, c.k, n0, n1 - n0, true, memory.wide, memory.keys);
+      pack_block(r, item, c.v, n0, n1 - n0, false, memory.wide, memory.values);
     }
     for (int64_t s = 0; s < item.rows; s += r.p.block_rows)
       run_block(r, item, memory, rows, s, std::min(s + r.p.block_rows, item.rows), n0, n1);
@@ -332,7 +386,9 @@ void run_attention(const KernelTable& kernels, const Caches& caches, const Worke
   const Plan& p = r.p;
   double work =
       static_cast<double>(p.stacked) * static_cast<double>(p.part_keys) * static_cast<double>(c.depth + c.columns + 32) / 32;
+  bool tiled = p.row_step > 1 && p.narrow;
   workers.run(p.items() * p.parts, item_grain(work), [&](int64_t begin, int64_t end, int worker) {
+    if (tiled) kernels.begin_tiles();
     Memory memory(r.scratch + worker * p.worker_bytes(), p);
     for (int64_t i = begin; i < end; i++) {
       Item item = item_of(r, i / p.parts);
@@ -341,6 +397,7 @@ void run_attention(const KernelTable& kernels, const Caches& caches, const Worke
       run_keys(r, item, memory, rows, k0, std::min(k0 + p.part_keys, c.keys));
       if (p.parts == 1) finish_item(r, item, rows);
     }
+    if (tiled) kernels.end_tiles();
   });
   if (p.parts == 1) return;
   workers.run(p.items(), item_grain(static_cast<double>(p.stacked * p.out_stride * p.parts) / 32),
@@ -363,6 +420,7 @@ std::string describe_attention(const KernelTable& kernels, const Caches& caches,
   if (p.heads > 1) s += " (" + std::to_string(p.heads) + " heads share keys)";
   s += ", blocks of " + std::to_string(p.block_rows) + "x" + std::to_string(p.block_keys);
   if (p.few) s += ", keys in place";
+  if (p.narrow) s += ", " + std::string(kernels.families()[static_cast<size_t>(p.family)].name);
   if (p.parts > 1) s += ", keys in " + std::to_string(p.parts) + " parts";
   if (c.has_upper || c.has_lower) s += ", blocks without weight skipped";
   return s;

@@ -18,7 +18,7 @@ struct AttentionTile {
 
 struct AttentionOperandView {
   const void* data = nullptr;
-  DType type = DType::F32;                              // or f16, bf16: widened block by block
+  DType type = DType::F32;                              // or f16, bf16: widened block by block, unless kernels multiply bf16
   int64_t batch[4] = {0, 0, 0, 0}, row = 0, column = 1; // strides in elements
 
   const void* at(int64_t element) const {

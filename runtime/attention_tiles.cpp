@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace tenon {
@@ -19,18 +20,21 @@ int family_number(const KernelTable& kernels) {
 const GemmFamily& family_of(const KernelTable& kernels) {
   return kernels.families()[static_cast<size_t>(family_number(kernels))];
 }
-Panels value_panels(const KernelTable& kernels, int64_t columns, int64_t keys) {
-  return choose_panels(family_of(kernels), columns, keys);
-}
+const GemmFamily& family_at(const KernelTable& kernels, int family) { return kernels.families()[static_cast<size_t>(family)]; }
 
 } // namespace
 
-Panels key_panels(const KernelTable& kernels, int64_t block_keys) {
-  return choose_panels(family_of(kernels), block_keys, 1);
+int attention_family(const KernelTable& kernels, DType type) {
+  int best = type == DType::BF16 ? choose_family(kernels, type, type, any_size, any_size, any_size) : -1;
+  return best >= 0 && family_at(kernels, best).a == type ? best : family_number(kernels);
 }
 
-int64_t packed_values_size(const KernelTable& kernels, int64_t keys, int64_t columns) {
-  return value_panels(kernels, columns, keys).padded() * keys;
+Panels key_panels(const KernelTable& kernels, int family, int64_t block_keys, int64_t depth) {
+  return choose_panels(family_at(kernels, family), block_keys, depth);
+}
+
+Panels value_panels(const KernelTable& kernels, int family, int64_t columns, int64_t keys) {
+  return choose_panels(family_at(kernels, family), columns, keys);
 }
 
 namespace {
@@ -67,52 +71,58 @@ void widen_rows(DType type, const void* data, int64_t row, int64_t column, int64
   }
 }
 
-void pack_keys(const KernelTable& kernels, const Panels& panels, const RowsSource& keys, int64_t depth,
-               float* to) noexcept {
-  PackSource source{keys.data, DType::F32, keys.column, keys.row};
-  pack_panels(kernels, family_of(kernels), panels, source, 0, depth, 0, panels.count(), to);
-}
-
-void pack_values(const KernelTable& kernels, const RowsSource& values, int64_t count, int64_t columns,
-                 float* to) noexcept {
-  Panels panels = value_panels(kernels, columns, count);
-  PackSource source{values.data, DType::F32, values.row, values.column};
-  pack_panels(kernels, family_of(kernels), panels, source, 0, count, 0, panels.count(), to);
-}
-
 namespace {
+
+TENON_WIDE void narrow_row(const float* from, int64_t n, uint16_t* to) {
+  for (int64_t k = 0; k < n; k++) {
+    uint32_t bits = std::bit_cast<uint32_t>(from[k]), rounded = bits + 0x7fff + (bits >> 16 & 1);
+    to[k] = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded >> 16);
+  }
+}
 
 /// Rows cut into tiles, and the kernels for these.
 struct CutRows {
+  const GemmFamily& family;
   RowTile tiles[most_tile_rows];
-  int64_t count;
+  const void* pointers[GemmFamily::max_rows];
+  int64_t count = 0;
   TileKernels kernels;
 
-  CutRows(const KernelTable& table, const Panels& panels, int64_t rows) {
-    int family = family_number(table);
-    Tiles cut(rows, family_of(table).rows[static_cast<size_t>(panels.vectors)]);
+  CutRows(const KernelTable& table, int number, const Panels& panels, int64_t rows) : family(family_at(table, number)) {
+    int most = family.rows[static_cast<size_t>(panels.vectors)];
     uint64_t heights = 0;
-    count = cut.count;
-    for (int64_t t = 0; t < count; t++) tiles[t].count = cut.rows(t), heights |= uint64_t{1} << cut.rows(t);
-    kernels = tile_kernels(table, family, panels, GemmKind::Packed, heights, true);
+    auto add = [&](int height) { tiles[count++].count = height, heights |= uint64_t{1} << height; };
+    Tiles cut(rows, most);
+    for (int64_t t = 0; t < cut.count && !family.is_tiled(); t++) add(cut.rows(t));
+    for (int64_t row = 0; row < rows && family.is_tiled(); row += most) add(rows - row > family.row_step ? most : family.row_step);
+    kernels = tile_kernels(table, number, panels, GemmKind::Packed, heights, !family.is_tiled());
   }
 
-  /// The product with the first `depth` of `packed_depth` rows of packed panels, all of them, to rows of `to`.
-  GemmBlock times(const Panels& panels, const float* packed, int64_t packed_depth, int64_t depth, float* to,
-                  int64_t stride) const {
+  /// Rows `stride` bytes apart.
+  void point(const void* first, int64_t stride) {
+    for (int64_t i = 0; i < GemmFamily::max_rows; i++) pointers[i] = static_cast<const char*>(first) + i * family.row_step * stride;
+    for (int64_t t = 0, row = 0; t < count; row += tiles[t++].count) tiles[t].rows = pointers, tiles[t].first = row * stride;
+  }
+  /// Rows anywhere.
+  void point(const void* const* rows) {
+    for (int64_t t = 0, row = 0; t < count; row += tiles[t++].count) tiles[t].rows = rows + row, tiles[t].first = 0;
+  }
+
+  /// The product with the first `depth` of packed panels, all of them, to rows of `to`.
+  GemmBlock times(const Panels& panels, const void* packed, int64_t depth, int64_t a_stride, float* to, int64_t stride) const {
     return {.panels = panels,
             .kernels = kernels,
             .p0 = 0,
             .p1 = panels.count(),
             .b = packed,
-            .panel_depth = packed_depth,
+            .panel_depth = panels.depth(),
             .first_depth = 0,
             .tiles = tiles,
             .tile_count = count,
             .positions = 1,
-            .depth = depth,
+            .depth = panels.depth(depth),
             .zeros = nullptr,
-            .a_stride = 0,
+            .a_stride = a_stride,
             .c = reinterpret_cast<char*>(to),
             .c_stride = stride * 4,
             .sum_bytes = 4,
@@ -124,26 +134,30 @@ struct CutRows {
 
 } // namespace
 
-void tile_product(const KernelTable& kernels, const void* const* q, int64_t rows, const Panels& panels,
-                  const float* packed, int64_t n, int64_t depth, float* scores, int64_t stride) noexcept {
-  CutRows cut(kernels, panels, rows);
-  for (int64_t t = 0, row = 0; t < cut.count; row += cut.tiles[t++].count)
-    cut.tiles[t].rows = q + row, cut.tiles[t].first = 0;
-  GemmBlock block = cut.times(panels, packed, depth, depth, scores, stride);
+void narrow_rows(const float* from, int64_t from_stride, int64_t rows, int64_t n, int64_t padded, uint16_t* to, int64_t to_stride) noexcept {
+  for (int64_t i = 0; i < rows; i++, from += from_stride, to += to_stride) {
+    narrow_row(from, n, to);
+    std::fill(to + n, to + padded, uint16_t{0});
+  }
+}
+
+void tile_product(const KernelTable& kernels, int family, const void* const* q, int64_t q_stride, int64_t rows, const Panels& panels,
+                  const void* packed, int64_t n, float* scores, int64_t stride) noexcept {
+  CutRows cut(kernels, family, panels, rows);
+  if (cut.family.is_tiled())
+    cut.point(q[0], q_stride);
+  else
+    cut.point(q);
+  GemmBlock block = cut.times(panels, packed, panels.k, q_stride, scores, stride);
   block.p1 = (n + panels.width() - 1) / panels.width();
   multiply_block(block);
 }
 
-void accumulate_product(const KernelTable& kernels, const float* weights, int64_t stride, int64_t rows,
-                        const float* packed, int64_t keys, int64_t n, int64_t columns, bool fresh, float* out,
-                        int64_t out_stride) noexcept {
-  Panels panels = value_panels(kernels, columns, keys);
-  CutRows cut(kernels, panels, rows);
-  const void* pointers[GemmFamily::max_rows];
-  for (int64_t i = 0; i < GemmFamily::max_rows; i++) pointers[i] = weights + i * stride;
-  for (int64_t t = 0, row = 0; t < cut.count; row += cut.tiles[t++].count)
-    cut.tiles[t].rows = pointers, cut.tiles[t].first = row * stride * 4;
-  GemmBlock block = cut.times(panels, packed, keys, n, out, out_stride);
+void accumulate_product(const KernelTable& kernels, int family, const void* weights, int64_t stride, int64_t rows, const Panels& panels,
+                        const void* packed, int64_t n, bool fresh, float* out, int64_t out_stride) noexcept {
+  CutRows cut(kernels, family, panels, rows);
+  cut.point(weights, stride);
+  GemmBlock block = cut.times(panels, packed, n, stride, out, out_stride);
   if (!fresh) block.mode = GemmInit::C;
   multiply_block(block);
 }
@@ -236,25 +250,28 @@ void few_rows_accumulate(const KernelTable& kernels, const float* weights, int64
 namespace {
 
 // Tiles of up to `rows` rows on panels of which any may be the last.
-void prepare_widths(const KernelTable& kernels, int vectors, int rows, GemmKind kind) {
+void prepare_widths(const KernelTable& kernels, int family, int vectors, uint64_t heights) {
+  const GemmFamily& f = family_at(kernels, family);
   for (int v = 1; v <= vectors; v++)
     for (bool masked : {false, true})
-      for (int r = 1; r <= rows && r <= family_of(kernels).rows[static_cast<size_t>(v)]; r++)
-        kernels.gemm({family_number(kernels), r, v, masked, kind});
+      for (int r = 1; r <= f.rows[static_cast<size_t>(v)]; r++)
+        if (heights >> r & 1 && !(masked && f.is_tiled())) kernels.gemm({family, r, v, masked, GemmKind::Packed});
 }
+
+uint64_t heights_of(const GemmFamily& f, int rows) { return f.is_tiled() ? uint64_t{1} << f.row_step | uint64_t{1} << rows : tile_heights(any_size, rows); }
 
 } // namespace
 
-void prepare_attention(const KernelTable& kernels, int64_t block_keys, int64_t columns) {
-  const GemmFamily& f = family_of(kernels);
-  Panels keys = key_panels(kernels, block_keys);
-  prepare_widths(kernels, keys.vectors, f.rows[static_cast<size_t>(keys.vectors)], GemmKind::Packed);
+void prepare_attention(const KernelTable& kernels, int family, int64_t block_keys, int64_t columns) {
+  const GemmFamily& f = family_at(kernels, family);
+  Panels keys = key_panels(kernels, family, block_keys, 1);
+  prepare_widths(kernels, family, keys.vectors, heights_of(f, f.rows[static_cast<size_t>(keys.vectors)]));
   for (int v = 1; v <= keys.vectors; v++) kernels.copy(v);
-  if (columns == any_size) prepare_widths(kernels, 4, GemmFamily::max_rows, GemmKind::Packed);
+  if (columns == any_size) prepare_widths(kernels, family, 4, heights_of(f, f.rows[1]));
   if (columns > 0) {
-    Panels panels = value_panels(kernels, columns, 1);
+    Panels panels = value_panels(kernels, family, columns, 1);
     int rows = f.rows[static_cast<size_t>(panels.vectors)];
-    tile_kernels(kernels, family_number(kernels), panels, GemmKind::Packed, tile_heights(any_size, rows), true);
+    tile_kernels(kernels, family, panels, GemmKind::Packed, heights_of(f, rows), !f.is_tiled());
     kernels.copy(panels.panel_vectors(0)), kernels.copy(panels.panel_vectors(panels.count() - 1));
   }
   kernels.transpose();

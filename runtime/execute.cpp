@@ -345,6 +345,7 @@ static bool run_step(const Step& step, Frame& f) {
   total.bytes += cost.bytes;
   total.flops += cost.flops;
   total.detail = std::move(cost.detail);
+  total.family = cost.family;
   return ok;
 }
 

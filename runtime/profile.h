@@ -13,6 +13,7 @@ struct Frame;
 struct StepProfile {
   int64_t calls = 0, ns = 0;
   double bytes = 0, flops = 0; // as cost_of says
+  int family = -1;             // of the matrix kernels that compute it, for the last call
   std::string detail = {};     // of the last call: sizes, and what a driver chose for them
 };
 

@@ -51,6 +51,9 @@ public:
   std::vector<std::string> unsupported() const;
   /// Compiles for this machine. Errors: Unsupported lists all missing operators at once.
   Result<Executable> compile(const Options& options = {}) const;
+  /// How far results under `options` are from those of strict f32, for these inputs: the largest |difference| of an output over the largest
+  /// magnitude in it. Compiles and runs both; 1 stands for all that is not finite in one alone. Errors: those of compile and run.
+  Result<double> error_of(const Options& options, std::span<const TensorView> inputs) const;
   /// A pass of the user: `pass` gets the text of the Edge graph (what dump("edge") gives; src/ir/parse.h has its grammar) and
   /// returns another. Parameters and results must stay what they were. Errors: BadInput for a text that is no Edge graph.
   Result<Program> transform(const std::function<std::string(const std::string&)>& pass) const;

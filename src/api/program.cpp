@@ -91,13 +91,42 @@ Result<std::string> Program::dump(std::string_view stage, const Options& options
   return guarded([&] { return dump_stage(impl_->loaded, stage, options); });
 }
 
+// Of one output; 1 where one is finite and the other is not, or both differ in infinity.
+static double error_between(const Tensor& got, const Tensor& want) {
+  Tensor a = got.contiguous(), b = want.contiguous();
+  return dispatch(b.dtype(), [&]<class T>(T) -> double {
+    double most = 0, largest = 0;
+    if constexpr (!is_complex_v<T>)
+      for (int64_t i = 0; i < b.numel(); i++) {
+        double x = convert<double>(a.data_as<T>()[i]), y = convert<double>(b.data_as<T>()[i]);
+        if (x == y || (std::isnan(x) && std::isnan(y))) x = y = std::isfinite(y) ? y : 0;
+        if (!std::isfinite(x) || !std::isfinite(y)) return 1;
+        most = std::max(most, std::abs(x - y)), largest = std::max(largest, std::abs(y));
+      }
+    return most > 0 ? most / std::max(largest, most) : 0;
+  });
+}
+
+Result<double> Program::error_of(const Options& options, std::span<const TensorView> inputs) const {
+  return guarded([&] {
+    Options strict = options;
+    strict.precision = Precision::Strict;
+    std::vector<Tensor> got, want;
+    compile(options).value().run(inputs, got).check();
+    compile(strict).value().run(inputs, want).check();
+    double error = 0;
+    for (size_t i = 0; i < want.size(); i++) error = std::max(error, got.at(i).sizes() == want[i].sizes() ? error_between(got[i], want[i]) : 1.0);
+    return error;
+  });
+}
+
 Result<Executable> Program::compile(const Options& options) const {
   return guarded([&] {
     auto start = std::chrono::steady_clock::now();
     auto impl = std::make_shared<Executable::Impl>();
     impl->options = options;
     impl->program = impl_->loaded;
-    lower(impl->program, options.interpret ? "edge" : "backend");
+    lower(impl->program, options.interpret ? "edge" : "backend", options.precision);
     if (!options.interpret) {
       auto compiled = std::make_shared<Compiled>(build_plan(std::make_shared<LoadedProgram>(impl->program), impl_->loaded.inputs, options));
       const Plan& plan = compiled->plan;
@@ -264,7 +293,10 @@ ExecutableStats Executable::stats() const {
 uint64_t Executable::pieces_of_code() { return tenon::pieces_of_code; }
 std::string Executable::explain() const {
   if (!impl_->runner) return "everything runs in the interpreter\n";
-  return tenon::explain(impl_->runner->plan(), impl_->compiled->kernels, impl_->runner->profile());
+  Profile profile = impl_->runner->profile();
+  Limits limits;
+  if (!profile.empty()) limits = measure_limits(impl_->compiled->micro_kernels->table(), Workers(impl_->options.threads), families_of(profile));
+  return tenon::explain(impl_->runner->plan(), impl_->compiled->kernels, profile, limits);
 }
 
 } // namespace tenon

@@ -155,7 +155,22 @@ private:
     const Compute& c = inliner_.definition(id);
     if (needs_memory_.get(v) || c.reduction != Reduction::None) return;
     InlineCost cost = inline_cost(c.body);
+    if (is_narrowing(n) && is_of_product(n.args[0].get<ValueId>())) return;
     if (is_always_inline(n.def->kind, cost) || (is_used_once(n) && is_inline_when_used_once(cost) && !is_epilogue(n))) roles_[v] = Role::Inline;
+  }
+
+  bool is_narrowing(const Node& n) const {
+    return n.op == "edge::_to_copy.default" && size_of(g_.type(n.outputs[0]).dtype) < size_of(g_.type(n.args[0].get<ValueId>()).dtype);
+  }
+  // What an epilogue computes, for nobody but the cast that asks: it is stored as narrow as the cast makes it.
+  bool is_of_product(ValueId v) const {
+    auto users = users_.find(v);
+    if (users == users_.end() || users->second.size() != 1 || needs_memory_.get(v)) return false;
+    if (roles_.get(v) == Role::Contract) return !attentions_.contains(g_.value(v).node);
+    const Node* n = g_.value(v).node.valid() ? &g_.node(g_.value(v).node) : nullptr;
+    if (!n || !n->def || (n->def->kind != Kind::Pointwise && n->def->kind != Kind::View) || roles_.get(v) == Role::Other) return false;
+    std::vector<ValueId> operands = tensor_operands(n->args, g_);
+    return std::any_of(operands.begin(), operands.end(), [&](ValueId o) { return is_of_product(o); });
   }
 
   // Computed from a contraction's result that nothing else uses, and only looked at by a view: an epilogue computes it for

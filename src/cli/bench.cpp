@@ -40,6 +40,7 @@ struct Figures {
   double load_ms, compile_ms, first_result_ms, median_ms, min_ms, p90_ms;
   size_t runs;
   double peak_rss_mb;
+  double precision_error = -1; // of results that are not strict
   ExecutableStats stats;
 };
 
@@ -53,6 +54,7 @@ void print(const Figures& f, bool json) {
   line("median_ms", f.median_ms);
   line("min_ms", f.min_ms);
   line("p90_ms", f.p90_ms);
+  if (f.precision_error >= 0) fmt::print(fmt::runtime(json ? "\"precision_error\": {:.3g}, " : "precision_error    {:.3g}\n"), f.precision_error);
   count("runs", f.runs);
   line("peak_rss_mb", f.peak_rss_mb);
   count("kernels_compiled", static_cast<size_t>(f.stats.kernels_compiled));
@@ -102,6 +104,7 @@ int bench(const BenchArgs& args) {
   getrusage(RUSAGE_SELF, &usage);
   f.peak_rss_mb = static_cast<double>(usage.ru_maxrss) / 1024;
   f.stats = exe.stats();
+  if (args.options.precision != Precision::Strict) f.precision_error = program.error_of(args.options, views).value();
   print(f, args.json);
   return 0;
 }

@@ -19,6 +19,8 @@ void add_options(CLI::App* app, Options& options) {
   app->add_flag("--interpret", options.interpret, "run in the reference interpreter");
   app->add_flag("--forbid-fallback", options.forbid_fallback, "an operator without native code is an error");
   app->add_option("--seed", options.seed, "seed of random operators");
+  app->add_option("--precision", options.precision, "of f32 products: strict, bf16 or int8-weights")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{{"strict", Precision::Strict}, {"bf16", Precision::BF16}, {"int8-weights", Precision::Int8Weights}}));
   app->add_option("--isa", options.isa, "auto, avx2 or avx512")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Isa>{{"auto", Isa::Auto}, {"avx2", Isa::Avx2}, {"avx512", Isa::Avx512}}));
 }

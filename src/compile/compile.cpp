@@ -26,7 +26,7 @@ void verify_program(const LoadedProgram& program) {
   check_edge_types(program.graph);
 }
 
-void lower(LoadedProgram& program, std::string_view stage) {
+void lower(LoadedProgram& program, std::string_view stage, Precision precision) {
   struct Stage {
     std::string_view name; // as lower() is asked for it; empty: not by itself
     std::span<const Pass> passes;
@@ -46,6 +46,7 @@ void lower(LoadedProgram& program, std::string_view stage) {
   runner.check = verify_program;
   runner.dump(program, "loaded");
   for (const Stage& s : stages) {
+    if (s.dialect == Dialect::Backend && narrow_products(program, precision)) runner.dump(program, "narrow_products");
     if (s.dialect == Dialect::Backend && fold_weights(program)) runner.dump(program, "fold_weights");
     if (!runner.run(program, s.passes)) return;
     if (options.verify) verify(program.graph, s.dialect);

@@ -14,6 +14,6 @@ Pass find_pass(std::string_view name);
 /// The verifier's checks that hold after every pass: what TENON_VERIFY=1 turns on.
 void verify_program(const LoadedProgram& program);
 /// Runs the stages on `program` up to and including `stage`: "aten" (as loaded), "edge", "backend".
-void lower(LoadedProgram& program, std::string_view stage);
+void lower(LoadedProgram& program, std::string_view stage, Precision precision = Precision::Strict);
 
 } // namespace tenon

@@ -1,6 +1,8 @@
 // The steps of a plan for people: what each computes, with which code, at what cost.
 #include "compile/explain.h"
 
+#include <algorithm>
+
 #include <fmt/core.h>
 
 namespace tenon {
@@ -9,7 +11,7 @@ namespace {
 
 class Explainer {
 public:
-  Explainer(const std::vector<Kernel>& kernels, const Profile& profile) : kernels_(kernels), profile_(profile) {}
+  Explainer(const std::vector<Kernel>& kernels, const Profile& profile, const Limits& limits) : kernels_(kernels), profile_(profile), limits_(limits) {}
   std::string text;
 
   void steps(const std::vector<Step>& list, int depth) {
@@ -20,10 +22,14 @@ public:
       if (auto* c = std::get_if<ScanStep>(&s.run)) steps(c->body, depth + 1);
     }
   }
-  void total(const std::vector<Step>& top) {
-    int64_t ns = 0, calls = 1;
+  void measure(const std::vector<Step>& top) {
     for (const Step& s : top)
-      if (const StepProfile* p = of(s)) ns += p->ns, calls = std::max(calls, p->calls);
+      if (const StepProfile* p = of(s)) ns_ += p->ns;
+  }
+  void total(const std::vector<Step>& top) {
+    int64_t ns = ns_, calls = 1;
+    for (const Step& s : top)
+      if (const StepProfile* p = of(s)) calls = std::max(calls, p->calls);
     if (!profile_.empty()) add("all steps: {:.3f} ms a run, over {} runs\n", 1e-6 * static_cast<double>(ns) / static_cast<double>(calls), calls);
   }
 
@@ -55,19 +61,39 @@ private:
       if (p->bytes > 0) add(", {:.0f} bytes ({:.1f} GB/s)", p->bytes / calls, p->bytes / ns);
       if (p->flops > 0) add(", {:.0f} flops ({:.1f} GFLOP/s)", p->flops / calls, p->flops / ns);
       text += '\n';
+      mark(*p, indent);
     }
     if (!s.refused.empty()) add("{}refused: {}\n", indent, s.refused);
     if (!s.source.empty()) add("{}{}\n", indent, s.source);
   }
 
+  // A step that matters and could be twice as fast.
+  void mark(const StepProfile& p, const std::string& indent) {
+    double memory = limits_.bytes_per_ns > 0 ? p.bytes / limits_.bytes_per_ns : 0, arithmetic = 0, ns = static_cast<double>(p.ns);
+    if (p.family >= 0 && limits_.flops_per_ns.at(static_cast<size_t>(p.family)) > 0) arithmetic = p.flops / limits_.flops_per_ns[static_cast<size_t>(p.family)];
+    double bound = std::max(memory, arithmetic);
+    if (bound <= 0 || ns < 2 * bound || ns < 0.02 * static_cast<double>(ns_)) return;
+    add("{}FAR FROM ITS BOUND: {:.2f} us by {}, {:.0f}% of it reached\n", indent, bound / static_cast<double>(p.calls) / 1e3, arithmetic > memory ? "arithmetic" : "memory", 100 * bound / ns);
+  }
+
   const std::vector<Kernel>& kernels_;
   const Profile& profile_;
+  const Limits& limits_;
+  int64_t ns_ = 0; // of all steps
 };
 
 } // namespace
 
-std::string explain(const Plan& plan, const std::vector<Kernel>& kernels, const Profile& profile) {
-  Explainer e(kernels, profile);
+std::vector<int> families_of(const Profile& profile) {
+  std::vector<int> all;
+  for (const StepProfile& p : profile)
+    if (p.family >= 0 && std::find(all.begin(), all.end(), p.family) == all.end()) all.push_back(p.family);
+  return all;
+}
+
+std::string explain(const Plan& plan, const std::vector<Kernel>& kernels, const Profile& profile, const Limits& limits) {
+  Explainer e(kernels, profile, limits);
+  e.measure(plan.steps);
   e.steps(plan.steps, 0);
   e.total(plan.steps);
   return std::move(e.text);

@@ -1,6 +1,7 @@
 // Passes on the Edge graph, in order. None changes what an operator means; each does nothing the second time.
 #pragma once
 #include "ir/pass.h"
+#include "tenon/options.h"
 
 namespace tenon {
 
@@ -23,6 +24,11 @@ bool fold_norm(LoadedProgram& program);
 /// Products of dequantized tensors become products of their integers, in I32, with what the zero points add and both scales after.
 ///   %y = mm((%q - zx) * sx, %w * sw)   ->   %y = (mm.dtype(%q, %w, i32) - zx * column sums of %w) * (sx * sw)
 bool integer_products(LoadedProgram& program);
+
+/// Not in the list below: what the caller allows (Options::precision) is done after it. f32 products read bf16 or, of constant weights,
+/// bytes.
+///   %y = mm(%x, %w)   ->   %y = mm.dtype(_to_copy(%x, bf16), _to_copy(%w, bf16), f32)
+bool narrow_products(LoadedProgram& program, Precision precision);
 
 inline constexpr Pass edge_passes[] = {
     {"decompose_late", decompose_late},

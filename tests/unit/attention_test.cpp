@@ -1,6 +1,8 @@
 // Attention steps against the interpreter: sizes, masks, grouped heads, bounds of the keys, the ways models write it.
 #include "compile/compile.h"
+#include "emulated_tiles.h"
 #include "graph_harness.h"
+#include "runtime/attention.h"
 
 namespace tenon::test {
 
@@ -119,20 +121,6 @@ TEST_CASE("attention as models write it") {
   compare_all(g, {{random({6, 49, 3, 4, 32}, 1), random({4, 49, 49}, 2), random({3, 49, 49}, 3)}});
 }
 
-TEST_CASE("attention of reduced floats") {
-  for (DType t : {DType::BF16, DType::F16})
-    for (int64_t rows : {1, 80}) {
-      TestGraph g;
-      V q = g.input({2, 4, rows, 24}, t), k = g.input({2, 2, 420, 24}, t), v = g.input({2, 2, 420, 40}, t);
-      g.returns(sdpa(g, q, k, v, {}, false, true));
-      auto of = [&](std::vector<int64_t> sizes, unsigned seed) {
-        std::vector<double> x = numbers(random(sizes, seed));
-        return filled(t, sizes, [&](int64_t i) { return x[static_cast<size_t>(i)]; });
-      };
-      compare_all(g, {{of({2, 4, rows, 24}, 1), of({2, 2, 420, 24}, 2), of({2, 2, 420, 40}, 3)}});
-    }
-}
-
 TEST_CASE("attention with the softmax that gives rows without keys nothing") {
   TestGraph g;
   V q = g.input({2, 5, 8}), k = g.input({2, 9, 8}), v = g.input({2, 9, 8}), m = g.input({5, 9});
@@ -176,6 +164,115 @@ TEST_CASE("attention that is none: weights needed by others, numbers that are no
   q = h.input({2, 5, 8}), k = h.input({2, 9, 8}), v = h.input({2, 9, 8});
   h.returns(sdpa(h, q, k, v));
   compare_all(h, {{bad, random({2, 9, 8}, 2), random({2, 9, 8}, 3)}});
+}
+
+
+TEST_CASE("attention of reduced floats") {
+  for (DType type : {DType::BF16, DType::F16})
+    for (Sizes s : {Sizes{1, 2, 5, 7, 3, 4}, {2, 3, 17, 19, 16, 16}, {1, 2, 73, 129, 64, 65}, {1, 1, 1, 900, 40, 40}, {1, 3, 9, 700, 33, 130}, {1, 2, 200, 600, 80, 48}})
+      for (bool causal : {false, true}) {
+        CAPTURE(s.rows);
+        CAPTURE(s.keys);
+        TestGraph g;
+        V q = g.input({s.batch, s.heads, s.rows, s.depth}, type), k = g.input({s.batch, s.heads, s.keys, s.depth}, type), v = g.input({s.batch, s.heads, s.keys, s.columns}, type);
+        g.returns(sdpa(g, q, k, v, {}, causal));
+        auto make = [&](int64_t rows, int64_t columns, int64_t salt) {
+          return filled(type, {s.batch, s.heads, rows, columns}, [&](int64_t i) { return static_cast<double>((i * 31 + salt) % 113 - 56) / 40; });
+        };
+        compare_all(g, {{make(s.rows, s.depth, 1), make(s.keys, s.depth, 2), make(s.keys, s.columns, 3)}});
+      }
+}
+
+namespace {
+
+// Softmax of scaled scores, and its result, as the generated kernels compute them.
+struct Softmax {
+  float scale;
+  int64_t stride, out_stride, rows, columns;
+  std::vector<float> out;
+
+  static void score(void* context, const AttentionTile& t) {
+    auto& s = *static_cast<Softmax*>(context);
+    for (int64_t i = 0; i < t.m1 - t.m0; i++) {
+      float *row = t.scores + i * s.stride, top = t.top[i];
+      for (int64_t k = 0; k < t.n1 - t.n0; k++) top = std::max(top, row[k] * s.scale);
+      t.correction[i] = std::exp(t.top[i] - top);
+      t.top[i] = top, t.sum[i] *= t.correction[i];
+      for (int64_t k = 0; k < t.n1 - t.n0; k++) t.sum[i] += row[k] = std::exp(row[k] * s.scale - top);
+    }
+  }
+  static void finish(void* context, const AttentionTile& t) {
+    auto& s = *static_cast<Softmax*>(context);
+    for (int64_t i = 0; i < t.m1 - t.m0; i++)
+      for (int64_t n = 0; n < s.columns; n++) s.out[static_cast<size_t>((t.batch * s.rows + t.m0 + i) * s.columns + n)] = t.out[i * s.out_stride + n] / t.sum[i];
+  }
+};
+
+std::vector<double> attend(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v, Sizes s, double scale) {
+  auto at = [](const std::vector<double>& x, int64_t i) { return x[static_cast<size_t>(i)]; };
+  std::vector<double> out;
+  for (int64_t b = 0; b < s.batch; b++)
+    for (int64_t m = 0; m < s.rows; m++) {
+      std::vector<double> weights, sums(static_cast<size_t>(s.columns), 0);
+      double total = 0;
+      for (int64_t key = 0; key < s.keys; key++) {
+        double score = 0;
+        for (int64_t d = 0; d < s.depth; d++) score += at(q, (b * s.rows + m) * s.depth + d) * at(k, (b * s.keys + key) * s.depth + d);
+        total += std::exp(score * scale);
+        for (int64_t n = 0; n < s.columns; n++) sums[static_cast<size_t>(n)] += std::exp(score * scale) * at(v, (b * s.keys + key) * s.columns + n);
+      }
+      for (double x : sums) out.push_back(x / total);
+    }
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("attention on tile registers") {
+  EmulatedTiles tiles;
+  for (Sizes s : {Sizes{1, 1, 20, 30, 16, 16}, {2, 1, 16, 64, 64, 64}, {3, 1, 75, 129, 40, 33}, {1, 1, 200, 500, 64, 80}, {2, 1, 9, 700, 33, 130}})
+    for (int threads : {1, 2}) {
+      CAPTURE(s.rows);
+      Tensor q = random({s.batch, s.rows, s.depth}, 1), k = random({s.batch, s.keys, s.depth}, 2), v = random({s.batch, s.keys, s.columns}, 3);
+      auto narrow = [](const Tensor& t) { return filled(DType::BF16, {t.numel()}, [&](int64_t i) { return t.data_as<float>()[i]; }); };
+      Tensor q16 = narrow(q), k16 = narrow(k), v16 = narrow(v);
+      AttentionCall c;
+      c.digits[3] = s.batch;
+      c.rows = s.rows, c.keys = s.keys, c.depth = s.depth, c.columns = s.columns;
+      auto view = [](const Tensor& t, int64_t rows, int64_t columns) {
+        AttentionOperandView o{.data = t.data(), .type = DType::BF16, .row = columns};
+        o.batch[3] = rows * columns;
+        return o;
+      };
+      c.q = view(q16, s.rows, s.depth), c.k = view(k16, s.keys, s.depth), c.v = view(v16, s.keys, s.columns);
+      c.block_keys = attention_block_keys(s.keys), c.score_stride = attention_score_stride(c.block_keys);
+      Softmax softmax{.scale = 0.2f, .stride = c.score_stride, .out_stride = (s.columns + 15) / 16 * 16, .rows = s.rows, .columns = s.columns,
+                      .out = std::vector<float>(static_cast<size_t>(s.batch * s.rows * s.columns))};
+      c.context = &softmax, c.score = Softmax::score, c.finish = Softmax::finish;
+      Workers workers(threads);
+      std::vector<char> scratch(static_cast<size_t>(attention_scratch(tiles.table(), {}, workers, c)) + 64);
+      void* aligned = scratch.data();
+      size_t space = scratch.size();
+      run_attention(tiles.table(), {}, workers, c, std::align(64, space - 64, aligned, space));
+      std::vector<double> want = attend(numbers(q16), numbers(k16), numbers(v16), s, 0.2);
+      int64_t wrong = 0;
+      for (size_t i = 0; i < want.size(); i++) wrong += !(std::abs(static_cast<double>(softmax.out[i]) - want[i]) < 0.02);
+      CHECK(wrong == 0);
+    }
+}
+
+TEST_CASE("attention of grouped heads in reduced floats") {
+  for (DType t : {DType::BF16, DType::F16})
+    for (int64_t rows : {1, 80}) {
+      TestGraph g;
+      V q = g.input({2, 4, rows, 24}, t), k = g.input({2, 2, 420, 24}, t), v = g.input({2, 2, 420, 40}, t);
+      g.returns(sdpa(g, q, k, v, {}, false, true));
+      auto of = [&](std::vector<int64_t> sizes, unsigned seed) {
+        std::vector<double> x = numbers(random(sizes, seed));
+        return filled(t, sizes, [&](int64_t i) { return x[static_cast<size_t>(i)]; });
+      };
+      compare_all(g, {{of({2, 4, rows, 24}, 1), of({2, 2, 420, 24}, 2), of({2, 2, 420, 40}, 3)}});
+    }
 }
 
 } // namespace tenon::test
