@@ -2,6 +2,7 @@
 #include "bench/limits.h"
 
 #include <immintrin.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <barrier>
@@ -48,6 +49,38 @@ void fma_loop_512() {
                  "xmm11", "xmm12", "xmm13", "cc");
 }
 
+#define DOT_LOOP(name, instruction)                                                                                        \
+  void name() {                                                                                                            \
+    asm volatile("mov %0, %%rax\n"                                                                                         \
+                 "vpxord %%zmm0, %%zmm0, %%zmm0\n"                                                                         \
+                 "vpxord %%zmm1, %%zmm1, %%zmm1\n"                                                                         \
+                 "1:\n"                                                                                                    \
+                 ".irp r,2,3,4,5,6,7,8,9,10,11,12,13\n" instruction " %%zmm0, %%zmm1, %%zmm\\r\n"                        \
+                 ".endr\n"                                                                                                 \
+                 "dec %%rax\n"                                                                                             \
+                 "jnz 1b\n"                                                                                                \
+                 "vzeroupper\n" ::"r"(fma_rounds)                                                                          \
+                 : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",         \
+                   "xmm11", "xmm12", "xmm13", "cc");                                                                       \
+  }
+DOT_LOOP(bf16_loop, "vdpbf16ps")
+DOT_LOOP(i8_loop, "vpdpbusd")
+#undef DOT_LOOP
+
+/// So many streams side by side, each prefetched by software too if `ahead` bytes are given.
+template <size_t streams, size_t ahead> __attribute__((target("avx2"))) int read_all(const char* from, size_t n) {
+  __m256i sums[2 * streams] = {};
+  size_t part = n / streams;
+  for (size_t i = 0; i + 64 <= part; i += 64)
+    for (size_t s = 0; s < streams; s++) {
+      const char* at = from + s * part + i;
+      if (ahead) _mm_prefetch(at + ahead, _MM_HINT_T0);
+      for (size_t k = 0; k < 2; k++) sums[2 * s + k] = _mm256_add_epi32(sums[2 * s + k], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + 32 * k)));
+    }
+  for (__m256i s : sums) sums[0] = _mm256_xor_si256(sums[0], s);
+  return _mm256_extract_epi32(sums[0], 0);
+}
+
 // memcpy turns to stores past the cache above some size, which is slower than plain ones on some machines.
 __attribute__((target("avx2"))) void copy_plain(char* to, const char* from, size_t n) {
   for (size_t i = 0; i + 128 <= n; i += 128)
@@ -88,6 +121,31 @@ double fma_peak(Isa isa, int threads) {
     else
       fma_loop_256();
   });
+}
+
+double product_peak(Isa isa, PeakOf of, int threads) {
+  if (of == PeakOf::F32) return fma_peak(isa, threads);
+  bool bf16 = of == PeakOf::BF16;
+  if (isa != Isa::Avx512 || !(bf16 ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512vnni"))) return 0;
+  return best_rate(threads, 10, fma_rounds * 12 * (bf16 ? 64. : 128.), [&](int, const auto& ready) {
+    ready();
+    bf16 ? bf16_loop() : i8_loop();
+  });
+}
+
+double read_bandwidth(long bytes, int threads) {
+  size_t n = static_cast<size_t>(bytes);
+  double best = 0;
+  for (auto read : {read_all<1, 0>, read_all<1, 4096>, read_all<4, 0>, read_all<4, 1024>})
+    best = std::max(best, best_rate(threads, 3, static_cast<double>(bytes), [&](int, const auto& ready) {
+                      std::unique_ptr<void, void (*)(void*)> from(std::aligned_alloc(size_t{2} << 20, n), std::free);
+                      madvise(from.get(), n, MADV_HUGEPAGE);
+                      std::memset(from.get(), 1, n);
+                      ready();
+                      int sum = read(static_cast<const char*>(from.get()), n);
+                      asm volatile("" ::"r"(sum));
+                    }));
+  return best;
 }
 
 double copy_bandwidth(long bytes, int threads) {

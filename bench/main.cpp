@@ -8,7 +8,6 @@
 #include "codegen/x86/micro_kernels.h"
 
 namespace tenon::bench {
-void add_gemm_benchmarks(Isa isa, int threads);
 void add_conv_benchmarks(Isa isa, int threads);
 void add_region_benchmarks(Isa isa, int threads);
 void add_model_benchmarks(Isa isa, int threads);
@@ -25,17 +24,13 @@ int main(int argc, char** argv) {
     fmt::print("{} threads: {:.0f} GFLOP/s f32 multiply-add, copy {:.0f} GB/s in L2, {:.0f} GB/s in memory\n", threads,
                bench::fma_peak(isa, threads), bench::copy_bandwidth(256 << 10, threads),
                bench::copy_bandwidth(256 << 20, threads));
-    bench::add_gemm_benchmarks(isa, threads);
     bench::add_conv_benchmarks(isa, threads);
     bench::add_region_benchmarks(isa, threads);
     bench::add_model_benchmarks(isa, threads);
     bench::add_library_benchmarks(isa, threads);
   }
   bench::add_vector_math_benchmarks(isa);
-  if (isa == Isa::Avx512) {
-    bench::add_vector_math_benchmarks(Isa::Avx2);
-    bench::add_gemm_benchmarks(Isa::Avx2, 1);
-  }
+  if (isa == Isa::Avx512) bench::add_vector_math_benchmarks(Isa::Avx2);
   std::fflush(stdout);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -1,12 +1,8 @@
-// OpenBLAS and oneDNN, as far as the build found them.
+// oneDNN, if the build found it.
 #include "bench/rivals.h"
 
 #include <vector>
 
-#ifdef HAVE_OPENBLAS
-#include <cblas.h>
-#include <dlfcn.h>
-#endif
 #ifdef HAVE_ONEDNN
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -15,31 +11,6 @@
 #endif
 
 namespace tenon::bench {
-
-#ifdef HAVE_OPENBLAS
-// The library, opened by name: the reference BLAS under LAPACK, linked into this program, has functions of the same names.
-struct OpenBlas {
-  void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-  decltype(&cblas_sgemm) sgemm = library ? reinterpret_cast<decltype(&cblas_sgemm)>(dlsym(library, "cblas_sgemm")) : nullptr;
-  decltype(&openblas_set_num_threads) set_threads =
-      library ? reinterpret_cast<decltype(&openblas_set_num_threads)>(dlsym(library, "openblas_set_num_threads")) : nullptr;
-};
-static const OpenBlas& openblas() {
-  static const OpenBlas o;
-  return o;
-}
-static RivalRun* blas_prepare(const RivalMatmul& m) { return reinterpret_cast<RivalRun*>(new RivalMatmul(m)); }
-static void blas_run(RivalRun* r) {
-  const RivalMatmul& m = *reinterpret_cast<RivalMatmul*>(r);
-  openblas().set_threads(m.threads);
-  for (int64_t i = 0; i < m.batch; i++)
-    openblas().sgemm(CblasRowMajor, CblasNoTrans, m.transposed ? CblasTrans : CblasNoTrans, static_cast<int>(m.m),
-                static_cast<int>(m.n), static_cast<int>(m.k), 1.f, m.a + i * m.m * m.k, static_cast<int>(m.k),
-                m.b + i * m.k * m.n, static_cast<int>(m.transposed ? m.k : m.n), 0.f, m.c + i * m.m * m.n,
-                static_cast<int>(m.n));
-}
-static void blas_release(RivalRun* r) { delete reinterpret_cast<RivalMatmul*>(r); }
-#endif
 
 #ifdef HAVE_ONEDNN
 namespace {
@@ -63,20 +34,6 @@ dnnl::memory reordered(DnnlRun& r, const dnnl::memory::desc& from, const float* 
   dnnl::reorder(source, m).execute(r.stream, source, m);
   r.stream.wait();
   return m;
-}
-
-RivalRun* dnnl_matmul(const RivalMatmul& m) {
-  auto* r = new DnnlRun{.threads = m.threads};
-  omp_set_num_threads(m.threads);
-  dnnl::memory::desc a({m.batch, m.m, m.k}, f32, Tag::abc), c({m.batch, m.m, m.n}, f32, Tag::abc);
-  dnnl::memory::desc b({m.batch, m.k, m.n}, f32, m.transposed ? Tag::acb : Tag::abc),
-      any({m.batch, m.k, m.n}, f32, Tag::any);
-  dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(a, m.batch == 1 ? any : b, c), r->engine);
-  r->primitive = dnnl::matmul(pd);
-  r->args = {{DNNL_ARG_SRC, view(*r, a, m.a)},
-             {DNNL_ARG_WEIGHTS, reordered(*r, b, m.b, pd.weights_desc())},
-             {DNNL_ARG_DST, view(*r, c, m.c)}};
-  return reinterpret_cast<RivalRun*>(r);
 }
 
 RivalRun* dnnl_conv(const RivalConv& c) {
@@ -113,11 +70,8 @@ void dnnl_release(RivalRun* run) { delete reinterpret_cast<DnnlRun*>(run); }
 std::span<const Rival> rivals() {
   static const std::vector<Rival> all = [] {
     std::vector<Rival> found;
-#ifdef HAVE_OPENBLAS
-    if (openblas().sgemm && openblas().set_threads) found.push_back({"openblas", blas_prepare, nullptr, blas_run, blas_release});
-#endif
 #ifdef HAVE_ONEDNN
-    found.push_back({"onednn", dnnl_matmul, dnnl_conv, dnnl_run, dnnl_release});
+    found.push_back({"onednn", dnnl_conv, dnnl_run, dnnl_release});
 #endif
     return found;
   }();

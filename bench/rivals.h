@@ -23,13 +23,6 @@ private:
   std::unique_ptr<float, Free> p_;
 };
 
-struct RivalMatmul {
-  int64_t batch, m, n, k;
-  bool transposed;
-  const float *a, *b;
-  float* c;
-  int threads;
-};
 /// A 2-D convolution, channels last, square padding of each side.
 struct RivalConv {
   int64_t batch, in_h, in_w, out_h, out_w, in_channels, out_channels, groups, kernel, stride, pad;
@@ -41,7 +34,6 @@ struct RivalConv {
 struct RivalRun; // what a library prepared for one problem
 struct Rival {
   const char* name;
-  RivalRun* (*prepare_matmul)(const RivalMatmul&);
   RivalRun* (*prepare_conv)(const RivalConv&);
   void (*run)(RivalRun*);
   void (*release)(RivalRun*);

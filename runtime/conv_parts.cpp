@@ -112,7 +112,7 @@ std::vector<ConvPart> conv_parts(const Conv& c) {
 }
 
 int conv_family(const KernelTable& kernels, const Conv& c) {
-  return choose_family(kernels, c.in_type, c.weight_type, any_size, any_size, any_size);
+  return choose_family(kernels, c.in_type, c.weight_type, any_size, any_size, any_size, Windows::Yes);
 }
 
 ConvLayout conv_layout(const KernelTable& kernels, const Conv& c) {

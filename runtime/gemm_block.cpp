@@ -28,7 +28,7 @@ static int choose_vectors(const GemmFamily& f, int64_t n) {
 }
 
 Panels choose_panels(const GemmFamily& f, int64_t n, int64_t k) {
-  return {n, k, f.lanes, choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b))};
+  return {n, k, f.lanes, choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b)), f.compensated ? 4 : 0};
 }
 
 uint64_t tile_heights(int64_t rows, int most) {
@@ -62,13 +62,11 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
 
 /// Cycles that are worth a parallel chunk: about 5 us of one core.
 static constexpr double chunk_work = 16'000;
-/// Items per thread: leaves the others something to take when one is held up.
-static constexpr int64_t items_per_thread = 4;
 
 Splits choose_splits(const SplitRequest& r) {
   Splits s;
   if (r.threads == 1 || r.batch < 1) return s;
-  double most = static_cast<double>(r.threads * items_per_thread) / static_cast<double>(r.batch);
+  double most = static_cast<double>(r.threads * r.per_thread) / static_cast<double>(r.batch);
   int64_t wanted = static_cast<int64_t>(std::min(r.work / chunk_work, most));
   if (wanted <= 1) return s;
   auto cut = [&](int64_t& first, int64_t most_first, int64_t& second, int64_t most_second) {
@@ -117,6 +115,10 @@ void enter_panel(const GemmBlock& g, int64_t p, const char* b, GemmArgs& args) {
   args.c = g.c + column;
   args.init = g.init ? static_cast<const char*>(g.init) + column : nullptr;
   args.columns = g.panels.columns(p);
+  if (g.panels.tail && g.mode == GemmInit::Zero) {
+    args.mode = GemmInit::Row;
+    args.init = b + g.panels.bytes(p, g.panel_depth);
+  }
 }
 
 } // namespace
@@ -124,7 +126,7 @@ void enter_panel(const GemmBlock& g, int64_t p, const char* b, GemmArgs& args) {
 void multiply_block(const GemmBlock& g) noexcept {
   GemmArgs args = panel_args(g);
   const char* packed = static_cast<const char*>(g.b);
-  int64_t last = g.panels.count() - 1, panel_bytes = g.panels.width() * g.panel_depth * g.panels.element_bytes;
+  int64_t last = g.panels.count() - 1, panel_bytes = g.panels.width() * g.panels.column_bytes(g.panel_depth);
   if (!g.rows_first) {
     for (int64_t p = g.p0; p < g.p1; p++) {
       enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);

@@ -19,6 +19,7 @@ struct Panels {
   int64_t n, k;
   int lanes, vectors;
   int group, k_step, element_bytes;
+  int tail = 0; // bytes of a column behind its k (GemmFamily::compensated)
 
   int64_t width() const { return int64_t{vectors} * lanes; }
   int64_t count() const { return (n + width() - 1) / width(); }
@@ -32,8 +33,10 @@ struct Panels {
   int64_t padded() const { return (n + lanes - 1) / lanes * lanes; }
   /// Bytes of so many k of panel p, of all panels, and of those before panel p.
   int64_t bytes(int64_t p, int64_t ks) const { return panel_width(p) * ks * element_bytes; }
-  int64_t bytes() const { return padded() * depth() * element_bytes; }
-  int64_t offset(int64_t p) const { return p * width() * depth() * element_bytes; }
+  int64_t bytes() const { return padded() * column_bytes(depth()); }
+  int64_t offset(int64_t p) const { return p * width() * column_bytes(depth()); }
+  /// Bytes of a column of a panel that holds so many k.
+  int64_t column_bytes(int64_t ks) const { return ks * element_bytes + tail; }
 };
 /// The layout for k x n; it depends on nothing else, so weights can be packed ahead of time.
 Panels choose_panels(const GemmFamily& family, int64_t n, int64_t k);
@@ -60,6 +63,7 @@ uint64_t tile_heights(int64_t rows, int most);
 /// The micro-kernels for the tiles of a product, by their rows, for all panels but the last and for the last one.
 struct TileKernels {
   std::array<GemmFn, GemmFamily::max_rows + 1> full{}, last{};
+  const auto& of(const Panels& panels, int64_t p) const { return p + 1 == panels.count() ? last : full; }
 };
 /// Generates what does not exist yet. `masked`: the last panel's kernels write valid columns only.
 TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& panels, GemmKind kind, uint64_t heights,
@@ -69,10 +73,13 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
 struct Splits {
   int64_t rows = 1, panels = 1;
 };
+/// Leaves the others something to take when one thread is held up.
+inline constexpr int64_t items_per_thread = 4;
 struct SplitRequest {
   int64_t tiles, panels, batch;
   double work; // cycles of one batch
   int threads;
+  int64_t per_thread = items_per_thread; // items
   bool panels_first; // cut columns as far as possible before rows
 };
 Splits choose_splits(const SplitRequest& r);

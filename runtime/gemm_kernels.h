@@ -24,8 +24,8 @@ struct GemmArgs {
   void* c;
   const void* init;
   int64_t c_stride;  // bytes
-  int64_t b_stride;  // bytes, in-place B alone
-  int64_t a_stride;  // bytes, families with a row_step above 1 alone
+  int64_t b_stride;  // bytes; B in place and dot products alone
+  int64_t a_stride;  // bytes from a row to the next; families with a row_step above 1, and kernels that look for the next tile's rows
   int64_t depth;     // k / group
   int64_t positions;
   int64_t columns;   // valid columns, read by masked kernels alone
@@ -35,12 +35,16 @@ using GemmFn = void (*)(const GemmArgs*);
 
 /// How a matrix kernel reads: B packed; B in place (positions must be 1); B packed and A the windows of a convolution,
 /// whose padding it skips where it can: a position whose first pointer is null adds nothing, and one whose first or
-/// last row is `zeros` goes without that row.
-enum class GemmKind : uint8_t { Packed, InPlace, Windows };
+/// last row is `zeros` goes without that row. Dot: columns of B that lie together along k, `b_stride` bytes apart, and rows of
+/// A that do; a tile has as many columns as the key has vectors, `depth` counts single k, positions must be 1.
+/// DotRows: the same where B stays in cache and rows stream past it: the next tile's are looked for.
+enum class GemmKind : uint8_t { Packed, InPlace, Windows, Dot, DotRows };
+inline constexpr bool is_dot(GemmKind k) { return k == GemmKind::Dot || k == GemmKind::DotRows; }
 
 /// A family of matrix micro-kernels: one arithmetic in register tiles of many shapes.
 struct GemmFamily {
   static constexpr int max_rows = 32, max_vectors = 16;
+  static constexpr int max_dot_rows = 6, dot_columns = 4;
 
   const char* name;
   DType a, b, sum; // A as the kernels read it, B as it is packed, C
@@ -50,6 +54,11 @@ struct GemmFamily {
   int row_step;    // rows of A behind one pointer: 16 for tile registers, else 1
   double speed;    // multiply-adds per cycle at best
   std::array<uint8_t, max_vectors + 1> rows{}; // the most rows of a tile by its vectors; 0: no tile has that width
+  int dot_rows = 0; // the most rows of a tile of dot products; 0: there are none
+
+  /// The instruction takes A's elements to be unsigned: kernels add 128 to them, and packed panels end with a row of I32 that
+  /// takes it away again, which is what sums start from. Dot products see to it themselves.
+  bool compensated = false;
 
   /// Tile registers: C gets all rows and columns of a tile, the driver's scratch takes what is beyond the matrix.
   bool is_tiled() const { return row_step > 1; }

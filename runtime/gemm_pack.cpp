@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/numeric.h"
+#include "runtime/gemm_shuffle.h"
 #include "runtime/wide.h"
 
 namespace tenon {
@@ -70,52 +71,34 @@ void pack_plain_rows(const KernelTable& kernels, const Panel& p, const PackSourc
   }
 }
 
-TENON_WIDE void interleave2(const uint16_t* __restrict r0, const uint16_t* __restrict r1, uint16_t* __restrict to, int64_t n) {
-  for (int64_t j = 0; j < n; j++) to[2 * j] = r0[j], to[2 * j + 1] = r1[j];
-}
-TENON_WIDE void interleave4(const uint8_t* __restrict r0, const uint8_t* __restrict r1, const uint8_t* __restrict r2,
-                              const uint8_t* __restrict r3, uint8_t* __restrict to, int64_t n) {
-  for (int64_t j = 0; j < n; j++) to[4 * j] = r0[j], to[4 * j + 1] = r1[j], to[4 * j + 2] = r2[j], to[4 * j + 3] = r3[j];
-}
-TENON_WIDE void transpose2(const uint16_t* from, int64_t from_stride, uint16_t* to, int64_t to_stride, int64_t rows, int64_t columns) {
-  constexpr int64_t block = 16;
-  for (int64_t i0 = 0; i0 < rows; i0 += block)
-    for (int64_t j0 = 0; j0 < columns; j0 += block)
-      for (int64_t j = j0; j < std::min(j0 + block, columns); j++)
-        for (int64_t i = i0; i < std::min(i0 + block, rows); i++) to[j * to_stride + i] = from[i * from_stride + j];
-}
-
 /// Rows of B that lie together, in groups of 2 x 2 or 4 x 1 bytes: woven together.
 void pack_groups(const Panel& p, const PackSource& b) {
-  static const char zeros[1 << 12] = {};
-  int64_t group = p.family.group, bytes = p.element();
-  constexpr int64_t most = sizeof zeros / 4; // columns at a time
-  for (int64_t k = 0; k < p.padded_depth; k += group) {
-    char* to = p.at(k, 0);
-    for (int64_t j = 0; j < p.columns; j += most) {
-      int64_t n = std::min(most, p.columns - j);
-      const char* rows[4];
-      for (int64_t g = 0; g < group; g++) rows[g] = k + g < p.depth ? at(b, k + g, j) : zeros;
-      auto r16 = [&](int i) { return reinterpret_cast<const uint16_t*>(rows[i]); };
-      auto r8 = [&](int i) { return reinterpret_cast<const uint8_t*>(rows[i]); };
-      if (group == 2)
-        interleave2(r16(0), r16(1), reinterpret_cast<uint16_t*>(to + j * group * bytes), n);
-      else
-        interleave4(r8(0), r8(1), r8(2), r8(3), reinterpret_cast<uint8_t*>(to + j * group * bytes), n);
+  int64_t groups = p.width * p.family.group * p.element(), whole = (p.depth + p.family.group - 1) / p.family.group, all = p.padded_depth / p.family.group;
+  weave(b.data, b.k_stride * p.element(), static_cast<int>(p.element()), p.depth, p.columns, p.width, p.to);
+  std::memset(p.to + whole * groups, 0, static_cast<size_t>((all - whole) * groups));
+}
+
+/// -128 times the sum of each column of groups of four bytes.
+TENON_WIDE void compensation(const char* groups, int64_t count, int64_t width, int32_t* to) {
+  std::memset(to, 0, static_cast<size_t>(width) * 4);
+  for (int64_t g = 0; g < count; g++, groups += width * 4)
+    for (int64_t j = 0; j < width; j++) {
+      uint32_t x;
+      std::memcpy(&x, groups + j * 4, 4);
+      auto byte = [x](int i) { return static_cast<int32_t>(x << (24 - 8 * i)) >> 24; };
+      to[j] -= (byte(0) + byte(1) + byte(2) + byte(3)) * 128;
     }
-    std::memset(to + p.columns * group * bytes, 0, static_cast<size_t>((p.width - p.columns) * group * bytes));
-  }
 }
 
 /// Columns of B that lie together, whole groups of them as units of `unit` bytes: transposed.
-void pack_columns(const KernelTable& kernels, const Panel& p, const PackSource& b) {
+void transpose_columns(const KernelTable& kernels, const Panel& p, const PackSource& b) {
   int64_t group = p.family.group, unit = p.element() * group, whole = p.depth / group;
   int64_t row = p.width * unit, from_row = b.other_stride * p.element();
   if (unit == 4) {
     MoveArgs args{b.data, p.to, from_row, row, p.columns, whole};
     kernels.transpose()(&args);
   } else {
-    transpose2(static_cast<const uint16_t*>(b.data), b.other_stride, reinterpret_cast<uint16_t*>(p.to), p.width, p.columns, whole);
+    transpose_elements(b.data, from_row, static_cast<int>(unit), p.columns, whole, p.to, row);
   }
   if (p.columns < p.width)
     for (int64_t k = 0; k < whole; k++) std::memset(p.to + k * row + p.columns * unit, 0, static_cast<size_t>((p.width - p.columns) * unit));
@@ -132,8 +115,8 @@ void pack_panel(const KernelTable& kernels, const Panel& p, const PackSource& b)
     pack_plain_rows(kernels, p, b);
   else if (same && b.other_stride == 1 && unit == 4)
     pack_groups(p, b);
-  else if (same && b.k_stride == 1 && (unit == 4 || unit == 2))
-    pack_columns(kernels, p, b);
+  else if (same && b.k_stride == 1)
+    transpose_columns(kernels, p, b);
   else
     pack_any(p, b);
 }
@@ -142,15 +125,34 @@ void pack_panel(const KernelTable& kernels, const Panel& p, const PackSource& b)
 
 void pack_panels(const KernelTable& kernels, const GemmFamily& f, const Panels& panels, const PackSource& b, int64_t k0,
                  int64_t k1, int64_t p0, int64_t p1, void* to) noexcept {
-  if (k1 <= k0) return;
-  char* next = static_cast<char*>(to);
-  int64_t depth = panels.depth(k1 - k0);
+  if (k1 <= k0 && panels.tail == 0) return;
+  char* first = static_cast<char*>(to);
+  int64_t depth = panels.depth(k1 - k0), panel_bytes = panels.width() * panels.column_bytes(depth);
+  // Rows of B are passed through some at a time, so that few pages are in use, and lines that two panels share are read once.
+  constexpr int64_t rows_at_once = 32;
+  int64_t chunk = b.other_stride == 1 ? panels.depth(rows_at_once) : std::max<int64_t>(depth, 1);
+  for (int64_t k = 0; k < depth; k += chunk)
+    for (int64_t p = p0; p < p1; p++) {
+      PackSource from = b;
+      from.data = at(b, k0 + k, p * panels.width());
+      int64_t padded = std::min(chunk, depth - k), valid = std::min(padded, k1 - k0 - k);
+      pack_panel(kernels, {f, panels.panel_width(p), panels.columns(p), valid, padded, first + (p - p0) * panel_bytes + panels.bytes(p, k)}, from);
+    }
+  if (panels.tail == 0) return;
   for (int64_t p = p0; p < p1; p++) {
-    PackSource from = b;
-    from.data = at(b, k0, p * panels.width());
-    pack_panel(kernels, {f, panels.panel_width(p), panels.columns(p), k1 - k0, depth, next}, from);
-    next += panels.bytes(p, depth);
+    char* panel = first + (p - p0) * panel_bytes;
+    compensation(panel, depth / panels.group, panels.panel_width(p), reinterpret_cast<int32_t*>(panel + panels.bytes(p, depth)));
   }
+}
+
+void pack_columns(int64_t n, const PackSource& b, int64_t k0, int64_t k1, void* to, int64_t to_stride) noexcept {
+  dispatch(b.type, [&]<class T>(T) {
+    const T* from = static_cast<const T*>(b.data);
+    for (int64_t j = 0; j < n; j++) {
+      T* column = reinterpret_cast<T*>(static_cast<char*>(to) + j * to_stride);
+      for (int64_t k = k0; k < k1; k++) column[k - k0] = from[k * b.k_stride + j * b.other_stride];
+    }
+  });
 }
 
 void pack_rows(const KernelTable& kernels, const GemmFamily& f, const PackSource& a, int64_t m0, int64_t m1, int64_t k0,
@@ -166,8 +168,8 @@ void pack_rows(const KernelTable& kernels, const GemmFamily& f, const PackSource
   } else if (a.other_stride == 1 && a.type == f.a && bytes == 4) {
     MoveArgs args{at(a, k0, m0), rows, a.k_stride * 4, to_stride, k1 - k0, count};
     kernels.transpose()(&args);
-  } else if (a.other_stride == 1 && a.type == f.a && bytes == 2) {
-    transpose2(reinterpret_cast<const uint16_t*>(at(a, k0, m0)), a.k_stride, reinterpret_cast<uint16_t*>(rows), to_stride / 2, k1 - k0, count);
+  } else if (a.other_stride == 1 && a.type == f.a) {
+    transpose_elements(at(a, k0, m0), a.k_stride * bytes, static_cast<int>(bytes), k1 - k0, count, rows, to_stride);
   } else {
     for (int64_t i = 0; i < count; i++)
       for (int64_t k = 0; k < k1 - k0; k++) put(at(a, k0 + k, m0 + i), a.type, rows + i * to_stride + k * bytes, f.a);

@@ -17,6 +17,9 @@ struct PackSource {
 void pack_panels(const KernelTable& kernels, const GemmFamily& family, const Panels& panels, const PackSource& b,
                  int64_t k0, int64_t k1, int64_t p0, int64_t p1, void* to) noexcept;
 
+/// The first n columns of B, k [k0, k1), of the type they have, each together and `to_stride` bytes after the one before.
+void pack_columns(int64_t n, const PackSource& b, int64_t k0, int64_t k1, void* to, int64_t to_stride) noexcept;
+
 /// Rows [m0, m1), k [k0, k1) of A in the family's type, one after the other `to_stride` bytes apart, with zeros behind k up
 /// to a whole k_step, and behind the last row up to a whole row_step.
 void pack_rows(const KernelTable& kernels, const GemmFamily& family, const PackSource& a, int64_t m0, int64_t m1,

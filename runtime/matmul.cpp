@@ -24,14 +24,15 @@ struct Call {
   char* scratch;
 
   int64_t sum_bytes() const { return static_cast<int64_t>(size_of(family.sum)); }
-  bool many_k() const { return m.k > plan.block_k; }
+  char* parts() const { return scratch + plan.threads * plan.private_bytes(); }
+  bool many_k() const { return plan.split_k > plan.block_k; }
 };
 
 /// One item's operands, after its batch and worker are known.
 struct Item {
   const char *a, *b;
   char* c;
-  int64_t batch, m0, m1, p0, p1;
+  int64_t batch, m0, m1, p0, p1, k0, k1;
   char *a_scratch, *b_scratch, *c_scratch;
 };
 
@@ -80,9 +81,9 @@ void cut_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_
   point_at_rows(f, a, stride, m1 - m0, call.plan.tile_rows, block);
 }
 
-GemmInit init_mode(const Call& call, int64_t k0) {
-  if (k0 > 0 || (call.m.accumulate && call.plan.direct)) return GemmInit::C;
-  return call.m.bias && call.plan.direct ? GemmInit::Row : GemmInit::Zero;
+GemmInit init_mode(const Call& call, bool first_k) {
+  if (!first_k || (call.m.accumulate && call.plan.direct && call.plan.splits_k == 1)) return GemmInit::C;
+  return call.m.bias && call.plan.direct && call.plan.splits_k == 1 ? GemmInit::Row : GemmInit::Zero;
 }
 
 /// Where the sums of a block go: its first row, column 0 of its first panel.
@@ -93,40 +94,68 @@ struct Target {
 
 struct Part {
   int64_t m0, m1, k0, k1, p0, p1;
-  const char* b; // packed panel p0
+  const char* b;             // packed panel p0, or B in place from column 0 on; its first k is b_first
+  int64_t b_first, b_depth;  // b_depth: k that a packed panel holds
+  bool first_k, last_k;      // of the item
 };
 
 const void* bias_at(const Call& call, int64_t n) {
   return call.m.bias ? static_cast<const char*>(call.m.bias) + n * call.sum_bytes() : nullptr;
 }
 
-void multiply_in_place(const Call& call, const Item& item, const Part& part, const BlockRows& block, Target to) {
-  const Matmul& m = call.m;
+/// Bytes from a gathered column to the next.
+int64_t gathered_stride(const Call& call) { return call.plan.split_k * call.plan.panels.element_bytes + 64; }
+
+/// Strides in bytes of a B that kernels read in place, or that was gathered.
+struct InPlace {
+  int64_t k, n;
+};
+InPlace strides_in_place(const Call& call) {
+  int64_t bytes = call.plan.panels.element_bytes;
+  if (call.plan.use == BUse::GatherDot) return {bytes, gathered_stride(call)};
+  return {call.m.b_k * bytes, call.m.b_n * bytes};
+}
+
+/// What the tiles of a product in place have in common.
+GemmArgs arguments_in_place(const Call& call, const BlockRows& block, InPlace strides, int64_t c_stride, int64_t depth, bool first_k) {
+  return {.rows = block.rows,
+          .first = 0,
+          .zeros = nullptr,
+          .b = nullptr,
+          .c = nullptr,
+          .init = nullptr,
+          .c_stride = c_stride,
+          .b_stride = call.plan.use == BUse::InPlace ? strides.k : strides.n,
+          .a_stride = 0,
+          .depth = depth,
+          .positions = 1,
+          .columns = 0,
+          .mode = init_mode(call, first_k)};
+}
+
+void multiply_in_place(const Call& call, const Part& part, const BlockRows& block, Target to) {
   const Panels& panels = call.plan.panels;
+  InPlace strides = strides_in_place(call);
   int64_t bytes = call.sum_bytes();
-  for (int64_t p = part.p0; p < part.p1; p++) {
+  GemmArgs args = arguments_in_place(call, block, strides, to.stride * bytes, part.k1 - part.k0, part.first_k);
+  auto run_tile = [&](int64_t p, int64_t t, int64_t row) {
     int64_t n = p * panels.width();
-    GemmArgs args{.rows = block.rows,
-                  .first = 0,
-                  .zeros = nullptr,
-                  .b = item.b + (part.k0 * m.b_k + n) * bytes,
-                  .c = to.c + (p - part.p0) * panels.width() * bytes,
-                  .init = bias_at(call, n),
-                  .c_stride = to.stride * bytes,
-                  .b_stride = m.b_k * bytes,
-                  .a_stride = 0,
-                  .depth = part.k1 - part.k0,
-                  .positions = 1,
-                  .columns = panels.columns(p),
-                  .mode = init_mode(call, part.k0)};
-    auto& kernels = p + 1 == panels.count() ? call.plan.kernels.last : call.plan.kernels.full;
-    for (int64_t t = 0; t < block.count; t++) {
-      const RowTile& tile = block.tiles[t];
-      args.first = tile.first;
-      kernels[static_cast<size_t>(tile.count)](&args);
-      args.c = static_cast<char*>(args.c) + tile.count * to.stride * bytes;
-    }
+    const RowTile& tile = block.tiles[t];
+    args.first = tile.first;
+    args.a_stride = p == part.p0 ? block.a_stride : 0; // the other panels find the rows in cache
+    args.b = part.b + (part.k0 - part.b_first) * strides.k + n * strides.n;
+    args.c = to.c + (row * to.stride + (p - part.p0) * panels.width()) * bytes;
+    args.init = bias_at(call, n);
+    args.columns = panels.columns(p);
+    call.plan.kernels.of(panels, p)[static_cast<size_t>(tile.count)](&args);
+  };
+  if (call.plan.rows_first) {
+    for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count)
+      for (int64_t p = part.p0; p < part.p1; p++) run_tile(p, t, row);
+    return;
   }
+  for (int64_t p = part.p0; p < part.p1; p++)
+    for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count) run_tile(p, t, row);
 }
 
 void multiply_packed(const Call& call, const Part& part, const BlockRows& block, Target to) {
@@ -136,8 +165,8 @@ void multiply_packed(const Call& call, const Part& part, const BlockRows& block,
                   .p0 = part.p0,
                   .p1 = part.p1,
                   .b = part.b,
-                  .panel_depth = plan.panels.depth(),
-                  .first_depth = part.k0,
+                  .panel_depth = part.b_depth,
+                  .first_depth = part.k0 - part.b_first,
                   .tiles = block.tiles,
                   .tile_count = block.count,
                   .positions = 1,
@@ -148,8 +177,8 @@ void multiply_packed(const Call& call, const Part& part, const BlockRows& block,
                   .c_stride = to.stride * call.sum_bytes(),
                   .sum_bytes = static_cast<int>(call.sum_bytes()),
                   .init = bias_at(call, part.p0 * plan.panels.width()),
-                  .mode = init_mode(call, part.k0),
-                  .rows_first = call.family.is_tiled()});
+                  .mode = init_mode(call, part.first_k),
+                  .rows_first = plan.rows_first});
 }
 
 template <class T> void add_row(T* to, const T* from, int64_t n) {
@@ -157,11 +186,11 @@ template <class T> void add_row(T* to, const T* from, int64_t n) {
 }
 
 /// What C, and the bias, add to sums in scratch; and C where it was not written directly.
-void complete(const Call& call, const Item& item, const Part& part, Target sums, int64_t n0, int64_t n1) {
+void complete(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_t n0, int64_t n1, Target sums) {
   const Matmul& m = call.m;
   int64_t bytes = call.sum_bytes();
-  for (int64_t i = part.m0; i < part.m1; i++) {
-    char* row = sums.c + (i - part.m0) * sums.stride * bytes;
+  for (int64_t i = m0; i < m1; i++) {
+    char* row = sums.c + (i - m0) * sums.stride * bytes;
     char* c = item.c ? item.c + (i * m.c_row + n0) * bytes : nullptr;
     for (const void* other : {bias_at(call, n0), m.accumulate ? static_cast<const void*>(c) : nullptr})
       if (other) dispatch(call.family.sum, [&]<class T>(T) {
@@ -171,12 +200,19 @@ void complete(const Call& call, const Item& item, const Part& part, Target sums,
   }
 }
 
+/// The sums of a tile are final.
+void report(const Call& call, const SumTile& t) {
+  const Epilogue& e = call.m.epilogue;
+  if (!e.fn) return;
+  e.fn(e.ctx, call.plan.exchanged ? SumTile{t.sums, 1, t.batch, t.n0, t.n1, t.m0, t.m1} : t);
+}
+
 /// The sums of a block are final: C gets them if it has not, and the epilogue.
 void finish(const Call& call, const Item& item, const Part& part, Target from) {
   const Matmul& m = call.m;
   int64_t n0 = part.p0 * call.plan.panels.width(), n1 = std::min(part.p1 * call.plan.panels.width(), m.n);
-  if (!call.plan.direct && (m.c || m.bias)) complete(call, item, part, from, n0, n1);
-  if (m.epilogue.fn) m.epilogue.fn(m.epilogue.ctx, {from.c, from.stride, item.batch, part.m0, part.m1, n0, n1});
+  if (!call.plan.direct && (m.c || m.bias)) complete(call, item, part.m0, part.m1, n0, n1, from);
+  report(call, {from.c, from.stride, item.batch, part.m0, part.m1, n0, n1});
 }
 
 /// Rows [m0, m1) of a super block that starts at s0, with panels [p0, p1) whose packed form starts at b, k [k0, k1).
@@ -189,62 +225,121 @@ void run_block(const Call& call, const Item& item, int64_t s0, const Part& all) 
     Part part = all;
     part.p0 = p;
     part.p1 = std::min(p + plan.group_panels, all.p1);
-    part.b = all.b + (p - all.p0) * width * plan.panels.depth() * plan.panels.element_bytes;
     Target to{item.c_scratch, plan.c_stride};
-    if (plan.direct)
+    if (plan.splits_k > 1)
+      to = {item.c + (all.m0 * call.m.n + p * width) * bytes, call.m.n};
+    else if (plan.direct)
       to = {item.c + (all.m0 * call.m.c_row + p * width) * bytes, call.m.c_row};
     else if (call.many_k())
       to.c += ((all.m0 - s0) * plan.c_stride + (p - all.p0) * width) * bytes;
-    if (plan.use == BUse::InPlace)
-      multiply_in_place(call, item, part, block, to);
-    else
+    if (plan.in_place()) {
+      multiply_in_place(call, part, block, to);
+    } else {
+      part.b += (p - all.p0) * width * plan.panels.column_bytes(all.b_depth);
       multiply_packed(call, part, block, to);
-    if (all.k1 == call.m.k) finish(call, item, part, to);
+    }
+    if (all.last_k && plan.splits_k == 1) finish(call, item, part, to);
   }
+}
+
+/// B of an item as the kernels read it, for a chunk of panels.
+void read_b(const Call& call, const Item& item, Part& part) {
+  const Matmul& m = call.m;
+  const MatmulPlan& plan = call.plan;
+  PackSource source{item.b, m.b_type, m.b_k, m.b_n};
+  part.b = item.b, part.b_first = 0, part.b_depth = plan.panels.depth();
+  if (plan.use == BUse::Packed) part.b += plan.panels.offset(part.p0);
+  if (plan.use != BUse::Pack && plan.use != BUse::GatherDot) return;
+  part.b = item.b_scratch, part.b_first = item.k0, part.b_depth = plan.panels.depth(item.k1 - item.k0);
+  if (plan.use == BUse::Pack)
+    pack_panels(call.kernels, call.family, plan.panels, source, item.k0, item.k1, part.p0, part.p1, item.b_scratch);
+  else
+    pack_columns(m.n, source, item.k0, item.k1, item.b_scratch, gathered_stride(call));
 }
 
 void run_item(const Call& call, const Item& item) {
-  const Matmul& m = call.m;
   const MatmulPlan& plan = call.plan;
-  const Panels& panels = plan.panels;
   for (int64_t p0 = item.p0; p0 < item.p1; p0 += plan.chunk_panels) {
-    int64_t p1 = std::min(p0 + plan.chunk_panels, item.p1);
-    const char* b = item.b + panels.offset(p0);
-    if (plan.use == BUse::Pack) {
-      pack_panels(call.kernels, call.family, panels, {item.b, m.b_type, m.b_k, m.b_n}, 0, m.k, p0, p1, item.b_scratch);
-      b = item.b_scratch;
-    }
+    Part part{};
+    part.p0 = p0, part.p1 = std::min(p0 + plan.chunk_panels, item.p1);
+    read_b(call, item, part);
     for (int64_t s0 = item.m0; s0 < item.m1; s0 += plan.super_rows) {
       int64_t s1 = std::min(s0 + plan.super_rows, item.m1);
-      for (int64_t k0 = 0; k0 == 0 || k0 < m.k; k0 += plan.block_k) {
-        int64_t k1 = std::min(k0 + plan.block_k, m.k);
-        for (int64_t m0 = s0; m0 < s1; m0 += plan.block_rows)
-          run_block(call, item, s0, {m0, std::min(m0 + plan.block_rows, s1), k0, k1, p0, p1, b});
-        if (plan.block_k == 0) break;
-      }
+      part.k0 = item.k0;
+      do {
+        part.k1 = std::min(part.k0 + plan.block_k, item.k1);
+        part.first_k = part.k0 == item.k0, part.last_k = part.k1 == item.k1;
+        for (int64_t m0 = s0; m0 < s1; m0 += plan.block_rows) {
+          part.m0 = m0, part.m1 = std::min(m0 + plan.block_rows, s1);
+          run_block(call, item, s0, part);
+        }
+        part.k0 = part.k1;
+      } while (part.k0 < item.k1);
     }
   }
 }
 
-/// Cuts items out of the grid batch x splits_n x splits_m, rows fastest: neighbours share a part of B.
+/// A tile of each batch: its kernel, and where its operands start in those of the batch, in bytes.
+struct BatchTile {
+  GemmFn kernel;
+  int64_t a, b, c, columns;
+  const void* init;
+};
+
+/// Batches of one block each, whose tiles are set up once.
+void run_batches(const Call& call, int64_t begin, int64_t end) {
+  const Matmul& m = call.m;
+  const Panels& panels = call.plan.panels;
+  int64_t bytes = call.sum_bytes(), a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = static_cast<int64_t>(size_of(m.b_type));
+  BlockRows block;
+  point_at_rows(call.family, static_cast<const char*>(m.a), m.a_row * a_bytes, m.m, call.plan.tile_rows, block);
+  InPlace strides = strides_in_place(call);
+  BatchTile tiles[MatmulPlan::most_batch_tiles];
+  int64_t count = 0;
+  for (int64_t p = 0; p < panels.count(); p++)
+    for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count) {
+      int64_t n = p * panels.width();
+      const RowTile& tile = block.tiles[t];
+      tiles[count++] = {call.plan.kernels.of(panels, p)[static_cast<size_t>(tile.count)], tile.first, n * strides.n, (row * m.c_row + n) * bytes, panels.columns(p), bias_at(call, n)};
+    }
+  GemmArgs args = arguments_in_place(call, block, strides, m.c_row * bytes, m.k, true);
+  for (int64_t batch = begin; batch < end; batch++) {
+    int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
+    int64_t a = (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * a_bytes;
+    const char* b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * b_bytes;
+    char* c = static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * bytes;
+    for (const BatchTile *t = tiles, *last = tiles + count; t < last; t++) {
+      args.first = t->a + a, args.b = b + t->b, args.c = c + t->c, args.init = t->init, args.columns = t->columns;
+      t->kernel(&args);
+    }
+    report(call, {c, m.c_row, batch, 0, m.m, 0, m.n});
+  }
+}
+
+/// Cuts items out of the grid parts of k x batch x splits_n x splits_m, rows fastest: neighbours share a part of B.
 void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
+  if (call.plan.one_block) return run_batches(call, begin, end);
   const Matmul& m = call.m;
   const MatmulPlan& plan = call.plan;
-  char* scratch = call.scratch + worker * plan.worker_bytes();
-  int64_t tiles = ceil_div(m.m, plan.tile_rows), panels = plan.panels.count();
+  char* scratch = call.scratch + worker * plan.private_bytes();
+  int64_t tiles = ceil_div(m.m, plan.tile_rows), panels = plan.panels.count(), batches = m.batch[0] * m.batch[1];
   int64_t a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = m.packed ? 1 : static_cast<int64_t>(size_of(m.b_type));
   if (call.family.is_tiled()) call.kernels.begin_tiles();
   for (int64_t i = begin; i < end; i++) {
-    int64_t im = i % plan.splits_m, in = i / plan.splits_m % plan.splits_n, batch = i / (plan.splits_m * plan.splits_n);
+    int64_t im = i % plan.splits_m, in = i / plan.splits_m % plan.splits_n, batch = i / (plan.splits_m * plan.splits_n) % batches;
+    int64_t part = i / (plan.splits_m * plan.splits_n * batches);
     int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
+    char* c = m.c ? static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * call.sum_bytes() : nullptr;
     run_item(call, {.a = static_cast<const char*>(m.a) + (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * a_bytes,
                     .b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * b_bytes,
-                    .c = m.c ? static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * call.sum_bytes() : nullptr,
+                    .c = plan.splits_k > 1 ? call.parts() + part * plan.part_bytes : c,
                     .batch = batch,
                     .m0 = tiles * im / plan.splits_m * plan.tile_rows,
                     .m1 = std::min(tiles * (im + 1) / plan.splits_m * plan.tile_rows, m.m),
                     .p0 = panels * in / plan.splits_n,
                     .p1 = panels * (in + 1) / plan.splits_n,
+                    .k0 = part * plan.split_k,
+                    .k1 = std::min((part + 1) * plan.split_k, m.k),
                     .a_scratch = scratch,
                     .b_scratch = scratch + plan.a_bytes,
                     .c_scratch = scratch + plan.a_bytes + plan.b_bytes});
@@ -252,17 +347,34 @@ void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
   if (call.family.is_tiled()) call.kernels.end_tiles();
 }
 
+/// The parts of the sums added up, in their order.
+void add_parts(const Call& call) {
+  const Matmul& m = call.m;
+  for (int64_t part = 1; part < call.plan.splits_k; part++)
+    dispatch(call.family.sum, [&]<class T>(T) {
+      if constexpr (std::is_arithmetic_v<T>)
+        add_row(reinterpret_cast<T*>(call.parts()), reinterpret_cast<const T*>(call.parts() + part * call.plan.part_bytes), m.m * m.n);
+    });
+  Target sums{call.parts(), m.n};
+  Item all{};
+  all.c = static_cast<char*>(m.c);
+  complete(call, all, 0, m.m, 0, m.n, sums);
+  report(call, {sums.c, sums.stride, 0, 0, m.m, 0, m.n});
+}
+
 } // namespace
 
-void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& m,
+void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& given,
                 void* scratch) noexcept {
-  if (m.m <= 0 || m.n <= 0) return;
+  if (given.m <= 0 || given.n <= 0) return;
+  const Matmul m = plan.exchanged ? exchanged(given) : given;
   const GemmFamily& f = kernels.families()[static_cast<size_t>(plan.family)];
   Call call{kernels, f, m, plan, static_cast<char*>(scratch)};
   int64_t parts = plan.splits_m * plan.splits_n;
-  double work = static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(std::max<int64_t>(m.k, 16)) / f.speed;
-  workers.run(m.batch[0] * m.batch[1] * parts, item_grain(work / static_cast<double>(parts)),
+  double work = static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(std::max<int64_t>(plan.split_k, 16)) / f.speed;
+  workers.run(m.batch[0] * m.batch[1] * parts * plan.splits_k, item_grain(work / static_cast<double>(parts)),
               [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
+  if (plan.splits_k > 1) add_parts(call);
 }
 
 } // namespace tenon

@@ -45,9 +45,11 @@ struct Matmul {
   Epilogue epilogue = {};
 };
 
+/// Whether A is windows of a convolution, which leave padding out: compensated families would take away what was not added.
+enum class Windows : bool { No, Yes };
 /// The family that computes products of such operands soonest, by its number in the table; -1 where none does. Sizes may be
 /// any_size.
-int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k);
+int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k, Windows windows = Windows::No);
 
 /// Bytes of a k x n matrix packed for a family, and the packing, of all of it or of panels [p0, p1). Constant weights are
 /// packed once.
@@ -55,12 +57,18 @@ int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_
 void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const void* b, DType type, int64_t b_k,
             int64_t b_n, void* to) noexcept;
 
-/// How B is read: packed ahead of time; packed by each item; row-major, where A has few rows.
-enum class BUse : uint8_t { Packed, Pack, InPlace };
+/// How B is read: packed ahead of time; packed by each item; row-major, where A has few rows; by dot products, its columns
+/// where they are, or gathered by each item.
+enum class BUse : uint8_t { Packed, Pack, InPlace, Dot, GatherDot };
+
+/// C^T = B^T * A^T, for one column.
+Matmul exchanged(const Matmul& m);
 
 struct MatmulPlan {
+  static constexpr int64_t most_batch_tiles = 256;
   int family = -1;
   BUse use = BUse::Packed;
+  bool exchanged = false; // the product of B^T and A^T: a column vector as a row vector
   bool pack_a = false; // rows of another type or with elements apart; those of a last, partial tile always are
   bool direct = false; // the kernels write C itself
   Panels panels = {};
@@ -69,11 +77,20 @@ struct MatmulPlan {
   int64_t block_k = 0;                    // k that are summed before the next rows
   int64_t block_rows = 0, super_rows = 0; // rows whose A stays in cache, rows whose sums wait for the next block_k
   int64_t chunk_panels = 0, group_panels = 0; // panels whose B stays in cache, panels of a SumTile
-  int64_t splits_m = 1, splits_n = 1;     // items of a batch
+  bool one_block = false;  // of few tiles is a batch: they are set up once, for all batches
+  bool rows_first = false; // all panels for a tile of rows, before the next tile
+  int64_t splits_m = 1, splits_n = 1; // items of a batch
+  int64_t splits_k = 1, split_k = 0;  // parts of the sums, of so many k, which are added up in the end; no more than one if batched
   int64_t c_stride = 0;                   // elements of a row of sums in scratch
   int64_t a_bytes = 0, b_bytes = 0, c_bytes = 0; // scratch of one worker
 
-  int64_t worker_bytes() const { return a_bytes + b_bytes + c_bytes; }
+  int64_t part_bytes = 0; // the sums of one part of k
+  int threads = 1;
+
+  bool in_place() const { return use == BUse::InPlace || use == BUse::Dot || use == BUse::GatherDot; }
+  int64_t private_bytes() const { return a_bytes + b_bytes + c_bytes; }
+  /// With a share of what all workers share, which lies behind the private parts of all.
+  int64_t worker_bytes() const { return private_bytes() + (splits_k > 1 ? (splits_k * part_bytes / threads + 127) / 64 * 64 : 0); }
 };
 
 /// Generates the micro-kernels that plans for such products may need, so that no call has to: sizes m and n may be any_size,

@@ -39,19 +39,72 @@ int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
   return best;
 }
 
-void choose_use(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
-  bool row_major = m.b_n == 1 && f.reads_in_place() && m.b_type == f.b;
-  p.use = m.packed ? BUse::Packed : row_major && m.m <= in_place_rows ? BUse::InPlace : BUse::Pack;
-  p.panels = choose_panels(f, m.n, m.k);
-  if (p.use == BUse::InPlace) p.panels.vectors = in_place_vectors(f, m.m, m.n);
+/// Dot products read B's columns where they lie, or gather up to so many.
+constexpr int64_t most_gathered = 15;
+
+/// Cycles of a product that reads B so, without what all have in common; 1e300 where it cannot.
+double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  auto d = [](int64_t x) { return static_cast<double>(x); };
+  double rows = d(m.m), columns = d(m.n), depth = d(std::max<int64_t>(m.k, 1)), bytes = d(static_cast<int64_t>(size_of(f.b)));
+  double narrow = m.n <= f.lanes ? 1.35 : 1; // tiles of one vector are bound by loads of A
+  double products = rows * padded(m.n, f.lanes) * depth * narrow / f.speed;
+  bool same = m.b_type == f.b, apart = m.a_k != 1 && m.k > 1;
+  switch (use) {
+  case BUse::Packed: return m.packed ? products : 1e300;
+  case BUse::Pack: return products + columns * depth * bytes * (m.b_n == 1 ? f.group == 1 ? 0.07 : 0.15 : 0.18);
+  case BUse::InPlace: return m.b_n == 1 && f.reads_in_place() && same && (m.m <= in_place_rows || m.k * m.n * static_cast<int64_t>(size_of(f.b)) <= caches.l1 / 2) ? products * 1.02 : 1e300;
+  case BUse::Dot:
+  case BUse::GatherDot: {
+    bool gather = use == BUse::GatherDot;
+    if (f.dot_rows == 0 || !same || (gather ? m.n > most_gathered : m.b_k != 1) || (apart && m.m > in_place_rows)) return 1e300;
+    constexpr double share = 0.8, at_end = 2.5; // of the peak; cycles to add up a vector of sums
+    return rows * columns * (padded(m.k, f.lanes * f.group) / (f.speed * share) + at_end) + (gather ? columns * depth * 2 : 0);
+  }
+  }
+  return 1e300;
+}
+
+/// Panels of dot products are the columns of a tile.
+Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) { return {n, k, 1, GemmFamily::dot_columns, 1, 1, static_cast<int>(size_of(f.b))}; }
+
+/// The most rows of a tile: kernels of one vector look ahead for rows unless they need every register for those they have.
+int most_tile_rows(const GemmFamily& f, const Panels& panels) {
+  int rows = f.rows[static_cast<size_t>(panels.vectors)];
+  return f.is_tiled() || panels.vectors > 1 ? rows : std::min(rows, 12);
+}
+
+bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::GatherDot; }
+GemmKind kind_of(BUse use, bool rows_first) { return uses_dots(use) ? rows_first ? GemmKind::DotRows : GemmKind::Dot : use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed; }
+
+void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  p.use = m.packed ? BUse::Packed : BUse::Pack;
+  for (BUse other : {BUse::InPlace, BUse::Dot, BUse::GatherDot})
+    if (!m.packed && cycles_of(other, f, caches, m) < cycles_of(p.use, f, caches, m)) p.use = other;
+  bool dots = uses_dots(p.use);
+  p.panels = dots ? dot_panels(f, m.n, m.k) : choose_panels(f, m.n, m.k);
+  if (p.use == BUse::InPlace && m.m <= in_place_rows) p.panels.vectors = in_place_vectors(f, m.m, m.n);
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
-  bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = m.k % f.k_step != 0;
+  bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && m.k % f.k_step != 0;
   // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
-  bool aliased = f.is_tiled() && rows_bytes % 4096 == 0 && m.m > 1 && p.panels.count() > 2;
+  bool aliased = (f.is_tiled() || dots) && rows_bytes % 4096 == 0 && m.m > 1 && p.panels.count() > 2;
   p.pack_a = apart || other || partial || aliased;
-  p.tile_rows = f.rows[static_cast<size_t>(p.panels.vectors)];
+  p.tile_rows = dots ? f.dot_rows : most_tile_rows(f, p.panels);
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
-  p.direct = m.c && !f.is_tiled();
+  p.direct = m.c && !f.is_tiled() && !(f.compensated && !dots && (m.bias || m.accumulate)); // sums start from the compensation
+  p.rows_first = f.is_tiled() || (dots && m.n <= most_gathered && m.m > p.tile_rows); // B stays in cache
+  // Rows that lie a multiple of 4 KB apart share a set of L1, of eight lines, and so do those that are prefetched.
+  if (dots && p.rows_first && m.n <= GemmFamily::dot_columns && rows_bytes % 4096 == 0) p.tile_rows = std::min(p.tile_rows, 4);
+}
+
+/// Long sums of few results are cut; the parts depend on sizes alone, so results do not depend on the number of threads.
+void choose_parts(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
+  constexpr int64_t long_k = 8192, part_k = 4096, most_parts = 16, few_results = 4096;
+  p.split_k = m.k;
+  if (m.k < long_k || m.m * m.n > few_results || m.batch[0] * m.batch[1] != 1 || f.is_tiled()) return;
+  p.split_k = round_up(std::max(part_k, ceil_div(m.k, most_parts)), 64);
+  p.splits_k = ceil_div(m.k, p.split_k);
+  p.part_bytes = round_up(m.m * m.n * static_cast<int64_t>(size_of(f.sum)), 64);
+  p.direct = true;
 }
 
 void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
@@ -59,17 +112,21 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   // A chunk of k of one panel takes a quarter of L2, so that C is passed over rarely; blocks of A take another half.
   int64_t most_k = std::max<int64_t>(round_down(caches.l2 / 4 / (p.panels.width() * b_bytes), 64), 64);
   if (f.is_tiled()) most_k = tiled_depth_bytes / a_bytes;
-  int64_t parts = std::max<int64_t>(ceil_div(m.k, most_k), 1);
-  p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(m.k, in_place_depth) : round_up(ceil_div(m.k, parts), std::max(4, f.k_step));
-  bool many_k = m.k > p.block_k;
+  // Rows of one tile meet each column once; more find it in L1, beside their own part.
+  bool streams = p.rows_first && p.panels.count() == 1 && m.n * m.k * b_bytes <= caches.l1 / 2; // rows are read once, from end to end
+  streams |= p.use == BUse::Dot && !p.rows_first && (m.m + p.panels.width()) * m.k * a_bytes <= caches.l2 / 2; // columns are, and all rows stay in L2
+  if (uses_dots(p.use)) most_k = m.m <= p.tile_rows || streams ? std::max<int64_t>(m.k, 1) : std::max<int64_t>(round_down(caches.l1 * 3 / 4 / ((p.panels.width() + p.tile_rows) * a_bytes), 64), 64);
+  int64_t all_k = p.split_k, parts = std::max<int64_t>(ceil_div(all_k, most_k), 1);
+  p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(all_k, in_place_depth) : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
+  bool many_k = all_k > p.block_k;
   int64_t depth = std::max<int64_t>(p.block_k, 1);
   int64_t rows = f.is_tiled() ? p.tile_rows : caches.l2 / 2 / (depth * a_bytes);
   int64_t most_rows = round_down(max_block_rows, p.tile_rows); // whole tiles, so that few heights occur
   p.block_rows = std::clamp<int64_t>(round_down(rows, p.tile_rows), p.tile_rows, most_rows);
-  int64_t columns = caches.l2 * 2 / (depth * b_bytes);
+  int64_t columns = caches.l2 * (p.pack_a ? 8 : 2) / (depth * b_bytes); // each chunk packs A anew
   if (!p.direct && many_k) columns = std::min<int64_t>(columns, 256);
   p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
-  if (p.use == BUse::InPlace) p.chunk_panels = p.panels.count();
+  if (p.use == BUse::InPlace || uses_dots(p.use)) p.chunk_panels = std::max<int64_t>(p.panels.count(), 1);
   p.super_rows = p.block_rows;
   if (many_k) p.super_rows = p.direct ? round_up(m.m, p.block_rows) : std::max(p.block_rows, round_down(max_super_rows, p.block_rows));
   p.group_panels = p.chunk_panels;
@@ -78,11 +135,13 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
 
 void choose_items(MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m) {
   // Each item packs its own part of B: splitting rows would pack it again.
+  p.threads = threads;
   Splits splits = choose_splits({.tiles = ceil_div(m.m, p.tile_rows),
                                  .panels = p.panels.count(),
-                                 .batch = m.batch[0] * m.batch[1],
-                                 .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(m.k, 16)),
+                                 .batch = m.batch[0] * m.batch[1] * p.splits_k,
+                                 .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
                                  .threads = threads,
+                                 .per_thread = p.use == BUse::Pack && p.pack_a ? 1 : items_per_thread, // each item packs A
                                  .panels_first = p.use == BUse::Pack || m.n > m.m});
   p.splits_m = splits.rows;
   p.splits_n = splits.panels;
@@ -91,14 +150,20 @@ void choose_items(MatmulPlan& p, const GemmFamily& f, int threads, const Matmul&
 void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   int64_t sum = static_cast<int64_t>(size_of(f.sum));
   int64_t most_panels = std::min(p.chunk_panels, ceil_div(p.panels.count(), p.splits_n));
-  if (p.use == BUse::Pack) p.b_bytes = round_up(most_panels * p.panels.width() * p.panels.depth() * p.panels.element_bytes, 64);
-  int64_t depth = p.panels.depth(std::min(p.block_k, m.k)), rows = round_up(std::min(p.block_rows, m.m), p.tile_rows);
+  if (p.use == BUse::Pack) p.b_bytes = round_up(most_panels * p.panels.width() * p.panels.column_bytes(p.panels.depth(p.split_k)), 64);
+  if (p.use == BUse::GatherDot) p.b_bytes = round_up(m.n * (p.split_k * p.panels.element_bytes + 64), 64);
+  int64_t depth = p.panels.depth(std::min(p.block_k, p.split_k)), rows = round_up(std::min(p.block_rows, m.m), p.tile_rows);
   bool partial_tile = f.is_tiled() && m.m % f.row_step != 0;
   if (p.pack_a || partial_tile) p.a_bytes = round_up(rows * (depth * static_cast<int64_t>(size_of(f.a)) + 64), 64);
   if (p.direct) return;
-  int64_t columns = std::min(m.k > p.block_k ? p.chunk_panels : p.group_panels, most_panels) * p.panels.width();
+  int64_t columns = std::min(p.split_k > p.block_k ? p.chunk_panels : p.group_panels, most_panels) * p.panels.width();
   p.c_stride = columns + (columns * sum % 1024 == 0 ? f.lanes : 0); // rows not all in the same sets of L1
   p.c_bytes = round_up(round_up(std::min(p.super_rows, round_up(m.m, p.tile_rows)), p.tile_rows) * p.c_stride * sum, 64);
+}
+
+bool is_one_block(const MatmulPlan& p, const Matmul& m) {
+  return p.in_place() && p.use != BUse::GatherDot && p.direct && !p.pack_a && m.m <= p.block_rows && m.k <= p.block_k && p.splits_m * p.splits_n * p.splits_k == 1 &&
+         p.panels.count() * ceil_div(m.m, p.tile_rows) <= MatmulPlan::most_batch_tiles;
 }
 
 uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
@@ -106,48 +171,97 @@ uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
   return uint64_t{1} << f.row_step | uint64_t{1} << tile_rows;
 }
 
+/// A column vector times what lies by columns: the columns are the rows of a row-major matrix.
+bool pays_exchanged(const KernelTable& kernels, const Matmul& m) {
+  if (m.n != 1 || m.m <= 1 || m.k <= 1 || m.a_row != 1 || m.a_k == 1 || m.packed || m.bias || m.a_type != m.b_type || (m.c && m.c_row != 1)) return false;
+  int family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, 1, m.m, m.k);
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  return f.reads_in_place() && f.a == f.b && f.b == m.b_type;
+}
+
 // ---- what may be needed
 
-/// The sums over a B in place of at most so many rows, whose tiles depend on how many they are.
-void prepare_in_place(const KernelTable& kernels, int family, const Matmul& m, int64_t n) {
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
-  bool row_major = m.b_n == 1 || m.b_n == 0;
-  if (m.packed || !row_major || !f.reads_in_place() || m.b_type != f.b) return;
-  int64_t first = m.m == any_size ? 1 : m.m, last = m.m == any_size ? in_place_rows : m.m;
-  for (int64_t rows = first; rows <= std::min(last, in_place_rows); rows++) {
-    Panels panels = choose_panels(f, n, 1);
-    panels.vectors = in_place_vectors(f, rows, n);
-    tile_kernels(kernels, family, panels, GemmKind::InPlace, heights(f, rows, f.rows[static_cast<size_t>(panels.vectors)]), true);
+/// What prepares the kernels of one family for one number of columns.
+struct Preparation {
+  const KernelTable& kernels;
+  int family;
+  const Matmul& m;
+
+  const GemmFamily& f() const { return kernels.families()[static_cast<size_t>(family)]; }
+  int64_t first_row() const { return m.m == any_size ? 1 : m.m; }
+
+  void tiles(const Panels& panels, GemmKind kind, int64_t rows, bool masked) const {
+    int most = is_dot(kind) ? f().dot_rows : most_tile_rows(f(), panels);
+    tile_kernels(kernels, family, panels, kind, heights(f(), rows, most), masked);
   }
-}
+  /// Few rows take tiles that depend on how many they are; more do where all of B is small.
+  void in_place(int64_t n) const {
+    bool row_major = m.b_n == 1 || m.b_n == 0;
+    if (!row_major || !f().reads_in_place()) return;
+    int64_t last = m.m == any_size ? in_place_rows : std::min(m.m, in_place_rows);
+    for (int64_t rows = first_row(); rows <= last; rows++) {
+      Panels panels = choose_panels(f(), n, 1);
+      panels.vectors = in_place_vectors(f(), rows, n);
+      tiles(panels, GemmKind::InPlace, rows, true);
+    }
+    if (m.m == any_size || m.m > in_place_rows) tiles(choose_panels(f(), n, 1), GemmKind::InPlace, m.m, true);
+  }
+  void dots(int64_t n) const {
+    if (f().dot_rows > 0 && (m.b_n != 1 || n <= most_gathered)) for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows})
+        if (kind == GemmKind::Dot || n <= most_gathered) tiles(dot_panels(f(), n, 1), kind, m.m, false);
+  }
+  void columns(int64_t n) const {
+    Panels panels = choose_panels(f(), n, 1);
+    tiles(panels, GemmKind::Packed, m.m, m.c && !f().is_tiled());
+    if (m.packed) return;
+    if (panels.count() > 0) {
+      kernels.copy(panels.panel_vectors(0));
+      kernels.copy(panels.panel_vectors(panels.count() - 1));
+    }
+    if (m.b_type != f().b) return;
+    in_place(n);
+    dots(n);
+  }
+  void any_columns() const {
+    if (m.n != any_size) return columns(m.n);
+    // Twice the widest tile: each width, alone and before each narrower last one.
+    for (int64_t vectors = 1; vectors <= 2 * GemmFamily::max_vectors; vectors++)
+      for (int64_t missing : {0, 1}) columns(vectors * f().lanes - missing);
+    for (int64_t n = 1; n <= GemmFamily::dot_columns; n++) dots(GemmFamily::dot_columns + n);
+  }
+};
 
 void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   prepare_packing(kernels, f, m.a_type);
-  auto with = [&](int64_t n) {
-    Panels panels = choose_panels(f, n, 1);
-    tile_kernels(kernels, family, panels, GemmKind::Packed, heights(f, m.m, f.rows[static_cast<size_t>(panels.vectors)]), m.c && !f.is_tiled());
-    prepare_in_place(kernels, family, m, n);
-    if (m.packed || panels.count() == 0) return;
-    kernels.copy(panels.panel_vectors(0));
-    kernels.copy(panels.panel_vectors(panels.count() - 1));
-  };
-  if (m.n != any_size) return with(m.n);
-  // Twice the widest tile: each width, alone and before each narrower last one.
-  for (int64_t vectors = 1; vectors <= 2 * GemmFamily::max_vectors; vectors++)
-    for (int64_t missing : {0, 1}) with(vectors * f.lanes - missing);
+  Preparation{kernels, family, m}.any_columns();
+  bool column = m.n == 1 || m.n == any_size;
+  if (!column || m.packed || m.a_k == 1 || m.a_type != m.b_type || f.a != f.b) return;
+  Matmul row = m;
+  row.m = 1, row.n = m.m, row.b_n = 1;
+  Preparation{kernels, family, row}.any_columns();
 }
 
 } // namespace
 
-int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k) {
+int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k, Windows windows) {
   int best = -1;
   auto& all = kernels.families();
   for (size_t i = 0; i < all.size(); i++) {
-    if (!can_pack(all[i], a, b)) continue;
+    if (!can_pack(all[i], a, b) || (windows == Windows::Yes && all[i].compensated)) continue;
     if (best < 0 || cycles(all[i], a, m, n, k) < cycles(all[static_cast<size_t>(best)], a, m, n, k)) best = static_cast<int>(i);
   }
   return best;
+}
+
+Matmul exchanged(const Matmul& m) {
+  Matmul e = m;
+  e.m = m.n, e.n = m.m;
+  e.a_type = m.b_type, e.a = m.b, e.a_row = m.b_n, e.a_k = m.b_k;
+  e.b_type = m.a_type, e.b = m.a, e.b_k = m.a_k, e.b_n = m.a_row;
+  for (int i = 0; i < 2; i++) e.a_batch[i] = m.b_batch[i], e.b_batch[i] = m.a_batch[i];
+  e.c_row = m.m;
+  return e;
 }
 
 int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_t n) {
@@ -161,16 +275,20 @@ void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const 
   pack_panels(kernels, f, panels, {b, type, b_k, b_n}, 0, k, 0, panels.count(), to);
 }
 
-MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& m) {
+MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& given) {
   MatmulPlan p;
+  p.exchanged = pays_exchanged(kernels, given);
+  const Matmul m = p.exchanged ? exchanged(given) : given;
   p.family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
-  choose_use(p, f, m);
+  choose_use(p, f, caches, m);
+  choose_parts(p, f, m);
   choose_blocks(p, f, caches, m);
   choose_items(p, f, threads, m);
   measure_scratch(p, f, m);
-  GemmKind kind = p.use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed;
-  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), p.direct || kind == GemmKind::InPlace);
+  p.one_block = is_one_block(p, m);
+  GemmKind kind = kind_of(p.use, p.rows_first);
+  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), !is_dot(kind) && (p.direct || kind == GemmKind::InPlace));
   return p;
 }
 
@@ -179,9 +297,9 @@ void prepare_matmul(const KernelTable& kernels, const Matmul& m) {
 }
 
 std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& p, const Matmul& m) {
-  const char* uses[] = {"B packed ahead", "B packed in the call", "B in place"};
+  const char* uses[] = {"B packed ahead", "B packed in the call", "B in place", "dot products", "dot products, B gathered"};
   return std::string(kernels.families()[static_cast<size_t>(p.family)].name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(p.panels.width()) + ", " +
-         uses[static_cast<int>(p.use)] + ", " + std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n) + " items";
+         uses[static_cast<int>(p.use)] + ", " + std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n * p.splits_k) + " items";
 }
 
 } // namespace tenon

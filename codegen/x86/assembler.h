@@ -44,6 +44,14 @@ protected:
     ret();
   }
 
+  /// Bytes of 0x80. Clobbers rax.
+  void broadcast_sign(const Xmm& to) {
+    mov(eax, 0x80808080u);
+    vmovd(Xmm(to.getIdx()), eax);
+    vpbroadcastd(to, Xmm(to.getIdx()));
+  }
+  void add_sign(const Xmm& x, const Xmm& signs) { wide_ ? vpxord(x, x, signs) : vpxor(x, x, signs); }
+
   /// Opmask k (AVX-512) or register `to` (AVX2) = the first rax lanes of 4 or 8 bytes, 0 <= rax <= lanes of a vector.
   /// Clobbers rax and `temp`.
   void make_mask(const Xbyak::Opmask& k, const Xmm& to, const Reg64& temp, int element_bytes = 4) {

@@ -10,20 +10,22 @@
 
 #include "base/check.h"
 #include "codegen/x86/assembler.h"
+#include "codegen/x86/gemm_dot.h"
 #include "codegen/x86/gemm_tiles.h"
 
 namespace tenon {
 namespace {
 
-constexpr int unroll = 4;
+constexpr int least_unroll = 4;
+constexpr int line_bytes = 64;
 constexpr int min_chains = 8; // independent sums that keep two multiply-add ports of latency four busy
 constexpr int prefetch_bytes =
     8192;                         // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
 constexpr int prefetch_rows = 16; // B in place
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
-/// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary.
-int spares_needed(Arithmetic a) { return a == Arithmetic::I16Dot ? 2 : 1; }
+/// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
+int spares_needed(Arithmetic a) { return a == Arithmetic::I16Dot || a == Arithmetic::I8I8Dot ? 2 : 1; }
 
 int spare_registers(Isa isa, int rows, int vectors) {
   int all = isa == Isa::Avx512 ? 32 : 16;
@@ -34,7 +36,7 @@ int spare_registers(Isa isa, int rows, int vectors) {
 /// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
 int sum_sets(const GemmFamilyRow& row, int rows, int vectors) {
   int sets = 1;
-  while (sets < unroll && sets * rows * vectors < min_chains &&
+  while (sets < least_unroll && sets * rows * vectors < min_chains &&
          spare_registers(row.isa, rows, vectors) - (2 * sets - 1) * rows * vectors >= spares_needed(row.arithmetic))
     sets *= 2;
   return sets;
@@ -50,12 +52,14 @@ public:
     next += held_;
     first_spare_ = next;
     spares_ = registers() - next;
+    if (looks_ahead()) unroll_ = line_bytes / a_step();
   }
 
   void* emit() {
     enter(locals_bytes);
     load_arguments();
     for (int i = 0; i < sets_ * s_.rows * s_.vectors; i++) clear(vec(i));
+    if (arithmetic_ == Arithmetic::I8I8Dot) broadcast_sign(signs());
     Xbyak::Label next_position, store;
     cmp(qword[rsp + depth], 0);
     jle(store, T_NEAR);
@@ -107,12 +111,16 @@ private:
   }
   /// Strides of a B in place live in the registers of row pointers that small tiles leave free.
   bool stride_in_register() const { return s_.rows <= max_row_pointers - 3; }
+  /// Many rows by one vector: rows come from far and meet B once, those of the next tile a line at a time.
+  bool looks_ahead() const { return s_.vectors == 1 && s_.rows > max_row_pointers / 2 && s_.rows < max_row_pointers && s_.kind != GemmKind::Windows; }
+  Reg64 ahead() const { return row(max_row_pointers - 1); }
   Reg64 prefetch_distance() const { return row(max_row_pointers - 3); }
   Reg64 b_row() const { return row(max_row_pointers - 2); }
   Xmm sum(int set, int i, int j) const { return vec((set * s_.rows + i) * s_.vectors + j); }
   Xmm held(int i) const { return vec(first_held_ + i); }
   Xmm spare() { return vec(first_spare_ + turn_++ % (spares_ - spares_needed(arithmetic_) + 1)); }
   Xmm temporary() const { return vec(first_spare_ + spares_ - 1); }
+  Xmm signs() const { return temporary(); } // makes signed bytes unsigned ones, by adding 128
   void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
   bool partial(int j) const { return s_.masked && j == s_.vectors - 1; }
 
@@ -127,7 +135,7 @@ private:
     keep(b_stride, offsetof(GemmArgs, b_stride));
     keep(depth, offsetof(GemmArgs, depth));
     mov(rdx, rax);
-    and_(rdx, -unroll);
+    and_(rdx, -unroll_);
     mov(rsi, ptr[rdi + offsetof(GemmArgs, first)]);
     mov(ptr[rsp + first], rsi);
     imul(rax, rax, a_step());
@@ -155,6 +163,11 @@ private:
   void load_rows() {
     mov(index(), ptr[rsp + rows]);
     for (int i = 0; i < s_.rows; i++) mov(row(i), ptr[index() + 8 * i]);
+    if (looks_ahead()) { // the last row's register, which still holds the arguments
+      mov(ahead(), ptr[rsp + args]);
+      imul(ahead(), ptr[ahead() + offsetof(GemmArgs, a_stride)], s_.rows);
+      add(ahead(), ptr[rsp + first]);
+    }
     add(qword[rsp + rows], 8 * s_.rows);
   }
 
@@ -194,9 +207,13 @@ private:
     jge(rest, T_NEAR);
     align(32);
     L(main);
-    for (int u = 0; u < unroll; u++) step(u, u % sets_, from, to);
-    add(index(), unroll * a_step());
-    if (!in_place()) add(b(), unroll * s_.vectors * b_step());
+    for (int u = 0; u < unroll_; u++) {
+      for (int i = u; looks_ahead() && i < s_.rows; i += unroll_) prefetcht0(ptr[row(i) + ahead()]);
+      step(u, u % sets_, from, to);
+    }
+    add(index(), unroll_ * a_step());
+    if (looks_ahead()) add(ahead(), unroll_ * a_step());
+    if (!in_place()) add(b(), unroll_ * s_.vectors * b_step());
     cmp(index(), ptr[rsp + end_unrolled]);
     jl(main, T_NEAR);
     L(rest);
@@ -235,11 +252,13 @@ private:
       vbroadcastss(x, at);
     else
       vpbroadcastd(x, at);
+    if (arithmetic_ == Arithmetic::I8I8Dot) add_sign(x, signs());
   }
   void multiply_add(const Xmm& sum, const Xmm& a, const Xmm& b) {
     switch (arithmetic_) {
     case Arithmetic::F64Fma: vfmadd231pd(sum, a, b); break;
     case Arithmetic::BF16Dot: vdpbf16ps(sum, a, b); break;
+    case Arithmetic::I8I8Dot:
     case Arithmetic::U8I8Dot: vpdpbusd(sum, a, b, wide() ? Xbyak::EvexEncoding : Xbyak::VexEncoding); break;
     case Arithmetic::I16Dot: {
       vpmaddwd(temporary(), a, b);
@@ -279,7 +298,7 @@ private:
 
   /// B comes from L3 or memory where rows are few; its hardware prefetch then stops at pages and starts late.
   void prefetch(int u) {
-    if (s_.rows == 1 && !in_place()) return; // one stream, nothing but loads: the hardware keeps up
+    if (s_.rows == 1) return; // nothing but loads: the hardware keeps up
     if (in_place() && !stride_in_register()) return;
     for (int j = 0; j < s_.vectors; j++) {
       if (in_place())
@@ -377,7 +396,7 @@ private:
   const GemmFamily& f_;
   Arithmetic arithmetic_;
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
-  int turn_ = 0;
+  int turn_ = 0, unroll_ = least_unroll;
 };
 
 } // namespace
@@ -389,6 +408,7 @@ bool gemm_fits(const GemmFamilyRow& row, int rows, int vectors) {
 }
 
 void* emit_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {
+  if (is_dot(key.kind)) return emit_dot_gemm(memory, row, key);
   require(gemm_fits(row, key.rows, key.vectors), "a {}x{} tile does not fit the registers", key.rows, key.vectors);
   if (row.family.is_tiled()) return emit_tile_gemm(memory, row, key);
   return GemmEmitter(memory, row, key).emit();

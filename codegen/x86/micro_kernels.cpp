@@ -9,6 +9,7 @@
 #include "codegen/x86/code_memory.h"
 #include "codegen/x86/depthwise.h"
 #include "codegen/x86/gemm.h"
+#include "codegen/x86/gemm_dot.h"
 #include "codegen/x86/gemm_tiles.h"
 #include "codegen/x86/pack.h"
 
@@ -149,6 +150,7 @@ std::vector<GemmFamilyRow> make_families() {
   for (GemmFamilyRow& r : families) {
     GemmFamily& f = r.family;
     bool wide = r.isa == Isa::Avx512;
+    f.compensated = r.arithmetic == Arithmetic::I8I8Dot;
     f.lanes = (wide ? 64 : 32) / static_cast<int>(size_of(f.sum));
     for (const auto& t : tiles) {
       if (t.tiled != f.is_tiled() || t.wide != wide) continue;
@@ -156,6 +158,7 @@ std::vector<GemmFamilyRow> make_families() {
       while (rows > 0 && !gemm_fits(r, rows, t.vectors)) rows--;
       f.rows[static_cast<size_t>(t.vectors)] = static_cast<uint8_t>(rows);
     }
+    while (dot_gemm_fits(r, f.dot_rows + 1, GemmFamily::dot_columns)) f.dot_rows++;
   }
   return families;
 }

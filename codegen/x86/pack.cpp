@@ -302,9 +302,7 @@ private:
 
   void constants() {
     if (c_ != Conversion::I8ToU8) return;
-    mov(eax, 0x80808080u);
-    vmovd(Xmm(1), eax);
-    vpbroadcastd(vec(1), Xmm(1));
+    broadcast_sign(vec(1));
   }
   void vector() {
     switch (c_) {

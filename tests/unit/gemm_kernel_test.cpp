@@ -23,8 +23,10 @@ struct TileCase {
 /// One tile: operands in guarded memory, A's rows behind pointers, some of them padding where the kernel takes windows.
 void check_tile(const KernelTable& table, const TileCase& c) {
   const GemmFamily& f = table.families()[static_cast<size_t>(c.key.family)];
-  int64_t rows = c.key.rows, width = c.key.vectors * f.lanes, columns = c.key.masked ? width - 1 - c.depth % f.lanes : width;
-  if (columns <= width - f.lanes) columns = width - f.lanes + 1;
+  bool dot = is_dot(c.key.kind);
+  double offset = f.compensated && !dot ? 128 : 0; // of A; the panels' last row takes it away
+  int64_t rows = c.key.rows, width = c.key.vectors * (dot ? 1 : f.lanes), columns = c.key.masked ? width - 1 - c.depth % f.lanes : width;
+  if (!dot && columns <= width - f.lanes) columns = width - f.lanes + 1;
   bool in_place = c.key.kind == GemmKind::InPlace;
   int64_t a_size = static_cast<int64_t>(size_of(f.a)), first = c.depth % 2 * f.group;
   int64_t b_row = in_place ? columns : width; // of one k
@@ -42,7 +44,7 @@ void check_tile(const KernelTable& table, const TileCase& c) {
     if (!f.is_tiled() && rows > 1) pointers[r] = zeros.data(), pointers[3 * r - 1] = zeros.data();
   }
   GemmArgs args{pointers.data(), first * a_size, zeros.data(), b.data(), out.data(), init.data(), columns * static_cast<int64_t>(size_of(f.sum)),
-                b_row * static_cast<int64_t>(size_of(f.b)), c.depth * a_size, c.depth / f.group, c.positions, columns, c.mode};
+                (dot ? c.depth : b_row) * static_cast<int64_t>(size_of(f.b)), c.depth * a_size, dot ? c.depth : c.depth / f.group, c.positions, columns, c.mode};
   if (f.is_tiled()) table.begin_tiles();
   table.gemm(c.key)(&args);
   if (f.is_tiled()) table.end_tiles();
@@ -54,8 +56,8 @@ void check_tile(const KernelTable& table, const TileCase& c) {
         size_t at = static_cast<size_t>(p) * r;
         bool whole_padding = !pointers[at], zero_row = !f.is_tiled() && pointers[at + static_cast<size_t>(i)] == zeros.data();
         for (int64_t k = 0; k < c.depth && !whole_padding && !zero_row; k++) {
-          int64_t in_panel = in_place ? k * columns + j : (k / f.group * width + j) * f.group + k % f.group;
-          double product = a.get(first + (p * rows + i) * c.depth + k) * b.get(p * c.depth * b_row + in_panel);
+          int64_t in_panel = dot ? j * c.depth + k : in_place ? k * columns + j : (k / f.group * width + j) * f.group + k % f.group;
+          double product = (a.get(first + (p * rows + i) * c.depth + k) + offset) * b.get(p * c.depth * b_row + in_panel);
           sum += product;
           size += std::abs(product);
         }
@@ -81,6 +83,15 @@ void check_width(const KernelTable& table, int family, int vectors) {
           }
 }
 
+void check_dots(const KernelTable& table, int family) {
+  const GemmFamily& f = table.families()[static_cast<size_t>(family)];
+  for (int rows = 1; rows <= f.dot_rows; rows++)
+    for (int columns = 1; columns <= GemmFamily::dot_columns; columns++)
+      for (int64_t depth : {0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 257})
+        for (GemmInit mode : {GemmInit::Zero, GemmInit::C, GemmInit::Row})
+          for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows}) check_tile(table, {{family, rows, columns, false, kind}, depth, 1, mode});
+}
+
 } // namespace
 
 TEST_CASE("every register tile of every family, with every form of B, init and mask") {
@@ -90,6 +101,15 @@ TEST_CASE("every register tile of every family, with every form of B, init and m
     for (size_t i = 0; i < mk.table().families().size(); i++)
       if (seen.insert(mk.table().families()[i].name).second) for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
         if (mk.table().families()[i].rows[static_cast<size_t>(vectors)]) check_width(mk.table(), static_cast<int>(i), vectors);
+  }
+}
+
+TEST_CASE("tiles of dot products of every family, with every init") {
+  std::set<std::string> seen;
+  for (const Target& target : available_targets()) {
+    MicroKernels mk(target);
+    for (size_t i = 0; i < mk.table().families().size(); i++)
+      if (seen.insert(mk.table().families()[i].name).second) check_dots(mk.table(), static_cast<int>(i));
   }
 }
 

@@ -16,7 +16,7 @@ using namespace tenon;
 namespace {
 
 /// Where the elements of B lie.
-enum class BForm { RowMajor, Transposed, Strided, Packed, PackedTransposed };
+enum class BForm { RowMajor, Transposed, Strided, Packed, PackedTransposed, Reversed /* negative strides */, RepeatedRow, RepeatedColumn };
 
 struct Case {
   int64_t m, n, k;
@@ -26,13 +26,14 @@ struct Case {
   int64_t pad = 0; // extra elements in every row of A, B and C
   DType a_type = DType::F32, b_type = DType::F32;
   bool to_epilogue = false; // no C: the epilogue takes the sums
+  bool a_reversed = false;  // the last row comes first
 };
 
 std::string text(const Case& c) {
   return std::to_string(c.m) + "x" + std::to_string(c.n) + "x" + std::to_string(c.k) + " " + std::string(name_of(c.a_type)) + " " + std::string(name_of(c.b_type)) + " form " +
          std::to_string(static_cast<int>(c.form)) + " at " + std::to_string(c.a_transposed) + " bias " +
          std::to_string(c.bias) + " acc " + std::to_string(c.accumulate) + " batch " + std::to_string(c.batch0) + "," +
-         std::to_string(c.batch1) + " pad " + std::to_string(c.pad) + " epilogue " + std::to_string(c.to_epilogue);
+         std::to_string(c.batch1) + " pad " + std::to_string(c.pad) + " epilogue " + std::to_string(c.to_epilogue) + " reversed " + std::to_string(c.a_reversed);
 }
 
 constexpr float untouched = 12345.f;
@@ -60,11 +61,25 @@ struct Cover { // counts how often the epilogue sees each element, and keeps wha
 
 struct Strides {
   int64_t row, col, size;
+  int64_t start = 0; // of element (0, 0)
+
+  Strides reversed(int64_t rows, int64_t cols) const { return {-row, -col, size, std::max<int64_t>(rows - 1, 0) * row + std::max<int64_t>(cols - 1, 0) * col}; }
 };
 Strides strides_of(int64_t rows, int64_t cols, int64_t pad, bool transposed, int64_t step = 1) {
   if (transposed) return {1, rows + pad, std::max<int64_t>(cols * (rows + pad) - pad, 0)};
   int64_t row = cols * step + pad;
   return {row, step, rows && cols ? (rows - 1) * row + (cols - 1) * step + 1 : 0};
+}
+Strides strides_of_a(const Case& c) {
+  Strides s = strides_of(c.m, c.k, c.pad, c.a_transposed);
+  if (c.a_reversed) s.start = std::max<int64_t>(c.m - 1, 0) * s.row, s.row = -s.row;
+  return s;
+}
+Strides strides_of_b(const Case& c) {
+  if (c.form == BForm::RepeatedRow) return {0, 1, c.n};
+  if (c.form == BForm::RepeatedColumn) return {1, 0, c.k};
+  Strides s = strides_of(c.k, c.n, c.pad, c.form == BForm::Transposed || c.form == BForm::PackedTransposed, c.form == BForm::Strided ? 3 : 1);
+  return c.form == BForm::Reversed ? s.reversed(c.k, c.n) : s;
 }
 
 struct Operands {
@@ -72,8 +87,7 @@ struct Operands {
   int64_t c_row, c_size;
   TypedBuffer a, b, out, bias;
   Operands(const Case& c, DType sum)
-      : sa(strides_of(c.m, c.k, c.pad, c.a_transposed)),
-        sb(strides_of(c.k, c.n, c.pad, c.form == BForm::Transposed || c.form == BForm::PackedTransposed, c.form == BForm::Strided ? 3 : 1)),
+      : sa(strides_of_a(c)), sb(strides_of_b(c)),
         c_row(c.n + c.pad), c_size(c.m * c_row), a(c.a_type, sa.size * c.batch0 * c.batch1), b(c.b_type, sb.size * c.batch1),
         out(sum, c_size * c.batch0 * c.batch1), bias(sum, c.n) {
     a.fill_random(1), b.fill_random(2), bias.fill_random(3), out.fill_random(4);
@@ -95,7 +109,7 @@ void check_results(const Case& c, Operands& o, const std::vector<double>& before
         }
         double sum = c.accumulate ? before[static_cast<size_t>(at)] : c.bias ? o.bias.get(j) : 0, size = std::abs(sum);
         for (int64_t k = 0; k < c.k; k++) {
-          double p = o.a.get(s * o.sa.size + i * o.sa.row + k * o.sa.col) * o.b.get(s % c.batch1 * o.sb.size + k * o.sb.row + j * o.sb.col);
+          double p = o.a.get(o.sa.start + s * o.sa.size + i * o.sa.row + k * o.sa.col) * o.b.get(o.sb.start + s % c.batch1 * o.sb.size + k * o.sb.row + j * o.sb.col);
           sum += p;
           size += std::abs(p);
         }
@@ -126,11 +140,11 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
            .k = c.k,
            .a_type = c.a_type,
            .b_type = c.b_type,
-           .a = o.a.data(),
+           .a = o.a.data() + o.sa.start * static_cast<int64_t>(size_of(c.a_type)),
            .a_row = o.sa.row,
            .a_k = o.sa.col,
            .a_batch = {o.sa.size * c.batch1, o.sa.size},
-           .b = o.b.data(),
+           .b = o.b.data() + o.sb.start * static_cast<int64_t>(size_of(c.b_type)),
            .packed = packed,
            .family = family,
            .b_k = o.sb.row,
@@ -220,6 +234,50 @@ TEST_CASE("matmul with transposed A, batches and broadcast batches of B") {
       check_case(mk, workers, {.m = 5, .n = 5, .k = 5, .form = form, .batch0 = 0, .batch1 = 4});
     }
   });
+}
+
+TEST_CASE("matmul by dot products, with gathered columns, of a column vector, in parts of long sums") {
+  using enum DType;
+  std::pair<DType, DType> pairs[] = {{F32, F32}, {F64, F64}, {BF16, BF16}, {F16, F16}, {F32, BF16}, {F32, I8}, {U8, I8}, {I8, I8}, {U8, U8}};
+  std::set<std::pair<std::string, int>> seen;
+  for_all_machines([&](const MicroKernels& mk, const Workers& workers) {
+    for (auto [a, b] : pairs) {
+      const char* name = mk.table().families()[static_cast<size_t>(choose_family(mk.table(), a, b, 64, 64, 64))].name;
+      if (!seen.emplace(name, (static_cast<int>(a) * num_dtypes + static_cast<int>(b)) * 4 + workers.threads()).second) continue;
+      for (BForm form : {BForm::RowMajor, BForm::Transposed, BForm::Strided, BForm::Reversed, BForm::RepeatedRow, BForm::RepeatedColumn})
+        for (bool to_epilogue : {false, true}) {
+          Case c{.m = 0, .n = 0, .k = 0, .form = form, .a_type = a, .b_type = b, .to_epilogue = to_epilogue};
+          auto check = [&](int64_t m, int64_t n, int64_t k) {
+            Case x = c;
+            x.m = m, x.n = n, x.k = k;
+            x.bias = m % 2 == 0, x.accumulate = !x.bias && !to_epilogue && n % 2, x.a_transposed = k % 4 == 1, x.a_reversed = k % 4 == 3, x.pad = k % 3;
+            check_case(mk, workers, x);
+          };
+          check(1, 257, 64), check(2, 33, 127), check(6, 4, 257), check(7, 3, 129), check(16, 65, 300), check(33, 17, 31);      // few rows
+          check(257, 1, 64), check(127, 3, 100), check(64, 8, 257), check(129, 13, 127), check(31, 2, 15), check(33, 1, 1025), check(127, 1, 33); // few columns
+          if (workers.threads() != 2) check(1, 1, 20000), check(3, 5, 9001), check(16, 16, 8195), check(2, 31, 8192), check(17, 1, 8193);      // long sums
+          c.batch0 = 2, c.batch1 = 3;
+          check(4, 4, 4), check(7, 9, 8), check(1, 65, 31), check(15, 1, 129), check(33, 16, 16), check(3, 2, 1), check(2, 3, 0);
+        }
+    }
+  });
+}
+
+TEST_CASE("sums do not depend on the number of threads") {
+  MicroKernels mk;
+  for (auto [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 100000}, {16, 16, 30000}, {5, 300, 2000}, {200, 100, 1000}}) {
+    TypedBuffer a(DType::F32, m * k), b(DType::F32, k * n), c[3] = {{DType::F32, m * n}, {DType::F32, m * n}, {DType::F32, m * n}};
+    a.fill_random(1), b.fill_random(2);
+    for (int threads : {1, 2, 3}) {
+      Workers workers(threads);
+      TypedBuffer& out = c[threads - 1];
+      Matmul x{.m = m, .n = n, .k = k, .a = a.data(), .a_row = k, .b = b.data(), .b_k = n, .c = out.data(), .c_row = n};
+      MatmulPlan plan = plan_matmul(mk.table(), {}, threads, x);
+      GuardedBuffer scratch((plan.worker_bytes() * threads + 63) / 64 * 16);
+      run_matmul(mk.table(), workers, plan, x, scratch.data());
+    }
+    for (int i : {1, 2}) CHECK(std::memcmp(c[0].data(), c[i].data(), static_cast<size_t>(m * n) * 4) == 0);
+  }
 }
 
 TEST_CASE("a sum keeps NaN and infinity, and zero times infinity is NaN") {

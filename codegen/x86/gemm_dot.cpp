@@ -1,0 +1,393 @@
+// Emits the kernels of dot products. Vectors run along k: every accumulator of rows x columns sums the products of one row
+// with one column, and its elements are added up at the end, those of up to four columns together. The smaller side of a
+// step is held in registers, the other streams. What is left of k is read by masks (AVX-512), or one element at a time.
+#include "codegen/x86/gemm_dot.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/check.h"
+#include "codegen/x86/assembler.h"
+
+namespace tenon {
+namespace {
+
+constexpr int min_chains = 8; // independent sums that keep two multiply-add ports of latency four busy
+constexpr int least_unroll = 2, most_sets = 4;
+constexpr int prefetch_bytes = 1024; // of each column
+
+/// The sums, the held side, one that streams; where A is signed and the instruction takes it to be unsigned, a constant and
+/// what it adds to each column.
+int registers_needed(Arithmetic a, int rows, int columns) { return rows * columns + std::min(rows, columns) + 1 + (a == Arithmetic::I8I8Dot ? columns + 1 : 0); }
+
+class DotEmitter : public Assembler {
+public:
+  DotEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key)
+      : Assembler(memory, row.isa), f_(row.family), arithmetic_(row.arithmetic), rows_(key.rows), columns_(key.vectors), rows_stream_(key.kind == GemmKind::DotRows) {
+    int sums = rows_ * columns_;
+    while (sets_ < most_sets && sets_ * sums < min_chains && registers_needed(arithmetic_, rows_, columns_) + (2 * sets_ - 1) * sums <= registers()) sets_ *= 2;
+    unroll_ = std::max(sets_, least_unroll);
+    first_held_ = sets_ * sums;
+  }
+
+  void* emit() {
+    enter(locals_bytes);
+    load_arguments();
+    for (int i = 0; i < first_held_; i++) clear(vec(i));
+    if (is_signed()) {
+      for (int j = 0; j < columns_; j++) clear(added(j));
+      broadcast_sign(signs());
+    }
+    sum_over_k();
+    for (int sums = first_held_ / 2; sums >= rows_ * columns_; sums /= 2)
+      for (int i = 0; i < sums; i++) add_sums(vec(i), vec(i), vec(sums + i));
+    for (int i = 0; is_signed() && i < rows_; i++)
+      for (int j = 0; j < columns_; j++) vpsubd(sum(0, i, j), sum(0, i, j), added(j));
+    store_tile();
+    leave();
+    return finish();
+  }
+
+private:
+  enum { args = 0, rest = 8, end_unrolled = 16, end = 24, locals_bytes = 40 };
+
+  bool is_signed() const { return arithmetic_ == Arithmetic::I8I8Dot; }
+  bool is_double() const { return f_.sum == DType::F64; }
+  int a_bytes() const { return static_cast<int>(size_of(f_.a)); }
+  int b_bytes() const { return static_cast<int>(size_of(f_.b)); }
+  int step() const { return f_.lanes * f_.group; } // k of a vector
+
+  /// Bytes of B's columns; A's elements are as large, or a multiple.
+  Reg64 index() const { return rax; }
+  Reg64 row(int i) const {
+    static constexpr int order[] = {2, 6, 8, 9, 10, 11};
+    return Reg64(order[i]);
+  }
+  Reg64 column(int j) const {
+    static constexpr int order[] = {1, 12, 13, 14};
+    return Reg64(order[j]);
+  }
+  Reg64 ahead() const { return rbx; } // of a row, what is to be prefetched
+  Reg64 spare_register() const { return r15; }
+  Xbyak::Reg32 spare32() const { return r15d; }
+
+  Xmm sum(int set, int i, int j) const { return vec((set * rows_ + i) * columns_ + j); }
+  Xmm held(int i) const { return vec(first_held_ + i); }
+  Xmm streamed() const { return vec(first_held_ + std::min(rows_, columns_)); }
+  Xmm signs() const { return vec(streamed().getIdx() + 1); }
+  Xmm added(int j) const { return vec(streamed().getIdx() + 2 + j); } // 128 times the sums of the columns
+  void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
+
+  void load_arguments() {
+    Reg64 t = spare_register();
+    mov(ptr[rsp + args], rdi);
+    mov(rax, ptr[rdi + offsetof(GemmArgs, depth)]);
+    mov(t, rax);
+    and_(t, step() - 1);
+    mov(ptr[rsp + rest], t);
+    sub(rax, t);
+    auto in_bytes = [&](int slot) {
+      if (b_bytes() > 1) imul(rax, rax, b_bytes());
+      mov(ptr[rsp + slot], rax);
+    };
+    mov(t, rax);
+    in_bytes(end);
+    mov(rax, t);
+    and_(rax, -(unroll_ * step()));
+    in_bytes(end_unrolled);
+    mov(rax, ptr[rdi + offsetof(GemmArgs, rows)]);
+    mov(t, ptr[rdi + offsetof(GemmArgs, first)]);
+    for (int i = 0; i < rows_; i++) {
+      mov(row(i), ptr[rax + 8 * i]);
+      add(row(i), t);
+    }
+    if (rows_stream_) imul(ahead(), ptr[rdi + offsetof(GemmArgs, a_stride)], rows_);
+    mov(t, ptr[rdi + offsetof(GemmArgs, b_stride)]);
+    mov(column(0), ptr[rdi + offsetof(GemmArgs, b)]);
+    for (int j = 1; j < columns_; j++) lea(column(j), ptr[column(j - 1) + t]);
+  }
+
+  void sum_over_k() {
+    Xbyak::Label unrolled, rest_of_vectors, one_vector, no_vectors, done;
+    xor_(eax, eax);
+    cmp(index(), ptr[rsp + end_unrolled]);
+    jge(rest_of_vectors, T_NEAR);
+    align(32);
+    L(unrolled);
+    for (int u = 0; u < unroll_; u++) multiply_vectors(u);
+    add(index(), unroll_ * step() * b_bytes());
+    if (rows_stream_) add(ahead(), unroll_ * step() * a_bytes());
+    cmp(index(), ptr[rsp + end_unrolled]);
+    jl(unrolled, T_NEAR);
+    L(rest_of_vectors);
+    cmp(index(), ptr[rsp + end]);
+    jge(no_vectors, T_NEAR);
+    L(one_vector);
+    multiply_vectors(0);
+    add(index(), step() * b_bytes());
+    cmp(index(), ptr[rsp + end]);
+    jl(one_vector, T_NEAR);
+    L(no_vectors);
+    cmp(qword[rsp + rest], 0);
+    je(done, T_NEAR);
+    multiply_rest();
+    L(done);
+  }
+
+  Xbyak::Address a_at(int i, int u) { return ptr[row(i) + index() * (a_bytes() / b_bytes()) + u * step() * a_bytes()]; }
+  Xbyak::Address b_at(int j, int u) { return ptr[column(j) + index() + u * step() * b_bytes()]; }
+
+  /// One step of k; `a` and `b` load a row's and a column's part of it.
+  template <class A, class B> void multiply(int set, const A& a, const B& b) {
+    if (rows_ >= columns_) {
+      for (int j = 0; j < columns_; j++) {
+        b(held(j), j);
+        if (is_signed()) multiply_add(added(j), signs(), held(j));
+      }
+      for (int i = 0; i < rows_; i++) {
+        a(streamed(), i);
+        for (int j = 0; j < columns_; j++) multiply_add(sum(set, i, j), streamed(), held(j));
+      }
+    } else {
+      for (int i = 0; i < rows_; i++) a(held(i), i);
+      for (int j = 0; j < columns_; j++) {
+        b(streamed(), j);
+        if (is_signed()) multiply_add(added(j), signs(), streamed());
+        for (int i = 0; i < rows_; i++) multiply_add(sum(set, i, j), held(i), streamed());
+      }
+    }
+  }
+  void multiply_vectors(int u) {
+    constexpr int line = 64;
+    int in_a = u * step() * a_bytes(), in_b = u * step() * b_bytes();
+    for (int i = 0; rows_stream_ && in_a % line == 0 && i < rows_; i++) prefetcht0(ptr[row(i) + ahead() + in_a]);
+    for (int j = 0; !rows_stream_ && in_b % line == 0 && j < columns_; j++) prefetcht0(ptr[column(j) + index() + in_b + prefetch_bytes]);
+    multiply(u % sets_, [&](const Xmm& x, int i) { is_signed() && wide() ? vpxord(x, signs(), a_at(i, u)) : is_signed() ? vpxor(x, signs(), a_at(i, u)) : vmovups(x, a_at(i, u)); }, [&](const Xmm& x, int j) { widen(x, x, b_at(j, u)); });
+  }
+
+  /// Elements of B as the product takes them, from memory.
+  void widen(const Xmm& to, const Xmm& masked, const Xbyak::Address& from) {
+    switch (arithmetic_) {
+    case Arithmetic::BF16Fma:
+      vpmovzxwd(masked, from);
+      vpslld(to, to, 16);
+      break;
+    case Arithmetic::F16Fma: vcvtph2ps(masked, from); break;
+    case Arithmetic::I8Fma:
+      vpmovsxbd(masked, from);
+      vcvtdq2ps(to, to);
+      break;
+    default: vmovups(masked, from);
+    }
+  }
+  void multiply_add(const Xmm& sum, const Xmm& a, const Xmm& b) {
+    switch (arithmetic_) {
+    case Arithmetic::F64Fma: vfmadd231pd(sum, a, b); break;
+    case Arithmetic::BF16Dot: vdpbf16ps(sum, a, b); break;
+    case Arithmetic::I8I8Dot:
+    case Arithmetic::U8I8Dot: vpdpbusd(sum, a, b, wide() ? Xbyak::EvexEncoding : Xbyak::VexEncoding); break;
+    default: vfmadd231ps(sum, a, b);
+    }
+  }
+  template <class Operand> void add_sums(const Xmm& to, const Xmm& x, const Operand& y) {
+    if (f_.sum == DType::I32)
+      vpaddd(to, x, y);
+    else if (is_double())
+      vaddpd(to, x, y);
+    else
+      vaddps(to, x, y);
+  }
+
+  void multiply_rest() {
+    if (wide()) {
+      mov(spare_register(), -1);
+      mov(rbx, ptr[rsp + rest]);
+      bzhi(spare_register(), spare_register(), rbx);
+      kmovq(k1, spare_register());
+      multiply(0, [&](const Xmm& x, int i) {
+                 load_masked(x, a_at(i, 0), a_bytes());
+                 if (is_signed()) add_sign(x, signs());
+               },
+               [&](const Xmm& x, int j) {
+                 if (widens())
+                   widen(x, x | k1 | T_z, b_at(j, 0));
+                 else
+                   load_masked(x, b_at(j, 0), b_bytes());
+               });
+      return;
+    }
+    Xbyak::Label next;
+    L(next);
+    multiply(0,
+             [&](const Xmm& x, int i) {
+               load_one_a(x, i);
+               if (is_signed()) add_sign(x, signs());
+             }, [&](const Xmm& x, int j) { load_one_b(x, j); });
+    add(index(), b_bytes());
+    dec(qword[rsp + rest]);
+    jnz(next, T_NEAR);
+  }
+  bool widens() const { return arithmetic_ == Arithmetic::BF16Fma || arithmetic_ == Arithmetic::F16Fma || arithmetic_ == Arithmetic::I8Fma; }
+  void load_masked(const Xmm& x, const Xbyak::Address& from, int bytes) {
+    if (bytes == 1)
+      vmovdqu8(x | k1 | T_z, from);
+    else if (bytes == 2)
+      vmovdqu16(x | k1 | T_z, from);
+    else if (bytes == 4)
+      vmovups(x | k1 | T_z, from);
+    else
+      vmovupd(x | k1 | T_z, from);
+  }
+
+  // ---- one element of k, in the first lane; the others are zero
+  void load_one_a(const Xmm& x, int i) {
+    Xmm low(x.getIdx());
+    Reg64 r = row(i);
+    int scale = a_bytes() / b_bytes();
+    if (a_bytes() == 8)
+      vmovsd(low, ptr[r + index() * scale]);
+    else if (a_bytes() == 4)
+      vmovss(low, ptr[r + index() * scale]);
+    else {
+      a_bytes() == 2 ? movzx(spare32(), word[r + index()]) : movzx(spare32(), byte[r + index()]);
+      vmovd(low, spare32());
+    }
+  }
+  void load_one_b(const Xmm& x, int j) {
+    Xmm low(x.getIdx());
+    Reg64 c = column(j);
+    if (b_bytes() == 8) return vmovsd(low, ptr[c + index()]);
+    if (b_bytes() == 4) return vmovss(low, ptr[c + index()]);
+    if (arithmetic_ == Arithmetic::I8Fma)
+      movsx(spare32(), byte[c + index()]);
+    else
+      b_bytes() == 2 ? movzx(spare32(), word[c + index()]) : movzx(spare32(), byte[c + index()]);
+    if (arithmetic_ == Arithmetic::BF16Fma) shl(spare32(), 16);
+    vmovd(low, spare32());
+    if (arithmetic_ == Arithmetic::F16Fma) vcvtph2ps(low, low);
+    if (arithmetic_ == Arithmetic::I8Fma) vcvtdq2ps(low, low);
+  }
+
+  // ---- the results
+
+  static Xbyak::Ymm half(const Xmm& x) { return Xbyak::Ymm(x.getIdx()); }
+  static Xmm quarter(const Xmm& x) { return Xmm(x.getIdx()); }
+  /// A vector of four sums.
+  Xmm result(const Xmm& x) const { return is_double() ? half(x) : quarter(x); }
+
+  /// The elements of each of a row's accumulators added up: column j in lane j of the first. Lanes of columns that are not
+  /// there hold something.
+  void fold_row(int i) {
+    Xmm t = streamed();
+    for (int j = 0; j < columns_; j++) {
+      Xmm x = sum(0, i, j);
+      if (wide()) {
+        vextractf64x4(half(t), Xbyak::Zmm(x.getIdx()), 1);
+        add_sums(half(x), half(x), half(t));
+        vextractf64x2(quarter(t), half(x), 1);
+      } else {
+        vextractf128(quarter(t), half(x), 1);
+      }
+      add_sums(quarter(x), quarter(x), quarter(t));
+    }
+    auto column_sum = [&](int j) { return quarter(sum(0, i, std::min(j, columns_ - 1))); };
+    for (int j = 0; j < columns_; j += 2) fold_pair(quarter(sum(0, i, j)), column_sum(j + 1), quarter(t));
+    Xmm first = quarter(sum(0, i, 0)), second = column_sum(2);
+    if (is_double() && wide()) {
+      vinsertf64x2(half(first), half(first), second, 1);
+    } else if (is_double()) {
+      vinsertf128(half(first), half(first), second, 1);
+    } else {
+      vunpckhpd(quarter(t), first, second);
+      vunpcklpd(first, first, second);
+      add_sums(first, first, quarter(t));
+    }
+  }
+  /// Of f64 x = {sum of x, sum of y}; else x = {a, b, c, d}, where a + c is the sum of x and b + d that of y.
+  void fold_pair(const Xmm& x, const Xmm& y, const Xmm& t) {
+    if (is_double()) {
+      vunpckhpd(t, x, y);
+      vunpcklpd(x, x, y);
+    } else {
+      vunpckhps(t, x, y);
+      vunpcklps(x, x, y);
+    }
+    add_sums(x, x, t);
+  }
+
+  void store_tile() {
+    Reg64 c = rcx, stride = rdx, init = rsi, mode = rbx;
+    Xbyak::Label add_c, plain, done;
+    if (columns_ < 4) {
+      mov(eax, columns_);
+      make_mask(k1, mask(), r15, static_cast<int>(size_of(f_.sum)));
+    }
+    for (int i = 0; i < rows_; i++) fold_row(i);
+    mov(rdi, ptr[rsp + args]);
+    mov(c, ptr[rdi + offsetof(GemmArgs, c)]);
+    mov(stride, ptr[rdi + offsetof(GemmArgs, c_stride)]);
+    mov(init, ptr[rdi + offsetof(GemmArgs, init)]);
+    mov(mode, ptr[rdi + offsetof(GemmArgs, mode)]);
+    cmp(mode, static_cast<int>(GemmInit::C));
+    je(add_c, T_NEAR);
+    jl(plain, T_NEAR);
+    store_rows(c, stride, &init);
+    jmp(done, T_NEAR);
+    L(add_c);
+    store_rows(c, stride, &c);
+    jmp(done, T_NEAR);
+    L(plain);
+    store_rows(c, stride, nullptr);
+    L(done);
+  }
+  void store_rows(const Reg64& c, const Reg64& stride, const Reg64* init) {
+    for (int i = 0; i < rows_; i++) {
+      Xmm x = result(sum(0, i, 0));
+      if (init) {
+        Xmm t = result(streamed());
+        load_result(t, ptr[*init]);
+        add_sums(x, x, t);
+      }
+      store_result(ptr[c], x);
+      if (i + 1 < rows_) add(c, stride);
+    }
+  }
+  void load_result(const Xmm& x, const Xbyak::Address& from) {
+    if (columns_ == 4)
+      vmovups(x, from);
+    else if (wide())
+      is_double() ? vmovupd(x | k1 | T_z, from) : vmovups(x | k1 | T_z, from);
+    else
+      is_double() ? vmaskmovpd(x, result(mask()), from) : vmaskmovps(x, result(mask()), from);
+  }
+  void store_result(const Xbyak::Address& to, const Xmm& x) {
+    if (columns_ == 4)
+      vmovups(to, x);
+    else if (wide())
+      is_double() ? vmovupd(to | k1, x) : vmovups(to | k1, x);
+    else
+      is_double() ? vmaskmovpd(to, result(mask()), x) : vmaskmovps(to, result(mask()), x);
+  }
+  /// Of AVX2: beyond the registers of tiles that need it, but for what was added to columns, which is done with.
+  Xmm mask() const { return Xbyak::Ymm(15); }
+
+  const GemmFamily& f_;
+  Arithmetic arithmetic_;
+  int rows_, columns_;
+  bool rows_stream_;
+  int sets_ = 1, unroll_ = 1, first_held_ = 0;
+};
+
+} // namespace
+
+bool dot_gemm_fits(const GemmFamilyRow& row, int rows, int columns) {
+  if (row.family.is_tiled() || row.arithmetic == Arithmetic::I16Dot || rows < 1 || rows > GemmFamily::max_dot_rows || columns < 1 || columns > GemmFamily::dot_columns) return false;
+  return registers_needed(row.arithmetic, rows, columns) <= (row.isa == Isa::Avx512 ? 32 : 16);
+}
+
+void* emit_dot_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {
+  require(dot_gemm_fits(row, key.rows, key.vectors), "no kernel of {}x{} dot products", key.rows, key.vectors);
+  return DotEmitter(memory, row, key).emit();
+}
+
+} // namespace tenon
