@@ -80,9 +80,12 @@ template <class T, int N>
     int64_t row = i < rows - N ? i : rows - N;
     for (int64_t j = 0; j < columns; j += N) {
       int64_t column = j < columns - N ? j : columns - N;
-      // The rows of the next square lie on other pages, where the hardware does not look ahead.
+      // The rows of the next square lie on other pages, where the hardware does not look ahead; nor do stores.
       if (j + 2 * N <= columns)
-        for (int k = 0; k < N; k++) __builtin_prefetch(from + (j + N + k) * from_step + row);
+        for (int k = 0; k < N; k++) {
+          __builtin_prefetch(from + (j + N + k) * from_step + row);
+          if (!lines) __builtin_prefetch(to + (row + k) * to_step + j + N, 1);
+        }
       Square<T, N>::turn(to + row * to_step + column, to_step, from + column * from_step + row, from_step, lines && column == j);
     }
   }
