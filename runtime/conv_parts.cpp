@@ -112,6 +112,10 @@ std::vector<ConvPart> conv_parts(const Conv& c) {
 }
 
 int conv_family(const KernelTable& kernels, const Conv& c) {
+  auto& all = kernels.families();
+  bool windows = c.groups > 1 || c.window.positions() > 1;
+  for (size_t i = 0; i < all.size() && windows; i++)
+    if (is_narrow(kernels, all[i]) && all[i].a == c.in_type && all[i].b == c.weight_type && c.group_outputs() <= all[i].lanes) return static_cast<int>(i);
   return choose_family(kernels, c.in_type, c.weight_type, any_size, any_size, any_size, Windows::Yes);
 }
 

@@ -47,7 +47,9 @@ struct Matmul {
 
 /// Whether A is windows of a convolution, which leave padding out: compensated families would take away what was not added.
 enum class Windows : bool { No, Yes };
-/// The family that computes products of such operands soonest, by its number in the table; -1 where none does. Sizes may be
+/// A family of half a vector, for windows of few channels alone: some machines run two such in the time of a whole one.
+bool is_narrow(const KernelTable& kernels, const GemmFamily& family);
+/// The family, not a narrow one, that computes products of such operands soonest, by its number in the table; -1 where none does. Sizes may be
 /// any_size.
 int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k, Windows windows = Windows::No);
 

@@ -244,11 +244,13 @@ void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
 
 } // namespace
 
+bool is_narrow(const KernelTable& kernels, const GemmFamily& f) { return f.lanes * static_cast<int>(size_of(f.sum)) < kernels.lanes() * 4; }
+
 int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k, Windows windows) {
   int best = -1;
   auto& all = kernels.families();
   for (size_t i = 0; i < all.size(); i++) {
-    if (!can_pack(all[i], a, b) || (windows == Windows::Yes && all[i].compensated)) continue;
+    if (!can_pack(all[i], a, b) || is_narrow(kernels, all[i]) || (windows == Windows::Yes && all[i].compensated)) continue;
     if (best < 0 || cycles(all[i], a, m, n, k) < cycles(all[static_cast<size_t>(best)], a, m, n, k)) best = static_cast<int>(i);
   }
   return best;

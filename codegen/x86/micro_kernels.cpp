@@ -109,6 +109,10 @@ struct Avx512 {
   static constexpr Isa isa = Isa::Avx512;
   static bool in(const Target& t) { return t.avx512(); }
 };
+struct HalfAvx512 { // beside the wide vectors, for convolutions of few channels
+  static constexpr Isa isa = Isa::Avx2;
+  static bool in(const Target& t) { return t.avx512(); }
+};
 struct AvxVnni {
   static constexpr Isa isa = Isa::Avx2;
   static bool in(const Target& t) { return !t.avx512() && t.avx_vnni; }
