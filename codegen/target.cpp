@@ -70,7 +70,10 @@ Target host_target(Isa requested) {
   t.cpu = "x86-64-v3";
   if (requested != Isa::Avx2 && has_avx512()) add_avx512(t, leaf);
   t.avx_vnni = Leaf7::bit(leaf.eax1, 4);
-  if (t.avx_vnni) t.features += t.features.empty() ? "+avxvnni" : ",+avxvnni";
+  auto add = [&](const char* feature) { t.features += (t.features.empty() ? "" : ",") + std::string(feature); };
+  if (t.avx_vnni) add("+avxvnni");
+  t.slow_gather = __builtin_cpu_is("amd");
+  if (t.slow_gather) add("+prefer-no-gather");
   t.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
   t.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10);
   t.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20);

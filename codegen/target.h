@@ -14,6 +14,7 @@ struct Target {
   bool avx512_bf16 = false, avx512_vnni = false, avx512_fp16 = false;
   bool avx_vnni = false;
   bool fast_bf16 = false; // vdpbf16ps issues at the rate of a multiply-add: on AMD; Intel's takes two cycles and two ports
+  bool slow_gather = false; // loads lane by lane take less time than a gather instruction
   bool amx_bf16 = false, amx_int8 = false;
   std::string cpu;       // LLVM's name of the level
   std::string features;  // LLVM's feature string: what is known beyond `cpu`

@@ -168,12 +168,12 @@ llvm::Value* KernelEmitter::load_contiguous(int buffer, llvm::Value* p, const Ma
   return mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, lanes, llvm::Constant::getNullValue(type)));
 }
 
-// Below 4 bytes there is no gather instruction: loads lane by lane, of which none must branch.
+// Below 4 bytes there is no gather instruction, and on some machines only a slow one: loads lane by lane, of which none must branch.
 llvm::Value* KernelEmitter::gather(int buffer, llvm::Value* pointers, const Mask& m) {
   DType dtype = kernel_.buffers[static_cast<size_t>(buffer)].dtype;
   llvm::Type* type = vector_of(memory_type(context_, dtype), vector_.width);
   llvm::Value* lanes = lanes_of(m);
-  if (lanes && size_of(dtype) < 4) {
+  if (lanes && (size_of(dtype) < 4 || target_.slow_gather)) {
     pointers = safe_pointer(pointers, lanes);
     lanes = nullptr;
   }
