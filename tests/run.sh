@@ -22,8 +22,17 @@ guard_tiles() { # tile registers refused, and used by foreign threads and after 
   local mode
   for mode in refused small_stack foreign_threads fork; do "$build/tests/guarded_tiles" "$mode" || return 1; done
 }
+unit() { # in two processes: kernels and random graphs take as long as all the rest
+  local half='*gemm*,*conv_*,*random*,*diff*'
+  "$build/tests/unit_tests" -sf="$half" >"$build/unit_half.log" 2>&1 &
+  local other=$!
+  "$build/tests/unit_tests" -sfe="$half"
+  local rest=$?
+  wait $other || { cat "$build/unit_half.log"; return 1; }
+  return $rest
+}
 suite layers tests/layers.py
-suite unit "$build/tests/unit_tests"
+suite unit unit
 suite unit_avx2 env TENON_AVX2=1 "$build/tests/unit_tests" -sf='*fft_test*,*blas_test*,*linalg_test*'
 suite fixtures "$tenon" check tests/fixtures/programs
 suite guarded_tiles guard_tiles

@@ -8,6 +8,8 @@ namespace tenon {
 
 namespace {
 
+constexpr int64_t most_parts = 1024; // regular convolutions that make up a transposed one
+
 bool is_product(const Node& n) { return n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv) && n.outputs.size() == 1; }
 
 bool is_byte(DType t) { return t == DType::I8 || t == DType::U8; }
@@ -46,6 +48,13 @@ std::string conv_refusal(const Graph& g, const Node& n) {
     for (Expr e : c.syms(list))
       if (!const_int(e)) return fmt::format("its {} is not fixed", list);
   if (c.has("bias")) return "it has a bias of its own";
+  bool transposed = c.flag("transposed");
+  int64_t groups = c.integer("groups"), parts = 1, outputs = *const_int(weight.sizes[0]);
+  Expr channels = transposed ? weight.sizes[0] : weight.sizes[1] * static_cast<double>(groups);
+  if (g.type(c.value("input")).sizes.at(1) != channels || outputs % groups != 0) return "its channels are not those of the weight";
+  std::vector<int64_t> stride = c.integers("stride");
+  for (size_t d = 0; d + 2 < weight.rank(); d++) parts = std::min(parts * std::min(stride.at(stride.size() == 1 ? 0 : d), most_parts + 1), most_parts + 1);
+  if (transposed && parts > most_parts) return "its stride is long";
   size_t rank = g.type(n.outputs[0]).rank();
   return rank >= 3 && rank <= 5 ? "" : "its rank";
 }

@@ -26,6 +26,14 @@ Geometry geometry_of(const Call& c) {
   Geometry g{dims, c.flag("transposed"), c.sym("groups"), list("stride"), list("padding"), list("dilation"), list("output_padding")};
   for (auto* l : {&g.stride, &g.padding, &g.dilation})
     if (l->size() != dims) c.fail(fmt::format("needs {} numbers each for stride, padding and dilation", dims));
+  auto positive = [&](Expr e, std::string_view name) {
+    if (auto v = const_int(e); v && *v <= 0) c.fail(fmt::format("{} {}", name, *v));
+  };
+  positive(g.groups, "groups");
+  for (size_t d = 0; d < dims; d++) {
+    positive(g.stride[d], "stride"), positive(g.dilation[d], "dilation");
+    if (auto v = const_int(g.padding[d]); v && *v < 0) c.fail(fmt::format("padding {}", *v));
+  }
   if (g.transposed && g.output_padding.size() != dims) c.fail(fmt::format("needs {} numbers for output_padding", dims));
   return g;
 }
@@ -38,6 +46,8 @@ std::vector<Type> types(const Call& c) {
   if (with_type) t = c.dtype("out_dtype").value_or(t);
   bool bytes = with_type && t == DType::I32 && size_of(weight) == 1 && size_of(c.type("input").dtype) == 1;
   if (c.type("input").dtype != weight && !bytes) c.fail("input and weight differ in dtype");
+  Expr channels = c.size("input", 1), wanted = g.transposed ? c.size("weight", 0) : c.size("weight", 1) * g.groups;
+  if (auto a = const_int(channels), b = const_int(wanted); a && b && *a != *b) c.fail(fmt::format("{} channels for a weight of {}", *a, *b));
   std::vector<Expr> sizes{c.size("input", 0), g.transposed ? c.size("weight", 1) * g.groups : c.size("weight", 0)};
   for (size_t d = 0; d < g.dims; d++) {
     auto at = static_cast<int64_t>(d + 2);

@@ -71,6 +71,30 @@ TEST_CASE("convolutions with weights in the call and constant ones, in every flo
     }
 }
 
+TEST_CASE("convolutions that cannot be are refused, unusual ones computed") {
+  auto fails = [](Shape s) {
+    TestGraph g;
+    try {
+      g.returns(convolve(g, g.input(exprs(g, s.in)), g.input(exprs(g, s.weight)), Arg(), s));
+      return !g.program().compile().ok();
+    } catch (const Error&) {
+      return true;
+    }
+  };
+  CHECK(fails({{1, 5, 9, 9}, {16, 3, 3, 3}, 1, 1, 1, 1}));
+  CHECK(fails({{1, 3, 9, 9}, {16, 3, 3, 3}, 0, 1, 1, 1}));
+  CHECK(fails({{1, 3, 9, 9}, {16, 3, 3, 3}, 1, -1, 1, 1}));
+  CHECK(fails({{1, 3, 9, 9}, {16, 3, 3, 3}, 1, 1, 0, 1}));
+  CHECK(fails({{1, 3, 9, 9}, {16, 3, 3, 3}, 1, 1, 1, 0}));
+  CHECK(fails({{1, 3, 9, 9}, {4, 6, 3, 3}, 1, 1, 1, 1, true}));
+  for (Shape s : {Shape{{1, 3, 4}, {3, 2, 2}, 2000, 1, 1, 1, true}, Shape{{1, 3, 4}, {3, 2, 2}, 3, 0, 7, 1, true}, Shape{{2, 4, 5, 6}, {4, 1, 3, 3}, 2, 1, 1, 4, true}}) {
+    TestGraph g;
+    V x = g.input(exprs(g, s.in)), w = g.input(exprs(g, s.weight));
+    g.returns(convolve(g, x, w, Arg(), s));
+    compare_both(g, {mixed(DType::F32, s.in), mixed(DType::F32, s.weight)});
+  }
+}
+
 TEST_CASE("convolutions of quantized tensors") {
   for (const Shape& s : shapes)
     for (bool is_signed : {false, true}) {
