@@ -9,7 +9,7 @@
 #include <cstddef>
 
 #include "base/check.h"
-#include "codegen/x86/assembler.h"
+#include "codegen/x86/gemm_assembler.h"
 #include "codegen/x86/gemm_dot.h"
 #include "codegen/x86/gemm_tiles.h"
 
@@ -42,10 +42,10 @@ int sum_sets(const GemmFamilyRow& row, int rows, int vectors) {
   return sets;
 }
 
-class GemmEmitter : public Assembler {
+class GemmEmitter : public GemmAssembler {
 public:
   GemmEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& s)
-      : Assembler(memory, row.isa), s_(s), f_(row.family), arithmetic_(row.arithmetic),
+      : GemmAssembler(memory, row), s_(s),
         sets_(sum_sets(row, s.rows, s.vectors)), held_(std::min(s.rows, s.vectors)) {
     int next = sets_ * s_.rows * s_.vectors;
     first_held_ = next;
@@ -96,7 +96,6 @@ private:
   };
 
   bool in_place() const { return s_.kind == GemmKind::InPlace; }
-  bool is_double() const { return f_.sum == DType::F64; }
   int sum_bytes() const { return static_cast<int>(size_of(f_.sum)); }
   /// Bytes of A that a step of the sum takes, and of B that it takes for one vector of sums.
   int a_step() const { return static_cast<int>(size_of(f_.a)) * f_.group; }
@@ -254,46 +253,11 @@ private:
       vpbroadcastd(x, at);
     if (arithmetic_ == Arithmetic::I8I8Dot) add_sign(x, signs());
   }
-  void multiply_add(const Xmm& sum, const Xmm& a, const Xmm& b) {
-    switch (arithmetic_) {
-    case Arithmetic::F64Fma: vfmadd231pd(sum, a, b); break;
-    case Arithmetic::BF16Dot: vdpbf16ps(sum, a, b); break;
-    case Arithmetic::I8I8Dot:
-    case Arithmetic::U8I8Dot: vpdpbusd(sum, a, b, wide() ? Xbyak::EvexEncoding : Xbyak::VexEncoding); break;
-    case Arithmetic::I16Dot: {
-      vpmaddwd(temporary(), a, b);
-      vpaddd(sum, sum, temporary());
-      break;
-    }
-    default: vfmadd231ps(sum, a, b);
-    }
-  }
-  template <class Operand> void add_sums(const Xmm& to, const Xmm& x, const Operand& y) {
-    if (f_.sum == DType::I32)
-      vpaddd(to, x, y);
-    else if (is_double())
-      vaddpd(to, x, y);
-    else
-      vaddps(to, x, y);
-  }
+  void multiply(const Xmm& sum, const Xmm& a, const Xmm& b) { multiply_add(sum, a, b, temporary()); }
   void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
-    if (!masked)
-      vmovups(x, from);
-    else if (wide())
-      masked_load(x, from);
-    else {
-      vmovups(x, ptr[rsp + mask]); // no register is left to hold the mask
-      if (is_double())
-        vmaskmovpd(x, x, from);
-      else
-        vmaskmovps(x, x, from);
-    }
-  }
-  void masked_load(const Xmm& x, const Xbyak::Address& from) {
-    if (is_double())
-      vmovupd(x | k1 | T_z, from);
-    else
-      vmovups(x | k1 | T_z, from);
+    if (!masked) return vmovups(x, from);
+    if (!wide()) vmovups(x, ptr[rsp + mask]); // no register is left to hold the mask
+    load_lanes(x, from, x);
   }
 
   /// B comes from L3 or memory where rows are few; its hardware prefetch then stops at pages and starts late.
@@ -316,14 +280,14 @@ private:
       for (int i = from; i < to; i++) {
         Xmm x = spare();
         broadcast_a(x, i, u);
-        for (int j = 0; j < s_.vectors; j++) multiply_add(sum(set, i, j), x, held(j));
+        for (int j = 0; j < s_.vectors; j++) multiply(sum(set, i, j), x, held(j));
       }
     } else {
       for (int i = from; i < to; i++) broadcast_a(held(i), i, u);
       for (int j = 0; j < s_.vectors; j++) {
         Xmm x = spare();
         load_b(x, u, j);
-        for (int i = from; i < to; i++) multiply_add(sum(set, i, j), held(i), x);
+        for (int i = from; i < to; i++) multiply(sum(set, i, j), held(i), x);
       }
     }
     if (in_place() && stride_in_register())
@@ -341,24 +305,7 @@ private:
 
   /// Adds the initial value and stores. The value is added last, so that no sum waits for a load of C.
   void store_tile() {
-    Reg64 c = rcx, stride = rdx, init = rsi, mode = rax;
-    Xbyak::Label add_c, plain, done;
-    mov(rdi, ptr[rsp + args]);
-    mov(c, ptr[rdi + offsetof(GemmArgs, c)]);
-    mov(stride, ptr[rdi + offsetof(GemmArgs, c_stride)]);
-    mov(init, ptr[rdi + offsetof(GemmArgs, init)]);
-    mov(mode, ptr[rdi + offsetof(GemmArgs, mode)]);
-    cmp(mode, static_cast<int>(GemmInit::C));
-    je(add_c, T_NEAR);
-    jl(plain, T_NEAR);
-    store_rows(c, stride, &init);
-    jmp(done, T_NEAR);
-    L(add_c);
-    store_rows(c, stride, &c);
-    jmp(done, T_NEAR);
-    L(plain);
-    store_rows(c, stride, nullptr);
-    L(done);
+    store_by_mode(args, rax, [&](const Reg64& c, const Reg64& stride, const Reg64* init) { store_rows(c, stride, init); });
   }
   void store_rows(const Reg64& c, const Reg64& stride, const Reg64* init) {
     Xmm stored = held(0);
@@ -374,27 +321,15 @@ private:
         } else if (init) {
           add_sums(x, x, ptr[*init + offset]);
         }
-        store(ptr[c + offset], x, partial(j), stored);
+        if (partial(j))
+          store_lanes(ptr[c + offset], x, stored);
+        else
+          vmovups(ptr[c + offset], x);
       }
       if (i + 1 < s_.rows) add(c, stride);
     }
   }
-  void store(const Xbyak::Address& to, const Xmm& x, bool masked, const Xmm& stored) {
-    if (!masked)
-      vmovups(to, x);
-    else if (wide() && is_double())
-      vmovupd(to | k1, x);
-    else if (wide())
-      vmovups(to | k1, x);
-    else if (is_double())
-      vmaskmovpd(to, stored, x);
-    else
-      vmaskmovps(to, stored, x);
-  }
-
   const GemmKey s_;
-  const GemmFamily& f_;
-  Arithmetic arithmetic_;
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
   int turn_ = 0, unroll_ = least_unroll;
 };

@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "base/check.h"
-#include "codegen/x86/assembler.h"
+#include "codegen/x86/gemm_assembler.h"
 
 namespace tenon {
 namespace {
@@ -20,10 +20,10 @@ constexpr int prefetch_bytes = 1024; // of each column
 /// what it adds to each column.
 int registers_needed(Arithmetic a, int rows, int columns) { return rows * columns + std::min(rows, columns) + 1 + (a == Arithmetic::I8I8Dot ? columns + 1 : 0); }
 
-class DotEmitter : public Assembler {
+class DotEmitter : public GemmAssembler {
 public:
   DotEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key)
-      : Assembler(memory, row.isa), f_(row.family), arithmetic_(row.arithmetic), rows_(key.rows), columns_(key.vectors), rows_stream_(key.kind == GemmKind::DotRows) {
+      : GemmAssembler(memory, row), rows_(key.rows), columns_(key.vectors), rows_stream_(key.kind == GemmKind::DotRows) {
     int sums = rows_ * columns_;
     while (sets_ < most_sets && sets_ * sums < min_chains && registers_needed(arithmetic_, rows_, columns_) + (2 * sets_ - 1) * sums <= registers()) sets_ *= 2;
     unroll_ = std::max(sets_, least_unroll);
@@ -52,7 +52,6 @@ private:
   enum { args = 0, rest = 8, end_unrolled = 16, end = 24, locals_bytes = 40 };
 
   bool is_signed() const { return arithmetic_ == Arithmetic::I8I8Dot; }
-  bool is_double() const { return f_.sum == DType::F64; }
   int a_bytes() const { return static_cast<int>(size_of(f_.a)); }
   int b_bytes() const { return static_cast<int>(size_of(f_.b)); }
   int step() const { return f_.lanes * f_.group; } // k of a vector
@@ -180,24 +179,6 @@ private:
     default: vmovups(masked, from);
     }
   }
-  void multiply_add(const Xmm& sum, const Xmm& a, const Xmm& b) {
-    switch (arithmetic_) {
-    case Arithmetic::F64Fma: vfmadd231pd(sum, a, b); break;
-    case Arithmetic::BF16Dot: vdpbf16ps(sum, a, b); break;
-    case Arithmetic::I8I8Dot:
-    case Arithmetic::U8I8Dot: vpdpbusd(sum, a, b, wide() ? Xbyak::EvexEncoding : Xbyak::VexEncoding); break;
-    default: vfmadd231ps(sum, a, b);
-    }
-  }
-  template <class Operand> void add_sums(const Xmm& to, const Xmm& x, const Operand& y) {
-    if (f_.sum == DType::I32)
-      vpaddd(to, x, y);
-    else if (is_double())
-      vaddpd(to, x, y);
-    else
-      vaddps(to, x, y);
-  }
-
   void multiply_rest() {
     if (wide()) {
       mov(spare_register(), -1);
@@ -316,29 +297,12 @@ private:
   }
 
   void store_tile() {
-    Reg64 c = rcx, stride = rdx, init = rsi, mode = rbx;
-    Xbyak::Label add_c, plain, done;
     if (columns_ < 4) {
       mov(eax, columns_);
       make_mask(k1, mask(), r15, static_cast<int>(size_of(f_.sum)));
     }
     for (int i = 0; i < rows_; i++) fold_row(i);
-    mov(rdi, ptr[rsp + args]);
-    mov(c, ptr[rdi + offsetof(GemmArgs, c)]);
-    mov(stride, ptr[rdi + offsetof(GemmArgs, c_stride)]);
-    mov(init, ptr[rdi + offsetof(GemmArgs, init)]);
-    mov(mode, ptr[rdi + offsetof(GemmArgs, mode)]);
-    cmp(mode, static_cast<int>(GemmInit::C));
-    je(add_c, T_NEAR);
-    jl(plain, T_NEAR);
-    store_rows(c, stride, &init);
-    jmp(done, T_NEAR);
-    L(add_c);
-    store_rows(c, stride, &c);
-    jmp(done, T_NEAR);
-    L(plain);
-    store_rows(c, stride, nullptr);
-    L(done);
+    store_by_mode(args, rbx, [&](const Reg64& c, const Reg64& stride, const Reg64* init) { store_rows(c, stride, init); });
   }
   void store_rows(const Reg64& c, const Reg64& stride, const Reg64* init) {
     for (int i = 0; i < rows_; i++) {
@@ -352,27 +316,11 @@ private:
       if (i + 1 < rows_) add(c, stride);
     }
   }
-  void load_result(const Xmm& x, const Xbyak::Address& from) {
-    if (columns_ == 4)
-      vmovups(x, from);
-    else if (wide())
-      is_double() ? vmovupd(x | k1 | T_z, from) : vmovups(x | k1 | T_z, from);
-    else
-      is_double() ? vmaskmovpd(x, result(mask()), from) : vmaskmovps(x, result(mask()), from);
-  }
-  void store_result(const Xbyak::Address& to, const Xmm& x) {
-    if (columns_ == 4)
-      vmovups(to, x);
-    else if (wide())
-      is_double() ? vmovupd(to | k1, x) : vmovups(to | k1, x);
-    else
-      is_double() ? vmaskmovpd(to, result(mask()), x) : vmaskmovps(to, result(mask()), x);
-  }
+  void load_result(const Xmm& x, const Xbyak::Address& from) { columns_ == 4 ? vmovups(x, from) : load_lanes(x, from, result(mask())); }
+  void store_result(const Xbyak::Address& to, const Xmm& x) { columns_ == 4 ? vmovups(to, x) : store_lanes(to, x, result(mask())); }
   /// Of AVX2: beyond the registers of tiles that need it, but for what was added to columns, which is done with.
   Xmm mask() const { return Xbyak::Ymm(15); }
 
-  const GemmFamily& f_;
-  Arithmetic arithmetic_;
   int rows_, columns_;
   bool rows_stream_;
   int sets_ = 1, unroll_ = 1, first_held_ = 0;

@@ -1,0 +1,80 @@
+// What the emitters of matrix kernels on vector registers share: the arithmetics, and how sums meet their initial value.
+#pragma once
+#include <cstddef>
+
+#include "codegen/x86/assembler.h"
+#include "codegen/x86/micro_kernels.h"
+
+namespace tenon {
+
+class GemmAssembler : public Assembler {
+protected:
+  GemmAssembler(CodeMemory& memory, const GemmFamilyRow& row) : Assembler(memory, row.isa), f_(row.family), arithmetic_(row.arithmetic) {}
+
+  bool is_double() const { return f_.sum == DType::F64; }
+
+  /// sum += a * b. I16Dot takes two instructions and a register, which the caller gives.
+  void multiply_add(const Xmm& sum, const Xmm& a, const Xmm& b, const Xmm& temporary = Xmm(0)) {
+    switch (arithmetic_) {
+    case Arithmetic::F64Fma: vfmadd231pd(sum, a, b); break;
+    case Arithmetic::BF16Dot: vdpbf16ps(sum, a, b); break;
+    case Arithmetic::I8I8Dot:
+    case Arithmetic::U8I8Dot: vpdpbusd(sum, a, b, wide() ? Xbyak::EvexEncoding : Xbyak::VexEncoding); break;
+    case Arithmetic::I16Dot:
+      vpmaddwd(temporary, a, b);
+      vpaddd(sum, sum, temporary);
+      break;
+    default: vfmadd231ps(sum, a, b);
+    }
+  }
+  template <class Operand> void add_sums(const Xmm& to, const Xmm& x, const Operand& y) {
+    if (f_.sum == DType::I32)
+      vpaddd(to, x, y);
+    else if (is_double())
+      vaddpd(to, x, y);
+    else
+      vaddps(to, x, y);
+  }
+
+  /// The lanes of k1 (AVX-512) or `mask` (AVX2), zeros elsewhere.
+  void load_lanes(const Xmm& x, const Xbyak::Address& from, const Xmm& mask) {
+    if (wide())
+      is_double() ? vmovupd(x | k1 | T_z, from) : vmovups(x | k1 | T_z, from);
+    else
+      is_double() ? vmaskmovpd(x, mask, from) : vmaskmovps(x, mask, from);
+  }
+  void store_lanes(const Xbyak::Address& to, const Xmm& x, const Xmm& mask) {
+    if (wide())
+      is_double() ? vmovupd(to | k1, x) : vmovups(to | k1, x);
+    else
+      is_double() ? vmaskmovpd(to, mask, x) : vmaskmovps(to, mask, x);
+  }
+
+  /// store_rows(c, stride, init) for each GemmInit; `init` points to the register that addresses what is added, null for none.
+  /// The arguments' address lies in stack slot `args`. Clobbers rcx, rdx, rsi, rdi and `mode`.
+  template <class F> void store_by_mode(int args, const Reg64& mode, const F& store_rows) {
+    Reg64 c = rcx, stride = rdx, init = rsi;
+    Xbyak::Label add_c, plain, done;
+    mov(rdi, ptr[rsp + args]);
+    mov(c, ptr[rdi + offsetof(GemmArgs, c)]);
+    mov(stride, ptr[rdi + offsetof(GemmArgs, c_stride)]);
+    mov(init, ptr[rdi + offsetof(GemmArgs, init)]);
+    mov(mode, ptr[rdi + offsetof(GemmArgs, mode)]);
+    cmp(mode, static_cast<int>(GemmInit::C));
+    je(add_c, T_NEAR);
+    jl(plain, T_NEAR);
+    store_rows(c, stride, &init);
+    jmp(done, T_NEAR);
+    L(add_c);
+    store_rows(c, stride, &c);
+    jmp(done, T_NEAR);
+    L(plain);
+    store_rows(c, stride, nullptr);
+    L(done);
+  }
+
+  const GemmFamily& f_;
+  const Arithmetic arithmetic_;
+};
+
+} // namespace tenon
