@@ -27,6 +27,7 @@ PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<Program
 
 void PlanBuilder::run(bool keep_texts) {
   steps_ = &plan_.steps;
+  count_uses();
   build_block(g_.top());
   add_outputs();
   plan_.num_steps = now_;

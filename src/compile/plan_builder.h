@@ -40,7 +40,7 @@ private:
   void build_attention(NodeId id);
   AttentionStep::Operand attention_operand(const AttentionOperand& operand);
   void build_library(NodeId id);
-  int uses_of(ValueId value);
+  void count_uses();
   bool dies_here(ValueId input, ValueId output);
   void build_fallback(NodeId id);
   void build_if(NodeId id);
@@ -60,6 +60,7 @@ private:
   int define(const Type& type, const std::string& name);
   int scalar_buffer(const Arg& a);
   void copy_to(const Arg& from, int to);
+  void define_result(NodeId id, const RegionKernel& kernel);
   TileKernel build_epilogue(NodeId id);
 
   // Kernels
@@ -82,6 +83,7 @@ private:
   int vector_bytes_ = 64;
   int64_t streamed_bytes_ = INT64_MAX; // results that would push all else out of the caches
   std::unordered_map<ValueId, int> buffers_;
+  SideTable<ValueId, int> uses_{0};          // how often the nodes and the results of the program name a value
   std::vector<Step>* steps_ = nullptr;
   int conditional_ = 0;                      // depth of branches and loop bodies around the step being built
   int now_ = 0;                              // number of the step being built

@@ -23,7 +23,9 @@ Inliner region_inliner(const Graph& g) {
 TileKernel PlanBuilder::build_epilogue(NodeId id) {
   TileKernel t;
   auto k = kernel_of_epilogue(g_, id, vector_bytes_);
-  for (ValueId v : g_.node(id).outputs) define(v);
+  if (k && g_.node(id).outputs.size() == 1) define_result(id, *k);
+  else
+    for (ValueId v : g_.node(id).outputs) define(v);
   if (!k) return t;
   for (ValueId v : k->buffers) {
     t.buffers.push_back(v.valid() ? buffer_of(v) : -1);

@@ -81,7 +81,9 @@ void PlanBuilder::build_loops(NodeId id) {
     steps_->back().refused = e.what();
     return;
   }
-  for (ValueId v : g_.node(id).outputs) define(v);
+  if (kernels.kernels.size() == 1 && g_.node(id).outputs.size() == 1) define_result(id, kernels.kernels[0]);
+  else
+    for (ValueId v : g_.node(id).outputs) define(v);
   std::vector<int> temporaries;
   for (auto& t : kernels.temporaries) temporaries.push_back(define(Type::tensor(t.dtype, {t.elements}), "partial"));
   for (auto& k : kernels.kernels) append_kernel(id, k, temporaries);
@@ -102,13 +104,10 @@ void PlanBuilder::append_kernel(NodeId id, const RegionKernel& k, const std::vec
   append(id, std::move(s)).refused = refused_in(g_, id);
 }
 
-// How often the nodes and the results of the program name a value.
-int PlanBuilder::uses_of(ValueId value) {
-  int uses = 0;
-  auto count = [&](ValueId v) { uses += v == value; };
+void PlanBuilder::count_uses() {
+  auto count = [&](ValueId v) { uses_[v]++; };
   for (NodeId id : g_.block(g_.top()).nodes) for_each_use(g_, id, count);
   for (const Arg& a : g_.block(g_.top()).returns) for_each_value(a, count);
-  return uses;
 }
 
 // Whether a step may write its output over an input: a temporary of the same sizes that nothing else reads.
@@ -117,13 +116,25 @@ bool PlanBuilder::dies_here(ValueId input, ValueId output) {
   if (conditional_ > 0 || g_.constant(input) ||
       plan_.buffers[static_cast<size_t>(buffer_of(input))].place != BufferPlace::Arena)
     return false;
-  return from.dtype == to.dtype && from.sizes == to.sizes && uses_of(input) == 1;
+  return from.dtype == to.dtype && from.sizes == to.sizes && uses_[input] == 1;
+}
+
+// The result of a region that is one kernel: over an input where that dies, else memory of its own.
+void PlanBuilder::define_result(NodeId id, const RegionKernel& k) {
+  ValueId out = g_.node(id).outputs.at(0);
+  for (int b : inputs_written_over(k.kernel)) {
+    ValueId v = k.buffers[static_cast<size_t>(b)];
+    if (!v.valid() || !dies_here(v, out)) continue;
+    buffers_[out] = buffer_of(v);
+    return;
+  }
+  define(out);
 }
 
 void PlanBuilder::build_library(NodeId id) {
   const Node& n = g_.node(id);
   LibraryStep step = n.def->library(Call(g_, *n.def, n.args));
-  if (step.function == library::sort && uses_of(n.outputs[1]) == 0)
+  if (step.function == library::sort && uses_[n.outputs[1]] == 0)
     step.ints[2] =
         g_.pool().integer(1); // the order of equal values shows in the positions only: the stable one is quickest
   LibraryStepCall s{.function = step.function, .inputs = {}, .outputs = {}, .ints = slots_of(step.ints), .numbers = step.numbers, .is_random = library::is_random(step.function)};
