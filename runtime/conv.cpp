@@ -258,11 +258,13 @@ void run_windows(const KernelTable& kernels, const Workers& workers, const ConvP
 } // namespace
 
 int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& c) {
+  if (c.winograd) return winograd_weight_bytes(kernels, c);
   return c.depthwise() ? packed_depthwise_bytes(kernels, c) : conv_layout(kernels, c).bytes;
 }
 
 void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
   if (c.depthwise()) return pack_depthwise_weights(kernels, c, static_cast<float*>(to));
+  if (c.winograd) return pack_winograd(kernels, workers, c, to);
   ConvLayout l = conv_layout(kernels, c);
   int64_t panel = std::max<int64_t>(l.bytes / std::max<int64_t>(num_panels(l, c), 1), 1);
   workers.run(num_panels(l, c), item_grain(static_cast<double>(panel)),
@@ -280,6 +282,7 @@ void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan
     next += plan.packed_bytes;
   }
   if (plan.kind == ConvPlan::Kind::Depthwise) return run_depthwise(kernels, workers, c, next);
+  if (plan.kind == ConvPlan::Kind::Winograd) return run_winograd(kernels, workers, plan.winograd, c, next);
   run_windows(kernels, workers, plan, c, next);
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/conv_parts.h"
 #include "runtime/conv_window.h"
 #include "runtime/matmul.h"
+#include "runtime/winograd.h"
 
 namespace tenon {
 
@@ -23,6 +24,7 @@ struct Conv {
   DType in_type = DType::F32, weight_type = DType::F32;
   int padding = 0; // the value of elements outside an image of 8-bit integers
   int family = -1; // of micro-kernels; -1: by the types
+  bool winograd = false; // the weights are packed for it (pays_winograd)
   const void* input = nullptr;
   int64_t in_pixel = 0, in_batch = 0;
   /// What pack_conv made; or, if not `packed`, as PyTorch has them, with the given strides: [out][in / groups][d][h][w],
@@ -50,8 +52,9 @@ void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c
 
 /// Every decision for one combination of sizes.
 struct ConvPlan {
-  enum class Kind : uint8_t { Depthwise, Product, Windows } kind = Kind::Windows;
+  enum class Kind : uint8_t { Depthwise, Product, Winograd, Windows } kind = Kind::Windows;
   MatmulPlan product = {}; // 1x1 without stride or padding
+  WinogradPlan winograd = {};
   // Windows:
   struct Part {
     PixelCut cut;
@@ -75,6 +78,7 @@ struct ConvPlan {
 
   int64_t worker_bytes() const {
     if (kind == Kind::Product) return product.worker_bytes();
+    if (kind == Kind::Winograd) return winograd.worker_bytes();
     return kind == Kind::Depthwise ? depthwise_bytes : pointer_bytes + edge_bytes + copy_bytes + sum_bytes;
   }
   int64_t scratch_bytes(int threads) const { return packed_bytes + worker_bytes() * threads; }

@@ -183,6 +183,7 @@ Matmul as_matmul(const KernelTable& kernels, const Conv& c) {
 void prepare_conv(const KernelTable& kernels, const Conv& c) {
   if (c.depthwise()) return void(plan_depthwise(kernels, 1, c));
   if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c));
+  if (c.winograd) return prepare_winograd(kernels, c);
   ConvLayout l = conv_layout(kernels, c);
   const GemmFamily& f = family(kernels, l.family);
   if (l.copied) prepare_packing(kernels, f, c.in_type);
@@ -197,6 +198,9 @@ ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads
   } else if (is_matmul(c)) {
     p.kind = ConvPlan::Kind::Product;
     p.product = plan_matmul(kernels, caches, threads, as_matmul(kernels, c));
+  } else if (c.winograd) {
+    p.kind = ConvPlan::Kind::Winograd;
+    p.winograd = plan_winograd(kernels, caches, threads, c);
   } else {
     plan_windows(p, kernels, caches, threads, c);
   }
@@ -207,6 +211,9 @@ ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads
 std::string describe_conv(const KernelTable& kernels, const ConvPlan& p) {
   if (p.kind == ConvPlan::Kind::Depthwise) return "depthwise kernels";
   if (p.kind == ConvPlan::Kind::Product) return std::string(family(kernels, p.product.family).name) + ", a product";
+  if (p.kind == ConvPlan::Kind::Winograd)
+    return std::string(family(kernels, p.winograd.family).name) + " tiles of " + std::to_string(p.winograd.tile_rows) + "x" + std::to_string(p.winograd.panels.width()) +
+           ", Winograd's F(2x2, 3x3), " + std::to_string(p.winograd.blocks) + " items an image";
   const ConvLayout& l = p.layout;
   std::string text = std::string(family(kernels, l.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(l.panels.width());
   text += l.copied ? ", windows copied" : ", windows in place";

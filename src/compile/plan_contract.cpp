@@ -103,7 +103,7 @@ void PlanBuilder::build_matmul(NodeId id) {
 }
 
 const void* PlanBuilder::pack_conv_weights(const Conv& c) {
-  std::vector<int64_t> key{c.family, c.transposed, c.groups, c.in_channels, c.out_channels, c.padding};
+  std::vector<int64_t> key{c.family, c.winograd, c.transposed, c.groups, c.in_channels, c.out_channels, c.padding};
   const ConvWindow& w = c.window;
   for (auto* list : {w.kernel, w.stride, w.pad, w.dilation}) key.insert(key.end(), list, list + 3);
   const void*& packed = packed_[{c.weights, key}];
@@ -165,6 +165,7 @@ void PlanBuilder::build_conv(NodeId id) {
     for (size_t d = 0; d < w->rank(); d++) v.weight_strides[d < 2 ? d : 5 - w->rank() + d] = w->strides()[d];
     v.weights = w->data();
     v.family = conv_family(kernels, v);
+    v.winograd = pays_winograd(kernels, plan_.caches, v);
     v.weights = pack_conv_weights(v);
     v.packed = true;
   } else use(s.weight = buffer_of(c.value("weight")));

@@ -19,7 +19,8 @@ std::vector<int> inputs_written_over(const Kernel& kernel) {
   if (!store || kernel.buffers[static_cast<size_t>(store->buffer)].streamed) return {};
   std::vector<bool> fits(kernel.buffers.size());
   for (size_t b = 0; b < fits.size(); b++)
-    fits[b] = kernel.buffers[b].kind == BufferKind::Input && kernel.buffers[b].dtype == kernel.buffers[static_cast<size_t>(store->buffer)].dtype;
+    fits[b] = kernel.buffers[b].kind == BufferKind::Input &&
+              kernel.buffers[b].dtype == kernel.buffers[static_cast<size_t>(store->buffer)].dtype;
   auto check = [&](const ExprNode& n) {
     if (n.op == Op::Load && n.args[0] != store->offset) fits[static_cast<size_t>(n.bits)] = false;
   };

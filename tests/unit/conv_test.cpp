@@ -25,6 +25,7 @@ struct Case {
   bool packed = true;
   DType in_type = DType::F32, weight_type = DType::F32;
   int padding = 0;
+  bool winograd = false, epilogue = true;
 };
 
 /// A 2-D case, square in everything.
@@ -44,7 +45,7 @@ std::string text(const Case& c) {
   std::string s = "batch " + std::to_string(c.batch) + " groups " + std::to_string(c.groups) + " channels " +
                   std::to_string(c.in_channels) + "->" + std::to_string(c.out_channels) + " bias " +
                   std::to_string(c.bias) + " gap " + std::to_string(c.gap) + (c.transposed ? " transposed" : "") + (c.packed ? "" : " weights in the call") + " of " +
-                  std::string(name_of(c.in_type)) + " and " + std::string(name_of(c.weight_type)) + ", padding " + std::to_string(c.padding);
+                  std::string(name_of(c.in_type)) + " and " + std::string(name_of(c.weight_type)) + ", padding " + std::to_string(c.padding) + (c.winograd ? ", Winograd" : "") + (c.epilogue ? "" : ", no epilogue");
   for (int d = 0; d < 3; d++)
     s += ", " + std::to_string(c.in[d]) + " by " + std::to_string(c.kernel[d]) + " stride " +
          std::to_string(c.stride[d]) + " pad " + std::to_string(c.pad[d]) + " dilation " +
@@ -160,6 +161,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
             .in_type = c.in_type,
             .weight_type = c.weight_type,
             .padding = c.padding,
+            .winograd = c.winograd,
             .input = in.data(),
             .in_pixel = in_pixel,
             .in_batch = in_image,
@@ -169,7 +171,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
             .output = c.bias ? nullptr : out.data(),
             .out_pixel = out_pixel,
             .out_batch = out_image,
-            .epilogue = {Cover::call, &cover}};
+            .epilogue = c.epilogue ? Epilogue{Cover::call, &cover} : Epilogue{}};
   GuardedBuffer packed((packed_conv_bytes(kernels, conv) + 63) / 64 * 16);
   if (c.packed) {
     pack_conv(kernels, workers, conv, packed.data());
@@ -194,10 +196,11 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
         }
         double sum = c.bias ? bias.get(o) : 0, size = std::abs(sum);
         reference(c, w, input, b * in_image, in_pixel, weight, m, o, sum, size);
+        if (c.winograd) size = std::max(size, static_cast<double>(c.in_channels)); // errors are relative to the whole patch
         wrong += !(std::abs(got - sum) <= eps * size + 1e-30);
       }
   CHECK(wrong == 0);
-  for (auto& n : cover.seen) not_once += n != 1;
+  for (auto& n : cover.seen) not_once += n != c.epilogue;
   CHECK(not_once == 0);
 }
 
@@ -253,6 +256,67 @@ TEST_CASE("convolution with groups, batches, gaps between pixels") {
     }
     check(square(6, 3, 1, 1, 4, 8, 4)); // more outputs than inputs in every group
   });
+}
+
+TEST_CASE("convolution by Winograd's minimal filtering") {
+  for_all_machines([](const auto& check) {
+    for (int64_t size : {2, 3, 8, 15})
+      for (int64_t pad : {0, 1, 2})
+        for (auto [in, out] : {std::pair<int64_t, int64_t>{1, 7}, {16, 16}, {17, 33}, {64, 65}, {130, 150}}) {
+          if (size + 2 * pad < 3) continue;
+          Case c = square(size, 3, 1, pad, in, out);
+          c.winograd = true;
+          c.bias = pad == 1, c.epilogue = pad < 2;
+          c.batch = size == 3 ? 3 : 1;
+          c.gap = size == 15 ? 3 : 0;
+          check(c);
+        }
+    Case wide = square(5, 3, 1, 1, 16, 20);
+    wide.in[2] = 131;
+    wide.winograd = wide.bias = true;
+    check(wide);
+  });
+}
+
+TEST_CASE("Winograd's filtering keeps infinities and NaN where they belong") {
+  for (const Target& target : available_targets()) {
+    MicroKernels mk(target);
+    Workers workers(2);
+    constexpr int64_t channels = 24, size = 9;
+    std::vector<float> in(size * size * channels, 0.5f), weights(channels * channels * 9), out(in.size()), plain(in.size());
+    for (size_t i = 0; i < weights.size(); i++) weights[i] = static_cast<float>(i % 13) - 6;
+    in[(4 * size + 4) * channels + 3] = INFINITY;
+    in[(0 * size + 7) * channels + 5] = NAN;
+    in[(8 * size + 1) * channels] = 3e38f; // too large for the sums of a patch
+    auto run = [&](bool winograd, std::vector<float>& to) {
+      Conv c{.window = {.in = {1, size, size}, .out = {1, size, size}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}},
+             .in_channels = channels,
+             .out_channels = channels,
+             .winograd = winograd,
+             .input = in.data(),
+             .in_pixel = channels,
+             .weights = weights.data(),
+             .packed = false,
+             .weight_strides = {channels * 9, 9, 9, 3, 1},
+             .output = to.data(),
+             .out_pixel = channels};
+      GuardedBuffer packed(packed_conv_bytes(mk.table(), c) / 4);
+      pack_conv(mk.table(), workers, c, packed.data());
+      c.weights = packed.data(), c.packed = true;
+      ConvPlan plan = plan_conv(mk.table(), {}, 2, c);
+      GuardedBuffer scratch((plan.scratch_bytes(2) + 63) / 64 * 16);
+      run_conv(mk.table(), workers, plan, c, scratch.data());
+    };
+    run(true, out), run(false, plain);
+    int64_t finite = 0, wrong = 0;
+    for (size_t i = 0; i < out.size(); i++) {
+      bool same = out[i] == plain[i] || (std::isnan(out[i]) && std::isnan(plain[i])) || std::abs(out[i] - plain[i]) <= 1e-5f * std::abs(plain[i]) + 1e-3f;
+      wrong += !same, finite += std::isfinite(plain[i]);
+    }
+    CHECK(wrong == 0);
+    CHECK(finite > (size * size - 27) * channels);
+    CHECK(finite < size * size * channels);
+  }
 }
 
 TEST_CASE("convolution in one and three dimensions") {
