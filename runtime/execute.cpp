@@ -66,6 +66,15 @@ struct TileCall {
   Arguments arguments;
 
   TileCall(const TileKernel& k, Frame& f) : kernel(k), arguments(f, k.buffers, k.scalars) {}
+  Epilogue epilogue(const Frame& f) {
+    if (!kernel.function) return {};
+    Epilogue e{.fn = call, .ctx = this};
+    for (size_t i = 0; i < std::min(kernel.beside.size(), std::size(e.beside)); i++) {
+      auto b = static_cast<size_t>(kernel.beside[i]);
+      e.beside[i] = {static_cast<const char*>(f.pointers[b]), static_cast<int64_t>(size_of(f.plan->buffers[b].dtype))};
+    }
+    return e;
+  }
   static void call(void* ctx, const SumTile& tile) {
     auto& t = *static_cast<TileCall*>(ctx);
     size_t buffers = t.kernel.buffers.size(), scalars = t.kernel.scalars.size();
@@ -91,7 +100,7 @@ struct TileCall {
 bool run(const MatmulStep& s, Frame& f) {
   Matmul m = matmul_of(s, f);
   TileCall tile(s.epilogue, f);
-  if (s.epilogue.function) m.epilogue = {TileCall::call, &tile};
+  m.epilogue = tile.epilogue(f);
   f.error[0] = 0;
   run_matmul(*f.plan->micro_kernels, *f.workers, f.matmuls[static_cast<size_t>(s.number)], m, f.scratch.get());
   return f.error[0] == 0 || fail_index(f);
@@ -100,7 +109,7 @@ bool run(const MatmulStep& s, Frame& f) {
 bool run(const ConvStep& s, Frame& f) {
   Conv c = conv_of(s, f);
   TileCall tile(s.epilogue, f);
-  if (s.epilogue.function) c.epilogue = {TileCall::call, &tile};
+  c.epilogue = tile.epilogue(f);
   f.error[0] = 0;
   run_conv(*f.plan->micro_kernels, *f.workers, f.convs[static_cast<size_t>(s.number)], c, f.scratch.get());
   return f.error[0] == 0 || fail_index(f);

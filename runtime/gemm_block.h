@@ -113,6 +113,12 @@ struct GemmBlock {
   const void* init; // column 0 of panel p0
   GemmInit mode;
   bool rows_first; // all panels for a tile, before the next tile: where A's tile is to stay in L1
+  /// What is to lie in L2 when the block is done: its first row, at column 0 of p0; bytes from row to row, and of an element.
+  struct Wanted {
+    const char* at = nullptr;
+    int64_t row = 0, element_bytes = 0;
+  };
+  Wanted wanted[2] = {}; // null: nothing more
 };
 void multiply_block(const GemmBlock& block) noexcept;
 

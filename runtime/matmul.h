@@ -20,8 +20,15 @@ struct SumTile {
 /// Called once for every tile; the tiles cover C exactly once, and different threads report at the same time. Nothing is
 /// reported where m or n is 0.
 struct Epilogue {
+  /// What `fn` reads or writes where a tile is, dense as [batch][m][n]: drivers look for it ahead.
+  struct Beside {
+    const char* data = nullptr;
+    int64_t element_bytes = 0;
+  };
+
   void (*fn)(void* ctx, const SumTile& tile) = nullptr;
   void* ctx = nullptr;
+  Beside beside[2] = {};
 };
 
 /// C = A * B, plus one row `bias` for all rows or plus what C holds (accumulate), not both. Batches are two nested
@@ -73,6 +80,7 @@ struct MatmulPlan {
   bool exchanged = false; // the product of B^T and A^T: a column vector as a row vector
   bool pack_a = false; // rows of another type or with elements apart; those of a last, partial tile always are
   bool direct = false; // the kernels write C itself
+  bool looks_ahead = false; // for what the epilogue or the stores of C touch: it is more than L2 holds
   Panels panels = {};
   TileKernels kernels = {};
   int tile_rows = 1;

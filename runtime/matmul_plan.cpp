@@ -289,6 +289,7 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   choose_items(p, f, threads, m);
   measure_scratch(p, f, m);
   p.one_block = is_one_block(p, m);
+  p.looks_ahead = m.m * m.n * static_cast<int64_t>(size_of(f.sum)) > caches.l2 / 2;
   GemmKind kind = kind_of(p.use, p.rows_first);
   p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), !is_dot(kind) && (p.direct || kind == GemmKind::InPlace));
   return p;

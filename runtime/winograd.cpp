@@ -56,6 +56,9 @@ bool can_winograd(const Conv& c) {
   return three && c.groups == 1 && !c.transposed && c.in_type == DType::F32 && c.weight_type == DType::F32;
 }
 
+/// Packed weights are in the order of their use: panel by panel, in each element by element. Bytes before those of an element.
+int64_t weight_offset(const Panels& panels, int64_t panel, int64_t element) { return elements * panels.offset(panel) + element * panels.bytes(panel, panels.k); }
+
 /// U = G g G', in double.
 void transform_weights(const Conv& c, int64_t out, int64_t in, double* u) {
   const float* w = static_cast<const float*>(c.weights) + out * c.weight_strides[0] + in * c.weight_strides[1];
@@ -124,7 +127,7 @@ void multiply(const Call& call, const Block& block, int64_t panel) {
                     .kernels = p.kernels,
                     .p0 = panel,
                     .p1 = panel + 1,
-                    .b = call.weights() + e * p.panels.bytes() + p.panels.offset(panel),
+                    .b = call.weights() + weight_offset(p.panels, panel, e),
                     .panel_depth = call.c.in_channels,
                     .first_depth = 0,
                     .tiles = tiles,

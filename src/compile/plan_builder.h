@@ -61,6 +61,7 @@ private:
   int scalar_buffer(const Arg& a);
   void copy_to(const Arg& from, int to);
   void define_result(NodeId id, const RegionKernel& kernel);
+  std::vector<int> beside_of(NodeId id, const RegionKernel& kernel);
   TileKernel build_epilogue(NodeId id);
 
   // Kernels

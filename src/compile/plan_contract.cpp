@@ -19,6 +19,20 @@ Inliner region_inliner(const Graph& g) {
 
 } // namespace
 
+// What an epilogue reads and writes at each of its tiles, where that lies as the contraction's result does.
+std::vector<int> PlanBuilder::beside_of(NodeId id, const RegionKernel& k) {
+  const Type &out = g_.type(g_.node(id).outputs.at(0)), &sums = g_.type(g_.node(contraction_of(g_, id)).outputs.at(0));
+  bool same = out.sizes == sums.sizes && out.strides == sums.strides;
+  bool seen_otherwise = out.strides.empty() && sums.strides.empty() && out.rank() > 0 && sums.rank() > 0 && out.sizes.back() == sums.sizes.back();
+  if (!same && !seen_otherwise) return {};
+  std::vector<int> found;
+  for (int b : inputs_beside_result(k.kernel))
+    if (ValueId v = k.buffers[static_cast<size_t>(b)]; v.valid()) found.push_back(buffer_of(v));
+  int result = buffer_of(g_.node(id).outputs[0]);
+  if (g_.node(id).outputs.size() == 1 && std::find(found.begin(), found.end(), result) == found.end()) found.push_back(result);
+  return found;
+}
+
 // The epilogue kernel; none where the sums are the region's only result.
 TileKernel PlanBuilder::build_epilogue(NodeId id) {
   TileKernel t;
@@ -32,6 +46,7 @@ TileKernel PlanBuilder::build_epilogue(NodeId id) {
     if (v.valid()) use(t.buffers.back());
   }
   t.kernel = add_kernel(k->kernel, Heat::Tile, t.scalars);
+  t.beside = beside_of(id, *k);
   return t;
 }
 

@@ -122,7 +122,7 @@ bool PlanBuilder::dies_here(ValueId input, ValueId output) {
 // The result of a region that is one kernel: over an input where that dies, else memory of its own.
 void PlanBuilder::define_result(NodeId id, const RegionKernel& k) {
   ValueId out = g_.node(id).outputs.at(0);
-  for (int b : inputs_written_over(k.kernel)) {
+  for (int b : inputs_beside_result(k.kernel)) {
     ValueId v = k.buffers[static_cast<size_t>(b)];
     if (!v.valid() || !dies_here(v, out)) continue;
     buffers_[out] = buffer_of(v);

@@ -34,8 +34,9 @@ RegionKernels kernels_of_loops(const Graph& graph, NodeId region, int vector_byt
 /// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction and its sums are what it
 /// gives.
 std::optional<RegionKernel> kernel_of_epilogue(const Graph& graph, NodeId region, int vector_bytes);
-/// Numbers of the inputs that may be the same memory as the kernel's only result: each iteration reads of them what it then writes over.
-std::vector<int> inputs_written_over(const Kernel& kernel);
+/// Numbers of the inputs of which each iteration reads just the element that it then stores of the kernel's only result: the result may be
+/// written over one of its dtype.
+std::vector<int> inputs_beside_result(const Kernel& kernel);
 /// The contraction node of a tenon::matmul or tenon::conv region; the last product of a tenon::attention region.
 NodeId contraction_of(const Graph& graph, NodeId region);
 
