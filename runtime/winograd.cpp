@@ -57,7 +57,7 @@ bool can_winograd(const Conv& c) {
 }
 
 /// Packed weights are in the order of their use: panel by panel, in each element by element. Bytes before those of an element.
-int64_t weight_offset(const Panels& panels, int64_t panel, int64_t element) { return elements * panels.offset(panel) + element * panels.bytes(panel, panels.k); }
+int64_t weight_offset(const Panels& panels, int64_t panel, int64_t element) { return elements * panels.offset(panel) + element * panels.bytes(panel, panels.depth()); }
 
 /// U = G g G', in double.
 void transform_weights(const Conv& c, int64_t out, int64_t in, double* u) {
@@ -184,8 +184,8 @@ void finish_piece(const Call& call, const Block& block, const Piece& piece, int6
     if (call.transforms.output(sums, p.sum_plane / float_bytes, piece.columns, to)) continue;
     const float* patch[elements];
     point_at_patch(call, block.batch, t, patch);
-    const float* weights = reinterpret_cast<const float*>(call.weights() + p.panels.offset(panel));
-    call.transforms.direct(patch, call.c.in_channels, weights, p.panels.bytes() / float_bytes,
+    const float* weights = reinterpret_cast<const float*>(call.weights() + weight_offset(p.panels, panel, 0));
+    call.transforms.direct(patch, call.c.in_channels, weights, p.panels.bytes(panel, p.panels.depth()) / float_bytes,
                            p.panels.panel_width(panel), piece.columns, to);
   }
   report(call, block, piece);
@@ -226,19 +226,17 @@ bool pays_winograd(const KernelTable& kernels, const Caches& caches, const Conv&
   if (!can_winograd(c) || c.in_channels < kernels.lanes() || c.out_channels < kernels.lanes()) return false;
   Panels panels = panels_of(kernels, c);
   const GemmFamily& f = family(kernels, family_of(kernels, c));
+  double rows = tile_rows_of(f, panels), inputs = static_cast<double>(c.in_channels), outputs = static_cast<double>(c.out_channels);
+  double products = inputs * outputs / f.speed * (panels.vectors == 1 ? 1.25 : 1); // cycles, of one tile or pixel with one element or tap
   auto half = [](int64_t out) { return out == any_size ? int64_t{32} : ceil_div(out, 2); };
-  double speed = f.speed, inputs = static_cast<double>(c.in_channels), outputs = static_cast<double>(c.out_channels);
-  int64_t tiles = half(c.window.out[1]) * half(c.window.out[2]),
-          pixels = known_pixels(c.window) == any_size ? tiles * 4 : known_pixels(c.window);
-  double blocks = static_cast<double>(
-      std::max<int64_t>(ceil_div(tiles, block_tiles(caches, c, panels, tile_rows_of(f, panels))), 2));
-  // Cycles: the transforms of a vector of channels take some 48 and 40, weights that do not stay in L2 come at 8 bytes
-  // a cycle.
-  double vectors = (3 * inputs + 2.5 * outputs) * 16 / kernels.lanes(),
-         weight_bytes = elements * float_bytes * inputs * outputs;
+  int64_t tiles = half(c.window.out[1]) * half(c.window.out[2]), pixels = known_pixels(c.window) == any_size ? tiles * 4 : known_pixels(c.window);
+  // Calls of a kernel cost some 50 cycles, positions of a window 20; transforms 48 and 40 for a vector of channels and 60 for a tile.
+  // Weights that do not stay in L2 come at 8 bytes a cycle.
+  double transforms = 60 + (3 * inputs + 2.5 * outputs) * 16 / kernels.lanes(), weight_bytes = elements * float_bytes * inputs * outputs;
+  double blocks = static_cast<double>(std::max<int64_t>(ceil_div(tiles, block_tiles(caches, c, panels, tile_rows_of(f, panels))), 2));
   double streamed = weight_bytes > static_cast<double>(caches.l2) / 4 ? blocks * weight_bytes / 8 : 0;
-  double cycles = static_cast<double>(tiles) * (elements * inputs * outputs / speed + vectors) + streamed;
-  return 1.1 * cycles < 9 * static_cast<double>(pixels) * inputs * outputs / speed && is_finite(c);
+  double cycles = static_cast<double>(tiles) * (elements * (products + 50 / rows) + transforms) + streamed;
+  return cycles < 9 * static_cast<double>(pixels) * (products + 20 / rows) && is_finite(c);
 }
 
 int64_t winograd_weight_bytes(const KernelTable& kernels, const Conv& c) {
@@ -255,9 +253,9 @@ void pack_winograd(const KernelTable& kernels, const Workers& workers, const Con
         for (int64_t j = 0; j < panels.panel_width(p); j++) {
           double u[elements] = {};
           if (j < panels.columns(p)) transform_weights(c, p * panels.width() + j, i, u);
-          char* at = base + panels.offset(p) + (i * panels.panel_width(p) + j) * float_bytes;
+          char* at = base + (i * panels.panel_width(p) + j) * float_bytes;
           for (int e = 0; e < elements; e++)
-            *reinterpret_cast<float*>(at + e * panels.bytes()) = static_cast<float>(u[e]);
+            *reinterpret_cast<float*>(at + weight_offset(panels, p, e)) = static_cast<float>(u[e]);
         }
   });
 }
