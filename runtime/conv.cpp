@@ -33,7 +33,7 @@ struct Item {
   const ConvPlan::Part& plan;
   int64_t batch, u0, u1, p0, p1;
   const void** rows;
-  char *edges, *copies, *sums;
+  char *edges, *copies, *sums, *turned;
 };
 
 /// Where the sums of a block go: its first pixel, column 0 of group 0's panel p0.
@@ -100,9 +100,32 @@ void finish_tile(const Call& call, const SumTile& t) {
   if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, t);
 }
 
+/// The same for row-major results: the tile is turned, some channels at a time.
+void finish_turned(const Call& call, const Item& item, const SumTile& t) {
+  const Conv& c = call.c;
+  int64_t pixels = t.m1 - t.m0, together = std::max<int64_t>(call.plan.turned_bytes / 4 / pixels, 1);
+  for (int64_t n0 = t.n0; n0 < t.n1; n0 += together) {
+    SumTile now{item.turned, pixels, t.batch, t.m0, t.m1, n0, std::min(n0 + together, t.n1)};
+    if (c.output) {
+      now.stride = c.window.out_pixels();
+      now.sums = static_cast<char*>(c.output) + (t.batch * c.out_batch + n0 * now.stride + t.m0) * 4;
+    }
+    MoveArgs args{static_cast<const char*>(t.sums) + (n0 - t.n0) * 4,
+                  const_cast<void*>(now.sums),
+                  t.stride * 4,
+                  now.stride * 4,
+                  pixels,
+                  now.n1 - n0};
+    call.kernels.transpose()(&args);
+    if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, now);
+  }
+}
+
 /// Pixels [a, b) of a part: of a strided one, row by row.
-void finish_pixels(const Call& call, const ConvPart& part, int64_t a, int64_t b, SumTile tile) {
+void finish_pixels(const Call& call, const Item& item, int64_t a, int64_t b, SumTile tile) {
+  const ConvPart& part = item.part;
   tile.m0 = a, tile.m1 = b;
+  if (call.c.row_major) return finish_turned(call, item, tile);
   if (!part.is_strided()) return finish_tile(call, tile);
   const int64_t *out = call.c.window.out, *in = part.window.out;
   int64_t bytes = call.sum_bytes();
@@ -126,12 +149,12 @@ void finish_block(const Call& call, const Item& item, const Block& block, int64_
   int64_t a = item.plan.cut.begin(block.u0), b = item.plan.cut.begin(block.u1), outputs = c.group_outputs();
   bool whole = p0 == 0 && p1 == panels.count() && (c.groups == 1 || call.plan.c_group == outputs);
   SumTile tile{from.c, from.stride, item.batch, a, b, 0, c.out_channels};
-  if (whole) return finish_pixels(call, item.part, a, b, tile);
+  if (whole) return finish_pixels(call, item, a, b, tile);
   int64_t n0 = p0 * panels.width(), n1 = std::min(p1 * panels.width(), outputs);
   for (int64_t g = 0; g < c.groups; g++) {
     tile.n0 = g * outputs + n0, tile.n1 = g * outputs + n1;
     tile.sums = from.c + g * call.plan.c_group * call.sum_bytes();
-    finish_pixels(call, item.part, a, b, tile);
+    finish_pixels(call, item, a, b, tile);
   }
 }
 
@@ -242,7 +265,8 @@ void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
                     .rows = reinterpret_cast<const void**>(scratch),
                     .edges = edges,
                     .copies = copies,
-                    .sums = sums});
+                    .sums = sums,
+                    .turned = sums + plan.sum_bytes});
   }
   if (call.family.is_tiled()) call.kernels.end_tiles();
 }
@@ -258,11 +282,14 @@ void run_windows(const KernelTable& kernels, const Workers& workers, const ConvP
 } // namespace
 
 int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& c) {
-  return c.depthwise() ? packed_depthwise_bytes(kernels, c) : conv_layout(kernels, c).bytes;
+  if (c.depthwise()) return c.row_major ? packed_line_bytes(c) : packed_depthwise_bytes(kernels, c);
+  return conv_layout(kernels, c).bytes;
 }
 
 void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
-  if (c.depthwise()) return pack_depthwise_weights(kernels, c, static_cast<float*>(to));
+  if (c.depthwise())
+    return c.row_major ? pack_line_weights(c, static_cast<float*>(to))
+                       : pack_depthwise_weights(kernels, c, static_cast<float*>(to));
   ConvLayout l = conv_layout(kernels, c);
   int64_t panel = std::max<int64_t>(l.bytes / std::max<int64_t>(num_panels(l, c), 1), 1);
   workers.run(num_panels(l, c), item_grain(static_cast<double>(panel)),
@@ -280,6 +307,7 @@ void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan
     next += plan.packed_bytes;
   }
   if (plan.kind == ConvPlan::Kind::Depthwise) return run_depthwise(kernels, workers, c, next);
+  if (plan.kind == ConvPlan::Kind::Lines) return run_lines(workers, plan.lines, c, next);
   run_windows(kernels, workers, plan, c, next);
 }
 

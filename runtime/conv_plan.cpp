@@ -10,6 +10,7 @@ namespace tenon {
 namespace {
 
 constexpr int64_t tile_bytes = 64 << 10;          // of sums that an epilogue takes at a time
+constexpr int64_t most_turned_bytes = 16 << 10;   // of sums that are made row-major at a time
 constexpr int64_t most_waiting_bytes = 512 << 10; // of sums that wait for more positions of the kernel
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -20,7 +21,7 @@ const GemmFamily& family(const KernelTable& kernels, int number) { return kernel
 int64_t bytes_of(DType t) { return static_cast<int64_t>(size_of(t)); }
 
 bool is_matmul(const Conv& c) {
-  bool plain = c.groups == 1 && c.window.positions() == 1;
+  bool plain = !c.row_major && c.groups == 1 && c.window.positions() == 1;
   for (int d = 0; d < 3; d++)
     plain = plain && c.window.stride[d] == 1 && c.window.pad[d] == 0 && c.window.in[d] == c.window.out[d];
   return plain;
@@ -115,6 +116,7 @@ void measure_scratch(ConvPlan& plan, const GemmFamily& f, const Conv& c) {
   }
   plan.row_stride = copied_k * bytes_of(f.a);
   if (plan.row_stride % 1024 == 0) plan.row_stride += 64;
+  if (c.row_major) plan.turned_bytes = most_turned_bytes;
   plan.copy_bytes = up64(plan.copy_bytes * plan.row_stride);
 }
 
@@ -134,7 +136,7 @@ TileKernels window_kernels(const KernelTable& kernels, const ConvLayout& l, cons
 }
 
 bool is_direct(const KernelTable& kernels, const ConvLayout& l, const Conv& c) {
-  return c.output && !c.transposed && !family(kernels, l.family).is_tiled();
+  return c.output && !c.transposed && !c.row_major && !family(kernels, l.family).is_tiled();
 }
 
 bool is_folded(const ConvLayout& l) {
@@ -181,17 +183,25 @@ Matmul as_matmul(const KernelTable& kernels, const Conv& c) {
 }
 
 void prepare_conv(const KernelTable& kernels, const Conv& c) {
+  if (c.depthwise() && c.row_major) {
+    if (known_pixels(c.window) != any_size) plan_lines(kernels, 1, c);
+    return;
+  }
   if (c.depthwise()) return void(plan_depthwise(kernels, 1, c));
   if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c));
   ConvLayout l = conv_layout(kernels, c);
   const GemmFamily& f = family(kernels, l.family);
   if (l.copied) prepare_packing(kernels, f, c.in_type);
+  if (c.row_major) kernels.transpose();
   window_kernels(kernels, l, c, is_direct(kernels, l, c));
 }
 
 ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads, const Conv& c) {
   ConvPlan p;
-  if (c.depthwise()) {
+  if (c.depthwise() && c.row_major) {
+    p.kind = ConvPlan::Kind::Lines;
+    p.lines = plan_lines(kernels, threads, c);
+  } else if (c.depthwise()) {
     p.kind = ConvPlan::Kind::Depthwise;
     p.depthwise_bytes = plan_depthwise(kernels, threads, c);
   } else if (is_matmul(c)) {
@@ -206,6 +216,7 @@ ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads
 
 std::string describe_conv(const KernelTable& kernels, const ConvPlan& p) {
   if (p.kind == ConvPlan::Kind::Depthwise) return "depthwise kernels";
+  if (p.kind == ConvPlan::Kind::Lines) return "depthwise kernels of row-major lines";
   if (p.kind == ConvPlan::Kind::Product) return std::string(family(kernels, p.product.family).name) + ", a product";
   const ConvLayout& l = p.layout;
   std::string text = std::string(family(kernels, l.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(l.panels.width());

@@ -46,8 +46,40 @@ struct PlaneShape {
   int in_pixels() const { return (pixels - 1) * stride + kernel; }
 };
 
-/// Moves a block: `rows` rows of `columns` elements, strides in bytes. Copy and convert keep rows, transpose turns row r
-/// into column r. A copy writes full rows of its vector count, zeros behind `columns`.
+/// Depthwise convolution of row-major planes: a tile of `rows` lines of outputs by `vectors` vectors of a line.
+/// `kernel` lines of the window lie within reach of the tile's other lines, `line_step` and `line_dilation` apart; with
+/// one row there is one, and all of the window's lines are steps. A window has `taps` columns, `step` (1 or 2) and
+/// `dilation` are those along a line.
+struct LineKey {
+  int rows, vectors;
+  int kernel = 1, line_step = 1, line_dilation = 1;
+  int taps = 1, step = 1, dilation = 1;
+  bool masked = false;
+  auto operator<=>(const LineKey&) const = default;
+
+  static constexpr int max_taps = 64, max_window = 64; // of a line; of the window, for more rows than one
+  int in_lines() const { return (rows - 1) * line_step + (kernel - 1) * line_dilation + 1; }
+  /// Two taps that are the even and the odd columns of the same loads.
+  bool pairs() const { return step == 2 && dilation == 1; }
+  /// Taps that are loaded together.
+  int groups() const { return pairs() ? (taps + 1) / 2 : taps; }
+  /// Masks are [group][vector][step], then [vector] of the store; of an opmask's 2 bytes, or of a vector.
+  int load_masks() const { return groups() * vectors * step; }
+};
+
+struct LineArgs {
+  const char* const* lines; // [steps][in_lines]: column 0 of the first channel's input lines, null in the padding
+  int64_t first;            // bytes from there to the tile's first column
+  const float* weights;     // [channels][steps][kernel][taps]
+  float* c;
+  int64_t c_row, c_channel, in_channel; // bytes
+  int64_t steps, channels;
+  const void* masks; // masked kernels alone
+};
+using LineFn = void (*)(const LineArgs*);
+
+/// Moves a block: `rows` rows of `columns` elements, strides in bytes. Copy and convert keep rows, transpose turns row
+/// r into column r. A copy writes full rows of its vector count, zeros behind `columns`.
 struct MoveArgs {
   const void* from;
   void* to;
@@ -61,7 +93,8 @@ enum class Conversion : uint8_t { F16ToF32, BF16ToF32, I8ToI16, U8ToI16, I8ToU8 
 inline constexpr int num_conversions = 6;
 
 /// The micro-kernels of one machine, generated when first asked for. Depthwise kernels and movers are looked up
-/// wait-free once they exist; matrix kernels under a lock: their drivers ask when sizes are bound and keep the pointers.
+/// wait-free once they exist; those with a key under a lock: their drivers ask when sizes are bound and keep the
+/// pointers.
 class KernelTable {
 public:
   static constexpr int max_rows = 16, max_vectors = 16; // of depthwise tiles
@@ -70,6 +103,7 @@ public:
   struct Source {
     void* owner;
     GemmFn (*gemm)(void* owner, const GemmKey& key) noexcept;
+    LineFn (*lines)(void* owner, const LineKey& key) noexcept;
     void* (*other)(void* owner, int index) noexcept;
     void (*begin_tiles)(), (*end_tiles)(); // null where no family has tile registers
   };
@@ -82,6 +116,7 @@ public:
   /// The matrix families this machine runs, best first.
   const std::vector<GemmFamily>& families() const { return families_; }
   GemmFn gemm(const GemmKey& key) const noexcept { return source_.gemm(source_.owner, key); }
+  LineFn lines(const LineKey& key) const noexcept { return source_.lines(source_.owner, key); }
   /// Around the tiles of families with tile registers, in each thread that computes them.
   void begin_tiles() const noexcept { source_.begin_tiles(); }
   void end_tiles() const noexcept { source_.end_tiles(); }

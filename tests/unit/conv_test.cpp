@@ -25,6 +25,11 @@ struct Case {
   bool packed = true;
   DType in_type = DType::F32, weight_type = DType::F32;
   int padding = 0;
+  bool row_major = false;
+
+  bool reads_row_major() const {
+    return row_major && groups > 1 && groups == in_channels && in_type == DType::F32 && weight_type == DType::F32;
+  }
 };
 
 /// A 2-D case, square in everything.
@@ -43,8 +48,10 @@ Case square(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t i
 std::string text(const Case& c) {
   std::string s = "batch " + std::to_string(c.batch) + " groups " + std::to_string(c.groups) + " channels " +
                   std::to_string(c.in_channels) + "->" + std::to_string(c.out_channels) + " bias " +
-                  std::to_string(c.bias) + " gap " + std::to_string(c.gap) + (c.transposed ? " transposed" : "") + (c.packed ? "" : " weights in the call") + " of " +
-                  std::string(name_of(c.in_type)) + " and " + std::string(name_of(c.weight_type)) + ", padding " + std::to_string(c.padding);
+                  std::to_string(c.bias) + " gap " + std::to_string(c.gap) + (c.transposed ? " transposed" : "") +
+                  (c.packed ? "" : " weights in the call") + " of " + std::string(name_of(c.in_type)) + " and " +
+                  std::string(name_of(c.weight_type)) + ", padding " + std::to_string(c.padding) +
+                  (c.row_major ? " row-major" : "");
   for (int d = 0; d < 3; d++)
     s += ", " + std::to_string(c.in[d]) + " by " + std::to_string(c.kernel[d]) + " stride " +
          std::to_string(c.stride[d]) + " pad " + std::to_string(c.pad[d]) + " dilation " +
@@ -61,19 +68,25 @@ struct Cover {
   int64_t pixels, channels;
   TypedBuffer& out;
   int64_t out_pixel;
+  bool row_major;
   TypedBuffer* bias;
   std::vector<std::atomic<int>> seen;
-  Cover(int64_t batch, int64_t p, int64_t c, TypedBuffer& o, int64_t op, TypedBuffer* b)
-      : pixels(p), channels(c), out(o), out_pixel(op), bias(b), seen(static_cast<size_t>(batch * p * c)) {}
+  Cover(int64_t batch, int64_t p, int64_t c, TypedBuffer& o, int64_t op, bool rows, TypedBuffer* b)
+      : pixels(p), channels(c), out(o), out_pixel(op), row_major(rows), bias(b),
+        seen(static_cast<size_t>(batch * p * c)) {}
+  int64_t place(int64_t batch, int64_t m, int64_t n) const {
+    return row_major ? (batch * channels + n) * pixels + m : (batch * pixels + m) * out_pixel + n;
+  }
   static void call(void* ctx, const SumTile& t) {
     Cover& self = *static_cast<Cover*>(ctx);
-    const char* row = static_cast<const char*>(t.sums);
+    const char* sums = static_cast<const char*>(t.sums);
     int64_t bytes = static_cast<int64_t>(size_of(self.out.type));
-    for (int64_t m = t.m0; m < t.m1; m += t.m_step, row += t.stride * bytes)
+    for (int64_t m = t.m0, i = 0; m < t.m1; m += t.m_step, i++)
       for (int64_t n = t.n0; n < t.n1; n++) {
         self.seen[static_cast<size_t>((t.batch * self.pixels + m) * self.channels + n)]++;
-        double sum = element(self.out.type, row + (n - t.n0) * bytes);
-        if (self.bias) self.out.set((t.batch * self.pixels + m) * self.out_pixel + n, sum + self.bias->get(n));
+        int64_t j = n - t.n0, at = self.row_major ? j * t.stride + i : i * t.stride + j;
+        if (self.bias)
+          self.out.set(self.place(t.batch, m, n), element(self.out.type, sums + at * bytes) + self.bias->get(n));
       }
   }
   static double element(DType type, const char* at) {
@@ -108,7 +121,9 @@ void reference(const Case& c, const ConvWindow& w, const std::vector<double>& in
     if (!sees || (!inside && c.padding == 0)) continue;
     for (int64_t i = 0; i < inputs; i++) {
       int64_t weight = c.transposed ? ((first + i) * outputs + o % outputs) * taps + q : (o * inputs + i) * taps + q;
-      double x = inside ? in[static_cast<size_t>(image + ((p[0] * c.in[1] + p[1]) * c.in[2] + p[2]) * pixel + first + i)] : c.padding;
+      int64_t q_in = (p[0] * c.in[1] + p[1]) * c.in[2] + p[2],
+              at_in = c.reads_row_major() ? (first + i) * w.in_pixels() + q_in : q_in * pixel + first + i;
+      double x = inside ? in[static_cast<size_t>(image + at_in)] : c.padding;
       double v = x * weights[static_cast<size_t>(weight)];
       sum += v;
       size += std::abs(v);
@@ -149,10 +164,12 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
   weights.fill_random(2);
   bias.fill_random(3);
   for (int64_t i = 0; i < out.count; i++) out.set(i, untouched);
-  Cover cover(c.batch, w.out_pixels(), c.out_channels, out, out_pixel, c.bias ? &bias : nullptr);
-  int64_t x = c.kernel[2], y = x * c.kernel[1], z = y * c.kernel[0], second = c.transposed ? c.out_channels / c.groups : inputs;
+  Cover cover(c.batch, w.out_pixels(), c.out_channels, out, out_pixel, c.row_major, c.bias ? &bias : nullptr);
+  int64_t x = c.kernel[2], y = x * c.kernel[1], z = y * c.kernel[0],
+          second = c.transposed ? c.out_channels / c.groups : inputs;
   Conv conv{.window = w,
             .transposed = c.transposed,
+            .row_major = c.row_major,
             .batch = c.batch,
             .groups = c.groups,
             .in_channels = c.in_channels,
@@ -187,7 +204,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
   for (int64_t b = 0; b < c.batch; b++)
     for (int64_t m = 0; m < w.out_pixels(); m++)
       for (int64_t o = 0; o < out_pixel; o++) {
-        double got = out.get(b * out_image + m * out_pixel + o);
+        double got = out.get(o < c.out_channels ? cover.place(b, m, o) : b * out_image + m * out_pixel + o);
         if (o >= c.out_channels) {
           wrong += got != untouched;
           continue;
@@ -307,6 +324,97 @@ TEST_CASE("depthwise convolution over channels, kernels, strides and multipliers
   });
 }
 
+TEST_CASE("depthwise convolution of row-major planes") {
+  for_all_machines([](const auto& check) {
+    auto row_major = [&](Case c) {
+      c.row_major = true;
+      check(c);
+    };
+    for (int64_t size : {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 70})
+      for (int64_t kernel : {1, 2, 3, 5, 7, 8})
+        for (int64_t stride : {1, 2})
+          for (int64_t dilation : {1, 2}) {
+            int64_t pad = kernel == 8 ? 7 : kernel / 2;
+            if (size + 2 * pad <= dilation * (kernel - 1)) continue;
+            Case c = square(size, kernel, stride, pad, 3, 3, 3, dilation);
+            c.bias = stride == 1;
+            c.packed = dilation == 1;
+            row_major(c);
+          }
+  });
+}
+
+TEST_CASE("depthwise convolution of row-major planes: channels, images, one and three dimensions") {
+  for_all_machines([](const auto& check) {
+    auto row_major = [&](Case c) {
+      c.row_major = true;
+      check(c);
+    };
+    for (int64_t channels : {2, 40, 129}) {
+      Case c = square(13, 3, 1, 1, channels, channels * 2, channels);
+      c.batch = 3;
+      c.bias = channels == 40;
+      row_major(c);
+      c.out_channels = channels;
+      row_major(c);
+    }
+    row_major(square(40, 11, 1, 5, 2, 2, 2)); // more taps than lines share
+    row_major({.batch = 2,
+               .groups = 5,
+               .in_channels = 5,
+               .out_channels = 5,
+               .in = {1, 1, 300},
+               .kernel = {1, 1, 4},
+               .pad = {0, 0, 3},
+               .bias = true});
+    row_major({.groups = 5,
+               .in_channels = 5,
+               .out_channels = 10,
+               .in = {1, 1, 500},
+               .kernel = {1, 1, 64},
+               .stride = {1, 1, 2},
+               .pad = {0, 0, 31}});
+    for (int64_t stride : {1, 3})
+      row_major({.batch = 2,
+                 .groups = 6,
+                 .in_channels = 6,
+                 .out_channels = 6,
+                 .in = {4, 9, 20},
+                 .kernel = {3, 3, 3},
+                 .stride = {stride, stride, 1},
+                 .pad = {1, 1, 1},
+                 .dilation = {1, 2, 1},
+                 .bias = true});
+    row_major(
+        {.groups = 3, .in_channels = 3, .out_channels = 3, .in = {1, 300, 200}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}});
+    row_major({.groups = 3,
+               .in_channels = 3,
+               .out_channels = 3,
+               .in = {1, 2, 50},
+               .kernel = {1, 3, 3},
+               .pad = {0, 1, 1},
+               .bias = true});
+  });
+}
+
+TEST_CASE("convolution with row-major results") {
+  for_all_machines([](const auto& check) {
+    for (auto [in, out, groups] : {std::array<int64_t, 3>{1, 5, 1}, {3, 64, 1}, {8, 33, 1}, {64, 150, 1}, {12, 24, 3}})
+      for (int64_t kernel : {1, 3})
+        for (int64_t size : {1, 9, 20}) {
+          Case c = square(size, kernel, 1 + kernel / 3, kernel / 2, in, out, groups);
+          c.row_major = true;
+          c.bias = size == 9;
+          c.batch = 1 + size % 2;
+          check(c);
+          c.in_type = DType::U8, c.weight_type = DType::I8, c.padding = 3;
+          check(c);
+          c.in_type = c.weight_type = DType::BF16, c.padding = 0;
+          check(c);
+        }
+  });
+}
+
 TEST_CASE("convolution of every number format, in place and copied") {
   for_all_machines([](const auto& check) {
     using enum DType;
@@ -376,6 +484,7 @@ TEST_CASE("convolution on tile registers") {
             c.bias = out % 2;
             c.transposed = transposed;
             c.padding = type == DType::U8 && !transposed ? 9 : 0;
+            c.row_major = !transposed && in == 64;
             check_case(tiles.table(), workers, c);
           }
   }
