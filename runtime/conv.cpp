@@ -282,14 +282,14 @@ void run_windows(const KernelTable& kernels, const Workers& workers, const ConvP
 } // namespace
 
 int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& c) {
-  if (c.depthwise()) return c.row_major ? packed_line_bytes(c) : packed_depthwise_bytes(kernels, c);
+  if (c.by_lines) return packed_line_bytes(c);
+  if (c.depthwise()) return packed_depthwise_bytes(kernels, c);
   return conv_layout(kernels, c).bytes;
 }
 
 void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
-  if (c.depthwise())
-    return c.row_major ? pack_line_weights(c, static_cast<float*>(to))
-                       : pack_depthwise_weights(kernels, c, static_cast<float*>(to));
+  if (c.by_lines) return pack_line_weights(c, static_cast<float*>(to));
+  if (c.depthwise()) return pack_depthwise_weights(kernels, c, static_cast<float*>(to));
   ConvLayout l = conv_layout(kernels, c);
   int64_t panel = std::max<int64_t>(l.bytes / std::max<int64_t>(num_panels(l, c), 1), 1);
   workers.run(num_panels(l, c), item_grain(static_cast<double>(panel)),

@@ -6,7 +6,7 @@
 
 #include "runtime/conv_parts.h"
 #include "runtime/conv_window.h"
-#include "runtime/depthwise_lines.h"
+#include "runtime/conv_lines.h"
 #include "runtime/matmul.h"
 
 namespace tenon {
@@ -16,13 +16,13 @@ namespace tenon {
 /// input pixels p and taps q that meet in m, p * stride + q * dilation - pad = m. The output has the sum type: F64 for
 /// F64, I32 for 8-bit integers, else F32. The epilogue sees output pixels as rows and output channels as columns, of
 /// all groups.
-/// Row-major: the output is [batch][channel][pixel], of depthwise convolutions the input as well, and what the epilogue
-/// sees is turned: channel n of its tile starts n * stride elements after channel 0. For sums of 4 bytes, not
-/// transposed.
+/// Row-major: the output is [batch][channel][pixel], and what the epilogue sees is turned: channel n of its tile starts n * stride
+/// elements after channel 0. For sums of 4 bytes, not transposed. By lines: the input is row-major as well, and the kernels of
+/// conv_lines.h read it.
 struct Conv {
   ConvWindow window;
   bool transposed = false;
-  bool row_major = false;
+  bool row_major = false, by_lines = false;
   int64_t batch = 1, groups = 1;
   int64_t in_channels = 0, out_channels = 0; // of all groups
   DType in_type = DType::F32, weight_type = DType::F32;

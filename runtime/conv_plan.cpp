@@ -183,7 +183,7 @@ Matmul as_matmul(const KernelTable& kernels, const Conv& c) {
 }
 
 void prepare_conv(const KernelTable& kernels, const Conv& c) {
-  if (c.depthwise() && c.row_major) {
+  if (c.by_lines) {
     if (known_pixels(c.window) != any_size) plan_lines(kernels, 1, c);
     return;
   }
@@ -198,7 +198,7 @@ void prepare_conv(const KernelTable& kernels, const Conv& c) {
 
 ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads, const Conv& c) {
   ConvPlan p;
-  if (c.depthwise() && c.row_major) {
+  if (c.by_lines) {
     p.kind = ConvPlan::Kind::Lines;
     p.lines = plan_lines(kernels, threads, c);
   } else if (c.depthwise()) {
@@ -216,7 +216,7 @@ ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads
 
 std::string describe_conv(const KernelTable& kernels, const ConvPlan& p) {
   if (p.kind == ConvPlan::Kind::Depthwise) return "depthwise kernels";
-  if (p.kind == ConvPlan::Kind::Lines) return "depthwise kernels of row-major lines";
+  if (p.kind == ConvPlan::Kind::Lines) return "kernels along row-major lines";
   if (p.kind == ConvPlan::Kind::Product) return std::string(family(kernels, p.product.family).name) + ", a product";
   const ConvLayout& l = p.layout;
   std::string text = std::string(family(kernels, l.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(l.panels.width());

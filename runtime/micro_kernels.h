@@ -46,18 +46,17 @@ struct PlaneShape {
   int in_pixels() const { return (pixels - 1) * stride + kernel; }
 };
 
-/// Depthwise convolution of row-major planes: a tile of `rows` lines of outputs by `vectors` vectors of a line.
-/// `kernel` lines of the window lie within reach of the tile's other lines, `line_step` and `line_dilation` apart; with
-/// one row there is one, and all of the window's lines are steps. A window has `taps` columns, `step` (1 or 2) and
-/// `dilation` are those along a line.
+/// Convolution of row-major planes, of few channels in a group: a tile of `rows` lines by `vectors` vectors of a line, of `outputs`
+/// channels. A step is `kernel` lines of the window, `line_dilation` apart, those of the tile's rows `line_step`; or a single line, of
+/// which the tile's only row is made. A window has `taps` columns; `step` (1 or 2) and `dilation` are those along a line.
 struct LineKey {
-  int rows, vectors;
+  int rows, vectors, outputs = 1;
   int kernel = 1, line_step = 1, line_dilation = 1;
   int taps = 1, step = 1, dilation = 1;
   bool masked = false;
   auto operator<=>(const LineKey&) const = default;
 
-  static constexpr int max_taps = 64, max_window = 64; // of a line; of the window, for more rows than one
+  static constexpr int max_taps = 64, max_outputs = 8;
   int in_lines() const { return (rows - 1) * line_step + (kernel - 1) * line_dilation + 1; }
   /// Two taps that are the even and the odd columns of the same loads.
   bool pairs() const { return step == 2 && dilation == 1; }
@@ -65,15 +64,26 @@ struct LineKey {
   int groups() const { return pairs() ? (taps + 1) / 2 : taps; }
   /// Masks are [group][vector][step], then [vector] of the store; of an opmask's 2 bytes, or of a vector.
   int load_masks() const { return groups() * vectors * step; }
+
+  int sums() const { return outputs * rows * vectors; }
+  /// A single line of a single output loads its vectors one by one, and keeps the weights of a group.
+  bool is_single() const { return outputs == 1 && rows == 1; }
+  int values() const { return (is_single() ? 1 : vectors) * (pairs() ? 2 : 1); }
+  /// Vector registers of either instruction set, but for weights that are kept.
+  int registers(bool wide) const {
+    int choices = wide && step == 2 ? (pairs() ? 2 : 1) : 0;
+    return sums() + values() + (is_single() && pairs() ? 2 : 1) + (step == 2) + (masked && !wide) + choices;
+  }
 };
 
+/// Of more outputs than one there is one block.
 struct LineArgs {
-  const char* const* lines; // [steps][in_lines]: column 0 of the first channel's input lines, null in the padding
-  int64_t first;            // bytes from there to the tile's first column
-  const float* weights;     // [channels][steps][kernel][taps]
+  const char* const* lines; // [steps][in_lines]: column 0 of the image's first channel, null in the padding
+  int64_t first;            // bytes from there to the tile's first column in the first channel it reads
+  const float* weights;     // [blocks][inputs][steps][kernel][taps][outputs]
   float* c;
   int64_t c_row, c_channel, in_channel; // bytes
-  int64_t steps, channels;
+  int64_t inputs, steps, blocks;
   const void* masks; // masked kernels alone
 };
 using LineFn = void (*)(const LineArgs*);

@@ -17,7 +17,7 @@ void* emit_depthwise(CodeMemory& memory, Isa isa, DepthwiseShape shape);
 /// DepthwiseFn.
 void* emit_plane(CodeMemory& memory, Isa isa, PlaneShape shape);
 
-/// The kernel for lines of row-major planes (depthwise_lines.cpp); the result is a LineFn.
+/// The kernel for lines of row-major planes (conv_lines.cpp); the result is a LineFn.
 void* emit_lines(CodeMemory& memory, Isa isa, const LineKey& key);
 
 } // namespace tenon

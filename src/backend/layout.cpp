@@ -8,6 +8,8 @@ namespace tenon {
 
 namespace {
 
+constexpr int64_t most_line_channels = 16, most_strided_outputs = 32, least_line = 12; // of convolutions along lines
+
 class ChooseLayout {
 public:
   explicit ChooseLayout(LoadedProgram& program) : program_(program), r_(program.graph, true) {}
@@ -20,7 +22,7 @@ public:
       const Node& n = from.node(NodeId{i});
       if (!is_conv(n) || !strides(from, n.outputs[0]).empty()) continue;
       const Type& in = from.type(n.args[0].get<ValueId>());
-      any |= !is_wanted_row_major(n.outputs[0]) || !gives_row_major(n) || (is_depthwise(n) ? !is_row_major(in) : !is_channels_last(from.pool(), in));
+      any |= !is_wanted_row_major(n.outputs[0]) || !gives_row_major(n) || !(is_channels_last(from.pool(), in) || (runs_by_lines(n) && is_row_major(in)));
     }
     if (!any) return false;
     r_.node = [this](NodeId id) { visit(id); };
@@ -58,13 +60,23 @@ private:
     return !c.flag("transposed") && c.integer("groups") > 1 && is_const_int(w.sizes[1], 1) && x.dtype == DType::F32 && w.dtype == DType::F32;
   }
 
-  // Whether a convolution can write row-major memory. A depthwise one then reads it, too: there are kernels for lines of up to 64
-  // taps. A product does better with what it is copied to.
+  // Whether to use the kernels along lines of row-major memory (runtime/conv_lines.h), which do best with few channels in a group and
+  // with lines that fill vectors. With a stride every load is taken apart, which many outputs repeat.
+  bool runs_by_lines(const Node& n) const {
+    Call c(r_.from, *n.def, n.args);
+    const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
+    bool fits = !c.flag("transposed") && x.dtype == DType::F32 && w.dtype == DType::F32 && *const_int(w.sizes.back()) <= 64 && c.integers("stride").back() <= 2;
+    if (!fits || is_depthwise(n)) return fits;
+    int64_t outputs = *const_int(w.sizes[0]) / c.integer("groups"), width = const_int(r_.from.type(n.outputs[0]).sizes.back()).value_or(least_line);
+    return *const_int(w.sizes[1]) <= most_line_channels && width >= least_line && (c.integers("stride").back() == 1 || outputs <= most_strided_outputs);
+  }
+
+  // Whether a convolution can write row-major memory. A depthwise one then reads it, too; a product does better with a copy.
   bool gives_row_major(const Node& n) const {
     Call c(r_.from, *n.def, n.args);
     if (c.flag("transposed") || size_of(sum_type(r_.from, n)) != 4) return false;
+    if (runs_by_lines(n) || is_depthwise(n)) return runs_by_lines(n);
     const std::vector<Expr>& weight = r_.from.type(c.value("weight")).sizes;
-    if (is_depthwise(n)) return *const_int(weight.back()) <= 64 && c.integers("stride").back() <= 2;
     bool window = c.integer("groups") > 1;
     for (size_t d = 2; d < weight.size(); d++) window |= !is_const_int(weight[d], 1);
     for (int64_t s : c.integers("stride")) window |= s != 1;
@@ -92,7 +104,7 @@ private:
   bool is_row_major_use(const Node& n, ValueId v) {
     if (reads_row_major(n)) return true;
     if (n.outputs.size() != 1) return false;
-    if (is_conv(n)) return n.args[0] == Arg(v) && is_depthwise(n) && gives_row_major(n) && is_wanted_row_major(n.outputs[0]);
+    if (is_conv(n)) return n.args[0] == Arg(v) && runs_by_lines(n) && is_wanted_row_major(n.outputs[0]);
     if (n.def->kind != Kind::Pointwise && n.op != "edge::_to_copy.default") return false;
     for (ValueId o : tensor_operands(n.args, r_.from)) {
       NodeId by = r_.from.value(o).node;
@@ -131,9 +143,8 @@ private:
     const Node& n = r_.from.node(id);
     bool conv = is_conv(n);
     if (conv && is_wanted_row_major(n.outputs[0]) && gives_row_major(n)) {
-      bool depthwise = is_depthwise(n);
-      if (depthwise && is_row_major(r_.to.type(r_[n.args[0].get<ValueId>()]))) return r_.copy_node(id);
-      if (!depthwise) return copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
+      if (runs_by_lines(n) && is_row_major(r_.to.type(r_[n.args[0].get<ValueId>()]))) return r_.copy_node(id);
+      if (!is_depthwise(n)) return copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
     }
     if (conv) copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
     else if (reads_row_major(n)) copy_node_with(id, tensor_operands(n.args, r_.from), [](const Type&) { return std::vector<Expr>(); });

@@ -25,11 +25,7 @@ struct Case {
   bool packed = true;
   DType in_type = DType::F32, weight_type = DType::F32;
   int padding = 0;
-  bool row_major = false;
-
-  bool reads_row_major() const {
-    return row_major && groups > 1 && groups == in_channels && in_type == DType::F32 && weight_type == DType::F32;
-  }
+  bool row_major = false, by_lines = false; // by lines: row-major as well
 };
 
 /// A 2-D case, square in everything.
@@ -51,7 +47,7 @@ std::string text(const Case& c) {
                   std::to_string(c.bias) + " gap " + std::to_string(c.gap) + (c.transposed ? " transposed" : "") +
                   (c.packed ? "" : " weights in the call") + " of " + std::string(name_of(c.in_type)) + " and " +
                   std::string(name_of(c.weight_type)) + ", padding " + std::to_string(c.padding) +
-                  (c.row_major ? " row-major" : "");
+                  (c.row_major ? " row-major" : "") + (c.by_lines ? " by lines" : "");
   for (int d = 0; d < 3; d++)
     s += ", " + std::to_string(c.in[d]) + " by " + std::to_string(c.kernel[d]) + " stride " +
          std::to_string(c.stride[d]) + " pad " + std::to_string(c.pad[d]) + " dilation " +
@@ -122,7 +118,7 @@ void reference(const Case& c, const ConvWindow& w, const std::vector<double>& in
     for (int64_t i = 0; i < inputs; i++) {
       int64_t weight = c.transposed ? ((first + i) * outputs + o % outputs) * taps + q : (o * inputs + i) * taps + q;
       int64_t q_in = (p[0] * c.in[1] + p[1]) * c.in[2] + p[2],
-              at_in = c.reads_row_major() ? (first + i) * w.in_pixels() + q_in : q_in * pixel + first + i;
+              at_in = c.by_lines ? (first + i) * w.in_pixels() + q_in : q_in * pixel + first + i;
       double x = inside ? in[static_cast<size_t>(image + at_in)] : c.padding;
       double v = x * weights[static_cast<size_t>(weight)];
       sum += v;
@@ -151,7 +147,8 @@ std::vector<double> numbers(TypedBuffer& b) {
   return all;
 }
 
-void check_case(const KernelTable& kernels, const Workers& workers, const Case& c) {
+void check_case(const KernelTable& kernels, const Workers& workers, Case c) {
+  c.row_major = c.row_major || c.by_lines;
   CAPTURE(text(c));
   ConvWindow w = window_of(c);
   for (int64_t size : w.out) REQUIRE(size > 0);
@@ -170,6 +167,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
   Conv conv{.window = w,
             .transposed = c.transposed,
             .row_major = c.row_major,
+            .by_lines = c.by_lines,
             .batch = c.batch,
             .groups = c.groups,
             .in_channels = c.in_channels,
@@ -324,10 +322,10 @@ TEST_CASE("depthwise convolution over channels, kernels, strides and multipliers
   });
 }
 
-TEST_CASE("depthwise convolution of row-major planes") {
+TEST_CASE("depthwise convolution along lines") {
   for_all_machines([](const auto& check) {
-    auto row_major = [&](Case c) {
-      c.row_major = true;
+    auto by_lines = [&](Case c) {
+      c.by_lines = true;
       check(c);
     };
     for (int64_t size : {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 70})
@@ -339,61 +337,51 @@ TEST_CASE("depthwise convolution of row-major planes") {
             Case c = square(size, kernel, stride, pad, 3, 3, 3, dilation);
             c.bias = stride == 1;
             c.packed = dilation == 1;
-            row_major(c);
+            by_lines(c);
           }
   });
 }
 
-TEST_CASE("depthwise convolution of row-major planes: channels, images, one and three dimensions") {
+TEST_CASE("depthwise convolution along lines: channels, images, one and three dimensions") {
   for_all_machines([](const auto& check) {
-    auto row_major = [&](Case c) {
-      c.row_major = true;
+    auto by_lines = [&](Case c) {
+      c.by_lines = true;
       check(c);
     };
     for (int64_t channels : {2, 40, 129}) {
       Case c = square(13, 3, 1, 1, channels, channels * 2, channels);
       c.batch = 3;
       c.bias = channels == 40;
-      row_major(c);
+      by_lines(c);
       c.out_channels = channels;
-      row_major(c);
+      by_lines(c);
     }
-    row_major(square(40, 11, 1, 5, 2, 2, 2)); // more taps than lines share
-    row_major({.batch = 2,
-               .groups = 5,
-               .in_channels = 5,
-               .out_channels = 5,
-               .in = {1, 1, 300},
-               .kernel = {1, 1, 4},
-               .pad = {0, 0, 3},
-               .bias = true});
-    row_major({.groups = 5,
-               .in_channels = 5,
-               .out_channels = 10,
-               .in = {1, 1, 500},
-               .kernel = {1, 1, 64},
-               .stride = {1, 1, 2},
-               .pad = {0, 0, 31}});
+    by_lines(square(40, 13, 1, 6, 2, 2, 2)); // more taps than lines share
+    by_lines({.batch = 2, .groups = 5, .in_channels = 5, .out_channels = 5, .in = {1, 1, 300}, .kernel = {1, 1, 4}, .pad = {0, 0, 3}, .bias = true});
+    by_lines({.groups = 5, .in_channels = 5, .out_channels = 10, .in = {1, 1, 500}, .kernel = {1, 1, 64}, .stride = {1, 1, 2}, .pad = {0, 0, 31}});
     for (int64_t stride : {1, 3})
-      row_major({.batch = 2,
-                 .groups = 6,
-                 .in_channels = 6,
-                 .out_channels = 6,
-                 .in = {4, 9, 20},
-                 .kernel = {3, 3, 3},
-                 .stride = {stride, stride, 1},
-                 .pad = {1, 1, 1},
-                 .dilation = {1, 2, 1},
-                 .bias = true});
-    row_major(
-        {.groups = 3, .in_channels = 3, .out_channels = 3, .in = {1, 300, 200}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}});
-    row_major({.groups = 3,
-               .in_channels = 3,
-               .out_channels = 3,
-               .in = {1, 2, 50},
-               .kernel = {1, 3, 3},
-               .pad = {0, 1, 1},
-               .bias = true});
+      by_lines({.batch = 2, .groups = 6, .in_channels = 6, .out_channels = 6, .in = {4, 9, 20}, .kernel = {3, 3, 3}, .stride = {stride, stride, 1}, .pad = {1, 1, 1}, .dilation = {1, 2, 1}, .bias = true});
+    by_lines({.groups = 3, .in_channels = 3, .out_channels = 3, .in = {1, 300, 200}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}});
+    by_lines({.groups = 3, .in_channels = 3, .out_channels = 3, .in = {1, 2, 50}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}, .bias = true});
+  });
+}
+
+TEST_CASE("convolution along lines") {
+  for_all_machines([](const auto& check) {
+    for (auto [in, out, groups] : {std::array<int64_t, 3>{1, 5, 1}, {3, 64, 1}, {5, 17, 1}, {8, 8, 2}, {12, 20, 4}, {64, 64, 8}})
+      for (int64_t kernel : {1, 3, 4, 7})
+        for (int64_t size : {1, 14, 33, 100})
+          for (int64_t stride : {1, 2}) {
+            Case c = square(size, kernel, stride, kernel / 2, in, out, groups, 1 + (size == 33));
+            if (size + 2 * (kernel / 2) <= c.dilation[1] * (kernel - 1) || (size == 100 && groups > 2)) continue;
+            c.bias = size == 14;
+            c.packed = kernel != 4;
+            c.batch = 1 + size % 2;
+            c.by_lines = true;
+            check(c);
+          }
+    check({.batch = 2, .groups = 3, .in_channels = 12, .out_channels = 27, .in = {1, 1, 130}, .kernel = {1, 1, 9}, .stride = {1, 1, 2}, .pad = {0, 0, 4}, .bias = true, .by_lines = true});
+    check({.in_channels = 3, .out_channels = 10, .in = {4, 10, 21}, .kernel = {3, 3, 3}, .stride = {2, 1, 1}, .pad = {1, 1, 1}, .by_lines = true});
   });
 }
 

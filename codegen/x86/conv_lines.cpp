@@ -1,7 +1,7 @@
-// Emits the f32 depthwise micro-kernels for row-major planes: vectors along a line of outputs. The sums of `rows` lines
-// by `vectors` vectors stay in registers; the taps are unaligned loads of the input lines, under masks where a window
-// crosses the border, and each serves all output lines whose windows hold it. With a step of 2, two loads are taken
-// apart into even and odd columns.
+// Emits the f32 micro-kernels for convolution of row-major planes: vectors along a line of outputs. The sums of a tile
+// stay in registers; the taps are unaligned loads of the input lines, under masks where a window crosses the border,
+// and each serves all outputs, and all output lines, whose windows hold it. With a step of 2, two loads are taken apart
+// into even and odd columns.
 #include <algorithm>
 #include <cstddef>
 
@@ -15,42 +15,48 @@ namespace {
 class LineEmitter : public Assembler {
 public:
   LineEmitter(CodeMemory& memory, Isa isa, const LineKey& key) : Assembler(memory, isa), s_(key) {
-    int taken = s_.rows * s_.vectors;
-    int values = (s_.rows == 1 ? 1 : s_.vectors) * (s_.pairs() ? 2 : 1), weights = s_.rows == 1 && s_.pairs() ? 2 : 1;
-    first_value_ = taken, taken += values;
-    first_weight_ = taken, taken += weights;
-    if (s_.step == 2) second_ = taken++;
-    if (s_.masked && !wide()) mask_ = taken++;
-    if (s_.step == 2 && wide()) chosen_ = taken, taken += s_.pairs() ? 2 : 1;
-    held_ = s_.rows > 1 && taken + s_.kernel * s_.taps <= registers();
-    first_held_ = taken;
+    first_value_ = s_.sums();
+    first_weight_ = first_value_ + s_.values();
+    int next = first_weight_ + (s_.is_single() && s_.pairs() ? 2 : 1);
+    if (s_.step == 2) second_ = next++;
+    if (s_.masked && !wide()) mask_ = next++;
+    chosen_ = next;
+    first_held_ = s_.registers(wide());
+    held_ = s_.outputs == 1 && s_.rows > 1 && first_held_ + s_.kernel * s_.taps <= registers();
     masks_held_ = wide() && s_.load_masks() <= most_masks;
-    require(taken <= registers(), "a depthwise tile of {} lines by {} vectors does not fit the registers", s_.rows,
-            s_.vectors);
+    require(first_held_ <= registers(), "a tile of {} lines by {} vectors of {} outputs does not fit the registers",
+            s_.rows, s_.vectors, s_.outputs);
   }
 
   void* emit() {
-    Xbyak::Label next_channel, next_step, done;
-    enter(8);
+    Xbyak::Label next_block, next_input, next_step, done;
+    enter(locals_bytes);
     load_arguments();
-    test(channels(), channels());
+    test(blocks(), blocks());
     jle(done, T_NEAR);
     align(32);
-    L(next_channel);
-    for (int i = 0; i < s_.rows * s_.vectors; i++) vxorps(Xmm(i), Xmm(i), Xmm(i));
+    L(next_block);
+    for (int i = 0; i < s_.sums(); i++) vxorps(Xmm(i), Xmm(i), Xmm(i));
+    mov(inputs(), ptr[rsp + num_inputs]);
+    mov(ptr[rsp + block_first], first());
+    L(next_input);
     mov(line(), lines());
     mov(left(), steps());
     L(next_step);
     sum_step();
     add(line(), 8 * s_.in_lines());
-    add(weights(), 4 * s_.kernel * s_.taps);
+    add(weights(), 4 * s_.kernel * s_.taps * s_.outputs);
     dec(left());
     jnz(next_step, T_NEAR);
+    add(first(), in_channel());
+    dec(inputs());
+    jnz(next_input, T_NEAR);
     store();
+    mov(first(), ptr[rsp + block_first]);
     add(first(), in_channel());
     add(c(), c_channel());
-    dec(channels());
-    jnz(next_channel, T_NEAR);
+    dec(blocks());
+    jnz(next_block, T_NEAR);
     L(done);
     leave();
     if (s_.step == 2 && wide()) emit_choices();
@@ -59,6 +65,7 @@ public:
 
 private:
   static constexpr int most_masks = 6; // in k1..k6; k7 changes
+  enum { num_inputs = 0, block_first = 8, locals_bytes = 24 };
 
   const Reg64& line() const { return rdi; } // of the step's input lines
   const Reg64& lines() const { return rsi; }
@@ -69,16 +76,14 @@ private:
   const Reg64& c_channel() const { return r10; }
   const Reg64& in_channel() const { return r11; }
   const Reg64& steps() const { return r12; }
-  const Reg64& channels() const { return r13; }
+  const Reg64& blocks() const { return r13; }
   const Reg64& masks() const { return r14; }
   const Reg64& left() const { return r15; }
-  Reg64 pointer(int i) const {
-    static constexpr int order[2] = {3, 5};
-    return Reg64(order[i % 2]);
-  }
-  Xmm sum(int row, int v) const { return vec(row * s_.vectors + v); }
+  const Reg64& inputs() const { return rbp; }
+  const Reg64& pointer() const { return rbx; } // of an input line
+  Xmm sum(int output, int row, int v) const { return vec((output * s_.rows + row) * s_.vectors + v); }
   Xmm value(int v, int parity) const {
-    return vec(first_value_ + (s_.rows == 1 ? 0 : v) * (s_.pairs() ? 2 : 1) + parity);
+    return vec(first_value_ + (s_.is_single() ? 0 : v) * (s_.pairs() ? 2 : 1) + parity);
   }
   Xmm chosen(int parity) const { return vec(chosen_ + parity); }
 
@@ -96,7 +101,9 @@ private:
     mov(c_channel(), ptr[rdi + offsetof(LineArgs, c_channel)]);
     mov(in_channel(), ptr[rdi + offsetof(LineArgs, in_channel)]);
     mov(steps(), ptr[rdi + offsetof(LineArgs, steps)]);
-    mov(channels(), ptr[rdi + offsetof(LineArgs, channels)]);
+    mov(blocks(), ptr[rdi + offsetof(LineArgs, blocks)]);
+    mov(rax, ptr[rdi + offsetof(LineArgs, inputs)]);
+    mov(ptr[rsp + num_inputs], rax);
     if (!s_.masked) return;
     mov(masks(), ptr[rdi + offsetof(LineArgs, masks)]);
     if (masks_held_)
@@ -123,14 +130,14 @@ private:
   }
 
   /// The columns of a group of taps under vector v: one value for each of its taps.
-  void load_values(const Reg64& p, int group, int v) {
+  void load_values(int group, int v) {
     int at = 4 * (group * (s_.pairs() ? 2 : 1) * s_.dilation + v * s_.step * lanes()),
         m = (group * s_.vectors + v) * s_.step;
     Xmm even = value(v, 0);
-    load(even, ptr[p + first() + at], m);
+    load(even, ptr[pointer() + first() + at], m);
     if (s_.step == 1) return;
     Xmm next = vec(second_);
-    load(next, ptr[p + first() + at + vector_bytes()], m + 1);
+    load(next, ptr[pointer() + first() + at + vector_bytes()], m + 1);
     bool two = s_.pairs() && 2 * group + 1 < s_.taps;
     if (wide()) {
       if (two) {
@@ -148,8 +155,9 @@ private:
     }
   }
 
-  /// Weight q, or in `spare` where weights are not held.
-  Xmm weight(int q, int spare) {
+  /// The weight of a tap in line k of the kernel, where weights are not held in `spare`.
+  Xmm weight(int k, int tap, int output, int spare) {
+    int q = (k * s_.taps + tap) * s_.outputs + output;
     if (held_) return vec(first_held_ + q);
     vbroadcastss(vec(first_weight_ + spare), ptr[weights() + 4 * q]);
     return vec(first_weight_ + spare);
@@ -160,11 +168,10 @@ private:
     for (int i = 0; i < s_.in_lines(); i++) {
       if (!is_used(i)) continue;
       Xbyak::Label padding;
-      Reg64 p = pointer(i);
-      mov(p, ptr[line() + 8 * i]);
-      test(p, p);
+      mov(pointer(), ptr[line() + 8 * i]);
+      test(pointer(), pointer());
       jz(padding, T_NEAR);
-      for (int g = 0; g < s_.groups(); g++) s_.rows == 1 ? multiply_line(p, g) : multiply_lines(p, i, g);
+      for (int g = 0; g < s_.groups(); g++) s_.is_single() ? multiply_line(i, g) : multiply_lines(i, g);
       L(padding);
     }
   }
@@ -178,44 +185,46 @@ private:
       if (kernel_line(i, row) >= 0) return true;
     return false;
   }
-  void multiply_lines(const Reg64& p, int i, int group) {
-    for (int v = 0; v < s_.vectors; v++) load_values(p, group, v);
+  void multiply_lines(int i, int group) {
+    for (int v = 0; v < s_.vectors; v++) load_values(group, v);
     for (int t = 0; t < taps_of(group); t++)
       for (int row = 0; row < s_.rows; row++) {
         int k = kernel_line(i, row);
-        if (k < 0) continue;
-        Xmm w = weight(k * s_.taps + first_tap(group) + t, 0);
-        for (int v = 0; v < s_.vectors; v++) vfmadd231ps(sum(row, v), value(v, t), w);
+        for (int o = 0; o < s_.outputs && k >= 0; o++) {
+          Xmm w = weight(k, first_tap(group) + t, o, 0);
+          for (int v = 0; v < s_.vectors; v++) vfmadd231ps(sum(o, row, v), value(v, t), w);
+        }
       }
   }
-  void multiply_line(const Reg64& p, int group) {
+  void multiply_line(int i, int group) {
     Xmm w[2];
-    for (int t = 0; t < taps_of(group); t++) w[t] = weight(first_tap(group) + t, t);
+    for (int t = 0; t < taps_of(group); t++) w[t] = weight(kernel_line(i, 0), first_tap(group) + t, 0, t);
     for (int v = 0; v < s_.vectors; v++) {
-      load_values(p, group, v);
-      for (int t = 0; t < taps_of(group); t++) vfmadd231ps(sum(0, v), value(v, t), w[t]);
+      load_values(group, v);
+      for (int t = 0; t < taps_of(group); t++) vfmadd231ps(sum(0, 0, v), value(v, t), w[t]);
     }
   }
   int first_tap(int group) const { return s_.pairs() ? 2 * group : group; }
   int taps_of(int group) const { return s_.pairs() ? std::min(2, s_.taps - 2 * group) : 1; }
 
   void store() {
-    mov(rax, c());
-    for (int row = 0; row < s_.rows; row++) {
-      for (int v = 0; v < s_.vectors; v++) {
-        Xbyak::Address to = ptr[rax + v * vector_bytes()];
-        if (!s_.masked) {
-          vmovups(to, sum(row, v));
-          continue;
-        }
-        Xbyak::Opmask k = use_mask(s_.load_masks() + v);
-        if (wide())
-          vmovups(to | k, sum(row, v));
-        else
-          vmaskmovps(to, vec(mask_), sum(row, v));
+    mov(rbx, c());
+    for (int o = 0; o < s_.outputs; o++) {
+      mov(rax, rbx);
+      for (int row = 0; row < s_.rows; row++) {
+        for (int v = 0; v < s_.vectors; v++) store(ptr[rax + v * vector_bytes()], sum(o, row, v), s_.load_masks() + v);
+        if (row + 1 < s_.rows) add(rax, c_row());
       }
-      if (row + 1 < s_.rows) add(rax, c_row());
+      if (o + 1 < s_.outputs) add(rbx, c_channel());
     }
+  }
+  void store(const Xbyak::Address& to, const Xmm& x, int m) {
+    if (!s_.masked) return vmovups(to, x);
+    Xbyak::Opmask k = use_mask(m);
+    if (wide())
+      vmovups(to | k, x);
+    else
+      vmaskmovps(to, vec(mask_), x);
   }
 
   void emit_choices() {
