@@ -1,11 +1,12 @@
-// Convolution over channels-last activations with sizes given at run time: any kernel, stride, padding, dilation and
-// groups, in one to three dimensions, transposed or not. Depthwise convolution of f32 has kernels of its own, all else
-// runs on the matrix kernels.
+// Convolution over channels-last activations, with results of either layout, and sizes given at run time: any kernel,
+// stride, padding, dilation and groups, in one to three dimensions, transposed or not. Depthwise convolution of f32 has
+// kernels of its own, all else runs on the matrix kernels.
 #pragma once
 #include <cstdint>
 
 #include "runtime/conv_parts.h"
 #include "runtime/conv_window.h"
+#include "runtime/conv_lines.h"
 #include "runtime/matmul.h"
 #include "runtime/winograd.h"
 
@@ -16,9 +17,13 @@ namespace tenon {
 /// input pixels p and taps q that meet in m, p * stride + q * dilation - pad = m. The output has the sum type: F64 for
 /// F64, I32 for 8-bit integers, else F32. The epilogue sees output pixels as rows and output channels as columns, of
 /// all groups.
+/// Row-major: the output is [batch][channel][pixel], and what the epilogue sees is turned: channel n of its tile starts n * stride
+/// elements after channel 0. For sums of 4 bytes, not transposed. By lines: the input is row-major as well, and the kernels of
+/// conv_lines.h read it.
 struct Conv {
   ConvWindow window;
   bool transposed = false;
+  bool row_major = false, by_lines = false;
   int64_t batch = 1, groups = 1;
   int64_t in_channels = 0, out_channels = 0; // of all groups
   DType in_type = DType::F32, weight_type = DType::F32;
@@ -52,7 +57,7 @@ void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c
 
 /// Every decision for one combination of sizes.
 struct ConvPlan {
-  enum class Kind : uint8_t { Depthwise, Product, Winograd, Windows } kind = Kind::Windows;
+  enum class Kind : uint8_t { Depthwise, Lines, Product, Winograd, Windows } kind = Kind::Windows;
   MatmulPlan product = {}; // 1x1 without stride or padding
   WinogradPlan winograd = {};
   // Windows:
@@ -73,13 +78,17 @@ struct ConvPlan {
   int64_t c_group = 0, c_stride = 0;             // elements of a group's sums in scratch, and of a row of them
   int64_t row_stride = 0;                        // bytes from one copied row to the next
   int64_t pointer_bytes = 0, edge_bytes = 0, copy_bytes = 0, sum_bytes = 0; // of one worker
-  int64_t depthwise_bytes = 0;                   // of one worker
-  int64_t packed_bytes = 0;                      // of all: weights packed in the call
+  int64_t turned_bytes = 0;    // of one worker: a part of a block of sums, row-major
+  int64_t depthwise_bytes = 0; // of one worker
+  LinePlan lines = {};
+  int64_t packed_bytes = 0; // of all: weights packed in the call
 
   int64_t worker_bytes() const {
     if (kind == Kind::Product) return product.worker_bytes();
     if (kind == Kind::Winograd) return winograd.worker_bytes();
-    return kind == Kind::Depthwise ? depthwise_bytes : pointer_bytes + edge_bytes + copy_bytes + sum_bytes;
+    if (kind == Kind::Lines) return lines.worker_bytes();
+    return kind == Kind::Depthwise ? depthwise_bytes
+                                   : pointer_bytes + edge_bytes + copy_bytes + sum_bytes + turned_bytes;
   }
   int64_t scratch_bytes(int threads) const { return packed_bytes + worker_bytes() * threads; }
 };
@@ -91,6 +100,11 @@ void prepare_conv(const KernelTable& kernels, const Conv& conv);
 
 /// Of `conv`, what pointers hold is not read, only which are given. Generates the micro-kernels that are missing.
 ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads, const Conv& conv);
+
+/// Hands a tile of finished sums on: to the output, unless the kernels wrote it (`direct`), and to the epilogue. `room`: of turned_room
+/// bytes, for row-major results.
+inline constexpr int64_t turned_room = 16 << 10;
+void finish_sums(const KernelTable& kernels, const Conv& conv, const SumTile& tile, bool direct, char* room);
 
 /// For reports: the kernels, and how they read the images.
 std::string describe_conv(const KernelTable& kernels, const ConvPlan& plan);

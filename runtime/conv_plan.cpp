@@ -20,7 +20,7 @@ const GemmFamily& family(const KernelTable& kernels, int number) { return kernel
 int64_t bytes_of(DType t) { return static_cast<int64_t>(size_of(t)); }
 
 bool is_matmul(const Conv& c) {
-  bool plain = c.groups == 1 && c.window.positions() == 1;
+  bool plain = !c.row_major && c.groups == 1 && c.window.positions() == 1;
   for (int d = 0; d < 3; d++)
     plain = plain && c.window.stride[d] == 1 && c.window.pad[d] == 0 && c.window.in[d] == c.window.out[d];
   return plain;
@@ -115,6 +115,7 @@ void measure_scratch(ConvPlan& plan, const GemmFamily& f, const Conv& c) {
   }
   plan.row_stride = copied_k * bytes_of(f.a);
   if (plan.row_stride % 1024 == 0) plan.row_stride += 64;
+  if (c.row_major) plan.turned_bytes = turned_room;
   plan.copy_bytes = up64(plan.copy_bytes * plan.row_stride);
 }
 
@@ -134,7 +135,7 @@ TileKernels window_kernels(const KernelTable& kernels, const ConvLayout& l, cons
 }
 
 bool is_direct(const KernelTable& kernels, const ConvLayout& l, const Conv& c) {
-  return c.output && !c.transposed && !family(kernels, l.family).is_tiled();
+  return c.output && !c.transposed && !c.row_major && !family(kernels, l.family).is_tiled();
 }
 
 bool is_folded(const ConvLayout& l) {
@@ -181,18 +182,29 @@ Matmul as_matmul(const KernelTable& kernels, const Conv& c) {
 }
 
 void prepare_conv(const KernelTable& kernels, const Conv& c) {
+  if (c.by_lines) {
+    if (known_pixels(c.window) != any_size) plan_lines(kernels, 1, c);
+    return;
+  }
   if (c.depthwise()) return void(plan_depthwise(kernels, 1, c));
   if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c));
-  if (c.winograd) return prepare_winograd(kernels, c);
+  if (c.winograd) {
+    if (c.row_major) kernels.transpose();
+    return prepare_winograd(kernels, c);
+  }
   ConvLayout l = conv_layout(kernels, c);
   const GemmFamily& f = family(kernels, l.family);
   if (l.copied) prepare_packing(kernels, f, c.in_type);
+  if (c.row_major) kernels.transpose();
   window_kernels(kernels, l, c, is_direct(kernels, l, c));
 }
 
 ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads, const Conv& c) {
   ConvPlan p;
-  if (c.depthwise()) {
+  if (c.by_lines) {
+    p.kind = ConvPlan::Kind::Lines;
+    p.lines = plan_lines(kernels, threads, c);
+  } else if (c.depthwise()) {
     p.kind = ConvPlan::Kind::Depthwise;
     p.depthwise_bytes = plan_depthwise(kernels, threads, c);
   } else if (is_matmul(c)) {
@@ -210,6 +222,7 @@ ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads
 
 std::string describe_conv(const KernelTable& kernels, const ConvPlan& p) {
   if (p.kind == ConvPlan::Kind::Depthwise) return "depthwise kernels";
+  if (p.kind == ConvPlan::Kind::Lines) return "kernels along row-major lines";
   if (p.kind == ConvPlan::Kind::Product) return std::string(family(kernels, p.product.family).name) + ", a product";
   if (p.kind == ConvPlan::Kind::Winograd)
     return std::string(family(kernels, p.winograd.family).name) + " tiles of " + std::to_string(p.winograd.tile_rows) + "x" + std::to_string(p.winograd.panels.width()) +

@@ -46,8 +46,50 @@ struct PlaneShape {
   int in_pixels() const { return (pixels - 1) * stride + kernel; }
 };
 
-/// Moves a block: `rows` rows of `columns` elements, strides in bytes. Copy and convert keep rows, transpose turns row r
-/// into column r. A copy writes full rows of its vector count, zeros behind `columns`.
+/// Convolution of row-major planes, of few channels in a group: a tile of `rows` lines by `vectors` vectors of a line, of `outputs`
+/// channels. A step is `kernel` lines of the window, `line_dilation` apart, those of the tile's rows `line_step`; or a single line, of
+/// which the tile's only row is made. A window has `taps` columns; `step` (1 or 2) and `dilation` are those along a line.
+struct LineKey {
+  int rows, vectors, outputs = 1;
+  int kernel = 1, line_step = 1, line_dilation = 1;
+  int taps = 1, step = 1, dilation = 1;
+  bool masked = false;
+  auto operator<=>(const LineKey&) const = default;
+
+  static constexpr int max_taps = 64, max_outputs = 8;
+  int in_lines() const { return (rows - 1) * line_step + (kernel - 1) * line_dilation + 1; }
+  /// Two taps that are the even and the odd columns of the same loads.
+  bool pairs() const { return step == 2 && dilation == 1; }
+  /// Taps that are loaded together.
+  int groups() const { return pairs() ? (taps + 1) / 2 : taps; }
+  /// Masks are [group][vector][step], then [vector] of the store; of an opmask's 2 bytes, or of a vector.
+  int load_masks() const { return groups() * vectors * step; }
+
+  int sums() const { return outputs * rows * vectors; }
+  /// A single line of a single output loads its vectors one by one, and keeps the weights of a group.
+  bool is_single() const { return outputs == 1 && rows == 1; }
+  int values() const { return (is_single() ? 1 : vectors) * (pairs() ? 2 : 1); }
+  /// Vector registers of either instruction set, but for weights that are kept.
+  int registers(bool wide) const {
+    int choices = wide && step == 2 ? (pairs() ? 2 : 1) : 0;
+    return sums() + values() + (is_single() && pairs() ? 2 : 1) + (step == 2) + (masked && !wide) + choices;
+  }
+};
+
+/// Of more outputs than one there is one block.
+struct LineArgs {
+  const char* const* lines; // [steps][in_lines]: column 0 of the image's first channel, null in the padding
+  int64_t first;            // bytes from there to the tile's first column in the first channel it reads
+  const float* weights;     // [blocks][inputs][steps][kernel][taps][outputs]
+  float* c;
+  int64_t c_row, c_channel, in_channel; // bytes
+  int64_t inputs, steps, blocks;
+  const void* masks; // masked kernels alone
+};
+using LineFn = void (*)(const LineArgs*);
+
+/// Moves a block: `rows` rows of `columns` elements, strides in bytes. Copy and convert keep rows, transpose turns row
+/// r into column r. A copy writes full rows of its vector count, zeros behind `columns`.
 struct MoveArgs {
   const void* from;
   void* to;
@@ -61,7 +103,8 @@ enum class Conversion : uint8_t { F16ToF32, BF16ToF32, I8ToI16, U8ToI16, I8ToU8 
 inline constexpr int num_conversions = 6;
 
 /// The micro-kernels of one machine, generated when first asked for. Depthwise kernels and movers are looked up
-/// wait-free once they exist; matrix kernels under a lock: their drivers ask when sizes are bound and keep the pointers.
+/// wait-free once they exist; those with a key under a lock: their drivers ask when sizes are bound and keep the
+/// pointers.
 class KernelTable {
 public:
   static constexpr int max_rows = 16, max_vectors = 16; // of depthwise tiles
@@ -70,6 +113,7 @@ public:
   struct Source {
     void* owner;
     GemmFn (*gemm)(void* owner, const GemmKey& key) noexcept;
+    LineFn (*lines)(void* owner, const LineKey& key) noexcept;
     void* (*other)(void* owner, int index) noexcept;
     void (*begin_tiles)(), (*end_tiles)(); // null where no family has tile registers
   };
@@ -82,6 +126,7 @@ public:
   /// The matrix families this machine runs, best first.
   const std::vector<GemmFamily>& families() const { return families_; }
   GemmFn gemm(const GemmKey& key) const noexcept { return source_.gemm(source_.owner, key); }
+  LineFn lines(const LineKey& key) const noexcept { return source_.lines(source_.owner, key); }
   /// Around the tiles of families with tile registers, in each thread that computes them.
   void begin_tiles() const noexcept { source_.begin_tiles(); }
   void end_tiles() const noexcept { source_.end_tiles(); }

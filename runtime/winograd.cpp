@@ -53,7 +53,7 @@ bool can_winograd(const Conv& c) {
   const ConvWindow& w = c.window;
   bool three = w.kernel[0] == 1 && w.in[0] == 1 && w.out[0] == 1 && w.kernel[1] == 3 && w.kernel[2] == 3;
   for (int d = 0; d < 3; d++) three = three && w.stride[d] == 1 && w.dilation[d] == 1;
-  return three && c.groups == 1 && !c.transposed && c.in_type == DType::F32 && c.weight_type == DType::F32;
+  return three && c.groups == 1 && !c.transposed && !c.by_lines && c.in_type == DType::F32 && c.weight_type == DType::F32;
 }
 
 /// Packed weights are in the order of their use: panel by panel, in each element by element. Bytes before those of an element.
@@ -84,13 +84,13 @@ struct Call {
 
   const char* weights() const { return static_cast<const char*>(c.weights); }
   const float* zeros() const { return reinterpret_cast<const float*>(weights() + elements * plan.panels.bytes()); }
-  bool direct() const { return !c.epilogue.fn; }
+  bool direct() const { return !c.epilogue.fn && !c.row_major; }
 };
 
 /// Tiles [t0, t1) of an image.
 struct Block {
   int64_t batch, t0, t1;
-  char *patches, *sums;
+  char *patches, *sums, *turned;
   float* out;
 };
 
@@ -164,13 +164,7 @@ void report(const Call& call, const Block& block, const Piece& piece) {
   for (int64_t y = 0; y < (whole ? 1 : piece.rows); y++) {
     int64_t m0 = (piece.y + y) * width + piece.x, m1 = m0 + (whole ? piece.rows * width : piece.width);
     SumTile tile{block.out + y * piece.width * stride, stride, block.batch, m0, m1, piece.n0, piece.n0 + piece.columns};
-    if (c.output) {
-      const float* from = static_cast<const float*>(tile.sums);
-      for (int64_t m = m0; m < m1; m++, from += stride)
-        std::memcpy(static_cast<float*>(c.output) + block.batch * c.out_batch + m * c.out_pixel + piece.n0, from,
-                    static_cast<size_t>(piece.columns * float_bytes));
-    }
-    c.epilogue.fn(c.epilogue.ctx, tile);
+    finish_sums(call.kernels, c, tile, false, block.turned);
   }
 }
 
@@ -290,6 +284,7 @@ WinogradPlan plan_winograd(const KernelTable& kernels, const Caches& caches, int
   p.patch_bytes = elements * p.patch_plane;
   p.sum_bytes = elements * p.sum_plane;
   p.out_bytes = (4 * p.piece_tiles + 1) * p.sum_row;
+  p.turned_bytes = c.row_major ? turned_room : 0;
   p.kernels = tile_kernels(kernels, p.family, p.panels, GemmKind::Packed, tile_heights(any_size, p.tile_rows), false);
   return p;
 }
@@ -310,6 +305,7 @@ void run_winograd(const KernelTable& kernels, const Workers& workers, const Wino
                                    .t1 = plan.tiles() * (block + 1) / plan.blocks,
                                    .patches = mine,
                                    .sums = mine + plan.patch_bytes,
+                                   .turned = mine + plan.worker_bytes() - plan.turned_bytes,
                                    .out = reinterpret_cast<float*>(mine + plan.patch_bytes + plan.sum_bytes)});
                 }
               });

@@ -20,10 +20,10 @@ struct WinogradPlan {
   int64_t piece_tiles = 0;                // of one row of tiles, most whose sums are handed on at a time
   int64_t patch_row = 0, patch_plane = 0; // bytes from a tile to the next, from an element to the next
   int64_t sum_row = 0, sum_plane = 0;
-  int64_t patch_bytes = 0, sum_bytes = 0, out_bytes = 0; // of one worker
+  int64_t patch_bytes = 0, sum_bytes = 0, out_bytes = 0, turned_bytes = 0; // of one worker
 
   int64_t tiles() const { return tiles_y * tiles_x; }
-  int64_t worker_bytes() const { return patch_bytes + sum_bytes + out_bytes; }
+  int64_t worker_bytes() const { return patch_bytes + sum_bytes + out_bytes + turned_bytes; }
 };
 
 /// Whether `conv`, with constant weights as PyTorch has them, is best computed so; sizes that are not known are

@@ -1,4 +1,5 @@
-// The f32 depthwise convolution micro-kernels, vectorised over channels: one for any window, one for square windows.
+// The f32 depthwise convolution micro-kernels: vectorised over channels, one for any window and one for square windows;
+// and along the lines of row-major planes.
 #pragma once
 #include "codegen/x86/code_memory.h"
 #include "runtime/micro_kernels.h"
@@ -15,5 +16,8 @@ void* emit_depthwise(CodeMemory& memory, Isa isa, DepthwiseShape shape);
 /// The kernel for a rectangle of output pixels under a square window (depthwise_plane.cpp); the result is a
 /// DepthwiseFn.
 void* emit_plane(CodeMemory& memory, Isa isa, PlaneShape shape);
+
+/// The kernel for lines of row-major planes (conv_lines.cpp); the result is a LineFn.
+void* emit_lines(CodeMemory& memory, Isa isa, const LineKey& key);
 
 } // namespace tenon

@@ -30,7 +30,7 @@ struct MicroKernels::State {
     std::vector<GemmFamily> families;
     for (const GemmFamilyRow* r : rows) families.push_back(r->family);
     bool tiles = std::any_of(families.begin(), families.end(), [](auto& f) { return f.is_tiled(); });
-    KernelTable::Source source{this, generate_gemm, generate, nullptr, nullptr};
+    KernelTable::Source source{this, generate_gemm, generate_lines, generate, nullptr, nullptr};
     if (tiles) {
       source.begin_tiles = reinterpret_cast<void (*)()>(emit_begin_tiles(memory));
       source.end_tiles = reinterpret_cast<void (*)()>(emit_end_tiles(memory));
@@ -38,13 +38,21 @@ struct MicroKernels::State {
     return {isa == Isa::Avx512 ? 16 : 8, std::move(families), source};
   }
 
-  /// Both run once per kernel. Running out of executable memory ends the process: nothing could go on without the kernel.
+  /// These run once per kernel. Running out of executable memory ends the process: nothing could go on without the
+  /// kernel.
   static GemmFn generate_gemm(void* self, const GemmKey& key) noexcept {
     State& s = *static_cast<State*>(self);
     std::lock_guard lock(s.mutex);
     void*& kernel = s.gemm[key];
     if (!kernel) kernel = emit_gemm(s.memory, *s.rows.at(static_cast<size_t>(key.family)), key);
     return reinterpret_cast<GemmFn>(kernel);
+  }
+  static LineFn generate_lines(void* self, const LineKey& key) noexcept {
+    State& s = *static_cast<State*>(self);
+    std::lock_guard lock(s.mutex);
+    void*& kernel = s.lines[key];
+    if (!kernel) kernel = emit_lines(s.memory, s.isa, key);
+    return reinterpret_cast<LineFn>(kernel);
   }
   static void* generate(void* self, int index) noexcept {
     State& s = *static_cast<State*>(self);
@@ -67,6 +75,7 @@ struct MicroKernels::State {
   std::mutex mutex;
   std::vector<const GemmFamilyRow*> rows; // as the table's families
   std::map<GemmKey, void*> gemm;
+  std::map<LineKey, void*> lines;
   std::array<void*, KernelTable::size> others{};
   KernelTable table;
 };

@@ -20,5 +20,6 @@ std::optional<Affine> as_affine(Expr e, std::span<const Expr> axes);
 /// Strides of a channels-last layout for sizes (N, C, spatial...).
 std::vector<Expr> channels_last_strides(ExprPool& pool, std::span<const Expr> sizes);
 bool is_channels_last(ExprPool& pool, const Type& type);
+inline bool is_row_major(const Type& type) { return type.strides.empty(); }
 
 } // namespace tenon

@@ -1,4 +1,4 @@
-// Layout: channels-last memory around convolutions.
+// Layout: channels-last memory around convolutions, but for results that only row-major memory is made of.
 //   %y = edge::convolution(%x, ...)   ->   %x1 = tenon::to_layout(%x); %y : Float(N, C, H, W, strides=[H*W*C, 1, W*C, C]) = ...
 #include "backend/affine.h"
 #include "backend/contract.h"
@@ -8,6 +8,8 @@ namespace tenon {
 
 namespace {
 
+constexpr int64_t most_line_channels = 16, most_strided_outputs = 32, least_line = 12; // of convolutions along lines
+
 class ChooseLayout {
 public:
   explicit ChooseLayout(LoadedProgram& program) : program_(program), r_(program.graph, true) {}
@@ -15,9 +17,12 @@ public:
   bool run() {
     const Graph& from = r_.from;
     bool any = false;
+    find_uses();
     for (uint32_t i = 0; i < from.num_nodes(); i++) {
       const Node& n = from.node(NodeId{i});
-      any |= n.def && n.def->kind == Kind::Conv && is_contract(from, n) && strides(from, n.outputs[0]).empty();
+      if (!is_conv(n) || !strides(from, n.outputs[0]).empty()) continue;
+      const Type& in = from.type(n.args[0].get<ValueId>());
+      any |= !is_wanted_row_major(n.outputs[0]) || !gives_row_major(n) || !(is_channels_last(from.pool(), in) || (runs_by_lines(n) && is_row_major(in)));
     }
     if (!any) return false;
     r_.node = [this](NodeId id) { visit(id); };
@@ -45,6 +50,67 @@ private:
     t.strides = std::move(strides);
     NodeId n = g.append(block, Node{.op = "tenon::to_layout", .def = find_op("tenon::to_layout.default"), .args = {Arg(v)}}, {t});
     return g.node(n).outputs[0];
+  }
+
+  bool is_conv(const Node& n) const { return n.def && n.def->kind == Kind::Conv && is_contract(r_.from, n); }
+
+  bool is_depthwise(const Node& n) const {
+    Call c(r_.from, *n.def, n.args);
+    const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
+    return !c.flag("transposed") && c.integer("groups") > 1 && is_const_int(w.sizes[1], 1) && x.dtype == DType::F32 && w.dtype == DType::F32;
+  }
+
+  // Whether to use the kernels along lines of row-major memory (runtime/conv_lines.h), which do best with few channels in a group and
+  // with lines that fill vectors. With a stride every load is taken apart, which many outputs repeat.
+  bool runs_by_lines(const Node& n) const {
+    Call c(r_.from, *n.def, n.args);
+    const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
+    bool fits = !c.flag("transposed") && x.dtype == DType::F32 && w.dtype == DType::F32 && *const_int(w.sizes.back()) <= 64 && c.integers("stride").back() <= 2;
+    if (!fits || is_depthwise(n)) return fits;
+    int64_t outputs = *const_int(w.sizes[0]) / c.integer("groups"), width = const_int(r_.from.type(n.outputs[0]).sizes.back()).value_or(least_line);
+    return *const_int(w.sizes[1]) <= most_line_channels && width >= least_line && (c.integers("stride").back() == 1 || outputs <= most_strided_outputs);
+  }
+
+  // Whether a convolution can write row-major memory. A depthwise one then reads it, too; a product does better with a copy.
+  bool gives_row_major(const Node& n) const {
+    Call c(r_.from, *n.def, n.args);
+    if (c.flag("transposed") || size_of(sum_type(r_.from, n)) != 4) return false;
+    if (runs_by_lines(n) || is_depthwise(n)) return runs_by_lines(n);
+    const std::vector<Expr>& weight = r_.from.type(c.value("weight")).sizes;
+    bool window = c.integer("groups") > 1;
+    for (size_t d = 2; d < weight.size(); d++) window |= !is_const_int(weight[d], 1);
+    for (int64_t s : c.integers("stride")) window |= s != 1;
+    return window;
+  }
+
+  void find_uses() {
+    const Graph& g = r_.from;
+    for (uint32_t i = 0; i < g.num_nodes(); i++) for_each_use(g, NodeId{i}, [&](ValueId v) { users_[v].push_back(NodeId{i}); });
+    for (uint32_t i = 0; i < g.num_nodes(); i++) depends_[NodeId{i}] = is_conv(g.node(NodeId{i})) || uses_conv(g.node(NodeId{i}));
+  }
+  bool uses_conv(const Node& n) const {
+    std::vector<ValueId> operands = tensor_operands(n.args, r_.from);
+    return !n.blocks.empty() || std::any_of(operands.begin(), operands.end(), [&](ValueId v) { return r_.from.value(v).node.valid() && depends_.get(r_.from.value(v).node); });
+  }
+
+  // All that is made of a value, element by element and without another convolution's result, is returned or read as row-major memory.
+  bool is_wanted_row_major(ValueId v) {
+    auto [it, fresh] = wanted_.try_emplace(v, false);
+    if (!fresh) return it->second;
+    const std::vector<NodeId>& users = users_[v];
+    bool wanted = std::all_of(users.begin(), users.end(), [&](NodeId id) { return is_row_major_use(r_.from.node(id), v); });
+    return wanted_[v] = wanted;
+  }
+  bool is_row_major_use(const Node& n, ValueId v) {
+    if (reads_row_major(n)) return true;
+    if (n.outputs.size() != 1) return false;
+    if (is_conv(n)) return n.args[0] == Arg(v) && runs_by_lines(n) && is_wanted_row_major(n.outputs[0]);
+    if (n.def->kind != Kind::Pointwise && n.op != "edge::_to_copy.default") return false;
+    for (ValueId o : tensor_operands(n.args, r_.from)) {
+      NodeId by = r_.from.value(o).node;
+      if (o != v && (!strides(r_.from, o).empty() || (by.valid() && depends_.get(by)))) return false;
+    }
+    return is_wanted_row_major(n.outputs[0]);
   }
 
   // Results of these keep their operand's layout.
@@ -75,7 +141,11 @@ private:
 
   void visit(NodeId id) {
     const Node& n = r_.from.node(id);
-    bool conv = n.def && n.def->kind == Kind::Conv && is_contract(r_.from, n);
+    bool conv = is_conv(n);
+    if (conv && is_wanted_row_major(n.outputs[0]) && gives_row_major(n)) {
+      if (runs_by_lines(n) && is_row_major(r_.to.type(r_[n.args[0].get<ValueId>()]))) return r_.copy_node(id);
+      if (!is_depthwise(n)) return copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
+    }
     if (conv) copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
     else if (reads_row_major(n)) copy_node_with(id, tensor_operands(n.args, r_.from), [](const Type&) { return std::vector<Expr>(); });
     else r_.copy_node(id);
@@ -91,6 +161,9 @@ private:
 
   LoadedProgram& program_;
   Rewriter r_;
+  std::unordered_map<ValueId, std::vector<NodeId>> users_;
+  std::unordered_map<ValueId, bool> wanted_;
+  SideTable<NodeId, bool> depends_{false}; // made of a convolution's result
 };
 
 } // namespace

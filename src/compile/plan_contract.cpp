@@ -118,7 +118,7 @@ void PlanBuilder::build_matmul(NodeId id) {
 }
 
 const void* PlanBuilder::pack_conv_weights(const Conv& c) {
-  std::vector<int64_t> key{c.family, c.winograd, c.transposed, c.groups, c.in_channels, c.out_channels, c.padding};
+  std::vector<int64_t> key{c.family, c.transposed, c.winograd, c.by_lines, c.groups, c.in_channels, c.out_channels, c.padding};
   const ConvWindow& w = c.window;
   for (auto* list : {w.kernel, w.stride, w.pad, w.dilation}) key.insert(key.end(), list, list + 3);
   const void*& packed = packed_[{c.weights, key}];
@@ -168,6 +168,8 @@ void PlanBuilder::build_conv(NodeId id) {
   if (s.output >= 0) use(s.output);
   s.shape = conv_shape(g_, c);
   Conv& v = s.shape;
+  v.row_major = is_row_major(out), v.by_lines = v.row_major && is_row_major(in);
+  require(v.by_lines ? has_line_kernels(v) : !v.row_major || !v.depthwise(), "{} has no kernels for its layout", n.op);
   for (size_t d = 0; d < 3; d++) s.in[d] = s.out[d] = slots_.constant(1);
   for (size_t d = 2; d < in.rank(); d++) {
     size_t to = 3 - in.rank() + d;

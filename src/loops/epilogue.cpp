@@ -1,4 +1,5 @@
 // What follows a contraction, over the tile of its result that is ready.
+#include "backend/affine.h"
 #include "backend/contract.h"
 #include "loops/region_draft.h"
 
@@ -61,10 +62,12 @@ void tile_axes(RegionDraft& r) {
   r.out.buffers.push_back({});
   r.kernel().buffers.push_back({BufferKind::Input, sum});
   r.sums = r.pool.load(0, sum, {i * tile[5] + j});
-  Loop columns{j, lanes(r, 2), {}};
+  bool turned = conv && is_row_major(r.g.type(contraction.outputs[0]));
+  if (turned) r.sums = r.pool.load(0, sum, {j * tile[5] + i});
+  Loop in{turned ? i : j, lanes(r, 2), {}};
   assign_levels(r);
-  columns.body = inner(r, 0);
-  r.kernel().body = {{Loop{i, 1, {{std::move(columns)}}}}};
+  in.body = inner(r, 0);
+  r.kernel().body = {{Loop{turned ? j : i, 1, {{std::move(in)}}}}};
 }
 
 } // namespace

@@ -26,6 +26,7 @@ struct Case {
   DType in_type = DType::F32, weight_type = DType::F32;
   int padding = 0;
   bool winograd = false, epilogue = true;
+  bool row_major = false, by_lines = false; // by lines: row-major as well
 };
 
 /// A 2-D case, square in everything.
@@ -44,8 +45,11 @@ Case square(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t i
 std::string text(const Case& c) {
   std::string s = "batch " + std::to_string(c.batch) + " groups " + std::to_string(c.groups) + " channels " +
                   std::to_string(c.in_channels) + "->" + std::to_string(c.out_channels) + " bias " +
-                  std::to_string(c.bias) + " gap " + std::to_string(c.gap) + (c.transposed ? " transposed" : "") + (c.packed ? "" : " weights in the call") + " of " +
-                  std::string(name_of(c.in_type)) + " and " + std::string(name_of(c.weight_type)) + ", padding " + std::to_string(c.padding) + (c.winograd ? ", Winograd" : "") + (c.epilogue ? "" : ", no epilogue");
+                  std::to_string(c.bias) + " gap " + std::to_string(c.gap) + (c.transposed ? " transposed" : "") +
+                  (c.packed ? "" : " weights in the call") + " of " + std::string(name_of(c.in_type)) + " and " +
+                  std::string(name_of(c.weight_type)) + ", padding " + std::to_string(c.padding) +
+                  (c.row_major ? " row-major" : "") + (c.by_lines ? " by lines" : "") +
+                  (c.winograd ? ", Winograd" : "") + (c.epilogue ? "" : ", no epilogue");
   for (int d = 0; d < 3; d++)
     s += ", " + std::to_string(c.in[d]) + " by " + std::to_string(c.kernel[d]) + " stride " +
          std::to_string(c.stride[d]) + " pad " + std::to_string(c.pad[d]) + " dilation " +
@@ -62,19 +66,25 @@ struct Cover {
   int64_t pixels, channels;
   TypedBuffer& out;
   int64_t out_pixel;
+  bool row_major;
   TypedBuffer* bias;
   std::vector<std::atomic<int>> seen;
-  Cover(int64_t batch, int64_t p, int64_t c, TypedBuffer& o, int64_t op, TypedBuffer* b)
-      : pixels(p), channels(c), out(o), out_pixel(op), bias(b), seen(static_cast<size_t>(batch * p * c)) {}
+  Cover(int64_t batch, int64_t p, int64_t c, TypedBuffer& o, int64_t op, bool rows, TypedBuffer* b)
+      : pixels(p), channels(c), out(o), out_pixel(op), row_major(rows), bias(b),
+        seen(static_cast<size_t>(batch * p * c)) {}
+  int64_t place(int64_t batch, int64_t m, int64_t n) const {
+    return row_major ? (batch * channels + n) * pixels + m : (batch * pixels + m) * out_pixel + n;
+  }
   static void call(void* ctx, const SumTile& t) {
     Cover& self = *static_cast<Cover*>(ctx);
-    const char* row = static_cast<const char*>(t.sums);
+    const char* sums = static_cast<const char*>(t.sums);
     int64_t bytes = static_cast<int64_t>(size_of(self.out.type));
-    for (int64_t m = t.m0; m < t.m1; m += t.m_step, row += t.stride * bytes)
+    for (int64_t m = t.m0, i = 0; m < t.m1; m += t.m_step, i++)
       for (int64_t n = t.n0; n < t.n1; n++) {
         self.seen[static_cast<size_t>((t.batch * self.pixels + m) * self.channels + n)]++;
-        double sum = element(self.out.type, row + (n - t.n0) * bytes);
-        if (self.bias) self.out.set((t.batch * self.pixels + m) * self.out_pixel + n, sum + self.bias->get(n));
+        int64_t j = n - t.n0, at = self.row_major ? j * t.stride + i : i * t.stride + j;
+        if (self.bias)
+          self.out.set(self.place(t.batch, m, n), element(self.out.type, sums + at * bytes) + self.bias->get(n));
       }
   }
   static double element(DType type, const char* at) {
@@ -109,7 +119,9 @@ void reference(const Case& c, const ConvWindow& w, const std::vector<double>& in
     if (!sees || (!inside && c.padding == 0)) continue;
     for (int64_t i = 0; i < inputs; i++) {
       int64_t weight = c.transposed ? ((first + i) * outputs + o % outputs) * taps + q : (o * inputs + i) * taps + q;
-      double x = inside ? in[static_cast<size_t>(image + ((p[0] * c.in[1] + p[1]) * c.in[2] + p[2]) * pixel + first + i)] : c.padding;
+      int64_t q_in = (p[0] * c.in[1] + p[1]) * c.in[2] + p[2],
+              at_in = c.by_lines ? (first + i) * w.in_pixels() + q_in : q_in * pixel + first + i;
+      double x = inside ? in[static_cast<size_t>(image + at_in)] : c.padding;
       double v = x * weights[static_cast<size_t>(weight)];
       sum += v;
       size += std::abs(v);
@@ -137,7 +149,8 @@ std::vector<double> numbers(TypedBuffer& b) {
   return all;
 }
 
-void check_case(const KernelTable& kernels, const Workers& workers, const Case& c) {
+void check_case(const KernelTable& kernels, const Workers& workers, Case c) {
+  c.row_major = c.row_major || c.by_lines;
   CAPTURE(text(c));
   ConvWindow w = window_of(c);
   for (int64_t size : w.out) REQUIRE(size > 0);
@@ -150,10 +163,13 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
   weights.fill_random(2);
   bias.fill_random(3);
   for (int64_t i = 0; i < out.count; i++) out.set(i, untouched);
-  Cover cover(c.batch, w.out_pixels(), c.out_channels, out, out_pixel, c.bias ? &bias : nullptr);
-  int64_t x = c.kernel[2], y = x * c.kernel[1], z = y * c.kernel[0], second = c.transposed ? c.out_channels / c.groups : inputs;
+  Cover cover(c.batch, w.out_pixels(), c.out_channels, out, out_pixel, c.row_major, c.bias ? &bias : nullptr);
+  int64_t x = c.kernel[2], y = x * c.kernel[1], z = y * c.kernel[0],
+          second = c.transposed ? c.out_channels / c.groups : inputs;
   Conv conv{.window = w,
             .transposed = c.transposed,
+            .row_major = c.row_major,
+            .by_lines = c.by_lines,
             .batch = c.batch,
             .groups = c.groups,
             .in_channels = c.in_channels,
@@ -189,7 +205,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
   for (int64_t b = 0; b < c.batch; b++)
     for (int64_t m = 0; m < w.out_pixels(); m++)
       for (int64_t o = 0; o < out_pixel; o++) {
-        double got = out.get(b * out_image + m * out_pixel + o);
+        double got = out.get(o < c.out_channels ? cover.place(b, m, o) : b * out_image + m * out_pixel + o);
         if (o >= c.out_channels) {
           wrong += got != untouched;
           continue;
@@ -268,7 +284,8 @@ TEST_CASE("convolution by Winograd's minimal filtering") {
           c.winograd = true;
           c.bias = pad == 1, c.epilogue = pad < 2;
           c.batch = size == 3 ? 3 : 1;
-          c.gap = size == 15 ? 3 : 0;
+          c.row_major = size == 15 && pad != 1;
+          c.gap = size == 15 && pad == 1 ? 3 : 0;
           check(c);
         }
     Case wide = square(5, 3, 1, 1, 16, 20);
@@ -371,6 +388,87 @@ TEST_CASE("depthwise convolution over channels, kernels, strides and multipliers
   });
 }
 
+TEST_CASE("depthwise convolution along lines") {
+  for_all_machines([](const auto& check) {
+    auto by_lines = [&](Case c) {
+      c.by_lines = true;
+      check(c);
+    };
+    for (int64_t size : {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 70})
+      for (int64_t kernel : {1, 2, 3, 5, 7, 8})
+        for (int64_t stride : {1, 2})
+          for (int64_t dilation : {1, 2}) {
+            int64_t pad = kernel == 8 ? 7 : kernel / 2;
+            if (size + 2 * pad <= dilation * (kernel - 1)) continue;
+            Case c = square(size, kernel, stride, pad, 3, 3, 3, dilation);
+            c.bias = stride == 1;
+            c.packed = dilation == 1;
+            by_lines(c);
+          }
+  });
+}
+
+TEST_CASE("depthwise convolution along lines: channels, images, one and three dimensions") {
+  for_all_machines([](const auto& check) {
+    auto by_lines = [&](Case c) {
+      c.by_lines = true;
+      check(c);
+    };
+    for (int64_t channels : {2, 40, 129}) {
+      Case c = square(13, 3, 1, 1, channels, channels * 2, channels);
+      c.batch = 3;
+      c.bias = channels == 40;
+      by_lines(c);
+      c.out_channels = channels;
+      by_lines(c);
+    }
+    by_lines(square(40, 13, 1, 6, 2, 2, 2)); // more taps than lines share
+    by_lines({.batch = 2, .groups = 5, .in_channels = 5, .out_channels = 5, .in = {1, 1, 300}, .kernel = {1, 1, 4}, .pad = {0, 0, 3}, .bias = true});
+    by_lines({.groups = 5, .in_channels = 5, .out_channels = 10, .in = {1, 1, 500}, .kernel = {1, 1, 64}, .stride = {1, 1, 2}, .pad = {0, 0, 31}});
+    for (int64_t stride : {1, 3})
+      by_lines({.batch = 2, .groups = 6, .in_channels = 6, .out_channels = 6, .in = {4, 9, 20}, .kernel = {3, 3, 3}, .stride = {stride, stride, 1}, .pad = {1, 1, 1}, .dilation = {1, 2, 1}, .bias = true});
+    by_lines({.groups = 3, .in_channels = 3, .out_channels = 3, .in = {1, 300, 200}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}});
+    by_lines({.groups = 3, .in_channels = 3, .out_channels = 3, .in = {1, 2, 50}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}, .bias = true});
+  });
+}
+
+TEST_CASE("convolution along lines") {
+  for_all_machines([](const auto& check) {
+    for (auto [in, out, groups] : {std::array<int64_t, 3>{1, 5, 1}, {3, 64, 1}, {5, 17, 1}, {8, 8, 2}, {12, 20, 4}, {64, 64, 8}})
+      for (int64_t kernel : {1, 3, 4, 7})
+        for (int64_t size : {1, 14, 33, 100})
+          for (int64_t stride : {1, 2}) {
+            Case c = square(size, kernel, stride, kernel / 2, in, out, groups, 1 + (size == 33));
+            if (size + 2 * (kernel / 2) <= c.dilation[1] * (kernel - 1) || (size == 100 && groups > 2)) continue;
+            c.bias = size == 14;
+            c.packed = kernel != 4;
+            c.batch = 1 + size % 2;
+            c.by_lines = true;
+            check(c);
+          }
+    check({.batch = 2, .groups = 3, .in_channels = 12, .out_channels = 27, .in = {1, 1, 130}, .kernel = {1, 1, 9}, .stride = {1, 1, 2}, .pad = {0, 0, 4}, .bias = true, .by_lines = true});
+    check({.in_channels = 3, .out_channels = 10, .in = {4, 10, 21}, .kernel = {3, 3, 3}, .stride = {2, 1, 1}, .pad = {1, 1, 1}, .by_lines = true});
+  });
+}
+
+TEST_CASE("convolution with row-major results") {
+  for_all_machines([](const auto& check) {
+    for (auto [in, out, groups] : {std::array<int64_t, 3>{1, 5, 1}, {3, 64, 1}, {8, 33, 1}, {64, 150, 1}, {12, 24, 3}})
+      for (int64_t kernel : {1, 3})
+        for (int64_t size : {1, 9, 20}) {
+          Case c = square(size, kernel, 1 + kernel / 3, kernel / 2, in, out, groups);
+          c.row_major = true;
+          c.bias = size == 9;
+          c.batch = 1 + size % 2;
+          check(c);
+          c.in_type = DType::U8, c.weight_type = DType::I8, c.padding = 3;
+          check(c);
+          c.in_type = c.weight_type = DType::BF16, c.padding = 0;
+          check(c);
+        }
+  });
+}
+
 TEST_CASE("convolution of every number format, in place and copied") {
   for_all_machines([](const auto& check) {
     using enum DType;
@@ -440,6 +538,7 @@ TEST_CASE("convolution on tile registers") {
             c.bias = out % 2;
             c.transposed = transposed;
             c.padding = type == DType::U8 && !transposed ? 9 : 0;
+            c.row_major = !transposed && in == 64;
             check_case(tiles.table(), workers, c);
           }
   }

@@ -9,7 +9,7 @@ namespace tenon::test {
 
 class EmulatedTiles {
 public:
-  EmulatedTiles() : table_(host_.table().lanes(), families(), {this, gemm, other, [] {}, [] {}}) {}
+  EmulatedTiles() : table_(host_.table().lanes(), families(), {this, gemm, lines, other, [] {}, [] {}}) {}
   EmulatedTiles(const EmulatedTiles&) = delete;
   const KernelTable& table() const { return table_; }
 
@@ -64,6 +64,9 @@ private:
   static GemmFn gemm(void*, const GemmKey& key) noexcept {
     if (key.family == 0) return of<BF16, BF16, float>(key);
     return key.family == 1 ? of<uint8_t, int8_t, int32_t>(key) : of<int8_t, int8_t, int32_t>(key);
+  }
+  static LineFn lines(void* self, const LineKey& key) noexcept {
+    return static_cast<EmulatedTiles*>(self)->host_.table().lines(key);
   }
   static void* other(void* self, int index) noexcept {
     const KernelTable& host = static_cast<EmulatedTiles*>(self)->host_.table();

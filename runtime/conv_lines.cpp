@@ -1,0 +1,289 @@
+// The driver of the kernels for lines of planes.
+#include "runtime/conv_lines.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/conv.h"
+
+namespace tenon {
+namespace {
+
+constexpr int64_t item_bytes = 32 << 10; // of an item's outputs: they stay in cache for the epilogue
+constexpr int64_t few_channels = 4;      // of an item that is not whole planes
+constexpr int64_t most_products = 1024;  // of a step: they are written out
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t up64(int64_t bytes) { return ceil_div(bytes, 64) * 64; }
+
+/// The outputs of each group, in blocks that one kernel computes.
+struct Blocks {
+  int64_t inputs, outputs, count, size;
+
+  explicit Blocks(const Conv& c) : inputs(c.group_inputs()), outputs(c.group_outputs()) {
+    count = ceil_div(outputs, LineKey::max_outputs);
+    size = ceil_div(outputs, std::max<int64_t>(count, 1));
+  }
+  int64_t last_size() const { return outputs - (count - 1) * size; }
+  /// The first output of block i of all groups'.
+  int64_t first(int64_t i) const { return i / count * outputs + i % count * size; }
+  bool is_last(int64_t i) const { return i % count == count - 1; }
+};
+
+/// A key for tiles of so many rows and vectors, with `kernel` lines of the window a step.
+LineKey key_of(const Conv& c, int64_t outputs, int64_t rows, int64_t vectors, int64_t kernel) {
+  const ConvWindow& w = c.window;
+  auto number = [](int64_t i) { return static_cast<int>(i); };
+  LineKey k{.rows = number(rows), .vectors = number(vectors), .outputs = number(outputs)};
+  k.taps = number(w.kernel[2]), k.step = number(w.stride[2]), k.dilation = number(w.dilation[2]);
+  if (kernel > 1) k.kernel = number(kernel), k.line_step = number(w.stride[1]), k.line_dilation = number(w.dilation[1]);
+  return k;
+}
+
+struct TileSize {
+  int64_t rows, vectors;
+};
+
+/// Cycles for a vector of products: a multiply-add, or what is loaded for it. A weight serves all vectors, where
+/// weights are not kept; a load of a line, which crosses cache lines, all outputs and rows whose windows hold it.
+double cost_of(const LineKey& k, bool wide) {
+  int window = k.kernel * k.taps;
+  bool kept = k.outputs == 1 && k.rows > 1 && k.registers(wide) + window <= (wide ? 32 : 16);
+  double served = k.outputs * static_cast<double>(k.rows * k.kernel) / k.in_lines();
+  double loads = (kept ? 0 : 1.0 / k.vectors) + (k.step == 1 ? 2 : k.pairs() ? 3 : 5) / served;
+  return std::max(loads, 1.0) * std::max(8.0 / k.sums(), 1.0);
+}
+
+/// The cheapest of the tiles that fit the registers, and whose products can be written out.
+TileSize tile_size(const Conv& c, int lanes) {
+  const ConvWindow& w = c.window;
+  int64_t outputs = Blocks(c).size, vectors = std::max<int64_t>(ceil_div(w.out[2], lanes), 1);
+  TileSize best{1, 1};
+  double best_cost = 1e30;
+  for (int64_t rows : {1, 2, 4, 8}) {
+    if (rows > 1 && (w.kernel[1] == 1 || w.out[1] < rows)) break;
+    for (int64_t v = 1; v <= std::min<int64_t>(vectors, 8); v++) {
+      if (Tiles(vectors, static_cast<int>(v)).rows(0) < v) continue;
+      LineKey key = key_of(c, outputs, rows, v, rows > 1 ? w.kernel[1] : 1);
+      key.masked = true;
+      bool fits = key.registers(lanes == 16) <= 2 * lanes && key.kernel * key.taps * key.sums() <= most_products;
+      double cost = cost_of(key, lanes == 16);
+      if (!fits || cost > best_cost) continue;
+      best = {rows, v}, best_cost = cost;
+    }
+  }
+  return best;
+}
+
+/// Lanes of [0, lanes) that are columns of [0, width), where lane 0 is column `first`.
+void add_mask(std::vector<char>& masks, int lanes, int64_t first, int64_t width) {
+  int64_t begin = std::clamp<int64_t>(-first, 0, lanes), end = std::clamp<int64_t>(width - first, begin, lanes);
+  if (lanes == 16) {
+    auto bits = static_cast<uint16_t>(((1u << end) - 1) & ~((1u << begin) - 1));
+    masks.insert(masks.end(), reinterpret_cast<char*>(&bits), reinterpret_cast<char*>(&bits + 1));
+  } else {
+    for (int64_t i = 0; i < lanes; i++)
+      masks.insert(masks.end(), 4, static_cast<char>(i >= begin && i < end ? 0xff : 0));
+  }
+}
+
+/// The masks of a tile's loads and stores that starts with output column x.
+void add_masks(std::vector<char>& masks, const LineKey& k, int lanes, const ConvWindow& w, int64_t x) {
+  for (int g = 0; g < k.groups(); g++)
+    for (int v = 0; v < k.vectors; v++)
+      for (int half = 0; half < k.step; half++) {
+        int64_t first = x * k.step - w.pad[2] + g * (k.pairs() ? 2 : 1) * k.dilation + (v * k.step + half) * lanes;
+        add_mask(masks, lanes, first, w.in[2]);
+      }
+  for (int v = 0; v < k.vectors; v++) add_mask(masks, lanes, x + v * lanes, w.out[2]);
+  for (; lanes == 16 && masks.size() % 4; masks.push_back(0)) {
+  }
+}
+
+/// True if all that a tile at x loads lies within the line.
+bool is_inside(const LineKey& k, int lanes, const ConvWindow& w, int64_t x) {
+  int64_t first = x * k.step - w.pad[2], columns = int64_t{k.vectors} * lanes;
+  int64_t end = first + columns * k.step + (k.groups() - 1) * (k.pairs() ? 2 : 1) * k.dilation;
+  return first >= 0 && end <= w.in[2] && x + columns <= w.out[2];
+}
+
+void cut_line(LinePlan& plan, const KernelTable& kernels, const Conv& c, TileSize tile) {
+  const ConvWindow& w = c.window;
+  Blocks blocks(c);
+  int lanes = kernels.lanes();
+  Tiles pieces(ceil_div(w.out[2], lanes), static_cast<int>(tile.vectors));
+  int64_t x = 0;
+  for (int64_t t = 0; t < pieces.count; x += int64_t{pieces.rows(t++)} * lanes) {
+    LineKey key = key_of(c, blocks.size, 1, pieces.rows(t), plan.is_shared ? w.kernel[1] : 1);
+    LinePlan::Piece piece{x, -1, {}};
+    key.masked = !is_inside(key, lanes, w, x);
+    if (key.masked) {
+      piece.masks = static_cast<int64_t>(plan.masks.size());
+      add_masks(plan.masks, key, lanes, w, x);
+    }
+    for (int larger = 0; larger < 2; larger++) {
+      key.rows = static_cast<int>(plan.bands.small + larger);
+      if (larger ? plan.bands.larger == 0 : plan.bands.larger == plan.bands.count) continue;
+      for (int last = 0; last < 2; last++) {
+        key.outputs = static_cast<int>(last ? blocks.last_size() : blocks.size);
+        piece.kernels[larger][last] = kernels.lines(key);
+      }
+    }
+    plan.pieces.push_back(piece);
+  }
+}
+
+struct Band {
+  int64_t z, y; // its first output line
+  int rows, larger;
+};
+
+Band band_at(const LinePlan& p, int64_t index) {
+  int64_t t = index % p.bands.count;
+  return {index / p.bands.count, t * p.bands.small + std::min(t, p.bands.larger), p.bands.rows(t), t < p.bands.larger};
+}
+
+/// Output pixels before a band.
+int64_t pixels_before(const LinePlan& p, const ConvWindow& w, int64_t index) {
+  Band b = band_at(p, index);
+  return (b.z * w.out[1] + b.y) * w.out[2];
+}
+
+/// Points at the input lines under a band, of one channel; returns the steps.
+int64_t point_at_lines(const LinePlan& p, const Conv& c, const Band& b, const char* plane, const char** to) {
+  const ConvWindow& w = c.window;
+  int64_t lines = p.is_shared ? (b.rows - 1) * w.stride[1] + (w.kernel[1] - 1) * w.dilation[1] + 1 : w.kernel[1];
+  for (int64_t k = 0; k < w.kernel[0]; k++)
+    for (int64_t i = 0; i < lines; i++) {
+      int64_t z = b.z * w.stride[0] - w.pad[0] + k * w.dilation[0],
+              y = b.y * w.stride[1] - w.pad[1] + i * (p.is_shared ? 1 : w.dilation[1]);
+      bool inside = z >= 0 && z < w.in[0] && y >= 0 && y < w.in[1];
+      *to++ = inside ? plane + (z * w.in[1] + y) * w.in[2] * 4 : nullptr;
+    }
+  return p.is_shared ? w.kernel[0] : w.kernel[0] * w.kernel[1];
+}
+
+struct Item {
+  int64_t batch, block0, block1, band0, band1;
+};
+
+/// Where an item's outputs go: its first one, and elements from channel to channel.
+struct Out {
+  float* data;
+  int64_t channel;
+};
+
+void run_band(const LinePlan& p, const Conv& c, const Item& item, const Band& b, const char** lines, Out to) {
+  const ConvWindow& w = c.window;
+  Blocks blocks(c);
+  int64_t plane = w.in_pixels() * 4,
+          together = blocks.inputs == 1 && blocks.outputs == 1 ? item.block1 - item.block0 : 1;
+  const char* image = static_cast<const char*>(c.input) + item.batch * c.in_batch * 4;
+  LineArgs args{.lines = lines,
+                .first = 0,
+                .weights = nullptr,
+                .c = nullptr,
+                .c_row = w.out[2] * 4,
+                .c_channel = to.channel * 4,
+                .in_channel = plane,
+                .inputs = blocks.inputs,
+                .steps = point_at_lines(p, c, b, image, lines),
+                .blocks = together,
+                .masks = nullptr};
+  for (int64_t i = item.block0; i < item.block1; i += together)
+    for (const LinePlan::Piece& piece : p.pieces) {
+      int64_t n = blocks.first(i);
+      args.first = i / blocks.count * blocks.inputs * plane + (piece.x * w.stride[2] - w.pad[2]) * 4;
+      args.weights = static_cast<const float*>(c.weights) + n * blocks.inputs * w.positions();
+      args.c = to.data + (n - blocks.first(item.block0)) * to.channel + piece.x;
+      args.masks = piece.masks < 0 ? nullptr : p.masks.data() + piece.masks;
+      piece.kernels[b.larger][blocks.is_last(i)](&args);
+    }
+}
+
+void run_item(const LinePlan& p, const Conv& c, const Item& item, char* scratch) {
+  const ConvWindow& w = c.window;
+  Blocks blocks(c);
+  int64_t n0 = blocks.first(item.block0), n1 = blocks.first(item.block1);
+  int64_t m0 = pixels_before(p, w, item.band0),
+          m1 = item.band1 == p.bands.count * w.out[0] ? w.out_pixels() : pixels_before(p, w, item.band1);
+  auto** lines = reinterpret_cast<const char**>(scratch);
+  Out out{reinterpret_cast<float*>(scratch + p.pointer_bytes), m1 - m0};
+  if (c.output)
+    out = {static_cast<float*>(c.output) + item.batch * c.out_batch + n0 * w.out_pixels() + m0, w.out_pixels()};
+  for (int64_t i = item.band0; i < item.band1; i++)
+    run_band(p, c, item, band_at(p, i), lines, {out.data + pixels_before(p, w, i) - m0, out.channel});
+  if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, {out.data, out.channel, item.batch, m0, m1, n0, n1});
+}
+
+/// Multiply-adds of a vector cost a cycle; the loads, some more.
+double work_of(const Conv& c) {
+  return static_cast<double>(c.batch * c.window.out_pixels() * (c.window.positions() * c.group_inputs() + 3)) *
+         static_cast<double>(c.out_channels) / 16;
+}
+
+} // namespace
+
+bool has_line_kernels(const Conv& c) {
+  return !c.transposed && c.in_type == DType::F32 && c.weight_type == DType::F32 &&
+         c.window.kernel[2] <= LineKey::max_taps && c.window.stride[2] <= 2;
+}
+
+int64_t packed_line_bytes(const Conv& c) { return up64(c.out_channels * c.group_inputs() * c.window.positions() * 4); }
+
+void pack_line_weights(const Conv& c, float* to) noexcept {
+  const int64_t *k = c.window.kernel, *s = c.weight_strides;
+  auto* weights = static_cast<const float*>(c.weights);
+  Blocks blocks(c);
+  for (int64_t b = 0; b < c.groups * blocks.count; b++)
+    for (int64_t i = 0; i < blocks.inputs; i++)
+      for (int64_t q = 0; q < c.window.positions(); q++) {
+        const float* from = weights + i * s[1] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4];
+        for (int64_t o = blocks.first(b); o < blocks.first(b + 1); o++) *to++ = from[o * s[0]];
+      }
+}
+
+LinePlan plan_lines(const KernelTable& kernels, int threads, const Conv& c) {
+  LinePlan p;
+  const ConvWindow& w = c.window;
+  Blocks blocks(c);
+  if (w.out_pixels() <= 0 || blocks.outputs <= 0) return p;
+  TileSize tile = tile_size(c, kernels.lanes());
+  p.bands = Tiles(w.out[1], static_cast<int>(tile.rows));
+  p.is_shared = tile.rows > 1;
+  cut_line(p, kernels, c, tile);
+  // Whole planes where they are small; some items for every thread.
+  int64_t bands = p.bands.count * w.out[0], plane = w.out_pixels() * 4, all = c.groups * blocks.count,
+          items = int64_t{threads} * items_per_thread;
+  int64_t few = ceil_div(few_channels, blocks.size), block_bytes = plane * blocks.size;
+  if (block_bytes * few <= item_bytes) {
+    p.blocks = std::clamp<int64_t>(std::min(item_bytes / block_bytes, c.batch * all / items), 1, all);
+    p.item_bands = bands;
+  } else {
+    p.blocks = std::min(few, all);
+    p.item_bands = std::clamp<int64_t>(item_bytes / (p.blocks * blocks.size * tile.rows * w.out[2] * 4), 1, bands);
+  }
+  int64_t lines = (tile.rows - 1) * w.stride[1] + (w.kernel[1] - 1) * w.dilation[1] + 1;
+  p.pointer_bytes = up64(w.kernel[0] * std::max(lines, w.kernel[1]) * static_cast<int64_t>(sizeof(char*)));
+  if (!c.output)
+    p.sum_bytes = up64(p.blocks * blocks.size * std::min(p.item_bands * tile.rows * w.out[2], w.out_pixels()) * 4);
+  return p;
+}
+
+void run_lines(const Workers& workers, const LinePlan& p, const Conv& c, void* scratch) noexcept {
+  int64_t all = c.groups * Blocks(c).count, bands = p.bands.count * c.window.out[0];
+  int64_t ranges = ceil_div(bands, p.item_bands), sets = ceil_div(all, p.blocks), items = c.batch * ranges * sets;
+  workers.run(items, item_grain(work_of(c) / static_cast<double>(std::max<int64_t>(items, 1))),
+              [&](int64_t begin, int64_t end, int worker) {
+                char* own = static_cast<char*>(scratch) + worker * p.worker_bytes();
+                for (int64_t i = begin; i < end; i++) {
+                  int64_t range = i % ranges, set = i / ranges % sets;
+                  run_item(p, c,
+                           {i / ranges / sets, set * p.blocks, std::min((set + 1) * p.blocks, all),
+                            range * p.item_bands, std::min((range + 1) * p.item_bands, bands)},
+                           own);
+                }
+              });
+}
+
+} // namespace tenon

@@ -1,0 +1,37 @@
+// Convolution of row-major images, of few channels in a group: every channel is a plane, and vectors lie along its lines.
+#pragma once
+#include <vector>
+
+#include "runtime/gemm_block.h"
+
+namespace tenon {
+
+struct Conv;
+class Workers;
+
+/// The decisions for one combination of sizes. Output lines are cut into bands of adjacent lines of a plane, lines into pieces, a
+/// group's outputs into blocks; an item is a range of bands of some blocks.
+struct LinePlan {
+  struct Piece {
+    int64_t x;            // its first output column
+    int64_t masks;        // bytes into `masks`; -1: no window of it crosses the border
+    LineFn kernels[2][2]; // of the smaller bands and of the larger ones; of blocks and of a group's last one
+  };
+  Tiles bands{0, 1};      // of a plane
+  bool is_shared = false; // the lines of a band share input lines
+  std::vector<Piece> pieces = {};
+  std::vector<char> masks = {};
+  int64_t blocks = 1, item_bands = 1;       // of an item at most
+  int64_t pointer_bytes = 0, sum_bytes = 0; // of one worker
+
+  int64_t worker_bytes() const { return pointer_bytes + sum_bytes; }
+};
+
+/// True if there are kernels for it: f32, with short lines in its window and a stride of 1 or 2 along them.
+bool has_line_kernels(const Conv& conv);
+int64_t packed_line_bytes(const Conv& conv);
+void pack_line_weights(const Conv& conv, float* to) noexcept;
+LinePlan plan_lines(const KernelTable& kernels, int threads, const Conv& conv);
+void run_lines(const Workers& workers, const LinePlan& plan, const Conv& conv, void* scratch) noexcept;
+
+} // namespace tenon
