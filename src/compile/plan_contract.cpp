@@ -1,6 +1,7 @@
 // PlanBuilder: matrix products and convolutions, their packed weights and epilogues.
 #include "backend/affine.h"
 #include "backend/contract.h"
+#include "base/strided.h"
 #include "compile/plan_builder.h"
 #include "runtime/gemm_pack.h"
 
@@ -46,6 +47,43 @@ const void* PlanBuilder::pack_matmul(const Tensor& w, int family, int64_t offset
   return packed = to;
 }
 
+// Weights whose columns are slices side by side, packed by blocks: `lanes` columns of each slice, zeros behind the last ones.
+const void* PlanBuilder::pack_slices(const Tensor& w, int family, int64_t offset, int64_t k, int64_t slices, int64_t width, int64_t k_stride, int64_t n_stride) {
+  const KernelTable& kernels = *plan_.micro_kernels;
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  int64_t bytes = static_cast<int64_t>(size_of(w.dtype()));
+  const char* from = static_cast<const char*>(w.data()) + offset * bytes;
+  const void*& packed = packed_[{from, {family, k, width, k_stride, n_stride, slices}}];
+  if (packed) return packed;
+  Panels panels = choose_panels(f, (width + f.lanes - 1) / f.lanes * f.lanes * slices, k, static_cast<int>(slices)), one = panels; // a block is a panel
+  one.n = panels.width();
+  char* to = static_cast<char*>(own(panels.bytes()));
+  packers_.run(panels.count(), 1, [&](int64_t p0, int64_t p1, int) {
+    for (int64_t p = p0; p < p1; p++) {
+      std::vector<char> block(static_cast<size_t>(one.n * k * bytes));
+      for (int64_t c = 0; c < one.n; c++) {
+        int64_t column = p * f.lanes + c % f.lanes;
+        char* at = const_cast<char*>(from) + (c / f.lanes * width + column) * n_stride * bytes;
+        if (column < width) copy_strided({w.dtype(), at, std::span(&k, 1), std::span(&k_stride, 1)}, block.data() + c * k * bytes);
+      }
+      pack_panels(kernels, f, one, {block.data(), w.dtype(), 1, k}, 0, k, 0, 1, to + panels.offset(p));
+    }
+  });
+  return packed = to;
+}
+
+// The packed weights of a product; one that is read by slices of its columns has as many as their blocks hold.
+const void* PlanBuilder::pack_constant(const Tensor& w, const MatmulOperand& b, int64_t slices, Matmul& shape) {
+  int64_t offset = *const_int(b.offset), k_stride = *const_int(b.row_stride), n_stride = *const_int(b.column_stride);
+  if (slices == 1) return pack_matmul(w, shape.family, offset, shape.k, shape.n, k_stride, n_stride);
+  const GemmFamily& f = plan_.micro_kernels->families()[static_cast<size_t>(shape.family)];
+  require(f.lanes == slice_lanes(vector_bytes_, f.sum), "{} has vectors of {} sums", f.name, f.lanes);
+  int64_t width = shape.n / slices;
+  shape.panel_vectors = static_cast<int>(slices);
+  shape.n = (width + f.lanes - 1) / f.lanes * f.lanes * slices;
+  return pack_slices(w, shape.family, offset, shape.k, slices, width, k_stride, n_stride);
+}
+
 void PlanBuilder::build_matmul(NodeId id) {
   ExprPool& pool = g_.pool();
   NodeId node = contraction_of(g_, id);
@@ -73,7 +111,7 @@ void PlanBuilder::build_matmul(NodeId id) {
   use(s.a);
   if (s.c >= 0) use(s.c);
   s.batch[0] = slot(floor_div(batch, inner)), s.batch[1] = slot(inner);
-  s.m = slot(m), s.n = slot(cols), s.k = slot(k);
+  s.m = slot(m), s.k = slot(k);
   s.a_offset = slot(a->offset), s.a_row = slot(a->row_stride), s.a_k = slot(a->column_stride);
   s.b_offset = slot(b->offset), s.b_k = slot(b->row_stride), s.b_n = slot(b->column_stride);
   strides(*a, s.a_batch);
@@ -88,15 +126,16 @@ void PlanBuilder::build_matmul(NodeId id) {
                .b_type = s.b_type,
                .a_k = const_int(a->column_stride).value_or(0),
                .b_n = const_int(b->column_stride).value_or(0)};
-  s.family = choose_family(*plan_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
-  if (w && rank == 2 && shape.n != any_size && shape.k != any_size && const_int(b->offset) && w->is_contiguous()) {
-    s.packed = pack_matmul(*w, s.family, *const_int(b->offset), shape.k, shape.n, *const_int(b->row_stride), *const_int(b->column_stride));
-  } else use(s.b);
+  shape.family = s.family = choose_family(*plan_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
+  if (w && rank == 2 && shape.n != any_size && shape.k != any_size && const_int(b->offset) && w->is_contiguous()) s.packed = pack_constant(*w, *b, slices_of(n), shape);
+  else use(s.b);
   shape.packed = s.packed != nullptr;
-  shape.family = s.family;
+  s.panel_vectors = shape.panel_vectors;
+  s.n = shape.panel_vectors ? slots_.constant(shape.n) : slot(cols);
   if (s.c >= 0) shape.c = &s; // it is given
   prepare_matmul(*plan_.micro_kernels, shape);
   s.number = plan_.num_matmuls++;
+  s.repeated = scans_ > 0;
   append(id, std::move(s));
 }
 

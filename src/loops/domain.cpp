@@ -19,7 +19,7 @@ LoopDomain make_domain(const Graph& graph, const RegionDomain& region, const std
       Substitution s;
       s.on_load = [&](int64_t value, const ExprNode& load, const std::vector<Expr>& index) {
         ValueId v{static_cast<uint32_t>(value)};
-        if (region.find(v)) return pool.load(value, load.type, {});
+        if (region.find(v)) return pool.load(member_operand(v, region.slice_of(v, index).slice), load.type, {});
         return pool.load(value, load.type, {flat_offset(pool, graph.type(v), index)});
       };
       out.body = s.apply(m.compute.body);
