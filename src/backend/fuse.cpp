@@ -300,10 +300,8 @@ private:
       Role role = n.outputs.empty() ? Role::Other : roles_.get(n.outputs[0]);
       if (role == Role::Member || role == Role::Contract) made.domain = std::make_unique<RegionDomain>(g_, inliner_);
       if (role == Role::Member) made.domain->start(id);
-      if (role == Role::Contract) {
-        made.contract = id, made.is_attention = attentions_.contains(id), made.slices = sliced_.slices_of(id);
-        made.domain->start_with_value(n.outputs[0], made.slices);
-      }
+      if (role == Role::Contract) made.contract = id, made.is_attention = attentions_.contains(id), made.slices = sliced_.slices_of(id);
+      if (role == Role::Contract) made.domain->start_with_value(n.outputs[0], made.slices);
     }
     group_of_[id] = group;
     note_check(id, group);

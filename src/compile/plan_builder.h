@@ -74,7 +74,10 @@ private:
   void compile_kernels(bool keep_texts);
   const void* pack_matmul(const Tensor& weights, int family, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride);
   const void* pack_constant(const Tensor& weights, const MatmulOperand& b, int64_t slices, Matmul& shape);
-  const void* pack_slices(const Tensor& weights, int family, int64_t offset, int64_t k, int64_t slices, int64_t width, int64_t k_stride, int64_t n_stride);
+  struct SlicedColumns {
+    int64_t offset, width, k_stride, n_stride;
+  };
+  const void* pack_slices(const Tensor& weights, const Panels& panels, int family, int64_t slices, const SlicedColumns& from);
   const void* pack_conv_weights(const Conv& conv);
   void* own(int64_t bytes);
 

@@ -48,25 +48,25 @@ const void* PlanBuilder::pack_matmul(const Tensor& w, int family, int64_t offset
 }
 
 // Weights whose columns are slices side by side, packed by blocks: `lanes` columns of each slice, zeros behind the last ones.
-const void* PlanBuilder::pack_slices(const Tensor& w, int family, int64_t offset, int64_t k, int64_t slices, int64_t width, int64_t k_stride, int64_t n_stride) {
+const void* PlanBuilder::pack_slices(const Tensor& w, const Panels& panels, int family, int64_t slices, const SlicedColumns& from) {
   const KernelTable& kernels = *plan_.micro_kernels;
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
-  int64_t bytes = static_cast<int64_t>(size_of(w.dtype()));
-  const char* from = static_cast<const char*>(w.data()) + offset * bytes;
-  const void*& packed = packed_[{from, {family, k, width, k_stride, n_stride, slices}}];
+  int64_t bytes = static_cast<int64_t>(size_of(w.dtype())), k = panels.k;
+  const char* start = static_cast<const char*>(w.data()) + from.offset * bytes;
+  const void*& packed = packed_[{start, {family, k, from.width, from.k_stride, from.n_stride, slices}}];
   if (packed) return packed;
-  Panels panels = choose_panels(f, (width + f.lanes - 1) / f.lanes * f.lanes * slices, k, static_cast<int>(slices)), one = panels; // a block is a panel
-  one.n = panels.width();
   char* to = static_cast<char*>(own(panels.bytes()));
   packers_.run(panels.count(), 1, [&](int64_t p0, int64_t p1, int) {
     for (int64_t p = p0; p < p1; p++) {
-      std::vector<char> block(static_cast<size_t>(one.n * k * bytes));
+      Panels one = panels;
+      one.n = panels.columns(p);
+      std::vector<char> rows(static_cast<size_t>(one.n * k * bytes)); // transposed
       for (int64_t c = 0; c < one.n; c++) {
-        int64_t column = p * f.lanes + c % f.lanes;
-        char* at = const_cast<char*>(from) + (c / f.lanes * width + column) * n_stride * bytes;
-        if (column < width) copy_strided({w.dtype(), at, std::span(&k, 1), std::span(&k_stride, 1)}, block.data() + c * k * bytes);
+        int64_t vector = p * panels.vectors + c / f.lanes, column = vector / slices * f.lanes + c % f.lanes;
+        char* at = const_cast<char*>(start) + (vector % slices * from.width + column) * from.n_stride * bytes;
+        if (column < from.width) copy_strided({w.dtype(), at, std::span(&k, 1), std::span(&from.k_stride, 1)}, rows.data() + c * k * bytes);
       }
-      pack_panels(kernels, f, one, {block.data(), w.dtype(), 1, k}, 0, k, 0, 1, to + panels.offset(p));
+      pack_panels(kernels, f, one, {rows.data(), w.dtype(), 1, k}, 0, k, 0, 1, to + panels.offset(p));
     }
   });
   return packed = to;
@@ -74,14 +74,14 @@ const void* PlanBuilder::pack_slices(const Tensor& w, int family, int64_t offset
 
 // The packed weights of a product; one that is read by slices of its columns has as many as their blocks hold.
 const void* PlanBuilder::pack_constant(const Tensor& w, const MatmulOperand& b, int64_t slices, Matmul& shape) {
-  int64_t offset = *const_int(b.offset), k_stride = *const_int(b.row_stride), n_stride = *const_int(b.column_stride);
-  if (slices == 1) return pack_matmul(w, shape.family, offset, shape.k, shape.n, k_stride, n_stride);
+  SlicedColumns from{*const_int(b.offset), shape.n / slices, *const_int(b.row_stride), *const_int(b.column_stride)};
+  if (slices == 1) return pack_matmul(w, shape.family, from.offset, shape.k, shape.n, from.k_stride, from.n_stride);
   const GemmFamily& f = plan_.micro_kernels->families()[static_cast<size_t>(shape.family)];
   require(f.lanes == slice_lanes(vector_bytes_, f.sum), "{} has vectors of {} sums", f.name, f.lanes);
-  int64_t width = shape.n / slices;
-  shape.panel_vectors = static_cast<int>(slices);
-  shape.n = (width + f.lanes - 1) / f.lanes * f.lanes * slices;
-  return pack_slices(w, shape.family, offset, shape.k, slices, width, k_stride, n_stride);
+  bool wide = f.rows[8] > 0; // registers for tiles of four vectors and six rows
+  shape.panel_vectors = static_cast<int>(slices == 2 && wide ? 4 : slices);
+  shape.n = (from.width + f.lanes - 1) / f.lanes * f.lanes * slices;
+  return pack_slices(w, choose_panels(f, shape.n, shape.k, shape.panel_vectors), shape.family, slices, from);
 }
 
 void PlanBuilder::build_matmul(NodeId id) {
