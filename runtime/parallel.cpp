@@ -36,9 +36,9 @@ void relax(int& spins) {
     sched_yield();
 }
 
-/// What is published for helpers to join; lives on the caller's stack.
+/// What is published for helpers to join; lives on the caller's stack. False where there is nothing for the worker.
 struct Job {
-  void (*join)(const Job& job, int worker);
+  bool (*join)(const Job& job, int worker);
 };
 
 /// One parallel loop.
@@ -50,7 +50,7 @@ struct Loop : Job {
   Range* ranges;
 
   /// Empties the worker's own range, then the others'.
-  void work(int worker) const {
+  bool work(int worker) const {
     for (int i = 0; i < parts; i++) {
       Range& r = ranges[(worker + i) % parts];
       while (r.next.load(std::memory_order_relaxed) < r.end) {
@@ -59,6 +59,7 @@ struct Loop : Job {
         body(ctx, begin, std::min(begin + chunk, r.end), worker);
       }
     }
+    return true;
   }
 };
 
@@ -84,14 +85,15 @@ struct Series : Job {
     done->fetch_add(1, std::memory_order_acq_rel);
   }
   /// Worker w is part w's owner. Who waits for others takes the parts whose owner has not come, and at last any.
-  void work(int worker) const {
-    if (worker >= parts) return;
+  bool work(int worker) const {
+    if (worker >= parts) return false;
     for (int64_t phase; (phase = done->load(std::memory_order_acquire) / parts) < phases;) {
       try_part(phase, worker, worker);
       for (int spins = 0; done->load(std::memory_order_acquire) < (phase + 1) * parts; relax(spins))
         for (int p = 0; p < parts; p++)
           if (spins > patience || !claims[p].at_home.load(std::memory_order_relaxed)) try_part(phase, p, worker);
     }
+    return true;
   }
 };
 
@@ -123,10 +125,7 @@ struct Workers::Shared {
     for (Slot& s : slots) {
       if (!s.job.load(std::memory_order_relaxed)) continue;
       s.guests.fetch_add(1);
-      if (const Job* j = s.job.load()) {
-        j->join(*j, worker);
-        found = true;
-      }
+      if (const Job* j = s.job.load()) found |= j->join(*j, worker);
       s.guests.fetch_sub(1);
     }
     return found;
@@ -179,6 +178,8 @@ void Workers::wake(int workers) const noexcept {
     }
 }
 
+template <class J> static bool join(const Job& job, int worker) { return static_cast<const J&>(job).work(worker); }
+
 /// The caller's share of a job, until the last helper has left.
 template <class J> static void finish(Slot& slot, const J& job) {
   job.work(0);
@@ -202,7 +203,7 @@ void Workers::run(int64_t n, int64_t grain, Body body, void* ctx) const noexcept
     ranges[i].next.store(n * i / parts, std::memory_order_relaxed);
     ranges[i].end = n * (i + 1) / parts;
   }
-  Loop loop{{[](const Job& job, int worker) { static_cast<const Loop&>(job).work(worker); }}, body, ctx, std::max(grain, n / (parts * 4)), parts, ranges};
+  Loop loop{{join<Loop>}, body, ctx, std::max(grain, n / (parts * 4)), parts, ranges};
   slot->job.store(&loop);
   wake(parts);
   finish(*slot, loop);
@@ -218,7 +219,7 @@ void Workers::run_series(int64_t phases, int parts, Part body, void* ctx) const 
   }
   Series::Claim claims[max_threads];
   std::atomic<int64_t> done{0};
-  Series series{{[](const Job& job, int worker) { static_cast<const Series&>(job).work(worker); }}, body, ctx, phases, parts, claims, &done};
+  Series series{{join<Series>}, body, ctx, phases, parts, claims, &done};
   slot->job.store(&series);
   wake(parts);
   finish(*slot, series);
