@@ -17,7 +17,7 @@ static int choose_vectors(const GemmFamily& f, int64_t n) {
   // Near the same cost the tile closest to square wins: it reads least per multiply-add.
   bool wide = f.rows[8] > 0;
   for (int v : {wide ? 3 : 2, 4, 3, 2, 1}) {
-    if (v > all || f.rows[static_cast<size_t>(v)] == 0) continue;
+    if (v > all || f.rows[static_cast<size_t>(v)] == 0 || (!wide && v > 3)) continue;
     double cost = static_cast<double>(all / v) * panel_cost(v) + (all % v ? panel_cost(static_cast<int>(all % v)) : 0);
     if (cost < best_cost * 0.98) {
       best = v;
@@ -27,8 +27,8 @@ static int choose_vectors(const GemmFamily& f, int64_t n) {
   return best;
 }
 
-Panels choose_panels(const GemmFamily& f, int64_t n, int64_t k) {
-  return {n, k, f.lanes, choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b)), f.compensated ? 4 : 0};
+Panels choose_panels(const GemmFamily& f, int64_t n, int64_t k, int vectors) {
+  return {n, k, f.lanes, vectors ? vectors : choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b)), f.compensated ? 4 : 0};
 }
 
 uint64_t tile_heights(int64_t rows, int most) {

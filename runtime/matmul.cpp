@@ -377,6 +377,16 @@ void add_parts(const Call& call) {
 
 } // namespace
 
+int64_t items_of(const MatmulPlan& plan, const Matmul& m) { return m.m > 0 && m.n > 0 ? m.batch[0] * m.batch[1] * plan.splits_m * plan.splits_n : 0; }
+
+void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& given, void* scratch, int64_t begin, int64_t end, int worker,
+                      bool backward) noexcept {
+  const Matmul m = plan.exchanged ? exchanged(given) : given;
+  Call call{kernels, kernels.families()[static_cast<size_t>(plan.family)], m, plan, static_cast<char*>(scratch)};
+  if (begin < end && !backward) run_items(call, begin, end, worker);
+  for (int64_t i = end; backward && i-- > begin;) run_items(call, i, i + 1, worker);
+}
+
 void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& given,
                 void* scratch) noexcept {
   if (given.m <= 0 || given.n <= 0) return;

@@ -44,11 +44,13 @@ struct Matmul {
   const void* b = nullptr;
   bool packed = false;
   int family = -1; // -1: the plan chooses, by the sizes
+  int panel_vectors = 0; // of packed B; 0: as the sizes say
   int64_t b_k = 0, b_n = 1, b_batch[2] = {0, 0};
   void* c = nullptr; // null: the sums go to the epilogue alone
   int64_t c_row = 0, c_batch[2] = {0, 0};
   const void* bias = nullptr;
   bool accumulate = false; // needs C
+  bool repeated = false;   // again and again with the same B, in a scan
   Epilogue epilogue = {};
 };
 
@@ -116,5 +118,10 @@ std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& plan, 
 /// scratch: plan.worker_bytes() for each of the workers' threads, 64-byte aligned, private to this call.
 void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& m,
                 void* scratch) noexcept;
+
+/// The items that such a call shares out, and a range of them in one worker, where plan.splits_k is 1; backward: the last one first.
+int64_t items_of(const MatmulPlan& plan, const Matmul& m);
+void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& m, void* scratch, int64_t begin, int64_t end, int worker,
+                      bool backward) noexcept;
 
 } // namespace tenon

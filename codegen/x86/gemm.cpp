@@ -318,7 +318,12 @@ private:
       vpbroadcastd(x, at);
     if (arithmetic_ == Arithmetic::I8I8Dot) add_sign(x, signs());
   }
-  void multiply(const Xmm& sum, const Xmm& a, const Xmm& b) { multiply_add(sum, a, b, temporary()); }
+  template <class Operand> void multiply(const Xmm& sum, const Xmm& a, const Operand& b) { multiply_add(sum, a, b, temporary()); }
+  /// A single row meets each vector of B once, which needs no register where the product reads it as it is.
+  bool multiplies_memory(int j) const {
+    bool converts = arithmetic_ == Arithmetic::BF16Fma || arithmetic_ == Arithmetic::F16Fma || arithmetic_ == Arithmetic::I8Fma;
+    return s_.rows == 1 && !converts && !(in_place() && partial(j));
+  }
   void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
     if (!masked) return vmovups(x, from);
     if (!wide()) vmovups(x, ptr[rsp + mask]); // no register is left to hold the mask
@@ -340,7 +345,7 @@ private:
   /// One step of k: every accumulator of a set's rows [from, to) takes one product.
   void step(int u, int set, int from, int to) {
     prefetch(u);
-    if (s_.rows >= s_.vectors) {
+    if (s_.rows > 1 && s_.rows >= s_.vectors) {
       for (int j = 0; j < s_.vectors; j++) load_b(held(j), u, j);
       for (int i = from; i < to; i++) {
         Xmm x = spare();
@@ -350,6 +355,10 @@ private:
     } else {
       for (int i = from; i < to; i++) broadcast_a(held(i), i, u);
       for (int j = 0; j < s_.vectors; j++) {
+        if (multiplies_memory(j)) {
+          multiply(sum(set, 0, j), held(0), b_address(u, j));
+          continue;
+        }
         Xmm x = spare();
         load_b(x, u, j);
         for (int i = from; i < to; i++) multiply(sum(set, i, j), held(i), x);
