@@ -25,6 +25,10 @@ bool fold_norm(LoadedProgram& program);
 ///   %y = mm((%q - zx) * sx, %w * sw)   ->   %y = (mm.dtype(%q, %w, i32) - zx * column sums of %w) * (sx * sw)
 bool integer_products(LoadedProgram& program);
 
+/// Products with constant weights of 4 or 8 bits that share a scale by group read them packed, and dequantize in registers.
+///   %y = mm(%x, permute(view(_to_copy(%codes, f32) * %scale), [1, 0]))   ->   %y = quantized_weight_mm(%x, pack_quantized_weight(%codes, %scale))
+bool weight_only_products(LoadedProgram& program);
+
 /// Not in the list below: what the caller allows (Options::precision) is done after it. f32 products read bf16 or, of constant weights,
 /// bytes.
 ///   %y = mm(%x, %w)   ->   %y = mm.dtype(_to_copy(%x, bf16), _to_copy(%w, bf16), f32)
@@ -35,6 +39,7 @@ inline constexpr Pass edge_passes[] = {
     {"canonicalize", canonicalize},
     {"cse", cse},
     {"integer_products", integer_products},
+    {"weight_only_products", weight_only_products},
     {"fold_constants", fold_constants},
     {"fold_norm", fold_norm},
     {"remove_dead_code", remove_dead_code},
