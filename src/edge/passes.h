@@ -21,6 +21,10 @@ bool fold_constants(LoadedProgram& program);
 ///   %1 = convolution(%x, %w); %2 = mul(%1, %scale)   ->   %2 = convolution(%x, %w * %scale)
 bool fold_norm(LoadedProgram& program);
 
+/// Embedding bags of one length become sums of rows.
+///   %o = arange(0, n * 10, 10); %y, ... = _embedding_bag(%w, %i, %o)   ->   %y = sum(embedding(%w, view(%i, [n, 10])), [1])
+bool even_bags(LoadedProgram& program);
+
 /// Products of dequantized tensors become products of their integers, in I32, with what the zero points add and both scales after.
 ///   %y = mm((%q - zx) * sx, %w * sw)   ->   %y = (mm.dtype(%q, %w, i32) - zx * column sums of %w) * (sx * sw)
 bool integer_products(LoadedProgram& program);
@@ -36,6 +40,7 @@ bool narrow_products(LoadedProgram& program, Precision precision);
 
 inline constexpr Pass edge_passes[] = {
     {"decompose_late", decompose_late},
+    {"even_bags", even_bags},
     {"canonicalize", canonicalize},
     {"cse", cse},
     {"integer_products", integer_products},

@@ -122,3 +122,25 @@ TEST_CASE("sums of rows that are looked up go along the rows") {
   g.returns(sum(g, g.b.call1("aten::embedding.default", {g.b.constant(waves(DType::F32, {50, 64})), index}), {1}));
   CHECK(g.program().dump("loops").value().find("vector i1 < 64") != std::string::npos);
 }
+
+TEST_CASE("embedding bags of one length, and others") {
+  for (int mode : {0, 1, 2})
+    for (int64_t length : {1, 3, 10}) {
+      TestGraph g;
+      Expr bags = g.symbol("s0");
+      V index = g.input({bags, g.b.integer(length)}, DType::I64), given = g.input({bags}, DType::I64);
+      V flat = g.b.reshape(index, {bags * static_cast<double>(length)});
+      V even = g.b.call1("aten::arange.start_step", {0, bags * static_cast<double>(length), length, DType::I64});
+      V table = g.b.constant(waves(DType::F32, {50, 33}));
+      for (V offsets : {even, given})
+        for (int64_t padding : {-1, 4}) {
+          Values out = g.b.call("aten::_embedding_bag.default", {table, flat, offsets, false, mode, false, Arg(), false, padding});
+          g.returns(out[0]);
+          if (padding < 0 && mode == 1) g.returns(out[2]);
+        }
+      std::vector<std::vector<Tensor>> calls;
+      for (int64_t n : {1, 4, 37})
+        calls.push_back({filled(DType::I64, {n, length}, [](int64_t i) { return i * 17 % 50; }), filled(DType::I64, {n}, [&](int64_t i) { return i * length / 2; })});
+      compare(g, calls);
+    }
+}
