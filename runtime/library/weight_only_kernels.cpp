@@ -15,7 +15,6 @@ constexpr int64_t ahead = 1024;                              // bytes: hardware 
 using Codes = __m512i;
 TENON_INLINE Codes load_codes(const uint8_t* p) { return _mm512_loadu_si512(p); }
 TENON_INLINE Codes next_code(Codes c) { return _mm512_srli_epi32(c, 4); }
-TENON_INLINE V value_of(Codes c) { return _mm512_cvtepi32_ps(_mm512_and_si512(c, _mm512_set1_epi32(15))); }
 TENON_INLINE V load_bytes(const uint8_t* p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }
 #else
 using Codes = __m256i;

@@ -174,9 +174,7 @@ inline void check_case(const KernelTable& kernels, const Workers& workers, Case 
   DType sum_type = sum_of(c);
   TypedBuffer in(c.in_type, c.batch * in_image), out(sum_type, c.batch * out_image), weights(c.weight_type, c.out_channels * inputs * w.positions());
   TypedBuffer bias(sum_type, c.out_channels);
-  in.fill_random(1);
-  weights.fill_random(2);
-  bias.fill_random(3);
+  in.fill_random(1), weights.fill_random(2), bias.fill_random(3);
   for (int64_t i = 0; i < out.count; i++) out.set(i, untouched);
   Cover cover(c.batch, w.out_pixels(), c.out_channels, out, out_pixel, c.row_major, c.bias ? &bias : nullptr);
   int64_t x = c.kernel[2], y = x * c.kernel[1], z = y * c.kernel[0],
