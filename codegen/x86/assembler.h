@@ -31,14 +31,19 @@ protected:
   int registers() const { return wide_ ? 32 : 16; }
   Xmm vec(int i) const { return wide_ ? static_cast<Xmm>(Xbyak::Zmm(i)) : static_cast<Xmm>(Xbyak::Ymm(i)); }
 
-  /// Saves the callee's registers and makes `locals` bytes of stack.
-  void enter(int locals) {
-    locals_ = locals;
+  /// Saves the callee's registers and makes `locals` bytes of stack; `aligned`: to 64 bytes, which clobbers rax.
+  void enter(int locals, bool aligned = false) {
+    locals_ = locals, aligned_ = aligned;
     for (int r : callee_saved) push(Reg64(r));
-    sub(rsp, locals);
+    if (!aligned) return sub(rsp, locals);
+    mov(rax, rsp);
+    sub(rsp, locals + 8);
+    and_(rsp, -64);
+    mov(ptr[rsp + locals], rax);
   }
   void leave() {
-    add(rsp, locals_);
+    if (aligned_) mov(rsp, ptr[rsp + locals_]);
+    else add(rsp, locals_);
     for (int i = 5; i >= 0; i--) pop(Reg64(callee_saved[i]));
     vzeroupper();
     ret();
@@ -79,6 +84,7 @@ private:
   CodeMemory& memory_;
   bool wide_;
   int locals_ = 0;
+  bool aligned_ = false;
   bool masks_used_ = false;
   Xbyak::Label mask_table_;
 };

@@ -57,7 +57,7 @@ public:
   }
 
   void* emit() {
-    enter(locals_bytes + (in_parts() ? num_sums() * vector_bytes() : 0));
+    enter(locals_bytes + (in_parts() ? num_sums() * vector_bytes() : 0), in_parts());
     load_arguments();
     for (int i = 0; i < num_sums(); i++) clear(vec(i));
     if (arithmetic_ == Arithmetic::I8I8Dot) broadcast_sign(signs());
