@@ -87,46 +87,12 @@ void multiply_group(const Call& call, const Item& item, const Block& block, Tile
                   .rows_first = false});
 }
 
-/// Hands a tile of finished sums on: to the epilogue, and to the output where the kernels could not write it.
-void finish_tile(const Call& call, const SumTile& t) {
-  const Conv& c = call.c;
-  if (c.output && !call.plan.direct) {
-    int64_t bytes = call.sum_bytes();
-    const char* from = static_cast<const char*>(t.sums);
-    char* to = static_cast<char*>(c.output) + (t.batch * c.out_batch + t.m0 * c.out_pixel + t.n0) * bytes;
-    for (int64_t m = t.m0; m < t.m1; m += t.m_step, from += t.stride * bytes, to += t.m_step * c.out_pixel * bytes)
-      std::memcpy(to, from, static_cast<size_t>((t.n1 - t.n0) * bytes));
-  }
-  if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, t);
-}
-
-/// The same for row-major results: the tile is turned, some channels at a time.
-void finish_turned(const Call& call, const Item& item, const SumTile& t) {
-  const Conv& c = call.c;
-  int64_t pixels = t.m1 - t.m0, together = std::max<int64_t>(call.plan.turned_bytes / 4 / pixels, 1);
-  for (int64_t n0 = t.n0; n0 < t.n1; n0 += together) {
-    SumTile now{item.turned, pixels, t.batch, t.m0, t.m1, n0, std::min(n0 + together, t.n1)};
-    if (c.output) {
-      now.stride = c.window.out_pixels();
-      now.sums = static_cast<char*>(c.output) + (t.batch * c.out_batch + n0 * now.stride + t.m0) * 4;
-    }
-    MoveArgs args{static_cast<const char*>(t.sums) + (n0 - t.n0) * 4,
-                  const_cast<void*>(now.sums),
-                  t.stride * 4,
-                  now.stride * 4,
-                  pixels,
-                  now.n1 - n0};
-    call.kernels.transpose()(&args);
-    if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, now);
-  }
-}
-
 /// Pixels [a, b) of a part: of a strided one, row by row.
 void finish_pixels(const Call& call, const Item& item, int64_t a, int64_t b, SumTile tile) {
   const ConvPart& part = item.part;
   tile.m0 = a, tile.m1 = b;
-  if (call.c.row_major) return finish_turned(call, item, tile);
-  if (!part.is_strided()) return finish_tile(call, tile);
+  auto finish = [&](const SumTile& t) { finish_sums(call.kernels, call.c, t, call.plan.direct, item.turned); };
+  if (!part.is_strided()) return finish(tile);
   const int64_t *out = call.c.window.out, *in = part.window.out;
   int64_t bytes = call.sum_bytes();
   while (a < b) {
@@ -135,7 +101,7 @@ void finish_pixels(const Call& call, const Item& item, int64_t a, int64_t b, Sum
     tile.m_step = part.step[2];
     tile.m0 = row * out[2] + part.first[2] + x * part.step[2];
     tile.m1 = tile.m0 + (count - 1) * tile.m_step + 1;
-    finish_tile(call, tile);
+    finish(tile);
     tile.sums = static_cast<const char*>(tile.sums) + count * tile.stride * bytes;
     a += count;
   }
@@ -279,9 +245,42 @@ void run_windows(const KernelTable& kernels, const Workers& workers, const ConvP
               [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
 }
 
+/// Row-major results: the tile is turned, some channels at a time.
+void finish_turned(const KernelTable& kernels, const Conv& c, const SumTile& t, char* room) {
+  int64_t pixels = t.m1 - t.m0, together = std::max<int64_t>(turned_room / 4 / pixels, 1);
+  for (int64_t n0 = t.n0; n0 < t.n1; n0 += together) {
+    SumTile now{room, pixels, t.batch, t.m0, t.m1, n0, std::min(n0 + together, t.n1)};
+    if (c.output) {
+      now.stride = c.window.out_pixels();
+      now.sums = static_cast<char*>(c.output) + (t.batch * c.out_batch + n0 * now.stride + t.m0) * 4;
+    }
+    MoveArgs args{static_cast<const char*>(t.sums) + (n0 - t.n0) * 4,
+                  const_cast<void*>(now.sums),
+                  t.stride * 4,
+                  now.stride * 4,
+                  pixels,
+                  now.n1 - n0};
+    kernels.transpose()(&args);
+    if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, now);
+  }
+}
+
 } // namespace
 
+void finish_sums(const KernelTable& kernels, const Conv& c, const SumTile& t, bool direct, char* room) {
+  if (c.row_major) return finish_turned(kernels, c, t, room);
+  if (c.output && !direct) {
+    int64_t bytes = static_cast<int64_t>(size_of(c.in_type == DType::F64 ? DType::F64 : DType::F32));
+    const char* from = static_cast<const char*>(t.sums);
+    char* to = static_cast<char*>(c.output) + (t.batch * c.out_batch + t.m0 * c.out_pixel + t.n0) * bytes;
+    for (int64_t m = t.m0; m < t.m1; m += t.m_step, from += t.stride * bytes, to += t.m_step * c.out_pixel * bytes)
+      std::memcpy(to, from, static_cast<size_t>((t.n1 - t.n0) * bytes));
+  }
+  if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, t);
+}
+
 int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& c) {
+  if (c.winograd) return winograd_weight_bytes(kernels, c);
   if (c.by_lines) return packed_line_bytes(c);
   if (c.depthwise()) return packed_depthwise_bytes(kernels, c);
   return conv_layout(kernels, c).bytes;
@@ -290,6 +289,7 @@ int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& c) {
 void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
   if (c.by_lines) return pack_line_weights(c, static_cast<float*>(to));
   if (c.depthwise()) return pack_depthwise_weights(kernels, c, static_cast<float*>(to));
+  if (c.winograd) return pack_winograd(kernels, workers, c, to);
   ConvLayout l = conv_layout(kernels, c);
   int64_t panel = std::max<int64_t>(l.bytes / std::max<int64_t>(num_panels(l, c), 1), 1);
   workers.run(num_panels(l, c), item_grain(static_cast<double>(panel)),
@@ -307,6 +307,7 @@ void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan
     next += plan.packed_bytes;
   }
   if (plan.kind == ConvPlan::Kind::Depthwise) return run_depthwise(kernels, workers, c, next);
+  if (plan.kind == ConvPlan::Kind::Winograd) return run_winograd(kernels, workers, plan.winograd, c, next);
   if (plan.kind == ConvPlan::Kind::Lines) return run_lines(workers, plan.lines, c, next);
   run_windows(kernels, workers, plan, c, next);
 }

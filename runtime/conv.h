@@ -8,6 +8,7 @@
 #include "runtime/conv_window.h"
 #include "runtime/conv_lines.h"
 #include "runtime/matmul.h"
+#include "runtime/winograd.h"
 
 namespace tenon {
 
@@ -28,6 +29,7 @@ struct Conv {
   DType in_type = DType::F32, weight_type = DType::F32;
   int padding = 0; // the value of elements outside an image of 8-bit integers
   int family = -1; // of micro-kernels; -1: by the types
+  bool winograd = false; // the weights are packed for it (pays_winograd)
   const void* input = nullptr;
   int64_t in_pixel = 0, in_batch = 0;
   /// What pack_conv made; or, if not `packed`, as PyTorch has them, with the given strides: [out][in / groups][d][h][w],
@@ -55,8 +57,9 @@ void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c
 
 /// Every decision for one combination of sizes.
 struct ConvPlan {
-  enum class Kind : uint8_t { Depthwise, Lines, Product, Windows } kind = Kind::Windows;
+  enum class Kind : uint8_t { Depthwise, Lines, Product, Winograd, Windows } kind = Kind::Windows;
   MatmulPlan product = {}; // 1x1 without stride or padding
+  WinogradPlan winograd = {};
   // Windows:
   struct Part {
     PixelCut cut;
@@ -82,6 +85,7 @@ struct ConvPlan {
 
   int64_t worker_bytes() const {
     if (kind == Kind::Product) return product.worker_bytes();
+    if (kind == Kind::Winograd) return winograd.worker_bytes();
     if (kind == Kind::Lines) return lines.worker_bytes();
     return kind == Kind::Depthwise ? depthwise_bytes
                                    : pointer_bytes + edge_bytes + copy_bytes + sum_bytes + turned_bytes;
@@ -96,6 +100,11 @@ void prepare_conv(const KernelTable& kernels, const Conv& conv);
 
 /// Of `conv`, what pointers hold is not read, only which are given. Generates the micro-kernels that are missing.
 ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads, const Conv& conv);
+
+/// Hands a tile of finished sums on: to the output, unless the kernels wrote it (`direct`), and to the epilogue. `room`: of turned_room
+/// bytes, for row-major results.
+inline constexpr int64_t turned_room = 16 << 10;
+void finish_sums(const KernelTable& kernels, const Conv& conv, const SumTile& tile, bool direct, char* room);
 
 /// For reports: the kernels, and how they read the images.
 std::string describe_conv(const KernelTable& kernels, const ConvPlan& plan);

@@ -10,7 +10,6 @@ namespace tenon {
 namespace {
 
 constexpr int64_t tile_bytes = 64 << 10;          // of sums that an epilogue takes at a time
-constexpr int64_t most_turned_bytes = 16 << 10;   // of sums that are made row-major at a time
 constexpr int64_t most_waiting_bytes = 512 << 10; // of sums that wait for more positions of the kernel
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -116,7 +115,7 @@ void measure_scratch(ConvPlan& plan, const GemmFamily& f, const Conv& c) {
   }
   plan.row_stride = copied_k * bytes_of(f.a);
   if (plan.row_stride % 1024 == 0) plan.row_stride += 64;
-  if (c.row_major) plan.turned_bytes = most_turned_bytes;
+  if (c.row_major) plan.turned_bytes = turned_room;
   plan.copy_bytes = up64(plan.copy_bytes * plan.row_stride);
 }
 
@@ -189,6 +188,10 @@ void prepare_conv(const KernelTable& kernels, const Conv& c) {
   }
   if (c.depthwise()) return void(plan_depthwise(kernels, 1, c));
   if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c));
+  if (c.winograd) {
+    if (c.row_major) kernels.transpose();
+    return prepare_winograd(kernels, c);
+  }
   ConvLayout l = conv_layout(kernels, c);
   const GemmFamily& f = family(kernels, l.family);
   if (l.copied) prepare_packing(kernels, f, c.in_type);
@@ -207,6 +210,9 @@ ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads
   } else if (is_matmul(c)) {
     p.kind = ConvPlan::Kind::Product;
     p.product = plan_matmul(kernels, caches, threads, as_matmul(kernels, c));
+  } else if (c.winograd) {
+    p.kind = ConvPlan::Kind::Winograd;
+    p.winograd = plan_winograd(kernels, caches, threads, c);
   } else {
     plan_windows(p, kernels, caches, threads, c);
   }
@@ -218,6 +224,9 @@ std::string describe_conv(const KernelTable& kernels, const ConvPlan& p) {
   if (p.kind == ConvPlan::Kind::Depthwise) return "depthwise kernels";
   if (p.kind == ConvPlan::Kind::Lines) return "kernels along row-major lines";
   if (p.kind == ConvPlan::Kind::Product) return std::string(family(kernels, p.product.family).name) + ", a product";
+  if (p.kind == ConvPlan::Kind::Winograd)
+    return std::string(family(kernels, p.winograd.family).name) + " tiles of " + std::to_string(p.winograd.tile_rows) + "x" + std::to_string(p.winograd.panels.width()) +
+           ", Winograd's F(2x2, 3x3), " + std::to_string(p.winograd.blocks) + " items an image";
   const ConvLayout& l = p.layout;
   std::string text = std::string(family(kernels, l.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(l.panels.width());
   text += l.copied ? ", windows copied" : ", windows in place";

@@ -5,102 +5,36 @@
 #include <cstring>
 
 #include "expr/eval.h"
-#include "runtime/frame.h"
 #include "runtime/library_steps.h"
+#include "runtime/step_call.h"
 
 namespace tenon {
 
 namespace {
 
-int64_t slot(const Frame& f, Slot s) { return f.slots[static_cast<size_t>(s)]; }
-
-// Buffers and scalars of a kernel call: on the stack, but for the rare kernel of very many.
-struct Arguments {
-  static constexpr size_t most = 96;
-  void* few_buffers[most];
-  int64_t few_scalars[most];
-  void** buffers = few_buffers;
-  int64_t* scalars = few_scalars;
-  std::vector<void*> many_buffers;
-  std::vector<int64_t> many_scalars;
-  KernelArgs args;
-
-  Arguments(const Arguments&) = delete;
-  Arguments(Frame& f, const std::vector<int>& b, const std::vector<Slot>& s) {
-    if (b.size() > most) many_buffers.resize(b.size()), buffers = many_buffers.data();
-    if (s.size() > most) many_scalars.resize(s.size()), scalars = many_scalars.data();
-    for (size_t i = 0; i < b.size(); i++) buffers[i] = b[i] < 0 ? nullptr : f.pointers[static_cast<size_t>(b[i])];
-    for (size_t i = 0; i < s.size(); i++) scalars[i] = slot(f, s[i]);
-    args = {buffers, scalars, nullptr, f.error};
-  }
-};
-
-bool fail_index(Frame& f) {
-  f.message = "index " + std::to_string(f.error[1]) + " is out of range for size " + std::to_string(f.error[2]);
-  return false;
-}
-
 bool run(const KernelStep& s, Frame& f) {
-  int64_t n = slot(f, s.iterations);
-  if (n <= 0) return true;
-  Arguments a(f, s.buffers, s.scalars);
+  KernelCall call(s, f, f.pointers.data());
+  if (call.iterations <= 0) return true;
   f.error[0] = 0;
   constexpr double chunk_ns = 8000; // a chunk smaller than this is not worth another thread
-  double iteration_ns = std::max(1.0, static_cast<double>(slot(f, s.iteration_elements)) * s.element_ns);
-  int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(chunk_ns / iteration_ns));
-  auto body = [&](int64_t begin, int64_t end, int worker) {
-    KernelArgs args = a.args;
-    args.scratch = static_cast<char*>(f.scratch.get()) + static_cast<size_t>(worker) * f.scratch_per_worker;
-    s.function(&args, begin, end);
-  };
-  if (n <= grain || f.workers->threads() == 1) body(0, n, 0);
-  else f.workers->run(n, grain, body);
+  int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(chunk_ns / iteration_ns(s, f)));
+  auto body = [&](int64_t begin, int64_t end, int worker) { call.run(begin, end, worker); };
+  if (call.iterations <= grain || f.workers->threads() == 1) body(0, call.iterations, 0);
+  else f.workers->run(call.iterations, grain, body);
   return f.error[0] == 0 || fail_index(f);
 }
 
-constexpr size_t of_tile = 7; // scalars that say which tile
-
-// Calls an epilogue kernel for a tile: its first buffer is the tile's sums, its last scalars say which tile.
-struct TileCall {
-  const TileKernel& kernel;
-  Arguments arguments;
-
-  TileCall(const TileKernel& k, Frame& f) : kernel(k), arguments(f, k.buffers, k.scalars) {}
-  static void call(void* ctx, const SumTile& tile) {
-    auto& t = *static_cast<TileCall*>(ctx);
-    size_t buffers = t.kernel.buffers.size(), scalars = t.kernel.scalars.size();
-    void* few_buffers[Arguments::most];
-    int64_t few_scalars[Arguments::most + of_tile];
-    std::vector<void*> many_buffers;
-    std::vector<int64_t> many_scalars;
-    void** b = few_buffers;
-    int64_t* s = few_scalars;
-    if (buffers > Arguments::most) many_buffers.resize(buffers), b = many_buffers.data();
-    if (scalars > Arguments::most) many_scalars.resize(scalars + of_tile), s = many_scalars.data();
-    std::memcpy(b, t.arguments.buffers, buffers * sizeof(void*));
-    std::memcpy(s, t.arguments.scalars, scalars * sizeof(int64_t));
-    b[0] = const_cast<void*>(tile.sums);
-    int64_t rows = (tile.m1 - tile.m0 + tile.m_step - 1) / tile.m_step;
-    int64_t last[of_tile] = {tile.batch, tile.m0, tile.m0 + rows, tile.n0, tile.n1, tile.stride, tile.m_step};
-    std::memcpy(s + scalars, last, sizeof last);
-    KernelArgs args{b, s, nullptr, t.arguments.args.error};
-    t.kernel.function(&args, 0, 1);
-  }
-};
-
 bool run(const MatmulStep& s, Frame& f) {
-  Matmul m = matmul_of(s, f);
-  TileCall tile(s.epilogue, f);
-  if (s.epilogue.function) m.epilogue = {TileCall::call, &tile};
+  MatmulCall call(s, f, f.pointers.data());
   f.error[0] = 0;
-  run_matmul(*f.plan->micro_kernels, *f.workers, f.matmuls[static_cast<size_t>(s.number)], m, f.scratch.get());
+  run_matmul(*f.plan->micro_kernels, *f.workers, call.plan, call.product, f.scratch.get());
   return f.error[0] == 0 || fail_index(f);
 }
 
 bool run(const ConvStep& s, Frame& f) {
   Conv c = conv_of(s, f);
-  TileCall tile(s.epilogue, f);
-  if (s.epilogue.function) c.epilogue = {TileCall::call, &tile};
+  TileCall tile(s.epilogue, f, f.pointers.data());
+  c.epilogue = tile.epilogue(f, f.pointers.data());
   f.error[0] = 0;
   run_conv(*f.plan->micro_kernels, *f.workers, f.convs[static_cast<size_t>(s.number)], c, f.scratch.get());
   return f.error[0] == 0 || fail_index(f);
@@ -111,7 +45,7 @@ struct AttentionTiles {
   const TileKernel &score, &finish;
   Arguments score_arguments, finish_arguments;
 
-  AttentionTiles(const AttentionStep& s, Frame& f) : score(s.score), finish(s.finish), score_arguments(f, s.score.buffers, s.score.scalars), finish_arguments(f, s.finish.buffers, s.finish.scalars) {}
+  AttentionTiles(const AttentionStep& s, Frame& f) : score(s.score), finish(s.finish), score_arguments(f, f.pointers.data(), s.score.buffers, s.score.scalars), finish_arguments(f, f.pointers.data(), s.finish.buffers, s.finish.scalars) {}
 
   static void call(const TileKernel& kernel, const Arguments& arguments, const AttentionTile& t, std::initializer_list<float*> own) {
     void* few_buffers[Arguments::most];
@@ -218,16 +152,7 @@ bool run(const WhileStep& s, Frame& f) {
   }
 }
 
-bool run(const ScanStep& s, Frame& f) {
-  int64_t steps = slot(f, s.steps);
-  for (int64_t i = 0; i < steps; i++) {
-    int64_t at = s.reverse ? steps - 1 - i : i;
-    for (auto& slice : s.slices)
-      f.pointers[static_cast<size_t>(slice.slice)] = static_cast<char*>(f.pointers[static_cast<size_t>(slice.whole)]) + at * slot(f, slice.stride);
-    if (!run_steps(s.body, f)) return false;
-  }
-  return true;
-}
+bool run(const ScanStep& s, Frame& f) { return run_scan(s, f); }
 
 bool run(const ItemStep& s, Frame& f) {
   const PlanBuffer& b = f.plan->buffers[static_cast<size_t>(s.buffer)];
@@ -280,17 +205,18 @@ bool allocate_dynamic(const Step& step, Frame& f) {
 
 } // namespace
 
-Matmul matmul_of(const MatmulStep& s, const Frame& f) {
-  auto at = [&](int buffer, Slot offset, DType t) { return static_cast<const char*>(f.pointers[static_cast<size_t>(buffer)]) + slot(f, offset) * static_cast<int64_t>(size_of(t)); };
+Matmul matmul_of(const MatmulStep& s, const Frame& f, void* const* pointers) {
+  auto at = [&](int buffer, Slot offset, DType t) { return static_cast<const char*>(pointers[static_cast<size_t>(buffer)]) + slot(f, offset) * static_cast<int64_t>(size_of(t)); };
   Matmul m{.batch = {slot(f, s.batch[0]), slot(f, s.batch[1])}, .m = slot(f, s.m), .n = slot(f, s.n), .k = slot(f, s.k)};
   m.a_type = s.a_type, m.b_type = s.b_type;
   m.a = at(s.a, s.a_offset, s.a_type);
   m.a_row = slot(f, s.a_row), m.a_k = slot(f, s.a_k);
   m.packed = s.packed != nullptr;
-  m.family = s.family;
+  m.family = s.family, m.panel_vectors = s.panel_vectors;
+  m.repeated = s.repeated;
   m.b = m.packed ? s.packed : at(s.b, s.b_offset, s.b_type);
   m.b_k = slot(f, s.b_k), m.b_n = slot(f, s.b_n);
-  if (s.c >= 0) m.c = f.pointers[static_cast<size_t>(s.c)];
+  if (s.c >= 0) m.c = pointers[static_cast<size_t>(s.c)];
   m.c_row = slot(f, s.c_row);
   for (int i : {0, 1}) m.a_batch[i] = slot(f, s.a_batch[i]), m.b_batch[i] = slot(f, s.b_batch[i]), m.c_batch[i] = slot(f, s.c_batch[i]);
   return m;

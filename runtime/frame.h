@@ -25,6 +25,7 @@ struct Frame {
   const Workers* workers = nullptr;
   std::vector<int64_t> slots;
   std::vector<void*> pointers;              // per buffer
+  std::vector<void*> own_pointers;          // of the workers of a scan, those of one after those of another
   std::vector<int64_t> bound;               // slots of the inputs when memory was planned
   bool planned = false;
   std::vector<size_t> offsets;              // of arena buffers
@@ -52,8 +53,11 @@ bool run_steps(const std::vector<Step>& steps, Frame& frame);
 bool reserve_scratch(Frame& frame);
 /// Bytes of a buffer under the frame's slots; false where a size is negative or the product overflows.
 bool bytes_of(const PlanBuffer& buffer, const Frame& frame, size_t& bytes);
-/// The step's call with the frame's sizes and pointers.
-Matmul matmul_of(const MatmulStep& step, const Frame& frame);
+/// Runs a scan's body for each of its steps.
+bool run_scan(const ScanStep& step, Frame& frame);
+/// The step's call with the frame's sizes and pointers, or a worker's own pointers.
+Matmul matmul_of(const MatmulStep& step, const Frame& frame, void* const* pointers);
+inline Matmul matmul_of(const MatmulStep& step, const Frame& frame) { return matmul_of(step, frame, frame.pointers.data()); }
 Conv conv_of(const ConvStep& step, const Frame& frame);
 /// Without its kernels; offsets where the frame has no pointers yet.
 AttentionCall attention_of(const AttentionStep& step, const Frame& frame);

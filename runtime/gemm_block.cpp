@@ -17,7 +17,7 @@ static int choose_vectors(const GemmFamily& f, int64_t n) {
   // Near the same cost the tile closest to square wins: it reads least per multiply-add.
   bool wide = f.rows[8] > 0;
   for (int v : {wide ? 3 : 2, 4, 3, 2, 1}) {
-    if (v > all || f.rows[static_cast<size_t>(v)] == 0) continue;
+    if (v > all || f.rows[static_cast<size_t>(v)] == 0 || (!wide && v > 3)) continue;
     double cost = static_cast<double>(all / v) * panel_cost(v) + (all % v ? panel_cost(static_cast<int>(all % v)) : 0);
     if (cost < best_cost * 0.98) {
       best = v;
@@ -27,8 +27,8 @@ static int choose_vectors(const GemmFamily& f, int64_t n) {
   return best;
 }
 
-Panels choose_panels(const GemmFamily& f, int64_t n, int64_t k) {
-  return {n, k, f.lanes, choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b)), f.compensated ? 4 : 0};
+Panels choose_panels(const GemmFamily& f, int64_t n, int64_t k, int vectors) {
+  return {n, k, f.lanes, vectors ? vectors : choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b)), f.compensated ? 4 : 0};
 }
 
 uint64_t tile_heights(int64_t rows, int most) {
@@ -102,6 +102,14 @@ GemmArgs panel_args(const GemmBlock& g) {
           .mode = g.mode};
 }
 
+/// Asks for rows [row, row + rows) of some columns.
+void look_for(const GemmBlock::Wanted& w, int64_t column, int64_t columns, int64_t row, int64_t rows) {
+  constexpr int64_t line = 64;
+  int64_t first = column * w.element_bytes, bytes = columns * w.element_bytes;
+  for (const char *at = w.at + row * w.row + first, *end = at + rows * w.row; at < end; at += w.row)
+    for (int64_t b = 0; b < bytes; b += line) __builtin_prefetch(at + b, 0, 2);
+}
+
 void run_tile(const GemmBlock& g, const RowTile& t, GemmArgs& args, bool last) {
   args.rows = t.rows;
   args.first = t.first;
@@ -130,7 +138,10 @@ void multiply_block(const GemmBlock& g) noexcept {
   if (!g.rows_first) {
     for (int64_t p = g.p0; p < g.p1; p++) {
       enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);
-      for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; t++) {
+      int64_t row = 0;
+      for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; row += t++->count) {
+        for (const GemmBlock::Wanted& w : g.wanted)
+          if (w.at) look_for(w, (p - g.p0) * g.panels.width(), g.panels.columns(p), row, t->count);
         run_tile(g, *t, args, p == last);
         args.c = static_cast<char*>(args.c) + t->count * g.c_stride;
       }

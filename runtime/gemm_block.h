@@ -38,8 +38,8 @@ struct Panels {
   /// Bytes of a column of a panel that holds so many k.
   int64_t column_bytes(int64_t ks) const { return ks * element_bytes + tail; }
 };
-/// The layout for k x n; it depends on nothing else, so weights can be packed ahead of time.
-Panels choose_panels(const GemmFamily& family, int64_t n, int64_t k);
+/// The layout for k x n, of panels of so many vectors or the best; it depends on nothing else, so weights can be packed ahead of time.
+Panels choose_panels(const GemmFamily& family, int64_t n, int64_t k, int vectors = 0);
 
 /// Rows cut into the fewest register tiles, of sizes that differ by one at most.
 struct Tiles {
@@ -113,6 +113,12 @@ struct GemmBlock {
   const void* init; // column 0 of panel p0
   GemmInit mode;
   bool rows_first; // all panels for a tile, before the next tile: where A's tile is to stay in L1
+  /// What is to lie in L2 when the block is done: its first row, at column 0 of p0; bytes from row to row, and of an element.
+  struct Wanted {
+    const char* at = nullptr;
+    int64_t row = 0, element_bytes = 0;
+  };
+  Wanted wanted[2] = {}; // null: nothing more
 };
 void multiply_block(const GemmBlock& block) noexcept;
 

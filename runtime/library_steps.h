@@ -50,6 +50,10 @@ const char* histogram_edges(const LibraryCall&);
 
 /// weight, indices, offsets, per-sample weights?; mode (0 sum 1 mean 2 max), include last offset, padding index or -1. Outputs: bags,
 /// offset2bag, bag sizes, max indices.
+/// codes [n, groups, group] of i8 or u8, scale [n, groups], perhaps shift; bits, what a code of 0 stands for. Output: bytes, in panels.
+const char* pack_quantized_weight(const LibraryCall&);
+/// f32 [m, k], what pack_quantized_weight made; groups, group, bits, what a code of 0 stands for, whether there are shifts.
+const char* quantized_weight_mm(const LibraryCall&);
 const char* embedding_bag(const LibraryCall&);
 const char* embedding_renorm(const LibraryCall&); ///< weight, indices; ; max norm, p
 /// data, lengths or offsets; reduce (0 sum 1 mean 2 max 3 min 4 prod), axis, offsets given, initial given; initial.

@@ -158,9 +158,20 @@ void multiply_in_place(const Call& call, const Part& part, const BlockRows& bloc
     for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count) run_tile(p, t, row);
 }
 
-void multiply_packed(const Call& call, const Part& part, const BlockRows& block, Target to) {
+/// What the epilogue, or the stores of C, will touch.
+void want(const Call& call, const Part& part, int64_t batch, Target to, GemmBlock::Wanted* wanted) {
+  const Matmul& m = call.m;
+  if (call.plan.exchanged || !part.last_k || !call.plan.looks_ahead) return;
+  if (call.plan.direct && !m.epilogue.fn) wanted[0] = {to.c, to.stride * call.sum_bytes(), call.sum_bytes()};
+  for (int i = 0; i < 2 && m.epilogue.beside[i].data; i++) {
+    const Epilogue::Beside& b = m.epilogue.beside[i];
+    wanted[i] = {b.data + ((batch * m.m + part.m0) * m.n + part.p0 * call.plan.panels.width()) * b.element_bytes, m.n * b.element_bytes, b.element_bytes};
+  }
+}
+
+void multiply_packed(const Call& call, const Part& part, int64_t batch, const BlockRows& block, Target to) {
   const MatmulPlan& plan = call.plan;
-  multiply_block({.panels = plan.panels,
+  GemmBlock g{.panels = plan.panels,
                   .kernels = plan.kernels,
                   .p0 = part.p0,
                   .p1 = part.p1,
@@ -178,7 +189,9 @@ void multiply_packed(const Call& call, const Part& part, const BlockRows& block,
                   .sum_bytes = static_cast<int>(call.sum_bytes()),
                   .init = bias_at(call, part.p0 * plan.panels.width()),
                   .mode = init_mode(call, part.first_k),
-                  .rows_first = plan.rows_first});
+                  .rows_first = plan.rows_first};
+  want(call, part, batch, to, g.wanted);
+  multiply_block(g);
 }
 
 template <class T> void add_row(T* to, const T* from, int64_t n) {
@@ -236,7 +249,7 @@ void run_block(const Call& call, const Item& item, int64_t s0, const Part& all) 
       multiply_in_place(call, part, block, to);
     } else {
       part.b += (p - all.p0) * width * plan.panels.column_bytes(all.b_depth);
-      multiply_packed(call, part, block, to);
+      multiply_packed(call, part, item.batch, block, to);
     }
     if (all.last_k && plan.splits_k == 1) finish(call, item, part, to);
   }
@@ -363,6 +376,16 @@ void add_parts(const Call& call) {
 }
 
 } // namespace
+
+int64_t items_of(const MatmulPlan& plan, const Matmul& m) { return m.m > 0 && m.n > 0 ? m.batch[0] * m.batch[1] * plan.splits_m * plan.splits_n : 0; }
+
+void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& given, void* scratch, int64_t begin, int64_t end, int worker,
+                      bool backward) noexcept {
+  const Matmul m = plan.exchanged ? exchanged(given) : given;
+  Call call{kernels, kernels.families()[static_cast<size_t>(plan.family)], m, plan, static_cast<char*>(scratch)};
+  if (begin < end && !backward) run_items(call, begin, end, worker);
+  for (int64_t i = end; backward && i-- > begin;) run_items(call, i, i + 1, worker);
+}
 
 void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& given,
                 void* scratch) noexcept {

@@ -20,8 +20,15 @@ struct SumTile {
 /// Called once for every tile; the tiles cover C exactly once, and different threads report at the same time. Nothing is
 /// reported where m or n is 0.
 struct Epilogue {
+  /// What `fn` reads or writes where a tile is, dense as [batch][m][n]: drivers look for it ahead.
+  struct Beside {
+    const char* data = nullptr;
+    int64_t element_bytes = 0;
+  };
+
   void (*fn)(void* ctx, const SumTile& tile) = nullptr;
   void* ctx = nullptr;
+  Beside beside[2] = {};
 };
 
 /// C = A * B, plus one row `bias` for all rows or plus what C holds (accumulate), not both. Batches are two nested
@@ -37,11 +44,13 @@ struct Matmul {
   const void* b = nullptr;
   bool packed = false;
   int family = -1; // -1: the plan chooses, by the sizes
+  int panel_vectors = 0; // of packed B; 0: as the sizes say
   int64_t b_k = 0, b_n = 1, b_batch[2] = {0, 0};
   void* c = nullptr; // null: the sums go to the epilogue alone
   int64_t c_row = 0, c_batch[2] = {0, 0};
   const void* bias = nullptr;
   bool accumulate = false; // needs C
+  bool repeated = false;   // again and again with the same B, in a scan
   Epilogue epilogue = {};
 };
 
@@ -73,6 +82,7 @@ struct MatmulPlan {
   bool exchanged = false; // the product of B^T and A^T: a column vector as a row vector
   bool pack_a = false; // rows of another type or with elements apart; those of a last, partial tile always are
   bool direct = false; // the kernels write C itself
+  bool looks_ahead = false; // for what the epilogue or the stores of C touch: it is more than L2 holds
   Panels panels = {};
   TileKernels kernels = {};
   int tile_rows = 1;
@@ -108,5 +118,10 @@ std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& plan, 
 /// scratch: plan.worker_bytes() for each of the workers' threads, 64-byte aligned, private to this call.
 void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& m,
                 void* scratch) noexcept;
+
+/// The items that such a call shares out, and a range of them in one worker, where plan.splits_k is 1; backward: the last one first.
+int64_t items_of(const MatmulPlan& plan, const Matmul& m);
+void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& m, void* scratch, int64_t begin, int64_t end, int worker,
+                      bool backward) noexcept;
 
 } // namespace tenon

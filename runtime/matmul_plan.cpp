@@ -81,7 +81,7 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   for (BUse other : {BUse::InPlace, BUse::Dot, BUse::GatherDot})
     if (!m.packed && cycles_of(other, f, caches, m) < cycles_of(p.use, f, caches, m)) p.use = other;
   bool dots = uses_dots(p.use);
-  p.panels = dots ? dot_panels(f, m.n, m.k) : choose_panels(f, m.n, m.k);
+  p.panels = dots ? dot_panels(f, m.n, m.k) : choose_panels(f, m.n, m.k, m.panel_vectors);
   if (p.use == BUse::InPlace && m.m <= in_place_rows) p.panels.vectors = in_place_vectors(f, m.m, m.n);
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
   bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && m.k % f.k_step != 0;
@@ -133,7 +133,14 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   if (!p.direct && !many_k) p.group_panels = std::clamp<int64_t>(tile_bytes / (p.block_rows * p.panels.width() * sum), 1, p.chunk_panels);
 }
 
-void choose_items(MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m) {
+/// Each thread keeps its panels, in items that may be taken in any order; rows are cut where panels are few.
+Splits choose_repeated(const MatmulPlan& p, const Caches& caches, int threads, const Matmul& m) {
+  int64_t panels = std::max<int64_t>(p.panels.count(), 1), parts = std::min<int64_t>(threads, panels);
+  int64_t items = std::max<int64_t>(ceil_div(p.panels.bytes(), parts * caches.l2 / 4), 1); // of a part
+  return {.rows = std::clamp<int64_t>(ceil_div(threads, panels), 1, std::max<int64_t>(ceil_div(m.m, p.tile_rows), 1)), .panels = std::min(parts * items, panels)};
+}
+
+void choose_items(MatmulPlan& p, const GemmFamily& f, const Caches& caches, int threads, const Matmul& m) {
   // Each item packs its own part of B: splitting rows would pack it again.
   p.threads = threads;
   Splits splits = choose_splits({.tiles = ceil_div(m.m, p.tile_rows),
@@ -143,6 +150,7 @@ void choose_items(MatmulPlan& p, const GemmFamily& f, int threads, const Matmul&
                                  .threads = threads,
                                  .per_thread = p.use == BUse::Pack && p.pack_a ? 1 : items_per_thread, // each item packs A
                                  .panels_first = p.use == BUse::Pack || m.n > m.m});
+  if (m.repeated) splits = choose_repeated(p, caches, threads, m);
   p.splits_m = splits.rows;
   p.splits_n = splits.panels;
 }
@@ -211,7 +219,7 @@ struct Preparation {
         if (kind == GemmKind::Dot || n <= most_gathered) tiles(dot_panels(f(), n, 1), kind, m.m, false);
   }
   void columns(int64_t n) const {
-    Panels panels = choose_panels(f(), n, 1);
+    Panels panels = choose_panels(f(), n, 1, m.panel_vectors);
     tiles(panels, GemmKind::Packed, m.m, m.c && !f().is_tiled());
     if (m.packed) return;
     if (panels.count() > 0) {
@@ -286,9 +294,10 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   choose_use(p, f, caches, m);
   choose_parts(p, f, m);
   choose_blocks(p, f, caches, m);
-  choose_items(p, f, threads, m);
+  choose_items(p, f, caches, threads, m);
   measure_scratch(p, f, m);
   p.one_block = is_one_block(p, m);
+  p.looks_ahead = m.m * m.n * static_cast<int64_t>(size_of(f.sum)) > caches.l2 / 2;
   GemmKind kind = kind_of(p.use, p.rows_first);
   p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), !is_dot(kind) && (p.direct || kind == GemmKind::InPlace));
   return p;

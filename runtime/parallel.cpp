@@ -22,39 +22,11 @@ namespace {
 /// scheduler's time slice; most of it is spent yielding, so that other threads that want the core get it.
 constexpr auto linger = std::chrono::microseconds(200);
 constexpr int spins_before_yield = 2000; // about 20-50 us of pause
+constexpr int patience = 300;            // spins, after which a part of a series is taken from its owner
 
 struct alignas(64) Range {
   std::atomic<int64_t> next;
   int64_t end;
-};
-
-/// One parallel loop; lives on the caller's stack.
-struct Loop {
-  Workers::Body body;
-  void* ctx;
-  int64_t chunk;
-  int parts;
-  Range* ranges;
-
-  /// Empties the worker's own range, then the others'.
-  void work(int worker) const {
-    for (int i = 0; i < parts; i++) {
-      Range& r = ranges[(worker + i) % parts];
-      while (r.next.load(std::memory_order_relaxed) < r.end) {
-        int64_t begin = r.next.fetch_add(chunk, std::memory_order_relaxed);
-        if (begin >= r.end) break;
-        body(ctx, begin, std::min(begin + chunk, r.end), worker);
-      }
-    }
-  }
-};
-
-/// Where a loop is published. A helper counts itself in before it reads `loop`, the caller clears `loop` before it
-/// reads `guests`: one of the two always sees the other, so no helper touches a loop that has returned.
-struct alignas(64) Slot {
-  std::atomic<bool> taken{false};
-  std::atomic<Loop*> loop{nullptr};
-  std::atomic<int> guests{0};
 };
 
 void relax(int& spins) {
@@ -63,6 +35,75 @@ void relax(int& spins) {
   else
     sched_yield();
 }
+
+/// What is published for helpers to join; lives on the caller's stack. False where there is nothing for the worker.
+struct Job {
+  bool (*join)(const Job& job, int worker);
+};
+
+/// One parallel loop.
+struct Loop : Job {
+  Workers::Body body;
+  void* ctx;
+  int64_t chunk;
+  int parts;
+  Range* ranges;
+
+  /// Empties the worker's own range, then the others'.
+  bool work(int worker) const {
+    for (int i = 0; i < parts; i++) {
+      Range& r = ranges[(worker + i) % parts];
+      while (r.next.load(std::memory_order_relaxed) < r.end) {
+        int64_t begin = r.next.fetch_add(chunk, std::memory_order_relaxed);
+        if (begin >= r.end) break;
+        body(ctx, begin, std::min(begin + chunk, r.end), worker);
+      }
+    }
+    return true;
+  }
+};
+
+/// A series of loops. Part p has been claimed for `claimed` phases; phase k runs while k * parts <= done < (k + 1) * parts.
+struct Series : Job {
+  struct alignas(64) Claim {
+    std::atomic<int64_t> claimed{0};
+    std::atomic<bool> at_home{false}; // the last claim was the owner's, who is there to make the next one
+  };
+  Workers::Part body;
+  void* ctx;
+  int64_t phases;
+  int parts;
+  Claim* claims;
+  std::atomic<int64_t>* done;
+
+  void try_part(int64_t phase, int part, int worker) const {
+    Claim& c = claims[part];
+    int64_t now = phase;
+    if (c.claimed.load(std::memory_order_relaxed) != phase || !c.claimed.compare_exchange_strong(now, phase + 1)) return;
+    c.at_home.store(part == worker, std::memory_order_relaxed);
+    body(ctx, phase, part, worker);
+    done->fetch_add(1, std::memory_order_acq_rel);
+  }
+  /// Worker w is part w's owner. Who waits for others takes the parts whose owner has not come, and at last any.
+  bool work(int worker) const {
+    if (worker >= parts) return false;
+    for (int64_t phase; (phase = done->load(std::memory_order_acquire) / parts) < phases;) {
+      try_part(phase, worker, worker);
+      for (int spins = 0; done->load(std::memory_order_acquire) < (phase + 1) * parts; relax(spins))
+        for (int p = 0; p < parts; p++)
+          if (spins > patience || !claims[p].at_home.load(std::memory_order_relaxed)) try_part(phase, p, worker);
+    }
+    return true;
+  }
+};
+
+/// Where a job is published. A helper counts itself in before it reads `job`, the caller clears `job` before it
+/// reads `guests`: one of the two always sees the other, so no helper touches a job that has returned.
+struct alignas(64) Slot {
+  std::atomic<bool> taken{false};
+  std::atomic<const Job*> job{nullptr};
+  std::atomic<int> guests{0};
+};
 
 } // namespace
 
@@ -82,18 +123,20 @@ struct Workers::Shared {
   bool help(int worker) {
     bool found = false;
     for (Slot& s : slots) {
-      if (!s.loop.load(std::memory_order_relaxed)) continue;
+      if (!s.job.load(std::memory_order_relaxed)) continue;
       s.guests.fetch_add(1);
-      if (Loop* l = s.loop.load()) {
-        l->work(worker);
-        found = true;
-      }
+      if (const Job* j = s.job.load()) found |= j->join(*j, worker);
       s.guests.fetch_sub(1);
     }
     return found;
   }
   bool anything_published() const {
-    return std::any_of(slots.begin(), slots.end(), [](const Slot& s) { return s.loop.load() != nullptr; });
+    return std::any_of(slots.begin(), slots.end(), [](const Slot& s) { return s.job.load() != nullptr; });
+  }
+  Slot* take_slot() {
+    for (Slot& s : slots)
+      if (!s.taken.load(std::memory_order_relaxed) && !s.taken.exchange(true)) return &s;
+    return nullptr;
   }
 
   /// The life of a helper. It leaves when nothing came for a while; what is published just then brings it back.
@@ -135,16 +178,20 @@ void Workers::wake(int workers) const noexcept {
     }
 }
 
+template <class J> static bool join(const Job& job, int worker) { return static_cast<const J&>(job).work(worker); }
+
+/// The caller's share of a job, until the last helper has left.
+template <class J> static void finish(Slot& slot, const J& job) {
+  job.work(0);
+  slot.job.store(nullptr);
+  for (int spins = 0; slot.guests.load() != 0;) relax(spins);
+  slot.taken.store(false, std::memory_order_release);
+}
+
 void Workers::run(int64_t n, int64_t grain, Body body, void* ctx) const noexcept {
   grain = std::max<int64_t>(grain, 1);
   if (n <= 0) return;
-  Slot* slot = nullptr;
-  if (n > grain && threads_ > 1)
-    for (Slot& s : shared_->slots)
-      if (!s.taken.load(std::memory_order_relaxed) && !s.taken.exchange(true)) {
-        slot = &s;
-        break;
-      }
+  Slot* slot = n > grain && threads_ > 1 ? shared_->take_slot() : nullptr;
   if (!slot) {
     body(ctx, 0, n, 0);
     return;
@@ -156,13 +203,26 @@ void Workers::run(int64_t n, int64_t grain, Body body, void* ctx) const noexcept
     ranges[i].next.store(n * i / parts, std::memory_order_relaxed);
     ranges[i].end = n * (i + 1) / parts;
   }
-  Loop loop{body, ctx, std::max(grain, n / (parts * 4)), parts, ranges};
-  slot->loop.store(&loop);
+  Loop loop{{join<Loop>}, body, ctx, std::max(grain, n / (parts * 4)), parts, ranges};
+  slot->job.store(&loop);
   wake(parts);
-  loop.work(0);
-  slot->loop.store(nullptr);
-  for (int spins = 0; slot->guests.load() != 0;) relax(spins);
-  slot->taken.store(false, std::memory_order_release);
+  finish(*slot, loop);
+}
+
+void Workers::run_series(int64_t phases, int parts, Part body, void* ctx) const noexcept {
+  if (phases <= 0 || parts <= 0) return;
+  Slot* slot = parts > 1 ? shared_->take_slot() : nullptr;
+  if (!slot) {
+    for (int64_t phase = 0; phase < phases; phase++)
+      for (int part = 0; part < parts; part++) body(ctx, phase, part, 0);
+    return;
+  }
+  Series::Claim claims[max_threads];
+  std::atomic<int64_t> done{0};
+  Series series{{join<Series>}, body, ctx, phases, parts, claims, &done};
+  slot->job.store(&series);
+  wake(parts);
+  finish(*slot, series);
 }
 
 } // namespace tenon

@@ -1,5 +1,5 @@
 // Parallel loops of one executable: the only door to oneTBB. A loop is cut into one range per worker; who has finished
-// its own takes chunks of the others'.
+// its own takes chunks of the others'. A series of short loops that need each other's results is published once.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -33,6 +33,18 @@ public:
   template <class F> void run(int64_t n, int64_t grain, const F& f) const noexcept {
     run(
         n, grain, [](void* ctx, int64_t b, int64_t e, int w) { (*static_cast<const F*>(ctx))(b, e, w); },
+        const_cast<F*>(&f));
+  }
+
+  /// Runs phases one after the other, each of `parts` <= threads() parts side by side: a part runs when all parts of the
+  /// phase before have returned. A part stays with one worker from phase to phase, unless that worker is held up.
+  using Part = void (*)(void* ctx, int64_t phase, int part, int worker);
+  void run_series(int64_t phases, int parts, Part body, void* ctx) const noexcept;
+
+  /// The same for a callable f(phase, part, worker).
+  template <class F> void run_series(int64_t phases, int parts, const F& f) const noexcept {
+    run_series(
+        phases, parts, [](void* ctx, int64_t phase, int part, int w) { (*static_cast<const F*>(ctx))(phase, part, w); },
         const_cast<F*>(&f));
   }
 

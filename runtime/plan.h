@@ -57,6 +57,7 @@ struct TileKernel {
   std::vector<int> buffers; // the first is the tile
   std::vector<Slot> scalars;
   int kernel = -1;
+  std::vector<int> beside; // buffers that lie as the contraction's result and are read or written where its tiles are
 };
 
 struct MatmulStep {
@@ -67,8 +68,10 @@ struct MatmulStep {
   Slot b_offset, b_k, b_n, b_batch[2];
   Slot c_row, c_batch[2];
   int family = -1;              // of micro-kernels
+  int panel_vectors = 0;        // of packed B; 0: as the sizes say
   const void* packed = nullptr; // B, packed ahead of time
   int number = 0; // of the frame's plans for products
+  bool repeated = false; // in a scan
   TileKernel epilogue;
 };
 
@@ -139,9 +142,17 @@ struct ScanStep {
     int slice, whole; // the Alias buffer, and what it is a slice of along dim 0
     Slot stride;      // bytes
   };
+  /// A value that a step hands to the next: in `next` it makes what the one after finds in `now`, Alias buffers both. It is a slice
+  /// of a result, or lies in `last` and `spare` in turn.
+  struct Carried {
+    int now, next;
+    int first, last;           // what the first step finds; where the last step's goes
+    int spare = -1, stacked = -1; // a buffer; or the number of the slice
+  };
   Slot steps;
   bool reverse = false;
   std::vector<Slice> slices;
+  std::vector<Carried> carried;
   std::vector<Step> body;
 };
 

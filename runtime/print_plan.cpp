@@ -143,6 +143,7 @@ private:
       if (auto* w = std::get_if<WhileStep>(&s.run)) steps(w->condition, depth + 1), line(depth, "do"), steps(w->body, depth + 1);
       if (auto* c = std::get_if<ScanStep>(&s.run)) {
         for (auto& x : c->slices) line(depth + 1, "b{} = slice of b{}, {} bytes", x.slice, x.whole, slot(x.stride));
+        for (auto& x : c->carried) line(depth + 1, "b{} = b{}, then b{}{}; b{} at last", x.now, x.first, x.next, x.stacked < 0 ? fmt::format(" in b{} and b{}", x.spare, x.last) : "", x.last);
         steps(c->body, depth + 1);
       }
     }

@@ -113,6 +113,10 @@ V scale(const Math& m, V p, V n, V shifted);
 /// 2^n for an integer n = shifted - magic() within the normal exponents.
 V power_of_two(const Math& m, V shifted);
 
+/// Whether there are functions by tables: f32 on AVX-512.
+bool has_tables(const Math& m);
+V erf_by_table(const Math& m, V x);
+
 /// x = 2^e (1 + f) for a positive normal x, f in [-1/3, 1/3].
 struct LogParts {
   V e, f;

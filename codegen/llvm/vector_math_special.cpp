@@ -26,6 +26,7 @@ llvm::Value* erf(const Emitter& e, llvm::Value* v) {
   Math m(e, v);
   V x = m.wrap(v);
   if (m.f64) return m.libm("erf", {x}).v;
+  if (has_tables(m)) return erf_by_table(m, x).v;
   // Small: x + x P(x^2). Large: 1 - exp(-Q(|x|)) with Q = -ln(erfc), up to where erf rounds to 1.
   V a = m.abs(x), z = x * x;
   V p = m.poly(z, {0.128379151, -0.376124978, 0.112818457, -0.0267677195, 0.00499482919, -0.000599940075});

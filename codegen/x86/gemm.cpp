@@ -22,6 +22,7 @@ constexpr int min_chains = 8; // independent sums that keep two multiply-add por
 constexpr int prefetch_bytes =
     8192;                         // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
 constexpr int prefetch_rows = 16; // B in place
+constexpr int part_depth = 128; // f32 sums of more products are added up in parts, which keeps rounding errors small
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
 /// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
@@ -56,9 +57,9 @@ public:
   }
 
   void* emit() {
-    enter(locals_bytes);
+    enter(locals_bytes + (in_parts() ? num_sums() * vector_bytes() : 0));
     load_arguments();
-    for (int i = 0; i < sets_ * s_.rows * s_.vectors; i++) clear(vec(i));
+    for (int i = 0; i < num_sums(); i++) clear(vec(i));
     if (arithmetic_ == Arithmetic::I8I8Dot) broadcast_sign(signs());
     Xbyak::Label next_position, store;
     cmp(qword[rsp + depth], 0);
@@ -74,9 +75,11 @@ public:
     dec(qword[rsp + positions]);
     jnz(next_position, T_NEAR);
     L(store);
+    if (in_parts()) add_parts();
     fold_sets();
     store_tile();
     leave();
+    if (in_parts()) emit_end_part();
     return finish();
   }
 
@@ -92,10 +95,16 @@ private:
     b_stride = 48,
     first = 56,
     mask = 64,
-    locals_bytes = 104
+    part_left = 96,    // bytes of A until the part of the sums ends
+    part_end = 104,
+    parts_before = 112, // whether there are sums of finished parts
+    kept_b = 120,
+    locals_bytes = 128
   };
 
   bool in_place() const { return s_.kind == GemmKind::InPlace; }
+  bool in_parts() const { return arithmetic_ == Arithmetic::F32Fma; }
+  int num_sums() const { return sets_ * s_.rows * s_.vectors; }
   int sum_bytes() const { return static_cast<int>(size_of(f_.sum)); }
   /// Bytes of A that a step of the sum takes, and of B that it takes for one vector of sums.
   int a_step() const { return static_cast<int>(size_of(f_.a)) * f_.group; }
@@ -144,6 +153,10 @@ private:
     add(rdx, rsi);
     mov(ptr[rsp + end_unrolled], rdx);
     if (s_.kind == GemmKind::Windows) keep(b_stride, offsetof(GemmArgs, zeros));
+    if (in_parts()) {
+      mov(qword[rsp + part_left], part_depth * a_step());
+      mov(qword[rsp + parts_before], 0);
+    }
     if (s_.masked) load_mask();
     if (in_place() && stride_in_register()) {
       mov(b_row(), ptr[rsp + b_stride]);
@@ -200,9 +213,12 @@ private:
 
   /// The sum over k of rows [from, to).
   void depth_loop(int from, int to) {
-    Xbyak::Label main, rest, rest_loop, done;
+    Xbyak::Label part, main, rest, rest_loop, done;
+    const int main_end = in_parts() ? part_end : end_unrolled;
     mov(index(), ptr[rsp + first]);
-    cmp(index(), ptr[rsp + end_unrolled]);
+    L(part);
+    if (in_parts()) begin_part();
+    cmp(index(), ptr[rsp + main_end]);
     jge(rest, T_NEAR);
     align(32);
     L(main);
@@ -213,11 +229,16 @@ private:
     add(index(), unroll_ * a_step());
     if (looks_ahead()) add(ahead(), unroll_ * a_step());
     if (!in_place()) add(b(), unroll_ * s_.vectors * b_step());
-    cmp(index(), ptr[rsp + end_unrolled]);
+    cmp(index(), ptr[rsp + main_end]);
     jl(main, T_NEAR);
+    if (in_parts()) {
+      cmp(index(), ptr[rsp + end_unrolled]);
+      jl(part, T_NEAR);
+    }
     L(rest);
     cmp(index(), ptr[rsp + end]);
     jge(done, T_NEAR);
+    if (in_parts()) sub(qword[rsp + part_left], unroll_ * a_step()); // at most
     L(rest_loop);
     step(0, 0, from, to);
     add(index(), a_step());
@@ -225,6 +246,50 @@ private:
     cmp(index(), ptr[rsp + end]);
     jl(rest_loop, T_NEAR);
     L(done);
+  }
+
+  /// How far the sums go on in registers; those of a part that is complete are put by.
+  void begin_part() {
+    Xbyak::Label goes_on;
+    cmp(qword[rsp + part_left], 0);
+    jg(goes_on, T_NEAR);
+    call(end_part_);
+    mov(qword[rsp + part_left], part_depth * a_step());
+    L(goes_on);
+    Reg64 t = b();
+    mov(ptr[rsp + kept_b], t);
+    mov(t, ptr[rsp + part_left]);
+    add(t, index());
+    cmp(t, ptr[rsp + end_unrolled]);
+    cmovg(t, ptr[rsp + end_unrolled]);
+    mov(ptr[rsp + part_end], t);
+    sub(t, index());
+    sub(ptr[rsp + part_left], t);
+    mov(t, ptr[rsp + kept_b]);
+  }
+  /// The sums in registers join those of the parts before, and start anew. Called: the stack holds a return address more.
+  void emit_end_part() {
+    Xbyak::Label first;
+    const int above = 8;
+    auto parts = [&](int i) { return ptr[rsp + above + locals_bytes + i * vector_bytes()]; };
+    L(end_part_);
+    cmp(qword[rsp + above + parts_before], 0);
+    je(first, T_NEAR);
+    for (int i = 0; i < num_sums(); i++) vaddps(vec(i), vec(i), parts(i));
+    L(first);
+    for (int i = 0; i < num_sums(); i++) {
+      vmovups(parts(i), vec(i));
+      clear(vec(i));
+    }
+    mov(qword[rsp + above + parts_before], 1);
+    ret();
+  }
+  void add_parts() {
+    Xbyak::Label none;
+    cmp(qword[rsp + parts_before], 0);
+    je(none, T_NEAR);
+    for (int i = 0; i < num_sums(); i++) vaddps(vec(i), vec(i), ptr[rsp + locals_bytes + i * vector_bytes()]);
+    L(none);
   }
 
   Xbyak::Address b_address(int u, int j) { return ptr[b() + ((in_place() ? 0 : u * s_.vectors) + j) * b_step()]; }
@@ -253,7 +318,12 @@ private:
       vpbroadcastd(x, at);
     if (arithmetic_ == Arithmetic::I8I8Dot) add_sign(x, signs());
   }
-  void multiply(const Xmm& sum, const Xmm& a, const Xmm& b) { multiply_add(sum, a, b, temporary()); }
+  template <class Operand> void multiply(const Xmm& sum, const Xmm& a, const Operand& b) { multiply_add(sum, a, b, temporary()); }
+  /// A single row meets each vector of B once, which needs no register where the product reads it as it is.
+  bool multiplies_memory(int j) const {
+    bool converts = arithmetic_ == Arithmetic::BF16Fma || arithmetic_ == Arithmetic::F16Fma || arithmetic_ == Arithmetic::I8Fma;
+    return s_.rows == 1 && !converts && !(in_place() && partial(j));
+  }
   void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
     if (!masked) return vmovups(x, from);
     if (!wide()) vmovups(x, ptr[rsp + mask]); // no register is left to hold the mask
@@ -275,7 +345,7 @@ private:
   /// One step of k: every accumulator of a set's rows [from, to) takes one product.
   void step(int u, int set, int from, int to) {
     prefetch(u);
-    if (s_.rows >= s_.vectors) {
+    if (s_.rows > 1 && s_.rows >= s_.vectors) {
       for (int j = 0; j < s_.vectors; j++) load_b(held(j), u, j);
       for (int i = from; i < to; i++) {
         Xmm x = spare();
@@ -285,6 +355,10 @@ private:
     } else {
       for (int i = from; i < to; i++) broadcast_a(held(i), i, u);
       for (int j = 0; j < s_.vectors; j++) {
+        if (multiplies_memory(j)) {
+          multiply(sum(set, 0, j), held(0), b_address(u, j));
+          continue;
+        }
         Xmm x = spare();
         load_b(x, u, j);
         for (int i = from; i < to; i++) multiply(sum(set, i, j), held(i), x);
@@ -332,6 +406,7 @@ private:
   const GemmKey s_;
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
   int turn_ = 0, unroll_ = least_unroll;
+  Xbyak::Label end_part_;
 };
 
 } // namespace

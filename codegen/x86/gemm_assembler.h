@@ -13,8 +13,8 @@ protected:
 
   bool is_double() const { return f_.sum == DType::F64; }
 
-  /// sum += a * b. I16Dot takes two instructions and a register, which the caller gives.
-  void multiply_add(const Xmm& sum, const Xmm& a, const Xmm& b, const Xmm& temporary = Xmm(0)) {
+  /// sum += a * b; b may lie in memory. I16Dot takes two instructions and a register, which the caller gives.
+  template <class Operand> void multiply_add(const Xmm& sum, const Xmm& a, const Operand& b, const Xmm& temporary = Xmm(0)) {
     switch (arithmetic_) {
     case Arithmetic::F64Fma: vfmadd231pd(sum, a, b); break;
     case Arithmetic::BF16Dot: vdpbf16ps(sum, a, b); break;

@@ -68,6 +68,11 @@ std::string contract_refusal(const Graph& graph, const Node& n) {
   return n.def->kind == Kind::Matmul ? matmul_refusal(graph, n) : conv_refusal(graph, n);
 }
 
+int64_t slices_of(const Node& n) {
+  const Arg* slices = n.attribute("slices");
+  return slices && slices->is<int64_t>() ? slices->get<int64_t>() : 1;
+}
+
 DType sum_type(const Graph& g, const Node& n) {
   std::vector<ValueId> operands = tensor_operands(n.args, g);
   return sum_of(g.type(operands.at(0)).dtype, g.type(operands.at(1)).dtype).value_or(g.type(n.outputs[0]).dtype);

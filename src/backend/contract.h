@@ -8,6 +8,8 @@ namespace tenon {
 
 /// Whether the node is a matrix product or convolution that the micro-kernels take; others are ordinary loops.
 bool is_contract(const Graph& graph, const Node& node);
+/// Of how many slices of columns a contraction's result is read side by side (backend/column_slices.h); else 1.
+int64_t slices_of(const Node& contraction);
 /// What the micro-kernels sum a contraction in.
 DType sum_type(const Graph& graph, const Node& node);
 

@@ -6,6 +6,7 @@
 
 #include "backend/affine.h"
 #include "backend/attention.h"
+#include "backend/column_slices.h"
 #include "backend/contract.h"
 #include "backend/fuse_cost.h"
 #include "backend/passes.h"
@@ -21,24 +22,28 @@ enum class Role : uint8_t { Other, Inline, Member, Contract };
 struct Group {
   std::unique_ptr<RegionDomain> domain; // null for steps of a single node
   std::vector<NodeId> nodes;
-  NodeId contract = {};                 // the matmul or convolution, or the last product of an attention
+  NodeId contract = {}; // the matmul or convolution, or the last product of an attention
   bool is_attention = false;
+  int64_t slices = 1;                   // of the contraction's columns, read side by side
 };
 
 class Fuse {
 public:
-  Fuse(const Graph& g, Rewriter& rewrite, BlockId block) : g_(g), rewrite_(rewrite), block_(block), inliner_(g) {
+  Fuse(const Graph& g, Rewriter& rewrite, BlockId block, SlicedProducts& sliced) : g_(g), rewrite_(rewrite), block_(block), inliner_(g), sliced_(sliced) {
     // What an attention computes block by block is inside its region, and yet nothing that can be written out.
     inliner_.is_inline = [this](ValueId v) { return roles_.get(v) == Role::Inline && !(in_attention_.get(g_.value(v).node) && inliner_.own(g_.value(v).node).reduction != Reduction::None); };
   }
 
-  void run(BlockId now) {
+  // False, and nothing is done, where products can not be read by slices after all: then all over again, with those whole.
+  bool run(BlockId now) {
     count_uses();
     for (NodeId id : nodes()) find_attention(id);
     while (!assign_roles()) {}
     inliner_.clear();
     for (NodeId id : nodes()) place(id);
+    if (give_up_slices()) return false;
     emit(now);
+    return true;
   }
 
 private:
@@ -87,13 +92,13 @@ private:
       if (auto it = binders_.find(s); it != binders_.end() && it->second != id && group_of_.get(it->second) >= 0) out.push_back(group_of_.get(it->second));
   }
 
+  const std::vector<NodeId>* uses_of(ValueId v) const {
+    return needs_memory_.get(v) || !users_.contains(v) ? nullptr : &users_.at(v);
+  }
+
   void find_attention(NodeId id) {
-    auto uses = [&](ValueId v) -> const std::vector<NodeId>* {
-      auto it = users_.find(v);
-      return it == users_.end() || needs_memory_.get(v) ? nullptr : &it->second;
-    };
     std::string why;
-    auto found = tenon::find_attention(g_, id, uses, why);
+    auto found = tenon::find_attention(g_, id, [&](ValueId v) { return uses_of(v); }, why);
     if (!found && !why.empty()) refused_[id] = why;
     if (!found || std::any_of(found->between.begin(), found->between.end(), [&](NodeId n) { return in_attention_.get(n); })) return;
     for (NodeId n : found->between) in_attention_[n] = true;
@@ -149,14 +154,33 @@ private:
     if (is_contract(g_, n)) {
       roles_[v] = Role::Contract;
       for (ValueId operand : tensor_operands(n.args, g_)) require_address(n, operand);
+      sliced_.find(id, [&](ValueId x) { return uses_of(x); }, inliner_);
       return;
     }
-    roles_[v] = Role::Member;
+    if ((roles_[v] = sliced_.is_between(id) ? Role::Inline : Role::Member) == Role::Inline) return;
     const Compute& c = inliner_.definition(id);
     if (needs_memory_.get(v) || c.reduction != Reduction::None) return;
     InlineCost cost = inline_cost(c.body);
     if (is_narrowing(n) && is_of_product(n.args[0].get<ValueId>())) return;
     if (is_always_inline(n.def->kind, cost) || (is_used_once(n) && is_inline_when_used_once(cost) && !is_epilogue(n))) roles_[v] = Role::Inline;
+  }
+
+  // Slices are read side by side where one region computes all that is made of them.
+  bool give_up_slices() {
+    return sliced_.give_up([&](NodeId product) {
+      const Group& g = groups_[static_cast<size_t>(group_of_.get(product))];
+      return g.nodes.size() == 1 || is_used_outside(g, g_.node(product).outputs[0]);
+    });
+  }
+
+  // Whether something that is not in the group reads a value of it.
+  bool is_used_outside(const Group& g, ValueId v) {
+    if (needs_memory_.get(v)) return true;
+    return std::ranges::any_of(users_[v], [&](NodeId user) {
+      const Node& n = g_.node(user);
+      if (n.outputs.size() == 1 && roles_.get(n.outputs[0]) == Role::Inline) return is_used_outside(g, n.outputs[0]);
+      return std::ranges::find(g.nodes, user) == g.nodes.end();
+    });
   }
 
   bool is_narrowing(const Node& n) const {
@@ -276,7 +300,8 @@ private:
       Role role = n.outputs.empty() ? Role::Other : roles_.get(n.outputs[0]);
       if (role == Role::Member || role == Role::Contract) made.domain = std::make_unique<RegionDomain>(g_, inliner_);
       if (role == Role::Member) made.domain->start(id);
-      if (role == Role::Contract) made.domain->start_with_value(n.outputs[0]), made.contract = id, made.is_attention = attentions_.contains(id);
+      if (role == Role::Contract) made.contract = id, made.is_attention = attentions_.contains(id), made.slices = sliced_.slices_of(id);
+      if (role == Role::Contract) made.domain->start_with_value(n.outputs[0], made.slices);
     }
     group_of_[id] = group;
     note_check(id, group);
@@ -295,7 +320,7 @@ private:
       if (!g.domain || makes_cycle(operands, group)) continue;
       if (g.contract.valid() && !follows_contract(id)) continue;
       auto member = g.domain->candidate(id);
-      if (!member || (g.contract.valid() && !g.is_attention && !lies_as(*member, g.domain->members()[0]))) continue;
+      if (!member || (g.contract.valid() && !g.is_attention && !lies_as(*member, g))) continue;
       g.domain->join(std::move(*member));
       g.nodes.push_back(id);
       return group;
@@ -333,10 +358,12 @@ private:
     return -1;
   }
 
-  // Whether both have their elements at the same places: then one may be written over the other.
-  bool lies_as(const RegionMember& a, const RegionMember& b) const {
-    ExprPool& pool = g_.pool();
-    return flat_offset(pool, g_.type(a.value), a.index) == flat_offset(pool, g_.type(b.value), b.index);
+  // Whether its elements lie as those of the contraction, or of a slice of its columns: then one may be written over the other.
+  bool lies_as(const RegionMember& a, const Group& g) const {
+    const RegionMember& first = g.domain->members()[0];
+    Type t = g_.type(first.value);
+    if (g.slices > 1) t.sizes.back() = g_.pool().integer(*const_int(t.sizes.back()) / g.slices);
+    return flat_offset(g_.pool(), g_.type(a.value), a.index) == flat_offset(g_.pool(), t, first.index);
   }
 
   // What may be computed on a contraction's result tile by tile: no reductions.
@@ -353,6 +380,7 @@ private:
   Rewriter& rewrite_;
   BlockId block_;
   Inliner inliner_;
+  SlicedProducts& sliced_;
   SideTable<ValueId, Role> roles_{Role::Other};
   SideTable<ValueId, bool> needs_memory_{false};
   SideTable<NodeId, bool> in_block_{false};
@@ -419,22 +447,10 @@ void Fuse::emit_inline(NodeId id, std::unordered_set<NodeId>& done, std::unorder
 
 // A region node whose body holds the members and the inline nodes they need; it returns what others use.
 void Fuse::emit_group(const Group& g) {
-  std::unordered_set<NodeId> inside(g.nodes.begin(), g.nodes.end()), done;
+  std::unordered_set<NodeId> done;
   std::vector<ValueId> results;
-  for (NodeId id : g.nodes) {
-    ValueId v = g_.node(id).outputs[0];
-    std::vector<NodeId> stack;
-    bool outside = needs_memory_.get(v);
-    std::function<void(ValueId)> look = [&](ValueId x) {
-      for (NodeId user : users_[x]) {
-        const Node& n = g_.node(user);
-        if (n.outputs.size() == 1 && roles_.get(n.outputs[0]) == Role::Inline) look(n.outputs[0]);
-        else outside |= !inside.contains(user);
-      }
-    };
-    look(v);
-    if (outside) results.push_back(v);
-  }
+  for (NodeId id : g.nodes)
+    if (ValueId v = g_.node(id).outputs[0]; is_used_outside(g, v)) results.push_back(v);
   std::vector<Type> types;
   std::vector<std::string> names;
   for (ValueId v : results) types.push_back(g_.type(v)), names.push_back(g_.value(v).name);
@@ -446,7 +462,7 @@ void Fuse::emit_group(const Group& g) {
   std::unordered_map<ValueId, ValueId> local;
   for (NodeId id : g.nodes) {
     emit_inline(id, done, local, body);
-    copy_into(id, body, local, false);
+    if (NodeId now = copy_into(id, body, local, false); id == g.contract && g.slices > 1) rewrite_.to.node(now).attributes.push_back({"slices", g.slices});
   }
   ArgList returns;
   for (size_t i = 0; i < results.size(); i++) {
@@ -468,7 +484,10 @@ bool fuse(LoadedProgram& program) {
   r.copy_params(from.top(), r.to.top());
   // Inner blocks are fused on their own.
   r.node = [&](NodeId id) { r.copy_node(id); };
-  r.block = [&](BlockId old, BlockId now) { Fuse(from, r, old).run(now); };
+  r.block = [&](BlockId old, BlockId now) {
+    SlicedProducts sliced(from);
+    while (!Fuse(from, r, old, sliced).run(now)) {}
+  };
   r.block(from.top(), r.to.top());
   for (auto& in : program.inputs)
     if (in.value.valid()) in.value = r[in.value];

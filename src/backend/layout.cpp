@@ -61,13 +61,15 @@ private:
   }
 
   // Whether to use the kernels along lines of row-major memory (runtime/conv_lines.h), which do best with few channels in a group and
-  // with lines that fill vectors. With a stride every load is taken apart, which many outputs repeat.
+  // with lines that fill vectors. With a stride every load is taken apart, which many outputs repeat. Its kernels depend on the image's
+  // sizes, and no call is to wait for them: those are known.
   bool runs_by_lines(const Node& n) const {
     Call c(r_.from, *n.def, n.args);
     const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
     bool fits = !c.flag("transposed") && x.dtype == DType::F32 && w.dtype == DType::F32 && *const_int(w.sizes.back()) <= 64 && c.integers("stride").back() <= 2;
+    for (size_t d = 2; d < x.rank(); d++) fits = fits && const_int(x.sizes[d]);
     if (!fits || is_depthwise(n)) return fits;
-    int64_t outputs = *const_int(w.sizes[0]) / c.integer("groups"), width = const_int(r_.from.type(n.outputs[0]).sizes.back()).value_or(least_line);
+    int64_t outputs = *const_int(w.sizes[0]) / c.integer("groups"), width = *const_int(r_.from.type(n.outputs[0]).sizes.back());
     return *const_int(w.sizes[1]) <= most_line_channels && width >= least_line && (c.integers("stride").back() == 1 || outputs <= most_strided_outputs);
   }
 

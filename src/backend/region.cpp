@@ -109,14 +109,30 @@ bool solve_radix(Expr e, Expr target, std::vector<std::pair<Expr, Expr>>& out) {
 
 } // namespace
 
-void RegionDomain::start_with_value(ValueId value) {
-  const Type& t = graph_.type(value);
+void RegionDomain::start_with_value(ValueId value, int64_t slices) {
+  Type t = graph_.type(value);
+  if (slices > 1) {
+    slice_width_ = *const_int(t.sizes.back()) / slices;
+    t.sizes.back() = graph_.pool().integer(slice_width_);
+  }
   RegionMember m{.node = graph_.value(value).node, .value = value, .compute = {}, .index = {}};
   for (size_t d = 0; d < t.rank(); d++) {
     axes_.push_back(graph_.pool().axis(first_region_axis + static_cast<int64_t>(d), t.sizes[d]));
     m.index.push_back(is_const_int(t.sizes[d], 1) ? graph_.pool().integer(0) : axes_.back());
   }
   members_.push_back(std::move(m));
+}
+
+RegionDomain::SliceIndex RegionDomain::slice_of(ValueId value, const std::vector<Expr>& index) const {
+  SliceIndex s{index};
+  if (slice_width_ == 0 || members_[0].value != value) return s;
+  Expr& column = s.index.back();
+  int64_t first = const_int(column).value_or(0);
+  if (column->op == Op::Add)
+    for (Expr term : column->args) first += const_int(term).value_or(0);
+  s.slice = first / slice_width_;
+  column = column - graph_.pool().integer(s.slice * slice_width_);
+  return s;
 }
 
 void RegionDomain::start(NodeId node) {
@@ -167,7 +183,7 @@ bool RegionDomain::line_up(const Compute& c, Mapping& mapping, const SharedLoad*
   visit(c.body, [&](const ExprNode& n) {
     if (n.op != Op::Load || !ok) return;
     ValueId v{static_cast<uint32_t>(n.bits)};
-    if (const RegionMember* m = find(v)) ok = solve(n.args, m->index, free, solved);
+    if (const RegionMember* m = find(v)) ok = solve(slice_of(v, n.args).index, m->index, free, solved);
     else if (shared && shared->load == &n) ok = solve(n.args, *shared->index, free, solved);
   });
   if (!ok || solved.empty()) return false;
@@ -237,8 +253,7 @@ bool RegionDomain::check(const Compute& c, const Mapping& mapping) const {
   visit(body, [&](const ExprNode& n) {
     if (n.op != Op::Load) return;
     const RegionMember* m = find(ValueId{static_cast<uint32_t>(n.bits)});
-    if (!m) return;
-    for (size_t k = 0; k < m->index.size(); k++) ok &= n.args[k] == m->index[k];
+    if (m) ok &= slice_of(m->value, n.args).index == m->index;
   });
   if (!ok) return false;
   auto all_used = [&](const std::vector<Expr>& axes) {

@@ -47,8 +47,15 @@ public:
 
   /// The first member gives the axes.
   void start(NodeId node);
-  /// The first member is a value computed by other means (a matmul's result): only its axes count.
-  void start_with_value(ValueId value);
+  /// The first member is a value computed by other means (a matmul's result): only its axes count. One of whose columns `slices`
+  /// equal slices are read side by side has the axes of a slice.
+  void start_with_value(ValueId value, int64_t slices = 1);
+  /// A load of the first member: the index within a slice of its columns, and which slice.
+  struct SliceIndex {
+    std::vector<Expr> index;
+    int64_t slice = 0;
+  };
+  SliceIndex slice_of(ValueId value, const std::vector<Expr>& index) const;
   /// The node as a member, where its loads of members can be lined up; join() adds it. `shared`: loads of memory that
   /// members load too are lined up as well.
   std::optional<RegionMember> candidate(NodeId node, bool shared = false) const;
@@ -92,6 +99,7 @@ private:
   std::vector<RegionMember> members_;
   std::vector<Expr> axes_, reduced_;
   bool has_reduction_ = false;
+  int64_t slice_width_ = 0; // of the first member; 0: it is read whole
 };
 
 } // namespace tenon

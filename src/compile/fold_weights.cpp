@@ -56,14 +56,17 @@ private:
     return bytes;
   }
 
-  // Made of stored tensors and numbers alone, by definitions.
+  // By a definition, or a library step whose result depends on its operands alone.
+  static bool is_computable(const Node& n) { return has_definition(n) || (n.def && n.def->library && !n.def->data_dependent && n.op.starts_with("tenon::pack_")); }
+
+  // Made of stored tensors and numbers alone.
   bool is_fixed(ValueId v) {
     if (g_.constant(v)) return true;
     NodeId id = node_of(v);
     if (!id.valid()) return false;
     if (signed char known = fixed_.get(id)) return known > 0;
     const Node& n = g_.node(id);
-    bool fixed = has_definition(n) && n.outputs.size() == 1 && n.blocks.empty() && bytes_of(v) && !is_complex(g_.type(v).dtype);
+    bool fixed = is_computable(n) && n.outputs.size() == 1 && n.blocks.empty() && bytes_of(v) && !is_complex(g_.type(v).dtype);
     std::vector<ValueId> operands = tensor_operands(n.args, g_);
     fixed = fixed && std::all_of(operands.begin(), operands.end(), [&](ValueId o) { return is_fixed(o); });
     fixed_[id] = fixed ? 1 : -1;
@@ -93,8 +96,8 @@ private:
   void find_results() {
     for (NodeId id : g_.block(g_.top()).nodes) {
       const Node& n = g_.node(id);
-      if (n.outputs.size() == 1 && n.blocks.empty() && n.def && has_definition(n) && is_fixed(n.outputs[0])) continue;
-      bool contraction = n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv);
+      if (n.outputs.size() == 1 && n.blocks.empty() && n.def && is_computable(n) && is_fixed(n.outputs[0])) continue;
+      bool contraction = n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv || n.op == "tenon::quantized_weight_mm.default");
       for_each_use(g_, id, [&](ValueId v) { add_result(v, contraction); });
     }
     for (const Arg& a : g_.block(g_.top()).returns) for_each_value(a, [&](ValueId v) { add_result(v, false); });

@@ -27,6 +27,7 @@ PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<Program
 
 void PlanBuilder::run(bool keep_texts) {
   steps_ = &plan_.steps;
+  count_uses();
   build_block(g_.top());
   add_outputs();
   plan_.num_steps = now_;
@@ -226,7 +227,10 @@ int PlanBuilder::define(const Type& type, const std::string& name) {
   if (plan_.buffers[static_cast<size_t>(b)].place == BufferPlace::Dynamic) dynamic_.push_back(b);
   return b;
 }
-void PlanBuilder::define(ValueId v) { buffers_[v] = define(g_.type(v), g_.value(v).name); }
+void PlanBuilder::define(ValueId v) {
+  auto bound = bound_.find(v);
+  buffers_[v] = bound != bound_.end() ? bound->second : define(g_.type(v), g_.value(v).name);
+}
 
 void PlanBuilder::use(int buffer) {
   PlanBuffer& b = plan_.buffers[static_cast<size_t>(buffer)];

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "backend/attention.h"
+#include "backend/contract.h"
 #include "compile/build_plan.h"
 #include "compile/slots.h"
 #include "loops/from_region.h"
@@ -40,7 +41,7 @@ private:
   void build_attention(NodeId id);
   AttentionStep::Operand attention_operand(const AttentionOperand& operand);
   void build_library(NodeId id);
-  int uses_of(ValueId value);
+  void count_uses();
   bool dies_here(ValueId input, ValueId output);
   void build_fallback(NodeId id);
   void build_if(NodeId id);
@@ -52,6 +53,9 @@ private:
   std::vector<BranchSize> branch_sizes(NodeId id);
   void build_while(NodeId id);
   void build_scan(NodeId id);
+  std::vector<int> scan_results(NodeId id, ScanStep& s, Expr steps);
+  int add_slice(ScanStep& s, const Type& slice, const Type& type, int whole, Expr steps);
+  void check_sizes(Expr fits);
   void build_item(NodeId id);
   void build_assert(NodeId id);
   void build_print(NodeId id);
@@ -60,6 +64,8 @@ private:
   int define(const Type& type, const std::string& name);
   int scalar_buffer(const Arg& a);
   void copy_to(const Arg& from, int to);
+  void define_result(NodeId id, const RegionKernel& kernel);
+  std::vector<int> beside_of(NodeId id, const RegionKernel& kernel);
   TileKernel build_epilogue(NodeId id);
 
   // Kernels
@@ -69,6 +75,11 @@ private:
   void share_kernels();
   void compile_kernels(bool keep_texts);
   const void* pack_matmul(const Tensor& weights, int family, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride);
+  const void* pack_constant(const Tensor& weights, const MatmulOperand& b, int64_t slices, Matmul& shape);
+  struct SlicedColumns {
+    int64_t offset, width, k_stride, n_stride;
+  };
+  const void* pack_slices(const Tensor& weights, const Panels& panels, int family, int64_t slices, const SlicedColumns& from);
   const void* pack_conv_weights(const Conv& conv);
   void* own(int64_t bytes);
 
@@ -82,7 +93,10 @@ private:
   int vector_bytes_ = 64;
   int64_t streamed_bytes_ = INT64_MAX; // results that would push all else out of the caches
   std::unordered_map<ValueId, int> buffers_;
+  SideTable<ValueId, int> uses_{0};          // how often the nodes and the results of the program name a value
+  std::unordered_map<ValueId, int> bound_; // results of loop bodies whose place is known before they are made
   std::vector<Step>* steps_ = nullptr;
+  int scans_ = 0;                            // depth of scans around the step being built
   int conditional_ = 0;                      // depth of branches and loop bodies around the step being built
   int now_ = 0;                              // number of the step being built
   std::vector<std::pair<int, int>> loops_;   // steps of enclosing loops: from; depth of use

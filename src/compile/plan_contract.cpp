@@ -1,6 +1,7 @@
 // PlanBuilder: matrix products and convolutions, their packed weights and epilogues.
 #include "backend/affine.h"
 #include "backend/contract.h"
+#include "base/strided.h"
 #include "compile/plan_builder.h"
 #include "runtime/gemm_pack.h"
 
@@ -19,17 +20,34 @@ Inliner region_inliner(const Graph& g) {
 
 } // namespace
 
+// What an epilogue reads and writes at each of its tiles, where that lies as the contraction's result does.
+std::vector<int> PlanBuilder::beside_of(NodeId id, const RegionKernel& k) {
+  const Type &out = g_.type(g_.node(id).outputs.at(0)), &sums = g_.type(g_.node(contraction_of(g_, id)).outputs.at(0));
+  bool same = out.sizes == sums.sizes && out.strides == sums.strides;
+  bool seen_otherwise = out.strides.empty() && sums.strides.empty() && out.rank() > 0 && sums.rank() > 0 && out.sizes.back() == sums.sizes.back();
+  if (!same && !seen_otherwise) return {};
+  std::vector<int> found;
+  for (int b : inputs_beside_result(k.kernel))
+    if (ValueId v = k.buffers[static_cast<size_t>(b)]; v.valid()) found.push_back(buffer_of(v));
+  int result = buffer_of(g_.node(id).outputs[0]);
+  if (g_.node(id).outputs.size() == 1 && std::find(found.begin(), found.end(), result) == found.end()) found.push_back(result);
+  return found;
+}
+
 // The epilogue kernel; none where the sums are the region's only result.
 TileKernel PlanBuilder::build_epilogue(NodeId id) {
   TileKernel t;
   auto k = kernel_of_epilogue(g_, id, vector_bytes_);
-  for (ValueId v : g_.node(id).outputs) define(v);
+  if (k && g_.node(id).outputs.size() == 1) define_result(id, *k);
+  else
+    for (ValueId v : g_.node(id).outputs) define(v);
   if (!k) return t;
   for (ValueId v : k->buffers) {
     t.buffers.push_back(v.valid() ? buffer_of(v) : -1);
     if (v.valid()) use(t.buffers.back());
   }
   t.kernel = add_kernel(k->kernel, Heat::Tile, t.scalars);
+  t.beside = beside_of(id, *k);
   return t;
 }
 
@@ -44,6 +62,43 @@ const void* PlanBuilder::pack_matmul(const Tensor& w, int family, int64_t offset
   const PackSource source{from, w.dtype(), k_stride, n_stride};
   packers_.run(panels.count(), 1, [&](int64_t p0, int64_t p1, int) { pack_panels(kernels, f, panels, source, 0, k, p0, p1, to + panels.offset(p0)); });
   return packed = to;
+}
+
+// Weights whose columns are slices side by side, packed by blocks: `lanes` columns of each slice, zeros behind the last ones.
+const void* PlanBuilder::pack_slices(const Tensor& w, const Panels& panels, int family, int64_t slices, const SlicedColumns& from) {
+  const KernelTable& kernels = *plan_.micro_kernels;
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  int64_t bytes = static_cast<int64_t>(size_of(w.dtype())), k = panels.k;
+  const char* start = static_cast<const char*>(w.data()) + from.offset * bytes;
+  const void*& packed = packed_[{start, {family, k, from.width, from.k_stride, from.n_stride, slices}}];
+  if (packed) return packed;
+  char* to = static_cast<char*>(own(panels.bytes()));
+  packers_.run(panels.count(), 1, [&](int64_t p0, int64_t p1, int) {
+    for (int64_t p = p0; p < p1; p++) {
+      Panels one = panels;
+      one.n = panels.columns(p);
+      std::vector<char> rows(static_cast<size_t>(one.n * k * bytes)); // transposed
+      for (int64_t c = 0; c < one.n; c++) {
+        int64_t vector = p * panels.vectors + c / f.lanes, column = vector / slices * f.lanes + c % f.lanes;
+        char* at = const_cast<char*>(start) + (vector % slices * from.width + column) * from.n_stride * bytes;
+        if (column < from.width) copy_strided({w.dtype(), at, std::span(&k, 1), std::span(&from.k_stride, 1)}, rows.data() + c * k * bytes);
+      }
+      pack_panels(kernels, f, one, {rows.data(), w.dtype(), 1, k}, 0, k, 0, 1, to + panels.offset(p));
+    }
+  });
+  return packed = to;
+}
+
+// The packed weights of a product; one that is read by slices of its columns has as many as their blocks hold.
+const void* PlanBuilder::pack_constant(const Tensor& w, const MatmulOperand& b, int64_t slices, Matmul& shape) {
+  SlicedColumns from{*const_int(b.offset), shape.n / slices, *const_int(b.row_stride), *const_int(b.column_stride)};
+  if (slices == 1) return pack_matmul(w, shape.family, from.offset, shape.k, shape.n, from.k_stride, from.n_stride);
+  const GemmFamily& f = plan_.micro_kernels->families()[static_cast<size_t>(shape.family)];
+  require(f.lanes == slice_lanes(vector_bytes_, f.sum), "{} has vectors of {} sums", f.name, f.lanes);
+  bool wide = f.rows[8] > 0; // registers for tiles of four vectors and six rows
+  shape.panel_vectors = static_cast<int>(slices == 2 && wide ? 4 : slices);
+  shape.n = (from.width + f.lanes - 1) / f.lanes * f.lanes * slices;
+  return pack_slices(w, choose_panels(f, shape.n, shape.k, shape.panel_vectors), shape.family, slices, from);
 }
 
 void PlanBuilder::build_matmul(NodeId id) {
@@ -73,7 +128,7 @@ void PlanBuilder::build_matmul(NodeId id) {
   use(s.a);
   if (s.c >= 0) use(s.c);
   s.batch[0] = slot(floor_div(batch, inner)), s.batch[1] = slot(inner);
-  s.m = slot(m), s.n = slot(cols), s.k = slot(k);
+  s.m = slot(m), s.k = slot(k);
   s.a_offset = slot(a->offset), s.a_row = slot(a->row_stride), s.a_k = slot(a->column_stride);
   s.b_offset = slot(b->offset), s.b_k = slot(b->row_stride), s.b_n = slot(b->column_stride);
   strides(*a, s.a_batch);
@@ -88,20 +143,21 @@ void PlanBuilder::build_matmul(NodeId id) {
                .b_type = s.b_type,
                .a_k = const_int(a->column_stride).value_or(0),
                .b_n = const_int(b->column_stride).value_or(0)};
-  s.family = choose_family(*plan_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
-  if (w && rank == 2 && shape.n != any_size && shape.k != any_size && const_int(b->offset) && w->is_contiguous()) {
-    s.packed = pack_matmul(*w, s.family, *const_int(b->offset), shape.k, shape.n, *const_int(b->row_stride), *const_int(b->column_stride));
-  } else use(s.b);
+  shape.family = s.family = choose_family(*plan_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
+  if (w && rank == 2 && shape.n != any_size && shape.k != any_size && const_int(b->offset) && w->is_contiguous()) s.packed = pack_constant(*w, *b, slices_of(n), shape);
+  else use(s.b);
   shape.packed = s.packed != nullptr;
-  shape.family = s.family;
+  s.panel_vectors = shape.panel_vectors;
+  s.n = shape.panel_vectors ? slots_.constant(shape.n) : slot(cols);
   if (s.c >= 0) shape.c = &s; // it is given
   prepare_matmul(*plan_.micro_kernels, shape);
   s.number = plan_.num_matmuls++;
+  s.repeated = scans_ > 0;
   append(id, std::move(s));
 }
 
 const void* PlanBuilder::pack_conv_weights(const Conv& c) {
-  std::vector<int64_t> key{c.family, c.transposed, c.by_lines, c.groups, c.in_channels, c.out_channels, c.padding};
+  std::vector<int64_t> key{c.family, c.transposed, c.winograd, c.by_lines, c.groups, c.in_channels, c.out_channels, c.padding};
   const ConvWindow& w = c.window;
   for (auto* list : {w.kernel, w.stride, w.pad, w.dilation}) key.insert(key.end(), list, list + 3);
   const void*& packed = packed_[{c.weights, key}];
@@ -165,6 +221,7 @@ void PlanBuilder::build_conv(NodeId id) {
     for (size_t d = 0; d < w->rank(); d++) v.weight_strides[d < 2 ? d : 5 - w->rank() + d] = w->strides()[d];
     v.weights = w->data();
     v.family = conv_family(kernels, v);
+    v.winograd = pays_winograd(kernels, plan_.caches, v);
     v.weights = pack_conv_weights(v);
     v.packed = true;
   } else use(s.weight = buffer_of(c.value("weight")));

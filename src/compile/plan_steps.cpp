@@ -1,4 +1,7 @@
 // PlanBuilder: steps of kernels, library calls and control flow.
+#include <algorithm>
+#include <unordered_set>
+
 #include "backend/contract.h"
 #include "base/strided.h"
 #include "compile/plan_builder.h"
@@ -81,7 +84,9 @@ void PlanBuilder::build_loops(NodeId id) {
     steps_->back().refused = e.what();
     return;
   }
-  for (ValueId v : g_.node(id).outputs) define(v);
+  if (kernels.kernels.size() == 1 && g_.node(id).outputs.size() == 1) define_result(id, kernels.kernels[0]);
+  else
+    for (ValueId v : g_.node(id).outputs) define(v);
   std::vector<int> temporaries;
   for (auto& t : kernels.temporaries) temporaries.push_back(define(Type::tensor(t.dtype, {t.elements}), "partial"));
   for (auto& k : kernels.kernels) append_kernel(id, k, temporaries);
@@ -102,13 +107,10 @@ void PlanBuilder::append_kernel(NodeId id, const RegionKernel& k, const std::vec
   append(id, std::move(s)).refused = refused_in(g_, id);
 }
 
-// How often the nodes and the results of the program name a value.
-int PlanBuilder::uses_of(ValueId value) {
-  int uses = 0;
-  auto count = [&](ValueId v) { uses += v == value; };
+void PlanBuilder::count_uses() {
+  auto count = [&](ValueId v) { uses_[v]++; };
   for (NodeId id : g_.block(g_.top()).nodes) for_each_use(g_, id, count);
   for (const Arg& a : g_.block(g_.top()).returns) for_each_value(a, count);
-  return uses;
 }
 
 // Whether a step may write its output over an input: a temporary of the same sizes that nothing else reads.
@@ -117,13 +119,25 @@ bool PlanBuilder::dies_here(ValueId input, ValueId output) {
   if (conditional_ > 0 || g_.constant(input) ||
       plan_.buffers[static_cast<size_t>(buffer_of(input))].place != BufferPlace::Arena)
     return false;
-  return from.dtype == to.dtype && from.sizes == to.sizes && uses_of(input) == 1;
+  return from.dtype == to.dtype && from.sizes == to.sizes && uses_[input] == 1;
+}
+
+// The result of a region that is one kernel: over an input where that dies, else memory of its own.
+void PlanBuilder::define_result(NodeId id, const RegionKernel& k) {
+  ValueId out = g_.node(id).outputs.at(0);
+  for (int b : inputs_beside_result(k.kernel)) {
+    ValueId v = k.buffers[static_cast<size_t>(b)];
+    if (!v.valid() || !dies_here(v, out)) continue;
+    buffers_[out] = buffer_of(v);
+    return;
+  }
+  define(out);
 }
 
 void PlanBuilder::build_library(NodeId id) {
   const Node& n = g_.node(id);
   LibraryStep step = n.def->library(Call(g_, *n.def, n.args));
-  if (step.function == library::sort && uses_of(n.outputs[1]) == 0)
+  if (step.function == library::sort && uses_[n.outputs[1]] == 0)
     step.ints[2] =
         g_.pool().integer(1); // the order of equal values shows in the positions only: the stable one is quickest
   LibraryStepCall s{.function = step.function, .inputs = {}, .outputs = {}, .ints = slots_of(step.ints), .numbers = step.numbers, .is_random = library::is_random(step.function)};
@@ -349,6 +363,65 @@ void PlanBuilder::build_while(NodeId id) {
   keep_through_loop(plan_, begin, now_);
 }
 
+void PlanBuilder::check_sizes(Expr fits) {
+  if (const_int(fits) != 1) append(NodeId{}, AssertStep{slot(fits), "a scan's slices have other sizes than the program says"});
+}
+
+// Points at one slice after the other of `whole` along dim 0.
+int PlanBuilder::add_slice(ScanStep& s, const Type& slice, const Type& type, int whole, Expr steps) {
+  ExprPool& pool = g_.pool();
+  Expr elements = product(pool, slice.sizes), bytes = elements * static_cast<double>(size_of(slice.dtype));
+  check_sizes(logical_and(eq(type.sizes.at(0), steps), eq(product(pool, std::span(type.sizes).subspan(1)), elements)));
+  int b = new_buffer(slice, BufferPlace::Alias, "slice");
+  use(whole);
+  s.slices.push_back({b, whole, slot(bytes)});
+  return b;
+}
+
+static bool is_slice(const Type& whole, const Type& slice) { return whole.dtype == slice.dtype && std::ranges::equal(std::span(whole.sizes).subspan(1), slice.sizes); }
+
+// Where the body's results go: what a step of the body makes it makes in place, where it has the sizes that are promised; the
+// rest is copied.
+std::vector<int> PlanBuilder::scan_results(NodeId id, ScanStep& s, Expr steps) {
+  const Node& n = g_.node(id);
+  const Block& body = g_.block(n.blocks.at(0));
+  size_t carried = n.args[0].get<ArgList>().size();
+  std::vector<int> to(body.returns.size(), -1);
+  std::unordered_set<NodeId> inside(body.nodes.begin(), body.nodes.end());
+  auto bind = [&](size_t i, const Type& promised) {
+    if (!body.returns[i].is<ValueId>()) return;
+    ValueId v = body.returns[i].get<ValueId>();
+    NodeId from = g_.value(v).node;
+    if (!from.valid() || !inside.contains(from) || g_.constant(v)) return;
+    if (g_.node(from).def && g_.node(from).def->data_dependent) return;
+    if (g_.type(v).dtype == promised.dtype && g_.type(v).sizes == promised.sizes) bound_.emplace(v, to[i]);
+  };
+  for (size_t i = carried; i < to.size(); i++) {
+    Type slice = g_.type(n.outputs[i]);
+    slice.sizes.erase(slice.sizes.begin());
+    to[i] = add_slice(s, slice, g_.type(n.outputs[i]), buffers_.at(n.outputs[i]), steps);
+    bind(i, slice);
+  }
+  for (size_t i = 0; i < carried; i++) {
+    const Type& t = g_.type(n.outputs[i]);
+    const Arg& first = n.args[0].get<ArgList>()[i];
+    ScanStep::Carried c{.now = new_buffer(t, BufferPlace::Alias, "carried"), .next = -1, .first = first.is<ValueId>() ? buffer_of(first.get<ValueId>()) : scalar_buffer(first), .last = buffers_.at(n.outputs[i])};
+    use(c.first);
+    if (first.is<ValueId>()) check_sizes(eq(product(g_.pool(), g_.type(first.get<ValueId>()).sizes), product(g_.pool(), t.sizes)));
+    for (size_t k = carried; k < to.size(); k++)
+      if (body.returns[k] == body.returns[i] && c.stacked < 0 && is_slice(g_.type(n.outputs[k]), t)) c.stacked = static_cast<int>(s.slices.size() - to.size() + k), c.next = to[k];
+    if (c.stacked < 0) {
+      c.next = new_buffer(t, BufferPlace::Alias, "carried");
+      c.spare = new_buffer(t, BufferPlace::Arena, "carried");
+      to[i] = c.next;
+      bind(i, t);
+    }
+    buffers_[body.params.at(i)] = c.now;
+    s.carried.push_back(c);
+  }
+  return to;
+}
+
 void PlanBuilder::build_scan(NodeId id) {
   const Node& n = g_.node(id);
   ScanStep s;
@@ -356,48 +429,35 @@ void PlanBuilder::build_scan(NodeId id) {
   s.reverse = n.args[2].is<bool>() && n.args[2].get<bool>();
   for (ValueId v : n.outputs) define(v);
   require(dynamic_.empty(), "a scan over data-dependent sizes");
-  for (size_t i = 0; i < initial.size(); i++) copy_to(initial[i], buffers_.at(n.outputs[i]));
-  int begin = now_;
   const Block& body = g_.block(n.blocks.at(0));
-  ExprPool& pool = g_.pool();
   require(!xs.empty(), "a scan over nothing");
   Expr steps = g_.type(xs[0].get<ValueId>()).sizes.at(0);
   s.steps = slot(steps);
-  auto add_slice = [&](const Type& slice, const Type& type, int whole) {
-    Expr elements = product(pool, slice.sizes), bytes = elements * static_cast<double>(size_of(slice.dtype));
-    Expr fits = logical_and(eq(type.sizes.at(0), steps), eq(product(pool, std::span(type.sizes).subspan(1)), elements));
-    if (const_int(fits) != 1) append(NodeId{}, AssertStep{slot(fits), "a scan's slices have other sizes than the program says"});
-    int b = new_buffer(slice, BufferPlace::Alias, "slice");
-    use(whole);
-    s.slices.push_back({b, whole, slot(bytes)});
-    return b;
-  };
-  for (size_t i = 0; i < initial.size(); i++) buffers_[body.params.at(i)] = buffers_.at(n.outputs[i]);
   for (size_t i = 0; i < xs.size(); i++) {
     ValueId x = xs[i].get<ValueId>(), p = body.params.at(initial.size() + i);
-    buffers_[p] = add_slice(g_.type(p), g_.type(x), buffer_of(x));
+    buffers_[p] = add_slice(s, g_.type(p), g_.type(x), buffer_of(x), steps);
   }
-  std::vector<Step>* outer = steps_;
-  steps_ = &s.body;
-  conditional_++;
+  std::vector<int> to = scan_results(id, s, steps);
+  int begin = now_;
+  auto keep = [&] { // the first and the last values live as long as the loop
+    for (auto& slice : s.slices) use(slice.whole);
+    for (auto& c : s.carried)
+      for (int b : {c.first, c.last, c.spare})
+        if (b >= 0) use(b);
+  };
+  keep();
+  std::vector<Step>* outer = std::exchange(steps_, &s.body);
+  conditional_++, scans_++;
   build_block(n.blocks[0]);
-  std::vector<int> temporaries;
-  for (size_t i = 0; i < initial.size(); i++) {
-    temporaries.push_back(new_buffer(g_.type(n.outputs[i]), BufferPlace::Arena, "carried"));
-    copy_to(body.returns.at(i), temporaries.back());
-  }
-  for (size_t i = initial.size(); i < body.returns.size(); i++) {
-    Type slice = g_.type(n.outputs[i]);
-    slice.sizes.erase(slice.sizes.begin());
-    copy_to(body.returns[i], add_slice(slice, g_.type(n.outputs[i]), buffers_.at(n.outputs[i])));
-  }
-  for (size_t i = 0; i < initial.size(); i++) {
-    int to = buffers_.at(n.outputs[i]);
-    use(temporaries[i]), use(to);
-    append(NodeId{}, CopyStep{temporaries[i], to});
+  for (size_t i = 0; i < to.size(); i++) {
+    if (to[i] < 0) continue; // stacked
+    const Arg& from = body.returns[i];
+    auto bound = from.is<ValueId>() ? bound_.find(from.get<ValueId>()) : bound_.end();
+    if (bound == bound_.end() || bound->second != to[i]) copy_to(from, to[i]);
   }
   steps_ = outer;
-  conditional_--;
+  conditional_--, scans_--;
+  keep();
   append(id, std::move(s));
   keep_through_loop(plan_, begin, now_);
 }

@@ -21,9 +21,17 @@ bool fold_constants(LoadedProgram& program);
 ///   %1 = convolution(%x, %w); %2 = mul(%1, %scale)   ->   %2 = convolution(%x, %w * %scale)
 bool fold_norm(LoadedProgram& program);
 
+/// Embedding bags of one length become sums of rows.
+///   %o = arange(0, n * 10, 10); %y, ... = _embedding_bag(%w, %i, %o)   ->   %y = sum(embedding(%w, view(%i, [n, 10])), [1])
+bool even_bags(LoadedProgram& program);
+
 /// Products of dequantized tensors become products of their integers, in I32, with what the zero points add and both scales after.
 ///   %y = mm((%q - zx) * sx, %w * sw)   ->   %y = (mm.dtype(%q, %w, i32) - zx * column sums of %w) * (sx * sw)
 bool integer_products(LoadedProgram& program);
+
+/// Products with constant weights of 4 or 8 bits that share a scale by group read them packed, and dequantize in registers.
+///   %y = mm(%x, permute(view(_to_copy(%codes, f32) * %scale), [1, 0]))   ->   %y = quantized_weight_mm(%x, pack_quantized_weight(%codes, %scale))
+bool weight_only_products(LoadedProgram& program);
 
 /// Not in the list below: what the caller allows (Options::precision) is done after it. f32 products read bf16 or, of constant weights,
 /// bytes.
@@ -32,9 +40,11 @@ bool narrow_products(LoadedProgram& program, Precision precision);
 
 inline constexpr Pass edge_passes[] = {
     {"decompose_late", decompose_late},
+    {"even_bags", even_bags},
     {"canonicalize", canonicalize},
     {"cse", cse},
     {"integer_products", integer_products},
+    {"weight_only_products", weight_only_products},
     {"fold_constants", fold_constants},
     {"fold_norm", fold_norm},
     {"remove_dead_code", remove_dead_code},

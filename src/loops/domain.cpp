@@ -19,7 +19,7 @@ LoopDomain make_domain(const Graph& graph, const RegionDomain& region, const std
       Substitution s;
       s.on_load = [&](int64_t value, const ExprNode& load, const std::vector<Expr>& index) {
         ValueId v{static_cast<uint32_t>(value)};
-        if (region.find(v)) return pool.load(value, load.type, {});
+        if (region.find(v)) return pool.load(member_operand(v, region.slice_of(v, index).slice), load.type, {});
         return pool.load(value, load.type, {flat_offset(pool, graph.type(v), index)});
       };
       out.body = s.apply(m.compute.body);
@@ -103,6 +103,24 @@ void split_axes(LoopDomain& d) {
 
 namespace {
 
+// Offsets of a load that looks up where it reads: along the axes it looks up by, places lie anywhere, so far apart.
+std::optional<Affine> lookup_access(Expr offset, std::span<const Expr> axes) {
+  ExprPool& pool = *offset->pool;
+  Expr direct = pool.integer(0), far = pool.integer(int64_t{1} << 40);
+  std::vector<bool> looked_up(axes.size(), false);
+  for (Expr term : offset->op == Op::Add ? offset->args : std::vector<Expr>{offset}) {
+    bool looks_up = contains(term, [](const ExprNode& n) { return n.op == Op::Load; });
+    if (!looks_up) direct = direct + term;
+    for (size_t k = 0; looks_up && k < axes.size(); k++)
+      if (contains(term, [&](const ExprNode& n) { return &n == axes[k].get(); })) looked_up[k] = true;
+  }
+  auto a = as_affine(direct, axes);
+  if (!a || std::ranges::all_of(a->coefficients, [](Expr c) { return is_const_int(c, 0); })) return std::nullopt;
+  for (size_t k = 0; k < axes.size(); k++)
+    if (looked_up[k]) a->coefficients[k] = far;
+  return a;
+}
+
 // The access that decides the order of loops: a store over all axes, else the widest load.
 std::optional<Affine> main_access(const LoopDomain& d) {
   for (auto& m : d.members)
@@ -115,6 +133,7 @@ std::optional<Affine> main_access(const LoopDomain& d) {
     visit(m.body, [&](const ExprNode& n) {
       if (n.op != Op::Load || n.args.empty()) return;
       auto a = as_affine(n.args[0], d.axes);
+      if (!a) a = lookup_access(n.args[0], d.axes);
       if (!a) return;
       int used = 0;
       for (Expr c : a->coefficients) used += !is_const_int(c, 0);

@@ -23,7 +23,11 @@ struct LoopDomain {
   bool is_reduced(Expr a) const { return std::find(reduced.begin(), reduced.end(), a) != reduced.end(); }
 };
 
-/// From the members of a region. Loads of members stay as Load(member's ValueId, {}).
+/// The operand of a load of a member: its ValueId and, of a product that is read by slices of its columns, which slice.
+inline int64_t member_operand(ValueId value, int64_t slice) { return slice << 32 | value.index; }
+inline int64_t slice_of_operand(int64_t operand) { return operand >> 32; }
+
+/// From the members of a region. Loads of members stay as Load(member_operand, {}).
 LoopDomain make_domain(const Graph& graph, const RegionDomain& region, const std::function<bool(ValueId)>& is_stored);
 /// Splits axes that occur as a // K and a % K.
 void split_axes(LoopDomain& domain);

@@ -42,32 +42,58 @@ void tile_conv_axes(RegionDraft& r, Expr batch, Expr m, Expr n) {
   substitute(r.d, digits);
 }
 
+// The rows and columns of a tile as loops.
+struct TileLoops {
+  Expr outer, rows, block, inner, columns; // block: none, or blocks of columns
+  int lanes;
+  std::vector<Expr> sums; // the elements of the tile, by slices of columns
+};
+
+// Turned: a column's rows lie together.
+TileLoops plain_tile(RegionDraft& r, const Expr* tile, DType sum, bool strided, bool turned) {
+  Expr i = r.pool.axis(5004, tile[2] - tile[1]), j = r.pool.axis(5005, tile[4] - tile[3]);
+  Expr outer = turned ? j : i, inner = turned ? i : j;
+  return {.outer = outer, .rows = tile[1] + (strided ? i * tile[6] : i), .block = {}, .inner = inner, .columns = tile[3] + j, .lanes = lanes(r, 2), .sums = {r.pool.load(0, sum, {outer * tile[5] + inner})}};
+}
+
+// The columns of a tile are blocks of a vector of each slice.
+TileLoops sliced_tile(RegionDraft& r, const Expr* tile, DType sum, int64_t slices) {
+  int64_t lanes = slice_lanes(r.vector_bytes, sum);
+  auto number = [&](int64_t n) { return r.pool.integer(n); };
+  Expr i = r.pool.axis(5004, tile[2] - tile[1]), block = r.pool.axis(5006, floor_div(tile[4] - tile[3], number(slices * lanes)));
+  Expr width = r.d.axes.back()->args[0], first = floor_div(tile[3], number(slices)) + block * number(lanes);
+  bool whole = *const_int(width) % lanes == 0;
+  Expr j = r.pool.axis(5005, whole ? number(lanes) : min(number(lanes), width - first));
+  TileLoops t{.outer = i, .rows = tile[1] + i, .block = block, .inner = j, .columns = first + j, .lanes = static_cast<int>(lanes), .sums = {}};
+  for (int64_t s = 0; s < slices; s++) t.sums.push_back(r.pool.load(0, sum, {i * tile[5] + (block * number(slices) + number(s)) * number(lanes) + j}));
+  return t;
+}
+
 // Rows m and columns n of the tile that is ready, from the axes of the contraction's result.
 void tile_axes(RegionDraft& r) {
   Expr tile[std::size(tile_symbols)];
   for (size_t k = 0; k < std::size(tile); k++) tile[k] = r.pool.symbol(tile_symbols[k], DType::I64, 0, INT64_MAX);
   const Node& contraction = r.g.node(contraction_of(r.g, r.region));
   bool conv = contraction.def->kind == Kind::Conv, strided = conv && ::tenon::Call(r.g, *contraction.def, contraction.args).flag("transposed");
+  DType sum = sum_type(r.g, contraction);
+  int64_t slices = slices_of(contraction);
+  bool turned = conv && is_row_major(r.g.type(contraction.outputs[0]));
+  TileLoops t = slices > 1 ? sliced_tile(r, tile, sum, slices) : plain_tile(r, tile, sum, strided, turned);
   std::vector<Expr> axes = r.d.axes; // batch?, m, n of a matmul
-  Expr i = r.pool.axis(5004, tile[2] - tile[1]), j = r.pool.axis(5005, tile[4] - tile[3]);
-  Expr m = tile[1] + (strided ? i * tile[6] : i), n = tile[3] + j;
   if (!conv) {
     if (axes.size() == 3) substitute(r.d, {{axes[0], tile[0]}});
-    substitute(r.d, {{axes[axes.size() - 2], m}, {axes.back(), n}});
-  } else tile_conv_axes(r, tile[0], m, n);
+    substitute(r.d, {{axes[axes.size() - 2], t.rows}, {axes.back(), t.columns}});
+  } else tile_conv_axes(r, tile[0], t.rows, t.columns);
   r.kernel().parallel = r.pool.axis(5000, r.pool.integer(1));
   r.out.iterations = r.pool.integer(1);
   r.d.axes.clear();
-  DType sum = sum_type(r.g, contraction);
   r.out.buffers.push_back({});
   r.kernel().buffers.push_back({BufferKind::Input, sum});
-  r.sums = r.pool.load(0, sum, {i * tile[5] + j});
-  bool turned = conv && is_row_major(r.g.type(contraction.outputs[0]));
-  if (turned) r.sums = r.pool.load(0, sum, {j * tile[5] + i});
-  Loop in{turned ? i : j, lanes(r, 2), {}};
+  r.sums = t.sums;
   assign_levels(r);
-  in.body = inner(r, 0);
-  r.kernel().body = {{Loop{turned ? j : i, 1, {{std::move(in)}}}}};
+  Stmt columns{Loop{t.inner, t.lanes, inner(r, 0)}};
+  if (t.block) columns = {Loop{t.block, 1, {std::move(columns)}}};
+  r.kernel().body = {{Loop{t.outer, 1, {std::move(columns)}}}};
 }
 
 } // namespace

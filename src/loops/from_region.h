@@ -31,9 +31,14 @@ struct RegionKernels {
 
 /// `vector_bytes`: 32 or 64. Results of kernels that move `streamed_bytes` and more do not go through the caches.
 RegionKernels kernels_of_loops(const Graph& graph, NodeId region, int vector_bytes, int64_t streamed_bytes = INT64_MAX);
+/// Columns of a product of whose result slices are read side by side come in blocks: of so many columns of each slice.
+inline int64_t slice_lanes(int vector_bytes, DType sum) { return vector_bytes / static_cast<int64_t>(size_of(sum)); }
 /// The epilogue of a tenon::matmul or tenon::conv region; empty where nothing follows the contraction and its sums are what it
 /// gives.
 std::optional<RegionKernel> kernel_of_epilogue(const Graph& graph, NodeId region, int vector_bytes);
+/// Numbers of the inputs of which each iteration reads just the element that it then stores of the kernel's only result: the result may be
+/// written over one of its dtype.
+std::vector<int> inputs_beside_result(const Kernel& kernel);
 /// The contraction node of a tenon::matmul or tenon::conv region; the last product of a tenon::attention region.
 NodeId contraction_of(const Graph& graph, NodeId region);
 

@@ -81,7 +81,8 @@ struct Stmt {
   std::variant<Loop, Store, ReduceRegion, Accumulate, Turn> v;
 };
 
-/// Where buffers alias: inputs with no output or scratch buffer. A Load in a branch of a Select is held back where the
+/// Where buffers alias: inputs with no output or scratch buffer, except where each iteration reads of an input just the element that it
+/// then stores (`inputs_beside_result`). A Load in a branch of a Select is held back where the
 /// condition does not hold, if the condition mentions indices or sizes or the Load's offset was itself loaded; else, as with
 /// a condition on data, its offset must be within the buffer either way.
 struct Kernel {

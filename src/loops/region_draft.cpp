@@ -1,5 +1,6 @@
 #include "loops/region_draft.h"
 
+#include "backend/contract.h"
 #include "backend/fuse_cost.h"
 
 namespace tenon {
@@ -28,7 +29,7 @@ void start(RegionDraft& r, bool contraction) {
   bool first = true;
   for (NodeId n : body_of(r).nodes) {
     if (is_marked_inline(r.g.node(n))) continue;
-    if (first && contraction) r.members.start_with_value(r.g.node(n).outputs[0]);
+    if (first && contraction) r.members.start_with_value(r.g.node(n).outputs[0], slices_of(r.g.node(n)));
     else if (first) r.members.start(n);
     else {
       auto member = r.members.candidate(n);
@@ -152,7 +153,7 @@ DType reg_type(const DomainMember& m) {
 Expr resolve(RegionDraft& r, Expr body, int level) {
   Substitution s;
   s.on_load = [&](int64_t v, const ExprNode& load, const std::vector<Expr>& index) {
-    if (load.args.empty()) return value(r, *member(r, v), level);
+    if (load.args.empty()) return value(r, *member(r, v), level, slice_of_operand(v));
     return r.pool.load(buffer(r, ValueId{static_cast<uint32_t>(v)}, BufferKind::Input), load.type, index);
   };
   return s.apply(body);
@@ -160,12 +161,12 @@ Expr resolve(RegionDraft& r, Expr body, int level) {
 
 } // namespace
 
-Expr value(RegionDraft& r, const DomainMember& m, int level) {
+Expr value(RegionDraft& r, const DomainMember& m, int level, int64_t slice) {
+  if (!m.body) return cast(r.sums.at(static_cast<size_t>(slice)), m.type);
   auto key = std::pair(m.value.index, level);
   if (auto it = r.values.find(key); it != r.values.end()) return it->second;
   Expr e;
-  if (!m.body) e = cast(r.sums, m.type);
-  else if (m.reduction != Reduction::None) e = cast(r.pool.reg(static_cast<int64_t>(m.value.index), reg_type(m)), m.type);
+  if (m.reduction != Reduction::None) e = cast(r.pool.reg(static_cast<int64_t>(m.value.index), reg_type(m)), m.type);
   else if (m.full && level > level_of(r, m) && is_kept(r, m))
     e = r.results.contains(m.value) ? r.pool.load(output(r, m.value), m.type, {m.store}) : r.pool.load(scratch(r, m), m.type, {scratch_offset(r)});
   else e = resolve(r, m.body, level);
@@ -203,7 +204,7 @@ std::vector<Stmt> over_reduced(const RegionDraft& r, std::vector<Stmt> body, int
 std::vector<Stmt> inner(RegionDraft& r, int level) {
   std::vector<Stmt> out;
   for (auto& m : r.d.members) {
-    if ((!m.body && !r.sums) || level_of(r, m) != level) continue;
+    if ((!m.body && r.sums.empty()) || level_of(r, m) != level) continue;
     if (m.reduction != Reduction::None) {
       Accumulate a{static_cast<int>(m.value.index), resolve(r, m.body, level)};
       if (m.position) a.position = m.position;
@@ -315,7 +316,7 @@ RegionKernel finish(RegionDraft& r) {
   std::erase_if(symbols, [](Expr s) { return s->name.starts_with("tile_"); });
   std::sort(symbols.begin(), symbols.end(), [](Expr a, Expr b) { return a->name < b->name; });
   r.kernel().scalars = std::move(symbols);
-  if (r.sums)
+  if (!r.sums.empty())
     for (auto name : tile_symbols) r.kernel().scalars.push_back(r.pool.symbol(name));
   r.kernel().name = r.g.node(r.region).op.substr(7);
   return std::move(r.out);

@@ -29,7 +29,7 @@ struct RegionDraft {
   int last = 0;                // the highest level
   int64_t lanes_of_block = 1;  // of a block of columns; `lane` is the axis within
   Expr lane;
-  Expr sums;                   // epilogues: the element of the contraction's tile; the first member's value
+  std::vector<Expr> sums;      // epilogues: the element of the contraction's tile, by slices of columns; the first member's value
   int blocked = 0;             // axes that were split in blocks
   bool in_chunks = false;      // a kernel a level: nothing is kept in scratch memory
   RegionKernel out;
@@ -48,8 +48,8 @@ int level_of(RegionDraft& draft, const DomainMember& member);
 int buffer(RegionDraft& draft, ValueId value, BufferKind kind);
 /// A new buffer of scratch memory.
 int add_scratch(RegionDraft& draft, DType type, Expr elements);
-/// A member's value, in a loop of level `level`.
-Expr value(RegionDraft& draft, const DomainMember& member, int level);
+/// A member's value, in a loop of level `level`; of a product the value in a slice of its columns.
+Expr value(RegionDraft& draft, const DomainMember& member, int level, int64_t slice = 0);
 /// What one iteration of the innermost loop of a level does.
 std::vector<Stmt> inner(RegionDraft& draft, int level);
 /// The accumulators of a level.

@@ -50,6 +50,7 @@ auto all_rows() {
       ops::matmul_rows(),
       ops::einsum_rows(),
       ops::grouped_mm_rows(),
+      ops::weight_only_rows(),
       ops::conv_rows(),
       ops::pool_rows(),
       ops::window_rows(),

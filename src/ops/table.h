@@ -39,6 +39,7 @@ std::span<const OpRow> norm_rows();
 std::span<const OpRow> matmul_rows();
 std::span<const OpRow> einsum_rows();
 std::span<const OpRow> grouped_mm_rows();
+std::span<const OpRow> weight_only_rows();
 std::span<const OpRow> conv_rows();
 std::span<const OpRow> pool_rows();
 std::span<const OpRow> window_rows();

@@ -101,3 +101,46 @@ TEST_CASE("inner products are reductions of any type") {
     compare(g, {{waves(t, {0}), waves(t, {0})}, {waves(t, {1}), waves(t, {1})}, {waves(t, {50001}), waves(t, {50001})}});
   }
 }
+
+TEST_CASE("sums of rows that are looked up go along the rows") {
+  for (int64_t columns : {1, 7, 16, 64, 100})
+    for (DType t : {DType::F32, DType::BF16}) {
+      TestGraph g;
+      Expr bags = g.symbol("s0");
+      V table = g.b.constant(waves(t, {50, columns})), index = g.input({bags, g.b.integer(5)}, DType::I64);
+      V rows = g.b.call1("aten::embedding.default", {table, index});
+      g.returns(sum(g, rows, {1}));
+      g.returns(g.b.call1("aten::amax.default", {rows, ArgList{1}}));
+      g.returns(sum(g, rows, {2}));
+      std::vector<std::vector<Tensor>> calls;
+      for (int64_t n : {1, 0, 3, 40}) calls.push_back({filled(DType::I64, {n, 5}, [](int64_t i) { return i * 17 % 50; })});
+      compare(g, calls);
+      compare(g, calls, {.isa = Isa::Avx2});
+    }
+  TestGraph g;
+  V index = g.input({g.symbol("s0"), g.b.integer(10)}, DType::I64);
+  g.returns(sum(g, g.b.call1("aten::embedding.default", {g.b.constant(waves(DType::F32, {50, 64})), index}), {1}));
+  CHECK(g.program().dump("loops").value().find("vector i1 < 64") != std::string::npos);
+}
+
+TEST_CASE("embedding bags of one length, and others") {
+  for (int mode : {0, 1, 2})
+    for (int64_t length : {1, 3, 10}) {
+      TestGraph g;
+      Expr bags = g.symbol("s0");
+      V index = g.input({bags, g.b.integer(length)}, DType::I64), given = g.input({bags}, DType::I64);
+      V flat = g.b.reshape(index, {bags * static_cast<double>(length)});
+      V even = g.b.call1("aten::arange.start_step", {0, bags * static_cast<double>(length), length, DType::I64});
+      V table = g.b.constant(waves(DType::F32, {50, 33}));
+      for (V offsets : {even, given})
+        for (int64_t padding : {-1, 4}) {
+          Values out = g.b.call("aten::_embedding_bag.default", {table, flat, offsets, false, mode, false, Arg(), false, padding});
+          g.returns(out[0]);
+          if (padding < 0 && mode == 1) g.returns(out[2]);
+        }
+      std::vector<std::vector<Tensor>> calls;
+      for (int64_t n : {1, 4, 37})
+        calls.push_back({filled(DType::I64, {n, length}, [](int64_t i) { return i * 17 % 50; }), filled(DType::I64, {n}, [&](int64_t i) { return i * length / 2; })});
+      compare(g, calls);
+    }
+}

@@ -8,7 +8,9 @@
 #include <string>
 #include <thread>
 
+#include "emulated_tiles.h"
 #include "kernel_test.h"
+#include "runtime/gemm_pack.h"
 #include "runtime/matmul.h"
 
 using namespace tenon;
@@ -27,13 +29,15 @@ struct Case {
   DType a_type = DType::F32, b_type = DType::F32;
   bool to_epilogue = false; // no C: the epilogue takes the sums
   bool a_reversed = false;  // the last row comes first
+  int panel_vectors = 0;    // of packed B
+  bool by_items = false;    // repeated, items backwards
 };
 
 std::string text(const Case& c) {
   return std::to_string(c.m) + "x" + std::to_string(c.n) + "x" + std::to_string(c.k) + " " + std::string(name_of(c.a_type)) + " " + std::string(name_of(c.b_type)) + " form " +
          std::to_string(static_cast<int>(c.form)) + " at " + std::to_string(c.a_transposed) + " bias " +
          std::to_string(c.bias) + " acc " + std::to_string(c.accumulate) + " batch " + std::to_string(c.batch0) + "," +
-         std::to_string(c.batch1) + " pad " + std::to_string(c.pad) + " epilogue " + std::to_string(c.to_epilogue) + " reversed " + std::to_string(c.a_reversed);
+         std::to_string(c.batch1) + " pad " + std::to_string(c.pad) + " epilogue " + std::to_string(c.to_epilogue) + " reversed " + std::to_string(c.a_reversed) + " vectors " + std::to_string(c.panel_vectors);
 }
 
 constexpr float untouched = 12345.f;
@@ -122,8 +126,14 @@ void check_results(const Case& c, Operands& o, const std::vector<double>& before
   CHECK(not_once == 0);
 }
 
-void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
-  const KernelTable& kernels = mk.table();
+/// The items of the product in two ranges, each in one worker, the last ones first.
+void run_items_backwards(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& m, void* scratch) {
+  int64_t items = items_of(plan, m);
+  for (bool first : {false, true})
+    run_matmul_items(kernels, plan, m, scratch, first ? 0 : items / 2, first ? items / 2 : items, workers.threads() - 1, true);
+}
+
+void check_case(const KernelTable& kernels, const Workers& workers, const Case& c) {
   CAPTURE(text(c));
   bool packed = c.form == BForm::Packed || c.form == BForm::PackedTransposed;
   int family = choose_family(kernels, c.a_type, c.b_type, c.m, c.n, c.k);
@@ -147,6 +157,7 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
            .b = o.b.data() + o.sb.start * static_cast<int64_t>(size_of(c.b_type)),
            .packed = packed,
            .family = family,
+           .panel_vectors = c.panel_vectors,
            .b_k = o.sb.row,
            .b_n = o.sb.col,
            .b_batch = {0, o.sb.size},
@@ -155,20 +166,24 @@ void check_case(const MicroKernels& mk, const Workers& workers, const Case& c) {
            .c_batch = {o.c_size * c.batch1, o.c_size},
            .bias = c.bias ? o.bias.data() : nullptr,
            .accumulate = c.accumulate,
+           .repeated = c.by_items,
            .epilogue = {Cover::call, &cover}};
-  int64_t packed_size = (packed_b_bytes(kernels, family, c.k, c.n) + 63) / 64 * 64;
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  Panels layout = choose_panels(f, c.n, c.k, c.panel_vectors);
+  int64_t packed_size = (layout.bytes() + 63) / 64 * 64;
   GuardedBuffer panels(packed ? packed_size / 4 * c.batch1 : 0);
   if (packed) {
     for (int64_t i = 0; i < c.batch1; i++)
-      pack_b(kernels, family, c.k, c.n, o.b.data() + i * o.sb.size * static_cast<int64_t>(size_of(c.b_type)), c.b_type, o.sb.row, o.sb.col,
-             reinterpret_cast<char*>(panels.data()) + i * packed_size);
+      pack_panels(kernels, f, layout, {o.b.data() + i * o.sb.size * static_cast<int64_t>(size_of(c.b_type)), c.b_type, o.sb.row, o.sb.col}, 0, c.k, 0, layout.count(),
+                  reinterpret_cast<char*>(panels.data()) + i * packed_size);
     m.b = panels.data();
     m.b_batch[1] = packed_size;
   }
   Caches caches{.l1 = 4 << 10, .l2 = 64 << 10}; // small, so that every loop of the blocking runs
   MatmulPlan plan = plan_matmul(kernels, caches, workers.threads(), m);
   GuardedBuffer scratch((plan.worker_bytes() * workers.threads() + 63) / 64 * 16);
-  run_matmul(kernels, workers, plan, m, scratch.data());
+  if (c.by_items && plan.splits_k == 1) run_items_backwards(kernels, workers, plan, m, scratch.data());
+  else run_matmul(kernels, workers, plan, m, scratch.data());
   check_results(c, o, before, cover);
 }
 
@@ -200,10 +215,10 @@ TEST_CASE("matmul of every pair of types") {
         for (bool to_epilogue : {false, true}) {
           for (int64_t m : {1, 5, 33})
             for (int64_t n : {1, 31, 97})
-              for (int64_t k : {0, 1, 64, 129}) check_case(mk, workers, {.m = m, .n = n, .k = k, .form = form, .a_type = a, .b_type = b, .to_epilogue = to_epilogue});
-          check_case(mk, workers, {.m = 37, .n = 255, .k = 1100, .form = form, .a_transposed = true, .bias = true, .pad = 3, .a_type = a, .b_type = b, .to_epilogue = to_epilogue});
-          check_case(mk, workers, {.m = 70, .n = 50, .k = 41, .form = form, .batch0 = 3, .batch1 = 2, .pad = 1, .a_type = a, .b_type = b, .to_epilogue = to_epilogue});
-          if (!to_epilogue) check_case(mk, workers, {.m = 40, .n = 101, .k = 600, .form = form, .accumulate = true, .pad = 1, .a_type = a, .b_type = b});
+              for (int64_t k : {0, 1, 64, 129}) check_case(mk.table(), workers, {.m = m, .n = n, .k = k, .form = form, .a_type = a, .b_type = b, .to_epilogue = to_epilogue});
+          check_case(mk.table(), workers, {.m = 37, .n = 255, .k = 1100, .form = form, .a_transposed = true, .bias = true, .pad = 3, .a_type = a, .b_type = b, .to_epilogue = to_epilogue});
+          check_case(mk.table(), workers, {.m = 70, .n = 50, .k = 41, .form = form, .batch0 = 3, .batch1 = 2, .pad = 1, .a_type = a, .b_type = b, .to_epilogue = to_epilogue});
+          if (!to_epilogue) check_case(mk.table(), workers, {.m = 40, .n = 101, .k = 600, .form = form, .accumulate = true, .pad = 1, .a_type = a, .b_type = b});
         }
     }
   });
@@ -214,11 +229,11 @@ TEST_CASE("matmul over odd sizes and all forms of B") {
     for (BForm form : {BForm::RowMajor, BForm::Transposed, BForm::Strided, BForm::Packed, BForm::PackedTransposed}) {
       for (int64_t m : {0, 1, 2, 5, 13, 17, 33, 65})
         for (int64_t n : {0, 1, 3, 16, 31, 64, 97})
-          for (int64_t k : {0, 1, 7, 64, 129}) check_case(mk, workers, {m, n, k, form});
-      check_case(mk, workers, {.m = 127, .n = 255, .k = 513, .form = form, .bias = true, .pad = 3});
-      check_case(mk, workers, {.m = 19, .n = 301, .k = 1025, .form = form, .accumulate = true, .pad = 1});
-      check_case(mk, workers, {.m = 300, .n = 40, .k = 67, .form = form, .bias = true});
-      check_case(mk, workers, {.m = 3, .n = 1025, .k = 600, .form = form, .bias = true});
+          for (int64_t k : {0, 1, 7, 64, 129}) check_case(mk.table(), workers, {m, n, k, form});
+      check_case(mk.table(), workers, {.m = 127, .n = 255, .k = 513, .form = form, .bias = true, .pad = 3});
+      check_case(mk.table(), workers, {.m = 19, .n = 301, .k = 1025, .form = form, .accumulate = true, .pad = 1});
+      check_case(mk.table(), workers, {.m = 300, .n = 40, .k = 67, .form = form, .bias = true});
+      check_case(mk.table(), workers, {.m = 3, .n = 1025, .k = 600, .form = form, .bias = true});
     }
   });
 }
@@ -228,10 +243,10 @@ TEST_CASE("matmul with transposed A, batches and broadcast batches of B") {
     for (BForm form : {BForm::RowMajor, BForm::Transposed, BForm::Packed}) {
       for (int64_t m : {1, 16, 47, 129})
         for (int64_t k : {1, 63, 260})
-          check_case(mk, workers, {.m = m, .n = 50, .k = k, .form = form, .a_transposed = true, .pad = 2});
-      check_case(mk, workers, {.m = 37, .n = 29, .k = 41, .form = form, .batch0 = 3, .batch1 = 2, .pad = 1});
-      check_case(mk, workers, {.m = 9, .n = 129, .k = 64, .form = form, .accumulate = true, .batch0 = 2, .batch1 = 5});
-      check_case(mk, workers, {.m = 5, .n = 5, .k = 5, .form = form, .batch0 = 0, .batch1 = 4});
+          check_case(mk.table(), workers, {.m = m, .n = 50, .k = k, .form = form, .a_transposed = true, .pad = 2});
+      check_case(mk.table(), workers, {.m = 37, .n = 29, .k = 41, .form = form, .batch0 = 3, .batch1 = 2, .pad = 1});
+      check_case(mk.table(), workers, {.m = 9, .n = 129, .k = 64, .form = form, .accumulate = true, .batch0 = 2, .batch1 = 5});
+      check_case(mk.table(), workers, {.m = 5, .n = 5, .k = 5, .form = form, .batch0 = 0, .batch1 = 4});
     }
   });
 }
@@ -251,7 +266,7 @@ TEST_CASE("matmul by dot products, with gathered columns, of a column vector, in
             Case x = c;
             x.m = m, x.n = n, x.k = k;
             x.bias = m % 2 == 0, x.accumulate = !x.bias && !to_epilogue && n % 2, x.a_transposed = k % 4 == 1, x.a_reversed = k % 4 == 3, x.pad = k % 3;
-            check_case(mk, workers, x);
+            check_case(mk.table(), workers, x);
           };
           check(1, 257, 64), check(2, 33, 127), check(6, 4, 257), check(7, 3, 129), check(16, 65, 300), check(33, 17, 31);      // few rows
           check(257, 1, 64), check(127, 3, 100), check(64, 8, 257), check(129, 13, 127), check(31, 2, 15), check(33, 1, 1025), check(127, 1, 33); // few columns
@@ -261,6 +276,24 @@ TEST_CASE("matmul by dot products, with gathered columns, of a column vector, in
         }
     }
   });
+}
+
+TEST_CASE("matmul by items in any order, in panels of so many vectors") {
+  auto check = [](const KernelTable& kernels, const Workers& workers, DType a, DType b) {
+    for (int vectors : {0, 2, 3, 4})
+      for (int64_t m : {1, 35})
+        for (int64_t n : {1, 2, 7})
+          for (int64_t k : {1, 700})
+            check_case(kernels, workers, {.m = m, .n = n * kernels.lanes() * std::max(vectors, 1), .k = k, .form = BForm::PackedTransposed, .a_type = a, .b_type = b, .to_epilogue = k < 700, .panel_vectors = vectors, .by_items = true});
+  };
+  for_all_machines([&](const MicroKernels& mk, const Workers& workers) {
+    check(mk.table(), workers, DType::F32, DType::F32);
+    if (workers.threads() == 2) check(mk.table(), workers, DType::BF16, DType::BF16), check(mk.table(), workers, DType::U8, DType::I8);
+  });
+  test::EmulatedTiles tiles;
+  Workers workers(2);
+  check(tiles.table(), workers, DType::BF16, DType::BF16);
+  check(tiles.table(), workers, DType::I8, DType::I8);
 }
 
 TEST_CASE("sums do not depend on the number of threads") {

@@ -143,7 +143,7 @@ const Accuracy table[] = {
     {"asinh", 1, 4, LIBM(asinh)},   {"acosh", 1, 4, LIBM(acosh)}, {"atanh", 1, 4, LIBM(atanh)},
     {"sin", 2, 2, LIBM(sin)},       {"cos", 2, 2, LIBM(cos)},     {"tan", 4, 2, LIBM(tan)},
     {"asin", 2.25, 1, LIBM(asin)},     {"acos", 2, 1, LIBM(acos)},   {"atan", 2, 1, LIBM(atan)},
-    {"erf", 2, 2, LIBM(erf)},       {"erfc", 1, 4, LIBM(erfc)},   {"sqrt", 0.5, 0.5, LIBM(sqrt)},
+    {"erf", 1.25, 2, LIBM(erf)},      {"erfc", 1, 4, LIBM(erfc)},   {"sqrt", 0.5, 0.5, LIBM(sqrt)},
     {"rsqrt", 1.5, 1.5, rsqrt64, rsqrt80},                        {"abs", 0, 0, LIBM(fabs)},
     {"floor", 0, 0, LIBM(floor)},   {"ceil", 0, 0, LIBM(ceil)},   {"trunc", 0, 0, LIBM(trunc)},
     {"round", 0, 0, LIBM(nearbyint)},
