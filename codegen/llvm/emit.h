@@ -198,11 +198,11 @@ private:
   Val buffer_pointer(int buffer);
   Val pointer(int buffer, Expr offset);
   Val add_offsets(int buffer, Val p, llvm::ArrayRef<Expr> terms, bool of_base);
+  std::pair<Val, Val> lane_places(int buffer, Expr offset);
   Val lane_pointers(int buffer, Expr offset);
   Val load(const ExprNode& n);
   llvm::Value* load_scalar(int buffer, llvm::Value* p, const Mask& m);
   llvm::Value* load_contiguous(int buffer, llvm::Value* p, const Mask& m);
-  llvm::Value* gather(int buffer, llvm::Value* pointers, const Mask& m);
   llvm::Value* load_spread(int buffer, llvm::Value* first, int64_t step, const Mask& m);
   llvm::Value* safe_pointer(llvm::Value* p, llvm::Value* condition);
   llvm::Value* from_memory(DType type, llvm::Value* v);
@@ -214,6 +214,16 @@ private:
   }
   void store_value(int buffer, Expr offset, Val v);
   bool streams(int buffer, Expr offset, llvm::Type* type) const;
+
+  // emit_gather.cpp
+  struct Nearness {
+    llvm::Value *first, *ahead, *span, *near;
+  };
+  llvm::Value* gather(int buffer, llvm::Value* pointers, const Mask& m);
+  bool may_be_near(int buffer, Expr offset, const Mask& m);
+  Nearness nearness(Val index, unsigned part);
+  llvm::Value* load_near(int buffer, llvm::Value* base, const Nearness& n);
+  Val gather_near(int buffer, Val base, Val index);
 
   llvm::Type* vector_of(llvm::Type* element, unsigned width) {
     return width > 1 ? llvm::FixedVectorType::get(element, width) : element;

@@ -81,36 +81,39 @@ Val KernelEmitter::pointer(int buffer, Expr offset) {
   return remember(key, add_offsets(buffer, buffer_pointer(buffer), terms, true));
 }
 
+/// Where every lane's element is: elements from an address.
+std::pair<Val, Val> KernelEmitter::lane_places(int buffer, Expr offset) {
+  Motion m = motion(*offset);
+  if (m.kind == Motion::Constant) return {pointer(buffer, offset), {lane_numbers(b_.getInt64Ty(), m.step, vector_.width), 0}};
+  if (m.kind == Motion::Linear) {
+    Val p = pointer(buffer, offset), s = widened(stride(offset), vector_.width);
+    int scope = at(s.scope);
+    llvm::Value* index = b_.CreateMul(s.v, lane_numbers(b_.getInt64Ty(), 1, vector_.width));
+    done(scope);
+    return {p, {index, scope}};
+  }
+  Val index;
+  llvm::SmallVector<Expr, 4> fixed;
+  auto split = [&](Expr t) {
+    if (motion(*t).kind == Motion::Uniform) return fixed.push_back(t);
+    Val v = value(t);
+    if (!index.v) return void(index = v);
+    int scope = at(std::max(index.scope, v.scope));
+    index = {b_.CreateAdd(widened(index, vector_.width).v, widened(v, vector_.width).v), scope};
+    done(scope);
+  };
+  Val p = buffer_pointer(buffer);
+  if (offset->op == Op::Add)
+    for (Expr t : offset->args) split(t);
+  else split(offset);
+  p = add_offsets(buffer, p, fixed, false);
+  return {p, widened(index, vector_.width)};
+}
+
 /// The address of every lane's element.
 Val KernelEmitter::lane_pointers(int buffer, Expr offset) {
   llvm::Type* type = memory_type(context_, kernel_.buffers[static_cast<size_t>(buffer)].dtype);
-  Motion m = motion(*offset);
-  Val p, index;
-  if (m.kind != Motion::Other) {
-    p = pointer(buffer, offset);
-    if (m.kind == Motion::Linear) {
-      Val s = widened(stride(offset), vector_.width);
-      int scope = at(s.scope);
-      index = {b_.CreateMul(s.v, lane_numbers(b_.getInt64Ty(), 1, vector_.width)), scope};
-      done(scope);
-    } else index = {lane_numbers(b_.getInt64Ty(), m.step, vector_.width), 0};
-  } else {
-    llvm::SmallVector<Expr, 4> fixed;
-    p = buffer_pointer(buffer);
-    auto split = [&](Expr t) {
-      if (motion(*t).kind == Motion::Uniform) return fixed.push_back(t);
-      Val v = value(t);
-      if (!index.v) return void(index = v);
-      int scope = at(std::max(index.scope, v.scope));
-      index = {b_.CreateAdd(widened(index, vector_.width).v, widened(v, vector_.width).v), scope};
-      done(scope);
-    };
-    if (offset->op == Op::Add)
-      for (Expr t : offset->args) split(t);
-    else split(offset);
-    p = add_offsets(buffer, p, fixed, false);
-    index = widened(index, vector_.width);
-  }
+  auto [p, index] = lane_places(buffer, offset);
   int scope = at(std::max(p.scope, index.scope));
   llvm::Value* r = b_.CreateGEP(type, p.v, index.v);
   done(scope);
@@ -168,19 +171,6 @@ llvm::Value* KernelEmitter::load_contiguous(int buffer, llvm::Value* p, const Ma
   return mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, lanes, llvm::Constant::getNullValue(type)));
 }
 
-// Below 4 bytes there is no gather instruction, and on some machines only a slow one: loads lane by lane, of which none must branch.
-llvm::Value* KernelEmitter::gather(int buffer, llvm::Value* pointers, const Mask& m) {
-  DType dtype = kernel_.buffers[static_cast<size_t>(buffer)].dtype;
-  llvm::Type* type = vector_of(memory_type(context_, dtype), vector_.width);
-  llvm::Value* lanes = lanes_of(m);
-  if (lanes && (size_of(dtype) < 4 || target_.slow_gather)) {
-    pointers = safe_pointer(pointers, lanes);
-    lanes = nullptr;
-  }
-  if (!lanes) lanes = llvm::Constant::getAllOnesValue(vector_of(b_.getInt1Ty(), vector_.width));
-  return mark(buffer, b_.CreateMaskedGather(type, pointers, any_alignment, lanes, llvm::Constant::getNullValue(type)));
-}
-
 // Every step-th element, from one wide load that ends with the last of them; backwards for step -1, only without guards.
 llvm::Value* KernelEmitter::load_spread(int buffer, llvm::Value* first, int64_t step, const Mask& m) {
   llvm::Type* element = memory_type(context_, kernel_.buffers[static_cast<size_t>(buffer)].dtype);
@@ -227,6 +217,10 @@ Val KernelEmitter::load(const ExprNode& n) {
   bool masks = m.uniform || m.lanes;
   bool spread = motion_.kind == Motion::Constant && motion_.step >= 2 && motion_.step <= max_spread && (masks ? target_.avx512() : maskable);
   spread |= backwards;
+  if (motion_.kind == Motion::Other && b.kind == BufferKind::Input && may_be_near(buffer, offset, m)) {
+    auto [base, index] = lane_places(buffer, offset);
+    return gather_near(buffer, base, index);
+  }
   Val p = moves && !contiguous && !spread ? lane_pointers(buffer, offset) : pointer(buffer, offset);
   if (!moves && guard_scope() == 0) m = {};  // some lane is active
   int scope = std::max(p.scope, m.scope);

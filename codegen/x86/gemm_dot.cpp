@@ -14,7 +14,7 @@ namespace {
 
 constexpr int min_chains = 8; // independent sums that keep two multiply-add ports of latency four busy
 constexpr int least_unroll = 2, most_sets = 4;
-constexpr int prefetch_bytes = 1024; // of each column
+constexpr int prefetch_bytes = 1024; // ahead in each column, and near its end in the next tile's
 
 /// The sums, the held side, one that streams; where A is signed and the instruction takes it to be unsigned, a constant and
 /// what it adds to each column.
@@ -49,7 +49,7 @@ public:
   }
 
 private:
-  enum { args = 0, rest = 8, end_unrolled = 16, end = 24, locals_bytes = 40 };
+  enum { args = 0, rest = 8, end_unrolled = 16, end = 24, to_next = 32, locals_bytes = 40 };
 
   bool is_signed() const { return arithmetic_ == Arithmetic::I8I8Dot; }
   int a_bytes() const { return static_cast<int>(size_of(f_.a)); }
@@ -66,7 +66,7 @@ private:
     static constexpr int order[] = {1, 12, 13, 14};
     return Reg64(order[j]);
   }
-  Reg64 ahead() const { return rbx; } // of a row, what is to be prefetched
+  Reg64 ahead() const { return rbx; } // from the start of a row or column, what is to be prefetched
   Reg64 spare_register() const { return r15; }
   Xbyak::Reg32 spare32() const { return r15d; }
 
@@ -102,8 +102,22 @@ private:
     }
     if (rows_stream_) imul(ahead(), ptr[rdi + offsetof(GemmArgs, a_stride)], rows_);
     mov(t, ptr[rdi + offsetof(GemmArgs, b_stride)]);
+    if (!rows_stream_) look_ahead(t);
     mov(column(0), ptr[rdi + offsetof(GemmArgs, b)]);
     for (int j = 1; j < columns_; j++) lea(column(j), ptr[column(j - 1) + t]);
+  }
+
+  /// Begins to look ahead, where the columns are long; else at once in the next tile. `t`: bytes from column to column.
+  void look_ahead(const Reg64& t) {
+    Xbyak::Label long_enough;
+    imul(rax, t, columns_);
+    mov(ahead(), prefetch_bytes);
+    sub(rax, ptr[rsp + end_unrolled]);
+    mov(ptr[rsp + to_next], rax);
+    cmp(ahead(), ptr[rsp + end_unrolled]);
+    jl(long_enough);
+    imul(ahead(), t, columns_);
+    L(long_enough);
   }
 
   void sum_over_k() {
@@ -115,7 +129,14 @@ private:
     L(unrolled);
     for (int u = 0; u < unroll_; u++) multiply_vectors(u);
     add(index(), unroll_ * step() * b_bytes());
-    if (rows_stream_) add(ahead(), unroll_ * step() * a_bytes());
+    add(ahead(), unroll_ * step() * (rows_stream_ ? a_bytes() : b_bytes()));
+    if (!rows_stream_) {
+      Xbyak::Label same_tile;
+      cmp(ahead(), ptr[rsp + end_unrolled]);
+      jne(same_tile);
+      add(ahead(), ptr[rsp + to_next]);
+      L(same_tile);
+    }
     cmp(index(), ptr[rsp + end_unrolled]);
     jl(unrolled, T_NEAR);
     L(rest_of_vectors);
@@ -160,7 +181,7 @@ private:
     constexpr int line = 64;
     int in_a = u * step() * a_bytes(), in_b = u * step() * b_bytes();
     for (int i = 0; rows_stream_ && in_a % line == 0 && i < rows_; i++) prefetcht0(ptr[row(i) + ahead() + in_a]);
-    for (int j = 0; !rows_stream_ && in_b % line == 0 && j < columns_; j++) prefetcht0(ptr[column(j) + index() + in_b + prefetch_bytes]);
+    for (int j = 0; !rows_stream_ && in_b % line == 0 && j < columns_; j++) prefetcht0(ptr[column(j) + ahead() + in_b]);
     multiply(u % sets_, [&](const Xmm& x, int i) { is_signed() && wide() ? vpxord(x, signs(), a_at(i, u)) : is_signed() ? vpxor(x, signs(), a_at(i, u)) : vmovups(x, a_at(i, u)); }, [&](const Xmm& x, int j) { widen(x, x, b_at(j, u)); });
   }
 
