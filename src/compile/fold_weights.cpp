@@ -103,13 +103,19 @@ private:
     for (const Arg& a : g_.block(g_.top()).returns) for_each_value(a, [&](ValueId v) { add_result(v, false); });
   }
 
+  // What lies in the bodies of loops and branches as well.
+  void copy_made_of(BlockId block, Rewriter& r) const {
+    for (NodeId id : g_.block(block).nodes) {
+      const Node& n = g_.node(id);
+      if (n.outputs.size() == 1 && made_of_.contains(n.outputs[0])) r.copy_node(id);
+      for (BlockId inner : n.blocks) copy_made_of(inner, r);
+    }
+  }
+
   std::vector<Tensor> compute() {
     Rewriter r(g_, true);
     for (uint32_t i = 0; i < g_.num_tensors(); i++) r.to.add_tensor(g_.tensor(TensorId{i}));
-    for (NodeId id : g_.block(g_.top()).nodes) {
-      const Node& n = g_.node(id);
-      if (n.outputs.size() == 1 && made_of_.contains(n.outputs[0])) r.copy_node(id);
-    }
+    copy_made_of(g_.top(), r);
     ArgList returns;
     for (ValueId v : results_) returns.push_back(r[v]);
     r.to.block(r.to.top()).returns = returns;

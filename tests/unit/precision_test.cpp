@@ -60,3 +60,20 @@ TEST_CASE("precision: what becomes narrow, and what does not") {
   for (size_t i = 0; i < b.size(); i++) CHECK(difference(a[i], b[i], 0.1) == "");
   CHECK(difference(a[2], b[2], 0) == "");
 }
+
+TEST_CASE("precision: products in the body of a scan, whose weights are converted ahead of time") {
+  TestGraph g;
+  V xs = g.input({g.symbol("s0"), g.b.integer(2), g.b.integer(96)}), h = g.input({2, 96});
+  V w = g.b.constant(wave({96, 96}, 0.7));
+  auto out = g.b.scan({h}, {xs}, false, [&](const std::vector<V>& c, const std::vector<V>& x) {
+    V next = g.b.call1("aten::tanh.default", {g.b.call1("aten::mm.default", {c[0], g.b.call1("aten::permute.default", {w, ArgList{1, 0}})}) + x[0]});
+    return std::vector{next, next};
+  });
+  for (V v : out) g.returns(v);
+  std::vector<Tensor> inputs{wave({5, 2, 96}, 0.3), wave({2, 96}, 0.2)};
+  auto strict = run(g.program().compile({.interpret = true}).value(), inputs);
+  for (Precision p : {Precision::BF16, Precision::Int8Weights}) {
+    auto narrow = run(g.program().compile({.precision = p}).value(), inputs);
+    for (size_t i = 0; i < strict.size(); i++) CHECK(difference(narrow[i], strict[i], 0.2) == "");
+  }
+}
