@@ -180,6 +180,17 @@ void for_each_head(const Run& r, const Item& item, const Rows& rows, int64_t s0,
   }
 }
 
+/// Asks for rows that are read soon, one behind the other: they are too short for the processor to see a stream.
+void prefetch_rows(const AttentionOperandView& o, int64_t first, int64_t rows, int64_t columns) {
+  if (o.column != 1) return;
+  int64_t bytes = columns * static_cast<int64_t>(size_of(o.type));
+  for (int64_t i = 0; i < rows; i++) {
+    const char* row = static_cast<const char*>(o.at(first + i * o.row));
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 0, 3);
+    __builtin_prefetch(row + bytes - 1, 0, 3);
+  }
+}
+
 /// A row of Q as bf16, with zeros behind the depth.
 void copy_row(const AttentionOperandView& q, const void* from, int64_t depth, int64_t padded, char* to) {
   auto* row = reinterpret_cast<uint16_t*>(to);
@@ -201,6 +212,13 @@ void point_to_rows(const Run& r, const Item& item, const void** pointers, char* 
     else if (r.p.pack_q)
       widen_rows(q.type, row, q.row, q.column, 1, r.c.depth, reinterpret_cast<float*>(to));
   }
+}
+
+/// All queries of the item, that its first block of keys meets while they come.
+void prefetch_queries(const Run& r, const Item& item) {
+  const AttentionOperandView& q = r.c.q;
+  for (int64_t head = 0; head < r.p.heads; head++)
+    prefetch_rows(q, item.offset(q) + (r.p.group < 0 ? 0 : head * q.batch[r.p.group]) + item.m0 * q.row, item.m1 - item.m0, r.c.depth);
 }
 
 /// Packs keys or values [n0, n0 + count).
@@ -317,10 +335,12 @@ void run_keys(const Run& r, const Item& item, const Memory& memory, const Rows& 
   std::fill_n(rows.sum, item.rows, c.keys == 0 ? 1.0f : 0.0f); // nothing is summed, and nothing divided
   int64_t blocks = ceil_div(item.rows, r.p.block_rows);
   std::fill_n(memory.started, blocks, false);
+  prefetch_queries(r, item);
   point_to_rows(r, item, memory.pointers, memory.q);
   for (int64_t n0 = k0; n0 < k1; n0 += r.p.block_keys) {
     int64_t n1 = std::min(n0 + r.p.block_keys, k1);
     if (!r.p.few) {
+      prefetch_rows(c.v, item.offset(c.v) + n0 * c.v.row, n1 - n0, c.columns);
       pack_block(r, item, c.k, n0, n1 - n0, true, memory.wide, memory.keys);
       pack_block(r, item, c.v, n0, n1 - n0, false, memory.wide, memory.values);
     }

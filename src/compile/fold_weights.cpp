@@ -19,7 +19,12 @@ constexpr int64_t most_growth = 16 << 20; // bytes of an operand that is larger 
 
 class FoldWeights {
 public:
-  explicit FoldWeights(LoadedProgram& program) : program_(program), g_(program.graph) {}
+  explicit FoldWeights(LoadedProgram& program) : program_(program), g_(program.graph) {
+    for (uint32_t i = 0; i < g_.num_tensors(); i++) {
+      const Tensor& t = g_.tensor(TensorId{i});
+      stored_ += t.numel() * static_cast<int64_t>(size_of(t.dtype()));
+    }
+  }
 
   bool run() {
     find_results();
@@ -43,6 +48,10 @@ private:
     return n.def->kind == Kind::View && !n.args.empty() && n.args[0].is<ValueId>() && g_.type(n.outputs[0]).dtype == g_.type(n.args[0].get<ValueId>()).dtype;
   }
   NodeId node_of(ValueId v) const { return g_.value(v).node; }
+
+  ValueId viewed(ValueId v) const { return g_.node(node_of(v)).args[0].get<ValueId>(); }
+  bool is_view_of_fixed(ValueId v) { return is_fixed(v) && !g_.constant(v) && is_view(g_.node(node_of(v))); }
+  bool is_pick(ValueId v) { return is_view_of_fixed(v) && tensor_operands(g_.node(node_of(v)).args, g_).size() > 1; }
 
   // Bytes; none where sizes are not fixed.
   std::optional<int64_t> bytes_of(ValueId v) const {
@@ -82,15 +91,32 @@ private:
     return bytes;
   }
 
-  // A value that something else reads, for a result of computing: views of it stay views.
-  void add_result(ValueId v, bool contraction) {
-    while (is_fixed(v) && !g_.constant(v) && is_view(g_.node(node_of(v)))) v = g_.node(node_of(v)).args[0].get<ValueId>();
-    if (g_.constant(v) || !is_fixed(v) || std::find(results_.begin(), results_.end(), v) != results_.end()) return;
+  bool add(ValueId v, int64_t most) {
+    if (g_.constant(v) || !is_fixed(v)) return false;
+    if (std::find(results_.begin(), results_.end(), v) != results_.end()) return true;
     std::unordered_set<ValueId> below;
     int64_t from = collect(v, below), to = *bytes_of(v);
-    if (from == 0 || (to > from && !(contraction && to <= most_growth))) return;
+    if (from == 0 || to > std::max(from, most)) return false;
+    if (to > from) grown_ += to;
     results_.push_back(v);
     made_of_.insert(below.begin(), below.end());
+    return true;
+  }
+
+  // Elements picked by stored indices, in the order of dims that is read: reading them costs less than picking. All together take
+  // no more memory than the program's weights.
+  bool add_picked(ValueId v) {
+    while (is_view_of_fixed(v) && !is_pick(v) && *bytes_of(v) > bytes_of(viewed(v)).value_or(0)) v = viewed(v);
+    ValueId at = v;
+    while (is_view_of_fixed(at) && !is_pick(at)) at = viewed(at);
+    return is_pick(at) && add(v, std::min(most_growth, stored_ - grown_));
+  }
+
+  // A value that something else reads, for a result of computing: views of it stay views.
+  void add_result(ValueId v, bool contraction) {
+    if (add_picked(v)) return;
+    while (is_view_of_fixed(v)) v = viewed(v);
+    add(v, contraction ? most_growth : 0);
   }
 
   void find_results() {
@@ -134,6 +160,7 @@ private:
   LoadedProgram& program_;
   const Graph& g_;
   SideTable<NodeId, signed char> fixed_{0}; // 0: not known yet
+  int64_t stored_ = 0, grown_ = 0; // bytes: of the program's tensors, of results larger than theirs
   std::vector<ValueId> results_;
   std::unordered_set<ValueId> made_of_;
 };

@@ -353,3 +353,23 @@ TEST_CASE("random steps of one program draw apart, two runs alike") {
   auto r = run(e, {});
   CHECK(numbers(r[0]) != numbers(r[1]));
 }
+
+TEST_CASE("elements that stored indices pick out of stored tensors are picked once, in the order of dims that is read") {
+  auto graph = [](int64_t n, int64_t heads, bool computed) {
+    TestGraph g;
+    V x = g.input({g.symbol("s0"), g.b.integer(heads), g.b.integer(n), g.b.integer(n)});
+    V table = g.b.constant(filled(DType::F32, {2 * n - 1, heads}, [](int64_t i) { return std::sin(static_cast<double>(i)); }));
+    if (computed) table = g.b.call1("aten::mm", {table, g.b.constant(counting(DType::F32, {heads, heads}))});
+    V index = g.b.constant(filled(DType::I64, {n * n}, [n](int64_t i) { return i / n - i % n + n - 1; }));
+    V bias = g.b.call1("aten::view", {g.b.call1("aten::index.Tensor", {table, ArgList{index}}), ArgList{n, n, heads}});
+    bias = g.b.call1("aten::unsqueeze", {g.b.call1("aten::permute", {bias, ArgList{2, 0, 1}}), 0});
+    V other = g.b.constant(counting(DType::F32, {4 * n * n * heads})); // weights enough
+    g.returns(x + bias);
+    g.returns(other);
+    return g;
+  };
+  for (int64_t n : {1, 2, 7, 33})
+    for (int64_t heads : {1, 3, 8})
+      for (bool computed : {false, true})
+        compare(graph(n, heads, computed), {{counting(DType::F32, {2, heads, n, n})}, {counting(DType::F32, {0, heads, n, n})}});
+}
