@@ -47,23 +47,8 @@ struct AttentionTiles {
 
   AttentionTiles(const AttentionStep& s, Frame& f) : score(s.score), finish(s.finish), score_arguments(f, f.pointers.data(), s.score.buffers, s.score.scalars), finish_arguments(f, f.pointers.data(), s.finish.buffers, s.finish.scalars) {}
 
-  static void call(const TileKernel& kernel, const Arguments& arguments, const AttentionTile& t, std::initializer_list<float*> own) {
-    void* few_buffers[Arguments::most];
-    int64_t few_scalars[Arguments::most + of_tile];
-    std::vector<void*> many_buffers;
-    std::vector<int64_t> many_scalars;
-    void** buffers = few_buffers;
-    int64_t* scalars = few_scalars;
-    size_t count = kernel.scalars.size();
-    if (kernel.buffers.size() > Arguments::most) many_buffers.resize(kernel.buffers.size()), buffers = many_buffers.data();
-    if (count > Arguments::most) many_scalars.resize(count + of_tile), scalars = many_scalars.data();
-    std::copy(own.begin(), own.end(), buffers);
-    std::copy(arguments.buffers + own.size(), arguments.buffers + kernel.buffers.size(), buffers + own.size());
-    std::memcpy(scalars, arguments.scalars, count * sizeof(int64_t));
-    int64_t tile[of_tile] = {t.batch, t.m0, t.m1, t.n0, t.n1, 0, 1}; // its strides are known to the kernels
-    std::memcpy(scalars + count, tile, sizeof tile);
-    KernelArgs args{buffers, scalars, nullptr, arguments.args.error};
-    kernel.function(&args, 0, 1);
+  static void call(const TileKernel& kernel, const Arguments& arguments, const AttentionTile& t, std::initializer_list<const void*> own) {
+    call_tile(kernel, arguments, own, {t.batch, t.m0, t.m1, t.n0, t.n1, 0, 1}); // its strides are known to the kernels
   }
   static void call_score(void* self, const AttentionTile& t) {
     auto& a = *static_cast<AttentionTiles*>(self);

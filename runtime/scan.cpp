@@ -2,6 +2,7 @@
 // is a step of the body, which the workers share in parts, and each finds the addresses of its time step by itself. A part
 // holds the same columns of a product every time, and walks over them in turn from first to last and from last to first,
 // so that what the core's cache can hold of the weights is found there again.
+#include <cstring>
 #include <utility>
 
 #include "runtime/step_call.h"

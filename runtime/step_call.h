@@ -2,7 +2,7 @@
 // pointers are the frame's, or a worker's own inside of a scan.
 #pragma once
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -57,6 +57,25 @@ struct KernelCall {
 
 inline constexpr size_t of_tile = 7; // scalars that say which tile
 
+/// Calls a kernel for a tile: its first buffers are the tile's `own`, its last scalars say which tile.
+inline void call_tile(const TileKernel& kernel, const Arguments& arguments, std::initializer_list<const void*> own, const std::array<int64_t, of_tile>& tile) {
+  void* few_buffers[Arguments::most];
+  int64_t few_scalars[Arguments::most + of_tile];
+  std::vector<void*> many_buffers;
+  std::vector<int64_t> many_scalars;
+  void** buffers = few_buffers;
+  int64_t* scalars = few_scalars;
+  size_t count = kernel.scalars.size();
+  if (kernel.buffers.size() > Arguments::most) many_buffers.resize(kernel.buffers.size()), buffers = many_buffers.data();
+  if (count > Arguments::most) many_scalars.resize(count + of_tile), scalars = many_scalars.data();
+  std::transform(own.begin(), own.end(), buffers, [](const void* p) { return const_cast<void*>(p); });
+  std::copy(arguments.buffers + own.size(), arguments.buffers + kernel.buffers.size(), buffers + own.size());
+  std::copy(arguments.scalars, arguments.scalars + count, scalars);
+  std::copy(tile.begin(), tile.end(), scalars + count);
+  KernelArgs args{buffers, scalars, nullptr, arguments.args.error};
+  kernel.function(&args, 0, 1);
+}
+
 /// Calls an epilogue kernel for a tile: its first buffer is the tile's sums, its last scalars say which tile.
 struct TileCall {
   const TileKernel& kernel;
@@ -74,23 +93,8 @@ struct TileCall {
   }
   static void call(void* ctx, const SumTile& tile) {
     auto& t = *static_cast<TileCall*>(ctx);
-    size_t buffers = t.kernel.buffers.size(), scalars = t.kernel.scalars.size();
-    void* few_buffers[Arguments::most];
-    int64_t few_scalars[Arguments::most + of_tile];
-    std::vector<void*> many_buffers;
-    std::vector<int64_t> many_scalars;
-    void** b = few_buffers;
-    int64_t* s = few_scalars;
-    if (buffers > Arguments::most) many_buffers.resize(buffers), b = many_buffers.data();
-    if (scalars > Arguments::most) many_scalars.resize(scalars + of_tile), s = many_scalars.data();
-    std::memcpy(b, t.arguments.buffers, buffers * sizeof(void*));
-    std::memcpy(s, t.arguments.scalars, scalars * sizeof(int64_t));
-    b[0] = const_cast<void*>(tile.sums);
     int64_t rows = (tile.m1 - tile.m0 + tile.m_step - 1) / tile.m_step;
-    int64_t last[of_tile] = {tile.batch, tile.m0, tile.m0 + rows, tile.n0, tile.n1, tile.stride, tile.m_step};
-    std::memcpy(s + scalars, last, sizeof last);
-    KernelArgs args{b, s, nullptr, t.arguments.args.error};
-    t.kernel.function(&args, 0, 1);
+    call_tile(t.kernel, t.arguments, {tile.sums}, {tile.batch, tile.m0, tile.m0 + rows, tile.n0, tile.n1, tile.stride, tile.m_step});
   }
 };
 

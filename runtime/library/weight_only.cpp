@@ -66,7 +66,7 @@ const char* quantized_weight_mm(const LibraryCall& c) {
   const WeightOnlyKernels& f = kernels();
   const float* from = x.as<float>();
   std::vector<float> sums(static_cast<size_t>(m * l.groups));
-  for (size_t i = 0; i < sums.size(); i++) {
+  for (size_t i = 0; i < sums.size() && (l.shifted || c.ints[3] != 0); i++) {
     const float* group = from + static_cast<int64_t>(i) * l.group;
     for (int64_t j = 0; j < l.group; j++) sums[i] += group[j];
   }

@@ -103,8 +103,9 @@ private:
     return axis < missing || is_const_int(v.size(axis - missing), 1);
   }
 
-  // One step of scaling or shifting around `inner`.
+  // One step of scaling or shifting around `inner`; not in integers of a byte, which may wrap: those are codes.
   std::optional<Grouped> affine(V v, size_t axis) {
+    if (size_of(v.dtype()) == 1) return std::nullopt;
     for (auto op : {"edge::mul.Tensor", "edge::add.Tensor", "edge::sub.Tensor"}) {
       const Node* n = made_by(g_, v.id, op);
       if (!n) continue;

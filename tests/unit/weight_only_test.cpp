@@ -81,6 +81,17 @@ TEST_CASE("products of reduced floats with quantized weights round once") {
   CHECK(difference(run(native, {x})[0], run(oracle, {x})[0], 0.05) == "");
 }
 
+TEST_CASE("codes that wrap when bytes are subtracted are the wrapped ones") {
+  Form f{20, 2, 32, 8};
+  TestGraph g;
+  Builder& b = g.b;
+  V shifted = b.call1("aten::sub.Tensor", {codes_of(g, f), b.constant(numbers(DType::I8, {20, 2, 1}, 37, 201, 1))});
+  V w = b.call1("aten::mul.Tensor", {b.call1("aten::_to_copy.default", {shifted, DType::F32}), b.constant(numbers(DType::F32, {20, 2, 1}, 11, 17, 1.0 / 64))});
+  g.returns(b.call1("aten::mm.default", {g.input({3, 64}), b.permute(b.call1("aten::view.default", {w, list({20, 64})}), {1, 0})}));
+  CHECK(g.program().dump("backend").value().find("quantized_weight_mm") != std::string::npos);
+  compare(g, {{numbers(DType::F32, {3, 64}, 29, 101, 1.0 / 32)}});
+}
+
 TEST_CASE("weights that are no codes by group stay as they are") {
   for (int kind : {0, 1, 2}) {
     TestGraph g;
