@@ -65,8 +65,8 @@ private:
     return bytes;
   }
 
-  // By a definition, or a library step whose result depends on its operands alone.
-  static bool is_computable(const Node& n) { return has_definition(n) || (n.def && n.def->library && !n.def->data_dependent && n.op.starts_with("tenon::pack_")); }
+  static bool is_packing(const Node& n) { return n.op == "tenon::pack_quantized_weight.default"; }
+  static bool is_computable(const Node& n) { return has_definition(n) || is_packing(n); }
 
   // Made of stored tensors and numbers alone.
   bool is_fixed(ValueId v) {
@@ -96,7 +96,8 @@ private:
     if (std::find(results_.begin(), results_.end(), v) != results_.end()) return true;
     std::unordered_set<ValueId> below;
     int64_t from = collect(v, below), to = *bytes_of(v);
-    if (from == 0 || to > std::max(from, most)) return false;
+    bool packed = is_packing(g_.node(node_of(v))); // else it is packed in each call
+    if (from == 0 || to > std::max(packed ? 2 * from : from, most)) return false;
     if (to > from) grown_ += to;
     results_.push_back(v);
     made_of_.insert(below.begin(), below.end());
