@@ -282,13 +282,13 @@ void finish_sums(const KernelTable& kernels, const Conv& c, const SumTile& t, bo
 int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& c) {
   if (c.winograd) return winograd_weight_bytes(kernels, c);
   if (c.by_lines) return packed_line_bytes(c);
-  if (c.depthwise()) return packed_depthwise_bytes(kernels, c);
+  if (has_depthwise_kernels(kernels, c)) return packed_depthwise_bytes(kernels, c);
   return conv_layout(kernels, c).bytes;
 }
 
 void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
   if (c.by_lines) return pack_line_weights(c, static_cast<float*>(to));
-  if (c.depthwise()) return pack_depthwise_weights(kernels, c, static_cast<float*>(to));
+  if (has_depthwise_kernels(kernels, c)) return pack_depthwise_weights(kernels, c, static_cast<float*>(to));
   if (c.winograd) return pack_winograd(kernels, workers, c, to);
   ConvLayout l = conv_layout(kernels, c);
   int64_t panel = std::max<int64_t>(l.bytes / std::max<int64_t>(num_panels(l, c), 1), 1);

@@ -186,7 +186,7 @@ void prepare_conv(const KernelTable& kernels, const Conv& c) {
     if (known_pixels(c.window) != any_size) plan_lines(kernels, 1, c);
     return;
   }
-  if (c.depthwise()) return void(plan_depthwise(kernels, 1, c));
+  if (has_depthwise_kernels(kernels, c)) return void(plan_depthwise(kernels, 1, c));
   if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c));
   if (c.winograd) {
     if (c.row_major) kernels.transpose();
@@ -204,7 +204,7 @@ ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads
   if (c.by_lines) {
     p.kind = ConvPlan::Kind::Lines;
     p.lines = plan_lines(kernels, threads, c);
-  } else if (c.depthwise()) {
+  } else if (has_depthwise_kernels(kernels, c)) {
     p.kind = ConvPlan::Kind::Depthwise;
     p.depthwise_bytes = plan_depthwise(kernels, threads, c);
   } else if (is_matmul(c)) {

@@ -1,6 +1,6 @@
-// The depthwise driver. Weights are packed [channels / lanes][position][lanes]. Several outputs per input channel (a
-// depth multiplier) need the input's channels repeated: each worker expands the rows that a tile reads, then the same
-// kernels run on them.
+// The depthwise driver. Weights are packed [channels / lanes][position][channel of the group][lanes]. Several outputs
+// per input channel (a depth multiplier) need the input's channels repeated: each worker expands the rows that a tile
+// reads, then the same kernels run on them.
 #include "runtime/depthwise.h"
 
 #include <algorithm>
@@ -18,6 +18,7 @@ float* output_of(const Conv& c, int64_t batch) { return static_cast<float*>(c.ou
 struct Plan {
   int vectors;
   int64_t channels, padded, multiplier; // output channels
+  int group;                            // input channels of one
   PixelCut cut;
   Splits splits;
   int64_t pointer_bytes, copy_bytes, sum_bytes;
@@ -26,11 +27,12 @@ struct Plan {
 };
 
 /// Vectors of a block of channels: a number that leaves few over, wide ones first (they load fewer pointers).
-int block_vectors(const KernelTable& kernels, int64_t all) {
+int block_vectors(const KernelTable& kernels, int64_t all, int64_t group) {
   int best = 1;
   int64_t least = -1;
   for (int v = 4; v >= 1; v--)
-    if (int64_t over = all % v; v <= all && kernels.depthwise_rows(v) > 0 && (least < 0 || (over == 0 && least > 0))) {
+    if (int64_t over = all % v;
+        v <= all && kernels.depthwise_rows(v, group) > 0 && (least < 0 || (over == 0 && least > 0))) {
       best = v;
       least = over;
     }
@@ -40,25 +42,27 @@ int block_vectors(const KernelTable& kernels, int64_t all) {
 bool fits_plane(const Conv& c) {
   const ConvWindow& w = c.window;
   int64_t k = w.kernel[1], s = w.stride[1];
-  return c.group_outputs() == 1 && w.kernel[0] == 1 && w.in[0] == 1 && w.pad[0] == 0 && w.out[0] == 1 &&
-         w.kernel[2] == k && (k == 3 || k == 5 || k == 7) && w.stride[2] == s && (s == 1 || s == 2) &&
+  return c.depthwise() && c.group_outputs() == 1 && w.kernel[0] == 1 && w.in[0] == 1 && w.pad[0] == 0 &&
+         w.out[0] == 1 && w.kernel[2] == k && (k == 3 || k == 5 || k == 7) && w.stride[2] == s && (s == 1 || s == 2) &&
          w.dilation[1] == 1 && w.dilation[2] == 1;
 }
 
 double work_of(const Conv& c) {
   // Loads limit it, not multiply-adds: about a third of the matrix kernels' speed, one lane counted as one product of a
   // vector.
-  return 3.0 / 32 * static_cast<double>(c.window.out_pixels() * c.window.positions()) * static_cast<double>(c.out_channels);
+  return 3.0 / 32 * static_cast<double>(c.window.out_pixels() * c.window.positions()) *
+         static_cast<double>(c.group_inputs() * c.out_channels);
 }
 
 Plan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
   Plan p{};
   p.channels = c.out_channels;
-  p.multiplier = c.group_outputs();
+  p.multiplier = c.group_outputs() / c.group_inputs();
+  p.group = static_cast<int>(c.group_inputs());
   int64_t all = std::max<int64_t>(ceil_div(p.channels, kernels.lanes()), 1);
   p.padded = all * kernels.lanes();
-  p.vectors = block_vectors(kernels, all);
-  p.cut = cut_pixels(c.window, kernels.depthwise_rows(p.vectors), p.vectors);
+  p.vectors = block_vectors(kernels, all, p.group);
+  p.cut = cut_pixels(c.window, kernels.depthwise_rows(p.vectors, p.group), p.vectors);
   p.splits = choose_splits({.tiles = p.cut.units(),
                             .panels = 1,
                             .batch = c.batch,
@@ -118,17 +122,17 @@ void run_tile(const Call& call, const RowTile& tile, Out to) {
                      .blocks = full,
                      .columns = 0,
                      .mode = GemmInit::Zero};
-  if (full > 0) call.kernels.depthwise({.rows = tile.count, .vectors = p.vectors})(&args);
+  if (full > 0) call.kernels.depthwise({.rows = tile.count, .vectors = p.vectors, .group = p.group})(&args);
   int64_t done = full * block;
   args.columns = p.channels - done;
   if (args.columns == 0) return;
   args.first += done * 4;
-  args.weights += done * c.window.positions();
+  args.weights += done * c.window.positions() * p.group;
   args.c += done;
   args.blocks = 1;
   int vectors = static_cast<int>(ceil_div(args.columns, call.kernels.lanes()));
   bool masked = args.columns % call.kernels.lanes() != 0;
-  call.kernels.depthwise({.rows = tile.count, .vectors = vectors, .masked = masked})(&args);
+  call.kernels.depthwise({.rows = tile.count, .vectors = vectors, .masked = masked, .group = p.group})(&args);
 }
 
 void run_units(const Call& call, int64_t batch, int64_t u0, int64_t u1, char* scratch) {
@@ -284,30 +288,36 @@ static void prepare_planes(const KernelTable& kernels, const Conv& c) {
 
 static void prepare_rows(const KernelTable& kernels, const Conv& c) {
   int64_t lanes = kernels.lanes(), all = std::max<int64_t>(ceil_div(c.out_channels, lanes), 1);
-  int vectors = block_vectors(kernels, all);
+  int group = static_cast<int>(c.group_inputs()), vectors = block_vectors(kernels, all, group);
   int64_t block = vectors * lanes, left = c.out_channels % block;
-  uint64_t heights = window_heights(c.window, kernels.depthwise_rows(vectors), vectors);
+  uint64_t heights = window_heights(c.window, kernels.depthwise_rows(vectors, group), vectors);
   for (int rows = 1; rows <= KernelTable::max_rows; rows++) {
     if (!(heights >> rows & 1)) continue;
-    if (c.out_channels >= block) kernels.depthwise({.rows = rows, .vectors = vectors});
-    if (left) kernels.depthwise({.rows = rows, .vectors = static_cast<int>(ceil_div(left, lanes)), .masked = left % lanes != 0});
+    if (c.out_channels >= block) kernels.depthwise({.rows = rows, .vectors = vectors, .group = group});
+    if (left) kernels.depthwise({.rows = rows, .vectors = static_cast<int>(ceil_div(left, lanes)), .masked = left % lanes != 0, .group = group});
   }
+}
+
+bool has_depthwise_kernels(const KernelTable& kernels, const Conv& c) {
+  if (!c.grouped_f32() || c.group_inputs() == 1) return c.depthwise();
+  return !c.row_major && c.group_inputs() == c.group_outputs() && kernels.depthwise_rows(1, c.group_inputs()) > 0;
 }
 
 int64_t packed_depthwise_bytes(const KernelTable& kernels, const Conv& c) {
   int64_t padded = ceil_div(c.out_channels, kernels.lanes()) * kernels.lanes();
-  return (c.window.positions() + 1) * padded * 4; // and a row of zeros that stands for padding
+  return (c.window.positions() * c.group_inputs() + 1) * padded * 4; // and a row of zeros that stands for padding
 }
 
 void pack_depthwise_weights(const KernelTable& kernels, const Conv& c, float* to) noexcept {
   const int64_t *k = c.window.kernel, *s = c.weight_strides;
   auto* weights = static_cast<const float*>(c.weights);
-  int64_t lanes = kernels.lanes();
+  int64_t lanes = kernels.lanes(), positions = c.window.positions(), group = c.group_inputs();
   std::memset(to, 0, static_cast<size_t>(packed_depthwise_bytes(kernels, c)));
   for (int64_t o = 0; o < c.out_channels; o++)
-    for (int64_t q = 0; q < c.window.positions(); q++)
-      to[(o / lanes * c.window.positions() + q) * lanes + o % lanes] =
-          weights[o * s[0] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4]];
+    for (int64_t q = 0; q < positions; q++)
+      for (int64_t i = 0; i < group; i++)
+        to[((o / lanes * positions + q) * group + i) * lanes + o % lanes] =
+            weights[o * s[0] + i * s[1] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4]];
 }
 
 int64_t plan_depthwise(const KernelTable& kernels, int threads, const Conv& c) {
@@ -322,7 +332,7 @@ int64_t plan_depthwise(const KernelTable& kernels, int threads, const Conv& c) {
 void run_depthwise(const KernelTable& kernels, const Workers& workers, const Conv& c, void* scratch) noexcept {
   if (fits_plane(c)) return run_planes(kernels, workers, c, static_cast<char*>(scratch));
   Call call{kernels, c, make_plan(kernels, workers.threads(), c), nullptr, static_cast<char*>(scratch)};
-  call.zeros = static_cast<const float*>(c.weights) + c.window.positions() * call.plan.padded;
+  call.zeros = static_cast<const float*>(c.weights) + c.window.positions() * call.plan.group * call.plan.padded;
   int64_t grain = item_grain(work_of(c) / static_cast<double>(call.plan.splits.rows));
   workers.run(c.batch * call.plan.splits.rows, grain,
               [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });

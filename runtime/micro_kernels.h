@@ -3,25 +3,28 @@
 // missing; this side only calls.
 #pragma once
 #include <atomic>
+#include <bit>
 #include <vector>
 
 #include "runtime/gemm_kernels.h"
 
 namespace tenon {
 
-/// A register tile of `rows` x `vectors` vectors of a depthwise kernel. Masked: the last vector may be partial.
+/// A register tile of `rows` x `vectors` vectors of a depthwise kernel. Masked: the last vector may be partial. Group:
+/// each channel is the sum over that many channels, a power of two, of the input, which lie together.
 struct DepthwiseShape {
   int rows, vectors;
   bool masked = false;
+  int group = 1;
 };
 
 /// Depthwise convolution of a tile of output pixels over `blocks` blocks of channels: c[m][n] = init + sum over the
-/// window of pixel[n] * weight[n]. Weights lie as [channels / lanes][positions][lanes]. Masked kernels take one block,
-/// whose last vector holds the channels that are left of `columns`. A row kernel's block is as many vectors as its
-/// shape says; it takes any window: pixel (m, position p) is at pixels[p * tile rows + m], and positions whose first
-/// pointer is null are left out. A plane kernel's block is one vector; its tile is a rectangle of output pixels under a
-/// square window with stride 1 or 2 and no dilation: pixels[i][j] are the input pixels under the tile, null in the
-/// padding. It loads each of them once.
+/// window of pixel[n] * weight[n]. Weights lie as [channels / lanes][positions][group][lanes]. Masked kernels take one
+/// block, whose last vector holds the channels that are left of `columns`. A row kernel's block is as many vectors as
+/// its shape says; it takes any window: pixel (m, position p) is at pixels[p * tile rows + m], and positions whose
+/// first pointer is null are left out. A plane kernel's block is one vector; its tile is a rectangle of output pixels
+/// under a square window with stride 1 or 2 and no dilation: pixels[i][j] are the input pixels under the tile, null in
+/// the padding. It loads each of them once.
 struct DepthwiseArgs {
   const float* const* pixels;
   int64_t first; // bytes from the pointers to the first channel
@@ -107,7 +110,7 @@ inline constexpr int num_conversions = 6;
 /// pointers.
 class KernelTable {
 public:
-  static constexpr int max_rows = 16, max_vectors = 16; // of depthwise tiles
+  static constexpr int max_rows = 16, max_vectors = 16, num_groups = 4; // of depthwise tiles; groups of 1, 2, 4, 8
 
   /// Who generates; none of these returns without a kernel.
   struct Source {
@@ -137,9 +140,14 @@ public:
   DepthwiseFn plane(PlaneShape s) const noexcept {
     return reinterpret_cast<DepthwiseFn>(find(plane_base + plane_index(s)));
   }
-  /// The most rows a depthwise tile of so many vectors may have (kernels.inc); 0: that width does not exist.
-  int depthwise_rows(int vectors) const { return depthwise_rows_[static_cast<size_t>(vectors)]; }
-  void set_depthwise_rows(int vectors, int rows) { depthwise_rows_[static_cast<size_t>(vectors)] = rows; }
+  /// The most rows a depthwise tile of so many vectors may have (kernels.inc); 0: there is none.
+  int depthwise_rows(int vectors, int64_t group) const {
+    if (group < 1 || group >= 1 << num_groups || !std::has_single_bit(static_cast<uint64_t>(group))) return 0;
+    return depthwise_rows_[group_index(static_cast<int>(group))][static_cast<size_t>(vectors)];
+  }
+  void set_depthwise_rows(int vectors, int group, int rows) {
+    depthwise_rows_[group_index(group)][static_cast<size_t>(vectors)] = rows;
+  }
   /// Moves 4-byte elements of any kind. Copy: rows of up to `vectors` vectors.
   MoveFn copy(int vectors) const noexcept { return reinterpret_cast<MoveFn>(find(copy_base + vectors - 1)); }
   MoveFn transpose() const noexcept { return reinterpret_cast<MoveFn>(find(transpose_index)); }
@@ -147,12 +155,14 @@ public:
   MoveFn convert(Conversion c) const noexcept { return reinterpret_cast<MoveFn>(find(convert_base + static_cast<int>(c))); }
 
   static constexpr int depthwise_index(DepthwiseShape s) {
-    return ((s.rows - 1) * max_vectors + s.vectors - 1) * 2 + s.masked;
+    return ((static_cast<int>(group_index(s.group)) * max_rows + s.rows - 1) * max_vectors + s.vectors - 1) * 2 +
+           s.masked;
   }
   static constexpr DepthwiseShape depthwise_shape(int index) {
-    return {index / 2 / max_vectors + 1, index / 2 % max_vectors + 1, index % 2 != 0};
+    int rows = index / 2 / max_vectors;
+    return {rows % max_rows + 1, index / 2 % max_vectors + 1, index % 2 != 0, 1 << rows / max_rows};
   }
-  static constexpr int plane_base = max_rows * max_vectors * 2;
+  static constexpr int plane_base = num_groups * max_rows * max_vectors * 2;
   static constexpr int plane_index(PlaneShape s) {
     return ((((s.kernel / 2 - 1) * 2 + s.stride - 1) * 4 + s.rows - 1) * 8 + s.pixels - 1) * 2 + s.masked;
   }
@@ -165,6 +175,9 @@ public:
   static constexpr int size = convert_base + num_conversions;
 
 private:
+  static constexpr size_t group_index(int group) {
+    return static_cast<size_t>(std::countr_zero(static_cast<unsigned>(group)));
+  }
   void* find(int index) const noexcept {
     void* f = kernels_[static_cast<size_t>(index)].load(std::memory_order_acquire);
     if (!f) [[unlikely]] {
@@ -177,7 +190,7 @@ private:
   int lanes_;
   std::vector<GemmFamily> families_;
   Source source_;
-  std::array<int, max_vectors + 1> depthwise_rows_{};
+  std::array<std::array<int, max_vectors + 1>, num_groups> depthwise_rows_{};
   mutable std::array<std::atomic<void*>, size> kernels_{};
 };
 

@@ -1,6 +1,7 @@
 // Emits the f32 depthwise micro-kernels for any window. For a block of channels the tile's sums stay in registers over
 // all kernel positions; a position's weights are loaded once for all pixels of the tile, and every input vector is an
-// operand of one multiply-add.
+// operand of one multiply-add. Groups of several channels lie beside each other in a vector: for each channel of the
+// group, it is copied to all lanes of its group.
 #include "codegen/x86/depthwise.h"
 
 #include <cstddef>
@@ -16,9 +17,10 @@ public:
   DepthwiseEmitter(CodeMemory& memory, Isa isa, DepthwiseShape s) : Assembler(memory, isa), s_(s) {}
 
   void* emit() {
-    Xbyak::Label next_block, done;
+    Xbyak::Label next_block, done, first_lanes;
     enter(locals_bytes);
     load_arguments();
+    if (permutes_far()) load_lanes(first_lanes);
     cmp(qword[rsp + blocks], 0);
     jle(done, T_NEAR);
     L(next_block);
@@ -34,6 +36,11 @@ public:
     jnz(next_block, T_NEAR);
     L(done);
     leave();
+    if (permutes_far()) {
+      align(64);
+      L(first_lanes);
+      for (int i = 0; i < lanes(); i++) dd(static_cast<uint32_t>(i / s_.group * s_.group));
+    }
     return finish();
   }
 
@@ -57,8 +64,14 @@ private:
   }
   int block_bytes() const { return s_.vectors * vector_bytes(); }
   Xmm sum(int i, int j) const { return vec(i * s_.vectors + j); }
+  bool is_grouped() const { return s_.group > 1; }
+  int num_weights() const { return s_.vectors * s_.group; }
   Xmm weight(int j) const { return vec(s_.rows * s_.vectors + j); }
-  Xmm spare() const { return vec(s_.rows * s_.vectors + s_.vectors); }
+  Xmm spare() const { return vec(s_.rows * s_.vectors + num_weights()); }
+  Xmm copied() const { return vec(spare().getIdx() + 1); }
+  /// Groups wider than the 128 bits in which an immediate permutes: lanes of channel i.
+  bool permutes_far() const { return s_.group > 4; }
+  Xmm lanes_of(int i) const { return vec(spare().getIdx() + 2 + i); }
   bool partial(int j) const { return s_.masked && j == s_.vectors - 1; }
 
   void load_arguments() {
@@ -78,7 +91,7 @@ private:
     mov(c_stride(), ptr[rdi + offsetof(DepthwiseArgs, c_pixel)]);
     mov(init(), ptr[rdi + offsetof(DepthwiseArgs, init)]);
     mov(positions(), ptr[rdi + offsetof(DepthwiseArgs, positions)]);
-    imul(weights_stride(), positions(), vector_bytes());
+    imul(weights_stride(), positions(), s_.group * vector_bytes());
     mov(mode(), ptr[rdi + offsetof(DepthwiseArgs, mode)]);
   }
 
@@ -93,7 +106,8 @@ private:
 
   /// A position's weights: one vector from each of the block's groups of lanes, which lie weights_stride apart.
   void load_weights() {
-    for (int j = 0; j < s_.vectors; j++) {
+    for (int i = 0; is_grouped() && i < s_.group; i++) vmovups(weight(i), ptr[position_weights() + i * vector_bytes()]);
+    for (int j = 0; !is_grouped() && j < s_.vectors; j++) {
       if (j == 3) {
         lea(rax, ptr[position_weights() + weights_stride() * 2]);
         vmovups(weight(j), ptr[rax + weights_stride()]);
@@ -119,7 +133,8 @@ private:
     load_weights();
     for (int i = 0; i < s_.rows; i++) {
       if (i > 0) mov(row(i), ptr[pointers() + 8 * i]);
-      for (int j = 0; j < s_.vectors; j++) {
+      if (is_grouped()) add_group(i);
+      for (int j = 0; !is_grouped() && j < s_.vectors; j++) {
         Xbyak::Address in = ptr[row(i) + offset() + j * vector_bytes()];
         if (partial(j)) {
           load_partial(spare(), in);
@@ -131,9 +146,28 @@ private:
     }
     L(skip);
     add(pointers(), 8 * s_.rows);
-    add(position_weights(), vector_bytes());
+    add(position_weights(), s_.group * vector_bytes());
     dec(left());
     jnz(next, T_NEAR);
+  }
+  /// What the channels of each group add to the sums of row i.
+  void add_group(int i) {
+    Xbyak::Address in = ptr[row(i) + offset()];
+    partial(0) ? load_partial(spare(), in) : vmovups(spare(), in);
+    for (int k = 0; k < s_.group; k++) {
+      if (permutes_far())
+        vpermps(Xbyak::Zmm(copied().getIdx()), Xbyak::Zmm(lanes_of(k).getIdx()), Xbyak::Zmm(spare().getIdx()));
+      else
+        vpermilps(copied(), spare(), s_.group == 4 ? k * 0x55 : k == 0 ? 0xa0 : 0xf5);
+      vfmadd231ps(sum(i, 0), weight(k), copied());
+    }
+  }
+  /// lanes_of(i) = the first lane of each lane's group, plus i.
+  void load_lanes(const Xbyak::Label& first_lanes) {
+    vmovups(lanes_of(0), ptr[rip + first_lanes]);
+    mov(eax, 1);
+    vpbroadcastd(Xbyak::Zmm(copied().getIdx()), eax);
+    for (int i = 1; i < s_.group; i++) vpaddd(lanes_of(i), lanes_of(i - 1), copied());
   }
 
   void store_block() {
@@ -182,9 +216,12 @@ private:
 } // namespace
 
 bool depthwise_fits(Isa isa, DepthwiseShape s) {
-  int all = isa == Isa::Avx512 ? 32 : 16;
-  return s.rows >= 1 && s.vectors >= 1 && s.vectors <= 4 && s.rows <= KernelTable::max_rows &&
-         (s.rows + 1) * s.vectors + 1 <= all;
+  bool wide = isa == Isa::Avx512, grouped = s.group > 1, permutes_far = s.group > 4;
+  if (s.rows < 1 || s.vectors < 1 || s.vectors > 4 || s.rows > KernelTable::max_rows || (grouped && s.vectors > 1) ||
+      (permutes_far && !wide))
+    return false;
+  int spares = 1 + grouped + (permutes_far ? s.group : 0);
+  return s.rows * s.vectors + s.group * s.vectors + spares <= (wide ? 32 : 16);
 }
 
 void* emit_depthwise(CodeMemory& memory, Isa isa, DepthwiseShape s) {

@@ -21,7 +21,7 @@ static constexpr size_t code_bytes = size_t{64} << 20;
 struct MicroKernels::State {
   explicit State(const Target& target) : isa(target.isa), memory(code_bytes), table(make_table(target)) {
     for (const DepthwiseTile& t : depthwise_tiles())
-      if (t.isa == isa) table.set_depthwise_rows(t.vectors, t.rows);
+      if (t.isa == isa) table.set_depthwise_rows(t.vectors, t.group, t.rows);
   }
 
   KernelTable make_table(const Target& target) {
@@ -187,7 +187,7 @@ std::span<const DepthwiseTile> depthwise_tiles() {
   static constexpr DepthwiseTile tiles[] = {
 #define GEMM(...)
 #define GEMM_FAMILY(...)
-#define DEPTHWISE_F32(name, isa, rows, vectors) {#name, Isa::isa, rows, vectors},
+#define DEPTHWISE_F32(name, isa, rows, vectors, group) {#name, Isa::isa, rows, vectors, group},
 #include "codegen/x86/kernels.inc"
 #undef DEPTHWISE_F32
 #undef GEMM_FAMILY

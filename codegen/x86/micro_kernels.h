@@ -44,7 +44,7 @@ std::span<const GemmFamilyRow> gemm_families();
 struct DepthwiseTile {
   const char* name;
   Isa isa;
-  int rows, vectors;
+  int rows, vectors, group;
 };
 std::span<const DepthwiseTile> depthwise_tiles();
 

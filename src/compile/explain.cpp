@@ -43,7 +43,7 @@ private:
   std::string then(const TileKernel& t) const { return t.kernel < 0 ? "" : ", epilogue " + name(t.kernel); }
   std::string code(const KernelStep& s) const { return name(s.kernel); }
   std::string code(const MatmulStep& s) const { return "matrix micro-kernels" + then(s.epilogue); }
-  std::string code(const ConvStep& s) const { return (s.shape.depthwise() ? "depthwise micro-kernels" : "matrix micro-kernels") + then(s.epilogue); }
+  std::string code(const ConvStep& s) const { return "micro-kernels" + then(s.epilogue); }
   std::string code(const AttentionStep& s) const { return "matrix micro-kernels by blocks of keys, softmax " + name(s.score.kernel) + ", result " + name(s.finish.kernel); }
   std::string code(const LibraryStepCall&) const { return "library step"; }
   std::string code(const FallbackStep&) const { return "INTERPRETER"; }

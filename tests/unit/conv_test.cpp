@@ -95,6 +95,43 @@ TEST_CASE("depthwise convolution over channels, kernels, strides and multipliers
   });
 }
 
+TEST_CASE("convolution of 2, 4 and 8 channels a group") {
+  for_all_machines([](const auto& check) {
+    for (int64_t group : {2, 4, 8})
+      for (int64_t groups : {2, 3, 4, 5, 7, 8, 9, 33})
+        for (int64_t kernel : {1, 3, 5}) {
+          int64_t channels = group * groups;
+          Case c = square(group == 4 ? 17 : 9, kernel, 1 + groups % 2, kernel / 2, channels, channels, groups);
+          c.bias = kernel == 3;
+          c.batch = 1 + groups % 2;
+          c.gap = groups == 5 ? 3 : 0;
+          c.packed = groups != 8;
+          check(c);
+        }
+    check({.batch = 2,
+           .groups = 9,
+           .in_channels = 36,
+           .out_channels = 36,
+           .in = {1, 1, 70},
+           .kernel = {1, 1, 4},
+           .pad = {0, 0, 3},
+           .dilation = {1, 1, 2}});
+    check({.groups = 6,
+           .in_channels = 12,
+           .out_channels = 12,
+           .in = {4, 5, 6},
+           .kernel = {3, 3, 3},
+           .stride = {1, 2, 1},
+           .pad = {1, 1, 1}});
+    check({.groups = 6,
+           .in_channels = 12,
+           .out_channels = 24,
+           .in = {1, 9, 9},
+           .kernel = {1, 3, 3},
+           .pad = {0, 1, 1}}); // of matrix kernels
+  });
+}
+
 TEST_CASE("convolution of every number format, in place and copied") {
   for_all_machines([](const auto& check) {
     using enum DType;
