@@ -228,7 +228,7 @@ private:
   llvm::Type* vector_of(llvm::Type* element, unsigned width) {
     return width > 1 ? llvm::FixedVectorType::get(element, width) : element;
   }
-  vmath::Emitter math() { return {b_, target_}; }
+  vmath::Emitter math() { return {b_, target_, kernel_.flushes_denormals}; }
   llvm::BasicBlock* new_block(const char* name) { return llvm::BasicBlock::Create(context_, name, function_); }
   llvm::BasicBlock*& block() { return scopes_[static_cast<size_t>(scopes_.back().owner)].block; }
 

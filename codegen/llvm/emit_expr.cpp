@@ -188,7 +188,8 @@ Val KernelEmitter::operation(const ExprNode& n) {
   scope = at(scope);
   llvm::Value* r;
   DType from = n.args[0]->type;
-  if (n.op == Op::Cast) r = lower_cast(math(), from, n.type, v[0]);
+  if (n.op == Op::Cast && n.type == DType::BF16 && is_widened(*n.args[0], DType::BF16)) r = vmath::widened_to_bf16(math(), v[0]);
+  else if (n.op == Op::Cast) r = lower_cast(math(), from, n.type, v[0]);
   else if (n.op == Op::Bitcast) r = lower_bitcast(math(), from, n.type, v[0]);
   else if (n.op == Op::Call) r = lower_call(math(), n.name, n.type, v);
   else if (is_unary(n.op)) r = lower_unary(math(), n.op, n.type, v[0]);

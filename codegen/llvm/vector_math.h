@@ -20,6 +20,7 @@ namespace tenon::vmath {
 struct Emitter {
   llvm::IRBuilderBase& builder;
   const Target& target;
+  bool flushes_denormals = false; // rounding to bf16 may
 };
 
 using Unary = llvm::Value* (*)(const Emitter&, llvm::Value*);
@@ -84,9 +85,12 @@ std::span<const UnaryRow> special_functions_of_f32();
 /// All arguments have the same type. The loop is rolled: code stays small.
 llvm::Value* call_per_lane(const Emitter&, std::string_view name, std::span<llvm::Value* const> args);
 
-/// 16-bit floats travel as i16 lanes. To f32 exactly; from f32 to nearest even, NaN kept, denormals kept.
+/// 16-bit floats travel as i16 lanes. To f32 exactly; from f32 to nearest even, NaN kept, denormals kept unless the emitter says
+/// otherwise.
 llvm::Value* bf16_to_f32(const Emitter&, llvm::Value* bits);
 llvm::Value* f32_to_bf16(const Emitter&, llvm::Value* x);
+/// Of values that are floats of bf16.
+llvm::Value* widened_to_bf16(const Emitter&, llvm::Value* x);
 llvm::Value* f16_to_f32(const Emitter&, llvm::Value* bits);
 llvm::Value* f32_to_f16(const Emitter&, llvm::Value* x);
 /// f32 or f64 to signed or unsigned integers of `bits` bits (8, 16, 32, 64), toward zero. Out of range and NaN give what

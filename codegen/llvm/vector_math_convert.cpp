@@ -14,8 +14,15 @@ llvm::Value* bf16_to_f32(const Emitter& e, llvm::Value* bits) {
   return b.CreateBitCast(b.CreateShl(wide, 16), like(bits, b.getFloatTy()));
 }
 
-// In integers: the AVX-512 instruction for it turns denormals into zeros.
+llvm::Value* widened_to_bf16(const Emitter& e, llvm::Value* x) {
+  llvm::IRBuilderBase& b = e.builder;
+  return b.CreateTrunc(b.CreateLShr(b.CreateBitCast(x, like(x, b.getInt32Ty())), 16), like(x, b.getInt16Ty()));
+}
+
+// In integers, as the AVX-512 instruction for it turns denormals into zeros.
 llvm::Value* f32_to_bf16(const Emitter& e, llvm::Value* x) {
+  if (e.flushes_denormals && e.target.avx512_bf16 && x->getType()->isVectorTy())
+    return e.builder.CreateBitCast(e.builder.CreateFPTrunc(x, like(x, e.builder.getBFloatTy())), like(x, e.builder.getInt16Ty()));
   Math m(e, x);
   V u = m.bits(m.wrap(x));
   V rounded = (u + m.integer(0x7fff) + ((u >> 16) & m.integer(1))) >> 16;

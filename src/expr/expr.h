@@ -127,6 +127,8 @@ Expr logical_or(Expr a, Expr b);
 Expr logical_not(Expr a);
 Expr select(Expr condition, Expr then, Expr otherwise);
 Expr cast(Expr a, DType type);
+/// True if all values of `e`, a float, are floats of `narrow`: it is widened from there, or one of such values or its negative.
+bool is_widened(const ExprNode& e, DType narrow);
 /// Conversion of an f32 to a float of 8 bits, and back: casts end in these.
 Expr float8_of(Expr f, DType type);
 Expr value_of_float8(Expr byte);

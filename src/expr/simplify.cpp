@@ -68,6 +68,7 @@ Expr simplify_cast(ExprPool& pool, Expr a, DType type) {
   // A widening cast followed by the way back.
   if (a->op == Op::Cast && a->args[0]->type == type && is_float(type) && is_float(a->type) && size_of(a->type) > size_of(type))
     return a->args[0];
+  if (a->op == Op::Cast && a->args[0]->type == type && is_reduced_float(a->type) && is_widened(*a->args[0], a->type)) return a->args[0];
   return pool.intern({.op = Op::Cast, .type = type, .args = {a}});
 }
 
@@ -166,3 +167,23 @@ Expr simplify(ExprPool& pool, Op op, DType type, std::vector<Expr> args) {
 }
 
 } // namespace tenon::rules
+
+namespace tenon {
+
+static bool is_widened(const ExprNode& e, DType narrow, int depth) {
+  auto arg = [&](size_t i) { return depth > 0 && is_widened(*e.args[i], narrow, depth - 1); };
+  switch (e.op) {
+  case Op::Const: return e.pool->number(e.number(), narrow)->number() == e.number();
+  case Op::Cast: return e.args[0]->type == narrow;
+  case Op::Neg:
+  case Op::Abs: return arg(0);
+  case Op::Min:
+  case Op::Max: return arg(0) && arg(1);
+  case Op::Select: return arg(1) && arg(2);
+  default: return false;
+  }
+}
+
+bool is_widened(const ExprNode& e, DType narrow) { return is_widened(e, narrow, 8); }
+
+} // namespace tenon

@@ -96,6 +96,11 @@ void tile_axes(RegionDraft& r) {
   r.kernel().body = {{Loop{t.outer, 1, {std::move(columns)}}}};
 }
 
+bool multiplies_bf16(const Graph& g, const Node& contraction) {
+  std::vector<ValueId> operands = tensor_operands(contraction.args, g);
+  return g.type(operands.at(0)).dtype == DType::BF16 && g.type(operands.at(1)).dtype == DType::BF16;
+}
+
 } // namespace
 
 std::optional<RegionKernel> kernel_of_epilogue(const Graph& graph, NodeId region, int vector_bytes) {
@@ -104,6 +109,7 @@ std::optional<RegionKernel> kernel_of_epilogue(const Graph& graph, NodeId region
   const DomainMember& first = r.d.members[0];
   if (r.d.members.size() == 1 && first.type == sum_type(graph, graph.node(contraction_of(graph, region)))) return std::nullopt;
   tile_axes(r);
+  r.kernel().flushes_denormals = multiplies_bf16(graph, graph.node(contraction_of(graph, region)));
   measure(r);
   assign_levels(r);
   return finish(r);

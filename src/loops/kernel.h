@@ -92,6 +92,8 @@ struct Kernel {
   Expr parallel;               // axis of the outermost loop, run from `begin` to `end` of the call
   std::vector<Stmt> body;
   Expr scratch_bytes = {};     // per thread; empty: none
+  /// Rounding to BF16 may turn denormals into zeros: its values are sums of bf16 dot products, whose instructions do.
+  bool flushes_denormals = false;
 };
 
 std::string to_string(const Kernel& kernel);

@@ -156,6 +156,33 @@ TEST_CASE("casts among all dtypes") {
       }
 }
 
+TEST_CASE("values of 16-bit floats go back to them without rounding") {
+  for (DType t : {DType::BF16, DType::F16})
+    for (int lanes : {1, 16, 32}) {
+      Data d = special_data(t);
+      Pointwise b;
+      Case c = b.make({input(t), input(t), output(t)}, static_cast<int64_t>(d.count), lanes, lanes == 32, [&](Pointwise& k) {
+        Expr x = cast(k.pool.load(0, t, {k.i}), DType::F32), y = cast(k.pool.load(1, t, {k.i}), DType::F32);
+        return cast(select(lt(x, y), max(-x, k.pool.number(0.5, DType::F32)), min(unary(Op::Abs, y), x)), t);
+      });
+      c.data[0] = d, c.data[1] = special_pairs(t).second;
+      c.data[1].count = d.count;
+      check(c);
+    }
+}
+
+TEST_CASE("kernels that flush denormals round all else to nearest even") {
+  for (int lanes : {16, 32, 64}) {
+    Data d = special_data(DType::F32);
+    Pointwise b;
+    Case c = b.make({input(DType::F32), output(DType::BF16)}, static_cast<int64_t>(d.count), lanes, lanes == 32, [&](Pointwise& k) { return cast(k.pool.load(0, DType::F32, {k.i}), DType::BF16); });
+    c.kernel.flushes_denormals = true;
+    c.data[0] = d;
+    c.tolerance = 1e-37; // of a denormal; all else is equal, as the smallest step of bf16 is larger
+    check(c);
+  }
+}
+
 TEST_CASE("bitcast, select, copies of every dtype") {
   for (int i = 0; i < num_dtypes; i++)
     for (int lanes : {1, 16, 64}) {

@@ -77,3 +77,13 @@ TEST_CASE("simplified integer expressions keep their value") {
     CHECK(value <= e->hi);
   }
 }
+
+TEST_CASE("rounding what was widened from there is left out, and nothing else") {
+  ExprPool pool;
+  Expr i = pool.axis(0, pool.integer(8)), x = cast(pool.load(0, DType::BF16, {i}), DType::F32), y = pool.load(1, DType::F32, {i});
+  auto round = [](Expr e) { return cast(cast(e, DType::BF16), DType::F32); };
+  Expr relu = max(x, pool.number(0, DType::F32)), picked = select(lt(y, x), -x, min(x, unary(Op::Abs, x)));
+  CHECK(round(relu) == relu);
+  CHECK(round(picked) == picked);
+  for (Expr other : {y, x + x, max(x, y), max(x, pool.number(0.1, DType::F32)), cast(pool.load(0, DType::F16, {i}), DType::F32)}) CHECK(round(other) != other);
+}
