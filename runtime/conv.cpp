@@ -289,7 +289,7 @@ int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& c) {
 void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
   if (c.by_lines) return pack_line_weights(c, static_cast<float*>(to));
   if (has_depthwise_kernels(kernels, c)) return pack_depthwise_weights(kernels, c, static_cast<float*>(to));
-  if (c.winograd) return pack_winograd(kernels, workers, c, to);
+  if (c.winograd) return void(pack_winograd(kernels, workers, c, to));
   ConvLayout l = conv_layout(kernels, c);
   int64_t panel = std::max<int64_t>(l.bytes / std::max<int64_t>(num_panels(l, c), 1), 1);
   workers.run(num_panels(l, c), item_grain(static_cast<double>(panel)),
@@ -302,12 +302,13 @@ void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan
   Conv c = conv;
   char* next = static_cast<char*>(scratch);
   if (!c.packed) {
-    pack_conv(kernels, workers, conv, next);
+    c.winograd = c.winograd && pack_winograd(kernels, workers, conv, next);
+    if (!c.winograd) pack_conv(kernels, workers, c, next);
     c.weights = next, c.packed = true;
     next += plan.packed_bytes;
   }
   if (plan.kind == ConvPlan::Kind::Depthwise) return run_depthwise(kernels, workers, c, next);
-  if (plan.kind == ConvPlan::Kind::Winograd) return run_winograd(kernels, workers, plan.winograd, c, next);
+  if (c.winograd) return run_winograd(kernels, workers, plan.winograd, c, next);
   if (plan.kind == ConvPlan::Kind::Lines) return run_lines(workers, plan.lines, c, next);
   run_windows(kernels, workers, plan, c, next);
 }

@@ -2,6 +2,7 @@
 // stride, padding, dilation and groups, in one to three dimensions, transposed or not. Depthwise convolution of f32 has
 // kernels of its own, all else runs on the matrix kernels.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "runtime/conv_parts.h"
@@ -29,7 +30,7 @@ struct Conv {
   DType in_type = DType::F32, weight_type = DType::F32;
   int padding = 0; // the value of elements outside an image of 8-bit integers
   int family = -1; // of micro-kernels; -1: by the types
-  bool winograd = false; // the weights are packed for it (pays_winograd)
+  bool winograd = false; // the weights are packed for it (pays_winograd), or are to be in the call, if all are small enough
   const void* input = nullptr;
   int64_t in_pixel = 0, in_batch = 0;
   /// What pack_conv made; or, if not `packed`, as PyTorch has them, with the given strides: [out][in / groups][d][h][w],
@@ -59,7 +60,7 @@ struct ConvPlan {
   enum class Kind : uint8_t { Depthwise, Lines, Product, Winograd, Windows } kind = Kind::Windows;
   MatmulPlan product = {}; // 1x1 without stride or padding
   WinogradPlan winograd = {};
-  // Windows:
+  // Windows, and Winograd where weights packed in the call may be too large for it:
   struct Part {
     PixelCut cut;
     Splits splits;
@@ -84,10 +85,10 @@ struct ConvPlan {
 
   int64_t worker_bytes() const {
     if (kind == Kind::Product) return product.worker_bytes();
-    if (kind == Kind::Winograd) return winograd.worker_bytes();
     if (kind == Kind::Lines) return lines.worker_bytes();
-    return kind == Kind::Depthwise ? depthwise_bytes
-                                   : pointer_bytes + edge_bytes + copy_bytes + sum_bytes + turned_bytes;
+    if (kind == Kind::Depthwise) return depthwise_bytes;
+    int64_t windows = pointer_bytes + edge_bytes + copy_bytes + sum_bytes + turned_bytes;
+    return kind == Kind::Winograd ? std::max(windows, winograd.worker_bytes()) : windows;
   }
   int64_t scratch_bytes(int threads) const { return packed_bytes + worker_bytes() * threads; }
 };

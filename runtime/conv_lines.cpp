@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "runtime/conv.h"
+#include "runtime/wide.h"
 
 namespace tenon {
 namespace {
@@ -27,8 +29,16 @@ struct Blocks {
   int64_t last_size() const { return outputs - (count - 1) * size; }
   /// The first output of block i of all groups'.
   int64_t first(int64_t i) const { return i / count * outputs + i % count * size; }
-  bool is_last(int64_t i) const { return i % count == count - 1; }
 };
+
+/// Elements of a remainder's columns in a parted line: as far as windows of whole vectors of outputs reach. Short lines
+/// that many outputs read are parted for their padding alone, which spares masks.
+int64_t part_of(const Conv& c, int lanes) {
+  const ConvWindow& w = c.window;
+  bool is_short = c.group_outputs() >= 8 && w.out[2] <= 4 * lanes;
+  if ((w.stride[2] == 1 && !is_short) || (w.stride[2] == 2 && c.group_outputs() == 1)) return 0;
+  return ceil_div(w.out[2], lanes) * lanes + (w.kernel[2] - 1) * w.dilation[2] / w.stride[2];
+}
 
 /// A key for tiles of so many rows and vectors, with `kernel` lines of the window a step.
 LineKey key_of(const Conv& c, int64_t outputs, int64_t rows, int64_t vectors, int64_t kernel) {
@@ -50,7 +60,7 @@ double cost_of(const LineKey& k, bool wide) {
   int window = k.kernel * k.taps;
   bool kept = k.outputs == 1 && k.rows > 1 && k.registers(wide) + window <= (wide ? 32 : 16);
   double served = k.outputs * static_cast<double>(k.rows * k.kernel) / k.in_lines();
-  double loads = (kept ? 0 : 1.0 / k.vectors) + (k.step == 1 ? 2 : k.pairs() ? 3 : 5) / served;
+  double loads = (kept ? 0 : 1.0 / k.vectors) + (k.loads() == 1 ? 2 : k.pairs() ? 3 : 5) / served;
   return std::max(loads, 1.0) * std::max(8.0 / k.sums(), 1.0);
 }
 
@@ -65,6 +75,7 @@ TileSize tile_size(const Conv& c, int lanes) {
     for (int64_t v = 1; v <= std::min<int64_t>(vectors, 8); v++) {
       if (Tiles(vectors, static_cast<int>(v)).rows(0) < v) continue;
       LineKey key = key_of(c, outputs, rows, v, rows > 1 ? w.kernel[1] : 1);
+      key.part = static_cast<int>(part_of(c, lanes));
       key.masked = true;
       bool fits = key.registers(lanes == 16) <= 2 * lanes && key.kernel * key.taps * key.sums() <= most_products;
       double cost = cost_of(key, lanes == 16);
@@ -89,7 +100,7 @@ void add_mask(std::vector<char>& masks, int lanes, int64_t first, int64_t width)
 
 /// The masks of a tile's loads and stores that starts with output column x.
 void add_masks(std::vector<char>& masks, const LineKey& k, int lanes, const ConvWindow& w, int64_t x) {
-  for (int g = 0; g < k.groups(); g++)
+  for (int g = 0; g < k.groups() && !k.part; g++)
     for (int v = 0; v < k.vectors; v++)
       for (int half = 0; half < k.step; half++) {
         int64_t first = x * k.step - w.pad[2] + g * (k.pairs() ? 2 : 1) * k.dilation + (v * k.step + half) * lanes;
@@ -102,6 +113,7 @@ void add_masks(std::vector<char>& masks, const LineKey& k, int lanes, const Conv
 
 /// True if all that a tile at x loads lies within the line.
 bool is_inside(const LineKey& k, int lanes, const ConvWindow& w, int64_t x) {
+  if (k.part) return x + int64_t{k.vectors} * lanes <= w.out[2];
   int64_t first = x * k.step - w.pad[2], columns = int64_t{k.vectors} * lanes;
   int64_t end = first + columns * k.step + (k.groups() - 1) * (k.pairs() ? 2 : 1) * k.dilation;
   return first >= 0 && end <= w.in[2] && x + columns <= w.out[2];
@@ -116,6 +128,7 @@ void cut_line(LinePlan& plan, const KernelTable& kernels, const Conv& c, TileSiz
   for (int64_t t = 0; t < pieces.count; x += int64_t{pieces.rows(t++)} * lanes) {
     LineKey key = key_of(c, blocks.size, 1, pieces.rows(t), plan.is_shared ? w.kernel[1] : 1);
     LinePlan::Piece piece{x, -1, {}};
+    key.part = static_cast<int>(plan.part);
     key.masked = !is_inside(key, lanes, w, x);
     if (key.masked) {
       piece.masks = static_cast<int64_t>(plan.masks.size());
@@ -144,21 +157,30 @@ Band band_at(const LinePlan& p, int64_t index) {
 }
 
 /// Output pixels before a band.
-int64_t pixels_before(const LinePlan& p, const ConvWindow& w, int64_t index) {
-  Band b = band_at(p, index);
-  return (b.z * w.out[1] + b.y) * w.out[2];
+int64_t pixels_before(const ConvWindow& w, const Band& b) { return (b.z * w.out[1] + b.y) * w.out[2]; }
+
+/// Input lines under so many adjacent output lines.
+int64_t lines_under(const ConvWindow& w, int64_t rows) {
+  return (rows - 1) * w.stride[1] + (w.kernel[1] - 1) * w.dilation[1] + 1;
 }
 
+/// The lines that an item reads, of some channels: where line y of plane z is, or, of parted ones, of the kernel's
+/// plane z.
+struct Source {
+  const char* data;
+  int64_t first_y, plane_lines, line_bytes, channel_bytes;
+};
+
 /// Points at the input lines under a band, of one channel; returns the steps.
-int64_t point_at_lines(const LinePlan& p, const Conv& c, const Band& b, const char* plane, const char** to) {
+int64_t point_at_lines(const LinePlan& p, const Conv& c, const Band& b, const Source& from, const char** to) {
   const ConvWindow& w = c.window;
-  int64_t lines = p.is_shared ? (b.rows - 1) * w.stride[1] + (w.kernel[1] - 1) * w.dilation[1] + 1 : w.kernel[1];
+  int64_t lines = p.is_shared ? lines_under(w, b.rows) : w.kernel[1];
   for (int64_t k = 0; k < w.kernel[0]; k++)
     for (int64_t i = 0; i < lines; i++) {
       int64_t z = b.z * w.stride[0] - w.pad[0] + k * w.dilation[0],
               y = b.y * w.stride[1] - w.pad[1] + i * (p.is_shared ? 1 : w.dilation[1]);
       bool inside = z >= 0 && z < w.in[0] && y >= 0 && y < w.in[1];
-      *to++ = inside ? plane + (z * w.in[1] + y) * w.in[2] * 4 : nullptr;
+      *to++ = inside ? from.data + ((p.part ? k : z) * from.plane_lines + y - from.first_y) * from.line_bytes : nullptr;
     }
   return p.is_shared ? w.kernel[0] : w.kernel[0] * w.kernel[1];
 }
@@ -167,52 +189,122 @@ struct Item {
   int64_t batch, block0, block1, band0, band1;
 };
 
+/// Columns first, first + step, ... of a line of `width`, `count` of them; 0 for those outside.
+template <int64_t fixed_step>
+[[gnu::always_inline]] inline void take_columns(const float* line, int64_t width, int64_t first, int64_t any_step,
+                                                int64_t count, float* to) {
+  const int64_t step = fixed_step ? fixed_step : any_step;
+  int64_t begin = std::min(first < 0 ? ceil_div(-first, step) : 0, count),
+          end = std::clamp(first < width ? ceil_div(width - first, step) : 0, begin, count);
+  std::fill(to, to + begin, 0.0f);
+  for (int64_t j = begin; j < end; j++) to[j] = line[first + j * step];
+  std::fill(to + end, to + count, 0.0f);
+}
+TENON_WIDE void part_line(const float* line, const ConvWindow& w, int64_t part, float* to) {
+  int64_t step = w.stride[2];
+  for (int64_t r = 0; r < step; r++, to += part) {
+    if (step == 1)
+      take_columns<1>(line, w.in[2], r - w.pad[2], step, part, to);
+    else if (step == 2)
+      take_columns<2>(line, w.in[2], r - w.pad[2], step, part, to);
+    else if (step == 4)
+      take_columns<4>(line, w.in[2], r - w.pad[2], step, part, to);
+    else
+      take_columns<0>(line, w.in[2], r - w.pad[2], step, part, to);
+  }
+}
+
+/// The lines of an item in the images, or parted in a worker's memory, where those of the item before may be the same.
+class Sources {
+public:
+  Sources(const LinePlan& plan, const Conv& conv, char* room) : p_(plan), c_(conv), room_(room) {}
+
+  Source of(const Item& item) {
+    const ConvWindow& w = c_.window;
+    int64_t plane = w.in_pixels() * 4, channel = item.block0 / blocks_.count * blocks_.inputs;
+    const char* image = static_cast<const char*>(c_.input) + item.batch * c_.in_batch * 4 + channel * plane;
+    if (!p_.part) return {image, 0, w.in[1], w.in[2] * 4, plane};
+    Band first = band_at(p_, item.band0), last = band_at(p_, item.band1 - 1);
+    Source to{room_, first.y * w.stride[1] - w.pad[1], p_.parted_lines, w.stride[2] * p_.part * 4, 0};
+    to.channel_bytes = w.kernel[0] * to.plane_lines * to.line_bytes;
+    int64_t channels = (item.block1 - 1) / blocks_.count * blocks_.inputs + blocks_.inputs - channel;
+    if (std::tie(item.batch, item.band0, channel, channels) != held_)
+      part(image, channels, first.z, lines_under(w, last.y + last.rows - first.y), to);
+    held_ = {item.batch, item.band0, channel, channels};
+    return to;
+  }
+
+private:
+  void part(const char* image, int64_t channels, int64_t out_z, int64_t lines, const Source& to) {
+    const ConvWindow& w = c_.window;
+    for (int64_t i = 0; i < channels; i++)
+      for (int64_t k = 0; k < w.kernel[0]; k++)
+        for (int64_t l = 0; l < lines; l++) {
+          int64_t z = out_z * w.stride[0] - w.pad[0] + k * w.dilation[0], y = to.first_y + l;
+          if (z < 0 || z >= w.in[0] || y < 0 || y >= w.in[1]) continue;
+          const char* line = image + (i * w.in_pixels() + (z * w.in[1] + y) * w.in[2]) * 4;
+          char* at = room_ + i * to.channel_bytes + (k * to.plane_lines + l) * to.line_bytes;
+          part_line(reinterpret_cast<const float*>(line), w, p_.part, reinterpret_cast<float*>(at));
+        }
+  }
+
+  const LinePlan& p_;
+  const Conv& c_;
+  char* room_;
+  Blocks blocks_{c_};
+  std::tuple<int64_t, int64_t, int64_t, int64_t> held_{-1, 0, 0, 0}; // batch, band, channels
+};
+
 /// Where an item's outputs go: its first one, and elements from channel to channel.
 struct Out {
   float* data;
   int64_t channel;
 };
 
-void run_band(const LinePlan& p, const Conv& c, const Item& item, const Band& b, const char** lines, Out to) {
+void run_band(const LinePlan& p, const Conv& c, const Blocks& blocks, const Item& item, const Band& b,
+              const Source& from, const char** lines, Out to) {
   const ConvWindow& w = c.window;
-  Blocks blocks(c);
-  int64_t plane = w.in_pixels() * 4,
-          together = blocks.inputs == 1 && blocks.outputs == 1 ? item.block1 - item.block0 : 1;
-  const char* image = static_cast<const char*>(c.input) + item.batch * c.in_batch * 4;
+  int64_t together = blocks.inputs == 1 && blocks.outputs == 1 ? item.block1 - item.block0 : 1,
+          first_group = item.block0 / blocks.count, first_output = blocks.first(item.block0);
   LineArgs args{.lines = lines,
                 .first = 0,
                 .weights = nullptr,
                 .c = nullptr,
                 .c_row = w.out[2] * 4,
                 .c_channel = to.channel * 4,
-                .in_channel = plane,
+                .in_channel = from.channel_bytes,
                 .inputs = blocks.inputs,
-                .steps = point_at_lines(p, c, b, image, lines),
+                .steps = point_at_lines(p, c, b, from, lines),
                 .blocks = together,
                 .masks = nullptr};
-  for (int64_t i = item.block0; i < item.block1; i += together)
+  for (int64_t i = item.block0; i < item.block1; i += together) {
+    int64_t group = i / blocks.count, block = i - group * blocks.count,
+            n = group * blocks.outputs + block * blocks.size;
     for (const LinePlan::Piece& piece : p.pieces) {
-      int64_t n = blocks.first(i);
-      args.first = i / blocks.count * blocks.inputs * plane + (piece.x * w.stride[2] - w.pad[2]) * 4;
+      int64_t column = p.part ? piece.x : piece.x * w.stride[2] - w.pad[2];
+      args.first = (group - first_group) * blocks.inputs * from.channel_bytes + column * 4;
       args.weights = static_cast<const float*>(c.weights) + n * blocks.inputs * w.positions();
-      args.c = to.data + (n - blocks.first(item.block0)) * to.channel + piece.x;
+      args.c = to.data + (n - first_output) * to.channel + piece.x;
       args.masks = piece.masks < 0 ? nullptr : p.masks.data() + piece.masks;
-      piece.kernels[b.larger][blocks.is_last(i)](&args);
+      piece.kernels[b.larger][block == blocks.count - 1](&args);
     }
+  }
 }
 
-void run_item(const LinePlan& p, const Conv& c, const Item& item, char* scratch) {
+void run_item(const LinePlan& p, const Conv& c, const Item& item, const Source& from, char* scratch) {
   const ConvWindow& w = c.window;
   Blocks blocks(c);
   int64_t n0 = blocks.first(item.block0), n1 = blocks.first(item.block1);
-  int64_t m0 = pixels_before(p, w, item.band0),
-          m1 = item.band1 == p.bands.count * w.out[0] ? w.out_pixels() : pixels_before(p, w, item.band1);
+  int64_t m0 = pixels_before(w, band_at(p, item.band0)),
+          m1 = item.band1 == p.bands.count * w.out[0] ? w.out_pixels() : pixels_before(w, band_at(p, item.band1));
   auto** lines = reinterpret_cast<const char**>(scratch);
   Out out{reinterpret_cast<float*>(scratch + p.pointer_bytes), m1 - m0};
   if (c.output)
     out = {static_cast<float*>(c.output) + item.batch * c.out_batch + n0 * w.out_pixels() + m0, w.out_pixels()};
-  for (int64_t i = item.band0; i < item.band1; i++)
-    run_band(p, c, item, band_at(p, i), lines, {out.data + pixels_before(p, w, i) - m0, out.channel});
+  for (int64_t i = item.band0; i < item.band1; i++) {
+    Band b = band_at(p, i);
+    run_band(p, c, blocks, item, b, from, lines, {out.data + pixels_before(w, b) - m0, out.channel});
+  }
   if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, {out.data, out.channel, item.batch, m0, m1, n0, n1});
 }
 
@@ -222,11 +314,28 @@ double work_of(const Conv& c) {
          static_cast<double>(c.out_channels) / 16;
 }
 
+/// Whole planes where they are small; some items for every thread. Parted lines are of one plane, or of few channels.
+void cut_items(LinePlan& p, int threads, const Conv& c, int64_t rows) {
+  const ConvWindow& w = c.window;
+  Blocks blocks(c);
+  int64_t bands = p.bands.count * w.out[0], plane = w.out_pixels() * 4, all = c.groups * blocks.count,
+          items = int64_t{threads} * items_per_thread;
+  int64_t few = ceil_div(few_channels, blocks.size), block_bytes = plane * blocks.size;
+  if (block_bytes * few <= item_bytes && !(p.part && w.out[0] > 1)) {
+    p.blocks = std::clamp<int64_t>(std::min(item_bytes / block_bytes, c.batch * all / items), 1, all);
+    p.item_bands = bands;
+    return;
+  }
+  p.by_planes = true;
+  p.blocks = std::min(few, all);
+  p.item_bands = std::clamp<int64_t>(item_bytes / (p.blocks * blocks.size * rows * w.out[2] * 4), 1, p.bands.count);
+}
+
 } // namespace
 
 bool has_line_kernels(const Conv& c) {
   return !c.transposed && c.in_type == DType::F32 && c.weight_type == DType::F32 &&
-         c.window.kernel[2] <= LineKey::max_taps && c.window.stride[2] <= 2;
+         c.window.kernel[2] <= LineKey::max_taps && c.window.stride[2] <= LineKey::max_step;
 }
 
 int64_t packed_line_bytes(const Conv& c) { return up64(c.out_channels * c.group_inputs() * c.window.positions() * 4); }
@@ -249,39 +358,36 @@ LinePlan plan_lines(const KernelTable& kernels, int threads, const Conv& c) {
   Blocks blocks(c);
   if (w.out_pixels() <= 0 || blocks.outputs <= 0) return p;
   TileSize tile = tile_size(c, kernels.lanes());
+  p.part = part_of(c, kernels.lanes());
   p.bands = Tiles(w.out[1], static_cast<int>(tile.rows));
   p.is_shared = tile.rows > 1;
   cut_line(p, kernels, c, tile);
-  // Whole planes where they are small; some items for every thread.
-  int64_t bands = p.bands.count * w.out[0], plane = w.out_pixels() * 4, all = c.groups * blocks.count,
-          items = int64_t{threads} * items_per_thread;
-  int64_t few = ceil_div(few_channels, blocks.size), block_bytes = plane * blocks.size;
-  if (block_bytes * few <= item_bytes) {
-    p.blocks = std::clamp<int64_t>(std::min(item_bytes / block_bytes, c.batch * all / items), 1, all);
-    p.item_bands = bands;
-  } else {
-    p.blocks = std::min(few, all);
-    p.item_bands = std::clamp<int64_t>(item_bytes / (p.blocks * blocks.size * tile.rows * w.out[2] * 4), 1, bands);
-  }
-  int64_t lines = (tile.rows - 1) * w.stride[1] + (w.kernel[1] - 1) * w.dilation[1] + 1;
-  p.pointer_bytes = up64(w.kernel[0] * std::max(lines, w.kernel[1]) * static_cast<int64_t>(sizeof(char*)));
+  cut_items(p, threads, c, tile.rows);
+  int64_t lines = std::max(lines_under(w, tile.rows), w.kernel[1]);
+  p.pointer_bytes = up64(w.kernel[0] * lines * static_cast<int64_t>(sizeof(char*)));
   if (!c.output)
     p.sum_bytes = up64(p.blocks * blocks.size * std::min(p.item_bands * tile.rows * w.out[2], w.out_pixels()) * 4);
+  if (!p.part) return p;
+  p.parted_lines = lines_under(w, std::min(p.item_bands * tile.rows, w.out[1]));
+  p.parted_bytes = up64((ceil_div(p.blocks - 1, blocks.count) + 1) * blocks.inputs * w.kernel[0] * p.parted_lines *
+                        w.stride[2] * p.part * 4);
   return p;
 }
 
 void run_lines(const Workers& workers, const LinePlan& p, const Conv& c, void* scratch) noexcept {
-  int64_t all = c.groups * Blocks(c).count, bands = p.bands.count * c.window.out[0];
-  int64_t ranges = ceil_div(bands, p.item_bands), sets = ceil_div(all, p.blocks), items = c.batch * ranges * sets;
+  int64_t all = c.groups * Blocks(c).count, planes = p.by_planes ? c.window.out[0] : 1;
+  int64_t bands = p.bands.count * c.window.out[0] / planes, cuts = ceil_div(bands, p.item_bands);
+  int64_t ranges = planes * cuts, sets = ceil_div(all, p.blocks), items = c.batch * ranges * sets;
   workers.run(items, item_grain(work_of(c) / static_cast<double>(std::max<int64_t>(items, 1))),
               [&](int64_t begin, int64_t end, int worker) {
                 char* own = static_cast<char*>(scratch) + worker * p.worker_bytes();
+                Sources sources(p, c, own + p.pointer_bytes + p.sum_bytes);
                 for (int64_t i = begin; i < end; i++) {
-                  int64_t range = i % ranges, set = i / ranges % sets;
-                  run_item(p, c,
-                           {i / ranges / sets, set * p.blocks, std::min((set + 1) * p.blocks, all),
-                            range * p.item_bands, std::min((range + 1) * p.item_bands, bands)},
-                           own);
+                  int64_t set = i % sets, range = i / sets % ranges, first = range / cuts * bands,
+                          cut = range % cuts * p.item_bands;
+                  Item item{i / ranges / sets, set * p.blocks, std::min((set + 1) * p.blocks, all), first + cut,
+                            first + std::min(cut + p.item_bands, bands)};
+                  run_item(p, c, item, sources.of(item), own);
                 }
               });
 }

@@ -10,7 +10,8 @@ struct Conv;
 class Workers;
 
 /// The decisions for one combination of sizes. Output lines are cut into bands of adjacent lines of a plane, lines into pieces, a
-/// group's outputs into blocks; an item is a range of bands of some blocks.
+/// group's outputs into blocks; an item is a range of bands of some blocks. Where many outputs read lines with a step, an item parts the
+/// lines under it first (LineKey::part); those of the blocks after it find them so.
 struct LinePlan {
   struct Piece {
     int64_t x;            // its first output column
@@ -19,15 +20,18 @@ struct LinePlan {
   };
   Tiles bands{0, 1};      // of a plane
   bool is_shared = false; // the lines of a band share input lines
+  bool by_planes = false; // a range of bands lies in one plane
+  int64_t part = 0;       // LineKey::part
   std::vector<Piece> pieces = {};
   std::vector<char> masks = {};
   int64_t blocks = 1, item_bands = 1;       // of an item at most
-  int64_t pointer_bytes = 0, sum_bytes = 0; // of one worker
+  int64_t parted_lines = 0, parted_channels = 0; // under an item at most
+  int64_t pointer_bytes = 0, sum_bytes = 0, parted_bytes = 0; // of one worker
 
-  int64_t worker_bytes() const { return pointer_bytes + sum_bytes; }
+  int64_t worker_bytes() const { return pointer_bytes + sum_bytes + parted_bytes; }
 };
 
-/// True if there are kernels for it: f32, with short lines in its window and a stride of 1 or 2 along them.
+/// True if there are kernels for it: f32, with short lines in its window.
 bool has_line_kernels(const Conv& conv);
 int64_t packed_line_bytes(const Conv& conv);
 void pack_line_weights(const Conv& conv, float* to) noexcept;

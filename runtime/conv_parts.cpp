@@ -78,8 +78,36 @@ void fill_panel(const GemmFamily& f, const ConvLayout::Part& p, const Conv& c, c
     }
 }
 
-void pack_panel(const GemmFamily& f, const ConvLayout::Part& p, const Conv& c, int64_t offset, const PanelTo& to) {
+/// Whether an output's weights lie together, in the order [input][position], and are 4 bytes each, packed as they are.
+bool lies_by_outputs(const GemmFamily& f, const ConvLayout::Part& p, const Conv& c) {
+  const int64_t *k = p.window.kernel, *s = c.weight_strides;
+  bool dense = s[1] == p.window.positions() && (k[2] == 1 || s[4] == 1) && (k[1] == 1 || s[3] == k[2]) && (k[0] == 1 || s[2] == k[1] * k[2]);
+  return dense && !c.transposed && f.group == 1 && c.weight_type == f.b && size_of(f.b) == 4;
+}
+
+/// The same panel, from a matrix with outputs as rows, which is turned some columns at a time.
+void turn_panel(const KernelTable& kernels, const ConvLayout::Part& p, const Conv& c, const char* from, const PanelTo& to) {
+  constexpr int64_t room = 8192;
+  alignas(64) float turned[room];
+  int64_t taps = p.window.positions(), all = c.group_inputs() * taps, width = p.folded ? p.window.kernel[2] : 1, inputs = c.group_inputs(),
+          bytes = to.width * 4, together = room / to.width;
+  std::memset(turned, 0, sizeof turned);
+  for (int64_t first = 0; first < all; first += together) {
+    int64_t count = std::min(together, all - first);
+    MoveArgs args{from + first * 4, turned, c.weight_strides[0] * 4, bytes, to.columns, count};
+    kernels.transpose()(&args);
+    for (int64_t r = 0; r < count; r++) {
+      int64_t i = (first + r) / taps, q = (first + r) % taps, k = q / width * p.depth + q % width * inputs + i;
+      std::memcpy(to.data + k * bytes, turned + r * to.width, static_cast<size_t>(bytes));
+    }
+  }
+}
+
+void pack_panel(const KernelTable& kernels, const GemmFamily& f, const ConvLayout::Part& p, const Conv& c, int64_t offset, const PanelTo& to) {
   const char* from = static_cast<const char*>(c.weights) + offset * static_cast<int64_t>(size_of(c.weight_type));
+  bool turned = lies_by_outputs(f, p, c);
+  if (!turned || p.run != p.depth) std::memset(to.data, 0, static_cast<size_t>(to.width * p.positions * p.depth * static_cast<int64_t>(size_of(f.b))));
+  if (turned) return turn_panel(kernels, p, c, from, to);
   auto as = [&]<class T, class To>(T, To) { fill_panel<T, To>(f, p, c, reinterpret_cast<const T*>(from), to); };
   if (c.weight_type == f.b) {
     switch (size_of(f.b)) {
@@ -162,8 +190,7 @@ void pack_windows(const KernelTable& kernels, const ConvLayout& l, const Conv& c
     int64_t group = i / count % c.groups, panel = i % count, rows = l.panel_rows(p);
     PanelTo panel_to{l.panels.panel_width(panel), l.panels.columns(panel), nullptr};
     panel_to.data = base + p.weights + group * l.group_bytes(p) + panel * l.panels.width() * rows * l.panels.element_bytes;
-    std::memset(panel_to.data, 0, static_cast<size_t>(panel_to.width * rows * l.panels.element_bytes));
-    pack_panel(f, p, c, group * at.group + panel * l.panels.width() * at.out, panel_to);
+    pack_panel(kernels, f, p, c, group * at.group + panel * l.panels.width() * at.out, panel_to);
   }
 }
 

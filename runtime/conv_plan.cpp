@@ -189,8 +189,9 @@ void prepare_conv(const KernelTable& kernels, const Conv& c) {
   if (has_depthwise_kernels(kernels, c)) return void(plan_depthwise(kernels, 1, c));
   if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c));
   if (c.winograd) {
-    if (c.row_major) kernels.transpose();
-    return prepare_winograd(kernels, c);
+    kernels.transpose();
+    prepare_winograd(kernels, c);
+    if (c.packed) return;
   }
   ConvLayout l = conv_layout(kernels, c);
   const GemmFamily& f = family(kernels, l.family);
@@ -211,12 +212,14 @@ ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads
     p.kind = ConvPlan::Kind::Product;
     p.product = plan_matmul(kernels, caches, threads, as_matmul(kernels, c));
   } else if (c.winograd) {
+    if (!c.packed) plan_windows(p, kernels, caches, threads, c);
     p.kind = ConvPlan::Kind::Winograd;
     p.winograd = plan_winograd(kernels, caches, threads, c);
   } else {
     plan_windows(p, kernels, caches, threads, c);
   }
-  if (!c.packed && p.kind != ConvPlan::Kind::Product) p.packed_bytes = up64(packed_conv_bytes(kernels, c));
+  if (c.packed || p.kind == ConvPlan::Kind::Product) return p;
+  p.packed_bytes = up64(std::max(packed_conv_bytes(kernels, c), p.layout.bytes));
   return p;
 }
 

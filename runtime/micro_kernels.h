@@ -51,22 +51,26 @@ struct PlaneShape {
 
 /// Convolution of row-major planes, of few channels in a group: a tile of `rows` lines by `vectors` vectors of a line, of `outputs`
 /// channels. A step is `kernel` lines of the window, `line_dilation` apart, those of the tile's rows `line_step`; or a single line, of
-/// which the tile's only row is made. A window has `taps` columns; `step` (1 or 2) and `dilation` are those along a line.
+/// which the tile's only row is made. A window has `taps` columns; `step` and `dilation` are those along a line. The columns of parted
+/// lines lie apart by their remainder modulo the step, with padding; of others the step is 1 or 2.
 struct LineKey {
   int rows, vectors, outputs = 1;
   int kernel = 1, line_step = 1, line_dilation = 1;
   int taps = 1, step = 1, dilation = 1;
-  bool masked = false;
+  int part = 0;        // of parted lines: elements from the columns of a remainder to the next one's
+  bool masked = false; // of parted lines: what is stored alone
   auto operator<=>(const LineKey&) const = default;
 
-  static constexpr int max_taps = 64, max_outputs = 8;
+  static constexpr int max_taps = 64, max_step = 8, max_outputs = 8;
   int in_lines() const { return (rows - 1) * line_step + (kernel - 1) * line_dilation + 1; }
   /// Two taps that are the even and the odd columns of the same loads.
-  bool pairs() const { return step == 2 && dilation == 1; }
+  bool pairs() const { return loads() == 2 && dilation == 1; }
+  /// Vectors that are loaded for a vector of columns.
+  int loads() const { return part ? 1 : step; }
   /// Taps that are loaded together.
   int groups() const { return pairs() ? (taps + 1) / 2 : taps; }
   /// Masks are [group][vector][step], then [vector] of the store; of an opmask's 2 bytes, or of a vector.
-  int load_masks() const { return groups() * vectors * step; }
+  int load_masks() const { return part ? 0 : groups() * vectors * step; }
 
   int sums() const { return outputs * rows * vectors; }
   /// A single line of a single output loads its vectors one by one, and keeps the weights of a group.
@@ -74,8 +78,8 @@ struct LineKey {
   int values() const { return (is_single() ? 1 : vectors) * (pairs() ? 2 : 1); }
   /// Vector registers of either instruction set, but for weights that are kept.
   int registers(bool wide) const {
-    int choices = wide && step == 2 ? (pairs() ? 2 : 1) : 0;
-    return sums() + values() + (is_single() && pairs() ? 2 : 1) + (step == 2) + (masked && !wide) + choices;
+    int choices = wide && loads() == 2 ? (pairs() ? 2 : 1) : 0;
+    return sums() + values() + (is_single() && pairs() ? 2 : 1) + (loads() == 2) + (masked && !wide) + choices;
   }
 };
 

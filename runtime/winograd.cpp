@@ -1,6 +1,7 @@
 #include "runtime/winograd.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -59,19 +60,24 @@ bool can_winograd(const Conv& c) {
 /// Packed weights are in the order of their use: panel by panel, in each element by element. Bytes before those of an element.
 int64_t weight_offset(const Panels& panels, int64_t panel, int64_t element) { return elements * panels.offset(panel) + element * panels.bytes(panel, panels.depth()); }
 
-/// U = G g G', in double.
-void transform_weights(const Conv& c, int64_t out, int64_t in, double* u) {
-  const float* w = static_cast<const float*>(c.weights) + out * c.weight_strides[0] + in * c.weight_strides[1];
-  double rows[4][3];
-  for (int64_t x = 0; x < 3; x++) {
-    double a = w[x * c.weight_strides[4]], b = w[c.weight_strides[3] + x * c.weight_strides[4]],
-           d = w[2 * c.weight_strides[3] + x * c.weight_strides[4]];
-    rows[0][x] = a, rows[1][x] = (a + b + d) / 2, rows[2][x] = (a - b + d) / 2, rows[3][x] = d;
+constexpr int64_t piece_inputs = 4; // whose weights are transformed at a time
+
+/// The weights of a panel's outputs with inputs [i0, i1), as taps[i - i0][q][output].
+void collect_weights(const KernelTable& kernels, const Conv& c, const Panels& panels, int64_t panel, int64_t i0, int64_t i1, float* taps) {
+  const int64_t *s = c.weight_strides, width = panels.panel_width(panel), n = panels.columns(panel);
+  const float* from = static_cast<const float*>(c.weights) + panel * panels.width() * s[0] + i0 * s[1];
+  if (n < width) std::fill(taps, taps + (i1 - i0) * 9 * width, 0.0f);
+  if (s[1] == 9 && s[3] == 3 && s[4] == 1) {
+    MoveArgs args{from, taps, s[0] * float_bytes, width * float_bytes, n, (i1 - i0) * 9};
+    return kernels.transpose()(&args);
   }
-  for (int64_t y = 0; y < 4; y++) {
-    double a = rows[y][0], b = rows[y][1], d = rows[y][2];
-    u[4 * y] = a, u[4 * y + 1] = (a + b + d) / 2, u[4 * y + 2] = (a - b + d) / 2, u[4 * y + 3] = d;
-  }
+  for (int64_t i = 0; i < i1 - i0; i++)
+    for (int64_t q = 0; q < 9; q++)
+      for (int64_t j = 0; j < n; j++) taps[(i * 9 + q) * width + j] = from[j * s[0] + i * s[1] + q / 3 * s[3] + q % 3 * s[4]];
+}
+
+const library::WinogradKernels& transforms_of(const KernelTable& kernels) {
+  return kernels.lanes() == 16 ? library::avx512::winograd_kernels : library::avx2::winograd_kernels;
 }
 
 // ---- running
@@ -230,28 +236,32 @@ bool pays_winograd(const KernelTable& kernels, const Caches& caches, const Conv&
   double blocks = static_cast<double>(std::max<int64_t>(ceil_div(tiles, block_tiles(caches, c, panels, tile_rows_of(f, panels))), 2));
   double streamed = weight_bytes > static_cast<double>(caches.l2) / 4 ? blocks * weight_bytes / 8 : 0;
   double cycles = static_cast<double>(tiles) * (elements * (products + 50 / rows) + transforms) + streamed;
-  return cycles < 9 * static_cast<double>(pixels) * (products + 20 / rows) && is_finite(c);
+  if (!c.weights) cycles += inputs * outputs * (streamed > 0 ? 10 : 8) * 16 / kernels.lanes(); // beyond what others take
+  return cycles < 9 * static_cast<double>(pixels) * (products + 20 / rows) && (!c.weights || is_finite(c));
 }
 
 int64_t winograd_weight_bytes(const KernelTable& kernels, const Conv& c) {
   return round_up(elements * panels_of(kernels, c).bytes() + c.in_channels * float_bytes, 64);
 }
 
-void pack_winograd(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
+bool pack_winograd(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
   Panels panels = panels_of(kernels, c);
   char* base = static_cast<char*>(to);
   std::memset(base + elements * panels.bytes(), 0, static_cast<size_t>(c.in_channels * float_bytes));
-  workers.run(panels.count(), 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t p = begin; p < end; p++)
-      for (int64_t i = 0; i < c.in_channels; i++)
-        for (int64_t j = 0; j < panels.panel_width(p); j++) {
-          double u[elements] = {};
-          if (j < panels.columns(p)) transform_weights(c, p * panels.width() + j, i, u);
-          char* at = base + (i * panels.panel_width(p) + j) * float_bytes;
-          for (int e = 0; e < elements; e++)
-            *reinterpret_cast<float*>(at + weight_offset(panels, p, e)) = static_cast<float>(u[e]);
-        }
+  int64_t pieces = ceil_div(c.in_channels, piece_inputs);
+  std::atomic<bool> all_small = true;
+  workers.run(panels.count() * pieces, item_grain(static_cast<double>(piece_inputs * panels.width() * 10)), [&](int64_t begin, int64_t end, int) {
+    alignas(64) float taps[piece_inputs * 9 * GemmFamily::max_vectors * 16];
+    for (int64_t k = begin; k < end; k++) {
+      int64_t p = k / pieces, i0 = k % pieces * piece_inputs, i1 = std::min(i0 + piece_inputs, c.in_channels), width = panels.panel_width(p);
+      collect_weights(kernels, c, panels, p, i0, i1, taps);
+      for (int64_t i = i0; i < i1; i++) {
+        float* at = reinterpret_cast<float*>(base + weight_offset(panels, p, 0)) + i * width;
+        if (!transforms_of(kernels).weights(taps + (i - i0) * 9 * width, width, width, at, panels.bytes(p, panels.depth()) / float_bytes)) all_small = false;
+      }
+    }
   });
+  return all_small;
 }
 
 void prepare_winograd(const KernelTable& kernels, const Conv& c) {
@@ -292,7 +302,7 @@ WinogradPlan plan_winograd(const KernelTable& kernels, const Caches& caches, int
 void run_winograd(const KernelTable& kernels, const Workers& workers, const WinogradPlan& plan, const Conv& c,
                   char* scratch) noexcept {
   Call call{kernels, plan, c,
-            kernels.lanes() == 16 ? library::avx512::winograd_kernels : library::avx2::winograd_kernels};
+            transforms_of(kernels)};
   double work = static_cast<double>(elements * plan.tiles() * c.in_channels * c.out_channels) /
                 family(kernels, plan.family).speed;
   workers.run(c.batch * plan.blocks, item_grain(work / static_cast<double>(plan.blocks)),

@@ -26,11 +26,12 @@ struct WinogradPlan {
   int64_t worker_bytes() const { return patch_bytes + sum_bytes + out_bytes + turned_bytes; }
 };
 
-/// Whether `conv`, with constant weights as PyTorch has them, is best computed so; sizes that are not known are
-/// any_size.
+/// Whether `conv`, with weights as PyTorch has them, is best computed so; sizes that are not known are any_size.
+/// Without weights: those of the call, which are packed each time.
 bool pays_winograd(const KernelTable& kernels, const Caches& caches, const Conv& conv);
 int64_t winograd_weight_bytes(const KernelTable& kernels, const Conv& conv);
-void pack_winograd(const KernelTable& kernels, const Workers& workers, const Conv& conv, void* to) noexcept;
+/// Returns whether all weights are small enough for their transforms to stay far from overflow.
+bool pack_winograd(const KernelTable& kernels, const Workers& workers, const Conv& conv, void* to) noexcept;
 void prepare_winograd(const KernelTable& kernels, const Conv& conv);
 WinogradPlan plan_winograd(const KernelTable& kernels, const Caches& caches, int threads, const Conv& conv);
 void run_winograd(const KernelTable& kernels, const Workers& workers, const WinogradPlan& plan, const Conv& conv,

@@ -9,6 +9,45 @@ namespace {
 using V = Vector<float>;
 constexpr int64_t width = lanes_of<float>;
 
+using D = Vector<double>;
+typedef float Half __attribute__((vector_size(vector_bytes / 2)));
+
+TENON_INLINE D load_wide(const float* p) {
+  Half h;
+  __builtin_memcpy(&h, p, sizeof h);
+  return __builtin_convertvector(h, D);
+}
+TENON_INLINE void store_narrow(float* p, D v) {
+  Half h = __builtin_convertvector(v, Half);
+  __builtin_memcpy(p, &h, sizeof h);
+}
+
+/// One dimension of U = G g G'.
+TENON_INLINE void expand(D a, D b, D c, D* to, int64_t step) {
+  D sum = a + c;
+  to[0] = a, to[step] = (sum + b) * 0.5, to[2 * step] = (sum - b) * 0.5, to[3 * step] = c;
+}
+
+bool weights(const float* from, int64_t row, int64_t count, float* to, int64_t plane) {
+  constexpr double most = 1e18;
+  decltype(D{} < D{}) small = D{} == D{};
+  for (int64_t j = 0; j < count; j += lanes_of<double>) {
+    D w[9], rows[12], u[16];
+    unroll<9>([&](auto q) __attribute__((always_inline)) {
+      w[q] = load_wide(from + q * row + j);
+      small &= (w[q] < most) & (w[q] > -most);
+    });
+    unroll<3>([&](auto x) __attribute__((always_inline)) { expand(w[x], w[3 + x], w[6 + x], rows + x, 3); });
+    unroll<4>([&](auto y) __attribute__((always_inline)) {
+      expand(rows[3 * y], rows[3 * y + 1], rows[3 * y + 2], u + 4 * y, 1);
+    });
+    unroll<16>([&](auto e) __attribute__((always_inline)) { store_narrow(to + e * plane + j, u[e]); });
+  }
+  bool all = true;
+  for (int64_t l = 0; l < lanes_of<double>; l++) all = all && small[l];
+  return all;
+}
+
 /// One dimension of B' d B: four values in place.
 TENON_INLINE void transform(V& a, V& b, V& c, V& d) {
   V first = a - c, last = b - d, sum = b + c;
@@ -87,6 +126,6 @@ void direct(const float* const* from, int64_t channels, const float* weights, in
 
 } // namespace
 
-const WinogradKernels winograd_kernels = {input, output, direct};
+const WinogradKernels winograd_kernels = {weights, input, output, direct};
 
 } // namespace tenon::library::TENON_ISA

@@ -6,6 +6,10 @@
 namespace tenon::library {
 
 struct WinogradKernels {
+  /// `count` 3x3 kernels side by side, whole vectors: tap q of kernel j is from[q * row + j], element e of its
+  /// transform to[e * plane + j], computed in double. Whether all weights are below 1e18: sums of nine stay far from
+  /// overflow.
+  bool (*weights)(const float* from, int64_t row, int64_t count, float* to, int64_t plane);
   /// Channels [0, count) of the 16 pixels at `from`: to[e * plane + c] = element e. Writes whole vectors.
   void (*input)(const float* const* from, int64_t count, float* to, int64_t plane);
   /// Channels [0, count) of the 2x2 pixels at `to`, from their products; reads whole vectors. Whether all are finite.

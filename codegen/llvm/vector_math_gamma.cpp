@@ -1,4 +1,4 @@
-// The logarithm of the gamma function, its derivative, and the inverse error function, for f32: computed in f64, which leaves
+// The logarithm of the gamma function, its derivative, the inverse error function, and lengths, for f32: computed in f64, which leaves
 // the error of one rounding but next to zeros.
 #include "codegen/llvm/vector_math_ops.h"
 
@@ -49,6 +49,7 @@ llvm::Value* lgamma(const Emitter& e, llvm::Value* v) {
   return through_f64(e, v, [](const Math& m, V x) {
     V a = m.abs(x), r = positive_lgamma(m, a);
     r = m.select(a == m.infinity(), m.infinity(), m.select(a == 0, m.infinity(), r));
+    r = m.select(x == 1, 0.0, m.select(x == 2, 0.0, r));
     // By reflection: gamma(-a) gamma(a) = -pi / (a sin(pi a)).
     return m.unless(x < 0, r, [&] {
       V sine = m.wrap(sin(m.e, (fraction(m, a) * pi).v));
@@ -78,16 +79,30 @@ llvm::Value* erfinv(const Emitter& e, llvm::Value* v) {
     V center = m.poly(w - 2.5, {1.5014093511388074, 0.24664027679065925, -0.0041773181313265878, -0.0012527081004784441, 0.00021825124687759135,
                                 -4.9958665972249793e-06, -3.4175220496878697e-06, 4.7863946122879679e-07, 1.3816773423027962e-08,
                                 -1.0853547421317518e-08, 8.1491181658322054e-10, 1.2297984367849915e-10, -2.0256120936453258e-11});
-    V tail = m.poly(m.sqrt(m.at_least(w, 5)) - 3.168, {3.0014926736602714, 1.0042965449258612, 0.0064044336109859061, -0.0046924668686860955,
+    V a = m.abs(x);
+    V r = x * m.unless(w >= 5, center, [&] { return m.poly(m.sqrt(w) - 3.168, {3.0014926736602714, 1.0042965449258612, 0.0064044336109859061, -0.0046924668686860955,
                                          0.0032839100153013476, -0.0022106895921854665, 0.0011706380270854893, -0.00034541504997694973,
-                                         -6.8114567386624451e-05, 0.00011032360939970097, -3.1458886607628503e-05});
-    V r = x * m.select(w < 5, center, tail), a = m.abs(x);
+                                         -6.8114567386624451e-05, 0.00011032360939970097, -3.1458886607628503e-05}); });
     return m.select(a < m.number(1), r, m.select(a == 1, m.copysign(m.infinity(), x), m.nan()));
+  });
+}
+
+// Squares of f32 neither overflow nor vanish.
+llvm::Value* hypot(const Emitter& e, llvm::Value* x, llvm::Value* y) {
+  return through_f64(e, x, [&](const Math& m, V a) {
+    V b = m.wrap(e.builder.CreateFPExt(y, m.type));
+    V r = m.sqrt(m.fma(a, a, b * b));
+    return m.select(m.abs(a) == m.infinity(), m.infinity(), m.select(m.abs(b) == m.infinity(), m.infinity(), r));
   });
 }
 
 std::span<const UnaryRow> special_functions_of_f32() {
   static constexpr UnaryRow rows[] = {{"lgamma", lgamma}, {"digamma", digamma}, {"erfinv", erfinv}};
+  return rows;
+}
+
+std::span<const BinaryRow> special_binary_functions_of_f32() {
+  static constexpr BinaryRow rows[] = {{"hypot", hypot}};
   return rows;
 }
 

@@ -1,7 +1,7 @@
 // Emits the f32 micro-kernels for convolution of row-major planes: vectors along a line of outputs. The sums of a tile
 // stay in registers; the taps are unaligned loads of the input lines, under masks where a window crosses the border,
 // and each serves all outputs, and all output lines, whose windows hold it. With a step of 2, two loads are taken apart
-// into even and odd columns.
+// into even and odd columns, unless the lines are parted.
 #include <algorithm>
 #include <cstddef>
 
@@ -18,7 +18,7 @@ public:
     first_value_ = s_.sums();
     first_weight_ = first_value_ + s_.values();
     int next = first_weight_ + (s_.is_single() && s_.pairs() ? 2 : 1);
-    if (s_.step == 2) second_ = next++;
+    if (s_.loads() == 2) second_ = next++;
     if (s_.masked && !wide()) mask_ = next++;
     chosen_ = next;
     first_held_ = s_.registers(wide());
@@ -59,7 +59,7 @@ public:
     jnz(next_block, T_NEAR);
     L(done);
     leave();
-    if (s_.step == 2 && wide()) emit_choices();
+    if (s_.loads() == 2 && wide()) emit_choices();
     return finish();
   }
 
@@ -88,7 +88,7 @@ private:
   Xmm chosen(int parity) const { return vec(chosen_ + parity); }
 
   void load_arguments() {
-    if (s_.step == 2 && wide())
+    if (s_.loads() == 2 && wide())
       for (int p = 0; p < (s_.pairs() ? 2 : 1); p++) {
         lea(rax, ptr[rip + choices_]);
         vmovups(chosen(p), ptr[rax + p * 64]);
@@ -121,7 +121,7 @@ private:
     return k7;
   }
   void load(const Xmm& x, const Xbyak::Address& from, int m) {
-    if (!s_.masked) return vmovups(x, from);
+    if (!s_.masked || s_.part) return vmovups(x, from);
     Xbyak::Opmask k = use_mask(m);
     if (wide())
       vmovups(x | k | T_z, from);
@@ -131,11 +131,12 @@ private:
 
   /// The columns of a group of taps under vector v: one value for each of its taps.
   void load_values(int group, int v) {
-    int at = 4 * (group * (s_.pairs() ? 2 : 1) * s_.dilation + v * s_.step * lanes()),
-        m = (group * s_.vectors + v) * s_.step;
+    int column = group * (s_.pairs() ? 2 : 1) * s_.dilation, m = (group * s_.vectors + v) * s_.loads();
+    if (s_.part) column = column % s_.step * s_.part + column / s_.step;
+    int at = 4 * (column + v * s_.loads() * lanes());
     Xmm even = value(v, 0);
     load(even, ptr[pointer() + first() + at], m);
-    if (s_.step == 1) return;
+    if (s_.loads() == 1) return;
     Xmm next = vec(second_);
     load(next, ptr[pointer() + first() + at + vector_bytes()], m + 1);
     bool two = s_.pairs() && 2 * group + 1 < s_.taps;

@@ -109,7 +109,7 @@ template <class T, class I> void fill_bags(const LibraryCall& c, const Bags& b) 
   int64_t work = std::max<int64_t>(1, (n + b.count) * b.dim / std::max<int64_t>(1, b.count));
   parallel(c, b.count, std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
     std::vector<int64_t> rows(b.mode == 2 ? static_cast<size_t>(b.dim) : 0);
-    int64_t ahead = std::clamp<int64_t>(8192 / std::max<int64_t>(1, b.dim * static_cast<int64_t>(sizeof(T))), 8, 64);
+    int64_t ahead = std::clamp<int64_t>(4096 / std::max<int64_t>(1, b.dim * static_cast<int64_t>(sizeof(T))), 4, 32);
     Bag<T, I> bag{b.weight.as<const T>(),
                   b.indices.as<const I>(),
                   b.scales ? b.scales->as<const T>() : nullptr,

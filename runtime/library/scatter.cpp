@@ -3,166 +3,19 @@
 // the last one stays: threads share the planes and the columns beside each other, which never meet.
 #include <limits>
 
-#include "runtime/library/counts.h"
+#include "runtime/library/scatter_loops.h"
 
 namespace tenon::library {
 
 namespace {
 
-// Where elements go: a plane is out[index[j]][k] for j < n, k < columns. The index is the same for all columns, or has
-// as many. The planes are numbered by the dims `sizes`, with their strides in out, index and source.
-struct Planes {
-  int64_t n = 1, columns = 1, out_step = 1, index_step = 1, source_step = 1, limit = 1;
-  bool index_by_column = false;
-  std::vector<int64_t> sizes, to, at, from;
-
-  int64_t count() const { return product(sizes); }
-  void add_dim(int64_t size, int64_t out, int64_t index, int64_t source) {
-    sizes.push_back(size), to.push_back(out), at.push_back(index), from.push_back(source);
-  }
-  void find(int64_t plane, int64_t& out, int64_t& index, int64_t& source) const {
-    out = index = source = 0;
-    for (size_t d = sizes.size(); d-- > 0; plane /= sizes[d]) {
-      int64_t i = plane % sizes[d];
-      out += i * to[d], index += i * at[d], source += i * from[d];
-    }
-  }
-  /// One row of elements takes the place of the source.
-  void repeat_source() { source_step = 0, std::fill(from.begin(), from.end(), int64_t{0}); }
-};
-
-// `a` with `b` joined to it, in the type that A is computed in.
-template <Update U, class A, class B> A joined(A a, B b) {
-  if constexpr (U == Update::Assign && std::is_same_v<A, B>)
-    return b;
-  else {
-    Wide<A> x = widen(a), y = static_cast<Wide<A>>(widen(b));
-    if constexpr (U == Update::Assign)
-      return narrow<A>(y);
-    else if constexpr (U == Update::Mul)
-      return narrow<A>(x * y);
-    else if constexpr (U == Update::Max)
-      return narrow<A>(nan(x) || x > y ? x : y);
-    else if constexpr (U == Update::Min)
-      return narrow<A>(nan(x) || x < y ? x : y);
-    else
-      return narrow<A>(x + y);
-  }
-}
-
-template <Update U, class A, class B>
-TENON_WIDE void scatter_elements(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source,
-                                 int64_t source_step, int64_t n) {
-  for (int64_t j = 0; j < n; j++) {
-    A& to = out[index[j * index_step] * out_step];
-    to = joined<U>(to, source[j * source_step]);
-  }
-}
-template <Update U, class A, class B>
-TENON_WIDE void scatter_rows(A* out, int64_t out_step, const int64_t* index, const B* source, int64_t source_step,
-                             int64_t n, int64_t columns) {
-  constexpr int64_t ahead = 16; // rows of `out` lie far apart
-  for (int64_t j = 0; j < n; j++) {
-    if (j + ahead < n) {
-      const char* next = reinterpret_cast<const char*>(out + index[j + ahead] * out_step);
-      for (size_t byte = 0; byte < std::min<size_t>(static_cast<size_t>(columns) * sizeof(A), 512); byte += 64)
-        __builtin_prefetch(next + byte, 1);
-    }
-    A* __restrict to = out + index[j] * out_step;
-    const B* __restrict from = source + j * source_step;
-    for (int64_t k = 0; k < columns; k++) to[k] = joined<U>(to[k], from[k]);
-  }
-}
-template <Update U, class A, class B>
-TENON_WIDE void scatter_columns(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source,
-                                int64_t source_step, int64_t n, int64_t columns) {
-  for (int64_t j = 0; j < n; j++, index += index_step, source += source_step)
-    for (int64_t k = 0; k < columns; k++) {
-      A& to = out[index[k] * out_step + k];
-      to = joined<U>(to, source[k]);
-    }
-}
-
-// Columns that a thread takes at once: enough pieces for all threads, and where columns have indices of their own, few
-// enough that what they are scattered to stays in the cache.
-template <class A> int64_t column_block(const LibraryCall& c, const Planes& p) {
-  constexpr int64_t line = 64 / sizeof(A), cache = 1 << 20;
-  int64_t block = p.columns, planes = p.count();
-  auto halve = [&] { block = (block / 2 + line - 1) / line * line; };
-  while (block > line && planes * ((p.columns + block - 1) / block) < threads_of(c)) halve();
-  while (p.index_by_column && block > line && p.limit * block * static_cast<int64_t>(sizeof(A)) > cache) halve();
-  return std::max<int64_t>(1, block);
-}
-
-template <Update U, class A, class B>
-void scatter_pieces(const LibraryCall& c, const Planes& p, A* out, const int64_t* index, const B* source) {
-  int64_t block = column_block<A>(c, p), blocks = (p.columns + block - 1) / block;
-  parallel(c, p.count() * blocks, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, p.n * block)),
-           [&](int64_t begin, int64_t end) {
-             for (int64_t t = begin; t < end; t++) {
-               int64_t to, at, from, k = t % blocks * block, width = std::min(block, p.columns - k);
-               p.find(t / blocks, to, at, from);
-               if (p.columns == 1)
-                 scatter_elements<U>(out + to, p.out_step, index + at, p.index_step, source + from, p.source_step, p.n);
-               else if (p.index_by_column)
-                 scatter_columns<U>(out + to + k, p.out_step, index + at + k, p.index_step, source + from + k,
-                                    p.source_step, p.n, width);
-               else
-                 scatter_rows<U>(out + to + k, p.out_step, index + at, source + from + k, p.source_step, p.n, width);
-             }
-           });
-}
-// One long column to few places: each thread has places of its own, which are joined in the end, always in the same
-// order.
-template <Update U, class A, class B>
-void scatter_parts(const LibraryCall& c, const Planes& p, A* out, const int64_t* index, const B* source, A nothing) {
-  int64_t parts = threads_of(c);
-  std::vector<std::unique_ptr<A[]>> own(static_cast<size_t>(parts));
-  parallel(c, parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; t++) {
-      int64_t first = p.n * t / parts, last = p.n * (t + 1) / parts;
-      A* to = out;
-      if (t > 0) {
-        own[static_cast<size_t>(t)] = scratch<A>(p.limit);
-        to = own[static_cast<size_t>(t)].get();
-        std::fill_n(to, p.limit, nothing);
-      }
-      scatter_elements<U>(to, 1, index + first, 1, source + first * p.source_step, p.source_step, last - first);
-    }
-  });
-  for (size_t t = 1; t < own.size(); t++)
-    for (int64_t i = 0; i < p.limit; i++) out[i] = joined<U>(out[i], own[t][static_cast<size_t>(i)]);
-}
-
-template <class A, class B>
-void scatter_all(const LibraryCall& c, Update u, const Planes& p, A* out, const int64_t* index, const B* source) {
-  switch (u) {
-  case Update::Assign:
-    return scatter_pieces<Update::Assign>(c, p, out, index, source);
-  case Update::Mul:
-    return scatter_pieces<Update::Mul>(c, p, out, index, source);
-  case Update::Max:
-    return scatter_pieces<Update::Max>(c, p, out, index, source);
-  case Update::Min:
-    return scatter_pieces<Update::Min>(c, p, out, index, source);
-  default:
-    break;
-  }
-  if constexpr (std::is_arithmetic_v<A>) {
-    bool one_column = p.columns == 1 && p.count() == 1 && p.out_step == 1 && p.index_step == 1 && threads_of(c) > 1;
-    if (one_column && p.n >= 65536 && p.limit * threads_of(c) <= p.n / 4)
-      return scatter_parts<Update::Add>(c, p, out, index, source, A(0));
-  }
-  scatter_pieces<Update::Add>(c, p, out, index, source);
-}
-
 // The same value for every element.
 template <class A, class B>
-void scatter_value(const LibraryCall& c, Update u, Planes p, A* out, const int64_t* index, B value) {
+bool scatter_value(const LibraryCall& c, Update u, Planes p, A* out, const int64_t* index, B value) {
   auto row = scratch<B>(p.columns);
   std::fill_n(row.get(), p.columns, value);
   p.repeat_source();
-  scatter_all(c, u, p, out, index, static_cast<const B*>(row.get()));
+  return scatter_all(c, u, p, out, index, static_cast<const B*>(row.get()));
 }
 
 struct Scatter {
@@ -239,9 +92,10 @@ Planes planes_of_index(const Scatter& s) {
   return p;
 }
 
-// Indices as they are, or widened, negative ones wrapped if they may be; a message where one is out of range.
+// Indices as they are, or widened, negative ones wrapped if they may be; a message where one is out of range. Not `checked`, they may be
+// found out of range by who uses them.
 const char* read_indices(const LibraryCall& c, const LibraryTensor& t, int64_t size, bool may_wrap,
-                         const int64_t*& indices, std::unique_ptr<int64_t[]>& memory) {
+                         const int64_t*& indices, std::unique_ptr<int64_t[]>& memory, bool checked = true) {
   int64_t n = t.numel();
   if (t.dtype == DType::I64)
     indices = t.as<const int64_t>();
@@ -250,7 +104,7 @@ const char* read_indices(const LibraryCall& c, const LibraryTensor& t, int64_t s
     for (int64_t i = 0; i < n; i++) memory[static_cast<size_t>(i)] = integer_at(t, i);
     indices = memory.get();
   }
-  if (all_within(c, indices, n, size)) return nullptr;
+  if (!checked || all_within(c, indices, n, size)) return nullptr;
   if (!memory) memory = scratch<int64_t>(n);
   for (int64_t k = 0; k < n; k++) {
     int64_t i = indices[k];
@@ -286,15 +140,12 @@ template <class A> A divide(A sum, int64_t count) {
 
 // Joins elements in the wide type; `out` starts as self. Without self, what is written to starts anew.
 template <class A, class T>
-void reduce_into(const LibraryCall& c, const Planes& p, Update u, A* out, const int64_t* index, const T* source,
+bool reduce_into(const LibraryCall& c, const Planes& p, Update u, A* out, const int64_t* index, const T* source,
                  T value) {
   bool include_self = c.ints[2] != 0;
-  if (!include_self) scatter_value(c, Update::Assign, p, out, index, neutral<A>(u));
-  if (source)
-    scatter_all(c, u, p, out, index, source);
-  else
-    scatter_value(c, u, p, out, index, value);
-  if (u != Update::Mean) return;
+  if (!include_self && !scatter_value(c, Update::Assign, p, out, index, neutral<A>(u))) return false;
+  if (!(source ? scatter_all(c, u, p, out, index, source) : scatter_value(c, u, p, out, index, value))) return false;
+  if (u != Update::Mean) return true;
   auto average = [&](auto one) {
     std::vector<decltype(one)> count(static_cast<size_t>(c.outputs[0].numel()), include_self ? one : 0);
     scatter_value(c, Update::Add, p, count.data(), index, one);
@@ -305,35 +156,37 @@ void reduce_into(const LibraryCall& c, const Planes& p, Update u, A* out, const 
   };
   if (p.n < INT32_MAX) average(int32_t{1});
   else average(int64_t{1});
+  return true;
 }
 
 template <class T> const char* scatter_as(const LibraryCall& c, const Scatter& s, Update u) {
   Planes p = s.vector_index ? planes_of_vector(s) : planes_of_index(s);
   std::unique_ptr<int64_t[]> memory;
   const int64_t* index = nullptr;
-  if (const char* error = read_indices(c, s.index, p.limit, s.vector_index && u == Update::Assign, index, memory))
+  if (const char* error = read_indices(c, s.index, p.limit, s.vector_index && u == Update::Assign, index, memory, s.vector_index))
     return error;
   if (p.n == 0 || p.columns == 0 || p.count() == 0) return nullptr;
   T* out = c.outputs[0].as<T>();
   T value = std::is_integral_v<T> ? narrow<T>(c.ints[4]) : narrow<T>(c.numbers[0]);
   const T* source = s.source ? s.source->as<const T>() : nullptr;
+  bool within = true;
   if (u == Update::Assign && source)
-    scatter_all(c, u, p, out, index, source);
+    within = scatter_all(c, u, p, out, index, source);
   else if (u == Update::Assign)
-    scatter_value(c, u, p, out, index, value);
+    within = scatter_value(c, u, p, out, index, value);
   else if constexpr (std::is_same_v<Wide<T>, T>)
-    reduce_into(c, p, u, out, index, source, value);
+    within = reduce_into(c, p, u, out, index, source, value);
   else { // halves are summed up in f32
     auto wide = scratch<float>(s.self.numel());
     parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i++) wide[static_cast<size_t>(i)] = widen(out[i]);
     });
-    reduce_into(c, p, u, wide.get(), index, source, value);
+    within = reduce_into(c, p, u, wide.get(), index, source, value);
     parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i++) out[i] = narrow<T>(wide[static_cast<size_t>(i)]);
     });
   }
-  return nullptr;
+  return within ? nullptr : read_indices(c, s.index, p.limit, false, index, memory);
 }
 
 // Offsets in a tensor of the elements of a sub-box: sizes with their strides.

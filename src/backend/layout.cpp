@@ -8,7 +8,8 @@ namespace tenon {
 
 namespace {
 
-constexpr int64_t most_line_channels = 16, most_strided_outputs = 32, least_line = 12; // of convolutions along lines
+// Of convolutions along lines.
+constexpr int64_t most_line_channels = 16, least_line = 12, most_line = 1 << 24, most_taps = 64, most_step = 8;
 
 class ChooseLayout {
 public:
@@ -61,16 +62,17 @@ private:
   }
 
   // Whether to use the kernels along lines of row-major memory (runtime/conv_lines.h), which do best with few channels in a group and
-  // with lines that fill vectors. With a stride every load is taken apart, which many outputs repeat. Its kernels depend on the image's
-  // sizes, and no call is to wait for them: those are known.
+  // with lines that fill vectors. Its kernels depend on the image's sizes, and no call is to wait for them: those are known.
   bool runs_by_lines(const Node& n) const {
     Call c(r_.from, *n.def, n.args);
     const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
-    bool fits = !c.flag("transposed") && x.dtype == DType::F32 && w.dtype == DType::F32 && *const_int(w.sizes.back()) <= 64 && c.integers("stride").back() <= 2;
+    bool fits = !c.flag("transposed") && x.dtype == DType::F32 && w.dtype == DType::F32 && *const_int(w.sizes.back()) <= most_taps && c.integers("stride").back() <= most_step;
     for (size_t d = 2; d < x.rank(); d++) fits = fits && const_int(x.sizes[d]);
-    if (!fits || is_depthwise(n)) return fits;
+    if (!fits || is_depthwise(n)) return fits && c.integers("stride").back() <= 2;
     int64_t outputs = *const_int(w.sizes[0]) / c.integer("groups"), width = *const_int(r_.from.type(n.outputs[0]).sizes.back());
-    return *const_int(w.sizes[1]) <= most_line_channels && width >= least_line && (c.integers("stride").back() == 1 || outputs <= most_strided_outputs);
+    // A group of many outputs fills the vectors of a product, which reads a window's line with any stride at once.
+    bool fills = outputs < 16 || c.integers("stride").back() == 1 || width * 10 >= (width + 15) / 16 * 16 * 9;
+    return *const_int(w.sizes[1]) <= most_line_channels && width >= least_line && width <= most_line && fills;
   }
 
   // Whether a convolution can write row-major memory. A depthwise one then reads it, too; a product does better with a copy.

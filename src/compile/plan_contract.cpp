@@ -217,6 +217,7 @@ void PlanBuilder::build_conv(NodeId id) {
   }
   s.batch = slot(in.sizes[0]);
   const Tensor* w = g_.constant(c.value("weight"));
+  v.winograd = !w && pays_winograd(kernels, plan_.caches, v);
   if (w) {
     for (size_t d = 0; d < w->rank(); d++) v.weight_strides[d < 2 ? d : 5 - w->rank() + d] = w->strides()[d];
     v.weights = w->data();

@@ -62,6 +62,18 @@ Expr fold_cast(ExprPool& pool, Expr a, DType type) {
 
 bool is_one(Expr e) { return e->is_const() && e->number() == 1; }
 
+// A function of doubles on widened floats, rounded, is its call on floats; reduced floats are computed with as f32, as torch does.
+Expr narrow_call(ExprPool& pool, Expr call, DType type) {
+  std::vector<Expr> args;
+  for (Expr a : call->args) {
+    bool widened = a->op == Op::Cast && a->args[0]->type == type;
+    bool exact = a->is_const() && static_cast<double>(static_cast<float>(a->number())) == a->number();
+    if (!widened && !exact) return {};
+    args.push_back(widened ? cast(a->args[0], DType::F32) : pool.number(a->number(), DType::F32));
+  }
+  return cast(pool.call(call->name, DType::F32, std::move(args)), type);
+}
+
 Expr simplify_cast(ExprPool& pool, Expr a, DType type) {
   if (a->type == type) return a;
   if (a->is_const()) return fold_cast(pool, a, type);
@@ -69,6 +81,8 @@ Expr simplify_cast(ExprPool& pool, Expr a, DType type) {
   if (a->op == Op::Cast && a->args[0]->type == type && is_float(type) && is_float(a->type) && size_of(a->type) > size_of(type))
     return a->args[0];
   if (a->op == Op::Cast && a->args[0]->type == type && is_reduced_float(a->type) && is_widened(*a->args[0], a->type)) return a->args[0];
+  if (a->op == Op::Call && a->type == DType::F64 && (type == DType::F32 || is_reduced_float(type)))
+    if (Expr e = narrow_call(pool, a, type)) return e;
   return pool.intern({.op = Op::Cast, .type = type, .args = {a}});
 }
 

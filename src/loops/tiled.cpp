@@ -73,19 +73,29 @@ std::optional<Tile> tile_of(const RegionDraft& r) {
   size_t most = 0;
   for (size_t k = 0; k < last; k++) {
     int64_t extent = extent_of(axes[k]);
-    size_t bytes = 0;
-    for (auto& a : all) {
-      bool turned = !a.store && a.step[k] == 1 && a.step[last] != 0 && std::abs(a.step[last]) != 1;
-      if (turned && (extent > few ? extent_of(axes[last]) > few : a.step[last] == extent)) bytes += a.bytes;
+    for (int64_t direction : {1, -1}) {
+      size_t bytes = 0;
+      for (auto& a : all) {
+        bool turned = !a.store && a.step[k] == direction && a.step[last] != 0 && std::abs(a.step[last]) != 1;
+        if (turned && (extent > few ? extent_of(axes[last]) > few : direction == 1 && a.step[last] == extent)) bytes += a.bytes;
+      }
+      if (bytes <= most) continue;
+      most = bytes;
+      best = Tile{axes[last], axes[k], lanes, extent <= few ? static_cast<int>(extent) : 0, direction < 0};
     }
-    if (bytes <= most) continue;
-    most = bytes;
-    best = Tile{axes[last], axes[k], lanes, extent <= few ? static_cast<int>(extent) : 0};
   }
   return best;
 }
 
 namespace {
+
+// Loops over the axis from its other end.
+Expr reverse(RegionDraft& r, Expr axis) {
+  Expr back = r.pool.axis(5020 + 2 * r.blocked++, axis->args[0]);
+  substitute(r.d, {{axis, axis->args[0] - 1.0 - back}});
+  std::replace(r.d.axes.begin(), r.d.axes.end(), axis, back);
+  return back;
+}
 
 // In blocks of at least `size` elements, the last one up to twice as long: so that whole tiles fit into each.
 Expr block_evenly(RegionDraft& r, Expr axis, int64_t size, std::vector<Expr>& outer) {
@@ -153,7 +163,9 @@ private:
 
 } // namespace
 
-void tiled_nest(RegionDraft& r, const Tile& tile) {
+void tiled_nest(RegionDraft& r, const Tile& given) {
+  Tile tile = given;
+  if (tile.reversed) tile.other = reverse(r, tile.other);
   std::vector<Expr> outer;
   for (Expr a : r.d.axes)
     if (a != tile.vector && a != tile.other) outer.push_back(a);

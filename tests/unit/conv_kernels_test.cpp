@@ -12,6 +12,7 @@ TEST_CASE("convolution by Winograd's minimal filtering") {
           Case c = square(size, 3, 1, pad, in, out);
           c.winograd = true;
           c.bias = pad == 1, c.epilogue = pad < 2;
+          c.packed = size != 8;
           c.batch = size == 3 ? 3 : 1;
           c.row_major = size == 15 && pad != 1;
           c.gap = size == 15 && pad == 1 ? 3 : 0;
@@ -22,6 +23,39 @@ TEST_CASE("convolution by Winograd's minimal filtering") {
     wide.winograd = wide.bias = true;
     check(wide);
   });
+}
+
+TEST_CASE("weights of the call that are too large for Winograd's filtering") {
+  for (const Target& target : available_targets()) {
+    MicroKernels mk(target);
+    Workers workers(2);
+    constexpr int64_t channels = 24, size = 9;
+    std::vector<float> in(size * size * channels, 0.5f), weights(channels * channels * 9, 0.25f), out(in.size()), plain(in.size());
+    auto run = [&](bool winograd, std::vector<float>& to) {
+      Conv c{.window = {.in = {1, size, size}, .out = {1, size, size}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}},
+             .in_channels = channels,
+             .out_channels = channels,
+             .winograd = winograd,
+             .input = in.data(),
+             .in_pixel = channels,
+             .weights = weights.data(),
+             .packed = false,
+             .weight_strides = {channels * 9, 9, 9, 3, 1},
+             .output = to.data(),
+             .out_pixel = channels};
+      ConvPlan plan = plan_conv(mk.table(), {}, 2, c);
+      GuardedBuffer scratch((plan.scratch_bytes(2) + 63) / 64 * 16);
+      run_conv(mk.table(), workers, plan, c, scratch.data());
+    };
+    for (float large : {0.0f, 2e18f, -3e38f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      weights[channels * 9 * 7 + 13] = large;
+      run(true, out), run(false, plain);
+      int64_t wrong = 0;
+      for (size_t i = 0; i < out.size(); i++)
+        wrong += !(out[i] == plain[i] || (std::isnan(out[i]) && std::isnan(plain[i])) || (large == 0 && std::abs(out[i] - plain[i]) < 1e-4f));
+      CHECK(wrong == 0);
+    }
+  }
 }
 
 TEST_CASE("Winograd's filtering keeps infinities and NaN where they belong") {
@@ -114,7 +148,7 @@ TEST_CASE("convolution along lines") {
     for (auto [in, out, groups] : {std::array<int64_t, 3>{1, 5, 1}, {3, 64, 1}, {5, 17, 1}, {8, 8, 2}, {12, 20, 4}, {64, 64, 8}})
       for (int64_t kernel : {1, 3, 4, 7})
         for (int64_t size : {1, 14, 33, 100})
-          for (int64_t stride : {1, 2}) {
+          for (int64_t stride : {1, 2, 3, 4}) {
             Case c = square(size, kernel, stride, kernel / 2, in, out, groups, 1 + (size == 33));
             if (size + 2 * (kernel / 2) <= c.dilation[1] * (kernel - 1) || (size == 100 && groups > 2)) continue;
             c.bias = size == 14;
@@ -125,6 +159,10 @@ TEST_CASE("convolution along lines") {
           }
     check({.batch = 2, .groups = 3, .in_channels = 12, .out_channels = 27, .in = {1, 1, 130}, .kernel = {1, 1, 9}, .stride = {1, 1, 2}, .pad = {0, 0, 4}, .bias = true, .by_lines = true});
     check({.in_channels = 3, .out_channels = 10, .in = {4, 10, 21}, .kernel = {3, 3, 3}, .stride = {2, 1, 1}, .pad = {1, 1, 1}, .by_lines = true});
+    check({.batch = 2, .in_channels = 3, .out_channels = 19, .in = {9, 30, 21}, .kernel = {3, 3, 3}, .stride = {2, 2, 2}, .pad = {1, 1, 1}, .bias = true, .by_lines = true});
+    check({.in_channels = 3, .out_channels = 40, .in = {1, 90, 230}, .kernel = {1, 11, 11}, .stride = {1, 4, 4}, .pad = {0, 2, 2}, .by_lines = true});
+    check({.in_channels = 2, .out_channels = 9, .in = {1, 7, 500}, .kernel = {1, 2, 10}, .stride = {1, 1, 8}, .pad = {0, 1, 30}, .by_lines = true});
+    check({.groups = 5, .in_channels = 5, .out_channels = 5, .in = {3, 40, 31}, .kernel = {2, 3, 3}, .stride = {1, 3, 3}, .pad = {1, 1, 1}, .by_lines = true});
   });
 }
 

@@ -47,3 +47,15 @@ TEST_CASE("special functions of f32 in vectors") {
     CHECK(worst_error("erfinv", minus, 20011, 54000, isa) < 1.1);
   }
 }
+
+TEST_CASE("lengths of f32, in vectors and of other floats") {
+  for (DType t : {DType::F32, DType::BF16, DType::F16, DType::F64})
+    for (Isa isa : {Isa::Auto, Isa::Avx2}) {
+      TestGraph g;
+      V x = g.input({300}, t), y = g.input({300}, t);
+      g.returns(g.b.call1("aten::hypot.default", {x, y}));
+      const double values[] = {0, -0.0, 1, -3, 4, 3e38, 1e-30, INFINITY, -INFINITY, NAN, 65504, 6e-8};
+      auto pick = [&](int64_t step) { return filled(t, {300}, [&, step](int64_t i) { return values[i / step % 12]; }); };
+      compare(g, {{pick(1), pick(12)}}, {.isa = isa});
+    }
+}

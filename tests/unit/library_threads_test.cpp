@@ -291,6 +291,31 @@ TEST_CASE("scatters along each dim, on all threads") {
   CHECK(b.run(library::scatter) == "index -1 is out of range for size 100");
 }
 
+TEST_CASE("scatters of one long column to more places") {
+  for (int64_t places : {32768, 40001, 1 << 20})
+    for (auto update : {library::Update::Add, library::Update::Assign, library::Update::Max}) {
+      constexpr int64_t n = 50021;
+      Ints index = numbers<int64_t>(n, places - 1);
+      for (int64_t& v : index) v = std::abs(v);
+      index[n / 3] = places - 1;
+      std::vector<double> source = numbers<double>(n, 100), want(static_cast<size_t>(places), 0.5);
+      Bench b = on_threads({0, static_cast<int64_t>(update), 1, 0, 0});
+      b.numbers = {0};
+      b.input<double>({places}, want), b.input<int64_t>({n}, index), b.input<double>({n}, source),
+          b.output<double>({places});
+      REQUIRE(b.run(library::scatter) == "");
+      for (size_t k = 0; k < index.size(); k++) {
+        double& to = want[static_cast<size_t>(index[k])];
+        to = update == library::Update::Add   ? to + source[k]
+             : update == library::Update::Max ? std::max(to, source[k])
+                                              : source[k];
+      }
+      CHECK(b.out<double>(0) == want);
+      b.inputs[1].data_as<int64_t>()[n - 1] = places;
+      CHECK(b.run(library::scatter).starts_with("index "));
+    }
+}
+
 TEST_CASE("bags of rows of any width") {
   for (int64_t dim : {1, 8, 17, 64, 100, 200}) {
     std::vector<double> table = numbers<double>(50 * dim, 1000);

@@ -50,6 +50,21 @@ TEST_CASE("tiled: permutations of several axes, computed on the way") {
     }
 }
 
+TEST_CASE("tiled: transposes that run backwards") {
+  for (DType t : {DType::F32, DType::BF16, DType::I64})
+    for (auto sizes : std::vector<std::vector<int64_t>>{{2, 20, 17}, {1, 33, 70}, {3, 129, 200}})
+      for (auto dims : {ArgList{1}, ArgList{2}, ArgList{1, 2}}) {
+        TestGraph g;
+        std::vector<Expr> e;
+        for (int64_t s : sizes) e.push_back(g.b.integer(s));
+        V x = g.input(e, t), y = permute(g, g.b.call1("aten::flip.default", {x, dims}), {0, 2, 1});
+        V z = g.input({y.sizes().begin(), y.sizes().end()}, t);
+        g.returns(y);
+        g.returns(y + z);
+        compare_both(g, {{mixed(t, sizes), mixed(t, {sizes[0], sizes[2], sizes[1]})}});
+      }
+}
+
 TEST_CASE("tiled: elements interleaved and separated") {
   for (DType t : {DType::F32, DType::BF16, DType::U8, DType::F64})
     for (int64_t n : {2, 3, 4, 7, 8}) {
