@@ -31,13 +31,16 @@ struct Blocks {
   int64_t first(int64_t i) const { return i / count * outputs + i % count * size; }
 };
 
-/// Elements of a remainder's columns in a parted line: as far as windows of whole vectors of outputs reach. Short lines
-/// that many outputs read are parted for their padding alone, which spares masks.
+/// Elements of a remainder's columns in a parted line: as far as windows of whole vectors of outputs reach. 0: lines
+/// stay as they are, where few outputs read each, and kernels take even and odd columns apart. Short lines that many
+/// read are parted for their padding alone, which spares masks.
 int64_t part_of(const Conv& c, int lanes) {
   const ConvWindow& w = c.window;
-  bool is_short = c.group_outputs() >= 8 && w.out[2] <= 4 * lanes;
-  if ((w.stride[2] == 1 && !is_short) || (w.stride[2] == 2 && c.group_outputs() == 1)) return 0;
-  return ceil_div(w.out[2], lanes) * lanes + (w.kernel[2] - 1) * w.dilation[2] / w.stride[2];
+  constexpr int64_t many = 8;
+  int64_t outputs = c.group_outputs(), step = w.stride[2];
+  bool is_short = outputs >= many && w.out[2] <= int64_t{4} * lanes;
+  if (step == 1 ? !is_short : step == 2 && outputs < (w.dilation[2] == 1 ? many : 2)) return 0;
+  return ceil_div(w.out[2], lanes) * lanes + (w.kernel[2] - 1) * w.dilation[2] / step;
 }
 
 /// A key for tiles of so many rows and vectors, with `kernel` lines of the window a step.

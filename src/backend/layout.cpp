@@ -68,10 +68,11 @@ private:
     const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
     bool fits = !c.flag("transposed") && x.dtype == DType::F32 && w.dtype == DType::F32 && *const_int(w.sizes.back()) <= most_taps && c.integers("stride").back() <= most_step;
     for (size_t d = 2; d < x.rank(); d++) fits = fits && const_int(x.sizes[d]);
-    if (!fits || is_depthwise(n)) return fits && c.integers("stride").back() <= 2;
+    if (!fits) return false;
     int64_t outputs = *const_int(w.sizes[0]) / c.integer("groups"), width = *const_int(r_.from.type(n.outputs[0]).sizes.back());
+    if (is_depthwise(n)) return c.integers("stride").back() <= 2 && width <= most_line;
     // A group of many outputs fills the vectors of a product, which reads a window's line with any stride at once.
-    bool fills = outputs < 16 || c.integers("stride").back() == 1 || width * 10 >= (width + 15) / 16 * 16 * 9;
+    bool fills = outputs <= 32 || c.integers("stride").back() == 1 || width * 10 >= (width + 15) / 16 * 16 * 9;
     return *const_int(w.sizes[1]) <= most_line_channels && width >= least_line && width <= most_line && fills;
   }
 
