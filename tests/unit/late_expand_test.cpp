@@ -42,6 +42,24 @@ TEST_CASE("products of few columns of few terms, of rows and of planes") {
     }
 }
 
+TEST_CASE("batches of products of few columns of few terms") {
+  for (DType type : {DType::F32, DType::F64})
+    for (auto [terms, columns] : {std::pair{1, 3}, {3, 3}, {8, 5}}) {
+      TestGraph g;
+      Expr s = g.symbol("s0"), t = g.b.integer(terms), n = g.symbol("s1");
+      V points = g.input({s, n, t}, type), planes = g.input({s, t, n}, type),
+        w = g.input({s, t, g.b.integer(columns)}, type);
+      g.returns(g.b.call1("aten::bmm.default", {points, w}));
+      g.returns(g.b.call1("aten::relu.default",
+                          {g.b.transpose(g.b.call1("aten::bmm.default", {g.b.transpose(planes, 1, 2), w}), 1, 2)}));
+      std::vector<std::vector<Tensor>> calls;
+      for (auto [batch, rows] : {std::pair<int64_t, int64_t>{3, 65}, {0, 4}, {1, 1}, {2, 0}, {5, 31}})
+        calls.push_back({random(type, {batch, rows, terms}, 1), random(type, {batch, terms, rows}, 2),
+                         random(type, {batch, terms, columns}, 3)});
+      compare_all(g, calls);
+    }
+}
+
 TEST_CASE("a softmax of weights, expanded over the batch, is computed once") {
   TestGraph g;
   Expr s = g.symbol("s0");
