@@ -82,6 +82,11 @@ private:
     return fixed;
   }
 
+  // Whether sums over elements are among the nodes that it is made by: reading it costs less than computing it.
+  bool has_sums(const std::unordered_set<ValueId>& made_by) const {
+    return std::any_of(made_by.begin(), made_by.end(), [&](ValueId v) { return node_of(v).valid() && g_.node(node_of(v)).def && g_.node(node_of(v)).def->kind == Kind::Reduce; });
+  }
+
   // The nodes that `v` is made by; gives the bytes of stored tensors below it.
   int64_t collect(ValueId v, std::unordered_set<ValueId>& seen) {
     if (!seen.insert(v).second) return 0;
@@ -97,6 +102,7 @@ private:
     std::unordered_set<ValueId> below;
     int64_t from = collect(v, below), to = *bytes_of(v);
     bool packed = is_packing(g_.node(node_of(v))); // else it is packed in each call
+    if (has_sums(below)) most = std::max(most, std::min(most_growth, stored_ - grown_));
     if (from == 0 || to > std::max(packed ? 2 * from : from, most)) return false;
     if (to > from) grown_ += to;
     results_.push_back(v);

@@ -1,5 +1,7 @@
 // canonicalize: rewrites that leave less to do, as a table. A rule sees a call whose operands are already rewritten, and gives
 // the value that stands for its result, or none. What it gives must have the same dtype and sizes, or it is not taken.
+#include <numeric>
+
 #include "edge/match.h"
 #include "edge/passes.h"
 
@@ -145,6 +147,36 @@ V wide_depthwise(Match& m) {
   return m.b.to(m.b.call1("aten::convolution.default", args), m.type().dtype);
 }
 
+// A product of few columns of few terms, as a sum of pointwise products: these fill vectors whose lanes a matrix kernel leaves empty, take
+// terms that lie apart as they are, and join what stands around them.
+V short_sums(Match& m) {
+  constexpr int64_t most = 8, most_in_rows = 32, few_rows = 16; // which a matrix kernel takes at once
+  V x = m.arg(0), w = m.arg(1), sum;
+  if (auto rows = const_int(x.size(-2)); rows && *rows <= few_rows) return {};
+  auto terms = const_int(w.size(-2)), columns = const_int(w.size(-1));
+  bool floats = (x.dtype() == DType::F32 || x.dtype() == DType::F64) && w.dtype() == x.dtype() && m.type().dtype == x.dtype();
+  if (!floats || !terms || !columns || *terms < 1 || *terms > most || *columns > most) return {};
+  if (const Node* view = x.rank() == 2 ? m.made_by(0, "edge::view.default") : nullptr)
+    if (V whole = m.operand(*view); whole.rank() > 2 && is_const_int(whole.size(-1), *terms)) x = whole;
+  std::vector<int64_t> order(x.rank()), back(x.rank());
+  std::iota(order.begin(), order.end(), 0);
+  if (const Node* permuted = made_by(m.g(), x.id, "edge::permute.default")) { // terms stay where they are
+    for (size_t d = 0; d < order.size(); d++) order[d] = wrap_dim(permuted->args[1].get<ArgList>()[d].get<int64_t>(), order.size(), "permute");
+    x = m.operand(*permuted);
+  }
+  if (order.back() + 1 == static_cast<int64_t>(order.size()) && *terms * *columns > most_in_rows) return {};
+  for (size_t d = 0; d < order.size(); d++) back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+  std::vector<Expr> row(order.size(), m.b.integer(1));
+  if (w.rank() == 3) row[0] = w.size(0);
+  row.back() = w.size(-1);
+  for (int64_t k = 0; k < *terms; k++) {
+    V factor = m.b.permute(m.b.reshape(m.b.slice(w, -2, m.b.integer(k), m.b.integer(1)), row), back);
+    V term = m.b.slice(x, order.back(), m.b.integer(k), m.b.integer(1)) * factor;
+    sum = sum ? sum + term : term;
+  }
+  return m.b.reshape(m.b.permute(sum, order), m.type().sizes);
+}
+
 struct Rule {
   std::string_view name, op;
   V (*apply)(Match&);
@@ -183,6 +215,8 @@ constexpr Rule rules[] = {
     {"narrow_weights", "edge::mm.dtype", narrow_weights},
     {"narrow_weights", "edge::bmm.default", narrow_weights},
     {"narrow_weights", "edge::bmm.dtype", narrow_weights},
+    {"short_sums", "edge::mm.default", short_sums},
+    {"short_sums", "edge::bmm.default", short_sums},
     {"wide_depthwise", "edge::convolution.default", wide_depthwise},
     {"wide_depthwise", "edge::convolution.dtype", wide_depthwise},
 };

@@ -11,6 +11,9 @@ bool decompose_late(LoadedProgram& program);
 /// A table of rewrites, one line each, until none applies.
 ///   %1 = permute(%x, [1, 0]); %2 = permute(%1, [1, 0])   ->   %x
 bool canonicalize(LoadedProgram& program);
+/// What is computed from weights alone is computed before it is expanded.
+///   %1 = expand(%w, [n, -1]); %2 = exp(%1)   ->   %1 = exp(%w); %2 = expand(%1, [n, -1])
+bool expand_late(LoadedProgram& program);
 /// Equal nodes are computed once.
 ///   %1 = exp(%x); %2 = exp(%x)   ->   %1 = exp(%x)
 bool cse(LoadedProgram& program);
@@ -42,6 +45,7 @@ inline constexpr Pass edge_passes[] = {
     {"decompose_late", decompose_late},
     {"even_bags", even_bags},
     {"canonicalize", canonicalize},
+    {"expand_late", expand_late},
     {"cse", cse},
     {"integer_products", integer_products},
     {"weight_only_products", weight_only_products},

@@ -73,8 +73,7 @@ public:
     int out = own(), sum = own();
     Expr total = pool_.load(sum, DType::F32, {row_});
     if (a_.empty_is_zero) total = select(eq(total, constant_like(0, total)), constant_like(1, total), total);
-    Expr value =
-        pool_.load(out, DType::F32, {row_ * padded_columns(g_.type(result).sizes.back()) + column_}) * (1.0 / total);
+    Expr value = pool_.load(out, DType::F32, {row_ * padded_columns(g_.type(result).sizes.back()) + column_}) * pool_.reg(0, DType::F32);
     values_[result] = cast(value, g_.type(result).dtype);
     std::vector<Stmt> body;
     int weight = 1;
@@ -88,8 +87,9 @@ public:
       if (m.body) values_[m.value] = resolve(m.body), weight += inline_cost(m.body).weight;
       store(m, values_.at(m.value));
     }
-    return finish("attention_finish",
-                  {{Loop{row_, 1, {{Loop{column_, width_ * (weight > 24 ? 1 : 2), std::move(body)}}}}}}, weight);
+    Stmt factor{ReduceRegion{{{0, Reduction::Sum, DType::F32}}, {{Accumulate{0, 1.0 / total}}}}}; // divided once a row
+    Stmt columns{Loop{column_, width_ * (weight > 24 ? 1 : 2), std::move(body)}};
+    return finish("attention_finish", {{Loop{row_, 1, {std::move(factor), std::move(columns)}}}}, weight);
   }
 
 private:
