@@ -6,6 +6,9 @@
 #include <memory>
 #include <optional>
 
+#ifdef HAVE_LIBXSMM
+#include <libxsmm.h>
+#endif
 #ifdef HAVE_ONEDNN
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -62,6 +65,46 @@ ProductRival blas_rival(const char* name, const Blas& b) {
             return {};
           }};
 }
+
+#ifdef HAVE_LIBXSMM
+auto xsmm_kernel(float, int m, int n, int k, int lda, int ldb, int ldc, int flags) {
+  float one = 1, zero = 0;
+  return libxsmm_smmdispatch(m, n, k, &lda, &ldb, &ldc, &one, &zero, &flags, nullptr);
+}
+auto xsmm_kernel(double, int m, int n, int k, int lda, int ldb, int ldc, int flags) {
+  double one = 1, zero = 0;
+  return libxsmm_dmmdispatch(m, n, k, &lda, &ldb, &ldc, &one, &zero, &flags, nullptr);
+}
+
+/// Kernels for exactly these sizes, which are what the library is for; each thread takes some of the batch, or of the rows. It
+/// thinks in columns: C^T = B^T * A^T.
+template <class T> std::function<void()> xsmm_calls(const Product& p, const ProductData& d, int threads) {
+  int flags = (p.b_transposed ? LIBXSMM_GEMM_FLAG_TRANS_A : 0) | (p.a_transposed ? LIBXSMM_GEMM_FLAG_TRANS_B : 0);
+  int n = static_cast<int>(p.n), k = static_cast<int>(p.k), ldb = p.b_transposed ? k : n, lda = static_cast<int>(p.a_transposed ? p.m : p.k);
+  int64_t parts = p.batch == 1 ? std::min<int64_t>(threads, p.m) : 1, rows = (p.m + parts - 1) / parts, last = p.m - (parts - 1) * rows;
+  if (last <= 0) return {};
+  auto whole = xsmm_kernel(T{}, n, static_cast<int>(rows), k, ldb, lda, n, flags), rest = xsmm_kernel(T{}, n, static_cast<int>(last), k, ldb, lda, n, flags);
+  if (!whole || !rest) return {};
+  return [=] {
+    auto part = [&](int64_t i) {
+      const T *a = static_cast<const T*>(d.a), *b = static_cast<const T*>(d.b);
+      T* c = static_cast<T*>(d.c);
+      if (p.batch > 1) return whole(b + i * p.k * p.n, a + i * p.m * p.k, c + i * p.m * p.n);
+      (i + 1 < parts ? whole : rest)(b, a + i * rows * (p.a_transposed ? 1 : p.k), c + i * rows * p.n);
+    };
+    int64_t all = p.batch > 1 ? p.batch : parts;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < all; i++) part(i);
+  };
+}
+
+std::function<void()> xsmm_product(const Product& p, const ProductData& d, int threads) {
+  if (p.a_type != p.b_type) return {};
+  if (p.a_type == DType::F32) return xsmm_calls<float>(p, d, threads);
+  if (p.a_type == DType::F64) return xsmm_calls<double>(p, d, threads);
+  return {}; // of bf16 and bytes it takes packed operands alone
+}
+#endif
 
 #ifdef HAVE_ONEDNN
 using Memory = dnnl::memory;
@@ -123,6 +166,9 @@ const std::vector<ProductRival>& product_rivals() {
     if (openblas.set_threads) found.push_back(blas_rival("openblas", openblas));
     Blas mkl = open_blas({"libmkl_rt.so.3", "libmkl_rt.so.2", "libmkl_rt.so"}, "MKL_Set_Num_Threads", "cblas_gemm_bf16bf16f32");
     if (mkl.set_threads) found.push_back(blas_rival("mkl", mkl));
+#ifdef HAVE_LIBXSMM
+    found.push_back({"libxsmm", xsmm_product});
+#endif
 #ifdef HAVE_ONEDNN
     found.push_back({"onednn", dnnl_product});
 #endif

@@ -1,5 +1,5 @@
 // Libraries that compute the same matrix products. BLAS libraries are opened by name when the program runs, those that are
-// not there are left out; oneDNN is there if the build found it.
+// not there are left out; oneDNN and libxsmm are there if the build found them.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 // tenon_products: matrix products of many shapes and types beside other libraries, in one process, against this machine's
 // limits measured in the same run. Prints a table, then geometric means.
-//   tenon_products [--threads=N] [--ms=N] [--types=f32,f64,bf16,u8,i8,i8w] [--filter=TEXT]
+//   tenon_products [--threads=N] [--ms=N] [--types=f32,f64,bf16,u8,i8,i8w] [--filter=TEXT] [--shape=BATCHxMxNxK...]
 #include <fmt/core.h>
 #include <sys/mman.h>
 
@@ -188,7 +188,7 @@ std::string option(int argc, char** argv, const std::string& name, const char* o
 
 void run(int argc, char** argv) {
   int threads = std::stoi(option(argc, argv, "threads", "1"));
-  std::string chosen = fmt::format(",{},", option(argc, argv, "types", "f32,f64,bf16,u8,i8,i8w")), filter = option(argc, argv, "filter", "");
+  std::string chosen = fmt::format(",{},", option(argc, argv, "types", "f32,f64,bf16,u8,i8,i8w")), filter = option(argc, argv, "filter", ""), shape = option(argc, argv, "shape", "");
   Target target = host_target(resolve_isa(Isa::Auto));
   MicroKernels kernels(target);
   Workers workers(threads);
@@ -199,8 +199,9 @@ void run(int argc, char** argv) {
     if (chosen.find(fmt::format(",{},", t.name)) == std::string::npos) continue;
     Summary sum;
     int number = 0;
+    if (!shape.empty()) r.cell(shape.c_str(), t, sum);
     for (const char* s : shapes)
-      if (std::string(s).find(filter) != std::string::npos && (!filter.empty() || !t.few || number++ % 3 == 0)) r.cell(s, t, sum);
+      if (shape.empty() && std::string(s).find(filter) != std::string::npos && (!filter.empty() || !t.few || number++ % 3 == 0)) r.cell(s, t, sum);
     if (sum.cells) fmt::print("{}: {} shapes, geometric mean x{:.2f} of the best rival, {} below x0.9\n", t.name, sum.cells, std::exp(sum.log_ratio / sum.cells), sum.below);
   }
 }

@@ -99,7 +99,8 @@ GemmArgs panel_args(const GemmBlock& g) {
           .depth = g.depth / g.panels.group,
           .positions = g.positions,
           .columns = 0,
-          .mode = g.mode};
+          .mode = g.mode,
+          .rest = g.rest};
 }
 
 /// Asks for rows [row, row + rows) of some columns.

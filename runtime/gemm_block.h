@@ -105,6 +105,7 @@ struct GemmBlock {
   const RowTile* tiles; // from top to bottom
   int64_t tile_count;
   int64_t positions, depth; // depth: k of one position, a multiple of k_step
+  int64_t rest = 0;         // and those of a last, partial group (GemmArgs)
   const void* zeros;        // row of padding; null: rows are no windows
   int64_t a_stride;         // bytes
   char* c;                  // of the first row, column 0 of panel p0

@@ -28,8 +28,9 @@ struct GemmArgs {
   int64_t a_stride;  // bytes from a row to the next; families with a row_step above 1, and kernels that look for the next tile's rows
   int64_t depth;     // k / group
   int64_t positions;
-  int64_t columns;   // valid columns, read by masked kernels alone
+  int64_t columns;   // valid columns, read by masked kernels, and by those that weave a B in place
   GemmInit mode;
+  int64_t rest = 0;  // k of a last, partial group (GemmFamily::reads_rest), where positions is 1: A has no more, packed B is zero-padded
 };
 using GemmFn = void (*)(const GemmArgs*);
 
@@ -38,7 +39,8 @@ using GemmFn = void (*)(const GemmArgs*);
 /// last row is `zeros` goes without that row. Dot: columns of B that lie together along k, `b_stride` bytes apart, and rows of
 /// A that do; a tile has as many columns as the key has vectors, `depth` counts single k, positions must be 1.
 /// DotRows: the same where B stays in cache and rows stream past it: the next tile's are looked for.
-enum class GemmKind : uint8_t { Packed, InPlace, Windows, Dot, DotRows };
+/// Stream: a single row of A, by `columns` columns of a row-major B that are read in whole rows; C, of one row, is to stay in cache.
+enum class GemmKind : uint8_t { Packed, InPlace, Windows, Dot, DotRows, Stream };
 inline constexpr bool is_dot(GemmKind k) { return k == GemmKind::Dot || k == GemmKind::DotRows; }
 
 /// A family of matrix micro-kernels: one arithmetic in register tiles of many shapes.
@@ -54,7 +56,10 @@ struct GemmFamily {
   int row_step;    // rows of A behind one pointer: 16 for tile registers, else 1
   double speed;    // multiply-adds per cycle at best
   std::array<uint8_t, max_vectors + 1> rows{}; // the most rows of a tile by its vectors; 0: no tile has that width
+  std::array<uint8_t, max_vectors + 1> in_place_rows{}; // the same for a row-major B in place, in panels of whole groups of vectors
   int dot_rows = 0; // the most rows of a tile of dot products; 0: there are none
+  bool embeds = false;     // a product takes A's element from memory, for all lanes: tiles of one vector are not bound by loads
+  bool reads_rest = false; // kernels take a k that is no multiple of the group, without padding of A
 
   /// The instruction takes A's elements to be unsigned: kernels add 128 to them, and packed panels end with a row of I32 that
   /// takes it away again, which is what sums start from. Dot products see to it themselves.
@@ -62,7 +67,7 @@ struct GemmFamily {
 
   /// Tile registers: C gets all rows and columns of a tile, the driver's scratch takes what is beyond the matrix.
   bool is_tiled() const { return row_step > 1; }
-  bool reads_in_place() const { return b == sum && group == 1; }
+  bool reads_in_place() const { return in_place_rows[1] > 0; }
   bool operator==(const GemmFamily&) const = default;
 };
 

@@ -60,7 +60,7 @@ void pack_any(const Panel& p, const PackSource& b) {
 /// Rows of B that lie together, without groups: copied.
 void pack_plain_rows(const KernelTable& kernels, const Panel& p, const PackSource& b) {
   int64_t bytes = p.element(), row = p.width * bytes;
-  if (bytes == 4) {
+  if (bytes == 4 && p.width % kernels.lanes() == 0) {
     MoveArgs args{b.data, p.to, b.k_stride * 4, row, p.depth, p.columns};
     return kernels.copy(static_cast<int>(p.width / kernels.lanes()))(&args);
   }
@@ -80,14 +80,19 @@ void pack_groups(const Panel& p, const PackSource& b) {
 
 /// -128 times the sum of each column of groups of four bytes.
 TENON_WIDE void compensation(const char* groups, int64_t count, int64_t width, int32_t* to) {
+  constexpr int64_t most_width = 256, most_groups = 127; // whose sums of two bytes each fit 16 bits
+  int16_t pairs[2 * most_width];
   std::memset(to, 0, static_cast<size_t>(width) * 4);
-  for (int64_t g = 0; g < count; g++, groups += width * 4)
-    for (int64_t j = 0; j < width; j++) {
-      uint32_t x;
-      std::memcpy(&x, groups + j * 4, 4);
-      auto byte = [x](int i) { return static_cast<int32_t>(x << (24 - 8 * i)) >> 24; };
-      to[j] -= (byte(0) + byte(1) + byte(2) + byte(3)) * 128;
-    }
+  for (int64_t g = 0; g < count; g += most_groups) {
+    std::memset(pairs, 0, sizeof pairs);
+    for (int64_t end = std::min(g + most_groups, count), i = g; i < end; i++, groups += width * 4)
+      for (int64_t j = 0; j < 2 * width; j++) {
+        uint16_t x;
+        std::memcpy(&x, groups + j * 2, 2);
+        pairs[j] = static_cast<int16_t>(pairs[j] + (static_cast<int16_t>(x) >> 8) + static_cast<int8_t>(x));
+      }
+    for (int64_t j = 0; j < width; j++) to[j] -= (pairs[2 * j] + pairs[2 * j + 1]) * 128;
+  }
 }
 
 /// Columns of B that lie together, whole groups of them as units of `unit` bytes: transposed.

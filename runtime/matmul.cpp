@@ -8,6 +8,7 @@
 
 #include "base/numeric.h"
 #include "runtime/gemm_pack.h"
+#include "runtime/gemm_shuffle.h"
 
 namespace tenon {
 namespace {
@@ -116,8 +117,11 @@ InPlace strides_in_place(const Call& call) {
   return {call.m.b_k * bytes, call.m.b_n * bytes};
 }
 
+bool is_row_major(BUse use) { return use == BUse::InPlace || use == BUse::Stream; }
+
 /// What the tiles of a product in place have in common.
 GemmArgs arguments_in_place(const Call& call, const BlockRows& block, InPlace strides, int64_t c_stride, int64_t depth, bool first_k) {
+  int group = call.plan.use == BUse::Dot || call.plan.use == BUse::GatherDot ? 1 : call.family.group;
   return {.rows = block.rows,
           .first = 0,
           .zeros = nullptr,
@@ -125,12 +129,13 @@ GemmArgs arguments_in_place(const Call& call, const BlockRows& block, InPlace st
           .c = nullptr,
           .init = nullptr,
           .c_stride = c_stride,
-          .b_stride = call.plan.use == BUse::InPlace ? strides.k : strides.n,
+          .b_stride = is_row_major(call.plan.use) ? strides.k : strides.n,
           .a_stride = 0,
-          .depth = depth,
+          .depth = depth / group,
           .positions = 1,
           .columns = 0,
-          .mode = init_mode(call, first_k)};
+          .mode = init_mode(call, first_k),
+          .rest = depth % group};
 }
 
 void multiply_in_place(const Call& call, const Part& part, const BlockRows& block, Target to) {
@@ -138,6 +143,12 @@ void multiply_in_place(const Call& call, const Part& part, const BlockRows& bloc
   InPlace strides = strides_in_place(call);
   int64_t bytes = call.sum_bytes();
   GemmArgs args = arguments_in_place(call, block, strides, to.stride * bytes, part.k1 - part.k0, part.first_k);
+  if (call.plan.use == BUse::Stream) {
+    int64_t n = part.p0 * panels.width();
+    args.b = part.b + n * strides.n, args.c = to.c, args.init = bias_at(call, n);
+    args.columns = std::min(part.p1 * panels.width(), call.m.n) - n;
+    return call.plan.kernels.last[1](&args);
+  }
   auto run_tile = [&](int64_t p, int64_t t, int64_t row) {
     int64_t n = p * panels.width();
     const RowTile& tile = block.tiles[t];
@@ -171,6 +182,7 @@ void want(const Call& call, const Part& part, int64_t batch, Target to, GemmBloc
 
 void multiply_packed(const Call& call, const Part& part, int64_t batch, const BlockRows& block, Target to) {
   const MatmulPlan& plan = call.plan;
+  int64_t ks = part.k1 - part.k0, rest = plan.pack_a ? 0 : ks % call.family.k_step; // packed rows are padded
   GemmBlock g{.panels = plan.panels,
                   .kernels = plan.kernels,
                   .p0 = part.p0,
@@ -181,7 +193,8 @@ void multiply_packed(const Call& call, const Part& part, int64_t batch, const Bl
                   .tiles = block.tiles,
                   .tile_count = block.count,
                   .positions = 1,
-                  .depth = plan.panels.depth(part.k1 - part.k0),
+                  .depth = rest ? ks - rest : plan.panels.depth(ks),
+                  .rest = rest,
                   .zeros = nullptr,
                   .a_stride = block.a_stride,
                   .c = to.c,
@@ -220,10 +233,24 @@ void report(const Call& call, const SumTile& t) {
   e.fn(e.ctx, call.plan.exchanged ? SumTile{t.sums, 1, t.batch, t.n0, t.n1, t.m0, t.m1} : t);
 }
 
+/// Sums of an exchanged product, turned back: into C, or beside them where there is none.
+void turn_back(const Call& call, const Item& item, const Part& part, int64_t n0, int64_t n1, Target from) {
+  const Matmul& m = call.m;
+  int64_t bytes = call.sum_bytes(), stride = item.c ? m.c_row : m.m;
+  char* to = item.c ? item.c + n0 * stride * bytes : item.c_scratch + call.plan.c_bytes;
+  MoveArgs args{from.c, to + part.m0 * bytes, from.stride * bytes, stride * bytes, part.m1 - part.m0, n1 - n0};
+  if (bytes == 4)
+    call.kernels.transpose()(&args);
+  else
+    transpose_elements(args.from, args.from_stride, static_cast<int>(bytes), args.rows, args.columns, args.to, args.to_stride);
+  if (const Epilogue& e = m.epilogue; e.fn) e.fn(e.ctx, {args.to, stride, item.batch, n0, n1, part.m0, part.m1});
+}
+
 /// The sums of a block are final: C gets them if it has not, and the epilogue.
 void finish(const Call& call, const Item& item, const Part& part, Target from) {
   const Matmul& m = call.m;
   int64_t n0 = part.p0 * call.plan.panels.width(), n1 = std::min(part.p1 * call.plan.panels.width(), m.n);
+  if (call.plan.turned(m)) return turn_back(call, item, part, n0, n1, from);
   if (!call.plan.direct && (m.c || m.bias)) complete(call, item, part.m0, part.m1, n0, n1, from);
   report(call, {from.c, from.stride, item.batch, part.m0, part.m1, n0, n1});
 }
@@ -297,32 +324,42 @@ struct BatchTile {
   GemmFn kernel;
   int64_t a, b, c, columns;
   const void* init;
+  int64_t init_in_b; // behind b: what sums start from instead, if not negative
 };
 
 /// Batches of one block each, whose tiles are set up once.
-void run_batches(const Call& call, int64_t begin, int64_t end) {
+void run_batches(const Call& call, int64_t begin, int64_t end, char* b_scratch) {
   const Matmul& m = call.m;
+  bool packs = call.plan.use == BUse::Pack;
   const Panels& panels = call.plan.panels;
-  int64_t bytes = call.sum_bytes(), a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = static_cast<int64_t>(size_of(m.b_type));
+  int64_t bytes = call.sum_bytes(), a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = m.packed ? 1 : static_cast<int64_t>(size_of(m.b_type));
   BlockRows block;
   point_at_rows(call.family, static_cast<const char*>(m.a), m.a_row * a_bytes, m.m, call.plan.tile_rows, block);
   InPlace strides = strides_in_place(call);
   BatchTile tiles[MatmulPlan::most_batch_tiles];
   int64_t count = 0;
+  GemmArgs args = arguments_in_place(call, block, strides, m.c_row * bytes, m.k, true);
+  bool compensated = panels.tail && !call.plan.in_place() && args.mode == GemmInit::Zero;
+  if (compensated) args.mode = GemmInit::Row;
   for (int64_t p = 0; p < panels.count(); p++)
     for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count) {
       int64_t n = p * panels.width();
       const RowTile& tile = block.tiles[t];
-      tiles[count++] = {call.plan.kernels.of(panels, p)[static_cast<size_t>(tile.count)], tile.first, n * strides.n, (row * m.c_row + n) * bytes, panels.columns(p), bias_at(call, n)};
+      tiles[count++] = {call.plan.kernels.of(panels, p)[static_cast<size_t>(tile.count)], tile.first, call.plan.in_place() ? n * strides.n : panels.offset(p), (row * m.c_row + n) * bytes, panels.columns(p), bias_at(call, n),
+                        compensated ? panels.bytes(p, panels.depth()) : -1};
     }
-  GemmArgs args = arguments_in_place(call, block, strides, m.c_row * bytes, m.k, true);
   for (int64_t batch = begin; batch < end; batch++) {
     int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
     int64_t a = (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * a_bytes;
     const char* b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * b_bytes;
     char* c = static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * bytes;
+    if (packs) {
+      pack_panels(call.kernels, call.family, panels, {b, m.b_type, m.b_k, m.b_n}, 0, m.k, 0, panels.count(), b_scratch);
+      b = b_scratch;
+    }
     for (const BatchTile *t = tiles, *last = tiles + count; t < last; t++) {
-      args.first = t->a + a, args.b = b + t->b, args.c = c + t->c, args.init = t->init, args.columns = t->columns;
+      args.first = t->a + a, args.b = b + t->b, args.c = c + t->c, args.columns = t->columns;
+      args.init = t->init_in_b >= 0 ? b + t->b + t->init_in_b : t->init;
       t->kernel(&args);
     }
     report(call, {c, m.c_row, batch, 0, m.m, 0, m.n});
@@ -331,10 +368,10 @@ void run_batches(const Call& call, int64_t begin, int64_t end) {
 
 /// Cuts items out of the grid parts of k x batch x splits_n x splits_m, rows fastest: neighbours share a part of B.
 void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
-  if (call.plan.one_block) return run_batches(call, begin, end);
   const Matmul& m = call.m;
   const MatmulPlan& plan = call.plan;
   char* scratch = call.scratch + worker * plan.private_bytes();
+  if (plan.one_block) return run_batches(call, begin, end, scratch + plan.a_bytes);
   int64_t tiles = ceil_div(m.m, plan.tile_rows), panels = plan.panels.count(), batches = m.batch[0] * m.batch[1];
   int64_t a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = m.packed ? 1 : static_cast<int64_t>(size_of(m.b_type));
   if (call.family.is_tiled()) call.kernels.begin_tiles();
@@ -395,7 +432,8 @@ void run_matmul(const KernelTable& kernels, const Workers& workers, const Matmul
   Call call{kernels, f, m, plan, static_cast<char*>(scratch)};
   int64_t parts = plan.splits_m * plan.splits_n;
   double work = static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(std::max<int64_t>(plan.split_k, 16)) / f.speed;
-  workers.run(m.batch[0] * m.batch[1] * parts * plan.splits_k, item_grain(work / static_cast<double>(parts)),
+  constexpr double least_work = 64; // cycles of an item, however small
+  workers.run(m.batch[0] * m.batch[1] * parts * plan.splits_k, item_grain(std::max(work / static_cast<double>(parts), least_work)),
               [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
   if (plan.splits_k > 1) add_parts(call);
 }

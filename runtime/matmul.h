@@ -68,18 +68,18 @@ int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_
 void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const void* b, DType type, int64_t b_k,
             int64_t b_n, void* to) noexcept;
 
-/// How B is read: packed ahead of time; packed by each item; row-major, where A has few rows; by dot products, its columns
-/// where they are, or gathered by each item.
-enum class BUse : uint8_t { Packed, Pack, InPlace, Dot, GatherDot };
+/// How B is read: packed ahead of time; packed by each item; row-major, where A has few rows; the same row by row, where A has one; by dot
+/// products, its columns where they are, or gathered by each item.
+enum class BUse : uint8_t { Packed, Pack, InPlace, Stream, Dot, GatherDot };
 
-/// C^T = B^T * A^T, for one column.
+/// C^T = B^T * A^T, for few columns.
 Matmul exchanged(const Matmul& m);
 
 struct MatmulPlan {
   static constexpr int64_t most_batch_tiles = 256;
   int family = -1;
   BUse use = BUse::Packed;
-  bool exchanged = false; // the product of B^T and A^T: a column vector as a row vector
+  bool exchanged = false; // the product of B^T and A^T: few columns as few rows
   bool pack_a = false; // rows of another type or with elements apart; those of a last, partial tile always are
   bool direct = false; // the kernels write C itself
   bool looks_ahead = false; // for what the epilogue or the stores of C touch: it is more than L2 holds
@@ -94,13 +94,15 @@ struct MatmulPlan {
   int64_t splits_m = 1, splits_n = 1; // items of a batch
   int64_t splits_k = 1, split_k = 0;  // parts of the sums, of so many k, which are added up in the end; no more than one if batched
   int64_t c_stride = 0;                   // elements of a row of sums in scratch
-  int64_t a_bytes = 0, b_bytes = 0, c_bytes = 0; // scratch of one worker
+  int64_t a_bytes = 0, b_bytes = 0, c_bytes = 0, turned_bytes = 0; // scratch of one worker
 
   int64_t part_bytes = 0; // the sums of one part of k
   int threads = 1;
 
-  bool in_place() const { return use == BUse::InPlace || use == BUse::Dot || use == BUse::GatherDot; }
-  int64_t private_bytes() const { return a_bytes + b_bytes + c_bytes; }
+  bool in_place() const { return use != BUse::Packed && use != BUse::Pack; }
+  /// Sums of the exchanged product `m` are turned back.
+  bool turned(const Matmul& m) const { return exchanged && m.m > 1; }
+  int64_t private_bytes() const { return a_bytes + b_bytes + c_bytes + turned_bytes; }
   /// With a share of what all workers share, which lies behind the private parts of all.
   int64_t worker_bytes() const { return private_bytes() + (splits_k > 1 ? (splits_k * part_bytes / threads + 127) / 64 * 64 : 0); }
 };

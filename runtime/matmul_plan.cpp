@@ -7,10 +7,12 @@
 namespace tenon {
 namespace {
 
-/// Up to so many rows a row-major B is read in place: packing costs about as much as 16 rows of products.
+/// Few rows, whose tiles depend on how many they are.
 constexpr int64_t in_place_rows = 16;
 /// Steps of k before a B in place is continued in the next columns: keeps the pages in use few.
 constexpr int64_t in_place_depth = 256;
+constexpr int64_t stream_bytes = 16384; // of a row of B, and at most so many of C, which stay in L1
+constexpr int64_t turned_columns = 4096; // of sums that are turned back
 constexpr int64_t max_block_rows = 256;
 constexpr int64_t tiled_depth_bytes = 1024; // of a row of A: two row groups of them take 32 KB of L1
 constexpr int64_t tile_bytes = 64 << 10;    // of sums that an epilogue takes at a time
@@ -29,14 +31,36 @@ double cycles(const GemmFamily& f, DType a, int64_t m, int64_t n, int64_t k) {
   return products + (a == f.a ? 0 : padded(m, 1) * padded(k, 1) / converted_per_cycle);
 }
 
-/// The widest tile for a B in place that still takes all rows at once, else the squarest.
+/// The widest tile for a B in place that still takes all rows at once, else the squarest; of whole units where rows are woven.
 int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
-  int best = f.rows[8] > 0 ? 3 : 2;
-  int most = static_cast<int>(std::clamp<int64_t>(ceil_div(n, f.lanes), 1, GemmFamily::max_vectors)); // n may be 0
-  for (int v = most; v > best; v--)
-    if (f.rows[static_cast<size_t>(v)] >= m) best = v;
-  while (best > most || f.rows[static_cast<size_t>(best)] == 0) best--;
+  int best = f.group > 1 ? f.group : f.rows[8] > 0 ? 3 : 2;
+  int most = static_cast<int>(std::clamp<int64_t>(round_up(ceil_div(n, f.lanes), f.group), f.group, GemmFamily::max_vectors)); // n may be 0
+  for (int v = most; v > best; v -= f.group)
+    if (f.in_place_rows[static_cast<size_t>(v)] >= m) best = v;
+  while (best > most || f.in_place_rows[static_cast<size_t>(best)] == 0) best--;
   return best;
+}
+
+/// Few rows take tiles that depend on how many they are.
+Panels in_place_panels(const GemmFamily& f, int64_t m, int64_t n, int64_t k) {
+  bool few = m != any_size && m <= in_place_rows;
+  return choose_panels(f, n, k, few || f.group > 1 ? in_place_vectors(f, few ? m : in_place_rows, n) : 0);
+}
+/// Cycles to weave the rows of groups together, for each tile of rows anew.
+double weaving(const GemmFamily& f, int64_t m, int64_t n, int64_t k) {
+  if (f.group == 1) return 0;
+  int rows = f.in_place_rows[static_cast<size_t>(in_place_vectors(f, m, n))];
+  return static_cast<double>(ceil_div(m, rows)) * padded(n, int64_t{f.lanes} * f.group) * static_cast<double>(k * static_cast<int64_t>(size_of(f.b)) * f.group) / 128;
+}
+
+/// Packing a row-major B takes the time of some ten rows, twice that where memory has to take it: many rows are what it pays for. Rows of B
+/// that share sets of L1 are slower to read again. A small B stays in L1 for all rows.
+bool pays_in_place(const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  constexpr int64_t most_rows = 256, most_woven = 64;
+  int64_t bytes = static_cast<int64_t>(size_of(f.b)), widest = int64_t{4} * f.lanes;
+  bool same_set = m.b_k * bytes % 1024 == 0;
+  if (m.m <= (f.group > 1 ? most_woven : same_set ? most_rows / 2 : most_rows)) return true;
+  return m.k * m.n * bytes <= caches.l1 / 2 || (m.k * widest * bytes <= caches.l1 && m.k * m.n * bytes <= caches.l2 / 8 && !same_set);
 }
 
 /// Dot products read B's columns where they lie, or gather up to so many.
@@ -46,13 +70,14 @@ constexpr int64_t most_gathered = 15;
 double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   auto d = [](int64_t x) { return static_cast<double>(x); };
   double rows = d(m.m), columns = d(m.n), depth = d(std::max<int64_t>(m.k, 1)), bytes = d(static_cast<int64_t>(size_of(f.b)));
-  double narrow = m.n <= f.lanes ? 1.35 : 1; // tiles of one vector are bound by loads of A
-  double products = rows * padded(m.n, f.lanes) * depth * narrow / f.speed;
+  double narrow = m.n > f.lanes ? 1 : f.embeds ? 1.05 : 1.35; // tiles of one vector are bound by loads of A
+  double products = rows * padded(m.n, f.lanes) * depth * narrow / f.speed, woven = rows * padded(m.n, int64_t{f.lanes} * f.group) * depth / f.speed;
   bool same = m.b_type == f.b, apart = m.a_k != 1 && m.k > 1;
   switch (use) {
   case BUse::Packed: return m.packed ? products : 1e300;
-  case BUse::Pack: return products + columns * depth * bytes * (m.b_n == 1 ? f.group == 1 ? 0.07 : 0.15 : 0.18);
-  case BUse::InPlace: return m.b_n == 1 && f.reads_in_place() && same && (m.m <= in_place_rows || m.k * m.n * static_cast<int64_t>(size_of(f.b)) <= caches.l1 / 2) ? products * 1.02 : 1e300;
+  case BUse::Pack: return products + 100 + columns * depth * bytes * (m.b_n == 1 ? f.group == 1 ? 0.07 : 0.15 : 0.18);
+  case BUse::InPlace: return m.b_n == 1 && f.reads_in_place() && same && pays_in_place(f, caches, m) ? std::max(products, woven) * 1.02 + weaving(f, m.m, m.n, m.k) : 1e300;
+  case BUse::Stream: return m.m == 1 && m.b_n == 1 && f.reads_in_place() && f.group == 1 && same && m.n * static_cast<int64_t>(size_of(f.b)) >= stream_bytes / 4 && m.n * m.k * static_cast<int64_t>(size_of(f.b)) > caches.l2 ? products : 1e300;
   case BUse::Dot:
   case BUse::GatherDot: {
     bool gather = use == BUse::GatherDot;
@@ -68,39 +93,45 @@ double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matm
 Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) { return {n, k, 1, GemmFamily::dot_columns, 1, 1, static_cast<int>(size_of(f.b))}; }
 
 /// The most rows of a tile: kernels of one vector look ahead for rows unless they need every register for those they have.
-int most_tile_rows(const GemmFamily& f, const Panels& panels) {
-  int rows = f.rows[static_cast<size_t>(panels.vectors)];
+int most_tile_rows(const GemmFamily& f, const Panels& panels, GemmKind kind) {
+  if (is_dot(kind)) return f.dot_rows;
+  int rows = (kind == GemmKind::InPlace ? f.in_place_rows : f.rows)[static_cast<size_t>(panels.vectors)];
   return f.is_tiled() || panels.vectors > 1 ? rows : std::min(rows, 12);
 }
 
 bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::GatherDot; }
-GemmKind kind_of(BUse use, bool rows_first) { return uses_dots(use) ? rows_first ? GemmKind::DotRows : GemmKind::Dot : use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed; }
+GemmKind kind_of(BUse use, bool rows_first) {
+  if (use == BUse::Stream) return GemmKind::Stream;
+  return uses_dots(use) ? rows_first ? GemmKind::DotRows : GemmKind::Dot : use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed;
+}
 
 void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   p.use = m.packed ? BUse::Packed : BUse::Pack;
-  for (BUse other : {BUse::InPlace, BUse::Dot, BUse::GatherDot})
+  for (BUse other : {BUse::InPlace, BUse::Stream, BUse::Dot, BUse::GatherDot})
     if (!m.packed && cycles_of(other, f, caches, m) < cycles_of(p.use, f, caches, m)) p.use = other;
   bool dots = uses_dots(p.use);
-  p.panels = dots ? dot_panels(f, m.n, m.k) : choose_panels(f, m.n, m.k, m.panel_vectors);
-  if (p.use == BUse::InPlace && m.m <= in_place_rows) p.panels.vectors = in_place_vectors(f, m.m, m.n);
+  p.panels = dots ? dot_panels(f, m.n, m.k) : p.use == BUse::InPlace ? in_place_panels(f, m.m, m.n, m.k) : choose_panels(f, m.n, m.k, m.panel_vectors);
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
-  bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && m.k % f.k_step != 0;
+  bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && !f.reads_rest && m.k % f.k_step != 0;
   // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
   bool aliased = (f.is_tiled() || dots) && rows_bytes % 4096 == 0 && m.m > 1 && p.panels.count() > 2;
   p.pack_a = apart || other || partial || aliased;
-  p.tile_rows = dots ? f.dot_rows : most_tile_rows(f, p.panels);
+  p.tile_rows = most_tile_rows(f, p.panels, kind_of(p.use, false));
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
-  p.direct = m.c && !f.is_tiled() && !(f.compensated && !dots && (m.bias || m.accumulate)); // sums start from the compensation
+  if (p.use == BUse::Stream) p.panels.vectors = 1, p.tile_rows = 1;
+  p.direct = m.c && !p.turned(m) && !f.is_tiled() && !(f.compensated && !p.in_place() && (m.bias || m.accumulate)); // sums start from the compensation
   p.rows_first = f.is_tiled() || (dots && m.n <= most_gathered && m.m > p.tile_rows); // B stays in cache
   // Rows that lie a multiple of 4 KB apart share a set of L1, of eight lines, and so do those that are prefetched.
-  if (dots && p.rows_first && m.n <= GemmFamily::dot_columns && rows_bytes % 4096 == 0) p.tile_rows = std::min(p.tile_rows, 4);
+  bool same_set = !p.pack_a && rows_bytes % 4096 == 0;
+  if (dots && p.rows_first && m.n <= GemmFamily::dot_columns && same_set) p.tile_rows = std::min(p.tile_rows, 4);
+  if (!dots && !f.is_tiled() && p.panels.vectors == 1 && same_set) p.tile_rows = std::min(p.tile_rows, 6);
 }
 
 /// Long sums of few results are cut; the parts depend on sizes alone, so results do not depend on the number of threads.
 void choose_parts(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   constexpr int64_t long_k = 8192, part_k = 4096, most_parts = 16, few_results = 4096;
   p.split_k = m.k;
-  if (m.k < long_k || m.m * m.n > few_results || m.batch[0] * m.batch[1] != 1 || f.is_tiled()) return;
+  if (m.k < long_k || m.m * m.n > few_results || m.batch[0] * m.batch[1] != 1 || f.is_tiled() || p.turned(m)) return;
   p.split_k = round_up(std::max(part_k, ceil_div(m.k, most_parts)), 64);
   p.splits_k = ceil_div(m.k, p.split_k);
   p.part_bytes = round_up(m.m * m.n * static_cast<int64_t>(size_of(f.sum)), 64);
@@ -117,6 +148,7 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   streams |= p.use == BUse::Dot && !p.rows_first && (m.m + p.panels.width()) * m.k * a_bytes <= caches.l2 / 2; // columns are, and all rows stay in L2
   if (uses_dots(p.use)) most_k = m.m <= p.tile_rows || streams ? std::max<int64_t>(m.k, 1) : std::max<int64_t>(round_down(caches.l1 * 3 / 4 / ((p.panels.width() + p.tile_rows) * a_bytes), 64), 64);
   int64_t all_k = p.split_k, parts = std::max<int64_t>(ceil_div(all_k, most_k), 1);
+  if (p.use == BUse::Stream) parts = 1;
   p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(all_k, in_place_depth) : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
   bool many_k = all_k > p.block_k;
   int64_t depth = std::max<int64_t>(p.block_k, 1);
@@ -126,11 +158,12 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   int64_t columns = caches.l2 * (p.pack_a ? 8 : 2) / (depth * b_bytes); // each chunk packs A anew
   if (!p.direct && many_k) columns = std::min<int64_t>(columns, 256);
   p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
-  if (p.use == BUse::InPlace || uses_dots(p.use)) p.chunk_panels = std::max<int64_t>(p.panels.count(), 1);
+  if (p.in_place()) p.chunk_panels = p.turned(m) ? std::max<int64_t>(turned_columns / p.panels.width(), 1) : std::max<int64_t>(p.panels.count(), 1);
   p.super_rows = p.block_rows;
   if (many_k) p.super_rows = p.direct ? round_up(m.m, p.block_rows) : std::max(p.block_rows, round_down(max_super_rows, p.block_rows));
   p.group_panels = p.chunk_panels;
   if (!p.direct && !many_k) p.group_panels = std::clamp<int64_t>(tile_bytes / (p.block_rows * p.panels.width() * sum), 1, p.chunk_panels);
+  if (p.use == BUse::Stream) p.group_panels = std::min(p.chunk_panels, stream_bytes / (p.panels.width() * b_bytes));
 }
 
 /// Each thread keeps its panels, in items that may be taken in any order; rows are cut where panels are few.
@@ -148,7 +181,7 @@ void choose_items(MatmulPlan& p, const GemmFamily& f, const Caches& caches, int 
                                  .batch = m.batch[0] * m.batch[1] * p.splits_k,
                                  .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
                                  .threads = threads,
-                                 .per_thread = p.use == BUse::Pack && p.pack_a ? 1 : items_per_thread, // each item packs A
+                                 .per_thread = (p.use == BUse::Pack && p.pack_a) || p.use == BUse::Stream ? 1 : items_per_thread, // each item packs A; long rows
                                  .panels_first = p.use == BUse::Pack || m.n > m.m});
   if (m.repeated) splits = choose_repeated(p, caches, threads, m);
   p.splits_m = splits.rows;
@@ -167,10 +200,12 @@ void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   int64_t columns = std::min(p.split_k > p.block_k ? p.chunk_panels : p.group_panels, most_panels) * p.panels.width();
   p.c_stride = columns + (columns * sum % 1024 == 0 ? f.lanes : 0); // rows not all in the same sets of L1
   p.c_bytes = round_up(round_up(std::min(p.super_rows, round_up(m.m, p.tile_rows)), p.tile_rows) * p.c_stride * sum, 64);
+  if (p.turned(m) && !m.c) p.turned_bytes = round_up(m.m * columns * sum, 64);
 }
 
-bool is_one_block(const MatmulPlan& p, const Matmul& m) {
-  return p.in_place() && p.use != BUse::GatherDot && p.direct && !p.pack_a && m.m <= p.block_rows && m.k <= p.block_k && p.splits_m * p.splits_n * p.splits_k == 1 &&
+bool is_one_block(const MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  bool small = !f.is_tiled() && !p.looks_ahead && p.panels.bytes() <= caches.l2 / 4 && p.panels.count() <= p.chunk_panels;
+  return (p.in_place() ? p.use != BUse::GatherDot && p.use != BUse::Stream : small) && p.direct && !p.pack_a && m.m <= p.block_rows && m.k <= p.block_k && p.splits_m * p.splits_n * p.splits_k == 1 &&
          p.panels.count() * ceil_div(m.m, p.tile_rows) <= MatmulPlan::most_batch_tiles;
 }
 
@@ -179,10 +214,11 @@ uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
   return uint64_t{1} << f.row_step | uint64_t{1} << tile_rows;
 }
 
-/// A column vector times what lies by columns: the columns are the rows of a row-major matrix.
+/// What lies by columns times few columns: the columns are the rows of a row-major matrix.
 bool pays_exchanged(const KernelTable& kernels, const Matmul& m) {
-  if (m.n != 1 || m.m <= 1 || m.k <= 1 || m.a_row != 1 || m.a_k == 1 || m.packed || m.bias || m.a_type != m.b_type || (m.c && m.c_row != 1)) return false;
-  int family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, 1, m.m, m.k);
+  if (m.n > in_place_rows || m.m <= 4 * m.n || m.k <= 1 || m.a_row != 1 || m.a_k == 1 || m.packed || m.bias || m.a_type != m.b_type) return false;
+  if (m.n == 1 ? m.c && m.c_row != 1 : m.accumulate) return false;
+  int family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.n, m.m, m.k);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   return f.reads_in_place() && f.a == f.b && f.b == m.b_type;
 }
@@ -199,20 +235,16 @@ struct Preparation {
   int64_t first_row() const { return m.m == any_size ? 1 : m.m; }
 
   void tiles(const Panels& panels, GemmKind kind, int64_t rows, bool masked) const {
-    int most = is_dot(kind) ? f().dot_rows : most_tile_rows(f(), panels);
-    tile_kernels(kernels, family, panels, kind, heights(f(), rows, most), masked);
+    tile_kernels(kernels, family, panels, kind, heights(f(), rows, most_tile_rows(f(), panels, kind)), masked);
   }
   /// Few rows take tiles that depend on how many they are; more do where all of B is small.
   void in_place(int64_t n) const {
     bool row_major = m.b_n == 1 || m.b_n == 0;
     if (!row_major || !f().reads_in_place()) return;
+    if (first_row() == 1 && f().group == 1) kernels.gemm({family, 1, 1, false, GemmKind::Stream});
     int64_t last = m.m == any_size ? in_place_rows : std::min(m.m, in_place_rows);
-    for (int64_t rows = first_row(); rows <= last; rows++) {
-      Panels panels = choose_panels(f(), n, 1);
-      panels.vectors = in_place_vectors(f(), rows, n);
-      tiles(panels, GemmKind::InPlace, rows, true);
-    }
-    if (m.m == any_size || m.m > in_place_rows) tiles(choose_panels(f(), n, 1), GemmKind::InPlace, m.m, true);
+    for (int64_t rows = first_row(); rows <= last; rows++) tiles(in_place_panels(f(), rows, n, 1), GemmKind::InPlace, rows, true);
+    if (m.m == any_size || m.m > in_place_rows) tiles(in_place_panels(f(), m.m, n, 1), GemmKind::InPlace, m.m, true);
   }
   void dots(int64_t n) const {
     if (f().dot_rows > 0 && (m.b_n != 1 || n <= most_gathered)) for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows})
@@ -222,7 +254,7 @@ struct Preparation {
     Panels panels = choose_panels(f(), n, 1, m.panel_vectors);
     tiles(panels, GemmKind::Packed, m.m, m.c && !f().is_tiled());
     if (m.packed) return;
-    if (panels.count() > 0) {
+    if (panels.count() > 0 && f().lanes == kernels.lanes()) {
       kernels.copy(panels.panel_vectors(0));
       kernels.copy(panels.panel_vectors(panels.count() - 1));
     }
@@ -243,10 +275,9 @@ void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   prepare_packing(kernels, f, m.a_type);
   Preparation{kernels, family, m}.any_columns();
-  bool column = m.n == 1 || m.n == any_size;
-  if (!column || m.packed || m.a_k == 1 || m.a_type != m.b_type || f.a != f.b) return;
+  if (m.n > in_place_rows || m.n == 0 || m.packed || m.a_k == 1 || m.a_type != m.b_type || f.a != f.b) return;
   Matmul row = m;
-  row.m = 1, row.n = m.m, row.b_n = 1;
+  row.m = m.n == any_size ? 1 : m.n, row.n = m.m, row.b_n = 1;
   Preparation{kernels, family, row}.any_columns();
 }
 
@@ -270,7 +301,7 @@ Matmul exchanged(const Matmul& m) {
   e.a_type = m.b_type, e.a = m.b, e.a_row = m.b_n, e.a_k = m.b_k;
   e.b_type = m.a_type, e.b = m.a, e.b_k = m.a_k, e.b_n = m.a_row;
   for (int i = 0; i < 2; i++) e.a_batch[i] = m.b_batch[i], e.b_batch[i] = m.a_batch[i];
-  e.c_row = m.m;
+  e.c_row = m.n == 1 ? m.m : m.c_row; // sums of more are turned back
   return e;
 }
 
@@ -296,10 +327,10 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   choose_blocks(p, f, caches, m);
   choose_items(p, f, caches, threads, m);
   measure_scratch(p, f, m);
-  p.one_block = is_one_block(p, m);
   p.looks_ahead = m.m * m.n * static_cast<int64_t>(size_of(f.sum)) > caches.l2 / 2;
+  p.one_block = is_one_block(p, f, caches, m);
   GemmKind kind = kind_of(p.use, p.rows_first);
-  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), !is_dot(kind) && (p.direct || kind == GemmKind::InPlace));
+  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), !is_dot(kind) && kind != GemmKind::Stream && (p.direct || kind == GemmKind::InPlace));
   return p;
 }
 
@@ -308,7 +339,7 @@ void prepare_matmul(const KernelTable& kernels, const Matmul& m) {
 }
 
 std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& p, const Matmul& m) {
-  const char* uses[] = {"B packed ahead", "B packed in the call", "B in place", "dot products", "dot products, B gathered"};
+  const char* uses[] = {"B packed ahead", "B packed in the call", "B in place", "B row by row", "dot products", "dot products, B gathered"};
   return std::string(kernels.families()[static_cast<size_t>(p.family)].name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(p.panels.width()) + ", " +
          uses[static_cast<int>(p.use)] + ", " + std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n * p.splits_k) + " items";
 }

@@ -11,7 +11,9 @@
 #include "base/check.h"
 #include "codegen/x86/gemm_assembler.h"
 #include "codegen/x86/gemm_dot.h"
+#include "codegen/x86/gemm_row.h"
 #include "codegen/x86/gemm_tiles.h"
+#include "codegen/x86/gemm_woven.h"
 
 namespace tenon {
 namespace {
@@ -61,8 +63,26 @@ public:
     load_arguments();
     for (int i = 0; i < num_sums(); i++) clear(vec(i));
     if (arithmetic_ == Arithmetic::I8I8Dot) broadcast_sign(signs());
+    if (may_be_half()) {
+      Xbyak::Label whole;
+      cmp(qword[rdi + offsetof(GemmArgs, columns)], (s_.vectors - 1) * f_.lanes + f_.lanes / 2);
+      jg(whole, T_NEAR);
+      half_ = true;
+      emit_body();
+      half_ = false;
+      L(whole);
+    }
+    emit_body();
+    if (in_parts()) emit_end_part();
+    return finish();
+  }
+
+private:
+  void emit_body() {
     Xbyak::Label next_position, store;
-    cmp(qword[rsp + depth], 0);
+    mov(rax, ptr[rsp + depth]);
+    if (reads_rest()) add(rax, ptr[rsp + rest]);
+    test(rax, rax);
     jle(store, T_NEAR);
     cmp(qword[rsp + positions], 0);
     jle(store, T_NEAR);
@@ -72,6 +92,7 @@ public:
       window_loops();
     else
       depth_loop(0, s_.rows);
+    if (reads_rest()) add_rest();
     dec(qword[rsp + positions]);
     jnz(next_position, T_NEAR);
     L(store);
@@ -79,11 +100,8 @@ public:
     fold_sets();
     store_tile();
     leave();
-    if (in_parts()) emit_end_part();
-    return finish();
   }
 
-private:
   // stack slots
   enum {
     args = 0,
@@ -94,7 +112,8 @@ private:
     end_unrolled = 40,
     b_stride = 48,
     first = 56,
-    mask = 64,
+    mask = 64, // of AVX2
+    rest = 64, // of AVX-512
     part_left = 96,    // bytes of A until the part of the sums ends
     part_end = 104,
     parts_before = 112, // whether there are sums of finished parts
@@ -104,6 +123,7 @@ private:
 
   bool in_place() const { return s_.kind == GemmKind::InPlace; }
   bool in_parts() const { return arithmetic_ == Arithmetic::F32Fma; }
+  bool reads_rest() const { return f_.reads_rest && s_.kind == GemmKind::Packed; }
   int num_sums() const { return sets_ * s_.rows * s_.vectors; }
   int sum_bytes() const { return static_cast<int>(size_of(f_.sum)); }
   /// Bytes of A that a step of the sum takes, and of B that it takes for one vector of sums.
@@ -130,6 +150,9 @@ private:
   Xmm temporary() const { return vec(first_spare_ + spares_ - 1); }
   Xmm signs() const { return temporary(); } // makes signed bytes unsigned ones, by adding 128
   void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
+  /// A last vector whose upper half has no columns is multiplied as half a vector, which takes half of the time on some machines.
+  bool may_be_half() const { return s_.masked && wide() && s_.kind != GemmKind::Windows && arithmetic_ != Arithmetic::I16Dot; }
+  Xmm part(const Xmm& x, int j) const { return half_ && j == s_.vectors - 1 ? static_cast<Xmm>(Xbyak::Ymm(x.getIdx())) : x; }
   bool partial(int j) const { return s_.masked && j == s_.vectors - 1; }
 
   void load_arguments() {
@@ -158,6 +181,10 @@ private:
       mov(qword[rsp + parts_before], 0);
     }
     if (s_.masked) load_mask();
+    if (reads_rest()) {
+      keep(rest, offsetof(GemmArgs, rest));
+      make_rest_mask(k2, rax, rdx);
+    }
     if (in_place() && stride_in_register()) {
       mov(b_row(), ptr[rsp + b_stride]);
       imul(prefetch_distance(), b_row(), prefetch_rows);
@@ -213,7 +240,7 @@ private:
 
   /// The sum over k of rows [from, to).
   void depth_loop(int from, int to) {
-    Xbyak::Label part, main, rest, rest_loop, done;
+    Xbyak::Label part, main, rest, rest_some, rest_loop, done;
     const int main_end = in_parts() ? part_end : end_unrolled;
     mov(index(), ptr[rsp + first]);
     L(part);
@@ -222,13 +249,7 @@ private:
     jge(rest, T_NEAR);
     align(32);
     L(main);
-    for (int u = 0; u < unroll_; u++) {
-      for (int i = u; looks_ahead() && i < s_.rows; i += unroll_) prefetcht0(ptr[row(i) + ahead()]);
-      step(u, u % sets_, from, to);
-    }
-    add(index(), unroll_ * a_step());
-    if (looks_ahead()) add(ahead(), unroll_ * a_step());
-    if (!in_place()) add(b(), unroll_ * s_.vectors * b_step());
+    steps(unroll_, from, to);
     cmp(index(), ptr[rsp + main_end]);
     jl(main, T_NEAR);
     if (in_parts()) {
@@ -239,6 +260,16 @@ private:
     cmp(index(), ptr[rsp + end]);
     jge(done, T_NEAR);
     if (in_parts()) sub(qword[rsp + part_left], unroll_ * a_step()); // at most
+    if (unroll_ > least_unroll) { // k is short, or what is left
+      L(rest_some);
+      lea(ahead(), ptr[index() + least_unroll * a_step()]);
+      cmp(ahead(), ptr[rsp + end]);
+      jg(rest_loop, T_NEAR);
+      steps(least_unroll, from, to);
+      cmp(index(), ptr[rsp + end]);
+      jl(rest_some, T_NEAR);
+      jmp(done, T_NEAR);
+    }
     L(rest_loop);
     step(0, 0, from, to);
     add(index(), a_step());
@@ -246,6 +277,28 @@ private:
     cmp(index(), ptr[rsp + end]);
     jl(rest_loop, T_NEAR);
     L(done);
+  }
+
+  /// So many steps of k; those that look ahead cover a line of A.
+  void steps(int count, int from, int to) {
+    for (int u = 0; u < count; u++) {
+      for (int i = u; looks_ahead() && count == unroll_ && i < s_.rows; i += unroll_) prefetcht0(ptr[row(i) + ahead()]);
+      step(u, u % sets_, from, to);
+    }
+    add(index(), count * a_step());
+    if (looks_ahead() && count == unroll_) add(ahead(), count * a_step());
+    if (!in_place()) add(b(), count * s_.vectors * b_step());
+  }
+
+  /// The last k, fewer than a group.
+  void add_rest() {
+    Xbyak::Label none;
+    cmp(qword[rsp + rest], 0);
+    je(none, T_NEAR);
+    in_rest_ = true;
+    step(0, 0, 0, s_.rows);
+    in_rest_ = false;
+    L(none);
   }
 
   /// How far the sums go on in registers; those of a part that is complete are put by.
@@ -295,30 +348,34 @@ private:
   Xbyak::Address b_address(int u, int j) { return ptr[b() + ((in_place() ? 0 : u * s_.vectors) + j) * b_step()]; }
   void load_b(const Xmm& x, int u, int j) {
     Xbyak::Address at = b_address(u, j);
+    bool some = in_place() && partial(j);
+    Xmm lanes = some ? x | k1 | T_z : x; // AVX2 reads no narrower elements in place
     switch (arithmetic_) {
     case Arithmetic::BF16Fma:
-      vpmovzxwd(x, at);
+      vpmovzxwd(lanes, at);
       vpslld(x, x, 16);
       break;
-    case Arithmetic::F16Fma: vcvtph2ps(x, at); break;
+    case Arithmetic::F16Fma: vcvtph2ps(lanes, at); break;
     case Arithmetic::I8Fma:
-      vpmovsxbd(x, at);
+      vpmovsxbd(lanes, at);
       vcvtdq2ps(x, x);
       break;
-    default: load(x, at, in_place() && partial(j));
+    default: load(x, at, some);
     }
   }
   void broadcast_a(const Xmm& x, int i, int u) {
     Xbyak::Address at = ptr[row(i) + index() + u * a_step()];
-    if (is_double())
-      vbroadcastsd(wide() ? static_cast<Xbyak::Ymm>(Xbyak::Zmm(x.getIdx())) : Xbyak::Ymm(x.getIdx()), at);
-    else if (f_.group == 1)
-      vbroadcastss(x, at);
+    if (in_rest_)
+      broadcast_rest(x, at, k2);
+    else if (is_double()) // as integers: broadcasts of floats take a vector unit on some machines
+      vpbroadcastq(x, at);
     else
       vpbroadcastd(x, at);
     if (arithmetic_ == Arithmetic::I8I8Dot) add_sign(x, signs());
   }
   template <class Operand> void multiply(const Xmm& sum, const Xmm& a, const Operand& b) { multiply_add(sum, a, b, temporary()); }
+  /// A single vector meets each element of A once, which needs no register where the product broadcasts it.
+  bool embeds() const { return f_.embeds && s_.vectors == 1 && !in_rest_; }
   /// A single row meets each vector of B once, which needs no register where the product reads it as it is.
   bool multiplies_memory(int j) const {
     bool converts = arithmetic_ == Arithmetic::BF16Fma || arithmetic_ == Arithmetic::F16Fma || arithmetic_ == Arithmetic::I8Fma;
@@ -346,22 +403,26 @@ private:
   void step(int u, int set, int from, int to) {
     prefetch(u);
     if (s_.rows > 1 && s_.rows >= s_.vectors) {
-      for (int j = 0; j < s_.vectors; j++) load_b(held(j), u, j);
+      for (int j = 0; j < s_.vectors; j++) load_b(part(held(j), j), u, j);
       for (int i = from; i < to; i++) {
+        if (embeds()) {
+          multiply(part(sum(set, i, 0), 0), part(held(0), 0), ptr_b[row(i) + index() + u * a_step()]);
+          continue;
+        }
         Xmm x = spare();
         broadcast_a(x, i, u);
-        for (int j = 0; j < s_.vectors; j++) multiply(sum(set, i, j), x, held(j));
+        for (int j = 0; j < s_.vectors; j++) multiply(part(sum(set, i, j), j), part(x, j), part(held(j), j));
       }
     } else {
       for (int i = from; i < to; i++) broadcast_a(held(i), i, u);
       for (int j = 0; j < s_.vectors; j++) {
         if (multiplies_memory(j)) {
-          multiply(sum(set, 0, j), held(0), b_address(u, j));
+          multiply(part(sum(set, 0, j), j), part(held(0), j), b_address(u, j));
           continue;
         }
-        Xmm x = spare();
+        Xmm x = part(spare(), j);
         load_b(x, u, j);
-        for (int i = from; i < to; i++) multiply(sum(set, i, j), held(i), x);
+        for (int i = from; i < to; i++) multiply(part(sum(set, i, j), j), part(held(i), j), x);
       }
     }
     if (in_place() && stride_in_register())
@@ -384,28 +445,12 @@ private:
   void store_rows(const Reg64& c, const Reg64& stride, const Reg64* init) {
     Xmm stored = held(0);
     if (!wide() && s_.masked) vmovups(stored, ptr[rsp + mask]);
-    for (int i = 0; i < s_.rows; i++) {
-      for (int j = 0; j < s_.vectors; j++) {
-        int offset = j * vector_bytes();
-        Xmm x = sum(0, i, j);
-        if (init && partial(j)) {
-          Xmm t = spare();
-          load(t, ptr[*init + offset], true);
-          add_sums(x, x, t);
-        } else if (init) {
-          add_sums(x, x, ptr[*init + offset]);
-        }
-        if (partial(j))
-          store_lanes(ptr[c + offset], x, stored);
-        else
-          vmovups(ptr[c + offset], x);
-      }
-      if (i + 1 < s_.rows) add(c, stride);
-    }
+    store_sums({s_.rows, s_.vectors, s_.masked, spare(), stored}, c, stride, init, [&](int i, int j) { return sum(0, i, j); });
   }
   const GemmKey s_;
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
   int turn_ = 0, unroll_ = least_unroll;
+  bool in_rest_ = false, half_ = false;
   Xbyak::Label end_part_;
 };
 
@@ -418,7 +463,9 @@ bool gemm_fits(const GemmFamilyRow& row, int rows, int vectors) {
 }
 
 void* emit_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {
+  if (key.kind == GemmKind::Stream) return emit_row_gemm(memory, row, key);
   if (is_dot(key.kind)) return emit_dot_gemm(memory, row, key);
+  if (key.kind == GemmKind::InPlace && row.family.group > 1) return emit_woven_gemm(memory, row, key);
   require(gemm_fits(row, key.rows, key.vectors), "a {}x{} tile does not fit the registers", key.rows, key.vectors);
   if (row.family.is_tiled()) return emit_tile_gemm(memory, row, key);
   return GemmEmitter(memory, row, key).emit();

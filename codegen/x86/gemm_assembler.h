@@ -50,6 +50,19 @@ protected:
       is_double() ? vmaskmovpd(to, mask, x) : vmaskmovps(to, mask, x);
   }
 
+  /// k = the elements of a partial group of A, of which there are rax, 0 <= rax < group. AVX-512. Clobbers `temp`.
+  void make_rest_mask(const Xbyak::Opmask& k, const Reg64& count, const Reg64& temp) {
+    mov(temp, 15);
+    bzhi(temp, temp, count);
+    kmovq(k, temp);
+  }
+  /// A group of A of which memory holds the elements of k, zeros elsewhere.
+  void broadcast_rest(const Xmm& x, const Xbyak::Address& from, const Xbyak::Opmask& k) {
+    Xmm low(x.getIdx());
+    size_of(f_.a) == 1 ? vmovdqu8(low | k | T_z, from) : vmovdqu16(low | k | T_z, from);
+    vpbroadcastd(x, low);
+  }
+
   /// store_rows(c, stride, init) for each GemmInit; `init` points to the register that addresses what is added, null for none.
   /// The arguments' address lies in stack slot `args`. Clobbers rcx, rdx, rsi, rdi and `mode`.
   template <class F> void store_by_mode(int args, const Reg64& mode, const F& store_rows) {
@@ -71,6 +84,33 @@ protected:
     L(plain);
     store_rows(c, stride, nullptr);
     L(done);
+  }
+
+  /// Adds what `init` points to and stores, row by row; `temporary` and `mask` (AVX2) are free vector registers. sum(i, j): vector j of row i.
+  struct Stored {
+    int rows, vectors;
+    bool masked; // the last vector is partial
+    Xmm temporary, mask;
+  };
+  template <class Sum> void store_sums(const Stored& s, const Reg64& c, const Reg64& stride, const Reg64* init, const Sum& sum) {
+    for (int i = 0; i < s.rows; i++) {
+      for (int j = 0; j < s.vectors; j++) {
+        int offset = j * vector_bytes();
+        bool partial = s.masked && j == s.vectors - 1;
+        Xmm x = sum(i, j);
+        if (init && partial) {
+          load_lanes(s.temporary, ptr[*init + offset], s.mask);
+          add_sums(x, x, s.temporary);
+        } else if (init) {
+          add_sums(x, x, ptr[*init + offset]);
+        }
+        if (partial)
+          store_lanes(ptr[c + offset], x, s.mask);
+        else
+          vmovups(ptr[c + offset], x);
+      }
+      if (i + 1 < s.rows) add(c, stride);
+    }
   }
 
   const GemmFamily& f_;

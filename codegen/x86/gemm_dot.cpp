@@ -51,6 +51,8 @@ public:
 private:
   enum { args = 0, rest = 8, end_unrolled = 16, end = 24, to_next = 32, locals_bytes = 40 };
 
+  /// Positions in rows are those in columns.
+  bool looks_along() const { return !rows_stream_ || a_bytes() == b_bytes(); }
   bool is_signed() const { return arithmetic_ == Arithmetic::I8I8Dot; }
   int a_bytes() const { return static_cast<int>(size_of(f_.a)); }
   int b_bytes() const { return static_cast<int>(size_of(f_.b)); }
@@ -100,23 +102,28 @@ private:
       mov(row(i), ptr[rax + 8 * i]);
       add(row(i), t);
     }
-    if (rows_stream_) imul(ahead(), ptr[rdi + offsetof(GemmArgs, a_stride)], rows_);
+    if (rows_stream_ && !looks_along()) imul(ahead(), ptr[rdi + offsetof(GemmArgs, a_stride)], rows_);
+    if (rows_stream_ && looks_along()) {
+      mov(t, ptr[rdi + offsetof(GemmArgs, a_stride)]);
+      look_ahead(t, rows_);
+    }
     mov(t, ptr[rdi + offsetof(GemmArgs, b_stride)]);
-    if (!rows_stream_) look_ahead(t);
+    if (!rows_stream_) look_ahead(t, columns_);
     mov(column(0), ptr[rdi + offsetof(GemmArgs, b)]);
     for (int j = 1; j < columns_; j++) lea(column(j), ptr[column(j - 1) + t]);
   }
 
-  /// Begins to look ahead, where the columns are long; else at once in the next tile. `t`: bytes from column to column.
-  void look_ahead(const Reg64& t) {
+  /// Looks ahead along what streams, where it is long; else at once in the next tile. `t`: bytes from one to the next, of which a tile
+  /// has so many.
+  void look_ahead(const Reg64& t, int many) {
     Xbyak::Label long_enough;
-    imul(rax, t, columns_);
+    imul(rax, t, many);
     mov(ahead(), prefetch_bytes);
     sub(rax, ptr[rsp + end_unrolled]);
     mov(ptr[rsp + to_next], rax);
     cmp(ahead(), ptr[rsp + end_unrolled]);
     jl(long_enough);
-    imul(ahead(), t, columns_);
+    imul(ahead(), t, many);
     L(long_enough);
   }
 
@@ -130,7 +137,7 @@ private:
     for (int u = 0; u < unroll_; u++) multiply_vectors(u);
     add(index(), unroll_ * step() * b_bytes());
     add(ahead(), unroll_ * step() * (rows_stream_ ? a_bytes() : b_bytes()));
-    if (!rows_stream_) {
+    if (looks_along()) {
       Xbyak::Label same_tile;
       cmp(ahead(), ptr[rsp + end_unrolled]);
       jne(same_tile);

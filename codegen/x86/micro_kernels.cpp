@@ -11,6 +11,7 @@
 #include "codegen/x86/gemm.h"
 #include "codegen/x86/gemm_dot.h"
 #include "codegen/x86/gemm_tiles.h"
+#include "codegen/x86/gemm_woven.h"
 #include "codegen/x86/pack.h"
 
 namespace tenon {
@@ -136,6 +137,16 @@ struct Tile {
   int rows, vectors;
 };
 
+/// Elements narrower than sums are read in place through masks of AVX-512.
+uint8_t rows_in_place(const GemmFamilyRow& r, int vectors) {
+  const GemmFamily& f = r.family;
+  if (f.is_tiled() || (r.isa != Isa::Avx512 && f.b != f.sum)) return 0;
+  if (f.group == 1) return f.rows[static_cast<size_t>(vectors)];
+  int rows = 0;
+  while (woven_gemm_fits(r, rows + 1, vectors)) rows++;
+  return static_cast<uint8_t>(rows);
+}
+
 std::vector<GemmFamilyRow> make_families() {
   constexpr Tile tiles[] = {
 #define Wide false, true
@@ -171,6 +182,9 @@ std::vector<GemmFamilyRow> make_families() {
       while (rows > 0 && !gemm_fits(r, rows, t.vectors)) rows--;
       f.rows[static_cast<size_t>(t.vectors)] = static_cast<uint8_t>(rows);
     }
+    f.embeds = (wide || r.available == HalfAvx512::in) && !f.is_tiled() && (f.group == 1 || r.arithmetic == Arithmetic::BF16Dot);
+    f.reads_rest = wide && !f.is_tiled() && f.group > 1;
+    for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++) f.in_place_rows[static_cast<size_t>(vectors)] = rows_in_place(r, vectors);
     while (dot_gemm_fits(r, f.dot_rows + 1, GemmFamily::dot_columns)) f.dot_rows++;
   }
   return families;

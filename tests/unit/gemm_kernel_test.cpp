@@ -24,15 +24,18 @@ struct TileCase {
 void check_tile(const KernelTable& table, const TileCase& c) {
   const GemmFamily& f = table.families()[static_cast<size_t>(c.key.family)];
   bool dot = is_dot(c.key.kind);
-  double offset = f.compensated && !dot ? 128 : 0; // of A; the panels' last row takes it away
+  bool in_place = c.key.kind == GemmKind::InPlace;
+  double offset = f.compensated && !dot && !in_place ? 128 : 0; // of A; the panels' last row takes it away
   int64_t rows = c.key.rows, width = c.key.vectors * (dot ? 1 : f.lanes), columns = c.key.masked ? width - 1 - c.depth % f.lanes : width;
   if (!dot && columns <= width - f.lanes) columns = width - f.lanes + 1;
-  bool in_place = c.key.kind == GemmKind::InPlace;
   int64_t a_size = static_cast<int64_t>(size_of(f.a)), first = c.depth % 2 * f.group;
   int64_t b_row = in_place ? columns : width; // of one k
-  TypedBuffer a(f.a, rows * c.positions * c.depth + first), b(f.b, c.positions * c.depth * b_row), out(f.sum, rows * columns), init(f.sum, columns);
+  int64_t rest = dot ? 0 : c.depth % f.group, b_depth = in_place || rest == 0 ? c.depth : c.depth + f.group - rest;
+  TypedBuffer a(f.a, rows * c.positions * c.depth + first), b(f.b, c.positions * b_depth * b_row), out(f.sum, rows * columns), init(f.sum, columns);
   TypedBuffer zeros(f.a, c.depth + first);
   a.fill_random(5), b.fill_random(6), out.fill_random(7), init.fill_random(8);
+  for (int64_t j = 0; j < width; j++)
+    for (int64_t k = c.depth; k < b_depth; k++) b.set((k / f.group * width + j) * f.group + k % f.group, 0);
   std::vector<double> before;
   for (int64_t i = 0; i < out.count; i++) before.push_back(out.get(i));
   std::vector<const void*> pointers;
@@ -44,7 +47,7 @@ void check_tile(const KernelTable& table, const TileCase& c) {
     if (!f.is_tiled() && rows > 1) pointers[r] = zeros.data(), pointers[3 * r - 1] = zeros.data();
   }
   GemmArgs args{pointers.data(), first * a_size, zeros.data(), b.data(), out.data(), init.data(), columns * static_cast<int64_t>(size_of(f.sum)),
-                (dot ? c.depth : b_row) * static_cast<int64_t>(size_of(f.b)), c.depth * a_size, dot ? c.depth : c.depth / f.group, c.positions, columns, c.mode};
+                (dot ? c.depth : b_row) * static_cast<int64_t>(size_of(f.b)), c.depth * a_size, dot ? c.depth : c.depth / f.group, c.positions, columns, c.mode, rest};
   if (f.is_tiled()) table.begin_tiles();
   table.gemm(c.key)(&args);
   if (f.is_tiled()) table.end_tiles();
@@ -71,16 +74,19 @@ void check_tile(const KernelTable& table, const TileCase& c) {
 /// The tiles of one family and width.
 void check_width(const KernelTable& table, int family, int vectors) {
   const GemmFamily& f = table.families()[static_cast<size_t>(family)];
-  for (int rows = f.row_step; rows <= f.rows[static_cast<size_t>(vectors)]; rows += f.row_step)
-    for (bool masked : {false, true})
-      for (GemmKind kind : {GemmKind::Packed, GemmKind::InPlace, GemmKind::Windows})
+  for (GemmKind kind : {GemmKind::Packed, GemmKind::InPlace, GemmKind::Windows}) {
+    int most = (kind == GemmKind::InPlace ? f.in_place_rows : f.rows)[static_cast<size_t>(vectors)];
+    for (int rows = f.row_step; rows <= most; rows += f.row_step)
+      for (bool masked : {false, true})
         for (int64_t steps : {0, 1, 2, 3, 4, 5, 7, 8, 17})
           for (GemmInit mode : {GemmInit::Zero, GemmInit::C, GemmInit::Row}) {
-            if (f.is_tiled() && (masked || mode == GemmInit::Row || kind == GemmKind::InPlace)) continue;
-            if (kind == GemmKind::InPlace && !f.reads_in_place()) continue;
+            if (f.is_tiled() && (masked || mode == GemmInit::Row)) continue;
             int64_t positions = kind == GemmKind::InPlace ? 1 : 1 + steps % 3;
             check_tile(table, {{family, rows, vectors, masked, kind}, steps * f.k_step, positions, mode});
+            for (int rest = 1; f.reads_rest && rest < f.group && kind != GemmKind::Windows; rest++)
+              check_tile(table, {{family, rows, vectors, masked, kind}, steps * f.k_step + rest, 1, mode});
           }
+  }
 }
 
 void check_dots(const KernelTable& table, int family) {
@@ -99,8 +105,8 @@ TEST_CASE("every register tile of every family, with every form of B, init and m
   for (const Target& target : available_targets()) {
     MicroKernels mk(target);
     for (size_t i = 0; i < mk.table().families().size(); i++)
-      if (seen.insert(mk.table().families()[i].name).second) for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
-        if (mk.table().families()[i].rows[static_cast<size_t>(vectors)]) check_width(mk.table(), static_cast<int>(i), vectors);
+      if (seen.insert(mk.table().families()[i].name).second)
+        for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++) check_width(mk.table(), static_cast<int>(i), vectors);
   }
 }
 

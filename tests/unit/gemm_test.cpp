@@ -270,9 +270,11 @@ TEST_CASE("matmul by dot products, with gathered columns, of a column vector, in
           };
           check(1, 257, 64), check(2, 33, 127), check(6, 4, 257), check(7, 3, 129), check(16, 65, 300), check(33, 17, 31);      // few rows
           check(257, 1, 64), check(127, 3, 100), check(64, 8, 257), check(129, 13, 127), check(31, 2, 15), check(33, 1, 1025), check(127, 1, 33); // few columns
+          if (workers.threads() == 2) check(1, 4113, 19), check(1, 4096, 24);                                                                                  // a long row
+          check(129, 2, 257), check(131, 8, 65), check(127, 3, 101), check(1001, 16, 33);                                                                      // few columns of a transposed A
           if (workers.threads() != 2) check(1, 1, 20000), check(3, 5, 9001), check(16, 16, 8195), check(2, 31, 8192), check(17, 1, 8193);      // long sums
           c.batch0 = 2, c.batch1 = 3;
-          check(4, 4, 4), check(7, 9, 8), check(1, 65, 31), check(15, 1, 129), check(33, 16, 16), check(3, 2, 1), check(2, 3, 0);
+          check(4, 4, 4), check(7, 9, 8), check(1, 65, 31), check(15, 1, 129), check(33, 16, 16), check(3, 2, 1), check(2, 3, 0), check(65, 2, 5), check(3, 5, 7);
         }
     }
   });
