@@ -196,7 +196,7 @@ void prepare_conv(const KernelTable& kernels, const Conv& c) {
   ConvLayout l = conv_layout(kernels, c);
   const GemmFamily& f = family(kernels, l.family);
   if (l.copied) prepare_packing(kernels, f, c.in_type);
-  if (c.row_major) kernels.transpose();
+  if (c.row_major || !c.packed) kernels.transpose();
   window_kernels(kernels, l, c, is_direct(kernels, l, c));
 }
 

@@ -277,7 +277,7 @@ void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
   Preparation{kernels, family, m}.any_columns();
   if (m.n > in_place_rows || m.n == 0 || m.packed || m.a_k == 1 || m.a_type != m.b_type || f.a != f.b) return;
   Matmul row = m;
-  row.m = m.n == any_size ? 1 : m.n, row.n = m.m, row.b_n = 1;
+  row.m = m.n, row.n = m.m, row.b_n = 1;
   Preparation{kernels, family, row}.any_columns();
 }
 

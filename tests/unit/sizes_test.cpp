@@ -88,6 +88,13 @@ TEST_CASE("matrix products: the kernels of a family of sizes are made ahead") {
   }
 }
 
+static void set_dense_weights(Conv& c) {
+  int64_t stride = 1;
+  for (int d : {4, 3, 2}) c.weight_strides[d] = stride, stride *= c.window.kernel[d - 2];
+  c.weight_strides[1] = stride;
+  c.weight_strides[0] = stride * (c.transposed ? c.group_outputs() : c.group_inputs());
+}
+
 TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
   std::mt19937 random(11);
   for (int family = 0; family < 400; family++) {
@@ -98,6 +105,7 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
     Conv c;
     c.in_channels = 1 + some_size(random, 70), c.out_channels = 1 + some_size(random, 70);
     if (depthwise) c.groups = c.in_channels, c.out_channels = c.in_channels * (1 + some_size(random, 2));
+    if (depthwise && random() % 4 == 0) c.in_channels *= int64_t{2} << random() % 3, c.out_channels = c.in_channels;
     int64_t kernel = 1 + some_size(random, 7), stride = 1 + some_size(random, 3), pad = kernel / 2;
     for (int d : {1, 2}) c.window.kernel[d] = kernel, c.window.stride[d] = stride, c.window.pad[d] = pad;
     c.transposed = !depthwise && random() % 4 == 0;
@@ -110,12 +118,14 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
     bool direct = random() % 2;
     float given;
     if (direct) c.output = &given;
+    if (random() % 4 == 0) c.packed = false, set_dense_weights(c);
     Conv family_of = c;
     if (!known)
       for (int d : {1, 2}) family_of.window.in[d] = family_of.window.out[d] = any_size;
     prepare_conv(kernels.table(), family_of);
     uint64_t code = Executable::pieces_of_code();
-    std::vector<float> weights(static_cast<size_t>(packed_conv_bytes(kernels.table(), c)) / 4 + 16);
+    int64_t given_bytes = c.in_channels * c.out_channels * c.window.positions() * 4;
+    std::vector<float> weights(static_cast<size_t>(std::max(packed_conv_bytes(kernels.table(), c), given_bytes)) / 4 + 16);
     for (int call = 0; call < (known ? 1 : 8); call++) {
       if (!known) set(1 + some_size(random, 20), 1 + some_size(random, 150));
       c.batch = 1 + some_size(random, 3);
