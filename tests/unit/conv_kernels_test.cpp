@@ -25,28 +25,37 @@ TEST_CASE("convolution by Winograd's minimal filtering") {
   });
 }
 
+// A 3x3 convolution of 24 channels over 9x9 pixels; weights packed ahead, or in the call.
+static void run_filter(MicroKernels& mk, Workers& workers, bool packed, bool winograd, const std::vector<float>& in, const std::vector<float>& weights, std::vector<float>& to) {
+  constexpr int64_t channels = 24, size = 9;
+  Conv c{.window = {.in = {1, size, size}, .out = {1, size, size}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}},
+         .in_channels = channels,
+         .out_channels = channels,
+         .winograd = winograd,
+         .input = in.data(),
+         .in_pixel = channels,
+         .weights = weights.data(),
+         .packed = false,
+         .weight_strides = {channels * 9, 9, 9, 3, 1},
+         .output = to.data(),
+         .out_pixel = channels};
+  GuardedBuffer ahead(packed_conv_bytes(mk.table(), c) / 4);
+  if (packed) {
+    pack_conv(mk.table(), workers, c, ahead.data());
+    c.weights = ahead.data(), c.packed = true;
+  }
+  ConvPlan plan = plan_conv(mk.table(), {}, 2, c);
+  GuardedBuffer scratch((plan.scratch_bytes(2) + 63) / 64 * 16);
+  run_conv(mk.table(), workers, plan, c, scratch.data());
+}
+
 TEST_CASE("weights of the call that are too large for Winograd's filtering") {
   for (const Target& target : available_targets()) {
     MicroKernels mk(target);
     Workers workers(2);
     constexpr int64_t channels = 24, size = 9;
     std::vector<float> in(size * size * channels, 0.5f), weights(channels * channels * 9, 0.25f), out(in.size()), plain(in.size());
-    auto run = [&](bool winograd, std::vector<float>& to) {
-      Conv c{.window = {.in = {1, size, size}, .out = {1, size, size}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}},
-             .in_channels = channels,
-             .out_channels = channels,
-             .winograd = winograd,
-             .input = in.data(),
-             .in_pixel = channels,
-             .weights = weights.data(),
-             .packed = false,
-             .weight_strides = {channels * 9, 9, 9, 3, 1},
-             .output = to.data(),
-             .out_pixel = channels};
-      ConvPlan plan = plan_conv(mk.table(), {}, 2, c);
-      GuardedBuffer scratch((plan.scratch_bytes(2) + 63) / 64 * 16);
-      run_conv(mk.table(), workers, plan, c, scratch.data());
-    };
+    auto run = [&](bool winograd, std::vector<float>& to) { run_filter(mk, workers, false, winograd, in, weights, to); };
     for (float large : {0.0f, 2e18f, -3e38f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       weights[channels * 9 * 7 + 13] = large;
       run(true, out), run(false, plain);
@@ -68,25 +77,7 @@ TEST_CASE("Winograd's filtering keeps infinities and NaN where they belong") {
     in[(4 * size + 4) * channels + 3] = INFINITY;
     in[(0 * size + 7) * channels + 5] = NAN;
     in[(8 * size + 1) * channels] = 3e38f; // too large for the sums of a patch
-    auto run = [&](bool winograd, std::vector<float>& to) {
-      Conv c{.window = {.in = {1, size, size}, .out = {1, size, size}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}},
-             .in_channels = channels,
-             .out_channels = channels,
-             .winograd = winograd,
-             .input = in.data(),
-             .in_pixel = channels,
-             .weights = weights.data(),
-             .packed = false,
-             .weight_strides = {channels * 9, 9, 9, 3, 1},
-             .output = to.data(),
-             .out_pixel = channels};
-      GuardedBuffer packed(packed_conv_bytes(mk.table(), c) / 4);
-      pack_conv(mk.table(), workers, c, packed.data());
-      c.weights = packed.data(), c.packed = true;
-      ConvPlan plan = plan_conv(mk.table(), {}, 2, c);
-      GuardedBuffer scratch((plan.scratch_bytes(2) + 63) / 64 * 16);
-      run_conv(mk.table(), workers, plan, c, scratch.data());
-    };
+    auto run = [&](bool winograd, std::vector<float>& to) { run_filter(mk, workers, true, winograd, in, weights, to); };
     run(true, out), run(false, plain);
     int64_t finite = 0, wrong = 0;
     for (size_t i = 0; i < out.size(); i++) {
