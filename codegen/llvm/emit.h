@@ -142,11 +142,14 @@ private:
   StateValues states(const StateKeys& keys);
   StateValues open_phis(const StateKeys& keys, llvm::BasicBlock* at);
   void add_incoming(const StateValues& phis, const StateValues& values, llvm::BasicBlock* from);
-  StateKeys narrow_sums(const StateKeys& keys) const;
-  bool may_sum_long(const Loop& l, const Piece& p);
-  void sum_in_blocks(const Loop& l, const Piece& p);
-  void restart(const StateKeys& keys);
-  void add(const StateKeys& keys, const StateValues& earlier);
+  StateKeys long_sums(const StateKeys& keys) const;
+  int64_t steps_of(const std::vector<Stmt>& body) const;
+  bool may_sum_long(const std::vector<Stmt>& body) const;
+  int64_t block_of(const Loop& l, const Piece& p);
+  void sum_in_blocks(const Loop& l, const Piece& p, int64_t steps);
+  void add_blocks(const StateKeys& keys);
+  Val converted(Val v, llvm::Type* element);
+  Val add_narrow(Val rest, Val blocks);
   void merge(const StateKeys& keys, const StateValues& before, llvm::BasicBlock* skipped, llvm::BasicBlock* ran,
              llvm::BasicBlock* exit);
 

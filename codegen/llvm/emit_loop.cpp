@@ -173,7 +173,7 @@ void KernelEmitter::run(const Loop& l, llvm::ArrayRef<Piece> parts) {
   }
   for (const Piece& p : parts)
     if (p.once) once(l, p);
-    else if (may_sum_long(l, p)) sum_in_blocks(l, p);
+    else if (int64_t steps = block_of(l, p)) sum_in_blocks(l, p, steps);
     else rolled(l, p);
 }
 

@@ -14,6 +14,16 @@ namespace {
 bool finds_position(Reduction op) { return op == Reduction::ArgMax || op == Reduction::ArgMin; }
 bool finds_least(Reduction op) { return op == Reduction::Min || op == Reduction::ArgMin; }
 
+// An f32 that takes up many terms loses the last of their digits. So terms are added up in blocks, and blocks in f64.
+constexpr int64_t block_steps = 64;
+
+bool is_narrow_sum(const Accumulator& a) { return a.op == Reduction::Sum && a.type == DType::F32; }
+
+// The number of the register that takes up the blocks of another.
+int wide(int reg) { return reg + (1 << 25); }
+
+llvm::Value* convert_float(llvm::IRBuilder<>& b, llvm::Value* v, llvm::Type* element) { return b.CreateFPCast(v, v->getType()->getWithNewType(element)); }
+
 // The extreme that loses against every value.
 llvm::Constant* worst(llvm::Type* type, DType dtype, bool least) {
   if (type->isFloatingPointTy()) return llvm::ConstantFP::getInfinity(type, !least);
@@ -130,11 +140,20 @@ Val KernelEmitter::result(const OpenAccumulator& a) {
 }
 
 void KernelEmitter::region(const ReduceRegion& r) {
-  for (const Accumulator& a : r.accumulators) open_[a.reg] = {.what = a, .per_lane = vector_.axis != nullptr, .states = {}};
+  bool per_lane = vector_.axis != nullptr;
+  for (const Accumulator& a : r.accumulators) {
+    open_[a.reg] = {.what = a, .per_lane = per_lane, .states = {}};
+    if (a.widened) open_[a.reg].what.type = DType::F64;
+    else if (is_narrow_sum(a) && may_sum_long(r.body)) open_[wide(a.reg)] = {.what = {wide(a.reg), Reduction::Sum, DType::F64}, .per_lane = per_lane, .states = {}};
+  }
   statements(r.body);
   for (const Accumulator& a : r.accumulators) {
-    registers_[a.reg] = result(open_[a.reg]);
+    Val sum = result(open_[a.reg]);
+    if (open_.count(wide(a.reg))) sum = add_narrow(sum, result(open_[wide(a.reg)]));
+    else if (a.widened) sum = converted(sum, b_.getFloatTy());
+    registers_[a.reg] = sum;
     open_.erase(a.reg);
+    open_.erase(wide(a.reg));
   }
 }
 
@@ -144,6 +163,7 @@ void KernelEmitter::accumulate(const Accumulate& a) {
   Accumulator what = it->second.what;
   bool per_lane = it->second.per_lane;
   Val v = widened(value(a.value), vector_.width);
+  if (what.widened) v = converted(v, b_.getDoubleTy());
   Val position = finds_position(what.op) ? widened(value(a.position), vector_.width) : Val{};
   int scope = at(top());
   AccumulatorState& s = state({a.reg, vector_.width});
@@ -164,8 +184,8 @@ void KernelEmitter::modified(const std::vector<Stmt>& body, unsigned width, Stat
     if (auto* l = std::get_if<Loop>(&s.v)) modified(*l, width, out);
     else if (auto* r = std::get_if<ReduceRegion>(&s.v)) modified(r->body, width, out);
     else if (auto* a = std::get_if<Accumulate>(&s.v)) {
-      StateKey key{a->reg, width};
-      if (open_.count(a->reg) && !llvm::is_contained(out, key)) out.push_back(key);
+      for (int reg : {a->reg, wide(a->reg)})
+        if (StateKey key{reg, width}; open_.count(reg) && !llvm::is_contained(out, key)) out.push_back(key);
     }
   }
 }
@@ -210,59 +230,81 @@ void KernelEmitter::merge(const StateKeys& keys, const StateValues& before, llvm
   add_incoming(phis, after, ran);
 }
 
-// ---- long sums: an f32 that takes up millions of terms loses the last of their digits, each time to the same side. So terms are
-// added up in blocks, and blocks to the whole.
+// ---- long sums
 
-namespace {
-constexpr int64_t block_steps = 512;
-} // namespace
+Val KernelEmitter::converted(Val v, llvm::Type* element) {
+  int scope = at(v.scope);
+  llvm::Value* out = convert_float(b_, v.v, element);
+  done(scope);
+  return {out, scope};
+}
 
-StateKeys KernelEmitter::narrow_sums(const StateKeys& keys) const {
+// Sums in F32 and in F64 together, in F32.
+Val KernelEmitter::add_narrow(Val rest, Val blocks) {
+  int scope = at(top());
+  llvm::Value* sum = b_.CreateFAdd(blocks.v, convert_float(b_, rest.v, b_.getDoubleTy()));
+  sum = convert_float(b_, sum, b_.getFloatTy());
+  done(scope);
+  return {sum, scope};
+}
+
+StateKeys KernelEmitter::long_sums(const StateKeys& keys) const {
   StateKeys out;
   for (StateKey k : keys)
-    if (const Accumulator& a = open_.at(k.first).what; a.op == Reduction::Sum && a.type == DType::F32) out.push_back(k);
+    if (open_.count(wide(k.first))) out.push_back(k);
   return out;
 }
 
-bool KernelEmitter::may_sum_long(const Loop& l, const Piece& p) {
+// Steps of the loops that one pass through the statements takes.
+int64_t KernelEmitter::steps_of(const std::vector<Stmt>& body) const {
+  int64_t steps = 1;
+  for (const Stmt& s : body) {
+    const Loop* l = std::get_if<Loop>(&s.v);
+    if (auto* r = std::get_if<ReduceRegion>(&s.v)) steps = std::max(steps, steps_of(r->body));
+    if (l) steps = std::max(steps, std::max<int64_t>(std::min(l->axis->args[0]->hi / l->lanes, 2 * block_steps), 1) * steps_of(l->body));
+  }
+  return std::min(steps, 2 * block_steps);
+}
+
+bool KernelEmitter::may_sum_long(const std::vector<Stmt>& body) const { return steps_of(body) > block_steps; }
+
+/// How many steps of the loop make a block: none if loops inside see to it, or it is too short.
+int64_t KernelEmitter::block_of(const Loop& l, const Piece& p) {
   StateKeys keys;
   modified(l.body, p.width > 1 ? p.width : vector_.width, keys);
-  if (narrow_sums(keys).empty()) return false;
-  if (p.width < static_cast<unsigned>(l.lanes)) return false; // what whole vectors left
-  return l.axis->args[0]->hi / p.width > 2 * block_steps;
+  if (long_sums(keys).empty() || p.width < static_cast<unsigned>(l.lanes)) return 0; // what whole vectors left
+  int64_t inside = steps_of(l.body);
+  return inside > block_steps || l.axis->args[0]->hi / p.width <= block_steps / inside ? 0 : block_steps / inside;
 }
 
-void KernelEmitter::restart(const StateKeys& keys) {
-  for (StateKey k : keys) state(k) = identity(open_.at(k.first).what, k.second);
-}
-
-void KernelEmitter::add(const StateKeys& keys, const StateValues& earlier) {
+void KernelEmitter::add_blocks(const StateKeys& keys) {
   int scope = at(top());
-  for (size_t i = 0; i < keys.size(); i++) state(keys[i]) = combine(open_.at(keys[i].first).what, earlier[i], state(keys[i]), true);
+  for (StateKey k : keys) {
+    AccumulatorState& all = state({wide(k.first), k.second});
+    all.value = b_.CreateFAdd(all.value, convert_float(b_, state(k).value, b_.getDoubleTy()));
+    state(k) = identity(open_[k.first].what, k.second);
+  }
   done(scope);
 }
 
-void KernelEmitter::sum_in_blocks(const Loop& l, const Piece& p) {
+void KernelEmitter::sum_in_blocks(const Loop& l, const Piece& p, int64_t steps) {
   StateKeys keys;
   modified(l.body, p.width > 1 ? p.width : vector_.width, keys);
-  StateKeys sums = narrow_sums(keys);
-  StateValues whole = states(sums);
-  restart(sums);
+  StateKeys sums = long_sums(keys);
   StateValues before = states(keys);
   llvm::BasicBlock *body = new_block("block"), *exit = new_block("done");
   push(Scope::Body, body);
   b_.SetInsertPoint(body);
   llvm::PHINode* first = b_.CreatePHI(b_.getInt64Ty(), 2);
-  StateValues phis = open_phis(keys, body), blocks = states(sums);
-  restart(sums);
+  StateValues phis = open_phis(keys, body);
   int scope = at(top());
-  llvm::Value* next = b_.CreateNSWAdd(first, b_.getInt64(static_cast<uint64_t>(block_steps) * p.width));
+  llvm::Value* next = b_.CreateNSWAdd(first, b_.getInt64(static_cast<uint64_t>(steps) * p.width));
   Piece block_piece = p;
   block_piece.guarded = false, block_piece.begin = first;
   block_piece.end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, next, p.end);
   done(scope);
   rolled(l, block_piece);
-  add(sums, blocks);
+  add_blocks(sums);
   llvm::BasicBlock* latch = block();
   b_.SetInsertPoint(latch);
   b_.CreateCondBr(b_.CreateICmpSLT(next, p.end), body, exit);
@@ -275,7 +317,6 @@ void KernelEmitter::sum_in_blocks(const Loop& l, const Piece& p) {
   add_incoming(phis, states(keys), latch);
   if (p.guarded) merge(keys, before, before_block, latch, exit);
   block() = exit;
-  add(sums, whole);
 }
 
 } // namespace tenon::emit

@@ -146,7 +146,8 @@ private:
       if (!read.contains(reg) || level_of(r_, m) >= level) continue;
       bool position = finds_position(m.reduction);
       auto load = [&](int number, DType type) { return r_.pool.load(partial(number, type, BufferKind::Input), type, {at}); };
-      region.accumulators.push_back({reg, m.reduction, m.body->type});
+      bool widened = m.reduction == Reduction::Sum && m.body->type == DType::F32;
+      region.accumulators.push_back({.reg = reg, .op = m.reduction, .type = m.body->type, .widened = widened});
       Accumulate a{reg, load(position ? extreme(reg) : reg, m.body->type)};
       if (position) a.position = load(reg, DType::I64);
       loop.body.push_back({a});

@@ -101,13 +101,21 @@ private:
   }
 
   void region(const ReduceRegion& r) {
-    for (const Accumulator& a : r.accumulators) open_[a.reg] = {a, identity(a), 0, false};
+    for (Accumulator a : r.accumulators) {
+      if (is_narrow_sum(a)) a.type = DType::F64;
+      open_[a.reg] = {a, identity(a), 0, false};
+    }
     statements(r.body);
     for (const Accumulator& a : r.accumulators) {
       bool position = a.op == Reduction::ArgMax || a.op == Reduction::ArgMin;
-      registers_[a.reg] = position ? Scalar::of(open_[a.reg].position) : open_[a.reg].value;
+      Scalar value = open_[a.reg].value;
+      if (is_narrow_sum(a)) value = Scalar::of(static_cast<float>(value.as<double>()));
+      registers_[a.reg] = position ? Scalar::of(open_[a.reg].position) : value;
     }
   }
+
+  /// Held in f64: a long one keeps its digits.
+  static bool is_narrow_sum(const Accumulator& a) { return a.op == Reduction::Sum && a.type == DType::F32; }
 
   static Scalar identity(const Accumulator& a) {
     return dispatch(a.type, [&]<class T>(T) -> Scalar {
@@ -124,6 +132,7 @@ private:
   void accumulate(const Accumulate& a) {
     State& s = open_[a.reg];
     Scalar x = eval(*a.value);
+    if (s.what.type == DType::F64 && a.value->type == DType::F32) x = Scalar::of(static_cast<double>(x.as<float>()));
     int64_t position = a.position ? eval(*a.position).as<int64_t>() : 0;
     s.value = dispatch(s.what.type, [&]<class T>(T) -> Scalar {
       if constexpr (std::is_arithmetic_v<T>) {

@@ -52,6 +52,7 @@ struct Accumulator {
   Reduction op;
   DType type;
   bool loses_nan = false; // Max and Min of floats: NaN need not win, as where it shows in what is computed next anyway
+  bool widened = false;   // a Sum of F32 that is held in F64: its terms are sums themselves
 };
 
 /// The accumulators start at their identity, the body (loops with Accumulate inside) adds to them; afterwards Reg(reg) is

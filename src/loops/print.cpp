@@ -31,7 +31,7 @@ void print(const std::vector<Stmt>& body, int depth, std::string& out) {
     } else if (auto* r = std::get_if<ReduceRegion>(&s.v)) {
       std::string list;
       for (const Accumulator& a : r->accumulators)
-        list += fmt::format("{}r{} = {} {}{}", list.empty() ? "" : ", ", a.reg, reduction_names[static_cast<size_t>(a.op)], name_of(a.type), a.loses_nan ? " loses nan" : "");
+        list += fmt::format("{}r{} = {} {}{}", list.empty() ? "" : ", ", a.reg, reduction_names[static_cast<size_t>(a.op)], name_of(a.type), a.loses_nan ? " loses nan" : a.widened ? " in f64" : "");
       line("reduce " + list);
       print(r->body, depth + 1, out);
     } else if (auto* st = std::get_if<Store>(&s.v)) line(fmt::format("b{}[{}] = {}", st->buffer, text(st->offset), text(st->value)));

@@ -81,6 +81,29 @@ TEST_CASE("every reduction, the lanes around") {
           }
 }
 
+TEST_CASE("long sums of f32 are exact to their last digits") {
+  for (int64_t n : {65, 129, 5003})
+    for (int lanes : {1, 16, 64})
+      for (bool dynamic : {false, true})
+        for (bool rows : {false, true}) {
+          ExprPool pool;
+          constexpr int64_t columns = 5;
+          Case c = rows ? horizontal(pool, {Reduction::Sum, DType::F32}, n, lanes, dynamic) : vertical(pool, {Reduction::Sum, DType::F32}, n, columns, lanes, dynamic);
+          std::vector<float> x(static_cast<size_t>(n * (rows ? 3 : columns)));
+          for (size_t i = 0; i < x.size(); i++) x[i] = 0.1f + static_cast<float>(i % 7) * 0.37f; // errors of one sign add up
+          c.data[0] = Data::of(x);
+          c.tolerance = 2.5e-7;
+          check(c);
+        }
+  ExprPool pool; // sums of sums, held in f64
+  Case c = vertical(pool, {Reduction::Sum, DType::F32}, 40, 33, 16, true);
+  auto& lanes = std::get<Loop>(c.kernel.body[0].v);
+  std::get<ReduceRegion>(lanes.body[0].v).accumulators[0].widened = true;
+  c.data[0] = Data::of(std::vector<float>(40 * 33, 0.1f));
+  c.tolerance = 1.2e-7;
+  check(c);
+}
+
 TEST_CASE("extremes among NaN, ties and infinities") {
   const float inf = INFINITY, nan = NAN;
   const std::vector<std::vector<float>> rows = {
