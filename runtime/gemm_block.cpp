@@ -46,18 +46,28 @@ uint64_t tile_heights(int64_t rows, int most) {
 }
 
 TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& panels, GemmKind kind, uint64_t heights,
-                         bool masked) {
+                         bool masked, bool a_by_k) {
   TileKernels out;
   int64_t last = panels.count() - 1;
   if (last < 0) return out;
+  out.in_series = !kernels.families()[static_cast<size_t>(family)].is_tiled() && kind != GemmKind::Stream;
   bool partial = masked && panels.columns(last) != panels.panel_width(last);
   for (int rows = 1; rows <= GemmFamily::max_rows; rows++) {
     if (!(heights >> rows & 1)) continue;
     size_t r = static_cast<size_t>(rows);
-    if (last > 0) out.full[r] = kernels.gemm({family, rows, panels.vectors, false, kind});
-    out.last[r] = kernels.gemm({family, rows, panels.panel_vectors(last), partial, kind});
+    if (last > 0) out.full[r] = kernels.gemm({family, rows, panels.vectors, false, kind, a_by_k});
+    out.last[r] = kernels.gemm({family, rows, panels.panel_vectors(last), partial, kind, a_by_k});
   }
   return out;
+}
+
+int64_t series_of(const RowTile* t, const RowTile* end) {
+  int64_t tiles = 1;
+  for (; t + tiles < end; tiles++) {
+    const RowTile& next = t[tiles];
+    if (next.count != t->count || next.rows != t->rows || next.first - t[tiles - 1].first != t[1].first - t->first) break;
+  }
+  return tiles;
 }
 
 /// Cycles that are worth a parallel chunk: about 5 us of one core.
@@ -117,6 +127,14 @@ void run_tile(const GemmBlock& g, const RowTile& t, GemmArgs& args, bool last) {
   (last ? g.kernels.last : g.kernels.full)[static_cast<size_t>(t.count)](&args);
 }
 
+/// The tiles from `t` on that a call takes. Those whose results are looked for are not many.
+int64_t tiles_of_call(const GemmBlock& g, const RowTile* t) {
+  constexpr int64_t depth_ahead = 64;
+  if (!g.kernels.in_series) return 1;
+  int64_t most = g.wanted[0].at || g.wanted[1].at ? std::max<int64_t>(depth_ahead / std::max<int64_t>(g.depth * g.positions, 1), 1) : g.tile_count;
+  return series_of(t, std::min(t + most, g.tiles + g.tile_count));
+}
+
 /// The arguments for panel p, whose packed k start at `b`.
 void enter_panel(const GemmBlock& g, int64_t p, const char* b, GemmArgs& args) {
   int64_t column = (p - g.p0) * g.panels.width() * g.sum_bytes;
@@ -139,12 +157,17 @@ void multiply_block(const GemmBlock& g) noexcept {
   if (!g.rows_first) {
     for (int64_t p = g.p0; p < g.p1; p++) {
       enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);
-      int64_t row = 0;
-      for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; row += t++->count) {
+      int64_t row = 0, tiles;
+      for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; t += tiles) {
+        tiles = tiles_of_call(g, t);
         for (const GemmBlock::Wanted& w : g.wanted)
-          if (w.at) look_for(w, (p - g.p0) * g.panels.width(), g.panels.columns(p), row, t->count);
+          if (w.at) look_for(w, (p - g.p0) * g.panels.width(), g.panels.columns(p), row, t->count * tiles);
+        args.tiles = tiles;
+        args.next_a = tiles > 1 ? t[1].first - t->first : 0;
+        args.next_c = t->count * g.c_stride;
         run_tile(g, *t, args, p == last);
-        args.c = static_cast<char*>(args.c) + t->count * g.c_stride;
+        args.c = static_cast<char*>(args.c) + args.next_c; // of the last tile
+        row += t->count * tiles;
       }
     }
     return;

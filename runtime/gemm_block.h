@@ -63,11 +63,12 @@ uint64_t tile_heights(int64_t rows, int most);
 /// The micro-kernels for the tiles of a product, by their rows, for all panels but the last and for the last one.
 struct TileKernels {
   std::array<GemmFn, GemmFamily::max_rows + 1> full{}, last{};
+  bool in_series = false; // they take series of tiles (GemmArgs::tiles)
   const auto& of(const Panels& panels, int64_t p) const { return p + 1 == panels.count() ? last : full; }
 };
 /// Generates what does not exist yet. `masked`: the last panel's kernels write valid columns only.
 TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& panels, GemmKind kind, uint64_t heights,
-                         bool masked);
+                         bool masked, bool a_by_k = false);
 
 /// How the product of one batch is cut into parallel items: ranges of register tiles by ranges of panels.
 struct Splits {
@@ -93,6 +94,9 @@ struct RowTile {
   int64_t first;
   int count;
 };
+
+/// How many tiles from `t` on make a series: of one height, their rows evenly apart.
+int64_t series_of(const RowTile* t, const RowTile* end);
 
 /// C[rows, columns of panels p0..p1) = init + A * B.
 struct GemmBlock {

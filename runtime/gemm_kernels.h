@@ -25,14 +25,18 @@ struct GemmArgs {
   const void* init;
   int64_t c_stride;  // bytes
   int64_t b_stride;  // bytes; B in place and dot products alone
-  int64_t a_stride;  // bytes from a row to the next; families with a row_step above 1, and kernels that look for the next tile's rows
+  int64_t a_stride;  // bytes from a row to the next; families with a row_step above 1, and kernels that look for the next tile's rows. Of an A by k: from a k to the next
   int64_t depth;     // k / group
   int64_t positions;
   int64_t columns;   // valid columns, read by masked kernels, and by those that weave a B in place
   GemmInit mode;
   int64_t rest = 0;  // k of a last, partial group (GemmFamily::reads_rest), where positions is 1: A has no more, packed B is zero-padded
+  /// A series of so many tiles of the same shape, and the bytes from one to the next in A (`first`), B, C and `init`. The kernel leaves
+  /// the arguments of the last one. More than one: not for tile registers, nor for GemmKind::Stream.
+  int64_t tiles = 1;
+  int64_t next_a = 0, next_b = 0, next_c = 0, next_init = 0;
 };
-using GemmFn = void (*)(const GemmArgs*);
+using GemmFn = void (*)(GemmArgs*);
 
 /// How a matrix kernel reads: B packed; B in place (positions must be 1); B packed and A the windows of a convolution,
 /// whose padding it skips where it can: a position whose first pointer is null adds nothing, and one whose first or
@@ -71,11 +75,13 @@ struct GemmFamily {
   bool operator==(const GemmFamily&) const = default;
 };
 
-/// A register tile of `rows` x `vectors` vectors. Masked: the last vector may be partial.
+/// A register tile of `rows` x `vectors` vectors. Masked: the last vector may be partial. A by k: its rows are neighbours in memory, and
+/// lie behind one pointer; positions must be 1. For packed B and B in place, of families that sum single k.
 struct GemmKey {
   int family, rows, vectors;
   bool masked = false;
   GemmKind kind = GemmKind::Packed;
+  bool a_by_k = false;
   auto operator<=>(const GemmKey&) const = default;
 };
 

@@ -80,6 +80,7 @@ void cut_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_
     a = item.a_scratch;
   }
   point_at_rows(f, a, stride, m1 - m0, call.plan.tile_rows, block);
+  if (call.plan.a_by_k) block.a_stride = m.a_k * bytes;
 }
 
 GemmInit init_mode(const Call& call, bool first_k) {
@@ -130,12 +131,38 @@ GemmArgs arguments_in_place(const Call& call, const BlockRows& block, InPlace st
           .init = nullptr,
           .c_stride = c_stride,
           .b_stride = is_row_major(call.plan.use) ? strides.k : strides.n,
-          .a_stride = 0,
+          .a_stride = call.plan.a_by_k ? block.a_stride : 0,
           .depth = depth / group,
           .positions = 1,
           .columns = 0,
           .mode = init_mode(call, first_k),
           .rest = depth % group};
+}
+
+/// Tiles that a kernel takes one after the other: the panel, number and row of the first one. The others lie below it, `step` bytes of
+/// A apart, or beside it in further panels.
+struct TileSeries {
+  int64_t p, t, row, tiles, step;
+  bool beside;
+};
+/// All tiles of a block in panels [p0, p1): panel by panel; all panels for a tile, where that is the order, or there is one.
+template <class F> void for_series(const Call& call, const BlockRows& block, int64_t p0, int64_t p1, const F& f) {
+  const MatmulPlan& plan = call.plan;
+  int64_t last = plan.panels.count() - 1, tiles;
+  if (p1 - p0 > 1 && (plan.rows_first || block.count == 1)) {
+    for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count)
+      for (int64_t p = p0; p < p1; p += tiles) {
+        bool alone = p == last || (p == p0 && plan.rows_first) || !plan.kernels.in_series; // the first one looks for the next rows
+        tiles = alone ? 1 : std::min(p1, last) - p;
+        f(TileSeries{p, t, row, tiles, 0, tiles > 1});
+      }
+    return;
+  }
+  for (int64_t p = p0; p < p1; p++)
+    for (int64_t t = 0, row = 0; t < block.count; row += tiles * block.tiles[t].count, t += tiles) {
+      tiles = plan.kernels.in_series ? series_of(block.tiles + t, block.tiles + block.count) : 1;
+      f(TileSeries{p, t, row, tiles, tiles > 1 ? block.tiles[t + 1].first - block.tiles[t].first : 0, false});
+    }
 }
 
 void multiply_in_place(const Call& call, const Part& part, const BlockRows& block, Target to) {
@@ -149,24 +176,21 @@ void multiply_in_place(const Call& call, const Part& part, const BlockRows& bloc
     args.columns = std::min(part.p1 * panels.width(), call.m.n) - n;
     return call.plan.kernels.last[1](&args);
   }
-  auto run_tile = [&](int64_t p, int64_t t, int64_t row) {
-    int64_t n = p * panels.width();
-    const RowTile& tile = block.tiles[t];
-    args.first = tile.first;
-    args.a_stride = p == part.p0 ? block.a_stride : 0; // the other panels find the rows in cache
+  for_series(call, block, part.p0, part.p1, [&](const TileSeries& s) {
+    int64_t n = s.p * panels.width();
+    args.first = block.tiles[s.t].first;
+    if (!call.plan.a_by_k) args.a_stride = s.beside || s.p > part.p0 ? 0 : block.a_stride; // the other panels find the rows in cache
     args.b = part.b + (part.k0 - part.b_first) * strides.k + n * strides.n;
-    args.c = to.c + (row * to.stride + (p - part.p0) * panels.width()) * bytes;
+    args.c = to.c + (s.row * to.stride + (s.p - part.p0) * panels.width()) * bytes;
     args.init = bias_at(call, n);
-    args.columns = panels.columns(p);
-    call.plan.kernels.of(panels, p)[static_cast<size_t>(tile.count)](&args);
-  };
-  if (call.plan.rows_first) {
-    for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count)
-      for (int64_t p = part.p0; p < part.p1; p++) run_tile(p, t, row);
-    return;
-  }
-  for (int64_t p = part.p0; p < part.p1; p++)
-    for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count) run_tile(p, t, row);
+    args.columns = panels.columns(s.p);
+    args.tiles = s.tiles;
+    args.next_a = s.beside ? 0 : s.step;
+    args.next_b = s.beside ? panels.width() * strides.n : 0;
+    args.next_c = s.beside ? panels.width() * bytes : block.tiles[s.t].count * args.c_stride;
+    args.next_init = s.beside && args.init ? panels.width() * bytes : 0;
+    call.plan.kernels.of(panels, s.p)[static_cast<size_t>(block.tiles[s.t].count)](&args);
+  });
 }
 
 /// What the epilogue, or the stores of C, will touch.
@@ -319,13 +343,36 @@ void run_item(const Call& call, const Item& item) {
   }
 }
 
-/// A tile of each batch: its kernel, and where its operands start in those of the batch, in bytes.
+/// A tile of each batch, or a series: its kernel, and where its operands start in those of the batch, in bytes.
 struct BatchTile {
   GemmFn kernel;
   int64_t a, b, c, columns;
   const void* init;
   int64_t init_in_b; // behind b: what sums start from instead, if not negative
+  int64_t tiles, next_a, next_b, next_c, next_init;
 };
+
+/// The tiles of a batch, each alone where batches make series.
+int64_t set_up_batch(const Call& call, const BlockRows& block, bool compensated, BatchTile* to) {
+  const Matmul& m = call.m;
+  const Panels& panels = call.plan.panels;
+  InPlace strides = strides_in_place(call);
+  bool in_place = call.plan.in_place();
+  int64_t bytes = call.sum_bytes(), count = 0;
+  for_series(call, block, 0, panels.count(), [&](const TileSeries& s) {
+    int64_t n = s.p * panels.width();
+    const RowTile& tile = block.tiles[s.t];
+    BatchTile b{call.plan.kernels.of(panels, s.p)[static_cast<size_t>(tile.count)], tile.first, in_place ? n * strides.n : panels.offset(s.p), (s.row * m.c_row + n) * bytes, panels.columns(s.p), bias_at(call, n),
+                compensated ? panels.bytes(s.p, panels.depth()) : -1, s.tiles, s.step, 0, tile.count * m.c_row * bytes, 0};
+    if (s.beside) b.next_b = in_place ? panels.width() * strides.n : panels.offset(1), b.next_c = panels.width() * bytes, b.next_init = compensated ? b.next_b : b.init ? b.next_c : 0;
+    if (call.plan.batch_series == 1) return void(to[count++] = b);
+    for (int64_t i = 0; i < s.tiles; i++, b.a += b.next_a, b.b += b.next_b, b.c += b.next_c) {
+      to[count++] = b;
+      if (b.init) b.init = static_cast<const char*>(b.init) + b.next_init;
+    }
+  });
+  return count;
+}
 
 /// Batches of one block each, whose tiles are set up once.
 void run_batches(const Call& call, int64_t begin, int64_t end, char* b_scratch) {
@@ -334,22 +381,18 @@ void run_batches(const Call& call, int64_t begin, int64_t end, char* b_scratch) 
   const Panels& panels = call.plan.panels;
   int64_t bytes = call.sum_bytes(), a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = m.packed ? 1 : static_cast<int64_t>(size_of(m.b_type));
   BlockRows block;
-  point_at_rows(call.family, static_cast<const char*>(m.a), m.a_row * a_bytes, m.m, call.plan.tile_rows, block);
-  InPlace strides = strides_in_place(call);
-  BatchTile tiles[MatmulPlan::most_batch_tiles];
-  int64_t count = 0;
-  GemmArgs args = arguments_in_place(call, block, strides, m.c_row * bytes, m.k, true);
-  bool compensated = panels.tail && !call.plan.in_place() && args.mode == GemmInit::Zero;
+  Item all{};
+  all.a = static_cast<const char*>(m.a);
+  cut_rows(call, all, 0, m.m, 0, m.k, block);
+  GemmArgs args = arguments_in_place(call, block, strides_in_place(call), m.c_row * bytes, m.k, true);
+  bool compensated = panels.tail && !call.plan.in_place() && args.mode == GemmInit::Zero, series = call.plan.batch_series > 1;
   if (compensated) args.mode = GemmInit::Row;
-  for (int64_t p = 0; p < panels.count(); p++)
-    for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count) {
-      int64_t n = p * panels.width();
-      const RowTile& tile = block.tiles[t];
-      tiles[count++] = {call.plan.kernels.of(panels, p)[static_cast<size_t>(tile.count)], tile.first, call.plan.in_place() ? n * strides.n : panels.offset(p), (row * m.c_row + n) * bytes, panels.columns(p), bias_at(call, n),
-                        compensated ? panels.bytes(p, panels.depth()) : -1};
-    }
-  for (int64_t batch = begin; batch < end; batch++) {
+  BatchTile tiles[MatmulPlan::most_batch_tiles];
+  int64_t count = set_up_batch(call, block, compensated, tiles), batches;
+  if (series) args.next_a = m.a_batch[1] * a_bytes, args.next_b = m.b_batch[1] * b_bytes, args.next_c = m.c_batch[1] * bytes, args.next_init = compensated ? args.next_b : 0;
+  for (int64_t batch = begin; batch < end; batch += batches) {
     int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
+    batches = std::min({call.plan.batch_series, end - batch, m.batch[1] - b1});
     int64_t a = (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * a_bytes;
     const char* b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * b_bytes;
     char* c = static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * bytes;
@@ -360,6 +403,8 @@ void run_batches(const Call& call, int64_t begin, int64_t end, char* b_scratch) 
     for (const BatchTile *t = tiles, *last = tiles + count; t < last; t++) {
       args.first = t->a + a, args.b = b + t->b, args.c = c + t->c, args.columns = t->columns;
       args.init = t->init_in_b >= 0 ? b + t->b + t->init_in_b : t->init;
+      args.tiles = series ? batches : t->tiles;
+      if (!series) args.next_a = t->next_a, args.next_b = t->next_b, args.next_c = t->next_c, args.next_init = t->next_init;
       t->kernel(&args);
     }
     report(call, {c, m.c_row, batch, 0, m.m, 0, m.n});
@@ -433,8 +478,12 @@ void run_matmul(const KernelTable& kernels, const Workers& workers, const Matmul
   int64_t parts = plan.splits_m * plan.splits_n;
   double work = static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(std::max<int64_t>(plan.split_k, 16)) / f.speed;
   constexpr double least_work = 64; // cycles of an item, however small
-  workers.run(m.batch[0] * m.batch[1] * parts * plan.splits_k, item_grain(std::max(work / static_cast<double>(parts), least_work)),
-              [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
+  int64_t items = m.batch[0] * m.batch[1] * parts * plan.splits_k;
+  if (plan.brief && !workers.awake())
+    run_items(call, 0, items, 0);
+  else
+    workers.run(items, plan.brief ? 1 : item_grain(std::max(work / static_cast<double>(parts), least_work)),
+                [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
   if (plan.splits_k > 1) add_parts(call);
 }
 

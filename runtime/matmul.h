@@ -81,6 +81,7 @@ struct MatmulPlan {
   BUse use = BUse::Packed;
   bool exchanged = false; // the product of B^T and A^T: few columns as few rows
   bool pack_a = false; // rows of another type or with elements apart; those of a last, partial tile always are
+  bool a_by_k = false; // rows are read as they lie, side by side
   bool direct = false; // the kernels write C itself
   bool looks_ahead = false; // for what the epilogue or the stores of C touch: it is more than L2 holds
   Panels panels = {};
@@ -90,8 +91,10 @@ struct MatmulPlan {
   int64_t block_rows = 0, super_rows = 0; // rows whose A stays in cache, rows whose sums wait for the next block_k
   int64_t chunk_panels = 0, group_panels = 0; // panels whose B stays in cache, panels of a SumTile
   bool one_block = false;  // of few tiles is a batch: they are set up once, for all batches
+  int64_t batch_series = 1; // of batches that are set up once: so many are a series for each tile
   bool rows_first = false; // all panels for a tile of rows, before the next tile
   int64_t splits_m = 1, splits_n = 1; // items of a batch
+  bool brief = false; // shared out to threads that are awake alone
   int64_t splits_k = 1, split_k = 0;  // parts of the sums, of so many k, which are added up in the end; no more than one if batched
   int64_t c_stride = 0;                   // elements of a row of sums in scratch
   int64_t a_bytes = 0, b_bytes = 0, c_bytes = 0, turned_bytes = 0; // scratch of one worker

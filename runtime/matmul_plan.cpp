@@ -66,6 +66,9 @@ bool pays_in_place(const GemmFamily& f, const Caches& caches, const Matmul& m) {
 /// Dot products read B's columns where they lie, or gather up to so many.
 constexpr int64_t most_gathered = 15;
 
+/// Cycles to pack a byte of B.
+double packing(const GemmFamily& f, const Matmul& m) { return m.b_n == 1 ? f.group == 1 ? 0.07 : 0.15 : 0.18; }
+
 /// Cycles of a product that reads B so, without what all have in common; 1e300 where it cannot.
 double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   auto d = [](int64_t x) { return static_cast<double>(x); };
@@ -75,7 +78,7 @@ double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matm
   bool same = m.b_type == f.b, apart = m.a_k != 1 && m.k > 1;
   switch (use) {
   case BUse::Packed: return m.packed ? products : 1e300;
-  case BUse::Pack: return products + 100 + columns * depth * bytes * (m.b_n == 1 ? f.group == 1 ? 0.07 : 0.15 : 0.18);
+  case BUse::Pack: return products + 100 + columns * depth * bytes * packing(f, m);
   case BUse::InPlace: return m.b_n == 1 && f.reads_in_place() && same && pays_in_place(f, caches, m) ? std::max(products, woven) * 1.02 + weaving(f, m.m, m.n, m.k) : 1e300;
   case BUse::Stream: return m.m == 1 && m.b_n == 1 && f.reads_in_place() && f.group == 1 && same && m.n * static_cast<int64_t>(size_of(f.b)) >= stream_bytes / 4 && m.n * m.k * static_cast<int64_t>(size_of(f.b)) > caches.l2 ? products : 1e300;
   case BUse::Dot:
@@ -105,6 +108,12 @@ GemmKind kind_of(BUse use, bool rows_first) {
   return uses_dots(use) ? rows_first ? GemmKind::DotRows : GemmKind::Dot : use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed;
 }
 
+/// Whether kernels can read rows of A that are neighbours in memory.
+bool reads_by_k(const GemmFamily& f, const Matmul& m) { return f.group == 1 && !f.is_tiled() && m.a_type == f.a && m.a_k != 1 && m.a_row <= 1; }
+bool pays_by_k(const MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
+  return reads_by_k(f, m) && m.a_row == 1 && (p.use == BUse::Packed || p.use == BUse::Pack || p.use == BUse::InPlace);
+}
+
 void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   p.use = m.packed ? BUse::Packed : BUse::Pack;
   for (BUse other : {BUse::InPlace, BUse::Stream, BUse::Dot, BUse::GatherDot})
@@ -115,24 +124,26 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && !f.reads_rest && m.k % f.k_step != 0;
   // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
   bool aliased = (f.is_tiled() || dots) && rows_bytes % 4096 == 0 && m.m > 1 && p.panels.count() > 2;
-  p.pack_a = apart || other || partial || aliased;
+  p.a_by_k = apart && pays_by_k(p, f, m);
+  p.pack_a = (apart && !p.a_by_k) || other || partial || aliased;
   p.tile_rows = most_tile_rows(f, p.panels, kind_of(p.use, false));
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
   if (p.use == BUse::Stream) p.panels.vectors = 1, p.tile_rows = 1;
   p.direct = m.c && !p.turned(m) && !f.is_tiled() && !(f.compensated && !p.in_place() && (m.bias || m.accumulate)); // sums start from the compensation
   p.rows_first = f.is_tiled() || (dots && m.n <= most_gathered && m.m > p.tile_rows); // B stays in cache
   // Rows that lie a multiple of 4 KB apart share a set of L1, of eight lines, and so do those that are prefetched.
-  bool same_set = !p.pack_a && rows_bytes % 4096 == 0;
+  bool same_set = !p.pack_a && !p.a_by_k && rows_bytes % 4096 == 0;
   if (dots && p.rows_first && m.n <= GemmFamily::dot_columns && same_set) p.tile_rows = std::min(p.tile_rows, 4);
   if (!dots && !f.is_tiled() && p.panels.vectors == 1 && same_set) p.tile_rows = std::min(p.tile_rows, 6);
 }
 
 /// Long sums of few results are cut; the parts depend on sizes alone, so results do not depend on the number of threads.
 void choose_parts(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
-  constexpr int64_t long_k = 8192, part_k = 4096, most_parts = 16, few_results = 4096;
+  constexpr int64_t long_k = 8192, part_k = 4096, most_parts = 16, few_results = 4096, even_parts = 4; // shared out evenly by few threads
   p.split_k = m.k;
   if (m.k < long_k || m.m * m.n > few_results || m.batch[0] * m.batch[1] != 1 || f.is_tiled() || p.turned(m)) return;
-  p.split_k = round_up(std::max(part_k, ceil_div(m.k, most_parts)), 64);
+  int64_t parts = std::min(round_up(ceil_div(m.k, part_k), even_parts), most_parts);
+  p.split_k = round_up(ceil_div(m.k, parts), 64);
   p.splits_k = ceil_div(m.k, p.split_k);
   p.part_bytes = round_up(m.m * m.n * static_cast<int64_t>(size_of(f.sum)), 64);
   p.direct = true;
@@ -144,12 +155,13 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   int64_t most_k = std::max<int64_t>(round_down(caches.l2 / 4 / (p.panels.width() * b_bytes), 64), 64);
   if (f.is_tiled()) most_k = tiled_depth_bytes / a_bytes;
   // Rows of one tile meet each column once; more find it in L1, beside their own part.
-  bool streams = p.rows_first && p.panels.count() == 1 && m.n * m.k * b_bytes <= caches.l1 / 2; // rows are read once, from end to end
+  bool streams = p.rows_first && p.panels.count() == 1 && m.n * m.k * b_bytes <= caches.l2 / 4; // rows are read once, from end to end
   streams |= p.use == BUse::Dot && !p.rows_first && (m.m + p.panels.width()) * m.k * a_bytes <= caches.l2 / 2; // columns are, and all rows stay in L2
   if (uses_dots(p.use)) most_k = m.m <= p.tile_rows || streams ? std::max<int64_t>(m.k, 1) : std::max<int64_t>(round_down(caches.l1 * 3 / 4 / ((p.panels.width() + p.tile_rows) * a_bytes), 64), 64);
   int64_t all_k = p.split_k, parts = std::max<int64_t>(ceil_div(all_k, most_k), 1);
   if (p.use == BUse::Stream) parts = 1;
-  p.block_k = p.use == BUse::InPlace ? std::min<int64_t>(all_k, in_place_depth) : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
+  bool tile_by_tile = p.use == BUse::InPlace && (p.panels.count() > 1 || m.m > p.tile_rows); // else B is read once, from end to end
+  p.block_k = tile_by_tile ? std::min<int64_t>(all_k, in_place_depth) : p.use == BUse::InPlace ? all_k : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
   bool many_k = all_k > p.block_k;
   int64_t depth = std::max<int64_t>(p.block_k, 1);
   int64_t rows = f.is_tiled() ? p.tile_rows : caches.l2 / 2 / (depth * a_bytes);
@@ -173,17 +185,70 @@ Splits choose_repeated(const MatmulPlan& p, const Caches& caches, int threads, c
   return {.rows = std::clamp<int64_t>(ceil_div(threads, panels), 1, std::max<int64_t>(ceil_div(m.m, p.tile_rows), 1)), .panels = std::min(parts * items, panels)};
 }
 
+/// Cycles of the worker that has most to do, with a product of so many items: ranges of rows by ranges of panels.
+double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const Splits& splits) {
+  constexpr double item_cycles = 500, read_byte = 1. / 64; // to set an item up; to read operands anew
+  double pack_a = p.pack_a ? 0.1 : 0, pack_b = p.use == BUse::Pack ? packing(f, m) : 0;
+  int64_t tiles = ceil_div(m.m, p.tile_rows), panels = p.panels.count(), parts = splits.rows * splits.panels, items = m.batch[0] * m.batch[1] * p.splits_k * parts;
+  double depth = static_cast<double>(std::max<int64_t>(p.split_k, 1)), b_bytes = static_cast<double>(size_of(f.b)), a_bytes = static_cast<double>(size_of(f.a));
+  auto cost = [&](int64_t i) {
+    int64_t im = i % splits.rows, in = i / splits.rows % splits.panels, p0 = panels * in / splits.panels, p1 = panels * (in + 1) / splits.panels;
+    double rows = static_cast<double>(std::min(tiles * (im + 1) / splits.rows * p.tile_rows, m.m) - tiles * im / splits.rows * p.tile_rows);
+    double columns = static_cast<double>((p1 - p0) * p.panels.width() - (p1 == panels ? panels * p.panels.width() - round_up(m.n, p.panels.lanes) : 0));
+    double b = columns * depth * b_bytes, a = rows * depth * a_bytes;
+    return item_cycles + rows * columns * depth / f.speed + b * (read_byte + pack_b) + a * (read_byte + pack_a);
+  };
+  double longest = 0;
+  for (int64_t w = 0; w < threads; w++) {
+    double share = 0;
+    for (int64_t i = items * w / threads; i < items * (w + 1) / threads; i++) share += cost(i);
+    longest = std::max(longest, share);
+  }
+  return longest;
+}
+
+/// Of the ways to cut a product into items, for as few as one a thread, the one whose longest share is shortest; of nearly equal ones that
+/// with most items, which leaves something to take where a thread is held up.
+Splits choose_shares(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const SplitRequest& most) {
+  Splits best = choose_splits(most);
+  if (threads == 1 || best.rows * best.panels == 1) return best;
+  constexpr double nearly = 1.05;
+  double least = longest_share(p, f, threads, m, best);
+  int64_t batch = std::max<int64_t>(most.batch, 1);
+  for (int64_t per_thread = most.per_thread; per_thread >= 1; per_thread /= 2) {
+    int64_t wanted = std::min(ceil_div(threads * per_thread, batch), best.rows * best.panels);
+    for (int64_t panels = 1; panels <= std::min(wanted, most.panels); panels++) {
+      if (wanted % panels != 0) continue;
+      Splits s{std::min(wanted / panels, most.tiles), panels};
+      double share = longest_share(p, f, threads, m, s);
+      if (share * nearly < least) best = s, least = share;
+    }
+  }
+  return best;
+}
+
+/// Two parts, where they and what it takes to share them take less time than the whole.
+Splits choose_brief(MatmulPlan& p, const GemmFamily& f, const Matmul& m, const SplitRequest& most) {
+  constexpr double sharing = 3000; // cycles
+  double least = longest_share(p, f, 1, m, {}) - sharing;
+  Splits best;
+  for (Splits s : {Splits{std::min<int64_t>(most.tiles, 2), 1}, Splits{1, std::min<int64_t>(most.panels, 2)}})
+    if (double share = longest_share(p, f, 2, m, s); s.rows * s.panels == 2 && share < least) best = s, least = share, p.brief = true;
+  return best;
+}
+
 void choose_items(MatmulPlan& p, const GemmFamily& f, const Caches& caches, int threads, const Matmul& m) {
-  // Each item packs its own part of B: splitting rows would pack it again.
   p.threads = threads;
-  Splits splits = choose_splits({.tiles = ceil_div(m.m, p.tile_rows),
-                                 .panels = p.panels.count(),
-                                 .batch = m.batch[0] * m.batch[1] * p.splits_k,
-                                 .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
-                                 .threads = threads,
-                                 .per_thread = (p.use == BUse::Pack && p.pack_a) || p.use == BUse::Stream ? 1 : items_per_thread, // each item packs A; long rows
-                                 .panels_first = p.use == BUse::Pack || m.n > m.m});
-  if (m.repeated) splits = choose_repeated(p, caches, threads, m);
+  SplitRequest request{.tiles = ceil_div(m.m, p.tile_rows),
+                       .panels = p.panels.count(),
+                       .batch = m.batch[0] * m.batch[1] * p.splits_k,
+                       .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
+                       .threads = threads,
+                       .per_thread = (p.use == BUse::Pack && p.pack_a) || p.use == BUse::Stream ? 1 : items_per_thread, // each item packs A; long rows
+                       .panels_first = p.use == BUse::Pack || m.n > m.m};
+  Splits splits = m.repeated ? choose_repeated(p, caches, threads, m) : uses_dots(p.use) || p.use == BUse::Stream ? choose_splits(request) : choose_shares(p, f, threads, m, request);
+  bool whole = request.batch == 1 && splits.rows * splits.panels == 1;
+  if (whole && !m.repeated && threads > 1 && p.use != BUse::GatherDot) splits = choose_brief(p, f, m, request);
   p.splits_m = splits.rows;
   p.splits_n = splits.panels;
 }
@@ -207,6 +272,14 @@ bool is_one_block(const MatmulPlan& p, const GemmFamily& f, const Caches& caches
   bool small = !f.is_tiled() && !p.looks_ahead && p.panels.bytes() <= caches.l2 / 4 && p.panels.count() <= p.chunk_panels;
   return (p.in_place() ? p.use != BUse::GatherDot && p.use != BUse::Stream : small) && p.direct && !p.pack_a && m.m <= p.block_rows && m.k <= p.block_k && p.splits_m * p.splits_n * p.splits_k == 1 &&
          p.panels.count() * ceil_div(m.m, p.tile_rows) <= MatmulPlan::most_batch_tiles;
+}
+
+/// Batches that a tile takes in a series: all that are one tile, else those that L1 holds while the other tiles read them.
+int64_t batches_in_series(const MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  if (!p.one_block || p.use == BUse::Pack || m.epilogue.fn) return 1;
+  if (p.panels.count() == 1 && m.m <= p.tile_rows) return std::max<int64_t>(m.batch[1], 1);
+  int64_t bytes = (m.m * m.k * static_cast<int64_t>(size_of(f.a)) + p.panels.bytes() + m.m * m.n * static_cast<int64_t>(size_of(f.sum)));
+  return std::max<int64_t>(caches.l1 / 2 / std::max<int64_t>(bytes, 1), 1);
 }
 
 uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
@@ -235,7 +308,9 @@ struct Preparation {
   int64_t first_row() const { return m.m == any_size ? 1 : m.m; }
 
   void tiles(const Panels& panels, GemmKind kind, int64_t rows, bool masked) const {
-    tile_kernels(kernels, family, panels, kind, heights(f(), rows, most_tile_rows(f(), panels, kind)), masked);
+    bool may_be_by_k = reads_by_k(f(), m) && (kind == GemmKind::Packed || kind == GemmKind::InPlace);
+    for (bool by_k : {false, true})
+      if (may_be_by_k || !by_k) tile_kernels(kernels, family, panels, kind, heights(f(), rows, most_tile_rows(f(), panels, kind)), masked, by_k);
   }
   /// Few rows take tiles that depend on how many they are; more do where all of B is small.
   void in_place(int64_t n) const {
@@ -329,8 +404,9 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   measure_scratch(p, f, m);
   p.looks_ahead = m.m * m.n * static_cast<int64_t>(size_of(f.sum)) > caches.l2 / 2;
   p.one_block = is_one_block(p, f, caches, m);
+  p.batch_series = batches_in_series(p, f, caches, m);
   GemmKind kind = kind_of(p.use, p.rows_first);
-  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), !is_dot(kind) && kind != GemmKind::Stream && (p.direct || kind == GemmKind::InPlace));
+  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), !is_dot(kind) && kind != GemmKind::Stream && (p.direct || kind == GemmKind::InPlace), p.a_by_k);
   return p;
 }
 

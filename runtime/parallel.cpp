@@ -13,6 +13,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <optional>
 
 namespace tenon {
@@ -119,6 +120,7 @@ struct Workers::Shared {
   std::atomic<int> helpers{0}; // asked for and not gone
   std::array<Slot, 16> slots;
   std::array<std::atomic<bool>, max_threads> active{}; // by worker number
+  std::atomic<std::chrono::steady_clock::rep> last_asked{std::numeric_limits<std::chrono::steady_clock::rep>::min() / 2}; // for awake threads, in vain
 
   bool help(int worker) {
     bool found = false;
@@ -176,6 +178,16 @@ void Workers::wake(int workers) const noexcept {
       shared_->helpers.fetch_add(1);
       shared_->arena.enqueue([shared = shared_.get(), w] { shared->serve(w); });
     }
+}
+
+bool Workers::awake() const noexcept {
+  if (threads_ == 1) return false;
+  if (shared_->active[1].load(std::memory_order_relaxed)) return true;
+  using Clock = std::chrono::steady_clock;
+  constexpr auto quickly = std::chrono::duration_cast<Clock::duration>(linger) / 4;
+  auto now = Clock::now().time_since_epoch().count();
+  if (now - shared_->last_asked.exchange(now, std::memory_order_relaxed) < quickly.count()) wake(threads_);
+  return false;
 }
 
 template <class J> static bool join(const Job& job, int worker) { return static_cast<const J&>(job).work(worker); }

@@ -25,6 +25,10 @@ public:
   /// where a parallel loop is near. They stay awake for 200 us after the last loop.
   void wake(int workers) const noexcept;
 
+  /// Whether another thread is awake, so that it pays to share work that takes less time than waking one. Calls that follow one another
+  /// quickly wake the threads for those to come.
+  bool awake() const noexcept;
+
   /// Runs body over [0, n) in chunks of at least `grain` iterations, in the calling thread alone if n <= grain. Returns
   /// when all is done. Any number of threads may call at once, bodies too.
   void run(int64_t n, int64_t grain, Body body, void* ctx) const noexcept;

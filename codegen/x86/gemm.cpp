@@ -24,6 +24,7 @@ constexpr int min_chains = 8; // independent sums that keep two multiply-add por
 constexpr int prefetch_bytes =
     8192;                         // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
 constexpr int prefetch_rows = 16; // B in place
+constexpr int prefetch_k = 8;     // A by k
 constexpr int part_depth = 128; // f32 sums of more products are added up in parts, which keeps rounding errors small
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
@@ -60,9 +61,11 @@ public:
 
   void* emit() {
     enter(locals_bytes + (in_parts() ? num_sums() * vector_bytes() : 0), in_parts());
-    load_arguments();
-    for (int i = 0; i < num_sums(); i++) clear(vec(i));
+    load_sizes();
     if (arithmetic_ == Arithmetic::I8I8Dot) broadcast_sign(signs());
+    L(next_tile_);
+    load_operands();
+    for (int i = 0; i < num_sums(); i++) clear(vec(i));
     if (may_be_half()) {
       Xbyak::Label whole;
       cmp(qword[rdi + offsetof(GemmArgs, columns)], (s_.vectors - 1) * f_.lanes + f_.lanes / 2);
@@ -99,6 +102,7 @@ private:
     if (in_parts()) add_parts();
     fold_sets();
     store_tile();
+    continue_series(args, next_tile_);
     leave();
   }
 
@@ -118,7 +122,9 @@ private:
     part_end = 104,
     parts_before = 112, // whether there are sums of finished parts
     kept_b = 120,
-    locals_bytes = 128
+    bytes = 128, // of A's k, and of whole unrolled steps
+    bytes_unrolled = 136,
+    locals_bytes = 192
   };
 
   bool in_place() const { return s_.kind == GemmKind::InPlace; }
@@ -138,10 +144,14 @@ private:
     return Reg64(order[i]);
   }
   /// Strides of a B in place live in the registers of row pointers that small tiles leave free.
-  bool stride_in_register() const { return s_.rows <= max_row_pointers - 3; }
+  bool stride_in_register() const { return s_.a_by_k || s_.rows <= max_row_pointers - 3; }
   /// Many rows by one vector: rows come from far and meet B once, those of the next tile a line at a time.
-  bool looks_ahead() const { return s_.vectors == 1 && s_.rows > max_row_pointers / 2 && s_.rows < max_row_pointers && s_.kind != GemmKind::Windows; }
+  bool looks_ahead() const { return !s_.a_by_k && s_.vectors == 1 && s_.rows > max_row_pointers / 2 && s_.rows < max_row_pointers && s_.kind != GemmKind::Windows; }
   Reg64 ahead() const { return row(max_row_pointers - 1); }
+  /// The tile's elements of A in the present k, and the bytes to the next k.
+  Reg64 k_row() const { return row(0); }
+  Reg64 k_stride() const { return row(1); }
+  Xbyak::RegExp a_address(int i, int u) const { return s_.a_by_k ? k_row() + i * static_cast<int>(size_of(f_.a)) : row(i) + index() + u * a_step(); }
   Reg64 prefetch_distance() const { return row(max_row_pointers - 3); }
   Reg64 b_row() const { return row(max_row_pointers - 2); }
   Xmm sum(int set, int i, int j) const { return vec((set * s_.rows + i) * s_.vectors + j); }
@@ -155,35 +165,39 @@ private:
   Xmm part(const Xmm& x, int j) const { return half_ && j == s_.vectors - 1 ? static_cast<Xmm>(Xbyak::Ymm(x.getIdx())) : x; }
   bool partial(int j) const { return s_.masked && j == s_.vectors - 1; }
 
-  void load_arguments() {
-    auto keep = [&](int slot, size_t offset) {
-      mov(rax, ptr[rdi + offset]);
-      mov(ptr[rsp + slot], rax);
-    };
+  void keep(int slot, size_t offset) {
+    mov(rax, ptr[rdi + offset]);
+    mov(ptr[rsp + slot], rax);
+  }
+  /// What all tiles of a series have in common.
+  void load_sizes() {
     mov(ptr[rsp + args], rdi);
-    keep(positions, offsetof(GemmArgs, positions));
-    keep(rows, offsetof(GemmArgs, rows));
-    keep(b_stride, offsetof(GemmArgs, b_stride));
+    keep(b_stride, s_.kind == GemmKind::Windows ? offsetof(GemmArgs, zeros) : offsetof(GemmArgs, b_stride));
     keep(depth, offsetof(GemmArgs, depth));
     mov(rdx, rax);
     and_(rdx, -unroll_);
-    mov(rsi, ptr[rdi + offsetof(GemmArgs, first)]);
-    mov(ptr[rsp + first], rsi);
     imul(rax, rax, a_step());
-    add(rax, rsi);
-    mov(ptr[rsp + end], rax);
+    mov(ptr[rsp + bytes], rax);
     imul(rdx, rdx, a_step());
-    add(rdx, rsi);
-    mov(ptr[rsp + end_unrolled], rdx);
-    if (s_.kind == GemmKind::Windows) keep(b_stride, offsetof(GemmArgs, zeros));
-    if (in_parts()) {
-      mov(qword[rsp + part_left], part_depth * a_step());
-      mov(qword[rsp + parts_before], 0);
-    }
+    mov(ptr[rsp + bytes_unrolled], rdx);
     if (s_.masked) load_mask();
     if (reads_rest()) {
       keep(rest, offsetof(GemmArgs, rest));
       make_rest_mask(k2, rax, rdx);
+    }
+  }
+  void load_operands() {
+    keep(positions, offsetof(GemmArgs, positions));
+    keep(rows, offsetof(GemmArgs, rows));
+    keep(first, offsetof(GemmArgs, first));
+    mov(rdx, ptr[rsp + bytes]);
+    add(rdx, rax);
+    mov(ptr[rsp + end], rdx);
+    add(rax, ptr[rsp + bytes_unrolled]);
+    mov(ptr[rsp + end_unrolled], rax);
+    if (in_parts()) {
+      mov(qword[rsp + part_left], part_depth * a_step());
+      mov(qword[rsp + parts_before], 0);
     }
     if (in_place() && stride_in_register()) {
       mov(b_row(), ptr[rsp + b_stride]);
@@ -201,6 +215,7 @@ private:
 
   void load_rows() {
     mov(index(), ptr[rsp + rows]);
+    if (s_.a_by_k) return load_first_k();
     for (int i = 0; i < s_.rows; i++) mov(row(i), ptr[index() + 8 * i]);
     if (looks_ahead()) { // the last row's register, which still holds the arguments
       mov(ahead(), ptr[rsp + args]);
@@ -208,6 +223,13 @@ private:
       add(ahead(), ptr[rsp + first]);
     }
     add(qword[rsp + rows], 8 * s_.rows);
+  }
+
+  void load_first_k() {
+    mov(k_row(), ptr[index()]);
+    add(k_row(), ptr[rsp + first]);
+    mov(k_stride(), ptr[rsp + args]);
+    mov(k_stride(), ptr[k_stride() + offsetof(GemmArgs, a_stride)]);
   }
 
   /// One position of a convolution: what is all padding is left out, and so is a first or last row that is.
@@ -364,7 +386,7 @@ private:
     }
   }
   void broadcast_a(const Xmm& x, int i, int u) {
-    Xbyak::Address at = ptr[row(i) + index() + u * a_step()];
+    Xbyak::Address at = ptr[a_address(i, u)];
     if (in_rest_)
       broadcast_rest(x, at, k2);
     else if (is_double()) // as integers: broadcasts of floats take a vector unit on some machines
@@ -391,6 +413,7 @@ private:
   void prefetch(int u) {
     if (s_.rows == 1) return; // nothing but loads: the hardware keeps up
     if (in_place() && !stride_in_register()) return;
+    if (s_.a_by_k) prefetcht0(ptr[k_row() + k_stride() * prefetch_k]);
     for (int j = 0; j < s_.vectors; j++) {
       if (in_place())
         prefetcht0(ptr[b() + prefetch_distance() + j * b_step()]);
@@ -406,7 +429,7 @@ private:
       for (int j = 0; j < s_.vectors; j++) load_b(part(held(j), j), u, j);
       for (int i = from; i < to; i++) {
         if (embeds()) {
-          multiply(part(sum(set, i, 0), 0), part(held(0), 0), ptr_b[row(i) + index() + u * a_step()]);
+          multiply(part(sum(set, i, 0), 0), part(held(0), 0), ptr_b[a_address(i, u)]);
           continue;
         }
         Xmm x = spare();
@@ -425,6 +448,7 @@ private:
         for (int i = from; i < to; i++) multiply(part(sum(set, i, j), j), part(held(i), j), x);
       }
     }
+    if (s_.a_by_k) add(k_row(), k_stride());
     if (in_place() && stride_in_register())
       add(b(), b_row());
     else if (in_place())
@@ -451,7 +475,7 @@ private:
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
   int turn_ = 0, unroll_ = least_unroll;
   bool in_rest_ = false, half_ = false;
-  Xbyak::Label end_part_;
+  Xbyak::Label next_tile_, end_part_;
 };
 
 } // namespace
@@ -466,6 +490,7 @@ void* emit_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key
   if (key.kind == GemmKind::Stream) return emit_row_gemm(memory, row, key);
   if (is_dot(key.kind)) return emit_dot_gemm(memory, row, key);
   if (key.kind == GemmKind::InPlace && row.family.group > 1) return emit_woven_gemm(memory, row, key);
+  require(!key.a_by_k || (row.family.group == 1 && !row.family.is_tiled() && key.kind != GemmKind::Windows), "no kernel reads such an A by k");
   require(gemm_fits(row, key.rows, key.vectors), "a {}x{} tile does not fit the registers", key.rows, key.vectors);
   if (row.family.is_tiled()) return emit_tile_gemm(memory, row, key);
   return GemmEmitter(memory, row, key).emit();

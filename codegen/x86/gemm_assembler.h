@@ -36,6 +36,25 @@ protected:
       vaddps(to, x, y);
   }
 
+  /// Goes to `next_tile` with the arguments' address in rdi where the series has a further tile. Clobbers rax.
+  void continue_series(int args, const Xbyak::Label& next_tile) {
+    Xbyak::Label last;
+    mov(rdi, ptr[rsp + args]);
+    cmp(qword[rdi + offsetof(GemmArgs, tiles)], 1);
+    jle(last);
+    dec(qword[rdi + offsetof(GemmArgs, tiles)]);
+    auto advance = [&](size_t what, size_t by) {
+      mov(rax, ptr[rdi + by]);
+      add(ptr[rdi + what], rax);
+    };
+    advance(offsetof(GemmArgs, first), offsetof(GemmArgs, next_a));
+    advance(offsetof(GemmArgs, b), offsetof(GemmArgs, next_b));
+    advance(offsetof(GemmArgs, c), offsetof(GemmArgs, next_c));
+    advance(offsetof(GemmArgs, init), offsetof(GemmArgs, next_init));
+    jmp(next_tile, T_NEAR);
+    L(last);
+  }
+
   /// The lanes of k1 (AVX-512) or `mask` (AVX2), zeros elsewhere.
   void load_lanes(const Xmm& x, const Xbyak::Address& from, const Xmm& mask) {
     if (wide())

@@ -31,8 +31,11 @@ public:
   }
 
   void* emit() {
+    Xbyak::Label next_tile;
     enter(locals_bytes);
-    load_arguments();
+    load_sizes();
+    L(next_tile);
+    load_operands();
     for (int i = 0; i < first_held_; i++) clear(vec(i));
     if (is_signed()) {
       for (int j = 0; j < columns_; j++) clear(added(j));
@@ -44,12 +47,13 @@ public:
     for (int i = 0; is_signed() && i < rows_; i++)
       for (int j = 0; j < columns_; j++) vpsubd(sum(0, i, j), sum(0, i, j), added(j));
     store_tile();
+    continue_series(args, next_tile);
     leave();
     return finish();
   }
 
 private:
-  enum { args = 0, rest = 8, end_unrolled = 16, end = 24, to_next = 32, locals_bytes = 40 };
+  enum { args = 0, rest = 8, end_unrolled = 16, end = 24, to_next = 32, rest_left = 40, locals_bytes = 48 };
 
   /// Positions in rows are those in columns.
   bool looks_along() const { return !rows_stream_ || a_bytes() == b_bytes(); }
@@ -79,7 +83,7 @@ private:
   Xmm added(int j) const { return vec(streamed().getIdx() + 2 + j); } // 128 times the sums of the columns
   void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
 
-  void load_arguments() {
+  void load_sizes() {
     Reg64 t = spare_register();
     mov(ptr[rsp + args], rdi);
     mov(rax, ptr[rdi + offsetof(GemmArgs, depth)]);
@@ -96,6 +100,9 @@ private:
     mov(rax, t);
     and_(rax, -(unroll_ * step()));
     in_bytes(end_unrolled);
+  }
+  void load_operands() {
+    Reg64 t = spare_register();
     mov(rax, ptr[rdi + offsetof(GemmArgs, rows)]);
     mov(t, ptr[rdi + offsetof(GemmArgs, first)]);
     for (int i = 0; i < rows_; i++) {
@@ -128,29 +135,29 @@ private:
   }
 
   void sum_over_k() {
-    Xbyak::Label unrolled, rest_of_vectors, one_vector, no_vectors, done;
+    Xbyak::Label near, rest_of_vectors, one_vector, no_vectors, done;
     xor_(eax, eax);
     cmp(index(), ptr[rsp + end_unrolled]);
     jge(rest_of_vectors, T_NEAR);
-    align(32);
-    L(unrolled);
-    for (int u = 0; u < unroll_; u++) multiply_vectors(u);
-    add(index(), unroll_ * step() * b_bytes());
-    add(ahead(), unroll_ * step() * (rows_stream_ ? a_bytes() : b_bytes()));
-    if (looks_along()) {
-      Xbyak::Label same_tile;
-      cmp(ahead(), ptr[rsp + end_unrolled]);
-      jne(same_tile);
-      add(ahead(), ptr[rsp + to_next]);
-      L(same_tile);
+    if (!rows_stream_) { // short columns that lie near each other: the hardware keeps up
+      Xbyak::Label far;
+      cmp(qword[rsp + end_unrolled], prefetch_bytes);
+      jg(far);
+      cmp(qword[rdi + offsetof(GemmArgs, b_stride)], prefetch_bytes);
+      jle(near, T_NEAR);
+      L(far);
     }
-    cmp(index(), ptr[rsp + end_unrolled]);
-    jl(unrolled, T_NEAR);
+    unrolled_loop(true);
+    if (!rows_stream_) {
+      jmp(rest_of_vectors, T_NEAR);
+      L(near);
+      unrolled_loop(false);
+    }
     L(rest_of_vectors);
     cmp(index(), ptr[rsp + end]);
     jge(no_vectors, T_NEAR);
     L(one_vector);
-    multiply_vectors(0);
+    multiply_vectors(0, rows_stream_);
     add(index(), step() * b_bytes());
     cmp(index(), ptr[rsp + end]);
     jl(one_vector, T_NEAR);
@@ -161,11 +168,28 @@ private:
     L(done);
   }
 
+  void unrolled_loop(bool looks_ahead) {
+    Xbyak::Label unrolled, same_tile;
+    align(32);
+    L(unrolled);
+    for (int u = 0; u < unroll_; u++) multiply_vectors(u, looks_ahead);
+    add(index(), unroll_ * step() * b_bytes());
+    if (looks_ahead) add(ahead(), unroll_ * step() * (rows_stream_ ? a_bytes() : b_bytes()));
+    if (looks_ahead && looks_along()) {
+      cmp(ahead(), ptr[rsp + end_unrolled]);
+      jne(same_tile);
+      add(ahead(), ptr[rsp + to_next]);
+      L(same_tile);
+    }
+    cmp(index(), ptr[rsp + end_unrolled]);
+    jl(unrolled, T_NEAR);
+  }
+
   Xbyak::Address a_at(int i, int u) { return ptr[row(i) + index() * (a_bytes() / b_bytes()) + u * step() * a_bytes()]; }
   Xbyak::Address b_at(int j, int u) { return ptr[column(j) + index() + u * step() * b_bytes()]; }
 
-  /// One step of k; `a` and `b` load a row's and a column's part of it.
-  template <class A, class B> void multiply(int set, const A& a, const B& b) {
+  /// One step of k; `a` and `b` load a row's and a column's part of it, of which memory holds the latter as the product takes it.
+  template <class A, class B> void multiply(int set, const A& a, const B& b, bool in_memory = false, int u = 0) {
     if (rows_ >= columns_) {
       for (int j = 0; j < columns_; j++) {
         b(held(j), j);
@@ -178,18 +202,22 @@ private:
     } else {
       for (int i = 0; i < rows_; i++) a(held(i), i);
       for (int j = 0; j < columns_; j++) {
+        if (rows_ == 1 && in_memory) {
+          multiply_add(sum(set, 0, j), held(0), b_at(j, u));
+          continue;
+        }
         b(streamed(), j);
         if (is_signed()) multiply_add(added(j), signs(), streamed());
         for (int i = 0; i < rows_; i++) multiply_add(sum(set, i, j), held(i), streamed());
       }
     }
   }
-  void multiply_vectors(int u) {
+  void multiply_vectors(int u, bool looks_ahead) {
     constexpr int line = 64;
     int in_a = u * step() * a_bytes(), in_b = u * step() * b_bytes();
-    for (int i = 0; rows_stream_ && in_a % line == 0 && i < rows_; i++) prefetcht0(ptr[row(i) + ahead() + in_a]);
-    for (int j = 0; !rows_stream_ && in_b % line == 0 && j < columns_; j++) prefetcht0(ptr[column(j) + ahead() + in_b]);
-    multiply(u % sets_, [&](const Xmm& x, int i) { is_signed() && wide() ? vpxord(x, signs(), a_at(i, u)) : is_signed() ? vpxor(x, signs(), a_at(i, u)) : vmovups(x, a_at(i, u)); }, [&](const Xmm& x, int j) { widen(x, x, b_at(j, u)); });
+    for (int i = 0; looks_ahead && rows_stream_ && in_a % line == 0 && i < rows_; i++) prefetcht0(ptr[row(i) + ahead() + in_a]);
+    for (int j = 0; looks_ahead && !rows_stream_ && in_b % line == 0 && j < columns_; j++) prefetcht0(ptr[column(j) + ahead() + in_b]);
+    multiply(u % sets_, [&](const Xmm& x, int i) { is_signed() && wide() ? vpxord(x, signs(), a_at(i, u)) : is_signed() ? vpxor(x, signs(), a_at(i, u)) : vmovups(x, a_at(i, u)); }, [&](const Xmm& x, int j) { widen(x, x, b_at(j, u)); }, !widens() && !is_signed(), u);
   }
 
   /// Elements of B as the product takes them, from memory.
@@ -226,6 +254,8 @@ private:
       return;
     }
     Xbyak::Label next;
+    mov(spare_register(), ptr[rsp + rest]);
+    mov(ptr[rsp + rest_left], spare_register());
     L(next);
     multiply(0,
              [&](const Xmm& x, int i) {
@@ -233,7 +263,7 @@ private:
                if (is_signed()) add_sign(x, signs());
              }, [&](const Xmm& x, int j) { load_one_b(x, j); });
     add(index(), b_bytes());
-    dec(qword[rsp + rest]);
+    dec(qword[rsp + rest_left]);
     jnz(next, T_NEAR);
   }
   bool widens() const { return arithmetic_ == Arithmetic::BF16Fma || arithmetic_ == Arithmetic::F16Fma || arithmetic_ == Arithmetic::I8Fma; }
@@ -285,34 +315,39 @@ private:
   Xmm result(const Xmm& x) const { return is_double() ? half(x) : quarter(x); }
 
   /// The elements of each of a row's accumulators added up: column j in lane j of the first. Lanes of columns that are not
-  /// there hold something.
+  /// there hold something. Pairs of accumulators come first, so that each step works on half as many.
   void fold_row(int i) {
-    Xmm t = streamed();
-    for (int j = 0; j < columns_; j++) {
-      Xmm x = sum(0, i, j);
-      if (wide()) {
-        vextractf64x4(half(t), Xbyak::Zmm(x.getIdx()), 1);
-        add_sums(half(x), half(x), half(t));
-        vextractf64x2(quarter(t), half(x), 1);
-      } else {
-        vextractf128(quarter(t), half(x), 1);
-      }
-      add_sums(quarter(x), quarter(x), quarter(t));
-    }
-    auto column_sum = [&](int j) { return quarter(sum(0, i, std::min(j, columns_ - 1))); };
-    for (int j = 0; j < columns_; j += 2) fold_pair(quarter(sum(0, i, j)), column_sum(j + 1), quarter(t));
-    Xmm first = quarter(sum(0, i, 0)), second = column_sum(2);
-    if (is_double() && wide()) {
-      vinsertf64x2(half(first), half(first), second, 1);
-    } else if (is_double()) {
-      vinsertf128(half(first), half(first), second, 1);
-    } else {
-      vunpckhpd(quarter(t), first, second);
-      vunpcklpd(first, first, second);
-      add_sums(first, first, quarter(t));
-    }
+    Xmm first = sum(0, i, 0), second = sum(0, i, std::min(2, columns_ - 1));
+    if (columns_ == 1) first = quarter(narrow(first)), second = first;
+    Xmm t = same_size(streamed(), first);
+    fold_pair(first, columns_ == 1 ? first : sum(0, i, 1), t);
+    if (columns_ > 2) fold_pair(second, sum(0, i, columns_ - 1), t);
+    if (is_double() && columns_ == 1) return;
+    if (is_double()) return join_halves(quarter(narrow(first)), columns_ > 2 ? quarter(narrow(second)) : quarter(second));
+    vunpckhpd(t, first, second);
+    vunpcklpd(first, first, second);
+    add_sums(first, first, t);
+    if (columns_ > 1) narrow(first);
   }
-  /// Of f64 x = {sum of x, sum of y}; else x = {a, b, c, d}, where a + c is the sum of x and b + d that of y.
+  static Xmm same_size(const Xmm& x, const Xmm& as) {
+    if (as.isZMM()) return static_cast<Xmm>(Xbyak::Zmm(x.getIdx()));
+    return as.isYMM() ? static_cast<Xmm>(Xbyak::Ymm(x.getIdx())) : quarter(x);
+  }
+  /// The sums of all quarters, in the first.
+  Xmm narrow(const Xmm& x) {
+    Xmm t = streamed();
+    if (wide()) {
+      vextractf64x4(half(t), Xbyak::Zmm(x.getIdx()), 1);
+      add_sums(half(x), half(x), half(t));
+      vextractf64x2(quarter(t), half(x), 1);
+    } else {
+      vextractf128(quarter(t), half(x), 1);
+    }
+    add_sums(quarter(x), quarter(x), quarter(t));
+    return x;
+  }
+  void join_halves(const Xmm& low, const Xmm& high) { wide() ? vinsertf64x2(half(low), half(low), high, 1) : vinsertf128(half(low), half(low), high, 1); }
+  /// x = {sum of x, sum of y} of f64; else {a, b, c, d}, where a + c is the sum of x and b + d that of y: of each quarter.
   void fold_pair(const Xmm& x, const Xmm& y, const Xmm& t) {
     if (is_double()) {
       vunpckhpd(t, x, y);

@@ -45,8 +45,9 @@ public:
   }
 
   void* emit() {
-    Xbyak::Label main, rest, rest_loop, no_rest, done;
+    Xbyak::Label next_tile, main, rest, rest_loop, no_rest, done;
     enter(locals_bytes);
+    L(next_tile);
     load_arguments();
     for (int i = 0; i < first_added_ + units() * group() * is_signed(); i++) clear(vec(i));
     if (is_signed()) broadcast_sign(signs());
@@ -82,6 +83,7 @@ public:
       store_sums({rows_, vectors_, masked_, temporary(0), temporary(0)}, c, stride, init,
                  [&](int i, int j) { return sum(0, i, j); });
     });
+    continue_series(args, next_tile);
     leave();
     return finish();
   }

@@ -141,6 +141,7 @@ void PlanBuilder::build_matmul(NodeId id) {
                .k = const_int(k).value_or(any_size),
                .a_type = s.a_type,
                .b_type = s.b_type,
+               .a_row = const_int(a->row_stride).value_or(0),
                .a_k = const_int(a->column_stride).value_or(0),
                .b_n = const_int(b->column_stride).value_or(0)};
   shape.family = s.family = choose_family(*plan_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);

@@ -40,7 +40,7 @@ private:
     return sum;
   }
 
-  template <class A, class B, class Sum, int Groups, int Vectors> static void kernel(const GemmArgs* g) {
+  template <class A, class B, class Sum, int Groups, int Vectors> static void kernel(GemmArgs* g) {
     Sum sums[Groups * tile][Vectors * tile] = {};
     for (int i = 0; i < Groups * tile; i++)
       if (g->mode == GemmInit::C) std::memcpy(sums[i], static_cast<char*>(g->c) + i * g->c_stride, sizeof sums[i]);

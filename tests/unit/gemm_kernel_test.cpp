@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <set>
 #include <string>
 
@@ -107,6 +108,55 @@ TEST_CASE("every register tile of every family, with every form of B, init and m
     for (size_t i = 0; i < mk.table().families().size(); i++)
       if (seen.insert(mk.table().families()[i].name).second)
         for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++) check_width(mk.table(), static_cast<int>(i), vectors);
+  }
+}
+
+/// A series of three tiles makes what three calls make.
+static void check_series(const KernelTable& table, const GemmKey& key, int64_t k) {
+  const GemmFamily& f = table.families()[static_cast<size_t>(key.family)];
+  bool dot = is_dot(key.kind), in_place = key.kind == GemmKind::InPlace;
+  constexpr int64_t tiles = 3;
+  int64_t rows = key.rows, width = key.vectors * (dot ? 1 : f.lanes), columns = key.masked ? width - 1 : width, depth = dot || in_place ? k : (k + f.k_step - 1) / f.k_step * f.k_step;
+  int64_t a_bytes = static_cast<int64_t>(size_of(f.a)), b_bytes = static_cast<int64_t>(size_of(f.b)), c_bytes = static_cast<int64_t>(size_of(f.sum)), group = dot ? 1 : f.group;
+  TypedBuffer a(f.a, tiles * rows * depth), b(f.b, tiles * depth * width), out(f.sum, tiles * rows * columns), single(f.sum, tiles * rows * columns), init(f.sum, tiles * width);
+  a.fill_random(1), b.fill_random(2), init.fill_random(3), out.fill_random(4), single.fill_random(4);
+  std::vector<const void*> pointers;
+  for (int64_t i = 0; i < rows; i++) pointers.push_back(a.data() + i * depth * a_bytes);
+  auto args = [&](TypedBuffer& to) {
+    return GemmArgs{.rows = pointers.data(), .first = 0, .zeros = nullptr, .b = b.data(), .c = to.data(), .init = init.data(), .c_stride = columns * c_bytes, .b_stride = (dot ? depth : width) * b_bytes,
+                    .a_stride = (key.a_by_k ? tiles * rows : depth) * a_bytes, .depth = depth / group, .positions = 1, .columns = columns, .mode = GemmInit::Row, .rest = depth % group};
+  };
+  GemmArgs series = args(out);
+  series.tiles = tiles;
+  series.next_a = rows * (key.a_by_k ? 1 : depth) * a_bytes, series.next_b = depth * width * b_bytes, series.next_c = rows * columns * c_bytes, series.next_init = width * c_bytes;
+  table.gemm(key)(&series);
+  for (int64_t t = 0; t < tiles; t++) {
+    GemmArgs one = args(single);
+    one.first = t * series.next_a, one.b = b.data() + t * series.next_b, one.c = single.data() + t * series.next_c, one.init = init.data() + t * series.next_init;
+    table.gemm(key)(&one);
+  }
+  CHECK_MESSAGE(std::memcmp(out.data(), single.data(), static_cast<size_t>(out.count * c_bytes)) == 0, std::string(f.name), " ", rows, "x", width, ", depth ", depth, ", masked ", key.masked, ", kind ", static_cast<int>(key.kind), ", by k ", key.a_by_k);
+}
+
+TEST_CASE("series of tiles of every family, as so many calls") {
+  std::set<std::string> seen;
+  for (const Target& target : available_targets()) {
+    MicroKernels mk(target);
+    for (int i = 0; i < static_cast<int>(mk.table().families().size()); i++) {
+      const GemmFamily& f = mk.table().families()[static_cast<size_t>(i)];
+      if (f.is_tiled() || !seen.insert(f.name).second) continue;
+      for (int64_t k : {0, 1, 7, 16, 33, 130, 257}) {
+        for (int rows = 1; rows <= f.dot_rows; rows++)
+          for (int columns = 1; columns <= GemmFamily::dot_columns; columns++)
+            for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows}) check_series(mk.table(), {i, rows, columns, false, kind}, k);
+        for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
+          for (GemmKind kind : {GemmKind::Packed, GemmKind::InPlace})
+            for (int rows = 1; rows <= (kind == GemmKind::InPlace ? f.in_place_rows : f.rows)[static_cast<size_t>(vectors)]; rows++)
+              for (bool masked : {false, true})
+                for (bool by_k : {false, true})
+                  if (!by_k || f.group == 1) check_series(mk.table(), {i, rows, vectors, masked, kind, by_k}, k);
+      }
+    }
   }
 }
 

@@ -31,6 +31,7 @@ struct Case {
   bool a_reversed = false;  // the last row comes first
   int panel_vectors = 0;    // of packed B
   bool by_items = false;    // repeated, items backwards
+  bool alone = false;       // without an epilogue
 };
 
 std::string text(const Case& c) {
@@ -118,10 +119,12 @@ void check_results(const Case& c, Operands& o, const std::vector<double>& before
           size += std::abs(p);
         }
         double seen = cover.sums[static_cast<size_t>((s * c.m + i) * c.n + j)];
+        if (c.alone) seen = o.out.get(at);
         double got = c.to_epilogue ? seen : o.out.get(at), allowed = o.out.type == DType::I32 ? 0 : o.out.type == DType::F64 ? 1e-15 : 1e-6;
         wrong += !(std::abs(got - sum) <= allowed * size + (o.out.type == DType::I32 ? 0 : 1e-30)) || seen != got;
       }
   CHECK(wrong == 0);
+  if (c.alone) return;
   for (auto& n : cover.seen) not_once += n != 1;
   CHECK(not_once == 0);
 }
@@ -167,7 +170,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
            .bias = c.bias ? o.bias.data() : nullptr,
            .accumulate = c.accumulate,
            .repeated = c.by_items,
-           .epilogue = {Cover::call, &cover}};
+           .epilogue = c.alone ? Epilogue{} : Epilogue{Cover::call, &cover}};
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   Panels layout = choose_panels(f, c.n, c.k, c.panel_vectors);
   int64_t packed_size = (layout.bytes() + 63) / 64 * 64;
@@ -280,6 +283,18 @@ TEST_CASE("matmul by dot products, with gathered columns, of a column vector, in
   });
 }
 
+TEST_CASE("small products of a batch, in series") {
+  using enum DType;
+  for_all_machines([&](const MicroKernels& mk, const Workers& workers) {
+    for (DType type : {F32, F64, BF16, I8})
+      for (BForm form : {BForm::RowMajor, BForm::Transposed, BForm::Packed, BForm::RepeatedColumn})
+        for (int64_t m : {1, 4, 7, 16, 29})
+          for (int64_t n : {1, 4, 17, 40})
+            for (int64_t k : {1, 4, 13})
+              check_case(mk.table(), workers, {.m = m, .n = n, .k = k, .form = form, .a_transposed = k == 13, .bias = m % 2 == 0, .accumulate = m == 7, .batch0 = 3, .batch1 = 5, .pad = n % 3, .a_type = type, .b_type = type, .alone = true});
+  });
+}
+
 TEST_CASE("matmul by items in any order, in panels of so many vectors") {
   auto check = [](const KernelTable& kernels, const Workers& workers, DType a, DType b) {
     for (int vectors : {0, 2, 3, 4})
@@ -300,7 +315,7 @@ TEST_CASE("matmul by items in any order, in panels of so many vectors") {
 
 TEST_CASE("sums do not depend on the number of threads") {
   MicroKernels mk;
-  for (auto [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 100000}, {16, 16, 30000}, {5, 300, 2000}, {200, 100, 1000}}) {
+  for (auto [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 100000}, {16, 16, 30000}, {5, 300, 2000}, {200, 100, 1000}, {64, 64, 64}}) {
     TypedBuffer a(DType::F32, m * k), b(DType::F32, k * n), c[3] = {{DType::F32, m * n}, {DType::F32, m * n}, {DType::F32, m * n}};
     a.fill_random(1), b.fill_random(2);
     for (int threads : {1, 2, 3}) {
@@ -309,7 +324,7 @@ TEST_CASE("sums do not depend on the number of threads") {
       Matmul x{.m = m, .n = n, .k = k, .a = a.data(), .a_row = k, .b = b.data(), .b_k = n, .c = out.data(), .c_row = n};
       MatmulPlan plan = plan_matmul(mk.table(), {}, threads, x);
       GuardedBuffer scratch((plan.worker_bytes() * threads + 63) / 64 * 16);
-      run_matmul(mk.table(), workers, plan, x, scratch.data());
+      for (int call = 0; call < 20; call++) run_matmul(mk.table(), workers, plan, x, scratch.data()); // in the later ones threads are awake
     }
     for (int i : {1, 2}) CHECK(std::memcmp(c[0].data(), c[i].data(), static_cast<size_t>(m * n) * 4) == 0);
   }
@@ -329,6 +344,14 @@ TEST_CASE("a sum keeps NaN and infinity, and zero times infinity is NaN") {
   CHECK(c[1] == inf);
   CHECK(c[2] == inf);
   CHECK(c[3] == inf);
+}
+
+TEST_CASE("workers that are asked for again and again wake up") {
+  CHECK(!Workers(1).awake());
+  Workers workers(2);
+  bool awake = false;
+  for (int i = 0; i < 1'000'000 && !awake; i++) awake = workers.awake();
+  CHECK(awake);
 }
 
 TEST_CASE("workers run every iteration once, from many callers, nested, with distinct worker numbers") {
