@@ -1,4 +1,6 @@
 // Loads and stores along different axes: transposes, interleaved and separated elements of all widths and sizes.
+#include <array>
+
 #include "tests/unit/graph_harness.h"
 
 using namespace tenon;
@@ -124,5 +126,49 @@ TEST_CASE("cuts: paddings of all kinds in loops that are cut where the place rea
       g.returns(g.b.call1("aten::constant_pad_nd.default", {fixed, {2, n}, 5}));
       g.returns(g.b.call1("aten::index_select.default", {any, 1, g.b.call1("aten::clamp.default", {g.b.arange(g.b.integer(n), DType::I64), 1, 2})}));
       compare_both(g, {{mixed(DType::F32, {2, n}), mixed(DType::F32, {2, n + 1})}, {mixed(DType::F32, {2, n}), mixed(DType::F32, {2, 200})}});
+    }
+}
+
+TEST_CASE("cuts: tensors joined and padded along any dim, in loops over all dims behind it") {
+  for (DType t : {DType::F32, DType::I64, DType::BF16})
+    for (int64_t dim : {0, 1, 2}) {
+      TestGraph g;
+      Expr s = g.symbol("s0");
+      std::vector<Tensor> call, other;
+      ArgList fixed, any;
+      for (int64_t n : {1, 7, 40, 0, 33, 128, 5}) {
+        std::vector<int64_t> sizes{3, 4, 37};
+        sizes[static_cast<size_t>(dim)] = n;
+        fixed.push_back(g.input({sizes[0], sizes[1], sizes[2]}, t));
+        call.push_back(mixed(t, sizes)), other.push_back(mixed(t, sizes));
+      }
+      for (int64_t k : {2, 3}) {
+        std::vector<Expr> sizes{g.b.integer(3), g.b.integer(4), g.b.integer(37)};
+        std::vector<int64_t> one{3, 4, 37}, two = one;
+        sizes[static_cast<size_t>(dim)] = s + static_cast<double>(k);
+        one[static_cast<size_t>(dim)] = k, two[static_cast<size_t>(dim)] = 200 + k;
+        any.push_back(g.input(sizes, t));
+        call.push_back(mixed(t, one)), other.push_back(mixed(t, two));
+      }
+      V joined = g.b.call1("aten::cat.default", {fixed, dim});
+      g.returns(joined);
+      g.returns(joined * Arg(2) + Arg(1));
+      g.returns(g.b.call1("aten::cat.default", {any, dim}));
+      g.returns(g.b.call1("aten::constant_pad_nd.default", {any[0].get<ValueId>(), ArgList{0, 0, 1, 2, 2, 0}, 5}));
+      compare_both(g, {call, other});
+    }
+}
+
+TEST_CASE("products of integers, read along rows or columns") {
+  for (DType t : {DType::I64, DType::I32, DType::I16, DType::U8, DType::I8})
+    for (auto [m, k, n] : std::vector<std::array<int64_t, 3>>{{5, 7, 3}, {33, 40, 129}, {1, 100, 64}, {17, 0, 20}, {40, 1, 8}}) {
+      TestGraph g;
+      Expr s = g.symbol("s0");
+      V x = g.input({m, k}, t), y = g.input({k, n}, t), z = g.input({n, k}, t), b = g.input({g.b.integer(2), s, g.b.integer(n)}, t);
+      g.returns(g.b.call1("aten::mm.default", {x, y}));
+      g.returns(g.b.call1("aten::mm.default", {x, permute(g, z, {1, 0})}));
+      g.returns(g.b.call1("aten::mm.default", {permute(g, y, {1, 0}), permute(g, x, {1, 0})}));
+      g.returns(g.b.call1("aten::bmm.default", {permute(g, b, {0, 2, 1}), b}));
+      compare_both(g, {{mixed(t, {m, k}), mixed(t, {k, n}), mixed(t, {n, k}), mixed(t, {2, 9, n})}, {mixed(t, {m, k}), mixed(t, {k, n}), mixed(t, {n, k}), mixed(t, {2, 70, n})}});
     }
 }
