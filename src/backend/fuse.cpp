@@ -227,8 +227,7 @@ private:
   void require_address(const Node& n, ValueId operand) {
     if (roles_.get(operand) != Role::Inline) return;
     auto address = n.def->kind == Kind::Matmul ? matmul_operand(g_, inliner_, operand) : std::nullopt;
-    if (address && !is_scattered(g_, *address, g_.type(operand))) return;
-    make_member(operand);
+    if (!address || is_scattered(g_, *address, g_.type(operand))) make_member(operand);
   }
 
   // Not inline after all. Definitions made before with it inlined stay valid.

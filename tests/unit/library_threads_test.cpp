@@ -294,7 +294,7 @@ TEST_CASE("scatters along each dim, on all threads") {
 TEST_CASE("scatters of one long column to more places") {
   for (int64_t places : {32768, 40001, 1 << 20})
     for (auto update : {library::Update::Add, library::Update::Assign, library::Update::Max}) {
-      constexpr int64_t n = 50021;
+      constexpr int64_t n = 70021;
       Ints index = numbers<int64_t>(n, places - 1);
       for (int64_t& v : index) v = std::abs(v);
       index[n / 3] = places - 1;
