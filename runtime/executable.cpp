@@ -244,13 +244,25 @@ bool PlanRunner::prepare_outputs(Frame& f) {
   return true;
 }
 
+// Results of an earlier call make room for those of this one, unless an input may lie in them.
+static void let_go(std::vector<Tensor>& outputs, std::span<const TensorView> inputs) {
+  for (const Tensor& t : outputs) {
+    auto begin = reinterpret_cast<uintptr_t>(t.data()), end = begin + static_cast<size_t>(t.numel()) * size_of(t.dtype());
+    for (const TensorView& v : inputs)
+      if (auto at = reinterpret_cast<uintptr_t>(v.data); at == begin || (at > begin && at < end) || !t.is_contiguous()) return;
+  }
+  outputs.clear();
+}
+
 Status PlanRunner::run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) noexcept {
   try {
     auto f = take_frame();
     std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
     if (!state_.empty()) state.lock();
     f->random_steps = 0;
-    bool ok = bind(*f, inputs) && prepare_memory(*f) && prepare_outputs(*f) && run_steps(plan_.steps, *f);
+    bool ok = bind(*f, inputs) && prepare_memory(*f);
+    if (ok) let_go(outputs, inputs);
+    ok = ok && prepare_outputs(*f) && run_steps(plan_.steps, *f);
     if (!ok) {
       Error e = bad(std::exchange(f->message, {}));
       f->planned = false;

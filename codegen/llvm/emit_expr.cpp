@@ -77,6 +77,10 @@ int64_t KernelEmitter::known_factor(const ExprNode& n) const {
     for (Expr a : n.args) f = std::min(f, known_factor(*a));
   if (n.op == Op::Mul)
     for (Expr a : n.args) f = std::min(most, f * known_factor(*a));
+  if (n.op == Op::Min || n.op == Op::Max || n.op == Op::Select) {
+    f = most;
+    for (size_t k = n.op == Op::Select; k < n.args.size(); k++) f = std::min(f, known_factor(*n.args[k]));
+  }
   return f;
 }
 

@@ -45,7 +45,7 @@ template <class T, class I> struct Bag {
 
 constexpr int64_t together = 64; // columns
 
-// Sums of `width` columns, of 64 where that is known: then they stay in registers.
+// Sums of `width` columns, of at most 64; where that is known, they stay in registers.
 template <class T, class I>
 [[gnu::always_inline]] inline void sum_columns(const Bag<T, I>& b, int64_t from, int64_t width, Wide<T> divisor, T* out) {
   Wide<T> sum[together] = {};
@@ -71,6 +71,8 @@ template <class T, class I> TENON_WIDE int64_t sum_bag(const Bag<T, I>& b, bool 
   auto divisor = static_cast<Wide<T>>(mean ? std::max<int64_t>(1, used) : 1);
   int64_t from = 0;
   for (; from + together <= b.dim; from += together) sum_columns(b, from, together, divisor, out);
+  if (from + 32 <= b.dim) sum_columns(b, from, 32, divisor, out), from += 32;
+  if (from + 16 <= b.dim) sum_columns(b, from, 16, divisor, out), from += 16;
   if (from < b.dim) sum_columns(b, from, b.dim - from, divisor, out);
   return used;
 }

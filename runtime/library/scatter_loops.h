@@ -63,7 +63,7 @@ TENON_WIDE bool scatter_elements(A* out, int64_t out_step, const int64_t* index,
   constexpr int64_t most = 512;
   for (int64_t count; n > 0; n -= count, index += count * index_step, source += count * source_step) {
     count = std::min(n, most);
-    if (!are_within(index, index_step, count, limit)) return false;
+    if (!(index_step == 1 ? are_within(index, 1, count, limit) : are_within(index, index_step, count, limit))) return false;
     if (out_step == 1 && index_step == 1 && source_step == 1)
       for (int64_t j = 0; j < count; j++) out[index[j]] = joined<U>(out[index[j]], source[j]);
     else
@@ -171,14 +171,50 @@ bool scatter_parts(const LibraryCall& c, const Planes& p, A* out, const int64_t*
   return within;
 }
 
+// The elements of one column that go to the places [first, last). Places lie far apart: those of a block are fetched ahead.
+template <Update U, class A, class B>
+TENON_WIDE bool scatter_to_places(A* out, const int64_t* index, const B* source, int64_t source_step, int64_t n,
+                                  int64_t limit, int64_t first, int64_t last) {
+  constexpr int64_t block = 256;
+  int64_t chosen[block];
+  for (int64_t at = 0; at < n; at += block) {
+    int64_t count = std::min(block, n - at), found = 0;
+    if (!are_within(index + at, 1, count, limit)) return false;
+    for (int64_t j = at; j < at + count; j++) {
+      chosen[found] = j;
+      found += (index[j] >= first) & (index[j] < last);
+    }
+    for (int64_t j = 0; j < found; j++) __builtin_prefetch(out + index[chosen[j]], 1);
+    for (int64_t j = 0; j < found; j++) {
+      A& to = out[index[chosen[j]]];
+      to = joined<U>(to, source[chosen[j] * source_step]);
+    }
+  }
+  return true;
+}
+
+// One long column to many places: each thread has a share of the places.
+template <Update U, class A, class B>
+bool scatter_shares(const LibraryCall& c, const Planes& p, A* out, const int64_t* index, const B* source) {
+  int64_t parts = threads_of(c);
+  std::atomic<bool> within = true;
+  parallel(c, parts, 1, [&](int64_t begin, int64_t end) {
+    int64_t first = p.limit * begin / parts, last = p.limit * end / parts;
+    if (!scatter_to_places<U>(out, index, source, p.source_step, p.n, p.limit, first, last)) within = false;
+  });
+  return within;
+}
+
 template <Update U, class A, class B>
 bool scatter_by(const LibraryCall& c, const Planes& p, A* out, const int64_t* index, const B* source) {
+  bool one_column = p.columns == 1 && p.count() == 1 && p.out_step == 1 && p.index_step == 1;
+  if (!one_column || p.n < 65536) return scatter_pieces<U>(c, p, out, index, source);
   if constexpr (U == Update::Add && std::is_arithmetic_v<A>) {
-    bool one_column = p.columns == 1 && p.count() == 1 && p.out_step == 1 && p.index_step == 1 && threads_of(c) > 1;
-    if (one_column && p.n >= 65536 && p.limit * threads_of(c) <= p.n / 4)
+    if (threads_of(c) > 1 && p.limit * threads_of(c) <= p.n / 4)
       return scatter_parts<U>(c, p, out, index, source, A(0));
   }
-  return scatter_pieces<U>(c, p, out, index, source);
+  return p.limit * static_cast<int64_t>(sizeof(A)) < 65536 && threads_of(c) == 1 ? scatter_pieces<U>(c, p, out, index, source)
+                                                                               : scatter_shares<U>(c, p, out, index, source);
 }
 /// False where an index is outside: then some elements are not written.
 template <class A, class B>

@@ -162,8 +162,8 @@ template <class Key> bool top_by_digits(const Key* keys, int64_t n, int64_t k, u
 template <class Key>
 void top_of_lane(const Key* keys, int64_t n, int64_t k, bool sorted, uint64_t* words, Keyed<Key>* items) {
   bool by_heap = k * 64 <= n;
-  constexpr int64_t long_for_digits = 8192; // from here on, few elements find their way into the heap
-  if ((sorted || by_heap) && (!by_heap || n < long_for_digits) &&
+  constexpr int64_t long_for_digits = 8192, small_heap = 16; // of more elements, few find their way into the heap, or soon
+  if ((sorted || by_heap) && (!by_heap || n <= few_keys || (n < long_for_digits && k > small_heap)) &&
       (n <= few_keys ? top_by_counting(keys, n, k, items) : top_by_digits(keys, n, k, words, items)))
     return;
   if (by_heap) return top_by_heap(keys, n, k, items);

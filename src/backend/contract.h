@@ -25,5 +25,8 @@ struct MatmulOperand {
 };
 /// Empty where the operand is not such a view of something in memory.
 std::optional<MatmulOperand> matmul_operand(const Graph& graph, Inliner& inliner, ValueId operand);
+/// Whether elements of the matrix, `t`, lie apart along both its dims: they would be read one by one, where a transpose before moves
+/// whole vectors. Constants are packed ahead anyway.
+bool is_scattered(const Graph& graph, const MatmulOperand& operand, const Type& t);
 
 } // namespace tenon

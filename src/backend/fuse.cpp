@@ -216,6 +216,7 @@ private:
     if (it == users_.end() || it->second.size() != 1) return false;
     const Node& user = g_.node(it->second[0]);
     if (!is_define(user) || is_contract(g_, user)) return false;
+    if (user.op == "edge::cat.default") return is_cheap_to_choose(inline_cost(inliner_.definition(g_.value(n.outputs[0]).node).body));
     ExprPool& pool = g_.pool();
     Expr points = product(pool, g_.type(user.outputs[0]).sizes);
     for (Expr a : inliner_.own(it->second[0]).reduce_axes) points = points * a->args[0];
@@ -225,8 +226,8 @@ private:
   // A contraction reads its operands by strides: what is not addressable so is put into memory.
   void require_address(const Node& n, ValueId operand) {
     if (roles_.get(operand) != Role::Inline) return;
-    if (n.def->kind == Kind::Matmul && matmul_operand(g_, inliner_, operand)) return;
-    make_member(operand);
+    auto address = n.def->kind == Kind::Matmul ? matmul_operand(g_, inliner_, operand) : std::nullopt;
+    if (!address || is_scattered(g_, *address, g_.type(operand))) make_member(operand);
   }
 
   // Not inline after all. Definitions made before with it inlined stay valid.

@@ -52,6 +52,8 @@ bool is_always_inline(Kind kind, const InlineCost& cost) {
 
 bool is_inline_when_used_once(const InlineCost& cost) { return cost.weight <= 150 && cost.loads <= 16; }
 
+bool is_cheap_to_choose(const InlineCost& cost) { return cost.weight <= 6 && cost.loads <= 4; }
+
 bool is_worth_keeping(const InlineCost& cost) { return cost.weight >= 6 || cost.loads >= 3; }
 
 } // namespace tenon

@@ -17,6 +17,8 @@ InlineCost inline_cost(Expr body);
 bool is_always_inline(Kind kind, const InlineCost& cost);
 /// A value used once, by a definition that does not read it repeatedly: only code size speaks against it.
 bool is_inline_when_used_once(const InlineCost& cost);
+/// Whether it costs less to compute a part of joined tensors for elements of another part too, than to store it.
+bool is_cheap_to_choose(const InlineCost& cost);
 /// Worth keeping in scratch memory between two passes over a row, instead of computing it again.
 bool is_worth_keeping(const InlineCost& cost);
 

@@ -13,12 +13,12 @@
 namespace tenon {
 
 /// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
-static constexpr int64_t most_cached = 24 << 20;
+static constexpr int64_t most_cached = 32 << 20;
 
 PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out)
     : program_(program), g_(program.graph), options_(options), out_(out), plan_(out.plan), slots_(out.plan.sizes), packers_(options.threads) {
   vector_bytes_ = out.jit->target().vector_bits / 8;
-  streamed_bytes_ = std::min<int64_t>(static_cast<int64_t>(out.jit->target().l3_bytes / 2), most_cached); // other cores take their share of it
+  streamed_bytes_ = std::min<int64_t>(static_cast<int64_t>(out.jit->target().l3_bytes), most_cached);
   plan_.micro_kernels = &out.micro_kernels->table();
   plan_.caches = {static_cast<int64_t>(out.jit->target().l1_bytes), static_cast<int64_t>(out.jit->target().l2_bytes)};
   plan_.seed = options.seed;

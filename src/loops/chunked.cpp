@@ -121,7 +121,8 @@ private:
       region.accumulators.push_back(a);
     }
     std::vector<Accumulator> accumulators = region.accumulators;
-    region.body = over_reduced(r_, std::move(body), columns_ ? 1 : lanes(r_, 4));
+    if (streams(body)) region.body = in_two_streams(std::move(body));
+    else region.body = over_reduced(r_, std::move(body), columns_ ? 1 : lanes(r_, 4));
     if (accumulators.empty()) return std::move(region.body);
     out.push_back({std::move(region)});
     for (const Accumulator& a : accumulators) {
@@ -129,6 +130,31 @@ private:
       out.push_back({Store{partial(a.reg, type, BufferKind::Output), r_.d.others[1] * results_ + r_.d.others[0], r_.pool.reg(a.reg, type)}});
     }
     return out;
+  }
+
+  // Long chunks of which nothing but sums and the like is wanted, in any order.
+  bool streams(const std::vector<Stmt>& body) const {
+    constexpr int64_t least = 1 << 15;
+    auto any_order = [&](const Stmt& s) { return std::holds_alternative<Accumulate>(s.v) && !std::get<Accumulate>(s.v).position; };
+    if (columns_ || r_.d.reduced.size() != 1 || r_.out.weight > 8 || !std::all_of(body.begin(), body.end(), any_order)) return false;
+    return r_.d.reduced[0]->args[0]->hi >= least;
+  }
+
+  // Two halves of a chunk at once: memory gives more to two readers of neighbouring lines than to one. What is left comes after.
+  std::vector<Stmt> in_two_streams(std::vector<Stmt> body) {
+    Expr i = r_.d.reduced[0], half = floor_div(i->args[0], r_.pool.integer(128)) * 64.0;
+    Expr both = r_.pool.axis(5006, half), rest = r_.pool.axis(5007, i->args[0] - half * 2.0);
+    Loop halves{both, lanes(r_, 4), {}}, left{rest, lanes(r_, 4), {}};
+    auto add = [&](Loop& to, Expr at) {
+      Substitution s;
+      s.set(i, at);
+      for (const Stmt& st : body) {
+        auto& a = std::get<Accumulate>(st.v);
+        to.body.push_back({Accumulate{a.reg, s.apply(a.value)}});
+      }
+    };
+    add(halves, both), add(halves, both + half), add(left, rest + half * 2.0);
+    return {{std::move(halves)}, {std::move(left)}};
   }
 
   std::vector<Stmt> combine(const std::vector<Stmt>& body, int level) {

@@ -9,6 +9,7 @@ namespace {
 constexpr int64_t long_loop = 128; // below that a masked vector costs less than another loop
 constexpr int64_t gathered_loop = 24; // where the choice is of what is read: else it is gathered element by element
 constexpr int most_parts = 4;
+constexpr int most_joined = 32;    // parts of what is a choice as a whole: each is as long as what it keeps of it
 constexpr int most_weight = 24;    // of a body: others are bound by what they compute
 
 bool depends_on(Expr e, Expr axis) {
@@ -56,6 +57,13 @@ std::optional<Cut> cut_of_index(Expr e, Expr axis) {
   return Cut{e, c->at, e->args[first ? 0 : 1], e->args[first ? 1 : 0]};
 }
 
+// Of a value that is a choice between values with loads, as tensors joined or padded are.
+std::optional<Cut> find_joint(Expr e, Expr axis) {
+  while (e->op == Op::Cast) e = e->args[0];
+  auto loads = [](Expr x) { return contains(x, [](const ExprNode& n) { return n.op == Op::Load; }); };
+  return e->op == Op::Select && (loads(e->args[1]) || loads(e->args[2])) ? cut_of(e->args[0], axis) : std::nullopt;
+}
+
 // A choice between loads in a long loop, or of what to load in one that is not very short.
 std::optional<Cut> find_cut(Expr e, Expr axis, int64_t extent) {
   std::optional<Cut> found;
@@ -77,7 +85,10 @@ void cut(RegionDraft& r, Loop loop, int64_t extent, int& parts, std::vector<Stmt
   if (is_const_int(axis->args[0], 0)) return;
   std::optional<Cut> c;
   for (const Stmt& s : loop.body)
-    if (auto* st = std::get_if<Store>(&s.v); st && !c && parts < most_parts) c = find_cut(st->value, axis, extent);
+    if (auto* st = std::get_if<Store>(&s.v); st && !c) {
+      if (parts < most_joined && extent >= long_loop) c = find_joint(st->value, axis);
+      if (!c && parts < most_parts) c = find_cut(st->value, axis, extent);
+    }
   if (!c) return out.push_back({std::move(loop)});
   parts++;
   Expr ends[] = {c->at, axis->args[0] - c->at};

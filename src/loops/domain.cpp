@@ -162,6 +162,32 @@ void avoid_vectors_of_windows(LoopDomain& d, const Affine& access) {
   if (at != d.axes.end()) std::rotate(at, at + 1, d.axes.end());
 }
 
+// Loads whose elements lie apart along an axis, and those whose elements are neighbours.
+std::pair<int, int> apart_and_near(const LoopDomain& d, Expr axis) {
+  int apart = 0, near = 0;
+  for (auto& m : d.members)
+    if (m.body) visit(m.body, [&](const ExprNode& n) {
+      if (n.op != Op::Load || n.args.empty() || !contains(n.args[0], [&](const ExprNode& x) { return &x == axis.get(); })) return;
+      Expr one[] = {axis};
+      auto a = as_affine(n.args[0], one);
+      bool neighbours = a && is_const_int(a->coefficients[0], 1);
+      near += neighbours, apart += !neighbours;
+    });
+  return {apart, near};
+}
+
+// Sums of products read one operand across its rows along any but one axis: that one makes the vectors.
+void avoid_gathers(LoopDomain& d) {
+  constexpr int64_t least = 8;
+  if (d.axes.size() < 2 || d.reduced.empty() || apart_and_near(d, d.axes.back()).first == 0) return;
+  if (std::any_of(d.members.begin(), d.members.end(), [](auto& m) { return m.full && m.store; })) return; // stored along the last axis
+  for (size_t k = d.axes.size() - 1; k-- > 0;) {
+    auto [apart, near] = apart_and_near(d, d.axes[k]);
+    auto at = d.axes.begin() + static_cast<std::ptrdiff_t>(k);
+    if (apart == 0 && near > 0 && rough_value(d.axes[k]->args[0]) >= least) return void(std::rotate(at, at + 1, d.axes.end()));
+  }
+}
+
 // A last axis of a few elements (three color channels) would leave vectors mostly empty: the longest axis goes last.
 void avoid_short_vectors(LoopDomain& d) {
   constexpr int64_t few = 8;
@@ -195,12 +221,30 @@ void order_axes(LoopDomain& d) {
   std::stable_sort(keyed.begin(), keyed.end(), [](auto& a, auto& b) { return a.first > b.first; });
   for (size_t k = 0; k < keyed.size(); k++) d.axes[k] = keyed[k].second;
   if (auto now = main_access(d); now && !d.axes.empty()) avoid_vectors_of_windows(d, *now);
+  avoid_gathers(d);
   avoid_short_vectors(d);
 }
 
-bool merge_pair(LoopDomain& d, Expr outer, Expr inner) {
+namespace {
+
+// What a comparison of the outer axis with a bound says of both as one: i < n as i * extent + j < n * extent.
+Expr compared_as_one(Expr c, Expr outer, Expr inner, Expr merged) {
+  if ((c->op != Op::Lt && c->op != Op::Le) || c->args[0]->type != DType::I64) return {};
   Expr pair[] = {outer, inner}, extent = inner->args[0];
-  bool ok = d.is_reduced(outer) == d.is_reduced(inner);
+  auto d = as_affine(c->args[1] - c->args[0], pair); // positive, or not negative, where the condition holds
+  if (!d || !is_const_int(d->coefficients[1], 0) || contains(d->rest, [](const ExprNode& n) { return n.op == Op::Load; })) return {};
+  double equal = c->op == Op::Le ? 1 : 0;
+  if (is_const_int(d->coefficients[0], -1)) return lt(merged, (d->rest + equal) * extent);
+  if (is_const_int(d->coefficients[0], 1)) return le((1 - equal - d->rest) * extent, merged);
+  return {};
+}
+
+} // namespace
+
+bool merge_pair(LoopDomain& d, Expr outer, Expr inner, bool cuts) {
+  Expr pair[] = {outer, inner}, extent = inner->args[0], merged = inner->pool->axis(next_number(d), outer->args[0] * extent);
+  bool ok = d.is_reduced(outer) == d.is_reduced(inner), cut = cuts && d.reduced.empty();
+  std::vector<std::pair<Expr, Expr>> replaced{{outer, inner->pool->integer(0)}, {inner, merged}};
   auto walks = [&](Expr offset) {
     auto a = as_affine(offset, pair);
     if (!a || a->coefficients[0] != a->coefficients[1] * extent) ok = false;
@@ -209,10 +253,11 @@ bool merge_pair(LoopDomain& d, Expr outer, Expr inner) {
     if (m.store && (m.full || !d.is_reduced(outer))) walks(m.store);
     if (m.position) walks(m.position);
     if (!m.body || !ok) continue;
-    // Axes may occur only inside offsets of loads, and there as one walk.
+    // Axes may occur only inside offsets of loads, and there as one walk; the outer one in conditions too, if loops are cut there.
     std::function<void(Expr)> scan = [&](Expr e) {
       if (!ok) return;
       if (e == outer || e == inner) ok = false;
+      else if (Expr c = cut ? compared_as_one(e, outer, inner, merged) : Expr()) replaced.emplace_back(e, c);
       else if (e->op == Op::Load && !e->args.empty()) walks(e->args[0]);
       else if (!is_leaf(e->op))
         for (Expr a : e->args) scan(a);
@@ -220,8 +265,7 @@ bool merge_pair(LoopDomain& d, Expr outer, Expr inner) {
     scan(m.body);
   }
   if (!ok) return false;
-  Expr merged = inner->pool->axis(next_number(d), outer->args[0] * extent);
-  substitute(d, {{outer, inner->pool->integer(0)}, {inner, merged}});
+  substitute(d, replaced);
   for (auto* list : {&d.axes, &d.reduced}) {
     std::replace(list->begin(), list->end(), inner, merged);
     std::erase(*list, outer);
@@ -230,7 +274,7 @@ bool merge_pair(LoopDomain& d, Expr outer, Expr inner) {
 }
 
 void merge_axes(LoopDomain& d) {
-  for (size_t k = d.axes.size(); k-- > 1;) merge_pair(d, d.axes[k - 1], d.axes[k]);
+  for (size_t k = d.axes.size(); k-- > 1;) merge_pair(d, d.axes[k - 1], d.axes[k], true);
 }
 
 } // namespace tenon

@@ -36,7 +36,8 @@ void order_axes(LoopDomain& domain);
 /// Merges neighbours that every access walks through as one.
 void merge_axes(LoopDomain& domain);
 /// Whether axes can become one: substitutes `inner` (of the new extent) for both. False, and nothing changed, where not.
-bool merge_pair(LoopDomain& domain, Expr outer, Expr inner);
+/// `cuts`: flat loops are cut where conditions on the outer axis change.
+bool merge_pair(LoopDomain& domain, Expr outer, Expr inner, bool cuts = false);
 /// Replaces an axis everywhere.
 void substitute(LoopDomain& domain, const std::vector<std::pair<Expr, Expr>>& replacements);
 

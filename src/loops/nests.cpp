@@ -31,13 +31,25 @@ std::vector<Stmt> passes(RegionDraft& r, int innermost_lanes) {
   return out;
 }
 
+// Short rows of which a parallel iteration covers several: where they lie is worked out once.
+int64_t rows_together(const RegionDraft& r) {
+  constexpr int64_t short_row = 512;
+  auto row = r.d.axes.size() > 1 ? const_int(r.d.axes.back()->args[0]) : std::nullopt;
+  return row && *row > 0 && *row <= short_row ? block_elements / *row : 1;
+}
+
 void flat_nest(RegionDraft& r) {
   if (r.d.axes.empty()) r.d.axes.push_back(r.pool.axis(5003, r.pool.integer(1)));
   if (auto tile = tile_of(r)) return tiled_nest(r, *tile);
   std::vector<Expr> outer(r.d.axes.begin(), r.d.axes.end() - 1);
-  block_last(r, block_elements, outer);
+  int64_t rows = rows_together(r);
+  if (rows > 1) {
+    outer.pop_back();
+    if (const_int(r.d.axes.end()[-2]->args[0]).value_or(rows + 1) > rows) outer.push_back(block_axis(r, r.d.axes.end()[-2], r.pool.integer(rows)));
+  } else block_last(r, block_elements, outer);
   make_parallel(r, outer);
   r.kernel().body = cut_at_conditions(r, Loop{r.d.axes.back(), lanes(r, 2), inner(r, 0)});
+  if (rows > 1) r.kernel().body = {{Loop{r.d.axes.end()[-2], 1, std::move(r.kernel().body)}}};
 }
 
 void row_nest(RegionDraft& r) {

@@ -162,7 +162,7 @@ std::vector<Type> col2im_types(const Call& c) {
   return self_with(c, out);
 }
 
-// Each pixel sums the window elements that lie on it.
+// Each pixel sums the window elements that lie on it: of all taps, or where windows are not dilated of the few windows that reach it.
 Compute col2im_define(const DefineArgs& d) {
   auto kernel = d.call.integers("kernel_size"), dilation = d.call.integers("dilation");
   auto pad = d.call.integers("padding"), stride = d.call.integers("stride");
@@ -170,18 +170,24 @@ Compute col2im_define(const DefineArgs& d) {
   Expr inside = d.pool.boolean(true), zero = d.integer(0), place = zero, row = d.i(rank - 3);
   std::vector<Expr> taps;
   for (size_t k = 0; k < 2; k++) {
-    Expr tap = d.reduce_axis(d.integer(kernel[k])), step = d.integer(stride[k]);
-    Expr at = d.i(rank - 2 + k) + static_cast<double>(pad[k]) - tap * static_cast<double>(dilation[k]), window = floor_div(at, step);
+    bool few = dilation[k] == 1 && stride[k] > 1;
+    int64_t meeting = few ? (kernel[k] + stride[k] - 1) / stride[k] : kernel[k];
+    Expr n = meeting == 1 ? zero : d.reduce_axis(d.integer(meeting)), step = d.integer(stride[k]);
+    Expr from = d.i(rank - 2 + k) + static_cast<double>(pad[k]), tap = few ? mod(from, step) + n * step : n;
+    Expr at = from - tap * static_cast<double>(dilation[k]), window = few ? floor_div(from, step) - n : floor_div(at, step);
     Expr count = windows(d.output.sizes[rank - 2 + k], kernel[k], dilation[k], pad[k], stride[k]);
-    inside = logical_and(inside, logical_and(logical_and(le(zero, at), eq(mod(at, step), zero)), lt(window, count)));
+    Expr meets = few ? logical_and(le(zero, window), lt(tap, d.integer(kernel[k]))) : logical_and(le(zero, at), eq(mod(at, step), zero));
+    inside = logical_and(inside, logical_and(meets, lt(window, count)));
     place = place * count + window;
     row = row * static_cast<double>(kernel[k]) + tap;
-    taps.push_back(tap);
+    if (meeting != 1) taps.push_back(n);
   }
   std::vector<Expr> index{row, place};
   if (rank == 4) index.insert(index.begin(), d.i(0));
   Expr x = d.load_wide("self", index);
-  return {.axes = d.axes, .reduce_axes = taps, .reduction = Reduction::Sum, .body = select(inside, x, constant_like(0, x))};
+  Expr body = select(inside, x, constant_like(0, x));
+  if (taps.empty()) return {.axes = d.axes, .body = cast(body, d.output.dtype)};
+  return {.axes = d.axes, .reduce_axes = taps, .reduction = Reduction::Sum, .body = body};
 }
 
 const OpRow rows[] = {

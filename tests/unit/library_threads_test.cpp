@@ -294,7 +294,7 @@ TEST_CASE("scatters along each dim, on all threads") {
 TEST_CASE("scatters of one long column to more places") {
   for (int64_t places : {32768, 40001, 1 << 20})
     for (auto update : {library::Update::Add, library::Update::Assign, library::Update::Max}) {
-      constexpr int64_t n = 50021;
+      constexpr int64_t n = 70021;
       Ints index = numbers<int64_t>(n, places - 1);
       for (int64_t& v : index) v = std::abs(v);
       index[n / 3] = places - 1;
@@ -317,7 +317,7 @@ TEST_CASE("scatters of one long column to more places") {
 }
 
 TEST_CASE("bags of rows of any width") {
-  for (int64_t dim : {1, 8, 17, 64, 100, 200}) {
+  for (int64_t dim : {1, 8, 16, 17, 32, 48, 64, 100, 113, 200}) {
     std::vector<double> table = numbers<double>(50 * dim, 1000);
     Ints indices = numbers<int64_t>(300, 40), offsets{0, 5, 5, 6, 100, 299};
     for (int64_t& v : indices) v = std::abs(v);

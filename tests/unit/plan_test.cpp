@@ -1,4 +1,5 @@
 // What plans do with memory: values that share or outlive it, state, control flow, sizes known late, many threads.
+#include <set>
 #include <thread>
 
 #include "tests/unit/graph_harness.h"
@@ -37,6 +38,20 @@ TEST_CASE("values returned twice, inputs and constants returned") {
     e.run(std::vector{loop[0]}, loop).check();
     CHECK(numbers(loop[0])[0] == i + 1);
   }
+  // So do views into them, from the second row on too; other results are let go and their memory serves again.
+  std::vector<int64_t> sizes{2, 3};
+  for (int64_t from : {0, 3}) {
+    std::vector<Tensor> outputs = run(e, {counting(DType::F32, {4, 3})});
+    TensorView part{DType::F32, outputs[0].data_as<float>() + from, sizes, {}};
+    e.run(std::span(&part, 1), outputs).check();
+    CHECK(numbers(outputs[0]) == numbers(counting(DType::F32, {2, 3}, 2.0 + static_cast<double>(from))));
+  }
+  std::vector<Tensor> again = run(e, {counting(DType::F32, {4, 3})}), given{counting(DType::F32, {4, 3}, 5)};
+  std::set<void*> before;
+  for (const Tensor& t : again) before.insert(t.data());
+  e.run(given, again).check();
+  CHECK(before.contains(again[0].data()));
+  CHECK(numbers(again[0])[0] == 6);
 }
 
 TEST_CASE("mutated buffers: written back, returned, swapped") {

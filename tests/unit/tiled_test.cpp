@@ -1,4 +1,6 @@
 // Loads and stores along different axes: transposes, interleaved and separated elements of all widths and sizes.
+#include <array>
+
 #include "tests/unit/graph_harness.h"
 
 using namespace tenon;
@@ -125,4 +127,108 @@ TEST_CASE("cuts: paddings of all kinds in loops that are cut where the place rea
       g.returns(g.b.call1("aten::index_select.default", {any, 1, g.b.call1("aten::clamp.default", {g.b.arange(g.b.integer(n), DType::I64), 1, 2})}));
       compare_both(g, {{mixed(DType::F32, {2, n}), mixed(DType::F32, {2, n + 1})}, {mixed(DType::F32, {2, n}), mixed(DType::F32, {2, 200})}});
     }
+}
+
+TEST_CASE("cuts: tensors joined and padded along any dim, in loops over all dims behind it") {
+  for (DType t : {DType::F32, DType::I64, DType::BF16})
+    for (int64_t dim : {0, 1, 2}) {
+      TestGraph g;
+      Expr s = g.symbol("s0");
+      std::vector<Tensor> call, other;
+      ArgList fixed, any;
+      for (int64_t n : {1, 7, 40, 0, 33, 128, 5}) {
+        std::vector<int64_t> sizes{3, 4, 37};
+        sizes[static_cast<size_t>(dim)] = n;
+        fixed.push_back(g.input({sizes[0], sizes[1], sizes[2]}, t));
+        call.push_back(mixed(t, sizes)), other.push_back(mixed(t, sizes));
+      }
+      for (int64_t k : {2, 3}) {
+        std::vector<Expr> sizes{g.b.integer(3), g.b.integer(4), g.b.integer(37)};
+        std::vector<int64_t> one{3, 4, 37}, two = one;
+        sizes[static_cast<size_t>(dim)] = s + static_cast<double>(k);
+        one[static_cast<size_t>(dim)] = k, two[static_cast<size_t>(dim)] = 200 + k;
+        any.push_back(g.input(sizes, t));
+        call.push_back(mixed(t, one)), other.push_back(mixed(t, two));
+      }
+      V joined = g.b.call1("aten::cat.default", {fixed, dim});
+      g.returns(joined);
+      g.returns(joined * Arg(2) + Arg(1));
+      g.returns(g.b.call1("aten::cat.default", {any, dim}));
+      g.returns(g.b.call1("aten::constant_pad_nd.default", {any[0].get<ValueId>(), ArgList{0, 0, 1, 2, 2, 0}, 5}));
+      compare_both(g, {call, other});
+    }
+}
+
+TEST_CASE("products of integers, read along rows or columns") {
+  for (DType t : {DType::I64, DType::I32, DType::I16, DType::U8, DType::I8})
+    for (auto [m, k, n] : std::vector<std::array<int64_t, 3>>{{5, 7, 3}, {33, 40, 129}, {1, 100, 64}, {17, 0, 20}, {40, 1, 8}}) {
+      TestGraph g;
+      Expr s = g.symbol("s0");
+      V x = g.input({m, k}, t), y = g.input({k, n}, t), z = g.input({n, k}, t), b = g.input({g.b.integer(2), s, g.b.integer(n)}, t);
+      g.returns(g.b.call1("aten::mm.default", {x, y}));
+      g.returns(g.b.call1("aten::mm.default", {x, permute(g, z, {1, 0})}));
+      g.returns(g.b.call1("aten::mm.default", {permute(g, y, {1, 0}), permute(g, x, {1, 0})}));
+      g.returns(g.b.call1("aten::bmm.default", {permute(g, b, {0, 2, 1}), b}));
+      compare_both(g, {{mixed(t, {m, k}), mixed(t, {k, n}), mixed(t, {n, k}), mixed(t, {2, 9, n})}, {mixed(t, {m, k}), mixed(t, {k, n}), mixed(t, {n, k}), mixed(t, {2, 70, n})}});
+    }
+}
+
+TEST_CASE("short rows, several at once") {
+  for (int64_t n : {1, 3, 50, 511, 512, 513})
+    for (DType t : {DType::F32, DType::BF16, DType::U8}) {
+      TestGraph g;
+      Expr s = g.symbol("s0");
+      V fixed = g.input({3, 83, n}, t), any = g.input({g.b.integer(3), s, g.b.integer(n)}, t);
+      for (V x : {fixed, any}) {
+        V turned = permute(g, x, {1, 0, 2});
+        g.returns(turned);
+        g.returns(turned * Arg(2) + Arg(1));
+        g.returns(g.b.call1("aten::constant_pad_nd.default", {turned, ArgList{1, 0, 0, 2}, 3}));
+      }
+      compare_both(g, {{mixed(t, {3, 83, n}), mixed(t, {3, 0, n})}, {mixed(t, {3, 83, n}), mixed(t, {3, 129, n})}});
+    }
+}
+
+TEST_CASE("parts computed where they are joined") {
+  for (int64_t dim : {0, 1, 2})
+    for (int64_t n : {1, 16, 33}) {
+      TestGraph g;
+      V x = g.input({5, 7, n}), y = g.input({5, 7, n});
+      V re = x * x - y * y, im = x * y + y * x;
+      g.returns(g.b.call1("aten::cat.default", {ArgList{re, im}, dim}));
+      g.returns(g.b.call1("aten::stack.default", {ArgList{re, im, x}, dim + 1}));
+      compare_both(g, {{mixed(DType::F32, {5, 7, n}), mixed(DType::F32, {5, 7, n})}});
+    }
+}
+
+TEST_CASE("products of matrices whose elements lie apart") {
+  for (DType t : {DType::F32, DType::F64, DType::BF16})
+    for (auto [m, k, n, c] : std::vector<std::array<int64_t, 4>>{{9, 13, 11, 3}, {40, 33, 17, 8}, {1, 20, 20, 2}, {20, 0, 20, 2}}) {
+      TestGraph g;
+      Expr s = g.symbol("s0");
+      V x = g.input({m, k, c}, t), y = g.input({k, n, c}, t), z = g.input({g.b.integer(m), s, g.b.integer(c)}, t);
+      auto apart = [&](V v) { return g.b.call1("aten::permute.default", {v, ArgList{2, 0, 1}}); };
+      g.returns(g.b.call1("aten::bmm.default", {apart(x), apart(y)}));
+      g.returns(g.b.call1("aten::bmm.default", {g.b.call1("aten::permute.default", {z, ArgList{2, 1, 0}}), apart(x)}));
+      compare_both(g, {{mixed(t, {m, k, c}), mixed(t, {k, n, c}), mixed(t, {m, 12, c})}});
+    }
+}
+
+TEST_CASE("windows are summed where they lie, with and without gaps") {
+  for (auto [kernel, stride, pad, dilation] : std::vector<std::array<int64_t, 4>>{{3, 1, 1, 1}, {4, 4, 0, 1}, {4, 4, 3, 1}, {5, 2, 1, 1}, {2, 5, 0, 1}, {3, 2, 2, 2}, {7, 3, 3, 1}, {6, 3, 0, 1}}) {
+    constexpr int64_t size = 23, channels = 2;
+    int64_t places = (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
+    TestGraph g;
+    V x = g.input({1, channels * kernel * kernel, places * places});
+    g.returns(g.b.call1("aten::col2im.default", {x, ArgList{size, size}, ArgList{kernel, kernel}, ArgList{dilation, dilation}, ArgList{pad, pad}, ArgList{stride, stride}}));
+    Tensor in = mixed(DType::F32, {1, channels * kernel * kernel, places * places});
+    std::vector<double> want(static_cast<size_t>(channels * size * size), 0), from = numbers(in);
+    for (int64_t i = 0; i < std::ssize(from); i++) {
+      int64_t place = i % (places * places), tap = i / (places * places) % (kernel * kernel), channel = i / (places * places) / (kernel * kernel);
+      int64_t row = place / places * stride - pad + tap / kernel * dilation, column = place % places * stride - pad + tap % kernel * dilation;
+      if (row >= 0 && row < size && column >= 0 && column < size) want[static_cast<size_t>((channel * size + row) * size + column)] += from[static_cast<size_t>(i)];
+    }
+    CHECK(numbers(run(g.program().compile().value(), {in})[0]) == want);
+    compare_both(g, {{in}});
+  }
 }
