@@ -156,6 +156,12 @@ void plan_windows(ConvPlan& plan, const KernelTable& kernels, const Caches& cach
   plan.kernels = window_kernels(kernels, l, c, plan.direct);
 }
 
+/// As chains run it (conv_chain.h): some rows at a time.
+Conv by_any_rows(Conv c) {
+  c.window.in[1] = c.window.out[1] = any_size;
+  return c;
+}
+
 } // namespace
 
 Matmul as_matmul(const KernelTable& kernels, const Conv& c) {
@@ -186,8 +192,12 @@ void prepare_conv(const KernelTable& kernels, const Conv& c) {
     if (known_pixels(c.window) != any_size) plan_lines(kernels, 1, c);
     return;
   }
-  if (has_depthwise_kernels(kernels, c)) return void(plan_depthwise(kernels, 1, c));
-  if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c));
+  if (has_depthwise_kernels(kernels, c)) {
+    plan_depthwise(kernels, 1, c);
+    if (fits_plane(c)) prepare_planes(kernels, by_any_rows(c));
+    return;
+  }
+  if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c.packed && c.in_type == DType::F32 ? by_any_rows(c) : c));
   if (c.winograd) {
     kernels.transpose();
     prepare_winograd(kernels, c);
