@@ -8,7 +8,7 @@
 namespace tenon {
 namespace {
 
-constexpr int64_t most_rows = 16;    // at a time
+constexpr int64_t most_rows = 16;   // at a time
 constexpr int64_t items_wanted = 3;  // of a thread
 constexpr int64_t least_halos = 4;   // rows of an item, counted in those it shares with its neighbour
 

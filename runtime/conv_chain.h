@@ -1,6 +1,6 @@
-// Convolutions in a chain: a depthwise one with the 1x1 convolution before it, the one behind it, or both, run by rows. What one
-// writes, the next reads from the worker's scratch while it is in L2; tensors between them get no memory. A schedule of steps as they
-// are: the same kernels and epilogues run, on fewer rows at a time.
+// Convolutions in a chain: a depthwise one with the 1x1 convolution before it, the one behind it, or both, run by rows.
+// What one writes, the next reads from the worker's scratch while it is in L2; tensors between them get no memory. A
+// schedule of steps as they are: the same kernels and epilogues run, on fewer rows at a time.
 #pragma once
 #include <vector>
 
@@ -13,10 +13,10 @@ struct Frame;
 struct ConvChain {
   const ConvStep *before = nullptr, *depthwise = nullptr, *after = nullptr; // null: not part of it
   int first_step = 0, last_step = 0;                                        // by their numbers
-  int between[2] = {-1, -1};                                                // buffers before and behind the depthwise one
-  MatmulPlan before_plan = {}, after_plan = {};                             // for some rows of an image
-  int64_t made_rows = 0, done_rows = 0;                                     // rows before and behind the depthwise one at a time
-  int64_t strips = 1;                                                       // items of an image
+  int between[2] = {-1, -1};                    // buffers before and behind the depthwise one
+  MatmulPlan before_plan = {}, after_plan = {}; // for some rows of an image
+  int64_t made_rows = 0, done_rows = 0;         // rows before and behind the depthwise one at a time
+  int64_t strips = 1;                           // items of an image
   int64_t ring_bytes = 0, done_bytes = 0, product_bytes = 0, sum_bytes = 0; // of one worker
 
   const ConvStep* head() const { return before ? before : depthwise; }
