@@ -60,13 +60,23 @@ struct TileSpan {
   int64_t count;
 };
 
+/// What the epilogue, or the stores of sums, will touch: column 0 of a group's panel p0, the block's first pixel.
+void want(const Call& call, const Item& item, const Block& block, int64_t group, int64_t p0, GemmBlock::Wanted* wanted) {
+  const Conv& c = call.c;
+  if (!call.plan.looks_ahead || block.q1 != item.part.positions) return;
+  int64_t pixel = item.batch * c.window.out_pixels() + item.plan.cut.begin(block.u0), first = pixel * c.out_channels + group * c.group_outputs() + p0 * call.plan.layout.panels.width();
+  if (call.plan.direct && !c.epilogue.fn) wanted[0] = {static_cast<const char*>(c.output) + first * call.sum_bytes(), c.out_channels * call.sum_bytes(), call.sum_bytes()};
+  for (int i = 0; i < 2; i++)
+    if (const Epilogue::Beside& b = c.epilogue.beside[i]; b.data) wanted[i] = {b.data + first * b.element_bytes, c.out_channels * b.element_bytes, b.element_bytes};
+}
+
 /// One group's product of a block's tiles with panels [p0, p1).
 void multiply_group(const Call& call, const Item& item, const Block& block, TileSpan tiles, int64_t group, int64_t p0, int64_t p1, Target to) {
   const ConvLayout& l = call.plan.layout;
   const ConvLayout::Part& part = item.part;
   int64_t depth = (block.q1 - block.q0) * part.depth, rows = l.panel_rows(part);
   bool windows = !l.copied;
-  multiply_block({.panels = l.panels,
+  GemmBlock g{.panels = l.panels,
                   .kernels = call.plan.kernels,
                   .p0 = p0,
                   .p1 = p1,
@@ -84,7 +94,9 @@ void multiply_group(const Call& call, const Item& item, const Block& block, Tile
                   .sum_bytes = static_cast<int>(call.sum_bytes()),
                   .init = nullptr,
                   .mode = block.q0 > 0 ? GemmInit::C : GemmInit::Zero,
-                  .rows_first = false});
+                  .rows_first = false};
+  want(call, item, block, group, p0, g.wanted);
+  multiply_block(g);
 }
 
 /// Pixels [a, b) of a part: of a strided one, row by row.

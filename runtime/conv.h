@@ -73,6 +73,7 @@ struct ConvPlan {
   int tile_rows = 1;
   bool folded = false;     // rows of windows are read where they are: pixels have no gaps
   bool direct = true;      // the kernels write the output itself
+  bool looks_ahead = false; // for what the epilogue or the stores touch: it is more than L2 holds
   int64_t items = 0;
   int64_t group_panels = 0;                      // panels of a SumTile
   int64_t c_group = 0, c_stride = 0;             // elements of a group's sums in scratch, and of a row of them

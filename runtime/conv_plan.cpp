@@ -150,10 +150,18 @@ void plan_windows(ConvPlan& plan, const KernelTable& kernels, const Caches& cach
   l.copied = l.copied || (is_folded(l) && !plan.folded);
   plan.tile_rows = f.rows[static_cast<size_t>(l.panels.vectors)];
   plan.direct = is_direct(kernels, l, c);
+  bool dense = !c.row_major && l.parts.size() == 1 && !l.parts[0].is_strided() && c.out_pixel == c.out_channels && !f.is_tiled();
+  plan.looks_ahead = dense && c.batch * c.window.out_pixels() * c.out_channels * bytes_of(f.sum) > caches.l2 / 2;
   plan_parts(plan, kernels, caches, threads, c);
   choose_sums(plan, f, c);
   measure_scratch(plan, f, c);
   plan.kernels = window_kernels(kernels, l, c, plan.direct);
+}
+
+/// As chains run it (conv_chain.h): some rows at a time.
+Conv by_any_rows(Conv c) {
+  c.window.in[1] = c.window.out[1] = any_size;
+  return c;
 }
 
 } // namespace
@@ -186,8 +194,12 @@ void prepare_conv(const KernelTable& kernels, const Conv& c) {
     if (known_pixels(c.window) != any_size) plan_lines(kernels, 1, c);
     return;
   }
-  if (has_depthwise_kernels(kernels, c)) return void(plan_depthwise(kernels, 1, c));
-  if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c));
+  if (has_depthwise_kernels(kernels, c)) {
+    plan_depthwise(kernels, 1, c);
+    if (fits_plane(c)) prepare_planes(kernels, by_any_rows(c));
+    return;
+  }
+  if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c.packed && c.in_type == DType::F32 ? by_any_rows(c) : c));
   if (c.winograd) {
     kernels.transpose();
     prepare_winograd(kernels, c);

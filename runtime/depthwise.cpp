@@ -39,14 +39,6 @@ int block_vectors(const KernelTable& kernels, int64_t all, int64_t group) {
   return best;
 }
 
-bool fits_plane(const Conv& c) {
-  const ConvWindow& w = c.window;
-  int64_t k = w.kernel[1], s = w.stride[1];
-  return c.depthwise() && c.group_outputs() == 1 && w.kernel[0] == 1 && w.in[0] == 1 && w.pad[0] == 0 &&
-         w.out[0] == 1 && w.kernel[2] == k && (k == 3 || k == 5 || k == 7) && w.stride[2] == s && (s == 1 || s == 2) &&
-         w.dilation[1] == 1 && w.dilation[2] == 1;
-}
-
 double work_of(const Conv& c) {
   // Loads limit it, not multiply-adds: about a third of the matrix kernels' speed, one lane counted as one product of a
   // vector.
@@ -180,7 +172,7 @@ struct PlanePixels {
 struct Band {
   const KernelTable& kernels;
   const Conv& c;
-  const float* image;
+  RowRing image;
   Out out;
   int64_t y; // first input row, may lie in the padding
   int rows;  // of output
@@ -190,8 +182,8 @@ void point_at_plane(const Band& b, const PlaneShape& s, int64_t x, PlanePixels& 
   const ConvWindow& w = b.c.window;
   const float** next = to.at;
   for (int64_t i = b.y; i < b.y + s.in_rows(); i++) {
-    const float* row = b.image + i * w.in[2] * b.c.in_pixel;
     bool in = i >= 0 && i < w.in[1];
+    const float* row = in ? b.image.data + (i - b.image.first) % b.image.count * w.in[2] * b.c.in_pixel : nullptr;
     for (int64_t j = x; j < x + s.in_pixels(); j++)
       *next++ = in && j >= 0 && j < w.in[2] ? row + j * b.c.in_pixel : nullptr;
   }
@@ -224,16 +216,9 @@ void run_plane(const Band& b, PlaneShape s, const PlanePixels& pixels, int64_t f
 /// Output rows of a tile: as many as registers hold sums of, beside the weights of a 3x3 kernel.
 int plane_rows(int lanes, int kernel) { return lanes == 16 && kernel > 3 ? 4 : 2; }
 
-void run_band(const KernelTable& kernels, const Conv& c, int64_t batch, const Tiles& bands, int64_t index, float* sums) {
+void run_band(Band& band, int64_t batch, int64_t oy) {
+  const Conv& c = band.c;
   const ConvWindow& w = c.window;
-  int64_t oy = index * bands.small + std::min(index, bands.larger);
-  Band band{.kernels = kernels,
-            .c = c,
-            .image = image_of(c, batch),
-            .out = {sums, c.out_channels},
-            .y = oy * w.stride[1] - w.pad[1],
-            .rows = bands.rows(index)};
-  if (c.output) band.out = {output_of(c, batch) + oy * w.out[2] * c.out_pixel, c.out_pixel};
   Tiles tiles(w.out[2], PlaneShape::max_pixels);
   PlanePixels pixels;
   int shared = 0; // pixels of the tile whose pointers are kept
@@ -256,23 +241,46 @@ void run_band(const KernelTable& kernels, const Conv& c, int64_t batch, const Ti
 
 } // namespace
 
-static int64_t plane_sum_bytes(const KernelTable& kernels, const Conv& c) {
+bool fits_plane(const Conv& c) {
+  const ConvWindow& w = c.window;
+  int64_t k = w.kernel[1], s = w.stride[1];
+  return c.depthwise() && c.group_outputs() == 1 && w.kernel[0] == 1 && w.in[0] == 1 && w.pad[0] == 0 &&
+         w.out[0] == 1 && w.kernel[2] == k && (k == 3 || k == 5 || k == 7) && w.stride[2] == s && (s == 1 || s == 2) &&
+         w.dilation[1] == 1 && w.dilation[2] == 1;
+}
+
+int64_t plane_sum_bytes(const KernelTable& kernels, const Conv& c) {
   int rows = plane_rows(kernels.lanes(), static_cast<int>(c.window.kernel[1]));
   return c.output ? 0 : up64(std::min<int64_t>(rows, c.window.out[1]) * c.window.out[2] * c.out_channels * 4);
 }
 
+void run_depthwise_rows(const KernelTable& kernels, const Conv& c, int64_t batch, int64_t y0, int64_t y1, const RowRing& image, float* to) noexcept {
+  const ConvWindow& w = c.window;
+  Tiles bands(y1 - y0, plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
+  for (int64_t i = 0, y = y0; i < bands.count; i++) {
+    Band band{.kernels = kernels, .c = c, .image = image, .out = {to, c.out_channels}, .y = y * w.stride[1] - w.pad[1], .rows = bands.rows(i)};
+    if (c.output) band.out = {to + (y - y0) * w.out[2] * c.out_pixel, c.out_pixel};
+    run_band(band, batch, y);
+    y += band.rows;
+  }
+}
+
 static void run_planes(const KernelTable& kernels, const Workers& workers, const Conv& c, char* scratch) {
-  int most_rows = plane_rows(kernels.lanes(), static_cast<int>(c.window.kernel[1]));
-  Tiles bands(c.window.out[1], most_rows);
+  const ConvWindow& w = c.window;
+  Tiles bands(w.out[1], plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
   double work = work_of(c) / static_cast<double>(std::max<int64_t>(bands.count, 1));
   int64_t bytes = plane_sum_bytes(kernels, c);
   workers.run(c.batch * bands.count, item_grain(work), [&](int64_t begin, int64_t end, int worker) {
     auto* sums = reinterpret_cast<float*>(scratch + worker * bytes);
-    for (int64_t i = begin; i < end; i++) run_band(kernels, c, i / bands.count, bands, i % bands.count, sums);
+    for (int64_t i = begin; i < end; i++) {
+      int64_t batch = i / bands.count, band = i % bands.count, y = band * bands.small + std::min(band, bands.larger);
+      float* to = c.output ? output_of(c, batch) + y * w.out[2] * c.out_pixel : sums;
+      run_depthwise_rows(kernels, c, batch, y, y + bands.rows(band), {image_of(c, batch), 0, w.in[1]}, to);
+    }
   });
 }
 
-static void prepare_planes(const KernelTable& kernels, const Conv& c) {
+void prepare_planes(const KernelTable& kernels, const Conv& c) {
   const ConvWindow& w = c.window;
   uint64_t rows = tile_heights(w.out[1], plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
   uint64_t pixels = tile_heights(w.out[2], PlaneShape::max_pixels);

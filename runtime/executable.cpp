@@ -71,6 +71,7 @@ bool reserve_scratch(Frame& f) {
   f.matmuls.resize(static_cast<size_t>(f.plan->num_matmuls));
   f.convs.resize(static_cast<size_t>(f.plan->num_convs));
   for_each_step(f.plan->steps, need);
+  for (const ConvChain& c : f.chains) need.shared = std::max(need.shared, c.worker_bytes() * f.workers->threads());
   f.scratch_per_worker = need.per_worker;
   f.scratch_bytes = std::max(need.per_worker * static_cast<size_t>(f.workers->threads()), static_cast<size_t>(need.shared));
   return reserve(f.scratch, f.scratch_capacity, f.scratch_bytes, *f.pool) || (f.message = "out of memory", false);
@@ -213,6 +214,7 @@ bool PlanRunner::prepare_memory(Frame& f) {
   }
   if (f.planned && bound == f.bound) return true;
   f.planned = false;
+  f.chains = find_chains(f);
   if (!plan_memory(f)) return false;
   if (!reserve(f.arena, f.arena_capacity, f.arena_bytes, pool_) || !reserve_scratch(f))
     return f.message = fmt::format("out of memory: {} bytes of temporaries", f.arena_bytes + f.scratch_bytes), false;

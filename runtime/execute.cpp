@@ -32,6 +32,12 @@ bool run(const MatmulStep& s, Frame& f) {
 }
 
 bool run(const ConvStep& s, Frame& f) {
+  if (const ConvChain* chain = chain_of(s, f)) {
+    if (chain->head() != &s) return true;
+    f.error[0] = 0;
+    run_chain(*chain, f);
+    return f.error[0] == 0 || fail_index(f);
+  }
   Conv c = conv_of(s, f);
   TileCall tile(s.epilogue, f, f.pointers.data());
   c.epilogue = tile.epilogue(f, f.pointers.data());
@@ -217,6 +223,12 @@ Conv conv_of(const ConvStep& s, const Frame& f) {
   if (s.weight >= 0) c.weights = f.pointers[static_cast<size_t>(s.weight)];
   if (s.output >= 0) c.output = f.pointers[static_cast<size_t>(s.output)];
   return c;
+}
+
+const ConvChain* chain_of(const ConvStep& s, const Frame& f) {
+  auto has = [&](const ConvChain& c) { return c.before == &s || c.depthwise == &s || c.after == &s; };
+  auto found = std::find_if(f.chains.begin(), f.chains.end(), has);
+  return found == f.chains.end() ? nullptr : &*found;
 }
 
 AttentionCall attention_of(const AttentionStep& s, const Frame& f) {

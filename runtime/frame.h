@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/conv_chain.h"
 #include "runtime/plan.h"
 #include "runtime/profile.h"
 
@@ -32,6 +33,7 @@ struct Frame {
   size_t arena_bytes = 0, scratch_bytes = 0, scratch_per_worker = 0;
   std::vector<MatmulPlan> matmuls; // by the steps' numbers, for the sizes bound
   std::vector<ConvPlan> convs;
+  std::vector<ConvChain> chains; // found when memory is planned
   std::shared_ptr<void> arena, scratch;
   size_t arena_capacity = 0, scratch_capacity = 0;
   std::vector<std::shared_ptr<void>> held;  // of this call: dynamic buffers, staged inputs
@@ -59,6 +61,8 @@ bool run_scan(const ScanStep& step, Frame& frame);
 Matmul matmul_of(const MatmulStep& step, const Frame& frame, void* const* pointers);
 inline Matmul matmul_of(const MatmulStep& step, const Frame& frame) { return matmul_of(step, frame, frame.pointers.data()); }
 Conv conv_of(const ConvStep& step, const Frame& frame);
+/// The chain that the step is part of; null: none.
+const ConvChain* chain_of(const ConvStep& step, const Frame& frame);
 /// Without its kernels; offsets where the frame has no pointers yet.
 AttentionCall attention_of(const AttentionStep& step, const Frame& frame);
 /// Sizes of a buffer under the frame's slots.

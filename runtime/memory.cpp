@@ -62,6 +62,19 @@ size_t place(size_t bytes, int first, int last, std::vector<Placed>& placed) {
   return at;
 }
 
+/// Steps of a chain run side by side: what one of them needs lives as long as all of them.
+void prolong(const Frame& f, int& first, int& last) {
+  for (const ConvChain& c : f.chains) {
+    if (first > c.first_step && first <= c.last_step) first = c.first_step;
+    if (last >= c.first_step && last < c.last_step) last = c.last_step;
+  }
+}
+
+/// What a chain's convolutions hand on lies in the workers' scratch.
+bool is_between(const Frame& f, size_t buffer) {
+  return std::any_of(f.chains.begin(), f.chains.end(), [&](const ConvChain& c) { return c.between[0] == static_cast<int>(buffer) || c.between[1] == static_cast<int>(buffer); });
+}
+
 } // namespace
 
 bool bytes_of(const PlanBuffer& b, const Frame& f, size_t& bytes) {
@@ -83,7 +96,7 @@ bool plan_memory(Frame& f) {
   f.offsets.assign(plan.buffers.size(), 0);
   for (size_t i = 0; i < plan.buffers.size(); i++) {
     const PlanBuffer& b = plan.buffers[i];
-    if (b.place != BufferPlace::Arena) continue;
+    if (b.place != BufferPlace::Arena || is_between(f, i)) continue;
     size_t bytes;
     if (!bytes_of(b, f, bytes)) {
       // In a branch that is not taken sizes may be anything: it gets no memory.
@@ -96,7 +109,9 @@ bool plan_memory(Frame& f) {
   std::vector<Placed> placed;
   f.arena_bytes = 0;
   for (auto& [bytes, i] : order) {
-    f.offsets[i] = place(bytes, plan.buffers[i].first, plan.buffers[i].last, placed);
+    int first = plan.buffers[i].first, last = plan.buffers[i].last;
+    prolong(f, first, last);
+    f.offsets[i] = place(bytes, first, last, placed);
     f.arena_bytes = std::max(f.arena_bytes, f.offsets[i] + bytes);
   }
   return true;

@@ -57,6 +57,7 @@ struct TileKernel {
   std::vector<int> buffers; // the first is the tile
   std::vector<Slot> scalars;
   int kernel = -1;
+  std::vector<int> written = {};
   std::vector<int> beside; // buffers that lie as the contraction's result and are read or written where its tiles are
 };
 

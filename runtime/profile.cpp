@@ -57,6 +57,7 @@ struct Cost {
     cost.flops = 2 * static_cast<double>(c.batch * (c.transposed ? c.window.in_pixels() : c.window.out_pixels())) * positions * inputs * outputs;
     cost.detail = fmt::format("{}x{}x{}x{} to {} channels, window {}x{}x{}, {}", c.batch, c.window.in[1], c.window.in[2], c.in_channels, c.out_channels, c.window.kernel[0],
                               c.window.kernel[1], c.window.kernel[2], describe_conv(*f.plan->micro_kernels, plan));
+    if (const ConvChain* chain = chain_of(s, f)) cost.detail += chain->head() == &s ? ", by rows with what follows" : ", by rows with what is before";
   }
   void operator()(const AttentionStep& s) {
     move(with(s.score.buffers, {s.q.buffer, s.k.buffer, s.v.buffer}));

@@ -20,6 +20,22 @@ V remainder_of(const Math& m, V x, V y) {
   return m.unless(quotient >= (m.f64 ? 0x1p53 : 0x1p24), fast, [&] { return m.libm("fmod", {x, y}); });
 }
 
+bool is_number(llvm::Value* v, bool zero_too) {
+  auto* c = llvm::dyn_cast<llvm::Constant>(v);
+  if (c && c->getType()->isVectorTy()) c = c->getSplatValue();
+  auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
+  return number && !number->isNaN() && (zero_too || !number->isZero());
+}
+
+// The operand that is before the other, the second of equal ones, NaN where there is one. `before` is false of NaN, so that a number's
+// other operand needs no test; a second one that is no zero may change places with the first.
+llvm::Value* bounded(const Emitter& e, llvm::Value* x, llvm::Value* y, V (*before)(V, V)) {
+  if (is_number(y, false)) std::swap(x, y);
+  Math m(e, x);
+  V first = m.select(before(m.wrap(x), m.wrap(y)), m.wrap(x), m.wrap(y));
+  return is_number(x, true) ? first.v : m.b.CreateSelect(m.b.CreateFCmpUNO(x, x), x, first.v);
+}
+
 } // namespace
 
 llvm::Value* erf(const Emitter& e, llvm::Value* v) {
@@ -77,16 +93,7 @@ llvm::Value* remainder(const Emitter& e, llvm::Value* vx, llvm::Value* vy) {
   return m.select(nonzero & differ, r + y, r).v;
 }
 
-llvm::Value* minimum(const Emitter& e, llvm::Value* x, llvm::Value* y) {
-  Math m(e, x);
-  V least = m.select(m.wrap(x) < m.wrap(y), m.wrap(x), m.wrap(y));  // y where either is NaN
-  return m.b.CreateSelect(m.b.CreateFCmpUNO(x, x), x, least.v);
-}
-
-llvm::Value* maximum(const Emitter& e, llvm::Value* x, llvm::Value* y) {
-  Math m(e, x);
-  V most = m.select(m.wrap(y) < m.wrap(x), m.wrap(x), m.wrap(y));
-  return m.b.CreateSelect(m.b.CreateFCmpUNO(x, x), x, most.v);
-}
+llvm::Value* minimum(const Emitter& e, llvm::Value* x, llvm::Value* y) { return bounded(e, x, y, [](V a, V b) { return a < b; }); }
+llvm::Value* maximum(const Emitter& e, llvm::Value* x, llvm::Value* y) { return bounded(e, x, y, [](V a, V b) { return b < a; }); }
 
 } // namespace tenon::vmath

@@ -46,6 +46,8 @@ TileKernel PlanBuilder::build_epilogue(NodeId id) {
     t.buffers.push_back(v.valid() ? buffer_of(v) : -1);
     if (v.valid()) use(t.buffers.back());
   }
+  for (size_t i = 0; i < t.buffers.size(); i++)
+    if (k->kernel.buffers[i].kind == BufferKind::Output) t.written.push_back(t.buffers[i]);
   t.kernel = add_kernel(k->kernel, Heat::Tile, t.scalars);
   t.beside = beside_of(id, *k);
   return t;

@@ -7,7 +7,8 @@ namespace tenon::ops {
 namespace {
 
 Expr zero(Expr x) { return like(0, x); }
-Expr relu(const BodyArgs& a) { return max(a[0], zero(a[0])); }
+// Bounds come first: of a zero equal to one, torch keeps the sign.
+Expr relu(const BodyArgs& a) { return max(zero(a[0]), a[0]); }
 
 Expr gelu(const BodyArgs& a) {
   Expr x = a[0];
@@ -38,10 +39,10 @@ Expr celu(const BodyArgs& a) {
 // The fixed point of Klambauer et al. 2017, as torch writes it.
 Expr selu(const BodyArgs& a) { return elu_of(a[0], like(1.6732632423543772848170429916717, a[0]), like(1.0507009873554804934193349852946, a[0]), like(1, a[0])); }
 
-Expr clamp_to(Expr x, double lo, double hi) { return min(max(x, like(lo, x)), like(hi, x)); }
+Expr clamp_to(Expr x, double lo, double hi) { return min(like(hi, x), max(like(lo, x), x)); }
 Expr hardtanh(const BodyArgs& a) {
   Expr x = a[0];
-  return min(max(x, parameter(a, "min_val", x)), parameter(a, "max_val", x));
+  return min(parameter(a, "max_val", x), max(parameter(a, "min_val", x), x));
 }
 Expr relu6(const BodyArgs& a) { return clamp_to(a[0], 0, 6); }
 Expr hardsigmoid(const BodyArgs& a) { return clamp_to(a[0] + 3.0, 0, 6) / 6.0; }

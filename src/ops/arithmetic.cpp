@@ -98,11 +98,12 @@ Values float_power(Builder& b, const Call& c) {
   return b.call("aten::pow.Tensor_Tensor", {x, y});
 }
 
-// NaN in the value or in a bound gives NaN.
+// NaN in the value or in a bound gives NaN. Of a zero equal to a constant bound, torch keeps the sign.
 Expr clamp(const BodyArgs& a) {
+  auto bound = [](Op op, Expr x, Expr by) { return by->op == Op::Const ? binary(op, by, x) : binary(op, x, by); };
   Expr x = a["self"];
-  if (Expr lo = a["min"]) x = max(x, lo);
-  if (Expr hi = a["max"]) x = min(x, hi);
+  if (Expr lo = a["min"]) x = bound(Op::Max, x, lo);
+  if (Expr hi = a["max"]) x = bound(Op::Min, x, hi);
   return x;
 }
 

@@ -62,3 +62,46 @@ TEST_CASE("negative indices of take_along_dim count from the end") {
   CHECK(taken({1}) == Numbers{2, 0, 5, 3});
   CHECK(taken({Arg()}) == Numbers{5, 3, 5, 3});
 }
+
+TEST_CASE("bounds keep NaN, and of zeros the sign that torch keeps") {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const Numbers values{0.0, -0.0, nan, -nan, inf, -inf, 1, -1, 6, 7, 5.5, -6, 1e-42, -1e-42, 0.5, -0.5, 3, -0.0, 0.0};
+  struct Bounds {
+    const char* op;
+    ArgList args;
+  };
+  const Bounds all[] = {{"aten::relu", {}},
+                        {"aten::relu6", {}},
+                        {"aten::hardtanh", {-1.0, 1.0}},
+                        {"aten::hardtanh", {0.0, 6.0}},
+                        {"aten::hardtanh", {-6.0, -0.0}},
+                        {"aten::clamp", {-0.5, 0.0}},
+                        {"aten::clamp", {nan, 1.0}},
+                        {"aten::clamp_min", {0.0}},
+                        {"aten::clamp_min", {-0.0}},
+                        {"aten::clamp_max", {0.0}},
+                        {"aten::clamp_max", {nan}},
+                        {"aten::clamp_max", {-inf}}};
+  for (const Bounds& o : all)
+    for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16})
+      for (Isa isa : {Isa::Auto, Isa::Avx2}) {
+        CAPTURE(o.op);
+        CAPTURE(name_of(t));
+        Tensor x = filled(t, {71}, [&](int64_t i) { return values[static_cast<size_t>(i) % values.size()]; });
+        TestGraph g;
+        ArgList args{g.input({71}, t)};
+        args.insert(args.end(), o.args.begin(), o.args.end());
+        g.returns(g.b.call1(o.op, args));
+        Numbers got = numbers(run(g.program().compile({.isa = isa}).value(), {x})[0]),
+                want = numbers(run(g.program().compile({.interpret = true}).value(), {x})[0]);
+        for (size_t i = 0; i < got.size(); i++)
+          CHECK_MESSAGE((std::isnan(want[i]) ? std::isnan(got[i])
+                                             : got[i] == want[i] && std::signbit(got[i]) == std::signbit(want[i])),
+                        "element ", i, ": ", got[i], " instead of ", want[i]);
+      }
+  Tensor zeros = filled(DType::F32, {40}, [](int64_t i) { return i % 2 ? 0.0 : -0.0; });
+  for (const char* op : {"aten::relu", "aten::relu6"}) {
+    Numbers kept = numbers(run([&](Builder& b, V v) { return b.call1(op, {v}); }, zeros));
+    for (size_t i = 0; i < kept.size(); i++) CHECK(std::signbit(kept[i]) == (i % 2 == 0));
+  }
+}

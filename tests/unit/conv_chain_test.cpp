@@ -1,0 +1,84 @@
+// Convolutions that run as a chain, beside the interpreter: tensors between them are larger than a core's cache, so
+// that chains pay.
+#include "tests/unit/graph_harness.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+struct Chain {
+  int64_t batch, height, width, in, wide, out;
+  int64_t kernel, stride, pad;
+  bool before = true, after = true, activation = true, residual = false,
+       kept = false; // kept: what lies between is a result too
+};
+
+// Odd sizes of all kinds; the wide tensor of the first is larger than that of the others.
+const Chain blocks[] = {
+    {2, 53, 61, 7, 131, 9, 3, 1, 1},
+    {1, 61, 53, 5, 112, 5, 3, 2, 1},
+    {1, 49, 53, 6, 144, 6, 5, 1, 2, true, true, true, true},
+    {3, 27, 31, 3, 160, 17, 5, 2, 0, true, true, false},
+    {1, 37, 43, 9, 224, 3, 7, 1, 5},
+    {2, 41, 37, 4, 144, 8, 7, 2, 3, true, false},
+    {2, 36, 43, 8, 130, 8, 3, 1, 0, true, false, false},
+    {2, 35, 43, 128, 128, 11, 3, 1, 1, false},
+    {1, 74, 69, 136, 136, 12, 5, 2, 3, false, true, false},
+    {2, 35, 41, 7, 131, 7, 3, 1, 1, true, true, true, true, true},
+};
+
+Tensor mixed(std::vector<int64_t> sizes, int64_t step) {
+  return filled(DType::F32, std::move(sizes),
+                [&](int64_t i) { return static_cast<double>(i * step % 251 - 125) / 64; });
+}
+
+V convolve(TestGraph& g, V x, int64_t out, int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t groups,
+           bool biased) {
+  V w = g.b.constant(mixed({out, in / groups, kernel, kernel}, 37));
+  Arg bias = biased ? Arg(g.b.constant(mixed({out}, 91))) : Arg();
+  return g.b.call1("aten::convolution.default",
+                   {x, w, bias, {stride, stride}, {pad, pad}, {1, 1}, false, {0, 0}, groups});
+}
+
+TestGraph graph_of(const Chain& s, bool dynamic) {
+  TestGraph g;
+  int64_t first = s.before ? s.in : s.wide;
+  V x = dynamic ? g.input(std::vector<Expr>{g.symbol("n", 1), g.b.integer(first), g.symbol("h", 12), g.symbol("w", 12)})
+                : g.input({s.batch, first, s.height, s.width});
+  auto activate = [&](V v) { return s.activation ? g.b.call1("aten::relu6.default", {v}) : v; };
+  V y = s.before ? activate(convolve(g, x, s.wide, s.in, 1, 1, 0, 1, s.activation)) : x, between = y;
+  y = activate(convolve(g, y, s.wide, s.wide, s.kernel, s.stride, s.pad, s.wide, s.activation));
+  if (s.after) y = convolve(g, y, s.out, s.wide, 1, 1, 0, 1, s.activation);
+  if (s.residual) y = g.b.call1("aten::add.Tensor", {y, x});
+  g.returns(y);
+  if (s.kept) g.returns(between);
+  return g;
+}
+
+} // namespace
+
+TEST_CASE("chains of convolutions give what the interpreter gives") {
+  for (const Chain& s : blocks) {
+    CAPTURE(s.wide);
+    CAPTURE(s.kernel);
+    Tensor x = mixed({s.batch, s.before ? s.in : s.wide, s.height, s.width}, 31);
+    Program program = graph_of(s, false).program(), dynamic = graph_of(s, true).program();
+    std::vector<Tensor> want = run(program.compile({.interpret = true}).value(), {x});
+    auto check = [&](const Program& p, Options options) {
+      Executable native = p.compile(options).value();
+      for (int again = 0; again < 2; again++) {
+        std::vector<Tensor> got = run(native, {x});
+        REQUIRE(got.size() == want.size());
+        if (&s == blocks && options.threads == 1)
+          CHECK(native.stats().arena_bytes <
+                static_cast<size_t>(s.batch * s.height * s.width * s.wide * 4)); // it gets no memory
+        for (size_t i = 0; i < got.size(); i++)
+          CHECK_MESSAGE(difference(got[i], want[i]) == "", "output ", i, ": ", difference(got[i], want[i]));
+      }
+    };
+    for (int threads : {1, 2, 3}) check(program, {.threads = threads});
+    check(program, {.threads = 2, .isa = Isa::Avx2});
+    check(dynamic, {.threads = 2});
+  }
+}
