@@ -110,7 +110,8 @@ GemmArgs panel_args(const GemmBlock& g) {
           .positions = g.positions,
           .columns = 0,
           .mode = g.mode,
-          .rest = g.rest};
+          .rest = g.rest,
+          .part = g.part};
 }
 
 /// Asks for rows [row, row + rows) of some columns.

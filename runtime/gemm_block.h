@@ -117,6 +117,7 @@ struct GemmBlock {
   int sum_bytes;
   const void* init; // column 0 of panel p0
   GemmInit mode;
+  int64_t part = 128; // GemmArgs::part
   bool rows_first; // all panels for a tile, before the next tile: where A's tile is to stay in L1
   /// What is to lie in L2 when the block is done: its first row, at column 0 of p0; bytes from row to row, and of an element.
   struct Wanted {

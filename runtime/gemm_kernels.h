@@ -31,6 +31,7 @@ struct GemmArgs {
   int64_t columns;   // valid columns, read by masked kernels, and by those that weave a B in place
   GemmInit mode;
   int64_t rest = 0;  // k of a last, partial group (GemmFamily::reads_rest), where positions is 1: A has no more, packed B is zero-padded
+  int64_t part = 128; // k of a part, some multiple of 16: f32 sums of more are added up in parts, which keeps rounding errors small
   /// A series of so many tiles of the same shape, and the bytes from one to the next in A (`first`), B, C and `init`. The kernel leaves
   /// the arguments of the last one. More than one: not for tile registers, nor for GemmKind::Stream.
   int64_t tiles = 1;

@@ -25,7 +25,6 @@ constexpr int prefetch_bytes =
     8192;                         // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
 constexpr int prefetch_rows = 16; // B in place
 constexpr int prefetch_k = 8;     // A by k
-constexpr int part_depth = 128; // f32 sums of more products are added up in parts, which keeps rounding errors small
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
 /// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
@@ -124,6 +123,7 @@ private:
     kept_b = 120,
     bytes = 128, // of A's k, and of whole unrolled steps
     bytes_unrolled = 136,
+    part_bytes = 144, // of A in a part
     locals_bytes = 192
   };
 
@@ -180,6 +180,8 @@ private:
     mov(ptr[rsp + bytes], rax);
     imul(rdx, rdx, a_step());
     mov(ptr[rsp + bytes_unrolled], rdx);
+    imul(rax, ptr[rdi + offsetof(GemmArgs, part)], a_step());
+    mov(ptr[rsp + part_bytes], rax);
     if (s_.masked) load_mask();
     if (reads_rest()) {
       keep(rest, offsetof(GemmArgs, rest));
@@ -196,7 +198,8 @@ private:
     add(rax, ptr[rsp + bytes_unrolled]);
     mov(ptr[rsp + end_unrolled], rax);
     if (in_parts()) {
-      mov(qword[rsp + part_left], part_depth * a_step());
+      mov(rax, ptr[rsp + part_bytes]);
+      mov(ptr[rsp + part_left], rax);
       mov(qword[rsp + parts_before], 0);
     }
     if (in_place() && stride_in_register()) {
@@ -326,14 +329,15 @@ private:
   /// How far the sums go on in registers; those of a part that is complete are put by.
   void begin_part() {
     Xbyak::Label goes_on;
-    cmp(qword[rsp + part_left], 0);
-    jg(goes_on, T_NEAR);
-    call(end_part_);
-    mov(qword[rsp + part_left], part_depth * a_step());
-    L(goes_on);
     Reg64 t = b();
     mov(ptr[rsp + kept_b], t);
     mov(t, ptr[rsp + part_left]);
+    test(t, t);
+    jg(goes_on, T_NEAR);
+    call(end_part_);
+    mov(t, ptr[rsp + part_bytes]);
+    mov(ptr[rsp + part_left], t);
+    L(goes_on);
     add(t, index());
     cmp(t, ptr[rsp + end_unrolled]);
     cmovg(t, ptr[rsp + end_unrolled]);
