@@ -187,7 +187,7 @@ Splits choose_repeated(const MatmulPlan& p, const Caches& caches, int threads, c
 
 /// Cycles of the worker that has most to do, with a product of so many items: ranges of rows by ranges of panels.
 double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const Splits& splits) {
-  constexpr double item_cycles = 500, read_byte = 1. / 64; // to set an item up; to read operands anew
+  constexpr double item_cycles = 500, read_byte = 1. / 32; // to set an item up; to read operands anew
   double pack_a = p.pack_a ? 0.1 : 0, pack_b = p.use == BUse::Pack ? packing(f, m) : 0;
   int64_t tiles = ceil_div(m.m, p.tile_rows), panels = p.panels.count(), parts = splits.rows * splits.panels, items = m.batch[0] * m.batch[1] * p.splits_k * parts;
   double depth = static_cast<double>(std::max<int64_t>(p.split_k, 1)), b_bytes = static_cast<double>(size_of(f.b)), a_bytes = static_cast<double>(size_of(f.a));
@@ -212,7 +212,7 @@ double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, cons
 Splits choose_shares(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const SplitRequest& most) {
   Splits best = choose_splits(most);
   if (threads == 1 || best.rows * best.panels == 1) return best;
-  constexpr double nearly = 1.05;
+  constexpr double nearly = 1.02;
   double least = longest_share(p, f, threads, m, best);
   int64_t batch = std::max<int64_t>(most.batch, 1);
   for (int64_t per_thread = most.per_thread; per_thread >= 1; per_thread /= 2) {
