@@ -34,6 +34,8 @@ std::vector<Stmt> passes(RegionDraft& r, int innermost_lanes) {
 // Short rows of which a parallel iteration covers several: where they lie is worked out once.
 int64_t rows_together(const RegionDraft& r) {
   constexpr int64_t short_row = 512;
+  constexpr int heavy = 24; // what is computed takes longer
+  if (r.out.weight > heavy) return 1;
   auto row = r.d.axes.size() > 1 ? const_int(r.d.axes.back()->args[0]) : std::nullopt;
   return row && *row > 0 && *row <= short_row ? block_elements / *row : 1;
 }
