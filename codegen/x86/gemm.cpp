@@ -21,19 +21,16 @@ namespace {
 constexpr int least_unroll = 4;
 constexpr int line_bytes = 64;
 constexpr int min_chains = 8; // independent sums that keep two multiply-add ports of latency four busy
-constexpr int prefetch_bytes =
-    8192;                         // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
-constexpr int prefetch_rows = 16; // B in place
-constexpr int prefetch_k = 8;     // A by k
+constexpr int prefetch_bytes = 8192; // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
+constexpr int prefetch_rows = 16;    // B in place
+constexpr int prefetch_k = 8;        // A by k
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
 /// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
 int spares_needed(Arithmetic a) { return a == Arithmetic::I16Dot || a == Arithmetic::I8I8Dot ? 2 : 1; }
 
 int spare_registers(Isa isa, int rows, int vectors) {
-  int all = isa == Isa::Avx512 ? 32 : 16;
-  int held = std::min(rows, vectors);
-  return all - rows * vectors - held;
+  return (isa == Isa::Avx512 ? 32 : 16) - rows * vectors - std::min(rows, vectors);
 }
 
 /// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
@@ -48,13 +45,10 @@ int sum_sets(const GemmFamilyRow& row, int rows, int vectors) {
 class GemmEmitter : public GemmAssembler {
 public:
   GemmEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& s)
-      : GemmAssembler(memory, row), s_(s),
-        sets_(sum_sets(row, s.rows, s.vectors)), held_(std::min(s.rows, s.vectors)) {
-    int next = sets_ * s_.rows * s_.vectors;
-    first_held_ = next;
-    next += held_;
-    first_spare_ = next;
-    spares_ = registers() - next;
+      : GemmAssembler(memory, row), s_(s), sets_(sum_sets(row, s.rows, s.vectors)), held_(std::min(s.rows, s.vectors)) {
+    first_held_ = sets_ * s_.rows * s_.vectors;
+    first_spare_ = first_held_ + held_;
+    spares_ = registers() - first_spare_;
     if (looks_ahead()) unroll_ = line_bytes / a_step();
   }
 
