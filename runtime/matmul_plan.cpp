@@ -212,7 +212,7 @@ double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, cons
 Splits choose_shares(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const SplitRequest& most) {
   Splits best = choose_splits(most);
   if (threads == 1 || best.rows * best.panels == 1) return best;
-  constexpr double nearly = 1.02;
+  constexpr double nearly = 1.05;
   double least = longest_share(p, f, threads, m, best);
   int64_t batch = std::max<int64_t>(most.batch, 1);
   for (int64_t per_thread = most.per_thread; per_thread >= 1; per_thread /= 2) {

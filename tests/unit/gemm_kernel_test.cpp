@@ -19,6 +19,7 @@ struct TileCase {
   GemmKey key;
   int64_t depth, positions; // depth: of k
   GemmInit mode;
+  int64_t part = 128;
 };
 
 /// One tile: operands in guarded memory, A's rows behind pointers, some of them padding where the kernel takes windows.
@@ -48,7 +49,7 @@ void check_tile(const KernelTable& table, const TileCase& c) {
     if (!f.is_tiled() && rows > 1) pointers[r] = zeros.data(), pointers[3 * r - 1] = zeros.data();
   }
   GemmArgs args{pointers.data(), first * a_size, zeros.data(), b.data(), out.data(), init.data(), columns * static_cast<int64_t>(size_of(f.sum)),
-                (dot ? c.depth : b_row) * static_cast<int64_t>(size_of(f.b)), c.depth * a_size, dot ? c.depth : c.depth / f.group, c.positions, columns, c.mode, rest};
+                (dot ? c.depth : b_row) * static_cast<int64_t>(size_of(f.b)), c.depth * a_size, dot ? c.depth : c.depth / f.group, c.positions, columns, c.mode, rest, c.part};
   if (f.is_tiled()) table.begin_tiles();
   table.gemm(c.key)(&args);
   if (f.is_tiled()) table.end_tiles();
@@ -108,6 +109,23 @@ TEST_CASE("every register tile of every family, with every form of B, init and m
     for (size_t i = 0; i < mk.table().families().size(); i++)
       if (seen.insert(mk.table().families()[i].name).second)
         for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++) check_width(mk.table(), static_cast<int>(i), vectors);
+  }
+}
+
+TEST_CASE("sums of f32 in parts of several sizes") {
+  for (const Target& target : available_targets()) {
+    MicroKernels mk(target);
+    for (size_t i = 0; i < mk.table().families().size(); i++) {
+      const GemmFamily& f = mk.table().families()[i];
+      if (f.a != DType::F32 || f.sum != DType::F32 || f.b != DType::F32) continue;
+      for (GemmKind kind : {GemmKind::Packed, GemmKind::InPlace, GemmKind::Windows})
+        for (int vectors : {1, 2})
+          for (int rows : {1, 4})
+            for (int64_t part : {16, 32, 128})
+              for (int64_t depth : {15, 16, 17, 32, 33, 64, 127, 131, 257})
+                for (GemmInit mode : {GemmInit::Zero, GemmInit::C})
+                  check_tile(mk.table(), {{static_cast<int>(i), rows, vectors, false, kind}, depth, kind == GemmKind::InPlace ? 1 : 2, mode, part});
+    }
   }
 }
 
