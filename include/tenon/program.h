@@ -79,7 +79,7 @@ class TENON_API Executable {
 public:
   /// Runs on `inputs`, in the order of Program::inputs(). On success `outputs` holds fresh tensors in the order of
   /// Program::outputs(), and inputs that the program changes in place hold their new values. Tensors that `outputs` holds before are
-  /// let go: their memory serves again, unless an input lies in it. Inputs may have any strides and
+  /// let go once the inputs are found right, even if the run fails then: their memory serves again, unless an input lies in it. Inputs may have any strides and
   /// alignment. Errors: BadInput for a wrong count, rank, dtype or size; the message names the input, the dimension and the
   /// range allowed.
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const;
