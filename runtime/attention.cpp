@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/rounding.h"
 #include "runtime/wide.h"
 
 namespace tenon {
@@ -17,8 +18,6 @@ constexpr int64_t most_item_rows = 576; // packing a block of keys costs as much
 constexpr int64_t least_part_keys = 512;
 constexpr int64_t items_per_thread = 4;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 int64_t round_down(int64_t a, int64_t b) { return a / b * b; }
 
 /// All decisions for one call; a function of sizes, strides and caches alone.

@@ -1,7 +1,9 @@
 #include "runtime/conv_chain.h"
 
+#include <algorithm>
 #include <optional>
 
+#include "base/rounding.h"
 #include "runtime/depthwise.h"
 #include "runtime/step_call.h"
 
@@ -12,8 +14,6 @@ constexpr int64_t most_rows = 16;   // at a time
 constexpr int64_t items_wanted = 3; // of a thread
 constexpr int64_t least_halos = 4;  // rows of an item, counted in those it shares with its neighbour
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t up64(int64_t bytes) { return ceil_div(bytes, 64) * 64; }
 int64_t row_bytes(int64_t width, int64_t channels) { return width * channels * 4; }
 
 bool contains(const std::vector<int>& all, int buffer) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "base/rounding.h"
 #include "runtime/conv.h"
 #include "runtime/wide.h"
 
@@ -14,9 +15,6 @@ namespace {
 constexpr int64_t item_bytes = 32 << 10; // of an item's outputs: they stay in cache for the epilogue
 constexpr int64_t few_channels = 4;      // of an item that is not whole planes
 constexpr int64_t most_products = 1024;  // of a step: they are written out
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t up64(int64_t bytes) { return ceil_div(bytes, 64) * 64; }
 
 /// The outputs of each group, in blocks that one kernel computes.
 struct Blocks {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/numeric.h"
+#include "base/rounding.h"
 #include "runtime/conv.h"
 #include "runtime/gemm_pack.h"
 
@@ -14,9 +15,6 @@ namespace {
 
 /// Rows of so many channels are long enough to pay for the loop over positions.
 constexpr int64_t fold_below = 16;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 /// One dimension of a part of a transposed convolution: the outputs with residue r modulo the stride.
 void choose_taps(const ConvWindow& w, int d, int64_t r, ConvPart& part) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/numeric.h"
+#include "base/rounding.h"
 #include "runtime/conv.h"
 #include "runtime/depthwise.h"
 #include "runtime/gemm_pack.h"
@@ -11,10 +12,6 @@ namespace {
 
 constexpr int64_t tile_bytes = 64 << 10;          // of sums that an epilogue takes at a time
 constexpr int64_t most_waiting_bytes = 512 << 10; // of sums that wait for more positions of the kernel
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-int64_t up64(int64_t bytes) { return round_up(bytes, 64); }
 
 const GemmFamily& family(const KernelTable& kernels, int number) { return kernels.families()[static_cast<size_t>(number)]; }
 int64_t bytes_of(DType t) { return static_cast<int64_t>(size_of(t)); }

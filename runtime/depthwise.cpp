@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/rounding.h"
+
 namespace tenon {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t up64(int64_t bytes) { return ceil_div(bytes, 64) * 64; }
 
 const float* image_of(const Conv& c, int64_t batch) { return static_cast<const float*>(c.input) + batch * c.in_batch; }
 float* output_of(const Conv& c, int64_t batch) { return static_cast<float*>(c.output) + batch * c.out_batch; }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/numeric.h"
+#include "base/rounding.h"
 #include "runtime/gemm_pack.h"
 #include "runtime/gemm_shuffle.h"
 
@@ -14,8 +15,6 @@ namespace tenon {
 namespace {
 
 constexpr int64_t max_block_tiles = 256;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Call {
   const KernelTable& kernels;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/gemm_pack.h"
+#include "base/rounding.h"
 #include "runtime/matmul.h"
 
 namespace tenon {
@@ -18,8 +19,6 @@ constexpr int64_t tiled_depth_bytes = 1024; // of a row of A: two row groups of 
 constexpr int64_t tile_bytes = 64 << 10;    // of sums that an epilogue takes at a time
 constexpr int64_t max_super_rows = 512;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 int64_t round_down(int64_t a, int64_t b) { return a / b * b; }
 
 double padded(int64_t n, int64_t to) { return static_cast<double>(round_up(n == any_size ? 256 : std::max<int64_t>(n, 1), to)); }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/rounding.h"
 #include "runtime/conv.h"
 #include "runtime/winograd_kernels.h"
 
@@ -15,9 +16,6 @@ constexpr int elements = 16;
 constexpr int64_t most_block_tiles = 256;
 constexpr int64_t piece_bytes = 32 << 10; // of finished sums that are handed on at a time
 constexpr int64_t float_bytes = 4;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 int family_of(const KernelTable& kernels, const Conv& c) {
   return c.family >= 0 ? c.family
