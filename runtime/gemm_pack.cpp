@@ -3,6 +3,7 @@
 #include "runtime/gemm_pack.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <optional>
 
@@ -27,7 +28,7 @@ const char* at(const PackSource& s, int64_t k, int64_t other) {
   return static_cast<const char*>(s.data) + (k * s.k_stride + other * s.other_stride) * static_cast<int64_t>(size_of(s.type));
 }
 
-/// One element, converted.
+/// One element, converted; to bf16 alone what it holds exactly.
 void put(const char* from, DType type, char* to, DType as) {
   if (type == as) return void(std::memcpy(to, from, size_of(type)));
   dispatch(type, [&]<class T>(T v) {
@@ -36,6 +37,8 @@ void put(const char* from, DType type, char* to, DType as) {
     int16_t integer = convert<int16_t>(v);
     if (as == DType::F32)
       std::memcpy(to, &wide, 4);
+    else if (as == DType::BF16)
+      std::memcpy(to, reinterpret_cast<char*>(&wide) + 2, 2);
     else
       std::memcpy(to, &integer, 2);
   });
@@ -113,15 +116,48 @@ void transpose_columns(const KernelTable& kernels, const Panel& p, const PackSou
     for (int64_t j = 0; j < p.columns; j++) std::memcpy(p.at(k, j), at(b, k, j), size_of(b.type));
 }
 
-void pack_panel(const KernelTable& kernels, const Panel& p, const PackSource& b) {
+void pack_same(const KernelTable& kernels, const Panel& p, const PackSource& b) {
   int64_t unit = p.element() * p.family.group;
-  bool same = b.type == p.family.b;
-  if (same && b.other_stride == 1 && p.family.group == 1)
+  if (b.other_stride == 1 && p.family.group == 1)
     pack_plain_rows(kernels, p, b);
-  else if (same && b.other_stride == 1 && unit == 4)
+  else if (b.other_stride == 1 && unit == 4)
     pack_groups(p, b);
-  else if (same && b.k_stride == 1)
+  else if (b.k_stride == 1)
     transpose_columns(kernels, p, b);
+  else
+    pack_any(p, b);
+}
+
+/// Bytes as 16-bit integers or as the upper half of floats, which holds them exactly.
+template <class T> TENON_WIDE void widen(const T* from, int64_t count, uint16_t* to, bool as_float) {
+  if (as_float)
+    for (int64_t i = 0; i < count; i++) to[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(from[i])) >> 16);
+  else
+    for (int64_t i = 0; i < count; i++) to[i] = static_cast<uint16_t>(from[i]);
+}
+
+constexpr int64_t widened_depth = 32, most_lanes = 16; // of a panel, at once
+
+/// Bytes for a family that reads 16 bits: a strip of what lies together at a time is widened, then packed.
+void pack_bytes(const KernelTable& kernels, const Panel& p, const PackSource& b) {
+  bool rows = b.other_stride == 1, as_float = p.family.b == DType::BF16;
+  uint16_t strip[widened_depth * GemmFamily::max_vectors * most_lanes];
+  int64_t lines = rows ? p.depth : p.columns, length = rows ? p.columns : p.depth;
+  for (int64_t i = 0; i < lines; i++) {
+    const char* line = rows ? at(b, i, 0) : at(b, 0, i);
+    if (b.type == DType::I8)
+      widen(reinterpret_cast<const int8_t*>(line), length, strip + i * length, as_float);
+    else
+      widen(reinterpret_cast<const uint8_t*>(line), length, strip + i * length, as_float);
+  }
+  pack_same(kernels, p, {strip, p.family.b, rows ? length : 1, rows ? 1 : length});
+}
+
+void pack_panel(const KernelTable& kernels, const Panel& p, const PackSource& b) {
+  if (b.type == p.family.b)
+    pack_same(kernels, p, b);
+  else if (b.other_stride == 1 || b.k_stride == 1)
+    pack_bytes(kernels, p, b);
   else
     pack_any(p, b);
 }
@@ -134,8 +170,7 @@ void pack_panels(const KernelTable& kernels, const GemmFamily& f, const Panels& 
   char* first = static_cast<char*>(to);
   int64_t depth = panels.depth(k1 - k0), panel_bytes = panels.width() * panels.column_bytes(depth);
   // Rows of B are passed through some at a time, so that few pages are in use, and lines that two panels share are read once.
-  constexpr int64_t rows_at_once = 32;
-  int64_t chunk = b.other_stride == 1 ? panels.depth(rows_at_once) : std::max<int64_t>(depth, 1);
+  int64_t chunk = b.other_stride == 1 || b.type != f.b ? panels.depth(widened_depth) : std::max<int64_t>(depth, 1);
   for (int64_t k = 0; k < depth; k += chunk)
     for (int64_t p = p0; p < p1; p++) {
       PackSource from = b;
@@ -191,7 +226,8 @@ void prepare_packing(const KernelTable& kernels, const GemmFamily& f, DType a) {
 }
 
 bool can_pack(const GemmFamily& f, DType a, DType b) {
-  return (a == f.a || conversion_of(a, f.a)) && (b == f.b || (f.b == DType::I16 && conversion_of(b, f.b)));
+  bool widened = size_of(b) == 1 && (f.b == DType::I16 ? b == DType::I8 || b == DType::U8 : f.b == DType::BF16 && f.a == f.b && b == DType::I8);
+  return (a == f.a || conversion_of(a, f.a)) && (b == f.b || widened);
 }
 
 } // namespace tenon

@@ -23,11 +23,12 @@ int64_t round_down(int64_t a, int64_t b) { return a / b * b; }
 
 double padded(int64_t n, int64_t to) { return static_cast<double>(round_up(n == any_size ? 256 : std::max<int64_t>(n, 1), to)); }
 
-/// Cycles on one core.
+/// Cycles on one core, with B from memory.
 double cycles(const GemmFamily& f, DType a, int64_t m, int64_t n, int64_t k) {
-  constexpr double converted_per_cycle = 8;
+  constexpr double converted_per_cycle = 8, bytes_per_cycle = 8;
   double products = padded(m, f.row_step) * padded(n, f.lanes) * padded(k, f.k_step) / f.speed;
-  return products + (a == f.a ? 0 : padded(m, 1) * padded(k, 1) / converted_per_cycle);
+  double read = padded(n, 1) * padded(k, 1) * static_cast<double>(size_of(f.b)) / bytes_per_cycle;
+  return products + read + (a == f.a ? 0 : padded(m, 1) * padded(k, 1) / converted_per_cycle);
 }
 
 /// The widest tile for a B in place that still takes all rows at once, else the squarest; of whole units where rows are woven.

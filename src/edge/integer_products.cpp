@@ -1,5 +1,6 @@
 // integer_products: what quantize / dequantize pairs around a product mean for its integers. Weights are constant, with a scale
-// for all or for each column of the product (of a convolution: each channel) and zero points of 0; activations have one scale and zero point, numbers or tensors.
+// for all or for each column of the product (of a convolution: each channel) and zero points of 0; activations have one scale and zero point, numbers
+// or tensors, or those of a product one for each row. Views may stand between dequantization and product, as those of a linear layer on a sequence do.
 // Sums of integers are exact, so the result is at least as near to the real one as a product of dequantized floats.
 #include <cmath>
 #include <numeric>
@@ -20,9 +21,46 @@ bool is_byte(DType t) { return t == DType::I8 || t == DType::U8; }
 
 V operand(Builder& b, const Node& n, size_t i) { return b.wrap(n.args[i].get<ValueId>()); }
 
-// The integers of `v`, where it is (q - zero) * scale with both broadcast.
+bool is_one_number(V v) { return is_const_int(product(v.builder().pool(), v.sizes()), 1); }
+
+// What makes `v`, where that shows elements of another tensor and nothing else.
+const Node* view_of(const Graph& g, ValueId v) {
+  for (auto op : {"edge::view.default", "edge::permute.default", "edge::expand.default", "edge::slice.Tensor", "edge::select.int"})
+    if (const Node* n = made_by(g, v, op)) return n;
+  return nullptr;
+}
+
+std::optional<Dequantized> dequantized(Builder& b, V v);
+
+// One number, or one for each row of `of`.
+bool is_by_rows(V x, V of) {
+  std::vector<Expr> rows = of.sizes();
+  if (!rows.empty()) rows.back() = x.builder().integer(1);
+  return is_one_number(x) || x.sizes() == rows;
+}
+
+// A view of (q - zero) * scale as the same view of q. A scale or zero for each row goes with rows that stay whole.
+std::optional<Dequantized> dequantized_view(Builder& b, V v, std::string op, ArgList args) {
+  V from = b.wrap(args[0].get<ValueId>());
+  auto d = dequantized(b, from);
+  if (!d) return std::nullopt;
+  bool whole_rows = op == "edge::view.default" && v.rank() > 0 && from.rank() > 0 && v.sizes().back() == from.sizes().back();
+  for (V* x : {&d->scale, &d->zero}) {
+    if (!*x || is_one_number(*x)) continue;
+    if (!whole_rows || !is_by_rows(*x, from)) return std::nullopt;
+    std::vector<Expr> rows = v.sizes();
+    rows.back() = b.integer(1);
+    *x = b.reshape(*x, rows);
+  }
+  args[0] = Arg(d->q);
+  d->q = b.call1(op, args);
+  return d;
+}
+
+// The integers of `v`, where it is (q - zero) * scale with both broadcast, or a view of that.
 std::optional<Dequantized> dequantized(Builder& b, V v) {
   const Graph& g = b.graph();
+  if (const Node* view = view_of(g, v.id)) return dequantized_view(b, v, view->op, view->args);
   const Node* mul = made_by(g, v, "edge::mul.Tensor");
   if (!mul || v.dtype() != DType::F32) return std::nullopt;
   Dequantized d;
@@ -39,8 +77,6 @@ std::optional<Dequantized> dequantized(Builder& b, V v) {
   bool whole = d.q.sizes() == v.sizes();
   return is_byte(d.q.dtype()) && whole ? std::optional(d) : std::nullopt;
 }
-
-bool is_one_number(V v) { return is_const_int(product(v.builder().pool(), v.sizes()), 1); }
 
 // All elements 0: a constant, or views and conversions of one.
 bool is_zero(const Graph& g, ValueId v) {
@@ -105,8 +141,9 @@ std::optional<Weights> weights(Builder& b, V v) {
 // The integers' product, as the f32 that the floats' product is.
 V integer_product(Builder& b, const Dequantized& x, const Weights& w) {
   V sums = b.call1("aten::mm.dtype", {x.q, w.q, DType::I32});
-  if (x.zero && !is_zero(b.graph(), x.zero)) sums = sums - w.sums * b.to(b.reshape(x.zero, {}), DType::I32);
-  return b.to(sums, DType::F32) * (w.scale * b.reshape(x.scale, {}));
+  auto number = [&](V v) { return is_one_number(v) ? b.reshape(v, {}) : v; };
+  if (x.zero && !is_zero(b.graph(), x.zero)) sums = sums - w.sums * b.to(number(x.zero), DType::I32);
+  return b.to(sums, DType::F32) * (w.scale * number(x.scale));
 }
 
 // Of a convolution: [out][in / groups][taps...], with a scale for all or for each of `out`. Not of a depthwise one: floats do as well
@@ -160,7 +197,9 @@ bool integer_products(LoadedProgram& program) {
     ArgList args = r(n.args);
     Builder& b = r.builder;
     auto x = dequantized(b, b.wrap(args[0].get<ValueId>()));
-    if (!x || !is_one_number(x->scale) || (x->zero && !is_one_number(x->zero))) return {};
+    if (!x) return {};
+    bool one = is_one_number(x->scale) && (!x->zero || is_one_number(x->zero));
+    if (!one && (conv || !is_by_rows(x->scale, x->q) || (x->zero && !is_by_rows(x->zero, x->q)))) return {};
     if (conv) return integer_convolution(b, Call(r.from, *n.def, n.args), args, *x);
     auto w = weights(b, b.wrap(args[1].get<ValueId>()));
     if (!w) return {};
