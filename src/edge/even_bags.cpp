@@ -18,18 +18,11 @@ std::optional<int64_t> bag_length(Builder& b, V indices, V offsets) {
   return even ? length : std::nullopt;
 }
 
-bool is_used(const Graph& g, ValueId value) {
-  bool used = false;
-  for (uint32_t i = 0; i < g.num_nodes(); i++)
-    for_each_use(g, NodeId{i}, [&](ValueId v) { used |= v == value; });
-  for (const Arg& a : g.block(g.top()).returns) for_each_value(a, [&](ValueId v) { used |= v == value; });
-  return used;
-}
-
 } // namespace
 
 bool even_bags(LoadedProgram& program) {
-  auto replace = [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
+  auto uses = count_uses(program.graph);
+  auto replace = [&](Rewriter& r, const Node& n) -> std::vector<ValueId> {
     if (n.op != "edge::_embedding_bag.default" && n.op != "edge::_embedding_bag_forward_only.default") return {};
     Builder& b = r.builder;
     ArgList args = r(n.args);
@@ -39,7 +32,7 @@ bool even_bags(LoadedProgram& program) {
     V indices = b.input(c, "indices");
     auto length = bag_length(b, indices, b.input(c, "offsets"));
     for (size_t k = 1; k < n.outputs.size(); k++)
-      if (!length || is_used(r.from, n.outputs[k])) return {};
+      if (!length || uses[n.outputs[k]] > 0) return {};
     V rows = b.call1("aten::embedding.default", {c["weight"], b.reshape(indices, {b.input(c, "offsets").size(0), b.integer(*length)})});
     std::vector<ValueId> out{b.call1(mode == 0 ? "aten::sum.dim_IntList" : "aten::mean.dim", {rows, ArgList{1}}).id};
     for (size_t k = 1; k < n.outputs.size(); k++) { // nobody reads them

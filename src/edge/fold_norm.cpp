@@ -1,7 +1,6 @@
 // fold_norm: behind a convolution with constant weights, y*scale with a constant per channel is the convolution with scaled
 // weights, also across shifts per channel, and shifts add up. A batch norm then costs one addition per element:
 //   (conv(x, w) + b) * s + t   ->   conv(x, w*s) + (b*s + t)
-#include <unordered_map>
 #include <unordered_set>
 
 #include "edge/match.h"
@@ -13,10 +12,9 @@ namespace {
 
 class FoldNorm {
 public:
-  explicit FoldNorm(LoadedProgram& program) : program_(program), r_(program.graph, true) {}
+  explicit FoldNorm(LoadedProgram& program) : program_(program), r_(program.graph, true), uses_(count_uses(program.graph)) {}
 
   bool run() {
-    count_uses(r_.from.top());
     r_.node = [this](NodeId id) {
       const Node& n = r_.from.node(id);
       ValueId now = n.op == "edge::mul.Tensor" ? scale(n) : n.op == "edge::add.Tensor" ? shift(n) : ValueId{};
@@ -37,17 +35,6 @@ public:
 private:
   Builder& b() { return r_.builder; }
   Graph& g() { return r_.to; }
-
-  void count_uses(BlockId block) {
-    const Graph& from = r_.from;
-    auto count = [&](const Arg& a) { for_each_value(a, [&](ValueId v) { uses_[v]++; }); };
-    for (NodeId id : from.block(block).nodes) {
-      for (const Arg& a : from.node(id).args) count(a);
-      for (const Attribute& a : from.node(id).attributes) count(a.value);
-      for (BlockId inner : from.node(id).blocks) count_uses(inner);
-    }
-    for (const Arg& a : from.block(block).returns) count(a);
-  }
 
   // The numbers per channel of dim 1 of `like`, where `v` is constant and does not change along other dims.
   std::optional<std::vector<double>> per_channel(ValueId v, const Type& like) {

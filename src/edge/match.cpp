@@ -47,6 +47,22 @@ std::optional<double> filled_with(const Graph& g, ValueId v) {
   return round_to(number, g.type(v).dtype);
 }
 
+static void count_uses(const Graph& g, BlockId block, std::unordered_map<ValueId, int>& uses) {
+  auto count = [&](const Arg& a) { for_each_value(a, [&](ValueId v) { uses[v]++; }); };
+  for (NodeId id : g.block(block).nodes) {
+    for (const Arg& a : g.node(id).args) count(a);
+    for (const Attribute& a : g.node(id).attributes) count(a.value);
+    for (BlockId inner : g.node(id).blocks) count_uses(g, inner, uses);
+  }
+  for (const Arg& a : g.block(block).returns) count(a);
+}
+
+std::unordered_map<ValueId, int> count_uses(const Graph& g) {
+  std::unordered_map<ValueId, int> uses;
+  count_uses(g, g.top(), uses);
+  return uses;
+}
+
 bool rewrite_nodes(LoadedProgram& program, const Replace& replace) {
   const Graph& from = program.graph;
   Rewriter r(from, true);

@@ -1,6 +1,7 @@
 // What the Edge passes ask of values: who made them, which number they are filled with.
 #pragma once
 #include <optional>
+#include <unordered_map>
 
 #include "ir/pass.h"
 
@@ -18,6 +19,9 @@ std::optional<double> filled_with(const Graph& g, ValueId v);
 std::optional<double> round_to(double v, DType t);
 /// The same number as an argument of edge::full.
 Arg fill_value(double v, DType t);
+
+/// How often each value of a graph is used: by nodes, attributes and returns, blocks included.
+std::unordered_map<ValueId, int> count_uses(const Graph& g);
 
 /// The values that stand for a node's results from now on; none: the node stays.
 using Replace = std::function<std::vector<ValueId>(Rewriter& r, const Node& node)>;

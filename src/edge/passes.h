@@ -8,6 +8,9 @@ namespace tenon {
 /// Composites that stayed whole in the Edge graph are taken apart, where no kernel takes them.
 ///   %y = scaled_dot_product_attention(%q, %k, %v)   ->   bmm, mul, amax, sub, exp, sum, div, bmm
 bool decompose_late(LoadedProgram& program);
+/// Sums of a convolution that only an f32 computation reads are not rounded before it.
+///   %1 : BFloat16 = convolution(%x, %w); %2 : Float = _to_copy(%1)   ->   %2 : Float = convolution.dtype(%x, %w, f32)
+bool keep_sums(LoadedProgram& program);
 /// A table of rewrites, one line each, until none applies.
 ///   %1 = permute(%x, [1, 0]); %2 = permute(%1, [1, 0])   ->   %x
 bool canonicalize(LoadedProgram& program);
@@ -36,6 +39,10 @@ bool integer_products(LoadedProgram& program);
 ///   %y = mm(%x, permute(view(_to_copy(%codes, f32) * %scale), [1, 0]))   ->   %y = quantized_weight_mm(%x, pack_quantized_weight(%codes, %scale))
 bool weight_only_products(LoadedProgram& program);
 
+/// Convolutions of bf16 and bytes get channels in pairs and fours.
+///   %y = convolution(%x, %w)   ->   %y = convolution(constant_pad_nd(%x, [0, 0, 0, 0, 0, 1]), constant_pad_nd(%w, [0, 0, 0, 0, 0, 1]))
+bool whole_groups(LoadedProgram& program);
+
 /// Not in the list below: what the caller allows (Options::precision) is done after it. f32 products read bf16 or, of constant weights,
 /// bytes.
 ///   %y = mm(%x, %w)   ->   %y = mm.dtype(_to_copy(%x, bf16), _to_copy(%w, bf16), f32)
@@ -44,11 +51,13 @@ bool narrow_products(LoadedProgram& program, Precision precision);
 inline constexpr Pass edge_passes[] = {
     {"decompose_late", decompose_late},
     {"even_bags", even_bags},
+    {"keep_sums", keep_sums},
     {"canonicalize", canonicalize},
     {"expand_late", expand_late},
     {"cse", cse},
     {"integer_products", integer_products},
     {"weight_only_products", weight_only_products},
+    {"whole_groups", whole_groups},
     {"fold_constants", fold_constants},
     {"fold_norm", fold_norm},
     {"remove_dead_code", remove_dead_code},

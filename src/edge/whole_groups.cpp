@@ -1,0 +1,45 @@
+// whole_groups: kernels of narrow types read pairs of bf16 and fours of bytes where they lie. The three channels of a first layer become four, the last of
+// them zeros in the weights too, or each window would be copied.
+#include "base/rounding.h"
+#include "edge/match.h"
+#include "edge/passes.h"
+
+namespace tenon {
+
+namespace {
+
+/// How many channels a kernel reads at once, where it reads the memory of both operands.
+int64_t group_of(DType input, DType weight) {
+  if (input == DType::BF16 && weight == DType::BF16) return 2;
+  return (input == DType::U8 || input == DType::I8) && weight == DType::I8 ? 4 : 1;
+}
+
+/// Zeros behind the channels, dim 1.
+V padded(V x, int64_t by) {
+  ArgList sides(2 * x.rank() - 2, int64_t{0});
+  sides.back() = by;
+  return x.builder().call1("aten::constant_pad_nd.default", {x, sides, 0});
+}
+
+} // namespace
+
+bool whole_groups(LoadedProgram& program) {
+  bool any = rewrite_nodes(program, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
+    if (n.op != "edge::convolution.default" && n.op != "edge::convolution.dtype") return {};
+    Builder& b = r.builder;
+    ArgList args = r(n.args);
+    Call c(b.graph(), *n.def, args);
+    V x = b.input(c, "input"), w = b.input(c, "weight");
+    int64_t group = group_of(x.dtype(), w.dtype());
+    auto channels = const_int(w.size(1));
+    bool one_tap = product(b.pool(), w.sizes()) == w.size(0) * w.size(1);
+    if (c.flag("transposed") || c.integer("groups") != 1 || !channels || *channels % group == 0 || one_tap) return {};
+    int64_t missing = round_up(*channels, group) - *channels;
+    args[0] = padded(x, missing), args[1] = padded(w, missing);
+    return {b.call_full(*n.def, args).at(0).id};
+  });
+  if (any) remove_dead_code(program);
+  return any;
+}
+
+} // namespace tenon
