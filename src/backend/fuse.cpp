@@ -113,7 +113,7 @@ private:
       if (it == attentions_.end() || address_attention(id, it->second)) continue;
       for (NodeId n : it->second.between) in_attention_[n] = false;
       attentions_.erase(it);
-      roles_ = SideTable<ValueId, Role>(Role::Other);
+      roles_ = SideTable<ValueId, Role>(Role::Other), in_epilogue_ = SideTable<ValueId, bool>(false);
       inliner_.clear();
       return false;
     }
@@ -199,15 +199,14 @@ private:
 
   // Computed from a contraction's result that nothing else uses, and only looked at by a view: an epilogue computes it for
   // nothing, and leaves to those behind the view something in memory to address.
-  bool is_epilogue(const Node& n) const {
-    if (n.def->kind != Kind::Pointwise || g_.node(users_.at(n.outputs[0])[0]).def->kind != Kind::View) return false;
+  bool is_epilogue(const Node& n) {
+    if (const Node& user = g_.node(users_.at(n.outputs[0])[0]); n.def->kind != Kind::Pointwise || user.def->kind != Kind::View || user.op == "edge::_to_copy.default") return false;
     std::function<bool(ValueId)> is_result = [&](ValueId v) {
-      if (roles_.get(v) == Role::Other || users_.at(v).size() != 1) return false;
-      const Node& from = g_.node(g_.value(v).node);
-      return roles_.get(v) == Role::Contract || (roles_.get(v) == Role::Inline && from.def->kind == Kind::View && from.args[0].is<ValueId>() && is_result(from.args[0].get<ValueId>()));
+      Role role = roles_.get(v);
+      if (users_.at(v).size() != 1 || role != Role::Inline) return users_.at(v).size() == 1 && (role == Role::Contract || in_epilogue_.get(v));
+      return std::ranges::any_of(tensor_operands(g_.node(g_.value(v).node).args, g_), is_result);
     };
-    std::vector<ValueId> operands = tensor_operands(n.args, g_);
-    return std::any_of(operands.begin(), operands.end(), is_result);
+    return in_epilogue_[n.outputs[0]] = std::ranges::any_of(tensor_operands(n.args, g_), is_result);
   }
 
   // Used by one definition only, which does not read it repeatedly: writing it there costs nothing.
@@ -383,6 +382,7 @@ private:
   Inliner inliner_;
   SlicedProducts& sliced_;
   SideTable<ValueId, Role> roles_{Role::Other};
+  SideTable<ValueId, bool> in_epilogue_{false}; // stored because an epilogue makes them, and a view follows
   SideTable<ValueId, bool> needs_memory_{false};
   SideTable<NodeId, bool> in_block_{false};
   SideTable<NodeId, int> group_of_{-1};
