@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t least_run = 64; // bytes of an operand that lie together
 constexpr size_t most_operands = 128;
+constexpr int most_followed = 6; // nodes from a cat back to a step's result
 
 struct Cat {
   NodeId node;
@@ -160,9 +161,9 @@ private:
 
   // Whether the value comes from a step of its own anyway: a contraction with its epilogue, or a reduction. Through
   // views: `through`.
-  bool is_step_result(ValueId v, bool through) const {
+  bool is_step_result(ValueId v, bool through, int depth = 0) const {
     NodeId id = g_.value(v).node;
-    if (!id.valid() || !on_top_.get(id)) return false;
+    if (!id.valid() || !on_top_.get(id) || depth > most_followed) return false;
     const Node& n = g_.node(id);
     if (!has_definition(n) || n.outputs.size() != 1) return false;
     if (is_contract(g_, n) || n.def->kind == Kind::Reduce) return true;
@@ -172,7 +173,7 @@ private:
     std::vector<ValueId> operands = tensor_operands(n.args, g_);
     return std::any_of(operands.begin(), operands.end(), [&](ValueId o) {
       bool alike = n.def->kind != Kind::Pointwise || g_.type(o).sizes == g_.type(v).sizes;
-      return alike && is_step_result(o, through);
+      return alike && is_step_result(o, through, depth + 1);
     });
   }
 
