@@ -15,7 +15,8 @@ namespace tenon {
 
 namespace {
 
-constexpr int64_t least_run = 64; // bytes of an operand that lie together
+constexpr int64_t least_run = 32;    // bytes of an operand that lie together
+constexpr int64_t few_channels = 16; // convolutions of fewer read neighbouring pixels as one row
 constexpr size_t most_operands = 128;
 constexpr int most_followed = 6; // nodes from a cat back to a step's result
 
@@ -139,9 +140,13 @@ private:
   bool reads_in_place(NodeId user, ValueId v, const std::vector<Expr>& strides) const {
     const Node& n = g_.node(user);
     if (!n.blocks.empty() || !has_definition(n) || n.outputs.size() != 1) return false;
-    if (n.def && n.def->kind == Kind::Conv && is_contract(g_, n) &&
-        (std::count(n.args.begin(), n.args.end(), Arg(v)) != 1 || n.args[0] != Arg(v)))
-      return false;
+    if (n.def->kind == Kind::Conv && is_contract(g_, n)) {
+      ::tenon::Call c(g_, *n.def, n.args);
+      const Type& weight = g_.type(c.value("weight"));
+      bool folds =
+          c.integer("groups") == 1 && *const_int(weight.sizes[1]) < few_channels && *const_int(weight.sizes.back()) > 1;
+      if (c.value("input") != v || c.value("weight") == v || (folds && !c.flag("transposed"))) return false;
+    }
     return suits(n, g_.type(v), strides);
   }
 
