@@ -232,6 +232,7 @@ bool PlanRunner::prepare_memory(Frame& f) {
 bool PlanRunner::prepare_outputs(Frame& f) {
   for (size_t i = 0; i < plan_.buffers.size(); i++) {
     const PlanBuffer& b = plan_.buffers[i];
+    if (b.place == BufferPlace::Part) f.pointers[i] = static_cast<char*>(f.pointers[static_cast<size_t>(b.index)]) + f.slots[static_cast<size_t>(b.offset)];
     if (b.place == BufferPlace::State) f.pointers[i] = state_[static_cast<size_t>(b.index)].data();
     if (b.place != BufferPlace::Output) continue;
     size_t bytes;

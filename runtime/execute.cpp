@@ -217,8 +217,8 @@ Conv conv_of(const ConvStep& s, const Frame& f) {
   Conv c = s.shape;
   c.batch = slot(f, s.batch);
   for (int i = 0; i < 3; i++) c.window.in[i] = slot(f, s.in[i]), c.window.out[i] = slot(f, s.out[i]);
-  c.in_pixel = c.in_channels, c.out_pixel = c.out_channels;
-  c.in_batch = c.window.in_pixels() * c.in_pixel, c.out_batch = c.window.out_pixels() * c.out_pixel;
+  c.in_pixel = slot(f, s.in_pixel), c.in_batch = slot(f, s.in_batch);
+  c.out_pixel = slot(f, s.out_pixel), c.out_batch = slot(f, s.out_batch);
   c.input = f.pointers[static_cast<size_t>(s.input)];
   if (s.weight >= 0) c.weights = f.pointers[static_cast<size_t>(s.weight)];
   if (s.output >= 0) c.output = f.pointers[static_cast<size_t>(s.output)];

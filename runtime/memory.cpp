@@ -96,14 +96,15 @@ bool plan_memory(Frame& f) {
   f.offsets.assign(plan.buffers.size(), 0);
   for (size_t i = 0; i < plan.buffers.size(); i++) {
     const PlanBuffer& b = plan.buffers[i];
-    if (b.place != BufferPlace::Arena || is_between(f, i)) continue;
+    bool part = b.place == BufferPlace::Part;
+    if ((b.place != BufferPlace::Arena && !part) || is_between(f, i)) continue;
     size_t bytes;
     if (!bytes_of(b, f, bytes)) {
       // In a branch that is not taken sizes may be anything: it gets no memory.
       if (!b.is_conditional) return f.message = "the sizes of " + (b.name.empty() ? "a temporary" : b.name) + " are negative, or too large", false;
       bytes = 0;
     }
-    order.emplace_back((std::max<size_t>(bytes, 1) + 63) / 64 * 64, i);
+    if (!part) order.emplace_back((std::max<size_t>(bytes, 1) + 63) / 64 * 64, i);
   }
   std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first > b.first; });
   std::vector<Placed> placed;

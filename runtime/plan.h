@@ -26,6 +26,7 @@ enum class BufferPlace : uint8_t {
   State,    // held by the executable, lives between calls
   Alias,    // a pointer that a step of control flow sets
   Dynamic,  // allocated while running: its size depends on data
+  Part,     // memory of another buffer
 };
 
 struct PlanBuffer {
@@ -33,7 +34,8 @@ struct PlanBuffer {
   DType dtype = DType::F32;
   std::vector<Slot> sizes = {};
   BufferPlace place = BufferPlace::Arena;
-  int index = 0;          // of the input, output, constant or state
+  int index = 0;          // of the input, output, constant or state; of the buffer that a part lies in, which comes before it
+  Slot offset = -1;       // Part: in bytes
   Slot bytes = -1;        // Arena, Output
   bool is_conditional = false; // made in a branch, which may not be taken
   int first = 0, last = 0; // steps, in linear order, between which an arena buffer lives
@@ -79,6 +81,7 @@ struct MatmulStep {
 struct ConvStep {
   int input = 0, output = 0; // output: -1 where the epilogue alone takes the sums
   Slot batch, in[3], out[3];
+  Slot in_pixel, in_batch, out_pixel, out_batch; // strides
   int weight = -1;           // a buffer; -1: the shape holds packed weights
   Conv shape; // types, channels, groups, kernel, stride, padding, dilation, packed weights
   int number = 0; // of the frame's plans for convolutions

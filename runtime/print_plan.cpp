@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* size_op_names[] = {"add", "sub", "mul", "floordiv", "mod", "min", "max", "neg", "abs", "eq", "ne", "lt", "le", "and", "or", "not", "select", "to_float", "to_int",
                                          "fadd", "fsub", "fmul", "fdiv", "fmin", "fmax", "fpow", "ffloor", "fceil", "fround", "ftrunc", "fsqrt", "fneg", "feq", "fne", "flt", "fle", "xor", "shl", "shr", "fmod", "funary"};
-constexpr const char* place_names[] = {"arena", "input", "output", "constant", "state", "alias", "dynamic"};
+constexpr const char* place_names[] = {"arena", "input", "output", "constant", "state", "alias", "dynamic", "part"};
 
 class Printer {
 public:
@@ -92,6 +92,7 @@ private:
     const PlanBuffer& b = plan_.buffers[i];
     std::string more;
     if (b.place == BufferPlace::Arena || b.place == BufferPlace::Output) more = fmt::format(" {} bytes, steps {}..{}", slot(b.bytes), b.first, b.last);
+    if (b.place == BufferPlace::Part) more = fmt::format(" of b{} from byte {}", b.index, slot(b.offset));
     line(0, "b{}: {}[{}] {}{}{}{}", i, name_of(b.dtype), slots(b.sizes), place_names[static_cast<int>(b.place)], more, b.name.empty() ? "" : " # ", b.name);
   }
   void instruction(size_t stage, const SizeInstruction& i) {

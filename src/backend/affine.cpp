@@ -68,4 +68,11 @@ bool is_channels_last(ExprPool& pool, const Type& t) {
   return t.rank() >= 3 && !t.strides.empty() && t.strides == channels_last_strides(pool, t.sizes);
 }
 
+Type without_gaps(ExprPool& pool, Type t) {
+  if (is_row_major(t) || is_channels_last(pool, t)) return t;
+  bool row_major = t.rank() < 3 || is_const_int(t.strides.back(), 1);
+  t.strides = row_major ? std::vector<Expr>() : channels_last_strides(pool, t.sizes);
+  return t;
+}
+
 } // namespace tenon

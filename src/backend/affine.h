@@ -20,6 +20,8 @@ std::optional<Affine> as_affine(Expr e, std::span<const Expr> axes);
 /// Strides of a channels-last layout for sizes (N, C, spatial...).
 std::vector<Expr> channels_last_strides(ExprPool& pool, std::span<const Expr> sizes);
 bool is_channels_last(ExprPool& pool, const Type& type);
+/// The type with the strides of memory without gaps, row-major or channels-last: of one that is joined in place (backend/join.h).
+Type without_gaps(ExprPool& pool, Type type);
 inline bool is_row_major(const Type& type) { return type.strides.empty(); }
 
 } // namespace tenon

@@ -9,6 +9,7 @@
 #include "backend/column_slices.h"
 #include "backend/contract.h"
 #include "backend/fuse_cost.h"
+#include "backend/join.h"
 #include "backend/passes.h"
 #include "backend/region.h"
 #include "backend/used_symbols.h"
@@ -48,7 +49,7 @@ public:
 
 private:
   const std::vector<NodeId>& nodes() const { return g_.block(block_).nodes; }
-  bool is_define(const Node& n) const { return has_definition(n) && n.outputs.size() == 1; }
+  bool is_define(const Node& n) const { return has_definition(n) && n.outputs.size() == 1 && !is_join(n); }
 
   void count_uses() {
     auto use = [&](ValueId v, NodeId by) { users_[v].push_back(by); };
@@ -292,8 +293,7 @@ private:
     operand_groups(id, operands, seen);
     int group = -1;
     bool member = !n.outputs.empty() && roles_.get(n.outputs[0]) == Role::Member;
-    if (member) group = join(id, operands);
-    if (member && group < 0) group = join_sibling(id, operands);
+    if (member && (group = join(id, operands)) < 0) group = join_sibling(id, operands);
     if (group < 0) {
       group = new_group(id);
       Group& made = groups_.back();
@@ -358,12 +358,12 @@ private:
     return -1;
   }
 
-  // Whether its elements lie as those of the contraction, or of a slice of its columns: then one may be written over the other.
+  // Whether its elements lie as those of the contraction, or of a slice of its columns, but for gaps: then one may be written over the other.
   bool lies_as(const RegionMember& a, const Group& g) const {
     const RegionMember& first = g.domain->members()[0];
-    Type t = g_.type(first.value);
+    Type t = without_gaps(g_.pool(), g_.type(first.value));
     if (g.slices > 1) t.sizes.back() = g_.pool().integer(*const_int(t.sizes.back()) / g.slices);
-    return flat_offset(g_.pool(), g_.type(a.value), a.index) == flat_offset(g_.pool(), t, first.index);
+    return flat_offset(g_.pool(), without_gaps(g_.pool(), g_.type(a.value)), a.index) == flat_offset(g_.pool(), t, first.index);
   }
 
   // What may be computed on a contraction's result tile by tile: no reductions.

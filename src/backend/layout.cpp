@@ -123,7 +123,7 @@ private:
     if (!n.def || n.outputs.size() != 1) return false;
     if (n.def->kind == Kind::Pointwise) return true;
     std::string_view op = n.def->signature.name;
-    return op == "aten::_to_copy.default" || op.starts_with("aten::max_pool") || op.starts_with("aten::avg_pool") || op == "aten::cat.default" ||
+    return op == "aten::_to_copy.default" || op.starts_with("tenon::window_") || op.starts_with("tenon::adaptive_") || op == "aten::cat.default" ||
            op.starts_with("aten::upsample") || op == "aten::constant_pad_nd.default" || op == "aten::mean.dim" || op == "aten::sum.dim_IntList";
   }
 

@@ -8,16 +8,20 @@ namespace tenon {
 /// pointwise operators and poolings follow; library steps and control flow read row-major copies, and the program's outputs
 /// are row-major again.
 bool choose_layout(LoadedProgram& program);
+/// What a cat joins is made in the memory of its result where that can be, and copied there otherwise; the cat becomes tenon::join, which
+/// has nothing to do. Cats that would be copied anyway, or not at all, stay.
+bool join_in_place(LoadedProgram& program);
 /// Groups nodes into regions, each one step of the plan:
 ///   tenon::loops   pointwise, views and reductions over one domain, one generated kernel
 ///   tenon::matmul  a matrix product with what follows element by element
 ///   tenon::conv    the same for a convolution
 ///   tenon::attention  softmax(score(Q K^T)) V by blocks of keys, with what follows
-/// What is left are edge:: operators that are library steps, and prim::.
+/// What is left are edge:: operators that are library steps, tenon::join, and prim::.
 bool fuse(LoadedProgram& program);
 
 inline constexpr Pass backend_passes[] = {
     {"choose_layout", choose_layout},
+    {"join_in_place", join_in_place},
     {"fuse", fuse},
 };
 

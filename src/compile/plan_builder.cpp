@@ -7,6 +7,8 @@
 #include <climits>
 #include <unordered_set>
 
+#include "backend/affine.h"
+#include "backend/join.h"
 #include "codegen/codegen.h"
 #include "expr/eval.h"
 
@@ -28,6 +30,7 @@ PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<Program
 void PlanBuilder::run(bool keep_texts) {
   steps_ = &plan_.steps;
   count_uses();
+  note_parts();
   build_block(g_.top());
   add_outputs();
   plan_.num_steps = now_;
@@ -227,7 +230,38 @@ int PlanBuilder::define(const Type& type, const std::string& name) {
   if (plan_.buffers[static_cast<size_t>(b)].place == BufferPlace::Dynamic) dynamic_.push_back(b);
   return b;
 }
+
+void PlanBuilder::note_parts() {
+  for (NodeId id : g_.block(g_.top()).nodes) {
+    const Node& n = g_.node(id);
+    if (!is_join(n)) continue;
+    ValueId whole = n.outputs[0];
+    auto dim = static_cast<size_t>(n.args[1].get<int64_t>());
+    Expr offset = g_.pool().integer(0), stride = strides_of(g_.pool(), g_.type(whole))[dim];
+    for_each_value(n.args[0], [&](ValueId v) {
+      parts_[v] = {whole, offset};
+      offset = offset + g_.type(v).sizes[dim] * stride;
+    });
+  }
+}
+
+// The whole's memory is there from its first part on.
+void PlanBuilder::define_part(ValueId v, ValueId whole, Expr offset) {
+  if (!buffers_.contains(whole)) define(whole);
+  const Type& t = g_.type(v);
+  buffers_[v] = static_cast<int>(plan_.buffers.size());
+  plan_.buffers.push_back({.name = g_.value(v).name,
+                           .dtype = t.dtype,
+                           .sizes = slots_of(t.sizes),
+                           .place = BufferPlace::Part,
+                           .index = buffers_.at(whole),
+                           .offset = slot(offset * static_cast<double>(size_of(t.dtype))),
+                           .first = now_,
+                           .last = now_});
+}
+
 void PlanBuilder::define(ValueId v) {
+  if (auto part = parts_.find(v); part != parts_.end()) return define_part(v, part->second.whole, part->second.offset);
   auto bound = bound_.find(v);
   buffers_[v] = bound != bound_.end() ? bound->second : define(g_.type(v), g_.value(v).name);
 }
@@ -235,6 +269,7 @@ void PlanBuilder::define(ValueId v) {
 void PlanBuilder::use(int buffer) {
   PlanBuffer& b = plan_.buffers[static_cast<size_t>(buffer)];
   b.last = std::max(b.last, now_);
+  if (b.place == BufferPlace::Part) use(b.index);
 }
 
 // ---- memory of packed weights

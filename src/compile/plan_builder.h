@@ -60,6 +60,8 @@ private:
   void build_assert(NodeId id);
   void build_print(NodeId id);
   Step& append(NodeId id, decltype(Step::run) run);
+  void note_parts();
+  void define_part(ValueId v, ValueId whole, Expr offset);
   void define(ValueId v); // the value's buffer is written by the step appended next
   int define(const Type& type, const std::string& name);
   int scalar_buffer(const Arg& a);
@@ -94,6 +96,11 @@ private:
   int64_t streamed_bytes_ = INT64_MAX; // results that would push all else out of the caches
   std::unordered_map<ValueId, int> buffers_;
   SideTable<ValueId, int> uses_{0};          // how often the nodes and the results of the program name a value
+  struct Part {
+    ValueId whole;
+    Expr offset; // elements
+  };
+  std::unordered_map<ValueId, Part> parts_; // values that lie in the memory of one they are joined to
   std::unordered_map<ValueId, int> bound_; // results of loop bodies whose place is known before they are made
   std::vector<Step>* steps_ = nullptr;
   int scans_ = 0;                            // depth of scans around the step being built

@@ -135,8 +135,10 @@ void PlanBuilder::build_matmul(NodeId id) {
   s.b_offset = slot(b->offset), s.b_k = slot(b->row_stride), s.b_n = slot(b->column_stride);
   strides(*a, s.a_batch);
   strides(*b, s.b_batch);
-  s.c_row = slot(cols);
-  s.c_batch[0] = slot(m * cols * inner), s.c_batch[1] = slot(m * cols);
+  std::vector<Expr> to = strides_of(pool, out);
+  Expr matrix = rank == 3 ? to[0] : m * cols;
+  s.c_row = slot(to[rank - 2]);
+  s.c_batch[0] = slot(matrix * inner), s.c_batch[1] = slot(matrix);
   const Tensor* w = g_.constant(b->value);
   Matmul shape{.m = const_int(m).value_or(any_size),
                .n = const_int(cols).value_or(any_size),
@@ -210,7 +212,7 @@ void PlanBuilder::build_conv(NodeId id) {
   if (s.output >= 0) use(s.output);
   s.shape = conv_shape(g_, c);
   Conv& v = s.shape;
-  v.row_major = is_row_major(out), v.by_lines = v.row_major && is_row_major(in);
+  v.row_major = is_row_major(without_gaps(g_.pool(), out)), v.by_lines = v.row_major && is_row_major(without_gaps(g_.pool(), in));
   require(v.by_lines ? has_line_kernels(v) : !v.row_major || !v.depthwise(), "{} has no kernels for its layout", n.op);
   for (size_t d = 0; d < 3; d++) s.in[d] = s.out[d] = slots_.constant(1);
   for (size_t d = 2; d < in.rank(); d++) {
@@ -219,6 +221,10 @@ void PlanBuilder::build_conv(NodeId id) {
     v.window.in[to] = const_int(in.sizes[d]).value_or(any_size), v.window.out[to] = const_int(out.sizes[d]).value_or(any_size);
   }
   s.batch = slot(in.sizes[0]);
+  Expr pixel = v.by_lines ? g_.pool().integer(v.in_channels) : strides_of(g_.pool(), in).back();
+  s.in_pixel = slot(pixel), s.in_batch = slot(strides_of(g_.pool(), in)[0]);
+  s.out_pixel = v.row_major ? slots_.constant(v.out_channels) : slot(strides_of(g_.pool(), out).back());
+  s.out_batch = slot(strides_of(g_.pool(), out)[0]);
   const Tensor* w = g_.constant(c.value("weight"));
   v.winograd = !w && pays_winograd(kernels, plan_.caches, v);
   if (w) {
@@ -230,7 +236,7 @@ void PlanBuilder::build_conv(NodeId id) {
     v.packed = true;
   } else use(s.weight = buffer_of(c.value("weight")));
   Conv shape = v;
-  shape.in_pixel = v.in_channels;
+  shape.in_pixel = const_int(pixel).value_or(v.in_channels);
   if (s.output >= 0) shape.output = &s; // it is given
   prepare_conv(kernels, shape);
   s.number = plan_.num_convs++;

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "backend/contract.h"
+#include "backend/join.h"
 #include "base/strided.h"
 #include "compile/plan_builder.h"
 #include "interp/interp.h"
@@ -58,6 +59,7 @@ void PlanBuilder::build_block(BlockId block) {
 void PlanBuilder::build_node(NodeId id) {
   const Node& n = g_.node(id);
   if (n.op == "prim::Constant") return;
+  if (is_join(n)) return; // its operands lie in its memory
   if (n.op == "tenon::loops") return build_loops(id);
   if (n.op == "tenon::matmul") return build_matmul(id);
   if (n.op == "tenon::conv") return build_conv(id);
@@ -75,7 +77,8 @@ void PlanBuilder::build_node(NodeId id) {
 void PlanBuilder::build_loops(NodeId id) {
   RegionKernels kernels;
   try {
-    kernels = kernels_of_loops(g_, id, vector_bytes_, streamed_bytes_);
+    auto is_part = [&](ValueId v) { return parts_.contains(v); }; // stores past the caches are of whole lines
+    kernels = kernels_of_loops(g_, id, vector_bytes_, std::ranges::any_of(g_.node(id).outputs, is_part) ? INT64_MAX : streamed_bytes_);
     for (auto& k : kernels.kernels) verify(k.kernel);
   } catch (const Error& e) {
     if (options_.forbid_fallback) throw;
@@ -113,10 +116,11 @@ void PlanBuilder::count_uses() {
   for (const Arg& a : g_.block(g_.top()).returns) for_each_value(a, count);
 }
 
-// Whether a step may write its output over an input: a temporary of the same sizes that nothing else reads.
+// Whether a step may write its output over an input: a temporary of the same sizes that nothing else reads, nor parts of it.
 bool PlanBuilder::dies_here(ValueId input, ValueId output) {
   const Type &from = g_.type(input), &to = g_.type(output);
-  if (conditional_ > 0 || g_.constant(input) ||
+  NodeId from_node = g_.value(input).node;
+  if (conditional_ > 0 || g_.constant(input) || parts_.contains(output) || (from_node.valid() && is_join(g_.node(from_node))) ||
       plan_.buffers[static_cast<size_t>(buffer_of(input))].place != BufferPlace::Arena)
     return false;
   return from.dtype == to.dtype && from.sizes == to.sizes && uses_[input] == 1;

@@ -280,6 +280,7 @@ std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_regi
   if (std::string why = refusal_edge(g, n); !why.empty()) return why;
   if (n.def->is_composite()) return "a composite operator";
   if (in_region) return has_definition(n) && n.outputs.size() == 1 ? "" : "a region computes defined operators only";
+  if (n.op == "tenon::join") return {};
   if (!n.op.starts_with("prim::") && !n.def->library && has_definition(n)) return "an operator outside of regions";
   for (ValueId v : tensor_operands(n.args, g))
     if (!g.type(v).strides.empty()) return "a step outside of regions that reads strided memory";

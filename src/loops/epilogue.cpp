@@ -77,7 +77,7 @@ void tile_axes(RegionDraft& r) {
   bool conv = contraction.def->kind == Kind::Conv, strided = conv && ::tenon::Call(r.g, *contraction.def, contraction.args).flag("transposed");
   DType sum = sum_type(r.g, contraction);
   int64_t slices = slices_of(contraction);
-  bool turned = conv && is_row_major(r.g.type(contraction.outputs[0]));
+  bool turned = conv && is_row_major(without_gaps(r.pool, r.g.type(contraction.outputs[0])));
   TileLoops t = slices > 1 ? sliced_tile(r, tile, sum, slices) : plain_tile(r, tile, sum, strided, turned);
   std::vector<Expr> axes = r.d.axes; // batch?, m, n of a matmul
   if (!conv) {

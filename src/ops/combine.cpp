@@ -160,6 +160,8 @@ Values as_strided_scatter(Builder& b, const Call& c) {
 const OpRow rows[] = {
     {.schema = "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
      .kind = Kind::View, .infer = cat_types, .define = cat_define, .decompose = cat_identity},
+    // Of tensors that lie in the result's memory, or are to.
+    {.schema = "tenon::join(Tensor[] tensors, int dim) -> Tensor", .kind = Kind::View, .infer = cat_types, .define = cat_define},
     {.schema = "aten::concat(Tensor[] tensors, int dim=0) -> Tensor", .decompose = same<"aten::cat.default">},
     {.schema = "aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor", .decompose = same<"aten::cat.default">},
     {.schema = "aten::stack(Tensor[] tensors, int dim=0) -> Tensor", .decompose = stack},
