@@ -184,7 +184,7 @@ bool weight_only_products(LoadedProgram& program) {
     auto found = weights_of(b, w);
     if (!found) return {};
     bool nibbles = found->range.high - found->range.low < 16;
-    int64_t low = nibbles ? found->range.low : found->codes.dtype() == DType::U8 ? 128 : 0, bits = nibbles ? 4 : 8;
+    int64_t low = nibbles ? found->range.low : found->codes.dtype() == DType::U8 ? 0 : -128, bits = nibbles ? 4 : 8;
     Expr group = found->codes.size(2), groups = found->codes.size(1);
     V packed = b.call1("tenon::pack_quantized_weight.default", {found->codes, found->scale, found->shift ? Arg(found->shift) : Arg(), bits, low});
     V y = b.call1("tenon::quantized_weight_mm.default",
