@@ -8,7 +8,7 @@ namespace {
 
 using V = Vector<float>;
 constexpr int64_t width = lanes_of<float>;
-constexpr int64_t line = 64, ahead = 8192; // bytes: hardware prefetch stops at pages
+constexpr int64_t line = 64, ahead = 4096; // bytes: hardware prefetch stops at pages
 
 #ifdef __AVX512F__
 using I = __m512i;
@@ -39,7 +39,7 @@ TENON_INLINE I dot(I sum, I w, I x) {
 #endif
   return sum;
 }
-TENON_INLINE void unpack_bytes(I a, I* w) { *w = a; }
+template <int J> TENON_INLINE I bytes_of(I a) { return a; }
 #else
 constexpr int vectors = 4, deep = 2, most_digits = 2, few_digits = 2, digit_bits = 16;
 #ifdef __AVX512F__
@@ -49,18 +49,14 @@ TENON_INLINE I odd_bytes(I a) { return _mm512_srli_epi16(a, 8); }
 TENON_INLINE I dot(I sum, I w, I x) { return _mm256_add_epi32(sum, _mm256_madd_epi16(w, x)); }
 TENON_INLINE I odd_bytes(I a) { return _mm256_srli_epi16(a, 8); }
 #endif
-TENON_INLINE void unpack_bytes(I a, I* w) { w[0] = masked(a, all(0x00ff00ff)), w[1] = odd_bytes(a); }
+template <int J> TENON_INLINE I bytes_of(I a) { return J ? odd_bytes(a) : masked(a, all(0x00ff00ff)); }
 #endif
 
-/// 8 k of one vector of columns; `row` is how far 8 dwords of them are apart.
-template <int Bits> TENON_INLINE void load_weights(const uint8_t* from, int64_t row, I (&w)[vectors]) {
-  if constexpr (Bits == 8) {
-    unpack_bytes(load_codes(from), w);
-    unpack_bytes(load_codes(from + row), w + vectors / 2);
-  } else {
-    I codes = load_codes(from), mask = all(vectors == 2 ? 0x0f0f0f0f : 0x000f000f);
-    unroll<vectors>([&](auto j) __attribute__((always_inline)) { w[j] = masked(right<4 * j>(codes), mask); });
-  }
+/// Part J of 8 k of one vector of columns; `row` is how far 8 dwords of them are apart.
+template <int Bits, int J> TENON_INLINE I load_weights(const uint8_t* from, int64_t row) {
+  if constexpr (Bits == 4) return masked(right<4 * J>(load_codes(from)), all(vectors == 2 ? 0x0f0f0f0f : 0x000f000f));
+  constexpr int half = vectors / 2;
+  return bytes_of<J % half>(load_codes(from + J / half * row));
 }
 
 // ---- rows of x
@@ -194,20 +190,19 @@ TENON_INLINE void add_block(const Operands& o, const int32_t* x, const WeightOnl
   constexpr int64_t bytes = N * static_cast<int64_t>(vector_bytes), lines = bytes < line ? 1 : bytes / line;
   int64_t row = o.row, step = row * Bits / 4, x_row = o.x_row;
   for (int64_t k = 0; k < count; k += 8, codes += step) {
-    I w[N][vectors];
-    unroll<N>([&](auto v) __attribute__((always_inline)) {
-      load_weights<Bits>(codes + v * static_cast<int64_t>(vector_bytes), row, w[v]);
-    });
     unroll<Bits / 4>([&](auto i) __attribute__((always_inline)) {
       unroll<lines>([&](auto at)
                         __attribute__((always_inline)) { __builtin_prefetch(codes + ahead + i * row + at * line); });
     });
-    unroll<Rows>([&](auto r) __attribute__((always_inline)) {
-      unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+    unroll<vectors>([&](auto j) __attribute__((always_inline)) {
+      I w[N];
+      unroll<N>([&](auto v) __attribute__((always_inline)) {
+        w[v] = load_weights<Bits, j>(codes + v * static_cast<int64_t>(vector_bytes), row);
+      });
+      unroll<Rows>([&](auto r) __attribute__((always_inline)) {
         unroll<Digits>([&](auto d) __attribute__((always_inline)) {
           I digit = all(x[r * x_row + k + j * most_digits + d]);
-          unroll<N>([&](auto v)
-                        __attribute__((always_inline)) { exact[r][v][d] = dot(exact[r][v][d], w[v][j], digit); });
+          unroll<N>([&](auto v) __attribute__((always_inline)) { exact[r][v][d] = dot(exact[r][v][d], w[v], digit); });
         });
       });
     });
@@ -266,13 +261,9 @@ template <int Rows, int N, int Bits> void tile(const Operands& o, int64_t first)
   });
 }
 
-#ifdef __AVX512F__
-constexpr int64_t most_rows = 6; // sums of a block and totals take registers
-constexpr int most_vectors(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
-#else
-constexpr int64_t most_rows = 4;
-constexpr int most_vectors(int rows) { return rows == 1 ? 2 : 1; }
-#endif
+// Few sums: what a block adds to, and the totals, take registers too.
+constexpr int64_t most_rows = 2;
+constexpr int most_vectors(int rows) { return vector_bytes == 64 ? 2 : (digit_bits == 16 ? 4 : 2) / rows; }
 
 template <int Rows, int Bits> void by_tiles(const Operands& o, int64_t count) {
   constexpr int together = most_vectors(Rows);

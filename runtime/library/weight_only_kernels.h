@@ -6,11 +6,11 @@
 
 namespace tenon::library {
 
-/// How a packed matrix lies, in the order it is read: panels of 64 columns, the last one of as many sixteens as there
+/// How a packed matrix lies, in the order it is read: panels of 32 columns, the last one of as many sixteens as there
 /// are; of each, group by group, the scales, the shifts where there are any (f32), and the codes: of 4 bits, eight of a
 /// column in a dword, from the lowest bits on; of 8 bits, four.
 struct WeightOnlyLayout {
-  static constexpr int64_t columns = 16, most_sixteens = 4, block = 128;
+  static constexpr int64_t columns = 16, most_sixteens = 2, block = 128;
   int64_t groups, group, bits; // a group has so many k, a multiple of 8
   bool shifted;
   /// Bytes of sixteen columns.
