@@ -1,5 +1,5 @@
-// The logarithm of the gamma function, its derivative, the inverse error function, and lengths, for f32: computed in f64, which leaves
-// the error of one rounding but next to zeros.
+// The logarithm of the gamma function, its derivative and the inverse error function, for f32: computed in f64, which leaves the
+// error of one rounding but next to zeros. Lengths and neighbours of numbers.
 #include "codegen/llvm/vector_math_ops.h"
 
 namespace tenon::vmath {
@@ -87,8 +87,25 @@ llvm::Value* erfinv(const Emitter& e, llvm::Value* v) {
   });
 }
 
-// Squares of f32 neither overflow nor vanish.
+namespace {
+
+V wide_hypot(const Math& m, V x, V y) {
+  V a = m.abs(x), b = m.abs(y), high = m.select(a < b, b, a);
+  V large = high >= 0x1p500, small = high < m.number(0x1p-400);
+  V scale = m.select(large, 0x1p-600, m.select(small, 0x1p600, m.number(1)));
+  V back = m.select(large, 0x1p600, m.select(small, 0x1p-600, m.number(1)));
+  V c = a * scale, d = b * scale, r = m.sqrt(m.fma(c, c, d * d)) * back;
+  return m.select((a == m.infinity()) | (b == m.infinity()), m.infinity(), r);
+}
+
+} // namespace
+
+// Squares of f32 neither overflow nor vanish in f64.
 llvm::Value* hypot(const Emitter& e, llvm::Value* x, llvm::Value* y) {
+  if (x->getType()->getScalarType()->isDoubleTy()) {
+    Math m(e, x);
+    return wide_hypot(m, m.wrap(x), m.wrap(y)).v;
+  }
   return through_f64(e, x, [&](const Math& m, V a) {
     V b = m.wrap(e.builder.CreateFPExt(y, m.type));
     V r = m.sqrt(m.fma(a, a, b * b));
@@ -96,14 +113,25 @@ llvm::Value* hypot(const Emitter& e, llvm::Value* x, llvm::Value* y) {
   });
 }
 
-std::span<const UnaryRow> special_functions_of_f32() {
-  static constexpr UnaryRow rows[] = {{"lgamma", lgamma}, {"digamma", digamma}, {"erfinv", erfinv}};
-  return rows;
+// Patterns of numbers are ordered as integers on each side of 0.
+llvm::Value* nextafter(const Emitter& e, llvm::Value* vx, llvm::Value* vy) {
+  Math m(e, vx);
+  V x = m.wrap(vx), y = m.wrap(vy), zero = x == 0;
+  V away = m.wrap(e.builder.CreateICmpEQ((x < y).v, (x > 0).v));
+  V next = m.as_float(m.bits(x) + m.select(away, m.integer(1), m.integer(-1)));
+  V r = m.select(x == y, y, m.select(zero, m.copysign(m.as_float(m.integer(1)), y), next));
+  return m.select(m.wrap(e.builder.CreateFCmpUNO(vx, vy)), x + y, r).v;
 }
 
-std::span<const BinaryRow> special_binary_functions_of_f32() {
-  static constexpr BinaryRow rows[] = {{"hypot", hypot}};
-  return rows;
+std::span<const UnaryRow> special_functions_of(bool f64) {
+  static constexpr UnaryRow rows[] = {{"lgamma", lgamma}, {"digamma", digamma}, {"erfinv", erfinv}};
+  return f64 ? std::span<const UnaryRow>() : rows;
+}
+
+std::span<const BinaryRow> special_binary_functions_of(bool f64) {
+  static constexpr BinaryRow rows_of_f32[] = {{"hypot", hypot}, {"nextafterf", nextafter}};
+  static constexpr BinaryRow rows_of_f64[] = {{"hypot", hypot}, {"nextafter", nextafter}};
+  return f64 ? std::span<const BinaryRow>(rows_of_f64) : rows_of_f32;
 }
 
 } // namespace tenon::vmath

@@ -59,3 +59,17 @@ TEST_CASE("lengths of f32, in vectors and of other floats") {
       compare(g, {{pick(1), pick(12)}}, {.isa = isa});
     }
 }
+
+TEST_CASE("neighbours of numbers, and lengths that overflow or vanish when squared") {
+  const double values[] = {0, -0.0, 1, -1, 0.75, 5e-324, 2e-308, 1.7e308, -1.7e308, 1e200, -3e-200, 1e-45, -1.2e-38, 3.4e38, INFINITY, -INFINITY, NAN};
+  constexpr int64_t n = std::size(values);
+  for (const char* name : {"aten::nextafter.default", "aten::hypot.default"})
+    for (DType t : {DType::F32, DType::F64})
+      for (Isa isa : {Isa::Auto, Isa::Avx2}) {
+        TestGraph g;
+        V x = g.input({n * n}, t), y = g.input({n * n}, t);
+        g.returns(g.b.call1(name, {x, y}));
+        auto pick = [&](int64_t step) { return filled(t, {n * n}, [&, step](int64_t i) { return values[i / step % n]; }); };
+        compare(g, {{pick(1), pick(n)}}, {.isa = isa});
+      }
+}
