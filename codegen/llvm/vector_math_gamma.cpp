@@ -1,4 +1,4 @@
-// The logarithm of the gamma function, its derivative and the inverse error function, for f32: computed in f64, which leaves the
+// The logarithm of the gamma function, its derivatives and the inverse error function, for f32: computed in f64, which leaves the
 // error of one rounding but next to zeros. Lengths and neighbours of numbers.
 #include "codegen/llvm/vector_math_ops.h"
 
@@ -41,6 +41,20 @@ V positive_digamma(const Math& m, V x) {
   return log_of(m, s.x) - m.fma(r, 0.5, series) - s.derivative / s.product;
 }
 
+// The derivative of digamma: the sum of 1 / (x + i)^2 as a fraction, and the asymptotic series (DLMF 5.15.8).
+V positive_trigamma(const Math& m, V x) {
+  V over = m.number(0), under = m.number(1), at = x;
+  for (int i = 0; i < 8; i++) {
+    V small = at < 8, square = at * at;
+    over = m.select(small, m.fma(over, square, under), over);
+    under = m.select(small, under * square, under);
+    at = m.select(small, at + 1, at);
+  }
+  V r = 1 / at, z = r * r;
+  V series = m.poly(z, {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330});
+  return over / under + (r + m.fma(series * z, r, z * 0.5));
+}
+
 V fraction(const Math& m, V a) { return a - m.call(llvm::Intrinsic::floor, a); }
 
 } // namespace
@@ -71,6 +85,14 @@ llvm::Value* digamma(const Emitter& e, llvm::Value* v) {
       return m.select(part == 0, m.nan(), r + 1 / a + cotangent * pi);
     });
   });
+}
+
+// Of positive numbers: the operator reflects the others.
+llvm::Value* trigamma(const Emitter& e, llvm::Value* v) {
+  auto formula = [](const Math& m, V x) { return m.select(x == m.infinity(), 0, positive_trigamma(m, x)); };
+  if (!v->getType()->getScalarType()->isDoubleTy()) return through_f64(e, v, formula);
+  Math m(e, v);
+  return formula(m, m.wrap(v)).v;
 }
 
 llvm::Value* erfinv(const Emitter& e, llvm::Value* v) {
@@ -124,8 +146,8 @@ llvm::Value* nextafter(const Emitter& e, llvm::Value* vx, llvm::Value* vy) {
 }
 
 std::span<const UnaryRow> special_functions_of(bool f64) {
-  static constexpr UnaryRow rows[] = {{"lgamma", lgamma}, {"digamma", digamma}, {"erfinv", erfinv}};
-  return f64 ? std::span<const UnaryRow>() : rows;
+  static constexpr UnaryRow rows[] = {{"trigamma", trigamma}, {"lgamma", lgamma}, {"digamma", digamma}, {"erfinv", erfinv}};
+  return f64 ? std::span(rows).first(1) : std::span<const UnaryRow>(rows);
 }
 
 std::span<const BinaryRow> special_binary_functions_of(bool f64) {
