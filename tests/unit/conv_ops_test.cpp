@@ -93,7 +93,9 @@ TEST_CASE("transposed depthwise convolutions become regular ones") {
     for (size_t dims : {size_t{1}, size_t{2}, size_t{3}})
       for (const Window& s : windows)
         for (int64_t channels : {5, 32}) {
-          if ((dims == 3 && s.kernel > 5) || (t != DType::F32 && dims != 2)) continue;
+          bool common = &s < windows + 3; // elsewhere than in two dims of f32, and of many channels, these are enough
+          if (!common && (t != DType::F32 || dims != 2 || channels > 5)) continue;
+          if (t != DType::F32 && (dims != 2 || channels > 5)) continue;
           CAPTURE(dims);
           CAPTURE(s.kernel);
           CAPTURE(s.stride);
