@@ -149,7 +149,7 @@ private:
   void sum_in_blocks(const Loop& l, const Piece& p, int64_t steps);
   void add_blocks(const StateKeys& keys);
   Val converted(Val v, llvm::Type* element);
-  Val add_narrow(Val rest, Val blocks);
+  Val sum_of_blocks(Val rest, Val blocks);
   void merge(const StateKeys& keys, const StateValues& before, llvm::BasicBlock* skipped, llvm::BasicBlock* ran,
              llvm::BasicBlock* exit);
 
@@ -174,6 +174,7 @@ private:
   Val compare_moving(const ExprNode& n);
   Val cast_moving(const ExprNode& n);
   Val operation(const ExprNode& n);
+  Val quotient_of_sum(const ExprNode& n);
   Val select(const ExprNode& n);
   Val guarded(Expr branch, Val condition, bool sense, int scope);
   Val checked(const ExprNode& n);
@@ -247,6 +248,7 @@ private:
   std::vector<Scope> scopes_;
   llvm::DenseMap<Key, Val> memo_;
   llvm::DenseMap<int, Val> registers_;
+  llvm::DenseMap<int, Val> exact_;              // F32 sums among them, in F64
   llvm::DenseMap<const ExprNode*, Val> axes_;    // open scalar loops
   llvm::DenseMap<int, OpenAccumulator> open_;
   VectorAxis vector_;

@@ -148,6 +148,7 @@ Val KernelEmitter::value(Expr e) {
   else {
     v = m.kind == Motion::Other && is_compare(n.op) ? compare_moving(n) : Val{};
     if (!v.v && n.op == Op::Cast && m.kind == Motion::Other) v = cast_moving(n);
+    if (!v.v) v = quotient_of_sum(n);
     if (!v.v) v = operation(n);
   }
   return remember({&n, view_value}, v);
@@ -203,6 +204,22 @@ Val KernelEmitter::operation(const ExprNode& n) {
   }
   done(scope);
   return {r, scope};
+}
+
+// A mean, or a variance: an F32 sum that is held in F64 is divided there, and rounded once.
+Val KernelEmitter::quotient_of_sum(const ExprNode& n) {
+  if (n.op != Op::Div || n.type != DType::F32 || n.args[0]->op != Op::Reg) return {};
+  auto it = exact_.find(static_cast<int>(n.args[0]->bits));
+  if (it == exact_.end()) return {};
+  Val x = it->second, y = value(n.args[1]);
+  unsigned width = is_vector(x.v) || is_vector(y.v) ? vector_.width : 1;
+  x = widened(x, width), y = widened(y, width);
+  auto convert = [&](llvm::Value* v, llvm::Type* element) { return b_.CreateFPCast(v, v->getType()->getWithNewType(element)); };
+  int scope = at(std::max(x.scope, y.scope));
+  llvm::Value* q = b_.CreateFDiv(x.v, convert(y.v, b_.getDoubleTy()));
+  q = convert(q, b_.getFloatTy());
+  done(scope);
+  return {q, scope};
 }
 
 // Operands that live further out come first, so that the partial results are written there too; constants come last.

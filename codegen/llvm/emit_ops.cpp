@@ -335,12 +335,11 @@ llvm::Value* lower_call(const vmath::Emitter& e, std::string_view name, DType ty
   llvm::IRBuilderBase& b = e.builder;
   llvm::Type* element = register_type(b.getContext(), type);
   require(element->isFloatingPointTy() && find_special(name), "generated code has no function {} on {}", name, name_of(type));
-  if (element->isFloatTy()) {
-    for (auto& row : vmath::special_functions_of_f32())
-      if (row.name == name) return row.emit(e, args[0]);
-    for (auto& row : vmath::special_binary_functions_of_f32())
-      if (row.name == name) return row.emit(e, args[0], args[1]);
-  }
+  bool f64_type = element->isDoubleTy();
+  for (auto& row : vmath::special_functions_of(f64_type))
+    if (row.name == name) return row.emit(e, args[0]);
+  for (auto& row : vmath::special_binary_functions_of(f64_type))
+    if (row.name == name) return row.emit(e, args[0], args[1]);
   auto* f64 = b.getDoubleTy();
   llvm::FunctionCallee f =
       c_function(b, "special." + std::string(name), llvm::FunctionType::get(f64, {b.getPtrTy()}, false));

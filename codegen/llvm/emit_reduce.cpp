@@ -149,9 +149,10 @@ void KernelEmitter::region(const ReduceRegion& r) {
   statements(r.body);
   for (const Accumulator& a : r.accumulators) {
     Val sum = result(open_[a.reg]);
-    if (open_.count(wide(a.reg))) sum = add_narrow(sum, result(open_[wide(a.reg)]));
-    else if (a.widened) sum = converted(sum, b_.getFloatTy());
-    registers_[a.reg] = sum;
+    exact_.erase(a.reg);
+    if (open_.count(wide(a.reg))) sum = exact_[a.reg] = sum_of_blocks(sum, result(open_[wide(a.reg)]));
+    else if (a.widened) exact_[a.reg] = sum;
+    registers_[a.reg] = exact_.count(a.reg) ? converted(sum, b_.getFloatTy()) : sum;
     open_.erase(a.reg);
     open_.erase(wide(a.reg));
   }
@@ -239,11 +240,10 @@ Val KernelEmitter::converted(Val v, llvm::Type* element) {
   return {out, scope};
 }
 
-// Sums in F32 and in F64 together, in F32.
-Val KernelEmitter::add_narrow(Val rest, Val blocks) {
+// Sums in F32 and in F64 together.
+Val KernelEmitter::sum_of_blocks(Val rest, Val blocks) {
   int scope = at(top());
   llvm::Value* sum = b_.CreateFAdd(blocks.v, convert_float(b_, rest.v, b_.getDoubleTy()));
-  sum = convert_float(b_, sum, b_.getFloatTy());
   done(scope);
   return {sum, scope};
 }

@@ -78,9 +78,9 @@ struct BinaryRow {
 std::span<const UnaryRow> unary_functions();
 std::span<const BinaryRow> binary_functions();
 
-/// Functions of f32 that Op::Call names, as the rows of expr/special.h.
-std::span<const UnaryRow> special_functions_of_f32();
-std::span<const BinaryRow> special_binary_functions_of_f32();
+/// Functions of f32, or of f64, that Op::Call names, as the rows of expr/special.h.
+std::span<const UnaryRow> special_functions_of(bool f64);
+std::span<const BinaryRow> special_binary_functions_of(bool f64);
 
 /// Calls the C function `name` lane by lane, its arguments and result of the lanes' type: rare functions and rare branches.
 /// All arguments have the same type. The loop is rolled: code stays small.

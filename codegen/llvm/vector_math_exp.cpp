@@ -156,9 +156,12 @@ llvm::Value* tanh(const Emitter& e, llvm::Value* v) {
 llvm::Value* sinh(const Emitter& e, llvm::Value* v) {
   Math m(e, v);
   V x = m.wrap(v);
-  if (m.f64) return m.libm("sinh", {x}).v;
-  V a = m.at_most(m.abs(x), 90), z = x * x;
-  V small = m.fma(x * z, m.poly(z, {0.166666672, 0.00833331048, 0.000198429101, 2.78205903e-06}), x);
+  V a = m.at_most(m.abs(x), m.f64 ? 711 : 90), z = x * x;
+  V q = m.f64 ? m.poly(z, {0.16666666666666666, 0.008333333333333333, 0.0001984126984126984, 2.7557319223985893e-06,
+                           2.505210838544172e-08, 1.6059043836821613e-10, 7.647163731819816e-13, 2.8114572543455206e-15,
+                           8.22063524662433e-18})
+              : m.poly(z, {0.166666672, 0.00833331048, 0.000198429101, 2.78205903e-06});
+  V small = m.fma(x * z, q, x);
   ExpParts t = exp_parts(m, a);
   V half = scale(m, t.p, t.n - 1, t.shifted - 1);
   return m.select(m.abs(x) < 1, small, m.copysign(half - 0.25 / half, x)).v;
@@ -167,18 +170,41 @@ llvm::Value* sinh(const Emitter& e, llvm::Value* v) {
 llvm::Value* cosh(const Emitter& e, llvm::Value* v) {
   Math m(e, v);
   V x = m.wrap(v);
-  if (m.f64) return m.libm("cosh", {x}).v;
-  ExpParts t = exp_parts(m, m.at_most(m.abs(x), 90));
+  ExpParts t = exp_parts(m, m.at_most(m.abs(x), m.f64 ? 711 : 90));
   V half = scale(m, t.p, t.n - 1, t.shifted - 1);
   return (half + 0.25 / half).v;
 }
 
-// f32 in f64: 2^(y log2 |x|) with 2^-40 to spare, then the sign and C's special cases.
+namespace {
+
+// C's special cases of x^y, and its sign, given |x|^y.
+V signed_power(const Math& m, V x, V y, V r) {
+  auto whole = [&](V v) { return m.call(llvm::Intrinsic::floor, v) == v; };
+  V a = m.abs(x), integral = whole(y), odd = integral & !whole(y * 0.5);
+  r = m.select(m.negative(x) & odd, -r, r);
+  r = m.select((x < 0) & (a < m.infinity()) & !integral, m.nan(), r);
+  V one = (y == 0) | (x == 1) | ((a == 1) & (m.abs(y) == m.infinity()));
+  return m.select(one, 1, r);
+}
+
+// e^(y ln |x|) of f64. The exponent is a sum of two numbers, the greater first, whose relative error is some 2^-64.
+V wide_power(const Math& m, V x, V y) {
+  Pair l = log_pair(m, m.abs(x));
+  V p = y * l.hi, rest = m.fma(y, l.hi, -p) + y * l.lo;
+  constexpr double limit = 800;
+  rest = m.select(m.abs(p) < m.number(limit), rest, 0.0);
+  ExpParts t = exp_parts(m, m.at_least(m.at_most(p, limit), -limit));
+  return signed_power(m, x, y, scale(m, m.fma(t.p, rest, t.p), t.n, t.shifted));
+}
+
+} // namespace
+
 llvm::Value* pow(const Emitter& e, llvm::Value* base, llvm::Value* exponent) {
   if (base->getType()->getScalarType()->isDoubleTy()) {
-    llvm::Value* args[] = {base, exponent};
-    return call_per_lane(e, "pow", args);
+    Math m(e, base);
+    return wide_power(m, m.wrap(base), m.wrap(exponent)).v;
   }
+  // f32 in f64: 2^(y log2 |x|) with 2^-40 to spare
   llvm::Value* wide = e.builder.CreateFPExt(exponent, exponent->getType()->getWithNewType(e.builder.getDoubleTy()));
   return through_f64(e, base, [wide](const Math& m, V x) {
     V y = m.wrap(wide), a = m.abs(x);
@@ -187,14 +213,7 @@ llvm::Value* pow(const Emitter& e, llvm::Value* base, llvm::Value* exponent) {
     log2_a = m.select(a == 0, -m.infinity(), m.select(a < m.infinity(), log2_a, a));
     V t = m.at_least(m.at_most(y * log2_a, 200), -200);
     V shifted = t + m.magic();
-    V r = exp_poly(m, (t - (shifted - m.magic())) * ln2) * power_of_two(m, shifted);
-
-    auto whole = [&](V v) { return m.call(llvm::Intrinsic::floor, v) == v; };
-    V integral = whole(y), odd = integral & !whole(y * 0.5);
-    r = m.select(m.negative(x) & odd, -r, r);
-    r = m.select((x < 0) & (a < m.infinity()) & !integral, m.nan(), r);
-    V one = (y == 0) | (x == 1) | ((a == 1) & (m.abs(y) == m.infinity()));
-    return m.select(one, 1, r);
+    return signed_power(m, x, y, exp_poly(m, (t - (shifted - m.magic())) * ln2) * power_of_two(m, shifted));
   });
 }
 

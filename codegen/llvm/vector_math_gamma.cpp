@@ -1,5 +1,5 @@
-// The logarithm of the gamma function, its derivative, the inverse error function, and lengths, for f32: computed in f64, which leaves
-// the error of one rounding but next to zeros.
+// The logarithm of the gamma function, its derivatives and the inverse error function, for f32: computed in f64, which leaves the
+// error of one rounding but next to zeros. Lengths and neighbours of numbers.
 #include "codegen/llvm/vector_math_ops.h"
 
 namespace tenon::vmath {
@@ -41,6 +41,20 @@ V positive_digamma(const Math& m, V x) {
   return log_of(m, s.x) - m.fma(r, 0.5, series) - s.derivative / s.product;
 }
 
+// The derivative of digamma: the sum of 1 / (x + i)^2 as a fraction, and the asymptotic series (DLMF 5.15.8).
+V positive_trigamma(const Math& m, V x) {
+  V over = m.number(0), under = m.number(1), at = x;
+  for (int i = 0; i < 8; i++) {
+    V small = at < 8, square = at * at;
+    over = m.select(small, m.fma(over, square, under), over);
+    under = m.select(small, under * square, under);
+    at = m.select(small, at + 1, at);
+  }
+  V r = 1 / at, z = r * r;
+  V series = m.poly(z, {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330});
+  return over / under + (r + m.fma(series * z, r, z * 0.5));
+}
+
 V fraction(const Math& m, V a) { return a - m.call(llvm::Intrinsic::floor, a); }
 
 } // namespace
@@ -73,6 +87,14 @@ llvm::Value* digamma(const Emitter& e, llvm::Value* v) {
   });
 }
 
+// Of positive numbers: the operator reflects the others.
+llvm::Value* trigamma(const Emitter& e, llvm::Value* v) {
+  auto formula = [](const Math& m, V x) { return m.select(x == m.infinity(), 0, positive_trigamma(m, x)); };
+  if (!v->getType()->getScalarType()->isDoubleTy()) return through_f64(e, v, formula);
+  Math m(e, v);
+  return formula(m, m.wrap(v)).v;
+}
+
 llvm::Value* erfinv(const Emitter& e, llvm::Value* v) {
   return through_f64(e, v, [](const Math& m, V x) {
     V w = -log_of(m, m.fma(-x, x, m.number(1)));
@@ -87,8 +109,25 @@ llvm::Value* erfinv(const Emitter& e, llvm::Value* v) {
   });
 }
 
-// Squares of f32 neither overflow nor vanish.
+namespace {
+
+V wide_hypot(const Math& m, V x, V y) {
+  V a = m.abs(x), b = m.abs(y), high = m.select(a < b, b, a);
+  V large = high >= 0x1p500, small = high < m.number(0x1p-400);
+  V scale = m.select(large, 0x1p-600, m.select(small, 0x1p600, m.number(1)));
+  V back = m.select(large, 0x1p600, m.select(small, 0x1p-600, m.number(1)));
+  V c = a * scale, d = b * scale, r = m.sqrt(m.fma(c, c, d * d)) * back;
+  return m.select((a == m.infinity()) | (b == m.infinity()), m.infinity(), r);
+}
+
+} // namespace
+
+// Squares of f32 neither overflow nor vanish in f64.
 llvm::Value* hypot(const Emitter& e, llvm::Value* x, llvm::Value* y) {
+  if (x->getType()->getScalarType()->isDoubleTy()) {
+    Math m(e, x);
+    return wide_hypot(m, m.wrap(x), m.wrap(y)).v;
+  }
   return through_f64(e, x, [&](const Math& m, V a) {
     V b = m.wrap(e.builder.CreateFPExt(y, m.type));
     V r = m.sqrt(m.fma(a, a, b * b));
@@ -96,14 +135,25 @@ llvm::Value* hypot(const Emitter& e, llvm::Value* x, llvm::Value* y) {
   });
 }
 
-std::span<const UnaryRow> special_functions_of_f32() {
-  static constexpr UnaryRow rows[] = {{"lgamma", lgamma}, {"digamma", digamma}, {"erfinv", erfinv}};
-  return rows;
+// Patterns of numbers are ordered as integers on each side of 0.
+llvm::Value* nextafter(const Emitter& e, llvm::Value* vx, llvm::Value* vy) {
+  Math m(e, vx);
+  V x = m.wrap(vx), y = m.wrap(vy), zero = x == 0;
+  V away = m.wrap(e.builder.CreateICmpEQ((x < y).v, (x > 0).v));
+  V next = m.as_float(m.bits(x) + m.select(away, m.integer(1), m.integer(-1)));
+  V r = m.select(x == y, y, m.select(zero, m.copysign(m.as_float(m.integer(1)), y), next));
+  return m.select(m.wrap(e.builder.CreateFCmpUNO(vx, vy)), x + y, r).v;
 }
 
-std::span<const BinaryRow> special_binary_functions_of_f32() {
-  static constexpr BinaryRow rows[] = {{"hypot", hypot}};
-  return rows;
+std::span<const UnaryRow> special_functions_of(bool f64) {
+  static constexpr UnaryRow rows[] = {{"trigamma", trigamma}, {"lgamma", lgamma}, {"digamma", digamma}, {"erfinv", erfinv}};
+  return f64 ? std::span(rows).first(1) : std::span<const UnaryRow>(rows);
+}
+
+std::span<const BinaryRow> special_binary_functions_of(bool f64) {
+  static constexpr BinaryRow rows_of_f32[] = {{"hypot", hypot}, {"nextafterf", nextafter}};
+  static constexpr BinaryRow rows_of_f64[] = {{"hypot", hypot}, {"nextafter", nextafter}};
+  return f64 ? std::span<const BinaryRow>(rows_of_f64) : rows_of_f32;
 }
 
 } // namespace tenon::vmath

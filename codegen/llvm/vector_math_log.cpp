@@ -73,6 +73,26 @@ V log1p_poly(const Math& m, V f) {
   return m.fma(-s, f - z * r, f);  // ln(1 + f) = f - s (f - z r), error 2^-58
 }
 
+Pair log_pair(const Math& m, V x) {
+  V tiny = x < 0x1p-1022;
+  LogParts a = log_parts(m, m.select(tiny, x * 0x1p54, x));
+  V e = a.e - m.select(tiny, 54, m.number(0)), f = a.f;
+  // ln(1 + f) = 2 s + 2/3 s^3 + s^5 (2/5 + ...) with s = f / (2 + f): all but the last term by pairs.
+  V d = f + 2, d_lo = f - (d - 2), inverse = 1 / d;
+  V s = f * inverse, s_lo = (m.fma(-s, d, f) - s * d_lo) * inverse;
+  V z = s * s, z_lo = m.fma(s, s, -z) + s * s_lo * 2;
+  V cube = z * s, cube_lo = m.fma(z, s, -cube) + m.fma(z, s_lo, z_lo * s);
+  constexpr double third = 0.6666666666666666, third_lo = 3.700743415417188e-17;
+  V c = cube * third, c_lo = m.fma(cube, third, -c) + m.fma(cube, third_lo, cube_lo * third);
+  V tail = cube * z * m.poly(z, {0.4, 0.2857142857142848, 0.22222222222280746, 0.18181818166941657, 0.15384617276248186,
+                                 0.13333198492496373, 0.1177033299405455, 0.103903540662365, 0.11266522505036809});
+  V twice = s * 2, l = twice + c, l_lo = (twice - l) + c + (tail + m.fma(s_lo, 2, c_lo));
+  // The upper part of ln 2 has 42 digits: its product with e is exact.
+  V whole = e * 0.6931471805598903, upper = whole + l, rest = (whole - upper) + l + m.fma(e, 5.497923018708371e-14, l_lo);
+  V hi = upper + rest, lo = (upper - hi) + rest;
+  return {m.select(x == 0, -m.infinity(), m.select(x < m.infinity(), hi, x)), lo};
+}
+
 llvm::Value* log(const Emitter& e, llvm::Value* x) {
   Math m(e, x);
   return log_value(m, m.wrap(x)).v;
@@ -99,10 +119,25 @@ llvm::Value* log1p(const Emitter& e, llvm::Value* v) {
   return m.select(x == 0, x, r).v;
 }
 
-// The inverse hyperbolic functions in f64: there the plain formulas are good to 2^-40 above 2^-7, and two terms of the
+namespace {
+
+// ln(1 + t), or ln(2 x) where x is beyond 2^54, of f64.
+V log1p_or_double(const Math& m, V x, V t) {
+  V big = x > 0x1p54;
+  V l = m.wrap(log1p(m.e, m.select(big, x, t).v));
+  return l + m.select(big, 0.6931471805599453, m.number(0));
+}
+
+} // namespace
+
+// The inverse hyperbolic functions, of f32 in f64: there the plain formulas are good to 2^-40 above 2^-7, and two terms of the
 // series below.
 llvm::Value* asinh(const Emitter& e, llvm::Value* v) {
-  if (v->getType()->getScalarType()->isDoubleTy()) return call_per_lane(e, "asinh", {{v}});
+  if (v->getType()->getScalarType()->isDoubleTy()) {
+    Math m(e, v);
+    V x = m.wrap(v), a = m.abs(x), z = a * a;
+    return m.copysign(log1p_or_double(m, a, a + z / (m.sqrt(z + 1) + 1)), x).v;
+  }
   return through_f64(e, v, [](const Math& m, V x) {
     V a = m.abs(x), z = x * x;
     V l = log_value(m, a + m.sqrt(z + 1));
@@ -112,7 +147,11 @@ llvm::Value* asinh(const Emitter& e, llvm::Value* v) {
 }
 
 llvm::Value* acosh(const Emitter& e, llvm::Value* v) {
-  if (v->getType()->getScalarType()->isDoubleTy()) return call_per_lane(e, "acosh", {{v}});
+  if (v->getType()->getScalarType()->isDoubleTy()) {
+    Math m(e, v);
+    V x = m.wrap(v), t = x - 1;
+    return m.select(x >= 1, log1p_or_double(m, x, t + m.sqrt(m.fma(t, t, t * 2))), m.nan()).v;
+  }
   return through_f64(e, v, [](const Math& m, V x) {
     V r = log_value(m, x + m.sqrt(m.fma(x, x, m.number(-1))));
     return m.select(x >= 1, r, m.nan());
@@ -120,7 +159,11 @@ llvm::Value* acosh(const Emitter& e, llvm::Value* v) {
 }
 
 llvm::Value* atanh(const Emitter& e, llvm::Value* v) {
-  if (v->getType()->getScalarType()->isDoubleTy()) return call_per_lane(e, "atanh", {{v}});
+  if (v->getType()->getScalarType()->isDoubleTy()) {
+    Math m(e, v);
+    V x = m.wrap(v), a = m.abs(x);
+    return m.copysign(m.wrap(log1p(e, (a * 2 / (1 - a)).v)) * 0.5, x).v;
+  }
   return through_f64(e, v, [](const Math& m, V x) {
     V a = m.abs(x), z = x * x;
     V l = log_value(m, (1 + a) / (1 - a)) * 0.5;

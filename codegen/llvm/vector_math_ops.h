@@ -125,6 +125,11 @@ struct LogParts {
 LogParts log_parts(const Math& m, V x);
 /// ln(1 + f) for f in [-1/3, 1/3].
 V log1p_poly(const Math& m, V f);
+/// hi + lo = ln(x) for f64 x >= 0; hi alone where it is infinite or NaN.
+struct Pair {
+  V hi, lo;
+};
+Pair log_pair(const Math& m, V x);
 /// Widens f32 lanes to f64, applies f there, rounds once: rare functions that would need double-float arithmetic.
 llvm::Value* through_f64(const Emitter& e, llvm::Value* x, const std::function<V(const Math&, V)>& f);
 

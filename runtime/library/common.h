@@ -67,17 +67,30 @@ template <class T> using Wide = std::conditional_t<std::is_same_v<T, F16> || std
 template <class T>
 using Sum = std::conditional_t<std::is_same_v<T, F16> || std::is_same_v<T, BF16>, float, std::conditional_t<std::is_integral_v<T>, int64_t, double>>;
 template <class T> Wide<T> widen(T x) { return static_cast<Wide<T>>(x); }
-/// By operations that vectors have, unlike the compiler's conversion: the exponent moves to where that of f32 is, but
-/// for subnormal numbers and those of the greatest exponent.
-inline float widen(F16 x) {
-  uint32_t magnitude = x.bits & 0x7fffu, sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16,
-           up = magnitude >= 0x7c00u ? 224u << 23 : 112u << 23;
-  auto small = std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f);
-  return std::bit_cast<float>((magnitude < 0x400u ? small : (magnitude << 13) + up) | sign);
+/// These two by operations that vectors have, without branches, unlike the compiler's conversions. A product moves the exponent to where
+/// that of f32 is, of subnormal numbers too; that of infinities and NaN becomes the greatest.
+[[gnu::always_inline]] inline float widen(F16 x) {
+  uint32_t magnitude = x.bits & 0x7fffu, sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16;
+  uint32_t endless = magnitude >= 0x7c00u ? 0x7f800000u : 0u;
+  float moved = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(moved) | sign | endless);
 }
-template <class T, class W> T narrow(W x) {
+/// As F16's constructor.
+[[gnu::always_inline]] inline F16 narrow_to_f16(float x) {
+  uint32_t u = std::bit_cast<uint32_t>(x), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
+  bool subnormal = magnitude < 0x38800000u;
+  float rounded = std::bit_cast<float>(subnormal ? magnitude : 0u) + 0.5f;
+  uint32_t low = std::bit_cast<uint32_t>(rounded) - 0x3f000000u,
+           normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1)) >> 13,
+           endless = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  F16 out;
+  out.bits = static_cast<uint16_t>((magnitude >= 0x477ff000u ? endless : subnormal ? low : normal) | sign);
+  return out;
+}
+template <class T, class W> [[gnu::always_inline]] inline T narrow(W x) {
   if constexpr (std::is_same_v<T, bool>) return x != W(0);
-  else if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) return T(static_cast<float>(x));
+  else if constexpr (std::is_same_v<T, F16>) return narrow_to_f16(static_cast<float>(x));
+  else if constexpr (std::is_same_v<T, BF16>) return T(static_cast<float>(x));
   else return static_cast<T>(x);
 }
 template <class W> bool nan(W x) {

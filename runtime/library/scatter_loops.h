@@ -28,7 +28,7 @@ struct Planes {
 };
 
 // `a` with `b` joined to it, in the type that A is computed in.
-template <Update U, class A, class B> A joined(A a, B b) {
+template <Update U, class A, class B> [[gnu::always_inline]] inline A joined(A a, B b) {
   if constexpr (U == Update::Assign && std::is_same_v<A, B>)
     return b;
   else {

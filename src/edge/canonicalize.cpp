@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "edge/match.h"
+#include "edge/transposed_depthwise.h"
 #include "edge/passes.h"
 
 namespace tenon {
@@ -147,6 +148,11 @@ V wide_depthwise(Match& m) {
   return m.b.to(m.b.call1("aten::convolution.default", args), m.type().dtype);
 }
 
+V transposed_depthwise(Match& m) {
+  ArgList args(m.args.begin(), m.args.begin() + 9);
+  return without_transposition(m.b, m.arg(0), m.arg(1), args, m.type());
+}
+
 // A product of few columns of few terms, as a sum of pointwise products: these fill vectors whose lanes a matrix kernel leaves empty, take
 // terms that lie apart as they are, and join what stands around them.
 V short_sums(Match& m) {
@@ -217,6 +223,8 @@ constexpr Rule rules[] = {
     {"narrow_weights", "edge::bmm.dtype", narrow_weights},
     {"short_sums", "edge::mm.default", short_sums},
     {"short_sums", "edge::bmm.default", short_sums},
+    {"transposed_depthwise", "edge::convolution.default", transposed_depthwise},
+    {"transposed_depthwise", "edge::convolution.dtype", transposed_depthwise},
     {"wide_depthwise", "edge::convolution.default", wide_depthwise},
     {"wide_depthwise", "edge::convolution.dtype", wide_depthwise},
 };

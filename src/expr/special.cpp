@@ -72,7 +72,22 @@ double zeta(double s, double q) {
   return sum;
 }
 
-double trigamma(double x) { return x == inf ? 0 : zeta(2, x); }
+// As digamma (DLMF 5.15.6 and 5.15.8).
+double trigamma(double x) {
+  if (x == -inf) return nan;
+  if (x <= 0) {
+    if (is_integer(x)) return inf;
+    double part = -x - std::floor(-x), sine = std::sin(pi * std::fmin(part, 1 - part)) / pi;
+    return 1 / (sine * sine) - trigamma(1 - x);
+  }
+  if (x == inf) return 0;
+  double sum = 0;
+  for (; x < 10; x += 1) sum += 1 / (x * x);
+  constexpr double bernoulli[] = {7.0 / 6, -691.0 / 2730, 5.0 / 66, -1.0 / 30, 1.0 / 42, -1.0 / 30, 1.0 / 6};
+  double z = 1 / (x * x), series = 0;
+  for (double b : bernoulli) series = series * z + b;
+  return sum + 1 / x + z / 2 + series * z / x;
+}
 
 // x^a e^-x / Gamma(a + 1)
 double gamma_factor(double a, double x) { return std::exp(a * std::log(x) - x - lgamma(a + 1)); }

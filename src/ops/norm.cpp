@@ -123,7 +123,9 @@ BatchNorm train_step(Builder& b, const Call& c, V input, double eps, double mome
   for (int64_t d : dims) n = n * x.size(d);
   mean = b.reshape(mean, {x.size(1)});
   V rstd = root_of_inverse(b, square / Arg(n) + Arg(eps));
-  BatchNorm out{affine(b, c, x, mean, rstd, input.dtype()), mean, rstd, {}, {}};
+  // From the rest, which is exact where x is near the mean: x * alpha + beta loses digits to beta.
+  V out_of_rest = scale_and_shift(b, c, rest * per_channel(b, rstd, x.rank()), [&](V v) { return per_channel(b, v, x.rank()); });
+  BatchNorm out{b.to(out_of_rest, input.dtype()), mean, rstd, {}, {}};
   auto step = [&](std::string_view name, V now) {
     V old = b.input(c, name);
     return b.to(b.to(old, now.dtype()) * Arg(1 - momentum) + now * Arg(momentum), old.dtype());

@@ -78,6 +78,42 @@ TEST_CASE("convolutions with weights in the call and constant ones, in every flo
     }
 }
 
+TEST_CASE("transposed depthwise convolutions become regular ones") {
+  struct Window {
+    int64_t kernel, stride, pad, extra, multiple;
+  };
+  const Window windows[] = {{4, 2, 1, 0, 1}, {3, 2, 1, 1, 1}, {3, 1, 1, 0, 1}, {3, 1, 0, 0, 2}, {2, 2, 0, 0, 3}, {5, 3, 4, 2, 1}, {1, 3, 0, 0, 1},
+                            {1, 2, 0, 1, 1}, {7, 2, 6, 0, 1}, {16, 8, 4, 0, 1}, {2, 2, 0, 1, 1}, {3, 4, 1, 3, 2}, {1, 1, 0, 0, 1}};
+  auto build = [](TestGraph& g, V x, V w, const Arg& bias, const Window& s, size_t dims) {
+    auto each = [&](int64_t v) { return ArgList(dims, Arg(v)); };
+    g.returns(g.b.call1("aten::relu.default", {g.b.call1("aten::convolution.default", {x, w, bias, each(s.stride), each(s.pad), each(1), true,
+                                                                                        each(s.extra), x.size(1)})}));
+  };
+  for (DType t : {DType::F32, DType::BF16, DType::F16})
+    for (size_t dims : {size_t{1}, size_t{2}, size_t{3}})
+      for (const Window& s : windows)
+        for (int64_t channels : {5, 32}) {
+          bool common = &s < windows + 3; // elsewhere than in two dims of f32, and of many channels, these are enough
+          if (!common && (t != DType::F32 || dims != 2 || channels > 5)) continue;
+          if (t != DType::F32 && (dims != 2 || channels > 5)) continue;
+          CAPTURE(dims);
+          CAPTURE(s.kernel);
+          CAPTURE(s.stride);
+          std::vector<int64_t> in{2, channels}, weight{channels, s.multiple};
+          for (size_t d = 0; d < dims; d++) in.push_back(7 + static_cast<int64_t>(d)), weight.push_back(s.kernel);
+          TestGraph fixed, given;
+          std::vector<Expr> sizes = exprs(fixed, in);
+          sizes[0] = fixed.symbol("s0"), sizes.back() = fixed.symbol("s1", 5);
+          V x = fixed.input(sizes, t);
+          Tensor w = mixed(t, weight), bias = mixed(t, {channels * s.multiple});
+          build(fixed, x, fixed.b.constant(w), fixed.b.constant(bias), s, dims);
+          compare_both(fixed, {mixed(t, in)});
+          V y = given.input(exprs(given, in), t), v = given.input(exprs(given, weight), t);
+          build(given, y, v, Arg(), s, dims);
+          compare_both(given, {mixed(t, in), w});
+        }
+}
+
 TEST_CASE("convolutions that cannot be are refused, unusual ones computed") {
   auto fails = [](Shape s) {
     TestGraph g;

@@ -104,6 +104,35 @@ TEST_CASE("long sums of f32 are exact to their last digits") {
   check(c);
 }
 
+TEST_CASE("means of long sums are rounded once") {
+  for (int64_t n : {65, 1000, 5003})
+    for (int lanes : {1, 16, 64})
+      for (bool rows : {false, true})
+        for (bool widened : {false, true}) {
+          ExprPool pool;
+          constexpr int64_t columns = 37;
+          Reducer sum{Reduction::Sum, DType::F32};
+          Case c = rows ? horizontal(pool, sum, n, lanes, true) : vertical(pool, sum, n, columns, lanes, true);
+          Stmt& last = rows ? c.kernel.body.back() : std::get<Loop>(c.kernel.body[0].v).body.back();
+          auto& region = std::get<ReduceRegion>((rows ? c.kernel.body : std::get<Loop>(c.kernel.body[0].v).body)[0].v);
+          std::get<Store>(last.v).value = pool.reg(0, DType::F32) / pool.number(static_cast<double>(n), DType::F32);
+          region.accumulators[0].widened = widened;
+          int64_t count = rows ? 3 : columns;
+          std::vector<float> x(static_cast<size_t>(n * count)), means(static_cast<size_t>(count));
+          for (size_t i = 0; i < x.size(); i++) x[i] = 3 + static_cast<float>(i * 7919 % 32768) / 32768; // sums of 64 are exact in f32, of all in f64
+          for (int64_t k = 0; k < count; k++) {
+            double total = 0;
+            for (int64_t i = 0; i < n; i++) total += x[static_cast<size_t>(rows ? k * n + i : i * columns + k)];
+            means[static_cast<size_t>(k)] = static_cast<float>(total / static_cast<double>(n));
+          }
+          c.data[0] = Data::of(x);
+          for (Isa isa : levels()) {
+            Outcome got = run(c, compile_kernel(c.kernel, jit_for(isa)).function, false);
+            CHECK(std::memcmp(got.buffers[1].data(), means.data(), got.buffers[1].size()) == 0);
+          }
+        }
+}
+
 TEST_CASE("extremes among NaN, ties and infinities") {
   const float inf = INFINITY, nan = NAN;
   const std::vector<std::vector<float>> rows = {

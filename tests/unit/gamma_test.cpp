@@ -48,6 +48,26 @@ TEST_CASE("special functions of f32 in vectors") {
   }
 }
 
+TEST_CASE("trigamma in vectors") {
+  const double values[] = {1e-30, 1e-3, 0.1, 0.5, 1, 1.5, 2, 3.7, 7.999, 8, 9.5, 30, 1e4, 1e30, INFINITY, NAN, 0, -0.0, -1e-3, -0.5, -1, -1.25, -2.999, -7.5, -100.3, -INFINITY};
+  constexpr int64_t n = std::size(values);
+  for (DType t : {DType::F32, DType::F64})
+    for (Isa isa : {Isa::Auto, Isa::Avx2}) {
+      TestGraph g;
+      V x = g.input({n}, t);
+      g.returns(g.b.call1("aten::polygamma.default", {1, x}));
+      Tensor in = filled(t, {n}, [&](int64_t i) { return values[i]; }), out = run(g.program().compile({.isa = isa}).value(), {in})[0];
+      std::vector<double> from = numbers(in), got = numbers(out);
+      for (size_t i = 0; i < from.size(); i++) {
+        double want = find_special("trigamma")(&from[i]);
+        if (t == DType::F32) want = static_cast<double>(static_cast<float>(want));
+        double tolerance = t == DType::F32 ? from[i] < 0 ? 1e-4 : 2.4e-7 : from[i] < 0 ? 1e-11 : 1e-14; // torch reflects in the dtype
+        CAPTURE(from[i]);
+        CHECK((std::isnan(want) ? std::isnan(got[i]) : got[i] == want || std::abs(got[i] - want) <= tolerance * std::abs(want)));
+      }
+    }
+}
+
 TEST_CASE("lengths of f32, in vectors and of other floats") {
   for (DType t : {DType::F32, DType::BF16, DType::F16, DType::F64})
     for (Isa isa : {Isa::Auto, Isa::Avx2}) {
@@ -58,4 +78,18 @@ TEST_CASE("lengths of f32, in vectors and of other floats") {
       auto pick = [&](int64_t step) { return filled(t, {300}, [&, step](int64_t i) { return values[i / step % 12]; }); };
       compare(g, {{pick(1), pick(12)}}, {.isa = isa});
     }
+}
+
+TEST_CASE("neighbours of numbers, and lengths that overflow or vanish when squared") {
+  const double values[] = {0, -0.0, 1, -1, 0.75, 5e-324, 2e-308, 1.7e308, -1.7e308, 1e200, -3e-200, 1e-45, -1.2e-38, 3.4e38, INFINITY, -INFINITY, NAN};
+  constexpr int64_t n = std::size(values);
+  for (const char* name : {"aten::nextafter.default", "aten::hypot.default"})
+    for (DType t : {DType::F32, DType::F64})
+      for (Isa isa : {Isa::Auto, Isa::Avx2}) {
+        TestGraph g;
+        V x = g.input({n * n}, t), y = g.input({n * n}, t);
+        g.returns(g.b.call1(name, {x, y}));
+        auto pick = [&](int64_t step) { return filled(t, {n * n}, [&, step](int64_t i) { return values[i / step % n]; }); };
+        compare(g, {{pick(1), pick(n)}}, {.isa = isa});
+      }
 }

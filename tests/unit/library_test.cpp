@@ -1,11 +1,13 @@
 // Library steps on plain memory: order and ties, odd sizes, indices out of range, random numbers.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "library_call.h"
+#include "runtime/library/common.h"
 
 using namespace tenon;
 
@@ -175,4 +177,24 @@ TEST_CASE("multinomial draws by weight, without repeats where asked") {
   CHECK(two[2] != two[3]);
   b.outputs[0] = Tensor(DType::I64, {2, 3});
   CHECK(b.run(library::multinomial) != "");
+}
+
+TEST_CASE("library steps convert 16-bit floats as everything else does") {
+  size_t wrong = 0;
+  auto same = [](float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); };
+  for (uint32_t i = 0; i < 65536; i++) {
+    F16 h;
+    h.bits = static_cast<uint16_t>(i);
+    wrong += !same(library::widen(h), static_cast<float>(h));
+  }
+  for (uint64_t i = 0; i < uint64_t{1} << 32; i += 997) {
+    auto x = std::bit_cast<float>(static_cast<uint32_t>(i));
+    wrong += library::narrow<F16>(x).bits != F16(x).bits;
+  }
+  for (uint32_t i = 0; i < 65536; i++) // halfway between two, and beside it
+    for (uint32_t low : {0xfffu, 0x1000u, 0x1001u}) {
+      auto x = std::bit_cast<float>(0x33000000u + (i << 13) + low);
+      wrong += library::narrow<F16>(x).bits != F16(x).bits;
+    }
+  CHECK(wrong == 0);
 }

@@ -140,10 +140,10 @@ const Accuracy table[] = {
     {"sigmoid", 2.5, 3, sigmoid64, sigmoid80},                      {"sinh", 2, 2, LIBM(sinh)},
     {"cosh", 2, 2, LIBM(cosh)},     {"tanh", 2, 3, LIBM(tanh)},   {"log", 2, 2, LIBM(log)},
     {"log2", 2, 3, LIBM(log2)},     {"log10", 2, 3, LIBM(log10)}, {"log1p", 2, 2, LIBM(log1p)},
-    {"asinh", 1, 4, LIBM(asinh)},   {"acosh", 1, 4, LIBM(acosh)}, {"atanh", 1, 4, LIBM(atanh)},
+    {"asinh", 1, 3, LIBM(asinh)},   {"acosh", 1, 3, LIBM(acosh)}, {"atanh", 1, 3, LIBM(atanh)},
     {"sin", 2, 2, LIBM(sin)},       {"cos", 2, 2, LIBM(cos)},     {"tan", 4, 2, LIBM(tan)},
-    {"asin", 2.25, 1, LIBM(asin)},     {"acos", 2, 1, LIBM(acos)},   {"atan", 2, 1, LIBM(atan)},
-    {"erf", 1.25, 2, LIBM(erf)},      {"erfc", 1, 4, LIBM(erfc)},   {"sqrt", 0.5, 0.5, LIBM(sqrt)},
+    {"asin", 2.25, 1.5, LIBM(asin)},   {"acos", 2, 1, LIBM(acos)},   {"atan", 2, 1.25, LIBM(atan)},
+    {"erf", 1.25, 1, LIBM(erf)},      {"erfc", 1, 3.5, LIBM(erfc)},   {"sqrt", 0.5, 0.5, LIBM(sqrt)},
     {"rsqrt", 1.5, 1.5, rsqrt64, rsqrt80},                        {"abs", 0, 0, LIBM(fabs)},
     {"floor", 0, 0, LIBM(floor)},   {"ceil", 0, 0, LIBM(ceil)},   {"trunc", 0, 0, LIBM(trunc)},
     {"round", 0, 0, LIBM(nearbyint)},
@@ -265,10 +265,18 @@ TEST_CASE("binary f64 functions, minimum and maximum follow C and torch") {
   std::vector<double> some = special_values<double>(), x, y;
   for (double a : some)
     for (double b : some) x.push_back(a), y.push_back(b);
+  for (uint64_t i = 0; i < 60000; i++) {
+    x.push_back(std::bit_cast<double>(i * 0x9e3779b97f4a7c15ULL)), y.push_back(std::bit_cast<double>(i * 0xd1342543de82ef95ULL));
+    x.push_back(static_cast<double>(i) * 1.37e-3), y.push_back(static_cast<double>(i % 1013) * 0.217 - 110);
+    x.push_back(1 + static_cast<double>(i) * 1e-7), y.push_back(static_cast<double>(i % 997) * 71.3 - 35000);
+  }
   while (x.size() % 64) x.push_back(7.25), y.push_back(-2);
-  std::map<std::string, double (*)(double, double)> want = {
-      {"pow", std::pow},
-      {"atan2", std::atan2},
+  struct Near {
+    double bound;
+    long double (*f)(long double, long double);
+  };
+  const std::map<std::string, Near> near = {{"pow", {1.5, std::pow}}, {"atan2", {2, std::atan2}}};
+  const std::map<std::string, double (*)(double, double)> want = {
       {"fmod", std::fmod},
       {"remainder", [](double a, double b) { double r = std::fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }},
       {"minimum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : a < b ? a : b; }},
@@ -279,12 +287,22 @@ TEST_CASE("binary f64 functions, minimum and maximum follow C and torch") {
     for (const vmath::BinaryRow& row : vmath::binary_functions()) {
       std::vector<double> got(x.size());
       compile_binary<double>(jit, row.emit, 8)(x.data(), y.data(), got.data(), static_cast<int64_t>(x.size()));
-      size_t wrong = 0;
+      size_t wrong = 0, at = 0;
+      double worst = 0;
+      const auto close = near.find(std::string(row.name));
       for (size_t i = 0; i < x.size(); i++) {
-        double w = want.at(std::string(row.name))(x[i], y[i]);
-        wrong += !(got[i] == w || (std::isnan(got[i]) && std::isnan(w)));
+        bool bad = false;
+        if (close != near.end()) {
+          double d = ulps(got[i], close->second.f(x[i], y[i]));
+          bad = d > worst && d > close->second.bound, worst = std::max(worst, d);
+        } else {
+          double w = want.at(std::string(row.name))(x[i], y[i]);
+          bad = !(got[i] == w || (std::isnan(got[i]) && std::isnan(w)));
+        }
+        if (bad) wrong++, at = i;
       }
-      INFO(std::string(row.name));
+      if (std::getenv("TENON_ULP_PRINT")) MESSAGE("worst " << worst);
+      INFO(std::string(row.name), " at ", x[at], ", ", y[at], " got ", got[at]);
       CHECK(wrong == 0);
     }
   }

@@ -1,0 +1,82 @@
+// With a stride s, output o = s m + r - padding sums x[m - j] w[s j + r] over j. So a regular depthwise convolution with s outputs for
+// each channel and a window of ceil(k / s) taps, the last ones first, computes all residues r, and its outputs are shuffled into place.
+#include "edge/transposed_depthwise.h"
+
+namespace tenon {
+
+namespace {
+
+struct Axis {
+  int64_t kernel, stride, taps, padding, first; // of the regular window; the first shuffled place that is a result
+};
+
+// Outputs that are cut off anyway are not computed, as far as they are as many on both sides.
+std::optional<Axis> axis_of(const Expr& size, const Arg& stride, const Arg& padding, const Arg& dilation, const Arg& extra) {
+  auto known = [](const Arg& a) { return a.is<int64_t>() ? std::optional(a.get<int64_t>()) : a.is<Expr>() ? const_int(a.get<Expr>()) : std::nullopt; };
+  auto k = const_int(size), s = known(stride), p = known(padding), d = known(dilation), e = known(extra);
+  if (!k || !s || !p || !e || !d || *d != 1 || *s < 1 || *k < 1) return {};
+  int64_t taps = (*k + *s - 1) / *s;
+  for (int64_t cut = std::min(*p / *s, taps - 1); cut >= 0; cut--)
+    if (*k + *e - *p + cut * *s <= taps * *s) return Axis{*k, *s, taps, taps - 1 - cut, *p - cut * *s};
+  return {};
+}
+
+// [C, multiple, kernel...] as [C multiple residues..., 1, taps...]
+V regular_weights(Builder& b, V w, const std::vector<Axis>& axes) {
+  std::vector<int64_t> pad, flipped, order{0, 1};
+  std::vector<Expr> split{w.size(0), w.size(1)}, sizes{w.size(0) * w.size(1), b.integer(1)};
+  for (size_t d = 0; d < axes.size(); d++) {
+    const Axis& a = axes[d];
+    pad.insert(pad.begin(), {0, a.taps * a.stride - a.kernel}); // last dim first
+    flipped.push_back(static_cast<int64_t>(2 + 2 * d));
+    split.push_back(b.integer(a.taps)), split.push_back(b.integer(a.stride));
+    sizes[0] = sizes[0] * b.integer(a.stride), sizes.push_back(b.integer(a.taps));
+  }
+  for (int64_t at : {1, 0})
+    for (int64_t d : flipped) order.push_back(d + at);
+  w = b.reshape(b.call1("aten::constant_pad_nd.default", {w, pad, 0}), split);
+  return b.reshape(b.permute(b.call1("aten::flip.default", {w, flipped}), order), sizes);
+}
+
+// [N, channels residues..., places...] as [N, channels, places * residues...]
+V shuffled(Builder& b, V y, Expr channels, const std::vector<Axis>& axes) {
+  std::vector<Expr> split{y.size(0), channels}, sizes = split;
+  std::vector<int64_t> order{0, 1};
+  auto dims = static_cast<int64_t>(axes.size());
+  for (const Axis& a : axes) split.push_back(b.integer(a.stride));
+  for (int64_t d = 0; d < dims; d++) {
+    split.push_back(y.size(2 + d));
+    sizes.push_back(y.size(2 + d) * b.integer(axes[static_cast<size_t>(d)].stride));
+    order.push_back(2 + dims + d), order.push_back(2 + d);
+  }
+  return b.reshape(b.permute(b.reshape(y, split), order), sizes);
+}
+
+} // namespace
+
+V without_transposition(Builder& b, V x, V w, const ArgList& args, const Type& result) {
+  if (args[6] != Arg(true) || !(x.dtype() == DType::F32 || is_reduced_float(x.dtype()))) return {};
+  Arg groups = args[8];
+  auto channels = const_int(x.size(1)), multiple = const_int(w.size(1));
+  bool depthwise = channels && *channels > 1 && multiple && groups == Arg(*channels) && is_const_int(w.size(0), *channels);
+  if (!depthwise) return {};
+  std::vector<Axis> axes;
+  int64_t residues = 1;
+  constexpr int64_t most = 256;
+  for (size_t d = 0; d + 2 < w.rank(); d++) {
+    auto list = [&](size_t at) { return args[at].get<ArgList>()[d]; };
+    auto axis = axis_of(w.size(static_cast<int64_t>(d + 2)), list(3), list(4), list(5), list(7));
+    if (!axis || (residues *= axis->stride) > most) return {};
+    axes.push_back(*axis);
+  }
+  std::vector<int64_t> ones(axes.size(), 1), none(axes.size(), 0), padding;
+  for (const Axis& a : axes) padding.push_back(a.padding);
+  V y = b.call1("aten::convolution.default", {b.to(x, DType::F32), regular_weights(b, b.to(w, DType::F32), axes), Arg(), ones, padding,
+                                              ones, false, none, groups});
+  y = shuffled(b, y, result.sizes[1], axes);
+  for (size_t d = 0; d < axes.size(); d++)
+    y = b.slice(y, static_cast<int64_t>(d + 2), b.integer(axes[d].first), result.sizes[d + 2]);
+  return b.to(y, result.dtype);
+}
+
+} // namespace tenon
