@@ -202,12 +202,12 @@ private:
   // nothing, and leaves to those behind the view something in memory to address.
   bool is_epilogue(const Node& n) {
     if (const Node& user = g_.node(users_.at(n.outputs[0])[0]); n.def->kind != Kind::Pointwise || user.def->kind != Kind::View || user.op == "edge::_to_copy.default") return false;
-    std::function<bool(ValueId)> is_result = [&](ValueId v) {
+    std::function<bool(ValueId, int)> is_result = [&](ValueId v, int depth) {
       Role role = roles_.get(v);
       if (users_.at(v).size() != 1 || role != Role::Inline) return users_.at(v).size() == 1 && (role == Role::Contract || in_epilogue_.get(v));
-      return std::ranges::any_of(tensor_operands(g_.node(g_.value(v).node).args, g_), is_result);
+      return depth < most_in_epilogue && std::ranges::any_of(tensor_operands(g_.node(g_.value(v).node).args, g_), [&](ValueId o) { return is_result(o, depth + 1); });
     };
-    return in_epilogue_[n.outputs[0]] = std::ranges::any_of(tensor_operands(n.args, g_), is_result);
+    return in_epilogue_[n.outputs[0]] = std::ranges::any_of(tensor_operands(n.args, g_), [&](ValueId o) { return is_result(o, 0); });
   }
 
   // Used by one definition only, which does not read it repeatedly: writing it there costs nothing.

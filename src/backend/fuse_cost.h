@@ -19,6 +19,8 @@ bool is_always_inline(Kind kind, const InlineCost& cost);
 bool is_inline_when_used_once(const InlineCost& cost);
 /// Whether it costs less to compute a part of joined tensors for elements of another part too, than to store it.
 bool is_cheap_to_choose(const InlineCost& cost);
+/// Inline nodes that are looked through from what an epilogue could store back to the contraction.
+inline constexpr int most_in_epilogue = 16;
 /// Worth keeping in scratch memory between two passes over a row, instead of computing it again.
 bool is_worth_keeping(const InlineCost& cost);
 

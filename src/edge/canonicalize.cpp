@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "edge/match.h"
-#include "edge/transposed_depthwise.h"
 #include "edge/passes.h"
+#include "edge/transposed_depthwise.h"
 
 namespace tenon {
 

@@ -30,7 +30,8 @@ const Node* view_of(const Graph& g, ValueId v) {
   return nullptr;
 }
 
-std::optional<Dequantized> dequantized(Builder& b, V v);
+constexpr int most_views = 8; // between dequantization and product
+std::optional<Dequantized> dequantized(Builder& b, V v, int views = 0);
 
 // One number, or one for each row of `of`.
 bool is_by_rows(V x, V of) {
@@ -40,9 +41,9 @@ bool is_by_rows(V x, V of) {
 }
 
 // A view of (q - zero) * scale as the same view of q. A scale or zero for each row goes with rows that stay whole.
-std::optional<Dequantized> dequantized_view(Builder& b, V v, std::string op, ArgList args) {
+std::optional<Dequantized> dequantized_view(Builder& b, V v, std::string op, ArgList args, int views) {
   V from = b.wrap(args[0].get<ValueId>());
-  auto d = dequantized(b, from);
+  auto d = dequantized(b, from, views);
   if (!d) return std::nullopt;
   bool whole_rows = op == "edge::view.default" && v.rank() > 0 && from.rank() > 0 && v.sizes().back() == from.sizes().back();
   for (V* x : {&d->scale, &d->zero}) {
@@ -58,9 +59,9 @@ std::optional<Dequantized> dequantized_view(Builder& b, V v, std::string op, Arg
 }
 
 // The integers of `v`, where it is (q - zero) * scale with both broadcast, or a view of that.
-std::optional<Dequantized> dequantized(Builder& b, V v) {
+std::optional<Dequantized> dequantized(Builder& b, V v, int views) {
   const Graph& g = b.graph();
-  if (const Node* view = view_of(g, v.id)) return dequantized_view(b, v, view->op, view->args);
+  if (const Node* view = view_of(g, v.id)) return views < most_views ? dequantized_view(b, v, view->op, view->args, views + 1) : std::nullopt;
   const Node* mul = made_by(g, v, "edge::mul.Tensor");
   if (!mul || v.dtype() != DType::F32) return std::nullopt;
   Dequantized d;

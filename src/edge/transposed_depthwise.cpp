@@ -6,15 +6,22 @@ namespace tenon {
 
 namespace {
 
+constexpr int64_t most_residues = 256, most_padding = int64_t{1} << 32;
+
 struct Axis {
   int64_t kernel, stride, taps, padding, first; // of the regular window; the first shuffled place that is a result
 };
 
 // Outputs that are cut off anyway are not computed, as far as they are as many on both sides.
-std::optional<Axis> axis_of(const Expr& size, const Arg& stride, const Arg& padding, const Arg& dilation, const Arg& extra) {
-  auto known = [](const Arg& a) { return a.is<int64_t>() ? std::optional(a.get<int64_t>()) : a.is<Expr>() ? const_int(a.get<Expr>()) : std::nullopt; };
-  auto k = const_int(size), s = known(stride), p = known(padding), d = known(dilation), e = known(extra);
-  if (!k || !s || !p || !e || !d || *d != 1 || *s < 1 || *k < 1) return {};
+std::optional<Axis> axis_of(const Expr& size, size_t dim, const ArgList& args) {
+  auto known = [&](size_t at) -> std::optional<int64_t> {
+    const ArgList& list = args[at].get<ArgList>(); // one number may stand for all dims
+    if (list.size() != 1 && dim >= list.size()) return std::nullopt;
+    const Arg& a = list[list.size() == 1 ? 0 : dim];
+    return a.is<int64_t>() ? std::optional(a.get<int64_t>()) : a.is<Expr>() ? const_int(a.get<Expr>()) : std::nullopt;
+  };
+  auto k = const_int(size), s = known(3), p = known(4), d = known(5), e = known(7);
+  if (!k || !s || !p || !e || !d || *d != 1 || *s < 1 || *s > most_residues || *k < 1 || *p > most_padding || *e < 0 || *e > most_padding) return {};
   int64_t taps = (*k + *s - 1) / *s;
   for (int64_t cut = std::min(*p / *s, taps - 1); cut >= 0; cut--)
     if (*k + *e - *p + cut * *s <= taps * *s) return Axis{*k, *s, taps, taps - 1 - cut, *p - cut * *s};
@@ -62,11 +69,9 @@ V without_transposition(Builder& b, V x, V w, const ArgList& args, const Type& r
   if (!depthwise) return {};
   std::vector<Axis> axes;
   int64_t residues = 1;
-  constexpr int64_t most = 256;
   for (size_t d = 0; d + 2 < w.rank(); d++) {
-    auto list = [&](size_t at) { return args[at].get<ArgList>()[d]; };
-    auto axis = axis_of(w.size(static_cast<int64_t>(d + 2)), list(3), list(4), list(5), list(7));
-    if (!axis || (residues *= axis->stride) > most) return {};
+    auto axis = axis_of(w.size(static_cast<int64_t>(d + 2)), d, args);
+    if (!axis || (residues *= axis->stride) > most_residues) return {};
     axes.push_back(*axis);
   }
   std::vector<int64_t> ones(axes.size(), 1), none(axes.size(), 0), padding;

@@ -114,6 +114,13 @@ TEST_CASE("transposed depthwise convolutions become regular ones") {
         }
 }
 
+TEST_CASE("transposed depthwise convolutions with one number for all dims") {
+  TestGraph g;
+  V x = g.input({g.b.integer(2), g.b.integer(6), g.b.integer(7), g.b.integer(8)});
+  g.returns(g.b.call1("aten::convolution.default", {x, g.b.constant(mixed(DType::F32, {6, 1, 3, 3})), Arg(), ArgList{2}, ArgList{1}, ArgList{1}, true, ArgList{1}, 6}));
+  compare_both(g, {mixed(DType::F32, {2, 6, 7, 8})});
+}
+
 TEST_CASE("convolutions that cannot be are refused, unusual ones computed") {
   auto fails = [](Shape s) {
     TestGraph g;
