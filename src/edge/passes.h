@@ -35,7 +35,7 @@ bool even_bags(LoadedProgram& program);
 ///   %y = mm((%q - zx) * sx, %w * sw)   ->   %y = (mm.dtype(%q, %w, i32) - zx * column sums of %w) * (sx * sw)
 bool integer_products(LoadedProgram& program);
 
-/// Products with constant weights of 4 or 8 bits that share a scale by group read them packed, and dequantize in registers.
+/// Products with constant weights of 4 or 8 bits that share a scale by group read them packed.
 ///   %y = mm(%x, permute(view(_to_copy(%codes, f32) * %scale), [1, 0]))   ->   %y = quantized_weight_mm(%x, pack_quantized_weight(%codes, %scale))
 bool weight_only_products(LoadedProgram& program);
 
