@@ -16,20 +16,19 @@ struct Shape {
 // ResNet-50: stem, 3x3 of each stage, 1x1 with and without stride; MobileNet and EfficientNet: depthwise; ConvNeXt:
 // 7x7.
 constexpr Shape shapes[] = {
-    {224, 3, 64, 7, 2, 1},     {56, 64, 64, 3, 1, 1},     {28, 128, 128, 3, 1, 1},  {14, 256, 256, 3, 1, 1},
-    {7, 512, 512, 3, 1, 1},    {56, 128, 128, 3, 2, 1},   {14, 512, 512, 3, 2, 1},  {56, 64, 256, 1, 1, 1},
-    {56, 256, 64, 1, 1, 1},    {14, 1024, 256, 1, 1, 1},  {7, 2048, 512, 1, 1, 1},  {56, 256, 512, 1, 2, 1},
-    {224, 3, 32, 3, 2, 1},     {56, 128, 128, 3, 1, 32},  {112, 32, 32, 3, 1, 32},  {112, 64, 64, 3, 2, 64},
-    {56, 128, 128, 3, 1, 128}, {14, 512, 512, 3, 1, 512}, {7, 960, 960, 5, 1, 960}, {14, 480, 480, 5, 1, 480},
-    {56, 96, 96, 7, 1, 96},    {14, 384, 384, 7, 1, 384},
+    {224, 3, 64, 7, 2, 1},   {56, 64, 64, 3, 1, 1},     {28, 128, 128, 3, 1, 1},   {14, 256, 256, 3, 1, 1},  {7, 512, 512, 3, 1, 1},
+    {56, 128, 128, 3, 2, 1}, {14, 512, 512, 3, 2, 1},   {56, 64, 256, 1, 1, 1},    {56, 256, 64, 1, 1, 1},   {14, 1024, 256, 1, 1, 1},
+    {7, 2048, 512, 1, 1, 1}, {56, 256, 512, 1, 2, 1},   {224, 3, 32, 3, 2, 1},     {56, 128, 128, 3, 1, 32}, {112, 32, 32, 3, 1, 32},
+    {112, 64, 64, 3, 2, 64}, {56, 128, 128, 3, 1, 128}, {14, 512, 512, 3, 1, 512}, {7, 960, 960, 5, 1, 960}, {14, 480, 480, 5, 1, 480},
+    {56, 96, 96, 7, 1, 96},  {14, 384, 384, 7, 1, 384},
 };
 
 struct Operands {
   Buffer input, weights, bias, output;
   int64_t out_size;
   explicit Operands(const Shape& s)
-      : input(s.size * s.size * s.in), weights(s.out * s.in / s.groups * s.kernel * s.kernel), bias(s.out),
-        output(s.size * s.size * s.out), out_size((s.size + s.kernel / 2 * 2 - s.kernel) / s.stride + 1) {}
+      : input(s.size * s.size * s.in), weights(s.out * s.in / s.groups * s.kernel * s.kernel), bias(s.out), output(s.size * s.size * s.out),
+        out_size((s.size + s.kernel / 2 * 2 - s.kernel) / s.stride + 1) {}
 };
 
 Work work_of(const Shape& s, int64_t out_size, Isa isa, int threads) {
@@ -71,9 +70,8 @@ void tenon_conv(benchmark::State& state, Shape s, Isa isa, int threads) {
 
 void rival_conv(benchmark::State& state, Shape s, Isa isa, int threads, const Rival& rival) {
   Operands o(s);
-  RivalConv c{
-      1,        s.size,   s.size,       o.out_size,     o.out_size,       s.in,          s.out,           s.groups,
-      s.kernel, s.stride, s.kernel / 2, o.input.data(), o.weights.data(), o.bias.data(), o.output.data(), threads};
+  RivalConv c{1,        s.size,   s.size,       o.out_size,     o.out_size,       s.in,          s.out,           s.groups,
+              s.kernel, s.stride, s.kernel / 2, o.input.data(), o.weights.data(), o.bias.data(), o.output.data(), threads};
   std::unique_ptr<RivalRun, void (*)(RivalRun*)> prepared(rival.prepare_conv(c), rival.release);
   run(state, work_of(s, o.out_size, isa, threads), [&] { rival.run(prepared.get()); });
 }
@@ -82,9 +80,9 @@ void rival_conv(benchmark::State& state, Shape s, Isa isa, int threads, const Ri
 
 void add_conv_benchmarks(Isa isa, int threads) {
   for (const Shape& s : shapes) {
-    std::string name = "conv/" + std::to_string(s.size) + "x" + std::to_string(s.in) + "-" + std::to_string(s.out) +
-                       "k" + std::to_string(s.kernel) + "s" + std::to_string(s.stride) + "g" +
-                       std::to_string(s.groups) + "/threads:" + std::to_string(threads);
+    std::string name = "conv/" + std::to_string(s.size) + "x" + std::to_string(s.in) + "-" + std::to_string(s.out) + "k" +
+                       std::to_string(s.kernel) + "s" + std::to_string(s.stride) + "g" + std::to_string(s.groups) +
+                       "/threads:" + std::to_string(threads);
     auto add = [](const std::string& n, auto f) {
       benchmark::RegisterBenchmark(n.c_str(), f)->Unit(benchmark::kMicrosecond)->MinTime(0.2);
     };

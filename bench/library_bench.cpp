@@ -25,12 +25,9 @@ void run_lines(benchmark::State& state, Isa isa, int threads, int64_t n, int64_t
   call.workers = &workers;
   int64_t width = real ? n : 2 * n, out_width = real ? 2 * (n / 2 + 1) : 2 * n;
   Numbers in = numbers(lines * width), out(static_cast<size_t>(lines * out_width));
-  library::FftPass<float> pass{
-      n, false, 1, 1, lines, {in.data(), !real, 0, width, real ? 1 : 2}, {out.data(), true, 0, out_width, 2}};
+  library::FftPass<float> pass{n, false, 1, 1, lines, {in.data(), !real, 0, width, real ? 1 : 2}, {out.data(), true, 0, out_width, 2}};
   auto count = static_cast<double>(n * lines);
-  run(state,
-      {(real ? 2.5 : 5) * count * std::log2(static_cast<double>(n)), 4 * static_cast<double>(in.size() + out.size()),
-       threads, isa},
+  run(state, {(real ? 2.5 : 5) * count * std::log2(static_cast<double>(n)), 4 * static_cast<double>(in.size() + out.size()), threads, isa},
       [&] { library::run_fft(call, pass); });
 }
 
@@ -61,14 +58,11 @@ void add_library_benchmarks(Isa isa, int threads) {
                   {1009, 256, false},
                   {64, 4096, false},
                   {1 << 20, 1, false}}) {
-    std::string name =
-        std::string(l.real ? "rfft" : "fft") + "/" + std::to_string(l.lines) + "x" + std::to_string(l.n) + end;
-    benchmark::RegisterBenchmark(name.c_str(),
-                                 [=](benchmark::State& s) { run_lines(s, isa, threads, l.n, l.lines, l.real); });
+    std::string name = std::string(l.real ? "rfft" : "fft") + "/" + std::to_string(l.lines) + "x" + std::to_string(l.n) + end;
+    benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& s) { run_lines(s, isa, threads, l.n, l.lines, l.real); });
   }
   for (int64_t n : {256, 1024})
-    benchmark::RegisterBenchmark(("lu/" + std::to_string(n) + end).c_str(),
-                                 [=](benchmark::State& s) { run_lu(s, isa, threads, n); });
+    benchmark::RegisterBenchmark(("lu/" + std::to_string(n) + end).c_str(), [=](benchmark::State& s) { run_lu(s, isa, threads, n); });
 }
 
 } // namespace tenon::bench

@@ -31,8 +31,8 @@ void fma_loop_256() {
                "dec %%rax\n"
                "jnz 1b\n"
                "vzeroupper\n" ::"r"(fma_rounds)
-               : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
-                 "xmm11", "xmm12", "xmm13", "cc");
+               : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
+                 "cc");
 }
 void fma_loop_512() {
   asm volatile("mov %0, %%rax\n"
@@ -45,23 +45,23 @@ void fma_loop_512() {
                "dec %%rax\n"
                "jnz 1b\n"
                "vzeroupper\n" ::"r"(fma_rounds)
-               : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
-                 "xmm11", "xmm12", "xmm13", "cc");
+               : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
+                 "cc");
 }
 
-#define DOT_LOOP(name, instruction)                                                                                        \
-  void name() {                                                                                                            \
-    asm volatile("mov %0, %%rax\n"                                                                                         \
-                 "vpxord %%zmm0, %%zmm0, %%zmm0\n"                                                                         \
-                 "vpxord %%zmm1, %%zmm1, %%zmm1\n"                                                                         \
-                 "1:\n"                                                                                                    \
-                 ".irp r,2,3,4,5,6,7,8,9,10,11,12,13\n" instruction " %%zmm0, %%zmm1, %%zmm\\r\n"                        \
-                 ".endr\n"                                                                                                 \
-                 "dec %%rax\n"                                                                                             \
-                 "jnz 1b\n"                                                                                                \
-                 "vzeroupper\n" ::"r"(fma_rounds)                                                                          \
-                 : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",         \
-                   "xmm11", "xmm12", "xmm13", "cc");                                                                       \
+#define DOT_LOOP(name, instruction)                                                                                                        \
+  void name() {                                                                                                                            \
+    asm volatile("mov %0, %%rax\n"                                                                                                         \
+                 "vpxord %%zmm0, %%zmm0, %%zmm0\n"                                                                                         \
+                 "vpxord %%zmm1, %%zmm1, %%zmm1\n"                                                                                         \
+                 "1:\n"                                                                                                                    \
+                 ".irp r,2,3,4,5,6,7,8,9,10,11,12,13\n" instruction " %%zmm0, %%zmm1, %%zmm\\r\n"                                          \
+                 ".endr\n"                                                                                                                 \
+                 "dec %%rax\n"                                                                                                             \
+                 "jnz 1b\n"                                                                                                                \
+                 "vzeroupper\n" ::"r"(fma_rounds)                                                                                          \
+                 : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",       \
+                   "xmm13", "cc");                                                                                                         \
   }
 DOT_LOOP(bf16_loop, "vdpbf16ps")
 DOT_LOOP(i8_loop, "vpdpbusd")
@@ -75,7 +75,8 @@ template <size_t streams, size_t ahead> __attribute__((target("avx2"))) int read
     for (size_t s = 0; s < streams; s++) {
       const char* at = from + s * part + i;
       if (ahead) _mm_prefetch(at + ahead, _MM_HINT_T0);
-      for (size_t k = 0; k < 2; k++) sums[2 * s + k] = _mm256_add_epi32(sums[2 * s + k], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + 32 * k)));
+      for (size_t k = 0; k < 2; k++)
+        sums[2 * s + k] = _mm256_add_epi32(sums[2 * s + k], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at + 32 * k)));
     }
   for (__m256i s : sums) sums[0] = _mm256_xor_si256(sums[0], s);
   return _mm256_extract_epi32(sums[0], 0);
@@ -116,10 +117,8 @@ double fma_peak(Isa isa, int threads) {
   double lanes = isa == Isa::Avx512 ? 16 : 8;
   return best_rate(threads, 10, fma_rounds * 12 * lanes * 2, [&](int, const auto& ready) {
     ready();
-    if (isa == Isa::Avx512)
-      fma_loop_512();
-    else
-      fma_loop_256();
+    if (isa == Isa::Avx512) fma_loop_512();
+    else fma_loop_256();
   });
 }
 
@@ -162,7 +161,9 @@ double copy_bandwidth(long bytes, int threads) {
     }
   };
   double units = 2.0 * static_cast<double>(bytes) * times;
-  double library = best_rate(threads, 5, units, [&](int t, const auto& ready) { copy_all(t, ready, [](char* to, const char* from, size_t k) { std::memcpy(to, from, k); }); });
+  double library = best_rate(threads, 5, units, [&](int t, const auto& ready) {
+    copy_all(t, ready, [](char* to, const char* from, size_t k) { std::memcpy(to, from, k); });
+  });
   double plain = best_rate(threads, 5, units, [&](int t, const auto& ready) { copy_all(t, ready, copy_plain); });
   return std::max(library, plain);
 }

@@ -22,8 +22,7 @@ int main(int argc, char** argv) {
   Isa isa = resolve_isa(Isa::Auto);
   for (int threads = 1; threads <= cores; threads = threads < cores ? cores : cores + 1) {
     fmt::print("{} threads: {:.0f} GFLOP/s f32 multiply-add, copy {:.0f} GB/s in L2, {:.0f} GB/s in memory\n", threads,
-               bench::fma_peak(isa, threads), bench::copy_bandwidth(256 << 10, threads),
-               bench::copy_bandwidth(256 << 20, threads));
+               bench::fma_peak(isa, threads), bench::copy_bandwidth(256 << 10, threads), bench::copy_bandwidth(256 << 20, threads));
     bench::add_conv_benchmarks(isa, threads);
     bench::add_region_benchmarks(isa, threads);
     bench::add_model_benchmarks(isa, threads);

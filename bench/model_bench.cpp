@@ -39,13 +39,16 @@ void add_model_benchmarks(Isa isa, int threads) {
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) {
     std::string name = "model/" + std::filesystem::path(path).stem().string() + "/threads:" + std::to_string(threads);
-    benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& st) {
-      try {
-        run_model(st, path, isa, threads);
-      } catch (const Error& e) {
-        st.SkipWithError(e.what());
-      }
-    })->Unit(benchmark::kMicrosecond)->MinTime(0.2);
+    benchmark::RegisterBenchmark(name.c_str(),
+                                 [=](benchmark::State& st) {
+                                   try {
+                                     run_model(st, path, isa, threads);
+                                   } catch (const Error& e) {
+                                     st.SkipWithError(e.what());
+                                   }
+                                 })
+        ->Unit(benchmark::kMicrosecond)
+        ->MinTime(0.2);
   }
 }
 

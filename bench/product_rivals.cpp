@@ -51,8 +51,9 @@ std::function<void()> blas_calls(const F& gemm, SetThreads set_threads, const Pr
     set_threads(threads);
     for (int64_t i = 0; i < p.batch; i++)
       gemm(row_major, p.a_transposed ? transpose : no_transpose, p.b_transposed ? transpose : no_transpose, static_cast<int>(p.m),
-           static_cast<int>(p.n), static_cast<int>(p.k), 1, static_cast<const T*>(d.a) + i * p.m * p.k, static_cast<int>(p.a_transposed ? p.m : p.k),
-           static_cast<const T*>(d.b) + i * p.k * p.n, static_cast<int>(p.b_transposed ? p.k : p.n), 0, static_cast<Sum*>(d.c) + i * p.m * p.n, static_cast<int>(p.n));
+           static_cast<int>(p.n), static_cast<int>(p.k), 1, static_cast<const T*>(d.a) + i * p.m * p.k,
+           static_cast<int>(p.a_transposed ? p.m : p.k), static_cast<const T*>(d.b) + i * p.k * p.n,
+           static_cast<int>(p.b_transposed ? p.k : p.n), 0, static_cast<Sum*>(d.c) + i * p.m * p.n, static_cast<int>(p.n));
   };
 }
 
@@ -80,10 +81,12 @@ auto xsmm_kernel(double, int m, int n, int k, int lda, int ldb, int ldc, int fla
 /// thinks in columns: C^T = B^T * A^T.
 template <class T> std::function<void()> xsmm_calls(const Product& p, const ProductData& d, int threads) {
   int flags = (p.b_transposed ? LIBXSMM_GEMM_FLAG_TRANS_A : 0) | (p.a_transposed ? LIBXSMM_GEMM_FLAG_TRANS_B : 0);
-  int n = static_cast<int>(p.n), k = static_cast<int>(p.k), ldb = p.b_transposed ? k : n, lda = static_cast<int>(p.a_transposed ? p.m : p.k);
+  int n = static_cast<int>(p.n), k = static_cast<int>(p.k), ldb = p.b_transposed ? k : n,
+      lda = static_cast<int>(p.a_transposed ? p.m : p.k);
   int64_t parts = p.batch == 1 ? std::min<int64_t>(threads, p.m) : 1, rows = (p.m + parts - 1) / parts, last = p.m - (parts - 1) * rows;
   if (last <= 0) return {};
-  auto whole = xsmm_kernel(T{}, n, static_cast<int>(rows), k, ldb, lda, n, flags), rest = xsmm_kernel(T{}, n, static_cast<int>(last), k, ldb, lda, n, flags);
+  auto whole = xsmm_kernel(T{}, n, static_cast<int>(rows), k, ldb, lda, n, flags),
+       rest = xsmm_kernel(T{}, n, static_cast<int>(last), k, ldb, lda, n, flags);
   if (!whole || !rest) return {};
   return [=] {
     auto part = [&](int64_t i) {
@@ -144,8 +147,12 @@ std::function<void()> dnnl_product(const Product& p, const ProductData& d, int t
       dnnl::reorder(given, weights).execute(r->stream, given, weights);
       r->stream.wait();
     }
-    r->args = {{DNNL_ARG_SRC, Memory(a, r->engine, const_cast<void*>(d.a))}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, Memory(c, r->engine, d.c)}};
-  } catch (const dnnl::error&) { return {}; } // no such product
+    r->args = {{DNNL_ARG_SRC, Memory(a, r->engine, const_cast<void*>(d.a))},
+               {DNNL_ARG_WEIGHTS, weights},
+               {DNNL_ARG_DST, Memory(c, r->engine, d.c)}};
+  } catch (const dnnl::error&) {
+    return {};
+  } // no such product
   return [r, threads] {
     omp_set_num_threads(threads);
     r->primitive.execute(r->stream, r->args);

@@ -24,26 +24,28 @@ namespace {
 /// BATCHxMxNxK with a: A given as k x m, t: B given as n x k, c: B constant.
 constexpr const char* shapes[] = {
     // squares, powers of two and not
-    "1x64x64x64", "1x100x100x100", "1x128x128x128", "1x200x200x200", "1x256x256x256", "1x384x384x384", "1x512x512x512", "1x640x640x640", "1x768x768x768",
-    "1x1000x1000x1000", "1x1024x1024x1024", "1x1024x1024x1024t", "1x1024x1024x1024c", "1x1536x1536x1536", "1x2048x2048x2048",
+    "1x64x64x64", "1x100x100x100", "1x128x128x128", "1x200x200x200", "1x256x256x256", "1x384x384x384", "1x512x512x512", "1x640x640x640",
+    "1x768x768x768", "1x1000x1000x1000", "1x1024x1024x1024", "1x1024x1024x1024t", "1x1024x1024x1024c", "1x1536x1536x1536",
+    "1x2048x2048x2048",
     // primes
     "1x31x37x41", "1x127x131x137", "1x251x257x263", "1x509x521x523", "1x1009x1013x1019", "1x13x1021x509", "1x1021x13x509", "1x509x1021x13t",
     // few rows
-    "1x1x1024x1024", "1x2x1024x1024", "1x3x1024x1024", "1x4x1024x1024", "1x6x1024x1024", "1x8x1024x1024", "1x12x1024x1024", "1x16x1024x1024",
-    "1x1x1024x1024t", "1x2x1024x1024t", "1x3x1024x1024t", "1x4x1024x1024t", "1x6x1024x1024t", "1x8x1024x1024t", "1x12x1024x1024t", "1x16x1024x1024t",
-    "1x1x1024x1024c", "1x4x1024x1024c", "1x8x1024x1024c", "1x16x1024x1024c", "1x32x1024x1024", "1x32x1024x1024t", "1x1x4096x4096", "1x1x4096x4096t", "1x1x4096x4096c",
-    "1x4x4096x4096t", "1x4x4096x4096c", "1x16x4096x4096t", "1x16x4096x4096c", "1x1x1000x2048t", "1x5x1000x2048t", "1x1x127x131t",
+    "1x1x1024x1024", "1x2x1024x1024", "1x3x1024x1024", "1x4x1024x1024", "1x6x1024x1024", "1x8x1024x1024", "1x12x1024x1024",
+    "1x16x1024x1024", "1x1x1024x1024t", "1x2x1024x1024t", "1x3x1024x1024t", "1x4x1024x1024t", "1x6x1024x1024t", "1x8x1024x1024t",
+    "1x12x1024x1024t", "1x16x1024x1024t", "1x1x1024x1024c", "1x4x1024x1024c", "1x8x1024x1024c", "1x16x1024x1024c", "1x32x1024x1024",
+    "1x32x1024x1024t", "1x1x4096x4096", "1x1x4096x4096t", "1x1x4096x4096c", "1x4x4096x4096t", "1x4x4096x4096c", "1x16x4096x4096t",
+    "1x16x4096x4096c", "1x1x1000x2048t", "1x5x1000x2048t", "1x1x127x131t",
     // tall and narrow
-    "1x4096x1x1024", "1x4096x2x1024", "1x4096x4x1024", "1x4096x8x1024", "1x4096x16x1024", "1x4096x7x256t", "1x20000x1x64", "1x20000x3x64", "1x20000x16x16", "1x50000x8x8",
-    "1x8192x10x512c", "1x4096x1x4096", "1x4096x1x1024a", "1x4096x4x1024a",
+    "1x4096x1x1024", "1x4096x2x1024", "1x4096x4x1024", "1x4096x8x1024", "1x4096x16x1024", "1x4096x7x256t", "1x20000x1x64", "1x20000x3x64",
+    "1x20000x16x16", "1x50000x8x8", "1x8192x10x512c", "1x4096x1x4096", "1x4096x1x1024a", "1x4096x4x1024a",
     // long sums
     "1x1x1x100000", "1x16x16x100000", "1x8x24x20000t", "1x64x64x20000", "1x64x64x20000at", "1x100x100x5000a",
     // many small ones
-    "64x49x32x49", "64x49x49x32t", "12x128x128x64t", "12x128x64x128", "96x64x64x64", "1000x8x8x8", "1000x4x4x4", "500x16x16x16t", "16x197x197x64t", "16x197x64x197",
-    "32x1x512x64t", "32x1x64x512", "8x512x512x64t", "8x512x64x512", "300x32x32x32",
+    "64x49x32x49", "64x49x49x32t", "12x128x128x64t", "12x128x64x128", "96x64x64x64", "1000x8x8x8", "1000x4x4x4", "500x16x16x16t",
+    "16x197x197x64t", "16x197x64x197", "32x1x512x64t", "32x1x64x512", "8x512x512x64t", "8x512x64x512", "300x32x32x32",
     // layers of networks
-    "1x128x768x768c", "1x128x768x768t", "1x128x3072x768c", "1x128x3072x768t", "1x128x768x3072c", "1x128x768x3072t", "1x49x512x2048t", "1x49x512x2048c", "1x3136x64x64c", "1x3136x256x64",
-    "1x784x512x128t", "1x196x1024x256c", "1x197x2304x768t", "1x512x30522x128t",
+    "1x128x768x768c", "1x128x768x768t", "1x128x3072x768c", "1x128x3072x768t", "1x128x768x3072c", "1x128x768x3072t", "1x49x512x2048t",
+    "1x49x512x2048c", "1x3136x64x64c", "1x3136x256x64", "1x784x512x128t", "1x196x1024x256c", "1x197x2304x768t", "1x512x30522x128t",
     // transposed A
     "1x512x512x512a", "1x512x512x512at", "1x1024x64x1024a", "1x768x768x128a", "1x64x1024x1024a"};
 
@@ -62,8 +64,9 @@ struct Types {
   DType a, b;
   bool few; // every third shape
 };
-constexpr Types types[] = {{"f32", DType::F32, DType::F32, false}, {"f64", DType::F64, DType::F64, true}, {"bf16", DType::BF16, DType::BF16, true},
-                           {"u8", DType::U8, DType::I8, true},     {"i8", DType::I8, DType::I8, true},    {"i8w", DType::F32, DType::I8, true}};
+constexpr Types types[] = {{"f32", DType::F32, DType::F32, false},   {"f64", DType::F64, DType::F64, true},
+                           {"bf16", DType::BF16, DType::BF16, true}, {"u8", DType::U8, DType::I8, true},
+                           {"i8", DType::I8, DType::I8, true},       {"i8w", DType::F32, DType::I8, true}};
 
 /// On a cache line, large arrays on large pages as far as the system grants them: floats within [-1, 1], or small integers.
 std::shared_ptr<void> operand(DType type, int64_t n) {
@@ -72,7 +75,9 @@ std::shared_ptr<void> operand(DType type, int64_t n) {
   std::shared_ptr<void> p(std::aligned_alloc(page, (bytes + 2 * page - 1) / page * page), std::free);
   if (page > 64) madvise(p.get(), bytes, MADV_HUGEPAGE);
   dispatch(type, [&]<class T>(T) {
-    for (int64_t i = 0; i < n; i++) static_cast<T*>(p.get())[i] = convert<T>(is_float(type) ? static_cast<double>(i * 2654435761u >> 7 & 2047) / 1024 - 1 : static_cast<double>(i * 2654435761u >> 7 & 63));
+    for (int64_t i = 0; i < n; i++)
+      static_cast<T*>(p.get())[i] = convert<T>(is_float(type) ? static_cast<double>(i * 2654435761u >> 7 & 2047) / 1024 - 1
+                                                              : static_cast<double>(i * 2654435761u >> 7 & 63));
   });
   return p;
 }
@@ -85,7 +90,8 @@ struct Own {
   MatmulPlan plan;
   std::shared_ptr<void> packed, scratch;
 
-  Own(const KernelTable& table, const Workers& w, const Caches& caches, const Product& p, const ProductData& d) : kernels(table), workers(w) {
+  Own(const KernelTable& table, const Workers& w, const Caches& caches, const Product& p, const ProductData& d)
+      : kernels(table), workers(w) {
     m = {.batch = {1, p.batch}, .m = p.m, .n = p.n, .k = p.k, .a_type = p.a_type, .b_type = p.b_type, .a = d.a, .b = d.b, .c = d.c};
     m.a_row = p.a_transposed ? 1 : p.k, m.a_k = p.a_transposed ? p.m : 1, m.a_batch[1] = p.m * p.k;
     m.b_k = p.b_transposed ? 1 : p.n, m.b_n = p.b_transposed ? p.k : 1, m.b_batch[1] = p.k * p.n;
@@ -168,11 +174,15 @@ struct Run {
     }
     mine = std::min(mine, best_time(own, budget / 2));
     double flops = 2. * static_cast<double>(p.batch * p.m) * static_cast<double>(p.n * p.k);
-    double bytes = static_cast<double>(p.batch) * (static_cast<double>(p.m * p.k) * static_cast<double>(size_of(t.a)) + static_cast<double>(p.k * p.n) * static_cast<double>(size_of(t.b)) + static_cast<double>(p.m * p.n) * static_cast<double>(size_of(p.sum())));
+    double bytes = static_cast<double>(p.batch) * (static_cast<double>(p.m * p.k) * static_cast<double>(size_of(t.a)) +
+                                                   static_cast<double>(p.k * p.n) * static_cast<double>(size_of(t.b)) +
+                                                   static_cast<double>(p.m * p.n) * static_cast<double>(size_of(p.sum())));
     double ratio = best_rival / mine;
     bool compared = best_rival < 1e30;
-    fmt::print("{:5} {:20} {:9.1f} us {:4.0f}% peak {:4.0f}% read {} |{} | {}\n", t.name, shape, mine * 1e6, 100 * flops / mine / limits.peak.at(t.name), 100 * bytes / mine / limits.read,
-               compared ? fmt::format("x{:.2f}{}", ratio, ratio < 0.9 ? " <<" : "") : "", others, describe_matmul(kernels, own.plan, own.m));
+    fmt::print("{:5} {:20} {:9.1f} us {:4.0f}% peak {:4.0f}% read {} |{} | {}\n", t.name, shape, mine * 1e6,
+               100 * flops / mine / limits.peak.at(t.name), 100 * bytes / mine / limits.read,
+               compared ? fmt::format("x{:.2f}{}", ratio, ratio < 0.9 ? " <<" : "") : "", others,
+               describe_matmul(kernels, own.plan, own.m));
     std::fflush(stdout);
     if (!compared) return;
     sum.log_ratio += std::log(ratio), sum.cells++, sum.below += ratio < 0.9;
@@ -188,21 +198,30 @@ std::string option(int argc, char** argv, const std::string& name, const char* o
 
 void run(int argc, char** argv) {
   int threads = std::stoi(option(argc, argv, "threads", "1"));
-  std::string chosen = fmt::format(",{},", option(argc, argv, "types", "f32,f64,bf16,u8,i8,i8w")), filter = option(argc, argv, "filter", ""), shape = option(argc, argv, "shape", "");
+  std::string chosen = fmt::format(",{},", option(argc, argv, "types", "f32,f64,bf16,u8,i8,i8w")),
+              filter = option(argc, argv, "filter", ""), shape = option(argc, argv, "shape", "");
   Target target = host_target(resolve_isa(Isa::Auto));
   MicroKernels kernels(target);
   Workers workers(threads);
-  Run r{kernels.table(), workers, {static_cast<int64_t>(target.l1_bytes), static_cast<int64_t>(target.l2_bytes)}, measure(threads), std::stod(option(argc, argv, "ms", "20")) / 1e3};
-  fmt::print("{} threads; GFLOP/s or GOP/s: f32 {:.0f}, f64 {:.0f}, bf16 {:.0f}, int8 {:.0f}; read {:.1f} GB/s\n", threads, r.limits.peak["f32"] / 1e9, r.limits.peak["f64"] / 1e9,
-             r.limits.peak["bf16"] / 1e9, r.limits.peak["u8"] / 1e9, r.limits.read / 1e9);
+  Run r{kernels.table(),
+        workers,
+        {static_cast<int64_t>(target.l1_bytes), static_cast<int64_t>(target.l2_bytes)},
+        measure(threads),
+        std::stod(option(argc, argv, "ms", "20")) / 1e3};
+  fmt::print("{} threads; GFLOP/s or GOP/s: f32 {:.0f}, f64 {:.0f}, bf16 {:.0f}, int8 {:.0f}; read {:.1f} GB/s\n", threads,
+             r.limits.peak["f32"] / 1e9, r.limits.peak["f64"] / 1e9, r.limits.peak["bf16"] / 1e9, r.limits.peak["u8"] / 1e9,
+             r.limits.read / 1e9);
   for (const Types& t : types) {
     if (chosen.find(fmt::format(",{},", t.name)) == std::string::npos) continue;
     Summary sum;
     int number = 0;
     if (!shape.empty()) r.cell(shape.c_str(), t, sum);
     for (const char* s : shapes)
-      if (shape.empty() && std::string(s).find(filter) != std::string::npos && (!filter.empty() || !t.few || number++ % 3 == 0)) r.cell(s, t, sum);
-    if (sum.cells) fmt::print("{}: {} shapes, geometric mean x{:.2f} of the best rival, {} below x0.9\n", t.name, sum.cells, std::exp(sum.log_ratio / sum.cells), sum.below);
+      if (shape.empty() && std::string(s).find(filter) != std::string::npos && (!filter.empty() || !t.few || number++ % 3 == 0))
+        r.cell(s, t, sum);
+    if (sum.cells)
+      fmt::print("{}: {} shapes, geometric mean x{:.2f} of the best rival, {} below x0.9\n", t.name, sum.cells,
+                 std::exp(sum.log_ratio / sum.cells), sum.below);
   }
 }
 

@@ -16,7 +16,9 @@ struct Region {
 };
 
 V gelu(Builder& b, V x) { return b.call1("aten::gelu.default", {x}); }
-V gelu_chain(Builder& b, V x) { return b.call1("aten::mul.Tensor", {b.call1("aten::gelu.default", {b.call1("aten::add.Scalar", {x, 0.5})}), x}); }
+V gelu_chain(Builder& b, V x) {
+  return b.call1("aten::mul.Tensor", {b.call1("aten::gelu.default", {b.call1("aten::add.Scalar", {x, 0.5})}), x});
+}
 V softmax(Builder& b, V x) { return b.call1("aten::softmax.int", {x, -1}); }
 V layer_norm(Builder& b, V x) { return b.call1("aten::layer_norm.default", {x, Arg(ArgList{x.size(-1)})}); }
 V sum0(Builder& b, V x) { return b.sum(x, {0}, false); }
@@ -27,11 +29,25 @@ V copy(Builder& b, V x) { return b.call1("aten::mul.Scalar", {x, 2.0}); }
 
 // Once within L2 of one core, once beyond the caches.
 const Region regions[] = {
-    {"scale", {128, 768}, copy},           {"scale", {8192, 4096}, copy},           {"gelu", {128, 3072}, gelu},         {"gelu", {4096, 4096}, gelu},
-    {"add_gelu_mul", {128, 3072}, gelu_chain}, {"add_gelu_mul", {4096, 4096}, gelu_chain}, {"softmax", {1536, 128}, softmax},   {"softmax", {8192, 1024}, softmax},
-    {"softmax", {1024, 1001}, softmax},    {"layer_norm", {128, 768}, layer_norm},  {"layer_norm", {8192, 1024}, layer_norm}, {"sum_dim0", {768, 128}, sum0},
-    {"sum_dim0", {4096, 4096}, sum0},      {"sum_dim1", {128, 768}, sum1},          {"sum_dim1", {4096, 4096}, sum1},    {"amax_dim1", {4096, 4096}, max1},
-    {"transpose", {256, 384}, transpose},  {"transpose", {4096, 4096}, transpose},  {"transpose", {4097, 1023}, transpose},
+    {"scale", {128, 768}, copy},
+    {"scale", {8192, 4096}, copy},
+    {"gelu", {128, 3072}, gelu},
+    {"gelu", {4096, 4096}, gelu},
+    {"add_gelu_mul", {128, 3072}, gelu_chain},
+    {"add_gelu_mul", {4096, 4096}, gelu_chain},
+    {"softmax", {1536, 128}, softmax},
+    {"softmax", {8192, 1024}, softmax},
+    {"softmax", {1024, 1001}, softmax},
+    {"layer_norm", {128, 768}, layer_norm},
+    {"layer_norm", {8192, 1024}, layer_norm},
+    {"sum_dim0", {768, 128}, sum0},
+    {"sum_dim0", {4096, 4096}, sum0},
+    {"sum_dim1", {128, 768}, sum1},
+    {"sum_dim1", {4096, 4096}, sum1},
+    {"amax_dim1", {4096, 4096}, max1},
+    {"transpose", {256, 384}, transpose},
+    {"transpose", {4096, 4096}, transpose},
+    {"transpose", {4097, 1023}, transpose},
 };
 
 std::shared_ptr<LoadedProgram> program_of(const Region& r) {
@@ -67,8 +83,11 @@ void run_region(benchmark::State& state, const Region& r, Isa isa, int threads) 
 
 void add_region_benchmarks(Isa isa, int threads) {
   for (const Region& r : regions) {
-    std::string name = std::string("region/") + r.name + "/" + std::to_string(r.sizes[0]) + "x" + std::to_string(r.sizes[1]) + "/threads:" + std::to_string(threads);
-    benchmark::RegisterBenchmark(name.c_str(), [=, &r](benchmark::State& st) { run_region(st, r, isa, threads); })->Unit(benchmark::kMicrosecond)->MinTime(0.2);
+    std::string name = std::string("region/") + r.name + "/" + std::to_string(r.sizes[0]) + "x" + std::to_string(r.sizes[1]) +
+                       "/threads:" + std::to_string(threads);
+    benchmark::RegisterBenchmark(name.c_str(), [=, &r](benchmark::State& st) { run_region(st, r, isa, threads); })
+        ->Unit(benchmark::kMicrosecond)
+        ->MinTime(0.2);
   }
 }
 

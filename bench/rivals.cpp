@@ -45,8 +45,8 @@ RivalRun* dnnl_conv(const RivalConv& c) {
   if (c.groups == 1) dims.erase(dims.begin());
   dnnl::memory::desc given(dims, f32, c.groups == 1 ? Tag::oihw : Tag::goihw), any(dims, f32, Tag::any);
   dnnl::memory::desc bias({c.out_channels}, f32, Tag::a);
-  dnnl::convolution_forward::desc d(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, in, any,
-                                    bias, out, {c.stride, c.stride}, {c.pad, c.pad}, {c.pad, c.pad});
+  dnnl::convolution_forward::desc d(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, in, any, bias, out,
+                                    {c.stride, c.stride}, {c.pad, c.pad}, {c.pad, c.pad});
   dnnl::convolution_forward::primitive_desc pd(d, r->engine);
   r->primitive = dnnl::convolution_forward(pd);
   r->args = {{DNNL_ARG_SRC, view(*r, in, c.input)},

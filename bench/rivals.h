@@ -10,8 +10,7 @@ namespace tenon::bench {
 /// 64-byte aligned f32 elements with small values.
 class Buffer {
 public:
-  explicit Buffer(int64_t n)
-      : p_(static_cast<float*>(std::aligned_alloc(64, (static_cast<size_t>(n) * 4 + 127) / 64 * 64))) {
+  explicit Buffer(int64_t n) : p_(static_cast<float*>(std::aligned_alloc(64, (static_cast<size_t>(n) * 4 + 127) / 64 * 64))) {
     for (int64_t i = 0; i < n; i++) p_.get()[i] = static_cast<float>((i * 2654435761u >> 7) % 2048) / 1024.f - 1.f;
   }
   float* data() const { return p_.get(); }

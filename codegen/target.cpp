@@ -56,8 +56,8 @@ void add_avx512(Target& t, const Leaf7& leaf) {
   }
   t.fast_bf16 = t.avx512_bf16 && __builtin_cpu_is("amd");
   bool vbmi = Leaf7::bit(leaf.ecx0, 1);
-  t.features = std::string(t.avx512_vnni ? "+avx512vnni," : "") + (t.avx512_bf16 ? "+avx512bf16," : "") +
-               (vbmi ? "+avx512vbmi," : "") + "-prefer-256-bit";
+  t.features = std::string(t.avx512_vnni ? "+avx512vnni," : "") + (t.avx512_bf16 ? "+avx512bf16," : "") + (vbmi ? "+avx512vbmi," : "") +
+               "-prefer-256-bit";
 }
 
 } // namespace

@@ -9,16 +9,16 @@
 namespace tenon {
 
 struct Target {
-  Isa isa = Isa::Avx2;    // Avx2 (with FMA, F16C, BMI2) or Avx512 (F, CD, BW, DQ, VL); never Auto
-  int vector_bits = 256;  // of one full register
+  Isa isa = Isa::Avx2;   // Avx2 (with FMA, F16C, BMI2) or Avx512 (F, CD, BW, DQ, VL); never Auto
+  int vector_bits = 256; // of one full register
   bool avx512_bf16 = false, avx512_vnni = false, avx512_fp16 = false;
   bool avx_vnni = false;
-  bool fast_bf16 = false; // vdpbf16ps issues at the rate of a multiply-add: on AMD; Intel's takes two cycles and two ports
+  bool fast_bf16 = false;   // vdpbf16ps issues at the rate of a multiply-add: on AMD; Intel's takes two cycles and two ports
   bool slow_gather = false; // loads lane by lane take less time than a gather instruction
   bool amx_bf16 = false, amx_int8 = false;
-  std::string cpu;       // LLVM's name of the level
-  std::string features;  // LLVM's feature string: what is known beyond `cpu`
-  size_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;  // data caches; L1 and L2 of one core, L3 as the core sees it
+  std::string cpu;                                 // LLVM's name of the level
+  std::string features;                            // LLVM's feature string: what is known beyond `cpu`
+  size_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0; // data caches; L1 and L2 of one core, L3 as the core sees it
 
   bool avx512() const { return isa == Isa::Avx512; }
   /// Elements of `bytes` bytes in one register.

@@ -41,8 +41,7 @@ struct Plan {
 
   int64_t items() const { return shared * chunks; }
   int64_t worker_bytes() const {
-    return q_bytes + wide_bytes + keys_bytes + values_bytes + scores_bytes + weights_bytes + rows_bytes + pointers_bytes +
-           started_bytes;
+    return q_bytes + wide_bytes + keys_bytes + values_bytes + scores_bytes + weights_bytes + rows_bytes + pointers_bytes + started_bytes;
   }
 };
 
@@ -52,10 +51,8 @@ void find_group(const AttentionCall& c, Plan& p) {
   p.shared = 1;
   for (int d = 0; d < AttentionCall::most_digits; d++) {
     bool shares = c.k.batch[d] == 0 && c.v.batch[d] == 0 && c.digits[d] > 1;
-    if (shares && p.group < 0)
-      p.group = d, p.heads = c.digits[d];
-    else
-      p.shared *= c.digits[d];
+    if (shares && p.group < 0) p.group = d, p.heads = c.digits[d];
+    else p.shared *= c.digits[d];
   }
 }
 
@@ -82,8 +79,7 @@ void choose_keys(const KernelTable& kernels, const AttentionCall& c, int threads
   }
   p.panels = key_panels(kernels, p.family, c.block_keys, c.depth);
   int64_t blocks = ceil_div(p.part_keys, c.block_keys), width = p.panels.width();
-  p.block_keys = blocks <= 1 ? std::max<int64_t>(p.part_keys, 1)
-                             : std::min(c.block_keys, round_up(ceil_div(p.part_keys, blocks), width));
+  p.block_keys = blocks <= 1 ? std::max<int64_t>(p.part_keys, 1) : std::min(c.block_keys, round_up(ceil_div(p.part_keys, blocks), width));
 }
 
 Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, const AttentionCall& c) {
@@ -95,9 +91,7 @@ Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, co
   p.row_step = f.row_step;
   find_group(c, p);
   choose_items(c, caches, threads, p);
-  auto in_place = [](const AttentionOperandView& o, int64_t columns) {
-    return o.type != DType::F32 || o.column == 1 || columns == 1;
-  };
+  auto in_place = [](const AttentionOperandView& o, int64_t columns) { return o.type != DType::F32 || o.column == 1 || columns == 1; };
   p.few = p.stacked <= few_attention_rows && in_place(c.k, c.depth) && in_place(c.v, c.columns);
   choose_keys(kernels, c, threads, p);
   p.narrow = f.a == DType::BF16 && !p.few;
@@ -132,8 +126,7 @@ struct Run {
 struct Rows {
   float *out, *top, *sum, *correction;
   Rows(void* at, const Plan& p)
-      : out(static_cast<float*>(at)), top(out + p.out_rows * p.out_stride), sum(top + p.stacked),
-        correction(sum + p.stacked) {}
+      : out(static_cast<float*>(at)), top(out + p.out_rows * p.out_stride), sum(top + p.stacked), correction(sum + p.stacked) {}
 };
 
 struct Item {
@@ -167,13 +160,12 @@ int64_t batch_of(const Run& r, const Item& item, int64_t head) {
 }
 
 /// Calls f(tile) for each head's part of the stacked rows [s0, s1); f fills in the keys.
-template <class F>
-void for_each_head(const Run& r, const Item& item, const Rows& rows, int64_t s0, int64_t s1, const F& f) {
+template <class F> void for_each_head(const Run& r, const Item& item, const Rows& rows, int64_t s0, int64_t s1, const F& f) {
   int64_t of_head = item.m1 - item.m0;
   for (int64_t s = s0; s < s1;) {
     int64_t head = s / of_head, end = std::min((head + 1) * of_head, s1), m = item.m0 + s % of_head;
-    f(AttentionTile{batch_of(r, item, head), m, m + end - s, 0, 0, nullptr, rows.top + s, rows.sum + s,
-                    rows.correction + s, rows.out + s * r.p.out_stride},
+    f(AttentionTile{batch_of(r, item, head), m, m + end - s, 0, 0, nullptr, rows.top + s, rows.sum + s, rows.correction + s,
+                    rows.out + s * r.p.out_stride},
       s - s0);
     s = end;
   }
@@ -206,10 +198,8 @@ void point_to_rows(const Run& r, const Item& item, const void** pointers, char* 
     const void* row = q.at(first + (r.p.group < 0 ? 0 : head * q.batch[r.p.group]) + (item.m0 + s % of_head) * q.row);
     char* to = copy + s * r.p.q_stride;
     pointers[s] = r.p.pack_q ? to : row;
-    if (r.p.narrow)
-      copy_row(q, row, r.c.depth, r.p.panels.depth(), to);
-    else if (r.p.pack_q)
-      widen_rows(q.type, row, q.row, q.column, 1, r.c.depth, reinterpret_cast<float*>(to));
+    if (r.p.narrow) copy_row(q, row, r.c.depth, r.p.panels.depth(), to);
+    else if (r.p.pack_q) widen_rows(q.type, row, q.row, q.column, 1, r.c.depth, reinterpret_cast<float*>(to));
   }
 }
 
@@ -221,7 +211,8 @@ void prefetch_queries(const Run& r, const Item& item) {
 }
 
 /// Packs keys or values [n0, n0 + count).
-void pack_block(const Run& r, const Item& item, const AttentionOperandView& o, int64_t n0, int64_t count, bool are_keys, float* wide, void* to) {
+void pack_block(const Run& r, const Item& item, const AttentionOperandView& o, int64_t n0, int64_t count, bool are_keys, float* wide,
+                void* to) {
   int64_t columns = are_keys ? r.c.depth : r.c.columns;
   PackSource rows{o.at(item.offset(o) + n0 * o.row), o.type, o.row, o.column};
   if (o.type != DType::F32 && !r.p.narrow) {
@@ -235,8 +226,7 @@ void pack_block(const Run& r, const Item& item, const AttentionOperandView& o, i
 }
 
 /// Keys or values from n0 on, as f32.
-RowsSource rows_from(const Item& item, const AttentionOperandView& o, int64_t n0, int64_t count, int64_t columns,
-                     float* wide) {
+RowsSource rows_from(const Item& item, const AttentionOperandView& o, int64_t n0, int64_t count, int64_t columns, float* wide) {
   const void* data = o.at(item.offset(o) + n0 * o.row);
   if (o.type == DType::F32) return {static_cast<const float*>(data), o.row, o.column};
   widen_rows(o.type, data, o.row, o.column, count, columns, wide);
@@ -287,13 +277,11 @@ void accumulate_block(const Run& r, const Memory& memory, int64_t rows, int64_t 
 }
 
 /// Keys [n0, n1) against the stacked rows [s0, s1).
-void run_block(const Run& r, const Item& item, const Memory& memory, const Rows& rows, int64_t s0, int64_t s1,
-               int64_t n0, int64_t n1) {
+void run_block(const Run& r, const Item& item, const Memory& memory, const Rows& rows, int64_t s0, int64_t s1, int64_t n0, int64_t n1) {
   const AttentionCall& c = r.c;
   int64_t of_head = item.m1 - item.m0, keys = n1 - n0;
   bool one_head = s0 / of_head == (s1 - 1) / of_head;
-  int64_t least = one_head ? item.m0 + s0 % of_head : item.m0,
-          most = one_head ? item.m0 + (s1 - 1) % of_head : item.m1 - 1;
+  int64_t least = one_head ? item.m0 + s0 % of_head : item.m0, most = one_head ? item.m0 + (s1 - 1) % of_head : item.m1 - 1;
   if (c.has_lower && n1 <= least + c.lower) return;
   int64_t some = keys;
   if (c.has_upper) {
@@ -302,11 +290,11 @@ void run_block(const Run& r, const Item& item, const Memory& memory, const Rows&
     if (!r.p.few) some = std::min(keys, round_up(some, r.p.panels.width()));
   }
   if (r.p.few)
-    few_rows_product(memory.pointers + s0, s1 - s0, rows_from(item, c.k, n0, some, c.depth, memory.wide), some, c.depth,
-                     memory.scores, c.score_stride);
+    few_rows_product(memory.pointers + s0, s1 - s0, rows_from(item, c.k, n0, some, c.depth, memory.wide), some, c.depth, memory.scores,
+                     c.score_stride);
   else
-    tile_product(r.kernels, r.p.family, memory.pointers + s0, r.p.q_stride, s1 - s0, panels_of(r, keys), memory.keys, some,
-                 memory.scores, c.score_stride);
+    tile_product(r.kernels, r.p.family, memory.pointers + s0, r.p.q_stride, s1 - s0, panels_of(r, keys), memory.keys, some, memory.scores,
+                 c.score_stride);
   for_each_head(r, item, rows, s0, s1, [&](AttentionTile t, int64_t at) {
     t.n0 = n0, t.n1 = n0 + some;
     t.scores = memory.scores + at * c.score_stride;
@@ -318,11 +306,9 @@ void run_block(const Run& r, const Item& item, const Memory& memory, const Rows&
       if (rows.correction[s] != 1) scale_row(rows.out + s * r.p.out_stride, c.columns, rows.correction[s]);
   float* out = rows.out + s0 * r.p.out_stride;
   if (r.p.few)
-    few_rows_accumulate(r.kernels, memory.scores, c.score_stride, s1 - s0,
-                        rows_from(item, c.v, n0, some, c.columns, memory.wide), some, c.columns, !started, out,
-                        r.p.out_stride);
-  else
-    accumulate_block(r, memory, s1 - s0, keys, some, !started, out);
+    few_rows_accumulate(r.kernels, memory.scores, c.score_stride, s1 - s0, rows_from(item, c.v, n0, some, c.columns, memory.wide), some,
+                        c.columns, !started, out, r.p.out_stride);
+  else accumulate_block(r, memory, s1 - s0, keys, some, !started, out);
   started = true;
 }
 
@@ -372,16 +358,14 @@ void merge(const Run& r, const Item& item, const Rows& to, const Rows& from) {
   }
 }
 
-Run make_run(const KernelTable& kernels, const Caches& caches, const Workers& workers, const AttentionCall& c,
-             void* scratch) {
+Run make_run(const KernelTable& kernels, const Caches& caches, const Workers& workers, const AttentionCall& c, void* scratch) {
   Run r{kernels, c, make_plan(kernels, caches, workers.threads(), c), static_cast<char*>(scratch), nullptr};
   r.partials = r.scratch + r.p.worker_bytes() * workers.threads();
   return r;
 }
 
 bool is_empty(const AttentionCall& c) {
-  return c.rows <= 0 || c.columns <= 0 ||
-         std::any_of(std::begin(c.digits), std::end(c.digits), [](int64_t d) { return d <= 0; });
+  return c.rows <= 0 || c.columns <= 0 || std::any_of(std::begin(c.digits), std::end(c.digits), [](int64_t d) { return d <= 0; });
 }
 
 } // namespace
@@ -391,8 +375,7 @@ int64_t attention_block_keys(int64_t keys) {
   return keys > 0 && keys <= whole ? keys : most;
 }
 
-int64_t attention_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers,
-                          const AttentionCall& c) noexcept {
+int64_t attention_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers, const AttentionCall& c) noexcept {
   if (is_empty(c)) return 0;
   Plan p = make_plan(kernels, caches, workers.threads(), c);
   return p.worker_bytes() * workers.threads() + p.partial_bytes * p.parts * p.items();
@@ -403,8 +386,7 @@ void run_attention(const KernelTable& kernels, const Caches& caches, const Worke
   if (is_empty(c)) return;
   Run r = make_run(kernels, caches, workers, c, scratch);
   const Plan& p = r.p;
-  double work =
-      static_cast<double>(p.stacked) * static_cast<double>(p.part_keys) * static_cast<double>(c.depth + c.columns + 32) / 32;
+  double work = static_cast<double>(p.stacked) * static_cast<double>(p.part_keys) * static_cast<double>(c.depth + c.columns + 32) / 32;
   bool tiled = p.row_step > 1 && p.narrow;
   workers.run(p.items() * p.parts, item_grain(work), [&](int64_t begin, int64_t end, int worker) {
     if (tiled) kernels.begin_tiles();
@@ -419,20 +401,17 @@ void run_attention(const KernelTable& kernels, const Caches& caches, const Worke
     if (tiled) kernels.end_tiles();
   });
   if (p.parts == 1) return;
-  workers.run(p.items(), item_grain(static_cast<double>(p.stacked * p.out_stride * p.parts) / 32),
-              [&](int64_t begin, int64_t end, int) {
-                for (int64_t i = begin; i < end; i++) {
-                  Item item = item_of(r, i);
-                  Rows rows(r.partials + i * p.parts * p.partial_bytes, p);
-                  for (int64_t k = 1; k < p.parts; k++)
-                    merge(r, item, rows, Rows(r.partials + (i * p.parts + k) * p.partial_bytes, p));
-                  finish_item(r, item, rows);
-                }
-              });
+  workers.run(p.items(), item_grain(static_cast<double>(p.stacked * p.out_stride * p.parts) / 32), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i++) {
+      Item item = item_of(r, i);
+      Rows rows(r.partials + i * p.parts * p.partial_bytes, p);
+      for (int64_t k = 1; k < p.parts; k++) merge(r, item, rows, Rows(r.partials + (i * p.parts + k) * p.partial_bytes, p));
+      finish_item(r, item, rows);
+    }
+  });
 }
 
-std::string describe_attention(const KernelTable& kernels, const Caches& caches, const Workers& workers,
-                               const AttentionCall& c) {
+std::string describe_attention(const KernelTable& kernels, const Caches& caches, const Workers& workers, const AttentionCall& c) {
   if (is_empty(c)) return "empty";
   Plan p = make_plan(kernels, caches, workers.threads(), c);
   std::string s = std::to_string(p.items() * p.parts) + " items of " + std::to_string(p.stacked) + " rows";

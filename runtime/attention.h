@@ -21,9 +21,7 @@ struct AttentionOperandView {
   DType type = DType::F32;                              // or f16, bf16: widened block by block, unless kernels multiply bf16
   int64_t batch[4] = {0, 0, 0, 0}, row = 0, column = 1; // strides in elements
 
-  const void* at(int64_t element) const {
-    return static_cast<const char*>(data) + element * static_cast<int64_t>(size_of(type));
-  }
+  const void* at(int64_t element) const { return static_cast<const char*>(data) + element * static_cast<int64_t>(size_of(type)); }
 };
 
 struct AttentionCall {
@@ -47,12 +45,10 @@ inline int64_t attention_score_stride(int64_t block_keys) {
 }
 
 /// Bytes of scratch, for all workers together; depends on sizes and strides alone.
-int64_t attention_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers,
-                          const AttentionCall& call) noexcept;
+int64_t attention_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers, const AttentionCall& call) noexcept;
 /// scratch: 64-byte aligned, private to this call.
 void run_attention(const KernelTable& kernels, const Caches& caches, const Workers& workers, const AttentionCall& call,
                    void* scratch) noexcept;
-std::string describe_attention(const KernelTable& kernels, const Caches& caches, const Workers& workers,
-                               const AttentionCall& call);
+std::string describe_attention(const KernelTable& kernels, const Caches& caches, const Workers& workers, const AttentionCall& call);
 
 } // namespace tenon

@@ -14,12 +14,8 @@ namespace tenon {
 
 namespace {
 
-int family_number(const KernelTable& kernels) {
-  return choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size);
-}
-const GemmFamily& family_of(const KernelTable& kernels) {
-  return kernels.families()[static_cast<size_t>(family_number(kernels))];
-}
+int family_number(const KernelTable& kernels) { return choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size); }
+const GemmFamily& family_of(const KernelTable& kernels) { return kernels.families()[static_cast<size_t>(family_number(kernels))]; }
 const GemmFamily& family_at(const KernelTable& kernels, int family) { return kernels.families()[static_cast<size_t>(family)]; }
 
 } // namespace
@@ -47,15 +43,13 @@ TENON_WIDE void widen_bf16(const uint16_t* from, int64_t n, float* to) {
 // Every CPU that code is generated for has F16C.
 [[gnu::target("avx,f16c")]] void widen_f16(const uint16_t* from, int64_t n, float* to) {
   int64_t k = 0;
-  for (; k + 8 <= n; k += 8)
-    _mm256_storeu_ps(to + k, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k))));
+  for (; k + 8 <= n; k += 8) _mm256_storeu_ps(to + k, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k))));
   for (; k < n; k++) to[k] = _cvtsh_ss(from[k]);
 }
 
 } // namespace
 
-void widen_rows(DType type, const void* data, int64_t row, int64_t column, int64_t rows, int64_t columns,
-                float* to) noexcept {
+void widen_rows(DType type, const void* data, int64_t row, int64_t column, int64_t rows, int64_t columns, float* to) noexcept {
   for (int64_t i = 0; i < rows; i++, to += columns) {
     if (type == DType::F32) {
       const float* from = static_cast<const float*>(data) + i * row;
@@ -64,8 +58,7 @@ void widen_rows(DType type, const void* data, int64_t row, int64_t column, int64
     }
     const uint16_t* from = static_cast<const uint16_t*>(data) + i * row;
     auto widen = type == DType::BF16 ? widen_bf16 : widen_f16;
-    if (column == 1)
-      widen(from, columns, to);
+    if (column == 1) widen(from, columns, to);
     else
       for (int64_t k = 0; k < columns; k++) widen(from + k * column, 1, to + k);
   }
@@ -134,7 +127,8 @@ struct CutRows {
 
 } // namespace
 
-void narrow_rows(const float* from, int64_t from_stride, int64_t rows, int64_t n, int64_t padded, uint16_t* to, int64_t to_stride) noexcept {
+void narrow_rows(const float* from, int64_t from_stride, int64_t rows, int64_t n, int64_t padded, uint16_t* to,
+                 int64_t to_stride) noexcept {
   for (int64_t i = 0; i < rows; i++, from += from_stride, to += to_stride) {
     narrow_row(from, n, to);
     std::fill(to + n, to + padded, uint16_t{0});
@@ -144,10 +138,8 @@ void narrow_rows(const float* from, int64_t from_stride, int64_t rows, int64_t n
 void tile_product(const KernelTable& kernels, int family, const void* const* q, int64_t q_stride, int64_t rows, const Panels& panels,
                   const void* packed, int64_t n, float* scores, int64_t stride) noexcept {
   CutRows cut(kernels, family, panels, rows);
-  if (cut.family.is_tiled())
-    cut.point(q[0], q_stride);
-  else
-    cut.point(q);
+  if (cut.family.is_tiled()) cut.point(q[0], q_stride);
+  else cut.point(q);
   GemmBlock block = cut.times(panels, packed, panels.k, q_stride, scores, stride);
   block.p1 = (n + panels.width() - 1) / panels.width();
   multiply_block(block);
@@ -213,17 +205,17 @@ Panels wide_panels(const KernelTable& kernels, int64_t rows, int64_t columns) {
 
 } // namespace
 
-void few_rows_product(const void* const* q, int64_t rows, const RowsSource& keys, int64_t count, int64_t depth,
-                      float* scores, int64_t stride) noexcept {
+void few_rows_product(const void* const* q, int64_t rows, const RowsSource& keys, int64_t count, int64_t depth, float* scores,
+                      int64_t stride) noexcept {
   constexpr int64_t together = 16; // keys that stay in L1 for all rows
   for (int64_t k = 0; k < count; k += together)
     for (int64_t i = 0; i < rows; i++)
-      dots(static_cast<const float*>(q[i]), keys.data + k * keys.row, keys.row, std::min(together, count - k), depth, scores + i * stride + k);
+      dots(static_cast<const float*>(q[i]), keys.data + k * keys.row, keys.row, std::min(together, count - k), depth,
+           scores + i * stride + k);
 }
 
-void few_rows_accumulate(const KernelTable& kernels, const float* weights, int64_t stride, int64_t rows,
-                         const RowsSource& values, int64_t count, int64_t columns, bool fresh, float* out,
-                         int64_t out_stride) noexcept {
+void few_rows_accumulate(const KernelTable& kernels, const float* weights, int64_t stride, int64_t rows, const RowsSource& values,
+                         int64_t count, int64_t columns, bool fresh, float* out, int64_t out_stride) noexcept {
   Panels panels = wide_panels(kernels, rows, columns);
   const void* pointers[GemmFamily::max_rows];
   for (int64_t i = 0; i < rows; i++) pointers[i] = weights + i * stride;
@@ -243,7 +235,8 @@ void few_rows_accumulate(const KernelTable& kernels, const float* weights, int64
                   .positions = 1,
                   .columns = some,
                   .mode = fresh ? GemmInit::Zero : GemmInit::C};
-    kernels.gemm({family_number(kernels), static_cast<int>(rows), vectors, some != int64_t{vectors} * panels.lanes, GemmKind::InPlace})(&args);
+    kernels.gemm({family_number(kernels), static_cast<int>(rows), vectors, some != int64_t{vectors} * panels.lanes, GemmKind::InPlace})(
+        &args);
   }
 }
 
@@ -258,7 +251,9 @@ void prepare_widths(const KernelTable& kernels, int family, int vectors, uint64_
         if (heights >> r & 1 && !(masked && f.is_tiled())) kernels.gemm({family, r, v, masked, GemmKind::Packed});
 }
 
-uint64_t heights_of(const GemmFamily& f, int rows) { return f.is_tiled() ? uint64_t{1} << f.row_step | uint64_t{1} << rows : tile_heights(any_size, rows); }
+uint64_t heights_of(const GemmFamily& f, int rows) {
+  return f.is_tiled() ? uint64_t{1} << f.row_step | uint64_t{1} << rows : tile_heights(any_size, rows);
+}
 
 } // namespace
 

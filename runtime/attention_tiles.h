@@ -8,8 +8,7 @@
 namespace tenon {
 
 /// `to` = rows of f32, f16 or bf16 (strides in elements) as f32, side by side.
-void widen_rows(DType type, const void* data, int64_t row, int64_t column, int64_t rows, int64_t columns,
-                float* to) noexcept;
+void widen_rows(DType type, const void* data, int64_t row, int64_t column, int64_t rows, int64_t columns, float* to) noexcept;
 
 /// Rows of f32 in memory, strides in elements.
 struct RowsSource {
@@ -42,11 +41,10 @@ void accumulate_product(const KernelTable& kernels, int family, const void* weig
 /// Rows of f32 as bf16, with zeros from n to `padded`.
 void narrow_rows(const float* from, int64_t from_stride, int64_t rows, int64_t n, int64_t padded, uint16_t* to, int64_t to_stride) noexcept;
 /// The same for few rows of f32, of keys and values in place whose elements lie side by side.
-void few_rows_product(const void* const* q, int64_t rows, const RowsSource& keys, int64_t count, int64_t depth,
-                      float* scores, int64_t stride) noexcept;
-void few_rows_accumulate(const KernelTable& kernels, const float* weights, int64_t stride, int64_t rows,
-                         const RowsSource& values, int64_t count, int64_t columns, bool fresh, float* out,
-                         int64_t out_stride) noexcept;
+void few_rows_product(const void* const* q, int64_t rows, const RowsSource& keys, int64_t count, int64_t depth, float* scores,
+                      int64_t stride) noexcept;
+void few_rows_accumulate(const KernelTable& kernels, const float* weights, int64_t stride, int64_t rows, const RowsSource& values,
+                         int64_t count, int64_t columns, bool fresh, float* out, int64_t out_stride) noexcept;
 /// Generates the micro-kernels that blocks of up to so many keys may call; `columns` may be any_size.
 void prepare_attention(const KernelTable& kernels, int family, int64_t block_keys, int64_t columns);
 /// The same for few rows.

@@ -64,37 +64,41 @@ struct TileSpan {
 void want(const Call& call, const Item& item, const Block& block, int64_t group, int64_t p0, GemmBlock::Wanted* wanted) {
   const Conv& c = call.c;
   if (!call.plan.looks_ahead || block.q1 != item.part.positions) return;
-  int64_t pixel = item.batch * c.window.out_pixels() + item.plan.cut.begin(block.u0), first = pixel * c.out_channels + group * c.group_outputs() + p0 * call.plan.layout.panels.width();
-  if (call.plan.direct && !c.epilogue.fn) wanted[0] = {static_cast<const char*>(c.output) + first * call.sum_bytes(), c.out_channels * call.sum_bytes(), call.sum_bytes()};
+  int64_t pixel = item.batch * c.window.out_pixels() + item.plan.cut.begin(block.u0),
+          first = pixel * c.out_channels + group * c.group_outputs() + p0 * call.plan.layout.panels.width();
+  if (call.plan.direct && !c.epilogue.fn)
+    wanted[0] = {static_cast<const char*>(c.output) + first * call.sum_bytes(), c.out_channels * call.sum_bytes(), call.sum_bytes()};
   for (int i = 0; i < 2; i++)
-    if (const Epilogue::Beside& b = c.epilogue.beside[i]; b.data) wanted[i] = {b.data + first * b.element_bytes, c.out_channels * b.element_bytes, b.element_bytes};
+    if (const Epilogue::Beside& b = c.epilogue.beside[i]; b.data)
+      wanted[i] = {b.data + first * b.element_bytes, c.out_channels * b.element_bytes, b.element_bytes};
 }
 
 /// One group's product of a block's tiles with panels [p0, p1).
-void multiply_group(const Call& call, const Item& item, const Block& block, TileSpan tiles, int64_t group, int64_t p0, int64_t p1, Target to) {
+void multiply_group(const Call& call, const Item& item, const Block& block, TileSpan tiles, int64_t group, int64_t p0, int64_t p1,
+                    Target to) {
   const ConvLayout& l = call.plan.layout;
   const ConvLayout::Part& part = item.part;
   int64_t depth = (block.q1 - block.q0) * part.depth, rows = l.panel_rows(part);
   bool windows = !l.copied;
   GemmBlock g{.panels = l.panels,
-                  .kernels = call.plan.kernels,
-                  .p0 = p0,
-                  .p1 = p1,
-                  .b = call.weights + part.weights + group * l.group_bytes(part) + p0 * l.panels.width() * rows * l.panels.element_bytes,
-                  .panel_depth = rows,
-                  .first_depth = block.q0 * part.depth,
-                  .tiles = tiles.tiles,
-                  .tile_count = tiles.count,
-                  .positions = windows ? block.q1 - block.q0 : 1,
-                  .depth = windows ? part.depth : depth,
-                  .zeros = windows && call.c.padding == 0 ? call.padding() : nullptr,
-                  .a_stride = call.plan.row_stride,
-                  .c = to.c + group * call.plan.c_group * call.sum_bytes(),
-                  .c_stride = to.stride * call.sum_bytes(),
-                  .sum_bytes = static_cast<int>(call.sum_bytes()),
-                  .init = nullptr,
-                  .mode = block.q0 > 0 ? GemmInit::C : GemmInit::Zero,
-                  .rows_first = false};
+              .kernels = call.plan.kernels,
+              .p0 = p0,
+              .p1 = p1,
+              .b = call.weights + part.weights + group * l.group_bytes(part) + p0 * l.panels.width() * rows * l.panels.element_bytes,
+              .panel_depth = rows,
+              .first_depth = block.q0 * part.depth,
+              .tiles = tiles.tiles,
+              .tile_count = tiles.count,
+              .positions = windows ? block.q1 - block.q0 : 1,
+              .depth = windows ? part.depth : depth,
+              .zeros = windows && call.c.padding == 0 ? call.padding() : nullptr,
+              .a_stride = call.plan.row_stride,
+              .c = to.c + group * call.plan.c_group * call.sum_bytes(),
+              .c_stride = to.stride * call.sum_bytes(),
+              .sum_bytes = static_cast<int>(call.sum_bytes()),
+              .init = nullptr,
+              .mode = block.q0 > 0 ? GemmInit::C : GemmInit::Zero,
+              .rows_first = false};
   want(call, item, block, group, p0, g.wanted);
   multiply_block(g);
 }
@@ -159,7 +163,8 @@ TileSpan copy_rows(const Call& call, const Item& item, const Block& block, int64
                   .type = call.c.in_type,
                   .first = group * call.c.group_inputs() * call.in_bytes(),
                   .padding = call.padding()};
-  copy_windows(call.kernels, call.family, from, {block.tiles, static_cast<size_t>(block.count)}, block.q1 - block.q0, item.copies, plan.row_stride);
+  copy_windows(call.kernels, call.family, from, {block.tiles, static_cast<size_t>(block.count)}, block.q1 - block.q0, item.copies,
+               plan.row_stride);
   int64_t rows = item.plan.cut.begin(block.u1) - item.plan.cut.begin(block.u0), step = call.family.row_step;
   for (int64_t i = 0; i * step < plan.tile_rows; i++) to.rows[i] = item.copies + i * step * plan.row_stride;
   to.count = 0;
@@ -182,7 +187,8 @@ Target target_of(const Call& call, const Item& item, const Block& block, int64_t
   const Conv& c = call.c;
   int64_t first = item.plan.cut.begin(block.u0), bytes = call.sum_bytes();
   if (plan.direct)
-    return {static_cast<char*>(c.output) + (item.batch * c.out_batch + first * c.out_pixel + p * plan.layout.panels.width()) * bytes, c.out_pixel};
+    return {static_cast<char*>(c.output) + (item.batch * c.out_batch + first * c.out_pixel + p * plan.layout.panels.width()) * bytes,
+            c.out_pixel};
   bool wait = item.plan.block_positions < item.part.positions;
   return {item.sums + (wait ? (first - item.plan.cut.begin(item.u0)) * plan.c_stride * bytes : 0), plan.c_stride};
 }
@@ -252,7 +258,8 @@ void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
 void run_windows(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& c, char* scratch) {
   const GemmFamily& f = kernels.families()[static_cast<size_t>(plan.layout.family)];
   Call call{kernels, f, c, plan, static_cast<const char*>(c.weights), scratch};
-  double work = static_cast<double>(c.batch * c.window.out_pixels() * c.window.positions()) * static_cast<double>(c.group_inputs() * c.out_channels) / f.speed;
+  double work = static_cast<double>(c.batch * c.window.out_pixels() * c.window.positions()) *
+                static_cast<double>(c.group_inputs() * c.out_channels) / f.speed;
   workers.run(plan.items, item_grain(work / static_cast<double>(std::max<int64_t>(plan.items, 1))),
               [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
 }
@@ -266,12 +273,8 @@ void finish_turned(const KernelTable& kernels, const Conv& c, const SumTile& t, 
       now.stride = c.window.out_pixels();
       now.sums = static_cast<char*>(c.output) + (t.batch * c.out_batch + n0 * now.stride + t.m0) * 4;
     }
-    MoveArgs args{static_cast<const char*>(t.sums) + (n0 - t.n0) * 4,
-                  const_cast<void*>(now.sums),
-                  t.stride * 4,
-                  now.stride * 4,
-                  pixels,
-                  now.n1 - n0};
+    MoveArgs args{
+        static_cast<const char*>(t.sums) + (n0 - t.n0) * 4, const_cast<void*>(now.sums), t.stride * 4, now.stride * 4, pixels, now.n1 - n0};
     kernels.transpose()(&args);
     if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, now);
   }

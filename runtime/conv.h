@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "runtime/conv_lines.h"
 #include "runtime/conv_parts.h"
 #include "runtime/conv_window.h"
-#include "runtime/conv_lines.h"
 #include "runtime/matmul.h"
 #include "runtime/winograd.h"
 
@@ -28,8 +28,8 @@ struct Conv {
   int64_t batch = 1, groups = 1;
   int64_t in_channels = 0, out_channels = 0; // of all groups
   DType in_type = DType::F32, weight_type = DType::F32;
-  int padding = 0; // the value of elements outside an image of 8-bit integers
-  int family = -1; // of micro-kernels; -1: by the types
+  int padding = 0;       // the value of elements outside an image of 8-bit integers
+  int family = -1;       // of micro-kernels; -1: by the types
   bool winograd = false; // the weights are packed for it (pays_winograd), or are to be in the call, if all are small enough
   const void* input = nullptr;
   int64_t in_pixel = 0, in_batch = 0;
@@ -71,16 +71,16 @@ struct ConvPlan {
   std::vector<Part> parts = {};
   TileKernels kernels = {};
   int tile_rows = 1;
-  bool folded = false;     // rows of windows are read where they are: pixels have no gaps
-  bool direct = true;      // the kernels write the output itself
+  bool folded = false;      // rows of windows are read where they are: pixels have no gaps
+  bool direct = true;       // the kernels write the output itself
   bool looks_ahead = false; // for what the epilogue or the stores touch: it is more than L2 holds
   int64_t items = 0;
-  int64_t group_panels = 0;                      // panels of a SumTile
-  int64_t c_group = 0, c_stride = 0;             // elements of a group's sums in scratch, and of a row of them
-  int64_t row_stride = 0;                        // bytes from one copied row to the next
+  int64_t group_panels = 0;                                                 // panels of a SumTile
+  int64_t c_group = 0, c_stride = 0;                                        // elements of a group's sums in scratch, and of a row of them
+  int64_t row_stride = 0;                                                   // bytes from one copied row to the next
   int64_t pointer_bytes = 0, edge_bytes = 0, copy_bytes = 0, sum_bytes = 0; // of one worker
-  int64_t turned_bytes = 0;    // of one worker: a part of a block of sums, row-major
-  int64_t depthwise_bytes = 0; // of one worker
+  int64_t turned_bytes = 0;                                                 // of one worker: a part of a block of sums, row-major
+  int64_t depthwise_bytes = 0;                                              // of one worker
   LinePlan lines = {};
   int64_t packed_bytes = 0; // of all: weights packed in the call
 
@@ -111,7 +111,6 @@ void finish_sums(const KernelTable& kernels, const Conv& conv, const SumTile& ti
 std::string describe_conv(const KernelTable& kernels, const ConvPlan& plan);
 
 /// scratch: plan.scratch_bytes(), 64-byte aligned, private to this call.
-void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& conv,
-              void* scratch) noexcept;
+void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& conv, void* scratch) noexcept;
 
 } // namespace tenon

@@ -16,9 +16,7 @@ constexpr int64_t least_halos = 4;  // rows of an item, counted in those it shar
 
 int64_t row_bytes(int64_t width, int64_t channels) { return width * channels * 4; }
 
-bool contains(const std::vector<int>& all, int buffer) {
-  return std::find(all.begin(), all.end(), buffer) != all.end();
-}
+bool contains(const std::vector<int>& all, int buffer) { return std::find(all.begin(), all.end(), buffer) != all.end(); }
 
 // ---- which steps are chains
 
@@ -27,8 +25,8 @@ const ConvStep* link_of(const Step& step) {
   auto* s = std::get_if<ConvStep>(&step.run);
   if (!s || !step.dynamic.empty() || s->weight >= 0) return nullptr;
   const Conv& c = s->shape;
-  bool plain = c.in_type == DType::F32 && c.weight_type == DType::F32 && c.packed && !c.transposed && !c.row_major &&
-               !c.by_lines && !c.winograd;
+  bool plain =
+      c.in_type == DType::F32 && c.weight_type == DType::F32 && c.packed && !c.transposed && !c.row_major && !c.by_lines && !c.winograd;
   return plain ? s : nullptr;
 }
 
@@ -48,8 +46,7 @@ int between(const Frame& f, const Step& a, const Step& b) {
   const PlanBuffer& p = f.plan->buffers[static_cast<size_t>(buffer)];
   bool own = p.place == BufferPlace::Arena && p.dtype == DType::F32 && p.first == a.number && p.last == b.number;
   Conv x = conv_of(from, f), y = conv_of(to, f);
-  bool same =
-      x.batch == y.batch && x.out_channels == y.in_channels && std::equal(x.window.out, x.window.out + 3, y.window.in);
+  bool same = x.batch == y.batch && x.out_channels == y.in_channels && std::equal(x.window.out, x.window.out + 3, y.window.in);
   return own && same ? buffer : -1;
 }
 
@@ -85,20 +82,17 @@ std::optional<MatmulPlan> plan_rows(const Frame& f, const Conv& c, int64_t rows)
   Matmul m = as_matmul(kernels, c);
   m.batch[1] = 1, m.m = rows * c.window.out[2];
   MatmulPlan p = plan_matmul(kernels, f.plan->caches, 1, m);
-  if (p.use != BUse::Packed || p.exchanged || p.pack_a || p.splits_m * p.splits_n * p.splits_k != 1)
-    return std::nullopt;
+  if (p.use != BUse::Packed || p.exchanged || p.pack_a || p.splits_m * p.splits_n * p.splits_k != 1) return std::nullopt;
   p.looks_ahead = c.batch * c.window.out_pixels() * c.out_channels * 4 > f.plan->caches.l2 / 2;
   p.one_block = false;
-  p.kernels =
-      tile_kernels(kernels, p.family, p.panels, GemmKind::Packed, tile_heights(any_size, p.tile_rows), p.direct);
+  p.kernels = tile_kernels(kernels, p.family, p.panels, GemmKind::Packed, tile_heights(any_size, p.tile_rows), p.direct);
   return p;
 }
 
 /// Rows at a time, so that they and the weights stay in L2. False: they do not.
 bool choose_rows(ConvChain& c, const Frame& f, const Conv& conv, int64_t weight_bytes) {
   const ConvWindow& w = conv.window;
-  int64_t in = row_bytes(w.in[2], conv.in_channels), out = row_bytes(w.out[2], conv.out_channels),
-          room = f.plan->caches.l2 / 2;
+  int64_t in = row_bytes(w.in[2], conv.in_channels), out = row_bytes(w.out[2], conv.out_channels), room = f.plan->caches.l2 / 2;
   if (weight_bytes > room / 2) return false;
   int64_t stride = w.stride[1], shared = w.kernel[1] - 1;
   if (!c.before) {
@@ -124,11 +118,8 @@ bool plan_chain(ConvChain& c, const Frame& f) {
   const KernelTable& kernels = *f.plan->micro_kernels;
   Conv conv = given_conv(*c.depthwise, f);
   const ConvWindow& w = conv.window;
-  if (!fits_plane(conv) || w.out_pixels() <= 0 || w.in_pixels() <= 0 || conv.batch <= 0 || conv.in_channels <= 0)
-    return false;
-  int64_t largest =
-              std::max(c.before ? w.in_pixels() : 0, c.after ? w.out_pixels() : 0) * conv.batch * conv.in_channels * 4,
-          weights = 0;
+  if (!fits_plane(conv) || w.out_pixels() <= 0 || w.in_pixels() <= 0 || conv.batch <= 0 || conv.in_channels <= 0) return false;
+  int64_t largest = std::max(c.before ? w.in_pixels() : 0, c.after ? w.out_pixels() : 0) * conv.batch * conv.in_channels * 4, weights = 0;
   if (largest <= f.plan->caches.l2 / 2 * f.workers->threads()) return false;
   for (const ConvStep* s : {c.before, c.after})
     if (s) weights += s->shape.in_channels * s->shape.out_channels * 4;
@@ -136,8 +127,7 @@ bool plan_chain(ConvChain& c, const Frame& f) {
   for (const ConvStep* s : {c.before, c.after}) {
     if (!s) continue;
     Conv product = given_conv(*s, f);
-    auto plan =
-        is_product(kernels, product) ? plan_rows(f, product, s == c.before ? c.made_rows : c.done_rows) : std::nullopt;
+    auto plan = is_product(kernels, product) ? plan_rows(f, product, s == c.before ? c.made_rows : c.done_rows) : std::nullopt;
     if (!plan) return false;
     if (s == c.before) plan->looks_ahead = false; // its result stays in L2
     (s == c.before ? c.before_plan : c.after_plan) = *plan;
@@ -195,8 +185,7 @@ public:
     if (c_.before) before_ = conv_of(*c_.before, f), before_tile_.emplace(c_.before->epilogue, f, f.pointers.data());
     if (c_.after) after_ = conv_of(*c_.after, f), after_tile_.emplace(c_.after->epilogue, f, f.pointers.data());
     if (depthwise_tile_.kernel.function) depthwise_.epilogue = {.fn = TileCall::call, .ctx = &depthwise_tile_};
-    ring_ = scratch, done_ = ring_ + c_.ring_bytes, product_ = done_ + c_.done_bytes,
-    sums_ = product_ + c_.product_bytes;
+    ring_ = scratch, done_ = ring_ + c_.ring_bytes, product_ = done_ + c_.done_bytes, sums_ = product_ + c_.product_bytes;
   }
 
   /// Rows [y0, y1) of the depthwise convolution's result, and what follows of them.
@@ -211,8 +200,7 @@ public:
     for (int64_t y = y0; y < y1;) {
       int64_t more = std::min(c_.made_rows, end - made);
       if (more > 0) make(batch, begin, made, made + more), made += more;
-      int64_t ready =
-          made == end ? y1 : std::clamp((made + pad - k + s) / s, y, y1); // made > pad - k or nothing is ready
+      int64_t ready = made == end ? y1 : std::clamp((made + pad - k + s) / s, y, y1); // made > pad - k or nothing is ready
       for (int64_t next; y < ready; y = next) {
         next = std::min(y + c_.done_rows, ready);
         finish(batch, y, next, rows);
@@ -223,9 +211,8 @@ public:
 private:
   /// The place of a whole tensor of which row `row` of an image lies at `at`.
   static float* whole(char* at, const Conv& c, int64_t batch, int64_t row) {
-    return reinterpret_cast<float*>(
-        reinterpret_cast<uintptr_t>(at) -
-        static_cast<uintptr_t>((batch * c.out_batch + row * c.window.out[2] * c.out_pixel) * 4));
+    return reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(at) -
+                                    static_cast<uintptr_t>((batch * c.out_batch + row * c.window.out[2] * c.out_pixel) * 4));
   }
   static void redirect(TileCall& tile, int buffer, float* to) {
     for (size_t i = 0; i < tile.kernel.buffers.size(); i++)
@@ -237,8 +224,7 @@ private:
     char* at = ring_ + (r0 - begin) % (2 * c_.made_rows) * row_bytes(depthwise_.window.in[2], depthwise_.in_channels);
     redirect(*before_tile_, c_.between[0], whole(at, before_, batch, r0));
     multiply(before_, c_.before_plan, *before_tile_, batch, r0, r1,
-             static_cast<const float*>(before_.input) + batch * before_.in_batch +
-                 r0 * before_.window.in[2] * before_.in_pixel,
+             static_cast<const float*>(before_.input) + batch * before_.in_batch + r0 * before_.window.in[2] * before_.in_pixel,
              reinterpret_cast<float*>(at));
   }
   /// Rows [y0, y1) of its output, and of the product behind it.
@@ -251,13 +237,11 @@ private:
     if (c_.after) redirect(depthwise_tile_, c_.between[1], whole(done_, depthwise_, batch, y0));
     run_depthwise_rows(kernels_, depthwise_, batch, y0, y1, rows, to);
     if (!c_.after) return;
-    float* out = after_.output
-                     ? static_cast<float*>(after_.output) + batch * after_.out_batch + first * after_.out_pixel
-                     : nullptr;
+    float* out = after_.output ? static_cast<float*>(after_.output) + batch * after_.out_batch + first * after_.out_pixel : nullptr;
     multiply(after_, c_.after_plan, *after_tile_, batch, y0, y1, reinterpret_cast<const float*>(done_), out);
   }
-  void multiply(const Conv& c, const MatmulPlan& plan, TileCall& tile, int64_t batch, int64_t r0, int64_t r1,
-                const float* from, float* to) {
+  void multiply(const Conv& c, const MatmulPlan& plan, TileCall& tile, int64_t batch, int64_t r0, int64_t r1, const float* from,
+                float* to) {
     Matmul m = as_matmul(kernels_, c);
     Shifted shifted{tile, batch, r0 * c.window.out[2]};
     m.batch[1] = 1, m.m = (r1 - r0) * c.window.out[2];

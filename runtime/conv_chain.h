@@ -13,10 +13,10 @@ struct Frame;
 struct ConvChain {
   const ConvStep *before = nullptr, *depthwise = nullptr, *after = nullptr; // null: not part of it
   int first_step = 0, last_step = 0;                                        // by their numbers
-  int between[2] = {-1, -1};                    // buffers before and behind the depthwise one
-  MatmulPlan before_plan = {}, after_plan = {}; // for some rows of an image
-  int64_t made_rows = 0, done_rows = 0;         // rows before and behind the depthwise one at a time
-  int64_t strips = 1;                           // items of an image
+  int between[2] = {-1, -1};                                                // buffers before and behind the depthwise one
+  MatmulPlan before_plan = {}, after_plan = {};                             // for some rows of an image
+  int64_t made_rows = 0, done_rows = 0;                                     // rows before and behind the depthwise one at a time
+  int64_t strips = 1;                                                       // items of an image
   int64_t ring_bytes = 0, done_bytes = 0, product_bytes = 0, sum_bytes = 0; // of one worker
 
   const ConvStep* head() const { return before ? before : depthwise; }

@@ -94,8 +94,7 @@ void add_mask(std::vector<char>& masks, int lanes, int64_t first, int64_t width)
     auto bits = static_cast<uint16_t>(((1u << end) - 1) & ~((1u << begin) - 1));
     masks.insert(masks.end(), reinterpret_cast<char*>(&bits), reinterpret_cast<char*>(&bits + 1));
   } else {
-    for (int64_t i = 0; i < lanes; i++)
-      masks.insert(masks.end(), 4, static_cast<char>(i >= begin && i < end ? 0xff : 0));
+    for (int64_t i = 0; i < lanes; i++) masks.insert(masks.end(), 4, static_cast<char>(i >= begin && i < end ? 0xff : 0));
   }
 }
 
@@ -108,8 +107,7 @@ void add_masks(std::vector<char>& masks, const LineKey& k, int lanes, const Conv
         add_mask(masks, lanes, first, w.in[2]);
       }
   for (int v = 0; v < k.vectors; v++) add_mask(masks, lanes, x + v * lanes, w.out[2]);
-  for (; lanes == 16 && masks.size() % 4; masks.push_back(0)) {
-  }
+  for (; lanes == 16 && masks.size() % 4; masks.push_back(0)) {}
 }
 
 /// True if all that a tile at x loads lies within the line.
@@ -161,9 +159,7 @@ Band band_at(const LinePlan& p, int64_t index) {
 int64_t pixels_before(const ConvWindow& w, const Band& b) { return (b.z * w.out[1] + b.y) * w.out[2]; }
 
 /// Input lines under so many adjacent output lines.
-int64_t lines_under(const ConvWindow& w, int64_t rows) {
-  return (rows - 1) * w.stride[1] + (w.kernel[1] - 1) * w.dilation[1] + 1;
-}
+int64_t lines_under(const ConvWindow& w, int64_t rows) { return (rows - 1) * w.stride[1] + (w.kernel[1] - 1) * w.dilation[1] + 1; }
 
 /// The lines that an item reads, of some channels: where line y of plane z is, or, of parted ones, of the kernel's
 /// plane z.
@@ -192,8 +188,8 @@ struct Item {
 
 /// Columns first, first + step, ... of a line of `width`, `count` of them; 0 for those outside.
 template <int64_t fixed_step>
-[[gnu::always_inline]] inline void take_columns(const float* line, int64_t width, int64_t first, int64_t any_step,
-                                                int64_t count, float* to) {
+[[gnu::always_inline]] inline void take_columns(const float* line, int64_t width, int64_t first, int64_t any_step, int64_t count,
+                                                float* to) {
   const int64_t step = fixed_step ? fixed_step : any_step;
   int64_t begin = std::min(first < 0 ? ceil_div(-first, step) : 0, count),
           end = std::clamp(first < width ? ceil_div(width - first, step) : 0, begin, count);
@@ -204,14 +200,10 @@ template <int64_t fixed_step>
 TENON_WIDE void part_line(const float* line, const ConvWindow& w, int64_t part, float* to) {
   int64_t step = w.stride[2];
   for (int64_t r = 0; r < step; r++, to += part) {
-    if (step == 1)
-      take_columns<1>(line, w.in[2], r - w.pad[2], step, part, to);
-    else if (step == 2)
-      take_columns<2>(line, w.in[2], r - w.pad[2], step, part, to);
-    else if (step == 4)
-      take_columns<4>(line, w.in[2], r - w.pad[2], step, part, to);
-    else
-      take_columns<0>(line, w.in[2], r - w.pad[2], step, part, to);
+    if (step == 1) take_columns<1>(line, w.in[2], r - w.pad[2], step, part, to);
+    else if (step == 2) take_columns<2>(line, w.in[2], r - w.pad[2], step, part, to);
+    else if (step == 4) take_columns<4>(line, w.in[2], r - w.pad[2], step, part, to);
+    else take_columns<0>(line, w.in[2], r - w.pad[2], step, part, to);
   }
 }
 
@@ -262,11 +254,11 @@ struct Out {
   int64_t channel;
 };
 
-void run_band(const LinePlan& p, const Conv& c, const Blocks& blocks, const Item& item, const Band& b,
-              const Source& from, const char** lines, Out to) {
+void run_band(const LinePlan& p, const Conv& c, const Blocks& blocks, const Item& item, const Band& b, const Source& from,
+              const char** lines, Out to) {
   const ConvWindow& w = c.window;
-  int64_t together = blocks.inputs == 1 && blocks.outputs == 1 ? item.block1 - item.block0 : 1,
-          first_group = item.block0 / blocks.count, first_output = blocks.first(item.block0);
+  int64_t together = blocks.inputs == 1 && blocks.outputs == 1 ? item.block1 - item.block0 : 1, first_group = item.block0 / blocks.count,
+          first_output = blocks.first(item.block0);
   LineArgs args{.lines = lines,
                 .first = 0,
                 .weights = nullptr,
@@ -279,8 +271,7 @@ void run_band(const LinePlan& p, const Conv& c, const Blocks& blocks, const Item
                 .blocks = together,
                 .masks = nullptr};
   for (int64_t i = item.block0; i < item.block1; i += together) {
-    int64_t group = i / blocks.count, block = i - group * blocks.count,
-            n = group * blocks.outputs + block * blocks.size;
+    int64_t group = i / blocks.count, block = i - group * blocks.count, n = group * blocks.outputs + block * blocks.size;
     for (const LinePlan::Piece& piece : p.pieces) {
       int64_t column = p.part ? piece.x : piece.x * w.stride[2] - w.pad[2];
       args.first = (group - first_group) * blocks.inputs * from.channel_bytes + column * 4;
@@ -300,8 +291,7 @@ void run_item(const LinePlan& p, const Conv& c, const Item& item, const Source& 
           m1 = item.band1 == p.bands.count * w.out[0] ? w.out_pixels() : pixels_before(w, band_at(p, item.band1));
   auto** lines = reinterpret_cast<const char**>(scratch);
   Out out{reinterpret_cast<float*>(scratch + p.pointer_bytes), m1 - m0};
-  if (c.output)
-    out = {static_cast<float*>(c.output) + item.batch * c.out_batch + n0 * w.out_pixels() + m0, w.out_pixels()};
+  if (c.output) out = {static_cast<float*>(c.output) + item.batch * c.out_batch + n0 * w.out_pixels() + m0, w.out_pixels()};
   for (int64_t i = item.band0; i < item.band1; i++) {
     Band b = band_at(p, i);
     run_band(p, c, blocks, item, b, from, lines, {out.data + pixels_before(w, b) - m0, out.channel});
@@ -335,8 +325,8 @@ void cut_items(LinePlan& p, int threads, const Conv& c, int64_t rows) {
 } // namespace
 
 bool has_line_kernels(const Conv& c) {
-  return !c.transposed && c.in_type == DType::F32 && c.weight_type == DType::F32 &&
-         c.window.kernel[2] <= LineKey::max_taps && c.window.stride[2] <= LineKey::max_step;
+  return !c.transposed && c.in_type == DType::F32 && c.weight_type == DType::F32 && c.window.kernel[2] <= LineKey::max_taps &&
+         c.window.stride[2] <= LineKey::max_step;
 }
 
 int64_t packed_line_bytes(const Conv& c) { return up64(c.out_channels * c.group_inputs() * c.window.positions() * 4); }
@@ -366,12 +356,11 @@ LinePlan plan_lines(const KernelTable& kernels, int threads, const Conv& c) {
   cut_items(p, threads, c, tile.rows);
   int64_t lines = std::max(lines_under(w, tile.rows), w.kernel[1]);
   p.pointer_bytes = up64(w.kernel[0] * lines * static_cast<int64_t>(sizeof(char*)));
-  if (!c.output)
-    p.sum_bytes = up64(p.blocks * blocks.size * std::min(p.item_bands * tile.rows * w.out[2], w.out_pixels()) * 4);
+  if (!c.output) p.sum_bytes = up64(p.blocks * blocks.size * std::min(p.item_bands * tile.rows * w.out[2], w.out_pixels()) * 4);
   if (!p.part) return p;
   p.parted_lines = lines_under(w, std::min(p.item_bands * tile.rows, w.out[1]));
-  p.parted_bytes = up64((ceil_div(p.blocks - 1, blocks.count) + 1) * blocks.inputs * w.kernel[0] * p.parted_lines *
-                        w.stride[2] * p.part * 4);
+  p.parted_bytes =
+      up64((ceil_div(p.blocks - 1, blocks.count) + 1) * blocks.inputs * w.kernel[0] * p.parted_lines * w.stride[2] * p.part * 4);
   return p;
 }
 
@@ -384,8 +373,7 @@ void run_lines(const Workers& workers, const LinePlan& p, const Conv& c, void* s
                 char* own = static_cast<char*>(scratch) + worker * p.worker_bytes();
                 Sources sources(p, c, own + p.pointer_bytes + p.sum_bytes);
                 for (int64_t i = begin; i < end; i++) {
-                  int64_t set = i % sets, range = i / sets % ranges, first = range / cuts * bands,
-                          cut = range % cuts * p.item_bands;
+                  int64_t set = i % sets, range = i / sets % ranges, first = range / cuts * bands, cut = range % cuts * p.item_bands;
                   Item item{i / ranges / sets, set * p.blocks, std::min((set + 1) * p.blocks, all), first + cut,
                             first + std::min(cut + p.item_bands, bands)};
                   run_item(p, c, item, sources.of(item), own);

@@ -24,8 +24,8 @@ struct LinePlan {
   int64_t part = 0;       // LineKey::part
   std::vector<Piece> pieces = {};
   std::vector<char> masks = {};
-  int64_t blocks = 1, item_bands = 1;       // of an item at most
-  int64_t parted_lines = 0; // under an item at most
+  int64_t blocks = 1, item_bands = 1;                         // of an item at most
+  int64_t parted_lines = 0;                                   // under an item at most
   int64_t pointer_bytes = 0, sum_bytes = 0, parted_bytes = 0; // of one worker
 
   int64_t worker_bytes() const { return pointer_bytes + sum_bytes + parted_bytes; }

@@ -79,7 +79,8 @@ void fill_panel(const GemmFamily& f, const ConvLayout::Part& p, const Conv& c, c
 /// Whether an output's weights lie together, in the order [input][position], and are 4 bytes each, packed as they are.
 bool lies_by_outputs(const GemmFamily& f, const ConvLayout::Part& p, const Conv& c) {
   const int64_t *k = p.window.kernel, *s = c.weight_strides;
-  bool dense = s[1] == p.window.positions() && (k[2] == 1 || s[4] == 1) && (k[1] == 1 || s[3] == k[2]) && (k[0] == 1 || s[2] == k[1] * k[2]);
+  bool dense =
+      s[1] == p.window.positions() && (k[2] == 1 || s[4] == 1) && (k[1] == 1 || s[3] == k[2]) && (k[0] == 1 || s[2] == k[1] * k[2]);
   return dense && !c.transposed && f.group == 1 && c.weight_type == f.b && size_of(f.b) == 4;
 }
 
@@ -101,10 +102,12 @@ void turn_panel(const KernelTable& kernels, const ConvLayout::Part& p, const Con
   }
 }
 
-void pack_panel(const KernelTable& kernels, const GemmFamily& f, const ConvLayout::Part& p, const Conv& c, int64_t offset, const PanelTo& to) {
+void pack_panel(const KernelTable& kernels, const GemmFamily& f, const ConvLayout::Part& p, const Conv& c, int64_t offset,
+                const PanelTo& to) {
   const char* from = static_cast<const char*>(c.weights) + offset * static_cast<int64_t>(size_of(c.weight_type));
   bool turned = lies_by_outputs(f, p, c);
-  if (!turned || p.run != p.depth) std::memset(to.data, 0, static_cast<size_t>(to.width * p.positions * p.depth * static_cast<int64_t>(size_of(f.b))));
+  if (!turned || p.run != p.depth)
+    std::memset(to.data, 0, static_cast<size_t>(to.width * p.positions * p.depth * static_cast<int64_t>(size_of(f.b))));
   if (turned) return turn_panel(kernels, p, c, from, to);
   auto as = [&]<class T, class To>(T, To) { fill_panel<T, To>(f, p, c, reinterpret_cast<const T*>(from), to); };
   if (c.weight_type == f.b) {
@@ -141,7 +144,8 @@ int conv_family(const KernelTable& kernels, const Conv& c) {
   auto& all = kernels.families();
   bool windows = c.groups > 1 || c.window.positions() > 1;
   for (size_t i = 0; i < all.size() && windows; i++)
-    if (is_narrow(kernels, all[i]) && all[i].a == c.in_type && all[i].b == c.weight_type && c.group_outputs() <= all[i].lanes) return static_cast<int>(i);
+    if (is_narrow(kernels, all[i]) && all[i].a == c.in_type && all[i].b == c.weight_type && c.group_outputs() <= all[i].lanes)
+      return static_cast<int>(i);
   return choose_family(kernels, c.in_type, c.weight_type, any_size, any_size, any_size, Windows::Yes);
 }
 

@@ -30,15 +30,15 @@ std::vector<ConvPart> conv_parts(const Conv& conv);
 /// weights are packed: types, channels, groups, kernel, stride, padding and dilation.
 struct ConvLayout {
   struct Part : ConvPart {
-    bool folded;         // a position is a row of the window: as many elements as `run`
+    bool folded;                   // a position is a row of the window: as many elements as `run`
     int64_t positions, run, depth; // depth: run with padding up to a whole k_step
-    int64_t weights;     // bytes before its first panel
+    int64_t weights;               // bytes before its first panel
   };
   int family = -1;
-  bool copied = false;   // rows cannot be read where they are: type, k_step or tile registers
+  bool copied = false; // rows cannot be read where they are: type, k_step or tile registers
   std::vector<Part> parts;
-  Panels panels = {};    // of one group
-  int64_t padding = 0;   // bytes before the row of padding
+  Panels panels = {};  // of one group
+  int64_t padding = 0; // bytes before the row of padding
   int64_t bytes = 0;
 
   int64_t panel_rows(const Part& p) const { return p.positions * p.depth; }
@@ -48,8 +48,7 @@ struct ConvLayout {
 ConvLayout conv_layout(const KernelTable& kernels, const Conv& conv);
 
 /// Packs panels [begin, end) of all parts and groups, in this order, and with the first one the row of padding.
-void pack_windows(const KernelTable& kernels, const ConvLayout& layout, const Conv& conv, int64_t begin, int64_t end,
-                  void* to) noexcept;
+void pack_windows(const KernelTable& kernels, const ConvLayout& layout, const Conv& conv, int64_t begin, int64_t end, void* to) noexcept;
 int64_t num_panels(const ConvLayout& layout, const Conv& conv);
 
 } // namespace tenon

@@ -18,8 +18,7 @@ int64_t bytes_of(DType t) { return static_cast<int64_t>(size_of(t)); }
 
 bool is_matmul(const Conv& c) {
   bool plain = !c.row_major && c.groups == 1 && c.window.positions() == 1;
-  for (int d = 0; d < 3; d++)
-    plain = plain && c.window.stride[d] == 1 && c.window.pad[d] == 0 && c.window.in[d] == c.window.out[d];
+  for (int d = 0; d < 3; d++) plain = plain && c.window.stride[d] == 1 && c.window.pad[d] == 0 && c.window.in[d] == c.window.out[d];
   return plain;
 }
 
@@ -32,8 +31,7 @@ double work_of(const ConvPart& p, const Conv& c, double speed) {
 /// Most pixels of an item.
 int64_t item_pixels(const ConvPlan::Part& p) {
   int64_t most = 0, units = p.cut.units(), rows = p.splits.rows;
-  for (int64_t i = 0; i < rows; i++)
-    most = std::max(most, p.cut.begin(units * (i + 1) / rows) - p.cut.begin(units * i / rows));
+  for (int64_t i = 0; i < rows; i++) most = std::max(most, p.cut.begin(units * (i + 1) / rows) - p.cut.begin(units * i / rows));
   return most;
 }
 
@@ -92,7 +90,8 @@ void choose_sums(ConvPlan& plan, const GemmFamily& f, const Conv& c) {
     most_panels = std::max(most_panels, panels);
     wait = wait || waits;
   }
-  if (c.groups == 1 && !wait) plan.group_panels = std::clamp<int64_t>(tile_bytes / std::max<int64_t>(rows * width * sum, 1), 1, std::max<int64_t>(most_panels, 1));
+  if (c.groups == 1 && !wait)
+    plan.group_panels = std::clamp<int64_t>(tile_bytes / std::max<int64_t>(rows * width * sum, 1), 1, std::max<int64_t>(most_panels, 1));
   int64_t columns = c.groups > 1 ? c.groups * plan.c_group : std::min(plan.group_panels, most_panels) * width;
   plan.c_stride = columns + (columns % 256 == 0 ? l.panels.lanes : 0); // rows not all in the same sets of L1
   plan.sum_bytes = up64(rows * plan.c_stride * sum);
@@ -237,10 +236,11 @@ std::string describe_conv(const KernelTable& kernels, const ConvPlan& p) {
   if (p.kind == ConvPlan::Kind::Lines) return "kernels along row-major lines";
   if (p.kind == ConvPlan::Kind::Product) return std::string(family(kernels, p.product.family).name) + ", a product";
   if (p.kind == ConvPlan::Kind::Winograd)
-    return std::string(family(kernels, p.winograd.family).name) + " tiles of " + std::to_string(p.winograd.tile_rows) + "x" + std::to_string(p.winograd.panels.width()) +
-           ", Winograd's F(2x2, 3x3), " + std::to_string(p.winograd.blocks) + " items an image";
+    return std::string(family(kernels, p.winograd.family).name) + " tiles of " + std::to_string(p.winograd.tile_rows) + "x" +
+           std::to_string(p.winograd.panels.width()) + ", Winograd's F(2x2, 3x3), " + std::to_string(p.winograd.blocks) + " items an image";
   const ConvLayout& l = p.layout;
-  std::string text = std::string(family(kernels, l.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(l.panels.width());
+  std::string text =
+      std::string(family(kernels, l.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(l.panels.width());
   text += l.copied ? ", windows copied" : ", windows in place";
   if (l.parts.size() > 1) text += ", " + std::to_string(l.parts.size()) + " parts";
   return text + ", " + std::to_string(p.items) + " items";

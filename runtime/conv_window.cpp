@@ -27,9 +27,7 @@ struct Cutter {
   int64_t width_positions() const { return in.folded ? 1 : w.kernel[2]; }
   /// Columns that a row of a position takes beyond its first.
   int64_t reach() const { return in.folded ? w.kernel[2] - 1 : 0; }
-  const char* pixel_at(int64_t z, int64_t y, int64_t x) const {
-    return in.image + ((z * w.in[1] + y) * w.in[2] + x) * in.pixel;
-  }
+  const char* pixel_at(int64_t z, int64_t y, int64_t x) const { return in.image + ((z * w.in[1] + y) * w.in[2] + x) * in.pixel; }
   struct Position {
     int64_t z, y, x;
   };
@@ -82,9 +80,7 @@ struct Cutter {
   bool is_inside(int64_t first, int d) const { return first >= 0 && first + (w.kernel[d] - 1) * w.dilation[d] < w.in[d]; }
   bool is_inside(int64_t z, int64_t y) const { return is_inside(z, 0) && is_inside(y, 1); }
   /// True if a window that starts in input row y has the same rows in the padding as the shared one.
-  bool same_rows(int64_t y) const {
-    return y == shared_y || (is_inside(y, 1) && is_inside(shared_y, 1));
-  }
+  bool same_rows(int64_t y) const { return y == shared_y || (is_inside(y, 1) && is_inside(shared_y, 1)); }
   void point_at_position(const Position& p, int64_t z, int64_t y, int64_t x, int rows, bool inside) {
     if (!in_range(z + p.z, w.in[0]) || !in_range(y + p.y, w.in[1])) {
       std::fill_n(next, rows, in.zeros);
@@ -110,8 +106,7 @@ struct Cutter {
     const void** to = next;
     next += rows * (q1 - q0);
     for (int i = 0; i < rows; i++, m++) {
-      int64_t z = m / w.out[2] / w.out[1] * w.stride[0] - w.pad[0],
-              y = m / w.out[2] % w.out[1] * w.stride[1] - w.pad[1];
+      int64_t z = m / w.out[2] / w.out[1] * w.stride[0] - w.pad[0], y = m / w.out[2] % w.out[1] * w.stride[1] - w.pad[1];
       int64_t x = m % w.out[2] * w.stride[2] - w.pad[2];
       Position p = position(q0);
       for (int64_t q = q0; q < q1; q++, advance(p)) to[(q - q0) * rows + i] = row_at(z + p.z, y + p.y, x + p.x);
@@ -123,12 +118,7 @@ struct Cutter {
 } // namespace
 
 PixelCut cut_pixels(const ConvWindow& w, int tile_rows, int tile_vectors) {
-  PixelCut c{.aligned = true,
-             .tile_rows = tile_rows,
-             .pieces = 1,
-             .width = w.out[2],
-             .pixels = w.out_pixels(),
-             .block_units = 1};
+  PixelCut c{.aligned = true, .tile_rows = tile_rows, .pieces = 1, .width = w.out[2], .pixels = w.out_pixels(), .block_units = 1};
   Tiles row(w.out[2], tile_rows);
   // Twelve accumulators per step of k keep the multiply-add units busy and spare the loads.
   c.aligned = row.small * tile_vectors >= 12 || row.small >= tile_rows - 1;
@@ -171,8 +161,8 @@ uint64_t window_heights(const ConvWindow& w, int tile_rows, int tile_vectors) {
   return heights;
 }
 
-int64_t cut_windows(const ConvWindow& w, const PixelCut& cut, const WindowInput& in, int64_t u0, int64_t u1, int64_t q0,
-                    int64_t q1, const void** pointers, RowTile* tiles) noexcept {
+int64_t cut_windows(const ConvWindow& w, const PixelCut& cut, const WindowInput& in, int64_t u0, int64_t u1, int64_t q0, int64_t q1,
+                    const void** pointers, RowTile* tiles) noexcept {
   Cutter cutter{.w = w, .in = in, .q0 = q0, .q1 = q1, .next = pointers, .copies = in.copies};
   int64_t count = 0;
   if (!cut.aligned) {

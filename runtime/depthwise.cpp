@@ -30,8 +30,7 @@ int block_vectors(const KernelTable& kernels, int64_t all, int64_t group) {
   int best = 1;
   int64_t least = -1;
   for (int v = 4; v >= 1; v--)
-    if (int64_t over = all % v;
-        v <= all && kernels.depthwise_rows(v, group) > 0 && (least < 0 || (over == 0 && least > 0))) {
+    if (int64_t over = all % v; v <= all && kernels.depthwise_rows(v, group) > 0 && (least < 0 || (over == 0 && least > 0))) {
       best = v;
       least = over;
     }
@@ -54,12 +53,8 @@ Plan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
   p.padded = all * kernels.lanes();
   p.vectors = block_vectors(kernels, all, p.group);
   p.cut = cut_pixels(c.window, kernels.depthwise_rows(p.vectors, p.group), p.vectors);
-  p.splits = choose_splits({.tiles = p.cut.units(),
-                            .panels = 1,
-                            .batch = c.batch,
-                            .work = work_of(c),
-                            .threads = threads,
-                            .panels_first = false});
+  p.splits =
+      choose_splits({.tiles = p.cut.units(), .panels = 1, .batch = c.batch, .work = work_of(c), .threads = threads, .panels_first = false});
   int64_t pointers = std::min(max_block_pixels, c.window.out_pixels()) * c.window.positions();
   p.pointer_bytes = up64(pointers * static_cast<int64_t>(sizeof(float*)));
   if (p.multiplier > 1) p.copy_bytes = p.pointer_bytes + up64(p.cut.tile_rows * c.window.positions() * p.channels * 4);
@@ -131,7 +126,9 @@ void run_units(const Call& call, int64_t batch, int64_t u0, int64_t u1, char* sc
   const Plan& p = call.plan;
   auto** pointers = reinterpret_cast<const void**>(scratch);
   RowTile tiles[max_block_pixels];
-  WindowInput in{.image = reinterpret_cast<const char*>(image_of(c, batch)), .pixel = c.in_pixel * 4, .zeros = reinterpret_cast<const char*>(call.zeros)};
+  WindowInput in{.image = reinterpret_cast<const char*>(image_of(c, batch)),
+                 .pixel = c.in_pixel * 4,
+                 .zeros = reinterpret_cast<const char*>(call.zeros)};
   int64_t count = cut_windows(c.window, p.cut, in, u0, u1, 0, c.window.positions(), pointers, tiles);
   Out out{reinterpret_cast<float*>(scratch + p.pointer_bytes + p.copy_bytes), c.out_channels};
   if (c.output) out = {output_of(c, batch) + p.cut.begin(u0) * c.out_pixel, c.out_pixel};
@@ -146,8 +143,7 @@ void run_units(const Call& call, int64_t batch, int64_t u0, int64_t u1, char* sc
     }
     to.data += tiles[t].count * to.pixel;
   }
-  if (c.epilogue.fn)
-    c.epilogue.fn(c.epilogue.ctx, {out.data, out.pixel, batch, p.cut.begin(u0), p.cut.begin(u1), 0, c.out_channels});
+  if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, {out.data, out.pixel, batch, p.cut.begin(u0), p.cut.begin(u1), 0, c.out_channels});
 }
 
 void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
@@ -183,8 +179,7 @@ void point_at_plane(const Band& b, const PlaneShape& s, int64_t x, PlanePixels& 
   for (int64_t i = b.y; i < b.y + s.in_rows(); i++) {
     bool in = i >= 0 && i < w.in[1];
     const float* row = in ? b.image.data + (i - b.image.first) % b.image.count * w.in[2] * b.c.in_pixel : nullptr;
-    for (int64_t j = x; j < x + s.in_pixels(); j++)
-      *next++ = in && j >= 0 && j < w.in[2] ? row + j * b.c.in_pixel : nullptr;
+    for (int64_t j = x; j < x + s.in_pixels(); j++) *next++ = in && j >= 0 && j < w.in[2] ? row + j * b.c.in_pixel : nullptr;
   }
 }
 
@@ -243,9 +238,9 @@ void run_band(Band& band, int64_t batch, int64_t oy) {
 bool fits_plane(const Conv& c) {
   const ConvWindow& w = c.window;
   int64_t k = w.kernel[1], s = w.stride[1];
-  return c.depthwise() && c.group_outputs() == 1 && w.kernel[0] == 1 && w.in[0] == 1 && w.pad[0] == 0 &&
-         w.out[0] == 1 && w.kernel[2] == k && (k == 3 || k == 5 || k == 7) && w.stride[2] == s && (s == 1 || s == 2) &&
-         w.dilation[1] == 1 && w.dilation[2] == 1;
+  return c.depthwise() && c.group_outputs() == 1 && w.kernel[0] == 1 && w.in[0] == 1 && w.pad[0] == 0 && w.out[0] == 1 &&
+         w.kernel[2] == k && (k == 3 || k == 5 || k == 7) && w.stride[2] == s && (s == 1 || s == 2) && w.dilation[1] == 1 &&
+         w.dilation[2] == 1;
 }
 
 int64_t plane_sum_bytes(const KernelTable& kernels, const Conv& c) {
@@ -253,11 +248,13 @@ int64_t plane_sum_bytes(const KernelTable& kernels, const Conv& c) {
   return c.output ? 0 : up64(std::min<int64_t>(rows, c.window.out[1]) * c.window.out[2] * c.out_channels * 4);
 }
 
-void run_depthwise_rows(const KernelTable& kernels, const Conv& c, int64_t batch, int64_t y0, int64_t y1, const RowRing& image, float* to) noexcept {
+void run_depthwise_rows(const KernelTable& kernels, const Conv& c, int64_t batch, int64_t y0, int64_t y1, const RowRing& image,
+                        float* to) noexcept {
   const ConvWindow& w = c.window;
   Tiles bands(y1 - y0, plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
   for (int64_t i = 0, y = y0; i < bands.count; i++) {
-    Band band{.kernels = kernels, .c = c, .image = image, .out = {to, c.out_channels}, .y = y * w.stride[1] - w.pad[1], .rows = bands.rows(i)};
+    Band band{
+        .kernels = kernels, .c = c, .image = image, .out = {to, c.out_channels}, .y = y * w.stride[1] - w.pad[1], .rows = bands.rows(i)};
     if (c.output) band.out = {to + (y - y0) * w.out[2] * c.out_pixel, c.out_pixel};
     run_band(band, batch, y);
     y += band.rows;
@@ -301,7 +298,8 @@ static void prepare_rows(const KernelTable& kernels, const Conv& c) {
   for (int rows = 1; rows <= KernelTable::max_rows; rows++) {
     if (!(heights >> rows & 1)) continue;
     if (c.out_channels >= block) kernels.depthwise({.rows = rows, .vectors = vectors, .group = group});
-    if (left) kernels.depthwise({.rows = rows, .vectors = static_cast<int>(ceil_div(left, lanes)), .masked = left % lanes != 0, .group = group});
+    if (left)
+      kernels.depthwise({.rows = rows, .vectors = static_cast<int>(ceil_div(left, lanes)), .masked = left % lanes != 0, .group = group});
   }
 }
 
@@ -341,8 +339,7 @@ void run_depthwise(const KernelTable& kernels, const Workers& workers, const Con
   Call call{kernels, c, make_plan(kernels, workers.threads(), c), nullptr, static_cast<char*>(scratch)};
   call.zeros = static_cast<const float*>(c.weights) + c.window.positions() * call.plan.group * call.plan.padded;
   int64_t grain = item_grain(work_of(c) / static_cast<double>(call.plan.splits.rows));
-  workers.run(c.batch * call.plan.splits.rows, grain,
-              [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
+  workers.run(c.batch * call.plan.splits.rows, grain, [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
 }
 
 } // namespace tenon

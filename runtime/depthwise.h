@@ -24,6 +24,7 @@ void prepare_planes(const KernelTable& kernels, const Conv& conv);
 /// Bytes of the sums of some rows, where the epilogue alone takes them.
 int64_t plane_sum_bytes(const KernelTable& kernels, const Conv& conv);
 /// Output rows [y0, y1) of an image. `to`: row y0 if conv.output is given, else room for plane_sum_bytes.
-void run_depthwise_rows(const KernelTable& kernels, const Conv& conv, int64_t batch, int64_t y0, int64_t y1, const RowRing& image, float* to) noexcept;
+void run_depthwise_rows(const KernelTable& kernels, const Conv& conv, int64_t batch, int64_t y0, int64_t y1, const RowRing& image,
+                        float* to) noexcept;
 
 } // namespace tenon

@@ -169,17 +169,21 @@ bool PlanRunner::bind_input(Frame& f, const InputSpec& s, const TensorView& v, b
     int64_t size = v.sizes[d];
     if (dim.kind == InputDim::Kind::Bind && !check_equal) {
       if (size < dim.lo || size > dim.hi)
-        return fail(fmt::format("size {} of dim {} ({}) is outside its range {} to {}", size, d, dim.text, dim.lo, dim.hi == INT64_MAX ? "unbounded" : std::to_string(dim.hi)));
+        return fail(fmt::format("size {} of dim {} ({}) is outside its range {} to {}", size, d, dim.text, dim.lo,
+                                dim.hi == INT64_MAX ? "unbounded" : std::to_string(dim.hi)));
       f.slots[static_cast<size_t>(dim.slot)] = size;
     }
     int64_t want = f.slots[static_cast<size_t>(dim.equal >= 0 ? dim.equal : dim.slot)];
-    if (check_equal && size != want) return fail(fmt::format("size {} of dim {} must be {}{}", size, d, want, dim.text == std::to_string(want) ? "" : " (" + dim.text + ")"));
+    if (check_equal && size != want)
+      return fail(
+          fmt::format("size {} of dim {} must be {}{}", size, d, want, dim.text == std::to_string(want) ? "" : " (" + dim.text + ")"));
   }
   return true;
 }
 
 bool PlanRunner::bind(Frame& f, std::span<const TensorView> inputs) {
-  if (inputs.size() != plan_.inputs.size()) return f.message = fmt::format("{} inputs are given, the program takes {}", inputs.size(), plan_.inputs.size()), false;
+  if (inputs.size() != plan_.inputs.size())
+    return f.message = fmt::format("{} inputs are given, the program takes {}", inputs.size(), plan_.inputs.size()), false;
   for (size_t i = 0; i < inputs.size(); i++)
     if (!bind_input(f, plan_.inputs[i], inputs[i], false)) return false;
   run_stage(plan_.sizes, 0, f.slots.data());
@@ -232,7 +236,8 @@ bool PlanRunner::prepare_memory(Frame& f) {
 bool PlanRunner::prepare_outputs(Frame& f) {
   for (size_t i = 0; i < plan_.buffers.size(); i++) {
     const PlanBuffer& b = plan_.buffers[i];
-    if (b.place == BufferPlace::Part) f.pointers[i] = static_cast<char*>(f.pointers[static_cast<size_t>(b.index)]) + f.slots[static_cast<size_t>(b.offset)];
+    if (b.place == BufferPlace::Part)
+      f.pointers[i] = static_cast<char*>(f.pointers[static_cast<size_t>(b.index)]) + f.slots[static_cast<size_t>(b.offset)];
     if (b.place == BufferPlace::State) f.pointers[i] = state_[static_cast<size_t>(b.index)].data();
     if (b.place != BufferPlace::Output) continue;
     size_t bytes;
@@ -273,7 +278,8 @@ Status PlanRunner::run(std::span<const TensorView> inputs, std::vector<Tensor>& 
       return e;
     }
     outputs.clear();
-    outputs.resize(static_cast<size_t>(std::count_if(plan_.outputs.begin(), plan_.outputs.end(), [](auto& o) { return o.returned_as >= 0; })));
+    outputs.resize(
+        static_cast<size_t>(std::count_if(plan_.outputs.begin(), plan_.outputs.end(), [](auto& o) { return o.returned_as >= 0; })));
     for (const OutputSpec& o : plan_.outputs) {
       const PlanBuffer& b = plan_.buffers[static_cast<size_t>(o.buffer)];
       size_t i = static_cast<size_t>(o.buffer);

@@ -51,7 +51,9 @@ struct AttentionTiles {
   const TileKernel &score, &finish;
   Arguments score_arguments, finish_arguments;
 
-  AttentionTiles(const AttentionStep& s, Frame& f) : score(s.score), finish(s.finish), score_arguments(f, f.pointers.data(), s.score.buffers, s.score.scalars), finish_arguments(f, f.pointers.data(), s.finish.buffers, s.finish.scalars) {}
+  AttentionTiles(const AttentionStep& s, Frame& f)
+      : score(s.score), finish(s.finish), score_arguments(f, f.pointers.data(), s.score.buffers, s.score.scalars),
+        finish_arguments(f, f.pointers.data(), s.finish.buffers, s.finish.scalars) {}
 
   static void call(const TileKernel& kernel, const Arguments& arguments, const AttentionTile& t, std::initializer_list<const void*> own) {
     call_tile(kernel, arguments, own, {t.batch, t.m0, t.m1, t.n0, t.n1, 0, 1}); // its strides are known to the kernels
@@ -111,7 +113,9 @@ bool run(const LibraryStepCall& s, Frame& f) {
   std::vector<int64_t> ints;
   for (Slot i : s.ints) ints.push_back(slot(f, i));
   DynamicOutputs dynamic{f, s};
-  LibraryCall call{in, out, ints, s.numbers, s.is_random ? library::step_seed(f.plan->seed, ++f.random_steps) : 0, DynamicOutputs::allocate, &dynamic, f.workers};
+  LibraryCall call{
+      in,       out,      ints, s.numbers, s.is_random ? library::step_seed(f.plan->seed, ++f.random_steps) : 0, DynamicOutputs::allocate,
+      &dynamic, f.workers};
   const char* error = s.function(call);
   if (error) f.message = error;
   return error == nullptr;
@@ -122,7 +126,9 @@ bool run(const FallbackStep& s, Frame& f) {
   return f.message.empty();
 }
 
-bool truth(int buffer, Slot s, const Frame& f) { return buffer >= 0 ? *static_cast<const bool*>(f.pointers[static_cast<size_t>(buffer)]) : slot(f, s) != 0; }
+bool truth(int buffer, Slot s, const Frame& f) {
+  return buffer >= 0 ? *static_cast<const bool*>(f.pointers[static_cast<size_t>(buffer)]) : slot(f, s) != 0;
+}
 
 bool run(const IfStep& s, Frame& f) { return run_steps(s.branches[truth(s.condition, s.condition_slot, f) ? 0 : 1], f); }
 
@@ -157,14 +163,16 @@ bool run(const ItemStep& s, Frame& f) {
 }
 
 bool run(const ScalarStep& s, Frame& f) {
-  std::memcpy(f.pointers[static_cast<size_t>(s.buffer)], &f.slots[static_cast<size_t>(s.slot)], size_of(f.plan->buffers[static_cast<size_t>(s.buffer)].dtype));
+  std::memcpy(f.pointers[static_cast<size_t>(s.buffer)], &f.slots[static_cast<size_t>(s.slot)],
+              size_of(f.plan->buffers[static_cast<size_t>(s.buffer)].dtype));
   return true;
 }
 
 bool run(const AssertStep& s, Frame& f) {
   if (slot(f, s.condition) != 0) return true;
   f.message = s.message;
-  for (auto& [name, value] : s.values) f.message += fmt::format("{}{} = {}", &name == &s.values[0].first ? " (" : ", ", name, slot(f, value));
+  for (auto& [name, value] : s.values)
+    f.message += fmt::format("{}{} = {}", &name == &s.values[0].first ? " (" : ", ", name, slot(f, value));
   if (!s.values.empty()) f.message += ")";
   return false;
 }
@@ -197,7 +205,9 @@ bool allocate_dynamic(const Step& step, Frame& f) {
 } // namespace
 
 Matmul matmul_of(const MatmulStep& s, const Frame& f, void* const* pointers) {
-  auto at = [&](int buffer, Slot offset, DType t) { return static_cast<const char*>(pointers[static_cast<size_t>(buffer)]) + slot(f, offset) * static_cast<int64_t>(size_of(t)); };
+  auto at = [&](int buffer, Slot offset, DType t) {
+    return static_cast<const char*>(pointers[static_cast<size_t>(buffer)]) + slot(f, offset) * static_cast<int64_t>(size_of(t));
+  };
   Matmul m{.batch = {slot(f, s.batch[0]), slot(f, s.batch[1])}, .m = slot(f, s.m), .n = slot(f, s.n), .k = slot(f, s.k)};
   m.a_type = s.a_type, m.b_type = s.b_type;
   m.a = at(s.a, s.a_offset, s.a_type);

@@ -25,20 +25,20 @@ struct Frame {
   const Plan* plan = nullptr;
   const Workers* workers = nullptr;
   std::vector<int64_t> slots;
-  std::vector<void*> pointers;              // per buffer
-  std::vector<void*> own_pointers;          // of the workers of a scan, those of one after those of another
-  std::vector<int64_t> bound;               // slots of the inputs when memory was planned
+  std::vector<void*> pointers;     // per buffer
+  std::vector<void*> own_pointers; // of the workers of a scan, those of one after those of another
+  std::vector<int64_t> bound;      // slots of the inputs when memory was planned
   bool planned = false;
-  std::vector<size_t> offsets;              // of arena buffers
+  std::vector<size_t> offsets; // of arena buffers
   size_t arena_bytes = 0, scratch_bytes = 0, scratch_per_worker = 0;
   std::vector<MatmulPlan> matmuls; // by the steps' numbers, for the sizes bound
   std::vector<ConvPlan> convs;
   std::vector<ConvChain> chains; // found when memory is planned
   std::shared_ptr<void> arena, scratch;
   size_t arena_capacity = 0, scratch_capacity = 0;
-  std::vector<std::shared_ptr<void>> held;  // of this call: dynamic buffers, staged inputs
+  std::vector<std::shared_ptr<void>> held;         // of this call: dynamic buffers, staged inputs
   std::vector<std::vector<int64_t>> dynamic_sizes; // per buffer, of data-dependent outputs
-  std::vector<Tensor> outputs;              // per Output buffer
+  std::vector<Tensor> outputs;                     // per Output buffer
   BlockPool* pool = nullptr;
   uint64_t random_steps = 0; // of this call, so far
   int64_t error[3] = {0, 0, 0};

@@ -28,7 +28,8 @@ static int choose_vectors(const GemmFamily& f, int64_t n) {
 }
 
 Panels choose_panels(const GemmFamily& f, int64_t n, int64_t k, int vectors) {
-  return {n, k, f.lanes, vectors ? vectors : choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b)), f.compensated ? 4 : 0};
+  return {
+      n, k, f.lanes, vectors ? vectors : choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b)), f.compensated ? 4 : 0};
 }
 
 uint64_t tile_heights(int64_t rows, int most) {
@@ -45,8 +46,8 @@ uint64_t tile_heights(int64_t rows, int most) {
   return heights;
 }
 
-TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& panels, GemmKind kind, uint64_t heights,
-                         bool masked, bool a_by_k) {
+TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& panels, GemmKind kind, uint64_t heights, bool masked,
+                         bool a_by_k) {
   TileKernels out;
   int64_t last = panels.count() - 1;
   if (last < 0) return out;
@@ -83,16 +84,12 @@ Splits choose_splits(const SplitRequest& r) {
     first = std::min(most_first, wanted);
     second = std::min(most_second, (wanted + first - 1) / first);
   };
-  if (r.panels_first)
-    cut(s.panels, r.panels, s.rows, r.tiles);
-  else
-    cut(s.rows, r.tiles, s.panels, r.panels);
+  if (r.panels_first) cut(s.panels, r.panels, s.rows, r.tiles);
+  else cut(s.rows, r.tiles, s.panels, r.panels);
   return s;
 }
 
-int64_t item_grain(double item_work) {
-  return static_cast<int64_t>(std::max(1.0, chunk_work / std::max(item_work, 1.0)));
-}
+int64_t item_grain(double item_work) { return static_cast<int64_t>(std::max(1.0, chunk_work / std::max(item_work, 1.0))); }
 
 namespace {
 
@@ -132,7 +129,8 @@ void run_tile(const GemmBlock& g, const RowTile& t, GemmArgs& args, bool last) {
 int64_t tiles_of_call(const GemmBlock& g, const RowTile* t) {
   constexpr int64_t depth_ahead = 64;
   if (!g.kernels.in_series) return 1;
-  int64_t most = g.wanted[0].at || g.wanted[1].at ? std::max<int64_t>(depth_ahead / std::max<int64_t>(g.depth * g.positions, 1), 1) : g.tile_count;
+  int64_t most =
+      g.wanted[0].at || g.wanted[1].at ? std::max<int64_t>(depth_ahead / std::max<int64_t>(g.depth * g.positions, 1), 1) : g.tile_count;
   return series_of(t, std::min(t + most, g.tiles + g.tile_count));
 }
 

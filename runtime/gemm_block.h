@@ -67,8 +67,8 @@ struct TileKernels {
   const auto& of(const Panels& panels, int64_t p) const { return p + 1 == panels.count() ? last : full; }
 };
 /// Generates what does not exist yet. `masked`: the last panel's kernels write valid columns only.
-TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& panels, GemmKind kind, uint64_t heights,
-                         bool masked, bool a_by_k = false);
+TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& panels, GemmKind kind, uint64_t heights, bool masked,
+                         bool a_by_k = false);
 
 /// How the product of one batch is cut into parallel items: ranges of register tiles by ranges of panels.
 struct Splits {
@@ -81,7 +81,7 @@ struct SplitRequest {
   double work; // cycles of one batch
   int threads;
   int64_t per_thread = items_per_thread; // items
-  bool panels_first; // cut columns as far as possible before rows
+  bool panels_first;                     // cut columns as far as possible before rows
 };
 Splits choose_splits(const SplitRequest& r);
 /// Items of so much work that one parallel chunk should hold at least.
@@ -118,7 +118,7 @@ struct GemmBlock {
   const void* init; // column 0 of panel p0
   GemmInit mode;
   int64_t part = 128; // GemmArgs::part
-  bool rows_first; // all panels for a tile, before the next tile: where A's tile is to stay in L1
+  bool rows_first;    // all panels for a tile, before the next tile: where A's tile is to stay in L1
   /// What is to lie in L2 when the block is done: its first row, at column 0 of p0; bytes from row to row, and of an element.
   struct Wanted {
     const char* at = nullptr;

@@ -23,14 +23,15 @@ struct GemmArgs {
   const void* b;
   void* c;
   const void* init;
-  int64_t c_stride;  // bytes
-  int64_t b_stride;  // bytes; B in place and dot products alone
-  int64_t a_stride;  // bytes from a row to the next; families with a row_step above 1, and kernels that look for the next tile's rows. Of an A by k: from a k to the next
-  int64_t depth;     // k / group
+  int64_t c_stride; // bytes
+  int64_t b_stride; // bytes; B in place and dot products alone
+  int64_t a_stride; // bytes from a row to the next; families with a row_step above 1, and kernels that look for the next tile's rows. Of an
+                    // A by k: from a k to the next
+  int64_t depth;    // k / group
   int64_t positions;
-  int64_t columns;   // valid columns, read by masked kernels, and by those that weave a B in place
+  int64_t columns; // valid columns, read by masked kernels, and by those that weave a B in place
   GemmInit mode;
-  int64_t rest = 0;  // k of a last, partial group (GemmFamily::reads_rest), where positions is 1: A has no more, packed B is zero-padded
+  int64_t rest = 0;   // k of a last, partial group (GemmFamily::reads_rest), where positions is 1: A has no more, packed B is zero-padded
   int64_t part = 128; // k of a part, some multiple of 16: f32 sums of more are added up in parts, which keeps rounding errors small
   /// A series of so many tiles of the same shape, and the bytes from one to the next in A (`first`), B, C and `init`. The kernel leaves
   /// the arguments of the last one. More than one: not for tile registers, nor for GemmKind::Stream.
@@ -54,15 +55,15 @@ struct GemmFamily {
   static constexpr int max_dot_rows = 6, dot_columns = 4;
 
   const char* name;
-  DType a, b, sum; // A as the kernels read it, B as it is packed, C
-  int lanes;       // columns of a vector of sums
-  int group;       // neighbours in k that lie together in packed B and that one instruction sums
-  int k_step;      // packed B, and A, hold whole multiples of so many k
-  int row_step;    // rows of A behind one pointer: 16 for tile registers, else 1
-  double speed;    // multiply-adds per cycle at best
-  std::array<uint8_t, max_vectors + 1> rows{}; // the most rows of a tile by its vectors; 0: no tile has that width
+  DType a, b, sum;                                      // A as the kernels read it, B as it is packed, C
+  int lanes;                                            // columns of a vector of sums
+  int group;                                            // neighbours in k that lie together in packed B and that one instruction sums
+  int k_step;                                           // packed B, and A, hold whole multiples of so many k
+  int row_step;                                         // rows of A behind one pointer: 16 for tile registers, else 1
+  double speed;                                         // multiply-adds per cycle at best
+  std::array<uint8_t, max_vectors + 1> rows{};          // the most rows of a tile by its vectors; 0: no tile has that width
   std::array<uint8_t, max_vectors + 1> in_place_rows{}; // the same for a row-major B in place, in panels of whole groups of vectors
-  int dot_rows = 0; // the most rows of a tile of dot products; 0: there are none
+  int dot_rows = 0;                                     // the most rows of a tile of dot products; 0: there are none
   bool embeds = false;     // a product takes A's element from memory, for all lanes: tiles of one vector are not bound by loads
   bool reads_rest = false; // kernels take a k that is no multiple of the group, without padding of A
 

@@ -35,12 +35,9 @@ void put(const char* from, DType type, char* to, DType as) {
     std::memcpy(&v, from, sizeof v);
     float wide = convert<float>(v);
     int16_t integer = convert<int16_t>(v);
-    if (as == DType::F32)
-      std::memcpy(to, &wide, 4);
-    else if (as == DType::BF16)
-      std::memcpy(to, reinterpret_cast<char*>(&wide) + 2, 2);
-    else
-      std::memcpy(to, &integer, 2);
+    if (as == DType::F32) std::memcpy(to, &wide, 4);
+    else if (as == DType::BF16) std::memcpy(to, reinterpret_cast<char*>(&wide) + 2, 2);
+    else std::memcpy(to, &integer, 2);
   });
 }
 
@@ -76,7 +73,8 @@ void pack_plain_rows(const KernelTable& kernels, const Panel& p, const PackSourc
 
 /// Rows of B that lie together, in groups of 2 x 2 or 4 x 1 bytes: woven together.
 void pack_groups(const Panel& p, const PackSource& b) {
-  int64_t groups = p.width * p.family.group * p.element(), whole = (p.depth + p.family.group - 1) / p.family.group, all = p.padded_depth / p.family.group;
+  int64_t groups = p.width * p.family.group * p.element(), whole = (p.depth + p.family.group - 1) / p.family.group,
+          all = p.padded_depth / p.family.group;
   weave(b.data, b.k_stride * p.element(), static_cast<int>(p.element()), p.depth, p.columns, p.width, p.to);
   std::memset(p.to + whole * groups, 0, static_cast<size_t>((all - whole) * groups));
 }
@@ -109,7 +107,8 @@ void transpose_columns(const KernelTable& kernels, const Panel& p, const PackSou
     transpose_elements(b.data, from_row, static_cast<int>(unit), p.columns, whole, p.to, row);
   }
   if (p.columns < p.width)
-    for (int64_t k = 0; k < whole; k++) std::memset(p.to + k * row + p.columns * unit, 0, static_cast<size_t>((p.width - p.columns) * unit));
+    for (int64_t k = 0; k < whole; k++)
+      std::memset(p.to + k * row + p.columns * unit, 0, static_cast<size_t>((p.width - p.columns) * unit));
   if (whole * group == p.padded_depth) return;
   std::memset(p.to + whole * row, 0, static_cast<size_t>(p.padded_depth / group - whole) * static_cast<size_t>(row));
   for (int64_t k = whole * group; k < p.depth; k++)
@@ -118,14 +117,10 @@ void transpose_columns(const KernelTable& kernels, const Panel& p, const PackSou
 
 void pack_same(const KernelTable& kernels, const Panel& p, const PackSource& b) {
   int64_t unit = p.element() * p.family.group;
-  if (b.other_stride == 1 && p.family.group == 1)
-    pack_plain_rows(kernels, p, b);
-  else if (b.other_stride == 1 && unit == 4)
-    pack_groups(p, b);
-  else if (b.k_stride == 1)
-    transpose_columns(kernels, p, b);
-  else
-    pack_any(p, b);
+  if (b.other_stride == 1 && p.family.group == 1) pack_plain_rows(kernels, p, b);
+  else if (b.other_stride == 1 && unit == 4) pack_groups(p, b);
+  else if (b.k_stride == 1) transpose_columns(kernels, p, b);
+  else pack_any(p, b);
 }
 
 /// Bytes as 16-bit integers or as the upper half of floats, which holds them exactly.
@@ -145,27 +140,22 @@ void pack_bytes(const KernelTable& kernels, const Panel& p, const PackSource& b)
   int64_t lines = rows ? p.depth : p.columns, length = rows ? p.columns : p.depth;
   for (int64_t i = 0; i < lines; i++) {
     const char* line = rows ? at(b, i, 0) : at(b, 0, i);
-    if (b.type == DType::I8)
-      widen(reinterpret_cast<const int8_t*>(line), length, strip + i * length, as_float);
-    else
-      widen(reinterpret_cast<const uint8_t*>(line), length, strip + i * length, as_float);
+    if (b.type == DType::I8) widen(reinterpret_cast<const int8_t*>(line), length, strip + i * length, as_float);
+    else widen(reinterpret_cast<const uint8_t*>(line), length, strip + i * length, as_float);
   }
   pack_same(kernels, p, {strip, p.family.b, rows ? length : 1, rows ? 1 : length});
 }
 
 void pack_panel(const KernelTable& kernels, const Panel& p, const PackSource& b) {
-  if (b.type == p.family.b)
-    pack_same(kernels, p, b);
-  else if (b.other_stride == 1 || b.k_stride == 1)
-    pack_bytes(kernels, p, b);
-  else
-    pack_any(p, b);
+  if (b.type == p.family.b) pack_same(kernels, p, b);
+  else if (b.other_stride == 1 || b.k_stride == 1) pack_bytes(kernels, p, b);
+  else pack_any(p, b);
 }
 
 } // namespace
 
-void pack_panels(const KernelTable& kernels, const GemmFamily& f, const Panels& panels, const PackSource& b, int64_t k0,
-                 int64_t k1, int64_t p0, int64_t p1, void* to) noexcept {
+void pack_panels(const KernelTable& kernels, const GemmFamily& f, const Panels& panels, const PackSource& b, int64_t k0, int64_t k1,
+                 int64_t p0, int64_t p1, void* to) noexcept {
   if (k1 <= k0 && panels.tail == 0) return;
   char* first = static_cast<char*>(to);
   int64_t depth = panels.depth(k1 - k0), panel_bytes = panels.width() * panels.column_bytes(depth);
@@ -176,7 +166,8 @@ void pack_panels(const KernelTable& kernels, const GemmFamily& f, const Panels& 
       PackSource from = b;
       from.data = at(b, k0 + k, p * panels.width());
       int64_t padded = std::min(chunk, depth - k), valid = std::min(padded, k1 - k0 - k);
-      pack_panel(kernels, {f, panels.panel_width(p), panels.columns(p), valid, padded, first + (p - p0) * panel_bytes + panels.bytes(p, k)}, from);
+      pack_panel(kernels, {f, panels.panel_width(p), panels.columns(p), valid, padded, first + (p - p0) * panel_bytes + panels.bytes(p, k)},
+                 from);
     }
   if (panels.tail == 0) return;
   for (int64_t p = p0; p < p1; p++) {
@@ -195,14 +186,14 @@ void pack_columns(int64_t n, const PackSource& b, int64_t k0, int64_t k1, void* 
   });
 }
 
-void pack_rows(const KernelTable& kernels, const GemmFamily& f, const PackSource& a, int64_t m0, int64_t m1, int64_t k0,
-               int64_t k1, void* to, int64_t to_stride) noexcept {
+void pack_rows(const KernelTable& kernels, const GemmFamily& f, const PackSource& a, int64_t m0, int64_t m1, int64_t k0, int64_t k1,
+               void* to, int64_t to_stride) noexcept {
   char* rows = static_cast<char*>(to);
   int64_t count = m1 - m0, bytes = static_cast<int64_t>(size_of(f.a)), depth = (k1 - k0 + f.k_step - 1) / f.k_step * f.k_step;
   auto convert = conversion_of(a.type, f.a);
   if (a.k_stride == 1 && convert) {
     MoveArgs args{at(a, k0, m0), rows, a.other_stride * static_cast<int64_t>(size_of(a.type)), to_stride, count, k1 - k0};
-    kernels.convert(*convert)(&args);
+    kernels.convert (*convert)(&args);
   } else if (a.k_stride == 1 && a.type == f.a) {
     for (int64_t i = 0; i < count; i++) std::memcpy(rows + i * to_stride, at(a, k0, m0 + i), static_cast<size_t>((k1 - k0) * bytes));
   } else if (a.other_stride == 1 && a.type == f.a && bytes == 4) {
@@ -215,7 +206,8 @@ void pack_rows(const KernelTable& kernels, const GemmFamily& f, const PackSource
       for (int64_t k = 0; k < k1 - k0; k++) put(at(a, k0 + k, m0 + i), a.type, rows + i * to_stride + k * bytes, f.a);
   }
   if (depth > k1 - k0)
-    for (int64_t i = 0; i < count; i++) std::memset(rows + i * to_stride + (k1 - k0) * bytes, 0, static_cast<size_t>((depth - (k1 - k0)) * bytes));
+    for (int64_t i = 0; i < count; i++)
+      std::memset(rows + i * to_stride + (k1 - k0) * bytes, 0, static_cast<size_t>((depth - (k1 - k0)) * bytes));
   int64_t padded = (count + f.row_step - 1) / f.row_step * f.row_step;
   for (int64_t i = count; i < padded; i++) std::memset(rows + i * to_stride, 0, static_cast<size_t>(depth * bytes));
 }

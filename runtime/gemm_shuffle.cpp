@@ -21,7 +21,8 @@ template <class V> [[gnu::always_inline]] inline V load(const void* from) {
 }
 
 /// Elements [first, first + N) of a0 b0 a1 b1 ...; a and b have N elements.
-template <int First, class V, int... I> [[gnu::always_inline]] inline V interleave(const V& a, const V& b, std::integer_sequence<int, I...>) {
+template <int First, class V, int... I>
+[[gnu::always_inline]] inline V interleave(const V& a, const V& b, std::integer_sequence<int, I...>) {
   constexpr int n = sizeof...(I);
   return __builtin_shufflevector(a, b, ((First + I) / 2 + (First + I) % 2 * n)...);
 }
@@ -46,7 +47,8 @@ template <class T, int G> [[gnu::always_inline]] inline void weave_columns(const
 }
 
 template <class T, int G>
-[[gnu::always_inline]] inline void weave_all(const char* from, int64_t from_stride, int64_t depth, int64_t columns, int64_t width, char* to) {
+[[gnu::always_inline]] inline void weave_all(const char* from, int64_t from_stride, int64_t depth, int64_t columns, int64_t width,
+                                             char* to) {
   alignas(64) static const char zeros[64] = {};
   int64_t whole = columns / lanes * lanes;
   for (int64_t k = 0; k < depth; k += G, to += width * 4) {
@@ -82,7 +84,8 @@ template <int Half, int N, class V> [[gnu::always_inline]] inline void weave_hal
     using All = std::make_integer_sequence<int, N>;
     V w[N];
 #pragma GCC unroll 16
-    for (int i = 0; i < N / 2; i++) w[2 * i] = interleave<0>(v[i], v[i + N / 2], All{}), w[2 * i + 1] = interleave<N>(v[i], v[i + N / 2], All{});
+    for (int i = 0; i < N / 2; i++)
+      w[2 * i] = interleave<0>(v[i], v[i + N / 2], All{}), w[2 * i + 1] = interleave<N>(v[i], v[i + N / 2], All{});
     weave_halves<Half / 2, N>(w);
 #pragma GCC unroll 16
     for (int i = 0; i < N; i++) v[i] = w[i];
@@ -90,7 +93,8 @@ template <int Half, int N, class V> [[gnu::always_inline]] inline void weave_hal
 }
 
 /// A square of N x N: log2(N) such steps transpose it.
-template <class T, int N> [[gnu::always_inline]] inline void transpose_square(const char* from, int64_t from_stride, char* to, int64_t to_stride) {
+template <class T, int N>
+[[gnu::always_inline]] inline void transpose_square(const char* from, int64_t from_stride, char* to, int64_t to_stride) {
   using V = Vector<T, N>;
   V v[N];
 #pragma GCC unroll 16
@@ -101,13 +105,16 @@ template <class T, int N> [[gnu::always_inline]] inline void transpose_square(co
 }
 
 template <class T, int N>
-[[gnu::always_inline]] inline void transpose_all(const char* from, int64_t from_stride, int64_t rows, int64_t columns, char* to, int64_t to_stride) {
+[[gnu::always_inline]] inline void transpose_all(const char* from, int64_t from_stride, int64_t rows, int64_t columns, char* to,
+                                                 int64_t to_stride) {
   constexpr int64_t bytes = sizeof(T);
   int64_t whole_rows = rows / N * N, whole_columns = columns / N * N;
   for (int64_t r = 0; r < whole_rows; r += N)
-    for (int64_t c = 0; c < whole_columns; c += N) transpose_square<T, N>(from + r * from_stride + c * bytes, from_stride, to + c * to_stride + r * bytes, to_stride);
+    for (int64_t c = 0; c < whole_columns; c += N)
+      transpose_square<T, N>(from + r * from_stride + c * bytes, from_stride, to + c * to_stride + r * bytes, to_stride);
   for (int64_t r = 0; r < rows; r++)
-    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; c++) std::memcpy(to + c * to_stride + r * bytes, from + r * from_stride + c * bytes, bytes);
+    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; c++)
+      std::memcpy(to + c * to_stride + r * bytes, from + r * from_stride + c * bytes, bytes);
 }
 TENON_WIDE void transpose1(const char* from, int64_t from_stride, int64_t rows, int64_t columns, char* to, int64_t to_stride) {
   transpose_all<uint8_t, 16>(from, from_stride, rows, columns, to, to_stride);
@@ -126,7 +133,8 @@ void weave(const void* from, int64_t from_stride, int element_bytes, int64_t dep
   f(static_cast<const char*>(from), from_stride, depth, columns, width, static_cast<char*>(to));
 }
 
-void transpose_elements(const void* from, int64_t from_stride, int element_bytes, int64_t rows, int64_t columns, void* to, int64_t to_stride) noexcept {
+void transpose_elements(const void* from, int64_t from_stride, int element_bytes, int64_t rows, int64_t columns, void* to,
+                        int64_t to_stride) noexcept {
   auto f = element_bytes == 1 ? transpose1 : element_bytes == 2 ? transpose2 : transpose8;
   f(static_cast<const char*>(from), from_stride, rows, columns, static_cast<char*>(to), to_stride);
 }

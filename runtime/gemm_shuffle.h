@@ -10,6 +10,7 @@ namespace tenon {
 void weave(const void* from, int64_t from_stride, int element_bytes, int64_t depth, int64_t columns, int64_t width, void* to) noexcept;
 
 /// to[c][r] = from[r][c] for r < rows, c < columns; elements of 1, 2 or 8 bytes, strides in bytes.
-void transpose_elements(const void* from, int64_t from_stride, int element_bytes, int64_t rows, int64_t columns, void* to, int64_t to_stride) noexcept;
+void transpose_elements(const void* from, int64_t from_stride, int element_bytes, int64_t rows, int64_t columns, void* to,
+                        int64_t to_stride) noexcept;
 
 } // namespace tenon

@@ -12,7 +12,9 @@ namespace tenon {
 
 class Workers;
 
-[[noreturn]] inline void wrong_operand(DType t) { throw std::invalid_argument("a library step does not take an operand of " + std::string(name_of(t))); }
+[[noreturn]] inline void wrong_operand(DType t) {
+  throw std::invalid_argument("a library step does not take an operand of " + std::string(name_of(t)));
+}
 
 /// Memory of one operand. Inputs are contiguous unless the step asked for strides; outputs are contiguous.
 struct LibraryTensor {

@@ -29,17 +29,17 @@ const char* masked_scatter(const LibraryCall&); ///< self, mask of its sizes, so
 /// Whether a step's output starts as its first input and may have the same memory.
 bool writes_over(LibraryFn step);
 
-const char* nonzero(const LibraryCall&);         ///< D. self
-const char* nonzero_static(const LibraryCall&);  ///< self; fill value. Output [size, rank]
-const char* masked_select(const LibraryCall&);   ///< D. self, mask (broadcast together)
+const char* nonzero(const LibraryCall&);           ///< D. self
+const char* nonzero_static(const LibraryCall&);    ///< self; fill value. Output [size, rank]
+const char* masked_select(const LibraryCall&);     ///< D. self, mask (broadcast together)
 const char* repeat_interleave(const LibraryCall&); ///< D. repeats; -1 or the size asserted
-const char* unique(const LibraryCall&);          ///< D. self; consecutive only, want inverse, want counts
-const char* unique_dim(const LibraryCall&);      ///< D. self; consecutive only, want inverse, want counts, dim
+const char* unique(const LibraryCall&);            ///< D. self; consecutive only, want inverse, want counts
+const char* unique_dim(const LibraryCall&);        ///< D. self; consecutive only, want inverse, want counts, dim
 
-const char* searchsorted(const LibraryCall&);    ///< sorted sequence, values, sorter?; right. Sequence of rank 1, or one per row of values
-const char* isin(const LibraryCall&);            ///< elements, test elements of the same dtype; invert
-const char* hash_tensor(const LibraryCall&);     ///< self; then for each dim of self whether it is reduced. u64 xor of the bits, as f64 or i64
-const char* bincount(const LibraryCall&);        ///< D. self, weights?; minlength
+const char* searchsorted(const LibraryCall&); ///< sorted sequence, values, sorter?; right. Sequence of rank 1, or one per row of values
+const char* isin(const LibraryCall&);         ///< elements, test elements of the same dtype; invert
+const char* hash_tensor(const LibraryCall&);  ///< self; then for each dim of self whether it is reduced. u64 xor of the bits, as f64 or i64
+const char* bincount(const LibraryCall&);     ///< D. self, weights?; minlength
 /// self; bins, range given; low, high. Histogram of all elements.
 const char* histc(const LibraryCall&);
 /// self [.., D], weight? ; D counts of bins, has weight, density, range given; low and high for each of D. Outputs: histogram [bins...],
@@ -87,26 +87,28 @@ const char* stft(const LibraryCall&);
 // Linear algebra, of f32 and f64 matrices in the last two dims; every operand has the same batch dims.
 /// Who asks, for the message about a matrix that cannot be factored.
 enum class LinalgCheck : int64_t { LuFactor, LdlFactor, Inverse, Solve, Cholesky };
-const char* linalg_check(const LibraryCall&);       ///< info; LinalgCheck. No output
-const char* linalg_lu_factor(const LibraryCall&);   ///< A. Outputs: LU, i32 pivots from 1, i32 info
-const char* linalg_lu_solve(const LibraryCall&);    ///< LU, pivots, B; A is left of X, transposed
-const char* linalg_lu_unpack(const LibraryCall&);   ///< LU, pivots; want L and U, want P. Outputs: P, L, U
-const char* linalg_cholesky(const LibraryCall&);    ///< A; upper. Outputs: factor, i32 info
-const char* linalg_solve_triangular(const LibraryCall&); ///< A, B; upper, A is left of X, unit diagonal
-const char* linalg_geqrf(const LibraryCall&);       ///< A. Outputs: R and reflectors, tau
+const char* linalg_check(const LibraryCall&);               ///< info; LinalgCheck. No output
+const char* linalg_lu_factor(const LibraryCall&);           ///< A. Outputs: LU, i32 pivots from 1, i32 info
+const char* linalg_lu_solve(const LibraryCall&);            ///< LU, pivots, B; A is left of X, transposed
+const char* linalg_lu_unpack(const LibraryCall&);           ///< LU, pivots; want L and U, want P. Outputs: P, L, U
+const char* linalg_cholesky(const LibraryCall&);            ///< A; upper. Outputs: factor, i32 info
+const char* linalg_solve_triangular(const LibraryCall&);    ///< A, B; upper, A is left of X, unit diagonal
+const char* linalg_geqrf(const LibraryCall&);               ///< A. Outputs: R and reflectors, tau
 const char* linalg_householder_product(const LibraryCall&); ///< reflectors, tau
-const char* linalg_ormqr(const LibraryCall&);       ///< reflectors, tau, other; Q is left, transposed
-const char* linalg_ldl_factor(const LibraryCall&);  ///< A. Outputs: LD, i32 pivots, i32 info
-const char* linalg_ldl_solve(const LibraryCall&);   ///< LD, pivots, B
-const char* linalg_matrix_exp(const LibraryCall&);  ///< A
-const char* linalg_eigh(const LibraryCall&);        ///< A; from the lower triangle, with vectors. Outputs: values, vectors
-const char* linalg_eig(const LibraryCall&);         ///< A; with vectors. Outputs, complex: values, vectors
-const char* linalg_svd(const LibraryCall&);         ///< A; full, with vectors. Outputs: U, S, Vh
+const char* linalg_ormqr(const LibraryCall&);               ///< reflectors, tau, other; Q is left, transposed
+const char* linalg_ldl_factor(const LibraryCall&);          ///< A. Outputs: LD, i32 pivots, i32 info
+const char* linalg_ldl_solve(const LibraryCall&);           ///< LD, pivots, B
+const char* linalg_matrix_exp(const LibraryCall&);          ///< A
+const char* linalg_eigh(const LibraryCall&);                ///< A; from the lower triangle, with vectors. Outputs: values, vectors
+const char* linalg_eig(const LibraryCall&);                 ///< A; with vectors. Outputs, complex: values, vectors
+const char* linalg_svd(const LibraryCall&);                 ///< A; full, with vectors. Outputs: U, S, Vh
 enum class LstsqDriver : int64_t { Gels, Gelsy, Gelsd, Gelss };
-const char* linalg_lstsq(const LibraryCall&);       ///< A, B; driver; rcond or -1. Outputs: solution, residuals, i64 rank, singular values; those not asked for are empty
+const char* linalg_lstsq(const LibraryCall&); ///< A, B; driver; rcond or -1. Outputs: solution, residuals, i64 rank, singular values; those
+                                              ///< not asked for are empty
 
-const char* nms(const LibraryCall&);          ///< D. boxes, scores; ; threshold
-const char* roi_align(const LibraryCall&);    ///< input, rois; sampling ratio, aligned; scale
-const char* deform_conv2d(const LibraryCall&); ///< input, weight, offset, mask, bias; strides, pads, dilations (h, w), groups, offset groups, use mask
+const char* nms(const LibraryCall&);       ///< D. boxes, scores; ; threshold
+const char* roi_align(const LibraryCall&); ///< input, rois; sampling ratio, aligned; scale
+const char*
+deform_conv2d(const LibraryCall&); ///< input, weight, offset, mask, bias; strides, pads, dilations (h, w), groups, offset groups, use mask
 
 } // namespace tenon::library

@@ -45,14 +45,26 @@ double flops_of(const KernelTable& kernels, const Workers& workers, int family) 
     char *a = memory.get() + static_cast<size_t>(thread) * each, *b = a + rows * row_bytes, *c = b + b_bytes;
     const void* pointers[GemmFamily::max_rows];
     for (int i = 0; i < rows; i++) pointers[i] = a + i * f.row_step * row_bytes % (rows * row_bytes);
-    GemmArgs args{.rows = pointers, .first = 0, .zeros = nullptr, .b = b, .c = c, .init = nullptr, .c_stride = c_stride, .b_stride = 0, .a_stride = row_bytes,
-                  .depth = k / f.group, .positions = 1, .columns = width, .mode = GemmInit::Zero};
+    GemmArgs args{.rows = pointers,
+                  .first = 0,
+                  .zeros = nullptr,
+                  .b = b,
+                  .c = c,
+                  .init = nullptr,
+                  .c_stride = c_stride,
+                  .b_stride = 0,
+                  .a_stride = row_bytes,
+                  .depth = k / f.group,
+                  .positions = 1,
+                  .columns = width,
+                  .mode = GemmInit::Zero};
     if (f.is_tiled()) kernels.begin_tiles();
     for (int64_t i = 0; i < calls; i++) kernel(&args);
     if (f.is_tiled()) kernels.end_tiles();
   };
   double best = 0;
-  for (int i = 0; i < runs; i++) best = std::max(best, 2. * static_cast<double>(rows * width * k * calls * workers.threads()) / time_of(workers, work));
+  for (int i = 0; i < runs; i++)
+    best = std::max(best, 2. * static_cast<double>(rows * width * k * calls * workers.threads()) / time_of(workers, work));
   return best;
 }
 
@@ -65,7 +77,9 @@ double bandwidth(const Workers& workers) {
   std::memset(to.get(), 1, bytes * threads);
   double best = 0;
   for (int i = 0; i < runs; i++) {
-    double ns = time_of(workers, [&](int64_t t) { std::memcpy(to.get() + static_cast<size_t>(t) * bytes, from.get() + static_cast<size_t>(t) * bytes, bytes); });
+    double ns = time_of(workers, [&](int64_t t) {
+      std::memcpy(to.get() + static_cast<size_t>(t) * bytes, from.get() + static_cast<size_t>(t) * bytes, bytes);
+    });
     best = std::max(best, 2. * static_cast<double>(bytes * threads) / ns);
   }
   return best;

@@ -22,7 +22,6 @@ struct Call {
   const Matmul& m;
   const MatmulPlan& plan;
   char* scratch;
-
   int64_t sum_bytes() const { return static_cast<int64_t>(size_of(family.sum)); }
   char* parts() const { return scratch + plan.threads * plan.private_bytes(); }
   bool many_k() const { return plan.split_k > plan.block_k; }
@@ -95,9 +94,9 @@ struct Target {
 
 struct Part {
   int64_t m0, m1, k0, k1, p0, p1;
-  const char* b;             // packed panel p0, or B in place from column 0 on; its first k is b_first
-  int64_t b_first, b_depth;  // b_depth: k that a packed panel holds
-  bool first_k, last_k;      // of the item
+  const char* b;            // packed panel p0, or B in place from column 0 on; its first k is b_first
+  int64_t b_first, b_depth; // b_depth: k that a packed panel holds
+  bool first_k, last_k;     // of the item
 };
 
 const void* bias_at(const Call& call, int64_t n) {
@@ -199,7 +198,8 @@ void want(const Call& call, const Part& part, int64_t batch, Target to, GemmBloc
   if (call.plan.direct && !m.epilogue.fn) wanted[0] = {to.c, to.stride * call.sum_bytes(), call.sum_bytes()};
   for (int i = 0; i < 2 && m.epilogue.beside[i].data; i++) {
     const Epilogue::Beside& b = m.epilogue.beside[i];
-    wanted[i] = {b.data + ((batch * m.m + part.m0) * m.n + part.p0 * call.plan.panels.width()) * b.element_bytes, m.n * b.element_bytes, b.element_bytes};
+    wanted[i] = {b.data + ((batch * m.m + part.m0) * m.n + part.p0 * call.plan.panels.width()) * b.element_bytes, m.n * b.element_bytes,
+                 b.element_bytes};
   }
 }
 
@@ -207,32 +207,30 @@ void multiply_packed(const Call& call, const Part& part, int64_t batch, const Bl
   const MatmulPlan& plan = call.plan;
   int64_t ks = part.k1 - part.k0, rest = plan.pack_a ? 0 : ks % call.family.k_step; // packed rows are padded
   GemmBlock g{.panels = plan.panels,
-                  .kernels = plan.kernels,
-                  .p0 = part.p0,
-                  .p1 = part.p1,
-                  .b = part.b,
-                  .panel_depth = part.b_depth,
-                  .first_depth = part.k0 - part.b_first,
-                  .tiles = block.tiles,
-                  .tile_count = block.count,
-                  .positions = 1,
-                  .depth = rest ? ks - rest : plan.panels.depth(ks),
-                  .rest = rest,
-                  .zeros = nullptr,
-                  .a_stride = block.a_stride,
-                  .c = to.c,
-                  .c_stride = to.stride * call.sum_bytes(),
-                  .sum_bytes = static_cast<int>(call.sum_bytes()),
-                  .init = bias_at(call, part.p0 * plan.panels.width()),
-                  .mode = init_mode(call, part.first_k),
-                  .rows_first = plan.rows_first};
+              .kernels = plan.kernels,
+              .p0 = part.p0,
+              .p1 = part.p1,
+              .b = part.b,
+              .panel_depth = part.b_depth,
+              .first_depth = part.k0 - part.b_first,
+              .tiles = block.tiles,
+              .tile_count = block.count,
+              .positions = 1,
+              .depth = rest ? ks - rest : plan.panels.depth(ks),
+              .rest = rest,
+              .zeros = nullptr,
+              .a_stride = block.a_stride,
+              .c = to.c,
+              .c_stride = to.stride * call.sum_bytes(),
+              .sum_bytes = static_cast<int>(call.sum_bytes()),
+              .init = bias_at(call, part.p0 * plan.panels.width()),
+              .mode = init_mode(call, part.first_k),
+              .rows_first = plan.rows_first};
   want(call, part, batch, to, g.wanted);
   multiply_block(g);
 }
 
-template <class T> void add_row(T* to, const T* from, int64_t n) {
-  for (int64_t j = 0; j < n; j++) to[j] += from[j];
-}
+template <class T> void add_row(T* to, const T* from, int64_t n) { std::transform(from, from + n, to, to, std::plus<T>()); }
 
 /// What C, and the bias, add to sums in scratch; and C where it was not written directly.
 void complete(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_t n0, int64_t n1, Target sums) {
@@ -242,9 +240,10 @@ void complete(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_
     char* row = sums.c + (i - m0) * sums.stride * bytes;
     char* c = item.c ? item.c + (i * m.c_row + n0) * bytes : nullptr;
     for (const void* other : {bias_at(call, n0), m.accumulate ? static_cast<const void*>(c) : nullptr})
-      if (other) dispatch(call.family.sum, [&]<class T>(T) {
-        if constexpr (std::is_arithmetic_v<T>) add_row(reinterpret_cast<T*>(row), static_cast<const T*>(other), n1 - n0);
-      });
+      if (other)
+        dispatch(call.family.sum, [&]<class T>(T) {
+          if constexpr (std::is_arithmetic_v<T>) add_row(reinterpret_cast<T*>(row), static_cast<const T*>(other), n1 - n0);
+        });
     if (c) std::memcpy(c, row, static_cast<size_t>((n1 - n0) * bytes));
   }
 }
@@ -262,10 +261,8 @@ void turn_back(const Call& call, const Item& item, const Part& part, int64_t n0,
   int64_t bytes = call.sum_bytes(), stride = item.c ? m.c_row : m.m;
   char* to = item.c ? item.c + n0 * stride * bytes : item.c_scratch + call.plan.c_bytes;
   MoveArgs args{from.c, to + part.m0 * bytes, from.stride * bytes, stride * bytes, part.m1 - part.m0, n1 - n0};
-  if (bytes == 4)
-    call.kernels.transpose()(&args);
-  else
-    transpose_elements(args.from, args.from_stride, static_cast<int>(bytes), args.rows, args.columns, args.to, args.to_stride);
+  if (bytes == 4) call.kernels.transpose()(&args);
+  else transpose_elements(args.from, args.from_stride, static_cast<int>(bytes), args.rows, args.columns, args.to, args.to_stride);
   if (const Epilogue& e = m.epilogue; e.fn) e.fn(e.ctx, {args.to, stride, item.batch, n0, n1, part.m0, part.m1});
 }
 
@@ -289,12 +286,9 @@ void run_block(const Call& call, const Item& item, int64_t s0, const Part& all) 
     part.p0 = p;
     part.p1 = std::min(p + plan.group_panels, all.p1);
     Target to{item.c_scratch, plan.c_stride};
-    if (plan.splits_k > 1)
-      to = {item.c + (all.m0 * call.m.n + p * width) * bytes, call.m.n};
-    else if (plan.direct)
-      to = {item.c + (all.m0 * call.m.c_row + p * width) * bytes, call.m.c_row};
-    else if (call.many_k())
-      to.c += ((all.m0 - s0) * plan.c_stride + (p - all.p0) * width) * bytes;
+    if (plan.splits_k > 1) to = {item.c + (all.m0 * call.m.n + p * width) * bytes, call.m.n};
+    else if (plan.direct) to = {item.c + (all.m0 * call.m.c_row + p * width) * bytes, call.m.c_row};
+    else if (call.many_k()) to.c += ((all.m0 - s0) * plan.c_stride + (p - all.p0) * width) * bytes;
     if (plan.in_place()) {
       multiply_in_place(call, part, block, to);
     } else {
@@ -316,8 +310,7 @@ void read_b(const Call& call, const Item& item, Part& part) {
   part.b = item.b_scratch, part.b_first = item.k0, part.b_depth = plan.panels.depth(item.k1 - item.k0);
   if (plan.use == BUse::Pack)
     pack_panels(call.kernels, call.family, plan.panels, source, item.k0, item.k1, part.p0, part.p1, item.b_scratch);
-  else
-    pack_columns(m.n, source, item.k0, item.k1, item.b_scratch, gathered_stride(call));
+  else pack_columns(m.n, source, item.k0, item.k1, item.b_scratch, gathered_stride(call));
 }
 
 void run_item(const Call& call, const Item& item) {
@@ -361,9 +354,23 @@ int64_t set_up_batch(const Call& call, const BlockRows& block, bool compensated,
   for_series(call, block, 0, panels.count(), [&](const TileSeries& s) {
     int64_t n = s.p * panels.width();
     const RowTile& tile = block.tiles[s.t];
-    BatchTile b{call.plan.kernels.of(panels, s.p)[static_cast<size_t>(tile.count)], tile.first, in_place ? n * strides.n : panels.offset(s.p), (s.row * m.c_row + n) * bytes, panels.columns(s.p), bias_at(call, n),
-                compensated ? panels.bytes(s.p, panels.depth()) : -1, s.tiles, s.step, 0, tile.count * m.c_row * bytes, 0};
-    if (s.beside) b.next_b = in_place ? panels.width() * strides.n : panels.offset(1), b.next_c = panels.width() * bytes, b.next_init = compensated ? b.next_b : b.init ? b.next_c : 0;
+    BatchTile b{call.plan.kernels.of(panels, s.p)[static_cast<size_t>(tile.count)],
+                tile.first,
+                in_place ? n * strides.n : panels.offset(s.p),
+                (s.row * m.c_row + n) * bytes,
+                panels.columns(s.p),
+                bias_at(call, n),
+                compensated ? panels.bytes(s.p, panels.depth()) : -1,
+                s.tiles,
+                s.step,
+                0,
+                tile.count * m.c_row * bytes,
+                0};
+    if (s.beside)
+      b.next_b = in_place ? panels.width() * strides.n : panels.offset(1), b.next_c = panels.width() * bytes,
+      b.next_init = compensated ? b.next_b
+                    : b.init    ? b.next_c
+                                : 0;
     if (call.plan.batch_series == 1) return void(to[count++] = b);
     for (int64_t i = 0; i < s.tiles; i++, b.a += b.next_a, b.b += b.next_b, b.c += b.next_c) {
       to[count++] = b;
@@ -378,7 +385,8 @@ void run_batches(const Call& call, int64_t begin, int64_t end, char* b_scratch) 
   const Matmul& m = call.m;
   bool packs = call.plan.use == BUse::Pack;
   const Panels& panels = call.plan.panels;
-  int64_t bytes = call.sum_bytes(), a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = m.packed ? 1 : static_cast<int64_t>(size_of(m.b_type));
+  int64_t bytes = call.sum_bytes(), a_bytes = static_cast<int64_t>(size_of(m.a_type)),
+          b_bytes = m.packed ? 1 : static_cast<int64_t>(size_of(m.b_type));
   BlockRows block;
   Item all{};
   all.a = static_cast<const char*>(m.a);
@@ -388,7 +396,9 @@ void run_batches(const Call& call, int64_t begin, int64_t end, char* b_scratch) 
   if (compensated) args.mode = GemmInit::Row;
   BatchTile tiles[MatmulPlan::most_batch_tiles];
   int64_t count = set_up_batch(call, block, compensated, tiles), batches;
-  if (series) args.next_a = m.a_batch[1] * a_bytes, args.next_b = m.b_batch[1] * b_bytes, args.next_c = m.c_batch[1] * bytes, args.next_init = compensated ? args.next_b : 0;
+  if (series)
+    args.next_a = m.a_batch[1] * a_bytes, args.next_b = m.b_batch[1] * b_bytes, args.next_c = m.c_batch[1] * bytes,
+    args.next_init = compensated ? args.next_b : 0;
   for (int64_t batch = begin; batch < end; batch += batches) {
     int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
     batches = std::min({call.plan.batch_series, end - batch, m.batch[1] - b1});
@@ -458,18 +468,19 @@ void add_parts(const Call& call) {
 
 } // namespace
 
-int64_t items_of(const MatmulPlan& plan, const Matmul& m) { return m.m > 0 && m.n > 0 ? m.batch[0] * m.batch[1] * plan.splits_m * plan.splits_n : 0; }
+int64_t items_of(const MatmulPlan& plan, const Matmul& m) {
+  return m.m > 0 && m.n > 0 ? m.batch[0] * m.batch[1] * plan.splits_m * plan.splits_n : 0;
+}
 
-void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& given, void* scratch, int64_t begin, int64_t end, int worker,
-                      bool backward) noexcept {
+void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& given, void* scratch, int64_t begin, int64_t end,
+                      int worker, bool backward) noexcept {
   const Matmul m = plan.exchanged ? exchanged(given) : given;
   Call call{kernels, kernels.families()[static_cast<size_t>(plan.family)], m, plan, static_cast<char*>(scratch)};
   if (begin < end && !backward) run_items(call, begin, end, worker);
   for (int64_t i = end; backward && i-- > begin;) run_items(call, i, i + 1, worker);
 }
 
-void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& given,
-                void* scratch) noexcept {
+void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& given, void* scratch) noexcept {
   if (given.m <= 0 || given.n <= 0) return;
   const Matmul m = plan.exchanged ? exchanged(given) : given;
   const GemmFamily& f = kernels.families()[static_cast<size_t>(plan.family)];
@@ -478,8 +489,7 @@ void run_matmul(const KernelTable& kernels, const Workers& workers, const Matmul
   double work = static_cast<double>(m.m) * static_cast<double>(m.n) * static_cast<double>(std::max<int64_t>(plan.split_k, 16)) / f.speed;
   constexpr double least_work = 64; // cycles of an item, however small
   int64_t items = m.batch[0] * m.batch[1] * parts * plan.splits_k;
-  if (plan.brief && !workers.awake())
-    run_items(call, 0, items, 0);
+  if (plan.brief && !workers.awake()) run_items(call, 0, items, 0);
   else
     workers.run(items, plan.brief ? 1 : item_grain(std::max(work / static_cast<double>(parts), least_work)),
                 [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });

@@ -43,7 +43,7 @@ struct Matmul {
   /// In place; or what pack_b made (then b_k and b_n mean nothing, b_batch counts bytes) for the family of number `family`.
   const void* b = nullptr;
   bool packed = false;
-  int family = -1; // -1: the plan chooses, by the sizes
+  int family = -1;       // -1: the plan chooses, by the sizes
   int panel_vectors = 0; // of packed B; 0: as the sizes say
   int64_t b_k = 0, b_n = 1, b_batch[2] = {0, 0};
   void* c = nullptr; // null: the sums go to the epilogue alone
@@ -58,15 +58,15 @@ struct Matmul {
 enum class Windows : bool { No, Yes };
 /// A family of half a vector, for windows of few channels alone: some machines run two such in the time of a whole one.
 bool is_narrow(const KernelTable& kernels, const GemmFamily& family);
-/// The family, not a narrow one, that computes products of such operands soonest, by its number in the table; -1 where none does. Sizes may be
-/// any_size.
+/// The family, not a narrow one, that computes products of such operands soonest, by its number in the table; -1 where none does. Sizes may
+/// be any_size.
 int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k, Windows windows = Windows::No);
 
 /// Bytes of a k x n matrix packed for a family, and the packing, of all of it or of panels [p0, p1). Constant weights are
 /// packed once.
 int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_t n);
-void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const void* b, DType type, int64_t b_k,
-            int64_t b_n, void* to) noexcept;
+void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const void* b, DType type, int64_t b_k, int64_t b_n,
+            void* to) noexcept;
 
 /// How B is read: packed ahead of time; packed by each item; row-major, where A has few rows; the same row by row, where A has one; by dot
 /// products, its columns where they are, or gathered by each item.
@@ -79,24 +79,24 @@ struct MatmulPlan {
   static constexpr int64_t most_batch_tiles = 256;
   int family = -1;
   BUse use = BUse::Packed;
-  bool exchanged = false; // the product of B^T and A^T: few columns as few rows
-  bool pack_a = false; // rows of another type or with elements apart; those of a last, partial tile always are
-  bool a_by_k = false; // rows are read as they lie, side by side
-  bool direct = false; // the kernels write C itself
+  bool exchanged = false;   // the product of B^T and A^T: few columns as few rows
+  bool pack_a = false;      // rows of another type or with elements apart; those of a last, partial tile always are
+  bool a_by_k = false;      // rows are read as they lie, side by side
+  bool direct = false;      // the kernels write C itself
   bool looks_ahead = false; // for what the epilogue or the stores of C touch: it is more than L2 holds
   Panels panels = {};
   TileKernels kernels = {};
   int tile_rows = 1;
-  int64_t block_k = 0;                    // k that are summed before the next rows
-  int64_t block_rows = 0, super_rows = 0; // rows whose A stays in cache, rows whose sums wait for the next block_k
+  int64_t block_k = 0;                        // k that are summed before the next rows
+  int64_t block_rows = 0, super_rows = 0;     // rows whose A stays in cache, rows whose sums wait for the next block_k
   int64_t chunk_panels = 0, group_panels = 0; // panels whose B stays in cache, panels of a SumTile
-  bool one_block = false;  // of few tiles is a batch: they are set up once, for all batches
-  int64_t batch_series = 1; // of batches that are set up once: so many are a series for each tile
-  bool rows_first = false; // all panels for a tile of rows, before the next tile
-  int64_t splits_m = 1, splits_n = 1; // items of a batch
-  bool brief = false; // shared out to threads that are awake alone
-  int64_t splits_k = 1, split_k = 0;  // parts of the sums, of so many k, which are added up in the end; no more than one if batched
-  int64_t c_stride = 0;                   // elements of a row of sums in scratch
+  bool one_block = false;                     // of few tiles is a batch: they are set up once, for all batches
+  int64_t batch_series = 1;                   // of batches that are set up once: so many are a series for each tile
+  bool rows_first = false;                    // all panels for a tile of rows, before the next tile
+  int64_t splits_m = 1, splits_n = 1;         // items of a batch
+  bool brief = false;                         // shared out to threads that are awake alone
+  int64_t splits_k = 1, split_k = 0;          // parts of the sums, of so many k, which are added up in the end; no more than one if batched
+  int64_t c_stride = 0;                       // elements of a row of sums in scratch
   int64_t a_bytes = 0, b_bytes = 0, c_bytes = 0, turned_bytes = 0; // scratch of one worker
 
   int64_t part_bytes = 0; // the sums of one part of k
@@ -121,12 +121,11 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
 std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& m);
 
 /// scratch: plan.worker_bytes() for each of the workers' threads, 64-byte aligned, private to this call.
-void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& m,
-                void* scratch) noexcept;
+void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& m, void* scratch) noexcept;
 
 /// The items that such a call shares out, and a range of them in one worker, where plan.splits_k is 1; backward: the last one first.
 int64_t items_of(const MatmulPlan& plan, const Matmul& m);
-void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& m, void* scratch, int64_t begin, int64_t end, int worker,
-                      bool backward) noexcept;
+void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& m, void* scratch, int64_t begin, int64_t end,
+                      int worker, bool backward) noexcept;
 
 } // namespace tenon

@@ -1,8 +1,8 @@
 // The decisions of a matrix product: which family of kernels, how B is read, blocks by the caches, items for the workers.
 #include <algorithm>
 
-#include "runtime/gemm_pack.h"
 #include "base/rounding.h"
+#include "runtime/gemm_pack.h"
 #include "runtime/matmul.h"
 
 namespace tenon {
@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t in_place_rows = 16;
 /// Steps of k before a B in place is continued in the next columns: keeps the pages in use few.
 constexpr int64_t in_place_depth = 256;
-constexpr int64_t stream_bytes = 16384; // of a row of B, and at most so many of C, which stay in L1
+constexpr int64_t stream_bytes = 16384;  // of a row of B, and at most so many of C, which stay in L1
 constexpr int64_t turned_columns = 4096; // of sums that are turned back
 constexpr int64_t max_block_rows = 256;
 constexpr int64_t tiled_depth_bytes = 1024; // of a row of A: two row groups of them take 32 KB of L1
@@ -50,7 +50,8 @@ Panels in_place_panels(const GemmFamily& f, int64_t m, int64_t n, int64_t k) {
 double weaving(const GemmFamily& f, int64_t m, int64_t n, int64_t k) {
   if (f.group == 1) return 0;
   int rows = f.in_place_rows[static_cast<size_t>(in_place_vectors(f, m, n))];
-  return static_cast<double>(ceil_div(m, rows)) * padded(n, int64_t{f.lanes} * f.group) * static_cast<double>(k * static_cast<int64_t>(size_of(f.b)) * f.group) / 128;
+  return static_cast<double>(ceil_div(m, rows)) * padded(n, int64_t{f.lanes} * f.group) *
+         static_cast<double>(k * static_cast<int64_t>(size_of(f.b)) * f.group) / 128;
 }
 
 /// Packing a row-major B takes the time of some ten rows, twice that where memory has to take it: many rows are what it pays for. Rows of B
@@ -74,13 +75,22 @@ double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matm
   auto d = [](int64_t x) { return static_cast<double>(x); };
   double rows = d(m.m), columns = d(m.n), depth = d(std::max<int64_t>(m.k, 1)), bytes = d(static_cast<int64_t>(size_of(f.b)));
   double narrow = m.n > f.lanes ? 1 : f.embeds ? 1.05 : 1.35; // tiles of one vector are bound by loads of A
-  double products = rows * padded(m.n, f.lanes) * depth * narrow / f.speed, woven = rows * padded(m.n, int64_t{f.lanes} * f.group) * depth / f.speed;
+  double products = rows * padded(m.n, f.lanes) * depth * narrow / f.speed,
+         woven = rows * padded(m.n, int64_t{f.lanes} * f.group) * depth / f.speed;
   bool same = m.b_type == f.b, apart = m.a_k != 1 && m.k > 1;
   switch (use) {
   case BUse::Packed: return m.packed ? products : 1e300;
   case BUse::Pack: return products + 100 + columns * depth * bytes * packing(f, m);
-  case BUse::InPlace: return m.b_n == 1 && f.reads_in_place() && same && pays_in_place(f, caches, m) ? std::max(products, woven) * 1.02 + weaving(f, m.m, m.n, m.k) : 1e300;
-  case BUse::Stream: return m.m == 1 && m.b_n == 1 && f.reads_in_place() && f.group == 1 && same && m.n * static_cast<int64_t>(size_of(f.b)) >= stream_bytes / 4 && m.n * m.k * static_cast<int64_t>(size_of(f.b)) > caches.l2 ? products : 1e300;
+  case BUse::InPlace:
+    return m.b_n == 1 && f.reads_in_place() && same && pays_in_place(f, caches, m)
+               ? std::max(products, woven) * 1.02 + weaving(f, m.m, m.n, m.k)
+               : 1e300;
+  case BUse::Stream:
+    return m.m == 1 && m.b_n == 1 && f.reads_in_place() && f.group == 1 && same &&
+                   m.n * static_cast<int64_t>(size_of(f.b)) >= stream_bytes / 4 &&
+                   m.n * m.k * static_cast<int64_t>(size_of(f.b)) > caches.l2
+               ? products
+               : 1e300;
   case BUse::Dot:
   case BUse::GatherDot: {
     bool gather = use == BUse::GatherDot;
@@ -93,7 +103,9 @@ double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matm
 }
 
 /// Panels of dot products are the columns of a tile.
-Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) { return {n, k, 1, GemmFamily::dot_columns, 1, 1, static_cast<int>(size_of(f.b))}; }
+Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) {
+  return {n, k, 1, GemmFamily::dot_columns, 1, 1, static_cast<int>(size_of(f.b))};
+}
 
 /// The most rows of a tile: kernels of one vector look ahead for rows unless they need every register for those they have.
 int most_tile_rows(const GemmFamily& f, const Panels& panels, GemmKind kind) {
@@ -109,7 +121,9 @@ GemmKind kind_of(BUse use, bool rows_first) {
 }
 
 /// Whether kernels can read rows of A that are neighbours in memory.
-bool reads_by_k(const GemmFamily& f, const Matmul& m) { return f.group == 1 && !f.is_tiled() && m.a_type == f.a && m.a_k != 1 && m.a_row <= 1; }
+bool reads_by_k(const GemmFamily& f, const Matmul& m) {
+  return f.group == 1 && !f.is_tiled() && m.a_type == f.a && m.a_k != 1 && m.a_row <= 1;
+}
 bool pays_by_k(const MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   return reads_by_k(f, m) && m.a_row == 1 && (p.use == BUse::Packed || p.use == BUse::Pack || p.use == BUse::InPlace);
 }
@@ -119,7 +133,9 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   for (BUse other : {BUse::InPlace, BUse::Stream, BUse::Dot, BUse::GatherDot})
     if (!m.packed && cycles_of(other, f, caches, m) < cycles_of(p.use, f, caches, m)) p.use = other;
   bool dots = uses_dots(p.use);
-  p.panels = dots ? dot_panels(f, m.n, m.k) : p.use == BUse::InPlace ? in_place_panels(f, m.m, m.n, m.k) : choose_panels(f, m.n, m.k, m.panel_vectors);
+  p.panels = dots                     ? dot_panels(f, m.n, m.k)
+             : p.use == BUse::InPlace ? in_place_panels(f, m.m, m.n, m.k)
+                                      : choose_panels(f, m.n, m.k, m.panel_vectors);
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
   bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && !f.reads_rest && m.k % f.k_step != 0;
   // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
@@ -129,7 +145,8 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   p.tile_rows = most_tile_rows(f, p.panels, kind_of(p.use, false));
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
   if (p.use == BUse::Stream) p.panels.vectors = 1, p.tile_rows = 1;
-  p.direct = m.c && !p.turned(m) && !f.is_tiled() && !(f.compensated && !p.in_place() && (m.bias || m.accumulate)); // sums start from the compensation
+  p.direct = m.c && !p.turned(m) && !f.is_tiled() &&
+             !(f.compensated && !p.in_place() && (m.bias || m.accumulate));           // sums start from the compensation
   p.rows_first = f.is_tiled() || (dots && m.n <= most_gathered && m.m > p.tile_rows); // B stays in cache
   // Rows that lie a multiple of 4 KB apart share a set of L1, of eight lines, and so do those that are prefetched.
   bool same_set = !p.pack_a && !p.a_by_k && rows_bytes % 4096 == 0;
@@ -150,18 +167,25 @@ void choose_parts(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
 }
 
 void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
-  int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), a_bytes = static_cast<int64_t>(size_of(f.a)), sum = static_cast<int64_t>(size_of(f.sum));
+  int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), a_bytes = static_cast<int64_t>(size_of(f.a)),
+          sum = static_cast<int64_t>(size_of(f.sum));
   // A chunk of k of one panel takes a quarter of L2, so that C is passed over rarely; blocks of A take another half.
   int64_t most_k = std::max<int64_t>(round_down(caches.l2 / 4 / (p.panels.width() * b_bytes), 64), 64);
   if (f.is_tiled()) most_k = tiled_depth_bytes / a_bytes;
   // Rows of one tile meet each column once; more find it in L1, beside their own part.
   bool streams = p.rows_first && p.panels.count() == 1 && m.n * m.k * b_bytes <= caches.l2 / 4; // rows are read once, from end to end
-  streams |= p.use == BUse::Dot && !p.rows_first && (m.m + p.panels.width()) * m.k * a_bytes <= caches.l2 / 2; // columns are, and all rows stay in L2
-  if (uses_dots(p.use)) most_k = m.m <= p.tile_rows || streams ? std::max<int64_t>(m.k, 1) : std::max<int64_t>(round_down(caches.l1 * 3 / 4 / ((p.panels.width() + p.tile_rows) * a_bytes), 64), 64);
+  streams |= p.use == BUse::Dot && !p.rows_first &&
+             (m.m + p.panels.width()) * m.k * a_bytes <= caches.l2 / 2; // columns are, and all rows stay in L2
+  if (uses_dots(p.use))
+    most_k = m.m <= p.tile_rows || streams
+                 ? std::max<int64_t>(m.k, 1)
+                 : std::max<int64_t>(round_down(caches.l1 * 3 / 4 / ((p.panels.width() + p.tile_rows) * a_bytes), 64), 64);
   int64_t all_k = p.split_k, parts = std::max<int64_t>(ceil_div(all_k, most_k), 1);
   if (p.use == BUse::Stream) parts = 1;
   bool tile_by_tile = p.use == BUse::InPlace && (p.panels.count() > 1 || m.m > p.tile_rows); // else B is read once, from end to end
-  p.block_k = tile_by_tile ? std::min<int64_t>(all_k, in_place_depth) : p.use == BUse::InPlace ? all_k : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
+  p.block_k = tile_by_tile             ? std::min<int64_t>(all_k, in_place_depth)
+              : p.use == BUse::InPlace ? all_k
+                                       : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
   bool many_k = all_k > p.block_k;
   int64_t depth = std::max<int64_t>(p.block_k, 1);
   int64_t rows = f.is_tiled() ? p.tile_rows : caches.l2 / 2 / (depth * a_bytes);
@@ -170,7 +194,8 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   int64_t columns = caches.l2 * (p.pack_a ? 8 : 2) / (depth * b_bytes); // each chunk packs A anew
   if (!p.direct && many_k) columns = std::min<int64_t>(columns, 256);
   p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
-  if (p.in_place()) p.chunk_panels = p.turned(m) ? std::max<int64_t>(turned_columns / p.panels.width(), 1) : std::max<int64_t>(p.panels.count(), 1);
+  if (p.in_place())
+    p.chunk_panels = p.turned(m) ? std::max<int64_t>(turned_columns / p.panels.width(), 1) : std::max<int64_t>(p.panels.count(), 1);
   p.super_rows = p.block_rows;
   if (many_k) p.super_rows = p.direct ? round_up(m.m, p.block_rows) : std::max(p.block_rows, round_down(max_super_rows, p.block_rows));
   p.group_panels = p.chunk_panels;
@@ -182,19 +207,24 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
 Splits choose_repeated(const MatmulPlan& p, const Caches& caches, int threads, const Matmul& m) {
   int64_t panels = std::max<int64_t>(p.panels.count(), 1), parts = std::min<int64_t>(threads, panels);
   int64_t items = std::max<int64_t>(ceil_div(p.panels.bytes(), parts * caches.l2 / 4), 1); // of a part
-  return {.rows = std::clamp<int64_t>(ceil_div(threads, panels), 1, std::max<int64_t>(ceil_div(m.m, p.tile_rows), 1)), .panels = std::min(parts * items, panels)};
+  return {.rows = std::clamp<int64_t>(ceil_div(threads, panels), 1, std::max<int64_t>(ceil_div(m.m, p.tile_rows), 1)),
+          .panels = std::min(parts * items, panels)};
 }
 
 /// Cycles of the worker that has most to do, with a product of so many items: ranges of rows by ranges of panels.
 double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const Splits& splits) {
   constexpr double item_cycles = 500, read_byte = 1. / 32; // to set an item up; to read operands anew
   double pack_a = p.pack_a ? 0.1 : 0, pack_b = p.use == BUse::Pack ? packing(f, m) : 0;
-  int64_t tiles = ceil_div(m.m, p.tile_rows), panels = p.panels.count(), parts = splits.rows * splits.panels, items = m.batch[0] * m.batch[1] * p.splits_k * parts;
-  double depth = static_cast<double>(std::max<int64_t>(p.split_k, 1)), b_bytes = static_cast<double>(size_of(f.b)), a_bytes = static_cast<double>(size_of(f.a));
+  int64_t tiles = ceil_div(m.m, p.tile_rows), panels = p.panels.count(), parts = splits.rows * splits.panels,
+          items = m.batch[0] * m.batch[1] * p.splits_k * parts;
+  double depth = static_cast<double>(std::max<int64_t>(p.split_k, 1)), b_bytes = static_cast<double>(size_of(f.b)),
+         a_bytes = static_cast<double>(size_of(f.a));
   auto cost = [&](int64_t i) {
-    int64_t im = i % splits.rows, in = i / splits.rows % splits.panels, p0 = panels * in / splits.panels, p1 = panels * (in + 1) / splits.panels;
+    int64_t im = i % splits.rows, in = i / splits.rows % splits.panels, p0 = panels * in / splits.panels,
+            p1 = panels * (in + 1) / splits.panels;
     double rows = static_cast<double>(std::min(tiles * (im + 1) / splits.rows * p.tile_rows, m.m) - tiles * im / splits.rows * p.tile_rows);
-    double columns = static_cast<double>((p1 - p0) * p.panels.width() - (p1 == panels ? panels * p.panels.width() - round_up(m.n, p.panels.lanes) : 0));
+    double columns =
+        static_cast<double>((p1 - p0) * p.panels.width() - (p1 == panels ? panels * p.panels.width() - round_up(m.n, p.panels.lanes) : 0));
     double b = columns * depth * b_bytes, a = rows * depth * a_bytes;
     return item_cycles + rows * columns * depth / f.speed + b * (read_byte + pack_b) + a * (read_byte + pack_a);
   };
@@ -239,14 +269,17 @@ Splits choose_brief(MatmulPlan& p, const GemmFamily& f, const Matmul& m, const S
 
 void choose_items(MatmulPlan& p, const GemmFamily& f, const Caches& caches, int threads, const Matmul& m) {
   p.threads = threads;
-  SplitRequest request{.tiles = ceil_div(m.m, p.tile_rows),
-                       .panels = p.panels.count(),
-                       .batch = m.batch[0] * m.batch[1] * p.splits_k,
-                       .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
-                       .threads = threads,
-                       .per_thread = (p.use == BUse::Pack && p.pack_a) || p.use == BUse::Stream ? 1 : items_per_thread, // each item packs A; long rows
-                       .panels_first = p.use == BUse::Pack || m.n > m.m};
-  Splits splits = m.repeated ? choose_repeated(p, caches, threads, m) : uses_dots(p.use) || p.use == BUse::Stream ? choose_splits(request) : choose_shares(p, f, threads, m, request);
+  SplitRequest request{
+      .tiles = ceil_div(m.m, p.tile_rows),
+      .panels = p.panels.count(),
+      .batch = m.batch[0] * m.batch[1] * p.splits_k,
+      .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
+      .threads = threads,
+      .per_thread = (p.use == BUse::Pack && p.pack_a) || p.use == BUse::Stream ? 1 : items_per_thread, // each item packs A; long rows
+      .panels_first = p.use == BUse::Pack || m.n > m.m};
+  Splits splits = m.repeated                                  ? choose_repeated(p, caches, threads, m)
+                  : uses_dots(p.use) || p.use == BUse::Stream ? choose_splits(request)
+                                                              : choose_shares(p, f, threads, m, request);
   bool whole = request.batch == 1 && splits.rows * splits.panels == 1;
   if (whole && !m.repeated && threads > 1 && p.use != BUse::GatherDot) splits = choose_brief(p, f, m, request);
   p.splits_m = splits.rows;
@@ -270,7 +303,8 @@ void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
 
 bool is_one_block(const MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   bool small = !f.is_tiled() && !p.looks_ahead && p.panels.bytes() <= caches.l2 / 4 && p.panels.count() <= p.chunk_panels;
-  return (p.in_place() ? p.use != BUse::GatherDot && p.use != BUse::Stream : small) && p.direct && !p.pack_a && m.m <= p.block_rows && m.k <= p.block_k && p.splits_m * p.splits_n * p.splits_k == 1 &&
+  return (p.in_place() ? p.use != BUse::GatherDot && p.use != BUse::Stream : small) && p.direct && !p.pack_a && m.m <= p.block_rows &&
+         m.k <= p.block_k && p.splits_m * p.splits_n * p.splits_k == 1 &&
          p.panels.count() * ceil_div(m.m, p.tile_rows) <= MatmulPlan::most_batch_tiles;
 }
 
@@ -289,7 +323,8 @@ uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
 
 /// What lies by columns times few columns: the columns are the rows of a row-major matrix.
 bool pays_exchanged(const KernelTable& kernels, const Matmul& m) {
-  if (m.n > in_place_rows || m.m <= 4 * m.n || m.k <= 1 || m.a_row != 1 || m.a_k == 1 || m.packed || m.bias || m.a_type != m.b_type) return false;
+  if (m.n > in_place_rows || m.m <= 4 * m.n || m.k <= 1 || m.a_row != 1 || m.a_k == 1 || m.packed || m.bias || m.a_type != m.b_type)
+    return false;
   if (m.n == 1 ? m.c && m.c_row != 1 : m.accumulate) return false;
   int family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.n, m.m, m.k);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
@@ -310,7 +345,8 @@ struct Preparation {
   void tiles(const Panels& panels, GemmKind kind, int64_t rows, bool masked) const {
     bool may_be_by_k = reads_by_k(f(), m) && (kind == GemmKind::Packed || kind == GemmKind::InPlace);
     for (bool by_k : {false, true})
-      if (may_be_by_k || !by_k) tile_kernels(kernels, family, panels, kind, heights(f(), rows, most_tile_rows(f(), panels, kind)), masked, by_k);
+      if (may_be_by_k || !by_k)
+        tile_kernels(kernels, family, panels, kind, heights(f(), rows, most_tile_rows(f(), panels, kind)), masked, by_k);
   }
   /// Few rows take tiles that depend on how many they are; more do where all of B is small.
   void in_place(int64_t n) const {
@@ -322,7 +358,8 @@ struct Preparation {
     if (m.m == any_size || m.m > in_place_rows) tiles(in_place_panels(f(), m.m, n, 1), GemmKind::InPlace, m.m, true);
   }
   void dots(int64_t n) const {
-    if (f().dot_rows > 0 && (m.b_n != 1 || n <= most_gathered)) for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows})
+    if (f().dot_rows > 0 && (m.b_n != 1 || n <= most_gathered))
+      for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows})
         if (kind == GemmKind::Dot || n <= most_gathered) tiles(dot_panels(f(), n, 1), kind, m.m, false);
   }
   void columns(int64_t n) const {
@@ -384,8 +421,8 @@ int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_
   return choose_panels(kernels.families()[static_cast<size_t>(family)], n, k).bytes();
 }
 
-void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const void* b, DType type, int64_t b_k,
-            int64_t b_n, void* to) noexcept {
+void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const void* b, DType type, int64_t b_k, int64_t b_n,
+            void* to) noexcept {
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   Panels panels = choose_panels(f, n, k);
   pack_panels(kernels, f, panels, {b, type, b_k, b_n}, 0, k, 0, panels.count(), to);
@@ -406,7 +443,8 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   p.one_block = is_one_block(p, f, caches, m);
   p.batch_series = batches_in_series(p, f, caches, m);
   GemmKind kind = kind_of(p.use, p.rows_first);
-  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows), !is_dot(kind) && kind != GemmKind::Stream && (p.direct || kind == GemmKind::InPlace), p.a_by_k);
+  p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows),
+                           !is_dot(kind) && kind != GemmKind::Stream && (p.direct || kind == GemmKind::InPlace), p.a_by_k);
   return p;
 }
 
@@ -416,8 +454,9 @@ void prepare_matmul(const KernelTable& kernels, const Matmul& m) {
 
 std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& p, const Matmul& m) {
   const char* uses[] = {"B packed ahead", "B packed in the call", "B in place", "B row by row", "dot products", "dot products, B gathered"};
-  return std::string(kernels.families()[static_cast<size_t>(p.family)].name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(p.panels.width()) + ", " +
-         uses[static_cast<int>(p.use)] + ", " + std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n * p.splits_k) + " items";
+  return std::string(kernels.families()[static_cast<size_t>(p.family)].name) + " tiles of " + std::to_string(p.tile_rows) + "x" +
+         std::to_string(p.panels.width()) + ", " + uses[static_cast<int>(p.use)] + ", " +
+         std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n * p.splits_k) + " items";
 }
 
 } // namespace tenon

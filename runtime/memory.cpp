@@ -72,7 +72,9 @@ void prolong(const Frame& f, int& first, int& last) {
 
 /// What a chain's convolutions hand on lies in the workers' scratch.
 bool is_between(const Frame& f, size_t buffer) {
-  return std::any_of(f.chains.begin(), f.chains.end(), [&](const ConvChain& c) { return c.between[0] == static_cast<int>(buffer) || c.between[1] == static_cast<int>(buffer); });
+  return std::any_of(f.chains.begin(), f.chains.end(), [&](const ConvChain& c) {
+    return c.between[0] == static_cast<int>(buffer) || c.between[1] == static_cast<int>(buffer);
+  });
 }
 
 } // namespace
@@ -101,7 +103,8 @@ bool plan_memory(Frame& f) {
     size_t bytes;
     if (!bytes_of(b, f, bytes)) {
       // In a branch that is not taken sizes may be anything: it gets no memory.
-      if (!b.is_conditional) return f.message = "the sizes of " + (b.name.empty() ? "a temporary" : b.name) + " are negative, or too large", false;
+      if (!b.is_conditional)
+        return f.message = "the sizes of " + (b.name.empty() ? "a temporary" : b.name) + " are negative, or too large", false;
       bytes = 0;
     }
     if (!part) order.emplace_back((std::max<size_t>(bytes, 1) + 63) / 64 * 64, i);

@@ -138,20 +138,14 @@ public:
   void begin_tiles() const noexcept { source_.begin_tiles(); }
   void end_tiles() const noexcept { source_.end_tiles(); }
 
-  DepthwiseFn depthwise(DepthwiseShape s) const noexcept {
-    return reinterpret_cast<DepthwiseFn>(find(depthwise_index(s)));
-  }
-  DepthwiseFn plane(PlaneShape s) const noexcept {
-    return reinterpret_cast<DepthwiseFn>(find(plane_base + plane_index(s)));
-  }
+  DepthwiseFn depthwise(DepthwiseShape s) const noexcept { return reinterpret_cast<DepthwiseFn>(find(depthwise_index(s))); }
+  DepthwiseFn plane(PlaneShape s) const noexcept { return reinterpret_cast<DepthwiseFn>(find(plane_base + plane_index(s))); }
   /// The most rows a depthwise tile of so many vectors may have (kernels.inc); 0: there is none.
   int depthwise_rows(int vectors, int64_t group) const {
     if (group < 1 || group >= 1 << num_groups || !std::has_single_bit(static_cast<uint64_t>(group))) return 0;
     return depthwise_rows_[group_index(static_cast<int>(group))][static_cast<size_t>(vectors)];
   }
-  void set_depthwise_rows(int vectors, int group, int rows) {
-    depthwise_rows_[group_index(group)][static_cast<size_t>(vectors)] = rows;
-  }
+  void set_depthwise_rows(int vectors, int group, int rows) { depthwise_rows_[group_index(group)][static_cast<size_t>(vectors)] = rows; }
   /// Moves 4-byte elements of any kind. Copy: rows of up to `vectors` vectors.
   MoveFn copy(int vectors) const noexcept { return reinterpret_cast<MoveFn>(find(copy_base + vectors - 1)); }
   MoveFn transpose() const noexcept { return reinterpret_cast<MoveFn>(find(transpose_index)); }
@@ -159,8 +153,7 @@ public:
   MoveFn convert(Conversion c) const noexcept { return reinterpret_cast<MoveFn>(find(convert_base + static_cast<int>(c))); }
 
   static constexpr int depthwise_index(DepthwiseShape s) {
-    return ((static_cast<int>(group_index(s.group)) * max_rows + s.rows - 1) * max_vectors + s.vectors - 1) * 2 +
-           s.masked;
+    return ((static_cast<int>(group_index(s.group)) * max_rows + s.rows - 1) * max_vectors + s.vectors - 1) * 2 + s.masked;
   }
   static constexpr DepthwiseShape depthwise_shape(int index) {
     int rows = index / 2 / max_vectors;
@@ -179,9 +172,7 @@ public:
   static constexpr int size = convert_base + num_conversions;
 
 private:
-  static constexpr size_t group_index(int group) {
-    return static_cast<size_t>(std::countr_zero(static_cast<unsigned>(group)));
-  }
+  static constexpr size_t group_index(int group) { return static_cast<size_t>(std::countr_zero(static_cast<unsigned>(group))); }
   void* find(int index) const noexcept {
     void* f = kernels_[static_cast<size_t>(index)].load(std::memory_order_acquire);
     if (!f) [[unlikely]] {

@@ -31,10 +31,8 @@ struct alignas(64) Range {
 };
 
 void relax(int& spins) {
-  if (++spins < spins_before_yield)
-    _mm_pause();
-  else
-    sched_yield();
+  if (++spins < spins_before_yield) _mm_pause();
+  else sched_yield();
 }
 
 /// What is published for helpers to join; lives on the caller's stack. False where there is nothing for the worker.
@@ -120,7 +118,8 @@ struct Workers::Shared {
   std::atomic<int> helpers{0}; // asked for and not gone
   std::array<Slot, 16> slots;
   std::array<std::atomic<bool>, max_threads> active{}; // by worker number
-  std::atomic<std::chrono::steady_clock::rep> last_asked{std::numeric_limits<std::chrono::steady_clock::rep>::min() / 2}; // for awake threads, in vain
+  std::atomic<std::chrono::steady_clock::rep> last_asked{std::numeric_limits<std::chrono::steady_clock::rep>::min() /
+                                                         2}; // for awake threads, in vain
 
   bool help(int worker) {
     bool found = false;

@@ -35,9 +35,7 @@ public:
 
   /// The same for a callable f(begin, end, worker).
   template <class F> void run(int64_t n, int64_t grain, const F& f) const noexcept {
-    run(
-        n, grain, [](void* ctx, int64_t b, int64_t e, int w) { (*static_cast<const F*>(ctx))(b, e, w); },
-        const_cast<F*>(&f));
+    run(n, grain, [](void* ctx, int64_t b, int64_t e, int w) { (*static_cast<const F*>(ctx))(b, e, w); }, const_cast<F*>(&f));
   }
 
   /// Runs phases one after the other, each of `parts` <= threads() parts side by side: a part runs when all parts of the

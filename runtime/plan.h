@@ -34,11 +34,11 @@ struct PlanBuffer {
   DType dtype = DType::F32;
   std::vector<Slot> sizes = {};
   BufferPlace place = BufferPlace::Arena;
-  int index = 0;          // of the input, output, constant or state; of the buffer that a part lies in, which comes before it
-  Slot offset = -1;       // Part: in bytes
-  Slot bytes = -1;        // Arena, Output
+  int index = 0;               // of the input, output, constant or state; of the buffer that a part lies in, which comes before it
+  Slot offset = -1;            // Part: in bytes
+  Slot bytes = -1;             // Arena, Output
   bool is_conditional = false; // made in a branch, which may not be taken
-  int first = 0, last = 0; // steps, in linear order, between which an arena buffer lives
+  int first = 0, last = 0;     // steps, in linear order, between which an arena buffer lives
 };
 
 struct KernelStep {
@@ -73,8 +73,8 @@ struct MatmulStep {
   int family = -1;              // of micro-kernels
   int panel_vectors = 0;        // of packed B; 0: as the sizes say
   const void* packed = nullptr; // B, packed ahead of time
-  int number = 0; // of the frame's plans for products
-  bool repeated = false; // in a scan
+  int number = 0;               // of the frame's plans for products
+  bool repeated = false;        // in a scan
   TileKernel epilogue;
 };
 
@@ -82,9 +82,9 @@ struct ConvStep {
   int input = 0, output = 0; // output: -1 where the epilogue alone takes the sums
   Slot batch, in[3], out[3];
   Slot in_pixel, in_batch, out_pixel, out_batch; // strides
-  int weight = -1;           // a buffer; -1: the shape holds packed weights
-  Conv shape; // types, channels, groups, kernel, stride, padding, dilation, packed weights
-  int number = 0; // of the frame's plans for convolutions
+  int weight = -1;                               // a buffer; -1: the shape holds packed weights
+  Conv shape;                                    // types, channels, groups, kernel, stride, padding, dilation, packed weights
+  int number = 0;                                // of the frame's plans for convolutions
   TileKernel epilogue;
 };
 
@@ -95,9 +95,9 @@ struct AttentionStep {
   };
   Slot digits[AttentionCall::most_digits], rows, keys, depth, columns;
   Operand q, k, v;
-  Slot upper = -1, lower = -1;   // -1: no bound
+  Slot upper = -1, lower = -1; // -1: no bound
   int64_t block_keys = 0;
-  TileKernel score, finish;      // buffers -1: rows of the tile, in the order of loops/from_attention.h
+  TileKernel score, finish; // buffers -1: rows of the tile, in the order of loops/from_attention.h
 };
 
 struct LibraryStepCall {
@@ -126,7 +126,7 @@ struct PrintStep {
 struct Step;
 
 struct IfStep {
-  int condition = -1;   // Bool buffer, or
+  int condition = -1; // Bool buffer, or
   Slot condition_slot = -1;
   std::vector<Step> branches[2];
 };
@@ -150,7 +150,7 @@ struct ScanStep {
   /// of a result, or lies in `last` and `spare` in turn.
   struct Carried {
     int now, next;
-    int first, last;           // what the first step finds; where the last step's goes
+    int first, last;              // what the first step finds; where the last step's goes
     int spare = -1, stacked = -1; // a buffer; or the number of the slice
   };
   Slot steps;
@@ -181,7 +181,9 @@ struct AssertStep {
 };
 
 struct Step {
-  std::variant<KernelStep, MatmulStep, ConvStep, AttentionStep, LibraryStepCall, FallbackStep, IfStep, CopyStep, WhileStep, ScanStep, ItemStep, ScalarStep, AssertStep, PrintStep> run;
+  std::variant<KernelStep, MatmulStep, ConvStep, AttentionStep, LibraryStepCall, FallbackStep, IfStep, CopyStep, WhileStep, ScanStep,
+               ItemStep, ScalarStep, AssertStep, PrintStep>
+      run;
   int binds = 0;                 // the size stage to run afterwards, 0: none
   std::vector<int> dynamic = {}; // buffers to allocate before the step (sizes known by now)
   std::string what = {};         // for explain: the operators
@@ -196,7 +198,7 @@ struct InputDim {
   Slot slot = -1;
   Slot equal = -1;                // Bind: what the size must be, where it is an expression that a symbol was solved from
   int64_t lo = 0, hi = INT64_MAX; // Bind
-  std::string text = {};               // "s77", "s77*2"
+  std::string text = {};          // "s77", "s77*2"
 };
 
 struct InputSpec {
@@ -205,8 +207,8 @@ struct InputSpec {
   std::vector<InputDim> dims = {};
   int buffer = -1;
   bool is_number = false;
-  Slot number_slot = -1;  // a number binds this slot
-  bool is_fixed = false;  // a number fixed at export
+  Slot number_slot = -1; // a number binds this slot
+  bool is_fixed = false; // a number fixed at export
   double fixed = 0;
 };
 
@@ -216,8 +218,8 @@ struct OutputSpec {
   DType dtype;
   bool is_state = false; // written back to the state buffer `state` instead of being returned
   int state = -1;
-  int input = -1;        // written back to the caller's input of that number
-  int returned_as = -1;  // the position among the caller's outputs
+  int input = -1;       // written back to the caller's input of that number
+  int returned_as = -1; // the position among the caller's outputs
 };
 
 struct Plan {

@@ -9,8 +9,10 @@ namespace tenon {
 
 namespace {
 
-constexpr const char* size_op_names[] = {"add", "sub", "mul", "floordiv", "mod", "min", "max", "neg", "abs", "eq", "ne", "lt", "le", "and", "or", "not", "select", "to_float", "to_int",
-                                         "fadd", "fsub", "fmul", "fdiv", "fmin", "fmax", "fpow", "ffloor", "fceil", "fround", "ftrunc", "fsqrt", "fneg", "feq", "fne", "flt", "fle", "xor", "shl", "shr", "fmod", "funary"};
+constexpr const char* size_op_names[] = {
+    "add",    "sub",    "mul",    "floordiv", "mod",    "min",  "max",  "neg",  "abs",  "eq",   "ne",   "lt",   "le",     "and",
+    "or",     "not",    "select", "to_float", "to_int", "fadd", "fsub", "fmul", "fdiv", "fmin", "fmax", "fpow", "ffloor", "fceil",
+    "fround", "ftrunc", "fsqrt",  "fneg",     "feq",    "fne",  "flt",  "fle",  "xor",  "shl",  "shr",  "fmod", "funary"};
 constexpr const char* place_names[] = {"arena", "input", "output", "constant", "state", "alias", "dynamic", "part"};
 
 class Printer {
@@ -91,9 +93,11 @@ private:
   void buffer(size_t i) {
     const PlanBuffer& b = plan_.buffers[i];
     std::string more;
-    if (b.place == BufferPlace::Arena || b.place == BufferPlace::Output) more = fmt::format(" {} bytes, steps {}..{}", slot(b.bytes), b.first, b.last);
+    if (b.place == BufferPlace::Arena || b.place == BufferPlace::Output)
+      more = fmt::format(" {} bytes, steps {}..{}", slot(b.bytes), b.first, b.last);
     if (b.place == BufferPlace::Part) more = fmt::format(" of b{} from byte {}", b.index, slot(b.offset));
-    line(0, "b{}: {}[{}] {}{}{}{}", i, name_of(b.dtype), slots(b.sizes), place_names[static_cast<int>(b.place)], more, b.name.empty() ? "" : " # ", b.name);
+    line(0, "b{}: {}[{}] {}{}{}{}", i, name_of(b.dtype), slots(b.sizes), place_names[static_cast<int>(b.place)], more,
+         b.name.empty() ? "" : " # ", b.name);
   }
   void instruction(size_t stage, const SizeInstruction& i) {
     size_t arity = i.op == SizeOp::Select ? 3 : is_unary(i.op) ? 1 : 2;
@@ -103,33 +107,59 @@ private:
   }
   static bool is_unary(SizeOp op) {
     switch (op) {
-    case SizeOp::Neg: case SizeOp::Abs: case SizeOp::Not: case SizeOp::ToFloat: case SizeOp::ToInt: case SizeOp::FFloor: case SizeOp::FCeil:
-    case SizeOp::FRound: case SizeOp::FTrunc: case SizeOp::FSqrt: case SizeOp::FNeg: return true;
+    case SizeOp::Neg:
+    case SizeOp::Abs:
+    case SizeOp::Not:
+    case SizeOp::ToFloat:
+    case SizeOp::ToInt:
+    case SizeOp::FFloor:
+    case SizeOp::FCeil:
+    case SizeOp::FRound:
+    case SizeOp::FTrunc:
+    case SizeOp::FSqrt:
+    case SizeOp::FNeg: return true;
     default: return false;
     }
   }
 
-  std::string call(const KernelStep& s) const { return fmt::format("kernel {} ({}; {}) over {}", s.kernel, buffers(s.buffers), slots(s.scalars), slot(s.iterations)); }
-  std::string tile(const TileKernel& t) const { return t.kernel < 0 ? "" : fmt::format(" then kernel {} ({}; {})", t.kernel, buffers(t.buffers), slots(t.scalars)); }
+  std::string call(const KernelStep& s) const {
+    return fmt::format("kernel {} ({}; {}) over {}", s.kernel, buffers(s.buffers), slots(s.scalars), slot(s.iterations));
+  }
+  std::string tile(const TileKernel& t) const {
+    return t.kernel < 0 ? "" : fmt::format(" then kernel {} ({}; {})", t.kernel, buffers(t.buffers), slots(t.scalars));
+  }
   std::string call(const MatmulStep& s) const {
-    return fmt::format("matmul b{}[{}x{}] {}x{}x{} of b{}(+{}; {}, {}; {}, {}) and b{}(+{}; {}, {}; {}, {}){}{}", s.c, slot(s.batch[0]), slot(s.batch[1]), slot(s.m), slot(s.n), slot(s.k), s.a, slot(s.a_offset),
-                       slot(s.a_batch[0]), slot(s.a_batch[1]), slot(s.a_row), slot(s.a_k), s.b, slot(s.b_offset), slot(s.b_batch[0]), slot(s.b_batch[1]), slot(s.b_k), slot(s.b_n), s.packed ? " packed" : "", tile(s.epilogue));
+    return fmt::format("matmul b{}[{}x{}] {}x{}x{} of b{}(+{}; {}, {}; {}, {}) and b{}(+{}; {}, {}; {}, {}){}{}", s.c, slot(s.batch[0]),
+                       slot(s.batch[1]), slot(s.m), slot(s.n), slot(s.k), s.a, slot(s.a_offset), slot(s.a_batch[0]), slot(s.a_batch[1]),
+                       slot(s.a_row), slot(s.a_k), s.b, slot(s.b_offset), slot(s.b_batch[0]), slot(s.b_batch[1]), slot(s.b_k), slot(s.b_n),
+                       s.packed ? " packed" : "", tile(s.epilogue));
   }
   std::string call(const ConvStep& s) const {
     const ConvWindow& w = s.shape.window;
-    return fmt::format("{}conv b{} of b{}{}, batch {}, {} to {} channels, groups {}, window {}, stride {}, padding {}, dilation {}{}", s.shape.transposed ? "transposed " : "", s.output, s.input,
-                       s.weight < 0 ? "" : fmt::format(" and b{}", s.weight), slot(s.batch), s.shape.in_channels, s.shape.out_channels, s.shape.groups, fmt::join(w.kernel, "x"), fmt::join(w.stride, "x"), fmt::join(w.pad, "x"), fmt::join(w.dilation, "x"), tile(s.epilogue));
+    return fmt::format("{}conv b{} of b{}{}, batch {}, {} to {} channels, groups {}, window {}, stride {}, padding {}, dilation {}{}",
+                       s.shape.transposed ? "transposed " : "", s.output, s.input, s.weight < 0 ? "" : fmt::format(" and b{}", s.weight),
+                       slot(s.batch), s.shape.in_channels, s.shape.out_channels, s.shape.groups, fmt::join(w.kernel, "x"),
+                       fmt::join(w.stride, "x"), fmt::join(w.pad, "x"), fmt::join(w.dilation, "x"), tile(s.epilogue));
   }
   std::string call(const AttentionStep& s) const {
-    std::string text = fmt::format("attention [{}] {}x{}x{}, {} columns, of", slots({std::begin(s.digits), std::end(s.digits)}), slot(s.rows), slot(s.keys), slot(s.depth), slot(s.columns));
-    for (auto* o : {&s.q, &s.k, &s.v}) text += fmt::format(" b{}(+{}; {}; {}, {})", o->buffer, slot(o->offset), slots({std::begin(o->batch), std::end(o->batch)}), slot(o->row), slot(o->column));
+    std::string text = fmt::format("attention [{}] {}x{}x{}, {} columns, of", slots({std::begin(s.digits), std::end(s.digits)}),
+                                   slot(s.rows), slot(s.keys), slot(s.depth), slot(s.columns));
+    for (auto* o : {&s.q, &s.k, &s.v})
+      text += fmt::format(" b{}(+{}; {}; {}, {})", o->buffer, slot(o->offset), slots({std::begin(o->batch), std::end(o->batch)}),
+                          slot(o->row), slot(o->column));
     return text + fmt::format(", keys in {}..{}{}{}", slot(s.lower), slot(s.upper), tile(s.score), tile(s.finish));
   }
-  std::string call(const LibraryStepCall& s) const { return fmt::format("library ({}) of ({}; {}; {})", buffers(s.outputs), buffers(s.inputs), slots(s.ints), fmt::join(s.numbers, ", ")); }
+  std::string call(const LibraryStepCall& s) const {
+    return fmt::format("library ({}) of ({}; {}; {})", buffers(s.outputs), buffers(s.inputs), slots(s.ints), fmt::join(s.numbers, ", "));
+  }
   std::string call(const FallbackStep&) const { return "interpreter"; }
-  std::string call(const IfStep& s) const { return fmt::format("if {}", s.condition >= 0 ? fmt::format("b{}", s.condition) : slot(s.condition_slot)); }
+  std::string call(const IfStep& s) const {
+    return fmt::format("if {}", s.condition >= 0 ? fmt::format("b{}", s.condition) : slot(s.condition_slot));
+  }
   std::string call(const CopyStep& s) const { return fmt::format("copy b{} to b{}", s.from, s.to); }
-  std::string call(const WhileStep& s) const { return fmt::format("while {}", s.flag >= 0 ? fmt::format("b{}", s.flag) : slot(s.flag_slot)); }
+  std::string call(const WhileStep& s) const {
+    return fmt::format("while {}", s.flag >= 0 ? fmt::format("b{}", s.flag) : slot(s.flag_slot));
+  }
   std::string call(const ScanStep& s) const { return fmt::format("scan {} steps{}", slot(s.steps), s.reverse ? ", last first" : ""); }
   std::string call(const ItemStep& s) const { return fmt::format("{} = b{}", slot(s.slot), s.buffer); }
   std::string call(const ScalarStep& s) const { return fmt::format("b{} = {}", s.buffer, slot(s.slot)); }
@@ -139,12 +169,15 @@ private:
   void steps(const std::vector<Step>& list, int depth) {
     for (const Step& s : list) {
       std::string what = std::visit([&](auto& x) { return call(x); }, s.run);
-      line(depth, "step {}: {}{}{}", s.number, what, s.binds ? fmt::format(", then stage {}", s.binds) : "", s.what.empty() ? "" : "  # " + s.what);
+      line(depth, "step {}: {}{}{}", s.number, what, s.binds ? fmt::format(", then stage {}", s.binds) : "",
+           s.what.empty() ? "" : "  # " + s.what);
       if (auto* i = std::get_if<IfStep>(&s.run)) steps(i->branches[0], depth + 1), line(depth, "else"), steps(i->branches[1], depth + 1);
       if (auto* w = std::get_if<WhileStep>(&s.run)) steps(w->condition, depth + 1), line(depth, "do"), steps(w->body, depth + 1);
       if (auto* c = std::get_if<ScanStep>(&s.run)) {
         for (auto& x : c->slices) line(depth + 1, "b{} = slice of b{}, {} bytes", x.slice, x.whole, slot(x.stride));
-        for (auto& x : c->carried) line(depth + 1, "b{} = b{}, then b{}{}; b{} at last", x.now, x.first, x.next, x.stacked < 0 ? fmt::format(" in b{} and b{}", x.spare, x.last) : "", x.last);
+        for (auto& x : c->carried)
+          line(depth + 1, "b{} = b{}, then b{}{}; b{} at last", x.now, x.first, x.next,
+               x.stacked < 0 ? fmt::format(" in b{} and b{}", x.spare, x.last) : "", x.last);
         steps(c->body, depth + 1);
       }
     }

@@ -22,7 +22,8 @@ void* made_at(const ScanStep& s, const ScanStep::Carried& c, const Frame& f, int
 void enter_step(const ScanStep& s, const Frame& f, int64_t i, int64_t steps, void** pointers) {
   auto pointer = [&](int b) -> void*& { return pointers[static_cast<size_t>(b)]; };
   for (auto& slice : s.slices)
-    pointer(slice.slice) = static_cast<char*>(f.pointers[static_cast<size_t>(slice.whole)]) + (s.reverse ? steps - 1 - i : i) * slot(f, slice.stride);
+    pointer(slice.slice) =
+        static_cast<char*>(f.pointers[static_cast<size_t>(slice.whole)]) + (s.reverse ? steps - 1 - i : i) * slot(f, slice.stride);
   for (auto& c : s.carried) {
     pointer(c.now) = i == 0 ? f.pointers[static_cast<size_t>(c.first)] : made_at(s, c, f, i - 1, steps);
     pointer(c.next) = made_at(s, c, f, i, steps);
@@ -83,7 +84,8 @@ private:
     constexpr double cycles_per_ns = 3, bytes_per_cycle = 24; // of weights from L2
     double ns = 0;
     for (const Step& step : scan_.body) {
-      if (auto* k = std::get_if<KernelStep>(&step.run); k && slot(frame_, k->iterations) > 1) ns += static_cast<double>(slot(frame_, k->iterations)) * iteration_ns(*k, frame_);
+      if (auto* k = std::get_if<KernelStep>(&step.run); k && slot(frame_, k->iterations) > 1)
+        ns += static_cast<double>(slot(frame_, k->iterations)) * iteration_ns(*k, frame_);
       auto* s = std::get_if<MatmulStep>(&step.run);
       if (!s) continue;
       const MatmulPlan& plan = frame_.matmuls[static_cast<size_t>(s->number)];

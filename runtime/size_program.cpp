@@ -63,7 +63,8 @@ int64_t evaluate(const SizeInstruction& i, const int64_t* s) {
   case SizeOp::Shl: return apply_binary<Op::Shl, int64_t>(a, b);
   case SizeOp::Shr: return apply_binary<Op::Shr, int64_t>(a, b);
   case SizeOp::FMod: return bits(apply_binary<Op::Mod, double>(f(a), f(b)));
-  case SizeOp::FUnary: return bits(dispatch_op<Op::Neg, Op::Trunc>(static_cast<Op>(i.b), [&]<Op O>() { return apply_unary<O, double>(f(a)); }));
+  case SizeOp::FUnary:
+    return bits(dispatch_op<Op::Neg, Op::Trunc>(static_cast<Op>(i.b), [&]<Op O>() { return apply_unary<O, double>(f(a)); }));
   }
   return 0;
 }

@@ -7,7 +7,49 @@
 
 namespace tenon {
 
-enum class SizeOp : uint8_t { Add, Sub, Mul, FloorDiv, Mod, Min, Max, Neg, Abs, Eq, Ne, Lt, Le, And, Or, Not, Select, ToFloat, ToInt, FAdd, FSub, FMul, FDiv, FMin, FMax, FPow, FFloor, FCeil, FRound, FTrunc, FSqrt, FNeg, FEq, FNe, FLt, FLe, Xor, Shl, Shr, FMod, FUnary };
+enum class SizeOp : uint8_t {
+  Add,
+  Sub,
+  Mul,
+  FloorDiv,
+  Mod,
+  Min,
+  Max,
+  Neg,
+  Abs,
+  Eq,
+  Ne,
+  Lt,
+  Le,
+  And,
+  Or,
+  Not,
+  Select,
+  ToFloat,
+  ToInt,
+  FAdd,
+  FSub,
+  FMul,
+  FDiv,
+  FMin,
+  FMax,
+  FPow,
+  FFloor,
+  FCeil,
+  FRound,
+  FTrunc,
+  FSqrt,
+  FNeg,
+  FEq,
+  FNe,
+  FLt,
+  FLe,
+  Xor,
+  Shl,
+  Shr,
+  FMod,
+  FUnary
+};
 
 struct SizeInstruction {
   SizeOp op;
@@ -15,7 +57,7 @@ struct SizeInstruction {
 };
 
 struct SizeProgram {
-  std::vector<int64_t> initial;                // constants; the other slots are 0
+  std::vector<int64_t> initial;                     // constants; the other slots are 0
   std::vector<std::vector<SizeInstruction>> stages; // 0: when inputs are bound; k: after the k-th step that binds symbols
 };
 

@@ -39,7 +39,9 @@ inline bool fail_index(Frame& f) {
   return false;
 }
 
-inline double iteration_ns(const KernelStep& s, const Frame& f) { return std::max(1.0, static_cast<double>(slot(f, s.iteration_elements)) * s.element_ns); }
+inline double iteration_ns(const KernelStep& s, const Frame& f) {
+  return std::max(1.0, static_cast<double>(slot(f, s.iteration_elements)) * s.element_ns);
+}
 
 struct KernelCall {
   const KernelStep& step;
@@ -47,7 +49,8 @@ struct KernelCall {
   Arguments arguments;
   int64_t iterations;
 
-  KernelCall(const KernelStep& s, Frame& f, void* const* pointers) : step(s), frame(f), arguments(f, pointers, s.buffers, s.scalars), iterations(slot(f, s.iterations)) {}
+  KernelCall(const KernelStep& s, Frame& f, void* const* pointers)
+      : step(s), frame(f), arguments(f, pointers, s.buffers, s.scalars), iterations(slot(f, s.iterations)) {}
   void run(int64_t begin, int64_t end, int worker) const {
     KernelArgs args = arguments.args;
     args.scratch = static_cast<char*>(frame.scratch.get()) + static_cast<size_t>(worker) * frame.scratch_per_worker;
@@ -58,7 +61,8 @@ struct KernelCall {
 inline constexpr size_t of_tile = 7; // scalars that say which tile
 
 /// Calls a kernel for a tile: its first buffers are the tile's `own`, its last scalars say which tile.
-inline void call_tile(const TileKernel& kernel, const Arguments& arguments, std::initializer_list<const void*> own, const std::array<int64_t, of_tile>& tile) {
+inline void call_tile(const TileKernel& kernel, const Arguments& arguments, std::initializer_list<const void*> own,
+                      const std::array<int64_t, of_tile>& tile) {
   void* few_buffers[Arguments::most];
   int64_t few_scalars[Arguments::most + of_tile];
   std::vector<void*> many_buffers;

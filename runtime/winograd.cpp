@@ -18,12 +18,9 @@ constexpr int64_t piece_bytes = 32 << 10; // of finished sums that are handed on
 constexpr int64_t float_bytes = 4;
 
 int family_of(const KernelTable& kernels, const Conv& c) {
-  return c.family >= 0 ? c.family
-                       : choose_family(kernels, c.in_type, c.weight_type, any_size, any_size, any_size, Windows::Yes);
+  return c.family >= 0 ? c.family : choose_family(kernels, c.in_type, c.weight_type, any_size, any_size, any_size, Windows::Yes);
 }
-const GemmFamily& family(const KernelTable& kernels, int number) {
-  return kernels.families()[static_cast<size_t>(number)];
-}
+const GemmFamily& family(const KernelTable& kernels, int number) { return kernels.families()[static_cast<size_t>(number)]; }
 Panels panels_of(const KernelTable& kernels, const Conv& c) {
   return choose_panels(family(kernels, family_of(kernels, c)), c.out_channels, c.in_channels);
 }
@@ -56,7 +53,9 @@ bool can_winograd(const Conv& c) {
 }
 
 /// Packed weights are in the order of their use: panel by panel, in each element by element. Bytes before those of an element.
-int64_t weight_offset(const Panels& panels, int64_t panel, int64_t element) { return elements * panels.offset(panel) + element * panels.bytes(panel, panels.depth()); }
+int64_t weight_offset(const Panels& panels, int64_t panel, int64_t element) {
+  return elements * panels.offset(panel) + element * panels.bytes(panel, panels.depth());
+}
 
 constexpr int64_t piece_inputs = 4; // whose weights are transformed at a time
 
@@ -156,8 +155,7 @@ float* pixel_at(const Call& call, const Block& block, const Piece& piece, int64_
   int64_t row = call.plan.panels.width(), end = 2 * piece.width;
   bool inside = y < piece.y + piece.rows && x < piece.x + piece.width;
   if (call.direct() && inside)
-    return static_cast<float*>(c.output) + block.batch * c.out_batch + (y * c.window.out[2] + x) * c.out_pixel +
-           piece.n0;
+    return static_cast<float*>(c.output) + block.batch * c.out_batch + (y * c.window.out[2] + x) * c.out_pixel + piece.n0;
   return block.out + (inside ? (y - piece.y) * piece.width + x - piece.x : end) * row;
 }
 
@@ -196,8 +194,7 @@ void run_block(const Call& call, const Block& block) {
   for (int64_t t = block.t0; t < block.t1; t++) {
     const float* patch[elements];
     point_at_patch(call, block.batch, t, patch);
-    call.transforms.input(patch, call.c.in_channels,
-                          reinterpret_cast<float*>(block.patches + (t - block.t0) * p.patch_row),
+    call.transforms.input(patch, call.c.in_channels, reinterpret_cast<float*>(block.patches + (t - block.t0) * p.patch_row),
                           p.patch_plane / float_bytes);
   }
   for (int64_t panel = 0; panel < p.panels.count(); panel++) {
@@ -205,14 +202,7 @@ void run_block(const Call& call, const Block& block) {
     for (int64_t t = block.t0, end; t < block.t1; t = end) {
       int64_t row = t / p.tiles_x, x = t % p.tiles_x;
       end = std::min({block.t1, (row + 1) * p.tiles_x, t + p.piece_tiles});
-      Piece piece{2 * row,
-                  std::min<int64_t>(2, w.out[1] - 2 * row),
-                  2 * x,
-                  0,
-                  t,
-                  end,
-                  panel * p.panels.width(),
-                  p.panels.columns(panel)};
+      Piece piece{2 * row, std::min<int64_t>(2, w.out[1] - 2 * row), 2 * x, 0, t, end, panel * p.panels.width(), p.panels.columns(panel)};
       piece.width = std::min(2 * (x + end - t), w.out[2]) - piece.x;
       finish_piece(call, block, piece, panel);
     }
@@ -228,7 +218,8 @@ bool pays_winograd(const KernelTable& kernels, const Caches& caches, const Conv&
   double rows = tile_rows_of(f, panels), inputs = static_cast<double>(c.in_channels), outputs = static_cast<double>(c.out_channels);
   double products = inputs * outputs / f.speed * (panels.vectors == 1 ? 1.25 : 1); // cycles, of one tile or pixel with one element or tap
   auto half = [](int64_t out) { return out == any_size ? int64_t{32} : ceil_div(out, 2); };
-  int64_t tiles = half(c.window.out[1]) * half(c.window.out[2]), pixels = known_pixels(c.window) == any_size ? tiles * 4 : known_pixels(c.window);
+  int64_t tiles = half(c.window.out[1]) * half(c.window.out[2]),
+          pixels = known_pixels(c.window) == any_size ? tiles * 4 : known_pixels(c.window);
   // Calls of a kernel cost some 50 cycles, positions of a window 20; transforms 48 and 40 for a vector of channels and 60 for a tile.
   // Weights that do not stay in L2 come at 8 bytes a cycle.
   double transforms = 60 + (3 * inputs + 2.5 * outputs) * 16 / kernels.lanes(), weight_bytes = elements * float_bytes * inputs * outputs;
@@ -249,17 +240,21 @@ bool pack_winograd(const KernelTable& kernels, const Workers& workers, const Con
   std::memset(base + elements * panels.bytes(), 0, static_cast<size_t>(c.in_channels * float_bytes));
   int64_t pieces = ceil_div(c.in_channels, piece_inputs);
   std::atomic<bool> all_small = true;
-  workers.run(panels.count() * pieces, item_grain(static_cast<double>(piece_inputs * panels.width() * 10)), [&](int64_t begin, int64_t end, int) {
-    alignas(64) float taps[piece_inputs * 9 * GemmFamily::max_vectors * 16];
-    for (int64_t k = begin; k < end; k++) {
-      int64_t p = k / pieces, i0 = k % pieces * piece_inputs, i1 = std::min(i0 + piece_inputs, c.in_channels), width = panels.panel_width(p);
-      collect_weights(kernels, c, panels, p, i0, i1, taps);
-      for (int64_t i = i0; i < i1; i++) {
-        float* at = reinterpret_cast<float*>(base + weight_offset(panels, p, 0)) + i * width;
-        if (!transforms_of(kernels).weights(taps + (i - i0) * 9 * width, width, width, at, panels.bytes(p, panels.depth()) / float_bytes)) all_small = false;
-      }
-    }
-  });
+  workers.run(panels.count() * pieces, item_grain(static_cast<double>(piece_inputs * panels.width() * 10)),
+              [&](int64_t begin, int64_t end, int) {
+                alignas(64) float taps[piece_inputs * 9 * GemmFamily::max_vectors * 16];
+                for (int64_t k = begin; k < end; k++) {
+                  int64_t p = k / pieces, i0 = k % pieces * piece_inputs, i1 = std::min(i0 + piece_inputs, c.in_channels),
+                          width = panels.panel_width(p);
+                  collect_weights(kernels, c, panels, p, i0, i1, taps);
+                  for (int64_t i = i0; i < i1; i++) {
+                    float* at = reinterpret_cast<float*>(base + weight_offset(panels, p, 0)) + i * width;
+                    if (!transforms_of(kernels).weights(taps + (i - i0) * 9 * width, width, width, at,
+                                                        panels.bytes(p, panels.depth()) / float_bytes))
+                      all_small = false;
+                  }
+                }
+              });
   return all_small;
 }
 
@@ -298,26 +293,22 @@ WinogradPlan plan_winograd(const KernelTable& kernels, const Caches& caches, int
   return p;
 }
 
-void run_winograd(const KernelTable& kernels, const Workers& workers, const WinogradPlan& plan, const Conv& c,
-                  char* scratch) noexcept {
-  Call call{kernels, plan, c,
-            transforms_of(kernels)};
-  double work = static_cast<double>(elements * plan.tiles() * c.in_channels * c.out_channels) /
-                family(kernels, plan.family).speed;
-  workers.run(c.batch * plan.blocks, item_grain(work / static_cast<double>(plan.blocks)),
-              [&](int64_t begin, int64_t end, int worker) {
-                char* mine = scratch + worker * plan.worker_bytes();
-                for (int64_t i = begin; i < end; i++) {
-                  int64_t block = i % plan.blocks;
-                  run_block(call, {.batch = i / plan.blocks,
-                                   .t0 = plan.tiles() * block / plan.blocks,
-                                   .t1 = plan.tiles() * (block + 1) / plan.blocks,
-                                   .patches = mine,
-                                   .sums = mine + plan.patch_bytes,
-                                   .turned = mine + plan.worker_bytes() - plan.turned_bytes,
-                                   .out = reinterpret_cast<float*>(mine + plan.patch_bytes + plan.sum_bytes)});
-                }
-              });
+void run_winograd(const KernelTable& kernels, const Workers& workers, const WinogradPlan& plan, const Conv& c, char* scratch) noexcept {
+  Call call{kernels, plan, c, transforms_of(kernels)};
+  double work = static_cast<double>(elements * plan.tiles() * c.in_channels * c.out_channels) / family(kernels, plan.family).speed;
+  workers.run(c.batch * plan.blocks, item_grain(work / static_cast<double>(plan.blocks)), [&](int64_t begin, int64_t end, int worker) {
+    char* mine = scratch + worker * plan.worker_bytes();
+    for (int64_t i = begin; i < end; i++) {
+      int64_t block = i % plan.blocks;
+      run_block(call, {.batch = i / plan.blocks,
+                       .t0 = plan.tiles() * block / plan.blocks,
+                       .t1 = plan.tiles() * (block + 1) / plan.blocks,
+                       .patches = mine,
+                       .sums = mine + plan.patch_bytes,
+                       .turned = mine + plan.worker_bytes() - plan.turned_bytes,
+                       .out = reinterpret_cast<float*>(mine + plan.patch_bytes + plan.sum_bytes)});
+    }
+  });
 }
 
 } // namespace tenon

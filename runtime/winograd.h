@@ -34,7 +34,6 @@ int64_t winograd_weight_bytes(const KernelTable& kernels, const Conv& conv);
 bool pack_winograd(const KernelTable& kernels, const Workers& workers, const Conv& conv, void* to) noexcept;
 void prepare_winograd(const KernelTable& kernels, const Conv& conv);
 WinogradPlan plan_winograd(const KernelTable& kernels, const Caches& caches, int threads, const Conv& conv);
-void run_winograd(const KernelTable& kernels, const Workers& workers, const WinogradPlan& plan, const Conv& conv,
-                  char* scratch) noexcept;
+void run_winograd(const KernelTable& kernels, const Workers& workers, const WinogradPlan& plan, const Conv& conv, char* scratch) noexcept;
 
 } // namespace tenon

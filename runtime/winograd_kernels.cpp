@@ -38,9 +38,7 @@ bool weights(const float* from, int64_t row, int64_t count, float* to, int64_t p
       small &= (w[q] < most) & (w[q] > -most);
     });
     unroll<3>([&](auto x) __attribute__((always_inline)) { expand(w[x], w[3 + x], w[6 + x], rows + x, 3); });
-    unroll<4>([&](auto y) __attribute__((always_inline)) {
-      expand(rows[3 * y], rows[3 * y + 1], rows[3 * y + 2], u + 4 * y, 1);
-    });
+    unroll<4>([&](auto y) __attribute__((always_inline)) { expand(rows[3 * y], rows[3 * y + 1], rows[3 * y + 2], u + 4 * y, 1); });
     unroll<16>([&](auto e) __attribute__((always_inline)) { store_narrow(to + e * plane + j, u[e]); });
   }
   bool all = true;
@@ -62,8 +60,7 @@ void input(const float* const* from, int64_t count, float* to, int64_t plane) {
     V d[16];
     unroll<16>([&](auto e) __attribute__((always_inline)) { d[e] = load_from(from[e] + c, count - c); });
     unroll<4>([&](auto j) __attribute__((always_inline)) { transform(d[j], d[4 + j], d[8 + j], d[12 + j]); });
-    unroll<4>([&](auto i)
-                  __attribute__((always_inline)) { transform(d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]); });
+    unroll<4>([&](auto i) __attribute__((always_inline)) { transform(d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]); });
     unroll<16>([&](auto e) __attribute__((always_inline)) { store(to + e * plane + c, d[e]); });
   }
 }
@@ -107,17 +104,14 @@ TENON_INLINE void weights_of(const float* u, int64_t plane, V* w) {
   });
 }
 
-void direct(const float* const* from, int64_t channels, const float* weights, int64_t plane, int64_t row, int64_t count,
-            float* const* to) {
+void direct(const float* const* from, int64_t channels, const float* weights, int64_t plane, int64_t row, int64_t count, float* const* to) {
   for (int64_t c = 0; c < count; c += width) {
     V sums[4] = {};
     for (int64_t i = 0; i < channels; i++) {
       V w[9];
       weights_of(weights + i * row + c, plane, w);
       unroll<4>([&](auto p) __attribute__((always_inline)) {
-        unroll<9>([&](auto q) __attribute__((always_inline)) {
-          sums[p] += from[(p / 2 + q / 3) * 4 + p % 2 + q % 3][i] * w[q];
-        });
+        unroll<9>([&](auto q) __attribute__((always_inline)) { sums[p] += from[(p / 2 + q / 3) * 4 + p % 2 + q % 3][i] * w[q]; });
       });
     }
     unroll<4>([&](auto p) __attribute__((always_inline)) { store_to(to[p] + c, sums[p], count - c); });

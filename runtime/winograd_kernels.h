@@ -16,8 +16,8 @@ struct WinogradKernels {
   bool (*output)(const float* from, int64_t plane, int64_t count, float* const* to);
   /// The same 2x2 pixels by direct summation over `channels` of the 16 pixels at `from`: element e of the weights of
   /// channel i is weights[e * plane + i * width + c].
-  void (*direct)(const float* const* from, int64_t channels, const float* weights, int64_t plane, int64_t width,
-                 int64_t count, float* const* to);
+  void (*direct)(const float* const* from, int64_t channels, const float* weights, int64_t plane, int64_t width, int64_t count,
+                 float* const* to);
 };
 
 namespace avx2 {

@@ -32,6 +32,7 @@ unit() { # in two processes: kernels and random graphs take as long as all the r
   return $rest
 }
 suite layers tests/layers.py
+suite format tests/format.sh
 suite unit unit
 suite unit_avx2 env TENON_AVX2=1 "$build/tests/unit_tests" -sf='*fft_test*,*blas_test*,*linalg_test*,*weight_only_test*'
 suite fixtures "$tenon" check tests/fixtures/programs

@@ -93,9 +93,7 @@ int KernelEmitter::at(int scope) {
 }
 
 // What was written may have ended the block and begun another.
-void KernelEmitter::done(int scope) {
-  scopes_[static_cast<size_t>(scopes_[static_cast<size_t>(scope)].owner)].block = b_.GetInsertBlock();
-}
+void KernelEmitter::done(int scope) { scopes_[static_cast<size_t>(scopes_[static_cast<size_t>(scope)].owner)].block = b_.GetInsertBlock(); }
 
 Val KernelEmitter::remember(Key key, Val v) {
   if (memo_.try_emplace(key, v).second) scopes_[static_cast<size_t>(v.scope)].added.push_back(key);
@@ -117,7 +115,7 @@ void KernelEmitter::statement(const Stmt& s) {
   if (auto* l = std::get_if<Loop>(&s.v)) return loop(*l);
   if (auto* r = std::get_if<ReduceRegion>(&s.v)) return region(*r);
   if (auto* t = std::get_if<Turn>(&s.v)) return turn(*t);
-  push(Scope::Statement, nullptr);  // what it reads from written buffers is not kept for the next
+  push(Scope::Statement, nullptr); // what it reads from written buffers is not kept for the next
   if (auto* st = std::get_if<Store>(&s.v)) store(*st);
   else accumulate(std::get<Accumulate>(s.v));
   pop();
@@ -142,7 +140,6 @@ namespace {
 
 int64_t int_pow_i64(int64_t base, int64_t exponent) { return int_pow<int64_t>(base, exponent); }
 
-
 } // namespace
 
 std::span<const Symbol> kernel_symbols() {
@@ -151,8 +148,7 @@ std::span<const Symbol> kernel_symbols() {
     std::vector<Symbol> symbols;
     Table() {
       for (const SpecialEntry& s : special_functions) names.push_back("special." + std::string(s.name));
-      for (size_t i = 0; i < names.size(); i++)
-        symbols.push_back({names[i], reinterpret_cast<const void*>(special_functions[i].function)});
+      for (size_t i = 0; i < names.size(); i++) symbols.push_back({names[i], reinterpret_cast<const void*>(special_functions[i].function)});
       symbols.push_back({"tenon_int_pow", reinterpret_cast<const void*>(&int_pow_i64)});
       for (const TransposeRow& t : transpose_functions()) symbols.push_back({t.name, reinterpret_cast<const void*>(t.function)});
     }
@@ -170,7 +166,7 @@ void compile_module(std::span<const Kernel* const> kernels, Jit& jit, CodeText* 
   auto module = new_module(*context, kernels[0]->name);
   std::vector<std::string> names;
   for (const Kernel* k : kernels) {
-    names.push_back(fmt::format("kernel{}.{}", names.size(), k->name));  // no name of a C function
+    names.push_back(fmt::format("kernel{}.{}", names.size(), k->name)); // no name of a C function
     emit::KernelEmitter(*k, *module, jit.target(), names.back()).run();
   }
   size_t before = jit.memory_bytes();

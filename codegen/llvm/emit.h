@@ -35,10 +35,10 @@ struct Scope {
     Statement,
   };
   Kind kind;
-  int owner;                             // the scope whose block this one writes to: itself, or one further out
-  llvm::BasicBlock* block = nullptr;     // of the owner
+  int owner;                                        // the scope whose block this one writes to: itself, or one further out
+  llvm::BasicBlock* block = nullptr;                // of the owner
   llvm::Value *uniform = nullptr, *lanes = nullptr; // Guard: both must hold; scalar and per lane, null is true
-  llvm::SmallVector<Key, 8> added = {};  // memoised values that end with the scope
+  llvm::SmallVector<Key, 8> added = {};             // memoised values that end with the scope
 };
 
 /// How an expression moves with the vector axis.
@@ -51,9 +51,9 @@ struct Motion {
 struct VectorAxis {
   const ExprNode* axis = nullptr; // null: none is open
   unsigned width = 1;
-  Val base = {};                  // the axis in lane 0
-  Val mask = {};                  // active lanes; null: all
-  unsigned factor = 1;            // divides `base`: a power of two
+  Val base = {};       // the axis in lane 0
+  Val mask = {};       // active lanes; null: all
+  unsigned factor = 1; // divides `base`: a power of two
 };
 
 /// A tile of the open vector loop and the loop around it.
@@ -62,7 +62,7 @@ struct OpenTile {
   const ExprNode* axis = nullptr;                      // of the outer loop; null: none is open
   unsigned count = 1, now = 0;                         // positions, and the one being written
   llvm::DenseMap<const ExprNode*, Vectors> loads;
-  llvm::DenseMap<const Store*, Vectors> stores;        // values to be stored
+  llvm::DenseMap<const Store*, Vectors> stores; // values to be stored
 };
 
 /// A way through a loop: `width` values at once, from `begin` to `end`.
@@ -150,8 +150,7 @@ private:
   void add_blocks(const StateKeys& keys);
   Val converted(Val v, llvm::Type* element);
   Val sum_of_blocks(Val rest, Val blocks);
-  void merge(const StateKeys& keys, const StateValues& before, llvm::BasicBlock* skipped, llvm::BasicBlock* ran,
-             llvm::BasicBlock* exit);
+  void merge(const StateKeys& keys, const StateValues& before, llvm::BasicBlock* skipped, llvm::BasicBlock* ran, llvm::BasicBlock* exit);
 
   // emit_tile.cpp
   using Vectors = OpenTile::Vectors;
@@ -213,7 +212,8 @@ private:
   llvm::Value* to_memory(DType type, llvm::Value* v);
   // Inputs are not written while a kernel runs.
   template <class T> T* mark(int buffer, T* load) {
-    if (kernel_.buffers[static_cast<size_t>(buffer)].kind == BufferKind::Input) load->setMetadata(llvm::LLVMContext::MD_invariant_load, empty_);
+    if (kernel_.buffers[static_cast<size_t>(buffer)].kind == BufferKind::Input)
+      load->setMetadata(llvm::LLVMContext::MD_invariant_load, empty_);
     return load;
   }
   void store_value(int buffer, Expr offset, Val v);
@@ -229,9 +229,7 @@ private:
   llvm::Value* load_near(int buffer, llvm::Value* base, const Nearness& n);
   Val gather_near(int buffer, Val base, Val index);
 
-  llvm::Type* vector_of(llvm::Type* element, unsigned width) {
-    return width > 1 ? llvm::FixedVectorType::get(element, width) : element;
-  }
+  llvm::Type* vector_of(llvm::Type* element, unsigned width) { return width > 1 ? llvm::FixedVectorType::get(element, width) : element; }
   vmath::Emitter math() { return {b_, target_, kernel_.flushes_denormals}; }
   llvm::BasicBlock* new_block(const char* name) { return llvm::BasicBlock::Create(context_, name, function_); }
   llvm::BasicBlock*& block() { return scopes_[static_cast<size_t>(scopes_.back().owner)].block; }
@@ -248,12 +246,12 @@ private:
   std::vector<Scope> scopes_;
   llvm::DenseMap<Key, Val> memo_;
   llvm::DenseMap<int, Val> registers_;
-  llvm::DenseMap<int, Val> exact_;              // F32 sums among them, in F64
-  llvm::DenseMap<const ExprNode*, Val> axes_;    // open scalar loops
+  llvm::DenseMap<int, Val> exact_;            // F32 sums among them, in F64
+  llvm::DenseMap<const ExprNode*, Val> axes_; // open scalar loops
   llvm::DenseMap<int, OpenAccumulator> open_;
   VectorAxis vector_;
   OpenTile tile_;
-  const Loop* untiled_ = nullptr; // a loop of tiles that is being written without them
+  const Loop* untiled_ = nullptr;                  // a loop of tiles that is being written without them
   llvm::DenseMap<const ExprNode*, Motion> motion_; // while vector_ is open
   llvm::DenseMap<const ExprNode*, uint8_t> traits_;
   llvm::DenseMap<const Loop*, Widths> widths_;

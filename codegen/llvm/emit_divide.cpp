@@ -16,8 +16,7 @@ llvm::Type* like(llvm::Value* v, llvm::Type* element) { return v->getType()->get
 // never rounds up to the next integer, as their distance to it is at least 1 / d.
 llvm::Value* quotient(llvm::IRBuilderBase& b, bool is_signed, llvm::Value* a, llvm::Value* d) {
   unsigned bits = a->getType()->getScalarSizeInBits();
-  if (!a->getType()->isVectorTy() || llvm::isa<llvm::Constant>(d) || bits == 64)
-    return is_signed ? b.CreateSDiv(a, d) : b.CreateUDiv(a, d);
+  if (!a->getType()->isVectorTy() || llvm::isa<llvm::Constant>(d) || bits == 64) return is_signed ? b.CreateSDiv(a, d) : b.CreateUDiv(a, d);
   llvm::Type* type = like(a, bits <= 16 ? b.getFloatTy() : b.getDoubleTy());
   auto number = [&](llvm::Value* v) { return is_signed ? b.CreateSIToFP(v, type) : b.CreateUIToFP(v, type); };
   llvm::IRBuilderBase::FastMathFlagGuard exact(b);
@@ -35,8 +34,7 @@ llvm::Value* divide_natural(llvm::IRBuilderBase& b, Op op, bool small, llvm::Val
   bool narrow = small && type->getScalarSizeInBits() == 64;
   if (narrow) a = b.CreateTrunc(a, like(a, b.getInt32Ty())), d = b.CreateTrunc(d, like(d, b.getInt32Ty()));
   llvm::Value* r;
-  if (llvm::isa<llvm::Constant>(d) || !type->isVectorTy())
-    r = is_quotient(op) ? b.CreateUDiv(a, d) : b.CreateURem(a, d);
+  if (llvm::isa<llvm::Constant>(d) || !type->isVectorTy()) r = is_quotient(op) ? b.CreateUDiv(a, d) : b.CreateURem(a, d);
   else {
     // Lanes beyond the end of a loop may have any divisor.
     d = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, d, llvm::ConstantInt::get(d->getType(), 1));
@@ -53,10 +51,9 @@ llvm::Value* divide_any(llvm::IRBuilderBase& b, Op op, bool is_signed, llvm::Val
   llvm::Value* unsafe = minus ? b.CreateOr(none, minus) : none;
   llvm::Value* d = b.CreateSelect(unsafe, llvm::ConstantInt::get(a->getType(), 1), divisor);
   llvm::Value* q = quotient(b, is_signed, a, d);
-  llvm::Value* r = b.CreateSub(a, b.CreateMul(q, d));  // 0 for the unsafe divisors, as defined
+  llvm::Value* r = b.CreateSub(a, b.CreateMul(q, d)); // 0 for the unsafe divisors, as defined
   llvm::Value* adjust = nullptr;
-  if (is_signed && rounds_down(op))
-    adjust = b.CreateAnd(b.CreateICmpNE(r, zero), b.CreateICmpSLT(b.CreateXor(r, d), zero));
+  if (is_signed && rounds_down(op)) adjust = b.CreateAnd(b.CreateICmpNE(r, zero), b.CreateICmpSLT(b.CreateXor(r, d), zero));
   if (!is_quotient(op)) return adjust ? b.CreateAdd(r, b.CreateSelect(adjust, d, zero)) : r;
   if (adjust) q = b.CreateAdd(q, b.CreateSExt(adjust, a->getType()));
   if (minus) q = b.CreateSelect(minus, b.CreateNeg(a), q);
@@ -68,8 +65,7 @@ llvm::Value* divide_any(llvm::IRBuilderBase& b, Op op, bool is_signed, llvm::Val
 llvm::Value* lower_divide(const vmath::Emitter& e, const ExprNode& n, llvm::Value* a, llvm::Value* b) {
   llvm::IRBuilderBase& builder = e.builder;
   const ExprNode &x = *n.args[0], &y = *n.args[1];
-  if (n.type == DType::I64 && x.lo >= 0 && y.lo > 0)
-    return divide_natural(builder, n.op, x.hi <= INT32_MAX && y.hi <= INT32_MAX, a, b);
+  if (n.type == DType::I64 && x.lo >= 0 && y.lo > 0) return divide_natural(builder, n.op, x.hi <= INT32_MAX && y.hi <= INT32_MAX, a, b);
   bool s = is_signed(n.type);
   if (y.is_const() && y.bits > 0 && !s) return divide_natural(builder, n.op, false, a, b);
   if (y.is_const() && y.bits > 0) {

@@ -170,7 +170,8 @@ Val KernelEmitter::leaf(const ExprNode& n) {
 
 Val KernelEmitter::widened(Val v, unsigned width) {
   if (width == 1 || is_vector(v.v)) return v;
-  if (auto* c = llvm::dyn_cast<llvm::Constant>(v.v)) return {llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(width), c), v.scope};
+  if (auto* c = llvm::dyn_cast<llvm::Constant>(v.v))
+    return {llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(width), c), v.scope};
   Key key{v.v, view_splat + width};
   if (const Val* known = recall(key)) return *known;
   int scope = at(v.scope);
@@ -400,7 +401,7 @@ Val KernelEmitter::checked(const ExprNode& n) {
   index = widened(index, width);
   Val sizes = widened(size, width);
   Mask m = mask();
-  if (width == 1 && guard_scope() == 0) m = {};  // some lane is active
+  if (width == 1 && guard_scope() == 0) m = {}; // some lane is active
   int scope = at(std::max({index.scope, sizes.scope, m.scope}));
   llvm::Value* in = b_.CreateICmpULT(index.v, sizes.v);
   llvm::Value* bad = b_.CreateNot(in);

@@ -46,14 +46,12 @@ KernelEmitter::Nearness KernelEmitter::nearness(Val index, unsigned part) {
   int scope = at(index.scope);
   llvm::SmallVector<int, 64> own;
   for (unsigned i = 0; i < lanes; i++) own.push_back(static_cast<int>(first_lane + i));
-  llvm::Value *first = b_.CreateExtractElement(index.v, first_lane),
-              *last = b_.CreateExtractElement(index.v, first_lane + lanes - 1);
+  llvm::Value *first = b_.CreateExtractElement(index.v, first_lane), *last = b_.CreateExtractElement(index.v, first_lane + lanes - 1);
   llvm::Value *span = b_.CreateSub(last, first),
               *ahead = b_.CreateSub(b_.CreateShuffleVector(index.v, own), b_.CreateVectorSplat(lanes, first));
   llvm::Value* between = b_.CreateAndReduce(b_.CreateICmpULE(ahead, b_.CreateVectorSplat(lanes, span)));
   llvm::Value* near = b_.CreateAnd(between, b_.CreateICmpULT(span, b_.getInt64(2 * lanes)));
-  Nearness n{first, b_.CreateTrunc(ahead, vector_of(b_.getInt32Ty(), lanes)), b_.CreateTrunc(span, b_.getInt32Ty()),
-             near};
+  Nearness n{first, b_.CreateTrunc(ahead, vector_of(b_.getInt32Ty(), lanes)), b_.CreateTrunc(span, b_.getInt32Ty()), near};
   done(scope);
   unsigned k = 0;
   for (llvm::Value* v : {n.first, n.ahead, n.span, n.near}) remember(key(k++), {v, scope});
@@ -68,8 +66,7 @@ llvm::Value* KernelEmitter::load_near(int buffer, llvm::Value* base, const Nearn
   llvm::Value *p = b_.CreateGEP(element, base, n.first), *part[2] = {};
   llvm::Type* type = vector_of(element, count);
   for (unsigned k = 0; k * count < 2 * lanes; k++) {
-    llvm::Value* number =
-        b_.CreateAdd(lane_numbers(b_.getInt32Ty(), 1, count), b_.CreateVectorSplat(count, b_.getInt32(k * count)));
+    llvm::Value* number = b_.CreateAdd(lane_numbers(b_.getInt32Ty(), 1, count), b_.CreateVectorSplat(count, b_.getInt32(k * count)));
     llvm::Value* inside = b_.CreateICmpULE(number, b_.CreateVectorSplat(count, n.span));
     llvm::Value* from = b_.CreateGEP(element, p, b_.getInt64(k * count));
     part[k] = mark(buffer, b_.CreateMaskedLoad(type, from, any_alignment, inside, llvm::Constant::getNullValue(type)));
@@ -80,15 +77,13 @@ llvm::Value* KernelEmitter::load_near(int buffer, llvm::Value* base, const Nearn
     for (unsigned i = 0; i < lanes; i++) narrow.push_back(static_cast<int>(i));
     llvm::Type* shorts = vector_of(b_.getInt16Ty(), count);
     llvm::Value* order = b_.CreateShuffleVector(b_.CreateTrunc(n.ahead, vector_of(b_.getInt16Ty(), lanes)), widen);
-    llvm::Value* v =
-        b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_hi_512, {}, {b_.CreateBitCast(part[0], shorts), order});
+    llvm::Value* v = b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_hi_512, {}, {b_.CreateBitCast(part[0], shorts), order});
     return b_.CreateBitCast(b_.CreateShuffleVector(v, narrow), vector_of(element, lanes));
   }
   llvm::Type* floats = vector_of(b_.getFloatTy(), lanes);
   for (llvm::Value*& v : part) v = b_.CreateBitCast(v, floats);
   llvm::Value* v;
-  if (target_.avx512())
-    v = b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_ps_512, {}, {part[0], n.ahead, part[1]});
+  if (target_.avx512()) v = b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_ps_512, {}, {part[0], n.ahead, part[1]});
   else {
     for (llvm::Value*& x : part) x = b_.CreateIntrinsic(llvm::Intrinsic::x86_avx2_permps, {}, {x, n.ahead});
     v = b_.CreateSelect(b_.CreateICmpULT(n.ahead, b_.CreateVectorSplat(lanes, b_.getInt32(lanes))), part[0], part[1]);

@@ -9,9 +9,9 @@ namespace tenon::emit {
 
 namespace {
 
-constexpr int64_t unroll_count = 8;    // loops up to this long are unrolled ...
-constexpr unsigned unroll_total = 64;  // ... nested ones up to this product
-constexpr size_t unroll_weight = 400;  // ... and up to this many operators in all
+constexpr int64_t unroll_count = 8;   // loops up to this long are unrolled ...
+constexpr unsigned unroll_total = 64; // ... nested ones up to this product
+constexpr size_t unroll_weight = 400; // ... and up to this many operators in all
 
 std::optional<int64_t> constant_of(llvm::Value* v) {
   if (auto* c = llvm::dyn_cast<llvm::ConstantInt>(v)) return c->getSExtValue();
@@ -85,7 +85,8 @@ KernelEmitter::Widths KernelEmitter::loop_widths(const Loop& l) {
   if (!fresh) return it->second;
   ElementBytes bytes;
   look(l.body, bytes);
-  unsigned lanes = static_cast<unsigned>(l.lanes), native = std::min(lanes, static_cast<unsigned>(target_.lanes(static_cast<int>(bytes.widest))));
+  unsigned lanes = static_cast<unsigned>(l.lanes),
+           native = std::min(lanes, static_cast<unsigned>(target_.lanes(static_cast<int>(bytes.widest))));
   return it->second = {lanes, native, target_.avx512() || bytes.narrowest >= 4 ? native : 1};
 }
 
@@ -95,8 +96,12 @@ llvm::SmallVector<Piece, 4> KernelEmitter::constant_pieces(const Loop& l, int64_
   int64_t at = 0;
   auto add = [&](unsigned width, int64_t count, bool masked) {
     if (count > 0)
-      out.push_back({.width = width, .masked = masked, .once = count <= width, .guarded = false,
-                     .begin = b_.getInt64(static_cast<uint64_t>(at)), .end = b_.getInt64(static_cast<uint64_t>(at + count))});
+      out.push_back({.width = width,
+                     .masked = masked,
+                     .once = count <= width,
+                     .guarded = false,
+                     .begin = b_.getInt64(static_cast<uint64_t>(at)),
+                     .end = b_.getInt64(static_cast<uint64_t>(at + count))});
     at += count;
   };
   Widths w = loop_widths(l);

@@ -8,9 +8,9 @@ namespace tenon::emit {
 namespace {
 
 bool is_vector(llvm::Value* v) { return v->getType()->isVectorTy(); }
-const llvm::Align any_alignment(1); // tensors of the caller may lie anywhere
-constexpr int64_t max_spread = 4;       // elements apart that one wide load still beats a gather
-constexpr unsigned zeros_bytes = 1024;  // a vector of 128 lanes of 8 bytes
+const llvm::Align any_alignment(1);    // tensors of the caller may lie anywhere
+constexpr int64_t max_spread = 4;      // elements apart that one wide load still beats a gather
+constexpr unsigned zeros_bytes = 1024; // a vector of 128 lanes of 8 bytes
 
 } // namespace
 
@@ -139,8 +139,8 @@ llvm::Value* KernelEmitter::to_memory(DType type, llvm::Value* v) {
 llvm::Value* KernelEmitter::safe_pointer(llvm::Value* p, llvm::Value* condition) {
   if (!zeros_) {
     auto* type = llvm::ArrayType::get(b_.getInt8Ty(), zeros_bytes);
-    zeros_ = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage,
-                                      llvm::ConstantAggregateZero::get(type), "zeros");
+    zeros_ =
+        new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage, llvm::ConstantAggregateZero::get(type), "zeros");
     zeros_->setAlignment(llvm::Align(64));
   }
   llvm::Value* other = zeros_;
@@ -182,7 +182,8 @@ llvm::Value* KernelEmitter::load_spread(int buffer, llvm::Value* first, int64_t 
   llvm::Value* v;
   if (spread == 1) {
     llvm::Value* lanes = m.lanes ? b_.CreateShuffleVector(m.lanes, chosen) : nullptr;
-    v = lanes ? static_cast<llvm::Value*>(mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, lanes, llvm::Constant::getNullValue(type))))
+    v = lanes ? static_cast<llvm::Value*>(
+                    mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, lanes, llvm::Constant::getNullValue(type))))
               : mark(buffer, b_.CreateAlignedLoad(type, p, any_alignment));
   } else {
     llvm::SmallVector<llvm::Constant*, 64> last;
@@ -215,14 +216,15 @@ Val KernelEmitter::load(const ExprNode& n) {
   bool maskable = target_.avx512() || size_of(b.dtype) >= 4;
   bool backwards = motion_.kind == Motion::Constant && motion_.step == -1 && !m.uniform && (maskable || !m.lanes);
   bool masks = m.uniform || m.lanes;
-  bool spread = motion_.kind == Motion::Constant && motion_.step >= 2 && motion_.step <= max_spread && (masks ? target_.avx512() : maskable);
+  bool spread =
+      motion_.kind == Motion::Constant && motion_.step >= 2 && motion_.step <= max_spread && (masks ? target_.avx512() : maskable);
   spread |= backwards;
   if (motion_.kind == Motion::Other && b.kind == BufferKind::Input && may_be_near(buffer, offset, m)) {
     auto [base, index] = lane_places(buffer, offset);
     return gather_near(buffer, base, index);
   }
   Val p = moves && !contiguous && !spread ? lane_pointers(buffer, offset) : pointer(buffer, offset);
-  if (!moves && guard_scope() == 0) m = {};  // some lane is active
+  if (!moves && guard_scope() == 0) m = {}; // some lane is active
   int scope = std::max(p.scope, m.scope);
   if (b.kind != BufferKind::Input) scope = top();
   scope = at(scope);

@@ -142,8 +142,7 @@ llvm::Value* lower_cast(const vmath::Emitter& e, DType from, DType to, llvm::Val
 }
 
 llvm::Value* lower_bitcast(const vmath::Emitter& e, DType from, DType to, llvm::Value* x) {
-  require(size_of(from) == size_of(to) && from != DType::Bool && to != DType::Bool, "bitcast from {} to {}", name_of(from),
-          name_of(to));
+  require(size_of(from) == size_of(to) && from != DType::Bool && to != DType::Bool, "bitcast from {} to {}", name_of(from), name_of(to));
   return e.builder.CreateBitCast(x, like(x, register_type(e.builder.getContext(), to)));
 }
 
@@ -341,8 +340,7 @@ llvm::Value* lower_call(const vmath::Emitter& e, std::string_view name, DType ty
   for (auto& row : vmath::special_binary_functions_of(f64_type))
     if (row.name == name) return row.emit(e, args[0], args[1]);
   auto* f64 = b.getDoubleTy();
-  llvm::FunctionCallee f =
-      c_function(b, "special." + std::string(name), llvm::FunctionType::get(f64, {b.getPtrTy()}, false));
+  llvm::FunctionCallee f = c_function(b, "special." + std::string(name), llvm::FunctionType::get(f64, {b.getPtrTy()}, false));
   llvm::Value* doubles;
   {
     llvm::IRBuilderBase::InsertPointGuard here(b);

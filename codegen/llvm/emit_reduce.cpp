@@ -22,7 +22,9 @@ bool is_narrow_sum(const Accumulator& a) { return a.op == Reduction::Sum && a.ty
 // The number of the register that takes up the blocks of another.
 int wide(int reg) { return reg + (1 << 25); }
 
-llvm::Value* convert_float(llvm::IRBuilder<>& b, llvm::Value* v, llvm::Type* element) { return b.CreateFPCast(v, v->getType()->getWithNewType(element)); }
+llvm::Value* convert_float(llvm::IRBuilder<>& b, llvm::Value* v, llvm::Type* element) {
+  return b.CreateFPCast(v, v->getType()->getWithNewType(element));
+}
 
 // The extreme that loses against every value.
 llvm::Constant* worst(llvm::Type* type, DType dtype, bool least) {
@@ -75,14 +77,14 @@ llvm::Value* KernelEmitter::combine_values(const Accumulator& a, llvm::Value* x,
   default: break;
   }
   bool least = finds_least(a.op);
-  if (floats) {  // keeps x where either is NaN; then y where it is: one instruction, and one off the chain through x
+  if (floats) { // keeps x where either is NaN; then y where it is: one instruction, and one off the chain through x
     llvm::Value* m = b_.CreateSelect(least ? b_.CreateFCmpOLT(y, x) : b_.CreateFCmpOGT(y, x), y, x);
     return a.loses_nan ? m : b_.CreateSelect(b_.CreateFCmpUNO(y, y), y, m);
   }
   bool s = is_signed(a.type);
   if (a.type == DType::Bool) return least ? b_.CreateAnd(x, y) : b_.CreateOr(x, y);
-  return b_.CreateBinaryIntrinsic(least ? (s ? llvm::Intrinsic::smin : llvm::Intrinsic::umin)
-                                        : (s ? llvm::Intrinsic::smax : llvm::Intrinsic::umax), x, y);
+  return b_.CreateBinaryIntrinsic(
+      least ? (s ? llvm::Intrinsic::smin : llvm::Intrinsic::umin) : (s ? llvm::Intrinsic::smax : llvm::Intrinsic::umax), x, y);
 }
 
 // `ordered`: y comes after x, and wins only where it is better.
@@ -90,7 +92,7 @@ AccumulatorState KernelEmitter::combine(const Accumulator& a, const AccumulatorS
   if (!finds_position(a.op)) return {x.width, combine_values(a, x.value, y.value), nullptr};
   bool least = a.op == Reduction::ArgMin, s = is_signed(a.type), floats = is_float(a.type);
   llvm::Value *better, *equal = nullptr;
-  if (floats) {  // better, or the first NaN
+  if (floats) { // better, or the first NaN
     better = least ? b_.CreateFCmpULT(y.value, x.value) : b_.CreateFCmpUGT(y.value, x.value);
     better = b_.CreateAnd(better, b_.CreateFCmpORD(x.value, x.value));
     llvm::Value* both = b_.CreateAnd(b_.CreateFCmpUNO(x.value, x.value), b_.CreateFCmpUNO(y.value, y.value));
@@ -144,7 +146,8 @@ void KernelEmitter::region(const ReduceRegion& r) {
   for (const Accumulator& a : r.accumulators) {
     open_[a.reg] = {.what = a, .per_lane = per_lane, .states = {}};
     if (a.widened) open_[a.reg].what.type = DType::F64;
-    else if (is_narrow_sum(a) && may_sum_long(r.body)) open_[wide(a.reg)] = {.what = {wide(a.reg), Reduction::Sum, DType::F64}, .per_lane = per_lane, .states = {}};
+    else if (is_narrow_sum(a) && may_sum_long(r.body))
+      open_[wide(a.reg)] = {.what = {wide(a.reg), Reduction::Sum, DType::F64}, .per_lane = per_lane, .states = {}};
   }
   statements(r.body);
   for (const Accumulator& a : r.accumulators) {

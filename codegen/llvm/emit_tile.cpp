@@ -144,7 +144,8 @@ void KernelEmitter::load_turned(const ExprNode& n) {
   int scope = at(top());
   Vectors parts, out;
   for (unsigned k = 0; k < count; k++)
-    parts.push_back(mark(buffer, b_.CreateAlignedLoad(vector_of(type, lanes), b_.CreateGEP(type, p.v, b_.getInt64(k * lanes)), any_alignment)));
+    parts.push_back(
+        mark(buffer, b_.CreateAlignedLoad(vector_of(type, lanes), b_.CreateGEP(type, p.v, b_.getInt64(k * lanes)), any_alignment)));
   for (unsigned k = 0; k < count; k++) out.push_back(pick(parts, [&](unsigned lane) { return lane * count + k; }));
   done(scope);
   tile_.loads[&n] = std::move(out);
@@ -186,7 +187,8 @@ llvm::Value* KernelEmitter::pick(llvm::ArrayRef<llvm::Value*> from, llvm::functi
 void KernelEmitter::turn(const Turn& t) {
   const KernelBuffer& to = kernel_.buffers[static_cast<size_t>(t.to)];
   llvm::Type *ptr = b_.getPtrTy(), *i64 = b_.getInt64Ty();
-  llvm::SmallVector<Val, 6> args{pointer(t.to, t.to_offset), value(t.to_step), pointer(t.from, t.from_offset), value(t.from_step), value(t.rows), value(t.columns)};
+  llvm::SmallVector<Val, 6> args{pointer(t.to, t.to_offset), value(t.to_step), pointer(t.from, t.from_offset),
+                                 value(t.from_step),         value(t.rows),    value(t.columns)};
   llvm::SmallVector<llvm::Value*, 7> values;
   for (Val v : args) values.push_back(v.v);
   values.push_back(b_.getInt1(to.streamed));

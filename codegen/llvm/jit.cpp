@@ -35,8 +35,7 @@ namespace {
 
 constexpr const char* triple = "x86_64-unknown-linux-gnu";
 // What LLVM's X86 target machine reports for the triple; a copy, so that building modules needs no target machine.
-constexpr const char* data_layout =
-    "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128";
+constexpr const char* data_layout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128";
 
 bool env_flag(const char* name) {
   const char* text = std::getenv(name);
@@ -65,9 +64,7 @@ public:
     void* p = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     base_ = p == MAP_FAILED ? nullptr : static_cast<uint8_t*>(p);
   }
-  uint8_t* allocateCodeSection(uintptr_t size, unsigned align, unsigned, llvm::StringRef) override {
-    return take(code_, size, align);
-  }
+  uint8_t* allocateCodeSection(uintptr_t size, unsigned align, unsigned, llvm::StringRef) override { return take(code_, size, align); }
   uint8_t* allocateDataSection(uintptr_t size, unsigned align, unsigned, llvm::StringRef, bool read_only) override {
     return take(read_only ? ro_ : rw_, size, align);
   }
@@ -105,11 +102,42 @@ const void* find_c_function(std::string_view name) {
 #define ROWS(n) ROW(n##f, float (*)(float)), ROW(n, double (*)(double))
 #define ROWS2(n) ROW(n##f, float (*)(float, float)), ROW(n, double (*)(double, double))
   static const Row rows[] = {
-      ROWS(exp),   ROWS(exp2),  ROWS(expm1), ROWS(log),   ROWS(log2),  ROWS(log10), ROWS(log1p), ROWS(sin),  ROWS(cos),
-      ROWS(tan),   ROWS(asin),  ROWS(acos),  ROWS(atan),  ROWS(sinh),  ROWS(cosh),  ROWS(tanh),  ROWS(asinh), ROWS(acosh),
-      ROWS(atanh), ROWS(erf),   ROWS(erfc),  ROWS(lgamma), ROWS(tgamma), ROWS(floor), ROWS(ceil), ROWS(trunc),
-      ROWS(round), ROWS(rint),  ROWS(nearbyint), ROWS(sqrt), ROWS(cbrt), ROWS2(pow), ROWS2(fmod), ROWS2(atan2),
-      ROWS2(hypot), ROWS2(nextafter),
+      ROWS(exp),
+      ROWS(exp2),
+      ROWS(expm1),
+      ROWS(log),
+      ROWS(log2),
+      ROWS(log10),
+      ROWS(log1p),
+      ROWS(sin),
+      ROWS(cos),
+      ROWS(tan),
+      ROWS(asin),
+      ROWS(acos),
+      ROWS(atan),
+      ROWS(sinh),
+      ROWS(cosh),
+      ROWS(tanh),
+      ROWS(asinh),
+      ROWS(acosh),
+      ROWS(atanh),
+      ROWS(erf),
+      ROWS(erfc),
+      ROWS(lgamma),
+      ROWS(tgamma),
+      ROWS(floor),
+      ROWS(ceil),
+      ROWS(trunc),
+      ROWS(round),
+      ROWS(rint),
+      ROWS(nearbyint),
+      ROWS(sqrt),
+      ROWS(cbrt),
+      ROWS2(pow),
+      ROWS2(fmod),
+      ROWS2(atan2),
+      ROWS2(hypot),
+      ROWS2(nextafter),
       {"memcpy", reinterpret_cast<const void*>(&std::memcpy)},
       {"memmove", reinterpret_cast<const void*>(&std::memmove)},
       {"memset", reinterpret_cast<const void*>(&std::memset)},
@@ -171,9 +199,8 @@ std::unique_ptr<llvm::TargetMachine> new_machine(const Target& target) {
   options.UseInitArray = true;
   // PIC and the small model: constants are reached relative to the code, C functions anywhere through RuntimeDyld's stubs.
   // CodeGenOptLevel::Less: the same speed of the math loops as Default, 5% less time to compile.
-  std::unique_ptr<llvm::TargetMachine> machine(t->createTargetMachine(triple, target.cpu, target.features, options,
-                                                                      llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                                                      llvm::CodeGenOptLevel::Less, /*JIT=*/true));
+  std::unique_ptr<llvm::TargetMachine> machine(t->createTargetMachine(triple, target.cpu, target.features, options, llvm::Reloc::PIC_,
+                                                                      llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less, /*JIT=*/true));
   require(machine != nullptr, "LLVM cannot make a target machine for {}", target.cpu);
   return machine;
 }
@@ -218,8 +245,8 @@ struct Jit::Impl {
   std::vector<Symbol> symbols;
   bool perf = env_flag("TENON_PERF"), gdb = env_flag("TENON_GDB"), verify = env_flag("TENON_VERIFY");
 
-  std::mutex mutex;  // guards what follows
-  std::vector<std::unique_ptr<llvm::TargetMachine>> idle;  // a machine serves one compilation at a time
+  std::mutex mutex;                                       // guards what follows
+  std::vector<std::unique_ptr<llvm::TargetMachine>> idle; // a machine serves one compilation at a time
   std::vector<std::unique_ptr<CodeMemory>> memory;
   size_t bytes = 0;
 
@@ -235,8 +262,7 @@ struct Jit::Impl {
     return new_machine(target);
   }
   // Runs all passes; the object or assembly text. `ir` receives the module as the code generator sees it.
-  llvm::SmallVector<char, 0> emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type,
-                                  std::string* ir);
+  llvm::SmallVector<char, 0> emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type, std::string* ir);
   std::vector<void*> load(llvm::MemoryBufferRef object, std::span<const std::string> names);
 };
 
@@ -276,8 +302,7 @@ std::vector<void*> Jit::Impl::load(llvm::MemoryBufferRef buffer, std::span<const
   }
   if (perf) write_perf_map(**object, linker);
   if (gdb)
-    llvm::JITEventListener::createGDBRegistrationListener()->notifyObjectLoaded(reinterpret_cast<uint64_t>(code.get()),
-                                                                               **object, *info);
+    llvm::JITEventListener::createGDBRegistrationListener()->notifyObjectLoaded(reinterpret_cast<uint64_t>(code.get()), **object, *info);
   std::lock_guard lock(mutex);
   bytes += code->size();
   memory.push_back(std::move(code));
@@ -313,9 +338,8 @@ std::vector<void*> Jit::compile(std::unique_ptr<llvm::LLVMContext> context, std:
     require(!llvm::verifyModule(*module, &out), "emitted module is malformed: {}", error);
   }
   std::unique_ptr<llvm::TargetMachine> machine = impl_->take_machine();
-  if (text) {  // from a copy, as emitting changes the module
-    llvm::SmallVector<char, 0> s =
-        impl_->emit(*llvm::CloneModule(*module), *machine, llvm::CodeGenFileType::AssemblyFile, &text->ir);
+  if (text) { // from a copy, as emitting changes the module
+    llvm::SmallVector<char, 0> s = impl_->emit(*llvm::CloneModule(*module), *machine, llvm::CodeGenFileType::AssemblyFile, &text->ir);
     text->assembly.assign(s.begin(), s.end());
   }
   llvm::SmallVector<char, 0> object = impl_->emit(*module, *machine, llvm::CodeGenFileType::ObjectFile, nullptr);

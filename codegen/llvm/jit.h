@@ -25,7 +25,7 @@ struct Symbol {
 
 /// Texts of one compiled module, filled when asked for.
 struct CodeText {
-  std::string ir_before, ir, assembly;  // as emitted, after the passes, as machine code
+  std::string ir_before, ir, assembly; // as emitted, after the passes, as machine code
 };
 
 /// Owns the code of one executable; the addresses it gives out live as long as it does. Thread-safe: several threads may

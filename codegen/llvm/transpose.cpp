@@ -56,7 +56,8 @@ template <class T, int N> struct Square {
 #ifdef __clang__
         for (int i = 0; i < N; i++) __builtin_nontemporal_store(rows[row_of(i)], reinterpret_cast<Row*>(to + i * to_step));
 #else
-        for (int i = 0; i < N; i++) asm volatile("vmovntdq %1, %0" : "=m"(*reinterpret_cast<Row*>(to + i * to_step)) : "v"(rows[row_of(i)]));
+        for (int i = 0; i < N; i++)
+          asm volatile("vmovntdq %1, %0" : "=m"(*reinterpret_cast<Row*>(to + i * to_step)) : "v"(rows[row_of(i)]));
 #endif
         return;
       }
@@ -67,7 +68,8 @@ template <class T, int N> struct Square {
 
 // The last squares overlap those before them; what is narrower than one goes element by element.
 template <class T, int N>
-[[gnu::always_inline]] inline void turn_block(void* to_bytes, int64_t to_step, const void* from_bytes, int64_t from_step, int64_t rows, int64_t columns, bool streamed) {
+[[gnu::always_inline]] inline void turn_block(void* to_bytes, int64_t to_step, const void* from_bytes, int64_t from_step, int64_t rows,
+                                              int64_t columns, bool streamed) {
   T* to = static_cast<T*>(to_bytes);
   const T* from = static_cast<const T*>(from_bytes);
   if (rows < N || columns < N) {
@@ -91,17 +93,23 @@ template <class T, int N>
   }
 }
 
-template <class T> constexpr int at_most_16(int bytes) { return bytes / static_cast<int>(sizeof(T)) < 16 ? bytes / static_cast<int>(sizeof(T)) : 16; }
+template <class T> constexpr int at_most_16(int bytes) {
+  return bytes / static_cast<int>(sizeof(T)) < 16 ? bytes / static_cast<int>(sizeof(T)) : 16;
+}
 
-template <class T> [[gnu::target("avx2,avx512f,avx512bw,avx512vl,avx512dq")]] void turn_avx512(void* to, int64_t ts, const void* from, int64_t fs, int64_t rows, int64_t columns, bool streamed) {
+template <class T>
+[[gnu::target("avx2,avx512f,avx512bw,avx512vl,avx512dq")]] void turn_avx512(void* to, int64_t ts, const void* from, int64_t fs,
+                                                                            int64_t rows, int64_t columns, bool streamed) {
   turn_block<T, at_most_16<T>(64)>(to, ts, from, fs, rows, columns, streamed);
 }
-template <class T> [[gnu::target("avx2")]] void turn_avx2(void* to, int64_t ts, const void* from, int64_t fs, int64_t rows, int64_t columns, bool streamed) {
+template <class T>
+[[gnu::target("avx2")]] void turn_avx2(void* to, int64_t ts, const void* from, int64_t fs, int64_t rows, int64_t columns, bool streamed) {
   turn_block<T, at_most_16<T>(32)>(to, ts, from, fs, rows, columns, streamed);
 }
 
 template <class T> TransposeRow row() {
-  bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+              __builtin_cpu_supports("avx512dq");
   return {"tenon_transpose" + std::to_string(sizeof(T)), wide ? turn_avx512<T> : turn_avx2<T>};
 }
 

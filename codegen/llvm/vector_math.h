@@ -29,7 +29,7 @@ using Binary = llvm::Value* (*)(const Emitter&, llvm::Value*, llvm::Value*);
 llvm::Value* exp(const Emitter&, llvm::Value* x);
 llvm::Value* exp2(const Emitter&, llvm::Value* x);
 llvm::Value* expm1(const Emitter&, llvm::Value* x);
-llvm::Value* sigmoid(const Emitter&, llvm::Value* x);  // 1 / (1 + exp(-x)), denormal results included
+llvm::Value* sigmoid(const Emitter&, llvm::Value* x); // 1 / (1 + exp(-x)), denormal results included
 llvm::Value* sinh(const Emitter&, llvm::Value* x);
 llvm::Value* cosh(const Emitter&, llvm::Value* x);
 llvm::Value* tanh(const Emitter&, llvm::Value* x);
@@ -55,15 +55,15 @@ llvm::Value* erf(const Emitter&, llvm::Value* x);
 llvm::Value* erfc(const Emitter&, llvm::Value* x);
 
 llvm::Value* sqrt(const Emitter&, llvm::Value* x);
-llvm::Value* rsqrt(const Emitter&, llvm::Value* x);  // 1 / sqrt(x), correctly rounded steps
+llvm::Value* rsqrt(const Emitter&, llvm::Value* x); // 1 / sqrt(x), correctly rounded steps
 llvm::Value* abs(const Emitter&, llvm::Value* x);
 llvm::Value* floor(const Emitter&, llvm::Value* x);
 llvm::Value* ceil(const Emitter&, llvm::Value* x);
 llvm::Value* trunc(const Emitter&, llvm::Value* x);
-llvm::Value* round(const Emitter&, llvm::Value* x);                         // half to even
-llvm::Value* fmod(const Emitter&, llvm::Value* x, llvm::Value* y);          // sign of x, exact
-llvm::Value* remainder(const Emitter&, llvm::Value* x, llvm::Value* y);     // sign of y, as Python's %
-llvm::Value* minimum(const Emitter&, llvm::Value* x, llvm::Value* y);       // NaN if either is
+llvm::Value* round(const Emitter&, llvm::Value* x);                     // half to even
+llvm::Value* fmod(const Emitter&, llvm::Value* x, llvm::Value* y);      // sign of x, exact
+llvm::Value* remainder(const Emitter&, llvm::Value* x, llvm::Value* y); // sign of y, as Python's %
+llvm::Value* minimum(const Emitter&, llvm::Value* x, llvm::Value* y);   // NaN if either is
 llvm::Value* maximum(const Emitter&, llvm::Value* x, llvm::Value* y);
 
 /// The functions above by name ("exp", "rsqrt", "fmod" ...).

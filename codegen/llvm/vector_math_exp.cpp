@@ -23,15 +23,14 @@ Reduced reduce(const Math& m, V x) {
   return {m.fma(n, -lo, m.fma(n, -hi, x)), n, shifted};
 }
 
-V exp_poly(const Math& m, V r) {  // error f32 2^-28, f64 2^-57
+V exp_poly(const Math& m, V r) { // error f32 2^-28, f64 2^-57
   if (m.f64)
-    return m.poly(r, {1, 1, 0.5000000000000012, 0.16666666666666385, 0.04166666666651915, 0.008333333333507302,
-                      0.0013888888946920993, 0.0001984126948736706, 2.4801489348944075e-05, 2.755759583099304e-06,
-                      2.763168934837646e-07, 2.499948550337863e-08});
+    return m.poly(r, {1, 1, 0.5000000000000012, 0.16666666666666385, 0.04166666666651915, 0.008333333333507302, 0.0013888888946920993,
+                      0.0001984126948736706, 2.4801489348944075e-05, 2.755759583099304e-06, 2.763168934837646e-07, 2.499948550337863e-08});
   return m.poly(r, {1, 1, 0.49999994, 0.166665092, 0.0416680053, 0.0083700465, 0.00138493115});
 }
 
-V expm1_poly(const Math& m, V r) {  // error f32 2^-26, f64 2^-59, relative to expm1(r)
+V expm1_poly(const Math& m, V r) { // error f32 2^-26, f64 2^-59, relative to expm1(r)
   V q = m.f64 ? m.poly(r, {0.5, 0.16666666666666677, 0.04166666666666649, 0.00833333333332074, 0.0013888888888968277,
                            0.00019841269888680482, 2.480158716482279e-05, 2.7557241371693248e-06, 2.7557405934131164e-07,
                            2.5110109030925378e-08, 2.0875307142333844e-09})
@@ -61,7 +60,7 @@ V scalef(const Math& m, llvm::Intrinsic::ID id, V p, V n) {
   bool full = m.lanes * (m.f64 ? 64 : 32) == 512;
   unsigned mask_bits = std::max(m.lanes, 8u);
   llvm::SmallVector<llvm::Value*, 5> args = {p.v, n.v, p.v, llvm::ConstantInt::getAllOnesValue(b.getIntNTy(mask_bits))};
-  if (full) args.push_back(b.getInt32(4));  // the current rounding mode
+  if (full) args.push_back(b.getInt32(4)); // the current rounding mode
   return m.wrap(b.CreateIntrinsic(id, {}, args));
 }
 
@@ -73,8 +72,7 @@ V scalef_pieces(const Math& m, V p, V n) {
     llvm::SmallVector<int, 16> take;
     for (unsigned i = 0; i < step; i++) take.push_back(static_cast<int>(at + i));
     Math part(m.e, m.b.CreateShuffleVector(p.v, take));
-    V r = scalef(part, scalef_of(part), part.wrap(m.b.CreateShuffleVector(p.v, take)),
-                 part.wrap(m.b.CreateShuffleVector(n.v, take)));
+    V r = scalef(part, scalef_of(part), part.wrap(m.b.CreateShuffleVector(p.v, take)), part.wrap(m.b.CreateShuffleVector(n.v, take)));
     if (!whole) whole = llvm::PoisonValue::get(m.type);
     whole = m.b.CreateInsertVector(m.type, whole, r.v, m.b.getInt64(at));
   }
@@ -97,9 +95,7 @@ ExpParts exp_parts(const Math& m, V x) {
   return {exp_poly(m, a.r), a.n, a.shifted};
 }
 
-V power_of_two(const Math& m, V shifted) {
-  return m.as_float((m.bits(shifted) << m.mantissa) + m.integer(int64_t(m.bias) << m.mantissa));
-}
+V power_of_two(const Math& m, V shifted) { return m.as_float((m.bits(shifted) << m.mantissa) + m.integer(int64_t(m.bias) << m.mantissa)); }
 
 V scale(const Math& m, V p, V n, V shifted) {
   if (llvm::Intrinsic::ID id = scalef_of(m)) return scalef(m, id, p, n);
@@ -128,7 +124,7 @@ llvm::Value* expm1(const Emitter& e, llvm::Value* v) {
   Math m(e, v);
   V x = m.wrap(v);
   V y = half_expm1(m, m.at_least(m.at_most(x, highest(m)), m.f64 ? -40 : -20)) * 2;
-  return m.select(m.abs(x) < 0x1p-60, x, y).v;  // keeps -0 and denormals
+  return m.select(m.abs(x) < 0x1p-60, x, y).v; // keeps -0 and denormals
 }
 
 llvm::Value* sigmoid(const Emitter& e, llvm::Value* v) {
@@ -157,9 +153,8 @@ llvm::Value* sinh(const Emitter& e, llvm::Value* v) {
   Math m(e, v);
   V x = m.wrap(v);
   V a = m.at_most(m.abs(x), m.f64 ? 711 : 90), z = x * x;
-  V q = m.f64 ? m.poly(z, {0.16666666666666666, 0.008333333333333333, 0.0001984126984126984, 2.7557319223985893e-06,
-                           2.505210838544172e-08, 1.6059043836821613e-10, 7.647163731819816e-13, 2.8114572543455206e-15,
-                           8.22063524662433e-18})
+  V q = m.f64 ? m.poly(z, {0.16666666666666666, 0.008333333333333333, 0.0001984126984126984, 2.7557319223985893e-06, 2.505210838544172e-08,
+                           1.6059043836821613e-10, 7.647163731819816e-13, 2.8114572543455206e-15, 8.22063524662433e-18})
               : m.poly(z, {0.166666672, 0.00833331048, 0.000198429101, 2.78205903e-06});
   V small = m.fma(x * z, q, x);
   ExpParts t = exp_parts(m, a);

@@ -20,13 +20,12 @@ Base base_e(const Math& m) { return split(m, 0.6931471805599453, 2.3190468138462
 Base base_2(const Math& m) { return split(m, 1, 0, 1.4426950408889634); }
 Base base_10(const Math& m) { return split(m, 0.3010299956639812, -2.8037281277851704e-18, 0.4342944819032518); }
 
-V log1p_tail(const Math& m, V f) {  // (ln(1 + f) - f) / f^2 for f32, error 2^-26 of ln(1 + f)
-  return m.poly(f, {-0.5, 0.333332092, -0.249997169, 0.200107485, -0.166823044, 0.140011549, -0.121671654, 0.140047804,
-                    -0.129489332});
+V log1p_tail(const Math& m, V f) { // (ln(1 + f) - f) / f^2 for f32, error 2^-26 of ln(1 + f)
+  return m.poly(f, {-0.5, 0.333332092, -0.249997169, 0.200107485, -0.166823044, 0.140011549, -0.121671654, 0.140047804, -0.129489332});
 }
 
 V combine(const Math& m, V e, V f, const Base& base) {
-  V l = m.f64          ? log1p_poly(m, f) * base.c_hi
+  V l = m.f64            ? log1p_poly(m, f) * base.c_hi
         : base.c_hi == 1 ? log1p_poly(m, f)
                          : m.fma(f, base.c_hi, m.fma(f * f, log1p_tail(m, f) * base.c_hi, f * base.c_lo));
   if (base.k_lo != 0) l = m.fma(e, base.k_lo, l);
@@ -70,7 +69,7 @@ V log1p_poly(const Math& m, V f) {
   V s = f / (f + 2), z = s * s;
   V r = m.poly(z, {0.666666666666666, 0.4000000000005973, 0.28571428555105516, 0.22222224376977387, 0.18181661110319422,
                    0.15391266052269464, 0.1317103031843892, 0.13860301859044233});
-  return m.fma(-s, f - z * r, f);  // ln(1 + f) = f - s (f - z r), error 2^-58
+  return m.fma(-s, f - z * r, f); // ln(1 + f) = f - s (f - z r), error 2^-58
 }
 
 Pair log_pair(const Math& m, V x) {
@@ -84,8 +83,9 @@ Pair log_pair(const Math& m, V x) {
   V cube = z * s, cube_lo = m.fma(z, s, -cube) + m.fma(z, s_lo, z_lo * s);
   constexpr double third = 0.6666666666666666, third_lo = 3.700743415417188e-17;
   V c = cube * third, c_lo = m.fma(cube, third, -c) + m.fma(cube, third_lo, cube_lo * third);
-  V tail = cube * z * m.poly(z, {0.4, 0.2857142857142848, 0.22222222222280746, 0.18181818166941657, 0.15384617276248186,
-                                 0.13333198492496373, 0.1177033299405455, 0.103903540662365, 0.11266522505036809});
+  V tail = cube * z *
+           m.poly(z, {0.4, 0.2857142857142848, 0.22222222222280746, 0.18181818166941657, 0.15384617276248186, 0.13333198492496373,
+                      0.1177033299405455, 0.103903540662365, 0.11266522505036809});
   V twice = s * 2, l = twice + c, l_lo = (twice - l) + c + (tail + m.fma(s_lo, 2, c_lo));
   // The upper part of ln 2 has 42 digits: its product with e is exact.
   V whole = e * 0.6931471805598903, upper = whole + l, rest = (whole - upper) + l + m.fma(e, 5.497923018708371e-14, l_lo);

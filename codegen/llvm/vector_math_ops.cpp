@@ -80,7 +80,7 @@ V Math::unless(V rare, V fast, const std::function<V()>& slow) const {
   auto* join = llvm::BasicBlock::Create(context, "join", function);
   b.CreateCondBr(any, slow_block, join, llvm::MDBuilder(context).createBranchWeights(1, 1 << 20));
   b.SetInsertPoint(slow_block);
-  V other = select(rare, slow(), fast);  // a lane never depends on its neighbours
+  V other = select(rare, slow(), fast); // a lane never depends on its neighbours
   llvm::BasicBlock* slow_end = b.GetInsertBlock();
   b.CreateBr(join);
   b.SetInsertPoint(join);
@@ -102,8 +102,8 @@ llvm::Value* call_per_lane(const Emitter& e, std::string_view name, std::span<ll
   llvm::Type* scalar = type->getScalarType();
   llvm::Function* function = b.GetInsertBlock()->getParent();
   llvm::SmallVector<llvm::Type*, 2> parameters(args.size(), scalar);
-  llvm::FunctionCallee callee = function->getParent()->getOrInsertFunction(
-      llvm::StringRef(name.data(), name.size()), llvm::FunctionType::get(scalar, parameters, false));
+  llvm::FunctionCallee callee = function->getParent()->getOrInsertFunction(llvm::StringRef(name.data(), name.size()),
+                                                                           llvm::FunctionType::get(scalar, parameters, false));
   if (auto* f = llvm::dyn_cast<llvm::Function>(callee.getCallee())) f->addFnAttr(llvm::Attribute::NoUnwind);
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
   if (!vector) return b.CreateCall(callee, llvm::SmallVector<llvm::Value*, 2>(args.begin(), args.end()));
@@ -153,8 +153,7 @@ std::span<const UnaryRow> unary_functions() {
 
 std::span<const BinaryRow> binary_functions() {
   static constexpr BinaryRow rows[] = {
-      {"pow", pow},   {"atan2", atan2},     {"fmod", fmod},
-      {"remainder", remainder}, {"minimum", minimum}, {"maximum", maximum},
+      {"pow", pow}, {"atan2", atan2}, {"fmod", fmod}, {"remainder", remainder}, {"minimum", minimum}, {"maximum", maximum},
   };
   return rows;
 }

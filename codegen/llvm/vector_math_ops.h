@@ -29,7 +29,7 @@ V operator|(V a, V b);
 V operator^(V a, V b);
 V operator!(V a);
 V operator<<(V a, int n);
-V operator>>(V a, int n);  // logical
+V operator>>(V a, int n); // logical
 V operator+(V a, double b);
 V operator-(V a, double b);
 V operator*(V a, double b);
@@ -56,11 +56,11 @@ public:
 
   const Emitter& e;
   llvm::IRBuilderBase& b;
-  llvm::Type* type;      // of the floats
-  llvm::Type* int_type;  // integers of the same width
-  unsigned lanes;        // 1 for a scalar, too
+  llvm::Type* type;     // of the floats
+  llvm::Type* int_type; // integers of the same width
+  unsigned lanes;       // 1 for a scalar, too
   bool f64;
-  int mantissa, bias;  // bits of the mantissa, exponent bias
+  int mantissa, bias; // bits of the mantissa, exponent bias
 
   V wrap(llvm::Value* v) const { return {this, v}; }
   V number(double x) const;
@@ -87,7 +87,7 @@ public:
   V bits(V x) const { return wrap(b.CreateBitCast(x.v, int_type)); }
   V as_float(V bits) const { return wrap(b.CreateBitCast(bits.v, type)); }
   V sign_mask() const { return integer(f64 ? INT64_MIN : INT64_C(0x80000000)); }
-  V negative(V x) const { return wrap(b.CreateICmpSLT(bits(x).v, integer(0).v)); }  // by the sign bit
+  V negative(V x) const { return wrap(b.CreateICmpSLT(bits(x).v, integer(0).v)); } // by the sign bit
   V nonzero(V bits) const { return wrap(b.CreateICmpNE(bits.v, integer(0).v)); }
 
   /// 1.5 * 2^mantissa: adding it rounds to an integer, which then stands in the low bits.
@@ -120,7 +120,7 @@ V erf_by_table(const Math& m, V x);
 /// x = 2^e (1 + f) for a positive normal x, f in [-1/3, 1/3].
 struct LogParts {
   V e, f;
-  V exponent_bits;  // e in the place of the exponent
+  V exponent_bits; // e in the place of the exponent
 };
 LogParts log_parts(const Math& m, V x);
 /// ln(1 + f) for f in [-1/3, 1/3].

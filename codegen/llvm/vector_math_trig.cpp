@@ -8,10 +8,10 @@ namespace {
 constexpr double pi = 3.141592653589793, half_pi = 1.5707963267948966;
 
 struct Trig {
-  V r;         // in about [-pi/4, pi/4]
-  V tail;      // what rounding took from r; of f64
-  V quadrant;  // n, in the low bits
-  V huge;      // |x| beyond the limit, or not finite
+  V r;        // in about [-pi/4, pi/4]
+  V tail;     // what rounding took from r; of f64
+  V quadrant; // n, in the low bits
+  V huge;     // |x| beyond the limit, or not finite
 };
 
 // The first step is exact, the second rounds only r, the third adds what two words of pi/2 leave out.
@@ -26,14 +26,14 @@ Trig reduce(const Math& m, V x) {
   return {r, tail, m.bits(shifted), huge};
 }
 
-V sin_tail(const Math& m, V z) {  // (sin(r) - r) / r^3; error of sin(r) f32 2^-27, f64 2^-56
+V sin_tail(const Math& m, V z) { // (sin(r) - r) / r^3; error of sin(r) f32 2^-27, f64 2^-56
   return m.f64 ? m.poly(z, {-0.1666666666666663, 0.008333333333321544, -0.00019841269829113308, 2.7557313451039087e-06,
                             -2.5050720348634172e-08, 1.5894601083208033e-10})
                : m.poly(z, {-0.166666493, 0.00833183806, -0.000194733395});
 }
 V sin_poly(const Math& m, V r, V z) { return m.fma(r * z, sin_tail(m, z), r); }
 
-V cos_tail(const Math& m, V z) {  // (cos(r) - 1 + r^2 / 2) / r^4; error of cos(r) f32 2^-32, f64 2^-62
+V cos_tail(const Math& m, V z) { // (cos(r) - 1 + r^2 / 2) / r^4; error of cos(r) f32 2^-32, f64 2^-62
   return m.f64 ? m.poly(z, {0.04166666666666659, -0.0013888888888872245, 2.4801587288332706e-05, -2.755731402603784e-07,
                             2.0875679581157083e-09, -1.1357414679856005e-11})
                : m.poly(z, {0.0416666381, -0.00138869521, 2.43924133e-05});
@@ -63,44 +63,45 @@ llvm::Value* sine(const Emitter& e, llvm::Value* v, int offset, const char* name
   return m.unless(t.huge, r, [&] { return m.libm(name, {x}); }).v;
 }
 
-V minus(const Math& m, double c, V x) {  // c - x for a multiple c of pi, in two words
+V minus(const Math& m, double c, V x) { // c - x for a multiple c of pi, in two words
   double hi = m.f64 ? c : static_cast<double>(static_cast<float>(c));
   return hi - (x - m.number(m.f64 ? c * (6.123233995736766e-17 / half_pi) : c - hi));
 }
 
 // atan(low / high) for 0 <= low <= high
 V atan_of_ratio(const Math& m, V low, V high) {
-  if (!m.f64) {  // error 2^-25
+  if (!m.f64) { // error 2^-25
     V t = low / high, z = t * t;
-    return m.fma(t * z, m.poly(z, {-0.333331615, 0.199940085, -0.142131731, 0.10674987, -0.0757284686, 0.0434770249,
-                                   -0.0165468901, 0.0029699076}), t);
+    return m.fma(t * z,
+                 m.poly(z, {-0.333331615, 0.199940085, -0.142131731, 0.10674987, -0.0757284686, 0.0434770249, -0.0165468901, 0.0029699076}),
+                 t);
   }
   // Beyond tan(pi/8) as pi/4 - atan((high - low) / (high + low)); error 2^-57. The quotient is t and what rounding took from it.
   V turned = high * 0.41421356237309503 < low;
   V n = m.select(turned, low - high, low), d = m.select(turned, high + low, high), inverse = 1 / d;
   V d_lost = m.select(turned, (high - d) + low, 0.0), n_lost = m.select(turned, low - (n + high), 0.0);
   V t = n * inverse, tail = (m.fma(-t, d, n) + m.fma(-t, d_lost, n_lost)) * inverse, z = t * t;
-  V p = t + m.fma(t * z, m.poly(z, {-0.3333333333333333, 0.19999999999999993, -0.14285714285711518, 0.11111111110754629,
-                                -0.09090909067003983, 0.07692306735789252, -0.06666642015375167, 0.058819251850305856,
-                                -0.05258040893734448, 0.04719390811571214, -0.041044192174651696, 0.0306353090758539,
-                                -0.013917829515596312}), tail);
+  V p = t + m.fma(t * z,
+                  m.poly(z, {-0.3333333333333333, 0.19999999999999993, -0.14285714285711518, 0.11111111110754629, -0.09090909067003983,
+                             0.07692306735789252, -0.06666642015375167, 0.058819251850305856, -0.05258040893734448, 0.04719390811571214,
+                             -0.041044192174651696, 0.0306353090758539, -0.013917829515596312}),
+                  tail);
   return m.select(turned, minus(m, half_pi / 2, -p), p);
 }
 
 struct Arcsine {
-  V s, tail;  // asin(s) = s + tail; s is |x|, or sqrt((1 - |x|) / 2) where big
-  V big;      // |x| > 1/2: asin(|x|) = pi/2 - 2 asin(s)
+  V s, tail; // asin(s) = s + tail; s is |x|, or sqrt((1 - |x|) / 2) where big
+  V big;     // |x| > 1/2: asin(|x|) = pi/2 - 2 asin(s)
 };
 Arcsine arcsine(const Math& m, V x) {
   V a = m.abs(x), big = a > 0.5;
   V z = m.select(big, m.fma(a, -0.5, m.number(0.5)), a * a);
   V s = m.select(big, m.sqrt(z), a);
-  V lost = m.f64 ? m.select(big, m.fma(-s, s, z) / m.fma(s, 2, 0x1p-1000), 0.0) : m.number(0);  // by the root
-  V q = m.f64 ? m.poly(z, {0.16666666666666669, 0.07499999999998433, 0.04464285714635543, 0.030381944138531247,
-                           0.02237217294214989, 0.017352392720869945, 0.013971212973553311, 0.011479177415181617,
-                           0.0103228143502052, 0.005457506718563782, 0.01740087944288715, -0.014851887071528912,
-                           0.028757851367602328})  // error 2^-57
-              : m.poly(z, {0.166667521, 0.0749531388, 0.0454682074, 0.0241909176, 0.0421458855});  // error 2^-27
+  V lost = m.f64 ? m.select(big, m.fma(-s, s, z) / m.fma(s, 2, 0x1p-1000), 0.0) : m.number(0); // by the root
+  V q = m.f64 ? m.poly(z, {0.16666666666666669, 0.07499999999998433, 0.04464285714635543, 0.030381944138531247, 0.02237217294214989,
+                           0.017352392720869945, 0.013971212973553311, 0.011479177415181617, 0.0103228143502052, 0.005457506718563782,
+                           0.01740087944288715, -0.014851887071528912, 0.028757851367602328})     // error 2^-57
+              : m.poly(z, {0.166667521, 0.0749531388, 0.0454682074, 0.0241909176, 0.0421458855}); // error 2^-27
   return {s, m.f64 ? m.fma(s * z, q, lost) : s * z * q, big};
 }
 
@@ -157,7 +158,7 @@ llvm::Value* atan2(const Emitter& e, llvm::Value* vy, llvm::Value* vx) {
   V endless = high == m.infinity();
   low = m.select(endless, m.select(low == high, 1, m.number(0)), low);
   high = m.select(endless | (high == 0), 1, high);
-  if (m.f64) {  // their sum and its inverse are numbers
+  if (m.f64) { // their sum and its inverse are numbers
     V scale = m.select(high >= 0x1p1000, 0x1p-100, m.select(high < m.number(0x1p-900), 0x1p150, m.number(1)));
     low = low * scale, high = high * scale;
   }

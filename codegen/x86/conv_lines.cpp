@@ -24,8 +24,8 @@ public:
     first_held_ = s_.registers(wide());
     held_ = s_.outputs == 1 && s_.rows > 1 && first_held_ + s_.kernel * s_.taps <= registers();
     masks_held_ = wide() && s_.load_masks() <= most_masks;
-    require(first_held_ <= registers(), "a tile of {} lines by {} vectors of {} outputs does not fit the registers",
-            s_.rows, s_.vectors, s_.outputs);
+    require(first_held_ <= registers(), "a tile of {} lines by {} vectors of {} outputs does not fit the registers", s_.rows, s_.vectors,
+            s_.outputs);
   }
 
   void* emit() {
@@ -82,9 +82,7 @@ private:
   const Reg64& inputs() const { return rbp; }
   const Reg64& pointer() const { return rbx; } // of an input line
   Xmm sum(int output, int row, int v) const { return vec((output * s_.rows + row) * s_.vectors + v); }
-  Xmm value(int v, int parity) const {
-    return vec(first_value_ + (s_.is_single() ? 0 : v) * (s_.pairs() ? 2 : 1) + parity);
-  }
+  Xmm value(int v, int parity) const { return vec(first_value_ + (s_.is_single() ? 0 : v) * (s_.pairs() ? 2 : 1) + parity); }
   Xmm chosen(int parity) const { return vec(chosen_ + parity); }
 
   void load_arguments() {
@@ -112,21 +110,16 @@ private:
 
   /// The mask as an operand of the next move: an opmask, or `mask_`.
   Xbyak::Opmask use_mask(int m) {
-    if (!wide())
-      vmovups(vec(mask_), ptr[masks() + 32 * m]);
-    else if (m >= s_.load_masks() || !masks_held_)
-      kmovw(k7, ptr[masks() + 2 * m]);
-    else
-      return Xbyak::Opmask(m + 1);
+    if (!wide()) vmovups(vec(mask_), ptr[masks() + 32 * m]);
+    else if (m >= s_.load_masks() || !masks_held_) kmovw(k7, ptr[masks() + 2 * m]);
+    else return Xbyak::Opmask(m + 1);
     return k7;
   }
   void load(const Xmm& x, const Xbyak::Address& from, int m) {
     if (!s_.masked || s_.part) return vmovups(x, from);
     Xbyak::Opmask k = use_mask(m);
-    if (wide())
-      vmovups(x | k | T_z, from);
-    else
-      vmaskmovps(x, vec(mask_), from);
+    if (wide()) vmovups(x | k | T_z, from);
+    else vmaskmovps(x, vec(mask_), from);
   }
 
   /// The columns of a group of taps under vector v: one value for each of its taps.
@@ -222,10 +215,8 @@ private:
   void store(const Xbyak::Address& to, const Xmm& x, int m) {
     if (!s_.masked) return vmovups(to, x);
     Xbyak::Opmask k = use_mask(m);
-    if (wide())
-      vmovups(to | k, x);
-    else
-      vmaskmovps(to, vec(mask_), x);
+    if (wide()) vmovups(to | k, x);
+    else vmaskmovps(to, vec(mask_), x);
   }
 
   void emit_choices() {

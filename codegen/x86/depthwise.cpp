@@ -155,10 +155,8 @@ private:
     Xbyak::Address in = ptr[row(i) + offset()];
     partial(0) ? load_partial(spare(), in) : vmovups(spare(), in);
     for (int k = 0; k < s_.group; k++) {
-      if (permutes_far())
-        vpermps(Xbyak::Zmm(copied().getIdx()), Xbyak::Zmm(lanes_of(k).getIdx()), Xbyak::Zmm(spare().getIdx()));
-      else
-        vpermilps(copied(), spare(), s_.group == 4 ? k * 0x55 : k == 0 ? 0xa0 : 0xf5);
+      if (permutes_far()) vpermps(Xbyak::Zmm(copied().getIdx()), Xbyak::Zmm(lanes_of(k).getIdx()), Xbyak::Zmm(spare().getIdx()));
+      else vpermilps(copied(), spare(), s_.group == 4 ? k * 0x55 : k == 0 ? 0xa0 : 0xf5);
       vfmadd231ps(sum(i, 0), weight(k), copied());
     }
   }
@@ -197,10 +195,8 @@ private:
         } else if (from) {
           vaddps(x, x, ptr[*from + at]);
         }
-        if (!partial(j))
-          vmovups(ptr[rax + at], x);
-        else if (wide())
-          vmovups(ptr[rax + at] | k1, x);
+        if (!partial(j)) vmovups(ptr[rax + at], x);
+        else if (wide()) vmovups(ptr[rax + at] | k1, x);
         else {
           vmovups(weight(0), ptr[rsp + mask]);
           vmaskmovps(ptr[rax + at], weight(0), x);

@@ -12,8 +12,7 @@ namespace {
 
 class PlaneEmitter : public Assembler {
 public:
-  PlaneEmitter(CodeMemory& memory, Isa isa, PlaneShape s)
-      : Assembler(memory, isa), s_(s), weights_held_(wide() && s.kernel == 3) {
+  PlaneEmitter(CodeMemory& memory, Isa isa, PlaneShape s) : Assembler(memory, isa), s_(s), weights_held_(wide() && s.kernel == 3) {
     int sums = s.rows * s.pixels, weights = weights_held_ ? s.kernel * s.kernel : 0;
     first_weight_ = sums;
     first_spare_ = sums + weights;
@@ -77,10 +76,8 @@ private:
     mov(mode(), ptr[rdi + offsetof(DepthwiseArgs, mode)]);
   }
   void load(const Xmm& x, const Xbyak::Address& from) {
-    if (!s_.masked)
-      vmovups(x, from);
-    else if (wide())
-      vmovups(x | k1 | T_z, from);
+    if (!s_.masked) vmovups(x, from);
+    else if (wide()) vmovups(x | k1 | T_z, from);
     else {
       vmovups(x, ptr[rsp + mask]);
       vmaskmovps(x, x, from);
@@ -90,8 +87,7 @@ private:
   void sum_block() {
     for (int i = 0; i < s_.rows * s_.pixels; i++) vxorps(Xmm(i), Xmm(i), Xmm(i));
     if (weights_held_)
-      for (int q = 0; q < s_.kernel * s_.kernel; q++)
-        vmovups(vec(first_weight_ + q), ptr[weights() + q * vector_bytes()]);
+      for (int q = 0; q < s_.kernel * s_.kernel; q++) vmovups(vec(first_weight_ + q), ptr[weights() + q * vector_bytes()]);
     for (int i = 0, n = 0; i < s_.in_rows(); i++)
       for (int j = 0; j < s_.in_pixels(); j++, n++) {
         if (!used(i, s_.rows) || !used(j, s_.pixels)) continue;
@@ -117,10 +113,8 @@ private:
         int ky = i - oy * s_.stride, kx = j - ox * s_.stride;
         if (ky < 0 || ky >= s_.kernel || kx < 0 || kx >= s_.kernel) continue;
         int q = ky * s_.kernel + kx;
-        if (weights_held_)
-          vfmadd231ps(sum(oy, ox), x, vec(first_weight_ + q));
-        else
-          vfmadd231ps(sum(oy, ox), x, ptr[weights() + q * vector_bytes()]);
+        if (weights_held_) vfmadd231ps(sum(oy, ox), x, vec(first_weight_ + q));
+        else vfmadd231ps(sum(oy, ox), x, ptr[weights() + q * vector_bytes()]);
       }
   }
 
@@ -150,10 +144,8 @@ private:
           load(spare(0), ptr[rax]);
           vaddps(x, x, spare(0));
         }
-        if (!s_.masked)
-          vmovups(ptr[rax], x);
-        else if (wide())
-          vmovups(ptr[rax] | k1, x);
+        if (!s_.masked) vmovups(ptr[rax], x);
+        else if (wide()) vmovups(ptr[rax] | k1, x);
         else {
           vmovups(spare(0), ptr[rsp + mask]);
           vmaskmovps(ptr[rax], spare(0), x);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int least_unroll = 4;
 constexpr int line_bytes = 64;
-constexpr int min_chains = 8; // independent sums that keep two multiply-add ports of latency four busy
+constexpr int min_chains = 8;        // independent sums that keep two multiply-add ports of latency four busy
 constexpr int prefetch_bytes = 8192; // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
 constexpr int prefetch_rows = 16;    // B in place
 constexpr int prefetch_k = 8;        // A by k
@@ -29,9 +29,7 @@ constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k an
 /// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
 int spares_needed(Arithmetic a) { return a == Arithmetic::I16Dot || a == Arithmetic::I8I8Dot ? 2 : 1; }
 
-int spare_registers(Isa isa, int rows, int vectors) {
-  return (isa == Isa::Avx512 ? 32 : 16) - rows * vectors - std::min(rows, vectors);
-}
+int spare_registers(Isa isa, int rows, int vectors) { return (isa == Isa::Avx512 ? 32 : 16) - rows * vectors - std::min(rows, vectors); }
 
 /// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
 int sum_sets(const GemmFamilyRow& row, int rows, int vectors) {
@@ -84,10 +82,8 @@ private:
     jle(store, T_NEAR);
     L(next_position);
     load_rows();
-    if (s_.kind == GemmKind::Windows)
-      window_loops();
-    else
-      depth_loop(0, s_.rows);
+    if (s_.kind == GemmKind::Windows) window_loops();
+    else depth_loop(0, s_.rows);
     if (reads_rest()) add_rest();
     dec(qword[rsp + positions]);
     jnz(next_position, T_NEAR);
@@ -109,9 +105,9 @@ private:
     end_unrolled = 40,
     b_stride = 48,
     first = 56,
-    mask = 64, // of AVX2
-    rest = 64, // of AVX-512
-    part_left = 96,    // bytes of A until the part of the sums ends
+    mask = 64,      // of AVX2
+    rest = 64,      // of AVX-512
+    part_left = 96, // bytes of A until the part of the sums ends
     part_end = 104,
     parts_before = 112, // whether there are sums of finished parts
     kept_b = 120,
@@ -133,19 +129,22 @@ private:
   Reg64 index() const { return rax; }
   Reg64 b() const { return rcx; }
   Reg64 row(int i) const {
-    static constexpr int order[max_row_pointers] = {2,  6,  8,  9, 10, 11, 12,
-                                                    13, 14, 15, 3, 5,  7}; // rdi last: it holds args
+    static constexpr int order[max_row_pointers] = {2, 6, 8, 9, 10, 11, 12, 13, 14, 15, 3, 5, 7}; // rdi last: it holds args
     return Reg64(order[i]);
   }
   /// Strides of a B in place live in the registers of row pointers that small tiles leave free.
   bool stride_in_register() const { return s_.a_by_k || s_.rows <= max_row_pointers - 3; }
   /// Many rows by one vector: rows come from far and meet B once, those of the next tile a line at a time.
-  bool looks_ahead() const { return !s_.a_by_k && s_.vectors == 1 && s_.rows > max_row_pointers / 2 && s_.rows < max_row_pointers && s_.kind != GemmKind::Windows; }
+  bool looks_ahead() const {
+    return !s_.a_by_k && s_.vectors == 1 && s_.rows > max_row_pointers / 2 && s_.rows < max_row_pointers && s_.kind != GemmKind::Windows;
+  }
   Reg64 ahead() const { return row(max_row_pointers - 1); }
   /// The tile's elements of A in the present k, and the bytes to the next k.
   Reg64 k_row() const { return row(0); }
   Reg64 k_stride() const { return row(1); }
-  Xbyak::RegExp a_address(int i, int u) const { return s_.a_by_k ? k_row() + i * static_cast<int>(size_of(f_.a)) : row(i) + index() + u * a_step(); }
+  Xbyak::RegExp a_address(int i, int u) const {
+    return s_.a_by_k ? k_row() + i * static_cast<int>(size_of(f_.a)) : row(i) + index() + u * a_step();
+  }
   Reg64 prefetch_distance() const { return row(max_row_pointers - 3); }
   Reg64 b_row() const { return row(max_row_pointers - 2); }
   Xmm sum(int set, int i, int j) const { return vec((set * s_.rows + i) * s_.vectors + j); }
@@ -279,7 +278,7 @@ private:
     cmp(index(), ptr[rsp + end]);
     jge(done, T_NEAR);
     if (in_parts()) sub(qword[rsp + part_left], unroll_ * a_step()); // at most
-    if (unroll_ > least_unroll) { // k is short, or what is left
+    if (unroll_ > least_unroll) {                                    // k is short, or what is left
       L(rest_some);
       lea(ahead(), ptr[index() + least_unroll * a_step()]);
       cmp(ahead(), ptr[rsp + end]);
@@ -385,12 +384,10 @@ private:
   }
   void broadcast_a(const Xmm& x, int i, int u) {
     Xbyak::Address at = ptr[a_address(i, u)];
-    if (in_rest_)
-      broadcast_rest(x, at, k2);
+    if (in_rest_) broadcast_rest(x, at, k2);
     else if (is_double()) // as integers: broadcasts of floats take a vector unit on some machines
       vpbroadcastq(x, at);
-    else
-      vpbroadcastd(x, at);
+    else vpbroadcastd(x, at);
     if (arithmetic_ == Arithmetic::I8I8Dot) add_sign(x, signs());
   }
   template <class Operand> void multiply(const Xmm& sum, const Xmm& a, const Operand& b) { multiply_add(sum, a, b, temporary()); }
@@ -413,10 +410,8 @@ private:
     if (in_place() && !stride_in_register()) return;
     if (s_.a_by_k) prefetcht0(ptr[k_row() + k_stride() * prefetch_k]);
     for (int j = 0; j < s_.vectors; j++) {
-      if (in_place())
-        prefetcht0(ptr[b() + prefetch_distance() + j * b_step()]);
-      else
-        prefetcht0(ptr[b() + (u * s_.vectors + j) * b_step() + prefetch_bytes]);
+      if (in_place()) prefetcht0(ptr[b() + prefetch_distance() + j * b_step()]);
+      else prefetcht0(ptr[b() + (u * s_.vectors + j) * b_step() + prefetch_bytes]);
     }
   }
 
@@ -447,10 +442,8 @@ private:
       }
     }
     if (s_.a_by_k) add(k_row(), k_stride());
-    if (in_place() && stride_in_register())
-      add(b(), b_row());
-    else if (in_place())
-      add(b(), ptr[rsp + b_stride]);
+    if (in_place() && stride_in_register()) add(b(), b_row());
+    else if (in_place()) add(b(), ptr[rsp + b_stride]);
   }
 
   void fold_sets() {
@@ -488,7 +481,8 @@ void* emit_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key
   if (key.kind == GemmKind::Stream) return emit_row_gemm(memory, row, key);
   if (is_dot(key.kind)) return emit_dot_gemm(memory, row, key);
   if (key.kind == GemmKind::InPlace && row.family.group > 1) return emit_woven_gemm(memory, row, key);
-  require(!key.a_by_k || (row.family.group == 1 && !row.family.is_tiled() && key.kind != GemmKind::Windows), "no kernel reads such an A by k");
+  require(!key.a_by_k || (row.family.group == 1 && !row.family.is_tiled() && key.kind != GemmKind::Windows),
+          "no kernel reads such an A by k");
   require(gemm_fits(row, key.rows, key.vectors), "a {}x{} tile does not fit the registers", key.rows, key.vectors);
   if (row.family.is_tiled()) return emit_tile_gemm(memory, row, key);
   return GemmEmitter(memory, row, key).emit();

@@ -28,12 +28,9 @@ protected:
     }
   }
   template <class Operand> void add_sums(const Xmm& to, const Xmm& x, const Operand& y) {
-    if (f_.sum == DType::I32)
-      vpaddd(to, x, y);
-    else if (is_double())
-      vaddpd(to, x, y);
-    else
-      vaddps(to, x, y);
+    if (f_.sum == DType::I32) vpaddd(to, x, y);
+    else if (is_double()) vaddpd(to, x, y);
+    else vaddps(to, x, y);
   }
 
   /// Goes to `next_tile` with the arguments' address in rdi where the series has a further tile. Clobbers rax.
@@ -57,16 +54,12 @@ protected:
 
   /// The lanes of k1 (AVX-512) or `mask` (AVX2), zeros elsewhere.
   void load_lanes(const Xmm& x, const Xbyak::Address& from, const Xmm& mask) {
-    if (wide())
-      is_double() ? vmovupd(x | k1 | T_z, from) : vmovups(x | k1 | T_z, from);
-    else
-      is_double() ? vmaskmovpd(x, mask, from) : vmaskmovps(x, mask, from);
+    if (wide()) is_double() ? vmovupd(x | k1 | T_z, from) : vmovups(x | k1 | T_z, from);
+    else is_double() ? vmaskmovpd(x, mask, from) : vmaskmovps(x, mask, from);
   }
   void store_lanes(const Xbyak::Address& to, const Xmm& x, const Xmm& mask) {
-    if (wide())
-      is_double() ? vmovupd(to | k1, x) : vmovups(to | k1, x);
-    else
-      is_double() ? vmaskmovpd(to, mask, x) : vmaskmovps(to, mask, x);
+    if (wide()) is_double() ? vmovupd(to | k1, x) : vmovups(to | k1, x);
+    else is_double() ? vmaskmovpd(to, mask, x) : vmaskmovps(to, mask, x);
   }
 
   /// k = the elements of a partial group of A, of which there are rax, 0 <= rax < group. AVX-512. Clobbers `temp`.
@@ -105,7 +98,8 @@ protected:
     L(done);
   }
 
-  /// Adds what `init` points to and stores, row by row; `temporary` and `mask` (AVX2) are free vector registers. sum(i, j): vector j of row i.
+  /// Adds what `init` points to and stores, row by row; `temporary` and `mask` (AVX2) are free vector registers. sum(i, j): vector j of row
+  /// i.
   struct Stored {
     int rows, vectors;
     bool masked; // the last vector is partial
@@ -123,10 +117,8 @@ protected:
         } else if (init) {
           add_sums(x, x, ptr[*init + offset]);
         }
-        if (partial)
-          store_lanes(ptr[c + offset], x, s.mask);
-        else
-          vmovups(ptr[c + offset], x);
+        if (partial) store_lanes(ptr[c + offset], x, s.mask);
+        else vmovups(ptr[c + offset], x);
       }
       if (i + 1 < s.rows) add(c, stride);
     }

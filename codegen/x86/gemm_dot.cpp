@@ -18,14 +18,18 @@ constexpr int prefetch_bytes = 1024; // ahead in each column, and near its end i
 
 /// The sums, the held side, one that streams; where A is signed and the instruction takes it to be unsigned, a constant and
 /// what it adds to each column.
-int registers_needed(Arithmetic a, int rows, int columns) { return rows * columns + std::min(rows, columns) + 1 + (a == Arithmetic::I8I8Dot ? columns + 1 : 0); }
+int registers_needed(Arithmetic a, int rows, int columns) {
+  return rows * columns + std::min(rows, columns) + 1 + (a == Arithmetic::I8I8Dot ? columns + 1 : 0);
+}
 
 class DotEmitter : public GemmAssembler {
 public:
   DotEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key)
       : GemmAssembler(memory, row), rows_(key.rows), columns_(key.vectors), rows_stream_(key.kind == GemmKind::DotRows) {
     int sums = rows_ * columns_;
-    while (sets_ < most_sets && sets_ * sums < min_chains && registers_needed(arithmetic_, rows_, columns_) + (2 * sets_ - 1) * sums <= registers()) sets_ *= 2;
+    while (sets_ < most_sets && sets_ * sums < min_chains &&
+           registers_needed(arithmetic_, rows_, columns_) + (2 * sets_ - 1) * sums <= registers())
+      sets_ *= 2;
     unroll_ = std::max(sets_, least_unroll);
     first_held_ = sets_ * sums;
   }
@@ -217,7 +221,12 @@ private:
     int in_a = u * step() * a_bytes(), in_b = u * step() * b_bytes();
     for (int i = 0; looks_ahead && rows_stream_ && in_a % line == 0 && i < rows_; i++) prefetcht0(ptr[row(i) + ahead() + in_a]);
     for (int j = 0; looks_ahead && !rows_stream_ && in_b % line == 0 && j < columns_; j++) prefetcht0(ptr[column(j) + ahead() + in_b]);
-    multiply(u % sets_, [&](const Xmm& x, int i) { is_signed() && wide() ? vpxord(x, signs(), a_at(i, u)) : is_signed() ? vpxor(x, signs(), a_at(i, u)) : vmovups(x, a_at(i, u)); }, [&](const Xmm& x, int j) { widen(x, x, b_at(j, u)); }, !widens() && !is_signed(), u);
+    multiply(
+        u % sets_,
+        [&](const Xmm& x, int i) {
+          is_signed() && wide() ? vpxord(x, signs(), a_at(i, u)) : is_signed() ? vpxor(x, signs(), a_at(i, u)) : vmovups(x, a_at(i, u));
+        },
+        [&](const Xmm& x, int j) { widen(x, x, b_at(j, u)); }, !widens() && !is_signed(), u);
   }
 
   /// Elements of B as the product takes them, from memory.
@@ -241,41 +250,41 @@ private:
       mov(rbx, ptr[rsp + rest]);
       bzhi(spare_register(), spare_register(), rbx);
       kmovq(k1, spare_register());
-      multiply(0, [&](const Xmm& x, int i) {
-                 load_masked(x, a_at(i, 0), a_bytes());
-                 if (is_signed()) add_sign(x, signs());
-               },
-               [&](const Xmm& x, int j) {
-                 if (widens())
-                   widen(x, x | k1 | T_z, b_at(j, 0));
-                 else
-                   load_masked(x, b_at(j, 0), b_bytes());
-               });
+      multiply(
+          0,
+          [&](const Xmm& x, int i) {
+            load_masked(x, a_at(i, 0), a_bytes());
+            if (is_signed()) add_sign(x, signs());
+          },
+          [&](const Xmm& x, int j) {
+            if (widens()) widen(x, x | k1 | T_z, b_at(j, 0));
+            else load_masked(x, b_at(j, 0), b_bytes());
+          });
       return;
     }
     Xbyak::Label next;
     mov(spare_register(), ptr[rsp + rest]);
     mov(ptr[rsp + rest_left], spare_register());
     L(next);
-    multiply(0,
-             [&](const Xmm& x, int i) {
-               load_one_a(x, i);
-               if (is_signed()) add_sign(x, signs());
-             }, [&](const Xmm& x, int j) { load_one_b(x, j); });
+    multiply(
+        0,
+        [&](const Xmm& x, int i) {
+          load_one_a(x, i);
+          if (is_signed()) add_sign(x, signs());
+        },
+        [&](const Xmm& x, int j) { load_one_b(x, j); });
     add(index(), b_bytes());
     dec(qword[rsp + rest_left]);
     jnz(next, T_NEAR);
   }
-  bool widens() const { return arithmetic_ == Arithmetic::BF16Fma || arithmetic_ == Arithmetic::F16Fma || arithmetic_ == Arithmetic::I8Fma; }
+  bool widens() const {
+    return arithmetic_ == Arithmetic::BF16Fma || arithmetic_ == Arithmetic::F16Fma || arithmetic_ == Arithmetic::I8Fma;
+  }
   void load_masked(const Xmm& x, const Xbyak::Address& from, int bytes) {
-    if (bytes == 1)
-      vmovdqu8(x | k1 | T_z, from);
-    else if (bytes == 2)
-      vmovdqu16(x | k1 | T_z, from);
-    else if (bytes == 4)
-      vmovups(x | k1 | T_z, from);
-    else
-      vmovupd(x | k1 | T_z, from);
+    if (bytes == 1) vmovdqu8(x | k1 | T_z, from);
+    else if (bytes == 2) vmovdqu16(x | k1 | T_z, from);
+    else if (bytes == 4) vmovups(x | k1 | T_z, from);
+    else vmovupd(x | k1 | T_z, from);
   }
 
   // ---- one element of k, in the first lane; the others are zero
@@ -283,10 +292,8 @@ private:
     Xmm low(x.getIdx());
     Reg64 r = row(i);
     int scale = a_bytes() / b_bytes();
-    if (a_bytes() == 8)
-      vmovsd(low, ptr[r + index() * scale]);
-    else if (a_bytes() == 4)
-      vmovss(low, ptr[r + index() * scale]);
+    if (a_bytes() == 8) vmovsd(low, ptr[r + index() * scale]);
+    else if (a_bytes() == 4) vmovss(low, ptr[r + index() * scale]);
     else {
       a_bytes() == 2 ? movzx(spare32(), word[r + index()]) : movzx(spare32(), byte[r + index()]);
       vmovd(low, spare32());
@@ -297,10 +304,8 @@ private:
     Reg64 c = column(j);
     if (b_bytes() == 8) return vmovsd(low, ptr[c + index()]);
     if (b_bytes() == 4) return vmovss(low, ptr[c + index()]);
-    if (arithmetic_ == Arithmetic::I8Fma)
-      movsx(spare32(), byte[c + index()]);
-    else
-      b_bytes() == 2 ? movzx(spare32(), word[c + index()]) : movzx(spare32(), byte[c + index()]);
+    if (arithmetic_ == Arithmetic::I8Fma) movsx(spare32(), byte[c + index()]);
+    else b_bytes() == 2 ? movzx(spare32(), word[c + index()]) : movzx(spare32(), byte[c + index()]);
     if (arithmetic_ == Arithmetic::BF16Fma) shl(spare32(), 16);
     vmovd(low, spare32());
     if (arithmetic_ == Arithmetic::F16Fma) vcvtph2ps(low, low);
@@ -346,7 +351,9 @@ private:
     add_sums(quarter(x), quarter(x), quarter(t));
     return x;
   }
-  void join_halves(const Xmm& low, const Xmm& high) { wide() ? vinsertf64x2(half(low), half(low), high, 1) : vinsertf128(half(low), half(low), high, 1); }
+  void join_halves(const Xmm& low, const Xmm& high) {
+    wide() ? vinsertf64x2(half(low), half(low), high, 1) : vinsertf128(half(low), half(low), high, 1);
+  }
   /// x = {sum of x, sum of y} of f64; else {a, b, c, d}, where a + c is the sum of x and b + d that of y: of each quarter.
   void fold_pair(const Xmm& x, const Xmm& y, const Xmm& t) {
     if (is_double()) {
@@ -392,7 +399,9 @@ private:
 } // namespace
 
 bool dot_gemm_fits(const GemmFamilyRow& row, int rows, int columns) {
-  if (row.family.is_tiled() || row.arithmetic == Arithmetic::I16Dot || rows < 1 || rows > GemmFamily::max_dot_rows || columns < 1 || columns > GemmFamily::dot_columns) return false;
+  if (row.family.is_tiled() || row.arithmetic == Arithmetic::I16Dot || rows < 1 || rows > GemmFamily::max_dot_rows || columns < 1 ||
+      columns > GemmFamily::dot_columns)
+    return false;
   return registers_needed(row.arithmetic, rows, columns) <= (row.isa == Isa::Avx512 ? 32 : 16);
 }
 

@@ -130,12 +130,8 @@ private:
     });
     L(done);
   }
-  void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
-    masked ? load_lanes(x, from, mask()) : vmovups(x, from);
-  }
-  void store(const Xbyak::Address& to, const Xmm& x, bool masked) {
-    masked ? store_lanes(to, x, mask()) : vmovups(to, x);
-  }
+  void load(const Xmm& x, const Xbyak::Address& from, bool masked) { masked ? load_lanes(x, from, mask()) : vmovups(x, from); }
+  void store(const Xbyak::Address& to, const Xmm& x, bool masked) { masked ? store_lanes(to, x, mask()) : vmovups(to, x); }
 
   /// The next rows of B; moves on.
   void multiply_rows(int rows) {
@@ -159,10 +155,8 @@ private:
       }
     });
     add(a(), rows * sum_bytes());
-    if (rows == 1)
-      add(b_row(0), stride());
-    else
-      lea(b_row(0), ptr[b_row(0) + stride() * 8]);
+    if (rows == 1) add(b_row(0), stride());
+    else lea(b_row(0), ptr[b_row(0) + stride() * 8]);
   }
   void add_product(int j, int i, bool masked) {
     Xbyak::Address at = ptr[b_row(i) + index() + j * b_step()];
@@ -173,15 +167,12 @@ private:
       vpmovzxwd(lanes, at);
       vpslld(x, x, 16);
       break;
-    case Arithmetic::F16Fma:
-      vcvtph2ps(lanes, at);
-      break;
+    case Arithmetic::F16Fma: vcvtph2ps(lanes, at); break;
     case Arithmetic::I8Fma:
       vpmovsxbd(lanes, at);
       vcvtdq2ps(x, x);
       break;
-    default:
-      load(x, at, masked);
+    default: load(x, at, masked);
     }
     multiply_add(sum(j), element(i), x);
   }

@@ -221,7 +221,8 @@ bool tile_gemm_fits(int rows, int vectors) {
 }
 
 void* emit_tile_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {
-  require(tile_gemm_fits(key.rows, key.vectors) && !key.masked && key.kind != GemmKind::InPlace, "no tile kernel of {}x{}", key.rows, key.vectors);
+  require(tile_gemm_fits(key.rows, key.vectors) && !key.masked && key.kind != GemmKind::InPlace, "no tile kernel of {}x{}", key.rows,
+          key.vectors);
   return TileGemmEmitter(memory, row, key).emit();
 }
 

@@ -35,8 +35,7 @@ struct Registers {
 class WovenEmitter : public GemmAssembler {
 public:
   WovenEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key)
-      : GemmAssembler(memory, row), rows_(key.rows), vectors_(key.vectors), masked_(key.masked),
-        use_(row, key.rows, key.vectors) {
+      : GemmAssembler(memory, row), rows_(key.rows), vectors_(key.vectors), masked_(key.masked), use_(row, key.rows, key.vectors) {
     while (sets_ < most_sets && sets_ * use_.sums < min_chains && use_.needed(2 * sets_) <= use_.all) sets_ *= 2;
     first_added_ = sets_ * use_.sums;
     first_temporary_ = first_added_ + use_.added;
@@ -80,8 +79,7 @@ public:
     L(done);
     finish_sums();
     store_by_mode(args, rax, [&](const Reg64& c, const Reg64& stride, const Reg64* init) {
-      store_sums({rows_, vectors_, masked_, temporary(0), temporary(0)}, c, stride, init,
-                 [&](int i, int j) { return sum(0, i, j); });
+      store_sums({rows_, vectors_, masked_, temporary(0), temporary(0)}, c, stride, init, [&](int i, int j) { return sum(0, i, j); });
     });
     continue_series(args, next_tile);
     leave();
@@ -159,10 +157,8 @@ private:
 
   void load_b(const Xmm& x, int unit, int g) {
     Xbyak::Address at = ptr[b_row(b(), g) + unit * line_bytes];
-    if (!partial_unit() || unit + 1 < units())
-      vmovups(x, at);
-    else
-      element() == 1 ? vmovdqu8(x | k3 | T_z, at) : vmovdqu16(x | k3 | T_z, at);
+    if (!partial_unit() || unit + 1 < units()) vmovups(x, at);
+    else element() == 1 ? vmovdqu8(x | k3 | T_z, at) : vmovdqu16(x | k3 | T_z, at);
   }
   /// The group's rows woven together, the first `count` of which are there; what multiplies them, then the free
   /// register.
@@ -204,8 +200,7 @@ private:
       for (int q = 0; is_signed() && q < group(); q++) multiply_add(added(unit * group() + q), signs(), w.columns[q]);
       for (int i = 0; i < rows_; i++) {
         if (!holds_rows_) broadcast_a(w.free, i, u, count);
-        for (int q = 0; q < group(); q++)
-          multiply_add(sum(u % sets_, i, unit * group() + q), holds_rows_ ? held(i) : w.free, w.columns[q]);
+        for (int q = 0; q < group(); q++) multiply_add(sum(u % sets_, i, unit * group() + q), holds_rows_ ? held(i) : w.free, w.columns[q]);
       }
     }
     if (count < group()) return;
@@ -258,10 +253,9 @@ private:
 } // namespace
 
 bool woven_gemm_fits(const GemmFamilyRow& row, int rows, int vectors) {
-  bool weaves = row.arithmetic == Arithmetic::BF16Dot || row.arithmetic == Arithmetic::U8I8Dot ||
-                row.arithmetic == Arithmetic::I8I8Dot;
-  return weaves && row.isa == Isa::Avx512 && rows >= 1 && rows <= most_rows && vectors >= 1 &&
-         vectors <= GemmFamily::max_vectors && Registers(row, rows, vectors).needed() <= 32;
+  bool weaves = row.arithmetic == Arithmetic::BF16Dot || row.arithmetic == Arithmetic::U8I8Dot || row.arithmetic == Arithmetic::I8I8Dot;
+  return weaves && row.isa == Isa::Avx512 && rows >= 1 && rows <= most_rows && vectors >= 1 && vectors <= GemmFamily::max_vectors &&
+         Registers(row, rows, vectors).needed() <= 32;
 }
 
 void* emit_woven_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {

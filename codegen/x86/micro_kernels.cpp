@@ -88,10 +88,9 @@ const KernelTable& MicroKernels::table() const { return state_->table; }
 
 Isa resolve_isa(Isa isa) {
   bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  require_input(isa == Isa::Avx512 ? avx512 : avx2, "this CPU lacks {}",
-                isa == Isa::Avx512 ? "AVX-512" : "AVX2 with FMA");
+  bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+                __builtin_cpu_supports("avx512vl");
+  require_input(isa == Isa::Avx512 ? avx512 : avx2, "this CPU lacks {}", isa == Isa::Avx512 ? "AVX-512" : "AVX2 with FMA");
   if (isa == Isa::Auto) return avx512 ? Isa::Avx512 : Isa::Avx2;
   return isa;
 }
@@ -163,7 +162,7 @@ std::vector<GemmFamilyRow> make_families() {
 #undef GEMM_FAMILY
   };
 #define GEMM(...)
-#define GEMM_FAMILY(name, feature, a, b, sum, group, k_step, row_step, speed, arithmetic) \
+#define GEMM_FAMILY(name, feature, a, b, sum, group, k_step, row_step, speed, arithmetic)                                                  \
   {{#name, DType::a, DType::b, DType::sum, 0, group, k_step, row_step, speed}, feature::isa, feature::in, Arithmetic::arithmetic},
   std::vector<GemmFamilyRow> families{
 #include "codegen/x86/kernels.inc"
@@ -184,7 +183,8 @@ std::vector<GemmFamilyRow> make_families() {
     }
     f.embeds = (wide || r.available == HalfAvx512::in) && !f.is_tiled() && (f.group == 1 || r.arithmetic == Arithmetic::BF16Dot);
     f.reads_rest = wide && !f.is_tiled() && f.group > 1;
-    for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++) f.in_place_rows[static_cast<size_t>(vectors)] = rows_in_place(r, vectors);
+    for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
+      f.in_place_rows[static_cast<size_t>(vectors)] = rows_in_place(r, vectors);
     while (dot_gemm_fits(r, f.dot_rows + 1, GemmFamily::dot_columns)) f.dot_rows++;
   }
   return families;

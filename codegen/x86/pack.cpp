@@ -48,16 +48,12 @@ protected:
     make_mask(Xbyak::Opmask(1 + i), vec(15 - i), rbx);
   }
   void load(const Xmm& x, const Xbyak::Address& a, int mask) {
-    if (wide())
-      vmovups(x | Xbyak::Opmask(1 + mask) | T_z, a);
-    else
-      vmaskmovps(x, vec(15 - mask), a);
+    if (wide()) vmovups(x | Xbyak::Opmask(1 + mask) | T_z, a);
+    else vmaskmovps(x, vec(15 - mask), a);
   }
   void store(const Xbyak::Address& a, const Xmm& x, int mask) {
-    if (wide())
-      vmovups(a | Xbyak::Opmask(1 + mask), x);
-    else
-      vmaskmovps(a, vec(15 - mask), x);
+    if (wide()) vmovups(a | Xbyak::Opmask(1 + mask), x);
+    else vmaskmovps(a, vec(15 - mask), x);
   }
 };
 
@@ -106,10 +102,8 @@ private:
     for (int j = 0; j < count; j++) {
       Xmm x = vec(j % 8);
       int offset = (first + j) * vector_bytes();
-      if (masked)
-        load(x, ptr[from() + offset], j);
-      else
-        vmovups(x, ptr[from() + offset]);
+      if (masked) load(x, ptr[from() + offset], j);
+      else vmovups(x, ptr[from() + offset]);
       vmovups(ptr[to() + offset], x);
     }
     add(from(), from_stride());
@@ -181,10 +175,8 @@ private:
       add(rax, from_stride());
     }
     L(loaded);
-    if (wide())
-      transpose16();
-    else
-      transpose8();
+    if (wide()) transpose16();
+    else transpose8();
     mov(rcx, ptr[rsp + square]);
     for (int i = 0; i < lanes(); i++) {
       store(ptr[to()], vec(i), store_mask);
@@ -294,9 +286,7 @@ public:
 private:
   bool narrow_input() const { return c_ != Conversion::F16ToF32 && c_ != Conversion::BF16ToF32; }
   int from_bytes() const { return narrow_input() ? 1 : 2; }
-  int to_bytes() const {
-    return c_ == Conversion::I8ToU8 ? 1 : c_ == Conversion::I8ToI16 || c_ == Conversion::U8ToI16 ? 2 : 4;
-  }
+  int to_bytes() const { return c_ == Conversion::I8ToU8 ? 1 : c_ == Conversion::I8ToI16 || c_ == Conversion::U8ToI16 ? 2 : 4; }
   int step() const { return vector_bytes() / to_bytes(); }
   Xmm x() const { return vec(0); }
 
@@ -314,10 +304,8 @@ private:
     case Conversion::I8ToI16: vpmovsxbw(x(), ptr[rax]); break;
     case Conversion::U8ToI16: vpmovzxbw(x(), ptr[rax]); break;
     case Conversion::I8ToU8:
-      if (wide())
-        vpxord(x(), vec(1), ptr[rax]);
-      else
-        vpxor(x(), vec(1), ptr[rax]);
+      if (wide()) vpxord(x(), vec(1), ptr[rax]);
+      else vpxor(x(), vec(1), ptr[rax]);
       break;
     case Conversion::I8ToF32:
       vpmovsxbd(x(), ptr[rax]);
@@ -365,9 +353,7 @@ private:
 
 } // namespace
 
-void* emit_convert(CodeMemory& memory, Isa isa, Conversion conversion) {
-  return ConvertEmitter(memory, isa, conversion).emit();
-}
+void* emit_convert(CodeMemory& memory, Isa isa, Conversion conversion) { return ConvertEmitter(memory, isa, conversion).emit(); }
 
 void* emit_copy(CodeMemory& memory, Isa isa, int vectors) { return CopyEmitter(memory, isa, vectors).emit(); }
 

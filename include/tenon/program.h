@@ -79,9 +79,9 @@ class TENON_API Executable {
 public:
   /// Runs on `inputs`, in the order of Program::inputs(). On success `outputs` holds fresh tensors in the order of
   /// Program::outputs(), and inputs that the program changes in place hold their new values. Tensors that `outputs` holds before are
-  /// let go once the inputs are found right, even if the run fails then: their memory serves again, unless an input lies in it. Inputs may have any strides and
-  /// alignment. Errors: BadInput for a wrong count, rank, dtype or size; the message names the input, the dimension and the
-  /// range allowed.
+  /// let go once the inputs are found right, even if the run fails then: their memory serves again, unless an input lies in it. Inputs may
+  /// have any strides and alignment. Errors: BadInput for a wrong count, rank, dtype or size; the message names the input, the dimension
+  /// and the range allowed.
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const;
   Status run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const;
   /// Buffers that the program changes, copies of what they hold now; empty where it has no state.

@@ -1,7 +1,7 @@
 // The whole public API of tenon.
 #pragma once
 #include "tenon/custom_op.h" // IWYU pragma: export
-#include "tenon/error.h"   // IWYU pragma: export
-#include "tenon/options.h" // IWYU pragma: export
-#include "tenon/program.h" // IWYU pragma: export
-#include "tenon/tensor.h"  // IWYU pragma: export
+#include "tenon/error.h"     // IWYU pragma: export
+#include "tenon/options.h"   // IWYU pragma: export
+#include "tenon/program.h"   // IWYU pragma: export
+#include "tenon/tensor.h"    // IWYU pragma: export

@@ -23,8 +23,8 @@ constexpr size_t size_of(DType t) {
 }
 /// "f32", "i64", "bool" ...
 constexpr std::string_view name_of(DType t) {
-  constexpr std::string_view names[num_dtypes] = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128", "u64",
-                                                  "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz"};
+  constexpr std::string_view names[num_dtypes] = {"bool", "u8",  "i8",   "i16", "i32",      "i64",    "f16",        "bf16",      "f32",
+                                                  "f64",  "c64", "c128", "u64", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz"};
   return names[static_cast<int>(t)];
 }
 

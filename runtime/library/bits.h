@@ -61,8 +61,7 @@ template <class Test> Found find_where(const LibraryCall& c, int64_t n, Test tes
   f.before.assign(static_cast<size_t>(chunks + 1), 0);
   parallel(c, chunks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; k++)
-      f.before[static_cast<size_t>(k + 1)] =
-          write_bits(f.words.get(), k * Found::chunk, std::min(n, (k + 1) * Found::chunk), test);
+      f.before[static_cast<size_t>(k + 1)] = write_bits(f.words.get(), k * Found::chunk, std::min(n, (k + 1) * Found::chunk), test);
   });
   for (size_t k = 1; k < f.before.size(); k++) f.before[k] += f.before[k - 1];
   return f;

@@ -22,10 +22,8 @@ extern const BlasKernels<double> blas_kernels_f64;
 
 template <class T> const BlasKernels<T>& blas_kernels() {
   const bool wide = takes_avx512();
-  if constexpr (std::is_same_v<T, float>)
-    return wide ? avx512::blas_kernels_f32 : avx2::blas_kernels_f32;
-  else
-    return wide ? avx512::blas_kernels_f64 : avx2::blas_kernels_f64;
+  if constexpr (std::is_same_v<T, float>) return wide ? avx512::blas_kernels_f32 : avx2::blas_kernels_f32;
+  else return wide ? avx512::blas_kernels_f64 : avx2::blas_kernels_f64;
 }
 template const BlasKernels<float>& blas_kernels();
 template const BlasKernels<double>& blas_kernels();
@@ -48,13 +46,11 @@ template <class T> T* room_for(int64_t columns) {
   return reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(room.get()) + 63) / 64 * 64);
 }
 
-template <class T>
-void multiply_here(int64_t m, int64_t n, int64_t k, T alpha, View<T> a, View<T> b, T* c, int64_t ld) {
+template <class T> void multiply_here(int64_t m, int64_t n, int64_t k, T alpha, View<T> a, View<T> b, T* c, int64_t ld) {
   for (int64_t j = 0; j < n; j += most_columns) {
     int64_t columns = std::min(most_columns, n - j);
     const T* from = b.data + j * b.column;
-    blas_kernels<T>().gemm(m, columns, k, alpha, a.data, a.row, a.column, from, b.row, b.column, c + j, ld,
-                           room_for<T>(columns));
+    blas_kernels<T>().gemm(m, columns, k, alpha, a.data, a.row, a.column, from, b.row, b.column, c + j, ld, room_for<T>(columns));
   }
 }
 
@@ -62,9 +58,7 @@ int64_t rounded(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; 
 
 } // namespace
 
-template <class T>
-void multiply(const Workers* workers, int64_t m, int64_t n, int64_t k, T alpha, View<T> a, View<T> b, T* c,
-              int64_t ld) {
+template <class T> void multiply(const Workers* workers, int64_t m, int64_t n, int64_t k, T alpha, View<T> a, View<T> b, T* c, int64_t ld) {
   if (m <= 0 || n <= 0 || k <= 0) return;
   int64_t threads = workers ? workers->threads() : 1;
   if (threads == 1 || static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) < worth_sharing)
@@ -75,24 +69,19 @@ void multiply(const Workers* workers, int64_t m, int64_t n, int64_t k, T alpha, 
   parallel(workers, (whole + piece - 1) / piece, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       int64_t at = i * piece, size = std::min(piece, whole - at);
-      if (by_columns)
-        multiply_here(m, size, k, alpha, a, b.at(0, at), c + at, ld);
-      else
-        multiply_here(size, n, k, alpha, a.at(at, 0), b, c + at * ld, ld);
+      if (by_columns) multiply_here(m, size, k, alpha, a, b.at(0, at), c + at, ld);
+      else multiply_here(size, n, k, alpha, a.at(at, 0), b, c + at * ld, ld);
     }
   });
 }
 
-template <class T>
-void solve(const Workers* workers, int64_t n, int64_t width, View<T> a, bool lower, bool unit, T* b, int64_t ld) {
+template <class T> void solve(const Workers* workers, int64_t n, int64_t width, View<T> a, bool lower, bool unit, T* b, int64_t ld) {
   if (n <= 0 || width <= 0) return;
   int64_t threads = workers ? workers->threads() : 1, panel = blas_kernels<T>().columns;
-  if (threads > 1 && width >= 2 * panel &&
-      static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(width) > worth_sharing) {
+  if (threads > 1 && width >= 2 * panel && static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(width) > worth_sharing) {
     int64_t piece = rounded((width + threads - 1) / threads, panel);
     parallel(workers, (width + piece - 1) / piece, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i++)
-        solve<T>(nullptr, n, std::min(piece, width - i * piece), a, lower, unit, b + i * piece, ld);
+      for (int64_t i = begin; i < end; i++) solve<T>(nullptr, n, std::min(piece, width - i * piece), a, lower, unit, b + i * piece, ld);
     });
     return;
   }
@@ -154,8 +143,7 @@ template <class T> int cholesky(const Workers* workers, int64_t n, T* a, int64_t
   auto update = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin * block; i < std::min(end * block, rest); i += block) {
       int64_t rows = std::min(block, rest - i);
-      multiply_here(rows, rest - i, h, T(-1), View<T>{beside + i, 1, ld}, View<T>{beside + i, ld, 1},
-                    below + i * ld + i, ld);
+      multiply_here(rows, rest - i, h, T(-1), View<T>{beside + i, 1, ld}, View<T>{beside + i, ld, 1}, below + i * ld + i, ld);
     }
   };
   int64_t blocks = (rest + block - 1) / block;
@@ -165,11 +153,11 @@ template <class T> int cholesky(const Workers* workers, int64_t n, T* a, int64_t
   return info ? info + static_cast<int>(h) : 0;
 }
 
-#define TENON_BLAS(T)                                                                                                  \
-  template void multiply(const Workers*, int64_t, int64_t, int64_t, T, View<T>, View<T>, T*, int64_t);                 \
-  template void solve(const Workers*, int64_t, int64_t, View<T>, bool, bool, T*, int64_t);                             \
-  template int lu(const Workers*, int64_t, int64_t, T*, int64_t, int32_t*);                                            \
-  template int cholesky(const Workers*, int64_t, T*, int64_t);                                                         \
+#define TENON_BLAS(T)                                                                                                                      \
+  template void multiply(const Workers*, int64_t, int64_t, int64_t, T, View<T>, View<T>, T*, int64_t);                                     \
+  template void solve(const Workers*, int64_t, int64_t, View<T>, bool, bool, T*, int64_t);                                                 \
+  template int lu(const Workers*, int64_t, int64_t, T*, int64_t, int32_t*);                                                                \
+  template int cholesky(const Workers*, int64_t, T*, int64_t);                                                                             \
   template void swap_rows(int64_t, T*, int64_t, const int32_t*, int64_t, bool);
 TENON_BLAS(float)
 TENON_BLAS(double)

@@ -15,11 +15,9 @@ template <class T> struct View {
 };
 
 /// C += alpha A B, for m x k and k x n.
-template <class T>
-void multiply(const Workers* workers, int64_t m, int64_t n, int64_t k, T alpha, View<T> a, View<T> b, T* c, int64_t ld);
+template <class T> void multiply(const Workers* workers, int64_t m, int64_t n, int64_t k, T alpha, View<T> a, View<T> b, T* c, int64_t ld);
 /// B = inverse(triangle of A) B, for n x n and n x width.
-template <class T>
-void solve(const Workers* workers, int64_t n, int64_t width, View<T> a, bool lower, bool unit, T* b, int64_t ld);
+template <class T> void solve(const Workers* workers, int64_t n, int64_t width, View<T> a, bool lower, bool unit, T* b, int64_t ld);
 /// P A = L U in place; pivots count from 1. Returns the first zero of U's diagonal, from 1, or 0.
 template <class T> int lu(const Workers* workers, int64_t m, int64_t n, T* a, int64_t ld, int32_t* pivots);
 /// A = U'U in place, of the upper triangle. Returns the order of the minor that is not positive, or 0.

@@ -25,9 +25,7 @@ namespace {
 bool is(const char* text, char c) { return *text == c || *text == c - 'A' + 'a'; }
 
 // What a matrix is to code that takes rows: element (i, j) of the transposed one at data[i * ld + j].
-template <class T> View<T> turned(const T* data, int ld, bool transpose) {
-  return transpose ? View<T>{data, 1, ld} : View<T>{data, ld, 1};
-}
+template <class T> View<T> turned(const T* data, int ld, bool transpose) { return transpose ? View<T>{data, 1, ld} : View<T>{data, ld, 1}; }
 
 template <class T> void scale(int64_t rows, int64_t columns, T beta, T* c, int64_t ld) {
   if (beta == 1) return;
@@ -37,8 +35,7 @@ template <class T> void scale(int64_t rows, int64_t columns, T beta, T* c, int64
 
 // C' = alpha op(B)' op(A)' + beta C'
 template <class T>
-void gemm(bool ta, bool tb, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c,
-          int ldc) {
+void gemm(bool ta, bool tb, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c, int ldc) {
   scale(n, m, beta, c, ldc);
   if (alpha != 0) multiply(Sharing::now(), n, m, k, alpha, turned(b, ldb, tb), turned(a, lda, ta), c, ldc);
 }
@@ -76,14 +73,12 @@ template <class T> struct Result {
   Result& operator=(const Result&) = delete;
 };
 
-template <class T>
-void gemv(bool transpose, int m, int n, T alpha, const T* a, int lda, const T* x, int incx, T beta, T* y, int incy) {
+template <class T> void gemv(bool transpose, int m, int n, T alpha, const T* a, int lda, const T* x, int incx, T beta, T* y, int incy) {
   Packed<T> in(transpose ? m : n, x, incx);
   Result<T> out(transpose ? n : m, beta, y, incy);
   if (alpha == 0) return;
   const auto& k = blas_kernels<T>();
-  transpose ? k.rows_times(n, m, alpha, a, lda, in.data, out.data)
-            : k.columns_times(n, m, alpha, a, lda, in.data, out.data);
+  transpose ? k.rows_times(n, m, alpha, a, lda, in.data, out.data) : k.columns_times(n, m, alpha, a, lda, in.data, out.data);
 }
 
 // Column j of A gets y[j] x: rows of one number, times a row.
@@ -94,8 +89,7 @@ template <class T> void ger(int m, int n, T alpha, const T* x, int incx, const T
 }
 
 // y += alpha A x with one triangle of A: blocks on the diagonal, and beside each what is off it, which counts twice.
-template <class T>
-void symv(bool lower, int n, T alpha, const T* a, int lda, const T* x, int incx, T beta, T* y, int incy) {
+template <class T> void symv(bool lower, int n, T alpha, const T* a, int lda, const T* x, int incx, T beta, T* y, int incy) {
   Packed<T> in(n, x, incx);
   Result<T> out(n, beta, y, incy);
   if (alpha == 0) return;
@@ -127,8 +121,7 @@ template <class T> void add_triangle(bool lower, int n, int k, T alpha, View<T> 
       std::fill_n(square, block * block, T(0));
       multiply<T>(nullptr, width, width, k, alpha, b.at(j, 0), a.at(j, 0).transposed(), square, block);
       for (int64_t p = 0; p < width; p++)
-        for (int64_t q = lower ? p : 0; q < (lower ? width : p + 1); q++)
-          c[(j + p) * ldc + j + q] += square[p * block + q];
+        for (int64_t q = lower ? p : 0; q < (lower ? width : p + 1); q++) c[(j + p) * ldc + j + q] += square[p * block + q];
       multiply<T>(nullptr, width, size, k, alpha, b.at(j, 0), a.at(off, 0).transposed(), c + j * ldc + off, ldc);
     }
   };
@@ -136,22 +129,17 @@ template <class T> void add_triangle(bool lower, int n, int k, T alpha, View<T> 
   parallel(double{1} * n * n * k > 2e6 ? workers : nullptr, blocks, 1, update);
 }
 template <class T> void scale_triangle(bool lower, int n, T beta, T* c, int64_t ldc) {
-  for (int64_t j = 0; j < n; j++)
-    lower ? scale(1, n - j, beta, c + j * ldc + j, ldc) : scale(1, j + 1, beta, c + j * ldc, ldc);
+  for (int64_t j = 0; j < n; j++) lower ? scale(1, n - j, beta, c + j * ldc + j, ldc) : scale(1, j + 1, beta, c + j * ldc, ldc);
 }
 // op(A) is n x k: its rows.
-template <class T> View<T> rows_of(const T* a, int lda, bool transpose) {
-  return transpose ? View<T>{a, lda, 1} : View<T>{a, 1, lda};
-}
+template <class T> View<T> rows_of(const T* a, int lda, bool transpose) { return transpose ? View<T>{a, lda, 1} : View<T>{a, 1, lda}; }
 
-template <class T>
-void syrk(bool lower, bool transpose, int n, int k, T alpha, const T* a, int lda, T beta, T* c, int ldc) {
+template <class T> void syrk(bool lower, bool transpose, int n, int k, T alpha, const T* a, int lda, T beta, T* c, int ldc) {
   scale_triangle(lower, n, beta, c, ldc);
   if (alpha != 0) add_triangle(lower, n, k, alpha, rows_of(a, lda, transpose), rows_of(a, lda, transpose), c, ldc);
 }
 template <class T>
-void syr2k(bool lower, bool transpose, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c,
-           int ldc) {
+void syr2k(bool lower, bool transpose, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c, int ldc) {
   scale_triangle(lower, n, beta, c, ldc);
   if (alpha == 0) return;
   add_triangle(lower, n, k, alpha, rows_of(a, lda, transpose), rows_of(b, ldb, transpose), c, ldc);
@@ -159,8 +147,7 @@ void syr2k(bool lower, bool transpose, int n, int k, T alpha, const T* a, int ld
 }
 
 // op(A) X = alpha B is X' op(A)' = alpha B'; the right side has X op(A) = alpha B, that is op(A)' X' = alpha B'.
-template <class T>
-void trsm(bool left, bool lower, bool transpose, bool unit, int m, int n, T alpha, const T* a, int lda, T* b, int ldb) {
+template <class T> void trsm(bool left, bool lower, bool transpose, bool unit, int m, int n, T alpha, const T* a, int lda, T* b, int ldb) {
   scale(n, m, alpha, b, ldb);
   if (alpha == 0) return;
   // op(A)' of A as rows: A' where nothing is transposed
@@ -172,57 +159,54 @@ void trsm(bool left, bool lower, bool transpose, bool unit, int m, int n, T alph
 }
 
 // A product with the triangle, filled up with zeros.
-template <class T>
-void trmm(bool left, bool lower, bool transpose, bool unit, int m, int n, T alpha, const T* a, int lda, T* b, int ldb) {
+template <class T> void trmm(bool left, bool lower, bool transpose, bool unit, int m, int n, T alpha, const T* a, int lda, T* b, int ldb) {
   int64_t size = left ? m : n;
   std::vector<T> square(static_cast<size_t>(size * size)), out(static_cast<size_t>(m) * static_cast<size_t>(n));
   for (int64_t j = 0; j < size; j++)
     for (int64_t i = lower ? j : 0; i < (lower ? size : j + 1); i++)
       square[static_cast<size_t>(j * size + i)] = unit && i == j ? T(1) : a[j * lda + i];
   View<T> triangle = turned(square.data(), static_cast<int>(size), transpose), x{b, ldb, 1};
-  if (left)
-    multiply(Sharing::now(), n, m, m, alpha, x, triangle, out.data(), m);
-  else
-    multiply(Sharing::now(), n, m, n, alpha, triangle, x, out.data(), m);
+  if (left) multiply(Sharing::now(), n, m, m, alpha, x, triangle, out.data(), m);
+  else multiply(Sharing::now(), n, m, n, alpha, triangle, x, out.data(), m);
   for (int64_t j = 0; j < n; j++) std::copy_n(&out[static_cast<size_t>(j * m)], m, b + j * ldb);
 }
 
 } // namespace
 
-#define TENON_BLAS(T, p)                                                                                               \
-  extern "C" {                                                                                                         \
-  void p##gemm_(const char* ta, const char* tb, const int* m, const int* n, const int* k, const T* alpha, const T* a,  \
-                const int* lda, const T* b, const int* ldb, const T* beta, T* c, const int* ldc, size_t, size_t) {     \
-    gemm(!is(ta, 'N'), !is(tb, 'N'), *m, *n, *k, *alpha, a, *lda, b, *ldb, *beta, c, *ldc);                            \
-  }                                                                                                                    \
-  void p##gemv_(const char* t, const int* m, const int* n, const T* alpha, const T* a, const int* lda, const T* x,     \
-                const int* incx, const T* beta, T* y, const int* incy, size_t) {                                       \
-    gemv(!is(t, 'N'), *m, *n, *alpha, a, *lda, x, *incx, *beta, y, *incy);                                             \
-  }                                                                                                                    \
-  void p##ger_(const int* m, const int* n, const T* alpha, const T* x, const int* incx, const T* y, const int* incy,   \
-               T* a, const int* lda) {                                                                                 \
-    ger(*m, *n, *alpha, x, *incx, y, *incy, a, *lda);                                                                  \
-  }                                                                                                                    \
-  void p##symv_(const char* uplo, const int* n, const T* alpha, const T* a, const int* lda, const T* x,                \
-                const int* incx, const T* beta, T* y, const int* incy, size_t) {                                       \
-    symv(is(uplo, 'L'), *n, *alpha, a, *lda, x, *incx, *beta, y, *incy);                                               \
-  }                                                                                                                    \
-  void p##syrk_(const char* uplo, const char* t, const int* n, const int* k, const T* alpha, const T* a,               \
-                const int* lda, const T* beta, T* c, const int* ldc, size_t, size_t) {                                 \
-    syrk(is(uplo, 'L'), !is(t, 'N'), *n, *k, *alpha, a, *lda, *beta, c, *ldc);                                         \
-  }                                                                                                                    \
-  void p##syr2k_(const char* uplo, const char* t, const int* n, const int* k, const T* alpha, const T* a,              \
-                 const int* lda, const T* b, const int* ldb, const T* beta, T* c, const int* ldc, size_t, size_t) {    \
-    syr2k(is(uplo, 'L'), !is(t, 'N'), *n, *k, *alpha, a, *lda, b, *ldb, *beta, c, *ldc);                               \
-  }                                                                                                                    \
-  void p##trsm_(const char* side, const char* uplo, const char* t, const char* diag, const int* m, const int* n,       \
-                const T* alpha, const T* a, const int* lda, T* b, const int* ldb, size_t, size_t, size_t, size_t) {    \
-    trsm(is(side, 'L'), is(uplo, 'L'), !is(t, 'N'), is(diag, 'U'), *m, *n, *alpha, a, *lda, b, *ldb);                  \
-  }                                                                                                                    \
-  void p##trmm_(const char* side, const char* uplo, const char* t, const char* diag, const int* m, const int* n,       \
-                const T* alpha, const T* a, const int* lda, T* b, const int* ldb, size_t, size_t, size_t, size_t) {    \
-    trmm(is(side, 'L'), is(uplo, 'L'), !is(t, 'N'), is(diag, 'U'), *m, *n, *alpha, a, *lda, b, *ldb);                  \
-  }                                                                                                                    \
+#define TENON_BLAS(T, p)                                                                                                                   \
+  extern "C" {                                                                                                                             \
+  void p##gemm_(const char* ta, const char* tb, const int* m, const int* n, const int* k, const T* alpha, const T* a, const int* lda,      \
+                const T* b, const int* ldb, const T* beta, T* c, const int* ldc, size_t, size_t) {                                         \
+    gemm(!is(ta, 'N'), !is(tb, 'N'), *m, *n, *k, *alpha, a, *lda, b, *ldb, *beta, c, *ldc);                                                \
+  }                                                                                                                                        \
+  void p##gemv_(const char* t, const int* m, const int* n, const T* alpha, const T* a, const int* lda, const T* x, const int* incx,        \
+                const T* beta, T* y, const int* incy, size_t) {                                                                            \
+    gemv(!is(t, 'N'), *m, *n, *alpha, a, *lda, x, *incx, *beta, y, *incy);                                                                 \
+  }                                                                                                                                        \
+  void p##ger_(const int* m, const int* n, const T* alpha, const T* x, const int* incx, const T* y, const int* incy, T* a,                 \
+               const int* lda) {                                                                                                           \
+    ger(*m, *n, *alpha, x, *incx, y, *incy, a, *lda);                                                                                      \
+  }                                                                                                                                        \
+  void p##symv_(const char* uplo, const int* n, const T* alpha, const T* a, const int* lda, const T* x, const int* incx, const T* beta,    \
+                T* y, const int* incy, size_t) {                                                                                           \
+    symv(is(uplo, 'L'), *n, *alpha, a, *lda, x, *incx, *beta, y, *incy);                                                                   \
+  }                                                                                                                                        \
+  void p##syrk_(const char* uplo, const char* t, const int* n, const int* k, const T* alpha, const T* a, const int* lda, const T* beta,    \
+                T* c, const int* ldc, size_t, size_t) {                                                                                    \
+    syrk(is(uplo, 'L'), !is(t, 'N'), *n, *k, *alpha, a, *lda, *beta, c, *ldc);                                                             \
+  }                                                                                                                                        \
+  void p##syr2k_(const char* uplo, const char* t, const int* n, const int* k, const T* alpha, const T* a, const int* lda, const T* b,      \
+                 const int* ldb, const T* beta, T* c, const int* ldc, size_t, size_t) {                                                    \
+    syr2k(is(uplo, 'L'), !is(t, 'N'), *n, *k, *alpha, a, *lda, b, *ldb, *beta, c, *ldc);                                                   \
+  }                                                                                                                                        \
+  void p##trsm_(const char* side, const char* uplo, const char* t, const char* diag, const int* m, const int* n, const T* alpha,           \
+                const T* a, const int* lda, T* b, const int* ldb, size_t, size_t, size_t, size_t) {                                        \
+    trsm(is(side, 'L'), is(uplo, 'L'), !is(t, 'N'), is(diag, 'U'), *m, *n, *alpha, a, *lda, b, *ldb);                                      \
+  }                                                                                                                                        \
+  void p##trmm_(const char* side, const char* uplo, const char* t, const char* diag, const int* m, const int* n, const T* alpha,           \
+                const T* a, const int* lda, T* b, const int* ldb, size_t, size_t, size_t, size_t) {                                        \
+    trmm(is(side, 'L'), is(uplo, 'L'), !is(t, 'N'), is(diag, 'U'), *m, *n, *alpha, a, *lda, b, *ldb);                                      \
+  }                                                                                                                                        \
   }
 TENON_BLAS(float, s)
 TENON_BLAS(double, d)

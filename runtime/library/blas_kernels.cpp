@@ -20,8 +20,7 @@ constexpr int64_t depth = 256; // a panel of B stays in the first cache
 
 // Rows x `V` vectors of C += alpha A B, of which `columns` columns exist. B: `pitch` from row to row, whole vectors.
 template <class T, int Rows, int V>
-void tile(int64_t k, T alpha, const T* a, int64_t a_row, int64_t a_col, const T* b, int64_t pitch, T* c, int64_t ld,
-          int64_t columns) {
+void tile(int64_t k, T alpha, const T* a, int64_t a_row, int64_t a_col, const T* b, int64_t pitch, T* c, int64_t ld, int64_t columns) {
   constexpr int64_t w = lanes_of<T>;
   Vector<T> sum[Rows][V] = {};
   for (int64_t p = 0; p < k; p++, a += a_col, b += pitch) {
@@ -36,16 +35,13 @@ void tile(int64_t k, T alpha, const T* a, int64_t a_row, int64_t a_col, const T*
     unroll<V>([&](auto j) __attribute__((always_inline)) {
       T* to = c + i * ld + j * w;
       int64_t left = columns - j * w;
-      if (left >= w)
-        store(to, load(to) + alpha * sum[i][j]);
-      else if (left > 0)
-        store_part(to, load_part(to, left) + alpha * sum[i][j], left);
+      if (left >= w) store(to, load(to) + alpha * sum[i][j]);
+      else if (left > 0) store_part(to, load_part(to, left) + alpha * sum[i][j], left);
     });
   });
 }
 
-template <class T>
-using Tile = void (*)(int64_t, T, const T*, int64_t, int64_t, const T*, int64_t, T*, int64_t, int64_t);
+template <class T> using Tile = void (*)(int64_t, T, const T*, int64_t, int64_t, const T*, int64_t, T*, int64_t, int64_t);
 template <class T, int V> Tile<T> tile_of(int64_t rows, int64_t& taken) {
 #ifdef __AVX512F__
   if (rows >= 12) {
@@ -135,8 +131,8 @@ template <class T> void pack_rows(int64_t m, int64_t k, const T* a, int64_t a_ro
 // Where rows of A are read for many panels of B they are packed too: as they lie they may share their place in the
 // cache.
 template <class T>
-void gemm(int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t a_row, int64_t a_col, const T* b, int64_t b_row,
-          int64_t b_col, T* c, int64_t ld, T* room) {
+void gemm(int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t a_row, int64_t a_col, const T* b, int64_t b_row, int64_t b_col,
+          T* c, int64_t ld, T* room) {
   constexpr int64_t w = lanes_of<T>, wide = 2 * w;
   bool in_place = b_col == 1 && m <= most_rows, packs = n > 2 * wide;
   T* rows = room + depth * ((n + wide - 1) / wide * wide);
@@ -144,26 +140,20 @@ void gemm(int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t a_row, i
     int64_t deep = k - p < depth ? k - p : depth;
     const T* from = b + p * b_row;
     if (in_place) {
-    } else if (b_row == 1 && b_col != 1)
-      pack_transposed(deep, n, from, b_col, room);
-    else
-      pack(deep, n, from, b_row, b_col, room);
+    } else if (b_row == 1 && b_col != 1) pack_transposed(deep, n, from, b_col, room);
+    else pack(deep, n, from, b_row, b_col, room);
     for (int64_t first = 0; first < m; first += packed_rows) {
       int64_t end = first + packed_rows < m ? first + packed_rows : m;
       if (packs) pack_rows(end - first, deep, a + first * a_row + p * a_col, a_row, a_col, rows);
       for (int64_t j = 0; j < n; j += wide) {
         int64_t columns = n - j < wide ? n - j : wide, pitch = wide;
         const T* panel = room + j * deep;
-        if (in_place && columns % w == 0)
-          panel = from + j, pitch = b_row;
-        else if (in_place)
-          pack(deep, columns, from + j, b_row, b_col, room), panel = room;
+        if (in_place && columns % w == 0) panel = from + j, pitch = b_row;
+        else if (in_place) pack(deep, columns, from + j, b_row, b_col, room), panel = room;
         for (int64_t i = first, taken; i < end; i += taken) {
           Tile<T> f = columns > w ? tile_of<T, 2>(end - i, taken) : tile_of<T, 1>(end - i, taken);
-          if (packs)
-            f(deep, alpha, rows + (i - first) * deep, 1, taken, panel, pitch, c + i * ld + j, ld, columns);
-          else
-            f(deep, alpha, a + i * a_row + p * a_col, a_row, a_col, panel, pitch, c + i * ld + j, ld, columns);
+          if (packs) f(deep, alpha, rows + (i - first) * deep, 1, taken, panel, pitch, c + i * ld + j, ld, columns);
+          else f(deep, alpha, a + i * a_row + p * a_col, a_row, a_col, panel, pitch, c + i * ld + j, ld, columns);
         }
       }
     }
@@ -178,29 +168,22 @@ void solve_columns(int64_t n, const T* a, int64_t a_row, int64_t a_col, bool uni
   constexpr int64_t w = lanes_of<T>;
   for (int64_t i = 0; i < n; i++) {
     Vector<T> sum[V];
-    unroll<V>([&](auto j) __attribute__((always_inline)) {
-      sum[j] = Part ? load_part(b + i * ld, left) : load(b + i * ld + j * w);
-    });
+    unroll<V>([&](auto j) __attribute__((always_inline)) { sum[j] = Part ? load_part(b + i * ld, left) : load(b + i * ld + j * w); });
     for (int64_t k = 0; k < i; k++) {
       T x = a[i * a_row + k * a_col];
-      unroll<V>([&](auto j) __attribute__((always_inline)) {
-        sum[j] -= x * (Part ? load_part(b + k * ld, left) : load(b + k * ld + j * w));
-      });
+      unroll<V>([&](auto j)
+                    __attribute__((always_inline)) { sum[j] -= x * (Part ? load_part(b + k * ld, left) : load(b + k * ld + j * w)); });
     }
     T by = unit ? T(1) : a[i * (a_row + a_col)];
     unroll<V>([&](auto j) __attribute__((always_inline)) {
       if (!unit) sum[j] /= by;
-      if (Part)
-        store_part(b + i * ld, sum[j], left);
-      else
-        store(b + i * ld + j * w, sum[j]);
+      if (Part) store_part(b + i * ld, sum[j], left);
+      else store(b + i * ld + j * w, sum[j]);
     });
   }
 }
 
-template <class T>
-void solve(int64_t n, int64_t width, const T* a, int64_t a_row, int64_t a_col, bool lower, bool unit, T* b,
-           int64_t ld) {
+template <class T> void solve(int64_t n, int64_t width, const T* a, int64_t a_row, int64_t a_col, bool lower, bool unit, T* b, int64_t ld) {
   constexpr int64_t w = lanes_of<T>;
   // from the last row up is the same with the rows turned round
   if (!lower) a += (n - 1) * (a_row + a_col), a_row = -a_row, a_col = -a_col, b += (n - 1) * ld, ld = -ld;
@@ -286,10 +269,8 @@ template <class T> int cholesky(int64_t n, T* a, int64_t ld) {
     T square = row[j];
     if (!(square > 0)) return static_cast<int>(j) + 1;
     T root;
-    if constexpr (sizeof(T) == 4)
-      root = _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(square)));
-    else
-      root = _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_set_sd(square)));
+    if constexpr (sizeof(T) == 4) root = _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(square)));
+    else root = _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_set_sd(square)));
     row[j] = root;
     for (int64_t i = j + 1; i < n; i++) row[i] /= root;
     for (int64_t i = j + 1; i < n; i++) subtract(n - i, row[i], row + i, a + i * ld + i);
@@ -320,14 +301,10 @@ template <class T> void transpose_matrix(int64_t m, int64_t n, const T* from, in
 
 template <class T, size_t S, size_t... I> TENON_INLINE Vector<T> folded(Vector<T> v, std::index_sequence<I...>) {
   constexpr size_t w = static_cast<size_t>(lanes_of<T>);
-  if constexpr (S == 0)
-    return v;
-  else
-    return folded<T, S / 2>(v + pick<T>(v, v, std::index_sequence<(I + S) % w...>()), Lanes_of<T>());
+  if constexpr (S == 0) return v;
+  else return folded<T, S / 2>(v + pick<T>(v, v, std::index_sequence<(I + S) % w...>()), Lanes_of<T>());
 }
-template <class T> TENON_INLINE T total(Vector<T> v) {
-  return folded<T, static_cast<size_t>(lanes_of<T>) / 2>(v, Lanes_of<T>())[0];
-}
+template <class T> TENON_INLINE T total(Vector<T> v) { return folded<T, static_cast<size_t>(lanes_of<T>) / 2>(v, Lanes_of<T>())[0]; }
 
 template <class T, int Rows> void dots(int64_t n, T alpha, const T* a, int64_t ld, const T* x, T* y) {
   constexpr int64_t w = lanes_of<T>;

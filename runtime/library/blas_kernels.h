@@ -11,11 +11,10 @@ template <class T> struct BlasKernels {
   int64_t rows;    ///< room for rows of A
 
   /// C += alpha A B. `room`: depth * (n rounded up to columns) + rows numbers.
-  void (*gemm)(int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t a_row, int64_t a_col, const T* b,
-               int64_t b_row, int64_t b_col, T* c, int64_t ld, T* room);
+  void (*gemm)(int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t a_row, int64_t a_col, const T* b, int64_t b_row, int64_t b_col,
+               T* c, int64_t ld, T* room);
   /// B = inverse(triangle of A) B for n x n A with n rows of B: for small n. The triangle lies at any strides.
-  void (*solve)(int64_t n, int64_t width, const T* a, int64_t a_row, int64_t a_col, bool lower, bool unit, T* b,
-                int64_t ld);
+  void (*solve)(int64_t n, int64_t width, const T* a, int64_t a_row, int64_t a_col, bool lower, bool unit, T* b, int64_t ld);
   /// LU of a panel of few columns, column-major, with the pivots from 0; returns the first column without one, from 1,
   /// or 0.
   int (*lu)(int64_t m, int64_t n, T* a, int64_t ld, int32_t* pivots);
@@ -35,8 +34,8 @@ template <class T> struct BlasKernels {
   void (*store_rows)(T* const* rows, int64_t used, int64_t count, const T* z, int64_t step, T scale);
   void (*lanes_lu)(int64_t n, T* a, T* pivots, T* info);
   void (*lanes_cholesky)(int64_t n, T* a, bool lower, T* info);
-  void (*lanes_solve)(int64_t n, int64_t width, const T* a, int64_t a_row, int64_t a_col, bool lower, bool unit, T* b,
-                      int64_t b_row, int64_t b_col);
+  void (*lanes_solve)(int64_t n, int64_t width, const T* a, int64_t a_row, int64_t a_col, bool lower, bool unit, T* b, int64_t b_row,
+                      int64_t b_col);
 };
 
 /// Those of the CPU.

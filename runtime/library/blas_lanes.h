@@ -98,16 +98,15 @@ template <class T> void lanes_cholesky(int64_t n, T* z, bool lower, T* info) {
 
 /// B = inverse(triangle of A) B for n x n and n x width; strides in vectors.
 template <class T>
-void lanes_solve(int64_t n, int64_t width, const T* a, int64_t a_row, int64_t a_col, bool lower, bool unit, T* b,
-                 int64_t b_row, int64_t b_col) {
+void lanes_solve(int64_t n, int64_t width, const T* a, int64_t a_row, int64_t a_col, bool lower, bool unit, T* b, int64_t b_row,
+                 int64_t b_col) {
   constexpr int64_t w = lanes_of<T>;
   for (int64_t step = 0; step < n; step++) {
     int64_t i = lower ? step : n - 1 - step, first = lower ? 0 : i + 1;
     for (int64_t c = 0; c < width; c++) {
       T* to = b + (i * b_row + c * b_col) * w;
       Vector<T> sum = load(to);
-      for (int64_t k = first; k < first + step; k++)
-        sum -= load(a + (i * a_row + k * a_col) * w) * load(b + (k * b_row + c * b_col) * w);
+      for (int64_t k = first; k < first + step; k++) sum -= load(a + (i * a_row + k * a_col) * w) * load(b + (k * b_row + c * b_col) * w);
       store(to, unit ? sum : sum / load(a + i * (a_row + a_col) * w));
     }
   }

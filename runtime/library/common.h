@@ -65,7 +65,8 @@ template <class F> const char* for_size(DType t, F&& f) {
 template <class T> using Wide = std::conditional_t<std::is_same_v<T, F16> || std::is_same_v<T, BF16>, float, T>;
 /// The type in which torch's CPU scans and sums accumulate.
 template <class T>
-using Sum = std::conditional_t<std::is_same_v<T, F16> || std::is_same_v<T, BF16>, float, std::conditional_t<std::is_integral_v<T>, int64_t, double>>;
+using Sum = std::conditional_t<std::is_same_v<T, F16> || std::is_same_v<T, BF16>, float,
+                               std::conditional_t<std::is_integral_v<T>, int64_t, double>>;
 template <class T> Wide<T> widen(T x) { return static_cast<Wide<T>>(x); }
 /// These two by operations that vectors have, without branches, unlike the compiler's conversions. A product moves the exponent to where
 /// that of f32 is, of subnormal numbers too; that of infinities and NaN becomes the greatest.
@@ -80,8 +81,7 @@ template <class T> Wide<T> widen(T x) { return static_cast<Wide<T>>(x); }
   uint32_t u = std::bit_cast<uint32_t>(x), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
   bool subnormal = magnitude < 0x38800000u;
   float rounded = std::bit_cast<float>(subnormal ? magnitude : 0u) + 0.5f;
-  uint32_t low = std::bit_cast<uint32_t>(rounded) - 0x3f000000u,
-           normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1)) >> 13,
+  uint32_t low = std::bit_cast<uint32_t>(rounded) - 0x3f000000u, normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1)) >> 13,
            endless = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
   F16 out;
   out.bits = static_cast<uint16_t>((magnitude >= 0x477ff000u ? endless : subnormal ? low : normal) | sign);
@@ -99,7 +99,9 @@ template <class W> bool nan(W x) {
 }
 
 /// Unsigned keys that order as torch sorts: NaN greatest, -0 equal to +0.
-template <class T> using KeyOf = std::conditional_t<sizeof(T) == 1, uint8_t, std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
+template <class T>
+using KeyOf = std::conditional_t<sizeof(T) == 1, uint8_t,
+                                 std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
 template <class T> KeyOf<T> order_key(T x) {
   using U = KeyOf<T>;
   constexpr U sign = static_cast<U>(U{1} << (sizeof(U) * 8 - 1));
@@ -212,8 +214,7 @@ inline void copy_input(const LibraryCall& c, size_t input, size_t output) {
   int64_t bytes = to.numel() * static_cast<int64_t>(size_of(to.dtype));
   if (from.data == to.data) return;
   parallel(c, bytes, 1 << 16, [&](int64_t begin, int64_t end) {
-    std::memcpy(static_cast<char*>(to.data) + begin, static_cast<const char*>(from.data) + begin,
-                static_cast<size_t>(end - begin));
+    std::memcpy(static_cast<char*>(to.data) + begin, static_cast<const char*>(from.data) + begin, static_cast<size_t>(end - begin));
   });
 }
 
@@ -221,8 +222,7 @@ inline void copy_input(const LibraryCall& c, size_t input, size_t output) {
 template <class T> class Memory {
 public:
   explicit Memory(int64_t count)
-      : data_(
-            static_cast<T*>(::operator new(static_cast<size_t>(std::max<int64_t>(count, 1)) * sizeof(T), alignment))) {}
+      : data_(static_cast<T*>(::operator new(static_cast<size_t>(std::max<int64_t>(count, 1)) * sizeof(T), alignment))) {}
   ~Memory() { ::operator delete(data_, alignment); }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;

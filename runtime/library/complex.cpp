@@ -36,8 +36,7 @@ const char* complex_part(const LibraryCall& c) {
     using T = decltype(zero);
     const T* in = c.inputs[0].as<const T>() + c.ints[0];
     T* out = c.outputs[0].as<T>();
-    parallel(c, c.outputs[0].numel(), 16384,
-             [&](int64_t begin, int64_t end) { take_part(in + 2 * begin, end - begin, out + begin); });
+    parallel(c, c.outputs[0].numel(), 16384, [&](int64_t begin, int64_t end) { take_part(in + 2 * begin, end - begin, out + begin); });
     return nullptr;
   });
 }
@@ -45,9 +44,8 @@ const char* complex_part(const LibraryCall& c) {
 const char* view_as_real(const LibraryCall& c) {
   auto* to = static_cast<char*>(c.outputs[0].data);
   const auto* from = static_cast<const char*>(c.inputs[0].data);
-  parallel(
-      c, c.outputs[0].numel() * static_cast<int64_t>(size_of(c.outputs[0].dtype)), 1 << 16,
-      [&](int64_t begin, int64_t end) { std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin)); });
+  parallel(c, c.outputs[0].numel() * static_cast<int64_t>(size_of(c.outputs[0].dtype)), 1 << 16,
+           [&](int64_t begin, int64_t end) { std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin)); });
   return nullptr;
 }
 

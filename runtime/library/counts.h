@@ -20,8 +20,7 @@ template <class I> void value_range(const LibraryCall& c, const I* x, int64_t n,
   std::vector<I> low(static_cast<size_t>(parts)), high(static_cast<size_t>(parts));
   parallel(c, parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; p++)
-      range_of(x + n * p / parts, n * (p + 1) / parts - n * p / parts, low[static_cast<size_t>(p)],
-               high[static_cast<size_t>(p)]);
+      range_of(x + n * p / parts, n * (p + 1) / parts - n * p / parts, low[static_cast<size_t>(p)], high[static_cast<size_t>(p)]);
   });
   least = *std::min_element(low.begin(), low.end()), most = *std::max_element(high.begin(), high.end());
 }
@@ -59,8 +58,7 @@ constexpr int64_t count_block = 512;
 
 // Adds a block to the tables in turn: where bins are few, neighbouring items go to tables of their own, or equal ones
 // would wait for each other.
-template <class Amount>
-void add_block(Amount* sum, int64_t bins, int64_t tables, const int64_t* bin, const Amount* amount, int64_t n) {
+template <class Amount> void add_block(Amount* sum, int64_t bins, int64_t tables, const int64_t* bin, const Amount* amount, int64_t n) {
   int64_t i = 0, step = tables == 1 ? 0 : bins;
   for (; i + 4 <= n; i += 4)
     for (int64_t t = 0; t < 4; t++) sum[t * step + bin[i + t]] += amount ? amount[i + t] : Amount(1);

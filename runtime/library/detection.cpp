@@ -47,29 +47,30 @@ template <class W> struct RegionGrid {
   }
 };
 
-template <class W> RegionGrid<W> region_grid(const W* roi, double scale, int64_t ratio, bool aligned, int64_t height, int64_t width, int64_t pooled_h, int64_t pooled_w) {
+template <class W>
+RegionGrid<W> region_grid(const W* roi, double scale, int64_t ratio, bool aligned, int64_t height, int64_t width, int64_t pooled_h,
+                          int64_t pooled_w) {
   auto s = static_cast<W>(scale), shift = static_cast<W>(aligned ? 0.5 : 0);
   W x = roi[1] * s - shift, y = roi[2] * s - shift, w = roi[3] * s - shift - x, h = roi[4] * s - shift - y;
   if (!aligned) w = std::max(w, W(1)), h = std::max(h, W(1));
   W cell_h = h / static_cast<W>(pooled_h), cell_w = w / static_cast<W>(pooled_w);
-  int64_t rows = ratio > 0 ? ratio : std::max<int64_t>(0, static_cast<int64_t>(std::ceil(cell_h))), columns = ratio > 0 ? ratio : std::max<int64_t>(0, static_cast<int64_t>(std::ceil(cell_w)));
+  int64_t rows = ratio > 0 ? ratio : std::max<int64_t>(0, static_cast<int64_t>(std::ceil(cell_h))),
+          columns = ratio > 0 ? ratio : std::max<int64_t>(0, static_cast<int64_t>(std::ceil(cell_w)));
   RegionGrid<W> g{.per_cell = rows * columns, .at = {}, .weight = {}, .sums = {}};
   for (int64_t i = 0; i < pooled_h; i++)
     for (int64_t j = 0; j < pooled_w; j++)
       for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < columns; k++)
-          g.add(clamped_corners<W>(
-              y + static_cast<W>(i) * cell_h + (static_cast<W>(r) + W(0.5)) * cell_h / static_cast<W>(rows),
-              x + static_cast<W>(j) * cell_w + (static_cast<W>(k) + W(0.5)) * cell_w / static_cast<W>(columns), height,
-              width));
+          g.add(clamped_corners<W>(y + static_cast<W>(i) * cell_h + (static_cast<W>(r) + W(0.5)) * cell_h / static_cast<W>(rows),
+                                   x + static_cast<W>(j) * cell_w + (static_cast<W>(k) + W(0.5)) * cell_w / static_cast<W>(columns), height,
+                                   width));
   g.sums.resize(g.at[0].size());
   return g;
 }
 
 // The samples of one plane, by vectors that gather.
 template <class T>
-TENON_WIDE void sample_points(const T* plane, const int32_t* const* at, const Wide<T>* const* weight, int64_t n,
-                              Wide<T>* out) {
+TENON_WIDE void sample_points(const T* plane, const int32_t* const* at, const Wide<T>* const* weight, int64_t n, Wide<T>* out) {
   for (int64_t p = 0; p < n; p++) {
     Wide<T> sum = 0;
     for (int q = 0; q < 4; q++) {
@@ -91,8 +92,7 @@ template <class W> struct Boxes {
 
 // Whether a box overlaps one of `n` others by more than `threshold` of their union.
 template <class W>
-TENON_WIDE bool overlaps(const W* x0, const W* y0, const W* x1, const W* y1, const W* areas, int64_t n, const W* box,
-                         W area, W threshold) {
+TENON_WIDE bool overlaps(const W* x0, const W* y0, const W* x1, const W* y1, const W* areas, int64_t n, const W* box, W area, W threshold) {
   constexpr int64_t block = 64;
   auto above = [=](int64_t k) -> int {
     W right = box[2] < x1[k] ? box[2] : x1[k], left = x0[k] < box[0] ? box[0] : x0[k], w = right - left,
@@ -131,8 +131,8 @@ const char* nms(const LibraryCall& c) {
     for (int64_t i : order) { // against those kept so far
       W box[4];
       for (int64_t k = 0; k < 4; k++) box[k] = widen(boxes.as<const T>()[i * 4 + k]);
-      if (overlaps(b.side[0].data(), b.side[1].data(), b.side[2].data(), b.side[3].data(), b.area.data(),
-                   std::ssize(kept), box, (box[2] - box[0]) * (box[3] - box[1]), threshold))
+      if (overlaps(b.side[0].data(), b.side[1].data(), b.side[2].data(), b.side[3].data(), b.area.data(), std::ssize(kept), box,
+                   (box[2] - box[0]) * (box[3] - box[1]), threshold))
         continue;
       kept.push_back(i);
       b.add(box);
@@ -152,7 +152,8 @@ const char* roi_align(const LibraryCall& c) {
     using T = decltype(zero);
     using W = Wide<T>;
     for (int64_t r = 0; r < rois.size(0); r++)
-      if (auto image = static_cast<int64_t>(widen(rois.as<const T>()[r * 5])); image < 0 || image >= images) return out_of_range(image, images);
+      if (auto image = static_cast<int64_t>(widen(rois.as<const T>()[r * 5])); image < 0 || image >= images)
+        return out_of_range(image, images);
     parallel(c, rois.size(0), 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; r++) {
         W roi[5];
@@ -214,7 +215,7 @@ const char* deform_conv2d(const LibraryCall& c) {
   const LibraryTensor &in = c.inputs[0], &weight = c.inputs[1], &out = c.outputs[0];
   auto p = c.ints;
   Deform d{in.size(1), in.size(2), in.size(3), weight.size(0), weight.size(1), weight.size(2), weight.size(3), out.size(2), out.size(3),
-           p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8] != 0};
+           p[0],       p[1],       p[2],       p[3],           p[4],           p[5],           p[6],           p[7],        p[8] != 0};
   return for_float(in.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     using W = Wide<T>;

@@ -21,7 +21,8 @@ const char* check_bags(const LibraryCall& c, const Bags& b, bool last_offset) {
   int64_t before = 0;
   for (int64_t k = 0; k < b.offsets.numel(); k++) {
     int64_t at = integer_at(b.offsets, k);
-    if ((k == 0 && at != 0) || at < before || at > n) return message("offset {} of bag {} is wrong: offsets start at 0, grow, and stay within the {} indices", at, k, n);
+    if ((k == 0 && at != 0) || at < before || at > n)
+      return message("offset {} of bag {} is wrong: offsets start at 0, grow, and stay within the {} indices", at, k, n);
     before = at;
   }
   return last_offset && b.offsets.numel() == 0 ? "include_last_offset needs an offset" : nullptr;
@@ -37,8 +38,7 @@ template <class T, class I> struct Bag {
   int64_t fetch_ahead = 0; // rows lie far apart: so many that their fetching covers the latency of memory
   [[gnu::always_inline]] void fetch(int64_t i, int64_t from, int64_t width) const {
     if (i + fetch_ahead >= known) return;
-    const char* ahead =
-        reinterpret_cast<const char*>(table + static_cast<int64_t>(indices[i + fetch_ahead]) * dim + from);
+    const char* ahead = reinterpret_cast<const char*>(table + static_cast<int64_t>(indices[i + fetch_ahead]) * dim + from);
     for (int64_t at = 0; at < width * static_cast<int64_t>(sizeof(T)); at += 64) __builtin_prefetch(ahead + at);
   }
 };
@@ -102,8 +102,7 @@ template <class T, class I> void fill_bags(const LibraryCall& c, const Bags& b) 
   const LibraryTensor &owners = c.outputs[1], &sizes = c.outputs[2], &positions = c.outputs[3];
   bool keep_positions = b.mode == 2 && positions.numel() == b.count * b.dim;
   std::memset(sizes.data, 0, static_cast<size_t>(sizes.numel()) * size_of(sizes.dtype));
-  if (!keep_positions)
-    std::memset(positions.data, 0, static_cast<size_t>(positions.numel()) * size_of(positions.dtype));
+  if (!keep_positions) std::memset(positions.data, 0, static_cast<size_t>(positions.numel()) * size_of(positions.dtype));
   const I* offsets = b.offsets.as<const I>();
   T* out = c.outputs[0].as<T>();
   I *owner = owners.numel() > 0 ? owners.as<I>() : nullptr, *size_of_bag = sizes.as<I>();
@@ -112,23 +111,15 @@ template <class T, class I> void fill_bags(const LibraryCall& c, const Bags& b) 
   parallel(c, b.count, std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
     std::vector<int64_t> rows(b.mode == 2 ? static_cast<size_t>(b.dim) : 0);
     int64_t ahead = std::clamp<int64_t>(4096 / std::max<int64_t>(1, b.dim * static_cast<int64_t>(sizeof(T))), 4, 32);
-    Bag<T, I> bag{b.weight.as<const T>(),
-                  b.indices.as<const I>(),
-                  b.scales ? b.scales->as<const T>() : nullptr,
-                  0,
-                  0,
-                  n,
-                  b.dim,
-                  b.padding,
-                  ahead};
+    Bag<T, I> bag{
+        b.weight.as<const T>(), b.indices.as<const I>(), b.scales ? b.scales->as<const T>() : nullptr, 0, 0, n, b.dim, b.padding, ahead};
     for (int64_t k = begin; k < end; k++) {
       bag.begin = static_cast<int64_t>(offsets[k]), bag.end = k + 1 < listed ? static_cast<int64_t>(offsets[k + 1]) : n;
       T* to = out + k * b.dim;
       int64_t used = b.mode == 2 ? max_bag(bag, to, rows.data()) : sum_bag(bag, b.mode == 1, to);
       if (k < sized) size_of_bag[k] = static_cast<I>(used);
       if (keep_positions)
-        std::transform(rows.begin(), rows.end(), positions.as<I>() + k * b.dim,
-                       [](int64_t row) { return static_cast<I>(row); });
+        std::transform(rows.begin(), rows.end(), positions.as<I>() + k * b.dim, [](int64_t row) { return static_cast<I>(row); });
       if (owner) std::fill(owner + bag.begin, owner + bag.end, static_cast<I>(k));
     }
   });
@@ -137,14 +128,10 @@ template <class T, class I> void fill_bags(const LibraryCall& c, const Bags& b) 
 enum class Segment : int64_t { Sum, Mean, Max, Min, Prod };
 
 template <Segment R, class W> W join_segment(W a, W b) {
-  if constexpr (R == Segment::Max)
-    return nan(a) || a > b ? a : b;
-  else if constexpr (R == Segment::Min)
-    return nan(a) || a < b ? a : b;
-  else if constexpr (R == Segment::Prod)
-    return a * b;
-  else
-    return a + b;
+  if constexpr (R == Segment::Max) return nan(a) || a > b ? a : b;
+  else if constexpr (R == Segment::Min) return nan(a) || a < b ? a : b;
+  else if constexpr (R == Segment::Prod) return a * b;
+  else return a + b;
 }
 template <class W> W segment_start(Segment r) {
   if (r == Segment::Max) return -std::numeric_limits<W>::infinity();
@@ -153,21 +140,16 @@ template <class W> W segment_start(Segment r) {
 }
 
 // Joins `length` rows of `width` elements, `step` apart, to `sum`.
-template <Segment R, class T>
-TENON_WIDE void join_rows(const T* from, int64_t length, int64_t step, int64_t width, Wide<T>* sum) {
+template <Segment R, class T> TENON_WIDE void join_rows(const T* from, int64_t length, int64_t step, int64_t width, Wide<T>* sum) {
   for (int64_t i = 0; i < length; i++, from += step)
     for (int64_t k = 0; k < width; k++) sum[k] = join_segment<R>(sum[k], widen(from[k]));
 }
 template <class T> auto join_rows_by(Segment r) {
   switch (r) {
-  case Segment::Max:
-    return join_rows<Segment::Max, T>;
-  case Segment::Min:
-    return join_rows<Segment::Min, T>;
-  case Segment::Prod:
-    return join_rows<Segment::Prod, T>;
-  default:
-    return join_rows<Segment::Sum, T>;
+  case Segment::Max: return join_rows<Segment::Max, T>;
+  case Segment::Min: return join_rows<Segment::Min, T>;
+  case Segment::Prod: return join_rows<Segment::Prod, T>;
+  default: return join_rows<Segment::Sum, T>;
   }
 }
 
@@ -193,16 +175,14 @@ const char* find_segments(const LibraryTensor& bounds, const Lanes& l, int64_t s
 } // namespace
 
 const char* embedding_bag(const LibraryCall& c) {
-  Bags b{c.inputs[0], c.inputs[1], c.inputs[2], c.inputs.size() > 3 ? &c.inputs[3] : nullptr, c.ints[0], c.ints[2], c.outputs[0].size(0), c.inputs[0].size(1)};
+  Bags b{c.inputs[0], c.inputs[1], c.inputs[2],          c.inputs.size() > 3 ? &c.inputs[3] : nullptr,
+         c.ints[0],   c.ints[2],   c.outputs[0].size(0), c.inputs[0].size(1)};
   if (const char* error = check_bags(c, b, c.ints[1] != 0)) return error;
   return for_float(b.weight.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    if (b.indices.dtype == DType::I64)
-      fill_bags<T, int64_t>(c, b);
-    else if (b.indices.dtype == DType::I32)
-      fill_bags<T, int32_t>(c, b);
-    else
-      return "indices of another dtype than i32 or i64";
+    if (b.indices.dtype == DType::I64) fill_bags<T, int64_t>(c, b);
+    else if (b.indices.dtype == DType::I32) fill_bags<T, int32_t>(c, b);
+    else return "indices of another dtype than i32 or i64";
     return nullptr;
   });
 }
@@ -244,8 +224,7 @@ const char* segment_reduce(const LibraryCall& c) {
     using T = decltype(zero);
     using W = Wide<T>;
     std::vector<std::pair<int64_t, int64_t>> found;
-    if (const char* error = find_segments(c.inputs[1], l, segments, offsets, !offsets && c.ints[4] == 0, found))
-      return error;
+    if (const char* error = find_segments(c.inputs[1], l, segments, offsets, !offsets && c.ints[4] == 0, found)) return error;
     auto join = join_rows_by<T>(reduce);
     int64_t work = l.n * l.inner / std::max<int64_t>(1, segments) + 1;
     parallel(c, std::ssize(found), std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end) {
@@ -257,10 +236,8 @@ const char* segment_reduce(const LibraryCall& c) {
         T* to = out.as<T>() + s * l.inner;
         for (int64_t k = 0; k < l.inner; k++) {
           W x = sum[static_cast<size_t>(k)];
-          if (reduce == Segment::Mean && length == 0 && !has_initial)
-            x = std::numeric_limits<W>::quiet_NaN();
-          else if (reduce == Segment::Mean && length > 0)
-            x /= static_cast<W>(length);
+          if (reduce == Segment::Mean && length == 0 && !has_initial) x = std::numeric_limits<W>::quiet_NaN();
+          else if (reduce == Segment::Mean && length > 0) x /= static_cast<W>(length);
           to[k] = narrow<T>(x);
         }
       }

@@ -22,9 +22,7 @@ template <class T> Kind kind_of(const FftPass<T>& p) {
   return !p.in.complex ? Kind::ToHalf : !p.out.complex ? Kind::ToReal : Kind::Complex;
 }
 // Complex elements of the transform itself: of an even number of real ones, pairs.
-template <class T> int64_t length_of(const FftPass<T>& p) {
-  return kind_of(p) != Kind::Complex && p.n % 2 == 0 ? p.n / 2 : p.n;
-}
+template <class T> int64_t length_of(const FftPass<T>& p) { return kind_of(p) != Kind::Complex && p.n % 2 == 0 ? p.n / 2 : p.n; }
 
 // ---- blocks of lines
 
@@ -37,8 +35,7 @@ struct Group {
 template <class T> class Blocks {
 public:
   explicit Blocks(const FftPass<T>& p)
-      : p_(p), k_(fft_kernels<T>()), kind_(kind_of(p)), length_(length_of(p)), half_(p.n / 2 + 1),
-        plan_(fft_cached<FftPlan<T>>(length_)) {
+      : p_(p), k_(fft_kernels<T>()), kind_(kind_of(p)), length_(length_of(p)), half_(p.n / 2 + 1), plan_(fft_cached<FftPlan<T>>(length_)) {
     paired_ = kind_ != Kind::Complex && length_ == p.n;
     if (kind_ != Kind::Complex && !paired_) roots_ = fft_cached<FftRealRoots<T>>(length_);
     per_ = k_.lanes * (paired_ ? 2 : 1);
@@ -46,21 +43,16 @@ public:
     room_ = 2 * k_.lanes * std::max(plan_->room(), p.n + 1);
   }
 
-  int64_t groups() const {
-    return by_inner_ ? p_.outer * ((p_.inner + per_ - 1) / per_) : (p_.outer * p_.inner + per_ - 1) / per_;
-  }
+  int64_t groups() const { return by_inner_ ? p_.outer * ((p_.inner + per_ - 1) / per_) : (p_.outer * p_.inner + per_ - 1) / per_; }
 
   void run(int64_t begin, int64_t end) const {
     Memory<T> memory((paired_ ? 3 : 2) * room_);
     T *here = memory.data(), *there = here + room_;
     for (int64_t i = begin; i < end; i++) {
       Group g = group(i);
-      if (kind_ == Kind::Complex)
-        complex(g, here, there);
-      else if (kind_ == Kind::ToHalf)
-        paired_ ? two_to_half(g, here, there, there + room_) : to_half(g, here, there);
-      else
-        paired_ ? two_to_real(g, here, there, there + room_) : to_real(g, here, there);
+      if (kind_ == Kind::Complex) complex(g, here, there);
+      else if (kind_ == Kind::ToHalf) paired_ ? two_to_half(g, here, there, there + room_) : to_half(g, here, there);
+      else paired_ ? two_to_real(g, here, there, there + room_) : to_real(g, here, there);
     }
   }
 
@@ -90,8 +82,7 @@ private:
     s.lines(g.first, g.used, p_.inner, rows);
     std::fill(rows + g.used, rows + w, g.used > 0 ? rows[0] : nullptr);
     if (g.used > 0 && s.stride == unit) return k_.load_rows(rows, count * unit, z, step);
-    if (g.used > 0 && g.neighbours && s.inner_stride == unit)
-      return k_.load_columns(rows[0], s.stride, g.used, count, s.complex, z, step);
+    if (g.used > 0 && g.neighbours && s.inner_stride == unit) return k_.load_columns(rows[0], s.stride, g.used, count, s.complex, z, step);
     for (int64_t j = 0; j < count; j++)
       for (int64_t part = 0; part < unit; part++) {
         T* to = z + (j * unit + part) * step * w;
@@ -106,12 +97,10 @@ private:
     if (g.used == 0) return;
     s.lines(g.first, g.used, p_.inner, rows);
     if (s.stride == unit) return k_.store_rows(rows, g.used, count * unit, z, step, p_.scale);
-    if (g.neighbours && s.inner_stride == unit)
-      return k_.store_columns(rows[0], s.stride, g.used, count, s.complex, z, step, p_.scale);
+    if (g.neighbours && s.inner_stride == unit) return k_.store_columns(rows[0], s.stride, g.used, count, s.complex, z, step, p_.scale);
     for (int64_t j = 0; j < count; j++)
       for (int64_t part = 0; part < unit; part++)
-        for (int64_t l = 0; l < g.used; l++)
-          rows[l][j * s.stride + part] = z[(j * unit + part) * step * w + l] * p_.scale;
+        for (int64_t l = 0; l < g.used; l++) rows[l][j * s.stride + part] = z[(j * unit + part) * step * w + l] * p_.scale;
   }
   void weigh(T* z, int64_t repeat) const {
     if (p_.window) k_.multiply_real(z, p_.window, p_.n, repeat);
@@ -168,8 +157,7 @@ private:
 template <class T> class SingleLines {
 public:
   explicit SingleLines(const FftPass<T>& p)
-      : p_(p), k_(fft_kernels<T>()), kind_(kind_of(p)), length_(length_of(p)),
-        plan_(fft_cached<FftLinePlan<T>>(length_)) {
+      : p_(p), k_(fft_kernels<T>()), kind_(kind_of(p)), length_(length_of(p)), plan_(fft_cached<FftLinePlan<T>>(length_)) {
     paired_ = kind_ != Kind::Complex && length_ != p.n;
     if (paired_) roots_ = fft_cached<FftRealRoots<T>>(length_);
   }
@@ -227,12 +215,9 @@ private:
     if (whole && p_.in.contiguous() && !p_.window) return in;
     for (int64_t j = 0; j < p_.n; j++) {
       T x = weight(j);
-      if (kind_ == Kind::Complex)
-        room[2 * j] = in[j * step] * x, room[2 * j + 1] = in[j * step + 1] * x;
-      else if (paired_)
-        room[j] = in[j * step] * x;
-      else
-        room[2 * j] = in[j * step] * x, room[2 * j + 1] = 0;
+      if (kind_ == Kind::Complex) room[2 * j] = in[j * step] * x, room[2 * j + 1] = in[j * step + 1] * x;
+      else if (paired_) room[j] = in[j * step] * x;
+      else room[2 * j] = in[j * step] * x, room[2 * j + 1] = 0;
     }
     return room;
   }
@@ -246,8 +231,7 @@ private:
     int64_t known = kind_ == Kind::ToHalf ? half : p_.n;
     for (int64_t j = 0; j < known; j++) out[j * step] = z[2 * j], out[j * step + 1] = z[2 * j + 1];
     if (p_.whole)
-      for (int64_t j = half; j < p_.n; j++)
-        out[j * step] = z[2 * (p_.n - j)], out[j * step + 1] = -z[2 * (p_.n - j) + 1];
+      for (int64_t j = half; j < p_.n; j++) out[j * step] = z[2 * (p_.n - j)], out[j * step + 1] = -z[2 * (p_.n - j) + 1];
   }
 };
 
@@ -274,10 +258,8 @@ template <class T> bool prefers_lines(const LibraryCall& c, const FftPass<T>& p)
 
 template <class T> const FftKernels<T>& fft_kernels() {
   const bool wide = takes_avx512();
-  if constexpr (std::is_same_v<T, float>)
-    return wide ? avx512::fft_kernels_f32 : avx2::fft_kernels_f32;
-  else
-    return wide ? avx512::fft_kernels_f64 : avx2::fft_kernels_f64;
+  if constexpr (std::is_same_v<T, float>) return wide ? avx512::fft_kernels_f32 : avx2::fft_kernels_f32;
+  else return wide ? avx512::fft_kernels_f64 : avx2::fft_kernels_f64;
 }
 template const FftKernels<float>& fft_kernels();
 template const FftKernels<double>& fft_kernels();
@@ -287,8 +269,7 @@ template <class T> void run_fft(const LibraryCall& c, const FftPass<T>& p) {
   if (p.n == 0 || lines == 0) return;
   if (!prefers_lines(c, p)) {
     Blocks<T> blocks(p);
-    return parallel(c, blocks.groups(), std::max<int64_t>(1, 512 / p.n),
-                    [&](int64_t begin, int64_t end) { blocks.run(begin, end); });
+    return parallel(c, blocks.groups(), std::max<int64_t>(1, 512 / p.n), [&](int64_t begin, int64_t end) { blocks.run(begin, end); });
   }
   SingleLines<T> single(p);
   if (lines == 1 || (p.n >= 1 << 16 && c.workers && lines < 4 * c.workers->threads())) {

@@ -44,7 +44,6 @@ template <class T> void run_fft(const LibraryCall& c, const FftPass<T>& pass);
 /// needed, and the call's workers share the work.
 template <class T> int64_t fft_line_room(const FftLinePlan<T>& plan);
 template <class T>
-void fft_line(const FftLinePlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* room,
-              const LibraryCall* c = nullptr);
+void fft_line(const FftLinePlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* room, const LibraryCall* c = nullptr);
 
 } // namespace tenon::library

@@ -13,8 +13,7 @@ template <class T> TENON_INLINE void prefetch(const T* p, int64_t count) {
   for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(T))) __builtin_prefetch(p + i, 0, 2);
 }
 
-template <class T>
-void load_columns(const T* base, int64_t stride, int64_t used, int64_t count, bool complex, T* z, int64_t step) {
+template <class T> void load_columns(const T* base, int64_t stride, int64_t used, int64_t count, bool complex, T* z, int64_t step) {
   constexpr int64_t w = lanes_of<T>;
   if (!complex) {
     for (int64_t j = 0; j < count; j++, base += stride, z += step * w) {
@@ -27,18 +26,15 @@ void load_columns(const T* base, int64_t stride, int64_t used, int64_t count, bo
   for (int64_t j = 0; j < count; j++, base += stride, z += 2 * w) {
     Vector<T> a, b;
     prefetch(base + 2 * w, 2 * w);
-    if (used == w)
-      a = load(base), b = load(base + w);
-    else
-      a = load_part(base, first), b = load_part(base + (second ? w : 0), second);
+    if (used == w) a = load(base), b = load(base + w);
+    else a = load_part(base, first), b = load_part(base + (second ? w : 0), second);
     split_pairs<T>(a, b);
     store(z, a), store(z + w, b);
   }
 }
 
 template <class T>
-void store_columns(T* base, int64_t stride, int64_t used, int64_t count, bool complex, const T* z, int64_t step,
-                   T scale) {
+void store_columns(T* base, int64_t stride, int64_t used, int64_t count, bool complex, const T* z, int64_t step, T scale) {
   constexpr int64_t w = lanes_of<T>;
   if (!complex) {
     for (int64_t j = 0; j < count; j++, base += stride, z += step * w) {
@@ -52,8 +48,7 @@ void store_columns(T* base, int64_t stride, int64_t used, int64_t count, bool co
     Vector<T> a = load(z) * scale, b = load(z + w) * scale;
     prefetch(base + 2 * w, 2 * w);
     join_pairs<T>(a, b);
-    if (used == w)
-      store(base, a), store(base + w, b);
+    if (used == w) store(base, a), store(base + w, b);
     else {
       store_part(base, a, first);
       if (second) store_part(base + w, b, second);
@@ -120,18 +115,16 @@ template <class T, class F> void each_pair(T* z, int64_t n, const T* w, F&& f) {
 template <class T> void unpack_real(T* z, int64_t n, const T* w) {
   constexpr int64_t v = lanes_of<T>;
   Vector<T> re = load(z), im = load(z + v), none{};
-  each_pair<T>(z, n, w, [](Vector<T>* p, Vector<T>* m, Vector<T> c, Vector<T> s) __attribute__((always_inline)) {
-    unpack_pair<T>(p, m, c, s);
-  });
+  each_pair<T>(z, n, w,
+               [](Vector<T>* p, Vector<T>* m, Vector<T> c, Vector<T> s) __attribute__((always_inline)) { unpack_pair<T>(p, m, c, s); });
   store(z, re + im), store(z + v, none);
   store(z + 2 * n * v, re - im), store(z + 2 * n * v + v, none);
 }
 template <class T> void pack_real(T* z, int64_t n, const T* w) {
   constexpr int64_t v = lanes_of<T>;
   Vector<T> first = load(z), last = load(z + 2 * n * v);
-  each_pair<T>(z, n, w, [](Vector<T>* p, Vector<T>* m, Vector<T> c, Vector<T> s) __attribute__((always_inline)) {
-    pack_pair<T>(p, m, c, s);
-  });
+  each_pair<T>(z, n, w,
+               [](Vector<T>* p, Vector<T>* m, Vector<T> c, Vector<T> s) __attribute__((always_inline)) { pack_pair<T>(p, m, c, s); });
   store(z, first + last), store(z + v, first - last);
 }
 
@@ -161,8 +154,7 @@ template <class T, class F> void line_pairs(const T* from, T* to, int64_t n, con
     load_complex(from + 2 * k, used, z);
     // mirrors, so that they end in the last lane: then reversed they start in the first
     T edge[4 * w] = {};
-    if (used == w)
-      load_complex(from + 2 * mirror, w, m);
+    if (used == w) load_complex(from + 2 * mirror, w, m);
     else {
       __builtin_memcpy(edge + 2 * (w - used), from + 2 * mirror, static_cast<size_t>(2 * used) * sizeof(T));
       load_complex(static_cast<const T*>(edge), w, m);
@@ -172,8 +164,7 @@ template <class T, class F> void line_pairs(const T* from, T* to, int64_t n, con
     a += 2;
     f(z, m, c, s);
     m[0] = reversed<T>(m[0]), m[1] = reversed<T>(m[1]);
-    if (used == w)
-      store_complex(to + 2 * mirror, w, m);
+    if (used == w) store_complex(to + 2 * mirror, w, m);
     else {
       store_complex(edge, w, m);
       __builtin_memcpy(to + 2 * mirror, edge + 2 * (w - used), static_cast<size_t>(2 * used) * sizeof(T));
@@ -186,8 +177,7 @@ template <class T> void unpack_line(T* line, int64_t n, const T* a, const T* b) 
   T re = line[0], im = line[1];
   line[2 * n] = re, line[2 * n + 1] = im;
   line_pairs<T>(line, line, n, a, b,
-                [](Vector<T>* p, Vector<T>* m, Vector<T> c, Vector<T> s)
-                    __attribute__((always_inline)) { unpack_pair<T>(p, m, c, s); });
+                [](Vector<T>* p, Vector<T>* m, Vector<T> c, Vector<T> s) __attribute__((always_inline)) { unpack_pair<T>(p, m, c, s); });
   line[0] = re + im, line[1] = 0;
   line[2 * n] = re - im, line[2 * n + 1] = 0;
 }
@@ -195,8 +185,7 @@ template <class T> void unpack_line(T* line, int64_t n, const T* a, const T* b) 
 template <class T> void pack_line(const T* from, T* to, int64_t n, const T* a, const T* b) {
   T first = from[0], last = from[2 * n];
   line_pairs<T>(from, to, n, a, b,
-                [](Vector<T>* p, Vector<T>* m, Vector<T> c, Vector<T> s)
-                    __attribute__((always_inline)) { pack_pair<T>(p, m, c, s); });
+                [](Vector<T>* p, Vector<T>* m, Vector<T> c, Vector<T> s) __attribute__((always_inline)) { pack_pair<T>(p, m, c, s); });
   to[0] = first + last, to[1] = first - last;
 }
 
@@ -214,20 +203,16 @@ template <class T> void combine(const T* x, const T* y, int64_t n, T* z) {
   constexpr int64_t v = lanes_of<T>;
   for (int64_t k = 0; k <= n / 2; k++) {
     T *p = z + 2 * k * v, *q = z + 2 * (n - k) * v;
-    Vector<T> ar = load(x + 2 * k * v), ai = load(x + 2 * k * v + v), br = load(y + 2 * k * v),
-              bi = load(y + 2 * k * v + v);
-    if (k == 0)
-      ai = bi = Vector<T>{}; // of real numbers
-    else if (k < n - k)
-      store(q, ar + bi), store(q + v, br - ai);
+    Vector<T> ar = load(x + 2 * k * v), ai = load(x + 2 * k * v + v), br = load(y + 2 * k * v), bi = load(y + 2 * k * v + v);
+    if (k == 0) ai = bi = Vector<T>{}; // of real numbers
+    else if (k < n - k) store(q, ar + bi), store(q + v, br - ai);
     if (k < n) store(p, ar - bi), store(p + v, ai + br);
   }
 }
 
 template <class T> constexpr FftKernels<T> kernels() {
-  return {lanes_of<T>,  load_rows<T>,   store_rows<T>,    load_columns<T>,   store_columns<T>,
-          transform<T>, multiply<T>,    multiply_real<T>, multiply_lanes<T>, unpack_real<T>,
-          pack_real<T>, unpack_line<T>, pack_line<T>,     separate<T>,       combine<T>};
+  return {lanes_of<T>,       load_rows<T>,   store_rows<T>, load_columns<T>, store_columns<T>, transform<T>, multiply<T>, multiply_real<T>,
+          multiply_lanes<T>, unpack_real<T>, pack_real<T>,  unpack_line<T>,  pack_line<T>,     separate<T>,  combine<T>};
 }
 
 } // namespace

@@ -26,8 +26,7 @@ template <class T> struct FftKernels {
   void (*store_rows)(T* const* rows, int64_t used, int64_t count, const T* z, int64_t step, T scale);
   /// `count` vectors of real numbers, or pairs of them from complex ones: `used` neighbours at base, base + stride, ...
   void (*load_columns)(const T* base, int64_t stride, int64_t used, int64_t count, bool complex, T* z, int64_t step);
-  void (*store_columns)(T* base, int64_t stride, int64_t used, int64_t count, bool complex, const T* z, int64_t step,
-                        T scale);
+  void (*store_columns)(T* base, int64_t stride, int64_t used, int64_t count, bool complex, const T* z, int64_t step, T scale);
 
   /// The transform, ping-pong between two blocks; returns the one with the result. `inverse`, here and below: real and
   /// imaginary vectors have their roles exchanged, which inverts everything up to the factor n.

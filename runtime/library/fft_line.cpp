@@ -6,25 +6,20 @@ namespace tenon::library {
 namespace {
 
 template <class F> void maybe_parallel(const LibraryCall* c, int64_t n, int64_t grain, F&& f) {
-  if (c)
-    parallel(*c, n, grain, f);
-  else
-    f(int64_t{0}, n);
+  if (c) parallel(*c, n, grain, f);
+  else f(int64_t{0}, n);
 }
 
 // Blocks that are worth a thread's while.
 int64_t grain_of(int64_t length) { return std::max<int64_t>(1, 512 / length); }
 
 // Of the matrix between columns and rows: no power of two.
-template <class T> int64_t pitch_of(const FftLinePlan<T>& plan) {
-  return plan.columns + 64 / static_cast<int64_t>(sizeof(T));
-}
+template <class T> int64_t pitch_of(const FftLinePlan<T>& plan) { return plan.columns + 64 / static_cast<int64_t>(sizeof(T)); }
 template <class T> int64_t between_room(const FftLinePlan<T>& plan) { return 2 * plan.rows * pitch_of(plan); }
 template <class T> int64_t block_room(const FftPlan<T>& plan) { return 4 * plan.room() * fft_kernels<T>().lanes; }
 
 template <class T>
-void by_columns_and_rows(const FftLinePlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* room,
-                         const LibraryCall* c) {
+void by_columns_and_rows(const FftLinePlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* room, const LibraryCall* c) {
   const auto& k = fft_kernels<T>();
   int64_t w = k.lanes, pitch = pitch_of(plan);
   Memory<T> own(room ? 0 : between_room(plan));
@@ -63,8 +58,7 @@ template <class T> void times(const T* in, const T* w, T* out, int64_t n, T scal
 }
 
 template <class T>
-void by_convolution(const FftLinePlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* room,
-                    const LibraryCall* c) {
+void by_convolution(const FftLinePlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* room, const LibraryCall* c) {
   int64_t n = plan.n, m = plan.convolution->n, grain = 1 << 14;
   Memory<T> own(room ? 0 : 4 * m);
   T *a = room ? room : own.data(), *b = a + 2 * m;
@@ -89,14 +83,12 @@ template <class T> int64_t fft_line_room(const FftLinePlan<T>& plan) {
   return between_room(plan) + std::max(block_room(*plan.down), block_room(*plan.across));
 }
 
-template <class T>
-void fft_line(const FftLinePlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* room, const LibraryCall* c) {
-  plan.convolution ? by_convolution(plan, from, to, inverse, scale, room, c)
-                   : by_columns_and_rows(plan, from, to, inverse, scale, room, c);
+template <class T> void fft_line(const FftLinePlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* room, const LibraryCall* c) {
+  plan.convolution ? by_convolution(plan, from, to, inverse, scale, room, c) : by_columns_and_rows(plan, from, to, inverse, scale, room, c);
 }
 
-#define TENON_FFT(T)                                                                                                   \
-  template int64_t fft_line_room(const FftLinePlan<T>&);                                                               \
+#define TENON_FFT(T)                                                                                                                       \
+  template int64_t fft_line_room(const FftLinePlan<T>&);                                                                                   \
   template void fft_line(const FftLinePlan<T>&, const T*, T*, bool, T, T*, const LibraryCall*);
 TENON_FFT(float)
 TENON_FFT(double)

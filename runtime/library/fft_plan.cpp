@@ -19,8 +19,7 @@ template <class T> void put_root(int64_t k, int64_t n, T* out) {
   k %= n;
   int64_t eighths = 8 * k, part = eighths / n; // n < 2^59
   int64_t rest = part % 2 ? (part + 1) * n - eighths : eighths - part * n;
-  Wide angle = std::numbers::pi_v<Wide> * static_cast<Wide>(rest) / static_cast<Wide>(4 * n), c = std::cos(angle),
-       s = std::sin(angle);
+  Wide angle = std::numbers::pi_v<Wide> * static_cast<Wide>(rest) / static_cast<Wide>(4 * n), c = std::cos(angle), s = std::sin(angle);
   if ((part + 1) / 2 % 2) std::swap(c, s);
   if (part >= 2 && part < 6) c = -c;
   if (part < 4) s = -s;
@@ -30,20 +29,13 @@ template <class T> void put_root(int64_t k, int64_t n, T* out) {
 // Operations per element of a stage.
 double stage_cost(int64_t radix) {
   switch (radix) {
-  case 2:
-    return 5;
-  case 3:
-    return 9;
-  case 4:
-    return 8;
-  case 5:
-    return 13;
-  case 7:
-    return 17;
-  case 8:
-    return 11;
-  default:
-    return 2.0 * static_cast<double>(radix) + 10;
+  case 2: return 5;
+  case 3: return 9;
+  case 4: return 8;
+  case 5: return 13;
+  case 7: return 17;
+  case 8: return 11;
+  default: return 2.0 * static_cast<double>(radix) + 10;
   }
 }
 
@@ -82,9 +74,7 @@ template <class F> int64_t convolution_length(int64_t n, F&& cost) {
   return best;
 }
 double whole_cost(int64_t n) { return smooth_cost(n) * static_cast<double>(n); }
-double convolved_cost(int64_t n) {
-  return (2 * whole_cost(convolution_length(n, whole_cost))) / static_cast<double>(n) + 40;
-}
+double convolved_cost(int64_t n) { return (2 * whole_cost(convolution_length(n, whole_cost))) / static_cast<double>(n) + 40; }
 
 double block_cost(int64_t n) { return std::min(smooth_cost(n), n > max_radix ? convolved_cost(n) : no_way); }
 
@@ -141,9 +131,7 @@ template <class T> std::vector<T> kernel_of(const std::vector<T>& chirp, int64_t
 template <class T>
 FftCosts<T>::FftCosts(int64_t n)
     : block(static_cast<double>(n) * block_cost(n)),
-      line(n < 16
-               ? no_way
-               : std::min(split_of(n, fft_kernels<T>().lanes).cost, convolved_line_cost(n, fft_kernels<T>().lanes))) {}
+      line(n < 16 ? no_way : std::min(split_of(n, fft_kernels<T>().lanes).cost, convolved_line_cost(n, fft_kernels<T>().lanes))) {}
 
 template <class T> FftPlan<T>::FftPlan(int64_t n) : n(n) {
   if (smooth_cost(n) <= block_cost(n)) {
@@ -163,8 +151,7 @@ template <class T> FftPlan<T>::FftPlan(int64_t n) : n(n) {
       stages.push_back({static_cast<int>(p), done, n / together, nullptr, nullptr});
       done = together;
     }
-    for (size_t i = 0; i < stages.size(); i++)
-      stages[i].turns = &table[places[i].first], stages[i].roots = &table[places[i].second];
+    for (size_t i = 0; i < stages.size(); i++) stages[i].turns = &table[places[i].first], stages[i].roots = &table[places[i].second];
     return;
   }
   convolution = fft_cached<FftPlan>(convolution_length(n, whole_cost));
@@ -206,8 +193,7 @@ template <class T> FftLinePlan<T>::FftLinePlan(int64_t n) : n(n) {
       for (int64_t l = 0; l < w; l++) {
         T root[2];
         put_root(r * l, n, root);
-        lane_turns[static_cast<size_t>(2 * r * w + l)] = root[0],
-                                                   lane_turns[static_cast<size_t>((2 * r + 1) * w + l)] = root[1];
+        lane_turns[static_cast<size_t>(2 * r * w + l)] = root[0], lane_turns[static_cast<size_t>((2 * r + 1) * w + l)] = root[1];
       }
     int64_t blocks = (columns + w - 1) / w;
     block_turns.resize(static_cast<size_t>(2 * blocks * rows));
@@ -259,14 +245,14 @@ template <class P> std::shared_ptr<const P> fft_cached(int64_t n) {
   return made;
 }
 
-#define TENON_FFT(T)                                                                                                   \
-  template struct FftPlan<T>;                                                                                          \
-  template struct FftLinePlan<T>;                                                                                      \
-  template struct FftRealRoots<T>;                                                                                     \
-  template std::shared_ptr<const FftPlan<T>> fft_cached<FftPlan<T>>(int64_t);                                          \
-  template std::shared_ptr<const FftLinePlan<T>> fft_cached<FftLinePlan<T>>(int64_t);                                  \
-  template std::shared_ptr<const FftRealRoots<T>> fft_cached<FftRealRoots<T>>(int64_t);                                \
-  template struct FftCosts<T>;                                                                                         \
+#define TENON_FFT(T)                                                                                                                       \
+  template struct FftPlan<T>;                                                                                                              \
+  template struct FftLinePlan<T>;                                                                                                          \
+  template struct FftRealRoots<T>;                                                                                                         \
+  template std::shared_ptr<const FftPlan<T>> fft_cached<FftPlan<T>>(int64_t);                                                              \
+  template std::shared_ptr<const FftLinePlan<T>> fft_cached<FftLinePlan<T>>(int64_t);                                                      \
+  template std::shared_ptr<const FftRealRoots<T>> fft_cached<FftRealRoots<T>>(int64_t);                                                    \
+  template struct FftCosts<T>;                                                                                                             \
   template std::shared_ptr<const FftCosts<T>> fft_cached<FftCosts<T>>(int64_t);
 TENON_FFT(float)
 TENON_FFT(double)

@@ -18,7 +18,7 @@ template <class T> struct FftPlan {
   std::vector<FftStage<T>> stages;
   std::vector<T> table;
   std::shared_ptr<const FftPlan> convolution; ///< of at least 2n - 1 elements; null: not needed
-  std::vector<T> chirp, kernel; ///< complex: exp(-i pi k^2 / n); what the convolution multiplies by, transformed
+  std::vector<T> chirp, kernel;               ///< complex: exp(-i pi k^2 / n); what the convolution multiplies by, transformed
 
   /// Elements that the blocks need room for.
   int64_t room() const { return convolution ? convolution->n : n; }

@@ -123,9 +123,8 @@ void sweep(const FftStage<T>& s, int64_t count, Places<const T> from, Places<T> 
     });
     turn<T, R>(x, radix, s.roots);
     T *to_re = to.re + i * to.step * v, *to_im = to.im + i * to.step * v;
-    unroll_or_loop<R>(radix, [&](auto q) __attribute__((always_inline)) {
-      store(to_re + q * out, x[q].re), store(to_im + q * out, x[q].im);
-    });
+    unroll_or_loop<R>(radix,
+                      [&](auto q) __attribute__((always_inline)) { store(to_re + q * out, x[q].re), store(to_im + q * out, x[q].im); });
     turns += turn_step;
   }
 }
@@ -133,20 +132,13 @@ void sweep(const FftStage<T>& s, int64_t count, Places<const T> from, Places<T> 
 template <class T> using Sweep = void (*)(const FftStage<T>&, int64_t, Places<const T>, Places<T>, const T*, int64_t);
 template <class T, bool First> Sweep<T> sweep_of(int radix) {
   switch (radix) {
-  case 2:
-    return sweep<T, 2, First>;
-  case 3:
-    return sweep<T, 3, First>;
-  case 4:
-    return sweep<T, 4, First>;
-  case 5:
-    return sweep<T, 5, First>;
-  case 7:
-    return sweep<T, 7, First>;
-  case 8:
-    return sweep<T, 8, First>;
-  default:
-    return sweep<T, 0, First>;
+  case 2: return sweep<T, 2, First>;
+  case 3: return sweep<T, 3, First>;
+  case 4: return sweep<T, 4, First>;
+  case 5: return sweep<T, 5, First>;
+  case 7: return sweep<T, 7, First>;
+  case 8: return sweep<T, 8, First>;
+  default: return sweep<T, 0, First>;
   }
 }
 template <class T> Sweep<T> sweep_of(const FftStage<T>& s) {
@@ -169,8 +161,7 @@ template <class T> void stage(const FftStage<T>& s, const T* from, T* to, int64_
 
 // Two stages at once, by way of a buffer in the first cache: blocks are larger than that.
 constexpr int64_t joined_elements = 64;
-template <class T>
-void two_stages(const FftStage<T>& s, const FftStage<T>& t, const T* from, T* to, int64_t re, int64_t im) {
+template <class T> void two_stages(const FftStage<T>& s, const FftStage<T>& t, const T* from, T* to, int64_t re, int64_t im) {
   constexpr int64_t v = 2 * lanes_of<T>;
   alignas(64) T buffer[joined_elements * v];
   T *mid = buffer, *mid_im = buffer + lanes_of<T>;
@@ -190,10 +181,8 @@ template <class T> T* transform(const FftStage<T>* stages, int64_t count, T* her
   for (int64_t i = 0; i < count; i++) {
     const FftStage<T>& s = stages[i];
     bool large = s.done * s.radix * s.rest > 2 * joined_elements;
-    if (large && i + 1 < count && s.radix * stages[i + 1].radix <= joined_elements)
-      two_stages(s, stages[++i], here, there, re, im);
-    else
-      stage(s, here, there, re, im);
+    if (large && i + 1 < count && s.radix * stages[i + 1].radix <= joined_elements) two_stages(s, stages[++i], here, there, re, im);
+    else stage(s, here, there, re, im);
     T* swap = here;
     here = there, there = swap;
   }

@@ -39,8 +39,7 @@ template <class T> TENON_WIDE void conjugate_backwards(const T* from, int64_t co
 
 // All of the spectrum of real numbers from its half along the last dim.
 template <class T>
-void store_whole(const LibraryCall& c, const T* half, std::span<const int64_t> sizes, std::span<const int64_t> dims,
-                 T* out) {
+void store_whole(const LibraryCall& c, const T* half, std::span<const int64_t> sizes, std::span<const int64_t> dims, T* out) {
   int64_t n = sizes.back(), known = n / 2 + 1;
   auto opposite = [&](int64_t row) {
     int64_t at = 0, step = 1;
@@ -87,12 +86,10 @@ template <class T> void fft_of(const LibraryCall& c, const Operand& in, const Op
   size_t last = dims.size() - 1;
   if (to_real) {
     Memory<T> copy(last > 0 ? 2 * product(in.sizes) : 0); // transformed along all dims but the last
-    for (size_t k = 0; k < last; k++, from = copy.data())
-      along(k, from, in.sizes, true, copy.data(), in.sizes, true, false);
+    for (size_t k = 0; k < last; k++, from = copy.data()) along(k, from, in.sizes, true, copy.data(), in.sizes, true, false);
     return along(last, from, in.sizes, true, to, out.sizes, false, true);
   }
-  if (int64_t n = out.sizes.back();
-      from_real && last > 0 && in.sizes.back() == n && n > 2 && dims[last] + 1 == std::ssize(out.sizes)) {
+  if (int64_t n = out.sizes.back(); from_real && last > 0 && in.sizes.back() == n && n > 2 && dims[last] + 1 == std::ssize(out.sizes)) {
     std::vector<int64_t> sizes(out.sizes.begin(), out.sizes.end());
     sizes.back() = n / 2 + 1;
     Memory<T> half(2 * product(sizes));
@@ -140,8 +137,7 @@ const char* stft(const LibraryCall& c) {
     int64_t n = c.ints[0], time = c.inputs[0].size(1);
     if (n <= 0 || c.ints[1] <= 0 || (out.size(2) - 1) * c.ints[1] + n > time)
       return message("frames of {} do not fit a signal of {}", n, time);
-    if (c.inputs.size() > 1 && c.inputs[1].numel() != n)
-      return message("a window of {} for frames of {}", c.inputs[1].numel(), n);
+    if (c.inputs.size() > 1 && c.inputs[1].numel() != n) return message("a window of {} for frames of {}", c.inputs[1].numel(), n);
     part_type(c.outputs[0].dtype) == DType::F64 ? stft_of<double>(c, out) : stft_of<float>(c, out);
     return nullptr;
   });

@@ -26,14 +26,14 @@ template <class T> TENON_WIDE bool find_range(const T* data, int64_t n, int64_t 
     unordered |= x != x;
     least[0] = std::min(least[0], x), most[0] = std::max(most[0], x);
   }
-  low = static_cast<double>(*std::min_element(least, least + chains)),
-  high = static_cast<double>(*std::max_element(most, most + chains));
+  low = static_cast<double>(*std::min_element(least, least + chains)), high = static_cast<double>(*std::max_element(most, most + chains));
   return !unordered && std::isfinite(low) && std::isfinite(high);
 }
 
 // A range of one point is widened on both sides.
 const char* settle_range(bool finite, double& low, double& high, double margin) {
-  if (!finite || !std::isfinite(low) || !std::isfinite(high)) return message("the range [{}, {}] of the histogram is not finite", low, high);
+  if (!finite || !std::isfinite(low) || !std::isfinite(high))
+    return message("the range [{}, {}] of the histogram is not finite", low, high);
   if (low > high) return message("the range [{}, {}] of the histogram is empty", low, high);
   if (low == high) low -= margin, high += margin;
   return nullptr;
@@ -49,8 +49,7 @@ template <class T> void write_edges(T* edges, int64_t bins, double low, double h
 
 // The bins of points among those with these edges, or -1. Bins are half open, the last one is closed. Where the edges
 // lie evenly, a guess is seldom wrong, else the search goes on without branches.
-template <class T>
-TENON_WIDE void find_bins(const T* edges, int64_t bins, bool even, const T* x, int64_t step, int64_t n, int64_t* out) {
+template <class T> TENON_WIDE void find_bins(const T* edges, int64_t bins, bool even, const T* x, int64_t step, int64_t n, int64_t* out) {
   using W = Wide<T>;
   W first = widen(edges[0]), last = widen(edges[bins]), scale = static_cast<W>(bins) / (last - first);
   for (int64_t i = 0; i < n; i++) {
@@ -58,8 +57,8 @@ TENON_WIDE void find_bins(const T* edges, int64_t bins, bool even, const T* x, i
     int64_t at = 0;
     if (even) {
       W guess = (v - first) * scale;
-      at = static_cast<int64_t>(
-          guess > 0 && guess < static_cast<W>(bins) ? guess : W(0)); // beyond: the range decides below, or the last bin
+      at = static_cast<int64_t>(guess > 0 && guess < static_cast<W>(bins) ? guess
+                                                                          : W(0)); // beyond: the range decides below, or the last bin
       at = v >= last ? bins - 1 : std::min(at, bins - 1);
       while (at > 0 && v < widen(edges[at])) at--;
       while (at + 1 < bins && v >= widen(edges[at + 1])) at++;
@@ -90,12 +89,9 @@ template <class T> void count_points(const LibraryCall& c, const Grid<T>& g, con
                       std::fill_n(cell, n, int64_t{0});
                       for (int64_t d = 0; d < dims; d++) {
                         auto k = static_cast<size_t>(d);
-                        if (g.bins[k] > 0)
-                          find_bins(g.edges[k], g.bins[k], g.even, self.as<const T>() + p * dims + d, dims, n, bin);
-                        else
-                          std::fill_n(bin, n, int64_t{-1});
-                        for (int64_t i = 0; i < n; i++)
-                          cell[i] = cell[i] < 0 || bin[i] < 0 ? -1 : cell[i] * g.bins[k] + bin[i];
+                        if (g.bins[k] > 0) find_bins(g.edges[k], g.bins[k], g.even, self.as<const T>() + p * dims + d, dims, n, bin);
+                        else std::fill_n(bin, n, int64_t{-1});
+                        for (int64_t i = 0; i < n; i++) cell[i] = cell[i] < 0 || bin[i] < 0 ? -1 : cell[i] * g.bins[k] + bin[i];
                       }
                       for (int64_t i = 0; i < n; i++) cell[i] = cell[i] < 0 ? cells : cell[i];
                       for (int64_t i = 0; weight && i < n; i++) amount[i] = static_cast<double>(widen(weight[p + i]));
@@ -107,7 +103,8 @@ template <class T> void count_points(const LibraryCall& c, const Grid<T>& g, con
     if (density) {
       value /= static_cast<W>(total);
       int64_t rest = cell;
-      for (size_t d = g.bins.size(); d-- > 0; rest /= g.bins[d]) value /= widen(g.edges[d][rest % g.bins[d] + 1]) - widen(g.edges[d][rest % g.bins[d]]);
+      for (size_t d = g.bins.size(); d-- > 0; rest /= g.bins[d])
+        value /= widen(g.edges[d][rest % g.bins[d] + 1]) - widen(g.edges[d][rest % g.bins[d]]);
     }
     out[cell] = narrow<T>(value);
   }
@@ -115,15 +112,14 @@ template <class T> void count_points(const LibraryCall& c, const Grid<T>& g, con
 
 // The bins of equal width that histc counts into, as torch computes them; `bins` for what lies outside.
 template <class T>
-TENON_WIDE void equal_bins(const T* x, int64_t n, Wide<T> first, Wide<T> last, Wide<T> width, int64_t bins,
-                           int64_t* out) {
+TENON_WIDE void equal_bins(const T* x, int64_t n, Wide<T> first, Wide<T> last, Wide<T> width, int64_t bins, int64_t* out) {
   using W = Wide<T>;
   for (int64_t i = 0; i < n; i++) {
     W v = widen(x[i]);
     bool inside = v >= first && v <= last;
     W from_first = widen(rounded<T>(static_cast<W>((inside ? v : first) - first)));
-    auto bin = static_cast<int64_t>(widen(
-        rounded<T>(static_cast<W>(widen(rounded<T>(static_cast<W>(from_first * static_cast<W>(bins)))) / width))));
+    auto bin = static_cast<int64_t>(
+        widen(rounded<T>(static_cast<W>(widen(rounded<T>(static_cast<W>(from_first * static_cast<W>(bins)))) / width))));
     out[i] = inside ? std::min(bin, bins - 1) : bins;
   }
 }
@@ -157,7 +153,8 @@ namespace {
 // One weight a point, in the points' dtype.
 const char* check_weight(const LibraryTensor& self, const LibraryTensor& weight, size_t dims) {
   if (weight.dtype == self.dtype && weight.numel() * static_cast<int64_t>(dims) == self.numel()) return nullptr;
-  return message("{} weights of dtype {} for {} points of dtype {}", weight.numel(), name_of(weight.dtype), self.numel() / static_cast<int64_t>(std::max<size_t>(dims, 1)), name_of(self.dtype));
+  return message("{} weights of dtype {} for {} points of dtype {}", weight.numel(), name_of(weight.dtype),
+                 self.numel() / static_cast<int64_t>(std::max<size_t>(dims, 1)), name_of(self.dtype));
 }
 
 } // namespace

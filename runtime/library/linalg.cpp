@@ -26,17 +26,14 @@ const char* linalg_check(const LibraryCall& c) {
       return message("linalg.inv: {}The diagonal element {} is zero, the inversion could not be completed because the "
                      "input matrix is singular.",
                      batch, at);
-    case LinalgCheck::Solve:
-      return message("linalg.solve: {}The solver failed because the input matrix is singular.", batch);
+    case LinalgCheck::Solve: return message("linalg.solve: {}The solver failed because the input matrix is singular.", batch);
     case LinalgCheck::Cholesky:
       return message("linalg.cholesky: {}The factorization could not be completed because the input is not "
                      "positive-definite (the leading minor of order {} is "
                      "not positive-definite).",
                      batch, at);
-    case LinalgCheck::LdlFactor:
-      return message("linalg.ldl_factor: {}D[{},{}] is zero, and a solve would divide by it.", batch, at, at);
-    case LinalgCheck::LuFactor:
-      return message("linalg.lu_factor: {}U[{},{}] is zero, and a solve would divide by it.", batch, at, at);
+    case LinalgCheck::LdlFactor: return message("linalg.ldl_factor: {}D[{},{}] is zero, and a solve would divide by it.", batch, at, at);
+    case LinalgCheck::LuFactor: return message("linalg.lu_factor: {}U[{},{}] is zero, and a solve would divide by it.", batch, at, at);
     }
   }
   return nullptr;
@@ -50,8 +47,7 @@ template <class T> static void lu_in_lanes(const LibraryCall& c, int64_t count, 
     k.lanes_lu(n, a, pivots, info);
     store_lanes(a, used, n * n, c.outputs[0].as<T>() + first * n * n);
     for (int64_t l = 0; l < used; l++) {
-      for (int64_t i = 0; i < n; i++)
-        c.outputs[1].as<int32_t>()[(first + l) * n + i] = static_cast<int32_t>(pivots[i * k.lanes + l]) + 1;
+      for (int64_t i = 0; i < n; i++) c.outputs[1].as<int32_t>()[(first + l) * n + i] = static_cast<int32_t>(pivots[i * k.lanes + l]) + 1;
       c.outputs[2].as<int32_t>()[first + l] = static_cast<int32_t>(info[l]);
     }
   });
@@ -77,29 +73,25 @@ const char* linalg_lu_factor(const LibraryCall& c) {
 // Each matrix has its right sides and its row of pivots.
 static const char* check_solve(const Matrices& a, const Matrices& b, const LibraryTensor& pivots, int64_t side) {
   if (a.rows != a.cols || side != a.rows || a.count != b.count || pivots.numel() != a.count * a.rows)
-    return message("{} matrices of {} rows and {} pivots do not fit {} right sides of {}", a.count, a.rows,
-                   pivots.numel(), b.count, side);
+    return message("{} matrices of {} rows and {} pivots do not fit {} right sides of {}", a.count, a.rows, pivots.numel(), b.count, side);
   return nullptr;
 }
 
 // Rows of each lane's matrix change places; strides in vectors.
 template <class T>
-static void swap_in_lanes(const int32_t* pivots, int64_t n, int64_t width, int64_t used, bool back, T* b, int64_t row,
-                          int64_t column) {
+static void swap_in_lanes(const int32_t* pivots, int64_t n, int64_t width, int64_t used, bool back, T* b, int64_t row, int64_t column) {
   int64_t w = blas_kernels<T>().lanes;
   for (int64_t k = 0; k < n; k++)
     for (int64_t l = 0; l < used; l++) {
       int64_t i = back ? n - 1 - k : k, other = pivots[l * n + i] - 1;
       if (other == i) continue;
-      for (int64_t j = 0; j < width; j++)
-        std::swap(b[(i * row + j * column) * w + l], b[(other * row + j * column) * w + l]);
+      for (int64_t j = 0; j < width; j++) std::swap(b[(i * row + j * column) * w + l], b[(other * row + j * column) * w + l]);
     }
 }
-template <class T>
-static void lu_solve_in_lanes(const LibraryCall& c, const Matrices& m, const Matrices& b, bool left, bool transposed) {
+template <class T> static void lu_solve_in_lanes(const LibraryCall& c, const Matrices& m, const Matrices& b, bool left, bool transposed) {
   const auto& k = blas_kernels<T>();
-  int64_t n = m.rows, width = left ? b.cols : b.rows, row = left ? b.cols : 1, column = left ? 1 : b.cols,
-          a_row = transposed ? 1 : n, a_col = transposed ? n : 1;
+  int64_t n = m.rows, width = left ? b.cols : b.rows, row = left ? b.cols : 1, column = left ? 1 : b.cols, a_row = transposed ? 1 : n,
+          a_col = transposed ? n : 1;
   each_in_lanes<T>(c, b.count, m.size() + b.size(), [&](int64_t first, int64_t used, T* a) {
     T* x = a + m.size() * k.lanes;
     const int32_t* pivots = c.inputs[1].as<const int32_t>() + first * n;
@@ -123,8 +115,7 @@ const char* linalg_lu_solve(const LibraryCall& c) {
       return message("pivot {} is out of range for {} rows", p, m.rows);
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    if (m.rows <= most_in_lanes && fit_lanes(b.count, b.rows, b.cols))
-      return lu_solve_in_lanes<T>(c, m, b, left, transposed), nullptr;
+    if (m.rows <= most_in_lanes && fit_lanes(b.count, b.rows, b.cols)) return lu_solve_in_lanes<T>(c, m, b, left, transposed), nullptr;
     each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i, const Workers* workers) {
       const T* from = c.inputs[2].as<const T>() + i * b.size();
       T* to = c.outputs[0].as<T>() + i * b.size();
@@ -134,10 +125,8 @@ const char* linalg_lu_solve(const LibraryCall& c) {
       std::vector<T> turned;
       T* x = to;
       int64_t width = left ? b.cols : b.rows;
-      if (left)
-        std::copy_n(from, b.size(), x);
-      else
-        turned = columns_of(from, b), x = turned.data();
+      if (left) std::copy_n(from, b.size(), x);
+      else turned = columns_of(from, b), x = turned.data();
       if (transposed) {
         blas::solve(workers, m.rows, width, a.transposed(), true, false, x, width);
         blas::solve(workers, m.rows, width, a.transposed(), false, true, x, width);
@@ -178,8 +167,8 @@ const char* linalg_lu_unpack(const LibraryCall& c) {
     using T = decltype(zero);
     for (int64_t i = 0; i < m.count; i++) {
       if (pivots)
-        if (const char* wrong = store_permutation(c.inputs[1].as<const int32_t>() + i * k, k,
-                                                  c.outputs[0].as<T>() + i * m.rows * m.rows, m.rows))
+        if (const char* wrong =
+                store_permutation(c.inputs[1].as<const int32_t>() + i * k, k, c.outputs[0].as<T>() + i * m.rows * m.rows, m.rows))
           return wrong;
       if (!data) continue;
       const T* lu = c.inputs[0].as<const T>() + i * m.size();
@@ -220,10 +209,8 @@ const char* linalg_cholesky(const LibraryCall& c) {
       if (n == 0) return;
       Memory<T> turned(upper ? 0 : m.size());
       T* a = upper ? to : turned.data();
-      if (upper)
-        std::copy_n(from, m.size(), to);
-      else
-        blas_kernels<T>().transpose(n, n, from, n, a, n);
+      if (upper) std::copy_n(from, m.size(), to);
+      else blas_kernels<T>().transpose(n, n, from, n, a, n);
       info[i] = blas::cholesky(workers, n, a, n);
       if (!upper) blas_kernels<T>().transpose(n, n, a, n, to, n);
       for (int64_t r = 0; r < n; r++) std::fill(to + r * n + (upper ? 0 : r + 1), to + r * n + (upper ? r : n), T(0));
@@ -264,8 +251,7 @@ const char* linalg_geqrf(const LibraryCall& c) {
       auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
       int info = 0;
       with_work<T>([&](T* work, int* lwork) {
-        Routines<T>::geqrf(&m.rows, &m.cols, a.data(), &m.rows, c.outputs[1].as<T>() + i * m.smaller(), work, lwork,
-                           &info);
+        Routines<T>::geqrf(&m.rows, &m.cols, a.data(), &m.rows, c.outputs[1].as<T>() + i * m.smaller(), work, lwork, &info);
       });
       store_columns(a, c.outputs[0].as<T>() + i * m.size(), m);
     });
@@ -284,8 +270,7 @@ const char* linalg_householder_product(const LibraryCall& c) {
       auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
       int info = 0;
       with_work<T>([&](T* work, int* lwork) {
-        Routines<T>::orgqr(&m.rows, &m.cols, &k, a.data(), &m.rows, c.inputs[1].as<const T>() + i * k, work, lwork,
-                           &info);
+        Routines<T>::orgqr(&m.rows, &m.cols, &k, a.data(), &m.rows, c.inputs[1].as<const T>() + i * k, work, lwork, &info);
       });
       store_columns(a, c.outputs[0].as<T>() + i * m.size(), m);
     });
@@ -301,12 +286,11 @@ const char* linalg_ormqr(const LibraryCall& c) {
     using T = decltype(zero);
     each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
       if (b.size() == 0) return;
-      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m),
-           x = columns_of(c.inputs[2].as<const T>() + i * b.size(), b);
+      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m), x = columns_of(c.inputs[2].as<const T>() + i * b.size(), b);
       int info = 0, ld = m.ld();
       with_work<T>([&](T* work, int* lwork) {
-        Routines<T>::ormqr(left ? "L" : "R", transpose ? "T" : "N", &b.rows, &b.cols, &k, a.data(), &ld,
-                           c.inputs[1].as<const T>() + i * k, x.data(), &b.rows, work, lwork, &info, 1, 1);
+        Routines<T>::ormqr(left ? "L" : "R", transpose ? "T" : "N", &b.rows, &b.cols, &k, a.data(), &ld, c.inputs[1].as<const T>() + i * k,
+                           x.data(), &b.rows, work, lwork, &info, 1, 1);
       });
       store_columns(x, c.outputs[0].as<T>() + i * b.size(), b);
     });
@@ -324,8 +308,7 @@ const char* linalg_ldl_factor(const LibraryCall& c) {
       if (m.size() == 0) return;
       auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m);
       with_work<T>([&](T* work, int* lwork) {
-        Routines<T>::sytrf("L", &m.rows, a.data(), &m.rows, c.outputs[1].as<int32_t>() + i * m.rows, work, lwork,
-                           info + i, 1);
+        Routines<T>::sytrf("L", &m.rows, a.data(), &m.rows, c.outputs[1].as<int32_t>() + i * m.rows, work, lwork, info + i, 1);
       });
       T* to = c.outputs[0].as<T>() + i * m.size();
       store_columns(a, to, m);
@@ -355,11 +338,10 @@ const char* linalg_ldl_solve(const LibraryCall& c) {
     using T = decltype(zero);
     each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {
       if (b.size() == 0) return;
-      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m),
-           x = columns_of(c.inputs[2].as<const T>() + i * b.size(), b);
+      auto a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m), x = columns_of(c.inputs[2].as<const T>() + i * b.size(), b);
       int info = 0;
-      Routines<T>::sytrs("L", &m.rows, &b.cols, a.data(), &m.rows, c.inputs[1].as<const int32_t>() + i * m.rows,
-                         x.data(), &m.rows, &info, 1);
+      Routines<T>::sytrs("L", &m.rows, &b.cols, a.data(), &m.rows, c.inputs[1].as<const int32_t>() + i * m.rows, x.data(), &m.rows, &info,
+                         1);
       store_columns(x, c.outputs[0].as<T>() + i * b.size(), b);
     });
     return nullptr;
@@ -370,8 +352,7 @@ namespace {
 
 // C + A B.
 template <class T>
-std::vector<T> plus_product(const Workers* workers, int n, std::vector<T> c, const std::vector<T>& a,
-                            const std::vector<T>& b) {
+std::vector<T> plus_product(const Workers* workers, int n, std::vector<T> c, const std::vector<T>& a, const std::vector<T>& b) {
   blas::multiply<T>(workers, n, n, n, T(1), {a.data(), n, 1}, {b.data(), n, 1}, c.data(), n);
   return c;
 }

@@ -26,9 +26,7 @@ template <class T> std::vector<T> columns_of(const T* in, int rows, int cols, in
   blas_kernels<T>().transpose(rows, cols, in, cols, out.data(), ld);
   return out;
 }
-template <class T> std::vector<T> columns_of(const T* in, const Matrices& m) {
-  return columns_of(in, m.rows, m.cols, m.ld());
-}
+template <class T> std::vector<T> columns_of(const T* in, const Matrices& m) { return columns_of(in, m.rows, m.cols, m.ld()); }
 template <class T> void store_columns(const T* columns, int ld, T* out, int rows, int cols) {
   blas_kernels<T>().transpose(cols, rows, columns, ld, out, cols);
 }

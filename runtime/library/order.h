@@ -23,8 +23,7 @@ template <class T> KeyOf<T> directed_key(T x, bool descending) {
 }
 
 /// The keys of `lanes` lanes beside each other, n elements each, `step` apart, one lane after the other.
-template <class T>
-TENON_WIDE void lane_keys(const T* in, int64_t n, int64_t step, int64_t lanes, bool descending, KeyOf<T>* keys) {
+template <class T> TENON_WIDE void lane_keys(const T* in, int64_t n, int64_t step, int64_t lanes, bool descending, KeyOf<T>* keys) {
   auto flip = static_cast<KeyOf<T>>(descending ? ~uint64_t{0} : 0);
   if (step == 1) {
     for (int64_t i = 0; i < n; i++) keys[i] = static_cast<KeyOf<T>>(order_key(in[i]) ^ flip);
@@ -48,8 +47,7 @@ struct Packing {
   uint64_t least = 0;
   int shift = 0, bits = 0, dropped = 0; // of the position; of the key, in the word and left out
   Packing(uint64_t low, uint64_t high, int64_t n)
-      : least(low), shift(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(n, 1) - 1))),
-        bits(std::bit_width(high - low)) {
+      : least(low), shift(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(n, 1) - 1))), bits(std::bit_width(high - low)) {
     dropped = std::max(0, bits - std::min(64 - shift, 2 * shift + 16)); // more bits seldom tell more apart
     bits -= dropped;
   }
@@ -57,9 +55,7 @@ struct Packing {
     return (bits ? (key - least) >> dropped << shift : 0) | static_cast<uint64_t>(position);
   }
   int64_t position(uint64_t word) const { return static_cast<int64_t>(word & ((uint64_t{1} << shift) - 1)); }
-  bool alike(uint64_t a, uint64_t b) const {
-    return a >> shift == b >> shift;
-  } ///< the keys, as far as the words hold them
+  bool alike(uint64_t a, uint64_t b) const { return a >> shift == b >> shift; } ///< the keys, as far as the words hold them
 };
 
 constexpr int64_t count_up_to = 96; // below, counting beats sorting by digits
@@ -119,8 +115,7 @@ inline void sort_words(const LibraryCall& c, uint64_t* words, uint64_t* spare, i
   std::vector<uint32_t> counts(static_cast<size_t>(parts) * buckets, 0);
   auto each_part = [&](auto f) {
     parallel(c, parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; p++)
-        f(counts.data() + static_cast<size_t>(p) * buckets, n * p / parts, n * (p + 1) / parts);
+      for (int64_t p = begin; p < end; p++) f(counts.data() + static_cast<size_t>(p) * buckets, n * p / parts, n * (p + 1) / parts);
     });
   };
   each_part([&](uint32_t* count, int64_t begin, int64_t end) {
@@ -140,10 +135,8 @@ inline void sort_words(const LibraryCall& c, uint64_t* words, uint64_t* spare, i
     for (int64_t b = begin; b < end; b++) {
       int64_t first = starts[static_cast<size_t>(b)], count = starts[static_cast<size_t>(b + 1)] - first;
       uint64_t *from = spare + first, *to = words + first;
-      if (count <= count_up_to)
-        sort_by_counting(from, count);
-      else
-        from = sort_by_digits(from, to, count, low, top);
+      if (count <= count_up_to) sort_by_counting(from, count);
+      else from = sort_by_digits(from, to, count, low, top);
       if (from != to) std::copy_n(from, count, to);
     }
   });
@@ -170,8 +163,7 @@ template <class Key> void sort_keys(const Key* keys, int64_t n, const Packing& p
   settle(keys, n, p, words);
 }
 /// The same, on all threads where the lane is long.
-template <class Key>
-void sort_keys(const LibraryCall& c, const Key* keys, int64_t n, const Packing& p, uint64_t* words) {
+template <class Key> void sort_keys(const LibraryCall& c, const Key* keys, int64_t n, const Packing& p, uint64_t* words) {
   parallel(c, n, 16384, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) words[i] = p.word(keys[i], i);
   });
@@ -182,15 +174,11 @@ void sort_keys(const LibraryCall& c, const Key* keys, int64_t n, const Packing& 
 /// The words of n keys as std::sort leaves them that compares the keys alone.
 template <class Key> void sort_keys_as_std(const Key* keys, int64_t n, const Packing& p, uint64_t* words) {
   for (int64_t i = 0; i < n; i++) words[i] = p.word(keys[i], i);
-  if (p.dropped)
-    sort_as_std(words, n, [=](uint64_t a, uint64_t b) { return keys[p.position(a)] < keys[p.position(b)]; });
-  else
-    sort_as_std(words, n, [shift = p.shift](uint64_t a, uint64_t b) { return a >> shift < b >> shift; });
+  if (p.dropped) sort_as_std(words, n, [=](uint64_t a, uint64_t b) { return keys[p.position(a)] < keys[p.position(b)]; });
+  else sort_as_std(words, n, [shift = p.shift](uint64_t a, uint64_t b) { return a >> shift < b >> shift; });
 }
 
-template <class T> std::unique_ptr<T[]> scratch(int64_t n) {
-  return std::make_unique_for_overwrite<T[]>(static_cast<size_t>(n));
-}
+template <class T> std::unique_ptr<T[]> scratch(int64_t n) { return std::make_unique_for_overwrite<T[]>(static_cast<size_t>(n)); }
 
 /// Pieces of work over lanes: f(first lane's start, first lane, lanes). Lanes that lie beside each other go together,
 /// so that each line of memory is read once. `f` is made anew for each thread's share by `make`, with its memory for at
@@ -200,14 +188,13 @@ inline int64_t lanes_together(Lanes l) {
 }
 template <class Make> void each_tile(const LibraryCall& c, Lanes l, Make make) {
   int64_t width = lanes_together(l), across = (l.inner + width - 1) / std::max<int64_t>(1, width);
-  parallel(c, l.outer * across, std::max<int64_t>(1, 2048 / std::max<int64_t>(1, l.n * width)),
-           [&](int64_t begin, int64_t end) {
-             auto f = make(width);
-             for (int64_t t = begin; t < end; t++) {
-               int64_t lane = t % across * width;
-               f(t / across * l.n * l.inner + lane, t / across * l.inner + lane, std::min(width, l.inner - lane));
-             }
-           });
+  parallel(c, l.outer * across, std::max<int64_t>(1, 2048 / std::max<int64_t>(1, l.n * width)), [&](int64_t begin, int64_t end) {
+    auto f = make(width);
+    for (int64_t t = begin; t < end; t++) {
+      int64_t lane = t % across * width;
+      f(t / across * l.n * l.inner + lane, t / across * l.inner + lane, std::min(width, l.inner - lane));
+    }
+  });
 }
 
 } // namespace tenon::library

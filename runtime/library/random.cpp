@@ -21,8 +21,7 @@ struct Block {
 };
 
 // `Count` blocks at successive counters, side by side as vectors have it.
-template <int Count>
-[[gnu::always_inline]] inline void philox(uint64_t seed, uint64_t counter, uint64_t stream, Block* out) {
+template <int Count> [[gnu::always_inline]] inline void philox(uint64_t seed, uint64_t counter, uint64_t stream, Block* out) {
   uint32_t x0[Count], x1[Count], x2[Count], x3[Count];
   for (int k = 0; k < Count; k++) {
     uint64_t at = counter + static_cast<uint64_t>(k);
@@ -36,8 +35,7 @@ template <int Count>
       x0[k] = static_cast<uint32_t>(b >> 32) ^ x1[k] ^ key0, x1[k] = static_cast<uint32_t>(b);
       x2[k] = static_cast<uint32_t>(a >> 32) ^ x3[k] ^ key1, x3[k] = static_cast<uint32_t>(a);
     }
-  for (int k = 0; k < Count; k++)
-    out[k] = {{x0[k] | static_cast<uint64_t>(x1[k]) << 32, x2[k] | static_cast<uint64_t>(x3[k]) << 32}};
+  for (int k = 0; k < Count; k++) out[k] = {{x0[k] | static_cast<uint64_t>(x1[k]) << 32, x2[k] | static_cast<uint64_t>(x3[k]) << 32}};
 }
 Block philox(uint64_t seed, uint64_t counter, uint64_t stream = 0) {
   Block b;
@@ -62,8 +60,7 @@ template <class F> TENON_WIDE void blocks_in(uint64_t seed, uint64_t stream, int
 // f(i, word) for every element, one 64-bit word each.
 template <class F> void each_word(const LibraryCall& c, int64_t n, F f) {
   parallel(c, n / 2, 4096, [&](int64_t begin, int64_t end) {
-    blocks_in(c.seed, 0, begin, end,
-              [f](int64_t k, const Block& b) { f(2 * k, b.words[0]), f(2 * k + 1, b.words[1]); });
+    blocks_in(c.seed, 0, begin, end, [f](int64_t k, const Block& b) { f(2 * k, b.words[0]), f(2 * k + 1, b.words[1]); });
   });
   if (n % 2) f(n - 1, philox(c.seed, static_cast<uint64_t>(n / 2)).words[0]);
 }
@@ -101,14 +98,11 @@ template <class W> [[gnu::always_inline]] inline W vector_log(W x) {
   W m = std::bit_cast<W>(static_cast<U>((bits & ((U{1} << mantissa) - 1)) + root_half));
   static_assert(one > root_half);
   W f = (m - 1) / (m + 1), s = f * f;
-  constexpr W series[] = {W(1),      W(1) / 3,  W(1) / 5,  W(1) / 7,  W(1) / 9,
-                          W(1) / 11, W(1) / 13, W(1) / 15, W(1) / 17, W(1) / 19};
+  constexpr W series[] = {W(1), W(1) / 3, W(1) / 5, W(1) / 7, W(1) / 9, W(1) / 11, W(1) / 13, W(1) / 15, W(1) / 17, W(1) / 19};
   constexpr W few[] = {series[0], series[1], series[2], series[3], series[4]};
   W sum;
-  if constexpr (wide)
-    sum = polynomial(s, series);
-  else
-    sum = polynomial(s, few);
+  if constexpr (wide) sum = polynomial(s, series);
+  else sum = polynomial(s, few);
   return e * std::numbers::ln2_v<W> + 2 * f * sum;
 }
 
@@ -160,8 +154,7 @@ private:
 
 // Normal numbers of the blocks [begin, end), of n in all, by Box and Muller: two uniform numbers make two normal ones.
 template <class T>
-TENON_WIDE void normal_pairs(uint64_t seed, int64_t begin, int64_t end, int64_t n, double mean, double deviation,
-                             T* out) {
+TENON_WIDE void normal_pairs(uint64_t seed, int64_t begin, int64_t end, int64_t n, double mean, double deviation, T* out) {
   using W = Wide<T>;
   for (int64_t k = begin; k < end; k += at_once) {
     Block b[at_once];
@@ -175,8 +168,7 @@ TENON_WIDE void normal_pairs(uint64_t seed, int64_t begin, int64_t end, int64_t 
     T pairs[2 * at_once];
     for (int j = 0; j < at_once; j++) {
       W scale = static_cast<W>(deviation) * radius[j];
-      pairs[2 * j] = narrow<T>(static_cast<W>(mean) + scale * x[j]),
-                pairs[2 * j + 1] = narrow<T>(static_cast<W>(mean) + scale * y[j]);
+      pairs[2 * j] = narrow<T>(static_cast<W>(mean) + scale * x[j]), pairs[2 * j + 1] = narrow<T>(static_cast<W>(mean) + scale * y[j]);
     }
     std::copy_n(pairs, std::min({int64_t{2} * at_once, 2 * (end - k), n - 2 * k}), out + 2 * k);
   }
@@ -189,19 +181,15 @@ template <class W> void draw_again(Stream random, const std::vector<W>& weights,
   for (int64_t k = 0; k < picks; k++) {
     double x = unit<double>(random()) * sums.back();
     auto at = std::upper_bound(sums.begin(), sums.end(), x) - sums.begin();
-    while (weights[static_cast<size_t>(std::min<int64_t>(at, std::ssize(weights) - 1))] == 0 ||
-           at == std::ssize(weights))
-      at--;
+    while (weights[static_cast<size_t>(std::min<int64_t>(at, std::ssize(weights) - 1))] == 0 || at == std::ssize(weights)) at--;
     out[k] = at;
   }
 }
 
 // A race of exponential clocks: when each category arrives.
-template <class W>
-TENON_WIDE void draw_arrivals(uint64_t seed, uint64_t stream, const W* weights, int64_t n, double* arrivals) {
-  blocks_in(seed, stream, 0, (n + 1) / 2, [=](int64_t k, const Block& b) {
-    arrivals[2 * k] = unit<double>(b.words[0]), arrivals[2 * k + 1] = unit<double>(b.words[1]);
-  });
+template <class W> TENON_WIDE void draw_arrivals(uint64_t seed, uint64_t stream, const W* weights, int64_t n, double* arrivals) {
+  blocks_in(seed, stream, 0, (n + 1) / 2,
+            [=](int64_t k, const Block& b) { arrivals[2 * k] = unit<double>(b.words[0]), arrivals[2 * k + 1] = unit<double>(b.words[1]); });
   for (int64_t i = 0; i < n; i++) {
     double wait = -vector_log(1 - arrivals[i]);
     arrivals[i] = weights[i] > 0 ? wait / static_cast<double>(weights[i]) : std::numeric_limits<double>::infinity();
@@ -209,7 +197,8 @@ TENON_WIDE void draw_arrivals(uint64_t seed, uint64_t stream, const W* weights, 
 }
 
 // One row of multinomial: `picks` positions by weight.
-template <class W> const char* draw_row(const LibraryCall& c, const std::vector<W>& weights, int64_t row, int64_t* out, int64_t picks, bool replacement) {
+template <class W>
+const char* draw_row(const LibraryCall& c, const std::vector<W>& weights, int64_t row, int64_t* out, int64_t picks, bool replacement) {
   int64_t positive = 0;
   bool valid = true;
   for (W w : weights) valid &= (w >= 0) & (w < std::numeric_limits<W>::infinity()), positive += w > 0;
@@ -261,7 +250,8 @@ const char* random_uniform(const LibraryCall& c) {
   return for_float(c.outputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     T* out = c.outputs[0].as<T>();
-    each_word(c, c.outputs[0].numel(), [=](int64_t i, uint64_t word) { out[i] = narrow<T>(static_cast<Wide<T>>(low + width * unit<T>(word))); });
+    each_word(c, c.outputs[0].numel(),
+              [=](int64_t i, uint64_t word) { out[i] = narrow<T>(static_cast<Wide<T>>(low + width * unit<T>(word))); });
     return nullptr;
   });
 }
@@ -273,8 +263,7 @@ const char* random_normal(const LibraryCall& c) {
     using T = decltype(zero);
     T* out = c.outputs[0].as<T>();
     int64_t n = c.outputs[0].numel();
-    parallel(c, (n + 1) / 2, 1024,
-             [&](int64_t begin, int64_t end) { normal_pairs<T>(c.seed, begin, end, n, mean, deviation, out); });
+    parallel(c, (n + 1) / 2, 1024, [&](int64_t begin, int64_t end) { normal_pairs<T>(c.seed, begin, end, n, mean, deviation, out); });
     return nullptr;
   });
 }
@@ -286,9 +275,8 @@ const char* random_integers(const LibraryCall& c) {
   return for_real(c.outputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     T* out = c.outputs[0].as<T>();
-    each_word(c, c.outputs[0].numel(), [=](int64_t i, uint64_t word) {
-      out[i] = narrow<T>(static_cast<int64_t>(static_cast<uint64_t>(low) + below(word, width)));
-    });
+    each_word(c, c.outputs[0].numel(),
+              [=](int64_t i, uint64_t word) { out[i] = narrow<T>(static_cast<int64_t>(static_cast<uint64_t>(low) + below(word, width))); });
     return nullptr;
   });
 }
@@ -303,9 +291,8 @@ const char* random_permutation(const LibraryCall& c) {
     auto exchange = [=](int64_t i, uint64_t word) {
       if (i > 0) std::swap(out[i], out[static_cast<int64_t>(below(word, static_cast<uint64_t>(i + 1)))]);
     };
-    blocks_in(c.seed, 1, 0, n / 2, [=](int64_t k, const Block& b) {
-      exchange(n - 1 - 2 * k, b.words[0]), exchange(n - 2 - 2 * k, b.words[1]);
-    });
+    blocks_in(c.seed, 1, 0, n / 2,
+              [=](int64_t k, const Block& b) { exchange(n - 1 - 2 * k, b.words[0]), exchange(n - 2 - 2 * k, b.words[1]); });
     return nullptr;
   });
 }
@@ -332,13 +319,11 @@ const char* random_binomial(const LibraryCall& c) {
     using T = decltype(zero);
     return parallel_or_error(c, counts.numel(), 64, [&](int64_t begin, int64_t end) -> const char* {
       for (int64_t i = begin; i < end; i++) {
-        auto count = static_cast<double>(widen(counts.as<const T>()[i])),
-             p = static_cast<double>(widen(probabilities.as<const T>()[i]));
-        if (!(count >= 0) || !(p >= 0 && p <= 1))
-          return message("no binomial distribution of {} trials with probability {}", count, p);
+        auto count = static_cast<double>(widen(counts.as<const T>()[i])), p = static_cast<double>(widen(probabilities.as<const T>()[i]));
+        if (!(count >= 0) || !(p >= 0 && p <= 1)) return message("no binomial distribution of {} trials with probability {}", count, p);
         Stream random(c.seed, static_cast<uint64_t>(i));
-        c.outputs[0].as<T>()[i] = narrow<T>(
-            static_cast<Wide<T>>(std::binomial_distribution<int64_t>(static_cast<int64_t>(count), p)(random)));
+        c.outputs[0].as<T>()[i] =
+            narrow<T>(static_cast<Wide<T>>(std::binomial_distribution<int64_t>(static_cast<int64_t>(count), p)(random)));
       }
       return nullptr;
     });
@@ -356,8 +341,7 @@ const char* multinomial(const LibraryCall& c) {
                                for (int64_t r = begin; r < end; r++) {
                                  for (int64_t i = 0; i < categories; i++)
                                    weights[static_cast<size_t>(i)] = widen(in.as<const T>()[r * categories + i]);
-                                 if (const char* error =
-                                         draw_row(c, weights, r, out.as<int64_t>() + r * picks, picks, c.ints[0] != 0))
+                                 if (const char* error = draw_row(c, weights, r, out.as<int64_t>() + r * picks, picks, c.ints[0] != 0))
                                    return error;
                                }
                                return nullptr;

@@ -13,8 +13,7 @@ template <class Key> Key kth_key(const Key* keys, int64_t n, int64_t k, Key* wor
   while (n > few) {
     Key least, most;
     key_range(from, n, least, most);
-    int bits = std::bit_width(static_cast<uint64_t>(static_cast<Key>(most - least))),
-        low = std::max(0, bits - (n < 2048 ? 8 : 11));
+    int bits = std::bit_width(static_cast<uint64_t>(static_cast<Key>(most - least))), low = std::max(0, bits - (n < 2048 ? 8 : 11));
     int64_t counts[2048];
     std::fill_n(counts, int64_t{1} << (bits - low), int64_t{0});
     auto digit = [=](Key key) { return static_cast<uint64_t>(static_cast<Key>(key - least)) >> low; };
@@ -60,8 +59,7 @@ template <class E> void select_kth(std::vector<E>& a, int64_t k) {
   for (int budget = 4 * static_cast<int>(std::bit_width(a.size())); low < high; budget--) {
     if (high == low + 1) return order(low, high);
     if (budget == 0)
-      return std::nth_element(a.begin() + low, a.begin() + k, a.begin() + high + 1,
-                              [](const E& x, const E& y) { return x.key < y.key; });
+      return std::nth_element(a.begin() + low, a.begin() + k, a.begin() + high + 1, [](const E& x, const E& y) { return x.key < y.key; });
     std::swap(at(low + (high - low) / 2), at(low + 1));
     order(low + 1, high);
     order(low, high);
@@ -150,8 +148,7 @@ const char* kthvalue(const LibraryCall& c) {
   if (k < 1 || k > l.n) return message("k = {} is out of range for size {}", k, l.n);
   return for_real(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    find_each<T>(c, l, false,
-                 [&](const KeyOf<T>* keys, KeyOf<T>* work, uint64_t*) { return find_kth(keys, l.n, k - 1, work); });
+    find_each<T>(c, l, false, [&](const KeyOf<T>* keys, KeyOf<T>* work, uint64_t*) { return find_kth(keys, l.n, k - 1, work); });
     return nullptr;
   });
 }
@@ -163,17 +160,13 @@ const char* median(const LibraryCall& c) {
     using T = decltype(zero);
     if (l.n == 0) { // only the median of all elements comes here: NaN, or what x86 converts it to
       T none{};
-      if constexpr (!std::is_integral_v<T>)
-        none = narrow<T>(std::numeric_limits<float>::quiet_NaN());
-      else if constexpr (sizeof(T) >= 4)
-        none = std::numeric_limits<T>::min();
+      if constexpr (!std::is_integral_v<T>) none = narrow<T>(std::numeric_limits<float>::quiet_NaN());
+      else if constexpr (sizeof(T) >= 4) none = std::numeric_limits<T>::min();
       std::fill_n(c.outputs[0].as<T>(), l.count(), none);
       std::fill_n(c.outputs[1].as<int64_t>(), l.count(), 0);
       return nullptr;
     }
-    find_each<T>(c, l, false, [&](const KeyOf<T>* keys, KeyOf<T>* work, uint64_t*) {
-      return find_median<T>(keys, l.n, ignore_nan, work);
-    });
+    find_each<T>(c, l, false, [&](const KeyOf<T>* keys, KeyOf<T>* work, uint64_t*) { return find_median<T>(keys, l.n, ignore_nan, work); });
     return nullptr;
   });
 }
@@ -183,8 +176,7 @@ const char* mode(const LibraryCall& c) {
   if (l.n == 0 && l.count() > 0) return "no element to choose from";
   return for_real(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    find_each<T>(c, l, true,
-                 [&](const KeyOf<T>* keys, KeyOf<T>*, uint64_t* words) { return find_mode(keys, l.n, words); });
+    find_each<T>(c, l, true, [&](const KeyOf<T>* keys, KeyOf<T>*, uint64_t* words) { return find_mode(keys, l.n, words); });
     return nullptr;
   });
 }

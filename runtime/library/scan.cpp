@@ -147,21 +147,16 @@ template <class Op, class T> void scan_parts(const LibraryCall& c, const T* in, 
       }
     });
   };
-  each_part(parts - 1,
-            [&](int64_t o, int64_t part, int64_t at, int64_t n) { // part p's total goes where part p + 1 starts from
-              if (l.inner == 1)
-                *total(o, part + 1) = row_total<Op>(in + at, n);
-              else
-                scan_lanes<Op, T>(in + at, nullptr, n, l.inner, l.inner, total(o, part + 1));
-            });
+  each_part(parts - 1, [&](int64_t o, int64_t part, int64_t at, int64_t n) { // part p's total goes where part p + 1 starts from
+    if (l.inner == 1) *total(o, part + 1) = row_total<Op>(in + at, n);
+    else scan_lanes<Op, T>(in + at, nullptr, n, l.inner, l.inner, total(o, part + 1));
+  });
   for (int64_t o = 0; o < l.outer; o++)
     for (int64_t part = 1; part < parts; part++)
       for (int64_t k = 0; k < l.inner; k++) total(o, part)[k] = Op::join(total(o, part - 1)[k], total(o, part)[k]);
   each_part(parts, [&](int64_t o, int64_t part, int64_t at, int64_t n) {
-    if (l.inner == 1)
-      scan_row<Op>(in + at, out + at, n, *total(o, part));
-    else
-      scan_lanes<Op>(in + at, out + at, n, l.inner, l.inner, total(o, part));
+    if (l.inner == 1) scan_row<Op>(in + at, out + at, n, *total(o, part));
+    else scan_lanes<Op>(in + at, out + at, n, l.inner, l.inner, total(o, part));
   });
 }
 
@@ -186,8 +181,7 @@ template <class F> void each_row(const LibraryCall& c, Lanes l, F f) {
 
 template <class Op, class T> const char* scan(const LibraryCall& c, const T* in, T* out, Lanes l) {
   if (l.n == 0 || l.count() == 0) return nullptr;
-  if (l.outer * ((l.inner + 15) / 16) < threads_of(c) && l.n * l.inner >= 65536)
-    scan_parts<Op>(c, in, out, l);
+  if (l.outer * ((l.inner + 15) / 16) < threads_of(c) && l.n * l.inner >= 65536) scan_parts<Op>(c, in, out, l);
   else if (l.inner == 1)
     each_row(c, l, [&](int64_t at, int64_t rows) {
       if (l.n < 16 || !Op::by_vectors) return scan_rows_together<Op>(in + at, out + at, rows, l.n);
@@ -227,8 +221,7 @@ template <bool Max, class T> TENON_WIDE void extreme_row(const T* in, T* out, in
   }
 }
 
-template <bool Max, class T>
-TENON_WIDE void extreme_lanes(const T* in, T* out, int64_t* indices, int64_t n, int64_t step, int64_t width) {
+template <bool Max, class T> TENON_WIDE void extreme_lanes(const T* in, T* out, int64_t* indices, int64_t n, int64_t step, int64_t width) {
   using W = Wide<T>;
   W best[most_lanes];
   int64_t at[most_lanes];
@@ -256,13 +249,9 @@ template <bool Max> const char* running_extreme(const LibraryCall& c) {
     if (l.n == 0 || l.count() == 0) return nullptr;
     if (l.inner == 1)
       each_row(c, l, [&](int64_t at, int64_t rows) {
-        for (int64_t end = at + rows * l.n; at < end; at += l.n)
-          extreme_row<Max>(from + at, to + at, indices + at, l.n);
+        for (int64_t end = at + rows * l.n; at < end; at += l.n) extreme_row<Max>(from + at, to + at, indices + at, l.n);
       });
-    else
-      each_block(c, l, [&](int64_t at, int64_t width) {
-        extreme_lanes<Max>(from + at, to + at, indices + at, l.n, l.inner, width);
-      });
+    else each_block(c, l, [&](int64_t at, int64_t width) { extreme_lanes<Max>(from + at, to + at, indices + at, l.n, l.inner, width); });
     return nullptr;
   });
 }

@@ -10,8 +10,7 @@ namespace tenon::library {
 namespace {
 
 // The same value for every element.
-template <class A, class B>
-bool scatter_value(const LibraryCall& c, Update u, Planes p, A* out, const int64_t* index, B value) {
+template <class A, class B> bool scatter_value(const LibraryCall& c, Update u, Planes p, A* out, const int64_t* index, B value) {
   auto row = scratch<B>(p.columns);
   std::fill_n(row.get(), p.columns, value);
   p.repeat_source();
@@ -31,9 +30,7 @@ const char* check_scatter(const Scatter& s) {
   if (s.vector_index) {
     if (!s.source) return nullptr;
     Lanes l(s.self.sizes, s.dim);
-    return s.source->numel() == l.count() * s.index.numel()
-               ? nullptr
-               : "the source does not have the sizes of what it is written to";
+    return s.source->numel() == l.count() * s.index.numel() ? nullptr : "the source does not have the sizes of what it is written to";
   }
   for (size_t d = 0; d < s.index.sizes.size(); d++) {
     if (s.source && d < s.source->sizes.size() && s.index.sizes[d] > s.source->sizes[d])
@@ -84,21 +81,18 @@ Planes planes_of_index(const Scatter& s) {
   size_t columns_from = whole ? dim + 1 : std::max(dim + 1, rank - 1);
   for (size_t d = 0; d < rank; d++) {
     if (d == dim) continue;
-    if (d < columns_from)
-      p.add_dim(s.index.sizes[d], to[d], at[d], from[d]);
-    else
-      p.columns *= s.index.sizes[d];
+    if (d < columns_from) p.add_dim(s.index.sizes[d], to[d], at[d], from[d]);
+    else p.columns *= s.index.sizes[d];
   }
   return p;
 }
 
 // Indices as they are, or widened, negative ones wrapped if they may be; a message where one is out of range. Not `checked`, they may be
 // found out of range by who uses them.
-const char* read_indices(const LibraryCall& c, const LibraryTensor& t, int64_t size, bool may_wrap,
-                         const int64_t*& indices, std::unique_ptr<int64_t[]>& memory, bool checked = true) {
+const char* read_indices(const LibraryCall& c, const LibraryTensor& t, int64_t size, bool may_wrap, const int64_t*& indices,
+                         std::unique_ptr<int64_t[]>& memory, bool checked = true) {
   int64_t n = t.numel();
-  if (t.dtype == DType::I64)
-    indices = t.as<const int64_t>();
+  if (t.dtype == DType::I64) indices = t.as<const int64_t>();
   else {
     memory = scratch<int64_t>(n);
     for (int64_t i = 0; i < n; i++) memory[static_cast<size_t>(i)] = integer_at(t, i);
@@ -119,19 +113,14 @@ const char* read_indices(const LibraryCall& c, const LibraryTensor& t, int64_t s
 template <class A> A neutral(Update u) {
   using L = std::numeric_limits<A>;
   switch (u) {
-  case Update::Mul:
-    return static_cast<A>(1);
-  case Update::Max:
-    return L::has_infinity ? static_cast<A>(-L::infinity()) : L::lowest();
-  case Update::Min:
-    return L::has_infinity ? L::infinity() : L::max();
-  default:
-    return static_cast<A>(0);
+  case Update::Mul: return static_cast<A>(1);
+  case Update::Max: return L::has_infinity ? static_cast<A>(-L::infinity()) : L::lowest();
+  case Update::Min: return L::has_infinity ? L::infinity() : L::max();
+  default: return static_cast<A>(0);
   }
 }
 template <class A> A divide(A sum, int64_t count) {
-  if constexpr (std::is_floating_point_v<A>)
-    return sum / static_cast<A>(count);
+  if constexpr (std::is_floating_point_v<A>) return sum / static_cast<A>(count);
   else {
     auto a = static_cast<int64_t>(sum);
     return static_cast<A>(a / count - (a % count < 0));
@@ -140,8 +129,7 @@ template <class A> A divide(A sum, int64_t count) {
 
 // Joins elements in the wide type; `out` starts as self. Without self, what is written to starts anew.
 template <class A, class T>
-bool reduce_into(const LibraryCall& c, const Planes& p, Update u, A* out, const int64_t* index, const T* source,
-                 T value) {
+bool reduce_into(const LibraryCall& c, const Planes& p, Update u, A* out, const int64_t* index, const T* source, T value) {
   bool include_self = c.ints[2] != 0;
   if (!include_self && !scatter_value(c, Update::Assign, p, out, index, neutral<A>(u))) return false;
   if (!(source ? scatter_all(c, u, p, out, index, source) : scatter_value(c, u, p, out, index, value))) return false;
@@ -170,12 +158,9 @@ template <class T> const char* scatter_as(const LibraryCall& c, const Scatter& s
   T value = std::is_integral_v<T> ? narrow<T>(c.ints[4]) : narrow<T>(c.numbers[0]);
   const T* source = s.source ? s.source->as<const T>() : nullptr;
   bool within = true;
-  if (u == Update::Assign && source)
-    within = scatter_all(c, u, p, out, index, source);
-  else if (u == Update::Assign)
-    within = scatter_value(c, u, p, out, index, value);
-  else if constexpr (std::is_same_v<Wide<T>, T>)
-    within = reduce_into(c, p, u, out, index, source, value);
+  if (u == Update::Assign && source) within = scatter_all(c, u, p, out, index, source);
+  else if (u == Update::Assign) within = scatter_value(c, u, p, out, index, value);
+  else if constexpr (std::is_same_v<Wide<T>, T>) within = reduce_into(c, p, u, out, index, source, value);
   else { // halves are summed up in f32
     auto wide = scratch<float>(s.self.numel());
     parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) {
@@ -247,8 +232,7 @@ const char* find_places(const LibraryCall& c, Places& places) {
   for (size_t d = 0; d < rank; d++) {
     if (slots[d]) continue;
     if (indexed > 0 && d > last) inner_sizes.push_back(self.sizes[d]);
-    else
-      p.add_dim(self.sizes[d], strides[d], 0, 0), plane_sizes.push_back(self.sizes[d]);
+    else p.add_dim(self.sizes[d], strides[d], 0, 0), plane_sizes.push_back(self.sizes[d]);
   }
   p.n = product(common), p.columns = product(inner_sizes), p.limit = step;
   step = adjacent ? p.n * p.columns : p.columns;
@@ -278,8 +262,7 @@ const char* index_put(const LibraryCall& c) {
     if (const char* error = find_places(c, places)) return error;
     std::vector<int64_t> fit = places.result_sizes;
     int64_t total = product(fit);
-    if (!broadcast_into(fit, values.sizes) || product(fit) != total)
-      return "the values do not have the sizes of what they are written to";
+    if (!broadcast_into(fit, values.sizes) || product(fit) != total) return "the values do not have the sizes of what they are written to";
     if (total == 0) return nullptr;
     T* out = c.outputs[0].as<T>();
     const T* data = values.as<const T>();
@@ -296,8 +279,6 @@ const char* index_put(const LibraryCall& c) {
   });
 }
 
-bool writes_over(LibraryFn step) {
-  return step == scatter || step == index_put || step == masked_scatter || step == embedding_renorm;
-}
+bool writes_over(LibraryFn step) { return step == scatter || step == index_put || step == masked_scatter || step == embedding_renorm; }
 
 } // namespace tenon::library

@@ -29,20 +29,14 @@ struct Planes {
 
 // `a` with `b` joined to it, in the type that A is computed in.
 template <Update U, class A, class B> [[gnu::always_inline]] inline A joined(A a, B b) {
-  if constexpr (U == Update::Assign && std::is_same_v<A, B>)
-    return b;
+  if constexpr (U == Update::Assign && std::is_same_v<A, B>) return b;
   else {
     Wide<A> x = widen(a), y = static_cast<Wide<A>>(widen(b));
-    if constexpr (U == Update::Assign)
-      return narrow<A>(y);
-    else if constexpr (U == Update::Mul)
-      return narrow<A>(x * y);
-    else if constexpr (U == Update::Max)
-      return narrow<A>(nan(x) || x > y ? x : y);
-    else if constexpr (U == Update::Min)
-      return narrow<A>(nan(x) || x < y ? x : y);
-    else
-      return narrow<A>(x + y);
+    if constexpr (U == Update::Assign) return narrow<A>(y);
+    else if constexpr (U == Update::Mul) return narrow<A>(x * y);
+    else if constexpr (U == Update::Max) return narrow<A>(nan(x) || x > y ? x : y);
+    else if constexpr (U == Update::Min) return narrow<A>(nan(x) || x < y ? x : y);
+    else return narrow<A>(x + y);
   }
 }
 
@@ -58,8 +52,8 @@ template <Update U, class A, class B> [[gnu::always_inline]] inline A joined(A a
 
 // These two check indices just before they use them, while they are in cache; false where one is outside.
 template <Update U, class A, class B>
-TENON_WIDE bool scatter_elements(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source,
-                                 int64_t source_step, int64_t n, int64_t limit) {
+TENON_WIDE bool scatter_elements(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source, int64_t source_step,
+                                 int64_t n, int64_t limit) {
   constexpr int64_t most = 512;
   for (int64_t count; n > 0; n -= count, index += count * index_step, source += count * source_step) {
     count = std::min(n, most);
@@ -78,8 +72,8 @@ template <class T> [[gnu::always_inline]] inline void fetch_elements(const T* fr
   for (int64_t at = 0; at < n; at += 64 / static_cast<int64_t>(sizeof(T))) __builtin_prefetch(from + at);
 }
 template <Update U, class A, class B>
-TENON_WIDE bool scatter_columns(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source,
-                                int64_t source_step, int64_t n, int64_t columns, int64_t limit) {
+TENON_WIDE bool scatter_columns(A* out, int64_t out_step, const int64_t* index, int64_t index_step, const B* source, int64_t source_step,
+                                int64_t n, int64_t columns, int64_t limit) {
   constexpr int64_t ahead = 12; // rows, of which pieces are read
   bool pieces = columns < index_step;
   for (int64_t j = 0; j < n; j++, index += index_step, source += source_step) {
@@ -96,8 +90,8 @@ TENON_WIDE bool scatter_columns(A* out, int64_t out_step, const int64_t* index, 
   return true;
 }
 template <Update U, class A, class B>
-TENON_WIDE void scatter_rows(A* out, int64_t out_step, const int64_t* index, const B* source, int64_t source_step,
-                             int64_t n, int64_t columns) {
+TENON_WIDE void scatter_rows(A* out, int64_t out_step, const int64_t* index, const B* source, int64_t source_step, int64_t n,
+                             int64_t columns) {
   constexpr int64_t ahead = 16; // rows of `out` lie far apart
   for (int64_t j = 0; j < n; j++) {
     if (j + ahead < n) {
@@ -125,23 +119,20 @@ template <Update U, class A, class B>
 bool scatter_pieces(const LibraryCall& c, const Planes& p, A* out, const int64_t* index, const B* source) {
   std::atomic<bool> within = true;
   int64_t block = column_block<A>(c, p), blocks = (p.columns + block - 1) / block;
-  parallel(c, p.count() * blocks, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, p.n * block)),
-           [&](int64_t begin, int64_t end) {
-             for (int64_t t = begin; t < end; t++) {
-               int64_t to, at, from, k = t % blocks * block, width = std::min(block, p.columns - k);
-               p.find(t / blocks, to, at, from);
-               bool good = true;
-               if (p.columns == 1)
-                 good = scatter_elements<U>(out + to, p.out_step, index + at, p.index_step, source + from,
-                                            p.source_step, p.n, p.limit);
-               else if (p.index_by_column)
-                 good = scatter_columns<U>(out + to + k, p.out_step, index + at + k, p.index_step, source + from + k,
-                                           p.source_step, p.n, width, p.limit);
-               else
-                 scatter_rows<U>(out + to + k, p.out_step, index + at, source + from + k, p.source_step, p.n, width);
-               if (!good) within = false;
-             }
-           });
+  parallel(c, p.count() * blocks, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, p.n * block)), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; t++) {
+      int64_t to, at, from, k = t % blocks * block, width = std::min(block, p.columns - k);
+      p.find(t / blocks, to, at, from);
+      bool good = true;
+      if (p.columns == 1)
+        good = scatter_elements<U>(out + to, p.out_step, index + at, p.index_step, source + from, p.source_step, p.n, p.limit);
+      else if (p.index_by_column)
+        good = scatter_columns<U>(out + to + k, p.out_step, index + at + k, p.index_step, source + from + k, p.source_step, p.n, width,
+                                  p.limit);
+      else scatter_rows<U>(out + to + k, p.out_step, index + at, source + from + k, p.source_step, p.n, width);
+      if (!good) within = false;
+    }
+  });
   return within;
 }
 
@@ -161,8 +152,7 @@ bool scatter_parts(const LibraryCall& c, const Planes& p, A* out, const int64_t*
         to = own[static_cast<size_t>(t)].get();
         std::fill_n(to, p.limit, nothing);
       }
-      if (!scatter_elements<U>(to, 1, index + first, 1, source + first * p.source_step, p.source_step, last - first,
-                               p.limit))
+      if (!scatter_elements<U>(to, 1, index + first, 1, source + first * p.source_step, p.source_step, last - first, p.limit))
         within = false;
     }
   });
@@ -173,8 +163,8 @@ bool scatter_parts(const LibraryCall& c, const Planes& p, A* out, const int64_t*
 
 // The elements of one column that go to the places [first, last). Places lie far apart: those of a block are fetched ahead.
 template <Update U, class A, class B>
-TENON_WIDE bool scatter_to_places(A* out, const int64_t* index, const B* source, int64_t source_step, int64_t n,
-                                  int64_t limit, int64_t first, int64_t last) {
+TENON_WIDE bool scatter_to_places(A* out, const int64_t* index, const B* source, int64_t source_step, int64_t n, int64_t limit,
+                                  int64_t first, int64_t last) {
   constexpr int64_t block = 256;
   int64_t chosen[block];
   for (int64_t at = 0; at < n; at += block) {
@@ -210,26 +200,20 @@ bool scatter_by(const LibraryCall& c, const Planes& p, A* out, const int64_t* in
   bool one_column = p.columns == 1 && p.count() == 1 && p.out_step == 1 && p.index_step == 1;
   if (!one_column || p.n < 65536) return scatter_pieces<U>(c, p, out, index, source);
   if constexpr (U == Update::Add && std::is_arithmetic_v<A>) {
-    if (threads_of(c) > 1 && p.limit * threads_of(c) <= p.n / 4)
-      return scatter_parts<U>(c, p, out, index, source, A(0));
+    if (threads_of(c) > 1 && p.limit * threads_of(c) <= p.n / 4) return scatter_parts<U>(c, p, out, index, source, A(0));
   }
   return p.limit * static_cast<int64_t>(sizeof(A)) < 65536 && threads_of(c) == 1 ? scatter_pieces<U>(c, p, out, index, source)
-                                                                               : scatter_shares<U>(c, p, out, index, source);
+                                                                                 : scatter_shares<U>(c, p, out, index, source);
 }
 /// False where an index is outside: then some elements are not written.
 template <class A, class B>
 bool scatter_all(const LibraryCall& c, Update u, const Planes& p, A* out, const int64_t* index, const B* source) {
   switch (u) {
-  case Update::Assign:
-    return scatter_by<Update::Assign>(c, p, out, index, source);
-  case Update::Mul:
-    return scatter_by<Update::Mul>(c, p, out, index, source);
-  case Update::Max:
-    return scatter_by<Update::Max>(c, p, out, index, source);
-  case Update::Min:
-    return scatter_by<Update::Min>(c, p, out, index, source);
-  default:
-    return scatter_by<Update::Add>(c, p, out, index, source);
+  case Update::Assign: return scatter_by<Update::Assign>(c, p, out, index, source);
+  case Update::Mul: return scatter_by<Update::Mul>(c, p, out, index, source);
+  case Update::Max: return scatter_by<Update::Max>(c, p, out, index, source);
+  case Update::Min: return scatter_by<Update::Min>(c, p, out, index, source);
+  default: return scatter_by<Update::Add>(c, p, out, index, source);
   }
 }
 

@@ -27,8 +27,7 @@ TENON_WIDE void insertion_points(At key_at, int64_t n, const Key* x, int64_t cou
 
 // The keys of a sequence of rows, in order.
 template <class T>
-std::unique_ptr<KeyOf<T>[]> sequence_keys(const LibraryCall& c, const LibraryTensor& sequence, const int64_t* sorter,
-                                          int64_t n) {
+std::unique_ptr<KeyOf<T>[]> sequence_keys(const LibraryCall& c, const LibraryTensor& sequence, const int64_t* sorter, int64_t n) {
   auto keys = scratch<KeyOf<T>>(sequence.numel());
   const T* data = sequence.as<const T>();
   parallel(c, sequence.numel(), 16384, [&](int64_t begin, int64_t end) {
@@ -48,16 +47,17 @@ const char* searchsorted(const LibraryCall& c) {
           per_row = sequence.rank() > 1 && values.rank() ? values.sizes.back() : values.numel();
   if (sequence.rank() > 1)
     for (size_t d = 0; d + 1 < sequence.sizes.size(); d++)
-      if (values.rank() && (d >= values.sizes.size() || sequence.sizes[d] != values.sizes[d])) return message("rows of another size than the values' in dim {}", d);
-  if (sorter && c.inputs[2].numel() != sequence.numel()) return message("the sorter has {} elements, the sequence {}", c.inputs[2].numel(), sequence.numel());
+      if (values.rank() && (d >= values.sizes.size() || sequence.sizes[d] != values.sizes[d]))
+        return message("rows of another size than the values' in dim {}", d);
+  if (sorter && c.inputs[2].numel() != sequence.numel())
+    return message("the sorter has {} elements, the sequence {}", c.inputs[2].numel(), sequence.numel());
   if (sorter)
     for (int64_t i = 0; i < c.inputs[2].numel(); i++)
       if (sorter[i] < 0 || sorter[i] >= n) return out_of_range(sorter[i], n);
   return for_real(sequence.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     // Few searches in a long sequence look at its elements, many at keys made of them beforehand.
-    bool prepare =
-        sorter || values.numel() * static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(n))) > sequence.numel();
+    bool prepare = sorter || values.numel() * static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(n))) > sequence.numel();
     auto keys = prepare ? sequence_keys<T>(c, sequence, sorter, n) : nullptr;
     auto find = [&](int64_t row, const KeyOf<T>* x, int64_t count, int64_t* found) {
       if (prepare) {
@@ -76,10 +76,8 @@ const char* searchsorted(const LibraryCall& c) {
         count = std::min({most, end - i, per_row - i % per_row});
         lane_keys(values.as<const T>() + i, count, 1, 1, false, x);
         find(i / per_row * n, x, count, found);
-        if (out.dtype == DType::I32)
-          std::copy_n(found, count, out.as<int32_t>() + i);
-        else
-          std::copy_n(found, count, out.as<int64_t>() + i);
+        if (out.dtype == DType::I32) std::copy_n(found, count, out.as<int32_t>() + i);
+        else std::copy_n(found, count, out.as<int64_t>() + i);
       }
     });
     return nullptr;
@@ -97,14 +95,11 @@ template <class Key> struct Members {
     constexpr uint64_t most_bits = uint64_t{1} << 22;
     if (keys.size() <= 8 || static_cast<uint64_t>(keys.back() - keys.front()) >= most_bits) return;
     bits.assign(static_cast<size_t>(keys.back() - keys.front()) / 64 + 1, 0);
-    for (Key key : keys)
-      bits[static_cast<Key>(key - keys.front()) / 64] |= uint64_t{1} << (static_cast<Key>(key - keys.front()) % 64);
+    for (Key key : keys) bits[static_cast<Key>(key - keys.front()) / 64] |= uint64_t{1} << (static_cast<Key>(key - keys.front()) % 64);
   }
   void test(const Key* of, int64_t n, bool* out) const {
-    if (keys.size() <= 8)
-      compare(of, n, out);
-    else if (bits.empty())
-      search(of, n, out);
+    if (keys.size() <= 8) compare(of, n, out);
+    else if (bits.empty()) search(of, n, out);
     else
       for (int64_t i = 0; i < n; i++) {
         auto at = static_cast<Key>(of[i] - keys.front());
@@ -121,8 +116,7 @@ template <class Key> struct Members {
     for (int64_t i = 0, count; i < n; i += count) {
       count = std::min<int64_t>(64, n - i);
       insertion_points<false>([from = keys.data()](int64_t k) { return from[k]; }, std::ssize(keys), of + i, count, at);
-      for (int64_t k = 0; k < count; k++)
-        out[i + k] = at[k] < std::ssize(keys) && keys[static_cast<size_t>(at[k])] == of[i + k];
+      for (int64_t k = 0; k < count; k++) out[i + k] = at[k] < std::ssize(keys) && keys[static_cast<size_t>(at[k])] == of[i + k];
     }
   }
 };
@@ -170,10 +164,8 @@ const char* hash_tensor(const LibraryCall& c) {
       int64_t at = 0, rest = i;
       for (size_t d = strides.size(); d-- > 0;) at += rest % in.sizes[d] * strides[d], rest /= in.sizes[d];
       T v = in.as<const T>()[i];
-      if constexpr (std::is_integral_v<T>)
-        out[at] ^= static_cast<uint64_t>(v);
-      else
-        out[at] ^= std::bit_cast<uint64_t>(convert<double>(v));
+      if constexpr (std::is_integral_v<T>) out[at] ^= static_cast<uint64_t>(v);
+      else out[at] ^= std::bit_cast<uint64_t>(convert<double>(v));
     }
     return nullptr;
   });
@@ -191,8 +183,7 @@ template <class I> const char* bincount_of(const LibraryCall& c, const I* x, int
   if (c.inputs.size() < 2) {
     auto* out = allocate<int64_t>(c, 0, {size});
     if (!out) return no_memory;
-    count_all<int64_t>(c, n, size, false, out,
-                       [x](int64_t i, int64_t count, int64_t* bin, int64_t*) { std::copy_n(x + i, count, bin); });
+    count_all<int64_t>(c, n, size, false, out, [x](int64_t i, int64_t count, int64_t* bin, int64_t*) { std::copy_n(x + i, count, bin); });
     return nullptr;
   }
   const LibraryTensor& weights = c.inputs[1];
@@ -218,10 +209,8 @@ const char* bincount(const LibraryCall& c) {
   if (c.ints[0] < 0) return message("minlength is {}, but cannot be negative", c.ints[0]);
   return for_real(in.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
-      return bincount_of(c, in.as<const T>(), in.numel());
-    else
-      return "bincount counts integers";
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) return bincount_of(c, in.as<const T>(), in.numel());
+    else return "bincount counts integers";
   });
 }
 

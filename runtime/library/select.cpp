@@ -21,15 +21,13 @@ int64_t locate(int64_t at, std::span<const int64_t> sizes, int64_t* out) {
 
 // The coordinates of what is found in [begin, end), `limit` rows at most. Rank is the compiler's where it is small.
 template <int Rank>
-TENON_WIDE void write_indices(const Found& found, int64_t begin, int64_t end, std::span<const int64_t> sizes,
-                              int64_t* out, int64_t limit) {
+TENON_WIDE void write_indices(const Found& found, int64_t begin, int64_t end, std::span<const int64_t> sizes, int64_t* out, int64_t limit) {
   constexpr int most = Rank > 0 ? Rank : 64;
   size_t rank = Rank > 0 ? static_cast<size_t>(Rank) : sizes.size();
   int64_t inner = sizes.back(), first = begin, next = begin, at[most] = {};
   found.each(begin, end, [&](int64_t i) {
     if (limit-- <= 0) return;
-    if constexpr (Rank == 1)
-      *out++ = i;
+    if constexpr (Rank == 1) *out++ = i;
     else {
       if (i >= next) first = locate(i, sizes, at), next = first + inner;
       for (size_t d = 0; d + 1 < rank; d++) out[d] = at[d];
@@ -40,8 +38,7 @@ TENON_WIDE void write_indices(const Found& found, int64_t begin, int64_t end, st
 }
 
 // The indices of the first `limit` found, one row each.
-const char* write_all_indices(const LibraryCall& c, const Found& found, const LibraryTensor& t, int64_t* out,
-                              int64_t limit) {
+const char* write_all_indices(const LibraryCall& c, const Found& found, const LibraryTensor& t, int64_t* out, int64_t limit) {
   size_t rank = t.sizes.size();
   if (rank == 0) return nullptr;
   if (rank > 64) return "more than 64 dims";
@@ -57,8 +54,7 @@ const char* write_all_indices(const LibraryCall& c, const Found& found, const Li
 }
 
 // The elements of t broadcast to `sizes`: t's own memory where it has them already.
-template <class U>
-const U* broadcast_elements(const LibraryTensor& t, std::span<const int64_t> sizes, std::unique_ptr<U[]>& memory) {
+template <class U> const U* broadcast_elements(const LibraryTensor& t, std::span<const int64_t> sizes, std::unique_ptr<U[]>& memory) {
   const U* from = t.as<const U>();
   int64_t total = product(sizes);
   if (t.numel() == total) return from;
@@ -67,10 +63,8 @@ const U* broadcast_elements(const LibraryTensor& t, std::span<const int64_t> siz
   std::vector<int64_t> strides = broadcast_strides(t.sizes, rank), at(rank, 0);
   int64_t inner = sizes[rank - 1], step = strides[rank - 1];
   for (int64_t e = 0; e < total; e += inner) {
-    if (step)
-      std::copy_n(from, inner, memory.get() + e);
-    else
-      std::fill_n(memory.get() + e, inner, *from);
+    if (step) std::copy_n(from, inner, memory.get() + e);
+    else std::fill_n(memory.get() + e, inner, *from);
     for (size_t d = rank - 1; d-- > 0;) {
       from += strides[d];
       if (++at[d] < sizes[d]) break;
@@ -84,8 +78,7 @@ const U* broadcast_elements(const LibraryTensor& t, std::span<const int64_t> siz
 template <class U> TENON_WIDE void pick_found(const Found& found, int64_t begin, int64_t end, const U* from, U* out) {
   for (int64_t i = begin; i < end; i += 64) {
     uint64_t word = found.words[static_cast<size_t>(i / 64)];
-    if (word == ~uint64_t{0})
-      out = std::copy_n(from + i, 64, out);
+    if (word == ~uint64_t{0}) out = std::copy_n(from + i, 64, out);
     else
       for (; word; word &= word - 1) *out++ = from[i + std::countr_zero(word)];
   }
@@ -93,8 +86,7 @@ template <class U> TENON_WIDE void pick_found(const Found& found, int64_t begin,
 template <class U> TENON_WIDE void put_found(const Found& found, int64_t begin, int64_t end, const U* from, U* out) {
   for (int64_t i = begin; i < end; i += 64) {
     uint64_t word = found.words[static_cast<size_t>(i / 64)];
-    if (word == ~uint64_t{0})
-      std::copy_n(from, 64, out + i), from += 64;
+    if (word == ~uint64_t{0}) std::copy_n(from, 64, out + i), from += 64;
     else
       for (; word; word &= word - 1) out[i + std::countr_zero(word)] = *from++;
   }
@@ -134,8 +126,7 @@ const char* masked_select(const LibraryCall& c) {
     Found found = find_where(c, product(sizes), [bits](int64_t i) { return bits[i] != 0; });
     auto* out = allocate<U>(c, 0, {found.count()});
     if (!out) return no_memory;
-    each_chunk(c, found,
-               [&](int64_t begin, int64_t end, int64_t before) { pick_found(found, begin, end, from, out + before); });
+    each_chunk(c, found, [&](int64_t begin, int64_t end, int64_t before) { pick_found(found, begin, end, from, out + before); });
     return nullptr;
   });
 }
@@ -162,16 +153,14 @@ namespace {
 
 // Each i of [begin, end) as often as repeats[i] says. A few are written at once, and those too many overwritten by the
 // next.
-template <class R, class O>
-TENON_WIDE void write_repeated(const R* repeats, int64_t begin, int64_t end, O* out, O* limit) {
+template <class R, class O> TENON_WIDE void write_repeated(const R* repeats, int64_t begin, int64_t end, O* out, O* limit) {
   constexpr int64_t at_once = 8;
   for (int64_t i = begin; i < end; i++) {
     auto r = static_cast<int64_t>(repeats[i]);
     auto value = static_cast<O>(i);
     if (limit - out >= at_once && r <= at_once)
       for (int64_t k = 0; k < at_once; k++) out[k] = value;
-    else
-      std::fill_n(out, r, value);
+    else std::fill_n(out, r, value);
     out += r;
   }
 }
@@ -186,20 +175,16 @@ template <class R, class O> const char* repeat_as(const LibraryCall& c, const R*
     });
   };
   each([&](size_t k, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++)
-      before[k + 1] += repeats[i], least[k] = std::min<int64_t>(least[k], repeats[i]);
+    for (int64_t i = begin; i < end; i++) before[k + 1] += repeats[i], least[k] = std::min<int64_t>(least[k], repeats[i]);
   });
   for (int64_t l : least)
     if (l < 0) return message("repeats holds {}, but repeats cannot be negative", l);
   for (size_t k = 1; k < before.size(); k++) before[k] += before[k - 1];
   int64_t total = before.back();
-  if (c.ints[0] >= 0 && c.ints[0] != total)
-    return message("output_size is {}, but the repeats give {}", c.ints[0], total);
+  if (c.ints[0] >= 0 && c.ints[0] != total) return message("output_size is {}, but the repeats give {}", c.ints[0], total);
   O* out = allocate<O>(c, 0, {total});
   if (!out) return no_memory;
-  each([&](size_t k, int64_t begin, int64_t end) {
-    write_repeated(repeats, begin, end, out + before[k], out + before[k + 1]);
-  });
+  each([&](size_t k, int64_t begin, int64_t end) { write_repeated(repeats, begin, end, out + before[k], out + before[k + 1]); });
   return nullptr;
 }
 
@@ -210,12 +195,9 @@ const char* repeat_interleave(const LibraryCall& c) {
   int64_t n = repeats.numel();
   return guarded([&]() -> const char* {
     switch (repeats.dtype) {
-    case DType::I32:
-      return repeat_as<int32_t, int32_t>(c, repeats.as<const int32_t>(), n);
-    case DType::I64:
-      return repeat_as<int64_t, int64_t>(c, repeats.as<const int64_t>(), n);
-    default:
-      break;
+    case DType::I32: return repeat_as<int32_t, int32_t>(c, repeats.as<const int32_t>(), n);
+    case DType::I64: return repeat_as<int64_t, int64_t>(c, repeats.as<const int64_t>(), n);
+    default: break;
     }
     std::vector<int64_t> wide(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; i++) wide[static_cast<size_t>(i)] = integer_at(repeats, i);

@@ -7,20 +7,16 @@ namespace tenon::library {
 namespace {
 
 // The positions of a lane's elements in sorted order. `all`: the call's threads may help.
-template <class Key>
-void order_lane(const LibraryCall* all, const Key* keys, int64_t n, bool stable, int64_t* position, uint64_t* words) {
+template <class Key> void order_lane(const LibraryCall* all, const Key* keys, int64_t n, bool stable, int64_t* position, uint64_t* words) {
   Key least, most;
   key_range(keys, n, least, most);
   Packing p(least, most, n);
   auto write = [&] {
     for (int64_t i = 0; i < n; i++) position[i] = p.position(words[i]);
   };
-  if (stable ||
-      n - 1 <= static_cast<int64_t>(std::min<uint64_t>(most - least, INT64_MAX))) { // else some are equal for sure
-    if (all)
-      sort_keys(*all, keys, n, p, words);
-    else
-      sort_keys(keys, n, p, words);
+  if (stable || n - 1 <= static_cast<int64_t>(std::min<uint64_t>(most - least, INT64_MAX))) { // else some are equal for sure
+    if (all) sort_keys(*all, keys, n, p, words);
+    else sort_keys(keys, n, p, words);
     write();
     int64_t tie = 1;
     while (tie < n && keys[position[tie - 1]] != keys[position[tie]]) tie++;
@@ -66,8 +62,7 @@ const char* sort(const LibraryCall& c) {
       return [&, keys = scratch<Key>(width * l.n), position = scratch<int64_t>(width * l.n),
               words = scratch<uint64_t>(2 * l.n)](int64_t at, int64_t, int64_t lanes) {
         lane_keys(data + at, l.n, l.inner, lanes, descending, keys.get());
-        for (int64_t k = 0; k < lanes; k++)
-          order_lane(nullptr, keys.get() + k * l.n, l.n, stable, position.get() + k * l.n, words.get());
+        for (int64_t k = 0; k < lanes; k++) order_lane(nullptr, keys.get() + k * l.n, l.n, stable, position.get() + k * l.n, words.get());
         write(at, position.get(), lanes, 0, l.n);
       };
     });
@@ -159,8 +154,7 @@ template <class Key> bool top_by_digits(const Key* keys, int64_t n, int64_t k, u
 }
 
 // The first k in order of `keys`, in the order torch gives them. It takes a heap where k is small, else a selection.
-template <class Key>
-void top_of_lane(const Key* keys, int64_t n, int64_t k, bool sorted, uint64_t* words, Keyed<Key>* items) {
+template <class Key> void top_of_lane(const Key* keys, int64_t n, int64_t k, bool sorted, uint64_t* words, Keyed<Key>* items) {
   bool by_heap = k * 64 <= n;
   constexpr int64_t long_for_digits = 8192, small_heap = 16; // of more elements, few find their way into the heap, or soon
   if ((sorted || by_heap) && (!by_heap || n <= few_keys || (n < long_for_digits && k > small_heap)) &&

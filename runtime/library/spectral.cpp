@@ -16,8 +16,7 @@ struct Failure {
     if (info > 0) at.compare_exchange_strong(none, i);
   }
   const char* text(const char* what) const {
-    return at < 0 ? nullptr
-                  : message("linalg.{}: (Batch element {}): The algorithm failed to converge.", what, at.load());
+    return at < 0 ? nullptr : message("linalg.{}: (Batch element {}): The algorithm failed to converge.", what, at.load());
   }
 };
 
@@ -42,8 +41,7 @@ const char* linalg_eigh(const LibraryCall& c) {
       std::vector<int> iwork(static_cast<size_t>(integers));
       with_work<T>([&](T* work, int* lwork) {
         int given = *lwork == -1 ? -1 : integers;
-        Routines<T>::syevd(job, side, &m.rows, a.data(), &m.rows, values, work, lwork, iwork.data(), &given, &info, 1,
-                           1);
+        Routines<T>::syevd(job, side, &m.rows, a.data(), &m.rows, values, work, lwork, iwork.data(), &given, &info, 1, 1);
       });
       failed.note(info, i);
       if (vectors) store_columns(a, c.outputs[1].as<T>() + i * m.size(), m);
@@ -66,8 +64,8 @@ const char* linalg_eig(const LibraryCall& c) {
       int info = 0, one = 1;
       T none = 0;
       with_work<T>([&](T* work, int* lwork) {
-        Routines<T>::geev("N", vectors ? "V" : "N", &m.rows, a.data(), &m.rows, re.data(), im.data(), &none, &one,
-                          v.data(), &m.rows, work, lwork, &info, 1, 1);
+        Routines<T>::geev("N", vectors ? "V" : "N", &m.rows, a.data(), &m.rows, re.data(), im.data(), &none, &one, v.data(), &m.rows, work,
+                          lwork, &info, 1, 1);
       });
       failed.note(info, i);
       T* values = c.outputs[0].as<T>() + 2 * i * n;
@@ -98,26 +96,24 @@ const char* linalg_svd(const LibraryCall& c) {
     int k = m.smaller(), u_cols = full ? m.rows : k, v_rows = full ? m.cols : k;
     int64_t u_size = int64_t{m.rows} * u_cols, v_size = int64_t{v_rows} * m.cols;
     each_matrix(c, m.count, 10 * cube(m), [&](int64_t i) {
-      T *u = vectors ? c.outputs[0].as<T>() + i * u_size : nullptr,
-        *v = vectors ? c.outputs[2].as<T>() + i * v_size : nullptr;
+      T *u = vectors ? c.outputs[0].as<T>() + i * u_size : nullptr, *v = vectors ? c.outputs[2].as<T>() + i * v_size : nullptr;
       if (k == 0) {
         if (vectors && full) store_identity(u, m.rows), store_identity(v, m.cols);
         return;
       }
-      std::vector<T> a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m),
-                     left(static_cast<size_t>(vectors ? u_size : 1)), right(static_cast<size_t>(vectors ? v_size : 1));
+      std::vector<T> a = columns_of(c.inputs[0].as<const T>() + i * m.size(), m), left(static_cast<size_t>(vectors ? u_size : 1)),
+                     right(static_cast<size_t>(vectors ? v_size : 1));
       std::vector<int> iwork(static_cast<size_t>(8 * k));
       int info = 0;
       with_work<T>([&](T* work, int* lwork) {
         Routines<T>::gesdd(!vectors ? "N"
                            : full   ? "A"
                                     : "S",
-                           &m.rows, &m.cols, a.data(), &m.rows, c.outputs[1].as<T>() + i * k, left.data(), &m.rows,
-                           right.data(), &v_rows, work, lwork, iwork.data(), &info, 1);
+                           &m.rows, &m.cols, a.data(), &m.rows, c.outputs[1].as<T>() + i * k, left.data(), &m.rows, right.data(), &v_rows,
+                           work, lwork, iwork.data(), &info, 1);
       });
       failed.note(info, i);
-      if (vectors)
-        store_columns(left.data(), m.rows, u, m.rows, u_cols), store_columns(right.data(), v_rows, v, v_rows, m.cols);
+      if (vectors) store_columns(left.data(), m.rows, u, m.rows, u_cols), store_columns(right.data(), v_rows, v, v_rows, m.cols);
     });
     return failed.text("svd");
   });
@@ -127,28 +123,23 @@ namespace {
 
 // One matrix: the driver's solution in the first rows of x; the rank; singular values where the driver finds them.
 template <class T>
-int least_squares(LstsqDriver driver, Matrices m, int width, std::vector<T>& a, std::vector<T>& x, int ld, T rcond,
-                  int* rank, T* singular) {
+int least_squares(LstsqDriver driver, Matrices m, int width, std::vector<T>& a, std::vector<T>& x, int ld, T rcond, int* rank,
+                  T* singular) {
   int info = 0;
   std::vector<int> iwork(static_cast<size_t>(std::max(1, m.cols)));
   if (driver == LstsqDriver::Gelsd) iwork.resize(static_cast<size_t>(11 * m.smaller() + 3 * m.smaller() * 32 + 64));
   with_work<T>([&](T* work, int* lwork) {
     int all = m.rows;
     switch (driver) {
-    case LstsqDriver::Gels:
-      Routines<T>::gels("N", &all, &m.cols, &width, a.data(), &all, x.data(), &ld, work, lwork, &info, 1);
-      break;
+    case LstsqDriver::Gels: Routines<T>::gels("N", &all, &m.cols, &width, a.data(), &all, x.data(), &ld, work, lwork, &info, 1); break;
     case LstsqDriver::Gelsy:
-      Routines<T>::gelsy(&all, &m.cols, &width, a.data(), &all, x.data(), &ld, iwork.data(), &rcond, rank, work, lwork,
-                         &info);
+      Routines<T>::gelsy(&all, &m.cols, &width, a.data(), &all, x.data(), &ld, iwork.data(), &rcond, rank, work, lwork, &info);
       break;
     case LstsqDriver::Gelsd:
-      Routines<T>::gelsd(&all, &m.cols, &width, a.data(), &all, x.data(), &ld, singular, &rcond, rank, work, lwork,
-                         iwork.data(), &info);
+      Routines<T>::gelsd(&all, &m.cols, &width, a.data(), &all, x.data(), &ld, singular, &rcond, rank, work, lwork, iwork.data(), &info);
       break;
     case LstsqDriver::Gelss:
-      Routines<T>::gelss(&all, &m.cols, &width, a.data(), &all, x.data(), &ld, singular, &rcond, rank, work, lwork,
-                         &info);
+      Routines<T>::gelss(&all, &m.cols, &width, a.data(), &all, x.data(), &ld, singular, &rcond, rank, work, lwork, &info);
       break;
     }
   });
@@ -159,8 +150,7 @@ int least_squares(LstsqDriver driver, Matrices m, int width, std::vector<T>& a, 
 template <class T> void store_residuals(const std::vector<T>& x, int ld, int begin, int end, T* out, int width) {
   for (int64_t j = 0; j < width; j++) {
     T sum = 0;
-    for (int64_t r = begin; r < end; r++)
-      sum += x[static_cast<size_t>(j * ld + r)] * x[static_cast<size_t>(j * ld + r)];
+    for (int64_t r = begin; r < end; r++) sum += x[static_cast<size_t>(j * ld + r)] * x[static_cast<size_t>(j * ld + r)];
     out[j] = sum;
   }
 }
@@ -173,8 +163,8 @@ const char* linalg_lstsq(const LibraryCall& c) {
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     Failure failed;
-    T rcond = c.numbers[0] >= 0 ? static_cast<T>(c.numbers[0])
-                                : std::numeric_limits<T>::epsilon() * static_cast<T>(std::max(m.rows, m.cols));
+    T rcond =
+        c.numbers[0] >= 0 ? static_cast<T>(c.numbers[0]) : std::numeric_limits<T>::epsilon() * static_cast<T>(std::max(m.rows, m.cols));
     int ld = std::max({1, m.rows, m.cols});
     each_matrix(c, m.count, 4 * cube(m), [&](int64_t i) {
       T* out = c.outputs[0].as<T>() + i * m.cols * b.cols;

@@ -32,8 +32,7 @@ template <class Less> uint64_t* part_at(uint64_t* first, uint64_t* last, uint64_
       uint64_t* to = rights ? right_block - block : right_block;
       if (to - left_block < 2 * block) break;
       right_block = to, right_at = rights = 0;
-      for (int64_t i = 0; i < block; i++)
-        right[rights] = static_cast<uint8_t>(i), rights += !less(pivot, right_block[-1 - i]);
+      for (int64_t i = 0; i < block; i++) right[rights] = static_cast<uint8_t>(i), rights += !less(pivot, right_block[-1 - i]);
       if (rights == 0) {
         last = right_block - block;
         right_block = last;
@@ -58,12 +57,7 @@ template <class Less> void sort_parts_as_std(uint64_t* first, uint64_t* last, in
   for (; last - first > 16; depth--) {
     if (depth == 0) return std::partial_sort(first, last, last, less);
     uint64_t *a = first + 1, *b = first + (last - first) / 2, *c = last - 1; // their median is the pivot
-    uint64_t* median = less(*a, *b) ? (less(*b, *c)   ? b
-                                       : less(*a, *c) ? c
-                                                      : a)
-                                    : (less(*a, *c)   ? a
-                                       : less(*b, *c) ? c
-                                                      : b);
+    uint64_t* median = less(*a, *b) ? (less(*b, *c) ? b : less(*a, *c) ? c : a) : (less(*a, *c) ? a : less(*b, *c) ? c : b);
     std::swap(*first, *median);
     uint64_t* cut = part_at(first + 1, last, *first, less);
     sort_parts_as_std(cut, last, depth - 1, less);

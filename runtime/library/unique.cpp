@@ -10,8 +10,7 @@ namespace tenon::library {
 namespace {
 
 // Outputs 1 and 2 of the sizes wanted. False where memory is refused.
-bool allocate_details(const LibraryCall& c, std::span<const int64_t> sizes, int64_t groups, int64_t*& inverse,
-                      int64_t*& counts) {
+bool allocate_details(const LibraryCall& c, std::span<const int64_t> sizes, int64_t groups, int64_t*& inverse, int64_t*& counts) {
   static constexpr int64_t none[] = {0};
   inverse = counts = nullptr;
   auto* given = allocate<int64_t>(c, 1, c.ints[1] ? sizes : std::span<const int64_t>(none));
@@ -23,8 +22,7 @@ bool allocate_details(const LibraryCall& c, std::span<const int64_t> sizes, int6
 
 // The outputs where equal items follow each other: item i is element position(i), and `starts` holds those that begin a
 // group.
-template <class T, class Position>
-const char* write_runs(const LibraryCall& c, const Found& starts, Position position) {
+template <class T, class Position> const char* write_runs(const LibraryCall& c, const Found& starts, Position position) {
   const LibraryTensor& in = c.inputs[0];
   const T* data = in.as<const T>();
   int64_t groups = starts.count(), *inverse, *counts;
@@ -39,8 +37,7 @@ const char* write_runs(const LibraryCall& c, const Found& starts, Position posit
     });
     for (int64_t i = begin; inverse && i < end; i += 64) {
       uint64_t word = starts.words[static_cast<size_t>(i / 64)];
-      for (int64_t k = i; k < std::min(i + 64, end); k++, word >>= 1)
-        group += static_cast<int64_t>(word & 1), inverse[position(k)] = group;
+      for (int64_t k = i; k < std::min(i + 64, end); k++, word >>= 1) group += static_cast<int64_t>(word & 1), inverse[position(k)] = group;
     }
   });
   for (int64_t k = 0; counts && k < groups; k++) counts[k] = (k + 1 < groups ? counts[k + 1] : starts.n) - counts[k];
@@ -56,25 +53,19 @@ template <class T> const char* unique_consecutive(const LibraryCall& c) {
 }
 
 // Whether a key stands for NaN, which equals nothing.
-template <class T> bool is_nan_key(KeyOf<T> key) {
-  return !std::is_integral_v<T> && key == static_cast<KeyOf<T>>(~KeyOf<T>{0});
-}
+template <class T> bool is_nan_key(KeyOf<T> key) { return !std::is_integral_v<T> && key == static_cast<KeyOf<T>>(~KeyOf<T>{0}); }
 
 // The element for a key; of a zero the sign is left open.
 template <class T> T from_key(KeyOf<T> key) {
   using U = KeyOf<T>;
   constexpr U sign = static_cast<U>(U{1} << (sizeof(U) * 8 - 1));
-  if constexpr (std::is_unsigned_v<T>)
-    return static_cast<T>(key);
-  else if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(key ^ sign);
-  else
-    return std::bit_cast<T>(static_cast<U>(key & sign ? key ^ sign : ~key));
+  if constexpr (std::is_unsigned_v<T>) return static_cast<T>(key);
+  else if constexpr (std::is_integral_v<T>) return static_cast<T>(key ^ sign);
+  else return std::bit_cast<T>(static_cast<U>(key & sign ? key ^ sign : ~key));
 }
 
 // Elements whose keys are `width` neighbours from `least` on, none of them NaN: a table of their counts.
-template <class T>
-const char* unique_by_table(const LibraryCall& c, const KeyOf<T>* keys, KeyOf<T> least, int64_t width) {
+template <class T> const char* unique_by_table(const LibraryCall& c, const KeyOf<T>* keys, KeyOf<T> least, int64_t width) {
   using Key = KeyOf<T>;
   const LibraryTensor& in = c.inputs[0];
   const T* data = in.as<const T>();
@@ -105,8 +96,7 @@ const char* unique_by_table(const LibraryCall& c, const KeyOf<T>* keys, KeyOf<T>
   return nullptr;
 }
 
-template <class T>
-const char* unique_by_sorting(const LibraryCall& c, const KeyOf<T>* keys, KeyOf<T> least, KeyOf<T> most) {
+template <class T> const char* unique_by_sorting(const LibraryCall& c, const KeyOf<T>* keys, KeyOf<T> least, KeyOf<T> most) {
   int64_t n = c.inputs[0].numel();
   Packing p(least, most, n);
   auto words = scratch<uint64_t>(2 * n);
@@ -116,9 +106,8 @@ const char* unique_by_sorting(const LibraryCall& c, const KeyOf<T>* keys, KeyOf<
   bool may_be_nan = is_nan_key<T>(most);
   Found starts = find_where(c, n, [=](int64_t i) {
     uint64_t before = w[i - (i > 0)];
-    return !p.alike(before, w[i]) ||
-           ((may_be_nan || p.dropped) &&
-            (keys[p.position(before)] != keys[p.position(w[i])] || (may_be_nan && keys[p.position(w[i])] == nan_key)));
+    return !p.alike(before, w[i]) || ((may_be_nan || p.dropped) && (keys[p.position(before)] != keys[p.position(w[i])] ||
+                                                                    (may_be_nan && keys[p.position(w[i])] == nan_key)));
   });
   starts.include_first();
   return write_runs<T>(c, starts, [w, p](int64_t i) { return p.position(w[i]); });
@@ -179,9 +168,8 @@ const char* write_groups(const LibraryCall& c, const Groups& g, std::span<const 
 } // namespace
 
 const char* unique(const LibraryCall& c) {
-  return for_real(c.inputs[0].dtype, [&](auto zero) {
-    return c.ints[0] ? unique_consecutive<decltype(zero)>(c) : unique_sorted<decltype(zero)>(c);
-  });
+  return for_real(c.inputs[0].dtype,
+                  [&](auto zero) { return c.ints[0] ? unique_consecutive<decltype(zero)>(c) : unique_sorted<decltype(zero)>(c); });
 }
 
 const char* unique_dim(const LibraryCall& c) {

@@ -28,13 +28,10 @@ template <class T> constexpr int64_t lanes_of = vector_bytes / sizeof(T);
 template <class F, size_t... I> TENON_INLINE void unroll(std::index_sequence<I...>, const F& f) {
   (f(std::integral_constant<int, static_cast<int>(I)>()), ...);
 }
-template <int N, class F> TENON_INLINE void unroll(const F& f) {
-  unroll(std::make_index_sequence<static_cast<size_t>(N)>(), f);
-}
+template <int N, class F> TENON_INLINE void unroll(const F& f) { unroll(std::make_index_sequence<static_cast<size_t>(N)>(), f); }
 /// The same for what may be no constant.
 template <int N, class F> TENON_INLINE void unroll_or_loop(int n, const F& f) {
-  if constexpr (N > 0)
-    unroll<N>(f);
+  if constexpr (N > 0) unroll<N>(f);
   else
     for (int i = 0; i < n; i++) f(i);
 }
@@ -68,30 +65,20 @@ inline __m256i lanes_below(const float*, int64_t count) {
 inline __m256i lanes_below(const double*, int64_t count) {
   return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
 }
-TENON_INLINE Vector<float> load_part(const float* p, int64_t count) {
-  return _mm256_maskload_ps(p, lanes_below(p, count));
-}
-TENON_INLINE Vector<double> load_part(const double* p, int64_t count) {
-  return _mm256_maskload_pd(p, lanes_below(p, count));
-}
-TENON_INLINE void store_part(float* p, Vector<float> v, int64_t count) {
-  _mm256_maskstore_ps(p, lanes_below(p, count), v);
-}
-TENON_INLINE void store_part(double* p, Vector<double> v, int64_t count) {
-  _mm256_maskstore_pd(p, lanes_below(p, count), v);
-}
+TENON_INLINE Vector<float> load_part(const float* p, int64_t count) { return _mm256_maskload_ps(p, lanes_below(p, count)); }
+TENON_INLINE Vector<double> load_part(const double* p, int64_t count) { return _mm256_maskload_pd(p, lanes_below(p, count)); }
+TENON_INLINE void store_part(float* p, Vector<float> v, int64_t count) { _mm256_maskstore_ps(p, lanes_below(p, count), v); }
+TENON_INLINE void store_part(double* p, Vector<double> v, int64_t count) { _mm256_maskstore_pd(p, lanes_below(p, count), v); }
 #endif
 
 /// Lane l of the result is lane I[l] of a and b one after the other.
-template <class T, size_t... I>
-TENON_INLINE Vector<T> pick(const Vector<T>& a, const Vector<T>& b, std::index_sequence<I...>) {
+template <class T, size_t... I> TENON_INLINE Vector<T> pick(const Vector<T>& a, const Vector<T>& b, std::index_sequence<I...>) {
   return __builtin_shufflevector(a, b, static_cast<int>(I)...);
 }
 template <class T> using Lanes_of = std::make_index_sequence<static_cast<size_t>(lanes_of<T>)>;
 
 // Of blocks of S lanes: those of b's even blocks beside a's even ones, and the same of the odd ones.
-template <class T, size_t S, size_t... I>
-TENON_INLINE void swap_blocks(Vector<T>& a, Vector<T>& b, std::index_sequence<I...>) {
+template <class T, size_t S, size_t... I> TENON_INLINE void swap_blocks(Vector<T>& a, Vector<T>& b, std::index_sequence<I...>) {
   constexpr size_t w = static_cast<size_t>(lanes_of<T>);
   Vector<T> low = pick<T>(a, b, std::index_sequence<(I & S ? I - S + w : I)...>());
   b = pick<T>(a, b, std::index_sequence<(I & S ? I + w : I + S)...>());
@@ -138,14 +125,11 @@ template <class T> void load_rows(const T* const* rows, int64_t count, T* z, int
   for (int64_t at = 0; at < count; at += w) {
     int64_t part = count - at < w ? count - at : w;
     Vector<T> v[w];
-    if (part == w)
-      unroll<w>([&](auto l) __attribute__((always_inline)) { v[l] = load(rows[l] + at); });
-    else
-      unroll<w>([&](auto l) __attribute__((always_inline)) { v[l] = load_part(rows[l] + at, part); });
+    if (part == w) unroll<w>([&](auto l) __attribute__((always_inline)) { v[l] = load(rows[l] + at); });
+    else unroll<w>([&](auto l) __attribute__((always_inline)) { v[l] = load_part(rows[l] + at, part); });
     transpose<T>(v);
     T* to = z + at * step * w;
-    if (part == w)
-      unroll<w>([&](auto i) __attribute__((always_inline)) { store(to + i * step * w, v[i]); });
+    if (part == w) unroll<w>([&](auto i) __attribute__((always_inline)) { store(to + i * step * w, v[i]); });
     else
       unroll<w>([&](auto i) __attribute__((always_inline)) {
         if (i < part) store(to + i * step * w, v[i]);
@@ -160,11 +144,9 @@ template <class T> void store_rows(T* const* rows, int64_t used, int64_t count, 
     Vector<T> v[w];
     const T* from = z + at * step * w;
     int64_t part = count - at < w ? count - at : w;
-    unroll<w>([&](auto i)
-                  __attribute__((always_inline)) { v[i] = load(from + (i < part ? i : 0) * step * w) * scale; });
+    unroll<w>([&](auto i) __attribute__((always_inline)) { v[i] = load(from + (i < part ? i : 0) * step * w) * scale; });
     transpose<T>(v);
-    if (used == w && part == w)
-      unroll<w>([&](auto l) __attribute__((always_inline)) { store(rows[l] + at, v[l]); });
+    if (used == w && part == w) unroll<w>([&](auto l) __attribute__((always_inline)) { store(rows[l] + at, v[l]); });
     else
       unroll<w>([&](auto l) __attribute__((always_inline)) {
         if (l < used) store_part(rows[l] + at, v[l], part);

@@ -6,9 +6,8 @@ namespace tenon::library {
 
 /// Of kernels compiled for AVX2 and for AVX-512: whether the CPU runs the latter.
 inline bool takes_avx512() {
-  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                           !env_flag("TENON_AVX2");
+  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+                           __builtin_cpu_supports("avx512vl") && !env_flag("TENON_AVX2");
   return wide;
 }
 

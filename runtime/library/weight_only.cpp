@@ -23,8 +23,7 @@ template <class Byte> struct Place {
   int64_t dword, row, group; // row and group: in bytes
   Place(const WeightOnlyLayout& l, Byte* packed, int64_t n, int64_t column) {
     int64_t first = column / width * width, sixteens = sixteens_of(std::min(width, n - first));
-    panel = packed + first / columns * l.bytes(), dword = column - first, row = sixteens * columns * 4,
-    group = sixteens * l.group_bytes();
+    panel = packed + first / columns * l.bytes(), dword = column - first, row = sixteens * columns * 4, group = sixteens * l.group_bytes();
   }
   Byte* at(int64_t g, int64_t line) const { return panel + g * group + line * row + dword * 4; }
 };
@@ -39,8 +38,7 @@ template <class T> void pack_group(const WeightOnlyLayout& l, int64_t low, const
 }
 
 template <class T>
-void pack_panel(const WeightOnlyLayout& l, int64_t low, const LibraryCall& c, int64_t begin, int64_t end,
-                uint8_t* packed) {
+void pack_panel(const WeightOnlyLayout& l, int64_t low, const LibraryCall& c, int64_t begin, int64_t end, uint8_t* packed) {
   for (int64_t g = 0; g < l.groups; g++)
     for (int64_t column = begin; column < end; column++) {
       Place place(l, packed, c.inputs[0].size(0), column);
@@ -52,8 +50,8 @@ void pack_panel(const WeightOnlyLayout& l, int64_t low, const LibraryCall& c, in
 }
 
 /// Columns [begin, end) of a row that is not finite: each product as it is defined.
-void plain_row(const WeightOnlyLayout& l, int64_t low, const float* x, const uint8_t* packed, float* y, int64_t n,
-               int64_t begin, int64_t end) {
+void plain_row(const WeightOnlyLayout& l, int64_t low, const float* x, const uint8_t* packed, float* y, int64_t n, int64_t begin,
+               int64_t end) {
   for (int64_t column = begin; column < end; column++) {
     Place place(l, packed, n, column);
     float sum = 0;
@@ -89,10 +87,8 @@ const char* pack_quantized_weight(const LibraryCall& c) {
     std::memset(to + begin * together * l.bytes(), 0,
                 static_cast<size_t>((std::min(end * together, sixteens) - begin * together) * l.bytes()));
     for (int64_t first = begin * width; first < std::min(end * width, n); first += width) {
-      if (codes.dtype == DType::U8)
-        pack_panel<uint8_t>(l, low, c, first, std::min(first + width, n), to);
-      else
-        pack_panel<int8_t>(l, low, c, first, std::min(first + width, n), to);
+      if (codes.dtype == DType::U8) pack_panel<uint8_t>(l, low, c, first, std::min(first + width, n), to);
+      else pack_panel<int8_t>(l, low, c, first, std::min(first + width, n), to);
     }
   });
   return nullptr;
@@ -108,8 +104,8 @@ std::vector<const WeightOnlyKernels*> weight_only_kernels() {
   return out;
 }
 
-void weight_only_product(const WeightOnlyKernels& f, const Workers* workers, const WeightOnlyLayout& l, int64_t low,
-                         const float* x, int64_t m, const uint8_t* packed, float* y, int64_t n) {
+void weight_only_product(const WeightOnlyKernels& f, const Workers* workers, const WeightOnlyLayout& l, int64_t low, const float* x,
+                         int64_t m, const uint8_t* packed, float* y, int64_t n) {
   if (m == 0 || n == 0) return;
   int64_t k = l.groups * l.group, sixteens = sixteens_of(n);
   Memory<int32_t> digits(m * k);
@@ -120,8 +116,7 @@ void weight_only_product(const WeightOnlyKernels& f, const Workers* workers, con
   parallel(workers, m, std::max<int64_t>(1, split_grain / k), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) {
       finite[static_cast<size_t>(r)] = f.split(l, static_cast<int32_t>(low), x + r * k, rows.from(r, l));
-      if (!finite[static_cast<size_t>(r)])
-        f.split(l, 0, std::vector<float>(static_cast<size_t>(k)).data(), rows.from(r, l));
+      if (!finite[static_cast<size_t>(r)]) f.split(l, 0, std::vector<float>(static_cast<size_t>(k)).data(), rows.from(r, l));
     }
   });
   int64_t tiles = (m + f.most_rows - 1) / f.most_rows, tall = (m + tiles - 1) / tiles;
@@ -129,8 +124,7 @@ void weight_only_product(const WeightOnlyKernels& f, const Workers* workers, con
     for (int64_t p = begin * together; p < std::min(end * together, sixteens); p += together) {
       int64_t first = p * columns, count = std::min(together, sixteens - p);
       for (int64_t r = 0; r < m; r += tall)
-        f.product(l, rows.from(r, l), std::min(tall, m - r), packed + p * l.bytes(), count, y + r * n + first, n,
-                  n - first);
+        f.product(l, rows.from(r, l), std::min(tall, m - r), packed + p * l.bytes(), count, y + r * n + first, n, n - first);
       for (int64_t r = 0; r < m; r++)
         if (!finite[static_cast<size_t>(r)])
           plain_row(l, low, x + r * k, packed, y + r * n, n, first, std::min(n, first + count * columns));
@@ -143,11 +137,9 @@ const char* quantized_weight_mm(const LibraryCall& c) {
   LibraryTensor& y = c.outputs[0];
   WeightOnlyLayout l{c.ints[0], c.ints[1], c.ints[2], c.ints[4] != 0};
   int64_t n = y.size(1);
-  if (x.size(1) != l.groups * l.group || packed.numel() != sixteens_of(n) * l.bytes())
-    return "the packed weights are not of this product";
+  if (x.size(1) != l.groups * l.group || packed.numel() != sixteens_of(n) * l.bytes()) return "the packed weights are not of this product";
   return guarded([&]() -> const char* {
-    weight_only_product(*best_kernels(), c.workers, l, c.ints[3], x.as<float>(), x.size(0), packed.as<uint8_t>(),
-                        y.as<float>(), n);
+    weight_only_product(*best_kernels(), c.workers, l, c.ints[3], x.as<float>(), x.size(0), packed.as<uint8_t>(), y.as<float>(), n);
     return nullptr;
   });
 }

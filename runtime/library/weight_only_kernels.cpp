@@ -62,17 +62,14 @@ template <int Bits, int J> TENON_INLINE I load_weights(const uint8_t* from, int6
 // ---- rows of x
 
 constexpr double power_of_two(int64_t e) { return __builtin_bit_cast(double, static_cast<uint64_t>(e + 1023) << 52); }
-int64_t exponent_of(float x) {
-  return static_cast<int64_t>(__builtin_bit_cast(uint64_t, static_cast<double>(x)) >> 52 & 2047) - 1023;
-}
+int64_t exponent_of(float x) { return static_cast<int64_t>(__builtin_bit_cast(uint64_t, static_cast<double>(x)) >> 52 & 2047) - 1023; }
 
 /// Brings 8 k into the order in which they are multiplied, and digits of the same value of `deep` of them together.
 TENON_INLINE __m256i in_order(__m256i v, int64_t bits) {
   constexpr bool pairs = deep == 2;
-  __m256i order = bits == 8
-                      ? pairs ? _mm256_setr_epi32(0, 2, 1, 3, 4, 6, 5, 7) : _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)
+  __m256i order = bits == 8 ? pairs ? _mm256_setr_epi32(0, 2, 1, 3, 4, 6, 5, 7) : _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)
                   : pairs ? _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)
-                          : _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+                            : _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
   __m128i turn = pairs ? _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15)
                        : _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   return _mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(v, order), _mm256_broadcastsi128_si256(turn));
@@ -100,8 +97,8 @@ bool measure(const float* x, int64_t count, WeightOnlyBlock& b) {
     sums[0] += sums[i];
   }
   b.unit = __builtin_bit_cast(float, mosts[0]);
-  b.wide = digit_bits == 16 || b.unit * static_cast<float>(count) >
-                                   4 * sums[0]; // few large ones: three digits hold too little of the others
+  b.wide =
+      digit_bits == 16 || b.unit * static_cast<float>(count) > 4 * sums[0]; // few large ones: three digits hold too little of the others
   return mosts[0] < 0x7f800000;
 }
 
@@ -112,8 +109,7 @@ int64_t shift_of(const WeightOnlyBlock& b) {
   return static_cast<double>(b.unit) * power_of_two(22 - e) <= 0x7f7f7f ? 22 - e : 21 - e;
 }
 
-void split_block(const WeightOnlyLayout& l, int32_t low, const float* x, int64_t count, int64_t back, int32_t* digits,
-                 WeightOnlyBlock& b) {
+void split_block(const WeightOnlyLayout& l, int32_t low, const float* x, int64_t count, int64_t back, int32_t* digits, WeightOnlyBlock& b) {
   constexpr int32_t half = digit_bits == 8 ? static_cast<int32_t>(0x80808080) : 0x8000;
   int64_t shift = b.unit == 0 ? 0 : shift_of(b), first = shift / 2; // one factor may be no f32
   __m256 by = _mm256_set1_ps(static_cast<float>(power_of_two(first))),
@@ -155,9 +151,7 @@ bool split(const WeightOnlyLayout& l, int32_t low, const float* x, const WeightO
     block++;
   });
   if (!finite) return false;
-  int64_t e = most == 0 ? 0 : exponent_of(most), back = e > 64    ? e - 64
-                                                        : e < -64 ? e + 64
-                                                                  : 0; // sums are far from where f32 ends
+  int64_t e = most == 0 ? 0 : exponent_of(most), back = e > 64 ? e - 64 : e < -64 ? e + 64 : 0; // sums are far from where f32 ends
   *to.back = static_cast<float>(power_of_two(back));
   block = to.blocks;
   each_block(l, [&](int64_t k, int64_t count) { split_block(l, low, x + k, count, back, to.digits + k, *block++); });
@@ -178,27 +172,24 @@ struct Operands {
 
 /// The sums of `count` k, from the digits of each row and the codes of each vector.
 template <int Rows, int N, int Bits, int Digits>
-TENON_INLINE void add_block(const Operands& o, const int32_t* x, const WeightOnlyBlock* block, int64_t count,
-                            const uint8_t* codes, V (&sum)[Rows][N]) {
+TENON_INLINE void add_block(const Operands& o, const int32_t* x, const WeightOnlyBlock* block, int64_t count, const uint8_t* codes,
+                            V (&sum)[Rows][N]) {
   I exact[Rows][N][Digits];
   unroll<Rows>([&](auto r) __attribute__((always_inline)) {
     unroll<N>([&](auto v) __attribute__((always_inline)) {
-      unroll<Digits>([&](auto d)
-                         __attribute__((always_inline)) { exact[r][v][d] = all(block[r * o.x_blocks].start[d]); });
+      unroll<Digits>([&](auto d) __attribute__((always_inline)) { exact[r][v][d] = all(block[r * o.x_blocks].start[d]); });
     });
   });
   constexpr int64_t bytes = N * static_cast<int64_t>(vector_bytes), lines = bytes < line ? 1 : bytes / line;
   int64_t row = o.row, step = row * Bits / 4, x_row = o.x_row;
   for (int64_t k = 0; k < count; k += 8, codes += step) {
     unroll<Bits / 4>([&](auto i) __attribute__((always_inline)) {
-      unroll<lines>([&](auto at)
-                        __attribute__((always_inline)) { __builtin_prefetch(codes + ahead + i * row + at * line); });
+      unroll<lines>([&](auto at) __attribute__((always_inline)) { __builtin_prefetch(codes + ahead + i * row + at * line); });
     });
     unroll<vectors>([&](auto j) __attribute__((always_inline)) {
       I w[N];
-      unroll<N>([&](auto v) __attribute__((always_inline)) {
-        w[v] = load_weights<Bits, j>(codes + v * static_cast<int64_t>(vector_bytes), row);
-      });
+      unroll<N>([&](auto v)
+                    __attribute__((always_inline)) { w[v] = load_weights<Bits, j>(codes + v * static_cast<int64_t>(vector_bytes), row); });
       unroll<Rows>([&](auto r) __attribute__((always_inline)) {
         unroll<Digits>([&](auto d) __attribute__((always_inline)) {
           I digit = all(x[r * x_row + k + j * most_digits + d]);
@@ -236,10 +227,8 @@ template <int Rows, int N, int Bits> void tile(const Operands& o, int64_t first)
         wide |= block[r * o.x_blocks].wide;
         shift[r] += splat(block[r * o.x_blocks].sum);
       });
-      if (wide)
-        add_block<Rows, N, Bits, most_digits>(o, x, block, count, at, sum);
-      else
-        add_block<Rows, N, Bits, few_digits>(o, x, block, count, at, sum);
+      if (wide) add_block<Rows, N, Bits, most_digits>(o, x, block, count, at, sum);
+      else add_block<Rows, N, Bits, few_digits>(o, x, block, count, at, sum);
       at += count * o.row * Bits / 32, x += count;
     }
     unroll<N>([&](auto v) __attribute__((always_inline)) {
@@ -253,10 +242,8 @@ template <int Rows, int N, int Bits> void tile(const Operands& o, int64_t first)
     unroll<N>([&](auto v) __attribute__((always_inline)) {
       int64_t column = (first + v) * width, left = o.width - column;
       V y = total[r][v] * splat(o.x.back[r]);
-      if (left >= width)
-        store(o.y + r * o.y_row + column, y);
-      else if (left > 0)
-        store_part(o.y + r * o.y_row + column, y, left);
+      if (left >= width) store(o.y + r * o.y_row + column, y);
+      else if (left > 0) store_part(o.y + r * o.y_row + column, y, left);
     });
   });
 }
@@ -274,8 +261,8 @@ template <int Rows, int Bits> void by_tiles(const Operands& o, int64_t count) {
   for (; first < count; first++) tile<Rows, 1, Bits>(o, first);
 }
 
-void product(const WeightOnlyLayout& l, const WeightOnlyRows& x, int64_t rows, const uint8_t* panel, int64_t sixteens,
-             float* y, int64_t y_row, int64_t width) {
+void product(const WeightOnlyLayout& l, const WeightOnlyRows& x, int64_t rows, const uint8_t* panel, int64_t sixteens, float* y,
+             int64_t y_row, int64_t width) {
   Operands o{l, x, l.groups * l.group, l.row_blocks(), panel, sixteens * line, y, y_row, width};
   int64_t count = sixteens * line / static_cast<int64_t>(vector_bytes);
   unroll<most_rows>([&](auto r) __attribute__((always_inline)) {

@@ -42,8 +42,8 @@ struct WeightOnlyKernels {
   /// Fills row 0 of `to`; false where x has no integers: it is not finite. `low` is what a code of 0 stands for.
   bool (*split)(const WeightOnlyLayout& layout, int32_t low, const float* x, const WeightOnlyRows& to);
   /// y[row][column] of `rows` rows of x and a panel of `sixteens`, of which `width` columns exist.
-  void (*product)(const WeightOnlyLayout& layout, const WeightOnlyRows& x, int64_t rows, const uint8_t* panel,
-                  int64_t sixteens, float* y, int64_t y_row, int64_t width);
+  void (*product)(const WeightOnlyLayout& layout, const WeightOnlyRows& x, int64_t rows, const uint8_t* panel, int64_t sixteens, float* y,
+                  int64_t y_row, int64_t width);
 };
 
 namespace avx2 {

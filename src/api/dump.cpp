@@ -11,7 +11,8 @@ std::string dump_stage(const LoadedProgram& loaded, std::string_view stage, cons
     return to_string(lowered.graph);
   }
   bool texts = stage == "llvm" || stage == "asm";
-  if (!texts && stage != "loops" && stage != "plan") bad_input("no such stage: {}; there are aten, edge, backend, loops, llvm, asm, plan", stage);
+  if (!texts && stage != "loops" && stage != "plan")
+    bad_input("no such stage: {}; there are aten, edge, backend, loops, llvm, asm, plan", stage);
   lower(lowered, "backend", options.precision);
   Compiled compiled = build_plan(std::make_shared<LoadedProgram>(std::move(lowered)), loaded.inputs, options, texts);
   if (stage == "plan") return to_string(compiled.plan);

@@ -21,8 +21,8 @@ struct Executable::Impl {
   Options options;
   LoadedProgram program; // lowered
   std::vector<ArgInfo> inputs;
-  std::vector<bool> is_fixed;     // per caller's input: a number fixed at export
-  std::vector<double> fixed;      // its value
+  std::vector<bool> is_fixed;          // per caller's input: a number fixed at export
+  std::vector<double> fixed;           // its value
   std::map<std::string, Tensor> state; // mutated buffers, by qualified name
   std::mutex state_mutex;
   ExecutableStats stats;

@@ -6,8 +6,8 @@
 #include "base/strided.h"
 #include "codegen/code_count.h"
 #include "compile/compile.h"
-#include "compile/transform.h"
 #include "compile/explain.h"
+#include "compile/transform.h"
 #include "expr/eval.h"
 #include "interp/interp.h"
 #include "ir/pass.h"
@@ -62,7 +62,9 @@ std::shared_ptr<const Program::Impl> describe(LoadedProgram loaded) {
     if (p.outputs[i].kind != OutputKind::User) continue;
     std::string name = fmt::format("out{}", impl->outputs.size());
     if (returns[i].is<ValueId>()) impl->outputs.push_back(info_of(name, p.graph.type(returns[i].get<ValueId>())));
-    else if (returns[i].is<Expr>()) impl->outputs.push_back({.name = name, .dtype = is_float(returns[i].get<Expr>()->type) ? DType::F64 : returns[i].get<Expr>()->type, .is_number = true});
+    else if (returns[i].is<Expr>())
+      impl->outputs.push_back(
+          {.name = name, .dtype = is_float(returns[i].get<Expr>()->type) ? DType::F64 : returns[i].get<Expr>()->type, .is_number = true});
     else if (auto info = info_of_fixed(name, returns[i])) impl->outputs.push_back(*info);
   }
   return impl;
@@ -115,7 +117,8 @@ Result<double> Program::error_of(const Options& options, std::span<const TensorV
     compile(options).value().run(inputs, got).check();
     compile(strict).value().run(inputs, want).check();
     double error = 0;
-    for (size_t i = 0; i < want.size(); i++) error = std::max(error, got.at(i).sizes() == want[i].sizes() ? error_between(got[i], want[i]) : 1.0);
+    for (size_t i = 0; i < want.size(); i++)
+      error = std::max(error, got.at(i).sizes() == want[i].sizes() ? error_between(got[i], want[i]) : 1.0);
     return error;
   });
 }
@@ -216,7 +219,8 @@ Status Executable::set_state(std::span<const NamedTensor> values) {
     for (auto& v : values) {
       auto at = std::find_if(now.begin(), now.end(), [&](auto& n) { return n.name == v.name; });
       require_input(at != now.end(), "the program has no state {}", v.name);
-      require_input(at->tensor.dtype() == v.tensor.dtype() && at->tensor.sizes() == v.tensor.sizes(), "state {}: another dtype or size", v.name);
+      require_input(at->tensor.dtype() == v.tensor.dtype() && at->tensor.sizes() == v.tensor.sizes(), "state {}: another dtype or size",
+                    v.name);
     }
     for (auto& v : values) impl_->set_buffer(v.name, v.tensor);
     return true;
@@ -231,7 +235,8 @@ void Executable::reset_state() {
 Executable Executable::copy() const {
   auto made = std::make_shared<Impl>();
   const Impl& from = *impl_;
-  made->options = from.options, made->program = from.program, made->inputs = from.inputs, made->is_fixed = from.is_fixed, made->fixed = from.fixed;
+  made->options = from.options, made->program = from.program, made->inputs = from.inputs, made->is_fixed = from.is_fixed,
+  made->fixed = from.fixed;
   made->stats = from.stats, made->compiled = from.compiled;
   if (from.runner) made->runner = from.runner->copy();
   else
@@ -260,7 +265,8 @@ Status Executable::Impl::run(std::span<const TensorView> given, std::vector<Tens
   outputs.clear();
   for (size_t i = 0; i < results.size(); i++) {
     if (program.outputs[i].kind == OutputKind::BufferMutation) state[program.outputs[i].target] = results[i].contiguous();
-    else if (program.outputs[i].kind == OutputKind::InputMutation) copy_to_strided(results[i].contiguous().data(), users[user_number(program.outputs[i].target)]);
+    else if (program.outputs[i].kind == OutputKind::InputMutation)
+      copy_to_strided(results[i].contiguous().data(), users[user_number(program.outputs[i].target)]);
     else if (program.outputs[i].kind == OutputKind::User && results[i].defined()) outputs.push_back(results[i].contiguous());
   }
   return {};
@@ -295,7 +301,8 @@ std::string Executable::explain() const {
   if (!impl_->runner) return "everything runs in the interpreter\n";
   Profile profile = impl_->runner->profile();
   Limits limits;
-  if (!profile.empty()) limits = measure_limits(impl_->compiled->micro_kernels->table(), Workers(impl_->options.threads), families_of(profile));
+  if (!profile.empty())
+    limits = measure_limits(impl_->compiled->micro_kernels->table(), Workers(impl_->options.threads), families_of(profile));
   return tenon::explain(impl_->runner->plan(), impl_->compiled->kernels, profile, limits);
 }
 

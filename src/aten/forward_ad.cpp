@@ -35,18 +35,23 @@ const std::map<std::string_view, Unary> unary_rules = {
     {"aten::abs.default", [](Builder& b, V x, V, V t) { return t * call(b, "aten::sign", x); }},
     {"aten::sigmoid.default", [](Builder& b, V, V y, V t) { return t * y * one_minus(b, y); }},
     {"aten::erf.default", [](Builder& b, V x, V, V t) { return t * call(b, "aten::exp", -(x * x)) * Arg(M_2_SQRTPI); }},
-    {"aten::relu.default", [](Builder& b, V x, V, V t) { return b.where(b.call1("aten::gt.Scalar", {x, 0}), t, b.full({}, 0, t.dtype())); }},
+    {"aten::relu.default",
+     [](Builder& b, V x, V, V t) { return b.where(b.call1("aten::gt.Scalar", {x, 0}), t, b.full({}, 0, t.dtype())); }},
 };
 
 // Linear in all their tensors together; those of the second kind in each factor alone.
 constexpr std::string_view linear[] = {
-    "aten::add.Tensor", "aten::sub.Tensor", "aten::neg.default", "aten::sum.default", "aten::sum.dim_IntList", "aten::mean.default", "aten::mean.dim",
-    "aten::cat.default", "aten::stack.default", "aten::to.dtype", "aten::_to_copy.default", "aten::cumsum.default", "aten::clone.default",
-    "aten::flip.default", "aten::roll.default", "aten::constant_pad_nd.default", "aten::index_select.default", "aten::gather.default", "aten::where.self"};
-constexpr std::string_view bilinear[] = {"aten::mul.Tensor", "aten::matmul.default", "aten::mm.default", "aten::bmm.default", "aten::mv.default",
-                                         "aten::dot.default", "aten::linear.default", "aten::convolution.default"};
+    "aten::add.Tensor",           "aten::sub.Tensor",     "aten::neg.default",      "aten::sum.default",
+    "aten::sum.dim_IntList",      "aten::mean.default",   "aten::mean.dim",         "aten::cat.default",
+    "aten::stack.default",        "aten::to.dtype",       "aten::_to_copy.default", "aten::cumsum.default",
+    "aten::clone.default",        "aten::flip.default",   "aten::roll.default",     "aten::constant_pad_nd.default",
+    "aten::index_select.default", "aten::gather.default", "aten::where.self"};
+constexpr std::string_view bilinear[] = {"aten::mul.Tensor", "aten::matmul.default", "aten::mm.default",     "aten::bmm.default",
+                                         "aten::mv.default", "aten::dot.default",    "aten::linear.default", "aten::convolution.default"};
 
-template <size_t N> bool is_one(const std::string_view (&names)[N], std::string_view op) { return std::find(std::begin(names), std::end(names), op) != std::end(names); }
+template <size_t N> bool is_one(const std::string_view (&names)[N], std::string_view op) {
+  return std::find(std::begin(names), std::end(names), op) != std::end(names);
+}
 
 class ForwardAd {
 public:
@@ -109,7 +114,8 @@ private:
     if (is_one(bilinear, n.op)) return of_factors(n);
     if (n.op == "aten::div.Tensor") return of_quotient(n);
     if (n.op == "aten::gelu.default" || n.op == "aten::silu.default") return by_backward(n);
-    if (n.op == "aten::softmax.int" || n.op == "aten::_softmax.default" || n.op == "aten::log_softmax.int" || n.op == "aten::_log_softmax.default")
+    if (n.op == "aten::softmax.int" || n.op == "aten::_softmax.default" || n.op == "aten::log_softmax.int" ||
+        n.op == "aten::_log_softmax.default")
       return of_softmax(n);
     if (n.op == "aten::pow.Tensor_Scalar") return of_power(n);
     bool view = n.def->kind == Kind::View || (n.def->signature.args[0].type == ArgType::Tensor && !n.def->signature.args[0].alias.empty());
@@ -182,7 +188,8 @@ private:
   void by_parts(const Node& n) {
     size_t before = rewrite_.to.block(b().block()).nodes.size();
     Values parts = n.def->decompose(b(), Call(rewrite_.to, *n.def, n.args));
-    std::vector<NodeId> nodes(rewrite_.to.block(b().block()).nodes.begin() + static_cast<std::ptrdiff_t>(before), rewrite_.to.block(b().block()).nodes.end());
+    std::vector<NodeId> nodes(rewrite_.to.block(b().block()).nodes.begin() + static_cast<std::ptrdiff_t>(before),
+                              rewrite_.to.block(b().block()).nodes.end());
     for (NodeId id : nodes) derive(id);
     for (size_t i = 0; i < n.outputs.size() && i < parts.size(); i++) tangents_[n.outputs[i]] = tangents_.get(parts[i]);
   }

@@ -14,22 +14,24 @@ struct Alias {
   ValueId parent = {};        // the value it is a view of; invalid for a root
   NodeId node = {};           // the view's node
   uint32_t output = 0;
-  uint32_t version = 0;       // of the storage, when `now` was computed
+  uint32_t version = 0; // of the storage, when `now` was computed
   ValueId now = {};
 };
 
 // In-place operators that make their operand another view of its memory.
 bool becomes_view(std::string_view op) {
-  static constexpr std::string_view names[] = {"aten::unsqueeze_", "aten::squeeze_", "aten::transpose_", "aten::t_", "aten::swapaxes_", "aten::swapdims_", "aten::as_strided_"};
-  return std::any_of(std::begin(names), std::end(names), [&](auto name) { return op.starts_with(name) && op.size() > name.size() && op[name.size()] == '.'; });
+  static constexpr std::string_view names[] = {"aten::unsqueeze_", "aten::squeeze_",  "aten::transpose_", "aten::t_",
+                                               "aten::swapaxes_",  "aten::swapdims_", "aten::as_strided_"};
+  return std::any_of(std::begin(names), std::end(names),
+                     [&](auto name) { return op.starts_with(name) && op.size() > name.size() && op[name.size()] == '.'; });
 }
 // Those that give it other memory where it grows; no view of the old memory is followed any further.
 bool becomes_root(std::string_view op) { return op.starts_with("aten::resize_.") || op.starts_with("aten::resize_as_."); }
 
 // Batch norm in training moves its running statistics, which its schema does not say.
 bool moves_statistics(const Node& n) {
-  static constexpr std::string_view names[] = {"aten::batch_norm.default", "aten::native_batch_norm.default", "aten::_native_batch_norm_legit.default",
-                                               "aten::_batch_norm_with_update.default"};
+  static constexpr std::string_view names[] = {"aten::batch_norm.default", "aten::native_batch_norm.default",
+                                               "aten::_native_batch_norm_legit.default", "aten::_batch_norm_with_update.default"};
   if (!n.def || std::find(std::begin(names), std::end(names), n.def->signature.name) == std::end(names)) return false;
   auto arg = [&](std::string_view name) { return n.args[static_cast<size_t>(n.def->signature.find(name))]; };
   int training = n.def->signature.find("training");
@@ -134,7 +136,11 @@ private:
     std::vector<Type> types;
     std::vector<std::string> names;
     for (ValueId v : n.outputs) types.push_back(from().type(v)), names.push_back(from().value(v).name);
-    Node copy{.op = becomes_view(n.op) ? n.def->signature.name : n.op, .def = n.def, .args = operands(n, parent), .attributes = n.attributes, .origin = n.origin};
+    Node copy{.op = becomes_view(n.op) ? n.def->signature.name : n.op,
+              .def = n.def,
+              .args = operands(n, parent),
+              .attributes = n.attributes,
+              .origin = n.origin};
     NodeId now = rewrite_.to.append(b().block(), std::move(copy), std::move(types), std::move(names));
     for (size_t i = 0; i < n.outputs.size(); i++) {
       Alias& a = alias_[n.outputs[i]];
@@ -206,7 +212,8 @@ private:
   void visit_batch_norm(const Node& n) {
     auto at = [&](std::string_view name) { return n.args[static_cast<size_t>(n.def->signature.find(name))]; };
     Values now = b().call("aten::_native_batch_norm_legit_functional.default",
-                          {read(at("input")), read(at("weight")), read(at("bias")), read(at("running_mean")), read(at("running_var")), true, at("momentum"), at("eps")});
+                          {read(at("input")), read(at("weight")), read(at("bias")), read(at("running_mean")), read(at("running_var")), true,
+                           at("momentum"), at("eps")});
     for (size_t i = 0; i < n.outputs.size(); i++) {
       if (!from().type(n.outputs[i]).is_tensor()) continue;
       // The reserve of _batch_norm_with_update serves its backward alone.

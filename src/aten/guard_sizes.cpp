@@ -153,7 +153,8 @@ private:
     for (Expr condition : guards_of(program_.graph, n)) {
       if (!known_.insert(condition.get()).second) continue;
       std::string why = fmt::format("{}: the sizes do not fit: {} does not hold", n.op, to_string(condition));
-      r_.to.append(r_.builder.block(), Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {condition, why}, .origin = n.origin}, {});
+      r_.to.append(r_.builder.block(),
+                   Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {condition, why}, .origin = n.origin}, {});
       changed_ = true;
     }
   }

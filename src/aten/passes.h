@@ -20,12 +20,8 @@ bool to_edge(LoadedProgram& program);
 bool guard_sizes(LoadedProgram& program);
 
 inline constexpr Pass aten_passes[] = {
-    {"functionalize", functionalize},
-    {"forward_ad", forward_ad},
-    {"lift_weights", lift_weights},
-    {"to_edge", to_edge},
-    {"remove_dead_code", remove_dead_code},
-    {"guard_sizes", guard_sizes},
+    {"functionalize", functionalize},       {"forward_ad", forward_ad},   {"lift_weights", lift_weights}, {"to_edge", to_edge},
+    {"remove_dead_code", remove_dead_code}, {"guard_sizes", guard_sizes},
 };
 
 } // namespace tenon

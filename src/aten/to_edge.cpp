@@ -38,10 +38,12 @@ void check_mutations(const LoadedProgram& program, const Graph& g) {
     const ProgramOutput& out = program.outputs[i];
     bool is_buffer = out.kind == OutputKind::BufferMutation;
     if (!is_buffer && out.kind != OutputKind::InputMutation) continue;
-    auto in = std::find_if(program.inputs.begin(), program.inputs.end(), [&](auto& x) { return x.value.valid() && (is_buffer ? x.target : x.name) == out.target; });
+    auto in = std::find_if(program.inputs.begin(), program.inputs.end(),
+                           [&](auto& x) { return x.value.valid() && (is_buffer ? x.target : x.name) == out.target; });
     require_input(in != program.inputs.end() && returns[i].is<ValueId>(), "the mutated {} is no input", out.target);
     const Type &was = g.type(in->value), &now = g.type(returns[i].get<ValueId>());
-    require_input(was.is_tensor() && now.is_tensor() && was.dtype == now.dtype && was.sizes == now.sizes, "{} is {}, and its new value {}", out.target, to_string(was), to_string(now));
+    require_input(was.is_tensor() && now.is_tensor() && was.dtype == now.dtype && was.sizes == now.sizes, "{} is {}, and its new value {}",
+                  out.target, to_string(was), to_string(now));
   }
 }
 

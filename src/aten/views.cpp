@@ -13,10 +13,13 @@ namespace {
 bool dense(const Type& t) { return t.strides.empty(); }
 
 bool may_copy(std::string_view op) {
-  return op == "aten::reshape.default" || op == "aten::flatten.using_ints" || op == "aten::reshape_as.default" || op == "aten::ravel.default";
+  return op == "aten::reshape.default" || op == "aten::flatten.using_ints" || op == "aten::reshape_as.default" ||
+         op == "aten::ravel.default";
 }
 
-bool is_conversion(std::string_view op) { return op.starts_with("aten::to.") || op == "aten::type_as.default" || op == "aten::contiguous.default"; }
+bool is_conversion(std::string_view op) {
+  return op.starts_with("aten::to.") || op == "aten::type_as.default" || op == "aten::contiguous.default";
+}
 
 } // namespace
 
@@ -58,10 +61,16 @@ V scatter_view(Builder& b, const Graph& g, const Node& view, const ArgList& args
   size_t rank = parent.rank();
   auto is = [&](auto... names) { return ((op == names) || ...); };
   // Views that keep every element: the inverse is a view too.
-  if (now.sizes() == parent.sizes() && (is("aten::alias.default", "aten::detach.default", "aten::expand.default") || is_conversion(op))) return now;
+  if (now.sizes() == parent.sizes() && (is("aten::alias.default", "aten::detach.default", "aten::expand.default") || is_conversion(op)))
+    return now;
   if (is("aten::transpose.int", "aten::transpose.default", "aten::swapaxes.default", "aten::swapdims.default"))
-    return b.transpose(now, c.integer(op == "aten::transpose.int" ? "dim0" : op == "aten::swapaxes.default" ? "axis0" : "dim0"),
-                       c.integer(op == "aten::transpose.int" ? "dim1" : op == "aten::swapaxes.default" ? "axis1" : "dim1"));
+    return b.transpose(now,
+                       c.integer(op == "aten::transpose.int"      ? "dim0"
+                                 : op == "aten::swapaxes.default" ? "axis0"
+                                                                  : "dim0"),
+                       c.integer(op == "aten::transpose.int"      ? "dim1"
+                                 : op == "aten::swapaxes.default" ? "axis1"
+                                                                  : "dim1"));
   if (is("aten::t.default", "aten::mT.default", "aten::numpy_T.default") && rank == 2) return b.transpose(now, 0, 1);
   if (is("aten::mT.default")) return b.transpose(now, -1, -2);
   if (is("aten::permute.default")) return b.permute(now, inverse(c.dims("dims", rank, false)));
@@ -74,12 +83,13 @@ V scatter_view(Builder& b, const Graph& g, const Node& view, const ArgList& args
   if (is("aten::as_strided.default"))
     return b.call1("aten::as_strided_scatter.default", {parent, now, c["size"], c["stride"], c["storage_offset"]});
   if (is("aten::unbind.int")) return b.call1("aten::select_scatter.default", {parent, now, c["dim"], static_cast<int64_t>(output)});
-  if (is("aten::split.Tensor", "aten::split_with_sizes.default", "aten::chunk.default", "aten::tensor_split.sections", "aten::tensor_split.indices"))
+  if (is("aten::split.Tensor", "aten::split_with_sizes.default", "aten::chunk.default", "aten::tensor_split.sections",
+         "aten::tensor_split.indices"))
     return scatter_piece(b, g, view, c.dim("dim", rank), output, parent, now);
   // Reshapes keep row-major order; squeezes and unsqueezes among them.
-  if (is("aten::view.default", "aten::_unsafe_view.default", "aten::reshape.default", "aten::reshape_as.default", "aten::flatten.using_ints",
-         "aten::unflatten.int", "aten::unsqueeze.default", "aten::squeeze.default", "aten::squeeze.dim", "aten::squeeze.dims", "aten::ravel.default",
-         "aten::view_as.default"))
+  if (is("aten::view.default", "aten::_unsafe_view.default", "aten::reshape.default", "aten::reshape_as.default",
+         "aten::flatten.using_ints", "aten::unflatten.int", "aten::unsqueeze.default", "aten::squeeze.default", "aten::squeeze.dim",
+         "aten::squeeze.dims", "aten::ravel.default", "aten::view_as.default"))
     return b.reshape(now, parent.sizes());
   // Complex numbers and their parts.
   if (is("aten::view_as_real.default")) return b.call1("aten::view_as_complex.default", {now});

@@ -20,9 +20,7 @@ Expr without_casts(Expr e) {
 }
 
 bool is_number(Expr e, double v) { return e->is_const() && e->number() == v; }
-bool is_minus_infinity(Expr e) {
-  return without_casts(e)->is_const() && is_float(e->type) && without_casts(e)->number() == -INFINITY;
-}
+bool is_minus_infinity(Expr e) { return without_casts(e)->is_const() && is_float(e->type) && without_casts(e)->number() == -INFINITY; }
 
 bool depends_on(Expr e, Expr axis) {
   return axis->op == Op::Axis && contains(e, [&](const ExprNode& n) { return &n == axis.get(); });
@@ -38,8 +36,8 @@ std::optional<Guarded> guarded_load(Expr e, double when, double instead) {
   if (e->op == Op::Load) return Guarded{e};
   if (e->op != Op::Select || !is_number(e->args[1], instead)) return std::nullopt;
   Expr condition = e->args[0], load = without_casts(e->args[2]);
-  bool fits = condition->op == Op::Eq && without_casts(condition->args[0]) == load &&
-              is_number(condition->args[1], when) && load->op == Op::Load;
+  bool fits =
+      condition->op == Op::Eq && without_casts(condition->args[0]) == load && is_number(condition->args[1], when) && load->op == Op::Load;
   return fits ? std::optional(Guarded{load, true}) : std::nullopt;
 }
 
@@ -54,26 +52,21 @@ public:
     if (e->op == Op::Cast && is_float(e->args[0]->type)) return score(e->args[0]);
     if (e->op == Op::Add) return score(e->args[0]), score(e->args[1]);
     if (e->op != Op::Select) return;
-    if (is_minus_infinity(e->args[2]))
-      condition(e->args[0], true), score(e->args[1]);
-    else if (is_minus_infinity(e->args[1]))
-      condition(e->args[0], false), score(e->args[2]);
+    if (is_minus_infinity(e->args[2])) condition(e->args[0], true), score(e->args[1]);
+    else if (is_minus_infinity(e->args[1])) condition(e->args[0], false), score(e->args[2]);
   }
 
 private:
   // What follows where the condition is `sense`.
   void condition(Expr c, bool sense) {
     switch (c->op) {
-    case Op::Not:
-      return condition(c->args[0], !sense);
+    case Op::Not: return condition(c->args[0], !sense);
     case Op::And:
     case Op::Or:
-      if ((c->op == Op::And) == sense && c->type == DType::Bool)
-        condition(c->args[0], sense), condition(c->args[1], sense);
+      if ((c->op == Op::And) == sense && c->type == DType::Bool) condition(c->args[0], sense), condition(c->args[1], sense);
       return;
     case Op::Eq:
-    case Op::Ne:
-      return number(c, sense == (c->op == Op::Eq));
+    case Op::Ne: return number(c, sense == (c->op == Op::Eq));
     case Op::Lt:
     case Op::Le: {
       Expr a = c->args[0], b = c->args[1];
@@ -82,8 +75,7 @@ private:
       if (at_most_zero((sense ? a - b : b - a) + (strict ? 1.0 : 0.0))) known.set(c, c->pool->boolean(sense));
       return;
     }
-    default:
-      return;
+    default: return;
     }
   }
 
@@ -91,9 +83,7 @@ private:
   void number(Expr c, bool equal) {
     Expr e = c->args[0], n = c->args[1];
     if (!n->is_const()) return;
-    while (e->op == Op::Cast && e->args[0]->op != Op::Load &&
-           (e->args[0]->op == Op::Select || e->args[0]->op == Op::Cast))
-      e = e->args[0];
+    while (e->op == Op::Cast && e->args[0]->op != Op::Load && (e->args[0]->op == Op::Select || e->args[0]->op == Op::Cast)) e = e->args[0];
     if (e->op == Op::Cast && e->args[0]->type == DType::Bool && (n->number() == 0 || n->number() == 1))
       return condition(e->args[0], (n->number() == 1) == equal);
     if (e->op != Op::Select || !e->args[1]->is_const() || !e->args[2]->is_const()) return;
@@ -140,9 +130,7 @@ private:
     why_ = std::move(why);
     return false;
   }
-  Expr axis(int64_t number, Expr extent) {
-    return is_const_int(extent, 1) ? pool_.integer(0) : pool_.axis(first_axis + number, extent);
-  }
+  Expr axis(int64_t number, Expr extent) { return is_const_int(extent, 1) ? pool_.integer(0) : pool_.axis(first_axis + number, extent); }
 
   bool find_axes() {
     const Type& t = g_.type(operands_.at(0));
@@ -166,9 +154,7 @@ private:
     NodeId n = g_.value(ValueId{static_cast<uint32_t>(load->bits)}).node;
     if (!n.valid() || !has_definition(g_.node(n))) return {};
     const Compute& c = inliner_.definition(n);
-    if (c.reduction != kind || c.reduce_axes.size() != 1 ||
-        c.reduce_axes[0]->args[0] != g_.type(operands_[0]).sizes.back())
-      return {};
+    if (c.reduction != kind || c.reduce_axes.size() != 1 || c.reduce_axes[0]->args[0] != g_.type(operands_[0]).sizes.back()) return {};
     Substitution s;
     for (size_t d = 0; d < c.axes.size(); d++) s.set(c.axes[d], load->args.at(d));
     s.set(c.reduce_axes[0], out_.key);
@@ -202,8 +188,7 @@ private:
     x_ = difference->args[0];
     if (!maximum || !is_reduction(maximum->load, Reduction::Max, x_))
       return no("the weights are not exp(x - max(x)) / sum(exp(x - max(x)))");
-    if (!is_reduction(sum->load, Reduction::Sum, top))
-      return no("the weights are not divided by their sum over the keys");
+    if (!is_reduction(sum->load, Reduction::Sum, top)) return no("the weights are not divided by their sum over the keys");
     if (empty && !is_empty_row(empty)) return no("weights are hidden after the softmax");
     out_.empty_is_zero = empty || (sum->is_guarded && maximum->is_guarded);
     if (x_->type != DType::F32) return no(fmt::format("softmax is computed in {}", name_of(x_->type)));
@@ -242,8 +227,7 @@ private:
     ValueId left = factors.at(0), right = factors.at(1), values = operands_.at(1);
     const Type& l = g_.type(left);
     Expr depth = axis(3, l.sizes.back()), column = axis(4, g_.type(values).sizes.back());
-    Expr batch = index_.size() == 3 ? index_[0] : pool_.integer(0), row = index_[index_.size() - 2],
-         key = index_.back();
+    Expr batch = index_.size() == 3 ? index_[0] : pool_.integer(0), row = index_[index_.size() - 2], key = index_.back();
     Expr a = take_factor(inliner_.at(left, index(batch, row, depth, left)), (is_swapped_ ? out_.k : out_.q).factor);
     Expr b = take_factor(inliner_.at(right, index(batch, depth, key, right)), (is_swapped_ ? out_.q : out_.k).factor);
     Expr c = inliner_.at(values, index(out_.batch, out_.key, column, values));
@@ -251,8 +235,7 @@ private:
     if (!find_digits({a, b, c})) return false;
     AttentionOperand &first = is_swapped_ ? out_.k : out_.q, &second = is_swapped_ ? out_.q : out_.k;
     Expr own = is_swapped_ ? out_.key : out_.row, other = is_swapped_ ? out_.row : out_.key;
-    if (!address(a, own, depth, left, first) || !address(b, other, depth, right, second) ||
-        !address(c, out_.key, column, values, out_.v))
+    if (!address(a, own, depth, left, first) || !address(b, other, depth, right, second) || !address(c, out_.key, column, values, out_.v))
       return false;
     ValueId s = g_.node(out_.scores).outputs[0];
     double factor = out_.q.factor * out_.k.factor;
@@ -278,11 +261,9 @@ private:
     auto divides = [](Expr a, Expr b) { return floor_div(b, a) * a == b; };
     std::vector<Expr> chain{pool_.integer(1)}; // each divides the next
     while (!radices.empty()) {
-      auto least = std::find_if(radices.begin(), radices.end(), [&](Expr r) {
-        return std::all_of(radices.begin(), radices.end(), [&](Expr o) { return divides(r, o); });
-      });
-      if (least == radices.end() || !divides(chain.back(), *least))
-        return no("its operands divide the batch in ways that do not nest");
+      auto least = std::find_if(radices.begin(), radices.end(),
+                                [&](Expr r) { return std::all_of(radices.begin(), radices.end(), [&](Expr o) { return divides(r, o); }); });
+      if (least == radices.end() || !divides(chain.back(), *least)) return no("its operands divide the batch in ways that do not nest");
       chain.push_back(*least);
       radices.erase(least);
     }
@@ -312,8 +293,7 @@ private:
     for (Expr a : {row, column})
       if (a->op == Op::Axis) axes.push_back(a);
     auto a = as_affine(flat_offset(pool_, t, element->args), axes);
-    if (!a || contains(a->rest, [](const ExprNode& n) { return n.op == Op::Axis; }))
-      return no("an operand has no strides");
+    if (!a || contains(a->rest, [](const ExprNode& n) { return n.op == Op::Axis; })) return no("an operand has no strides");
     size_t next = digits_.size();
     out.offset = a->rest;
     out.batch.assign(a->coefficients.begin(), a->coefficients.begin() + static_cast<ptrdiff_t>(next));
@@ -386,15 +366,13 @@ bool is_made_of_nothing(const Graph& g, ValueId v, Known& known, int depth = 8) 
   Kind kind = g.node(id).def->kind;
   auto operands = tensor_operands(g.node(id).args, g);
   bool is = (kind == Kind::Pointwise || kind == Kind::View) &&
-            std::all_of(operands.begin(), operands.end(),
-                        [&](ValueId o) { return is_made_of_nothing(g, o, known, depth - 1); });
+            std::all_of(operands.begin(), operands.end(), [&](ValueId o) { return is_made_of_nothing(g, o, known, depth - 1); });
   return known[v] = is;
 }
 
 } // namespace
 
-std::optional<AttentionNodes> find_attention(const Graph& g, NodeId product, const AttentionUses& uses,
-                                             std::string& why) {
+std::optional<AttentionNodes> find_attention(const Graph& g, NodeId product, const AttentionUses& uses, std::string& why) {
   if (!is_plain(g, product) || g.node(product).def->kind != Kind::Matmul) return std::nullopt;
   for (NodeId scores : products_above(g, tensor_operands(g.node(product).args, g).at(0))) {
     AttentionNodes nodes{scores, {}};
@@ -413,8 +391,8 @@ std::optional<AttentionNodes> find_attention(const Graph& g, NodeId product, con
   return std::nullopt;
 }
 
-std::optional<Attention> match_attention(const Graph& g, NodeId product, NodeId scores, Inliner& inliner,
-                                         std::string& why, ValueId* operand) {
+std::optional<Attention> match_attention(const Graph& g, NodeId product, NodeId scores, Inliner& inliner, std::string& why,
+                                         ValueId* operand) {
   Matcher m(g, product, scores, inliner, why);
   auto found = m.run();
   if (operand) *operand = m.at_fault;

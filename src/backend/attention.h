@@ -14,8 +14,7 @@ struct AttentionNodes {
 /// The nodes that use a value; null where it is needed in memory.
 using AttentionUses = std::function<const std::vector<NodeId>*(ValueId)>;
 /// Empty where `product` does not end an attention; `why` says so where one was near.
-std::optional<AttentionNodes> find_attention(const Graph& graph, NodeId product, const AttentionUses& uses,
-                                             std::string& why);
+std::optional<AttentionNodes> find_attention(const Graph& graph, NodeId product, const AttentionUses& uses, std::string& why);
 
 /// How an operand lies in memory: element (digits of the batch, row, column) is at offset + digits*batch +
 /// row*row_stride + column*column_stride of `value`'s buffer, times `factor`.
@@ -41,8 +40,8 @@ inline constexpr size_t most_attention_digits = 4;
 
 /// The attention that ends in `product`, where the inliner writes out what lies between. Empty where it is none; `why`
 /// tells the reason, and `operand` is the value that has no address, where that is the reason.
-std::optional<Attention> match_attention(const Graph& graph, NodeId product, NodeId scores, Inliner& inliner,
-                                         std::string& why, ValueId* operand = nullptr);
+std::optional<Attention> match_attention(const Graph& graph, NodeId product, NodeId scores, Inliner& inliner, std::string& why,
+                                         ValueId* operand = nullptr);
 /// The contraction Q K^T in the body of a tenon::attention region.
 NodeId scores_of(const Graph& graph, NodeId region);
 

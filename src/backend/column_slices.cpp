@@ -51,8 +51,8 @@ private:
     if (!first || *first % *width != 0) return false;
     width_ = *width;
     const std::vector<NodeId>* users = uses_(n.outputs[0]);
-    return users && std::all_of(users->begin(), users->end(),
-                                [&](NodeId u) { return g_.node(u).def && g_.node(u).def->kind == Kind::Pointwise; });
+    return users &&
+           std::all_of(users->begin(), users->end(), [&](NodeId u) { return g_.node(u).def && g_.node(u).def->kind == Kind::Pointwise; });
   }
 
   const Graph& g_;
@@ -79,9 +79,7 @@ void SlicedProducts::find(NodeId product, const ValueUses& uses, Inliner& inline
   std::vector<ValueId> operands = tensor_operands(n.args, graph_);
   auto b = matmul_operand(graph_, inliner, operands.at(1));
   const Tensor* weights = b ? graph_.constant(b->value) : nullptr;
-  if (!weights || !weights->is_contiguous() || !const_int(b->offset) ||
-      !const_int(graph_.type(operands[0]).sizes.back()))
-    return;
+  if (!weights || !weights->is_contiguous() || !const_int(b->offset) || !const_int(graph_.type(operands[0]).sizes.back())) return;
   for (NodeId id : finder.between) between_[id] = true;
   found_.emplace_back(product, slices);
 }

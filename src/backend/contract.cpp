@@ -30,7 +30,8 @@ std::string matmul_refusal(const Graph& g, const Node& n) {
   DType a = g.type(operands.at(0)).dtype, b = g.type(operands.at(1)).dtype, out = g.type(n.outputs[0]).dtype;
   auto sum = sum_of(a, b);
   if (!sum) return fmt::format("no micro-kernel multiplies {} and {}", name_of(a), name_of(b));
-  if (out != *sum && !(is_reduced_float(out) && *sum == DType::F32)) return fmt::format("the micro-kernels sum {} and {} in {}, not {}", name_of(a), name_of(b), name_of(*sum), name_of(out));
+  if (out != *sum && !(is_reduced_float(out) && *sum == DType::F32))
+    return fmt::format("the micro-kernels sum {} and {} in {}, not {}", name_of(a), name_of(b), name_of(*sum), name_of(out));
   return {};
 }
 
@@ -39,7 +40,8 @@ std::string conv_refusal(const Graph& g, const Node& n) {
   DType a = g.type(c.value("input")).dtype, b = g.type(c.value("weight")).dtype, out = g.type(n.outputs[0]).dtype;
   auto sum = sum_of(a, b);
   if (!sum) return fmt::format("no micro-kernel multiplies {} and {}", name_of(a), name_of(b));
-  if (out != *sum && !(is_reduced_float(out) && *sum == DType::F32)) return fmt::format("the micro-kernels sum {} and {} in {}, not {}", name_of(a), name_of(b), name_of(*sum), name_of(out));
+  if (out != *sum && !(is_reduced_float(out) && *sum == DType::F32))
+    return fmt::format("the micro-kernels sum {} and {} in {}, not {}", name_of(a), name_of(b), name_of(*sum), name_of(out));
   const Type& weight = g.type(c.value("weight"));
   for (Expr size : weight.sizes)
     if (!const_int(size)) return "its weight's sizes are not fixed";
@@ -53,7 +55,8 @@ std::string conv_refusal(const Graph& g, const Node& n) {
   Expr channels = transposed ? weight.sizes[0] : weight.sizes[1] * static_cast<double>(groups);
   if (g.type(c.value("input")).sizes.at(1) != channels || outputs % groups != 0) return "its channels are not those of the weight";
   std::vector<int64_t> stride = c.integers("stride");
-  for (size_t d = 0; d + 2 < weight.rank(); d++) parts = std::min(parts * std::min(stride.at(stride.size() == 1 ? 0 : d), most_parts + 1), most_parts + 1);
+  for (size_t d = 0; d + 2 < weight.rank(); d++)
+    parts = std::min(parts * std::min(stride.at(stride.size() == 1 ? 0 : d), most_parts + 1), most_parts + 1);
   if (transposed && parts > most_parts) return "its stride is long";
   size_t rank = g.type(n.outputs[0]).rank();
   return rank >= 3 && rank <= 5 ? "" : "its rank";
@@ -91,7 +94,8 @@ std::optional<MatmulOperand> matmul_operand(const Graph& graph, Inliner& inliner
     Expr b = pool.axis(first + 2, t.sizes[0]);
     Expr e = inliner.at(operand, {b, row, column});
     visit(e, [&](const ExprNode& n) {
-      if ((n.op == Op::FloorDiv || n.op == Op::Mod) && n.args[0] == b && !const_int(n.args[1]).has_value() == !n.args[1]->is_const()) radices.push_back(n.args[1]);
+      if ((n.op == Op::FloorDiv || n.op == Op::Mod) && n.args[0] == b && !const_int(n.args[1]).has_value() == !n.args[1]->is_const())
+        radices.push_back(n.args[1]);
     });
   }
   for (Expr radix : radices) {
@@ -108,7 +112,8 @@ std::optional<MatmulOperand> matmul_operand(const Graph& graph, Inliner& inliner
     if (b1 != zero) axes.push_back(b1);
     auto a = as_affine(offset, axes);
     if (!a) continue;
-    return MatmulOperand{value, a->rest, {a->coefficients[0], axes.size() > 3 ? a->coefficients[3] : zero}, a->coefficients[1], a->coefficients[2], radix};
+    return MatmulOperand{
+        value, a->rest, {a->coefficients[0], axes.size() > 3 ? a->coefficients[3] : zero}, a->coefficients[1], a->coefficients[2], radix};
   }
   return std::nullopt;
 }

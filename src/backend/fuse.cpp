@@ -10,6 +10,7 @@
 #include "backend/contract.h"
 #include "backend/fuse_cost.h"
 #include "backend/join.h"
+#include "backend/partition.h"
 #include "backend/passes.h"
 #include "backend/region.h"
 #include "backend/used_symbols.h"
@@ -20,31 +21,29 @@ namespace {
 
 enum class Role : uint8_t { Other, Inline, Member, Contract };
 
-struct Group {
+struct Group : Region {
   std::unique_ptr<RegionDomain> domain; // null for steps of a single node
-  std::vector<NodeId> nodes;
-  NodeId contract = {}; // the matmul or convolution, or the last product of an attention
-  bool is_attention = false;
-  int64_t slices = 1;                   // of the contraction's columns, read side by side
 };
 
 class Fuse {
 public:
-  Fuse(const Graph& g, Rewriter& rewrite, BlockId block, SlicedProducts& sliced) : g_(g), rewrite_(rewrite), block_(block), inliner_(g), sliced_(sliced) {
+  Fuse(const Graph& g, BlockId block, SlicedProducts& sliced) : g_(g), block_(block), inliner_(g), sliced_(sliced) {
     // What an attention computes block by block is inside its region, and yet nothing that can be written out.
-    inliner_.is_inline = [this](ValueId v) { return roles_.get(v) == Role::Inline && !(in_attention_.get(g_.value(v).node) && inliner_.own(g_.value(v).node).reduction != Reduction::None); };
+    inliner_.is_inline = [this](ValueId v) {
+      return roles_.get(v) == Role::Inline &&
+             !(in_attention_.get(g_.value(v).node) && inliner_.own(g_.value(v).node).reduction != Reduction::None);
+    };
   }
 
-  // False, and nothing is done, where products can not be read by slices after all: then all over again, with those whole.
-  bool run(BlockId now) {
+  // Nothing where products can not be read by slices after all: then all over again, with those whole.
+  std::optional<Partition> run() {
     count_uses();
     for (NodeId id : nodes()) find_attention(id);
     while (!assign_roles()) {}
     inliner_.clear();
     for (NodeId id : nodes()) place(id);
-    if (give_up_slices()) return false;
-    emit(now);
-    return true;
+    if (give_up_slices()) return std::nullopt;
+    return partition();
   }
 
 private:
@@ -64,8 +63,7 @@ private:
         if (seen.insert(v).second) use(v, id);
       });
       // Values that inner blocks capture, or that something other than a definition reads, need memory.
-      if (!n.blocks.empty())
-        for_each_use(g_, id, [&](ValueId v) { needs_memory_[v] = true; });
+      if (!n.blocks.empty()) for_each_use(g_, id, [&](ValueId v) { needs_memory_[v] = true; });
       else if (!is_define(n)) {
         for (const Arg& a : n.args) for_each_value(a, [&](ValueId v) { needs_memory_[v] = true; });
         for (const Attribute& a : n.attributes) for_each_value(a.value, [&](ValueId v) { needs_memory_[v] = true; });
@@ -90,12 +88,11 @@ private:
     std::unordered_set<const ExprNode*> used;
     add_symbols(g_, id, used);
     for (const ExprNode* s : used)
-      if (auto it = binders_.find(s); it != binders_.end() && it->second != id && group_of_.get(it->second) >= 0) out.push_back(group_of_.get(it->second));
+      if (auto it = binders_.find(s); it != binders_.end() && it->second != id && group_of_.get(it->second) >= 0)
+        out.push_back(group_of_.get(it->second));
   }
 
-  const std::vector<NodeId>* uses_of(ValueId v) const {
-    return needs_memory_.get(v) || !users_.contains(v) ? nullptr : &users_.at(v);
-  }
+  const std::vector<NodeId>* uses_of(ValueId v) const { return needs_memory_.get(v) || !users_.contains(v) ? nullptr : &users_.at(v); }
 
   void find_attention(NodeId id) {
     std::string why;
@@ -139,7 +136,10 @@ private:
   void gather_ahead(ValueId v) {
     NodeId id = g_.value(v).node;
     if (roles_.get(v) != Role::Inline || in_attention_.get(id)) return;
-    bool gathers = contains(inliner_.own(id).body, [](const ExprNode& n) { return n.op == Op::Load && std::any_of(n.args.begin(), n.args.end(), [](Expr i) { return contains(i, [](const ExprNode& m) { return m.op == Op::Load; }); }); });
+    bool gathers = contains(inliner_.own(id).body, [](const ExprNode& n) {
+      return n.op == Op::Load && std::any_of(n.args.begin(), n.args.end(),
+                                             [](Expr i) { return contains(i, [](const ExprNode& m) { return m.op == Op::Load; }); });
+    });
     if (gathers) return make_member(v);
     for (ValueId o : tensor_operands(g_.node(id).args, g_)) gather_ahead(o);
   }
@@ -163,7 +163,8 @@ private:
     if (needs_memory_.get(v) || c.reduction != Reduction::None) return;
     InlineCost cost = inline_cost(c.body);
     if (is_narrowing(n) && is_of_product(n.args[0].get<ValueId>())) return;
-    if (is_always_inline(n.def->kind, cost) || (is_used_once(n) && is_inline_when_used_once(cost) && !is_epilogue(n))) roles_[v] = Role::Inline;
+    if (is_always_inline(n.def->kind, cost) || (is_used_once(n) && is_inline_when_used_once(cost) && !is_epilogue(n)))
+      roles_[v] = Role::Inline;
   }
 
   // Slices are read side by side where one region computes all that is made of them.
@@ -201,11 +202,15 @@ private:
   // Computed from a contraction's result that nothing else uses, and only looked at by a view: an epilogue computes it for
   // nothing, and leaves to those behind the view something in memory to address.
   bool is_epilogue(const Node& n) {
-    if (const Node& user = g_.node(users_.at(n.outputs[0])[0]); n.def->kind != Kind::Pointwise || user.def->kind != Kind::View || user.op == "edge::_to_copy.default") return false;
+    if (const Node& user = g_.node(users_.at(n.outputs[0])[0]);
+        n.def->kind != Kind::Pointwise || user.def->kind != Kind::View || user.op == "edge::_to_copy.default")
+      return false;
     std::function<bool(ValueId, int)> is_result = [&](ValueId v, int depth) {
       Role role = roles_.get(v);
-      if (users_.at(v).size() != 1 || role != Role::Inline) return users_.at(v).size() == 1 && (role == Role::Contract || in_epilogue_.get(v));
-      return depth < most_in_epilogue && std::ranges::any_of(tensor_operands(g_.node(g_.value(v).node).args, g_), [&](ValueId o) { return is_result(o, depth + 1); });
+      if (users_.at(v).size() != 1 || role != Role::Inline)
+        return users_.at(v).size() == 1 && (role == Role::Contract || in_epilogue_.get(v));
+      return depth < most_in_epilogue &&
+             std::ranges::any_of(tensor_operands(g_.node(g_.value(v).node).args, g_), [&](ValueId o) { return is_result(o, depth + 1); });
     };
     return in_epilogue_[n.outputs[0]] = std::ranges::any_of(tensor_operands(n.args, g_), [&](ValueId o) { return is_result(o, 0); });
   }
@@ -358,7 +363,8 @@ private:
     return -1;
   }
 
-  // Whether its elements lie as those of the contraction, or of a slice of its columns, but for gaps: then one may be written over the other.
+  // Whether its elements lie as those of the contraction, or of a slice of its columns, but for gaps: then one may be written over the
+  // other.
   bool lies_as(const RegionMember& a, const Group& g) const {
     const RegionMember& first = g.domain->members()[0];
     Type t = without_gaps(g_.pool(), g_.type(first.value));
@@ -370,14 +376,9 @@ private:
   bool follows_contract(NodeId id) const { return inliner_const().definition(id).reduction == Reduction::None; }
   Inliner& inliner_const() const { return const_cast<Inliner&>(inliner_); }
 
-  void emit(BlockId now);
-  void emit_group(const Group& g);
-  void emit_inline(NodeId id, std::unordered_set<NodeId>& done, std::unordered_map<ValueId, ValueId>& local, BlockId body);
-  NodeId copy_into(NodeId id, BlockId body, std::unordered_map<ValueId, ValueId>& local, bool is_inline);
-  void order(size_t group, std::vector<int>& state, std::vector<size_t>& out) const;
+  Partition partition();
 
   const Graph& g_;
-  Rewriter& rewrite_;
   BlockId block_;
   Inliner inliner_;
   SlicedProducts& sliced_;
@@ -388,89 +389,32 @@ private:
   SideTable<NodeId, int> group_of_{-1};
   std::unordered_map<ValueId, std::vector<NodeId>> users_;
   std::unordered_map<const ExprNode*, NodeId> binders_; // symbols that nodes of the block give values to
-  std::map<std::set<const ExprNode*>, int> checks_; // the last step that checks sizes made of these symbols
+  std::map<std::set<const ExprNode*>, int> checks_;     // the last step that checks sizes made of these symbols
   SideTable<NodeId, bool> in_attention_{false};
   std::unordered_map<NodeId, AttentionNodes> attentions_; // by their last product
   std::unordered_map<NodeId, std::string> refused_;       // products that are nearly one
   std::vector<Group> groups_;
   std::vector<std::unordered_set<int>> needs_;
-  std::unordered_map<int64_t, std::vector<int>> readers_; // value in memory -> regions that load it
+  std::unordered_map<int64_t, std::vector<int>> readers_;       // value in memory -> regions that load it
   static constexpr size_t most_siblings = 4, most_members = 24; // tries, and nodes of a region that still takes siblings
 };
 
-// Groups after all they need; among those that are ready, in the order of the program.
-void Fuse::order(size_t group, std::vector<int>& state, std::vector<size_t>& out) const {
-  if (state[group] == 2) return;
-  require(state[group] == 0, "regions form a cycle");
-  state[group] = 1;
-  std::vector<int> needs(needs_[group].begin(), needs_[group].end());
-  std::sort(needs.begin(), needs.end());
-  for (int n : needs) order(static_cast<size_t>(n), state, out);
-  state[group] = 2;
-  out.push_back(group);
-}
-
-void Fuse::emit(BlockId now) {
-  std::vector<size_t> ordered;
-  std::vector<int> state(groups_.size(), 0);
-  for (size_t k = 0; k < groups_.size(); k++) order(k, state, ordered);
-  BlockId outer = rewrite_.builder.block();
-  rewrite_.builder.set_block(now);
-  for (size_t k : ordered) {
-    const Group& g = groups_[k];
-    if (g.domain) emit_group(g);
-    else rewrite_.node(g.nodes[0]);
+// The groups as regions, each after all it needs.
+Partition Fuse::partition() {
+  Partition p{.regions = {}, .is_inline = SideTable<ValueId, bool>(false)};
+  for (NodeId id : nodes())
+    for (ValueId v : g_.node(id).outputs) p.is_inline[v] = roles_.get(v) == Role::Inline;
+  for (size_t i = 0; i < groups_.size(); i++) {
+    Group& g = groups_[i];
+    g.is_step = !g.domain;
+    for (NodeId id : g.nodes) {
+      if (auto why = refused_.find(id); why != refused_.end()) g.refused.push_back(why->second);
+      if (g.domain && is_used_outside(g, g_.node(id).outputs[0])) g.results.push_back(g_.node(id).outputs[0]);
+    }
+    g.needs.assign(needs_[i].begin(), needs_[i].end());
+    p.regions.push_back(g);
   }
-  rewrite_.to.block(now).returns = rewrite_(g_.block(block_).returns);
-  rewrite_.builder.set_block(outer);
-}
-
-NodeId Fuse::copy_into(NodeId id, BlockId body, std::unordered_map<ValueId, ValueId>& local, bool is_inline) {
-  const Node& n = g_.node(id);
-  Node copy{.op = n.op, .def = n.def, .origin = n.origin};
-  for (const Arg& a : n.args)
-    copy.args.push_back(map_values(a, [&](ValueId v) { return local.contains(v) ? local[v] : rewrite_[v]; }));
-  copy.attributes = n.attributes;
-  if (is_inline) copy.attributes.push_back({"inline", true});
-  NodeId now = rewrite_.to.append(body, std::move(copy), {g_.type(n.outputs[0])});
-  local[n.outputs[0]] = rewrite_.to.node(now).outputs[0];
-  return now;
-}
-
-void Fuse::emit_inline(NodeId id, std::unordered_set<NodeId>& done, std::unordered_map<ValueId, ValueId>& local, BlockId body) {
-  for_each_use(g_, id, [&](ValueId v) {
-    NodeId def = g_.value(v).node;
-    if (!def.valid() || !in_block_.get(def) || roles_.get(v) != Role::Inline || !done.insert(def).second) return;
-    emit_inline(def, done, local, body);
-    copy_into(def, body, local, true);
-  });
-}
-
-// A region node whose body holds the members and the inline nodes they need; it returns what others use.
-void Fuse::emit_group(const Group& g) {
-  std::unordered_set<NodeId> done;
-  std::vector<ValueId> results;
-  for (NodeId id : g.nodes)
-    if (ValueId v = g_.node(id).outputs[0]; is_used_outside(g, v)) results.push_back(v);
-  std::vector<Type> types;
-  std::vector<std::string> names;
-  for (ValueId v : results) types.push_back(g_.type(v)), names.push_back(g_.value(v).name);
-  std::string op = !g.contract.valid() ? "tenon::loops" : g.is_attention ? "tenon::attention" : g_.node(g.contract).def->kind == Kind::Conv ? "tenon::conv" : "tenon::matmul";
-  NodeId region = rewrite_.to.append(rewrite_.builder.block(), Node{.op = op, .origin = g_.node(g.nodes.back()).origin}, types, names);
-  for (NodeId id : g.nodes)
-    if (auto why = refused_.find(id); why != refused_.end()) rewrite_.to.node(region).attributes.push_back({"refused", "no attention step: " + why->second});
-  BlockId body = rewrite_.to.add_block(region);
-  std::unordered_map<ValueId, ValueId> local;
-  for (NodeId id : g.nodes) {
-    emit_inline(id, done, local, body);
-    if (NodeId now = copy_into(id, body, local, false); id == g.contract && g.slices > 1) rewrite_.to.node(now).attributes.push_back({"slices", g.slices});
-  }
-  ArgList returns;
-  for (size_t i = 0; i < results.size(); i++) {
-    returns.push_back(local.at(results[i]));
-    rewrite_.set(results[i], rewrite_.to.node(region).outputs[i]);
-  }
-  rewrite_.to.block(body).returns = std::move(returns);
+  return p;
 }
 
 } // namespace
@@ -487,7 +431,9 @@ bool fuse(LoadedProgram& program) {
   r.node = [&](NodeId id) { r.copy_node(id); };
   r.block = [&](BlockId old, BlockId now) {
     SlicedProducts sliced(from);
-    while (!Fuse(from, r, old, sliced).run(now)) {}
+    std::optional<Partition> partition;
+    while (!partition) partition = Fuse(from, old, sliced).run();
+    emit_partition(from, old, *partition, r, now);
   };
   r.block(from.top(), r.to.top());
   for (auto& in : program.inputs)

@@ -29,8 +29,7 @@ struct Cat {
 
 class JoinInPlace {
 public:
-  explicit JoinInPlace(LoadedProgram& program)
-      : program_(program), r_(program.graph, true), g_(r_.from), pool_(g_.pool()) {}
+  explicit JoinInPlace(LoadedProgram& program) : program_(program), r_(program.graph, true), g_(r_.from), pool_(g_.pool()) {}
 
   bool run() {
     find_uses();
@@ -143,8 +142,7 @@ private:
     if (n.def->kind == Kind::Conv && is_contract(g_, n)) {
       ::tenon::Call c(g_, *n.def, n.args);
       const Type& weight = g_.type(c.value("weight"));
-      bool folds =
-          c.integer("groups") == 1 && *const_int(weight.sizes[1]) < few_channels && *const_int(weight.sizes.back()) > 1;
+      bool folds = c.integer("groups") == 1 && *const_int(weight.sizes[1]) < few_channels && *const_int(weight.sizes.back()) > 1;
       if (c.value("input") != v || c.value("weight") == v || (folds && !c.flag("transposed"))) return false;
     }
     return suits(n, g_.type(v), strides);
@@ -172,8 +170,8 @@ private:
     const Node& n = g_.node(id);
     if (!has_definition(n) || n.outputs.size() != 1) return false;
     if (is_contract(g_, n) || n.def->kind == Kind::Reduce) return true;
-    bool follows = n.def->kind == Kind::Pointwise || n.op == "edge::_to_copy.default" || is_cat(n) ||
-                   (through && n.def->kind == Kind::View);
+    bool follows =
+        n.def->kind == Kind::Pointwise || n.op == "edge::_to_copy.default" || is_cat(n) || (through && n.def->kind == Kind::View);
     if (!follows) return false;
     std::vector<ValueId> operands = tensor_operands(n.args, g_);
     return std::any_of(operands.begin(), operands.end(), [&](ValueId o) {
@@ -220,10 +218,8 @@ private:
 
   void rewrite(NodeId id) {
     auto join = joins_.find(id);
-    if (join == joins_.end())
-      r_.copy_node(id);
-    else
-      r_.set(join->second->value, join_node(*join->second));
+    if (join == joins_.end()) r_.copy_node(id);
+    else r_.set(join->second->value, join_node(*join->second));
     for (ValueId v : g_.node(id).outputs)
       if (auto it = strides_.find(v); it != strides_.end()) lay_out(r_[v], it->second);
   }
@@ -234,8 +230,7 @@ private:
     for (ValueId v : cat.operands) {
       ValueId now = r_[v];
       if (part_of_.get(v) != cat.node || !placed.insert(v).second) {
-        now = append({.op = "tenon::to_layout", .def = find_op("tenon::to_layout.default"), .args = {Arg(now)}},
-                     r_.to.type(now));
+        now = append({.op = "tenon::to_layout", .def = find_op("tenon::to_layout.default"), .args = {Arg(now)}}, r_.to.type(now));
         lay_out(now, strides_of_whole(cat));
       }
       parts.push_back(now);

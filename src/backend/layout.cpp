@@ -23,7 +23,8 @@ public:
       const Node& n = from.node(NodeId{i});
       if (!is_conv(n) || !strides(from, n.outputs[0]).empty()) continue;
       const Type& in = from.type(n.args[0].get<ValueId>());
-      any |= !is_wanted_row_major(n.outputs[0]) || !gives_row_major(n) || !(is_channels_last(from.pool(), in) || (runs_by_lines(n) && is_row_major(in)));
+      any |= !is_wanted_row_major(n.outputs[0]) || !gives_row_major(n) ||
+             !(is_channels_last(from.pool(), in) || (runs_by_lines(n) && is_row_major(in)));
     }
     if (!any) return false;
     r_.node = [this](NodeId id) { visit(id); };
@@ -58,7 +59,8 @@ private:
   bool is_depthwise(const Node& n) const {
     Call c(r_.from, *n.def, n.args);
     const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
-    return !c.flag("transposed") && c.integer("groups") > 1 && is_const_int(w.sizes[1], 1) && x.dtype == DType::F32 && w.dtype == DType::F32;
+    return !c.flag("transposed") && c.integer("groups") > 1 && is_const_int(w.sizes[1], 1) && x.dtype == DType::F32 &&
+           w.dtype == DType::F32;
   }
 
   // Whether to use the kernels along lines of row-major memory (runtime/conv_lines.h), which do best with few channels in a group and
@@ -66,7 +68,8 @@ private:
   bool runs_by_lines(const Node& n) const {
     Call c(r_.from, *n.def, n.args);
     const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
-    bool fits = !c.flag("transposed") && x.dtype == DType::F32 && w.dtype == DType::F32 && *const_int(w.sizes.back()) <= most_taps && c.integers("stride").back() <= most_step;
+    bool fits = !c.flag("transposed") && x.dtype == DType::F32 && w.dtype == DType::F32 && *const_int(w.sizes.back()) <= most_taps &&
+                c.integers("stride").back() <= most_step;
     for (size_t d = 2; d < x.rank(); d++) fits = fits && const_int(x.sizes[d]);
     if (!fits) return false;
     int64_t outputs = *const_int(w.sizes[0]) / c.integer("groups"), width = *const_int(r_.from.type(n.outputs[0]).sizes.back());
@@ -95,7 +98,9 @@ private:
   }
   bool uses_conv(const Node& n) const {
     std::vector<ValueId> operands = tensor_operands(n.args, r_.from);
-    return !n.blocks.empty() || std::any_of(operands.begin(), operands.end(), [&](ValueId v) { return r_.from.value(v).node.valid() && depends_.get(r_.from.value(v).node); });
+    return !n.blocks.empty() || std::any_of(operands.begin(), operands.end(), [&](ValueId v) {
+      return r_.from.value(v).node.valid() && depends_.get(r_.from.value(v).node);
+    });
   }
 
   // All that is made of a value, element by element and without another convolution's result, is returned or read as row-major memory.
@@ -123,8 +128,9 @@ private:
     if (!n.def || n.outputs.size() != 1) return false;
     if (n.def->kind == Kind::Pointwise) return true;
     std::string_view op = n.def->signature.name;
-    return op == "aten::_to_copy.default" || op.starts_with("tenon::window_") || op.starts_with("tenon::adaptive_") || op == "aten::cat.default" ||
-           op.starts_with("aten::upsample") || op == "aten::constant_pad_nd.default" || op == "aten::mean.dim" || op == "aten::sum.dim_IntList";
+    return op == "aten::_to_copy.default" || op.starts_with("tenon::window_") || op.starts_with("tenon::adaptive_") ||
+           op == "aten::cat.default" || op.starts_with("aten::upsample") || op == "aten::constant_pad_nd.default" ||
+           op == "aten::mean.dim" || op == "aten::sum.dim_IntList";
   }
 
   // Library steps and control flow read row-major memory.
@@ -149,7 +155,8 @@ private:
     bool conv = is_conv(n);
     if (conv && is_wanted_row_major(n.outputs[0]) && gives_row_major(n)) {
       if (runs_by_lines(n) && is_row_major(r_.to.type(r_[n.args[0].get<ValueId>()]))) return r_.copy_node(id);
-      if (!is_depthwise(n)) return copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
+      if (!is_depthwise(n))
+        return copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
     }
     if (conv) copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
     else if (reads_row_major(n)) copy_node_with(id, tensor_operands(n.args, r_.from), [](const Type&) { return std::vector<Expr>(); });
@@ -158,7 +165,8 @@ private:
     ValueId out = r_[n.outputs[0]];
     size_t rank = r_.to.type(out).rank();
     bool channels_last = conv;
-    for (ValueId v : tensor_operands(n.args, r_.from)) channels_last |= r_.to.type(r_[v]).rank() == rank && is_channels_last(pool(), r_.to.type(r_[v]));
+    for (ValueId v : tensor_operands(n.args, r_.from))
+      channels_last |= r_.to.type(r_[v]).rank() == rank && is_channels_last(pool(), r_.to.type(r_[v]));
     if (channels_last && rank >= 3) r_.to.value(out).type.strides = channels_last_strides(pool(), r_.to.type(out).sizes);
   }
 

@@ -26,7 +26,9 @@ const Compute& Inliner::definition(NodeId node) {
   Compute c = own(node);
   std::vector<ValueId> operands = tensor_operands(graph_.node(node).args, graph_);
   Substitution s;
-  s.on_load = [&](int64_t operand, const ExprNode&, const std::vector<Expr>& index) { return at(operands.at(static_cast<size_t>(operand)), index); };
+  s.on_load = [&](int64_t operand, const ExprNode&, const std::vector<Expr>& index) {
+    return at(operands.at(static_cast<size_t>(operand)), index);
+  };
   c.body = s.apply(c.body);
   DType type = graph_.type(graph_.node(node).outputs[0]).dtype;
   if (c.reduction == Reduction::None && c.body->type != type) c.body = cast(c.body, type);
@@ -150,7 +152,8 @@ void RegionDomain::start(NodeId node) {
   members_.push_back(transform(node, c, mapping));
 }
 
-bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free, Solution& out) const {
+bool RegionDomain::solve(const std::vector<Expr>& index, const std::vector<Expr>& target, const std::vector<Expr>& free,
+                         Solution& out) const {
   if (index.size() != target.size()) return false;
   for (size_t k = 0; k < index.size(); k++) {
     Expr e = index[k];
@@ -218,7 +221,9 @@ std::vector<RegionDomain::SharedLoad> RegionDomain::shared_loads(const Compute& 
       if (!m.compute.body) continue;
       visit(m.compute.body, [&](const ExprNode& n) {
         if (n.op != Op::Load || n.bits != load.bits || found.size() == most) return;
-        bool covers = std::all_of(axes_.begin(), axes_.end(), [&](Expr a) { return is_const_int(a->args[0], 1) || std::find(n.args.begin(), n.args.end(), a) != n.args.end(); });
+        bool covers = std::all_of(axes_.begin(), axes_.end(), [&](Expr a) {
+          return is_const_int(a->args[0], 1) || std::find(n.args.begin(), n.args.end(), a) != n.args.end();
+        });
         if (covers) found.push_back({&load, &n.args});
       });
     }
@@ -272,7 +277,8 @@ bool RegionDomain::check(const Compute& c, const Mapping& mapping) const {
   std::vector<Expr> own = c.axes;
   own.insert(own.end(), c.reduce_axes.begin(), c.reduce_axes.end());
   Expr n = points(own);
-  if (c.reduction == Reduction::None) return (n == points(axes_) && all_used(axes_)) || (has_reduction_ && n == points(kept) && all_used(kept));
+  if (c.reduction == Reduction::None)
+    return (n == points(axes_) && all_used(axes_)) || (has_reduction_ && n == points(kept) && all_used(kept));
   if (n != points(axes_) || !all_used(axes_)) return false;
   // The axes it reduces must be whole axes of the region, and the same as those of other reductions.
   std::vector<Expr> reduces;

@@ -36,9 +36,9 @@ private:
 struct RegionMember {
   NodeId node;
   ValueId value;
-  Compute compute;          // in the region's axes
-  std::vector<Expr> index;  // of `value`, in the region's axes
-  bool full = true;         // over all axes; false: only over those not reduced (after a reduction)
+  Compute compute;         // in the region's axes
+  std::vector<Expr> index; // of `value`, in the region's axes
+  bool full = true;        // over all axes; false: only over those not reduced (after a reduction)
 };
 
 class RegionDomain {

@@ -14,8 +14,7 @@ void add_symbols(const Type& t, Symbols& out) {
   for (Expr e : t.sizes) add_symbols(e, out);
 }
 static void add_symbols(const Arg& a, Symbols& out) {
-  if (a.is<Expr>())
-    add_symbols(a.get<Expr>(), out);
+  if (a.is<Expr>()) add_symbols(a.get<Expr>(), out);
   else if (a.is<ArgList>())
     for (const Arg& x : a.get<ArgList>()) add_symbols(x, out);
 }

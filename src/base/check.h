@@ -17,11 +17,13 @@ template <class... A> [[noreturn]] void internal_error(fmt::format_string<A...> 
 }
 /// An invariant of ours: a failure is a defect of tenon.
 template <class... A> void require(bool holds, fmt::format_string<A...> f, A&&... a) {
-  if (!holds) [[unlikely]] throw Error(ErrorKind::Internal, fmt::format(f, std::forward<A>(a)...));
+  if (!holds) [[unlikely]]
+    throw Error(ErrorKind::Internal, fmt::format(f, std::forward<A>(a)...));
 }
 /// A condition on what the user gave.
 template <class... A> void require_input(bool holds, fmt::format_string<A...> f, A&&... a) {
-  if (!holds) [[unlikely]] throw Error(ErrorKind::BadInput, fmt::format(f, std::forward<A>(a)...));
+  if (!holds) [[unlikely]]
+    throw Error(ErrorKind::BadInput, fmt::format(f, std::forward<A>(a)...));
 }
 
 } // namespace tenon

@@ -57,7 +57,9 @@ float from_float8(uint8_t byte, DType t) {
   bool infinite = q.has_infinity() && mag == q.overflow, nan = q.one_zero ? byte == q.nan : mag > q.overflow;
   if (nan) return NAN;
   int exponent = mag / one;
-  float f = infinite ? INFINITY : std::ldexp(static_cast<float>(exponent > 0 ? mag % one + one : mag), std::max(exponent, 1) - q.bias - q.mantissa_bits);
+  float f = infinite
+                ? INFINITY
+                : std::ldexp(static_cast<float>(exponent > 0 ? mag % one + one : mag), std::max(exponent, 1) - q.bias - q.mantissa_bits);
   return byte & 0x80 ? -f : f;
 }
 

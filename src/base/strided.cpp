@@ -38,8 +38,8 @@ void copy_row(char* to, int64_t to_step, const char* from, int64_t from_step, in
   }
 }
 
-void copy(std::span<const int64_t> sizes, std::span<const int64_t> from_strides, std::span<const int64_t> to_strides,
-          const char* from, char* to, size_t size) {
+void copy(std::span<const int64_t> sizes, std::span<const int64_t> from_strides, std::span<const int64_t> to_strides, const char* from,
+          char* to, size_t size) {
   for (int64_t s : sizes)
     if (s == 0) return;
   size_t rank = sizes.size();

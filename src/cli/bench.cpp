@@ -46,7 +46,9 @@ struct Figures {
 
 void print(const Figures& f, bool json) {
   auto line = [&](const char* name, double v) { fmt::print(fmt::runtime(json ? "\"{}\": {:.4f}, " : "{:<16} {:.4f}\n"), name, v); };
-  auto count = [&](const char* name, size_t v, bool last = false) { fmt::print(fmt::runtime(json ? "\"{}\": {}{}" : "{:<16} {}{}"), name, v, json ? last ? "" : ", " : "\n"); };
+  auto count = [&](const char* name, size_t v, bool last = false) {
+    fmt::print(fmt::runtime(json ? "\"{}\": {}{}" : "{:<16} {}{}"), name, v, json ? last ? "" : ", " : "\n");
+  };
   if (json) fmt::print("{{");
   line("load_ms", f.load_ms);
   line("compile_ms", f.compile_ms);
@@ -54,7 +56,8 @@ void print(const Figures& f, bool json) {
   line("median_ms", f.median_ms);
   line("min_ms", f.min_ms);
   line("p90_ms", f.p90_ms);
-  if (f.precision_error >= 0) fmt::print(fmt::runtime(json ? "\"precision_error\": {:.3g}, " : "precision_error    {:.3g}\n"), f.precision_error);
+  if (f.precision_error >= 0)
+    fmt::print(fmt::runtime(json ? "\"precision_error\": {:.3g}, " : "precision_error    {:.3g}\n"), f.precision_error);
   count("runs", f.runs);
   line("peak_rss_mb", f.peak_rss_mb);
   count("kernels_compiled", static_cast<size_t>(f.stats.kernels_compiled));

@@ -40,7 +40,8 @@ std::string check_size(const Program& program, const Executable& exe, const Chec
   std::vector<Tensor> inputs = read_inputs(prefix + ".inputs.npz", program), outputs;
   uint64_t code = Executable::pieces_of_code();
   exe.run(inputs, outputs).check();
-  if (Executable::pieces_of_code() != code) return fmt::format("{} pieces of code were compiled during the call", Executable::pieces_of_code() - code);
+  if (Executable::pieces_of_code() != code)
+    return fmt::format("{} pieces of code were compiled during the call", Executable::pieces_of_code() - code);
   std::vector<Tensor> expected = read_arrays(prefix + ".expected.npz");
   if (outputs.size() != expected.size()) return fmt::format("{} outputs instead of {}", outputs.size(), expected.size());
   for (size_t i = 0; i < outputs.size(); i++)
@@ -60,7 +61,8 @@ std::string check_program(const std::string& path, const CheckArgs& args) {
       if (!fs::exists(prefix + ".inputs.npz")) break;
       // Stored outputs are those of fresh state; without state one Executable serves all sizes.
       if (sizes > 0 && exe.stats().state_bytes > 0) exe = program.compile(args.options).value();
-      if (std::string why = check_size(program, exe, args, prefix); !why.empty()) return fmt::format("FAIL {}{}", why, k > 1 ? fmt::format(" (size {})", k) : "");
+      if (std::string why = check_size(program, exe, args, prefix); !why.empty())
+        return fmt::format("FAIL {}{}", why, k > 1 ? fmt::format(" (size {})", k) : "");
       sizes++;
     }
     return sizes ? "PASS" : "FAIL there is no " + stem(path) + ".inputs.npz";

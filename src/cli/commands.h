@@ -13,7 +13,7 @@ struct CheckArgs {
   bool json = false;
   Options options;
   Tolerance tolerance;
-  int jobs = 0;              // 0: all cores
+  int jobs = 0; // 0: all cores
   double timeout_seconds = 300;
 };
 int check(const CheckArgs& args);

@@ -54,7 +54,8 @@ template <class T> std::string compare_exact(const T* a, const T* b, int64_t n) 
       if (at < 0) at = i;
     }
   if (bad == 0) return {};
-  return fmt::format("{} of {} elements differ, first at {}: {} instead of {}", bad, n, at, static_cast<int64_t>(a[at]), static_cast<int64_t>(b[at]));
+  return fmt::format("{} of {} elements differ, first at {}: {} instead of {}", bad, n, at, static_cast<int64_t>(a[at]),
+                     static_cast<int64_t>(b[at]));
 }
 
 Tensor from_float8(const Tensor& t) {
@@ -84,7 +85,8 @@ std::string compare(const Tensor& got, const Tensor& expected, const Tolerance& 
   if (tolerance.atol >= 0) tol.atol = tolerance.atol;
   return dispatch(got.dtype(), [&]<class T>(T) -> std::string {
     if constexpr (std::is_integral_v<T>) return compare_exact(a.data_as<T>(), b.data_as<T>(), a.numel());
-    else if constexpr (is_complex_v<T>) return compare_floats(a.data_as<decltype(T::re)>(), b.data_as<decltype(T::re)>(), 2 * a.numel(), tol);
+    else if constexpr (is_complex_v<T>)
+      return compare_floats(a.data_as<decltype(T::re)>(), b.data_as<decltype(T::re)>(), 2 * a.numel(), tol);
     else return compare_floats(a.data_as<T>(), b.data_as<T>(), a.numel(), tol);
   });
 }

@@ -29,7 +29,8 @@ int explain(const ExplainArgs& args) {
   while (Clock::now() < end);
   std::fputs(exe.explain().c_str(), stdout);
   ExecutableStats s = exe.stats();
-  fmt::print("{} steps, {} in the interpreter; {} kernels; {} bytes of temporaries, {} of state\n", s.steps, s.fallback_steps, s.kernels_compiled, s.arena_bytes, s.state_bytes);
+  fmt::print("{} steps, {} in the interpreter; {} kernels; {} bytes of temporaries, {} of state\n", s.steps, s.fallback_steps,
+             s.kernels_compiled, s.arena_bytes, s.state_bytes);
   return 0;
 }
 
@@ -63,7 +64,8 @@ int ops(const OpsArgs& args) {
   if (args.edge_yaml) return std::fputs(to_yaml(edge_ops()).c_str(), stdout) < 0;
   auto all = all_ops();
   if (args.markdown)
-    fmt::print("# Operators\n\nEvery overload with a row, in-place forms apart: `tenon ops --markdown` wrote this. A decomposed operator has the dtypes of its parts.\n\n"
+    fmt::print("# Operators\n\nEvery overload with a row, in-place forms apart: `tenon ops --markdown` wrote this. A decomposed operator "
+               "has the dtypes of its parts.\n\n"
                "| operator | dialect | how it runs | dtypes |\n|---|---|---|---|\n");
   for (const OpDef* op : all) {
     std::string name(op->schema.substr(0, op->schema.find('(')));

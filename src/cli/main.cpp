@@ -13,14 +13,19 @@ namespace {
 
 void add_options(CLI::App* app, Options& options) {
   app->add_option_function<std::vector<std::string>>(
-      "--ops", [](const std::vector<std::string>& libraries) { for (auto& path : libraries) load_op_library(path).check(); }, "a shared library of custom operators; may be given again")
+         "--ops",
+         [](const std::vector<std::string>& libraries) {
+           for (auto& path : libraries) load_op_library(path).check();
+         },
+         "a shared library of custom operators; may be given again")
       ->allow_extra_args(false);
   app->add_option("--threads", options.threads, "threads of one call; 0: all cores")->check(CLI::NonNegativeNumber);
   app->add_flag("--interpret", options.interpret, "run in the reference interpreter");
   app->add_flag("--forbid-fallback", options.forbid_fallback, "an operator without native code is an error");
   app->add_option("--seed", options.seed, "seed of random operators");
   app->add_option("--precision", options.precision, "of f32 products: strict, bf16 or int8-weights")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{{"strict", Precision::Strict}, {"bf16", Precision::BF16}, {"int8-weights", Precision::Int8Weights}}));
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
+          {"strict", Precision::Strict}, {"bf16", Precision::BF16}, {"int8-weights", Precision::Int8Weights}}));
   app->add_option("--isa", options.isa, "auto, avx2 or avx512")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Isa>{{"auto", Isa::Auto}, {"avx2", Isa::Avx2}, {"avx512", Isa::Avx512}}));
 }
@@ -117,13 +122,8 @@ int dispatch_command(int argc, char** argv, cli::ProcessStart start) {
   cli::OptArgs opt;
   cli::OpsArgs ops;
   Command commands[] = {
-      run_command(app, run),
-      check_command(app, check),
-      bench_command(app, bench),
-      dump_command(app, dump),
-      explain_command(app, explain),
-      opt_command(app, opt),
-      ops_command(app, ops),
+      run_command(app, run),         check_command(app, check), bench_command(app, bench), dump_command(app, dump),
+      explain_command(app, explain), opt_command(app, opt),     ops_command(app, ops),
   };
   if (int code = parse(app, argc, argv); code >= 0) return code;
   for (Command& c : commands)

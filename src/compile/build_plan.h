@@ -13,14 +13,15 @@ namespace tenon {
 struct Compiled {
   std::unique_ptr<Jit> jit;
   std::unique_ptr<MicroKernels> micro_kernels;
-  std::unique_ptr<ExprPool> pool;       // of the kernels
-  std::vector<Kernel> kernels;          // distinct ones
-  std::vector<CodeText> texts;          // of the kernels, where asked for
+  std::unique_ptr<ExprPool> pool; // of the kernels
+  std::vector<Kernel> kernels;    // distinct ones
+  std::vector<CodeText> texts;    // of the kernels, where asked for
   Plan plan;
   std::shared_ptr<const LoadedProgram> program; // the Backend graph
 };
 
 /// `original` gives the caller's inputs, numbers fixed at export included.
-Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options, bool keep_texts = false);
+Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options,
+                    bool keep_texts = false);
 
 } // namespace tenon

@@ -13,7 +13,8 @@ namespace tenon {
 
 Pass find_pass(std::string_view name) {
   std::string known;
-  for (std::span<const Pass> stage : {std::span<const Pass>(aten_passes), std::span<const Pass>(edge_passes), std::span<const Pass>(backend_passes)})
+  for (std::span<const Pass> stage :
+       {std::span<const Pass>(aten_passes), std::span<const Pass>(edge_passes), std::span<const Pass>(backend_passes)})
     for (const Pass& p : stage) {
       if (p.name == name) return p;
       known += (known.empty() ? "" : ", ") + std::string(p.name);

@@ -11,7 +11,8 @@ namespace {
 
 class Explainer {
 public:
-  Explainer(const std::vector<Kernel>& kernels, const Profile& profile, const Limits& limits) : kernels_(kernels), profile_(profile), limits_(limits) {}
+  Explainer(const std::vector<Kernel>& kernels, const Profile& profile, const Limits& limits)
+      : kernels_(kernels), profile_(profile), limits_(limits) {}
   std::string text;
 
   void steps(const std::vector<Step>& list, int depth) {
@@ -30,11 +31,14 @@ public:
     int64_t ns = ns_, calls = 1;
     for (const Step& s : top)
       if (const StepProfile* p = of(s)) calls = std::max(calls, p->calls);
-    if (!profile_.empty()) add("all steps: {:.3f} ms a run, over {} runs\n", 1e-6 * static_cast<double>(ns) / static_cast<double>(calls), calls);
+    if (!profile_.empty())
+      add("all steps: {:.3f} ms a run, over {} runs\n", 1e-6 * static_cast<double>(ns) / static_cast<double>(calls), calls);
   }
 
 private:
-  template <class... T> void add(fmt::format_string<T...> format, T&&... args) { fmt::format_to(std::back_inserter(text), format, std::forward<T>(args)...); }
+  template <class... T> void add(fmt::format_string<T...> format, T&&... args) {
+    fmt::format_to(std::back_inserter(text), format, std::forward<T>(args)...);
+  }
   const StepProfile* of(const Step& s) const {
     size_t i = static_cast<size_t>(s.number);
     return i < profile_.size() && profile_[i].calls > 0 ? &profile_[i] : nullptr;
@@ -44,7 +48,9 @@ private:
   std::string code(const KernelStep& s) const { return name(s.kernel); }
   std::string code(const MatmulStep& s) const { return "matrix micro-kernels" + then(s.epilogue); }
   std::string code(const ConvStep& s) const { return "micro-kernels" + then(s.epilogue); }
-  std::string code(const AttentionStep& s) const { return "matrix micro-kernels by blocks of keys, softmax " + name(s.score.kernel) + ", result " + name(s.finish.kernel); }
+  std::string code(const AttentionStep& s) const {
+    return "matrix micro-kernels by blocks of keys, softmax " + name(s.score.kernel) + ", result " + name(s.finish.kernel);
+  }
   std::string code(const LibraryStepCall&) const { return "library step"; }
   std::string code(const FallbackStep&) const { return "INTERPRETER"; }
   template <class T> std::string code(const T&) const { return "plan"; }
@@ -56,7 +62,8 @@ private:
     const StepProfile* p = of(s);
     add("{}{}{}{}\n", indent, std::visit([&](auto& x) { return code(x); }, s.run), p && !p->detail.empty() ? ": " : "", p ? p->detail : "");
     if (p) {
-      double calls = static_cast<double>(p->calls), us = static_cast<double>(p->ns) / calls / 1e3, ns = static_cast<double>(std::max<int64_t>(p->ns, 1));
+      double calls = static_cast<double>(p->calls), us = static_cast<double>(p->ns) / calls / 1e3,
+             ns = static_cast<double>(std::max<int64_t>(p->ns, 1));
       add("{}{:.2f} us", indent, us);
       if (p->bytes > 0) add(", {:.0f} bytes ({:.1f} GB/s)", p->bytes / calls, p->bytes / ns);
       if (p->flops > 0) add(", {:.0f} flops ({:.1f} GFLOP/s)", p->flops / calls, p->flops / ns);
@@ -70,10 +77,12 @@ private:
   // A step that matters and could be twice as fast.
   void mark(const StepProfile& p, const std::string& indent) {
     double memory = limits_.bytes_per_ns > 0 ? p.bytes / limits_.bytes_per_ns : 0, arithmetic = 0, ns = static_cast<double>(p.ns);
-    if (p.family >= 0 && limits_.flops_per_ns.at(static_cast<size_t>(p.family)) > 0) arithmetic = p.flops / limits_.flops_per_ns[static_cast<size_t>(p.family)];
+    if (p.family >= 0 && limits_.flops_per_ns.at(static_cast<size_t>(p.family)) > 0)
+      arithmetic = p.flops / limits_.flops_per_ns[static_cast<size_t>(p.family)];
     double bound = std::max(memory, arithmetic);
     if (bound <= 0 || ns < 2 * bound || ns < 0.02 * static_cast<double>(ns_)) return;
-    add("{}FAR FROM ITS BOUND: {:.2f} us by {}, {:.0f}% of it reached\n", indent, bound / static_cast<double>(p.calls) / 1e3, arithmetic > memory ? "arithmetic" : "memory", 100 * bound / ns);
+    add("{}FAR FROM ITS BOUND: {:.2f} us by {}, {:.0f}% of it reached\n", indent, bound / static_cast<double>(p.calls) / 1e3,
+        arithmetic > memory ? "arithmetic" : "memory", 100 * bound / ns);
   }
 
   const std::vector<Kernel>& kernels_;

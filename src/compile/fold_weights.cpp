@@ -45,7 +45,8 @@ public:
 
 private:
   bool is_view(const Node& n) const {
-    return n.def->kind == Kind::View && !n.args.empty() && n.args[0].is<ValueId>() && g_.type(n.outputs[0]).dtype == g_.type(n.args[0].get<ValueId>()).dtype;
+    return n.def->kind == Kind::View && !n.args.empty() && n.args[0].is<ValueId>() &&
+           g_.type(n.outputs[0]).dtype == g_.type(n.args[0].get<ValueId>()).dtype;
   }
   NodeId node_of(ValueId v) const { return g_.value(v).node; }
 
@@ -84,7 +85,9 @@ private:
 
   // Whether sums over elements are among the nodes that it is made by: reading it costs less than computing it.
   bool has_sums(const std::unordered_set<ValueId>& made_by) const {
-    return std::any_of(made_by.begin(), made_by.end(), [&](ValueId v) { return node_of(v).valid() && g_.node(node_of(v)).def && g_.node(node_of(v)).def->kind == Kind::Reduce; });
+    return std::any_of(made_by.begin(), made_by.end(), [&](ValueId v) {
+      return node_of(v).valid() && g_.node(node_of(v)).def && g_.node(node_of(v)).def->kind == Kind::Reduce;
+    });
   }
 
   // The nodes that `v` is made by; gives the bytes of stored tensors below it.
@@ -130,7 +133,8 @@ private:
     for (NodeId id : g_.block(g_.top()).nodes) {
       const Node& n = g_.node(id);
       if (n.outputs.size() == 1 && n.blocks.empty() && n.def && is_computable(n) && is_fixed(n.outputs[0])) continue;
-      bool contraction = n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv || n.op == "tenon::quantized_weight_mm.default");
+      bool contraction =
+          n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv || n.op == "tenon::quantized_weight_mm.default");
       for_each_use(g_, id, [&](ValueId v) { add_result(v, contraction); });
     }
     for (const Arg& a : g_.block(g_.top()).returns) for_each_value(a, [&](ValueId v) { add_result(v, false); });
@@ -167,7 +171,7 @@ private:
   LoadedProgram& program_;
   const Graph& g_;
   SideTable<NodeId, signed char> fixed_{0}; // 0: not known yet
-  int64_t stored_ = 0, grown_ = 0; // bytes: of the program's tensors, of results larger than theirs
+  int64_t stored_ = 0, grown_ = 0;          // bytes: of the program's tensors, of results larger than theirs
   std::vector<ValueId> results_;
   std::unordered_set<ValueId> made_of_;
 };

@@ -5,16 +5,12 @@
 namespace tenon {
 
 AttentionStep::Operand PlanBuilder::attention_operand(const AttentionOperand& o) {
-  AttentionStep::Operand s{.buffer = buffer_of(o.value),
-                           .offset = slot(o.offset),
-                           .batch = {},
-                           .row = slot(o.row_stride),
-                           .column = slot(o.column_stride)};
+  AttentionStep::Operand s{
+      .buffer = buffer_of(o.value), .offset = slot(o.offset), .batch = {}, .row = slot(o.row_stride), .column = slot(o.column_stride)};
   use(s.buffer);
   // The last digits are those that exist; the others have one value.
   size_t missing = AttentionCall::most_digits - o.batch.size();
-  for (size_t d = 0; d < AttentionCall::most_digits; d++)
-    s.batch[d] = d < missing ? slots_.constant(0) : slot(o.batch[d - missing]);
+  for (size_t d = 0; d < AttentionCall::most_digits; d++) s.batch[d] = d < missing ? slots_.constant(0) : slot(o.batch[d - missing]);
   return s;
 }
 
@@ -28,8 +24,7 @@ void PlanBuilder::build_attention(NodeId id) {
   std::string why;
   auto a = match_attention(g_, product, scores, inliner, why);
   require(a.has_value(), "a region is no attention: {}", why);
-  const Type &out = g_.type(g_.node(product).outputs[0]),
-             &weights = g_.type(tensor_operands(g_.node(product).args, g_).at(0));
+  const Type &out = g_.type(g_.node(product).outputs[0]), &weights = g_.type(tensor_operands(g_.node(product).args, g_).at(0));
   Expr keys = weights.sizes.back(), columns = out.sizes.back();
   ValueId left = tensor_operands(g_.node(scores).args, g_).at(0);
   AttentionStep s;
@@ -46,19 +41,17 @@ void PlanBuilder::build_attention(NodeId id) {
   add(k.score, s.score);
   add(k.finish, s.finish);
   size_t missing = AttentionCall::most_digits - a->digits.size();
-  for (size_t d = 0; d < AttentionCall::most_digits; d++)
-    s.digits[d] = d < missing ? slots_.constant(1) : slot(a->digits[d - missing]);
-  s.rows = slot(out.sizes[out.rank() - 2]), s.keys = slot(keys), s.columns = slot(columns),
-  s.depth = slot(g_.type(left).sizes.back());
+  for (size_t d = 0; d < AttentionCall::most_digits; d++) s.digits[d] = d < missing ? slots_.constant(1) : slot(a->digits[d - missing]);
+  s.rows = slot(out.sizes[out.rank() - 2]), s.keys = slot(keys), s.columns = slot(columns), s.depth = slot(g_.type(left).sizes.back());
   s.q = attention_operand(a->q), s.k = attention_operand(a->k), s.v = attention_operand(a->v);
   if (a->upper) s.upper = slot(a->upper);
   if (a->lower) s.lower = slot(a->lower);
   auto type = [&](const AttentionStep::Operand& o) { return plan_.buffers[static_cast<size_t>(o.buffer)].dtype; };
   bool same = type(s.q) == type(s.k) && type(s.k) == type(s.v);
-  prepare_attention(*plan_.micro_kernels, attention_family(*plan_.micro_kernels, same ? type(s.q) : DType::F32), s.block_keys, const_int(columns).value_or(any_size));
+  prepare_attention(*plan_.micro_kernels, attention_family(*plan_.micro_kernels, same ? type(s.q) : DType::F32), s.block_keys,
+                    const_int(columns).value_or(any_size));
   auto rows = const_int(out.sizes[out.rank() - 2]);
-  if (!rows || *rows <= few_attention_rows)
-    prepare_few_rows(*plan_.micro_kernels, const_int(columns).value_or(any_size));
+  if (!rows || *rows <= few_attention_rows) prepare_few_rows(*plan_.micro_kernels, const_int(columns).value_or(any_size));
   append(id, std::move(s));
 }
 

@@ -18,7 +18,8 @@ namespace tenon {
 static constexpr int64_t most_cached = 32 << 20;
 
 PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out)
-    : program_(program), g_(program.graph), options_(options), out_(out), plan_(out.plan), slots_(out.plan.sizes), packers_(options.threads) {
+    : program_(program), g_(program.graph), options_(options), out_(out), plan_(out.plan), slots_(out.plan.sizes),
+      packers_(options.threads) {
   vector_bytes_ = out.jit->target().vector_bits / 8;
   streamed_bytes_ = std::min<int64_t>(static_cast<int64_t>(out.jit->target().l3_bytes), most_cached);
   plan_.micro_kernels = &out.micro_kernels->table();
@@ -84,7 +85,8 @@ void PlanBuilder::add_inputs(const std::vector<ProgramInput>& original) {
         if (!user) plan_.initial_state.push_back(program_.weights.at(in.target)), plan_.state_names.push_back(in.target);
       }
       if (user) plan_.inputs.push_back(input_spec(in, false)), position++;
-    } else if (original[i].kind == InputKind::Fixed && to_expr(g_.pool(), original[i].fixed)) plan_.inputs.push_back(input_spec(original[i], true)), position++;
+    } else if (original[i].kind == InputKind::Fixed && to_expr(g_.pool(), original[i].fixed))
+      plan_.inputs.push_back(input_spec(original[i], true)), position++;
   }
   solve_sizes();
   // Sizes that are expressions are known only now that all symbols are bound.
@@ -175,7 +177,8 @@ void PlanBuilder::add_outputs() {
       continue;
     }
     if (spec.kind != OutputKind::User || (!returns[i].is<ValueId>() && !to_expr(g_.pool(), returns[i]))) continue;
-    int b = returns[i].is<ValueId>() && g_.type(returns[i].get<ValueId>()).is_tensor() ? buffer_of(returns[i].get<ValueId>()) : scalar_buffer(returns[i]);
+    int b = returns[i].is<ValueId>() && g_.type(returns[i].get<ValueId>()).is_tensor() ? buffer_of(returns[i].get<ValueId>())
+                                                                                       : scalar_buffer(returns[i]);
     PlanBuffer* p = &plan_.buffers[static_cast<size_t>(b)];
     if (p->place == BufferPlace::Arena) p->place = BufferPlace::Output;
     else if (p->place != BufferPlace::Dynamic) {
@@ -200,7 +203,13 @@ std::vector<Slot> PlanBuilder::slots_of(const std::vector<Expr>& sizes) {
 }
 
 int PlanBuilder::new_buffer(const Type& t, BufferPlace place, const std::string& name) {
-  PlanBuffer b{.name = name, .dtype = t.dtype, .sizes = slots_of(t.sizes), .place = place, .is_conditional = conditional_ > 0, .first = now_, .last = now_};
+  PlanBuffer b{.name = name,
+               .dtype = t.dtype,
+               .sizes = slots_of(t.sizes),
+               .place = place,
+               .is_conditional = conditional_ > 0,
+               .first = now_,
+               .last = now_};
   bool dynamic = false;
   for (Expr e : t.sizes) dynamic |= slots_.stage_of(e) > 0;
   if (place == BufferPlace::Arena) {
@@ -298,7 +307,8 @@ static bool multiplies_narrow(const Graph& g) {
   return false;
 }
 
-Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options, bool keep_texts) {
+Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options,
+                    bool keep_texts) {
   Compiled out;
   out.program = backend;
   out.pool = std::make_unique<ExprPool>();

@@ -95,21 +95,21 @@ private:
   int vector_bytes_ = 64;
   int64_t streamed_bytes_ = INT64_MAX; // results that would push all else out of the caches
   std::unordered_map<ValueId, int> buffers_;
-  SideTable<ValueId, int> uses_{0};          // how often the nodes and the results of the program name a value
+  SideTable<ValueId, int> uses_{0}; // how often the nodes and the results of the program name a value
   struct Part {
     ValueId whole;
     Expr offset; // elements
   };
   std::unordered_map<ValueId, Part> parts_; // values that lie in the memory of one they are joined to
-  std::unordered_map<ValueId, int> bound_; // results of loop bodies whose place is known before they are made
+  std::unordered_map<ValueId, int> bound_;  // results of loop bodies whose place is known before they are made
   std::vector<Step>* steps_ = nullptr;
-  int scans_ = 0;                            // depth of scans around the step being built
-  int conditional_ = 0;                      // depth of branches and loop bodies around the step being built
-  int now_ = 0;                              // number of the step being built
-  std::vector<std::pair<int, int>> loops_;   // steps of enclosing loops: from; depth of use
-  std::vector<int> dynamic_;                 // to be allocated before the next step
-  std::map<std::string, int> kernels_;       // text -> number
-  std::vector<Heat> heat_;                   // of the kernels
+  int scans_ = 0;                          // depth of scans around the step being built
+  int conditional_ = 0;                    // depth of branches and loop bodies around the step being built
+  int now_ = 0;                            // number of the step being built
+  std::vector<std::pair<int, int>> loops_; // steps of enclosing loops: from; depth of use
+  std::vector<int> dynamic_;               // to be allocated before the next step
+  std::map<std::string, int> kernels_;     // text -> number
+  std::vector<Heat> heat_;                 // of the kernels
   std::map<std::pair<const void*, std::vector<int64_t>>, const void*> packed_; // by where they are, and how
 };
 

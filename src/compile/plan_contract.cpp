@@ -24,7 +24,8 @@ Inliner region_inliner(const Graph& g) {
 std::vector<int> PlanBuilder::beside_of(NodeId id, const RegionKernel& k) {
   const Type &out = g_.type(g_.node(id).outputs.at(0)), &sums = g_.type(g_.node(contraction_of(g_, id)).outputs.at(0));
   bool same = out.sizes == sums.sizes && out.strides == sums.strides;
-  bool seen_otherwise = out.strides.empty() && sums.strides.empty() && out.rank() > 0 && sums.rank() > 0 && out.sizes.back() == sums.sizes.back();
+  bool seen_otherwise =
+      out.strides.empty() && sums.strides.empty() && out.rank() > 0 && sums.rank() > 0 && out.sizes.back() == sums.sizes.back();
   if (!same && !seen_otherwise) return {};
   std::vector<int> found;
   for (int b : inputs_beside_result(k.kernel))
@@ -53,7 +54,8 @@ TileKernel PlanBuilder::build_epilogue(NodeId id) {
   return t;
 }
 
-const void* PlanBuilder::pack_matmul(const Tensor& w, int family, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride) {
+const void* PlanBuilder::pack_matmul(const Tensor& w, int family, int64_t offset, int64_t k, int64_t n, int64_t k_stride,
+                                     int64_t n_stride) {
   const KernelTable& kernels = *plan_.micro_kernels;
   const char* from = static_cast<const char*>(w.data()) + offset * static_cast<int64_t>(size_of(w.dtype()));
   const void*& packed = packed_[{from, {family, k, n, k_stride, n_stride}}];
@@ -62,7 +64,8 @@ const void* PlanBuilder::pack_matmul(const Tensor& w, int family, int64_t offset
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   const Panels panels = choose_panels(f, n, k);
   const PackSource source{from, w.dtype(), k_stride, n_stride};
-  packers_.run(panels.count(), 1, [&](int64_t p0, int64_t p1, int) { pack_panels(kernels, f, panels, source, 0, k, p0, p1, to + panels.offset(p0)); });
+  packers_.run(panels.count(), 1,
+               [&](int64_t p0, int64_t p1, int) { pack_panels(kernels, f, panels, source, 0, k, p0, p1, to + panels.offset(p0)); });
   return packed = to;
 }
 
@@ -149,7 +152,8 @@ void PlanBuilder::build_matmul(NodeId id) {
                .a_k = const_int(a->column_stride).value_or(0),
                .b_n = const_int(b->column_stride).value_or(0)};
   shape.family = s.family = choose_family(*plan_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
-  if (w && rank == 2 && shape.n != any_size && shape.k != any_size && const_int(b->offset) && w->is_contiguous()) s.packed = pack_constant(*w, *b, slices_of(n), shape);
+  if (w && rank == 2 && shape.n != any_size && shape.k != any_size && const_int(b->offset) && w->is_contiguous())
+    s.packed = pack_constant(*w, *b, slices_of(n), shape);
   else use(s.b);
   shape.packed = s.packed != nullptr;
   s.panel_vectors = shape.panel_vectors;

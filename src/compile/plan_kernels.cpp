@@ -67,7 +67,8 @@ void PlanBuilder::share_kernels() {
     if (number[k] >= 0) continue;
     number[k] = static_cast<int>(kernels.size());
     auto group = heat_[k] == Heat::Hot ? groups.end() : groups.find(shapes[k].text);
-    bool unknown = group != groups.end() && std::any_of(group->second.begin(), group->second.end(), [&](size_t m) { return heat_[m] == Heat::Unknown; });
+    bool unknown = group != groups.end() &&
+                   std::any_of(group->second.begin(), group->second.end(), [&](size_t m) { return heat_[m] == Heat::Unknown; });
     if (group == groups.end() || group->second.size() < (unknown ? long_series : 2)) {
       kernels.push_back(std::move(out_.kernels[k]));
       continue;

@@ -45,7 +45,11 @@ std::string refused_in(const Graph& g, NodeId id) {
 } // namespace
 
 Step& PlanBuilder::append(NodeId id, decltype(Step::run) run) {
-  steps_->push_back(Step{.run = std::move(run), .dynamic = std::exchange(dynamic_, {}), .what = operators_of(g_, id), .source = source_of(g_, id), .number = now_});
+  steps_->push_back(Step{.run = std::move(run),
+                         .dynamic = std::exchange(dynamic_, {}),
+                         .what = operators_of(g_, id),
+                         .source = source_of(g_, id),
+                         .number = now_});
   now_++;
   if (id.valid())
     if (const Arg* why = g_.node(id).attribute("refused")) steps_->back().refused = why->get<std::string>();
@@ -142,9 +146,13 @@ void PlanBuilder::build_library(NodeId id) {
   const Node& n = g_.node(id);
   LibraryStep step = n.def->library(Call(g_, *n.def, n.args));
   if (step.function == library::sort && uses_[n.outputs[1]] == 0)
-    step.ints[2] =
-        g_.pool().integer(1); // the order of equal values shows in the positions only: the stable one is quickest
-  LibraryStepCall s{.function = step.function, .inputs = {}, .outputs = {}, .ints = slots_of(step.ints), .numbers = step.numbers, .is_random = library::is_random(step.function)};
+    step.ints[2] = g_.pool().integer(1); // the order of equal values shows in the positions only: the stable one is quickest
+  LibraryStepCall s{.function = step.function,
+                    .inputs = {},
+                    .outputs = {},
+                    .ints = slots_of(step.ints),
+                    .numbers = step.numbers,
+                    .is_random = library::is_random(step.function)};
   for (ValueId v : step.inputs) s.inputs.push_back(buffer_of(v)), use(s.inputs.back());
   int stage = 0;
   if (n.def->data_dependent) {
@@ -154,10 +162,8 @@ void PlanBuilder::build_library(NodeId id) {
         if (e->op == Op::Symbol && !slots_.is_bound(e)) slots_.bind(e, stage);
   }
   for (ValueId v : n.outputs) {
-    if (library::writes_over(step.function) && dies_here(step.inputs[0], v))
-      buffers_[v] = s.inputs[0];
-    else
-      define(v);
+    if (library::writes_over(step.function) && dies_here(step.inputs[0], v)) buffers_[v] = s.inputs[0];
+    else define(v);
     s.outputs.push_back(buffers_.at(v));
   }
   if (n.def->data_dependent) dynamic_.clear(); // the step itself allocates
@@ -291,7 +297,8 @@ std::vector<PlanBuilder::BranchSize> PlanBuilder::branch_sizes(NodeId id) {
   for (size_t i = 0; i < n.outputs.size(); i++) {
     const Type& t = g_.type(n.outputs[i]);
     add(t.value, [&](const ArgList& returns) { return to_expr(g_.pool(), returns.at(i)); });
-    for (size_t d = 0; d < t.sizes.size(); d++) add(t.sizes[d], [&](const ArgList& returns) { return g_.type(returns.at(i).get<ValueId>()).sizes.at(d); });
+    for (size_t d = 0; d < t.sizes.size(); d++)
+      add(t.sizes[d], [&](const ArgList& returns) { return g_.type(returns.at(i).get<ValueId>()).sizes.at(d); });
   }
   return out;
 }
@@ -382,7 +389,9 @@ int PlanBuilder::add_slice(ScanStep& s, const Type& slice, const Type& type, int
   return b;
 }
 
-static bool is_slice(const Type& whole, const Type& slice) { return whole.dtype == slice.dtype && std::ranges::equal(std::span(whole.sizes).subspan(1), slice.sizes); }
+static bool is_slice(const Type& whole, const Type& slice) {
+  return whole.dtype == slice.dtype && std::ranges::equal(std::span(whole.sizes).subspan(1), slice.sizes);
+}
 
 // Where the body's results go: what a step of the body makes it makes in place, where it has the sizes that are promised; the
 // rest is copied.
@@ -409,11 +418,15 @@ std::vector<int> PlanBuilder::scan_results(NodeId id, ScanStep& s, Expr steps) {
   for (size_t i = 0; i < carried; i++) {
     const Type& t = g_.type(n.outputs[i]);
     const Arg& first = n.args[0].get<ArgList>()[i];
-    ScanStep::Carried c{.now = new_buffer(t, BufferPlace::Alias, "carried"), .next = -1, .first = first.is<ValueId>() ? buffer_of(first.get<ValueId>()) : scalar_buffer(first), .last = buffers_.at(n.outputs[i])};
+    ScanStep::Carried c{.now = new_buffer(t, BufferPlace::Alias, "carried"),
+                        .next = -1,
+                        .first = first.is<ValueId>() ? buffer_of(first.get<ValueId>()) : scalar_buffer(first),
+                        .last = buffers_.at(n.outputs[i])};
     use(c.first);
     if (first.is<ValueId>()) check_sizes(eq(product(g_.pool(), g_.type(first.get<ValueId>()).sizes), product(g_.pool(), t.sizes)));
     for (size_t k = carried; k < to.size(); k++)
-      if (body.returns[k] == body.returns[i] && c.stacked < 0 && is_slice(g_.type(n.outputs[k]), t)) c.stacked = static_cast<int>(s.slices.size() - to.size() + k), c.next = to[k];
+      if (body.returns[k] == body.returns[i] && c.stacked < 0 && is_slice(g_.type(n.outputs[k]), t))
+        c.stacked = static_cast<int>(s.slices.size() - to.size() + k), c.next = to[k];
     if (c.stacked < 0) {
       c.next = new_buffer(t, BufferPlace::Alias, "carried");
       c.spare = new_buffer(t, BufferPlace::Arena, "carried");

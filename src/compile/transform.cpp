@@ -37,11 +37,13 @@ LoadedProgram transform(LoadedProgram program, const std::function<std::string(c
   check(now);
   auto &old_params = was.block(was.top()).params, &params = now.block(now.top()).params;
   auto &old_returns = was.block(was.top()).returns, &returns = now.block(now.top()).returns;
-  require_input(params.size() == old_params.size() && returns.size() == old_returns.size(), "transform: {} parameters and {} results, there were {} and {}", params.size(),
-                returns.size(), old_params.size(), old_returns.size());
+  require_input(params.size() == old_params.size() && returns.size() == old_returns.size(),
+                "transform: {} parameters and {} results, there were {} and {}", params.size(), returns.size(), old_params.size(),
+                old_returns.size());
   for (size_t i = 0; i < params.size(); i++) check_same(was.type(old_params[i]), now.type(params[i]), "parameter", i);
   for (size_t i = 0; i < returns.size(); i++)
-    if (old_returns[i].is<ValueId>() && returns[i].is<ValueId>()) check_same(was.type(old_returns[i].get<ValueId>()), now.type(returns[i].get<ValueId>()), "result", i);
+    if (old_returns[i].is<ValueId>() && returns[i].is<ValueId>())
+      check_same(was.type(old_returns[i].get<ValueId>()), now.type(returns[i].get<ValueId>()), "result", i);
   for (auto& in : program.inputs)
     if (in.value.valid()) in.value = params.at(was.value(in.value).index);
   program.graph = std::move(parsed.graph);

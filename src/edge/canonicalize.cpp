@@ -19,7 +19,9 @@ struct Match {
   V arg(size_t i) const { return b.wrap(args[i].get<ValueId>()); }
   bool is_value(size_t i) const { return i < args.size() && args[i].is<ValueId>(); }
   /// The node that makes operand i, where it is `op`.
-  const Node* made_by(size_t i, std::string_view op) const { return is_value(i) ? tenon::made_by(g(), args[i].get<ValueId>(), op) : nullptr; }
+  const Node* made_by(size_t i, std::string_view op) const {
+    return is_value(i) ? tenon::made_by(g(), args[i].get<ValueId>(), op) : nullptr;
+  }
   V operand(const Node& n, size_t i = 0) const { return b.wrap(n.args[i].get<ValueId>()); }
   std::optional<double> filled(size_t i) const { return is_value(i) ? filled_with(g(), args[i].get<ValueId>()) : std::nullopt; }
   bool is_filled(size_t i, double v) const {
@@ -167,7 +169,8 @@ V short_sums(Match& m) {
   std::vector<int64_t> order(x.rank()), back(x.rank());
   std::iota(order.begin(), order.end(), 0);
   if (const Node* permuted = made_by(m.g(), x.id, "edge::permute.default")) { // terms stay where they are
-    for (size_t d = 0; d < order.size(); d++) order[d] = wrap_dim(permuted->args[1].get<ArgList>()[d].get<int64_t>(), order.size(), "permute");
+    for (size_t d = 0; d < order.size(); d++)
+      order[d] = wrap_dim(permuted->args[1].get<ArgList>()[d].get<int64_t>(), order.size(), "permute");
     x = m.operand(*permuted);
   }
   if (order.back() + 1 == static_cast<int64_t>(order.size()) && *terms * *columns > most_in_rows) return {};
@@ -229,7 +232,9 @@ constexpr Rule rules[] = {
     {"wide_depthwise", "edge::convolution.dtype", wide_depthwise},
 };
 
-bool same(const Type& a, const Type& b) { return a.is_tensor() && b.is_tensor() && a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides; }
+bool same(const Type& a, const Type& b) {
+  return a.is_tensor() && b.is_tensor() && a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides;
+}
 
 } // namespace
 

@@ -21,7 +21,8 @@ public:
     const std::string& name = def.signature.name;
     size_t at = name.find("::");
     bool aten = name.starts_with("aten::");
-    op_ = {.func = name.substr(at + 2), .name_space = aten ? "edge" : name.substr(0, at), .inherits = name, .aliases = {}, .constraints = {}};
+    op_ = {
+        .func = name.substr(at + 2), .name_space = aten ? "edge" : name.substr(0, at), .inherits = name, .aliases = {}, .constraints = {}};
   }
 
   EdgeOp make() {

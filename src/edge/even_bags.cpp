@@ -14,7 +14,8 @@ std::optional<int64_t> bag_length(Builder& b, V indices, V offsets) {
   ExprPool& pool = b.pool();
   Expr start = to_expr(pool, range->args[0]), step = to_expr(pool, range->args[2]);
   auto length = step ? const_int(step) : std::nullopt;
-  bool even = start && is_const_int(start, 0) && length && *length >= 1 && offsets.size(0) * static_cast<double>(*length) == indices.size(0);
+  bool even =
+      start && is_const_int(start, 0) && length && *length >= 1 && offsets.size(0) * static_cast<double>(*length) == indices.size(0);
   return even ? length : std::nullopt;
 }
 

@@ -20,9 +20,7 @@ private:
   std::vector<ValueId> replace(Rewriter& r, const Node& n) {
     if (!n.def || n.outputs.size() != 1 || !n.blocks.empty() || !has_definition(n)) return {};
     std::vector<ValueId> operands = tensor_operands(n.args, r.from);
-    if (!std::all_of(operands.begin(), operands.end(),
-                     [&](ValueId v) { return r.from.constant(v) || fixed_.contains(v); }))
-      return {};
+    if (!std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return r.from.constant(v) || fixed_.contains(v); })) return {};
     fixed_.insert(n.outputs[0]);
     const Type& type = r.from.type(n.outputs[0]);
     if (!type.is_tensor() || !type.strides.empty() ||
@@ -37,10 +35,9 @@ private:
     Type narrowed = type;
     for (size_t d = 0; d < late.size(); d++)
       if (late[d]) narrowed.sizes[d] = r.builder.integer(1);
-    NodeId now = r.to.append(
-        r.builder.block(),
-        Node{.op = n.op, .def = n.def, .args = std::move(args), .attributes = n.attributes, .origin = n.origin},
-        {narrowed});
+    NodeId now =
+        r.to.append(r.builder.block(),
+                    Node{.op = n.op, .def = n.def, .args = std::move(args), .attributes = n.attributes, .origin = n.origin}, {narrowed});
     return {r.builder.expand(r.builder.wrap(r.to.node(now).outputs[0]), type.sizes).id};
   }
 
@@ -69,8 +66,7 @@ private:
 
   static std::vector<int64_t> dims_of(const Arg& list, int64_t rank) {
     std::vector<int64_t> dims;
-    for (const Arg& d : list.get<ArgList>())
-      dims.push_back(wrap_dim(d.get<int64_t>(), static_cast<size_t>(rank), "dim"));
+    for (const Arg& d : list.get<ArgList>()) dims.push_back(wrap_dim(d.get<int64_t>(), static_cast<size_t>(rank), "dim"));
     return dims;
   }
 
@@ -99,9 +95,7 @@ private:
       });
     } else if (n.def->kind == Kind::Reduce && args.size() > 2 && args[1].is<ArgList>() && args[2] == Arg(true)) {
       std::vector<int64_t> summed = dims_of(args[1], rank);
-      each([&](int64_t d) {
-        return !summed.empty() && std::find(summed.begin(), summed.end(), d) == summed.end() && is_expanded(x, d);
-      });
+      each([&](int64_t d) { return !summed.empty() && std::find(summed.begin(), summed.end(), d) == summed.end() && is_expanded(x, d); });
     } else if (n.op == "edge::slice.Tensor" && args[1].is<int64_t>()) {
       each([&](int64_t d) { return d != wrap_dim(args[1].get<int64_t>(), type.rank(), "slice") && is_expanded(x, d); });
     } else if (n.op == "edge::permute.default") {

@@ -12,8 +12,8 @@ namespace tenon {
 
 namespace {
 
-constexpr int64_t max_result = 16 << 10;  // elements
-constexpr int64_t max_operand = 1 << 20;  // of what is read: the interpreter takes some 10 ns an element
+constexpr int64_t max_result = 16 << 10; // elements
+constexpr int64_t max_operand = 1 << 20; // of what is read: the interpreter takes some 10 ns an element
 
 class FoldConstants {
 public:

@@ -97,7 +97,9 @@ private:
     if (!found || !is_used_once(conv) || !found->args[2].is_none() || found->args[6] != Arg(false)) return {};
     Node n = *found;
     const Tensor* stored = g().constant(n.args[1].get<ValueId>());
-    if (!stored || stored->sizes().empty() || stored->dtype() != g().type(conv).dtype || stored->sizes()[0] != static_cast<int64_t>(s.size())) return {};
+    if (!stored || stored->sizes().empty() || stored->dtype() != g().type(conv).dtype ||
+        stored->sizes()[0] != static_cast<int64_t>(s.size()))
+      return {};
     Tensor from = stored->contiguous(), to(from.dtype(), from.sizes());
     int64_t inner = s.empty() ? 0 : from.numel() / static_cast<int64_t>(s.size());
     auto multiply = [&]<class T>(const T* in, T* out) {
@@ -135,7 +137,8 @@ private:
     const Node* add = made_by(g(), c->other, "edge::add.Tensor");
     if (!add || !is_used_once(c->other) || !is_plain_add(*add)) return {};
     auto inner = constant_operand(add->args);
-    if (!inner || !made_by(g(), inner->other, "edge::convolution.default") || g().type(inner->other) != r_.from.type(n.outputs[0])) return {};
+    if (!inner || !made_by(g(), inner->other, "edge::convolution.default") || g().type(inner->other) != r_.from.type(n.outputs[0]))
+      return {};
     for (size_t i = 0; i < inner->values.size(); i++) inner->values[i] += c->values[i];
     V y = b().wrap(inner->other);
     return b().call1("aten::add.Tensor", {y, constant_per_channel(inner->values, y.type())}).id;

@@ -1,7 +1,8 @@
 // integer_products: what quantize / dequantize pairs around a product mean for its integers. Weights are constant, with a scale
-// for all or for each column of the product (of a convolution: each channel) and zero points of 0; activations have one scale and zero point, numbers
-// or tensors, or those of a product one for each row. Views may stand between dequantization and product, as those of a linear layer on a sequence do.
-// Sums of integers are exact, so the result is at least as near to the real one as a product of dequantized floats.
+// for all or for each column of the product (of a convolution: each channel) and zero points of 0; activations have one scale and zero
+// point, numbers or tensors, or those of a product one for each row. Views may stand between dequantization and product, as those of a
+// linear layer on a sequence do. Sums of integers are exact, so the result is at least as near to the real one as a product of dequantized
+// floats.
 #include <cmath>
 #include <numeric>
 
@@ -61,7 +62,8 @@ std::optional<Dequantized> dequantized_view(Builder& b, V v, std::string op, Arg
 // The integers of `v`, where it is (q - zero) * scale with both broadcast, or a view of that.
 std::optional<Dequantized> dequantized(Builder& b, V v, int views) {
   const Graph& g = b.graph();
-  if (const Node* view = view_of(g, v.id)) return views < most_views ? dequantized_view(b, v, view->op, view->args, views + 1) : std::nullopt;
+  if (const Node* view = view_of(g, v.id))
+    return views < most_views ? dequantized_view(b, v, view->op, view->args, views + 1) : std::nullopt;
   const Node* mul = made_by(g, v, "edge::mul.Tensor");
   if (!mul || v.dtype() != DType::F32) return std::nullopt;
   Dequantized d;
@@ -98,9 +100,9 @@ bool is_zero(const Graph& g, ValueId v) {
 
 // The second operand of a product, k x n: integers, constant, and a scale of sizes [n], or none.
 struct Weights {
-  V q;       // k x n
-  V scale;   // [n], or one number
-  V sums;    // [n], I32: over k
+  V q;     // k x n
+  V scale; // [n], or one number
+  V sums;  // [n], I32: over k
 };
 
 V column_sums(Builder& b, const Tensor& w, bool transposed) { // w: [k, n], or [n, k] where transposed

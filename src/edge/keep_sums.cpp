@@ -1,5 +1,6 @@
-// keep_sums: what a convolution of reduced floats adds up goes on in f32 where nothing but one f32 computation reads it, as that of a batch norm does.
-// It is rounded once less than when operators stand alone. Casts that the program asks for stay: sums of reduced floats in f32 are ours.
+// keep_sums: what a convolution of reduced floats adds up goes on in f32 where nothing but one f32 computation reads it, as that of a batch
+// norm does. It is rounded once less than when operators stand alone. Casts that the program asks for stay: sums of reduced floats in f32
+// are ours.
 #include <unordered_set>
 
 #include "edge/match.h"

@@ -36,7 +36,8 @@ bool even_bags(LoadedProgram& program);
 bool integer_products(LoadedProgram& program);
 
 /// Products with constant weights of 4 or 8 bits that share a scale by group read them packed.
-///   %y = mm(%x, permute(view(_to_copy(%codes, f32) * %scale), [1, 0]))   ->   %y = quantized_weight_mm(%x, pack_quantized_weight(%codes, %scale))
+///   %y = mm(%x, permute(view(_to_copy(%codes, f32) * %scale), [1, 0]))   ->   %y = quantized_weight_mm(%x, pack_quantized_weight(%codes,
+///   %scale))
 bool weight_only_products(LoadedProgram& program);
 
 /// Convolutions of bf16 and bytes get channels in pairs and fours.

@@ -21,7 +21,8 @@ std::optional<Axis> axis_of(const Expr& size, size_t dim, const ArgList& args) {
     return a.is<int64_t>() ? std::optional(a.get<int64_t>()) : a.is<Expr>() ? const_int(a.get<Expr>()) : std::nullopt;
   };
   auto k = const_int(size), s = known(3), p = known(4), d = known(5), e = known(7);
-  if (!k || !s || !p || !e || !d || *d != 1 || *s < 1 || *s > most_residues || *k < 1 || *p > most_padding || *e < 0 || *e > most_padding) return {};
+  if (!k || !s || !p || !e || !d || *d != 1 || *s < 1 || *s > most_residues || *k < 1 || *p > most_padding || *e < 0 || *e > most_padding)
+    return {};
   int64_t taps = (*k + *s - 1) / *s;
   for (int64_t cut = std::min(*p / *s, taps - 1); cut >= 0; cut--)
     if (*k + *e - *p + cut * *s <= taps * *s) return Axis{*k, *s, taps, taps - 1 - cut, *p - cut * *s};
@@ -76,11 +77,10 @@ V without_transposition(Builder& b, V x, V w, const ArgList& args, const Type& r
   }
   std::vector<int64_t> ones(axes.size(), 1), none(axes.size(), 0), padding;
   for (const Axis& a : axes) padding.push_back(a.padding);
-  V y = b.call1("aten::convolution.default", {b.to(x, DType::F32), regular_weights(b, b.to(w, DType::F32), axes), Arg(), ones, padding,
-                                              ones, false, none, groups});
+  V y = b.call1("aten::convolution.default",
+                {b.to(x, DType::F32), regular_weights(b, b.to(w, DType::F32), axes), Arg(), ones, padding, ones, false, none, groups});
   y = shuffled(b, y, result.sizes[1], axes);
-  for (size_t d = 0; d < axes.size(); d++)
-    y = b.slice(y, static_cast<int64_t>(d + 2), b.integer(axes[d].first), result.sizes[d + 2]);
+  for (size_t d = 0; d < axes.size(); d++) y = b.slice(y, static_cast<int64_t>(d + 2), b.integer(axes[d].first), result.sizes[d + 2]);
   return b.to(y, result.dtype);
 }
 

@@ -43,7 +43,8 @@ public:
     if (!fresh) return at->second;
     const Node& n = g_.node(id);
     std::vector<ValueId> operands = tensor_operands(n.args, g_);
-    bool fixed = n.outputs.size() == 1 && n.blocks.empty() && std::all_of(operands.begin(), operands.end(), [&](ValueId o) { return is_fixed(o); });
+    bool fixed =
+        n.outputs.size() == 1 && n.blocks.empty() && std::all_of(operands.begin(), operands.end(), [&](ValueId o) { return is_fixed(o); });
     return fixed_[id] = fixed;
   }
 
@@ -75,7 +76,8 @@ private:
     } else if (n.op == "edge::bitwise_right_shift.Tensor") {
       auto from = range(operand(n, 0));
       auto by = number(1);
-      if (from && from->low >= 0 && by && *by >= 0 && *by < 8) return Range{from->low >> static_cast<int>(*by), from->high >> static_cast<int>(*by)};
+      if (from && from->low >= 0 && by && *by >= 0 && *by < 8)
+        return Range{from->low >> static_cast<int>(*by), from->high >> static_cast<int>(*by)};
     } else if (n.op == "edge::sub.Tensor" || n.op == "edge::add.Tensor") {
       auto from = range(operand(n, 0));
       auto other = number(1), alpha = number(2);
@@ -90,7 +92,8 @@ private:
         all = all ? Range{std::min(all->low, one->low), std::max(all->high, one->high)} : *one;
       }
       return all;
-    } else if (n.op == "edge::view.default" || n.op == "edge::unsqueeze.default" || n.op == "edge::permute.default" || n.op == "edge::_to_copy.default") {
+    } else if (n.op == "edge::view.default" || n.op == "edge::unsqueeze.default" || n.op == "edge::permute.default" ||
+               n.op == "edge::_to_copy.default") {
       return is_int(operand(n, 0).dtype()) ? range(operand(n, 0)) : std::nullopt;
     }
     return std::nullopt;
@@ -175,7 +178,8 @@ std::optional<Weights> weights_of(Builder& b, V w) {
 
 bool weight_only_products(LoadedProgram& program) {
   bool any = rewrite_nodes(program, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
-    if (n.op != "edge::mm.default" || !is_float(r.from.type(n.outputs[0]).dtype) || r.from.type(n.outputs[0]).dtype == DType::F64) return {};
+    if (n.op != "edge::mm.default" || !is_float(r.from.type(n.outputs[0]).dtype) || r.from.type(n.outputs[0]).dtype == DType::F64)
+      return {};
     ArgList args = r(n.args);
     Builder& b = r.builder;
     V x = b.wrap(args[0].get<ValueId>()), w = b.wrap(args[1].get<ValueId>());
@@ -186,9 +190,10 @@ bool weight_only_products(LoadedProgram& program) {
     bool nibbles = found->range.high - found->range.low < 16;
     int64_t low = nibbles ? found->range.low : found->codes.dtype() == DType::U8 ? 0 : -128, bits = nibbles ? 4 : 8;
     Expr group = found->codes.size(2), groups = found->codes.size(1);
-    V packed = b.call1("tenon::pack_quantized_weight.default", {found->codes, found->scale, found->shift ? Arg(found->shift) : Arg(), bits, low});
-    V y = b.call1("tenon::quantized_weight_mm.default",
-                  {b.to(x, DType::F32), packed, *const_int(w.size(1)), *const_int(groups), *const_int(group), bits, low, bool(found->shift)});
+    V packed =
+        b.call1("tenon::pack_quantized_weight.default", {found->codes, found->scale, found->shift ? Arg(found->shift) : Arg(), bits, low});
+    V y = b.call1("tenon::quantized_weight_mm.default", {b.to(x, DType::F32), packed, *const_int(w.size(1)), *const_int(groups),
+                                                         *const_int(group), bits, low, bool(found->shift)});
     return {b.to(y, x.dtype()).id};
   });
   if (any) remove_dead_code(program);

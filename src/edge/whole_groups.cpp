@@ -1,5 +1,5 @@
-// whole_groups: kernels of narrow types read pairs of bf16 and fours of bytes where they lie. The three channels of a first layer become four, the last of
-// them zeros in the weights too, or each window would be copied.
+// whole_groups: kernels of narrow types read pairs of bf16 and fours of bytes where they lie. The three channels of a first layer become
+// four, the last of them zeros in the weights too, or each window would be copied.
 #include "base/rounding.h"
 #include "edge/match.h"
 #include "edge/passes.h"

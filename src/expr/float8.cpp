@@ -26,7 +26,8 @@ Expr bit_or(Expr x, Expr y) { return binary(Op::Or, x, y); }
 Expr float8_of(Expr f, DType type) {
   Float8Format q = float8_format(type);
   Bits bits{*f->pool};
-  Expr u = bits.of(f), sign = bit_and(shift_right(u, bits(24)), bits(0x80)), mag = bit_and(u, bits(0x7fffffff)), shift = bits(23 - q.mantissa_bits);
+  Expr u = bits.of(f), sign = bit_and(shift_right(u, bits(24)), bits(0x80)), mag = bit_and(u, bits(0x7fffffff)),
+       shift = bits(23 - q.mantissa_bits);
   Expr magic = bits(exponent(151 - q.bias - q.mantissa_bits));
   Expr small = bits.of(bits.as_float(mag) + bits.as_float(magic)) - magic;
   Expr odd = bit_and(shift_right(mag, shift), bits(1)), half = bits((1 << (22 - q.mantissa_bits)) - 1 - exponent(127 - q.bias));
@@ -42,7 +43,8 @@ Expr value_of_float8(Expr byte) {
   Float8Format q = float8_format(byte->type);
   ExprPool& pool = *byte->pool;
   Bits bits{pool};
-  Expr u = cast(pool.make(Op::Bitcast, DType::U8, {byte}), DType::I32), mag = bit_and(u, bits(0x7f)), sign = shift_left(bit_and(u, bits(0x80)), bits(24));
+  Expr u = cast(pool.make(Op::Bitcast, DType::U8, {byte}), DType::I32), mag = bit_and(u, bits(0x7f)),
+       sign = shift_left(bit_and(u, bits(0x80)), bits(24));
   Expr normal = shift_left(mag, bits(23 - q.mantissa_bits)) + bits(exponent(127 - q.bias));
   Expr small = bits.of(cast(mag, DType::F32) * pool.number(std::ldexp(1.0, 1 - q.bias - q.mantissa_bits), DType::F32));
   Expr r = bit_or(select(lt(mag, bits(1 << q.mantissa_bits)), small, normal), sign);

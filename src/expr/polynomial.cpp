@@ -150,7 +150,7 @@ bool within(Expr r, Expr divisor) { return r->lo >= 0 && proves_lt(r, divisor); 
 struct Term {
   std::span<const Expr> factors; // in the arguments of a node, which stay where they are
   int64_t coefficient = 0;
-  Expr whole = {};               // the term as an expression, where it is one
+  Expr whole = {}; // the term as an expression, where it is one
 };
 
 class TermList {
@@ -182,7 +182,8 @@ private:
     Term t{.factors = std::span(&e, 1), .coefficient = factor, .whole = factor == 1 ? e : Expr()};
     if (e->op == Op::Mul) {
       t.factors = e->args;
-      if (e->args.back()->op == Op::Const) t.factors = t.factors.first(e->args.size() - 1), t.coefficient = wrap_mul(factor, e->args.back()->bits);
+      if (e->args.back()->op == Op::Const)
+        t.factors = t.factors.first(e->args.size() - 1), t.coefficient = wrap_mul(factor, e->args.back()->bits);
     }
     bool plain = std::none_of(t.factors.begin(), t.factors.end(), [](Expr f) { return f->op == Op::Mod || f->op == Op::Const; });
     return plain && !t.factors.empty() && insert(t);
@@ -190,7 +191,9 @@ private:
 
   bool insert(const Term& t) {
     auto less = rules::precedes;
-    auto before = [&](const Term& x, const Term& y) { return std::lexicographical_compare(x.factors.begin(), x.factors.end(), y.factors.begin(), y.factors.end(), less); };
+    auto before = [&](const Term& x, const Term& y) {
+      return std::lexicographical_compare(x.factors.begin(), x.factors.end(), y.factors.begin(), y.factors.end(), less);
+    };
     Term* end = terms_ + size_;
     Term* at = size_ > 0 && before(end[-1], t) ? end : std::lower_bound(terms_, end, t, before);
     if (at == end || before(t, *at)) {
@@ -259,8 +262,7 @@ Expr floor_div(ExprPool& pool, Expr a, Expr b) {
     Expr rest = from_polynomial(pool, r);
     return from_polynomial(pool, q) + floor_div(pool, rest, b);
   }
-  if (a->op == Op::FloorDiv && a->args[1]->lo > 0 && b->lo > 0)
-    return pool.make(Op::FloorDiv, DType::I64, {a->args[0], a->args[1] * b});
+  if (a->op == Op::FloorDiv && a->args[1]->lo > 0 && b->lo > 0) return pool.make(Op::FloorDiv, DType::I64, {a->args[0], a->args[1] * b});
   return pool.intern({.op = Op::FloorDiv, .type = DType::I64, .args = {a, b}});
 }
 

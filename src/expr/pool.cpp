@@ -131,9 +131,7 @@ std::string ExprPool::fresh_symbol(const std::string& prefix) const {
     if (std::string name = prefix + std::to_string(i); !symbols_.contains(name)) return name;
 }
 
-Expr ExprPool::axis(int64_t number, Expr extent) {
-  return intern({.op = Op::Axis, .type = DType::I64, .bits = number, .args = {extent}});
-}
+Expr ExprPool::axis(int64_t number, Expr extent) { return intern({.op = Op::Axis, .type = DType::I64, .bits = number, .args = {extent}}); }
 
 Expr ExprPool::load(int64_t operand, DType type, std::vector<Expr> indices) {
   return intern({.op = Op::Load, .type = type, .bits = operand, .args = std::move(indices)});

@@ -35,8 +35,8 @@ bool foldable(Op op, DType t) {
   if (is_reduced_float(t) || is_complex(t) || op == Op::Bitcast) return false;
   if (is_float(t)) return op != Op::Not && (op < Op::And || op > Op::Shr);
   if (t == DType::Bool)
-    return op == Op::Not || op == Op::Abs || op == Op::And || op == Op::Or || op == Op::Xor || op == Op::Min || op == Op::Max || op == Op::Mul ||
-           op == Op::Add || op == Op::Sub || is_compare(op);
+    return op == Op::Not || op == Op::Abs || op == Op::And || op == Op::Or || op == Op::Xor || op == Op::Min || op == Op::Max ||
+           op == Op::Mul || op == Op::Add || op == Op::Sub || is_compare(op);
   return op == Op::Neg || op == Op::Abs || op == Op::Not || (op >= Op::Floor && op <= Op::Trunc) ||
          (is_binary(op) && op != Op::Div && op != Op::Atan2);
 }

@@ -43,8 +43,15 @@ double digamma(double x) {
 }
 
 // Hurwitz zeta: a sum up to q + n > 9, then Euler and Maclaurin's formula (DLMF 25.11.7). Bernoulli numbers B2j / (2j)!.
-constexpr double euler_maclaurin[] = {1.0 / 12,           -1.0 / 720,          1.0 / 30240,          -1.0 / 1209600,         1.0 / 47900160,
-                                      -691.0 / 1307674368000.0, 1.0 / 74724249600.0, -3617.0 / 10670622842880000.0, 43867.0 / 5109094217170944000.0};
+constexpr double euler_maclaurin[] = {1.0 / 12,
+                                      -1.0 / 720,
+                                      1.0 / 30240,
+                                      -1.0 / 1209600,
+                                      1.0 / 47900160,
+                                      -691.0 / 1307674368000.0,
+                                      1.0 / 74724249600.0,
+                                      -3617.0 / 10670622842880000.0,
+                                      43867.0 / 5109094217170944000.0};
 
 double zeta(double s, double q) {
   if (s == 1) return inf;

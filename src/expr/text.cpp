@@ -11,10 +11,11 @@ namespace tenon {
 namespace {
 
 constexpr std::array op_names = std::to_array<std::string_view>(
-    {"const", "symbol", "axis", "load", "reg", "neg", "abs", "not", "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
-     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "floor", "ceil",
-     "round", "trunc", "cast", "bitcast", "+", "-", "*", "/", "//", "%", "truncdiv", "fmod", "min", "max", "pow", "atan2", "and", "or", "xor",
-     "shl", "shr", "==", "!=", "<", "<=", "checked", "select", "call"});
+    {"const", "symbol", "axis",  "load",  "reg",  "neg",      "abs",   "not",     "sqrt",   "rsqrt", "exp",   "exp2",    "expm1",
+     "log",   "log2",   "log10", "log1p", "sin",  "cos",      "tan",   "asin",    "acos",   "atan",  "sinh",  "cosh",    "tanh",
+     "asinh", "acosh",  "atanh", "erf",   "erfc", "sigmoid",  "floor", "ceil",    "round",  "trunc", "cast",  "bitcast", "+",
+     "-",     "*",      "/",     "//",    "%",    "truncdiv", "fmod",  "min",     "max",    "pow",   "atan2", "and",     "or",
+     "xor",   "shl",    "shr",   "==",    "!=",   "<",        "<=",    "checked", "select", "call"});
 static_assert(op_names.size() == static_cast<size_t>(Op::Call) + 1);
 
 // Binding strength for printing; 0 for leaves and function notation.
@@ -42,7 +43,8 @@ std::string text_of_constant(const ExprNode& n) {
     double v = n.number();
     std::string s = std::isnan(v) ? "nan" : std::isinf(v) ? (v < 0 ? "-inf" : "inf") : fmt::format("{:#.17g}", v);
     if (std::isfinite(v))
-      if (std::string shorter = fmt::format("{}", v); std::stod(shorter) == v) s = shorter.find_first_of(".e") == std::string::npos ? shorter + ".0" : shorter;
+      if (std::string shorter = fmt::format("{}", v); std::stod(shorter) == v)
+        s = shorter.find_first_of(".e") == std::string::npos ? shorter + ".0" : shorter;
     return n.type == DType::F64 ? s : fmt::format("{}({})", name_of(n.type), s);
   }
   return n.type == DType::I64 ? std::to_string(n.bits) : fmt::format("{}({})", name_of(n.type), n.bits);
@@ -178,7 +180,8 @@ private:
   }
   Expr parse_unary() {
     Lexer::Depth depth(lex_);
-    if (lex_.at("-") && lex_.position() + 1 < lex_.text().size() && std::isdigit(static_cast<unsigned char>(lex_.text()[lex_.position() + 1]))) {
+    if (lex_.at("-") && lex_.position() + 1 < lex_.text().size() &&
+        std::isdigit(static_cast<unsigned char>(lex_.text()[lex_.position() + 1]))) {
       auto number = lex_.signed_number();
       return number.is_float ? pool_.number(number.f, DType::F64) : pool_.integer(number.i);
     }
@@ -241,13 +244,15 @@ private:
   Expr call(const std::string& name, std::vector<Expr> args) {
     if (args.empty()) lex_.fail("a function without arguments");
     for (int i = 0; i < num_dtypes; i++)
-      if (name_of(static_cast<DType>(i)) == name && args.size() == 1 && !is_complex(static_cast<DType>(i))) return cast(args[0], static_cast<DType>(i));
+      if (name_of(static_cast<DType>(i)) == name && args.size() == 1 && !is_complex(static_cast<DType>(i)))
+        return cast(args[0], static_cast<DType>(i));
     for (Op op : {Op::TruncDiv, Op::Fmod, Op::Min, Op::Max, Op::Pow, Op::Atan2, Op::Xor, Op::Shl, Op::Shr})
       if (name_of(op) == name && args.size() == 2) {
         unify(args[0], args[1]);
         if (op == Op::Atan2) args[0] = cast(args[0], DType::F64), args[1] = cast(args[1], DType::F64);
         bool integers = op == Op::Xor || op == Op::Shl || op == Op::Shr;
-        if ((integers && is_float(args[0]->type)) || (args[0]->type == DType::Bool && op != Op::Xor)) lex_.fail("operands of the wrong type for " + name);
+        if ((integers && is_float(args[0]->type)) || (args[0]->type == DType::Bool && op != Op::Xor))
+          lex_.fail("operands of the wrong type for " + name);
         return binary(op, args[0], args[1]);
       }
     if (name == "select" && args.size() == 3 && args[0]->type == DType::Bool) {

@@ -28,8 +28,8 @@ void bind_sizes(const ProgramInput& in, const Type& type, const TensorView& t, S
     if (auto c = const_int(want)) require_input(size == *c, "input {}: size {} of dim {} must be {}", in.name, size, d, *c);
     if (want->op != Op::Symbol) continue;
     auto [it, fresh] = symbols.emplace(want->name, static_cast<double>(size));
-    require_input(it->second == static_cast<double>(size), "input {}: size {} of dim {} differs from {}, which another input gives for {}", in.name, size,
-                  d, it->second, want->name);
+    require_input(it->second == static_cast<double>(size), "input {}: size {} of dim {} differs from {}, which another input gives for {}",
+                  in.name, size, d, it->second, want->name);
     // Exported ranges that start at 2 mean "not specialised on 0 and 1": the program is valid for them as well.
     int64_t lo = want->lo == 2 ? 0 : want->lo;
     require_input(size >= lo && size <= want->hi, "input {}: size {} of dim {} ({}) is outside its range {}", in.name, size, d, want->name,
@@ -79,14 +79,16 @@ SymbolValues bind_symbols(const LoadedProgram& program, const std::vector<Tensor
   for (bool more = true; more;) {
     more = false;
     for (auto [in, t] : users)
-      for (size_t d = 0; d < program.graph.type(in->value).sizes.size(); d++) more |= solve(program.graph.type(in->value).sizes[d], t->sizes[d], symbols);
+      for (size_t d = 0; d < program.graph.type(in->value).sizes.size(); d++)
+        more |= solve(program.graph.type(in->value).sizes[d], t->sizes[d], symbols);
   }
   for (auto [in, t] : users) {
     const Type& type = program.graph.type(in->value);
     for (size_t d = 0; type.is_tensor() && d < type.rank(); d++) {
       if (type.sizes[d]->op == Op::Symbol || type.sizes[d]->is_const()) continue;
       int64_t want = evaluate_size(type.sizes[d], symbols);
-      require_input(t->sizes[d] == want, "input {}: size {} of dim {} must be {} = {}", in->name, t->sizes[d], d, to_string(type.sizes[d]), want);
+      require_input(t->sizes[d] == want, "input {}: size {} of dim {} must be {} = {}", in->name, t->sizes[d], d, to_string(type.sizes[d]),
+                    want);
     }
   }
   return symbols;

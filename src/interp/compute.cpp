@@ -120,7 +120,8 @@ Tensor evaluate(const Compute& compute, DType output, const std::vector<Tensor>&
         acc.reset();
         auto finish = [&] { to[written++] = result<T, To>(acc), acc.reset(); };
         if (d.reduced == 0) {
-          require_input(outputs == 0 || compute.reduction <= Reduction::Prod || compute.reduction == Reduction::Any || compute.reduction == Reduction::All,
+          require_input(outputs == 0 || compute.reduction <= Reduction::Prod || compute.reduction == Reduction::Any ||
+                            compute.reduction == Reduction::All,
                         "a maximum, minimum or their index over no elements");
           while (written < outputs) finish();
         }

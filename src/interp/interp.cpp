@@ -115,7 +115,14 @@ private:
       }
     }
     for (auto& t : a.outputs) out.push_back({t.data(), t.dtype(), t.sizes()});
-    LibraryCall call{in, out, ints, step.numbers, library::is_random(step.function) ? library::step_seed(seed_, ++random_steps_) : 0, Allocation::allocate, &a, nullptr};
+    LibraryCall call{in,
+                     out,
+                     ints,
+                     step.numbers,
+                     library::is_random(step.function) ? library::step_seed(seed_, ++random_steps_) : 0,
+                     Allocation::allocate,
+                     &a,
+                     nullptr};
     if (const char* error = step.function(call)) bad_input("{}", error);
     for (size_t i = 0; i < n.outputs.size(); i++) {
       if (n.def->data_dependent) bind(g_.type(n.outputs[i]), a.outputs[i]);
@@ -128,8 +135,7 @@ private:
     Graph parts = written_out(g_, *n.def, n.args);
     Interpreter run(parts, symbols_, seed_);
     size_t next = 0;
-    for (const Arg& a : n.args)
-      for_each_value(a, [&](ValueId v) { run.set(parts.block(parts.top()).params.at(next++), get(v)); });
+    for (const Arg& a : n.args) for_each_value(a, [&](ValueId v) { run.set(parts.block(parts.top()).params.at(next++), get(v)); });
     std::vector<Tensor> out = run.run_block(parts.top());
     for (size_t i = 0; i < n.outputs.size(); i++) set(n.outputs[i], out.at(i));
   }
@@ -166,7 +172,8 @@ private:
       Tensor c = value_of(n.args[0]);
       if (read_scalar(c) == 0) bad_input("{}", n.args[1].is<std::string>() ? n.args[1].get<std::string>() : "assertion failed");
     } else if (n.op == "prim::Print") {
-      for (const Arg& part : n.args[0].get<ArgList>()) fmt::print("{}", part.is<std::string>() ? part.get<std::string>() : fmt::format("{}", read_scalar(value_of(part))));
+      for (const Arg& part : n.args[0].get<ArgList>())
+        fmt::print("{}", part.is<std::string>() ? part.get<std::string>() : fmt::format("{}", read_scalar(value_of(part))));
     } else if (n.op == "prim::If") set_outputs(n, run_block(n.blocks.at(read_scalar(value_of(n.args[0])) != 0 ? 0 : 1)));
     else if (n.op == "prim::While") run_while(n);
     else if (n.op == "prim::Scan") run_scan(n);
@@ -234,7 +241,8 @@ std::vector<Tensor> interpret(const Graph& graph, const std::vector<Tensor>& inp
   return run.run_block(graph.top());
 }
 
-std::vector<Tensor> interpret_block(const Graph& graph, BlockId block, const std::function<Tensor(ValueId)>& value, SymbolValues& symbols, uint64_t seed) {
+std::vector<Tensor> interpret_block(const Graph& graph, BlockId block, const std::function<Tensor(ValueId)>& value, SymbolValues& symbols,
+                                    uint64_t seed) {
   Interpreter run(graph, symbols, seed);
   run.outer = value;
   return run.run_block(block);

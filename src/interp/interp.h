@@ -3,8 +3,8 @@
 #pragma once
 #include <unordered_map>
 
-#include "ir/program.h"
 #include "ir/op.h"
+#include "ir/program.h"
 
 namespace tenon {
 
@@ -19,7 +19,8 @@ int64_t evaluate_size(Expr e, const SymbolValues& symbols);
 /// Runs the top block on values for its parameters; gives its returns (numbers as 0-d tensors, None as undefined ones).
 std::vector<Tensor> interpret(const Graph& graph, const std::vector<Tensor>& inputs, SymbolValues symbols, uint64_t seed);
 /// Runs one block whose outer values `value` gives: what a plan's fallback step calls. Undefined tensors are None.
-std::vector<Tensor> interpret_block(const Graph& graph, BlockId block, const std::function<Tensor(ValueId)>& value, SymbolValues& symbols, uint64_t seed);
+std::vector<Tensor> interpret_block(const Graph& graph, BlockId block, const std::function<Tensor(ValueId)>& value, SymbolValues& symbols,
+                                    uint64_t seed);
 
 /// Values of the symbols in the parameters' types, from the tensors given for them; BadInput names the input, the
 /// dimension and the allowed range where something does not fit.

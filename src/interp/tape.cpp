@@ -107,7 +107,8 @@ void Tape::load(const TapeInstruction& in, const Tensor& from, int64_t n) {
       int64_t offset = 0;
       for (size_t d = 0; d < in.args.size(); d++) {
         int64_t index = slot<int64_t>(in.args[d])[i];
-        require_input(index >= 0 && index < from.sizes()[d], "the sizes do not fit: index {} of dim {} of size {}", index, d, from.sizes()[d]);
+        require_input(index >= 0 && index < from.sizes()[d], "the sizes do not fit: index {} of dim {} of size {}", index, d,
+                      from.sizes()[d]);
         offset += index * from.strides()[d];
       }
       out[i] = from.data_as<T>()[offset];
@@ -148,9 +149,8 @@ void Tape::run(const std::vector<Tensor>& operands, const std::unordered_map<int
       });
     } else if (e.op == Op::Cast) {
       DType from = e.args[0]->type;
-      dispatch(e.type, [&]<class To>(To) {
-        dispatch(from, [&]<class From>(From) { run_cast(slot<To>(in.out), slot<From>(in.args[0]), n); });
-      });
+      dispatch(e.type,
+               [&]<class To>(To) { dispatch(from, [&]<class From>(From) { run_cast(slot<To>(in.out), slot<From>(in.args[0]), n); }); });
     } else if (e.op == Op::Bitcast) {
       std::memcpy(slot<char>(in.out), slot<char>(in.args[0]), static_cast<size_t>(n) * size_of(e.type));
     } else {

@@ -9,9 +9,9 @@ inline constexpr int64_t tape_block = 256;
 
 struct TapeInstruction {
   const ExprNode* node;
-  int out;                // slot
-  std::vector<int> args;  // slots
-  int mask = -1;          // slot of a Bool; -1: all lanes
+  int out;               // slot
+  std::vector<int> args; // slots
+  int mask = -1;         // slot of a Bool; -1: all lanes
 };
 
 class Tape {

@@ -71,7 +71,8 @@ void check_indices(const Graph& graph, const OpDef& def, const ArgList& args) {
     if (std::find(std::begin(names), std::end(names), name) == std::end(names)) continue;
     for_each_value(args[i], [&](ValueId v) {
       const Type& t = graph.type(v);
-      require_input(!t.is_tensor() || !(is_float(t.dtype) || is_complex(t.dtype)), "{}: {} is of dtype {}", def.signature.name, name, name_of(t.dtype));
+      require_input(!t.is_tensor() || !(is_float(t.dtype) || is_complex(t.dtype)), "{}: {} is of dtype {}", def.signature.name, name,
+                    name_of(t.dtype));
     });
   }
 }
@@ -82,14 +83,18 @@ template <class F> bool any_leaf(const Arg& a, const F& f) {
   return std::any_of(list.begin(), list.end(), [&](const Arg& e) { return any_leaf(e, f); });
 }
 
-bool is_complex_value(const Graph& g, const Arg& a) { return a.is<ValueId>() && g.type(a.get<ValueId>()).is_tensor() && is_complex(g.type(a.get<ValueId>()).dtype); }
+bool is_complex_value(const Graph& g, const Arg& a) {
+  return a.is<ValueId>() && g.type(a.get<ValueId>()).is_tensor() && is_complex(g.type(a.get<ValueId>()).dtype);
+}
 
 bool has_complex_value(const Graph& g, const ArgList& args) {
   return any_leaf(args, [&](const Arg& a) { return is_complex_value(g, a); });
 }
 
 bool has_complex(const Graph& g, const ArgList& args) {
-  return any_leaf(args, [&](const Arg& a) { return is_complex_value(g, a) || a.is<std::complex<double>>() || (a.is<DType>() && is_complex(a.get<DType>())); });
+  return any_leaf(args, [&](const Arg& a) {
+    return is_complex_value(g, a) || a.is<std::complex<double>>() || (a.is<DType>() && is_complex(a.get<DType>()));
+  });
 }
 
 } // namespace
@@ -152,8 +157,7 @@ Values Builder::append(const OpDef& def, ArgList args, std::vector<Type> types) 
 
 // Floats of 8 bits are only moved; what little torch computes with them is computed in f32.
 Values Builder::append_float8(const OpDef& def, ArgList args, DType output) {
-  for (Arg& a : args)
-    a = map_values(a, [&](ValueId v) { return is_float8(graph_.type(v).dtype) ? to(wrap(v), DType::F32).id : v; });
+  for (Arg& a : args) a = map_values(a, [&](ValueId v) { return is_float8(graph_.type(v).dtype) ? to(wrap(v), DType::F32).id : v; });
   Values out = append_pointwise(def, std::move(args));
   return is_float8(output) ? to(out.at(0), output) : out;
 }
@@ -186,12 +190,14 @@ V Builder::constant(Tensor tensor, std::string name) {
   for (int64_t s : tensor.sizes()) sizes.push_back(integer(s));
   Type type = Type::tensor(tensor.dtype(), sizes);
   TensorId t = graph_.add_tensor(std::move(tensor));
-  NodeId n = graph_.append(block_, Node{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(t)}, .origin = origin_}, {type}, {std::move(name)});
+  NodeId n = graph_.append(block_, Node{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(t)}, .origin = origin_},
+                           {type}, {std::move(name)});
   return wrap(graph_.node(n).outputs[0]);
 }
 
 V Builder::to(V x, DType dtype) {
-  if (is_complex(x.dtype()) && !is_complex(dtype) && dtype != DType::Bool) unsupported("an operator that takes a complex tensor for {}", name_of(dtype));
+  if (is_complex(x.dtype()) && !is_complex(dtype) && dtype != DType::Bool)
+    unsupported("an operator that takes a complex tensor for {}", name_of(dtype));
   return x.dtype() == dtype ? x : call1("aten::_to_copy.default", {x}, {{"dtype", dtype}});
 }
 V Builder::expand(V x, std::vector<Expr> sizes) { return x.sizes() == sizes ? x : call1("aten::expand.default", {x, sizes}); }
@@ -205,7 +211,8 @@ V Builder::transpose(V x, int64_t d0, int64_t d1) {
   if (x.rank() == 0) return x;
   std::vector<int64_t> order(x.rank());
   for (size_t i = 0; i < order.size(); i++) order[i] = static_cast<int64_t>(i);
-  std::swap(order[static_cast<size_t>(wrap_dim(d0, x.rank(), "transpose"))], order[static_cast<size_t>(wrap_dim(d1, x.rank(), "transpose"))]);
+  std::swap(order[static_cast<size_t>(wrap_dim(d0, x.rank(), "transpose"))],
+            order[static_cast<size_t>(wrap_dim(d1, x.rank(), "transpose"))]);
   return permute(x, order);
 }
 V Builder::slice(V x, int64_t dim, Expr start, Expr length, int64_t step) {
@@ -231,7 +238,8 @@ std::vector<V> Builder::scan(const std::vector<V>& carried, const std::vector<V>
   for (V x : xs) slices.push_back(Type::tensor(x.dtype(), {x.sizes().begin() + 1, x.sizes().end()}));
   ArgList args{ArgList(carried.begin(), carried.end()), ArgList(xs.begin(), xs.end()), reverse};
   // The outputs come last: only the body tells the types of the stacks.
-  NodeId node = graph_.append(block_, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = std::move(args), .origin = origin_}, {});
+  NodeId node =
+      graph_.append(block_, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = std::move(args), .origin = origin_}, {});
   BlockId outer = std::exchange(block_, graph_.add_block(node));
   std::vector<V> now, parts;
   for (const Type& t : types) now.push_back(wrap(graph_.add_param(block_, t)));
@@ -254,8 +262,7 @@ Graph written_out(const Graph& graph, const OpDef& def, const ArgList& args) {
   Builder b(parts, parts.top(), true);
   b.keep_late(false);
   ArgList operands;
-  for (const Arg& a : args)
-    operands.push_back(map_values(a, [&](ValueId v) { return parts.add_param(parts.top(), graph.type(v)); }));
+  for (const Arg& a : args) operands.push_back(map_values(a, [&](ValueId v) { return parts.add_param(parts.top(), graph.type(v)); }));
   Values out = b.call_full(def, std::move(operands));
   parts.block(parts.top()).returns = ArgList(out.begin(), out.end());
   return parts;

@@ -63,7 +63,9 @@ public:
   /// Calls an operator: positional arguments, then keywords. `hint`: output types for data-dependent rows.
   Values call(std::string_view op, ArgList args, std::vector<Attribute> keywords = {}, const std::vector<Type>* hint = nullptr);
   /// The same for a single result.
-  V call1(std::string_view op, ArgList args, std::vector<Attribute> keywords = {}) { return call(op, std::move(args), std::move(keywords)).at(0); }
+  V call1(std::string_view op, ArgList args, std::vector<Attribute> keywords = {}) {
+    return call(op, std::move(args), std::move(keywords)).at(0);
+  }
   /// Arguments complete, in schema order.
   Values call_full(const OpDef& def, ArgList args, const std::vector<Type>* hint = nullptr);
   /// A call on the real parts, and on the imaginary parts, of complex arguments.

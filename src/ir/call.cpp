@@ -78,7 +78,8 @@ std::vector<Expr> Call::syms(std::string_view name) const {
   auto want = static_cast<size_t>(schema.fixed_length);
   if (want <= 1 || out.size() == want) return out; // int[1] is a list of any length that may be written as one number
   bool may_be_empty = schema.has_default && schema.fallback.is<ArgList>() && schema.fallback.get<ArgList>().empty();
-  if (out.size() != 1 && !(out.empty() && may_be_empty)) fail(fmt::format("argument {} has {} numbers instead of {}", name, out.size(), want));
+  if (out.size() != 1 && !(out.empty() && may_be_empty))
+    fail(fmt::format("argument {} has {} numbers instead of {}", name, out.size(), want));
   if (out.size() == 1) out.assign(want, out[0]);
   return out;
 }

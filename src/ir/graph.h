@@ -82,8 +82,8 @@ struct Origin {
 
 struct Value {
   Type type;
-  NodeId node;        // invalid for parameters of blocks
-  uint32_t index = 0; // among the node's outputs, or the block's parameters
+  NodeId node;           // invalid for parameters of blocks
+  uint32_t index = 0;    // among the node's outputs, or the block's parameters
   std::string name = {}; // a hint for printing
 };
 

@@ -114,15 +114,15 @@ struct OpRow {
   std::string_view schema;
   Kind kind = Kind::Composite;
   Promote promote = Promote::Default;
-  std::string_view keep = {};   ///< operands, separated by blanks, that take no part in promotion
+  std::string_view keep = {}; ///< operands, separated by blanks, that take no part in promotion
   Body body = nullptr;
-  Infer infer = nullptr;        ///< output types; pointwise and composite rows need none
+  Infer infer = nullptr; ///< output types; pointwise and composite rows need none
   Define define = nullptr;
-  Decompose decompose = nullptr; ///< of another kind than Composite: may give no values, and the call stays as it is
+  Decompose decompose = nullptr;       ///< of another kind than Composite: may give no values, and the call stays as it is
   bool (*late)(const Call&) = nullptr; ///< composites: whether the call stays whole in the Edge graph, until decompose_late
   LibraryStep (*library)(const Call&) = nullptr;
-  DTypes dtypes = any_type;     ///< of the operands, in the Edge dialect
-  bool data_dependent = false;  ///< output sizes depend on values: their types come from the program
+  DTypes dtypes = any_type;    ///< of the operands, in the Edge dialect
+  bool data_dependent = false; ///< output sizes depend on values: their types come from the program
 };
 
 /// A row with its parsed schema.

@@ -27,7 +27,12 @@ public:
       std::string_view name;
       TypeKind kind;
     };
-    for (Scalar s : {Scalar{"int", TypeKind::Int}, {"float", TypeKind::Float}, {"bool", TypeKind::Bool}, {"str", TypeKind::String}, {"NoneType", TypeKind::None}, {"custom", TypeKind::Custom}})
+    for (Scalar s : {Scalar{"int", TypeKind::Int},
+                     {"float", TypeKind::Float},
+                     {"bool", TypeKind::Bool},
+                     {"str", TypeKind::String},
+                     {"NoneType", TypeKind::None},
+                     {"custom", TypeKind::Custom}})
       if (s.name == name) return Type::scalar(s.kind, parse_type_value(s.kind));
     lex_.fail("no such type: " + name);
   }
@@ -426,7 +431,10 @@ LoadedProgram program_of(Graph graph) {
   LoadedProgram p;
   p.name = "text";
   for (ValueId v : graph.block(graph.top()).params)
-    p.inputs.push_back({.kind = InputKind::User, .name = graph.value(v).name.empty() ? fmt::format("arg{}", p.inputs.size()) : graph.value(v).name, .target = {}, .value = v});
+    p.inputs.push_back({.kind = InputKind::User,
+                        .name = graph.value(v).name.empty() ? fmt::format("arg{}", p.inputs.size()) : graph.value(v).name,
+                        .target = {},
+                        .value = v});
   p.outputs.resize(graph.block(graph.top()).returns.size());
   p.graph = std::move(graph);
   return p;

@@ -9,8 +9,8 @@ namespace tenon {
 struct PassOptions {
   std::string dump = {};       ///< a folder for NN_PASS.txt, made where it is missing; empty: no text
   std::string stop_after = {}; ///< the pass after which the runner stops; empty: none
-  bool verify = false;    ///< whether `PassRunner::check` is called after each pass
-  bool timing = false;    ///< times to stderr
+  bool verify = false;         ///< whether `PassRunner::check` is called after each pass
+  bool timing = false;         ///< times to stderr
 };
 /// From TENON_DUMP, TENON_STOP_AFTER, TENON_VERIFY and TENON_TIMING.
 PassOptions pass_options_from_env();

@@ -11,8 +11,10 @@
 namespace tenon {
 
 std::string_view torch_name(DType t) {
-  constexpr std::string_view names[num_dtypes] = {"Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble", "UInt64",
-                                                  "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"};
+  constexpr std::string_view names[num_dtypes] = {
+      "Bool",           "Byte",   "Char",         "Short",         "Int",    "Long",          "Half",        "BFloat16",
+      "Float",          "Double", "ComplexFloat", "ComplexDouble", "UInt64", "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz",
+      "Float8_e5m2fnuz"};
   return names[static_cast<int>(t)];
 }
 
@@ -118,7 +120,8 @@ public:
     std::string s;
     for (const ExprNode* n : found_) {
       if (n->lo == INT64_MIN && n->hi == INT64_MAX) continue;
-      s += fmt::format("symbol {} in [{}, {}]\n", n->name, n->lo == INT64_MIN ? "-inf" : std::to_string(n->lo), n->hi == INT64_MAX ? "inf" : std::to_string(n->hi));
+      s += fmt::format("symbol {} in [{}, {}]\n", n->name, n->lo == INT64_MIN ? "-inf" : std::to_string(n->lo),
+                       n->hi == INT64_MAX ? "inf" : std::to_string(n->hi));
     }
     return s;
   }
@@ -175,7 +178,9 @@ public:
       std::string operator()(bool b) const { return b ? "True" : "False"; }
       std::string operator()(int64_t i) const { return std::to_string(i); }
       std::string operator()(double d) const { return text_of_double(d); }
-      std::string operator()(std::complex<double> c) const { return fmt::format("complex({}, {})", text_of_double(c.real()), text_of_double(c.imag())); }
+      std::string operator()(std::complex<double> c) const {
+        return fmt::format("complex({}, {})", text_of_double(c.real()), text_of_double(c.imag()));
+      }
       std::string operator()(const std::string& s) const { return quote(s, '"'); }
       std::string operator()(DType t) const { return fmt::format("dtype<{}>", name_of(t)); }
       std::string operator()(const Word& w) const { return quote(w.text, '\''); }

@@ -14,9 +14,9 @@ enum class InputKind : uint8_t { User, Parameter, Buffer, Constant, Token, Fixed
 /// One input of the signature. Fixed inputs (None, strings, numbers fixed at export) have a value instead of a parameter.
 struct ProgramInput {
   InputKind kind = InputKind::User;
-  std::string name;     // the argument's name
-  std::string target;   // parameters, buffers, constants: the fully qualified name
-  ValueId value = {};   // the graph's parameter; invalid for Fixed
+  std::string name;   // the argument's name
+  std::string target; // parameters, buffers, constants: the fully qualified name
+  ValueId value = {}; // the graph's parameter; invalid for Fixed
   Arg fixed = {};
 };
 
@@ -44,8 +44,8 @@ struct LoadedProgram {
   std::map<std::string, Tensor> weights; // by qualified name; zero-copy over the archive
   TreeSpec in_spec, out_spec;
   std::vector<std::string> forward_arg_names;
-  std::vector<std::string> guards; // Python expressions over L['arg'].size()
-  std::shared_ptr<void> mapping;   // keeps the archive's memory
+  std::vector<std::string> guards;           // Python expressions over L['arg'].size()
+  std::shared_ptr<void> mapping;             // keeps the archive's memory
   std::span<const std::byte> example_inputs; // a torch.save archive; empty where there is none
 };
 

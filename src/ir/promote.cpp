@@ -14,7 +14,7 @@ DType promote_ints(DType a, DType b) {
   if (a == DType::Bool) return b;
   if (b == DType::Bool) return a;
   if (a == DType::U64 || b == DType::U64) return DType::U64; // with signed ones torch gives none
-  if (a == DType::U8 || b == DType::U8) { // the other one is signed
+  if (a == DType::U8 || b == DType::U8) {                    // the other one is signed
     DType other = a == DType::U8 ? b : a;
     return other == DType::I8 ? DType::I16 : other;
   }
@@ -57,7 +57,8 @@ bool is_operand(const SchemaArg& a) { return a.type == ArgType::Tensor || a.type
 DType promote(DType a, DType b) {
   if (a == b) return a;
   if (is_float8(a) || is_float8(b)) unsupported("promotion of {} and {}", name_of(a), name_of(b)); // torch has none either
-  if (is_complex(a) || is_complex(b)) return a == DType::C128 || b == DType::C128 || a == DType::F64 || b == DType::F64 ? DType::C128 : DType::C64;
+  if (is_complex(a) || is_complex(b))
+    return a == DType::C128 || b == DType::C128 || a == DType::F64 || b == DType::F64 ? DType::C128 : DType::C64;
   if (is_float(a) && is_float(b)) return is_reduced_float(a) && is_reduced_float(b) ? DType::F32 : std::max(a, b);
   if (is_float(a)) return a;
   if (is_float(b)) return b;

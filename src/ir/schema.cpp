@@ -12,10 +12,24 @@ struct TypeName {
   ArgType type;
 };
 constexpr TypeName type_names[] = {
-    {"Tensor", ArgType::Tensor}, {"Scalar", ArgType::Scalar}, {"number", ArgType::Scalar}, {"int", ArgType::Int}, {"SymInt", ArgType::Int},
-    {"float", ArgType::Float}, {"SymFloat", ArgType::Float}, {"bool", ArgType::Bool}, {"SymBool", ArgType::Bool}, {"str", ArgType::String},
-    {"ScalarType", ArgType::DType}, {"Layout", ArgType::Layout}, {"MemoryFormat", ArgType::MemoryFormat}, {"Device", ArgType::Device},
-    {"Generator", ArgType::Generator}, {"complex", ArgType::Complex}, {"Any", ArgType::Any}, {"t", ArgType::Any},
+    {"Tensor", ArgType::Tensor},
+    {"Scalar", ArgType::Scalar},
+    {"number", ArgType::Scalar},
+    {"int", ArgType::Int},
+    {"SymInt", ArgType::Int},
+    {"float", ArgType::Float},
+    {"SymFloat", ArgType::Float},
+    {"bool", ArgType::Bool},
+    {"SymBool", ArgType::Bool},
+    {"str", ArgType::String},
+    {"ScalarType", ArgType::DType},
+    {"Layout", ArgType::Layout},
+    {"MemoryFormat", ArgType::MemoryFormat},
+    {"Device", ArgType::Device},
+    {"Generator", ArgType::Generator},
+    {"complex", ArgType::Complex},
+    {"Any", ArgType::Any},
+    {"t", ArgType::Any},
 };
 
 class SchemaParser {

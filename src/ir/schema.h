@@ -8,21 +8,36 @@
 
 namespace tenon {
 
-enum class ArgType : uint8_t { Tensor, Scalar, Int, Float, Bool, String, DType, Layout, MemoryFormat, Device, Generator, Complex, Custom, Any };
+enum class ArgType : uint8_t {
+  Tensor,
+  Scalar,
+  Int,
+  Float,
+  Bool,
+  String,
+  DType,
+  Layout,
+  MemoryFormat,
+  Device,
+  Generator,
+  Complex,
+  Custom,
+  Any
+};
 
 struct SchemaArg {
   std::string name;
   ArgType type = ArgType::Tensor;
   bool list = false, optional = false, optional_elements = false, keyword_only = false;
-  int fixed_length = 0;              // of "int[2]"; one number stands for all
-  std::string alias = {};            // "a" of Tensor(a) and Tensor(a!)
-  bool written = false;              // Tensor(a!)
+  int fixed_length = 0;   // of "int[2]"; one number stands for all
+  std::string alias = {}; // "a" of Tensor(a) and Tensor(a!)
+  bool written = false;   // Tensor(a!)
   bool has_default = false;
-  Arg fallback = {};                 // the default
+  Arg fallback = {}; // the default
 };
 
 struct Schema {
-  std::string name;     // "aten::add.Tensor"; the overload "default" is left out of no name: "aten::relu" is written aten::relu.default
+  std::string name; // "aten::add.Tensor"; the overload "default" is left out of no name: "aten::relu" is written aten::relu.default
   std::vector<SchemaArg> args;
   std::vector<SchemaArg> returns;
   bool variadic_result = false; // returns Tensor[]: as many outputs as the list has

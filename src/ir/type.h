@@ -11,10 +11,10 @@ enum class TypeKind : uint8_t { Tensor, Int, Float, Bool, String, None, Custom }
 
 struct Type {
   TypeKind kind = TypeKind::Tensor;
-  DType dtype = DType::F32;          // Tensor
-  std::vector<Expr> sizes = {};      // Tensor
-  std::vector<Expr> strides = {};    // Tensor, in elements; empty: row-major
-  Expr value = {};                   // Int, Float, Bool: the value as an expression, where known
+  DType dtype = DType::F32;       // Tensor
+  std::vector<Expr> sizes = {};   // Tensor
+  std::vector<Expr> strides = {}; // Tensor, in elements; empty: row-major
+  Expr value = {};                // Int, Float, Bool: the value as an expression, where known
 
   static Type tensor(DType dtype, std::vector<Expr> sizes) { return {.dtype = dtype, .sizes = std::move(sizes)}; }
   static Type scalar(TypeKind kind, Expr value = {}) { return {.kind = kind, .value = value}; }

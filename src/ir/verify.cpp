@@ -7,14 +7,14 @@
 
 namespace tenon {
 
-bool is_region(const Node& n) { return n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv" || n.op == "tenon::attention"; }
+bool is_region(const Node& n) {
+  return n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv" || n.op == "tenon::attention";
+}
 
 namespace {
 
 bool is_number(const Arg& a) { return a.is<bool>() || a.is<int64_t>() || a.is<double>() || a.is<Expr>(); }
-bool is_integer(const Arg& a) {
-  return a.is<bool>() || a.is<int64_t>() || (a.is<Expr>() && !is_float(a.get<Expr>()->type));
-}
+bool is_integer(const Arg& a) { return a.is<bool>() || a.is<int64_t>() || (a.is<Expr>() && !is_float(a.get<Expr>()->type)); }
 
 // Whether one element (not a list) may stand where the schema says `type`.
 bool fits_element(const Graph& g, ArgType type, const Arg& a) {
@@ -104,7 +104,9 @@ private:
       }
     }
     for (const Arg& r : b.returns)
-      for_each_value(r, [&](ValueId v) { require(v.index < g_.num_values() && visible_.get(v), "a block returns a value that is not defined in it"); });
+      for_each_value(r, [&](ValueId v) {
+        require(v.index < g_.num_values() && visible_.get(v), "a block returns a value that is not defined in it");
+      });
     for (ValueId v : mine) visible_[v] = false;
   }
 
@@ -115,7 +117,8 @@ private:
     if (n.def) check_args(n);
     if (n.def && kind_ == ErrorKind::Internal) check_types(n);
     for (ValueId v : n.outputs)
-      if (g_.type(v).is_tensor() && !g_.type(v).strides.empty() && g_.type(v).strides.size() != g_.type(v).rank()) fail(n, "strides of another rank");
+      if (g_.type(v).is_tensor() && !g_.type(v).strides.empty() && g_.type(v).strides.size() != g_.type(v).rank())
+        fail(n, "strides of another rank");
     for (BlockId b : n.blocks) check_block(b, in_region || is_region(n));
     check_blocks(n);
   }
@@ -143,7 +146,8 @@ private:
     if (want.size() < n.outputs.size()) fail(n, "{} results, the row gives {}", n.outputs.size(), want.size());
     for (size_t i = 0; i < n.outputs.size(); i++) {
       const Type& got = g_.type(n.outputs[i]);
-      if (got.kind != TypeKind::None && !same_type(want[i], got)) fail(n, "result {} is {}, the row gives {}", i, to_string(got), to_string(want[i]));
+      if (got.kind != TypeKind::None && !same_type(want[i], got))
+        fail(n, "result {} is {}, the row gives {}", i, to_string(got), to_string(want[i]));
     }
   }
 
@@ -237,7 +241,8 @@ std::string refusal_of_operands(const Graph& g, const Node& n) {
     if (!operand || n.args[i].is_none() || n.args[i].is<ArgList>()) continue;
     if (!n.args[i].is<ValueId>()) return fmt::format("operand {} is a number", schema.name);
     DType t = g.type(n.args[i].get<ValueId>()).dtype;
-    if (!is_kept(*n.def, i) && t != compute) return fmt::format("operand {} is {} among operands of {}", schema.name, name_of(t), name_of(compute));
+    if (!is_kept(*n.def, i) && t != compute)
+      return fmt::format("operand {} is {} among operands of {}", schema.name, name_of(t), name_of(compute));
   }
   return {};
 }

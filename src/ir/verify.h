@@ -6,10 +6,12 @@
 namespace tenon {
 
 enum class Dialect : uint8_t {
-  Any,     ///< a graph: SSA with scopes, arguments as the schemas say, types as the rows infer them, blocks that fit
-  Aten,    ///< and no edge:: or tenon:: operator
-  Edge,    ///< and functional: edge:: operators without decomposition or with a late one, tenon:: rows, prim::; pointwise operands are tensors of one dtype
-  Backend, ///< and regions (tenon::loops, tenon::matmul, tenon::conv, tenon::attention) of defined operators; outside them library steps and prim::
+  Any,  ///< a graph: SSA with scopes, arguments as the schemas say, types as the rows infer them, blocks that fit
+  Aten, ///< and no edge:: or tenon:: operator
+  Edge, ///< and functional: edge:: operators without decomposition or with a late one, tenon:: rows, prim::; pointwise operands are tensors
+        ///< of one dtype
+  Backend, ///< and regions (tenon::loops, tenon::matmul, tenon::conv, tenon::attention) of defined operators; outside them library steps
+           ///< and prim::
 };
 std::string_view name_of(Dialect dialect);
 

@@ -54,11 +54,8 @@ size_t find_end(Bytes file, const std::string& name) {
 
 Directory find_directory(Bytes file, const std::string& name) {
   size_t end = find_end(file, name), limit = end;
-  auto disk = [&](uint64_t d) {
-    require_input(d == 0, "{}: archives of several disks are not zip files of tenon", quoted(name));
-  };
-  Directory dir{read_at<uint32_t>(file, end + 16), read_at<uint32_t>(file, end + 12),
-                read_at<uint16_t>(file, end + 10)};
+  auto disk = [&](uint64_t d) { require_input(d == 0, "{}: archives of several disks are not zip files of tenon", quoted(name)); };
+  Directory dir{read_at<uint32_t>(file, end + 16), read_at<uint32_t>(file, end + 12), read_at<uint16_t>(file, end + 10)};
   if (end >= locator64_size && read_at<uint32_t>(file, end - locator64_size) == locator64_magic) {
     size_t locator = end - locator64_size;
     auto at = read_at<uint64_t>(file, locator + 8);
@@ -71,10 +68,10 @@ Directory find_directory(Bytes file, const std::string& name) {
     disk(read_at<uint16_t>(file, end + 4)), disk(read_at<uint16_t>(file, end + 6));
   }
   require_input(dir.offset <= limit && dir.size <= limit - dir.offset,
-                "{}: the central directory ({} bytes at offset {}) does not fit before its end record at offset {}",
-                quoted(name), dir.size, dir.offset, limit);
-  require_input(dir.entries <= dir.size / central_size, "{}: {} entries do not fit in a central directory of {} bytes",
-                quoted(name), dir.entries, dir.size);
+                "{}: the central directory ({} bytes at offset {}) does not fit before its end record at offset {}", quoted(name), dir.size,
+                dir.offset, limit);
+  require_input(dir.entries <= dir.size / central_size, "{}: {} entries do not fit in a central directory of {} bytes", quoted(name),
+                dir.entries, dir.size);
   return dir;
 }
 
@@ -102,8 +99,7 @@ struct Range {
 /// Reads the record at the cursor; `range` is what the entry occupies in the file, local header included.
 Archive::Entry read_entry(Bytes file, ByteReader& in, const Directory& dir, const std::string& archive, Range& range) {
   size_t at = in.at();
-  require_input(in.read<uint32_t>() == central_magic, "{}: there is no directory record at offset {}", quoted(archive),
-                at);
+  require_input(in.read<uint32_t>() == central_magic, "{}: there is no directory record at offset {}", quoted(archive), at);
   in.take(4); // versions
   auto flags = in.read<uint16_t>(), method = in.read<uint16_t>();
   in.take(4); // time, often invalid
@@ -120,24 +116,20 @@ Archive::Entry read_entry(Bytes file, ByteReader& in, const Directory& dir, cons
   in.take(comment_size);
 
   require_input(!e.name.empty() && e.name.find('\0') == std::string_view::npos,
-                "{}: the directory record at offset {} has an empty name, or one with a zero byte", quoted(archive),
-                at);
+                "{}: the directory record at offset {} has an empty name, or one with a zero byte", quoted(archive), at);
   require_input((flags & 0x2041) == 0, "{} is encrypted", what);
-  require_input(method == 0 || method == 8, "{} is compressed by method {}; known are 0 (stored) and 8 (deflate)", what,
-                method);
+  require_input(method == 0 || method == 8, "{} is compressed by method {}; known are 0 (stored) and 8 (deflate)", what, method);
   e.deflated = method == 8;
   require_input(e.deflated || e.size == packed, "{} is stored, but its sizes {} and {} differ", what, packed, e.size);
 
-  require_input(local <= dir.offset && dir.offset - local >= local_size &&
-                    read_at<uint32_t>(file, local) == local_magic,
+  require_input(local <= dir.offset && dir.offset - local >= local_size && read_at<uint32_t>(file, local) == local_magic,
                 "{} has no local header at offset {}", what, local);
   uint64_t local_name = read_at<uint16_t>(file, local + 26), local_extra = read_at<uint16_t>(file, local + 28);
   uint64_t data = local + local_size + local_name + local_extra;
   require_input(data <= dir.offset && packed <= dir.offset - data,
-                "{}: its {} bytes at offset {} reach past the end of the data at offset {}", what, packed, data,
-                dir.offset);
-  require_input(as_text(file.subspan(local + local_size, local_name)) == e.name,
-                "{}: its local header at offset {} has another name", what, local);
+                "{}: its {} bytes at offset {} reach past the end of the data at offset {}", what, packed, data, dir.offset);
+  require_input(as_text(file.subspan(local + local_size, local_name)) == e.name, "{}: its local header at offset {} has another name", what,
+                local);
   e.data = file.subspan(data, packed);
   range.begin = local, range.end = data + packed;
   return e;
@@ -225,16 +217,14 @@ const std::shared_ptr<void>& Archive::owner() const { return impl_->owner; }
 
 const Archive::Entry* Archive::entry(std::string_view name) const {
   auto& order = impl_->by_name;
-  auto at = std::lower_bound(order.begin(), order.end(), name,
-                             [&](uint32_t i, std::string_view n) { return impl_->names[i] < n; });
+  auto at = std::lower_bound(order.begin(), order.end(), name, [&](uint32_t i, std::string_view n) { return impl_->names[i] < n; });
   return at != order.end() && impl_->names[*at] == name ? &impl_->entries[*at] : nullptr;
 }
 
 std::optional<Bytes> Archive::find(std::string_view name) const {
   const Entry* e = entry(name);
   if (!e) return std::nullopt;
-  require_input(!e->deflated, "{}: entry {} is compressed, so it cannot be used in place", quoted(impl_->name),
-                quoted(name));
+  require_input(!e->deflated, "{}: entry {} is compressed, so it cannot be used in place", quoted(impl_->name), quoted(name));
   return e->data;
 }
 
@@ -250,8 +240,8 @@ SharedBytes Archive::read(std::string_view name, uint64_t limit) const {
   if (!e->deflated) return {e->data, impl_->owner};
   std::string what = fmt::format("{}: entry {}", quoted(impl_->name), quoted(name));
   // Deflate cannot shrink by more than about 1032 to 1: a larger claim is a lie told before memory is spent on it.
-  require_input(e->size <= limit && e->size / 1032 <= e->data.size(),
-                "{} claims to inflate from {} to {} bytes (limit {})", what, e->data.size(), e->size, limit);
+  require_input(e->size <= limit && e->size / 1032 <= e->data.size(), "{} claims to inflate from {} to {} bytes (limit {})", what,
+                e->data.size(), e->size, limit);
   SharedBytes out = allocate_bytes(e->size, what);
   z_stream z{};
   require_input(inflateInit2(&z, -MAX_WBITS) == Z_OK, "{}: zlib has no memory", what);
@@ -279,8 +269,8 @@ void Archive::check_crc(std::string_view name, Bytes bytes) const {
   const Entry* e = entry(name);
   require_input(e != nullptr, "{} has no entry {}", quoted(impl_->name), quoted(name));
   auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
-  require_input(crc == e->crc, "{}: entry {} is damaged: its checksum is {:08x}, not {:08x}", quoted(impl_->name),
-                quoted(name), crc, e->crc);
+  require_input(crc == e->crc, "{}: entry {} is damaged: its checksum is {:08x}, not {:08x}", quoted(impl_->name), quoted(name), crc,
+                e->crc);
 }
 
 } // namespace tenon

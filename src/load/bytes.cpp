@@ -20,10 +20,8 @@ SharedBytes copy_bytes(Bytes bytes, std::string_view what) {
 std::string quoted(std::string_view text, size_t max) {
   std::string out = "'";
   for (char c : text.substr(0, max)) {
-    if (c >= ' ' && c <= '~')
-      out += c;
-    else
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    if (c >= ' ' && c <= '~') out += c;
+    else out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   }
   return out + (text.size() > max ? "...'" : "'");
 }
@@ -34,8 +32,7 @@ bool count_bytes(std::span<const int64_t> sizes, size_t element, size_t& bytes) 
   for (int64_t s : sizes) {
     if (s < 0) return false;
     empty |= s == 0;
-    if (s > 0 && (__builtin_mul_overflow(bytes, static_cast<size_t>(s), &bytes) || bytes >= size_t{1} << 46))
-      return false;
+    if (s > 0 && (__builtin_mul_overflow(bytes, static_cast<size_t>(s), &bytes) || bytes >= size_t{1} << 46)) return false;
   }
   if (empty) bytes = 0;
   return true;
@@ -49,8 +46,6 @@ std::string_view ByteReader::line() {
   return rest.substr(0, end);
 }
 
-void ByteReader::fail(uint64_t n) const {
-  bad_input("{}: {} bytes wanted at offset {}, but only {} are left", what_, n, at_, left());
-}
+void ByteReader::fail(uint64_t n) const { bad_input("{}: {} bytes wanted at offset {}, but only {} are left", what_, n, at_, left()); }
 
 } // namespace tenon

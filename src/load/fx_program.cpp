@@ -43,7 +43,9 @@ private:
       require_input(type.is_tensor() && const_int(s) && *const_int(s) >= 0, "%{}: a weight's sizes must be numbers", n.name);
       sizes.push_back(*const_int(s));
     }
-    NodeId id = g_.append(g_.top(), Node{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(g_.add_tensor(zeros_of(type.dtype, sizes)))}}, {type}, {n.name});
+    NodeId id = g_.append(
+        g_.top(), Node{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(g_.add_tensor(zeros_of(type.dtype, sizes)))}},
+        {type}, {n.name});
     return g_.node(id).outputs[0];
   }
 
@@ -75,7 +77,8 @@ private:
   }
 
   std::vector<ValueId> getitem(const FxNode& n) {
-    require_input(n.args.size() == 2 && n.args[0].is<ValueId>() && n.args[1].is<int64_t>(), "%{}: getitem takes a node and a number", n.name);
+    require_input(n.args.size() == 2 && n.args[0].is<ValueId>() && n.args[1].is<int64_t>(), "%{}: getitem takes a node and a number",
+                  n.name);
     auto& results = values_[n.args[0].get<ValueId>().index];
     int64_t k = n.args[1].get<int64_t>();
     require_input(k >= 0 && static_cast<size_t>(k) < results.size(), "%{}: there are {} results", n.name, results.size());
@@ -170,7 +173,8 @@ private:
     std::string base = n.op.substr(n.op.find("::") == n.op.npos ? 0 : n.op.find("::") + 2);
     base = base.substr(0, base.find('.'));
     bool single = n.outputs.size() == 1;
-    if (n.op == "prim::Constant") return bind(n.outputs[0], add({.name = name_of(n.outputs[0], "constant"), .type = g_.type(n.outputs[0]), .kind = FxKind::GetAttr}));
+    if (n.op == "prim::Constant")
+      return bind(n.outputs[0], add({.name = name_of(n.outputs[0], "constant"), .type = g_.type(n.outputs[0]), .kind = FxKind::GetAttr}));
     FxNode fx{.name = single ? name_of(n.outputs[0], base) : fresh(base), .target = std::string(prefix) + n.op};
     if (size_t at = fx.target.find("::"); at != fx.target.npos) fx.target.replace(at, 2, ".");
     for (size_t i = 0; i < n.args.size(); i++) {
@@ -183,13 +187,16 @@ private:
     uint32_t made = add(std::move(fx));
     if (single) return bind(n.outputs[0], made);
     for (size_t k = 0; k < n.outputs.size(); k++)
-      bind(n.outputs[k], add({.name = name_of(n.outputs[k], "getitem"), .target = "operator.getitem", .args = {Arg(ValueId{made}), Arg(static_cast<int64_t>(k))}}));
+      bind(n.outputs[k], add({.name = name_of(n.outputs[k], "getitem"),
+                              .target = "operator.getitem",
+                              .args = {Arg(ValueId{made}), Arg(static_cast<int64_t>(k))}}));
   }
 
   static void drop_defaults(const Node& n, FxNode& fx) {
     if (!n.def || n.def->signature.args.size() != n.args.size()) return;
     auto& schema = n.def->signature.args;
-    while (!fx.args.empty() && schema[fx.args.size() - 1].has_default && schema[fx.args.size() - 1].fallback == n.args[fx.args.size() - 1]) fx.args.pop_back();
+    while (!fx.args.empty() && schema[fx.args.size() - 1].has_default && schema[fx.args.size() - 1].fallback == n.args[fx.args.size() - 1])
+      fx.args.pop_back();
   }
 
   const Graph& g_;

@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "base/lexer.h"
-#include "ir/parse.h"
 #include "ir/op.h"
+#include "ir/parse.h"
 
 namespace tenon {
 
@@ -18,9 +18,23 @@ struct DTypeName {
   std::string_view torch;
   DType type;
 };
-constexpr DTypeName dtype_names[] = {{"bool", DType::Bool}, {"uint8", DType::U8}, {"int8", DType::I8}, {"int16", DType::I16}, {"int32", DType::I32}, {"int64", DType::I64},
-                                     {"float16", DType::F16}, {"bfloat16", DType::BF16}, {"float32", DType::F32}, {"float64", DType::F64}, {"complex64", DType::C64}, {"complex128", DType::C128}, {"uint64", DType::U64},
-                                     {"float8_e4m3fn", DType::F8E4M3FN}, {"float8_e5m2", DType::F8E5M2}, {"float8_e4m3fnuz", DType::F8E4M3FNUZ}, {"float8_e5m2fnuz", DType::F8E5M2FNUZ}};
+constexpr DTypeName dtype_names[] = {{"bool", DType::Bool},
+                                     {"uint8", DType::U8},
+                                     {"int8", DType::I8},
+                                     {"int16", DType::I16},
+                                     {"int32", DType::I32},
+                                     {"int64", DType::I64},
+                                     {"float16", DType::F16},
+                                     {"bfloat16", DType::BF16},
+                                     {"float32", DType::F32},
+                                     {"float64", DType::F64},
+                                     {"complex64", DType::C64},
+                                     {"complex128", DType::C128},
+                                     {"uint64", DType::U64},
+                                     {"float8_e4m3fn", DType::F8E4M3FN},
+                                     {"float8_e5m2", DType::F8E5M2},
+                                     {"float8_e4m3fnuz", DType::F8E4M3FNUZ},
+                                     {"float8_e5m2fnuz", DType::F8E5M2FNUZ}};
 
 class FxParser {
 public:
@@ -146,8 +160,11 @@ private:
 // A string that is read back without quotes.
 bool is_bare(std::string_view s) {
   static constexpr std::string_view others[] = {"None", "True", "False", "inf", "nan"};
-  bool word = !s.empty() && std::isalpha(static_cast<unsigned char>(s[0])) && std::find(std::begin(others), std::end(others), s) == std::end(others) && !s.starts_with("torch.");
-  return word && std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isalnum(c) || std::string_view("_.:/*+-").find(static_cast<char>(c)) != std::string_view::npos; });
+  bool word = !s.empty() && std::isalpha(static_cast<unsigned char>(s[0])) &&
+              std::find(std::begin(others), std::end(others), s) == std::end(others) && !s.starts_with("torch.");
+  return word && std::all_of(s.begin(), s.end(), [](unsigned char c) {
+           return std::isalnum(c) || std::string_view("_.:/*+-").find(static_cast<char>(c)) != std::string_view::npos;
+         });
 }
 
 std::string text_of(const FxGraph& g, const Arg& a, std::string_view mark);
@@ -208,7 +225,8 @@ std::string to_string(const FxGraph& g) {
   for (size_t i = 0; i < g.nodes.size(); i++) {
     const FxNode& n = g.nodes[i];
     std::string type = n.type ? to_string(*n.type) + " " : "";
-    s += fmt::format("    %{} : {}[num_users={}] = {}[target={}]", n.name, type, users[i], kind_names[static_cast<size_t>(n.kind)], n.target);
+    s += fmt::format("    %{} : {}[num_users={}] = {}[target={}]", n.name, type, users[i], kind_names[static_cast<size_t>(n.kind)],
+                     n.target);
     if (n.kind == FxKind::Placeholder) s += n.args.empty() ? "" : fmt::format("(default={})", text_of(g, n.args[0], "%"));
     else if (n.kind != FxKind::GetAttr) {
       std::string kwargs;

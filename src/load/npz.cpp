@@ -32,12 +32,9 @@ public:
       int bit = key == "descr" ? 1 : key == "fortran_order" ? 2 : key == "shape" ? 4 : 0;
       if (bit == 0 || (seen & bit) != 0) fail("an unexpected or repeated key " + quoted(key));
       seen |= bit;
-      if (bit == 1)
-        h.descr = dtype();
-      else if (bit == 2)
-        h.fortran = boolean();
-      else
-        h.shape = tuple();
+      if (bit == 1) h.descr = dtype();
+      else if (bit == 2) h.fortran = boolean();
+      else h.shape = tuple();
       if (!accept(',')) {
         expect('}');
         break;
@@ -131,8 +128,7 @@ std::vector<int64_t> fortran_strides(std::span<const int64_t> sizes) {
 
 /// The header's text; the cursor is left at the data.
 std::string_view header_text(ByteReader& in, const std::string& what) {
-  require_input(in.left() >= 10 && in.text(6) == "\x93NUMPY",
-                "{} is not an .npy file: its first bytes are not \\x93NUMPY", what);
+  require_input(in.left() >= 10 && in.text(6) == "\x93NUMPY", "{} is not an .npy file: its first bytes are not \\x93NUMPY", what);
   auto major = in.read<uint8_t>();
   in.read<uint8_t>(); // minor
   require_input(major >= 1 && major <= 3, "{}: .npy version {} is not known", what, major);
@@ -148,12 +144,10 @@ NpyArray read_npy(Bytes bytes, std::shared_ptr<void> owner, const std::string& w
   DType type = dtype_of(h.descr, what, u2);
   size_t size = 0;
   require_input(count_bytes(h.shape, size_of(type), size), "{}: the array's size overflows", what);
-  require_input(size == in.left(), "{}: the header tells of {} bytes of data, but {} follow at offset {}", what, size,
-                in.left(), in.at());
+  require_input(size == in.left(), "{}: the header tells of {} bytes of data, but {} follow at offset {}", what, size, in.left(), in.at());
   Bytes data = in.take(size);
   if (type == DType::Bool)
-    for (std::byte b : data)
-      require_input(b <= std::byte{1}, "{}: a bool is stored as {}, not 0 or 1", what, static_cast<int>(b));
+    for (std::byte b : data) require_input(b <= std::byte{1}, "{}: a bool is stored as {}, not 0 or 1", what, static_cast<int>(b));
   if (!is_aligned(data.data(), type)) {
     SharedBytes copy = copy_bytes(data, what);
     data = copy.bytes, owner = std::move(copy.owner);
@@ -171,12 +165,9 @@ std::vector<NpyArray> read_npz(const Archive& archive, NpyU2 u2) {
     std::string name = std::string(archive.top()) + std::string(entry);
     require_input(name.ends_with(".npy"), "{}: entry {} is not an .npy file", quoted(archive.name()), quoted(name));
     SharedBytes data = archive.read(entry, budget);
-    if (archive.entry(entry)->deflated)
-      budget -= data.bytes.size();
-    else
-      archive.check_crc(entry, data.bytes);
-    out.push_back(
-        read_npy(data.bytes, data.owner, fmt::format("{}: entry {}", quoted(archive.name()), quoted(name)), u2));
+    if (archive.entry(entry)->deflated) budget -= data.bytes.size();
+    else archive.check_crc(entry, data.bytes);
+    out.push_back(read_npy(data.bytes, data.owner, fmt::format("{}: entry {}", quoted(archive.name()), quoted(name)), u2));
     out.back().name = name.substr(0, name.size() - 4);
   }
   return out;

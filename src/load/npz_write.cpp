@@ -43,8 +43,7 @@ public:
 
   /// An entry made of two pieces.
   void add(const std::string& name, Bytes head, Bytes body) {
-    require_input(name.size() <= 1000 && names_.insert(name).second, "the array name {} is too long, or used twice",
-                  quoted(name));
+    require_input(name.size() <= 1000 && names_.insert(name).second, "the array name {} is too long, or used twice", quoted(name));
     Entry e{name, at_, head.size() + body.size(), 0};
     auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(head.data()), head.size());
     // zlib takes a null pointer as a request for the initial value.
@@ -110,10 +109,8 @@ private:
 std::string npy_header(const Tensor& t) {
   std::string shape;
   for (int64_t s : t.sizes()) shape += fmt::format("{}, ", s);
-  if (t.rank() > 1)
-    shape.resize(shape.size() - 2);
-  else if (t.rank() == 1)
-    shape.resize(shape.size() - 1);
+  if (t.rank() > 1) shape.resize(shape.size() - 2);
+  else if (t.rank() == 1) shape.resize(shape.size() - 1);
   auto row = std::find_if(std::begin(npy_types), std::end(npy_types), [&](auto& r) { return r.type == t.dtype(); });
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", row->descr, shape);
   text.resize((10 + text.size() + 1 + 63) / 64 * 64 - 11, ' ');

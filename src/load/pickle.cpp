@@ -12,8 +12,7 @@ using Kind = PickleKind;
 /// Unfolds shared nodes into a tree. The graph may be exponentially larger when unfolded, and may be cyclic.
 class Unfolder {
 public:
-  Unfolder(const PickleGraph& graph, const PickleLimits& limits)
-      : graph_(graph), limits_(limits), open_(graph.nodes.size()) {}
+  Unfolder(const PickleGraph& graph, const PickleLimits& limits) : graph_(graph), limits_(limits), open_(graph.nodes.size()) {}
 
   PickleValue value(PickleRef ref) {
     require_input(++nodes_ <= limits_.tree_nodes, "the saved value has more than {} parts", limits_.tree_nodes);
@@ -129,17 +128,14 @@ void add_object(const PickleValue& v, const PickleObject& o, std::vector<PickleV
   } else if (fields && o.is_new && o.args.empty()) {
     for (auto& [key, value] : fields->items)
       if (!value.is_none()) add_leaves(value, out);
-  } else
-    out.push_back(v);
+  } else out.push_back(v);
 }
 
 void add_leaves(const PickleValue& v, std::vector<PickleValue>& out) {
-  if (auto* o = v.as<PickleObject>())
-    add_object(v, *o, out);
+  if (auto* o = v.as<PickleObject>()) add_object(v, *o, out);
   else if (v.as<PickleTuple>() || v.as<PickleList>() || v.as<PickleDict>())
     for_each_part(v, [&](const PickleValue& x) { add_leaves(x, out); });
-  else
-    out.push_back(v);
+  else out.push_back(v);
 }
 
 } // namespace
@@ -147,8 +143,7 @@ void add_leaves(const PickleValue& v, std::vector<PickleValue>& out) {
 PickleValue load_torch_save(Bytes bytes, std::shared_ptr<void> owner, const PickleLimits& limits) {
   // The magic number of torch before 1.6: a pickled integer, then pickles and storages one after the other.
   constexpr std::string_view old_magic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14);
-  if (as_text(bytes).starts_with(old_magic))
-    unsupported("the torch.save file has the form of torch before 1.6; save it again");
+  if (as_text(bytes).starts_with(old_magic)) unsupported("the torch.save file has the form of torch before 1.6; save it again");
   Archive archive = Archive::view(bytes, "torch.save file", std::move(owner));
   if (auto order = archive.find("byteorder"); order && as_text(*order) != "little")
     unsupported("the torch.save file has byte order {}; only little is supported", quoted(as_text(*order)));

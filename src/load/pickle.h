@@ -38,8 +38,8 @@ struct PickleObject {
 };
 
 struct PickleValue {
-  using Variant = std::variant<std::monostate, bool, int64_t, double, std::string, PickleBytes, PickleTuple, PickleList,
-                               PickleDict, Tensor, PickleObject>;
+  using Variant = std::variant<std::monostate, bool, int64_t, double, std::string, PickleBytes, PickleTuple, PickleList, PickleDict, Tensor,
+                               PickleObject>;
   Variant value;
 
   bool is_none() const { return value.index() == 0; }

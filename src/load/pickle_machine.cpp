@@ -19,14 +19,10 @@ std::string global_name(std::string_view module, std::string_view name) {
 
 void append_utf8(std::string& out, uint32_t c) {
   auto put = [&](uint32_t b) { out += static_cast<char>(b); };
-  if (c < 0x80)
-    put(c);
-  else if (c < 0x800)
-    put(0xc0 | c >> 6), put(0x80 | (c & 63));
-  else if (c < 0x10000)
-    put(0xe0 | c >> 12), put(0x80 | (c >> 6 & 63)), put(0x80 | (c & 63));
-  else
-    put(0xf0 | c >> 18), put(0x80 | (c >> 12 & 63)), put(0x80 | (c >> 6 & 63)), put(0x80 | (c & 63));
+  if (c < 0x80) put(c);
+  else if (c < 0x800) put(0xc0 | c >> 6), put(0x80 | (c & 63));
+  else if (c < 0x10000) put(0xe0 | c >> 12), put(0x80 | (c >> 6 & 63)), put(0x80 | (c & 63));
+  else put(0xf0 | c >> 18), put(0x80 | (c >> 12 & 63)), put(0x80 | (c >> 6 & 63)), put(0x80 | (c & 63));
 }
 
 class Machine {
@@ -127,10 +123,8 @@ private:
       marks_.push_back(stack_.size());
       return true;
     case '0': // POP, which also takes a mark
-      if (!marks_.empty() && marks_.back() == stack_.size())
-        marks_.pop_back();
-      else
-        pop();
+      if (!marks_.empty() && marks_.back() == stack_.size()) marks_.pop_back();
+      else pop();
       return true;
     case '1': pop_mark(); return true;
     case '2': push(top()); return true;
@@ -166,10 +160,8 @@ private:
     case 0x8b: long_int(in_.take(in_.read<uint32_t>())); return true;
     case 'I': { // "00" and "01" are the booleans of protocol 0
       auto text = in_.line();
-      if (text == "00" || text == "01")
-        push_int(Kind::Bool, text == "01");
-      else
-        push_int(Kind::Int, number<int64_t>(text));
+      if (text == "00" || text == "01") push_int(Kind::Bool, text == "01");
+      else push_int(Kind::Int, number<int64_t>(text));
       return true;
     }
     case 'L': {
@@ -186,8 +178,7 @@ private:
   /// Two's complement, little-endian.
   void long_int(Bytes b) {
     uint64_t v = 0;
-    if (b.size() > 8)
-      unsupported("{} at offset {}: an integer of {} bytes does not fit in 64 bits", what_, at_, b.size());
+    if (b.size() > 8) unsupported("{} at offset {}: an integer of {} bytes does not fit in 64 bits", what_, at_, b.size());
     for (size_t i = 0; i < b.size(); i++) v |= static_cast<uint64_t>(b[i]) << (8 * i);
     if (!b.empty() && b.size() < 8 && (b.back() & std::byte{0x80}) != std::byte{}) v |= ~uint64_t{0} << (8 * b.size());
     push_int(Kind::Int, static_cast<int64_t>(v));
@@ -267,15 +258,12 @@ private:
   }
   void append(const std::vector<PickleRef>& items) {
     PickleNode& to = node(top());
-    if (to.kind == Kind::List)
-      to.items.insert(to.items.end(), items.begin(), items.end());
-    else if (to.kind == Kind::Object && to.pairs.empty() && items.empty())
-      return;
+    if (to.kind == Kind::List) to.items.insert(to.items.end(), items.begin(), items.end());
+    else if (to.kind == Kind::Object && to.pairs.empty() && items.empty()) return;
     else if (to.kind == Kind::Object) {
       PickleRef none = make({}), object = top();
       for (PickleRef i : items) node(object).pairs.insert(node(object).pairs.end(), {none, i});
-    } else
-      fail("appending to something that is not a list");
+    } else fail("appending to something that is not a list");
   }
   void set_items(const std::vector<PickleRef>& items) {
     PickleNode& to = node(top());
@@ -302,15 +290,13 @@ private:
     case 'R':
     case 0x81: { // REDUCE, NEWOBJ
       PickleRef args = pop(), callee = pop();
-      if (node(callee).kind != Kind::Global || node(args).kind != Kind::Tuple)
-        fail("calling something that is not a class");
+      if (node(callee).kind != Kind::Global || node(args).kind != Kind::Tuple) fail("calling something that is not a class");
       call(node(callee).text, node(args).items, op == 0x81);
       return true;
     }
     case 0x92: { // NEWOBJ_EX: keyword arguments last
       PickleRef keywords = pop(), args = pop(), callee = pop();
-      if (node(callee).kind != Kind::Global || node(args).kind != Kind::Tuple)
-        fail("calling something that is not a class");
+      if (node(callee).kind != Kind::Global || node(args).kind != Kind::Tuple) fail("calling something that is not a class");
       auto items = node(args).items;
       items.push_back(keywords);
       call(node(callee).text, std::move(items), true);
@@ -324,10 +310,8 @@ private:
   /// Attributes of an object; those of a dict, list or tensor (an OrderedDict's _metadata) are dropped.
   void build(PickleRef state) {
     PickleNode& to = node(top());
-    if (to.kind == Kind::Object)
-      to.other = state;
-    else if (to.kind != Kind::Dict && to.kind != Kind::List && to.kind != Kind::Tensor)
-      fail("setting attributes of a plain value");
+    if (to.kind == Kind::Object) to.other = state;
+    else if (to.kind != Kind::Dict && to.kind != Kind::List && to.kind != Kind::Tensor) fail("setting attributes of a plain value");
   }
   /// ("storage", torch.FloatStorage, key, device, number of elements)
   void persistent(PickleRef id) {
@@ -335,8 +319,8 @@ private:
     n.kind = Kind::Storage;
     auto& t = node(id);
     bool known = t.kind == Kind::Tuple && t.items.size() >= 5 && node(t.items[0]).kind == Kind::String &&
-                 node(t.items[0]).text == "storage" && node(t.items[1]).kind == Kind::Global &&
-                 node(t.items[2]).kind == Kind::String && node(t.items[4]).kind == Kind::Int;
+                 node(t.items[0]).text == "storage" && node(t.items[1]).kind == Kind::Global && node(t.items[2]).kind == Kind::String &&
+                 node(t.items[4]).kind == Kind::Int;
     if (!known) fail("a persistent id that is not a storage");
     charge(node(t.items[2]).text.size());
     n.other = t.items[1], n.text = node(t.items[2]).text, n.integer = node(t.items[4]).integer;
@@ -368,8 +352,7 @@ private:
     } else if (f == "torch.Size") {
       if (args.size() != 1 || node(args[0]).kind != Kind::Tuple) fail("a torch.Size that is not made of a tuple");
       push(args[0]);
-    } else
-      return false;
+    } else return false;
     return true;
   }
   void push_tensor(const std::vector<PickleRef>& args, PickleRef dtype) {
@@ -390,8 +373,7 @@ private:
       if (given) charge(node(args[0]).items.size() * sizeof(PickleRef));
       push_items(Kind::List, given ? node(args[0]).items : std::vector<PickleRef>{});
     } else if (f == "_codecs.encode") { // bytes, in protocol 2: their Latin-1 text
-      if (args.size() != 2 || node(args[0]).kind != Kind::String || node(args[1]).kind != Kind::String ||
-          node(args[1]).text != "latin1")
+      if (args.size() != 2 || node(args[0]).kind != Kind::String || node(args[1]).kind != Kind::String || node(args[1]).text != "latin1")
         fail("bytes that are not encoded as Latin-1");
       charge(node(args[0]).text.size());
       push_text(Kind::Bytes, latin1(node(args[0]).text));
@@ -400,8 +382,7 @@ private:
       if (!given && !args.empty()) fail("bytes made of something else");
       if (given) charge(node(args[0]).text.size());
       push_text(Kind::Bytes, given ? node(args[0]).text : std::string());
-    } else
-      return false;
+    } else return false;
     return true;
   }
   /// Items of an OrderedDict given as a list of pairs, as Python 2 and protocol 0 do.

@@ -13,21 +13,7 @@ namespace tenon {
 using PickleRef = uint32_t; // index of a node
 inline constexpr PickleRef no_ref = UINT32_MAX;
 
-enum class PickleKind : uint8_t {
-  None,
-  Bool,
-  Int,
-  Float,
-  String,
-  Bytes,
-  Tuple,
-  List,
-  Dict,
-  Global,
-  Storage,
-  Tensor,
-  Object
-};
+enum class PickleKind : uint8_t { None, Bool, Int, Float, String, Bytes, Tuple, List, Dict, Global, Storage, Tensor, Object };
 
 struct PickleNode {
   PickleKind kind = PickleKind::None;

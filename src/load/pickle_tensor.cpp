@@ -49,8 +49,7 @@ const PickleNode& node(const PickleGraph& graph, PickleRef ref, PickleKind kind,
 std::vector<int64_t> ints(const PickleGraph& graph, PickleRef ref, const char* what) {
   std::vector<int64_t> out;
   const PickleNode& tuple = graph.nodes[ref];
-  require_input(tuple.kind == PickleKind::Tuple || tuple.kind == PickleKind::List, "a saved tensor's {} is not a tuple",
-                what);
+  require_input(tuple.kind == PickleKind::Tuple || tuple.kind == PickleKind::List, "a saved tensor's {} is not a tuple", what);
   require_input(tuple.items.size() <= 64, "a saved tensor has {} dimensions; torch allows 64", tuple.items.size());
   for (PickleRef i : tuple.items) {
     out.push_back(node(graph, i, PickleKind::Int, what).integer);
@@ -67,8 +66,7 @@ void refuse_lazy_bits(const PickleGraph& graph, PickleRef metadata) {
   for (size_t i = 0; i + 1 < m.items.size(); i += 2) {
     const PickleNode &key = graph.nodes[m.items[i]], &value = graph.nodes[m.items[i + 1]];
     if (key.kind == PickleKind::String && value.kind == PickleKind::Bool && value.integer != 0)
-      unsupported("a tensor was saved as a lazy view with its bit {} set; save x.resolve_conj().resolve_neg()",
-                  quoted(key.text));
+      unsupported("a tensor was saved as a lazy view with its bit {} set; save x.resolve_conj().resolve_neg()", quoted(key.text));
   }
 }
 
@@ -77,8 +75,7 @@ bool reach(std::span<const int64_t> sizes, std::span<const int64_t> strides, int
   end = offset;
   for (size_t d = 0; d < sizes.size(); d++) {
     int64_t span = 0;
-    if (__builtin_mul_overflow(sizes[d] - 1, strides[d], &span) || __builtin_add_overflow(end, span, &end))
-      return false;
+    if (__builtin_mul_overflow(sizes[d] - 1, strides[d], &span) || __builtin_add_overflow(end, span, &end)) return false;
   }
   return !__builtin_add_overflow(end, 1, &end);
 }
@@ -99,8 +96,7 @@ Tensor TensorBuilder::build(const PickleGraph& graph, const std::vector<PickleRe
   DType type = dtype == no_ref ? store_type : dtype_named(node(graph, dtype, PickleKind::Global, "dtype").text, false);
   int64_t offset = node(graph, args[1], PickleKind::Int, "offset").integer;
   auto sizes = ints(graph, args[2], "sizes"), strides = ints(graph, args[3], "strides");
-  require_input(sizes.size() == strides.size(), "a saved tensor has {} sizes, but {} strides", sizes.size(),
-                strides.size());
+  require_input(sizes.size() == strides.size(), "a saved tensor has {} sizes, but {} strides", sizes.size(), strides.size());
   size_t metadata = dtype == no_ref ? 6 : 7, bytes = 0;
   if (args.size() > metadata) refuse_lazy_bits(graph, args[metadata]);
 
@@ -108,14 +104,12 @@ Tensor TensorBuilder::build(const PickleGraph& graph, const std::vector<PickleRe
   auto what = [&] { return fmt::format("a saved tensor over storage {}", quoted(store.text)); };
   size_t room = s.raw.bytes.size();
   require_input(store.integer >= 0 && static_cast<uint64_t>(store.integer) <= room / size_of(store_type),
-                "storage {} should hold {} elements of {}, but has {} bytes", quoted(store.text), store.integer,
-                name_of(store_type), room);
+                "storage {} should hold {} elements of {}, but has {} bytes", quoted(store.text), store.integer, name_of(store_type), room);
   room = static_cast<size_t>(store.integer) * size_of(store_type);
   require_input(count_bytes(sizes, size_of(type), bytes), "{}: its size overflows", what());
   int64_t end = 0, elements = static_cast<int64_t>(room / size_of(type));
   require_input(offset >= 0, "{}: its offset {} is negative", what(), offset);
-  if (bytes == 0)
-    offset = 0; // an empty tensor reaches nothing
+  if (bytes == 0) offset = 0; // an empty tensor reaches nothing
   else
     require_input(reach(sizes, strides, offset, end) && end <= elements,
                   "{}: it starts at element {} and reaches past the {} elements there", what(), offset, elements);
@@ -126,8 +120,7 @@ Tensor TensorBuilder::build(const PickleGraph& graph, const std::vector<PickleRe
     from = &s.aligned;
   }
   if (store_type == DType::Bool && !std::exchange(s.checked_bools, true))
-    for (std::byte b : s.raw.bytes)
-      require_input(b <= std::byte{1}, "{}: a bool is stored as {}, not 0 or 1", what(), static_cast<int>(b));
+    for (std::byte b : s.raw.bytes) require_input(b <= std::byte{1}, "{}: a bool is stored as {}, not 0 or 1", what(), static_cast<int>(b));
   auto* data = const_cast<std::byte*>(from->bytes.data()) + static_cast<size_t>(offset) * size_of(type);
   return Tensor(type, std::move(sizes), std::move(strides), from->owner, data);
 }

@@ -94,8 +94,9 @@ struct Reader {
       else if (kind != "user_output" && kind != "loss_output") unsupported("an output of kind {}", kind);
       program.outputs.push_back(std::move(out));
     }
-    require_input(program.outputs.size() == program.graph.block(program.graph.top()).returns.size(), "model.json: {} output specs for {} outputs",
-                  program.outputs.size(), program.graph.block(program.graph.top()).returns.size());
+    require_input(program.outputs.size() == program.graph.block(program.graph.top()).returns.size(),
+                  "model.json: {} output specs for {} outputs", program.outputs.size(),
+                  program.graph.block(program.graph.top()).returns.size());
   }
 
   TreeSpec read_tree(Element e, int depth = 0) {

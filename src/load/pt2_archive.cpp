@@ -47,7 +47,8 @@ std::string strict_json(std::string_view text) {
     size_t end = end_of_number(text, i);
     std::string_view number = text.substr(i, end - i);
     if (number.ends_with('y') || number.ends_with('N')) replace(i, end, fmt::format("\"{}\"", number));
-    else if (number.size() > 19 && text.substr(0, i).ends_with("_val\": ")) replace(i, end, number[0] == '-' ? "-9223372036854775808" : "9223372036854775807");
+    else if (number.size() > 19 && text.substr(0, i).ends_with("_val\": "))
+      replace(i, end, number[0] == '-' ? "-9223372036854775808" : "9223372036854775807");
     if (end > i) i = end - 1;
   }
   return out.append(text.substr(done));
@@ -145,10 +146,12 @@ Pt2Files find_files(const Archive& archive) {
     model = std::string(name.substr(7, name.size() - 12));
   }
   if (!model.empty())
-    return {"models/" + model + ".json", "data/sample_inputs/" + model + ".pt", payload_files("weights", model), payload_files("constants", model)};
+    return {"models/" + model + ".json", "data/sample_inputs/" + model + ".pt", payload_files("weights", model),
+            payload_files("constants", model)};
   if (aot) unsupported("this is an AOTInductor package (compiled code); tenon reads what torch.export.save writes");
   require_input(archive.contains(old_program), "not a torch.export archive: it holds neither models/*.json nor {}", old_program);
-  return {std::string(old_program), "serialized_example_inputs.pt", {{}, {}, "serialized_state_dict.pt"}, {{}, {}, "serialized_constants.pt"}};
+  return {
+      std::string(old_program), "serialized_example_inputs.pt", {{}, {}, "serialized_state_dict.pt"}, {{}, {}, "serialized_constants.pt"}};
 }
 
 Element parse_json(simdjson::dom::parser& parser, const Archive& archive, const std::string& name) {
@@ -170,7 +173,8 @@ void keep_example_inputs(const Archive& archive, const std::string& name, Loaded
   if (!archive.contains(name)) return;
   SharedBytes file = archive.read(name);
   program.example_inputs = file.bytes;
-  if (file.owner != archive.owner()) program.mapping = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(program.mapping, file.owner);
+  if (file.owner != archive.owner())
+    program.mapping = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(program.mapping, file.owner);
 }
 
 } // namespace tenon

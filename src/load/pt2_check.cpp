@@ -42,7 +42,9 @@ private:
   }
   void check(Expr e) {
     if (!checked_.insert(e.get()).second) return;
-    visit(e, [&](const ExprNode& n) { require_input(n.op != Op::Symbol || given_.contains(&n), "model.json: {} is used, but nothing gives its value", n.name); });
+    visit(e, [&](const ExprNode& n) {
+      require_input(n.op != Op::Symbol || given_.contains(&n), "model.json: {} is used, but nothing gives its value", n.name);
+    });
   }
 
   const Graph& g_;

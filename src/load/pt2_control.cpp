@@ -39,7 +39,8 @@ void GraphReader::read_body(BlockId block, Element scope, size_t params, const A
   GraphReader body(graph_, scope, exact_);
   body.autocast_ = autocast_;
   auto inputs = json::array(json::get(scope, "inputs"));
-  require_input(inputs.size() == params + rest.size(), "model.json: a subgraph has {} inputs, {} are given", inputs.size(), params + rest.size());
+  require_input(inputs.size() == params + rest.size(), "model.json: a subgraph has {} inputs, {} are given", inputs.size(),
+                params + rest.size());
   for (size_t i = 0; i < params; i++) body.add_param(block, inputs.at(i).value());
   for (size_t i = 0; i < rest.size(); i++) body.bind_input(params + i, rest[i]);
   body.read_nodes(block);

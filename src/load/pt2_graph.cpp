@@ -53,7 +53,8 @@ double read_float(Element e) {
 
 Word word_of(std::string_view kind, Element value) {
   static constexpr std::string_view formats[] = {"unknown", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"};
-  static constexpr std::string_view layouts[] = {"unknown", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "mkldnn", "strided"};
+  static constexpr std::string_view layouts[] = {"unknown",    "sparse_coo", "sparse_csr", "sparse_csc",
+                                                 "sparse_bsr", "sparse_bsc", "mkldnn",     "strided"};
   if (kind == "as_device") return Word{std::string(json::text(value, "type"))};
   int64_t i = json::integer(value);
   auto names = kind == "as_memory_format" ? std::span<const std::string_view>(formats) : std::span<const std::string_view>(layouts);
@@ -63,10 +64,17 @@ Word word_of(std::string_view kind, Element value) {
 
 // Operators that give no tensor and no number: what torch computed from them is in the graph already.
 bool is_pure_of_constants(std::string_view op) {
-  static constexpr std::string_view names[] = {"aten::promote_types.default", "aten::result_type.Tensor", "aten::result_type.Scalar", "aten::result_type.Scalar_Tensor",
-                                               "aten::result_type.Scalar_Scalar", "aten::can_cast.default", "torch._functorch.predispatch.lazy_load_decompositions",
-                                               "torch._functorch.predispatch._jvp_increment_nesting", "torch._functorch.predispatch._jvp_decrement_nesting",
-                                               "torch._functorch.predispatch._enter_dual_level", "torch._functorch.predispatch._exit_dual_level"};
+  static constexpr std::string_view names[] = {"aten::promote_types.default",
+                                               "aten::result_type.Tensor",
+                                               "aten::result_type.Scalar",
+                                               "aten::result_type.Scalar_Tensor",
+                                               "aten::result_type.Scalar_Scalar",
+                                               "aten::can_cast.default",
+                                               "torch._functorch.predispatch.lazy_load_decompositions",
+                                               "torch._functorch.predispatch._jvp_increment_nesting",
+                                               "torch._functorch.predispatch._jvp_decrement_nesting",
+                                               "torch._functorch.predispatch._enter_dual_level",
+                                               "torch._functorch.predispatch._exit_dual_level"};
   return std::find(std::begin(names), std::end(names), op) != std::end(names);
 }
 
@@ -175,16 +183,17 @@ Arg GraphReader::read_union(std::string_view kind, Element value) {
   if (kind == "as_scalar_type") return read_dtype(json::integer(value));
   if (kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float") return symbol_named(value);
   if (kind == "as_memory_format" || kind == "as_layout" || kind == "as_device") return word_of(kind, value);
-  if (kind == "as_complex")
-    return std::complex<double>(read_float(json::get(value, "real")), read_float(json::get(value, "imag")));
+  if (kind == "as_complex") return std::complex<double>(read_float(json::get(value, "real")), read_float(json::get(value, "imag")));
   if (kind == "as_optional_tensor") return read_argument(value);
   struct ListKind {
     std::string_view list, element;
   };
-  static constexpr ListKind lists[] = {{"as_tensors", "as_tensor"}, {"as_ints", "as_int"}, {"as_floats", "as_float"}, {"as_bools", "as_bool"},
-                                       {"as_strings", "as_string"}, {"as_sym_ints", "as_sym_int"}, {"as_sym_bools", "as_sym_bool"},
-                                       {"as_sym_floats", "as_sym_float"}, {"as_optional_tensors", ""}, {"as_nested_tensors", "as_tensors"},
-                                       {"as_int_lists", "as_ints"}, {"as_float_lists", "as_floats"}};
+  static constexpr ListKind lists[] = {{"as_tensors", "as_tensor"},     {"as_ints", "as_int"},
+                                       {"as_floats", "as_float"},       {"as_bools", "as_bool"},
+                                       {"as_strings", "as_string"},     {"as_sym_ints", "as_sym_int"},
+                                       {"as_sym_bools", "as_sym_bool"}, {"as_sym_floats", "as_sym_float"},
+                                       {"as_optional_tensors", ""},     {"as_nested_tensors", "as_tensors"},
+                                       {"as_int_lists", "as_ints"},     {"as_float_lists", "as_floats"}};
   for (auto& l : lists)
     if (l.list == kind) return read_list(value, l.element);
   if (kind == "as_custom_obj") unsupported("a TorchBind object as an argument");
@@ -245,7 +254,8 @@ bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& 
     if (condition.is<Expr>() && is_const_int(condition.get<Expr>(), 1)) condition = true;
     if (condition == Arg(true)) condition = unproved(block, json::get(inputs.at(0).value(), "arg"));
     if (condition == Arg(true)) return true;
-    graph_.append(block, Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {condition, arg(1)}, .origin = read_origin(node)}, {});
+    graph_.append(block,
+                  Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {condition, arg(1)}, .origin = read_origin(node)}, {});
     return true;
   }
   if (op == "aten::_assert_async.default" || op == "aten::_assert_async.msg") {
@@ -256,7 +266,12 @@ bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& 
     graph_.append(block, Node{.op = "prim::Item", .def = find_op("prim::Item"), .args = {tensor}, .origin = read_origin(node)},
                   {Type::scalar(real ? TypeKind::Float : TypeKind::Int, value)});
     Arg message = op == "aten::_assert_async.msg" ? arg(1) : Arg("the asserted tensor is zero");
-    graph_.append(block, Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {ne(value, constant_like(0, value)), message}, .origin = read_origin(node)}, {});
+    graph_.append(block,
+                  Node{.op = "prim::Assert",
+                       .def = find_op("prim::Assert"),
+                       .args = {ne(value, constant_like(0, value)), message},
+                       .origin = read_origin(node)},
+                  {});
     return true;
   }
   auto outputs = json::array(json::get(node, "outputs"));
@@ -271,7 +286,8 @@ bool GraphReader::read_symbolic(BlockId block, Element node, const std::string& 
   Arg symbol = symbol_named(value);
   if (!symbol.is<Expr>()) return true;
   // A boolean is recorded as u0 == 1.
-  if (Expr e = symbol.get<Expr>(); e->op == Op::Eq && (e->args[0]->op == Op::Symbol || e->args[1]->op == Op::Symbol)) symbol = e->args[e->args[0]->op == Op::Symbol ? 0 : 1], kind = "as_sym_int";
+  if (Expr e = symbol.get<Expr>(); e->op == Op::Eq && (e->args[0]->op == Op::Symbol || e->args[1]->op == Op::Symbol))
+    symbol = e->args[e->args[0]->op == Op::Symbol ? 0 : 1], kind = "as_sym_int";
   TypeKind t = kind == "as_sym_int" ? TypeKind::Int : kind == "as_sym_float" ? TypeKind::Float : TypeKind::Bool;
   graph_.append(block, Node{.op = "prim::Item", .def = find_op("prim::Item"), .args = {arg(0)}, .origin = read_origin(node)},
                 {Type::scalar(t, symbol.get<Expr>())});
@@ -317,8 +333,10 @@ void GraphReader::output_types(Element node, size_t first, std::vector<Type>& ty
     else if (kind == "as_tensors")
       for (Element t : json::array(value)) add(json::text(t, "name"));
     else if (kind == "as_none") types.push_back(Type::scalar(TypeKind::None)), names.emplace_back();
-    else if (kind == "as_sym_int") types.push_back(Type::scalar(TypeKind::Int, to_expr(graph_.pool(), symbol_named(value)))), names.emplace_back();
-    else if (kind == "as_sym_float") types.push_back(Type::scalar(TypeKind::Float, to_expr(graph_.pool(), symbol_named(value)))), names.emplace_back();
+    else if (kind == "as_sym_int")
+      types.push_back(Type::scalar(TypeKind::Int, to_expr(graph_.pool(), symbol_named(value)))), names.emplace_back();
+    else if (kind == "as_sym_float")
+      types.push_back(Type::scalar(TypeKind::Float, to_expr(graph_.pool(), symbol_named(value)))), names.emplace_back();
     else unsupported("a node's output of kind {}", kind);
   }
 }
@@ -342,7 +360,8 @@ void GraphReader::correct_types(const Node& node, std::vector<Type>& types) cons
 void GraphReader::correct_type(Type& now, const Type& right) const {
   if (exact_ || !now.is_tensor() || !right.is_tensor()) return;
   bool same = now.dtype == right.dtype && now.rank() == right.rank();
-  for (size_t d = 0; same && d < now.rank(); d++) same = !(const_int(now.sizes[d]) && const_int(right.sizes[d])) || now.sizes[d] == right.sizes[d];
+  for (size_t d = 0; same && d < now.rank(); d++)
+    same = !(const_int(now.sizes[d]) && const_int(right.sizes[d])) || now.sizes[d] == right.sizes[d];
   if (!same) now = right;
 }
 

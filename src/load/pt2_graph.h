@@ -78,7 +78,7 @@ private:
   std::unordered_map<std::string, Arg> values_;
   std::unordered_map<std::string, Expr> symbols_;
   std::map<std::string, Arg> items_; // tensors that symbols are read from
-  std::optional<DType> autocast_; // operators are under autocast to this dtype
+  std::optional<DType> autocast_;    // operators are under autocast to this dtype
 };
 
 DType read_dtype(int64_t scalar_type);

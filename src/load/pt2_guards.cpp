@@ -24,7 +24,8 @@ public:
       if (in.kind == InputKind::User || in.kind == InputKind::Fixed) leaves_.push_back(in.value);
     if (p.in_spec.children.size() != 2) return;
     auto& positional = p.in_spec.children[0].children;
-    for (size_t i = 0; i < positional.size(); i++) walk(positional[i], i < p.forward_arg_names.size() ? "L['" + p.forward_arg_names[i] + "']" : "?");
+    for (size_t i = 0; i < positional.size(); i++)
+      walk(positional[i], i < p.forward_arg_names.size() ? "L['" + p.forward_arg_names[i] + "']" : "?");
     auto& keywords = p.in_spec.children[1];
     std::vector<std::string> keys = keys_of(keywords);
     for (size_t i = 0; i < keywords.children.size(); i++) walk(keywords.children[i], i < keys.size() ? "L['" + keys[i] + "']" : "?");
@@ -52,7 +53,8 @@ private:
     }
     std::vector<std::string> keys;
     if (t.type.ends_with("dict") || t.type.ends_with("Dict")) keys = keys_of(t);
-    for (size_t i = 0; i < t.children.size(); i++) walk(t.children[i], path + (i < keys.size() ? "['" + keys[i] + "']" : "[" + std::to_string(i) + "]"));
+    for (size_t i = 0; i < t.children.size(); i++)
+      walk(t.children[i], path + (i < keys.size() ? "['" + keys[i] + "']" : "[" + std::to_string(i) + "]"));
   }
 
   std::vector<ValueId> leaves_;
@@ -125,8 +127,10 @@ private:
       Op op;
       bool to_int;
     };
-    static constexpr Row rows[] = {{"math.trunc(", Op::Trunc, true}, {"int(", Op::Trunc, true}, {"torch.sym_int(", Op::Trunc, true}, {"math.floor(", Op::Floor, true},
-                                   {"math.ceil(", Op::Ceil, true}, {"round(", Op::Round, true}, {"math.sqrt(", Op::Sqrt, false}, {"torch._sym_sqrt(", Op::Sqrt, false}};
+    static constexpr Row rows[] = {{"math.trunc(", Op::Trunc, true},    {"int(", Op::Trunc, true},
+                                   {"torch.sym_int(", Op::Trunc, true}, {"math.floor(", Op::Floor, true},
+                                   {"math.ceil(", Op::Ceil, true},      {"round(", Op::Round, true},
+                                   {"math.sqrt(", Op::Sqrt, false},     {"torch._sym_sqrt(", Op::Sqrt, false}};
     for (auto& r : rows) {
       if (!lex_.accept(r.name)) continue;
       Expr e = unary(r.op, cast(sum(), DType::F64));
@@ -214,7 +218,10 @@ void add_guards(LoadedProgram& program) {
       continue; // of another kind: about strides, devices, alternatives
     }
     if (!holds || holds->is_const() || !seen.insert(holds.get()).second) continue;
-    g.append(g.top(), Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {holds, "the program was exported for inputs with " + guard}}, {});
+    g.append(
+        g.top(),
+        Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {holds, "the program was exported for inputs with " + guard}},
+        {});
   }
 }
 

@@ -34,7 +34,8 @@ const OpDef* GraphReader::functional_overload(const std::string& op, const std::
       return at >= 0 && fits(s.args[static_cast<size_t>(at)], a.value);
     });
     for (size_t i = given; i < args.size(); i++) fit &= args[i].value.is<ValueId>() && s.find(args[i].name) < 0;
-    for (const SchemaArg& a : s.args) fit &= a.has_default || std::any_of(args.begin(), args.end(), [&](const NamedArg& g) { return g.name == a.name; });
+    for (const SchemaArg& a : s.args)
+      fit &= a.has_default || std::any_of(args.begin(), args.end(), [&](const NamedArg& g) { return g.name == a.name; });
     if (fit && (!best || s.args.size() < best->signature.args.size())) best = def, written = s.returns.size();
   }
   return best;

@@ -141,12 +141,19 @@ private:
       std::string_view name;
       Op op;
     };
-    static constexpr Row rows[] = {{"sqrt", Op::Sqrt}, {"exp", Op::Exp}, {"log", Op::Log}, {"log2", Op::Log2}, {"sin", Op::Sin}, {"cos", Op::Cos}, {"tan", Op::Tan},
-                                   {"asin", Op::Asin}, {"acos", Op::Acos}, {"atan", Op::Atan}, {"sinh", Op::Sinh}, {"cosh", Op::Cosh}, {"tanh", Op::Tanh},
-                                   {"asinh", Op::Asinh}};
+    static constexpr Row rows[] = {{"sqrt", Op::Sqrt}, {"exp", Op::Exp},   {"log", Op::Log},   {"log2", Op::Log2},  {"sin", Op::Sin},
+                                   {"cos", Op::Cos},   {"tan", Op::Tan},   {"asin", Op::Asin}, {"acos", Op::Acos},  {"atan", Op::Atan},
+                                   {"sinh", Op::Sinh}, {"cosh", Op::Cosh}, {"tanh", Op::Tanh}, {"asinh", Op::Asinh}};
     for (auto& r : rows)
       if (r.name == name) return unary(r.op, a);
     unsupported("a size computed with {}", name);
+  }
+
+  // As Python rounds, to even.
+  Expr round_decimal(Expr x, Expr digits) {
+    if (!const_int(digits) || is_const_int(digits, 0)) return unary(Op::Round, x);
+    Expr scale = pool_.number(std::pow(10.0, static_cast<double>(*const_int(digits))), DType::F64);
+    return unary(Op::Round, x * scale) / scale;
   }
 
   Expr apply(const std::string& head, std::vector<Expr> args) {
@@ -156,12 +163,25 @@ private:
       Op op;
     };
     static constexpr size_t any = 1000;
-    static constexpr Rule rules[] = {
-        {"Add", 1, any, Op::Add}, {"Mul", 1, any, Op::Mul}, {"Max", 1, any, Op::Max}, {"Min", 1, any, Op::Min},
-        {"FloorDiv", 2, 2, Op::FloorDiv}, {"CleanDiv", 2, 2, Op::FloorDiv}, {"Mod", 2, 2, Op::Mod}, {"PythonMod", 2, 2, Op::Mod},
-        {"Equality", 2, 2, Op::Eq}, {"Unequality", 2, 2, Op::Ne}, {"StrictLessThan", 2, 2, Op::Lt}, {"LessThan", 2, 2, Op::Le},
-        {"And", 1, any, Op::And}, {"Or", 1, any, Op::Or}, {"LShift", 2, 2, Op::Shl}, {"RShift", 2, 2, Op::Shr},
-        {"BitwiseFn_bitwise_and", 2, 2, Op::And}, {"BitwiseFn_bitwise_or", 2, 2, Op::Or}, {"BitwiseFn_bitwise_xor", 2, 2, Op::Xor}};
+    static constexpr Rule rules[] = {{"Add", 1, any, Op::Add},
+                                     {"Mul", 1, any, Op::Mul},
+                                     {"Max", 1, any, Op::Max},
+                                     {"Min", 1, any, Op::Min},
+                                     {"FloorDiv", 2, 2, Op::FloorDiv},
+                                     {"CleanDiv", 2, 2, Op::FloorDiv},
+                                     {"Mod", 2, 2, Op::Mod},
+                                     {"PythonMod", 2, 2, Op::Mod},
+                                     {"Equality", 2, 2, Op::Eq},
+                                     {"Unequality", 2, 2, Op::Ne},
+                                     {"StrictLessThan", 2, 2, Op::Lt},
+                                     {"LessThan", 2, 2, Op::Le},
+                                     {"And", 1, any, Op::And},
+                                     {"Or", 1, any, Op::Or},
+                                     {"LShift", 2, 2, Op::Shl},
+                                     {"RShift", 2, 2, Op::Shr},
+                                     {"BitwiseFn_bitwise_and", 2, 2, Op::And},
+                                     {"BitwiseFn_bitwise_or", 2, 2, Op::Or},
+                                     {"BitwiseFn_bitwise_xor", 2, 2, Op::Xor}};
     for (auto& r : rules)
       if (r.head == head && args.size() >= r.min_args && args.size() <= r.max_args) return fold(r.op, args);
     if (args.size() == 2) {
@@ -185,12 +205,7 @@ private:
       if (head.starts_with("OpaqueUnaryFn_")) return function(head.substr(14), as_float(a));
       if (head == "Identity") return a;
     }
-    // RoundDecimal(x, digits): as Python rounds, to even.
-    if (head == "RoundDecimal" && args.size() == 2 && const_int(args[1]) && !is_const_int(args[1], 0)) {
-      Expr scale = pool_.number(std::pow(10.0, static_cast<double>(*const_int(args[1]))), DType::F64);
-      return unary(Op::Round, as_float(args[0]) * scale) / scale;
-    }
-    if (head == "RoundDecimal" && args.size() == 2) return unary(Op::Round, as_float(args[0]));
+    if (head == "RoundDecimal" && args.size() == 2) return round_decimal(as_float(args[0]), args[1]);
     if (args.size() == 3 && head == "Where") {
       unify(args[1], args[2]);
       return select(args[0], args[1], args[2]);

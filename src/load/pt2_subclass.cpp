@@ -72,14 +72,17 @@ private:
       const Node& n = from.node(id);
       for (BlockId inner : n.blocks) find_parts(inner);
       if (n.op != access) continue;
-      require_input(n.args.size() == 2 && n.args[0].is<ValueId>() && n.args[1].is<std::string>() && n.outputs.size() == 1, "{}: strange arguments", n.op);
+      require_input(n.args.size() == 2 && n.args[0].is<ValueId>() && n.args[1].is<std::string>() && n.outputs.size() == 1,
+                    "{}: strange arguments", n.op);
       Whole whole = whole_.get(n.args[0].get<ValueId>());
       if (!whole.value) unsupported("{} of what is no weight", n.op);
       std::string name = n.args[1].get<std::string>(), path = whole.path + "." + name;
       const PickleValue& value = attribute(*whole.value, name, whole.path);
       if (auto* tensor = value.as<Tensor>()) {
         program_.weights[path] = *tensor;
-        parts_[whole.input].push_back({{.kind = InputKind::Parameter, .name = from.value(n.outputs[0]).name, .target = path, .value = n.outputs[0]}, from.type(n.outputs[0])});
+        parts_[whole.input].push_back(
+            {{.kind = InputKind::Parameter, .name = from.value(n.outputs[0]).name, .target = path, .value = n.outputs[0]},
+             from.type(n.outputs[0])});
       } else whole_[n.outputs[0]] = {&value, whole.input, path};
     }
   }

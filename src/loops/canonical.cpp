@@ -10,7 +10,8 @@ namespace {
 
 class Renamer {
 public:
-  Renamer(const Kernel& kernel, ExprPool& pool, size_t fixed) : from_(kernel), pool_(pool), fixed_(kernel.scalars.end() - static_cast<ptrdiff_t>(fixed), kernel.scalars.end()) {
+  Renamer(const Kernel& kernel, ExprPool& pool, size_t fixed)
+      : from_(kernel), pool_(pool), fixed_(kernel.scalars.end() - static_cast<ptrdiff_t>(fixed), kernel.scalars.end()) {
     rename_.into = &pool;
     for (Expr s : fixed_) rename_.set(s, pool.symbol(s->name, s->type, s->lo, s->hi));
   }
@@ -85,7 +86,8 @@ private:
     }
     if (auto* st = std::get_if<Store>(&s.v)) return {Store{st->buffer, expr(st->offset), expr(st->value)}};
     if (auto* t = std::get_if<Turn>(&s.v))
-      return {Turn{t->to, t->from, expr(t->to_offset), expr(t->to_step), expr(t->from_offset), expr(t->from_step), expr(t->rows), expr(t->columns)}};
+      return {Turn{t->to, t->from, expr(t->to_offset), expr(t->to_step), expr(t->from_offset), expr(t->from_step), expr(t->rows),
+                   expr(t->columns)}};
     auto& a = std::get<Accumulate>(s.v);
     return {Accumulate{reg(a.reg), expr(a.value), expr(a.position)}};
   }

@@ -40,7 +40,8 @@ std::optional<Chunks> chunks_of(const RegionDraft& r) {
   // A row that later passes read again should still be in the cache then.
   int64_t enough = r.last > 0 ? enough_work / 4 : enough_work;
   if (iterations < 1 || iterations >= enough || reduced * lanes < 2 * least_chunk) return std::nullopt;
-  Expr longest = *std::max_element(r.d.reduced.begin(), r.d.reduced.end(), [](Expr a, Expr b) { return at_most(a->args[0]) < at_most(b->args[0]); });
+  Expr longest =
+      *std::max_element(r.d.reduced.begin(), r.d.reduced.end(), [](Expr a, Expr b) { return at_most(a->args[0]) < at_most(b->args[0]); });
   int64_t others = std::max<int64_t>(1, reduced / std::max<int64_t>(1, at_most(longest->args[0])));
   auto up_to = [&](Expr n, int64_t unit) { return floor_div(n + static_cast<double>(unit - 1), r.pool.integer(unit)); };
   Expr size = up_to(longest->args[0], (enough_work + iterations - 1) / iterations);
@@ -52,7 +53,8 @@ namespace {
 
 class ChunkedBuilder {
 public:
-  explicit ChunkedBuilder(RegionDraft& r) : r_(r), kept_(kept_axes(r)), results_(points(r, kept_)), elements_(r.out.elements), weight_(r.out.weight) {}
+  explicit ChunkedBuilder(RegionDraft& r)
+      : r_(r), kept_(kept_axes(r)), results_(points(r, kept_)), elements_(r.out.elements), weight_(r.out.weight) {}
 
   RegionKernels run(const Chunks& chunks) {
     r_.in_chunks = true;
@@ -127,7 +129,8 @@ private:
     out.push_back({std::move(region)});
     for (const Accumulator& a : accumulators) {
       DType type = finds_position(a.op) ? DType::I64 : a.type;
-      out.push_back({Store{partial(a.reg, type, BufferKind::Output), r_.d.others[1] * results_ + r_.d.others[0], r_.pool.reg(a.reg, type)}});
+      out.push_back(
+          {Store{partial(a.reg, type, BufferKind::Output), r_.d.others[1] * results_ + r_.d.others[0], r_.pool.reg(a.reg, type)}});
     }
     return out;
   }
@@ -160,9 +163,10 @@ private:
   std::vector<Stmt> combine(const std::vector<Stmt>& body, int level) {
     std::set<int64_t> read;
     for_each_expr(body, [&](Expr e) {
-      if (e) visit(e, [&](const ExprNode& n) {
-        if (n.op == Op::Reg) read.insert(n.bits);
-      });
+      if (e)
+        visit(e, [&](const ExprNode& n) {
+          if (n.op == Op::Reg) read.insert(n.bits);
+        });
     });
     Expr j = r_.pool.axis(5004, count_), at = j * results_ + r_.d.others[0];
     ReduceRegion region;

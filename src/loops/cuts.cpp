@@ -6,11 +6,11 @@ namespace tenon {
 
 namespace {
 
-constexpr int64_t long_loop = 128; // below that a masked vector costs less than another loop
+constexpr int64_t long_loop = 128;    // below that a masked vector costs less than another loop
 constexpr int64_t gathered_loop = 24; // where the choice is of what is read: else it is gathered element by element
 constexpr int most_parts = 4;
-constexpr int most_joined = 32;    // parts of what is a choice as a whole: each is as long as what it keeps of it
-constexpr int most_weight = 24;    // of a body: others are bound by what they compute
+constexpr int most_joined = 32; // parts of what is a choice as a whole: each is as long as what it keeps of it
+constexpr int most_weight = 24; // of a body: others are bound by what they compute
 
 bool depends_on(Expr e, Expr axis) {
   return contains(e, [&](const ExprNode& n) { return &n == axis.get(); });
@@ -69,7 +69,8 @@ std::optional<Cut> find_cut(Expr e, Expr axis, int64_t extent) {
   std::optional<Cut> found;
   visit(e, [&](const ExprNode& n) {
     if (found || extent < gathered_loop) return;
-    bool loads = n.op == Op::Select && (contains(n.args[1], [](auto& x) { return x.op == Op::Load; }) || contains(n.args[2], [](auto& x) { return x.op == Op::Load; }));
+    bool loads = n.op == Op::Select && (contains(n.args[1], [](auto& x) { return x.op == Op::Load; }) ||
+                                        contains(n.args[2], [](auto& x) { return x.op == Op::Load; }));
     if (loads && extent >= long_loop) found = cut_of(n.args[0], axis);
     if (n.op != Op::Load) return;
     for (Expr index : n.args)

@@ -14,7 +14,8 @@ LoopDomain make_domain(const Graph& graph, const RegionDomain& region, const std
     if (region.is_reduced(a)) d.reduced.push_back(a);
   for (auto& m : region.members()) {
     const Type& type = graph.type(m.value);
-    DomainMember out{.value = m.value, .full = m.full, .reduction = m.compute.reduction, .type = type.dtype, .body = {}, .position = {}, .store = {}};
+    DomainMember out{
+        .value = m.value, .full = m.full, .reduction = m.compute.reduction, .type = type.dtype, .body = {}, .position = {}, .store = {}};
     if (m.compute.body) {
       Substitution s;
       s.on_load = [&](int64_t value, const ExprNode& load, const std::vector<Expr>& index) {
@@ -166,13 +167,14 @@ void avoid_vectors_of_windows(LoopDomain& d, const Affine& access) {
 std::pair<int, int> apart_and_near(const LoopDomain& d, Expr axis) {
   int apart = 0, near = 0;
   for (auto& m : d.members)
-    if (m.body) visit(m.body, [&](const ExprNode& n) {
-      if (n.op != Op::Load || n.args.empty() || !contains(n.args[0], [&](const ExprNode& x) { return &x == axis.get(); })) return;
-      Expr one[] = {axis};
-      auto a = as_affine(n.args[0], one);
-      bool neighbours = a && is_const_int(a->coefficients[0], 1);
-      near += neighbours, apart += !neighbours;
-    });
+    if (m.body)
+      visit(m.body, [&](const ExprNode& n) {
+        if (n.op != Op::Load || n.args.empty() || !contains(n.args[0], [&](const ExprNode& x) { return &x == axis.get(); })) return;
+        Expr one[] = {axis};
+        auto a = as_affine(n.args[0], one);
+        bool neighbours = a && is_const_int(a->coefficients[0], 1);
+        near += neighbours, apart += !neighbours;
+      });
   return {apart, near};
 }
 
@@ -194,7 +196,8 @@ void avoid_short_vectors(LoopDomain& d) {
   if (d.axes.size() < 2 || !d.reduced.empty()) return;
   auto last = const_int(d.axes.back()->args[0]);
   if (!last || *last >= few) return;
-  auto longest = std::max_element(d.axes.begin(), d.axes.end(), [](Expr a, Expr b) { return rough_value(a->args[0]) < rough_value(b->args[0]); });
+  auto longest =
+      std::max_element(d.axes.begin(), d.axes.end(), [](Expr a, Expr b) { return rough_value(a->args[0]) < rough_value(b->args[0]); });
   if (rough_value((*longest)->args[0]) < 4 * few) return;
   std::rotate(longest, longest + 1, d.axes.end());
 }

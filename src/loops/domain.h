@@ -8,18 +8,18 @@ namespace tenon {
 /// One member, with loads of memory as flat offsets: Load(operand = ValueId index, {offset}).
 struct DomainMember {
   ValueId value;
-  bool full = true;           // over all axes
+  bool full = true; // over all axes
   Reduction reduction = Reduction::None;
-  DType type = DType::F32;    // of `value`
-  Expr body, position;        // position: of ArgMax and ArgMin
-  Expr store;                 // flat offset of `value` in its memory
+  DType type = DType::F32; // of `value`
+  Expr body, position;     // position: of ArgMax and ArgMin
+  Expr store;              // flat offset of `value` in its memory
 };
 
 struct LoopDomain {
-  std::vector<Expr> axes;      // ordered: the last one has the smallest stride
+  std::vector<Expr> axes; // ordered: the last one has the smallest stride
   std::vector<Expr> reduced;
   std::vector<DomainMember> members;
-  std::vector<Expr> others;    // of the axes, and changed with them
+  std::vector<Expr> others; // of the axes, and changed with them
   bool is_reduced(Expr a) const { return std::find(reduced.begin(), reduced.end(), a) != reduced.end(); }
 };
 

@@ -53,7 +53,13 @@ struct TileLoops {
 TileLoops plain_tile(RegionDraft& r, const Expr* tile, DType sum, bool strided, bool turned) {
   Expr i = r.pool.axis(5004, tile[2] - tile[1]), j = r.pool.axis(5005, tile[4] - tile[3]);
   Expr outer = turned ? j : i, inner = turned ? i : j;
-  return {.outer = outer, .rows = tile[1] + (strided ? i * tile[6] : i), .block = {}, .inner = inner, .columns = tile[3] + j, .lanes = lanes(r, 2), .sums = {r.pool.load(0, sum, {outer * tile[5] + inner})}};
+  return {.outer = outer,
+          .rows = tile[1] + (strided ? i * tile[6] : i),
+          .block = {},
+          .inner = inner,
+          .columns = tile[3] + j,
+          .lanes = lanes(r, 2),
+          .sums = {r.pool.load(0, sum, {outer * tile[5] + inner})}};
 }
 
 // The columns of a tile are blocks of a vector of each slice.
@@ -64,8 +70,10 @@ TileLoops sliced_tile(RegionDraft& r, const Expr* tile, DType sum, int64_t slice
   Expr width = r.d.axes.back()->args[0], first = floor_div(tile[3], number(slices)) + block * number(lanes);
   bool whole = *const_int(width) % lanes == 0;
   Expr j = r.pool.axis(5005, whole ? number(lanes) : min(number(lanes), width - first));
-  TileLoops t{.outer = i, .rows = tile[1] + i, .block = block, .inner = j, .columns = first + j, .lanes = static_cast<int>(lanes), .sums = {}};
-  for (int64_t s = 0; s < slices; s++) t.sums.push_back(r.pool.load(0, sum, {i * tile[5] + (block * number(slices) + number(s)) * number(lanes) + j}));
+  TileLoops t{
+      .outer = i, .rows = tile[1] + i, .block = block, .inner = j, .columns = first + j, .lanes = static_cast<int>(lanes), .sums = {}};
+  for (int64_t s = 0; s < slices; s++)
+    t.sums.push_back(r.pool.load(0, sum, {i * tile[5] + (block * number(slices) + number(s)) * number(lanes) + j}));
   return t;
 }
 
@@ -74,7 +82,8 @@ void tile_axes(RegionDraft& r) {
   Expr tile[std::size(tile_symbols)];
   for (size_t k = 0; k < std::size(tile); k++) tile[k] = r.pool.symbol(tile_symbols[k], DType::I64, 0, INT64_MAX);
   const Node& contraction = r.g.node(contraction_of(r.g, r.region));
-  bool conv = contraction.def->kind == Kind::Conv, strided = conv && ::tenon::Call(r.g, *contraction.def, contraction.args).flag("transposed");
+  bool conv = contraction.def->kind == Kind::Conv,
+       strided = conv && ::tenon::Call(r.g, *contraction.def, contraction.args).flag("transposed");
   DType sum = sum_type(r.g, contraction);
   int64_t slices = slices_of(contraction);
   bool turned = conv && is_row_major(without_gaps(r.pool, r.g.type(contraction.outputs[0])));

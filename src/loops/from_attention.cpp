@@ -37,29 +37,25 @@ public:
     Expr before = pool_.load(top, DType::F32, {row_}), now = pool_.reg(0, DType::F32);
     std::vector<Stmt> highest{{Accumulate{0, x}}}, maxima, sums, weights;
     if (keep) highest.push_back({Store{scores, at, x}});
-    maxima.push_back({ReduceRegion{{{0, Reduction::Max, DType::F32, true}},
-                                   {{Accumulate{0, before}}, {Loop{seen, lanes, std::move(highest)}}}}});
+    maxima.push_back(
+        {ReduceRegion{{{0, Reduction::Max, DType::F32, true}}, {{Accumulate{0, before}}, {Loop{seen, lanes, std::move(highest)}}}}});
     maxima.push_back({Store{correction, row_, before}});
     maxima.push_back({Store{top, row_, now}});
     Expr factor = weight_of(pool_.load(correction, DType::F32, {row_}) - shift_of(before));
-    weights.push_back(
-        {ReduceRegion{{{2, Reduction::Sum, DType::F32}}, {{Accumulate{2, shift_of(before)}}}}}); // read once a row
+    weights.push_back({ReduceRegion{{{2, Reduction::Sum, DType::F32}}, {{Accumulate{2, shift_of(before)}}}}}); // read once a row
     Expr weight = weight_of((keep ? element : x) - pool_.reg(2, DType::F32));
-    sums = {{Accumulate{1, weight}},
-            {Store{scores, at, weight}}}; // what is read comes before the store that replaces it
+    sums = {{Accumulate{1, weight}}, {Store{scores, at, weight}}}; // what is read comes before the store that replaces it
     weights.push_back({ReduceRegion{{{1, Reduction::Sum, DType::F32}}, {{Loop{seen, lanes, std::move(sums)}}}}});
-    weights.push_back({Store{sum, row_,
-                             pool_.load(sum, DType::F32, {row_}) * pool_.load(correction, DType::F32, {row_}) +
-                                 pool_.reg(1, DType::F32)}});
+    weights.push_back(
+        {Store{sum, row_, pool_.load(sum, DType::F32, {row_}) * pool_.load(correction, DType::F32, {row_}) + pool_.reg(1, DType::F32)}});
     auto clear = [&](int64_t number, Expr from, Expr count) {
       Expr k = pool_.axis(number, count);
       weights.push_back({Loop{k, lanes, {{Store{scores, start + from + k, pool_.number(0, DType::F32)}}}}});
     };
     if (a_.lower) clear(5007, zero, first);
     if (a_.upper) clear(5008, end, keys - end);
-    std::vector<Stmt> body{{Loop{row_, 1, std::move(maxima)}},
-                           {Loop{row_, width_, {{Store{correction, row_, factor}}}}},
-                           {Loop{row_, 1, std::move(weights)}}};
+    std::vector<Stmt> body{
+        {Loop{row_, 1, std::move(maxima)}}, {Loop{row_, width_, {{Store{correction, row_, factor}}}}}, {Loop{row_, 1, std::move(weights)}}};
     return finish("attention_score", std::move(body), cost.weight + 10);
   }
 
@@ -173,20 +169,15 @@ private:
   void collect(const std::vector<Stmt>& body, std::vector<Expr>& symbols) {
     auto add = [&](Expr e) {
       visit(e, [&](const ExprNode& n) {
-        if (n.op == Op::Symbol && !n.name.starts_with("tile_") &&
-            std::find(symbols.begin(), symbols.end(), Expr(&n)) == symbols.end())
+        if (n.op == Op::Symbol && !n.name.starts_with("tile_") && std::find(symbols.begin(), symbols.end(), Expr(&n)) == symbols.end())
           symbols.push_back(Expr(&n));
       });
     };
     for (const Stmt& s : body) {
-      if (auto* l = std::get_if<Loop>(&s.v))
-        add(l->axis->args[0]), collect(l->body, symbols);
-      else if (auto* r = std::get_if<ReduceRegion>(&s.v))
-        collect(r->body, symbols);
-      else if (auto* a = std::get_if<Accumulate>(&s.v))
-        add(a->value);
-      else if (auto* st = std::get_if<Store>(&s.v))
-        add(st->offset), add(st->value);
+      if (auto* l = std::get_if<Loop>(&s.v)) add(l->axis->args[0]), collect(l->body, symbols);
+      else if (auto* r = std::get_if<ReduceRegion>(&s.v)) collect(r->body, symbols);
+      else if (auto* a = std::get_if<Accumulate>(&s.v)) add(a->value);
+      else if (auto* st = std::get_if<Store>(&s.v)) add(st->offset), add(st->value);
     }
   }
 

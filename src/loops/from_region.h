@@ -8,11 +8,11 @@ namespace tenon {
 /// A kernel, and what of the program it reads and writes.
 struct RegionKernel {
   Kernel kernel;
-  std::vector<ValueId> buffers; // per kernel buffer: a value of the graph; invalid for scratch and temporaries
+  std::vector<ValueId> buffers;                 // per kernel buffer: a value of the graph; invalid for scratch and temporaries
   std::vector<std::pair<int, int>> temporaries; // kernel buffers that are temporaries of the region, and which
-  Expr iterations;              // of the parallel loop
-  Expr elements;                // of the whole domain
-  int weight = 0;               // operations per element
+  Expr iterations;                              // of the parallel loop
+  Expr elements;                                // of the whole domain
+  int weight = 0;                               // operations per element
 };
 
 /// Symbols that an epilogue kernel takes after its own scalars: which tile of the contraction's sums is ready (its rows are m0 +

@@ -89,7 +89,8 @@ private:
     auto bytes = static_cast<int64_t>(size);
     char *to = element(t.to, *t.to_offset), *from = element(t.from, *t.from_offset);
     for (int64_t i = 0; i < number(t.rows); i++)
-      for (int64_t j = 0; j < number(t.columns); j++) std::memcpy(to + (i * number(t.to_step) + j) * bytes, from + (j * number(t.from_step) + i) * bytes, size);
+      for (int64_t j = 0; j < number(t.columns); j++)
+        std::memcpy(to + (i * number(t.to_step) + j) * bytes, from + (j * number(t.from_step) + i) * bytes, size);
   }
 
   void loop(const Loop& l) {
@@ -173,9 +174,8 @@ private:
     for (size_t i = 0; i < kernel_.scalars.size(); i++) {
       if (kernel_.scalars[i].get() != &n) continue;
       int64_t bits = args_.scalars[i];
-      return dispatch(n.type, [&]<class T>(T) {
-        return Scalar::of(is_float(n.type) ? convert<T>(std::bit_cast<double>(bits)) : convert<T>(bits));
-      });
+      return dispatch(
+          n.type, [&]<class T>(T) { return Scalar::of(is_float(n.type) ? convert<T>(std::bit_cast<double>(bits)) : convert<T>(bits)); });
     }
     internal_error("symbol {} is not among the scalars", n.name);
   }
@@ -213,8 +213,6 @@ private:
 
 } // namespace
 
-void interpret(const Kernel& kernel, const KernelArgs& args, int64_t begin, int64_t end) {
-  Interpreter(kernel, args).run(begin, end);
-}
+void interpret(const Kernel& kernel, const KernelArgs& args, int64_t begin, int64_t end) { Interpreter(kernel, args).run(begin, end); }
 
 } // namespace tenon

@@ -45,8 +45,8 @@ struct Store {
   Expr offset, value;
 };
 
-/// One accumulator of a ReduceRegion. Positions ascend from 0 in the order the loops run; none accumulated gives 0. ArgMax and ArgMin keep the `position` (I64) of the first extreme; NaN is extreme.
-/// Bool values under Any and All; the others accumulate in the value's dtype.
+/// One accumulator of a ReduceRegion. Positions ascend from 0 in the order the loops run; none accumulated gives 0. ArgMax and ArgMin keep
+/// the `position` (I64) of the first extreme; NaN is extreme. Bool values under Any and All; the others accumulate in the value's dtype.
 struct Accumulator {
   int reg;
   Reduction op;
@@ -89,10 +89,10 @@ struct Stmt {
 struct Kernel {
   std::string name;
   std::vector<KernelBuffer> buffers;
-  std::vector<Expr> scalars;   // the symbols, in the order of KernelArgs::scalars
-  Expr parallel;               // axis of the outermost loop, run from `begin` to `end` of the call
+  std::vector<Expr> scalars; // the symbols, in the order of KernelArgs::scalars
+  Expr parallel;             // axis of the outermost loop, run from `begin` to `end` of the call
   std::vector<Stmt> body;
-  Expr scratch_bytes = {};     // per thread; empty: none
+  Expr scratch_bytes = {}; // per thread; empty: none
   /// Rounding to BF16 may turn denormals into zeros: its values are sums of bf16 dot products, whose instructions do.
   bool flushes_denormals = false;
 };

@@ -47,7 +47,8 @@ void flat_nest(RegionDraft& r) {
   int64_t rows = rows_together(r);
   if (rows > 1) {
     outer.pop_back();
-    if (const_int(r.d.axes.end()[-2]->args[0]).value_or(rows + 1) > rows) outer.push_back(block_axis(r, r.d.axes.end()[-2], r.pool.integer(rows)));
+    if (const_int(r.d.axes.end()[-2]->args[0]).value_or(rows + 1) > rows)
+      outer.push_back(block_axis(r, r.d.axes.end()[-2], r.pool.integer(rows)));
   } else block_last(r, block_elements, outer);
   make_parallel(r, outer);
   r.kernel().body = cut_at_conditions(r, Loop{r.d.axes.back(), lanes(r, 2), inner(r, 0)});
@@ -78,9 +79,10 @@ namespace {
 void stream_large_results(const Graph& graph, RegionKernel& k, int64_t bytes) {
   std::set<int64_t> read;
   for_each_expr(k.kernel.body, [&](Expr e) {
-    if (e) visit(e, [&](const ExprNode& n) {
-      if (n.op == Op::Load) read.insert(n.bits);
-    });
+    if (e)
+      visit(e, [&](const ExprNode& n) {
+        if (n.op == Op::Load) read.insert(n.bits);
+      });
   });
   auto elements = const_int(k.elements);
   std::vector<int64_t> moved(k.buffers.size(), 0);
@@ -94,7 +96,8 @@ void stream_large_results(const Graph& graph, RegionKernel& k, int64_t bytes) {
   }
   for (size_t i = 0; i < k.buffers.size(); i++) {
     KernelBuffer& b = k.kernel.buffers[i];
-    if (b.kind == BufferKind::Output && k.buffers[i].valid() && !read.contains(static_cast<int64_t>(i))) b.streamed = all >= bytes && moved[i] >= all / 8;
+    if (b.kind == BufferKind::Output && k.buffers[i].valid() && !read.contains(static_cast<int64_t>(i)))
+      b.streamed = all >= bytes && moved[i] >= all / 8;
   }
 }
 

@@ -31,12 +31,16 @@ void print(const std::vector<Stmt>& body, int depth, std::string& out) {
     } else if (auto* r = std::get_if<ReduceRegion>(&s.v)) {
       std::string list;
       for (const Accumulator& a : r->accumulators)
-        list += fmt::format("{}r{} = {} {}{}", list.empty() ? "" : ", ", a.reg, reduction_names[static_cast<size_t>(a.op)], name_of(a.type), a.loses_nan ? " loses nan" : a.widened ? " in f64" : "");
+        list += fmt::format("{}r{} = {} {}{}", list.empty() ? "" : ", ", a.reg, reduction_names[static_cast<size_t>(a.op)], name_of(a.type),
+                            a.loses_nan ? " loses nan"
+                            : a.widened ? " in f64"
+                                        : "");
       line("reduce " + list);
       print(r->body, depth + 1, out);
     } else if (auto* st = std::get_if<Store>(&s.v)) line(fmt::format("b{}[{}] = {}", st->buffer, text(st->offset), text(st->value)));
     else if (auto* t = std::get_if<Turn>(&s.v))
-      line(fmt::format("b{}[{}] by {} = turned b{}[{}] by {}, {} x {}", t->to, text(t->to_offset), text(t->to_step), t->from, text(t->from_offset), text(t->from_step), text(t->rows), text(t->columns)));
+      line(fmt::format("b{}[{}] by {} = turned b{}[{}] by {}, {} x {}", t->to, text(t->to_offset), text(t->to_step), t->from,
+                       text(t->from_offset), text(t->from_step), text(t->rows), text(t->columns)));
     else {
       auto& a = std::get<Accumulate>(s.v);
       line(fmt::format("r{} <- {}{}", a.reg, text(a.value), a.position ? " at " + text(a.position) : ""));
@@ -50,7 +54,10 @@ std::string to_string(const Kernel& k) {
   std::string list, scalars;
   for (size_t i = 0; i < k.buffers.size(); i++) {
     const KernelBuffer& b = k.buffers[i];
-    std::string_view kind = b.kind == BufferKind::Input ? "" : b.kind == BufferKind::Scratch ? "scratch " : b.streamed ? "out streamed " : "out ";
+    std::string_view kind = b.kind == BufferKind::Input     ? ""
+                            : b.kind == BufferKind::Scratch ? "scratch "
+                            : b.streamed                    ? "out streamed "
+                                                            : "out ";
     list += fmt::format("{}b{}: {}{}", i ? ", " : "", i, kind, name_of(b.dtype));
     if (b.scratch_offset) list += " at " + text(b.scratch_offset);
   }

@@ -168,7 +168,8 @@ Expr value(RegionDraft& r, const DomainMember& m, int level, int64_t slice) {
   Expr e;
   if (m.reduction != Reduction::None) e = cast(r.pool.reg(static_cast<int64_t>(m.value.index), reg_type(m)), m.type);
   else if (m.full && level > level_of(r, m) && is_kept(r, m))
-    e = r.results.contains(m.value) ? r.pool.load(output(r, m.value), m.type, {m.store}) : r.pool.load(scratch(r, m), m.type, {scratch_offset(r)});
+    e = r.results.contains(m.value) ? r.pool.load(output(r, m.value), m.type, {m.store})
+                                    : r.pool.load(scratch(r, m), m.type, {scratch_offset(r)});
   else e = resolve(r, m.body, level);
   return r.values[key] = e;
 }
@@ -298,7 +299,8 @@ void for_each_expr(const std::vector<Stmt>& body, const std::function<void(Expr)
     else if (auto* region = std::get_if<ReduceRegion>(&s.v)) for_each_expr(region->body, f);
     else if (auto* store = std::get_if<Store>(&s.v)) f(store->offset), f(store->value);
     else if (auto* a = std::get_if<Accumulate>(&s.v)) f(a->value), f(a->position);
-    else for (Expr e : exprs_of(std::get<Turn>(s.v))) f(e);
+    else
+      for (Expr e : exprs_of(std::get<Turn>(s.v))) f(e);
   }
 }
 

@@ -26,12 +26,12 @@ struct RegionDraft {
   std::unordered_map<ValueId, ValueId> results; // member -> the region's output
   std::unordered_map<ValueId, int> levels, last_use, scratch;
   std::map<std::pair<uint32_t, int>, Expr> values;
-  int last = 0;                // the highest level
-  int64_t lanes_of_block = 1;  // of a block of columns; `lane` is the axis within
+  int last = 0;               // the highest level
+  int64_t lanes_of_block = 1; // of a block of columns; `lane` is the axis within
   Expr lane;
-  std::vector<Expr> sums;      // epilogues: the element of the contraction's tile, by slices of columns; the first member's value
-  int blocked = 0;             // axes that were split in blocks
-  bool in_chunks = false;      // a kernel a level: nothing is kept in scratch memory
+  std::vector<Expr> sums; // epilogues: the element of the contraction's tile, by slices of columns; the first member's value
+  int blocked = 0;        // axes that were split in blocks
+  bool in_chunks = false; // a kernel a level: nothing is kept in scratch memory
   RegionKernel out;
 
   Kernel& kernel() { return out.kernel; }

@@ -13,7 +13,8 @@ namespace {
 // Copies a kernel node by node, without simplifying, so that every copy of one shape has the same constants in the same places.
 class ConstantRewriter {
 public:
-  ConstantRewriter(ExprPool& pool, int64_t least, std::function<Expr(int64_t)> replace) : pool_(pool), least_(least), replace_(std::move(replace)) {}
+  ConstantRewriter(ExprPool& pool, int64_t least, std::function<Expr(int64_t)> replace)
+      : pool_(pool), least_(least), replace_(std::move(replace)) {}
 
   Kernel run(const Kernel& from) {
     Kernel k = from;
@@ -89,15 +90,16 @@ Expr scalar_for(ExprPool& pool, size_t number, int64_t lo, int64_t hi) {
 KernelShape shape_of(const Kernel& kernel, ExprPool& pool, int64_t least, size_t fixed) {
   KernelShape s;
   Kernel k = ConstantRewriter(pool, least, [&](int64_t c) {
-    s.constants.push_back(c);
-    return scalar_for(pool, s.constants.size() - 1, c, c);
-  }).run(kernel);
+               s.constants.push_back(c);
+               return scalar_for(pool, s.constants.size() - 1, c, c);
+             }).run(kernel);
   k.scratch_bytes = {}; // the caller's business
   s.text = fmt::format("{} {}\n{}", least, fixed, to_string(k));
   return s;
 }
 
-SharedKernel share(std::span<const Kernel* const> kernels, std::span<const KernelShape> shapes, ExprPool& pool, int64_t least, size_t fixed) {
+SharedKernel share(std::span<const Kernel* const> kernels, std::span<const KernelShape> shapes, ExprPool& pool, int64_t least,
+                   size_t fixed) {
   for (const KernelShape& s : shapes) require(s.text == shapes[0].text, "kernels of different shapes are not one");
   SharedKernel out;
   out.scalars.resize(kernels.size());
@@ -105,18 +107,18 @@ SharedKernel share(std::span<const Kernel* const> kernels, std::span<const Kerne
   std::vector<Expr> added;
   size_t position = 0;
   out.kernel = ConstantRewriter(pool, least, [&](int64_t c) {
-    std::vector<int64_t> values;
-    for (const KernelShape& s : shapes) values.push_back(s.constants.at(position));
-    position++;
-    auto [lo, hi] = std::minmax_element(values.begin(), values.end());
-    if (*lo == *hi) return pool.integer(c);
-    auto [it, fresh] = scalars.try_emplace(values);
-    if (fresh) {
-      added.push_back(it->second = scalar_for(pool, added.size(), *lo, *hi));
-      for (size_t k = 0; k < values.size(); k++) out.scalars[k].push_back(values[k]);
-    }
-    return it->second;
-  }).run(*kernels[0]);
+                 std::vector<int64_t> values;
+                 for (const KernelShape& s : shapes) values.push_back(s.constants.at(position));
+                 position++;
+                 auto [lo, hi] = std::minmax_element(values.begin(), values.end());
+                 if (*lo == *hi) return pool.integer(c);
+                 auto [it, fresh] = scalars.try_emplace(values);
+                 if (fresh) {
+                   added.push_back(it->second = scalar_for(pool, added.size(), *lo, *hi));
+                   for (size_t k = 0; k < values.size(); k++) out.scalars[k].push_back(values[k]);
+                 }
+                 return it->second;
+               }).run(*kernels[0]);
   auto& list = out.kernel.scalars;
   list.insert(list.end() - static_cast<ptrdiff_t>(fixed), added.begin(), added.end());
   return out;

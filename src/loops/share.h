@@ -20,6 +20,7 @@ struct SharedKernel {
 };
 
 /// One for all of `kernels`, which have one shape; constants that are the same for all of them stay constants.
-SharedKernel share(std::span<const Kernel* const> kernels, std::span<const KernelShape> shapes, ExprPool& pool, int64_t least, size_t fixed);
+SharedKernel share(std::span<const Kernel* const> kernels, std::span<const KernelShape> shapes, ExprPool& pool, int64_t least,
+                   size_t fixed);
 
 } // namespace tenon

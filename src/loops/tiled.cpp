@@ -8,7 +8,7 @@ namespace tenon {
 
 namespace {
 
-constexpr int64_t few = 8;             // elements of an axis that is unrolled as a whole
+constexpr int64_t few = 8;                         // elements of an axis that is unrolled as a whole
 constexpr int64_t block = 64, block_columns = 128; // of a transpose: whole cache lines of any type, and what the first cache holds
 constexpr int64_t block_elements = 4096;
 
@@ -124,14 +124,18 @@ public:
     Substitution s;
     std::set<const ExprNode*> seen;
     for (Stmt& st : body)
-      find_loads(std::get<Store>(st.v).value, [&](const ExprNode& load) {
-        auto from = turned(load);
-        if (!from) return;
-        Expr step = r_.pool.integer(block_columns);
-        int to = add_scratch(r_, load.type, r_.pool.integer(block * block_columns));
-        out.push_back({Turn{to, static_cast<int>(load.bits), r_.pool.integer(0), step, from->rest, from->coefficients[1], axes_[0]->args[0], axes_[1]->args[0]}});
-        s.set(Expr(&load), r_.pool.load(to, load.type, {axes_[0] * step + axes_[1]}));
-      }, seen);
+      find_loads(
+          std::get<Store>(st.v).value,
+          [&](const ExprNode& load) {
+            auto from = turned(load);
+            if (!from) return;
+            Expr step = r_.pool.integer(block_columns);
+            int to = add_scratch(r_, load.type, r_.pool.integer(block * block_columns));
+            out.push_back({Turn{to, static_cast<int>(load.bits), r_.pool.integer(0), step, from->rest, from->coefficients[1],
+                                axes_[0]->args[0], axes_[1]->args[0]}});
+            s.set(Expr(&load), r_.pool.load(to, load.type, {axes_[0] * step + axes_[1]}));
+          },
+          seen);
     Loop inner{axes_[1], lanes(r_, 2), {}};
     for (Stmt& st : body) {
       auto& store = std::get<Store>(st.v);
@@ -144,7 +148,8 @@ public:
 private:
   std::optional<Affine> turned(const ExprNode& load) const {
     auto a = as_affine(load.args[0], axes_);
-    if (!a || !is_const_int(a->coefficients[0], 1) || is_const_int(a->coefficients[1], 0) || is_const_int(a->coefficients[1], 1)) return std::nullopt;
+    if (!a || !is_const_int(a->coefficients[0], 1) || is_const_int(a->coefficients[1], 0) || is_const_int(a->coefficients[1], 1))
+      return std::nullopt;
     return a;
   }
 
@@ -154,7 +159,10 @@ private:
     if (body.size() != 1 || store.value->op != Op::Load) return std::nullopt;
     auto from = turned(*store.value), to = as_affine(store.offset, axes_);
     if (!from || !to || !is_const_int(to->coefficients[1], 1)) return std::nullopt;
-    return Turn{store.buffer, static_cast<int>(store.value->bits), to->rest, to->coefficients[0], from->rest, from->coefficients[1], axes_[0]->args[0], axes_[1]->args[0]};
+    return Turn{store.buffer,      static_cast<int>(store.value->bits),
+                to->rest,          to->coefficients[0],
+                from->rest,        from->coefficients[1],
+                axes_[0]->args[0], axes_[1]->args[0]};
   }
 
   RegionDraft& r_;

@@ -5,8 +5,8 @@
 namespace tenon {
 
 struct Tile {
-  Expr vector, other; // axes: of the lanes, and the one that is unrolled
-  int lanes, count;   // elements of a tile along them; count 0: a transpose of any size
+  Expr vector, other;    // axes: of the lanes, and the one that is unrolled
+  int lanes, count;      // elements of a tile along them; count 0: a transpose of any size
   bool reversed = false; // loads run backwards along `other`
 };
 /// Of a region without reductions; nothing where all that moves moves along one axis.

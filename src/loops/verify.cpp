@@ -37,7 +37,7 @@ private:
   }
 
   void statements(const std::vector<Stmt>& body) {
-    std::vector<int> closed;  // registers end with the enclosing body
+    std::vector<int> closed; // registers end with the enclosing body
     for (const Stmt& s : body) {
       if (auto* l = std::get_if<Loop>(&s.v)) loop(*l);
       else if (auto* st = std::get_if<Store>(&s.v)) store(*st);

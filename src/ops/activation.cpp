@@ -37,7 +37,9 @@ Expr celu(const BodyArgs& a) {
   return elu_of(x, alpha, like(1, x), 1.0 / alpha);
 }
 // The fixed point of Klambauer et al. 2017, as torch writes it.
-Expr selu(const BodyArgs& a) { return elu_of(a[0], like(1.6732632423543772848170429916717, a[0]), like(1.0507009873554804934193349852946, a[0]), like(1, a[0])); }
+Expr selu(const BodyArgs& a) {
+  return elu_of(a[0], like(1.6732632423543772848170429916717, a[0]), like(1.0507009873554804934193349852946, a[0]), like(1, a[0]));
+}
 
 Expr clamp_to(Expr x, double lo, double hi) { return min(like(hi, x), max(like(lo, x), x)); }
 Expr hardtanh(const BodyArgs& a) {
@@ -108,13 +110,15 @@ const OpRow rows[] = {
     activation("aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", elu, "alpha scale input_scale"),
     activation("aten::celu(Tensor self, Scalar alpha=1.) -> Tensor", celu, "alpha"),
     activation("aten::selu(Tensor self) -> Tensor", selu),
-    pointwise("aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", hardtanh, Promote::Default, "min_val max_val", real_types),
+    pointwise("aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", hardtanh, Promote::Default, "min_val max_val",
+              real_types),
     activation("aten::hardsigmoid(Tensor self) -> Tensor", hardsigmoid),
     activation("aten::hardswish(Tensor self) -> Tensor", hardswish),
     activation("aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", hardshrink, "lambd"),
     activation("aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", softshrink, "lambd"),
     activation("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", softplus, "beta threshold"),
-    pointwise("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", threshold, Promote::Default, "threshold value", real_types),
+    pointwise("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", threshold, Promote::Default, "threshold value",
+              real_types),
     activation("aten::log_sigmoid(Tensor self) -> Tensor", log_sigmoid),
     composite("aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", log_sigmoid_forward),
     activation("aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", prelu_kernel),

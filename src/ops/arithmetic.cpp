@@ -139,11 +139,18 @@ Expr shift_left(const BodyArgs& a) { return binary(Op::Shl, a[0], a[1]); }
 Expr shift_right(const BodyArgs& a) { return binary(Op::Shr, a[0], a[1]); }
 
 const OpRow rows[] = {
-    {.schema = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", .kind = Kind::Pointwise, .keep = "alpha",
-     .body = binary_body<Op::Add>, .decompose = split_alpha<"aten::add.Tensor">},
+    {.schema = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+     .kind = Kind::Pointwise,
+     .keep = "alpha",
+     .body = binary_body<Op::Add>,
+     .decompose = split_alpha<"aten::add.Tensor">},
     renamed<"aten::add.Tensor">("aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
-    {.schema = "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", .kind = Kind::Pointwise, .keep = "alpha",
-     .body = binary_body<Op::Sub>, .decompose = split_alpha<"aten::sub.Tensor">, .dtypes = not_bool},
+    {.schema = "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+     .kind = Kind::Pointwise,
+     .keep = "alpha",
+     .body = binary_body<Op::Sub>,
+     .decompose = split_alpha<"aten::sub.Tensor">,
+     .dtypes = not_bool},
     renamed<"aten::sub.Tensor">("aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
     renamed<"aten::sub.Tensor">("aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"),
     renamed<"aten::sub.Tensor">("aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
@@ -160,13 +167,18 @@ const OpRow rows[] = {
     renamed<"aten::div.Tensor">("aten::divide.Scalar(Tensor self, Scalar other) -> Tensor"),
     renamed<"aten::div.Tensor">("aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor"),
     renamed<"aten::div.Tensor">("aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor"),
-    {.schema = "aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", .kind = Kind::Pointwise,
-     .body = divide_rounded, .infer = div_mode_types, .decompose = div_mode, .dtypes = real_types},
+    {.schema = "aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
+     .kind = Kind::Pointwise,
+     .body = divide_rounded,
+     .infer = div_mode_types,
+     .decompose = div_mode,
+     .dtypes = real_types},
     renamed<"aten::div.Tensor_mode">("aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"),
     renamed<"aten::div.Tensor_mode">("aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"),
     renamed<"aten::div.Tensor_mode">("aten::divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"),
     composite("aten::floor_divide(Tensor self, Tensor other) -> Tensor", floor_divide),
-    composite("aten::floor_divide.Tensor(Tensor self, Tensor other) -> Tensor", floor_divide), // of floor_divide_.Tensor; so are the next ones
+    composite("aten::floor_divide.Tensor(Tensor self, Tensor other) -> Tensor",
+              floor_divide), // of floor_divide_.Tensor; so are the next ones
     composite("aten::float_power.Tensor(Tensor self, Tensor exponent) -> Tensor", float_power),
     renamed<"aten::pow.Tensor_Tensor">("aten::pow.Tensor(Tensor self, Tensor exponent) -> Tensor"),
     renamed<"aten::ldexp.Tensor">("aten::ldexp(Tensor self, Tensor other) -> Tensor"),
@@ -206,10 +218,12 @@ const OpRow rows[] = {
 
     pointwise("aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp, Promote::Default, {}, float_types),
     pointwise("aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp, Promote::Default, "weight", float_types),
-    pointwise("aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-              [](const BodyArgs& a) { return a[0] + parameter(a, "value", a[0]) * a[1] * a[2]; }, Promote::Default, "value"),
-    pointwise("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-              [](const BodyArgs& a) { return a[0] + parameter(a, "value", a[0]) * a[1] / a[2]; }, Promote::Float, "value", float_types),
+    pointwise(
+        "aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+        [](const BodyArgs& a) { return a[0] + parameter(a, "value", a[0]) * a[1] * a[2]; }, Promote::Default, "value"),
+    pointwise(
+        "aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+        [](const BodyArgs& a) { return a[0] + parameter(a, "value", a[0]) * a[1] / a[2]; }, Promote::Float, "value", float_types),
 
     pointwise("aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor", shift_left, Promote::Default, {}, int_types),
     renamed<"aten::bitwise_left_shift.Tensor">("aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor"),

@@ -45,7 +45,8 @@ V for_groups(Builder& b, V k, V q) {
 Attention attend(Builder& b, Operands a) {
   DType wide = compute_type(a.q.dtype());
   V q = a.q;
-  bool grouped = q.rank() >= 3 && a.k.rank() >= 3 && q.size(-3) != a.k.size(-3) && !is_const_int(a.k.size(-3), 1) && !is_const_int(q.size(-3), 1);
+  bool grouped =
+      q.rank() >= 3 && a.k.rank() >= 3 && q.size(-3) != a.k.size(-3) && !is_const_int(a.k.size(-3), 1) && !is_const_int(q.size(-3), 1);
   if (grouped) a.k = for_groups(b, a.k, q), a.v = for_groups(b, a.v, q);
   V scores = matmul(b, q, b.transpose(a.k, -1, -2), wide) * a.scale;
   if (a.causal) scores = causal(b, scores);
@@ -77,7 +78,8 @@ bool without_dropout(const Call& c) { return c.number("dropout_p") == 0; }
 Values flash_attention(Builder& b, const Call& c) {
   Operands a = operands(b, c, "attn_mask");
   V lse = b.to(attend(b, a).logsumexp, compute_type(a.q.dtype()));
-  V out = b.call1("aten::scaled_dot_product_attention.default", {c["query"], c["key"], c["value"], c["attn_mask"], c["dropout_p"], c["is_causal"]}, {{"scale", c["scale"]}});
+  V out = b.call1("aten::scaled_dot_product_attention.default",
+                  {c["query"], c["key"], c["value"], c["attn_mask"], c["dropout_p"], c["is_causal"]}, {{"scale", c["scale"]}});
   return {out, lse};
 }
 
@@ -86,7 +88,8 @@ const OpRow rows[] = {
                "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
      .decompose = attention,
      .late = without_dropout},
-    {.schema = "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, "
+    {.schema = "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool "
+               "is_causal=False, *, "
                "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
      .decompose = flash_attention},
 };

@@ -50,7 +50,8 @@ Expr gelu_backward(const BodyArgs& a) {
 }
 
 Expr elu_backward(const BodyArgs& a) {
-  Expr x = a["self_or_result"], alpha = parameter(a, "alpha", x), scale = parameter(a, "scale", x), input_scale = parameter(a, "input_scale", x);
+  Expr x = a["self_or_result"], alpha = parameter(a, "alpha", x), scale = parameter(a, "scale", x),
+       input_scale = parameter(a, "input_scale", x);
   Expr negative = a.call.flag("is_result") ? input_scale * (x + alpha * scale) : input_scale * alpha * scale * exp(x * input_scale);
   return select(le(x, zero(x)), a[0] * negative, a[0] * scale);
 }
@@ -156,29 +157,39 @@ const OpRow rows[] = {
     derivative("aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", sigmoid_backward),
     derivative("aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor", tanh_backward),
     derivative("aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor", threshold_backward, "threshold"),
-    derivative("aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor", leaky_relu_backward, "negative_slope"),
-    derivative("aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor", hardtanh_backward, "min_val max_val"),
+    derivative("aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
+               leaky_relu_backward, "negative_slope"),
+    derivative("aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor", hardtanh_backward,
+               "min_val max_val"),
     derivative("aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor", hardsigmoid_backward),
     derivative("aten::hardswish_backward(Tensor grad_output, Tensor self) -> Tensor", hardswish_backward),
     derivative("aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor", silu_backward),
     derivative("aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate=\"none\") -> Tensor", gelu_backward),
-    derivative("aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor", elu_backward,
-               "alpha scale input_scale"),
-    derivative("aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor", softplus_backward, "beta threshold"),
+    derivative("aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor "
+               "self_or_result) -> Tensor",
+               elu_backward, "alpha scale input_scale"),
+    derivative("aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor", softplus_backward,
+               "beta threshold"),
     derivative("aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor", mish_backward),
     derivative("aten::hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor", shrink_backward<"grad_out">, "lambd"),
-    derivative("aten::softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor", shrink_backward<"grad_output">, "lambd"),
+    derivative("aten::softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor", shrink_backward<"grad_output">,
+               "lambd"),
     derivative("aten::logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor", logit_backward),
     composite("aten::log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor", log_sigmoid_backward),
     composite("aten::glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor", glu_backward),
     composite("aten::_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)", prelu_backward),
     composite("aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, "
-              "bool self_is_result) -> Tensor", rrelu_backward),
+              "bool self_is_result) -> Tensor",
+              rrelu_backward),
     composite("aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", dropout_backward),
-    composite("aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor", smooth_l1_loss_backward),
-    composite("aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor", huber_loss_backward),
-    composite("aten::soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", soft_margin_loss_backward),
-    composite("aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+    composite("aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor",
+              smooth_l1_loss_backward),
+    composite("aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor",
+              huber_loss_backward),
+    composite("aten::soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+              soft_margin_loss_backward),
+    composite("aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) "
+              "-> Tensor",
               binary_cross_entropy_backward),
     composite("aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", mse_loss_backward),
 };

@@ -73,7 +73,10 @@ Values rms_norm_backward(Builder& b, const Call& c) {
     V scaled = c.has("weight") ? grad * b.to(b.input(c, "weight"), x.dtype()) : grad;
     return b.to(rstd * (scaled - normal * b.mean(scaled * normal, range(outer, x.rank()), true)), result);
   };
-  auto of_weight = [&] { return b.to(outer == 0 ? grad * normal : b.sum(grad * normal, range(0, outer), false), c.has("weight") ? c.type("weight").dtype : result); };
+  auto of_weight = [&] {
+    return b.to(outer == 0 ? grad * normal : b.sum(grad * normal, range(0, outer), false),
+                c.has("weight") ? c.type("weight").dtype : result);
+  };
   return results(b, c, {of_input, of_weight});
 }
 
@@ -146,7 +149,8 @@ V weight_gradient(Builder& b, V x, V grad, const std::vector<Expr>& taps, const 
   merged[0] = channels, merged[1] = g.groups * n;
   V input = b.reshape(b.permute(b.reshape(x, split), order), merged), kernel = b.transpose(grad, 0, 1);
   Dims none(g.dims, 0);
-  V out = b.call1("aten::convolution.default", {input, kernel, Arg(), g.dilation, g.padding, g.stride, false, none, g.groups}); // [C, G*O, taps or more...]
+  V out = b.call1("aten::convolution.default",
+                  {input, kernel, Arg(), g.dilation, g.padding, g.stride, false, none, g.groups}); // [C, G*O, taps or more...]
   for (size_t d = 0; d < g.dims; d++) out = b.slice(out, static_cast<int64_t>(d + 2), b.integer(0), taps[d]);
   return b.transpose(out, 0, 1);
 }
@@ -168,7 +172,8 @@ Values convolution_backward(Builder& b, const Call& c) {
       auto at = static_cast<int64_t>(d + 2);
       output_padding[d] = x.size(at) - ((grad.size(at) - 1.0) * g.stride[d] - g.padding[d] * 2.0 + g.dilation[d] * (taps[d] - 1.0) + 1.0);
     }
-    return b.call1("aten::convolution.default", {grad, weight, Arg(), g.stride, g.padding, g.dilation, !transposed, output_padding, g.groups});
+    return b.call1("aten::convolution.default",
+                   {grad, weight, Arg(), g.stride, g.padding, g.dilation, !transposed, output_padding, g.groups});
   };
   auto of_weight = [&] { return transposed ? weight_gradient(b, grad, x, taps, g) : weight_gradient(b, x, grad, taps, g); };
   auto of_bias = [&] { return b.sum(grad, all_but_channel(grad.rank()), false); };
@@ -199,27 +204,34 @@ Values attention_backward(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor", .decompose = softmax_backward},
+    {.schema = "aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+     .decompose = softmax_backward},
     {.schema = "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
      .decompose = log_softmax_backward},
-    {.schema = "aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, "
+    {.schema = "aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, "
+               "Tensor? weight, "
                "Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
      .decompose = layer_norm_backward},
-    {.schema = "aten::_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2] output_mask) -> "
+    {.schema = "aten::_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2] "
+               "output_mask) -> "
                "(Tensor, Tensor)",
      .decompose = rms_norm_backward},
-    {.schema = "aten::native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, "
+    {.schema = "aten::native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt "
+               "C, SymInt HxW, "
                "int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
      .decompose = group_norm_backward},
     {.schema = "aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, "
                "Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
      .decompose = batch_norm_backward},
-    {.schema = "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, "
-               "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+    {.schema =
+         "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] "
+         "padding, "
+         "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
      .decompose = convolution_backward},
-    {.schema = "aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
-               "Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> "
-               "(Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+    {.schema =
+         "aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
+         "Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> "
+         "(Tensor grad_query, Tensor grad_key, Tensor grad_value)",
      .decompose = attention_backward},
 };
 

@@ -105,9 +105,8 @@ Values adaptive_avg_pool_backward(Builder& b, const Call& c) {
 }
 
 Values unfold_backward(Builder& b, const Call& c) {
-  return picked_backward(b, b.input(c, "grad_in"), c.syms("input_sizes"), [&](V places) {
-    return b.call1("aten::unfold.default", {places, c["dim"], c["size"], c["step"]});
-  });
+  return picked_backward(b, b.input(c, "grad_in"), c.syms("input_sizes"),
+                         [&](V places) { return b.call1("aten::unfold.default", {places, c["dim"], c["size"], c["step"]}); });
 }
 
 // Views: the gradient is what a tensor of zeros becomes when it is written through the view.
@@ -128,7 +127,9 @@ V added_at(Builder& b, std::vector<Expr> sizes, const Arg& dim, const Arg& index
 }
 
 Values gather_backward(Builder& b, const Call& c) { return added_at(b, c.type("self").sizes, c["dim"], c["index"], b.input(c, "grad")); }
-Values cummaxmin_backward(Builder& b, const Call& c) { return added_at(b, c.type("input").sizes, c["dim"], c["indices"], b.input(c, "grad")); }
+Values cummaxmin_backward(Builder& b, const Call& c) {
+  return added_at(b, c.type("input").sizes, c["dim"], c["indices"], b.input(c, "grad"));
+}
 
 Values value_selecting_reduction_backward(Builder& b, const Call& c) {
   std::vector<Expr> sizes = c.syms("sizes");
@@ -174,44 +175,63 @@ const OpRow rows[] = {
     {.schema = PAD("replication", "1", "2"), .decompose = pad_backward<"aten::replication_pad1d.default">},
     {.schema = PAD("replication", "2", "4"), .decompose = pad_backward<"aten::replication_pad2d.default">},
     {.schema = PAD("replication", "3", "6"), .decompose = pad_backward<"aten::replication_pad3d.default">},
-    {.schema = "aten::upsample_nearest1d_backward" SIZES("1", "3") SCALES1, .decompose = nearest_backward<"aten::upsample_nearest1d.default">},
-    {.schema = "aten::upsample_nearest2d_backward" SIZES("2", "4") SCALES2, .decompose = nearest_backward<"aten::upsample_nearest2d.default">},
-    {.schema = "aten::upsample_nearest3d_backward" SIZES("3", "5") SCALES3, .decompose = nearest_backward<"aten::upsample_nearest3d.default">},
-    {.schema = "aten::_upsample_nearest_exact1d_backward" SIZES("1", "3") SCALES1, .decompose = nearest_backward<"aten::_upsample_nearest_exact1d.default">},
-    {.schema = "aten::_upsample_nearest_exact2d_backward" SIZES("2", "4") SCALES2, .decompose = nearest_backward<"aten::_upsample_nearest_exact2d.default">},
-    {.schema = "aten::_upsample_nearest_exact3d_backward" SIZES("3", "5") SCALES3, .decompose = nearest_backward<"aten::_upsample_nearest_exact3d.default">},
-    {.schema = "aten::upsample_linear1d_backward" SIZES("1", "3") ", bool align_corners" SCALES1, .decompose = weighted_backward<"aten::upsample_bilinear2d.default">},
-    {.schema = "aten::upsample_bilinear2d_backward" SIZES("2", "4") ", bool align_corners" SCALES2, .decompose = weighted_backward<"aten::upsample_bilinear2d.default">},
-    {.schema = "aten::upsample_trilinear3d_backward" SIZES("3", "5") ", bool align_corners" SCALES3, .decompose = weighted_backward<"aten::upsample_bilinear2d.default">},
-    {.schema = "aten::upsample_bicubic2d_backward" SIZES("2", "4") ", bool align_corners" SCALES2, .decompose = weighted_backward<"aten::upsample_bicubic2d.default">},
-    {.schema = "aten::_upsample_bilinear2d_aa_backward" SIZES("2", "4") ", bool align_corners" SCALES2, .decompose = weighted_backward<"aten::_upsample_bilinear2d_aa.default">},
-    {.schema = "aten::_upsample_bicubic2d_aa_backward" SIZES("2", "4") ", bool align_corners" SCALES2, .decompose = weighted_backward<"aten::_upsample_bicubic2d_aa.default">},
-    {.schema = "aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, "
-               "bool count_include_pad, int? divisor_override) -> Tensor",
+    {.schema = "aten::upsample_nearest1d_backward" SIZES("1", "3") SCALES1,
+     .decompose = nearest_backward<"aten::upsample_nearest1d.default">},
+    {.schema = "aten::upsample_nearest2d_backward" SIZES("2", "4") SCALES2,
+     .decompose = nearest_backward<"aten::upsample_nearest2d.default">},
+    {.schema = "aten::upsample_nearest3d_backward" SIZES("3", "5") SCALES3,
+     .decompose = nearest_backward<"aten::upsample_nearest3d.default">},
+    {.schema = "aten::_upsample_nearest_exact1d_backward" SIZES("1", "3") SCALES1,
+     .decompose = nearest_backward<"aten::_upsample_nearest_exact1d.default">},
+    {.schema = "aten::_upsample_nearest_exact2d_backward" SIZES("2", "4") SCALES2,
+     .decompose = nearest_backward<"aten::_upsample_nearest_exact2d.default">},
+    {.schema = "aten::_upsample_nearest_exact3d_backward" SIZES("3", "5") SCALES3,
+     .decompose = nearest_backward<"aten::_upsample_nearest_exact3d.default">},
+    {.schema = "aten::upsample_linear1d_backward" SIZES("1", "3") ", bool align_corners" SCALES1,
+     .decompose = weighted_backward<"aten::upsample_bilinear2d.default">},
+    {.schema = "aten::upsample_bilinear2d_backward" SIZES("2", "4") ", bool align_corners" SCALES2,
+     .decompose = weighted_backward<"aten::upsample_bilinear2d.default">},
+    {.schema = "aten::upsample_trilinear3d_backward" SIZES("3", "5") ", bool align_corners" SCALES3,
+     .decompose = weighted_backward<"aten::upsample_bilinear2d.default">},
+    {.schema = "aten::upsample_bicubic2d_backward" SIZES("2", "4") ", bool align_corners" SCALES2,
+     .decompose = weighted_backward<"aten::upsample_bicubic2d.default">},
+    {.schema = "aten::_upsample_bilinear2d_aa_backward" SIZES("2", "4") ", bool align_corners" SCALES2,
+     .decompose = weighted_backward<"aten::_upsample_bilinear2d_aa.default">},
+    {.schema = "aten::_upsample_bicubic2d_aa_backward" SIZES("2", "4") ", bool align_corners" SCALES2,
+     .decompose = weighted_backward<"aten::_upsample_bicubic2d_aa.default">},
+    {.schema =
+         "aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, "
+         "bool count_include_pad, int? divisor_override) -> Tensor",
      .decompose = avg_pool_backward},
-    {.schema = "aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, "
-               "bool count_include_pad, int? divisor_override) -> Tensor",
+    {.schema =
+         "aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, "
+         "bool count_include_pad, int? divisor_override) -> Tensor",
      .decompose = avg_pool_backward},
     {.schema = "aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", .decompose = adaptive_avg_pool_backward},
     {.schema = "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor", .decompose = adaptive_avg_pool_backward},
     {.schema = "aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", .decompose = max_backward},
     {.schema = "aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", .decompose = max_backward},
-    {.schema = "aten::fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor",
+    {.schema = "aten::fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor "
+               "indices) -> Tensor",
      .decompose = max_backward},
-    {.schema = "aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices) -> Tensor",
+    {.schema = "aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor "
+               "indices) -> Tensor",
      .decompose = max_backward},
     {.schema = "aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, "
                "int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
      .decompose = max_backward},
-    {.schema = "aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor", .decompose = unfold_backward},
+    {.schema = "aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor",
+     .decompose = unfold_backward},
     {.schema = "aten::select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
      .decompose = written_backward<"aten::select_scatter.default">},
     {.schema = "aten::slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor",
      .decompose = written_backward<"aten::slice_scatter.default">},
     {.schema = "aten::diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
      .decompose = written_backward<"aten::diagonal_scatter.default">},
-    {.schema = "aten::index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor", .decompose = index_select_backward},
-    {.schema = "aten::gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor", .decompose = gather_backward},
+    {.schema = "aten::index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor",
+     .decompose = index_select_backward},
+    {.schema = "aten::gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor",
+     .decompose = gather_backward},
     {.schema = "aten::cummaxmin_backward(Tensor grad, Tensor input, Tensor indices, int dim) -> Tensor", .decompose = cummaxmin_backward},
     {.schema = "aten::value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor",
      .decompose = value_selecting_reduction_backward},

@@ -25,7 +25,8 @@ struct Classes {
 Classes classes_of(Builder& b, const Call& c, V x) {
   Classes k{.x = x, .valid = {}, .at = {}, .weight = {}, .dim = x.rank() < 2 ? 0 : 1};
   V target = b.unsqueeze(b.input(c, "target"), k.dim);
-  if (x.rank() == 0 || target.rank() != x.rank()) c.fail(fmt::format("an input of {} dims and a target of {}", x.rank(), target.rank() - 1));
+  if (x.rank() == 0 || target.rank() != x.rank())
+    c.fail(fmt::format("an input of {} dims and a target of {}", x.rank(), target.rank() - 1));
   k.valid = b.call1("aten::ne.Scalar", {target, c["ignore_index"]});
   k.at = b.to(b.where(k.valid, target, 0), DType::I64);
   if (!c.has("weight")) return k;
@@ -122,7 +123,8 @@ V linear_cross_entropy(Builder& b, const Call& c, int64_t reduction, const Arg& 
   V input = b.input(c, "input"), x = widen(input);
   Arg bias = c.has("linear_bias") ? Arg(widen(b, c, "linear_bias")) : Arg();
   V logits = b.call1("aten::linear", {x, widen(b, c, "linear_weight"), bias});
-  return b.to(b.call1("aten::cross_entropy_loss", {logits, c["target"], c["weight"], reduction, c["ignore_index"], smoothing}), input.dtype());
+  return b.to(b.call1("aten::cross_entropy_loss", {logits, c["target"], c["weight"], reduction, c["ignore_index"], smoothing}),
+              input.dtype());
 }
 Values linear_cross_entropy_none(Builder& b, const Call& c) { return linear_cross_entropy(b, c, 0, 0.0); }
 // The other results are gradients, empty where they are not asked for.
@@ -138,25 +140,39 @@ Values linear_cross_entropy_reduced(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    composite("aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss),
-    composite("aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss),
-    composite("aten::nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss),
-    composite("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
+    composite("aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
+              nll_loss),
+    composite("aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
+              nll_loss),
+    composite("aten::nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
+              nll_loss),
+    composite("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, "
+              "Tensor total_weight)",
               nll_loss_forward),
-    composite("aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
+    composite("aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, "
+              "Tensor total_weight)",
               nll_loss_forward),
     composite("aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, "
-              "Tensor total_weight) -> Tensor", nll_loss_backward),
-    composite("aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, "
-              "Tensor total_weight) -> Tensor", nll_loss_backward),
-    composite("aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor",
+              "Tensor total_weight) -> Tensor",
+              nll_loss_backward),
+    composite(
+        "aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, "
+        "Tensor total_weight) -> Tensor",
+        nll_loss_backward),
+    composite("aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float "
+              "label_smoothing=0.) -> Tensor",
               cross_entropy_loss),
-    composite("torch_nn::_linear_cross_entropy_batch_chunked(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? weight, str reduction, "
-              "SymInt ignore_index, float label_smoothing, SymInt batch_chunk_size, str acc_policy, ScalarType acc_dtype, bool allow_retain_graph, "
-              "bool compute_input_grad, bool compute_linear_weight_grad, bool compute_linear_bias_grad) -> (Tensor, Tensor, Tensor, Tensor)",
-              linear_cross_entropy_reduced),
-    composite("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? weight, "
-              "SymInt ignore_index, SymInt batch_chunk_size, str acc_policy, ScalarType acc_dtype) -> Tensor", linear_cross_entropy_none),
+    composite(
+        "torch_nn::_linear_cross_entropy_batch_chunked(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? "
+        "weight, str reduction, "
+        "SymInt ignore_index, float label_smoothing, SymInt batch_chunk_size, str acc_policy, ScalarType acc_dtype, bool "
+        "allow_retain_graph, "
+        "bool compute_input_grad, bool compute_linear_weight_grad, bool compute_linear_bias_grad) -> (Tensor, Tensor, Tensor, Tensor)",
+        linear_cross_entropy_reduced),
+    composite("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction(Tensor input, Tensor linear_weight, Tensor target, Tensor? "
+              "linear_bias, Tensor? weight, "
+              "SymInt ignore_index, SymInt batch_chunk_size, str acc_policy, ScalarType acc_dtype) -> Tensor",
+              linear_cross_entropy_none),
 };
 
 } // namespace

@@ -63,7 +63,9 @@ Values cat_identity(Builder& b, const Call& c) {
   return {};
 }
 
-V cat(Builder& b, const std::vector<V>& tensors, int64_t dim) { return b.call1("aten::cat.default", {ArgList(tensors.begin(), tensors.end()), dim}); }
+V cat(Builder& b, const std::vector<V>& tensors, int64_t dim) {
+  return b.call1("aten::cat.default", {ArgList(tensors.begin(), tensors.end()), dim});
+}
 
 Values stack(Builder& b, const Call& c) {
   std::vector<V> tensors = inputs(b, c, "tensors");
@@ -113,7 +115,8 @@ Values chunk_cat(Builder& b, const Call& c) {
 template <Name View> std::vector<Type> like_self(const Call& c) {
   Type part = scattered_part(c, View.text), src = c.type("src");
   bool same = part.rank() == src.rank();
-  for (size_t d = 0; same && d < src.rank(); d++) same = !const_int(part.sizes[d]) || !const_int(src.sizes[d]) || part.sizes[d] == src.sizes[d];
+  for (size_t d = 0; same && d < src.rank(); d++)
+    same = !const_int(part.sizes[d]) || !const_int(src.sizes[d]) || part.sizes[d] == src.sizes[d];
   if (!same) c.fail(fmt::format("src is {}, and what it replaces {}", to_string(src), to_string(part)));
   return self_with(c, c.type("self").sizes);
 }
@@ -159,7 +162,10 @@ Values as_strided_scatter(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
-     .kind = Kind::View, .infer = cat_types, .define = cat_define, .decompose = cat_identity},
+     .kind = Kind::View,
+     .infer = cat_types,
+     .define = cat_define,
+     .decompose = cat_identity},
     // Of tensors that lie in the result's memory, or are to.
     {.schema = "tenon::join(Tensor[] tensors, int dim) -> Tensor", .kind = Kind::View, .infer = cat_types, .define = cat_define},
     {.schema = "aten::concat(Tensor[] tensors, int dim=0) -> Tensor", .decompose = same<"aten::cat.default">},
@@ -172,13 +178,20 @@ const OpRow rows[] = {
     {.schema = "aten::column_stack(Tensor[] tensors) -> Tensor", .decompose = column_stack},
     {.schema = "aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", .decompose = chunk_cat},
     {.schema = "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-     .kind = Kind::View, .infer = like_self<"aten::slice.Tensor">, .define = slice_scatter_define},
+     .kind = Kind::View,
+     .infer = like_self<"aten::slice.Tensor">,
+     .define = slice_scatter_define},
     {.schema = "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-     .kind = Kind::View, .infer = like_self<"aten::select.int">, .define = select_scatter_define},
+     .kind = Kind::View,
+     .infer = like_self<"aten::select.int">,
+     .define = select_scatter_define},
     {.schema = "aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-     .kind = Kind::View, .infer = like_self<"aten::diagonal.default">, .define = diagonal_scatter_define},
+     .kind = Kind::View,
+     .infer = like_self<"aten::diagonal.default">,
+     .define = diagonal_scatter_define},
     {.schema = "aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> "
-               "Tensor", .decompose = as_strided_scatter},
+               "Tensor",
+     .decompose = as_strided_scatter},
 };
 
 } // namespace

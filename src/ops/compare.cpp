@@ -72,7 +72,9 @@ const OpRow rows[] = {
     comparison("aten::isneginf(Tensor self) -> Tensor", isneginf),
     comparison("aten::isreal(Tensor self) -> Tensor", isreal),
     comparison("aten::signbit(Tensor self) -> Tensor", signbit),
-    comparison("aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor", isclose),
+    comparison(
+        "aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+        isclose),
 
     logical("aten::logical_and(Tensor self, Tensor other) -> Tensor", binary_body<Op::And>),
     logical("aten::logical_or(Tensor self, Tensor other) -> Tensor", binary_body<Op::Or>),

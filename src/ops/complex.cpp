@@ -93,8 +93,7 @@ template <bool Imaginary> LibraryStep part_step(const Call& c) {
 
 std::vector<Type> complex_types(const Call& c) {
   const Type &re = c.type("real"), &im = c.type("imag");
-  if (re.dtype != im.dtype || (re.dtype != DType::F32 && re.dtype != DType::F64))
-    c.fail("the parts are f32 or f64, both of one dtype");
+  if (re.dtype != im.dtype || (re.dtype != DType::F32 && re.dtype != DType::F64)) c.fail("the parts are f32 or f64, both of one dtype");
   return {Type::tensor(complex_type(re.dtype), broadcast(c.pool(), re.sizes, im.sizes, c.def.signature.name))};
 }
 Values broadcast_parts(Builder& b, const Call& c) {
@@ -141,8 +140,7 @@ const OpRow rows[] = {
      .kind = Kind::Library,
      .infer = complex_types,
      .decompose = broadcast_parts,
-     .library =
-         [](const Call& c) { return LibraryStep{library::complex_of_parts, {c.value("real"), c.value("imag")}}; }},
+     .library = [](const Call& c) { return LibraryStep{library::complex_of_parts, {c.value("real"), c.value("imag")}}; }},
     {.schema = "aten::real(Tensor(a) self) -> Tensor(a)",
      .kind = Kind::Library,
      .infer = part_types,
@@ -192,9 +190,7 @@ using Unary = Parts (*)(Parts);
 using Binary = Parts (*)(Parts, Parts);
 
 template <Unary F> Values unary(Builder& b, const Call& c) { return whole(F(parts(operand(b, c, 0)))); }
-template <Binary F> Values binary(Builder& b, const Call& c) {
-  return whole(F(parts(operand(b, c, 0)), parts(operand(b, c, 1))));
-}
+template <Binary F> Values binary(Builder& b, const Call& c) { return whole(F(parts(operand(b, c, 0)), parts(operand(b, c, 1)))); }
 template <Binary F> Values sum_of(Builder& b, const Call& c) {
   Expr alpha = to_expr(c.pool(), c["alpha"]);
   if (!alpha || !alpha->is_const() || alpha->number() != 1) return {};
@@ -271,8 +267,7 @@ Values pow(Builder& b, const Call& c) {
   Parts x = parts(operand(b, c, 0)), y = parts(operand(b, c, 1));
   DType t = x.re.dtype();
   auto is_zero = [&](Parts z) {
-    return call("aten::logical_and.default", b.call1("aten::eq.Scalar", {z.re, 0}),
-                b.call1("aten::eq.Scalar", {z.im, 0}));
+    return call("aten::logical_and.default", b.call1("aten::eq.Scalar", {z.re, 0}), b.call1("aten::eq.Scalar", {z.im, 0}));
   };
   auto wide = [&](Parts z) { return Parts{b.to(z.re, DType::F64), b.to(z.im, DType::F64)}; };
   Parts p = exp(wide(y) * log(wide(x)));
@@ -338,17 +333,12 @@ Values where(Builder& b, const Call& c) {
   return b.complex(b.where(condition, x.re, y.re), b.where(condition, x.im, y.im));
 }
 
-Values addcmul(Builder& b, const Call& c) {
-  return operand(b, c, 0) + operand(b, c, 1) * c["value"] * operand(b, c, 2);
-}
-Values addcdiv(Builder& b, const Call& c) {
-  return operand(b, c, 0) + operand(b, c, 1) * c["value"] / operand(b, c, 2);
-}
+Values addcmul(Builder& b, const Call& c) { return operand(b, c, 0) + operand(b, c, 1) * c["value"] * operand(b, c, 2); }
+Values addcdiv(Builder& b, const Call& c) { return operand(b, c, 0) + operand(b, c, 1) * c["value"] / operand(b, c, 2); }
 Values is_close(Builder& b, const Call& c) {
   V x = operand(b, c, 0), y = operand(b, c, 1), far = modulus(parts(x - y));
   V allowed = modulus(parts(y)) * Arg(c.number("rtol")) + Arg(c.number("atol")), equal = call("aten::eq.Tensor", x, y);
-  V near =
-      call("aten::logical_and.default", call("aten::le.Tensor", far, allowed), call("aten::isfinite.default", far));
+  V near = call("aten::logical_and.default", call("aten::le.Tensor", far, allowed), call("aten::isfinite.default", far));
   if (c.flag("equal_nan"))
     equal = call("aten::logical_or.default", equal,
                  call("aten::logical_and.default", call("aten::isnan.default", x), call("aten::isnan.default", y)));

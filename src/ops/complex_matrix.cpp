@@ -44,8 +44,7 @@ template <Name Product, bool Summed> Values add_product(Builder& b, const Call& 
   V xy = b.call1(Product.text, {c.args[1], c.args[2]});
   if (Summed) xy = b.sum(xy, {0}, false);
   xy = scaled(xy, c["alpha"]);
-  if (c["beta"] == Arg(0))
-    return b.expand(xy, broadcast(b.pool(), xy.sizes(), argument(b, c, 0).sizes(), c.def.signature.name));
+  if (c["beta"] == Arg(0)) return b.expand(xy, broadcast(b.pool(), xy.sizes(), argument(b, c, 0).sizes(), c.def.signature.name));
   return scaled(argument(b, c, 0), c["beta"]) + xy;
 }
 

@@ -47,7 +47,8 @@ std::vector<Type> types(const Call& c) {
   bool bytes = with_type && t == DType::I32 && size_of(weight) == 1 && size_of(c.type("input").dtype) == 1;
   if (c.type("input").dtype != weight && !bytes) c.fail("input and weight differ in dtype");
   Expr channels = c.size("input", 1), wanted = g.transposed ? c.size("weight", 0) : c.size("weight", 1) * g.groups;
-  if (auto a = const_int(channels), b = const_int(wanted); a && b && *a != *b) c.fail(fmt::format("{} channels for a weight of {}", *a, *b));
+  if (auto a = const_int(channels), b = const_int(wanted); a && b && *a != *b)
+    c.fail(fmt::format("{} channels for a weight of {}", *a, *b));
   std::vector<Expr> sizes{c.size("input", 0), g.transposed ? c.size("weight", 1) * g.groups : c.size("weight", 0)};
   for (size_t d = 0; d < g.dims; d++) {
     auto at = static_cast<int64_t>(d + 2);
@@ -128,8 +129,8 @@ V convolution(Builder& b, const Call& c, V x, const Arg& padding, bool transpose
   bool single = x.rank() == dims + 1; // without batch
   if (single) x = b.unsqueeze(x, 0);
   if (x.rank() != dims + 2) c.fail("input and weight differ in rank");
-  V y = b.call1("aten::convolution.default",
-                {x, c["weight"], c["bias"], spread(c.syms("stride"), dims), padding, spread(c.syms("dilation"), dims), transposed, output_padding, c["groups"]});
+  V y = b.call1("aten::convolution.default", {x, c["weight"], c["bias"], spread(c.syms("stride"), dims), padding,
+                                              spread(c.syms("dilation"), dims), transposed, output_padding, c["groups"]});
   return single ? b.squeeze(y, 0) : y;
 }
 
@@ -172,24 +173,34 @@ Values convolution_long(Builder& b, const Call& c) {
 
 // Time, batch, channels; the weight is [taps, in, out].
 Values conv_tbc(Builder& b, const Call& c) {
-  V y = b.call1("aten::conv1d.default", {b.permute(b.input(c, "self"), {1, 2, 0}), b.permute(b.input(c, "weight"), {2, 1, 0}), c["bias"], {1}, {c.integer("pad")}});
+  V y = b.call1("aten::conv1d.default",
+                {b.permute(b.input(c, "self"), {1, 2, 0}), b.permute(b.input(c, "weight"), {2, 1, 0}), c["bias"], {1}, {c.integer("pad")}});
   return b.permute(y, {2, 0, 1});
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
+    {.schema = "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "
+               "transposed, "
                "SymInt[] output_padding, SymInt groups) -> Tensor",
-     .kind = Kind::Conv, .infer = types, .define = define, .decompose = split_bias},
+     .kind = Kind::Conv,
+     .infer = types,
+     .define = define,
+     .decompose = split_bias},
     {.schema = "aten::convolution.dtype(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
                "bool transposed, SymInt[] output_padding, SymInt groups, ScalarType out_dtype, int padding_value=0) -> Tensor",
-     .kind = Kind::Conv, .infer = types, .define = define},
-    {.schema = "aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
+     .kind = Kind::Conv,
+     .infer = types,
+     .define = define},
+    {.schema = "aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "
+               "transposed, "
                "SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
      .decompose = convolution_long},
-    {.schema = "aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
-               "bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor",
+    {.schema =
+         "aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+         "bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor",
      .decompose = convolution_long},
-    {.schema = "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], "
+    {.schema = "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] "
+               "dilation=[1], "
                "SymInt groups=1) -> Tensor",
      .decompose = conv},
     {.schema = "aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding='valid', "
@@ -210,10 +221,12 @@ const OpRow rows[] = {
     {.schema = "aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], "
                "SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor",
      .decompose = conv_transpose},
-    {.schema = "aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], "
-               "SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor",
+    {.schema =
+         "aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], "
+         "SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor",
      .decompose = conv_transpose},
-    {.schema = "aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], "
+    {.schema = "aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] "
+               "padding=[0, 0, 0], "
                "SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor",
      .decompose = conv_transpose},
     {.schema = "aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", .decompose = conv_tbc},

@@ -34,14 +34,22 @@ const OpRow rows[] = {
     {.schema = "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
                "bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
      .kind = Kind::View,
-     .infer = [](const Call& c) { return std::vector{Type::tensor(c.dtype("dtype").value_or(c.type("self").dtype), c.type("self").sizes)}; },
+     .infer =
+         [](const Call& c) { return std::vector{Type::tensor(c.dtype("dtype").value_or(c.type("self").dtype), c.type("self").sizes)}; },
      .define = [](const DefineArgs& d) { return Compute{.axes = d.axes, .body = cast(d.load("self", d.axes), d.output.dtype)}; }},
-    composite("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", to_dtype),
+    composite("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
+              "memory_format=None) -> Tensor(a)",
+              to_dtype),
     composite("aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
-              "MemoryFormat? memory_format=None) -> Tensor(a)", to_dtype),
-    composite("aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
-              "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", to_dtype),
-    composite("aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", to_other),
+              "MemoryFormat? memory_format=None) -> Tensor(a)",
+              to_dtype),
+    composite(
+        "aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
+        "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        to_dtype),
+    composite("aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> "
+              "Tensor(a)",
+              to_other),
     composite("aten::type_as(Tensor self, Tensor other) -> Tensor", to_other),
     composite("quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor",
               [](Builder& b, const Call& c) -> Values { return b.to(b.input(c, "input"), *c.dtype("dtype")); }),

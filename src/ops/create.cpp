@@ -15,7 +15,9 @@ std::vector<Type> full_types(const Call& c) {
 Compute full_define(const DefineArgs& d) { return {.axes = d.axes, .body = cast(d.call.scalar("fill_value"), d.output.dtype)}; }
 
 // zeros(size), ones(size), empty(size): memory that torch leaves unset is 0.
-template <int Value> Values filled(Builder& b, const Call& c) { return b.full(c.syms("size"), Value, c.dtype("dtype").value_or(DType::F32)); }
+template <int Value> Values filled(Builder& b, const Call& c) {
+  return b.full(c.syms("size"), Value, c.dtype("dtype").value_or(DType::F32));
+}
 
 Values full_like(Builder& b, const Call& c) {
   const Type& t = c.type("self");
@@ -27,7 +29,9 @@ template <int Value> Values filled_like(Builder& b, const Call& c) {
   return b.full(t.sizes, Value, c.dtype("dtype").value_or(t.dtype));
 }
 
-Values new_full(Builder& b, const Call& c) { return b.full(c.syms("size"), c["fill_value"], c.dtype("dtype").value_or(c.type("self").dtype)); }
+Values new_full(Builder& b, const Call& c) {
+  return b.full(c.syms("size"), c["fill_value"], c.dtype("dtype").value_or(c.type("self").dtype));
+}
 
 template <int Value> Values new_filled(Builder& b, const Call& c) {
   return b.full(c.syms("size"), Value, c.dtype("dtype").value_or(c.type("self").dtype));
@@ -46,37 +50,55 @@ Values one_hot(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-               "bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = full_types, .define = full_define},
+               "bool? pin_memory=None) -> Tensor",
+     .kind = Kind::View,
+     .infer = full_types,
+     .define = full_define},
     {.schema = "aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-               "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", .decompose = full_like},
+               "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+     .decompose = full_like},
     {.schema = "aten::new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-               "device=None, bool? pin_memory=None) -> Tensor", .decompose = new_full},
+               "device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = new_full},
     {.schema = "aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None) -> Tensor", .decompose = filled<0>},
+               "pin_memory=None) -> Tensor",
+     .decompose = filled<0>},
     {.schema = "aten::ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) "
-               "-> Tensor", .decompose = filled<1>},
+               "-> Tensor",
+     .decompose = filled<1>},
     {.schema = "aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", .decompose = filled<0>},
+               "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+     .decompose = filled<0>},
     {.schema = "aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-               "device=None, bool? pin_memory=None) -> Tensor", .decompose = filled<0>},
+               "device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = filled<0>},
     {.schema = "aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-               "device=None, bool? pin_memory=None) -> Tensor", .decompose = filled<0>},
+               "device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = filled<0>},
     {.schema = "aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", .decompose = filled_like<0>},
+               "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+     .decompose = filled_like<0>},
     {.schema = "aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", .decompose = filled_like<1>},
+               "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+     .decompose = filled_like<1>},
     {.schema = "aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", .decompose = filled_like<0>},
+               "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+     .decompose = filled_like<0>},
     {.schema = "aten::new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-               "bool? pin_memory=None) -> Tensor", .decompose = new_filled<0>},
+               "bool? pin_memory=None) -> Tensor",
+     .decompose = new_filled<0>},
     {.schema = "aten::new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None) -> Tensor", .decompose = new_filled<1>},
+               "pin_memory=None) -> Tensor",
+     .decompose = new_filled<1>},
     {.schema = "aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-               "bool? pin_memory=None) -> Tensor", .decompose = new_filled<0>},
+               "bool? pin_memory=None) -> Tensor",
+     .decompose = new_filled<0>},
     {.schema = "aten::new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, "
-               "Device? device=None, bool? pin_memory=None) -> Tensor", .decompose = new_filled<0>},
+               "Device? device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = new_filled<0>},
     {.schema = "aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None) -> Tensor", .decompose = scalar_tensor},
+               "pin_memory=None) -> Tensor",
+     .decompose = scalar_tensor},
     {.schema = "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", .decompose = one_hot},
 };
 

@@ -128,12 +128,16 @@ Values linalg_vander(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
-     .kind = Kind::View, .infer = diag_embed_types, .define = diag_embed_define},
+     .kind = Kind::View,
+     .infer = diag_embed_types,
+     .define = diag_embed_define},
     {.schema = "aten::diag(Tensor self, int diagonal=0) -> Tensor", .decompose = diag},
     {.schema = "aten::diagflat(Tensor self, int offset=0) -> Tensor", .decompose = diagflat},
     // The functional form of fill_diagonal_.
-    {.schema = "aten::fill_diagonal(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor", .kind = Kind::View,
-     .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); }, .define = fill_diagonal_define},
+    {.schema = "aten::fill_diagonal(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor",
+     .kind = Kind::View,
+     .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); },
+     .define = fill_diagonal_define},
     {.schema = "aten::block_diag(Tensor[] tensors) -> Tensor", .decompose = block_diag},
     {.schema = "aten::meshgrid(Tensor[] tensors) -> Tensor[]", .decompose = meshgrid},
     {.schema = "aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", .decompose = meshgrid},

@@ -43,7 +43,9 @@ Compute arange_define(const DefineArgs& d) {
 }
 
 Values arange_end(Builder& b, const Call& c) { return b.call("aten::arange.start_step", {0, c["end"], 1}, {{"dtype", c["dtype"]}}); }
-Values arange_start(Builder& b, const Call& c) { return b.call("aten::arange.start_step", {c["start"], c["end"], 1}, {{"dtype", c["dtype"]}}); }
+Values arange_start(Builder& b, const Call& c) {
+  return b.call("aten::arange.start_step", {c["start"], c["end"], 1}, {{"dtype", c["dtype"]}});
+}
 
 // range(start, end, step) holds its end.
 std::vector<Type> range_types(const Call& c) {
@@ -164,74 +166,130 @@ Values kaiser(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, "
-               "Device? device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = arange_types, .define = arange_define},
+               "Device? device=None, bool? pin_memory=None) -> Tensor",
+     .kind = Kind::View,
+     .infer = arange_types,
+     .define = arange_define},
     {.schema = "aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) "
-               "-> Tensor", .decompose = arange_end},
+               "-> Tensor",
+     .decompose = arange_end},
     {.schema = "aten::arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-               "bool? pin_memory=None) -> Tensor", .decompose = arange_start},
+               "bool? pin_memory=None) -> Tensor",
+     .decompose = arange_start},
     {.schema = "aten::range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-               "device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = range_types, .define = arange_define},
+               "device=None, bool? pin_memory=None) -> Tensor",
+     .kind = Kind::View,
+     .infer = range_types,
+     .define = arange_define},
     {.schema = "aten::fft_fftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None) -> Tensor", .decompose = fft_frequencies<false>},
+               "pin_memory=None) -> Tensor",
+     .decompose = fft_frequencies<false>},
     {.schema = "aten::fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None) -> Tensor", .decompose = fft_frequencies<true>},
+               "pin_memory=None) -> Tensor",
+     .decompose = fft_frequencies<true>},
     {.schema = "aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-               "device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = steps_types, .define = linspace_define},
+               "device=None, bool? pin_memory=None) -> Tensor",
+     .kind = Kind::View,
+     .infer = steps_types,
+     .define = linspace_define},
     {.schema = "aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, "
-               "Device? device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = steps_types, .define = linspace_define},
+               "Device? device=None, bool? pin_memory=None) -> Tensor",
+     .kind = Kind::View,
+     .infer = steps_types,
+     .define = linspace_define},
     {.schema = "aten::linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, "
-               "Device? device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = steps_types, .define = linspace_define},
+               "Device? device=None, bool? pin_memory=None) -> Tensor",
+     .kind = Kind::View,
+     .infer = steps_types,
+     .define = linspace_define},
     {.schema = "aten::linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, "
-               "Device? device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = steps_types, .define = linspace_define},
+               "Device? device=None, bool? pin_memory=None) -> Tensor",
+     .kind = Kind::View,
+     .infer = steps_types,
+     .define = linspace_define},
     {.schema = "aten::logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, "
-               "Device? device=None, bool? pin_memory=None) -> Tensor", .kind = Kind::View, .infer = steps_types, .define = logspace_define},
+               "Device? device=None, bool? pin_memory=None) -> Tensor",
+     .kind = Kind::View,
+     .infer = steps_types,
+     .define = logspace_define},
     {.schema = "aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? "
                "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-     .kind = Kind::View, .infer = steps_types, .define = logspace_define},
+     .kind = Kind::View,
+     .infer = steps_types,
+     .define = logspace_define},
     {.schema = "aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? "
                "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-     .kind = Kind::View, .infer = steps_types, .define = logspace_define},
+     .kind = Kind::View,
+     .infer = steps_types,
+     .define = logspace_define},
     {.schema = "aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? "
                "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-     .kind = Kind::View, .infer = steps_types, .define = logspace_define},
+     .kind = Kind::View,
+     .infer = steps_types,
+     .define = logspace_define},
     {.schema = "aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
-               "Tensor", .kind = Kind::View, .infer = eye_types<true>, .define = eye_define},
+               "Tensor",
+     .kind = Kind::View,
+     .infer = eye_types<true>,
+     .define = eye_define},
     {.schema = "aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None) -> Tensor", .kind = Kind::View, .infer = eye_types<false>, .define = eye_define},
+               "pin_memory=None) -> Tensor",
+     .kind = Kind::View,
+     .infer = eye_types<false>,
+     .define = eye_define},
     {.schema = "aten::tril(Tensor self, SymInt diagonal=0) -> Tensor",
-     .kind = Kind::View, .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); }, .define = triangle_define<true>},
+     .kind = Kind::View,
+     .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); },
+     .define = triangle_define<true>},
     {.schema = "aten::triu(Tensor self, SymInt diagonal=0) -> Tensor",
-     .kind = Kind::View, .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); }, .define = triangle_define<false>},
+     .kind = Kind::View,
+     .infer = [](const Call& c) { return self_with(c, c.type("self").sizes); },
+     .define = triangle_define<false>},
     {.schema = "aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, "
-               "bool? pin_memory=None) -> Tensor", .decompose = triangle_indices<true>},
+               "bool? pin_memory=None) -> Tensor",
+     .decompose = triangle_indices<true>},
     {.schema = "aten::triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, "
-               "bool? pin_memory=None) -> Tensor", .decompose = triangle_indices<false>},
+               "bool? pin_memory=None) -> Tensor",
+     .decompose = triangle_indices<false>},
     {.schema = "aten::hann_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None) -> Tensor", .decompose = hann},
+               "pin_memory=None) -> Tensor",
+     .decompose = hann},
     {.schema = "aten::hann_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-               "device=None, bool? pin_memory=None) -> Tensor", .decompose = hann},
+               "device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = hann},
     {.schema = "aten::hamming_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None) -> Tensor", .decompose = hamming},
+               "pin_memory=None) -> Tensor",
+     .decompose = hamming},
     {.schema = "aten::hamming_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, "
-               "Device? device=None, bool? pin_memory=None) -> Tensor", .decompose = hamming},
+               "Device? device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = hamming},
     {.schema = "aten::hamming_window.periodic_alpha(int window_length, bool periodic, float alpha, *, ScalarType? dtype=None, Layout? "
-               "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", .decompose = hamming},
+               "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = hamming},
     {.schema = "aten::hamming_window.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta, *, ScalarType? "
-               "dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", .decompose = hamming},
+               "dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = hamming},
     {.schema = "aten::blackman_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None) -> Tensor", .decompose = blackman},
+               "pin_memory=None) -> Tensor",
+     .decompose = blackman},
     {.schema = "aten::blackman_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, "
-               "Device? device=None, bool? pin_memory=None) -> Tensor", .decompose = blackman},
+               "Device? device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = blackman},
     {.schema = "aten::bartlett_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None) -> Tensor", .decompose = bartlett},
+               "pin_memory=None) -> Tensor",
+     .decompose = bartlett},
     {.schema = "aten::bartlett_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, "
-               "Device? device=None, bool? pin_memory=None) -> Tensor", .decompose = bartlett},
+               "Device? device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = bartlett},
     {.schema = "aten::kaiser_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-               "pin_memory=None) -> Tensor", .decompose = kaiser},
+               "pin_memory=None) -> Tensor",
+     .decompose = kaiser},
     {.schema = "aten::kaiser_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, "
-               "Device? device=None, bool? pin_memory=None) -> Tensor", .decompose = kaiser},
+               "Device? device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = kaiser},
     {.schema = "aten::kaiser_window.beta(int window_length, bool periodic, float beta, *, ScalarType? dtype=None, Layout? "
-               "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", .decompose = kaiser},
+               "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+     .decompose = kaiser},
 };
 
 } // namespace

@@ -47,7 +47,9 @@ const Custom& custom(int64_t index) {
 }
 const Custom& custom_of(const Call& c) { return custom(index_of(c.def)); }
 
-bool is_number(const SchemaArg& a) { return a.type == ArgType::Scalar || a.type == ArgType::Float || a.type == ArgType::Int || a.type == ArgType::Bool; }
+bool is_number(const SchemaArg& a) {
+  return a.type == ArgType::Scalar || a.type == ArgType::Float || a.type == ArgType::Int || a.type == ArgType::Bool;
+}
 bool is_integer(const SchemaArg& a) { return a.type == ArgType::Int || a.type == ArgType::Bool; }
 
 // The shape rule.
@@ -118,7 +120,8 @@ Expr body(const BodyArgs& a) {
   return cast(e, type);
 }
 
-// The function. Parameters of its step: the operator's number, a layout for each tensor argument (how many tensors; -1 for None), then the caller's.
+// The function. Parameters of its step: the operator's number, a layout for each tensor argument (how many tensors; -1 for None), then the
+// caller's.
 
 void add_number(const Call& c, const SchemaArg& schema, const Arg& value, LibraryStep& step) {
   if (is_integer(schema)) step.ints.push_back(cast(to_expr(c.pool(), value), DType::I64));
@@ -137,7 +140,8 @@ void add_argument(const Call& c, size_t i, LibraryStep& step) {
     step.ints.push_back(c.pool().integer(static_cast<int64_t>(arg.get<ArgList>().size())));
     for (const Arg& e : arg.get<ArgList>()) add_number(c, schema, e, step);
   } else if (!arg.is_none()) {
-    if (!is_integer(schema) && !c.scalar(schema.name)->is_const()) c.fail(fmt::format("argument {} must be known at compile time", schema.name));
+    if (!is_integer(schema) && !c.scalar(schema.name)->is_const())
+      c.fail(fmt::format("argument {} must be known at compile time", schema.name));
     add_number(c, schema, arg, step);
   } else add_number(c, schema, int64_t{0}, step);
 }
@@ -147,7 +151,9 @@ const char* call_function(const LibraryCall& c) {
     const Custom& op = custom(c.ints[0]);
     size_t operands = 0;
     for (auto& a : op.def.signature.args) operands += a.type == ArgType::Tensor;
-    auto view = [](const LibraryTensor& t) { return tenon_tensor{t.data, t.sizes.data(), static_cast<int32_t>(t.rank()), static_cast<int32_t>(t.dtype)}; };
+    auto view = [](const LibraryTensor& t) {
+      return tenon_tensor{t.data, t.sizes.data(), static_cast<int32_t>(t.rank()), static_cast<int32_t>(t.dtype)};
+    };
     std::vector<tenon_tensor> inputs, outputs;
     size_t next = 0;
     for (size_t i = 0; i < operands; i++) {
@@ -157,7 +163,8 @@ const char* call_function(const LibraryCall& c) {
     }
     for (auto& t : c.outputs) outputs.push_back(view(t));
     auto ints = c.ints.subspan(1 + operands);
-    tenon_op_call call{inputs.data(), outputs.data(), ints.data(), c.numbers.data(), inputs.size(), outputs.size(), ints.size(), c.numbers.size(), op.data};
+    tenon_op_call call{inputs.data(),  outputs.data(), ints.data(),      c.numbers.data(), inputs.size(),
+                       outputs.size(), ints.size(),    c.numbers.size(), op.data};
     return op.function(&call);
   } catch (const std::exception& e) {
     thread_local std::string message;
@@ -184,10 +191,12 @@ void check_arguments(const Schema& s, bool expression) {
   for (auto& a : s.args) {
     bool tensor = a.type == ArgType::Tensor;
     require_input(tensor || is_number(a), "{}: an argument of the type of {} cannot be handed on", s.name, a.name);
-    require_input(!expression || (!a.list && !a.optional && !a.written), "{}: an expression takes tensors and numbers only, not {}", s.name, a.name);
+    require_input(!expression || (!a.list && !a.optional && !a.written), "{}: an expression takes tensors and numbers only, not {}", s.name,
+                  a.name);
     require_input(!a.optional_elements && (!a.optional || !a.list), "{}: optional lists are not supported: {}", s.name, a.name);
   }
-  for (auto& r : s.returns) require_input(r.type == ArgType::Tensor && !r.list && !r.optional && r.alias.empty(), "{}: results are new tensors", s.name);
+  for (auto& r : s.returns)
+    require_input(r.type == ArgType::Tensor && !r.list && !r.optional && r.alias.empty(), "{}: results are new tensors", s.name);
 }
 
 // Over f32 operands: names and functions are right, or the error says where they are not.
@@ -204,14 +213,23 @@ void try_expression(const Custom& op) {
 
 Custom describe(const tenon_op& op) {
   require_input(op.schema != nullptr, "a custom operator without schema");
-  Custom c{.schema = op.schema, .results = op.results ? op.results : "", .expression = op.expression ? op.expression : "", .function = op.function, .data = op.data, .keep = {}, .def = {}, .functional = {}};
+  Custom c{.schema = op.schema,
+           .results = op.results ? op.results : "",
+           .expression = op.expression ? op.expression : "",
+           .function = op.function,
+           .data = op.data,
+           .keep = {},
+           .def = {},
+           .functional = {}};
   Schema s = parse_schema(c.schema);
-  require_input(s.name.find("::") != s.name.npos && !s.name.starts_with("prim::") && !s.name.starts_with("edge::") && !s.name.starts_with("tenon::"),
+  require_input(s.name.find("::") != s.name.npos && !s.name.starts_with("prim::") && !s.name.starts_with("edge::") &&
+                    !s.name.starts_with("tenon::"),
                 "{}: a custom operator's name has a namespace of its own", s.name);
   bool expression = op.expression != nullptr;
   require_input(expression != (op.function != nullptr), "{}: either a function or an expression", s.name);
   check_arguments(s, expression);
-  require_input(!expression || (s.returns.size() == 1 && std::any_of(s.args.begin(), s.args.end(), [](auto& a) { return a.type == ArgType::Tensor; })),
+  require_input(!expression ||
+                    (s.returns.size() == 1 && std::any_of(s.args.begin(), s.args.end(), [](auto& a) { return a.type == ArgType::Tensor; })),
                 "{}: an expression has a tensor argument and one result", s.name);
   for (auto& a : s.args)
     if (a.type != ArgType::Tensor) c.keep += (c.keep.empty() ? "" : " ") + a.name;
@@ -238,7 +256,8 @@ void register_custom(const tenon_op& op) {
   std::unique_lock lock(registry().mutex);
   if (int64_t at = index_of(name); at >= 0) {
     const Custom& old = registry().ops[static_cast<size_t>(at)];
-    bool same = old.schema == c.schema && old.results == c.results && old.expression == c.expression && old.function == c.function && old.data == c.data;
+    bool same = old.schema == c.schema && old.results == c.results && old.expression == c.expression && old.function == c.function &&
+                old.data == c.data;
     require_input(same, "{} is registered already, with another meaning", name);
     return;
   }

@@ -131,7 +131,8 @@ Values gradient(Builder& b, const Call& c) {
 
 // How many windows lie in a padded dim.
 Expr windows(Expr size, int64_t kernel, int64_t dilation, int64_t pad, int64_t stride) {
-  return floor_div(size + static_cast<double>(2 * pad - dilation * (kernel - 1) - 1), constant_like(static_cast<double>(stride), size)) + 1.0;
+  return floor_div(size + static_cast<double>(2 * pad - dilation * (kernel - 1) - 1), constant_like(static_cast<double>(stride), size)) +
+         1.0;
 }
 
 // im2col as views: pad, windows of the dilated extent, every dilation-th of their elements, and [n, c*kh*kw, places].
@@ -198,16 +199,26 @@ const OpRow rows[] = {
     {.schema = "aten::trapz.dx(Tensor y, *, float dx=1., int dim=-1) -> Tensor", .decompose = trapezoid_dx},
     {.schema = "aten::cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", .decompose = cumulative_trapezoid_x},
     {.schema = "aten::cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", .decompose = cumulative_trapezoid_dx},
-    {.schema = "aten::gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]", .decompose = gradient},
-    {.schema = "aten::gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]", .decompose = gradient},
+    {.schema = "aten::gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]",
+     .decompose = gradient},
+    {.schema = "aten::gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]",
+     .decompose = gradient},
     {.schema = "aten::gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]", .decompose = gradient},
-    {.schema = "aten::gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]", .decompose = gradient},
-    {.schema = "aten::gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]", .decompose = gradient},
-    {.schema = "aten::gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]", .decompose = gradient},
-    {.schema = "aten::gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]", .decompose = gradient},
-    {.schema = "aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor", .decompose = im2col},
+    {.schema = "aten::gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
+     .decompose = gradient},
+    {.schema = "aten::gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
+     .decompose = gradient},
+    {.schema = "aten::gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
+     .decompose = gradient},
+    {.schema = "aten::gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
+     .decompose = gradient},
+    {.schema = "aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
+     .decompose = im2col},
     {.schema = "aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) "
-               "-> Tensor", .kind = Kind::Reduce, .infer = col2im_types, .define = col2im_define},
+               "-> Tensor",
+     .kind = Kind::Reduce,
+     .infer = col2im_types,
+     .define = col2im_define},
 };
 
 } // namespace

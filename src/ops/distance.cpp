@@ -25,9 +25,7 @@ Values cosine_similarity(Builder& b, const Call& c) {
   return b.sum(unit(x) * unit(y), {dim}, false);
 }
 
-Values dist(Builder& b, const Call& c) {
-  return b.call("aten::linalg_vector_norm", {b.input(c, "self") - b.input(c, "other"), c["p"]});
-}
+Values dist(Builder& b, const Call& c) { return b.call("aten::linalg_vector_norm", {b.input(c, "self") - b.input(c, "other"), c["p"]}); }
 
 // |x - y|^2 = |x|^2 + |y|^2 - 2 xy, as torch computes it for more than 25 rows.
 V euclidean_by_product(Builder& b, V x, V y) {
@@ -60,7 +58,8 @@ Values pdist(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    composite("aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor", pairwise_distance),
+    composite("aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor",
+              pairwise_distance),
     composite("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity),
     composite("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", dist),
     composite("aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", cdist),

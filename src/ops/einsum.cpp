@@ -44,7 +44,8 @@ Equation parse(const Call& c, size_t operands) {
     text.resize(arrow);
   }
   size_t begin = 0;
-  for (size_t comma; (comma = text.find(',', begin)) != std::string::npos; begin = comma + 1) e.terms.push_back(text.substr(begin, comma - begin));
+  for (size_t comma; (comma = text.find(',', begin)) != std::string::npos; begin = comma + 1)
+    e.terms.push_back(text.substr(begin, comma - begin));
   e.terms.push_back(text.substr(begin));
   if (e.terms.size() != operands) c.fail(fmt::format("{} terms for {} operands", e.terms.size(), operands));
   return e;
@@ -233,7 +234,8 @@ Values bilinear(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", .decompose = einsum},
-    {.schema = "aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor",
+    {.schema = "aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int "
+               "unroll_dim=1) -> Tensor",
      .decompose = trilinear},
     {.schema = "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", .decompose = bilinear},
 };

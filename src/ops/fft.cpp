@@ -35,8 +35,7 @@ std::vector<Type> c2c_types(const Call& c) {
 }
 std::vector<Type> r2c_types(const Call& c) {
   check_operand(c, false);
-  return transformed(c, complex_type(c.type("self").dtype),
-                     c.flag("onesided") ? half(c.size("self", dims_of(c).back())) : Expr());
+  return transformed(c, complex_type(c.type("self").dtype), c.flag("onesided") ? half(c.size("self", dims_of(c).back())) : Expr());
 }
 std::vector<Type> c2r_types(const Call& c) {
   check_operand(c, true);
@@ -60,8 +59,7 @@ std::vector<Type> fft_types(const Call& c) {
   auto way = static_cast<Way>(c.integer("way"));
   if (!is_complex(t.dtype) && t.dtype != DType::F32 && t.dtype != DType::F64)
     unsupported("{} of {}", c.def.signature.name, name_of(t.dtype));
-  if (c.integer("way") < 0 || c.integer("way") > 3 ||
-      is_complex(t.dtype) != (way == Way::Complex || way == Way::ToReal))
+  if (c.integer("way") < 0 || c.integer("way") > 3 || is_complex(t.dtype) != (way == Way::Complex || way == Way::ToReal))
     c.fail("a way that does not fit");
   std::vector<int64_t> dims = c.dims("dim", t.rank(), false);
   if (dims.empty()) c.fail("no dim to transform");
@@ -94,8 +92,7 @@ template <Way W> Values by_parts(Builder& b, const Call& c) {
   bool forward = W == Way::Complex ? c.flag("forward") : W == Way::ToHalf;
   Expr last = W == Way::ToReal ? c.sym("last_dim_size") : b.integer(0);
   if (made) x = interleaved(parts(x));
-  return b.call("tenon::fft",
-                {x, static_cast<int64_t>(way), made, false, dims, c.integer("normalization"), forward, last});
+  return b.call("tenon::fft", {x, static_cast<int64_t>(way), made, false, dims, c.integer("normalization"), forward, last});
 }
 
 std::vector<Type> stft_types(const Call& c) {
@@ -107,8 +104,7 @@ std::vector<Type> stft_types(const Call& c) {
 LibraryStep stft_step(const Call& c) {
   LibraryStep s{library::stft,
                 {c.value("self")},
-                integers(c, {c.integer("n_fft"), c.integer("hop"), c.flag("onesided"), c.integer("normalization"),
-                             c.flag("parts_out")})};
+                integers(c, {c.integer("n_fft"), c.integer("hop"), c.flag("onesided"), c.integer("normalization"), c.flag("parts_out")})};
   if (c.has("window")) s.inputs.push_back(c.value("window"));
   return s;
 }
@@ -165,14 +161,11 @@ Extent many_dims(const Call& c) {
   Extent e;
   size_t rank = c.rank("self");
   std::vector<Expr> s = c.has("s") ? c.syms("s") : std::vector<Expr>();
-  if (c.has("dim"))
-    e.dims = c.dims("dim", rank, false);
+  if (c.has("dim")) e.dims = c.dims("dim", rank, false);
   else
-    for (size_t d = c.has("s") ? rank - std::min(rank, s.size()) : 0; d < rank; d++)
-      e.dims.push_back(static_cast<int64_t>(d));
+    for (size_t d = c.has("s") ? rank - std::min(rank, s.size()) : 0; d < rank; d++) e.dims.push_back(static_cast<int64_t>(d));
   if (c.has("s") && s.size() != e.dims.size()) c.fail("s and dim differ in length");
-  for (size_t k = 0; k < e.dims.size(); k++)
-    e.lengths.push_back(k < s.size() && !is_const_int(s[k], -1) ? s[k] : Expr());
+  for (size_t k = 0; k < e.dims.size(); k++) e.lengths.push_back(k < s.size() && !is_const_int(s[k], -1) ? s[k] : Expr());
   return e;
 }
 V resize(V x, const Extent& e) {
@@ -227,20 +220,16 @@ Frames frames_of(Builder& b, const Call& c, DType dtype) {
   int64_t window_length = c.integer("win_length", f.length);
   if (f.length <= 0 || f.hop <= 0 || window_length <= 0 || window_length > f.length)
     c.fail("needs 0 < hop_length, and 0 < win_length <= n_fft");
-  if (c.has("window"))
-    f.window = b.input(c, "window");
-  else if (window_length < f.length)
-    f.window = b.full({b.integer(window_length)}, 1, dtype);
+  if (c.has("window")) f.window = b.input(c, "window");
+  else if (window_length < f.length) f.window = b.full({b.integer(window_length)}, 1, dtype);
   int64_t left = (f.length - window_length) / 2;
   if (f.window && window_length < f.length)
-    f.window = b.call1("aten::constant_pad_nd.default",
-                       {f.window, std::vector<int64_t>{left, f.length - window_length - left}, 0});
+    f.window = b.call1("aten::constant_pad_nd.default", {f.window, std::vector<int64_t>{left, f.length - window_length - left}, 0});
   return f;
 }
 
 void check_signal(const Call& c, size_t dims) {
-  if (c.rank("self") != dims && c.rank("self") != dims + 1)
-    c.fail(fmt::format("self has neither {} nor {} dims", dims, dims + 1));
+  if (c.rank("self") != dims && c.rank("self") != dims + 1) c.fail(fmt::format("self has neither {} nor {} dims", dims, dims + 1));
   if (c.has("window") && c.rank("window") != 1) c.fail("window has other than one dim");
 }
 
@@ -304,8 +293,7 @@ Values istft(Builder& b, const Call& c) {
   bool batched = x.rank() == 3;
   if (!batched) x = b.unsqueeze(x, 0);
   Frames f = frames_of(b, c, part_type(x.dtype()));
-  bool complex = c.flag("return_complex"),
-       onesided = c.has("onesided") ? c.flag("onesided") : x.size(1) != b.integer(f.length);
+  bool complex = c.flag("return_complex"), onesided = c.has("onesided") ? c.flag("onesided") : x.size(1) != b.integer(f.length);
   int64_t scale = c.flag("normalized") ? 1 : 2;
   x = b.transpose(x, 1, 2);
   if (!complex && !onesided) x = b.slice(x, 2, b.integer(0), b.integer(f.length / 2 + 1));
@@ -351,47 +339,31 @@ const OpRow rows[] = {
 
     composite("aten::fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", forward<one_dim>),
     composite("aten::fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", inverse<one_dim>),
-    composite("aten::fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-              to_half<one_dim, false>),
-    composite("aten::fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-              from_half<one_dim, false>),
-    composite("aten::fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-              from_half<one_dim, true>),
-    composite("aten::fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-              to_half<one_dim, true>),
-    composite("aten::fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor",
-              forward<many_dims>),
-    composite("aten::fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor",
-              inverse<many_dims>),
-    composite("aten::fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor",
-              to_half<many_dims, false>),
+    composite("aten::fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", to_half<one_dim, false>),
+    composite("aten::fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", from_half<one_dim, false>),
+    composite("aten::fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", from_half<one_dim, true>),
+    composite("aten::fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", to_half<one_dim, true>),
+    composite("aten::fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", forward<many_dims>),
+    composite("aten::fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", inverse<many_dims>),
+    composite("aten::fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", to_half<many_dims, false>),
     composite("aten::fft_irfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor",
               from_half<many_dims, false>),
-    composite("aten::fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor",
-              from_half<many_dims, true>),
-    composite("aten::fft_ihfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor",
-              to_half<many_dims, true>),
-    composite("aten::fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-              forward<many_dims>),
-    composite("aten::fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-              inverse<many_dims>),
-    composite("aten::fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-              to_half<many_dims, false>),
-    composite("aten::fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-              from_half<many_dims, false>),
-    composite("aten::fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-              from_half<many_dims, true>),
-    composite("aten::fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-              to_half<many_dims, true>),
+    composite("aten::fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", from_half<many_dims, true>),
+    composite("aten::fft_ihfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", to_half<many_dims, true>),
+    composite("aten::fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", forward<many_dims>),
+    composite("aten::fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", inverse<many_dims>),
+    composite("aten::fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", to_half<many_dims, false>),
+    composite("aten::fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", from_half<many_dims, false>),
+    composite("aten::fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", from_half<many_dims, true>),
+    composite("aten::fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", to_half<many_dims, true>),
     composite("aten::stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
               "bool normalized=False, bool? onesided=None, "
               "bool? return_complex=None, bool? align_to_window=None) -> Tensor",
               stft),
-    composite(
-        "aten::stft.center(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
-        "bool center=True, str pad_mode=\"reflect\", "
-        "bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
-        stft_centered),
+    composite("aten::stft.center(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
+              "bool center=True, str pad_mode=\"reflect\", "
+              "bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
+              stft_centered),
     composite("aten::istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
               "bool center=True, bool normalized=False, "
               "bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor",

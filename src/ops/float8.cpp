@@ -59,9 +59,12 @@ Values dequantize(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     composite("aten::_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, "
-              "ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor", scaled_mm),
-    composite("torchao::quantize_affine_float8_non_decomposed(Tensor tensor, Tensor scale, ScalarType? float8_dtype=None) -> Tensor", quantize),
-    composite("torchao::dequantize_affine_float8_non_decomposed(Tensor tensor, Tensor scale, ScalarType? output_dtype=None) -> Tensor", dequantize),
+              "ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor",
+              scaled_mm),
+    composite("torchao::quantize_affine_float8_non_decomposed(Tensor tensor, Tensor scale, ScalarType? float8_dtype=None) -> Tensor",
+              quantize),
+    composite("torchao::dequantize_affine_float8_non_decomposed(Tensor tensor, Tensor scale, ScalarType? output_dtype=None) -> Tensor",
+              dequantize),
 };
 
 } // namespace

@@ -16,9 +16,11 @@ struct Sampler {
 
 std::vector<Type> types(const Call& c) {
   DType t = c.type("input").dtype;
-  if (c.rank("input") < 4 || c.rank("input") > 5 || !is_float(t) || c.type("grid").dtype != t) c.fail("needs an input of 4 or 5 dims, and a grid of its dtype");
+  if (c.rank("input") < 4 || c.rank("input") > 5 || !is_float(t) || c.type("grid").dtype != t)
+    c.fail("needs an input of 4 or 5 dims, and a grid of its dtype");
   size_t dims = c.rank("input") - 2;
-  if (c.rank("grid") != dims + 2 || !is_const_int(c.size("grid", -1), static_cast<int64_t>(dims))) c.fail("the grid does not fit the input");
+  if (c.rank("grid") != dims + 2 || !is_const_int(c.size("grid", -1), static_cast<int64_t>(dims)))
+    c.fail("the grid does not fit the input");
   std::vector<Expr> sizes{c.size("input", 0), c.size("input", 1)};
   for (size_t k = 0; k < dims; k++) sizes.push_back(c.size("grid", static_cast<int64_t>(k + 1)));
   return {Type::tensor(c.type("input").dtype, sizes)};
@@ -53,8 +55,7 @@ Expr clip(Expr x, Expr size) { return min(max(x, like(0, x)), size - 1.0); }
 // The place after padding; of zeros it stays, and what is outside is left out later.
 Expr padded(Expr x, Expr size, const Sampler& s) {
   if (s.padding == Zeros) return x;
-  if (s.padding == Reflection)
-    x = s.align_corners ? reflect(x, like(0, x), (size - 1.0) * 2.0) : reflect(x, like(-1, x), size * 2.0 - 1.0);
+  if (s.padding == Reflection) x = s.align_corners ? reflect(x, like(0, x), (size - 1.0) * 2.0) : reflect(x, like(-1, x), size * 2.0 - 1.0);
   return clip(x, size);
 }
 
@@ -183,12 +184,19 @@ Values affine_grid(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-     .kind = Kind::View, .infer = types, .define = define, .dtypes = float_types},
+     .kind = Kind::View,
+     .infer = types,
+     .define = define,
+     .dtypes = float_types},
     {.schema = "aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-     .kind = Kind::View, .infer = types, .define = define, .dtypes = float_types},
+     .kind = Kind::View,
+     .infer = types,
+     .define = define,
+     .dtypes = float_types},
     {.schema = "aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
      .decompose = grid_sampler},
-    {.schema = "aten::_grid_sampler_2d_cpu_fallback(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+    {.schema = "aten::_grid_sampler_2d_cpu_fallback(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
+               "align_corners) -> Tensor",
      .decompose = grid_sampler},
     {.schema = "aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor", .decompose = affine_grid},
 };

@@ -65,7 +65,9 @@ Values grouped_mm_fallback(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "tenon::grouped_rows_mm(Tensor self, Tensor weights, Tensor group, ScalarType? out_dtype=None) -> Tensor",
-     .kind = Kind::Matmul, .infer = types, .define = define},
+     .kind = Kind::Matmul,
+     .infer = types,
+     .define = define},
     {.schema = "aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
      .decompose = grouped_mm},
     {.schema = "transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor", .decompose = grouped_mm_fallback},

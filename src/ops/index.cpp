@@ -13,9 +13,9 @@ bool is_mask(DType t) { return t == DType::Bool || t == DType::U8; }
 // How index tensors meet the dims of self. Slot k of `indices` belongs to dim k; the tensors broadcast to one shape, whose
 // dims stand where the tensors do, or first where these are not adjacent.
 struct IndexPlan {
-  std::vector<int> slot;        // by dim of self: which tensor, or -1
-  std::vector<Expr> broadcast;  // the common shape
-  size_t at = 0;                // its first dim in the result
+  std::vector<int> slot;       // by dim of self: which tensor, or -1
+  std::vector<Expr> broadcast; // the common shape
+  size_t at = 0;               // its first dim in the result
 };
 
 IndexPlan plan_index(const Call& c) {
@@ -132,7 +132,8 @@ Compute gather_define(const DefineArgs& d) {
   Expr at = checked(cast(d.load("index", d.axes), DType::I64), d.call.size("self", dim));
   std::vector<Expr> index = d.axes;
   if (index.empty()) index.push_back(at);
-  if (index.size() != d.call.rank("self")) return {.axes = d.axes, .body = d.pool.number(0, d.output.dtype)}; // an empty index may have any rank
+  if (index.size() != d.call.rank("self"))
+    return {.axes = d.axes, .body = d.pool.number(0, d.output.dtype)}; // an empty index may have any rank
   return {.axes = d.axes, .body = d.load("self", replaced(index, dim, at))};
 }
 
@@ -152,9 +153,7 @@ Compute embedding_define(const DefineArgs& d) {
 
 V flat(Builder& b, V x) { return b.reshape(x, {product(b.pool(), x.sizes())}); }
 
-Values take(Builder& b, const Call& c) {
-  return b.call("aten::index.Tensor", {flat(b, b.input(c, "self")), ArgList{c["index"]}});
-}
+Values take(Builder& b, const Call& c) { return b.call("aten::index.Tensor", {flat(b, b.input(c, "self")), ArgList{c["index"]}}); }
 
 Values take_along_dim(Builder& b, const Call& c) {
   V x = b.input(c, "self"), index = b.input(c, "indices");
@@ -170,17 +169,32 @@ Values take_along_dim(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
-     .kind = Kind::View, .infer = index_types, .define = index_define, .decompose = expand_masks},
+     .kind = Kind::View,
+     .infer = index_types,
+     .define = index_define,
+     .decompose = expand_masks},
     {.schema = "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
-     .kind = Kind::View, .infer = index_types, .define = index_define, .decompose = expand_masks},
+     .kind = Kind::View,
+     .infer = index_types,
+     .define = index_define,
+     .decompose = expand_masks},
     {.schema = "aten::_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
-     .kind = Kind::View, .infer = index_types, .define = masked_index_define},
+     .kind = Kind::View,
+     .infer = index_types,
+     .define = masked_index_define},
     {.schema = "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
-     .kind = Kind::View, .infer = index_select_types, .define = index_select_define},
+     .kind = Kind::View,
+     .infer = index_select_types,
+     .define = index_select_define},
     {.schema = "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
-     .kind = Kind::View, .infer = gather_types, .define = gather_define},
+     .kind = Kind::View,
+     .infer = gather_types,
+     .define = gather_define},
     {.schema = "aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
-               "sparse=False) -> Tensor", .kind = Kind::View, .infer = embedding_types, .define = embedding_define},
+               "sparse=False) -> Tensor",
+     .kind = Kind::View,
+     .infer = embedding_types,
+     .define = embedding_define},
     {.schema = "aten::take(Tensor self, Tensor index) -> Tensor", .decompose = take},
     {.schema = "aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", .decompose = take_along_dim},
 };

@@ -9,7 +9,8 @@ namespace {
 // bags, offset2bag, bag sizes, max indices. What only gradients need has the sizes torch's meta kernels give it.
 template <bool ForwardOnly> std::vector<Type> embedding_bag_types(const Call& c) {
   const Type &weight = c.type("weight"), &indices = c.type("indices"), &offsets = c.type("offsets");
-  if (weight.rank() != 2 || indices.rank() != 1 || offsets.rank() != 1) c.fail("a matrix, a vector of indices and a vector of offsets are needed");
+  if (weight.rank() != 2 || indices.rank() != 1 || offsets.rank() != 1)
+    c.fail("a matrix, a vector of indices and a vector of offsets are needed");
   Expr bags = c.flag("include_last_offset") ? offsets.sizes[0] - 1.0 : offsets.sizes[0];
   int64_t mode = c.integer("mode");
   bool fast_sum = mode == 0 && (weight.dtype == DType::F32 || weight.dtype == DType::F16) && c.integer("padding_idx") < 0;
@@ -20,7 +21,8 @@ template <bool ForwardOnly> std::vector<Type> embedding_bag_types(const Call& c)
           Type::tensor(index, {ForwardOnly ? offsets.sizes[0] : bags}), Type::tensor(index, positions)};
 }
 LibraryStep embedding_bag_step(const Call& c) {
-  LibraryStep step{library::embedding_bag, {c.value("weight"), c.value("indices"), c.value("offsets")},
+  LibraryStep step{library::embedding_bag,
+                   {c.value("weight"), c.value("indices"), c.value("offsets")},
                    integers(c, {c.integer("mode"), c.flag("include_last_offset"), c.integer("padding_idx")})};
   if (c.has("per_sample_weights")) step.inputs.push_back(c.value("per_sample_weights"));
   return step;
@@ -37,8 +39,8 @@ Values embedding_bag(Builder& b, const Call& c) {
   }
   bool parameter = b.graph().constant(c.value("weight")) != nullptr;
   return b.call(parameter ? "aten::_embedding_bag.default" : "aten::_embedding_bag_forward_only.default",
-                {c["weight"], b.to(indices, index), b.to(offsets, index), c["scale_grad_by_freq"], c["mode"], c["sparse"], c["per_sample_weights"],
-                 c["include_last_offset"], padding});
+                {c["weight"], b.to(indices, index), b.to(offsets, index), c["scale_grad_by_freq"], c["mode"], c["sparse"],
+                 c["per_sample_weights"], c["include_last_offset"], padding});
 }
 
 int64_t segment_axis(const Call& c) { return c.dim("axis", c.rank("data")); }
@@ -54,7 +56,9 @@ LibraryStep segment_step(const Call& c) {
   auto reduce = std::find(std::begin(names), std::end(names), c.text("reduce")) - std::begin(names);
   if (reduce == std::ssize(names)) c.fail(fmt::format("no reduction is called '{}'", c.text("reduce")));
   bool offsets = !c.has("lengths");
-  return {library::segment_reduce, {c.value("data"), c.value(offsets ? "offsets" : "lengths")}, integers(c, {reduce, segment_axis(c), offsets, c.has("initial"), c.flag("unsafe")}),
+  return {library::segment_reduce,
+          {c.value("data"), c.value(offsets ? "offsets" : "lengths")},
+          integers(c, {reduce, segment_axis(c), offsets, c.has("initial"), c.flag("unsafe")}),
           {c.has("initial") ? c.number("initial") : 0}};
 }
 
@@ -77,57 +81,89 @@ std::vector<Type> deform_types(const Call& c) {
     Expr reach = c.sym(dilation) * (c.size("weight", k) - 1.0) + 1.0;
     return floor_div(c.size("input", k) + c.sym(pad) * 2.0 - reach, c.sym(stride)) + 1.0;
   };
-  return {Type::tensor(c.type("input").dtype, {c.size("input", 0), c.size("weight", 0), extent(2, "stride_h", "pad_h", "dilation_h"), extent(3, "stride_w", "pad_w", "dilation_w")})};
+  return {Type::tensor(c.type("input").dtype, {c.size("input", 0), c.size("weight", 0), extent(2, "stride_h", "pad_h", "dilation_h"),
+                                               extent(3, "stride_w", "pad_w", "dilation_w")})};
 }
 LibraryStep deform_step(const Call& c) {
   LibraryStep step{library::deform_conv2d, {}, {}};
   for (auto name : {"input", "weight", "offset", "mask", "bias"}) step.inputs.push_back(c.value(name));
-  for (auto name : {"stride_h", "stride_w", "pad_h", "pad_w", "dilation_h", "dilation_w", "groups", "offset_groups"}) step.ints.push_back(c.sym(name));
+  for (auto name : {"stride_h", "stride_w", "pad_h", "pad_w", "dilation_h", "dilation_w", "groups", "offset_groups"})
+    step.ints.push_back(c.sym(name));
   step.ints.push_back(integer(c, c.flag("use_mask")));
   return step;
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
+    {.schema = "aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool "
+               "sparse=False, "
                "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-     .kind = Kind::Library, .infer = embedding_bag_types<false>, .library = embedding_bag_step},
-    {.schema = "aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
-               "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-     .kind = Kind::Library, .infer = embedding_bag_types<true>, .library = embedding_bag_step},
-    {.schema = "aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
-               "Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
-     .decompose = embedding_bag},
-    {.schema = "aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, "
-               "Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
-     .decompose = embedding_bag},
-    {.schema = "aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", .kind = Kind::Library,
-     .infer = [](const Call& c) {
-       if (c.rank("self") != 2 || !is_float(c.type("self").dtype)) c.fail("self is no matrix of floats");
-       return like_self(c);
-     },
-     .library = [](const Call& c) {
-       return LibraryStep{library::embedding_renorm, {c.value("self"), c.value("indices")}, {}, {c.number("max_norm"), c.number("norm_type")}};
-     }},
-    {.schema = "aten::segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, "
-               "Scalar? initial=None) -> Tensor",
-     .kind = Kind::Library, .infer = segment_types, .library = segment_step, .dtypes = float_types},
-    {.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", .decompose = renorm},
-    {.schema = "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", .kind = Kind::Library,
-     .infer = [](const Call& c) { return std::vector{Type::tensor(DType::I64, {fresh_size(c)})}; },
-     .library = [](const Call& c) { return LibraryStep{library::nms, {c.value("dets"), c.value("scores")}, {}, {c.number("iou_threshold")}}; },
-     .dtypes = float_types, .data_dependent = true},
-    {.schema = "torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor",
      .kind = Kind::Library,
-     .infer = [](const Call& c) {
-       return std::vector{Type::tensor(c.type("input").dtype, {c.size("rois", 0), c.size("input", 1), c.sym("pooled_height"), c.sym("pooled_width")})};
-     },
-     .library = [](const Call& c) {
-       return LibraryStep{library::roi_align, {c.value("input"), c.value("rois")}, integers(c, {c.integer("sampling_ratio"), c.flag("aligned")}), {c.number("spatial_scale")}};
-     },
+     .infer = embedding_bag_types<false>,
+     .library = embedding_bag_step},
+    {.schema = "aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int "
+               "mode=0, bool sparse=False, "
+               "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
+     .kind = Kind::Library,
+     .infer = embedding_bag_types<true>,
+     .library = embedding_bag_step},
+    {.schema =
+         "aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
+         "Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
+     .decompose = embedding_bag},
+    {.schema =
+         "aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, "
+         "Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
+     .decompose = embedding_bag},
+    {.schema = "aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
+     .kind = Kind::Library,
+     .infer =
+         [](const Call& c) {
+           if (c.rank("self") != 2 || !is_float(c.type("self").dtype)) c.fail("self is no matrix of floats");
+           return like_self(c);
+         },
+     .library =
+         [](const Call& c) {
+           return LibraryStep{
+               library::embedding_renorm, {c.value("self"), c.value("indices")}, {}, {c.number("max_norm"), c.number("norm_type")}};
+         }},
+    {.schema = "aten::segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int "
+               "axis=0, bool unsafe=False, "
+               "Scalar? initial=None) -> Tensor",
+     .kind = Kind::Library,
+     .infer = segment_types,
+     .library = segment_step,
      .dtypes = float_types},
-    {.schema = "torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, SymInt pad_h, "
+    {.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", .decompose = renorm},
+    {.schema = "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+     .kind = Kind::Library,
+     .infer = [](const Call& c) { return std::vector{Type::tensor(DType::I64, {fresh_size(c)})}; },
+     .library =
+         [](const Call& c) { return LibraryStep{library::nms, {c.value("dets"), c.value("scores")}, {}, {c.number("iou_threshold")}}; },
+     .dtypes = float_types,
+     .data_dependent = true},
+    {.schema = "torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int "
+               "sampling_ratio, bool aligned) -> Tensor",
+     .kind = Kind::Library,
+     .infer =
+         [](const Call& c) {
+           return std::vector{
+               Type::tensor(c.type("input").dtype, {c.size("rois", 0), c.size("input", 1), c.sym("pooled_height"), c.sym("pooled_width")})};
+         },
+     .library =
+         [](const Call& c) {
+           return LibraryStep{library::roi_align,
+                              {c.value("input"), c.value("rois")},
+                              integers(c, {c.integer("sampling_ratio"), c.flag("aligned")}),
+                              {c.number("spatial_scale")}};
+         },
+     .dtypes = float_types},
+    {.schema = "torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt "
+               "stride_w, SymInt pad_h, "
                "SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor",
-     .kind = Kind::Library, .infer = deform_types, .library = deform_step, .dtypes = float_types},
+     .kind = Kind::Library,
+     .infer = deform_types,
+     .library = deform_step,
+     .dtypes = float_types},
 };
 
 } // namespace

@@ -36,8 +36,13 @@ Values randint_like(Builder& b, const Call& c) {
 // Integers up to what the dtype holds exactly.
 Values random_full(Builder& b, const Call& c) {
   const Type& t = c.type("self");
-  int64_t high = t.dtype == DType::F64 ? int64_t{1} << 53 : t.dtype == DType::F32 ? 1 << 24 : t.dtype == DType::F16 ? 1 << 11 : t.dtype == DType::BF16 ? 1 << 8
-               : t.dtype == DType::Bool ? 2 : size_of(t.dtype) == 8 ? INT64_MAX : int64_t{1} << (8 * size_of(t.dtype) - (t.dtype != DType::U8));
+  int64_t high = t.dtype == DType::F64    ? int64_t{1} << 53
+                 : t.dtype == DType::F32  ? 1 << 24
+                 : t.dtype == DType::F16  ? 1 << 11
+                 : t.dtype == DType::BF16 ? 1 << 8
+                 : t.dtype == DType::Bool ? 2
+                 : size_of(t.dtype) == 8  ? INT64_MAX
+                                          : int64_t{1} << (8 * size_of(t.dtype) - (t.dtype != DType::U8));
   Arg low = c.def.signature.find("from") >= 0 ? c["from"] : Arg(0);
   bool given = c.def.signature.find("to") >= 0 && c.has("to");
   return b.call("aten::randint.low", {low, given ? c["to"] : Arg(high), t.sizes}, {{"dtype", t.dtype}});
@@ -82,9 +87,7 @@ Values cauchy(Builder& b, const Call& c) {
 }
 
 // A mask that keeps with probability 1 - p, scaled to mean 1 where `scaled`.
-V keep_mask(Builder& b, const std::vector<Expr>& sizes, double p) {
-  return b.call1("aten::ge.Scalar", {uniform(b, sizes, DType::F32), p});
-}
+V keep_mask(Builder& b, const std::vector<Expr>& sizes, double p) { return b.call1("aten::ge.Scalar", {uniform(b, sizes, DType::F32), p}); }
 bool drops(const Call& c, std::string_view flag) {
   double p = c.number("p");
   if (!(p >= 0 && p <= 1)) c.fail(fmt::format("p is {}, but must be in [0, 1]", p));
@@ -146,69 +149,106 @@ std::vector<Type> multinomial_types(const Call& c) {
 #define TENON_LIKE TENON_SIZED ", MemoryFormat? memory_format=None"
 
 const OpRow rows[] = {
-    {.schema = "aten::rand(SymInt[] size, *, " TENON_SIZED ") -> Tensor", .kind = Kind::Library, .infer = sized,
+    {.schema = "aten::rand(SymInt[] size, *, " TENON_SIZED ") -> Tensor",
+     .kind = Kind::Library,
+     .infer = sized,
      .library = [](const Call&) { return LibraryStep{library::random_uniform, {}, {}, {0, 1}}; }},
-    {.schema = "aten::rand.generator(SymInt[] size, *, Generator? generator, " TENON_SIZED ") -> Tensor", .decompose = same<"aten::rand.default">},
+    {.schema = "aten::rand.generator(SymInt[] size, *, Generator? generator, " TENON_SIZED ") -> Tensor",
+     .decompose = same<"aten::rand.default">},
     {.schema = "aten::rand_like(Tensor self, *, " TENON_LIKE ") -> Tensor", .decompose = sized_like<"aten::rand.default">},
-    {.schema = "aten::rand_like.generator(Tensor self, *, Generator? generator, " TENON_LIKE ") -> Tensor", .decompose = sized_like<"aten::rand.default">},
-    {.schema = "aten::randn(SymInt[] size, *, " TENON_SIZED ") -> Tensor", .kind = Kind::Library, .infer = sized,
+    {.schema = "aten::rand_like.generator(Tensor self, *, Generator? generator, " TENON_LIKE ") -> Tensor",
+     .decompose = sized_like<"aten::rand.default">},
+    {.schema = "aten::randn(SymInt[] size, *, " TENON_SIZED ") -> Tensor",
+     .kind = Kind::Library,
+     .infer = sized,
      .library = [](const Call&) { return LibraryStep{library::random_normal, {}, {}, {0, 1}}; }},
-    {.schema = "aten::randn.generator(SymInt[] size, *, Generator? generator, " TENON_SIZED ") -> Tensor", .decompose = same<"aten::randn.default">},
+    {.schema = "aten::randn.generator(SymInt[] size, *, Generator? generator, " TENON_SIZED ") -> Tensor",
+     .decompose = same<"aten::randn.default">},
     {.schema = "aten::randn_like(Tensor self, *, " TENON_LIKE ") -> Tensor", .decompose = sized_like<"aten::randn.default">},
-    {.schema = "aten::randn_like.generator(Tensor self, *, Generator? generator, " TENON_LIKE ") -> Tensor", .decompose = sized_like<"aten::randn.default">},
+    {.schema = "aten::randn_like.generator(Tensor self, *, Generator? generator, " TENON_LIKE ") -> Tensor",
+     .decompose = sized_like<"aten::randn.default">},
     {.schema = "aten::randint(SymInt high, SymInt[] size, *, " TENON_SIZED_LONG ") -> Tensor", .decompose = randint},
-    {.schema = "aten::randint.generator(SymInt high, SymInt[] size, *, Generator? generator, " TENON_SIZED_LONG ") -> Tensor", .decompose = randint},
-    {.schema = "aten::randint.low(SymInt low, SymInt high, SymInt[] size, *, " TENON_SIZED_LONG ") -> Tensor", .kind = Kind::Library, .infer = sized_integers,
+    {.schema = "aten::randint.generator(SymInt high, SymInt[] size, *, Generator? generator, " TENON_SIZED_LONG ") -> Tensor",
+     .decompose = randint},
+    {.schema = "aten::randint.low(SymInt low, SymInt high, SymInt[] size, *, " TENON_SIZED_LONG ") -> Tensor",
+     .kind = Kind::Library,
+     .infer = sized_integers,
      .library = [](const Call& c) { return LibraryStep{library::random_integers, {}, {c.sym("low"), c.sym("high")}}; }},
-    {.schema = "aten::randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, " TENON_SIZED_LONG ") -> Tensor",
+    {.schema =
+         "aten::randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, " TENON_SIZED_LONG ") -> Tensor",
      .decompose = same<"aten::randint.low">},
     {.schema = "aten::randint_like(Tensor self, SymInt high, *, " TENON_LIKE ") -> Tensor", .decompose = randint_like},
-    {.schema = "aten::randint_like.generator(Tensor self, SymInt high, *, Generator? generator, " TENON_LIKE ") -> Tensor", .decompose = randint_like},
-    {.schema = "aten::randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, " TENON_LIKE ") -> Tensor", .decompose = randint_like},
-    {.schema = "aten::randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, " TENON_LIKE ") -> Tensor", .decompose = randint_like},
-    {.schema = "aten::randperm(SymInt n, *, " TENON_SIZED_LONG ") -> Tensor", .kind = Kind::Library,
+    {.schema = "aten::randint_like.generator(Tensor self, SymInt high, *, Generator? generator, " TENON_LIKE ") -> Tensor",
+     .decompose = randint_like},
+    {.schema = "aten::randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, " TENON_LIKE ") -> Tensor",
+     .decompose = randint_like},
+    {.schema =
+         "aten::randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, " TENON_LIKE ") -> Tensor",
+     .decompose = randint_like},
+    {.schema = "aten::randperm(SymInt n, *, " TENON_SIZED_LONG ") -> Tensor",
+     .kind = Kind::Library,
      .infer = [](const Call& c) { return std::vector{Type::tensor(c.dtype("dtype").value_or(DType::I64), {c.sym("n")})}; },
      .library = [](const Call&) { return LibraryStep{library::random_permutation}; }},
-    {.schema = "aten::randperm.generator(SymInt n, *, Generator? generator, " TENON_SIZED_LONG ") -> Tensor", .decompose = same<"aten::randperm.default">},
+    {.schema = "aten::randperm.generator(SymInt n, *, Generator? generator, " TENON_SIZED_LONG ") -> Tensor",
+     .decompose = same<"aten::randperm.default">},
     {.schema = "aten::random(Tensor self, *, Generator? generator=None) -> Tensor", .decompose = random_full},
     {.schema = "aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor", .decompose = random_full},
     {.schema = "aten::random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor", .decompose = random_full},
-    {.schema = "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", .decompose = [](Builder& b, const Call& c) { return bernoulli_by(b, c, "self"); }},
-    {.schema = "aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor", .decompose = [](Builder& b, const Call& c) { return bernoulli_by(b, c, "p"); }},
-    {.schema = "aten::bernoulli.float(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor", .decompose = [](Builder& b, const Call& c) { return bernoulli_by(b, c, "p"); }},
-    {.schema = "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", .decompose = [](Builder& b, const Call& c) { return bernoulli_by(b, c, "p"); }},
+    {.schema = "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
+     .decompose = [](Builder& b, const Call& c) { return bernoulli_by(b, c, "self"); }},
+    {.schema = "aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+     .decompose = [](Builder& b, const Call& c) { return bernoulli_by(b, c, "p"); }},
+    {.schema = "aten::bernoulli.float(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
+     .decompose = [](Builder& b, const Call& c) { return bernoulli_by(b, c, "p"); }},
+    {.schema = "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
+     .decompose = [](Builder& b, const Call& c) { return bernoulli_by(b, c, "p"); }},
     {.schema = "aten::normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor", .decompose = normal_from},
     {.schema = "aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor", .decompose = normal_from},
     {.schema = "aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor", .decompose = normal_from},
     {.schema = "aten::normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, " TENON_SIZED ") -> Tensor",
-     .decompose = [](Builder& b, const Call& c) -> Values { return normal(b, c.syms("size"), c.dtype("dtype").value_or(DType::F32)) * c["std"] + c["mean"]; }},
-    {.schema = "aten::normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor", .decompose = normal_like},
+     .decompose = [](Builder& b, const Call& c) -> Values {
+       return normal(b, c.syms("size"), c.dtype("dtype").value_or(DType::F32)) * c["std"] + c["mean"];
+     }},
+    {.schema = "aten::normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor",
+     .decompose = normal_like},
     // normal_, functionalized, has this name.
     {.schema = "aten::normal(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor", .decompose = normal_like},
     {.schema = "aten::log_normal(Tensor self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor",
      .decompose = [](Builder& b, const Call& c) { return b.call("aten::exp.default", {normal_like(b, c)[0]}); }},
     {.schema = "aten::uniform(Tensor self, float from=0., float to=1., *, Generator? generator=None) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) -> Values { return uniform_like(b, c) * Arg(c.number("to") - c.number("from")) + c["from"]; }},
+     .decompose = [](Builder& b, const Call& c) -> Values {
+       return uniform_like(b, c) * Arg(c.number("to") - c.number("from")) + c["from"];
+     }},
     {.schema = "aten::exponential(Tensor self, float lambd=1., *, Generator? generator=None) -> Tensor", .decompose = exponential},
     {.schema = "aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor", .decompose = geometric},
     {.schema = "aten::cauchy(Tensor self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor", .decompose = cauchy},
-    {.schema = "aten::poisson(Tensor self, Generator? generator=None) -> Tensor", .kind = Kind::Library, .infer = like_self,
-     .library = [](const Call& c) { return LibraryStep{library::random_poisson, {c.value("self")}}; }, .dtypes = float_types},
-    {.schema = "aten::binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", .kind = Kind::Library,
+    {.schema = "aten::poisson(Tensor self, Generator? generator=None) -> Tensor",
+     .kind = Kind::Library,
+     .infer = like_self,
+     .library = [](const Call& c) { return LibraryStep{library::random_poisson, {c.value("self")}}; },
+     .dtypes = float_types},
+    {.schema = "aten::binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor",
+     .kind = Kind::Library,
      .infer = [](const Call& c) { return std::vector{typed(c, "count", c.type("count").dtype)}; },
-     .library = [](const Call& c) { return LibraryStep{library::random_binomial, {c.value("count"), c.value("prob")}}; }, .dtypes = float_types},
-    {.schema = "aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor", .kind = Kind::Library,
-     .infer = multinomial_types, .library = [](const Call& c) { return LibraryStep{library::multinomial, {c.value("self")}, integers(c, {c.flag("replacement")})}; },
+     .library = [](const Call& c) { return LibraryStep{library::random_binomial, {c.value("count"), c.value("prob")}}; },
+     .dtypes = float_types},
+    {.schema = "aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
+     .kind = Kind::Library,
+     .infer = multinomial_types,
+     .library = [](const Call& c) { return LibraryStep{library::multinomial, {c.value("self")}, integers(c, {c.flag("replacement")})}; },
      .dtypes = float_types},
     {.schema = "aten::dropout(Tensor input, float p, bool train) -> Tensor", .decompose = dropout<false>},
     {.schema = "aten::feature_dropout(Tensor input, float p, bool train) -> Tensor", .decompose = dropout<true>},
     {.schema = "aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", .decompose = native_dropout},
     {.schema = "aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor", .decompose = alpha_dropout<false>},
     {.schema = "aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor", .decompose = alpha_dropout<true>},
-    {.schema = "aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor",
+    {.schema = "aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? "
+               "generator=None) -> Tensor",
      .decompose = [](Builder& b, const Call& c) -> Values { return rrelu_parts(b, c)[0]; }},
-    {.schema = "aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, "
-               "Generator? generator=None) -> (Tensor, Tensor noise_out)", .decompose = rrelu_parts},
+    {.schema = "aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool "
+               "training=False, "
+               "Generator? generator=None) -> (Tensor, Tensor noise_out)",
+     .decompose = rrelu_parts},
 };
 
 } // namespace

@@ -9,9 +9,9 @@ namespace {
 using library::Update;
 
 Update update_named(const Call& c, const std::string& reduce) {
-  static constexpr std::pair<std::string_view, Update> names[] = {
-      {"sum", Update::Add}, {"add", Update::Add}, {"prod", Update::Mul}, {"multiply", Update::Mul},
-      {"mean", Update::Mean}, {"amax", Update::Max}, {"amin", Update::Min}};
+  static constexpr std::pair<std::string_view, Update> names[] = {{"sum", Update::Add},      {"add", Update::Add},   {"prod", Update::Mul},
+                                                                  {"multiply", Update::Mul}, {"mean", Update::Mean}, {"amax", Update::Max},
+                                                                  {"amin", Update::Min}};
   for (auto& [name, update] : names)
     if (name == reduce) return update;
   c.fail(fmt::format("no reduction is called '{}'", reduce));
@@ -19,7 +19,9 @@ Update update_named(const Call& c, const std::string& reduce) {
 
 // `source` names a tensor, or a Scalar that is written everywhere.
 LibraryStep scatter_step(const Call& c, std::string_view source, Update update, bool include_self, bool vector) {
-  LibraryStep step{library::scatter, {c.value("self"), c.value("index")}, integers(c, {self_dim(c), static_cast<int64_t>(update), include_self, vector})};
+  LibraryStep step{library::scatter,
+                   {c.value("self"), c.value("index")},
+                   integers(c, {self_dim(c), static_cast<int64_t>(update), include_self, vector})};
   const Arg& value = c[source];
   if (value.is<ValueId>()) {
     step.inputs.push_back(value.get<ValueId>());
@@ -33,7 +35,9 @@ LibraryStep scatter_step(const Call& c, std::string_view source, Update update, 
   step.numbers.push_back(whole ? 0 : c.number(source));
   return step;
 }
-template <Update U, bool Vector> LibraryStep write_source(const Call& c) { return scatter_step(c, Vector ? "source" : "src", U, true, Vector); }
+template <Update U, bool Vector> LibraryStep write_source(const Call& c) {
+  return scatter_step(c, Vector ? "source" : "src", U, true, Vector);
+}
 template <bool Vector> LibraryStep write_value(const Call& c) { return scatter_step(c, "value", Update::Assign, true, Vector); }
 template <bool Vector> LibraryStep reduce_source(const Call& c) {
   return scatter_step(c, Vector ? "source" : "src", update_named(c, c.text("reduce")), c.flag("include_self"), Vector);
@@ -48,8 +52,7 @@ V repeated_vector(Builder& b, const Call& c) {
   const Graph& g = b.graph();
   V self = b.input(c, "self"), index = b.input(c, "index"), source = b.input(c, "src");
   NodeId made = g.value(index.id).node;
-  if (!made.valid() || g.node(made).op != "edge::expand.default" || self.rank() < 2 || source.sizes() != index.sizes())
-    return {};
+  if (!made.valid() || g.node(made).op != "edge::expand.default" || self.rank() < 2 || source.sizes() != index.sizes()) return {};
   V narrow = b.wrap(g.node(made).args[0].get<ValueId>());
   int64_t dim = self_dim(c), lead = static_cast<int64_t>(index.rank() - narrow.rank());
   for (int64_t d = 0; d < static_cast<int64_t>(index.rank()); d++) {
@@ -232,8 +235,7 @@ const OpRow rows[] = {
      .kind = Kind::Library,
      .infer = like_self,
      .library = write_value<true>},
-    {.schema = "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
-     .decompose = index_fill_tensor},
+    {.schema = "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", .decompose = index_fill_tensor},
     {.schema = "aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool "
                "include_self=True) -> Tensor",
      .kind = Kind::Library,
@@ -244,11 +246,9 @@ const OpRow rows[] = {
      .infer = like_self,
      .decompose = index_put_parts,
      .library = index_put_step},
-    {.schema =
-         "aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    {.schema = "aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor",
      .decompose = same<"aten::index_put.default">},
-    {.schema =
-         "aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    {.schema = "aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
      .decompose = same<"aten::index_put.default">},
     {.schema = "aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool "
                "unsafe=False) -> Tensor",
@@ -256,16 +256,12 @@ const OpRow rows[] = {
     {.schema = "aten::_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) "
                "-> Tensor",
      .decompose = masked_put_accumulate},
-    {.schema = "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-     .decompose = put},
+    {.schema = "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", .decompose = put},
     {.schema = "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
      .kind = Kind::Library,
      .infer = masked_scatter_types,
      .decompose = masked_scatter_expand,
-     .library =
-         [](const Call& c) {
-           return LibraryStep{library::masked_scatter, {c.value("self"), c.value("mask"), c.value("source")}};
-         }},
+     .library = [](const Call& c) { return LibraryStep{library::masked_scatter, {c.value("self"), c.value("mask"), c.value("source")}}; }},
     {.schema = "aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] "
                "stride, int[2] padding, "
                "int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",

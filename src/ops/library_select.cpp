@@ -73,7 +73,9 @@ Values searchsorted_cast(Builder& b, const Call& c) {
 }
 LibraryStep searchsorted_step(const Call& c) {
   std::string side = c.text("side");
-  LibraryStep step{library::searchsorted, {c.value("sorted_sequence"), c.value("self")}, integers(c, {side.empty() ? c.flag("right") : side == "right"})};
+  LibraryStep step{library::searchsorted,
+                   {c.value("sorted_sequence"), c.value("self")},
+                   integers(c, {side.empty() ? c.flag("right") : side == "right"})};
   if (c.has("sorter")) step.inputs.push_back(c.value("sorter"));
   return step;
 }
@@ -101,7 +103,8 @@ LibraryStep hash_step(const Call& c) {
   if (c.integer("mode") != 0) unsupported("aten::hash_tensor of mode {}", c.integer("mode"));
   std::vector<int64_t> dims = c.dims("dim", c.rank("self"));
   LibraryStep step{library::hash_tensor, {c.value("self")}};
-  for (size_t d = 0; d < c.rank("self"); d++) step.ints.push_back(integer(c, std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end()));
+  for (size_t d = 0; d < c.rank("self"); d++)
+    step.ints.push_back(integer(c, std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end()));
   return step;
 }
 
@@ -167,7 +170,8 @@ Values histogram_at_edges(Builder& b, const Call& c) {
     if (edges.rank() != 1) c.fail("edges of bins have one dim");
   V self = b.input(c, "self");
   if (c.def.signature.name == "aten::histogram.bins_tensor") self = b.unsqueeze(flatten(b, self), 1);
-  V histogram = b.call1("aten::_histogramdd_from_bin_tensors.default", {self, ArgList(out.begin(), out.end())}, {{"weight", c["weight"]}, {"density", c["density"]}});
+  V histogram = b.call1("aten::_histogramdd_from_bin_tensors.default", {self, ArgList(out.begin(), out.end())},
+                        {{"weight", c["weight"]}, {"density", c["density"]}});
   out.insert(out.begin(), histogram);
   return out;
 }
@@ -181,7 +185,8 @@ Values combinations(Builder& b, const Call& c) {
   if (r < 1) return b.full({b.integer(0)}, 0, x.dtype());
   if (r == 1) return b.unsqueeze(x, 1);
   int64_t factorial = 1;
-  for (int64_t i = 0; i < r; i++) count = count * (repeated ? n + static_cast<double>(i) : max(n - static_cast<double>(i), b.integer(0))), factorial *= i + 1;
+  for (int64_t i = 0; i < r; i++)
+    count = count * (repeated ? n + static_cast<double>(i) : max(n - static_cast<double>(i), b.integer(0))), factorial *= i + 1;
   count = floor_div(count, b.integer(factorial));
   V position = b.arange(n, DType::I64), mask, before;
   for (int64_t i = 0; i < r; i++) {
@@ -199,56 +204,113 @@ Values combinations(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor", .kind = Kind::Library, .infer = hash_types,
+    {.schema = "aten::hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
+     .kind = Kind::Library,
+     .infer = hash_types,
      .library = hash_step},
-    {.schema = "aten::nonzero(Tensor self) -> Tensor", .kind = Kind::Library, .infer = nonzero_types, .library = nonzero_step, .data_dependent = true},
-    {.schema = "aten::argwhere(Tensor self) -> Tensor", .kind = Kind::Library, .infer = nonzero_types, .library = nonzero_step, .data_dependent = true},
-    {.schema = "aten::nonzero_numpy(Tensor self) -> Tensor[]", .decompose = [](Builder& b, const Call& c) { return nonzero_columns(b, b.input(c, "self")); }},
-    {.schema = "aten::where(Tensor condition) -> Tensor[]", .decompose = [](Builder& b, const Call& c) { return nonzero_columns(b, b.input(c, "condition")); }},
-    {.schema = "aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor", .kind = Kind::Library,
-     .infer = [](const Call& c) { return std::vector{Type::tensor(DType::I64, {c.sym("size"), integer(c, static_cast<int64_t>(c.rank("self")))})}; },
+    {.schema = "aten::nonzero(Tensor self) -> Tensor",
+     .kind = Kind::Library,
+     .infer = nonzero_types,
+     .library = nonzero_step,
+     .data_dependent = true},
+    {.schema = "aten::argwhere(Tensor self) -> Tensor",
+     .kind = Kind::Library,
+     .infer = nonzero_types,
+     .library = nonzero_step,
+     .data_dependent = true},
+    {.schema = "aten::nonzero_numpy(Tensor self) -> Tensor[]",
+     .decompose = [](Builder& b, const Call& c) { return nonzero_columns(b, b.input(c, "self")); }},
+    {.schema = "aten::where(Tensor condition) -> Tensor[]",
+     .decompose = [](Builder& b, const Call& c) { return nonzero_columns(b, b.input(c, "condition")); }},
+    {.schema = "aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
+     .kind = Kind::Library,
+     .infer =
+         [](const Call& c) {
+           return std::vector{Type::tensor(DType::I64, {c.sym("size"), integer(c, static_cast<int64_t>(c.rank("self")))})};
+         },
      .library = [](const Call& c) { return LibraryStep{library::nonzero_static, {c.value("self")}, {c.sym("fill_value")}}; }},
-    {.schema = "aten::masked_select(Tensor self, Tensor mask) -> Tensor", .kind = Kind::Library, .infer = masked_select_types,
-     .library = [](const Call& c) { return LibraryStep{library::masked_select, {c.value("self"), c.value("mask")}}; }, .data_dependent = true},
-    {.schema = "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor", .kind = Kind::Library, .infer = repeat_types,
-     .library = repeat_step, .data_dependent = true},
-    {.schema = "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", .decompose = repeat_by_tensor},
-    {.schema = "aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", .decompose = repeat_by_int},
-    {.schema = "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
-     .kind = Kind::Library, .infer = searchsorted_types, .decompose = searchsorted_cast, .library = searchsorted_step},
-    {.schema = "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
+    {.schema = "aten::masked_select(Tensor self, Tensor mask) -> Tensor",
+     .kind = Kind::Library,
+     .infer = masked_select_types,
+     .library = [](const Call& c) { return LibraryStep{library::masked_select, {c.value("self"), c.value("mask")}}; },
+     .data_dependent = true},
+    {.schema = "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
+     .kind = Kind::Library,
+     .infer = repeat_types,
+     .library = repeat_step,
+     .data_dependent = true},
+    {.schema = "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
+     .decompose = repeat_by_tensor},
+    {.schema = "aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
+     .decompose = repeat_by_int},
+    {.schema = "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, "
+               "Tensor? sorter=None) -> Tensor",
+     .kind = Kind::Library,
+     .infer = searchsorted_types,
+     .decompose = searchsorted_cast,
+     .library = searchsorted_step},
+    {.schema = "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, "
+               "Tensor? sorter=None) -> Tensor",
      .decompose = searchsorted_scalar},
-    {.schema = "aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", .decompose = bucketize},
-    {.schema = "aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", .decompose = bucketize},
-    {.schema = "aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor", .kind = Kind::Library,
-     .infer = [](const Call& c) { return std::vector{typed(c, "elements", DType::Bool)}; }, .decompose = isin_cast,
-     .library = [](const Call& c) { return LibraryStep{library::isin, {c.value("elements"), c.value("test_elements")}, integers(c, {c.flag("invert")})}; }},
+    {.schema = "aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+     .decompose = bucketize},
+    {.schema = "aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+     .decompose = bucketize},
+    {.schema = "aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+     .kind = Kind::Library,
+     .infer = [](const Call& c) { return std::vector{typed(c, "elements", DType::Bool)}; },
+     .decompose = isin_cast,
+     .library =
+         [](const Call& c) {
+           return LibraryStep{library::isin, {c.value("elements"), c.value("test_elements")}, integers(c, {c.flag("invert")})};
+         }},
     {.schema = "aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) {
-       return b.call("aten::isin.Tensor_Tensor", {c["elements"], scalar_with(b, c, "test_element", c.type("elements").dtype)}, {{"invert", c["invert"]}});
-     }},
+     .decompose =
+         [](Builder& b, const Call& c) {
+           return b.call("aten::isin.Tensor_Tensor", {c["elements"], scalar_with(b, c, "test_element", c.type("elements").dtype)},
+                         {{"invert", c["invert"]}});
+         }},
     {.schema = "aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) {
-       return b.call("aten::isin.Tensor_Tensor", {scalar_with(b, c, "element", c.type("test_elements").dtype), c["test_elements"]}, {{"invert", c["invert"]}});
-     }},
-    {.schema = "aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor", .kind = Kind::Library, .infer = bincount_types,
-     .library = bincount_step, .data_dependent = true},
-    {.schema = "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", .kind = Kind::Library,
+     .decompose =
+         [](Builder& b, const Call& c) {
+           return b.call("aten::isin.Tensor_Tensor", {scalar_with(b, c, "element", c.type("test_elements").dtype), c["test_elements"]},
+                         {{"invert", c["invert"]}});
+         }},
+    {.schema = "aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
+     .kind = Kind::Library,
+     .infer = bincount_types,
+     .library = bincount_step,
+     .data_dependent = true},
+    {.schema = "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+     .kind = Kind::Library,
      .infer = [](const Call& c) { return std::vector{Type::tensor(c.type("self").dtype, {c.sym("bins")})}; },
-     .library = [](const Call& c) { return LibraryStep{library::histc, {c.value("self")}, {c.sym("bins")}, {c.number("min"), c.number("max")}}; }},
-    {.schema = "aten::histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
-     .kind = Kind::Library, .infer = [](const Call& c) { return histogram_types(c, {c.integer("bins")}); },
+     .library =
+         [](const Call& c) { return LibraryStep{library::histc, {c.value("self")}, {c.sym("bins")}, {c.number("min"), c.number("max")}}; }},
+    {.schema = "aten::histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> "
+               "(Tensor hist, Tensor bin_edges)",
+     .kind = Kind::Library,
+     .infer = [](const Call& c) { return histogram_types(c, {c.integer("bins")}); },
      .library = [](const Call& c) { return histogram_step(c, {c.integer("bins")}); }},
-    {.schema = "aten::histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+    {.schema = "aten::histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor "
+               "bin_edges)",
      .decompose = histogram_at_edges},
-    {.schema = "aten::histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
-     .kind = Kind::Library, .infer = [](const Call& c) { return histogram_types(c, bins_of(c)); }, .library = [](const Call& c) { return histogram_step(c, bins_of(c)); }},
-    {.schema = "aten::histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
-     .kind = Kind::Library, .infer = [](const Call& c) { return histogram_types(c, bins_of(c)); }, .library = [](const Call& c) { return histogram_step(c, bins_of(c)); }},
-    {.schema = "aten::histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    {.schema = "aten::histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, "
+               "Tensor[] bin_edges)",
+     .kind = Kind::Library,
+     .infer = [](const Call& c) { return histogram_types(c, bins_of(c)); },
+     .library = [](const Call& c) { return histogram_step(c, bins_of(c)); }},
+    {.schema = "aten::histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor "
+               "hist, Tensor[] bin_edges)",
+     .kind = Kind::Library,
+     .infer = [](const Call& c) { return histogram_types(c, bins_of(c)); },
+     .library = [](const Call& c) { return histogram_step(c, bins_of(c)); }},
+    {.schema = "aten::histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool "
+               "density=False) -> (Tensor hist, Tensor[] bin_edges)",
      .decompose = histogram_at_edges},
-    {.schema = "aten::_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor", .kind = Kind::Library,
-     .infer = histogram_edges_types, .library = histogram_edges_step},
+    {.schema = "aten::_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor",
+     .kind = Kind::Library,
+     .infer = histogram_edges_types,
+     .library = histogram_edges_step},
     {.schema = "aten::combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor", .decompose = combinations},
 };
 

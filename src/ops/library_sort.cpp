@@ -15,7 +15,9 @@ std::vector<Type> reduced_pair(const Call& c) {
 }
 /// A step over self along dim, without other parameters.
 template <LibraryFn F> LibraryStep along_dim(const Call& c) { return {F, {c.value("self")}, integers(c, {self_dim(c)})}; }
-template <LibraryFn F, int64_t P> LibraryStep along_dim_with(const Call& c) { return {F, {c.value("self")}, integers(c, {self_dim(c), P})}; }
+template <LibraryFn F, int64_t P> LibraryStep along_dim_with(const Call& c) {
+  return {F, {c.value("self")}, integers(c, {self_dim(c), P})};
+}
 
 std::vector<Type> topk_types(const Call& c) {
   std::vector<Expr> sizes = c.type("self").sizes;
@@ -23,7 +25,8 @@ std::vector<Type> topk_types(const Call& c) {
   return values_and_positions(c, sizes);
 }
 LibraryStep topk_step(const Call& c) {
-  return {library::topk, {c.value("self")}, {integer(c, self_dim(c)), c.sym("k"), integer(c, c.flag("largest")), integer(c, c.flag("sorted"))}};
+  return {
+      library::topk, {c.value("self")}, {integer(c, self_dim(c)), c.sym("k"), integer(c, c.flag("largest")), integer(c, c.flag("sorted"))}};
 }
 LibraryStep kthvalue_step(const Call& c) { return {library::kthvalue, {c.value("self")}, {integer(c, self_dim(c)), c.sym("k")}}; }
 
@@ -53,7 +56,8 @@ std::vector<Type> scan_types(const Call& c) {
 std::vector<Type> unique_types(const Call& c, std::optional<int64_t> dim) {
   Expr n = fresh_size(c), none = integer(c, 0);
   std::vector<Expr> sizes = c.type("self").sizes, inverse = sizes;
-  bool want_inverse = dim || c.flag("return_inverse"), want_counts = dim || (c.def.signature.find("return_counts") >= 0 && c.flag("return_counts"));
+  bool want_inverse = dim || c.flag("return_inverse"),
+       want_counts = dim || (c.def.signature.find("return_counts") >= 0 && c.flag("return_counts"));
   if (!dim) sizes = {n};
   else if (!sizes.empty()) inverse = {sizes[static_cast<size_t>(*dim)]}, sizes[static_cast<size_t>(*dim)] = n;
   else inverse = {integer(c, 1)};
@@ -125,51 +129,104 @@ template <bool IgnoreNan> Values quantile_scalar(Builder& b, const Call& c) {
 const OpRow rows[] = {
     {.schema = "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
      .decompose = [](Builder& b, const Call& c) { return b.call("aten::sort.stable", {c["self"], false, c["dim"], c["descending"]}); }},
-    {.schema = "aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", .kind = Kind::Library,
-     .infer = full_pair, .library = [](const Call& c) { return LibraryStep{library::sort, {c.value("self")}, integers(c, {self_dim(c), c.flag("descending"), c.flag("stable")})}; }},
+    {.schema = "aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+     .kind = Kind::Library,
+     .infer = full_pair,
+     .library =
+         [](const Call& c) {
+           return LibraryStep{library::sort, {c.value("self")}, integers(c, {self_dim(c), c.flag("descending"), c.flag("stable")})};
+         }},
     {.schema = "aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) -> Values { return b.call("aten::sort.stable", {c["self"], false, c["dim"], c["descending"]})[1]; }},
+     .decompose = [](Builder& b, const Call& c) -> Values {
+       return b.call("aten::sort.stable", {c["self"], false, c["dim"], c["descending"]})[1];
+     }},
     {.schema = "aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) -> Values { return b.call("aten::sort.stable", {c["self"], c["stable"], c["dim"], c["descending"]})[1]; }},
-    {.schema = "aten::msort(Tensor self) -> Tensor", .decompose = [](Builder& b, const Call& c) -> Values { return b.call("aten::sort.stable", {c["self"], true, 0})[0]; }},
-    {.schema = "aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", .kind = Kind::Library,
-     .infer = topk_types, .library = topk_step},
-    {.schema = "aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", .kind = Kind::Library,
-     .infer = reduced_pair, .library = kthvalue_step},
+     .decompose = [](Builder& b, const Call& c) -> Values {
+       return b.call("aten::sort.stable", {c["self"], c["stable"], c["dim"], c["descending"]})[1];
+     }},
+    {.schema = "aten::msort(Tensor self) -> Tensor",
+     .decompose = [](Builder& b, const Call& c) -> Values { return b.call("aten::sort.stable", {c["self"], true, 0})[0]; }},
+    {.schema = "aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+     .kind = Kind::Library,
+     .infer = topk_types,
+     .library = topk_step},
+    {.schema = "aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+     .kind = Kind::Library,
+     .infer = reduced_pair,
+     .library = kthvalue_step},
     {.schema = "aten::median(Tensor self) -> Tensor", .decompose = median_of_all<"aten::median.dim">},
-    {.schema = "aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", .kind = Kind::Library,
-     .infer = reduced_pair, .library = along_dim_with<library::median, 0>},
+    {.schema = "aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+     .kind = Kind::Library,
+     .infer = reduced_pair,
+     .library = along_dim_with<library::median, 0>},
     {.schema = "aten::nanmedian(Tensor self) -> Tensor", .decompose = median_of_all<"aten::nanmedian.dim">},
-    {.schema = "aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", .kind = Kind::Library,
-     .infer = reduced_pair, .library = along_dim_with<library::median, 1>},
-    {.schema = "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", .kind = Kind::Library,
-     .infer = reduced_pair, .library = along_dim<library::mode>},
-    {.schema = "aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", .kind = Kind::Library, .infer = scan_types,
-     .decompose = scan_cast<"aten::cumsum.default">, .library = along_dim_with<library::cumulate, 0>},
-    {.schema = "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", .kind = Kind::Library, .infer = scan_types,
-     .decompose = scan_cast<"aten::cumprod.default">, .library = along_dim_with<library::cumulate, 1>},
-    {.schema = "aten::logcumsumexp(Tensor self, int dim) -> Tensor", .kind = Kind::Library, .infer = float_like_self,
+    {.schema = "aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+     .kind = Kind::Library,
+     .infer = reduced_pair,
+     .library = along_dim_with<library::median, 1>},
+    {.schema = "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+     .kind = Kind::Library,
+     .infer = reduced_pair,
+     .library = along_dim<library::mode>},
+    {.schema = "aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+     .kind = Kind::Library,
+     .infer = scan_types,
+     .decompose = scan_cast<"aten::cumsum.default">,
+     .library = along_dim_with<library::cumulate, 0>},
+    {.schema = "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+     .kind = Kind::Library,
+     .infer = scan_types,
+     .decompose = scan_cast<"aten::cumprod.default">,
+     .library = along_dim_with<library::cumulate, 1>},
+    {.schema = "aten::logcumsumexp(Tensor self, int dim) -> Tensor",
+     .kind = Kind::Library,
+     .infer = float_like_self,
      .library = along_dim<library::logcumsumexp>},
-    {.schema = "aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", .kind = Kind::Library, .infer = full_pair, .library = along_dim<library::cummax>},
-    {.schema = "aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", .kind = Kind::Library, .infer = full_pair, .library = along_dim<library::cummin>},
-    {.schema = "aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)", .kind = Kind::Library,
-     .infer = [](const Call& c) { return unique_types(c, {}); }, .library = [](const Call& c) { return unique_step(c, {}, false); }, .data_dependent = true},
-    {.schema = "aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-     .kind = Kind::Library, .infer = [](const Call& c) { return unique_types(c, {}); }, .library = [](const Call& c) { return unique_step(c, {}, false); },
+    {.schema = "aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+     .kind = Kind::Library,
+     .infer = full_pair,
+     .library = along_dim<library::cummax>},
+    {.schema = "aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+     .kind = Kind::Library,
+     .infer = full_pair,
+     .library = along_dim<library::cummin>},
+    {.schema = "aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)",
+     .kind = Kind::Library,
+     .infer = [](const Call& c) { return unique_types(c, {}); },
+     .library = [](const Call& c) { return unique_step(c, {}, false); },
      .data_dependent = true},
-    {.schema = "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
-     .kind = Kind::Library, .infer = [](const Call& c) { return unique_types(c, optional_dim(c)); },
-     .library = [](const Call& c) { return unique_step(c, optional_dim(c), true); }, .data_dependent = true},
-    {.schema = "aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-     .kind = Kind::Library, .infer = [](const Call& c) { return unique_types(c, self_dim(c)); },
-     .library = [](const Call& c) { return unique_step(c, self_dim(c), false); }, .data_dependent = true},
-    {.schema = "aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-     .kind = Kind::Library, .infer = [](const Call& c) { return unique_types(c, self_dim(c)); },
-     .library = [](const Call& c) { return unique_step(c, self_dim(c), true); }, .data_dependent = true},
-    {.schema = "aten::quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", .decompose = quantile<false>},
-    {.schema = "aten::quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", .decompose = quantile_scalar<false>},
-    {.schema = "aten::nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", .decompose = quantile<true>},
-    {.schema = "aten::nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", .decompose = quantile_scalar<true>},
+    {.schema =
+         "aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+     .kind = Kind::Library,
+     .infer = [](const Call& c) { return unique_types(c, {}); },
+     .library = [](const Call& c) { return unique_step(c, {}, false); },
+     .data_dependent = true},
+    {.schema = "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, "
+               "Tensor, Tensor)",
+     .kind = Kind::Library,
+     .infer = [](const Call& c) { return unique_types(c, optional_dim(c)); },
+     .library = [](const Call& c) { return unique_step(c, optional_dim(c), true); },
+     .data_dependent = true},
+    {.schema = "aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, "
+               "Tensor, Tensor)",
+     .kind = Kind::Library,
+     .infer = [](const Call& c) { return unique_types(c, self_dim(c)); },
+     .library = [](const Call& c) { return unique_step(c, self_dim(c), false); },
+     .data_dependent = true},
+    {.schema = "aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, "
+               "Tensor, Tensor)",
+     .kind = Kind::Library,
+     .infer = [](const Call& c) { return unique_types(c, self_dim(c)); },
+     .library = [](const Call& c) { return unique_step(c, self_dim(c), true); },
+     .data_dependent = true},
+    {.schema = "aten::quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+     .decompose = quantile<false>},
+    {.schema = "aten::quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+     .decompose = quantile_scalar<false>},
+    {.schema = "aten::nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+     .decompose = quantile<true>},
+    {.schema = "aten::nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+     .decompose = quantile_scalar<true>},
 };
 
 } // namespace

@@ -90,8 +90,7 @@ std::vector<Type> lu_factor_types(const Call& c) {
 std::vector<Type> lu_unpack_types(const Call& c) {
   Sized s(c, "LU_data");
   bool data = wants(c, "unpack_data"), pivots = wants(c, "unpack_pivots");
-  return {pivots ? s.matrix(s.m, s.m) : s.none(c), data ? s.matrix(s.m, s.k) : s.none(c),
-          data ? s.matrix(s.k, s.n) : s.none(c)};
+  return {pivots ? s.matrix(s.m, s.m) : s.none(c), data ? s.matrix(s.m, s.k) : s.none(c), data ? s.matrix(s.k, s.n) : s.none(c)};
 }
 Values lu(Builder& b, const Call& c) {
   Values f = b.call("aten::linalg_lu_factor_ex.default", {c["A"], c["pivot"]});
@@ -207,9 +206,7 @@ LibraryStep eigh_step(const Call& c) {
   return {library::linalg_eigh, {c.value("A")}, integers(c, {uplo != "U" && uplo != "u", c.flag("compute_v")})};
 }
 Values eigh(Builder& b, const Call& c) { return b.call("aten::_linalg_eigh.default", {c["self"], c["UPLO"], true}); }
-Values eigvalsh(Builder& b, const Call& c) {
-  return b.call("aten::_linalg_eigh.default", {c["self"], c["UPLO"], false})[0];
-}
+Values eigvalsh(Builder& b, const Call& c) { return b.call("aten::_linalg_eigh.default", {c["self"], c["UPLO"], false})[0]; }
 
 template <bool Vectors> std::vector<Type> eig_types(const Call& c) {
   Sized s(c, "self", true);
@@ -218,22 +215,17 @@ template <bool Vectors> std::vector<Type> eig_types(const Call& c) {
   if (Vectors) out.push_back(Type::tensor(t, s.t.sizes));
   return out;
 }
-template <bool Vectors> LibraryStep eig_step(const Call& c) {
-  return {library::linalg_eig, {c.value("self")}, integers(c, {Vectors})};
-}
+template <bool Vectors> LibraryStep eig_step(const Call& c) { return {library::linalg_eig, {c.value("self")}, integers(c, {Vectors})}; }
 
 std::vector<Type> svd_types(const Call& c) {
   Sized s(c, "A");
   bool full = c.flag("full_matrices"), vectors = c.flag("compute_uv");
-  return {vectors ? s.matrix(s.m, full ? s.m : s.k) : s.none(c), s.vector(s.k),
-          vectors ? s.matrix(full ? s.n : s.k, s.n) : s.none(c)};
+  return {vectors ? s.matrix(s.m, full ? s.m : s.k) : s.none(c), s.vector(s.k), vectors ? s.matrix(full ? s.n : s.k, s.n) : s.none(c)};
 }
 LibraryStep svd_step(const Call& c) {
   return {library::linalg_svd, {c.value("A")}, integers(c, {c.flag("full_matrices"), c.flag("compute_uv")})};
 }
-Values svd(Builder& b, const Call& c) {
-  return b.call("aten::_linalg_svd.default", {c["A"], c["full_matrices"], true});
-}
+Values svd(Builder& b, const Call& c) { return b.call("aten::_linalg_svd.default", {c["A"], c["full_matrices"], true}); }
 Values svdvals(Builder& b, const Call& c) { return b.call("aten::_linalg_svd.default", {c["A"], false, false})[1]; }
 Values old_svd(Builder& b, const Call& c) {
   if (c.flag("compute_uv")) {
@@ -298,8 +290,7 @@ const OpRow rows[] = {
     composite("aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", det<true>),
     composite("aten::linalg_det(Tensor A) -> Tensor", det<false>),
     composite("aten::det(Tensor self) -> Tensor", det<false>),
-    composite("aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
-              slogdet<true>),
+    composite("aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)", slogdet<true>),
     composite("aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", slogdet<false>),
     composite("aten::slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", slogdet<false>),
     composite("aten::logdet(Tensor self) -> Tensor", logdet),
@@ -309,14 +300,9 @@ const OpRow rows[] = {
      .kind = Kind::Library,
      .infer = cholesky_types,
      .decompose = checked<"cholesky">,
-     .library =
-         [](const Call& c) {
-           return LibraryStep{library::linalg_cholesky, {c.value("self")}, integers(c, {c.flag("upper")})};
-         }},
-    composite("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
-              strict<"aten::linalg_cholesky_ex.default", "cholesky">),
-    composite("aten::cholesky(Tensor self, bool upper=False) -> Tensor",
-              strict<"aten::linalg_cholesky_ex.default", "cholesky">),
+     .library = [](const Call& c) { return LibraryStep{library::linalg_cholesky, {c.value("self")}, integers(c, {c.flag("upper")})}; }},
+    composite("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", strict<"aten::linalg_cholesky_ex.default", "cholesky">),
+    composite("aten::cholesky(Tensor self, bool upper=False) -> Tensor", strict<"aten::linalg_cholesky_ex.default", "cholesky">),
     {.schema = "aten::linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor "
                "LD, Tensor pivots, Tensor info)",
      .kind = Kind::Library,
@@ -333,10 +319,7 @@ const OpRow rows[] = {
     {.schema = "aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
      .kind = Kind::Library,
      .infer = householder_types,
-     .library =
-         [](const Call& c) {
-           return LibraryStep{library::linalg_householder_product, {c.value("input"), c.value("tau")}};
-         }},
+     .library = [](const Call& c) { return LibraryStep{library::linalg_householder_product, {c.value("input"), c.value("tau")}}; }},
     renamed<"aten::linalg_householder_product">("aten::orgqr(Tensor self, Tensor input2) -> Tensor"),
     {.schema = "aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
      .kind = Kind::Library,
@@ -372,12 +355,9 @@ const OpRow rows[] = {
      .kind = Kind::Library,
      .infer = svd_types,
      .library = svd_step},
-    composite(
-        "aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
-        svd),
+    composite("aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)", svd),
     composite("aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", svdvals),
-    composite("aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
-              old_svd),
+    composite("aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)", old_svd),
 
     composite("aten::linalg_polar(Tensor A) -> (Tensor U, Tensor H)", polar),
     composite("aten::linalg_matrix_sqrth(Tensor self) -> Tensor", sqrt_of_symmetric),
@@ -391,9 +371,7 @@ const OpRow rows[] = {
 
 } // namespace
 
-void check_linalg(Builder& b, V info, const char* api) {
-  b.call("aten::_linalg_check_errors.default", {info, api, info.rank() == 0});
-}
+void check_linalg(Builder& b, V info, const char* api) { b.call("aten::_linalg_check_errors.default", {info, api, info.rank() == 0}); }
 
 std::span<const OpRow> linalg_rows() { return rows; }
 

@@ -65,9 +65,7 @@ template <Name Pivots> Values factors_batch(Builder& b, const Call& c) {
   return b.call_full(c.def, args);
 }
 LibraryStep lu_solve_step(const Call& c) {
-  return {library::linalg_lu_solve,
-          {c.value("LU"), c.value("pivots"), c.value("B")},
-          integers(c, {c.flag("left"), c.flag("adjoint")})};
+  return {library::linalg_lu_solve, {c.value("LU"), c.value("pivots"), c.value("B")}, integers(c, {c.flag("left"), c.flag("adjoint")})};
 }
 Values old_lu_solve(Builder& b, const Call& c) {
   return b.call("aten::linalg_lu_solve.default", {c["LU_data"], c["LU_pivots"], c["self"]});
@@ -124,9 +122,8 @@ V tolerance(Builder& b, V a, V largest, const Arg& atol, const Arg& rtol) {
   DType t = a.dtype();
   auto given = [&](const Arg& x) { return x.is<ValueId>() ? b.to(b.wrap(x.get<ValueId>()), t) : b.scalar(x, t); };
   Expr longest = cast(max(a.size(-2), a.size(-1)), DType::F64);
-  V standard = b.scalar(
-      Arg(longest * (t == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon())),
-      t);
+  V standard =
+      b.scalar(Arg(longest * (t == DType::F64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon())), t);
   V least = atol.is_none() ? b.scalar(0.0, t) : given(atol);
   V part = !rtol.is_none()  ? given(rtol)
            : atol.is_none() ? standard
@@ -142,8 +139,7 @@ V pseudo_inverse(Builder& b, V a, const Arg& atol, const Arg& rtol, bool hermiti
   if (is_const_int(a.size(-1), 0) || is_const_int(a.size(-2), 0))
     return b.full(joined(batch_of(a.sizes()), {a.size(-1), a.size(-2)}), 0, a.dtype());
   Values f = hermitian ? b.call("aten::_linalg_eigh.default", {a}) : b.call("aten::_linalg_svd.default", {a});
-  V s = hermitian ? f[0] : f[1], size = b.call1("aten::abs.default", {s}),
-    largest = b.call1("aten::amax.default", {size, {-1}, true});
+  V s = hermitian ? f[0] : f[1], size = b.call1("aten::abs.default", {s}), largest = b.call1("aten::amax.default", {size, {-1}, true});
   V keep = b.call1("aten::gt.Tensor", {size, tolerance(b, a, largest, tensor(atol), tensor(rtol))});
   V scale = unsqueeze(b.where(keep, b.call1("aten::reciprocal.default", {s}), b.scalar(0.0, s.dtype())), -2);
   if (hermitian) return b.matmul(f[1] * scale, transposed(f[1]));
@@ -215,8 +211,7 @@ std::vector<Type> lstsq_types(const Call& c) {
   Type none = Type::tensor(a.dtype, {integer(c, 0)});
   bool residuals = driver != Gelsy && const_int(m) && const_int(n) && *const_int(m) > *const_int(n),
        values = driver == Gelsd || driver == Gelss;
-  return {Type::tensor(a.dtype, joined(batch, {n, width})),
-          residuals ? Type::tensor(a.dtype, joined(batch, {width})) : none,
+  return {Type::tensor(a.dtype, joined(batch, {n, width})), residuals ? Type::tensor(a.dtype, joined(batch, {width})) : none,
           Type::tensor(DType::I64, driver == Gels ? none.sizes : batch),
           values ? Type::tensor(a.dtype, joined(batch, {smaller(a.sizes)})) : none};
 }
@@ -248,8 +243,7 @@ Values tensorinv(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   auto ind = c.integer("ind");
   if (ind <= 0 || ind >= static_cast<int64_t>(x.rank())) c.fail("ind is out of range");
-  std::span<const Expr> sizes = x.sizes(), head = sizes.first(static_cast<size_t>(ind)),
-                        tail = sizes.subspan(static_cast<size_t>(ind));
+  std::span<const Expr> sizes = x.sizes(), head = sizes.first(static_cast<size_t>(ind)), tail = sizes.subspan(static_cast<size_t>(ind));
   std::vector<Expr> turned(tail.begin(), tail.end());
   turned.insert(turned.end(), head.begin(), head.end());
   Inverse i = inverse_of(b, b.reshape(x, {product(b.pool(), head), product(b.pool(), tail)}));
@@ -291,8 +285,7 @@ const OpRow rows[] = {
     composite("aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", cholesky_solve),
     composite("aten::_cholesky_solve_helper(Tensor self, Tensor A, bool upper) -> Tensor", cholesky_solve),
     composite("aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor", cholesky_inverse),
-    {.schema =
-         "aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
+    {.schema = "aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
      .kind = Kind::Library,
      .infer = right_hand_side,
      .decompose = factors_batch<"pivots">,
@@ -302,10 +295,7 @@ const OpRow rows[] = {
      .kind = Kind::Library,
      .infer = right_hand_side,
      .decompose = factors_batch<"pivots">,
-     .library =
-         [](const Call& c) {
-           return LibraryStep{library::linalg_ldl_solve, {c.value("LD"), c.value("pivots"), c.value("B")}};
-         }},
+     .library = [](const Call& c) { return LibraryStep{library::linalg_ldl_solve, {c.value("LD"), c.value("pivots"), c.value("B")}}; }},
 
     composite("aten::_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor "
               "result, Tensor LU, Tensor pivots, Tensor info)",
@@ -314,14 +304,12 @@ const OpRow rows[] = {
               "result, Tensor info)",
               solve<false, 2>),
     composite("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", solve<true, 1>),
-    composite("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
-              inverse<false>),
+    composite("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", inverse<false>),
     composite("aten::linalg_inv(Tensor A) -> Tensor", inverse<true>),
     composite("aten::inverse(Tensor self) -> Tensor", inverse<true>),
 
     composite("aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor", pinv<"", "rcond">),
-    composite("aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor",
-              pinv<"", "rcond">),
+    composite("aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor", pinv<"", "rcond">),
     composite("aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool "
               "hermitian=False) -> Tensor",
               pinv<"atol", "rtol">),
@@ -330,8 +318,7 @@ const OpRow rows[] = {
               pinv<"atol", "rtol">),
     composite("aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor", pinv<"", "rcond">),
     composite("aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor", rank<"tol", "">),
-    composite("aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor",
-              rank<"tol", "">),
+    composite("aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor", rank<"tol", "">),
     composite("aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool "
               "hermitian=False) -> Tensor",
               rank<"atol", "rtol">),

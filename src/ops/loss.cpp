@@ -44,9 +44,7 @@ Values mse_loss(Builder& b, const Call& c) {
   return p.reduced(c, d * d);
 }
 
-Values l1_loss(Builder& b, const Call& c) {
-  return reduced(c, abs(b.input(c, "self") - b.input(c, "target")));
-}
+Values l1_loss(Builder& b, const Call& c) { return reduced(c, abs(b.input(c, "self") - b.input(c, "target"))); }
 
 // Quadratic up to `knee`, linear beyond: scale * z^2 / 2 and scale * knee * (z - knee/2).
 Values knee_loss(Builder& b, const Call& c, double knee, double scale) {
@@ -155,7 +153,8 @@ Values multilabel_margin_loss_forward(Builder& b, const Call& c) {
   V ended = b.call1("aten::cumsum", {b.to(b.call1("aten::lt.Scalar", {target, 0}), DType::I64), 1});
   V label = equal(ended, 0), at = b.where(label, target, 0);
   // hit[n, j, k]: label j of sample n is class k.
-  V hit = b.call1("aten::logical_and", {b.unsqueeze(label, 2), b.call1("aten::eq.Tensor", {b.unsqueeze(at, 2), b.arange(x.size(1), DType::I64)})});
+  V hit = b.call1("aten::logical_and",
+                  {b.unsqueeze(label, 2), b.call1("aten::eq.Tensor", {b.unsqueeze(at, 2), b.arange(x.size(1), DType::I64)})});
   V is_label = b.call1("aten::any.dim", {hit, 1});
   V margin = at_least(b.unsqueeze(x, 1) - b.unsqueeze(b.call1("aten::gather", {x, 1, at}), 2) + 1.0, 0);
   V counts = b.call1("aten::logical_and", {b.unsqueeze(label, 2), b.unsqueeze(b.call1("aten::logical_not", {is_label}), 1)});
@@ -170,19 +169,30 @@ const OpRow rows[] = {
     composite("aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", l1_loss),
     composite("aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", smooth_l1_loss),
     composite("aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", huber_loss),
-    composite("aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", binary_cross_entropy),
-    composite("aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor", bce_with_logits),
+    composite("aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+              binary_cross_entropy),
+    composite("aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int "
+              "reduction=1) -> Tensor",
+              bce_with_logits),
     composite("aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div),
     composite("aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", soft_margin_loss),
-    composite("aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor", poisson_nll_loss),
+    composite("aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor",
+              poisson_nll_loss),
     composite("aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor", hinge_embedding_loss),
-    composite("aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor", margin_ranking_loss),
-    composite("aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, "
-              "bool swap=False, int reduction=1) -> Tensor", triplet_margin_loss),
-    composite("aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor", cosine_embedding_loss),
-    composite("aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor", multi_margin_loss),
+    composite("aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
+              margin_ranking_loss),
+    composite("aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float "
+              "eps=9.9999999999999995e-07, "
+              "bool swap=False, int reduction=1) -> Tensor",
+              triplet_margin_loss),
+    composite("aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
+              cosine_embedding_loss),
+    composite(
+        "aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
+        multi_margin_loss),
     composite("aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", multilabel_margin_loss),
-    composite("aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)", multilabel_margin_loss_forward),
+    composite("aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
+              multilabel_margin_loss_forward),
 };
 
 } // namespace

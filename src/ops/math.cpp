@@ -38,14 +38,16 @@ Expr nextafter(const BodyArgs& a) {
 // subnormals are first multiplied by 2^54.
 Values frexp(Builder& b, const Call& c) {
   V self = b.input(c, "self"), x = b.to(self, DType::F64), size = b.call1("aten::abs", {x});
-  V tiny = b.call1("aten::lt.Scalar", {size, 0x1p-1022}), usable = b.call1("aten::logical_and", {b.call1("aten::isfinite", {x}), b.call1("aten::ne.Scalar", {x, 0})});
+  V tiny = b.call1("aten::lt.Scalar", {size, 0x1p-1022}),
+    usable = b.call1("aten::logical_and", {b.call1("aten::isfinite", {x}), b.call1("aten::ne.Scalar", {x, 0})});
   V scaled = b.where(usable, b.where(tiny, x * 0x1p54, x), 1.0);
   V e = b.call1("aten::floor", {b.call1("aten::log2", {b.call1("aten::abs", {scaled})})}) + 1.0;
   // Two factors: 2^-e alone may overflow or be subnormal.
   V half = b.call1("aten::floor", {e * 0.5});
   V m = scaled * b.call1("aten::exp2", {-half}) * b.call1("aten::exp2", {half - e});
   // log2 rounds to the next integer just below a power of two.
-  V below = b.call1("aten::lt.Scalar", {b.call1("aten::abs", {m}), 0.5}), above = b.call1("aten::ge.Scalar", {b.call1("aten::abs", {m}), 1.0});
+  V below = b.call1("aten::lt.Scalar", {b.call1("aten::abs", {m}), 0.5}),
+    above = b.call1("aten::ge.Scalar", {b.call1("aten::abs", {m}), 1.0});
   m = b.where(below, m * 2.0, b.where(above, m * 0.5, m));
   e = b.where(below, e - 1.0, b.where(above, e + 1.0, e));
   e = b.where(usable, b.where(tiny, e - 54.0, e), 0.0);

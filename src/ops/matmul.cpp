@@ -1,7 +1,7 @@
 // Matrix products. mm and bmm are the products of the Edge dialect; everything else is reshaped into one of them. The
 // overloads with `dtype` give the wide accumulator, so that what follows a product of reduced floats is rounded once.
-#include "ops/body.h"
 #include "ops/matmul.h"
+#include "ops/body.h"
 #include "ops/table.h"
 
 namespace tenon::ops {
@@ -81,7 +81,8 @@ std::vector<Type> product_types(const Call& c, size_t rank) {
   bool with_type = c.def.signature.find("out_dtype") >= 0;
   if (with_type) t = c.dtype("out_dtype").value_or(t);
   // With a dtype of its own, the second operand may be narrower (weights): both are widened to what is summed in.
-  bool narrower = with_type && is_float(t) && (is_reduced_float(other) || other == DType::I8), bytes = with_type && t == DType::I32 && size_of(other) == 1;
+  bool narrower = with_type && is_float(t) && (is_reduced_float(other) || other == DType::I8),
+       bytes = with_type && t == DType::I32 && size_of(other) == 1;
   if (c.type("self").dtype != other && !narrower && !bytes) c.fail("operands differ in dtype");
   std::vector<Expr> sizes = c.type("self").sizes;
   sizes.back() = c.size("mat2", -1);
@@ -184,9 +185,7 @@ Values inner(Builder& b, const Call& c) {
   return b.reshape(out, xb);
 }
 
-Values int_mm(Builder& b, const Call& c) {
-  return product(b, operand(b, c, "self", 2), operand(b, c, "mat2", 2), DType::I32);
-}
+Values int_mm(Builder& b, const Call& c) { return product(b, operand(b, c, "self", 2), operand(b, c, "mat2", 2), DType::I32); }
 
 // Left to right, except that the cheaper of the two orders is taken for three matrices of known sizes.
 template <Name List> Values chain(Builder& b, const Call& c) {
@@ -196,8 +195,7 @@ template <Name List> Values chain(Builder& b, const Call& c) {
   if (m.size() == 3 && m[1].rank() == 2) {
     auto size = [](V v, int64_t d) { return v.rank() == 1 ? std::optional<int64_t>(1) : const_int(v.size(d)); };
     auto r = size(m[0], 0), s = const_int(m[1].size(0)), t = const_int(m[1].size(1)), u = size(m[2], 1);
-    if (r && s && t && u && *s * *t * *u + *r * *s * *u < *r * *s * *t + *r * *t * *u)
-      return b.matmul(m[0], b.matmul(m[1], m[2]));
+    if (r && s && t && u && *s * *t * *u + *r * *s * *u < *r * *s * *t + *r * *t * *u) return b.matmul(m[0], b.matmul(m[1], m[2]));
   }
   V out = m[0];
   for (size_t i = 1; i < m.size(); i++) out = b.matmul(out, m[i]);
@@ -280,26 +278,36 @@ Values tensordot(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::mm(Tensor self, Tensor mat2) -> Tensor", .kind = Kind::Matmul, .infer = types<2>, .define = define<2>},
-    {.schema = "aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", .kind = Kind::Matmul, .infer = types<2>, .define = define<2>},
+    {.schema = "aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
+     .kind = Kind::Matmul,
+     .infer = types<2>,
+     .define = define<2>},
     {.schema = "aten::bmm(Tensor self, Tensor mat2) -> Tensor", .kind = Kind::Matmul, .infer = types<3>, .define = define<3>},
-    {.schema = "aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", .kind = Kind::Matmul, .infer = types<3>, .define = define<3>},
+    {.schema = "aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
+     .kind = Kind::Matmul,
+     .infer = types<3>,
+     .define = define<3>},
     {.schema = "aten::matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row},
     {.schema = "aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row},
     {.schema = "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .decompose = linear},
     {.schema = "aten::_sparse_mm(Tensor sparse, Tensor dense) -> Tensor", .decompose = same<"aten::mm.default">},
-    {.schema = "aten::_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .decompose = same<"aten::addmm.default">},
+    {.schema = "aten::_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     .decompose = same<"aten::addmm.default">},
     {.schema = "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      .decompose = add_product<"mat1", "mat2", 2, 2>},
     {.schema = "aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      .decompose = add_product<"mat1", "mat2", 2, 2>},
-    {.schema = "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor",
+    {.schema =
+         "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor",
      .decompose = addmm_activation},
     {.schema = "aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      .decompose = add_product<"batch1", "batch2", 3, 3>},
-    {.schema = "aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    {.schema =
+         "aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      .decompose = add_product<"batch1", "batch2", 3, 3>},
     {.schema = "aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .decompose = addbmm},
-    {.schema = "aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .decompose = add_product<"mat", "vec", 2, 1>},
+    {.schema = "aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     .decompose = add_product<"mat", "vec", 2, 1>},
     {.schema = "aten::mv(Tensor self, Tensor vec) -> Tensor",
      .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 2), operand(b, c, "vec", 1))); }},
     {.schema = "aten::dot(Tensor self, Tensor tensor) -> Tensor",

@@ -104,8 +104,8 @@ V affine(Builder& b, const Call& c, V x, V mean, V rstd, DType result) {
 }
 
 struct BatchNorm {
-  V out, mean, rstd;               // of the batch; empty tensors when not training
-  V running_mean, running_var;     // after the step
+  V out, mean, rstd;           // of the batch; empty tensors when not training
+  V running_mean, running_var; // after the step
 };
 
 Dims all_but_channel(size_t rank) {
@@ -186,7 +186,8 @@ Values instance_norm(Builder& b, const Call& c) {
   V input = b.input(c, "input");
   if (!c.flag("use_input_stats")) {
     if (!c.has("running_mean")) c.fail("needs running statistics where the input's are not used");
-    return b.call("aten::batch_norm.default", {input, c["weight"], c["bias"], c["running_mean"], c["running_var"], false, c["momentum"], c["eps"], false});
+    return b.call("aten::batch_norm.default",
+                  {input, c["weight"], c["bias"], c["running_mean"], c["running_var"], false, c["momentum"], c["eps"], false});
   }
   if (input.rank() < 3) c.fail("needs a tensor of rank 3 or more");
   Normalized n = normalize(b, b.to(input, compute_type(input.dtype())), range(2, input.rank()), c.number("eps"));
@@ -197,34 +198,42 @@ const OpRow rows[] = {
     {.schema = "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
                "float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor",
      .decompose = layer_norm<false>},
-    {.schema = "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    {.schema = "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, "
+               "Tensor, Tensor)",
      .decompose = layer_norm<true>},
-    {.schema = "aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", .decompose = rms_norm<false>},
+    {.schema = "aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+     .decompose = rms_norm<false>},
     {.schema = "aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
      .decompose = rms_norm<true>},
     {.schema = "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, "
                "bool cudnn_enabled=True) -> Tensor",
      .decompose = group_norm<false>},
-    {.schema = "aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> "
-               "(Tensor, Tensor, Tensor)",
+    {.schema =
+         "aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> "
+         "(Tensor, Tensor, Tensor)",
      .decompose = group_norm<true>},
     {.schema = "aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
                "float momentum, float eps, bool cudnn_enabled) -> Tensor",
      .decompose = batch_norm},
-    {.schema = "aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
-               "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    {.schema =
+         "aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
+         "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
      .decompose = batch_norm_statistics},
-    {.schema = "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, "
-               "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    {.schema =
+         "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, "
+         "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
      .decompose = batch_norm_statistics},
-    {.schema = "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> "
-               "(Tensor, Tensor, Tensor)",
+    {.schema =
+         "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> "
+         "(Tensor, Tensor, Tensor)",
      .decompose = batch_norm_statistics},
-    {.schema = "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
-               "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    {.schema =
+         "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+         "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
      .decompose = batch_norm_statistics},
-    {.schema = "aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
-               "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+    {.schema =
+         "aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+         "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
      .decompose = batch_norm_functional},
     {.schema = "aten::_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
                "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
@@ -232,11 +241,13 @@ const OpRow rows[] = {
     {.schema = "aten::_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, "
                "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
      .decompose = batch_norm_reserve},
-    {.schema = "aten::_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
-               "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+    {.schema =
+         "aten::_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+         "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
      .decompose = batch_norm_update_functional},
-    {.schema = "aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, "
-               "float momentum, float eps, bool cudnn_enabled) -> Tensor",
+    {.schema =
+         "aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, "
+         "float momentum, float eps, bool cudnn_enabled) -> Tensor",
      .decompose = instance_norm},
 };
 

@@ -5,7 +5,8 @@
 
 namespace tenon::ops {
 
-constexpr OpRow pointwise(std::string_view schema, Body body, Promote promote = Promote::Default, std::string_view keep = {}, DTypes dtypes = any_type) {
+constexpr OpRow pointwise(std::string_view schema, Body body, Promote promote = Promote::Default, std::string_view keep = {},
+                          DTypes dtypes = any_type) {
   return {.schema = schema, .kind = Kind::Pointwise, .promote = promote, .keep = keep, .body = body, .dtypes = dtypes};
 }
 inline constexpr DTypes not_bool = static_cast<DTypes>(any_type & ~bool_type);

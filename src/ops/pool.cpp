@@ -22,7 +22,9 @@ V along(Builder& b, V v, size_t at, size_t rank) {
   return b.reshape(v, sizes);
 }
 
-V divide(Builder& b, V x, const Arg& y, const char* rounding) { return b.call1("aten::div.Tensor_mode", {x, y}, {{"rounding_mode", rounding}}); }
+V divide(Builder& b, V x, const Arg& y, const char* rounding) {
+  return b.call1("aten::div.Tensor_mode", {x, y}, {{"rounding_mode", rounding}});
+}
 V count(Builder& b, Expr n) { return b.arange(n, DType::I64); }
 V at_most(Builder& b, V x, Expr limit) { return b.call1("aten::clamp.default", {x, Arg(), Arg(limit)}); }
 V at_least(Builder& b, V x, int64_t limit) { return b.call1("aten::clamp.default", {x, limit, Arg()}); }
@@ -213,7 +215,8 @@ Values max_unpool(Builder& b, const Call& c) {
   check_rank(c, dims);
   V x = b.input(c, "self"), indices = b.input(c, "indices");
   std::vector<Expr> out = output_size(c, dims), sizes = x.sizes();
-  Expr planes = product(b.pool(), std::span(sizes).first(lead)), from = product(b.pool(), std::span(sizes).subspan(lead)), into = product(b.pool(), out);
+  Expr planes = product(b.pool(), std::span(sizes).first(lead)), from = product(b.pool(), std::span(sizes).subspan(lead)),
+       into = product(b.pool(), out);
   V zeros = b.full({planes, into}, 0, x.dtype());
   V y = b.call1("aten::scatter.src", {zeros, 1, b.reshape(indices, {planes, from}), b.reshape(x, {planes, from})});
   std::copy(out.begin(), out.end(), sizes.begin() + static_cast<int64_t>(lead));
@@ -221,12 +224,15 @@ Values max_unpool(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> "
+    {.schema = "aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool "
+               "ceil_mode=False) -> "
                "Tensor",
      .decompose = max_pool},
-    {.schema = "aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
+    {.schema = "aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "
+               "ceil_mode=False) -> Tensor",
      .decompose = max_pool},
-    {.schema = "aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
+    {.schema = "aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool "
+               "ceil_mode=False) -> Tensor",
      .decompose = max_pool},
     {.schema = "aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], "
                "bool ceil_mode=False) -> (Tensor, Tensor)",
@@ -254,12 +260,15 @@ const OpRow rows[] = {
     {.schema = "aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", .decompose = adaptive_max_pool},
     {.schema = "aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", .decompose = adaptive_max_pool},
     {.schema = "aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", .decompose = adaptive_max_pool},
-    {.schema = "aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)",
+    {.schema =
+         "aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)",
      .decompose = fractional_max_pool},
-    {.schema = "aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)",
+    {.schema =
+         "aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)",
      .decompose = fractional_max_pool},
     {.schema = "aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", .decompose = max_unpool},
-    {.schema = "aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor", .decompose = max_unpool},
+    {.schema = "aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+     .decompose = max_unpool},
 };
 
 } // namespace

@@ -16,7 +16,8 @@ const OpRow rows[] = {
     // Block(carried..., slices of xs...) -> (carried..., ys...); runs over dim 0 of xs; ys are stacked.
     {.schema = "prim::Scan(Tensor[] carried, Tensor[] xs, bool reverse=False) -> Any[]", .kind = Kind::Prim},
     // The same elements in memory of other strides (those of the result's type).
-    {.schema = "tenon::to_layout(Tensor self) -> Tensor", .kind = Kind::View,
+    {.schema = "tenon::to_layout(Tensor self) -> Tensor",
+     .kind = Kind::View,
      .infer = [](const Call& c) { return std::vector{c.type("self")}; },
      .define = [](const DefineArgs& d) { return Compute{.axes = d.axes, .body = d.load("self", d.axes)}; }},
     // Texts and numbers, written to standard output one after the other.

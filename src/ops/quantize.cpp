@@ -17,7 +17,8 @@ V parameter_tensor(V x, int64_t axis, size_t rank) {
   Builder& b = x.builder();
   x = b.to(x, DType::F32);
   if (axis < 0) return b.reshape(x, {});
-  require_input(x.rank() == 1 && static_cast<size_t>(axis) < rank, "a scale or zero point of {} dims for axis {} of {}", x.rank(), axis, rank);
+  require_input(x.rank() == 1 && static_cast<size_t>(axis) < rank, "a scale or zero point of {} dims for axis {} of {}", x.rank(), axis,
+                rank);
   std::vector<Expr> sizes(rank, b.integer(1));
   sizes[static_cast<size_t>(axis)] = x.size(0);
   return b.reshape(x, sizes);
@@ -66,7 +67,8 @@ template <bool PerChannel> Values fake_quantize_masked(Builder& b, const Call& c
   V self = b.input(c, "self");
   Grid g = grid_of(b, c, "self", "scale", "zero_point", PerChannel);
   V q = steps(b, as_float(self), g);
-  V inside = b.call1("aten::logical_and", {b.call1("aten::ge.Scalar", {q, c["quant_min"]}), b.call1("aten::le.Scalar", {q, c["quant_max"]})});
+  V inside =
+      b.call1("aten::logical_and", {b.call1("aten::ge.Scalar", {q, c["quant_min"]}), b.call1("aten::le.Scalar", {q, c["quant_max"]})});
   V out = b.to((clamp_to_range(b, c, q) - g.zero_point) * g.scale, self.dtype());
   if (c.def.signature.find("fake_quant_enabled") >= 0) {
     V enabled = b.reshape(b.call1("aten::gt.Scalar", {b.input(c, "fake_quant_enabled"), 0}), {});
@@ -96,34 +98,59 @@ Values choose_qparams(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    composite("quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
+    composite("quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, "
+              "ScalarType dtype) -> Tensor",
               quantize<false>),
-    composite("quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
+    composite("quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int "
+              "quant_max, ScalarType dtype) -> Tensor",
               quantize<false>),
-    composite("quantized_decomposed::quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, "
-              "ScalarType dtype) -> Tensor", quantize<false>),
-    composite("quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, "
-              "ScalarType? out_dtype=None) -> Tensor", dequantize<false>),
-    composite("quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, "
-              "ScalarType? out_dtype=None) -> Tensor", dequantize<false>),
-    composite("quantized_decomposed::dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, "
-              "ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor", dequantize<false>),
-    composite("quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, "
-              "ScalarType dtype) -> Tensor", quantize<true>),
-    composite("quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, "
-              "ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor", dequantize<true>),
-    composite("quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)", choose_qparams),
-    composite("quantized_decomposed::choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)",
+    composite("quantized_decomposed::quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor "
+              "quant_max, "
+              "ScalarType dtype) -> Tensor",
+              quantize<false>),
+    composite("quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, "
+              "ScalarType dtype, *, "
+              "ScalarType? out_dtype=None) -> Tensor",
+              dequantize<false>),
+    composite("quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int "
+              "quant_max, ScalarType dtype, *, "
+              "ScalarType? out_dtype=None) -> Tensor",
+              dequantize<false>),
+    composite("quantized_decomposed::dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor "
+              "quant_max, "
+              "ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
+              dequantize<false>),
+    composite("quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int "
+              "quant_max, "
+              "ScalarType dtype) -> Tensor",
+              quantize<true>),
+    composite("quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int "
+              "quant_max, "
+              "ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
+              dequantize<true>),
+    composite("quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> "
+              "(Tensor, Tensor)",
               choose_qparams),
-    composite("aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor", fake_quantize<false>),
-    composite("aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor",
+    composite("quantized_decomposed::choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType "
+              "dtype) -> (Tensor, Tensor)",
+              choose_qparams),
+    composite("aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor",
               fake_quantize<false>),
-    composite("aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor output, Tensor mask)",
+    composite("aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int "
+              "quant_max) -> Tensor",
+              fake_quantize<false>),
+    composite("aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> "
+              "(Tensor output, Tensor mask)",
               fake_quantize_masked<false>),
-    composite("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor fake_quant_enabled, int quant_min, "
-              "int quant_max) -> (Tensor output, Tensor mask)", fake_quantize_masked<false>),
-    composite("aten::fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> Tensor", fake_quantize<true>),
-    composite("aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)",
+    composite("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor "
+              "fake_quant_enabled, int quant_min, "
+              "int quant_max) -> (Tensor output, Tensor mask)",
+              fake_quantize_masked<false>),
+    composite("aten::fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int "
+              "quant_max) -> Tensor",
+              fake_quantize<true>),
+    composite("aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int "
+              "quant_max) -> (Tensor output, Tensor mask)",
               fake_quantize_masked<true>),
 };
 

@@ -46,7 +46,8 @@ struct Range {
 // Of the quantized values: as given, or all of the dtype.
 Range range_of(const Call& c, DType dtype) {
   Range all = dispatch(dtype, [&]<class T>(T) -> Range {
-    if constexpr (std::is_integral_v<T>) return {static_cast<double>(std::numeric_limits<T>::min()), static_cast<double>(std::numeric_limits<T>::max())};
+    if constexpr (std::is_integral_v<T>)
+      return {static_cast<double>(std::numeric_limits<T>::min()), static_cast<double>(std::numeric_limits<T>::max())};
     else c.fail(fmt::format("quantized values of dtype {}", name_of(dtype)));
   });
   return {c.has("quant_min") ? c.number("quant_min") : all.lo, c.has("quant_max") ? c.number("quant_max") : all.hi};
@@ -105,8 +106,7 @@ Values choose_qparams(Builder& b, const Call& c) {
     else if (mapping == "SYMMETRIC_NO_CLIPPING_ERR") {
       V low = lo / range.lo, high = hi / range.hi;
       scale = b.where(b.call1("aten::gt.Tensor", {low, high}), low, high);
-    }
-    else c.fail("mapping_type is " + mapping);
+    } else c.fail("mapping_type is " + mapping);
     zero = b.full(scale.sizes(), std::trunc((range.hi + range.lo + 1) / 2), x.dtype());
     scale = b.call1("aten::clamp_min", {scale, eps});
   }
@@ -162,10 +162,12 @@ Values choose_row(Builder& b, const Call& c) {
 // The zero point is taken from the end of the range where it is off by less.
 Values choose_row_asymmetric(Builder& b, const Call& c) {
   V x = b.input(c, "input");
-  V lo = b.call1("aten::clamp_max", {b.call1("aten::amin", {x, ArgList{-1}, true}), 0}), hi = b.call1("aten::clamp_min", {b.call1("aten::amax", {x, ArgList{-1}, true}), 0});
+  V lo = b.call1("aten::clamp_max", {b.call1("aten::amin", {x, ArgList{-1}, true}), 0}),
+    hi = b.call1("aten::clamp_min", {b.call1("aten::amax", {x, ArgList{-1}, true}), 0});
   V scale = b.call1("aten::clamp_min", {(hi - lo) / 255.0, 0x1p-23}), low = lo / scale, high = hi / scale;
   V off = (low + -128.0) + (high + 127.0);
-  V zero = b.where(b.call1("aten::gt.Scalar", {off, 0}), b.call1("aten::rsub.Scalar", {low, -128.0}), b.call1("aten::rsub.Scalar", {high, 127.0}));
+  V zero = b.where(b.call1("aten::gt.Scalar", {off, 0}), b.call1("aten::rsub.Scalar", {low, -128.0}),
+                   b.call1("aten::rsub.Scalar", {high, 127.0}));
   zero = b.call1("aten::round", {b.call1("aten::clamp", {zero, -128.0, 127.0})});
   return Values{b.to(scale, DType::F64), b.to(zero, DType::I64)};
 }
@@ -175,7 +177,8 @@ Values choose_scale_float8(Builder& b, const Call& c) {
   V x = b.input(c, "tensor");
   Blocks blocks = blocks_of(b, c, x);
   DType type = c.dtype("float8_dtype").value_or(DType::F8E4M3FN);
-  if (!is_float8(type) || c.dtype("scale_dtype").value_or(DType::F32) != DType::F32) unsupported("torchao::choose_scale_float8 of these dtypes");
+  if (!is_float8(type) || c.dtype("scale_dtype").value_or(DType::F32) != DType::F32)
+    unsupported("torchao::choose_scale_float8 of these dtypes");
   V most = b.call1("aten::amax", {b.call1("aten::abs", {b.reshape(x, blocks.sizes)}), blocks.inner, true});
   if (c.has("hp_value_lb") || c.has("hp_value_ub")) most = b.call1("aten::clamp", {most, c["hp_value_lb"], c["hp_value_ub"]});
   std::vector<Expr> sizes, block = c.syms("block_size");
@@ -184,26 +187,43 @@ Values choose_scale_float8(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    composite("torchao::choose_qparams_affine(Tensor? input, str mapping_type, SymInt[] block_size, ScalarType target_dtype, Scalar? quant_min=None, "
-              "Scalar? quant_max=None, float? eps=None, ScalarType? scale_dtype=None, ScalarType? zero_point_dtype=None, bool keepdim=False) -> (Tensor, Tensor)",
+    composite("torchao::choose_qparams_affine(Tensor? input, str mapping_type, SymInt[] block_size, ScalarType target_dtype, Scalar? "
+              "quant_min=None, "
+              "Scalar? quant_max=None, float? eps=None, ScalarType? scale_dtype=None, ScalarType? zero_point_dtype=None, bool "
+              "keepdim=False) -> (Tensor, Tensor)",
               choose_qparams),
-    composite("torchao::quantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType output_dtype, Scalar? quant_min=None, "
-              "Scalar? quant_max=None) -> Tensor", quantize),
-    composite("torchao::dequantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType input_dtype, Scalar? quant_min=None, "
-              "Scalar? quant_max=None, ScalarType? output_dtype=None) -> Tensor", dequantize),
-    composite("quantized_decomposed::quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
+    composite("torchao::quantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType output_dtype, "
+              "Scalar? quant_min=None, "
+              "Scalar? quant_max=None) -> Tensor",
+              quantize),
+    composite("torchao::dequantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType input_dtype, "
+              "Scalar? quant_min=None, "
+              "Scalar? quant_max=None, ScalarType? output_dtype=None) -> Tensor",
+              dequantize),
+    composite("quantized_decomposed::quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, "
+              "ScalarType dtype) -> Tensor",
               quantize_rows),
-    composite("quantized_decomposed::dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, "
-              "ScalarType output_dtype) -> Tensor", dequantize_rows),
-    composite("quantized_decomposed::quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, "
-              "int group_size) -> Tensor", quantize_rows),
-    composite("quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType dtype, "
-              "int group_size, ScalarType output_dtype) -> Tensor", dequantize_rows),
+    composite("quantized_decomposed::dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, "
+              "ScalarType dtype, "
+              "ScalarType output_dtype) -> Tensor",
+              dequantize_rows),
+    composite("quantized_decomposed::quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int "
+              "quant_max, ScalarType dtype, "
+              "int group_size) -> Tensor",
+              quantize_rows),
+    composite("quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int "
+              "quant_max, ScalarType dtype, "
+              "int group_size, ScalarType output_dtype) -> Tensor",
+              dequantize_rows),
     composite("quantized_decomposed::choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", choose_row),
-    composite("quantized_decomposed::choose_qparams_per_token_asymmetric(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", choose_row_asymmetric),
-    composite("quantized_decomposed::_choose_qparams_per_token_asymmetric_impl(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", choose_row_asymmetric),
-    composite("torchao::choose_scale_float8(Tensor tensor, SymInt[] block_size, ScalarType? float8_dtype=None, ScalarType? scale_dtype=None, "
-              "float? hp_value_lb=None, float? hp_value_ub=None) -> Tensor", choose_scale_float8),
+    composite("quantized_decomposed::choose_qparams_per_token_asymmetric(Tensor input, ScalarType dtype) -> (Tensor, Tensor)",
+              choose_row_asymmetric),
+    composite("quantized_decomposed::_choose_qparams_per_token_asymmetric_impl(Tensor input, ScalarType dtype) -> (Tensor, Tensor)",
+              choose_row_asymmetric),
+    composite(
+        "torchao::choose_scale_float8(Tensor tensor, SymInt[] block_size, ScalarType? float8_dtype=None, ScalarType? scale_dtype=None, "
+        "float? hp_value_lb=None, float? hp_value_ub=None) -> Tensor",
+        choose_scale_float8),
 };
 
 } // namespace

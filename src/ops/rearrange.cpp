@@ -88,7 +88,8 @@ Compute repeat_define(const DefineArgs& d) {
   const std::vector<Expr>& have = d.call.type("self").sizes;
   std::vector<Expr> index(d.axes.end() - static_cast<int64_t>(have.size()), d.axes.end());
   for (size_t k = 0; k < have.size(); k++)
-    if (have[k] != d.output.sizes[d.axes.size() - have.size() + k]) index[k] = is_const_int(have[k], 1) ? d.integer(0) : mod(index[k], have[k]);
+    if (have[k] != d.output.sizes[d.axes.size() - have.size() + k])
+      index[k] = is_const_int(have[k], 1) ? d.integer(0) : mod(index[k], have[k]);
   return {.axes = d.axes, .body = d.load("self", index)};
 }
 
@@ -144,12 +145,18 @@ const OpRow rows[] = {
     {.schema = "aten::fliplr(Tensor self) -> Tensor", .decompose = flip_dim<1>},
     {.schema = "aten::flipud(Tensor self) -> Tensor", .decompose = flip_dim<0>},
     {.schema = "aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
-     .kind = Kind::View, .infer = like_self, .define = roll_define, .decompose = roll_flat},
+     .kind = Kind::View,
+     .infer = like_self,
+     .define = roll_define,
+     .decompose = roll_flat},
     {.schema = "aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor", .decompose = fft_shift<false>},
     {.schema = "aten::fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor", .decompose = fft_shift<true>},
     {.schema = "aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", .decompose = rot90},
     {.schema = "aten::repeat(Tensor self, SymInt[] repeats) -> Tensor",
-     .kind = Kind::View, .infer = repeat_types, .define = repeat_define, .decompose = repeat_identity},
+     .kind = Kind::View,
+     .infer = repeat_types,
+     .define = repeat_define,
+     .decompose = repeat_identity},
     {.schema = "aten::tile(Tensor self, SymInt[] dims) -> Tensor", .decompose = tile},
     {.schema = "aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", .decompose = pixel_shuffle},
     {.schema = "aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", .decompose = pixel_unshuffle},

@@ -77,7 +77,9 @@ template <DType (*T)(const Call&)> std::vector<Type> types_of_extreme(const Call
 // An empty list of dims reduces nothing here.
 // An empty list reduces nothing here.
 bool over_no_dims(const Call& c) { return c["dim"].is<ArgList>() && c["dim"].get<ArgList>().empty(); }
-std::vector<Type> truth_types(const Call& c) { return over_no_dims(c) ? std::vector{Type::tensor(truth_type(c), c.type("self").sizes)} : reduced(c, truth_type(c)); }
+std::vector<Type> truth_types(const Call& c) {
+  return over_no_dims(c) ? std::vector{Type::tensor(truth_type(c), c.type("self").sizes)} : reduced(c, truth_type(c));
+}
 Values truth_over_dims(Builder& b, const Call& c) {
   if (!over_no_dims(c)) return {};
   V x = b.input(c, "self");
@@ -133,9 +135,7 @@ Values nanmean(Builder& b, const Call& c) {
   return b.to(total / b.to(sum_as(b, known, c, DType::I64), wide), result);
 }
 
-Values count_nonzero(Builder& b, const Call& c) {
-  return sum_as(b, b.call1("aten::ne.Scalar", {c["self"], 0}), c, DType::I64);
-}
+Values count_nonzero(Builder& b, const Call& c) { return sum_as(b, b.call1("aten::ne.Scalar", {c["self"], 0}), c, DType::I64); }
 
 Values sum_to_size(Builder& b, const Call& c) {
   V x = b.input(c, "self");
@@ -203,33 +203,57 @@ Compute trace(const DefineArgs& d) {
 
 const OpRow rows[] = {
     {.schema = "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-     .kind = Kind::Reduce, .infer = types<sum_type>, .define = reduction<Reduction::Sum>},
+     .kind = Kind::Reduce,
+     .infer = types<sum_type>,
+     .define = reduction<Reduction::Sum>},
     {.schema = "aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
      .decompose = [](Builder& b, const Call& c) { return Values(sum_as(b, b.input(c, "self"), c, sum_type(c))); }},
     {.schema = "aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-     .kind = Kind::Reduce, .infer = types<sum_type>, .define = reduction<Reduction::Prod>},
+     .kind = Kind::Reduce,
+     .infer = types<sum_type>,
+     .define = reduction<Reduction::Prod>},
     {.schema = "aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-     .kind = Kind::Reduce, .infer = types<sum_type>, .define = reduction<Reduction::Prod>},
+     .kind = Kind::Reduce,
+     .infer = types<sum_type>,
+     .define = reduction<Reduction::Prod>},
     {.schema = "aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-     .kind = Kind::Reduce, .infer = types_of_extreme<same_type>, .define = reduction<Reduction::Max>},
+     .kind = Kind::Reduce,
+     .infer = types_of_extreme<same_type>,
+     .define = reduction<Reduction::Max>},
     {.schema = "aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-     .kind = Kind::Reduce, .infer = types_of_extreme<same_type>, .define = reduction<Reduction::Min>},
+     .kind = Kind::Reduce,
+     .infer = types_of_extreme<same_type>,
+     .define = reduction<Reduction::Min>},
     {.schema = "aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-     .kind = Kind::Reduce, .infer = types_of_extreme<index_type>, .define = reduction<Reduction::ArgMax>},
+     .kind = Kind::Reduce,
+     .infer = types_of_extreme<index_type>,
+     .define = reduction<Reduction::ArgMax>},
     {.schema = "aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-     .kind = Kind::Reduce, .infer = types_of_extreme<index_type>, .define = reduction<Reduction::ArgMin>},
-    {.schema = "aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", .kind = Kind::Reduce,
-     .infer = truth_types, .define = reduction<Reduction::Any>, .decompose = truth_over_dims},
-    {.schema = "aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", .kind = Kind::Reduce,
-     .infer = truth_types, .define = reduction<Reduction::All>, .decompose = truth_over_dims},
+     .kind = Kind::Reduce,
+     .infer = types_of_extreme<index_type>,
+     .define = reduction<Reduction::ArgMin>},
+    {.schema = "aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
+     .kind = Kind::Reduce,
+     .infer = truth_types,
+     .define = reduction<Reduction::Any>,
+     .decompose = truth_over_dims},
+    {.schema = "aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
+     .kind = Kind::Reduce,
+     .infer = truth_types,
+     .define = reduction<Reduction::All>,
+     .decompose = truth_over_dims},
     {.schema = "aten::trace(Tensor self) -> Tensor", .kind = Kind::Reduce, .infer = trace_types, .define = trace},
 
     {.schema = "aten::any(Tensor self) -> Tensor", .kind = Kind::Reduce, .infer = types<truth_type>, .define = reduction<Reduction::Any>},
     {.schema = "aten::all(Tensor self) -> Tensor", .kind = Kind::Reduce, .infer = types<truth_type>, .define = reduction<Reduction::All>},
-    {.schema = "aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", .kind = Kind::Reduce,
-     .infer = types<truth_type>, .define = reduction<Reduction::Any>},
-    {.schema = "aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", .kind = Kind::Reduce,
-     .infer = types<truth_type>, .define = reduction<Reduction::All>},
+    {.schema = "aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
+     .kind = Kind::Reduce,
+     .infer = types<truth_type>,
+     .define = reduction<Reduction::Any>},
+    {.schema = "aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
+     .kind = Kind::Reduce,
+     .infer = types<truth_type>,
+     .define = reduction<Reduction::All>},
     {.schema = "aten::_is_any_true(Tensor self) -> Tensor", .decompose = same<"aten::any.default">},
     {.schema = "aten::_is_all_true(Tensor self) -> Tensor", .decompose = same<"aten::all.default">},
     {.schema = "aten::max(Tensor self) -> Tensor", .decompose = all_dims<"aten::amax.default">},
@@ -242,27 +266,32 @@ const OpRow rows[] = {
     {.schema = "aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", .decompose = mean},
     {.schema = "aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", .decompose = mean},
     {.schema = "aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", .decompose = nansum},
-    {.schema = "aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", .decompose = nanmean},
+    {.schema = "aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     .decompose = nanmean},
     {.schema = "aten::count_nonzero(Tensor self, int? dim=None) -> Tensor", .decompose = count_nonzero},
     {.schema = "aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor", .decompose = count_nonzero},
     {.schema = "aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor", .decompose = sum_to_size},
     {.schema = "aten::var(Tensor self, bool unbiased=True) -> Tensor", .decompose = spread<false, false>},
-    {.schema = "aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", .decompose = spread<false, false>},
+    {.schema = "aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+     .decompose = spread<false, false>},
     {.schema = "aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
      .decompose = spread<false, false>},
     {.schema = "aten::std(Tensor self, bool unbiased=True) -> Tensor", .decompose = spread<true, false>},
-    {.schema = "aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", .decompose = spread<true, false>},
+    {.schema = "aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+     .decompose = spread<true, false>},
     {.schema = "aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
      .decompose = spread<true, false>},
     {.schema = "aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", .decompose = spread<false, true>},
     {.schema = "aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
      .decompose = spread<false, true>},
-    {.schema = "aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+    {.schema =
+         "aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
      .decompose = spread<false, true>},
     {.schema = "aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", .decompose = spread<true, true>},
     {.schema = "aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
      .decompose = spread<true, true>},
-    {.schema = "aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+    {.schema =
+         "aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
      .decompose = spread<true, true>},
 };
 

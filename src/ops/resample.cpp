@@ -250,13 +250,16 @@ DimFilter antialias(Builder& b, DType t, Axis a, bool align_corners, FilterOf fi
   V i = b.to(b.arange(a.out, DType::I64), t);
   V center = (i + Arg(0.5)) * b.scalar(Arg(step), t), half = b.scalar(Arg(support), t);
   V last = b.scalar(Arg(a.in), DType::I64), zero = b.scalar(0, DType::I64);
-  auto bounded = [&](V v) { return b.call1("aten::minimum.default", {b.call1("aten::maximum.default", {b.to(v + Arg(0.5), DType::I64), zero}), last}); };
+  auto bounded = [&](V v) {
+    return b.call1("aten::minimum.default", {b.call1("aten::maximum.default", {b.to(v + Arg(0.5), DType::I64), zero}), last});
+  };
   V begin = bounded(center - half), end = bounded(center + half);
   V first = b.call1("aten::minimum.default", {begin, last - b.scalar(Arg(taps), DType::I64)}); // so that begin + k stays inside
   V place = b.unsqueeze(first, 1) + b.arange(taps, DType::I64);
   V distance = (b.to(place, t) - b.unsqueeze(center, 1) + Arg(0.5)) * b.scalar(Arg(one / wide), t);
   V weight = filter(b, b.call1("aten::abs.default", {distance}));
-  V inside = b.call1("aten::logical_and.default", {b.call1("aten::ge.Tensor", {place, b.unsqueeze(begin, 1)}), b.call1("aten::lt.Tensor", {place, b.unsqueeze(end, 1)})});
+  V inside = b.call1("aten::logical_and.default", {b.call1("aten::ge.Tensor", {place, b.unsqueeze(begin, 1)}),
+                                                   b.call1("aten::lt.Tensor", {place, b.unsqueeze(end, 1)})});
   weight = b.where(inside, weight, b.scalar(0, t));
   return {weight / b.sum(weight, {1}, true), first};
 }
@@ -287,15 +290,25 @@ template <auto Filter, int Reach> Values antialiased(Builder& b, const Call& c) 
 #define VEC_ALIGN(name) "aten::" name ".vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor"
 
 const OpRow rows[] = {
-    {.schema = "tenon::resample_nearest(Tensor self, SymInt[] output_size, float[] scales) -> Tensor", .kind = Kind::View, .infer = types,
+    {.schema = "tenon::resample_nearest(Tensor self, SymInt[] output_size, float[] scales) -> Tensor",
+     .kind = Kind::View,
+     .infer = types,
      .define = nearest<false>},
-    {.schema = "tenon::resample_nearest_exact(Tensor self, SymInt[] output_size, float[] scales) -> Tensor", .kind = Kind::View, .infer = types,
+    {.schema = "tenon::resample_nearest_exact(Tensor self, SymInt[] output_size, float[] scales) -> Tensor",
+     .kind = Kind::View,
+     .infer = types,
      .define = nearest<true>},
-    {.schema = "tenon::resample_linear(Tensor self, SymInt[] output_size, float[] scales, bool align_corners) -> Tensor", .kind = Kind::View,
-     .infer = types, .define = weighted<linear_taps>},
-    {.schema = "tenon::resample_cubic(Tensor self, SymInt[] output_size, float[] scales, bool align_corners) -> Tensor", .kind = Kind::View,
-     .infer = types, .define = weighted<cubic_taps>},
-    {.schema = "tenon::filter_dim(Tensor self, Tensor weights, Tensor begin, int dim) -> Tensor", .kind = Kind::Reduce, .infer = filter_types,
+    {.schema = "tenon::resample_linear(Tensor self, SymInt[] output_size, float[] scales, bool align_corners) -> Tensor",
+     .kind = Kind::View,
+     .infer = types,
+     .define = weighted<linear_taps>},
+    {.schema = "tenon::resample_cubic(Tensor self, SymInt[] output_size, float[] scales, bool align_corners) -> Tensor",
+     .kind = Kind::View,
+     .infer = types,
+     .define = weighted<cubic_taps>},
+    {.schema = "tenon::filter_dim(Tensor self, Tensor weights, Tensor begin, int dim) -> Tensor",
+     .kind = Kind::Reduce,
+     .infer = filter_types,
      .define = filter},
 
     {.schema = SIZED("upsample_nearest1d", SIZES1 SCALES1), .decompose = by_nearest<"tenon::resample_nearest.default">},
@@ -310,9 +323,12 @@ const OpRow rows[] = {
     {.schema = VEC("_upsample_nearest_exact1d"), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
     {.schema = VEC("_upsample_nearest_exact2d"), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
     {.schema = VEC("_upsample_nearest_exact3d"), .decompose = by_nearest<"tenon::resample_nearest_exact.default">},
-    {.schema = SIZED("upsample_linear1d", SIZES1 ", bool align_corners" SCALES1), .decompose = by_triangle<"tenon::resample_linear.default">},
-    {.schema = SIZED("upsample_bilinear2d", SIZES2 ", bool align_corners" SCALES2), .decompose = by_triangle<"tenon::resample_linear.default">},
-    {.schema = SIZED("upsample_trilinear3d", SIZES3 ", bool align_corners" SCALES3), .decompose = by_triangle<"tenon::resample_linear.default">},
+    {.schema = SIZED("upsample_linear1d", SIZES1 ", bool align_corners" SCALES1),
+     .decompose = by_triangle<"tenon::resample_linear.default">},
+    {.schema = SIZED("upsample_bilinear2d", SIZES2 ", bool align_corners" SCALES2),
+     .decompose = by_triangle<"tenon::resample_linear.default">},
+    {.schema = SIZED("upsample_trilinear3d", SIZES3 ", bool align_corners" SCALES3),
+     .decompose = by_triangle<"tenon::resample_linear.default">},
     {.schema = SIZED("upsample_bicubic2d", SIZES2 ", bool align_corners" SCALES2), .decompose = by_cubic<"tenon::resample_cubic.default">},
     {.schema = VEC_ALIGN("upsample_linear1d"), .decompose = by_triangle<"tenon::resample_linear.default">},
     {.schema = VEC_ALIGN("upsample_bilinear2d"), .decompose = by_triangle<"tenon::resample_linear.default">},

@@ -37,7 +37,8 @@ std::vector<V> lstm_step(Builder& b, const Cell& w, V input, const std::vector<V
 
 std::vector<V> gru_step(Builder& b, const Cell& w, V input, const std::vector<V>& state) {
   V h = state[0], own = project(b, h, w.w_hh, w.b_hh);
-  V r = activate(chunk(b, input, 0, 3) + chunk(b, own, 0, 3), "sigmoid"), z = activate(chunk(b, input, 1, 3) + chunk(b, own, 1, 3), "sigmoid");
+  V r = activate(chunk(b, input, 0, 3) + chunk(b, own, 0, 3), "sigmoid"),
+    z = activate(chunk(b, input, 1, 3) + chunk(b, own, 1, 3), "sigmoid");
   V n = activate(chunk(b, input, 2, 3) + r * chunk(b, own, 2, 3), "tanh");
   return {(h - n) * z + n};
 }

@@ -106,7 +106,8 @@ std::vector<Expr> reshape_sizes(const Call& c, const std::vector<Expr>& sizes, s
   }
   if (is_const_int(known, 0)) c.fail("-1 is ambiguous among sizes with 0");
   Expr total = product(pool, rest);
-  if (auto t = const_int(total), k = const_int(known); t && k && *t % *k != 0) c.fail(fmt::format("{} elements are no multiple of {}", *t, *k));
+  if (auto t = const_int(total), k = const_int(known); t && k && *t % *k != 0)
+    c.fail(fmt::format("{} elements are no multiple of {}", *t, *k));
   *open = divide_sizes(total, known);
   return want;
 }

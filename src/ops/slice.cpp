@@ -46,7 +46,8 @@ Compute narrow_define(const DefineArgs& d) {
 Values narrow_as_slice(Builder& b, const Call& c) {
   int64_t dim = c.dim("dim", c.rank("self"));
   Expr size = c.size("self", dim), start = wrap_index(c.sym("start"), size), length = c.sym("length");
-  if (auto first = const_int(start), last = const_int(start + length), n = const_int(size); n && first && last && (*first < 0 || *last > *n))
+  if (auto first = const_int(start), last = const_int(start + length), n = const_int(size);
+      n && first && last && (*first < 0 || *last > *n))
     c.fail(fmt::format("elements {} to {} of {}", *first, *last, *n));
   if (slice_range(c.pool(), size, start, start + length, 1).length != length) return {};
   return b.call("aten::slice.Tensor", {c["self"], dim, start, start + length});
@@ -79,7 +80,8 @@ std::vector<Type> diagonal_types(const Call& c) {
 Compute diagonal_define(const DefineArgs& d) {
   size_t rank = d.call.rank("self");
   int64_t d1 = d.call.dim("dim1", rank), d2 = d.call.dim("dim2", rank), offset = d.call.integer("offset");
-  Expr i = d.axes.back(), row = offset >= 0 ? i : i - static_cast<double>(offset), column = offset >= 0 ? i + static_cast<double>(offset) : i;
+  Expr i = d.axes.back(), row = offset >= 0 ? i : i - static_cast<double>(offset),
+       column = offset >= 0 ? i + static_cast<double>(offset) : i;
   std::vector<Expr> index(d.axes.begin(), d.axes.end() - 1);
   index = d1 < d2 ? with(with(index, d1, row), d2, column) : with(with(index, d2, column), d1, row);
   return {.axes = d.axes, .body = d.load("self", index)};
@@ -118,7 +120,8 @@ Values as_strided_in_memory_order(Builder& b, const Call& c) {
     if (!x || !y) unsupported("aten::as_strided of a tensor with symbolic strides");
     return *x != *y ? *x > *y : p < q;
   });
-  return b.call("aten::as_strided.default", {b.reshape(b.permute(b.input(c, "self"), order), {product(b.pool(), t.sizes)}), c["size"], c["stride"], c["storage_offset"]});
+  return b.call("aten::as_strided.default", {b.reshape(b.permute(b.input(c, "self"), order), {product(b.pool(), t.sizes)}), c["size"],
+                                             c["stride"], c["storage_offset"]});
 }
 
 Compute as_strided_define(const DefineArgs& d) {
@@ -147,7 +150,8 @@ Values split_every(Builder& b, const Call& c, Expr length, std::optional<int64_t
   V x = b.input(c, "self");
   int64_t dim = c.dim("dim", x.rank());
   Expr size = x.size(dim);
-  if (is_const_int(size, 0) || is_const_int(length, 0)) return split_by(b, x, dim, std::vector(static_cast<size_t>(count.value_or(1)), size));
+  if (is_const_int(size, 0) || is_const_int(length, 0))
+    return split_by(b, x, dim, std::vector(static_cast<size_t>(count.value_or(1)), size));
   if (Expr n = divide_sizes(size + length - 1.0, length); const_int(n)) count = const_int(n);
   else if (Expr whole = divide_sizes(size, length); const_int(whole) && whole * length == size) count = const_int(whole);
   // size // k: k parts, as the export saw it; it would have been refused were there a shorter one.
@@ -246,26 +250,45 @@ Values unbind(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
-     .kind = Kind::View, .infer = slice_types, .define = slice_define, .decompose = slice_identity},
+     .kind = Kind::View,
+     .infer = slice_types,
+     .define = slice_define,
+     .decompose = slice_identity},
     {.schema = "aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
-     .kind = Kind::View, .infer = narrow_types, .define = narrow_define, .decompose = narrow_as_slice},
+     .kind = Kind::View,
+     .infer = narrow_types,
+     .define = narrow_define,
+     .decompose = narrow_as_slice},
     {.schema = "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
-     .kind = Kind::View, .infer = select_types, .define = select_define},
+     .kind = Kind::View,
+     .infer = select_types,
+     .define = select_define},
     {.schema = "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
-     .kind = Kind::View, .infer = diagonal_types, .define = diagonal_define},
+     .kind = Kind::View,
+     .infer = diagonal_types,
+     .define = diagonal_define},
     {.schema = "aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
-     .kind = Kind::View, .infer = unfold_types, .define = unfold_define},
+     .kind = Kind::View,
+     .infer = unfold_types,
+     .define = unfold_define},
     {.schema = "aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
-     .kind = Kind::View, .infer = as_strided_types, .define = as_strided_define, .decompose = as_strided_in_memory_order},
+     .kind = Kind::View,
+     .infer = as_strided_types,
+     .define = as_strided_define,
+     .decompose = as_strided_in_memory_order},
     {.schema = "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", .decompose = split},
     {.schema = "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
      .decompose = same<"aten::split_with_sizes.default">},
-    {.schema = "aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", .decompose = split_with_sizes},
+    {.schema = "aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
+     .decompose = split_with_sizes},
     {.schema = "aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", .decompose = chunk},
-    {.schema = "aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]", .decompose = tensor_split_sections},
-    {.schema = "aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]", .decompose = tensor_split_indices},
+    {.schema = "aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
+     .decompose = tensor_split_sections},
+    {.schema = "aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
+     .decompose = tensor_split_indices},
     {.schema = "aten::tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> "
-               "Tensor(a)[]", .decompose = tensor_split_tensor},
+               "Tensor(a)[]",
+     .decompose = tensor_split_tensor},
     {.schema = "aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", .decompose = split_dim<1>},
     {.schema = "aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", .decompose = split_dim<1>},
     {.schema = "aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", .decompose = split_dim<0>},

@@ -7,7 +7,7 @@ namespace tenon::ops {
 namespace {
 
 struct Shifted {
-  V x;        // the input in the dtype it is computed in, less the maximum
+  V x; // the input in the dtype it is computed in, less the maximum
   int64_t dim;
   DType result;
 };

@@ -165,18 +165,30 @@ const OpRow rows[] = {
     float_function("aten::special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor", polynomial<"chebyshev_polynomial_w">),
     renamed<"aten::special_chebyshev_polynomial_w">("aten::special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor"),
     renamed<"aten::special_chebyshev_polynomial_w">("aten::special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor"),
-    float_function("aten::special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor", polynomial<"shifted_chebyshev_polynomial_t">),
-    renamed<"aten::special_shifted_chebyshev_polynomial_t">("aten::special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor"),
-    renamed<"aten::special_shifted_chebyshev_polynomial_t">("aten::special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor"),
-    float_function("aten::special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor", polynomial<"shifted_chebyshev_polynomial_u">),
-    renamed<"aten::special_shifted_chebyshev_polynomial_u">("aten::special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor"),
-    renamed<"aten::special_shifted_chebyshev_polynomial_u">("aten::special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor"),
-    float_function("aten::special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor", polynomial<"shifted_chebyshev_polynomial_v">),
-    renamed<"aten::special_shifted_chebyshev_polynomial_v">("aten::special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor"),
-    renamed<"aten::special_shifted_chebyshev_polynomial_v">("aten::special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor"),
-    float_function("aten::special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor", polynomial<"shifted_chebyshev_polynomial_w">),
-    renamed<"aten::special_shifted_chebyshev_polynomial_w">("aten::special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor"),
-    renamed<"aten::special_shifted_chebyshev_polynomial_w">("aten::special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
+                   polynomial<"shifted_chebyshev_polynomial_t">),
+    renamed<"aten::special_shifted_chebyshev_polynomial_t">(
+        "aten::special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_shifted_chebyshev_polynomial_t">(
+        "aten::special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
+                   polynomial<"shifted_chebyshev_polynomial_u">),
+    renamed<"aten::special_shifted_chebyshev_polynomial_u">(
+        "aten::special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_shifted_chebyshev_polynomial_u">(
+        "aten::special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
+                   polynomial<"shifted_chebyshev_polynomial_v">),
+    renamed<"aten::special_shifted_chebyshev_polynomial_v">(
+        "aten::special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_shifted_chebyshev_polynomial_v">(
+        "aten::special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor"),
+    float_function("aten::special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
+                   polynomial<"shifted_chebyshev_polynomial_w">),
+    renamed<"aten::special_shifted_chebyshev_polynomial_w">(
+        "aten::special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor"),
+    renamed<"aten::special_shifted_chebyshev_polynomial_w">(
+        "aten::special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor"),
     float_function("aten::special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor", polynomial<"hermite_polynomial_h">),
     renamed<"aten::special_hermite_polynomial_h">("aten::special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor"),
     renamed<"aten::special_hermite_polynomial_h">("aten::special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor"),

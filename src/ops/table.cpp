@@ -110,8 +110,7 @@ const OpDef* find_op(std::string_view name) {
 
 std::string functional_name(std::string_view name) {
   size_t begin = name.find("::"), dot = name.find('.', begin == name.npos ? 0 : begin);
-  if (begin == name.npos || dot == name.npos || dot < 2 || name[dot - 1] != '_' || name[dot - 2] == '_')
-    return std::string(name);
+  if (begin == name.npos || dot == name.npos || dot < 2 || name[dot - 1] != '_' || name[dot - 2] == '_') return std::string(name);
   return std::string(name.substr(0, dot - 1)) + std::string(name.substr(dot));
 }
 

@@ -123,7 +123,8 @@ std::vector<Type> view_dtype_types(const Call& c) {
   Expr k = c.pool().integer(static_cast<int64_t>(std::max(before, after) / std::min(before, after)));
   Expr& last = t.sizes.back();
   if (before > after) last = last * k;
-  else if (auto rest = const_int(mod(last, k)); rest && *rest != 0) c.fail(fmt::format("the last dim does not hold whole elements of {}", name_of(t.dtype)));
+  else if (auto rest = const_int(mod(last, k)); rest && *rest != 0)
+    c.fail(fmt::format("the last dim does not hold whole elements of {}", name_of(t.dtype)));
   else last = floor_div(last, k);
   return {Type::tensor(t.dtype, t.sizes)};
 }
@@ -142,7 +143,8 @@ V view_as(Builder& b, V x, DType t) { return b.call1("aten::view.dtype", {x, t})
 V split_elements(Builder& b, V x, DType part) {
   int64_t bits = 8 * static_cast<int64_t>(size_of(part)), all = 8 * static_cast<int64_t>(size_of(x.dtype()));
   ArgList parts;
-  for (int64_t shift = 0; shift < all; shift += bits) parts.push_back(b.unsqueeze(b.to(b.call1("aten::bitwise_right_shift.Tensor_Scalar", {x, shift}), part), -1));
+  for (int64_t shift = 0; shift < all; shift += bits)
+    parts.push_back(b.unsqueeze(b.to(b.call1("aten::bitwise_right_shift.Tensor_Scalar", {x, shift}), part), -1));
   std::vector<Expr> sizes = x.sizes();
   sizes.back() = sizes.back() * static_cast<double>(all / bits);
   return b.reshape(b.call1("aten::cat.default", {parts, -1}), sizes);
@@ -175,16 +177,34 @@ Values view_dtype(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     {.schema = "aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
-     .kind = Kind::View, .infer = permute_types, .define = permute_define, .decompose = permute_identity},
+     .kind = Kind::View,
+     .infer = permute_types,
+     .define = permute_define,
+     .decompose = permute_identity},
     {.schema = "aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-     .kind = Kind::View, .infer = view_types, .define = view_define, .decompose = view_identity},
+     .kind = Kind::View,
+     .infer = view_types,
+     .define = view_define,
+     .decompose = view_identity},
     {.schema = "aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
-     .kind = Kind::View, .infer = view_dtype_types, .define = view_dtype_define, .decompose = view_dtype},
+     .kind = Kind::View,
+     .infer = view_dtype_types,
+     .define = view_dtype_define,
+     .decompose = view_dtype},
     {.schema = "aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
-     .kind = Kind::View, .infer = expand_types, .define = expand_define, .decompose = expand_identity},
-    {.schema = "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", .kind = Kind::View, .infer = unsqueeze_types, .define = unsqueeze_define},
+     .kind = Kind::View,
+     .infer = expand_types,
+     .define = expand_define,
+     .decompose = expand_identity},
+    {.schema = "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
+     .kind = Kind::View,
+     .infer = unsqueeze_types,
+     .define = unsqueeze_define},
     {.schema = "aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
-     .kind = Kind::View, .infer = squeeze_types, .define = squeeze_define, .decompose = squeeze_identity},
+     .kind = Kind::View,
+     .infer = squeeze_types,
+     .define = squeeze_define,
+     .decompose = squeeze_identity},
     {.schema = "aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", .decompose = squeeze_dim},
     {.schema = "aten::squeeze(Tensor(a) self) -> Tensor(a)", .decompose = squeeze_all},
 };

@@ -99,7 +99,8 @@ template <Reduction R> Compute uniform(const DefineArgs& d) {
   for (size_t k = 0; k < dims; k++) {
     Expr in = d.call.size("self", static_cast<int64_t>(lead + k));
     taps.push_back(d.reduce_axis(d.integer(w[k].kernel)));
-    Expr at = d.i(lead + k) * static_cast<double>(w[k].stride) + taps[k] * static_cast<double>(w[k].dilation) - static_cast<double>(w[k].padding);
+    Expr at =
+        d.i(lead + k) * static_cast<double>(w[k].stride) + taps[k] * static_cast<double>(w[k].dilation) - static_cast<double>(w[k].padding);
     index[lead + k] = at;
     if (w[k].padding > 0) inside = logical_and(inside, le(d.integer(0), at));
     if (overhangs(w[k], in, d.call.flag("ceil_mode"))) inside = logical_and(inside, lt(at, in));
@@ -154,15 +155,35 @@ template <Reduction R> Compute placed(const DefineArgs& d) {
 #define PLACED "(Tensor self, Tensor[] places, int[] kernel_size) -> Tensor"
 
 const OpRow rows[] = {
-    {.schema = "tenon::window_max" UNIFORM, .kind = Kind::Reduce, .infer = types<uniform_sizes, own_type>, .define = uniform<Reduction::Max>},
-    {.schema = "tenon::window_argmax" UNIFORM, .kind = Kind::Reduce, .infer = types<uniform_sizes, index_type>, .define = uniform<Reduction::ArgMax>},
-    {.schema = "tenon::window_sum" UNIFORM, .kind = Kind::Reduce, .infer = types<uniform_sizes, wide_type>, .define = uniform<Reduction::Sum>},
-    {.schema = "tenon::adaptive_max" ADAPTIVE, .kind = Kind::Reduce, .infer = types<adaptive_sizes, own_type>, .define = adaptive<Reduction::Max>},
-    {.schema = "tenon::adaptive_argmax" ADAPTIVE, .kind = Kind::Reduce, .infer = types<adaptive_sizes, index_type>,
+    {.schema = "tenon::window_max" UNIFORM,
+     .kind = Kind::Reduce,
+     .infer = types<uniform_sizes, own_type>,
+     .define = uniform<Reduction::Max>},
+    {.schema = "tenon::window_argmax" UNIFORM,
+     .kind = Kind::Reduce,
+     .infer = types<uniform_sizes, index_type>,
+     .define = uniform<Reduction::ArgMax>},
+    {.schema = "tenon::window_sum" UNIFORM,
+     .kind = Kind::Reduce,
+     .infer = types<uniform_sizes, wide_type>,
+     .define = uniform<Reduction::Sum>},
+    {.schema = "tenon::adaptive_max" ADAPTIVE,
+     .kind = Kind::Reduce,
+     .infer = types<adaptive_sizes, own_type>,
+     .define = adaptive<Reduction::Max>},
+    {.schema = "tenon::adaptive_argmax" ADAPTIVE,
+     .kind = Kind::Reduce,
+     .infer = types<adaptive_sizes, index_type>,
      .define = adaptive<Reduction::ArgMax>},
-    {.schema = "tenon::adaptive_sum" ADAPTIVE, .kind = Kind::Reduce, .infer = types<adaptive_sizes, wide_type>, .define = adaptive<Reduction::Sum>},
+    {.schema = "tenon::adaptive_sum" ADAPTIVE,
+     .kind = Kind::Reduce,
+     .infer = types<adaptive_sizes, wide_type>,
+     .define = adaptive<Reduction::Sum>},
     {.schema = "tenon::placed_max" PLACED, .kind = Kind::Reduce, .infer = types<placed_sizes, own_type>, .define = placed<Reduction::Max>},
-    {.schema = "tenon::placed_argmax" PLACED, .kind = Kind::Reduce, .infer = types<placed_sizes, index_type>, .define = placed<Reduction::ArgMax>},
+    {.schema = "tenon::placed_argmax" PLACED,
+     .kind = Kind::Reduce,
+     .infer = types<placed_sizes, index_type>,
+     .define = placed<Reduction::ArgMax>},
 };
 
 } // namespace

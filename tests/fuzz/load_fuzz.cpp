@@ -27,8 +27,7 @@ void touch(const Tensor& t) {
   if (static_cast<size_t>(t.numel()) * size_of(t.dtype()) > size_t{1} << 20) return; // an expanded view may be enormous
   Tensor dense = t.contiguous();
   volatile uint8_t sum = 0;
-  for (int64_t i = 0; i < dense.numel() * static_cast<int64_t>(size_of(dense.dtype())); i++)
-    sum = sum + dense.data_as<uint8_t>()[i];
+  for (int64_t i = 0; i < dense.numel() * static_cast<int64_t>(size_of(dense.dtype())); i++) sum = sum + dense.data_as<uint8_t>()[i];
 }
 
 /// A zip of data.pkl = `pickle` and a storage data/0 of 64 bytes.
@@ -48,23 +47,15 @@ void read(int selector, Bytes bytes) {
     for (auto name : a.names()) a.check_crc(name, a.read(name, 1 << 24).bytes);
     return;
   }
-  case 1:
-    return read_pickle(bytes);
-  case 2:
-    return read_pickle(as_byte_span(archive_around(bytes)));
+  case 1: return read_pickle(bytes);
+  case 2: return read_pickle(as_byte_span(archive_around(bytes)));
   case 3:
     for (auto& array : read_npz(Archive::view(bytes, "input"), NpyU2::AsBF16)) touch(array.tensor);
     return;
-  case 4:
-    return touch(read_npy(bytes, nullptr, "input", NpyU2::AsBF16).tensor);
-  case 5:
-    load_pt2(as_byte_span(fuzz::zip_of({{"a/models/model.json", std::string(as_text(bytes))}})), "input");
-    return;
-  case 6:
-    load_example_inputs(load_pt2(bytes, "input"));
-    return;
-  default:
-    return;
+  case 4: return touch(read_npy(bytes, nullptr, "input", NpyU2::AsBF16).tensor);
+  case 5: load_pt2(as_byte_span(fuzz::zip_of({{"a/models/model.json", std::string(as_text(bytes))}})), "input"); return;
+  case 6: load_example_inputs(load_pt2(bytes, "input")); return;
+  default: return;
   }
 }
 
@@ -75,14 +66,14 @@ int seed(const fs::path& samples, const fs::path& corpus) {
   };
   for (auto& file : fs::directory_iterator(samples)) {
     std::ifstream in(file.path(), std::ios::binary);
-    std::string data{std::istreambuf_iterator<char>(in), {}}, kind = file.path().extension(),
-                                                              name = file.path().filename();
+    std::string data{std::istreambuf_iterator<char>(in), {}}, kind = file.path().extension(), name = file.path().filename();
     if (kind == ".pt2" || kind == ".npz" || kind == ".pt") write(name + ".zip", 0, data);
     if (kind == ".npz") write(name, 3, data);
     if (kind == ".npy") write(name, 4, data);
     if (kind == ".pt2") write(name + ".load", 6, data);
     if (kind == ".pt2")
-      if (Archive a = Archive::view(as_byte_span(data), name); a.find("models/model.json")) write(name + ".json", 5, as_text(*a.find("models/model.json")));
+      if (Archive a = Archive::view(as_byte_span(data), name); a.find("models/model.json"))
+        write(name + ".json", 5, as_text(*a.find("models/model.json")));
     if (kind != ".pt") continue;
     write(name, 1, data);
     try {

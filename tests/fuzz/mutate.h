@@ -22,7 +22,8 @@ inline size_t end_of_value(std::string_view s, size_t at) {
         if (s[i] == '\\') i++;
     } else if (s[i] == '{' || s[i] == '[') depth++;
     else if (s[i] == '}' || s[i] == ']') depth--;
-    if (depth < 0 || (depth == 0 && i + 1 < s.size() && std::string_view(",}]: \n").find(s[i + 1]) != std::string_view::npos)) return depth < 0 ? i : i + 1;
+    if (depth < 0 || (depth == 0 && i + 1 < s.size() && std::string_view(",}]: \n").find(s[i + 1]) != std::string_view::npos))
+      return depth < 0 ? i : i + 1;
   }
   return s.size();
 }
@@ -35,13 +36,41 @@ inline std::string nested(std::string_view open, std::string_view core, std::str
   return s;
 }
 
+inline constexpr std::string_view extreme_values[] = {"0",
+                                                      "-1",
+                                                      "1",
+                                                      "2147483648",
+                                                      "9223372036854775807",
+                                                      "-9223372036854775808",
+                                                      "1e308",
+                                                      "65",
+                                                      "null",
+                                                      "[]",
+                                                      "{}",
+                                                      "true",
+                                                      "\"\"",
+                                                      "\"Infinity\"",
+                                                      "{\"as_int\": -5}",
+                                                      "{\"as_none\": true}",
+                                                      "{\"as_int\": 4611686018427387904}",
+                                                      "[[[[]]]]"};
+inline constexpr std::string_view odd_expressions[] = {"\"Symbol('s99', integer=True)\"",
+                                                       "\"Integer(-3)\"",
+                                                       "\"Mul(Integer(9223372036854775807), Integer(3))\"",
+                                                       "\"FloorDiv(Integer(1), Integer(0))\"",
+                                                       "\"Mod(Symbol('s0', integer=True), Integer(0))\"",
+                                                       "\"Pow(Integer(2), Integer(63))\"",
+                                                       "\"Max()\"",
+                                                       "\"x\"",
+                                                       "\"Float('nan')\""};
+
 /// One value or name of the text replaced: by another of the text, an extreme one, or a deeply nested one.
 inline void mutate_json(std::string& json, Random& r) {
-  static constexpr std::string_view extreme[] = {"0", "-1", "1", "2147483648", "9223372036854775807", "-9223372036854775808", "1e308", "65", "null", "[]", "{}",
-                                                 "true", "\"\"", "\"Infinity\"", "{\"as_int\": -5}", "{\"as_none\": true}", "{\"as_int\": 4611686018427387904}", "[[[[]]]]"};
   auto starts = [&](size_t from) { // the next value or key
     for (size_t i = from; i < json.size(); i++)
-      if (std::string_view("\"{[-0123456789tfn").find(json[i]) != std::string_view::npos && i > 0 && std::string_view(" ,:[{").find(json[i - 1]) != std::string_view::npos) return i;
+      if (std::string_view("\"{[-0123456789tfn").find(json[i]) != std::string_view::npos && i > 0 &&
+          std::string_view(" ,:[{").find(json[i - 1]) != std::string_view::npos)
+        return i;
     return json.size();
   };
   size_t at = starts(below(r, json.size()));
@@ -50,7 +79,7 @@ inline void mutate_json(std::string& json, Random& r) {
   std::string with;
   switch (below(r, 8)) {
   case 0:
-  case 1: with = extreme[below(r, std::size(extreme))]; break;
+  case 1: with = extreme_values[below(r, std::size(extreme_values))]; break;
   case 2:
   case 3: {
     size_t other = starts(below(r, json.size()));
@@ -63,9 +92,7 @@ inline void mutate_json(std::string& json, Random& r) {
     size_t value = other == json.npos ? json.npos : json.find('"', json.find(':', other));
     if (value == json.npos) return;
     at = value, end = end_of_value(json, value);
-    static constexpr std::string_view texts[] = {"\"Symbol('s99', integer=True)\"", "\"Integer(-3)\"", "\"Mul(Integer(9223372036854775807), Integer(3))\"", "\"FloorDiv(Integer(1), Integer(0))\"",
-                                                 "\"Mod(Symbol('s0', integer=True), Integer(0))\"", "\"Pow(Integer(2), Integer(63))\"", "\"Max()\"", "\"x\"", "\"Float('nan')\""};
-    with = texts[below(r, std::size(texts))];
+    with = odd_expressions[below(r, std::size(odd_expressions))];
     break;
   }
   case 5: with = nested("[", "", "]", 1 + below(r, 3000)); break;

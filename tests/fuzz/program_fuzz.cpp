@@ -57,8 +57,12 @@ std::vector<Sample> read_samples(const std::string& folder) {
 // What became of the bytes: "run", or the stage and kind of its error.
 std::string outcome(const std::string& bytes, const std::vector<Tensor>& inputs, bool interpret) {
   auto error = [](std::string_view stage, const Error& e) {
-    if (e.kind == ErrorKind::Internal) fmt::print("seed {}: {}: internal error: {}\n", current_seed, stage, std::string_view(e.what()).substr(0, 300));
-    return fmt::format("{} {}", stage, e.kind == ErrorKind::BadInput ? "bad input" : e.kind == ErrorKind::Unsupported ? "unsupported" : "internal");
+    if (e.kind == ErrorKind::Internal)
+      fmt::print("seed {}: {}: internal error: {}\n", current_seed, stage, std::string_view(e.what()).substr(0, 300));
+    return fmt::format("{} {}", stage,
+                       e.kind == ErrorKind::BadInput      ? "bad input"
+                       : e.kind == ErrorKind::Unsupported ? "unsupported"
+                                                          : "internal");
   };
   auto program = Program::load(std::as_bytes(std::span(bytes)), "mutated");
   if (!program) return error("load", program.error());
@@ -81,7 +85,8 @@ int main(int argc, char** argv) {
   for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT, SIGALRM, SIGILL}) signal(s, report);
   std::vector<Sample> samples = read_samples(argv[1]);
   double seconds = std::atof(argv[2]);
-  auto first = static_cast<uint32_t>(argc > 3 ? std::atoi(argv[3]) : 1), count = static_cast<uint32_t>(argc > 4 ? std::atoi(argv[4]) : INT32_MAX);
+  auto first = static_cast<uint32_t>(argc > 3 ? std::atoi(argv[3]) : 1),
+       count = static_cast<uint32_t>(argc > 4 ? std::atoi(argv[4]) : INT32_MAX);
   std::map<std::string, int> outcomes;
   auto start = std::chrono::steady_clock::now();
   uint32_t seed = first;

@@ -49,7 +49,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 'f': read_fx(text); break;
     default: read_expr(text); break;
     }
-  } catch (const Error&) {
-  }
+  } catch (const Error&) {}
   return 0;
 }

@@ -35,9 +35,11 @@ inline std::string zip_of(const std::vector<Entry>& entries, bool deflate = fals
     auto method = static_cast<uint16_t>(deflate ? 8 : 0);
     auto crc = static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), size));
     auto length = static_cast<uint16_t>(name.size());
-    put(out, 0x04034b50u), out.append(4, '\0'), put(out, method), out.append(4, '\0'), put(out, crc), put(out, packed), put(out, size), put(out, length), put(out, uint16_t{0});
+    put(out, 0x04034b50u), out.append(4, '\0'), put(out, method), out.append(4, '\0'), put(out, crc), put(out, packed), put(out, size),
+        put(out, length), put(out, uint16_t{0});
     out += name, out += data;
-    put(directory, 0x02014b50u), directory.append(6, '\0'), put(directory, method), directory.append(4, '\0'), put(directory, crc), put(directory, packed), put(directory, size);
+    put(directory, 0x02014b50u), directory.append(6, '\0'), put(directory, method), directory.append(4, '\0'), put(directory, crc),
+        put(directory, packed), put(directory, size);
     put(directory, length);
     directory.append(12, '\0'), put(directory, offset), directory += name;
   }

@@ -65,7 +65,9 @@ bool agree(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 }
 
 Tensor mixed(DType t, std::vector<int64_t> sizes) {
-  return filled(t, std::move(sizes), [&](int64_t i) { return is_int(t) ? static_cast<double>(i * 37 % 251 - (t == DType::I8 ? 125 : 0)) : static_cast<double>(i * 31 % 127 - 63) / 64; });
+  return filled(t, std::move(sizes), [&](int64_t i) {
+    return is_int(t) ? static_cast<double>(i * 37 % 251 - (t == DType::I8 ? 125 : 0)) : static_cast<double>(i * 31 % 127 - 63) / 64;
+  });
 }
 
 // Products of bf16 and of bytes, and convolutions of both.
@@ -74,10 +76,13 @@ Program narrow_program() {
   V x = g.input({70, 96}, DType::BF16), q = g.input({2, 64, 9, 9}, DType::U8), y = g.input({2, 64, 9, 9}, DType::BF16);
   g.returns(g.b.call1("aten::relu.default", {g.b.call1("aten::mm.default", {x, g.b.constant(mixed(DType::BF16, {96, 80}))})}));
   g.returns(g.b.call1("aten::mm.default", {x, g.b.call1("aten::permute.default", {x, ArgList{1, 0}})}));
-  g.returns(g.b.call1("aten::mm.dtype", {g.b.reshape(q, {g.b.integer(162), g.b.integer(64)}), g.b.constant(mixed(DType::I8, {64, 33})), DType::I32}));
+  g.returns(g.b.call1("aten::mm.dtype",
+                      {g.b.reshape(q, {g.b.integer(162), g.b.integer(64)}), g.b.constant(mixed(DType::I8, {64, 33})), DType::I32}));
   ArgList one{1, 1}, none{0, 0};
-  g.returns(g.b.call1("aten::convolution.dtype", {q, g.b.constant(mixed(DType::I8, {40, 64, 3, 3})), Arg(), one, one, one, false, none, 1, DType::I32, 7}));
-  g.returns(g.b.call1("aten::convolution.default", {y, g.b.constant(mixed(DType::BF16, {40, 64, 3, 3})), Arg(), one, one, one, false, none, 1}));
+  g.returns(g.b.call1("aten::convolution.dtype",
+                      {q, g.b.constant(mixed(DType::I8, {40, 64, 3, 3})), Arg(), one, one, one, false, none, 1, DType::I32, 7}));
+  g.returns(
+      g.b.call1("aten::convolution.default", {y, g.b.constant(mixed(DType::BF16, {40, 64, 3, 3})), Arg(), one, one, one, false, none, 1}));
   return g.program();
 }
 

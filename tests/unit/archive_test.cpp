@@ -159,8 +159,7 @@ TEST_CASE("directories that lie are refused") {
     return error_of_zip(zip);
   };
   CHECK(has(with([](auto& z) { z.entries[1].name = "m/a"; }), "two entries are named 'a'"));
-  CHECK(has(with([](auto& z) { z.entries[1].offset = 0, z.entries[1].local_name = "m/a", z.entries[1].name = "m/a"; }),
-            "overlap"));
+  CHECK(has(with([](auto& z) { z.entries[1].offset = 0, z.entries[1].local_name = "m/a", z.entries[1].name = "m/a"; }), "overlap"));
   CHECK(has(with([](auto& z) { z.entries[0].size = z.entries[0].packed = 6; }), "overlap at offset"));
   CHECK(has(with([](auto& z) { z.entries[1].size = z.entries[1].packed = 7; }), "past the end of the data"));
   CHECK(has(with([](auto& z) { z.entries[1].offset = 100000; }), "no local header at offset 100000"));

@@ -71,8 +71,7 @@ TEST_CASE("attention under masks, rows without keys included") {
   for (DType type : {DType::Bool, DType::F32})
     for (bool causal : {false, true}) {
       TestGraph g;
-      V q = g.input({2, 3, 70, 16}), k = g.input({2, 3, 450, 16}), v = g.input({2, 3, 450, 20}),
-        m = g.input({2, 1, 70, 450}, type);
+      V q = g.input({2, 3, 70, 16}), k = g.input({2, 3, 450, 16}), v = g.input({2, 3, 450, 20}), m = g.input({2, 1, 70, 450}, type);
       g.returns(sdpa(g, q, k, v, m, causal));
       Tensor mask = filled(type, {2, 1, 70, 450}, [&](int64_t i) {
         int64_t row = i / 450 % 70, key = i % 450;
@@ -137,14 +136,11 @@ TEST_CASE("attention whose mask is made of indices") {
     V row = g.b.unsqueeze(g.b.arange(g.b.integer(150), DType::I64), 1), key = g.b.arange(g.b.integer(500), DType::I64);
     V scores = g.b.call1("aten::div.Scalar", {g.b.call1("aten::bmm", {q, g.b.transpose(k, 1, 2)}), 4.5});
     V distance = key - row;
-    V hidden = g.b.call1("aten::logical_or", {g.b.call1("aten::gt.Scalar", {distance, 300}),
-                                              g.b.call1("aten::lt.Scalar", {distance, 200})});
-    if (fill)
-      scores = g.b.call1("aten::masked_fill.Scalar", {scores, hidden, -INFINITY});
-    else
-      scores = scores + g.b.where(hidden, g.b.scalar(-INFINITY, DType::F32), g.b.scalar(0.0, DType::F32));
-    scores =
-        g.b.call1("aten::mul.Scalar", {g.b.call1("aten::tanh", {g.b.call1("aten::mul.Scalar", {scores, 0.05})}), 20.0});
+    V hidden =
+        g.b.call1("aten::logical_or", {g.b.call1("aten::gt.Scalar", {distance, 300}), g.b.call1("aten::lt.Scalar", {distance, 200})});
+    if (fill) scores = g.b.call1("aten::masked_fill.Scalar", {scores, hidden, -INFINITY});
+    else scores = scores + g.b.where(hidden, g.b.scalar(-INFINITY, DType::F32), g.b.scalar(0.0, DType::F32));
+    scores = g.b.call1("aten::mul.Scalar", {g.b.call1("aten::tanh", {g.b.call1("aten::mul.Scalar", {scores, 0.05})}), 20.0});
     scores = g.b.where(hidden, g.b.scalar(-INFINITY, DType::F32), scores);
     g.returns(g.b.call1("aten::bmm", {g.b.call1("aten::softmax.int", {scores, -1}), v}));
     compare_all(g, {{random({2, 150, 20}, 1), random({2, 500, 20}, 2), random({2, 500, 20}, 3)}});
@@ -166,18 +162,24 @@ TEST_CASE("attention that is none: weights needed by others, numbers that are no
   compare_all(h, {{bad, random({2, 9, 8}, 2), random({2, 9, 8}, 3)}});
 }
 
-
 TEST_CASE("attention of reduced floats") {
   for (DType type : {DType::BF16, DType::F16})
-    for (Sizes s : {Sizes{1, 2, 5, 7, 3, 4}, {2, 3, 17, 19, 16, 16}, {1, 2, 73, 129, 64, 65}, {1, 1, 1, 900, 40, 40}, {1, 3, 9, 700, 33, 130}, {1, 2, 200, 600, 80, 48}})
+    for (Sizes s : {Sizes{1, 2, 5, 7, 3, 4},
+                    {2, 3, 17, 19, 16, 16},
+                    {1, 2, 73, 129, 64, 65},
+                    {1, 1, 1, 900, 40, 40},
+                    {1, 3, 9, 700, 33, 130},
+                    {1, 2, 200, 600, 80, 48}})
       for (bool causal : {false, true}) {
         CAPTURE(s.rows);
         CAPTURE(s.keys);
         TestGraph g;
-        V q = g.input({s.batch, s.heads, s.rows, s.depth}, type), k = g.input({s.batch, s.heads, s.keys, s.depth}, type), v = g.input({s.batch, s.heads, s.keys, s.columns}, type);
+        V q = g.input({s.batch, s.heads, s.rows, s.depth}, type), k = g.input({s.batch, s.heads, s.keys, s.depth}, type),
+          v = g.input({s.batch, s.heads, s.keys, s.columns}, type);
         g.returns(sdpa(g, q, k, v, {}, causal));
         auto make = [&](int64_t rows, int64_t columns, int64_t salt) {
-          return filled(type, {s.batch, s.heads, rows, columns}, [&](int64_t i) { return static_cast<double>((i * 31 + salt) % 113 - 56) / 40; });
+          return filled(type, {s.batch, s.heads, rows, columns},
+                        [&](int64_t i) { return static_cast<double>((i * 31 + salt) % 113 - 56) / 40; });
         };
         compare_all(g, {{make(s.rows, s.depth, 1), make(s.keys, s.depth, 2), make(s.keys, s.columns, 3)}});
       }
@@ -204,11 +206,13 @@ struct Softmax {
   static void finish(void* context, const AttentionTile& t) {
     auto& s = *static_cast<Softmax*>(context);
     for (int64_t i = 0; i < t.m1 - t.m0; i++)
-      for (int64_t n = 0; n < s.columns; n++) s.out[static_cast<size_t>((t.batch * s.rows + t.m0 + i) * s.columns + n)] = t.out[i * s.out_stride + n] / t.sum[i];
+      for (int64_t n = 0; n < s.columns; n++)
+        s.out[static_cast<size_t>((t.batch * s.rows + t.m0 + i) * s.columns + n)] = t.out[i * s.out_stride + n] / t.sum[i];
   }
 };
 
-std::vector<double> attend(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v, Sizes s, double scale) {
+std::vector<double> attend(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v, Sizes s,
+                           double scale) {
   auto at = [](const std::vector<double>& x, int64_t i) { return x[static_cast<size_t>(i)]; };
   std::vector<double> out;
   for (int64_t b = 0; b < s.batch; b++)
@@ -219,7 +223,8 @@ std::vector<double> attend(const std::vector<double>& q, const std::vector<doubl
         double score = 0;
         for (int64_t d = 0; d < s.depth; d++) score += at(q, (b * s.rows + m) * s.depth + d) * at(k, (b * s.keys + key) * s.depth + d);
         total += std::exp(score * scale);
-        for (int64_t n = 0; n < s.columns; n++) sums[static_cast<size_t>(n)] += std::exp(score * scale) * at(v, (b * s.keys + key) * s.columns + n);
+        for (int64_t n = 0; n < s.columns; n++)
+          sums[static_cast<size_t>(n)] += std::exp(score * scale) * at(v, (b * s.keys + key) * s.columns + n);
       }
       for (double x : sums) out.push_back(x / total);
     }
@@ -230,10 +235,12 @@ std::vector<double> attend(const std::vector<double>& q, const std::vector<doubl
 
 TEST_CASE("attention on tile registers") {
   EmulatedTiles tiles;
-  for (Sizes s : {Sizes{1, 1, 20, 30, 16, 16}, {2, 1, 16, 64, 64, 64}, {3, 1, 75, 129, 40, 33}, {1, 1, 200, 500, 64, 80}, {2, 1, 9, 700, 33, 130}})
+  for (Sizes s :
+       {Sizes{1, 1, 20, 30, 16, 16}, {2, 1, 16, 64, 64, 64}, {3, 1, 75, 129, 40, 33}, {1, 1, 200, 500, 64, 80}, {2, 1, 9, 700, 33, 130}})
     for (int threads : {1, 2}) {
       CAPTURE(s.rows);
-      Tensor q = random({s.batch, s.rows, s.depth}, 1), k = random({s.batch, s.keys, s.depth}, 2), v = random({s.batch, s.keys, s.columns}, 3);
+      Tensor q = random({s.batch, s.rows, s.depth}, 1), k = random({s.batch, s.keys, s.depth}, 2),
+             v = random({s.batch, s.keys, s.columns}, 3);
       auto narrow = [](const Tensor& t) { return filled(DType::BF16, {t.numel()}, [&](int64_t i) { return t.data_as<float>()[i]; }); };
       Tensor q16 = narrow(q), k16 = narrow(k), v16 = narrow(v);
       AttentionCall c;
@@ -246,7 +253,11 @@ TEST_CASE("attention on tile registers") {
       };
       c.q = view(q16, s.rows, s.depth), c.k = view(k16, s.keys, s.depth), c.v = view(v16, s.keys, s.columns);
       c.block_keys = attention_block_keys(s.keys), c.score_stride = attention_score_stride(c.block_keys);
-      Softmax softmax{.scale = 0.2f, .stride = c.score_stride, .out_stride = (s.columns + 15) / 16 * 16, .rows = s.rows, .columns = s.columns,
+      Softmax softmax{.scale = 0.2f,
+                      .stride = c.score_stride,
+                      .out_stride = (s.columns + 15) / 16 * 16,
+                      .rows = s.rows,
+                      .columns = s.columns,
                       .out = std::vector<float>(static_cast<size_t>(s.batch * s.rows * s.columns))};
       c.context = &softmax, c.score = Softmax::score, c.finish = Softmax::finish;
       Workers workers(threads);

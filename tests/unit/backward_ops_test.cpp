@@ -21,7 +21,8 @@ void check_gradient(Sizes in, const Forward& forward, const Backward& backward) 
   g.returns(g.b.call1("aten::sum.default", {grad * (up - down)}));
   g.returns(g.b.call1("aten::sum.default", {back * v}));
   auto wave = [](double step) { return [=](int64_t i) { return std::sin(step * static_cast<double>(i) + 0.3); }; };
-  std::vector<Tensor> inputs{filled(DType::F64, in, wave(1.7)), filled(DType::F64, in, wave(0.9)), filled(DType::F64, {1009}, wave(2.3))}, out;
+  std::vector<Tensor> inputs{filled(DType::F64, in, wave(1.7)), filled(DType::F64, in, wave(0.9)), filled(DType::F64, {1009}, wave(2.3))},
+      out;
   Executable exe = g.program().compile().value();
   exe.run(inputs, out).check();
   double want = out[0].data_as<double>()[0] / (2 * h), got = out[1].data_as<double>()[0];
@@ -43,27 +44,33 @@ TEST_CASE("derivatives of activations") {
       args.insert(args.end(), more.begin(), more.end());
       return b.call1(op, args);
     };
-    check_gradient({3, 7}, [&](Builder& b, V x) { return call(b, fmt::format("aten::{}", name), {x}); },
-                   [&](Builder& b, V grad, V x) { return call(b, fmt::format("aten::{}_backward", name), {grad, x}); });
+    check_gradient(
+        {3, 7}, [&](Builder& b, V x) { return call(b, fmt::format("aten::{}", name), {x}); },
+        [&](Builder& b, V grad, V x) { return call(b, fmt::format("aten::{}_backward", name), {grad, x}); });
   }
-  check_gradient({3, 8}, [](Builder& b, V x) { return b.call1("aten::glu", {x, 1}); },
-                 [](Builder& b, V grad, V x) { return b.call1("aten::glu_backward", {grad, x, 1}); });
-  check_gradient({3, 7}, [](Builder& b, V x) { return b.call1("aten::log_softmax.int", {x, 1}); }, [](Builder& b, V grad, V x) {
-    return b.call1("aten::_log_softmax_backward_data", {grad, b.call1("aten::log_softmax.int", {x, 1}), 1, DType::F64});
-  });
+  check_gradient(
+      {3, 8}, [](Builder& b, V x) { return b.call1("aten::glu", {x, 1}); },
+      [](Builder& b, V grad, V x) { return b.call1("aten::glu_backward", {grad, x, 1}); });
+  check_gradient(
+      {3, 7}, [](Builder& b, V x) { return b.call1("aten::log_softmax.int", {x, 1}); },
+      [](Builder& b, V grad, V x) {
+        return b.call1("aten::_log_softmax_backward_data", {grad, b.call1("aten::log_softmax.int", {x, 1}), 1, DType::F64});
+      });
 }
 
 TEST_CASE("derivatives of normalisations") {
-  check_gradient({2, 3, 5}, [](Builder& b, V x) { return first(b.call("aten::native_layer_norm", {x, {3, 5}, Arg(), Arg(), 1e-5})); },
-                 [](Builder& b, V grad, V x) {
-                   Values y = b.call("aten::native_layer_norm", {x, {3, 5}, Arg(), Arg(), 1e-5});
-                   return first(b.call("aten::native_layer_norm_backward", {grad, x, {3, 5}, y[1], y[2], Arg(), Arg(), all_three}));
-                 });
-  check_gradient({2, 6, 3}, [](Builder& b, V x) { return first(b.call("aten::native_group_norm", {x, Arg(), Arg(), 2, 6, 3, 2, 1e-5})); },
-                 [](Builder& b, V grad, V x) {
-                   Values y = b.call("aten::native_group_norm", {x, Arg(), Arg(), 2, 6, 3, 2, 1e-5});
-                   return first(b.call("aten::native_group_norm_backward", {grad, x, y[1], y[2], Arg(), 2, 6, 3, 2, all_three}));
-                 });
+  check_gradient(
+      {2, 3, 5}, [](Builder& b, V x) { return first(b.call("aten::native_layer_norm", {x, {3, 5}, Arg(), Arg(), 1e-5})); },
+      [](Builder& b, V grad, V x) {
+        Values y = b.call("aten::native_layer_norm", {x, {3, 5}, Arg(), Arg(), 1e-5});
+        return first(b.call("aten::native_layer_norm_backward", {grad, x, {3, 5}, y[1], y[2], Arg(), Arg(), all_three}));
+      });
+  check_gradient(
+      {2, 6, 3}, [](Builder& b, V x) { return first(b.call("aten::native_group_norm", {x, Arg(), Arg(), 2, 6, 3, 2, 1e-5})); },
+      [](Builder& b, V grad, V x) {
+        Values y = b.call("aten::native_group_norm", {x, Arg(), Arg(), 2, 6, 3, 2, 1e-5});
+        return first(b.call("aten::native_group_norm_backward", {grad, x, y[1], y[2], Arg(), 2, 6, 3, 2, all_three}));
+      });
 }
 
 TEST_CASE("derivatives of convolutions, by input and by weight") {
@@ -73,35 +80,47 @@ TEST_CASE("derivatives of convolutions, by input and by weight") {
     bool transposed;
     int64_t output_padding, groups;
   };
-  for (const Case& k : {Case{{2, 4, 9}, {6, 2, 3}, 2, 1, 1, false, 0, 2}, Case{{2, 4, 8}, {3, 4, 2}, 3, 0, 2, false, 0, 1}, Case{{2, 4, 5}, {4, 3, 3}, 2, 1, 1, true, 1, 1},
-                        Case{{1, 4, 5}, {4, 1, 2}, 1, 0, 3, true, 0, 2}}) {
+  for (const Case& k : {Case{{2, 4, 9}, {6, 2, 3}, 2, 1, 1, false, 0, 2}, Case{{2, 4, 8}, {3, 4, 2}, 3, 0, 2, false, 0, 1},
+                        Case{{2, 4, 5}, {4, 3, 3}, 2, 1, 1, true, 1, 1}, Case{{1, 4, 5}, {4, 1, 2}, 1, 0, 3, true, 0, 2}}) {
     auto convolve = [&](Builder& b, V x, V w) {
       return b.call1("aten::convolution", {x, w, Arg(), {k.stride}, {k.padding}, {k.dilation}, k.transposed, {k.output_padding}, k.groups});
     };
     auto backward = [&](Builder& b, V grad, V x, V w) {
-      return b.call("aten::convolution_backward", {grad, x, w, Arg(), {k.stride}, {k.padding}, {k.dilation}, k.transposed, {k.output_padding}, k.groups, all_three});
+      return b.call("aten::convolution_backward",
+                    {grad, x, w, Arg(), {k.stride}, {k.padding}, {k.dilation}, k.transposed, {k.output_padding}, k.groups, all_three});
     };
     auto constant = [](Builder& b, Sizes sizes) {
       return b.constant(filled(DType::F64, sizes, [](int64_t i) { return std::cos(static_cast<double>(i)); }));
     };
-    check_gradient(k.x, [&](Builder& b, V x) { return convolve(b, x, constant(b, k.w)); }, [&](Builder& b, V grad, V x) { return backward(b, grad, x, constant(b, k.w))[0]; });
-    check_gradient(k.w, [&](Builder& b, V w) { return convolve(b, constant(b, k.x), w); }, [&](Builder& b, V grad, V w) { return backward(b, grad, constant(b, k.x), w)[1]; });
+    check_gradient(
+        k.x, [&](Builder& b, V x) { return convolve(b, x, constant(b, k.w)); },
+        [&](Builder& b, V grad, V x) { return backward(b, grad, x, constant(b, k.w))[0]; });
+    check_gradient(
+        k.w, [&](Builder& b, V w) { return convolve(b, constant(b, k.x), w); },
+        [&](Builder& b, V grad, V w) { return backward(b, grad, constant(b, k.x), w)[1]; });
   }
 }
 
 TEST_CASE("derivatives of linear operators, by places and by matrices") {
-  check_gradient({2, 5, 4}, [](Builder& b, V x) { return b.call1("aten::reflection_pad2d", {x, {2, 1, 3, 0}}); },
-                 [](Builder& b, V grad, V x) { return b.call1("aten::reflection_pad2d_backward", {grad, x, {2, 1, 3, 0}}); });
-  check_gradient({2, 3, 5, 4}, [](Builder& b, V x) { return b.call1("aten::upsample_nearest2d", {x, {7, 9}}); },
-                 [](Builder& b, V grad, V) { return b.call1("aten::upsample_nearest2d_backward", {grad, {7, 9}, {2, 3, 5, 4}}); });
-  check_gradient({2, 3, 5, 4}, [](Builder& b, V x) { return b.call1("aten::upsample_bilinear2d", {x, {7, 3}, false}); },
-                 [](Builder& b, V grad, V) { return b.call1("aten::upsample_bilinear2d_backward", {grad, {7, 3}, {2, 3, 5, 4}, false}); });
-  check_gradient({2, 9, 8}, [](Builder& b, V x) { return b.call1("aten::avg_pool2d", {x, {3, 2}, {2, 1}, {1, 1}, true, false}); },
-                 [](Builder& b, V grad, V x) { return b.call1("aten::avg_pool2d_backward", {grad, x, {3, 2}, {2, 1}, {1, 1}, true, false, Arg()}); });
-  check_gradient({2, 9, 8}, [](Builder& b, V x) { return b.call1("aten::_adaptive_avg_pool2d", {x, {4, 5}}); },
-                 [](Builder& b, V grad, V x) { return b.call1("aten::_adaptive_avg_pool2d_backward", {grad, x}); });
-  check_gradient({3, 9}, [](Builder& b, V x) { return b.call1("aten::unfold", {x, 1, 4, 2}); },
-                 [](Builder& b, V grad, V) { return b.call1("aten::unfold_backward", {grad, {3, 9}, 1, 4, 2}); });
-  check_gradient({3, 9}, [](Builder& b, V x) { return b.call1("aten::slice.Tensor", {x, 1, 1, 8, 3}); },
-                 [](Builder& b, V grad, V) { return b.call1("aten::slice_backward", {grad, {3, 9}, 1, 1, 8, 3}); });
+  check_gradient(
+      {2, 5, 4}, [](Builder& b, V x) { return b.call1("aten::reflection_pad2d", {x, {2, 1, 3, 0}}); },
+      [](Builder& b, V grad, V x) { return b.call1("aten::reflection_pad2d_backward", {grad, x, {2, 1, 3, 0}}); });
+  check_gradient(
+      {2, 3, 5, 4}, [](Builder& b, V x) { return b.call1("aten::upsample_nearest2d", {x, {7, 9}}); },
+      [](Builder& b, V grad, V) { return b.call1("aten::upsample_nearest2d_backward", {grad, {7, 9}, {2, 3, 5, 4}}); });
+  check_gradient(
+      {2, 3, 5, 4}, [](Builder& b, V x) { return b.call1("aten::upsample_bilinear2d", {x, {7, 3}, false}); },
+      [](Builder& b, V grad, V) { return b.call1("aten::upsample_bilinear2d_backward", {grad, {7, 3}, {2, 3, 5, 4}, false}); });
+  check_gradient(
+      {2, 9, 8}, [](Builder& b, V x) { return b.call1("aten::avg_pool2d", {x, {3, 2}, {2, 1}, {1, 1}, true, false}); },
+      [](Builder& b, V grad, V x) { return b.call1("aten::avg_pool2d_backward", {grad, x, {3, 2}, {2, 1}, {1, 1}, true, false, Arg()}); });
+  check_gradient(
+      {2, 9, 8}, [](Builder& b, V x) { return b.call1("aten::_adaptive_avg_pool2d", {x, {4, 5}}); },
+      [](Builder& b, V grad, V x) { return b.call1("aten::_adaptive_avg_pool2d_backward", {grad, x}); });
+  check_gradient(
+      {3, 9}, [](Builder& b, V x) { return b.call1("aten::unfold", {x, 1, 4, 2}); },
+      [](Builder& b, V grad, V) { return b.call1("aten::unfold_backward", {grad, {3, 9}, 1, 4, 2}); });
+  check_gradient(
+      {3, 9}, [](Builder& b, V x) { return b.call1("aten::slice.Tensor", {x, 1, 1, 8, 3}); },
+      [](Builder& b, V grad, V) { return b.call1("aten::slice_backward", {grad, {3, 9}, 1, 1, 8, 3}); });
 }

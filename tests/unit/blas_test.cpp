@@ -66,20 +66,15 @@ template <class T> void check_solve(int64_t n, int64_t width, const Workers* w) 
       for (int64_t j = 0; j < n; j++) {
         a(i, j) = static_cast<T>(a.at(i, j) / static_cast<double>(n));
         if (i == j) a(i, j) = static_cast<T>(2 + a.at(i, j));
-        if (i == j)
-          full(i, j) = unit ? T(1) : a(i, j);
-        else if (lower == (i > j))
-          full(i, j) = a(i, j);
+        if (i == j) full(i, j) = unit ? T(1) : a(i, j);
+        else if (lower == (i > j)) full(i, j) = a(i, j);
       }
-    blas::multiply<T>(nullptr, n, width, n, T(1), {full.data.data(), n, 1}, {x.data.data(), width, 1}, b.data.data(),
-                      width);
+    blas::multiply<T>(nullptr, n, width, n, T(1), {full.data.data(), n, 1}, {x.data.data(), width, 1}, b.data.data(), width);
     Matrix<T> stored = transposed ? a.turned() : a;
-    blas::solve<T>(w, n, width,
-                   transposed ? blas::View<T>{stored.data.data(), 1, n} : blas::View<T>{stored.data.data(), n, 1},
-                   lower, unit, b.data.data(), width);
+    blas::solve<T>(w, n, width, transposed ? blas::View<T>{stored.data.data(), 1, n} : blas::View<T>{stored.data.data(), n, 1}, lower, unit,
+                   b.data.data(), width);
     double worst = 0;
-    for (size_t i = 0; i < b.data.size(); i++)
-      worst = std::max(worst, std::abs(static_cast<double>(b.data[i] - x.data[i])));
+    for (size_t i = 0; i < b.data.size(); i++) worst = std::max(worst, std::abs(static_cast<double>(b.data[i] - x.data[i])));
     CHECK_MESSAGE(worst <= 8 * epsilon_of<T>(n), n, " ", width, " flags ", flags, " ", worst);
   }
 }
@@ -117,16 +112,16 @@ template <class T> void check_cholesky(int64_t n, const Workers* w) {
 }
 
 extern "C" {
-void dtrmm_(const char*, const char*, const char*, const char*, const int*, const int*, const double*, const double*,
-            const int*, double*, const int*, size_t, size_t, size_t, size_t);
-void dtrsm_(const char*, const char*, const char*, const char*, const int*, const int*, const double*, const double*,
-            const int*, double*, const int*, size_t, size_t, size_t, size_t);
-void dsymv_(const char*, const int*, const double*, const double*, const int*, const double*, const int*, const double*,
+void dtrmm_(const char*, const char*, const char*, const char*, const int*, const int*, const double*, const double*, const int*, double*,
+            const int*, size_t, size_t, size_t, size_t);
+void dtrsm_(const char*, const char*, const char*, const char*, const int*, const int*, const double*, const double*, const int*, double*,
+            const int*, size_t, size_t, size_t, size_t);
+void dsymv_(const char*, const int*, const double*, const double*, const int*, const double*, const int*, const double*, double*,
+            const int*, size_t);
+void dsyr2k_(const char*, const char*, const int*, const int*, const double*, const double*, const int*, const double*, const int*,
+             const double*, double*, const int*, size_t, size_t);
+void dgemv_(const char*, const int*, const int*, const double*, const double*, const int*, const double*, const int*, const double*,
             double*, const int*, size_t);
-void dsyr2k_(const char*, const char*, const int*, const int*, const double*, const double*, const int*, const double*,
-             const int*, const double*, double*, const int*, size_t, size_t);
-void dgemv_(const char*, const int*, const int*, const double*, const double*, const int*, const double*, const int*,
-            const double*, double*, const int*, size_t);
 }
 
 } // namespace
@@ -135,8 +130,7 @@ TEST_CASE("products, triangular solves and factorisations of every small size, a
   auto all = [](auto zero) {
     using T = decltype(zero);
     for (int64_t n = 1; n <= 40; n++) {
-      check_product<T>(n, 41 - n, n, nullptr), check_product<T>(13, n, 5, nullptr),
-          check_product<T>(n, 3, 300, nullptr);
+      check_product<T>(n, 41 - n, n, nullptr), check_product<T>(13, n, 5, nullptr), check_product<T>(n, 3, 300, nullptr);
       check_solve<T>(n, n % 7 + 1, nullptr), check_solve<T>(9, n, nullptr);
       check_lu<T>(n, n, nullptr), check_lu<T>(n, 20, nullptr), check_lu<T>(50, n, nullptr);
       check_cholesky<T>(n, nullptr);
@@ -164,8 +158,7 @@ TEST_CASE("LAPACK's products with triangles and symmetric matrices") {
           transposed ? full(i, j) = v : full(j, i) = v;
         }
       double two = 2, half = 0.5, one = 1;
-      const char *side = left ? "L" : "R", *uplo = lower ? "L" : "U", *t = transposed ? "T" : "N",
-                 *diag = unit ? "U" : "N";
+      const char *side = left ? "L" : "R", *uplo = lower ? "L" : "U", *t = transposed ? "T" : "N", *diag = unit ? "U" : "N";
       dtrmm_(side, uplo, t, diag, &m, &width, &two, a.data.data(), &n, x.data.data(), &m, 1, 1, 1, 1);
       M want = b;
       for (double& v : b.data) v *= 2;

@@ -8,7 +8,9 @@ using namespace tenon::test;
 namespace {
 
 Tensor waves(DType t, std::vector<int64_t> sizes) {
-  return filled(t, std::move(sizes), [&](int64_t i) { return is_float(t) ? std::sin(0.37 * static_cast<double>(i % 7919)) : static_cast<double>(i * 7919 % 101); });
+  return filled(t, std::move(sizes), [&](int64_t i) {
+    return is_float(t) ? std::sin(0.37 * static_cast<double>(i % 7919)) : static_cast<double>(i * 7919 % 101);
+  });
 }
 
 V sum(TestGraph& g, V x, const ArgList& dims, bool keep = false) { return g.b.call1("aten::sum.dim_IntList", {x, dims, keep}); }
@@ -57,7 +59,8 @@ TEST_CASE("chunked: passes that wait for each other") {
 }
 
 TEST_CASE("chunked: columns, rows and axes apart") {
-  for (auto sizes : std::vector<std::vector<int64_t>>{{40000, 3}, {3, 40000}, {20000, 40}, {2, 20000, 5}, {200, 3, 400}, {1, 70000}, {70000, 1}, {33000, 130}}) {
+  for (auto sizes : std::vector<std::vector<int64_t>>{
+           {40000, 3}, {3, 40000}, {20000, 40}, {2, 20000, 5}, {200, 3, 400}, {1, 70000}, {70000, 1}, {33000, 130}}) {
     TestGraph g;
     V x = g.input([&] {
       std::vector<Expr> e;
@@ -140,7 +143,8 @@ TEST_CASE("embedding bags of one length, and others") {
         }
       std::vector<std::vector<Tensor>> calls;
       for (int64_t n : {1, 4, 37})
-        calls.push_back({filled(DType::I64, {n, length}, [](int64_t i) { return i * 17 % 50; }), filled(DType::I64, {n}, [&](int64_t i) { return i * length / 2; })});
+        calls.push_back({filled(DType::I64, {n, length}, [](int64_t i) { return i * 17 % 50; }),
+                         filled(DType::I64, {n}, [&](int64_t i) { return i * length / 2; })});
       compare(g, calls);
     }
 }

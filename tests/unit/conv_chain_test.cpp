@@ -29,16 +29,13 @@ const Chain blocks[] = {
 };
 
 Tensor mixed(std::vector<int64_t> sizes, int64_t step) {
-  return filled(DType::F32, std::move(sizes),
-                [&](int64_t i) { return static_cast<double>(i * step % 251 - 125) / 64; });
+  return filled(DType::F32, std::move(sizes), [&](int64_t i) { return static_cast<double>(i * step % 251 - 125) / 64; });
 }
 
-V convolve(TestGraph& g, V x, int64_t out, int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t groups,
-           bool biased) {
+V convolve(TestGraph& g, V x, int64_t out, int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t groups, bool biased) {
   V w = g.b.constant(mixed({out, in / groups, kernel, kernel}, 37));
   Arg bias = biased ? Arg(g.b.constant(mixed({out}, 91))) : Arg();
-  return g.b.call1("aten::convolution.default",
-                   {x, w, bias, {stride, stride}, {pad, pad}, {1, 1}, false, {0, 0}, groups});
+  return g.b.call1("aten::convolution.default", {x, w, bias, {stride, stride}, {pad, pad}, {1, 1}, false, {0, 0}, groups});
 }
 
 TestGraph graph_of(const Chain& s, bool dynamic) {

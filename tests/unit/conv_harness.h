@@ -32,7 +32,7 @@ struct Case {
 
 /// A 2-D case, square in everything.
 inline Case square(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t in, int64_t out, int64_t groups = 1,
-            int64_t dilation = 1) {
+                   int64_t dilation = 1) {
   return {.groups = groups,
           .in_channels = in,
           .out_channels = out,
@@ -45,16 +45,14 @@ inline Case square(int64_t size, int64_t kernel, int64_t stride, int64_t pad, in
 
 inline std::string text(const Case& c) {
   std::string s = "batch " + std::to_string(c.batch) + " groups " + std::to_string(c.groups) + " channels " +
-                  std::to_string(c.in_channels) + "->" + std::to_string(c.out_channels) + " bias " +
-                  std::to_string(c.bias) + " gap " + std::to_string(c.gap) + (c.transposed ? " transposed" : "") +
-                  (c.packed ? "" : " weights in the call") + " of " + std::string(name_of(c.in_type)) + " and " +
-                  std::string(name_of(c.weight_type)) + ", padding " + std::to_string(c.padding) +
-                  (c.row_major ? " row-major" : "") + (c.by_lines ? " by lines" : "") +
+                  std::to_string(c.in_channels) + "->" + std::to_string(c.out_channels) + " bias " + std::to_string(c.bias) + " gap " +
+                  std::to_string(c.gap) + (c.transposed ? " transposed" : "") + (c.packed ? "" : " weights in the call") + " of " +
+                  std::string(name_of(c.in_type)) + " and " + std::string(name_of(c.weight_type)) + ", padding " +
+                  std::to_string(c.padding) + (c.row_major ? " row-major" : "") + (c.by_lines ? " by lines" : "") +
                   (c.winograd ? ", Winograd" : "") + (c.epilogue ? "" : ", no epilogue");
   for (int d = 0; d < 3; d++)
-    s += ", " + std::to_string(c.in[d]) + " by " + std::to_string(c.kernel[d]) + " stride " +
-         std::to_string(c.stride[d]) + " pad " + std::to_string(c.pad[d]) + " dilation " +
-         std::to_string(c.dilation[d]);
+    s += ", " + std::to_string(c.in[d]) + " by " + std::to_string(c.kernel[d]) + " stride " + std::to_string(c.stride[d]) + " pad " +
+         std::to_string(c.pad[d]) + " dilation " + std::to_string(c.dilation[d]);
   return s;
 }
 
@@ -71,8 +69,7 @@ struct Cover {
   TypedBuffer* bias;
   std::vector<std::atomic<int>> seen;
   Cover(int64_t batch, int64_t p, int64_t c, TypedBuffer& o, int64_t op, bool rows, TypedBuffer* b)
-      : pixels(p), channels(c), out(o), out_pixel(op), row_major(rows), bias(b),
-        seen(static_cast<size_t>(batch * p * c)) {}
+      : pixels(p), channels(c), out(o), out_pixel(op), row_major(rows), bias(b), seen(static_cast<size_t>(batch * p * c)) {}
   int64_t place(int64_t batch, int64_t m, int64_t n) const {
     return row_major ? (batch * channels + n) * pixels + m : (batch * pixels + m) * out_pixel + n;
   }
@@ -84,8 +81,7 @@ struct Cover {
       for (int64_t n = t.n0; n < t.n1; n++) {
         self.seen[static_cast<size_t>((t.batch * self.pixels + m) * self.channels + n)]++;
         int64_t j = n - t.n0, at = self.row_major ? j * t.stride + i : i * t.stride + j;
-        if (self.bias)
-          self.out.set(self.place(t.batch, m, n), element(self.out.type, sums + at * bytes) + self.bias->get(n));
+        if (self.bias) self.out.set(self.place(t.batch, m, n), element(self.out.type, sums + at * bytes) + self.bias->get(n));
       }
   }
   static double element(DType type, const char* at) {
@@ -106,8 +102,8 @@ inline bool input_at(const Case& c, int d, int64_t out, int64_t tap, int64_t& at
 }
 
 /// The sum of one output element, and of its terms' magnitudes.
-inline void reference(const Case& c, const ConvWindow& w, const std::vector<double>& in, int64_t image, int64_t pixel, const std::vector<double>& weights, int64_t m,
-               int64_t o, double& sum, double& size) {
+inline void reference(const Case& c, const ConvWindow& w, const std::vector<double>& in, int64_t image, int64_t pixel,
+                      const std::vector<double>& weights, int64_t m, int64_t o, double& sum, double& size) {
   int64_t at[3] = {m / w.out[2] / w.out[1], m / w.out[2] % w.out[1], m % w.out[2]};
   int64_t inputs = c.in_channels / c.groups, outputs = c.out_channels / c.groups, first = o / outputs * inputs, taps = w.positions();
   for (int64_t q = 0; q < taps; q++) {
@@ -139,7 +135,8 @@ inline ConvWindow window_of(const Case& c) {
     w.pad[d] = c.pad[d];
     w.dilation[d] = c.dilation[d];
     int64_t reach = c.dilation[d] * (c.kernel[d] - 1);
-    w.out[d] = c.transposed ? (c.in[d] - 1) * c.stride[d] - 2 * c.pad[d] + reach + 1 + c.output_pad[d] : (c.in[d] + 2 * c.pad[d] - reach - 1) / c.stride[d] + 1;
+    w.out[d] = c.transposed ? (c.in[d] - 1) * c.stride[d] - 2 * c.pad[d] + reach + 1 + c.output_pad[d]
+                            : (c.in[d] + 2 * c.pad[d] - reach - 1) / c.stride[d] + 1;
   }
   return w;
 }
@@ -172,13 +169,13 @@ inline void check_case(const KernelTable& kernels, const Workers& workers, Case 
   int64_t in_pixel = c.in_channels + c.gap, out_pixel = c.out_channels + c.gap, inputs = c.in_channels / c.groups;
   int64_t in_image = w.in_pixels() * in_pixel - c.gap, out_image = w.out_pixels() * out_pixel;
   DType sum_type = sum_of(c);
-  TypedBuffer in(c.in_type, c.batch * in_image), out(sum_type, c.batch * out_image), weights(c.weight_type, c.out_channels * inputs * w.positions());
+  TypedBuffer in(c.in_type, c.batch * in_image), out(sum_type, c.batch * out_image),
+      weights(c.weight_type, c.out_channels * inputs * w.positions());
   TypedBuffer bias(sum_type, c.out_channels);
   in.fill_random(1), weights.fill_random(2), bias.fill_random(3);
   for (int64_t i = 0; i < out.count; i++) out.set(i, untouched);
   Cover cover(c.batch, w.out_pixels(), c.out_channels, out, out_pixel, c.row_major, c.bias ? &bias : nullptr);
-  int64_t x = c.kernel[2], y = x * c.kernel[1], z = y * c.kernel[0],
-          second = c.transposed ? c.out_channels / c.groups : inputs;
+  int64_t x = c.kernel[2], y = x * c.kernel[1], z = y * c.kernel[0], second = c.transposed ? c.out_channels / c.groups : inputs;
   Conv conv{.window = w,
             .transposed = c.transposed,
             .row_major = c.row_major,

@@ -26,7 +26,8 @@ TEST_CASE("convolution by Winograd's minimal filtering") {
 }
 
 // A 3x3 convolution of 24 channels over 9x9 pixels; weights packed ahead, or in the call.
-static void run_filter(MicroKernels& mk, Workers& workers, bool packed, bool winograd, const std::vector<float>& in, const std::vector<float>& weights, std::vector<float>& to) {
+static void run_filter(MicroKernels& mk, Workers& workers, bool packed, bool winograd, const std::vector<float>& in,
+                       const std::vector<float>& weights, std::vector<float>& to) {
   constexpr int64_t channels = 24, size = 9;
   Conv c{.window = {.in = {1, size, size}, .out = {1, size, size}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}},
          .in_channels = channels,
@@ -61,7 +62,8 @@ TEST_CASE("weights of the call that are too large for Winograd's filtering") {
       run(true, out), run(false, plain);
       int64_t wrong = 0;
       for (size_t i = 0; i < out.size(); i++)
-        wrong += !(out[i] == plain[i] || (std::isnan(out[i]) && std::isnan(plain[i])) || (large == 0 && std::abs(out[i] - plain[i]) < 1e-4f));
+        wrong +=
+            !(out[i] == plain[i] || (std::isnan(out[i]) && std::isnan(plain[i])) || (large == 0 && std::abs(out[i] - plain[i]) < 1e-4f));
       CHECK(wrong == 0);
     }
   }
@@ -81,7 +83,8 @@ TEST_CASE("Winograd's filtering keeps infinities and NaN where they belong") {
     run(true, out), run(false, plain);
     int64_t finite = 0, wrong = 0;
     for (size_t i = 0; i < out.size(); i++) {
-      bool same = out[i] == plain[i] || (std::isnan(out[i]) && std::isnan(plain[i])) || std::abs(out[i] - plain[i]) <= 1e-5f * std::abs(plain[i]) + 1e-3f;
+      bool same = out[i] == plain[i] || (std::isnan(out[i]) && std::isnan(plain[i])) ||
+                  std::abs(out[i] - plain[i]) <= 1e-5f * std::abs(plain[i]) + 1e-3f;
       wrong += !same, finite += std::isfinite(plain[i]);
     }
     CHECK(wrong == 0);
@@ -125,10 +128,32 @@ TEST_CASE("depthwise convolution along lines: channels, images, one and three di
       by_lines(c);
     }
     by_lines(square(40, 13, 1, 6, 2, 2, 2)); // more taps than lines share
-    by_lines({.batch = 2, .groups = 5, .in_channels = 5, .out_channels = 5, .in = {1, 1, 300}, .kernel = {1, 1, 4}, .pad = {0, 0, 3}, .bias = true});
-    by_lines({.groups = 5, .in_channels = 5, .out_channels = 10, .in = {1, 1, 500}, .kernel = {1, 1, 64}, .stride = {1, 1, 2}, .pad = {0, 0, 31}});
+    by_lines({.batch = 2,
+              .groups = 5,
+              .in_channels = 5,
+              .out_channels = 5,
+              .in = {1, 1, 300},
+              .kernel = {1, 1, 4},
+              .pad = {0, 0, 3},
+              .bias = true});
+    by_lines({.groups = 5,
+              .in_channels = 5,
+              .out_channels = 10,
+              .in = {1, 1, 500},
+              .kernel = {1, 1, 64},
+              .stride = {1, 1, 2},
+              .pad = {0, 0, 31}});
     for (int64_t stride : {1, 3})
-      by_lines({.batch = 2, .groups = 6, .in_channels = 6, .out_channels = 6, .in = {4, 9, 20}, .kernel = {3, 3, 3}, .stride = {stride, stride, 1}, .pad = {1, 1, 1}, .dilation = {1, 2, 1}, .bias = true});
+      by_lines({.batch = 2,
+                .groups = 6,
+                .in_channels = 6,
+                .out_channels = 6,
+                .in = {4, 9, 20},
+                .kernel = {3, 3, 3},
+                .stride = {stride, stride, 1},
+                .pad = {1, 1, 1},
+                .dilation = {1, 2, 1},
+                .bias = true});
     by_lines({.groups = 3, .in_channels = 3, .out_channels = 3, .in = {1, 300, 200}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}});
     by_lines({.groups = 3, .in_channels = 3, .out_channels = 3, .in = {1, 2, 50}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}, .bias = true});
   });
@@ -148,12 +173,59 @@ TEST_CASE("convolution along lines") {
             c.by_lines = true;
             check(c);
           }
-    check({.batch = 2, .groups = 3, .in_channels = 12, .out_channels = 27, .in = {1, 1, 130}, .kernel = {1, 1, 9}, .stride = {1, 1, 2}, .pad = {0, 0, 4}, .bias = true, .by_lines = true});
-    check({.in_channels = 3, .out_channels = 10, .in = {4, 10, 21}, .kernel = {3, 3, 3}, .stride = {2, 1, 1}, .pad = {1, 1, 1}, .by_lines = true});
-    check({.batch = 2, .in_channels = 3, .out_channels = 19, .in = {9, 30, 21}, .kernel = {3, 3, 3}, .stride = {2, 2, 2}, .pad = {1, 1, 1}, .bias = true, .by_lines = true});
-    check({.in_channels = 3, .out_channels = 40, .in = {1, 90, 230}, .kernel = {1, 11, 11}, .stride = {1, 4, 4}, .pad = {0, 2, 2}, .by_lines = true});
-    check({.in_channels = 2, .out_channels = 9, .in = {1, 7, 500}, .kernel = {1, 2, 10}, .stride = {1, 1, 8}, .pad = {0, 1, 30}, .by_lines = true});
-    check({.groups = 5, .in_channels = 5, .out_channels = 5, .in = {3, 40, 31}, .kernel = {2, 3, 3}, .stride = {1, 3, 3}, .pad = {1, 1, 1}, .by_lines = true});
+  });
+}
+
+TEST_CASE("convolution along lines: one and three dimensions, strides and wide kernels") {
+  for_all_machines([](const auto& check) {
+    check({.batch = 2,
+           .groups = 3,
+           .in_channels = 12,
+           .out_channels = 27,
+           .in = {1, 1, 130},
+           .kernel = {1, 1, 9},
+           .stride = {1, 1, 2},
+           .pad = {0, 0, 4},
+           .bias = true,
+           .by_lines = true});
+    check({.in_channels = 3,
+           .out_channels = 10,
+           .in = {4, 10, 21},
+           .kernel = {3, 3, 3},
+           .stride = {2, 1, 1},
+           .pad = {1, 1, 1},
+           .by_lines = true});
+    check({.batch = 2,
+           .in_channels = 3,
+           .out_channels = 19,
+           .in = {9, 30, 21},
+           .kernel = {3, 3, 3},
+           .stride = {2, 2, 2},
+           .pad = {1, 1, 1},
+           .bias = true,
+           .by_lines = true});
+    check({.in_channels = 3,
+           .out_channels = 40,
+           .in = {1, 90, 230},
+           .kernel = {1, 11, 11},
+           .stride = {1, 4, 4},
+           .pad = {0, 2, 2},
+           .by_lines = true});
+    check({.in_channels = 2,
+           .out_channels = 9,
+           .in = {1, 7, 500},
+           .kernel = {1, 2, 10},
+           .stride = {1, 1, 8},
+           .pad = {0, 1, 30},
+           .by_lines = true});
+    check({.groups = 5,
+           .in_channels = 5,
+           .out_channels = 5,
+           .in = {3, 40, 31},
+           .kernel = {2, 3, 3},
+           .stride = {1, 3, 3},
+           .pad = {1, 1, 1},
+           .by_lines = true});
   });
 }
 

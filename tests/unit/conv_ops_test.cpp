@@ -7,7 +7,9 @@ using namespace tenon::test;
 namespace {
 
 Tensor mixed(DType t, std::vector<int64_t> sizes) {
-  return filled(t, std::move(sizes), [&](int64_t i) { return is_int(t) ? static_cast<double>(i * 37 % 255 - (t == DType::I8 ? 127 : 0)) : static_cast<double>(i * 31 % 251 - 125) / 64; });
+  return filled(t, std::move(sizes), [&](int64_t i) {
+    return is_int(t) ? static_cast<double>(i * 37 % 255 - (t == DType::I8 ? 127 : 0)) : static_cast<double>(i * 31 % 251 - 125) / 64;
+  });
 }
 
 struct Shape {
@@ -52,7 +54,8 @@ V image(TestGraph& g, const Shape& s, DType t) {
 
 V convolve(TestGraph& g, V x, V w, const Arg& bias, const Shape& s) {
   auto each = [&](int64_t v) { return ArgList(s.in.size() - 2, Arg(v)); };
-  return g.b.call1("aten::convolution.default", {x, w, bias, each(s.stride), each(s.pad), each(s.dilation), s.transposed, each(0), s.groups});
+  return g.b.call1("aten::convolution.default",
+                   {x, w, bias, each(s.stride), each(s.pad), each(s.dilation), s.transposed, each(0), s.groups});
 }
 
 void compare_both(const TestGraph& g, const std::vector<Tensor>& call) {
@@ -82,12 +85,13 @@ TEST_CASE("transposed depthwise convolutions become regular ones") {
   struct Window {
     int64_t kernel, stride, pad, extra, multiple;
   };
-  const Window windows[] = {{4, 2, 1, 0, 1}, {3, 2, 1, 1, 1}, {3, 1, 1, 0, 1}, {3, 1, 0, 0, 2}, {2, 2, 0, 0, 3}, {5, 3, 4, 2, 1}, {1, 3, 0, 0, 1},
-                            {1, 2, 0, 1, 1}, {7, 2, 6, 0, 1}, {16, 8, 4, 0, 1}, {2, 2, 0, 1, 1}, {3, 4, 1, 3, 2}, {1, 1, 0, 0, 1}};
+  const Window windows[] = {{4, 2, 1, 0, 1}, {3, 2, 1, 1, 1}, {3, 1, 1, 0, 1}, {3, 1, 0, 0, 2}, {2, 2, 0, 0, 3},
+                            {5, 3, 4, 2, 1}, {1, 3, 0, 0, 1}, {1, 2, 0, 1, 1}, {7, 2, 6, 0, 1}, {16, 8, 4, 0, 1},
+                            {2, 2, 0, 1, 1}, {3, 4, 1, 3, 2}, {1, 1, 0, 0, 1}};
   auto build = [](TestGraph& g, V x, V w, const Arg& bias, const Window& s, size_t dims) {
     auto each = [&](int64_t v) { return ArgList(dims, Arg(v)); };
-    g.returns(g.b.call1("aten::relu.default", {g.b.call1("aten::convolution.default", {x, w, bias, each(s.stride), each(s.pad), each(1), true,
-                                                                                        each(s.extra), x.size(1)})}));
+    g.returns(g.b.call1("aten::relu.default", {g.b.call1("aten::convolution.default", {x, w, bias, each(s.stride), each(s.pad), each(1),
+                                                                                       true, each(s.extra), x.size(1)})}));
   };
   for (DType t : {DType::F32, DType::BF16, DType::F16})
     for (size_t dims : {size_t{1}, size_t{2}, size_t{3}})
@@ -117,7 +121,8 @@ TEST_CASE("transposed depthwise convolutions become regular ones") {
 TEST_CASE("transposed depthwise convolutions with one number for all dims") {
   TestGraph g;
   V x = g.input({g.b.integer(2), g.b.integer(6), g.b.integer(7), g.b.integer(8)});
-  g.returns(g.b.call1("aten::convolution.default", {x, g.b.constant(mixed(DType::F32, {6, 1, 3, 3})), Arg(), ArgList{2}, ArgList{1}, ArgList{1}, true, ArgList{1}, 6}));
+  g.returns(g.b.call1("aten::convolution.default",
+                      {x, g.b.constant(mixed(DType::F32, {6, 1, 3, 3})), Arg(), ArgList{2}, ArgList{1}, ArgList{1}, true, ArgList{1}, 6}));
   compare_both(g, {mixed(DType::F32, {2, 6, 7, 8})});
 }
 
@@ -137,7 +142,8 @@ TEST_CASE("convolutions that cannot be are refused, unusual ones computed") {
   CHECK(fails({{1, 3, 9, 9}, {16, 3, 3, 3}, 1, 1, 0, 1}));
   CHECK(fails({{1, 3, 9, 9}, {16, 3, 3, 3}, 1, 1, 1, 0}));
   CHECK(fails({{1, 3, 9, 9}, {4, 6, 3, 3}, 1, 1, 1, 1, true}));
-  for (Shape s : {Shape{{1, 3, 4}, {3, 2, 2}, 2000, 1, 1, 1, true}, Shape{{1, 3, 4}, {3, 2, 2}, 3, 0, 7, 1, true}, Shape{{2, 4, 5, 6}, {4, 1, 3, 3}, 2, 1, 1, 4, true}}) {
+  for (Shape s : {Shape{{1, 3, 4}, {3, 2, 2}, 2000, 1, 1, 1, true}, Shape{{1, 3, 4}, {3, 2, 2}, 3, 0, 7, 1, true},
+                  Shape{{2, 4, 5, 6}, {4, 1, 3, 3}, 2, 1, 1, 4, true}}) {
     TestGraph g;
     V x = g.input(exprs(g, s.in)), w = g.input(exprs(g, s.weight));
     g.returns(convolve(g, x, w, Arg(), s));
@@ -159,7 +165,8 @@ TEST_CASE("convolutions of quantized tensors") {
       int64_t out = s.weight[0];
       V scales = g.b.constant(filled(DType::F32, {out}, [](int64_t i) { return 0.01 * static_cast<double>(i % 3 + 1); }));
       V zeros = g.b.constant(filled(DType::I64, {out}, [](int64_t) { return 0; }));
-      V w = g.b.call1("quantized_decomposed::dequantize_per_channel.default", {g.b.constant(mixed(DType::I8, s.weight)), scales, zeros, 0, -127, 127, DType::I8});
+      V w = g.b.call1("quantized_decomposed::dequantize_per_channel.default",
+                      {g.b.constant(mixed(DType::I8, s.weight)), scales, zeros, 0, -127, 127, DType::I8});
       V x = quantized(quantized(image(g, s, DType::F32), "quantize", 0.02, low + 100), "dequantize", 0.02, low + 100);
       V y = g.b.call1("aten::relu.default", {convolve(g, x, w, g.b.constant(mixed(DType::F32, {out})), s)});
       g.returns(y);
@@ -170,7 +177,8 @@ TEST_CASE("convolutions of quantized tensors") {
 
 TEST_CASE("weights that are made of weights are computed once") {
   TestGraph g;
-  V v = g.b.constant(mixed(DType::F32, {64, 32, 3, 3})), scale = g.b.constant(filled(DType::F32, {64, 1, 1, 1}, [](int64_t i) { return 1 + static_cast<double>(i) / 8; }));
+  V v = g.b.constant(mixed(DType::F32, {64, 32, 3, 3})),
+    scale = g.b.constant(filled(DType::F32, {64, 1, 1, 1}, [](int64_t i) { return 1 + static_cast<double>(i) / 8; }));
   V norm = g.b.call1("aten::linalg_vector_norm.default", {v, 2, ArgList{1, 2, 3}, true});
   V w = v * (scale / norm), x = g.input({2, 32, 9, 9});
   g.returns(convolve(g, x, w, Arg(), {{2, 32, 9, 9}, {64, 32, 3, 3}, 1, 1, 1, 1}));

@@ -62,14 +62,8 @@ TEST_CASE("convolution in one and three dimensions") {
            .stride = {1, 2, 1},
            .pad = {1, 1, 1},
            .bias = true});
-    check({.in_channels = 24,
-           .out_channels = 5,
-           .in = {4, 5, 6},
-           .kernel = {2, 3, 2},
-           .pad = {0, 1, 1},
-           .dilation = {2, 1, 1}});
-    check(
-        {.groups = 18, .in_channels = 18, .out_channels = 18, .in = {4, 5, 6}, .kernel = {3, 3, 3}, .pad = {1, 1, 1}});
+    check({.in_channels = 24, .out_channels = 5, .in = {4, 5, 6}, .kernel = {2, 3, 2}, .pad = {0, 1, 1}, .dilation = {2, 1, 1}});
+    check({.groups = 18, .in_channels = 18, .out_channels = 18, .in = {4, 5, 6}, .kernel = {3, 3, 3}, .pad = {1, 1, 1}});
   });
 }
 
@@ -116,27 +110,20 @@ TEST_CASE("convolution of 2, 4 and 8 channels a group") {
            .kernel = {1, 1, 4},
            .pad = {0, 0, 3},
            .dilation = {1, 1, 2}});
-    check({.groups = 6,
-           .in_channels = 12,
-           .out_channels = 12,
-           .in = {4, 5, 6},
-           .kernel = {3, 3, 3},
-           .stride = {1, 2, 1},
-           .pad = {1, 1, 1}});
-    check({.groups = 6,
-           .in_channels = 12,
-           .out_channels = 24,
-           .in = {1, 9, 9},
-           .kernel = {1, 3, 3},
-           .pad = {0, 1, 1}}); // of matrix kernels
+    check(
+        {.groups = 6, .in_channels = 12, .out_channels = 12, .in = {4, 5, 6}, .kernel = {3, 3, 3}, .stride = {1, 2, 1}, .pad = {1, 1, 1}});
+    check(
+        {.groups = 6, .in_channels = 12, .out_channels = 24, .in = {1, 9, 9}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}}); // of matrix kernels
   });
 }
 
 TEST_CASE("convolution of every number format, in place and copied") {
   for_all_machines([](const auto& check) {
     using enum DType;
-    for (auto [in_type, weight_type] : {std::pair{F64, F64}, {BF16, BF16}, {F16, F16}, {F32, BF16}, {U8, I8}, {I8, I8}, {U8, U8}, {F32, I8}})
-      for (auto [in, out, groups] : {std::array<int64_t, 3>{1, 5, 1}, {3, 17, 1}, {8, 33, 1}, {64, 40, 1}, {12, 24, 3}, {6, 6, 2}, {5, 5, 5}})
+    for (auto [in_type, weight_type] :
+         {std::pair{F64, F64}, {BF16, BF16}, {F16, F16}, {F32, BF16}, {U8, I8}, {I8, I8}, {U8, U8}, {F32, I8}})
+      for (auto [in, out, groups] :
+           {std::array<int64_t, 3>{1, 5, 1}, {3, 17, 1}, {8, 33, 1}, {64, 40, 1}, {12, 24, 3}, {6, 6, 2}, {5, 5, 5}})
         for (int64_t kernel : {1, 3, 5}) {
           Case c = square(9, kernel, 1 + kernel / 4, kernel / 2, in, out, groups);
           c.in_type = in_type, c.weight_type = weight_type;
@@ -164,9 +151,22 @@ TEST_CASE("transposed convolution over kernels, strides, padding, dilation and g
               c.packed = dilation != 2;
               check(c);
             }
-    Case c = {.in_channels = 20, .out_channels = 30, .in = {1, 1, 50}, .kernel = {1, 1, 16}, .stride = {1, 1, 8}, .pad = {0, 0, 4}, .bias = true, .transposed = true};
+    Case c = {.in_channels = 20,
+              .out_channels = 30,
+              .in = {1, 1, 50},
+              .kernel = {1, 1, 16},
+              .stride = {1, 1, 8},
+              .pad = {0, 0, 4},
+              .bias = true,
+              .transposed = true};
     check(c);
-    c = {.in_channels = 4, .out_channels = 6, .in = {3, 4, 5}, .kernel = {2, 3, 2}, .stride = {2, 1, 2}, .pad = {0, 1, 0}, .transposed = true};
+    c = {.in_channels = 4,
+         .out_channels = 6,
+         .in = {3, 4, 5},
+         .kernel = {2, 3, 2},
+         .stride = {2, 1, 2},
+         .pad = {0, 1, 0},
+         .transposed = true};
     check(c);
     c = square(20, 4, 2, 1, 64, 150);
     c.transposed = c.bias = true;

@@ -7,8 +7,10 @@ using namespace tenon::test;
 namespace {
 
 const char* copy_first(const tenon_op_call* c) {
-  if (c->num_ints != 5 || c->ints[0] != 0 || c->ints[2] != 2 || c->ints[3] != 7 || c->ints[4] != 9) return "the integers are not what was passed";
-  if (c->num_inputs != 2 || c->inputs[0].rank != -1 || c->num_numbers != 1 || c->numbers[0] != 0.5) return "the operands are not what was passed";
+  if (c->num_ints != 5 || c->ints[0] != 0 || c->ints[2] != 2 || c->ints[3] != 7 || c->ints[4] != 9)
+    return "the integers are not what was passed";
+  if (c->num_inputs != 2 || c->inputs[0].rank != -1 || c->num_numbers != 1 || c->numbers[0] != 0.5)
+    return "the operands are not what was passed";
   auto *x = static_cast<const float*>(c->inputs[1].data), *add = static_cast<const float*>(c->data);
   auto* out = static_cast<float*>(c->outputs[0].data);
   for (int64_t i = 0; i < c->outputs[0].sizes[0]; i++) out[i] = x[i] + *add;
@@ -44,7 +46,9 @@ TEST_CASE("registration of custom operators") {
 }
 
 TEST_CASE("a custom expression is the formula, fused") {
-  register_op({"mine::swish(Tensor x, Tensor y, float beta=1.0, int k=2) -> Tensor", nullptr, nullptr, nullptr, "select(x > 0.25, x*sigmoid(beta*y), -x/k) + 1"}).check();
+  register_op({"mine::swish(Tensor x, Tensor y, float beta=1.0, int k=2) -> Tensor", nullptr, nullptr, nullptr,
+               "select(x > 0.25, x*sigmoid(beta*y), -x/k) + 1"})
+      .check();
   for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
     TestGraph g;
     Expr s = g.symbol("s0");
@@ -54,7 +58,9 @@ TEST_CASE("a custom expression is the formula, fused") {
     V formula = g.b.call1("aten::where.self", {small, -a / Arg(2), a * g.b.call1("aten::sigmoid.default", {y * Arg(1.5)})}) + Arg(1);
     g.returns(z);
     if (t == DType::F32) g.returns(formula);
-    compare(g, {{counting(t, {5, 3}, -8), counting(t, {3}, -1)}, {counting(t, {0, 3}), counting(t, {3})}, {counting(t, {17, 3}, -20), counting(t, {3}, -1)}});
+    compare(g, {{counting(t, {5, 3}, -8), counting(t, {3}, -1)},
+                {counting(t, {0, 3}), counting(t, {3})},
+                {counting(t, {17, 3}, -20), counting(t, {3}, -1)}});
     if (t != DType::F32) continue;
     auto out = run(g.program().compile().value(), {counting(t, {17, 3}, -20), counting(t, {3}, -1)});
     for (size_t i = 0; i < 51; i++) CHECK(numbers(out[0])[i] == doctest::Approx(numbers(out[1])[i]).epsilon(1e-6));
@@ -67,11 +73,16 @@ TEST_CASE("a custom expression is the formula, fused") {
 
 TEST_CASE("a custom function gets its arguments in schema order") {
   static const float add = 10;
-  register_op({"mine::pick(Tensor? mask, Tensor x, int? a, int[] list, float f=0.5) -> Tensor", "f32[x.size(0) - list_begin]", copy_first, nullptr, nullptr}).check();
+  register_op({"mine::pick(Tensor? mask, Tensor x, int? a, int[] list, float f=0.5) -> Tensor", "f32[x.size(0) - list_begin]", copy_first,
+               nullptr, nullptr})
+      .check();
   TestGraph wrong; // the rule names what is no argument
   V x = wrong.input({wrong.b.integer(4)});
-  CHECK_THROWS_WITH_AS(wrong.b.call("mine::pick.default", {Arg(), x, Arg(), ArgList{7, 9}}), doctest::Contains("unknown name list_begin"), Error);
-  register_op({"mine::pick.right(Tensor? mask, Tensor x, int? a, int[] list, float f=0.5) -> Tensor", "f32[x.size(-1) // 2]", copy_first, const_cast<float*>(&add), nullptr}).check();
+  CHECK_THROWS_WITH_AS(wrong.b.call("mine::pick.default", {Arg(), x, Arg(), ArgList{7, 9}}), doctest::Contains("unknown name list_begin"),
+                       Error);
+  register_op({"mine::pick.right(Tensor? mask, Tensor x, int? a, int[] list, float f=0.5) -> Tensor", "f32[x.size(-1) // 2]", copy_first,
+               const_cast<float*>(&add), nullptr})
+      .check();
   TestGraph g;
   Expr s = g.symbol("s0");
   g.returns(g.b.call1("mine::pick.right", {Arg(), g.input({s}), Arg(), ArgList{7, 9}}));

@@ -19,7 +19,8 @@ TEST_CASE("the constraints of all Edge operators are read as they are written") 
 }
 
 TEST_CASE("allowed types of an argument") {
-  CHECK(allowed_types("edge::exp.default", "self") == std::optional<DTypes>(static_cast<DTypes>(allowed_types("edge::exp.default", "__ret_0").value())));
+  CHECK(allowed_types("edge::exp.default", "self") ==
+        std::optional<DTypes>(static_cast<DTypes>(allowed_types("edge::exp.default", "__ret_0").value())));
   CHECK((*allowed_types("edge::exp.default", "self") & int_types) == 0); // integers are cast before
   CHECK((*allowed_types("edge::add.Tensor", "self") & set_of({DType::I64, DType::F32})) == set_of({DType::I64, DType::F32}));
   CHECK(*allowed_types("edge::lt.Tensor", "__ret_0") == bool_type);
@@ -28,7 +29,8 @@ TEST_CASE("allowed types of an argument") {
 }
 
 TEST_CASE("a file of edge.yaml") {
-  auto ops = parse_edge_yaml("# written by hand\n- func: add.Tensor\n  namespace: edge\n  inherits: aten::add.Tensor\n  type_alias:\n    T0: [Float, Long]\n    T1: []\n"
+  auto ops = parse_edge_yaml("# written by hand\n- func: add.Tensor\n  namespace: edge\n  inherits: aten::add.Tensor\n  type_alias:\n    "
+                             "T0: [Float, Long]\n    T1: []\n"
                              "  type_constraint:\n  - self: T0\n    __ret_0: T0\n  - self: T1\n");
   REQUIRE(ops.size() == 1);
   CHECK(ops[0].name() == "edge::add.Tensor");
@@ -57,10 +59,12 @@ TEST_CASE("a user's pass on the Edge graph") {
   program.compile().value().run(inputs, before).check();
   program.transform([](const std::string& text) { return text; }).value().compile().value().run(inputs, same).check();
   REQUIRE(same.size() == before.size());
-  for (size_t i = 0; i < same.size(); i++) CHECK(std::memcmp(same[i].data(), before[i].data(), static_cast<size_t>(same[i].numel()) * size_of(same[i].dtype())) == 0);
+  for (size_t i = 0; i < same.size(); i++)
+    CHECK(std::memcmp(same[i].data(), before[i].data(), static_cast<size_t>(same[i].numel()) * size_of(same[i].dtype())) == 0);
   int calls = 0;
   auto changed = program.transform([&](std::string text) {
-    for (size_t at = 0; (at = text.find("edge::gelu.default", at)) != text.npos || (at = text.find("edge::relu.default")) != text.npos; calls++)
+    for (size_t at = 0; (at = text.find("edge::gelu.default", at)) != text.npos || (at = text.find("edge::relu.default")) != text.npos;
+         calls++)
       text.replace(at, 18, "edge::abs.default");
     return text;
   });

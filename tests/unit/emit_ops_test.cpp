@@ -15,10 +15,12 @@ template <class T> std::vector<T> specials() {
       v.push_back(static_cast<T>(x));
       if (L::is_signed) v.push_back(static_cast<T>(-x));
     }
-    for (T x : {L::min(), L::max(), static_cast<T>(L::min() + 1), static_cast<T>(L::max() - 1), static_cast<T>(L::max() / 2 + 1)}) v.push_back(x);
+    for (T x : {L::min(), L::max(), static_cast<T>(L::min() + 1), static_cast<T>(L::max() - 1), static_cast<T>(L::max() / 2 + 1)})
+      v.push_back(x);
   } else {
-    for (double x : {0.0, 1.0, 2.0, 3.0, 0.5, 0.25, 1.5, 2.5, 3.5, 10.0, 0.1, 0.7, 0.99, 7.0, 100.0, 1e-3, 1e-30, 127.5, 300.7, 40000.5, 1e6, 3e4}) {
-      if (std::isinf(convert<float>(static_cast<T>(static_cast<float>(x))))) continue;  // 1e6 in f16
+    for (double x :
+         {0.0, 1.0, 2.0, 3.0, 0.5, 0.25, 1.5, 2.5, 3.5, 10.0, 0.1, 0.7, 0.99, 7.0, 100.0, 1e-3, 1e-30, 127.5, 300.7, 40000.5, 1e6, 3e4}) {
+      if (std::isinf(convert<float>(static_cast<T>(static_cast<float>(x))))) continue; // 1e6 in f16
       v.push_back(static_cast<T>(static_cast<float>(x))), v.push_back(static_cast<T>(static_cast<float>(-x)));
     }
     for (float x : {INFINITY, -INFINITY, NAN}) v.push_back(static_cast<T>(x));
@@ -58,14 +60,16 @@ bool legal_unary(Op op, DType t) {
 bool legal_binary(Op op, DType t) {
   if (is_float(t)) return op < Op::And || is_compare(op);
   if (t == DType::Bool)
-    return op == Op::And || op == Op::Or || op == Op::Xor || op == Op::Min || op == Op::Max || op == Op::Mul || op == Op::Add || op == Op::Sub || is_compare(op);
+    return op == Op::And || op == Op::Or || op == Op::Xor || op == Op::Min || op == Op::Max || op == Op::Mul || op == Op::Add ||
+           op == Op::Sub || is_compare(op);
   return op != Op::Div && op != Op::Atan2;
 }
 
 // Accuracy is the matter of vector_math_test; here it must be the right function.
 double tolerance(Op op, DType t) {
   if (!is_float(t)) return 0;
-  bool exact = op == Op::Neg || op == Op::Abs || (op >= Op::Floor && op <= Op::Trunc) || op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Div;
+  bool exact = op == Op::Neg || op == Op::Abs || (op >= Op::Floor && op <= Op::Trunc) || op == Op::Add || op == Op::Sub || op == Op::Mul ||
+               op == Op::Div;
   return exact ? 0 : t == DType::F32 ? 4e-6 : 1e-14;
 }
 
@@ -144,7 +148,7 @@ TEST_CASE("casts among all dtypes") {
         DType a = static_cast<DType>(from), r = static_cast<DType>(to);
         if (is_complex(a) || is_complex(r) || (is_float8(a) && is_int(r))) continue;
         Data d = special_data(a);
-        if (r == DType::I32 && is_float(a)) d.count -= 3;  // i32 of NaN and infinities is left open
+        if (r == DType::I32 && is_float(a)) d.count -= 3; // i32 of NaN and infinities is left open
         Pointwise b;
         Case c = b.make({input(a), output(r)}, static_cast<int64_t>(d.count), lanes, lanes == 32, [&](Pointwise& k) {
           if (is_float8(a) || is_float8(r)) return cast(k.pool.load(0, a, {k.i}), r); // spelled out, there is no such Cast
@@ -175,7 +179,8 @@ TEST_CASE("kernels that flush denormals round all else to nearest even") {
   for (int lanes : {16, 32, 64}) {
     Data d = special_data(DType::F32);
     Pointwise b;
-    Case c = b.make({input(DType::F32), output(DType::BF16)}, static_cast<int64_t>(d.count), lanes, lanes == 32, [&](Pointwise& k) { return cast(k.pool.load(0, DType::F32, {k.i}), DType::BF16); });
+    Case c = b.make({input(DType::F32), output(DType::BF16)}, static_cast<int64_t>(d.count), lanes, lanes == 32,
+                    [&](Pointwise& k) { return cast(k.pool.load(0, DType::F32, {k.i}), DType::BF16); });
     c.kernel.flushes_denormals = true;
     c.data[0] = d;
     c.tolerance = 1e-37; // of a denormal; all else is equal, as the smallest step of bf16 is larger
@@ -194,11 +199,14 @@ TEST_CASE("bitcast, select, copies of every dtype") {
       });
       check(c);
     }
-  for (auto [a, r] : {std::pair(DType::F32, DType::I32), {DType::I32, DType::F32}, {DType::F64, DType::I64}, {DType::BF16, DType::I16}, {DType::I8, DType::U8}}) {
+  for (auto [a, r] : {std::pair(DType::F32, DType::I32),
+                      {DType::I32, DType::F32},
+                      {DType::F64, DType::I64},
+                      {DType::BF16, DType::I16},
+                      {DType::I8, DType::U8}}) {
     Pointwise b;
-    check(b.make({input(a), output(r)}, 75, 16, true, [&](Pointwise& k) {
-      return k.pool.intern({.op = Op::Bitcast, .type = r, .args = {k.pool.load(0, a, {k.i})}});
-    }));
+    check(b.make({input(a), output(r)}, 75, 16, true,
+                 [&](Pointwise& k) { return k.pool.intern({.op = Op::Bitcast, .type = r, .args = {k.pool.load(0, a, {k.i})}}); }));
   }
 }
 
@@ -232,9 +240,8 @@ TEST_CASE("kernels compile on several threads") {
   std::vector<Case> cases;
   for (int64_t n = 1; n < 20; n++) {
     builders.push_back(std::make_unique<Pointwise>());
-    cases.push_back(builders.back()->make({input(DType::F32), output(DType::F32)}, n, 16, n % 2, [&](Pointwise& k) {
-      return k.pool.load(0, DType::F32, {k.i}) * static_cast<double>(n);
-    }));
+    cases.push_back(builders.back()->make({input(DType::F32), output(DType::F32)}, n, 16, n % 2,
+                                          [&](Pointwise& k) { return k.pool.load(0, DType::F32, {k.i}) * static_cast<double>(n); }));
     cases.back().data[0] = Data::random(DType::F32, static_cast<size_t>(n), 3);
   }
   std::vector<const Kernel*> kernels;

@@ -12,11 +12,12 @@ struct Reducer {
   Reduction op;
   DType type;
 };
-const Reducer kinds[] = {{Reduction::Sum, DType::F32},    {Reduction::Sum, DType::F64},   {Reduction::Sum, DType::I64},  {Reduction::Sum, DType::U8},
-                      {Reduction::Prod, DType::F32},   {Reduction::Prod, DType::I32},  {Reduction::Max, DType::F32},  {Reduction::Max, DType::F64},
-                      {Reduction::Max, DType::U8},     {Reduction::Max, DType::I64},   {Reduction::Min, DType::F32},  {Reduction::Min, DType::I16},
-                      {Reduction::Max, DType::Bool},   {Reduction::Any, DType::Bool},  {Reduction::All, DType::Bool}, {Reduction::ArgMax, DType::F32},
-                      {Reduction::ArgMin, DType::F64}, {Reduction::ArgMax, DType::U8}, {Reduction::ArgMin, DType::I64}};
+const Reducer kinds[] = {
+    {Reduction::Sum, DType::F32},    {Reduction::Sum, DType::F64},   {Reduction::Sum, DType::I64},   {Reduction::Sum, DType::U8},
+    {Reduction::Prod, DType::F32},   {Reduction::Prod, DType::I32},  {Reduction::Max, DType::F32},   {Reduction::Max, DType::F64},
+    {Reduction::Max, DType::U8},     {Reduction::Max, DType::I64},   {Reduction::Min, DType::F32},   {Reduction::Min, DType::I16},
+    {Reduction::Max, DType::Bool},   {Reduction::Any, DType::Bool},  {Reduction::All, DType::Bool},  {Reduction::ArgMax, DType::F32},
+    {Reduction::ArgMin, DType::F64}, {Reduction::ArgMax, DType::U8}, {Reduction::ArgMin, DType::I64}};
 
 bool finds_position(Reduction op) { return op == Reduction::ArgMax || op == Reduction::ArgMin; }
 
@@ -51,8 +52,9 @@ Case vertical(ExprPool& pool, Reducer k, int64_t n, int64_t columns, int lanes, 
   c.kernel.buffers = {input(k.type), output(result)};
   c.kernel.parallel = p;
   Expr x = pool.load(0, k.type, {i * wide + j});
-  c.kernel.body = {loop(j, lanes, {reduce({{0, k.op, k.type}}, {loop(i, 1, {add(0, x, finds_position(k.op) ? i : Expr())})}),
-                                   store(1, j, pool.reg(0, result))})};
+  c.kernel.body = {
+      loop(j, lanes,
+           {reduce({{0, k.op, k.type}}, {loop(i, 1, {add(0, x, finds_position(k.op) ? i : Expr())})}), store(1, j, pool.reg(0, result))})};
   c.data = {{.count = static_cast<size_t>(n * columns)}, {.count = static_cast<size_t>(columns)}};
   c.tolerance = is_float(result) ? 1e-4 : 0;
   return c;
@@ -88,7 +90,8 @@ TEST_CASE("long sums of f32 are exact to their last digits") {
         for (bool rows : {false, true}) {
           ExprPool pool;
           constexpr int64_t columns = 5;
-          Case c = rows ? horizontal(pool, {Reduction::Sum, DType::F32}, n, lanes, dynamic) : vertical(pool, {Reduction::Sum, DType::F32}, n, columns, lanes, dynamic);
+          Case c = rows ? horizontal(pool, {Reduction::Sum, DType::F32}, n, lanes, dynamic)
+                        : vertical(pool, {Reduction::Sum, DType::F32}, n, columns, lanes, dynamic);
           std::vector<float> x(static_cast<size_t>(n * (rows ? 3 : columns)));
           for (size_t i = 0; i < x.size(); i++) x[i] = 0.1f + static_cast<float>(i % 7) * 0.37f; // errors of one sign add up
           c.data[0] = Data::of(x);
@@ -119,7 +122,8 @@ TEST_CASE("means of long sums are rounded once") {
           region.accumulators[0].widened = widened;
           int64_t count = rows ? 3 : columns;
           std::vector<float> x(static_cast<size_t>(n * count)), means(static_cast<size_t>(count));
-          for (size_t i = 0; i < x.size(); i++) x[i] = 3 + static_cast<float>(i * 7919 % 32768) / 32768; // sums of 64 are exact in f32, of all in f64
+          for (size_t i = 0; i < x.size(); i++)
+            x[i] = 3 + static_cast<float>(i * 7919 % 32768) / 32768; // sums of 64 are exact in f32, of all in f64
           for (int64_t k = 0; k < count; k++) {
             double total = 0;
             for (int64_t i = 0; i < n; i++) total += x[static_cast<size_t>(rows ? k * n + i : i * columns + k)];
@@ -135,8 +139,8 @@ TEST_CASE("means of long sums are rounded once") {
 
 TEST_CASE("extremes among NaN, ties and infinities") {
   const float inf = INFINITY, nan = NAN;
-  const std::vector<std::vector<float>> rows = {
-      {1, 5, 5, 5, 2}, {1, nan, 7, nan, 9}, {-inf, -inf, -inf, -inf}, {inf, inf, 1, inf}, {nan, nan, nan}, {0, -0.0f, 0}, {-inf, nan, inf, 3}};
+  const std::vector<std::vector<float>> rows = {{1, 5, 5, 5, 2}, {1, nan, 7, nan, 9}, {-inf, -inf, -inf, -inf}, {inf, inf, 1, inf},
+                                                {nan, nan, nan}, {0, -0.0f, 0},       {-inf, nan, inf, 3}};
   for (Reduction op : {Reduction::Max, Reduction::Min, Reduction::ArgMax, Reduction::ArgMin})
     for (const auto& pattern : rows)
       for (int64_t n : {5, 33, 200})
@@ -148,7 +152,7 @@ TEST_CASE("extremes among NaN, ties and infinities") {
             std::vector<float> x(static_cast<size_t>(3 * n), op == Reduction::Max || op == Reduction::ArgMax ? -inf : inf);
             for (size_t row = 0; row < 3; row++) std::copy(pattern.begin(), pattern.end(), x.begin() + static_cast<long>(row) * n + at);
             c.data[0] = Data::of(x);
-            c.tolerance = 1e-9;  // the sign of a zero is left open
+            c.tolerance = 1e-9; // the sign of a zero is left open
             check(c);
           }
 }
@@ -172,10 +176,13 @@ TEST_CASE("several accumulators over nested loops") {
           // The second loop over i is scalar: states of two widths.
           c.kernel.body = {
               reduce({{0, Reduction::Sum, DType::F32}, {1, Reduction::Max, DType::F32}, {2, Reduction::ArgMax, DType::F32}},
-                     {loop(k, 1, {loop(i, lanes, {add(0, x * y), add(1, x), add(2, x, k * b + i)}), add(0, y)}), add(1, pool.number(-9, DType::F32))}),
-              reduce({{3, Reduction::Sum, DType::F32}}, {loop(k, 1, {reduce({{4, Reduction::Sum, DType::F32}}, {loop(i, lanes, {add(4, x - f32(1))})}),
-                                                                     add(3, f32(4) * y)})}),
-              store(2, p * 4.0, f32(0)), store(2, p * 4.0 + 1.0, f32(1)), store(2, p * 4.0 + 2.0, cast(pool.reg(2, DType::I64), DType::F32)),
+                     {loop(k, 1, {loop(i, lanes, {add(0, x * y), add(1, x), add(2, x, k * b + i)}), add(0, y)}),
+                      add(1, pool.number(-9, DType::F32))}),
+              reduce({{3, Reduction::Sum, DType::F32}},
+                     {loop(k, 1, {reduce({{4, Reduction::Sum, DType::F32}}, {loop(i, lanes, {add(4, x - f32(1))})}), add(3, f32(4) * y)})}),
+              store(2, p * 4.0, f32(0)),
+              store(2, p * 4.0 + 1.0, f32(1)),
+              store(2, p * 4.0 + 2.0, cast(pool.reg(2, DType::I64), DType::F32)),
               store(2, p * 4.0 + 3.0, f32(3))};
           c.data = {{.count = static_cast<size_t>(2 * m * n)}, {.count = static_cast<size_t>(m)}, {.count = 8}};
           c.end = 2;
@@ -205,13 +212,15 @@ TEST_CASE("what a kernel wrote can be read again") {
         DType f = DType::F32;
         Expr x = pool.load(0, f, {p * size + i}), row = pool.load(2, f, {i}), flag = pool.load(3, DType::Bool, {i});
         c.kernel.name = "scratch";
-        c.kernel.buffers = {input(f), output(f), {BufferKind::Scratch, f, pool.integer(64)}, {BufferKind::Scratch, DType::Bool, (size + 32.0) * 4.0}};
+        c.kernel.buffers = {
+            input(f), output(f), {BufferKind::Scratch, f, pool.integer(64)}, {BufferKind::Scratch, DType::Bool, (size + 32.0) * 4.0}};
         c.kernel.scratch_bytes = (size + 32.0) * 5.0;
         c.kernel.parallel = p;
-        c.kernel.body = {reduce({{0, Reduction::Sum, f}}, {loop(i, lanes, {store(2, i, x * x), store(3, i, lt(x, constant_like(0, x))), add(0, x)})}),
-                         loop(i, lanes, {store(2, i, row + pool.reg(0, f)), store(2, i, row * 2.0)}),
-                         loop(i, lanes, {store(1, p * size + i, select(flag, row, x))}),
-                         loop(i, lanes, {store(1, p * size + i, pool.load(1, f, {p * size + i}) + 1.0)})};
+        c.kernel.body = {
+            reduce({{0, Reduction::Sum, f}}, {loop(i, lanes, {store(2, i, x * x), store(3, i, lt(x, constant_like(0, x))), add(0, x)})}),
+            loop(i, lanes, {store(2, i, row + pool.reg(0, f)), store(2, i, row * 2.0)}),
+            loop(i, lanes, {store(1, p * size + i, select(flag, row, x))}),
+            loop(i, lanes, {store(1, p * size + i, pool.load(1, f, {p * size + i}) + 1.0)})};
         c.data = {{.count = static_cast<size_t>(3 * n)}, {.count = static_cast<size_t>(3 * n)}, {}, {}};
         c.end = 3;
         c.tolerance = 1e-4;
@@ -232,10 +241,11 @@ TEST_CASE("windows: unrolled loops in lanes, the extents of inner loops depend o
       c.kernel.name = "window";
       c.kernel.buffers = {input(DType::F32), output(DType::F32), output(DType::F32)};
       c.kernel.parallel = p;
-      c.kernel.body = {loop(i, lanes, {reduce({{0, Reduction::Max, DType::F32}}, {loop(y, 1, {loop(x, 1, {add(0, v)})})}),
-                                       store(1, p * size + i, pool.reg(0, DType::F32)),
-                                       reduce({{1, Reduction::Sum, DType::F32}}, {loop(t, 1, {add(1, pool.load(0, DType::F32, {t * size + i}))})}),
-                                       store(2, p * size + i, pool.reg(1, DType::F32))})};
+      c.kernel.body = {loop(i, lanes,
+                            {reduce({{0, Reduction::Max, DType::F32}}, {loop(y, 1, {loop(x, 1, {add(0, v)})})}),
+                             store(1, p * size + i, pool.reg(0, DType::F32)),
+                             reduce({{1, Reduction::Sum, DType::F32}}, {loop(t, 1, {add(1, pool.load(0, DType::F32, {t * size + i}))})}),
+                             store(2, p * size + i, pool.reg(1, DType::F32))})};
       size_t k = static_cast<size_t>(4 * n);
       c.data = {{.count = k}, {.count = k}, {.count = k}};
       c.end = 4;

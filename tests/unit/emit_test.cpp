@@ -61,14 +61,16 @@ TEST_CASE("broadcast, strided, reversed and transposed access") {
           c.kernel.buffers = {input(t), output(t), output(t), output(t), output(t), output(t), output(t)};
           c.kernel.parallel = p;
           auto at = [&](Expr offset) { return pool.load(0, t, {offset}); };
-          c.kernel.body = {loop(i, lanes, {store(1, p * size + i, at(p)),                 // broadcast
-                                           store(2, p * size + i, at(i * 3.0 + p)),       // constant stride
-                                           store(3, i * 3.0 + p, at(p * size + i)),       // strided store
-                                           store(4, p * size + i, at(size - i - 1.0)),    // reversed
-                                           store(6, p * size + i, at(i * 2.0 + p)),       // every second
-                                           store(5, i * size * three + p, at(i + p))})};  // stride of run-time size
+          c.kernel.body = {loop(i, lanes,
+                                {store(1, p * size + i, at(p)),                // broadcast
+                                 store(2, p * size + i, at(i * 3.0 + p)),      // constant stride
+                                 store(3, i * 3.0 + p, at(p * size + i)),      // strided store
+                                 store(4, p * size + i, at(size - i - 1.0)),   // reversed
+                                 store(6, p * size + i, at(i * 2.0 + p)),      // every second
+                                 store(5, i * size * three + p, at(i + p))})}; // stride of run-time size
           size_t k = static_cast<size_t>(n);
-          c.data = {{.count = 3 * k + 3}, {.count = 3 * k}, {.count = 3 * k}, {.count = 3 * k}, {.count = 3 * k}, {.count = 3 * k * k + 3}, {.count = 3 * k}};
+          c.data = {{.count = 3 * k + 3}, {.count = 3 * k},         {.count = 3 * k}, {.count = 3 * k},
+                    {.count = 3 * k},     {.count = 3 * k * k + 3}, {.count = 3 * k}};
           c.end = 3;
           if (n <= 100 || t == DType::F32) check(c);
         }
@@ -88,10 +90,11 @@ TEST_CASE("gather and scatter by indices that were loaded") {
         c.kernel.buffers = {input(t), input(DType::I64), output(t), output(t), output(t)};
         c.kernel.parallel = p;
         Expr safe = checked(select(lt(index, pool.integer(0)), index + size, index), size);
-        c.kernel.body = {loop(i, lanes, {store(2, p * size + i, pool.load(0, t, {p * size + safe})),
-                                         store(3, p * size + index, pool.load(0, t, {p * size + i})),
-                                         // lanes beyond the end are out of range, but not active
-                                         store(4, p * size + i, pool.load(0, t, {pool.intern({.op = Op::Checked, .type = DType::I64, .args = {i, size}})}))})};
+        c.kernel.body = {
+            loop(i, lanes,
+                 {store(2, p * size + i, pool.load(0, t, {p * size + safe})), store(3, p * size + index, pool.load(0, t, {p * size + i})),
+                  // lanes beyond the end are out of range, but not active
+                  store(4, p * size + i, pool.load(0, t, {pool.intern({.op = Op::Checked, .type = DType::I64, .args = {i, size}})}))})};
         std::vector<int64_t> order(static_cast<size_t>(n));
         for (size_t k = 0; k < order.size(); k++) order[k] = static_cast<int64_t>(k);
         std::shuffle(order.begin(), order.end(), std::mt19937(7));
@@ -152,10 +155,11 @@ TEST_CASE("guards keep loads within their buffers") {
           c.kernel.name = "guard";
           c.kernel.buffers = {input(t), output(t), output(t), output(DType::F32)};
           c.kernel.parallel = p;
-          c.kernel.body = {loop(i, lanes, {store(1, p * wide + i, select(in_row, inner, zero)),
-                                           store(2, p * wide + i, select(logical_and(in_row, in_column), at(row * size + column), zero)),
-                                           reduce({{0, Reduction::Max, DType::F32}}, {loop(k, 1, {add(0, guarded)})}),
-                                           store(3, p * wide + i, pool.reg(0, DType::F32))})};
+          c.kernel.body = {loop(i, lanes,
+                                {store(1, p * wide + i, select(in_row, inner, zero)),
+                                 store(2, p * wide + i, select(logical_and(in_row, in_column), at(row * size + column), zero)),
+                                 reduce({{0, Reduction::Max, DType::F32}}, {loop(k, 1, {add(0, guarded)})}),
+                                 store(3, p * wide + i, pool.reg(0, DType::F32))})};
           size_t m = static_cast<size_t>(5 * (n + 4));
           c.data = {{.count = static_cast<size_t>(3 * n)}, {.count = m}, {.count = m}, {.count = m}};
           c.end = 5;

@@ -18,11 +18,13 @@ private:
 
   static std::vector<GemmFamily> families() {
     auto family = [](const char* name, DType a, DType b, DType sum, int group, int k_step, double speed) {
-      GemmFamily f{.name = name, .a = a, .b = b, .sum = sum, .lanes = tile, .group = group, .k_step = k_step, .row_step = tile, .speed = speed};
+      GemmFamily f{
+          .name = name, .a = a, .b = b, .sum = sum, .lanes = tile, .group = group, .k_step = k_step, .row_step = tile, .speed = speed};
       f.rows[1] = f.rows[2] = 32, f.rows[3] = f.rows[4] = 16;
       return f;
     };
-    return {family("bf16 tiles", DType::BF16, DType::BF16, DType::F32, 2, 32, 512), family("u8i8 tiles", DType::U8, DType::I8, DType::I32, 4, 64, 1024),
+    return {family("bf16 tiles", DType::BF16, DType::BF16, DType::F32, 2, 32, 512),
+            family("u8i8 tiles", DType::U8, DType::I8, DType::I32, 4, 64, 1024),
             family("i8 tiles", DType::I8, DType::I8, DType::I32, 4, 64, 1024)};
   }
 
@@ -57,20 +59,20 @@ private:
   }
 
   template <class A, class B, class Sum> static GemmFn of(const GemmKey& key) {
-    static constexpr GemmFn kernels[2][4] = {{kernel<A, B, Sum, 1, 1>, kernel<A, B, Sum, 1, 2>, kernel<A, B, Sum, 1, 3>, kernel<A, B, Sum, 1, 4>},
-                                             {kernel<A, B, Sum, 2, 1>, kernel<A, B, Sum, 2, 2>, nullptr, nullptr}};
+    static constexpr GemmFn kernels[2][4] = {
+        {kernel<A, B, Sum, 1, 1>, kernel<A, B, Sum, 1, 2>, kernel<A, B, Sum, 1, 3>, kernel<A, B, Sum, 1, 4>},
+        {kernel<A, B, Sum, 2, 1>, kernel<A, B, Sum, 2, 2>, nullptr, nullptr}};
     return kernels[key.rows / tile - 1][key.vectors - 1];
   }
   static GemmFn gemm(void*, const GemmKey& key) noexcept {
     if (key.family == 0) return of<BF16, BF16, float>(key);
     return key.family == 1 ? of<uint8_t, int8_t, int32_t>(key) : of<int8_t, int8_t, int32_t>(key);
   }
-  static LineFn lines(void* self, const LineKey& key) noexcept {
-    return static_cast<EmulatedTiles*>(self)->host_.table().lines(key);
-  }
+  static LineFn lines(void* self, const LineKey& key) noexcept { return static_cast<EmulatedTiles*>(self)->host_.table().lines(key); }
   static void* other(void* self, int index) noexcept {
     const KernelTable& host = static_cast<EmulatedTiles*>(self)->host_.table();
-    if (index >= KernelTable::convert_base) return reinterpret_cast<void*>(host.convert(static_cast<Conversion>(index - KernelTable::convert_base)));
+    if (index >= KernelTable::convert_base)
+      return reinterpret_cast<void*>(host.convert(static_cast<Conversion>(index - KernelTable::convert_base)));
     if (index == KernelTable::transpose_index) return reinterpret_cast<void*>(host.transpose());
     return reinterpret_cast<void*>(host.copy(index - KernelTable::copy_base + 1));
   }

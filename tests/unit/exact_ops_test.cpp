@@ -29,24 +29,32 @@ TEST_CASE("hash_tensor is the exclusive or of bits") {
   CHECK(rows.data_as<uint64_t>()[1] == (0x3ff0000000000000u ^ 0x4000000000000000u));
   Tensor kept = run([](Builder& b, V v) { return b.call1("aten::hash_tensor", {v, {0}}, {{"keepdim", true}}); }, x);
   CHECK(kept.sizes() == std::vector<int64_t>{1, 3});
-  Tensor whole = run([](Builder& b, V v) { return b.call1("aten::hash_tensor", {v}); }, filled(DType::I64, {2}, [](int64_t i) { return i ? 6 : -8; }));
+  Tensor whole =
+      run([](Builder& b, V v) { return b.call1("aten::hash_tensor", {v}); }, filled(DType::I64, {2}, [](int64_t i) { return i ? 6 : -8; }));
   CHECK(whole.data_as<uint64_t>()[0] == 18446744073709551614u);
 }
 
 TEST_CASE("bytes are resampled in integers") {
   Tensor x = filled(DType::U8, {1, 1, 3, 4}, [](int64_t i) { return static_cast<double>(i * 83 % 256); });
-  auto resized = [&](const char* op, std::vector<int64_t> size) { return numbers(run([&](Builder& b, V v) { return b.call1(op, {v, size, false}); }, x)); };
-  CHECK(resized("aten::upsample_bilinear2d", {4, 5}) == Numbers{0, 58, 125, 191, 249, 48, 106, 173, 190, 137, 105, 163, 182, 151, 98, 152, 210, 149, 87, 145});
-  CHECK(resized("aten::upsample_bicubic2d", {4, 5}) == Numbers{0, 46, 118, 198, 255, 37, 88, 197, 216, 119, 106, 173, 209, 154, 70, 152, 238, 144, 56, 157});
+  auto resized = [&](const char* op, std::vector<int64_t> size) {
+    return numbers(run([&](Builder& b, V v) { return b.call1(op, {v, size, false}); }, x));
+  };
+  CHECK(resized("aten::upsample_bilinear2d", {4, 5}) ==
+        Numbers{0, 58, 125, 191, 249, 48, 106, 173, 190, 137, 105, 163, 182, 151, 98, 152, 210, 149, 87, 145});
+  CHECK(resized("aten::upsample_bicubic2d", {4, 5}) ==
+        Numbers{0, 46, 118, 198, 255, 37, 88, 197, 216, 119, 106, 173, 209, 154, 70, 152, 238, 144, 56, 157});
   CHECK(resized("aten::_upsample_bilinear2d_aa", {2, 3}) == Numbers{54, 154, 185, 149, 169, 120});
 }
 
 TEST_CASE("views as another dtype: smaller, larger and boolean elements") {
-  auto view = [](const Tensor& x, DType t) { return numbers(run([&](Builder& b, V v) { return b.call1("aten::view.dtype", {v, t}); }, x)); };
+  auto view = [](const Tensor& x, DType t) {
+    return numbers(run([&](Builder& b, V v) { return b.call1("aten::view.dtype", {v, t}); }, x));
+  };
   Tensor floats = filled(DType::F32, {2, 1}, [](int64_t i) { return i ? -2.5 : 1.; });
   CHECK(view(floats, DType::U8) == Numbers{0, 0, 128, 63, 0, 0, 32, 192});
   CHECK(view(floats, DType::I16) == Numbers{0, 16256, 0, -16352});
-  CHECK(view(filled(DType::I8, {8}, [](int64_t i) { return Numbers{0, 0, -128, 63, 0, 0, 32, -64}[static_cast<size_t>(i)]; }), DType::F32) == Numbers{1, -2.5});
+  CHECK(view(filled(DType::I8, {8}, [](int64_t i) { return Numbers{0, 0, -128, 63, 0, 0, 32, -64}[static_cast<size_t>(i)]; }),
+             DType::F32) == Numbers{1, -2.5});
   CHECK(view(filled(DType::U8, {4}, [](int64_t i) { return i - 1; }), DType::Bool) == Numbers{1, 0, 1, 1});
   CHECK(view(filled(DType::Bool, {3}, [](int64_t i) { return i == 1; }), DType::I8) == Numbers{0, 1, 0});
   TestGraph g;
@@ -57,7 +65,12 @@ TEST_CASE("views as another dtype: smaller, larger and boolean elements") {
 TEST_CASE("negative indices of take_along_dim count from the end") {
   Tensor x = counting(DType::F32, {2, 3});
   auto taken = [&](const ArgList& dim) {
-    return numbers(run([&](Builder& b, V v) { return b.call1("aten::take_along_dim", {v, b.constant(filled(DType::I64, {2, 2}, [](int64_t i) { return i % 2 ? -3 : -1; })), dim.at(0)}); }, x));
+    return numbers(run(
+        [&](Builder& b, V v) {
+          return b.call1("aten::take_along_dim",
+                         {v, b.constant(filled(DType::I64, {2, 2}, [](int64_t i) { return i % 2 ? -3 : -1; })), dim.at(0)});
+        },
+        x));
   };
   CHECK(taken({1}) == Numbers{2, 0, 5, 3});
   CHECK(taken({Arg()}) == Numbers{5, 3, 5, 3});
@@ -95,8 +108,7 @@ TEST_CASE("bounds keep NaN, and of zeros the sign that torch keeps") {
         Numbers got = numbers(run(g.program().compile({.isa = isa}).value(), {x})[0]),
                 want = numbers(run(g.program().compile({.interpret = true}).value(), {x})[0]);
         for (size_t i = 0; i < got.size(); i++)
-          CHECK_MESSAGE((std::isnan(want[i]) ? std::isnan(got[i])
-                                             : got[i] == want[i] && std::signbit(got[i]) == std::signbit(want[i])),
+          CHECK_MESSAGE((std::isnan(want[i]) ? std::isnan(got[i]) : got[i] == want[i] && std::signbit(got[i]) == std::signbit(want[i])),
                         "element ", i, ": ", got[i], " instead of ", want[i]);
       }
   Tensor zeros = filled(DType::F32, {40}, [](int64_t i) { return i % 2 ? 0.0 : -0.0; });

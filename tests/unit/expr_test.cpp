@@ -27,7 +27,8 @@ TEST_CASE("integer normal form") {
 
 TEST_CASE("text round trip") {
   ExprPool p;
-  for (const char* text : {"s77*2 + 1", "(s0 + s1)*s2", "s0//4 - 3", "min(s0, 4)", "s0 % 8", "-s0 + 4", "s0 < s1 or s1 == 4", "not s0 < 3"}) {
+  for (const char* text :
+       {"s77*2 + 1", "(s0 + s1)*s2", "s0//4 - 3", "min(s0, 4)", "s0 % 8", "-s0 + 4", "s0 < s1 or s1 == 4", "not s0 < 3"}) {
     Expr e = parse_expr(p, text);
     CHECK_MESSAGE(parse_expr(p, to_string(e)) == e, to_string(e));
   }
@@ -85,5 +86,6 @@ TEST_CASE("rounding what was widened from there is left out, and nothing else") 
   Expr relu = max(x, pool.number(0, DType::F32)), picked = select(lt(y, x), -x, min(x, unary(Op::Abs, x)));
   CHECK(round(relu) == relu);
   CHECK(round(picked) == picked);
-  for (Expr other : {y, x + x, max(x, y), max(x, pool.number(0.1, DType::F32)), cast(pool.load(0, DType::F16, {i}), DType::F32)}) CHECK(round(other) != other);
+  for (Expr other : {y, x + x, max(x, y), max(x, pool.number(0.1, DType::F32)), cast(pool.load(0, DType::F16, {i}), DType::F32)})
+    CHECK(round(other) != other);
 }

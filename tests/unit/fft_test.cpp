@@ -23,10 +23,8 @@ std::vector<C> values_of(const Tensor& t) {
   Tensor c = t.contiguous();
   std::vector<C> out(static_cast<size_t>(c.numel()));
   if (c.dtype() == DType::C128) return {c.data_as<C>(), c.data_as<C>() + c.numel()};
-  if (c.dtype() == DType::C64)
-    std::copy_n(c.data_as<std::complex<float>>(), c.numel(), out.begin());
-  else
-    out.assign(c.data_as<double>(), c.data_as<double>() + c.numel());
+  if (c.dtype() == DType::C64) std::copy_n(c.data_as<std::complex<float>>(), c.numel(), out.begin());
+  else out.assign(c.data_as<double>(), c.data_as<double>() + c.numel());
   return out;
 }
 std::vector<C> noise(size_t n, uint32_t seed) {
@@ -72,8 +70,8 @@ using Wide = std::complex<long double>;
 std::vector<Wide> roots_of(int64_t n, bool inverse) {
   std::vector<Wide> out;
   for (int64_t k = 0; k < n; k++)
-    out.push_back(std::polar(1.0L, (inverse ? 2 : -2) * std::numbers::pi_v<long double> * static_cast<long double>(k) /
-                                       static_cast<long double>(n)));
+    out.push_back(
+        std::polar(1.0L, (inverse ? 2 : -2) * std::numbers::pi_v<long double> * static_cast<long double>(k) / static_cast<long double>(n)));
   return out;
 }
 
@@ -81,8 +79,7 @@ std::vector<Wide> roots_of(int64_t n, bool inverse) {
 // 40 of its elements.
 enum class Way { Forward, Inverse, ToHalf, ToWhole, ToReal };
 template <class T> void check_pass(int64_t n, int64_t lines, bool across, Way way, double tolerance) {
-  bool real_in = way == Way::ToHalf || way == Way::ToWhole, real_out = way == Way::ToReal,
-       inverse = way == Way::Inverse || real_out;
+  bool real_in = way == Way::ToHalf || way == Way::ToWhole, real_out = way == Way::ToReal, inverse = way == Way::Inverse || real_out;
   int64_t half = n / 2 + 1, n_in = real_out ? half : n, n_out = way == Way::ToHalf ? half : n;
   std::vector<C> x = noise(static_cast<size_t>(n_in * lines), static_cast<uint32_t>(n));
   int64_t unit_in = real_in ? 1 : 2, unit_out = real_out ? 1 : 2;
@@ -91,9 +88,7 @@ template <class T> void check_pass(int64_t n, int64_t lines, bool across, Way wa
     in.push_back(static_cast<T>(z.real()));
     if (!real_in) in.push_back(static_cast<T>(z.imag()));
   }
-  auto strides = [&](int64_t length, int64_t unit) {
-    return std::pair(across ? unit : length * unit, across ? lines * unit : unit);
-  };
+  auto strides = [&](int64_t length, int64_t unit) { return std::pair(across ? unit : length * unit, across ? lines * unit : unit); };
   auto [in_line, in_step] = strides(n_in, unit_in);
   auto [out_line, out_step] = strides(n_out, unit_out);
   LibraryCall c{};
@@ -121,14 +116,12 @@ template <class T> void check_pass(int64_t n, int64_t lines, bool across, Way wa
       for (int64_t j = 0; j < n; j++) exact += Wide(at(j)) * roots[static_cast<size_t>(j * k % n)];
       C sum(exact);
       auto* p = &out[static_cast<size_t>(l * out_line + k * out_step)];
-      worst =
-          std::max(worst, std::abs(C(static_cast<double>(p[0]), real_out ? sum.imag() / 2 : static_cast<double>(p[1])) -
-                                   sum / 2.0));
+      worst = std::max(worst, std::abs(C(static_cast<double>(p[0]), real_out ? sum.imag() / 2 : static_cast<double>(p[1])) - sum / 2.0));
       norm = std::max(norm, std::abs(sum) / 2);
     }
   }
-  CHECK_MESSAGE(worst <= tolerance * (norm + std::sqrt(static_cast<double>(n))), "length ", n, " lines ", lines,
-                across ? " across" : "", " way ", static_cast<int>(way), " error ", worst, " of ", norm);
+  CHECK_MESSAGE(worst <= tolerance * (norm + std::sqrt(static_cast<double>(n))), "length ", n, " lines ", lines, across ? " across" : "",
+                " way ", static_cast<int>(way), " error ", worst, " of ", norm);
 }
 void check_length(int64_t n, int64_t lines) {
   for (bool across : {false, true})
@@ -142,8 +135,7 @@ void check_length(int64_t n, int64_t lines) {
 
 TEST_CASE("every length: powers of two and their neighbours, small and large primes, products") {
   for (int64_t n = 1; n <= 130; n++) check_length(n, 3), check_length(n, 37);
-  for (int64_t n : {1009, 1021 * 2, 960, 1000, 37 * 37, 1024, 2048, 4095, 4096, 67 * 67})
-    check_length(n, 1), check_length(n, 20);
+  for (int64_t n : {1009, 1021 * 2, 960, 1000, 37 * 37, 1024, 2048, 4095, 4096, 67 * 67}) check_length(n, 1), check_length(n, 20);
   for (int64_t n : {10007, 16384, 19683, 40000}) check_length(n, 1), check_length(n, 2);
 }
 
@@ -155,8 +147,7 @@ TEST_CASE("transforms along dims, halves, scales") {
   for (size_t j = 0; j < 7; j++)
     for (size_t i = 0; i < 3; i++) first[i * 7 + j] = transform_of(column(x, j), -1)[i];
   for (size_t i = 0; i < 3; i++) {
-    std::vector<C> row = transform_of(
-        {first.begin() + static_cast<int64_t>(7 * i), first.begin() + static_cast<int64_t>(7 * i + 7)}, -1);
+    std::vector<C> row = transform_of({first.begin() + static_cast<int64_t>(7 * i), first.begin() + static_cast<int64_t>(7 * i + 7)}, -1);
     std::copy(row.begin(), row.end(), both.begin() + static_cast<int64_t>(7 * i));
   }
   auto out = run_graph({t}, [](Builder& b, const std::vector<V>& in) -> std::vector<V> {
@@ -164,10 +155,8 @@ TEST_CASE("transforms along dims, halves, scales") {
     V back = b.call1("aten::fft_ifftn.default", {g}), real = b.real(in[0]);
     V half = b.call1("aten::fft_rfftn.default", {real}), again = b.call1("aten::fft_irfftn.default", {half, {3, 7}});
     V same = b.call1("aten::fft_hfft.default", {b.call1("aten::fft_ihfft.default", {real}), 7});
-    V ortho = b.call1("aten::fft_ifft.default",
-                      {b.call1("aten::fft_fft.default", {in[0], Arg(), -1, "ortho"}), Arg(), -1, "ortho"});
-    return {
-        f, g, back - in[0], again - real, same - real, ortho - in[0], half, b.call1("aten::fft_fftn.default", {real})};
+    V ortho = b.call1("aten::fft_ifft.default", {b.call1("aten::fft_fft.default", {in[0], Arg(), -1, "ortho"}), Arg(), -1, "ortho"});
+    return {f, g, back - in[0], again - real, same - real, ortho - in[0], half, b.call1("aten::fft_fftn.default", {real})};
   });
   check_close(out[0], first, 1e-12), check_close(out[1], both, 1e-12);
   for (size_t i = 2; i < 6; i++) check_close(out[i], std::vector<C>(21), 1e-12);
@@ -188,8 +177,7 @@ TEST_CASE("the whole spectrum of real numbers is that of complex ones without im
                                 b.call1("aten::fft_fftn.default", {whole, Arg(), dims}));
         return differences;
       });
-      for (const Tensor& y : out)
-        check_close(y, std::vector<C>(static_cast<size_t>(60 * last)), t == DType::F32 ? 1e-3 : 1e-10);
+      for (const Tensor& y : out) check_close(y, std::vector<C>(static_cast<size_t>(60 * last)), t == DType::F32 ? 1e-3 : 1e-10);
     }
 }
 
@@ -227,11 +215,9 @@ TEST_CASE("a short-time transform by its definition, as complex numbers and as t
             for (int64_t j = 0; j < n; j++)
               sum += signal(b, f * hop + j) * static_cast<double>(j + 1) *
                      std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(j * k) / static_cast<double>(n));
-            want.push_back(sum), re.push_back(sum.real()), im.push_back(sum.imag()), both.push_back(sum.real()),
-                both.push_back(sum.imag());
+            want.push_back(sum), re.push_back(sum.real()), im.push_back(sum.imag()), both.push_back(sum.real()), both.push_back(sum.imag());
           }
-      check_close(out[0], want, 1e-11), check_close(out[1], re, 1e-11), check_close(out[2], im, 1e-11),
-          check_close(out[3], both, 1e-11);
+      check_close(out[0], want, 1e-11), check_close(out[1], re, 1e-11), check_close(out[2], im, 1e-11), check_close(out[3], both, 1e-11);
     }
 }
 
@@ -242,62 +228,46 @@ TEST_CASE("complex functions") {
     const char* op;
     C (*want)(C);
   };
-  const Function functions[] = {{"aten::exp.default", [](C z) { return std::exp(z); }},
-                                {"aten::sqrt.default", [](C z) { return std::sqrt(z); }},
-                                {"aten::sin.default", [](C z) { return std::sin(z); }},
-                                {"aten::cos.default", [](C z) { return std::cos(z); }},
-                                {"aten::tanh.default", [](C z) { return std::tanh(z); }},
-                                {"aten::tan.default", [](C z) { return std::tan(z); }},
-                                {"aten::sinh.default", [](C z) { return std::sinh(z); }},
-                                {"aten::asinh.default", [](C z) { return std::asinh(z); }},
-                                {"aten::atan.default", [](C z) { return std::atan(z); }},
-                                {"aten::abs.default", [](C z) { return C(std::abs(z)); }},
-                                {"aten::angle.default", [](C z) { return C(std::arg(z)); }},
-                                {"aten::_conj.default", [](C z) { return std::conj(z); }},
-                                {"aten::square.default", [](C z) { return z * z; }}};
+  const Function functions[] = {
+      {"aten::exp.default", [](C z) { return std::exp(z); }},      {"aten::sqrt.default", [](C z) { return std::sqrt(z); }},
+      {"aten::sin.default", [](C z) { return std::sin(z); }},      {"aten::cos.default", [](C z) { return std::cos(z); }},
+      {"aten::tanh.default", [](C z) { return std::tanh(z); }},    {"aten::tan.default", [](C z) { return std::tan(z); }},
+      {"aten::sinh.default", [](C z) { return std::sinh(z); }},    {"aten::asinh.default", [](C z) { return std::asinh(z); }},
+      {"aten::atan.default", [](C z) { return std::atan(z); }},    {"aten::abs.default", [](C z) { return C(std::abs(z)); }},
+      {"aten::angle.default", [](C z) { return C(std::arg(z)); }}, {"aten::_conj.default", [](C z) { return std::conj(z); }},
+      {"aten::square.default", [](C z) { return z * z; }}};
   for (auto& f : functions) {
     CAPTURE(f.op);
     std::vector<C> in(x.begin() + 4, x.end()), want;
     for (C z : in) want.push_back(f.want(z));
-    auto out = run_graph({complex_tensor(in, {93})}, [&](Builder& b, const std::vector<V>& v) -> std::vector<V> {
-      return {b.call1(f.op, {v[0]})};
-    });
+    auto out = run_graph({complex_tensor(in, {93})},
+                         [&](Builder& b, const std::vector<V>& v) -> std::vector<V> { return {b.call1(f.op, {v[0]})}; });
     check_close(out[0], want, 1e-11);
   }
-  auto out = run_graph({complex_tensor(x, {97}), complex_tensor(y, {97})},
-                       [](Builder& b, const std::vector<V>& v) -> std::vector<V> {
-                         V scaled = b.call1("aten::add.Tensor", {v[0], v[1], 2}),
-                           picked = b.call1("aten::eq.Tensor", {v[0], v[1] - v[1]});
-                         return {v[0] * v[1],
-                                 v[0] / v[1],
-                                 scaled,
-                                 b.to(picked, DType::F64),
-                                 b.sum(v[0] / v[1], {0}, false),
-                                 v[0] * Arg(std::complex<double>(0, 1))};
-                       });
+  auto out = run_graph({complex_tensor(x, {97}), complex_tensor(y, {97})}, [](Builder& b, const std::vector<V>& v) -> std::vector<V> {
+    V scaled = b.call1("aten::add.Tensor", {v[0], v[1], 2}), picked = b.call1("aten::eq.Tensor", {v[0], v[1] - v[1]});
+    return {
+        v[0] * v[1], v[0] / v[1], scaled, b.to(picked, DType::F64), b.sum(v[0] / v[1], {0}, false), v[0] * Arg(std::complex<double>(0, 1))};
+  });
   std::vector<C> product, quotient, sum, times_i, zero(97);
   C total = 0;
   for (size_t i = 0; i < 97; i++) {
-    product.push_back(x[i] * y[i]), quotient.push_back(x[i] / y[i]), sum.push_back(x[i] + 2.0 * y[i]),
-        times_i.push_back(x[i] * C(0, 1));
+    product.push_back(x[i] * y[i]), quotient.push_back(x[i] / y[i]), sum.push_back(x[i] + 2.0 * y[i]), times_i.push_back(x[i] * C(0, 1));
     zero[i] = x[i] == 0.0, total += quotient[i];
   }
-  check_close(out[0], product, 1e-13), check_close(out[1], quotient, 1e-13), check_close(out[2], sum, 1e-13),
-      check_close(out[3], zero, 0);
+  check_close(out[0], product, 1e-13), check_close(out[1], quotient, 1e-13), check_close(out[2], sum, 1e-13), check_close(out[3], zero, 0);
   check_close(out[4], {total}, 1e-12), check_close(out[5], times_i, 1e-13);
 }
 
 TEST_CASE("complex matrices, views, constants") {
   std::vector<C> x = noise(12, 5), y = noise(12, 6);
-  auto out = run_graph({complex_tensor(x, {3, 4}), complex_tensor(y, {4, 3})},
-                       [](Builder& b, const std::vector<V>& v) -> std::vector<V> {
-                         V joined = b.call1("aten::cat.default", {ArgList{b.transpose(v[0], 0, 1), v[1]}, 1});
-                         V padded = b.call1("aten::constant_pad_nd.default", {v[0], {1, 0}, 0});
-                         V reals = b.call1("aten::view_as_real.default", {v[0]});
-                         return {b.matmul(v[0], v[1]), joined, padded,
-                                 b.call1("aten::view_as_complex.default", {reals * Arg(2)}) - v[0] * Arg(2),
-                                 b.full({b.integer(2)}, std::complex<double>(1, -1), DType::C128)};
-                       });
+  auto out = run_graph({complex_tensor(x, {3, 4}), complex_tensor(y, {4, 3})}, [](Builder& b, const std::vector<V>& v) -> std::vector<V> {
+    V joined = b.call1("aten::cat.default", {ArgList{b.transpose(v[0], 0, 1), v[1]}, 1});
+    V padded = b.call1("aten::constant_pad_nd.default", {v[0], {1, 0}, 0});
+    V reals = b.call1("aten::view_as_real.default", {v[0]});
+    return {b.matmul(v[0], v[1]), joined, padded, b.call1("aten::view_as_complex.default", {reals * Arg(2)}) - v[0] * Arg(2),
+            b.full({b.integer(2)}, std::complex<double>(1, -1), DType::C128)};
+  });
   std::vector<C> product(9), joined(24), padded(15);
   for (size_t i = 0; i < 3; i++)
     for (size_t k = 0; k < 4; k++) {

@@ -49,7 +49,8 @@ TEST_CASE("special functions of f32 in vectors") {
 }
 
 TEST_CASE("trigamma in vectors") {
-  const double values[] = {1e-30, 1e-3, 0.1, 0.5, 1, 1.5, 2, 3.7, 7.999, 8, 9.5, 30, 1e4, 1e30, INFINITY, NAN, 0, -0.0, -1e-3, -0.5, -1, -1.25, -2.999, -7.5, -100.3, -INFINITY};
+  const double values[] = {1e-30, 1e-3,     0.1, 0.5, 1,    1.5,   2,    3.7, 7.999, 8,      9.5,  30,     1e4,
+                           1e30,  INFINITY, NAN, 0,   -0.0, -1e-3, -0.5, -1,  -1.25, -2.999, -7.5, -100.3, -INFINITY};
   constexpr int64_t n = std::size(values);
   for (DType t : {DType::F32, DType::F64})
     for (Isa isa : {Isa::Auto, Isa::Avx2}) {
@@ -81,7 +82,8 @@ TEST_CASE("lengths of f32, in vectors and of other floats") {
 }
 
 TEST_CASE("neighbours of numbers, and lengths that overflow or vanish when squared") {
-  const double values[] = {0, -0.0, 1, -1, 0.75, 5e-324, 2e-308, 1.7e308, -1.7e308, 1e200, -3e-200, 1e-45, -1.2e-38, 3.4e38, INFINITY, -INFINITY, NAN};
+  const double values[] = {0,     -0.0,    1,     -1,       0.75,   5e-324,   2e-308,    1.7e308, -1.7e308,
+                           1e200, -3e-200, 1e-45, -1.2e-38, 3.4e38, INFINITY, -INFINITY, NAN};
   constexpr int64_t n = std::size(values);
   for (const char* name : {"aten::nextafter.default", "aten::hypot.default"})
     for (DType t : {DType::F32, DType::F64})

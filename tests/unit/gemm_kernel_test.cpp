@@ -22,41 +22,64 @@ struct TileCase {
   int64_t part = 128;
 };
 
+std::vector<const void*> row_pointers(const GemmFamily& f, const TileCase& c, const char* a, const void* zeros) {
+  int64_t rows = c.key.rows, row_bytes = c.depth * static_cast<int64_t>(size_of(f.a));
+  std::vector<const void*> pointers;
+  for (int64_t p = 0; p < c.positions; p++)
+    for (int64_t g = 0; g < rows / f.row_step; g++) pointers.push_back(a + (p * rows + g * f.row_step) * row_bytes);
+  size_t r = pointers.size() / static_cast<size_t>(c.positions);
+  if (c.key.kind == GemmKind::Windows && c.positions == 3) { // padding: a whole position, the first row, the last row
+    pointers[0] = nullptr;
+    if (!f.is_tiled() && rows > 1) pointers[r] = zeros, pointers[3 * r - 1] = zeros;
+  }
+  return pointers;
+}
+
 /// One tile: operands in guarded memory, A's rows behind pointers, some of them padding where the kernel takes windows.
 void check_tile(const KernelTable& table, const TileCase& c) {
   const GemmFamily& f = table.families()[static_cast<size_t>(c.key.family)];
-  bool dot = is_dot(c.key.kind);
-  bool in_place = c.key.kind == GemmKind::InPlace;
+  bool dot = is_dot(c.key.kind), in_place = c.key.kind == GemmKind::InPlace;
   double offset = f.compensated && !dot && !in_place ? 128 : 0; // of A; the panels' last row takes it away
   int64_t rows = c.key.rows, width = c.key.vectors * (dot ? 1 : f.lanes), columns = c.key.masked ? width - 1 - c.depth % f.lanes : width;
   if (!dot && columns <= width - f.lanes) columns = width - f.lanes + 1;
   int64_t a_size = static_cast<int64_t>(size_of(f.a)), first = c.depth % 2 * f.group;
   int64_t b_row = in_place ? columns : width; // of one k
   int64_t rest = dot ? 0 : c.depth % f.group, b_depth = in_place || rest == 0 ? c.depth : c.depth + f.group - rest;
-  TypedBuffer a(f.a, rows * c.positions * c.depth + first), b(f.b, c.positions * b_depth * b_row), out(f.sum, rows * columns), init(f.sum, columns);
+  TypedBuffer a(f.a, rows * c.positions * c.depth + first), b(f.b, c.positions * b_depth * b_row), out(f.sum, rows * columns),
+      init(f.sum, columns);
   TypedBuffer zeros(f.a, c.depth + first);
   a.fill_random(5), b.fill_random(6), out.fill_random(7), init.fill_random(8);
   for (int64_t j = 0; j < width; j++)
     for (int64_t k = c.depth; k < b_depth; k++) b.set((k / f.group * width + j) * f.group + k % f.group, 0);
   std::vector<double> before;
   for (int64_t i = 0; i < out.count; i++) before.push_back(out.get(i));
-  std::vector<const void*> pointers;
-  for (int64_t p = 0; p < c.positions; p++)
-    for (int64_t g = 0; g < rows / f.row_step; g++) pointers.push_back(a.data() + (p * rows + g * f.row_step) * c.depth * a_size);
+  std::vector<const void*> pointers = row_pointers(f, c, a.data(), zeros.data());
   size_t r = pointers.size() / static_cast<size_t>(c.positions);
-  if (c.key.kind == GemmKind::Windows && c.positions == 3) { // padding: a whole position, the first row, the last row
-    pointers[0] = nullptr;
-    if (!f.is_tiled() && rows > 1) pointers[r] = zeros.data(), pointers[3 * r - 1] = zeros.data();
-  }
-  GemmArgs args{pointers.data(), first * a_size, zeros.data(), b.data(), out.data(), init.data(), columns * static_cast<int64_t>(size_of(f.sum)),
-                (dot ? c.depth : b_row) * static_cast<int64_t>(size_of(f.b)), c.depth * a_size, dot ? c.depth : c.depth / f.group, c.positions, columns, c.mode, rest, c.part};
+  GemmArgs args{pointers.data(),
+                first * a_size,
+                zeros.data(),
+                b.data(),
+                out.data(),
+                init.data(),
+                columns * static_cast<int64_t>(size_of(f.sum)),
+                (dot ? c.depth : b_row) * static_cast<int64_t>(size_of(f.b)),
+                c.depth * a_size,
+                dot ? c.depth : c.depth / f.group,
+                c.positions,
+                columns,
+                c.mode,
+                rest,
+                c.part};
   if (f.is_tiled()) table.begin_tiles();
   table.gemm(c.key)(&args);
   if (f.is_tiled()) table.end_tiles();
   int wrong = 0;
   for (int64_t i = 0; i < rows; i++)
     for (int64_t j = 0; j < columns; j++) {
-      double sum = c.mode == GemmInit::C ? before[static_cast<size_t>(i * columns + j)] : c.mode == GemmInit::Row ? init.get(j) : 0, size = std::abs(sum);
+      double sum = c.mode == GemmInit::C     ? before[static_cast<size_t>(i * columns + j)]
+                   : c.mode == GemmInit::Row ? init.get(j)
+                                             : 0,
+             size = std::abs(sum);
       for (int64_t p = 0; p < c.positions; p++) {
         size_t at = static_cast<size_t>(p) * r;
         bool whole_padding = !pointers[at], zero_row = !f.is_tiled() && pointers[at + static_cast<size_t>(i)] == zeros.data();
@@ -70,7 +93,8 @@ void check_tile(const KernelTable& table, const TileCase& c) {
       double got = out.get(i * columns + j), off = std::abs(got - sum);
       wrong += f.sum == DType::I32 ? got != sum : !(off <= (f.sum == DType::F64 ? 1e-15 : 1e-6) * size);
     }
-  CHECK_MESSAGE(wrong == 0, std::string(f.name), " ", rows, "x", width, ", depth ", c.depth, ", masked ", c.key.masked, ", kind ", static_cast<int>(c.key.kind), ", mode ", static_cast<int>(c.mode));
+  CHECK_MESSAGE(wrong == 0, std::string(f.name), " ", rows, "x", width, ", depth ", c.depth, ", masked ", c.key.masked, ", kind ",
+                static_cast<int>(c.key.kind), ", mode ", static_cast<int>(c.mode));
 }
 
 /// The tiles of one family and width.
@@ -97,7 +121,8 @@ void check_dots(const KernelTable& table, int family) {
     for (int columns = 1; columns <= GemmFamily::dot_columns; columns++)
       for (int64_t depth : {0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 257})
         for (GemmInit mode : {GemmInit::Zero, GemmInit::C, GemmInit::Row})
-          for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows}) check_tile(table, {{family, rows, columns, false, kind}, depth, 1, mode});
+          for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows})
+            check_tile(table, {{family, rows, columns, false, kind}, depth, 1, mode});
 }
 
 } // namespace
@@ -124,7 +149,8 @@ TEST_CASE("sums of f32 in parts of several sizes") {
             for (int64_t part : {16, 32, 128})
               for (int64_t depth : {15, 16, 17, 32, 33, 64, 127, 131, 257})
                 for (GemmInit mode : {GemmInit::Zero, GemmInit::C})
-                  check_tile(mk.table(), {{static_cast<int>(i), rows, vectors, false, kind}, depth, kind == GemmKind::InPlace ? 1 : 2, mode, part});
+                  check_tile(mk.table(),
+                             {{static_cast<int>(i), rows, vectors, false, kind}, depth, kind == GemmKind::InPlace ? 1 : 2, mode, part});
     }
   }
 }
@@ -134,26 +160,44 @@ static void check_series(const KernelTable& table, const GemmKey& key, int64_t k
   const GemmFamily& f = table.families()[static_cast<size_t>(key.family)];
   bool dot = is_dot(key.kind), in_place = key.kind == GemmKind::InPlace;
   constexpr int64_t tiles = 3;
-  int64_t rows = key.rows, width = key.vectors * (dot ? 1 : f.lanes), columns = key.masked ? width - 1 : width, depth = dot || in_place ? k : (k + f.k_step - 1) / f.k_step * f.k_step;
-  int64_t a_bytes = static_cast<int64_t>(size_of(f.a)), b_bytes = static_cast<int64_t>(size_of(f.b)), c_bytes = static_cast<int64_t>(size_of(f.sum)), group = dot ? 1 : f.group;
-  TypedBuffer a(f.a, tiles * rows * depth), b(f.b, tiles * depth * width), out(f.sum, tiles * rows * columns), single(f.sum, tiles * rows * columns), init(f.sum, tiles * width);
+  int64_t rows = key.rows, width = key.vectors * (dot ? 1 : f.lanes), columns = key.masked ? width - 1 : width,
+          depth = dot || in_place ? k : (k + f.k_step - 1) / f.k_step * f.k_step;
+  int64_t a_bytes = static_cast<int64_t>(size_of(f.a)), b_bytes = static_cast<int64_t>(size_of(f.b)),
+          c_bytes = static_cast<int64_t>(size_of(f.sum)), group = dot ? 1 : f.group;
+  TypedBuffer a(f.a, tiles * rows * depth), b(f.b, tiles * depth * width), out(f.sum, tiles * rows * columns),
+      single(f.sum, tiles * rows * columns), init(f.sum, tiles * width);
   a.fill_random(1), b.fill_random(2), init.fill_random(3), out.fill_random(4), single.fill_random(4);
   std::vector<const void*> pointers;
   for (int64_t i = 0; i < rows; i++) pointers.push_back(a.data() + i * depth * a_bytes);
   auto args = [&](TypedBuffer& to) {
-    return GemmArgs{.rows = pointers.data(), .first = 0, .zeros = nullptr, .b = b.data(), .c = to.data(), .init = init.data(), .c_stride = columns * c_bytes, .b_stride = (dot ? depth : width) * b_bytes,
-                    .a_stride = (key.a_by_k ? tiles * rows : depth) * a_bytes, .depth = depth / group, .positions = 1, .columns = columns, .mode = GemmInit::Row, .rest = depth % group};
+    return GemmArgs{.rows = pointers.data(),
+                    .first = 0,
+                    .zeros = nullptr,
+                    .b = b.data(),
+                    .c = to.data(),
+                    .init = init.data(),
+                    .c_stride = columns * c_bytes,
+                    .b_stride = (dot ? depth : width) * b_bytes,
+                    .a_stride = (key.a_by_k ? tiles * rows : depth) * a_bytes,
+                    .depth = depth / group,
+                    .positions = 1,
+                    .columns = columns,
+                    .mode = GemmInit::Row,
+                    .rest = depth % group};
   };
   GemmArgs series = args(out);
   series.tiles = tiles;
-  series.next_a = rows * (key.a_by_k ? 1 : depth) * a_bytes, series.next_b = depth * width * b_bytes, series.next_c = rows * columns * c_bytes, series.next_init = width * c_bytes;
+  series.next_a = rows * (key.a_by_k ? 1 : depth) * a_bytes, series.next_b = depth * width * b_bytes,
+  series.next_c = rows * columns * c_bytes, series.next_init = width * c_bytes;
   table.gemm(key)(&series);
   for (int64_t t = 0; t < tiles; t++) {
     GemmArgs one = args(single);
-    one.first = t * series.next_a, one.b = b.data() + t * series.next_b, one.c = single.data() + t * series.next_c, one.init = init.data() + t * series.next_init;
+    one.first = t * series.next_a, one.b = b.data() + t * series.next_b, one.c = single.data() + t * series.next_c,
+    one.init = init.data() + t * series.next_init;
     table.gemm(key)(&one);
   }
-  CHECK_MESSAGE(std::memcmp(out.data(), single.data(), static_cast<size_t>(out.count * c_bytes)) == 0, std::string(f.name), " ", rows, "x", width, ", depth ", depth, ", masked ", key.masked, ", kind ", static_cast<int>(key.kind), ", by k ", key.a_by_k);
+  CHECK_MESSAGE(std::memcmp(out.data(), single.data(), static_cast<size_t>(out.count * c_bytes)) == 0, std::string(f.name), " ", rows, "x",
+                width, ", depth ", depth, ", masked ", key.masked, ", kind ", static_cast<int>(key.kind), ", by k ", key.a_by_k);
 }
 
 TEST_CASE("series of tiles of every family, as so many calls") {
@@ -216,8 +260,7 @@ TEST_CASE("movers copy, pad and transpose blocks of any size without touching an
         MoveArgs c{from.data(), wide.data(), columns * 4, width * 4, rows, columns};
         mk.table().copy(vectors)(&c);
         for (int64_t i = 0; i < rows; i++)
-          for (int64_t j = 0; j < width; j++)
-            wrong += wide.data()[i * width + j] != (j < columns ? from.data()[i * columns + j] : 0.f);
+          for (int64_t j = 0; j < width; j++) wrong += wide.data()[i * width + j] != (j < columns ? from.data()[i * columns + j] : 0.f);
         CHECK_MESSAGE(wrong == 0, "copy " << rows << "x" << columns);
       }
   }
@@ -228,8 +271,9 @@ TEST_CASE("conversions of rows, element by element") {
     Conversion c;
     DType from, to;
     double plus;
-  } all[] = {{Conversion::F16ToF32, DType::F16, DType::F32, 0}, {Conversion::BF16ToF32, DType::BF16, DType::F32, 0}, {Conversion::I8ToI16, DType::I8, DType::I16, 0},
-             {Conversion::U8ToI16, DType::U8, DType::I16, 0},   {Conversion::I8ToU8, DType::I8, DType::U8, 128},     {Conversion::I8ToF32, DType::I8, DType::F32, 0}};
+  } all[] = {{Conversion::F16ToF32, DType::F16, DType::F32, 0}, {Conversion::BF16ToF32, DType::BF16, DType::F32, 0},
+             {Conversion::I8ToI16, DType::I8, DType::I16, 0},   {Conversion::U8ToI16, DType::U8, DType::I16, 0},
+             {Conversion::I8ToU8, DType::I8, DType::U8, 128},   {Conversion::I8ToF32, DType::I8, DType::F32, 0}};
   for (Isa isa : available_isas()) {
     MicroKernels mk(isa);
     for (auto& x : all)
@@ -237,7 +281,9 @@ TEST_CASE("conversions of rows, element by element") {
         for (int64_t columns : {1, 2, 15, 16, 17, 31, 33, 64, 100, 131}) {
           TypedBuffer from(x.from, rows * columns), to(x.to, rows * columns);
           from.fill_random(3);
-          MoveArgs args{from.data(), to.data(), columns * static_cast<int64_t>(size_of(x.from)), columns * static_cast<int64_t>(size_of(x.to)), rows, columns};
+          MoveArgs args{
+              from.data(), to.data(), columns * static_cast<int64_t>(size_of(x.from)), columns * static_cast<int64_t>(size_of(x.to)),
+              rows,        columns};
           mk.table().convert(x.c)(&args);
           int wrong = 0;
           for (int64_t i = 0; i < rows * columns; i++) wrong += to.get(i) != from.get(i) + x.plus;

@@ -35,10 +35,11 @@ struct Case {
 };
 
 std::string text(const Case& c) {
-  return std::to_string(c.m) + "x" + std::to_string(c.n) + "x" + std::to_string(c.k) + " " + std::string(name_of(c.a_type)) + " " + std::string(name_of(c.b_type)) + " form " +
-         std::to_string(static_cast<int>(c.form)) + " at " + std::to_string(c.a_transposed) + " bias " +
-         std::to_string(c.bias) + " acc " + std::to_string(c.accumulate) + " batch " + std::to_string(c.batch0) + "," +
-         std::to_string(c.batch1) + " pad " + std::to_string(c.pad) + " epilogue " + std::to_string(c.to_epilogue) + " reversed " + std::to_string(c.a_reversed) + " vectors " + std::to_string(c.panel_vectors);
+  return std::to_string(c.m) + "x" + std::to_string(c.n) + "x" + std::to_string(c.k) + " " + std::string(name_of(c.a_type)) + " " +
+         std::string(name_of(c.b_type)) + " form " + std::to_string(static_cast<int>(c.form)) + " at " + std::to_string(c.a_transposed) +
+         " bias " + std::to_string(c.bias) + " acc " + std::to_string(c.accumulate) + " batch " + std::to_string(c.batch0) + "," +
+         std::to_string(c.batch1) + " pad " + std::to_string(c.pad) + " epilogue " + std::to_string(c.to_epilogue) + " reversed " +
+         std::to_string(c.a_reversed) + " vectors " + std::to_string(c.panel_vectors);
 }
 
 constexpr float untouched = 12345.f;
@@ -48,8 +49,7 @@ struct Cover { // counts how often the epilogue sees each element, and keeps wha
   DType sum;
   std::vector<std::atomic<int>> seen;
   std::vector<double> sums;
-  Cover(const Case& cc, DType t)
-      : c(cc), sum(t), seen(static_cast<size_t>(cc.batch0 * cc.batch1 * cc.m * cc.n)), sums(seen.size()) {}
+  Cover(const Case& cc, DType t) : c(cc), sum(t), seen(static_cast<size_t>(cc.batch0 * cc.batch1 * cc.m * cc.n)), sums(seen.size()) {}
   static void call(void* ctx, const SumTile& t) {
     Cover& self = *static_cast<Cover*>(ctx);
     for (int64_t i = t.m0; i < t.m1; i++)
@@ -68,7 +68,9 @@ struct Strides {
   int64_t row, col, size;
   int64_t start = 0; // of element (0, 0)
 
-  Strides reversed(int64_t rows, int64_t cols) const { return {-row, -col, size, std::max<int64_t>(rows - 1, 0) * row + std::max<int64_t>(cols - 1, 0) * col}; }
+  Strides reversed(int64_t rows, int64_t cols) const {
+    return {-row, -col, size, std::max<int64_t>(rows - 1, 0) * row + std::max<int64_t>(cols - 1, 0) * col};
+  }
 };
 Strides strides_of(int64_t rows, int64_t cols, int64_t pad, bool transposed, int64_t step = 1) {
   if (transposed) return {1, rows + pad, std::max<int64_t>(cols * (rows + pad) - pad, 0)};
@@ -83,7 +85,8 @@ Strides strides_of_a(const Case& c) {
 Strides strides_of_b(const Case& c) {
   if (c.form == BForm::RepeatedRow) return {0, 1, c.n};
   if (c.form == BForm::RepeatedColumn) return {1, 0, c.k};
-  Strides s = strides_of(c.k, c.n, c.pad, c.form == BForm::Transposed || c.form == BForm::PackedTransposed, c.form == BForm::Strided ? 3 : 1);
+  Strides s =
+      strides_of(c.k, c.n, c.pad, c.form == BForm::Transposed || c.form == BForm::PackedTransposed, c.form == BForm::Strided ? 3 : 1);
   return c.form == BForm::Reversed ? s.reversed(c.k, c.n) : s;
 }
 
@@ -92,9 +95,8 @@ struct Operands {
   int64_t c_row, c_size;
   TypedBuffer a, b, out, bias;
   Operands(const Case& c, DType sum)
-      : sa(strides_of_a(c)), sb(strides_of_b(c)),
-        c_row(c.n + c.pad), c_size(c.m * c_row), a(c.a_type, sa.size * c.batch0 * c.batch1), b(c.b_type, sb.size * c.batch1),
-        out(sum, c_size * c.batch0 * c.batch1), bias(sum, c.n) {
+      : sa(strides_of_a(c)), sb(strides_of_b(c)), c_row(c.n + c.pad), c_size(c.m * c_row), a(c.a_type, sa.size * c.batch0 * c.batch1),
+        b(c.b_type, sb.size * c.batch1), out(sum, c_size * c.batch0 * c.batch1), bias(sum, c.n) {
     a.fill_random(1), b.fill_random(2), bias.fill_random(3), out.fill_random(4);
     for (int64_t r = 0; r < c.m * c.batch0 * c.batch1; r++)
       for (int64_t j = c.n; j < c_row; j++) out.set(r * c_row + j, untouched);
@@ -114,7 +116,8 @@ void check_results(const Case& c, Operands& o, const std::vector<double>& before
         }
         double sum = c.accumulate ? before[static_cast<size_t>(at)] : c.bias ? o.bias.get(j) : 0, size = std::abs(sum);
         for (int64_t k = 0; k < c.k; k++) {
-          double p = o.a.get(o.sa.start + s * o.sa.size + i * o.sa.row + k * o.sa.col) * o.b.get(o.sb.start + s % c.batch1 * o.sb.size + k * o.sb.row + j * o.sb.col);
+          double p = o.a.get(o.sa.start + s * o.sa.size + i * o.sa.row + k * o.sa.col) *
+                     o.b.get(o.sb.start + s % c.batch1 * o.sb.size + k * o.sb.row + j * o.sb.col);
           sum += p;
           size += std::abs(p);
         }
@@ -177,8 +180,8 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
   GuardedBuffer panels(packed ? packed_size / 4 * c.batch1 : 0);
   if (packed) {
     for (int64_t i = 0; i < c.batch1; i++)
-      pack_panels(kernels, f, layout, {o.b.data() + i * o.sb.size * static_cast<int64_t>(size_of(c.b_type)), c.b_type, o.sb.row, o.sb.col}, 0, c.k, 0, layout.count(),
-                  reinterpret_cast<char*>(panels.data()) + i * packed_size);
+      pack_panels(kernels, f, layout, {o.b.data() + i * o.sb.size * static_cast<int64_t>(size_of(c.b_type)), c.b_type, o.sb.row, o.sb.col},
+                  0, c.k, 0, layout.count(), reinterpret_cast<char*>(panels.data()) + i * packed_size);
     m.b = panels.data();
     m.b_batch[1] = packed_size;
   }
@@ -206,8 +209,8 @@ template <class F> void for_all_machines(const F& f) {
 
 TEST_CASE("matmul of every pair of types") {
   using enum DType;
-  std::pair<DType, DType> pairs[] = {{F64, F64}, {BF16, BF16}, {F16, F16}, {F32, BF16}, {F32, F16}, {BF16, F32}, {F32, I8}, {BF16, I8}, {F16, I8},
-                                     {U8, I8},   {I8, I8},     {U8, U8},   {I8, U8}};
+  std::pair<DType, DType> pairs[] = {{F64, F64}, {BF16, BF16}, {F16, F16}, {F32, BF16}, {F32, F16}, {BF16, F32}, {F32, I8},
+                                     {BF16, I8}, {F16, I8},    {U8, I8},   {I8, I8},    {U8, U8},   {I8, U8}};
   std::set<std::pair<std::string, int>> seen; // families, and the pairs of types they were tried with
   for_all_machines([&](const MicroKernels& mk, const Workers& workers) {
     if (workers.threads() != 2) return;
@@ -218,10 +221,34 @@ TEST_CASE("matmul of every pair of types") {
         for (bool to_epilogue : {false, true}) {
           for (int64_t m : {1, 5, 33})
             for (int64_t n : {1, 31, 97})
-              for (int64_t k : {0, 1, 64, 129}) check_case(mk.table(), workers, {.m = m, .n = n, .k = k, .form = form, .a_type = a, .b_type = b, .to_epilogue = to_epilogue});
-          check_case(mk.table(), workers, {.m = 37, .n = 255, .k = 1100, .form = form, .a_transposed = true, .bias = true, .pad = 3, .a_type = a, .b_type = b, .to_epilogue = to_epilogue});
-          check_case(mk.table(), workers, {.m = 70, .n = 50, .k = 41, .form = form, .batch0 = 3, .batch1 = 2, .pad = 1, .a_type = a, .b_type = b, .to_epilogue = to_epilogue});
-          if (!to_epilogue) check_case(mk.table(), workers, {.m = 40, .n = 101, .k = 600, .form = form, .accumulate = true, .pad = 1, .a_type = a, .b_type = b});
+              for (int64_t k : {0, 1, 64, 129})
+                check_case(mk.table(), workers,
+                           {.m = m, .n = n, .k = k, .form = form, .a_type = a, .b_type = b, .to_epilogue = to_epilogue});
+          check_case(mk.table(), workers,
+                     {.m = 37,
+                      .n = 255,
+                      .k = 1100,
+                      .form = form,
+                      .a_transposed = true,
+                      .bias = true,
+                      .pad = 3,
+                      .a_type = a,
+                      .b_type = b,
+                      .to_epilogue = to_epilogue});
+          check_case(mk.table(), workers,
+                     {.m = 70,
+                      .n = 50,
+                      .k = 41,
+                      .form = form,
+                      .batch0 = 3,
+                      .batch1 = 2,
+                      .pad = 1,
+                      .a_type = a,
+                      .b_type = b,
+                      .to_epilogue = to_epilogue});
+          if (!to_epilogue)
+            check_case(mk.table(), workers,
+                       {.m = 40, .n = 101, .k = 600, .form = form, .accumulate = true, .pad = 1, .a_type = a, .b_type = b});
         }
     }
   });
@@ -256,7 +283,8 @@ TEST_CASE("matmul with transposed A, batches and broadcast batches of B") {
 
 TEST_CASE("matmul by dot products, with gathered columns, of a column vector, in parts of long sums") {
   using enum DType;
-  std::pair<DType, DType> pairs[] = {{F32, F32}, {F64, F64}, {BF16, BF16}, {F16, F16}, {F32, BF16}, {F32, I8}, {U8, I8}, {I8, I8}, {U8, U8}};
+  std::pair<DType, DType> pairs[] = {{F32, F32}, {F64, F64}, {BF16, BF16}, {F16, F16}, {F32, BF16},
+                                     {F32, I8},  {U8, I8},   {I8, I8},     {U8, U8}};
   std::set<std::pair<std::string, int>> seen;
   for_all_machines([&](const MicroKernels& mk, const Workers& workers) {
     for (auto [a, b] : pairs) {
@@ -268,16 +296,20 @@ TEST_CASE("matmul by dot products, with gathered columns, of a column vector, in
           auto check = [&](int64_t m, int64_t n, int64_t k) {
             Case x = c;
             x.m = m, x.n = n, x.k = k;
-            x.bias = m % 2 == 0, x.accumulate = !x.bias && !to_epilogue && n % 2, x.a_transposed = k % 4 == 1, x.a_reversed = k % 4 == 3, x.pad = k % 3;
+            x.bias = m % 2 == 0, x.accumulate = !x.bias && !to_epilogue && n % 2, x.a_transposed = k % 4 == 1, x.a_reversed = k % 4 == 3,
+            x.pad = k % 3;
             check_case(mk.table(), workers, x);
           };
-          check(1, 257, 64), check(2, 33, 127), check(6, 4, 257), check(7, 3, 129), check(16, 65, 300), check(33, 17, 31);      // few rows
-          check(257, 1, 64), check(127, 3, 100), check(64, 8, 257), check(129, 13, 127), check(31, 2, 15), check(33, 1, 1025), check(127, 1, 33); // few columns
-          if (workers.threads() == 2) check(1, 4113, 19), check(1, 4096, 24);                                                                                  // a long row
-          check(129, 2, 257), check(131, 8, 65), check(127, 3, 101), check(1001, 16, 33);                                                                      // few columns of a transposed A
-          if (workers.threads() != 2) check(1, 1, 20000), check(3, 5, 9001), check(16, 16, 8195), check(2, 31, 8192), check(17, 1, 8193);      // long sums
+          check(1, 257, 64), check(2, 33, 127), check(6, 4, 257), check(7, 3, 129), check(16, 65, 300), check(33, 17, 31); // few rows
+          check(257, 1, 64), check(127, 3, 100), check(64, 8, 257), check(129, 13, 127), check(31, 2, 15), check(33, 1, 1025),
+              check(127, 1, 33);                                                          // few columns
+          if (workers.threads() == 2) check(1, 4113, 19), check(1, 4096, 24);             // a long row
+          check(129, 2, 257), check(131, 8, 65), check(127, 3, 101), check(1001, 16, 33); // few columns of a transposed A
+          if (workers.threads() != 2)
+            check(1, 1, 20000), check(3, 5, 9001), check(16, 16, 8195), check(2, 31, 8192), check(17, 1, 8193); // long sums
           c.batch0 = 2, c.batch1 = 3;
-          check(4, 4, 4), check(7, 9, 8), check(1, 65, 31), check(15, 1, 129), check(33, 16, 16), check(3, 2, 1), check(2, 3, 0), check(65, 2, 5), check(3, 5, 7);
+          check(4, 4, 4), check(7, 9, 8), check(1, 65, 31), check(15, 1, 129), check(33, 16, 16), check(3, 2, 1), check(2, 3, 0),
+              check(65, 2, 5), check(3, 5, 7);
         }
     }
   });
@@ -291,7 +323,20 @@ TEST_CASE("small products of a batch, in series") {
         for (int64_t m : {1, 4, 7, 16, 29})
           for (int64_t n : {1, 4, 17, 40})
             for (int64_t k : {1, 4, 13})
-              check_case(mk.table(), workers, {.m = m, .n = n, .k = k, .form = form, .a_transposed = k == 13, .bias = m % 2 == 0, .accumulate = m == 7, .batch0 = 3, .batch1 = 5, .pad = n % 3, .a_type = type, .b_type = type, .alone = true});
+              check_case(mk.table(), workers,
+                         {.m = m,
+                          .n = n,
+                          .k = k,
+                          .form = form,
+                          .a_transposed = k == 13,
+                          .bias = m % 2 == 0,
+                          .accumulate = m == 7,
+                          .batch0 = 3,
+                          .batch1 = 5,
+                          .pad = n % 3,
+                          .a_type = type,
+                          .b_type = type,
+                          .alone = true});
   });
 }
 
@@ -301,7 +346,16 @@ TEST_CASE("matmul by items in any order, in panels of so many vectors") {
       for (int64_t m : {1, 35})
         for (int64_t n : {1, 2, 7})
           for (int64_t k : {1, 700})
-            check_case(kernels, workers, {.m = m, .n = n * kernels.lanes() * std::max(vectors, 1), .k = k, .form = BForm::PackedTransposed, .a_type = a, .b_type = b, .to_epilogue = k < 700, .panel_vectors = vectors, .by_items = true});
+            check_case(kernels, workers,
+                       {.m = m,
+                        .n = n * kernels.lanes() * std::max(vectors, 1),
+                        .k = k,
+                        .form = BForm::PackedTransposed,
+                        .a_type = a,
+                        .b_type = b,
+                        .to_epilogue = k < 700,
+                        .panel_vectors = vectors,
+                        .by_items = true});
   };
   for_all_machines([&](const MicroKernels& mk, const Workers& workers) {
     check(mk.table(), workers, DType::F32, DType::F32);
@@ -315,7 +369,8 @@ TEST_CASE("matmul by items in any order, in panels of so many vectors") {
 
 TEST_CASE("sums do not depend on the number of threads") {
   MicroKernels mk;
-  for (auto [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 100000}, {16, 16, 30000}, {5, 300, 2000}, {200, 100, 1000}, {64, 64, 64}}) {
+  for (auto [m, n, k] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 1, 100000}, {16, 16, 30000}, {5, 300, 2000}, {200, 100, 1000}, {64, 64, 64}}) {
     TypedBuffer a(DType::F32, m * k), b(DType::F32, k * n), c[3] = {{DType::F32, m * n}, {DType::F32, m * n}, {DType::F32, m * n}};
     a.fill_random(1), b.fill_random(2);
     for (int threads : {1, 2, 3}) {

@@ -49,7 +49,8 @@ std::string run(const std::vector<Pass>& passes, LoadedProgram& program) {
 
 TEST_CASE("golden texts of passes") {
   std::vector<std::filesystem::path> files;
-  for (auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TENON_FIXTURES).parent_path() / "golden")) files.push_back(entry.path());
+  for (auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TENON_FIXTURES).parent_path() / "golden"))
+    files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   REQUIRE(files.size() > 10);
   for (auto& path : files) {

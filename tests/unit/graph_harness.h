@@ -48,8 +48,8 @@ struct TestGraph {
 };
 
 /// A node with inner blocks: body(k, params) gives what block k returns.
-inline std::vector<V> add_blocks(TestGraph& g, std::string_view op, ArgList args, const std::vector<Type>& types, int blocks, const std::vector<Type>& params,
-                          const std::function<std::vector<V>(int, const std::vector<V>&)>& body) {
+inline std::vector<V> add_blocks(TestGraph& g, std::string_view op, ArgList args, const std::vector<Type>& types, int blocks,
+                                 const std::vector<Type>& params, const std::function<std::vector<V>(int, const std::vector<V>&)>& body) {
   NodeId n = g.p.graph.append(g.b.block(), Node{.op = std::string(op), .def = find_op(op), .args = std::move(args)}, types);
   for (int k = 0; k < blocks; k++) {
     BlockId inner = g.p.graph.add_block(n), outer = g.b.block();
@@ -69,7 +69,7 @@ inline V if_(TestGraph& g, V condition, const std::function<V()>& then, const st
   return add_blocks(g, "prim::If", {condition}, {type}, 2, {}, [&](int k, auto&) { return std::vector{k == 0 ? then() : otherwise()}; })[0];
 }
 inline std::vector<V> while_(TestGraph& g, const std::vector<V>& carried, const std::function<V(const std::vector<V>&)>& condition,
-                      const std::function<std::vector<V>(const std::vector<V>&)>& body) {
+                             const std::function<std::vector<V>(const std::vector<V>&)>& body) {
   std::vector<Type> types;
   for (V v : carried) types.push_back(v.type());
   return add_blocks(g, "prim::While", {Arg(ArgList(carried.begin(), carried.end()))}, types, 2, types,
@@ -100,7 +100,10 @@ inline std::string difference(const Tensor& got, const Tensor& want, double tole
   if (got.dtype() != want.dtype()) return fmt::format("dtype {} instead of {}", name_of(got.dtype()), name_of(want.dtype()));
   if (got.sizes() != want.sizes()) return "other sizes";
   std::vector<double> a = numbers(got), e = numbers(want);
-  double t = is_float(want.dtype()) || is_complex(want.dtype()) ? want.dtype() == DType::BF16 ? 2e-2 : want.dtype() == DType::F16 ? 3e-3 : tolerance : 0;
+  double t = is_float(want.dtype()) || is_complex(want.dtype()) ? want.dtype() == DType::BF16  ? 2e-2
+                                                                  : want.dtype() == DType::F16 ? 3e-3
+                                                                                               : tolerance
+                                                                : 0;
   for (size_t i = 0; i < a.size(); i++) {
     bool same = std::isnan(a[i]) ? std::isnan(e[i]) : a[i] == e[i] || std::abs(a[i] - e[i]) <= t * std::max(1., std::abs(e[i]));
     if (!same) return fmt::format("element {} of {}: {} instead of {}", i, a.size(), a[i], e[i]);
@@ -123,7 +126,8 @@ inline void compare(const TestGraph& g, const std::vector<std::vector<Tensor>>& 
   for (auto& inputs : calls) {
     auto got = run(native, inputs), want = run(oracle, inputs);
     REQUIRE(got.size() == want.size());
-    for (size_t i = 0; i < got.size(); i++) CHECK_MESSAGE(difference(got[i], want[i]) == "", "output ", i, ": ", difference(got[i], want[i]));
+    for (size_t i = 0; i < got.size(); i++)
+      CHECK_MESSAGE(difference(got[i], want[i]) == "", "output ", i, ": ", difference(got[i], want[i]));
   }
 }
 

@@ -96,17 +96,21 @@ TEST_CASE("arguments by keyword, and those left out") {
 }
 
 TEST_CASE("texts that are wrong are refused with their line") {
-  CHECK(refused("graph(%x : Float(2)):\n  %y : Float(2) = aten::relu.default(%z)\n  return (%y)").find("line 2: %z is not defined here") == 0);
+  CHECK(refused("graph(%x : Float(2)):\n  %y : Float(2) = aten::relu.default(%z)\n  return (%y)").find("line 2: %z is not defined here") ==
+        0);
   CHECK(refused("graph(%x : Float(2), %x : int):\n  return ()").find("%x is defined twice") != std::string::npos);
   CHECK(refused("graph():\n  %y : Float() = aten::add.Tensor(1)\n  return ()").find("argument other is missing") != std::string::npos);
   CHECK(refused("graph():\n  %y : Float() = aten::add.Tensor(1, 2, alhpa=1)\n  return ()").find("no argument alhpa") != std::string::npos);
-  CHECK(refused("graph():\n  %y : Float() = a::b()\n    block0():\n      %z : int = a::c()\n      -> ()\n  return (%z)").find("%z is not defined here") != std::string::npos);
+  CHECK(refused("graph():\n  %y : Float() = a::b()\n    block0():\n      %z : int = a::c()\n      -> ()\n  return (%z)")
+            .find("%z is not defined here") != std::string::npos);
   CHECK(refused("graph(%x : Floaty(2)):\n  return ()").find("no such type") != std::string::npos);
   CHECK(refused("symbol s in [3, 2]\ngraph():\n  return ()").find("empty range") != std::string::npos);
   CHECK(refused("graph():\n  return (" + std::string(100000, '[')).find("nested too deeply") != std::string::npos);
   CHECK(refused("graph(%x : int{" + std::string(100000, '(')).find("nested too deeply") != std::string::npos);
-  CHECK(refused("graph():\n  %c : Float(9) = prim::Constant(tensor<f32 [99999999999] 1.0>)\n  return ()").find("fewer elements") != std::string::npos);
-  CHECK(refused("graph():\n  %c : Float(9) = prim::Constant(tensor<f32 [9999999999, 9999999999] @0>)\n  return ()").find("impossible sizes") != std::string::npos);
+  CHECK(refused("graph():\n  %c : Float(9) = prim::Constant(tensor<f32 [99999999999] 1.0>)\n  return ()").find("fewer elements") !=
+        std::string::npos);
+  CHECK(refused("graph():\n  %c : Float(9) = prim::Constant(tensor<f32 [9999999999, 9999999999] @0>)\n  return ()")
+            .find("impossible sizes") != std::string::npos);
   CHECK(refused("graph():\n  return () more").find("more text") != std::string::npos);
   CHECK(refused("graph():\n").find("without 'return'") != std::string::npos);
 }

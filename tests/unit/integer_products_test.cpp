@@ -20,7 +20,8 @@ V per_tensor(TestGraph& g, V x, const char* name, DType type) {
 /// x quantized with a scale, and where `zeros` a zero point, for each row of the last dim, and back.
 V per_row(TestGraph& g, V x, bool zeros) {
   Builder& b = g.b;
-  V scale = b.call1("aten::amax.default", {b.call1("aten::abs.default", {x}), ArgList{-1}, true}) * b.full({}, 1.0 / 127, DType::F32) + b.full({}, 1e-5, DType::F32);
+  V scale = b.call1("aten::amax.default", {b.call1("aten::abs.default", {x}), ArgList{-1}, true}) * b.full({}, 1.0 / 127, DType::F32) +
+            b.full({}, 1e-5, DType::F32);
   V q = b.call1("aten::clamp.default", {b.call1("aten::round.default", {x / scale}), -120, 120});
   V zero = b.call1("aten::round.default", {b.call1("aten::amax.default", {x, ArgList{-1}, true})});
   if (zeros) q = q + zero;
@@ -32,7 +33,8 @@ V per_row(TestGraph& g, V x, bool zeros) {
 V weights(TestGraph& g, int64_t n) {
   V scales = g.b.constant(filled(DType::F32, {n}, [](int64_t i) { return 0.01 * static_cast<double>(i % 3 + 1); }));
   V zeros = g.b.constant(filled(DType::I64, {n}, [](int64_t) { return 0; }));
-  return g.b.call1("quantized_decomposed::dequantize_per_channel.default", {g.b.constant(mixed(DType::I8, {n, k})), scales, zeros, 0, -127, 127, DType::I8});
+  return g.b.call1("quantized_decomposed::dequantize_per_channel.default",
+                   {g.b.constant(mixed(DType::I8, {n, k})), scales, zeros, 0, -127, 127, DType::I8});
 }
 
 /// A linear layer of a sequence, with rows known ahead or not.
@@ -59,7 +61,8 @@ TEST_CASE("linear layers on sequences with one scale multiply integers") {
         for (int64_t n : {1, 16, 37}) {
           CAPTURE(n);
           CAPTURE(turned);
-          check_sequence(n, dynamic, turned, [&](TestGraph& g, V x) { return per_tensor(g, per_tensor(g, x, "quantize", type), "dequantize", type); });
+          check_sequence(n, dynamic, turned,
+                         [&](TestGraph& g, V x) { return per_tensor(g, per_tensor(g, x, "quantize", type), "dequantize", type); });
         }
 }
 

@@ -17,8 +17,7 @@ Tensor mixed(DType t, std::vector<int64_t> sizes, int64_t step) {
 V convolve(TestGraph& g, V x, int64_t in, int64_t out, int64_t kernel, int64_t groups = 1, bool biased = true) {
   DType t = x.dtype();
   double scale = std::sqrt(static_cast<double>(in / groups * kernel * kernel));
-  Tensor w = filled(t, {out, in / groups, kernel, kernel},
-                    [&](int64_t i) { return static_cast<double>(i * 37 % 29 - 14) / (8 * scale); });
+  Tensor w = filled(t, {out, in / groups, kernel, kernel}, [&](int64_t i) { return static_cast<double>(i * 37 % 29 - 14) / (8 * scale); });
   Arg bias = biased ? Arg(g.b.constant(mixed(t, {out}, 91))) : Arg();
   return g.b.call1("aten::convolution.default",
                    {x, g.b.constant(w), bias, {1, 1}, {kernel / 2, kernel / 2}, {1, 1}, false, {0, 0}, groups});
@@ -54,8 +53,7 @@ public:
     for (int k = 1; k < 3; k++) sizes_[k] = extents[below(std::size(extents))];
     bool dynamic = below(3) == 0;
     std::vector<Expr> dims;
-    for (int k = 0; k < 3; k++)
-      dims.push_back(dynamic && below(3) ? g.symbol("s" + std::to_string(k), 1) : g.b.integer(sizes_[k]));
+    for (int k = 0; k < 3; k++) dims.push_back(dynamic && below(3) ? g.symbol("s" + std::to_string(k), 1) : g.b.integer(sizes_[k]));
     int64_t channels = choose_channels();
     dims.insert(dims.begin() + 1, g.b.integer(channels));
     images_.push_back({g.input(dims, type), channels});
@@ -73,34 +71,22 @@ private:
     static constexpr int64_t some[] = {8, 9, 16, 17, 24, 31, 32, 33, 40, 48, 64};
     return some[below(std::size(some))];
   }
-  Image pick() {
-    return images_[images_.size() - 1 -
-                   static_cast<size_t>(std::min(below(3), static_cast<int64_t>(images_.size()) - 1))];
-  }
+  Image pick() { return images_[images_.size() - 1 - static_cast<size_t>(std::min(below(3), static_cast<int64_t>(images_.size()) - 1))]; }
 
   void step() {
     Image x = pick();
     int64_t out = choose_channels();
     switch (below(10)) {
-    case 0:
-      return images_.push_back({relu(g, convolve(g, x.v, x.channels, out, 3)), out});
-    case 1:
-      return images_.push_back({convolve(g, x.v, x.channels, out, 1, 1, below(2)), out});
-    case 2:
-      return images_.push_back({convolve(g, x.v, x.channels, x.channels, 3, x.channels, below(2)), x.channels});
+    case 0: return images_.push_back({relu(g, convolve(g, x.v, x.channels, out, 3)), out});
+    case 1: return images_.push_back({convolve(g, x.v, x.channels, out, 1, 1, below(2)), out});
+    case 2: return images_.push_back({convolve(g, x.v, x.channels, x.channels, 3, x.channels, below(2)), x.channels});
     case 3:
       return images_.push_back(
-          {relu(g, convolve(g, x.v, x.channels, 2 * x.channels, 3, x.channels % 8 == 0 ? x.channels / 8 : 1, false)),
-           2 * x.channels});
-    case 4:
-      return images_.push_back({g.b.call1("aten::avg_pool2d.default", {x.v, {3, 3}, {1, 1}, {1, 1}}), x.channels});
-    case 5:
-      return images_.push_back({g.b.call1("aten::sigmoid.default", {x.v}), x.channels});
-    case 6:
-      return images_.push_back(
-          {g.b.call1("aten::add.Tensor", {x.v, convolve(g, x.v, x.channels, x.channels, 1)}), x.channels});
-    default:
-      return join();
+          {relu(g, convolve(g, x.v, x.channels, 2 * x.channels, 3, x.channels % 8 == 0 ? x.channels / 8 : 1, false)), 2 * x.channels});
+    case 4: return images_.push_back({g.b.call1("aten::avg_pool2d.default", {x.v, {3, 3}, {1, 1}, {1, 1}}), x.channels});
+    case 5: return images_.push_back({g.b.call1("aten::sigmoid.default", {x.v}), x.channels});
+    case 6: return images_.push_back({g.b.call1("aten::add.Tensor", {x.v, convolve(g, x.v, x.channels, x.channels, 1)}), x.channels});
+    default: return join();
     }
   }
   // Some of the last images, now and then one of them twice, or all that an earlier cat joined and more.
@@ -172,8 +158,7 @@ TEST_CASE("products joined along columns, rows and batches, sizes of the call") 
   for (int64_t dim : {0, 1, 2}) {
     TestGraph g;
     Expr n = g.symbol("n"), m = g.symbol("m");
-    V x = g.input(std::vector<Expr>{n, m, g.b.integer(31)}),
-      y = g.input(std::vector<Expr>{n, g.b.integer(31), g.b.integer(33)});
+    V x = g.input(std::vector<Expr>{n, m, g.b.integer(31)}), y = g.input(std::vector<Expr>{n, g.b.integer(31), g.b.integer(33)});
     V p = g.b.call1("aten::bmm.default", {x, y}),
       q = g.b.call1("aten::tanh.default", {g.b.call1("aten::bmm.default", {x, g.b.call1("aten::abs.default", {y})})});
     V all = cat(g, {p, q}, dim);
@@ -196,8 +181,7 @@ TEST_CASE("random networks with cats") {
     static constexpr DType types[] = {DType::F32, DType::F32, DType::F32, DType::BF16, DType::F64};
     RandomNetwork n(seed, types[seed % std::size(types)]);
     joined += occurrences(lowered(n.g), "tenon::join");
-    compare(n.g, {{n.input}},
-            {.threads = 1 + static_cast<int>(seed % 3), .isa = seed % 4 == 3 ? Isa::Avx2 : Isa::Auto});
+    compare(n.g, {{n.input}}, {.threads = 1 + static_cast<int>(seed % 3), .isa = seed % 4 == 3 ? Isa::Avx2 : Isa::Auto});
   }
   CHECK(joined > count / 2);
 }

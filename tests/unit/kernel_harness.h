@@ -44,8 +44,7 @@ inline std::vector<Isa> levels() {
   try {
     host_target(Isa::Avx512);
     out.push_back(Isa::Avx512);
-  } catch (const Error&) {
-  }
+  } catch (const Error&) {}
   return out;
 }
 
@@ -86,10 +85,10 @@ struct Data {
 
 struct Case {
   Kernel kernel;
-  std::vector<Data> data = {};          // per buffer; of outputs and scratch the count
+  std::vector<Data> data = {}; // per buffer; of outputs and scratch the count
   std::vector<int64_t> scalars = {};
   int64_t begin = 0, end = 1;
-  double tolerance = 0;                 // relative to 1 + |expected|; 0: equal bits, but any NaN
+  double tolerance = 0; // relative to 1 + |expected|; 0: equal bits, but any NaN
   bool expect_error = false;
 };
 

@@ -82,8 +82,7 @@ inline std::vector<Target> available_targets() {
   std::vector<Target> all;
   for (Isa isa : {Isa::Avx2, Isa::Avx512}) try {
       all.push_back(host_target(isa));
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   Target best = all.back();
   if (best.amx_bf16 || best.amx_int8) {
     best.amx_bf16 = best.amx_int8 = false;
@@ -109,8 +108,7 @@ inline std::vector<Isa> available_isas() {
   for (Isa isa : {Isa::Avx2, Isa::Avx512}) {
     try {
       all.push_back(resolve_isa(isa));
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   }
   return all;
 }

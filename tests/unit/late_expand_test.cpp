@@ -36,8 +36,8 @@ TEST_CASE("products of few columns of few terms, of rows and of planes") {
       g.returns(g.b.call1("aten::linear.default", {g.b.permute(planes, {3, 0, 2, 1}), w}));
       std::vector<std::vector<Tensor>> calls;
       for (int64_t n : {31, 0, 1, 17})
-        calls.push_back({random(type, {n, terms}, 1), random(type, {n, terms, 6, 5}, 2),
-                         random(type, {columns, terms}, 3), random(type, {columns}, 4)});
+        calls.push_back({random(type, {n, terms}, 1), random(type, {n, terms, 6, 5}, 2), random(type, {columns, terms}, 3),
+                         random(type, {columns}, 4)});
       compare_all(g, calls);
     }
 }
@@ -47,15 +47,13 @@ TEST_CASE("batches of products of few columns of few terms") {
     for (auto [terms, columns] : {std::pair{1, 3}, {3, 3}, {8, 5}}) {
       TestGraph g;
       Expr s = g.symbol("s0"), t = g.b.integer(terms), n = g.symbol("s1");
-      V points = g.input({s, n, t}, type), planes = g.input({s, t, n}, type),
-        w = g.input({s, t, g.b.integer(columns)}, type);
+      V points = g.input({s, n, t}, type), planes = g.input({s, t, n}, type), w = g.input({s, t, g.b.integer(columns)}, type);
       g.returns(g.b.call1("aten::bmm.default", {points, w}));
-      g.returns(g.b.call1("aten::relu.default",
-                          {g.b.transpose(g.b.call1("aten::bmm.default", {g.b.transpose(planes, 1, 2), w}), 1, 2)}));
+      g.returns(g.b.call1("aten::relu.default", {g.b.transpose(g.b.call1("aten::bmm.default", {g.b.transpose(planes, 1, 2), w}), 1, 2)}));
       std::vector<std::vector<Tensor>> calls;
       for (auto [batch, rows] : {std::pair<int64_t, int64_t>{3, 65}, {0, 4}, {1, 1}, {2, 0}, {5, 31}})
-        calls.push_back({random(type, {batch, rows, terms}, 1), random(type, {batch, terms, rows}, 2),
-                         random(type, {batch, terms, columns}, 3)});
+        calls.push_back(
+            {random(type, {batch, rows, terms}, 1), random(type, {batch, terms, rows}, 2), random(type, {batch, terms, columns}, 3)});
       compare_all(g, calls);
     }
 }
@@ -64,8 +62,7 @@ TEST_CASE("a softmax of weights, expanded over the batch, is computed once") {
   TestGraph g;
   Expr s = g.symbol("s0");
   V x = g.input({s, g.b.integer(4), g.b.integer(53), g.b.integer(53)});
-  V positions = g.buffer("positions", random(DType::F32, {1, 53, 53, 3}, 1)),
-    w = g.buffer("w", random(DType::F32, {4, 3}, 2));
+  V positions = g.buffer("positions", random(DType::F32, {1, 53, 53, 3}, 1)), w = g.buffer("w", random(DType::F32, {4, 3}, 2));
   V everywhere = g.b.expand(positions, {s, g.b.integer(53), g.b.integer(53), g.b.integer(3)});
   V scores = g.b.permute(g.b.call1("aten::linear.default", {everywhere, w}), {0, 3, 1, 2});
   V weights = g.b.call1("aten::softmax.int", {scores, -1});

@@ -9,18 +9,12 @@
 namespace tenon {
 
 template <class T> constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, bool>)
-    return DType::Bool;
-  else if constexpr (std::is_same_v<T, int64_t>)
-    return DType::I64;
-  else if constexpr (std::is_same_v<T, int32_t>)
-    return DType::I32;
-  else if constexpr (std::is_same_v<T, uint8_t>)
-    return DType::U8;
-  else if constexpr (std::is_same_v<T, double>)
-    return DType::F64;
-  else
-    return DType::F32;
+  if constexpr (std::is_same_v<T, bool>) return DType::Bool;
+  else if constexpr (std::is_same_v<T, int64_t>) return DType::I64;
+  else if constexpr (std::is_same_v<T, int32_t>) return DType::I32;
+  else if constexpr (std::is_same_v<T, uint8_t>) return DType::U8;
+  else if constexpr (std::is_same_v<T, double>) return DType::F64;
+  else return DType::F32;
 }
 
 // A call with its memory.

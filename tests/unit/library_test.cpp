@@ -22,7 +22,8 @@ TEST_CASE("sort is stable, NaN is greatest, both zeros are equal") {
   for (int64_t n : {0, 1, 2, 17, 255, 257, 1031}) {
     for (bool descending : {false, true}) {
       std::vector<float> x(static_cast<size_t>(n));
-      for (size_t i = 0; i < x.size(); i++) x[i] = i % 7 == 3 ? not_a_number : i % 5 == 0 ? -0.f : static_cast<float>(static_cast<int>(i * 37 % 11) - 5);
+      for (size_t i = 0; i < x.size(); i++)
+        x[i] = i % 7 == 3 ? not_a_number : i % 5 == 0 ? -0.f : static_cast<float>(static_cast<int>(i * 37 % 11) - 5);
       Bench b;
       b.input<float>({n}, x);
       b.output<float>({n}), b.output<int64_t>({n});
@@ -133,7 +134,8 @@ TEST_CASE("random numbers: the same for a seed, others for another, spread as th
   v.seed = 8;
   for (Bench* b : {&u, &v, &z}) b->output<float>({n});
   p.output<int64_t>({n});
-  REQUIRE((u.run(library::random_uniform) + v.run(library::random_uniform) + z.run(library::random_normal) + p.run(library::random_permutation)) == "");
+  REQUIRE((u.run(library::random_uniform) + v.run(library::random_uniform) + z.run(library::random_normal) +
+           p.run(library::random_permutation)) == "");
   std::vector<float> x = u.out<float>(0), y = z.out<float>(0);
   CHECK(x != v.out<float>(0));
   u.run(library::random_uniform);
@@ -164,7 +166,9 @@ TEST_CASE("multinomial draws by weight, without repeats where asked") {
   b.ints = {1};
   REQUIRE(b.run(library::multinomial) == "");
   Ints draws = b.out<int64_t>(0);
-  auto share = [&](int64_t row, int64_t k) { return static_cast<double>(std::count(draws.begin() + row * 20000, draws.begin() + (row + 1) * 20000, k)) / 20000; };
+  auto share = [&](int64_t row, int64_t k) {
+    return static_cast<double>(std::count(draws.begin() + row * 20000, draws.begin() + (row + 1) * 20000, k)) / 20000;
+  };
   CHECK(share(0, 0) == 0);
   CHECK(share(0, 3) == 0);
   CHECK(share(0, 2) == doctest::Approx(0.75).epsilon(0.02));

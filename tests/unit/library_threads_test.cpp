@@ -27,10 +27,8 @@ template <class T> std::vector<T> numbers(int64_t n, uint64_t kinds, uint64_t se
   std::vector<T> x(static_cast<size_t>(n));
   for (T& v : x) {
     auto k = static_cast<int64_t>(random() % kinds) - static_cast<int64_t>(kinds / 3);
-    if constexpr (std::is_floating_point_v<T>)
-      v = static_cast<T>(k) / 8;
-    else
-      v = static_cast<T>(k);
+    if constexpr (std::is_floating_point_v<T>) v = static_cast<T>(k) / 8;
+    else v = static_cast<T>(k);
   }
   return x;
 }
@@ -65,8 +63,7 @@ template <class T> void check_sums(Shape s) {
     double sum = 0; // eighths: exact
     for (int64_t i = 0; i < s.n; i++, at += step)
       sum += static_cast<double>(x[static_cast<size_t>(at)]),
-          same &= got[static_cast<size_t>(at)] ==
-                  (std::is_integral_v<T> ? static_cast<T>(static_cast<int64_t>(sum)) : static_cast<T>(sum));
+          same &= got[static_cast<size_t>(at)] == (std::is_integral_v<T> ? static_cast<T>(static_cast<int64_t>(sum)) : static_cast<T>(sum));
   });
   CHECK(same);
 }
@@ -77,9 +74,8 @@ template <class T> Ints stable_order(const std::vector<T>& x, int64_t at, int64_
   std::iota(order.begin(), order.end(), 0);
   auto value = [&](int64_t i) { return x[static_cast<size_t>(at + i * step)]; };
   auto before = [&](T a, T b) { return a < b || (a == a && b != b); };
-  std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
-    return descending ? before(value(j), value(i)) : before(value(i), value(j));
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t i, int64_t j) { return descending ? before(value(j), value(i)) : before(value(i), value(j)); });
   return order;
 }
 
@@ -89,8 +85,7 @@ template <class T> void check_order(Shape s, uint64_t kinds, bool with_nan) {
     for (size_t i = 3; with_nan && i < x.size(); i += 11) x[i] = not_a_number;
   for (bool descending : {false, true}) {
     Bench b = on_threads({1, descending, 1});
-    b.input<T>({s.outer, s.n, s.inner}, x), b.output<T>({s.outer, s.n, s.inner}),
-        b.output<int64_t>({s.outer, s.n, s.inner});
+    b.input<T>({s.outer, s.n, s.inner}, x), b.output<T>({s.outer, s.n, s.inner}), b.output<int64_t>({s.outer, s.n, s.inner});
     REQUIRE(b.run(library::sort) == "");
     Ints got = b.out<int64_t>(1);
     bool same = true;
@@ -113,8 +108,7 @@ TEST_CASE("running maxima: the last of equals, a NaN for good") {
     std::vector<float> x = numbers<float>(s.outer * s.n * s.inner, 1000);
     if (x.size() > 300) x[300] = not_a_number;
     Bench b = on_threads({1});
-    b.input<float>({s.outer, s.n, s.inner}, x), b.output<float>({s.outer, s.n, s.inner}),
-        b.output<int64_t>({s.outer, s.n, s.inner});
+    b.input<float>({s.outer, s.n, s.inner}, x), b.output<float>({s.outer, s.n, s.inner}), b.output<int64_t>({s.outer, s.n, s.inner});
     REQUIRE(b.run(library::cummax) == "");
     Ints got = b.out<int64_t>(1);
     bool same = true;
@@ -131,18 +125,16 @@ TEST_CASE("running maxima: the last of equals, a NaN for good") {
 }
 
 TEST_CASE("stable order of lanes of any length, of few and of many values") {
-  for (Shape s : {Shape{3, 2, 1}, Shape{5, 95, 1}, Shape{2, 97, 3}, Shape{1, 5999, 2}, Shape{2, 7000, 1},
-                  Shape{1, 70000, 1}, Shape{1, 65536, 1}}) {
+  for (Shape s :
+       {Shape{3, 2, 1}, Shape{5, 95, 1}, Shape{2, 97, 3}, Shape{1, 5999, 2}, Shape{2, 7000, 1}, Shape{1, 70000, 1}, Shape{1, 65536, 1}}) {
     check_order<float>(s, 1000000, true), check_order<float>(s, 5, true);
-    check_order<int64_t>(s, 7, false), check_order<int64_t>(s, uint64_t{1} << 62, false),
-        check_order<double>(s, uint64_t{1} << 62, false);
+    check_order<int64_t>(s, 7, false), check_order<int64_t>(s, uint64_t{1} << 62, false), check_order<double>(s, uint64_t{1} << 62, false);
     check_order<uint8_t>(s, 256, false);
   }
   Shape s{1, 1000, 1};
   std::vector<int64_t> x(1000);
   for (size_t i = 0; i < x.size(); i++)
-    x[i] = (i % 2 ? INT64_MAX - 5 : INT64_MIN) +
-           static_cast<int64_t>(i * 7 % 6); // apart in the highest and the lowest bits
+    x[i] = (i % 2 ? INT64_MAX - 5 : INT64_MIN) + static_cast<int64_t>(i * 7 % 6); // apart in the highest and the lowest bits
   Bench b = on_threads({1, 0, 1});
   b.input<int64_t>({1, 1000, 1}, x), b.output<int64_t>({1, 1000, 1}), b.output<int64_t>({1, 1000, 1});
   REQUIRE(b.run(library::sort) == "");
@@ -162,8 +154,7 @@ TEST_CASE("topk, kthvalue and median agree with the order") {
       for (int64_t lane = 0; lane < 3; lane++) {
         Ints down = stable_order(x, lane, 3, n, true), up = stable_order(x, lane, 3, n, false);
         bool same = true;
-        for (int64_t i = 0; i < k; i++)
-          same &= t.out<int64_t>(1)[static_cast<size_t>(i * 3 + lane)] == down[static_cast<size_t>(i)];
+        for (int64_t i = 0; i < k; i++) same &= t.out<int64_t>(1)[static_cast<size_t>(i * 3 + lane)] == down[static_cast<size_t>(i)];
         CHECK(same);
         CHECK(q.out<int64_t>(1)[static_cast<size_t>(lane)] == up[static_cast<size_t>(k - 1)]);
       }
@@ -237,8 +228,7 @@ TEST_CASE("counts, bins and places in sorted sequences") {
         REQUIRE(s.run(library::searchsorted) == "");
         Ints places;
         for (int64_t v : x)
-          places.push_back((right ? std::upper_bound(edges.begin(), edges.end(), v)
-                                  : std::lower_bound(edges.begin(), edges.end(), v)) -
+          places.push_back((right ? std::upper_bound(edges.begin(), edges.end(), v) : std::lower_bound(edges.begin(), edges.end(), v)) -
                            edges.begin());
         CHECK(s.out<int64_t>(0) == places);
       }
@@ -247,8 +237,7 @@ TEST_CASE("counts, bins and places in sorted sequences") {
       REQUIRE(i.run(library::isin) == "");
       std::set<int64_t> tests(edges.begin(), edges.end());
       bool same = true;
-      for (int64_t k = 0; k < n; k++)
-        same &= i.outputs[0].data_as<bool>()[k] == tests.contains(x[static_cast<size_t>(k)]);
+      for (int64_t k = 0; k < n; k++) same &= i.outputs[0].data_as<bool>()[k] == tests.contains(x[static_cast<size_t>(k)]);
       CHECK(same);
     }
   }
@@ -266,8 +255,7 @@ TEST_CASE("scatters along each dim, on all threads") {
       std::vector<double> source = numbers<double>(count, 100), want(40 * 50 * 70, 1);
       Bench b = on_threads({dim, static_cast<int64_t>(library::Update::Add), 1, 0, 0});
       b.numbers = {0};
-      b.input<double>(sizes, want), b.input<int64_t>(index_sizes, index), b.input<double>(index_sizes, source),
-          b.output<double>(sizes);
+      b.input<double>(sizes, want), b.input<int64_t>(index_sizes, index), b.input<double>(index_sizes, source), b.output<double>(sizes);
       REQUIRE(b.run(library::scatter) == "");
       for (int64_t e = 0; e < count; e++) {
         int64_t at[] = {e / index_sizes[2] / index_sizes[1], e / index_sizes[2] % index_sizes[1], e % index_sizes[2]};
@@ -282,8 +270,7 @@ TEST_CASE("scatters along each dim, on all threads") {
   std::vector<double> source = numbers<double>(100003, 100), want(100, 0.5);
   Bench b = on_threads({0, static_cast<int64_t>(library::Update::Add), 1, 1, 0}); // one long column
   b.numbers = {0};
-  b.input<double>({100}, want), b.input<int64_t>({100003}, index), b.input<double>({100003}, source),
-      b.output<double>({100});
+  b.input<double>({100}, want), b.input<int64_t>({100003}, index), b.input<double>({100003}, source), b.output<double>({100});
   REQUIRE(b.run(library::scatter) == "");
   for (size_t k = 0; k < index.size(); k++) want[static_cast<size_t>(index[k])] += source[k];
   CHECK(b.out<double>(0) == want);
@@ -301,14 +288,11 @@ TEST_CASE("scatters of one long column to more places") {
       std::vector<double> source = numbers<double>(n, 100), want(static_cast<size_t>(places), 0.5);
       Bench b = on_threads({0, static_cast<int64_t>(update), 1, 0, 0});
       b.numbers = {0};
-      b.input<double>({places}, want), b.input<int64_t>({n}, index), b.input<double>({n}, source),
-          b.output<double>({places});
+      b.input<double>({places}, want), b.input<int64_t>({n}, index), b.input<double>({n}, source), b.output<double>({places});
       REQUIRE(b.run(library::scatter) == "");
       for (size_t k = 0; k < index.size(); k++) {
         double& to = want[static_cast<size_t>(index[k])];
-        to = update == library::Update::Add   ? to + source[k]
-             : update == library::Update::Max ? std::max(to, source[k])
-                                              : source[k];
+        to = update == library::Update::Add ? to + source[k] : update == library::Update::Max ? std::max(to, source[k]) : source[k];
       }
       CHECK(b.out<double>(0) == want);
       b.inputs[1].data_as<int64_t>()[n - 1] = places;
@@ -327,11 +311,9 @@ TEST_CASE("bags of rows of any width") {
     REQUIRE(b.run(library::embedding_bag) == "");
     std::vector<double> want(static_cast<size_t>(6 * dim), 0);
     for (int64_t bag = 0; bag < 6; bag++)
-      for (int64_t i = offsets[static_cast<size_t>(bag)]; i < (bag < 5 ? offsets[static_cast<size_t>(bag + 1)] : 300);
-           i++)
+      for (int64_t i = offsets[static_cast<size_t>(bag)]; i < (bag < 5 ? offsets[static_cast<size_t>(bag + 1)] : 300); i++)
         for (int64_t k = 0; k < dim && indices[static_cast<size_t>(i)] != 3; k++)
-          want[static_cast<size_t>(bag * dim + k)] +=
-              table[static_cast<size_t>(indices[static_cast<size_t>(i)] * dim + k)];
+          want[static_cast<size_t>(bag * dim + k)] += table[static_cast<size_t>(indices[static_cast<size_t>(i)] * dim + k)];
     CHECK(b.out<double>(0) == want);
   }
 }

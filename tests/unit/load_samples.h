@@ -62,8 +62,7 @@ template <class F> int damage_everywhere(const std::vector<std::byte>& bytes, co
     return true;
   };
   int accepted = 0;
-  for (size_t n = 0; n < bytes.size(); n++)
-    accepted += accepts({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n)});
+  for (size_t n = 0; n < bytes.size(); n++) accepted += accepts({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n)});
   std::vector<std::byte> copy = bytes;
   for (size_t bit = 0; bit < bytes.size() * 8; bit++) {
     copy[bit / 8] ^= std::byte{1} << (bit % 8);
@@ -111,27 +110,9 @@ struct HandZip {
                packed = e.packed < 0 ? e.data.size() : static_cast<uint64_t>(e.packed);
       std::string local = e.local_name == "=" ? e.name : e.local_name;
       // Sizes and checksum zero, as with a data descriptor.
-      out.u32(0x04034b50)
-          .u16(20)
-          .u16(e.flags)
-          .u16(e.method)
-          .u32(0)
-          .u32(0)
-          .u32(0)
-          .u32(0)
-          .u16(local.size())
-          .u16(e.local_extra.size());
+      out.u32(0x04034b50).u16(20).u16(e.flags).u16(e.method).u32(0).u32(0).u32(0).u32(0).u16(local.size()).u16(e.local_extra.size());
       out.add(local).add(e.local_extra).add(e.data);
-      dir.u32(0x02014b50)
-          .u16(20)
-          .u16(20)
-          .u16(e.flags)
-          .u16(e.method)
-          .u32(0)
-          .u32(0)
-          .u32(packed)
-          .u32(size)
-          .u16(e.name.size());
+      dir.u32(0x02014b50).u16(20).u16(20).u16(e.flags).u16(e.method).u32(0).u32(0).u32(packed).u32(size).u16(e.name.size());
       dir.u16(e.central_extra.size()).u16(0).u16(0).u16(0).u32(0).u32(at).add(e.name).add(e.central_extra);
     }
     uint64_t start = directory_offset < 0 ? out.text.size() : static_cast<uint64_t>(directory_offset);

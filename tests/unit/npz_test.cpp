@@ -18,10 +18,8 @@ namespace {
 std::vector<std::byte> npy(const std::string& header, const std::string& data, int major = 1) {
   Blob b;
   b.add("\x93NUMPY").put(static_cast<uint8_t>(major)).put<uint8_t>(0);
-  if (major == 1)
-    b.u16(header.size());
-  else
-    b.u32(header.size());
+  if (major == 1) b.u16(header.size());
+  else b.u32(header.size());
   return to_bytes(b.add(header).add(data).text);
 }
 std::string error_of_npy(const std::string& header, const std::string& data, ErrorKind kind = ErrorKind::BadInput) {
@@ -80,13 +78,10 @@ TEST_CASE("dtypes that tenon does not have are named") {
   CHECK(has(error_of([] { read_npz(sample_path("stored.npz")); }, ErrorKind::Unsupported), "entry 'u2.npy': arrays of dtype '<u2'"));
   for (const char* descr : {">f4", "|O", "<U5", "<u4", "<f16", "", "f4", "="}) {
     CAPTURE(descr);
-    CHECK(has(error_of_npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ()}}", descr), "abcd",
-                           ErrorKind::Unsupported),
+    CHECK(has(error_of_npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ()}}", descr), "abcd", ErrorKind::Unsupported),
               "not supported"));
   }
-  CHECK(has(
-      error_of_npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", "abcd", ErrorKind::Unsupported),
-      "records"));
+  CHECK(has(error_of_npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", "abcd", ErrorKind::Unsupported), "records"));
 }
 
 TEST_CASE("headers that lie are refused") {
@@ -115,8 +110,7 @@ TEST_CASE("headers that lie are refused") {
   CHECK(has(error_of_npy("{'descr': '<f4', 'fortran_order': 0, 'shape': ()}", "abcd"), "True or False"));
   CHECK(has(error_of_npy("{'descr': '<f4'}", ""), "is missing"));
   CHECK(has(error_of_npy("{'descr': '<f4", ""), "without end"));
-  CHECK(
-      has(error_of_npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\x01\x02"), "bool is stored as 2"));
+  CHECK(has(error_of_npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\x01\x02"), "bool is stored as 2"));
   auto text = to_bytes("a text of ten letters or more");
   CHECK(has(error_of([&] { read_npy(text, nullptr, "the file"); }), "the file is not an .npy file"));
 }
@@ -138,8 +132,7 @@ TEST_CASE("what is written is read back, aligned and shared") {
   std::vector<std::pair<std::string, Tensor>> arrays;
   int count = 0;
   for (int d = 0; d < num_dtypes; d++)
-    for (std::vector<int64_t> sizes :
-         {std::vector<int64_t>{}, {0}, {1}, {7, 3}, {2, 0, 5}, {65}, {1, 1, 1, 1, 1, 1, 1, 1, 1}}) {
+    for (std::vector<int64_t> sizes : {std::vector<int64_t>{}, {0}, {1}, {7, 3}, {2, 0, 5}, {65}, {1, 1, 1, 1, 1, 1, 1, 1, 1}}) {
       Tensor t(static_cast<DType>(d), sizes);
       for (int64_t i = 0; i < t.numel() * static_cast<int64_t>(size_of(t.dtype())); i++)
         t.data_as<uint8_t>()[i] = static_cast<uint8_t>(t.dtype() == DType::Bool ? i % 2 : i * 37 + d);

@@ -8,7 +8,8 @@ using namespace tenon;
 
 namespace {
 
-constexpr std::string_view json = "serialized_exported_program.json", weights = "serialized_state_dict.pt", constants = "serialized_constants.pt";
+constexpr std::string_view json = "serialized_exported_program.json", weights = "serialized_state_dict.pt",
+                           constants = "serialized_constants.pt";
 
 Archive fixture(const std::string& name) { return Archive::map(std::string(TENON_FIXTURES) + "/archives/" + name + ".pt2"); }
 
@@ -89,7 +90,8 @@ TEST_CASE("weights that share memory share it after loading") {
 }
 
 TEST_CASE("numbers as Python's json writes them") {
-  for (auto number : {"NaN", "Infinity", "-Infinity", "\"-Infinity\"", "1", "-2.5e3"}) CHECK(load_error(changed("tiny", "-Infinity", number)) == "");
+  for (auto number : {"NaN", "Infinity", "-Infinity", "\"-Infinity\"", "1", "-2.5e3"})
+    CHECK(load_error(changed("tiny", "-Infinity", number)) == "");
   // In a text they are text.
   CHECK(load_error(changed("tiny", "mul,_operator.mul", R"(NaN, \"-Infinity\": Infinity, \\)")) == "");
   CHECK(has(load_error(changed("tiny", "-Infinity", "-Infinite")), "serialized_exported_program.json"));
@@ -117,9 +119,14 @@ TEST_CASE("pickled weights that do not fit") {
   auto pickled = [&](std::string_view data) { return with(weights, fuzz::rebuild(pickle, "data.pkl", data)); };
   CHECK(has(load_error(pickled("\x80\x02}K\x01K\x02s.")), "no string"));
   // A call is a dead object, not a weight.
-  CHECK(has(load_error(pickled("\x80\x02}(V" "weight\ncos\nsystem\n(Vls\ntRu."), ErrorKind::Unsupported), "weight of class os.system"));
+  CHECK(has(load_error(pickled("\x80\x02}(V"
+                               "weight\ncos\nsystem\n(Vls\ntRu."),
+                       ErrorKind::Unsupported),
+            "weight of class os.system"));
   CHECK(has(load_error(changed("tiny", R"("weight")", R"("weighty")")), "holds no weight weighty"));
-  CHECK(has(load_error(changed("tiny", R"("p_weight": {"dtype": 7, "sizes": [{"as_int": 2}])", R"("p_weight": {"dtype": 7, "sizes": [{"as_int": 1}])")), "another dtype or size"));
+  CHECK(has(load_error(changed("tiny", R"("p_weight": {"dtype": 7, "sizes": [{"as_int": 2}])",
+                               R"("p_weight": {"dtype": 7, "sizes": [{"as_int": 1}])")),
+            "another dtype or size"));
 }
 
 TEST_CASE("types that an older torch recorded wrongly") {

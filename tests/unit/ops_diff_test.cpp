@@ -37,7 +37,8 @@ std::string check(uint32_t seed, int steps, const std::vector<Isa>& isas, uint32
       if (got.size() != want.size()) return "another number of outputs";
       compared += choice == 0 && isa == isas[0];
       for (size_t i = 0; i < got.size(); i++)
-        if (std::string d = difference(got[i], want[i], r.tolerance(i) + 1e-6); !d.empty()) return fmt::format("output {} ({} sizes {}): {}", i, static_cast<int>(isa), choice, d);
+        if (std::string d = difference(got[i], want[i], r.tolerance(i) + 1e-6); !d.empty())
+          return fmt::format("output {} ({} sizes {}): {}", i, static_cast<int>(isa), choice, d);
     }
   }
   return {};

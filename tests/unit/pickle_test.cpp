@@ -32,8 +32,7 @@ std::string show(const PickleValue& v) {
   if (auto* x = v.as<PickleDict>()) return fmt::format("{{{}}}", show_pairs(x->items));
   if (auto* x = v.as<Tensor>()) return fmt::format("{}[{}]", name_of(x->dtype()), show_sizes(x->sizes()));
   if (auto* x = v.as<PickleObject>())
-    return fmt::format("<{}({}){}{}>", x->class_name, show_all(x->args),
-                       x->items.empty() ? "" : " " + show_pairs(x->items),
+    return fmt::format("<{}({}){}{}>", x->class_name, show_all(x->args), x->items.empty() ? "" : " " + show_pairs(x->items),
                        x->state.empty() ? "" : " " + show(x->state[0]));
   return "none";
 }
@@ -46,8 +45,7 @@ std::vector<std::byte> saved(const std::string& pickle) {
 std::string load_text(const std::string& pickle, const PickleLimits& limits = {}) {
   return show(load_torch_save(saved(pickle), nullptr, limits));
 }
-std::string error_of_pickle(const std::string& pickle, ErrorKind kind = ErrorKind::BadInput,
-                            const PickleLimits& limits = {}) {
+std::string error_of_pickle(const std::string& pickle, ErrorKind kind = ErrorKind::BadInput, const PickleLimits& limits = {}) {
   return error_of([&] { load_text(pickle, limits); }, kind);
 }
 std::string repeat(const std::string& s, size_t n) {
@@ -62,8 +60,8 @@ std::string tuple_of(const std::vector<int64_t>& list) {
   return out + "t";
 }
 /// The pickle of a tensor over storage 0.
-std::string tensor(int64_t offset, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
-                   int64_t elements = 6, const std::string& storage = "FloatStorage", const std::string& key = "0") {
+std::string tensor(int64_t offset, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, int64_t elements = 6,
+                   const std::string& storage = "FloatStorage", const std::string& key = "0") {
   std::string id = "(U\x07storagectorch\n" + storage + "\nU" + static_cast<char>(key.size()) + key +
                    "U\x03"
                    "cpu" +
@@ -91,11 +89,9 @@ TEST_CASE("values of torch.save") {
   CHECK(text("empty") == "f32[0,3]");
   CHECK(text("parameter") == "f32[2]");
   CHECK(text("subclass") == "f32[2]");
-  CHECK(text("plain") ==
-        "[none true false 7 -7 70000 -1099511627776 1.500 inf 'text \\xe2\\x82\\xac' b'\\x00\\xff\\x80' b'xyz']");
+  CHECK(text("plain") == "[none true false 7 -7 70000 -1099511627776 1.500 inf 'text \\xe2\\x82\\xac' b'\\x00\\xff\\x80' b'xyz']");
   CHECK(text("nested") == "(() [] {} {'b':1 'a':2} {'k':[3]} [4])");
-  CHECK(text("torch") ==
-        "((2 3) <torch.device('cpu')> <torch.float32()> <builtins.complex(1.000 2.000)> <builtins.set([5])>)");
+  CHECK(text("torch") == "((2 3) <torch.device('cpu')> <torch.float32()> <builtins.complex(1.000 2.000)> <builtins.set([5])>)");
   CHECK(text("point") == "<sample.Point(f32[1] 6)>");
   CHECK(text("pair") == "<sample.Pair() {'a':f32[1] 'b':none 'scale':0.500}>");
   CHECK(*member(all, "scalar").as<Tensor>()->data_as<float>() == 2.5f);
@@ -123,8 +119,7 @@ TEST_CASE("leaves are those of torch's pytree") {
   CHECK(leaves("point") == "f32[1] 6");
   CHECK(leaves("pair") == "f32[1] 0.500");
   CHECK(leaves("cache") == "f32[1] f32[2] f32[3] f32[4]");
-  CHECK(leaves("torch") ==
-        "2 3 <torch.device('cpu')> <torch.float32()> <builtins.complex(1.000 2.000)> <builtins.set([5])>");
+  CHECK(leaves("torch") == "2 3 <torch.device('cpu')> <torch.float32()> <builtins.complex(1.000 2.000)> <builtins.set([5])>");
   CHECK(flatten(member(all, "plain")).size() == 12);
   CHECK(show_all(flatten(PickleValue{})) == "none");
 }
@@ -152,27 +147,21 @@ TEST_CASE("all protocols; misaligned archives; the owner is shared") {
     }
 }
 
-TEST_CASE("complex tensors of doubles") {
-  CHECK(show(load_torch_save(sample("complex128.pt"), nullptr)) == "[c128[2]]");
-}
+TEST_CASE("complex tensors of doubles") { CHECK(show(load_torch_save(sample("complex128.pt"), nullptr)) == "[c128[2]]"); }
 
 TEST_CASE("what tenon does not have is named") {
-  auto error = [](const char* file) {
-    return error_of([&] { load_torch_save(sample(file), nullptr); }, ErrorKind::Unsupported);
-  };
+  auto error = [](const char* file) { return error_of([&] { load_torch_save(sample(file), nullptr); }, ErrorKind::Unsupported); };
   CHECK(has(error("uint16.pt"), "'torch.uint16'"));
   CHECK(has(error("conj.pt"), "'conj'"));
   CHECK(has(error("legacy.pt"), "before 1.6"));
   HandZip big{.entries = {{"a/data.pkl", "N."}, {"a/byteorder", "big"}}};
   CHECK(has(error_of([&] { load_torch_save(big.bytes(), nullptr); }, ErrorKind::Unsupported), "byte order 'big'"));
   CHECK(has(error_of([] { load_torch_save(sample("small.npz"), nullptr); }), "no entry 'data.pkl'"));
-  CHECK(
-      has(error_of_pickle(std::string("\x8a\x09", 2) + std::string(9, '\1') + ".", ErrorKind::Unsupported), "9 bytes"));
+  CHECK(has(error_of_pickle(std::string("\x8a\x09", 2) + std::string(9, '\1') + ".", ErrorKind::Unsupported), "9 bytes"));
 }
 
 TEST_CASE("opcodes of old protocols") {
-  CHECK(load_text("(I01\nI00\nI-5\nL7L\nF1.5\nS'ab'\nVa\\u20ac\nNt.") ==
-        "(true false -5 7 1.500 'ab' 'a\\xe2\\x82\\xac' none)");
+  CHECK(load_text("(I01\nI00\nI-5\nL7L\nF1.5\nS'ab'\nVa\\u20ac\nNt.") == "(true false -5 7 1.500 'ab' 'a\\xe2\\x82\\xac' none)");
   CHECK(load_text("(lp0\nI1\nag0\n0.") == "[1]");
   CHECK(load_text("(S'a'\nI1\nd.") == "{'a':1}");
   CHECK(load_text(std::string("\x8a\x01\xff\x8a\x02\x00\x80\x86", 8) + ".") == "(-1 -32768)");
@@ -257,8 +246,7 @@ TEST_CASE("values that grow without bound are refused") {
   CHECK(has(error_of_pickle("(" + text + repeat("2", 300) + "t."), "bytes of text"));
   // A long tuple of arguments, used often.
   std::string args = "(" + repeat("N", 100000) + "tq" + std::string(1, '\0');
-  CHECK(has(error_of_pickle("(" + args + repeat("cos\nsystem\nh" + std::string(1, '\0') + "R", 1000) + "t."),
-            "copies of shared values"));
+  CHECK(has(error_of_pickle("(" + args + repeat("cos\nsystem\nh" + std::string(1, '\0') + "R", 1000) + "t."), "copies of shared values"));
   PickleLimits few;
   few.objects = 10;
   CHECK(has(error_of_pickle("(" + repeat("N", 10) + "t.", ErrorKind::BadInput, few), "more than 10 objects"));
@@ -271,11 +259,9 @@ TEST_CASE("values that grow without bound are refused") {
 
 TEST_CASE("torch.save files cut and damaged anywhere give errors") {
   auto read = [](Bytes b) { flatten(load_torch_save(b, nullptr)); };
-  for (const char* file : {"small.pt", "unaligned.pt", "protocol4.pt"})
-    CHECK(damage_everywhere(sample(file), read) == 0);
+  for (const char* file : {"small.pt", "unaligned.pt", "protocol4.pt"}) CHECK(damage_everywhere(sample(file), read) == 0);
   auto whole = sample("values.pt");
   Archive archive = Archive::view(whole, "x");
   std::string pickle(as_text(archive.get("data.pkl")));
-  CHECK(damage_everywhere(to_bytes(pickle),
-                          [&](Bytes b) { load_torch_save(saved(std::string(as_text(b))), nullptr); }) == 0);
+  CHECK(damage_everywhere(to_bytes(pickle), [&](Bytes b) { load_torch_save(saved(std::string(as_text(b))), nullptr); }) == 0);
 }

@@ -11,7 +11,9 @@ namespace {
 
 using Branch = std::function<std::vector<V>(Builder&)>;
 
-Tensor flag(bool v) { return filled(DType::Bool, {}, [&](int64_t) { return v; }); }
+Tensor flag(bool v) {
+  return filled(DType::Bool, {}, [&](int64_t) { return v; });
+}
 V less(TestGraph& g, V a, const Arg& c) { return g.b.call1("aten::lt.Scalar", {a, c}); }
 
 } // namespace
@@ -78,10 +80,13 @@ TEST_CASE("branches: values from outside, nested, inputs returned as they are") 
   Expr s = g.symbol("s0");
   V x = g.input({s}), p = g.input({}, DType::Bool), q = g.input({}, DType::Bool);
   V doubled = x * Arg(2), kept = x - Arg(7);
-  V y = if_(g, p, [&] {
-    V inner = doubled + Arg(1);
-    return if_(g, q, [&] { return inner * doubled; }, [&] { return x; }, x.type());
-  }, [&] { return g.b.call1("aten::sin.default", {kept}); }, x.type());
+  V y = if_(
+      g, p,
+      [&] {
+        V inner = doubled + Arg(1);
+        return if_(g, q, [&] { return inner * doubled; }, [&] { return x; }, x.type());
+      },
+      [&] { return g.b.call1("aten::sin.default", {kept}); }, x.type());
   g.returns(y + kept);
   g.returns(y);
   std::vector<std::vector<Tensor>> calls;
@@ -101,8 +106,10 @@ TEST_CASE("library steps and control flow read a convolution's result in row-maj
   g.returns(g.b.call("aten::sort.default", {y * Arg(2), 3})[0]);
   V z = if_(g, p, [&] { return conv(g.b.call1("aten::cumsum.default", {y, 1})); }, [&] { return y; }, y.type());
   g.returns(g.b.call1("aten::cumsum.default", {z, 3}));
-  g.returns(while_(g, {y, g.b.call1("aten::relu.default", {y})}, [&](const std::vector<V>& c) { return less(g, g.b.call1("aten::amax.default", {c[0], ArgList{}}), 50); },
-                   [&](const std::vector<V>& c) { return std::vector{g.b.call1("aten::abs.default", {c[0]}) * Arg(2) + Arg(1), conv(c[0])}; })[1]);
+  g.returns(while_(
+      g, {y, g.b.call1("aten::relu.default", {y})},
+      [&](const std::vector<V>& c) { return less(g, g.b.call1("aten::amax.default", {c[0], ArgList{}}), 50); },
+      [&](const std::vector<V>& c) { return std::vector{g.b.call1("aten::abs.default", {c[0]}) * Arg(2) + Arg(1), conv(c[0])}; })[1]);
   std::vector<std::vector<Tensor>> calls;
   for (int64_t n : {1, 2, 17})
     for (bool b : {false, true}) calls.push_back({counting(DType::F32, {1, 4, n, 5}, -9), flag(b)});
@@ -118,8 +125,9 @@ TEST_CASE("loops: carried values exchanged, captured values, loops inside loops"
   auto below = [&](const std::vector<V>& c) { return g.b.call1("aten::lt.Tensor", {c[0], limit}); };
   auto out = while_(g, {i, x, captured}, below, [&](const std::vector<V>& c) {
     V j = g.b.full({}, 0, DType::I64);
-    auto inner = while_(g, {j, c[1]}, [&](const std::vector<V>& d) { return less(g, d[0], 2); },
-                        [&](const std::vector<V>& d) { return std::vector{d[0] + Arg(1), d[1] + captured * Arg(0.5)}; });
+    auto inner = while_(
+        g, {j, c[1]}, [&](const std::vector<V>& d) { return less(g, d[0], 2); },
+        [&](const std::vector<V>& d) { return std::vector{d[0] + Arg(1), d[1] + captured * Arg(0.5)}; });
     return std::vector{c[0] + Arg(1), c[2], inner[1]}; // exchanged
   });
   for (V v : out) g.returns(v);
@@ -164,7 +172,9 @@ TEST_CASE("sizes found while running feed kernels, products and their scratch") 
   V gram = g.b.matmul(g.b.transpose(picked, 0, 1), picked); // reduces over the size that was found
   for (V v : {rows, picked, y, gram}) g.returns(v);
   g.returns(rows.size(0));
-  auto input = [](int64_t n, int every) { return filled(DType::F32, {n, 33}, [=](int64_t i) { return (i / 33) % every == 0 ? 1 + static_cast<double>(i % 5) : -1.; }); };
+  auto input = [](int64_t n, int every) {
+    return filled(DType::F32, {n, 33}, [=](int64_t i) { return (i / 33) % every == 0 ? 1 + static_cast<double>(i % 5) : -1.; });
+  };
   Tensor weights = filled(DType::F32, {33, 40}, [](int64_t i) { return std::sin(static_cast<double>(i)); });
   std::vector<std::vector<Tensor>> calls;
   for (int64_t n : {2, 700, 0, 3, 64}) calls.push_back({input(n, 2), weights}), calls.push_back({input(n, 1), weights});
@@ -182,9 +192,11 @@ TEST_CASE("sizes that go up and down between calls; 0-d and empty tensors") {
   V r = g.b.sum(n * z, {1}, false), total = g.b.call1("aten::sum.default", {x * x});
   for (V v : {m, n, r, total, g.b.call1("aten::cat.default", {ArgList{x, g.b.transpose(y, 0, 1)}, 0})}) g.returns(v);
   std::vector<std::vector<Tensor>> calls;
-  for (auto [a, b] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {65, 3}, {2, 129}, {0, 5}, {5, 0}, {0, 0}, {64, 64}, {1, 1}, {33, 17}})
+  for (auto [a, b] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {65, 3}, {2, 129}, {0, 5}, {5, 0}, {0, 0}, {64, 64}, {1, 1}, {33, 17}})
     calls.push_back({filled(DType::F32, {a, b}, [](int64_t i) { return std::cos(static_cast<double>(i)); }),
-                     filled(DType::F32, {b, a}, [](int64_t i) { return std::sin(static_cast<double>(i)); }), filled(DType::F32, {}, [](int64_t) { return 3; })});
+                     filled(DType::F32, {b, a}, [](int64_t i) { return std::sin(static_cast<double>(i)); }),
+                     filled(DType::F32, {}, [](int64_t) { return 3; })});
   compare(g, calls);
 }
 
@@ -278,7 +290,8 @@ TEST_CASE("sizes that would be negative or overflow are errors, not memory") {
   TestGraph g;
   Expr s = g.symbol("s0");
   V x = g.input({s});
-  V big = g.b.call1("aten::zeros.default", {Arg(ArgList{s * static_cast<double>(int64_t{1} << 40), s * static_cast<double>(int64_t{1} << 30)})});
+  V big = g.b.call1("aten::zeros.default",
+                    {Arg(ArgList{s * static_cast<double>(int64_t{1} << 40), s * static_cast<double>(int64_t{1} << 30)})});
   g.returns(big + Arg(1));
   g.returns(x);
   Executable e = g.program().compile().value();
@@ -332,7 +345,9 @@ TEST_CASE("sizes that must be equal, and are told to be only by the program, are
   auto product_ = [](TestGraph& g, V x, V y) { return g.b.matmul(g.b.transpose(x, 0, 1), y); };
   auto view = [](TestGraph& g, V x, V y) { return g.b.reshape(x, {g.b.integer(3), y.sizes()[0]}) + Arg(1); };
   auto put = [](TestGraph& g, V x, V y) { return g.b.call1("aten::slice_scatter.default", {x, y, 0, 1, x.sizes()[0]}); };
-  auto strided = [](TestGraph& g, V x, V y) { return g.b.call1("aten::as_strided.default", {x, ArgList{y.sizes()[0]}, ArgList{3}, 2}) + Arg(1); };
+  auto strided = [](TestGraph& g, V x, V y) {
+    return g.b.call1("aten::as_strided.default", {x, ArgList{y.sizes()[0]}, ArgList{3}, 2}) + Arg(1);
+  };
   const Case cases[] = {{[](TestGraph&, V x, V y) { return x + y; }, {{4, 4}, {0, 0}}, {{4, 3}, {3, 4}, {0, 2}}},
                         {expand, {{5, 5}}, {{5, 4}, {4, 5}}},
                         {product_, {{7, 7}}, {{7, 6}, {6, 7}}},

@@ -34,7 +34,8 @@ TEST_CASE("precision: results in fewer bits, and how far they are from strict on
   std::vector<TensorView> views;
   for (const Tensor& t : p.inputs) views.push_back(t.view());
   CHECK(p.program.error_of({}, views).value() == 0);
-  double bf16 = p.program.error_of({.precision = Precision::BF16}, views).value(), bytes = p.program.error_of({.precision = Precision::Int8Weights}, views).value();
+  double bf16 = p.program.error_of({.precision = Precision::BF16}, views).value(),
+         bytes = p.program.error_of({.precision = Precision::Int8Weights}, views).value();
   CHECK(bf16 > 1e-5);
   CHECK(bf16 < 5e-2);
   CHECK(bytes > 1e-5);
@@ -66,7 +67,8 @@ TEST_CASE("precision: products in the body of a scan, whose weights are converte
   V xs = g.input({g.symbol("s0"), g.b.integer(2), g.b.integer(96)}), h = g.input({2, 96});
   V w = g.b.constant(wave({96, 96}, 0.7));
   auto out = g.b.scan({h}, {xs}, false, [&](const std::vector<V>& c, const std::vector<V>& x) {
-    V next = g.b.call1("aten::tanh.default", {g.b.call1("aten::mm.default", {c[0], g.b.call1("aten::permute.default", {w, ArgList{1, 0}})}) + x[0]});
+    V next = g.b.call1("aten::tanh.default",
+                       {g.b.call1("aten::mm.default", {c[0], g.b.call1("aten::permute.default", {w, ArgList{1, 0}})}) + x[0]});
     return std::vector{next, next};
   });
   for (V v : out) g.returns(v);

@@ -37,12 +37,13 @@ std::string compile_error(const std::string& bytes, bool interpret) {
 
 } // namespace
 
-TEST_CASE("a fixture packed anew still loads") {
-  CHECK(load_error(changed("mlp", "linear_1", "linear_1")) == "");
-}
+TEST_CASE("a fixture packed anew still loads") { CHECK(load_error(changed("mlp", "linear_1", "linear_1")) == ""); }
 
 TEST_CASE("archives that are no exported program are called by their name") {
-  std::string aot = fuzz::zip_of({{"p/archive_format", "pt2"}, {"p/data/aotinductor/model/c1.wrapper.so", "\x7f" "ELF"}, {"p/data/aotinductor/model/c1.wrapper.cpp", "x"}});
+  std::string aot = fuzz::zip_of({{"p/archive_format", "pt2"},
+                                  {"p/data/aotinductor/model/c1.wrapper.so", "\x7f"
+                                                                             "ELF"},
+                                  {"p/data/aotinductor/model/c1.wrapper.cpp", "x"}});
   CHECK(has(load_error(aot, ErrorKind::Unsupported), "AOTInductor package"));
   std::string old = fuzz::zip_of({{"serialized_exported_program.json", "{}"}, {"version", "1"}});
   CHECK(has(load_error(old), "schema_version"));
@@ -50,24 +51,32 @@ TEST_CASE("archives that are no exported program are called by their name") {
 }
 
 TEST_CASE("arguments of the wrong kind name operator, argument and schema") {
-  auto check = [&](const std::string& fixture, std::string_view old, std::string_view now, std::string_view argument, std::string_view schema) {
+  auto check = [&](const std::string& fixture, std::string_view old, std::string_view now, std::string_view argument,
+                   std::string_view schema) {
     std::string error = load_error(changed(fixture, old, now));
     CHECK_MESSAGE(has(error, argument), error);
     CHECK_MESSAGE(has(error, schema), error);
   };
-  check("mlp", R"({"name": "dim", "arg": {"as_int": -1})", R"({"name": "dim", "arg": {"as_string": "x"})", "argument dim does not fit", "aten::softmax.int(Tensor self, int dim");
-  check("mlp", R"({"name": "dim", "arg": {"as_int": -1})", R"({"name": "dim", "arg": {"as_float": 1.5})", "argument dim does not fit", "aten::softmax.int(Tensor self, int dim");
-  check("mlp", R"({"name": "weight", "arg": {"as_tensor": {"name": "p_layers_2_weight"}})", R"({"name": "weight", "arg": {"as_none": true})", "argument weight does not fit",
+  check("mlp", R"({"name": "dim", "arg": {"as_int": -1})", R"({"name": "dim", "arg": {"as_string": "x"})", "argument dim does not fit",
+        "aten::softmax.int(Tensor self, int dim");
+  check("mlp", R"({"name": "dim", "arg": {"as_int": -1})", R"({"name": "dim", "arg": {"as_float": 1.5})", "argument dim does not fit",
+        "aten::softmax.int(Tensor self, int dim");
+  check("mlp", R"({"name": "weight", "arg": {"as_tensor": {"name": "p_layers_2_weight"}})",
+        R"({"name": "weight", "arg": {"as_none": true})", "argument weight does not fit",
         "aten::linear.default(Tensor input, Tensor weight");
-  check("shapes", R"({"name": "end_dim", "arg": {"as_int": 1})", R"({"name": "end_dim", "arg": {"as_ints": [1]})", "argument end_dim does not fit", "aten::flatten.using_ints");
-  check("shapes", R"({"as_tensors": [{"name": "y"}, {"name": "slice_4"}]})", R"({"as_tensor": {"name": "y"}})", "argument tensors does not fit", "aten::cat");
-  check("shapes", R"({"name": "dtype", "arg": {"as_scalar_type": 5})", R"({"name": "dtype", "arg": {"as_int": 5})", "argument dtype does not fit", "aten::zeros");
+  check("shapes", R"({"name": "end_dim", "arg": {"as_int": 1})", R"({"name": "end_dim", "arg": {"as_ints": [1]})",
+        "argument end_dim does not fit", "aten::flatten.using_ints");
+  check("shapes", R"({"as_tensors": [{"name": "y"}, {"name": "slice_4"}]})", R"({"as_tensor": {"name": "y"}})",
+        "argument tensors does not fit", "aten::cat");
+  check("shapes", R"({"name": "dtype", "arg": {"as_scalar_type": 5})", R"({"name": "dtype", "arg": {"as_int": 5})",
+        "argument dtype does not fit", "aten::zeros");
 }
 
 TEST_CASE("sizes are integers from 0 on that can be addressed") {
   std::string_view size = R"j({"as_expr": {"expr_str": "Symbol('s77', positive=True, integer=True)", "hint": {"as_int": 4}}})j";
-  for (std::string_view wrong : {R"j({"as_int": -1})j", R"j({"as_int": -9223372036854775808})j", R"j({"as_int": 4611686018427387905})j", R"j({"as_int": 1152921504606846976})j",
-                                 R"j({"as_float": 2.0})j", R"j({"as_bool": true})j", R"j({"as_expr": {"expr_str": "Integer(-3)", "hint": null}})j",
+  for (std::string_view wrong : {R"j({"as_int": -1})j", R"j({"as_int": -9223372036854775808})j", R"j({"as_int": 4611686018427387905})j",
+                                 R"j({"as_int": 1152921504606846976})j", R"j({"as_float": 2.0})j", R"j({"as_bool": true})j",
+                                 R"j({"as_expr": {"expr_str": "Integer(-3)", "hint": null}})j",
                                  R"j({"as_expr": {"expr_str": "Mul(Integer(3), Float('1.5'))", "hint": null}})j"}) {
     std::string error = load_error(changed("mlp", size, wrong));
     CHECK_MESSAGE((has(error, "size") || has(error, "2^59 elements")), wrong, ": ", error);
@@ -78,7 +87,9 @@ TEST_CASE("sizes are integers from 0 on that can be addressed") {
 TEST_CASE("a size that nothing gives") {
   std::string error = load_error(changed("shapes", "PythonMod(Mul(Integer(-1), Symbol('s27'", "PythonMod(Mul(Integer(-1), Symbol('s99'"));
   CHECK_MESSAGE(has(error, "s99 is used, but nothing gives its value"), error);
-  CHECK(has(load_error(changed("shapes", R"("end", "arg": {"as_sym_int": {"as_name": "mul_2"}})", R"("end", "arg": {"as_sym_int": {"as_name": "nothing"}})")), "symbol nothing is not defined"));
+  CHECK(has(load_error(changed("shapes", R"("end", "arg": {"as_sym_int": {"as_name": "mul_2"}})",
+                               R"("end", "arg": {"as_sym_int": {"as_name": "nothing"}})")),
+            "symbol nothing is not defined"));
 }
 
 TEST_CASE("a recorded type that is not what the operator gives") {

@@ -47,9 +47,13 @@ private:
   // Whose results are a function of tensor operands.
   static bool is_deterministic(const OpDef& row) {
     const std::string& name = row.signature.name;
-    if (!name.starts_with("aten::") || row.kind == Kind::Prim || row.data_dependent || row.signature.mutates() || row.signature.variadic_result) return false;
-    for (std::string_view part : {"rand", "dropout", "bernoulli", "normal", "multinomial", "poisson", "exponential", "uniform", "empty", "rrelu", "resize", "_like", "fractional",
-                                  "as_strided", "aten::item", "backward", "cauchy", "geometric", "batch_norm", "_aa.", "hist", "combinations"}) // the last: as large as a power
+    if (!name.starts_with("aten::") || row.kind == Kind::Prim || row.data_dependent || row.signature.mutates() ||
+        row.signature.variadic_result)
+      return false;
+    for (std::string_view part :
+         {"rand",   "dropout",   "bernoulli",  "normal", "multinomial", "poisson",     "exponential", "uniform",
+          "empty",  "rrelu",     "resize",     "_like",  "fractional",  "as_strided",  "aten::item",  "backward",
+          "cauchy", "geometric", "batch_norm", "_aa.",   "hist",        "combinations"}) // the last: as large as a power
       if (name.find(part) != name.npos) return false;
     auto& args = row.signature.args;
     return std::any_of(args.begin(), args.end(), [](auto& a) { return a.type == ArgType::Tensor && !a.optional; });

@@ -9,7 +9,8 @@ namespace {
 
 // Operands of all ranks and dtypes; some sizes are symbols.
 std::vector<V> operands(TestGraph& g, std::mt19937& random) {
-  static constexpr DType types[] = {DType::F32, DType::F32, DType::F32, DType::I64, DType::I64, DType::Bool, DType::F64, DType::BF16, DType::F16, DType::U8, DType::I32};
+  static constexpr DType types[] = {DType::F32, DType::F32,  DType::F32, DType::I64, DType::I64, DType::Bool,
+                                    DType::F64, DType::BF16, DType::F16, DType::U8,  DType::I32};
   std::vector<V> out;
   Expr dims[] = {g.symbol("s0"), g.b.integer(4), g.b.integer(1), g.b.integer(6), g.b.integer(3), g.b.integer(0)};
   for (size_t i = 0; i < 8; i++) {

@@ -14,7 +14,8 @@ public:
     for (int k = 0; k < 3; k++) {
       int64_t size = below(40) == 0 ? 0 : sizes[below(choices)];
       bool dynamic = chance(2) && !(images_ && k == 1);
-      dims_.push_back({dynamic ? g.symbol("s" + std::to_string(k)) : g.b.integer(size), dynamic, size, dynamic ? sizes[below(choices)] : size});
+      dims_.push_back(
+          {dynamic ? g.symbol("s" + std::to_string(k)) : g.b.integer(size), dynamic, size, dynamic ? sizes[below(choices)] : size});
     }
     if (images_) add_input({chance(2) ? 0 : -1, 1, 2, 0}, DType::F32);
     for (int k = 0; k < 3; k++) add_input();
@@ -82,7 +83,9 @@ private:
     if (!is_float(x.v.dtype()) || c.error > 0) return;
     px.used = c.used = true;
     V condition = call("aten::any.default", {call("aten::gt.Scalar", {c.v, 1})});
-    V y = if_(g, condition, [&] { return call("aten::mul.Scalar", {x.v, 0.75}); }, [&] { return call("aten::neg.default", {call("aten::abs.default", {x.v})}); }, x.v.type());
+    V y = if_(
+        g, condition, [&] { return call("aten::mul.Scalar", {x.v, 0.75}); },
+        [&] { return call("aten::neg.default", {call("aten::abs.default", {x.v})}); }, x.v.type());
     push(y, x.magnitude, x.error + unit(x.v.dtype()) * x.magnitude);
   }
   // Three times round.
@@ -92,13 +95,18 @@ private:
     px.used = true;
     V zero = g.b.scalar(int64_t{0}, DType::I64);
     auto more = [&](const std::vector<V>& p) { return call("aten::lt.Scalar", {p[0], 3}); };
-    auto body = [&](const std::vector<V>& p) { return std::vector{call("aten::add.Scalar", {p[0], 1}), call("aten::mul.Scalar", {call("aten::sin.default", {p[1]}), 0.875})}; };
+    auto body = [&](const std::vector<V>& p) {
+      return std::vector{call("aten::add.Scalar", {p[0], 1}), call("aten::mul.Scalar", {call("aten::sin.default", {p[1]}), 0.875})};
+    };
     push(while_(g, {zero, x.v}, more, body)[1], x.magnitude, x.error + 24 * unit(x.v.dtype()));
   }
-  static double unit(DType t) { return t == DType::F64 ? 1e-15 : t == DType::F32 ? 2.4e-7 : t == DType::F16 ? 1e-3 : t == DType::BF16 ? 8e-3 : 0; }
+  static double unit(DType t) {
+    return t == DType::F64 ? 1e-15 : t == DType::F32 ? 2.4e-7 : t == DType::F16 ? 1e-3 : t == DType::BF16 ? 8e-3 : 0;
+  }
 
   void add_input() {
-    static constexpr DType types[] = {DType::F32, DType::F32, DType::F32, DType::F64, DType::BF16, DType::F16, DType::I64, DType::I32, DType::I16, DType::I8, DType::U8, DType::Bool};
+    static constexpr DType types[] = {DType::F32, DType::F32, DType::F32, DType::F64, DType::BF16, DType::F16,
+                                      DType::I64, DType::I32, DType::I16, DType::I8,  DType::U8,   DType::Bool};
     std::vector<int> dims;
     for (size_t r = below(5); r-- > 0;) dims.push_back(dims.size() == 3 ? -1 : static_cast<int>(below(4)) - 1);
     add_input(dims, types[below(std::size(types))]);
@@ -112,7 +120,9 @@ private:
 
   Value& pick() {
     while (true)
-      if (Value& x = values_[values_.size() - 1 - std::min<size_t>(values_.size() - 1, below(2) ? below(3) : below(values_.size()))]; !x.last) return x;
+      if (Value& x = values_[values_.size() - 1 - std::min<size_t>(values_.size() - 1, below(2) ? below(3) : below(values_.size()))];
+          !x.last)
+        return x;
   }
   V call(std::string_view op, ArgList args) { return g.b.call1(op, std::move(args)); }
   void push(V v, double magnitude, double error) {
@@ -138,10 +148,12 @@ private:
 
   void step() {
     using F = void (RandomGraph::*)();
-    static constexpr F kinds[] = {&RandomGraph::unary, &RandomGraph::unary, &RandomGraph::binary, &RandomGraph::binary, &RandomGraph::binary, &RandomGraph::whole,
-                                  &RandomGraph::convert, &RandomGraph::view, &RandomGraph::view, &RandomGraph::view, &RandomGraph::part, &RandomGraph::part,
-                                  &RandomGraph::join, &RandomGraph::reduce, &RandomGraph::reduce, &RandomGraph::normalize, &RandomGraph::product, &RandomGraph::window,
-                                  &RandomGraph::any_row, &RandomGraph::any_row, &RandomGraph::branch, &RandomGraph::loop};
+    static constexpr F kinds[] = {&RandomGraph::unary,   &RandomGraph::unary,  &RandomGraph::binary,  &RandomGraph::binary,
+                                  &RandomGraph::binary,  &RandomGraph::whole,  &RandomGraph::convert, &RandomGraph::view,
+                                  &RandomGraph::view,    &RandomGraph::view,   &RandomGraph::part,    &RandomGraph::part,
+                                  &RandomGraph::join,    &RandomGraph::reduce, &RandomGraph::reduce,  &RandomGraph::normalize,
+                                  &RandomGraph::product, &RandomGraph::window, &RandomGraph::any_row, &RandomGraph::any_row,
+                                  &RandomGraph::branch,  &RandomGraph::loop};
     size_t before = values_.size();
     if (images_ && chance(2)) window();
     for (int attempt = 0; attempt < 8 && values_.size() == before; attempt++) (this->*kinds[below(std::size(kinds))])();
@@ -199,14 +211,18 @@ private:
     case 2: return push(call("aten::mul.Tensor", {x.v, y.v}), m * n, e * n + f * m + u * m * n);
     case 3: return push(call("aten::maximum.default", {x.v, y.v}), std::max(m, n), std::max(e, f));
     case 4: return push(call("aten::minimum.default", {x.v, y.v}), std::max(m, n), std::max(e, f));
-    case 5: return push(call("aten::div.Tensor", {x.v, call("aten::add.Scalar", {call("aten::abs.default", {y.v}), 1})}), m, e + m * f + 4 * u * m);
+    case 5:
+      return push(call("aten::div.Tensor", {x.v, call("aten::add.Scalar", {call("aten::abs.default", {y.v}), 1})}), m,
+                  e + m * f + 4 * u * m);
     case 6:
       if (e == 0 && f == 0) return push(call(chance(2) ? "aten::lt.Tensor" : "aten::eq.Tensor", {x.v, y.v}), 1, 0);
       return;
     case 7:
       if (e == 0) return push(g.b.where(call("aten::gt.Scalar", {x.v, 0.5}), y.v, x.v), std::max(m, n), f);
       return;
-    default: return push(call("aten::atan2.default", {call("aten::add.Scalar", {call("aten::abs.default", {x.v}), 1}), y.v}), 3, e + f + 8 * unit(t));
+    default:
+      return push(call("aten::atan2.default", {call("aten::add.Scalar", {call("aten::abs.default", {x.v}), 1}), y.v}), 3,
+                  e + f + 8 * unit(t));
     }
   }
   static DType promoted(DType a, DType b) { return a == b ? a : size_of(a) > size_of(b) ? a : size_of(b) > size_of(a) ? b : DType::F32; }
@@ -217,17 +233,20 @@ private:
     px.used = true;
     if (x.v.dtype() == DType::Bool || y.v.dtype() == DType::Bool)
       return push(call(chance(2) ? "aten::logical_and.default" : "aten::logical_xor.default", {x.v, y.v}), 1, 0);
-    static constexpr std::string_view ops[] = {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::maximum.default", "aten::bitwise_and.Tensor",
-                                               "aten::bitwise_or.Tensor", "aten::bitwise_xor.Tensor", "aten::lt.Tensor", "aten::ne.Tensor"};
+    static constexpr std::string_view ops[] = {"aten::add.Tensor",         "aten::sub.Tensor",         "aten::mul.Tensor",
+                                               "aten::maximum.default",    "aten::bitwise_and.Tensor", "aten::bitwise_or.Tensor",
+                                               "aten::bitwise_xor.Tensor", "aten::lt.Tensor",          "aten::ne.Tensor"};
     if (chance(4)) { // a divisor that is not zero
       V d = call("aten::bitwise_or.Scalar", {y.v, 1});
-      return chance(2) ? push(call("aten::remainder.Tensor", {x.v, d}), 256, 0) : push(g.b.call1("aten::div.Tensor_mode", {x.v, d}, {{"rounding_mode", chance(2) ? "floor" : "trunc"}}), 256, 0);
+      return chance(2) ? push(call("aten::remainder.Tensor", {x.v, d}), 256, 0)
+                       : push(g.b.call1("aten::div.Tensor_mode", {x.v, d}, {{"rounding_mode", chance(2) ? "floor" : "trunc"}}), 256, 0);
     }
     push(call(ops[below(std::size(ops))], {x.v, y.v}), 256, 0);
   }
 
   void convert() {
-    static constexpr DType types[] = {DType::F32, DType::F64, DType::BF16, DType::F16, DType::I64, DType::I32, DType::I16, DType::I8, DType::U8, DType::Bool};
+    static constexpr DType types[] = {DType::F32, DType::F64, DType::BF16, DType::F16, DType::I64,
+                                      DType::I32, DType::I16, DType::I8,   DType::U8,  DType::Bool};
     Value& px = pick();
     DType t = types[below(std::size(types))], from = px.v.dtype();
     if (t == from) return;
@@ -247,8 +266,12 @@ private:
     if (x.rank() == 0 && !chance(3)) return;
     V y;
     switch (below(7)) {
-    case 0: if (x.rank() >= 2) y = g.b.transpose(x, dim_of(x), dim_of(x)); break;
-    case 1: if (x.rank() < 5) y = g.b.unsqueeze(x, static_cast<int64_t>(below(x.rank() + 1))); break;
+    case 0:
+      if (x.rank() >= 2) y = g.b.transpose(x, dim_of(x), dim_of(x));
+      break;
+    case 1:
+      if (x.rank() < 5) y = g.b.unsqueeze(x, static_cast<int64_t>(below(x.rank() + 1)));
+      break;
     case 2: y = g.b.reshape(x, {tenon::product(g.b.pool(), x.sizes())}); break;
     case 3:
       if (x.rank() >= 2) {
@@ -266,7 +289,9 @@ private:
         y = g.b.expand(x, s);
       }
       break;
-    case 5: if (x.rank() > 0) y = call("aten::flip.default", {x, ArgList{dim_of(x)}}); break;
+    case 5:
+      if (x.rank() > 0) y = call("aten::flip.default", {x, ArgList{dim_of(x)}});
+      break;
     default: {
       if (x.rank() < 2) break;
       std::vector<int64_t> order(x.rank());
@@ -293,9 +318,13 @@ private:
     switch (below(7)) {
     case 0: y = call("aten::slice.Tensor", {x, d, static_cast<int64_t>(below(3)), INT64_MAX, static_cast<int64_t>(below(3) + 1)}); break;
     case 1: y = call("aten::slice.Tensor", {x, d, 0, -static_cast<int64_t>(below(2) + 1)}); break;
-    case 2: if (size && *size > 0) y = g.b.select(x, d, g.b.integer(below(static_cast<size_t>(*size)))); break;
+    case 2:
+      if (size && *size > 0) y = g.b.select(x, d, g.b.integer(below(static_cast<size_t>(*size))));
+      break;
     case 3: y = call("aten::constant_pad_nd.default", {x, {static_cast<int64_t>(below(3)), static_cast<int64_t>(below(4))}, 1}); break;
-    case 4: if (x.rank() >= 2) y = call(chance(2) ? "aten::tril.default" : "aten::triu.default", {x, static_cast<int64_t>(below(3)) - 1}); break;
+    case 4:
+      if (x.rank() >= 2) y = call(chance(2) ? "aten::tril.default" : "aten::triu.default", {x, static_cast<int64_t>(below(3)) - 1});
+      break;
     case 5: y = call("aten::roll.default", {x, ArgList{static_cast<int64_t>(below(4))}, ArgList{d}}); break;
     default:
       if (x.rank() < 4 && size && *size >= 2) y = call("aten::unfold.default", {x, d, 2, 1});
@@ -323,12 +352,12 @@ private:
 
   double largest(Expr e) {
     double n = 1;
-    for (int64_t Dim::*choose : {&Dim::first, &Dim::second})
+    for (int64_t Dim::* choose : {&Dim::first, &Dim::second})
       n = std::max(n, static_cast<double>(eval_int(e, [&](const ExprNode& s) -> int64_t {
-            for (auto& d : dims_)
-              if (d.size.get() == &s) return d.*choose;
-            return 1;
-          })));
+                     for (auto& d : dims_)
+                       if (d.size.get() == &s) return d.*choose;
+                     return 1;
+                   })));
     return n;
   }
   void reduce() {
@@ -346,13 +375,20 @@ private:
     switch (below(8)) {
     case 0:
     case 1: return push(call("aten::sum.dim_IntList", {x.v, dims, keepdim}), x.magnitude * n, real ? n * x.error + u * n * x.magnitude : 0);
-    case 2: if (real) return push(call("aten::mean.dim", {x.v, dims, keepdim}), x.magnitude, x.error + 4 * u * x.magnitude); break;
+    case 2:
+      if (real) return push(call("aten::mean.dim", {x.v, dims, keepdim}), x.magnitude, x.error + 4 * u * x.magnitude);
+      break;
     case 3: return push(call("aten::amax.default", {x.v, dims, keepdim}), x.magnitude, x.error);
     case 4: return push(call("aten::amin.default", {x.v, dims, keepdim}), x.magnitude, x.error);
-    case 5: if (x.error == 0) return push(call(chance(2) ? "aten::argmax.default" : "aten::argmin.default", {x.v, d, keepdim}), 256, 0); break;
-    case 6: if (x.error == 0) return push(call(chance(2) ? "aten::any.dim" : "aten::all.dim", {x.v, d, keepdim}), 1, 0); break;
+    case 5:
+      if (x.error == 0) return push(call(chance(2) ? "aten::argmax.default" : "aten::argmin.default", {x.v, d, keepdim}), 256, 0);
+      break;
+    case 6:
+      if (x.error == 0) return push(call(chance(2) ? "aten::any.dim" : "aten::all.dim", {x.v, d, keepdim}), 1, 0);
+      break;
     default:
-      if (real && size_of(x.v.dtype()) >= 4 && dims.size() == 1) return push(call("aten::cumsum.default", {x.v, d}), x.magnitude * n, n * x.error + u * n * x.magnitude);
+      if (real && size_of(x.v.dtype()) >= 4 && dims.size() == 1)
+        return push(call("aten::cumsum.default", {x.v, d}), x.magnitude * n, n * x.error + u * n * x.magnitude);
     }
   }
 
@@ -366,7 +402,8 @@ private:
     case 1: return push(call("aten::log_softmax.int", {x.v, d}), 2 * x.magnitude + 8, 4 * x.error + 8 * u * (x.magnitude + 8));
     default: {
       double scale = std::sqrt(largest(x.v.size(-1)));
-      return push(g.b.call1("aten::layer_norm.default", {x.v, ArgList{Arg(x.v.size(-1))}}, {{"eps", 1.0}}), scale, 4 * x.error * scale + 16 * u * (scale + x.magnitude * x.magnitude));
+      return push(g.b.call1("aten::layer_norm.default", {x.v, ArgList{Arg(x.v.size(-1))}}, {{"eps", 1.0}}), scale,
+                  4 * x.error * scale + 16 * u * (scale + x.magnitude * x.magnitude));
     }
     }
   }
@@ -406,7 +443,13 @@ private:
     auto c = static_cast<double>(depthwise ? 1 : *channels);
     int64_t out = depthwise ? *channels : static_cast<int64_t>(below(20) + 1), kernel = chance(2) ? 3 : 1, stride = below(2) + 1;
     V w = g.b.constant(weights({out, depthwise ? 1 : *channels, kernel, kernel}));
-    V y = call("aten::conv2d.default", {x.v, w, chance(2) ? Arg(g.b.constant(weights({out}))) : Arg(), {stride, stride}, {kernel / 2, kernel / 2}, {1, 1}, depthwise ? *channels : 1});
+    V y = call("aten::conv2d.default", {x.v,
+                                        w,
+                                        chance(2) ? Arg(g.b.constant(weights({out}))) : Arg(),
+                                        {stride, stride},
+                                        {kernel / 2, kernel / 2},
+                                        {1, 1},
+                                        depthwise ? *channels : 1});
     double n = c * static_cast<double>(kernel * kernel);
     push(y, n * x.magnitude + 1, exact ? 0 : n * x.error + u * n * x.magnitude);
   }

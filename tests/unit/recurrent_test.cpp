@@ -36,7 +36,8 @@ TestGraph recurrent(const Layer& l) {
   double step = 0.1;
   for (int64_t layer = 0; layer < l.layers; layer++)
     for (int64_t d = 0; d < directions; d++) {
-      std::vector<std::vector<int64_t>> sizes{{l.gates * l.hidden, layer ? directions * l.hidden : l.input}, {l.gates * l.hidden, l.hidden}};
+      std::vector<std::vector<int64_t>> sizes{{l.gates * l.hidden, layer ? directions * l.hidden : l.input},
+                                              {l.gates * l.hidden, l.hidden}};
       if (l.biases) sizes.insert(sizes.end(), 2, {l.gates * l.hidden});
       for (auto& s : sizes) {
         step += 0.37;
@@ -51,19 +52,22 @@ TestGraph recurrent(const Layer& l) {
 std::vector<Tensor> inputs_of(const Layer& l, int64_t steps, int64_t batch) {
   int64_t directions = l.bidirectional ? 2 : 1;
   std::vector<int64_t> state{l.layers * directions, batch, l.hidden};
-  std::vector<Tensor> in{wave(l.dtype, l.batch_first ? std::vector{batch, steps, l.input} : std::vector{steps, batch, l.input}, 0.7), wave(l.dtype, state, 1.3)};
+  std::vector<Tensor> in{wave(l.dtype, l.batch_first ? std::vector{batch, steps, l.input} : std::vector{steps, batch, l.input}, 0.7),
+                         wave(l.dtype, state, 1.3)};
   if (l.gates == 4) in.push_back(wave(l.dtype, state, 1.9));
   return in;
 }
 
-void check(const Layer& l, Options options = {}, std::vector<std::pair<int64_t, int64_t>> sizes = {{3, 2}, {1, 1}, {0, 3}, {4, 13}, {2, 0}, {5, 1}}) {
+void check(const Layer& l, Options options = {},
+           std::vector<std::pair<int64_t, int64_t>> sizes = {{3, 2}, {1, 1}, {0, 3}, {4, 13}, {2, 0}, {5, 1}}) {
   INFO(l.op, " hidden ", l.hidden, " dtype ", name_of(l.dtype), " threads ", options.threads);
   std::vector<std::vector<Tensor>> calls;
   for (auto& [steps, batch] : sizes) calls.push_back(inputs_of(l, steps, batch));
   compare(recurrent(l), calls, options);
 }
 
-constexpr Layer lstm{"aten::lstm.input", 4, 5, 17}, gru{"aten::gru.input", 3, 5, 17}, tanh_layer{"aten::rnn_tanh.input", 1, 5, 17}, relu_layer{"aten::rnn_relu.input", 1, 5, 17};
+constexpr Layer lstm{"aten::lstm.input", 4, 5, 17}, gru{"aten::gru.input", 3, 5, 17}, tanh_layer{"aten::rnn_tanh.input", 1, 5, 17},
+    relu_layer{"aten::rnn_relu.input", 1, 5, 17};
 
 int count(const Program& p, const std::string& what) {
   std::string text = p.dump("backend", {}).value();
@@ -147,12 +151,14 @@ TEST_CASE("scans: carried values exchanged, passed on, and stacked twice") {
     V xs = g.input({s, g.b.integer(300)}), a = g.input({300}), b = g.input({300}), w = g.b.constant(wave(DType::F32, {300, 300}, 0.01));
     auto out = g.b.scan({a, b, a, b}, {xs}, reverse, [&](const std::vector<V>& c, const std::vector<V>& x) {
       V row = g.b.call1("aten::view.default", {c[0], ArgList{1, 300}});
-      V next = g.b.call1("aten::view.default", {g.b.call1("aten::tanh.default", {g.b.call1("aten::mm.default", {row, w})}), ArgList{300}}) + x[0];
+      V next = g.b.call1("aten::view.default", {g.b.call1("aten::tanh.default", {g.b.call1("aten::mm.default", {row, w})}), ArgList{300}}) +
+               x[0];
       return std::vector{c[1], next, c[2], next, next, next, c[0], x[0], a};
     });
     for (V v : out) g.returns(v);
     std::vector<std::vector<Tensor>> calls;
-    for (int64_t n : {3, 0, 1, 2, 8}) calls.push_back({wave(DType::F32, {n, 300}, 0.3), wave(DType::F32, {300}, 0.5), wave(DType::F32, {300}, 0.9)});
+    for (int64_t n : {3, 0, 1, 2, 8})
+      calls.push_back({wave(DType::F32, {n, 300}, 0.3), wave(DType::F32, {300}, 0.5), wave(DType::F32, {300}, 0.9)});
     compare(g, calls);
   }
 }
@@ -166,7 +172,8 @@ TEST_CASE("slices of a product's columns: gated layers, and products that stay w
   auto sigmoid = [](TestGraph& g, V x) { return g.b.call1("aten::sigmoid.default", {x}); };
   std::vector<Case> cases{
       {40, 1, [&](TestGraph& g, V y) { g.returns(sigmoid(g, columns(g, y, 0, 20)) * columns(g, y, 20, 40)); }},
-      {40, 1, [&](TestGraph& g, V y) { // one slice twice, the other not at all
+      {40, 1,
+       [&](TestGraph& g, V y) { // one slice twice, the other not at all
          V z = columns(g, g.b.call1("aten::gelu.default", {y + Arg(1)}), 20, 40);
          g.returns(z * sigmoid(g, z));
        }},
@@ -174,8 +181,12 @@ TEST_CASE("slices of a product's columns: gated layers, and products that stay w
       {32, 0, [&](TestGraph& g, V y) { g.returns(columns(g, y, 0, 16) * columns(g, y, 16, 32)), g.returns(y); }},
       {32, 0, [&](TestGraph& g, V y) { g.returns(columns(g, y, 0, 16)), g.returns(columns(g, y, 16, 32)); }},
       {32, 0, [&](TestGraph& g, V y) { g.returns(sigmoid(g, columns(g, y, 4, 20)) * columns(g, y, 16, 32)); }},
-      {32, 0, [&](TestGraph& g, V y) { g.returns(g.b.call1("aten::sum.dim_IntList", {sigmoid(g, columns(g, y, 0, 16)) * columns(g, y, 16, 32), ArgList{1}})); }},
-      {32, 0, [&](TestGraph& g, V y) { // what becomes of one half has other places
+      {32, 0,
+       [&](TestGraph& g, V y) {
+         g.returns(g.b.call1("aten::sum.dim_IntList", {sigmoid(g, columns(g, y, 0, 16)) * columns(g, y, 16, 32), ArgList{1}}));
+       }},
+      {32, 0,
+       [&](TestGraph& g, V y) { // what becomes of one half has other places
          g.returns(g.b.call1("aten::permute.default", {sigmoid(g, columns(g, y, 0, 16)), ArgList{1, 0}}));
          g.returns(columns(g, y, 16, 32) * Arg(2));
        }},

@@ -40,12 +40,9 @@ TEST_CASE("resized images of any size, and of three dimensions") {
     V x = g.input({g.b.integer(2), g.b.integer(3), h, w});
     g.returns(g.b.call1("aten::upsample_bilinear2d.default", {x, ArgList{h * 2.0, w * 2.0}, false}));
     g.returns(g.b.call1("aten::upsample_nearest2d.default", {x, ArgList{h * 3.0, w * 3.0}}));
-    compare(g,
-            {{image(DType::F32, {2, 3, 5, 40})}, {image(DType::F32, {2, 3, 1, 1})}, {image(DType::F32, {2, 3, 17, 9})}},
-            {.isa = isa});
+    compare(g, {{image(DType::F32, {2, 3, 5, 40})}, {image(DType::F32, {2, 3, 1, 1})}, {image(DType::F32, {2, 3, 17, 9})}}, {.isa = isa});
     TestGraph solid;
-    solid.returns(
-        solid.b.call1("aten::upsample_trilinear3d.default", {solid.input({1, 2, 3, 5, 20}), ArgList{6, 7, 64}, true}));
+    solid.returns(solid.b.call1("aten::upsample_trilinear3d.default", {solid.input({1, 2, 3, 5, 20}), ArgList{6, 7, 64}, true}));
     compare(solid, {{image(DType::F32, {1, 2, 3, 5, 20})}}, {.isa = isa});
   }
 }

@@ -87,7 +87,9 @@ TEST_CASE_FIXTURE(Fixture, "reshape: random shapes keep row-major order") {
 
 TEST_CASE_FIXTURE(Fixture, "slice: lengths are clamped no more than needed") {
   Expr s = pool.symbol("s", DType::I64, 2);
-  auto length = [&](Expr size, Expr start, Expr end, int64_t step = 1) { return to_string(slice_range(pool, size, start, end, step).length); };
+  auto length = [&](Expr size, Expr start, Expr end, int64_t step = 1) {
+    return to_string(slice_range(pool, size, start, end, step).length);
+  };
   CHECK(length(s, i(1), {}) == "s - 1");
   CHECK(length(s, i(0), i(-1)) == "s - 1");
   CHECK(length(s, i(-2), {}) == "2");

@@ -98,7 +98,8 @@ TEST_CASE("shapes of kernels: divisors, small constants of tiles, and structure 
 TEST_CASE("a program of many alike parts compiles few kernels") {
   test::TestGraph g;
   V x = g.input({64, 3});
-  for (int64_t n : {2, 3, 5, 8, 13, 21}) g.returns(g.b.call1("aten::exp.default", {g.b.call1("aten::slice.Tensor", {x, int64_t{0}, n, 2 * n})}));
+  for (int64_t n : {2, 3, 5, 8, 13, 21})
+    g.returns(g.b.call1("aten::exp.default", {g.b.call1("aten::slice.Tensor", {x, int64_t{0}, n, 2 * n})}));
   test::compare(g, {{test::counting(DType::F32, {64, 3})}});
   Executable e = g.program().compile().value();
   CHECK(e.stats().kernels_compiled < 3);

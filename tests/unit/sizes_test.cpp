@@ -20,7 +20,9 @@ std::vector<Tensor> inputs_for(const Program& program, const std::map<std::strin
   for (const ArgInfo& in : program.inputs()) {
     std::vector<int64_t> sizes;
     for (const std::string& s : in.sizes) sizes.push_back(values.count(s) ? values.at(s) : std::stoll(s));
-    out.push_back(filled(in.dtype, sizes, [&](int64_t i) { return is_float(in.dtype) ? std::sin(0.7 * static_cast<double>(i)) : static_cast<double>(i * 7 % 13 != 5); }));
+    out.push_back(filled(in.dtype, sizes, [&](int64_t i) {
+      return is_float(in.dtype) ? std::sin(0.7 * static_cast<double>(i)) : static_cast<double>(i * 7 % 13 != 5);
+    }));
   }
   return out;
 }
@@ -42,7 +44,8 @@ void compare_unseen(const std::string& name, const std::vector<std::vector<int64
     std::vector<Tensor> inputs = inputs_for(program, values);
     auto got = run(native, inputs), want = run(oracle, inputs);
     REQUIRE(got.size() == want.size());
-    for (size_t i = 0; i < got.size(); i++) CHECK_MESSAGE(difference(got[i], want[i]) == "", "sizes ", size[0], ", output ", i, ": ", difference(got[i], want[i]));
+    for (size_t i = 0; i < got.size(); i++)
+      CHECK_MESSAGE(difference(got[i], want[i]) == "", "sizes ", size[0], ", output ", i, ": ", difference(got[i], want[i]));
     CHECK_MESSAGE(Executable::pieces_of_code() == code, "code was made for sizes ", size[0]);
   }
 }
@@ -66,17 +69,27 @@ TEST_CASE("matrix products: the kernels of a family of sizes are made ahead") {
     Caches caches;
     Workers workers(2);
     int64_t m = random() % 2 ? any_size : 1 + some_size(random, 60), n = random() % 2 ? any_size : 1 + some_size(random, 300);
-    bool packed = n != any_size && random() % 2, direct = random() % 2, b_dense = random() % 2, a_dense = random() % 2, strides_known = random() % 2;
+    bool packed = n != any_size && random() % 2, direct = random() % 2, b_dense = random() % 2, a_dense = random() % 2,
+         strides_known = random() % 2;
     int number = packed ? choose_family(kernels.table(), DType::F32, DType::F32, m, n, any_size) : -1;
     float given;
-    prepare_matmul(kernels.table(), {.m = m, .n = n, .a_k = strides_known && a_dense ? 1 : 0, .packed = packed, .family = number, .b_n = strides_known ? (b_dense ? 1 : 5) : 0, .c = direct ? &given : nullptr});
+    prepare_matmul(kernels.table(), {.m = m,
+                                     .n = n,
+                                     .a_k = strides_known && a_dense ? 1 : 0,
+                                     .packed = packed,
+                                     .family = number,
+                                     .b_n = strides_known ? (b_dense ? 1 : 5) : 0,
+                                     .c = direct ? &given : nullptr});
     uint64_t code = Executable::pieces_of_code();
     int64_t sizes[] = {1, 2, 9, 13, 14, 16, 17, 26, 37, 48, 100, 129, 257};
     for (int call = 0; call < 25; call++) {
-      Matmul x{.m = m != any_size ? m : sizes[random() % 13], .n = n != any_size ? n : 1 + some_size(random, 300), .k = sizes[random() % 11]};
+      Matmul x{
+          .m = m != any_size ? m : sizes[random() % 13], .n = n != any_size ? n : 1 + some_size(random, 300), .k = sizes[random() % 11]};
       x.a_row = a_dense ? x.k : 1, x.a_k = a_dense ? 1 : x.m;
       x.b_n = b_dense ? 1 : 5, x.b_k = b_dense ? x.n : 5 * x.n, x.c_row = x.n, x.packed = packed, x.family = number;
-      std::vector<float> a(static_cast<size_t>(x.m * x.k)), b(static_cast<size_t>(std::max(x.k * x.n * 5, packed ? packed_b_bytes(kernels.table(), number, x.k, x.n) / 4 : 0))), c(static_cast<size_t>(x.m * x.n));
+      std::vector<float> a(static_cast<size_t>(x.m * x.k)),
+          b(static_cast<size_t>(std::max(x.k * x.n * 5, packed ? packed_b_bytes(kernels.table(), number, x.k, x.n) / 4 : 0))),
+          c(static_cast<size_t>(x.m * x.n));
       x.a = a.data(), x.b = b.data(), x.c = direct ? c.data() : nullptr;
       MatmulPlan plan = plan_matmul(kernels.table(), caches, workers.threads(), x);
       std::vector<float> scratch(static_cast<size_t>(plan.worker_bytes() * workers.threads() / 4 + 32));
@@ -112,7 +125,9 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
     if (random() % 4 == 0) c.in_type = c.weight_type = DType::BF16;
     auto set = [&](int64_t h, int64_t w) {
       c.window.in[1] = h, c.window.in[2] = w;
-      for (int d : {1, 2}) c.window.out[d] = c.transposed ? (c.window.in[d] - 1) * stride - 2 * pad + kernel : (c.window.in[d] + 2 * pad - kernel) / stride + 1;
+      for (int d : {1, 2})
+        c.window.out[d] =
+            c.transposed ? (c.window.in[d] - 1) * stride - 2 * pad + kernel : (c.window.in[d] + 2 * pad - kernel) / stride + 1;
     };
     set(1 + some_size(random, 40), 1 + some_size(random, 150));
     bool direct = random() % 2;
@@ -140,7 +155,8 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
       std::vector<float> scratch(static_cast<size_t>(plan.scratch_bytes(workers.threads()) / 4 + 32));
       at = scratch.data(), space = scratch.size() * 4;
       run_conv(kernels.table(), workers, plan, c, std::align(64, space - 64, at, space));
-      CHECK_MESSAGE(Executable::pieces_of_code() == code, "kernel ", kernel, " stride ", stride, " channels ", c.in_channels, " to ", c.out_channels, ", ", c.window.out[1], "x", c.window.out[2]);
+      CHECK_MESSAGE(Executable::pieces_of_code() == code, "kernel ", kernel, " stride ", stride, " channels ", c.in_channels, " to ",
+                    c.out_channels, ", ", c.window.out[1], "x", c.window.out[2]);
     }
   }
 }

@@ -51,8 +51,7 @@ TEST_CASE("Bessel functions") {
   CHECK(call("i1", -1) == near(-0.56515910399248503));
   CHECK(call("i0e", 29.999999) == doctest::Approx(call("i0e", 30.000001)).epsilon(1e-6));
   // Wronskian: I0 K1 + I1 K0 = 1 / x.
-  for (double x : {0.01, 1.0, 29.0, 31.0, 500.0})
-    CHECK(call("i0e", x) * call("k1e", x) + call("i1e", x) * call("k0e", x) == near(1 / x));
+  for (double x : {0.01, 1.0, 29.0, 31.0, 500.0}) CHECK(call("i0e", x) * call("k1e", x) + call("i1e", x) * call("k0e", x) == near(1 / x));
   CHECK(call("k0", 0) == INFINITY);
   CHECK(std::isnan(call("k1", -1)));
   CHECK(call("airy_ai", 1) == near(0.13529241631288141));

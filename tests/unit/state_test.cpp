@@ -10,7 +10,9 @@ using namespace tenon::test;
 
 namespace {
 
-Tensor ones(std::vector<int64_t> sizes) { return filled(DType::F32, std::move(sizes), [](int64_t) { return 1; }); }
+Tensor ones(std::vector<int64_t> sizes) {
+  return filled(DType::F32, std::move(sizes), [](int64_t) { return 1; });
+}
 
 // total += x; returns total * 2
 TestGraph accumulator() {

@@ -8,9 +8,13 @@ using namespace tenon::test;
 
 namespace {
 
-Tensor mixed(DType t, std::vector<int64_t> sizes) { return filled(t, std::move(sizes), [&](int64_t i) { return static_cast<double>(i * 31 % 251 - (is_float(t) ? 100 : 0)); }); }
+Tensor mixed(DType t, std::vector<int64_t> sizes) {
+  return filled(t, std::move(sizes), [&](int64_t i) { return static_cast<double>(i * 31 % 251 - (is_float(t) ? 100 : 0)); });
+}
 
-V permute(TestGraph& g, V x, const ArgList& dims) { return g.b.call1("aten::clone.default", {g.b.call1("aten::permute.default", {x, dims})}); }
+V permute(TestGraph& g, V x, const ArgList& dims) {
+  return g.b.call1("aten::clone.default", {g.b.call1("aten::permute.default", {x, dims})});
+}
 
 void compare_both(const TestGraph& g, const std::vector<std::vector<Tensor>>& calls) {
   compare(g, calls);
@@ -26,7 +30,8 @@ TEST_CASE("tiled: transposes of all widths") {
     V x = g.input({m, n}, t);
     g.returns(permute(g, x, {1, 0}));
     std::vector<std::vector<Tensor>> calls;
-    for (auto [a, b] : {std::pair{1, 1}, {3, 40}, {16, 16}, {17, 15}, {8, 200}, {31, 33}, {64, 64}, {127, 129}, {200, 300}, {0, 5}}) calls.push_back({mixed(t, {a, b})});
+    for (auto [a, b] : {std::pair{1, 1}, {3, 40}, {16, 16}, {17, 15}, {8, 200}, {31, 33}, {64, 64}, {127, 129}, {200, 300}, {0, 5}})
+      calls.push_back({mixed(t, {a, b})});
     compare_both(g, calls);
     for (auto [a, b] : {std::pair{13, 70}, {16, 16}, {9, 11}, {128, 64}, {65, 191}, {10, 16}}) {
       TestGraph fixed;
@@ -110,7 +115,8 @@ TEST_CASE("large results are stored past the caches") {
   int64_t wrong = 0;
   for (int64_t i = 0; i < 7000; i++)
     for (int64_t j = 0; j < 2500; j++)
-      wrong += out[0].data_as<float>()[i * 2500 + j] != a.data_as<float>()[i] + b.data_as<float>()[j] || out[1].data_as<float>()[j * 7000 + i] != b.data_as<float>()[j];
+      wrong += out[0].data_as<float>()[i * 2500 + j] != a.data_as<float>()[i] + b.data_as<float>()[j] ||
+               out[1].data_as<float>()[j * 7000 + i] != b.data_as<float>()[j];
   CHECK(wrong == 0);
 }
 
@@ -124,8 +130,10 @@ TEST_CASE("cuts: paddings of all kinds in loops that are cut where the place rea
       g.returns(g.b.call1(op, {any, {1, 2}}));
       g.returns(g.b.call1("aten::roll.default", {fixed, {n / 2}, {1}}));
       g.returns(g.b.call1("aten::constant_pad_nd.default", {fixed, {2, n}, 5}));
-      g.returns(g.b.call1("aten::index_select.default", {any, 1, g.b.call1("aten::clamp.default", {g.b.arange(g.b.integer(n), DType::I64), 1, 2})}));
-      compare_both(g, {{mixed(DType::F32, {2, n}), mixed(DType::F32, {2, n + 1})}, {mixed(DType::F32, {2, n}), mixed(DType::F32, {2, 200})}});
+      g.returns(g.b.call1("aten::index_select.default",
+                          {any, 1, g.b.call1("aten::clamp.default", {g.b.arange(g.b.integer(n), DType::I64), 1, 2})}));
+      compare_both(g,
+                   {{mixed(DType::F32, {2, n}), mixed(DType::F32, {2, n + 1})}, {mixed(DType::F32, {2, n}), mixed(DType::F32, {2, 200})}});
     }
 }
 
@@ -169,7 +177,8 @@ TEST_CASE("products of integers, read along rows or columns") {
       g.returns(g.b.call1("aten::mm.default", {x, permute(g, z, {1, 0})}));
       g.returns(g.b.call1("aten::mm.default", {permute(g, y, {1, 0}), permute(g, x, {1, 0})}));
       g.returns(g.b.call1("aten::bmm.default", {permute(g, b, {0, 2, 1}), b}));
-      compare_both(g, {{mixed(t, {m, k}), mixed(t, {k, n}), mixed(t, {n, k}), mixed(t, {2, 9, n})}, {mixed(t, {m, k}), mixed(t, {k, n}), mixed(t, {n, k}), mixed(t, {2, 70, n})}});
+      compare_both(g, {{mixed(t, {m, k}), mixed(t, {k, n}), mixed(t, {n, k}), mixed(t, {2, 9, n})},
+                       {mixed(t, {m, k}), mixed(t, {k, n}), mixed(t, {n, k}), mixed(t, {2, 70, n})}});
     }
 }
 
@@ -215,18 +224,23 @@ TEST_CASE("products of matrices whose elements lie apart") {
 }
 
 TEST_CASE("windows are summed where they lie, with and without gaps") {
-  for (auto [kernel, stride, pad, dilation] : std::vector<std::array<int64_t, 4>>{{3, 1, 1, 1}, {4, 4, 0, 1}, {4, 4, 3, 1}, {5, 2, 1, 1}, {2, 5, 0, 1}, {3, 2, 2, 2}, {7, 3, 3, 1}, {6, 3, 0, 1}}) {
+  for (auto [kernel, stride, pad, dilation] : std::vector<std::array<int64_t, 4>>{
+           {3, 1, 1, 1}, {4, 4, 0, 1}, {4, 4, 3, 1}, {5, 2, 1, 1}, {2, 5, 0, 1}, {3, 2, 2, 2}, {7, 3, 3, 1}, {6, 3, 0, 1}}) {
     constexpr int64_t size = 23, channels = 2;
     int64_t places = (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
     TestGraph g;
     V x = g.input({1, channels * kernel * kernel, places * places});
-    g.returns(g.b.call1("aten::col2im.default", {x, ArgList{size, size}, ArgList{kernel, kernel}, ArgList{dilation, dilation}, ArgList{pad, pad}, ArgList{stride, stride}}));
+    g.returns(g.b.call1("aten::col2im.default", {x, ArgList{size, size}, ArgList{kernel, kernel}, ArgList{dilation, dilation},
+                                                 ArgList{pad, pad}, ArgList{stride, stride}}));
     Tensor in = mixed(DType::F32, {1, channels * kernel * kernel, places * places});
     std::vector<double> want(static_cast<size_t>(channels * size * size), 0), from = numbers(in);
     for (int64_t i = 0; i < std::ssize(from); i++) {
-      int64_t place = i % (places * places), tap = i / (places * places) % (kernel * kernel), channel = i / (places * places) / (kernel * kernel);
-      int64_t row = place / places * stride - pad + tap / kernel * dilation, column = place % places * stride - pad + tap % kernel * dilation;
-      if (row >= 0 && row < size && column >= 0 && column < size) want[static_cast<size_t>((channel * size + row) * size + column)] += from[static_cast<size_t>(i)];
+      int64_t place = i % (places * places), tap = i / (places * places) % (kernel * kernel),
+              channel = i / (places * places) / (kernel * kernel);
+      int64_t row = place / places * stride - pad + tap / kernel * dilation,
+              column = place % places * stride - pad + tap % kernel * dilation;
+      if (row >= 0 && row < size && column >= 0 && column < size)
+        want[static_cast<size_t>((channel * size + row) * size + column)] += from[static_cast<size_t>(i)];
     }
     CHECK(numbers(run(g.program().compile().value(), {in})[0]) == want);
     compare_both(g, {{in}});

@@ -27,8 +27,8 @@ using Body = std::function<llvm::Value*(const vmath::Emitter&, llvm::Value* x, l
 using Kernel = void (*)(const void* x, const void* y, void* out, int64_t n);
 
 // out[i] = body(x[i], y[i]) by vectors of `lanes`, n a multiple of it; 0 lanes: scalar code.
-Kernel compile(Jit& jit, const Body& body, llvm::Type* (*in)(llvm::LLVMContext&), llvm::Type* (*out)(llvm::LLVMContext&),
-               unsigned lanes, CodeText* text = nullptr) {
+Kernel compile(Jit& jit, const Body& body, llvm::Type* (*in)(llvm::LLVMContext&), llvm::Type* (*out)(llvm::LLVMContext&), unsigned lanes,
+               CodeText* text = nullptr) {
   auto context = std::make_unique<llvm::LLVMContext>();
   llvm::LLVMContext& c = *context;
   auto module = new_module(c, "test");
@@ -96,9 +96,39 @@ template <class T, class Wide> double ulps(T got, Wide want) {
 template <class T> std::vector<T> special_values() {
   using L = std::numeric_limits<T>;
   std::vector<T> v;
-  for (T x : {T(0), T(1), T(2), T(3), T(0.5), T(0.25), T(10), T(100), T(1000), T(1.5), T(2.5), T(88.5), T(89), T(104), T(710), T(1e6),
-              T(1e9), T(3.9), T(3.95), T(9.0), T(9.1), T(1e30), L::max(), L::min(), L::denorm_min(), L::min() / 2, L::epsilon(),
-              L::infinity(), L::quiet_NaN(), T(M_PI), T(M_PI_2), T(1) - L::epsilon() / 2, T(1) + L::epsilon()})
+  for (T x : {T(0),
+              T(1),
+              T(2),
+              T(3),
+              T(0.5),
+              T(0.25),
+              T(10),
+              T(100),
+              T(1000),
+              T(1.5),
+              T(2.5),
+              T(88.5),
+              T(89),
+              T(104),
+              T(710),
+              T(1e6),
+              T(1e9),
+              T(3.9),
+              T(3.95),
+              T(9.0),
+              T(9.1),
+              T(1e30),
+              L::max(),
+              L::min(),
+              L::denorm_min(),
+              L::min() / 2,
+              L::epsilon(),
+              L::infinity(),
+              L::quiet_NaN(),
+              T(M_PI),
+              T(M_PI_2),
+              T(1) - L::epsilon() / 2,
+              T(1) + L::epsilon()})
     v.push_back(x), v.push_back(-x);
   return v;
 }
@@ -124,7 +154,7 @@ std::vector<double> samples_f64() {
 
 struct Accuracy {
   const char* name;
-  double f32, f64;  // stated bounds
+  double f32, f64; // stated bounds
   double (*wide)(double);
   long double (*wider)(long double);
 };
@@ -136,16 +166,20 @@ long double rsqrt80(long double x) { return 1 / std::sqrt(x); }
 
 #define LIBM(f) static_cast<double (*)(double)>(std::f), static_cast<long double (*)(long double)>(std::f)
 const Accuracy table[] = {
-    {"exp", 2, 2, LIBM(exp)},       {"exp2", 2, 2, LIBM(exp2)},   {"expm1", 2, 2, LIBM(expm1)},
-    {"sigmoid", 2.5, 3, sigmoid64, sigmoid80},                      {"sinh", 2, 2, LIBM(sinh)},
-    {"cosh", 2, 2, LIBM(cosh)},     {"tanh", 2, 3, LIBM(tanh)},   {"log", 2, 2, LIBM(log)},
-    {"log2", 2, 3, LIBM(log2)},     {"log10", 2, 3, LIBM(log10)}, {"log1p", 2, 2, LIBM(log1p)},
-    {"asinh", 1, 3, LIBM(asinh)},   {"acosh", 1, 3, LIBM(acosh)}, {"atanh", 1, 3, LIBM(atanh)},
-    {"sin", 2, 2, LIBM(sin)},       {"cos", 2, 2, LIBM(cos)},     {"tan", 4, 2, LIBM(tan)},
-    {"asin", 2.25, 1.5, LIBM(asin)},   {"acos", 2, 1, LIBM(acos)},   {"atan", 2, 1.25, LIBM(atan)},
-    {"erf", 1.25, 1, LIBM(erf)},      {"erfc", 1, 3.5, LIBM(erfc)},   {"sqrt", 0.5, 0.5, LIBM(sqrt)},
-    {"rsqrt", 1.5, 1.5, rsqrt64, rsqrt80},                        {"abs", 0, 0, LIBM(fabs)},
-    {"floor", 0, 0, LIBM(floor)},   {"ceil", 0, 0, LIBM(ceil)},   {"trunc", 0, 0, LIBM(trunc)},
+    {"exp", 2, 2, LIBM(exp)},         {"exp2", 2, 2, LIBM(exp2)},
+    {"expm1", 2, 2, LIBM(expm1)},     {"sigmoid", 2.5, 3, sigmoid64, sigmoid80},
+    {"sinh", 2, 2, LIBM(sinh)},       {"cosh", 2, 2, LIBM(cosh)},
+    {"tanh", 2, 3, LIBM(tanh)},       {"log", 2, 2, LIBM(log)},
+    {"log2", 2, 3, LIBM(log2)},       {"log10", 2, 3, LIBM(log10)},
+    {"log1p", 2, 2, LIBM(log1p)},     {"asinh", 1, 3, LIBM(asinh)},
+    {"acosh", 1, 3, LIBM(acosh)},     {"atanh", 1, 3, LIBM(atanh)},
+    {"sin", 2, 2, LIBM(sin)},         {"cos", 2, 2, LIBM(cos)},
+    {"tan", 4, 2, LIBM(tan)},         {"asin", 2.25, 1.5, LIBM(asin)},
+    {"acos", 2, 1, LIBM(acos)},       {"atan", 2, 1.25, LIBM(atan)},
+    {"erf", 1.25, 1, LIBM(erf)},      {"erfc", 1, 3.5, LIBM(erfc)},
+    {"sqrt", 0.5, 0.5, LIBM(sqrt)},   {"rsqrt", 1.5, 1.5, rsqrt64, rsqrt80},
+    {"abs", 0, 0, LIBM(fabs)},        {"floor", 0, 0, LIBM(floor)},
+    {"ceil", 0, 0, LIBM(ceil)},       {"trunc", 0, 0, LIBM(trunc)},
     {"round", 0, 0, LIBM(nearbyint)},
 };
 #undef LIBM
@@ -245,8 +279,8 @@ TEST_CASE("binary f32 functions are within their stated error") {
     Jit jit(host_target(isa));
     for (const BinaryAccuracy& row : binary_table) {
       std::vector<float> got(x.size());
-      compile_binary<float>(jit, find(vmath::binary_functions(), row.name), isa == Isa::Avx2 ? 8 : 16)(
-          x.data(), y.data(), got.data(), static_cast<int64_t>(x.size()));
+      compile_binary<float>(jit, find(vmath::binary_functions(), row.name), isa == Isa::Avx2 ? 8 : 16)(x.data(), y.data(), got.data(),
+                                                                                                       static_cast<int64_t>(x.size()));
       double worst = -1;
       size_t at = 0;
       for (size_t i = 0; i < x.size(); i++) {
@@ -278,9 +312,17 @@ TEST_CASE("binary f64 functions, minimum and maximum follow C and torch") {
   const std::map<std::string, Near> near = {{"pow", {1.5, std::pow}}, {"atan2", {2, std::atan2}}};
   const std::map<std::string, double (*)(double, double)> want = {
       {"fmod", std::fmod},
-      {"remainder", [](double a, double b) { double r = std::fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }},
-      {"minimum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : a < b ? a : b; }},
-      {"maximum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : a > b ? a : b; }},
+      {"remainder",
+       [](double a, double b) {
+         double r = std::fmod(a, b);
+         return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+       }},
+      {"minimum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN
+                                                  : a < b                        ? a
+                                                                                 : b; }},
+      {"maximum", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN
+                                                  : a > b                        ? a
+                                                                                 : b; }},
   };
   for (Isa isa : {Isa::Avx2, Isa::Auto}) {
     Jit jit(host_target(isa));
@@ -325,7 +367,11 @@ TEST_CASE("16-bit floats convert as the soft conversions do, over all patterns")
       down(x.data(), x.data(), half.data(), static_cast<int64_t>(x.size()));
       size_t wrong = 0;
       for (size_t i = 0; i < all.size(); i++) {
-        float w = brain ? std::bit_cast<float>(static_cast<uint32_t>(i) << 16) : [&] { F16 h; h.bits = all[i]; return static_cast<float>(h); }();
+        float w = brain ? std::bit_cast<float>(static_cast<uint32_t>(i) << 16) : [&] {
+          F16 h;
+          h.bits = all[i];
+          return static_cast<float>(h);
+        }();
         if (std::isnan(w)) wrong += !std::isnan(wide[i]);
         else wrong += std::bit_cast<uint32_t>(wide[i]) != std::bit_cast<uint32_t>(w) || back[i] != all[i];
       }
@@ -343,8 +389,9 @@ template <class To, class From> void check_float_to_int(Jit& jit, const std::vec
   std::vector<To> got(x.size());
   constexpr int bits = sizeof(To) * 8;
   auto to = [](llvm::LLVMContext& c) -> llvm::Type* { return llvm::Type::getIntNTy(c, bits); };
-  compile(jit, [](auto& e, llvm::Value* v, llvm::Value*) { return vmath::float_to_int(e, v, bits); }, sizeof(From) == 4 ? f32 : f64, to,
-          8)(x.data(), x.data(), got.data(), static_cast<int64_t>(x.size()));
+  compile(
+      jit, [](auto& e, llvm::Value* v, llvm::Value*) { return vmath::float_to_int(e, v, bits); }, sizeof(From) == 4 ? f32 : f64, to,
+      8)(x.data(), x.data(), got.data(), static_cast<int64_t>(x.size()));
   size_t wrong = 0;
   using Step = std::conditional_t<bits == 64, int64_t, int32_t>;
   for (size_t i = 0; i < x.size(); i++) {
@@ -360,7 +407,8 @@ template <class To, class From> void check_float_to_int(Jit& jit, const std::vec
 TEST_CASE("floats to integers: toward zero, the lowest integer out of range, cut to the width") {
   std::vector<float> x = special_values<float>();
   std::vector<double> d = special_values<double>();
-  for (int i = -400; i < 400; i++) x.push_back(static_cast<float>(i) * 0.7f), x.push_back(static_cast<float>(i) * 7e6f), d.push_back(i * 0.7);
+  for (int i = -400; i < 400; i++)
+    x.push_back(static_cast<float>(i) * 0.7f), x.push_back(static_cast<float>(i) * 7e6f), d.push_back(i * 0.7);
   while (x.size() % 8) x.push_back(-3.5f);
   while (d.size() % 8) d.push_back(-3.5);
   for (Isa isa : {Isa::Avx2, Isa::Auto}) {

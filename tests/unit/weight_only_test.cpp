@@ -19,8 +19,7 @@ struct Form {
 };
 
 Tensor numbers(DType t, std::vector<int64_t> sizes, int64_t factor, int64_t modulo, double scale) {
-  return filled(t, std::move(sizes),
-                [=](int64_t i) { return static_cast<double>(i * factor % modulo - modulo / 2) * scale; });
+  return filled(t, std::move(sizes), [=](int64_t i) { return static_cast<double>(i * factor % modulo - modulo / 2) * scale; });
 }
 
 ArgList list(std::initializer_list<int64_t> values) { return ArgList(values.begin(), values.end()); }
@@ -29,11 +28,8 @@ ArgList list(std::initializer_list<int64_t> values) { return ArgList(values.begi
 V codes_of(TestGraph& g, const Form& f) {
   Builder& b = g.b;
   if (f.bits == 8) return b.constant(numbers(DType::I8, {f.n, f.groups, f.group}, 37, 255, 1));
-  V bytes = b.constant(
-      filled(DType::U8, {f.n, f.groups * f.group / 2}, [](int64_t i) { return static_cast<double>(i * 73 % 256); }));
-  auto signed_code = [&](V nibble) {
-    return b.call1("aten::sub.Scalar", {b.call1("aten::_to_copy.default", {nibble, DType::I8}), 8});
-  };
+  V bytes = b.constant(filled(DType::U8, {f.n, f.groups * f.group / 2}, [](int64_t i) { return static_cast<double>(i * 73 % 256); }));
+  auto signed_code = [&](V nibble) { return b.call1("aten::sub.Scalar", {b.call1("aten::_to_copy.default", {nibble, DType::I8}), 8}); };
   V low = signed_code(b.call1("aten::bitwise_and.Scalar", {bytes, 15})),
     high = signed_code(b.call1("aten::bitwise_right_shift.Tensor_Scalar", {bytes, 4}));
   V both = b.call1("aten::stack.default", {ArgList{low, high}, -1});
@@ -44,8 +40,7 @@ V product(TestGraph& g, const Form& f, V x) {
   Builder& b = g.b;
   V codes = codes_of(g, f);
   std::vector<int64_t> per_group{f.n, f.groups, 1};
-  if (f.columns_first)
-    codes = b.call1("aten::clone.default", {b.permute(codes, {1, 2, 0})}), per_group = {f.groups, 1, f.n};
+  if (f.columns_first) codes = b.call1("aten::clone.default", {b.permute(codes, {1, 2, 0})}), per_group = {f.groups, 1, f.n};
   V w = b.call1("aten::_to_copy.default", {codes, f.type});
   if (f.zero_points) w = b.call1("aten::sub.Tensor", {w, b.constant(numbers(f.type, per_group, 5, 7, 1))});
   w = b.call1("aten::mul.Tensor", {w, b.constant(numbers(f.type, per_group, 11, 17, 1.0 / 64))});
@@ -77,8 +72,7 @@ TEST_CASE("products with weights quantized by group read them packed") {
     g.returns(product(g, f, g.input({rows, g.b.integer(f.groups * f.group)})));
     CHECK(g.program().dump("backend").value().find("quantized_weight_mm") != std::string::npos);
     std::vector<std::vector<Tensor>> calls;
-    for (int64_t m : {1, 2, 3, 4, 5, 7, 8, 9, 21, 0})
-      calls.push_back({numbers(DType::F32, {m, f.groups * f.group}, 29, 101, 1.0 / 32)});
+    for (int64_t m : {1, 2, 3, 4, 5, 7, 8, 9, 21, 0}) calls.push_back({numbers(DType::F32, {m, f.groups * f.group}, 29, 101, 1.0 / 32)});
     compare(g, calls);
     compare(g, calls, {.threads = 1});
   }
@@ -99,10 +93,9 @@ TEST_CASE("codes that wrap when bytes are subtracted are the wrapped ones") {
   TestGraph g;
   Builder& b = g.b;
   V shifted = b.call1("aten::sub.Tensor", {codes_of(g, f), b.constant(numbers(DType::I8, {20, 2, 1}, 37, 201, 1))});
-  V w = b.call1("aten::mul.Tensor", {b.call1("aten::_to_copy.default", {shifted, DType::F32}),
-                                     b.constant(numbers(DType::F32, {20, 2, 1}, 11, 17, 1.0 / 64))});
-  g.returns(b.call1("aten::mm.default",
-                    {g.input({3, 64}), b.permute(b.call1("aten::view.default", {w, list({20, 64})}), {1, 0})}));
+  V w = b.call1("aten::mul.Tensor",
+                {b.call1("aten::_to_copy.default", {shifted, DType::F32}), b.constant(numbers(DType::F32, {20, 2, 1}, 11, 17, 1.0 / 64))});
+  g.returns(b.call1("aten::mm.default", {g.input({3, 64}), b.permute(b.call1("aten::view.default", {w, list({20, 64})}), {1, 0})}));
   CHECK(g.program().dump("backend").value().find("quantized_weight_mm") != std::string::npos);
   compare(g, {{numbers(DType::F32, {3, 64}, 29, 101, 1.0 / 32)}});
 }
@@ -142,8 +135,7 @@ struct Weights {
       : layout(l), n(columns), low(smallest) {
     auto per_group = static_cast<size_t>(n * l.groups);
     for (size_t i = 0; i < per_group; i++)
-      scale.push_back(static_cast<float>(random() % 100 + 1) / 1000),
-          shift.push_back(static_cast<float>(random() % 100) / 500 - 0.1f);
+      scale.push_back(static_cast<float>(random() % 100 + 1) / 1000), shift.push_back(static_cast<float>(random() % 100) / 500 - 0.1f);
     for (size_t i = 0; i < per_group * static_cast<size_t>(l.group); i++)
       codes.push_back(static_cast<uint8_t>(random() % (1u << l.bits) + static_cast<uint32_t>(low)));
     packed.resize(static_cast<size_t>((n + 15) / 16 * l.bytes()));
@@ -173,32 +165,18 @@ private:
 float element(std::mt19937& random, Rows kind) {
   double x = std::normal_distribution<double>()(random);
   switch (kind) {
-  case Rows::Normal:
-    break;
-  case Rows::Outliers:
-    x *= random() % 40 == 0 ? 100 : 1;
-    break;
-  case Rows::Denormal:
-    x *= 1e-39;
-    break;
-  case Rows::Huge:
-    x *= 1e34;
-    break;
-  case Rows::Sparse:
-    x = random() % 9 == 0 ? x : 0;
-    break;
-  case Rows::Whole:
-    x = std::round(x * 20);
-    break;
-  case Rows::Mixed:
-    x *= std::exp2(static_cast<double>(random() % 60) - 30);
-    break;
+  case Rows::Normal: break;
+  case Rows::Outliers: x *= random() % 40 == 0 ? 100 : 1; break;
+  case Rows::Denormal: x *= 1e-39; break;
+  case Rows::Huge: x *= 1e34; break;
+  case Rows::Sparse: x = random() % 9 == 0 ? x : 0; break;
+  case Rows::Whole: x = std::round(x * 20); break;
+  case Rows::Mixed: x *= std::exp2(static_cast<double>(random() % 60) - 30); break;
   }
   return static_cast<float>(x);
 }
 
-void check_rows(const WeightOnlyKernels& f, const Weights& w, std::mt19937& random, int64_t m, Rows kind,
-                const Workers* workers) {
+void check_rows(const WeightOnlyKernels& f, const Weights& w, std::mt19937& random, int64_t m, Rows kind, const Workers* workers) {
   int64_t k = w.layout.groups * w.layout.group;
   std::vector<float> x(static_cast<size_t>(m * k)), y(static_cast<size_t>(m * w.n), -1.f);
   for (float& v : x) v = element(random, kind);
@@ -210,11 +188,9 @@ void check_rows(const WeightOnlyKernels& f, const Weights& w, std::mt19937& rand
         double a = static_cast<double>(x[static_cast<size_t>(r * k + i)]), b = w.at(j, i);
         sum += a * b, magnitude += std::abs(a * b), most = std::max(most, std::abs(b)), all += std::abs(a);
       }
-      if (kind == Rows::Mixed || kind == Rows::Outliers)
-        magnitude = all * most; // digits are those of the largest neighbours
+      if (kind == Rows::Mixed || kind == Rows::Outliers) magnitude = all * most; // digits are those of the largest neighbours
       double error = std::abs(static_cast<double>(y[static_cast<size_t>(r * w.n + j)]) - sum);
-      REQUIRE_MESSAGE(error <= 4e-7 * magnitude + 2e-45, "row ", r, " column ", j, ": error ", error, " of ",
-                      magnitude);
+      REQUIRE_MESSAGE(error <= 4e-7 * magnitude + 2e-45, "row ", r, " column ", j, ": error ", error, " of ", magnitude);
     }
 }
 
