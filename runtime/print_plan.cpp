@@ -9,10 +9,6 @@ namespace tenon {
 
 namespace {
 
-constexpr const char* size_op_names[] = {
-    "add",    "sub",    "mul",    "floordiv", "mod",    "min",  "max",  "neg",  "abs",  "eq",   "ne",   "lt",   "le",     "and",
-    "or",     "not",    "select", "to_float", "to_int", "fadd", "fsub", "fmul", "fdiv", "fmin", "fmax", "fpow", "ffloor", "fceil",
-    "fround", "ftrunc", "fsqrt",  "fneg",     "feq",    "fne",  "flt",  "fle",  "xor",  "shl",  "shr",  "fmod", "funary"};
 constexpr const char* place_names[] = {"arena", "input", "output", "constant", "state", "alias", "dynamic", "part"};
 
 class Printer {
@@ -38,6 +34,7 @@ public:
     steps(plan_.steps, 0);
     for (auto& o : plan_.outputs) {
       if (o.is_state) line(0, "state{} <- b{}", o.state, o.buffer);
+      else if (o.input >= 0) line(0, "input{} <- b{}", o.input, o.buffer);
       else line(0, "return out{} = b{}", o.returned_as, o.buffer);
     }
     return std::move(text_);
@@ -100,26 +97,9 @@ private:
          b.name.empty() ? "" : " # ", b.name);
   }
   void instruction(size_t stage, const SizeInstruction& i) {
-    size_t arity = i.op == SizeOp::Select ? 3 : is_unary(i.op) ? 1 : 2;
     std::vector<Slot> args{i.a, i.b, i.c};
-    args.resize(i.op == SizeOp::FUnary ? 1 : arity);
-    line(0, "stage {}: s{} = {}({})", stage, i.out, size_op_names[static_cast<int>(i.op)], slots(args));
-  }
-  static bool is_unary(SizeOp op) {
-    switch (op) {
-    case SizeOp::Neg:
-    case SizeOp::Abs:
-    case SizeOp::Not:
-    case SizeOp::ToFloat:
-    case SizeOp::ToInt:
-    case SizeOp::FFloor:
-    case SizeOp::FCeil:
-    case SizeOp::FRound:
-    case SizeOp::FTrunc:
-    case SizeOp::FSqrt:
-    case SizeOp::FNeg: return true;
-    default: return false;
-    }
+    args.resize(static_cast<size_t>(operands_of(i.op)));
+    line(0, "stage {}: s{} = {}.{}({})", stage, i.out, name_of_size_op(i.op), name_of(i.type), slots(args));
   }
 
   std::string call(const KernelStep& s) const {

@@ -2,7 +2,6 @@
 #include "runtime/size_program.h"
 
 #include <bit>
-#include <cmath>
 
 #include "expr/eval.h"
 
@@ -10,66 +9,60 @@ namespace tenon {
 
 namespace {
 
-int64_t floor_div(int64_t a, int64_t b) {
-  if (b == 0) return 0;
-  if (b == -1) return static_cast<int64_t>(-static_cast<uint64_t>(a));
-  int64_t q = a / b;
-  return a % b != 0 && ((a < 0) != (b < 0)) ? q - 1 : q;
+double real(int64_t v) { return std::bit_cast<double>(v); }
+int64_t bits(double v) { return std::bit_cast<int64_t>(v); }
+
+// Either of the two kinds of numbers, on operators that is_size_op lets through.
+template <Op First, Op Last, class F> int64_t pick(Op op, const F& f) {
+  return dispatch_op<First, Last>(op, [&]<Op O>() -> int64_t { return f.template operator()<O>(); });
+}
+
+int64_t cast(DType to, int64_t a) {
+  if (to == DType::F64) return bits(static_cast<double>(a));
+  if (to == DType::F32) return bits(static_cast<float>(real(a)));
+  return convert<int64_t>(real(a));
+}
+
+int64_t of_integers(Op op, int64_t a, int64_t b) {
+  if (is_compare(op)) return pick<Op::Eq, Op::Le>(op, [&]<Op O>() { return int64_t{apply_compare<O, int64_t>(a, b)}; });
+  if (is_binary(op)) return pick<Op::Add, Op::Shr>(op, [&]<Op O>() { return apply_binary<O, int64_t>(a, b); });
+  return pick<Op::Neg, Op::Trunc>(op, [&]<Op O>() { return apply_unary<O, int64_t>(a); });
+}
+
+int64_t of_reals(Op op, double a, double b) {
+  if (is_compare(op)) return pick<Op::Eq, Op::Le>(op, [&]<Op O>() { return int64_t{apply_compare<O, double>(a, b)}; });
+  if (is_binary(op)) return pick<Op::Add, Op::Shr>(op, [&]<Op O>() { return bits(apply_binary<O, double>(a, b)); });
+  return pick<Op::Neg, Op::Trunc>(op, [&]<Op O>() { return bits(apply_unary<O, double>(a)); });
 }
 
 int64_t evaluate(const SizeInstruction& i, const int64_t* s) {
-  int64_t a = s[i.a], b = i.op == SizeOp::FUnary ? 0 : s[i.b];
-  auto wrap = [](uint64_t v) { return static_cast<int64_t>(v); };
-  auto f = [](int64_t v) { return std::bit_cast<double>(v); };
-  auto bits = [](double v) { return std::bit_cast<int64_t>(v); };
-  switch (i.op) {
-  case SizeOp::Add: return wrap(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  case SizeOp::Sub: return wrap(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-  case SizeOp::Mul: return wrap(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  case SizeOp::FloorDiv: return floor_div(a, b);
-  case SizeOp::Mod: return b == 0 ? 0 : wrap(static_cast<uint64_t>(a) - static_cast<uint64_t>(floor_div(a, b)) * static_cast<uint64_t>(b));
-  case SizeOp::Min: return a < b ? a : b;
-  case SizeOp::Max: return a > b ? a : b;
-  case SizeOp::Neg: return wrap(-static_cast<uint64_t>(a));
-  case SizeOp::Abs: return a < 0 ? wrap(-static_cast<uint64_t>(a)) : a;
-  case SizeOp::Eq: return a == b;
-  case SizeOp::Ne: return a != b;
-  case SizeOp::Lt: return a < b;
-  case SizeOp::Le: return a <= b;
-  case SizeOp::And: return a & b;
-  case SizeOp::Or: return a | b;
-  case SizeOp::Not: return !a;
-  case SizeOp::Select: return a ? b : s[i.c];
-  case SizeOp::ToFloat: return bits(static_cast<double>(a));
-  case SizeOp::ToInt: return f(a) >= -0x1p63 && f(a) < 0x1p63 ? static_cast<int64_t>(f(a)) : INT64_MIN;
-  case SizeOp::FAdd: return bits(f(a) + f(b));
-  case SizeOp::FSub: return bits(f(a) - f(b));
-  case SizeOp::FMul: return bits(f(a) * f(b));
-  case SizeOp::FDiv: return bits(f(a) / f(b));
-  case SizeOp::FMin: return bits(std::fmin(f(a), f(b)));
-  case SizeOp::FMax: return bits(std::fmax(f(a), f(b)));
-  case SizeOp::FPow: return bits(std::pow(f(a), f(b)));
-  case SizeOp::FFloor: return bits(std::floor(f(a)));
-  case SizeOp::FCeil: return bits(std::ceil(f(a)));
-  case SizeOp::FRound: return bits(std::nearbyint(f(a)));
-  case SizeOp::FTrunc: return bits(std::trunc(f(a)));
-  case SizeOp::FSqrt: return bits(std::sqrt(f(a)));
-  case SizeOp::FNeg: return bits(-f(a));
-  case SizeOp::FEq: return f(a) == f(b);
-  case SizeOp::FNe: return f(a) != f(b);
-  case SizeOp::FLt: return f(a) < f(b);
-  case SizeOp::FLe: return f(a) <= f(b);
-  case SizeOp::Xor: return a ^ b;
-  case SizeOp::Shl: return apply_binary<Op::Shl, int64_t>(a, b);
-  case SizeOp::Shr: return apply_binary<Op::Shr, int64_t>(a, b);
-  case SizeOp::FMod: return bits(apply_binary<Op::Mod, double>(f(a), f(b)));
-  case SizeOp::FUnary:
-    return bits(dispatch_op<Op::Neg, Op::Trunc>(static_cast<Op>(i.b), [&]<Op O>() { return apply_unary<O, double>(f(a)); }));
-  }
-  return 0;
+  if (i.op == Op::Select) return s[i.a] ? s[i.b] : s[i.c];
+  if (i.op == Op::Cast) return cast(i.type, s[i.a]);
+  if (i.type == DType::F64) return of_reals(i.op, real(s[i.a]), real(s[i.b]));
+  if (i.type == DType::Bool) return !s[i.a]; // Not; the other operators on 0 and 1 are those of integers
+  return of_integers(i.op, s[i.a], s[i.b]);
 }
 
 } // namespace
+
+bool is_size_op(Op op, DType type) noexcept {
+  bool rounds = op == Op::Neg || op == Op::Abs || (op >= Op::Floor && op <= Op::Trunc);
+  switch (type) {
+  case DType::F32: return op == Op::Cast;
+  case DType::F64:
+    if (op == Op::Select || op == Op::Cast || is_compare(op)) return true;
+    return is_unary(op) ? op != Op::Not && op != Op::Bitcast : is_binary(op) && (op < Op::And || op > Op::Shr);
+  case DType::I64:
+    if (op == Op::Select || op == Op::Cast || op == Op::Not) return true;
+    return is_unary(op) ? rounds : is_binary(op) && op != Op::Div && op != Op::Atan2;
+  case DType::Bool: return op == Op::Not;
+  default: return false;
+  }
+}
+
+int operands_of(Op op) noexcept { return op == Op::Select ? 3 : is_unary(op) ? 1 : 2; }
+
+std::string_view name_of_size_op(Op op) noexcept { return name_of(op); }
 
 void run_stage(const SizeProgram& program, size_t stage, int64_t* slots) noexcept {
   if (stage >= program.stages.size()) return;

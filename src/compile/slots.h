@@ -24,8 +24,9 @@ public:
   bool is_bound(Expr symbol) const { return done_.contains(symbol.get()); }
 
 private:
-  int32_t emit(SizeOp op, std::vector<int32_t> args);
+  int32_t emit(Op op, DType type, std::vector<int32_t> args);
   int32_t emit_node(const ExprNode& n);
+  int32_t emit_cast(const ExprNode& n, int32_t a);
   int32_t new_slot(int64_t initial, int stage);
 
   SizeProgram& program_;
