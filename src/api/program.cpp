@@ -67,6 +67,7 @@ std::shared_ptr<const Program::Impl> describe(LoadedProgram loaded) {
           {.name = name, .dtype = is_float(returns[i].get<Expr>()->type) ? DType::F64 : returns[i].get<Expr>()->type, .is_number = true});
     else if (auto info = info_of_fixed(name, returns[i])) impl->outputs.push_back(*info);
   }
+  p.graph.pool().freeze();
   return impl;
 }
 

@@ -117,6 +117,7 @@ struct ExprNode {
   double number() const { return is_float(type) ? std::bit_cast<double>(bits) : static_cast<double>(bits); }
 };
 
+/// Not for several threads at once, unless frozen: each compile has a pool of its own.
 class ExprPool {
 public:
   ExprPool() = default;
@@ -142,8 +143,11 @@ public:
   /// A node as it is, no rule applied.
   Expr intern(ExprNode node);
   size_t size() const { return nodes_.size(); }
+  /// From now on the pool only gives what it has, so that threads may share it; a new node is an internal error.
+  void freeze() { frozen_ = true; }
 
 private:
+  bool frozen_ = false;
   std::deque<ExprNode> nodes_;
   std::unordered_multimap<size_t, const ExprNode*> table_;
   std::unordered_map<std::string, Expr> symbols_;

@@ -86,6 +86,7 @@ Expr ExprPool::intern(ExprNode node) {
   auto [begin, end] = table_.equal_range(h);
   for (auto it = begin; it != end; ++it)
     if (same(*it->second, node)) return Expr(it->second);
+  require(!frozen_, "an expression is made in a frozen pool");
   node.pool = this;
   node.id = static_cast<uint32_t>(nodes_.size());
   if (node.type == DType::I64 && node.op != Op::Symbol) {

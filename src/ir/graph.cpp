@@ -18,6 +18,42 @@ Arg::Arg(Expr x) {
 
 Graph::Graph(std::shared_ptr<ExprPool> pool) : pool_(std::move(pool)) { blocks_.add(Block{}); }
 
+namespace {
+
+// What holds expressions, rebuilt in another pool.
+struct Moved {
+  Substitution map;
+
+  void move(Expr& e) {
+    if (e) e = map.apply(e);
+  }
+  void move(Arg& a) {
+    if (auto* e = std::get_if<Expr>(&a.v)) move(*e);
+    else if (auto* list = std::get_if<ArgList>(&a.v))
+      for (Arg& x : *list) move(x);
+  }
+  void move(Type& t) {
+    for (Expr& e : t.sizes) move(e);
+    for (Expr& e : t.strides) move(e);
+    move(t.value);
+  }
+};
+
+} // namespace
+
+Graph::Graph(const Graph& other)
+    : pool_(std::make_shared<ExprPool>()), nodes_(other.nodes_), values_(other.values_), blocks_(other.blocks_), tensors_(other.tensors_) {
+  Moved moved;
+  moved.map.into = pool_.get();
+  for (uint32_t i = 0; i < values_.size(); i++) moved.move(values_[ValueId{i}].type);
+  for (uint32_t i = 0; i < nodes_.size(); i++) {
+    for (Arg& a : nodes_[NodeId{i}].args) moved.move(a);
+    for (Attribute& a : nodes_[NodeId{i}].attributes) moved.move(a.value);
+  }
+  for (uint32_t i = 0; i < blocks_.size(); i++)
+    for (Arg& a : blocks_[BlockId{i}].returns) moved.move(a);
+}
+
 BlockId Graph::add_block(NodeId owner) {
   BlockId id = blocks_.add(Block{.owner = owner});
   nodes_[owner].blocks.push_back(id);

@@ -119,6 +119,11 @@ struct Block {
 class Graph {
 public:
   explicit Graph(std::shared_ptr<ExprPool> pool = std::make_shared<ExprPool>());
+  /// A copy has expressions of its own, in a pool of its own: threads may change, print and run copies of one graph at once.
+  Graph(const Graph& other);
+  Graph& operator=(const Graph& other) { return *this = Graph(other); }
+  Graph(Graph&&) = default;
+  Graph& operator=(Graph&&) = default;
 
   ExprPool& pool() const { return *pool_; }
   const std::shared_ptr<ExprPool>& shared_pool() const { return pool_; }
