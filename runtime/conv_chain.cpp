@@ -279,7 +279,7 @@ std::vector<ConvChain> find_chains(const Frame& f) {
 void run_chain(const ConvChain& c, Frame& f) {
   int64_t rows = slot(f, c.depthwise->out[1]), items = slot(f, c.depthwise->batch) * c.strips;
   f.workers->run(items, 1, [&](int64_t begin, int64_t end, int worker) {
-    ChainCall call(c, f, static_cast<char*>(f.scratch.get()) + worker * c.worker_bytes());
+    ChainCall call(c, f, f.scratch.data() + worker * c.worker_bytes());
     for (int64_t i = begin; i < end; i++) {
       int64_t strip = i % c.strips;
       call.run(i / c.strips, rows * strip / c.strips, rows * (strip + 1) / c.strips);

@@ -1,5 +1,6 @@
-// A plan ready to run: frames, state, workers. run() is re-entrant from many threads.
+// A plan ready to run: frames, state, workers. Its functions may be called by many threads at once.
 #pragma once
+#include <array>
 #include <atomic>
 #include <mutex>
 
@@ -11,38 +12,58 @@ namespace tenon {
 class PlanRunner {
 public:
   /// `profile`: every step is timed.
-  PlanRunner(Plan plan, int threads, bool profile = false);
+  PlanRunner(std::shared_ptr<const Plan> plan, int threads, bool profile = false);
   ~PlanRunner();
 
+  /// Results take the memory of those of an earlier call, where `outputs` alone holds it and the sizes are the same.
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) noexcept;
+  /// The same into memory of the caller, of the results' dtypes and sizes.
+  Status run_into(std::span<const TensorView> inputs, std::span<const TensorView> outputs) noexcept;
   /// Copies of the buffers that live between calls, in the plan's order.
   std::vector<Tensor> state();
   /// Gives one of them a new value, of the same dtype and sizes.
   void set_state(size_t i, const TensorView& value);
   /// Another runner of the same plan, with a state of its own that starts as this one's is now.
   std::unique_ptr<PlanRunner> copy();
-  const Plan& plan() const { return plan_; }
+  const Plan& plan() const { return *plan_; }
   size_t arena_bytes() const { return arena_bytes_.load(std::memory_order_relaxed); }
   /// What the runs so far cost, by step number; empty where not asked for.
   Profile profile();
   const Workers& workers() const { return workers_; }
 
 private:
-  std::unique_ptr<Frame> take_frame();
-  void give_back(std::unique_ptr<Frame> frame);
+  struct Results; // where a call's results go
+
+  Frame* take_frame();
+  void give_back(Frame* frame);
+  Status run(std::span<const TensorView> inputs, Results& results) noexcept;
+  bool matches(const Frame& f, std::span<const TensorView> inputs) const;
   bool bind(Frame& f, std::span<const TensorView> inputs);
   bool bind_input(Frame& f, const InputSpec& spec, const TensorView& view, bool check_equal);
-  bool prepare_memory(Frame& f);
-  bool prepare_outputs(Frame& f);
+  bool check_inputs(Frame& f, std::span<const TensorView> inputs);
+  void enter(Frame& f, std::shared_ptr<const BoundPlan> bound);
+  bool point_at_inputs(Frame& f, std::span<const TensorView> inputs);
+  void point_at_arena(Frame& f);
+  bool place_results(Frame& f, std::span<const TensorView> inputs, Results& results);
+  bool place_tensor(Frame& f, std::span<const TensorView> inputs, DType dtype, const BoundPlan::Result& result, Tensor& tensor);
+  bool place_view(Frame& f, std::span<const TensorView> inputs, Results& results, size_t output);
+  bool hand_over(Frame& f, std::span<const TensorView> inputs, Results& results);
+  bool hand_over_result(Frame& f, size_t output, Results& results);
 
-  Plan plan_;
+  std::shared_ptr<const Plan> plan_;
   Workers workers_;
   BlockPool pool_;
+  BoundPlans bound_;
+  WaitingSteps waiting_;
+  std::vector<size_t> arena_buffers_, parts_; // by place
+  size_t num_results_ = 0;
+  std::array<std::atomic<Frame*>, 4> ready_ = {}; // frames that wait; more of them in frames_
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Frame>> frames_;
+  std::vector<std::unique_ptr<Frame>> frames_; // all, and those among them that wait
+  std::vector<Frame*> waiting_frames_;
   std::mutex state_mutex_; // held while a plan with state runs
   std::vector<Tensor> state_;
-  std::atomic<size_t> arena_bytes_ = 0; // of the last frame that was planned
+  std::atomic<size_t> arena_bytes_ = 0; // of the last sizes that were bound
   int threads_;
   bool is_profiled_;
   Profile profile_;

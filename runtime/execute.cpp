@@ -27,7 +27,7 @@ bool run(const KernelStep& s, Frame& f) {
 bool run(const MatmulStep& s, Frame& f) {
   MatmulCall call(s, f, f.pointers.data());
   f.error[0] = 0;
-  run_matmul(*f.plan->micro_kernels, *f.workers, call.plan, call.product, f.scratch.get());
+  run_matmul(*f.plan->micro_kernels, *f.workers, call.plan, call.product, f.scratch.data());
   return f.error[0] == 0 || fail_index(f);
 }
 
@@ -42,7 +42,7 @@ bool run(const ConvStep& s, Frame& f) {
   TileCall tile(s.epilogue, f, f.pointers.data());
   c.epilogue = tile.epilogue(f, f.pointers.data());
   f.error[0] = 0;
-  run_conv(*f.plan->micro_kernels, *f.workers, f.convs[static_cast<size_t>(s.number)], c, f.scratch.get());
+  run_conv(*f.plan->micro_kernels, *f.workers, *f.convs[static_cast<size_t>(s.number)], c, f.scratch.data());
   return f.error[0] == 0 || fail_index(f);
 }
 
@@ -74,7 +74,7 @@ bool run(const AttentionStep& s, Frame& f) {
   c.context = &tiles;
   c.score = AttentionTiles::call_score, c.finish = AttentionTiles::call_finish;
   f.error[0] = 0;
-  run_attention(*f.plan->micro_kernels, f.plan->caches, *f.workers, c, f.scratch.get());
+  run_attention(*f.plan->micro_kernels, f.plan->caches, *f.workers, c, f.scratch.data());
   return f.error[0] == 0 || fail_index(f);
 }
 
@@ -90,7 +90,6 @@ struct DynamicOutputs {
     auto block = d.frame.pool->take(bytes);
     if (!block) return nullptr;
     d.frame.pointers[buffer] = block.get();
-    d.frame.dynamic_sizes[buffer].assign(sizes.begin(), sizes.end());
     d.frame.held.push_back(block);
     // Sizes that are slots of their own are bound by what the step found.
     auto& slots = d.frame.plan->buffers[buffer].sizes;
@@ -100,22 +99,31 @@ struct DynamicOutputs {
 };
 
 bool run(const LibraryStepCall& s, Frame& f) {
-  std::vector<std::vector<int64_t>> sizes;
-  std::vector<LibraryTensor> in, out;
-  sizes.reserve(s.inputs.size() + s.outputs.size());
-  auto add = [&](int b, std::vector<LibraryTensor>& to) {
-    const PlanBuffer& p = f.plan->buffers[static_cast<size_t>(b)];
-    sizes.push_back(sizes_of(p, f));
-    to.push_back({f.pointers[static_cast<size_t>(b)], p.dtype, sizes.back()});
-  };
-  for (int b : s.inputs) add(b, in);
-  for (int b : s.outputs) add(b, out);
-  std::vector<int64_t> ints;
-  for (Slot i : s.ints) ints.push_back(slot(f, i));
+  size_t rank = 0;
+  for (auto* list : {&s.inputs, &s.outputs})
+    for (int b : *list) rank += f.plan->buffers[static_cast<size_t>(b)].sizes.size();
+  f.library_sizes.resize(rank); // its memory stays where it is while spans are made
+  f.library_tensors.clear();
+  int64_t* sizes = f.library_sizes.data();
+  for (auto* list : {&s.inputs, &s.outputs})
+    for (int b : *list) {
+      const PlanBuffer& p = f.plan->buffers[static_cast<size_t>(b)];
+      for (size_t d = 0; d < p.sizes.size(); d++) sizes[d] = slot(f, p.sizes[d]);
+      f.library_tensors.push_back({f.pointers[static_cast<size_t>(b)], p.dtype, {sizes, p.sizes.size()}});
+      sizes += p.sizes.size();
+    }
+  f.library_ints.clear();
+  for (Slot i : s.ints) f.library_ints.push_back(slot(f, i));
   DynamicOutputs dynamic{f, s};
-  LibraryCall call{
-      in,       out,      ints, s.numbers, s.is_random ? library::step_seed(f.plan->seed, ++f.random_steps) : 0, DynamicOutputs::allocate,
-      &dynamic, f.workers};
+  std::span<LibraryTensor> tensors(f.library_tensors);
+  LibraryCall call{tensors.first(s.inputs.size()),
+                   tensors.subspan(s.inputs.size()),
+                   f.library_ints,
+                   s.numbers,
+                   s.is_random ? library::step_seed(f.plan->seed, ++f.random_steps) : 0,
+                   DynamicOutputs::allocate,
+                   &dynamic,
+                   f.workers};
   const char* error = s.function(call);
   if (error) f.message = error;
   return error == nullptr;
@@ -237,8 +245,8 @@ Conv conv_of(const ConvStep& s, const Frame& f) {
 
 const ConvChain* chain_of(const ConvStep& s, const Frame& f) {
   auto has = [&](const ConvChain& c) { return c.before == &s || c.depthwise == &s || c.after == &s; };
-  auto found = std::find_if(f.chains.begin(), f.chains.end(), has);
-  return found == f.chains.end() ? nullptr : &*found;
+  auto found = std::find_if(f.bound->chains.begin(), f.bound->chains.end(), has);
+  return found == f.bound->chains.end() ? nullptr : &*found;
 }
 
 AttentionCall attention_of(const AttentionStep& s, const Frame& f) {
@@ -291,7 +299,7 @@ bool run_steps(const std::vector<Step>& steps, Frame& f) {
     }
     if (!step.binds) continue;
     run_stage(f.plan->sizes, static_cast<size_t>(step.binds), f.slots.data());
-    if (!reserve_scratch(f)) return false;
+    if (!bind_stage(f, step.binds)) return false;
   }
   return true;
 }

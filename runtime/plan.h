@@ -190,7 +190,18 @@ struct Step {
   std::string source = {};       // the source line
   std::string refused = {};      // for explain: why no better kernel computes it
   int number = 0;                // in linear order; steps owned by control flow come before it
+  int waits_for = 0;             // the last stage of sizes that its own wait for; 0: they are known when inputs are bound
 };
+
+/// Calls f on every step, those that control flow owns behind it.
+template <class Steps, class F> void for_each_step(Steps& steps, const F& f) {
+  for (auto& s : steps) {
+    f(s);
+    if (auto* i = std::get_if<IfStep>(&s.run)) for_each_step(i->branches[0], f), for_each_step(i->branches[1], f);
+    if (auto* w = std::get_if<WhileStep>(&s.run)) for_each_step(w->condition, f), for_each_step(w->body, f);
+    if (auto* c = std::get_if<ScanStep>(&s.run)) for_each_step(c->body, f);
+  }
+}
 
 /// A dimension of an input: what it binds, or must equal.
 struct InputDim {

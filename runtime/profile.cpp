@@ -43,15 +43,15 @@ struct Cost {
   void operator()(const MatmulStep& s) {
     move(with(s.epilogue.buffers, {s.a, s.b, s.c}));
     Matmul m = matmul_of(s, f);
-    cost.family = f.matmuls[static_cast<size_t>(s.number)].family;
+    cost.family = f.matmuls[static_cast<size_t>(s.number)]->family;
     cost.flops = 2 * number(s.batch[0]) * number(s.batch[1]) * number(s.m) * number(s.n) * number(s.k);
     cost.detail = fmt::format("{}x{}x{}x{}, {}", m.batch[0] * m.batch[1], m.m, m.n, m.k,
-                              describe_matmul(*f.plan->micro_kernels, f.matmuls[static_cast<size_t>(s.number)], m));
+                              describe_matmul(*f.plan->micro_kernels, *f.matmuls[static_cast<size_t>(s.number)], m));
   }
   void operator()(const ConvStep& s) {
     move(with(s.epilogue.buffers, {s.input, s.output}));
     Conv c = conv_of(s, f);
-    const ConvPlan& plan = f.convs[static_cast<size_t>(s.number)];
+    const ConvPlan& plan = *f.convs[static_cast<size_t>(s.number)];
     cost.family = plan.kind == ConvPlan::Kind::Product ? plan.product.family : conv_family(*f.plan->micro_kernels, c);
     double positions = static_cast<double>(c.window.positions()), inputs = static_cast<double>(c.group_inputs()),
            outputs = static_cast<double>(c.out_channels);

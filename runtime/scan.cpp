@@ -49,7 +49,7 @@ public:
   /// Whether every step of the body can be a phase.
   bool fits() const {
     return !frame_.profiled && std::all_of(scan_.body.begin(), scan_.body.end(), [&](const Step& s) {
-      if (auto* m = std::get_if<MatmulStep>(&s.run)) return frame_.matmuls[static_cast<size_t>(m->number)].splits_k == 1;
+      if (auto* m = std::get_if<MatmulStep>(&s.run)) return frame_.matmuls[static_cast<size_t>(m->number)]->splits_k == 1;
       if (auto* c = std::get_if<CopyStep>(&s.run)) return bytes(c->from) == bytes(c->to);
       return std::holds_alternative<KernelStep>(s.run);
     });
@@ -88,7 +88,7 @@ private:
         ns += static_cast<double>(slot(frame_, k->iterations)) * iteration_ns(*k, frame_);
       auto* s = std::get_if<MatmulStep>(&step.run);
       if (!s) continue;
-      const MatmulPlan& plan = frame_.matmuls[static_cast<size_t>(s->number)];
+      const MatmulPlan& plan = *frame_.matmuls[static_cast<size_t>(s->number)];
       auto number = [&](Slot n) { return static_cast<double>(slot(frame_, n)); };
       double products = number(s->batch[0]) * number(s->batch[1]) * number(s->m) * number(s->n) * number(s->k);
       double loads = number(s->n) * number(s->k) * static_cast<double>(plan.panels.element_bytes) / bytes_per_cycle;
@@ -105,7 +105,7 @@ private:
   void run_part(const MatmulStep& s, void* const* pointers, int64_t i, int part, int worker) const {
     MatmulCall call(s, frame_, pointers);
     Range r = range_of(items_of(call.plan, call.product), part);
-    run_matmul_items(*frame_.plan->micro_kernels, call.plan, call.product, frame_.scratch.get(), r.begin, r.end, worker, i % 2 == 1);
+    run_matmul_items(*frame_.plan->micro_kernels, call.plan, call.product, frame_.scratch.data(), r.begin, r.end, worker, i % 2 == 1);
   }
   void run_part(const KernelStep& s, void* const* pointers, int64_t, int part, int worker) const {
     KernelCall call(s, frame_, pointers);

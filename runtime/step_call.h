@@ -53,7 +53,7 @@ struct KernelCall {
       : step(s), frame(f), arguments(f, pointers, s.buffers, s.scalars), iterations(slot(f, s.iterations)) {}
   void run(int64_t begin, int64_t end, int worker) const {
     KernelArgs args = arguments.args;
-    args.scratch = static_cast<char*>(frame.scratch.get()) + static_cast<size_t>(worker) * frame.scratch_per_worker;
+    args.scratch = frame.scratch.data() + static_cast<size_t>(worker) * frame.scratch_per_worker;
     step.function(&args, begin, end);
   }
 };
@@ -108,7 +108,7 @@ struct MatmulCall {
   Matmul product;
 
   MatmulCall(const MatmulStep& s, Frame& f, void* const* pointers)
-      : plan(f.matmuls[static_cast<size_t>(s.number)]), tile(s.epilogue, f, pointers), product(matmul_of(s, f, pointers)) {
+      : plan(*f.matmuls[static_cast<size_t>(s.number)]), tile(s.epilogue, f, pointers), product(matmul_of(s, f, pointers)) {
     product.epilogue = tile.epilogue(f, pointers);
   }
 };

@@ -133,12 +133,12 @@ Result<Executable> Program::compile(const Options& options) const {
     lower(impl->program, options.interpret ? "edge" : "backend", options.precision);
     if (!options.interpret) {
       auto compiled = std::make_shared<Compiled>(build_plan(std::make_shared<LoadedProgram>(impl->program), impl_->loaded.inputs, options));
-      const Plan& plan = compiled->plan;
+      const Plan& plan = *compiled->plan;
       impl->stats.kernels_compiled = static_cast<int>(compiled->kernels.size());
       impl->stats.steps = plan.num_steps;
       impl->stats.fallback_steps = plan.fallback_steps;
       for (const Tensor& t : plan.initial_state) impl->stats.state_bytes += static_cast<size_t>(t.numel()) * size_of(t.dtype());
-      impl->runner = std::make_unique<PlanRunner>(std::move(compiled->plan), options.threads, options.profile);
+      impl->runner = std::make_unique<PlanRunner>(compiled->plan, options.threads, options.profile);
       impl->compiled = std::move(compiled);
       impl->stats.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
       return Executable(impl);

@@ -16,7 +16,7 @@ struct Compiled {
   std::unique_ptr<ExprPool> pool; // of the kernels
   std::vector<Kernel> kernels;    // distinct ones
   std::vector<CodeText> texts;    // of the kernels, where asked for
-  Plan plan;
+  std::shared_ptr<const Plan> plan;
   std::shared_ptr<const LoadedProgram> program; // the Backend graph
 };
 

@@ -161,7 +161,7 @@ private:
     runner.run(*part, backend_passes);
     Options options;
     Compiled compiled = build_plan(part, {}, options);
-    PlanRunner plan(std::move(compiled.plan), options.threads, false);
+    PlanRunner plan(compiled.plan, options.threads);
     std::vector<Tensor> values;
     Status status = plan.run({}, values);
     if (!status.ok()) throw status.error();

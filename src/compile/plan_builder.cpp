@@ -17,9 +17,9 @@ namespace tenon {
 /// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
 static constexpr int64_t most_cached = 32 << 20;
 
-PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out)
-    : program_(program), g_(program.graph), options_(options), out_(out), plan_(out.plan), slots_(out.plan.sizes),
-      packers_(options.threads) {
+PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out,
+                         Plan& plan)
+    : program_(program), g_(program.graph), options_(options), out_(out), plan_(plan), slots_(plan.sizes), packers_(options.threads) {
   vector_bytes_ = out.jit->target().vector_bits / 8;
   streamed_bytes_ = std::min<int64_t>(static_cast<int64_t>(out.jit->target().l3_bytes), most_cached);
   plan_.micro_kernels = &out.micro_kernels->table();
@@ -316,7 +316,9 @@ Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vec
   Target target = out.jit->target();
   if (!multiplies_narrow(backend->graph)) target.amx_bf16 = target.amx_int8 = false;
   out.micro_kernels = std::make_unique<MicroKernels>(target);
-  PlanBuilder(*backend, original, options, out).run(keep_texts);
+  auto plan = std::make_shared<Plan>();
+  PlanBuilder(*backend, original, options, out, *plan).run(keep_texts);
+  out.plan = std::move(plan);
   return out;
 }
 

@@ -12,7 +12,7 @@ namespace tenon {
 
 class PlanBuilder {
 public:
-  PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out);
+  PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out, Plan& plan);
   void run(bool keep_texts);
 
 private:
@@ -29,7 +29,11 @@ private:
   int new_buffer(const Type& type, BufferPlace place, const std::string& name);
   std::vector<Slot> slots_of(const std::vector<Expr>& sizes);
   void use(int buffer);
-  Slot slot(Expr e) { return slots_.of(e); }
+  Slot slot(Expr e) {
+    Slot s = slots_.of(e);
+    waits_for_ = std::max(waits_for_, slots_.stage_of(s));
+    return s;
+  }
 
   // Steps: each appends to the current list
   void build_block(BlockId block);
@@ -106,6 +110,7 @@ private:
   int scans_ = 0;                          // depth of scans around the step being built
   int conditional_ = 0;                    // depth of branches and loop bodies around the step being built
   int now_ = 0;                            // number of the step being built
+  int waits_for_ = 0;                      // the last stage of the sizes that the node being built asked for
   std::vector<std::pair<int, int>> loops_; // steps of enclosing loops: from; depth of use
   std::vector<int> dynamic_;               // to be allocated before the next step
   std::map<std::string, int> kernels_;     // text -> number

@@ -15,15 +15,12 @@ constexpr size_t long_series = 4;            // kernels of unknown sizes that ar
 constexpr int64_t least_of_tile = 16;        // strides, not the 2s and 3s of what is computed
 
 template <class F> void for_each_kernel(std::vector<Step>& steps, const F& f) {
-  for (Step& s : steps) {
+  for_each_step(steps, [&](Step& s) {
     if (auto* k = std::get_if<KernelStep>(&s.run)) f(*k);
     else if (auto* m = std::get_if<MatmulStep>(&s.run)) f(m->epilogue);
     else if (auto* c = std::get_if<ConvStep>(&s.run)) f(c->epilogue);
     else if (auto* a = std::get_if<AttentionStep>(&s.run)) f(a->score), f(a->finish);
-    else if (auto* i = std::get_if<IfStep>(&s.run)) for_each_kernel(i->branches[0], f), for_each_kernel(i->branches[1], f);
-    else if (auto* w = std::get_if<WhileStep>(&s.run)) for_each_kernel(w->condition, f), for_each_kernel(w->body, f);
-    else if (auto* n = std::get_if<ScanStep>(&s.run)) for_each_kernel(n->body, f);
-  }
+  });
 }
 
 } // namespace

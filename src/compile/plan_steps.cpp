@@ -49,7 +49,8 @@ Step& PlanBuilder::append(NodeId id, decltype(Step::run) run) {
                          .dynamic = std::exchange(dynamic_, {}),
                          .what = operators_of(g_, id),
                          .source = source_of(g_, id),
-                         .number = now_});
+                         .number = now_,
+                         .waits_for = waits_for_});
   now_++;
   if (id.valid())
     if (const Arg* why = g_.node(id).attribute("refused")) steps_->back().refused = why->get<std::string>();
@@ -62,6 +63,7 @@ void PlanBuilder::build_block(BlockId block) {
 
 void PlanBuilder::build_node(NodeId id) {
   const Node& n = g_.node(id);
+  waits_for_ = 0;
   if (n.op == "prim::Constant") return;
   if (is_join(n)) return; // its operands lie in its memory
   if (n.op == "tenon::loops") return build_loops(id);

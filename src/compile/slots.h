@@ -20,7 +20,8 @@ public:
   /// A new stage, for a step that binds symbols.
   int new_stage() { return program_.stages.emplace_back(), static_cast<int>(program_.stages.size() - 1); }
   /// The stage after which the expression has its value; 0: when inputs are bound.
-  int stage_of(Expr e) { return stages_.at(static_cast<size_t>(of(e))); }
+  int stage_of(Expr e) { return stage_of(of(e)); }
+  int stage_of(int32_t slot) const { return stages_.at(static_cast<size_t>(slot)); }
   bool is_bound(Expr symbol) const { return done_.contains(symbol.get()); }
 
 private:

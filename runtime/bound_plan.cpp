@@ -1,0 +1,193 @@
+// Binding: memory laid out, products and convolutions planned, for one combination of sizes.
+#include "runtime/bound_plan.h"
+
+#include <algorithm>
+
+#include "base/strided.h"
+#include "runtime/frame.h"
+
+namespace tenon {
+
+void ScratchNeed::add(const ScratchNeed& other) {
+  per_worker = std::max(per_worker, (other.per_worker + 63) / 64 * 64);
+  shared = std::max(shared, other.shared);
+}
+
+size_t ScratchNeed::bytes(int threads) const { return std::max(per_worker * static_cast<size_t>(threads), shared); }
+
+namespace {
+
+// ---- launches
+
+/// Plans one step; where its plan goes is the caller's to say.
+struct Planner {
+  Frame& f;
+  ScratchNeed need = {};
+
+  static size_t bytes(int64_t n) { return static_cast<size_t>(std::max<int64_t>(n, 0)); }
+  const KernelTable& kernels() const { return *f.plan->micro_kernels; }
+  MatmulPlan plan(const MatmulStep& s) {
+    Matmul m = matmul_of(s, f);
+    if (s.c >= 0) m.c = this; // given, whether memory is there yet or not
+    MatmulPlan plan = plan_matmul(kernels(), f.plan->caches, f.workers->threads(), m);
+    need.add({bytes(plan.worker_bytes()), 0});
+    return plan;
+  }
+  ConvPlan plan(const ConvStep& s) {
+    Conv c = conv_of(s, f);
+    if (s.output >= 0) c.output = this;
+    ConvPlan plan = plan_conv(kernels(), f.plan->caches, f.workers->threads(), c);
+    need.add({0, bytes(plan.scratch_bytes(f.workers->threads()))});
+    return plan;
+  }
+  void plan(const KernelStep& s) {
+    if (s.scratch_bytes >= 0) need.add({bytes(f.slots[static_cast<size_t>(s.scratch_bytes)]), 0});
+  }
+  void plan(const AttentionStep& s) { need.add({0, bytes(attention_scratch(kernels(), f.plan->caches, *f.workers, attention_of(s, f)))}); }
+};
+
+// ---- memory
+
+struct Placed {
+  int first, last;
+  size_t begin, end;
+};
+
+size_t place(size_t bytes, int first, int last, std::vector<Placed>& placed) {
+  // Those alive at the same time, by address; the first gap that is large enough.
+  size_t at = 0;
+  for (const Placed& p : placed) {
+    if (p.last < first || p.first > last) continue;
+    if (p.begin >= at + bytes) break;
+    at = std::max(at, p.end);
+  }
+  Placed now{first, last, at, at + bytes};
+  placed.insert(std::upper_bound(placed.begin(), placed.end(), now, [](auto& a, auto& b) { return a.begin < b.begin; }), now);
+  return at;
+}
+
+/// Steps of a chain run side by side: what one of them needs lives as long as all of them.
+void prolong(const std::vector<ConvChain>& chains, int& first, int& last) {
+  for (const ConvChain& c : chains) {
+    if (first > c.first_step && first <= c.last_step) first = c.first_step;
+    if (last >= c.first_step && last < c.last_step) last = c.last_step;
+  }
+}
+
+/// What a chain's convolutions hand on lies in the workers' scratch.
+bool is_between(const std::vector<ConvChain>& chains, size_t buffer) {
+  auto is = [&](const ConvChain& c) { return c.between[0] == static_cast<int>(buffer) || c.between[1] == static_cast<int>(buffer); };
+  return std::any_of(chains.begin(), chains.end(), is);
+}
+
+/// Lays out arena buffers: largest first, each at the lowest place free for its lifetime.
+bool place_buffers(Frame& f, BoundPlan& out) {
+  const Plan& plan = *f.plan;
+  std::vector<std::pair<size_t, size_t>> order; // bytes, buffer
+  out.offsets.assign(plan.buffers.size(), 0);
+  for (size_t i = 0; i < plan.buffers.size(); i++) {
+    const PlanBuffer& b = plan.buffers[i];
+    bool part = b.place == BufferPlace::Part;
+    if ((b.place != BufferPlace::Arena && !part) || is_between(out.chains, i)) continue;
+    size_t bytes;
+    if (!bytes_of(b, f, bytes)) {
+      // In a branch that is not taken sizes may be anything: it gets no memory.
+      if (!b.is_conditional)
+        return f.message = "the sizes of " + (b.name.empty() ? "a temporary" : b.name) + " are negative, or too large", false;
+      bytes = 0;
+    }
+    if (!part) order.emplace_back((std::max<size_t>(bytes, 1) + 63) / 64 * 64, i);
+  }
+  std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first > b.first; });
+  std::vector<Placed> placed;
+  for (auto& [bytes, i] : order) {
+    int first = plan.buffers[i].first, last = plan.buffers[i].last;
+    prolong(out.chains, first, last);
+    out.offsets[i] = place(bytes, first, last, placed);
+    out.arena_bytes = std::max(out.arena_bytes, out.offsets[i] + bytes);
+  }
+  return true;
+}
+
+bool place_results(Frame& f, BoundPlan& out) {
+  for (const OutputSpec& o : f.plan->outputs) {
+    BoundPlan::Result& r = out.results.emplace_back();
+    const PlanBuffer& b = f.plan->buffers[static_cast<size_t>(o.buffer)];
+    if (b.place != BufferPlace::Output) continue;
+    if (!bytes_of(b, f, r.bytes)) return f.message = "the sizes of the result " + b.name + " are negative, or too large", false;
+    r.sizes = sizes_of(b, f);
+    r.strides = contiguous_strides(r.sizes);
+  }
+  return true;
+}
+
+} // namespace
+
+bool bytes_of(const PlanBuffer& b, const Frame& f, size_t& bytes) {
+  bytes = size_of(b.dtype);
+  bool fits = true, empty = false;
+  for (Slot s : b.sizes) {
+    int64_t size = f.slots[static_cast<size_t>(s)];
+    empty |= size == 0;
+    fits &= size >= 0;
+    if (size > 0 && __builtin_mul_overflow(bytes, static_cast<size_t>(size), &bytes)) bytes = SIZE_MAX;
+  }
+  if (empty) bytes = 0;
+  return fits && bytes <= size_t{1} << 62;
+}
+
+std::shared_ptr<const BoundPlan> bind_plan(Frame& f, std::vector<int64_t> key) {
+  auto out = std::make_shared<BoundPlan>();
+  out->key = std::move(key);
+  out->slots = f.slots;
+  out->chains = find_chains(f);
+  if (!place_buffers(f, *out) || !place_results(f, *out)) return nullptr;
+  out->matmuls.resize(static_cast<size_t>(f.plan->num_matmuls));
+  out->convs.resize(static_cast<size_t>(f.plan->num_convs));
+  Planner planner{f};
+  auto plan = [&](const Step& step) {
+    if (step.waits_for > 0) return;
+    if (auto* m = std::get_if<MatmulStep>(&step.run)) out->matmuls[static_cast<size_t>(m->number)] = planner.plan(*m);
+    if (auto* c = std::get_if<ConvStep>(&step.run)) out->convs[static_cast<size_t>(c->number)] = planner.plan(*c);
+    if (auto* k = std::get_if<KernelStep>(&step.run)) planner.plan(*k);
+    if (auto* a = std::get_if<AttentionStep>(&step.run)) planner.plan(*a);
+  };
+  for_each_step(f.plan->steps, plan);
+  for (const ConvChain& c : out->chains) planner.need.add({0, static_cast<size_t>(c.worker_bytes() * f.workers->threads())});
+  out->scratch = planner.need;
+  return out;
+}
+
+bool bind_stage(Frame& f, int stage) {
+  Planner planner{f};
+  for (const Step* step : (*f.waiting)[static_cast<size_t>(stage)]) {
+    if (auto* m = std::get_if<MatmulStep>(&step->run))
+      f.matmuls[static_cast<size_t>(m->number)] = &(f.own_matmuls[m->number] = planner.plan(*m));
+    if (auto* c = std::get_if<ConvStep>(&step->run)) f.convs[static_cast<size_t>(c->number)] = &(f.own_convs[c->number] = planner.plan(*c));
+    if (auto* k = std::get_if<KernelStep>(&step->run)) planner.plan(*k);
+    if (auto* a = std::get_if<AttentionStep>(&step->run)) planner.plan(*a);
+  }
+  return f.reserve_scratch(planner.need) || (f.message = "out of memory", false);
+}
+
+// ---- BoundPlans
+
+std::shared_ptr<const BoundPlan> BoundPlans::find(const std::vector<int64_t>& key) {
+  std::scoped_lock lock(mutex_);
+  for (Entry& e : entries_)
+    if (e.plan->key == key) {
+      e.used = ++uses_;
+      return e.plan;
+    }
+  return nullptr;
+}
+
+void BoundPlans::add(std::shared_ptr<const BoundPlan> plan) {
+  std::scoped_lock lock(mutex_);
+  if (entries_.size() >= most) {
+    auto oldest = std::min_element(entries_.begin(), entries_.end(), [](auto& a, auto& b) { return a.used < b.used; });
+    *oldest = {std::move(plan), ++uses_};
+  } else entries_.push_back({std::move(plan), ++uses_});
+}
+
+} // namespace tenon
