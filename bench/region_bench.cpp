@@ -50,25 +50,25 @@ const Region regions[] = {
     {"transpose", {4097, 1023}, transpose},
 };
 
-std::shared_ptr<LoadedProgram> program_of(const Region& r) {
-  auto p = std::make_shared<LoadedProgram>();
-  p->name = r.name;
-  Graph& g = p->graph;
+LoadedProgram program_of(const Region& r) {
+  LoadedProgram p;
+  p.name = r.name;
+  Graph& g = p.graph;
   std::vector<Expr> sizes;
   for (int64_t s : r.sizes) sizes.push_back(g.pool().integer(s));
   ValueId x = g.add_param(g.top(), Type::tensor(DType::F32, sizes), "x");
-  p->inputs.push_back({.kind = InputKind::User, .name = "x", .target = {}, .value = x});
+  p.inputs.push_back({.kind = InputKind::User, .name = "x", .target = {}, .value = x});
   Builder b(g, g.top(), false);
   g.block(g.top()).returns.push_back(Arg(r.build(b, b.wrap(x)).id));
-  p->outputs.push_back({.kind = OutputKind::User});
-  lower(*p, "backend");
+  p.outputs.push_back({.kind = OutputKind::User});
+  lower(p, "backend");
   return p;
 }
 
 void run_region(benchmark::State& state, const Region& r, Isa isa, int threads) {
-  auto program = program_of(r);
+  LoadedProgram program = program_of(r);
   Options options{.threads = threads, .isa = isa};
-  Compiled compiled = build_plan(program, program->inputs, options);
+  Compiled compiled = build_plan(program, options);
   PlanRunner runner(compiled.plan, threads);
   int64_t n = r.sizes[0] * r.sizes[1];
   Buffer x(n);

@@ -77,13 +77,16 @@ struct NamedTensor {
 /// Native code for a Program. run() may be called from many threads at once; calls of a program with state take turns.
 class TENON_API Executable {
 public:
-  /// Runs on `inputs`, in the order of Program::inputs(). On success `outputs` holds fresh tensors in the order of
+  /// Runs on `inputs`, in the order of Program::inputs(). On success `outputs` holds contiguous tensors in the order of
   /// Program::outputs(), and inputs that the program changes in place hold their new values. Tensors that `outputs` holds before are
-  /// let go once the inputs are found right, even if the run fails then: their memory serves again, unless an input lies in it. Inputs may
-  /// have any strides and alignment. Errors: BadInput for a wrong count, rank, dtype or size; the message names the input, the dimension
-  /// and the range allowed.
+  /// let go once the inputs are found right, even if the run fails then: their memory serves again, unless an input lies in it or
+  /// another Tensor shares it. Inputs may have any strides and alignment. Errors: BadInput for a wrong count, rank, dtype or size; the
+  /// message names the input, the dimension and the range allowed.
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const;
   Status run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const;
+  /// The same into memory of the caller: a view for each output, of its dtype and sizes, with any strides that keep its elements
+  /// apart. It may overlap inputs. Errors: also BadInput for an output that does not fit, which is then not written, or partly.
+  Status run(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const;
   /// Buffers that the program changes, copies of what they hold now; empty where it has no state.
   std::vector<NamedTensor> state() const;
   /// Gives buffers new values; others stay as they are. Errors: BadInput for an unknown name, another dtype or size: then

@@ -1,9 +1,7 @@
 // What stands behind the public handles.
 #pragma once
-#include <map>
-#include <mutex>
-
 #include "compile/build_plan.h"
+#include "interp/runner.h"
 #include "runtime/executable.h"
 #include "tenon/tenon.h"
 
@@ -19,23 +17,15 @@ struct Program::Impl {
 
 struct Executable::Impl {
   Options options;
-  LoadedProgram program; // lowered
-  std::vector<ArgInfo> inputs;
-  std::vector<bool> is_fixed;          // per caller's input: a number fixed at export
-  std::vector<double> fixed;           // its value
-  std::map<std::string, Tensor> state; // mutated buffers, by qualified name
-  std::mutex state_mutex;
   ExecutableStats stats;
-  std::shared_ptr<const Compiled> compiled; // code that the runner's plan calls; null when interpreting
-  std::unique_ptr<PlanRunner> runner;
+  std::shared_ptr<const Compiled> compiled; // code that the plan calls
+  std::unique_ptr<PlanRunner> runner;       // one of these two
+  std::unique_ptr<InterpretedRunner> interpreter;
 
-  std::vector<NamedTensor> buffers();
-  /// The archive's value of a buffer.
-  const Tensor& initial(const std::string& name) const { return program.weights.at(name); }
-  void set_buffer(const std::string& name, const Tensor& value);
-  Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs);
-  size_t user_number(const std::string& name) const;
-  std::vector<TensorView> user_inputs(std::span<const TensorView> inputs) const;
+  const std::vector<std::string>& state_names() const { return runner ? runner->plan().state_names : interpreter->state_names(); }
+  std::vector<Tensor> state() const { return runner ? runner->state() : interpreter->state(); }
+  const Tensor& initial_state(size_t i) const { return runner ? runner->plan().initial_state[i] : interpreter->initial_state(i); }
+  void set_state(size_t i, const TensorView& value) const { runner ? runner->set_state(i, value) : interpreter->set_state(i, value); }
 };
 
 } // namespace tenon

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include <fmt/ranges.h>
+
 #include "api/impl.h"
 #include "base/strided.h"
 #include "codegen/code_count.h"
@@ -9,7 +11,6 @@
 #include "compile/explain.h"
 #include "compile/transform.h"
 #include "expr/eval.h"
-#include "interp/interp.h"
 #include "ir/pass.h"
 #include "load/load.h"
 
@@ -129,161 +130,83 @@ Result<Executable> Program::compile(const Options& options) const {
     auto start = std::chrono::steady_clock::now();
     auto impl = std::make_shared<Executable::Impl>();
     impl->options = options;
-    impl->program = impl_->loaded;
-    lower(impl->program, options.interpret ? "edge" : "backend", options.precision);
-    if (!options.interpret) {
-      auto compiled = std::make_shared<Compiled>(build_plan(std::make_shared<LoadedProgram>(impl->program), impl_->loaded.inputs, options));
-      const Plan& plan = *compiled->plan;
+    LoadedProgram program = impl_->loaded;
+    lower(program, options.interpret ? "edge" : "backend", options.precision);
+    if (options.interpret) impl->interpreter = std::make_unique<InterpretedRunner>(std::move(program), options.seed);
+    else {
+      auto compiled = std::make_shared<const Compiled>(build_plan(program, options));
       impl->stats.kernels_compiled = static_cast<int>(compiled->kernels.size());
-      impl->stats.steps = plan.num_steps;
-      impl->stats.fallback_steps = plan.fallback_steps;
-      for (const Tensor& t : plan.initial_state) impl->stats.state_bytes += static_cast<size_t>(t.numel()) * size_of(t.dtype());
+      impl->stats.steps = compiled->plan->num_steps;
+      impl->stats.fallback_steps = compiled->plan->fallback_steps;
       impl->runner = std::make_unique<PlanRunner>(compiled->plan, options.threads, options.profile);
       impl->compiled = std::move(compiled);
-      impl->stats.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-      return Executable(impl);
     }
-    impl->inputs = impl_->inputs;
-    for (auto& in : impl_->loaded.inputs) {
-      bool fixed = in.kind == InputKind::Fixed && info_of_fixed("", in.fixed);
-      if (in.kind != InputKind::User && !fixed) continue;
-      impl->is_fixed.push_back(fixed);
-      impl->fixed.push_back(!fixed ? 0 : to_expr(impl->program.graph.pool(), in.fixed)->number());
-    }
-    for (auto& out : impl->program.outputs)
-      if (out.kind == OutputKind::BufferMutation) {
-        const Tensor& w = impl_->loaded.weights.at(out.target);
-        Tensor copy(w.dtype(), w.sizes());
-        copy_strided(w.view(), copy.data());
-        impl->state[out.target] = copy;
-        impl->stats.state_bytes += static_cast<size_t>(copy.numel()) * size_of(copy.dtype());
-      }
+    for (const Tensor& t : impl->state()) impl->stats.state_bytes += static_cast<size_t>(t.numel()) * size_of(t.dtype());
     impl->stats.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return Executable(impl);
   });
 }
 
-std::vector<TensorView> Executable::Impl::user_inputs(std::span<const TensorView> given) const {
-  require_input(given.size() == is_fixed.size(), "{} inputs are given, the program takes {}", given.size(), is_fixed.size());
-  std::vector<TensorView> out;
-  for (size_t i = 0; i < given.size(); i++) {
-    if (!is_fixed[i]) {
-      out.push_back(given[i]);
-      continue;
-    }
-    require_input(given[i].sizes.empty(), "input {}: a number must be a 0-d tensor", inputs[i].name);
-    double v = dispatch(given[i].dtype, [&]<class T>(T) { return convert<double>(*static_cast<const T*>(given[i].data)); });
-    require_input(v == fixed[i], "input {}: the program was exported for the value {}, not {}", inputs[i].name, fixed[i], v);
-  }
-  return out;
-}
-
-// The number of a tensor or free number among the program's own inputs.
-size_t Executable::Impl::user_number(const std::string& name) const {
-  size_t i = 0;
-  for (auto& in : program.inputs) {
-    if (!in.value.valid() || in.kind != InputKind::User) continue;
-    if (in.name == name) return i;
-    i++;
-  }
-  internal_error("{} is changed and is not an input", name);
-}
-
-std::vector<NamedTensor> Executable::Impl::buffers() {
+std::vector<NamedTensor> Executable::state() const {
   std::vector<NamedTensor> out;
-  if (runner) {
-    std::vector<Tensor> values = runner->state();
-    for (size_t i = 0; i < values.size(); i++) out.push_back({runner->plan().state_names[i], values[i]});
-    return out;
-  }
-  std::scoped_lock lock(state_mutex);
-  for (auto& [name, t] : state) out.push_back({name, t}); // replaced by a run, never written
+  std::vector<Tensor> values = impl_->state();
+  for (size_t i = 0; i < values.size(); i++) out.push_back({impl_->state_names()[i], values[i]});
   return out;
 }
-
-void Executable::Impl::set_buffer(const std::string& name, const Tensor& value) {
-  if (runner) {
-    auto& names = runner->plan().state_names;
-    return runner->set_state(static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin()), value.view());
-  }
-  Tensor copy(value.dtype(), value.sizes());
-  copy_strided(value.view(), copy.data());
-  std::scoped_lock lock(state_mutex);
-  state[name] = copy;
-}
-
-std::vector<NamedTensor> Executable::state() const { return impl_->buffers(); }
 
 Status Executable::set_state(std::span<const NamedTensor> values) {
   auto done = guarded([&] {
-    std::vector<NamedTensor> now = impl_->buffers();
+    std::vector<NamedTensor> now = state();
+    std::vector<size_t> places;
     for (auto& v : values) {
       auto at = std::find_if(now.begin(), now.end(), [&](auto& n) { return n.name == v.name; });
       require_input(at != now.end(), "the program has no state {}", v.name);
       require_input(at->tensor.dtype() == v.tensor.dtype() && at->tensor.sizes() == v.tensor.sizes(), "state {}: another dtype or size",
                     v.name);
+      places.push_back(static_cast<size_t>(at - now.begin()));
     }
-    for (auto& v : values) impl_->set_buffer(v.name, v.tensor);
+    for (size_t i = 0; i < values.size(); i++) impl_->set_state(places[i], values[i].tensor.view());
     return true;
   });
   return done ? Status() : Status(done.error());
 }
 
 void Executable::reset_state() {
-  for (auto& v : impl_->buffers()) impl_->set_buffer(v.name, impl_->initial(v.name));
+  for (size_t i = 0; i < impl_->state_names().size(); i++) impl_->set_state(i, impl_->initial_state(i).view());
 }
 
 Executable Executable::copy() const {
   auto made = std::make_shared<Impl>();
-  const Impl& from = *impl_;
-  made->options = from.options, made->program = from.program, made->inputs = from.inputs, made->is_fixed = from.is_fixed,
-  made->fixed = from.fixed;
-  made->stats = from.stats, made->compiled = from.compiled;
-  if (from.runner) made->runner = from.runner->copy();
-  else
-    for (auto& v : impl_->buffers()) made->state[v.name] = v.tensor;
+  made->options = impl_->options, made->stats = impl_->stats, made->compiled = impl_->compiled;
+  if (impl_->runner) made->runner = impl_->runner->copy();
+  else made->interpreter = impl_->interpreter->copy();
   return Executable(made);
-}
-
-Status Executable::Impl::run(std::span<const TensorView> given, std::vector<Tensor>& outputs) {
-  std::vector<TensorView> users = user_inputs(given);
-  SymbolValues symbols = bind_symbols(program, users);
-  std::scoped_lock lock(state_mutex);
-  std::vector<Tensor> params;
-  size_t next = 0;
-  for (auto& in : program.inputs) {
-    if (!in.value.valid()) continue;
-    if (in.kind != InputKind::User) {
-      params.push_back(state.at(in.target));
-      continue;
-    }
-    const TensorView& v = users[next++];
-    Tensor copy(v.dtype, {v.sizes.begin(), v.sizes.end()});
-    copy_strided(v, copy.data());
-    params.push_back(copy);
-  }
-  std::vector<Tensor> results = interpret(program.graph, params, symbols, options.seed);
-  outputs.clear();
-  for (size_t i = 0; i < results.size(); i++) {
-    if (program.outputs[i].kind == OutputKind::BufferMutation) state[program.outputs[i].target] = results[i].contiguous();
-    else if (program.outputs[i].kind == OutputKind::InputMutation)
-      copy_to_strided(results[i].contiguous().data(), users[user_number(program.outputs[i].target)]);
-    else if (program.outputs[i].kind == OutputKind::User && results[i].defined()) outputs.push_back(results[i].contiguous());
-  }
-  return {};
 }
 
 Status Executable::run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const {
   if (impl_->runner) return impl_->runner->run(inputs, outputs);
-  try {
-    return impl_->run(inputs, outputs);
-  } catch (const Error& e) {
-    return e;
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorKind::BadInput, "out of memory");
-  } catch (const std::exception& e) {
-    return Error(ErrorKind::Internal, e.what());
+  auto results = guarded([&] { return impl_->interpreter->run(inputs); });
+  if (!results) return results.error();
+  outputs = std::move(results.value());
+  return {};
+}
+
+// What the interpreter made, in memory of the caller.
+static void copy_results(const std::vector<Tensor>& results, std::span<const TensorView> outputs) {
+  require_input(outputs.size() == results.size(), "{} outputs are given, the program has {}", outputs.size(), results.size());
+  for (size_t i = 0; i < results.size(); i++) {
+    const TensorView &to = outputs[i], from = results[i].view();
+    require_input(to.dtype == from.dtype, "output {}: dtype is {}, the result's {}", i, name_of(to.dtype), name_of(from.dtype));
+    require_input(std::equal(to.sizes.begin(), to.sizes.end(), from.sizes.begin(), from.sizes.end()),
+                  "output {}: sizes are [{}], the result's [{}]", i, fmt::join(to.sizes, ", "), fmt::join(from.sizes, ", "));
+    copy_to_strided(from.data, to);
   }
+}
+
+Status Executable::run(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const {
+  if (impl_->runner) return impl_->runner->run_into(inputs, outputs);
+  auto done = guarded([&] { return copy_results(impl_->interpreter->run(inputs), outputs), true; });
+  return done ? Status() : Status(done.error());
 }
 
 Status Executable::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const {

@@ -23,7 +23,6 @@ bool lift_weights(LoadedProgram& program) {
     if (is_lifted(in)) {
       r.set(in.value, r.builder.constant(program.weights.at(in.target), in.name));
       in.value = {};
-      in.kind = InputKind::Fixed;
     } else {
       ValueId now = r.to.add_param(r.to.top(), from.type(in.value), from.value(in.value).name);
       r.set(in.value, now);

@@ -53,12 +53,6 @@ bool is_misrecorded(const Graph& g, const Node& n, const ArgList& args, const st
   return n.def->data_dependent && n.def->infer && n.def->infer(Call(g, *n.def, args)).at(0).rank() != recorded.at(0).rank();
 }
 
-bool is_edge(const Graph& g) {
-  for (uint32_t i = 0; i < g.num_nodes(); i++)
-    if (auto& op = g.node(NodeId{i}).op; !op.starts_with("edge::") && !op.starts_with("prim::") && !op.starts_with("tenon::")) return false;
-  return true;
-}
-
 Arg substitute(const Arg& a, Substitution& s) {
   if (a.is<Expr>()) return s.apply(a.get<Expr>());
   if (!a.is<ArgList>()) return a;
@@ -137,7 +131,7 @@ private:
 
 bool to_edge(LoadedProgram& program) {
   const Graph& from = program.graph;
-  if (is_edge(from)) return false;
+  if (program.is_edge) return false;
   if (auto missing = missing_operators(from); !missing.empty()) unsupported("{}", fmt::join(missing, ", "));
   const SideTable<ValueId, bool> used = used_values(from);
   Rewriter r(from, true);
@@ -163,6 +157,7 @@ bool to_edge(LoadedProgram& program) {
     if (in.value.valid()) in.value = r[in.value];
   check_mutations(program, out);
   program.graph = std::move(out);
+  program.is_edge = true;
   return true;
 }
 

@@ -44,7 +44,7 @@ int opt(const OptArgs& args) {
   options.verify = true;
   PassRunner runner(options);
   runner.check = verify_program;
-  runner.check(program);
+  verify_given_program(program, Dialect::Any, args.file);
   runner.run(program, passes);
   if (args.fx) fmt::print("{}\n", to_string(fx_of(program.graph)));
   else fmt::print("{}", to_string(program.graph));

@@ -17,11 +17,8 @@ struct Compiled {
   std::vector<Kernel> kernels;    // distinct ones
   std::vector<CodeText> texts;    // of the kernels, where asked for
   std::shared_ptr<const Plan> plan;
-  std::shared_ptr<const LoadedProgram> program; // the Backend graph
 };
 
-/// `original` gives the caller's inputs, numbers fixed at export included.
-Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options,
-                    bool keep_texts = false);
+Compiled build_plan(const LoadedProgram& backend, const Options& options, bool keep_texts = false);
 
 } // namespace tenon

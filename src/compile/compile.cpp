@@ -27,6 +27,15 @@ void verify_program(const LoadedProgram& program) {
   check_edge_types(program.graph);
 }
 
+void verify_given_program(const LoadedProgram& program, Dialect dialect, std::string_view whose) {
+  try {
+    verify(program.graph, dialect);
+    check_edge_types(program.graph);
+  } catch (const Error& e) {
+    bad_input("{}: {}", whose, e.what());
+  }
+}
+
 void lower(LoadedProgram& program, std::string_view stage, Precision precision) {
   struct Stage {
     std::string_view name; // as lower() is asked for it; empty: not by itself
@@ -50,7 +59,8 @@ void lower(LoadedProgram& program, std::string_view stage, Precision precision) 
     if (s.dialect == Dialect::Backend && narrow_products(program, precision)) runner.dump(program, "narrow_products");
     if (s.dialect == Dialect::Backend && fold_weights(program)) runner.dump(program, "fold_weights");
     if (!runner.run(program, s.passes)) return;
-    if (options.verify) verify(program.graph, s.dialect);
+    // A program of which a pass of the user made the Edge graph begins there.
+    if (options.verify) verify(program.graph, s.dialect == Dialect::Aten && program.is_edge ? Dialect::Edge : s.dialect);
     if (s.name == stage) return;
   }
 }

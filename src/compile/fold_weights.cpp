@@ -156,11 +156,11 @@ private:
     ArgList returns;
     for (ValueId v : results_) returns.push_back(r[v]);
     r.to.block(r.to.top()).returns = returns;
-    auto part = std::make_shared<LoadedProgram>(program_of(std::move(r.to)));
+    LoadedProgram part = program_of(std::move(r.to));
     PassRunner runner(PassOptions{});
-    runner.run(*part, backend_passes);
+    runner.run(part, backend_passes);
     Options options;
-    Compiled compiled = build_plan(part, {}, options);
+    Compiled compiled = build_plan(part, options);
     PlanRunner plan(compiled.plan, options.threads);
     std::vector<Tensor> values;
     Status status = plan.run({}, values);

@@ -17,15 +17,14 @@ namespace tenon {
 /// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
 static constexpr int64_t most_cached = 32 << 20;
 
-PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out,
-                         Plan& plan)
+PlanBuilder::PlanBuilder(const LoadedProgram& program, const Options& options, Compiled& out, Plan& plan)
     : program_(program), g_(program.graph), options_(options), out_(out), plan_(plan), slots_(plan.sizes), packers_(options.threads) {
   vector_bytes_ = out.jit->target().vector_bits / 8;
   streamed_bytes_ = std::min<int64_t>(static_cast<int64_t>(out.jit->target().l3_bytes), most_cached);
   plan_.micro_kernels = &out.micro_kernels->table();
   plan_.caches = {static_cast<int64_t>(out.jit->target().l1_bytes), static_cast<int64_t>(out.jit->target().l2_bytes)};
   plan_.seed = options.seed;
-  add_inputs(original);
+  add_inputs();
 }
 
 void PlanBuilder::run(bool keep_texts) {
@@ -71,10 +70,9 @@ InputSpec PlanBuilder::input_spec(const ProgramInput& in, bool is_fixed) {
   return s;
 }
 
-void PlanBuilder::add_inputs(const std::vector<ProgramInput>& original) {
+void PlanBuilder::add_inputs() {
   int position = 0;
-  for (size_t i = 0; i < original.size(); i++) {
-    const ProgramInput& in = program_.inputs[i];
+  for (const ProgramInput& in : program_.inputs) {
     if (in.value.valid()) {
       bool user = in.kind == InputKind::User;
       const Type& t = g_.type(in.value);
@@ -85,8 +83,7 @@ void PlanBuilder::add_inputs(const std::vector<ProgramInput>& original) {
         if (!user) plan_.initial_state.push_back(program_.weights.at(in.target)), plan_.state_names.push_back(in.target);
       }
       if (user) plan_.inputs.push_back(input_spec(in, false)), position++;
-    } else if (original[i].kind == InputKind::Fixed && to_expr(g_.pool(), original[i].fixed))
-      plan_.inputs.push_back(input_spec(original[i], true)), position++;
+    } else if (in.kind == InputKind::Fixed && to_expr(g_.pool(), in.fixed)) plan_.inputs.push_back(input_spec(in, true)), position++;
   }
   solve_sizes();
   // Sizes that are expressions are known only now that all symbols are bound.
@@ -307,17 +304,15 @@ static bool multiplies_narrow(const Graph& g) {
   return false;
 }
 
-Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options,
-                    bool keep_texts) {
+Compiled build_plan(const LoadedProgram& backend, const Options& options, bool keep_texts) {
   Compiled out;
-  out.program = backend;
   out.pool = std::make_unique<ExprPool>();
   out.jit = std::make_unique<Jit>(host_target(options.isa), kernel_symbols());
   Target target = out.jit->target();
-  if (!multiplies_narrow(backend->graph)) target.amx_bf16 = target.amx_int8 = false;
+  if (!multiplies_narrow(backend.graph)) target.amx_bf16 = target.amx_int8 = false;
   out.micro_kernels = std::make_unique<MicroKernels>(target);
   auto plan = std::make_shared<Plan>();
-  PlanBuilder(*backend, original, options, out, *plan).run(keep_texts);
+  PlanBuilder(backend, options, out, *plan).run(keep_texts);
   out.plan = std::move(plan);
   return out;
 }

@@ -12,12 +12,12 @@ namespace tenon {
 
 class PlanBuilder {
 public:
-  PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out, Plan& plan);
+  PlanBuilder(const LoadedProgram& program, const Options& options, Compiled& out, Plan& plan);
   void run(bool keep_texts);
 
 private:
   // Signature
-  void add_inputs(const std::vector<ProgramInput>& original);
+  void add_inputs();
   void solve_sizes();
   bool solve_size(Expr size, InputDim& dim);
   InputSpec input_spec(const ProgramInput& in, bool is_fixed);

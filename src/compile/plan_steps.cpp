@@ -174,66 +174,6 @@ void PlanBuilder::build_library(NodeId id) {
   append(id, std::move(s)).binds = stage;
 }
 
-// The region's nodes, run by the interpreter on the plan's memory.
-void PlanBuilder::build_fallback(NodeId id) {
-  const Node& n = g_.node(id);
-  struct Operand {
-    ValueId value;
-    int buffer;
-    std::vector<Slot> sizes, strides;
-  };
-  auto operand = [&](ValueId v) {
-    const Type& t = g_.type(v);
-    Operand o{v, buffer_of(v), slots_of(t.sizes), slots_of(t.strides)};
-    use(o.buffer);
-    return o;
-  };
-  std::vector<Operand> inputs, outputs;
-  std::vector<Expr> symbols;
-  auto note = [&](const Type& t) {
-    for (Expr s : t.sizes)
-      visit(s, [&](const ExprNode& e) {
-        if (e.op == Op::Symbol) symbols.push_back(Expr(&e));
-      });
-  };
-  BlockId block = n.blocks.at(0);
-  std::unordered_map<ValueId, bool> inside;
-  for (NodeId inner : g_.block(block).nodes)
-    for (ValueId v : g_.node(inner).outputs) inside[v] = true, note(g_.type(v));
-  for_each_use(g_, id, [&](ValueId v) {
-    if (inside.emplace(v, false).second) inputs.push_back(operand(v)), note(g_.type(v));
-  });
-  for (ValueId v : n.outputs) define(v), outputs.push_back(operand(v));
-  std::vector<std::pair<std::string, Slot>> names;
-  for (Expr s : symbols) names.emplace_back(s->name, slot(s));
-  auto run = [=, this_graph = out_.program, seed = options_.seed](Frame& f) -> std::string {
-    auto tensor = [&](const Operand& o) {
-      std::vector<int64_t> sizes, strides;
-      for (Slot s : o.sizes) sizes.push_back(f.slots[static_cast<size_t>(s)]);
-      for (Slot s : o.strides) strides.push_back(f.slots[static_cast<size_t>(s)]);
-      if (strides.empty()) strides = contiguous_strides(sizes);
-      void* data = f.pointers[static_cast<size_t>(o.buffer)];
-      return Tensor(this_graph->graph.type(o.value).dtype, sizes, strides, std::shared_ptr<void>(data, [](void*) {}), data);
-    };
-    try {
-      SymbolValues values;
-      for (auto& [name, s] : names) values[name] = static_cast<double>(f.slots[static_cast<size_t>(s)]);
-      auto outer = [&](ValueId v) {
-        for (auto& o : inputs)
-          if (o.value == v) return tensor(o);
-        return Tensor();
-      };
-      std::vector<Tensor> results = interpret_block(this_graph->graph, block, outer, values, seed);
-      for (size_t i = 0; i < outputs.size(); i++) copy_to_strided(results[i].contiguous().data(), tensor(outputs[i]).view());
-      return {};
-    } catch (const std::exception& e) {
-      return e.what();
-    }
-  };
-  plan_.fallback_steps++;
-  append(id, FallbackStep{run});
-}
-
 void PlanBuilder::build_item(NodeId id) {
   const Node& n = g_.node(id);
   Expr symbol = g_.type(n.outputs[0]).value;

@@ -2,23 +2,11 @@
 #include "compile/transform.h"
 
 #include "compile/compile.h"
-#include "edge/constraints.h"
 #include "ir/parse.h"
-#include "ir/verify.h"
 
 namespace tenon {
 
 namespace {
-
-// The user wrote the graph, so what the verifier finds is the user's.
-void check(const Graph& g) {
-  try {
-    verify(g, Dialect::Edge);
-    check_edge_types(g);
-  } catch (const Error& e) {
-    bad_input("transform: {}", e.what());
-  }
-}
 
 void check_same(const Type& was, const Type& now, std::string_view what, size_t i) {
   require_input(to_string(was) == to_string(now), "transform: {} {} was {}, and is {}", what, i, to_string(was), to_string(now));
@@ -34,7 +22,6 @@ LoadedProgram transform(LoadedProgram program, const std::function<std::string(c
   ParsedGraph parsed = parse_graph(pass(to_string(was)), tensors);
   require_input(parsed.missing_tensors == 0, "transform: {} constants are not of this program", parsed.missing_tensors);
   const Graph& now = parsed.graph;
-  check(now);
   auto &old_params = was.block(was.top()).params, &params = now.block(now.top()).params;
   auto &old_returns = was.block(was.top()).returns, &returns = now.block(now.top()).returns;
   require_input(params.size() == old_params.size() && returns.size() == old_returns.size(),
@@ -47,6 +34,7 @@ LoadedProgram transform(LoadedProgram program, const std::function<std::string(c
   for (auto& in : program.inputs)
     if (in.value.valid()) in.value = params.at(was.value(in.value).index);
   program.graph = std::move(parsed.graph);
+  verify_given_program(program, Dialect::Edge, "transform");
   return program;
 }
 

@@ -41,13 +41,8 @@ class Interpreter {
 public:
   Interpreter(const Graph& graph, SymbolValues& symbols, uint64_t seed) : g_(graph), symbols_(symbols), seed_(seed) {}
 
-  std::function<Tensor(ValueId)> outer; // values computed elsewhere
-
   void set(ValueId v, Tensor t) { values_[v] = std::move(t); }
-  Tensor get(ValueId v) {
-    const Tensor& t = values_[v];
-    return !t.defined() && outer ? outer(v) : t;
-  }
+  const Tensor& get(ValueId v) { return values_[v]; }
 
   std::vector<Tensor> run_block(BlockId id) {
     for (NodeId n : g_.block(id).nodes) run_node(n);
@@ -239,13 +234,6 @@ std::vector<Tensor> interpret(const Graph& graph, const std::vector<Tensor>& inp
   auto& params = graph.block(graph.top()).params;
   for (size_t i = 0; i < params.size(); i++) run.set(params[i], inputs.at(i));
   return run.run_block(graph.top());
-}
-
-std::vector<Tensor> interpret_block(const Graph& graph, BlockId block, const std::function<Tensor(ValueId)>& value, SymbolValues& symbols,
-                                    uint64_t seed) {
-  Interpreter run(graph, symbols, seed);
-  run.outer = value;
-  return run.run_block(block);
 }
 
 } // namespace tenon

@@ -16,12 +16,9 @@ Tensor evaluate(const Compute& compute, DType output, const std::vector<Tensor>&
 /// Integers of an expression under given symbols; BadInput where a symbol has no value.
 int64_t evaluate_size(Expr e, const SymbolValues& symbols);
 
-/// Runs the top block on values for its parameters; gives its returns (numbers as 0-d tensors, None as undefined ones).
+/// Runs the top block on values for its parameters, in the pool of the graph; gives its returns (numbers as 0-d tensors, None as undefined
+/// ones).
 std::vector<Tensor> interpret(const Graph& graph, const std::vector<Tensor>& inputs, SymbolValues symbols, uint64_t seed);
-/// Runs one block whose outer values `value` gives: what a plan's fallback step calls. Undefined tensors are None.
-std::vector<Tensor> interpret_block(const Graph& graph, BlockId block, const std::function<Tensor(ValueId)>& value, SymbolValues& symbols,
-                                    uint64_t seed);
-
 /// Values of the symbols in the parameters' types, from the tensors given for them; BadInput names the input, the
 /// dimension and the allowed range where something does not fit.
 SymbolValues bind_symbols(const LoadedProgram& program, const std::vector<TensorView>& inputs);

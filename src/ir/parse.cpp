@@ -7,6 +7,7 @@
 
 #include "base/lexer.h"
 #include "ir/op.h"
+#include "ir/verify.h"
 
 namespace tenon {
 
@@ -437,6 +438,7 @@ LoadedProgram program_of(Graph graph) {
                         .value = v});
   p.outputs.resize(graph.block(graph.top()).returns.size());
   p.graph = std::move(graph);
+  p.is_edge = is_edge(p.graph);
   return p;
 }
 

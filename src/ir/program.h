@@ -16,7 +16,7 @@ struct ProgramInput {
   InputKind kind = InputKind::User;
   std::string name;   // the argument's name
   std::string target; // parameters, buffers, constants: the fully qualified name
-  ValueId value = {}; // the graph's parameter; invalid for Fixed
+  ValueId value = {}; // the graph's parameter; invalid for Fixed, and for what lift_weights made constants
   Arg fixed = {};
 };
 
@@ -39,6 +39,7 @@ struct LoadedProgram {
   std::string name;
   std::string torch_version;
   Graph graph;
+  bool is_edge = false; // to_edge has run, or the graph was given in that dialect
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
   std::map<std::string, Tensor> weights; // by qualified name; zero-copy over the archive

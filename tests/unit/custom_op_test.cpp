@@ -17,6 +17,13 @@ const char* copy_first(const tenon_op_call* c) {
   return nullptr;
 }
 
+const char* negate(const tenon_op_call* c) {
+  auto* x = static_cast<const float*>(c->inputs[0].data);
+  auto* out = static_cast<float*>(c->outputs[0].data);
+  for (int64_t i = 0; i < c->outputs[0].sizes[0] * c->outputs[0].sizes[1]; i++) out[i] = -x[i];
+  return nullptr;
+}
+
 std::string refused(const char* schema, const char* results, tenon_op_function function, const char* expression) {
   Status s = register_op({schema, results, function, nullptr, expression});
   if (s.ok()) return "";
@@ -89,4 +96,34 @@ TEST_CASE("a custom function gets its arguments in schema order") {
   compare(g, {{counting(DType::F32, {8})}, {counting(DType::F32, {1})}, {counting(DType::F32, {33})}});
   auto out = run(g.program().compile().value(), {counting(DType::F32, {8})});
   CHECK(numbers(out[0]) == std::vector<double>{10, 11, 12, 13});
+}
+
+TEST_CASE("a custom operator that a user's pass inserts") {
+  register_op({"mine::soften(Tensor x, float by=2.0) -> Tensor", nullptr, nullptr, nullptr, "x / (1 + abs(x)*by)"}).check();
+  register_op({"mine::copied(Tensor x) -> Tensor", "x", negate, nullptr, nullptr}).check();
+  for (const char* verify : {"0", "1"}) {
+    setenv("TENON_VERIFY", verify, 1);
+    TestGraph g;
+    Expr s = g.symbol("s0");
+    V x = g.input({s, g.b.integer(4)});
+    g.returns(g.b.call1("aten::abs.default", {x + x}));
+    Program program = g.program();
+    for (const char* call : {"mine::soften.default(%y, 0.5)", "mine::copied.default(%y)"}) {
+      CAPTURE(std::string(call));
+      auto changed = program.transform([&](std::string text) {
+        size_t at = text.find("edge::abs.default(");
+        REQUIRE(at != text.npos);
+        std::string operand = text.substr(at + 18, text.find(')', at) - at - 18), to = call;
+        to.replace(to.find("%y"), 2, operand);
+        return text.replace(at, text.find(')', at) + 1 - at, to);
+      });
+      REQUIRE_MESSAGE(changed, (changed ? "" : std::string(changed.error().what())));
+      auto native = changed.value().compile();
+      REQUIRE_MESSAGE(native, (native ? "" : std::string(native.error().what())));
+      Tensor in = counting(DType::F32, {3, 4}, -5);
+      auto got = run(native.value(), {in}), want = run(changed.value().compile({.interpret = true}).value(), {in});
+      CHECK(numbers(got[0]) == numbers(want[0]));
+    }
+  }
+  unsetenv("TENON_VERIFY");
 }
