@@ -156,6 +156,18 @@ void PlanRunner::point_at_arena(Frame& f) {
 
 // ---- results
 
+std::string output_refusal(int number, const TensorView& given, DType dtype, std::span<const int64_t> sizes) {
+  auto refuse = [&]<class... A>(fmt::format_string<A...> text, A&&... a) {
+    return fmt::format("output {}: {}", number, fmt::format(text, std::forward<A>(a)...));
+  };
+  if (given.dtype != dtype) return refuse("dtype is {}, the result's {}", name_of(given.dtype), name_of(dtype));
+  if (!std::equal(given.sizes.begin(), given.sizes.end(), sizes.begin(), sizes.end()))
+    return refuse("sizes are [{}], the result's [{}]", fmt::join(given.sizes, ", "), fmt::join(sizes, ", "));
+  if (!given.strides.empty() && given.strides.size() != given.sizes.size()) return refuse("sizes and strides differ in number");
+  if (!given.data && bytes_of(given) > 0) return refuse("data is null");
+  return {};
+}
+
 // Memory for a result in `t`, which may be a tensor of an earlier call: that is written again if the caller alone holds it, and no
 // input lies in it. One that an input lies in lives until the call is done.
 bool PlanRunner::place_tensor(Frame& f, std::span<const TensorView> inputs, DType dtype, const BoundPlan::Result& r, Tensor& t) {
@@ -175,16 +187,9 @@ bool PlanRunner::place_view(Frame& f, std::span<const TensorView> inputs, Result
   const OutputSpec& o = plan_->outputs[k];
   const BoundPlan::Result& r = f.bound->results[k];
   const TensorView& v = results.views[static_cast<size_t>(o.returned_as)];
-  if (v.dtype != o.dtype)
-    return f.message = fmt::format("output {}: dtype is {}, the result's {}", o.returned_as, name_of(v.dtype), name_of(o.dtype)), false;
   bool in_place = plan_->buffers[static_cast<size_t>(o.buffer)].place == BufferPlace::Output;
-  if (in_place && !std::equal(v.sizes.begin(), v.sizes.end(), r.sizes.begin(), r.sizes.end()))
-    return f.message = fmt::format("output {}: sizes are [{}], the result's [{}]", o.returned_as, fmt::join(v.sizes, ", "),
-                                   fmt::join(r.sizes, ", ")),
-           false;
-  if (!v.strides.empty() && v.strides.size() != v.sizes.size())
-    return f.message = fmt::format("output {}: sizes and strides differ in number", o.returned_as), false;
-  if (!v.data && bytes_of(v) > 0) return f.message = fmt::format("output {}: data is null", o.returned_as), false;
+  f.message = output_refusal(o.returned_as, v, o.dtype, in_place ? std::span<const int64_t>(r.sizes) : v.sizes);
+  if (!f.message.empty()) return false;
   if (!in_place) return true;
   bool direct = v.strides.empty() || is_contiguous_layout(v.sizes, v.strides);
   for (const TensorView& in : inputs) direct = direct && !overlap(v, in);
@@ -234,11 +239,8 @@ bool PlanRunner::hand_over_result(Frame& f, size_t k, Results& results) {
   }
   const TensorView& v = results.views[static_cast<size_t>(o.returned_as)];
   if (v.data == made) return true;
-  std::vector<int64_t> sizes = sizes_of(b, f);
-  if (!std::equal(v.sizes.begin(), v.sizes.end(), sizes.begin(), sizes.end()))
-    return f.message =
-               fmt::format("output {}: sizes are [{}], the result's [{}]", o.returned_as, fmt::join(v.sizes, ", "), fmt::join(sizes, ", ")),
-           false;
+  f.message = output_refusal(o.returned_as, v, o.dtype, sizes_of(b, f));
+  if (!f.message.empty()) return false;
   copy_to_strided(made, v);
   return true;
 }

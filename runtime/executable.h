@@ -9,6 +9,9 @@
 
 namespace tenon {
 
+/// Why memory that a caller gives does not fit a result; empty where it does.
+std::string output_refusal(int number, const TensorView& given, DType dtype, std::span<const int64_t> sizes);
+
 class PlanRunner {
 public:
   /// `profile`: every step is timed.

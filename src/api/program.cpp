@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include <fmt/ranges.h>
-
 #include "api/impl.h"
 #include "base/strided.h"
 #include "codegen/code_count.h"
@@ -196,9 +194,8 @@ static void copy_results(const std::vector<Tensor>& results, std::span<const Ten
   require_input(outputs.size() == results.size(), "{} outputs are given, the program has {}", outputs.size(), results.size());
   for (size_t i = 0; i < results.size(); i++) {
     const TensorView &to = outputs[i], from = results[i].view();
-    require_input(to.dtype == from.dtype, "output {}: dtype is {}, the result's {}", i, name_of(to.dtype), name_of(from.dtype));
-    require_input(std::equal(to.sizes.begin(), to.sizes.end(), from.sizes.begin(), from.sizes.end()),
-                  "output {}: sizes are [{}], the result's [{}]", i, fmt::join(to.sizes, ", "), fmt::join(from.sizes, ", "));
+    std::string why = output_refusal(static_cast<int>(i), to, from.dtype, from.sizes);
+    require_input(why.empty(), "{}", why);
     copy_to_strided(from.data, to);
   }
 }

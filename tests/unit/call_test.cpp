@@ -1,0 +1,170 @@
+// What a call does besides its steps: results in the caller's memory, memory used again, nothing allocated once it is warm.
+#include <doctest/doctest.h>
+
+#include "runtime/memory.h"
+#include "tests/unit/allocations.h"
+#include "tests/unit/graph_harness.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+// x + y, the sum of its rows, and their running sums by a library step.
+TestGraph small_graph() {
+  TestGraph g;
+  Expr rows = g.symbol("s0");
+  V x = g.input({rows, g.b.integer(8)}), y = g.input({g.b.integer(8)});
+  V z = x + y;
+  g.returns(z);
+  g.returns(g.b.sum(z, {0}, false));
+  g.returns(g.b.call1("aten::cumsum.default", {z, 1}));
+  return g;
+}
+
+TensorView view_of(const Tensor& t) { return t.view(); }
+
+} // namespace
+
+TEST_CASE("calls: results in memory of the caller") {
+  Program program = small_graph().program();
+  for (bool interpret : {false, true}) {
+    Executable exe = program.compile({.interpret = interpret}).value();
+    Tensor x = counting(DType::F32, {3, 8}), y = counting(DType::F32, {8}, 100);
+    std::vector<Tensor> want = run(exe, {x, y});
+    std::vector<TensorView> in{view_of(x), view_of(y)};
+    Tensor z(DType::F32, {3, 8}), sums(DType::F32, {8}), running(DType::F32, {3, 8});
+    std::vector<TensorView> out{view_of(z), view_of(sums), view_of(running)};
+    exe.run(in, out).check();
+    CHECK(numbers(z) == numbers(want[0]));
+    CHECK(numbers(sums) == numbers(want[1]));
+    CHECK(numbers(running) == numbers(want[2]));
+
+    // Strided: columns first, and every other element.
+    Tensor wide(DType::F32, {8, 3, 2});
+    std::vector<int64_t> sizes{3, 8}, strides{2, 6};
+    out[0] = {DType::F32, wide.data(), sizes, strides};
+    exe.run(in, out).check();
+    CHECK(numbers(Tensor(DType::F32, sizes, strides, wide.storage(), wide.data()).contiguous()) == numbers(want[0]));
+
+    // Over an input.
+    Tensor again = counting(DType::F32, {3, 8});
+    in[0] = view_of(again), out[0] = view_of(again);
+    exe.run(in, out).check();
+    CHECK(numbers(again) == numbers(want[0]));
+    CHECK(numbers(sums) == numbers(want[1]));
+  }
+}
+
+TEST_CASE("calls: outputs that do not fit") {
+  Program program = small_graph().program();
+  for (bool interpret : {false, true}) {
+    Executable exe = program.compile({.interpret = interpret}).value();
+    Tensor x = counting(DType::F32, {3, 8}), y = counting(DType::F32, {8}), z(DType::F32, {3, 8}), sums(DType::F32, {8});
+    std::vector<TensorView> in{view_of(x), view_of(y)}, right{view_of(z), view_of(sums), view_of(z)};
+    auto says = [&](std::vector<TensorView> out, const char* part) {
+      Status s = exe.run(in, out);
+      CHECK_FALSE(s.ok());
+      CHECK_MESSAGE(std::string(s.error().what()).find(part) != std::string::npos, std::string(s.error().what()));
+      CHECK(s.error().kind == ErrorKind::BadInput);
+    };
+    says({right[0], right[1]}, "2 outputs are given, the program has 3");
+    says({right[0], right[0], right[2]}, "output 1: sizes are [3, 8], the result's [8]");
+    Tensor other(DType::F64, {8});
+    says({right[0], view_of(other), right[2]}, "output 1: dtype is f64");
+    std::vector<int64_t> sizes{8};
+    says({right[0], {DType::F32, nullptr, sizes, {}}, right[2]}, "output 1: data is null");
+  }
+}
+
+TEST_CASE("calls: a tensor that only the caller holds is written again, others stay") {
+  Executable exe = small_graph().program().compile().value();
+  std::vector<Tensor> in{counting(DType::F32, {3, 8}), counting(DType::F32, {8})}, out;
+  exe.run(in, out).check();
+  void* first = out[0].data();
+  Tensor held = out[1];
+  std::vector<double> sums = numbers(held);
+  in[1] = counting(DType::F32, {8}, 50);
+  exe.run(in, out).check();
+  CHECK(out[0].data() == first);
+  CHECK(out[1].data() != held.data());
+  CHECK(numbers(held) == sums);
+
+  // Results that become inputs.
+  std::vector<Tensor> next{out[0], in[1]};
+  std::vector<double> z = numbers(out[0]);
+  exe.run(next, out).check();
+  for (size_t i = 0; i < z.size(); i++) CHECK(numbers(out[0])[i] == z[i] + 50 + static_cast<double>(i % 8));
+
+  // The same with views alone: `out` holds the only reference.
+  std::vector<double> before = numbers(out[0]);
+  std::vector<TensorView> views{out[0].view(), in[1].view()};
+  next.clear();
+  exe.run(views, out).check();
+  for (size_t i = 0; i < before.size(); i++) CHECK(numbers(out[0])[i] == before[i] + 50 + static_cast<double>(i % 8));
+
+  // More tensors than results, the last of which is an input.
+  out.push_back(counting(DType::F32, {3, 8}, 7));
+  views[0] = out.back().view();
+  exe.run(views, out).check();
+  REQUIRE(out.size() == 3);
+  CHECK(numbers(out[0])[0] == 57);
+}
+
+TEST_CASE("calls: nothing is allocated once they are warm") {
+  Program program = small_graph().program();
+  for (int threads : {1, 2}) {
+    Executable exe = program.compile({.threads = threads}).value();
+    Tensor x = counting(DType::F32, {300, 8}), y = counting(DType::F32, {8});
+    std::vector<TensorView> in{view_of(x), view_of(y)};
+    std::vector<Tensor> out;
+    for (int i = 0; i < 3; i++) exe.run(in, out).check();
+    std::vector<TensorView> into;
+    for (const Tensor& t : out) into.push_back(view_of(t));
+    int64_t before = allocations();
+    for (int i = 0; i < 10; i++) exe.run(in, into).check();
+    CHECK(allocations() == before);
+    std::vector<Tensor> fresh;
+    exe.run(in, fresh).check();
+    before = allocations();
+    for (int i = 0; i < 10; i++) exe.run(in, fresh).check();
+    CHECK(allocations() == before);
+  }
+}
+
+TEST_CASE("calls: sizes that come in turn, and results of each") {
+  Program program = small_graph().program();
+  Executable exe = program.compile().value(), oracle = program.compile({.interpret = true}).value();
+  std::mt19937 random(5);
+  Tensor y = counting(DType::F32, {8}, -3);
+  for (int i = 0; i < 300; i++) { // more combinations than are kept
+    Tensor x = counting(DType::F32, {static_cast<int64_t>(random() % 150), 8}, 0.5);
+    auto got = run(exe, {x, y}), want = run(oracle, {x, y});
+    for (size_t k = 0; k < want.size(); k++) CHECK(difference(got[k], want[k]) == "");
+  }
+}
+
+TEST_CASE("memory: blocks come back in classes of sizes, and do not pile up") {
+  BlockPool pool;
+  void* first = pool.take(5000).get();
+  CHECK(pool.take(4999).get() == first);
+  std::vector<std::shared_ptr<void>> many;
+  for (size_t bytes = 1; bytes < size_t{1} << 22; bytes = bytes * 5 / 4 + 1) many.push_back(pool.take(bytes));
+  for (auto& block : many) CHECK(reinterpret_cast<uintptr_t>(block.get()) % 64 == 0);
+  many.clear();
+  size_t kept = pool.kept_bytes();
+  CHECK(kept > 0);
+  for (int i = 0; i < 2000; i++) pool.take(100);
+  CHECK(pool.kept_bytes() < 1000);
+  CHECK(pool.take(size_t{1} << 61) == nullptr);
+  CHECK(pool.take(SIZE_MAX) == nullptr);
+
+  GrowingBlock block;
+  CHECK(block.reserve(100));
+  CHECK(block.reserve(3 << 20));
+  CHECK(block.capacity() >= 3 << 20);
+  for (int i = 0; i < 600; i++) block.begin_call(), block.reserve(1000);
+  CHECK(block.capacity() < 1 << 20);
+  CHECK_FALSE(block.reserve(size_t{1} << 61));
+  CHECK(block.reserve(10));
+}
