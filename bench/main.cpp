@@ -8,6 +8,7 @@
 #include "codegen/x86/micro_kernels.h"
 
 namespace tenon::bench {
+void add_call_benchmarks();
 void add_conv_benchmarks(Isa isa, int threads);
 void add_region_benchmarks(Isa isa, int threads);
 void add_model_benchmarks(Isa isa, int threads);
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
     bench::add_model_benchmarks(isa, threads);
     bench::add_library_benchmarks(isa, threads);
   }
+  bench::add_call_benchmarks();
   bench::add_vector_math_benchmarks(isa);
   if (isa == Isa::Avx512) bench::add_vector_math_benchmarks(Isa::Avx2);
   std::fflush(stdout);
