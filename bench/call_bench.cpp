@@ -32,7 +32,9 @@ void scalars(Builder& b, V x) {
   returns(b, s);
 }
 
-void run_call(benchmark::State& state, const Program& program, bool into) {
+enum class Results { Fresh, Into, Bound };
+
+void run_call(benchmark::State& state, const Program& program, Results results) {
   Executable exe = program.compile({.threads = 1}).value();
   std::vector<float> x(16, 1.0f);
   std::vector<int64_t> sizes{16};
@@ -41,8 +43,10 @@ void run_call(benchmark::State& state, const Program& program, bool into) {
   exe.run({&view, 1}, outputs).check();
   std::vector<TensorView> given;
   for (const Tensor& t : outputs) given.push_back(t.view());
+  BoundCall bound = exe.bind({&view, 1}, given).value();
   for (auto _ : state) {
-    if (into) exe.run({&view, 1}, given).check();
+    if (results == Results::Bound) bound.run().check();
+    else if (results == Results::Into) exe.run({&view, 1}, given).check();
     else exe.run({&view, 1}, outputs).check();
   }
   state.counters["steps"] = exe.stats().steps;
@@ -56,9 +60,9 @@ void add_call_benchmarks() {
     void (*build)(Builder&, V);
   };
   for (Row r : {Row{"add16", add}, Row{"scalars20", scalars}, Row{"steps20", twenty}})
-    for (bool into : {false, true})
-      benchmark::RegisterBenchmark((std::string("call/") + r.name + (into ? "/into" : "/fresh")).c_str(), [=](benchmark::State& st) {
-        run_call(st, program_of(r.build), into);
+    for (auto [results, name] : {std::pair{Results::Fresh, "/fresh"}, {Results::Into, "/into"}, {Results::Bound, "/bound"}})
+      benchmark::RegisterBenchmark((std::string("call/") + r.name + name).c_str(), [=, results = results](benchmark::State& st) {
+        run_call(st, program_of(r.build), results);
       })->MinTime(0.3);
 }
 

@@ -13,6 +13,7 @@ namespace tenon {
 namespace {
 
 Error bad(std::string message) { return Error(ErrorKind::BadInput, message); }
+Error failure(const std::exception& e) { return bad(dynamic_cast<const std::bad_alloc*>(&e) ? "out of memory" : e.what()); }
 
 size_t bytes_of(const TensorView& v) {
   size_t bytes = size_of(v.dtype);
@@ -48,12 +49,6 @@ std::vector<Tensor> copies_of(const std::vector<Tensor>& tensors) {
 }
 
 } // namespace
-
-/// Tensors, made anew where those of an earlier call do not do; or memory of the caller.
-struct PlanRunner::Results {
-  std::vector<Tensor>* tensors = nullptr;
-  std::span<const TensorView> views;
-};
 
 PlanRunner::PlanRunner(std::shared_ptr<const Plan> plan, int threads, bool profile)
     : plan_(std::move(plan)), workers_(threads), state_(copies_of(plan_->initial_state)), threads_(threads), is_profiled_(profile) {
@@ -277,19 +272,26 @@ Status PlanRunner::run(std::span<const TensorView> inputs, Results& results) noe
   Frame* f = nullptr;
   try {
     f = take_frame();
-    std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
-    if (!state_.empty()) state.lock();
-    f->random_steps = 0;
-    bool ok = bind(*f, inputs) && place_results(*f, inputs, results) && run_steps(plan_->steps, *f) && hand_over(*f, inputs, results);
-    Status status = ok ? Status() : Status(bad(std::exchange(f->message, {})));
+    bool ok = bind(*f, inputs) && place_results(*f, inputs, results);
+    Status status = ok ? run_bound(*f, inputs, results) : Status(bad(std::exchange(f->message, {})));
     give_back(f);
     return status;
-  } catch (const std::bad_alloc&) {
-    if (f) give_back(f);
-    return bad("out of memory");
   } catch (const std::exception& e) {
     if (f) give_back(f);
-    return bad(e.what());
+    return failure(e);
+  }
+}
+
+// Pointers are set.
+Status PlanRunner::run_bound(Frame& f, std::span<const TensorView> inputs, Results& results) noexcept {
+  try {
+    std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
+    if (!state_.empty()) state.lock();
+    f.random_steps = 0;
+    bool ok = run_steps(plan_->steps, f) && hand_over(f, inputs, results);
+    return ok ? Status() : Status(bad(std::exchange(f.message, {})));
+  } catch (const std::exception& e) {
+    return failure(e);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <deque>
 #include <mutex>
 
 #include "runtime/frame.h"
@@ -22,6 +23,8 @@ public:
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) noexcept;
   /// The same into memory of the caller, of the results' dtypes and sizes.
   Status run_into(std::span<const TensorView> inputs, std::span<const TensorView> outputs) noexcept;
+  /// Inputs and outputs that a frame of its own is pointed at, for repeated runs; not for several threads at once.
+  class Call;
   /// Copies of the buffers that live between calls, in the plan's order.
   std::vector<Tensor> state();
   /// Gives one of them a new value, of the same dtype and sizes.
@@ -35,11 +38,16 @@ public:
   const Workers& workers() const { return workers_; }
 
 private:
-  struct Results; // where a call's results go
+  /// Where a call's results go: tensors, made anew where those of an earlier call do not do; or memory of the caller.
+  struct Results {
+    std::vector<Tensor>* tensors = nullptr;
+    std::span<const TensorView> views;
+  };
 
   Frame* take_frame();
   void give_back(Frame* frame);
   Status run(std::span<const TensorView> inputs, Results& results) noexcept;
+  Status run_bound(Frame& f, std::span<const TensorView> inputs, Results& results) noexcept;
   bool matches(const Frame& f, std::span<const TensorView> inputs) const;
   bool bind(Frame& f, std::span<const TensorView> inputs);
   bool bind_input(Frame& f, const InputSpec& spec, const TensorView& view, bool check_equal);
@@ -70,6 +78,27 @@ private:
   int threads_;
   bool is_profiled_;
   Profile profile_;
+};
+
+class PlanRunner::Call {
+public:
+  /// Checks and binds; the memory must stay where it is. The runner must outlive the call. See `status` for what does not fit.
+  Call(PlanRunner& runner, std::span<const TensorView> inputs, std::span<const TensorView> outputs);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  const Status& status() const { return status_; }
+  Status run() noexcept;
+
+private:
+  std::vector<TensorView> keep(std::span<const TensorView> views);
+
+  PlanRunner& runner_;
+  std::deque<std::vector<int64_t>> numbers_; // sizes and strides of the views
+  std::vector<TensorView> inputs_, outputs_;
+  Frame* frame_ = nullptr; // null: every run is a call like any other, because something is copied on the way
+  Status status_;
 };
 
 } // namespace tenon

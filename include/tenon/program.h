@@ -74,6 +74,20 @@ struct NamedTensor {
   Tensor tensor;
 };
 
+/// Inputs and outputs of an Executable, which it keeps alive, bound for repeated runs. It has temporaries of its own. Not for several
+/// threads at once; several BoundCalls may run at once.
+class TENON_API BoundCall {
+public:
+  /// On what the memory holds now. Errors: those that depend on values, and on sizes that do.
+  Status run() const;
+
+  struct Impl;
+  explicit BoundCall(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+private:
+  std::shared_ptr<Impl> impl_;
+};
+
 /// Native code for a Program. run() may be called from many threads at once; calls of a program with state take turns.
 class TENON_API Executable {
 public:
@@ -87,6 +101,9 @@ public:
   /// The same into memory of the caller: a view for each output, of its dtype and sizes, with any strides that keep its elements
   /// apart. It may overlap inputs. Errors: also BadInput for an output that does not fit, which is then not written, or partly.
   Status run(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const;
+  /// Inputs and outputs checked once, for repeated runs on the same memory, which must stay. Errors: those of run(); Unsupported where
+  /// the program is interpreted.
+  Result<BoundCall> bind(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const;
   /// Buffers that the program changes, copies of what they hold now; empty where it has no state.
   std::vector<NamedTensor> state() const;
   /// Gives buffers new values; others stay as they are. Errors: BadInput for an unknown name, another dtype or size: then

@@ -28,4 +28,9 @@ struct Executable::Impl {
   void set_state(size_t i, const TensorView& value) const { runner ? runner->set_state(i, value) : interpreter->set_state(i, value); }
 };
 
+struct BoundCall::Impl {
+  std::shared_ptr<Executable::Impl> executable;
+  std::unique_ptr<PlanRunner::Call> call;
+};
+
 } // namespace tenon

@@ -206,6 +206,17 @@ Status Executable::run(std::span<const TensorView> inputs, std::span<const Tenso
   return done ? Status() : Status(done.error());
 }
 
+Result<BoundCall> Executable::bind(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const {
+  return guarded([&] {
+    if (!impl_->runner) unsupported("the interpreter binds no calls");
+    auto call = std::make_unique<PlanRunner::Call>(*impl_->runner, inputs, outputs);
+    if (!call->status().ok()) throw call->status().error();
+    return BoundCall(std::make_shared<BoundCall::Impl>(BoundCall::Impl{impl_, std::move(call)}));
+  });
+}
+
+Status BoundCall::run() const { return impl_->call->run(); }
+
 Status Executable::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const {
   std::vector<TensorView> views;
   for (auto& t : inputs) views.push_back(t.view());

@@ -132,6 +132,34 @@ TEST_CASE("calls: nothing is allocated once they are warm") {
   }
 }
 
+TEST_CASE("calls: bound once, run again on what the memory holds") {
+  Program program = small_graph().program();
+  Executable exe = program.compile().value();
+  Tensor x = counting(DType::F32, {5, 8}), y = counting(DType::F32, {8}, 9);
+  Tensor z(DType::F32, {5, 8}), sums(DType::F32, {8}), running(DType::F32, {5, 8}), columns(DType::F32, {8, 5});
+  std::vector<int64_t> sizes{5, 8}, strides{1, 5};
+  for (bool strided : {false, true}) {
+    std::vector<TensorView> in{view_of(x), view_of(y)}, out{view_of(z), view_of(sums), view_of(running)};
+    if (strided) out[0] = {DType::F32, columns.data(), sizes, strides};
+    BoundCall call = exe.bind(in, out).value();
+    for (int i = 0; i < 3; i++) {
+      x.data_as<float>()[i] += 3;
+      call.run().check();
+      std::vector<Tensor> want = run(exe, {x, y}); // between runs, other calls
+      Tensor got = strided ? Tensor(DType::F32, sizes, strides, columns.storage(), columns.data()).contiguous() : z;
+      CHECK(numbers(got) == numbers(want[0]));
+      CHECK(numbers(sums) == numbers(want[1]));
+      CHECK(numbers(running) == numbers(want[2]));
+    }
+    int64_t before = allocations();
+    call.run().check();
+    if (!strided) CHECK(allocations() == before);
+    out.pop_back();
+    CHECK(std::string(exe.bind(in, out).error().what()).find("2 outputs are given") != std::string::npos);
+  }
+  CHECK_FALSE(program.compile({.interpret = true}).value().bind({}, {}));
+}
+
 TEST_CASE("calls: sizes that come in turn, and results of each") {
   Program program = small_graph().program();
   Executable exe = program.compile().value(), oracle = program.compile({.interpret = true}).value();
