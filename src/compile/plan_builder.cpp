@@ -317,6 +317,7 @@ Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vec
   if (!multiplies_narrow(backend->graph)) target.amx_bf16 = target.amx_int8 = false;
   out.micro_kernels = std::make_unique<MicroKernels>(target);
   PlanBuilder(*backend, original, options, out).run(keep_texts);
+  out.jit.reset(); // its compilers take more memory than most programs' code
   return out;
 }
 
