@@ -31,14 +31,19 @@ CodePages::~CodePages() {
   bytes_held -= size_;
 }
 
-bool CodePages::seal(size_t used) {
-  size_t kept = whole_pages(used);
-  if (kept < size_ && munmap(data_ + kept, size_ - kept) == 0) {
-    bytes_held -= size_ - kept;
-    size_ = kept;
-    if (kept == 0) data_ = nullptr;
-  }
-  return kept == 0 || mprotect(data_, kept, PROT_READ | PROT_EXEC) == 0;
+bool CodePages::seal(size_t bytes) {
+  size_t end = whole_pages(bytes);
+  if (end <= sealed_) return true;
+  if (mprotect(data_ + sealed_, end - sealed_, PROT_READ | PROT_EXEC) != 0) return false;
+  sealed_ = end;
+  return true;
+}
+
+void CodePages::trim() {
+  if (sealed_ == size_ || munmap(data_ + sealed_, size_ - sealed_) != 0) return;
+  bytes_held -= size_ - sealed_;
+  size_ = sealed_;
+  if (size_ == 0) data_ = nullptr;
 }
 
 size_t CodePages::held() { return bytes_held; }

@@ -15,24 +15,26 @@ public:
   /// At least `bytes` of writable memory, zero; empty where the system refuses it.
   explicit CodePages(size_t bytes);
   ~CodePages();
-  CodePages(CodePages&& o) noexcept : data_(std::exchange(o.data_, nullptr)), size_(std::exchange(o.size_, 0)) {}
+  CodePages(CodePages&& o) noexcept { *this = std::move(o); }
   CodePages& operator=(CodePages&& o) noexcept {
-    std::swap(data_, o.data_), std::swap(size_, o.size_);
+    std::swap(data_, o.data_), std::swap(size_, o.size_), std::swap(sealed_, o.sealed_);
     return *this;
   }
 
   uint8_t* data() const { return data_; }
   /// Whole pages.
   size_t size() const { return size_; }
-  /// Makes the first `used` bytes executable and ends writing; the pages behind them are given back. False where the system refuses.
-  bool seal(size_t used);
+  /// Makes the pages of the first `bytes` bytes executable and ends writing there. False where the system refuses.
+  bool seal(size_t bytes);
+  /// Gives back the pages that are not sealed.
+  void trim();
 
   /// Bytes of all that live in this process.
   static size_t held();
 
 private:
   uint8_t* data_ = nullptr;
-  size_t size_ = 0;
+  size_t size_ = 0, sealed_ = 0;
 };
 
 } // namespace tenon

@@ -19,26 +19,30 @@ namespace orc = llvm::orc;
 uint8_t* GroupPages::take(size_t bytes, size_t align) {
   constexpr size_t usual = 64 << 10; // address space; pages that are not used are given back
   std::lock_guard lock(mutex_);
-  size_t at = (used_ + align - 1) / align * align;
-  if (pages_.empty() || at + bytes > pages_.back().size()) {
-    if (!pages_.empty() && !pages_.back().seal(used_)) return nullptr;
-    pages_.emplace_back(std::max(bytes, usual));
-    at = 0;
-    if (!pages_.back().data()) return pages_.pop_back(), nullptr;
+  auto place = [&] { return pieces_.empty() ? 0 : (pieces_.back().used + align - 1) / align * align; };
+  if (pieces_.empty() || place() + bytes > pieces_.back().pages.size()) {
+    CodePages pages(std::max(bytes, usual));
+    if (!pages.data()) return nullptr;
+    pieces_.push_back({std::move(pages), 0});
   }
-  used_ = at + bytes;
-  return pages_.back().data() + at;
+  size_t at = place();
+  pieces_.back().used = at + bytes;
+  return pieces_.back().pages.data() + at;
 }
 
 bool GroupPages::seal() {
   std::lock_guard lock(mutex_);
-  return pages_.empty() || pages_.back().seal(used_);
+  for (Piece& p : pieces_) {
+    if (!p.pages.seal(p.used)) return false;
+    p.pages.trim();
+  }
+  return true;
 }
 
 size_t GroupPages::bytes() const {
   std::lock_guard lock(mutex_);
   size_t n = 0;
-  for (const CodePages& p : pages_) n += p.size();
+  for (const Piece& p : pieces_) n += p.pages.size();
   return n;
 }
 

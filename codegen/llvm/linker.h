@@ -27,9 +27,12 @@ public:
   size_t bytes() const;
 
 private:
+  struct Piece {
+    CodePages pages;
+    size_t used;
+  };
   mutable std::mutex mutex_;
-  std::vector<CodePages> pages_;
-  size_t used_ = 0; // of the last
+  std::vector<Piece> pieces_; // the last is being given out; all are still written to
 };
 
 /// Gives JITLink the pages of the group that an object belongs to. A page may hold many functions, so that it cannot become executable with

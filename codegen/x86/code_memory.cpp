@@ -5,22 +5,31 @@
 
 namespace tenon {
 
+static constexpr size_t page = 4096;
+/// Address space: some dozens of kernels are usual, of 1 to 16 KB.
+static constexpr size_t piece = 8 * CodeMemory::max_kernel_bytes;
+
 uint8_t* CodeMemory::begin() {
-  open_ = CodePages(max_kernel_bytes);
-  require_input(open_.data() != nullptr, "the system refuses memory for generated code");
-  return open_.data();
+  if (pages_.empty() || used_ + max_kernel_bytes > pages_.back().size()) {
+    if (!pages_.empty()) pages_.back().trim();
+    CodePages fresh(piece);
+    require_input(fresh.data() != nullptr, "the system refuses memory for generated code");
+    pages_.push_back(std::move(fresh));
+    used_ = 0;
+  }
+  return pages_.back().data() + used_;
 }
 
 void* CodeMemory::commit(size_t bytes) {
-  require_input(open_.seal(bytes), "the system refuses to make generated code executable");
-  kernels_.push_back(std::move(open_));
+  require_input(pages_.back().seal(used_ + bytes), "the system refuses to make generated code executable");
+  last_ = std::exchange(used_, (used_ + bytes + page - 1) / page * page);
   last_bytes_ = bytes;
   pieces_of_code++;
-  return kernels_.back().data();
+  return pages_.back().data() + last_;
 }
 
-void CodeMemory::name(const std::string& name) {
-  NamedCode code = {name, kernels_.back().data(), last_bytes_};
+void CodeMemory::name_last(const std::string& name) {
+  NamedCode code = {name, pages_.back().data() + last_, last_bytes_};
   names_.emplace_back(std::span(&code, 1));
 }
 

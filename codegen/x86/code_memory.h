@@ -1,4 +1,4 @@
-// Executable memory of the micro-kernels: each has pages of its own, which are kept as long as this.
+// Executable memory of the micro-kernels: one behind the other, each in pages of its own, kept as long as this.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,12 +17,12 @@ public:
   /// Ends the kernel that begin() started: its pages turn executable.
   void* commit(size_t bytes);
   /// What perf and gdb shall call the kernel that was committed last.
-  void name(const std::string& name);
+  void name_last(const std::string& name);
 
 private:
-  CodePages open_;
-  std::vector<CodePages> kernels_;
-  size_t last_bytes_ = 0;
+  std::vector<CodePages> pages_; // the last is being filled
+  size_t used_ = 0;              // bytes of it
+  size_t last_ = 0, last_bytes_ = 0;
   std::vector<CodeNames> names_;
 };
 

@@ -70,7 +70,7 @@ struct MicroKernels::State {
     return kernel;
   }
   template <class F> void name(const F& text) {
-    if (CodeNames::wanted()) memory.name(text());
+    if (CodeNames::wanted()) memory.name_last(text());
   }
   void* emit(int index) {
     using T = KernelTable;

@@ -224,24 +224,21 @@ TEST_CASE("code outlives its Jit, and its memory goes with its last owner") {
 }
 
 TEST_CASE("functions of one Code share pages") {
-  Jit jit(host_target(Isa::Auto), table);
+  Jit jit(host_target(Isa::Auto), table, std::make_shared<MemoryStore>());
   CodeBuilder builder(jit);
   std::vector<Kernel> kernels;
   constexpr int count = 1000; // more than one piece of address space
-  auto store = std::make_shared<MemoryStore>();
-  Jit storing(host_target(Isa::Auto), table, store);
-  CodeBuilder many(storing);
   for (int i = 0; i < count; i++)
-    kernels.push_back({reinterpret_cast<decltype(Kernel::function)>(many.add(source_of(storing, i % 2 ? "sinf" : "")))});
-  std::shared_ptr<const Code> code = many.finish();
-  CHECK(code->memory_bytes() == storing.memory_bytes());
+    kernels.push_back({reinterpret_cast<decltype(Kernel::function)>(builder.add(source_of(jit, i % 2 ? "sinf" : "")))});
+  std::shared_ptr<const Code> code = builder.finish();
+  CHECK(code->memory_bytes() == jit.memory_bytes());
   CHECK(code->memory_bytes() < count * size_t{600});
   for (int i = 0; i < count; i++) {
     float x[8] = {2};
     kernels[static_cast<size_t>(i)](x, 8);
     CHECK(x[0] == (i % 2 ? std::sin(2.0f) : 2) * 3 + 1);
   }
-  CHECK(builder.finish()->memory_bytes() == 0);
+  CHECK(CodeBuilder(jit).finish()->memory_bytes() == 0);
 }
 
 TEST_CASE("an object that was stored is not compiled again, whoever compiled it") {
@@ -336,21 +333,21 @@ TEST_CASE("threads compile, run and drop code of one Jit at once, and some of th
 }
 
 TEST_CASE("threads add to one Code") {
-  Jit jit(host_target(Isa::Auto), table);
+  Jit jit(host_target(Isa::Auto), table, std::make_shared<MemoryStore>());
   CodeBuilder builder(jit);
-  std::vector<void*> functions(40);
+  std::vector<void*> functions(800);
   {
     std::vector<std::jthread> threads;
     for (size_t t = 0; t < 4; t++)
       threads.emplace_back([&, t] {
-        for (size_t i = t; i < functions.size(); i += 4) functions[i] = builder.add(source_of(jit, i % 2 ? "tenon_add_half" : ""));
+        for (size_t i = t; i < functions.size(); i += 4) functions[i] = builder.add(source_of(jit, i % 8 > 3 ? "tenon_add_half" : ""));
       });
   }
   std::shared_ptr<const Code> code = builder.finish();
-  CHECK(code->memory_bytes() < 10 * 4096);
+  CHECK(code->memory_bytes() > size_t{128} << 10); // pieces are full while others are still written
   for (size_t i = 0; i < functions.size(); i++) {
     float x[8] = {1};
     Kernel{reinterpret_cast<decltype(Kernel::function)>(functions[i])}(x, 8);
-    CHECK(x[0] == (i % 2 ? 5.5f : 4));
+    CHECK(x[0] == (i % 8 > 3 ? 5.5f : 4));
   }
 }
