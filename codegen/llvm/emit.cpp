@@ -170,6 +170,16 @@ FunctionSource source_of(const Kernel& kernel, const Target& target) {
   return {name, emit, [&kernel] { return to_string(kernel); }};
 }
 
+// So that no thread starts on a long one when the others are done.
+std::vector<size_t> largest_first(std::span<const Kernel* const> kernels) {
+  std::vector<std::pair<size_t, size_t>> sizes;
+  for (const Kernel* k : kernels) sizes.push_back({to_string(*k).size(), sizes.size()});
+  std::stable_sort(sizes.begin(), sizes.end(), [](auto& a, auto& b) { return a.first > b.first; });
+  std::vector<size_t> order;
+  for (auto& [size, i] : sizes) order.push_back(i);
+  return order;
+}
+
 } // namespace
 
 CompiledKernel compile_kernel(const Kernel& kernel, Jit& jit, CodeText* text) {
@@ -180,11 +190,13 @@ CompiledKernel compile_kernel(const Kernel& kernel, Jit& jit, CodeText* text) {
 std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, int threads, std::span<CodeText> texts) {
   std::vector<CompiledKernel> out(kernels.size());
   CodeBuilder builder(jit);
+  std::vector<size_t> order = largest_first(kernels);
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
   auto work = [&] {
-    for (size_t i; (i = next++) < kernels.size();) {
+    for (size_t n; (n = next++) < kernels.size();) {
+      size_t i = order[n];
       try {
         void* address = builder.add(source_of(*kernels[i], jit.target()), texts.empty() ? nullptr : &texts[i]);
         out[i].function = reinterpret_cast<KernelFn>(address);

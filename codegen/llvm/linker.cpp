@@ -150,17 +150,14 @@ private:
   std::shared_ptr<GroupPages> pages_;
 };
 
-// The graph's function `name`, from now on the only symbol that others see, under the name `unique`.
-jitlink::Symbol* only_export(jitlink::LinkGraph& graph, const std::string& name, const std::string& unique) {
+// The graph's function `name`, from now on the only symbol that others see.
+jitlink::Symbol* only_export(jitlink::LinkGraph& graph, const std::string& name) {
   jitlink::Symbol* found = nullptr;
   for (jitlink::Symbol* s : graph.defined_symbols()) {
     if (s->getScope() != jitlink::Scope::Default) continue;
     if (!found && s->getName() == name) found = s;
     else s->setScope(jitlink::Scope::Local);
   }
-  if (!found) return nullptr;
-  llvm::MutableArrayRef<char> text = graph.allocateContent(llvm::Twine(unique));
-  found->setName({text.data(), text.size()});
   return found;
 }
 
@@ -208,14 +205,14 @@ void* LinkedGroup::add(std::vector<char> object, const std::string& name) {
   Linker& l = *linker_;
   auto graph = jitlink::createLinkGraphFromELFObject_x86_64(llvm::MemoryBufferRef({object.data(), object.size()}, name));
   if (!graph) l.fail(graph.takeError());
-  std::string unique = fmt::format("{}.{}", name, l.count_++);
-  jitlink::Symbol* symbol = only_export(**graph, name, unique);
+  jitlink::Symbol* symbol = only_export(**graph, name);
   require(symbol, "the module has no function '{}'", name);
   for (jitlink::Symbol* s : (*graph)->external_symbols())
     require(l.known_.contains(s->getName()), "generated code calls '{}', which is not in the runtime table", std::string(s->getName()));
   size_t bytes = symbol->getSize();
 
-  orc::SymbolStringPtr function = l.session_.intern(unique);
+  orc::SymbolStringPtr function = l.session_.intern(fmt::format("{}.{}", name, l.count_++)); // the same may be linked twice
+  symbol->setName(*function);
   auto unit = std::make_unique<ObjectUnit>(std::move(object), std::move(*graph), function, l.layer_, l.memory_, pages_);
   if (llvm::Error error = l.functions_.define(std::move(unit), tracker_)) l.fail(std::move(error));
   llvm::Expected<orc::ExecutorSymbolDef> found = l.session_.lookup({&l.functions_}, function);
