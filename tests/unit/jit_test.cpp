@@ -2,6 +2,7 @@
 // be kept, and code that is dropped gives its memory back.
 #include <doctest/doctest.h>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -10,16 +11,31 @@
 #include <string>
 #include <thread>
 
+#include <fmt/format.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
 #include "codegen/code.h"
 #include "codegen/code_count.h"
+#include "codegen/code_names.h"
 #include "codegen/llvm/jit.h"
 #include "memory_store.h"
 #include "tenon/error.h"
 
 using namespace tenon;
+
+extern "C" { // what gdb reads
+struct jit_code_entry {
+  jit_code_entry *next, *previous;
+  const char* file;
+  uint64_t bytes;
+};
+struct jit_descriptor {
+  uint32_t version, action;
+  jit_code_entry *relevant, *first;
+};
+extern jit_descriptor __jit_debug_descriptor;
+}
 
 namespace {
 
@@ -348,4 +364,71 @@ TEST_CASE("threads add to one Code") {
     Kernel{reinterpret_cast<decltype(Kernel::function)>(functions[i])}(x, 8);
     CHECK(x[0] == (i % 8 > 3 ? 5.5f : 4));
   }
+}
+
+bool any_page_writable_and_executable() {
+  std::string line;
+  for (std::ifstream maps("/proc/self/maps"); std::getline(maps, line);)
+    if (line.find(" rwx") != std::string::npos) return true;
+  return false;
+}
+
+TEST_CASE("no page is writable and executable, and the sides of a fork share none that they write to") {
+  Jit jit(host_target(Isa::Auto), table);
+  CodeBuilder builder(jit);
+  Kernel kernel = {reinterpret_cast<decltype(Kernel::function)>(builder.add(source_of(jit, "")))};
+  CHECK(!any_page_writable_and_executable());
+  kernel.code = builder.finish();
+  CHECK(!any_page_writable_and_executable());
+
+  auto works = [&](const Kernel& k, float want) {
+    float x[8] = {1};
+    k(x, 8);
+    return x[0] == want;
+  };
+  pid_t child = fork();
+  if (child == 0) { // drops what the parent runs, and takes its place
+    bool worked = works(kernel, 4);
+    kernel = {};
+    for (int i = 0; i < 5; i++) worked = worked && works(compile_kernel(jit, "tenon_add_half"), 5.5f);
+    _exit(worked ? 0 : 1);
+  }
+  REQUIRE(child > 0);
+  CHECK(works(compile_kernel(jit, ""), 4));
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(works(kernel, 4));
+}
+
+TEST_CASE("perf and gdb are told names where they are asked for, and gdb when they end") {
+  NamedCode functions[] = {{"first_function", table[0].address, 16}, {"second_function", &table, 8}};
+  std::string map = "/tmp/perf-" + std::to_string(getpid()) + ".map";
+  std::remove(map.c_str());
+  REQUIRE(__jit_debug_descriptor.first == nullptr);
+  CodeNames unwanted(functions);
+  CHECK(__jit_debug_descriptor.first == nullptr);
+  CHECK(!std::ifstream(map));
+
+  setenv("TENON_GDB", "1", 1), setenv("TENON_PERF", "1", 1);
+  {
+    CodeNames one(functions), other(std::span<const NamedCode>(functions, 1));
+    const jit_code_entry* latest = __jit_debug_descriptor.first;
+    REQUIRE((latest && latest->next));
+    CHECK(latest->next->previous == latest);
+    CHECK(__jit_debug_descriptor.relevant == latest);
+    std::string_view file(latest->next->file, latest->next->bytes);
+    CHECK(file.starts_with("\177ELF"));
+    CHECK(file.find("second_function") != std::string_view::npos);
+    one = CodeNames();
+    CHECK(__jit_debug_descriptor.first == latest);
+    CHECK(latest->next == nullptr);
+  }
+  unsetenv("TENON_GDB"), unsetenv("TENON_PERF");
+  CHECK(__jit_debug_descriptor.first == nullptr);
+  std::string line, lines;
+  for (std::ifstream in(map); std::getline(in, line);) lines += line + "\n";
+  CHECK(lines.find(fmt::format("{:x} 10 first_function\n", reinterpret_cast<uintptr_t>(table[0].address))) != std::string::npos);
+  CHECK(lines.find("second_function") != std::string::npos);
+  std::remove(map.c_str());
 }
