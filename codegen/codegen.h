@@ -11,15 +11,16 @@ namespace tenon {
 
 struct CompiledKernel {
   KernelFn function = nullptr;
-  size_t code_bytes = 0; // the share of its module's pages; a guess where several threads compile
+  std::shared_ptr<const Code> code; // owns the function, and those that were compiled with it
 };
 
 /// The C functions that compiled kernels call; give them to the Jit.
 std::span<const Symbol> kernel_symbols();
 
-/// The kernel as machine code owned by `jit`. Reads the kernel only: creates no expressions.
+/// The kernel as machine code. Reads the kernel only: creates no expressions.
 CompiledKernel compile_kernel(const Kernel& kernel, Jit& jit, CodeText* text = nullptr);
-/// The same for many kernels, by up to `threads` threads; the results in the kernels' order.
-std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, int threads);
+/// The same for many kernels, by up to `threads` threads: one Code, and the results in the kernels' order. `texts`, one for each kernel,
+/// are filled where given.
+std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, int threads, std::span<CodeText> texts = {});
 
 } // namespace tenon

@@ -159,43 +159,47 @@ std::span<const Symbol> kernel_symbols() {
 
 namespace {
 
-// Emits the kernels into one module: a module costs some half a millisecond however little is in it.
-void compile_module(std::span<const Kernel* const> kernels, Jit& jit, CodeText* text, CompiledKernel* out) {
-  auto context = std::make_unique<llvm::LLVMContext>();
-  context->setDiscardValueNames(text == nullptr);
-  auto module = new_module(*context, kernels[0]->name);
-  std::vector<std::string> names;
-  for (const Kernel* k : kernels) {
-    names.push_back(fmt::format("kernel{}.{}", names.size(), k->name)); // no name of a C function
-    emit::KernelEmitter(*k, *module, jit.target(), names.back()).run();
-  }
-  size_t before = jit.memory_bytes();
-  std::vector<void*> addresses = jit.compile(std::move(context), std::move(module), names, text);
-  size_t bytes = (jit.memory_bytes() - before) / kernels.size();
-  for (size_t i = 0; i < kernels.size(); i++) out[i] = {reinterpret_cast<KernelFn>(addresses[i]), bytes};
+// A module for each kernel, so that equal kernels give equal objects whatever they are compiled with.
+FunctionSource source_of(const Kernel& kernel, const Target& target) {
+  std::string name = "kernel." + kernel.name; // no name of a C function
+  auto emit = [&kernel, &target, name](llvm::LLVMContext& context) {
+    std::unique_ptr<llvm::Module> module = new_module(context, kernel.name);
+    emit::KernelEmitter(kernel, *module, target, name).run();
+    return module;
+  };
+  return {name, emit, [&kernel] { return to_string(kernel); }};
+}
+
+// So that no thread starts on a long one when the others are done.
+std::vector<size_t> largest_first(std::span<const Kernel* const> kernels) {
+  std::vector<std::pair<size_t, size_t>> sizes;
+  for (const Kernel* k : kernels) sizes.push_back({to_string(*k).size(), sizes.size()});
+  std::stable_sort(sizes.begin(), sizes.end(), [](auto& a, auto& b) { return a.first > b.first; });
+  std::vector<size_t> order;
+  for (auto& [size, i] : sizes) order.push_back(i);
+  return order;
 }
 
 } // namespace
 
 CompiledKernel compile_kernel(const Kernel& kernel, Jit& jit, CodeText* text) {
-  const Kernel* kernels[] = {&kernel};
-  CompiledKernel out;
-  compile_module(kernels, jit, text, &out);
-  return out;
+  CompiledFunction f = jit.compile(source_of(kernel, jit.target()), text);
+  return {reinterpret_cast<KernelFn>(f.address), std::move(f.code)};
 }
 
-std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, int threads) {
+std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, int threads, std::span<CodeText> texts) {
   std::vector<CompiledKernel> out(kernels.size());
-  size_t workers_count = std::min(kernels.size(), static_cast<size_t>(std::max(threads, 1)));
-  // Modules of a few kernels, more of them than threads so that none waits long for the last one.
-  size_t per_module = std::clamp<size_t>(kernels.size() / (3 * std::max<size_t>(workers_count, 1)), 1, 8);
+  CodeBuilder builder(jit);
+  std::vector<size_t> order = largest_first(kernels);
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
   auto work = [&] {
-    for (size_t i; (i = next.fetch_add(per_module)) < kernels.size();) {
+    for (size_t n; (n = next++) < kernels.size();) {
+      size_t i = order[n];
       try {
-        compile_module(kernels.subspan(i, std::min(per_module, kernels.size() - i)), jit, nullptr, &out[i]);
+        void* address = builder.add(source_of(*kernels[i], jit.target()), texts.empty() ? nullptr : &texts[i]);
+        out[i].function = reinterpret_cast<KernelFn>(address);
       } catch (...) {
         std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
@@ -203,10 +207,12 @@ std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kerne
     }
   };
   std::vector<std::thread> workers;
-  for (size_t i = 1; i < workers_count; i++) workers.emplace_back(work);
+  for (size_t i = 1; i < std::min(kernels.size(), static_cast<size_t>(std::max(threads, 1))); i++) workers.emplace_back(work);
   work();
   for (std::thread& t : workers) t.join();
   if (failure) std::rethrow_exception(failure);
+  std::shared_ptr<const Code> code = builder.finish();
+  for (CompiledKernel& k : out) k.code = code;
   return out;
 }
 

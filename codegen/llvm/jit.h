@@ -1,7 +1,9 @@
-// LLVM modules to machine code in this process: a short pass list, LLVM's X86 code generator, and the memory the code lives
-// in. Knows nothing of kernels: the emitter builds modules, the plan keeps the addresses. No LLVM header is included here.
+// Functions written as LLVM modules to machine code in this process: a short pass list, LLVM's X86 code generator, and ORC, which links and
+// keeps the code. Knows nothing of kernels: the emitter builds modules, the plan keeps the addresses. No LLVM header is included here.
 #pragma once
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,27 +30,80 @@ struct CodeText {
   std::string ir_before, ir, assembly; // as emitted, after the passes, as machine code
 };
 
-/// Owns the code of one executable; the addresses it gives out live as long as it does. Thread-safe: several threads may
-/// compile at once, each with a module of its own LLVMContext.
+/// A function to be compiled, and how its module is written: new_module() of the context, with `name` defined and visible in it.
+struct FunctionSource {
+  std::string name;
+  std::function<std::unique_ptr<llvm::Module>(llvm::LLVMContext&)> emit;
+  /// All that the module is written from, besides the target; what has no key is not stored.
+  std::function<std::string()> key = {};
+};
+
+/// Keeps object files beyond the Jit that made them. The key names function and target in full; a store that outlives the process adds
+/// which build of tenon it serves. What it gives must be what was put, unharmed. Threads call it at once; it throws nothing.
+class ObjectStore {
+public:
+  virtual ~ObjectStore() = default;
+  virtual std::optional<std::vector<char>> find(const std::string& key) = 0;
+  virtual void put(const std::string& key, std::span<const char> object) = 0;
+};
+
+/// Functions that are kept and evicted together: their memory is given back with the last owner of this. Needs no Jit to live on.
+class Code {
+public:
+  struct Impl;
+  explicit Code(std::unique_ptr<Impl> impl);
+  ~Code();
+  Code(const Code&) = delete;
+  Code& operator=(const Code&) = delete;
+
+  /// Whole pages.
+  size_t memory_bytes() const;
+
+private:
+  std::unique_ptr<Impl> impl_;
+};
+
+struct CompiledFunction {
+  void* address = nullptr;
+  std::shared_ptr<const Code> code;
+};
+
+/// Compiles and links for one target. Thread-safe. What it makes lives on without it.
 class Jit {
 public:
-  /// `symbols` are the runtime functions generated code may call by name, besides libm, memcpy, memmove and memset.
-  explicit Jit(Target target, std::span<const Symbol> symbols = {});
+  /// `symbols` are the runtime functions generated code may call by name, besides libm, memcpy, memmove and memset. Objects are looked
+  /// for in `store` before they are compiled, and put there afterwards.
+  explicit Jit(Target target, std::span<const Symbol> symbols = {}, std::shared_ptr<ObjectStore> store = nullptr);
   ~Jit();
   Jit(const Jit&) = delete;
   Jit& operator=(const Jit&) = delete;
 
   const Target& target() const;
-  /// Code bytes and pages held so far.
+  /// Pages of all Codes that live.
   size_t memory_bytes() const;
-  /// Optimises and compiles `module`; the addresses of `names`, in their order. Throws Error(Internal) where LLVM fails, the
-  /// module does not verify (checked when TENON_VERIFY=1), or a name is unknown.
-  std::vector<void*> compile(std::unique_ptr<llvm::LLVMContext> context, std::unique_ptr<llvm::Module> module,
-                             std::span<const std::string> names, CodeText* text = nullptr);
+  /// One function by itself: as CodeBuilder.
+  CompiledFunction compile(const FunctionSource& source, CodeText* text = nullptr);
 
 private:
+  friend class CodeBuilder;
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+/// Compiles the functions of one Code, which share its pages.
+class CodeBuilder {
+public:
+  explicit CodeBuilder(Jit& jit);
+  ~CodeBuilder();
+
+  /// The function's address, which may be called after finish(). Several threads may add functions at once. Throws Error(Internal) where
+  /// LLVM fails, the module does not verify (checked when TENON_VERIFY=1), or a name is unknown.
+  void* add(const FunctionSource& source, CodeText* text = nullptr);
+  std::shared_ptr<const Code> finish();
+
+private:
+  Jit::Impl& jit_;
+  std::unique_ptr<Code::Impl> code_;
 };
 
 /// A module for the target: triple and data layout are set.

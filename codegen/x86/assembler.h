@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-/// Emits one kernel `void f(const Args*)` (System V: the argument arrives in rdi) into a page range of a CodeMemory.
+/// Emits one kernel `void f(const Args*)` (System V: the argument arrives in rdi) into pages of a CodeMemory.
 class Assembler : public Xbyak::CodeGenerator {
 public:
   Assembler(CodeMemory& memory, Isa isa)

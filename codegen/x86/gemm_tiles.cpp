@@ -189,7 +189,7 @@ bool ask_for_tiles() {
 
 /// Virtual machines have been seen that lose tiles when a thread is put aside.
 bool tiles_survive() {
-  CodeMemory memory(size_t{1} << 18);
+  CodeMemory memory;
   auto begin = reinterpret_cast<void (*)()>(emit_begin_tiles(memory));
   auto end = reinterpret_cast<void (*)()>(emit_end_tiles(memory));
   auto trip = reinterpret_cast<void (*)(void*)>(TileAssembler(memory).round_trip(sched_yield));

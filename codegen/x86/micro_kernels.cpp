@@ -16,11 +16,8 @@
 
 namespace tenon {
 
-/// Address space for all kernels of one machine: some thousands can exist, of 4 to 16 KB, and few do.
-static constexpr size_t code_bytes = size_t{64} << 20;
-
 struct MicroKernels::State {
-  explicit State(const Target& target) : isa(target.isa), memory(code_bytes), table(make_table(target)) {
+  explicit State(const Target& target) : isa(target.isa), table(make_table(target)) {
     for (const DepthwiseTile& t : depthwise_tiles())
       if (t.isa == isa) table.set_depthwise_rows(t.vectors, t.group, t.rows);
   }
@@ -45,22 +42,35 @@ struct MicroKernels::State {
     State& s = *static_cast<State*>(self);
     std::lock_guard lock(s.mutex);
     void*& kernel = s.gemm[key];
-    if (!kernel) kernel = emit_gemm(s.memory, *s.rows.at(static_cast<size_t>(key.family)), key);
+    const GemmFamilyRow& row = *s.rows.at(static_cast<size_t>(key.family));
+    if (!kernel) {
+      kernel = emit_gemm(s.memory, row, key);
+      s.name([&] { return fmt::format("gemm.{}.{}x{}", row.family.name, key.rows, key.vectors); });
+    }
     return reinterpret_cast<GemmFn>(kernel);
   }
   static LineFn generate_lines(void* self, const LineKey& key) noexcept {
     State& s = *static_cast<State*>(self);
     std::lock_guard lock(s.mutex);
     void*& kernel = s.lines[key];
-    if (!kernel) kernel = emit_lines(s.memory, s.isa, key);
+    if (!kernel) {
+      kernel = emit_lines(s.memory, s.isa, key);
+      s.name([&] { return fmt::format("lines.{}x{}", key.rows, key.vectors); });
+    }
     return reinterpret_cast<LineFn>(kernel);
   }
   static void* generate(void* self, int index) noexcept {
     State& s = *static_cast<State*>(self);
     std::lock_guard lock(s.mutex);
     void*& kernel = s.others[static_cast<size_t>(index)];
-    if (!kernel) kernel = s.emit(index);
+    if (!kernel) {
+      kernel = s.emit(index);
+      s.name([&] { return fmt::format("micro_kernel.{}", index); });
+    }
     return kernel;
+  }
+  template <class F> void name(const F& text) {
+    if (CodeNames::wanted()) memory.name_last(text());
   }
   void* emit(int index) {
     using T = KernelTable;

@@ -11,7 +11,8 @@ namespace tenon {
 
 /// What a Plan's code lives in, and what was compiled.
 struct Compiled {
-  std::unique_ptr<Jit> jit;
+  std::unique_ptr<Jit> jit;         // only while the plan is built
+  std::shared_ptr<const Code> code; // of the kernels
   std::unique_ptr<MicroKernels> micro_kernels;
   std::unique_ptr<ExprPool> pool; // of the kernels
   std::vector<Kernel> kernels;    // distinct ones

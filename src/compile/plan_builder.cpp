@@ -314,6 +314,7 @@ Compiled build_plan(const LoadedProgram& backend, const Options& options, bool k
   auto plan = std::make_shared<Plan>();
   PlanBuilder(backend, options, out, *plan).run(keep_texts);
   out.plan = std::move(plan);
+  out.jit.reset(); // its compilers take more memory than most programs' code
   return out;
 }
 

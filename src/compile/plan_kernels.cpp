@@ -92,14 +92,11 @@ void PlanBuilder::share_kernels() {
 }
 
 void PlanBuilder::compile_kernels(bool keep_texts) {
-  std::vector<CompiledKernel> compiled;
-  if (keep_texts) {
-    for (const Kernel& k : out_.kernels) compiled.push_back(compile_kernel(k, *out_.jit, &out_.texts.emplace_back()));
-  } else {
-    std::vector<const Kernel*> pointers;
-    for (const Kernel& k : out_.kernels) pointers.push_back(&k);
-    compiled = tenon::compile_kernels(pointers, *out_.jit, packers_.threads());
-  }
+  std::vector<const Kernel*> pointers;
+  for (const Kernel& k : out_.kernels) pointers.push_back(&k);
+  out_.texts.resize(keep_texts ? pointers.size() : 0);
+  std::vector<CompiledKernel> compiled = tenon::compile_kernels(pointers, *out_.jit, packers_.threads(), out_.texts);
+  if (!compiled.empty()) out_.code = compiled[0].code;
   for_each_kernel(plan_.steps, [&](auto& step) {
     if (step.kernel >= 0) step.function = compiled[static_cast<size_t>(step.kernel)].function;
   });

@@ -1,5 +1,7 @@
 // Every operator of eval.h on every dtype it is legal for, with special values, by lanes and one by one; and all casts.
+#include "codegen/code_count.h"
 #include "kernel_harness.h"
+#include "memory_store.h"
 
 using namespace tenon;
 using namespace harness;
@@ -249,10 +251,25 @@ TEST_CASE("kernels compile on several threads") {
   std::vector<CompiledKernel> compiled = compile_kernels(kernels, jit_for(Isa::Avx2), 3);
   REQUIRE(compiled.size() == cases.size());
   for (size_t i = 0; i < cases.size(); i++) {
-    CHECK(compiled[i].code_bytes > 0);
+    CHECK(compiled[i].code == compiled[0].code);
     compare(cases[i], run(cases[i], compiled[i].function, false), run(cases[i], nullptr, false), "avx2");
   }
   CHECK(compile_kernels({}, jit_for(Isa::Avx2), 3).empty());
+
+  auto store = std::make_shared<MemoryStore>();
+  for (int threads : {3, 1}) { // the second Jit finds what the first one made
+    uint64_t pieces = pieces_of_code;
+    std::vector<CompiledKernel> stored;
+    {
+      Jit jit(host_target(Isa::Avx2), kernel_symbols(), store);
+      stored = compile_kernels(kernels, jit, threads);
+    }
+    CHECK(pieces_of_code == pieces + (threads == 1 ? 0 : kernels.size()));
+    for (size_t i = 0; i < cases.size(); i++)
+      compare(cases[i], run(cases[i], stored[i].function, false), run(cases[i], compiled[i].function, false), "stored");
+  }
+  CHECK(store->objects.size() == kernels.size());
+
   cases[4].kernel.body.push_back(add(9, builders[4]->pool.number(1, DType::F32)));
   CHECK_THROWS_AS(compile_kernels(kernels, jit_for(Isa::Avx2), 3), Error);
 }

@@ -232,7 +232,7 @@ TEST_CASE("tiles of dot products of every family, with every init") {
 }
 
 TEST_CASE("kernels of families that this machine lacks can be emitted") {
-  CodeMemory memory(size_t{64} << 20);
+  CodeMemory memory;
   for (const GemmFamilyRow& row : gemm_families())
     for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
       if (int rows = row.family.rows[static_cast<size_t>(vectors)]) CHECK(emit_gemm(memory, row, {0, rows, vectors}) != nullptr);

@@ -1,17 +1,41 @@
-// The JIT: code runs, calls C functions and the runtime table, constants are reachable, errors are ours, threads may compile.
+// The JIT: code runs, calls C functions and the runtime table, constants are reachable, errors are ours, threads may compile, objects may
+// be kept, and code that is dropped gives its memory back.
 #include <doctest/doctest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 #include <string>
 #include <thread>
 
+#include <fmt/format.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include "codegen/code.h"
+#include "codegen/code_count.h"
+#include "codegen/code_names.h"
 #include "codegen/llvm/jit.h"
+#include "memory_store.h"
 #include "tenon/error.h"
 
 using namespace tenon;
+
+extern "C" { // what gdb reads
+struct jit_code_entry {
+  jit_code_entry *next, *previous;
+  const char* file;
+  uint64_t bytes;
+};
+struct jit_descriptor {
+  uint32_t version, action;
+  jit_code_entry *relevant, *first;
+};
+extern jit_descriptor __jit_debug_descriptor;
+}
 
 namespace {
 
@@ -46,14 +70,24 @@ void emit_kernel(llvm::Module& m, const std::string& name, const std::string& ca
   b.CreateRetVoid();
 }
 
-using Kernel = void (*)(float*, int64_t);
+struct Kernel {
+  void (*function)(float*, int64_t) = nullptr;
+  std::shared_ptr<const Code> code = nullptr;
+  void operator()(float* x, int64_t n) const { function(x, n); }
+};
+
+FunctionSource source_of(const Jit& jit, const std::string& callee, const std::string& name = "kernel") {
+  auto emit = [&jit, callee, name](llvm::LLVMContext& context) {
+    auto module = new_module(context, "test");
+    emit_kernel(*module, name, callee, jit.target());
+    return module;
+  };
+  return {name, emit, [callee] { return "calls " + callee; }};
+}
 
 Kernel compile_kernel(Jit& jit, const std::string& callee, CodeText* text = nullptr) {
-  auto context = std::make_unique<llvm::LLVMContext>();
-  auto module = new_module(*context, "test");
-  emit_kernel(*module, "kernel", callee, jit.target());
-  std::string names[] = {"kernel"};
-  return reinterpret_cast<Kernel>(jit.compile(std::move(context), std::move(module), names, text)[0]);
+  CompiledFunction f = jit.compile(source_of(jit, callee), text);
+  return {reinterpret_cast<decltype(Kernel::function)>(f.address), f.code};
 }
 
 float add_half(float x) { return x + 0.5f; }
@@ -109,17 +143,67 @@ TEST_CASE("texts show the module and the instructions of the level") {
   CHECK(text.assembly.find("ymm") != std::string::npos);
 }
 
-TEST_CASE("failures are Errors") {
+// What is written to stderr meanwhile.
+template <class F> std::string stderr_of(const F& f) {
+  std::FILE* file = std::tmpfile();
+  int saved = dup(2);
+  dup2(fileno(file), 2);
+  f();
+  dup2(saved, 2);
+  close(saved);
+  std::string text(static_cast<size_t>(lseek(fileno(file), 0, SEEK_END)), ' ');
+  ssize_t n = pread(fileno(file), text.data(), text.size(), 0);
+  std::fclose(file);
+  return text.substr(0, static_cast<size_t>(std::max<ssize_t>(n, 0)));
+}
+
+TEST_CASE("failures are Errors, and nothing is printed") {
   Jit jit(host_target(Isa::Auto));
-  CHECK_THROWS_WITH_AS(compile_kernel(jit, "tenon_no_such_function"), doctest::Contains("tenon_no_such_function"), Error);
-  auto context = std::make_unique<llvm::LLVMContext>();
-  auto module = new_module(*context, "test");
-  emit_kernel(*module, "kernel", "", jit.target());
-  std::string names[] = {"another"};
-  CHECK_THROWS_WITH_AS(jit.compile(std::move(context), std::move(module), names), doctest::Contains("another"), Error);
+  std::string unknown, missing;
+  std::string printed = stderr_of([&] {
+    try {
+      compile_kernel(jit, "tenon_no_such_function");
+    } catch (const Error& e) {
+      unknown = e.what();
+    }
+    FunctionSource source = source_of(jit, "");
+    source.name = "another";
+    try {
+      jit.compile(source);
+    } catch (const Error& e) {
+      missing = e.what();
+    }
+  });
+  CHECK(printed == "");
+  CHECK(unknown.find("tenon_no_such_function") != std::string::npos);
+  CHECK(missing.find("another") != std::string::npos);
   float x[8] = {2};
   compile_kernel(jit, "")(x, 8);
   CHECK(x[0] == 7);
+  CHECK(jit.memory_bytes() == 0);
+}
+
+TEST_CASE("objects that are no objects are Errors") {
+  auto store = std::make_shared<MemoryStore>();
+  compile_kernel(*std::make_unique<Jit>(host_target(Isa::Auto), table, store), "sinf");
+  REQUIRE(store->objects.size() == 1);
+  std::vector<char>& object = store->objects.begin()->second;
+  std::vector<char> whole = object;
+  Jit jit(host_target(Isa::Auto), table, store);
+  std::string printed = stderr_of([&] {
+    for (size_t size : {size_t{0}, size_t{3}, size_t{63}}) {
+      object.assign(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));
+      CHECK_THROWS_AS(compile_kernel(jit, "sinf"), Error);
+    }
+    object = whole;
+    for (char& c : std::span(object).first(20)) c ^= 0x55;
+    CHECK_THROWS_AS(compile_kernel(jit, "sinf"), Error);
+  });
+  CHECK(printed == "");
+  object = whole;
+  float x[8] = {0};
+  compile_kernel(jit, "sinf")(x, 8);
+  CHECK(x[0] == 1);
 }
 
 TEST_CASE("threads compile different modules at once") {
@@ -137,4 +221,214 @@ TEST_CASE("threads compile different modules at once") {
     k(x, 8);
     CHECK(x[7] == 26.5f);
   }
+}
+
+TEST_CASE("code outlives its Jit, and its memory goes with its last owner") {
+  size_t before = CodePages::held();
+  Kernel kernel;
+  {
+    Jit jit(host_target(Isa::Auto), table);
+    kernel = compile_kernel(jit, "tenon_add_half");
+    CHECK(jit.memory_bytes() == kernel.code->memory_bytes());
+  }
+  CHECK(CodePages::held() == before + kernel.code->memory_bytes());
+  float x[8] = {1};
+  kernel(x, 8);
+  CHECK(x[0] == 5.5f);
+  kernel = {};
+  CHECK(CodePages::held() == before);
+}
+
+TEST_CASE("functions of one Code share pages") {
+  Jit jit(host_target(Isa::Auto), table, std::make_shared<MemoryStore>());
+  CodeBuilder builder(jit);
+  std::vector<Kernel> kernels;
+  constexpr int count = 1000; // more than one piece of address space
+  for (int i = 0; i < count; i++)
+    kernels.push_back({reinterpret_cast<decltype(Kernel::function)>(builder.add(source_of(jit, i % 2 ? "sinf" : "")))});
+  std::shared_ptr<const Code> code = builder.finish();
+  CHECK(code->memory_bytes() == jit.memory_bytes());
+  CHECK(code->memory_bytes() < count * size_t{600});
+  for (int i = 0; i < count; i++) {
+    float x[8] = {2};
+    kernels[static_cast<size_t>(i)](x, 8);
+    CHECK(x[0] == (i % 2 ? std::sin(2.0f) : 2) * 3 + 1);
+  }
+  CHECK(CodeBuilder(jit).finish()->memory_bytes() == 0);
+}
+
+TEST_CASE("an object that was stored is not compiled again, whoever compiled it") {
+  auto store = std::make_shared<MemoryStore>();
+  Jit first(host_target(Isa::Avx2), table, store);
+  compile_kernel(first, "sinf");
+  compile_kernel(first, "tenon_add_half");
+  CHECK(store->objects.size() == 2);
+  uint64_t pieces = pieces_of_code;
+  Jit second(host_target(Isa::Avx2), table, store);
+  for (const char* callee : {"sinf", "tenon_add_half"}) {
+    float x[16], y[16];
+    for (int i = 0; i < 16; i++) x[i] = y[i] = 0.3f * static_cast<float>(i);
+    compile_kernel(first, callee)(x, 16);
+    compile_kernel(second, callee)(y, 16);
+    for (int i = 0; i < 16; i++) CHECK(x[i] == y[i]);
+  }
+  CHECK(pieces_of_code == pieces);
+  CodeText text;
+  compile_kernel(second, "sinf", &text); // texts are of a compilation
+  CHECK(pieces_of_code == pieces + 1);
+  CHECK(text.assembly.find("sinf") != std::string::npos);
+  if (host_target(Isa::Auto).avx512()) {
+    Jit wide(host_target(Isa::Auto), table, store);
+    compile_kernel(wide, "sinf");
+    CHECK(store->objects.size() == 3);
+  }
+
+  auto other = std::make_shared<MemoryStore>(); // compilers that did other things before give the same objects
+  Jit third(host_target(Isa::Avx2), table, other);
+  for (const char* callee : {"", "cosf", "tenon_add_half", "sinf"}) compile_kernel(third, callee);
+  for (auto& [key, object] : store->objects)
+    if (auto found = other->find(key)) CHECK(*found == object);
+}
+
+size_t resident_bytes() {
+  size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST_CASE("code that is compiled and dropped leaves nothing behind") {
+  auto store = std::make_shared<MemoryStore>();
+  Jit jit(host_target(Isa::Auto), table, store);
+  size_t held = CodePages::held(), resident = 0;
+  for (int round = 0; round < 2000; round++) {
+    if (round % 50 == 0) store->objects.clear();
+    float x[8] = {1};
+    compile_kernel(jit, round % 2 ? "tenon_add_half" : "")(x, 8);
+    CHECK(x[0] == (round % 2 ? 5.5f : 4));
+    CHECK(CodePages::held() == held);
+    if (round == 1000) resident = resident_bytes();
+  }
+  CHECK(jit.memory_bytes() == 0);
+  WARN(resident_bytes() < resident + (size_t{1} << 20)); // sanitizers keep what was freed
+}
+
+TEST_CASE("threads compile, run and drop code of one Jit at once, and some of them fail") {
+  size_t held = CodePages::held();
+  auto store = std::make_shared<MemoryStore>();
+  Jit jit(host_target(Isa::Auto), table, store);
+  std::atomic<int> wrong = 0, failed = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 8; t++)
+      threads.emplace_back([&, t] {
+        std::vector<Kernel> kept(5);
+        for (int i = 0; i < 60; i++) {
+          if (i % 20 == t) store->forget();
+          if (i % 10 == t) {
+            try {
+              compile_kernel(jit, "tenon_no_such_function");
+            } catch (const Error&) {
+              failed++;
+            }
+          }
+          bool half = (i + t) % 3 == 0;
+          Kernel& k = kept[static_cast<size_t>(i * 7 + t) % kept.size()];
+          k = compile_kernel(jit, half ? "tenon_add_half" : "");
+          float x[8] = {1};
+          k(x, 8);
+          wrong += x[0] != (half ? 5.5f : 4);
+        }
+      });
+  }
+  CHECK(wrong == 0);
+  CHECK(failed == 8 * 6);
+  CHECK(jit.memory_bytes() == 0);
+  CHECK(CodePages::held() == held);
+}
+
+TEST_CASE("threads add to one Code") {
+  Jit jit(host_target(Isa::Auto), table, std::make_shared<MemoryStore>());
+  CodeBuilder builder(jit);
+  std::vector<void*> functions(800);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t t = 0; t < 4; t++)
+      threads.emplace_back([&, t] {
+        for (size_t i = t; i < functions.size(); i += 4) functions[i] = builder.add(source_of(jit, i % 8 > 3 ? "tenon_add_half" : ""));
+      });
+  }
+  std::shared_ptr<const Code> code = builder.finish();
+  CHECK(code->memory_bytes() > size_t{128} << 10); // pieces are full while others are still written
+  for (size_t i = 0; i < functions.size(); i++) {
+    float x[8] = {1};
+    Kernel{reinterpret_cast<decltype(Kernel::function)>(functions[i])}(x, 8);
+    CHECK(x[0] == (i % 8 > 3 ? 5.5f : 4));
+  }
+}
+
+bool any_page_writable_and_executable() {
+  std::string line;
+  for (std::ifstream maps("/proc/self/maps"); std::getline(maps, line);)
+    if (line.find(" rwx") != std::string::npos) return true;
+  return false;
+}
+
+TEST_CASE("no page is writable and executable, and the sides of a fork share none that they write to") {
+  Jit jit(host_target(Isa::Auto), table);
+  CodeBuilder builder(jit);
+  Kernel kernel = {reinterpret_cast<decltype(Kernel::function)>(builder.add(source_of(jit, "")))};
+  CHECK(!any_page_writable_and_executable());
+  kernel.code = builder.finish();
+  CHECK(!any_page_writable_and_executable());
+
+  auto works = [&](const Kernel& k, float want) {
+    float x[8] = {1};
+    k(x, 8);
+    return x[0] == want;
+  };
+  pid_t child = fork();
+  if (child == 0) { // drops what the parent runs, and takes its place
+    bool worked = works(kernel, 4);
+    kernel = {};
+    for (int i = 0; i < 5; i++) worked = worked && works(compile_kernel(jit, "tenon_add_half"), 5.5f);
+    _exit(worked ? 0 : 1);
+  }
+  REQUIRE(child > 0);
+  CHECK(works(compile_kernel(jit, ""), 4));
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(works(kernel, 4));
+}
+
+TEST_CASE("perf and gdb are told names where they are asked for, and gdb when they end") {
+  NamedCode functions[] = {{"first_function", table[0].address, 16}, {"second_function", &table, 8}};
+  std::string map = "/tmp/perf-" + std::to_string(getpid()) + ".map";
+  std::remove(map.c_str());
+  REQUIRE(__jit_debug_descriptor.first == nullptr);
+  CodeNames unwanted(functions);
+  CHECK(__jit_debug_descriptor.first == nullptr);
+  CHECK(!std::ifstream(map));
+
+  setenv("TENON_GDB", "1", 1), setenv("TENON_PERF", "1", 1);
+  {
+    CodeNames one(functions), other(std::span<const NamedCode>(functions, 1));
+    const jit_code_entry* latest = __jit_debug_descriptor.first;
+    REQUIRE((latest && latest->next));
+    CHECK(latest->next->previous == latest);
+    CHECK(__jit_debug_descriptor.relevant == latest);
+    std::string_view file(latest->next->file, latest->next->bytes);
+    CHECK(file.starts_with("\177ELF"));
+    CHECK(file.find("second_function") != std::string_view::npos);
+    one = CodeNames();
+    CHECK(__jit_debug_descriptor.first == latest);
+    CHECK(latest->next == nullptr);
+  }
+  unsetenv("TENON_GDB"), unsetenv("TENON_PERF");
+  CHECK(__jit_debug_descriptor.first == nullptr);
+  std::string line, lines;
+  for (std::ifstream in(map); std::getline(in, line);) lines += line + "\n";
+  CHECK(lines.find(fmt::format("{:x} 10 first_function\n", reinterpret_cast<uintptr_t>(table[0].address))) != std::string::npos);
+  CHECK(lines.find("second_function") != std::string::npos);
+  std::remove(map.c_str());
 }

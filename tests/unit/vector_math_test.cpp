@@ -24,13 +24,15 @@ using namespace tenon;
 namespace {
 
 using Body = std::function<llvm::Value*(const vmath::Emitter&, llvm::Value* x, llvm::Value* y)>;
-using Kernel = void (*)(const void* x, const void* y, void* out, int64_t n);
+struct Kernel {
+  void (*function)(const void* x, const void* y, void* out, int64_t n);
+  std::shared_ptr<const Code> code;
+  void operator()(const void* x, const void* y, void* out, int64_t n) const { function(x, y, out, n); }
+};
 
 // out[i] = body(x[i], y[i]) by vectors of `lanes`, n a multiple of it; 0 lanes: scalar code.
-Kernel compile(Jit& jit, const Body& body, llvm::Type* (*in)(llvm::LLVMContext&), llvm::Type* (*out)(llvm::LLVMContext&), unsigned lanes,
-               CodeText* text = nullptr) {
-  auto context = std::make_unique<llvm::LLVMContext>();
-  llvm::LLVMContext& c = *context;
+std::unique_ptr<llvm::Module> emit_kernel(llvm::LLVMContext& c, const Target& target, const Body& body,
+                                          llvm::Type* (*in)(llvm::LLVMContext&), llvm::Type* (*out)(llvm::LLVMContext&), unsigned lanes) {
   auto module = new_module(c, "test");
   llvm::IRBuilder<> b(c);
   llvm::FastMathFlags flags;
@@ -38,7 +40,7 @@ Kernel compile(Jit& jit, const Body& body, llvm::Type* (*in)(llvm::LLVMContext&)
   b.setFastMathFlags(flags);
   auto* type = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getPtrTy(), b.getInt64Ty()}, false);
   auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "kernel", *module);
-  set_function_attributes(*f, jit.target());
+  set_function_attributes(*f, target);
   auto* entry = llvm::BasicBlock::Create(c, "entry", f);
   auto* loop = llvm::BasicBlock::Create(c, "loop", f);
   auto* done = llvm::BasicBlock::Create(c, "done", f);
@@ -49,7 +51,7 @@ Kernel compile(Jit& jit, const Body& body, llvm::Type* (*in)(llvm::LLVMContext&)
   i->addIncoming(b.getInt64(0), entry);
   llvm::Type* vec = lanes ? llvm::FixedVectorType::get(in(c), lanes) : in(c);
   auto load = [&](unsigned k) { return b.CreateAlignedLoad(vec, b.CreateGEP(in(c), f->getArg(k), i), llvm::Align(1)); };
-  vmath::Emitter e{b, jit.target()};
+  vmath::Emitter e{b, target};
   llvm::Value* r = body(e, load(0), load(1));
   CHECK(b.getFastMathFlags().allowContract());
   b.CreateAlignedStore(r, b.CreateGEP(out(c), f->getArg(2), i), llvm::Align(1));
@@ -58,8 +60,14 @@ Kernel compile(Jit& jit, const Body& body, llvm::Type* (*in)(llvm::LLVMContext&)
   b.CreateCondBr(b.CreateICmpSLT(next, f->getArg(3)), loop, done);
   b.SetInsertPoint(done);
   b.CreateRetVoid();
-  std::string names[] = {"kernel"};
-  return reinterpret_cast<Kernel>(jit.compile(std::move(context), std::move(module), names, text)[0]);
+  return module;
+}
+
+Kernel compile(Jit& jit, const Body& body, llvm::Type* (*in)(llvm::LLVMContext&), llvm::Type* (*out)(llvm::LLVMContext&), unsigned lanes,
+               CodeText* text = nullptr) {
+  auto emit = [&](llvm::LLVMContext& c) { return emit_kernel(c, jit.target(), body, in, out, lanes); };
+  CompiledFunction f = jit.compile({"kernel", emit}, text);
+  return {reinterpret_cast<decltype(Kernel::function)>(f.address), f.code};
 }
 
 llvm::Type* f32(llvm::LLVMContext& c) { return llvm::Type::getFloatTy(c); }
