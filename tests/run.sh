@@ -44,6 +44,8 @@ suite quantized_interpreted "$tenon" check --interpret tests/fixtures/quantized
 suite control_interpreted "$tenon" check --interpret tests/fixtures/control
 suite fixtures_avx2 "$tenon" check --isa avx2 tests/fixtures/programs
 suite fixtures_interpreted "$tenon" check --interpret tests/fixtures/programs
+suite operators "$tenon" check tests/fixtures/operators
+suite operators_interpreted "$tenon" check --interpret tests/fixtures/operators
 suite tool tests/tool_test.sh "$tenon"
 suite install tests/install_test.sh "$build"
 suite clang tests/clang_test.py "$build"
