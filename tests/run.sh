@@ -54,6 +54,7 @@ suite tool tests/tool_test.sh "$tenon"
 suite install tests/install_test.sh "$build"
 suite clang tests/clang_test.py "$build"
 suite fuzz fuzz_programs
+suite asan tests/asan.sh "$build"
 # The acceptance sets lie beside the checkout, where there are any.
 shared=${TENON_SHARED:-../shared}
 for set in corpus opdb; do
