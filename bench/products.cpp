@@ -16,6 +16,7 @@
 #include "bench/limits.h"
 #include "bench/product_rivals.h"
 #include "codegen/x86/micro_kernels.h"
+#include "runtime/gemm_pack.h"
 #include "runtime/matmul.h"
 
 namespace tenon::bench {
@@ -100,7 +101,9 @@ struct Own {
     if (p.constant) {
       int64_t bytes = packed_b_bytes(kernels, m.family, p.k, p.n);
       packed = operand(DType::U8, bytes);
-      pack_b(kernels, m.family, p.k, p.n, m.b, m.b_type, m.b_k, m.b_n, packed.get());
+      const GemmFamily& f = kernels.families()[static_cast<size_t>(m.family)];
+      Panels panels = choose_panels(f, p.n, p.k);
+      pack_panels(kernels, f, panels, {m.b, m.b_type, m.b_k, m.b_n}, 0, p.k, 0, panels.count(), packed.get());
       m.b = packed.get(), m.packed = true, m.b_batch[1] = bytes;
     }
     plan = plan_matmul(kernels, caches, workers.threads(), m);

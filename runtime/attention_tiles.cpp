@@ -119,7 +119,6 @@ struct CutRows {
             .c = reinterpret_cast<char*>(to),
             .c_stride = stride * 4,
             .sum_bytes = 4,
-            .init = nullptr,
             .mode = GemmInit::Zero,
             .rows_first = false};
   }

@@ -96,7 +96,6 @@ void multiply_group(const Call& call, const Item& item, const Block& block, Tile
               .c = to.c + group * call.plan.c_group * call.sum_bytes(),
               .c_stride = to.stride * call.sum_bytes(),
               .sum_bytes = static_cast<int>(call.sum_bytes()),
-              .init = nullptr,
               .mode = block.q0 > 0 ? GemmInit::C : GemmInit::Zero,
               .rows_first = false};
   want(call, item, block, group, p0, g.wanted);

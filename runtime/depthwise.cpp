@@ -103,11 +103,9 @@ void run_tile(const Call& call, const RowTile& tile, Out to) {
                      .c = to.data,
                      .c_pixel = to.pixel * 4,
                      .c_row = 0,
-                     .init = nullptr,
                      .positions = c.window.positions(),
                      .blocks = full,
-                     .columns = 0,
-                     .mode = GemmInit::Zero};
+                     .columns = 0};
   if (full > 0) call.kernels.depthwise({.rows = tile.count, .vectors = p.vectors, .group = p.group})(&args);
   int64_t done = full * block;
   args.columns = p.channels - done;
@@ -192,11 +190,9 @@ void run_plane(const Band& b, PlaneShape s, const PlanePixels& pixels, int64_t f
                      .c = to,
                      .c_pixel = b.out.pixel * 4,
                      .c_row = c.window.out[2] * b.out.pixel * 4,
-                     .init = nullptr,
                      .positions = c.window.positions(),
                      .blocks = full,
-                     .columns = c.out_channels - done,
-                     .mode = GemmInit::Zero};
+                     .columns = c.out_channels - done};
   if (full > 0) b.kernels.plane(s)(&args);
   if (args.columns == 0) return;
   args.first += done * 4;

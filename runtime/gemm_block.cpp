@@ -99,7 +99,7 @@ GemmArgs panel_args(const GemmBlock& g) {
           .zeros = g.zeros,
           .b = nullptr,
           .c = nullptr,
-          .init = g.init,
+          .init = nullptr,
           .c_stride = g.c_stride,
           .b_stride = 0,
           .a_stride = g.a_stride,
@@ -139,7 +139,6 @@ void enter_panel(const GemmBlock& g, int64_t p, const char* b, GemmArgs& args) {
   int64_t column = (p - g.p0) * g.panels.width() * g.sum_bytes;
   args.b = b + g.panels.bytes(p, g.first_depth);
   args.c = g.c + column;
-  args.init = g.init ? static_cast<const char*>(g.init) + column : nullptr;
   args.columns = g.panels.columns(p);
   if (g.panels.tail && g.mode == GemmInit::Zero) {
     args.mode = GemmInit::Row;

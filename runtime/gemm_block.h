@@ -98,7 +98,7 @@ struct RowTile {
 /// How many tiles from `t` on make a series: of one height, their rows evenly apart.
 int64_t series_of(const RowTile* t, const RowTile* end);
 
-/// C[rows, columns of panels p0..p1) = init + A * B.
+/// C[rows, columns of panels p0..p1) = A * B, plus what C holds if `mode` says so.
 struct GemmBlock {
   const Panels& panels;
   const TileKernels& kernels;
@@ -115,7 +115,6 @@ struct GemmBlock {
   char* c;                  // of the first row, column 0 of panel p0
   int64_t c_stride;         // bytes
   int sum_bytes;
-  const void* init; // column 0 of panel p0
   GemmInit mode;
   int64_t part = 128; // GemmArgs::part
   bool rows_first;    // all panels for a tile, before the next tile: where A's tile is to stay in L1

@@ -81,10 +81,7 @@ void cut_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_
   if (call.plan.a_by_k) block.a_stride = m.a_k * bytes;
 }
 
-GemmInit init_mode(const Call& call, bool first_k) {
-  if (!first_k || (call.m.accumulate && call.plan.direct && call.plan.splits_k == 1)) return GemmInit::C;
-  return call.m.bias && call.plan.direct && call.plan.splits_k == 1 ? GemmInit::Row : GemmInit::Zero;
-}
+GemmInit init_mode(bool first_k) { return first_k ? GemmInit::Zero : GemmInit::C; }
 
 /// Where the sums of a block go: its first row, column 0 of its first panel.
 struct Target {
@@ -98,10 +95,6 @@ struct Part {
   int64_t b_first, b_depth; // b_depth: k that a packed panel holds
   bool first_k, last_k;     // of the item
 };
-
-const void* bias_at(const Call& call, int64_t n) {
-  return call.m.bias ? static_cast<const char*>(call.m.bias) + n * call.sum_bytes() : nullptr;
-}
 
 /// Bytes from a gathered column to the next.
 int64_t gathered_stride(const Call& call) { return call.plan.split_k * call.plan.panels.element_bytes + 64; }
@@ -133,7 +126,7 @@ GemmArgs arguments_in_place(const Call& call, const BlockRows& block, InPlace st
           .depth = depth / group,
           .positions = 1,
           .columns = 0,
-          .mode = init_mode(call, first_k),
+          .mode = init_mode(first_k),
           .rest = depth % group};
 }
 
@@ -170,7 +163,7 @@ void multiply_in_place(const Call& call, const Part& part, const BlockRows& bloc
   GemmArgs args = arguments_in_place(call, block, strides, to.stride * bytes, part.k1 - part.k0, part.first_k);
   if (call.plan.use == BUse::Stream) {
     int64_t n = part.p0 * panels.width();
-    args.b = part.b + n * strides.n, args.c = to.c, args.init = bias_at(call, n);
+    args.b = part.b + n * strides.n, args.c = to.c;
     args.columns = std::min(part.p1 * panels.width(), call.m.n) - n;
     return call.plan.kernels.last[1](&args);
   }
@@ -180,13 +173,11 @@ void multiply_in_place(const Call& call, const Part& part, const BlockRows& bloc
     if (!call.plan.a_by_k) args.a_stride = s.beside || s.p > part.p0 ? 0 : block.a_stride; // the other panels find the rows in cache
     args.b = part.b + (part.k0 - part.b_first) * strides.k + n * strides.n;
     args.c = to.c + (s.row * to.stride + (s.p - part.p0) * panels.width()) * bytes;
-    args.init = bias_at(call, n);
     args.columns = panels.columns(s.p);
     args.tiles = s.tiles;
     args.next_a = s.beside ? 0 : s.step;
     args.next_b = s.beside ? panels.width() * strides.n : 0;
     args.next_c = s.beside ? panels.width() * bytes : block.tiles[s.t].count * args.c_stride;
-    args.next_init = s.beside && args.init ? panels.width() * bytes : 0;
     call.plan.kernels.of(panels, s.p)[static_cast<size_t>(block.tiles[s.t].count)](&args);
   });
 }
@@ -223,28 +214,19 @@ void multiply_packed(const Call& call, const Part& part, int64_t batch, const Bl
               .c = to.c,
               .c_stride = to.stride * call.sum_bytes(),
               .sum_bytes = static_cast<int>(call.sum_bytes()),
-              .init = bias_at(call, part.p0 * plan.panels.width()),
-              .mode = init_mode(call, part.first_k),
+              .mode = init_mode(part.first_k),
               .rows_first = plan.rows_first};
   want(call, part, batch, to, g.wanted);
   multiply_block(g);
 }
 
-template <class T> void add_row(T* to, const T* from, int64_t n) { std::transform(from, from + n, to, to, std::plus<T>()); }
-
-/// What C, and the bias, add to sums in scratch; and C where it was not written directly.
-void complete(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_t n0, int64_t n1, Target sums) {
+/// Sums in scratch go to C.
+void copy_sums(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_t n0, int64_t n1, Target sums) {
   const Matmul& m = call.m;
   int64_t bytes = call.sum_bytes();
   for (int64_t i = m0; i < m1; i++) {
-    char* row = sums.c + (i - m0) * sums.stride * bytes;
-    char* c = item.c ? item.c + (i * m.c_row + n0) * bytes : nullptr;
-    for (const void* other : {bias_at(call, n0), m.accumulate ? static_cast<const void*>(c) : nullptr})
-      if (other)
-        dispatch(call.family.sum, [&]<class T>(T) {
-          if constexpr (std::is_arithmetic_v<T>) add_row(reinterpret_cast<T*>(row), static_cast<const T*>(other), n1 - n0);
-        });
-    if (c) std::memcpy(c, row, static_cast<size_t>((n1 - n0) * bytes));
+    const char* row = sums.c + (i - m0) * sums.stride * bytes;
+    std::memcpy(item.c + (i * m.c_row + n0) * bytes, row, static_cast<size_t>((n1 - n0) * bytes));
   }
 }
 
@@ -271,7 +253,7 @@ void finish(const Call& call, const Item& item, const Part& part, Target from) {
   const Matmul& m = call.m;
   int64_t n0 = part.p0 * call.plan.panels.width(), n1 = std::min(part.p1 * call.plan.panels.width(), m.n);
   if (call.plan.turned(m)) return turn_back(call, item, part, n0, n1, from);
-  if (!call.plan.direct && (m.c || m.bias)) complete(call, item, part.m0, part.m1, n0, n1, from);
+  if (!call.plan.direct && m.c) copy_sums(call, item, part.m0, part.m1, n0, n1, from);
   report(call, {from.c, from.stride, item.batch, part.m0, part.m1, n0, n1});
 }
 
@@ -339,8 +321,7 @@ void run_item(const Call& call, const Item& item) {
 struct BatchTile {
   GemmFn kernel;
   int64_t a, b, c, columns;
-  const void* init;
-  int64_t init_in_b; // behind b: what sums start from instead, if not negative
+  int64_t init_in_b; // behind b: what sums start from, if not negative
   int64_t tiles, next_a, next_b, next_c, next_init;
 };
 
@@ -359,7 +340,6 @@ int64_t set_up_batch(const Call& call, const BlockRows& block, bool compensated,
                 in_place ? n * strides.n : panels.offset(s.p),
                 (s.row * m.c_row + n) * bytes,
                 panels.columns(s.p),
-                bias_at(call, n),
                 compensated ? panels.bytes(s.p, panels.depth()) : -1,
                 s.tiles,
                 s.step,
@@ -368,14 +348,9 @@ int64_t set_up_batch(const Call& call, const BlockRows& block, bool compensated,
                 0};
     if (s.beside)
       b.next_b = in_place ? panels.width() * strides.n : panels.offset(1), b.next_c = panels.width() * bytes,
-      b.next_init = compensated ? b.next_b
-                    : b.init    ? b.next_c
-                                : 0;
+      b.next_init = compensated ? b.next_b : 0;
     if (call.plan.batch_series == 1) return void(to[count++] = b);
-    for (int64_t i = 0; i < s.tiles; i++, b.a += b.next_a, b.b += b.next_b, b.c += b.next_c) {
-      to[count++] = b;
-      if (b.init) b.init = static_cast<const char*>(b.init) + b.next_init;
-    }
+    for (int64_t i = 0; i < s.tiles; i++, b.a += b.next_a, b.b += b.next_b, b.c += b.next_c) to[count++] = b;
   });
   return count;
 }
@@ -411,7 +386,7 @@ void run_batches(const Call& call, int64_t begin, int64_t end, char* b_scratch) 
     }
     for (const BatchTile *t = tiles, *last = tiles + count; t < last; t++) {
       args.first = t->a + a, args.b = b + t->b, args.c = c + t->c, args.columns = t->columns;
-      args.init = t->init_in_b >= 0 ? b + t->b + t->init_in_b : t->init;
+      args.init = t->init_in_b >= 0 ? b + t->b + t->init_in_b : nullptr;
       args.tiles = series ? batches : t->tiles;
       if (!series) args.next_a = t->next_a, args.next_b = t->next_b, args.next_c = t->next_c, args.next_init = t->next_init;
       t->kernel(&args);
@@ -451,6 +426,8 @@ void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
   if (call.family.is_tiled()) call.kernels.end_tiles();
 }
 
+template <class T> void add_row(T* to, const T* from, int64_t n) { std::transform(from, from + n, to, to, std::plus<T>()); }
+
 /// The parts of the sums added up, in their order.
 void add_parts(const Call& call) {
   const Matmul& m = call.m;
@@ -462,7 +439,7 @@ void add_parts(const Call& call) {
   Target sums{call.parts(), m.n};
   Item all{};
   all.c = static_cast<char*>(m.c);
-  complete(call, all, 0, m.m, 0, m.n, sums);
+  if (m.c) copy_sums(call, all, 0, m.m, 0, m.n, sums);
   report(call, {sums.c, sums.stride, 0, 0, m.m, 0, m.n});
 }
 

@@ -31,16 +31,15 @@ struct Epilogue {
   Beside beside[2] = {};
 };
 
-/// C = A * B, plus one row `bias` for all rows or plus what C holds (accumulate), not both. Batches are two nested
-/// loops: batch b = i * batch[1] + j. Strides are in elements and may be 0 or negative, those of C must keep its
-/// elements apart. C and bias have the sum type: F64 for F64, I32 for 8-bit integers, else F32.
+/// C = A * B. Batches are two nested loops: batch b = i * batch[1] + j. Strides are in elements and may be 0 or negative,
+/// those of C must keep its elements apart. C has the sum type: F64 for F64, I32 for 8-bit integers, else F32.
 struct Matmul {
   int64_t batch[2] = {1, 1};
   int64_t m = 0, n = 0, k = 0;
   DType a_type = DType::F32, b_type = DType::F32;
   const void* a = nullptr;
   int64_t a_row = 0, a_k = 1, a_batch[2] = {0, 0};
-  /// In place; or what pack_b made (then b_k and b_n mean nothing, b_batch counts bytes) for the family of number `family`.
+  /// In place; or packed panels (then b_k and b_n mean nothing, b_batch counts bytes) for the family of number `family`.
   const void* b = nullptr;
   bool packed = false;
   int family = -1;       // -1: the plan chooses, by the sizes
@@ -48,9 +47,7 @@ struct Matmul {
   int64_t b_k = 0, b_n = 1, b_batch[2] = {0, 0};
   void* c = nullptr; // null: the sums go to the epilogue alone
   int64_t c_row = 0, c_batch[2] = {0, 0};
-  const void* bias = nullptr;
-  bool accumulate = false; // needs C
-  bool repeated = false;   // again and again with the same B, in a scan
+  bool repeated = false; // again and again with the same B, in a scan
   Epilogue epilogue = {};
 };
 
@@ -62,11 +59,8 @@ bool is_narrow(const KernelTable& kernels, const GemmFamily& family);
 /// be any_size.
 int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k, Windows windows = Windows::No);
 
-/// Bytes of a k x n matrix packed for a family, and the packing, of all of it or of panels [p0, p1). Constant weights are
-/// packed once.
+/// Bytes of a k x n matrix packed for a family.
 int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_t n);
-void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const void* b, DType type, int64_t b_k, int64_t b_n,
-            void* to) noexcept;
 
 /// How B is read: packed ahead of time; packed by each item; row-major, where A has few rows; the same row by row, where A has one; by dot
 /// products, its columns where they are, or gathered by each item.

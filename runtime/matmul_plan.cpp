@@ -145,8 +145,7 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   p.tile_rows = most_tile_rows(f, p.panels, kind_of(p.use, false));
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
   if (p.use == BUse::Stream) p.panels.vectors = 1, p.tile_rows = 1;
-  p.direct = m.c && !p.turned(m) && !f.is_tiled() &&
-             !(f.compensated && !p.in_place() && (m.bias || m.accumulate));           // sums start from the compensation
+  p.direct = m.c && !p.turned(m) && !f.is_tiled();
   p.rows_first = f.is_tiled() || (dots && m.n <= most_gathered && m.m > p.tile_rows); // B stays in cache
   // Rows that lie a multiple of 4 KB apart share a set of L1, of eight lines, and so do those that are prefetched.
   bool same_set = !p.pack_a && !p.a_by_k && rows_bytes % 4096 == 0;
@@ -323,9 +322,8 @@ uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
 
 /// What lies by columns times few columns: the columns are the rows of a row-major matrix.
 bool pays_exchanged(const KernelTable& kernels, const Matmul& m) {
-  if (m.n > in_place_rows || m.m <= 4 * m.n || m.k <= 1 || m.a_row != 1 || m.a_k == 1 || m.packed || m.bias || m.a_type != m.b_type)
-    return false;
-  if (m.n == 1 ? m.c && m.c_row != 1 : m.accumulate) return false;
+  if (m.n > in_place_rows || m.m <= 4 * m.n || m.k <= 1 || m.a_row != 1 || m.a_k == 1 || m.packed || m.a_type != m.b_type) return false;
+  if (m.n == 1 && m.c && m.c_row != 1) return false;
   int family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.n, m.m, m.k);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   return f.reads_in_place() && f.a == f.b && f.b == m.b_type;
@@ -419,13 +417,6 @@ Matmul exchanged(const Matmul& m) {
 
 int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_t n) {
   return choose_panels(kernels.families()[static_cast<size_t>(family)], n, k).bytes();
-}
-
-void pack_b(const KernelTable& kernels, int family, int64_t k, int64_t n, const void* b, DType type, int64_t b_k, int64_t b_n,
-            void* to) noexcept {
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
-  Panels panels = choose_panels(f, n, k);
-  pack_panels(kernels, f, panels, {b, type, b_k, b_n}, 0, k, 0, panels.count(), to);
 }
 
 MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& given) {

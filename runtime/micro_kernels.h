@@ -18,7 +18,7 @@ struct DepthwiseShape {
   int group = 1;
 };
 
-/// Depthwise convolution of a tile of output pixels over `blocks` blocks of channels: c[m][n] = init + sum over the
+/// Depthwise convolution of a tile of output pixels over `blocks` blocks of channels: c[m][n] = sum over the
 /// window of pixel[n] * weight[n]. Weights lie as [channels / lanes][positions][group][lanes]. Masked kernels take one
 /// block, whose last vector holds the channels that are left of `columns`. A row kernel's block is as many vectors as
 /// its shape says; it takes any window: pixel (m, position p) is at pixels[p * tile rows + m], and positions whose
@@ -31,11 +31,9 @@ struct DepthwiseArgs {
   const float* weights;
   float* c;
   int64_t c_pixel, c_row; // bytes from one output pixel, and from one output row, to the next
-  const float* init;
-  int64_t positions; // row kernels alone
+  int64_t positions;      // row kernels alone
   int64_t blocks;
   int64_t columns;
-  GemmInit mode;
 };
 using DepthwiseFn = void (*)(const DepthwiseArgs*);
 

@@ -142,7 +142,6 @@ void multiply(const Call& call, const Block& block, int64_t panel) {
                     .c = block.sums + e * p.sum_plane,
                     .c_stride = p.sum_row,
                     .sum_bytes = float_bytes,
-                    .init = nullptr,
                     .mode = GemmInit::Zero,
                     .part = 32, // its sums are larger than the results: so errors come near those of direct sums
                     .rows_first = false});

@@ -31,6 +31,10 @@ unit() { # in two processes: kernels and random graphs take as long as all the r
   wait $other || { cat "$build/unit_half.log"; return 1; }
   return $rest
 }
+fuzz_programs() { # changed programs, loaded, compiled and run: other ones each time
+  local folder seed=$RANDOM
+  for folder in programs archives/2.6.0; do "$build/tests/program_fuzz" "tests/fixtures/$folder" 10 "$seed" || return 1; done
+}
 suite layers tests/layers.py
 suite format tests/format.sh
 suite unit unit
@@ -44,9 +48,13 @@ suite quantized_interpreted "$tenon" check --interpret tests/fixtures/quantized
 suite control_interpreted "$tenon" check --interpret tests/fixtures/control
 suite fixtures_avx2 "$tenon" check --isa avx2 tests/fixtures/programs
 suite fixtures_interpreted "$tenon" check --interpret tests/fixtures/programs
+suite operators "$tenon" check tests/fixtures/operators
+suite operators_interpreted "$tenon" check --interpret tests/fixtures/operators
 suite tool tests/tool_test.sh "$tenon"
 suite install tests/install_test.sh "$build"
 suite clang tests/clang_test.py "$build"
+suite fuzz fuzz_programs
+suite asan tests/asan.sh "$build"
 # The acceptance sets lie beside the checkout, where there are any.
 shared=${TENON_SHARED:-../shared}
 for set in corpus opdb; do

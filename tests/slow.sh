@@ -33,11 +33,12 @@ step program_fuzz "$build/tests/program_fuzz" "$programs" "$seconds" "$seed"
 step archive_fuzz "$build/tests/program_fuzz" "$archives" "$seconds" "$seed"
 
 sanitized "$asan" -Db_sanitize=address,undefined -Dfuzzers=true
-ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/load_fuzz tests/text_fuzz src/cli/tenon || exit 1
+ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/load_fuzz tests/text_fuzz tests/tested_ops.so src/cli/tenon || exit 1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 step asan_unit env TENON_DIFF_GRAPHS=60 "$asan/tests/unit_tests"
 step asan_fixtures "$asan/src/cli/tenon" check "$programs"
 step asan_control "$asan/src/cli/tenon" check tests/fixtures/control
+step asan_operators "$asan/src/cli/tenon" check tests/fixtures/operators
 step asan_tool tests/tool_test.sh "$asan/src/cli/tenon"
 step asan_program_fuzz "$asan/tests/program_fuzz" "$programs" "$seconds" "$seed"
 step asan_archive_fuzz "$asan/tests/program_fuzz" "$archives" "$seconds" "$seed"

@@ -29,10 +29,8 @@ V operator>>(V a, int n) { return {a.m, a.m->b.CreateLShr(a.v, a.m->integer(n).v
 V operator+(V a, double b) { return a + like(a, b); }
 V operator-(V a, double b) { return a - like(a, b); }
 V operator*(V a, double b) { return a * like(a, b); }
-V operator/(V a, double b) { return a / like(a, b); }
 V operator+(double a, V b) { return like(b, a) + b; }
 V operator-(double a, V b) { return like(b, a) - b; }
-V operator*(double a, V b) { return like(b, a) * b; }
 V operator/(double a, V b) { return like(b, a) / b; }
 V operator<(V a, V b) { return {a.m, a.m->b.CreateFCmpOLT(a.v, b.v)}; }
 V operator<(V a, double b) { return a < like(a, b); }

@@ -33,10 +33,8 @@ V operator>>(V a, int n); // logical
 V operator+(V a, double b);
 V operator-(V a, double b);
 V operator*(V a, double b);
-V operator/(V a, double b);
 V operator+(double a, V b);
 V operator-(double a, V b);
-V operator*(double a, V b);
 V operator/(double a, V b);
 // Ordered comparisons of floats: false where a NaN is involved.
 V operator<(V a, V b);
@@ -86,7 +84,6 @@ public:
 
   V bits(V x) const { return wrap(b.CreateBitCast(x.v, int_type)); }
   V as_float(V bits) const { return wrap(b.CreateBitCast(bits.v, type)); }
-  V sign_mask() const { return integer(f64 ? INT64_MIN : INT64_C(0x80000000)); }
   V negative(V x) const { return wrap(b.CreateICmpSLT(bits(x).v, integer(0).v)); } // by the sign bit
   V nonzero(V bits) const { return wrap(b.CreateICmpNE(bits.v, integer(0).v)); }
 

@@ -31,7 +31,6 @@ public:
     imul(rax, rax, s_.vectors);
     add(weights(), rax);
     add(c(), block_bytes());
-    add(init(), block_bytes());
     dec(qword[rsp + blocks]);
     jnz(next_block, T_NEAR);
     L(done);
@@ -52,9 +51,7 @@ private:
   Reg64 weights_stride() const { return rsi; }
   Reg64 c() const { return r8; }
   Reg64 c_stride() const { return r9; }
-  const Reg64& init() const { return r10; }
   Reg64 positions() const { return r11; }
-  Reg64 mode() const { return rdi; }
   Reg64 pointers() const { return r12; }
   Reg64 position_weights() const { return r13; }
   Reg64 left() const { return r14; }
@@ -89,10 +86,8 @@ private:
     mov(weights(), ptr[rdi + offsetof(DepthwiseArgs, weights)]);
     mov(c(), ptr[rdi + offsetof(DepthwiseArgs, c)]);
     mov(c_stride(), ptr[rdi + offsetof(DepthwiseArgs, c_pixel)]);
-    mov(init(), ptr[rdi + offsetof(DepthwiseArgs, init)]);
     mov(positions(), ptr[rdi + offsetof(DepthwiseArgs, positions)]);
     imul(weights_stride(), positions(), s_.group * vector_bytes());
-    mov(mode(), ptr[rdi + offsetof(DepthwiseArgs, mode)]);
   }
 
   void load_partial(const Xmm& x, const Xbyak::Address& from) {
@@ -169,32 +164,11 @@ private:
   }
 
   void store_block() {
-    Xbyak::Label add_c, plain, done;
     mov(rax, c());
-    cmp(mode(), static_cast<int>(GemmInit::C));
-    je(add_c, T_NEAR);
-    jl(plain, T_NEAR);
-    store_rows(&init());
-    jmp(done, T_NEAR);
-    L(add_c);
-    store_rows(&rax);
-    jmp(done, T_NEAR);
-    L(plain);
-    store_rows(nullptr);
-    L(done);
-  }
-  /// Stores at rax, after adding what lies at `from`.
-  void store_rows(const Reg64* from) {
     for (int i = 0; i < s_.rows; i++) {
       for (int j = 0; j < s_.vectors; j++) {
         int at = j * vector_bytes();
         Xmm x = sum(i, j);
-        if (from && partial(j)) {
-          load_partial(spare(), ptr[*from + at]);
-          vaddps(x, x, spare());
-        } else if (from) {
-          vaddps(x, x, ptr[*from + at]);
-        }
         if (!partial(j)) vmovups(ptr[rax + at], x);
         else if (wide()) vmovups(ptr[rax + at] | k1, x);
         else {

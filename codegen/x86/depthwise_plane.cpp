@@ -32,7 +32,6 @@ public:
     add(offset(), vector_bytes());
     add(weights(), s_.kernel * s_.kernel * vector_bytes());
     add(c(), vector_bytes());
-    add(init(), vector_bytes());
     dec(blocks());
     jnz(next_block, T_NEAR);
     L(done);
@@ -48,10 +47,8 @@ private:
   Reg64 weights() const { return rdx; }
   Reg64 c() const { return r8; }
   Reg64 c_pixel() const { return r9; }
-  const Reg64& init() const { return r10; }
   Reg64 c_row() const { return r11; }
   Reg64 blocks() const { return r12; }
-  Reg64 mode() const { return rdi; }
   Reg64 pointer(int i) const {
     static constexpr int order[4] = {3, 5, 13, 14};
     return Reg64(order[i % 4]);
@@ -71,9 +68,7 @@ private:
     mov(c(), ptr[rdi + offsetof(DepthwiseArgs, c)]);
     mov(c_pixel(), ptr[rdi + offsetof(DepthwiseArgs, c_pixel)]);
     mov(c_row(), ptr[rdi + offsetof(DepthwiseArgs, c_row)]);
-    mov(init(), ptr[rdi + offsetof(DepthwiseArgs, init)]);
     mov(blocks(), ptr[rdi + offsetof(DepthwiseArgs, blocks)]);
-    mov(mode(), ptr[rdi + offsetof(DepthwiseArgs, mode)]);
   }
   void load(const Xmm& x, const Xbyak::Address& from) {
     if (!s_.masked) vmovups(x, from);
@@ -119,31 +114,11 @@ private:
   }
 
   void store_block() {
-    Xbyak::Label add_c, plain, done;
-    cmp(mode(), static_cast<int>(GemmInit::C));
-    je(add_c, T_NEAR);
-    jl(plain, T_NEAR);
-    load(spare(0), ptr[init()]);
-    for (int i = 0; i < s_.rows * s_.pixels; i++) vaddps(vec(i), vec(i), spare(0));
-    store_pixels(false);
-    jmp(done, T_NEAR);
-    L(add_c);
-    store_pixels(true);
-    jmp(done, T_NEAR);
-    L(plain);
-    store_pixels(false);
-    L(done);
-  }
-  void store_pixels(bool add_c) {
     mov(rbx, c());
     for (int i = 0; i < s_.rows; i++) {
       mov(rax, rbx);
       for (int j = 0; j < s_.pixels; j++) {
         Xmm x = sum(i, j);
-        if (add_c) {
-          load(spare(0), ptr[rax]);
-          vaddps(x, x, spare(0));
-        }
         if (!s_.masked) vmovups(ptr[rax], x);
         else if (wide()) vmovups(ptr[rax] | k1, x);
         else {

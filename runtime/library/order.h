@@ -17,11 +17,6 @@ template <class Key> struct Keyed {
   int64_t index;
 };
 
-template <class T> KeyOf<T> directed_key(T x, bool descending) {
-  KeyOf<T> k = order_key(x);
-  return descending ? static_cast<KeyOf<T>>(~k) : k;
-}
-
 /// The keys of `lanes` lanes beside each other, n elements each, `step` apart, one lane after the other.
 template <class T> TENON_WIDE void lane_keys(const T* in, int64_t n, int64_t step, int64_t lanes, bool descending, KeyOf<T>* keys) {
   auto flip = static_cast<KeyOf<T>>(descending ? ~uint64_t{0} : 0);

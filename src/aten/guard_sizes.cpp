@@ -81,9 +81,27 @@ public:
     require_true(logical_or(nothing, lt(last, product(pool, call.type("self").sizes))));
   }
 
+  // Each dim is continued by what it has: a reflected one by all but its border, a circular one by all, a repeated one by any.
+  void check_padding(const Call& call, std::string_view amounts) {
+    std::vector<Expr> pad = call.syms(amounts);
+    bool repeats = call.def.signature.name.find("replication") != std::string::npos, wraps = amounts == "pad";
+    for (size_t k = 0; k < pad.size(); k++) {
+      Expr size = call.size("self", -1 - static_cast<int64_t>(k / 2));
+      Expr none = le(pad[k], g_.pool().integer(0));
+      require_unless_empty(repeats ? lt(g_.pool().integer(0), size) : logical_or(none, wraps ? le(pad[k], size) : lt(pad[k], size)));
+    }
+  }
+
+  // Whatever place of it is asked for, there is an element.
+  void check_filled(const Call& call) { require_unless_empty(lt(g_.pool().integer(0), product(g_.pool(), call.type("self").sizes))); }
+
   std::vector<Expr> out;
 
 private:
+  void require_unless_empty(Expr condition) {
+    require_true(logical_or(eq(product(g_.pool(), output_.sizes), g_.pool().integer(0)), condition));
+  }
+
   void check_load(const ExprNode& load, const std::unordered_set<const ExprNode*>& except) {
     auto& sizes = g_.type(operands_.at(static_cast<size_t>(load.bits))).sizes;
     for (size_t d = 0; d < sizes.size() && d < load.args.size(); d++) {
@@ -117,13 +135,17 @@ std::vector<Expr> guards_of(const Graph& g, const Node& n) {
   Guards guards(g, n);
   bool symbolic = is_symbolic(g, n.outputs[0]);
   for (ValueId v : tensor_operands(n.args, g)) symbolic |= is_symbolic(g, v);
-  if (n.op == "edge::as_strided.default") guards.check_strided(Call(g, *n.def, n.args));
+  Call call(g, *n.def, n.args);
+  if (n.op == "edge::as_strided.default") guards.check_strided(call);
+  else if (n.op.starts_with("edge::reflection_pad") || n.op.starts_with("edge::replication_pad")) guards.check_padding(call, "padding");
+  else if (n.op == "edge::_pad_circular.default") guards.check_padding(call, "pad");
+  else if (n.op.starts_with("tenon::resample_")) guards.check_filled(call);
   else if (!symbolic) return {};
   else if (n.op == "edge::view.default") guards.check_view();
   else {
     guards.check_loads(definition_of(g, n).body, n.def->body != nullptr);
     for (auto [scatter, view] : scatters)
-      if (n.op == scatter) guards.check_scatter(Call(g, *n.def, n.args), view);
+      if (n.op == scatter) guards.check_scatter(call, view);
   }
   return std::move(guards.out);
 }

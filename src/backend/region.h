@@ -65,7 +65,6 @@ public:
   /// All axes; those of a reduction are in reduced().
   const std::vector<Expr>& axes() const { return axes_; }
   bool is_reduced(Expr axis) const { return std::find(reduced_.begin(), reduced_.end(), axis) != reduced_.end(); }
-  bool has_reduction() const { return has_reduction_; }
   const RegionMember* find(ValueId value) const;
 
 private:

@@ -6,8 +6,9 @@
 
 namespace tenon::cli {
 
-/// Tolerances by dtype: an element passes where |a-b| <= rtol*|b| + atol*max(0.01, max|b|); NaN equals NaN, infinities must
-/// be equal, integers and bools exact. Negative: the default of the dtype.
+/// Tolerances by dtype: an element passes where |a-b| <= rtol*|b| + atol*max(0.01, max|b|), the maximum over those up to 1e30,
+/// and a larger one where |a-b| <= (rtol+atol)*|b|; NaN equals NaN, infinities must be equal, integers and bools exact.
+/// Negative: the default of the dtype.
 struct Tolerance {
   double rtol = -1, atol = -1;
 };

@@ -107,14 +107,13 @@ private:
   std::unordered_map<ValueId, Part> parts_; // values that lie in the memory of one they are joined to
   std::unordered_map<ValueId, int> bound_;  // results of loop bodies whose place is known before they are made
   std::vector<Step>* steps_ = nullptr;
-  int scans_ = 0;                          // depth of scans around the step being built
-  int conditional_ = 0;                    // depth of branches and loop bodies around the step being built
-  int now_ = 0;                            // number of the step being built
-  int waits_for_ = 0;                      // the last stage of the sizes that the node being built asked for
-  std::vector<std::pair<int, int>> loops_; // steps of enclosing loops: from; depth of use
-  std::vector<int> dynamic_;               // to be allocated before the next step
-  std::map<std::string, int> kernels_;     // text -> number
-  std::vector<Heat> heat_;                 // of the kernels
+  int scans_ = 0;                      // depth of scans around the step being built
+  int conditional_ = 0;                // depth of branches and loop bodies around the step being built
+  int now_ = 0;                        // number of the step being built
+  int waits_for_ = 0;                  // the last stage of the sizes that the node being built asked for
+  std::vector<int> dynamic_;           // to be allocated before the next step
+  std::map<std::string, int> kernels_; // text -> number
+  std::vector<Heat> heat_;             // of the kernels
   std::map<std::pair<const void*, std::vector<int64_t>>, const void*> packed_; // by where they are, and how
 };
 

@@ -201,7 +201,6 @@ inline bool is_const_int(Expr e, int64_t v) { return e && e->op == Op::Const && 
 /// Whether a < b, a <= b hold for all values of the symbols and loop indices; false means "not known".
 bool proves_lt(Expr a, Expr b);
 bool proves_le(Expr a, Expr b);
-inline bool proves_positive(Expr e) { return e->lo > 0; }
 /// Product of sizes.
 Expr product(ExprPool& pool, std::span<const Expr> sizes);
 

@@ -294,7 +294,6 @@ std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_regi
 
 bool is_aten(const Graph& g) { return all_nodes(g, g.top(), Dialect::Aten, false); }
 bool is_edge(const Graph& g) { return all_nodes(g, g.top(), Dialect::Edge, false); }
-bool is_backend(const Graph& g) { return all_nodes(g, g.top(), Dialect::Backend, false); }
 
 void verify(const Graph& graph, Dialect dialect) { Verifier(graph, dialect).run(); }
 void verify_given(const Graph& graph) { Verifier(graph, Dialect::Aten, ErrorKind::BadInput).run(); }

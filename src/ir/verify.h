@@ -26,7 +26,6 @@ std::string refusal(const Graph& graph, const Node& node, Dialect dialect, bool 
 /// Whether every node is of the dialect.
 bool is_aten(const Graph& graph);
 bool is_edge(const Graph& graph);
-bool is_backend(const Graph& graph);
 
 /// tenon::loops, tenon::matmul, tenon::conv, tenon::attention: a node whose block is computed in one step.
 bool is_region(const Node& node);

@@ -10,7 +10,6 @@ namespace tenon {
 /// maximum so far,
 ///         the sum of weights so far, and the factor by which the new maximum corrects what was summed before
 /// finish: rows of the sums of weighted values, `padded_columns` elements a row; then for each row the sum of weights
-inline constexpr size_t score_buffers = 4, finish_buffers = 2;
 /// Elements of a row of sums, for so many columns.
 inline Expr padded_columns(Expr columns) { return floor_div(columns + 15.0, columns->pool->integer(16)) * 16.0; }
 

@@ -28,8 +28,6 @@ inline Expr round(Expr x) { return unary(Op::Round, x); }
 inline Expr trunc(Expr x) { return unary(Op::Trunc, x); }
 inline Expr pow(Expr x, Expr y) { return binary(Op::Pow, x, y); }
 inline Expr like(double v, Expr x) { return constant_like(v, x); }
-/// x where c holds, else the constant v.
-inline Expr select_or(Expr c, Expr x, double v) { return select(c, x, constant_like(v, x)); }
 
 /// A text as a template argument.
 struct Name {

@@ -8,7 +8,6 @@ namespace tenon::ops {
 inline Expr integer(const Call& c, int64_t v) { return c.pool().integer(v); }
 /// The type of an operand, with another dtype or sizes.
 inline Type typed(const Call& c, std::string_view name, DType dtype) { return Type::tensor(dtype, c.type(name).sizes); }
-template <DType T> std::vector<Type> same_sizes(const Call& c) { return {typed(c, "self", T)}; }
 inline std::vector<Type> like_self(const Call& c) { return {typed(c, "self", c.type("self").dtype)}; }
 
 /// The sizes without `dim`, or with 1 there.

@@ -20,6 +20,7 @@ std::vector<Axis> axes_of(const Call& c) {
   size_t lead = c.rank("self") - out.size();
   for (size_t k = 0; k < out.size(); k++) {
     double s = to_expr(c.pool(), scales.get<ArgList>().at(k))->number();
+    if (s > 0 && s < 0x1p-31) c.fail(fmt::format("a scale of {} is too small", s)); // places are integers of 64 bits
     axes.push_back({c.size("self", static_cast<int64_t>(lead + k)), out[k], s});
   }
   return axes;

@@ -23,7 +23,7 @@ enum class BForm { RowMajor, Transposed, Strided, Packed, PackedTransposed, Reve
 struct Case {
   int64_t m, n, k;
   BForm form = BForm::RowMajor;
-  bool a_transposed = false, bias = false, accumulate = false;
+  bool a_transposed = false;
   int64_t batch0 = 1, batch1 = 1;
   int64_t pad = 0; // extra elements in every row of A, B and C
   DType a_type = DType::F32, b_type = DType::F32;
@@ -37,9 +37,8 @@ struct Case {
 std::string text(const Case& c) {
   return std::to_string(c.m) + "x" + std::to_string(c.n) + "x" + std::to_string(c.k) + " " + std::string(name_of(c.a_type)) + " " +
          std::string(name_of(c.b_type)) + " form " + std::to_string(static_cast<int>(c.form)) + " at " + std::to_string(c.a_transposed) +
-         " bias " + std::to_string(c.bias) + " acc " + std::to_string(c.accumulate) + " batch " + std::to_string(c.batch0) + "," +
-         std::to_string(c.batch1) + " pad " + std::to_string(c.pad) + " epilogue " + std::to_string(c.to_epilogue) + " reversed " +
-         std::to_string(c.a_reversed) + " vectors " + std::to_string(c.panel_vectors);
+         " batch " + std::to_string(c.batch0) + "," + std::to_string(c.batch1) + " pad " + std::to_string(c.pad) + " epilogue " +
+         std::to_string(c.to_epilogue) + " reversed " + std::to_string(c.a_reversed) + " vectors " + std::to_string(c.panel_vectors);
 }
 
 constexpr float untouched = 12345.f;
@@ -93,18 +92,18 @@ Strides strides_of_b(const Case& c) {
 struct Operands {
   Strides sa, sb;
   int64_t c_row, c_size;
-  TypedBuffer a, b, out, bias;
+  TypedBuffer a, b, out;
   Operands(const Case& c, DType sum)
       : sa(strides_of_a(c)), sb(strides_of_b(c)), c_row(c.n + c.pad), c_size(c.m * c_row), a(c.a_type, sa.size * c.batch0 * c.batch1),
-        b(c.b_type, sb.size * c.batch1), out(sum, c_size * c.batch0 * c.batch1), bias(sum, c.n) {
-    a.fill_random(1), b.fill_random(2), bias.fill_random(3), out.fill_random(4);
+        b(c.b_type, sb.size * c.batch1), out(sum, c_size * c.batch0 * c.batch1) {
+    a.fill_random(1), b.fill_random(2), out.fill_random(4);
     for (int64_t r = 0; r < c.m * c.batch0 * c.batch1; r++)
       for (int64_t j = c.n; j < c_row; j++) out.set(r * c_row + j, untouched);
   }
 };
 
 /// The results against sums in double precision.
-void check_results(const Case& c, Operands& o, const std::vector<double>& before, const Cover& cover) {
+void check_results(const Case& c, Operands& o, const Cover& cover) {
   int64_t wrong = 0, not_once = 0;
   for (int64_t s = 0; s < c.batch0 * c.batch1; s++)
     for (int64_t i = 0; i < c.m; i++)
@@ -114,7 +113,7 @@ void check_results(const Case& c, Operands& o, const std::vector<double>& before
           wrong += o.out.get(at) != untouched;
           continue;
         }
-        double sum = c.accumulate ? before[static_cast<size_t>(at)] : c.bias ? o.bias.get(j) : 0, size = std::abs(sum);
+        double sum = 0, size = 0;
         for (int64_t k = 0; k < c.k; k++) {
           double p = o.a.get(o.sa.start + s * o.sa.size + i * o.sa.row + k * o.sa.col) *
                      o.b.get(o.sb.start + s % c.batch1 * o.sb.size + k * o.sb.row + j * o.sb.col);
@@ -147,8 +146,6 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
   CAPTURE(std::string(kernels.families()[static_cast<size_t>(family)].name));
   DType sum = kernels.families()[static_cast<size_t>(family)].sum;
   Operands o(c, sum);
-  std::vector<double> before;
-  for (int64_t i = 0; i < o.out.count; i++) before.push_back(o.out.get(i));
   Cover cover(c, sum);
   Matmul m{.batch = {c.batch0, c.batch1},
            .m = c.m,
@@ -170,8 +167,6 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
            .c = c.to_epilogue ? nullptr : o.out.data(),
            .c_row = o.c_row,
            .c_batch = {o.c_size * c.batch1, o.c_size},
-           .bias = c.bias ? o.bias.data() : nullptr,
-           .accumulate = c.accumulate,
            .repeated = c.by_items,
            .epilogue = c.alone ? Epilogue{} : Epilogue{Cover::call, &cover}};
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
@@ -190,7 +185,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
   GuardedBuffer scratch((plan.worker_bytes() * workers.threads() + 63) / 64 * 16);
   if (c.by_items && plan.splits_k == 1) run_items_backwards(kernels, workers, plan, m, scratch.data());
   else run_matmul(kernels, workers, plan, m, scratch.data());
-  check_results(c, o, before, cover);
+  check_results(c, o, cover);
 }
 
 template <class F> void for_all_machines(const F& f) {
@@ -230,7 +225,6 @@ TEST_CASE("matmul of every pair of types") {
                       .k = 1100,
                       .form = form,
                       .a_transposed = true,
-                      .bias = true,
                       .pad = 3,
                       .a_type = a,
                       .b_type = b,
@@ -247,8 +241,7 @@ TEST_CASE("matmul of every pair of types") {
                       .b_type = b,
                       .to_epilogue = to_epilogue});
           if (!to_epilogue)
-            check_case(mk.table(), workers,
-                       {.m = 40, .n = 101, .k = 600, .form = form, .accumulate = true, .pad = 1, .a_type = a, .b_type = b});
+            check_case(mk.table(), workers, {.m = 40, .n = 101, .k = 600, .form = form, .pad = 1, .a_type = a, .b_type = b});
         }
     }
   });
@@ -260,10 +253,10 @@ TEST_CASE("matmul over odd sizes and all forms of B") {
       for (int64_t m : {0, 1, 2, 5, 13, 17, 33, 65})
         for (int64_t n : {0, 1, 3, 16, 31, 64, 97})
           for (int64_t k : {0, 1, 7, 64, 129}) check_case(mk.table(), workers, {m, n, k, form});
-      check_case(mk.table(), workers, {.m = 127, .n = 255, .k = 513, .form = form, .bias = true, .pad = 3});
-      check_case(mk.table(), workers, {.m = 19, .n = 301, .k = 1025, .form = form, .accumulate = true, .pad = 1});
-      check_case(mk.table(), workers, {.m = 300, .n = 40, .k = 67, .form = form, .bias = true});
-      check_case(mk.table(), workers, {.m = 3, .n = 1025, .k = 600, .form = form, .bias = true});
+      check_case(mk.table(), workers, {.m = 127, .n = 255, .k = 513, .form = form, .pad = 3});
+      check_case(mk.table(), workers, {.m = 19, .n = 301, .k = 1025, .form = form, .pad = 1});
+      check_case(mk.table(), workers, {.m = 300, .n = 40, .k = 67, .form = form});
+      check_case(mk.table(), workers, {.m = 3, .n = 1025, .k = 600, .form = form});
     }
   });
 }
@@ -275,7 +268,7 @@ TEST_CASE("matmul with transposed A, batches and broadcast batches of B") {
         for (int64_t k : {1, 63, 260})
           check_case(mk.table(), workers, {.m = m, .n = 50, .k = k, .form = form, .a_transposed = true, .pad = 2});
       check_case(mk.table(), workers, {.m = 37, .n = 29, .k = 41, .form = form, .batch0 = 3, .batch1 = 2, .pad = 1});
-      check_case(mk.table(), workers, {.m = 9, .n = 129, .k = 64, .form = form, .accumulate = true, .batch0 = 2, .batch1 = 5});
+      check_case(mk.table(), workers, {.m = 9, .n = 129, .k = 64, .form = form, .batch0 = 2, .batch1 = 5});
       check_case(mk.table(), workers, {.m = 5, .n = 5, .k = 5, .form = form, .batch0 = 0, .batch1 = 4});
     }
   });
@@ -296,8 +289,7 @@ TEST_CASE("matmul by dot products, with gathered columns, of a column vector, in
           auto check = [&](int64_t m, int64_t n, int64_t k) {
             Case x = c;
             x.m = m, x.n = n, x.k = k;
-            x.bias = m % 2 == 0, x.accumulate = !x.bias && !to_epilogue && n % 2, x.a_transposed = k % 4 == 1, x.a_reversed = k % 4 == 3,
-            x.pad = k % 3;
+            x.a_transposed = k % 4 == 1, x.a_reversed = k % 4 == 3, x.pad = k % 3;
             check_case(mk.table(), workers, x);
           };
           check(1, 257, 64), check(2, 33, 127), check(6, 4, 257), check(7, 3, 129), check(16, 65, 300), check(33, 17, 31); // few rows
@@ -329,8 +321,6 @@ TEST_CASE("small products of a batch, in series") {
                           .k = k,
                           .form = form,
                           .a_transposed = k == 13,
-                          .bias = m % 2 == 0,
-                          .accumulate = m == 7,
                           .batch0 = 3,
                           .batch1 = 5,
                           .pad = n % 3,

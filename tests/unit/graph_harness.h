@@ -105,7 +105,9 @@ inline std::string difference(const Tensor& got, const Tensor& want, double tole
                                                                                                : tolerance
                                                                 : 0;
   for (size_t i = 0; i < a.size(); i++) {
-    bool same = std::isnan(a[i]) ? std::isnan(e[i]) : a[i] == e[i] || std::abs(a[i] - e[i]) <= t * std::max(1., std::abs(e[i]));
+    bool finite = std::isfinite(a[i]) && std::isfinite(e[i]);
+    bool same =
+        a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i])) || (finite && std::abs(a[i] - e[i]) <= t * std::max(1., std::abs(e[i])));
     if (!same) return fmt::format("element {} of {}: {} instead of {}", i, a.size(), a[i], e[i]);
   }
   return {};

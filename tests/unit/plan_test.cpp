@@ -374,6 +374,37 @@ TEST_CASE("sizes that must be equal, and are told to be only by the program, are
     }
 }
 
+TEST_CASE("padding by more than there is, and resampling of nothing, are refused") {
+  struct Case {
+    const char* op;
+    std::vector<int64_t> sizes; // the last dim is asked for at these sizes; those from the first good one on are taken
+    size_t refused;
+  };
+  const Case cases[] = {{"aten::reflection_pad1d.default", {0, 1, 2, 3, 4, 7}, 4}, {"aten::_pad_circular.default", {0, 1, 2, 3, 4, 7}, 3},
+                        {"aten::replication_pad1d.default", {0, 1, 2, 7}, 1},      {"aten::upsample_nearest1d.default", {0, 1, 5}, 1},
+                        {"aten::_upsample_nearest_exact1d.default", {0, 1, 5}, 1}, {"aten::upsample_linear1d.default", {0, 1, 5}, 1}};
+  for (auto& c : cases)
+    for (bool is_dynamic : {false, true})
+      for (size_t i = 0; i < c.sizes.size(); i++)
+        for (bool interpret : {false, true}) {
+          TestGraph g;
+          V x = g.input({g.b.integer(2), g.b.integer(3), is_dynamic ? g.symbol("s0") : g.b.integer(c.sizes[i])});
+          bool pads = std::string_view(c.op).find("pad") != std::string_view::npos;
+          ArgList args{x, pads ? ArgList{2, 3} : ArgList{4}};
+          if (std::string_view(c.op).find("linear") != std::string_view::npos) args.push_back(false);
+          g.returns(g.b.call1(c.op, args) + Arg(1));
+          Tensor input = counting(DType::F32, {2, 3, c.sizes[i]});
+          if (i >= c.refused) {
+            compare(g, {{input}});
+            continue;
+          }
+          std::vector<Tensor> out;
+          Status status = g.program().compile({.interpret = interpret}).value().run(std::vector{input}, out);
+          REQUIRE_MESSAGE(!status.ok(), c.op, " ", c.sizes[i], " ", interpret);
+          CHECK(status.error().kind == ErrorKind::BadInput);
+        }
+}
+
 TEST_CASE("random steps of one program draw apart, two runs alike") {
   TestGraph g;
   V a = g.b.call1("aten::rand.default", {Arg(ArgList{100})}), b = g.b.call1("aten::rand.default", {Arg(ArgList{100})});

@@ -25,6 +25,7 @@ public:
         step();
       } catch (const Error& e) { // what torch refuses too: a maximum over nothing
         if (e.kind != ErrorKind::BadInput) throw;
+        refused_steps++;
       }
     }
     for (size_t i = 0; i < values_.size(); i++)
@@ -32,6 +33,7 @@ public:
   }
 
   TestGraph g;
+  uint32_t refused_steps = 0;
 
   /// Inputs for the first or second choice of the symbols' sizes.
   std::vector<Tensor> inputs(int choice) const {
