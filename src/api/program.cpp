@@ -131,8 +131,11 @@ Result<Executable> Program::compile(const Options& options) const {
     impl->program = impl_->loaded;
     lower(impl->program, options.interpret ? "edge" : "backend", options.precision);
     if (!options.interpret) {
-      auto compiled = std::make_shared<Compiled>(build_plan(std::make_shared<LoadedProgram>(impl->program), impl_->loaded.inputs, options));
+      auto lowered = std::make_shared<LoadedProgram>(std::move(impl->program));
+      impl->program.weights.clear();
+      auto compiled = std::make_shared<Compiled>(build_plan(lowered, impl_->loaded.inputs, options));
       const Plan& plan = compiled->plan;
+      for (size_t i = 0; i < plan.state_names.size(); i++) impl->program.weights[plan.state_names[i]] = plan.initial_state[i];
       impl->stats.kernels_compiled = static_cast<int>(compiled->kernels.size());
       impl->stats.steps = plan.num_steps;
       impl->stats.fallback_steps = plan.fallback_steps;

@@ -20,8 +20,9 @@ struct Compiled {
   std::shared_ptr<const LoadedProgram> program; // the Backend graph
 };
 
-/// `original` gives the caller's inputs, numbers fixed at export included.
-Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options,
+/// `original` gives the caller's inputs, numbers fixed at export included. `backend` loses its weights, and its graph the constants that
+/// no step reads from there.
+Compiled build_plan(std::shared_ptr<LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options,
                     bool keep_texts = false);
 
 } // namespace tenon

@@ -157,6 +157,7 @@ private:
     for (ValueId v : results_) returns.push_back(r[v]);
     r.to.block(r.to.top()).returns = returns;
     auto part = std::make_shared<LoadedProgram>(program_of(std::move(r.to)));
+    part->file = program_.file;
     PassRunner runner(PassOptions{});
     runner.run(*part, backend_passes);
     Options options;

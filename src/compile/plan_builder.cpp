@@ -1,8 +1,6 @@
 // PlanBuilder: signature and buffers. The steps are in plan_steps.cpp and plan_contract.cpp, the kernels in plan_kernels.cpp.
 #include "compile/plan_builder.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <climits>
 #include <unordered_set>
@@ -17,7 +15,7 @@ namespace tenon {
 /// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
 static constexpr int64_t most_cached = 32 << 20;
 
-PlanBuilder::PlanBuilder(const LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out)
+PlanBuilder::PlanBuilder(LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out)
     : program_(program), g_(program.graph), options_(options), out_(out), plan_(out.plan), slots_(out.plan.sizes),
       packers_(options.threads) {
   vector_bytes_ = out.jit->target().vector_bits / 8;
@@ -35,6 +33,7 @@ void PlanBuilder::run(bool keep_texts) {
   build_block(g_.top());
   add_outputs();
   plan_.num_steps = now_;
+  pack_weights();
   share_kernels();
   compile_kernels(keep_texts);
 }
@@ -281,19 +280,12 @@ void PlanBuilder::use(int buffer) {
   if (b.place == BufferPlace::Part) use(b.index);
 }
 
-// ---- memory of packed weights
-
-// Large blocks in large pages: fewer faults while packing, fewer TLB misses while running.
-void* PlanBuilder::own(int64_t size) {
-  constexpr size_t page = size_t{2} << 20;
-  size_t bytes = (static_cast<size_t>(size) + 127) / 64 * 64;
-  bool large = bytes >= page;
-  if (large) bytes = (bytes + page - 1) / page * page;
-  void* p = std::aligned_alloc(large ? page : 64, bytes);
-  require_input(p != nullptr, "out of memory: {} bytes of packed weights", bytes);
-  if (large) madvise(p, bytes, MADV_HUGEPAGE);
-  plan_.owned.emplace_back(p, [](void* q) { std::free(q); });
-  return p;
+// From here on constants belong to those who read them: buffers, and what is to be packed. The interpreter reads the graph's.
+void PlanBuilder::pack_weights() {
+  program_.weights.clear();
+  if (plan_.fallback_steps == 0) program_.graph.forget_tensors();
+  weights_.pack(*plan_.micro_kernels, packers_, program_.file);
+  plan_.owned = weights_.memory();
 }
 
 // The process asks for tile registers with the first program that has a use for them.
@@ -307,7 +299,7 @@ static bool multiplies_narrow(const Graph& g) {
   return false;
 }
 
-Compiled build_plan(std::shared_ptr<const LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options,
+Compiled build_plan(std::shared_ptr<LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options,
                     bool keep_texts) {
   Compiled out;
   out.program = backend;
