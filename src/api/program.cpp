@@ -7,6 +7,7 @@
 #include "codegen/code_count.h"
 #include "compile/compile.h"
 #include "compile/explain.h"
+#include "compile/pack_weights.h"
 #include "compile/transform.h"
 #include "expr/eval.h"
 #include "interp/interp.h"
@@ -128,12 +129,13 @@ Result<Executable> Program::compile(const Options& options) const {
     auto start = std::chrono::steady_clock::now();
     auto impl = std::make_shared<Executable::Impl>();
     impl->options = options;
+    LargeMemory packed = options.interpret ? LargeMemory() : expect_packed_weights(impl_->loaded, options.threads);
     impl->program = impl_->loaded;
     lower(impl->program, options.interpret ? "edge" : "backend", options.precision);
     if (!options.interpret) {
       auto lowered = std::make_shared<LoadedProgram>(std::move(impl->program));
       impl->program.weights.clear();
-      auto compiled = std::make_shared<Compiled>(build_plan(lowered, impl_->loaded.inputs, options));
+      auto compiled = std::make_shared<Compiled>(build_plan(lowered, impl_->loaded.inputs, options, false, std::move(packed)));
       const Plan& plan = compiled->plan;
       for (size_t i = 0; i < plan.state_names.size(); i++) impl->program.weights[plan.state_names[i]] = plan.initial_state[i];
       impl->stats.kernels_compiled = static_cast<int>(compiled->kernels.size());

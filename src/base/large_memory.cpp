@@ -4,7 +4,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <system_error>
+#include <thread>
 
 namespace tenon {
 
@@ -30,9 +33,45 @@ void drop(const void* from, size_t bytes) {
 
 } // namespace
 
+/// Fetches the pages of a block one after the other until it is destroyed. Faults do not hold up what others ask of the address space, as
+/// madvise with MADV_POPULATE_WRITE does.
+struct LargeMemory::Ahead {
+  std::shared_ptr<char> block;
+  std::atomic<bool> stop{false};
+  std::thread thread;
+
+  Ahead(std::shared_ptr<char> of, size_t bytes) : block(std::move(of)) {
+    madvise(block.get(), bytes, MADV_HUGEPAGE);
+    try {
+      thread = std::thread([this, bytes] {
+        for (size_t at = 0; at < bytes && !stop; at += page) block.get()[at] = 0;
+      });
+    } catch (const std::system_error&) { // no more threads: the pages come when they are written
+    }
+  }
+  ~Ahead() {
+    stop = true;
+    if (thread.joinable()) thread.join();
+  }
+};
+
+LargeMemory::LargeMemory(size_t expected) {
+  size_ = round_up(expected, large_page);
+  block_ = map_block(size_);
+  if (block_) ahead_ = std::make_shared<Ahead>(block_, size_);
+  else size_ = 0;
+}
+
+void LargeMemory::settle() {
+  if (!ahead_) return;
+  ahead_ = nullptr;
+  drop(block_.get() + used_, size_ - used_);
+}
+
 std::shared_ptr<void> LargeMemory::allocate(size_t bytes) {
   size_t padded = round_up(bytes, 64) + 64;
   if (padded > size_ - used_) {
+    settle();
     size_ = std::max(block_bytes, round_up(padded, large_page)), used_ = 0;
     block_ = map_block(size_);
     if (!block_) return size_ = 0, nullptr;
@@ -40,7 +79,7 @@ std::shared_ptr<void> LargeMemory::allocate(size_t bytes) {
   char* p = block_.get() + used_;
   size_t first = used_ / large_page * large_page;
   used_ += padded;
-  if (used_ >= large_page) madvise(block_.get() + first, round_up(used_, large_page) - first, MADV_HUGEPAGE);
+  if (used_ >= large_page && !ahead_) madvise(block_.get() + first, round_up(used_, large_page) - first, MADV_HUGEPAGE);
   return {p, [block = block_, bytes](void* q) { drop(q, bytes); }};
 }
 

@@ -10,11 +10,19 @@ namespace tenon {
 
 class LargeMemory {
 public:
+  LargeMemory() = default;
+  /// So many bytes will be wanted soon: a thread fetches their pages from the system meanwhile. Nothing is written there before `settle`.
+  explicit LargeMemory(size_t expected);
+
   /// Uninitialised bytes at a multiple of 64, with 64 more behind them; null where the memory is refused. Their pages go back to the system
   /// with the last pointer to them, whatever else of a block is in use.
   std::shared_ptr<void> allocate(size_t bytes);
+  /// What is wanted has been allocated: no more pages are fetched, and those fetched in vain go back.
+  void settle();
 
 private:
+  struct Ahead;
+  std::shared_ptr<Ahead> ahead_;
   std::shared_ptr<char> block_; // of address space: what is not used takes no memory
   size_t used_ = 0, size_ = 0;
 };

@@ -1,5 +1,6 @@
 // Backend graph to Plan: one step for each region, buffers for values, kernels compiled and weights packed.
 #pragma once
+#include "base/large_memory.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/x86/micro_kernels.h"
 #include "ir/program.h"
@@ -21,8 +22,9 @@ struct Compiled {
 };
 
 /// `original` gives the caller's inputs, numbers fixed at export included. `backend` loses its weights, and its graph the constants that
-/// no step reads from there.
+/// no step reads from there. Packed
+/// weights go to `packed`.
 Compiled build_plan(std::shared_ptr<LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options,
-                    bool keep_texts = false);
+                    bool keep_texts = false, LargeMemory packed = {});
 
 } // namespace tenon

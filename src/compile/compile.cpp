@@ -48,7 +48,9 @@ void lower(LoadedProgram& program, std::string_view stage, Precision precision) 
   runner.dump(program, "loaded");
   for (const Stage& s : stages) {
     if (s.dialect == Dialect::Backend && narrow_products(program, precision)) runner.dump(program, "narrow_products");
+    StageTimer timer;
     if (s.dialect == Dialect::Backend && fold_weights(program)) runner.dump(program, "fold_weights");
+    if (s.dialect == Dialect::Backend) timer.done("fold_weights");
     if (!runner.run(program, s.passes)) return;
     if (options.verify) verify(program.graph, s.dialect);
     if (s.name == stage) return;

@@ -3,17 +3,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
+#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
 #include "base/strided.h"
+#include "ir/op.h"
 #include "runtime/gemm_pack.h"
 
 namespace tenon {
 
 namespace {
 
-constexpr int64_t piece_bytes = 256 << 10; // packed
+constexpr int64_t least_piece = 256 << 10, most_piece = 4 << 20; // bytes, packed
 
 const char* start_of(const Tensor& w, const ProductWeights& p) {
   return static_cast<const char*>(w.data()) + p.offset * static_cast<int64_t>(size_of(w.dtype()));
@@ -57,6 +60,9 @@ void pack_items(const KernelTable& kernels, const PackRequest& r, int64_t begin,
   else pack_conv_items(kernels, std::get<Conv>(r.form), begin, end, r.to);
 }
 
+/// Each drop of pages interrupts all cores: small weights are dropped at once, large ones by large pieces.
+int64_t piece_of(int64_t bytes) { return std::clamp(bytes / 64, least_piece, most_piece); }
+
 /// The memory that these items alone read, where it is known: rows of a product's operand that are columns of panels.
 std::span<const std::byte> read_by(const PackRequest& r, int64_t begin, int64_t end) {
   auto* p = std::get_if<ProductWeights>(&r.form);
@@ -66,7 +72,27 @@ std::span<const std::byte> read_by(const PackRequest& r, int64_t begin, int64_t 
   return {reinterpret_cast<const std::byte*>(start_of(r.weights, *p)) + first * row, static_cast<size_t>((last - first) * row)};
 }
 
+constexpr int64_t worth_a_thread = 4 << 20; // bytes
+
 } // namespace
+
+LargeMemory expect_packed_weights(const LoadedProgram& program, int threads) {
+  const Graph& g = program.graph;
+  std::unordered_set<ValueId> others; // read by what is no product, nor made of products
+  for (NodeId id : g.block(g.top()).nodes) {
+    const Node& n = g.node(id);
+    if (!n.def || (n.def->kind != Kind::Composite && n.def->kind != Kind::Matmul))
+      for_each_use(g, id, [&](ValueId v) { others.insert(v); });
+  }
+  int64_t bytes = 0;
+  for (const ProgramInput& in : program.inputs) {
+    auto w = program.weights.find(in.target);
+    if (in.kind == InputKind::User || w == program.weights.end() || w->second.rank() != 2 || others.contains(in.value)) continue;
+    bytes += w->second.numel() * static_cast<int64_t>(size_of(w->second.dtype()));
+  }
+  if (bytes < worth_a_thread || threads == 1 || std::thread::hardware_concurrency() == 1) return {};
+  return LargeMemory(static_cast<size_t>(bytes));
+}
 
 const void* PackRequests::add(Key key, PackRequest request, int64_t bytes) {
   const void*& at = known_[std::move(key)];
@@ -97,11 +123,12 @@ void PackRequests::pack(const KernelTable& kernels, const Workers& workers, std:
     size_t request;
     int64_t begin, end;
   };
+  place_.settle();
   std::vector<Piece> pieces;
   std::vector<std::atomic<int>> left(requests_.size());
   for (size_t i = 0; i < requests_.size(); i++) {
-    int64_t items = items_of(kernels, requests_[i]), count = bytes_of(kernels, requests_[i]) / piece_bytes;
-    count = std::clamp<int64_t>(count, 1, std::max<int64_t>(items, 1));
+    int64_t items = items_of(kernels, requests_[i]), bytes = bytes_of(kernels, requests_[i]);
+    int64_t count = std::clamp<int64_t>(bytes / piece_of(bytes), 1, std::max<int64_t>(items, 1));
     for (int64_t p = 0; p < count; p++) pieces.push_back({i, items * p / count, items * (p + 1) / count});
     left[i] = static_cast<int>(count);
   }
@@ -109,7 +136,7 @@ void PackRequests::pack(const KernelTable& kernels, const Workers& workers, std:
     for (int64_t i = begin; i < end; i++) {
       const Piece& p = pieces[static_cast<size_t>(i)];
       pack_items(kernels, requests_[p.request], p.begin, p.end);
-      drop_pages(read_by(requests_[p.request], p.begin, p.end), file);
+      if (piece_of(bytes_of(kernels, requests_[p.request])) > least_piece) drop_pages(read_by(requests_[p.request], p.begin, p.end), file);
       if (left[p.request].fetch_sub(1) > 1) continue;
       Tensor done = std::exchange(requests_[p.request].weights, {});
       drop_pages(memory_of(done), file);

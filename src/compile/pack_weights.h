@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/large_memory.h"
+#include "ir/program.h"
 #include "runtime/conv.h"
 #include "runtime/plan.h"
 
@@ -29,8 +30,13 @@ struct PackRequest {
   void* to = nullptr;
 };
 
+/// Memory for what will probably be packed, by the program as loaded: matrices that only products read. Its pages are fetched while the
+/// program is lowered, which takes one thread, if there are others.
+LargeMemory expect_packed_weights(const LoadedProgram& program, int threads);
+
 class PackRequests {
 public:
+  explicit PackRequests(LargeMemory place) : place_(std::move(place)) {}
   /// Where the packed form will lie; equal requests are one.
   const void* add(const KernelTable& kernels, const Tensor& weights, const ProductWeights& form);
   const void* add(const KernelTable& kernels, const Tensor& weights, const Conv& form);

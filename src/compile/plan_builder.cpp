@@ -9,15 +9,17 @@
 #include "backend/join.h"
 #include "codegen/codegen.h"
 #include "expr/eval.h"
+#include "ir/pass_runner.h"
 
 namespace tenon {
 
 /// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
 static constexpr int64_t most_cached = 32 << 20;
 
-PlanBuilder::PlanBuilder(LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out)
+PlanBuilder::PlanBuilder(LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, LargeMemory packed,
+                         Compiled& out)
     : program_(program), g_(program.graph), options_(options), out_(out), plan_(out.plan), slots_(out.plan.sizes),
-      packers_(options.threads) {
+      packers_(options.threads), weights_(std::move(packed)) {
   vector_bytes_ = out.jit->target().vector_bits / 8;
   streamed_bytes_ = std::min<int64_t>(static_cast<int64_t>(out.jit->target().l3_bytes), most_cached);
   plan_.micro_kernels = &out.micro_kernels->table();
@@ -27,15 +29,19 @@ PlanBuilder::PlanBuilder(LoadedProgram& program, const std::vector<ProgramInput>
 }
 
 void PlanBuilder::run(bool keep_texts) {
+  StageTimer timer;
   steps_ = &plan_.steps;
   count_uses();
   note_parts();
   build_block(g_.top());
   add_outputs();
   plan_.num_steps = now_;
+  timer.done("build_steps");
   pack_weights();
+  timer.done("pack_weights");
   share_kernels();
   compile_kernels(keep_texts);
+  timer.done("compile_kernels");
 }
 
 // ---- signature
@@ -300,7 +306,7 @@ static bool multiplies_narrow(const Graph& g) {
 }
 
 Compiled build_plan(std::shared_ptr<LoadedProgram> backend, const std::vector<ProgramInput>& original, const Options& options,
-                    bool keep_texts) {
+                    bool keep_texts, LargeMemory packed) {
   Compiled out;
   out.program = backend;
   out.pool = std::make_unique<ExprPool>();
@@ -308,7 +314,7 @@ Compiled build_plan(std::shared_ptr<LoadedProgram> backend, const std::vector<Pr
   Target target = out.jit->target();
   if (!multiplies_narrow(backend->graph)) target.amx_bf16 = target.amx_int8 = false;
   out.micro_kernels = std::make_unique<MicroKernels>(target);
-  PlanBuilder(*backend, original, options, out).run(keep_texts);
+  PlanBuilder(*backend, original, options, std::move(packed), out).run(keep_texts);
   return out;
 }
 

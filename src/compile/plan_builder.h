@@ -13,7 +13,7 @@ namespace tenon {
 
 class PlanBuilder {
 public:
-  PlanBuilder(LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, Compiled& out);
+  PlanBuilder(LoadedProgram& program, const std::vector<ProgramInput>& original, const Options& options, LargeMemory packed, Compiled& out);
   void run(bool keep_texts);
 
 private:

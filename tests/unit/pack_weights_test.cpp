@@ -30,7 +30,7 @@ TEST_CASE("products: all at once as one by one") {
   int family = choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   for (int threads : {1, 3}) {
-    PackRequests requests;
+    PackRequests requests{LargeMemory()};
     std::vector<std::pair<const void*, std::vector<char>>> wanted;
     std::vector<Tensor> kept;
     for (int64_t k : {0, 1, 7, 64, 129, 1031})
@@ -60,7 +60,7 @@ TEST_CASE("columns of slices: blocks of a vector of each, with zeros behind") {
     for (int64_t c = 0; c < width; c++)
       std::memcpy(woven.data_as<float>() + ((c / lanes * slices + s) * lanes + c % lanes) * k, w.data_as<float>() + (s * width + c) * k,
                   static_cast<size_t>(k) * 4);
-  PackRequests requests;
+  PackRequests requests{LargeMemory()};
   Panels panels = choose_panels(f, padded * slices, k, 3);
   const void* at = requests.add(kernels, w, {family, panels, 0, 1, k, slices, width});
   const void* plain = requests.add(kernels, woven, {family, panels, 0, 1, k});
@@ -72,7 +72,7 @@ TEST_CASE("convolutions: all at once as one by one") {
   MicroKernels mk;
   const KernelTable& kernels = mk.table();
   Workers workers(3);
-  PackRequests requests;
+  PackRequests requests{LargeMemory()};
   std::vector<std::pair<const void*, std::vector<char>>> wanted;
   for (int64_t channels : {3, 16, 35, 160})
     for (int64_t groups : {int64_t{1}, channels})
@@ -111,6 +111,19 @@ TEST_CASE("large memory: neither overlaps nor moves, and goes back by itself") {
   CHECK(static_cast<char*>(all[2].get())[4094] == 3);
   CHECK(static_cast<char*>(all[4].get())[(70 << 20) - 1] == 5);
   CHECK(static_cast<char*>(all[5].get())[0] == 6);
+}
+
+TEST_CASE("large memory fetched ahead: all, part or more of what is expected is used") {
+  for (size_t used : {size_t{0}, size_t{1} << 20, size_t{8} << 20, size_t{30} << 20}) {
+    LargeMemory memory(size_t{9} << 20);
+    std::vector<std::shared_ptr<void>> all;
+    for (size_t at = 0; at < used; at += 1 << 20) all.push_back(memory.allocate(1 << 20));
+    memory.settle();
+    for (size_t i = 0; i < all.size(); i++) std::memset(all[i].get(), static_cast<int>(i + 1), 1 << 20);
+    for (size_t i = 0; i < all.size(); i++)
+      for (size_t at : {size_t{0}, (size_t{1} << 20) - 1}) CHECK(static_cast<char*>(all[i].get())[at] == static_cast<char>(i + 1));
+    CHECK(memory.allocate(100));
+  }
 }
 
 TEST_CASE("pages of a mapped archive come back; memory of the caller is never dropped") {
