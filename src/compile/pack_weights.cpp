@@ -72,7 +72,7 @@ std::span<const std::byte> read_by(const PackRequest& r, int64_t begin, int64_t 
   return {reinterpret_cast<const std::byte*>(start_of(r.weights, *p)) + first * row, static_cast<size_t>((last - first) * row)};
 }
 
-constexpr int64_t worth_a_thread = 4 << 20; // bytes
+constexpr size_t worth_a_thread = 4 << 20; // bytes
 
 } // namespace
 
@@ -84,14 +84,15 @@ LargeMemory expect_packed_weights(const LoadedProgram& program, int threads) {
     if (!n.def || (n.def->kind != Kind::Composite && n.def->kind != Kind::Matmul))
       for_each_use(g, id, [&](ValueId v) { others.insert(v); });
   }
-  int64_t bytes = 0;
+  size_t bytes = 0;
   for (const ProgramInput& in : program.inputs) {
     auto w = program.weights.find(in.target);
     if (in.kind == InputKind::User || w == program.weights.end() || w->second.rank() != 2 || others.contains(in.value)) continue;
-    bytes += w->second.numel() * static_cast<int64_t>(size_of(w->second.dtype()));
+    bytes += memory_of(w->second).size();
   }
+  bytes = std::min(bytes, program.file.size()); // weights may share memory
   if (bytes < worth_a_thread || threads == 1 || std::thread::hardware_concurrency() == 1) return {};
-  return LargeMemory(static_cast<size_t>(bytes));
+  return LargeMemory(bytes);
 }
 
 const void* PackRequests::add(Key key, PackRequest request, int64_t bytes) {
