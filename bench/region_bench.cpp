@@ -68,7 +68,7 @@ LoadedProgram program_of(const Region& r) {
 void run_region(benchmark::State& state, const Region& r, Isa isa, int threads) {
   LoadedProgram program = program_of(r);
   Options options{.threads = threads, .isa = isa};
-  Compiled compiled = build_plan(program, options);
+  Compiled compiled = build_plan(std::move(program), options);
   PlanRunner runner(compiled.plan, threads);
   int64_t n = r.sizes[0] * r.sizes[1];
   Buffer x(n);

@@ -4,6 +4,7 @@
 #include "runtime/conv.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/numeric.h"
@@ -300,14 +301,26 @@ int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& c) {
   return conv_layout(kernels, c).bytes;
 }
 
-void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
-  if (c.by_lines) return pack_line_weights(c, static_cast<float*>(to));
-  if (has_depthwise_kernels(kernels, c)) return pack_depthwise_weights(kernels, c, static_cast<float*>(to));
-  if (c.winograd) return void(pack_winograd(kernels, workers, c, to));
-  ConvLayout l = conv_layout(kernels, c);
-  int64_t panel = std::max<int64_t>(l.bytes / std::max<int64_t>(num_panels(l, c), 1), 1);
-  workers.run(num_panels(l, c), item_grain(static_cast<double>(panel)),
-              [&](int64_t begin, int64_t end, int) { pack_windows(kernels, l, c, begin, end, to); });
+int64_t conv_pack_items(const KernelTable& kernels, const Conv& c) {
+  if (c.winograd) return winograd_items(kernels, c);
+  return c.by_lines || has_depthwise_kernels(kernels, c) ? 1 : num_panels(conv_layout(kernels, c), c);
+}
+
+bool pack_conv_items(const KernelTable& kernels, const Conv& c, int64_t begin, int64_t end, void* to) noexcept {
+  if (c.winograd) return pack_winograd(kernels, c, begin, end, to);
+  if (c.by_lines) pack_line_weights(c, static_cast<float*>(to));
+  else if (has_depthwise_kernels(kernels, c)) pack_depthwise_weights(kernels, c, static_cast<float*>(to));
+  else pack_windows(kernels, conv_layout(kernels, c), c, begin, end, to);
+  return true;
+}
+
+bool pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
+  int64_t items = conv_pack_items(kernels, c), bytes = packed_conv_bytes(kernels, c);
+  std::atomic<bool> fits = true;
+  workers.run(items, item_grain(static_cast<double>(bytes / std::max<int64_t>(items, 1))), [&](int64_t begin, int64_t end, int) {
+    if (!pack_conv_items(kernels, c, begin, end, to)) fits = false;
+  });
+  return fits;
 }
 
 void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& conv, void* scratch) noexcept {
@@ -316,7 +329,7 @@ void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan
   Conv c = conv;
   char* next = static_cast<char*>(scratch);
   if (!c.packed) {
-    c.winograd = c.winograd && pack_winograd(kernels, workers, conv, next);
+    c.winograd = c.winograd && pack_conv(kernels, workers, c, next);
     if (!c.winograd) pack_conv(kernels, workers, c, next);
     c.weights = next, c.packed = true;
     next += plan.packed_bytes;

@@ -53,7 +53,11 @@ int conv_family(const KernelTable& kernels, const Conv& conv);
 
 /// Packs `conv`'s weights, which are not packed yet. Its image sizes, strides and pointers to images are not read.
 int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& conv);
-void pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& conv, void* to) noexcept;
+/// The same in parts: packing is cut into so many items, of which any threads pack any. Returns whether weights packed for Winograd are
+/// small enough for it, and of others true.
+int64_t conv_pack_items(const KernelTable& kernels, const Conv& conv);
+bool pack_conv_items(const KernelTable& kernels, const Conv& conv, int64_t begin, int64_t end, void* to) noexcept;
+bool pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& conv, void* to) noexcept;
 
 /// Every decision for one combination of sizes.
 struct ConvPlan {

@@ -1,7 +1,6 @@
 #include "runtime/winograd.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -233,27 +232,27 @@ int64_t winograd_weight_bytes(const KernelTable& kernels, const Conv& c) {
   return round_up(elements * panels_of(kernels, c).bytes() + c.in_channels * float_bytes, 64);
 }
 
-bool pack_winograd(const KernelTable& kernels, const Workers& workers, const Conv& c, void* to) noexcept {
+int64_t winograd_items(const KernelTable& kernels, const Conv& c) {
+  return panels_of(kernels, c).count() * ceil_div(c.in_channels, piece_inputs);
+}
+
+bool pack_winograd(const KernelTable& kernels, const Conv& c, int64_t begin, int64_t end, void* to) noexcept {
   Panels panels = panels_of(kernels, c);
   char* base = static_cast<char*>(to);
-  std::memset(base + elements * panels.bytes(), 0, static_cast<size_t>(c.in_channels * float_bytes));
+  if (begin == 0) std::memset(base + elements * panels.bytes(), 0, static_cast<size_t>(c.in_channels * float_bytes));
   int64_t pieces = ceil_div(c.in_channels, piece_inputs);
-  std::atomic<bool> all_small = true;
-  workers.run(panels.count() * pieces, item_grain(static_cast<double>(piece_inputs * panels.width() * 10)),
-              [&](int64_t begin, int64_t end, int) {
-                alignas(64) float taps[piece_inputs * 9 * GemmFamily::max_vectors * 16];
-                for (int64_t k = begin; k < end; k++) {
-                  int64_t p = k / pieces, i0 = k % pieces * piece_inputs, i1 = std::min(i0 + piece_inputs, c.in_channels),
-                          width = panels.panel_width(p);
-                  collect_weights(kernels, c, panels, p, i0, i1, taps);
-                  for (int64_t i = i0; i < i1; i++) {
-                    float* at = reinterpret_cast<float*>(base + weight_offset(panels, p, 0)) + i * width;
-                    if (!transforms_of(kernels).weights(taps + (i - i0) * 9 * width, width, width, at,
-                                                        panels.bytes(p, panels.depth()) / float_bytes))
-                      all_small = false;
-                  }
-                }
-              });
+  bool all_small = true;
+  alignas(64) float taps[piece_inputs * 9 * GemmFamily::max_vectors * 16];
+  for (int64_t k = begin; k < end; k++) {
+    int64_t p = k / pieces, i0 = k % pieces * piece_inputs, i1 = std::min(i0 + piece_inputs, c.in_channels), width = panels.panel_width(p);
+    collect_weights(kernels, c, panels, p, i0, i1, taps);
+    for (int64_t i = i0; i < i1; i++) {
+      float* at = reinterpret_cast<float*>(base + weight_offset(panels, p, 0)) + i * width;
+      bool small =
+          transforms_of(kernels).weights(taps + (i - i0) * 9 * width, width, width, at, panels.bytes(p, panels.depth()) / float_bytes);
+      all_small = all_small && small;
+    }
+  }
   return all_small;
 }
 

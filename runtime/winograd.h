@@ -30,8 +30,10 @@ struct WinogradPlan {
 /// Without weights: those of the call, which are packed each time.
 bool pays_winograd(const KernelTable& kernels, const Caches& caches, const Conv& conv);
 int64_t winograd_weight_bytes(const KernelTable& kernels, const Conv& conv);
-/// Returns whether all weights are small enough for their transforms to stay far from overflow.
-bool pack_winograd(const KernelTable& kernels, const Workers& workers, const Conv& conv, void* to) noexcept;
+/// Packing is cut into so many items.
+int64_t winograd_items(const KernelTable& kernels, const Conv& conv);
+/// Packs items [begin, end); returns whether their weights are small enough for their transforms to stay far from overflow.
+bool pack_winograd(const KernelTable& kernels, const Conv& conv, int64_t begin, int64_t end, void* to) noexcept;
 void prepare_winograd(const KernelTable& kernels, const Conv& conv);
 WinogradPlan plan_winograd(const KernelTable& kernels, const Caches& caches, int threads, const Conv& conv);
 void run_winograd(const KernelTable& kernels, const Workers& workers, const WinogradPlan& plan, const Conv& conv, char* scratch) noexcept;

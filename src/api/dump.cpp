@@ -14,7 +14,7 @@ std::string dump_stage(const LoadedProgram& loaded, std::string_view stage, cons
   if (!texts && stage != "loops" && stage != "plan")
     bad_input("no such stage: {}; there are aten, edge, backend, loops, llvm, asm, plan", stage);
   lower(lowered, "backend", options.precision);
-  Compiled compiled = build_plan(lowered, options, texts);
+  Compiled compiled = build_plan(std::move(lowered), options, texts);
   if (stage == "plan") return to_string(*compiled.plan);
   std::string out;
   for (size_t i = 0; i < compiled.kernels.size(); i++) {

@@ -7,6 +7,7 @@
 #include "codegen/code_count.h"
 #include "compile/compile.h"
 #include "compile/explain.h"
+#include "compile/pack_weights.h"
 #include "compile/transform.h"
 #include "expr/eval.h"
 #include "ir/pass.h"
@@ -128,11 +129,12 @@ Result<Executable> Program::compile(const Options& options) const {
     auto start = std::chrono::steady_clock::now();
     auto impl = std::make_shared<Executable::Impl>();
     impl->options = options;
+    LargeMemory packed = options.interpret ? LargeMemory() : expect_packed_weights(impl_->loaded, options.threads);
     LoadedProgram program = impl_->loaded;
     lower(program, options.interpret ? "edge" : "backend", options.precision);
     if (options.interpret) impl->interpreter = std::make_unique<InterpretedRunner>(std::move(program), options.seed);
     else {
-      auto compiled = std::make_shared<const Compiled>(build_plan(program, options));
+      auto compiled = std::make_shared<const Compiled>(build_plan(std::move(program), options, false, std::move(packed)));
       impl->stats.kernels_compiled = static_cast<int>(compiled->kernels.size());
       impl->stats.steps = compiled->plan->num_steps;
       impl->stats.fallback_steps = compiled->plan->fallback_steps;

@@ -12,7 +12,7 @@ namespace {
 constexpr EnvVariable variables[] = {
     {"TENON_DUMP", "a folder: the graph after every pass is written there as numbered text"},
     {"TENON_STOP_AFTER", "the name of a pass: no pass after it is run"},
-    {"TENON_TIMING", "1: the time of each pass goes to stderr"},
+    {"TENON_TIMING", "1: the time of each pass and stage goes to stderr"},
     {"TENON_VERIFY", "1: graphs are verified after every pass, LLVM modules before they are compiled"},
     {"TENON_GDB", "1: generated code is registered with gdb"},
     {"TENON_PERF", "1: generated code is named in /tmp/perf-PID.map"},

@@ -1,5 +1,6 @@
 // Backend graph to Plan: one step for each region, buffers for values, kernels compiled and weights packed.
 #pragma once
+#include "base/large_memory.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/x86/micro_kernels.h"
 #include "ir/program.h"
@@ -20,6 +21,7 @@ struct Compiled {
   std::shared_ptr<const Plan> plan;
 };
 
-Compiled build_plan(const LoadedProgram& backend, const Options& options, bool keep_texts = false);
+/// Packed weights go to `packed`.
+Compiled build_plan(LoadedProgram backend, const Options& options, bool keep_texts = false, LargeMemory packed = {});
 
 } // namespace tenon

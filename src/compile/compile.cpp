@@ -57,7 +57,9 @@ void lower(LoadedProgram& program, std::string_view stage, Precision precision) 
   runner.dump(program, "loaded");
   for (const Stage& s : stages) {
     if (s.dialect == Dialect::Backend && narrow_products(program, precision)) runner.dump(program, "narrow_products");
+    StageTimer timer;
     if (s.dialect == Dialect::Backend && fold_weights(program)) runner.dump(program, "fold_weights");
+    if (s.dialect == Dialect::Backend) timer.done("fold_weights");
     if (!runner.run(program, s.passes)) return;
     // A program of which a pass of the user made the Edge graph begins there.
     if (options.verify) verify(program.graph, s.dialect == Dialect::Aten && program.is_edge ? Dialect::Edge : s.dialect);

@@ -157,10 +157,11 @@ private:
     for (ValueId v : results_) returns.push_back(r[v]);
     r.to.block(r.to.top()).returns = returns;
     LoadedProgram part = program_of(std::move(r.to));
+    part.file = program_.file;
     PassRunner runner(PassOptions{});
     runner.run(part, backend_passes);
     Options options;
-    Compiled compiled = build_plan(part, options);
+    Compiled compiled = build_plan(std::move(part), options);
     PlanRunner plan(compiled.plan, options.threads);
     std::vector<Tensor> values;
     Status status = plan.run({}, values);

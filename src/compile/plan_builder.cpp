@@ -1,8 +1,6 @@
 // PlanBuilder: signature and buffers. The steps are in plan_steps.cpp and plan_contract.cpp, the kernels in plan_kernels.cpp.
 #include "compile/plan_builder.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <climits>
 #include <unordered_set>
@@ -11,14 +9,16 @@
 #include "backend/join.h"
 #include "codegen/codegen.h"
 #include "expr/eval.h"
+#include "ir/pass_runner.h"
 
 namespace tenon {
 
 /// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
 static constexpr int64_t most_cached = 32 << 20;
 
-PlanBuilder::PlanBuilder(const LoadedProgram& program, const Options& options, Compiled& out, Plan& plan)
-    : program_(program), g_(program.graph), options_(options), out_(out), plan_(plan), slots_(plan.sizes), packers_(options.threads) {
+PlanBuilder::PlanBuilder(LoadedProgram& program, const Options& options, LargeMemory packed, Compiled& out, Plan& plan)
+    : program_(program), g_(program.graph), options_(options), out_(out), plan_(plan), slots_(plan.sizes), packers_(options.threads),
+      weights_(std::move(packed)) {
   vector_bytes_ = out.jit->target().vector_bits / 8;
   streamed_bytes_ = std::min<int64_t>(static_cast<int64_t>(out.jit->target().l3_bytes), most_cached);
   plan_.micro_kernels = &out.micro_kernels->table();
@@ -28,14 +28,19 @@ PlanBuilder::PlanBuilder(const LoadedProgram& program, const Options& options, C
 }
 
 void PlanBuilder::run(bool keep_texts) {
+  StageTimer timer;
   steps_ = &plan_.steps;
   count_uses();
   note_parts();
   build_block(g_.top());
   add_outputs();
   plan_.num_steps = now_;
+  timer.done("build_steps");
+  pack_weights();
+  timer.done("pack_weights");
   share_kernels();
   compile_kernels(keep_texts);
+  timer.done("compile_kernels");
 }
 
 // ---- signature
@@ -278,19 +283,12 @@ void PlanBuilder::use(int buffer) {
   if (b.place == BufferPlace::Part) use(b.index);
 }
 
-// ---- memory of packed weights
-
-// Large blocks in large pages: fewer faults while packing, fewer TLB misses while running.
-void* PlanBuilder::own(int64_t size) {
-  constexpr size_t page = size_t{2} << 20;
-  size_t bytes = (static_cast<size_t>(size) + 127) / 64 * 64;
-  bool large = bytes >= page;
-  if (large) bytes = (bytes + page - 1) / page * page;
-  void* p = std::aligned_alloc(large ? page : 64, bytes);
-  require_input(p != nullptr, "out of memory: {} bytes of packed weights", bytes);
-  if (large) madvise(p, bytes, MADV_HUGEPAGE);
-  plan_.owned.emplace_back(p, [](void* q) { std::free(q); });
-  return p;
+// From here on constants belong to those who read them: buffers, and what is to be packed. The interpreter reads the graph's.
+void PlanBuilder::pack_weights() {
+  program_.weights.clear();
+  program_.graph.forget_tensors();
+  weights_.pack(*plan_.micro_kernels, packers_, program_.file);
+  plan_.owned = weights_.memory();
 }
 
 // The process asks for tile registers with the first program that has a use for them.
@@ -304,7 +302,7 @@ static bool multiplies_narrow(const Graph& g) {
   return false;
 }
 
-Compiled build_plan(const LoadedProgram& backend, const Options& options, bool keep_texts) {
+Compiled build_plan(LoadedProgram backend, const Options& options, bool keep_texts, LargeMemory packed) {
   Compiled out;
   out.pool = std::make_unique<ExprPool>();
   out.jit = std::make_unique<Jit>(host_target(options.isa), kernel_symbols());
@@ -312,7 +310,7 @@ Compiled build_plan(const LoadedProgram& backend, const Options& options, bool k
   if (!multiplies_narrow(backend.graph)) target.amx_bf16 = target.amx_int8 = false;
   out.micro_kernels = std::make_unique<MicroKernels>(target);
   auto plan = std::make_shared<Plan>();
-  PlanBuilder(backend, options, out, *plan).run(keep_texts);
+  PlanBuilder(backend, options, std::move(packed), out, *plan).run(keep_texts);
   out.plan = std::move(plan);
   out.jit.reset(); // its compilers take more memory than most programs' code
   return out;

@@ -5,6 +5,7 @@
 #include "backend/attention.h"
 #include "backend/contract.h"
 #include "compile/build_plan.h"
+#include "compile/pack_weights.h"
 #include "compile/slots.h"
 #include "loops/from_region.h"
 
@@ -12,7 +13,7 @@ namespace tenon {
 
 class PlanBuilder {
 public:
-  PlanBuilder(const LoadedProgram& program, const Options& options, Compiled& out, Plan& plan);
+  PlanBuilder(LoadedProgram& program, const Options& options, LargeMemory packed, Compiled& out, Plan& plan);
   void run(bool keep_texts);
 
 private:
@@ -80,16 +81,10 @@ private:
   Heat heat_of(Expr elements, int weight) const;
   void share_kernels();
   void compile_kernels(bool keep_texts);
-  const void* pack_matmul(const Tensor& weights, int family, int64_t offset, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride);
   const void* pack_constant(const Tensor& weights, const MatmulOperand& b, int64_t slices, Matmul& shape);
-  struct SlicedColumns {
-    int64_t offset, width, k_stride, n_stride;
-  };
-  const void* pack_slices(const Tensor& weights, const Panels& panels, int family, int64_t slices, const SlicedColumns& from);
-  const void* pack_conv_weights(const Conv& conv);
-  void* own(int64_t bytes);
+  void pack_weights();
 
-  const LoadedProgram& program_;
+  LoadedProgram& program_;
   const Graph& g_;
   Options options_;
   Compiled& out_;
@@ -114,7 +109,7 @@ private:
   std::vector<int> dynamic_;           // to be allocated before the next step
   std::map<std::string, int> kernels_; // text -> number
   std::vector<Heat> heat_;             // of the kernels
-  std::map<std::pair<const void*, std::vector<int64_t>>, const void*> packed_; // by where they are, and how
+  PackRequests weights_;
 };
 
 } // namespace tenon

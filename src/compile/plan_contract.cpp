@@ -1,9 +1,7 @@
 // PlanBuilder: matrix products and convolutions, their packed weights and epilogues.
 #include "backend/affine.h"
 #include "backend/contract.h"
-#include "base/strided.h"
 #include "compile/plan_builder.h"
-#include "runtime/gemm_pack.h"
 
 namespace tenon {
 
@@ -54,56 +52,20 @@ TileKernel PlanBuilder::build_epilogue(NodeId id) {
   return t;
 }
 
-const void* PlanBuilder::pack_matmul(const Tensor& w, int family, int64_t offset, int64_t k, int64_t n, int64_t k_stride,
-                                     int64_t n_stride) {
-  const KernelTable& kernels = *plan_.micro_kernels;
-  const char* from = static_cast<const char*>(w.data()) + offset * static_cast<int64_t>(size_of(w.dtype()));
-  const void*& packed = packed_[{from, {family, k, n, k_stride, n_stride}}];
-  if (packed) return packed;
-  char* to = static_cast<char*>(own(packed_b_bytes(kernels, family, k, n)));
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
-  const Panels panels = choose_panels(f, n, k);
-  const PackSource source{from, w.dtype(), k_stride, n_stride};
-  packers_.run(panels.count(), 1,
-               [&](int64_t p0, int64_t p1, int) { pack_panels(kernels, f, panels, source, 0, k, p0, p1, to + panels.offset(p0)); });
-  return packed = to;
-}
-
-// Weights whose columns are slices side by side, packed by blocks: `lanes` columns of each slice, zeros behind the last ones.
-const void* PlanBuilder::pack_slices(const Tensor& w, const Panels& panels, int family, int64_t slices, const SlicedColumns& from) {
-  const KernelTable& kernels = *plan_.micro_kernels;
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
-  int64_t bytes = static_cast<int64_t>(size_of(w.dtype())), k = panels.k;
-  const char* start = static_cast<const char*>(w.data()) + from.offset * bytes;
-  const void*& packed = packed_[{start, {family, k, from.width, from.k_stride, from.n_stride, slices}}];
-  if (packed) return packed;
-  char* to = static_cast<char*>(own(panels.bytes()));
-  packers_.run(panels.count(), 1, [&](int64_t p0, int64_t p1, int) {
-    for (int64_t p = p0; p < p1; p++) {
-      Panels one = panels;
-      one.n = panels.columns(p);
-      std::vector<char> rows(static_cast<size_t>(one.n * k * bytes)); // transposed
-      for (int64_t c = 0; c < one.n; c++) {
-        int64_t vector = p * panels.vectors + c / f.lanes, column = vector / slices * f.lanes + c % f.lanes;
-        char* at = const_cast<char*>(start) + (vector % slices * from.width + column) * from.n_stride * bytes;
-        if (column < from.width) copy_strided({w.dtype(), at, std::span(&k, 1), std::span(&from.k_stride, 1)}, rows.data() + c * k * bytes);
-      }
-      pack_panels(kernels, f, one, {rows.data(), w.dtype(), 1, k}, 0, k, 0, 1, to + panels.offset(p));
-    }
-  });
-  return packed = to;
-}
-
 // The packed weights of a product; one that is read by slices of its columns has as many as their blocks hold.
 const void* PlanBuilder::pack_constant(const Tensor& w, const MatmulOperand& b, int64_t slices, Matmul& shape) {
-  SlicedColumns from{*const_int(b.offset), shape.n / slices, *const_int(b.row_stride), *const_int(b.column_stride)};
-  if (slices == 1) return pack_matmul(w, shape.family, from.offset, shape.k, shape.n, from.k_stride, from.n_stride);
-  const GemmFamily& f = plan_.micro_kernels->families()[static_cast<size_t>(shape.family)];
-  require(f.lanes == slice_lanes(vector_bytes_, f.sum), "{} has vectors of {} sums", f.name, f.lanes);
-  bool wide = f.rows[8] > 0; // registers for tiles of four vectors and six rows
-  shape.panel_vectors = static_cast<int>(slices == 2 && wide ? 4 : slices);
-  shape.n = (from.width + f.lanes - 1) / f.lanes * f.lanes * slices;
-  return pack_slices(w, choose_panels(f, shape.n, shape.k, shape.panel_vectors), shape.family, slices, from);
+  const KernelTable& kernels = *plan_.micro_kernels;
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(shape.family)];
+  ProductWeights from{shape.family,    {}, *const_int(b.offset), *const_int(b.row_stride), *const_int(b.column_stride), slices,
+                      shape.n / slices};
+  if (slices > 1) {
+    require(f.lanes == slice_lanes(vector_bytes_, f.sum), "{} has vectors of {} sums", f.name, f.lanes);
+    bool wide = f.rows[8] > 0; // registers for tiles of four vectors and six rows
+    shape.panel_vectors = static_cast<int>(slices == 2 && wide ? 4 : slices);
+    shape.n = (from.width + f.lanes - 1) / f.lanes * f.lanes * slices;
+  }
+  from.panels = choose_panels(f, shape.n, shape.k, shape.panel_vectors);
+  return weights_.add(kernels, w, from);
 }
 
 void PlanBuilder::build_matmul(NodeId id) {
@@ -163,17 +125,6 @@ void PlanBuilder::build_matmul(NodeId id) {
   s.number = plan_.num_matmuls++;
   s.repeated = scans_ > 0;
   append(id, std::move(s));
-}
-
-const void* PlanBuilder::pack_conv_weights(const Conv& c) {
-  std::vector<int64_t> key{c.family, c.transposed, c.winograd, c.by_lines, c.groups, c.in_channels, c.out_channels, c.padding};
-  const ConvWindow& w = c.window;
-  for (auto* list : {w.kernel, w.stride, w.pad, w.dilation}) key.insert(key.end(), list, list + 3);
-  const void*& packed = packed_[{c.weights, key}];
-  if (packed) return packed;
-  void* to = own(packed_conv_bytes(*plan_.micro_kernels, c));
-  pack_conv(*plan_.micro_kernels, packers_, c, to);
-  return packed = to;
 }
 
 // What the call says of the convolution: all but the image's sizes and pointers.
@@ -236,7 +187,7 @@ void PlanBuilder::build_conv(NodeId id) {
     v.weights = w->data();
     v.family = conv_family(kernels, v);
     v.winograd = pays_winograd(kernels, plan_.caches, v);
-    v.weights = pack_conv_weights(v);
+    v.weights = weights_.add(kernels, *w, v);
     v.packed = true;
   } else use(s.weight = buffer_of(c.value("weight")));
   Conv shape = v;

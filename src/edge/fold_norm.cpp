@@ -3,6 +3,7 @@
 //   (conv(x, w) + b) * s + t   ->   conv(x, w*s) + (b*s + t)
 #include <unordered_set>
 
+#include "base/large_memory.h"
 #include "edge/match.h"
 #include "edge/passes.h"
 
@@ -91,6 +92,12 @@ private:
     return alpha && *alpha == 1;
   }
 
+  Tensor like(const Tensor& t) {
+    auto memory = memory_.allocate(static_cast<size_t>(t.numel()) * size_of(t.dtype()));
+    require_input(memory != nullptr, "out of memory: a tensor of {} elements", t.numel());
+    return Tensor(t.dtype(), t.sizes(), t.strides(), memory, memory.get());
+  }
+
   // conv(x, w*s), where `conv` is a convolution with constant weights that nothing else uses.
   V scaled_convolution(ValueId conv, const std::vector<double>& s) {
     const Node* found = made_by(g(), conv, "edge::convolution.default");
@@ -100,7 +107,7 @@ private:
     if (!stored || stored->sizes().empty() || stored->dtype() != g().type(conv).dtype ||
         stored->sizes()[0] != static_cast<int64_t>(s.size()))
       return {};
-    Tensor from = stored->contiguous(), to(from.dtype(), from.sizes());
+    Tensor from = stored->contiguous(), to = like(from);
     int64_t inner = s.empty() ? 0 : from.numel() / static_cast<int64_t>(s.size());
     auto multiply = [&]<class T>(const T* in, T* out) {
       for (size_t o = 0; o < s.size(); o++)
@@ -108,6 +115,7 @@ private:
     };
     if (from.dtype() == DType::F64) multiply(from.data_as<double>(), to.data_as<double>());
     else multiply(from.data_as<float>(), to.data_as<float>());
+    drop_pages(memory_of(*stored), program_.file);
     n.args[1] = b().constant(std::move(to)).id;
     return b().call_full(*n.def, n.args).at(0);
   }
@@ -148,6 +156,7 @@ private:
   Rewriter r_;
   std::unordered_map<ValueId, int> uses_;
   std::unordered_set<ValueId> single_use_; // of the new graph
+  LargeMemory memory_;                     // of scaled weights
   bool changed_ = false;
 };
 

@@ -147,6 +147,10 @@ public:
   ValueId add_output(NodeId node, Type type, std::string name = {});
   TensorId add_tensor(Tensor tensor) { return tensors_.add(std::move(tensor)); }
   size_t num_tensors() const { return tensors_.size(); }
+  /// Constants keep their types and lose their memory.
+  void forget_tensors() {
+    for (uint32_t i = 0; i < num_tensors(); i++) tensors_[TensorId{i}] = {};
+  }
 
   /// The constant tensor that produces the value (prim::Constant), or null.
   const Tensor* constant(ValueId id) const;

@@ -1,7 +1,6 @@
 // The pass runner.
 #include "ir/pass_runner.h"
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -16,6 +15,13 @@ PassOptions pass_options_from_env() {
           .timing = env_flag("TENON_TIMING")};
 }
 
+void StageTimer::done(std::string_view stage, std::string_view remark) {
+  if (!enabled_) return;
+  auto now = std::chrono::steady_clock::now();
+  fmt::print(stderr, "tenon: {:8.2f} ms  {}{}\n", std::chrono::duration<double, std::milli>(now - start_).count(), stage, remark);
+  start_ = now;
+}
+
 void PassRunner::dump(const LoadedProgram& program, std::string_view name) {
   if (options_.dump.empty()) return;
   std::error_code failed;
@@ -27,10 +33,9 @@ void PassRunner::dump(const LoadedProgram& program, std::string_view name) {
 }
 
 void PassRunner::run_one(LoadedProgram& program, const Pass& pass) {
-  auto start = std::chrono::steady_clock::now();
+  StageTimer timer(options_.timing);
   bool changed = pass.run(program);
-  double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  if (options_.timing) fmt::print(stderr, "tenon: {:8.2f} ms  {}{}\n", ms, pass.name, changed ? "" : " (no change)");
+  timer.done(pass.name, changed ? "" : " (no change)");
   dump(program, pass.name);
   if (!options_.verify) return;
   try {

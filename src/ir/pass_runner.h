@@ -1,5 +1,6 @@
 // Runs passes by list, with what helps to find a wrong one: the text after each, a stop, a check after each, times.
 #pragma once
+#include <chrono>
 #include <functional>
 
 #include "ir/pass.h"
@@ -14,6 +15,18 @@ struct PassOptions {
 };
 /// From TENON_DUMP, TENON_STOP_AFTER, TENON_VERIFY and TENON_TIMING.
 PassOptions pass_options_from_env();
+
+/// The times of stages, to stderr where TENON_TIMING is set.
+class StageTimer {
+public:
+  explicit StageTimer(bool enabled = pass_options_from_env().timing) : enabled_(enabled) {}
+  /// The time since the last stage, or since this was made, is that of `stage`.
+  void done(std::string_view stage, std::string_view remark = "");
+
+private:
+  bool enabled_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 class PassRunner {
 public:

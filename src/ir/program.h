@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct LoadedProgram {
   std::vector<std::string> forward_arg_names;
   std::vector<std::string> guards;           // Python expressions over L['arg'].size()
   std::shared_ptr<void> mapping;             // keeps the archive's memory
+  std::span<const std::byte> file;           // the archive, where it is a mapped file: pages dropped come back from there
   std::span<const std::byte> example_inputs; // a torch.save archive; empty where there is none
 };
 

@@ -17,6 +17,7 @@ struct Archive::Impl {
   std::string name;
   std::shared_ptr<void> owner;
   Bytes bytes;
+  bool is_file = false;
   std::string_view top;
   std::vector<Entry> entries;          // in directory order
   std::vector<std::string_view> names; // of `entries`
@@ -172,7 +173,9 @@ std::shared_ptr<void> map_file(const std::string& path, size_t& size) {
 Archive Archive::map(const std::string& path) {
   size_t size = 0;
   auto owner = map_file(path, size);
-  return view({static_cast<const std::byte*>(owner.get()), size}, path, owner);
+  Archive archive = view({static_cast<const std::byte*>(owner.get()), size}, path, owner);
+  archive.impl_->is_file = true;
+  return archive;
 }
 
 Archive Archive::view(Bytes bytes, std::string name, std::shared_ptr<void> owner) {
@@ -213,6 +216,7 @@ Archive Archive::view(Bytes bytes, std::string name, std::shared_ptr<void> owner
 const std::string& Archive::name() const { return impl_->name; }
 std::string_view Archive::top() const { return impl_->top; }
 const std::vector<std::string_view>& Archive::names() const { return impl_->names; }
+Bytes Archive::file() const { return impl_->is_file ? impl_->bytes : Bytes(); }
 const std::shared_ptr<void>& Archive::owner() const { return impl_->owner; }
 
 const Archive::Entry* Archive::entry(std::string_view name) const {

@@ -45,12 +45,14 @@ public:
   SharedBytes read(std::string_view name, uint64_t limit = max_inflated) const;
   /// BadInput where the checksum of the file's bytes is not the one recorded.
   void check_crc(std::string_view name, Bytes bytes) const;
+  /// The archive's bytes where they are a mapped file, of which pages can be dropped; else empty.
+  Bytes file() const;
   /// Keeps the archive's memory alive; never null.
   const std::shared_ptr<void>& owner() const;
 
 private:
   struct Impl;
-  std::shared_ptr<const Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 } // namespace tenon

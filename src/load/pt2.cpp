@@ -175,7 +175,7 @@ struct Reader {
 LoadedProgram load(Archive archive, const std::string& name) {
   LoadedProgram program;
   program.name = name;
-  program.mapping = archive.owner();
+  program.mapping = archive.owner(), program.file = archive.file();
   if (auto order = archive.find("byteorder")) require_input(as_text(*order) == "little", "a big-endian archive");
   Reader(archive, program).read();
   return program;

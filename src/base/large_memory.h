@@ -1,0 +1,36 @@
+// LargeMemory: arrays of weights one behind the other, so that large pages hold no gaps between them.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "tenon/tensor.h"
+
+namespace tenon {
+
+class LargeMemory {
+public:
+  LargeMemory() = default;
+  /// So many bytes will be wanted soon: a thread fetches their pages from the system meanwhile. Nothing is written there before `settle`.
+  explicit LargeMemory(size_t expected);
+
+  /// Uninitialised bytes at a multiple of 64, with 64 more behind them; null where the memory is refused. Their pages go back to the system
+  /// with the last pointer to them, whatever else of a block is in use.
+  std::shared_ptr<void> allocate(size_t bytes);
+  /// What is wanted has been allocated: no more pages are fetched, and those fetched in vain go back.
+  void settle();
+
+private:
+  struct Ahead;
+  std::shared_ptr<Ahead> ahead_;
+  std::shared_ptr<char> block_; // of address space: what is not used takes no memory
+  size_t used_ = 0, size_ = 0;
+};
+
+/// Gives the whole pages inside of `part` back, where it lies in `file`, a mapped file that nothing writes to: what reads them again finds
+/// them there.
+void drop_pages(std::span<const std::byte> part, std::span<const std::byte> file);
+/// A tensor's memory; empty where it has gaps.
+std::span<const std::byte> memory_of(const Tensor& t);
+
+} // namespace tenon

@@ -1,0 +1,151 @@
+// Packing: the work is cut into pieces of some hundred kilobytes over all requests.
+#include "compile/pack_weights.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+
+#include "base/check.h"
+#include "base/strided.h"
+#include "ir/op.h"
+#include "runtime/gemm_pack.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr int64_t least_piece = 256 << 10, most_piece = 4 << 20; // bytes, packed
+
+const char* start_of(const Tensor& w, const ProductWeights& p) {
+  return static_cast<const char*>(w.data()) + p.offset * static_cast<int64_t>(size_of(w.dtype()));
+}
+
+void pack_sliced(const KernelTable& kernels, const Tensor& w, const ProductWeights& p, int64_t panel, void* to) {
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
+  int64_t bytes = static_cast<int64_t>(size_of(w.dtype())), k = p.panels.k;
+  const char* start = start_of(w, p);
+  Panels one = p.panels;
+  one.n = p.panels.columns(panel);
+  std::vector<char> rows(static_cast<size_t>(one.n * k * bytes)); // transposed
+  for (int64_t c = 0; c < one.n; c++) {
+    int64_t vector = panel * p.panels.vectors + c / f.lanes, column = vector / p.slices * f.lanes + c % f.lanes;
+    char* at = const_cast<char*>(start) + (vector % p.slices * p.width + column) * p.n_stride * bytes;
+    if (column < p.width) copy_strided({w.dtype(), at, std::span(&k, 1), std::span(&p.k_stride, 1)}, rows.data() + c * k * bytes);
+  }
+  pack_panels(kernels, f, one, {rows.data(), w.dtype(), 1, k}, 0, k, 0, 1, static_cast<char*>(to) + p.panels.offset(panel));
+}
+
+void pack_product(const KernelTable& kernels, const Tensor& w, const ProductWeights& p, int64_t begin, int64_t end, void* to) {
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
+  if (p.slices == 1)
+    return pack_panels(kernels, f, p.panels, {start_of(w, p), w.dtype(), p.k_stride, p.n_stride}, 0, p.panels.k, begin, end,
+                       static_cast<char*>(to) + p.panels.offset(begin));
+  for (int64_t panel = begin; panel < end; panel++) pack_sliced(kernels, w, p, panel, to);
+}
+
+int64_t bytes_of(const KernelTable& kernels, const PackRequest& r) {
+  if (auto* p = std::get_if<ProductWeights>(&r.form)) return p->panels.bytes();
+  return packed_conv_bytes(kernels, std::get<Conv>(r.form));
+}
+
+int64_t items_of(const KernelTable& kernels, const PackRequest& r) {
+  if (auto* p = std::get_if<ProductWeights>(&r.form)) return p->panels.count();
+  return conv_pack_items(kernels, std::get<Conv>(r.form));
+}
+
+void pack_items(const KernelTable& kernels, const PackRequest& r, int64_t begin, int64_t end) {
+  if (auto* p = std::get_if<ProductWeights>(&r.form)) pack_product(kernels, r.weights, *p, begin, end, r.to);
+  else pack_conv_items(kernels, std::get<Conv>(r.form), begin, end, r.to);
+}
+
+/// Each drop of pages interrupts all cores: small weights are dropped at once, large ones by large pieces.
+int64_t piece_of(int64_t bytes) { return std::clamp(bytes / 64, least_piece, most_piece); }
+
+/// The memory that these items alone read, where it is known: rows of a product's operand that are columns of panels.
+std::span<const std::byte> read_by(const PackRequest& r, int64_t begin, int64_t end) {
+  auto* p = std::get_if<ProductWeights>(&r.form);
+  if (!p || p->slices > 1 || p->k_stride != 1 || p->n_stride < p->panels.k) return {};
+  int64_t row = p->n_stride * static_cast<int64_t>(size_of(r.weights.dtype())), first = begin * p->panels.width(),
+          last = std::min(end * p->panels.width(), p->panels.n);
+  return {reinterpret_cast<const std::byte*>(start_of(r.weights, *p)) + first * row, static_cast<size_t>((last - first) * row)};
+}
+
+constexpr size_t worth_a_thread = 4 << 20; // bytes
+
+} // namespace
+
+LargeMemory expect_packed_weights(const LoadedProgram& program, int threads) {
+  const Graph& g = program.graph;
+  std::unordered_set<ValueId> others; // read by what is no product, nor made of products
+  for (NodeId id : g.block(g.top()).nodes) {
+    const Node& n = g.node(id);
+    if (!n.def || (n.def->kind != Kind::Composite && n.def->kind != Kind::Matmul))
+      for_each_use(g, id, [&](ValueId v) { others.insert(v); });
+  }
+  size_t bytes = 0;
+  for (const ProgramInput& in : program.inputs) {
+    auto w = program.weights.find(in.target);
+    if (in.kind == InputKind::User || w == program.weights.end() || w->second.rank() != 2 || others.contains(in.value)) continue;
+    bytes += memory_of(w->second).size();
+  }
+  bytes = std::min(bytes, program.file.size()); // weights may share memory
+  if (bytes < worth_a_thread || threads == 1 || std::thread::hardware_concurrency() == 1) return {};
+  return LargeMemory(bytes);
+}
+
+const void* PackRequests::add(Key key, PackRequest request, int64_t bytes) {
+  const void*& at = known_[std::move(key)];
+  if (at) return at;
+  memory_.push_back(place_.allocate(static_cast<size_t>(bytes)));
+  request.to = memory_.back().get();
+  require_input(request.to != nullptr, "out of memory: {} bytes of packed weights", bytes);
+  requests_.push_back(std::move(request));
+  return at = requests_.back().to;
+}
+
+const void* PackRequests::add(const KernelTable& kernels, const Tensor& w, const ProductWeights& p) {
+  std::vector<int64_t> form{p.family, p.panels.k, p.panels.n, p.panels.vectors, p.k_stride, p.n_stride, p.slices, p.width};
+  PackRequest r{w, p};
+  return add({start_of(w, p), std::move(form)}, r, bytes_of(kernels, r));
+}
+
+const void* PackRequests::add(const KernelTable& kernels, const Tensor& w, const Conv& c) {
+  std::vector<int64_t> form{c.family, c.transposed, c.winograd, c.by_lines, c.groups, c.in_channels, c.out_channels, c.padding};
+  form.insert(form.end(), c.weight_strides, c.weight_strides + 5);
+  for (auto* list : {c.window.kernel, c.window.stride, c.window.pad, c.window.dilation}) form.insert(form.end(), list, list + 3);
+  PackRequest r{w, c};
+  return add({c.weights, std::move(form)}, r, bytes_of(kernels, r));
+}
+
+void PackRequests::pack(const KernelTable& kernels, const Workers& workers, std::span<const std::byte> file) {
+  struct Piece {
+    size_t request;
+    int64_t begin, end;
+  };
+  place_.settle();
+  std::vector<Piece> pieces;
+  std::vector<std::atomic<int>> left(requests_.size());
+  for (size_t i = 0; i < requests_.size(); i++) {
+    int64_t items = items_of(kernels, requests_[i]), bytes = bytes_of(kernels, requests_[i]);
+    int64_t count = std::clamp<int64_t>(bytes / piece_of(bytes), 1, std::max<int64_t>(items, 1));
+    for (int64_t p = 0; p < count; p++) pieces.push_back({i, items * p / count, items * (p + 1) / count});
+    left[i] = static_cast<int>(count);
+  }
+  workers.run(static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i++) {
+      const Piece& p = pieces[static_cast<size_t>(i)];
+      pack_items(kernels, requests_[p.request], p.begin, p.end);
+      if (piece_of(bytes_of(kernels, requests_[p.request])) > least_piece) drop_pages(read_by(requests_[p.request], p.begin, p.end), file);
+      if (left[p.request].fetch_sub(1) > 1) continue;
+      Tensor done = std::exchange(requests_[p.request].weights, {});
+      drop_pages(memory_of(done), file);
+    }
+  });
+  drop_pages(file, file); // what was read around the weights, and of others while they were folded
+  requests_.clear();
+  known_.clear();
+}
+
+} // namespace tenon

@@ -1,0 +1,58 @@
+// pack_weights: constant operands of products and convolutions, in the form that their kernels read. The plan builder says what is to be
+// packed and is told where it will lie; one call packs all of it, by all workers, straight from where the weights are stored. What was
+// packed is let go of at once: a tensor's memory, and the pages of the archive that it was mapped from.
+#pragma once
+#include <map>
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "base/large_memory.h"
+#include "ir/program.h"
+#include "runtime/conv.h"
+#include "runtime/plan.h"
+
+namespace tenon {
+
+/// A product's operand in panels. Element (k, n) is at offset + k * k_stride + n * n_stride, in elements. Of several `slices`, each of
+/// `width` columns, panels hold blocks of a vector of each, with zeros behind the last columns.
+struct ProductWeights {
+  int family = 0;
+  Panels panels = {};
+  int64_t offset = 0, k_stride = 0, n_stride = 0;
+  int64_t slices = 1, width = 0;
+};
+
+struct PackRequest {
+  Tensor weights;
+  std::variant<ProductWeights, Conv> form; // a convolution's `weights` point into the tensor
+  void* to = nullptr;
+};
+
+/// Memory for what will probably be packed, by the program as loaded: matrices that only products read. Its pages are fetched while the
+/// program is lowered, which takes one thread, if there are others.
+LargeMemory expect_packed_weights(const LoadedProgram& program, int threads);
+
+class PackRequests {
+public:
+  explicit PackRequests(LargeMemory place) : place_(std::move(place)) {}
+  /// Where the packed form will lie; equal requests are one.
+  const void* add(const KernelTable& kernels, const Tensor& weights, const ProductWeights& form);
+  const void* add(const KernelTable& kernels, const Tensor& weights, const Conv& form);
+  /// Packs what was asked for since the last call. Pages of `file`, a mapped file that is not written to, are dropped when they were read.
+  void pack(const KernelTable& kernels, const Workers& workers, std::span<const std::byte> file);
+  /// What holds the packed forms.
+  const std::vector<std::shared_ptr<void>>& memory() const { return memory_; }
+
+private:
+  using Key = std::pair<const void*, std::vector<int64_t>>;
+  const void* add(Key key, PackRequest request, int64_t bytes);
+
+  std::vector<PackRequest> requests_;
+  std::map<Key, const void*> known_; // by where the weights are stored, and how they are packed
+  LargeMemory place_;
+  std::vector<std::shared_ptr<void>> memory_;
+};
+
+} // namespace tenon
