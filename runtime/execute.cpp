@@ -17,10 +17,12 @@ bool run(const KernelStep& s, Frame& f) {
   if (call.iterations <= 0) return true;
   f.error[0] = 0;
   constexpr double chunk_ns = 8000; // a chunk smaller than this is not worth another thread
-  int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(chunk_ns / iteration_ns(s, f)));
-  auto body = [&](int64_t begin, int64_t end, int worker) { call.run(begin, end, worker); };
-  if (call.iterations <= grain || f.workers->threads() == 1) body(0, call.iterations, 0);
-  else f.workers->run(call.iterations, grain, body);
+  double ns = iteration_ns(s, f);
+  if (f.workers->threads() == 1 || static_cast<double>(call.iterations) * ns <= chunk_ns) call.run(0, call.iterations, 0);
+  else {
+    auto body = [&](int64_t begin, int64_t end, int worker) { call.run(begin, end, worker); };
+    f.workers->run(call.iterations, std::max<int64_t>(1, static_cast<int64_t>(chunk_ns / ns)), body);
+  }
   return f.error[0] == 0 || fail_index(f);
 }
 
