@@ -12,19 +12,9 @@
 #include <fmt/format.h>
 
 #include "base/env.h"
+#include "codegen/gdb_interface.h"
 
-// The interface that gdb documents for JIT compilers: it stops in the function and looks at the descriptor.
 extern "C" {
-struct jit_code_entry {
-  jit_code_entry *next, *previous;
-  const char* file;
-  uint64_t bytes;
-};
-struct jit_descriptor {
-  uint32_t version, action;
-  jit_code_entry *relevant, *first;
-};
-enum : uint32_t { jit_register = 1, jit_unregister = 2 };
 [[gnu::used]] jit_descriptor __jit_debug_descriptor = {1, 0, nullptr, nullptr};
 [[gnu::used, gnu::noinline]] void __jit_debug_register_code() { asm volatile("" ::: "memory"); }
 }

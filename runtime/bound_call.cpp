@@ -33,7 +33,9 @@ Status PlanRunner::Call::run() noexcept {
   if (!status_.ok()) return status_;
   if (!frame_) return runner_.run_into(inputs_, outputs_);
   Results results{nullptr, outputs_};
-  return runner_.run_bound(*frame_, inputs_, results);
+  Status status = runner_.run_bound(*frame_, inputs_, results);
+  frame_->held.clear(); // memory of sizes that depended on data
+  return status;
 }
 
 } // namespace tenon

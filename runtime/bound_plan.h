@@ -30,8 +30,6 @@ struct BoundPlan {
     size_t bytes;
   };
   std::vector<Result> results; // by the plan's outputs; empty for those in other memory
-
-  size_t memory() const { return arena_bytes + scratch.per_worker; }
 };
 
 /// Plans memory and launches for the frame's slots. Null: frame.message says why the sizes do not fit.

@@ -102,6 +102,7 @@ Frame* PlanRunner::take_frame() {
     return f;
   }
   Frame* f = frames_.emplace_back(std::make_unique<Frame>()).get();
+  waiting_frames_.reserve(frames_.size()); // so that giving a frame back cannot fail
   f->plan = plan_.get();
   f->workers = &workers_;
   f->pool = &pool_;

@@ -1,6 +1,8 @@
 // What a call does besides its steps: results in the caller's memory, memory used again, nothing allocated once it is warm.
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 #include "runtime/memory.h"
 #include "tests/unit/allocations.h"
 #include "tests/unit/graph_harness.h"
@@ -158,6 +160,27 @@ TEST_CASE("calls: bound once, run again on what the memory holds") {
     CHECK(std::string(exe.bind(in, out).error().what()).find("2 outputs are given") != std::string::npos);
   }
   CHECK_FALSE(program.compile({.interpret = true}).value().bind({}, {}));
+}
+
+TEST_CASE("calls: bound ones let go of memory whose size depends on data") {
+  TestGraph g;
+  V x = g.input({g.b.integer(1 << 18)});
+  g.returns(g.b.sum(g.b.call1("aten::masked_select.default", {x, g.b.call1("aten::gt.Scalar", {x, 0.5})}), {0}, false));
+  Executable exe = g.program().compile().value();
+  Tensor ones = filled(DType::F32, {1 << 18}, [](int64_t i) { return i % 4 == 0 ? 0 : 1; }), sum(DType::F32, {});
+  std::vector<TensorView> in{view_of(ones)}, out{view_of(sum)};
+  BoundCall call = exe.bind(in, out).value();
+  auto resident = [] {
+    std::ifstream statm("/proc/self/statm");
+    int64_t all = 0, pages = 0;
+    statm >> all >> pages;
+    return pages * 4096;
+  };
+  call.run().check();
+  int64_t before = resident();
+  for (int i = 0; i < 300; i++) call.run().check();
+  CHECK(numbers(sum)[0] == 3 * (1 << 16));
+  CHECK(resident() - before < 32 << 20); // of 300 times three quarters of a megabyte
 }
 
 TEST_CASE("calls: sizes that come in turn, and results of each") {

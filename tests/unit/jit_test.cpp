@@ -18,24 +18,12 @@
 #include "codegen/code.h"
 #include "codegen/code_count.h"
 #include "codegen/code_names.h"
+#include "codegen/gdb_interface.h"
 #include "codegen/llvm/jit.h"
 #include "memory_store.h"
 #include "tenon/error.h"
 
 using namespace tenon;
-
-extern "C" { // what gdb reads
-struct jit_code_entry {
-  jit_code_entry *next, *previous;
-  const char* file;
-  uint64_t bytes;
-};
-struct jit_descriptor {
-  uint32_t version, action;
-  jit_code_entry *relevant, *first;
-};
-extern jit_descriptor __jit_debug_descriptor;
-}
 
 namespace {
 
