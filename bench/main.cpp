@@ -14,6 +14,7 @@ void add_region_benchmarks(Isa isa, int threads);
 void add_model_benchmarks(Isa isa, int threads);
 void add_library_benchmarks(Isa isa, int threads);
 void add_vector_math_benchmarks(Isa isa);
+void add_threads_benchmarks();
 } // namespace tenon::bench
 
 int main(int argc, char** argv) {
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
     bench::add_library_benchmarks(isa, threads);
   }
   bench::add_call_benchmarks();
+  bench::add_threads_benchmarks();
   bench::add_vector_math_benchmarks(isa);
   if (isa == Isa::Avx512) bench::add_vector_math_benchmarks(Isa::Avx2);
   std::fflush(stdout);

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/numeric.h"
+#include "bench/arguments.h"
 #include "bench/limits.h"
 #include "bench/product_rivals.h"
 #include "codegen/x86/micro_kernels.h"
@@ -192,17 +193,10 @@ struct Run {
   }
 };
 
-std::string option(int argc, char** argv, const std::string& name, const char* otherwise) {
-  std::string start = "--" + name + "=";
-  for (int i = 1; i < argc; i++)
-    if (std::strncmp(argv[i], start.c_str(), start.size()) == 0) return argv[i] + start.size();
-  return otherwise;
-}
-
 void run(int argc, char** argv) {
-  int threads = std::stoi(option(argc, argv, "threads", "1"));
-  std::string chosen = fmt::format(",{},", option(argc, argv, "types", "f32,f64,bf16,u8,i8,i8w")),
-              filter = option(argc, argv, "filter", ""), shape = option(argc, argv, "shape", "");
+  int threads = std::stoi(argument(argc, argv, "threads", "1"));
+  std::string chosen = fmt::format(",{},", argument(argc, argv, "types", "f32,f64,bf16,u8,i8,i8w")),
+              filter = argument(argc, argv, "filter", ""), shape = argument(argc, argv, "shape", "");
   Target target = host_target(resolve_isa(Isa::Auto));
   MicroKernels kernels(target);
   Workers workers(threads);
@@ -210,7 +204,7 @@ void run(int argc, char** argv) {
         workers,
         {static_cast<int64_t>(target.l1_bytes), static_cast<int64_t>(target.l2_bytes)},
         measure(threads),
-        std::stod(option(argc, argv, "ms", "20")) / 1e3};
+        std::stod(argument(argc, argv, "ms", "20")) / 1e3};
   fmt::print("{} threads; GFLOP/s or GOP/s: f32 {:.0f}, f64 {:.0f}, bf16 {:.0f}, int8 {:.0f}; read {:.1f} GB/s\n", threads,
              r.limits.peak["f32"] / 1e9, r.limits.peak["f64"] / 1e9, r.limits.peak["bf16"] / 1e9, r.limits.peak["u8"] / 1e9,
              r.limits.read / 1e9);

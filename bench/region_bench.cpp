@@ -69,7 +69,7 @@ void run_region(benchmark::State& state, const Region& r, Isa isa, int threads) 
   LoadedProgram program = program_of(r);
   Options options{.threads = threads, .isa = isa};
   Compiled compiled = build_plan(std::move(program), options);
-  PlanRunner runner(compiled.plan, threads);
+  PlanRunner runner(compiled.plan, Workers(threads));
   int64_t n = r.sizes[0] * r.sizes[1];
   Buffer x(n);
   TensorView view{DType::F32, x.data(), r.sizes, {}};

@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "base/cores.h"
 #include "codegen/llvm/jit.h"
 #include "loops/kernel.h"
 #include "runtime/kernel_abi.h"
@@ -19,8 +20,11 @@ std::span<const Symbol> kernel_symbols();
 
 /// The kernel as machine code. Reads the kernel only: creates no expressions.
 CompiledKernel compile_kernel(const Kernel& kernel, Jit& jit, CodeText* text = nullptr);
-/// The same for many kernels, by up to `threads` threads: one Code, and the results in the kernels' order. `texts`, one for each kernel,
-/// are filled where given.
-std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, int threads, std::span<CodeText> texts = {});
+/// The same for many kernels, by several threads: one Code, and the results in the kernels' order. `texts`, one for each kernel,
+/// and `objects` are filled where given.
+std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, const Together& together,
+                                            std::span<CodeText> texts = {}, std::span<CodeObject> objects = {});
+/// Kernels that were compiled before, for the same target.
+std::vector<CompiledKernel> link_kernels(std::span<const CodeObject> objects, const Target& target);
 
 } // namespace tenon

@@ -80,4 +80,10 @@ Target host_target(Isa requested) {
   return t;
 }
 
+std::string describe(const Target& t) {
+  return fmt::format("{} {}, {} bits{}{}{}{}{}{}{}", t.cpu, t.features, t.vector_bits, t.avx512_bf16 ? ", bf16" : "",
+                     t.avx512_vnni ? ", vnni" : "", t.avx512_fp16 ? ", fp16" : "", t.avx_vnni ? ", avx_vnni" : "",
+                     t.slow_gather ? ", slow gather" : "", t.amx_bf16 ? ", amx bf16" : "", t.amx_int8 ? ", amx int8" : "");
+}
+
 } // namespace tenon

@@ -29,4 +29,7 @@ struct Target {
 /// Error(Unsupported) where the CPU lacks the requested level, or AVX2 and FMA at all.
 Target host_target(Isa requested);
 
+/// All of a target that generated code depends on.
+std::string describe(const Target& target);
+
 } // namespace tenon

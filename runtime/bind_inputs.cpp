@@ -92,29 +92,44 @@ bool PlanRunner::check_inputs(Frame& f, std::span<const TensorView> inputs) {
   return true;
 }
 
+// The bound plan of these inputs, found or made; null: frame.message says why there is none.
+std::shared_ptr<const BoundPlan> PlanRunner::bound_for(Frame& f, std::span<const TensorView> inputs) {
+  f.bound.reset(); // the slots are about to change
+  if (!check_inputs(f, inputs)) return nullptr;
+  std::vector<int64_t> key;
+  for (size_t i = 0; i < inputs.size(); i++) {
+    const InputSpec& s = plan_->inputs[i];
+    if (s.is_number || s.is_fixed) key.push_back(bits_of(s, inputs[i]));
+    else key.insert(key.end(), inputs[i].sizes.begin(), inputs[i].sizes.end());
+  }
+  std::shared_ptr<const BoundPlan> bound = bound_.find(key);
+  if (!bound && (bound = bind_plan(f, std::move(key)))) bound_.add(bound);
+  return bound;
+}
+
+std::shared_ptr<const BoundPlan> PlanRunner::plan_for(std::span<const TensorView> inputs) {
+  std::vector<TensorView> sized(inputs.begin(), inputs.end());
+  char anything;
+  for (size_t i = 0; i < std::min(sized.size(), plan_->inputs.size()); i++)
+    if (!plan_->inputs[i].is_number && !plan_->inputs[i].is_fixed) sized[i].data = &anything;
+  std::unique_ptr<Frame, std::function<void(Frame*)>> f(take_frame(), [&](Frame* frame) { give_back(frame); });
+  auto bound = bound_for(*f, sized);
+  if (!bound) throw Error(ErrorKind::BadInput, std::exchange(f->message, {}));
+  return bound;
+}
+
 bool PlanRunner::bind(Frame& f, std::span<const TensorView> inputs) {
   if (!matches(f, inputs)) {
-    f.bound.reset(); // the slots are about to change
-    if (!check_inputs(f, inputs)) return false;
-    std::vector<int64_t> key;
-    for (size_t i = 0; i < inputs.size(); i++) {
-      const InputSpec& s = plan_->inputs[i];
-      if (s.is_number || s.is_fixed) key.push_back(bits_of(s, inputs[i]));
-      else key.insert(key.end(), inputs[i].sizes.begin(), inputs[i].sizes.end());
-    }
-    std::shared_ptr<const BoundPlan> bound = bound_.find(key);
-    if (!bound) {
-      bound = bind_plan(f, std::move(key));
-      if (!bound) return false;
-      bound_.add(bound);
-    }
+    std::shared_ptr<const BoundPlan> bound = bound_for(f, inputs);
+    if (!bound) return false;
     enter(f, std::move(bound));
   }
   const BoundPlan& b = *f.bound;
-  f.arena.begin_call(), f.scratch.begin_call();
-  if (!f.arena.reserve(std::max<size_t>(b.arena_bytes, 1)) || !f.reserve_scratch(b.scratch))
-    return f.message = fmt::format("out of memory: {} bytes of temporaries", b.arena_bytes + b.scratch.bytes(workers_.threads())), false;
-  if (f.placed_at != f.arena.data()) point_at_arena(f);
+  CallMemory& m = *f.memory;
+  m.arena.begin_call(), m.scratch.begin_call();
+  if (!m.arena.reserve(std::max<size_t>(b.arena_bytes, 1)) || !f.reserve_scratch(b.scratch))
+    return f.message = fmt::format("out of memory: {} bytes of temporaries", b.arena_bytes + b.scratch.bytes(workers().threads())), false;
+  if (f.placed_at != m.arena.data()) point_at_arena(f);
   return point_at_inputs(f, inputs);
 }
 
@@ -127,7 +142,7 @@ bool PlanRunner::point_at_inputs(Frame& f, std::span<const TensorView> inputs) {
     if (!v.strides.empty() && !is_contiguous_layout(v.sizes, v.strides)) { // staged
       size_t bytes = size_of(v.dtype);
       for (int64_t n : v.sizes) bytes *= static_cast<size_t>(n);
-      auto block = pool_.take(bytes);
+      auto block = session_->blocks.take(bytes);
       if (!block) return f.message = "out of memory", false;
       copy_strided(v, block.get());
       data = block.get();

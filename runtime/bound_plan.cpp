@@ -19,24 +19,41 @@ namespace {
 
 // ---- launches
 
+/// Plans by what they were made for: layers are alike.
+template <class Shape, class Plan> struct Plans {
+  std::deque<Plan> all = {};
+  std::vector<Shape> shapes = {};
+  template <class F> const Plan& of(const Shape& shape, const F& make) {
+    auto found = std::find(shapes.begin(), shapes.end(), shape);
+    if (found != shapes.end()) return all[static_cast<size_t>(found - shapes.begin())];
+    shapes.push_back(shape);
+    return all.emplace_back(make());
+  }
+};
+
 /// Plans one step; where its plan goes is the caller's to say.
 struct Planner {
   Frame& f;
   ScratchNeed need = {};
+  Plans<Matmul, MatmulPlan> matmuls = {};
+  Plans<Conv, ConvPlan> convs = {};
 
   static size_t bytes(int64_t n) { return static_cast<size_t>(std::max<int64_t>(n, 0)); }
-  const KernelTable& kernels() const { return *f.plan->micro_kernels; }
-  MatmulPlan plan(const MatmulStep& s) {
+  const KernelTable& kernels() const { return *f.linked->micro_kernels; }
+  const MatmulPlan& plan(const MatmulStep& s) {
     Matmul m = matmul_of(s, f);
-    if (s.c >= 0) m.c = this; // given, whether memory is there yet or not
-    MatmulPlan plan = plan_matmul(kernels(), f.plan->caches, f.workers->threads(), m);
+    m.a = m.b = nullptr;
+    m.c = s.c >= 0 ? this : nullptr; // given, whether memory is there yet or not
+    const MatmulPlan& plan = matmuls.of(m, [&] { return plan_matmul(kernels(), f.plan->caches, f.workers->threads(), m); });
     need.add({bytes(plan.worker_bytes()), 0});
     return plan;
   }
-  ConvPlan plan(const ConvStep& s) {
+  const ConvPlan& plan(const ConvStep& s) {
     Conv c = conv_of(s, f);
-    if (s.output >= 0) c.output = this;
-    ConvPlan plan = plan_conv(kernels(), f.plan->caches, f.workers->threads(), c);
+    c.input = nullptr, c.weights = this;
+    c.output = s.output >= 0 ? this : nullptr;
+    if (c.window_weights) c.window_weights = this;
+    const ConvPlan& plan = convs.of(c, [&] { return plan_conv(kernels(), f.plan->caches, f.workers->threads(), c); });
     need.add({0, bytes(plan.scratch_bytes(f.workers->threads()))});
     return plan;
   }
@@ -147,14 +164,15 @@ std::shared_ptr<const BoundPlan> bind_plan(Frame& f, std::vector<int64_t> key) {
   Planner planner{f};
   auto plan = [&](const Step& step) {
     if (step.waits_for > 0) return;
-    if (auto* m = std::get_if<MatmulStep>(&step.run)) out->matmuls[static_cast<size_t>(m->number)] = planner.plan(*m);
-    if (auto* c = std::get_if<ConvStep>(&step.run)) out->convs[static_cast<size_t>(c->number)] = planner.plan(*c);
+    if (auto* m = std::get_if<MatmulStep>(&step.run)) out->matmuls[static_cast<size_t>(m->number)] = &planner.plan(*m);
+    if (auto* c = std::get_if<ConvStep>(&step.run)) out->convs[static_cast<size_t>(c->number)] = &planner.plan(*c);
     if (auto* k = std::get_if<KernelStep>(&step.run)) planner.plan(*k);
     if (auto* a = std::get_if<AttentionStep>(&step.run)) planner.plan(*a);
   };
   for_each_step(f.plan->steps, plan);
   for (const ConvChain& c : out->chains) planner.need.add({0, static_cast<size_t>(c.worker_bytes() * f.workers->threads())});
   out->scratch = planner.need;
+  out->matmul_plans = std::move(planner.matmuls.all), out->conv_plans = std::move(planner.convs.all);
   return out;
 }
 

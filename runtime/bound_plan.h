@@ -1,5 +1,6 @@
 // What the sizes of its inputs decide of a plan: made once for a combination of sizes, and shared by all calls that bring it.
 #pragma once
+#include <deque>
 #include <mutex>
 
 #include "runtime/conv_chain.h"
@@ -22,12 +23,14 @@ struct BoundPlan {
   std::vector<size_t> offsets; // of arena buffers
   size_t arena_bytes = 0;
   ScratchNeed scratch;
-  std::vector<MatmulPlan> matmuls; // by the steps' numbers; those whose sizes depend on data are planned in the call
-  std::vector<ConvPlan> convs;
+  std::deque<MatmulPlan> matmul_plans; // of steps alike there is one
+  std::deque<ConvPlan> conv_plans;
+  std::vector<const MatmulPlan*> matmuls; // by the steps' numbers; null where sizes depend on data: those are planned in the call
+  std::vector<const ConvPlan*> convs;
   std::vector<ConvChain> chains;
   struct Result { // memory of an Output buffer
     std::vector<int64_t> sizes, strides;
-    size_t bytes;
+    size_t bytes = 0;
   };
   std::vector<Result> results; // by the plan's outputs; empty for those in other memory
 };

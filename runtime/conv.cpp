@@ -306,6 +306,11 @@ int64_t conv_pack_items(const KernelTable& kernels, const Conv& c) {
   return c.by_lines || has_depthwise_kernels(kernels, c) ? 1 : num_panels(conv_layout(kernels, c), c);
 }
 
+bool packs_scaled(const KernelTable& kernels, const Conv& c) {
+  if (c.winograd) return true;
+  return !c.by_lines && !has_depthwise_kernels(kernels, c) && windows_pack_scaled(kernels, conv_layout(kernels, c), c);
+}
+
 bool pack_conv_items(const KernelTable& kernels, const Conv& c, int64_t begin, int64_t end, void* to) noexcept {
   if (c.winograd) return pack_winograd(kernels, c, begin, end, to);
   if (c.by_lines) pack_line_weights(c, static_cast<float*>(to));
@@ -335,7 +340,8 @@ void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan
     next += plan.packed_bytes;
   }
   if (plan.kind == ConvPlan::Kind::Depthwise) return run_depthwise(kernels, workers, c, next);
-  if (c.winograd) return run_winograd(kernels, workers, plan.winograd, c, next);
+  if (plan.kind == ConvPlan::Kind::Winograd && c.winograd) return run_winograd(kernels, workers, plan.winograd, c, next);
+  if (c.window_weights) c.weights = c.window_weights;
   if (plan.kind == ConvPlan::Kind::Lines) return run_lines(workers, plan.lines, c, next);
   run_windows(kernels, workers, plan, c, next);
 }

@@ -37,11 +37,15 @@ struct Conv {
   /// of transposed ones [in][out / groups][d][h][w].
   const void* weights = nullptr;
   bool packed = true;
+  /// Packed weights once more, for windows, where those for Winograd do not serve all sizes (suits_winograd).
+  const void* window_weights = nullptr;
   int64_t weight_strides[5] = {};
-  void* output = nullptr; // null: the sums go to the epilogue alone
+  const float* scales = nullptr; // of output channels: weights that are not packed are multiplied by them; where packs_scaled says so
+  void* output = nullptr;        // null: the sums go to the epilogue alone
   int64_t out_pixel = 0, out_batch = 0;
   Epilogue epilogue = {};
 
+  bool operator==(const Conv&) const = default;
   int64_t group_inputs() const { return in_channels / groups; }
   int64_t group_outputs() const { return out_channels / groups; }
   bool grouped_f32() const { return groups > 1 && !transposed && in_type == DType::F32 && weight_type == DType::F32; }
@@ -56,6 +60,8 @@ int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& conv);
 /// The same in parts: packing is cut into so many items, of which any threads pack any. Returns whether weights packed for Winograd are
 /// small enough for it, and of others true.
 int64_t conv_pack_items(const KernelTable& kernels, const Conv& conv);
+/// Whether packing multiplies weights by scales.
+bool packs_scaled(const KernelTable& kernels, const Conv& conv);
 bool pack_conv_items(const KernelTable& kernels, const Conv& conv, int64_t begin, int64_t end, void* to) noexcept;
 bool pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& conv, void* to) noexcept;
 

@@ -33,7 +33,7 @@ const ConvStep* link_of(const Step& step) {
 /// The step's only result, as dense as the convolution's; -1 otherwise.
 int result_of(const ConvStep& s) {
   const TileKernel& e = s.epilogue;
-  if (!e.function) return s.output;
+  if (e.kernel < 0) return s.output;
   if (s.output >= 0 || e.written.size() != 1 || !contains(e.beside, e.written[0])) return -1;
   return std::count(e.buffers.begin(), e.buffers.end(), e.written[0]) == 1 ? e.written[0] : -1;
 }
@@ -78,7 +78,7 @@ Conv given_conv(const ConvStep& s, const Frame& f) {
 
 /// The product for `rows` rows of pixels and any fewer.
 std::optional<MatmulPlan> plan_rows(const Frame& f, const Conv& c, int64_t rows) {
-  const KernelTable& kernels = *f.plan->micro_kernels;
+  const KernelTable& kernels = *f.linked->micro_kernels;
   Matmul m = as_matmul(kernels, c);
   m.batch[1] = 1, m.m = rows * c.window.out[2];
   MatmulPlan p = plan_matmul(kernels, f.plan->caches, 1, m);
@@ -115,7 +115,7 @@ bool choose_strips(ConvChain& c, const Frame& f, const Conv& conv) {
 }
 
 bool plan_chain(ConvChain& c, const Frame& f) {
-  const KernelTable& kernels = *f.plan->micro_kernels;
+  const KernelTable& kernels = *f.linked->micro_kernels;
   Conv conv = given_conv(*c.depthwise, f);
   const ConvWindow& w = conv.window;
   if (!fits_plane(conv) || w.out_pixels() <= 0 || w.in_pixels() <= 0 || conv.batch <= 0 || conv.in_channels <= 0) return false;
@@ -180,11 +180,11 @@ struct Shifted {
 class ChainCall {
 public:
   ChainCall(const ConvChain& chain, Frame& f, char* scratch)
-      : c_(chain), f_(f), kernels_(*f.plan->micro_kernels), depthwise_(conv_of(*chain.depthwise, f)),
+      : c_(chain), f_(f), kernels_(*f.linked->micro_kernels), depthwise_(conv_of(*chain.depthwise, f)),
         depthwise_tile_(chain.depthwise->epilogue, f, f.pointers.data()) {
     if (c_.before) before_ = conv_of(*c_.before, f), before_tile_.emplace(c_.before->epilogue, f, f.pointers.data());
     if (c_.after) after_ = conv_of(*c_.after, f), after_tile_.emplace(c_.after->epilogue, f, f.pointers.data());
-    if (depthwise_tile_.kernel.function) depthwise_.epilogue = {.fn = TileCall::call, .ctx = &depthwise_tile_};
+    if (depthwise_tile_.kernel.kernel >= 0) depthwise_.epilogue = {.fn = TileCall::call, .ctx = &depthwise_tile_};
     ring_ = scratch, done_ = ring_ + c_.ring_bytes, product_ = done_ + c_.done_bytes, sums_ = product_ + c_.product_bytes;
   }
 
@@ -279,7 +279,7 @@ std::vector<ConvChain> find_chains(const Frame& f) {
 void run_chain(const ConvChain& c, Frame& f) {
   int64_t rows = slot(f, c.depthwise->out[1]), items = slot(f, c.depthwise->batch) * c.strips;
   f.workers->run(items, 1, [&](int64_t begin, int64_t end, int worker) {
-    ChainCall call(c, f, f.scratch.data() + worker * c.worker_bytes());
+    ChainCall call(c, f, f.memory->scratch.data() + worker * c.worker_bytes());
     for (int64_t i = begin; i < end; i++) {
       int64_t strip = i % c.strips;
       call.run(i / c.strips, rows * strip / c.strips, rows * (strip + 1) / c.strips);

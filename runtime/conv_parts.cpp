@@ -9,6 +9,7 @@
 #include "base/rounding.h"
 #include "runtime/conv.h"
 #include "runtime/gemm_pack.h"
+#include "runtime/wide.h"
 
 namespace tenon {
 namespace {
@@ -59,6 +60,7 @@ int64_t tap_offset(const ConvPart& p, int64_t position, const int64_t strides[3]
 struct PanelTo {
   int64_t width, columns;
   char* data;
+  const float* scales; // of its columns; null: none
 };
 
 /// Rows of k in the order [position][depth], each `depth` filled up by zeros (the memory is zero before).
@@ -95,6 +97,7 @@ void turn_panel(const KernelTable& kernels, const ConvLayout::Part& p, const Con
     int64_t count = std::min(together, all - first);
     MoveArgs args{from + first * 4, turned, c.weight_strides[0] * 4, bytes, to.columns, count};
     kernels.transpose()(&args);
+    if (to.scales) scale_columns(turned, count, to.width, to.scales, to.columns);
     for (int64_t r = 0; r < count; r++) {
       int64_t i = (first + r) / taps, q = (first + r) % taps, k = q / width * p.depth + q % width * inputs + i;
       std::memcpy(to.data + k * bytes, turned + r * to.width, static_cast<size_t>(bytes));
@@ -120,6 +123,11 @@ void pack_panel(const KernelTable& kernels, const GemmFamily& f, const ConvLayou
   }
   if (c.weight_type == DType::U8) return as(uint8_t{}, int16_t{});
   return as(int8_t{}, int16_t{});
+}
+
+TENON_WIDE void multiply_columns(float* rows, int64_t count, int64_t width, const float* factors, int64_t columns) {
+  for (int64_t r = 0; r < count; r++)
+    for (int64_t j = 0; j < columns; j++) rows[r * width + j] *= factors[j];
 }
 
 } // namespace
@@ -181,6 +189,15 @@ ConvLayout conv_layout(const KernelTable& kernels, const Conv& c) {
 
 int64_t num_panels(const ConvLayout& l, const Conv& c) { return static_cast<int64_t>(l.parts.size()) * c.groups * l.panels.count(); }
 
+bool windows_pack_scaled(const KernelTable& kernels, const ConvLayout& l, const Conv& c) {
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(l.family)];
+  return c.weight_type == DType::F32 && std::all_of(l.parts.begin(), l.parts.end(), [&](auto& p) { return lies_by_outputs(f, p, c); });
+}
+
+void scale_columns(float* rows, int64_t count, int64_t width, const float* factors, int64_t columns) {
+  multiply_columns(rows, count, width, factors, columns);
+}
+
 void pack_windows(const KernelTable& kernels, const ConvLayout& l, const Conv& c, int64_t begin, int64_t end, void* to) noexcept {
   const GemmFamily& f = kernels.families()[static_cast<size_t>(l.family)];
   char* base = static_cast<char*>(to);
@@ -190,7 +207,8 @@ void pack_windows(const KernelTable& kernels, const ConvLayout& l, const Conv& c
   for (int64_t i = begin; i < end; i++) {
     const ConvLayout::Part& p = l.parts[static_cast<size_t>(i / count / c.groups)];
     int64_t group = i / count % c.groups, panel = i % count, rows = l.panel_rows(p);
-    PanelTo panel_to{l.panels.panel_width(panel), l.panels.columns(panel), nullptr};
+    PanelTo panel_to{l.panels.panel_width(panel), l.panels.columns(panel), nullptr, nullptr};
+    if (c.scales) panel_to.scales = c.scales + group * c.group_outputs() + panel * l.panels.width();
     panel_to.data = base + p.weights + group * l.group_bytes(p) + panel * l.panels.width() * rows * l.panels.element_bytes;
     pack_panel(kernels, f, p, c, group * at.group + panel * l.panels.width() * at.out, panel_to);
   }

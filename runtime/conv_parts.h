@@ -47,6 +47,10 @@ struct ConvLayout {
 };
 ConvLayout conv_layout(const KernelTable& kernels, const Conv& conv);
 
+/// Multiplies rows of `width` floats by a factor for each of the first columns.
+void scale_columns(float* rows, int64_t count, int64_t width, const float* factors, int64_t columns);
+/// Whether pack_windows multiplies by scales of output channels.
+bool windows_pack_scaled(const KernelTable& kernels, const ConvLayout& layout, const Conv& conv);
 /// Packs panels [begin, end) of all parts and groups, in this order, and with the first one the row of padding.
 void pack_windows(const KernelTable& kernels, const ConvLayout& layout, const Conv& conv, int64_t begin, int64_t end, void* to) noexcept;
 int64_t num_panels(const ConvLayout& layout, const Conv& conv);

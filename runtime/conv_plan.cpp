@@ -199,7 +199,7 @@ void prepare_conv(const KernelTable& kernels, const Conv& c) {
   if (c.winograd) {
     kernels.transpose();
     prepare_winograd(kernels, c);
-    if (c.packed) return;
+    if (c.packed && !c.window_weights) return;
   }
   ConvLayout l = conv_layout(kernels, c);
   const GemmFamily& f = family(kernels, l.family);
@@ -219,7 +219,7 @@ ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads
   } else if (is_matmul(c)) {
     p.kind = ConvPlan::Kind::Product;
     p.product = plan_matmul(kernels, caches, threads, as_matmul(kernels, c));
-  } else if (c.winograd) {
+  } else if (c.winograd && (!c.window_weights || suits_winograd(kernels, caches, c))) {
     if (!c.packed) plan_windows(p, kernels, caches, threads, c);
     p.kind = ConvPlan::Kind::Winograd;
     p.winograd = plan_winograd(kernels, caches, threads, c);

@@ -14,6 +14,7 @@ namespace tenon {
 struct ConvWindow {
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1};
   int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dilation[3] = {1, 1, 1};
+  bool operator==(const ConvWindow&) const = default;
 
   int64_t positions() const { return kernel[0] * kernel[1] * kernel[2]; }
   int64_t in_pixels() const { return in[0] * in[1] * in[2]; }

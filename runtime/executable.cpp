@@ -50,8 +50,13 @@ std::vector<Tensor> copies_of(const std::vector<Tensor>& tensors) {
 
 } // namespace
 
-PlanRunner::PlanRunner(std::shared_ptr<const Plan> plan, int threads, bool profile)
-    : plan_(std::move(plan)), workers_(threads), state_(copies_of(plan_->initial_state)), threads_(threads), is_profiled_(profile) {
+Session::Session(const Workers& w, const std::vector<Tensor>& initial) : workers(w), state(copies_of(initial)) {}
+
+PlanRunner::PlanRunner(std::shared_ptr<const LinkedPlan> plan, const Workers& workers, bool profile)
+    : PlanRunner(plan, std::make_shared<Session>(workers, plan->plan.initial_state), profile) {}
+
+PlanRunner::PlanRunner(std::shared_ptr<const LinkedPlan> plan, std::shared_ptr<Session> session, bool profile)
+    : linked_(std::move(plan)), plan_(&linked_->plan), session_(std::move(session)), is_profiled_(profile) {
   waiting_.resize(plan_->sizes.stages.size());
   for_each_step(plan_->steps, [&](const Step& s) {
     if (s.waits_for > 0) waiting_[static_cast<size_t>(s.waits_for)].push_back(&s);
@@ -68,77 +73,74 @@ PlanRunner::~PlanRunner() = default;
 // ---- state
 
 std::unique_ptr<PlanRunner> PlanRunner::copy() {
-  auto made = std::make_unique<PlanRunner>(plan_, threads_, is_profiled_);
+  auto made = std::make_unique<PlanRunner>(linked_, session_->workers, is_profiled_);
   std::vector<Tensor> now = state();
   for (size_t i = 0; i < now.size(); i++) made->set_state(i, now[i].view());
   return made;
 }
 
 std::vector<Tensor> PlanRunner::state() {
-  std::scoped_lock lock(state_mutex_);
-  return copies_of(state_);
+  std::scoped_lock lock(session_->state_mutex);
+  return copies_of(session_->state);
 }
 
 void PlanRunner::set_state(size_t i, const TensorView& value) {
-  std::scoped_lock lock(state_mutex_);
-  copy_strided(value, state_[i].data());
+  std::scoped_lock lock(session_->state_mutex);
+  copy_strided(value, session_->state[i].data());
 }
 
 Profile PlanRunner::profile() {
-  std::scoped_lock lock(mutex_);
+  std::scoped_lock lock(profile_mutex_);
   return profile_;
 }
 
 // ---- frames
 
-Frame* PlanRunner::take_frame() {
-  for (auto& place : ready_)
-    if (place.load(std::memory_order_relaxed))
-      if (Frame* f = place.exchange(nullptr, std::memory_order_acquire)) return f;
-  std::scoped_lock lock(mutex_);
-  if (!waiting_frames_.empty()) {
-    Frame* f = waiting_frames_.back();
-    waiting_frames_.pop_back();
-    return f;
-  }
-  Frame* f = frames_.emplace_back(std::make_unique<Frame>()).get();
-  waiting_frames_.reserve(frames_.size()); // so that giving a frame back cannot fail
-  f->plan = plan_.get();
-  f->workers = &workers_;
-  f->pool = &pool_;
+std::unique_ptr<Frame> PlanRunner::make_frame() {
+  auto f = std::make_unique<Frame>();
+  f->linked = linked_.get();
+  f->plan = plan_;
+  f->workers = &session_->workers;
+  f->pool = &session_->blocks;
   f->waiting = &waiting_;
   f->slots = plan_->sizes.initial;
   f->pointers.assign(plan_->buffers.size(), nullptr);
   for (size_t i = 0; i < plan_->buffers.size(); i++) {
     const PlanBuffer& b = plan_->buffers[i];
     if (b.place == BufferPlace::Constant) f->pointers[i] = plan_->constants[static_cast<size_t>(b.index)].data();
-    if (b.place == BufferPlace::State) f->pointers[i] = state_[static_cast<size_t>(b.index)].data();
+    if (b.place == BufferPlace::State) f->pointers[i] = session_->state[static_cast<size_t>(b.index)].data();
   }
   f->profiled = is_profiled_;
   if (is_profiled_) f->profile.resize(static_cast<size_t>(plan_->num_steps));
   return f;
 }
 
+Frame* PlanRunner::take_frame() {
+  Frame* f = frames_.take([&] { return make_frame(); });
+  try {
+    f->memory = session_->memory.take([] { return std::make_unique<CallMemory>(); });
+  } catch (...) {
+    frames_.give_back(f);
+    throw;
+  }
+  return f;
+}
+
 void PlanRunner::give_back(Frame* f) {
   f->held.clear();
   if (is_profiled_) {
-    std::scoped_lock lock(mutex_);
+    std::scoped_lock lock(profile_mutex_);
     add(profile_, f->profile);
     f->profile.assign(f->profile.size(), {});
   }
-  for (auto& place : ready_)
-    if (Frame* none = nullptr; place.compare_exchange_strong(none, f, std::memory_order_release, std::memory_order_relaxed)) return;
-  std::scoped_lock lock(mutex_);
-  waiting_frames_.push_back(f);
+  session_->memory.give_back(std::exchange(f->memory, nullptr));
+  frames_.give_back(f);
 }
 
 void PlanRunner::enter(Frame& f, std::shared_ptr<const BoundPlan> bound) {
   const BoundPlan& b = *bound;
   f.slots = b.slots;
-  f.matmuls.resize(b.matmuls.size());
-  for (size_t i = 0; i < b.matmuls.size(); i++) f.matmuls[i] = &b.matmuls[i];
-  f.convs.resize(b.convs.size());
-  for (size_t i = 0; i < b.convs.size(); i++) f.convs[i] = &b.convs[i];
+  f.matmuls = b.matmuls, f.convs = b.convs;
   f.scratch_per_worker = b.scratch.per_worker;
   f.placed_at = nullptr;
   arena_bytes_.store(b.arena_bytes, std::memory_order_relaxed);
@@ -146,8 +148,8 @@ void PlanRunner::enter(Frame& f, std::shared_ptr<const BoundPlan> bound) {
 }
 
 void PlanRunner::point_at_arena(Frame& f) {
-  f.placed_at = f.arena.data();
-  for (size_t i : arena_buffers_) f.pointers[i] = f.arena.data() + f.bound->offsets[i];
+  f.placed_at = f.memory->arena.data();
+  for (size_t i : arena_buffers_) f.pointers[i] = f.memory->arena.data() + f.bound->offsets[i];
 }
 
 // ---- results
@@ -172,7 +174,7 @@ bool PlanRunner::place_tensor(Frame& f, std::span<const TensorView> inputs, DTyp
     return true;
   if (is_read) f.held.push_back(t.storage());
   t = Tensor(); // its memory may be taken
-  auto block = pool_.take(r.bytes);
+  auto block = session_->blocks.take(r.bytes);
   if (!block) return f.message = "out of memory", false;
   void* data = block.get();
   t = Tensor(dtype, r.sizes, r.strides, std::move(block), data);
@@ -191,7 +193,7 @@ bool PlanRunner::place_view(Frame& f, std::span<const TensorView> inputs, Result
   for (const TensorView& in : inputs) direct = direct && !overlap(v, in);
   for (const TensorView& other : results.views) direct = direct && (&other == &v || !overlap(v, other));
   if (direct) return f.pointers[static_cast<size_t>(o.buffer)] = v.data, true;
-  f.held.push_back(pool_.take(r.bytes));
+  f.held.push_back(session_->blocks.take(r.bytes));
   return (f.pointers[static_cast<size_t>(o.buffer)] = f.held.back().get()) || (f.message = "out of memory", false);
 }
 
@@ -248,7 +250,7 @@ bool PlanRunner::hand_over(Frame& f, std::span<const TensorView> inputs, Results
     size_t bytes;
     if (o.is_state) {
       if (bytes_of(plan_->buffers[static_cast<size_t>(o.buffer)], f, bytes))
-        std::memcpy(state_[static_cast<size_t>(o.state)].data(), made, bytes);
+        std::memcpy(session_->state[static_cast<size_t>(o.state)].data(), made, bytes);
     } else if (o.input >= 0) copy_to_strided(made, inputs[static_cast<size_t>(o.input)]);
     else if (!hand_over_result(f, k, results)) return false;
   }
@@ -286,8 +288,8 @@ Status PlanRunner::run(std::span<const TensorView> inputs, Results& results) noe
 // Pointers are set.
 Status PlanRunner::run_bound(Frame& f, std::span<const TensorView> inputs, Results& results) noexcept {
   try {
-    std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
-    if (!state_.empty()) state.lock();
+    std::unique_lock<std::mutex> state(session_->state_mutex, std::defer_lock);
+    if (!session_->state.empty()) state.lock();
     f.random_steps = 0;
     bool ok = run_steps(plan_->steps, f) && hand_over(f, inputs, results);
     return ok ? Status() : Status(bad(std::exchange(f.message, {})));

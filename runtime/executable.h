@@ -1,11 +1,11 @@
 // A plan ready to run: frames, state, workers. Its functions may be called by many threads at once.
 #pragma once
-#include <array>
 #include <atomic>
 #include <deque>
 #include <mutex>
 
 #include "runtime/frame.h"
+#include "runtime/session.h"
 #include "tenon/error.h"
 
 namespace tenon {
@@ -16,7 +16,9 @@ std::string output_refusal(int number, const TensorView& given, DType dtype, std
 class PlanRunner {
 public:
   /// `profile`: every step is timed.
-  PlanRunner(std::shared_ptr<const Plan> plan, int threads, bool profile = false);
+  PlanRunner(std::shared_ptr<const LinkedPlan> plan, const Workers& workers, bool profile = false);
+  /// In the session of another plan of the same program: calls of both work on one state.
+  PlanRunner(std::shared_ptr<const LinkedPlan> plan, std::shared_ptr<Session> session, bool profile = false);
   ~PlanRunner();
 
   /// Results take the memory of those of an earlier call, where `outputs` alone holds it and the sizes are the same.
@@ -25,6 +27,8 @@ public:
   Status run_into(std::span<const TensorView> inputs, std::span<const TensorView> outputs) noexcept;
   /// Inputs and outputs that a frame of its own is pointed at, for repeated runs; not for several threads at once.
   class Call;
+  /// What the inputs' sizes decide, without a run: only the data of numbers is read. Throws where they do not fit.
+  std::shared_ptr<const BoundPlan> plan_for(std::span<const TensorView> inputs);
   /// Copies of the buffers that live between calls, in the plan's order.
   std::vector<Tensor> state();
   /// Gives one of them a new value, of the same dtype and sizes.
@@ -32,10 +36,12 @@ public:
   /// Another runner of the same plan, with a state of its own that starts as this one's is now.
   std::unique_ptr<PlanRunner> copy();
   const Plan& plan() const { return *plan_; }
+  const LinkedPlan& linked() const { return *linked_; }
   size_t arena_bytes() const { return arena_bytes_.load(std::memory_order_relaxed); }
   /// What the runs so far cost, by step number; empty where not asked for.
   Profile profile();
-  const Workers& workers() const { return workers_; }
+  const Workers& workers() const { return session_->workers; }
+  const std::shared_ptr<Session>& session() const { return session_; }
 
 private:
   /// Where a call's results go: tensors, made anew where those of an earlier call do not do; or memory of the caller.
@@ -44,12 +50,14 @@ private:
     std::span<const TensorView> views;
   };
 
+  std::unique_ptr<Frame> make_frame();
   Frame* take_frame();
   void give_back(Frame* frame);
   Status run(std::span<const TensorView> inputs, Results& results) noexcept;
   Status run_bound(Frame& f, std::span<const TensorView> inputs, Results& results) noexcept;
   bool matches(const Frame& f, std::span<const TensorView> inputs) const;
   bool bind(Frame& f, std::span<const TensorView> inputs);
+  std::shared_ptr<const BoundPlan> bound_for(Frame& f, std::span<const TensorView> inputs);
   bool bind_input(Frame& f, const InputSpec& spec, const TensorView& view, bool check_equal);
   bool check_inputs(Frame& f, std::span<const TensorView> inputs);
   void enter(Frame& f, std::shared_ptr<const BoundPlan> bound);
@@ -61,22 +69,17 @@ private:
   bool hand_over(Frame& f, std::span<const TensorView> inputs, Results& results);
   bool hand_over_result(Frame& f, size_t output, Results& results);
 
-  std::shared_ptr<const Plan> plan_;
-  Workers workers_;
-  BlockPool pool_;
+  std::shared_ptr<const LinkedPlan> linked_;
+  const Plan* plan_; // the linked one
+  std::shared_ptr<Session> session_;
   BoundPlans bound_;
   WaitingSteps waiting_;
   std::vector<size_t> arena_buffers_, parts_; // by place
   size_t num_results_ = 0;
-  std::array<std::atomic<Frame*>, 4> ready_ = {}; // frames that wait; more of them in frames_
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Frame>> frames_; // all, and those among them that wait
-  std::vector<Frame*> waiting_frames_;
-  std::mutex state_mutex_; // held while a plan with state runs
-  std::vector<Tensor> state_;
+  Pooled<Frame> frames_;
   std::atomic<size_t> arena_bytes_ = 0; // of the last sizes that were bound
-  int threads_;
   bool is_profiled_;
+  std::mutex profile_mutex_;
   Profile profile_;
 };
 
@@ -89,6 +92,8 @@ public:
   Call& operator=(const Call&) = delete;
 
   const Status& status() const { return status_; }
+  std::span<const TensorView> inputs() const { return inputs_; }
+  std::span<const TensorView> outputs() const { return outputs_; }
   Status run() noexcept;
 
 private:

@@ -29,7 +29,7 @@ bool run(const KernelStep& s, Frame& f) {
 bool run(const MatmulStep& s, Frame& f) {
   MatmulCall call(s, f, f.pointers.data());
   f.error[0] = 0;
-  run_matmul(*f.plan->micro_kernels, *f.workers, call.plan, call.product, f.scratch.data());
+  run_matmul(*f.linked->micro_kernels, *f.workers, call.plan, call.product, f.memory->scratch.data());
   return f.error[0] == 0 || fail_index(f);
 }
 
@@ -44,29 +44,32 @@ bool run(const ConvStep& s, Frame& f) {
   TileCall tile(s.epilogue, f, f.pointers.data());
   c.epilogue = tile.epilogue(f, f.pointers.data());
   f.error[0] = 0;
-  run_conv(*f.plan->micro_kernels, *f.workers, *f.convs[static_cast<size_t>(s.number)], c, f.scratch.data());
+  run_conv(*f.linked->micro_kernels, *f.workers, *f.convs[static_cast<size_t>(s.number)], c, f.memory->scratch.data());
   return f.error[0] == 0 || fail_index(f);
 }
 
 // Calls the kernels of an attention: the first buffers are the tile's rows.
 struct AttentionTiles {
   const TileKernel &score, &finish;
+  KernelFn score_function, finish_function;
   Arguments score_arguments, finish_arguments;
 
   AttentionTiles(const AttentionStep& s, Frame& f)
-      : score(s.score), finish(s.finish), score_arguments(f, f.pointers.data(), s.score.buffers, s.score.scalars),
+      : score(s.score), finish(s.finish), score_function(function_of(s.score, f)), finish_function(function_of(s.finish, f)),
+        score_arguments(f, f.pointers.data(), s.score.buffers, s.score.scalars),
         finish_arguments(f, f.pointers.data(), s.finish.buffers, s.finish.scalars) {}
 
-  static void call(const TileKernel& kernel, const Arguments& arguments, const AttentionTile& t, std::initializer_list<const void*> own) {
-    call_tile(kernel, arguments, own, {t.batch, t.m0, t.m1, t.n0, t.n1, 0, 1}); // its strides are known to the kernels
+  static void call(KernelFn function, const TileKernel& kernel, const Arguments& arguments, const AttentionTile& t,
+                   std::initializer_list<const void*> own) {
+    call_tile(function, kernel, arguments, own, {t.batch, t.m0, t.m1, t.n0, t.n1, 0, 1}); // its strides are known to the kernels
   }
   static void call_score(void* self, const AttentionTile& t) {
     auto& a = *static_cast<AttentionTiles*>(self);
-    call(a.score, a.score_arguments, t, {t.scores, t.top, t.sum, t.correction});
+    call(a.score_function, a.score, a.score_arguments, t, {t.scores, t.top, t.sum, t.correction});
   }
   static void call_finish(void* self, const AttentionTile& t) {
     auto& a = *static_cast<AttentionTiles*>(self);
-    call(a.finish, a.finish_arguments, t, {t.out, t.sum});
+    call(a.finish_function, a.finish, a.finish_arguments, t, {t.out, t.sum});
   }
 };
 
@@ -76,7 +79,7 @@ bool run(const AttentionStep& s, Frame& f) {
   c.context = &tiles;
   c.score = AttentionTiles::call_score, c.finish = AttentionTiles::call_finish;
   f.error[0] = 0;
-  run_attention(*f.plan->micro_kernels, f.plan->caches, *f.workers, c, f.scratch.data());
+  run_attention(*f.linked->micro_kernels, f.plan->caches, *f.workers, c, f.memory->scratch.data());
   return f.error[0] == 0 || fail_index(f);
 }
 
@@ -126,13 +129,13 @@ bool run(const LibraryStepCall& s, Frame& f) {
                    DynamicOutputs::allocate,
                    &dynamic,
                    f.workers};
-  const char* error = s.function(call);
+  const char* error = f.linked->library[static_cast<size_t>(s.function)](call);
   if (error) f.message = error;
   return error == nullptr;
 }
 
 bool run(const FallbackStep& s, Frame& f) {
-  f.message = s.run(f);
+  f.message = f.linked->fallbacks[static_cast<size_t>(s.number)](f);
   return f.message.empty();
 }
 
@@ -222,10 +225,11 @@ Matmul matmul_of(const MatmulStep& s, const Frame& f, void* const* pointers) {
   m.a_type = s.a_type, m.b_type = s.b_type;
   m.a = at(s.a, s.a_offset, s.a_type);
   m.a_row = slot(f, s.a_row), m.a_k = slot(f, s.a_k);
-  m.packed = s.packed != nullptr;
+  m.packed = s.packed >= 0;
   m.family = s.family, m.panel_vectors = s.panel_vectors;
   m.repeated = s.repeated;
-  m.b = m.packed ? s.packed : at(s.b, s.b_offset, s.b_type);
+  if (m.packed) m.b = f.linked->packed[static_cast<size_t>(s.packed)].data();
+  else m.b = at(s.b, s.b_offset, s.b_type);
   m.b_k = slot(f, s.b_k), m.b_n = slot(f, s.b_n);
   if (s.c >= 0) m.c = pointers[static_cast<size_t>(s.c)];
   m.c_row = slot(f, s.c_row);
@@ -241,6 +245,8 @@ Conv conv_of(const ConvStep& s, const Frame& f) {
   c.out_pixel = slot(f, s.out_pixel), c.out_batch = slot(f, s.out_batch);
   c.input = f.pointers[static_cast<size_t>(s.input)];
   if (s.weight >= 0) c.weights = f.pointers[static_cast<size_t>(s.weight)];
+  else c.weights = f.linked->packed[static_cast<size_t>(s.packed)].data();
+  if (s.packed_windows >= 0) c.window_weights = f.linked->packed[static_cast<size_t>(s.packed_windows)].data();
   if (s.output >= 0) c.output = f.pointers[static_cast<size_t>(s.output)];
   return c;
 }

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "runtime/bound_plan.h"
-#include "runtime/memory.h"
+#include "runtime/linked_plan.h"
 #include "runtime/profile.h"
+#include "runtime/session.h"
 
 namespace tenon {
 
@@ -14,7 +15,8 @@ namespace tenon {
 using WaitingSteps = std::vector<std::vector<const Step*>>;
 
 struct Frame {
-  const Plan* plan = nullptr;
+  const LinkedPlan* linked = nullptr;
+  const Plan* plan = nullptr; // the linked one
   const Workers* workers = nullptr;
   BlockPool* pool = nullptr;
   const WaitingSteps* waiting = nullptr;
@@ -26,7 +28,7 @@ struct Frame {
   std::vector<const ConvPlan*> convs;
   std::unordered_map<int, MatmulPlan> own_matmuls;
   std::unordered_map<int, ConvPlan> own_convs;
-  GrowingBlock arena, scratch;
+  CallMemory* memory = nullptr;    // of this call
   const char* placed_at = nullptr; // where the arena was when pointers were set
   size_t scratch_per_worker = 0;
   std::vector<std::shared_ptr<void>> held; // of this call: dynamic buffers, staged inputs, fresh results
@@ -40,7 +42,7 @@ struct Frame {
 
   bool reserve_scratch(const ScratchNeed& need) {
     scratch_per_worker = std::max(scratch_per_worker, need.per_worker);
-    return scratch.reserve(ScratchNeed{scratch_per_worker, need.shared}.bytes(workers->threads()));
+    return memory->scratch.reserve(ScratchNeed{scratch_per_worker, need.shared}.bytes(workers->threads()));
   }
 };
 

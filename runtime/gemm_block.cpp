@@ -42,6 +42,7 @@ uint64_t tile_heights(int64_t rows, int most) {
     if (tiles.count == 0) continue;
     if (tiles.larger < tiles.count) heights |= uint64_t{1} << tiles.small;
     if (tiles.larger > 0) heights |= uint64_t{1} << (tiles.small + 1);
+    if (tiles.small >= most - 1) break; // and so have all that are longer
   }
   return heights;
 }
@@ -53,12 +54,8 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
   if (last < 0) return out;
   out.in_series = !kernels.families()[static_cast<size_t>(family)].is_tiled() && kind != GemmKind::Stream;
   bool partial = masked && panels.columns(last) != panels.panel_width(last);
-  for (int rows = 1; rows <= GemmFamily::max_rows; rows++) {
-    if (!(heights >> rows & 1)) continue;
-    size_t r = static_cast<size_t>(rows);
-    if (last > 0) out.full[r] = kernels.gemm({family, rows, panels.vectors, false, kind, a_by_k});
-    out.last[r] = kernels.gemm({family, rows, panels.panel_vectors(last), partial, kind, a_by_k});
-  }
+  if (last > 0) kernels.gemm({family, 0, panels.vectors, false, kind, a_by_k}, heights, out.full.data());
+  kernels.gemm({family, 0, panels.panel_vectors(last), partial, kind, a_by_k}, heights, out.last.data());
   return out;
 }
 

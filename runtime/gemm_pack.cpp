@@ -46,6 +46,7 @@ struct Panel {
   const GemmFamily& family;
   int64_t width, columns, depth, padded_depth; // depth: valid k
   char* to;
+  bool streamed;
 
   int64_t element() const { return static_cast<int64_t>(size_of(family.b)); }
   char* at(int64_t k, int64_t j) const { return to + ((k / family.group * width + j) * family.group + k % family.group) * element(); }
@@ -101,7 +102,8 @@ void transpose_columns(const KernelTable& kernels, const Panel& p, const PackSou
   int64_t group = p.family.group, unit = p.element() * group, whole = p.depth / group;
   int64_t row = p.width * unit, from_row = b.other_stride * p.element();
   if (unit == 4) {
-    MoveArgs args{b.data, p.to, from_row, row, p.columns, whole};
+    bool whole_lines = reinterpret_cast<uintptr_t>(p.to) % 64 == 0 && row % 64 == 0;
+    MoveArgs args{b.data, p.to, from_row, row, p.columns, whole, p.streamed && whole_lines};
     kernels.transpose()(&args);
   } else {
     transpose_elements(b.data, from_row, static_cast<int>(unit), p.columns, whole, p.to, row);
@@ -155,7 +157,7 @@ void pack_panel(const KernelTable& kernels, const Panel& p, const PackSource& b)
 } // namespace
 
 void pack_panels(const KernelTable& kernels, const GemmFamily& f, const Panels& panels, const PackSource& b, int64_t k0, int64_t k1,
-                 int64_t p0, int64_t p1, void* to) noexcept {
+                 int64_t p0, int64_t p1, void* to, bool streamed) noexcept {
   if (k1 <= k0 && panels.tail == 0) return;
   char* first = static_cast<char*>(to);
   int64_t depth = panels.depth(k1 - k0), panel_bytes = panels.width() * panels.column_bytes(depth);
@@ -166,8 +168,10 @@ void pack_panels(const KernelTable& kernels, const GemmFamily& f, const Panels& 
       PackSource from = b;
       from.data = at(b, k0 + k, p * panels.width());
       int64_t padded = std::min(chunk, depth - k), valid = std::min(padded, k1 - k0 - k);
-      pack_panel(kernels, {f, panels.panel_width(p), panels.columns(p), valid, padded, first + (p - p0) * panel_bytes + panels.bytes(p, k)},
-                 from);
+      pack_panel(
+          kernels,
+          {f, panels.panel_width(p), panels.columns(p), valid, padded, first + (p - p0) * panel_bytes + panels.bytes(p, k), streamed},
+          from);
     }
   if (panels.tail == 0) return;
   for (int64_t p = p0; p < p1; p++) {

@@ -13,9 +13,9 @@ struct PackSource {
   int64_t k_stride, other_stride;
 };
 /// Packs rows [k0, k1) of panels [p0, p1), k0 a multiple of the family's k_step; the panels land one after the other with
-/// depth(k1 - k0) rows each. B's type is the family's, or one that converts to it.
+/// depth(k1 - k0) rows each. B's type is the family's, or one that converts to it. Streamed: they are not read soon.
 void pack_panels(const KernelTable& kernels, const GemmFamily& family, const Panels& panels, const PackSource& b, int64_t k0, int64_t k1,
-                 int64_t p0, int64_t p1, void* to) noexcept;
+                 int64_t p0, int64_t p1, void* to, bool streamed = false) noexcept;
 
 /// The first n columns of B, k [k0, k1), of the type they have, each together and `to_stride` bytes after the one before.
 void pack_columns(int64_t n, const PackSource& b, int64_t k0, int64_t k1, void* to, int64_t to_stride) noexcept;

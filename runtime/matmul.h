@@ -24,11 +24,13 @@ struct Epilogue {
   struct Beside {
     const char* data = nullptr;
     int64_t element_bytes = 0;
+    bool operator==(const Beside&) const = default;
   };
 
   void (*fn)(void* ctx, const SumTile& tile) = nullptr;
   void* ctx = nullptr;
   Beside beside[2] = {};
+  bool operator==(const Epilogue&) const = default;
 };
 
 /// C = A * B. Batches are two nested loops: batch b = i * batch[1] + j. Strides are in elements and may be 0 or negative,
@@ -49,6 +51,7 @@ struct Matmul {
   int64_t c_row = 0, c_batch[2] = {0, 0};
   bool repeated = false; // again and again with the same B, in a scan
   Epilogue epilogue = {};
+  bool operator==(const Matmul&) const = default;
 };
 
 /// Whether A is windows of a convolution, which leave padding out: compensated families would take away what was not added.

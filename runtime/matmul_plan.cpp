@@ -214,24 +214,28 @@ Splits choose_repeated(const MatmulPlan& p, const Caches& caches, int threads, c
 double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const Splits& splits) {
   constexpr double item_cycles = 500, read_byte = 1. / 32; // to set an item up; to read operands anew
   double pack_a = p.pack_a ? 0.1 : 0, pack_b = p.use == BUse::Pack ? packing(f, m) : 0;
+  auto d = [](int64_t x) { return static_cast<double>(x); };
   int64_t tiles = ceil_div(m.m, p.tile_rows), panels = p.panels.count(), parts = splits.rows * splits.panels,
-          items = m.batch[0] * m.batch[1] * p.splits_k * parts;
-  double depth = static_cast<double>(std::max<int64_t>(p.split_k, 1)), b_bytes = static_cast<double>(size_of(f.b)),
-         a_bytes = static_cast<double>(size_of(f.a));
-  auto cost = [&](int64_t i) {
-    int64_t im = i % splits.rows, in = i / splits.rows % splits.panels, p0 = panels * in / splits.panels,
-            p1 = panels * (in + 1) / splits.panels;
-    double rows = static_cast<double>(std::min(tiles * (im + 1) / splits.rows * p.tile_rows, m.m) - tiles * im / splits.rows * p.tile_rows);
-    double columns =
-        static_cast<double>((p1 - p0) * p.panels.width() - (p1 == panels ? panels * p.panels.width() - round_up(m.n, p.panels.lanes) : 0));
-    double b = columns * depth * b_bytes, a = rows * depth * a_bytes;
-    return item_cycles + rows * columns * depth / f.speed + b * (read_byte + pack_b) + a * (read_byte + pack_a);
+          items = m.batch[0] * m.batch[1] * p.splits_k * parts, depth = std::max<int64_t>(p.split_k, 1);
+  if (items == 0) return 0;
+  double a_cycles = d(depth) * d(static_cast<int64_t>(size_of(f.a))) * (read_byte + pack_a),
+         b_cycles = d(depth) * d(static_cast<int64_t>(size_of(f.b))) * (read_byte + pack_b), product = d(depth) / f.speed;
+  auto columns_before = [&](int64_t range) {
+    return d(std::min(panels * range / splits.panels * p.panels.width(), round_up(m.n, p.panels.lanes)));
   };
-  double longest = 0;
-  for (int64_t w = 0; w < threads; w++) {
-    double share = 0;
-    for (int64_t i = items * w / threads; i < items * (w + 1) / threads; i++) share += cost(i);
-    longest = std::max(longest, share);
+  auto rows_before = [&](int64_t range) { return d(std::min(tiles * range / splits.rows * p.tile_rows, m.m)); };
+  // Items of a batch lie by ranges of rows, in each range of panels: so many of the first.
+  auto first = [&](int64_t count) {
+    int64_t range = count / splits.rows, rest = count % splits.rows;
+    double columns = columns_before(range), next = rest ? columns_before(range + 1) - columns : 0, rows = rows_before(rest);
+    return d(count) * item_cycles + (columns * d(m.m) + next * rows) * product + (columns * d(splits.rows) + next * d(rest)) * b_cycles +
+           (d(range) * d(m.m) + rows) * a_cycles;
+  };
+  double batch = first(parts), longest = 0, before = 0;
+  for (int64_t w = 1; w <= threads; w++) {
+    int64_t end = items * w / threads;
+    double sum = d(end / parts) * batch + first(end % parts);
+    longest = std::max(longest, sum - before), before = sum;
   }
   return longest;
 }

@@ -100,6 +100,8 @@ struct MoveArgs {
   void* to;
   int64_t from_stride, to_stride;
   int64_t rows, columns;
+  int64_t streamed =
+      0; // a transpose whose result is not read soon, `to` and `to_stride` multiples of 64: past the caches, if there is a way
 };
 using MoveFn = void (*)(const MoveArgs*);
 
@@ -117,7 +119,7 @@ public:
   /// Who generates; none of these returns without a kernel.
   struct Source {
     void* owner;
-    GemmFn (*gemm)(void* owner, const GemmKey& key) noexcept;
+    void (*gemm)(void* owner, GemmKey key, uint64_t heights, GemmFn* to) noexcept;
     LineFn (*lines)(void* owner, const LineKey& key) noexcept;
     void* (*other)(void* owner, int index) noexcept;
     void (*begin_tiles)(), (*end_tiles)(); // null where no family has tile registers
@@ -130,7 +132,13 @@ public:
   int lanes() const { return lanes_; }
   /// The matrix families this machine runs, best first.
   const std::vector<GemmFamily>& families() const { return families_; }
-  GemmFn gemm(const GemmKey& key) const noexcept { return source_.gemm(source_.owner, key); }
+  GemmFn gemm(const GemmKey& key) const noexcept {
+    GemmFn all[GemmFamily::max_rows + 1];
+    gemm(key, uint64_t{1} << key.rows, all);
+    return all[key.rows];
+  }
+  /// Those of all rows whose bits are set, into to[rows]; key.rows is not looked at.
+  void gemm(const GemmKey& key, uint64_t heights, GemmFn* to) const noexcept { source_.gemm(source_.owner, key, heights, to); }
   LineFn lines(const LineKey& key) const noexcept { return source_.lines(source_.owner, key); }
   /// Around the tiles of families with tile registers, in each thread that computes them.
   void begin_tiles() const noexcept { source_.begin_tiles(); }

@@ -1,43 +1,51 @@
-// Workers on oneTBB's threads. TBB supplies and wakes threads, but a wake-up takes longer than many loops, and TBB lets
-// a thread go as soon as its arena is empty. So a woken thread stays as a helper: it looks for published loops for a
-// while after its last one. Ranges stay with the same worker from loop to loop, which keeps its caches warm.
+// Loops and series as jobs that helpers join. A helper takes the worker number that is its own where it can: ranges stay with the same
+// worker from loop to loop, which keeps its caches warm.
 #include "runtime/parallel.h"
 
-#include <immintrin.h>
-#include <oneapi/tbb/global_control.h>
-#include <oneapi/tbb/info.h>
-#include <oneapi/tbb/task_arena.h>
-#include <sched.h>
-
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <chrono>
-#include <limits>
-#include <optional>
+#include <cstddef>
+
+#include "runtime/thread_pool.h"
 
 namespace tenon {
 namespace {
 
-/// How long a helper waits for the next loop. Longer than the serial stretches of a typical run, and far shorter than a
-/// scheduler's time slice; most of it is spent yielding, so that other threads that want the core get it.
-constexpr auto linger = std::chrono::microseconds(200);
-constexpr int spins_before_yield = 2000; // about 20-50 us of pause
-constexpr int patience = 300;            // spins, after which a part of a series is taken from its owner
+constexpr int patience = 300; // spins, after which a part of a series is taken from its owner
+
+/// A worker's number, for a helper to take while it is in a loop. Worker 0 is the caller.
+struct Place {
+  std::atomic<bool> taken{false};
+  bool take() { return !taken.load(std::memory_order_relaxed) && !taken.exchange(true, std::memory_order_acquire); }
+  void leave() { taken.store(false, std::memory_order_release); }
+};
+
+/// Joins a job as a worker < workers: `helper`, or another one where that is taken. `places` are structs with a Place.
+template <class J, class P> bool join_as_any(const J& job, P* places, int workers, int helper) {
+  for (int i = 0; i + 1 < workers; i++) {
+    int w = 1 + (helper - 1 + i) % (workers - 1);
+    if (!places[w].place.take()) continue;
+    bool found = job.work(w);
+    places[w].place.leave();
+    return found;
+  }
+  return false;
+}
+
+/// Room for one of each worker, made for as many as there are.
+template <class T> class PerWorker {
+public:
+  explicit PerWorker(int workers) { std::uninitialized_default_construct_n(get(), workers); }
+  T* get() { return reinterpret_cast<T*>(memory_); }
+
+private:
+  alignas(T) std::byte memory_[Workers::max_threads * sizeof(T)];
+};
 
 struct alignas(64) Range {
   std::atomic<int64_t> next;
   int64_t end;
-};
-
-void relax(int& spins) {
-  if (++spins < spins_before_yield) _mm_pause();
-  else sched_yield();
-}
-
-/// What is published for helpers to join; lives on the caller's stack. False where there is nothing for the worker.
-struct Job {
-  bool (*join)(const Job& job, int worker);
+  Place place;
 };
 
 /// One parallel loop.
@@ -50,16 +58,19 @@ struct Loop : Job {
 
   /// Empties the worker's own range, then the others'.
   bool work(int worker) const {
+    bool found = false;
     for (int i = 0; i < parts; i++) {
       Range& r = ranges[(worker + i) % parts];
       while (r.next.load(std::memory_order_relaxed) < r.end) {
         int64_t begin = r.next.fetch_add(chunk, std::memory_order_relaxed);
         if (begin >= r.end) break;
         body(ctx, begin, std::min(begin + chunk, r.end), worker);
+        found = true;
       }
     }
-    return true;
+    return found;
   }
+  bool join(int helper) const { return join_as_any(*this, ranges, parts, helper); }
 };
 
 /// A series of loops. Part p has been claimed for `claimed` phases; phase k runs while k * parts <= done < (k + 1) * parts.
@@ -67,11 +78,12 @@ struct Series : Job {
   struct alignas(64) Claim {
     std::atomic<int64_t> claimed{0};
     std::atomic<bool> at_home{false}; // the last claim was the owner's, who is there to make the next one
+    Place place;
   };
   Workers::Part body;
   void* ctx;
   int64_t phases;
-  int parts;
+  int parts, workers;
   Claim* claims;
   std::atomic<int64_t>* done;
 
@@ -85,7 +97,6 @@ struct Series : Job {
   }
   /// Worker w is part w's owner. Who waits for others takes the parts whose owner has not come, and at last any.
   bool work(int worker) const {
-    if (worker >= parts) return false;
     for (int64_t phase; (phase = done->load(std::memory_order_acquire) / parts) < phases;) {
       try_part(phase, worker, worker);
       for (int spins = 0; done->load(std::memory_order_acquire) < (phase + 1) * parts; relax(spins))
@@ -94,146 +105,69 @@ struct Series : Job {
     }
     return true;
   }
+  bool join(int helper) const { return join_as_any(*this, claims, workers, helper); }
 };
 
-/// Where a job is published. A helper counts itself in before it reads `job`, the caller clears `job` before it
-/// reads `guests`: one of the two always sees the other, so no helper touches a job that has returned.
-struct alignas(64) Slot {
-  std::atomic<bool> taken{false};
-  std::atomic<const Job*> job{nullptr};
-  std::atomic<int> guests{0};
-};
+template <class J> bool join(const Job& job, int helper) { return static_cast<const J&>(job).join(helper); }
 
 } // namespace
 
-struct Workers::Shared {
-  explicit Shared(int threads) : arena(threads - 1, 0) {
-    if (threads > tbb::info::default_concurrency())
-      more_threads.emplace(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
-  }
-
-  std::optional<tbb::global_control> more_threads; // TBB starts no more threads than cores unless told
-  tbb::task_arena arena;
-  std::atomic<bool> stop{false};
-  std::atomic<int> helpers{0}; // asked for and not gone
-  std::array<Slot, 16> slots;
-  std::array<std::atomic<bool>, max_threads> active{}; // by worker number
-  std::atomic<std::chrono::steady_clock::rep> last_asked{std::numeric_limits<std::chrono::steady_clock::rep>::min() /
-                                                         2}; // for awake threads, in vain
-
-  bool help(int worker) {
-    bool found = false;
-    for (Slot& s : slots) {
-      if (!s.job.load(std::memory_order_relaxed)) continue;
-      s.guests.fetch_add(1);
-      if (const Job* j = s.job.load()) found |= j->join(*j, worker);
-      s.guests.fetch_sub(1);
-    }
-    return found;
-  }
-  bool anything_published() const {
-    return std::any_of(slots.begin(), slots.end(), [](const Slot& s) { return s.job.load() != nullptr; });
-  }
-  Slot* take_slot() {
-    for (Slot& s : slots)
-      if (!s.taken.load(std::memory_order_relaxed) && !s.taken.exchange(true)) return &s;
-    return nullptr;
-  }
-
-  /// The life of a helper. It leaves when nothing came for a while; what is published just then brings it back.
-  void serve(int worker) {
-    using Clock = std::chrono::steady_clock;
-    do {
-      auto until = Clock::now() + linger;
-      for (int spins = 0; !stop.load(std::memory_order_relaxed);) {
-        if (help(worker)) {
-          until = Clock::now() + linger;
-          spins = 0;
-        } else if (spins % 64 == 63 && Clock::now() > until) {
-          break;
-        }
-        relax(spins);
-      }
-      active[static_cast<size_t>(worker)].store(false);
-    } while (!stop.load() && anything_published() && !active[static_cast<size_t>(worker)].exchange(true));
-    helpers.fetch_sub(1); // the last touch: the destructor waits for it
-  }
-};
-
-Workers::Workers(int threads) {
-  threads_ = std::clamp(threads > 0 ? threads : tbb::info::default_concurrency(), 1, max_threads);
-  if (threads_ > 1) shared_ = std::make_unique<Shared>(threads_);
+Workers::Workers(int threads, const ThreadPool& pool) : pool_(pool.impl() ? pool.impl() : ThreadPool::Impl::of_process(threads)) {
+  threads_ = threads > 0 ? std::min(threads, pool_->threads()) : pool_->threads();
 }
 
-Workers::~Workers() {
-  if (!shared_) return;
-  shared_->stop.store(true);
-  while (shared_->helpers.load() != 0) sched_yield();
-}
-
-void Workers::wake(int workers) const noexcept {
-  for (int w = 1; w < std::min(workers, threads_); w++)
-    if (auto& active = shared_->active[static_cast<size_t>(w)]; !active.load() && !active.exchange(true)) {
-      shared_->helpers.fetch_add(1);
-      shared_->arena.enqueue([shared = shared_.get(), w] { shared->serve(w); });
-    }
-}
+int Workers::allowed() const noexcept { return std::min(threads_, thread_budget()); }
 
 bool Workers::awake() const noexcept {
-  if (threads_ == 1) return false;
-  if (shared_->active[1].load(std::memory_order_relaxed)) return true;
-  using Clock = std::chrono::steady_clock;
-  constexpr auto quickly = std::chrono::duration_cast<Clock::duration>(linger) / 4;
-  auto now = Clock::now().time_since_epoch().count();
-  if (now - shared_->last_asked.exchange(now, std::memory_order_relaxed) < quickly.count()) wake(threads_);
-  return false;
+  int threads = allowed();
+  return threads > 1 && pool_->awake(threads - 1);
 }
 
-template <class J> static bool join(const Job& job, int worker) { return static_cast<const J&>(job).work(worker); }
+void Workers::together(const std::function<void()>& f) const noexcept {
+  run(threads_, 1, [&](int64_t begin, int64_t end, int) {
+    for (; begin < end; begin++) f();
+  });
+}
 
-/// The caller's share of a job, until the last helper has left.
-template <class J> static void finish(Slot& slot, const J& job) {
-  job.work(0);
-  slot.job.store(nullptr);
-  for (int spins = 0; slot.guests.load() != 0;) relax(spins);
-  slot.taken.store(false, std::memory_order_release);
+void Workers::start(std::function<void()> f) const {
+  if (allowed() > 1) pool_->start(std::move(f));
+}
+
+/// The caller's share of a published job, and the helpers'.
+template <class J> static void finish(ThreadPool::Impl& pool, ThreadPool::Impl::Slot& slot, const J& job) {
+  {
+    ThreadBudget alone(slot.bounded ? 1 : 0); // loops inside of this one
+    job.work(0);
+  }
+  pool.retract(slot);
 }
 
 void Workers::run(int64_t n, int64_t grain, Body body, void* ctx) const noexcept {
   grain = std::max<int64_t>(grain, 1);
   if (n <= 0) return;
-  Slot* slot = n > grain && threads_ > 1 ? shared_->take_slot() : nullptr;
-  if (!slot) {
-    body(ctx, 0, n, 0);
-    return;
-  }
+  int parts = n > grain ? static_cast<int>(std::min<int64_t>(allowed(), (n + grain - 1) / grain)) : 1;
+  if (parts == 1) return body(ctx, 0, n, 0);
   // Four chunks per range leave something to steal from a worker that the system has put aside.
-  int parts = static_cast<int>(std::min<int64_t>(threads_, (n + grain - 1) / grain));
-  Range ranges[max_threads];
+  PerWorker<Range> ranges(parts);
   for (int i = 0; i < parts; i++) {
-    ranges[i].next.store(n * i / parts, std::memory_order_relaxed);
-    ranges[i].end = n * (i + 1) / parts;
+    ranges.get()[i].next.store(n * i / parts, std::memory_order_relaxed);
+    ranges.get()[i].end = n * (i + 1) / parts;
   }
-  Loop loop{{join<Loop>}, body, ctx, std::max(grain, n / (parts * 4)), parts, ranges};
-  slot->job.store(&loop);
-  wake(parts);
-  finish(*slot, loop);
+  Loop loop{{join<Loop>}, body, ctx, std::max(grain, n / (parts * 4)), parts, ranges.get()};
+  if (auto* slot = pool_->publish(loop, parts - 1)) finish(*pool_, *slot, loop);
+  else body(ctx, 0, n, 0);
 }
 
 void Workers::run_series(int64_t phases, int parts, Part body, void* ctx) const noexcept {
   if (phases <= 0 || parts <= 0) return;
-  Slot* slot = parts > 1 ? shared_->take_slot() : nullptr;
-  if (!slot) {
-    for (int64_t phase = 0; phase < phases; phase++)
-      for (int part = 0; part < parts; part++) body(ctx, phase, part, 0);
-    return;
+  if (int workers = std::min(parts, allowed()); workers > 1) {
+    PerWorker<Series::Claim> claims(parts);
+    std::atomic<int64_t> done{0};
+    Series series{{join<Series>}, body, ctx, phases, parts, workers, claims.get(), &done};
+    if (auto* slot = pool_->publish(series, workers - 1)) return finish(*pool_, *slot, series);
   }
-  Series::Claim claims[max_threads];
-  std::atomic<int64_t> done{0};
-  Series series{{join<Series>}, body, ctx, phases, parts, claims, &done};
-  slot->job.store(&series);
-  wake(parts);
-  finish(*slot, series);
+  for (int64_t phase = 0; phase < phases; phase++)
+    for (int part = 0; part < parts; part++) body(ctx, phase, part, 0);
 }
 
 } // namespace tenon

@@ -1,8 +1,11 @@
-// Parallel loops of one executable: the only door to oneTBB. A loop is cut into one range per worker; who has finished
+// Parallel loops of one executable, on the threads of a pool. A loop is cut into one range per worker; who has finished
 // its own takes chunks of the others'. A series of short loops that need each other's results is published once.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
+
+#include "tenon/threads.h"
 
 namespace tenon {
 
@@ -13,20 +16,14 @@ public:
   using Body = void (*)(void* ctx, int64_t begin, int64_t end, int worker);
   static constexpr int max_threads = 256;
 
-  /// Loops run on `threads` threads at most, the caller's included; 0 means all cores the process may use.
-  explicit Workers(int threads);
-  ~Workers(); // no loop may be running
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
+  /// Loops run on `threads` threads of the pool at most, the caller's included; 0: on all of them. The process's own pool is one for each
+  /// number of threads, of which 0 means all cores the process may use (base/cores.h).
+  explicit Workers(int threads, const ThreadPool& pool = ThreadPool());
 
   int threads() const { return threads_; }
 
-  /// Starts waking the threads of workers 1 .. workers - 1, where they sleep (that takes some 30 us): worth a call
-  /// where a parallel loop is near. They stay awake for 200 us after the last loop.
-  void wake(int workers) const noexcept;
-
-  /// Whether another thread is awake, so that it pays to share work that takes less time than waking one. Calls that follow one another
-  /// quickly wake the threads for those to come.
+  /// Whether another thread is awake and free, so that it pays to share work that takes less time than waking one (some 30 us). Calls that
+  /// follow one another quickly wake the threads for those to come.
   bool awake() const noexcept;
 
   /// Runs body over [0, n) in chunks of at least `grain` iterations, in the calling thread alone if n <= grain. Returns
@@ -50,10 +47,17 @@ public:
         const_cast<F*>(&f));
   }
 
+  /// Calls f in up to all of the threads at once.
+  void together(const std::function<void()>& f) const noexcept;
+  /// Runs f in another thread, some time: maybe when nobody waits for it any more. Never, where there is no other.
+  void start(std::function<void()> f) const;
+
 private:
-  struct Shared;
+  /// Of a loop of the calling thread now.
+  int allowed() const noexcept;
+
+  std::shared_ptr<ThreadPool::Impl> pool_;
   int threads_;
-  std::unique_ptr<Shared> shared_;
 };
 
 } // namespace tenon

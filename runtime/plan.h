@@ -1,15 +1,12 @@
 // The plan: what remains after compiling. Buffers, and a flat list of steps over them; steps of control flow own lists of
-// their own. Printable; it knows no graph.
+// their own. Plain data: code and packed weights have numbers, which a LinkedPlan gives addresses. It knows no graph.
 #pragma once
-#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "runtime/attention.h"
 #include "runtime/conv.h"
-#include "runtime/kernel_abi.h"
-#include "runtime/library.h"
 #include "runtime/matmul.h"
 #include "runtime/size_program.h"
 #include "tenon/tensor.h"
@@ -42,39 +39,37 @@ struct PlanBuffer {
 };
 
 struct KernelStep {
-  KernelFn function = nullptr;
   std::vector<int> buffers; // -1: scratch
   std::vector<Slot> scalars;
   Slot iterations = -1, scratch_bytes = -1; // scratch: per worker, -1 for none
   Slot iteration_elements = -1;             // elements of one iteration
   double element_ns = 0.1;                  // rough cost, for the size of parallel chunks
   int operations = 0;                       // per element, for reports
-  int kernel = -1;                          // number of the compiled kernel, for dumps
+  int kernel = -1;                          // number of the compiled kernel
 };
 
 /// Epilogue of a contraction: a kernel that takes a tile of sums as its first buffer, and where the tile lies as its last
 /// scalars.
 struct TileKernel {
-  KernelFn function = nullptr;
   std::vector<int> buffers; // the first is the tile
   std::vector<Slot> scalars;
-  int kernel = -1;
+  int kernel = -1; // -1: none
   std::vector<int> written = {};
   std::vector<int> beside; // buffers that lie as the contraction's result and are read or written where its tiles are
 };
 
 struct MatmulStep {
-  int a = 0, b = 0, c = 0; // c: -1 where the epilogue alone takes the sums
+  int a = 0, b = -1, c = 0; // b: -1 where it is packed; c: -1 where the epilogue alone takes the sums
   DType a_type = DType::F32, b_type = DType::F32;
   Slot batch[2], m, n, k;
   Slot a_offset, a_row, a_k, a_batch[2];
   Slot b_offset, b_k, b_n, b_batch[2];
   Slot c_row, c_batch[2];
-  int family = -1;              // of micro-kernels
-  int panel_vectors = 0;        // of packed B; 0: as the sizes say
-  const void* packed = nullptr; // B, packed ahead of time
-  int number = 0;               // of the frame's plans for products
-  bool repeated = false;        // in a scan
+  int family = -1;       // of micro-kernels
+  int panel_vectors = 0; // of packed B; 0: as the sizes say
+  int packed = -1;       // number of B's packed form; -1: it is not packed ahead of time
+  int number = 0;        // of the frame's plans for products
+  bool repeated = false; // in a scan
   TileKernel epilogue;
 };
 
@@ -82,8 +77,10 @@ struct ConvStep {
   int input = 0, output = 0; // output: -1 where the epilogue alone takes the sums
   Slot batch, in[3], out[3];
   Slot in_pixel, in_batch, out_pixel, out_batch; // strides
-  int weight = -1;                               // a buffer; -1: the shape holds packed weights
-  Conv shape;                                    // types, channels, groups, kernel, stride, padding, dilation, packed weights
+  int weight = -1;                               // a buffer; -1: the weights are packed
+  int packed = -1;                               // number of the packed weights
+  int packed_windows = -1;                       // and of those that serve where sizes do not suit Winograd
+  Conv shape;                                    // types, channels, groups, kernel, stride, padding, dilation; without pointers
   int number = 0;                                // of the frame's plans for convolutions
   TileKernel epilogue;
 };
@@ -101,7 +98,7 @@ struct AttentionStep {
 };
 
 struct LibraryStepCall {
-  LibraryFn function = nullptr;
+  int function = -1; // number of the library step
   std::vector<int> inputs, outputs;
   std::vector<Slot> ints;
   std::vector<double> numbers;
@@ -110,7 +107,7 @@ struct LibraryStepCall {
 
 /// Runs a node in the interpreter; outputs are in their buffers afterwards.
 struct FallbackStep {
-  std::function<std::string(struct Frame&)> run; // an error message, or empty
+  int number = 0;
 };
 
 /// Writes to standard output: texts, and after each but the last the number of a slot.
@@ -242,13 +239,15 @@ struct Plan {
   std::vector<Tensor> constants;
   std::vector<Tensor> initial_state;
   std::vector<std::string> state_names;
-  std::vector<std::shared_ptr<void>> owned; // packed weights
+  std::vector<std::string> kernels; // names of the compiled kernels, by their numbers
+  std::vector<std::string> library; // names of the library steps (runtime/library_names.h); empty: of a custom operator
   int num_steps = 0, fallback_steps = 0, num_matmuls = 0, num_convs = 0;
-  const KernelTable* micro_kernels = nullptr;
   Caches caches;
   uint64_t seed = 0;
 };
 
+/// The slots that binding inputs or running steps writes; the others keep their initial values.
+std::vector<bool> written_slots(const Plan& plan);
 std::string to_string(const Plan& plan);
 
 } // namespace tenon

@@ -13,18 +13,7 @@ constexpr const char* place_names[] = {"arena", "input", "output", "constant", "
 
 class Printer {
 public:
-  explicit Printer(const Plan& plan) : plan_(plan) {
-    // Slots that nothing writes are constants, shown as numbers.
-    written_.resize(plan.sizes.initial.size());
-    for (auto& stage : plan.sizes.stages)
-      for (auto& i : stage) written_[static_cast<size_t>(i.out)] = true;
-    for (auto& in : plan.inputs) {
-      mark(in.number_slot);
-      for (auto& d : in.dims)
-        if (d.kind == InputDim::Kind::Bind) mark(d.slot);
-    }
-    for_items(plan.steps);
-  }
+  explicit Printer(const Plan& plan) : plan_(plan), written_(written_slots(plan)) {}
 
   std::string run() {
     for (auto& in : plan_.inputs) input(in);
@@ -41,21 +30,6 @@ public:
   }
 
 private:
-  void mark(Slot s) {
-    if (s >= 0) written_[static_cast<size_t>(s)] = true;
-  }
-  void for_items(const std::vector<Step>& list) {
-    for (auto& s : list) {
-      if (auto* i = std::get_if<ItemStep>(&s.run)) mark(i->slot);
-      if (auto* i = std::get_if<IfStep>(&s.run)) for_items(i->branches[0]), for_items(i->branches[1]);
-      if (auto* w = std::get_if<WhileStep>(&s.run)) for_items(w->condition), for_items(w->body);
-      if (auto* c = std::get_if<ScanStep>(&s.run)) for_items(c->body);
-      // Library steps whose sizes depend on data bind those of their outputs.
-      if (auto* l = std::get_if<LibraryStepCall>(&s.run); l && s.binds)
-        for (int b : l->outputs)
-          for (Slot d : plan_.buffers[static_cast<size_t>(b)].sizes) mark(d);
-    }
-  }
   template <class... T> void line(int depth, fmt::format_string<T...> format, T&&... args) {
     text_.append(static_cast<size_t>(depth) * 2, ' ');
     fmt::format_to(std::back_inserter(text_), format, std::forward<T>(args)...);
@@ -109,17 +83,18 @@ private:
     return t.kernel < 0 ? "" : fmt::format(" then kernel {} ({}; {})", t.kernel, buffers(t.buffers), slots(t.scalars));
   }
   std::string call(const MatmulStep& s) const {
-    return fmt::format("matmul b{}[{}x{}] {}x{}x{} of b{}(+{}; {}, {}; {}, {}) and b{}(+{}; {}, {}; {}, {}){}{}", s.c, slot(s.batch[0]),
+    return fmt::format("matmul b{}[{}x{}] {}x{}x{} of b{}(+{}; {}, {}; {}, {}) and {}(+{}; {}, {}; {}, {}){}", s.c, slot(s.batch[0]),
                        slot(s.batch[1]), slot(s.m), slot(s.n), slot(s.k), s.a, slot(s.a_offset), slot(s.a_batch[0]), slot(s.a_batch[1]),
-                       slot(s.a_row), slot(s.a_k), s.b, slot(s.b_offset), slot(s.b_batch[0]), slot(s.b_batch[1]), slot(s.b_k), slot(s.b_n),
-                       s.packed ? " packed" : "", tile(s.epilogue));
+                       slot(s.a_row), slot(s.a_k), s.packed >= 0 ? fmt::format("packed {}", s.packed) : fmt::format("b{}", s.b),
+                       slot(s.b_offset), slot(s.b_batch[0]), slot(s.b_batch[1]), slot(s.b_k), slot(s.b_n), tile(s.epilogue));
   }
   std::string call(const ConvStep& s) const {
     const ConvWindow& w = s.shape.window;
     return fmt::format("{}conv b{} of b{}{}, batch {}, {} to {} channels, groups {}, window {}, stride {}, padding {}, dilation {}{}",
-                       s.shape.transposed ? "transposed " : "", s.output, s.input, s.weight < 0 ? "" : fmt::format(" and b{}", s.weight),
-                       slot(s.batch), s.shape.in_channels, s.shape.out_channels, s.shape.groups, fmt::join(w.kernel, "x"),
-                       fmt::join(w.stride, "x"), fmt::join(w.pad, "x"), fmt::join(w.dilation, "x"), tile(s.epilogue));
+                       s.shape.transposed ? "transposed " : "", s.output, s.input,
+                       s.weight < 0 ? fmt::format(" and packed {}", s.packed) : fmt::format(" and b{}", s.weight), slot(s.batch),
+                       s.shape.in_channels, s.shape.out_channels, s.shape.groups, fmt::join(w.kernel, "x"), fmt::join(w.stride, "x"),
+                       fmt::join(w.pad, "x"), fmt::join(w.dilation, "x"), tile(s.epilogue));
   }
   std::string call(const AttentionStep& s) const {
     std::string text = fmt::format("attention [{}] {}x{}x{}, {} columns, of", slots({std::begin(s.digits), std::end(s.digits)}),
@@ -130,9 +105,11 @@ private:
     return text + fmt::format(", keys in {}..{}{}{}", slot(s.lower), slot(s.upper), tile(s.score), tile(s.finish));
   }
   std::string call(const LibraryStepCall& s) const {
-    return fmt::format("library ({}) of ({}; {}; {})", buffers(s.outputs), buffers(s.inputs), slots(s.ints), fmt::join(s.numbers, ", "));
+    const std::string& name = plan_.library[static_cast<size_t>(s.function)];
+    return fmt::format("{} ({}) of ({}; {}; {})", name.empty() ? "custom operator" : name, buffers(s.outputs), buffers(s.inputs),
+                       slots(s.ints), fmt::join(s.numbers, ", "));
   }
-  std::string call(const FallbackStep&) const { return "interpreter"; }
+  std::string call(const FallbackStep& s) const { return fmt::format("interpreter, graph {}", s.number); }
   std::string call(const IfStep& s) const {
     return fmt::format("if {}", s.condition >= 0 ? fmt::format("b{}", s.condition) : slot(s.condition_slot));
   }
@@ -164,7 +141,7 @@ private:
   }
 
   const Plan& plan_;
-  std::vector<bool> written_;
+  std::vector<bool> written_; // slots that nothing writes are constants, shown as numbers
   std::string text_;
 };
 

@@ -42,17 +42,18 @@ struct Cost {
   }
   void operator()(const MatmulStep& s) {
     move(with(s.epilogue.buffers, {s.a, s.b, s.c}));
+    if (s.packed >= 0) cost.bytes += static_cast<double>(f.linked->packed[static_cast<size_t>(s.packed)].size());
     Matmul m = matmul_of(s, f);
     cost.family = f.matmuls[static_cast<size_t>(s.number)]->family;
     cost.flops = 2 * number(s.batch[0]) * number(s.batch[1]) * number(s.m) * number(s.n) * number(s.k);
     cost.detail = fmt::format("{}x{}x{}x{}, {}", m.batch[0] * m.batch[1], m.m, m.n, m.k,
-                              describe_matmul(*f.plan->micro_kernels, *f.matmuls[static_cast<size_t>(s.number)], m));
+                              describe_matmul(*f.linked->micro_kernels, *f.matmuls[static_cast<size_t>(s.number)], m));
   }
   void operator()(const ConvStep& s) {
     move(with(s.epilogue.buffers, {s.input, s.output}));
     Conv c = conv_of(s, f);
     const ConvPlan& plan = *f.convs[static_cast<size_t>(s.number)];
-    cost.family = plan.kind == ConvPlan::Kind::Product ? plan.product.family : conv_family(*f.plan->micro_kernels, c);
+    cost.family = plan.kind == ConvPlan::Kind::Product ? plan.product.family : conv_family(*f.linked->micro_kernels, c);
     double positions = static_cast<double>(c.window.positions()), inputs = static_cast<double>(c.group_inputs()),
            outputs = static_cast<double>(c.out_channels);
     cost.bytes += static_cast<double>(size_of(c.weight_type)) * positions * inputs * outputs;
@@ -60,7 +61,7 @@ struct Cost {
         2 * static_cast<double>(c.batch * (c.transposed ? c.window.in_pixels() : c.window.out_pixels())) * positions * inputs * outputs;
     cost.detail = fmt::format("{}x{}x{}x{} to {} channels, window {}x{}x{}, {}", c.batch, c.window.in[1], c.window.in[2], c.in_channels,
                               c.out_channels, c.window.kernel[0], c.window.kernel[1], c.window.kernel[2],
-                              describe_conv(*f.plan->micro_kernels, plan));
+                              describe_conv(*f.linked->micro_kernels, plan));
     if (const ConvChain* chain = chain_of(s, f))
       cost.detail += chain->head() == &s ? ", by rows with what follows" : ", by rows with what is before";
   }
@@ -68,12 +69,12 @@ struct Cost {
     move(with(s.score.buffers, {s.q.buffer, s.k.buffer, s.v.buffer}));
     move(s.finish.buffers);
     AttentionCall c = attention_of(s, f);
-    cost.family = choose_family(*f.plan->micro_kernels, DType::F32, DType::F32, any_size, any_size, any_size);
+    cost.family = choose_family(*f.linked->micro_kernels, DType::F32, DType::F32, any_size, any_size, any_size);
     int64_t batch = c.digits[0] * c.digits[1] * c.digits[2] * c.digits[3];
     cost.flops = 2 * static_cast<double>(batch) * static_cast<double>(c.rows) * static_cast<double>(c.keys) *
                  static_cast<double>(c.depth + c.columns);
     cost.detail = fmt::format("{} times {} rows by {} keys, {} and {} columns, {}", batch, c.rows, c.keys, c.depth, c.columns,
-                              describe_attention(*f.plan->micro_kernels, f.plan->caches, *f.workers, c));
+                              describe_attention(*f.linked->micro_kernels, f.plan->caches, *f.workers, c));
   }
   void operator()(const LibraryStepCall& s) {
     std::vector<int> all = s.inputs;

@@ -92,7 +92,7 @@ private:
       auto number = [&](Slot n) { return static_cast<double>(slot(frame_, n)); };
       double products = number(s->batch[0]) * number(s->batch[1]) * number(s->m) * number(s->n) * number(s->k);
       double loads = number(s->n) * number(s->k) * static_cast<double>(plan.panels.element_bytes) / bytes_per_cycle;
-      ns += std::max(products / frame_.plan->micro_kernels->families()[static_cast<size_t>(plan.family)].speed, loads) / cycles_per_ns;
+      ns += std::max(products / frame_.linked->micro_kernels->families()[static_cast<size_t>(plan.family)].speed, loads) / cycles_per_ns;
     }
     return ns;
   }
@@ -105,7 +105,8 @@ private:
   void run_part(const MatmulStep& s, void* const* pointers, int64_t i, int part, int worker) const {
     MatmulCall call(s, frame_, pointers);
     Range r = range_of(items_of(call.plan, call.product), part);
-    run_matmul_items(*frame_.plan->micro_kernels, call.plan, call.product, frame_.scratch.data(), r.begin, r.end, worker, i % 2 == 1);
+    run_matmul_items(*frame_.linked->micro_kernels, call.plan, call.product, frame_.memory->scratch.data(), r.begin, r.end, worker,
+                     i % 2 == 1);
   }
   void run_part(const KernelStep& s, void* const* pointers, int64_t, int part, int worker) const {
     KernelCall call(s, frame_, pointers);

@@ -53,15 +53,19 @@ struct KernelCall {
       : step(s), frame(f), arguments(f, pointers, s.buffers, s.scalars), iterations(slot(f, s.iterations)) {}
   void run(int64_t begin, int64_t end, int worker) const {
     KernelArgs args = arguments.args;
-    args.scratch = frame.scratch.data() + static_cast<size_t>(worker) * frame.scratch_per_worker;
-    step.function(&args, begin, end);
+    args.scratch = frame.memory->scratch.data() + static_cast<size_t>(worker) * frame.scratch_per_worker;
+    frame.linked->kernels[static_cast<size_t>(step.kernel)](&args, begin, end);
   }
 };
+
+inline KernelFn function_of(const TileKernel& k, const Frame& f) {
+  return k.kernel < 0 ? nullptr : f.linked->kernels[static_cast<size_t>(k.kernel)];
+}
 
 inline constexpr size_t of_tile = 7; // scalars that say which tile
 
 /// Calls a kernel for a tile: its first buffers are the tile's `own`, its last scalars say which tile.
-inline void call_tile(const TileKernel& kernel, const Arguments& arguments, std::initializer_list<const void*> own,
+inline void call_tile(KernelFn function, const TileKernel& kernel, const Arguments& arguments, std::initializer_list<const void*> own,
                       const std::array<int64_t, of_tile>& tile) {
   void* few_buffers[Arguments::most];
   int64_t few_scalars[Arguments::most + of_tile];
@@ -77,17 +81,19 @@ inline void call_tile(const TileKernel& kernel, const Arguments& arguments, std:
   std::copy(arguments.scalars, arguments.scalars + count, scalars);
   std::copy(tile.begin(), tile.end(), scalars + count);
   KernelArgs args{buffers, scalars, nullptr, arguments.args.error};
-  kernel.function(&args, 0, 1);
+  function(&args, 0, 1);
 }
 
 /// Calls an epilogue kernel for a tile: its first buffer is the tile's sums, its last scalars say which tile.
 struct TileCall {
   const TileKernel& kernel;
+  KernelFn function; // null: there is none
   Arguments arguments;
 
-  TileCall(const TileKernel& k, Frame& f, void* const* pointers) : kernel(k), arguments(f, pointers, k.buffers, k.scalars) {}
+  TileCall(const TileKernel& k, Frame& f, void* const* pointers)
+      : kernel(k), function(function_of(k, f)), arguments(f, pointers, k.buffers, k.scalars) {}
   Epilogue epilogue(const Frame& f, void* const* pointers) {
-    if (!kernel.function) return {};
+    if (!function) return {};
     Epilogue e{.fn = call, .ctx = this};
     for (size_t i = 0; i < std::min(kernel.beside.size(), std::size(e.beside)); i++) {
       auto b = static_cast<size_t>(kernel.beside[i]);
@@ -98,7 +104,8 @@ struct TileCall {
   static void call(void* ctx, const SumTile& tile) {
     auto& t = *static_cast<TileCall*>(ctx);
     int64_t rows = (tile.m1 - tile.m0 + tile.m_step - 1) / tile.m_step;
-    call_tile(t.kernel, t.arguments, {tile.sums}, {tile.batch, tile.m0, tile.m0 + rows, tile.n0, tile.n1, tile.stride, tile.m_step});
+    call_tile(t.function, t.kernel, t.arguments, {tile.sums},
+              {tile.batch, tile.m0, tile.m0 + rows, tile.n0, tile.n1, tile.stride, tile.m_step});
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/rounding.h"
 #include "runtime/conv.h"
+#include "runtime/wide.h"
 #include "runtime/winograd_kernels.h"
 
 namespace tenon {
@@ -33,14 +34,24 @@ int64_t block_tiles(const Caches& caches, const Conv& c, const Panels& panels, i
   return std::clamp<int64_t>(caches.l2 / 2 / bytes, tile_rows, most_block_tiles);
 }
 
+/// Whether sums of nine of these numbers, times the factor, stay far from overflow.
+TENON_WIDE bool are_small(const float* w, int64_t count, float factor) {
+  bool all = true;
+  for (int64_t i = 0; i < count; i++) all &= std::abs(w[i] * factor) < 1e18f;
+  return all;
+}
+
 bool is_finite(const Conv& c) {
-  constexpr float most = 1e18f; // what sums of nine stay far from overflow
   const float* w = static_cast<const float*>(c.weights);
   const int64_t* s = c.weight_strides;
-  for (int64_t o = 0; o < c.out_channels; o++)
-    for (int64_t i = 0; i < c.in_channels; i++)
+  bool dense = s[1] == 9 && s[3] == 3 && s[4] == 1;
+  for (int64_t o = 0; o < c.out_channels; o++) {
+    float factor = c.scales ? c.scales[o] : 1;
+    if (dense && !are_small(w + o * s[0], c.in_channels * 9, factor)) return false;
+    for (int64_t i = 0; i < c.in_channels && !dense; i++)
       for (int64_t q = 0; q < 9; q++)
-        if (!(std::abs(w[o * s[0] + i * s[1] + q / 3 * s[3] + q % 3 * s[4]]) < most)) return false;
+        if (!are_small(w + o * s[0] + i * s[1] + q / 3 * s[3] + q % 3 * s[4], 1, factor)) return false;
+  }
   return true;
 }
 
@@ -209,7 +220,7 @@ void run_block(const Call& call, const Block& block) {
 
 } // namespace
 
-bool pays_winograd(const KernelTable& kernels, const Caches& caches, const Conv& c) {
+bool suits_winograd(const KernelTable& kernels, const Caches& caches, const Conv& c) {
   if (!can_winograd(c) || c.in_channels < kernels.lanes() || c.out_channels < kernels.lanes()) return false;
   Panels panels = panels_of(kernels, c);
   const GemmFamily& f = family(kernels, family_of(kernels, c));
@@ -225,7 +236,11 @@ bool pays_winograd(const KernelTable& kernels, const Caches& caches, const Conv&
   double streamed = weight_bytes > static_cast<double>(caches.l2) / 4 ? blocks * weight_bytes / 8 : 0;
   double cycles = static_cast<double>(tiles) * (elements * (products + 50 / rows) + transforms) + streamed;
   if (!c.weights) cycles += inputs * outputs * (streamed > 0 ? 10 : 8) * 16 / kernels.lanes(); // beyond what others take
-  return cycles < 9 * static_cast<double>(pixels) * (products + 20 / rows) && (!c.weights || is_finite(c));
+  return cycles < 9 * static_cast<double>(pixels) * (products + 20 / rows);
+}
+
+bool pays_winograd(const KernelTable& kernels, const Caches& caches, const Conv& c) {
+  return suits_winograd(kernels, caches, c) && (!c.weights || is_finite(c));
 }
 
 int64_t winograd_weight_bytes(const KernelTable& kernels, const Conv& c) {
@@ -246,6 +261,7 @@ bool pack_winograd(const KernelTable& kernels, const Conv& c, int64_t begin, int
   for (int64_t k = begin; k < end; k++) {
     int64_t p = k / pieces, i0 = k % pieces * piece_inputs, i1 = std::min(i0 + piece_inputs, c.in_channels), width = panels.panel_width(p);
     collect_weights(kernels, c, panels, p, i0, i1, taps);
+    if (c.scales) scale_columns(taps, (i1 - i0) * 9, width, c.scales + p * panels.width(), panels.columns(p));
     for (int64_t i = i0; i < i1; i++) {
       float* at = reinterpret_cast<float*>(base + weight_offset(panels, p, 0)) + i * width;
       bool small =

@@ -26,8 +26,10 @@ struct WinogradPlan {
   int64_t worker_bytes() const { return patch_bytes + sum_bytes + out_bytes + turned_bytes; }
 };
 
-/// Whether `conv`, with weights as PyTorch has them, is best computed so; sizes that are not known are any_size.
-/// Without weights: those of the call, which are packed each time.
+/// Whether images of such sizes are best computed so; sizes that are not known are any_size. Without weights: those of the call, which are
+/// packed each time.
+bool suits_winograd(const KernelTable& kernels, const Caches& caches, const Conv& conv);
+/// The same, of weights as PyTorch has them: they must be small enough, too.
 bool pays_winograd(const KernelTable& kernels, const Caches& caches, const Conv& conv);
 int64_t winograd_weight_bytes(const KernelTable& kernels, const Conv& conv);
 /// Packing is cut into so many items.

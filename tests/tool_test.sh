@@ -47,6 +47,22 @@ has '^[[:space:]]+ret' "$tenon" dump $programs/mlp.pt2 --stage=asm
 for model in mlp cond lstm recommender buffer_mutation indexing cnn_depthwise; do has '^return out0 = b' "$tenon" dump $programs/$model.pt2 --stage=plan; done
 has 'GFLOP/s' "$tenon" explain $programs/mlp.pt2 --seconds 0.01
 has 'bf16[a-z0-9_]* tiles of' "$tenon" explain $programs/bf16_mlp.pt2 --seconds 0.01
+# Compiled programs, and the cache of them.
+"$tenon" run $programs/mlp.pt2 --inputs $programs/mlp.2.inputs.npz -o "$work/direct.npz" >/dev/null || problem "run"
+has 'is written' "$tenon" compile $programs/mlp.pt2 -o "$work/mlp.tenon"
+has '^out1: f32' "$tenon" run "$work/mlp.tenon" --inputs $programs/mlp.2.inputs.npz -o "$work/read.npz"
+cmp "$work/direct.npz" "$work/read.npz" || problem "a compiled program gives other results"
+has '^median_ms' "$tenon" bench "$work/mlp.tenon" --inputs $programs/mlp.2.inputs.npz --seconds 0.01
+refuses 'give --inputs' "$tenon" run "$work/mlp.tenon"
+refuses 'interpreted' "$tenon" run "$work/mlp.tenon" --interpret --inputs $programs/mlp.2.inputs.npz
+refuses 'no_such_folder' "$tenon" compile $programs/mlp.pt2 -o "$work/no_such_folder/mlp.tenon"
+head -c 9000 "$work/mlp.tenon" >"$work/short.tenon"
+refuses 'cut off|damaged' "$tenon" run "$work/short.tenon" --inputs $programs/mlp.2.inputs.npz
+for run in 1 2; do has '^out1: f32' "$tenon" run $programs/mlp.pt2 --cache "$work/cache"; done
+[ "$(ls "$work/cache" | wc -l)" -eq 1 ] || problem "the cache holds $(ls "$work/cache")"
+has '^a plan for exactly s77 = 4: ' "$tenon" explain --seconds 0.02 $programs/mlp.pt2
+has '^out1: f32' "$tenon" run $programs/mlp.pt2 --compile-budget 0
+refuses 'compile-budget' "$tenon" run $programs/mlp.pt2 --compile-budget=-1
 has '^aten::linear .*decomposed' "$tenon" ops
 "$tenon" ops --markdown | cmp - docs/operators.md || problem "docs/operators.md is not what \`tenon ops --markdown\` prints"
 # Custom operators: a function, one that writes its argument, an expression that fuses.
@@ -56,6 +72,9 @@ has '^PASS custom$' "$tenon" check --interpret --ops "$ops" $custom
 "$tenon" check $custom >"$work/out"
 grep -q '^UNSUPPORTED custom tested::gate.default, tested::bump.default, tested::outer.default$' "$work/out" || problem "check does not name the custom operators that are missing"
 has '^fallback_steps +0$' "$tenon" bench --ops "$ops" $custom --seconds 0.05
+"$tenon" run --ops "$ops" $custom --inputs ${custom%.pt2}.inputs.npz --cache "$work/custom" >/dev/null || problem "custom operators with a cache"
+[ ! -e "$work/custom" ] || problem "the cache holds a program with custom operators"
+refuses 'custom operator' "$tenon" compile --ops "$ops" $custom -o "$work/custom.tenon"
 refuses 'no such|cannot open' "$tenon" run --ops "$work/none.so" $custom
 refuses 'stage' "$tenon" dump $programs/mlp.pt2 --stage=none
 refuses 'stage' "$tenon" dump $programs/mlp.pt2

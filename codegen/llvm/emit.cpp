@@ -3,10 +3,10 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include "base/stop_point.h"
 #include "codegen/codegen.h"
 #include "codegen/llvm/emit_ops.h"
 #include "codegen/llvm/transpose.h"
@@ -187,30 +187,40 @@ CompiledKernel compile_kernel(const Kernel& kernel, Jit& jit, CodeText* text) {
   return {reinterpret_cast<KernelFn>(f.address), std::move(f.code)};
 }
 
-std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, int threads, std::span<CodeText> texts) {
+std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, const Together& together,
+                                            std::span<CodeText> texts, std::span<CodeObject> objects) {
   std::vector<CompiledKernel> out(kernels.size());
   CodeBuilder builder(jit);
   std::vector<size_t> order = largest_first(kernels);
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
-  auto work = [&] {
+  together([&] {
     for (size_t n; (n = next++) < kernels.size();) {
       size_t i = order[n];
       try {
-        void* address = builder.add(source_of(*kernels[i], jit.target()), texts.empty() ? nullptr : &texts[i]);
+        stop_point();
+        void* address =
+            builder.add(source_of(*kernels[i], jit.target()), texts.empty() ? nullptr : &texts[i], objects.empty() ? nullptr : &objects[i]);
         out[i].function = reinterpret_cast<KernelFn>(address);
       } catch (...) {
         std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
+        next = kernels.size();
       }
     }
-  };
-  std::vector<std::thread> workers;
-  for (size_t i = 1; i < std::min(kernels.size(), static_cast<size_t>(std::max(threads, 1))); i++) workers.emplace_back(work);
-  work();
-  for (std::thread& t : workers) t.join();
+  });
   if (failure) std::rethrow_exception(failure);
+  std::shared_ptr<const Code> code = builder.finish();
+  for (CompiledKernel& k : out) k.code = code;
+  return out;
+}
+
+std::vector<CompiledKernel> link_kernels(std::span<const CodeObject> objects, const Target& target) {
+  Jit jit(target, kernel_symbols());
+  CodeBuilder builder(jit);
+  std::vector<CompiledKernel> out;
+  for (const CodeObject& o : objects) out.push_back({reinterpret_cast<KernelFn>(builder.add(o)), nullptr});
   std::shared_ptr<const Code> code = builder.finish();
   for (CompiledKernel& k : out) k.code = code;
   return out;

@@ -23,13 +23,6 @@ std::string module_text(const llvm::Module& module) {
   return text;
 }
 
-// Everything of a target that the emitter or LLVM asks for.
-std::string text_of(const Target& t) {
-  return fmt::format("llvm {}, {} {}, {} bits, {}{}{}{}{}", LLVM_VERSION_STRING, t.cpu, t.features, t.vector_bits,
-                     t.avx512_bf16 ? "bf16 " : "", t.avx512_vnni ? "vnni " : "", t.avx512_fp16 ? "fp16 " : "",
-                     t.avx_vnni ? "avx_vnni " : "", t.slow_gather ? "slow_gather" : "");
-}
-
 } // namespace
 
 struct Jit::Impl {
@@ -103,13 +96,21 @@ CompiledFunction Jit::compile(const FunctionSource& source, CodeText* text) {
 CodeBuilder::CodeBuilder(Jit& jit) : jit_(*jit.impl_), code_(new Code::Impl{LinkedGroup(jit_.linker)}) {}
 CodeBuilder::~CodeBuilder() = default;
 
-void* CodeBuilder::add(const FunctionSource& source, CodeText* text) {
-  if (!jit_.store || !source.key || text) return code_->group.add(jit_.compile(source, text), source.name);
-  std::string key = fmt::format("{}\n{}\n{}", text_of(jit_.target), source.name, source.key());
-  if (auto stored = jit_.store->find(key)) return code_->group.add(std::move(*stored), source.name);
+void* CodeBuilder::add(const FunctionSource& source, CodeText* text, CodeObject* object) {
+  std::vector<char> bytes = object_of(source, text);
+  if (object) *object = {source.name, bytes};
+  return code_->group.add(std::move(bytes), source.name);
+}
+
+void* CodeBuilder::add(const CodeObject& object) { return code_->group.add(object.bytes, object.name); }
+
+std::vector<char> CodeBuilder::object_of(const FunctionSource& source, CodeText* text) {
+  if (!jit_.store || !source.key || text) return jit_.compile(source, text);
+  std::string key = fmt::format("llvm {}\n{}\n{}\n{}", LLVM_VERSION_STRING, describe(jit_.target), source.name, source.key());
+  if (auto stored = jit_.store->find(key)) return std::move(*stored);
   std::vector<char> object = jit_.compile(source, text);
   jit_.store->put(key, object);
-  return code_->group.add(std::move(object), source.name);
+  return object;
 }
 
 std::shared_ptr<const Code> CodeBuilder::finish() {

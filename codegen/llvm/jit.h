@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/code_object.h"
 #include "codegen/target.h"
 
 namespace llvm {
@@ -98,10 +99,14 @@ public:
 
   /// The function's address, which may be called after finish(). Several threads may add functions at once. Throws Error(Internal) where
   /// LLVM fails, the module does not verify (checked when TENON_VERIFY=1), or a name is unknown.
-  void* add(const FunctionSource& source, CodeText* text = nullptr);
+  void* add(const FunctionSource& source, CodeText* text = nullptr, CodeObject* object = nullptr);
+  /// The same for a function that was compiled before, for the same target.
+  void* add(const CodeObject& object);
   std::shared_ptr<const Code> finish();
 
 private:
+  std::vector<char> object_of(const FunctionSource& source, CodeText* text);
+
   Jit::Impl& jit_;
   std::unique_ptr<Code::Impl> code_;
 };

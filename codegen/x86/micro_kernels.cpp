@@ -2,6 +2,8 @@
 #include "codegen/x86/micro_kernels.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <map>
 #include <mutex>
 
@@ -38,16 +40,21 @@ struct MicroKernels::State {
 
   /// These run once per kernel. Running out of executable memory ends the process: nothing could go on without the
   /// kernel.
-  static GemmFn generate_gemm(void* self, const GemmKey& key) noexcept {
+  static void generate_gemm(void* self, GemmKey key, uint64_t heights, GemmFn* to) noexcept {
     State& s = *static_cast<State*>(self);
-    std::lock_guard lock(s.mutex);
-    void*& kernel = s.gemm[key];
     const GemmFamilyRow& row = *s.rows.at(static_cast<size_t>(key.family));
-    if (!kernel) {
-      kernel = emit_gemm(s.memory, row, key);
-      s.name([&] { return fmt::format("gemm.{}.{}x{}", row.family.name, key.rows, key.vectors); });
+    std::lock_guard lock(s.mutex);
+    key.rows = 0;
+    TilesByRows& kernels = s.gemm[key];
+    for (; heights; heights &= heights - 1) {
+      key.rows = std::countr_zero(heights);
+      void*& kernel = kernels[static_cast<size_t>(key.rows)];
+      if (!kernel) {
+        kernel = emit_gemm(s.memory, row, key);
+        s.name([&] { return fmt::format("gemm.{}.{}x{}", row.family.name, key.rows, key.vectors); });
+      }
+      to[key.rows] = reinterpret_cast<GemmFn>(kernel);
     }
-    return reinterpret_cast<GemmFn>(kernel);
   }
   static LineFn generate_lines(void* self, const LineKey& key) noexcept {
     State& s = *static_cast<State*>(self);
@@ -85,7 +92,8 @@ struct MicroKernels::State {
   CodeMemory memory;
   std::mutex mutex;
   std::vector<const GemmFamilyRow*> rows; // as the table's families
-  std::map<GemmKey, void*> gemm;
+  using TilesByRows = std::array<void*, GemmFamily::max_rows + 1>;
+  std::map<GemmKey, TilesByRows> gemm; // by keys without rows
   std::map<LineKey, void*> lines;
   std::array<void*, KernelTable::size> others{};
   KernelTable table;

@@ -124,6 +124,8 @@ public:
     Xbyak::Label next_rows, next_columns, columns_done, all_done;
     enter(locals_bytes);
     load_arguments();
+    mov(rax, ptr[rdi + offsetof(MoveArgs, streamed)]);
+    mov(ptr[rsp + streamed], rax);
     L(next_rows); // a band of `lanes` rows
     test(rows(), rows());
     jle(all_done, T_NEAR);
@@ -154,12 +156,13 @@ public:
     sub(rows(), lanes());
     jmp(next_rows, T_NEAR);
     L(all_done);
+    if (wide()) sfence();
     leave();
     return finish();
   }
 
 private:
-  enum { band = 0, square = 8, from_start = 16, to_start = 24, columns_start = 32, locals_bytes = 40 };
+  enum { band = 0, square = 8, from_start = 16, to_start = 24, columns_start = 32, streamed = 40, locals_bytes = 56 };
   static constexpr int load_mask = 0, store_mask = 1;
 
   /// Loads up to `lanes` rows (missing ones stay what they are: their columns are not stored), transposes, stores.
@@ -178,14 +181,28 @@ private:
     if (wide()) transpose16();
     else transpose8();
     mov(rcx, ptr[rsp + square]);
+    if (wide()) { // a whole line each, which is not fetched before
+      Xbyak::Label plain;
+      cmp(qword[rsp + streamed], 0);
+      je(plain, T_NEAR);
+      cmp(qword[rsp + band], lanes());
+      jne(plain, T_NEAR);
+      store_square(stored, [&](int i) { vmovntps(ptr[to()], vec(i)); });
+      jmp(stored, T_NEAR);
+      L(plain);
+    }
+    store_square(stored, [&](int i) { store(ptr[to()], vec(i), store_mask); });
+    L(stored);
+  }
+  /// As many rows as the square has columns.
+  template <class F> void store_square(Xbyak::Label& stored, const F& store_row) {
     for (int i = 0; i < lanes(); i++) {
-      store(ptr[to()], vec(i), store_mask);
+      store_row(i);
       add(to(), to_stride());
       if (i + 1 == lanes()) break;
       dec(rcx);
       jz(stored, T_NEAR);
     }
-    L(stored);
   }
 
   // Each round combines registers in pairs into a second bank. AVX-512: 0-15 and 16-31; AVX2: two spares (12, 13).

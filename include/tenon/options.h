@@ -1,7 +1,10 @@
 // Options of compiling and running.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <string>
+
+#include "tenon/threads.h"
 
 namespace tenon {
 
@@ -12,9 +15,25 @@ enum class Isa { Auto, Avx2, Avx512 };
 /// Int8Weights: constant weights of linear layers become bytes with a scale for each output, everything else stays f32.
 enum class Precision { Strict, BF16, Int8Weights };
 
+/// Plans for exact sizes, of programs whose sizes vary. The code that serves all sizes serves from the first call; for sizes that most of
+/// the time goes to, code for just these is made in the background, in a thread of low priority that the process has one of, and takes over
+/// when it is ready. Results may then differ in the last bits. Executables loaded from files have the plan for all sizes alone.
+struct Specialization {
+  /// Whether that happens by itself. If not, Executable::specialize asks for it. Not while steps are timed (Options::profile).
+  bool in_background = true;
+  /// Plans for exact sizes that one executable holds; 0: none. The least used makes room for another.
+  int most = 8;
+  /// Bytes of code and packed weights of their own that all of them take, besides those that they share with the plan for all sizes.
+  uint64_t most_bytes = uint64_t{64} << 20;
+  /// Of the time spent in calls, the share that making plans in the background may take.
+  double compile_share = 0.05;
+};
+
 struct Options {
-  /// Threads of one run() call, the calling one included; 0 means all cores the process may use.
+  /// The most threads that one call uses, to compile or to run, the calling one included; 0 means all of the pool.
   int threads = 0;
+  /// Where they come from; by default from the process's own pool, with a thread for each core the process may use.
+  ThreadPool pool = {};
   Isa isa = Isa::Auto;
   /// Anything but Strict changes results: Program::error_of measures by how much. The interpreter is always strict.
   Precision precision = Precision::Strict;
@@ -26,6 +45,18 @@ struct Options {
   bool profile = false;
   /// Seed of the random operators.
   uint64_t seed = 0;
+  /// A folder in which compiled programs are kept for later processes; empty: none. What is there for this program, these options, this
+  /// machine and this build of tenon is loaded instead of compiled. Several processes may use it at once; entries that are damaged are
+  /// made again, and a folder that cannot be written to is a folder that stays empty (ExecutableStats::cache tells). Whoever may write to
+  /// it can have any code run: keep it private.
+  std::string cache_folder = {};
+  /// Entries used longest ago are removed where the folder becomes larger, in bytes.
+  uint64_t cache_bytes = uint64_t{4} << 30;
+  Specialization specialization = {};
+  /// Milliseconds after which Program::compile returns though the code is not ready. Until it is, calls run in the interpreter; one that is
+  /// running then starts again in the code, so that it waits no longer than for compiling. Programs with state wait for the code. All other
+  /// members of Executable wait, too; an error of compiling is given by the calls, and by Executable::wait.
+  double compile_budget_ms = std::numeric_limits<double>::infinity();
 };
 
 } // namespace tenon

@@ -22,6 +22,10 @@ struct ArgInfo {
   bool is_number = false;
 };
 
+/// What Options::cache_folder did: nothing (there is none, or the program has no form in a file), had the program, got it now, or could not
+/// be written to.
+enum class CacheUse { None, Found, Stored, Failed };
+
 /// What one run cost, and how the program is executed.
 struct ExecutableStats {
   double compile_ms = 0;
@@ -30,6 +34,25 @@ struct ExecutableStats {
   int fallback_steps = 0;   ///< steps that run in the interpreter
   size_t state_bytes = 0;   ///< buffers that live between calls
   size_t arena_bytes = 0;   ///< peak planned memory of the last bound sizes
+  CacheUse cache = CacheUse::None;
+  bool is_compiling = false; ///< calls run in the interpreter, until there is code (Options::compile_budget_ms); the rest is not known yet
+};
+
+/// Bytes as expressions over the sizes that Program::inputs() names, such as "max(s77*4096, s77*s27*12 + 64)", for any sizes.
+struct MemoryFormula {
+  /// The most that is alive at once. Laid out it takes little more, or less where convolutions run side by side, a few rows at a time.
+  std::string temporaries;
+  std::string results; ///< of all outputs together
+  int uncounted = 0;   ///< buffers in neither, because their sizes depend on data
+};
+
+/// Memory that a run takes beside inputs, weights and state, in bytes. Buffers whose sizes depend on data are in none of the numbers,
+/// nor is what library steps (sort, FFT, linear algebra) and interpreted steps take for themselves.
+struct MemoryUse {
+  size_t temporaries = 0; ///< as laid out in the one block of a call
+  size_t alive = 0;       ///< the most of them that is alive at once: MemoryFormula::temporaries for these sizes
+  size_t scratch = 0;     ///< of all workers
+  size_t results = 0;
 };
 
 class Executable;
@@ -39,7 +62,7 @@ class TENON_API Program {
 public:
   /// Maps a .pt2 that torch.export.save wrote; the file must not change while the Program or its Executables live.
   static Result<Program> load(const std::string& path);
-  /// The same from memory; `bytes` must outlive the Program.
+  /// The same from memory; `bytes` must outlive the Program and its Executables.
   static Result<Program> load(std::span<const std::byte> bytes, std::string name);
 
   /// Flattened user inputs (None and strings left out) and outputs, in order.
@@ -51,6 +74,10 @@ public:
   std::vector<std::string> unsupported() const;
   /// Compiles for this machine. Errors: Unsupported lists all missing operators at once.
   Result<Executable> compile(const Options& options = {}) const;
+  /// Compiles into a file that Executable::load runs on machines of this kind, without compiling or this archive. It is written under
+  /// another name and takes the place of `path` when it is whole. Errors: those of compile; Unsupported where a step has no form in a file
+  /// (custom operators, steps of the interpreter); BadInput with the system's reason where it cannot be written.
+  Status save_compiled(const std::string& path, const Options& options = {}) const;
   /// How far results under `options` are from those of strict f32, for these inputs: the largest |difference| of an output over the largest
   /// magnitude in it. Compiles and runs both; 1 stands for all that is not finite in one alone. Errors: those of compile and run.
   Result<double> error_of(const Options& options, std::span<const TensorView> inputs) const;
@@ -66,6 +93,20 @@ public:
 
 private:
   std::shared_ptr<const Impl> impl_;
+};
+
+/// A plan of an executable: the one for all sizes, or one for exact sizes.
+struct VariantInfo {
+  /// The sizes it is for, by the program's symbols: "s0 = 8, s1 = 128"; empty: all.
+  std::string guard;
+  uint64_t calls = 0;
+  /// Microseconds of its calls, mean of those that were timed (some are); 0 where none was.
+  double mean_us = 0;
+  /// The same of calls of these sizes that the plan for all sizes served.
+  double generic_us = 0;
+  /// Code and packed weights of its own; 0 for the plan for all sizes.
+  size_t bytes = 0;
+  double compile_ms = 0;
 };
 
 /// A buffer of a program, by its qualified name.
@@ -91,6 +132,15 @@ private:
 /// Native code for a Program. run() may be called from many threads at once; calls of a program with state take turns.
 class TENON_API Executable {
 public:
+  /// What Program::save_compiled wrote. Its weights are mapped, and shared by all processes that do so; the file may be replaced or
+  /// removed, but must not be changed. Of the options threads and profile count; the others are the file's. The file holds machine code:
+  /// load it only from where you would load a library. Errors: BadInput for a file that is missing, damaged, or of another version, and for
+  /// Options::interpret; Unsupported where it was compiled for another kind of machine.
+  static Result<Executable> load(const std::string& path, const Options& options = {});
+
+  /// Flattened user inputs and outputs, as Program's.
+  const std::vector<ArgInfo>& inputs() const;
+  const std::vector<ArgInfo>& outputs() const;
   /// Runs on `inputs`, in the order of Program::inputs(). On success `outputs` holds contiguous tensors in the order of
   /// Program::outputs(), and inputs that the program changes in place hold their new values. Tensors that `outputs` holds before are
   /// let go once the inputs are found right, even if the run fails then: their memory serves again, unless an input lies in it or
@@ -114,10 +164,25 @@ public:
   /// Another Executable on the same machine code, with a state of its own that starts as this one's is now.
   Executable copy() const;
   ExecutableStats stats() const;
-  /// Pieces of machine code that the process has made so far, for all its Executables. Compiling adds to it; a run() never
-  /// does, whatever its sizes.
+  /// Compiles for exactly the inputs' sizes, in the calling thread; from then on such calls run that code, until other sizes take its place
+  /// (Specialization). Only the data of numbers is read; that of others may be null. Errors: those of run() that depend on sizes, those of
+  /// Program::compile, BadInput where Specialization's bounds leave no room, Unsupported where sizes do not vary, or where the program is
+  /// interpreted or comes from a file.
+  Status specialize(std::span<const TensorView> inputs) const;
+  /// Waits until nothing is compiled in the background. Errors: those of Program::compile, where it was not waited for.
+  Status wait() const;
+  /// The plan for all sizes, then those for exact sizes. Calls are counted where sizes vary and Specialization::in_background is set, or
+  /// there are exact plans; those that are running or have just run may be missing.
+  std::vector<VariantInfo> variants() const;
+  /// Pieces of machine code that the process has made so far, for all its Executables. Compiling adds to it, in the background too; a
+  /// run() never does, whatever its sizes.
   static uint64_t pieces_of_code();
-  /// Regions, kernels chosen and refused, source lines; with Options::profile also bytes, flops and times of the runs so far.
+  /// What a run will take, for any sizes. Errors: Unsupported where the program is interpreted.
+  Result<MemoryFormula> memory_formula() const;
+  /// What a run on inputs of these sizes will take, without running. Only the data of numbers is read; that of others may be null.
+  /// Errors: those of run() that depend on sizes, and Unsupported where the program is interpreted.
+  Result<MemoryUse> memory(std::span<const TensorView> inputs) const;
+  /// Regions, kernels chosen and refused, source lines, memory; with Options::profile also bytes, flops and times of the runs so far.
   std::string explain() const;
 
   struct Impl;

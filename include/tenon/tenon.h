@@ -5,3 +5,4 @@
 #include "tenon/options.h"   // IWYU pragma: export
 #include "tenon/program.h"   // IWYU pragma: export
 #include "tenon/tensor.h"    // IWYU pragma: export
+#include "tenon/threads.h"   // IWYU pragma: export

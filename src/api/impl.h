@@ -4,8 +4,22 @@
 #include "interp/runner.h"
 #include "runtime/executable.h"
 #include "tenon/tenon.h"
+#include "variants/variants.h"
 
 namespace tenon {
+
+/// Calls f; an exception becomes an Error.
+template <class F> auto guarded(F f) -> Result<decltype(f())> {
+  try {
+    return f();
+  } catch (const Error& e) {
+    return e;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorKind::BadInput, "out of memory");
+  } catch (const std::exception& e) {
+    return Error(ErrorKind::Internal, e.what());
+  }
+}
 
 /// The program after a stage: aten, edge, backend, loops, llvm, asm, plan.
 std::string dump_stage(const LoadedProgram& program, std::string_view stage, const Options& options);
@@ -15,12 +29,27 @@ struct Program::Impl {
   std::vector<ArgInfo> inputs, outputs;
 };
 
+class Pending;
+
 struct Executable::Impl {
+  Impl();
+  ~Impl();
+  /// Waits for code where it is still being made. Throws what compiling threw.
+  void finish();
+  /// In whatever serves.
+  Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs);
+  Status run_into(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
+  std::optional<std::vector<Tensor>> interpret(std::span<const TensorView> inputs);
+
   Options options;
   ExecutableStats stats;
-  std::shared_ptr<const Compiled> compiled; // code that the plan calls
-  std::unique_ptr<PlanRunner> runner;       // one of these two
+  std::vector<ArgInfo> inputs, outputs;
+  std::unique_ptr<PlanRunner> runner; // one of these two
   std::unique_ptr<InterpretedRunner> interpreter;
+  Variants::Make make_variant;        // null: there are no others
+  std::unique_ptr<Variants> variants; // of the runner; null: one plan serves all calls
+  std::atomic<bool> is_ready = true;  // false: all of this is still being made
+  std::unique_ptr<Pending> pending;   // null: it was there when the caller got the executable
 
   const std::vector<std::string>& state_names() const { return runner ? runner->plan().state_names : interpreter->state_names(); }
   std::vector<Tensor> state() const { return runner ? runner->state() : interpreter->state(); }
@@ -28,9 +57,23 @@ struct Executable::Impl {
   void set_state(size_t i, const TensorView& value) const { runner ? runner->set_state(i, value) : interpreter->set_state(i, value); }
 };
 
+/// Gives the executable its runner, and variants where there may be any.
+void start(Executable::Impl& impl, std::unique_ptr<PlanRunner> runner);
+/// Makes all that runs by `impl.options`, which are set.
+void compile_into(Executable::Impl& impl, const std::shared_ptr<const Program::Impl>& program);
+
 struct BoundCall::Impl {
   std::shared_ptr<Executable::Impl> executable;
+  std::shared_ptr<const Variant> variant; // null: the plan for all sizes
   std::unique_ptr<PlanRunner::Call> call;
+  uint64_t calls = 0, noted = 0; // so far; those that the variants know of
+
+  /// Runs, and looks now and then whether there is a better plan.
+  Status run();
+  void choose_plan(std::span<const TensorView> inputs, std::span<const TensorView> outputs);
+
+private:
+  void look(double ns);
 };
 
 } // namespace tenon

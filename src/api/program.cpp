@@ -1,13 +1,11 @@
 // Program and Executable: the public handles. The only place that catches exceptions.
 #include <algorithm>
-#include <chrono>
 
 #include "api/impl.h"
 #include "base/strided.h"
 #include "codegen/code_count.h"
-#include "compile/compile.h"
 #include "compile/explain.h"
-#include "compile/pack_weights.h"
+#include "compile/memory_formula.h"
 #include "compile/transform.h"
 #include "expr/eval.h"
 #include "ir/pass.h"
@@ -16,19 +14,6 @@
 namespace tenon {
 
 namespace {
-
-/// Calls f; an exception becomes an Error.
-template <class F> auto guarded(F f) -> Result<decltype(f())> {
-  try {
-    return f();
-  } catch (const Error& e) {
-    return e;
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorKind::BadInput, "out of memory");
-  } catch (const std::exception& e) {
-    return Error(ErrorKind::Internal, e.what());
-  }
-}
 
 ArgInfo info_of(const std::string& name, const Type& t) {
   ArgInfo info{.name = name};
@@ -124,31 +109,9 @@ Result<double> Program::error_of(const Options& options, std::span<const TensorV
   });
 }
 
-Result<Executable> Program::compile(const Options& options) const {
-  return guarded([&] {
-    auto start = std::chrono::steady_clock::now();
-    auto impl = std::make_shared<Executable::Impl>();
-    impl->options = options;
-    LargeMemory packed = options.interpret ? LargeMemory() : expect_packed_weights(impl_->loaded, options.threads);
-    LoadedProgram program = impl_->loaded;
-    lower(program, options.interpret ? "edge" : "backend", options.precision);
-    if (options.interpret) impl->interpreter = std::make_unique<InterpretedRunner>(std::move(program), options.seed);
-    else {
-      auto compiled = std::make_shared<const Compiled>(build_plan(std::move(program), options, false, std::move(packed)));
-      impl->stats.kernels_compiled = static_cast<int>(compiled->kernels.size());
-      impl->stats.steps = compiled->plan->num_steps;
-      impl->stats.fallback_steps = compiled->plan->fallback_steps;
-      impl->runner = std::make_unique<PlanRunner>(compiled->plan, options.threads, options.profile);
-      impl->compiled = std::move(compiled);
-    }
-    for (const Tensor& t : impl->state()) impl->stats.state_bytes += static_cast<size_t>(t.numel()) * size_of(t.dtype());
-    impl->stats.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    return Executable(impl);
-  });
-}
-
 std::vector<NamedTensor> Executable::state() const {
   std::vector<NamedTensor> out;
+  if (!guarded([&] { return impl_->finish(), true; })) return out;
   std::vector<Tensor> values = impl_->state();
   for (size_t i = 0; i < values.size(); i++) out.push_back({impl_->state_names()[i], values[i]});
   return out;
@@ -172,52 +135,38 @@ Status Executable::set_state(std::span<const NamedTensor> values) {
 }
 
 void Executable::reset_state() {
+  if (!guarded([&] { return impl_->finish(), true; })) return;
   for (size_t i = 0; i < impl_->state_names().size(); i++) impl_->set_state(i, impl_->initial_state(i).view());
 }
 
 Executable Executable::copy() const {
   auto made = std::make_shared<Impl>();
-  made->options = impl_->options, made->stats = impl_->stats, made->compiled = impl_->compiled;
-  if (impl_->runner) made->runner = impl_->runner->copy();
+  if (!guarded([&] { return impl_->finish(), true; })) return *this; // calls of one give the error, as those of the other
+  made->options = impl_->options, made->stats = impl_->stats, made->inputs = impl_->inputs, made->outputs = impl_->outputs;
+  made->make_variant = impl_->make_variant;
+  if (impl_->runner) start(*made, impl_->runner->copy());
   else made->interpreter = impl_->interpreter->copy();
   return Executable(made);
 }
 
-Status Executable::run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const {
-  if (impl_->runner) return impl_->runner->run(inputs, outputs);
-  auto results = guarded([&] { return impl_->interpreter->run(inputs); });
-  if (!results) return results.error();
-  outputs = std::move(results.value());
-  return {};
-}
-
-// What the interpreter made, in memory of the caller.
-static void copy_results(const std::vector<Tensor>& results, std::span<const TensorView> outputs) {
-  require_input(outputs.size() == results.size(), "{} outputs are given, the program has {}", outputs.size(), results.size());
-  for (size_t i = 0; i < results.size(); i++) {
-    const TensorView &to = outputs[i], from = results[i].view();
-    std::string why = output_refusal(static_cast<int>(i), to, from.dtype, from.sizes);
-    require_input(why.empty(), "{}", why);
-    copy_to_strided(from.data, to);
-  }
-}
+Status Executable::run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const { return impl_->run(inputs, outputs); }
 
 Status Executable::run(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const {
-  if (impl_->runner) return impl_->runner->run_into(inputs, outputs);
-  auto done = guarded([&] { return copy_results(impl_->interpreter->run(inputs), outputs), true; });
-  return done ? Status() : Status(done.error());
+  return impl_->run_into(inputs, outputs);
 }
 
 Result<BoundCall> Executable::bind(std::span<const TensorView> inputs, std::span<const TensorView> outputs) const {
   return guarded([&] {
+    impl_->finish();
     if (!impl_->runner) unsupported("the interpreter binds no calls");
-    auto call = std::make_unique<PlanRunner::Call>(*impl_->runner, inputs, outputs);
-    if (!call->status().ok()) throw call->status().error();
-    return BoundCall(std::make_shared<BoundCall::Impl>(BoundCall::Impl{impl_, std::move(call)}));
+    auto bound = std::make_shared<BoundCall::Impl>(BoundCall::Impl{.executable = impl_, .variant = {}, .call = {}});
+    bound->choose_plan(inputs, outputs);
+    if (!bound->call->status().ok()) throw bound->call->status().error();
+    return BoundCall(std::move(bound));
   });
 }
 
-Status BoundCall::run() const { return impl_->call->run(); }
+Status BoundCall::run() const { return impl_->run(); }
 
 Status Executable::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const {
   std::vector<TensorView> views;
@@ -225,19 +174,93 @@ Status Executable::run(std::span<const Tensor> inputs, std::vector<Tensor>& outp
   return run(views, outputs);
 }
 
+const std::vector<ArgInfo>& Executable::inputs() const { return impl_->inputs; }
+const std::vector<ArgInfo>& Executable::outputs() const { return impl_->outputs; }
+
 ExecutableStats Executable::stats() const {
+  if (!impl_->is_ready) return {.is_compiling = true};
   ExecutableStats s = impl_->stats;
   if (impl_->runner) s.arena_bytes = impl_->runner->arena_bytes();
   return s;
 }
+
+Result<MemoryFormula> Executable::memory_formula() const {
+  return guarded([&] {
+    impl_->finish();
+    if (!impl_->runner) unsupported("the interpreter plans no memory");
+    return tenon::memory_formula(impl_->runner->plan());
+  });
+}
+
+Result<MemoryUse> Executable::memory(std::span<const TensorView> inputs) const {
+  return guarded([&] {
+    impl_->finish();
+    if (!impl_->runner) unsupported("the interpreter plans no memory");
+    const Plan& plan = impl_->runner->plan();
+    std::shared_ptr<const BoundPlan> bound = impl_->runner->plan_for(inputs);
+    MemoryUse use{.temporaries = bound->arena_bytes,
+                  .alive = alive_bytes(plan, bound->slots),
+                  .scratch = bound->scratch.bytes(impl_->runner->workers().threads())};
+    for (size_t i = 0; i < plan.outputs.size(); i++)
+      if (plan.outputs[i].returned_as >= 0) use.results += bound->results[i].bytes;
+    return use;
+  });
+}
+
+Status Executable::specialize(std::span<const TensorView> inputs) const {
+  auto done = guarded([&] {
+    impl_->finish();
+    if (!impl_->variants) unsupported("the program's sizes do not vary, or it is interpreted, or comes from a file");
+    impl_->variants->specialize(inputs);
+    return true;
+  });
+  return done ? Status() : Status(done.error());
+}
+
+Status Executable::wait() const {
+  auto done = guarded([&] {
+    impl_->finish();
+    if (impl_->variants) impl_->variants->wait();
+    return true;
+  });
+  return done ? Status() : Status(done.error());
+}
+
+std::vector<VariantInfo> Executable::variants() const {
+  if (!guarded([&] { return impl_->finish(), true; })) return {};
+  if (!impl_->variants) return {VariantInfo{.guard = {}, .compile_ms = impl_->stats.compile_ms}};
+  std::vector<VariantInfo> out;
+  for (const Variants::Info& v : impl_->variants->infos())
+    out.push_back({.guard = v.guard,
+                   .calls = v.times.calls,
+                   .mean_us = v.times.mean() / 1e3,
+                   .generic_us = v.generic.mean() / 1e3,
+                   .bytes = v.bytes,
+                   .compile_ms = v.guard.empty() ? impl_->stats.compile_ms : v.compile_ms});
+  return out;
+}
+
 uint64_t Executable::pieces_of_code() { return tenon::pieces_of_code; }
+
+static std::string text_of(const std::vector<VariantInfo>& variants) {
+  std::string text;
+  for (size_t i = 1; i < variants.size(); i++) {
+    const VariantInfo& v = variants[i];
+    text += fmt::format("plan for {}: {} calls", v.guard, v.calls);
+    if (v.mean_us > 0) text += fmt::format(", {:.1f} us each", v.mean_us);
+    if (v.generic_us > 0) text += fmt::format("; the plan for all sizes took {:.1f}", v.generic_us);
+    text += fmt::format("; {} bytes of its own, made in {:.1f} ms\n", v.bytes, v.compile_ms);
+  }
+  return text;
+}
+
 std::string Executable::explain() const {
+  if (auto done = guarded([&] { return impl_->finish(), true; }); !done) return fmt::format("not compiled: {}\n", done.error().what());
   if (!impl_->runner) return "everything runs in the interpreter\n";
   Profile profile = impl_->runner->profile();
   Limits limits;
-  if (!profile.empty())
-    limits = measure_limits(impl_->compiled->micro_kernels->table(), Workers(impl_->options.threads), families_of(profile));
-  return tenon::explain(impl_->runner->plan(), impl_->compiled->kernels, profile, limits);
+  if (!profile.empty()) limits = measure_limits(*impl_->runner->linked().micro_kernels, impl_->runner->workers(), families_of(profile));
+  return tenon::explain(impl_->runner->plan(), profile, limits) + text_of(variants());
 }
 
 } // namespace tenon

@@ -78,7 +78,7 @@ void SlicedProducts::find(NodeId product, const ValueUses& uses, Inliner& inline
   if (slices == 1) return;
   std::vector<ValueId> operands = tensor_operands(n.args, graph_);
   auto b = matmul_operand(graph_, inliner, operands.at(1));
-  const Tensor* weights = b ? graph_.constant(b->value) : nullptr;
+  const Tensor* weights = b ? graph_.stored_constant(b->value) : nullptr;
   if (!weights || !weights->is_contiguous() || !const_int(b->offset) || !const_int(graph_.type(operands[0]).sizes.back())) return;
   for (NodeId id : finder.between) between_[id] = true;
   found_.emplace_back(product, slices);

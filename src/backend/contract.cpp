@@ -121,7 +121,7 @@ std::optional<MatmulOperand> matmul_operand(const Graph& graph, Inliner& inliner
 bool is_scattered(const Graph& graph, const MatmulOperand& o, const Type& t) {
   constexpr int64_t few = 8;
   auto many = [&](Expr size) { return const_int(size).value_or(few) >= few; };
-  if (graph.constant(o.value) || !many(t.sizes[t.rank() - 2]) || !many(t.sizes[t.rank() - 1])) return false;
+  if (graph.stored_constant(o.value) || !many(t.sizes[t.rank() - 2]) || !many(t.sizes[t.rank() - 1])) return false;
   auto apart = [](Expr stride) { return !is_const_int(stride, 0) && !is_const_int(stride, 1); };
   return apart(o.row_stride) && apart(o.column_stride);
 }

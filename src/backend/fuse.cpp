@@ -425,7 +425,7 @@ bool fuse(LoadedProgram& program) {
     for (auto region : {"tenon::loops", "tenon::matmul", "tenon::conv", "tenon::attention"})
       if (from.node(id).op == region) return false;
   Rewriter r(from, true);
-  for (uint32_t i = 0; i < from.num_tensors(); i++) r.to.add_tensor(from.tensor(TensorId{i}));
+  for (uint32_t i = 0; i < from.num_tensors(); i++) r.to.add_tensor(from.stored(TensorId{i}));
   r.copy_params(from.top(), r.to.top());
   // Inner blocks are fused on their own.
   r.node = [&](NodeId id) { r.copy_node(id); };

@@ -150,7 +150,7 @@ private:
 
   bool is_makeable(const Cat& cat, ValueId v) {
     NodeId id = g_.value(v).node;
-    if (!id.valid() || !on_top_.get(id) || returned_.get(v) || strides_.contains(v) || g_.constant(v)) return false;
+    if (!id.valid() || !on_top_.get(id) || returned_.get(v) || strides_.contains(v) || g_.stored_constant(v)) return false;
     const Node& n = g_.node(id);
     if (!n.blocks.empty() || !has_definition(n) || n.outputs.size() != 1) return false;
     const Type &t = g_.type(v), &whole = g_.type(cat.value);

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <system_error>
-#include <thread>
+#include <mutex>
 
 namespace tenon {
 
@@ -33,33 +32,36 @@ void drop(const void* from, size_t bytes) {
 
 } // namespace
 
-/// Fetches the pages of a block one after the other until it is destroyed. Faults do not hold up what others ask of the address space, as
+/// Fetches the pages of a block one after the other until it is ended. Faults do not hold up what others ask of the address space, as
 /// madvise with MADV_POPULATE_WRITE does.
 struct LargeMemory::Ahead {
   std::shared_ptr<char> block;
-  std::atomic<bool> stop{false};
-  std::thread thread;
+  size_t bytes;
+  std::atomic<bool> ended{false};
+  std::mutex at_work;
 
-  Ahead(std::shared_ptr<char> of, size_t bytes) : block(std::move(of)) {
-    madvise(block.get(), bytes, MADV_HUGEPAGE);
-    try {
-      thread = std::thread([this, bytes] {
-        for (size_t at = 0; at < bytes && !stop; at += page) block.get()[at] = 0;
-      });
-    } catch (const std::system_error&) { // no more threads: the pages come when they are written
-    }
+  void fetch() {
+    std::scoped_lock lock(at_work);
+    for (size_t at = 0; at < bytes && !ended; at += page) block.get()[at] = 0;
   }
-  ~Ahead() {
-    stop = true;
-    if (thread.joinable()) thread.join();
+  void end() {
+    ended = true;
+    std::scoped_lock lock(at_work);
+    block = nullptr; // `fetch` may begin yet
   }
 };
 
-LargeMemory::LargeMemory(size_t expected) {
+LargeMemory::LargeMemory(size_t expected, const Start& start) {
   size_ = round_up(expected, large_page);
   block_ = map_block(size_);
-  if (block_) ahead_ = std::make_shared<Ahead>(block_, size_);
-  else size_ = 0;
+  if (!block_) {
+    size_ = 0;
+    return;
+  }
+  madvise(block_.get(), size_, MADV_HUGEPAGE);
+  auto ahead = std::make_shared<Ahead>(block_, size_);
+  ahead_ = {ahead.get(), [ahead](Ahead* a) { a->end(); }};
+  start([ahead] { ahead->fetch(); });
 }
 
 void LargeMemory::settle() {

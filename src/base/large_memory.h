@@ -1,6 +1,7 @@
 // LargeMemory: arrays of weights one behind the other, so that large pages hold no gaps between them.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -11,8 +12,11 @@ namespace tenon {
 class LargeMemory {
 public:
   LargeMemory() = default;
-  /// So many bytes will be wanted soon: a thread fetches their pages from the system meanwhile. Nothing is written there before `settle`.
-  explicit LargeMemory(size_t expected);
+  /// What runs work in another thread, some time or never.
+  using Start = std::function<void(std::function<void()> work)>;
+  /// So many bytes will be wanted soon: another thread fetches their pages from the system meanwhile. Nothing is written there before
+  /// `settle`.
+  LargeMemory(size_t expected, const Start& start);
 
   /// Uninitialised bytes at a multiple of 64, with 64 more behind them; null where the memory is refused. Their pages go back to the system
   /// with the last pointer to them, whatever else of a block is in use.

@@ -78,13 +78,10 @@ ProcessStart process_start() { return {clock_ms(CLOCK_PROCESS_CPUTIME_ID), clock
 
 int bench(const BenchArgs& args) {
   Figures f;
-  double t0 = clock_ms(CLOCK_MONOTONIC);
-  Program program = Program::load(args.model).value();
-  double t1 = clock_ms(CLOCK_MONOTONIC);
-  Executable exe = program.compile(args.options).value();
-  f.load_ms = t1 - t0;
-  f.compile_ms = clock_ms(CLOCK_MONOTONIC) - t1;
-  std::vector<Tensor> inputs = args.inputs.empty() ? program.example_inputs().value() : read_inputs(args.inputs, program), outputs;
+  Ready ready = make_ready(args.model, args.options);
+  const Executable& exe = ready.executable;
+  f.load_ms = ready.load_ms, f.compile_ms = ready.compile_ms;
+  std::vector<Tensor> inputs = ready.inputs(args.inputs), outputs;
   std::vector<TensorView> views;
   for (const Tensor& t : inputs) views.push_back(t.view());
   double first = time_run(exe, views, outputs);
@@ -107,7 +104,8 @@ int bench(const BenchArgs& args) {
   getrusage(RUSAGE_SELF, &usage);
   f.peak_rss_mb = static_cast<double>(usage.ru_maxrss) / 1024;
   f.stats = exe.stats();
-  if (args.options.precision != Precision::Strict) f.precision_error = program.error_of(args.options, views).value();
+  if (ready.program && args.options.precision != Precision::Strict)
+    f.precision_error = ready.program->error_of(args.options, views).value();
   print(f, args.json);
   return 0;
 }

@@ -1,5 +1,6 @@
 // The subcommands of the tool; each returns the process's exit code.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct RunArgs {
   Options options;
 };
 int run(const RunArgs& args);
+
+struct CompileArgs {
+  std::string model, output;
+  Options options;
+};
+int compile(const CompileArgs& args);
 
 /// CPU time used and boot-clock time at entry to main: from them `bench` knows when the process began.
 struct ProcessStart {
@@ -66,6 +73,17 @@ struct OptArgs {
 int opt(const OptArgs& args);
 
 /// Inputs from an .npz, in its order. Floats of 8 bits are bytes there.
-std::vector<Tensor> read_inputs(const std::string& path, const Program& program);
+std::vector<Tensor> read_inputs(const std::string& path, const std::vector<ArgInfo>& inputs);
+
+/// What is to be run: a .pt2, compiled now, or a program that `tenon compile` wrote.
+struct Ready {
+  Executable executable;
+  std::optional<Program> program; // of a .pt2
+  double load_ms = 0, compile_ms = 0;
+
+  /// From the file, or the examples of the archive.
+  std::vector<Tensor> inputs(const std::string& file) const;
+};
+Ready make_ready(const std::string& model, const Options& options);
 
 } // namespace tenon::cli

@@ -22,6 +22,9 @@ void add_options(CLI::App* app, Options& options) {
   app->add_option("--threads", options.threads, "threads of one call; 0: all cores")->check(CLI::NonNegativeNumber);
   app->add_flag("--interpret", options.interpret, "run in the reference interpreter");
   app->add_flag("--forbid-fallback", options.forbid_fallback, "an operator without native code is an error");
+  app->add_option("--cache", options.cache_folder, "a folder that keeps compiled programs for later");
+  app->add_option("--compile-budget", options.compile_budget_ms, "milliseconds of compiling before calls run in the interpreter meanwhile")
+      ->check(CLI::NonNegativeNumber);
   app->add_option("--seed", options.seed, "seed of random operators");
   app->add_option("--precision", options.precision, "of f32 products: strict, bf16 or int8-weights")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
@@ -46,10 +49,16 @@ struct Command {
 };
 
 Command run_command(CLI::App& app, cli::RunArgs& args) {
-  auto* run = add_model(app, "run", "run a program and print its outputs", args.model, args.options);
+  auto* run = add_model(app, "run", "run a program, a .pt2 or a compiled one, and print its outputs", args.model, args.options);
   run->add_option("--inputs", args.inputs, inputs_help);
   run->add_option("-o,--output", args.output, "write the outputs to an .npz");
   return {run, [&] { return cli::run(args); }};
+}
+
+Command compile_command(CLI::App& app, cli::CompileArgs& args) {
+  auto* compile = add_model(app, "compile", "compile a program into a file that loads without compiling", args.model, args.options);
+  compile->add_option("-o,--output", args.output, "the file, MODEL.tenon by custom")->required();
+  return {compile, [&] { return cli::compile(args); }};
 }
 
 Command check_command(CLI::App& app, cli::CheckArgs& args) {
@@ -121,9 +130,10 @@ int dispatch_command(int argc, char** argv, cli::ProcessStart start) {
   cli::ExplainArgs explain;
   cli::OptArgs opt;
   cli::OpsArgs ops;
+  cli::CompileArgs compile;
   Command commands[] = {
       run_command(app, run),         check_command(app, check), bench_command(app, bench), dump_command(app, dump),
-      explain_command(app, explain), opt_command(app, opt),     ops_command(app, ops),
+      explain_command(app, explain), opt_command(app, opt),     ops_command(app, ops),     compile_command(app, compile),
   };
   if (int code = parse(app, argc, argv); code >= 0) return code;
   for (Command& c : commands)

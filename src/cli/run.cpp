@@ -26,23 +26,18 @@ void print_tensor(const std::string& name, const Tensor& t) {
 } // namespace
 
 int run(const RunArgs& args) {
-  auto t0 = Clock::now();
-  Program program = Program::load(args.model).value();
-  double load_ms = ms_since(t0);
-  auto t1 = Clock::now();
-  Executable exe = program.compile(args.options).value();
-  double compile_ms = ms_since(t1);
-  std::vector<Tensor> inputs = args.inputs.empty() ? program.example_inputs().value() : read_inputs(args.inputs, program), outputs;
-  auto t2 = Clock::now();
-  exe.run(inputs, outputs).check();
-  double run_ms = ms_since(t2);
+  Ready ready = make_ready(args.model, args.options);
+  std::vector<Tensor> inputs = ready.inputs(args.inputs), outputs;
+  auto begin = Clock::now();
+  ready.executable.run(inputs, outputs).check();
+  double run_ms = ms_since(begin);
   std::vector<std::pair<std::string, Tensor>> arrays;
   for (size_t i = 0; i < outputs.size(); i++) {
     arrays.emplace_back(fmt::format("out{}", i), outputs[i]);
     print_tensor(arrays.back().first, outputs[i]);
   }
   if (!args.output.empty()) write_npz(args.output, arrays);
-  fmt::print("load {:.2f} ms, compile {:.2f} ms, run {:.2f} ms\n", load_ms, compile_ms, run_ms);
+  fmt::print("load {:.2f} ms, compile {:.2f} ms, run {:.2f} ms\n", ready.load_ms, ready.compile_ms, run_ms);
   return 0;
 }
 

@@ -5,23 +5,29 @@
 #include "codegen/x86/micro_kernels.h"
 #include "ir/program.h"
 #include "loops/kernel.h"
-#include "runtime/plan.h"
+#include "runtime/linked_plan.h"
 #include "tenon/options.h"
 
 namespace tenon {
 
-/// What a Plan's code lives in, and what was compiled.
 struct Compiled {
-  std::unique_ptr<Jit> jit;         // only while the plan is built
-  std::shared_ptr<const Code> code; // of the kernels
-  std::unique_ptr<MicroKernels> micro_kernels;
-  std::unique_ptr<ExprPool> pool; // of the kernels
-  std::vector<Kernel> kernels;    // distinct ones
-  std::vector<CodeText> texts;    // of the kernels, where asked for
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const LinkedPlan> plan;
+  std::unique_ptr<ExprPool> pool;  // of the kernels
+  std::vector<Kernel> kernels;     // distinct ones
+  std::vector<CodeText> texts;     // of the kernels, where asked for
+  std::vector<CodeObject> objects; // the same
+  Target target;
+  bool has_narrow = false; // products of less than 32 bits
+  size_t own_bytes = 0;    // of code, packed weights and folded constants, without those of the plan that it shares with
 };
 
-/// Packed weights go to `packed`.
-Compiled build_plan(LoadedProgram backend, const Options& options, bool keep_texts = false, LargeMemory packed = {});
+/// What is kept of compiling, besides code that runs.
+struct Keep {
+  bool texts = false, objects = false;
+};
+
+/// Packed weights go to `packed`. What `shared`, a plan of the same program, has packed or holds as a constant serves here too.
+Compiled build_plan(LoadedProgram backend, const Options& options, Keep keep = {}, LargeMemory packed = {},
+                    std::shared_ptr<const LinkedPlan> shared = nullptr);
 
 } // namespace tenon

@@ -36,7 +36,7 @@ void verify_given_program(const LoadedProgram& program, Dialect dialect, std::st
   }
 }
 
-void lower(LoadedProgram& program, std::string_view stage, Precision precision) {
+void lower(LoadedProgram& program, std::string_view stage, const Options& options) {
   struct Stage {
     std::string_view name; // as lower() is asked for it; empty: not by itself
     std::span<const Pass> passes;
@@ -51,18 +51,18 @@ void lower(LoadedProgram& program, std::string_view stage, Precision precision) 
   bool known = false;
   for (const Stage& s : stages) known |= !s.name.empty() && s.name == stage;
   require_input(known, "no such stage: {}", stage);
-  PassOptions options = pass_options_from_env();
-  PassRunner runner(options);
+  PassOptions pass_options = pass_options_from_env();
+  PassRunner runner(pass_options);
   runner.check = verify_program;
   runner.dump(program, "loaded");
   for (const Stage& s : stages) {
-    if (s.dialect == Dialect::Backend && narrow_products(program, precision)) runner.dump(program, "narrow_products");
+    if (s.dialect == Dialect::Backend && narrow_products(program, options.precision)) runner.dump(program, "narrow_products");
     StageTimer timer;
-    if (s.dialect == Dialect::Backend && fold_weights(program)) runner.dump(program, "fold_weights");
+    if (s.dialect == Dialect::Backend && fold_weights(program, options)) runner.dump(program, "fold_weights");
     if (s.dialect == Dialect::Backend) timer.done("fold_weights");
     if (!runner.run(program, s.passes)) return;
     // A program of which a pass of the user made the Edge graph begins there.
-    if (options.verify) verify(program.graph, s.dialect == Dialect::Aten && program.is_edge ? Dialect::Edge : s.dialect);
+    if (pass_options.verify) verify(program.graph, s.dialect == Dialect::Aten && program.is_edge ? Dialect::Edge : s.dialect);
     if (s.name == stage) return;
   }
 }

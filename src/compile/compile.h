@@ -17,6 +17,6 @@ void verify_program(const LoadedProgram& program);
 /// The same for a graph that a user wrote, which is what BadInput speaks of then, in the words `whose`.
 void verify_given_program(const LoadedProgram& program, Dialect dialect, std::string_view whose);
 /// Runs the stages on `program` up to and including `stage`: "aten" (as loaded), "edge", "backend".
-void lower(LoadedProgram& program, std::string_view stage, Precision precision = Precision::Strict);
+void lower(LoadedProgram& program, std::string_view stage, const Options& options = {});
 
 } // namespace tenon

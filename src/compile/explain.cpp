@@ -1,6 +1,8 @@
 // The steps of a plan for people: what each computes, with which code, at what cost.
 #include "compile/explain.h"
 
+#include "compile/memory_formula.h"
+
 #include <algorithm>
 
 #include <fmt/core.h>
@@ -11,7 +13,7 @@ namespace {
 
 class Explainer {
 public:
-  Explainer(const std::vector<Kernel>& kernels, const Profile& profile, const Limits& limits)
+  Explainer(const std::vector<std::string>& kernels, const Profile& profile, const Limits& limits)
       : kernels_(kernels), profile_(profile), limits_(limits) {}
   std::string text;
 
@@ -43,7 +45,7 @@ private:
     size_t i = static_cast<size_t>(s.number);
     return i < profile_.size() && profile_[i].calls > 0 ? &profile_[i] : nullptr;
   }
-  std::string name(int kernel) const { return fmt::format("kernel {} {}", kernel, kernels_.at(static_cast<size_t>(kernel)).name); }
+  std::string name(int kernel) const { return fmt::format("kernel {} {}", kernel, kernels_.at(static_cast<size_t>(kernel))); }
   std::string then(const TileKernel& t) const { return t.kernel < 0 ? "" : ", epilogue " + name(t.kernel); }
   std::string code(const KernelStep& s) const { return name(s.kernel); }
   std::string code(const MatmulStep& s) const { return "matrix micro-kernels" + then(s.epilogue); }
@@ -85,7 +87,7 @@ private:
         arithmetic > memory ? "arithmetic" : "memory", 100 * bound / ns);
   }
 
-  const std::vector<Kernel>& kernels_;
+  const std::vector<std::string>& kernels_;
   const Profile& profile_;
   const Limits& limits_;
   int64_t ns_ = 0; // of all steps
@@ -100,12 +102,12 @@ std::vector<int> families_of(const Profile& profile) {
   return all;
 }
 
-std::string explain(const Plan& plan, const std::vector<Kernel>& kernels, const Profile& profile, const Limits& limits) {
-  Explainer e(kernels, profile, limits);
+std::string explain(const Plan& plan, const Profile& profile, const Limits& limits) {
+  Explainer e(plan.kernels, profile, limits);
   e.measure(plan.steps);
   e.steps(plan.steps, 0);
   e.total(plan.steps);
-  return std::move(e.text);
+  return e.text + to_string(memory_formula(plan));
 }
 
 } // namespace tenon

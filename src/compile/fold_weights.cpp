@@ -19,9 +19,10 @@ constexpr int64_t most_growth = 16 << 20; // bytes of an operand that is larger 
 
 class FoldWeights {
 public:
-  explicit FoldWeights(LoadedProgram& program) : program_(program), g_(program.graph) {
+  FoldWeights(LoadedProgram& program, const Options& options)
+      : program_(program), g_(program.graph), options_{.threads = options.threads, .pool = options.pool} {
     for (uint32_t i = 0; i < g_.num_tensors(); i++) {
-      const Tensor& t = g_.tensor(TensorId{i});
+      const Tensor& t = g_.stored(TensorId{i});
       stored_ += t.numel() * static_cast<int64_t>(size_of(t.dtype()));
     }
   }
@@ -51,7 +52,7 @@ private:
   NodeId node_of(ValueId v) const { return g_.value(v).node; }
 
   ValueId viewed(ValueId v) const { return g_.node(node_of(v)).args[0].get<ValueId>(); }
-  bool is_view_of_fixed(ValueId v) { return is_fixed(v) && !g_.constant(v) && is_view(g_.node(node_of(v))); }
+  bool is_view_of_fixed(ValueId v) { return is_fixed(v) && !g_.stored_constant(v) && is_view(g_.node(node_of(v))); }
   bool is_pick(ValueId v) { return is_view_of_fixed(v) && tensor_operands(g_.node(node_of(v)).args, g_).size() > 1; }
 
   // Bytes; none where sizes are not fixed.
@@ -71,7 +72,7 @@ private:
 
   // Made of stored tensors and numbers alone.
   bool is_fixed(ValueId v) {
-    if (g_.constant(v)) return true;
+    if (g_.stored_constant(v)) return true;
     NodeId id = node_of(v);
     if (!id.valid()) return false;
     if (signed char known = fixed_.get(id)) return known > 0;
@@ -93,14 +94,14 @@ private:
   // The nodes that `v` is made by; gives the bytes of stored tensors below it.
   int64_t collect(ValueId v, std::unordered_set<ValueId>& seen) {
     if (!seen.insert(v).second) return 0;
-    if (const Tensor* t = g_.constant(v)) return t->numel() * static_cast<int64_t>(size_of(t->dtype()));
+    if (const Tensor* t = g_.stored_constant(v)) return t->numel() * static_cast<int64_t>(size_of(t->dtype()));
     int64_t bytes = 0;
     for (ValueId o : tensor_operands(g_.node(node_of(v)).args, g_)) bytes += collect(o, seen);
     return bytes;
   }
 
   bool add(ValueId v, int64_t most) {
-    if (g_.constant(v) || !is_fixed(v)) return false;
+    if (g_.stored_constant(v) || !is_fixed(v)) return false;
     if (std::find(results_.begin(), results_.end(), v) != results_.end()) return true;
     std::unordered_set<ValueId> below;
     int64_t from = collect(v, below), to = *bytes_of(v);
@@ -151,7 +152,7 @@ private:
 
   std::vector<Tensor> compute() {
     Rewriter r(g_, true);
-    for (uint32_t i = 0; i < g_.num_tensors(); i++) r.to.add_tensor(g_.tensor(TensorId{i}));
+    for (uint32_t i = 0; i < g_.num_tensors(); i++) r.to.add_tensor(g_.stored(TensorId{i}));
     copy_made_of(g_.top(), r);
     ArgList returns;
     for (ValueId v : results_) returns.push_back(r[v]);
@@ -160,9 +161,8 @@ private:
     part.file = program_.file;
     PassRunner runner(PassOptions{});
     runner.run(part, backend_passes);
-    Options options;
-    Compiled compiled = build_plan(std::move(part), options);
-    PlanRunner plan(compiled.plan, options.threads);
+    Compiled compiled = build_plan(std::move(part), options_);
+    PlanRunner plan(compiled.plan, Workers(options_.threads, options_.pool));
     std::vector<Tensor> values;
     Status status = plan.run({}, values);
     if (!status.ok()) throw status.error();
@@ -171,6 +171,7 @@ private:
 
   LoadedProgram& program_;
   const Graph& g_;
+  Options options_;
   SideTable<NodeId, signed char> fixed_{0}; // 0: not known yet
   int64_t stored_ = 0, grown_ = 0;          // bytes: of the program's tensors, of results larger than theirs
   std::vector<ValueId> results_;
@@ -179,6 +180,6 @@ private:
 
 } // namespace
 
-bool fold_weights(LoadedProgram& program) { return FoldWeights(program).run(); }
+bool fold_weights(LoadedProgram& program, const Options& options) { return FoldWeights(program, options).run(); }
 
 } // namespace tenon

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
+#include <numeric>
 #include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
+#include "base/stop_point.h"
 #include "base/strided.h"
 #include "ir/op.h"
 #include "runtime/gemm_pack.h"
@@ -16,6 +17,7 @@ namespace tenon {
 
 namespace {
 
+constexpr int64_t most_cached = 32 << 20;                        // bytes that caches may still hold when all is packed
 constexpr int64_t least_piece = 256 << 10, most_piece = 4 << 20; // bytes, packed
 
 const char* start_of(const Tensor& w, const ProductWeights& p) {
@@ -37,11 +39,12 @@ void pack_sliced(const KernelTable& kernels, const Tensor& w, const ProductWeigh
   pack_panels(kernels, f, one, {rows.data(), w.dtype(), 1, k}, 0, k, 0, 1, static_cast<char*>(to) + p.panels.offset(panel));
 }
 
-void pack_product(const KernelTable& kernels, const Tensor& w, const ProductWeights& p, int64_t begin, int64_t end, void* to) {
+void pack_product(const KernelTable& kernels, const Tensor& w, const ProductWeights& p, int64_t begin, int64_t end, void* to,
+                  bool streamed) {
   const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
   if (p.slices == 1)
     return pack_panels(kernels, f, p.panels, {start_of(w, p), w.dtype(), p.k_stride, p.n_stride}, 0, p.panels.k, begin, end,
-                       static_cast<char*>(to) + p.panels.offset(begin));
+                       static_cast<char*>(to) + p.panels.offset(begin), streamed);
   for (int64_t panel = begin; panel < end; panel++) pack_sliced(kernels, w, p, panel, to);
 }
 
@@ -55,8 +58,8 @@ int64_t items_of(const KernelTable& kernels, const PackRequest& r) {
   return conv_pack_items(kernels, std::get<Conv>(r.form));
 }
 
-void pack_items(const KernelTable& kernels, const PackRequest& r, int64_t begin, int64_t end) {
-  if (auto* p = std::get_if<ProductWeights>(&r.form)) pack_product(kernels, r.weights, *p, begin, end, r.to);
+void pack_items(const KernelTable& kernels, const PackRequest& r, int64_t begin, int64_t end, bool streamed) {
+  if (auto* p = std::get_if<ProductWeights>(&r.form)) pack_product(kernels, r.weights, *p, begin, end, r.to, streamed);
   else pack_conv_items(kernels, std::get<Conv>(r.form), begin, end, r.to);
 }
 
@@ -76,7 +79,7 @@ constexpr size_t worth_a_thread = 4 << 20; // bytes
 
 } // namespace
 
-LargeMemory expect_packed_weights(const LoadedProgram& program, int threads) {
+LargeMemory expect_packed_weights(const LoadedProgram& program, const Workers& workers) {
   const Graph& g = program.graph;
   std::unordered_set<ValueId> others; // read by what is no product, nor made of products
   for (NodeId id : g.block(g.top()).nodes) {
@@ -91,61 +94,117 @@ LargeMemory expect_packed_weights(const LoadedProgram& program, int threads) {
     bytes += memory_of(w->second).size();
   }
   bytes = std::min(bytes, program.file.size()); // weights may share memory
-  if (bytes < worth_a_thread || threads == 1 || std::thread::hardware_concurrency() == 1) return {};
-  return LargeMemory(bytes);
+  if (bytes < worth_a_thread || workers.threads() == 1) return {};
+  return LargeMemory(bytes, [&](std::function<void()> work) { workers.start(std::move(work)); });
 }
 
-const void* PackRequests::add(Key key, PackRequest request, int64_t bytes) {
-  const void*& at = known_[std::move(key)];
-  if (at) return at;
+int PackRequests::add(Key key, PackRequest request, int64_t bytes) {
+  auto [at, fresh] = known_.emplace(std::move(key), static_cast<int>(requests_.size()));
+  if (!fresh) return at->second;
   memory_.push_back(place_.allocate(static_cast<size_t>(bytes)));
-  request.to = memory_.back().get();
+  request.to = memory_.back().get(), request.bytes = bytes;
   require_input(request.to != nullptr, "out of memory: {} bytes of packed weights", bytes);
   requests_.push_back(std::move(request));
-  return at = requests_.back().to;
+  return at->second;
 }
 
-const void* PackRequests::add(const KernelTable& kernels, const Tensor& w, const ProductWeights& p) {
+int PackRequests::add(const KernelTable& kernels, const Tensor& w, const ProductWeights& p) {
   std::vector<int64_t> form{p.family, p.panels.k, p.panels.n, p.panels.vectors, p.k_stride, p.n_stride, p.slices, p.width};
   PackRequest r{w, p};
   return add({start_of(w, p), std::move(form)}, r, bytes_of(kernels, r));
 }
 
-const void* PackRequests::add(const KernelTable& kernels, const Tensor& w, const Conv& c) {
+int PackRequests::add(const KernelTable& kernels, const Tensor& w, const Conv& c) {
   std::vector<int64_t> form{c.family, c.transposed, c.winograd, c.by_lines, c.groups, c.in_channels, c.out_channels, c.padding};
   form.insert(form.end(), c.weight_strides, c.weight_strides + 5);
+  form.push_back(reinterpret_cast<intptr_t>(c.scales));
   for (auto* list : {c.window.kernel, c.window.stride, c.window.pad, c.window.dilation}) form.insert(form.end(), list, list + 3);
   PackRequest r{w, c};
   return add({c.weights, std::move(form)}, r, bytes_of(kernels, r));
 }
 
-void PackRequests::pack(const KernelTable& kernels, const Workers& workers, std::span<const std::byte> file) {
+void PackRequests::pack_some(const KernelTable& kernels, const Together& together, std::span<const std::byte> file,
+                             std::span<const size_t> numbers) {
   struct Piece {
     size_t request;
     int64_t begin, end;
   };
-  place_.settle();
+  int64_t total = 0;
   std::vector<Piece> pieces;
   std::vector<std::atomic<int>> left(requests_.size());
-  for (size_t i = 0; i < requests_.size(); i++) {
-    int64_t items = items_of(kernels, requests_[i]), bytes = bytes_of(kernels, requests_[i]);
+  for (size_t i : numbers) {
+    int64_t items = items_of(kernels, requests_[i]), bytes = requests_[i].bytes;
+    total += bytes;
     int64_t count = std::clamp<int64_t>(bytes / piece_of(bytes), 1, std::max<int64_t>(items, 1));
     for (int64_t p = 0; p < count; p++) pieces.push_back({i, items * p / count, items * (p + 1) / count});
     left[i] = static_cast<int>(count);
   }
-  workers.run(static_cast<int64_t>(pieces.size()), 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; i++) {
-      const Piece& p = pieces[static_cast<size_t>(i)];
-      pack_items(kernels, requests_[p.request], p.begin, p.end);
-      if (piece_of(bytes_of(kernels, requests_[p.request])) > least_piece) drop_pages(read_by(requests_[p.request], p.begin, p.end), file);
+  std::atomic<size_t> next = 0;
+  together([&] {
+    for (size_t i; (i = next++) < pieces.size();) {
+      const Piece& p = pieces[i];
+      pack_items(kernels, requests_[p.request], p.begin, p.end, total > most_cached);
+      if (piece_of(requests_[p.request].bytes) > least_piece) drop_pages(read_by(requests_[p.request], p.begin, p.end), file);
       if (left[p.request].fetch_sub(1) > 1) continue;
       Tensor done = std::exchange(requests_[p.request].weights, {});
-      drop_pages(memory_of(done), file);
+      const Scaled* scaled = scaled_of(done);
+      drop_pages(memory_of(scaled ? scaled->from : done), file);
     }
   });
+}
+
+// Weights that are read where the file has them stay there.
+void PackRequests::note_sources(LinkedPlan& plan, std::span<const std::byte> file) const {
+  plan.packed_from.resize(requests_.size());
+  for (auto& [key, number] : known_) {
+    auto* conv = std::get_if<Conv>(&requests_[static_cast<size_t>(number)].form);
+    auto* from = static_cast<const std::byte*>(key.first);
+    bool stays = from >= file.data() && from < file.data() + file.size() && (!conv || !conv->scales);
+    if (stays) plan.packed_from[static_cast<size_t>(number)] = {key.first, key.second};
+  }
+}
+
+// A plan of the same program packs nearly the same: only what was not packed from the same place is packed to be compared.
+void PackRequests::pack_unshared(LinkedPlan& plan, const Together& together, std::span<const std::byte> file, const LinkedPlan& shared) {
+  std::map<Key, size_t> sources;
+  for (size_t i = 0; i < shared.packed_from.size(); i++)
+    if (const PackedFrom& f = shared.packed_from[i]; f.weights) sources.emplace(Key{f.weights, f.form}, i);
+  std::multimap<size_t, std::span<const std::byte>> by_size;
+  for (auto& p : shared.packed) by_size.emplace(p.size(), p);
+  for (size_t i = 0; i < requests_.size(); i++) {
+    const PackedFrom& from = plan.packed_from[i];
+    if (auto at = from.weights ? sources.find({from.weights, from.form}) : sources.end(); at != sources.end()) {
+      plan.packed[i] = shared.packed[at->second];
+    } else {
+      stop_point();
+      pack_some(*plan.micro_kernels, together, file, std::span(&i, 1));
+      auto [begin, end] = by_size.equal_range(plan.packed[i].size());
+      auto same = std::find_if(begin, end, [&](auto& p) { return std::ranges::equal(p.second, plan.packed[i]); });
+      if (same == end) continue;
+      plan.packed[i] = same->second;
+    }
+    memory_[i] = nullptr;
+  }
+}
+
+size_t PackRequests::pack(LinkedPlan& plan, const Together& together, std::span<const std::byte> file, const LinkedPlan* shared) {
+  place_.settle();
+  note_sources(plan, file);
+  for (const PackRequest& r : requests_) plan.packed.emplace_back(static_cast<const std::byte*>(r.to), static_cast<size_t>(r.bytes));
+  if (shared) pack_unshared(plan, together, file, *shared);
+  else {
+    std::vector<size_t> all(requests_.size());
+    std::iota(all.begin(), all.end(), 0);
+    pack_some(*plan.micro_kernels, together, file, all);
+  }
   drop_pages(file, file); // what was read around the weights, and of others while they were folded
-  requests_.clear();
-  known_.clear();
+  size_t kept = 0;
+  for (size_t i = 0; i < memory_.size(); i++) {
+    if (!memory_[i]) continue;
+    kept += plan.packed[i].size();
+    plan.owned.push_back(memory_[i]);
+  }
+  return kept;
 }
 
 } // namespace tenon

@@ -8,10 +8,12 @@
 #include <variant>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/large_memory.h"
+#include "base/scaled_tensor.h"
 #include "ir/program.h"
 #include "runtime/conv.h"
-#include "runtime/plan.h"
+#include "runtime/linked_plan.h"
 
 namespace tenon {
 
@@ -28,29 +30,32 @@ struct PackRequest {
   Tensor weights;
   std::variant<ProductWeights, Conv> form; // a convolution's `weights` point into the tensor
   void* to = nullptr;
+  int64_t bytes = 0; // packed
 };
 
 /// Memory for what will probably be packed, by the program as loaded: matrices that only products read. Its pages are fetched while the
-/// program is lowered, which takes one thread, if there are others.
-LargeMemory expect_packed_weights(const LoadedProgram& program, int threads);
+/// program is lowered, by one of the workers, if there are others.
+LargeMemory expect_packed_weights(const LoadedProgram& program, const Workers& workers);
 
 class PackRequests {
 public:
   explicit PackRequests(LargeMemory place) : place_(std::move(place)) {}
-  /// Where the packed form will lie; equal requests are one.
-  const void* add(const KernelTable& kernels, const Tensor& weights, const ProductWeights& form);
-  const void* add(const KernelTable& kernels, const Tensor& weights, const Conv& form);
-  /// Packs what was asked for since the last call. Pages of `file`, a mapped file that is not written to, are dropped when they were read.
-  void pack(const KernelTable& kernels, const Workers& workers, std::span<const std::byte> file);
-  /// What holds the packed forms.
-  const std::vector<std::shared_ptr<void>>& memory() const { return memory_; }
+  /// The number of the packed form; equal requests are one.
+  int add(const KernelTable& kernels, const Tensor& weights, const ProductWeights& form);
+  int add(const KernelTable& kernels, const Tensor& weights, const Conv& form);
+  /// Packs what was asked for into `plan`, by number. To be called once. Pages of `file`, a mapped file that is not written to, are
+  /// dropped when they were read. What `shared` has in the same form is not packed, or not kept. Gives the bytes kept.
+  size_t pack(LinkedPlan& plan, const Together& together, std::span<const std::byte> file, const LinkedPlan* shared = nullptr);
 
 private:
   using Key = std::pair<const void*, std::vector<int64_t>>;
-  const void* add(Key key, PackRequest request, int64_t bytes);
+  int add(Key key, PackRequest request, int64_t bytes);
+  void note_sources(LinkedPlan& plan, std::span<const std::byte> file) const;
+  void pack_some(const KernelTable& kernels, const Together& together, std::span<const std::byte> file, std::span<const size_t> numbers);
+  void pack_unshared(LinkedPlan& plan, const Together& together, std::span<const std::byte> file, const LinkedPlan& shared);
 
   std::vector<PackRequest> requests_;
-  std::map<Key, const void*> known_; // by where the weights are stored, and how they are packed
+  std::map<Key, int> known_; // by where the weights are stored, and how they are packed
   LargeMemory place_;
   std::vector<std::shared_ptr<void>> memory_;
 };

@@ -46,12 +46,6 @@ void PlanBuilder::build_attention(NodeId id) {
   s.q = attention_operand(a->q), s.k = attention_operand(a->k), s.v = attention_operand(a->v);
   if (a->upper) s.upper = slot(a->upper);
   if (a->lower) s.lower = slot(a->lower);
-  auto type = [&](const AttentionStep::Operand& o) { return plan_.buffers[static_cast<size_t>(o.buffer)].dtype; };
-  bool same = type(s.q) == type(s.k) && type(s.k) == type(s.v);
-  prepare_attention(*plan_.micro_kernels, attention_family(*plan_.micro_kernels, same ? type(s.q) : DType::F32), s.block_keys,
-                    const_int(columns).value_or(any_size));
-  auto rows = const_int(out.sizes[out.rank() - 2]);
-  if (!rows || *rows <= few_attention_rows) prepare_few_rows(*plan_.micro_kernels, const_int(columns).value_or(any_size));
   append(id, std::move(s));
 }
 

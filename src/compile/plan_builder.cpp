@@ -2,6 +2,7 @@
 #include "compile/plan_builder.h"
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <unordered_set>
 
@@ -16,18 +17,18 @@ namespace tenon {
 /// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
 static constexpr int64_t most_cached = 32 << 20;
 
-PlanBuilder::PlanBuilder(LoadedProgram& program, const Options& options, LargeMemory packed, Compiled& out, Plan& plan)
-    : program_(program), g_(program.graph), options_(options), out_(out), plan_(plan), slots_(plan.sizes), packers_(options.threads),
-      weights_(std::move(packed)) {
-  vector_bytes_ = out.jit->target().vector_bits / 8;
-  streamed_bytes_ = std::min<int64_t>(static_cast<int64_t>(out.jit->target().l3_bytes), most_cached);
-  plan_.micro_kernels = &out.micro_kernels->table();
-  plan_.caches = {static_cast<int64_t>(out.jit->target().l1_bytes), static_cast<int64_t>(out.jit->target().l2_bytes)};
+PlanBuilder::PlanBuilder(LoadedProgram& program, const Options& options, LargeMemory packed, Jit& jit, Compiled& out, LinkedPlan& linked,
+                         const LinkedPlan* shared)
+    : program_(program), g_(program.graph), options_(options), jit_(jit), out_(out), linked_(linked), shared_(shared), plan_(linked.plan),
+      slots_(plan_.sizes), packers_(options.threads, options.pool), weights_(std::move(packed)) {
+  vector_bytes_ = jit.target().vector_bits / 8;
+  streamed_bytes_ = std::min<int64_t>(static_cast<int64_t>(jit.target().l3_bytes), most_cached);
+  plan_.caches = {static_cast<int64_t>(jit.target().l1_bytes), static_cast<int64_t>(jit.target().l2_bytes)};
   plan_.seed = options.seed;
   add_inputs();
 }
 
-void PlanBuilder::run(bool keep_texts) {
+void PlanBuilder::run(Keep keep) {
   StageTimer timer;
   steps_ = &plan_.steps;
   count_uses();
@@ -36,11 +37,19 @@ void PlanBuilder::run(bool keep_texts) {
   add_outputs();
   plan_.num_steps = now_;
   timer.done("build_steps");
-  pack_weights();
-  timer.done("pack_weights");
+  prepare_micro_kernels(plan_, *linked_.micro_kernels);
+  timer.done("prepare_micro_kernels");
   share_kernels();
-  compile_kernels(keep_texts);
-  timer.done("compile_kernels");
+  // Compiling computes and packing moves memory: side by side they take less than one after the other.
+  using Work = std::function<void()>;
+  std::atomic<int> thread{0};
+  std::vector<CompiledKernel> compiled = compile_kernels(keep, [&](const Work& compile) {
+    pack_weights([&](const Work& pack) { packers_.together([&] { thread++ % 2 ? (pack(), compile()) : (compile(), pack()); }); });
+    packers_.together(compile); // where nothing is packed
+  });
+  share_constants();
+  link_kernels(compiled);
+  timer.done("compile_kernels, pack_weights");
 }
 
 // ---- signature
@@ -284,11 +293,24 @@ void PlanBuilder::use(int buffer) {
 }
 
 // From here on constants belong to those who read them: buffers, and what is to be packed. The interpreter reads the graph's.
-void PlanBuilder::pack_weights() {
+void PlanBuilder::pack_weights(const Together& together) {
   program_.weights.clear();
   program_.graph.forget_tensors();
-  weights_.pack(*plan_.micro_kernels, packers_, program_.file);
-  plan_.owned = weights_.memory();
+  out_.own_bytes += weights_.pack(linked_, together, program_.file, shared_);
+}
+
+// Constants that were folded for the other plan too are its own.
+void PlanBuilder::share_constants() {
+  for (Tensor& t : plan_.constants) {
+    std::span<const std::byte> bytes = memory_of(t), file = program_.file;
+    if (bytes.empty() || (bytes.data() >= file.data() && bytes.data() < file.data() + file.size())) continue;
+    auto same = [&](const Tensor& other) {
+      return other.dtype() == t.dtype() && other.sizes() == t.sizes() && std::ranges::equal(memory_of(other), bytes);
+    };
+    std::span<const Tensor> others = shared_ ? std::span<const Tensor>(shared_->plan.constants) : std::span<const Tensor>();
+    if (auto at = std::ranges::find_if(others, same); at != others.end()) t = *at;
+    else out_.own_bytes += bytes.size();
+  }
 }
 
 // The process asks for tile registers with the first program that has a use for them.
@@ -302,17 +324,25 @@ static bool multiplies_narrow(const Graph& g) {
   return false;
 }
 
-Compiled build_plan(LoadedProgram backend, const Options& options, bool keep_texts, LargeMemory packed) {
+Compiled build_plan(LoadedProgram backend, const Options& options, Keep keep, LargeMemory packed,
+                    std::shared_ptr<const LinkedPlan> shared) {
   Compiled out;
   out.pool = std::make_unique<ExprPool>();
-  out.jit = std::make_unique<Jit>(host_target(options.isa), kernel_symbols());
-  Target target = out.jit->target();
-  if (!multiplies_narrow(backend.graph)) target.amx_bf16 = target.amx_int8 = false;
-  out.micro_kernels = std::make_unique<MicroKernels>(target);
-  auto plan = std::make_shared<Plan>();
-  PlanBuilder(backend, options, std::move(packed), out, *plan).run(keep_texts);
-  out.plan = std::move(plan);
-  out.jit.reset(); // its compilers take more memory than most programs' code
+  Jit jit(host_target(options.isa), kernel_symbols());
+  Target target = jit.target();
+  out.target = target, out.has_narrow = multiplies_narrow(backend.graph);
+  if (!out.has_narrow) target.amx_bf16 = target.amx_int8 = false;
+  auto linked = std::make_shared<LinkedPlan>();
+  if (shared) {
+    linked->micro_kernels = shared->micro_kernels;
+    linked->owned.push_back(shared);
+  } else {
+    auto micro_kernels = std::make_shared<const MicroKernels>(target);
+    linked->micro_kernels = &micro_kernels->table();
+    linked->owned.push_back(std::move(micro_kernels));
+  }
+  PlanBuilder(backend, options, std::move(packed), jit, out, *linked, shared.get()).run(keep);
+  out.plan = std::move(linked);
   return out;
 }
 

@@ -11,10 +11,13 @@
 
 namespace tenon {
 
+struct CompiledKernel;
+
 class PlanBuilder {
 public:
-  PlanBuilder(LoadedProgram& program, const Options& options, LargeMemory packed, Compiled& out, Plan& plan);
-  void run(bool keep_texts);
+  PlanBuilder(LoadedProgram& program, const Options& options, LargeMemory packed, Jit& jit, Compiled& out, LinkedPlan& linked,
+              const LinkedPlan* shared);
+  void run(Keep keep);
 
 private:
   // Signature
@@ -46,6 +49,7 @@ private:
   void build_attention(NodeId id);
   AttentionStep::Operand attention_operand(const AttentionOperand& operand);
   void build_library(NodeId id);
+  int number_of(LibraryFn step);
   void count_uses();
   bool dies_here(ValueId input, ValueId output);
   void build_fallback(NodeId id);
@@ -80,14 +84,20 @@ private:
   int add_kernel(const Kernel& kernel, Heat heat, std::vector<Slot>& scalars);
   Heat heat_of(Expr elements, int weight) const;
   void share_kernels();
-  void compile_kernels(bool keep_texts);
-  const void* pack_constant(const Tensor& weights, const MatmulOperand& b, int64_t slices, Matmul& shape);
-  void pack_weights();
+  std::vector<CompiledKernel> compile_kernels(Keep keep, const Together& together);
+  void link_kernels(const std::vector<CompiledKernel>& compiled);
+  int pack_constant(const Tensor& weights, const MatmulOperand& b, int64_t slices, Matmul& shape);
+  void pack_constant(const Tensor& weights, const Type& out, ConvStep& step);
+  void pack_weights(const Together& together);
+  void share_constants();
 
   LoadedProgram& program_;
   const Graph& g_;
   Options options_;
+  Jit& jit_;
   Compiled& out_;
+  LinkedPlan& linked_;
+  const LinkedPlan* shared_; // another plan of the program, or null
   Plan& plan_;
   SlotTable slots_;
   Workers packers_;

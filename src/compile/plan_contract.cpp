@@ -53,8 +53,8 @@ TileKernel PlanBuilder::build_epilogue(NodeId id) {
 }
 
 // The packed weights of a product; one that is read by slices of its columns has as many as their blocks hold.
-const void* PlanBuilder::pack_constant(const Tensor& w, const MatmulOperand& b, int64_t slices, Matmul& shape) {
-  const KernelTable& kernels = *plan_.micro_kernels;
+int PlanBuilder::pack_constant(const Tensor& w, const MatmulOperand& b, int64_t slices, Matmul& shape) {
+  const KernelTable& kernels = *linked_.micro_kernels;
   const GemmFamily& f = kernels.families()[static_cast<size_t>(shape.family)];
   ProductWeights from{shape.family,    {}, *const_int(b.offset), *const_int(b.row_stride), *const_int(b.column_stride), slices,
                       shape.n / slices};
@@ -90,7 +90,7 @@ void PlanBuilder::build_matmul(NodeId id) {
   MatmulStep s;
   s.epilogue = build_epilogue(id);
   s.c = s.epilogue.kernel >= 0 ? -1 : buffer_of(g_.node(id).outputs.at(0));
-  s.a = buffer_of(a->value), s.b = buffer_of(b->value);
+  s.a = buffer_of(a->value);
   s.a_type = g_.type(a->value).dtype, s.b_type = g_.type(b->value).dtype;
   use(s.a);
   if (s.c >= 0) use(s.c);
@@ -113,15 +113,12 @@ void PlanBuilder::build_matmul(NodeId id) {
                .a_row = const_int(a->row_stride).value_or(0),
                .a_k = const_int(a->column_stride).value_or(0),
                .b_n = const_int(b->column_stride).value_or(0)};
-  shape.family = s.family = choose_family(*plan_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
+  shape.family = s.family = choose_family(*linked_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
   if (w && rank == 2 && shape.n != any_size && shape.k != any_size && const_int(b->offset) && w->is_contiguous())
     s.packed = pack_constant(*w, *b, slices_of(n), shape);
-  else use(s.b);
-  shape.packed = s.packed != nullptr;
+  else use(s.b = buffer_of(b->value));
   s.panel_vectors = shape.panel_vectors;
   s.n = shape.panel_vectors ? slots_.constant(shape.n) : slot(cols);
-  if (s.c >= 0) shape.c = &s; // it is given
-  prepare_matmul(*plan_.micro_kernels, shape);
   s.number = plan_.num_matmuls++;
   s.repeated = scans_ > 0;
   append(id, std::move(s));
@@ -153,8 +150,40 @@ static Conv conv_shape(const Graph& g, const Call& c) {
   return v;
 }
 
+/// `v` with the smallest or the largest image that it may get.
+static Conv at_bound(Conv v, const Type& out, bool largest) {
+  constexpr int64_t most = 1024; // of a size without bound
+  for (size_t d = 2; d < out.rank(); d++) {
+    const ExprNode& size = *out.sizes[d];
+    v.window.out[3 - out.rank() + d] = std::clamp<int64_t>(largest ? size.hi : size.lo, 1, most);
+  }
+  return v;
+}
+
+// Where only some of the sizes are worth Winograd, the weights are packed for windows, too.
+void PlanBuilder::pack_constant(const Tensor& w, const Type& out, ConvStep& s) {
+  const KernelTable& kernels = *linked_.micro_kernels;
+  Conv& v = s.shape;
+  for (size_t d = 0; d < w.rank(); d++) v.weight_strides[d < 2 ? d : 5 - w.rank() + d] = w.strides()[d];
+  v.family = conv_family(kernels, v);
+  const Scaled* scaled = scaled_of(w);
+  v.weights = scaled ? scaled->from.data() : w.data();
+  v.scales = scaled ? scaled->by.data() : nullptr;
+  Conv least = at_bound(v, out, false), most = at_bound(v, out, true), windows = v;
+  bool small = suits_winograd(kernels, plan_.caches, least), large = suits_winograd(kernels, plan_.caches, most);
+  v.winograd = pays_winograd(kernels, plan_.caches, small ? least : most);
+  bool both = v.winograd && small != large;
+  if (scaled && (!packs_scaled(kernels, v) || (both && !packs_scaled(kernels, windows)))) {
+    settle(w);
+    v.weights = windows.weights = w.data(), v.scales = windows.scales = nullptr;
+  }
+  s.packed = weights_.add(kernels, w, v);
+  if (both) s.packed_windows = weights_.add(kernels, w, windows);
+  v.weights = nullptr, v.scales = nullptr, v.packed = true;
+}
+
 void PlanBuilder::build_conv(NodeId id) {
-  const KernelTable& kernels = *plan_.micro_kernels;
+  const KernelTable& kernels = *linked_.micro_kernels;
   NodeId node = contraction_of(g_, id);
   const Node& n = g_.node(node);
   Call c(g_, *n.def, n.args);
@@ -180,20 +209,10 @@ void PlanBuilder::build_conv(NodeId id) {
   s.in_pixel = slot(pixel), s.in_batch = slot(strides_of(g_.pool(), in)[0]);
   s.out_pixel = v.row_major ? slots_.constant(v.out_channels) : slot(strides_of(g_.pool(), out).back());
   s.out_batch = slot(strides_of(g_.pool(), out)[0]);
-  const Tensor* w = g_.constant(c.value("weight"));
+  const Tensor* w = g_.stored_constant(c.value("weight"));
   v.winograd = !w && pays_winograd(kernels, plan_.caches, v);
-  if (w) {
-    for (size_t d = 0; d < w->rank(); d++) v.weight_strides[d < 2 ? d : 5 - w->rank() + d] = w->strides()[d];
-    v.weights = w->data();
-    v.family = conv_family(kernels, v);
-    v.winograd = pays_winograd(kernels, plan_.caches, v);
-    v.weights = weights_.add(kernels, *w, v);
-    v.packed = true;
-  } else use(s.weight = buffer_of(c.value("weight")));
-  Conv shape = v;
-  shape.in_pixel = const_int(pixel).value_or(v.in_channels);
-  if (s.output >= 0) shape.output = &s; // it is given
-  prepare_conv(kernels, shape);
+  if (w) pack_constant(*w, out, s);
+  else use(s.weight = buffer_of(c.value("weight")));
   s.number = plan_.num_convs++;
   append(id, std::move(s));
 }

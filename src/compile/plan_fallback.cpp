@@ -84,8 +84,8 @@ void PlanBuilder::build_fallback(NodeId id) {
   made->symbols.assign(symbols.begin(), symbols.end());
   made->graph = r.to; // with expressions of its own
   made->graph.pool().freeze();
-  plan_.fallback_steps++;
-  append(id, FallbackStep{[step = std::shared_ptr<const Fallback>(made)](Frame& f) { return step->run(f); }});
+  linked_.fallbacks.push_back([step = std::shared_ptr<const Fallback>(made)](Frame& f) { return step->run(f); });
+  append(id, FallbackStep{plan_.fallback_steps++});
 }
 
 } // namespace tenon

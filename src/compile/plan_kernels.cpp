@@ -91,15 +91,22 @@ void PlanBuilder::share_kernels() {
   });
 }
 
-void PlanBuilder::compile_kernels(bool keep_texts) {
+// Touches nothing but what it makes: packing goes on at the same time.
+std::vector<CompiledKernel> PlanBuilder::compile_kernels(Keep keep, const Together& together) {
   std::vector<const Kernel*> pointers;
   for (const Kernel& k : out_.kernels) pointers.push_back(&k);
-  out_.texts.resize(keep_texts ? pointers.size() : 0);
-  std::vector<CompiledKernel> compiled = tenon::compile_kernels(pointers, *out_.jit, packers_.threads(), out_.texts);
-  if (!compiled.empty()) out_.code = compiled[0].code;
-  for_each_kernel(plan_.steps, [&](auto& step) {
-    if (step.kernel >= 0) step.function = compiled[static_cast<size_t>(step.kernel)].function;
-  });
+  out_.texts.resize(keep.texts ? pointers.size() : 0);
+  out_.objects.resize(keep.objects ? pointers.size() : 0);
+  return tenon::compile_kernels(pointers, jit_, together, out_.texts, out_.objects);
+}
+
+void PlanBuilder::link_kernels(const std::vector<CompiledKernel>& compiled) {
+  if (!compiled.empty()) {
+    linked_.owned.push_back(compiled[0].code); // of all
+    out_.own_bytes += compiled[0].code->memory_bytes();
+  }
+  for (const CompiledKernel& k : compiled) linked_.kernels.push_back(k.function);
+  for (const Kernel& k : out_.kernels) plan_.kernels.push_back(k.name);
 }
 
 } // namespace tenon

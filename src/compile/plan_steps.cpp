@@ -8,6 +8,7 @@
 #include "compile/plan_builder.h"
 #include "interp/interp.h"
 #include "runtime/frame.h"
+#include "runtime/library_names.h"
 #include "runtime/library_steps.h"
 
 namespace tenon {
@@ -126,7 +127,7 @@ void PlanBuilder::count_uses() {
 bool PlanBuilder::dies_here(ValueId input, ValueId output) {
   const Type &from = g_.type(input), &to = g_.type(output);
   NodeId from_node = g_.value(input).node;
-  if (conditional_ > 0 || g_.constant(input) || parts_.contains(output) || (from_node.valid() && is_join(g_.node(from_node))) ||
+  if (conditional_ > 0 || g_.stored_constant(input) || parts_.contains(output) || (from_node.valid() && is_join(g_.node(from_node))) ||
       plan_.buffers[static_cast<size_t>(buffer_of(input))].place != BufferPlace::Arena)
     return false;
   return from.dtype == to.dtype && from.sizes == to.sizes && uses_[input] == 1;
@@ -144,12 +145,19 @@ void PlanBuilder::define_result(NodeId id, const RegionKernel& k) {
   define(out);
 }
 
+int PlanBuilder::number_of(LibraryFn step) {
+  auto& known = linked_.library;
+  auto at = std::find(known.begin(), known.end(), step);
+  if (at == known.end()) at = known.insert(at, step), plan_.library.emplace_back(library::name_of(step));
+  return static_cast<int>(at - known.begin());
+}
+
 void PlanBuilder::build_library(NodeId id) {
   const Node& n = g_.node(id);
   LibraryStep step = n.def->library(Call(g_, *n.def, n.args));
   if (step.function == library::sort && uses_[n.outputs[1]] == 0)
     step.ints[2] = g_.pool().integer(1); // the order of equal values shows in the positions only: the stable one is quickest
-  LibraryStepCall s{.function = step.function,
+  LibraryStepCall s{.function = number_of(step.function),
                     .inputs = {},
                     .outputs = {},
                     .ints = slots_of(step.ints),
@@ -347,7 +355,7 @@ std::vector<int> PlanBuilder::scan_results(NodeId id, ScanStep& s, Expr steps) {
     if (!body.returns[i].is<ValueId>()) return;
     ValueId v = body.returns[i].get<ValueId>();
     NodeId from = g_.value(v).node;
-    if (!from.valid() || !inside.contains(from) || g_.constant(v)) return;
+    if (!from.valid() || !inside.contains(from) || g_.stored_constant(v)) return;
     if (g_.node(from).def && g_.node(from).def->data_dependent) return;
     if (g_.type(v).dtype == promised.dtype && g_.type(v).sizes == promised.sizes) bound_.emplace(v, to[i]);
   };

@@ -34,6 +34,7 @@ LoadedProgram transform(LoadedProgram program, const std::function<std::string(c
   for (auto& in : program.inputs)
     if (in.value.valid()) in.value = params.at(was.value(in.value).index);
   program.graph = std::move(parsed.graph);
+  if (!program.fingerprint.empty()) program.fingerprint += to_string(program.graph);
   verify_given_program(program, Dialect::Edge, "transform");
   return program;
 }

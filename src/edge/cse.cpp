@@ -37,7 +37,7 @@ private:
     else if (a.is<double>()) key += fmt::format("d{:x}", std::bit_cast<uint64_t>(a.get<double>())); // 0.0 is not -0.0
     else if (a.is<TensorId>()) {
       // Weights that share memory are one.
-      const Tensor& t = r_.from.tensor(a.get<TensorId>());
+      const Tensor& t = r_.from.stored(a.get<TensorId>());
       key += fmt::format("t{}", t.data());
       for (int64_t s : t.sizes()) key += fmt::format(",{}", s);
       for (int64_t s : t.strides()) key += fmt::format(";{}", s);

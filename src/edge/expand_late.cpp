@@ -20,7 +20,8 @@ private:
   std::vector<ValueId> replace(Rewriter& r, const Node& n) {
     if (!n.def || n.outputs.size() != 1 || !n.blocks.empty() || !has_definition(n)) return {};
     std::vector<ValueId> operands = tensor_operands(n.args, r.from);
-    if (!std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return r.from.constant(v) || fixed_.contains(v); })) return {};
+    if (!std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return r.from.stored_constant(v) || fixed_.contains(v); }))
+      return {};
     fixed_.insert(n.outputs[0]);
     const Type& type = r.from.type(n.outputs[0]);
     if (!type.is_tensor() || !type.strides.empty() ||

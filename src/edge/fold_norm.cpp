@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/large_memory.h"
+#include "base/scaled_tensor.h"
 #include "edge/match.h"
 #include "edge/passes.h"
 
@@ -92,10 +93,15 @@ private:
     return alpha && *alpha == 1;
   }
 
-  Tensor like(const Tensor& t) {
-    auto memory = memory_.allocate(static_cast<size_t>(t.numel()) * size_of(t.dtype()));
-    require_input(memory != nullptr, "out of memory: a tensor of {} elements", t.numel());
-    return Tensor(t.dtype(), t.sizes(), t.strides(), memory, memory.get());
+  // Weights of f32 are multiplied when they are packed.
+  Tensor scaled(const Tensor& from, const std::vector<double>& s) {
+    auto memory = memory_.allocate(static_cast<size_t>(from.numel()) * size_of(from.dtype()));
+    require_input(memory != nullptr, "out of memory: a tensor of {} elements", from.numel());
+    if (from.dtype() == DType::F32) return scaled_tensor({from, std::vector<float>(s.begin(), s.end())}, memory);
+    Tensor to(from.dtype(), from.sizes(), from.strides(), memory, memory.get());
+    int64_t inner = s.empty() ? 0 : from.numel() / static_cast<int64_t>(s.size());
+    for (int64_t i = 0; i < from.numel(); i++) to.data_as<double>()[i] = from.data_as<double>()[i] * s[static_cast<size_t>(i / inner)];
+    return to;
   }
 
   // conv(x, w*s), where `conv` is a convolution with constant weights that nothing else uses.
@@ -107,16 +113,7 @@ private:
     if (!stored || stored->sizes().empty() || stored->dtype() != g().type(conv).dtype ||
         stored->sizes()[0] != static_cast<int64_t>(s.size()))
       return {};
-    Tensor from = stored->contiguous(), to = like(from);
-    int64_t inner = s.empty() ? 0 : from.numel() / static_cast<int64_t>(s.size());
-    auto multiply = [&]<class T>(const T* in, T* out) {
-      for (size_t o = 0; o < s.size(); o++)
-        for (int64_t i = 0; i < inner; i++, in++, out++) *out = *in * static_cast<T>(s[o]);
-    };
-    if (from.dtype() == DType::F64) multiply(from.data_as<double>(), to.data_as<double>());
-    else multiply(from.data_as<float>(), to.data_as<float>());
-    drop_pages(memory_of(*stored), program_.file);
-    n.args[1] = b().constant(std::move(to)).id;
+    n.args[1] = b().constant(scaled(stored->contiguous(), s)).id;
     return b().call_full(*n.def, n.args).at(0);
   }
 

@@ -36,7 +36,7 @@ public:
   }
 
   bool is_fixed(ValueId v) {
-    if (g_.constant(v)) return true;
+    if (g_.stored_constant(v)) return true;
     NodeId id = g_.value(v).node;
     if (!id.valid()) return false;
     auto [at, fresh] = fixed_.try_emplace(id, false);
@@ -52,7 +52,7 @@ public:
   std::optional<Range> range(V v) {
     NodeId id = g_.value(v.id).node;
     if (auto f = filled_with(g_, v.id)) return Range{static_cast<int64_t>(*f), static_cast<int64_t>(*f)};
-    if (id.valid() && !g_.constant(v.id))
+    if (id.valid() && !g_.stored_constant(v.id))
       if (auto known = range_of_result(g_.node(id)); known && fits(*known, v.dtype())) return known;
     if (v.dtype() == DType::U8) return Range{0, 255};
     if (v.dtype() == DType::I8) return Range{-128, 127};

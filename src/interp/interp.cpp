@@ -1,6 +1,7 @@
 // The interpreter's walk over a graph: definitions, library steps, control flow.
 #include "interp/interp.h"
 
+#include "base/stop_point.h"
 #include "base/strided.h"
 #include "expr/eval.h"
 #include "ir/builder.h"
@@ -45,7 +46,7 @@ public:
   const Tensor& get(ValueId v) { return values_[v]; }
 
   std::vector<Tensor> run_block(BlockId id) {
-    for (NodeId n : g_.block(id).nodes) run_node(n);
+    for (NodeId n : g_.block(id).nodes) stop_point(), run_node(n);
     std::vector<Tensor> out;
     for (const Arg& r : g_.block(id).returns) out.push_back(value_of(r));
     return out;

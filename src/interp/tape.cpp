@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/stop_point.h"
 #include "expr/eval.h"
 
 namespace tenon {
@@ -117,6 +118,7 @@ void Tape::load(const TapeInstruction& in, const Tensor& from, int64_t n) {
 }
 
 void Tape::run(const std::vector<Tensor>& operands, const std::unordered_map<int64_t, std::vector<int64_t>>& axes, int64_t n) {
+  stop_point();
   for (const TapeInstruction& in : code_) {
     const ExprNode& e = *in.node;
     if (&e == &mask_and || &e == &mask_and_not) {

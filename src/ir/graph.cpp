@@ -28,7 +28,7 @@ struct Moved {
     if (e) e = map.apply(e);
   }
   void move(Arg& a) {
-    if (auto* e = std::get_if<Expr>(&a.v)) move(*e);
+    if (auto* e = std::get_if<Expr>(&a.v)) a = *e ? Arg(map.apply(*e)) : a;
     else if (auto* list = std::get_if<ArgList>(&a.v))
       for (Arg& x : *list) move(x);
   }
@@ -41,10 +41,12 @@ struct Moved {
 
 } // namespace
 
-Graph::Graph(const Graph& other)
+Graph::Graph(const Graph& other, const std::map<std::string, int64_t>& symbols)
     : pool_(std::make_shared<ExprPool>()), nodes_(other.nodes_), values_(other.values_), blocks_(other.blocks_), tensors_(other.tensors_) {
   Moved moved;
   moved.map.into = pool_.get();
+  for (auto& [name, value] : symbols)
+    if (Expr symbol = other.pool().find_symbol(name)) moved.map.set(symbol, pool_->integer(value, symbol->type));
   for (uint32_t i = 0; i < values_.size(); i++) moved.move(values_[ValueId{i}].type);
   for (uint32_t i = 0; i < nodes_.size(); i++) {
     for (Arg& a : nodes_[NodeId{i}].args) moved.move(a);
@@ -84,6 +86,12 @@ ValueId Graph::add_output(NodeId node, Type type, std::string name) {
 }
 
 const Tensor* Graph::constant(ValueId id) const {
+  const Tensor* t = stored_constant(id);
+  if (t) settle(*t);
+  return t;
+}
+
+const Tensor* Graph::stored_constant(ValueId id) const {
   const Value& v = values_[id];
   if (!v.node.valid()) return nullptr;
   const Node& n = nodes_[v.node];

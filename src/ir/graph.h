@@ -3,12 +3,14 @@
 // value or an immediate, so constants need no nodes of their own. Nodes own blocks (prim::If, prim::Loop, regions).
 #pragma once
 #include <complex>
+#include <map>
 #include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/id.h"
+#include "base/scaled_tensor.h"
 #include "ir/type.h"
 
 namespace tenon {
@@ -120,7 +122,9 @@ class Graph {
 public:
   explicit Graph(std::shared_ptr<ExprPool> pool = std::make_shared<ExprPool>());
   /// A copy has expressions of its own, in a pool of its own: threads may change, print and run copies of one graph at once.
-  Graph(const Graph& other);
+  Graph(const Graph& other) : Graph(other, {}) {}
+  /// The same where symbols, by their names, have values.
+  Graph(const Graph& other, const std::map<std::string, int64_t>& symbols);
   Graph& operator=(const Graph& other) { return *this = Graph(other); }
   Graph(Graph&&) = default;
   Graph& operator=(Graph&&) = default;
@@ -135,7 +139,12 @@ public:
   Value& value(ValueId id) { return values_[id]; }
   const Value& value(ValueId id) const { return values_[id]; }
   const Type& type(ValueId id) const { return values_[id].type; }
-  const Tensor& tensor(TensorId id) const { return tensors_[id]; }
+  const Tensor& tensor(TensorId id) const {
+    settle(tensors_[id]);
+    return tensors_[id];
+  }
+  /// The tensor as the graph holds it: its elements may still be to be computed (base/scaled_tensor.h).
+  const Tensor& stored(TensorId id) const { return tensors_[id]; }
   size_t num_values() const { return values_.size(); }
   size_t num_nodes() const { return nodes_.size(); }
 
@@ -154,6 +163,8 @@ public:
 
   /// The constant tensor that produces the value (prim::Constant), or null.
   const Tensor* constant(ValueId id) const;
+  /// The same, as the graph holds it.
+  const Tensor* stored_constant(ValueId id) const;
 
 private:
   std::shared_ptr<ExprPool> pool_;

@@ -49,7 +49,7 @@ void Rewriter::copy_block(BlockId old, BlockId now) {
 }
 
 Graph Rewriter::run() {
-  for (uint32_t i = 0; i < from.num_tensors(); i++) to.add_tensor(from.tensor(TensorId{i}));
+  for (uint32_t i = 0; i < from.num_tensors(); i++) to.add_tensor(from.stored(TensorId{i}));
   copy_params(from.top(), to.top());
   copy_block(from.top(), to.top());
   return std::move(to);

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/env.h"
+#include "base/stop_point.h"
 
 namespace tenon {
 
@@ -48,6 +49,7 @@ void PassRunner::run_one(LoadedProgram& program, const Pass& pass) {
 bool PassRunner::run(LoadedProgram& program, std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     if (stopped_) return false;
+    stop_point();
     run_one(program, pass);
     stopped_ = pass.name == options_.stop_after;
   }

@@ -39,6 +39,7 @@ struct TreeSpec {
 struct LoadedProgram {
   std::string name;
   std::string torch_version;
+  std::string fingerprint; // tells programs apart by what they hold; empty: not known
   Graph graph;
   bool is_edge = false; // to_edge has run, or the graph was given in that dialect
   std::vector<ProgramInput> inputs;

@@ -178,6 +178,10 @@ LoadedProgram load(Archive archive, const std::string& name) {
   program.mapping = archive.owner(), program.file = archive.file();
   if (auto order = archive.find("byteorder")) require_input(as_text(*order) == "little", "a big-endian archive");
   Reader(archive, program).read();
+  for (std::string_view file : archive.names()) {
+    const Archive::Entry& e = *archive.entry(file);
+    program.fingerprint += fmt::format("{} {} {:08x}\n", file, e.size, e.crc);
+  }
   return program;
 }
 

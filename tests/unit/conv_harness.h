@@ -27,6 +27,7 @@ struct Case {
   DType in_type = DType::F32, weight_type = DType::F32;
   int padding = 0;
   bool winograd = false, epilogue = true;
+  bool by_size = false;                     // Winograd's, or windows: weights are packed for both
   bool row_major = false, by_lines = false; // by lines: row-major as well
 };
 
@@ -49,7 +50,7 @@ inline std::string text(const Case& c) {
                   std::to_string(c.gap) + (c.transposed ? " transposed" : "") + (c.packed ? "" : " weights in the call") + " of " +
                   std::string(name_of(c.in_type)) + " and " + std::string(name_of(c.weight_type)) + ", padding " +
                   std::to_string(c.padding) + (c.row_major ? " row-major" : "") + (c.by_lines ? " by lines" : "") +
-                  (c.winograd ? ", Winograd" : "") + (c.epilogue ? "" : ", no epilogue");
+                  (c.winograd ? ", Winograd" : "") + (c.by_size ? " or windows" : "") + (c.epilogue ? "" : ", no epilogue");
   for (int d = 0; d < 3; d++)
     s += ", " + std::to_string(c.in[d]) + " by " + std::to_string(c.kernel[d]) + " stride " + std::to_string(c.stride[d]) + " pad " +
          std::to_string(c.pad[d]) + " dilation " + std::to_string(c.dilation[d]);
@@ -149,7 +150,14 @@ inline std::vector<double> numbers(TypedBuffer& b) {
 
 /// Packs the weights, where that is done ahead, plans and runs.
 inline void run_packed(const KernelTable& kernels, const Workers& workers, const Case& c, Conv& conv) {
-  GuardedBuffer packed((packed_conv_bytes(kernels, conv) + 63) / 64 * 16);
+  Conv windows = conv;
+  windows.winograd = false;
+  GuardedBuffer packed((packed_conv_bytes(kernels, conv) + 63) / 64 * 16),
+      packed_windows((packed_conv_bytes(kernels, windows) + 63) / 64 * 16);
+  if (c.by_size) {
+    pack_conv(kernels, workers, windows, packed_windows.data());
+    conv.window_weights = packed_windows.data();
+  }
   if (c.packed) {
     pack_conv(kernels, workers, conv, packed.data());
     conv.weights = packed.data();

@@ -25,6 +25,36 @@ TEST_CASE("convolution by Winograd's minimal filtering") {
   });
 }
 
+TEST_CASE("convolution by Winograd's filtering or windows, as the size says") {
+  for_all_machines([](const auto& check) {
+    for (int64_t size : {2, 3, 7, 12, 33})
+      for (auto [in, out] : {std::pair<int64_t, int64_t>{64, 64}, {130, 97}}) {
+        Case c = square(size, 3, 1, 1, in, out);
+        c.winograd = c.by_size = true;
+        c.bias = size != 7;
+        c.row_major = size == 12;
+        check(c);
+      }
+  });
+  MicroKernels mk;
+  Case c = square(0, 3, 1, 1, 256, 256);
+  auto kind = [&](int64_t size) {
+    c.in[1] = c.in[2] = size;
+    float weights;
+    Conv conv{.window = window_of(c),
+              .in_channels = 256,
+              .out_channels = 256,
+              .winograd = true,
+              .in_pixel = 256,
+              .weights = &weights,
+              .window_weights = &weights,
+              .out_pixel = 256};
+    return plan_conv(mk.table(), {}, 2, conv).kind;
+  };
+  CHECK(kind(2) == ConvPlan::Kind::Windows);
+  CHECK(kind(64) == ConvPlan::Kind::Winograd);
+}
+
 // A 3x3 convolution of 24 channels over 9x9 pixels; weights packed ahead, or in the call.
 static void run_filter(MicroKernels& mk, Workers& workers, bool packed, bool winograd, const std::vector<float>& in,
                        const std::vector<float>& weights, std::vector<float>& to) {

@@ -2,6 +2,7 @@
 #include "codegen/code_count.h"
 #include "kernel_harness.h"
 #include "memory_store.h"
+#include "runtime/parallel.h"
 
 using namespace tenon;
 using namespace harness;
@@ -237,6 +238,10 @@ TEST_CASE("float and narrow integer size parameters") {
   check(c);
 }
 
+static Together together(int threads) {
+  return [workers = Workers(threads)](auto& work) { workers.together(work); };
+}
+
 TEST_CASE("kernels compile on several threads") {
   std::vector<std::unique_ptr<Pointwise>> builders;
   std::vector<Case> cases;
@@ -248,13 +253,13 @@ TEST_CASE("kernels compile on several threads") {
   }
   std::vector<const Kernel*> kernels;
   for (const Case& c : cases) kernels.push_back(&c.kernel);
-  std::vector<CompiledKernel> compiled = compile_kernels(kernels, jit_for(Isa::Avx2), 3);
+  std::vector<CompiledKernel> compiled = compile_kernels(kernels, jit_for(Isa::Avx2), together(3));
   REQUIRE(compiled.size() == cases.size());
   for (size_t i = 0; i < cases.size(); i++) {
     CHECK(compiled[i].code == compiled[0].code);
     compare(cases[i], run(cases[i], compiled[i].function, false), run(cases[i], nullptr, false), "avx2");
   }
-  CHECK(compile_kernels({}, jit_for(Isa::Avx2), 3).empty());
+  CHECK(compile_kernels({}, jit_for(Isa::Avx2), together(3)).empty());
 
   auto store = std::make_shared<MemoryStore>();
   for (int threads : {3, 1}) { // the second Jit finds what the first one made
@@ -262,7 +267,7 @@ TEST_CASE("kernels compile on several threads") {
     std::vector<CompiledKernel> stored;
     {
       Jit jit(host_target(Isa::Avx2), kernel_symbols(), store);
-      stored = compile_kernels(kernels, jit, threads);
+      stored = compile_kernels(kernels, jit, together(threads));
     }
     CHECK(pieces_of_code == pieces + (threads == 1 ? 0 : kernels.size()));
     for (size_t i = 0; i < cases.size(); i++)
@@ -271,5 +276,5 @@ TEST_CASE("kernels compile on several threads") {
   CHECK(store->objects.size() == kernels.size());
 
   cases[4].kernel.body.push_back(add(9, builders[4]->pool.number(1, DType::F32)));
-  CHECK_THROWS_AS(compile_kernels(kernels, jit_for(Isa::Avx2), 3), Error);
+  CHECK_THROWS_AS(compile_kernels(kernels, jit_for(Isa::Avx2), together(3)), Error);
 }

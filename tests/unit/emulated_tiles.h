@@ -1,5 +1,6 @@
 // Matrix kernels on tile registers, emulated: what drivers do for them is tested on machines without. The movers are the host's.
 #pragma once
+#include <bit>
 #include <cstring>
 
 #include "base/numeric.h"
@@ -64,9 +65,15 @@ private:
         {kernel<A, B, Sum, 2, 1>, kernel<A, B, Sum, 2, 2>, nullptr, nullptr}};
     return kernels[key.rows / tile - 1][key.vectors - 1];
   }
-  static GemmFn gemm(void*, const GemmKey& key) noexcept {
+  static GemmFn kernel_of(const GemmKey& key) noexcept {
     if (key.family == 0) return of<BF16, BF16, float>(key);
     return key.family == 1 ? of<uint8_t, int8_t, int32_t>(key) : of<int8_t, int8_t, int32_t>(key);
+  }
+  static void gemm(void*, GemmKey key, uint64_t heights, GemmFn* to) noexcept {
+    for (; heights; heights &= heights - 1) {
+      key.rows = std::countr_zero(heights);
+      to[key.rows] = kernel_of(key);
+    }
   }
   static LineFn lines(void* self, const LineKey& key) noexcept { return static_cast<EmulatedTiles*>(self)->host_.table().lines(key); }
   static void* other(void* self, int index) noexcept {

@@ -253,6 +253,15 @@ TEST_CASE("movers copy, pad and transpose blocks of any size without touching an
           for (int64_t j = 0; j < columns; j++) wrong += to.data()[j * rows + i] != from.data()[i * columns + j];
         CHECK_MESSAGE(wrong == 0, "transpose " << rows << "x" << columns);
 
+        int64_t row = (rows + 15) / 16 * 16; // whole lines
+        GuardedBuffer lines(columns * row);
+        std::fill(lines.values.begin(), lines.values.end(), untouched);
+        MoveArgs s{from.data(), lines.data(), columns * 4, row * 4, rows, columns, true};
+        mk.table().transpose()(&s);
+        for (int64_t j = 0; j < columns; j++)
+          for (int64_t i = 0; i < row; i++) wrong += lines.data()[j * row + i] != (i < rows ? from.data()[i * columns + j] : untouched);
+        CHECK_MESSAGE(wrong == 0, "streamed transpose " << rows << "x" << columns);
+
         int vectors = static_cast<int>((columns + lanes - 1) / lanes);
         int64_t width = vectors * lanes;
         GuardedBuffer wide(rows * width);

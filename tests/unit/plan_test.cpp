@@ -184,6 +184,24 @@ TEST_CASE("sizes found while running feed kernels, products and their scratch") 
   compare(g, calls);
 }
 
+TEST_CASE("constant sizes beside sizes found while running: no code is made in calls") {
+  TestGraph g;
+  V image = g.input({1, 16, 20, 20}),
+    weight = g.buffer("w", filled(DType::F32, {16, 1, 3, 3}, [](int64_t i) { return 0.1 * (i % 9) - 0.3; }));
+  V y = g.b.call1("aten::convolution.default", {image, weight, Arg(), {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 16});
+  V flat = g.b.reshape(y, {g.b.integer(6400)});
+  g.returns(y);
+  g.returns(g.b.call1("aten::nonzero.default", {g.b.call1("aten::gt.Scalar", {flat, 1.5})}));
+  Program program = g.program();
+  Executable native = program.compile().value();
+  uint64_t code = Executable::pieces_of_code();
+  Tensor x = counting(DType::F32, {1, 16, 20, 20}, -4);
+  std::vector<Tensor> got = run(native, {x});
+  CHECK(Executable::pieces_of_code() == code);
+  std::vector<Tensor> want = run(program.compile({.interpret = true}).value(), {x});
+  for (size_t i = 0; i < want.size(); i++) CHECK(difference(got.at(i), want[i]) == "");
+}
+
 TEST_CASE("sizes that go up and down between calls; 0-d and empty tensors") {
   TestGraph g;
   Expr s = g.symbol("s0"), t = g.symbol("s1");

@@ -134,13 +134,15 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
     float given;
     if (direct) c.output = &given;
     if (random() % 4 == 0) c.packed = false, set_dense_weights(c);
+    bool three = kernel == 3 && stride == 1 && c.groups == 1 && !c.transposed && c.in_type == DType::F32 && c.packed;
+    if (three && random() % 2) c.winograd = true, c.window_weights = &given;
     Conv family_of = c;
     if (!known)
       for (int d : {1, 2}) family_of.window.in[d] = family_of.window.out[d] = any_size;
     prepare_conv(kernels.table(), family_of);
     uint64_t code = Executable::pieces_of_code();
     int64_t given_bytes = c.in_channels * c.out_channels * c.window.positions() * 4;
-    std::vector<float> weights(static_cast<size_t>(std::max(packed_conv_bytes(kernels.table(), c), given_bytes)) / 4 + 16);
+    std::vector<float> weights(static_cast<size_t>(std::max(packed_conv_bytes(kernels.table(), c), 4 * given_bytes)) / 4 + 4096);
     for (int call = 0; call < (known ? 1 : 8); call++) {
       if (!known) set(1 + some_size(random, 20), 1 + some_size(random, 150));
       c.batch = 1 + some_size(random, 3);
@@ -150,6 +152,7 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
       void* at = weights.data();
       size_t space = weights.size() * 4;
       c.weights = static_cast<float*>(std::align(64, space - 64, at, space));
+      if (c.winograd) c.window_weights = c.weights;
       c.input = in.data(), c.output = direct ? out.data() : nullptr;
       ConvPlan plan = plan_conv(kernels.table(), caches, workers.threads(), c);
       std::vector<float> scratch(static_cast<size_t>(plan.scratch_bytes(workers.threads()) / 4 + 32));
@@ -159,4 +162,16 @@ TEST_CASE("convolutions: the kernels of a family of sizes are made ahead") {
                     c.out_channels, ", ", c.window.out[1], "x", c.window.out[2]);
     }
   }
+}
+
+TEST_CASE("heights of tiles: those of all blocks that may be left") {
+  for (int most = 1; most <= 32; most++)
+    for (int64_t rows = 1; rows <= 40 * most; rows += 1 + rows / 50) {
+      uint64_t heights = rows > most ? uint64_t{1} << most : 0;
+      for (int64_t left = rows; left > 0; left -= rows <= most ? rows : most) {
+        Tiles tiles(left, most);
+        for (int64_t t = 0; t < tiles.count; t++) heights |= uint64_t{1} << tiles.rows(t);
+      }
+      CHECK_MESSAGE(tile_heights(rows, most) == heights, rows, " rows, at most ", most);
+    }
 }

@@ -79,3 +79,18 @@ TEST_CASE("threads: one executable is run by many, with sizes of their own") {
   });
   CHECK(failures.count == 0);
 }
+
+TEST_CASE("threads: executables of one program are compiled and run at once") {
+  Program program = Program::load(fixture("encoder_block")).value();
+  std::vector<Tensor> example = program.example_inputs().value();
+  std::vector<Tensor> want = run(program.compile({.threads = 3}).value(), example);
+  Failures failures;
+  in_threads(8, [&](int) { failures.expect(same(run(program.compile({.threads = 3}).value(), example), want)); });
+  CHECK(failures.count == 0);
+  std::vector<Executable> all;
+  for (int i = 0; i < 16; i++) all.push_back(program.compile({.threads = 1 + i % 3}).value());
+  in_threads(16, [&](int t) {
+    for (int round = 0; round < 10; round++) failures.expect(same(run(all[static_cast<size_t>(t)], example), want));
+  });
+  CHECK(failures.count == 0);
+}

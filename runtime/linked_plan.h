@@ -1,0 +1,34 @@
+// A plan with the addresses of what it names by numbers: ready to be run.
+#pragma once
+#include <functional>
+
+#include "runtime/kernel_abi.h"
+#include "runtime/library.h"
+#include "runtime/plan.h"
+
+namespace tenon {
+
+/// Runs the node of a fallback step: an error message, or empty.
+using FallbackFn = std::function<std::string(struct Frame&)>;
+
+/// What was packed, and how: known again while the weights lie where they lay.
+struct PackedFrom {
+  const void* weights = nullptr; // null: in memory that is gone by now
+  std::vector<int64_t> form;
+};
+
+struct LinkedPlan {
+  Plan plan;
+  std::vector<KernelFn> kernels;
+  std::vector<LibraryFn> library;
+  std::vector<FallbackFn> fallbacks;
+  std::vector<std::span<const std::byte>> packed; // weights
+  std::vector<PackedFrom> packed_from;            // of the packed ones; empty where they come from a file
+  const KernelTable* micro_kernels = nullptr;
+  std::vector<std::shared_ptr<const void>> owned; // what the addresses point into
+};
+
+/// Generates the micro-kernels that the plan's steps may need, so that no run has to.
+void prepare_micro_kernels(const Plan& plan, const KernelTable& kernels);
+
+} // namespace tenon

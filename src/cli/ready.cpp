@@ -1,0 +1,46 @@
+// Programs ready to run, and what they run on; `tenon compile`.
+#include <chrono>
+
+#include <fmt/core.h>
+
+#include "artifact/artifact.h"
+#include "base/check.h"
+#include "cli/commands.h"
+
+namespace tenon::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
+
+} // namespace
+
+Ready make_ready(const std::string& model, const Options& options) {
+  auto begin = Clock::now();
+  if (artifact::is_artifact(model)) {
+    Executable exe = Executable::load(model, options).value();
+    return {.executable = std::move(exe), .program = {}, .load_ms = ms_since(begin), .compile_ms = 0};
+  }
+  Program program = Program::load(model).value();
+  double load_ms = ms_since(begin);
+  begin = Clock::now();
+  Executable exe = program.compile(options).value();
+  return {.executable = std::move(exe), .program = std::move(program), .load_ms = load_ms, .compile_ms = ms_since(begin)};
+}
+
+std::vector<Tensor> Ready::inputs(const std::string& file) const {
+  if (!file.empty()) return read_inputs(file, executable.inputs());
+  require_input(program.has_value(), "a compiled program holds no example inputs: give --inputs");
+  return program->example_inputs().value();
+}
+
+int compile(const CompileArgs& args) {
+  Program program = Program::load(args.model).value();
+  auto begin = Clock::now();
+  program.save_compiled(args.output, args.options).check();
+  fmt::print("{} is written: {:.0f} ms\n", args.output, ms_since(begin));
+  return 0;
+}
+
+} // namespace tenon::cli

@@ -1,0 +1,36 @@
+#include "variants/size_histogram.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+
+static constexpr double half_life = 2e9; // nanoseconds of calls
+
+SizeUse* SizeHistogram::find(std::span<const int64_t> sizes) {
+  auto at = std::ranges::find_if(entries_, [&](const SizeUse& e) { return std::ranges::equal(e.sizes, sizes); });
+  return at == entries_.end() ? nullptr : &*at;
+}
+
+SizeUse& SizeHistogram::entry(std::span<const int64_t> sizes) {
+  if (SizeUse* known = find(sizes)) return *known;
+  SizeUse fresh{.sizes = {sizes.begin(), sizes.end()}, .generic = {}, .exact = {}};
+  if (entries_.size() < most) return entries_.emplace_back(std::move(fresh));
+  auto rank = [](const SizeUse& e) { return std::pair(e.is_held, e.heat); };
+  return *std::ranges::min_element(entries_, {}, rank) = std::move(fresh);
+}
+
+SizeUse& SizeHistogram::add(std::span<const int64_t> sizes, const CallTimes& times, bool exact) {
+  SizeUse& e = entry(sizes);
+  (exact ? e.exact : e.generic).add(times);
+  (exact ? exact_ : generic_).add(times);
+  double spent = times.total();
+  e.heat += spent, heat_ += spent, total_ns_ += spent, since_ += spent;
+  if (since_ > half_life) {
+    for (SizeUse& u : entries_) u.heat /= 2;
+    heat_ /= 2, since_ = 0;
+  }
+  return e;
+}
+
+} // namespace tenon

@@ -1,0 +1,142 @@
+// Variants: which plan serves a call, and what calls cost. Which plans there are is decided in respecialize.cpp.
+#include "variants/variants.h"
+
+#include <algorithm>
+
+namespace tenon {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t always_timed = 4, timed_each = 16; // calls
+constexpr double long_call = 10'000;                  // ns: worth two looks at the clock
+constexpr uint64_t most_calls = 256;                  // of a tally
+constexpr double most_ns = 1e6;
+
+bool is_sized(const InputSpec& s) { return !s.is_number && !s.is_fixed; }
+
+} // namespace
+
+Variants::Variants(PlanRunner& generic, const Specialization& options, Make make, double compile_ms)
+    : generic_(generic), options_(options), make_(std::move(make)), is_active_(options.in_background && options.most > 0),
+      expected_ms_(compile_ms) {
+  size_t dims = 0;
+  for (const InputSpec& s : generic_.plan().inputs) dims += s.dims.size();
+  for (Reader& r : readers_) r.tally.sizes.reserve(dims);
+  publish({});
+}
+
+Variants::~Variants() = default;
+
+// ---- sizes
+
+bool Variants::is(const std::vector<int64_t>& sizes, std::span<const TensorView> inputs) const noexcept {
+  auto& specs = generic_.plan().inputs;
+  const int64_t *at = sizes.data(), *end = at + sizes.size();
+  for (size_t i = 0; i < inputs.size() && i < specs.size(); i++) {
+    if (!is_sized(specs[i])) continue;
+    if (inputs[i].sizes.size() > static_cast<size_t>(end - at)) return false;
+    for (int64_t n : inputs[i].sizes)
+      if (n != *at++) return false;
+  }
+  return at == end;
+}
+
+std::vector<int64_t> Variants::sizes_of(std::span<const TensorView> inputs) const {
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < inputs.size() && i < generic_.plan().inputs.size(); i++)
+    if (is_sized(generic_.plan().inputs[i])) sizes.insert(sizes.end(), inputs[i].sizes.begin(), inputs[i].sizes.end());
+  return sizes;
+}
+
+// ---- calls
+
+// A reader that nobody has, holding the table that is published; null where all are taken. After `held` is written the table may have been
+// replaced: whoever replaces it looks at the readers afterwards, so that one of the two sees the other.
+Variants::Reader* Variants::claim() noexcept {
+  static std::atomic<unsigned> threads{0};
+  static thread_local unsigned first = threads++;
+  for (unsigned i = 0; i < readers_.size(); i++) {
+    Reader& r = readers_[(first + i) % readers_.size()];
+    const Table *none = nullptr, *table = table_.load();
+    if (r.held.load(std::memory_order_relaxed) || !r.held.compare_exchange_strong(none, table)) continue;
+    for (const Table* now; (now = table_.load()) != table; table = now) r.held.store(now);
+    return &r;
+  }
+  return nullptr;
+}
+
+void Variants::count(Tally& t, std::span<const TensorView> inputs, bool exact, double ns) noexcept {
+  try {
+    if (t.exact != exact || !is(t.sizes, inputs)) {
+      flush(t);
+      t.exact = exact;
+      t.sizes.clear();
+      for (size_t i = 0; i < inputs.size(); i++)
+        if (is_sized(generic_.plan().inputs[i])) t.sizes.insert(t.sizes.end(), inputs[i].sizes.begin(), inputs[i].sizes.end());
+    }
+    t.times.calls++;
+    if (ns >= 0) t.times.timed++, t.times.ns += ns;
+    if (t.times.calls >= most_calls || t.times.ns > most_ns) flush(t);
+  } catch (const std::exception&) { // no memory for statistics
+    t.times = {};
+  }
+}
+
+template <class Run> Status Variants::dispatch(std::span<const TensorView> inputs, const Run& run) noexcept {
+  Reader* r = is_active_.load(std::memory_order_relaxed) ? claim() : nullptr;
+  if (!r) return run(generic_);
+  PlanRunner* runner = &generic_;
+  for (auto& v : r->held.load(std::memory_order_relaxed)->variants)
+    if (is(v->sizes, inputs)) {
+      runner = v->runner.get();
+      break;
+    }
+  const CallTimes& times = r->tally.times;
+  bool timed = times.calls < always_timed || times.mean() > long_call || times.calls % timed_each == 0;
+  auto begin = timed ? Clock::now() : Clock::time_point();
+  Status status = run(*runner);
+  double ns = timed ? std::chrono::duration<double, std::nano>(Clock::now() - begin).count() : -1;
+  if (status.ok()) count(r->tally, inputs, runner != &generic_, ns);
+  r->held.store(nullptr, std::memory_order_release);
+  return status;
+}
+
+Status Variants::run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) noexcept {
+  return dispatch(inputs, [&](PlanRunner& r) { return r.run(inputs, outputs); });
+}
+
+Status Variants::run_into(std::span<const TensorView> inputs, std::span<const TensorView> outputs) noexcept {
+  return dispatch(inputs, [&](PlanRunner& r) { return r.run_into(inputs, outputs); });
+}
+
+void Variants::note(std::span<const TensorView> inputs, bool exact, uint64_t calls, double ns) {
+  Tally t{.sizes = sizes_of(inputs), .exact = exact, .times = {.calls = calls, .timed = ns >= 0, .ns = std::max(ns, 0.0)}};
+  flush(t);
+}
+
+std::shared_ptr<const Variant> Variants::find(std::span<const TensorView> inputs) {
+  std::scoped_lock lock(mutex_);
+  return held(sizes_of(inputs));
+}
+
+// ---- what there is
+
+std::vector<Variants::Info> Variants::infos() {
+  for (Reader& r : readers_) { // what is not counted yet, of readers that nobody has
+    const Table *none = nullptr, *table = table_.load();
+    if (!r.held.compare_exchange_strong(none, table)) continue;
+    flush(r.tally);
+    r.held.store(nullptr, std::memory_order_release);
+  }
+  std::scoped_lock lock(mutex_);
+  std::vector<Info> out{{.guard = {}, .times = histogram_.all(false), .generic = histogram_.all(false)}};
+  for (auto& v : tables_.back()->variants) {
+    Info& info = out.emplace_back(Info{.guard = v->guard, .times = {}, .generic = {}, .bytes = v->bytes, .compile_ms = v->compile_ms});
+    if (const SizeUse* use = histogram_.find(v->sizes)) info.times = use->exact, info.generic = use->generic;
+  }
+  return out;
+}
+
+} // namespace tenon
