@@ -13,6 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include "codegen/target.h"
+#include "codegen/x86/gemm_tiles.h"
+
 namespace tenon::bench {
 namespace {
 
@@ -67,6 +70,26 @@ DOT_LOOP(bf16_loop, "vdpbf16ps")
 DOT_LOOP(i8_loop, "vpdpbusd")
 #undef DOT_LOOP
 
+constexpr long tile_rounds = 50'000;
+
+// Six sums of two tiles of 16 x 64 bytes: more than the four that latency needs.
+#define TILE_LOOP(name, instruction)                                                                                                       \
+  void name() {                                                                                                                            \
+    asm volatile("mov %0, %%rax\n"                                                                                                         \
+                 ".irp r,0,1,2,3,4,5,6,7\n"                                                                                                \
+                 "tilezero %%tmm\\r\n"                                                                                                     \
+                 ".endr\n"                                                                                                                 \
+                 "1:\n"                                                                                                                    \
+                 ".irp r,0,1,2,3,4,5\n" instruction " %%tmm7, %%tmm6, %%tmm\\r\n"                                                          \
+                 ".endr\n"                                                                                                                 \
+                 "dec %%rax\n"                                                                                                             \
+                 "jnz 1b\n" ::"r"(tile_rounds)                                                                                             \
+                 : "rax", "cc");                                                                                                           \
+  }
+TILE_LOOP(bf16_tile_loop, "tdpbf16ps")
+TILE_LOOP(i8_tile_loop, "tdpbusd")
+#undef TILE_LOOP
+
 /// So many streams side by side, each prefetched by software too if `ahead` bytes are given.
 template <size_t streams, size_t ahead> __attribute__((target("avx2"))) int read_all(const char* from, size_t n) {
   __m256i sums[2 * streams] = {};
@@ -111,6 +134,29 @@ template <class F> double best_rate(int threads, int runs, double units_per_thre
   return best;
 }
 
+/// Products of tiles of bf16 or bytes; 0 where the process may not use them.
+double tile_peak(const Target& target, bool bf16, int threads) {
+  if (!(bf16 ? target.amx_bf16 : target.amx_int8) || !tiles_permitted()) return 0;
+  CodeMemory memory;
+  auto begin = reinterpret_cast<void (*)()>(emit_begin_tiles(memory));
+  auto end = reinterpret_cast<void (*)()>(emit_end_tiles(memory));
+  return best_rate(threads, 10, tile_rounds * 6 * (bf16 ? 16384. : 32768.), [&](int, const auto& ready) {
+    begin();
+    ready();
+    bf16 ? bf16_tile_loop() : i8_tile_loop();
+    end();
+  });
+}
+
+/// Of vectors of 512 bits.
+double dot_peak(bool bf16, int threads) {
+  if (!(bf16 ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512vnni"))) return 0;
+  return best_rate(threads, 10, fma_rounds * 12 * (bf16 ? 64. : 128.), [&](int, const auto& ready) {
+    ready();
+    bf16 ? bf16_loop() : i8_loop();
+  });
+}
+
 } // namespace
 
 double fma_peak(Isa isa, int threads) {
@@ -124,12 +170,9 @@ double fma_peak(Isa isa, int threads) {
 
 double product_peak(Isa isa, PeakOf of, int threads) {
   if (of == PeakOf::F32) return fma_peak(isa, threads);
+  if (isa != Isa::Avx512) return 0;
   bool bf16 = of == PeakOf::BF16;
-  if (isa != Isa::Avx512 || !(bf16 ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512vnni"))) return 0;
-  return best_rate(threads, 10, fma_rounds * 12 * (bf16 ? 64. : 128.), [&](int, const auto& ready) {
-    ready();
-    bf16 ? bf16_loop() : i8_loop();
-  });
+  return std::max(tile_peak(host_target(isa), bf16, threads), dot_peak(bf16, threads));
 }
 
 double read_bandwidth(long bytes, int threads) {

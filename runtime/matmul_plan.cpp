@@ -1,5 +1,7 @@
 // The decisions of a matrix product: which family of kernels, how B is read, blocks by the caches, items for the workers.
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "base/rounding.h"
 #include "runtime/gemm_pack.h"
@@ -15,8 +17,7 @@ constexpr int64_t in_place_depth = 256;
 constexpr int64_t stream_bytes = 16384;  // of a row of B, and at most so many of C, which stay in L1
 constexpr int64_t turned_columns = 4096; // of sums that are turned back
 constexpr int64_t max_block_rows = 256;
-constexpr int64_t tiled_depth_bytes = 1024; // of a row of A: two row groups of them take 32 KB of L1
-constexpr int64_t tile_bytes = 64 << 10;    // of sums that an epilogue takes at a time
+constexpr int64_t tile_bytes = 64 << 10; // of sums that an epilogue takes at a time
 constexpr int64_t max_super_rows = 512;
 
 int64_t round_down(int64_t a, int64_t b) { return a / b * b; }
@@ -128,6 +129,19 @@ bool pays_by_k(const MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   return reads_by_k(f, m) && m.a_row == 1 && (p.use == BUse::Packed || p.use == BUse::Pack || p.use == BUse::InPlace);
 }
 
+/// Bytes of a row of A in a block of k for tile registers: two groups of rows leave a sixth of L1 to others.
+int64_t tiled_depth_bytes(const Caches& caches) { return round_down(caches.l1 * 5 / 6 / (2 * 16), 64); }
+
+/// Whether two groups of rows of A, of a block of k, are more than some sets of L1 hold, by the distance of the rows.
+bool crowds_l1(const Caches& caches, int64_t row_bytes, int64_t bytes) {
+  constexpr int64_t rows = 2 * 16, line = 64, sets = 64, spare = 2;
+  int64_t lines[sets] = {}, most = 0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < std::min(bytes, tiled_depth_bytes(caches)); i += line)
+      most = std::max(most, ++lines[(r * row_bytes + i) / line % sets]);
+  return most > caches.l1 / (sets * line) - spare;
+}
+
 void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   p.use = m.packed ? BUse::Packed : BUse::Pack;
   for (BUse other : {BUse::InPlace, BUse::Stream, BUse::Dot, BUse::GatherDot})
@@ -139,7 +153,8 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
   bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && !f.reads_rest && m.k % f.k_step != 0;
   // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
-  bool aliased = (f.is_tiled() || dots) && rows_bytes % 4096 == 0 && m.m > 1 && p.panels.count() > 2;
+  bool aliased = dots ? rows_bytes % 4096 == 0 : f.is_tiled() && crowds_l1(caches, rows_bytes, m.k * static_cast<int64_t>(size_of(f.a)));
+  aliased &= m.m > 1 && p.panels.count() > 2;
   p.a_by_k = apart && pays_by_k(p, f, m);
   p.pack_a = (apart && !p.a_by_k) || other || partial || aliased;
   p.tile_rows = most_tile_rows(f, p.panels, kind_of(p.use, false));
@@ -165,12 +180,27 @@ void choose_parts(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   p.direct = true;
 }
 
+/// Rows of A of one tile lie in L1 for all columns of a chunk of B, which lies in L2, with all its k unless too few columns did; then sums
+/// of many rows wait for the next block of k.
+void choose_tiled_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  constexpr int64_t enough_columns = 256;
+  int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), sum = static_cast<int64_t>(size_of(f.sum)), width = p.panels.width();
+  int64_t most_k = tiled_depth_bytes(caches) / static_cast<int64_t>(size_of(f.a)), parts = std::max<int64_t>(ceil_div(m.k, most_k), 1);
+  p.block_k = round_up(ceil_div(m.k, parts), f.k_step);
+  p.block_rows = p.super_rows = p.tile_rows;
+  int64_t columns = caches.l2 / 2 / (std::max<int64_t>(p.panels.depth(), 1) * b_bytes);
+  if (columns < std::min(enough_columns, m.n)) columns = enough_columns, p.super_rows = round_down(max_super_rows, p.block_rows);
+  p.chunk_panels = std::clamp<int64_t>(columns / width, 1, std::max<int64_t>(p.panels.count(), 1));
+  p.group_panels = p.chunk_panels;
+  if (parts == 1) p.group_panels = std::clamp<int64_t>(tile_bytes / (p.block_rows * width * sum), 1, p.chunk_panels);
+}
+
 void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  if (f.is_tiled()) return choose_tiled_blocks(p, f, caches, m);
   int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), a_bytes = static_cast<int64_t>(size_of(f.a)),
           sum = static_cast<int64_t>(size_of(f.sum));
   // A chunk of k of one panel takes a quarter of L2, so that C is passed over rarely; blocks of A take another half.
   int64_t most_k = std::max<int64_t>(round_down(caches.l2 / 4 / (p.panels.width() * b_bytes), 64), 64);
-  if (f.is_tiled()) most_k = tiled_depth_bytes / a_bytes;
   // Rows of one tile meet each column once; more find it in L1, beside their own part.
   bool streams = p.rows_first && p.panels.count() == 1 && m.n * m.k * b_bytes <= caches.l2 / 4; // rows are read once, from end to end
   streams |= p.use == BUse::Dot && !p.rows_first &&
@@ -187,7 +217,7 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
                                        : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
   bool many_k = all_k > p.block_k;
   int64_t depth = std::max<int64_t>(p.block_k, 1);
-  int64_t rows = f.is_tiled() ? p.tile_rows : caches.l2 / 2 / (depth * a_bytes);
+  int64_t rows = caches.l2 / 2 / (depth * a_bytes);
   int64_t most_rows = round_down(max_block_rows, p.tile_rows); // whole tiles, so that few heights occur
   p.block_rows = std::clamp<int64_t>(round_down(rows, p.tile_rows), p.tile_rows, most_rows);
   int64_t columns = caches.l2 * (p.pack_a ? 8 : 2) / (depth * b_bytes); // each chunk packs A anew
@@ -385,6 +415,20 @@ struct Preparation {
   }
 };
 
+/// The families that products of these types and sizes may take, as bits: how much of a tile small sizes leave unused decides. The winner
+/// between two of them is that at either end of a range.
+uint64_t possible_families(const KernelTable& kernels, const Matmul& m) {
+  auto ends = [](int64_t size) { return size == any_size ? std::array{int64_t{1}, any_size} : std::array{size, size}; };
+  uint64_t all = 0;
+  for (int64_t rows : ends(m.m))
+    for (int64_t columns : ends(m.n))
+      for (int64_t depth : ends(m.k)) {
+        all |= uint64_t{1} << choose_family(kernels, m.a_type, m.b_type, rows, columns, depth);
+        if (!m.packed && m.a_type == m.b_type) all |= uint64_t{1} << choose_family(kernels, m.b_type, m.a_type, columns, rows, depth);
+      }
+  return all;
+}
+
 void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   prepare_packing(kernels, f, m.a_type);
@@ -444,7 +488,8 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
 }
 
 void prepare_matmul(const KernelTable& kernels, const Matmul& m) {
-  prepare_family(kernels, m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.m, m.n, any_size), m);
+  uint64_t families = m.family >= 0 ? uint64_t{1} << m.family : possible_families(kernels, m);
+  for (; families; families &= families - 1) prepare_family(kernels, std::countr_zero(families), m);
 }
 
 std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& p, const Matmul& m) {

@@ -87,7 +87,7 @@ public:
     for (int i = 0; i < groups_ * vectors_; i++) tilezero(Xbyak::Tmm(i));
     jmp(start, T_NEAR);
     L(from_c);
-    for_each_sum([&](int t, const Xbyak::Address& at) { tileloadd(Xbyak::Tmm(t), at); });
+    for_each_sum([&](int t, const Xbyak::Address& at) { tileloaddt1(Xbyak::Tmm(t), at); });
     L(start);
     cmp(qword[rdi + offsetof(GemmArgs, depth)], 0);
     jle(store, T_NEAR);
@@ -151,10 +151,11 @@ private:
     L(done);
   }
 
-  /// Loads stand right before the first product that needs them: the products of the step before cover them.
+  /// Loads stand right before the first product that needs them: the products of the step before cover them. B passes L1 by, which A's
+  /// rows are to stay in.
   void step() {
     for (int j = 0; j < vectors_; j++) {
-      tileloadd(b_tile(j), ptr[b() + b_stride() + j * row_bytes]);
+      tileloaddt1(b_tile(j), ptr[b() + b_stride() + j * row_bytes]);
       for (int g = 0; g < groups_; g++) {
         if (j == 0) tileloadd(a_tile(g), ptr[a(g) + a_stride()]);
         multiply(sum(g, j), a_tile(g), b_tile(j));
