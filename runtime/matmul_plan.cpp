@@ -181,11 +181,12 @@ void choose_parts(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
 }
 
 /// Rows of A of one tile lie in L1 for all columns of a chunk of B, which lies in L2, with all its k unless too few columns did; then sums
-/// of many rows wait for the next block of k.
+/// of many rows wait for the next block of k. A single tile of rows reads B once, from end to end.
 void choose_tiled_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   constexpr int64_t enough_columns = 256;
   int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), sum = static_cast<int64_t>(size_of(f.sum)), width = p.panels.width();
-  int64_t most_k = tiled_depth_bytes(caches) / static_cast<int64_t>(size_of(f.a)), parts = std::max<int64_t>(ceil_div(m.k, most_k), 1);
+  int64_t most_k = m.m <= p.tile_rows ? std::max<int64_t>(m.k, 1) : tiled_depth_bytes(caches) / static_cast<int64_t>(size_of(f.a));
+  int64_t parts = std::max<int64_t>(ceil_div(m.k, most_k), 1);
   p.block_k = round_up(ceil_div(m.k, parts), f.k_step);
   p.block_rows = p.super_rows = p.tile_rows;
   int64_t columns = caches.l2 / 2 / (std::max<int64_t>(p.panels.depth(), 1) * b_bytes);

@@ -152,7 +152,7 @@ private:
   }
 
   /// Loads stand right before the first product that needs them: the products of the step before cover them. B passes L1 by, which A's
-  /// rows are to stay in.
+  /// rows are to stay in. For a single group of rows it comes from far away.
   void step() {
     for (int j = 0; j < vectors_; j++) {
       tileloaddt1(b_tile(j), ptr[b() + b_stride() + j * row_bytes]);
@@ -160,6 +160,8 @@ private:
         if (j == 0) tileloadd(a_tile(g), ptr[a(g) + a_stride()]);
         multiply(sum(g, j), a_tile(g), b_tile(j));
       }
+      constexpr int ahead = 8192;
+      for (int i = 0; groups_ == 1 && i < tile_rows; i++) prefetcht1(ptr[b() + ahead + (j * tile_rows + i) * row_bytes]);
     }
   }
   void multiply(const Xbyak::Tmm& c, const Xbyak::Tmm& a, const Xbyak::Tmm& b) {
