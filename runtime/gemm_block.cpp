@@ -131,6 +131,14 @@ int64_t tiles_of_call(const GemmBlock& g, const RowTile* t) {
   return series_of(t, std::min(t + most, g.tiles + g.tile_count));
 }
 
+/// The packed B that is read after panel p: of the next panel, or of the first one at the next k.
+const char* read_next(const GemmBlock& g, int64_t p, int64_t panel_bytes) {
+  bool more = p + 1 < g.p1;
+  int64_t k = more ? g.first_depth : g.first_depth + g.depth * g.positions;
+  if (k >= g.panel_depth) return nullptr;
+  return static_cast<const char*>(g.b) + (more ? (p + 1 - g.p0) * panel_bytes : 0) + g.panels.bytes(more ? p + 1 : g.p0, k);
+}
+
 /// The arguments for panel p, whose packed k start at `b`.
 void enter_panel(const GemmBlock& g, int64_t p, const char* b, GemmArgs& args) {
   int64_t column = (p - g.p0) * g.panels.width() * g.sum_bytes;
@@ -172,6 +180,7 @@ void multiply_block(const GemmBlock& g) noexcept {
     for (int64_t p = g.p0; p < g.p1; p++) {
       enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);
       args.c = static_cast<char*>(args.c) + row * g.c_stride;
+      args.ahead = g.far && row == 0 ? read_next(g, p, panel_bytes) : nullptr;
       run_tile(g, *t, args, p == last);
     }
     row += t->count;

@@ -118,6 +118,7 @@ struct GemmBlock {
   GemmInit mode;
   int64_t part = 128; // GemmArgs::part
   bool rows_first;    // all panels for a tile, before the next tile: where A's tile is to stay in L1
+  bool far = false;   // B comes from memory: tile registers look for the next part of it
   /// What is to lie in L2 when the block is done: its first row, at column 0 of p0; bytes from row to row, and of an element.
   struct Wanted {
     const char* at = nullptr;

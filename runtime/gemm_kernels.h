@@ -37,6 +37,7 @@ struct GemmArgs {
   /// the arguments of the last one. More than one: not for tile registers, nor for GemmKind::Stream.
   int64_t tiles = 1;
   int64_t next_a = 0, next_b = 0, next_c = 0, next_init = 0;
+  const void* ahead = nullptr; // tile registers: packed B that is looked for meanwhile, as much as this tile reads; null: nothing
 };
 using GemmFn = void (*)(GemmArgs*);
 

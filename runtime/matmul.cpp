@@ -94,6 +94,7 @@ struct Part {
   const char* b;            // packed panel p0, or B in place from column 0 on; its first k is b_first
   int64_t b_first, b_depth; // b_depth: k that a packed panel holds
   bool first_k, last_k;     // of the item
+  bool first_rows;          // of the item
 };
 
 /// Bytes from a gathered column to the next.
@@ -215,7 +216,8 @@ void multiply_packed(const Call& call, const Part& part, int64_t batch, const Bl
               .c_stride = to.stride * call.sum_bytes(),
               .sum_bytes = static_cast<int>(call.sum_bytes()),
               .mode = init_mode(part.first_k),
-              .rows_first = plan.rows_first};
+              .rows_first = plan.rows_first,
+              .far = plan.use == BUse::Packed && part.first_rows};
   want(call, part, batch, to, g.wanted);
   multiply_block(g);
 }
@@ -308,7 +310,7 @@ void run_item(const Call& call, const Item& item) {
         part.k1 = std::min(part.k0 + plan.block_k, item.k1);
         part.first_k = part.k0 == item.k0, part.last_k = part.k1 == item.k1;
         for (int64_t m0 = s0; m0 < s1; m0 += plan.block_rows) {
-          part.m0 = m0, part.m1 = std::min(m0 + plan.block_rows, s1);
+          part.m0 = m0, part.m1 = std::min(m0 + plan.block_rows, s1), part.first_rows = m0 == item.m0;
           run_block(call, item, s0, part);
         }
         part.k0 = part.k1;

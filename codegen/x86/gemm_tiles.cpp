@@ -89,6 +89,7 @@ public:
     L(from_c);
     for_each_sum([&](int t, const Xbyak::Address& at) { tileloaddt1(Xbyak::Tmm(t), at); });
     L(start);
+    mov(ahead(), ptr[rdi + offsetof(GemmArgs, ahead)]);
     cmp(qword[rdi + offsetof(GemmArgs, depth)], 0);
     jle(store, T_NEAR);
     test(positions(), positions());
@@ -112,6 +113,7 @@ private:
   Reg64 rows() const { return r10; }
   Reg64 positions() const { return r11; }
   Reg64 steps() const { return rax; }
+  Reg64 ahead() const { return r14; } // free while sums are in registers
   Reg64 a(int group) const { return group == 0 ? r12 : r13; }
 
   Xbyak::Tmm sum(int group, int j) const { return Xbyak::Tmm(group * vectors_ + j); }
@@ -129,7 +131,7 @@ private:
   }
 
   void sum_position() {
-    Xbyak::Label next, skip, done;
+    Xbyak::Label skip, plain, done;
     for (int g = 0; g < groups_; g++) mov(a(g), ptr[rows() + g * 8]);
     add(rows(), groups_ * 8);
     mov(steps(), ptr[rdi + offsetof(GemmArgs, depth)]);
@@ -137,13 +139,12 @@ private:
     jz(skip, T_NEAR);
     for (int g = 0; g < groups_; g++) add(a(g), ptr[rdi + offsetof(GemmArgs, first)]);
     shr(steps(), 4); // tile_rows groups of k in a step
-    align(32);
-    L(next);
-    step();
-    for (int g = 0; g < groups_; g++) add(a(g), row_bytes);
-    add(b(), tile_rows * row_bytes * vectors_);
-    dec(steps());
-    jnz(next, T_NEAR);
+    test(ahead(), ahead());
+    jz(plain, T_NEAR);
+    sum_steps(true);
+    jmp(done, T_NEAR);
+    L(plain);
+    sum_steps(false);
     jmp(done, T_NEAR);
     L(skip); // padding: nothing is added
     imul(steps(), steps(), vectors_ * row_bytes);
@@ -151,17 +152,28 @@ private:
     L(done);
   }
 
+  void sum_steps(bool looks_ahead) {
+    Xbyak::Label next;
+    align(32);
+    L(next);
+    step(looks_ahead);
+    for (int g = 0; g < groups_; g++) add(a(g), row_bytes);
+    add(b(), tile_rows * row_bytes * vectors_);
+    if (looks_ahead) add(ahead(), tile_rows * row_bytes * vectors_);
+    dec(steps());
+    jnz(next, T_NEAR);
+  }
+
   /// Loads stand right before the first product that needs them: the products of the step before cover them. B passes L1 by, which A's
-  /// rows are to stay in. For a single group of rows it comes from far away.
-  void step() {
+  /// rows are to stay in. Where it comes from memory, what follows is asked for as fast as this is read.
+  void step(bool looks_ahead) {
     for (int j = 0; j < vectors_; j++) {
       tileloaddt1(b_tile(j), ptr[b() + b_stride() + j * row_bytes]);
       for (int g = 0; g < groups_; g++) {
         if (j == 0) tileloadd(a_tile(g), ptr[a(g) + a_stride()]);
         multiply(sum(g, j), a_tile(g), b_tile(j));
       }
-      constexpr int ahead = 8192;
-      for (int i = 0; groups_ == 1 && i < tile_rows; i++) prefetcht1(ptr[b() + ahead + (j * tile_rows + i) * row_bytes]);
+      for (int i = 0; looks_ahead && i < tile_rows; i++) prefetcht1(ptr[ahead() + (j * tile_rows + i) * row_bytes]);
     }
   }
   void multiply(const Xbyak::Tmm& c, const Xbyak::Tmm& a, const Xbyak::Tmm& b) {
