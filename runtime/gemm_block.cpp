@@ -52,7 +52,8 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
   TileKernels out;
   int64_t last = panels.count() - 1;
   if (last < 0) return out;
-  out.in_series = !kernels.families()[static_cast<size_t>(family)].is_tiled() && kind != GemmKind::Stream;
+  out.beside = kernels.families()[static_cast<size_t>(family)].is_tiled();
+  out.in_series = !out.beside && kind != GemmKind::Stream;
   bool partial = masked && panels.columns(last) != panels.panel_width(last);
   if (last > 0) kernels.gemm({family, 0, panels.vectors, false, kind, a_by_k}, heights, out.full.data());
   kernels.gemm({family, 0, panels.panel_vectors(last), partial, kind, a_by_k}, heights, out.last.data());
@@ -131,14 +132,6 @@ int64_t tiles_of_call(const GemmBlock& g, const RowTile* t) {
   return series_of(t, std::min(t + most, g.tiles + g.tile_count));
 }
 
-/// The packed B that is read after panel p: of the next panel, or of the first one at the next k.
-const char* read_next(const GemmBlock& g, int64_t p, int64_t panel_bytes) {
-  bool more = p + 1 < g.p1;
-  int64_t k = more ? g.first_depth : g.first_depth + g.depth * g.positions;
-  if (k >= g.panel_depth) return nullptr;
-  return static_cast<const char*>(g.b) + (more ? (p + 1 - g.p0) * panel_bytes : 0) + g.panels.bytes(more ? p + 1 : g.p0, k);
-}
-
 /// The arguments for panel p, whose packed k start at `b`.
 void enter_panel(const GemmBlock& g, int64_t p, const char* b, GemmArgs& args) {
   int64_t column = (p - g.p0) * g.panels.width() * g.sum_bytes;
@@ -177,10 +170,12 @@ void multiply_block(const GemmBlock& g) noexcept {
   }
   int64_t row = 0;
   for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; t++) {
-    for (int64_t p = g.p0; p < g.p1; p++) {
+    for (int64_t p = g.p0, panels; p < g.p1; p += panels) {
+      panels = g.kernels.beside ? std::max<int64_t>(std::min(g.p1, last) - p, 1) : 1;
       enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);
       args.c = static_cast<char*>(args.c) + row * g.c_stride;
-      args.ahead = g.far && row == 0 ? read_next(g, p, panel_bytes) : nullptr;
+      args.ahead = g.far && row == 0 ? static_cast<const char*>(args.b) + panel_bytes : nullptr;
+      args.tiles = panels, args.next_b = panel_bytes, args.next_c = g.panels.width() * g.sum_bytes;
       run_tile(g, *t, args, p == last);
     }
     row += t->count;

@@ -64,6 +64,7 @@ uint64_t tile_heights(int64_t rows, int most);
 struct TileKernels {
   std::array<GemmFn, GemmFamily::max_rows + 1> full{}, last{};
   bool in_series = false; // they take series of tiles (GemmArgs::tiles)
+  bool beside = false;    // series of tiles beside each other, panel by panel
   const auto& of(const Panels& panels, int64_t p) const { return p + 1 == panels.count() ? last : full; }
 };
 /// Generates what does not exist yet. `masked`: the last panel's kernels write valid columns only.

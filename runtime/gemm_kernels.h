@@ -34,7 +34,7 @@ struct GemmArgs {
   int64_t rest = 0;   // k of a last, partial group (GemmFamily::reads_rest), where positions is 1: A has no more, packed B is zero-padded
   int64_t part = 128; // k of a part, some multiple of 16: f32 sums of more are added up in parts, which keeps rounding errors small
   /// A series of so many tiles of the same shape, and the bytes from one to the next in A (`first`), B, C and `init`. The kernel leaves
-  /// the arguments of the last one. More than one: not for tile registers, nor for GemmKind::Stream.
+  /// the arguments of the last one. More than one: not for GemmKind::Stream; for tile registers in B and C alone.
   int64_t tiles = 1;
   int64_t next_a = 0, next_b = 0, next_c = 0, next_init = 0;
   const void* ahead = nullptr; // tile registers: packed B that is looked for meanwhile, as much as this tile reads; null: nothing

@@ -160,7 +160,7 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   p.tile_rows = most_tile_rows(f, p.panels, kind_of(p.use, false));
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
   if (p.use == BUse::Stream) p.panels.vectors = 1, p.tile_rows = 1;
-  p.direct = m.c && !p.turned(m) && !f.is_tiled();
+  p.direct = m.c && !p.turned(m) && (!f.is_tiled() || (m.m % f.row_step == 0 && m.n % f.lanes == 0));
   p.rows_first = f.is_tiled() || (dots && m.n <= most_gathered && m.m > p.tile_rows); // B stays in cache
   // Rows that lie a multiple of 4 KB apart share a set of L1, of eight lines, and so do those that are prefetched.
   bool same_set = !p.pack_a && !p.a_by_k && rows_bytes % 4096 == 0;
@@ -183,13 +183,14 @@ void choose_parts(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
 /// Rows of A of one tile lie in L1 for all columns of a chunk of B, which lies in L2, with all its k unless too few columns did; then sums
 /// of many rows wait for the next block of k. A single tile of rows reads B once, from end to end.
 void choose_tiled_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
-  constexpr int64_t enough_columns = 256;
+  constexpr int64_t enough_columns = 256, few_rows = 256; // what was just read from memory is soon thrown out of L2
   int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), sum = static_cast<int64_t>(size_of(f.sum)), width = p.panels.width();
   int64_t most_k = m.m <= p.tile_rows ? std::max<int64_t>(m.k, 1) : tiled_depth_bytes(caches) / static_cast<int64_t>(size_of(f.a));
   int64_t parts = std::max<int64_t>(ceil_div(m.k, most_k), 1);
+  if (m.k * 2 * 16 * static_cast<int64_t>(size_of(f.a)) <= caches.l1) parts = 1;
   p.block_k = round_up(ceil_div(m.k, parts), f.k_step);
   p.block_rows = p.super_rows = p.tile_rows;
-  int64_t columns = caches.l2 / 2 / (std::max<int64_t>(p.panels.depth(), 1) * b_bytes);
+  int64_t columns = caches.l2 / (m.m <= few_rows ? 4 : 2) / (std::max<int64_t>(p.panels.depth(), 1) * b_bytes);
   if (columns < std::min(enough_columns, m.n)) columns = enough_columns, p.super_rows = round_down(max_super_rows, p.block_rows);
   p.chunk_panels = std::clamp<int64_t>(columns / width, 1, std::max<int64_t>(p.panels.count(), 1));
   p.group_panels = p.chunk_panels;
@@ -484,7 +485,7 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   p.batch_series = batches_in_series(p, f, caches, m);
   GemmKind kind = kind_of(p.use, p.rows_first);
   p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows),
-                           !is_dot(kind) && kind != GemmKind::Stream && (p.direct || kind == GemmKind::InPlace), p.a_by_k);
+                           !is_dot(kind) && kind != GemmKind::Stream && !f.is_tiled() && (p.direct || kind == GemmKind::InPlace), p.a_by_k);
   return p;
 }
 

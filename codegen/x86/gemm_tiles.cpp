@@ -73,8 +73,9 @@ public:
         b_tiles_(tiles - groups_ * vectors_ - groups_) {}
 
   void* emit() {
-    Xbyak::Label next_position, store, from_c, start;
+    Xbyak::Label next_tile, next_position, store, from_c, start, end;
     enter(8);
+    L(next_tile);
     mov(c(), ptr[rdi + offsetof(GemmArgs, c)]);
     mov(c_stride(), ptr[rdi + offsetof(GemmArgs, c_stride)]);
     mov(b(), ptr[rdi + offsetof(GemmArgs, b)]);
@@ -100,6 +101,15 @@ public:
     jnz(next_position, T_NEAR);
     L(store);
     for_each_sum([&](int t, const Xbyak::Address& at) { tilestored(at, Xbyak::Tmm(t)); });
+    dec(qword[rdi + offsetof(GemmArgs, tiles)]);
+    jle(end, T_NEAR);
+    advance(offsetof(GemmArgs, b), offsetof(GemmArgs, next_b));
+    advance(offsetof(GemmArgs, c), offsetof(GemmArgs, next_c));
+    cmp(qword[rdi + offsetof(GemmArgs, ahead)], 0);
+    je(next_tile, T_NEAR);
+    advance(offsetof(GemmArgs, ahead), offsetof(GemmArgs, next_b));
+    jmp(next_tile, T_NEAR);
+    L(end);
     leave();
     return finish();
   }
@@ -119,6 +129,11 @@ private:
   Xbyak::Tmm sum(int group, int j) const { return Xbyak::Tmm(group * vectors_ + j); }
   Xbyak::Tmm a_tile(int group) const { return Xbyak::Tmm(groups_ * vectors_ + group); }
   Xbyak::Tmm b_tile(int j) const { return Xbyak::Tmm(groups_ * vectors_ + groups_ + j % b_tiles_); }
+
+  void advance(size_t pointer, size_t step) {
+    mov(rax, ptr[rdi + step]);
+    add(ptr[rdi + pointer], rax);
+  }
 
   template <class F> void for_each_sum(const F& f) {
     mov(r14, c_stride());

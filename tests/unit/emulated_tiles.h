@@ -44,19 +44,26 @@ private:
   }
 
   template <class A, class B, class Sum, int Groups, int Vectors> static void kernel(GemmArgs* g) {
+    while (true) {
+      one_tile<A, B, Sum, Groups, Vectors>(*g);
+      if (--g->tiles <= 0) return;
+      g->b = static_cast<const char*>(g->b) + g->next_b, g->c = static_cast<char*>(g->c) + g->next_c;
+    }
+  }
+  template <class A, class B, class Sum, int Groups, int Vectors> static void one_tile(const GemmArgs& g) {
     Sum sums[Groups * tile][Vectors * tile] = {};
     for (int i = 0; i < Groups * tile; i++)
-      if (g->mode == GemmInit::C) std::memcpy(sums[i], static_cast<char*>(g->c) + i * g->c_stride, sizeof sums[i]);
-    const char* b = static_cast<const char*>(g->b);
-    for (int64_t p = 0; p < g->positions; p++, b += g->depth * Vectors * tile * 4) {
-      const void* const* rows = g->rows + p * Groups;
+      if (g.mode == GemmInit::C) std::memcpy(sums[i], static_cast<char*>(g.c) + i * g.c_stride, sizeof sums[i]);
+    const char* b = static_cast<const char*>(g.b);
+    for (int64_t p = 0; p < g.positions; p++, b += g.depth * Vectors * tile * 4) {
+      const void* const* rows = g.rows + p * Groups;
       for (int i = 0; i < Groups * tile && rows[0]; i++) {
-        const char* a = static_cast<const char*>(rows[i / tile]) + g->first + i % tile * g->a_stride;
-        for (int64_t k = 0; k < g->depth / tile * tile; k++)
+        const char* a = static_cast<const char*>(rows[i / tile]) + g.first + i % tile * g.a_stride;
+        for (int64_t k = 0; k < g.depth / tile * tile; k++)
           for (int j = 0; j < Vectors * tile; j++) sums[i][j] += dot<A, B, Sum>(a + k * 4, b + (k * Vectors * tile + j) * 4);
       }
     }
-    for (int i = 0; i < Groups * tile; i++) std::memcpy(static_cast<char*>(g->c) + i * g->c_stride, sums[i], sizeof sums[i]);
+    for (int i = 0; i < Groups * tile; i++) std::memcpy(static_cast<char*>(g.c) + i * g.c_stride, sums[i], sizeof sums[i]);
   }
 
   template <class A, class B, class Sum> static GemmFn of(const GemmKey& key) {
