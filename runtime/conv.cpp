@@ -98,9 +98,15 @@ void multiply_group(const Call& call, const Item& item, const Block& block, Tile
               .c_stride = to.stride * call.sum_bytes(),
               .sum_bytes = static_cast<int>(call.sum_bytes()),
               .mode = block.q0 > 0 ? GemmInit::C : GemmInit::Zero,
-              .rows_first = false};
+              .rows_first = call.family.is_tiled()};
   want(call, item, block, group, p0, g.wanted);
-  multiply_block(g);
+  if (!call.family.is_tiled()) return multiply_block(g);
+  g.far = call.c.packed && block.u0 == item.u0;
+  for (int64_t k = 0; k < depth; k += g.depth, g.mode = GemmInit::C) {
+    g.depth = std::min(call.plan.block_k, depth - k);
+    g.first = k * static_cast<int64_t>(size_of(call.family.a)), g.first_depth = block.q0 * part.depth + k;
+    multiply_block(g);
+  }
 }
 
 /// Pixels [a, b) of a part: of a strided one, row by row.

@@ -85,6 +85,7 @@ struct ConvPlan {
   bool direct = true;       // the kernels write the output itself
   bool looks_ahead = false; // for what the epilogue or the stores touch: it is more than L2 holds
   int64_t items = 0;
+  int64_t block_k = 0;                                                      // tile registers: of copied rows, what L1 holds
   int64_t group_panels = 0;                                                 // panels of a SumTile
   int64_t c_group = 0, c_stride = 0;                                        // elements of a group's sums in scratch, and of a row of them
   int64_t row_stride = 0;                                                   // bytes from one copied row to the next

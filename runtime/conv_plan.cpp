@@ -11,6 +11,7 @@ namespace tenon {
 namespace {
 
 constexpr int64_t tile_bytes = 64 << 10;          // of sums that an epilogue takes at a time
+constexpr int64_t tiled_bytes = 256 << 10;        // the same on tile registers, whose rows are read anew for each of them
 constexpr int64_t most_waiting_bytes = 512 << 10; // of sums that wait for more positions of the kernel
 
 const GemmFamily& family(const KernelTable& kernels, int number) { return kernels.families()[static_cast<size_t>(number)]; }
@@ -91,7 +92,8 @@ void choose_sums(ConvPlan& plan, const GemmFamily& f, const Conv& c) {
     wait = wait || waits;
   }
   if (c.groups == 1 && !wait)
-    plan.group_panels = std::clamp<int64_t>(tile_bytes / std::max<int64_t>(rows * width * sum, 1), 1, std::max<int64_t>(most_panels, 1));
+    plan.group_panels = std::clamp<int64_t>((f.is_tiled() ? tiled_bytes : tile_bytes) / std::max<int64_t>(rows * width * sum, 1), 1,
+                                            std::max<int64_t>(most_panels, 1));
   int64_t columns = c.groups > 1 ? c.groups * plan.c_group : std::min(plan.group_panels, most_panels) * width;
   plan.c_stride = columns + (columns % 256 == 0 ? l.panels.lanes : 0); // rows not all in the same sets of L1
   plan.sum_bytes = up64(rows * plan.c_stride * sum);
@@ -110,7 +112,8 @@ void measure_scratch(ConvPlan& plan, const GemmFamily& f, const Conv& c) {
     if (l.copied) plan.copy_bytes = std::max(plan.copy_bytes, rows);
   }
   plan.row_stride = copied_k * bytes_of(f.a);
-  if (plan.row_stride % 1024 == 0) plan.row_stride += 64;
+  if (f.is_tiled()) plan.row_stride = spread_rows(plan.row_stride);
+  else if (plan.row_stride % 1024 == 0) plan.row_stride += 64;
   if (c.row_major) plan.turned_bytes = turned_room;
   plan.copy_bytes = up64(plan.copy_bytes * plan.row_stride);
 }
@@ -151,6 +154,7 @@ void plan_windows(ConvPlan& plan, const KernelTable& kernels, const Caches& cach
   plan_parts(plan, kernels, caches, threads, c);
   choose_sums(plan, f, c);
   measure_scratch(plan, f, c);
+  if (f.is_tiled()) plan.block_k = tiled_depth(f, caches, plan.row_stride / bytes_of(f.a));
   plan.kernels = window_kernels(kernels, l, c, plan.direct);
 }
 

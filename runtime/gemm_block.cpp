@@ -5,6 +5,13 @@
 
 namespace tenon {
 
+int64_t tiled_depth(const GemmFamily& f, const Caches& caches, int64_t k) {
+  constexpr int64_t line = 64;
+  int64_t rows = 2 * f.row_step, bytes = static_cast<int64_t>(size_of(f.a)), most = caches.l1 * 5 / 6 / rows / line * line / bytes;
+  int64_t parts = k * rows * bytes <= caches.l1 ? 1 : (k + most - 1) / most;
+  return std::max<int64_t>(((k + parts - 1) / std::max<int64_t>(parts, 1) + f.k_step - 1) / f.k_step * f.k_step, f.k_step);
+}
+
 /// Time of one row of a panel per step of k, in vectors: tiles of one vector are bound by loads of A, not by
 /// multiply-add.
 static double panel_cost(int vectors) { return vectors == 1 ? 1.25 : vectors; }
@@ -119,7 +126,7 @@ void look_for(const GemmBlock::Wanted& w, int64_t column, int64_t columns, int64
 
 void run_tile(const GemmBlock& g, const RowTile& t, GemmArgs& args, bool last) {
   args.rows = t.rows;
-  args.first = t.first;
+  args.first = t.first + g.first;
   (last ? g.kernels.last : g.kernels.full)[static_cast<size_t>(t.count)](&args);
 }
 

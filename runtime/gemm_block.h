@@ -12,6 +12,11 @@ struct Caches {
   int64_t l1 = 48 << 10, l2 = 1 << 20;
 };
 
+/// Steps of k for which the rows of A of a tile on tile registers leave a sixth of L1 to others; all of k where they just fit.
+int64_t tiled_depth(const GemmFamily& f, const Caches& caches, int64_t k);
+/// At least so many bytes from a row of A to the next, such that rows lie in different sets of L1: an odd number of lines.
+inline int64_t spread_rows(int64_t bytes) { return ((bytes + 63) / 64 | 1) * 64; }
+
 /// How a B of k x n elements lies in packed form: panels of `vectors` vectors, the last one narrower. A panel holds groups
 /// of k one after the other; a group has the family's `group` elements of each column together, for all columns of the
 /// panel, zero-padded behind column n and behind k.
@@ -108,6 +113,7 @@ struct GemmBlock {
   int64_t panel_depth;  // k that a panel holds
   int64_t first_depth;  // the first k of it that takes part
   const RowTile* tiles; // from top to bottom
+  int64_t first = 0;    // bytes from where their rows start to the first k that takes part
   int64_t tile_count;
   int64_t positions, depth; // depth: k of one position, a multiple of k_step
   int64_t rest = 0;         // and those of a last, partial group (GemmArgs)

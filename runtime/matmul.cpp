@@ -73,7 +73,8 @@ void cut_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_
   if (call.plan.pack_a || (m1 - m0) % f.row_step != 0) {
     int64_t depth = ceil_div(k1 - k0, f.k_step) * f.k_step;
     stride = depth * static_cast<int64_t>(size_of(f.a));
-    if (stride % 1024 == 0) stride += 64;
+    if (f.is_tiled()) stride = spread_rows(stride);
+    else if (stride % 1024 == 0) stride += 64;
     pack_rows(call.kernels, f, {item.a, m.a_type, m.a_k, m.a_row}, m0, m1, k0, k1, item.a_scratch, stride);
     a = item.a_scratch;
   }

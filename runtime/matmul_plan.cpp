@@ -129,16 +129,12 @@ bool pays_by_k(const MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   return reads_by_k(f, m) && m.a_row == 1 && (p.use == BUse::Packed || p.use == BUse::Pack || p.use == BUse::InPlace);
 }
 
-/// Bytes of a row of A in a block of k for tile registers: two groups of rows leave a sixth of L1 to others.
-int64_t tiled_depth_bytes(const Caches& caches) { return round_down(caches.l1 * 5 / 6 / (2 * 16), 64); }
-
 /// Whether two groups of rows of A, of a block of k, are more than some sets of L1 hold, by the distance of the rows.
-bool crowds_l1(const Caches& caches, int64_t row_bytes, int64_t bytes) {
-  constexpr int64_t rows = 2 * 16, line = 64, sets = 64, spare = 2;
-  int64_t lines[sets] = {}, most = 0;
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t i = 0; i < std::min(bytes, tiled_depth_bytes(caches)); i += line)
-      most = std::max(most, ++lines[(r * row_bytes + i) / line % sets]);
+bool crowds_l1(const GemmFamily& f, const Caches& caches, int64_t row_bytes, int64_t k) {
+  constexpr int64_t line = 64, sets = 64, spare = 2;
+  int64_t lines[sets] = {}, most = 0, bytes = std::min(k, tiled_depth(f, caches, k)) * static_cast<int64_t>(size_of(f.a));
+  for (int64_t r = 0; r < 2 * f.row_step; r++)
+    for (int64_t i = 0; i < bytes; i += line) most = std::max(most, ++lines[(r * row_bytes + i) / line % sets]);
   return most > caches.l1 / (sets * line) - spare;
 }
 
@@ -153,7 +149,7 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
   bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && !f.reads_rest && m.k % f.k_step != 0;
   // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
-  bool aliased = dots ? rows_bytes % 4096 == 0 : f.is_tiled() && crowds_l1(caches, rows_bytes, m.k * static_cast<int64_t>(size_of(f.a)));
+  bool aliased = dots ? rows_bytes % 4096 == 0 : f.is_tiled() && crowds_l1(f, caches, rows_bytes, m.k);
   aliased &= m.m > 1 && p.panels.count() > 2;
   p.a_by_k = apart && pays_by_k(p, f, m);
   p.pack_a = (apart && !p.a_by_k) || other || partial || aliased;
@@ -185,16 +181,13 @@ void choose_parts(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
 void choose_tiled_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   constexpr int64_t enough_columns = 256, few_rows = 256; // what was just read from memory is soon thrown out of L2
   int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), sum = static_cast<int64_t>(size_of(f.sum)), width = p.panels.width();
-  int64_t most_k = m.m <= p.tile_rows ? std::max<int64_t>(m.k, 1) : tiled_depth_bytes(caches) / static_cast<int64_t>(size_of(f.a));
-  int64_t parts = std::max<int64_t>(ceil_div(m.k, most_k), 1);
-  if (m.k * 2 * 16 * static_cast<int64_t>(size_of(f.a)) <= caches.l1) parts = 1;
-  p.block_k = round_up(ceil_div(m.k, parts), f.k_step);
+  p.block_k = m.m <= p.tile_rows ? std::max<int64_t>(round_up(m.k, f.k_step), f.k_step) : tiled_depth(f, caches, m.k);
   p.block_rows = p.super_rows = p.tile_rows;
   int64_t columns = caches.l2 / (m.m <= few_rows ? 4 : 2) / (std::max<int64_t>(p.panels.depth(), 1) * b_bytes);
   if (columns < std::min(enough_columns, m.n)) columns = enough_columns, p.super_rows = round_down(max_super_rows, p.block_rows);
   p.chunk_panels = std::clamp<int64_t>(columns / width, 1, std::max<int64_t>(p.panels.count(), 1));
   p.group_panels = p.chunk_panels;
-  if (parts == 1) p.group_panels = std::clamp<int64_t>(tile_bytes / (p.block_rows * width * sum), 1, p.chunk_panels);
+  if (m.k <= p.block_k) p.group_panels = std::clamp<int64_t>(tile_bytes / (p.block_rows * width * sum), 1, p.chunk_panels);
 }
 
 void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
