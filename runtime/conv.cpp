@@ -74,6 +74,16 @@ void want(const Call& call, const Item& item, const Block& block, int64_t group,
       wanted[i] = {b.data + first * b.element_bytes, c.out_channels * b.element_bytes, b.element_bytes};
 }
 
+/// Adds up `depth` steps of k from the block's first ones on, as many at a time as L1 holds of a tile's rows.
+void multiply_depth(const Call& call, GemmBlock g, int64_t depth) {
+  int64_t first = g.first, first_depth = g.first_depth;
+  for (int64_t k = 0; k < depth; k += g.depth, g.mode = GemmInit::C) {
+    g.depth = std::min(call.plan.block_k, depth - k);
+    g.first = first + k * static_cast<int64_t>(size_of(call.family.a)), g.first_depth = first_depth + k;
+    multiply_block(g);
+  }
+}
+
 /// One group's product of a block's tiles with panels [p0, p1).
 void multiply_group(const Call& call, const Item& item, const Block& block, TileSpan tiles, int64_t group, int64_t p0, int64_t p1,
                     Target to) {
@@ -102,10 +112,15 @@ void multiply_group(const Call& call, const Item& item, const Block& block, Tile
   want(call, item, block, group, p0, g.wanted);
   if (!call.family.is_tiled()) return multiply_block(g);
   g.far = call.c.packed && block.u0 == item.u0;
-  for (int64_t k = 0; k < depth; k += g.depth, g.mode = GemmInit::C) {
-    g.depth = std::min(call.plan.block_k, depth - k);
-    g.first = k * static_cast<int64_t>(size_of(call.family.a)), g.first_depth = block.q0 * part.depth + k;
-    multiply_block(g);
+  if (!call.plan.strip.used()) return multiply_depth(call, g, depth);
+  if (call.plan.block_k >= depth) {
+    g.positions = part.positions, g.depth = part.depth;
+    return multiply_block(g);
+  }
+  for (int64_t q = 0; q < part.positions; q++, g.first_depth += part.depth) {
+    g.first = call.plan.strip.offset(part.window, q);
+    multiply_depth(call, g, part.depth);
+    g.mode = GemmInit::C;
   }
 }
 
@@ -187,6 +202,26 @@ TileSpan copy_rows(const Call& call, const Item& item, const Block& block, int64
   return {to.tiles, to.count};
 }
 
+/// Copies the block's rows of the image, and points at them: for each row of the window two groups of rows, or one for a last, small tile.
+TileSpan copy_strip(const Call& call, const Item& item, const Block& block, CopiedRows& to) {
+  const ConvStrip& strip = call.plan.strip;
+  const Conv& c = call.c;
+  int64_t m0 = item.plan.cut.begin(block.u0), m1 = item.plan.cut.begin(block.u1), step = call.family.row_step;
+  const char* image = static_cast<const char*>(c.input) + item.batch * c.in_batch * call.in_bytes();
+  const char* first = item.copies + fill_strip(strip, item.part, c, image, m0, m1, item.copies);
+  const void **two = item.rows, **one = two + 2 * item.part.positions;
+  for (int64_t q = 0; q < item.part.positions; q++) {
+    one[q] = two[2 * q] = first + strip.offset(item.part.window, q);
+    two[2 * q + 1] = static_cast<const char*>(one[q]) + step * strip.stride;
+  }
+  to.count = 0;
+  for (int64_t row = 0; row < m1 - m0; row += 2 * step) {
+    bool small = m1 - m0 - row <= step;
+    to.tiles[to.count++] = {small ? one : two, row * strip.stride, static_cast<int>(small ? step : 2 * step)};
+  }
+  return {to.tiles, to.count};
+}
+
 /// Column 0 of the item's panel p, first pixel of the block.
 Target target_of(const Call& call, const Item& item, const Block& block, int64_t p) {
   const ConvPlan& plan = call.plan;
@@ -203,11 +238,12 @@ Target target_of(const Call& call, const Item& item, const Block& block, int64_t
 void run_block(const Call& call, const Item& item, Block& block) {
   const Conv& c = call.c;
   const ConvPlan& plan = call.plan;
-  bool copied = plan.layout.copied;
-  cut_block(call, item, block);
+  bool copied = plan.layout.copied, strip = plan.strip.used();
+  if (!strip) cut_block(call, item, block);
   TileSpan tiles{block.tiles, block.count};
   CopiedRows rows;
-  if (copied && c.groups == 1) tiles = copy_rows(call, item, block, 0, rows);
+  if (strip) tiles = copy_strip(call, item, block, rows);
+  else if (copied && c.groups == 1) tiles = copy_rows(call, item, block, 0, rows);
   for (int64_t p = item.p0; p < item.p1; p += plan.group_panels) {
     int64_t p1 = std::min(p + plan.group_panels, item.p1);
     Target to = target_of(call, item, block, p);

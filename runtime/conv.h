@@ -7,6 +7,7 @@
 
 #include "runtime/conv_lines.h"
 #include "runtime/conv_parts.h"
+#include "runtime/conv_strip.h"
 #include "runtime/conv_window.h"
 #include "runtime/matmul.h"
 #include "runtime/winograd.h"
@@ -85,6 +86,7 @@ struct ConvPlan {
   bool direct = true;       // the kernels write the output itself
   bool looks_ahead = false; // for what the epilogue or the stores touch: it is more than L2 holds
   int64_t items = 0;
+  ConvStrip strip = {};                                                     // tile registers: how rows are copied, if so
   int64_t block_k = 0;                                                      // tile registers: of copied rows, what L1 holds
   int64_t group_panels = 0;                                                 // panels of a SumTile
   int64_t c_group = 0, c_stride = 0;                                        // elements of a group's sums in scratch, and of a row of them

@@ -61,6 +61,7 @@ void plan_parts(ConvPlan& plan, const KernelTable& kernels, const Caches& caches
     ConvPlan::Part& to = plan.parts.back();
     to.cut = l.copied ? cut_freely(w, plan.tile_rows) : cut_pixels(w, plan.tile_rows, l.panels.vectors);
     to.block_positions = choose_positions(l, part, f, caches);
+    if (plan.strip.used()) to.cut.block_units = plan.strip.pixels / plan.tile_rows, to.block_positions = part.positions;
     to.splits = choose_splits({.tiles = to.cut.units(),
                                .panels = l.panels.count(),
                                .batch = c.batch * static_cast<int64_t>(l.parts.size()),
@@ -87,7 +88,7 @@ void choose_sums(ConvPlan& plan, const GemmFamily& f, const Conv& c) {
     int64_t panels = ceil_div(l.panels.count(), p.splits.panels), item_rows = round_up(item_pixels(p), f.row_step);
     bool waits = p.block_positions < part.positions;
     if (waits && !l.copied && item_rows * panels * width * sum > most_waiting_bytes) p.block_positions = part.positions, waits = false;
-    rows = std::max(rows, waits ? item_rows : block_rows(part.window, f));
+    rows = std::max(rows, waits ? item_rows : plan.strip.used() ? plan.strip.pixels : block_rows(part.window, f));
     most_panels = std::max(most_panels, panels);
     wait = wait || waits;
   }
@@ -116,6 +117,16 @@ void measure_scratch(ConvPlan& plan, const GemmFamily& f, const Conv& c) {
   else if (plan.row_stride % 1024 == 0) plan.row_stride += 64;
   if (c.row_major) plan.turned_bytes = turned_room;
   plan.copy_bytes = up64(plan.copy_bytes * plan.row_stride);
+}
+
+void measure_strip(ConvPlan& plan, const GemmFamily& f, const Caches& caches) {
+  const ConvLayout::Part& part = plan.layout.parts[0];
+  int64_t all = plan.layout.panel_rows(part);
+  plan.row_stride = plan.strip.stride;
+  plan.pointer_bytes = up64(part.positions * 3 * static_cast<int64_t>(sizeof(void*)));
+  plan.edge_bytes = 0;
+  plan.copy_bytes = up64(plan.strip.bytes(part.window));
+  plan.block_k = tiled_depth(f, caches, all) >= all ? all : tiled_depth(f, caches, part.depth);
 }
 
 uint64_t heights(const ConvLayout& l, const GemmFamily& f, int tile_rows) {
@@ -151,10 +162,12 @@ void plan_windows(ConvPlan& plan, const KernelTable& kernels, const Caches& cach
   plan.direct = is_direct(kernels, l, c);
   bool dense = !c.row_major && l.parts.size() == 1 && !l.parts[0].is_strided() && c.out_pixel == c.out_channels && !f.is_tiled();
   plan.looks_ahead = dense && c.batch * c.window.out_pixels() * c.out_channels * bytes_of(f.sum) > caches.l2 / 2;
+  plan.strip = choose_strip(f, caches, l, c);
   plan_parts(plan, kernels, caches, threads, c);
   choose_sums(plan, f, c);
   measure_scratch(plan, f, c);
   if (f.is_tiled()) plan.block_k = tiled_depth(f, caches, plan.row_stride / bytes_of(f.a));
+  if (plan.strip.used()) measure_strip(plan, f, caches);
   plan.kernels = window_kernels(kernels, l, c, plan.direct);
 }
 
@@ -245,7 +258,7 @@ std::string describe_conv(const KernelTable& kernels, const ConvPlan& p) {
   const ConvLayout& l = p.layout;
   std::string text =
       std::string(family(kernels, l.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(l.panels.width());
-  text += l.copied ? ", windows copied" : ", windows in place";
+  text += p.strip.used() ? ", windows copied by rows" : l.copied ? ", windows copied" : ", windows in place";
   if (l.parts.size() > 1) text += ", " + std::to_string(l.parts.size()) + " parts";
   return text + ", " + std::to_string(p.items) + " items";
 }
