@@ -206,3 +206,40 @@ TEST_CASE("convolution on tile registers") {
           }
   }
 }
+
+TEST_CASE("convolution on tile registers copies windows by rows of the image") {
+  // Rows and strides, windows beyond both sides, several blocks, a part of k at a time; dilated columns are copied otherwise.
+  const Case cases[] = {
+      {.in_channels = 4, .out_channels = 33, .in = {1, 61, 67}, .kernel = {1, 7, 7}, .stride = {1, 2, 2}, .pad = {0, 3, 3}, .bias = true},
+      {.batch = 2, .in_channels = 5, .out_channels = 20, .in = {1, 40, 53}, .kernel = {1, 3, 5}, .stride = {1, 3, 1}, .pad = {0, 1, 6}},
+      {.in_channels = 33, .out_channels = 16, .in = {1, 19, 9}, .kernel = {1, 5, 1}, .stride = {1, 2, 3}, .pad = {0, 7, 0}},
+      {.in_channels = 64, .out_channels = 70, .in = {1, 23, 31}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}},
+      {.in_channels = 300, .out_channels = 40, .in = {1, 9, 7}, .kernel = {1, 3, 3}, .pad = {0, 1, 1}, .bias = true},
+      {.in_channels = 700, .out_channels = 24, .in = {1, 3, 5}, .kernel = {1, 2, 3}, .pad = {0, 1, 1}},
+      {.in_channels = 16, .out_channels = 48, .in = {1, 30, 17}, .kernel = {1, 3, 3}, .pad = {0, 2, 1}, .dilation = {1, 2, 1}},
+      {.in_channels = 16,
+       .out_channels = 48,
+       .in = {1, 20, 17},
+       .kernel = {1, 4, 3},
+       .stride = {1, 2, 1},
+       .pad = {0, 3, 1},
+       .dilation = {1, 3, 1}},
+      {.in_channels = 8, .out_channels = 9, .in = {1, 12, 30}, .kernel = {1, 3, 3}, .pad = {0, 1, 2}, .dilation = {1, 1, 2}},
+      {.in_channels = 40, .out_channels = 12, .in = {1, 33, 37}, .kernel = {1, 1, 1}, .stride = {1, 2, 2}},
+      {.in_channels = 24, .out_channels = 12, .in = {1, 1, 1500}, .kernel = {1, 1, 9}, .stride = {1, 1, 2}, .pad = {0, 0, 4}},
+  };
+  test::EmulatedTiles tiles;
+  MicroKernels host(host_target(resolve_isa(Isa::Auto))); // tile registers, if it has any
+  for (int threads : {1, 2}) {
+    Workers workers(threads);
+    for (DType type : {DType::BF16, DType::U8, DType::I8})
+      for (Case c : cases) {
+        c.in_type = type, c.weight_type = type == DType::BF16 ? type : DType::I8;
+        c.padding = type == DType::U8 ? 7 : 0;
+        check_case(tiles.table(), workers, c);
+        check_case(host.table(), workers, c);
+        c.packed = false;
+        check_case(tiles.table(), workers, c);
+      }
+  }
+}
