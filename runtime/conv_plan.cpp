@@ -67,6 +67,7 @@ void plan_parts(ConvPlan& plan, const KernelTable& kernels, const Caches& caches
                                .batch = c.batch * static_cast<int64_t>(l.parts.size()),
                                .work = work_of(part, c, f.speed),
                                .threads = threads,
+                               .per_thread = plan.strip.used() ? 1 : items_per_thread, // each item copies what it reads
                                .panels_first = c.out_channels * w.positions() > w.in_pixels()});
     plan.items += c.batch * to.splits.rows * to.splits.panels;
   }
