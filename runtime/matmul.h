@@ -61,6 +61,12 @@ bool is_narrow(const KernelTable& kernels, const GemmFamily& family);
 /// The family, not a narrow one, that computes products of such operands soonest, by its number in the table; -1 where none does. Sizes may
 /// be any_size.
 int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k, Windows windows = Windows::No);
+/// Without tile registers: the best family that may read B where it lies; -1 where none does.
+int in_place_family(const KernelTable& kernels, DType a, DType b);
+/// Cycles of a product on one core, with B from memory.
+double product_cycles(const GemmFamily& family, DType a, int64_t m, int64_t n, int64_t k);
+/// `n`, 256 where it is any_size, as whole multiples of `to`, one at least.
+double padded(int64_t n, int64_t to);
 
 /// Bytes of a k x n matrix packed for a family.
 int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_t n);

@@ -22,16 +22,6 @@ constexpr int64_t max_super_rows = 512;
 
 int64_t round_down(int64_t a, int64_t b) { return a / b * b; }
 
-double padded(int64_t n, int64_t to) { return static_cast<double>(round_up(n == any_size ? 256 : std::max<int64_t>(n, 1), to)); }
-
-/// Cycles on one core, with B from memory.
-double cycles(const GemmFamily& f, DType a, int64_t m, int64_t n, int64_t k) {
-  constexpr double converted_per_cycle = 8, bytes_per_cycle = 8;
-  double products = padded(m, f.row_step) * padded(n, f.lanes) * padded(k, f.k_step) / f.speed;
-  double read = padded(n, 1) * padded(k, 1) * static_cast<double>(size_of(f.b)) / bytes_per_cycle;
-  return products + read + (a == f.a ? 0 : padded(m, 1) * padded(k, 1) / converted_per_cycle);
-}
-
 /// The widest tile for a B in place that still takes all rows at once, else the squarest; of whole units where rows are woven.
 int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
   int best = f.group > 1 ? f.group : f.rows[8] > 0 ? 3 : 2;
@@ -74,7 +64,8 @@ double packing(const GemmFamily& f, const Matmul& m) { return m.b_n == 1 ? f.gro
 /// Cycles of a product that reads B so, without what all have in common; 1e300 where it cannot.
 double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   auto d = [](int64_t x) { return static_cast<double>(x); };
-  double rows = d(m.m), columns = d(m.n), depth = d(std::max<int64_t>(m.k, 1)), bytes = d(static_cast<int64_t>(size_of(f.b)));
+  double rows = d(round_up(m.m, f.row_step)), columns = d(m.n), depth = d(std::max<int64_t>(m.k, 1)),
+         bytes = d(static_cast<int64_t>(size_of(f.b)));
   double narrow = m.n > f.lanes ? 1 : f.embeds ? 1.05 : 1.35; // tiles of one vector are bound by loads of A
   double products = rows * padded(m.n, f.lanes) * depth * narrow / f.speed,
          woven = rows * padded(m.n, int64_t{f.lanes} * f.group) * depth / f.speed;
@@ -301,7 +292,7 @@ void choose_items(MatmulPlan& p, const GemmFamily& f, const Caches& caches, int 
       .tiles = ceil_div(m.m, p.tile_rows),
       .panels = p.panels.count(),
       .batch = m.batch[0] * m.batch[1] * p.splits_k,
-      .work = cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
+      .work = product_cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
       .threads = threads,
       .per_thread = (p.use == BUse::Pack && p.pack_a) || p.use == BUse::Stream ? 1 : items_per_thread, // each item packs A; long rows
       .panels_first = p.use == BUse::Pack || m.n > m.m};
@@ -410,6 +401,20 @@ struct Preparation {
   }
 };
 
+/// Of a B that is not packed: packing it for the fastest family may take longer than to do without.
+int family_in_call(const KernelTable& kernels, const Caches& caches, const Matmul& m) {
+  int fastest = choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k),
+      other = m.packed ? -1 : in_place_family(kernels, m.a_type, m.b_type);
+  if (other < 0 || other == fastest) return fastest;
+  auto least = [&](int family) {
+    const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+    double cycles = cycles_of(BUse::Pack, f, caches, m);
+    for (BUse use : {BUse::InPlace, BUse::Stream, BUse::Dot}) cycles = std::min(cycles, cycles_of(use, f, caches, m));
+    return cycles;
+  };
+  return least(other) < least(fastest) ? other : fastest;
+}
+
 /// The families that products of these types and sizes may take, as bits: how much of a tile small sizes leave unused decides. The winner
 /// between two of them is that at either end of a range.
 uint64_t possible_families(const KernelTable& kernels, const Matmul& m) {
@@ -419,6 +424,7 @@ uint64_t possible_families(const KernelTable& kernels, const Matmul& m) {
     for (int64_t columns : ends(m.n))
       for (int64_t depth : ends(m.k)) {
         all |= uint64_t{1} << choose_family(kernels, m.a_type, m.b_type, rows, columns, depth);
+        if (int other = m.packed ? -1 : in_place_family(kernels, m.a_type, m.b_type); other >= 0) all |= uint64_t{1} << other;
         if (!m.packed && m.a_type == m.b_type) all |= uint64_t{1} << choose_family(kernels, m.b_type, m.a_type, columns, rows, depth);
       }
   return all;
@@ -435,18 +441,6 @@ void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
 }
 
 } // namespace
-
-bool is_narrow(const KernelTable& kernels, const GemmFamily& f) { return f.lanes * static_cast<int>(size_of(f.sum)) < kernels.lanes() * 4; }
-
-int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64_t n, int64_t k, Windows windows) {
-  int best = -1;
-  auto& all = kernels.families();
-  for (size_t i = 0; i < all.size(); i++) {
-    if (!can_pack(all[i], a, b) || is_narrow(kernels, all[i]) || (windows == Windows::Yes && all[i].compensated)) continue;
-    if (best < 0 || cycles(all[i], a, m, n, k) < cycles(all[static_cast<size_t>(best)], a, m, n, k)) best = static_cast<int>(i);
-  }
-  return best;
-}
 
 Matmul exchanged(const Matmul& m) {
   Matmul e = m;
@@ -466,7 +460,7 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   MatmulPlan p;
   p.exchanged = pays_exchanged(kernels, given);
   const Matmul m = p.exchanged ? exchanged(given) : given;
-  p.family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k);
+  p.family = m.family >= 0 ? m.family : family_in_call(kernels, caches, m);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
   choose_use(p, f, caches, m);
   choose_parts(p, f, m);

@@ -113,10 +113,10 @@ void PlanBuilder::build_matmul(NodeId id) {
                .a_row = const_int(a->row_stride).value_or(0),
                .a_k = const_int(a->column_stride).value_or(0),
                .b_n = const_int(b->column_stride).value_or(0)};
-  shape.family = s.family = choose_family(*linked_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
+  shape.family = choose_family(*linked_.micro_kernels, s.a_type, s.b_type, shape.m, shape.n, shape.k);
   if (w && rank == 2 && shape.n != any_size && shape.k != any_size && const_int(b->offset) && w->is_contiguous())
-    s.packed = pack_constant(*w, *b, slices_of(n), shape);
-  else use(s.b = buffer_of(b->value));
+    s.packed = pack_constant(*w, *b, slices_of(n), shape), s.family = shape.family;
+  else use(s.b = buffer_of(b->value)); // its family is chosen when sizes are bound
   s.panel_vectors = shape.panel_vectors;
   s.n = shape.panel_vectors ? slots_.constant(shape.n) : slot(cols);
   s.number = plan_.num_matmuls++;
