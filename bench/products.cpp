@@ -98,7 +98,7 @@ struct Own {
     m.a_row = p.a_transposed ? 1 : p.k, m.a_k = p.a_transposed ? p.m : 1, m.a_batch[1] = p.m * p.k;
     m.b_k = p.b_transposed ? 1 : p.n, m.b_n = p.b_transposed ? p.k : 1, m.b_batch[1] = p.k * p.n;
     m.c_row = p.n, m.c_batch[1] = p.m * p.n;
-    m.family = choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k);
+    if (p.constant) m.family = choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k);
     if (p.constant) {
       int64_t bytes = packed_b_bytes(kernels, m.family, p.k, p.n);
       packed = operand(DType::U8, bytes);

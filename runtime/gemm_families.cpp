@@ -10,10 +10,18 @@ namespace tenon {
 double padded(int64_t n, int64_t to) { return static_cast<double>(round_up(n == any_size ? 256 : std::max<int64_t>(n, 1), to)); }
 
 double product_cycles(const GemmFamily& f, DType a, int64_t m, int64_t n, int64_t k) {
-  constexpr double converted_per_cycle = 8, bytes_per_cycle = 8;
+  constexpr double bytes_per_cycle = 8;
   double products = padded(m, f.row_step) * padded(n, f.lanes) * padded(k, f.k_step) / f.speed;
   double read = padded(n, 1) * padded(k, 1) * static_cast<double>(size_of(f.b)) / bytes_per_cycle;
   return products + read + (a == f.a ? 0 : padded(m, 1) * padded(k, 1) / converted_per_cycle);
+}
+
+double around_tiles(const GemmFamily& f, const Matmul& m) {
+  constexpr double a_row = 24, copied = 16, stored = 16; // cycles, bytes a cycle
+  double rows = padded(m.m, f.row_step);
+  double sums = rows * padded(m.n, f.lanes) * static_cast<double>(size_of(f.sum)) / stored;
+  bool in_place = m.a_k == 1 && m.a_type == f.a && m.k % f.k_step == 0;
+  return sums + (in_place ? 0 : rows * (a_row + padded(m.k, f.k_step) * static_cast<double>(size_of(f.a)) / copied));
 }
 
 bool is_narrow(const KernelTable& kernels, const GemmFamily& f) { return f.lanes * static_cast<int>(size_of(f.sum)) < kernels.lanes() * 4; }

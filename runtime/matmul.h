@@ -65,6 +65,9 @@ int choose_family(const KernelTable& kernels, DType a, DType b, int64_t m, int64
 int in_place_family(const KernelTable& kernels, DType a, DType b);
 /// Cycles of a product on one core, with B from memory.
 double product_cycles(const GemmFamily& family, DType a, int64_t m, int64_t n, int64_t k);
+/// Cycles that tile registers take beside their products: sums come through memory, rows of part of a step of k are copied.
+double around_tiles(const GemmFamily& family, const Matmul& m);
+inline constexpr double converted_per_cycle = 8; // elements of A
 /// `n`, 256 where it is any_size, as whole multiples of `to`, one at least.
 double padded(int64_t n, int64_t to);
 

@@ -69,6 +69,7 @@ double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matm
   double narrow = m.n > f.lanes ? 1 : f.embeds ? 1.05 : 1.35; // tiles of one vector are bound by loads of A
   double products = rows * padded(m.n, f.lanes) * depth * narrow / f.speed,
          woven = rows * padded(m.n, int64_t{f.lanes} * f.group) * depth / f.speed;
+  if (f.is_tiled()) products += around_tiles(f, m);
   bool same = m.b_type == f.b, apart = m.a_k != 1 && m.k > 1;
   switch (use) {
   case BUse::Packed: return m.packed ? products : 1e300;
@@ -408,9 +409,10 @@ int family_in_call(const KernelTable& kernels, const Caches& caches, const Matmu
   if (other < 0 || other == fastest) return fastest;
   auto least = [&](int family) {
     const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
-    double cycles = cycles_of(BUse::Pack, f, caches, m);
+    double converted = m.a_type == f.a ? 0 : padded(m.m, 1) * padded(m.k, 1) / converted_per_cycle,
+           cycles = cycles_of(BUse::Pack, f, caches, m);
     for (BUse use : {BUse::InPlace, BUse::Stream, BUse::Dot}) cycles = std::min(cycles, cycles_of(use, f, caches, m));
-    return cycles;
+    return cycles + converted;
   };
   return least(other) < least(fastest) ? other : fastest;
 }
