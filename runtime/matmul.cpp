@@ -465,15 +465,12 @@ void run_matmul(const KernelTable& kernels, const Workers& workers, const Matmul
   const Matmul m = plan.exchanged ? exchanged(given) : given;
   const GemmFamily& f = kernels.families()[static_cast<size_t>(plan.family)];
   Call call{kernels, f, m, plan, static_cast<char*>(scratch)};
-  int64_t parts = plan.splits_m * plan.splits_n;
-  constexpr double least_work = 64, bytes_per_cycle = 16; // cycles of an item, however small; of a B that comes from far away
-  double columns = static_cast<double>(m.n) * static_cast<double>(std::max<int64_t>(plan.split_k, 16));
-  double work =
-      columns * std::max(static_cast<double>(round_up(m.m, f.row_step)) / f.speed, static_cast<double>(size_of(f.b)) / bytes_per_cycle);
-  int64_t items = m.batch[0] * m.batch[1] * parts * plan.splits_k;
+  int64_t parts = plan.splits_m * plan.splits_n * plan.splits_k;
+  constexpr double least_work = 64; // cycles of an item, however small
+  int64_t items = m.batch[0] * m.batch[1] * parts;
   if (plan.brief && !workers.awake()) run_items(call, 0, items, 0);
   else
-    workers.run(items, plan.brief ? 1 : item_grain(std::max(work / static_cast<double>(parts), least_work)),
+    workers.run(items, plan.brief ? 1 : item_grain(std::max(plan.work / static_cast<double>(parts), least_work)),
                 [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
   if (plan.splits_k > 1) add_parts(call);
 }

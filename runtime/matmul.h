@@ -89,6 +89,7 @@ struct MatmulPlan {
   bool pack_a = false;      // rows of another type or with elements apart; those of a last, partial tile always are
   bool a_by_k = false;      // rows are read as they lie, side by side
   bool direct = false;      // the kernels write C itself
+  double work = 0;          // cycles of the product of a batch
   bool looks_ahead = false; // for what the epilogue or the stores of C touch: it is more than L2 holds
   Panels panels = {};
   TileKernels kernels = {};

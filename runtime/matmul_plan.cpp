@@ -465,6 +465,8 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   p.family = m.family >= 0 ? m.family : family_in_call(kernels, caches, m);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
   choose_use(p, f, caches, m);
+  constexpr double bytes_per_cycle = 16; // of a B that comes from far away
+  p.work = std::max(cycles_of(p.use, f, caches, m), padded(m.n, 1) * padded(m.k, 1) * static_cast<double>(size_of(f.b)) / bytes_per_cycle);
   choose_parts(p, f, m);
   choose_blocks(p, f, caches, m);
   choose_items(p, f, caches, threads, m);
