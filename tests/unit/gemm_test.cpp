@@ -27,11 +27,12 @@ struct Case {
   int64_t batch0 = 1, batch1 = 1;
   int64_t pad = 0; // extra elements in every row of A, B and C
   DType a_type = DType::F32, b_type = DType::F32;
-  bool to_epilogue = false; // no C: the epilogue takes the sums
-  bool a_reversed = false;  // the last row comes first
-  int panel_vectors = 0;    // of packed B
-  bool by_items = false;    // repeated, items backwards
-  bool alone = false;       // without an epilogue
+  bool to_epilogue = false;                        // no C: the epilogue takes the sums
+  bool a_reversed = false;                         // the last row comes first
+  int panel_vectors = 0;                           // of packed B
+  bool by_items = false;                           // repeated, items backwards
+  bool alone = false;                              // without an epilogue
+  Caches caches = {.l1 = 4 << 10, .l2 = 64 << 10}; // small, so that every loop of the blocking runs
 };
 
 std::string text(const Case& c) {
@@ -180,8 +181,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
     m.b = panels.data();
     m.b_batch[1] = packed_size;
   }
-  Caches caches{.l1 = 4 << 10, .l2 = 64 << 10}; // small, so that every loop of the blocking runs
-  MatmulPlan plan = plan_matmul(kernels, caches, workers.threads(), m);
+  MatmulPlan plan = plan_matmul(kernels, c.caches, workers.threads(), m);
   GuardedBuffer scratch((plan.worker_bytes() * workers.threads() + 63) / 64 * 16);
   if (c.by_items && plan.splits_k == 1) run_items_backwards(kernels, workers, plan, m, scratch.data());
   else run_matmul(kernels, workers, plan, m, scratch.data());
@@ -355,6 +355,24 @@ TEST_CASE("matmul by items in any order, in panels of so many vectors") {
   Workers workers(2);
   check(tiles.table(), workers, DType::BF16, DType::BF16);
   check(tiles.table(), workers, DType::I8, DType::I8);
+}
+
+TEST_CASE("products on tile registers: whole tiles in place, rows that crowd L1, sums that wait") {
+  test::EmulatedTiles tiles;
+  MicroKernels host; // tile registers, if it has any
+  Caches real, middle{.l1 = 32 << 10, .l2 = 64 << 10};
+  Workers workers(2);
+  for (DType type : {DType::BF16, DType::I8})
+    for (int64_t m : {16, 48, 100})
+      for (int64_t n : {32, 96, 97})
+        for (int64_t k : {64, 1024})
+          for (BForm form : {BForm::RowMajor, BForm::Packed})
+            for (const Caches& caches : {real, middle})
+              for (const KernelTable* table : {&tiles.table(), &host.table()}) {
+                Case c{.m = m, .n = n, .k = k, .form = form, .a_type = type, .b_type = type};
+                c.alone = m == 48, c.caches = caches, c.pad = n == 32 ? 64 : 0;
+                check_case(*table, workers, c);
+              }
 }
 
 TEST_CASE("sums do not depend on the number of threads") {
