@@ -137,10 +137,27 @@ template <class T> void load_rows(const T* const* rows, int64_t count, T* z, int
   }
 }
 
+/// Vectors of every row together: rows that lie a multiple of 4 KB apart share one set of L1, which does not hold the lines that two
+/// vectors of a row have in common until the second is stored.
+template <class T> TENON_INLINE void store_vectors(T* const* rows, int64_t at, const T* z, int64_t step, T scale) {
+  constexpr int64_t w = lanes_of<T>, together = 4;
+  alignas(64) T turned[w * together * w];
+  for (int64_t t = 0; t < together; t++) {
+    Vector<T> v[w];
+    unroll<w>([&](auto i) __attribute__((always_inline)) { v[i] = load(z + (t * w + i) * step * w) * scale; });
+    transpose<T>(v);
+    unroll<w>([&](auto l) __attribute__((always_inline)) { store(turned + (l * together + t) * w, v[l]); });
+  }
+  for (int64_t l = 0; l < w; l++)
+    unroll<together>([&](auto t) __attribute__((always_inline)) { store(rows[l] + at + t * w, load(turned + (l * together + t) * w)); });
+}
+
 /// Back, times scale: only the first `used` rows are written.
 template <class T> void store_rows(T* const* rows, int64_t used, int64_t count, const T* z, int64_t step, T scale) {
   constexpr int64_t w = lanes_of<T>;
-  for (int64_t at = 0; at < count; at += w) {
+  int64_t at = 0;
+  for (; used == w && at + 4 * w <= count; at += 4 * w) store_vectors<T>(rows, at, z + at * step * w, step, scale);
+  for (; at < count; at += w) {
     Vector<T> v[w];
     const T* from = z + at * step * w;
     int64_t part = count - at < w ? count - at : w;
