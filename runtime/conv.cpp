@@ -74,14 +74,15 @@ void want(const Call& call, const Item& item, const Block& block, int64_t group,
       wanted[i] = {b.data + first * b.element_bytes, c.out_channels * b.element_bytes, b.element_bytes};
 }
 
-/// Adds up `depth` steps of k from the block's first ones on, as many at a time as L1 holds of a tile's rows.
+/// Adds up `depth` steps of k from the block's first ones on, as many at a time as L1 holds of a tile's rows. None make zeros.
 void multiply_depth(const Call& call, GemmBlock g, int64_t depth) {
-  int64_t first = g.first, first_depth = g.first_depth;
-  for (int64_t k = 0; k < depth; k += g.depth, g.mode = GemmInit::C) {
+  int64_t first = g.first, first_depth = g.first_depth, k = 0;
+  do {
     g.depth = std::min(call.plan.block_k, depth - k);
     g.first = first + k * static_cast<int64_t>(size_of(call.family.a)), g.first_depth = first_depth + k;
     multiply_block(g);
-  }
+    k += g.depth, g.mode = GemmInit::C;
+  } while (k < depth);
 }
 
 /// One group's product of a block's tiles with panels [p0, p1).
