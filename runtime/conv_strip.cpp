@@ -10,7 +10,7 @@
 namespace tenon {
 namespace {
 
-constexpr int64_t most_pixels = 512;
+constexpr int64_t most_pixels = 512, most_width = 1 << 20, most_stride = 16;
 
 /// Copies one input row, or clears a row of padding.
 struct RowCopier {
@@ -61,7 +61,9 @@ ConvStrip choose_strip(const GemmFamily& f, const Caches& caches, const ConvLayo
     return {};
   ConvStrip s{.width = w.out[2]};
   s.stride = spread_rows(part.depth * static_cast<int64_t>(size_of(f.a)));
-  int64_t apart = (w.kernel[1] - 1) * w.dilation[1] / w.stride[1], most_rows = caches.l2 / 4 / (w.stride[1] * s.row_bytes());
+  int64_t apart = (w.kernel[1] - 1) * w.dilation[1] / w.stride[1];
+  if (s.width > most_width || w.stride[1] > most_stride || apart > most_width || s.row_bytes() > caches.l2) return {};
+  int64_t most_rows = caches.l2 / 4 / (w.stride[1] * s.row_bytes());
   // A block that starts within a row takes part of one more.
   int64_t pixels = std::clamp((most_rows - apart - 2) * s.width, 2 * int64_t{f.row_step}, most_pixels);
   s.pixels = round_up(std::min(pixels, w.out_pixels()), 2 * f.row_step);

@@ -7,7 +7,8 @@ namespace tenon {
 
 int64_t tiled_depth(const GemmFamily& f, const Caches& caches, int64_t k) {
   constexpr int64_t line = 64;
-  int64_t rows = 2 * f.row_step, bytes = static_cast<int64_t>(size_of(f.a)), most = caches.l1 * 5 / 6 / rows / line * line / bytes;
+  int64_t rows = 2 * f.row_step, bytes = static_cast<int64_t>(size_of(f.a)),
+          most = std::max<int64_t>(caches.l1 * 5 / 6 / rows / line * line / bytes, f.k_step);
   int64_t parts = k * rows * bytes <= caches.l1 ? 1 : (k + most - 1) / most;
   return std::max<int64_t>(((k + parts - 1) / std::max<int64_t>(parts, 1) + f.k_step - 1) / f.k_step * f.k_step, f.k_step);
 }

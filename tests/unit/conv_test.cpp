@@ -226,6 +226,7 @@ TEST_CASE("convolution on tile registers copies windows by rows of the image") {
        .dilation = {1, 3, 1}},
       {.in_channels = 8, .out_channels = 9, .in = {1, 12, 30}, .kernel = {1, 3, 3}, .pad = {0, 1, 2}, .dilation = {1, 1, 2}},
       {.in_channels = 40, .out_channels = 12, .in = {1, 33, 37}, .kernel = {1, 1, 1}, .stride = {1, 2, 2}},
+      {.in_channels = 3, .out_channels = 5, .in = {1, 7, 7}, .kernel = {1, 3, 3}, .stride = {1, int64_t{1} << 60, 1}, .pad = {0, 1, 1}},
       {.in_channels = 24,
        .out_channels = 12,
        .in = {1, 9, 7},
