@@ -31,8 +31,8 @@ unit() { # in two processes: kernels and random graphs take as long as all the r
   wait $other || { cat "$build/unit_half.log"; return 1; }
   return $rest
 }
-fuzz_programs() { # changed programs, loaded, compiled and run: other ones each time
-  local folder seed=$RANDOM
+fuzz_programs() { # changed programs, loaded, compiled and run: others for each state of the tree, the same for the same one
+  local folder seed=$((16#0$(git rev-parse --short=7 HEAD: 2>/dev/null)))
   for folder in programs archives/2.6.0; do "$build/tests/program_fuzz" "tests/fixtures/$folder" 10 "$seed" || return 1; done
 }
 suite layers tests/layers.py

@@ -34,6 +34,7 @@ void copy_row(char* to, int64_t to_step, const char* from, int64_t from_step, in
   case 2: return copy_row<2>(to, to_step, from, from_step, n);
   case 4: return copy_row<4>(to, to_step, from, from_step, n);
   case 8: return copy_row<8>(to, to_step, from, from_step, n);
+  case 16: return copy_row<16>(to, to_step, from, from_step, n);
   default: internal_error("copy of elements of {} bytes", size);
   }
 }

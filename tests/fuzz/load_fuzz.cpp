@@ -5,6 +5,7 @@
 //   mkdir corpus && load_fuzz --seed tests/fixtures/load corpus   # first inputs, from the samples; the same for programs
 //   load_fuzz corpus
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -96,7 +97,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     read(data[0], std::as_bytes(std::span(data, size).subspan(1)));
   } catch (const Error& e) {
-    if (e.kind == ErrorKind::Internal) std::abort();
+    if (e.kind == ErrorKind::Internal) {
+      std::fprintf(stderr, "internal error: %s\n", e.what());
+      std::abort();
+    }
   }
   return 0;
 }

@@ -29,16 +29,23 @@ TEST_CASE("f16 and bf16 round to nearest even") {
   CHECK(BF16(std::numeric_limits<float>::max()).bits == 0x7f80);
 }
 
-TEST_CASE("strided copies invert each other") {
-  Tensor t(DType::I32, {3, 5});
-  std::iota(t.data_as<int32_t>(), t.data_as<int32_t>() + 15, 0);
-  Tensor tr(DType::I32, {5, 3}, {1, 5}, t.storage(), t.data());
-  CHECK(!tr.is_contiguous());
-  Tensor c = tr.contiguous();
-  for (int i = 0; i < 5; i++)
-    for (int j = 0; j < 3; j++) CHECK(c.data_as<int32_t>()[i * 3 + j] == j * 5 + i);
-  Tensor back(DType::I32, {3, 5});
-  Tensor view(DType::I32, {5, 3}, {1, 5}, back.storage(), back.data());
-  copy_to_strided(c.data(), view.view());
-  CHECK(std::equal(t.data_as<int32_t>(), t.data_as<int32_t>() + 15, back.data_as<int32_t>()));
+TEST_CASE("strided copies of every dtype invert each other") {
+  for (int type = 0; type < num_dtypes; type++) {
+    auto dtype = static_cast<DType>(type);
+    CAPTURE(name_of(dtype));
+    const size_t size = size_of(dtype);
+    Tensor t(dtype, {3, 5});
+    auto* bytes = static_cast<uint8_t*>(t.data());
+    std::iota(bytes, bytes + 15 * size, 0);
+    Tensor tr(dtype, {5, 3}, {1, 5}, t.storage(), t.data());
+    CHECK(!tr.is_contiguous());
+    Tensor c = tr.contiguous();
+    for (size_t i = 0; i < 5; i++)
+      for (size_t j = 0; j < 3; j++)
+        CHECK(std::equal(bytes + (j * 5 + i) * size, bytes + (j * 5 + i + 1) * size, static_cast<uint8_t*>(c.data()) + (i * 3 + j) * size));
+    Tensor back(dtype, {3, 5});
+    Tensor view(dtype, {5, 3}, {1, 5}, back.storage(), back.data());
+    copy_to_strided(c.data(), view.view());
+    CHECK(std::equal(bytes, bytes + 15 * size, static_cast<uint8_t*>(back.data())));
+  }
 }
