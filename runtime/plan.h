@@ -108,6 +108,7 @@ struct LibraryStepCall {
 /// Runs a node in the interpreter; outputs are in their buffers afterwards.
 struct FallbackStep {
   int number = 0;
+  std::vector<int> buffers = {}; // that the node reads and writes
 };
 
 /// Writes to standard output: texts, and after each but the last the number of a slot.

@@ -41,6 +41,8 @@ has '^fallback_steps +0$' "$tenon" bench $programs/mlp.pt2 --seconds 0.05
 has 'aten::linear' "$tenon" dump $programs/mlp.pt2 --stage=aten
 has 'edge::mm' "$tenon" dump $programs/mlp.pt2 --stage=edge
 has 'tenon::matmul' "$tenon" dump $programs/mlp.pt2 --stage=backend
+has '^epilogue over ' "$tenon" dump $programs/mlp.pt2 --stage=regions
+has ' = tenon::matmul: family .*, B packed 0, kernel 0 ' "$tenon" dump $programs/mlp.pt2 --stage=kernels
 has '^kernel ' "$tenon" dump $programs/mlp.pt2 --stage=loops
 has '^define ' "$tenon" dump $programs/mlp.pt2 --stage=llvm
 has '^[[:space:]]+ret' "$tenon" dump $programs/mlp.pt2 --stage=asm

@@ -84,7 +84,8 @@ public:
   /// A pass of the user: `pass` gets the text of the Edge graph (what dump("edge") gives; src/ir/parse.h has its grammar) and
   /// returns another. Parameters and results must stay what they were. Errors: BadInput for a text that is no Edge graph.
   Result<Program> transform(const std::function<std::string(const std::string&)>& pass) const;
-  /// The program as text after a stage: aten, edge, backend, loops, llvm, asm, plan.
+  /// The program as text after a stage: aten, edge, backend; regions (their loops), kernels (which ones regions run), loops (of the
+  /// distinct kernels), plan (steps and buffers); llvm and asm, which alone generate code. BadInput for another name.
   Result<std::string> dump(std::string_view stage, const Options& options = {}) const;
 
   struct Impl;

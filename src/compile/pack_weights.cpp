@@ -101,9 +101,7 @@ LargeMemory expect_packed_weights(const LoadedProgram& program, const Workers& w
 int PackRequests::add(Key key, PackRequest request, int64_t bytes) {
   auto [at, fresh] = known_.emplace(std::move(key), static_cast<int>(requests_.size()));
   if (!fresh) return at->second;
-  memory_.push_back(place_.allocate(static_cast<size_t>(bytes)));
-  request.to = memory_.back().get(), request.bytes = bytes;
-  require_input(request.to != nullptr, "out of memory: {} bytes of packed weights", bytes);
+  request.bytes = bytes;
   requests_.push_back(std::move(request));
   return at->second;
 }
@@ -187,8 +185,18 @@ void PackRequests::pack_unshared(LinkedPlan& plan, const Together& together, std
   }
 }
 
-size_t PackRequests::pack(LinkedPlan& plan, const Together& together, std::span<const std::byte> file, const LinkedPlan* shared) {
-  place_.settle();
+void PackRequests::allocate(LargeMemory& place) {
+  for (PackRequest& r : requests_) {
+    memory_.push_back(place.allocate(static_cast<size_t>(r.bytes)));
+    r.to = memory_.back().get();
+    require_input(r.to != nullptr, "out of memory: {} bytes of packed weights", r.bytes);
+  }
+  place.settle();
+}
+
+size_t PackRequests::pack(LinkedPlan& plan, LargeMemory place, const Together& together, std::span<const std::byte> file,
+                          const LinkedPlan* shared) {
+  allocate(place);
   note_sources(plan, file);
   for (const PackRequest& r : requests_) plan.packed.emplace_back(static_cast<const std::byte*>(r.to), static_cast<size_t>(r.bytes));
   if (shared) pack_unshared(plan, together, file, *shared);

@@ -39,25 +39,25 @@ LargeMemory expect_packed_weights(const LoadedProgram& program, const Workers& w
 
 class PackRequests {
 public:
-  explicit PackRequests(LargeMemory place) : place_(std::move(place)) {}
   /// The number of the packed form; equal requests are one.
   int add(const KernelTable& kernels, const Tensor& weights, const ProductWeights& form);
   int add(const KernelTable& kernels, const Tensor& weights, const Conv& form);
-  /// Packs what was asked for into `plan`, by number. To be called once. Pages of `file`, a mapped file that is not written to, are
-  /// dropped when they were read. What `shared` has in the same form is not packed, or not kept. Gives the bytes kept.
-  size_t pack(LinkedPlan& plan, const Together& together, std::span<const std::byte> file, const LinkedPlan* shared = nullptr);
+  /// Packs what was asked for into `plan`, by number, in memory of `place`. To be called once. Pages of `file`, a mapped file that is not
+  /// written to, are dropped when they were read. What `shared` has in the same form is not packed, or not kept. Gives the bytes kept.
+  size_t pack(LinkedPlan& plan, LargeMemory place, const Together& together, std::span<const std::byte> file,
+              const LinkedPlan* shared = nullptr);
 
 private:
   using Key = std::pair<const void*, std::vector<int64_t>>;
   int add(Key key, PackRequest request, int64_t bytes);
+  void allocate(LargeMemory& place);
   void note_sources(LinkedPlan& plan, std::span<const std::byte> file) const;
   void pack_some(const KernelTable& kernels, const Together& together, std::span<const std::byte> file, std::span<const size_t> numbers);
   void pack_unshared(LinkedPlan& plan, const Together& together, std::span<const std::byte> file, const LinkedPlan& shared);
 
   std::vector<PackRequest> requests_;
-  std::map<Key, int> known_; // by where the weights are stored, and how they are packed
-  LargeMemory place_;
-  std::vector<std::shared_ptr<void>> memory_;
+  std::map<Key, int> known_;                  // by where the weights are stored, and how they are packed
+  std::vector<std::shared_ptr<void>> memory_; // of the requests, once they are packed
 };
 
 } // namespace tenon

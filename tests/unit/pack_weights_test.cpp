@@ -38,7 +38,7 @@ bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
 LinkedPlan packed_by(PackRequests& requests, const KernelTable& kernels, const Workers& workers, const LinkedPlan* shared = nullptr) {
   LinkedPlan plan;
   plan.micro_kernels = &kernels;
-  requests.pack(plan, [&](auto& work) { workers.together(work); }, {}, shared);
+  requests.pack(plan, {}, [&](auto& work) { workers.together(work); }, {}, shared);
   return plan;
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("products: all at once as one by one") {
   int family = choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   for (int threads : {1, 3}) {
-    PackRequests requests{LargeMemory()};
+    PackRequests requests;
     std::vector<std::pair<int, std::vector<char>>> wanted;
     std::vector<Tensor> kept;
     for (int64_t k : {0, 1, 7, 64, 129, 1031})
@@ -79,7 +79,7 @@ TEST_CASE("products of more than caches hold: the same bytes") {
     int64_t k = 2053, n = 5003; // 41 MB
     Tensor w = numbers({n, k});
     ProductWeights form{family, choose_panels(f, n, k), 0, 1, k};
-    PackRequests requests{LargeMemory()};
+    PackRequests requests;
     int at = requests.add(kernels, w, form);
     std::vector<char> wanted(static_cast<size_t>(form.panels.bytes()));
     pack_panels(kernels, f, form.panels, {w.data(), DType::F32, 1, k}, 0, k, 0, form.panels.count(), wanted.data());
@@ -101,7 +101,7 @@ TEST_CASE("columns of slices: blocks of a vector of each, with zeros behind") {
     for (int64_t c = 0; c < width; c++)
       std::memcpy(woven.data_as<float>() + ((c / lanes * slices + s) * lanes + c % lanes) * k, w.data_as<float>() + (s * width + c) * k,
                   static_cast<size_t>(k) * 4);
-  PackRequests requests{LargeMemory()};
+  PackRequests requests;
   Panels panels = choose_panels(f, padded * slices, k, 3);
   int at = requests.add(kernels, w, {family, panels, 0, 1, k, slices, width});
   int plain = requests.add(kernels, woven, {family, panels, 0, 1, k});
@@ -115,7 +115,7 @@ TEST_CASE("convolutions: all at once as one by one") {
   MicroKernels mk;
   const KernelTable& kernels = mk.table();
   Workers workers(3);
-  PackRequests requests{LargeMemory()};
+  PackRequests requests;
   std::vector<std::pair<int, std::vector<char>>> wanted;
   for (int64_t channels : {3, 16, 35, 160})
     for (int64_t groups : {int64_t{1}, channels})
@@ -167,7 +167,7 @@ TEST_CASE("convolutions of scaled weights: packed as if they had been multiplied
             if (winograd) c.window.stride[1] = c.window.stride[2] = 1;
             if (!packs_scaled(kernels, c)) continue;
             without_reading++;
-            PackRequests requests{LargeMemory()};
+            PackRequests requests;
             int at = requests.add(kernels, w, c);
             LinkedPlan plan = packed_by(requests, kernels, Workers(2));
             auto& packed = plan.packed;
@@ -257,7 +257,7 @@ TEST_CASE("what another plan has packed in the same form serves again") {
   Tensor w = numbers({70, 33}), same_content = numbers({70, 33}), other = scaled(numbers({70, 33}), 2);
   settle(other);
   ProductWeights form{family, choose_panels(f, 33, 70), 0, 33, 1}, turned{family, choose_panels(f, 70, 33), 0, 1, 33};
-  PackRequests first{LargeMemory()};
+  PackRequests first;
   int at = first.add(kernels, w, form);
   LinkedPlan base = packed_by(first, kernels, workers);
   auto mapped = memory_of(w); // stands for the mapped file
@@ -267,11 +267,11 @@ TEST_CASE("what another plan has packed in the same form serves again") {
     bool shared;
   };
   for (const Case& c : {Case{w, form, true}, {same_content, form, true}, {other, form, false}, {w, turned, false}}) {
-    PackRequests again{LargeMemory()};
+    PackRequests again;
     int number = again.add(kernels, c.weights, c.form);
     LinkedPlan plan;
     plan.micro_kernels = &kernels;
-    size_t kept = again.pack(plan, together, {}, &base);
+    size_t kept = again.pack(plan, {}, together, {}, &base);
     std::span<const std::byte> span = plan.packed.at(static_cast<size_t>(number));
     CHECK((span.data() == base.packed.at(static_cast<size_t>(at)).data()) == c.shared);
     CHECK(kept == (c.shared ? 0 : span.size()));
@@ -279,17 +279,17 @@ TEST_CASE("what another plan has packed in the same form serves again") {
   }
   // Known by its place alone, without a look at what is there now.
   base.packed_from.at(static_cast<size_t>(at)) = {};
-  PackRequests named{LargeMemory()}, renamed{LargeMemory()};
+  PackRequests named, renamed;
   named.add(kernels, w, form);
   LinkedPlan source;
   source.micro_kernels = &kernels;
-  named.pack(source, together, mapped);
+  named.pack(source, {}, together, mapped);
   CHECK(source.packed_from.at(0).weights == w.data());
   w.data_as<float>()[0] = -1;
   renamed.add(kernels, w, form);
   LinkedPlan plan;
   plan.micro_kernels = &kernels;
-  CHECK(renamed.pack(plan, together, mapped, &source) == 0);
+  CHECK(renamed.pack(plan, {}, together, mapped, &source) == 0);
 }
 
 } // namespace tenon

@@ -1,60 +1,17 @@
-// PlanBuilder: signature and buffers. The steps are in plan_steps.cpp and plan_contract.cpp, the kernels in plan_kernels.cpp.
-#include "compile/plan_builder.h"
-
+// StepEmitter: signature and buffers. The steps are in the other emit_*.cpp.
 #include <algorithm>
-#include <atomic>
 #include <climits>
 #include <unordered_set>
 
 #include "backend/affine.h"
-#include "backend/join.h"
-#include "codegen/codegen.h"
+#include "compile/step_emitter.h"
 #include "expr/eval.h"
-#include "ir/pass_runner.h"
 
 namespace tenon {
 
-/// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
-static constexpr int64_t most_cached = 32 << 20;
-
-PlanBuilder::PlanBuilder(LoadedProgram& program, const Options& options, LargeMemory packed, Jit& jit, Compiled& out, LinkedPlan& linked,
-                         const LinkedPlan* shared)
-    : program_(program), g_(program.graph), options_(options), jit_(jit), out_(out), linked_(linked), shared_(shared), plan_(linked.plan),
-      slots_(plan_.sizes), packers_(options.threads, options.pool), weights_(std::move(packed)) {
-  vector_bytes_ = jit.target().vector_bits / 8;
-  streamed_bytes_ = std::min<int64_t>(static_cast<int64_t>(jit.target().l3_bytes), most_cached);
-  plan_.caches = {static_cast<int64_t>(jit.target().l1_bytes), static_cast<int64_t>(jit.target().l2_bytes)};
-  plan_.seed = options.seed;
-  add_inputs();
-}
-
-void PlanBuilder::run(Keep keep) {
-  StageTimer timer;
-  steps_ = &plan_.steps;
-  count_uses();
-  note_parts();
-  build_block(g_.top());
-  add_outputs();
-  plan_.num_steps = now_;
-  timer.done("build_steps");
-  prepare_micro_kernels(plan_, *linked_.micro_kernels);
-  timer.done("prepare_micro_kernels");
-  share_kernels();
-  // Compiling computes and packing moves memory: side by side they take less than one after the other.
-  using Work = std::function<void()>;
-  std::atomic<int> thread{0};
-  std::vector<CompiledKernel> compiled = compile_kernels(keep, [&](const Work& compile) {
-    pack_weights([&](const Work& pack) { packers_.together([&] { thread++ % 2 ? (pack(), compile()) : (compile(), pack()); }); });
-    packers_.together(compile); // where nothing is packed
-  });
-  share_constants();
-  link_kernels(compiled);
-  timer.done("compile_kernels, pack_weights");
-}
-
 // ---- signature
 
-InputSpec PlanBuilder::input_spec(const ProgramInput& in, bool is_fixed) {
+InputSpec StepEmitter::input_spec(const ProgramInput& in, bool is_fixed) {
   InputSpec s{.name = in.name};
   if (is_fixed) {
     s.is_fixed = true;
@@ -84,7 +41,7 @@ InputSpec PlanBuilder::input_spec(const ProgramInput& in, bool is_fixed) {
   return s;
 }
 
-void PlanBuilder::add_inputs() {
+void StepEmitter::add_inputs() {
   int position = 0;
   for (const ProgramInput& in : program_.inputs) {
     if (in.value.valid()) {
@@ -115,7 +72,7 @@ void PlanBuilder::add_inputs() {
 }
 
 // Where no size is just s, one that is 4*s + 1 gives its value; that the division leaves no rest is checked when bound.
-bool PlanBuilder::solve_size(Expr size, InputDim& dim) {
+bool StepEmitter::solve_size(Expr size, InputDim& dim) {
   std::unordered_set<const ExprNode*> unknown;
   visit(size, [&](const ExprNode& n) {
     if (n.op == Op::Symbol && !slots_.is_bound(Expr(&n))) unknown.insert(&n);
@@ -144,7 +101,7 @@ bool PlanBuilder::solve_size(Expr size, InputDim& dim) {
   return true;
 }
 
-void PlanBuilder::solve_sizes() {
+void StepEmitter::solve_sizes() {
   for (bool more = true; more;) {
     more = false;
     size_t user = 0;
@@ -159,7 +116,7 @@ void PlanBuilder::solve_sizes() {
 }
 
 // What a buffer or an input becomes is written there when all steps are done.
-void PlanBuilder::add_mutation(const ProgramOutput& spec, ValueId v) {
+void StepEmitter::add_mutation(const ProgramOutput& spec, ValueId v) {
   OutputSpec o{.buffer = buffer_of(v), .sizes = {}, .dtype = g_.type(v).dtype, .is_state = spec.kind == OutputKind::BufferMutation};
   for (auto& in : program_.inputs) {
     if (!in.value.valid()) continue;
@@ -174,11 +131,10 @@ void PlanBuilder::add_mutation(const ProgramOutput& spec, ValueId v) {
     copy_to(v, copy);
     o.buffer = copy;
   }
-  plan_.buffers[static_cast<size_t>(o.buffer)].last = INT_MAX; // read when all steps are done
   plan_.outputs.push_back(o);
 }
 
-void PlanBuilder::add_outputs() {
+void StepEmitter::add_outputs() {
   auto& returns = g_.block(g_.top()).returns;
   int position = 0;
   for (size_t i = 0; i < returns.size(); i++) {
@@ -200,27 +156,20 @@ void PlanBuilder::add_outputs() {
       append(NodeId{}, CopyStep{b, copy});
       b = copy;
     }
-    use(b);
     plan_.outputs.push_back({.buffer = b, .sizes = {}, .dtype = plan_.buffers[static_cast<size_t>(b)].dtype, .returned_as = position++});
   }
 }
 
 // ---- buffers
 
-std::vector<Slot> PlanBuilder::slots_of(const std::vector<Expr>& sizes) {
+std::vector<Slot> StepEmitter::slots_of(const std::vector<Expr>& sizes) {
   std::vector<Slot> out;
   for (Expr e : sizes) out.push_back(slot(e));
   return out;
 }
 
-int PlanBuilder::new_buffer(const Type& t, BufferPlace place, const std::string& name) {
-  PlanBuffer b{.name = name,
-               .dtype = t.dtype,
-               .sizes = slots_of(t.sizes),
-               .place = place,
-               .is_conditional = conditional_ > 0,
-               .first = now_,
-               .last = now_};
+int StepEmitter::new_buffer(const Type& t, BufferPlace place, const std::string& name) {
+  PlanBuffer b{.name = name, .dtype = t.dtype, .sizes = slots_of(t.sizes), .place = place, .is_conditional = conditional_ > 0};
   bool dynamic = false;
   for (Expr e : t.sizes) dynamic |= slots_.stage_of(e) > 0;
   if (place == BufferPlace::Arena) {
@@ -235,7 +184,7 @@ int PlanBuilder::new_buffer(const Type& t, BufferPlace place, const std::string&
   return static_cast<int>(plan_.buffers.size() - 1);
 }
 
-int PlanBuilder::buffer_of(ValueId v) {
+int StepEmitter::buffer_of(ValueId v) {
   if (auto it = buffers_.find(v); it != buffers_.end()) return it->second;
   const Tensor* constant = g_.constant(v);
   require(constant != nullptr, "value %{} has no buffer", v.index);
@@ -245,105 +194,29 @@ int PlanBuilder::buffer_of(ValueId v) {
   return buffers_[v] = b;
 }
 
-int PlanBuilder::define(const Type& type, const std::string& name) {
+int StepEmitter::define(const Type& type, const std::string& name) {
   int b = new_buffer(type, BufferPlace::Arena, name);
   if (plan_.buffers[static_cast<size_t>(b)].place == BufferPlace::Dynamic) dynamic_.push_back(b);
   return b;
 }
 
-void PlanBuilder::note_parts() {
-  for (NodeId id : g_.block(g_.top()).nodes) {
-    const Node& n = g_.node(id);
-    if (!is_join(n)) continue;
-    ValueId whole = n.outputs[0];
-    auto dim = static_cast<size_t>(n.args[1].get<int64_t>());
-    Expr offset = g_.pool().integer(0), stride = strides_of(g_.pool(), g_.type(whole))[dim];
-    for_each_value(n.args[0], [&](ValueId v) {
-      parts_[v] = {whole, offset};
-      offset = offset + g_.type(v).sizes[dim] * stride;
-    });
-  }
-}
-
 // The whole's memory is there from its first part on.
-void PlanBuilder::define_part(ValueId v, ValueId whole, Expr offset) {
-  if (!buffers_.contains(whole)) define(whole);
+void StepEmitter::define_part(ValueId v, const JoinedPart& part) {
+  if (!buffers_.contains(part.whole)) define(part.whole);
   const Type& t = g_.type(v);
   buffers_[v] = static_cast<int>(plan_.buffers.size());
   plan_.buffers.push_back({.name = g_.value(v).name,
                            .dtype = t.dtype,
                            .sizes = slots_of(t.sizes),
                            .place = BufferPlace::Part,
-                           .index = buffers_.at(whole),
-                           .offset = slot(offset * static_cast<double>(size_of(t.dtype))),
-                           .first = now_,
-                           .last = now_});
+                           .index = buffers_.at(part.whole),
+                           .offset = slot(part.offset * static_cast<double>(size_of(t.dtype)))});
 }
 
-void PlanBuilder::define(ValueId v) {
-  if (auto part = parts_.find(v); part != parts_.end()) return define_part(v, part->second.whole, part->second.offset);
+void StepEmitter::define(ValueId v) {
+  if (auto part = parts_.find(v); part != parts_.end()) return define_part(v, part->second);
   auto bound = bound_.find(v);
   buffers_[v] = bound != bound_.end() ? bound->second : define(g_.type(v), g_.value(v).name);
-}
-
-void PlanBuilder::use(int buffer) {
-  PlanBuffer& b = plan_.buffers[static_cast<size_t>(buffer)];
-  b.last = std::max(b.last, now_);
-  if (b.place == BufferPlace::Part) use(b.index);
-}
-
-// From here on constants belong to those who read them: buffers, and what is to be packed. The interpreter reads the graph's.
-void PlanBuilder::pack_weights(const Together& together) {
-  program_.weights.clear();
-  program_.graph.forget_tensors();
-  out_.own_bytes += weights_.pack(linked_, together, program_.file, shared_);
-}
-
-// Constants that were folded for the other plan too are its own.
-void PlanBuilder::share_constants() {
-  for (Tensor& t : plan_.constants) {
-    std::span<const std::byte> bytes = memory_of(t), file = program_.file;
-    if (bytes.empty() || (bytes.data() >= file.data() && bytes.data() < file.data() + file.size())) continue;
-    auto same = [&](const Tensor& other) {
-      return other.dtype() == t.dtype() && other.sizes() == t.sizes() && std::ranges::equal(memory_of(other), bytes);
-    };
-    std::span<const Tensor> others = shared_ ? std::span<const Tensor>(shared_->plan.constants) : std::span<const Tensor>();
-    if (auto at = std::ranges::find_if(others, same); at != others.end()) t = *at;
-    else out_.own_bytes += bytes.size();
-  }
-}
-
-// The process asks for tile registers with the first program that has a use for them.
-static bool multiplies_narrow(const Graph& g) {
-  for (uint32_t i = 0; i < g.num_nodes(); i++) {
-    const Node& n = g.node(NodeId{i});
-    if (!n.def || (n.def->kind != Kind::Matmul && n.def->kind != Kind::Conv)) continue;
-    DType t = g.type(tensor_operands(n.args, g).at(0)).dtype;
-    if (t == DType::BF16 || t == DType::U8 || t == DType::I8) return true;
-  }
-  return false;
-}
-
-Compiled build_plan(LoadedProgram backend, const Options& options, Keep keep, LargeMemory packed,
-                    std::shared_ptr<const LinkedPlan> shared) {
-  Compiled out;
-  out.pool = std::make_unique<ExprPool>();
-  Jit jit(host_target(options.isa), kernel_symbols());
-  Target target = jit.target();
-  out.target = target, out.has_narrow = multiplies_narrow(backend.graph);
-  if (!out.has_narrow) target.amx_bf16 = target.amx_int8 = false;
-  auto linked = std::make_shared<LinkedPlan>();
-  if (shared) {
-    linked->micro_kernels = shared->micro_kernels;
-    linked->owned.push_back(shared);
-  } else {
-    auto micro_kernels = std::make_shared<const MicroKernels>(target);
-    linked->micro_kernels = &micro_kernels->table();
-    linked->owned.push_back(std::move(micro_kernels));
-  }
-  PlanBuilder(backend, options, std::move(packed), jit, out, *linked, shared.get()).run(keep);
-  out.plan = std::move(linked);
-  return out;
 }
 
 } // namespace tenon

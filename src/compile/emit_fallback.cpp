@@ -1,8 +1,8 @@
-// PlanBuilder: regions that no kernel computes, as a graph of their own that the interpreter runs on the plan's memory.
+// StepEmitter: regions that no kernel computes, as a graph of their own that the interpreter runs on the plan's memory.
 #include <unordered_set>
 
 #include "base/strided.h"
-#include "compile/plan_builder.h"
+#include "compile/step_emitter.h"
 #include "interp/interp.h"
 #include "ir/pass.h"
 #include "runtime/frame.h"
@@ -52,12 +52,13 @@ private:
 
 } // namespace
 
-void PlanBuilder::build_fallback(NodeId id) {
+void StepEmitter::build_fallback(NodeId id) {
   const Node& n = g_.node(id);
   BlockId block = n.blocks.at(0);
   Rewriter r(g_, true);
   auto made = std::make_shared<Fallback>();
   made->seed = options_.seed;
+  FallbackStep step{.number = plan_.fallback_steps++};
   std::unordered_map<std::string, Slot> symbols;
   auto note = [&](const Type& t) {
     for (Expr s : t.sizes)
@@ -68,7 +69,7 @@ void PlanBuilder::build_fallback(NodeId id) {
   auto operand = [&](ValueId v) {
     const Type& t = g_.type(v);
     Operand o{buffer_of(v), t.dtype, slots_of(t.sizes), slots_of(t.strides)};
-    use(o.buffer);
+    step.buffers.push_back(o.buffer);
     return o;
   };
   std::unordered_set<ValueId> known;
@@ -84,8 +85,8 @@ void PlanBuilder::build_fallback(NodeId id) {
   made->symbols.assign(symbols.begin(), symbols.end());
   made->graph = r.to; // with expressions of its own
   made->graph.pool().freeze();
-  linked_.fallbacks.push_back([step = std::shared_ptr<const Fallback>(made)](Frame& f) { return step->run(f); });
-  append(id, FallbackStep{plan_.fallback_steps++});
+  out_.fallbacks.push_back([fallback = std::shared_ptr<const Fallback>(made)](Frame& f) { return fallback->run(f); });
+  append(id, std::move(step));
 }
 
 } // namespace tenon

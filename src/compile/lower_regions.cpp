@@ -1,0 +1,149 @@
+// Regions to loops, one after the other.
+#include "compile/lower_regions.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "backend/affine.h"
+#include "backend/join.h"
+#include "runtime/attention.h"
+
+namespace tenon {
+
+namespace {
+
+/// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
+constexpr int64_t most_cached = 32 << 20;
+
+class Lowering {
+public:
+  Lowering(const Graph& g, const PlanTarget& target, bool forbid_fallback)
+      : g_(g), target_(target), forbid_fallback_(forbid_fallback), parts_(joined_parts(g)) {}
+
+  void block(BlockId id) {
+    for (NodeId node : g_.block(id).nodes) {
+      const Node& n = g_.node(node);
+      if (n.op == "tenon::loops") out.push_back(loops(node));
+      else if (n.op == "tenon::matmul") out.push_back(matmul(node));
+      else if (n.op == "tenon::conv") out.push_back({.node = node, .epilogue = kernel_of_epilogue(g_, node, target_.vector_bytes)});
+      else if (n.op == "tenon::attention") out.push_back(attention(node));
+      else
+        for (BlockId inner : n.blocks) block(inner);
+    }
+  }
+
+  std::vector<LoweredRegion> out;
+
+private:
+  LoweredRegion loops(NodeId id) const {
+    LoweredRegion r{.node = id};
+    auto is_part = [&](ValueId v) { return parts_.contains(v); }; // stores past the caches are of whole lines
+    int64_t streamed = std::ranges::any_of(g_.node(id).outputs, is_part) ? INT64_MAX : target_.streamed_bytes;
+    try {
+      RegionKernels kernels = kernels_of_loops(g_, id, target_.vector_bytes, streamed);
+      for (const RegionKernel& k : kernels.kernels) verify(k.kernel);
+      r.loops = std::move(kernels);
+    } catch (const Error& e) {
+      if (forbid_fallback_) throw;
+      r.refused = e.what();
+    }
+    return r;
+  }
+
+  LoweredRegion matmul(NodeId id) const {
+    const Node& n = g_.node(contraction_of(g_, id));
+    Inliner inliner = region_inliner(g_);
+    std::vector<ValueId> operands = tensor_operands(n.args, g_);
+    auto a = matmul_operand(g_, inliner, operands.at(0)), b = matmul_operand(g_, inliner, operands.at(1));
+    require(a && b, "an operand of {} has no address", n.op);
+    return {.node = id, .epilogue = kernel_of_epilogue(g_, id, target_.vector_bytes), .product = {{std::move(*a), std::move(*b)}}};
+  }
+
+  LoweredRegion attention(NodeId id) const {
+    NodeId product = contraction_of(g_, id), scores = scores_of(g_, id);
+    Inliner inliner = region_inliner(g_);
+    inliner.is_inline = [&, inside = inliner.is_inline](ValueId v) {
+      return inside(v) && inliner.own(g_.value(v).node).reduction == Reduction::None;
+    };
+    std::string why;
+    auto a = match_attention(g_, product, scores, inliner, why);
+    require(a.has_value(), "a region is no attention: {}", why);
+    Expr keys = g_.type(tensor_operands(g_.node(product).args, g_).at(0)).sizes.back();
+    int64_t block_keys = attention_block_keys(const_int(keys).value_or(any_size));
+    AttentionKernels kernels = kernels_of_attention(g_, id, *a, target_.vector_bytes, attention_score_stride(block_keys));
+    return {.node = id, .attention = {{std::move(*a), block_keys, std::move(kernels)}}};
+  }
+
+  const Graph& g_;
+  const PlanTarget& target_;
+  bool forbid_fallback_;
+  JoinedParts parts_;
+};
+
+void print(std::string& out, std::string_view what, const RegionKernel& k) {
+  std::string values;
+  for (ValueId v : k.buffers) values += (values.empty() ? "" : ", ") + (v.valid() ? fmt::format("%{}", v.index) : "own");
+  fmt::format_to(std::back_inserter(out), "{} over ({}), {} iterations\n{}", what, values, to_string(k.iterations), to_string(k.kernel));
+}
+
+void print(std::string& out, const char* name, const MatmulOperand& o) {
+  fmt::format_to(std::back_inserter(out), "{} = %{} from {}: batch {} x {}, {}, row {}, column {}\n", name, o.value.index,
+                 to_string(o.offset), to_string(o.batch[0]), to_string(o.batch[1]), to_string(o.inner_batch), to_string(o.row_stride),
+                 to_string(o.column_stride));
+}
+
+} // namespace
+
+PlanTarget::PlanTarget(const Target& t)
+    : vector_bytes(t.vector_bits / 8), streamed_bytes(std::min<int64_t>(static_cast<int64_t>(t.l3_bytes), most_cached)),
+      caches{static_cast<int64_t>(t.l1_bytes), static_cast<int64_t>(t.l2_bytes)} {}
+
+Inliner region_inliner(const Graph& g) {
+  Inliner inliner(g);
+  inliner.is_inline = [&g](ValueId v) {
+    NodeId n = g.value(v).node;
+    return n.valid() && g.node(n).attribute("inline") != nullptr;
+  };
+  return inliner;
+}
+
+JoinedParts joined_parts(const Graph& g) {
+  JoinedParts parts;
+  for (NodeId id : g.block(g.top()).nodes) {
+    const Node& n = g.node(id);
+    if (!is_join(n)) continue;
+    ValueId whole = n.outputs[0];
+    auto dim = static_cast<size_t>(n.args[1].get<int64_t>());
+    Expr offset = g.pool().integer(0), stride = strides_of(g.pool(), g.type(whole))[dim];
+    for_each_value(n.args[0], [&](ValueId v) {
+      parts[v] = {whole, offset};
+      offset = offset + g.type(v).sizes[dim] * stride;
+    });
+  }
+  return parts;
+}
+
+std::vector<LoweredRegion> lower_regions(const Graph& graph, const PlanTarget& target, bool forbid_fallback) {
+  Lowering lowering(graph, target, forbid_fallback);
+  lowering.block(graph.top());
+  return std::move(lowering.out);
+}
+
+std::string to_string(const Graph& graph, const std::vector<LoweredRegion>& regions) {
+  std::string out;
+  for (const LoweredRegion& r : regions) {
+    fmt::format_to(std::back_inserter(out), "# {}", graph.node(r.node).op);
+    for (ValueId v : graph.node(r.node).outputs) fmt::format_to(std::back_inserter(out), " %{}", v.index);
+    out += '\n';
+    if (r.product) print(out, "a", r.product->a), print(out, "b", r.product->b);
+    for (const RegionKernel& k : r.loops.kernels) print(out, "loops", k);
+    if (r.epilogue) print(out, "epilogue", *r.epilogue);
+    if (r.attention) print(out, "scores", r.attention->kernels.score), print(out, "result", r.attention->kernels.finish);
+    if (!r.refused.empty()) fmt::format_to(std::back_inserter(out), "interpreted: {}\n", r.refused);
+    out += '\n';
+  }
+  return out;
+}
+
+} // namespace tenon

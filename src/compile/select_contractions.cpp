@@ -1,0 +1,125 @@
+// Contractions: the family of micro-kernels, and what is packed for it.
+#include <algorithm>
+
+#include "backend/affine.h"
+#include "compile/select_kernels.h"
+
+namespace tenon {
+
+namespace {
+
+/// The packed weights of a product; one that is read by slices of its columns has as many as their blocks hold.
+int pack_constant(const KernelTable& kernels, int vector_bytes, const Tensor& w, const MatmulOperand& b, int64_t slices, Matmul& shape,
+                  PackRequests& weights) {
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(shape.family)];
+  ProductWeights from{shape.family,    {}, *const_int(b.offset), *const_int(b.row_stride), *const_int(b.column_stride), slices,
+                      shape.n / slices};
+  if (slices > 1) {
+    require(f.lanes == slice_lanes(vector_bytes, f.sum), "{} has vectors of {} sums", f.name, f.lanes);
+    bool wide = f.rows[8] > 0; // registers for tiles of four vectors and six rows
+    shape.panel_vectors = static_cast<int>(slices == 2 && wide ? 4 : slices);
+    shape.n = (from.width + f.lanes - 1) / f.lanes * f.lanes * slices;
+  }
+  from.panels = choose_panels(f, shape.n, shape.k, shape.panel_vectors);
+  return weights.add(kernels, w, from);
+}
+
+/// What the call says of the convolution: all but pointers; sizes of images that are not known are any_size.
+Conv conv_shape(const Graph& g, const Call& c, const Type& out) {
+  const Type &in = g.type(c.value("input")), &weight = g.type(c.value("weight"));
+  size_t spatial = in.rank() - 2;
+  Conv v;
+  v.transposed = c.flag("transposed"), v.groups = c.integer("groups");
+  v.in_type = in.dtype, v.weight_type = weight.dtype;
+  v.padding = c.def.signature.find("padding_value") >= 0 ? static_cast<int>(c.integer("padding_value")) : 0;
+  v.packed = false;
+  auto size = [&](size_t d) { return *const_int(weight.sizes[d]); };
+  v.in_channels = v.transposed ? size(0) : size(1) * v.groups;
+  v.out_channels = v.transposed ? size(1) * v.groups : size(0);
+  auto stride = c.integers("stride"), padding = c.integers("padding"), dilation = c.integers("dilation");
+  std::vector<Expr> strides = strides_of(g.pool(), weight);
+  for (size_t d : {size_t{0}, size_t{1}}) v.weight_strides[d] = *const_int(strides[d]);
+  for (size_t d = 0; d < spatial; d++) {
+    size_t to = 3 - spatial + d;
+    v.window.kernel[to] = size(2 + d);
+    v.window.stride[to] = stride.at(stride.size() == 1 ? 0 : d);
+    v.window.pad[to] = padding.at(padding.size() == 1 ? 0 : d);
+    v.window.dilation[to] = dilation.at(dilation.size() == 1 ? 0 : d);
+    v.window.in[to] = const_int(in.sizes[2 + d]).value_or(any_size), v.window.out[to] = const_int(out.sizes[2 + d]).value_or(any_size);
+    v.weight_strides[2 + to] = *const_int(strides[2 + d]);
+  }
+  v.row_major = is_row_major(without_gaps(g.pool(), out)), v.by_lines = v.row_major && is_row_major(without_gaps(g.pool(), in));
+  return v;
+}
+
+/// `v` with the smallest or the largest image that it may get.
+Conv at_bound(Conv v, const Type& out, bool largest) {
+  constexpr int64_t most = 1024; // of a size without bound
+  for (size_t d = 2; d < out.rank(); d++) {
+    const ExprNode& size = *out.sizes[d];
+    v.window.out[3 - out.rank() + d] = std::clamp<int64_t>(largest ? size.hi : size.lo, 1, most);
+  }
+  return v;
+}
+
+/// Where only some of the sizes are worth Winograd, the weights are packed for windows, too.
+void pack_constant(const KernelTable& kernels, const Caches& caches, const Tensor& w, const Type& out, SelectedRegion::Convolution& s,
+                   PackRequests& weights) {
+  Conv& v = s.shape;
+  for (size_t d = 0; d < w.rank(); d++) v.weight_strides[d < 2 ? d : 5 - w.rank() + d] = w.strides()[d];
+  v.family = conv_family(kernels, v);
+  const Scaled* scaled = scaled_of(w);
+  v.weights = scaled ? scaled->from.data() : w.data();
+  v.scales = scaled ? scaled->by.data() : nullptr;
+  Conv least = at_bound(v, out, false), most = at_bound(v, out, true), windows = v;
+  bool small = suits_winograd(kernels, caches, least), large = suits_winograd(kernels, caches, most);
+  v.winograd = pays_winograd(kernels, caches, small ? least : most);
+  bool both = v.winograd && small != large;
+  if (scaled && (!packs_scaled(kernels, v) || (both && !packs_scaled(kernels, windows)))) {
+    settle(w);
+    v.weights = windows.weights = w.data(), v.scales = windows.scales = nullptr;
+  }
+  s.packed = weights.add(kernels, w, v);
+  if (both) s.packed_windows = weights.add(kernels, w, windows);
+  v.weights = nullptr, v.scales = nullptr, v.packed = true;
+}
+
+} // namespace
+
+SelectedRegion::Product select_product(const Graph& g, const LoweredRegion& r, const KernelTable& kernels, const PlanTarget& target,
+                                       PackRequests& weights) {
+  const Node& n = g.node(contraction_of(g, r.node));
+  const auto& [a, b] = *r.product;
+  const Type &out = g.type(n.outputs[0]), &left = g.type(tensor_operands(n.args, g).at(0));
+  size_t rank = out.rank();
+  const Tensor* w = g.constant(b.value);
+  Matmul shape{.m = const_int(out.sizes[rank - 2]).value_or(any_size),
+               .n = const_int(out.sizes[rank - 1]).value_or(any_size),
+               .k = const_int(left.sizes[rank - 1]).value_or(any_size),
+               .a_type = g.type(a.value).dtype,
+               .b_type = g.type(b.value).dtype};
+  SelectedRegion::Product p;
+  if (!w || rank != 2 || shape.n == any_size || shape.k == any_size || !const_int(b.offset) || !w->is_contiguous()) return p;
+  p.family = shape.family = choose_family(kernels, shape.a_type, shape.b_type, shape.m, shape.n, shape.k);
+  p.packed = pack_constant(kernels, target.vector_bytes, *w, b, slices_of(n), shape, weights);
+  p.panel_vectors = shape.panel_vectors;
+  if (p.panel_vectors) p.columns = shape.n;
+  return p;
+}
+
+SelectedRegion::Convolution select_convolution(const Graph& g, const LoweredRegion& r, const KernelTable& kernels, const PlanTarget& target,
+                                               PackRequests& weights) {
+  const Node& n = g.node(contraction_of(g, r.node));
+  Call c(g, *n.def, n.args);
+  const Type& out = g.type(n.outputs[0]);
+  SelectedRegion::Convolution s;
+  s.shape = conv_shape(g, c, out);
+  Conv& v = s.shape;
+  require(v.by_lines ? has_line_kernels(v) : !v.row_major || !v.depthwise(), "{} has no kernels for its layout", n.op);
+  const Tensor* w = g.stored_constant(c.value("weight"));
+  v.winograd = !w && pays_winograd(kernels, target.caches, v);
+  if (w) pack_constant(kernels, target.caches, *w, out, s, weights);
+  return s;
+}
+
+} // namespace tenon

@@ -1,0 +1,160 @@
+// Kernels by their text, and those much alike as one.
+#include "compile/select_kernels.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/ranges.h>
+
+#include "loops/canonical.h"
+#include "loops/share.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr int64_t cold_operations = 1 << 18; // some 10 microseconds: a hundredth of what compiling a kernel takes
+constexpr size_t long_series = 4;            // kernels of unknown sizes that are worth one with more scalars
+constexpr int64_t least_of_tile = 16;        // strides, not the 2s and 3s of what is computed
+
+enum class Heat : uint8_t { Cold, Unknown, Hot, Tile }; // how long a kernel runs; Tile: in the midst of a contraction
+
+Heat heat_of(const RegionKernel& k) {
+  auto n = const_int(k.elements);
+  return !n ? Heat::Unknown : *n * (k.weight + 1) <= cold_operations ? Heat::Cold : Heat::Hot;
+}
+
+class Selection {
+public:
+  explicit Selection(SelectedKernels& out) : out_(out) {}
+
+  KernelUse add(const RegionKernel& from, Heat heat) {
+    CanonicalKernel k = canonical(from.kernel, *out_.pool, fixed_scalars(heat));
+    KernelUse use;
+    use.scalars.assign(k.scalars.begin(), k.scalars.end() - static_cast<std::ptrdiff_t>(fixed_scalars(heat)));
+    auto [it, fresh] = known_.emplace(to_string(k.kernel), static_cast<int>(out_.kernels.size()));
+    if (fresh) {
+      verify(k.kernel);
+      out_.kernels.push_back(std::move(k.kernel));
+      heat_.push_back(heat);
+    }
+    use.kernel = it->second;
+    Heat& known = heat_[static_cast<size_t>(use.kernel)];
+    known = std::max(known, heat);
+    return use;
+  }
+
+  // `exprs` gets the constants that become scalars.
+  void share(ExprPool& exprs) {
+    find_groups();
+    std::vector<Kernel> kernels;
+    number_.assign(shapes_.size(), -1);
+    added_.resize(shapes_.size());
+    for (size_t k = 0; k < shapes_.size(); k++) {
+      if (number_[k] >= 0) continue;
+      number_[k] = static_cast<int>(kernels.size());
+      const std::vector<size_t>* group = worth_sharing(k);
+      kernels.push_back(group ? share_group(*group, exprs, number_[k]) : std::move(out_.kernels[k]));
+    }
+    out_.kernels = std::move(kernels);
+    for (SelectedRegion& r : out_.regions)
+      for (KernelUse& use : r.kernels) {
+        auto& more = added_[static_cast<size_t>(use.kernel)];
+        use.scalars.insert(use.scalars.end(), more.begin(), more.end());
+        use.kernel = number_[static_cast<size_t>(use.kernel)];
+      }
+  }
+
+private:
+  static size_t fixed_scalars(Heat heat) { return heat == Heat::Tile ? std::size(tile_symbols) : 0; }
+  static int64_t least(Heat heat) { return heat == Heat::Tile ? least_of_tile : INT64_MIN; }
+
+  void find_groups() {
+    shapes_.resize(out_.kernels.size());
+    for (size_t k = 0; k < shapes_.size(); k++) {
+      if (heat_[k] == Heat::Hot) continue;
+      shapes_[k] = shape_of(out_.kernels[k], *out_.pool, least(heat_[k]), fixed_scalars(heat_[k]));
+      groups_[shapes_[k].text].push_back(k);
+    }
+  }
+
+  const std::vector<size_t>* worth_sharing(size_t k) const {
+    if (heat_[k] == Heat::Hot) return nullptr;
+    const std::vector<size_t>& group = groups_.at(shapes_[k].text);
+    bool unknown = std::ranges::any_of(group, [&](size_t m) { return heat_[m] == Heat::Unknown; });
+    return group.size() < (unknown ? long_series : 2) ? nullptr : &group;
+  }
+
+  Kernel share_group(const std::vector<size_t>& group, ExprPool& exprs, int number) {
+    std::vector<const Kernel*> members;
+    std::vector<KernelShape> shapes;
+    for (size_t m : group) members.push_back(&out_.kernels[m]), shapes.push_back(shapes_[m]);
+    Heat heat = heat_[group[0]];
+    SharedKernel shared = tenon::share(members, shapes, *out_.pool, least(heat), fixed_scalars(heat));
+    verify(shared.kernel);
+    for (size_t i = 0; i < group.size(); i++) {
+      number_[group[i]] = number;
+      for (int64_t v : shared.scalars[i]) added_[group[i]].push_back(exprs.integer(v));
+    }
+    return std::move(shared.kernel);
+  }
+
+  SelectedKernels& out_;
+  std::map<std::string, int> known_; // text -> number
+  std::vector<Heat> heat_;           // of the kernels
+  std::vector<KernelShape> shapes_;
+  std::map<std::string_view, std::vector<size_t>> groups_;
+  std::vector<int> number_;              // of a kernel afterwards
+  std::vector<std::vector<Expr>> added_; // to its scalars
+};
+
+std::string text_of(const KernelUse& use) {
+  std::vector<std::string> scalars;
+  for (Expr e : use.scalars) scalars.push_back(to_string(e));
+  return fmt::format("kernel {} ({})", use.kernel, fmt::join(scalars, ", "));
+}
+
+} // namespace
+
+SelectedKernels select_kernels(const Graph& g, const std::vector<LoweredRegion>& regions, const KernelTable& micro_kernels,
+                               const PlanTarget& target) {
+  SelectedKernels out;
+  out.pool = std::make_unique<ExprPool>();
+  Selection selection(out);
+  for (const LoweredRegion& r : regions) {
+    SelectedRegion& s = out.regions.emplace_back();
+    for (const RegionKernel& k : r.loops.kernels) s.kernels.push_back(selection.add(k, heat_of(k)));
+    if (r.epilogue) s.kernels.push_back(selection.add(*r.epilogue, Heat::Tile));
+    if (r.attention)
+      for (auto* k : {&r.attention->kernels.score, &r.attention->kernels.finish}) s.kernels.push_back(selection.add(*k, Heat::Tile));
+    if (r.product) s.product = select_product(g, r, micro_kernels, target, out.weights);
+    if (g.node(r.node).op == "tenon::conv") s.conv = select_convolution(g, r, micro_kernels, target, out.weights);
+  }
+  selection.share(g.pool());
+  return out;
+}
+
+std::string to_string(const Graph& graph, const std::vector<LoweredRegion>& regions, const SelectedKernels& selected,
+                      const KernelTable& micro_kernels) {
+  std::string out;
+  auto family = [&](int number) { return number < 0 ? "chosen by sizes" : micro_kernels.families()[static_cast<size_t>(number)].name; };
+  for (size_t i = 0; i < regions.size(); i++) {
+    const Node& n = graph.node(regions[i].node);
+    const SelectedRegion& s = selected.regions[i];
+    std::vector<std::string> parts;
+    if (s.product)
+      parts.push_back(fmt::format("family {}, B {}", family(s.product->family),
+                                  s.product->packed < 0 ? "in place" : fmt::format("packed {}", s.product->packed)));
+    if (s.conv)
+      parts.push_back(fmt::format("family {}{}, weights {}", family(s.conv->shape.family), s.conv->shape.winograd ? " by Winograd" : "",
+                                  s.conv->packed < 0 ? "in place" : fmt::format("packed {}", s.conv->packed)));
+    for (const KernelUse& use : s.kernels) parts.push_back(text_of(use));
+    if (!regions[i].refused.empty()) parts.push_back("interpreted");
+    fmt::format_to(std::back_inserter(out), "%{} = {}: {}\n", n.outputs.at(0).index, n.op, fmt::join(parts, ", "));
+  }
+  for (size_t i = 0; i < selected.kernels.size(); i++)
+    fmt::format_to(std::back_inserter(out), "kernel {} {}\n", i, selected.kernels[i].name);
+  return out;
+}
+
+} // namespace tenon

@@ -1,0 +1,49 @@
+// select_kernels: the distinct kernels of all regions, the micro-kernels that multiply, and the form in which they read constants.
+#pragma once
+#include "compile/lower_regions.h"
+#include "compile/pack_weights.h"
+
+namespace tenon {
+
+struct KernelUse {
+  int kernel = -1;           // number
+  std::vector<Expr> scalars; // those that the driver of a tile gives are not among them
+};
+
+struct SelectedRegion {
+  std::vector<KernelUse> kernels; // of the region's loops; of a contraction the epilogue, if any; of attention those of scores and result
+  struct Product {
+    int family = -1;       // of micro-kernels; -1: chosen when sizes are bound
+    int panel_vectors = 0; // of packed B; 0: as the sizes say
+    int packed = -1;       // number of B's packed form; -1: B is read where it lies
+    int64_t columns = -1;  // of packed B, where they are more than the product's
+  };
+  struct Convolution {
+    Conv shape; // without pointers
+    int packed = -1;
+    int packed_windows = -1; // for sizes that do not suit Winograd
+  };
+  std::optional<Product> product;
+  std::optional<Convolution> conv;
+};
+
+struct SelectedKernels {
+  std::unique_ptr<ExprPool> pool; // of the kernels
+  std::vector<Kernel> kernels;
+  std::vector<SelectedRegion> regions; // one for each lowered one
+  PackRequests weights;
+};
+
+/// Kernels with equal text are one; those that differ in constants only become one, where that costs little when they run.
+SelectedKernels select_kernels(const Graph& graph, const std::vector<LoweredRegion>& regions, const KernelTable& micro_kernels,
+                               const PlanTarget& target);
+std::string to_string(const Graph& graph, const std::vector<LoweredRegion>& regions, const SelectedKernels& selected,
+                      const KernelTable& micro_kernels);
+
+/// Of one contraction, its packed constant put among `weights`.
+SelectedRegion::Product select_product(const Graph& graph, const LoweredRegion& region, const KernelTable& micro_kernels,
+                                       const PlanTarget& target, PackRequests& weights);
+SelectedRegion::Convolution select_convolution(const Graph& graph, const LoweredRegion& region, const KernelTable& micro_kernels,
+                                               const PlanTarget& target, PackRequests& weights);
+
+} // namespace tenon
