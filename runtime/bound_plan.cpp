@@ -5,6 +5,7 @@
 
 #include "base/strided.h"
 #include "runtime/frame.h"
+#include "runtime/intervals.h"
 
 namespace tenon {
 
@@ -57,31 +58,11 @@ struct Planner {
     need.add({0, bytes(plan.scratch_bytes(f.workers->threads()))});
     return plan;
   }
-  void plan(const KernelStep& s) {
-    if (s.scratch_bytes >= 0) need.add({bytes(f.slots[static_cast<size_t>(s.scratch_bytes)]), 0});
-  }
+  void plan_scratch(Slot scratch) { need.add({bytes(f.slots[static_cast<size_t>(scratch)]), 0}); }
   void plan(const AttentionStep& s) { need.add({0, bytes(attention_scratch(kernels(), f.plan->caches, *f.workers, attention_of(s, f)))}); }
 };
 
 // ---- memory
-
-struct Placed {
-  int first, last;
-  size_t begin, end;
-};
-
-size_t place(size_t bytes, int first, int last, std::vector<Placed>& placed) {
-  // Those alive at the same time, by address; the first gap that is large enough.
-  size_t at = 0;
-  for (const Placed& p : placed) {
-    if (p.last < first || p.first > last) continue;
-    if (p.begin >= at + bytes) break;
-    at = std::max(at, p.end);
-  }
-  Placed now{first, last, at, at + bytes};
-  placed.insert(std::upper_bound(placed.begin(), placed.end(), now, [](auto& a, auto& b) { return a.begin < b.begin; }), now);
-  return at;
-}
 
 /// Steps of a chain run side by side: what one of them needs lives as long as all of them.
 void prolong(const std::vector<ConvChain>& chains, int& first, int& last) {
@@ -92,37 +73,36 @@ void prolong(const std::vector<ConvChain>& chains, int& first, int& last) {
 }
 
 /// What a chain's convolutions hand on lies in the workers' scratch.
-bool is_between(const std::vector<ConvChain>& chains, size_t buffer) {
-  auto is = [&](const ConvChain& c) { return c.between[0] == static_cast<int>(buffer) || c.between[1] == static_cast<int>(buffer); };
+bool is_between(const std::vector<ConvChain>& chains, int buffer) {
+  auto is = [&](const ConvChain& c) { return c.between[0] == buffer || c.between[1] == buffer; };
   return std::any_of(chains.begin(), chains.end(), is);
 }
 
-/// Lays out arena buffers: largest first, each at the lowest place free for its lifetime.
 bool place_buffers(Frame& f, BoundPlan& out) {
-  const Plan& plan = *f.plan;
-  std::vector<std::pair<size_t, size_t>> order; // bytes, buffer
-  out.offsets.assign(plan.buffers.size(), 0);
-  for (size_t i = 0; i < plan.buffers.size(); i++) {
-    const PlanBuffer& b = plan.buffers[i];
-    bool part = b.place == BufferPlace::Part;
-    if ((b.place != BufferPlace::Arena && !part) || is_between(out.chains, i)) continue;
-    size_t bytes;
-    if (!bytes_of(b, f, bytes)) {
-      // In a branch that is not taken sizes may be anything: it gets no memory.
-      if (!b.is_conditional)
-        return f.message = "the sizes of " + (b.name.empty() ? "a temporary" : b.name) + " are negative, or too large", false;
-      bytes = 0;
+  const BindTable& table = *f.table;
+  std::vector<size_t> bytes;
+  for (const BindTable::Extent& e : table.extents) {
+    size_t& n = bytes.emplace_back();
+    if (bytes_of(std::span(table.sizes).subspan(e.sizes_begin, e.sizes_end - e.sizes_begin), e.element_bytes, f, n)) continue;
+    // In a branch that is not taken sizes may be anything: it gets no memory.
+    if (e.named >= 0) {
+      const std::string& name = f.plan->buffers[static_cast<size_t>(e.named)].name;
+      return f.message = "the sizes of " + (name.empty() ? "a temporary" : name) + " are negative, or too large", false;
     }
-    if (!part) order.emplace_back((std::max<size_t>(bytes, 1) + 63) / 64 * 64, i);
+    n = 0;
   }
-  std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first > b.first; });
-  std::vector<Placed> placed;
-  for (auto& [bytes, i] : order) {
-    int first = plan.buffers[i].first, last = plan.buffers[i].last;
-    prolong(out.chains, first, last);
-    out.offsets[i] = place(bytes, first, last, placed);
-    out.arena_bytes = std::max(out.arena_bytes, out.offsets[i] + bytes);
+  std::vector<Interval> alive;
+  std::vector<int> buffers; // of the intervals
+  alive.reserve(table.arena.size()), buffers.reserve(table.arena.size());
+  for (const BindTable::ArenaBuffer& b : table.arena) {
+    if (is_between(out.chains, b.buffer)) continue;
+    alive.push_back({b.first, b.last, (std::max<size_t>(bytes[b.extent], 1) + 63) / 64 * 64, 0});
+    prolong(out.chains, alive.back().first, alive.back().last);
+    buffers.push_back(b.buffer);
   }
+  out.arena_bytes = place_intervals(alive, out.chains.empty() ? table.overlaps : Overlaps(alive, f.plan->num_steps));
+  out.offsets.assign(f.plan->buffers.size(), 0);
+  for (size_t i = 0; i < alive.size(); i++) out.offsets[static_cast<size_t>(buffers[i])] = alive[i].offset;
   return true;
 }
 
@@ -140,10 +120,10 @@ bool place_results(Frame& f, BoundPlan& out) {
 
 } // namespace
 
-bool bytes_of(const PlanBuffer& b, const Frame& f, size_t& bytes) {
-  bytes = size_of(b.dtype);
+bool bytes_of(std::span<const Slot> sizes, size_t element_bytes, const Frame& f, size_t& bytes) {
+  bytes = element_bytes;
   bool fits = true, empty = false;
-  for (Slot s : b.sizes) {
+  for (Slot s : sizes) {
     int64_t size = f.slots[static_cast<size_t>(s)];
     empty |= size == 0;
     fits &= size >= 0;
@@ -153,23 +133,24 @@ bool bytes_of(const PlanBuffer& b, const Frame& f, size_t& bytes) {
   return fits && bytes <= size_t{1} << 62;
 }
 
+bool bytes_of(const PlanBuffer& b, const Frame& f, size_t& bytes) { return bytes_of(b.sizes, size_of(b.dtype), f, bytes); }
+
 std::shared_ptr<const BoundPlan> bind_plan(Frame& f, std::vector<int64_t> key) {
   auto out = std::make_shared<BoundPlan>();
   out->key = std::move(key);
   out->slots = f.slots;
   out->chains = find_chains(f);
   if (!place_buffers(f, *out) || !place_results(f, *out)) return nullptr;
-  out->matmuls.resize(static_cast<size_t>(f.plan->num_matmuls));
-  out->convs.resize(static_cast<size_t>(f.plan->num_convs));
+  const BindTable& table = *f.table;
   Planner planner{f};
-  auto plan = [&](const Step& step) {
-    if (step.waits_for > 0) return;
-    if (auto* m = std::get_if<MatmulStep>(&step.run)) out->matmuls[static_cast<size_t>(m->number)] = &planner.plan(*m);
-    if (auto* c = std::get_if<ConvStep>(&step.run)) out->convs[static_cast<size_t>(c->number)] = &planner.plan(*c);
-    if (auto* k = std::get_if<KernelStep>(&step.run)) planner.plan(*k);
-    if (auto* a = std::get_if<AttentionStep>(&step.run)) planner.plan(*a);
-  };
-  for_each_step(f.plan->steps, plan);
+  std::vector<const MatmulPlan*> matmuls;
+  std::vector<const ConvPlan*> convs;
+  for (const MatmulStep& s : table.matmuls) matmuls.push_back(&planner.plan(s));
+  for (const ConvStep& s : table.convs) convs.push_back(&planner.plan(s));
+  for (const AttentionStep& s : table.attentions) planner.plan(s);
+  for (Slot s : table.kernel_scratch) planner.plan_scratch(s);
+  for (int m : table.matmul_of) out->matmuls.push_back(m < 0 ? nullptr : matmuls[static_cast<size_t>(m)]);
+  for (int c : table.conv_of) out->convs.push_back(c < 0 ? nullptr : convs[static_cast<size_t>(c)]);
   for (const ConvChain& c : out->chains) planner.need.add({0, static_cast<size_t>(c.worker_bytes() * f.workers->threads())});
   out->scratch = planner.need;
   out->matmul_plans = std::move(planner.matmuls.all), out->conv_plans = std::move(planner.convs.all);
@@ -178,11 +159,11 @@ std::shared_ptr<const BoundPlan> bind_plan(Frame& f, std::vector<int64_t> key) {
 
 bool bind_stage(Frame& f, int stage) {
   Planner planner{f};
-  for (const Step* step : (*f.waiting)[static_cast<size_t>(stage)]) {
+  for (const Step* step : f.table->waiting[static_cast<size_t>(stage)]) {
     if (auto* m = std::get_if<MatmulStep>(&step->run))
       f.matmuls[static_cast<size_t>(m->number)] = &(f.own_matmuls[m->number] = planner.plan(*m));
     if (auto* c = std::get_if<ConvStep>(&step->run)) f.convs[static_cast<size_t>(c->number)] = &(f.own_convs[c->number] = planner.plan(*c));
-    if (auto* k = std::get_if<KernelStep>(&step->run)) planner.plan(*k);
+    if (auto* k = std::get_if<KernelStep>(&step->run); k && k->scratch_bytes >= 0) planner.plan_scratch(k->scratch_bytes);
     if (auto* a = std::get_if<AttentionStep>(&step->run)) planner.plan(*a);
   }
   return f.reserve_scratch(planner.need) || (f.message = "out of memory", false);

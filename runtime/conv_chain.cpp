@@ -39,15 +39,22 @@ int result_of(const ConvStep& s) {
 }
 
 /// What `a` makes for `b` alone; -1: nothing.
-int between(const Frame& f, const Step& a, const Step& b) {
+int between(const Plan& plan, const Step& a, const Step& b) {
   const ConvStep &from = std::get<ConvStep>(a.run), &to = std::get<ConvStep>(b.run);
   int buffer = result_of(from);
   if (buffer < 0 || to.input != buffer || contains(to.epilogue.buffers, buffer)) return -1;
-  const PlanBuffer& p = f.plan->buffers[static_cast<size_t>(buffer)];
+  const PlanBuffer& p = plan.buffers[static_cast<size_t>(buffer)];
   bool own = p.place == BufferPlace::Arena && p.dtype == DType::F32 && p.first == a.number && p.last == b.number;
-  Conv x = conv_of(from, f), y = conv_of(to, f);
+  return own ? buffer : -1;
+}
+
+/// The same, where it is just what `b` reads.
+int between(const Frame& f, const Step& a, const Step& b) {
+  int buffer = between(*f.plan, a, b);
+  if (buffer < 0) return -1;
+  Conv x = conv_of(std::get<ConvStep>(a.run), f), y = conv_of(std::get<ConvStep>(b.run), f);
   bool same = x.batch == y.batch && x.out_channels == y.in_channels && std::equal(x.window.out, x.window.out + 3, y.window.in);
-  return own && same ? buffer : -1;
+  return same ? buffer : -1;
 }
 
 /// What the chain's last step writes must not be read by those that run beside it.
@@ -156,7 +163,6 @@ std::optional<ConvChain> chain_from(const Frame& f, size_t i) {
   };
   if (joined(0) < 0) return std::nullopt;
   if (links[0]->shape.depthwise()) return make(false, true);
-  if (!links[1]->shape.depthwise()) return std::nullopt;
   std::optional<ConvChain> whole = joined(1) >= 0 ? make(true, true) : std::nullopt;
   return whole ? whole : make(true, false);
 }
@@ -264,15 +270,23 @@ private:
 
 } // namespace
 
+std::vector<size_t> possible_chains(const Plan& plan) {
+  std::vector<size_t> out;
+  const std::vector<Step>& steps = plan.steps;
+  if (std::ranges::any_of(steps, [](const Step& s) { return s.binds != 0; })) return out;
+  for (size_t i = 0; i + 1 < steps.size(); i++) {
+    const ConvStep *a = link_of(steps[i]), *b = link_of(steps[i + 1]);
+    if (a && b && a->shape.depthwise() != b->shape.depthwise() && between(plan, steps[i], steps[i + 1]) >= 0) out.push_back(i);
+  }
+  return out;
+}
+
 std::vector<ConvChain> find_chains(const Frame& f) {
   std::vector<ConvChain> out;
-  const std::vector<Step>& steps = f.plan->steps;
-  if (std::any_of(steps.begin(), steps.end(), [](const Step& s) { return s.binds != 0; })) return out;
-  for (size_t i = 0; i < steps.size(); i++)
-    if (auto chain = chain_from(f, i)) {
-      out.push_back(std::move(*chain));
-      i += (out.back().before && out.back().after) ? 2 : 1;
-    }
+  for (size_t i : f.table->chain_starts) {
+    if (!out.empty() && f.plan->steps[i].number <= out.back().last_step) continue;
+    if (auto chain = chain_from(f, i)) out.push_back(std::move(*chain));
+  }
   return out;
 }
 

@@ -23,7 +23,9 @@ struct ConvChain {
   int64_t worker_bytes() const { return ring_bytes + done_bytes + product_bytes + sum_bytes; }
 };
 
-/// Chains among a plan's steps that pay for the frame's sizes; none where sizes are found while it runs.
+/// Steps that a chain may start with, by their place in the plan's list: known without sizes. None where sizes are found while it runs.
+std::vector<size_t> possible_chains(const Plan& plan);
+/// Chains among these that pay for the frame's sizes.
 std::vector<ConvChain> find_chains(const Frame& frame);
 void run_chain(const ConvChain& chain, Frame& frame);
 

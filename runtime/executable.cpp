@@ -56,11 +56,7 @@ PlanRunner::PlanRunner(std::shared_ptr<const LinkedPlan> plan, const Workers& wo
     : PlanRunner(plan, std::make_shared<Session>(workers, plan->plan.initial_state), profile) {}
 
 PlanRunner::PlanRunner(std::shared_ptr<const LinkedPlan> plan, std::shared_ptr<Session> session, bool profile)
-    : linked_(std::move(plan)), plan_(&linked_->plan), session_(std::move(session)), is_profiled_(profile) {
-  waiting_.resize(plan_->sizes.stages.size());
-  for_each_step(plan_->steps, [&](const Step& s) {
-    if (s.waits_for > 0) waiting_[static_cast<size_t>(s.waits_for)].push_back(&s);
-  });
+    : linked_(std::move(plan)), plan_(&linked_->plan), session_(std::move(session)), table_(*plan_), is_profiled_(profile) {
   for (size_t i = 0; i < plan_->buffers.size(); i++) {
     if (plan_->buffers[i].place == BufferPlace::Arena) arena_buffers_.push_back(i);
     if (plan_->buffers[i].place == BufferPlace::Part) parts_.push_back(i);
@@ -102,7 +98,7 @@ std::unique_ptr<Frame> PlanRunner::make_frame() {
   f->plan = plan_;
   f->workers = &session_->workers;
   f->pool = &session_->blocks;
-  f->waiting = &waiting_;
+  f->table = &table_;
   f->slots = plan_->sizes.initial;
   f->pointers.assign(plan_->buffers.size(), nullptr);
   for (size_t i = 0; i < plan_->buffers.size(); i++) {

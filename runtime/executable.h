@@ -73,7 +73,7 @@ private:
   const Plan* plan_; // the linked one
   std::shared_ptr<Session> session_;
   BoundPlans bound_;
-  WaitingSteps waiting_;
+  BindTable table_;
   std::vector<size_t> arena_buffers_, parts_; // by place
   size_t num_results_ = 0;
   Pooled<Frame> frames_;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/bind_table.h"
 #include "runtime/bound_plan.h"
 #include "runtime/linked_plan.h"
 #include "runtime/profile.h"
@@ -11,15 +12,12 @@
 
 namespace tenon {
 
-/// Steps whose sizes depend on data, by the stage of the size program that they wait for.
-using WaitingSteps = std::vector<std::vector<const Step*>>;
-
 struct Frame {
   const LinkedPlan* linked = nullptr;
   const Plan* plan = nullptr; // the linked one
   const Workers* workers = nullptr;
   BlockPool* pool = nullptr;
-  const WaitingSteps* waiting = nullptr;
+  const BindTable* table = nullptr;
   std::shared_ptr<const BoundPlan> bound;
   std::vector<int64_t> slots;
   std::vector<void*> pointers;            // per buffer
@@ -51,6 +49,7 @@ struct Frame {
 bool run_steps(const std::vector<Step>& steps, Frame& frame);
 /// Bytes of a buffer under the frame's slots; false where a size is negative or the product overflows.
 bool bytes_of(const PlanBuffer& buffer, const Frame& frame, size_t& bytes);
+bool bytes_of(std::span<const Slot> sizes, size_t element_bytes, const Frame& frame, size_t& bytes);
 /// Runs a scan's body for each of its steps.
 bool run_scan(const ScanStep& step, Frame& frame);
 /// The step's call with the frame's sizes and pointers, or a worker's own pointers.

@@ -56,6 +56,7 @@ struct TileKernel {
   int kernel = -1; // -1: none
   std::vector<int> written = {};
   std::vector<int> beside; // buffers that lie as the contraction's result and are read or written where its tiles are
+  bool operator==(const TileKernel&) const = default;
 };
 
 struct MatmulStep {
@@ -71,6 +72,7 @@ struct MatmulStep {
   int number = 0;        // of the frame's plans for products
   bool repeated = false; // in a scan
   TileKernel epilogue;
+  bool operator==(const MatmulStep&) const = default;
 };
 
 struct ConvStep {
@@ -83,18 +85,21 @@ struct ConvStep {
   Conv shape;                                    // types, channels, groups, kernel, stride, padding, dilation; without pointers
   int number = 0;                                // of the frame's plans for convolutions
   TileKernel epilogue;
+  bool operator==(const ConvStep&) const = default;
 };
 
 struct AttentionStep {
   struct Operand {
     int buffer;
     Slot offset, batch[AttentionCall::most_digits], row, column;
+    bool operator==(const Operand&) const = default;
   };
   Slot digits[AttentionCall::most_digits], rows, keys, depth, columns;
   Operand q, k, v;
   Slot upper = -1, lower = -1; // -1: no bound
   int64_t block_keys = 0;
   TileKernel score, finish; // buffers -1: rows of the tile, in the order of loops/from_attention.h
+  bool operator==(const AttentionStep&) const = default;
 };
 
 struct LibraryStepCall {
