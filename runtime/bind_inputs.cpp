@@ -28,6 +28,9 @@ std::string range_of(const InputDim& d) { return fmt::format("{} to {}", d.lo, d
 
 } // namespace
 
+// What a number adds to the key of a bound plan.
+int64_t PlanRunner::key_of(size_t i, const TensorView& v) const { return table_.is_free[i] ? 0 : bits_of(plan_->inputs[i], v); }
+
 // Whether the inputs are of the kinds and sizes that the frame is bound to.
 bool PlanRunner::matches(const Frame& f, std::span<const TensorView> inputs) const {
   if (!f.bound || inputs.size() != plan_->inputs.size()) return false;
@@ -36,7 +39,7 @@ bool PlanRunner::matches(const Frame& f, std::span<const TensorView> inputs) con
     const InputSpec& s = plan_->inputs[i];
     const TensorView& v = inputs[i];
     if (s.is_number || s.is_fixed) {
-      if (!v.sizes.empty() || !v.data || bits_of(s, v) != *key++) return false;
+      if (!v.sizes.empty() || !v.data || key_of(i, v) != *key++) return false;
       continue;
     }
     if (v.dtype != s.dtype || v.sizes.size() != s.dims.size() || (!v.strides.empty() && v.strides.size() != v.sizes.size())) return false;
@@ -99,7 +102,7 @@ std::shared_ptr<const BoundPlan> PlanRunner::bound_for(Frame& f, std::span<const
   std::vector<int64_t> key;
   for (size_t i = 0; i < inputs.size(); i++) {
     const InputSpec& s = plan_->inputs[i];
-    if (s.is_number || s.is_fixed) key.push_back(bits_of(s, inputs[i]));
+    if (s.is_number || s.is_fixed) key.push_back(key_of(i, inputs[i]));
     else key.insert(key.end(), inputs[i].sizes.begin(), inputs[i].sizes.end());
   }
   std::shared_ptr<const BoundPlan> bound = bound_.find(key);
@@ -118,12 +121,24 @@ std::shared_ptr<const BoundPlan> PlanRunner::plan_for(std::span<const TensorView
   return bound;
 }
 
+// A bound plan serves calls with any values of these.
+void PlanRunner::bind_free_numbers(Frame& f, std::span<const TensorView> inputs) {
+  bool changed = false;
+  for (size_t i : free_numbers_) {
+    const InputSpec& s = plan_->inputs[i];
+    int64_t bits = bits_of(s, inputs[i]), &slot = f.slots[static_cast<size_t>(s.number_slot)];
+    changed |= bits != std::exchange(slot, bits);
+  }
+  if (changed) run_stage(plan_->sizes, 0, f.slots.data());
+}
+
 bool PlanRunner::bind(Frame& f, std::span<const TensorView> inputs) {
   if (!matches(f, inputs)) {
     std::shared_ptr<const BoundPlan> bound = bound_for(f, inputs);
     if (!bound) return false;
     enter(f, std::move(bound));
   }
+  bind_free_numbers(f, inputs);
   const BoundPlan& b = *f.bound;
   CallMemory& m = *f.memory;
   m.arena.begin_call(), m.scratch.begin_call();

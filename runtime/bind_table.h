@@ -33,6 +33,7 @@ struct BindTable {
   std::vector<int> matmul_of, conv_of;
   std::vector<AttentionStep> attentions;
   std::vector<Slot> kernel_scratch;
+  std::vector<bool> is_free;        // by input: a number that nothing here depends on, so that its value does not matter to binding
   std::vector<size_t> chain_starts; // steps that a chain of convolutions may start with, whatever the sizes
 
   /// Steps whose sizes depend on data, by the stage of the size program that they wait for.
@@ -40,6 +41,7 @@ struct BindTable {
 
 private:
   void add(const Plan& plan, const Step& step);
+  void find_free_numbers(const Plan& plan);
 };
 
 } // namespace tenon

@@ -61,6 +61,8 @@ PlanRunner::PlanRunner(std::shared_ptr<const LinkedPlan> plan, std::shared_ptr<S
     if (plan_->buffers[i].place == BufferPlace::Arena) arena_buffers_.push_back(i);
     if (plan_->buffers[i].place == BufferPlace::Part) parts_.push_back(i);
   }
+  for (size_t i = 0; i < plan_->inputs.size(); i++)
+    if (table_.is_free[i] && plan_->inputs[i].number_slot >= 0) free_numbers_.push_back(i);
   for (const OutputSpec& o : plan_->outputs) num_results_ += o.returned_as >= 0;
 }
 

@@ -57,6 +57,8 @@ private:
   Status run_bound(Frame& f, std::span<const TensorView> inputs, Results& results) noexcept;
   bool matches(const Frame& f, std::span<const TensorView> inputs) const;
   bool bind(Frame& f, std::span<const TensorView> inputs);
+  void bind_free_numbers(Frame& f, std::span<const TensorView> inputs);
+  int64_t key_of(size_t input, const TensorView& number) const;
   std::shared_ptr<const BoundPlan> bound_for(Frame& f, std::span<const TensorView> inputs);
   bool bind_input(Frame& f, const InputSpec& spec, const TensorView& view, bool check_equal);
   bool check_inputs(Frame& f, std::span<const TensorView> inputs);
@@ -75,6 +77,7 @@ private:
   BoundPlans bound_;
   BindTable table_;
   std::vector<size_t> arena_buffers_, parts_; // by place
+  std::vector<size_t> free_numbers_;          // among the inputs, where something reads them
   size_t num_results_ = 0;
   Pooled<Frame> frames_;
   std::atomic<size_t> arena_bytes_ = 0; // of the last sizes that were bound

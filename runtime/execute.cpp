@@ -218,8 +218,9 @@ bool allocate_dynamic(const Step& step, Frame& f) {
 } // namespace
 
 Matmul matmul_of(const MatmulStep& s, const Frame& f, void* const* pointers) {
-  auto at = [&](int buffer, Slot offset, DType t) {
-    return static_cast<const char*>(pointers[static_cast<size_t>(buffer)]) + slot(f, offset) * static_cast<int64_t>(size_of(t));
+  auto at = [&](int buffer, Slot offset, DType t) -> const void* {
+    auto* start = static_cast<const char*>(pointers[static_cast<size_t>(buffer)]);
+    return offset < 0 ? start : start + slot(f, offset) * static_cast<int64_t>(size_of(t));
   };
   Matmul m{.batch = {slot(f, s.batch[0]), slot(f, s.batch[1])}, .m = slot(f, s.m), .n = slot(f, s.n), .k = slot(f, s.k)};
   m.a_type = s.a_type, m.b_type = s.b_type;
@@ -263,7 +264,7 @@ AttentionCall attention_of(const AttentionStep& s, const Frame& f) {
   c.rows = slot(f, s.rows), c.keys = slot(f, s.keys), c.depth = slot(f, s.depth), c.columns = slot(f, s.columns);
   auto operand = [&](const AttentionStep::Operand& o) {
     AttentionOperandView v{.data = f.pointers[static_cast<size_t>(o.buffer)], .type = f.plan->buffers[static_cast<size_t>(o.buffer)].dtype};
-    if (v.data) v.data = v.at(slot(f, o.offset));
+    if (v.data && o.offset >= 0) v.data = v.at(slot(f, o.offset));
     for (int d = 0; d < AttentionCall::most_digits; d++) v.batch[d] = slot(f, o.batch[d]);
     v.row = slot(f, o.row), v.column = slot(f, o.column);
     return v;

@@ -63,7 +63,7 @@ struct MatmulStep {
   int a = 0, b = -1, c = 0; // b: -1 where it is packed; c: -1 where the epilogue alone takes the sums
   DType a_type = DType::F32, b_type = DType::F32;
   Slot batch[2], m, n, k;
-  Slot a_offset, a_row, a_k, a_batch[2];
+  Slot a_offset, a_row, a_k, a_batch[2]; // offsets: -1 for none
   Slot b_offset, b_k, b_n, b_batch[2];
   Slot c_row, c_batch[2];
   int family = -1;       // of micro-kernels

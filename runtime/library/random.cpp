@@ -225,7 +225,7 @@ template <class F> const char* parallel_or_error(const LibraryCall& c, int64_t n
   std::mutex mutex;
   std::string error;
   parallel(c, n, grain, [&](int64_t begin, int64_t end) {
-    if (const char* e = f(begin, end)) {
+    if (const char* e = guarded([&] { return f(begin, end); })) {
       std::scoped_lock lock(mutex);
       error = e;
     }

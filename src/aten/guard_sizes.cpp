@@ -81,6 +81,12 @@ public:
     require_true(logical_or(nothing, lt(last, product(pool, call.type("self").sizes))));
   }
 
+  void check_select(const Call& call) {
+    Expr index = call.sym("index"), size = call.size("self", call.dim("dim", call.type("self").rank()));
+    require_true(le(g_.pool().integer(0), index + size));
+    require_true(lt(index, size));
+  }
+
   // Each dim is continued by what it has: a reflected one by all but its border, a circular one by all, a repeated one by any.
   void check_padding(const Call& call, std::string_view amounts) {
     std::vector<Expr> pad = call.syms(amounts);
@@ -142,6 +148,7 @@ std::vector<Expr> guards_of(const Graph& g, const Node& n) {
   else if (n.op.starts_with("tenon::resample_")) guards.check_filled(call);
   else if (!symbolic) return {};
   else if (n.op == "edge::view.default") guards.check_view();
+  else if (n.op == "edge::select.int") guards.check_select(call);
   else {
     guards.check_loads(definition_of(g, n).body, n.def->body != nullptr);
     for (auto [scatter, view] : scatters)

@@ -148,6 +148,14 @@ std::vector<Type> multinomial_types(const Call& c) {
 #define TENON_SIZED_LONG "ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 #define TENON_LIKE TENON_SIZED ", MemoryFormat? memory_format=None"
 
+std::vector<Type> binomial_types(const Call& c) {
+  const Type &count = c.type("count"), &prob = c.type("prob");
+  require_input(count.dtype == prob.dtype, "{}: counts are {}, probabilities {}", c.def.signature.name, name_of(count.dtype),
+                name_of(prob.dtype));
+  if (count.sizes != prob.sizes) unsupported("{} of counts and probabilities of different sizes", c.def.signature.name);
+  return {typed(c, "count", count.dtype)};
+}
+
 const OpRow rows[] = {
     {.schema = "aten::rand(SymInt[] size, *, " TENON_SIZED ") -> Tensor",
      .kind = Kind::Library,
@@ -229,7 +237,7 @@ const OpRow rows[] = {
      .dtypes = float_types},
     {.schema = "aten::binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor",
      .kind = Kind::Library,
-     .infer = [](const Call& c) { return std::vector{typed(c, "count", c.type("count").dtype)}; },
+     .infer = binomial_types,
      .library = [](const Call& c) { return LibraryStep{library::random_binomial, {c.value("count"), c.value("prob")}}; },
      .dtypes = float_types},
     {.schema = "aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",

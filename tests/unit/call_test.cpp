@@ -219,3 +219,33 @@ TEST_CASE("memory: blocks come back in classes of sizes, and do not pile up") {
   CHECK_FALSE(block.reserve(size_t{1} << 61));
   CHECK(block.reserve(10));
 }
+
+TEST_CASE("a number that no size depends on is bound anew in each call, sizes are not") {
+  TestGraph g;
+  auto number = [&](const char* name, TypeKind kind, DType type) {
+    Expr e = g.b.pool().symbol(name, type);
+    ValueId v = g.p.graph.add_param(g.p.graph.top(), Type::scalar(kind, e), name);
+    g.p.inputs.push_back({.kind = InputKind::User, .name = name, .target = {}, .value = v});
+    return e;
+  };
+  Expr rows = g.symbol("s0"), factor = number("factor", TypeKind::Float, DType::F64), count = number("count", TypeKind::Int, DType::I64);
+  V x = g.input({rows});
+  g.returns(g.b.call1("aten::mul.Scalar", {x, factor + 1.0}));
+  g.returns(g.b.call1("aten::full.default", {Arg(ArgList{count}), 2.0}));
+  auto exe = g.program().compile({}).value();
+  auto scalar = [](DType t, double v) { return filled(t, {}, [=](int64_t) { return v; }); };
+  std::shared_ptr<const BoundPlan> first;
+  for (int64_t n : {4, 7})
+    for (int k : {3, 2})
+      for (double f : {0.5, -2.0, 0.5, 8.25}) {
+        std::vector<Tensor> inputs{scalar(DType::F64, f), scalar(DType::I64, k), counting(DType::F32, {n}, 1)}, out;
+        exe.run(inputs, out).check();
+        for (int64_t i = 0; i < n; i++) CHECK(numbers(out[0])[static_cast<size_t>(i)] == doctest::Approx((1 + i) * (f + 1)));
+        CHECK(out[1].numel() == k);
+        std::vector<TensorView> views;
+        for (Tensor& t : inputs) views.push_back(t.view());
+        auto bound = exe.impl().runner->plan_for(views);
+        if (f == 0.5) first = bound;
+        CHECK(bound == first);
+      }
+}
