@@ -249,3 +249,25 @@ TEST_CASE("a number that no size depends on is bound anew in each call, sizes ar
         CHECK(bound == first);
       }
 }
+
+TEST_CASE("an index that the program gives is held against the sizes of the call") {
+  TestGraph g;
+  V x = g.input({g.symbol("s0"), g.b.integer(3)});
+  g.returns(g.b.call1("aten::select.int", {x, 0, 2}));
+  g.returns(g.b.call1("aten::select.int", {x, 0, -3}));
+  auto exe = g.program().compile({}).value();
+  for (int64_t rows : {2, 3, 5}) {
+    std::vector<Tensor> inputs{counting(DType::F32, {rows, 3})}, out;
+    Status status = exe.run(inputs, out);
+    CHECK(status.ok() == (rows >= 3));
+    if (!status.ok()) CHECK(std::string(status.error().what()).find("the sizes do not fit") != std::string::npos);
+    else CHECK(numbers(out[0]) == std::vector<double>{6, 7, 8});
+    if (status.ok()) CHECK(numbers(out[1])[0] == static_cast<double>(3 * (rows - 3)));
+  }
+}
+
+TEST_CASE("binomial numbers take counts and probabilities of one dtype") {
+  TestGraph g;
+  V counts = g.input({100}, DType::F16), probabilities = g.input({100});
+  CHECK_THROWS_AS(g.b.call1("aten::binomial.default", {counts, probabilities}), Error);
+}
