@@ -78,6 +78,7 @@ bool is_between(const std::vector<ConvChain>& chains, int buffer) {
   return std::any_of(chains.begin(), chains.end(), is);
 }
 
+/// Lays out the arena. False: sizes that do not fit.
 bool place_buffers(Frame& f, BoundPlan& out) {
   const BindTable& table = *f.table;
   std::vector<size_t> bytes;
