@@ -76,7 +76,11 @@ grep -q '^UNSUPPORTED custom tested::gate.default, tested::bump.default, tested:
 has '^fallback_steps +0$' "$tenon" bench --ops "$ops" $custom --seconds 0.05
 "$tenon" run --ops "$ops" $custom --inputs ${custom%.pt2}.inputs.npz --cache "$work/custom" >/dev/null || problem "custom operators with a cache"
 [ ! -e "$work/custom" ] || problem "the cache holds a program with custom operators"
-refuses 'custom operator' "$tenon" compile --ops "$ops" $custom -o "$work/custom.tenon"
+"$tenon" run --ops "$ops" $custom --inputs ${custom%.pt2}.inputs.npz -o "$work/custom.npz" >/dev/null
+has 'is written' "$tenon" compile --ops "$ops" $custom -o "$work/custom.tenon"
+has '^out1: i64' "$tenon" run --ops "$ops" "$work/custom.tenon" --inputs ${custom%.pt2}.inputs.npz -o "$work/custom_read.npz"
+cmp -s "$work/custom.npz" "$work/custom_read.npz" || problem "custom operators of a compiled file give other results"
+refuses 'tested::.*not registered' "$tenon" run "$work/custom.tenon" --inputs ${custom%.pt2}.inputs.npz
 refuses 'no such|cannot open' "$tenon" run --ops "$work/none.so" $custom
 refuses 'stage' "$tenon" dump $programs/mlp.pt2 --stage=none
 refuses 'stage' "$tenon" dump $programs/mlp.pt2

@@ -75,8 +75,9 @@ public:
   /// Compiles for this machine. Errors: Unsupported lists all missing operators at once.
   Result<Executable> compile(const Options& options = {}) const;
   /// Compiles into a file that Executable::load runs on machines of this kind, without compiling or this archive. It is written under
-  /// another name and takes the place of `path` when it is whole. Errors: those of compile; Unsupported where a step has no form in a file
-  /// (custom operators, steps of the interpreter); BadInput with the system's reason where it cannot be written.
+  /// another name and takes the place of `path` when it is whole. Custom operators that have a function are called by it, and must be
+  /// registered where it is loaded. Errors: those of compile; Unsupported where a step has no form in a file
+  /// (those of the interpreter); BadInput with the system's reason where it cannot be written.
   Status save_compiled(const std::string& path, const Options& options = {}) const;
   /// How far results under `options` are from those of strict f32, for these inputs: the largest |difference| of an output over the largest
   /// magnitude in it. Compiles and runs both; 1 stands for all that is not finite in one alone. Errors: those of compile and run.

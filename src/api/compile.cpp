@@ -33,7 +33,8 @@ artifact::Description describe(const Program::Impl& program, const Options& opti
           .has_narrow = compiled.has_narrow,
           .key = std::move(key),
           .plan = {},
-          .objects = std::move(compiled.objects)};
+          .objects = std::move(compiled.objects),
+          .operators = {}};
 }
 
 // What an operator of the user computes is not told by the program.

@@ -13,6 +13,7 @@
 #include "codegen/codegen.h"
 #include "codegen/hash.h"
 #include "codegen/x86/micro_kernels.h"
+#include "ops/custom.h"
 #include "runtime/library_names.h"
 #include "runtime/parallel.h"
 
@@ -55,8 +56,9 @@ public:
     for (const StoredTensor& t : index_.state) plan.initial_state.push_back(tensor(t));
     for (const StoredBytes& b : index_.packed) linked->packed.push_back(data(b.at, b.bytes));
     linked->owned.push_back(memory_);
+    check_operators();
     for (const std::string& name : plan.library) {
-      linked->library.push_back(library::find(name));
+      linked->library.push_back(name.empty() ? ops::call_custom : library::find(name));
       require_input(linked->library.back() != nullptr, "{}: there is no library step {}", path_, name);
     }
     link_code(*linked);
@@ -94,6 +96,11 @@ private:
       }
     });
     require_input(right, "{} is damaged: weights have another checksum", path_);
+  }
+
+  void check_operators() const {
+    for (auto& [number, text] : index_.description.operators)
+      if (ops::custom_text(number) != text) unsupported("{} calls the custom operator {}, which is not registered here", path_, text);
   }
 
   Bytes data(uint64_t at, uint64_t bytes) const {

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <cerrno>
+#include <map>
 
 #include "artifact/format.h"
 #include "base/strided.h"
 #include "codegen/hash.h"
+#include "ops/custom.h"
 
 namespace tenon::artifact {
 
@@ -104,8 +106,18 @@ void refuse_steps(const Plan& plan) {
   for_each_step(plan.steps, [](const Step& s) {
     if (std::holds_alternative<FallbackStep>(s.run)) unsupported("{} runs in the interpreter, which cannot be written to a file", s.what);
   });
-  for (const std::string& name : plan.library)
-    if (name.empty()) unsupported("the program calls a custom operator, which cannot be written to a file");
+}
+
+/// The custom operators that the plan calls.
+std::vector<std::pair<int64_t, std::string>> custom_operators(const Plan& plan) {
+  std::map<int64_t, std::string> found;
+  for_each_step(plan.steps, [&](const Step& s) {
+    auto* call = std::get_if<LibraryStepCall>(&s.run);
+    if (!call || !plan.library[static_cast<size_t>(call->function)].empty()) return;
+    int64_t number = plan.sizes.initial[static_cast<size_t>(call->ints[0])];
+    found.emplace(number, ops::custom_text(number));
+  });
+  return {found.begin(), found.end()};
 }
 
 } // namespace
@@ -115,7 +127,7 @@ void write(const std::string& path, const Description& description, const Linked
   NewFile file(path);
   Data data(file);
   Index index{.description = description, .constants = {}, .state = {}, .packed = {}, .hashes = {}};
-  index.description.plan = linked.plan;
+  index.description.plan = linked.plan, index.description.operators = custom_operators(linked.plan);
   for (const Tensor& t : linked.plan.constants) index.constants.push_back(data.add(t));
   for (const Tensor& t : linked.plan.initial_state) index.state.push_back(data.add(t));
   for (Bytes b : linked.packed) index.packed.push_back({data.add(b), b.size()});

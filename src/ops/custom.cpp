@@ -1,6 +1,7 @@
 // The registry of custom operators. A function becomes a library step that calls it; an expression becomes a pointwise row.
 #include "ops/custom.h"
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <shared_mutex>
@@ -20,6 +21,7 @@ struct Custom {
   std::string keep; // arguments that take no part in promotion: all numbers
   OpDef def;        // of an operator that writes arguments: what programs call
   OpDef functional; // what is run
+  int64_t number;   // of a function, what its steps know it by
 };
 
 struct Registry {
@@ -37,15 +39,26 @@ int64_t index_of(std::string_view name) { // under the mutex
     if (ops[i].def.signature.name == name || ops[i].functional.signature.name == name) return static_cast<int64_t>(i);
   return -1;
 }
-int64_t index_of(const OpDef& def) {
+const Custom& custom_of(const Call& c) {
   std::shared_lock lock(registry().mutex);
-  return index_of(def.signature.name);
+  return registry().ops[static_cast<size_t>(index_of(c.def.signature.name))];
 }
-const Custom& custom(int64_t index) {
+
+// What a step knows its operator by, in a file as well: a hash of its schema and its shape rule.
+int64_t number_of(std::string_view schema, std::string_view results) {
+  constexpr uint64_t prime = 0x100000001b3;
+  uint64_t hash = 0xcbf29ce484222325;
+  for (std::string_view text : {schema, results}) {
+    for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * prime;
+    hash *= prime;
+  }
+  return static_cast<int64_t>(hash >> 12); // exact in any arithmetic
+}
+const Custom* numbered(int64_t number) {
   std::shared_lock lock(registry().mutex);
-  return registry().ops[static_cast<size_t>(index)];
+  auto at = std::ranges::find(registry().ops, number, &Custom::number);
+  return at == registry().ops.end() ? nullptr : &*at;
 }
-const Custom& custom_of(const Call& c) { return custom(index_of(c.def)); }
 
 bool is_number(const SchemaArg& a) {
   return a.type == ArgType::Scalar || a.type == ArgType::Float || a.type == ArgType::Int || a.type == ArgType::Bool;
@@ -146,35 +159,9 @@ void add_argument(const Call& c, size_t i, LibraryStep& step) {
   } else add_number(c, schema, int64_t{0}, step);
 }
 
-const char* call_function(const LibraryCall& c) {
-  try {
-    const Custom& op = custom(c.ints[0]);
-    size_t operands = 0;
-    for (auto& a : op.def.signature.args) operands += a.type == ArgType::Tensor;
-    auto view = [](const LibraryTensor& t) {
-      return tenon_tensor{t.data, t.sizes.data(), static_cast<int32_t>(t.rank()), static_cast<int32_t>(t.dtype)};
-    };
-    std::vector<tenon_tensor> inputs, outputs;
-    size_t next = 0;
-    for (size_t i = 0; i < operands; i++) {
-      int64_t n = c.ints[1 + i];
-      if (n < 0) inputs.push_back({nullptr, nullptr, -1, 0});
-      for (int64_t k = 0; k < n; k++) inputs.push_back(view(c.inputs[next++]));
-    }
-    for (auto& t : c.outputs) outputs.push_back(view(t));
-    auto ints = c.ints.subspan(1 + operands);
-    tenon_op_call call{inputs.data(),  outputs.data(), ints.data(),      c.numbers.data(), inputs.size(),
-                       outputs.size(), ints.size(),    c.numbers.size(), op.data};
-    return op.function(&call);
-  } catch (const std::exception& e) {
-    thread_local std::string message;
-    return (message = e.what()).c_str();
-  }
-}
-
 LibraryStep step(const Call& c) {
-  LibraryStep s{.function = call_function};
-  s.ints.push_back(c.pool().integer(index_of(c.def)));
+  LibraryStep s{.function = call_custom};
+  s.ints.push_back(c.pool().integer(custom_of(c).number));
   for (auto& a : c.def.signature.args) {
     if (a.type != ArgType::Tensor) continue;
     std::vector<ValueId> values = c.values(a.name);
@@ -220,7 +207,9 @@ Custom describe(const tenon_op& op) {
            .data = op.data,
            .keep = {},
            .def = {},
-           .functional = {}};
+           .functional = {},
+           .number = 0};
+  c.number = number_of(c.schema, c.results);
   Schema s = parse_schema(c.schema);
   require_input(s.name.find("::") != s.name.npos && !s.name.starts_with("prim::") && !s.name.starts_with("edge::") &&
                     !s.name.starts_with("tenon::"),
@@ -261,6 +250,8 @@ void register_custom(const tenon_op& op) {
     require_input(same, "{} is registered already, with another meaning", name);
     return;
   }
+  require_input(std::ranges::find(registry().ops, c.number, &Custom::number) == registry().ops.end(),
+                "{}: another operator has its number: give it another name", name);
   Custom& kept = registry().ops.emplace_back(std::move(c));
   kept.def.schema = kept.functional.schema = kept.schema;
   kept.def.keep = kept.functional.keep = kept.keep;
@@ -279,6 +270,39 @@ const OpDef* functional_custom(const OpDef& def) {
   std::shared_lock lock(registry().mutex);
   int64_t at = index_of(def.signature.name);
   return at >= 0 ? &registry().ops[static_cast<size_t>(at)].functional : nullptr;
+}
+
+const char* call_custom(const LibraryCall& c) {
+  try {
+    const Custom* known = numbered(c.ints[0]);
+    if (!known) return "a custom operator that is not registered";
+    const Custom& op = *known;
+    size_t operands = 0;
+    for (auto& a : op.def.signature.args) operands += a.type == ArgType::Tensor;
+    auto view = [](const LibraryTensor& t) {
+      return tenon_tensor{t.data, t.sizes.data(), static_cast<int32_t>(t.rank()), static_cast<int32_t>(t.dtype)};
+    };
+    std::vector<tenon_tensor> inputs, outputs;
+    size_t next = 0;
+    for (size_t i = 0; i < operands; i++) {
+      int64_t n = c.ints[1 + i];
+      if (n < 0) inputs.push_back({nullptr, nullptr, -1, 0});
+      for (int64_t k = 0; k < n; k++) inputs.push_back(view(c.inputs[next++]));
+    }
+    for (auto& t : c.outputs) outputs.push_back(view(t));
+    auto ints = c.ints.subspan(1 + operands);
+    tenon_op_call call{inputs.data(),  outputs.data(), ints.data(),      c.numbers.data(), inputs.size(),
+                       outputs.size(), ints.size(),    c.numbers.size(), op.data};
+    return op.function(&call);
+  } catch (const std::exception& e) {
+    thread_local std::string message;
+    return (message = e.what()).c_str();
+  }
+}
+
+std::string custom_text(int64_t number) {
+  const Custom* op = numbered(number);
+  return op ? fmt::format("{}, results {}", op->schema, op->results) : "";
 }
 
 } // namespace tenon::ops
