@@ -125,6 +125,7 @@ bool pays_by_k(const MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
 bool crowds_l1(const GemmFamily& f, const Caches& caches, int64_t row_bytes, int64_t k) {
   constexpr int64_t line = 64, sets = 64, spare = 2;
   int64_t lines[sets] = {}, most = 0, bytes = std::min(k, tiled_depth(f, caches, k)) * static_cast<int64_t>(size_of(f.a));
+  row_bytes = std::abs(row_bytes);
   for (int64_t r = 0; r < 2 * f.row_step; r++)
     for (int64_t i = 0; i < bytes; i += line) most = std::max(most, ++lines[(r * row_bytes + i) / line % sets]);
   return most > caches.l1 / (sets * line) - spare;
