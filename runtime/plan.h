@@ -213,6 +213,7 @@ struct InputDim {
   Slot equal = -1;                // Bind: what the size must be, where it is an expression that a symbol was solved from
   int64_t lo = 0, hi = INT64_MAX; // Bind
   std::string text = {};          // "s77", "s77*2"
+  bool in_code = false;           // generated code computes with it, and not only with how many iterations there are
 };
 
 struct InputSpec {

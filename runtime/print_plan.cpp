@@ -56,6 +56,7 @@ private:
     for (auto& d : in.dims) {
       if (d.kind == InputDim::Kind::Equal) dims.push_back(fmt::format("={}", d.text));
       else dims.push_back(fmt::format("{}: {} in {}..{}", slot(d.slot), d.text, d.lo, d.hi == INT64_MAX ? "" : std::to_string(d.hi)));
+      if (d.in_code) dims.back() += " (in code)";
     }
     if (in.is_fixed) line(0, "input {} = {}", in.name, in.fixed);
     else if (in.is_number) line(0, "input {}: {} number -> {}", in.name, name_of(in.dtype), slot(in.number_slot));

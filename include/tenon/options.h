@@ -16,12 +16,13 @@ enum class Isa { Auto, Avx2, Avx512 };
 enum class Precision { Strict, BF16, Int8Weights };
 
 /// Plans for exact sizes, of programs whose sizes vary. The code that serves all sizes serves from the first call; for sizes that most of
-/// the time goes to, code for just these is made in the background, in a thread of low priority that the process has one of, and takes over
-/// when it is ready. Results may then differ in the last bits. Executables loaded from files have the plan for all sizes alone.
+/// the time goes to, or for those of them that code depends on, the others being any, code for just these is made in the background, in a
+/// thread of low priority that the process has one of, and takes over when it is ready. Results may then differ in the last bits.
+/// Executables loaded from files have the plan for all sizes alone.
 struct Specialization {
   /// Whether that happens by itself. If not, Executable::specialize asks for it. Not while steps are timed (Options::profile).
   bool in_background = true;
-  /// Plans for exact sizes that one executable holds; 0: none. The least used makes room for another.
+  /// Plans for exact or partly fixed sizes that one executable holds; 0: none. The least used makes room for another.
   int most = 8;
   /// Bytes of code and packed weights of their own that all of them take, besides those that they share with the plan for all sizes.
   uint64_t most_bytes = uint64_t{64} << 20;

@@ -97,14 +97,14 @@ private:
   std::shared_ptr<const Impl> impl_;
 };
 
-/// A plan of an executable: the one for all sizes, or one for exact sizes.
+/// A plan of an executable: the one for all sizes, one for exact sizes, or one for some that are fixed where only those change the code.
 struct VariantInfo {
-  /// The sizes it is for, by the program's symbols: "s0 = 8, s1 = 128"; empty: all.
+  /// The sizes it is for, by the program's symbols: "s0 = 8, s1 = 128", others being any; empty: all.
   std::string guard;
   uint64_t calls = 0;
   /// Microseconds of its calls, mean of those that were timed (some are); 0 where none was.
   double mean_us = 0;
-  /// The same of calls of these sizes that the plan for all sizes served.
+  /// What calls of its sizes took that a plan for more sizes served, for as many elements.
   double generic_us = 0;
   /// Code and packed weights of its own; 0 for the plan for all sizes.
   size_t bytes = 0;
@@ -173,8 +173,8 @@ public:
   Status specialize(std::span<const TensorView> inputs) const;
   /// Waits until nothing is compiled in the background. Errors: those of Program::compile, where it was not waited for.
   Status wait() const;
-  /// The plan for all sizes, then those for exact sizes. Calls are counted where sizes vary and Specialization::in_background is set, or
-  /// there are exact plans; those that are running or have just run may be missing.
+  /// The plan for all sizes, then those for exact sizes, then those that fix some. Calls are counted where sizes vary and
+  /// Specialization::in_background is set, or there are exact plans; those that are running or have just run may be missing.
   std::vector<VariantInfo> variants() const;
   /// Pieces of machine code that the process has made so far, for all its Executables. Compiling adds to it, in the background too; a
   /// run() never does, whatever its sizes.

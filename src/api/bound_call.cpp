@@ -16,7 +16,7 @@ void BoundCall::Impl::choose_plan(std::span<const TensorView> inputs, std::span<
 // Counts the calls since the last look, and changes over where there is another plan by now.
 void BoundCall::Impl::look(double ns) {
   Variants& variants = *executable->variants;
-  variants.note(call->inputs(), variant != nullptr, calls - noted, ns);
+  variants.note(call->inputs(), variant.get(), calls - noted, ns);
   noted = calls;
   if (variants.find(call->inputs()) == variant) return;
   std::shared_ptr<const Variant> old = std::move(variant);

@@ -46,7 +46,7 @@ template <class A> void fields(A& a, ItemStep& s) { a(s.buffer, s.slot, s.is_flo
 template <class A> void fields(A& a, ScalarStep& s) { a(s.slot, s.buffer, s.is_float); }
 template <class A> void fields(A& a, AssertStep& s) { a(s.condition, s.message, s.values); }
 template <class A> void fields(A& a, Step& s) { a(s.run, s.binds, s.dynamic, s.what, s.source, s.refused, s.number, s.waits_for); }
-template <class A> void fields(A& a, InputDim& d) { a(d.kind, d.slot, d.equal, d.lo, d.hi, d.text); }
+template <class A> void fields(A& a, InputDim& d) { a(d.kind, d.slot, d.equal, d.lo, d.hi, d.text, d.in_code); }
 template <class A> void fields(A& a, InputSpec& s) {
   a(s.name, s.dtype, s.dims, s.buffer, s.is_number, s.number_slot, s.is_fixed, s.fixed);
 }

@@ -22,7 +22,7 @@ std::vector<int> StepEmitter::beside_of(NodeId id, const RegionKernel& k) {
 
 void StepEmitter::fill_tile(const RegionKernel& kernel, const KernelUse& use, TileKernel& to) {
   for (ValueId v : kernel.buffers) to.buffers.push_back(buffer_or_scratch(v));
-  to.kernel = use.kernel, to.scalars = slots_of(use.scalars);
+  to.kernel = use.kernel, to.scalars = scalars_of(use);
 }
 
 // The epilogue kernel; none where the sums are the region's only result.

@@ -168,6 +168,26 @@ std::vector<Slot> StepEmitter::slots_of(const std::vector<Expr>& sizes) {
   return out;
 }
 
+std::vector<Slot> StepEmitter::scalars_of(const KernelUse& use) {
+  for (Expr e : use.in_code) in_code_.insert(e.get());
+  return slots_of(use.scalars);
+}
+
+// Of each dimension, whether all that varies of it is among the numbers that kernels get.
+void StepEmitter::note_sizes_in_code() {
+  size_t user = 0;
+  for (auto& in : program_.inputs) {
+    if (!in.value.valid() || in.kind != InputKind::User) continue;
+    while (plan_.inputs[user].is_fixed) user++;
+    InputSpec& s = plan_.inputs[user++];
+    for (size_t d = 0; d < s.dims.size(); d++) {
+      bool in_code = !g_.type(in.value).sizes[d]->is_const();
+      visit(g_.type(in.value).sizes[d], [&](const ExprNode& n) { in_code &= n.op != Op::Symbol || in_code_.contains(&n); });
+      s.dims[d].in_code = in_code;
+    }
+  }
+}
+
 int StepEmitter::new_buffer(const Type& t, BufferPlace place, const std::string& name) {
   PlanBuffer b{.name = name, .dtype = t.dtype, .sizes = slots_of(t.sizes), .place = place, .is_conditional = conditional_ > 0};
   bool dynamic = false;

@@ -108,7 +108,7 @@ void StepEmitter::append_kernel(NodeId id, const RegionKernel& k, const KernelUs
   s.iteration_elements = slot(floor_div(k.elements, max(k.iterations, g_.pool().integer(1))));
   s.element_ns = 0.05 + 0.02 * k.weight;
   s.operations = k.weight;
-  s.kernel = use.kernel, s.scalars = slots_of(use.scalars);
+  s.kernel = use.kernel, s.scalars = scalars_of(use);
   append(id, std::move(s)).refused = refused_in(g_, id);
 }
 
@@ -232,6 +232,7 @@ void StepEmitter::run() {
   count_uses();
   build_block(g_.top());
   add_outputs();
+  note_sizes_in_code();
   plan_.num_steps = now_;
 }
 

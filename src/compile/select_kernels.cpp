@@ -30,7 +30,7 @@ public:
 
   KernelUse add(const RegionKernel& from, Heat heat) {
     CanonicalKernel k = canonical(from.kernel, *out_.pool, fixed_scalars(heat));
-    KernelUse use;
+    KernelUse use{.scalars = {}, .in_code = sizes_in_code(from.kernel)};
     use.scalars.assign(k.scalars.begin(), k.scalars.end() - static_cast<std::ptrdiff_t>(fixed_scalars(heat)));
     auto [it, fresh] = known_.emplace(to_string(k.kernel), static_cast<int>(out_.kernels.size()));
     if (fresh) {

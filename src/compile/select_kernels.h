@@ -8,6 +8,7 @@ namespace tenon {
 struct KernelUse {
   int kernel = -1;           // number
   std::vector<Expr> scalars; // those that the driver of a tile gives are not among them
+  std::vector<Expr> in_code; // the sizes among them that are more than a count of iterations
 };
 
 struct SelectedRegion {

@@ -42,6 +42,7 @@ std::map<std::string, int64_t> symbols_of(const LoadedProgram& program, std::spa
   for (bool more = true; more;) {
     more = false;
     for (size_t i = 0; i < dims.size(); i++) {
+      if (sizes[i] < 0) continue;
       Expr symbol = only_symbol(dims[i]);
       auto value = symbol ? solve(dims[i], symbol, sizes[i]) : std::nullopt;
       if (!value) continue;
@@ -50,7 +51,8 @@ std::map<std::string, int64_t> symbols_of(const LoadedProgram& program, std::spa
     }
   }
   for (size_t i = 0; i < dims.size(); i++)
-    require_input(const_int(dims[i]) == sizes[i], "no sizes of the program give {} where {} is asked for", to_string(dims[i]), sizes[i]);
+    require_input(sizes[i] < 0 || const_int(dims[i]) == sizes[i], "no sizes of the program give {} where {} is asked for",
+                  to_string(dims[i]), sizes[i]);
   return symbols;
 }
 

@@ -1,5 +1,7 @@
 // The state of emit_steps: buffers of values, slots of sizes, the list that steps go to.
 #pragma once
+#include <unordered_set>
+
 #include "compile/emit_steps.h"
 #include "compile/slots.h"
 
@@ -18,6 +20,7 @@ private:
   bool solve_size(Expr size, InputDim& dim);
   InputSpec input_spec(const ProgramInput& in, bool is_fixed);
   void add_outputs();
+  void note_sizes_in_code();
   void add_mutation(const ProgramOutput& spec, ValueId now);
 
   // Buffers
@@ -25,6 +28,7 @@ private:
   int buffer_or_scratch(ValueId v) { return v.valid() ? buffer_of(v) : -1; }
   int new_buffer(const Type& type, BufferPlace place, const std::string& name);
   std::vector<Slot> slots_of(const std::vector<Expr>& sizes);
+  std::vector<Slot> scalars_of(const KernelUse& use);
   Slot slot(Expr e) {
     Slot s = slots_.of(e);
     waits_for_ = std::max(waits_for_, slots_.stage_of(s));
@@ -92,7 +96,8 @@ private:
   std::unordered_map<ValueId, int> buffers_;
   std::unordered_map<ValueId, int> uses_; // how often the nodes and the results of the program name a value
   JoinedParts parts_;
-  std::unordered_map<ValueId, int> bound_; // results of loop bodies whose place is known before they are made
+  std::unordered_map<ValueId, int> bound_;      // results of loop bodies whose place is known before they are made
+  std::unordered_set<const ExprNode*> in_code_; // symbols that kernels get
   std::vector<Step>* steps_ = nullptr;
   int scans_ = 0;            // depth of scans around the step being built
   int conditional_ = 0;      // depth of branches and loop bodies around the step being built

@@ -39,6 +39,8 @@ std::optional<RegionKernel> kernel_of_epilogue(const Graph& graph, NodeId region
 /// Numbers of the inputs of which each iteration reads just the element that it then stores of the kernel's only result: the result may be
 /// written over one of its dtype.
 std::vector<int> inputs_beside_result(const Kernel& kernel);
+/// Symbols that the kernel would be other code without: in the extents of its inner loops, or divided by.
+std::vector<Expr> sizes_in_code(const Kernel& kernel);
 /// The contraction node of a tenon::matmul or tenon::conv region; the last product of a tenon::attention region.
 NodeId contraction_of(const Graph& graph, NodeId region);
 

@@ -14,16 +14,15 @@ SizeUse* SizeHistogram::find(std::span<const int64_t> sizes) {
 
 SizeUse& SizeHistogram::entry(std::span<const int64_t> sizes) {
   if (SizeUse* known = find(sizes)) return *known;
-  SizeUse fresh{.sizes = {sizes.begin(), sizes.end()}, .generic = {}, .exact = {}};
+  SizeUse fresh{.sizes = {sizes.begin(), sizes.end()}, .generic = {}, .own = {}};
   if (entries_.size() < most) return entries_.emplace_back(std::move(fresh));
   auto rank = [](const SizeUse& e) { return std::pair(e.is_held, e.heat); };
   return *std::ranges::min_element(entries_, {}, rank) = std::move(fresh);
 }
 
-SizeUse& SizeHistogram::add(std::span<const int64_t> sizes, const CallTimes& times, bool exact) {
+SizeUse& SizeHistogram::add(std::span<const int64_t> sizes, const CallTimes& times, bool own) {
   SizeUse& e = entry(sizes);
-  (exact ? e.exact : e.generic).add(times);
-  (exact ? exact_ : generic_).add(times);
+  (own ? e.own : e.generic).add(times);
   double spent = times.total();
   e.heat += spent, heat_ += spent, total_ns_ += spent, since_ += spent;
   if (since_ > half_life) {

@@ -16,14 +16,29 @@ constexpr double most_ns = 1e6;
 
 bool is_sized(const InputSpec& s) { return !s.is_number && !s.is_fixed; }
 
+double work_of(std::span<const TensorView> inputs) {
+  double all = 1;
+  for (const TensorView& t : inputs) {
+    double elements = 1;
+    for (int64_t n : t.sizes) elements *= static_cast<double>(n);
+    all += elements;
+  }
+  return all;
+}
+
 } // namespace
 
 Variants::Variants(PlanRunner& generic, const Specialization& options, Make make, double compile_ms)
     : generic_(generic), options_(options), make_(std::move(make)), is_active_(options.in_background && options.most > 0),
       expected_ms_(compile_ms) {
-  size_t dims = 0;
-  for (const InputSpec& s : generic_.plan().inputs) dims += s.dims.size();
-  for (Reader& r : readers_) r.tally.sizes.reserve(dims);
+  bool some = false, all = true;
+  for (const InputSpec& s : generic_.plan().inputs)
+    for (const InputDim& d : s.dims) {
+      in_code_.push_back(d.in_code);
+      some |= d.in_code, all &= d.in_code || d.kind == InputDim::Kind::Equal;
+    }
+  has_code_guards_ = some && !all;
+  for (Reader& r : readers_) r.tally.sizes.reserve(in_code_.size());
   publish({});
 }
 
@@ -31,6 +46,7 @@ Variants::~Variants() = default;
 
 // ---- sizes
 
+/// Whether the inputs have these sizes.
 bool Variants::is(const std::vector<int64_t>& sizes, std::span<const TensorView> inputs) const noexcept {
   auto& specs = generic_.plan().inputs;
   const int64_t *at = sizes.data(), *end = at + sizes.size();
@@ -38,7 +54,7 @@ bool Variants::is(const std::vector<int64_t>& sizes, std::span<const TensorView>
     if (!is_sized(specs[i])) continue;
     if (inputs[i].sizes.size() > static_cast<size_t>(end - at)) return false;
     for (int64_t n : inputs[i].sizes)
-      if (n != *at++) return false;
+      if (int64_t want = *at++; n != want && want >= 0) return false;
   }
   return at == end;
 }
@@ -48,6 +64,13 @@ std::vector<int64_t> Variants::sizes_of(std::span<const TensorView> inputs) cons
   for (size_t i = 0; i < inputs.size() && i < generic_.plan().inputs.size(); i++)
     if (is_sized(generic_.plan().inputs[i])) sizes.insert(sizes.end(), inputs[i].sizes.begin(), inputs[i].sizes.end());
   return sizes;
+}
+
+std::vector<int64_t> Variants::fixed_in(std::span<const int64_t> sizes, Guard kind) const {
+  std::vector<int64_t> fixed(sizes.begin(), sizes.end());
+  for (size_t i = 0; i < fixed.size() && kind == Guard::Code; i++)
+    if (!in_code_[i]) fixed[i] = -1;
+  return fixed;
 }
 
 // ---- calls
@@ -67,17 +90,17 @@ Variants::Reader* Variants::claim() noexcept {
   return nullptr;
 }
 
-void Variants::count(Tally& t, std::span<const TensorView> inputs, bool exact, double ns) noexcept {
+void Variants::count(Tally& t, std::span<const TensorView> inputs, Guard served, double ns) noexcept {
   try {
-    if (t.exact != exact || !is(t.sizes, inputs)) {
+    if (t.served != served || !is(t.sizes, inputs)) {
       flush(t);
-      t.exact = exact;
+      t.served = served;
       t.sizes.clear();
       for (size_t i = 0; i < inputs.size(); i++)
         if (is_sized(generic_.plan().inputs[i])) t.sizes.insert(t.sizes.end(), inputs[i].sizes.begin(), inputs[i].sizes.end());
     }
     t.times.calls++;
-    if (ns >= 0) t.times.timed++, t.times.ns += ns;
+    if (ns >= 0) t.times.timed++, t.times.ns += ns, t.times.work += work_of(inputs);
     if (t.times.calls >= most_calls || t.times.ns > most_ns) flush(t);
   } catch (const std::exception&) { // no memory for statistics
     t.times = {};
@@ -88,9 +111,10 @@ template <class Run> Status Variants::dispatch(std::span<const TensorView> input
   Reader* r = is_active_.load(std::memory_order_relaxed) ? claim() : nullptr;
   if (!r) return run(generic_);
   PlanRunner* runner = &generic_;
+  Guard served = Guard::None;
   for (auto& v : r->held.load(std::memory_order_relaxed)->variants)
     if (is(v->sizes, inputs)) {
-      runner = v->runner.get();
+      runner = v->runner.get(), served = v->kind;
       break;
     }
   const CallTimes& times = r->tally.times;
@@ -98,7 +122,7 @@ template <class Run> Status Variants::dispatch(std::span<const TensorView> input
   auto begin = timed ? Clock::now() : Clock::time_point();
   Status status = run(*runner);
   double ns = timed ? std::chrono::duration<double, std::nano>(Clock::now() - begin).count() : -1;
-  if (status.ok()) count(r->tally, inputs, runner != &generic_, ns);
+  if (status.ok()) count(r->tally, inputs, served, ns);
   r->held.store(nullptr, std::memory_order_release);
   return status;
 }
@@ -111,14 +135,18 @@ Status Variants::run_into(std::span<const TensorView> inputs, std::span<const Te
   return dispatch(inputs, [&](PlanRunner& r) { return r.run_into(inputs, outputs); });
 }
 
-void Variants::note(std::span<const TensorView> inputs, bool exact, uint64_t calls, double ns) {
-  Tally t{.sizes = sizes_of(inputs), .exact = exact, .times = {.calls = calls, .timed = ns >= 0, .ns = std::max(ns, 0.0)}};
+void Variants::note(std::span<const TensorView> inputs, const Variant* served, uint64_t calls, double ns) {
+  Tally t{.sizes = sizes_of(inputs),
+          .served = served ? served->kind : Guard::None,
+          .times = {.calls = calls, .timed = ns >= 0, .ns = std::max(ns, 0.0), .work = ns >= 0 ? work_of(inputs) : 0}};
   flush(t);
 }
 
 std::shared_ptr<const Variant> Variants::find(std::span<const TensorView> inputs) {
   std::scoped_lock lock(mutex_);
-  return held(sizes_of(inputs));
+  auto& all = tables_.back()->variants;
+  auto at = std::ranges::find_if(all, [&](auto& v) { return is(v->sizes, inputs); });
+  return at == all.end() ? nullptr : *at;
 }
 
 // ---- what there is
@@ -131,10 +159,10 @@ std::vector<Variants::Info> Variants::infos() {
     r.held.store(nullptr, std::memory_order_release);
   }
   std::scoped_lock lock(mutex_);
-  std::vector<Info> out{{.guard = {}, .times = histogram_.all(false), .generic = histogram_.all(false)}};
+  std::vector<Info> out{{.guard = {}, .times = generic_times_, .generic = generic_times_}};
   for (auto& v : tables_.back()->variants) {
     Info& info = out.emplace_back(Info{.guard = v->guard, .times = {}, .generic = {}, .bytes = v->bytes, .compile_ms = v->compile_ms});
-    if (const SizeUse* use = histogram_.find(v->sizes)) info.times = use->exact, info.generic = use->generic;
+    if (const SizeUse* use = histogram(v->kind).find(v->sizes)) info.times = use->own, info.generic = use->generic;
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// Plans for exact sizes: the same results as the plan for all sizes, one state, bounds, and what is given back.
+// Plans for exact sizes, and for some of them: the same results as the plan for all sizes, one state, bounds, and what is given back.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,9 +75,11 @@ TEST_CASE("variants: symbols that sizes give") {
   Expr s = g.symbol("s0"), t = g.symbol("s1");
   g.input({s, t * 3.0 + 1.0}), g.input({s * t});
   g.input({4});
-  std::vector<int64_t> sizes{5, 22, 35, 4}, uneven{5, 23, 35, 4}, other{5, 22, 36, 4}, few{5, 22};
+  std::vector<int64_t> sizes{5, 22, 35, 4}, uneven{5, 23, 35, 4}, other{5, 22, 36, 4}, few{5, 22}, any_first{-1, 22, -1, 4},
+      not_enough{-1, -1, 35, 4};
   CHECK(symbols_of(g.p, sizes) == std::map<std::string, int64_t>{{"s0", 5}, {"s1", 7}});
-  for (auto* wrong : {&uneven, &other, &few}) CHECK_THROWS_AS(symbols_of(g.p, *wrong), Error);
+  for (auto* wrong : {&uneven, &other, &few, &not_enough}) CHECK_THROWS_AS(symbols_of(g.p, *wrong), Error);
+  CHECK(symbols_of(g.p, any_first) == std::map<std::string, int64_t>{{"s1", 7}});
 }
 
 TEST_CASE("variants: fixtures at exact sizes, with the weights of the plan for all sizes") {
@@ -206,6 +208,44 @@ TEST_CASE("variants: made in the background for sizes that come often") {
   for (int i = 0; i < 2000; i++) run(plain, {often});
   plain.wait().check();
   CHECK(plain.variants().size() == 1);
+}
+
+TEST_CASE("variants: a guard fixes the sizes that code depends on, others are any") {
+  TestGraph g;
+  Expr rows = g.symbol("s0"), columns = g.symbol("s1");
+  V x = g.input({rows, columns}), scale = g.input({columns});
+  V sums = g.b.sum(x * scale, {1}, true);
+  g.returns(x / (sums * sums + 1.0));
+  Program program = g.program();
+  Executable exe = program.compile(at_once).value(), oracle = program.compile({.interpret = true}).value();
+  auto inputs = [](int64_t m, int64_t n) {
+    auto wave = [](int64_t i) { return std::cos(static_cast<double>(i)); };
+    return std::vector{filled(DType::F32, {m, n}, wave), filled(DType::F32, {n}, wave)};
+  };
+  auto check = [&](int64_t m, int64_t n) {
+    std::vector<Tensor> in = inputs(m, n);
+    CAPTURE(m);
+    CAPTURE(n);
+    CHECK(difference(run(exe, in)[0], run(oracle, in)[0], 1e-4) == "");
+  };
+  auto calls_of = [&](const std::string& guard) {
+    uint64_t calls = 0;
+    for (const VariantInfo& v : exe.variants()) calls += v.guard == guard ? v.calls : 0;
+    return calls;
+  };
+  std::mt19937 random(3);
+  for (int i = 0; i < 20000 && calls_of("s1 = 3") == 0; i++) {
+    std::vector<Tensor> in = inputs(random() % 300, i % 10 ? 3 : random() % 40);
+    run(exe, in);
+    if (i % 20 == 0) exe.wait().check();
+  }
+  CHECK(calls_of("s1 = 3") > 0);
+  for (int64_t m : {0, 1, 2, 17, 255, 256, 1025}) check(m, 3), check(m, 4), check(3, m);
+  exe.specialize(views_of(inputs(1025, 3))).check();
+  uint64_t before = calls_of("s1 = 3");
+  check(1025, 3);
+  CHECK(calls_of("s0 = 1025, s1 = 3") == 1); // the one that fixes more
+  CHECK(calls_of("s1 = 3") == before);
 }
 
 TEST_CASE("variants: bound calls change over") {
