@@ -6,6 +6,7 @@
 
 #include "backend/passes.h"
 #include "compile/build_plan.h"
+#include "interp/interp.h"
 #include "ir/define.h"
 #include "ir/parse.h"
 #include "ir/pass_runner.h"
@@ -15,6 +16,7 @@ namespace tenon {
 
 namespace {
 
+constexpr int64_t few_elements = 1 << 18; // the interpreter has them before code for them would be there
 constexpr int64_t most_growth = 16 << 20; // bytes of an operand that is larger than the weights it is made of
 
 class FoldWeights {
@@ -150,6 +152,26 @@ private:
     }
   }
 
+  // That are computed or read on the way.
+  int64_t elements() const {
+    int64_t sum = 0;
+    for (ValueId v : made_of_) {
+      if (g_.stored_constant(v)) continue;
+      const Node& n = g_.node(node_of(v));
+      if (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv || is_packing(n)) return INT64_MAX;
+      sum += *bytes_of(v) / static_cast<int64_t>(size_of(g_.type(v).dtype));
+      if (n.def->kind == Kind::Reduce)
+        for (ValueId o : tensor_operands(n.args, g_)) sum += *bytes_of(o) / static_cast<int64_t>(size_of(g_.type(o).dtype));
+    }
+    return sum;
+  }
+
+  static std::vector<Tensor> interpreted(const Graph& g) {
+    std::vector<Tensor> values = interpret(g, {}, {}, 0);
+    for (Tensor& t : values) t = t.contiguous();
+    return values;
+  }
+
   std::vector<Tensor> compute() {
     Rewriter r(g_, true);
     for (uint32_t i = 0; i < g_.num_tensors(); i++) r.to.add_tensor(g_.stored(TensorId{i}));
@@ -157,6 +179,7 @@ private:
     ArgList returns;
     for (ValueId v : results_) returns.push_back(r[v]);
     r.to.block(r.to.top()).returns = returns;
+    if (elements() <= few_elements) return interpreted(r.to);
     LoadedProgram part = program_of(std::move(r.to));
     part.file = program_.file;
     PassRunner runner(PassOptions{});
