@@ -191,15 +191,16 @@ void avoid_gathers(LoopDomain& d) {
 }
 
 // A last axis of a few elements (three color channels) would leave vectors mostly empty: the longest axis goes last.
-void avoid_short_vectors(LoopDomain& d) {
+bool avoid_short_vectors(LoopDomain& d) {
   constexpr int64_t few = 8;
-  if (d.axes.size() < 2 || !d.reduced.empty()) return;
+  if (d.axes.size() < 2 || !d.reduced.empty()) return false;
   auto last = const_int(d.axes.back()->args[0]);
-  if (!last || *last >= few) return;
+  if (!last || *last >= few) return false;
   auto longest =
       std::max_element(d.axes.begin(), d.axes.end(), [](Expr a, Expr b) { return rough_value(a->args[0]) < rough_value(b->args[0]); });
-  if (rough_value((*longest)->args[0]) < 4 * few) return;
+  if (rough_value((*longest)->args[0]) < 4 * few) return false;
   std::rotate(longest, longest + 1, d.axes.end());
+  return true;
 }
 
 } // namespace
@@ -225,7 +226,6 @@ void order_axes(LoopDomain& d) {
   for (size_t k = 0; k < keyed.size(); k++) d.axes[k] = keyed[k].second;
   if (auto now = main_access(d); now && !d.axes.empty()) avoid_vectors_of_windows(d, *now);
   avoid_gathers(d);
-  avoid_short_vectors(d);
 }
 
 namespace {
@@ -276,8 +276,13 @@ bool merge_pair(LoopDomain& d, Expr outer, Expr inner, bool cuts) {
   return true;
 }
 
-void merge_axes(LoopDomain& d) {
+static void merge_neighbours(LoopDomain& d) {
   for (size_t k = d.axes.size(); k-- > 1;) merge_pair(d, d.axes[k - 1], d.axes[k], true);
+}
+
+void merge_axes(LoopDomain& d) {
+  merge_neighbours(d);
+  if (avoid_short_vectors(d)) merge_neighbours(d);
 }
 
 } // namespace tenon

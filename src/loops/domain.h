@@ -33,7 +33,7 @@ LoopDomain make_domain(const Graph& graph, const RegionDomain& region, const std
 void split_axes(LoopDomain& domain);
 /// Orders axes by the strides of the main access.
 void order_axes(LoopDomain& domain);
-/// Merges neighbours that every access walks through as one.
+/// Merges neighbours that every access walks through as one. Where the last axis has few elements even so, the longest goes last.
 void merge_axes(LoopDomain& domain);
 /// Whether axes can become one: substitutes `inner` (of the new extent) for both. False, and nothing changed, where not.
 /// `cuts`: flat loops are cut where conditions on the outer axis change.

@@ -1,4 +1,6 @@
-// Loop nests of a region without a contraction: flat, rows (the last axis is reduced), columns (another is).
+// Loop nests of a region without a contraction: flat, rows (the last axis is reduced), columns (another is, or many short rows lie side by
+// side).
+#include <algorithm>
 #include <set>
 
 #include "loops/chunked.h"
@@ -60,11 +62,23 @@ void row_nest(RegionDraft& r) {
   r.kernel().body = passes(r, lanes(r, 4));
 }
 
-void column_nest(RegionDraft& r) {
+// Short rows fill no vectors: then these take one element of many rows, and the longest of the kept axes becomes the last.
+bool takes_rows_as_lanes(RegionDraft& r) {
+  constexpr int64_t short_row = 7, many_rows = 64;
+  auto row = const_int(r.d.axes.back()->args[0]);
+  if (!row || *row > short_row || r.d.reduced.size() != 1) return false;
+  auto count = [&](Expr a) { return r.d.is_reduced(a) ? -1 : const_int(a->args[0]).value_or(many_rows); };
+  auto rows = std::ranges::max_element(r.d.axes, {}, count);
+  if (count(*rows) < many_rows) return false;
+  std::rotate(rows, rows + 1, r.d.axes.end());
+  return true;
+}
+
+void column_nest(RegionDraft& r, int64_t block_lanes) {
   if (r.d.axes.empty()) r.d.axes.push_back(r.pool.axis(5003, r.pool.integer(1)));
   std::vector<Expr> outer = kept_axes(r);
   outer.pop_back();
-  r.lanes_of_block = column_lanes(r);
+  r.lanes_of_block = block_lanes;
   block_last(r, r.lanes_of_block, outer);
   make_parallel(r, outer);
   r.lane = r.d.axes.back();
@@ -106,8 +120,9 @@ RegionKernels make_kernels(RegionDraft& r) {
   if (reduces)
     if (auto chunks = chunks_of(r)) return chunked_kernels(r, *chunks);
   if (!reduces) flat_nest(r);
-  else if (reduces_last(r)) row_nest(r);
-  else column_nest(r);
+  else if (!reduces_last(r)) column_nest(r, column_lanes(r));
+  else if (takes_rows_as_lanes(r)) column_nest(r, r.vector_bytes / 2);
+  else row_nest(r);
   RegionKernels out;
   out.kernels.push_back(finish(r));
   return out;

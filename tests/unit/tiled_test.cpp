@@ -182,6 +182,25 @@ TEST_CASE("products of integers, read along rows or columns") {
     }
 }
 
+TEST_CASE("short rows that are reduced lie in vectors side by side") {
+  for (DType t : {DType::F32, DType::F64, DType::BF16, DType::I32})
+    for (int64_t row = 1; row <= 9; row++) {
+      TestGraph g;
+      Expr rows = g.symbol("s0");
+      V x = g.input({rows, g.b.integer(2), g.b.integer(row)}, t), scale = g.input({row}, t);
+      V most = g.b.call1("aten::amax.default", {x, ArgList{2}, true}), y = (x - most) * scale;
+      g.returns(y);
+      g.returns(g.b.call1("aten::argmax.default", {y, 2}));
+      g.returns(g.b.call1("aten::sum.dim_IntList", {y, ArgList{2}}));
+      if (is_float(t)) g.returns(g.b.call1("aten::softmax.int", {x, 2}));
+      auto value = [&](int64_t i) { return static_cast<double>(i * 7919 % 101 - 50) / (is_float(t) ? 25 : 1); };
+      std::vector<std::vector<Tensor>> calls;
+      for (int64_t n : {0, 1, 31, 32, 33, 63, 64, 65, 257}) calls.push_back({filled(t, {n, 2, row}, value), filled(t, {row}, value)});
+      CAPTURE(row);
+      compare(g, calls);
+    }
+}
+
 TEST_CASE("short rows, several at once") {
   for (int64_t n : {1, 3, 50, 511, 512, 513})
     for (DType t : {DType::F32, DType::BF16, DType::U8}) {
