@@ -146,7 +146,8 @@ V integer_product(Builder& b, const Dequantized& x, const Weights& w) {
   V sums = b.call1("aten::mm.dtype", {x.q, w.q, DType::I32});
   auto number = [&](V v) { return is_one_number(v) ? b.reshape(v, {}) : v; };
   if (x.zero && !is_zero(b.graph(), x.zero)) sums = sums - w.sums * b.to(number(x.zero), DType::I32);
-  return b.to(sums, DType::F32) * (w.scale * number(x.scale));
+  V scale = w.scale * number(x.scale);
+  return b.to(sums, DType::F32) * scale;
 }
 
 // Of a convolution: [out][in / groups][taps...], with a scale for all or for each of `out`. Not of a depthwise one: floats do as well
@@ -188,7 +189,8 @@ std::vector<ValueId> integer_convolution(Builder& b, const Call& c, const ArgLis
   conv.push_back(padding);
   V sums = b.call1("aten::convolution.dtype", conv);
   if (!zero || padding != 0) sums = sums - w->sums * shift;
-  return {(b.to(sums, DType::F32) * (w->scale * b.reshape(x.scale, {}))).id};
+  V scale = w->scale * b.reshape(x.scale, {});
+  return {(b.to(sums, DType::F32) * scale).id};
 }
 
 } // namespace

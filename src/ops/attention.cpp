@@ -22,7 +22,8 @@ struct Operands {
 // Row i sees columns up to i.
 V causal(Builder& b, V scores) {
   V row = b.unsqueeze(b.arange(scores.size(-2), DType::I64), 1), column = b.arange(scores.size(-1), DType::I64);
-  return b.where(b.call1("aten::ge.Tensor", {row, column}), scores, b.scalar(-INFINITY, scores.dtype()));
+  V nothing = b.scalar(-INFINITY, scores.dtype());
+  return b.where(b.call1("aten::ge.Tensor", {row, column}), scores, nothing);
 }
 
 V masked(Builder& b, V scores, V mask) {
@@ -52,10 +53,16 @@ Attention attend(Builder& b, Operands a) {
   if (a.causal) scores = causal(b, scores);
   if (a.mask) scores = masked(b, scores, a.mask);
   V top = b.call1("aten::amax.default", {scores, {-1}, true});
-  if (a.mask) // a row of -inf alone: exp(-inf - 0) = 0
-    top = b.where(b.call1("aten::eq.Scalar", {top, -INFINITY}), b.scalar(0, wide), top);
+  if (a.mask) { // a row of -inf alone: exp(-inf - 0) = 0
+    V zero = b.scalar(0, wide);
+    top = b.where(b.call1("aten::eq.Scalar", {top, -INFINITY}), zero, top);
+  }
   V e = b.call1("aten::exp.default", {scores - top}), sum = b.sum(e, {-1}, true);
-  V divisor = a.mask ? b.where(b.call1("aten::eq.Scalar", {sum, 0}), b.scalar(1, wide), sum) : sum;
+  V divisor = sum;
+  if (a.mask) {
+    V one = b.scalar(1, wide);
+    divisor = b.where(b.call1("aten::eq.Scalar", {sum, 0}), one, sum);
+  }
   V weights = b.to(e / divisor, a.v.dtype());
   if (a.dropout > 0) weights = b.call1("aten::dropout.default", {weights, a.dropout, true});
   V out = b.matmul(weights, a.v);
