@@ -77,12 +77,18 @@ Cell cell_of(const Call& c, Builder& b, size_t which, size_t cells) {
   return w;
 }
 
+void check_dtypes(const Call& c, V x, const std::vector<V>& states) {
+  for (V s : states)
+    if (s.dtype() != x.dtype()) c.fail(fmt::format("the input is {}, a state {}", name_of(x.dtype()), name_of(s.dtype())));
+}
+
 // All layers; `first` holds the initial states [layers * directions, B, H], one per carried value.
 Values layers(Builder& b, const Call& c, const std::vector<V>& first, Step step) {
   if (c.flag("train") && c.number("dropout") != 0) unsupported("{}: dropout", c.def.signature.name);
   size_t directions = c.flag("bidirectional") ? 2 : 1, count = static_cast<size_t>(c.integer("num_layers"));
   V x = b.input(c, "input");
   if (x.rank() != 3) c.fail("the input must be of rank 3");
+  check_dtypes(c, x, first);
   if (c.flag("batch_first")) x = b.transpose(x, 0, 1);
   std::vector<ArgList> last(first.size());
   for (size_t layer = 0; layer < count; layer++) {
@@ -118,6 +124,7 @@ template <auto S> Values cell(Builder& b, const Call& c) {
   std::vector<V> state;
   for (ValueId v : c.values("hx")) state.push_back(b.wrap(v));
   if (state.size() != (S == lstm_step ? 2 : 1)) c.fail("the wrong number of states");
+  check_dtypes(c, b.input(c, "input"), state);
   std::vector<V> out = S(b, w, project(b, b.input(c, "input"), w.w_ih, w.b_ih), state);
   return {out.begin(), out.end()};
 }

@@ -128,6 +128,13 @@ TEST_CASE("recurrent layers: layers, directions, weights that are not constant")
   }
 }
 
+TEST_CASE("recurrent layers: a state of another dtype than the input is refused") {
+  TestGraph g;
+  V x = g.input({3, 2, 4}), h = g.input({1, 2, 5}), c = g.input({1, 2, 5}, DType::U8), w = g.input({20, 4}), u = g.input({20, 5});
+  ArgList args{x, ArgList{h, c}, ArgList{w, u}, false, 1, 0.0, false, false, false};
+  CHECK_THROWS_WITH_AS(g.b.call("aten::lstm.input", args), "aten::lstm.input: the input is f32, a state u8", Error);
+}
+
 TEST_CASE("recurrent layers: threads and instructions") {
   for (Layer l : {lstm, gru, tanh_layer}) {
     l.hidden = 120;
