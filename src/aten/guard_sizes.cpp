@@ -163,35 +163,43 @@ public:
   explicit GuardSizes(LoadedProgram& program) : program_(program), r_(program.graph, false) {}
 
   bool run() {
+    find(program_.graph.top());
+    if (guards_.empty()) return false;
     r_.node = [this](NodeId id) {
-      guard(program_.graph.node(id));
+      if (auto guards = guards_.find(id); guards != guards_.end()) append(program_.graph.node(id), guards->second);
       r_.copy_node(id);
     };
-    r_.block = [this](BlockId old, BlockId now) {
-      auto outer = known_;
-      r_.copy_block(old, now);
-      known_ = std::move(outer);
-    };
-    return rewrite_program(program_, r_, changed_);
+    return rewrite_program(program_, r_, true);
   }
 
 private:
-  void guard(const Node& n) {
-    if (n.op == "prim::Assert" && n.args[0].is<Expr>()) known_.insert(n.args[0].get<Expr>().get());
-    if (n.op.starts_with("prim::")) return;
-    for (Expr condition : guards_of(program_.graph, n)) {
-      if (!known_.insert(condition.get()).second) continue;
+  void find(BlockId block) {
+    for (NodeId id : program_.graph.block(block).nodes) {
+      const Node& n = program_.graph.node(id);
+      if (n.op == "prim::Assert" && n.args[0].is<Expr>()) known_.insert(n.args[0].get<Expr>().get());
+      if (!n.op.starts_with("prim::"))
+        for (Expr condition : guards_of(program_.graph, n))
+          if (known_.insert(condition.get()).second) guards_[id].push_back(condition);
+      for (BlockId inner : n.blocks) {
+        auto outer = known_;
+        find(inner);
+        known_ = std::move(outer);
+      }
+    }
+  }
+
+  void append(const Node& n, const std::vector<Expr>& conditions) {
+    for (Expr condition : conditions) {
       std::string why = fmt::format("{}: the sizes do not fit: {} does not hold", n.op, to_string(condition));
       r_.to.append(r_.builder.block(),
                    Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {condition, why}, .origin = n.origin}, {});
-      changed_ = true;
     }
   }
 
   LoadedProgram& program_;
   Rewriter r_;
-  std::unordered_set<const ExprNode*> known_;
-  bool changed_ = false;
+  std::unordered_set<const ExprNode*> known_; // checked before, in this block or an outer one
+  std::unordered_map<NodeId, std::vector<Expr>> guards_;
 };
 
 } // namespace

@@ -1,6 +1,8 @@
 // Costs by counting: chosen so that a value costs more to compute again than a load and a store in cache.
 #include "backend/fuse_cost.h"
 
+#include "expr/node_set.h"
+
 namespace tenon {
 
 namespace {
@@ -23,8 +25,8 @@ int weight_of(const ExprNode& n) {
   }
 }
 
-void count(const ExprNode& n, InlineCost& cost, std::unordered_map<const ExprNode*, bool>& seen) {
-  if (!seen.emplace(&n, true).second) return;
+void count(const ExprNode& n, InlineCost& cost, NodeSet& seen) {
+  if (!seen.insert(&n)) return;
   cost.weight += weight_of(n);
   if (n.op == Op::Load) {
     cost.loads++;
@@ -39,7 +41,7 @@ void count(const ExprNode& n, InlineCost& cost, std::unordered_map<const ExprNod
 
 InlineCost inline_cost(Expr body) {
   InlineCost cost;
-  std::unordered_map<const ExprNode*, bool> seen;
+  NodeSet seen;
   count(*body, cost, seen);
   return cost;
 }

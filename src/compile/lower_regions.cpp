@@ -7,6 +7,7 @@
 
 #include "backend/affine.h"
 #include "backend/join.h"
+#include "ir/key.h"
 #include "runtime/attention.h"
 
 namespace tenon {
@@ -16,6 +17,36 @@ namespace {
 /// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
 constexpr int64_t most_cached = 32 << 20;
 
+/// What a region computes, whichever values it reads and gives: regions with one text differ in `values` alone.
+struct RegionKey {
+  std::string text;
+  std::vector<ValueId> values;
+};
+
+RegionKey key_of(const Graph& g, NodeId id) {
+  RegionKey out;
+  std::unordered_map<ValueId, uint32_t> numbers;
+  auto number = [&](ValueId v) {
+    auto [known, fresh] = numbers.try_emplace(v, static_cast<uint32_t>(numbers.size()));
+    if (fresh) out.values.push_back(v);
+    return known->second;
+  };
+  Key key(g, number);
+  const Node& region = g.node(id);
+  const Block& body = g.block(region.blocks.at(0));
+  key.add(region);
+  for (NodeId n : body.nodes) {
+    require(g.node(n).blocks.empty(), "{} in a region has blocks", g.node(n).op);
+    key.add(g.node(n));
+    for (ValueId v : g.node(n).outputs) number(v);
+  }
+  for (const Arg& a : body.returns) key.add(a);
+  for (ValueId v : out.values) key.add(g.type(v));
+  for (ValueId v : region.outputs) number(v);
+  out.text = key.take();
+  return out;
+}
+
 class Lowering {
 public:
   Lowering(const Graph& g, const PlanTarget& target, bool forbid_fallback)
@@ -24,10 +55,8 @@ public:
   void block(BlockId id) {
     for (NodeId node : g_.block(id).nodes) {
       const Node& n = g_.node(node);
-      if (n.op == "tenon::loops") out.push_back(loops(node));
-      else if (n.op == "tenon::matmul") out.push_back(matmul(node));
-      else if (n.op == "tenon::conv") out.push_back({.node = node, .epilogue = kernel_of_epilogue(g_, node, target_.vector_bytes)});
-      else if (n.op == "tenon::attention") out.push_back(attention(node));
+      if (n.op == "tenon::attention") out.push_back(attention(node));
+      else if (n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv") out.push_back(region(node));
       else
         for (BlockId inner : n.blocks) block(inner);
     }
@@ -36,10 +65,41 @@ public:
   std::vector<LoweredRegion> out;
 
 private:
+  struct Known {
+    int number; // among `out`
+    std::vector<ValueId> values;
+  };
+
+  /// Layers of a network are much the same: a region like an earlier one is that one, over its own values.
+  LoweredRegion region(NodeId id) {
+    RegionKey key = key_of(g_, id);
+    if (writes_parts(id)) key.text += "parts";
+    auto [known, fresh] = known_.try_emplace(std::move(key.text), Known{static_cast<int>(out.size()), key.values});
+    if (!fresh) return over_values(known->second, id, key.values);
+    const std::string& op = g_.node(id).op;
+    if (op == "tenon::loops") return loops(id);
+    return op == "tenon::matmul" ? matmul(id) : LoweredRegion{.node = id, .epilogue = kernel_of_epilogue(g_, id, target_.vector_bytes)};
+  }
+
+  LoweredRegion over_values(const Known& known, NodeId id, const std::vector<ValueId>& values) const {
+    LoweredRegion r = out[static_cast<size_t>(known.number)];
+    r.node = id, r.same_as = known.number;
+    auto rename = [&](ValueId& v) {
+      if (v.valid()) v = values[static_cast<size_t>(std::ranges::find(known.values, v) - known.values.begin())];
+    };
+    for (RegionKernel& k : r.loops.kernels) std::ranges::for_each(k.buffers, rename);
+    if (r.epilogue) std::ranges::for_each(r.epilogue->buffers, rename);
+    if (r.product) rename(r.product->a.value), rename(r.product->b.value);
+    return r;
+  }
+
+  bool writes_parts(NodeId id) const {
+    return std::ranges::any_of(g_.node(id).outputs, [&](ValueId v) { return parts_.contains(v); });
+  }
+
   LoweredRegion loops(NodeId id) const {
     LoweredRegion r{.node = id};
-    auto is_part = [&](ValueId v) { return parts_.contains(v); }; // stores past the caches are of whole lines
-    int64_t streamed = std::ranges::any_of(g_.node(id).outputs, is_part) ? INT64_MAX : target_.streamed_bytes;
+    int64_t streamed = writes_parts(id) ? INT64_MAX : target_.streamed_bytes; // stores past the caches are of whole lines
     try {
       RegionKernels kernels = kernels_of_loops(g_, id, target_.vector_bytes, streamed);
       for (const RegionKernel& k : kernels.kernels) verify(k.kernel);
@@ -79,6 +139,7 @@ private:
   const PlanTarget& target_;
   bool forbid_fallback_;
   JoinedParts parts_;
+  std::unordered_map<std::string, Known> known_;
 };
 
 void print(std::string& out, std::string_view what, const RegionKernel& k) {

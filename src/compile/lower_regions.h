@@ -24,6 +24,7 @@ struct LoweredRegion {
   std::optional<Product> product = {};   // tenon::matmul
   std::optional<Softmax> attention = {}; // tenon::attention
   std::string refused = {};              // tenon::loops without kernels, which the interpreter computes: why
+  int same_as = -1;                      // an earlier region that has these kernels too, over other values
 };
 
 /// What of the machine decides the form of kernels.

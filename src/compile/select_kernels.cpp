@@ -28,6 +28,13 @@ class Selection {
 public:
   explicit Selection(SelectedKernels& out) : out_(out) {}
 
+  void add(const LoweredRegion& r, SelectedRegion& to) {
+    for (const RegionKernel& k : r.loops.kernels) to.kernels.push_back(add(k, heat_of(k)));
+    if (r.epilogue) to.kernels.push_back(add(*r.epilogue, Heat::Tile));
+    if (r.attention)
+      for (auto* k : {&r.attention->kernels.score, &r.attention->kernels.finish}) to.kernels.push_back(add(*k, Heat::Tile));
+  }
+
   KernelUse add(const RegionKernel& from, Heat heat) {
     CanonicalKernel k = canonical(from.kernel, *out_.pool, fixed_scalars(heat));
     KernelUse use{.scalars = {}, .in_code = sizes_in_code(from.kernel)};
@@ -123,10 +130,8 @@ SelectedKernels select_kernels(const Graph& g, const std::vector<LoweredRegion>&
   Selection selection(out);
   for (const LoweredRegion& r : regions) {
     SelectedRegion& s = out.regions.emplace_back();
-    for (const RegionKernel& k : r.loops.kernels) s.kernels.push_back(selection.add(k, heat_of(k)));
-    if (r.epilogue) s.kernels.push_back(selection.add(*r.epilogue, Heat::Tile));
-    if (r.attention)
-      for (auto* k : {&r.attention->kernels.score, &r.attention->kernels.finish}) s.kernels.push_back(selection.add(*k, Heat::Tile));
+    if (r.same_as >= 0) s.kernels = out.regions[static_cast<size_t>(r.same_as)].kernels;
+    else selection.add(r, s);
     if (r.product) s.product = select_product(g, r, micro_kernels, target, out.weights);
     if (g.node(r.node).op == "tenon::conv") s.conv = select_convolution(g, r, micro_kernels, target, out.weights);
   }

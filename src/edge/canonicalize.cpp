@@ -240,18 +240,19 @@ bool same(const Type& a, const Type& b) {
 
 bool canonicalize(LoadedProgram& program) {
   bool any = false;
+  auto concerns = [](const Graph&, const Node& n) { return n.outputs.size() == 1 && n.blocks.empty() && n.def != nullptr; };
   Replace replace = [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
-    if (n.outputs.size() != 1 || !n.blocks.empty() || !n.def) return {};
+    ArgList args;
     for (const Rule& rule : rules) {
       if (rule.op != n.op) continue;
-      ArgList args = r(n.args);
+      if (args.empty()) args = r(n.args);
       Match m{.b = r.builder, .node = n, .args = args, .type_ = &r.from.type(n.outputs[0])};
       V now = rule.apply(m);
       if (now && same(now.type(), m.type())) return {now.id};
     }
     return {};
   };
-  while (rewrite_nodes(program, replace)) any = true;
+  while (rewrite_nodes(program, concerns, replace)) any = true;
   if (any) remove_dead_code(program);
   return any;
 }

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "edge/passes.h"
+#include "ir/key.h"
 #include "runtime/library_steps.h"
 
 namespace tenon {
@@ -31,36 +32,10 @@ private:
     return !n.def->library || !library::is_random(n.def->library(Call(r_.from, *n.def, n.args)).function);
   }
 
-  void add(std::string& key, const Arg& a) const {
-    if (a.is<ValueId>()) key += fmt::format("%{}", a.get<ValueId>().index);
-    else if (a.is<Expr>()) key += fmt::format("e{}", static_cast<const void*>(a.get<Expr>().get()));
-    else if (a.is<double>()) key += fmt::format("d{:x}", std::bit_cast<uint64_t>(a.get<double>())); // 0.0 is not -0.0
-    else if (a.is<TensorId>()) {
-      // Weights that share memory are one.
-      const Tensor& t = r_.from.stored(a.get<TensorId>());
-      key += fmt::format("t{}", t.data());
-      for (int64_t s : t.sizes()) key += fmt::format(",{}", s);
-      for (int64_t s : t.strides()) key += fmt::format(";{}", s);
-    } else if (a.is<ArgList>()) {
-      key += '[';
-      for (const Arg& e : a.get<ArgList>()) add(key, e), key += ' ';
-      key += ']';
-    } else key += fmt::format("{}:{}", a.v.index(), to_string(r_.to, a));
-  }
-
   std::string key_of(const Node& n) const {
-    std::string key = n.op + "(";
-    for (const Arg& a : n.args) add(key, r_(a)), key += '|';
-    for (const Attribute& a : n.attributes) key += a.name + "=", add(key, r_(a.value));
-    for (ValueId v : n.outputs) {
-      const Type& t = r_.from.type(v);
-      key += fmt::format(":{}.{}", static_cast<int>(t.kind), static_cast<int>(t.dtype));
-      for (auto* list : {&t.sizes, &t.strides}) {
-        key += ';';
-        for (Expr e : *list) key += fmt::format("{},", static_cast<const void*>(e.get()));
-      }
-    }
-    return key;
+    Key key(r_.from, [this](ValueId v) { return r_[v].index; });
+    key.add(n);
+    return key.take();
   }
 
   void visit(NodeId id) {

@@ -6,8 +6,8 @@
 namespace tenon {
 
 bool decompose_late(LoadedProgram& program) {
-  return rewrite_nodes(program, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
-    if (!n.def || !n.def->is_composite()) return {};
+  auto concerns = [](const Graph&, const Node& n) { return n.def && n.def->is_composite(); };
+  return rewrite_nodes(program, concerns, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
     r.builder.keep_late(false);
     Values now = r.builder.call_full(*n.def, r(n.args));
     return {now.begin(), now.end()};

@@ -23,8 +23,10 @@ std::optional<int64_t> bag_length(Builder& b, V indices, V offsets) {
 
 bool even_bags(LoadedProgram& program) {
   auto uses = count_uses(program.graph);
+  auto concerns = [](const Graph&, const Node& n) {
+    return n.op == "edge::_embedding_bag.default" || n.op == "edge::_embedding_bag_forward_only.default";
+  };
   auto replace = [&](Rewriter& r, const Node& n) -> std::vector<ValueId> {
-    if (n.op != "edge::_embedding_bag.default" && n.op != "edge::_embedding_bag_forward_only.default") return {};
     Builder& b = r.builder;
     ArgList args = r(n.args);
     Call c(b.graph(), *n.def, args);
@@ -42,7 +44,7 @@ bool even_bags(LoadedProgram& program) {
     }
     return out;
   };
-  if (!rewrite_nodes(program, replace)) return false;
+  if (!rewrite_nodes(program, concerns, replace)) return false;
   remove_dead_code(program);
   return true;
 }

@@ -159,6 +159,6 @@ private:
 
 } // namespace
 
-bool fold_norm(LoadedProgram& program) { return FoldNorm(program).run(); }
+bool fold_norm(LoadedProgram& program) { return has_call(program.graph, "edge::convolution.default") && FoldNorm(program).run(); }
 
 } // namespace tenon

@@ -81,6 +81,16 @@ std::optional<Dequantized> dequantized(Builder& b, V v, int views) {
   return is_byte(d.q.dtype()) && whole ? std::optional(d) : std::nullopt;
 }
 
+// The same by the operators alone, in a graph as it is.
+bool may_be_dequantized(const Graph& g, ValueId v) {
+  for (int k = 0; k < most_views; k++)
+    if (const Node* view = view_of(g, v)) v = view->args[0].get<ValueId>();
+  const Node* mul = made_by(g, v, "edge::mul.Tensor");
+  if (!mul) return false;
+  ValueId shifted = mul->args[0].get<ValueId>();
+  return made_by(g, shifted, "edge::sub.Tensor") || made_by(g, shifted, "edge::_to_copy.default");
+}
+
 // All elements 0: a constant, or views and conversions of one.
 bool is_zero(const Graph& g, ValueId v) {
   if (auto f = filled_with(g, v)) return *f == 0;
@@ -196,9 +206,12 @@ std::vector<ValueId> integer_convolution(Builder& b, const Call& c, const ArgLis
 } // namespace
 
 bool integer_products(LoadedProgram& program) {
-  bool any = rewrite_nodes(program, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
-    bool product = n.op == "edge::mm.default" || n.op == "edge::mm.dtype", conv = n.op == "edge::convolution.default";
-    if ((!product && !conv) || r.from.type(n.outputs[0]).dtype != DType::F32) return {};
+  auto concerns = [](const Graph& from, const Node& n) {
+    bool product = n.op == "edge::mm.default" || n.op == "edge::mm.dtype" || n.op == "edge::convolution.default";
+    return product && from.type(n.outputs[0]).dtype == DType::F32 && may_be_dequantized(from, n.args[0].get<ValueId>());
+  };
+  bool any = rewrite_nodes(program, concerns, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
+    bool conv = n.op == "edge::convolution.default";
     ArgList args = r(n.args);
     Builder& b = r.builder;
     auto x = dequantized(b, b.wrap(args[0].get<ValueId>()));

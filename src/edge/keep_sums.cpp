@@ -33,16 +33,19 @@ V sums_of(Rewriter& r, ValueId narrow) {
 
 bool keep_sums(LoadedProgram& program) {
   const Graph& g = program.graph;
+  if (!has_call(g, "edge::convolution.default") && !has_call(g, "edge::convolution.dtype")) return false;
   auto uses = count_uses(g);
   std::unordered_set<ValueId> pointwise; // used by a pointwise operator
   for (uint32_t i = 0; i < g.num_nodes(); i++)
     if (const Node& n = g.node(NodeId{i}); n.def && n.def->kind == Kind::Pointwise)
       for_each_use(g, NodeId{i}, [&](ValueId v) { pointwise.insert(v); });
-  bool any = rewrite_nodes(program, [&](Rewriter& r, const Node& n) -> std::vector<ValueId> {
-    if (n.op != "edge::_to_copy.default" || r.from.type(n.outputs[0]).dtype != DType::F32) return {};
+  auto concerns = [&](const Graph& from, const Node& n) {
+    if (n.op != "edge::_to_copy.default" || from.type(n.outputs[0]).dtype != DType::F32) return false;
     ValueId narrow = n.args[0].get<ValueId>(), wide = n.outputs[0];
-    if (!is_reduced_float(r.from.type(narrow).dtype) || uses[narrow] != 1 || uses[wide] != 1 || !pointwise.contains(wide)) return {};
-    V sums = sums_of(r, narrow);
+    return is_reduced_float(from.type(narrow).dtype) && uses[narrow] == 1 && uses[wide] == 1 && pointwise.contains(wide);
+  };
+  bool any = rewrite_nodes(program, concerns, [&](Rewriter& r, const Node& n) -> std::vector<ValueId> {
+    V sums = sums_of(r, n.args[0].get<ValueId>());
     return sums ? std::vector{sums.id} : std::vector<ValueId>();
   });
   if (any) remove_dead_code(program);

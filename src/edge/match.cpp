@@ -63,13 +63,24 @@ std::unordered_map<ValueId, int> count_uses(const Graph& g) {
   return uses;
 }
 
-bool rewrite_nodes(LoadedProgram& program, const Replace& replace) {
+static bool any_node(const Graph& g, const std::function<bool(const Node&)>& test) {
+  for (uint32_t i = 0; i < g.num_nodes(); i++)
+    if (test(g.node(NodeId{i}))) return true;
+  return false;
+}
+
+bool has_call(const Graph& g, std::string_view op) {
+  return any_node(g, [&](const Node& n) { return n.op == op; });
+}
+
+bool rewrite_nodes(LoadedProgram& program, const Concerns& concerns, const Replace& replace) {
   const Graph& from = program.graph;
+  if (!any_node(from, [&](const Node& n) { return concerns(from, n); })) return false;
   Rewriter r(from, true);
   bool changed = false;
   r.node = [&](NodeId id) {
     const Node& n = from.node(id);
-    std::vector<ValueId> now = replace(r, n);
+    std::vector<ValueId> now = concerns(from, n) ? replace(r, n) : std::vector<ValueId>();
     if (now.empty()) return r.copy_node(id);
     changed = true;
     for (size_t i = 0; i < n.outputs.size(); i++) r.set(n.outputs[i], now.at(i));

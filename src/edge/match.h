@@ -23,9 +23,14 @@ Arg fill_value(double v, DType t);
 /// How often each value of a graph is used: by nodes, attributes and returns, blocks included.
 std::unordered_map<ValueId, int> count_uses(const Graph& g);
 
+/// Whether a node may be replaced, by a look at the graph as it is.
+using Concerns = std::function<bool(const Graph& from, const Node& node)>;
 /// The values that stand for a node's results from now on; none: the node stays.
 using Replace = std::function<std::vector<ValueId>(Rewriter& r, const Node& node)>;
-/// One walk over the program in which `replace` sees every node in order, blocks included; whether anything was replaced.
-bool rewrite_nodes(LoadedProgram& program, const Replace& replace);
+/// One walk over the program in which `replace` sees every node that `concerns` holds for, in order, blocks included; whether anything was
+/// replaced. Where it holds for none, which is usual, nothing is copied.
+bool rewrite_nodes(LoadedProgram& program, const Concerns& concerns, const Replace& replace);
+/// Whether any node, of blocks too, calls `op`.
+bool has_call(const Graph& g, std::string_view op);
 
 } // namespace tenon

@@ -54,8 +54,7 @@ V int8_product(Builder& b, V x, V w) {
 
 bool narrow_products(LoadedProgram& program, Precision precision) {
   if (precision == Precision::Strict) return false;
-  bool any = rewrite_nodes(program, [&](Rewriter& r, const Node& n) -> std::vector<ValueId> {
-    if (!is_f32_product(r.from, n)) return {};
+  bool any = rewrite_nodes(program, is_f32_product, [&](Rewriter& r, const Node& n) -> std::vector<ValueId> {
     Builder& b = r.builder;
     ArgList args = r(n.args);
     if (precision == Precision::BF16) {

@@ -177,9 +177,13 @@ std::optional<Weights> weights_of(Builder& b, V w) {
 } // namespace
 
 bool weight_only_products(LoadedProgram& program) {
-  bool any = rewrite_nodes(program, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
-    if (n.op != "edge::mm.default" || !is_float(r.from.type(n.outputs[0]).dtype) || r.from.type(n.outputs[0]).dtype == DType::F64)
-      return {};
+  auto concerns = [](const Graph& from, const Node& n) {
+    if (n.op != "edge::mm.default" || !is_float(from.type(n.outputs[0]).dtype) || from.type(n.outputs[0]).dtype == DType::F64) return false;
+    ValueId w = n.args[1].get<ValueId>();
+    if (const Node* permute = made_by(from, w, "edge::permute.default")) w = permute->args[0].get<ValueId>();
+    return made_by(from, w, "edge::view.default") != nullptr;
+  };
+  bool any = rewrite_nodes(program, concerns, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
     ArgList args = r(n.args);
     Builder& b = r.builder;
     V x = b.wrap(args[0].get<ValueId>()), w = b.wrap(args[1].get<ValueId>());

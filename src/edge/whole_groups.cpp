@@ -24,8 +24,11 @@ V padded(V x, int64_t by) {
 } // namespace
 
 bool whole_groups(LoadedProgram& program) {
-  bool any = rewrite_nodes(program, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
-    if (n.op != "edge::convolution.default" && n.op != "edge::convolution.dtype") return {};
+  auto concerns = [](const Graph& from, const Node& n) {
+    if (n.op != "edge::convolution.default" && n.op != "edge::convolution.dtype") return false;
+    return group_of(from.type(n.args[0].get<ValueId>()).dtype, from.type(n.args[1].get<ValueId>()).dtype) > 1;
+  };
+  bool any = rewrite_nodes(program, concerns, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
     Builder& b = r.builder;
     ArgList args = r(n.args);
     Call c(b.graph(), *n.def, args);

@@ -1,9 +1,10 @@
 // Construction helpers, substitution and traversal of expressions.
 #include "expr/expr.h"
 
-#include <unordered_set>
+#include <algorithm>
 
 #include "expr/eval.h"
+#include "expr/node_set.h"
 
 namespace tenon {
 
@@ -67,6 +68,7 @@ Expr product(ExprPool& pool, std::span<const Expr> sizes) {
 
 Expr Substitution::apply(Expr e) {
   if (auto it = map_.find(e.get()); it != map_.end()) return it->second;
+  if (e->args.empty() && e->op != Op::Load && !into) return e;
   ExprPool& pool = into ? *into : *e->pool;
   std::vector<Expr> args;
   bool changed = into && into != e->pool;
@@ -90,23 +92,28 @@ Expr Substitution::apply(Expr e) {
 
 namespace {
 
-void visit(const ExprNode& n, std::unordered_set<const ExprNode*>& seen, const std::function<void(const ExprNode&)>& f) {
-  if (!seen.insert(&n).second) return;
+void visit(const ExprNode& n, NodeSet& seen, const std::function<void(const ExprNode&)>& f) {
+  if (!seen.insert(&n)) return;
   for (Expr a : n.args) visit(*a, seen, f);
   f(n);
+}
+
+bool contains(const ExprNode& n, NodeSet& seen, const std::function<bool(const ExprNode&)>& test) {
+  return seen.insert(&n) && (test(n) || std::ranges::any_of(n.args, [&](Expr a) { return contains(*a, seen, test); }));
 }
 
 } // namespace
 
 void visit(Expr e, const std::function<void(const ExprNode&)>& f) {
-  std::unordered_set<const ExprNode*> seen;
+  if (e->args.empty()) return f(*e);
+  NodeSet seen;
   visit(*e, seen, f);
 }
 
 bool contains(Expr e, const std::function<bool(const ExprNode&)>& test) {
-  bool found = false;
-  visit(e, [&](const ExprNode& n) { found |= test(n); });
-  return found;
+  if (e->args.empty()) return test(*e);
+  NodeSet seen;
+  return contains(*e, seen, test);
 }
 
 } // namespace tenon

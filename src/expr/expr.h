@@ -218,8 +218,9 @@ private:
   std::unordered_map<const ExprNode*, Expr> map_;
 };
 
-/// Calls f on every node of e once, operands first. `seen` may be shared between calls.
+/// Calls f on every node of e once, operands first.
 void visit(Expr e, const std::function<void(const ExprNode&)>& f);
+/// Whether `test` holds for a node of e; it is not asked for all of them.
 bool contains(Expr e, const std::function<bool(const ExprNode&)>& test);
 
 /// Infix text: "s77*2 + 1", "max(s0, 4)". parse_expr reads it back.

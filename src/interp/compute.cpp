@@ -80,10 +80,12 @@ using AxisValues = std::unordered_map<int64_t, std::vector<int64_t>>;
 // Index of each axis for points [start, start + n).
 void fill_axes(const Domain& d, int64_t start, int64_t n, AxisValues& axes) {
   std::vector<int64_t> index(d.extents.size());
+  std::vector<int64_t*> values;
+  for (int64_t number : d.numbers) values.push_back(axes[number].data());
   int64_t rest = start;
   for (size_t k = d.extents.size(); k-- > 0;) index[k] = rest % d.extents[k], rest /= d.extents[k];
   for (int64_t i = 0; i < n; i++) {
-    for (size_t k = 0; k < index.size(); k++) axes[d.numbers[k]][static_cast<size_t>(i)] = index[k];
+    for (size_t k = 0; k < index.size(); k++) values[k][i] = index[k];
     for (size_t k = index.size(); k-- > 0;) {
       if (++index[k] < d.extents[k]) break;
       index[k] = 0;

@@ -102,18 +102,18 @@ void Tape::load(const TapeInstruction& in, const Tensor& from, int64_t n) {
   require(from.dtype() == in.node->type, "a load of {} from a tensor of {}", name_of(in.node->type), name_of(from.dtype()));
   dispatch(from.dtype(), [&]<class T>(T) {
     T* out = slot<T>(in.out);
-    for (int64_t i = 0; i < n; i++) {
-      out[i] = T{};
-      if (mask && !mask[i]) continue;
-      int64_t offset = 0;
-      for (size_t d = 0; d < in.args.size(); d++) {
-        int64_t index = slot<int64_t>(in.args[d])[i];
-        require_input(index >= 0 && index < from.sizes()[d], "the sizes do not fit: index {} of dim {} of size {}", index, d,
-                      from.sizes()[d]);
-        offset += index * from.strides()[d];
+    int64_t offsets[tape_block] = {};
+    for (size_t d = 0; d < in.args.size(); d++) {
+      const int64_t* index = slot<int64_t>(in.args[d]);
+      int64_t size = from.sizes()[d], stride = from.strides()[d];
+      for (int64_t i = 0; i < n; i++) {
+        if (mask && !mask[i]) continue;
+        require_input(index[i] >= 0 && index[i] < size, "the sizes do not fit: index {} of dim {} of size {}", index[i], d, size);
+        offsets[i] += index[i] * stride;
       }
-      out[i] = from.data_as<T>()[offset];
     }
+    const T* data = from.data_as<T>();
+    for (int64_t i = 0; i < n; i++) out[i] = mask && !mask[i] ? T{} : data[offsets[i]];
   });
 }
 

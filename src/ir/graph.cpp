@@ -73,6 +73,7 @@ NodeId Graph::append(BlockId block, Node node, std::vector<Type> output_types, s
   NodeId id = nodes_.add(std::move(node));
   Node& n = nodes_[id];
   output_names.resize(output_types.size());
+  n.outputs.reserve(output_types.size());
   for (size_t i = 0; i < output_types.size(); i++)
     n.outputs.push_back(values_.add(Value{std::move(output_types[i]), id, static_cast<uint32_t>(i), std::move(output_names[i])}));
   blocks_[block].nodes.push_back(id);

@@ -73,6 +73,7 @@ template <class F> Arg map_values(const Arg& arg, F&& f) {
   auto* list = std::get_if<ArgList>(&arg.v);
   if (!list) return arg;
   ArgList out;
+  out.reserve(list->size());
   for (const Arg& a : *list) out.push_back(map_values(a, f));
   return out;
 }

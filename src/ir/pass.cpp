@@ -1,6 +1,7 @@
 // Rewriter and dead-code removal.
 #include "ir/pass.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 namespace tenon {
@@ -13,6 +14,7 @@ ValueId Rewriter::operator[](ValueId old) const {
 
 ArgList Rewriter::operator()(const ArgList& args) const {
   ArgList out;
+  out.reserve(args.size());
   for (const Arg& a : args) out.push_back((*this)(a));
   return out;
 }
@@ -23,13 +25,11 @@ void Rewriter::copy_params(BlockId old, BlockId now) {
 
 void Rewriter::copy_node(NodeId id) {
   const Node& n = from.node(id);
-  std::vector<Type> types;
-  std::vector<std::string> names;
-  for (ValueId v : n.outputs) types.push_back(from.type(v)), names.push_back(from.value(v).name);
   Node copy{.op = n.op, .def = n.def, .args = (*this)(n.args), .origin = n.origin};
   for (const Attribute& a : n.attributes) copy.attributes.push_back({a.name, (*this)(a.value)});
-  NodeId now = to.append(builder.block(), std::move(copy), std::move(types), std::move(names));
-  for (size_t i = 0; i < n.outputs.size(); i++) set(n.outputs[i], to.node(now).outputs[i]);
+  copy.outputs.reserve(n.outputs.size());
+  NodeId now = to.append(builder.block(), std::move(copy), {});
+  for (ValueId v : n.outputs) set(v, to.add_output(now, from.type(v), from.value(v).name));
   for (BlockId b : n.blocks) {
     BlockId inner = to.add_block(now);
     copy_params(b, inner);
@@ -80,25 +80,39 @@ void add_symbols(const Arg& a, Symbols& out) {
     for (const Arg& e : a.get<ArgList>()) add_symbols(e, out);
 }
 
+// Item, and operators whose output sizes depend on data.
+bool binds_symbols(const Node& n) { return n.op == "prim::Item" || (n.def && n.def->data_dependent); }
+
 struct Liveness {
   const Graph& graph;
-  SideTable<ValueId, bool> used;
-  SideTable<NodeId, bool> live;
-  Symbols symbols;
+  bool any_bound; // whether symbols that are used matter
+  SideTable<ValueId, bool> used{false};
+  SideTable<NodeId, bool> live{false};
+  Symbols symbols = {};
+
+  explicit Liveness(const Graph& g) : graph(g), any_bound(has_binding(g)) {}
+
+  static bool has_binding(const Graph& g) {
+    for (uint32_t i = 0; i < g.num_nodes(); i++)
+      if (binds_symbols(g.node(NodeId{i}))) return true;
+    return false;
+  }
+
+  void use_sizes(ValueId v) {
+    if (any_bound)
+      for (Expr s : graph.type(v).sizes) add_symbols(s, symbols);
+  }
 
   void use(const Arg& a) {
     for_each_value(a, [&](ValueId v) {
       used[v] = true;
-      if (graph.type(v).is_tensor())
-        for (Expr s : graph.type(v).sizes) add_symbols(s, symbols);
+      use_sizes(v);
     });
-    add_symbols(a, symbols);
+    if (any_bound) add_symbols(a, symbols);
   }
 
-  // Binds a symbol that something live needs: Item, and operators whose output sizes depend on data.
   bool binds_used_symbol(const Node& n) const {
-    bool data_dependent = n.op == "prim::Item" || (n.def && n.def->data_dependent);
-    if (!data_dependent) return false;
+    if (!binds_symbols(n)) return false;
     Symbols bound;
     for (ValueId v : n.outputs) {
       const Type& t = graph.type(v);
@@ -117,6 +131,13 @@ struct Liveness {
     return binds_used_symbol(n) || n.outputs.empty();
   }
 
+  // Whether any of the nodes, those of inner blocks included, is dead.
+  bool has_dead(BlockId b) const {
+    return std::ranges::any_of(graph.block(b).nodes, [&](NodeId id) {
+      return !live.get(id) || std::ranges::any_of(graph.node(id).blocks, [&](BlockId inner) { return has_dead(inner); });
+    });
+  }
+
   // Backwards over the block; a live node's operands, and all that its blocks return, are used.
   bool mark(BlockId b) {
     bool changed = false;
@@ -129,8 +150,7 @@ struct Liveness {
         for (const Attribute& a : n.attributes) use(a.value);
         for (BlockId inner : n.blocks)
           for (const Arg& r : graph.block(inner).returns) use(r);
-        for (ValueId v : n.outputs)
-          for (Expr s : graph.type(v).sizes) add_symbols(s, symbols);
+        for (ValueId v : n.outputs) use_sizes(v);
       }
       if (live[nodes[i]])
         for (BlockId inner : n.blocks) changed |= mark(inner);
@@ -143,16 +163,15 @@ struct Liveness {
 
 bool remove_dead_code(LoadedProgram& program) {
   const Graph& g = program.graph;
-  Liveness l{.graph = g, .used = SideTable<ValueId, bool>(false), .live = SideTable<NodeId, bool>(false), .symbols = {}};
+  Liveness l(g);
   for (const Arg& r : g.block(g.top()).returns) l.use(r);
   while (l.mark(g.top())) {}
+  if (!l.has_dead(g.top())) return false;
   Rewriter r(g, false);
-  bool changed = false;
   r.node = [&](NodeId id) {
     if (l.live.get(id)) r.copy_node(id);
-    else changed = true;
   };
-  return rewrite_program(program, r, changed);
+  return rewrite_program(program, r, true);
 }
 
 std::vector<std::string> missing_operators(const Graph& graph) {

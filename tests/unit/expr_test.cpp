@@ -1,6 +1,7 @@
 // expr: normal form, bounds, and that simplification never changes a value.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "expr/eval.h"
@@ -88,4 +89,17 @@ TEST_CASE("rounding what was widened from there is left out, and nothing else") 
   CHECK(round(picked) == picked);
   for (Expr other : {y, x + x, max(x, y), max(x, pool.number(0.1, DType::F32)), cast(pool.load(0, DType::F16, {i}), DType::F32)})
     CHECK(round(other) != other);
+}
+
+TEST_CASE("a walk over an expression sees each node once, however many there are") {
+  ExprPool pool;
+  Expr sum = pool.symbol("s0"), once = sum;
+  for (int i = 1; i < 400; i++) sum = max(sum * 3.0, pool.symbol(fmt::format("s{}", i))), once = sum;
+  std::vector<const ExprNode*> seen;
+  visit(max(once, sum), [&](const ExprNode& n) { seen.push_back(&n); });
+  CHECK(seen.size() == 400 + 1 + 2 * 399); // symbols, the 3, products and maxima
+  std::sort(seen.begin(), seen.end());
+  CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end());
+  CHECK(contains(sum, [](const ExprNode& n) { return n.name == "s0"; }));
+  CHECK_FALSE(contains(sum, [](const ExprNode& n) { return n.name == "s400"; }));
 }

@@ -1,6 +1,7 @@
 // The stages from a Backend graph to a plan, one by one: values that can be made again, and lifetimes of buffers.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <climits>
 #include <filesystem>
 
@@ -8,6 +9,7 @@
 #include "compile/build_plan.h"
 #include "compile/compile.h"
 #include "load/load.h"
+#include "loops/canonical.h"
 
 using namespace tenon;
 
@@ -51,6 +53,51 @@ TEST_CASE("each stage of a plan gives the same again, and build_plan goes throug
       programs++;
     }
   CHECK(programs > 40);
+}
+
+// Texts of kernels with their names for values taken away, and the values that they read and write.
+static std::pair<std::string, std::vector<ValueId>> text_of(const std::vector<RegionKernel>& kernels) {
+  std::pair<std::string, std::vector<ValueId>> out;
+  ExprPool pool;
+  for (const RegionKernel& k : kernels) {
+    out.first += to_string(canonical(k.kernel, pool, 0).kernel);
+    out.second.insert(out.second.end(), k.buffers.begin(), k.buffers.end());
+  }
+  return out;
+}
+
+TEST_CASE("a region like an earlier one has the kernels that it would get alone, over its own values") {
+  PlanTarget target{host_target(Isa::Auto)};
+  int alike = 0;
+  for (const char* folder : {"/programs", "/control", "/quantized"})
+    for (auto& file : std::filesystem::directory_iterator(std::string(TENON_FIXTURES) + folder)) {
+      if (file.path().extension() != ".pt2") continue;
+      CAPTURE(file.path().filename().string());
+      LoadedProgram program = load_pt2(file.path());
+      lower(program, "backend");
+      const Graph& g = program.graph;
+      JoinedParts parts = joined_parts(g);
+      for (const LoweredRegion& r : lower_regions(g, target, false)) {
+        if (r.same_as < 0 || !r.refused.empty()) continue;
+        alike++;
+        const Node& n = g.node(r.node);
+        if (n.op == "tenon::loops") {
+          bool joined = std::ranges::any_of(n.outputs, [&](ValueId v) { return parts.contains(v); });
+          auto alone = kernels_of_loops(g, r.node, target.vector_bytes, joined ? INT64_MAX : target.streamed_bytes);
+          CHECK(text_of(r.loops.kernels) == text_of(alone.kernels));
+        } else {
+          auto alone = kernel_of_epilogue(g, r.node, target.vector_bytes);
+          REQUIRE(r.epilogue.has_value() == alone.has_value());
+          if (alone) CHECK(text_of({*r.epilogue}) == text_of({*alone}));
+        }
+        if (r.product) {
+          std::vector<ValueId> read;
+          for_each_use(g, r.node, [&](ValueId v) { read.push_back(v); });
+          for (ValueId v : {r.product->a.value, r.product->b.value}) CHECK(std::ranges::find(read, v) != read.end());
+        }
+      }
+    }
+  CHECK(alike > 15);
 }
 
 TEST_CASE("a buffer lives from the first step that names it to the last") {
