@@ -2,7 +2,8 @@
 """Lines of JSON of tenon_shapes and rivals.py -> tables in Markdown. table.py FILE...
 
 The first two tuples warm up: the program's first call, and its largest sizes; of the columns, stalls alone count them. A tuple's best time is that of all its calls. `unseen` is a tuple's
-first call less the best of its later ones; `seen`, beside it, is its second call less the best of those after it: what noise and clocks do."""
+first call less the mean of its third and later ones (not their best: of several calls that would be less than a call takes); `seen`, beside it, is the second call less
+the same: what noise and clocks do."""
 import fileinput, json, math
 
 STALL_US = 100e3
@@ -24,6 +25,10 @@ def best_of(r):
     for k, us in zip(r["churn"], r["churn_us"]):
         best[k] = min(best[k], us)
     return best
+
+
+def mean(values):
+    return sum(values) / len(values)
 
 
 def slope(kb):
@@ -52,8 +57,8 @@ def row(r):
     stalls = [e for e in excess if e > STALL_US]
     churn = [us / best[k] for k, us in zip(r["churn"], r["churn_us"])]
     kb = r["tuple_kb"]
-    return [r["engine"], f"{len(calls) + 2}, {len(churn)}", f"{r['first_ms']:.0f}", f"{quantile(best, 0.5) / 1e3:.2f}", over([c[0] - min(c[1:]) for c in calls]),
-            over([c[1] - min(c[2:]) for c in calls if len(c) > 2]), f"{len(stalls)}" + (f", longest {max(stalls) / 1e3:.0f}" if stalls else ""),
+    return [r["engine"], f"{len(calls) + 2}, {len(churn)}", f"{r['first_ms']:.0f}", f"{quantile(best, 0.5) / 1e3:.2f}", over([c[0] - mean(c[2:]) for c in calls if len(c) > 2]),
+            over([c[1] - mean(c[2:]) for c in calls if len(c) > 2]), f"{len(stalls)}" + (f", longest {max(stalls) / 1e3:.0f}" if stalls else ""),
             f"{quantile(churn, 0.99) / quantile(churn, 0.5):.2f}", f"{(kb[-1] - kb[r['repeats']]) / 1024:+.0f}" if len(calls) else "",
             f"{slope(r['churn_kb']):+.2f}", over_static(r, 1), over_static(r, 3), str(r.get("compiles", ""))]
 

@@ -84,8 +84,6 @@ Compiled build_plan(LoadedProgram backend, const Options& options, Keep keep, La
   linked->plan = std::move(emitted.plan), linked->library = std::move(emitted.library), linked->fallbacks = std::move(emitted.fallbacks);
   linked->micro_kernels = machine.micro_kernels;
   linked->owned.push_back(shared ? std::shared_ptr<const void>(shared) : machine.own);
-  prepare_micro_kernels(linked->plan, *linked->micro_kernels);
-  timer.done("prepare_micro_kernels");
 
   // From here on constants belong to those who read them: buffers, and what is to be packed. The interpreter reads the graph's.
   regions.clear();
@@ -96,16 +94,21 @@ Compiled build_plan(LoadedProgram backend, const Options& options, Keep keep, La
   // Compiling computes and packing moves memory: side by side they take less than one after the other.
   Workers workers(options.threads, options.pool);
   std::atomic<int> thread{0};
+  std::atomic<bool> prepared{false};
+  auto prepare = [&] {
+    if (!prepared.exchange(true)) prepare_micro_kernels(linked->plan, *linked->micro_kernels);
+  };
   CompiledCode code = compile_code(
       selected.kernels, machine.target,
       [&](const std::function<void()>& compile) {
         auto beside = [&](const std::function<void()>& pack) {
-          workers.together([&] { thread++ % 2 ? (pack(), compile()) : (compile(), pack()); });
+          workers.together([&] { thread++ % 2 ? (prepare(), pack(), compile()) : (compile(), pack()); });
         };
         out.own_bytes += selected.weights.pack(*linked, std::move(packed), beside, backend.file, shared.get());
         workers.together(compile); // where nothing is packed
       },
       keep);
+  prepare(); // where no second thread did
   out.own_bytes += share_constants(linked->plan, backend.file, shared.get());
   out.own_bytes += link(*linked, code.kernels);
   timer.done("compile_code, pack_weights");

@@ -5,7 +5,7 @@
 //   emit_steps     (emit_steps.h)      -> steps over buffers, the program of sizes
 //   assign_buffers (assign_buffers.h)  -> lifetimes of buffers: after the steps, whose order they follow from
 //   compile_code   (codegen/codegen.h) kernels -> machine code, while the workers of
-//   pack_weights   (pack_weights.h)    pack constants
+//   pack_weights   (pack_weights.h)    pack constants, and make the micro-kernels that steps may need
 //
 // and last the numbers in the plan get addresses.
 #pragma once

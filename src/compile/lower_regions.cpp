@@ -55,8 +55,8 @@ public:
   void block(BlockId id) {
     for (NodeId node : g_.block(id).nodes) {
       const Node& n = g_.node(node);
-      if (n.op == "tenon::attention") out.push_back(attention(node));
-      else if (n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv") out.push_back(region(node));
+      if (n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv" || n.op == "tenon::attention")
+        out.push_back(region(node));
       else
         for (BlockId inner : n.blocks) block(inner);
     }
@@ -78,6 +78,7 @@ private:
     if (!fresh) return over_values(known->second, id, key.values);
     const std::string& op = g_.node(id).op;
     if (op == "tenon::loops") return loops(id);
+    if (op == "tenon::attention") return attention(id);
     return op == "tenon::matmul" ? matmul(id) : LoweredRegion{.node = id, .epilogue = kernel_of_epilogue(g_, id, target_.vector_bytes)};
   }
 
@@ -90,6 +91,12 @@ private:
     for (RegionKernel& k : r.loops.kernels) std::ranges::for_each(k.buffers, rename);
     if (r.epilogue) std::ranges::for_each(r.epilogue->buffers, rename);
     if (r.product) rename(r.product->a.value), rename(r.product->b.value);
+    if (r.attention) {
+      auto& [a, block_keys, kernels] = *r.attention;
+      a.scores = scores_of(g_, id);
+      for (AttentionOperand* o : {&a.q, &a.k, &a.v}) rename(o->value);
+      for (RegionKernel* k : {&kernels.score, &kernels.finish}) std::ranges::for_each(k->buffers, rename);
+    }
     return r;
   }
 
@@ -132,6 +139,7 @@ private:
     Expr keys = g_.type(tensor_operands(g_.node(product).args, g_).at(0)).sizes.back();
     int64_t block_keys = attention_block_keys(const_int(keys).value_or(any_size));
     AttentionKernels kernels = kernels_of_attention(g_, id, *a, target_.vector_bytes, attention_score_stride(block_keys));
+    a->score = a->visible = {}; // they load values of this region; the kernels have them now
     return {.node = id, .attention = {{std::move(*a), block_keys, std::move(kernels)}}};
   }
 

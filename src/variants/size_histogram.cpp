@@ -5,7 +5,9 @@
 
 namespace tenon {
 
-static constexpr double half_life = 2e9; // nanoseconds of calls
+// Of time spent in calls, and of fewer calls than these it is chance which sizes come often.
+static constexpr double half_life_ns = 2e9;
+static constexpr uint64_t half_life_calls = 512;
 
 SizeUse* SizeHistogram::find(std::span<const int64_t> sizes) {
   auto at = std::ranges::find_if(entries_, [&](const SizeUse& e) { return std::ranges::equal(e.sizes, sizes); });
@@ -24,10 +26,10 @@ SizeUse& SizeHistogram::add(std::span<const int64_t> sizes, const CallTimes& tim
   SizeUse& e = entry(sizes);
   (own ? e.own : e.generic).add(times);
   double spent = times.total();
-  e.heat += spent, heat_ += spent, total_ns_ += spent, since_ += spent;
-  if (since_ > half_life) {
+  e.heat += spent, heat_ += spent, total_ns_ += spent, since_ns_ += spent, since_calls_ += times.calls;
+  if (since_ns_ > half_life_ns && since_calls_ >= half_life_calls) {
     for (SizeUse& u : entries_) u.heat /= 2;
-    heat_ /= 2, since_ = 0;
+    heat_ /= 2, since_ns_ = 0, since_calls_ = 0;
   }
   return e;
 }

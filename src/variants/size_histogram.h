@@ -41,7 +41,8 @@ private:
   SizeUse& entry(std::span<const int64_t> sizes);
 
   std::vector<SizeUse> entries_;
-  double heat_ = 0, total_ns_ = 0, since_ = 0;
+  double heat_ = 0, total_ns_ = 0, since_ns_ = 0;
+  uint64_t since_calls_ = 0;
 };
 
 } // namespace tenon

@@ -85,16 +85,20 @@ TEST_CASE("a region like an earlier one has the kernels that it would get alone,
           bool joined = std::ranges::any_of(n.outputs, [&](ValueId v) { return parts.contains(v); });
           auto alone = kernels_of_loops(g, r.node, target.vector_bytes, joined ? INT64_MAX : target.streamed_bytes);
           CHECK(text_of(r.loops.kernels) == text_of(alone.kernels));
+        } else if (n.op == "tenon::attention") {
+          const auto& [a, block_keys, kernels] = *r.attention;
+          const std::vector<NodeId>& body = g.block(n.blocks[0]).nodes;
+          CHECK(std::ranges::find(body, a.scores) != body.end());
         } else {
           auto alone = kernel_of_epilogue(g, r.node, target.vector_bytes);
           REQUIRE(r.epilogue.has_value() == alone.has_value());
           if (alone) CHECK(text_of({*r.epilogue}) == text_of({*alone}));
         }
-        if (r.product) {
-          std::vector<ValueId> read;
-          for_each_use(g, r.node, [&](ValueId v) { read.push_back(v); });
-          for (ValueId v : {r.product->a.value, r.product->b.value}) CHECK(std::ranges::find(read, v) != read.end());
-        }
+        std::vector<ValueId> read, operands;
+        for_each_use(g, r.node, [&](ValueId v) { read.push_back(v); });
+        if (r.product) operands = {r.product->a.value, r.product->b.value};
+        if (r.attention) operands = {r.attention->attention.q.value, r.attention->attention.k.value, r.attention->attention.v.value};
+        for (ValueId v : operands) CHECK(std::ranges::find(read, v) != read.end());
       }
     }
   CHECK(alike > 15);

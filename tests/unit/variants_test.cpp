@@ -318,3 +318,22 @@ TEST_CASE("variants: destroyed, or in a process that forks, while plans are made
   }
 #endif
 }
+
+TEST_CASE("variants: of few long calls, no sizes come often by chance") {
+  constexpr double call_ns = 8e7;
+  std::mt19937 random(3);
+  SizeHistogram varied, some;
+  double most = 0, least = 1;
+  for (int i = 0; i < 4000; i++) {
+    int64_t any = static_cast<int64_t>(random() % 250), one = random() % 8 == 0 ? 1000 : any;
+    CallTimes call{.calls = 1, .timed = 1, .ns = call_ns, .work = 1};
+    varied.add(std::span(&any, 1), call, false);
+    some.add(std::span(&one, 1), call, false);
+    if (i < 500) continue;
+    for (const SizeUse& e : varied.entries()) most = std::max(most, e.heat / varied.heat());
+    constexpr int64_t often = 1000;
+    least = std::min(least, some.find(std::span(&often, 1))->heat / some.heat());
+  }
+  CHECK(most < 0.05); // what a plan is made for
+  CHECK(least > 0.05);
+}
