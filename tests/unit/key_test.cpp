@@ -43,7 +43,7 @@ TEST_CASE("keys of arguments differ where these do") {
                         ArgList{},
                         ArgList{int64_t{1}, int64_t{0}},
                         ArgList{ArgList{int64_t{1}}, int64_t{0}},
-                        ArgList{ArgList{int64_t{1}, int64_t{0}}}};
+                        ArgList{Arg(ArgList{int64_t{1}, int64_t{0}})}};
   for (size_t i = 0; i < args.size(); i++)
     for (size_t k = 0; k < args.size(); k++) {
       CAPTURE(i);
