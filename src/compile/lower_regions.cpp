@@ -62,6 +62,13 @@ public:
     }
   }
 
+  LoweredRegion alone(NodeId id) const {
+    const std::string& op = g_.node(id).op;
+    if (op == "tenon::loops") return loops(id);
+    if (op == "tenon::attention") return attention(id);
+    return op == "tenon::matmul" ? matmul(id) : LoweredRegion{.node = id, .epilogue = kernel_of_epilogue(g_, id, target_.vector_bytes)};
+  }
+
   std::vector<LoweredRegion> out;
 
 private:
@@ -75,11 +82,7 @@ private:
     RegionKey key = key_of(g_, id);
     if (writes_parts(id)) key.text += "parts";
     auto [known, fresh] = known_.try_emplace(std::move(key.text), Known{static_cast<int>(out.size()), key.values});
-    if (!fresh) return over_values(known->second, id, key.values);
-    const std::string& op = g_.node(id).op;
-    if (op == "tenon::loops") return loops(id);
-    if (op == "tenon::attention") return attention(id);
-    return op == "tenon::matmul" ? matmul(id) : LoweredRegion{.node = id, .epilogue = kernel_of_epilogue(g_, id, target_.vector_bytes)};
+    return fresh ? alone(id) : over_values(known->second, id, key.values);
   }
 
   LoweredRegion over_values(const Known& known, NodeId id, const std::vector<ValueId>& values) const {
@@ -197,6 +200,10 @@ std::vector<LoweredRegion> lower_regions(const Graph& graph, const PlanTarget& t
   Lowering lowering(graph, target, forbid_fallback);
   lowering.block(graph.top());
   return std::move(lowering.out);
+}
+
+LoweredRegion lower_region(const Graph& graph, NodeId region, const PlanTarget& target, bool forbid_fallback) {
+  return Lowering(graph, target, forbid_fallback).alone(region);
 }
 
 std::string to_string(const Graph& graph, const std::vector<LoweredRegion>& regions) {

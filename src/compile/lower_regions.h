@@ -46,6 +46,8 @@ JoinedParts joined_parts(const Graph& graph);
 /// The regions in the order of their steps, those of branches and loop bodies among them. A region that no loops compute is refused, or
 /// where `forbid_fallback` is set its error thrown.
 std::vector<LoweredRegion> lower_regions(const Graph& graph, const PlanTarget& target, bool forbid_fallback);
+/// One of them by itself.
+LoweredRegion lower_region(const Graph& graph, NodeId region, const PlanTarget& target, bool forbid_fallback);
 std::string to_string(const Graph& graph, const std::vector<LoweredRegion>& regions);
 
 /// Values that are computed inside of regions, written into what reads them.
