@@ -423,9 +423,11 @@ Val KernelEmitter::checked(const ExprNode& n) {
   b_.CreateStore(b_.getInt64(1), error);
   b_.CreateBr(join);
   b_.SetInsertPoint(join);
-  llvm::Value* r = b_.CreateSelect(in, index.v, llvm::Constant::getNullValue(index.v->getType()));
+  llvm::Value* r = n.args.size() > 2 ? nullptr : b_.CreateSelect(in, index.v, llvm::Constant::getNullValue(index.v->getType()));
   done(scope);
-  return {r, scope};
+  if (r) return {r, scope};
+  Val held = value(n.args[2]);
+  return {held.v, std::max(scope, held.scope)};
 }
 
 } // namespace tenon::emit

@@ -87,6 +87,17 @@ public:
     require_true(lt(index, size));
   }
 
+  void check_narrow(const Call& call) {
+    Expr size = call.size("self", call.dim("dim", call.type("self").rank())), start = ops::wrap_index(call.sym("start"), size);
+    require_true(le(g_.pool().integer(0), start));
+    require_true(le(start + call.sym("length"), size));
+  }
+
+  void check_windows(const Call& call) {
+    bool single = call.type("self").rank() == 0;
+    require_true(le(call.sym("size"), single ? g_.pool().integer(1) : call.size("self", call.dim("dimension", call.type("self").rank()))));
+  }
+
   // Each dim is continued by what it has: a reflected one by all but its border, a circular one by all, a repeated one by any.
   void check_padding(const Call& call, std::string_view amounts) {
     std::vector<Expr> pad = call.syms(amounts);
@@ -146,6 +157,8 @@ std::vector<Expr> guards_of(const Graph& g, const Node& n) {
   else if (n.op.starts_with("edge::reflection_pad") || n.op.starts_with("edge::replication_pad")) guards.check_padding(call, "padding");
   else if (n.op == "edge::_pad_circular.default") guards.check_padding(call, "pad");
   else if (n.op.starts_with("tenon::resample_")) guards.check_filled(call);
+  else if (n.op == "edge::narrow.default") guards.check_narrow(call);
+  else if (n.op == "edge::unfold.default") guards.check_windows(call);
   else if (!symbolic) return {};
   else if (n.op == "edge::view.default") guards.check_view();
   else if (n.op == "edge::select.int") guards.check_select(call);

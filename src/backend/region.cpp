@@ -18,7 +18,7 @@ Expr Inliner::at(ValueId value, const std::vector<Expr>& index) {
   require(c.reduction == Reduction::None && c.axes.size() == index.size(), "%{} cannot be inlined", value.index);
   Substitution s;
   for (size_t k = 0; k < index.size(); k++) s.set(c.axes[k], index[k]);
-  return s.apply(c.body);
+  return with_checks(s.apply(c.body), index); // what is the same at all places is read whatever the index
 }
 
 const Compute& Inliner::definition(NodeId node) {

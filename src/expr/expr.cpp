@@ -53,6 +53,19 @@ Expr checked(Expr index, Expr size) {
   if (index->lo >= 0 && proves_lt(index, size)) return index;
   return index->pool->make(Op::Checked, DType::I64, {index, size});
 }
+Expr with_checks(Expr value, const std::vector<Expr>& indices) {
+  std::vector<const ExprNode*> lost;
+  for (Expr index : indices)
+    contains(index, [&](const ExprNode& n) {
+      if (n.op == Op::Checked && std::ranges::find(lost, &n) == lost.end()) lost.push_back(&n);
+      return false;
+    });
+  if (!lost.empty()) contains(value, [&](const ExprNode& n) { return std::erase(lost, &n), false; });
+  if (lost.empty()) return value;
+  Expr held = is_reduced_float(value->type) ? cast(value, DType::F32) : value;
+  for (const ExprNode* n : lost) held = held->pool->make(Op::Checked, held->type, {n->args[0], n->args[1], held});
+  return cast(held, value->type);
+}
 Expr is_nan(Expr a) { return is_float(a->type) ? ne(a, a) : a->pool->boolean(false); }
 
 std::optional<int64_t> const_int(Expr e) {

@@ -80,7 +80,7 @@ enum class Op : uint8_t {
   Lt,
   Le,
   // others
-  Checked, // args: index, size. The index where it is in [0, size); elsewhere the step fails with an error
+  Checked, // args: index, size[, value]. The index, or the value, where the index is in [0, size); elsewhere the step fails
   Select,  // args: condition, then, else. A Load in a branch is only done where the branch is taken
   Call,    // a C function of doubles by `name` (special functions)
 };
@@ -191,6 +191,8 @@ Expr unary(Op op, Expr a);
 Expr binary(Op op, Expr a, Expr b); // result dtype: Bool for comparisons, else that of a
 /// `index`, checked when run to lie in [0, size).
 Expr checked(Expr index, Expr size);
+/// `value`, with every check of an index in `indices` that it does not hold already.
+Expr with_checks(Expr value, const std::vector<Expr>& indices);
 Expr is_nan(Expr a);
 /// A constant of the dtype of `like`.
 Expr constant_like(double v, Expr like);

@@ -73,7 +73,9 @@ Bounds bounds_of(const ExprNode& n) {
   case Op::Min: return {std::min(arg(0).lo, arg(1).lo), std::min(arg(0).hi, arg(1).hi)};
   case Op::Max: return {std::max(arg(0).lo, arg(1).lo), std::max(arg(0).hi, arg(1).hi)};
   case Op::Abs: return {0, INT64_MAX};
-  case Op::Checked: return {std::max<int64_t>(0, arg(0).lo), arg(1).hi == INT64_MAX ? arg(0).hi : std::min(arg(0).hi, arg(1).hi - 1)};
+  case Op::Checked:
+    if (n.args.size() > 2) return {arg(2).lo, arg(2).hi};
+    return {std::max<int64_t>(0, arg(0).lo), arg(1).hi == INT64_MAX ? arg(0).hi : std::min(arg(0).hi, arg(1).hi - 1)};
   case Op::Select: return {std::min(arg(1).lo, arg(2).lo), std::max(arg(1).hi, arg(2).hi)};
   default: return {INT64_MIN, INT64_MAX};
   }

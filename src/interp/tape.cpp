@@ -127,6 +127,7 @@ void Tape::run(const std::vector<Tensor>& operands, const std::unordered_map<int
     } else if (e.op == Op::Load) load(in, operands.at(static_cast<size_t>(e.bits)), n);
     else if (is_leaf(e.op)) leaf(in, axes, n);
     else if (e.op == Op::Checked) {
+      require(in.args.size() == 2, "a check of inlined values outside of a region");
       const bool* mask = in.mask < 0 ? nullptr : slot<bool>(in.mask);
       for (int64_t i = 0; i < n; i++) {
         int64_t v = slot<int64_t>(in.args[0])[i], size = slot<int64_t>(in.args[1])[i];

@@ -196,9 +196,9 @@ private:
     if (is_unary(n.op)) return unary(n, x);
     if (n.op == Op::Checked) {
       int64_t index = x.as<int64_t>(), size = eval(*n.args[1]).as<int64_t>();
-      if (index >= 0 && index < size) return x;
+      if (index >= 0 && index < size) return n.args.size() > 2 ? eval(*n.args[2]) : x;
       args_.error[0] = 1, args_.error[1] = index, args_.error[2] = size;
-      return Scalar::of(int64_t{0});
+      return dispatch(n.type, []<class T>(T) { return Scalar::of(T{}); });
     }
     for (size_t i = 1; i < n.args.size(); i++) x = binary(n, x, eval(*n.args[i]));
     return x;

@@ -84,6 +84,10 @@ std::vector<Type> product_types(const Call& c, size_t rank) {
   bool narrower = with_type && is_float(t) && (is_reduced_float(other) || other == DType::I8),
        bytes = with_type && t == DType::I32 && size_of(other) == 1;
   if (c.type("self").dtype != other && !narrower && !bytes) c.fail("operands differ in dtype");
+  for (int64_t d = -static_cast<int64_t>(rank); d < -1; d++) { // batches are equal, and what is summed over
+    auto x = const_int(c.size("self", d == -2 ? -1 : d)), y = const_int(c.size("mat2", d));
+    if (x && y && *x != *y) c.fail(fmt::format("sizes {} and {} differ", *x, *y));
+  }
   std::vector<Expr> sizes = c.type("self").sizes;
   sizes.back() = c.size("mat2", -1);
   return {Type::tensor(t, sizes)};

@@ -90,6 +90,7 @@ Compute diagonal_define(const DefineArgs& d) {
 // Windows of `size` elements at every `step`: the window's place stays, its elements become the last dim.
 std::vector<Type> unfold_types(const Call& c) {
   Expr size = c.sym("size"), step = c.sym("step");
+  if (const_int(size).value_or(0) < 0 || const_int(step).value_or(1) < 1) c.fail("windows of a negative size, or no step between them");
   if (c.rank("self") == 0) return self_with(c, {size});
   int64_t dim = c.dim("dimension", c.rank("self"));
   std::vector<Expr> sizes = replaced(c.type("self").sizes, dim, divide_sizes(c.size("self", dim) - size, step) + 1.0);

@@ -1,0 +1,97 @@
+// What a call may not ask for is refused by native code as by the interpreter, also where the answer would not depend on it.
+#include <doctest/doctest.h>
+
+#include "tests/unit/graph_harness.h"
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+class Both {
+public:
+  explicit Both(const TestGraph& g)
+      : native_(g.program().compile({.forbid_fallback = true}).value()), oracle_(g.program().compile({.interpret = true}).value()) {}
+
+  /// Why native code refuses a call, as the interpreter does; empty where both give the same.
+  std::string refuse(const std::vector<Tensor>& inputs) {
+    std::vector<Tensor> got, want;
+    Status native = native_.run(inputs, got), oracle = oracle_.run(inputs, want);
+    if (native.ok() != oracle.ok()) return native.ok() ? "native code does not" : "the interpreter does not";
+    if (native.ok()) return difference(got.at(0), want.at(0));
+    CHECK(native.error().kind == ErrorKind::BadInput);
+    return native.error().what();
+  }
+
+private:
+  Executable native_, oracle_;
+};
+
+bool mentions(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+} // namespace
+
+TEST_CASE("an index counts although the element is the same at all places") {
+  struct Source {
+    const char* name;
+    int64_t size; // of the dim that is indexed
+    std::function<V(TestGraph&, DType)> make;
+  };
+  auto view = [](TestGraph& g, DType t) { return g.b.reshape(g.input({}, t), {g.b.integer(1)}); };
+  auto expanded = [](TestGraph& g, DType t) { return g.b.expand(g.input({1}, t), {g.b.integer(5)}); };
+  auto constant = [](TestGraph& g, DType t) { return g.b.full({g.b.integer(3)}, 2.0, t) + g.input({}, t); };
+  auto computed = [](TestGraph& g, DType t) { return g.b.call1("aten::neg", {g.input({1}, t)}); };
+  auto twice = [&](TestGraph& g, DType t) { return g.b.call1("aten::gather", {view(g, t), 0, g.input({4}, DType::I64)}); };
+  for (const Source& s : {Source{"view", 1, view}, Source{"expand", 5, expanded}, Source{"constant", 3, constant},
+                          Source{"computed", 1, computed}, Source{"twice", 4, twice}})
+    for (DType t : {DType::F32, DType::F64, DType::BF16, DType::I64, DType::I8})
+      for (int64_t n : {1, 2, 16, 17, 100}) {
+        CAPTURE(s.name);
+        CAPTURE(name_of(t));
+        CAPTURE(n);
+        TestGraph g;
+        V x = s.make(g, t), at = g.input({n}, DType::I64);
+        g.returns(g.b.call1("aten::gather", {x, 0, at}));
+        std::vector<Tensor> inputs;
+        for (const ProgramInput& in : g.p.inputs) {
+          std::vector<int64_t> sizes;
+          for (Expr e : g.p.graph.type(in.value).sizes) sizes.push_back(*const_int(e));
+          inputs.push_back(counting(g.p.graph.type(in.value).dtype, sizes, 0));
+          if (in.value == at.id || s.size == 4) inputs.back() = filled(inputs.back().dtype(), sizes, [](int64_t) { return 0; });
+        }
+        Both both(g);
+        CHECK(both.refuse(inputs) == "");
+        for (int64_t bad : {s.size, int64_t{-1}, INT64_MAX})
+          for (int64_t place : {int64_t{0}, n - 1}) {
+            inputs.back() = filled(DType::I64, {n}, [](int64_t) { return 0; });
+            inputs.back().data_as<int64_t>()[place] = bad;
+            CHECK(mentions(both.refuse(inputs), fmt::format("index {} is out of range for size {}", bad, s.size)));
+          }
+      }
+}
+
+TEST_CASE("parts of a dim lie within it") {
+  TestGraph g;
+  Expr s = g.symbol("s0");
+  V x = g.input({s});
+  g.returns(g.b.call1("aten::narrow", {x, 0, 2, 3}));
+  Both narrow(g);
+  for (int64_t n = 0; n < 9; n++) CHECK(narrow.refuse({counting(DType::F32, {n})}).empty() == (n >= 5));
+
+  TestGraph h;
+  h.returns(h.b.call1("aten::unfold", {h.input({h.symbol("s0")}), 0, 4, 2}));
+  Both unfold(h);
+  for (int64_t n = 0; n < 9; n++) CHECK(unfold.refuse({counting(DType::F32, {n})}).empty() == (n >= 4));
+
+  TestGraph k;
+  V y = k.input({3, 1});
+  CHECK_THROWS_AS(k.b.call1("aten::unfold", {y, 1, 2, -2}), Error);
+  CHECK_THROWS_AS(k.b.call1("aten::unfold", {y, 1, -1, 1}), Error);
+  V z = k.input({1, 1, 3});
+  CHECK_THROWS_AS(k.b.call1("aten::bmm", {z, z}), Error);
+  CHECK_THROWS_AS(k.b.call1("aten::bmm", {z, k.input({2, 3, 1})}), Error);
+  CHECK_THROWS_AS(k.b.call1("aten::mm", {y, y}), Error);
+  k.returns(k.b.call1("aten::unfold", {y, 1, 2, 1})); // no such window
+  CHECK(mentions(Both(k).refuse({counting(DType::F32, {3, 1}), counting(DType::F32, {1, 1, 3}), counting(DType::F32, {2, 3, 1})}),
+                 "the sizes do not fit"));
+}
