@@ -163,6 +163,7 @@ const char* linalg_lu_unpack(const LibraryCall& c) {
   Matrices m(c.inputs[0]);
   int64_t k = m.smaller();
   bool data = c.ints[0] != 0, pivots = c.ints[1] != 0;
+  if (auto* wrong = check_batch(m, c.inputs[1], k)) return wrong;
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     for (int64_t i = 0; i < m.count; i++) {
@@ -223,6 +224,8 @@ const char* linalg_cholesky(const LibraryCall& c) {
 const char* linalg_solve_triangular(const LibraryCall& c) {
   Matrices m(c.inputs[0]), b(c.inputs[1]);
   bool upper = c.ints[0] != 0, left = c.ints[1] != 0, unit = c.ints[2] != 0;
+  if (m.rows != m.cols || m.rows != (left ? b.rows : b.cols)) return "a triangle does not fit its right sides";
+  if (auto* wrong = check_batch(b, c.inputs[0], m.size())) return wrong;
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i, const Workers* workers) {
@@ -263,6 +266,7 @@ const char* linalg_householder_product(const LibraryCall& c) {
   Matrices m(c.inputs[0]);
   auto k = static_cast<int>(c.inputs[1].sizes.back());
   if (m.rows < m.cols || m.cols < k) return "a product of reflectors needs rows >= columns >= reflectors";
+  if (auto* wrong = check_batch(m, c.inputs[1], k)) return wrong;
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     each_matrix(c, m.count, cube(m), [&](int64_t i) {
@@ -282,6 +286,9 @@ const char* linalg_ormqr(const LibraryCall& c) {
   Matrices m(c.inputs[0]), b(c.inputs[2]);
   auto k = static_cast<int>(c.inputs[1].sizes.back());
   bool left = c.ints[0] != 0, transpose = c.ints[1] != 0;
+  if (m.rows != (left ? b.rows : b.cols) || m.smaller() < k) return "reflectors do not fit what they are applied to";
+  if (auto* wrong = check_batch(b, c.inputs[0], m.size())) return wrong;
+  if (auto* wrong = check_batch(m, c.inputs[1], k)) return wrong;
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     each_matrix(c, b.count, double{1} * m.rows * b.size(), [&](int64_t i) {

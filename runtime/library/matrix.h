@@ -20,6 +20,12 @@ struct Matrices {
   int ld() const { return std::max(1, rows); }
 };
 
+/// Empty where `other` has `each` elements for each of the matrices.
+inline const char* check_batch(const Matrices& m, const LibraryTensor& other, int64_t each) {
+  return other.numel() == m.count * each ? nullptr
+                                         : message("{} matrices do not fit {} elements, {} of each", m.count, other.numel(), each);
+}
+
 /// Columns of one matrix, in memory of their own.
 template <class T> std::vector<T> columns_of(const T* in, int rows, int cols, int ld) {
   std::vector<T> out(static_cast<size_t>(std::max(1, ld)) * static_cast<size_t>(std::max(1, cols)));

@@ -160,6 +160,7 @@ template <class T> void store_residuals(const std::vector<T>& x, int ld, int beg
 const char* linalg_lstsq(const LibraryCall& c) {
   Matrices m(c.inputs[0]), b(c.inputs[1]);
   auto driver = static_cast<LstsqDriver>(c.ints[0]);
+  if (auto* wrong = check_batch(m, c.inputs[1], int64_t{m.rows} * b.cols)) return wrong;
   return for_lapack(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     Failure failed;

@@ -1,6 +1,8 @@
 // What a call may not ask for is refused by native code as by the interpreter, also where the answer would not depend on it.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/unit/graph_harness.h"
 
 using namespace tenon;
@@ -76,12 +78,12 @@ TEST_CASE("parts of a dim lie within it") {
   V x = g.input({s});
   g.returns(g.b.call1("aten::narrow", {x, 0, 2, 3}));
   Both narrow(g);
-  for (int64_t n = 0; n < 9; n++) CHECK(narrow.refuse({counting(DType::F32, {n})}).empty() == (n >= 5));
+  for (int64_t n = 0; n < 9; n++) CHECK(mentions(narrow.refuse({counting(DType::F32, {n})}), "do not fit") == (n < 5));
 
   TestGraph h;
   h.returns(h.b.call1("aten::unfold", {h.input({h.symbol("s0")}), 0, 4, 2}));
   Both unfold(h);
-  for (int64_t n = 0; n < 9; n++) CHECK(unfold.refuse({counting(DType::F32, {n})}).empty() == (n >= 4));
+  for (int64_t n = 0; n < 9; n++) CHECK(mentions(unfold.refuse({counting(DType::F32, {n})}), n < 2 ? "negative" : "do not fit") == (n < 4));
 
   TestGraph k;
   V y = k.input({3, 1});
@@ -94,4 +96,42 @@ TEST_CASE("parts of a dim lie within it") {
   k.returns(k.b.call1("aten::unfold", {y, 1, 2, 1})); // no such window
   CHECK(mentions(Both(k).refuse({counting(DType::F32, {3, 1}), counting(DType::F32, {1, 1, 3}), counting(DType::F32, {2, 3, 1})}),
                  "the sizes do not fit"));
+}
+
+TEST_CASE("linear algebra refuses batches of other sizes") {
+  struct Case {
+    const char* op;
+    std::vector<std::vector<int64_t>> sizes; // -1: dynamic
+    int64_t fits;                            // in place of it
+    DType second = DType::F32;
+    std::vector<Attribute> more = {};
+  };
+  for (const Case& c :
+       {Case{"aten::linalg_householder_product", {{2, 4, 3}, {-1, 3}}, 2}, Case{"aten::lu_unpack", {{2, 3, 3}, {-1, 3}}, 2, DType::I32},
+        Case{"aten::linalg_lstsq", {{2, 4, 3}, {-1, 4, 2}}, 2}, Case{"aten::ormqr", {{2, 4, 3}, {-1, 3}, {2, 4, 5}}, 2},
+        Case{"aten::linalg_solve_triangular", {{2, 3, 3}, {2, -1, 3}}, 3, DType::F32, {{"upper", true}}}}) {
+    CAPTURE(c.op);
+    TestGraph g;
+    Expr s = g.symbol("s0");
+    ArgList args;
+    for (size_t i = 0; i < c.sizes.size(); i++) {
+      std::vector<Expr> sizes;
+      for (int64_t n : c.sizes[i]) sizes.push_back(n < 0 ? s : g.b.integer(n));
+      args.push_back(g.input(sizes, i == 1 ? c.second : DType::F32));
+    }
+    g.returns(g.b.call(c.op, args, c.more)[0]);
+    Both both(g);
+    auto call = [&](int64_t n) {
+      std::vector<Tensor> inputs;
+      for (size_t i = 0; i < c.sizes.size(); i++) {
+        std::vector<int64_t> sizes = c.sizes[i];
+        std::ranges::replace(sizes, -1, n);
+        inputs.push_back(filled(i == 1 ? c.second : DType::F32, sizes,
+                                [&](int64_t k) { return c.second == DType::I32 ? 3.0 : 1.0 + std::sin(double(k)); }));
+      }
+      return both.refuse(inputs);
+    };
+    CHECK(call(c.fits) == "");
+    for (int64_t n : {1, 5}) CHECK(mentions(call(n), " not fit"));
+  }
 }
