@@ -5,7 +5,7 @@
 
 #include "base/rounding.h"
 #include "runtime/gemm_pack.h"
-#include "runtime/matmul.h"
+#include "runtime/matmul_plan.h"
 
 namespace tenon {
 namespace {
@@ -58,9 +58,6 @@ bool pays_in_place(const GemmFamily& f, const Caches& caches, const Matmul& m) {
 /// Dot products read B's columns where they lie, or gather up to so many.
 constexpr int64_t most_gathered = 15;
 
-/// Cycles to pack a byte of B.
-double packing(const GemmFamily& f, const Matmul& m) { return m.b_n == 1 ? f.group == 1 ? 0.07 : 0.15 : 0.18; }
-
 /// Cycles of a product that reads B so, without what all have in common; 1e300 where it cannot.
 double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   auto d = [](int64_t x) { return static_cast<double>(x); };
@@ -107,7 +104,6 @@ int most_tile_rows(const GemmFamily& f, const Panels& panels, GemmKind kind) {
   return f.is_tiled() || panels.vectors > 1 ? rows : std::min(rows, 12);
 }
 
-bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::GatherDot; }
 GemmKind kind_of(BUse use, bool rows_first) {
   if (use == BUse::Stream) return GemmKind::Stream;
   return uses_dots(use) ? rows_first ? GemmKind::DotRows : GemmKind::Dot : use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed;
@@ -220,93 +216,6 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   if (p.use == BUse::Stream) p.group_panels = std::min(p.chunk_panels, stream_bytes / (p.panels.width() * b_bytes));
 }
 
-/// Each thread keeps its panels, in items that may be taken in any order; rows are cut where panels are few.
-Splits choose_repeated(const MatmulPlan& p, const Caches& caches, int threads, const Matmul& m) {
-  int64_t panels = std::max<int64_t>(p.panels.count(), 1), parts = std::min<int64_t>(threads, panels);
-  int64_t items = std::max<int64_t>(ceil_div(p.panels.bytes(), parts * caches.l2 / 4), 1); // of a part
-  return {.rows = std::clamp<int64_t>(ceil_div(threads, panels), 1, std::max<int64_t>(ceil_div(m.m, p.tile_rows), 1)),
-          .panels = std::min(parts * items, panels)};
-}
-
-/// Cycles of the worker that has most to do, with a product of so many items: ranges of rows by ranges of panels.
-double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const Splits& splits) {
-  constexpr double item_cycles = 500, read_byte = 1. / 32; // to set an item up; to read operands anew
-  double pack_a = p.pack_a ? 0.1 : 0, pack_b = p.use == BUse::Pack ? packing(f, m) : 0;
-  auto d = [](int64_t x) { return static_cast<double>(x); };
-  int64_t tiles = ceil_div(m.m, p.tile_rows), panels = p.panels.count(), parts = splits.rows * splits.panels,
-          items = m.batch[0] * m.batch[1] * p.splits_k * parts, depth = std::max<int64_t>(p.split_k, 1);
-  if (items == 0) return 0;
-  double a_cycles = d(depth) * d(static_cast<int64_t>(size_of(f.a))) * (read_byte + pack_a),
-         b_cycles = d(depth) * d(static_cast<int64_t>(size_of(f.b))) * (read_byte + pack_b), product = d(depth) / f.speed;
-  auto columns_before = [&](int64_t range) {
-    return d(std::min(panels * range / splits.panels * p.panels.width(), round_up(m.n, p.panels.lanes)));
-  };
-  auto rows_before = [&](int64_t range) { return d(std::min(tiles * range / splits.rows * p.tile_rows, m.m)); };
-  // Items of a batch lie by ranges of rows, in each range of panels: so many of the first.
-  auto first = [&](int64_t count) {
-    int64_t range = count / splits.rows, rest = count % splits.rows;
-    double columns = columns_before(range), next = rest ? columns_before(range + 1) - columns : 0, rows = rows_before(rest);
-    return d(count) * item_cycles + (columns * d(m.m) + next * rows) * product + (columns * d(splits.rows) + next * d(rest)) * b_cycles +
-           (d(range) * d(m.m) + rows) * a_cycles;
-  };
-  double batch = first(parts), longest = 0, before = 0;
-  for (int64_t w = 1; w <= threads; w++) {
-    int64_t end = items * w / threads;
-    double sum = d(end / parts) * batch + first(end % parts);
-    longest = std::max(longest, sum - before), before = sum;
-  }
-  return longest;
-}
-
-/// Of the ways to cut a product into items, for as few as one a thread, the one whose longest share is shortest; of nearly equal ones that
-/// with most items, which leaves something to take where a thread is held up.
-Splits choose_shares(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const SplitRequest& most) {
-  Splits best = choose_splits(most);
-  if (threads == 1 || best.rows * best.panels == 1) return best;
-  constexpr double nearly = 1.05;
-  double least = longest_share(p, f, threads, m, best);
-  int64_t batch = std::max<int64_t>(most.batch, 1);
-  for (int64_t per_thread = most.per_thread; per_thread >= 1; per_thread /= 2) {
-    int64_t wanted = std::min(ceil_div(threads * per_thread, batch), best.rows * best.panels);
-    for (int64_t panels = 1; panels <= std::min(wanted, most.panels); panels++) {
-      if (wanted % panels != 0) continue;
-      Splits s{std::min(wanted / panels, most.tiles), panels};
-      double share = longest_share(p, f, threads, m, s);
-      if (share * nearly < least) best = s, least = share;
-    }
-  }
-  return best;
-}
-
-/// Two parts, where they and what it takes to share them take less time than the whole.
-Splits choose_brief(MatmulPlan& p, const GemmFamily& f, const Matmul& m, const SplitRequest& most) {
-  constexpr double sharing = 3000; // cycles
-  double least = longest_share(p, f, 1, m, {}) - sharing;
-  Splits best;
-  for (Splits s : {Splits{std::min<int64_t>(most.tiles, 2), 1}, Splits{1, std::min<int64_t>(most.panels, 2)}})
-    if (double share = longest_share(p, f, 2, m, s); s.rows * s.panels == 2 && share < least) best = s, least = share, p.brief = true;
-  return best;
-}
-
-void choose_items(MatmulPlan& p, const GemmFamily& f, const Caches& caches, int threads, const Matmul& m) {
-  p.threads = threads;
-  SplitRequest request{
-      .tiles = ceil_div(m.m, p.tile_rows),
-      .panels = p.panels.count(),
-      .batch = m.batch[0] * m.batch[1] * p.splits_k,
-      .work = product_cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
-      .threads = threads,
-      .per_thread = (p.use == BUse::Pack && p.pack_a) || p.use == BUse::Stream ? 1 : items_per_thread, // each item packs A; long rows
-      .panels_first = p.use == BUse::Pack || m.n > m.m};
-  Splits splits = m.repeated                                  ? choose_repeated(p, caches, threads, m)
-                  : uses_dots(p.use) || p.use == BUse::Stream ? choose_splits(request)
-                                                              : choose_shares(p, f, threads, m, request);
-  bool whole = request.batch == 1 && splits.rows * splits.panels == 1;
-  if (whole && !m.repeated && threads > 1 && p.use != BUse::GatherDot) splits = choose_brief(p, f, m, request);
-  p.splits_m = splits.rows;
-  p.splits_n = splits.panels;
-}
-
 void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   int64_t sum = static_cast<int64_t>(size_of(f.sum));
   int64_t most_panels = std::min(p.chunk_panels, ceil_div(p.panels.count(), p.splits_n));
@@ -342,13 +251,30 @@ uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
   return uint64_t{1} << f.row_step | uint64_t{1} << tile_rows;
 }
 
+/// A family that may multiply either way round.
+bool can_exchange(const GemmFamily& f, const Matmul& m) {
+  return f.reads_in_place() && f.a == f.b && f.b == m.b_type && m.a_type == m.b_type;
+}
+
+/// Both operands lie along k, and A is the one that is packed sooner; then sums are turned back.
+bool pays_to_pack_a(const KernelTable& kernels, const Caches& caches, const Matmul& m) {
+  constexpr double turning = 0.5, clearly = 0.97; // cycles for an element
+  if (m.packed || m.b_k != 1 || m.a_k != 1 || m.m <= in_place_rows || m.n <= in_place_rows || m.a_type != m.b_type) return false;
+  const GemmFamily& f =
+      kernels.families()[static_cast<size_t>(m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k))];
+  if (!can_exchange(f, m) || f.group > 1) return false;
+  double straight = std::min(cycles_of(BUse::Pack, f, caches, m), cycles_of(BUse::Dot, f, caches, m)),
+         turned = cycles_of(BUse::Pack, f, caches, exchanged(m)) + static_cast<double>(m.m) * static_cast<double>(m.n) * turning;
+  return turned < clearly * straight;
+}
+
 /// What lies by columns times few columns: the columns are the rows of a row-major matrix.
-bool pays_exchanged(const KernelTable& kernels, const Matmul& m) {
+bool pays_exchanged(const KernelTable& kernels, const Caches& caches, const Matmul& m) {
+  if (pays_to_pack_a(kernels, caches, m)) return true;
   if (m.n > in_place_rows || m.m <= 4 * m.n || m.k <= 1 || m.a_row != 1 || m.a_k == 1 || m.packed || m.a_type != m.b_type) return false;
   if (m.n == 1 && m.c && m.c_row != 1) return false;
   int family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.n, m.m, m.k);
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
-  return f.reads_in_place() && f.a == f.b && f.b == m.b_type;
+  return can_exchange(kernels.families()[static_cast<size_t>(family)], m);
 }
 
 // ---- what may be needed
@@ -437,9 +363,12 @@ void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
   prepare_packing(kernels, f, m.a_type);
   Preparation{kernels, family, m}.any_columns();
-  if (m.n > in_place_rows || m.n == 0 || m.packed || m.a_k == 1 || m.a_type != m.b_type || f.a != f.b) return;
+  if (m.n == 0 || m.packed || !can_exchange(f, m)) return;
   Matmul row = m;
-  row.m = m.n, row.n = m.m, row.b_n = 1;
+  row.m = m.n, row.n = m.m, row.c = nullptr;
+  if (m.n <= in_place_rows && m.a_k != 1) row.c = m.c, row.b_n = 1;
+  else if (f.group == 1 && m.m > in_place_rows && m.n > in_place_rows && m.b_k <= 1 && m.a_k <= 1) row.a_k = 1, row.b_n = m.a_row;
+  else return;
   Preparation{kernels, family, row}.any_columns();
 }
 
@@ -461,7 +390,7 @@ int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_
 
 MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& given) {
   MatmulPlan p;
-  p.exchanged = pays_exchanged(kernels, given);
+  p.exchanged = pays_exchanged(kernels, caches, given);
   const Matmul m = p.exchanged ? exchanged(given) : given;
   p.family = m.family >= 0 ? m.family : family_in_call(kernels, caches, m);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];

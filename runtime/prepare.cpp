@@ -23,7 +23,7 @@ private:
 
   void prepare(const MatmulStep& s) {
     Matmul m{.m = size(s.m), .n = size(s.n), .k = size(s.k), .a_type = s.a_type, .b_type = s.b_type};
-    m.a_row = constant_or(s.a_row, 0), m.a_k = constant_or(s.a_k, 0), m.b_n = constant_or(s.b_n, 0);
+    m.a_row = constant_or(s.a_row, 0), m.a_k = constant_or(s.a_k, 0), m.b_k = constant_or(s.b_k, 0), m.b_n = constant_or(s.b_n, 0);
     m.family = s.family, m.panel_vectors = s.panel_vectors, m.packed = s.packed >= 0;
     if (s.c >= 0) m.c = this; // it is given
     prepare_matmul(kernels_, m);
