@@ -170,8 +170,8 @@ bool PlanRunner::place_tensor(Frame& f, std::span<const TensorView> inputs, DTyp
   bool is_read = t.defined() && std::any_of(inputs.begin(), inputs.end(), [&](const TensorView& v) { return overlap(t.view(), v); });
   if (t.defined() && !is_read && t.storage().use_count() == 1 && t.dtype() == dtype && t.sizes() == r.sizes && t.is_contiguous())
     return true;
-  if (is_read) f.held.push_back(t.storage());
-  t = Tensor(); // its memory may be taken
+  if (is_read) f.held.push_back(std::make_shared<Tensor>(std::move(t))); // with the sizes that the input's view points at
+  t = Tensor();                                                          // its memory may be taken
   auto block = session_->blocks.take(r.bytes);
   if (!block) return f.message = "out of memory", false;
   void* data = block.get();
@@ -199,7 +199,8 @@ bool PlanRunner::place_results(Frame& f, std::span<const TensorView> inputs, Res
   if (!results.tensors && results.views.size() != num_results_)
     return f.message = fmt::format("{} outputs are given, the program has {}", results.views.size(), num_results_), false;
   if (results.tensors) {
-    for (size_t i = num_results_; i < results.tensors->size(); i++) f.held.push_back((*results.tensors)[i].storage());
+    for (size_t i = num_results_; i < results.tensors->size(); i++)
+      f.held.push_back(std::make_shared<Tensor>(std::move((*results.tensors)[i])));
     results.tensors->resize(num_results_);
   }
   for (size_t k = 0; k < plan_->outputs.size(); k++) {
@@ -230,7 +231,8 @@ bool PlanRunner::hand_over_result(Frame& f, size_t k, Results& results) {
     if (b.place == BufferPlace::Output) return true;
     Tensor t(b.dtype, sizes_of(b, f));
     if (size_t bytes = bytes_of(t.view())) std::memcpy(t.data(), made, bytes);
-    (*results.tensors)[static_cast<size_t>(o.returned_as)] = std::move(t);
+    std::swap((*results.tensors)[static_cast<size_t>(o.returned_as)], t);
+    if (t.defined()) f.held.push_back(std::make_shared<Tensor>(std::move(t))); // it may be an input
     return true;
   }
   const TensorView& v = results.views[static_cast<size_t>(o.returned_as)];

@@ -90,19 +90,28 @@ Variants::Reader* Variants::claim() noexcept {
   return nullptr;
 }
 
-void Variants::count(Tally& t, std::span<const TensorView> inputs, Guard served, double ns) noexcept {
+// Before a call, whose results may take the place of its inputs: what it will be counted under.
+bool Variants::open(Tally& t, std::span<const TensorView> inputs, Guard served) noexcept {
+  if (t.served == served && is(t.sizes, inputs)) return true;
   try {
-    if (t.served != served || !is(t.sizes, inputs)) {
-      flush(t);
-      t.served = served;
-      t.sizes.clear();
-      for (size_t i = 0; i < inputs.size(); i++)
-        if (is_sized(generic_.plan().inputs[i])) t.sizes.insert(t.sizes.end(), inputs[i].sizes.begin(), inputs[i].sizes.end());
-    }
-    t.times.calls++;
-    if (ns >= 0) t.times.timed++, t.times.ns += ns, t.times.work += work_of(inputs);
-    if (t.times.calls >= most_calls || t.times.ns > most_ns) flush(t);
+    flush(t);
+    t.served = served;
+    t.sizes.clear();
+    for (size_t i = 0; i < inputs.size() && i < generic_.plan().inputs.size(); i++)
+      if (is_sized(generic_.plan().inputs[i])) t.sizes.insert(t.sizes.end(), inputs[i].sizes.begin(), inputs[i].sizes.end());
+    return true;
   } catch (const std::exception&) { // no memory for statistics
+    t.times = {};
+    return false;
+  }
+}
+
+void Variants::count(Tally& t, double ns, double work) noexcept {
+  try {
+    t.times.calls++;
+    if (ns >= 0) t.times.timed++, t.times.ns += ns, t.times.work += work;
+    if (t.times.calls >= most_calls || t.times.ns > most_ns) flush(t);
+  } catch (const std::exception&) {
     t.times = {};
   }
 }
@@ -118,11 +127,13 @@ template <class Run> Status Variants::dispatch(std::span<const TensorView> input
       break;
     }
   const CallTimes& times = r->tally.times;
-  bool timed = times.calls < always_timed || times.mean() > long_call || times.calls % timed_each == 0;
+  bool counted = open(r->tally, inputs, served),
+       timed = times.calls < always_timed || times.mean() > long_call || times.calls % timed_each == 0;
+  double work = timed ? work_of(inputs) : 0;
   auto begin = timed ? Clock::now() : Clock::time_point();
   Status status = run(*runner);
   double ns = timed ? std::chrono::duration<double, std::nano>(Clock::now() - begin).count() : -1;
-  if (status.ok()) count(r->tally, inputs, served, ns);
+  if (status.ok() && counted) count(r->tally, ns, work);
   r->held.store(nullptr, std::memory_order_release);
   return status;
 }

@@ -81,7 +81,8 @@ private:
   Reader* claim() noexcept;
   bool is(const std::vector<int64_t>& sizes, std::span<const TensorView> inputs) const noexcept;
   std::vector<int64_t> sizes_of(std::span<const TensorView> inputs) const;
-  void count(Tally& tally, std::span<const TensorView> inputs, Guard served, double ns) noexcept;
+  bool open(Tally& tally, std::span<const TensorView> inputs, Guard served) noexcept;
+  void count(Tally& tally, double ns, double work) noexcept;
   void flush(Tally& tally);
 
   // With the mutex held.
