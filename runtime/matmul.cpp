@@ -243,9 +243,9 @@ void report(const Call& call, const SumTile& t) {
 /// Sums of an exchanged product, turned back: into C, or beside them where there is none.
 void turn_back(const Call& call, const Item& item, const Part& part, int64_t n0, int64_t n1, Target from) {
   const Matmul& m = call.m;
-  int64_t bytes = call.sum_bytes(), stride = item.c ? m.c_row : m.m;
-  char* to = item.c ? item.c + n0 * stride * bytes : item.c_scratch + call.plan.c_bytes;
-  MoveArgs args{from.c, to + part.m0 * bytes, from.stride * bytes, stride * bytes, part.m1 - part.m0, n1 - n0};
+  int64_t bytes = call.sum_bytes(), stride = item.c ? m.c_row : call.plan.turned_stride;
+  char* to = item.c ? item.c + (n0 * stride + part.m0) * bytes : item.c_scratch + call.plan.c_bytes;
+  MoveArgs args{from.c, to, from.stride * bytes, stride * bytes, part.m1 - part.m0, n1 - n0};
   if (bytes == 4) call.kernels.transpose()(&args);
   else transpose_elements(args.from, args.from_stride, static_cast<int>(bytes), args.rows, args.columns, args.to, args.to_stride);
   if (const Epilogue& e = m.epilogue; e.fn) e.fn(e.ctx, {args.to, stride, item.batch, n0, n1, part.m0, part.m1});

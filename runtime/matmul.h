@@ -104,6 +104,7 @@ struct MatmulPlan {
   bool brief = false;                         // shared out to threads that are awake alone
   int64_t splits_k = 1, split_k = 0;          // parts of the sums, of so many k, which are added up in the end; no more than one if batched
   int64_t c_stride = 0;                       // elements of a row of sums in scratch
+  int64_t turned_stride = 0;                  // the same of sums that are turned back where there is no C
   int64_t a_bytes = 0, b_bytes = 0, c_bytes = 0, turned_bytes = 0; // scratch of one worker
 
   int64_t part_bytes = 0; // the sums of one part of k
@@ -123,6 +124,10 @@ void prepare_matmul(const KernelTable& kernels, const Matmul& m);
 
 /// Of `m`, what pointers hold is not read, only which are given. Generates the micro-kernels that are missing.
 MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& m);
+
+/// Whether products by B, a constant, take about as long where it is left where it lies as where it is packed ahead, which takes time and
+/// memory of its own.
+bool pays_to_leave(const KernelTable& kernels, const Caches& caches, const Matmul& m);
 
 /// For reports: the kernel, how B is read, the items that workers share.
 std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& m);

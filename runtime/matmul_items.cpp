@@ -96,4 +96,11 @@ void choose_items(MatmulPlan& p, const GemmFamily& f, const Caches& caches, int 
   p.splits_n = splits.panels;
 }
 
+double expected_cycles(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m) {
+  constexpr double read_byte = 1. / 32;
+  auto d = [](int64_t x) { return static_cast<double>(x); };
+  double a_bytes = d(m.m) * d(m.k) * d(static_cast<int64_t>(size_of(f.a)));
+  return longest_share(p, f, threads, m, {p.splits_m, p.splits_n}) + d(p.panels.count()) * a_bytes * read_byte / threads;
+}
+
 } // namespace tenon

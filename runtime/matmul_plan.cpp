@@ -228,7 +228,9 @@ void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   int64_t columns = std::min(p.split_k > p.block_k ? p.chunk_panels : p.group_panels, most_panels) * p.panels.width();
   p.c_stride = columns + (columns * sum % 1024 == 0 ? f.lanes : 0); // rows not all in the same sets of L1
   p.c_bytes = round_up(round_up(std::min(p.super_rows, round_up(m.m, p.tile_rows)), p.tile_rows) * p.c_stride * sum, 64);
-  if (p.turned(m) && !m.c) p.turned_bytes = round_up(m.m * columns * sum, 64);
+  if (!p.turned(m) || m.c) return;
+  p.turned_stride = round_up(std::min(p.block_rows, m.m), f.lanes) + f.lanes; // rows not all in the same sets of L1
+  p.turned_bytes = round_up(p.turned_stride * columns * sum, 64);
 }
 
 bool is_one_block(const MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
@@ -250,6 +252,9 @@ uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
   if (!f.is_tiled()) return tile_heights(m, tile_rows);
   return uint64_t{1} << f.row_step | uint64_t{1} << tile_rows;
 }
+
+/// Of operands that are packed in the call, other than choose_panels gives: tiles of six rows, and of many.
+constexpr int panel_vectors_in_call[] = {4, 2};
 
 /// A family that may multiply either way round.
 bool can_exchange(const GemmFamily& f, const Matmul& m) {
@@ -370,6 +375,12 @@ void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
   else if (f.group == 1 && m.m > in_place_rows && m.n > in_place_rows && m.b_k <= 1 && m.a_k <= 1) row.a_k = 1, row.b_n = m.a_row;
   else return;
   Preparation{kernels, family, row}.any_columns();
+  if (m.a_k > 1) return;
+  for (int vectors : panel_vectors_in_call) {
+    if (f.rows[static_cast<size_t>(vectors)] == 0) continue;
+    row.panel_vectors = vectors;
+    Preparation{kernels, family, row}.any_columns();
+  }
 }
 
 } // namespace
@@ -388,10 +399,10 @@ int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_
   return choose_panels(kernels.families()[static_cast<size_t>(family)], n, k).bytes();
 }
 
-MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& given) {
+/// The plan of a product that is exchanged already, if it is to be.
+static MatmulPlan plan_as_given(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& m, bool exchanged) {
   MatmulPlan p;
-  p.exchanged = pays_exchanged(kernels, caches, given);
-  const Matmul m = p.exchanged ? exchanged(given) : given;
+  p.exchanged = exchanged;
   p.family = m.family >= 0 ? m.family : family_in_call(kernels, caches, m);
   const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
   choose_use(p, f, caches, m);
@@ -410,13 +421,44 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   return p;
 }
 
+MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& given) {
+  bool exchanges = pays_exchanged(kernels, caches, given);
+  Matmul m = exchanges ? exchanged(given) : given;
+  MatmulPlan p = plan_as_given(kernels, caches, threads, m, exchanges);
+  if (!p.turned(m) || p.use != BUse::Pack || m.panel_vectors) return p;
+  // Where panels share out evenly, each worker packs its own.
+  double least = expected_cycles(p, kernels.families()[static_cast<size_t>(p.family)], threads, m);
+  for (int vectors : panel_vectors_in_call) {
+    if (kernels.families()[static_cast<size_t>(p.family)].rows[static_cast<size_t>(vectors)] == 0) continue;
+    m.panel_vectors = vectors;
+    MatmulPlan other = plan_as_given(kernels, caches, threads, m, exchanges);
+    double share = expected_cycles(other, kernels.families()[static_cast<size_t>(p.family)], threads, m);
+    if (share < least) p = other, least = share;
+  }
+  return p;
+}
+
+bool pays_to_leave(const KernelTable& kernels, const Caches& caches, const Matmul& m) {
+  constexpr int threads = 2;     // a choice for any number
+  constexpr double about = 1.04; // a network's weights come from memory: the fewer rows of a tile the sooner
+  MatmulPlan left = plan_matmul(kernels, caches, threads, m);
+  if (!left.turned(exchanged(m))) return false;
+  Matmul ahead = m;
+  ahead.packed = true, ahead.family = left.family;
+  MatmulPlan packed = plan_matmul(kernels, caches, threads, ahead);
+  const GemmFamily& f = kernels.families()[static_cast<size_t>(left.family)];
+  return expected_cycles(left, f, threads, exchanged(m)) <= about * expected_cycles(packed, f, threads, ahead);
+}
+
 void prepare_matmul(const KernelTable& kernels, const Matmul& m) {
   uint64_t families = m.family >= 0 ? uint64_t{1} << m.family : possible_families(kernels, m);
   for (; families; families &= families - 1) prepare_family(kernels, std::countr_zero(families), m);
 }
 
 std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& p, const Matmul& m) {
-  const char* uses[] = {"B packed ahead", "B packed in the call", "B in place", "B row by row", "dot products", "dot products, B gathered"};
+  const char* uses[] = {"B packed ahead", p.exchanged ? "A packed in the call" : "B packed in the call",
+                        "B in place",     "B row by row",
+                        "dot products",   "dot products, B gathered"};
   return std::string(kernels.families()[static_cast<size_t>(p.family)].name) + " tiles of " + std::to_string(p.tile_rows) + "x" +
          std::to_string(p.panels.width()) + ", " + uses[static_cast<int>(p.use)] + ", " +
          std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n * p.splits_k) + " items";

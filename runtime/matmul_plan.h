@@ -11,4 +11,7 @@ inline bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::Gather
 /// The items that the workers share out, after panels, tiles and blocks are chosen.
 void choose_items(MatmulPlan& plan, const GemmFamily& family, const Caches& caches, int threads, const Matmul& m);
 
+/// Cycles of the worker that has most to do, with the rows of A read anew for each panel.
+double expected_cycles(const MatmulPlan& plan, const GemmFamily& family, int threads, const Matmul& m);
+
 } // namespace tenon

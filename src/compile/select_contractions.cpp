@@ -84,6 +84,19 @@ void pack_constant(const KernelTable& kernels, const Caches& caches, const Tenso
   v.weights = nullptr, v.scales = nullptr, v.packed = true;
 }
 
+/// Weights given as out x in stay as they are where rows are known to be many: they take the part of A. A loop's are packed, as it comes
+/// back to them.
+bool stays_in_place(const Graph& g, const LoweredRegion& r, const KernelTable& kernels, const Caches& caches, Matmul m) {
+  const auto& [a, b] = *r.product;
+  auto row = const_int(a.row_stride);
+  if (m.m == any_size || !row || !is_const_int(a.column_stride, 1) || !is_const_int(b.row_stride, 1)) return false;
+  auto& nodes = g.block(g.top()).nodes;
+  if (std::ranges::find(nodes, r.node) == nodes.end()) return false;
+  m.a_row = *row, m.a_k = 1;
+  m.b_k = 1, m.b_n = *const_int(b.column_stride);
+  return pays_to_leave(kernels, caches, m);
+}
+
 } // namespace
 
 SelectedRegion::Product select_product(const Graph& g, const LoweredRegion& r, const KernelTable& kernels, const PlanTarget& target,
@@ -100,6 +113,7 @@ SelectedRegion::Product select_product(const Graph& g, const LoweredRegion& r, c
                .b_type = g.type(b.value).dtype};
   SelectedRegion::Product p;
   if (!w || rank != 2 || shape.n == any_size || shape.k == any_size || !const_int(b.offset) || !w->is_contiguous()) return p;
+  if (slices_of(n) == 1 && stays_in_place(g, r, kernels, target.caches, shape)) return p;
   p.family = shape.family = choose_family(kernels, shape.a_type, shape.b_type, shape.m, shape.n, shape.k);
   p.packed = pack_constant(kernels, target.vector_bytes, *w, b, slices_of(n), shape, weights);
   p.panel_vectors = shape.panel_vectors;
