@@ -98,6 +98,17 @@ public:
     require_true(le(call.sym("size"), single ? g_.pool().integer(1) : call.size("self", call.dim("dimension", call.type("self").rank()))));
   }
 
+  // Rows are the elements of a window in each channel, columns the windows.
+  void check_blocks(const Call& call) {
+    auto kernel = call.integers("kernel_size"), dilation = call.integers("dilation"), pad = call.integers("padding"),
+         stride = call.integers("stride");
+    std::vector<Expr> size = call.syms("output_size");
+    Expr places = g_.pool().integer(1);
+    for (size_t k = 0; k < 2; k++) places = places * ops::windows(size.at(k), kernel.at(k), dilation.at(k), pad.at(k), stride.at(k));
+    require_true(eq(places, call.size("self", -1)));
+    require_true(eq(mod(call.size("self", -2), g_.pool().integer(kernel.at(0) * kernel.at(1))), g_.pool().integer(0)));
+  }
+
   // Each dim is continued by what it has: a reflected one by all but its border, a circular one by all, a repeated one by any.
   void check_padding(const Call& call, std::string_view amounts) {
     std::vector<Expr> pad = call.syms(amounts);
@@ -159,6 +170,7 @@ std::vector<Expr> guards_of(const Graph& g, const Node& n) {
   else if (n.op.starts_with("tenon::resample_")) guards.check_filled(call);
   else if (n.op == "edge::narrow.default") guards.check_narrow(call);
   else if (n.op == "edge::unfold.default") guards.check_windows(call);
+  else if (n.op == "edge::col2im.default") guards.check_blocks(call);
   else if (!symbolic) return {};
   else if (n.op == "edge::view.default") guards.check_view();
   else if (n.op == "edge::select.int") guards.check_select(call);

@@ -53,7 +53,11 @@ std::vector<Type> range_types(const Call& c) {
   return {Type::tensor(c.dtype("dtype").value_or(DType::F32), {c.pool().integer(static_cast<int64_t>(n))})};
 }
 
-std::vector<Type> steps_types(const Call& c) { return {Type::tensor(c.dtype("dtype").value_or(DType::F32), {c.sym("steps")})}; }
+std::vector<Type> steps_types(const Call& c) {
+  for (auto end : {"start", "end"})
+    if (c[end].is<ValueId>() && c.rank(end) != 0) c.fail(fmt::format("{} has dims", end));
+  return {Type::tensor(c.dtype("dtype").value_or(DType::F32), {c.sym("steps")})};
+}
 
 // The second half counts down from the end, so that the end is met exactly. Integers step in f64; a reduced float is
 // rounded after each operation.

@@ -129,12 +129,6 @@ Values gradient(Builder& b, const Call& c) {
   return out;
 }
 
-// How many windows lie in a padded dim.
-Expr windows(Expr size, int64_t kernel, int64_t dilation, int64_t pad, int64_t stride) {
-  return floor_div(size + static_cast<double>(2 * pad - dilation * (kernel - 1) - 1), constant_like(static_cast<double>(stride), size)) +
-         1.0;
-}
-
 // im2col as views: pad, windows of the dilated extent, every dilation-th of their elements, and [n, c*kh*kw, places].
 Values im2col(Builder& b, const Call& c) {
   V x = b.input(c, "self");
@@ -154,6 +148,13 @@ Values im2col(Builder& b, const Call& c) {
 
 std::vector<Type> col2im_types(const Call& c) {
   auto kernel = c.integers("kernel_size");
+  for (auto list : {"kernel_size", "dilation", "stride"})
+    for (int64_t n : c.integers(list))
+      if (n < 1) c.fail(fmt::format("{} of {}", list, n));
+  for (int64_t n : c.integers("padding"))
+    if (n < 0) c.fail(fmt::format("padding of {}", n));
+  if (auto rows = const_int(c.size("self", -2)); rows && *rows % (kernel[0] * kernel[1]) != 0)
+    c.fail(fmt::format("{} rows are no channels of windows of {} x {}", *rows, kernel[0], kernel[1]));
   std::vector<Expr> size = c.syms("output_size"), out;
   bool batched = c.rank("self") == 3;
   if (!batched && c.rank("self") != 2) c.fail("self has neither two nor three dims");

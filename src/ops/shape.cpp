@@ -21,6 +21,11 @@ Expr wrap_index(Expr index, Expr size) {
   return may_be_negative(index) ? select(lt(index, constant_like(0, index)), index + size, index) : index;
 }
 
+Expr windows(Expr size, int64_t kernel, int64_t dilation, int64_t pad, int64_t stride) {
+  return floor_div(size + static_cast<double>(2 * pad - dilation * (kernel - 1) - 1), constant_like(static_cast<double>(stride), size)) +
+         1.0;
+}
+
 Expr data_index(Expr value, Expr size) {
   Expr i = cast(value, DType::I64);
   return checked(select(lt(i, constant_like(0, i)), i + size, i), size);

@@ -11,6 +11,8 @@ std::vector<Type> self_with(const Call& c, std::vector<Expr> sizes);
 Expr wrap_index(Expr index, Expr size);
 /// An index read from a tensor: wrapped where negative, checked against `size`.
 Expr data_index(Expr value, Expr size);
+/// How many windows lie in a padded dim.
+Expr windows(Expr size, int64_t kernel, int64_t dilation, int64_t pad, int64_t stride);
 /// ceil(a / b) for b > 0.
 Expr ceil_div(Expr a, Expr b);
 /// a / b rounded down, where b > 0 holds although its bounds may not say so.

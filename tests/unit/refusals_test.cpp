@@ -93,9 +93,22 @@ TEST_CASE("parts of a dim lie within it") {
   CHECK_THROWS_AS(k.b.call1("aten::bmm", {z, z}), Error);
   CHECK_THROWS_AS(k.b.call1("aten::bmm", {z, k.input({2, 3, 1})}), Error);
   CHECK_THROWS_AS(k.b.call1("aten::mm", {y, y}), Error);
-  k.returns(k.b.call1("aten::unfold", {y, 1, 2, 1})); // no such window
-  CHECK(mentions(Both(k).refuse({counting(DType::F32, {3, 1}), counting(DType::F32, {1, 1, 3}), counting(DType::F32, {2, 3, 1})}),
-                 "the sizes do not fit"));
+  CHECK_THROWS_AS(k.b.call("aten::linspace.Tensor_Scalar", {y, 2, 5}), Error);
+  CHECK_THROWS_AS(k.b.call("aten::logspace.Scalar_Tensor", {2, y, 5}), Error);
+  auto blocks = [](TestGraph& b, V v, int64_t pad) { // windows of 2 x 2
+    ArgList two{2, 2}, one{1, 1};
+    return b.b.call1("aten::col2im", {v, ArgList{4, 4}, two, one, ArgList{pad, pad}, two});
+  };
+  CHECK_THROWS_AS(blocks(k, k.input({4, 4}), -1), Error);
+  CHECK_THROWS_AS(blocks(k, k.input({6, 4}), 0), Error);
+  TestGraph d;
+  d.returns(blocks(d, d.input({d.b.integer(4), d.symbol("s0")}), 0));
+  Both col2im(d);
+  for (int64_t n : {1, 3, 4, 5}) CHECK(mentions(col2im.refuse({counting(DType::F32, {4, n})}), "do not fit") == (n != 4));
+  TestGraph u;
+  V w = u.input({3, 1});
+  u.returns(u.b.call1("aten::unfold", {w, 1, 2, 1})); // no such window
+  CHECK(mentions(Both(u).refuse({counting(DType::F32, {3, 1})}), "the sizes do not fit"));
 }
 
 TEST_CASE("linear algebra refuses batches of other sizes") {
