@@ -34,6 +34,7 @@ unit() { # in two processes: kernels and random graphs take as long as all the r
 fuzz_programs() { # changed programs, loaded, compiled and run: others for each state of the tree, the same for the same one
   local folder seed=$((16#0$(git rev-parse --short=7 HEAD: 2>/dev/null)))
   for folder in programs archives/2.6.0; do "$build/tests/program_fuzz" "tests/fixtures/$folder" 10 "$seed" || return 1; done
+  "$build/tests/operand_fuzz" tests/fixtures/operators $((seed % 50)) 50
 }
 suite layers tests/layers.py
 suite format tests/format.sh

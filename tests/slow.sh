@@ -27,13 +27,16 @@ text_corpus() { # the golden tests' graphs
 }
 load_corpus() { mkdir -p "$1" && "$asan/tests/load_fuzz" --seed tests/fixtures/load "$1" && "$asan/tests/load_fuzz" --seed "$programs" "$1" && "$asan/tests/load_fuzz" --seed "$archives" "$1"; }
 
-ninja -C "$build" --quiet tests/unit_tests tests/program_fuzz || exit 1
+ninja -C "$build" --quiet tests/unit_tests tests/program_fuzz tests/operand_fuzz || exit 1
+echo "seed $seed"
 step random_graphs env TENON_DIFF_GRAPHS=3000 TENON_DIFF_SEED="$seed" "$build/tests/unit_tests" --source-file='*ops_diff_test*'
 step program_fuzz "$build/tests/program_fuzz" "$programs" "$seconds" "$seed"
 step archive_fuzz "$build/tests/program_fuzz" "$archives" "$seconds" "$seed"
 
+step operand_fuzz "$build/tests/operand_fuzz" tests/fixtures/operators
+
 sanitized "$asan" -Db_sanitize=address,undefined -Dfuzzers=true
-ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/load_fuzz tests/text_fuzz tests/tested_ops.so src/cli/tenon || exit 1
+ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/operand_fuzz tests/load_fuzz tests/text_fuzz tests/tested_ops.so src/cli/tenon || exit 1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 step asan_unit env TENON_DIFF_GRAPHS=60 "$asan/tests/unit_tests"
 step asan_fixtures "$asan/src/cli/tenon" check "$programs"
@@ -41,6 +44,7 @@ step asan_control "$asan/src/cli/tenon" check tests/fixtures/control
 step asan_operators "$asan/src/cli/tenon" check tests/fixtures/operators
 step asan_tool tests/tool_test.sh "$asan/src/cli/tenon"
 step asan_program_fuzz "$asan/tests/program_fuzz" "$programs" "$seconds" "$seed"
+step asan_operand_fuzz "$asan/tests/operand_fuzz" tests/fixtures/operators
 step asan_archive_fuzz "$asan/tests/program_fuzz" "$archives" "$seconds" "$seed"
 load_corpus "$asan/load_corpus" && step load_fuzz fuzz load_fuzz "$asan/load_corpus"
 text_corpus "$asan/text_corpus" && step text_fuzz fuzz text_fuzz "$asan/text_corpus"

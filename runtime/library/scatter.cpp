@@ -247,8 +247,9 @@ const char* find_places(const LibraryCall& c, Places& places) {
 
 const char* scatter(const LibraryCall& c) {
   Scatter s{c.inputs[0], c.inputs[1], c.ints[0], c.ints[3] != 0, c.inputs.size() > 2 ? &c.inputs[2] : nullptr};
-  if (const char* error = check_scatter(s)) return error;
   copy_input(c, 0, 0);
+  if (s.index.numel() == 0) return nullptr; // of whatever rank
+  if (const char* error = check_scatter(s)) return error;
   return for_real(s.self.dtype, [&](auto zero) { return scatter_as<decltype(zero)>(c, s, static_cast<Update>(c.ints[1])); });
 }
 

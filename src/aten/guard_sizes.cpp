@@ -15,6 +15,11 @@ constexpr std::pair<std::string_view, std::string_view> scatters[] = {{"edge::sl
                                                                       {"edge::select_scatter.default", "aten::select.int"},
                                                                       {"edge::diagonal_scatter.default", "aten::diagonal.default"}};
 
+// `tenon::amax_or_lowest` is not among them.
+bool is_extreme(std::string_view op) {
+  return op == "edge::amax.default" || op == "edge::amin.default" || op == "edge::argmax.default" || op == "edge::argmin.default";
+}
+
 bool is_symbolic(const Graph& g, ValueId v) {
   auto& sizes = g.type(v).sizes;
   return std::any_of(sizes.begin(), sizes.end(), [](Expr s) { return !s->is_const(); });
@@ -109,6 +114,25 @@ public:
     require_true(eq(mod(call.size("self", -2), g_.pool().integer(kernel.at(0) * kernel.at(1))), g_.pool().integer(0)));
   }
 
+  // Each group of channels is summed by a part of the weight.
+  void check_channels(const Call& call) {
+    Expr groups = call.sym("groups");
+    require_true(eq(call.size("input", 1), call.flag("transposed") ? call.size("weight", 0) : call.size("weight", 1) * groups));
+  }
+
+  // Nothing has no extreme.
+  void check_extreme(const Compute& definition) {
+    std::vector<Expr> extents;
+    for (Expr a : definition.reduce_axes) extents.push_back(a->args[0]);
+    require_unless_empty(lt(g_.pool().integer(0), product(g_.pool(), extents)));
+  }
+
+  // No more is cropped than there is.
+  void check_cropped() {
+    for (Expr size : output_.sizes)
+      if (size->lo < 0) require_true(le(g_.pool().integer(0), size));
+  }
+
   // Each dim is continued by what it has: a reflected one by all but its border, a circular one by all, a repeated one by any.
   void check_padding(const Call& call, std::string_view amounts) {
     std::vector<Expr> pad = call.syms(amounts);
@@ -175,7 +199,11 @@ std::vector<Expr> guards_of(const Graph& g, const Node& n) {
   else if (n.op == "edge::view.default") guards.check_view();
   else if (n.op == "edge::select.int") guards.check_select(call);
   else {
-    guards.check_loads(definition_of(g, n).body, n.def->body != nullptr);
+    Compute definition = definition_of(g, n);
+    guards.check_loads(definition.body, n.def->body != nullptr);
+    if (n.def->kind == Kind::Conv) guards.check_channels(call);
+    else if (n.op == "edge::constant_pad_nd.default") guards.check_cropped();
+    else if (is_extreme(n.op)) guards.check_extreme(definition);
     for (auto [scatter, view] : scatters)
       if (n.op == scatter) guards.check_scatter(call, view);
   }

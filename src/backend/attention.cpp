@@ -330,7 +330,7 @@ std::vector<NodeId> products_above(const Graph& g, ValueId weights) {
     queue.pop_front();
     if (!is_plain(g, id)) continue;
     const Node& n = g.node(id);
-    exp |= n.op == "edge::exp.default", max |= n.op == "edge::amax.default";
+    exp |= n.op == "edge::exp.default", max |= n.op == "edge::amax.default" || n.op == "tenon::amax_or_lowest.default";
     if (n.def->kind == Kind::Matmul) found.push_back(id);
     if (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv) continue;
     for (ValueId v : tensor_operands(n.args, g))

@@ -1,4 +1,6 @@
 // Evaluation of a definition: points of the domain in row-major order, a block at a time, reduction axes innermost.
+#include <limits>
+
 #include "expr/eval.h"
 #include "interp/tape.h"
 
@@ -20,12 +22,15 @@ template <class T> struct Accumulator {
   using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
   Reduction kind;
   Wide value{};
-  T best{};
+  T best{}; // of nothing the identity
   int64_t at = 0;
 
   void reset() {
     at = -1;
     value = kind == Reduction::Prod || kind == Reduction::All ? Wide(1) : Wide(0);
+    using Limits = std::numeric_limits<T>;
+    if constexpr (Limits::has_infinity) best = kind == Reduction::Max ? -Limits::infinity() : Limits::infinity();
+    else best = kind == Reduction::Max ? Limits::lowest() : Limits::max();
   }
   static bool nan(T x) {
     if constexpr (std::is_floating_point_v<T>) return x != x;
@@ -121,12 +126,8 @@ Tensor evaluate(const Compute& compute, DType output, const std::vector<Tensor>&
         int64_t outputs = out.numel(), written = 0;
         acc.reset();
         auto finish = [&] { to[written++] = result<T, To>(acc), acc.reset(); };
-        if (d.reduced == 0) {
-          require_input(outputs == 0 || compute.reduction <= Reduction::Prod || compute.reduction == Reduction::Any ||
-                            compute.reduction == Reduction::All,
-                        "a maximum, minimum or their index over no elements");
+        if (d.reduced == 0)
           while (written < outputs) finish();
-        }
         for (int64_t p = 0; p < d.points; p += tape_block) {
           int64_t n = std::min(tape_block, d.points - p);
           fill_axes(d, p, n, axes);

@@ -52,7 +52,7 @@ Attention attend(Builder& b, Operands a) {
   V scores = matmul(b, q, b.transpose(a.k, -1, -2), wide) * a.scale;
   if (a.causal) scores = causal(b, scores);
   if (a.mask) scores = masked(b, scores, a.mask);
-  V top = b.call1("aten::amax.default", {scores, {-1}, true});
+  V top = b.call1("tenon::amax_or_lowest.default", {scores, {-1}, true});
   if (a.mask) { // a row of -inf alone: exp(-inf - 0) = 0
     V zero = b.scalar(0, wide);
     top = b.where(b.call1("aten::eq.Scalar", {top, -INFINITY}), zero, top);

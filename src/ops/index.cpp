@@ -124,7 +124,12 @@ Compute index_select_define(const DefineArgs& d) {
   return {.axes = d.axes, .body = d.load("self", replaced(d.axes, dim, checked(row, d.call.size("self", dim))))};
 }
 
-std::vector<Type> gather_types(const Call& c) { return self_with(c, c.type("index").sizes); }
+std::vector<Type> gather_types(const Call& c) {
+  size_t rank = std::max<size_t>(1, c.rank("self")), index = std::max<size_t>(1, c.rank("index"));
+  if (index != rank && !is_const_int(product(c.pool(), c.type("index").sizes), 0))
+    c.fail(fmt::format("index has {} dims, self {}", c.rank("index"), c.rank("self")));
+  return self_with(c, c.type("index").sizes);
+}
 
 Compute gather_define(const DefineArgs& d) {
   if (d.call.rank("self") == 0) return {.axes = d.axes, .body = d.load("self", {})};

@@ -47,6 +47,8 @@ int64_t segment_axis(const Call& c) { return c.dim("axis", c.rank("data")); }
 std::vector<Type> segment_types(const Call& c) {
   if (!c.has("lengths") && !c.has("offsets")) c.fail("lengths or offsets are needed");
   int64_t axis = segment_axis(c);
+  size_t rank = c.rank(c.has("lengths") ? "lengths" : "offsets");
+  if (c.rank("data") == 0 || rank != static_cast<size_t>(axis) + 1) c.fail(fmt::format("segments of {} dims along dim {}", rank, axis));
   std::vector<Expr> sizes = c.type("data").sizes;
   sizes[static_cast<size_t>(axis)] = c.has("lengths") ? c.size("lengths", axis) : c.size("offsets", axis) - 1.0;
   return {Type::tensor(c.type("data").dtype, sizes)};

@@ -17,6 +17,21 @@ Update update_named(const Call& c, const std::string& reduce) {
   c.fail(fmt::format("no reduction is called '{}'", reduce));
 }
 
+// Self's type. Its rank is that of the index and of the source, but where nothing is written.
+std::vector<Type> scattered(const Call& c) {
+  size_t rank = std::max<size_t>(1, c.rank("self"));
+  for (std::string_view name : {"index", "src"})
+    if (c.def.signature.find(name) >= 0 && std::max<size_t>(1, c.rank(name)) != rank &&
+        !is_const_int(product(c.pool(), c.type("index").sizes), 0))
+      c.fail(fmt::format("{} has {} dims, self {}", name, c.rank(name), c.rank("self")));
+  return like_self(c);
+}
+// Self's type; the index is a vector.
+std::vector<Type> written(const Call& c) {
+  if (c.rank("index") > 1) c.fail(fmt::format("an index of {} dims", c.rank("index")));
+  return like_self(c);
+}
+
 // `source` names a tensor, or a Scalar that is written everywhere.
 LibraryStep scatter_step(const Call& c, std::string_view source, Update update, bool include_self, bool vector) {
   LibraryStep step{library::scatter,
@@ -177,6 +192,8 @@ Values masked_scatter_expand(Builder& b, const Call& c) {
 // Gradients that write back where a pooling or a lookup has read.
 Values max_pool_backward(Builder& b, const Call& c) {
   V self = b.input(c, "self"), grad = b.input(c, "grad_output"), index = b.input(c, "indices");
+  if (self.rank() < 2 || grad.rank() != self.rank() || index.rank() != self.rank())
+    c.fail("operands differ in rank, or have less than two dims");
   size_t lead = self.rank() - 2;
   auto planes = [&](V x) {
     std::span<const Expr> s = x.sizes();
@@ -197,49 +214,49 @@ Values embedding_backward(Builder& b, const Call& c) {
 const OpRow rows[] = {
     {.schema = "aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
      .kind = Kind::Library,
-     .infer = like_self,
+     .infer = scattered,
      .library = write_source<Update::Assign, false>},
     {.schema = "aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
      .kind = Kind::Library,
-     .infer = like_self,
+     .infer = scattered,
      .library = write_value<false>},
     {.schema = "aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
      .kind = Kind::Library,
-     .infer = like_self,
+     .infer = scattered,
      .library = old_reduce},
     {.schema = "aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
      .kind = Kind::Library,
-     .infer = like_self,
+     .infer = scattered,
      .library = old_reduce},
     {.schema = "aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
      .kind = Kind::Library,
-     .infer = like_self,
+     .infer = scattered,
      .decompose = scatter_rows<false>,
      .library = write_source<Update::Add, false>},
     {.schema = "aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
                "include_self=True) -> Tensor",
      .kind = Kind::Library,
-     .infer = like_self,
+     .infer = scattered,
      .decompose = scatter_rows<true>,
      .library = reduce_source<false>},
     {.schema = "aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
      .kind = Kind::Library,
-     .infer = like_self,
+     .infer = written,
      .decompose = index_add_alpha,
      .library = write_source<Update::Add, true>},
     {.schema = "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
      .kind = Kind::Library,
-     .infer = like_self,
+     .infer = written,
      .library = write_source<Update::Assign, true>},
     {.schema = "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
      .kind = Kind::Library,
-     .infer = like_self,
+     .infer = written,
      .library = write_value<true>},
     {.schema = "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", .decompose = index_fill_tensor},
     {.schema = "aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool "
                "include_self=True) -> Tensor",
      .kind = Kind::Library,
-     .infer = like_self,
+     .infer = written,
      .library = reduce_source<true>},
     {.schema = "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
      .kind = Kind::Library,

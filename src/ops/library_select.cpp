@@ -60,6 +60,7 @@ Values repeat_by_tensor(Builder& b, const Call& c) {
 std::vector<Type> searchsorted_types(const Call& c) {
   size_t rank = c.rank("sorted_sequence");
   if (rank > 1 && c.rank("self") != rank) c.fail(fmt::format("rows of sequences of rank {} for values of rank {}", rank, c.rank("self")));
+  if (c.has("sorter") && c.type("sorter").dtype != DType::I64) c.fail(fmt::format("a sorter of {}", name_of(c.type("sorter").dtype)));
   return {typed(c, "self", c.flag("out_int32") ? DType::I32 : DType::I64)};
 }
 // Sequence and values in one dtype.

@@ -220,6 +220,11 @@ const OpRow rows[] = {
      .kind = Kind::Reduce,
      .infer = types_of_extreme<same_type>,
      .define = reduction<Reduction::Max>},
+    // What softmax subtracts: of nothing the lowest value.
+    {.schema = "tenon::amax_or_lowest(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
+     .kind = Kind::Reduce,
+     .infer = types<same_type>,
+     .define = reduction<Reduction::Max>},
     {.schema = "aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
      .kind = Kind::Reduce,
      .infer = types_of_extreme<same_type>,

@@ -1,4 +1,4 @@
-// Softmax and its kin: amax, exp and sum as separate operators, which the fusion passes put together again.
+// Softmax and its kin: amax_or_lowest, exp and sum as separate operators, which the fusion passes put together again.
 #include "ops/body.h"
 #include "ops/table.h"
 
@@ -21,8 +21,7 @@ Shifted shift(Builder& b, const Call& c) {
   if (!is_float(result)) c.fail("needs a tensor of floats");
   x = b.to(x, compute_type(result));
   if (x.rank() == 0) return {x - x, dim, result};
-  if (is_const_int(product(b.pool(), x.sizes()), 0)) return {x, dim, result}; // there is no maximum
-  return {x - b.call1("aten::amax.default", {x, {dim}, true}), dim, result};
+  return {x - b.call1("tenon::amax_or_lowest.default", {x, {dim}, true}), dim, result};
 }
 
 V sum_of(Builder& b, V x, int64_t dim) { return x.rank() == 0 ? x : b.sum(x, {dim}, true); }
@@ -53,12 +52,8 @@ Values logsumexp(Builder& b, const Call& c) {
   DType result = is_float(x.dtype()) ? x.dtype() : DType::F32;
   x = b.to(x, compute_type(result));
   auto dims = c.dims("dim", x.rank());
-  bool empty = is_const_int(product(b.pool(), x.sizes()), 0);
-  if (x.rank() == 0 || empty) {
-    V e = b.call1("aten::exp.default", {x});
-    return b.to(b.call1("aten::log.default", {x.rank() == 0 ? e : b.sum(e, dims, c.flag("keepdim"))}), result);
-  }
-  V top = b.call1("aten::amax.default", {x, dims, true});
+  if (x.rank() == 0) return b.to(b.call1("aten::log.default", {b.call1("aten::exp.default", {x})}), result);
+  V top = b.call1("tenon::amax_or_lowest.default", {x, dims, true});
   V infinite = b.call1("aten::eq.Scalar", {b.call1("aten::abs.default", {top}), INFINITY});
   top = b.where(infinite, b.scalar(0, top.dtype()), top); // inf - inf would be NaN
   V total = b.sum(b.call1("aten::exp.default", {x - top}), dims, true);

@@ -107,6 +107,7 @@ TEST_CASE("random graphs: native code agrees with the interpreter") {
   Expected expected;
   for (uint32_t seed = start; seed < start + count; seed++) {
     int steps = 3 + static_cast<int>(seed % 6);
+    CAPTURE(seed); // a crash tells it
     std::string why = check(seed, steps, isas, counts, expected);
     if (why.empty()) continue;
     for (int k = 1; k < steps; k++) { // the shortest graph that fails

@@ -148,3 +148,61 @@ TEST_CASE("linear algebra refuses batches of other sizes") {
     for (int64_t n : {1, 5}) CHECK(mentions(call(n), " not fit"));
   }
 }
+
+TEST_CASE("a convolution refuses other channels than its weight has") {
+  for (bool transposed : {false, true}) {
+    CAPTURE(transposed);
+    TestGraph g;
+    Expr c = g.symbol("s0"), five = g.b.integer(5);
+    V x = g.input({g.b.integer(2), c, five, five}), w = transposed ? g.input({4, 3, 2, 2}) : g.input({6, 2, 2, 2});
+    g.returns(g.b.call1("aten::convolution", {x, w, {}, {1, 1}, {0, 0}, {1, 1}, transposed, {0, 0}, transposed ? 1 : 2}));
+    Both both(g);
+    auto call = [&](int64_t channels) {
+      auto weight = transposed ? std::vector<int64_t>{4, 3, 2, 2} : std::vector<int64_t>{6, 2, 2, 2};
+      return both.refuse({counting(DType::F32, {2, channels, 5, 5}), counting(DType::F32, weight)});
+    };
+    CHECK(call(4) == "");
+    for (int64_t channels : {0, 1, 2, 5, 8}) CHECK(mentions(call(channels), "the sizes do not fit"));
+  }
+}
+
+TEST_CASE("nothing has no extreme, but a softmax") {
+  for (const char* op : {"aten::amax", "aten::amin", "aten::argmax", "aten::softmax.int", "aten::logsumexp"}) {
+    CAPTURE(op);
+    bool extreme = std::string_view(op).starts_with("aten::a");
+    TestGraph g;
+    V x = g.input({g.b.integer(3), g.symbol("s0")});
+    g.returns(g.b.call1(op, {x, 1}));
+    Both both(g);
+    CHECK(both.refuse({counting(DType::F32, {3, 4})}) == "");
+    std::string none = both.refuse({Tensor(DType::F32, {3, 0})});
+    CHECK((extreme ? mentions(none, "the sizes do not fit") : none.empty()));
+  }
+}
+
+TEST_CASE("no more is cropped than there is") {
+  TestGraph g;
+  V x = g.input({g.symbol("s0")});
+  g.returns(g.b.call1("aten::constant_pad_nd", {g.b.call1("aten::constant_pad_nd", {x, {-2, -1}}), {3, 3}}));
+  Both both(g);
+  for (int64_t n : {3, 4, 20}) CHECK(both.refuse({counting(DType::F32, {n})}) == "");
+  for (int64_t n : {0, 1, 2}) CHECK(mentions(both.refuse({counting(DType::F32, {n})}), "the sizes do not fit"));
+}
+
+TEST_CASE("indices of another rank") {
+  auto build = [](const char* op, std::initializer_list<int64_t> index, std::initializer_list<int64_t> source) {
+    TestGraph g;
+    V x = g.input({4, 5}), at = g.input(index, DType::I64);
+    ArgList args{x, 1, at};
+    if (source.size() > 0) args.push_back(g.input(source));
+    g.b.call1(op, args);
+  };
+  build("aten::scatter_add", {2, 3}, {2, 3});
+  build("aten::scatter_add", {0}, {7}); // nothing is written
+  build("aten::gather", {2, 3}, {});
+  CHECK_THROWS_AS(build("aten::scatter_add", {3}, {3}), Error);
+  CHECK_THROWS_AS(build("aten::scatter_add", {2, 3}, {3}), Error);
+  CHECK_THROWS_AS(build("aten::scatter.src", {1, 2, 3}, {1, 2, 3}), Error);
+  CHECK_THROWS_AS(build("aten::index_add", {2, 3}, {4, 6}), Error);
+  CHECK_THROWS_AS(build("aten::gather", {3}, {}), Error);
+}
