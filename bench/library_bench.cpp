@@ -52,7 +52,11 @@ void add_library_benchmarks(Isa isa, int threads) {
   };
   std::string end = "/threads:" + std::to_string(threads);
   for (Lines l : {Lines{4096, 256, true},
+                  {512, 2000, true},
                   {400, 1000, true},
+                  {256, 2048, false},
+                  {256, 4000, true},
+                  {256, 64, false},
                   {1024, 256, false},
                   {1000, 256, false},
                   {1009, 256, false},

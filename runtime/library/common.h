@@ -218,12 +218,14 @@ inline void copy_input(const LibraryCall& c, size_t input, size_t output) {
   });
 }
 
-/// Memory for vectors, with nothing in it.
+/// Memory for vectors, with nothing in it; of 0 elements none.
 template <class T> class Memory {
 public:
   explicit Memory(int64_t count)
-      : data_(static_cast<T*>(::operator new(static_cast<size_t>(std::max<int64_t>(count, 1)) * sizeof(T), alignment))) {}
-  ~Memory() { ::operator delete(data_, alignment); }
+      : data_(count > 0 ? static_cast<T*>(::operator new(static_cast<size_t>(count) * sizeof(T), alignment)) : nullptr) {}
+  ~Memory() {
+    if (data_) ::operator delete(data_, alignment);
+  }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   T* data() const { return data_; }

@@ -75,13 +75,16 @@ private:
     return {g.first + i * k_.lanes, std::clamp<int64_t>(g.used - i * k_.lanes, 0, k_.lanes), g.neighbours};
   }
 
+  // From the lines of a block to those of the next, where all are as far apart.
+  template <class P> int64_t ahead(P* const* rows) const { return (rows[1] - rows[0]) * per_; }
+
   void load(const Group& g, int64_t count, T* z, int64_t step) const {
     const auto& s = p_.in;
     int64_t w = k_.lanes, unit = 1 + s.complex;
     const T* rows[16];
     s.lines(g.first, g.used, p_.inner, rows);
     std::fill(rows + g.used, rows + w, g.used > 0 ? rows[0] : nullptr);
-    if (g.used > 0 && s.stride == unit) return k_.load_rows(rows, count * unit, z, step);
+    if (g.used > 0 && s.stride == unit) return k_.load_rows(rows, count * unit, z, step, ahead(rows));
     if (g.used > 0 && g.neighbours && s.inner_stride == unit) return k_.load_columns(rows[0], s.stride, g.used, count, s.complex, z, step);
     for (int64_t j = 0; j < count; j++)
       for (int64_t part = 0; part < unit; part++) {
@@ -96,7 +99,7 @@ private:
     T* rows[16];
     if (g.used == 0) return;
     s.lines(g.first, g.used, p_.inner, rows);
-    if (s.stride == unit) return k_.store_rows(rows, g.used, count * unit, z, step, p_.scale);
+    if (s.stride == unit) return k_.store_rows(rows, g.used, count * unit, z, step, p_.scale, g.used == w ? ahead(rows) : 0);
     if (g.neighbours && s.inner_stride == unit) return k_.store_columns(rows[0], s.stride, g.used, count, s.complex, z, step, p_.scale);
     for (int64_t j = 0; j < count; j++)
       for (int64_t part = 0; part < unit; part++)
@@ -165,6 +168,11 @@ public:
   int64_t room() const { return lines_room() + fft_line_room(*plan_); }
   /// `memory`: of room() numbers; or of none, where the call's workers are to share one line.
   void run(int64_t line, T* memory, const LibraryCall* c) const {
+    if (kind_ == Kind::ToHalf && paired_ && plan_->matrix && p_.in.contiguous() && p_.out.contiguous() && !p_.whole) {
+      Memory<T> own(memory ? 0 : room());
+      return k_.real_line(*plan_->matrix, p_.in.line(line, p_.inner), p_.window, p_.scale, roots_->vectors.data(), roots_->lanes.data(),
+                          p_.out.line(line, p_.inner), memory ? memory : own.data());
+    }
     Memory<T> own(memory ? 0 : lines_room());
     T *first = memory ? memory : own.data(), *second = first + lines_room() / 2;
     const T* from = source(line, first);
@@ -238,6 +246,8 @@ private:
 // Whether line by line is the faster way: by costs, what of the lanes stands empty, cache, and what threads can share.
 template <class T> bool prefers_lines(const LibraryCall& c, const FftPass<T>& p) {
   int64_t length = length_of(p), lanes = fft_kernels<T>().lanes, lines = p.outer * p.inner;
+  if (p.in.contiguous() && p.out.contiguous() && !p.whole && (kind_of(p) == Kind::Complex || length != p.n) && fft_has_matrix<T>(length))
+    return true;
   auto costs = fft_cached<FftCosts<T>>(length);
   int64_t groups = (lines + lanes - 1) / lanes;
   auto threads = static_cast<double>(c.workers ? c.workers->threads() : 1);

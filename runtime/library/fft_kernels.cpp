@@ -1,6 +1,6 @@
 // Transforms of blocks of lines, and the ways in and out of blocks. Compiled once for each instruction set.
 #include "runtime/library/fft_kernels.h"
-#include "runtime/library/fft_stages.h"
+#include "runtime/library/fft_matrix.h"
 
 namespace tenon::library::TENON_ISA {
 
@@ -84,22 +84,6 @@ template <class T> void multiply_lanes(T* z, const T* a, const T* b, int64_t cou
 }
 
 // ---- real transforms
-
-// X[k] and X[n-k] of the transform of 2n real numbers, from Z[k] and Z[n-k]; (c, s) is the root of k.
-template <class T> TENON_INLINE void unpack_pair(Vector<T>* z, Vector<T>* m, Vector<T> c, Vector<T> s) {
-  constexpr T half = T(0.5);
-  Vector<T> er = (z[0] + m[0]) * half, ei = (z[1] - m[1]) * half, dr = (z[0] - m[0]) * half, di = (z[1] + m[1]) * half;
-  Vector<T> tr = di * c + dr * s, ti = di * s - dr * c; // -i root (Z[k] - conj Z[n-k]) / 2
-  z[0] = er + tr, z[1] = ei + ti;
-  m[0] = er - tr, m[1] = ti - ei;
-}
-// Back, times 2.
-template <class T> TENON_INLINE void pack_pair(Vector<T>* x, Vector<T>* m, Vector<T> c, Vector<T> s) {
-  Vector<T> er = x[0] + m[0], ei = x[1] - m[1], dr = x[0] - m[0], di = x[1] + m[1];
-  Vector<T> tr = dr * s - di * c, ti = dr * c + di * s; // i conj(root) (X[k] - conj X[n-k])
-  x[0] = er + tr, x[1] = ei + ti;
-  m[0] = er - tr, m[1] = ti - ei;
-}
 
 template <class T, class F> void each_pair(T* z, int64_t n, const T* w, F&& f) {
   constexpr int64_t v = lanes_of<T>;
@@ -211,8 +195,9 @@ template <class T> void combine(const T* x, const T* y, int64_t n, T* z) {
 }
 
 template <class T> constexpr FftKernels<T> kernels() {
-  return {lanes_of<T>,       load_rows<T>,   store_rows<T>, load_columns<T>, store_columns<T>, transform<T>, multiply<T>, multiply_real<T>,
-          multiply_lanes<T>, unpack_real<T>, pack_real<T>,  unpack_line<T>,  pack_line<T>,     separate<T>,  combine<T>};
+  return {lanes_of<T>,  load_rows<T>,     store_rows<T>,     load_columns<T>, store_columns<T>, transform<T>,
+          multiply<T>,  multiply_real<T>, multiply_lanes<T>, unpack_real<T>,  pack_real<T>,     unpack_line<T>,
+          pack_line<T>, line<T>,          real_line<T>,      separate<T>,     combine<T>};
 }
 
 } // namespace

@@ -17,13 +17,21 @@ template <class T> struct FftStage {
 /// The largest prime factor that a stage takes.
 constexpr int max_radix = 61;
 
+/// A line of rows * columns elements, both whole vectors, as a matrix.
+template <class T> struct FftMatrix {
+  int64_t rows, columns;
+  const FftStage<T>*down, *across; ///< the stages of a column, of a row
+  const T* turns;                  ///< [vector of rows][column][re, im][lane]: what multiplies between them
+};
+constexpr bool is_matrix_side(int64_t n) { return n == 16 || n == 32 || n == 48 || n == 64 || n == 96 || n == 128; }
+
 template <class T> struct FftKernels {
   int64_t lanes;
 
   /// Element i of `count` (numbers) of each row becomes vector z[i*step]; back, times scale. `rows` has `lanes`
-  /// pointers; only the first `used` rows are written.
-  void (*load_rows)(const T* const* rows, int64_t count, T* z, int64_t step);
-  void (*store_rows)(T* const* rows, int64_t used, int64_t count, const T* z, int64_t step, T scale);
+  /// pointers; only the first `used` rows are written. What lies `ahead` numbers behind the rows is fetched, where that is not 0.
+  void (*load_rows)(const T* const* rows, int64_t count, T* z, int64_t step, int64_t ahead);
+  void (*store_rows)(T* const* rows, int64_t used, int64_t count, const T* z, int64_t step, T scale, int64_t ahead);
   /// `count` vectors of real numbers, or pairs of them from complex ones: `used` neighbours at base, base + stride, ...
   void (*load_columns)(const T* base, int64_t stride, int64_t used, int64_t count, bool complex, T* z, int64_t step);
   void (*store_columns)(T* base, int64_t stride, int64_t used, int64_t count, bool complex, const T* z, int64_t step, T scale);
@@ -46,6 +54,10 @@ template <class T> struct FftKernels {
   /// ([2][lanes]).
   void (*unpack_line)(T* line, int64_t n, const T* a, const T* b);
   void (*pack_line)(const T* from, T* to, int64_t n, const T* a, const T* b);
+  /// A line of complex elements, times scale; of 2n real numbers, each first multiplied by one of the window, where there is one, to
+  /// n + 1 elements. `room` has fft_line_room() numbers.
+  void (*line)(const FftMatrix<T>& m, const T* from, bool inverse, T scale, T* to, T* room);
+  void (*real_line)(const FftMatrix<T>& m, const T* from, const T* window, T scale, const T* a, const T* b, T* to, T* room);
   /// Two lines of n real numbers as one complex one: (n/2 + 1) elements each from the transform of n, and back.
   void (*separate)(const T* z, int64_t n, T* x, T* y);
   void (*combine)(const T* x, const T* y, int64_t n, T* z);

@@ -42,7 +42,7 @@ void by_columns_and_rows(const FftLinePlan<T>& plan, const T* from, T* to, bool 
       int64_t used = std::min(w, plan.rows - b * w);
       const T* rows[16];
       for (int64_t l = 0; l < w; l++) rows[l] = between + 2 * pitch * (b * w + (l < used ? l : 0));
-      k.load_rows(rows, 2 * plan.columns, here, 1);
+      k.load_rows(rows, 2 * plan.columns, here, 1, 0);
       T* z = plan.across->run(here, there, inverse);
       k.store_columns(to + 2 * b * w, 2 * plan.rows, used, plan.columns, true, z, 1, scale);
     }
@@ -79,11 +79,16 @@ void by_convolution(const FftLinePlan<T>& plan, const T* from, T* to, bool inver
 } // namespace
 
 template <class T> int64_t fft_line_room(const FftLinePlan<T>& plan) {
+  if (plan.matrix) return 4 * plan.n + (2 + 6 * std::max(plan.matrix->rows, plan.matrix->columns)) * fft_kernels<T>().lanes;
   if (plan.convolution) return 4 * plan.convolution->n + fft_line_room(*plan.convolution);
   return between_room(plan) + std::max(block_room(*plan.down), block_room(*plan.across));
 }
 
 template <class T> void fft_line(const FftLinePlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* room, const LibraryCall* c) {
+  if (plan.matrix) {
+    Memory<T> own(room ? 0 : fft_line_room(plan));
+    return fft_kernels<T>().line(*plan.matrix, from, inverse, scale, to, room ? room : own.data());
+  }
   plan.convolution ? by_convolution(plan, from, to, inverse, scale, room, c) : by_columns_and_rows(plan, from, to, inverse, scale, room, c);
 }
 

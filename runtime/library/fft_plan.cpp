@@ -99,6 +99,19 @@ Split split_of(int64_t n, int64_t lanes) {
   }
   return best;
 }
+double side_cost(int64_t n) { return is_matrix_side(n) ? smooth_cost(n) : no_way; }
+// The rows of the best matrix for a line; 0 where there is none.
+template <class T> int64_t matrix_rows(int64_t n, int64_t lanes) {
+  int64_t best = 0;
+  double least = no_way;
+  constexpr int64_t most_bytes = 128 << 10;
+  if (2 * n * static_cast<int64_t>(sizeof(T)) > most_bytes || n % (lanes * lanes) != 0) return 0;
+  for (int64_t rows = lanes; rows * rows <= n; rows += lanes)
+    if (n % rows == 0 && n / rows % lanes == 0)
+      if (double cost = side_cost(rows) + side_cost(n / rows); cost <= least && cost < no_way) best = rows, least = cost;
+  return best;
+}
+
 double convolved_line_cost(int64_t n, int64_t lanes) {
   auto cost = [&](int64_t m) { return split_of(m, lanes).cost; };
   return 2 * cost(convolution_length(n, cost)) + 20 * static_cast<double>(n);
@@ -132,6 +145,8 @@ template <class T>
 FftCosts<T>::FftCosts(int64_t n)
     : block(static_cast<double>(n) * block_cost(n)),
       line(n < 16 ? no_way : std::min(split_of(n, fft_kernels<T>().lanes).cost, convolved_line_cost(n, fft_kernels<T>().lanes))) {}
+
+template <class T> bool fft_has_matrix(int64_t n) { return matrix_rows<T>(n, fft_kernels<T>().lanes) > 0; }
 
 template <class T> FftPlan<T>::FftPlan(int64_t n) : n(n) {
   if (smooth_cost(n) <= block_cost(n)) {
@@ -182,8 +197,26 @@ template <class T> T* FftPlan<T>::run(T* here, T* there, bool inverse) const {
   return z;
 }
 
+template <class T> void FftLinePlan<T>::make_matrix(int64_t lanes) {
+  int64_t high = matrix_rows<T>(n, lanes);
+  if (high == 0) return;
+  int64_t wide = n / high;
+  down = fft_cached<FftPlan<T>>(high), across = fft_cached<FftPlan<T>>(wide);
+  matrix_turns.resize(static_cast<size_t>(2 * n));
+  T* to = matrix_turns.data();
+  for (int64_t k = 0; k < high; k += lanes)
+    for (int64_t c = 0; c < wide; c++, to += 2 * lanes)
+      for (int64_t l = 0; l < lanes; l++) {
+        T root[2];
+        put_root((k + l) * c, n, root);
+        to[l] = root[0], to[lanes + l] = root[1];
+      }
+  matrix = FftMatrix<T>{high, wide, down->stages.data(), across->stages.data(), matrix_turns.data()};
+}
+
 template <class T> FftLinePlan<T>::FftLinePlan(int64_t n) : n(n) {
   int64_t w = fft_kernels<T>().lanes;
+  if (make_matrix(w); matrix) return;
   Split split = split_of(n, w);
   if (split.cost <= convolved_line_cost(n, w)) {
     rows = split.rows, columns = split.columns;
@@ -246,6 +279,7 @@ template <class P> std::shared_ptr<const P> fft_cached(int64_t n) {
 }
 
 #define TENON_FFT(T)                                                                                                                       \
+  template bool fft_has_matrix<T>(int64_t);                                                                                                \
   template struct FftPlan<T>;                                                                                                              \
   template struct FftLinePlan<T>;                                                                                                          \
   template struct FftRealRoots<T>;                                                                                                         \

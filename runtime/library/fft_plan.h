@@ -1,6 +1,7 @@
 // What transforms of one length need: factors and tables. Made once for each length and kept.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/library/fft_kernels.h"
@@ -31,6 +32,8 @@ template <class T> struct FftPlan {
 /// convolution.
 template <class T> struct FftLinePlan {
   explicit FftLinePlan(int64_t n);
+  FftLinePlan(const FftLinePlan&) = delete;
+  FftLinePlan& operator=(const FftLinePlan&) = delete;
 
   int64_t n, rows = 0, columns = 0;
   std::shared_ptr<const FftPlan<T>> down, across; ///< of `rows` elements, of `columns`
@@ -38,9 +41,15 @@ template <class T> struct FftLinePlan {
       block_turns; ///< [rows][re, im][lane], [block of columns][rows] complex: a factor each of what comes between
   std::shared_ptr<const FftLinePlan> convolution; ///< else null
   std::vector<T> chirp, kernel;
+  std::optional<FftMatrix<T>> matrix; ///< where one kernel does all of it: sides of whole vectors, what the caches hold
+  std::vector<T> matrix_turns;
 
-  size_t bytes() const { return (lane_turns.size() + block_turns.size() + chirp.size() + kernel.size()) * sizeof(T); }
+  void make_matrix(int64_t lanes);
+  size_t bytes() const { return (lane_turns.size() + block_turns.size() + chirp.size() + kernel.size() + matrix_turns.size()) * sizeof(T); }
 };
+
+/// Whether lines of n have a matrix.
+template <class T> bool fft_has_matrix(int64_t n);
 
 /// What makes the transform of 2n real numbers of one of n complex ones: the roots of order 2n, up to n/2, complex; and
 /// as products of one of each vector's begin and one of the lane.

@@ -92,6 +92,23 @@ template <class T, int R> TENON_INLINE void turn(Complex<T>* x, int radix, const
   }
 }
 
+// ---- real numbers in pairs
+
+// X[k] and X[n-k] of the transform of 2n real numbers, from Z[k] and Z[n-k]; (c, s) is the root of k.
+template <class T> TENON_INLINE void unpack_pair(Vector<T>* z, Vector<T>* m, Vector<T> c, Vector<T> s, T half = T(0.5)) {
+  Vector<T> er = (z[0] + m[0]) * half, ei = (z[1] - m[1]) * half, dr = (z[0] - m[0]) * half, di = (z[1] + m[1]) * half;
+  Vector<T> tr = di * c + dr * s, ti = di * s - dr * c; // -i root (Z[k] - conj Z[n-k]) / 2
+  z[0] = er + tr, z[1] = ei + ti;
+  m[0] = er - tr, m[1] = ti - ei;
+}
+// Back, times 2.
+template <class T> TENON_INLINE void pack_pair(Vector<T>* x, Vector<T>* m, Vector<T> c, Vector<T> s) {
+  Vector<T> er = x[0] + m[0], ei = x[1] - m[1], dr = x[0] - m[0], di = x[1] + m[1];
+  Vector<T> tr = dr * s - di * c, ti = dr * c + di * s; // i conj(root) (X[k] - conj X[n-k])
+  x[0] = er + tr, x[1] = ei + ti;
+  m[0] = er - tr, m[1] = ti - ei;
+}
+
 // ---- stages
 
 // Where the elements of a number of transforms lie: each one's are `stride` apart, `step` from one to the next. In

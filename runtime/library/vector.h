@@ -119,10 +119,12 @@ template <class T> TENON_INLINE Vector<T> reversed(Vector<T> a) { return reverse
 
 // ---- rows of memory and lanes
 
-/// Element i of `count` of each row becomes vector z[i * step]; `rows` has a pointer for every lane.
-template <class T> void load_rows(const T* const* rows, int64_t count, T* z, int64_t step) {
+/// Element i of `count` of each row becomes vector z[i * step]; `rows` has a pointer for every lane. What lies `ahead` numbers behind them
+/// is fetched, where that is not 0.
+template <class T> void load_rows(const T* const* rows, int64_t count, T* z, int64_t step, int64_t ahead) {
   constexpr int64_t w = lanes_of<T>;
   for (int64_t at = 0; at < count; at += w) {
+    if (ahead != 0) unroll<w>([&](auto l) __attribute__((always_inline)) { __builtin_prefetch(rows[l] + at + ahead, 0, 2); });
     int64_t part = count - at < w ? count - at : w;
     Vector<T> v[w];
     if (part == w) unroll<w>([&](auto l) __attribute__((always_inline)) { v[l] = load(rows[l] + at); });
@@ -137,9 +139,11 @@ template <class T> void load_rows(const T* const* rows, int64_t count, T* z, int
   }
 }
 
+template <class T> void load_rows(const T* const* rows, int64_t count, T* z, int64_t step) { load_rows<T>(rows, count, z, step, 0); }
+
 /// Vectors of every row together: rows that lie a multiple of 4 KB apart share one set of L1, which does not hold the lines that two
 /// vectors of a row have in common until the second is stored.
-template <class T> TENON_INLINE void store_vectors(T* const* rows, int64_t at, const T* z, int64_t step, T scale) {
+template <class T> TENON_INLINE void store_vectors(T* const* rows, int64_t at, const T* z, int64_t step, T scale, int64_t ahead) {
   constexpr int64_t w = lanes_of<T>, together = 4;
   alignas(64) T turned[w * together * w];
   for (int64_t t = 0; t < together; t++) {
@@ -148,15 +152,17 @@ template <class T> TENON_INLINE void store_vectors(T* const* rows, int64_t at, c
     transpose<T>(v);
     unroll<w>([&](auto l) __attribute__((always_inline)) { store(turned + (l * together + t) * w, v[l]); });
   }
-  for (int64_t l = 0; l < w; l++)
+  for (int64_t l = 0; l < w; l++) {
+    if (ahead != 0) unroll<together>([&](auto t) __attribute__((always_inline)) { __builtin_prefetch(rows[l] + at + t * w + ahead, 1); });
     unroll<together>([&](auto t) __attribute__((always_inline)) { store(rows[l] + at + t * w, load(turned + (l * together + t) * w)); });
+  }
 }
 
 /// Back, times scale: only the first `used` rows are written.
-template <class T> void store_rows(T* const* rows, int64_t used, int64_t count, const T* z, int64_t step, T scale) {
+template <class T> void store_rows(T* const* rows, int64_t used, int64_t count, const T* z, int64_t step, T scale, int64_t ahead) {
   constexpr int64_t w = lanes_of<T>;
   int64_t at = 0;
-  for (; used == w && at + 4 * w <= count; at += 4 * w) store_vectors<T>(rows, at, z + at * step * w, step, scale);
+  for (; used == w && at + 4 * w <= count; at += 4 * w) store_vectors<T>(rows, at, z + at * step * w, step, scale, ahead);
   for (; at < count; at += w) {
     Vector<T> v[w];
     const T* from = z + at * step * w;
@@ -169,6 +175,10 @@ template <class T> void store_rows(T* const* rows, int64_t used, int64_t count, 
         if (l < used) store_part(rows[l] + at, v[l], part);
       });
   }
+}
+
+template <class T> void store_rows(T* const* rows, int64_t used, int64_t count, const T* z, int64_t step, T scale) {
+  store_rows<T>(rows, used, count, z, step, scale, 0);
 }
 
 } // namespace tenon::library::TENON_ISA
