@@ -168,10 +168,9 @@ public:
   int64_t room() const { return lines_room() + fft_line_room(*plan_); }
   /// `memory`: of room() numbers; or of none, where the call's workers are to share one line.
   void run(int64_t line, T* memory, const LibraryCall* c) const {
-    if (kind_ == Kind::ToHalf && paired_ && plan_->matrix && p_.in.contiguous() && p_.out.contiguous() && !p_.whole) {
+    if (paired_ && plan_->matrix && p_.in.contiguous() && p_.out.contiguous() && !p_.whole) {
       Memory<T> own(memory ? 0 : room());
-      return k_.real_line(*plan_->matrix, p_.in.line(line, p_.inner), p_.window, p_.scale, roots_->vectors.data(), roots_->lanes.data(),
-                          p_.out.line(line, p_.inner), memory ? memory : own.data());
+      return real(line, memory ? memory : own.data());
     }
     Memory<T> own(memory ? 0 : lines_room());
     T *first = memory ? memory : own.data(), *second = first + lines_room() / 2;
@@ -180,10 +179,7 @@ public:
     T* to = direct ? p_.out.line(line, p_.inner) : second;
     fft_line(*plan_, from, to, p_.inverse, p_.scale, memory ? memory + lines_room() : nullptr, c);
     if (kind_ == Kind::ToHalf && paired_) k_.unpack_line(to, length_, roots_->vectors.data(), roots_->lanes.data());
-    if (kind_ == Kind::ToReal && p_.window) {
-      int64_t unit = paired_ ? 1 : 2;
-      for (int64_t j = 0; j < p_.n; j++) to[j * unit] *= p_.window[j];
-    }
+    if (kind_ == Kind::ToReal) weigh(to, paired_ ? 1 : 2);
     if (!direct) store(to, line);
   }
 
@@ -197,6 +193,18 @@ private:
   std::shared_ptr<const FftRealRoots<T>> roots_;
 
   int64_t lines_room() const { return (4 * (p_.n + 1) + 31) / 32 * 32; }
+
+  void weigh(T* to, int64_t unit) const {
+    for (int64_t j = 0; p_.window && j < p_.n; j++) to[j * unit] *= p_.window[j];
+  }
+  // An even number of real ones, by the kernel of matrices.
+  void real(int64_t line, T* room) const {
+    const T *from = p_.in.line(line, p_.inner), *a = roots_->vectors.data(), *b = roots_->lanes.data();
+    T* to = p_.out.line(line, p_.inner);
+    if (kind_ == Kind::ToHalf) return k_.real_line(*plan_->matrix, from, p_.window, p_.scale, a, b, to, room);
+    k_.to_real_line(*plan_->matrix, from, p_.scale, a, b, to, room);
+    weigh(to, 1);
+  }
 
   // What is transformed, of length_ complex elements: in place or in `room`.
   const T* source(int64_t line, T* room) const {

@@ -197,7 +197,7 @@ template <class T> void combine(const T* x, const T* y, int64_t n, T* z) {
 template <class T> constexpr FftKernels<T> kernels() {
   return {lanes_of<T>,  load_rows<T>,     store_rows<T>,     load_columns<T>, store_columns<T>, transform<T>,
           multiply<T>,  multiply_real<T>, multiply_lanes<T>, unpack_real<T>,  pack_real<T>,     unpack_line<T>,
-          pack_line<T>, line<T>,          real_line<T>,      separate<T>,     combine<T>};
+          pack_line<T>, line<T>,          real_line<T>,      to_real_line<T>, separate<T>,      combine<T>};
 }
 
 } // namespace

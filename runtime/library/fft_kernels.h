@@ -55,9 +55,10 @@ template <class T> struct FftKernels {
   void (*unpack_line)(T* line, int64_t n, const T* a, const T* b);
   void (*pack_line)(const T* from, T* to, int64_t n, const T* a, const T* b);
   /// A line of complex elements, times scale; of 2n real numbers, each first multiplied by one of the window, where there is one, to
-  /// n + 1 elements. `room` has fft_line_room() numbers.
+  /// n + 1 elements; and back, inverse, times 2. `room` has fft_line_room() numbers, a and b are as above.
   void (*line)(const FftMatrix<T>& m, const T* from, bool inverse, T scale, T* to, T* room);
   void (*real_line)(const FftMatrix<T>& m, const T* from, const T* window, T scale, const T* a, const T* b, T* to, T* room);
+  void (*to_real_line)(const FftMatrix<T>& m, const T* from, T scale, const T* a, const T* b, T* to, T* room);
   /// Two lines of n real numbers as one complex one: (n/2 + 1) elements each from the transform of n, and back.
   void (*separate)(const T* z, int64_t n, T* x, T* y);
   void (*combine)(const T* x, const T* y, int64_t n, T* z);

@@ -64,22 +64,17 @@ template <class T> TENON_INLINE void fetch(const T* p, bool written) {
   }
 }
 
-// The transform: out(k, x) takes vectors of it, from element k on.
-template <class T, bool Inverse, class Out>
-TENON_INLINE void matrix_line(const FftMatrix<T>& m, const T* from, const T* window, T* room, const Out& out) {
+// The transform: from(k) gives vectors of elements from k on, out(k, x) takes them.
+template <class T, bool Inverse, class In, class Out>
+TENON_INLINE void matrix_line(const FftMatrix<T>& m, T* room, const In& from, const Out& out) {
   constexpr int64_t w = lanes_of<T>;
   int64_t n = m.rows * m.columns;
   int64_t side = 2 * w * (m.rows > m.columns ? m.rows : m.columns);
   T *re = room, *im = re + n, *here = im + n, *there = here + side, *turned = there + side;
-  bool near = 2 * n <= most_fetched<T>;
   for (int64_t b = 0; b < m.columns; b += w) {
     auto in = [&](int64_t e) __attribute__((always_inline)) {
-      int64_t at = 2 * (e * m.columns + b);
-      Vector<T> x = load(from + at), y = load(from + at + w);
-      if (near) fetch(from + at + 2 * n, false);
-      if (window) x *= load(window + at), y *= load(window + at + w);
-      split_pairs<T>(x, y);
-      return Inverse ? Complex<T>{y, x} : Complex<T>{x, y};
+      Complex<T> x = from(e * m.columns + b);
+      return Inverse ? Complex<T>{x.im, x.re} : x;
     };
     auto keep = [&](int64_t e, Complex<T> x)
                     __attribute__((always_inline)) { store(turned + e * w, x.re), store(turned + (m.rows + e) * w, x.im); };
@@ -106,15 +101,24 @@ TENON_INLINE void matrix_line(const FftMatrix<T>& m, const T* from, const T* win
   }
 }
 
+// Elements from k on of a line of n, and those to it, real and imaginary parts by turns.
+template <class T> TENON_INLINE Complex<T> load_pairs(const T* from, int64_t k, int64_t n) {
+  Vector<T> x = load(from + 2 * k), y = load(from + 2 * k + lanes_of<T>);
+  if (2 * n <= most_fetched<T>) fetch(from + 2 * (k + n), false);
+  split_pairs<T>(x, y);
+  return {x, y};
+}
+template <class T> TENON_INLINE void store_pairs(T* to, int64_t k, int64_t n, Complex<T> x) {
+  join_pairs<T>(x.re, x.im);
+  store(to + 2 * k, x.re), store(to + 2 * k + lanes_of<T>, x.im);
+  if (2 * n <= most_fetched<T>) fetch(to + 2 * (k + n), true);
+}
+
 template <class T, bool Inverse> TENON_INLINE void line(const FftMatrix<T>& m, const T* from, T scale, T* to, T* room) {
-  constexpr int64_t w = lanes_of<T>;
   int64_t n = m.rows * m.columns;
-  bool near = 2 * n <= most_fetched<T>;
-  matrix_line<T, Inverse>(m, from, nullptr, room, [&](int64_t k, Complex<T> x) __attribute__((always_inline)) {
-    Vector<T> a = (Inverse ? x.im : x.re) * scale, b = (Inverse ? x.re : x.im) * scale;
-    join_pairs<T>(a, b);
-    store(to + 2 * k, a), store(to + 2 * k + w, b);
-    if (near) fetch(to + 2 * (k + n), true);
+  auto in = [&](int64_t k) __attribute__((always_inline)) { return load_pairs(from, k, n); };
+  matrix_line<T, Inverse>(m, room, in, [&](int64_t k, Complex<T> x) __attribute__((always_inline)) {
+    store_pairs(to, k, n, {(Inverse ? x.im : x.re) * scale, (Inverse ? x.re : x.im) * scale});
   });
 }
 template <class T> void line(const FftMatrix<T>& m, const T* from, bool inverse, T scale, T* to, T* room) {
@@ -128,29 +132,62 @@ template <class T, size_t... I> TENON_INLINE void join_reversed(Vector<T>& a, Ve
   a = low;
 }
 
-// Of 2n real numbers, to n + 1 elements. a, b: factors as unpack_line's.
-template <class T> void real_line(const FftMatrix<T>& m, const T* from, const T* window, T scale, const T* a, const T* b, T* to, T* room) {
+// The factors of elements k on: of `vectors` and `lanes` of FftRealRoots.
+template <class T> TENON_INLINE Complex<T> roots_from(int64_t k, const T* vectors, Complex<T> lanes) {
+  T c = vectors[2 * (k / lanes_of<T>)], s = vectors[2 * (k / lanes_of<T>)+1];
+  return {lanes.re * c - lanes.im * s, lanes.re * s + lanes.im * c};
+}
+
+// Of 2n real numbers, to n + 1 elements.
+template <class T>
+void real_line(const FftMatrix<T>& m, const T* from, const T* window, T scale, const T* vectors, const T* lanes, T* to, T* room) {
   constexpr int64_t w = lanes_of<T>;
   int64_t n = m.rows * m.columns;
   T *re = room, *im = re + n + w;
-  room = im + n + w;
-  matrix_line<T, false>(m, from, window, room,
+  auto in = [&](int64_t k) __attribute__((always_inline)) {
+    if (!window) return load_pairs(from, k, n);
+    Vector<T> x = load(from + 2 * k) * load(window + 2 * k), y = load(from + 2 * k + w) * load(window + 2 * k + w);
+    split_pairs<T>(x, y);
+    return Complex<T>{x, y};
+  };
+  matrix_line<T, false>(m, im + n + w, in,
                         [&](int64_t k, Complex<T> x) __attribute__((always_inline)) { store(re + k, x.re), store(im + k, x.im); });
   re[n] = re[0], im[n] = im[0];
-  T half = scale / 2;
   bool near = 2 * n <= most_fetched<T>;
-  Vector<T> br = load(b), bi = load(b + w);
-  for (int64_t k = 0; 2 * k < n; k += w, a += 2) {
+  Complex<T> first{load(lanes), load(lanes + w)};
+  for (int64_t k = 0; 2 * k < n; k += w) {
     int64_t mirror = n - k - w + 1;
     Vector<T> z[2] = {load(re + k), load(im + k)}, y[2] = {reversed<T>(load(re + mirror)), reversed<T>(load(im + mirror))};
-    unpack_pair<T>(z, y, br * a[0] - bi * a[1], br * a[1] + bi * a[0], half);
-    join_pairs<T>(z[0], z[1]);
+    Complex<T> root = roots_from(k, vectors, first);
+    unpack_pair<T>(z, y, root.re, root.im, scale / 2);
+    store_pairs(to, k, n, {z[0], z[1]});
     join_reversed<T>(y[0], y[1], Lanes_of<T>());
-    store(to + 2 * k, z[0]), store(to + 2 * k + w, z[1]);
-    if (near) fetch(to + 2 * (k + n), true), fetch(to + 2 * (mirror + n), true);
+    if (near) fetch(to + 2 * (mirror + n), true);
     store(to + 2 * mirror, y[0]), store(to + 2 * mirror + w, y[1]);
   }
   to[n] = re[n / 2] * scale, to[n + 1] = -im[n / 2] * scale;
+}
+
+// Back: of n + 1 elements 2n real numbers, times 2.
+template <class T> void to_real_line(const FftMatrix<T>& m, const T* from, T scale, const T* vectors, const T* lanes, T* to, T* room) {
+  constexpr int64_t w = lanes_of<T>;
+  int64_t n = m.rows * m.columns;
+  T *re = room, *im = re + n + w;
+  Complex<T> first{load(lanes), load(lanes + w)};
+  for (int64_t k = 0; 2 * k < n; k += w) {
+    int64_t mirror = n - k - w + 1;
+    Complex<T> x = load_pairs(from, k, n), y = load_pairs(from, mirror, n), root = roots_from(k, vectors, first);
+    Vector<T> z[2] = {x.re, x.im}, q[2] = {reversed<T>(y.re), reversed<T>(y.im)};
+    pack_pair<T>(z, q, root.re, root.im);
+    store(re + k, z[0]), store(im + k, z[1]);
+    store(re + mirror, reversed<T>(q[0])), store(im + mirror, reversed<T>(q[1]));
+  }
+  re[0] = from[0] + from[2 * n], im[0] = from[0] - from[2 * n];
+  re[n / 2] = 2 * from[n], im[n / 2] = -2 * from[n + 1];
+  auto in = [&](int64_t k) __attribute__((always_inline)) { return Complex<T>{load(re + k), load(im + k)}; };
+  matrix_line<T, true>(m, im + n + w, in, [&](int64_t k, Complex<T> x) __attribute__((always_inline)) {
+    store_pairs(to, k, n, {x.im * scale, x.re * scale});
+  });
 }
 
 } // namespace tenon::library::TENON_ISA

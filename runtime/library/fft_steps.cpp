@@ -60,14 +60,13 @@ void store_whole(const LibraryCall& c, const T* half, std::span<const int64_t> s
   });
 }
 
-template <class T> void fft_of(const LibraryCall& c, const Operand& in, const Operand& out) {
+template <class T>
+void along_dims(const LibraryCall& c, const Operand& in, const Operand& out, std::span<const int64_t> dims, const T* from, T* to) {
   bool forward = c.ints[0] != 0, from_real = !in.complex, to_real = !out.complex;
-  std::span<const int64_t> dims = c.ints.subspan(4), full = to_real ? out.sizes : in.sizes;
+  std::span<const int64_t> full = to_real ? out.sizes : in.sizes;
   double count = 1;
   for (int64_t d : dims) count *= static_cast<double>(full[static_cast<size_t>(d)]);
   auto scale = static_cast<T>(scale_of(c.ints[1], count));
-  const T* from = c.inputs[0].as<const T>();
-  T* to = c.outputs[0].as<T>();
   auto along = [&](size_t k, const T* source, std::span<const int64_t> source_sizes, bool complex_in, T* target,
                    std::span<const int64_t> target_sizes, bool complex_out, bool scaled) {
     int64_t n = full[static_cast<size_t>(dims[k])];
@@ -99,6 +98,26 @@ template <class T> void fft_of(const LibraryCall& c, const Operand& in, const Op
   }
   along(last, from, in.sizes, !from_real, to, out.sizes, true, true);
   for (size_t k = 0; k < last; k++) along(k, to, out.sizes, true, to, out.sizes, true, false);
+}
+
+// Images that fit the second cache are transformed along all dims one after the other.
+template <class T> void fft_of(const LibraryCall& c, Operand in, Operand out) {
+  std::vector<int64_t> dims(c.ints.begin() + 4, c.ints.end());
+  const T* from = c.inputs[0].as<const T>();
+  T* to = c.outputs[0].as<T>();
+  auto first = static_cast<size_t>(*std::min_element(dims.begin(), dims.end()));
+  int64_t images = product(out.sizes.first(first)), threads = c.workers ? c.workers->threads() : 1;
+  int64_t in_size = product(in.sizes) / images * (1 + in.complex), out_size = product(out.sizes) / images * (1 + out.complex);
+  constexpr int64_t most_bytes = 512 << 10;
+  if (dims.size() < 2 || images < threads || std::max(in_size, out_size) * static_cast<int64_t>(sizeof(T)) > most_bytes)
+    return along_dims(c, in, out, dims, from, to);
+  in.sizes = in.sizes.subspan(first), out.sizes = out.sizes.subspan(first);
+  for (int64_t& d : dims) d -= static_cast<int64_t>(first);
+  parallel(c, images, std::max<int64_t>(1, 16384 / out_size), [&](int64_t begin, int64_t end) {
+    LibraryCall alone = c;
+    alone.workers = nullptr;
+    for (int64_t i = begin; i < end; i++) along_dims(alone, in, out, dims, from + i * in_size, to + i * out_size);
+  });
 }
 
 } // namespace

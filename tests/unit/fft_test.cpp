@@ -166,6 +166,21 @@ TEST_CASE("transforms along dims, halves, scales") {
     for (size_t j = 0; j < 4; j++) CHECK(std::abs(half[i * 4 + j] - full[i * 7 + j]) < 1e-12);
 }
 
+TEST_CASE("images of a batch along all dims are those alone") {
+  for (int64_t images : {1, 2, 5}) // the first are fewer than threads
+    for (auto [rows, columns] : {std::pair<int64_t, int64_t>{16, 512}, {7, 12}, {5, 9}, {64, 1}}) {
+      Tensor x = filled(DType::F64, {images, 2, rows, columns}, [](int64_t i) { return std::sin(static_cast<double>(i * i % 101)); });
+      auto out = run_graph({x}, [&](Builder& b, const std::vector<V>& in) -> std::vector<V> {
+        V one = b.call1("aten::slice.Tensor", {in[0], 0, images - 1, images}), half = b.call1("aten::fft_rfft2.default", {in[0]});
+        V whole = b.call1("aten::fft_fft2.default", {in[0]}), back = b.call1("aten::fft_irfft2.default", {half, {rows, columns}});
+        auto last = [&](V v) { return b.call1("aten::slice.Tensor", {v, 0, images - 1, images}); };
+        return {last(half) - b.call1("aten::fft_rfft2.default", {one}), last(whole) - b.call1("aten::fft_fft2.default", {one}),
+                back - in[0]};
+      });
+      for (const Tensor& y : out) check_close(y, std::vector<C>(static_cast<size_t>(y.numel())), 1e-10);
+    }
+}
+
 TEST_CASE("the whole spectrum of real numbers is that of complex ones without imaginary part") {
   for (DType t : {DType::F32, DType::F64})
     for (int64_t last : {1, 2, 3, 6, 17}) {
