@@ -130,18 +130,6 @@ std::vector<Case> cases_of(const Graph& g) {
   return out;
 }
 
-struct Outcome {
-  std::optional<Error> error;
-  std::vector<Tensor> outputs;
-};
-
-Outcome call(Result<Executable>& exe, const std::vector<Tensor>& inputs) {
-  Outcome out;
-  if (!exe) out.error = exe.error();
-  else if (Status s = exe.value().run(inputs, out.outputs); !s.ok()) out.error = s.error();
-  return out;
-}
-
 // Empty where both sides agree.
 std::string compare(const Outcome& native, const Outcome& oracle) {
   for (auto& o : {&native, &oracle})
@@ -161,7 +149,7 @@ std::string check(const Case& c) try {
   for (const std::vector<Operand>& operands : c.calls()) {
     std::vector<Tensor> inputs;
     for (const Operand& o : operands) inputs.push_back(input(o));
-    std::string why = compare(call(native, inputs), call(oracle, inputs));
+    std::string why = compare(outcome_of(native, inputs), outcome_of(oracle, inputs));
     if (why.empty()) continue;
     for (const Operand& o : operands) why += fmt::format(" {}", o.sizes);
     return why;

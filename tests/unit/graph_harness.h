@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <optional>
 #include <random>
 
 #include "api/impl.h"
@@ -116,6 +117,18 @@ inline std::string difference(const Tensor& got, const Tensor& want, double tole
 inline std::vector<Tensor> run(const Executable& exe, const std::vector<Tensor>& inputs) {
   std::vector<Tensor> out;
   exe.run(inputs, out).check();
+  return out;
+}
+
+/// What a call gives, be it refused in compiling or in the call.
+struct Outcome {
+  std::optional<Error> error;
+  std::vector<Tensor> outputs;
+};
+inline Outcome outcome_of(Result<Executable>& exe, const std::vector<Tensor>& inputs) {
+  Outcome out;
+  if (!exe) out.error = exe.error();
+  else if (Status s = exe.value().run(inputs, out.outputs); !s.ok()) out.error = s.error();
   return out;
 }
 

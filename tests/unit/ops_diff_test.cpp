@@ -45,19 +45,8 @@ struct Counts {
   uint32_t steps = 0, refused_steps = 0;                    // of the graphs, when they are made
 };
 
-struct Call {
-  std::optional<Error> error;
-  std::vector<Tensor> outputs;
-};
-Call call(Result<Executable>& exe, const std::vector<Tensor>& inputs) {
-  Call c;
-  if (!exe) c.error = exe.error();
-  else if (Status s = exe.value().run(inputs, c.outputs); !s.ok()) c.error = s.error();
-  return c;
-}
-
 // Empty where both sides agree: equal results, or a refusal by both, be it in compiling or in the call.
-std::string compare_calls(const RandomGraph& r, const Call& want, const Call& got, Counts& counts, Expected& expected) {
+std::string compare_calls(const RandomGraph& r, const Outcome& want, const Outcome& got, Counts& counts, Expected& expected) {
   counts.calls++;
   for (auto& [side, c] : {std::pair{"interpreter: ", &want}, {"native: ", &got}})
     if (c->error && c->error->kind == ErrorKind::Internal) return std::string(side) + c->error->what();
@@ -88,7 +77,7 @@ std::string check(uint32_t seed, int steps, const std::vector<Isa>& isas, Counts
     Result<Executable> native = program.compile({.isa = isa, .forbid_fallback = true});
     for (int choice = 0; choice < (r.is_dynamic() ? 2 : 1); choice++) {
       std::vector<Tensor> inputs = r.inputs(choice);
-      std::string why = compare_calls(r, call(oracle, inputs), call(native, inputs), counts, expected);
+      std::string why = compare_calls(r, outcome_of(oracle, inputs), outcome_of(native, inputs), counts, expected);
       if (!why.empty()) return fmt::format("{} ({} sizes {})", why, static_cast<int>(isa), choice);
     }
   }
