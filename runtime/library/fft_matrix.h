@@ -9,14 +9,14 @@ namespace tenon::library::TENON_ISA {
 // One stage of radix R after `Done` frequencies: in(e) gives element e, out(e, x) takes it.
 template <class T, int R, int Done, int Rest, class In, class Out>
 TENON_INLINE void matrix_stage(const T* turns, const In& in, const Out& out) {
-  for (int j = 0; j < Done; j++, turns += 2 * (R - 1))
+  for (int j = 0; j < Done; j++)
     for (int r = 0; r < Rest; r++) {
       Complex<T> x[R];
       unroll<R>([&](auto k) __attribute__((always_inline)) { x[k] = in((j * R + k) * Rest + r); });
       if constexpr (Done > 1)
         unroll<R - 1>([&](auto k) __attribute__((always_inline)) {
           Complex<T> a = x[k + 1];
-          T c = turns[2 * k], d = turns[2 * k + 1];
+          T c = turns[2 * (j * (R - 1) + k)], d = turns[2 * (j * (R - 1) + k) + 1];
           x[k + 1] = {a.re * c - a.im * d, a.re * d + a.im * c};
         });
       turn<T, R>(x, R, nullptr);
