@@ -157,29 +157,20 @@ private:
 
 // ---- line by line
 
-template <class T> bool has_matrix(const FftPass<T>& p) {
-  int64_t length = length_of(p);
-  bool halves = kind_of(p) == Kind::Complex ? !p.window : length != p.n;
-  return halves && p.in.contiguous() && p.out.contiguous() && !p.whole && fft_has_matrix<T>(length);
-}
-
 template <class T> class SingleLines {
 public:
   explicit SingleLines(const FftPass<T>& p)
       : p_(p), k_(fft_kernels<T>()), kind_(kind_of(p)), length_(length_of(p)), plan_(fft_cached<FftLinePlan<T>>(length_)) {
     paired_ = kind_ != Kind::Complex && length_ != p.n;
     if (paired_) roots_ = fft_cached<FftRealRoots<T>>(length_);
-    by_matrix_ = has_matrix(p);
   }
 
   int64_t room() const { return lines_room() + fft_line_room(*plan_); }
-  /// Lines that one kernel takes together.
-  int64_t together() const { return by_matrix_ ? plan_->matrix->lines : 1; }
-  /// Up to together() lines from number `line` on. `memory`: of room() numbers; or of none, where the call's workers are to share one line.
-  void run(int64_t line, int64_t used, T* memory, const LibraryCall* c) const {
-    if (by_matrix_) {
+  /// `memory`: of room() numbers; or of none, where the call's workers are to share one line.
+  void run(int64_t line, T* memory, const LibraryCall* c) const {
+    if (paired_ && plan_->matrix && p_.in.contiguous() && p_.out.contiguous() && !p_.whole) {
       Memory<T> own(memory ? 0 : room());
-      return by_matrix(line, used, memory ? memory : own.data());
+      return real(line, memory ? memory : own.data());
     }
     Memory<T> own(memory ? 0 : lines_room());
     T *first = memory ? memory : own.data(), *second = first + lines_room() / 2;
@@ -198,7 +189,6 @@ private:
   Kind kind_;
   int64_t length_;
   bool paired_; // real numbers as the parts of complex ones
-  bool by_matrix_;
   std::shared_ptr<const FftLinePlan<T>> plan_;
   std::shared_ptr<const FftRealRoots<T>> roots_;
 
@@ -207,16 +197,13 @@ private:
   void weigh(T* to, int64_t unit) const {
     for (int64_t j = 0; p_.window && j < p_.n; j++) to[j * unit] *= p_.window[j];
   }
-  void by_matrix(int64_t line, int64_t used, T* room) const {
-    const T* from[4];
-    T* to[4];
-    p_.in.lines(line, used, p_.inner, from), p_.out.lines(line, used, p_.inner, to);
-    std::fill(from + used, from + 4, from[0]);
-    if (kind_ == Kind::Complex) return k_.line(*plan_->matrix, used, from, p_.inverse, p_.scale, to, room);
-    const T *a = roots_->vectors.data(), *b = roots_->lanes.data();
-    if (kind_ == Kind::ToHalf) return k_.real_line(*plan_->matrix, used, from, p_.window, p_.scale, a, b, to, room);
-    k_.to_real_line(*plan_->matrix, used, from, p_.scale, a, b, to, room);
-    for (int64_t l = 0; l < used; l++) weigh(to[l], 1);
+  // An even number of real ones, by the kernel of matrices.
+  void real(int64_t line, T* room) const {
+    const T *from = p_.in.line(line, p_.inner), *a = roots_->vectors.data(), *b = roots_->lanes.data();
+    T* to = p_.out.line(line, p_.inner);
+    if (kind_ == Kind::ToHalf) return k_.real_line(*plan_->matrix, from, p_.window, p_.scale, a, b, to, room);
+    k_.to_real_line(*plan_->matrix, from, p_.scale, a, b, to, room);
+    weigh(to, 1);
   }
 
   // What is transformed, of length_ complex elements: in place or in `room`.
@@ -267,7 +254,8 @@ private:
 // Whether line by line is the faster way: by costs, what of the lanes stands empty, cache, and what threads can share.
 template <class T> bool prefers_lines(const LibraryCall& c, const FftPass<T>& p) {
   int64_t length = length_of(p), lanes = fft_kernels<T>().lanes, lines = p.outer * p.inner;
-  if (has_matrix(p)) return true;
+  if (p.in.contiguous() && p.out.contiguous() && !p.whole && (kind_of(p) == Kind::Complex || length != p.n) && fft_has_matrix<T>(length))
+    return true;
   auto costs = fft_cached<FftCosts<T>>(length);
   int64_t groups = (lines + lanes - 1) / lanes;
   auto threads = static_cast<double>(c.workers ? c.workers->threads() : 1);
@@ -302,17 +290,13 @@ template <class T> void run_fft(const LibraryCall& c, const FftPass<T>& p) {
     return parallel(c, blocks.groups(), std::max<int64_t>(1, 512 / p.n), [&](int64_t begin, int64_t end) { blocks.run(begin, end); });
   }
   SingleLines<T> single(p);
-  int64_t together = single.together(), groups = (lines + together - 1) / together;
-  auto run = [&](int64_t group, T* memory, const LibraryCall* all) {
-    single.run(group * together, std::min(together, lines - group * together), memory, all);
-  };
   if (lines == 1 || (p.n >= 1 << 16 && c.workers && lines < 4 * c.workers->threads())) {
-    for (int64_t g = 0; g < groups; g++) run(g, nullptr, &c);
+    for (int64_t l = 0; l < lines; l++) single.run(l, nullptr, &c);
     return;
   }
-  parallel(c, groups, std::max<int64_t>(1, 8192 / (p.n * together)), [&](int64_t begin, int64_t end) {
+  parallel(c, lines, std::max<int64_t>(1, 8192 / p.n), [&](int64_t begin, int64_t end) {
     Memory<T> memory(single.room());
-    for (int64_t g = begin; g < end; g++) run(g, memory.data(), nullptr);
+    for (int64_t l = begin; l < end; l++) single.run(l, memory.data(), nullptr);
   });
 }
 template void run_fft(const LibraryCall&, const FftPass<float>&);

@@ -17,15 +17,13 @@ template <class T> struct FftStage {
 /// The largest prime factor that a stage takes.
 constexpr int max_radix = 61;
 
-/// Lines of rows * columns elements as matrices: rows are whole vectors; columns, too, or those of two or four lines are one together.
+/// A line of rows * columns elements, both whole vectors, as a matrix.
 template <class T> struct FftMatrix {
-  int64_t rows, columns, lines;
+  int64_t rows, columns;
   const FftStage<T>*down, *across; ///< the stages of a column, of a row
   const T* turns;                  ///< [vector of rows][column][re, im][lane]: what multiplies between them
 };
-/// Whether there is code for columns of n elements; for rows.
 constexpr bool is_matrix_side(int64_t n) { return n == 16 || n == 32 || n == 48 || n == 64 || n == 96 || n == 128; }
-constexpr bool is_short_side(int64_t n) { return n == 4 || n == 8; }
 
 template <class T> struct FftKernels {
   int64_t lanes;
@@ -56,13 +54,11 @@ template <class T> struct FftKernels {
   /// ([2][lanes]).
   void (*unpack_line)(T* line, int64_t n, const T* a, const T* b);
   void (*pack_line)(const T* from, T* to, int64_t n, const T* a, const T* b);
-  /// `used` of m.lines lines (`from` has m.lines pointers, those of the others to any line): of complex elements,
-  /// times scale; of 2n real numbers, each first multiplied by one of the window, where there is one, to n + 1 elements; and back, inverse,
-  /// times 2. `room` has fft_line_room() numbers, a and b are as above.
-  void (*line)(const FftMatrix<T>& m, int64_t used, const T* const* from, bool inverse, T scale, T* const* to, T* room);
-  void (*real_line)(const FftMatrix<T>& m, int64_t used, const T* const* from, const T* window, T scale, const T* a, const T* b,
-                    T* const* to, T* room);
-  void (*to_real_line)(const FftMatrix<T>& m, int64_t used, const T* const* from, T scale, const T* a, const T* b, T* const* to, T* room);
+  /// A line of complex elements, times scale; of 2n real numbers, each first multiplied by one of the window, where there is one, to
+  /// n + 1 elements; and back, inverse, times 2. `room` has fft_line_room() numbers, a and b are as above.
+  void (*line)(const FftMatrix<T>& m, const T* from, bool inverse, T scale, T* to, T* room);
+  void (*real_line)(const FftMatrix<T>& m, const T* from, const T* window, T scale, const T* a, const T* b, T* to, T* room);
+  void (*to_real_line)(const FftMatrix<T>& m, const T* from, T scale, const T* a, const T* b, T* to, T* room);
   /// Two lines of n real numbers as one complex one: (n/2 + 1) elements each from the transform of n, and back.
   void (*separate)(const T* z, int64_t n, T* x, T* y);
   void (*combine)(const T* x, const T* y, int64_t n, T* z);

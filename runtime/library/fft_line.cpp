@@ -79,9 +79,7 @@ void by_convolution(const FftLinePlan<T>& plan, const T* from, T* to, bool inver
 } // namespace
 
 template <class T> int64_t fft_line_room(const FftLinePlan<T>& plan) {
-  if (plan.matrix)
-    return 4 * plan.n * plan.matrix->lines +
-           (2 * plan.matrix->lines + 6 * std::max(plan.matrix->rows, plan.matrix->columns)) * fft_kernels<T>().lanes;
+  if (plan.matrix) return 4 * plan.n + (2 + 6 * std::max(plan.matrix->rows, plan.matrix->columns)) * fft_kernels<T>().lanes;
   if (plan.convolution) return 4 * plan.convolution->n + fft_line_room(*plan.convolution);
   return between_room(plan) + std::max(block_room(*plan.down), block_room(*plan.across));
 }
@@ -89,8 +87,7 @@ template <class T> int64_t fft_line_room(const FftLinePlan<T>& plan) {
 template <class T> void fft_line(const FftLinePlan<T>& plan, const T* from, T* to, bool inverse, T scale, T* room, const LibraryCall* c) {
   if (plan.matrix) {
     Memory<T> own(room ? 0 : fft_line_room(plan));
-    const T* lines[] = {from, from, from, from};
-    return fft_kernels<T>().line(*plan.matrix, 1, lines, inverse, scale, &to, room ? room : own.data());
+    return fft_kernels<T>().line(*plan.matrix, from, inverse, scale, to, room ? room : own.data());
   }
   plan.convolution ? by_convolution(plan, from, to, inverse, scale, room, c) : by_columns_and_rows(plan, from, to, inverse, scale, room, c);
 }

@@ -1,6 +1,5 @@
-// The transform of a line that lies in the first cache, as a matrix whose sides are whole vectors, or of as many lines as together have
-// columns for a vector: columns beside each other in the lanes, then, turned over, rows. For the files that are compiled for each
-// instruction set.
+// The transform of one line that lies in the first cache, as a matrix whose sides are whole vectors: columns of it beside each other in the
+// lanes, then, turned over, its rows. For the files that are compiled for each instruction set.
 #pragma once
 #include "runtime/library/fft_stages.h"
 
@@ -45,8 +44,6 @@ TENON_INLINE void matrix_side(const FftStage<T>* stages, T* here, T* there, cons
 template <class T, class In, class Out>
 TENON_INLINE void matrix_side(int64_t n, const FftStage<T>* stages, T* here, T* there, const In& in, const Out& out) {
   switch (n) {
-  case 4: return matrix_stage<T, 4, 1, 1>(nullptr, in, out);
-  case 8: return matrix_stage<T, 8, 1, 1>(nullptr, in, out);
   case 16: return matrix_side<T, 4, 4, 1>(stages, here, there, in, out);
   case 32: return matrix_side<T, 8, 4, 1>(stages, here, there, in, out);
   case 48: return matrix_side<T, 4, 4, 3>(stages, here, there, in, out);
@@ -67,16 +64,16 @@ template <class T> TENON_INLINE void fetch(const T* p, bool written) {
   }
 }
 
-// The transform: from(e, b) gives vectors of the elements of row e from column b on, out(l, k, x) takes those of line l from k on.
-template <class T, bool Inverse, bool Shared, class In, class Out>
-TENON_INLINE void matrix_lines(const FftMatrix<T>& m, int64_t used, T* room, const In& from, const Out& out) {
+// The transform: from(k) gives vectors of elements from k on, out(k, x) takes them.
+template <class T, bool Inverse, class In, class Out>
+TENON_INLINE void matrix_line(const FftMatrix<T>& m, T* room, const In& from, const Out& out) {
   constexpr int64_t w = lanes_of<T>;
-  int64_t together = Shared ? w : m.columns, n = m.rows * together;
+  int64_t n = m.rows * m.columns;
   int64_t side = 2 * w * (m.rows > m.columns ? m.rows : m.columns);
   T *re = room, *im = re + n, *here = im + n, *there = here + side, *turned = there + side;
-  for (int64_t b = 0; b < together; b += w) {
+  for (int64_t b = 0; b < m.columns; b += w) {
     auto in = [&](int64_t e) __attribute__((always_inline)) {
-      Complex<T> x = from(e, b);
+      Complex<T> x = from(e * m.columns + b);
       return Inverse ? Complex<T>{x.im, x.re} : x;
     };
     auto keep = [&](int64_t e, Complex<T> x)
@@ -92,17 +89,15 @@ TENON_INLINE void matrix_lines(const FftMatrix<T>& m, int64_t used, T* room, con
         unroll<w>([&](auto i) __attribute__((always_inline)) { store(to + i * m.rows, v[i]); });
       }
   }
-  for (int64_t l = 0; l < (Shared ? used : 1); l++, re += m.columns * m.rows, im += m.columns * m.rows) {
-    const T* turns = m.turns;
-    for (int64_t k = 0; k < m.rows; k += w, turns += 2 * m.columns * w) {
-      auto in = [&](int64_t e) __attribute__((always_inline)) {
-        Vector<T> x = load(re + e * m.rows + k), y = load(im + e * m.rows + k), c = load(turns + 2 * e * w),
-                  s = load(turns + (2 * e + 1) * w);
-        return Complex<T>{x * c - y * s, x * s + y * c};
-      };
-      matrix_side<T>(m.columns, m.across, here, there, in,
-                     [&](int64_t e, Complex<T> x) __attribute__((always_inline)) { out(l, e * m.rows + k, x); });
-    }
+  const T* turns = m.turns;
+  for (int64_t k = 0; k < m.rows; k += w, turns += 2 * m.columns * w) {
+    auto in = [&](int64_t e) __attribute__((always_inline)) {
+      Vector<T> x = load(re + e * m.rows + k), y = load(im + e * m.rows + k), c = load(turns + 2 * e * w),
+                s = load(turns + (2 * e + 1) * w);
+      return Complex<T>{x * c - y * s, x * s + y * c};
+    };
+    matrix_side<T>(m.columns, m.across, here, there, in,
+                   [&](int64_t e, Complex<T> x) __attribute__((always_inline)) { out(e * m.rows + k, x); });
   }
 }
 
@@ -119,65 +114,15 @@ template <class T> TENON_INLINE void store_pairs(T* to, int64_t k, int64_t n, Co
   if (2 * n <= most_fetched<T>) fetch(to + 2 * (k + n), true);
 }
 
-template <class T> using HalfVector __attribute__((vector_size(vector_bytes / 2))) = T;
-template <class T, size_t... I> TENON_INLINE Vector<T> load_halves(const T* low, const T* high, std::index_sequence<I...>) {
-  HalfVector<T> a, b;
-  __builtin_memcpy(&a, low, sizeof a), __builtin_memcpy(&b, high, sizeof b);
-  return __builtin_shufflevector(a, b, static_cast<int>(I)...);
-}
-// The numbers from `at` on of lines that share two vectors: two lines, or four.
-template <class T> TENON_INLINE void load_shared(const T* const* from, int64_t lines, int64_t at, Vector<T>& x, Vector<T>& y) {
-  if (lines == 2) x = load(from[0] + at), y = load(from[1] + at);
-  else x = load_halves(from[0] + at, from[1] + at, Lanes_of<T>()), y = load_halves(from[2] + at, from[3] + at, Lanes_of<T>());
-}
-// The same of parts that lie apart.
-template <class T> TENON_INLINE Vector<T> load_quarters(const T* const* from, int64_t at) {
-  constexpr int64_t quarter = lanes_of<T> / 4;
-  alignas(64) T numbers[lanes_of<T>];
-  for (int64_t l = 0; l < 4; l++) __builtin_memcpy(numbers + l * quarter, from[l] + at, sizeof(T) * quarter);
-  return load(static_cast<const T*>(numbers));
-}
-template <class T, bool Shared>
-TENON_INLINE Complex<T> load_parts(const FftMatrix<T>& m, const T* const* re, const T* const* im, int64_t e, int64_t b) {
-  int64_t at = e * m.columns + b;
-  if constexpr (!Shared) return {load(re[0] + at), load(im[0] + at)};
-  if (m.lines == 2) return {load_halves(re[0] + at, re[1] + at, Lanes_of<T>()), load_halves(im[0] + at, im[1] + at, Lanes_of<T>())};
-  return {load_quarters(re, at), load_quarters(im, at)};
-}
-
-// Row e from column b on, times the window's, where there is one.
-template <class T, bool Shared>
-TENON_INLINE Complex<T> load_row(const FftMatrix<T>& m, const T* const* from, const T* window, int64_t e, int64_t b) {
-  int64_t n = m.rows * m.columns, k = e * m.columns + b;
-  Vector<T> x, y;
-  if constexpr (Shared) {
-    load_shared(from, m.lines, 2 * k, x, y);
-    if (window) {
-      const T* windows[] = {window, window, window, window};
-      Vector<T> c, d;
-      load_shared(windows, m.lines, 2 * k, c, d);
-      x *= c, y *= d;
-    }
-  } else {
-    x = load(from[0] + 2 * k), y = load(from[0] + 2 * k + lanes_of<T>);
-    if (2 * n <= most_fetched<T>) fetch(from[0] + 2 * (k + n), false);
-    if (window) x *= load(window + 2 * k), y *= load(window + 2 * k + lanes_of<T>);
-  }
-  split_pairs<T>(x, y);
-  return {x, y};
-}
-
-template <class T, bool Inverse, bool Shared>
-void line(const FftMatrix<T>& m, int64_t used, const T* const* from, T scale, T* const* to, T* room) {
+template <class T, bool Inverse> TENON_INLINE void line(const FftMatrix<T>& m, const T* from, T scale, T* to, T* room) {
   int64_t n = m.rows * m.columns;
-  auto in = [&](int64_t e, int64_t b) __attribute__((always_inline)) { return load_row<T, Shared>(m, from, nullptr, e, b); };
-  matrix_lines<T, Inverse, Shared>(m, used, room, in, [&](int64_t l, int64_t k, Complex<T> x) __attribute__((always_inline)) {
-    store_pairs(to[l], k, n, {(Inverse ? x.im : x.re) * scale, (Inverse ? x.re : x.im) * scale});
+  auto in = [&](int64_t k) __attribute__((always_inline)) { return load_pairs(from, k, n); };
+  matrix_line<T, Inverse>(m, room, in, [&](int64_t k, Complex<T> x) __attribute__((always_inline)) {
+    store_pairs(to, k, n, {(Inverse ? x.im : x.re) * scale, (Inverse ? x.re : x.im) * scale});
   });
 }
-template <class T> void line(const FftMatrix<T>& m, int64_t used, const T* const* from, bool inverse, T scale, T* const* to, T* room) {
-  auto run = m.lines > 1 ? inverse ? line<T, true, true> : line<T, false, true> : inverse ? line<T, true, false> : line<T, false, false>;
-  run(m, used, from, scale, to, room);
+template <class T> void line(const FftMatrix<T>& m, const T* from, bool inverse, T scale, T* to, T* room) {
+  inverse ? line<T, true>(m, from, scale, to, room) : line<T, false>(m, from, scale, to, room);
 }
 
 template <class T, size_t... I> TENON_INLINE void join_reversed(Vector<T>& a, Vector<T>& b, std::index_sequence<I...>) {
@@ -193,11 +138,22 @@ template <class T> TENON_INLINE Complex<T> roots_from(int64_t k, const T* vector
   return {lanes.re * c - lanes.im * s, lanes.re * s + lanes.im * c};
 }
 
-// The half spectrum of 2n real numbers from the transform of their pairs, in parts that have room for n + lanes.
-template <class T> TENON_INLINE void unpack_parts(int64_t n, T* re, T* im, T scale, const T* vectors, const T* lanes, T* to) {
+// Of 2n real numbers, to n + 1 elements.
+template <class T>
+void real_line(const FftMatrix<T>& m, const T* from, const T* window, T scale, const T* vectors, const T* lanes, T* to, T* room) {
   constexpr int64_t w = lanes_of<T>;
-  bool near = 2 * n <= most_fetched<T>;
+  int64_t n = m.rows * m.columns;
+  T *re = room, *im = re + n + w;
+  auto in = [&](int64_t k) __attribute__((always_inline)) {
+    if (!window) return load_pairs(from, k, n);
+    Vector<T> x = load(from + 2 * k) * load(window + 2 * k), y = load(from + 2 * k + w) * load(window + 2 * k + w);
+    split_pairs<T>(x, y);
+    return Complex<T>{x, y};
+  };
+  matrix_line<T, false>(m, im + n + w, in,
+                        [&](int64_t k, Complex<T> x) __attribute__((always_inline)) { store(re + k, x.re), store(im + k, x.im); });
   re[n] = re[0], im[n] = im[0];
+  bool near = 2 * n <= most_fetched<T>;
   Complex<T> first{load(lanes), load(lanes + w)};
   for (int64_t k = 0; 2 * k < n; k += w) {
     int64_t mirror = n - k - w + 1;
@@ -211,9 +167,12 @@ template <class T> TENON_INLINE void unpack_parts(int64_t n, T* re, T* im, T sca
   }
   to[n] = re[n / 2] * scale, to[n + 1] = -im[n / 2] * scale;
 }
-// Back, times 2.
-template <class T> TENON_INLINE void pack_parts(int64_t n, const T* from, const T* vectors, const T* lanes, T* re, T* im) {
+
+// Back: of n + 1 elements 2n real numbers, times 2.
+template <class T> void to_real_line(const FftMatrix<T>& m, const T* from, T scale, const T* vectors, const T* lanes, T* to, T* room) {
   constexpr int64_t w = lanes_of<T>;
+  int64_t n = m.rows * m.columns;
+  T *re = room, *im = re + n + w;
   Complex<T> first{load(lanes), load(lanes + w)};
   for (int64_t k = 0; 2 * k < n; k += w) {
     int64_t mirror = n - k - w + 1;
@@ -225,46 +184,10 @@ template <class T> TENON_INLINE void pack_parts(int64_t n, const T* from, const 
   }
   re[0] = from[0] + from[2 * n], im[0] = from[0] - from[2 * n];
   re[n / 2] = 2 * from[n], im[n / 2] = -2 * from[n + 1];
-}
-
-template <class T, bool Shared>
-void real_line(const FftMatrix<T>& m, int64_t used, const T* const* from, const T* window, T scale, const T* vectors, const T* lanes,
-               T* const* to, T* room) {
-  constexpr int64_t w = lanes_of<T>;
-  int64_t n = m.rows * m.columns, each = 2 * (n + w);
-  auto in = [&](int64_t e, int64_t b) __attribute__((always_inline)) { return load_row<T, Shared>(m, from, window, e, b); };
-  matrix_lines<T, false, Shared>(m, used, room + m.lines * each, in,
-                                 [&](int64_t l, int64_t k, Complex<T> x) __attribute__((always_inline)) {
-                                   store(room + l * each + k, x.re), store(room + l * each + n + w + k, x.im);
-                                 });
-  for (int64_t l = 0; l < used; l++) unpack_parts<T>(n, room + l * each, room + l * each + n + w, scale, vectors, lanes, to[l]);
-}
-
-template <class T, bool Shared>
-void to_real_line(const FftMatrix<T>& m, int64_t used, const T* const* from, T scale, const T* vectors, const T* lanes, T* const* to,
-                  T* room) {
-  constexpr int64_t w = lanes_of<T>;
-  int64_t n = m.rows * m.columns, each = 2 * (n + w);
-  const T *re[4], *im[4];
-  for (int64_t l = 0; l < m.lines; l++) {
-    T* part = room + (l < used ? l : 0) * each;
-    if (l < used) pack_parts<T>(n, from[l], vectors, lanes, part, part + n + w);
-    re[l] = part, im[l] = part + n + w;
-  }
-  auto in = [&](int64_t e, int64_t b) __attribute__((always_inline)) { return load_parts<T, Shared>(m, re, im, e, b); };
-  matrix_lines<T, true, Shared>(m, used, room + m.lines * each, in, [&](int64_t l, int64_t k, Complex<T> x) __attribute__((always_inline)) {
-    store_pairs(to[l], k, n, {x.im * scale, x.re * scale});
+  auto in = [&](int64_t k) __attribute__((always_inline)) { return Complex<T>{load(re + k), load(im + k)}; };
+  matrix_line<T, true>(m, im + n + w, in, [&](int64_t k, Complex<T> x) __attribute__((always_inline)) {
+    store_pairs(to, k, n, {x.im * scale, x.re * scale});
   });
-}
-
-template <class T>
-void real_line(const FftMatrix<T>& m, int64_t used, const T* const* from, const T* window, T scale, const T* a, const T* b, T* const* to,
-               T* room) {
-  (m.lines > 1 ? real_line<T, true> : real_line<T, false>)(m, used, from, window, scale, a, b, to, room);
-}
-template <class T>
-void to_real_line(const FftMatrix<T>& m, int64_t used, const T* const* from, T scale, const T* a, const T* b, T* const* to, T* room) {
-  (m.lines > 1 ? to_real_line<T, true> : to_real_line<T, false>)(m, used, from, scale, a, b, to, room);
 }
 
 } // namespace tenon::library::TENON_ISA

@@ -99,24 +99,16 @@ Split split_of(int64_t n, int64_t lanes) {
   }
   return best;
 }
-// The best matrix for a line: rows, columns, lines that share vectors; no rows where there is none.
-struct Sides {
-  int64_t rows = 0, columns = 0, lines = 1;
-};
-template <class T> Sides sides_of(int64_t n, int64_t lanes) {
-  Sides best;
+double side_cost(int64_t n) { return is_matrix_side(n) ? smooth_cost(n) : no_way; }
+// The rows of the best matrix for a line; 0 where there is none.
+template <class T> int64_t matrix_rows(int64_t n, int64_t lanes) {
+  int64_t best = 0;
   double least = no_way;
   constexpr int64_t most_bytes = 128 << 10;
-  if (2 * n * static_cast<int64_t>(sizeof(T)) > most_bytes || n % lanes != 0) return best;
-  for (int64_t rows = lanes; rows <= n / 4; rows += lanes) {
-    int64_t columns = n / rows, lines = std::max<int64_t>(1, lanes / columns);
-    if (n % rows != 0 || !is_matrix_side(rows) ||
-        (lines == 1 ? rows > columns || columns % lanes != 0 || !is_matrix_side(columns)
-                    : lines > 4 || lines * columns != lanes || !is_short_side(columns)))
-      continue;
-    double cost = smooth_cost(rows) + smooth_cost(columns) + 20 * static_cast<double>(lines - 1);
-    if (cost <= least) best = {rows, columns, lines}, least = cost;
-  }
+  if (2 * n * static_cast<int64_t>(sizeof(T)) > most_bytes || n % (lanes * lanes) != 0) return 0;
+  for (int64_t rows = lanes; rows * rows <= n; rows += lanes)
+    if (n % rows == 0 && n / rows % lanes == 0)
+      if (double cost = side_cost(rows) + side_cost(n / rows); cost <= least && cost < no_way) best = rows, least = cost;
   return best;
 }
 
@@ -154,7 +146,7 @@ FftCosts<T>::FftCosts(int64_t n)
     : block(static_cast<double>(n) * block_cost(n)),
       line(n < 16 ? no_way : std::min(split_of(n, fft_kernels<T>().lanes).cost, convolved_line_cost(n, fft_kernels<T>().lanes))) {}
 
-template <class T> bool fft_has_matrix(int64_t n) { return sides_of<T>(n, fft_kernels<T>().lanes).rows > 0; }
+template <class T> bool fft_has_matrix(int64_t n) { return matrix_rows<T>(n, fft_kernels<T>().lanes) > 0; }
 
 template <class T> FftPlan<T>::FftPlan(int64_t n) : n(n) {
   if (smooth_cost(n) <= block_cost(n)) {
@@ -206,8 +198,9 @@ template <class T> T* FftPlan<T>::run(T* here, T* there, bool inverse) const {
 }
 
 template <class T> void FftLinePlan<T>::make_matrix(int64_t lanes) {
-  auto [high, wide, lines] = sides_of<T>(n, lanes);
+  int64_t high = matrix_rows<T>(n, lanes);
   if (high == 0) return;
+  int64_t wide = n / high;
   down = fft_cached<FftPlan<T>>(high), across = fft_cached<FftPlan<T>>(wide);
   matrix_turns.resize(static_cast<size_t>(2 * n));
   T* to = matrix_turns.data();
@@ -218,7 +211,7 @@ template <class T> void FftLinePlan<T>::make_matrix(int64_t lanes) {
         put_root((k + l) * c, n, root);
         to[l] = root[0], to[lanes + l] = root[1];
       }
-  matrix = FftMatrix<T>{high, wide, lines, down->stages.data(), across->stages.data(), matrix_turns.data()};
+  matrix = FftMatrix<T>{high, wide, down->stages.data(), across->stages.data(), matrix_turns.data()};
 }
 
 template <class T> FftLinePlan<T>::FftLinePlan(int64_t n) : n(n) {
