@@ -44,7 +44,7 @@ step asan_control "$asan/src/cli/tenon" check tests/fixtures/control
 step asan_operators "$asan/src/cli/tenon" check tests/fixtures/operators
 step asan_tool tests/tool_test.sh "$asan/src/cli/tenon"
 step asan_program_fuzz "$asan/tests/program_fuzz" "$programs" "$seconds" "$seed"
-step asan_operand_fuzz "$asan/tests/operand_fuzz" tests/fixtures/operators
+step asan_operand_fuzz "$asan/tests/operand_fuzz" tests/fixtures/operators $((seed % 10)) 10
 step asan_archive_fuzz "$asan/tests/program_fuzz" "$archives" "$seconds" "$seed"
 load_corpus "$asan/load_corpus" && step load_fuzz fuzz load_fuzz "$asan/load_corpus"
 text_corpus "$asan/text_corpus" && step text_fuzz fuzz text_fuzz "$asan/text_corpus"
