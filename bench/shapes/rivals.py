@@ -130,6 +130,21 @@ def churn(call, inputs, tuples, calls, seconds):
     return which, us, kb
 
 
+def steady(call, inputs, tuples, calls, seconds, runs=8):
+    """As many calls in runs of one size, for what scatters though no size changes: the tuples' numbers and the times."""
+    runs = min(runs, len(tuples))
+    which, us = [], []
+    for run in range(runs):
+        k = (run * len(tuples) + len(tuples) // 2) // runs
+        until = time.perf_counter() + seconds / runs
+        for _ in range(calls // runs):
+            if time.perf_counter() > until:
+                break
+            which.append(k)
+            us.append(round(timed(call, inputs.of(tuples[k])), 1))
+    return which, us
+
+
 def against_static(call, alone, arrays, seconds):
     """The best times of the engine and of its build of one size, called in turns."""
     best = [1e30, 1e30]
@@ -155,6 +170,7 @@ def measure(a):
     out["first_ms"] = round((time.perf_counter() - start) * 1e3, 1)
     out["tuple_us"], out["tuple_kb"] = call_tuples(call, inputs, tuples, a.repeats)
     out["churn"], out["churn_us"], out["churn_kb"] = churn(call, inputs, tuples, a.churn, a.churn_seconds)
+    out["steady"], out["steady_us"] = steady(call, inputs, tuples, a.churn, a.churn_seconds)
     out["static"] = [[t, *against_static(call, make(a.path, a.threads, inputs, t), inputs.of(t), a.static_seconds)] for t in sample]
     return out
 

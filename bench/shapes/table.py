@@ -31,6 +31,12 @@ def mean(values):
     return sum(values) / len(values)
 
 
+def scatter(which, us, best):
+    """p99/p50 of times over the best of their sizes."""
+    ratios = [t / best[k] for k, t in zip(which, us)]
+    return f"{quantile(ratios, 0.99) / quantile(ratios, 0.5):.2f}" if ratios else ""
+
+
 def slope(kb):
     """By least squares over the second half, in MB for 1,000 calls; of fewer calls it says nothing."""
     if len(kb) < 1000:
@@ -55,16 +61,15 @@ def row(r):
     calls, best = calls_of(r)[2:], best_of(r)
     excess = [us - b for c, b in zip(calls_of(r), best) for us in c] + [us - best[k] for k, us in zip(r["churn"], r["churn_us"])]
     stalls = [e for e in excess if e > STALL_US]
-    churn = [us / best[k] for k, us in zip(r["churn"], r["churn_us"])]
     kb = r["tuple_kb"]
-    return [r["engine"], f"{len(calls) + 2}, {len(churn)}", f"{r['first_ms']:.0f}", f"{quantile(best, 0.5) / 1e3:.2f}", over([c[0] - mean(c[2:]) for c in calls if len(c) > 2]),
+    return [r["engine"], f"{len(calls) + 2}, {len(r['churn'])}", f"{r['first_ms']:.0f}", f"{quantile(best, 0.5) / 1e3:.2f}", over([c[0] - mean(c[2:]) for c in calls if len(c) > 2]),
             over([c[1] - mean(c[2:]) for c in calls if len(c) > 2]), f"{len(stalls)}" + (f", longest {max(stalls) / 1e3:.0f}" if stalls else ""),
-            f"{quantile(churn, 0.99) / quantile(churn, 0.5):.2f}", f"{(kb[-1] - kb[r['repeats']]) / 1024:+.0f}" if len(calls) else "",
+            scatter(r["churn"], r["churn_us"], best), scatter(r["steady"], r["steady_us"], best), f"{(kb[-1] - kb[r['repeats']]) / 1024:+.0f}" if len(calls) else "",
             f"{slope(r['churn_kb']):+.2f}", over_static(r, 1), over_static(r, 3), str(r.get("compiles", ""))]
 
 
 HEAD = ["engine", "tuples, further calls", "first call, ms", "a seen size, ms (median)", "unseen over seen, ms: median / p90 / p99 / max", "the same of a second call", "stalls of 100 ms and more",
-        "p99/p50 under churn", "RSS over the tuples, MB", "RSS for 1,000 calls more, MB", "generic over static speed: geometric mean, worst", "exact plans over static", "compiled in calls"]
+        "p99/p50 under churn, times over their size's best", "the same in runs of one size", "RSS over the tuples, MB", "RSS for 1,000 calls more, MB", "generic over static speed: geometric mean, worst", "exact plans over static", "compiled in calls"]
 
 
 def main():

@@ -172,6 +172,19 @@ Record churn(Running& program, const Sizes& sizes, Inputs& inputs, size_t calls,
   return out;
 }
 
+/// As many calls in runs of one size, for what scatters though no size changes; `which` gets the tuples' numbers.
+std::vector<double> steady(Running& program, const Sizes& sizes, Inputs& inputs, size_t calls, double seconds, std::vector<size_t>& which) {
+  size_t runs = std::min<size_t>(8, sizes.tuples.size());
+  std::vector<double> us;
+  which.clear();
+  for (size_t run = 0; run < runs; run++) {
+    size_t k = (run * sizes.tuples.size() + sizes.tuples.size() / 2) / runs;
+    double until = now() + seconds * 1e6 / static_cast<double>(runs);
+    for (size_t i = 0; i < calls / runs && now() < until; i++) which.push_back(k), us.push_back(program.call(inputs.of(sizes.tuples[k])));
+  }
+  return us;
+}
+
 /// The best times of the program, of the build of one size, and of the program's own plan for that size, called in turns.
 std::string against_static(Running& program, Inputs& inputs, const Tuple& tuple, const std::string& path, const Options& options,
                            double seconds) {
@@ -229,6 +242,8 @@ void run(int argc, char** argv) {
   size_t calls = sizes.tuples.empty() ? 0 : static_cast<size_t>(number("churn", "1000"));
   Record churned = churn(program, sizes, inputs, calls, number("churn-seconds", "1e9"), which);
   code = Executable::pieces_of_code() - code;
+  std::vector<size_t> kept;
+  std::vector<double> kept_us = steady(program, sizes, inputs, calls, number("churn-seconds", "1e9"), kept);
   std::string alone;
   options.specialization.in_background = false;
   if (!sizes.sample.empty()) program = load(path, options);
@@ -237,10 +252,10 @@ void run(int argc, char** argv) {
     alone += (alone.empty() ? "" : ",") + against_static(program, inputs, t, file, options, number("static-seconds", "1"));
   }
   fmt::print(
-      R"({{"engine":"tenon","program":"{}","threads":{},"first_ms":{:.1f},"compiles":{},"repeats":{},{},"churn":[{}],{},"static":[{}]}})"
+      R"({{"engine":"tenon","program":"{}","threads":{},"first_ms":{:.1f},"compiles":{},"repeats":{},{},"churn":[{}],{},"steady":[{}],"steady_us":[{:.1f}],"static":[{}]}})"
       "\n",
       path.stem().string(), options.threads, first / 1e3, code, repeats, called.text("tuple"), fmt::join(which, ","), churned.text("churn"),
-      alone);
+      fmt::join(kept, ","), fmt::join(kept_us, ","), alone);
 }
 
 } // namespace
