@@ -112,7 +112,8 @@ bool place_results(Frame& f, BoundPlan& out) {
     BoundPlan::Result& r = out.results.emplace_back();
     const PlanBuffer& b = f.plan->buffers[static_cast<size_t>(o.buffer)];
     if (b.place != BufferPlace::Output) continue;
-    if (!bytes_of(b, f, r.bytes)) return f.message = "the sizes of the result " + b.name + " are negative, or too large", false;
+    if (!bytes_of(b, f, r.bytes))
+      return f.message = "the sizes of " + (b.name.empty() ? "a result" : "the result " + b.name) + " are negative, or too large", false;
     r.sizes = sizes_of(b, f);
     r.strides = contiguous_strides(r.sizes);
   }

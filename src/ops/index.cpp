@@ -125,9 +125,7 @@ Compute index_select_define(const DefineArgs& d) {
 }
 
 std::vector<Type> gather_types(const Call& c) {
-  size_t rank = std::max<size_t>(1, c.rank("self")), index = std::max<size_t>(1, c.rank("index"));
-  if (index != rank && !is_const_int(product(c.pool(), c.type("index").sizes), 0))
-    c.fail(fmt::format("index has {} dims, self {}", c.rank("index"), c.rank("self")));
+  expect_rank_of_self(c, "index");
   return self_with(c, c.type("index").sizes);
 }
 

@@ -1,5 +1,6 @@
 // Rows of what writes at indices.
 #include "ops/library.h"
+#include "ops/shape.h"
 #include "ops/table.h"
 
 namespace tenon::ops {
@@ -19,11 +20,8 @@ Update update_named(const Call& c, const std::string& reduce) {
 
 // Self's type. Its rank is that of the index and of the source, but where nothing is written.
 std::vector<Type> scattered(const Call& c) {
-  size_t rank = std::max<size_t>(1, c.rank("self"));
   for (std::string_view name : {"index", "src"})
-    if (c.def.signature.find(name) >= 0 && std::max<size_t>(1, c.rank(name)) != rank &&
-        !is_const_int(product(c.pool(), c.type("index").sizes), 0))
-      c.fail(fmt::format("{} has {} dims, self {}", name, c.rank(name), c.rank("self")));
+    if (c.def.signature.find(name) >= 0) expect_rank_of_self(c, name);
   return like_self(c);
 }
 // Self's type; the index is a vector.

@@ -8,6 +8,12 @@ namespace tenon::ops {
 
 std::vector<Type> self_with(const Call& c, std::vector<Expr> sizes) { return {Type::tensor(c.type("self").dtype, std::move(sizes))}; }
 
+void expect_rank_of_self(const Call& c, std::string_view name) {
+  auto rank = [&](std::string_view x) { return std::max<size_t>(1, c.rank(x)); };
+  if (rank(name) != rank("self") && !is_const_int(product(c.pool(), c.type("index").sizes), 0))
+    c.fail(fmt::format("{} has {} dims, self {}", name, c.rank(name), c.rank("self")));
+}
+
 namespace {
 
 bool may_be_negative(Expr e) {

@@ -6,6 +6,9 @@ namespace tenon::ops {
 
 /// A type with the dtype of `self`.
 std::vector<Type> self_with(const Call& c, std::vector<Expr> sizes);
+/// The operand `name`, which the elements of `index` pick from or are put into, has as many dims as `self`, unless `index` is empty; a
+/// number counts as a vector.
+void expect_rank_of_self(const Call& c, std::string_view name);
 /// An index that may be negative, counted from `size`. Sizes are taken as not negative even where their bounds do not say
 /// so; only a symbol that may be negative itself (a number read from a tensor) is looked at when run.
 Expr wrap_index(Expr index, Expr size);
