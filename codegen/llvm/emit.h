@@ -25,7 +25,7 @@ struct Val {
 
 /// What a memoised value is of: `what` is an ExprNode or an llvm::Value, `view` tells which of its forms.
 using Key = std::pair<const void*, unsigned>;
-inline constexpr unsigned view_value = 0, view_base = 1, view_splat = 1000, view_pointer = 1u << 20;
+inline constexpr unsigned view_value = 0, view_base = 1, view_scale = 2, view_reciprocal = 3, view_splat = 1000, view_pointer = 1u << 20;
 
 struct Scope {
   enum Kind : uint8_t {
@@ -174,6 +174,7 @@ private:
   Val cast_moving(const ExprNode& n);
   Val operation(const ExprNode& n);
   Val quotient_of_sum(const ExprNode& n);
+  Val quotient_by_reduced(const ExprNode& n);
   Val select(const ExprNode& n);
   Val guarded(Expr branch, Val condition, bool sense, int scope);
   Val checked(const ExprNode& n);

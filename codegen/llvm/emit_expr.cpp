@@ -1,6 +1,7 @@
 // Expressions: each is written once, in the scope of the deepest thing it depends on; what moves by a constant step with the
 // vector axis stays a scalar as long as it can.
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include <llvm/IR/MDBuilder.h>
@@ -149,6 +150,7 @@ Val KernelEmitter::value(Expr e) {
     v = m.kind == Motion::Other && is_compare(n.op) ? compare_moving(n) : Val{};
     if (!v.v && n.op == Op::Cast && m.kind == Motion::Other) v = cast_moving(n);
     if (!v.v) v = quotient_of_sum(n);
+    if (!v.v) v = quotient_by_reduced(n);
     if (!v.v) v = operation(n);
   }
   return remember({&n, view_value}, v);
@@ -219,6 +221,36 @@ Val KernelEmitter::quotient_of_sum(const ExprNode& n) {
   int scope = at(std::max(x.scope, y.scope));
   llvm::Value* q = b_.CreateFDiv(x.v, convert(y.v, b_.getDoubleTy()));
   q = convert(q, b_.getFloatTy());
+  done(scope);
+  return {q, scope};
+}
+
+// Many elements by what their row was reduced to: x / y = (x s) (1 / (y s)), with a power of two s that keeps the reciprocal of a divisor
+// near the ends of the range normal and full of digits. Where that makes x s infinite or zero, so is the quotient.
+Val KernelEmitter::quotient_by_reduced(const ExprNode& n) {
+  if (n.op != Op::Div || (n.type != DType::F32 && n.type != DType::F64) ||
+      !contains(n.args[1], [](const ExprNode& e) { return e.op == Op::Reg; }))
+    return {};
+  Val x = value(n.args[0]), y = value(n.args[1]);
+  auto repeats = [&](int from, int to) {
+    return std::any_of(scopes_.begin() + from + 1, scopes_.begin() + to + 1, [](const Scope& s) { return s.kind == Scope::Body; });
+  };
+  if (!is_vector(x.v) || is_vector(y.v) || x.scope <= y.scope || !repeats(y.scope, x.scope)) return {};
+  Key scale_key{y.v, view_scale}, reciprocal_key{y.v, view_reciprocal};
+  if (!recall(scale_key)) {
+    bool wide = n.type == DType::F64;
+    auto number = [&](int exponent) { return llvm::ConstantFP::get(y.v->getType(), std::ldexp(1.0, exponent)); };
+    int end = wide ? 900 : 100, shift = wide ? 500 : 64, scope = at(y.scope);
+    llvm::Value* size = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y.v);
+    llvm::Value* scale = b_.CreateSelect(b_.CreateFCmpOLT(size, number(-end)), number(shift), number(0));
+    scale = b_.CreateSelect(b_.CreateFCmpOGT(size, number(end)), number(-shift), scale);
+    llvm::Value* reciprocal = b_.CreateFDiv(number(0), b_.CreateFMul(y.v, scale));
+    done(scope);
+    remember(scale_key, {scale, scope}), remember(reciprocal_key, {reciprocal, scope});
+  }
+  Val s = widened(*recall(scale_key), vector_.width), r = widened(*recall(reciprocal_key), vector_.width);
+  int scope = at(x.scope);
+  llvm::Value* q = b_.CreateFMul(b_.CreateFMul(x.v, s.v), r.v);
   done(scope);
   return {q, scope};
 }

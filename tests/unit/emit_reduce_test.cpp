@@ -1,4 +1,7 @@
 // Generated code of reductions: every kind and dtype, lanes within and around, several accumulators, nested loops.
+#include <cmath>
+#include <limits>
+
 #include "kernel_harness.h"
 
 using namespace tenon;
@@ -135,6 +138,47 @@ TEST_CASE("means of long sums are rounded once") {
             CHECK(std::memcmp(got.buffers[1].data(), means.data(), got.buffers[1].size()) == 0);
           }
         }
+}
+
+// x[p, i] / sum of y[p, ..], where y has a divisor at the begin of each row and zeros behind it.
+template <class T> void check_quotients(int lanes, const std::vector<T>& divisors, const std::vector<T>& row) {
+  ExprPool pool;
+  DType type = sizeof(T) == 8 ? DType::F64 : DType::F32;
+  auto rows = static_cast<int64_t>(divisors.size()), n = static_cast<int64_t>(row.size());
+  Expr p = pool.axis(0, pool.integer(rows)), i = pool.axis(1, pool.integer(n)), j = pool.axis(2, pool.integer(n));
+  Case c;
+  c.kernel.name = "quotients";
+  c.kernel.buffers = {input(type), input(type), output(type)};
+  c.kernel.parallel = p;
+  c.kernel.body = {reduce({{0, Reduction::Sum, type}}, {loop(j, lanes, {add(0, pool.load(1, type, {p * n + j}))})}),
+                   loop(i, lanes, {store(2, p * n + i, pool.load(0, type, {p * n + i}) / pool.reg(0, type))})};
+  std::vector<T> x, y(static_cast<size_t>(rows * n), T(0));
+  for (size_t k = 0; k < divisors.size(); k++) x.insert(x.end(), row.begin(), row.end()), y[k * row.size()] = divisors[k];
+  c.data = {Data::of(x), Data::of(y), {.count = x.size()}};
+  c.end = rows;
+  for (Isa isa : levels()) {
+    Outcome got = run(c, compile_kernel(c.kernel, jit_for(isa)).function, false);
+    for (size_t k = 0; k < x.size(); k++) {
+      T q, divisor = divisors[k / row.size()] + T(0), want = x[k] / divisor, least = std::numeric_limits<T>::denorm_min(); // a sum is no -0
+      std::memcpy(&q, got.buffers[2].data() + k * sizeof(T), sizeof(T));
+      bool near = std::isfinite(want) ? std::abs(q - want) <= std::max(2 * std::numeric_limits<T>::epsilon() * std::abs(want), 2 * least)
+                                      : q == want || (std::isnan(q) && std::isnan(want));
+      CHECK_MESSAGE(near, x[k], " / ", divisor, " = ", want, ", not ", q);
+      if (!std::isnan(want)) CHECK(std::signbit(q) == std::signbit(want));
+    }
+  }
+}
+
+TEST_CASE("elements over what their row was reduced to: divisors of all sizes") {
+  auto values = []<class T>(T) {
+    using Limits = std::numeric_limits<T>;
+    T least = Limits::min(), most = Limits::max(), far = std::sqrt(most), inf = Limits::infinity();
+    std::vector<T> out = {
+        1, 3, 0, far, 7 / far, least, most, inf, Limits::denorm_min(), least / 37, least * 1000, most / 1000, Limits::quiet_NaN()};
+    for (size_t i = 0, n = out.size() - 1; i < n; i++) out.push_back(-out[i]);
+    return out;
+  };
+  for (int lanes : {8, 16, 32}) check_quotients(lanes, values(1.0f), values(1.0f)), check_quotients(lanes, values(1.0), values(1.0));
 }
 
 TEST_CASE("extremes among NaN, ties and infinities") {
