@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <mutex>
 
 namespace tenon {
@@ -31,6 +32,14 @@ void drop(const void* from, size_t bytes) {
 }
 
 } // namespace
+
+std::shared_ptr<void> allocate_memory(size_t bytes) {
+  bool large = bytes >= 2 * large_page;
+  void* p = nullptr;
+  if (posix_memalign(&p, large ? large_page : 64, (bytes + 127) / 64 * 64) != 0) return nullptr;
+  if (large) madvise(p, bytes / large_page * large_page, MADV_HUGEPAGE);
+  return {p, [](void* q) { std::free(q); }};
+}
 
 /// Fetches the pages of a block one after the other until it is ended. Faults do not hold up what others ask of the address space, as
 /// madvise with MADV_POPULATE_WRITE does.

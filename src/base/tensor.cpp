@@ -1,10 +1,8 @@
 // Tensor: aligned owned memory with strides.
 #include "tenon/tensor.h"
 
-#include <cstdlib>
-#include <cstring>
-
 #include "base/check.h"
+#include "base/large_memory.h"
 #include "base/strided.h"
 
 namespace tenon {
@@ -31,10 +29,9 @@ Tensor::Tensor(DType dtype, std::vector<int64_t> sizes) : dtype_(dtype), sizes_(
   if (is_empty) bytes = 0;
   strides_ = contiguous_strides(sizes_);
   require_input(bytes < (size_t{1} << 46), "a tensor of {} bytes is too large", bytes);
-  void* p = std::aligned_alloc(64, (bytes + 127) / 64 * 64);
-  require_input(p != nullptr, "out of memory: a tensor of {} bytes", bytes);
-  storage_ = std::shared_ptr<void>(p, [](void* q) { std::free(q); });
-  data_ = p;
+  storage_ = allocate_memory(bytes);
+  require_input(storage_ != nullptr, "out of memory: a tensor of {} bytes", bytes);
+  data_ = storage_.get();
 }
 
 int64_t Tensor::numel() const {

@@ -15,7 +15,7 @@ namespace tenon {
 namespace {
 
 /// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
-constexpr int64_t most_cached = 32 << 20;
+constexpr int64_t most_cached = 96 << 20;
 
 /// What a region computes, whichever values it reads and gives: regions with one text differ in `values` alone.
 struct RegionKey {

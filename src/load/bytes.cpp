@@ -1,14 +1,14 @@
 // Byte-level helpers of the loaders.
 #include "load/bytes.h"
 
-#include <cstdlib>
+#include "base/large_memory.h"
 
 namespace tenon {
 
 SharedBytes allocate_bytes(size_t size, std::string_view what) {
-  void* p = std::aligned_alloc(64, (size + 127) / 64 * 64);
+  std::shared_ptr<void> p = allocate_memory(size);
   require_input(p != nullptr, "{}: out of memory for {} bytes", what, size);
-  return {Bytes(static_cast<const std::byte*>(p), size), std::shared_ptr<void>(p, [](void* q) { std::free(q); })};
+  return {Bytes(static_cast<const std::byte*>(p.get()), size), p};
 }
 
 SharedBytes copy_bytes(Bytes bytes, std::string_view what) {
