@@ -9,8 +9,8 @@
 
 namespace tenon {
 
-/// Uninitialised bytes at a multiple of 64, with 64 more behind them; null where the memory is refused. Large pages that they fill are asked
-/// for: fewer faults, fewer misses of the TLB.
+/// Uninitialised bytes at a multiple of 64, with 64 more behind them; null where the memory is refused. Large pages that they fill are
+/// asked for: fewer faults, fewer misses of the TLB.
 std::shared_ptr<void> allocate_memory(size_t bytes);
 
 class LargeMemory {
