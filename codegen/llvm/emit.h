@@ -220,6 +220,12 @@ private:
   void store_value(int buffer, Expr offset, Val v);
   bool streams(int buffer, Expr offset, llvm::Type* type) const;
 
+  // emit_fetch.cpp
+  Val row_distance(Expr offset);
+  void fetch_next_row(int buffer, Expr offset, Val p, bool written);
+  void fetch_read(const ExprNode& load, Val p);
+  void fetch_written(int buffer, Expr offset, Val p);
+
   // emit_gather.cpp
   struct Nearness {
     llvm::Value *first, *ahead, *span, *near;
@@ -258,8 +264,13 @@ private:
   llvm::DenseMap<const Loop*, Widths> widths_;
   std::vector<llvm::Value*> buffers_;
   std::vector<Val> scratch_;
-  bool streams_ = false;  // there are stores past the caches
-  unsigned unrolled_ = 1; // product of the counts of open unrolled loops
+  bool streams_ = false; // there are stores past the caches
+  struct Passes {
+    unsigned first, second;
+  };
+  unsigned pass_ = 0;                              // the statement of the outermost loop's body
+  llvm::DenseMap<const ExprNode*, Passes> passes_; // that load contiguously
+  unsigned unrolled_ = 1;                          // product of the counts of open unrolled loops
 };
 
 } // namespace tenon::emit

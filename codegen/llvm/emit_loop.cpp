@@ -270,7 +270,7 @@ void KernelEmitter::parallel_loop() {
   b_.SetInsertPoint(body);
   llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
   axes_[kernel_.parallel.get()] = {i, top()};
-  statements(kernel_.body);
+  for (const Stmt& s : kernel_.body) statement(s), pass_++;
   llvm::BasicBlock* latch = block();
   b_.SetInsertPoint(latch);
   llvm::Value* next = b_.CreateNSWAdd(i, b_.getInt64(1));

@@ -234,6 +234,7 @@ Val KernelEmitter::load(const ExprNode& n) {
                                 : gather(buffer, p.v, m);
   v = from_memory(b.dtype, v);
   done(scope);
+  if (contiguous && !masks && b.kind == BufferKind::Input) fetch_read(n, p);
   return {v, scope};
 }
 
@@ -270,6 +271,7 @@ void KernelEmitter::store_value(int buffer, Expr offset, Val v) {
     else b_.CreateMaskedScatter(x, p.v, any_alignment, lanes);
   }
   done(scope);
+  if (contiguous && !lanes && !streams(buffer, offset, x->getType())) fetch_written(buffer, offset, p);
 }
 
 } // namespace tenon::emit
