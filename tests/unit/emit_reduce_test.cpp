@@ -1,4 +1,5 @@
 // Generated code of reductions: every kind and dtype, lanes within and around, several accumulators, nested loops.
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -179,6 +180,35 @@ TEST_CASE("elements over what their row was reduced to: divisors of all sizes") 
     return out;
   };
   for (int lanes : {8, 16, 32}) check_quotients(lanes, values(1.0f), values(1.0f)), check_quotients(lanes, values(1.0), values(1.0));
+}
+
+TEST_CASE("rows that are passed over twice ask for the next one") {
+  auto fetched = [](int64_t n, int lanes, bool twice) {
+    ExprPool pool;
+    Expr p = pool.axis(0, pool.integer(4)), i = pool.axis(1, pool.integer(n)), x = pool.load(0, DType::F32, {p * n + i});
+    Case c;
+    c.kernel.name = "rows";
+    c.kernel.buffers = {input(DType::F32), output(DType::F32)};
+    c.kernel.parallel = p;
+    if (twice) c.kernel.body = {reduce({{0, Reduction::Max, DType::F32}}, {loop(i, lanes, {add(0, x)})})};
+    c.kernel.body.push_back(loop(i, lanes, {store(1, p * n + i, twice ? x - pool.reg(0, DType::F32) : -x)}));
+    c.data = {{.count = static_cast<size_t>(4 * n)}, {.count = static_cast<size_t>(4 * n)}};
+    c.end = 4;
+    check(c);
+    CodeText text;
+    compile_kernel(c.kernel, jit_for(levels().front()), &text);
+    std::array<int, 2> count{}; // to read, to write
+    for (size_t at = 0; (at = text.ir.find("call void @llvm.prefetch", at)) != std::string::npos; at++)
+      count[text.ir.substr(at, text.ir.find('\n', at) - at).find("i32 1, i32 3") != std::string::npos]++;
+    return count;
+  };
+  using Count = std::array<int, 2>;
+  CHECK(fetched(1024, 16, true) == Count{1, 1});
+  CHECK(fetched(1024, 32, true) == Count{2, 2});
+  CHECK(fetched(8192, 16, true) == Count{1, 1});
+  CHECK(fetched(8208, 16, true) == Count{0, 0}); // more than 32 KB
+  CHECK(fetched(1024, 8, true) == Count{0, 0});  // half a line
+  CHECK(fetched(1024, 16, false) == Count{0, 0});
 }
 
 TEST_CASE("extremes among NaN, ties and infinities") {
