@@ -104,11 +104,17 @@ Values tile(Builder& b, const Call& c) {
   return b.call("aten::repeat.default", {c["self"], repeats});
 }
 
+Expr positive(const Call& c, std::string_view name, bool is_constant) {
+  Expr n = is_constant ? c.pool().integer(c.integer(name)) : c.sym(name);
+  if (n->hi <= 0) c.fail(fmt::format("{} is not positive", name));
+  return n;
+}
+
 // [..., c*r*r, h, w] to [..., c, h*r, w*r].
 Values pixel_shuffle(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   if (x.rank() < 3) c.fail("self has less than three dims");
-  Expr r = b.integer(c.integer("upscale_factor")), channels = divide_sizes(x.size(-3), r * r);
+  Expr r = positive(c, "upscale_factor", true), channels = divide_sizes(x.size(-3), r * r);
   std::vector<Expr> lead(x.sizes().begin(), x.sizes().end() - 3), split = lead, out = lead;
   split.insert(split.end(), {channels, r, r, x.size(-2), x.size(-1)});
   out.insert(out.end(), {channels, x.size(-2) * r, x.size(-1) * r});
@@ -122,7 +128,7 @@ Values pixel_shuffle(Builder& b, const Call& c) {
 Values pixel_unshuffle(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   if (x.rank() < 3) c.fail("self has less than three dims");
-  Expr r = b.integer(c.integer("downscale_factor")), h = divide_sizes(x.size(-2), r), w = divide_sizes(x.size(-1), r);
+  Expr r = positive(c, "downscale_factor", true), h = divide_sizes(x.size(-2), r), w = divide_sizes(x.size(-1), r);
   std::vector<Expr> lead(x.sizes().begin(), x.sizes().end() - 3), split = lead, out = lead;
   split.insert(split.end(), {x.size(-3), h, r, w, r});
   out.insert(out.end(), {x.size(-3) * r * r, h, w});
@@ -135,7 +141,7 @@ Values pixel_unshuffle(Builder& b, const Call& c) {
 Values channel_shuffle(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   if (x.rank() < 3) c.fail("self has less than three dims");
-  Expr groups = c.sym("groups"), each = divide_sizes(x.size(1), groups);
+  Expr groups = positive(c, "groups", false), each = divide_sizes(x.size(1), groups);
   std::vector<Expr> split = with(replaced(x.sizes(), 1, groups), 2, each);
   return b.reshape(b.transpose(b.reshape(x, split), 1, 2), x.sizes());
 }

@@ -206,3 +206,15 @@ TEST_CASE("indices of another rank") {
   CHECK_THROWS_AS(build("aten::index_add", {2, 3}, {4, 6}), Error);
   CHECK_THROWS_AS(build("aten::gather", {3}, {}), Error);
 }
+
+TEST_CASE("shuffles by no group, or fewer") {
+  auto build = [](const char* op, int64_t by) {
+    TestGraph g;
+    Expr n = g.symbol("s0");
+    g.b.call1(op, {g.input({n, n, n, n}), by});
+  };
+  for (const char* op : {"aten::channel_shuffle", "aten::native_channel_shuffle", "aten::pixel_shuffle", "aten::pixel_unshuffle"}) {
+    build(op, 2);
+    for (int64_t by : {0, -1, -2}) CHECK_THROWS_AS(build(op, by), Error);
+  }
+}
