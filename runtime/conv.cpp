@@ -111,8 +111,8 @@ void multiply_group(const Call& call, const Item& item, const Block& block, Tile
               .mode = block.q0 > 0 ? GemmInit::C : GemmInit::Zero,
               .rows_first = call.family.is_tiled()};
   want(call, item, block, group, p0, g.wanted);
+  g.next_panel = call.c.packed && (!call.family.is_tiled() || block.u0 == item.u0);
   if (!call.family.is_tiled()) return multiply_block(g);
-  g.far = call.c.packed && block.u0 == item.u0;
   if (!call.plan.strip.used()) return multiply_depth(call, g, depth);
   if (call.plan.block_k >= depth) {
     g.positions = part.positions, g.depth = part.depth;

@@ -61,6 +61,7 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
   int64_t last = panels.count() - 1;
   if (last < 0) return out;
   out.beside = kernels.families()[static_cast<size_t>(family)].is_tiled();
+  out.ahead_k = kernels.families()[static_cast<size_t>(family)].ahead_k;
   out.in_series = !out.beside && kind != GemmKind::Stream;
   bool partial = masked && panels.columns(last) != panels.panel_width(last);
   if (last > 0) kernels.gemm({family, 0, panels.vectors, false, kind, a_by_k}, heights, out.full.data());
@@ -117,6 +118,31 @@ GemmArgs panel_args(const GemmBlock& g) {
           .part = g.part};
 }
 
+/// Memory that tiles on vector registers ask for.
+class Ahead {
+public:
+  explicit Ahead(const GemmBlock& g) : rounds_(g.positions * (g.depth / std::max(g.kernels.ahead_k, 1))) {}
+
+  /// So many bytes, by so many tiles.
+  void begin(const char* at, int64_t bytes, int64_t tiles, GemmArgs& args) {
+    constexpr int64_t line = 64;
+    int64_t lines = (bytes + line - 1) / line, rounds = rounds_ * tiles;
+    args.ahead = at;
+    args.ahead_lines = rounds > 0 ? std::min<int64_t>((lines + rounds - 1) / rounds, GemmFamily::most_ahead) : 0;
+    rounds = rounds_ * args.ahead_lines;
+    tiles_ = rounds > 0 ? (lines + rounds - 1) / rounds : 0;
+  }
+  /// Of so many tiles those that a call takes: all ask, or none.
+  int64_t take(int64_t tiles, GemmArgs& args) {
+    if (tiles_ == 0) args.ahead_lines = 0;
+    else tiles = std::min(tiles, tiles_), tiles_ -= tiles;
+    return tiles;
+  }
+
+private:
+  int64_t rounds_, tiles_ = 0; // rounds of one tile; tiles that ask
+};
+
 /// Asks for rows [row, row + rows) of some columns.
 void look_for(const GemmBlock::Wanted& w, int64_t column, int64_t columns, int64_t row, int64_t rows) {
   constexpr int64_t line = 64;
@@ -158,12 +184,15 @@ void multiply_block(const GemmBlock& g) noexcept {
   GemmArgs args = panel_args(g);
   const char* packed = static_cast<const char*>(g.b);
   int64_t last = g.panels.count() - 1, panel_bytes = g.panels.width() * g.panels.column_bytes(g.panel_depth);
+  const int64_t read = g.panels.bytes(0, g.positions * g.depth); // of a panel
+  Ahead ahead(g);
   if (!g.rows_first) {
     for (int64_t p = g.p0; p < g.p1; p++) {
       enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);
+      if (g.next_panel) ahead.begin(static_cast<const char*>(args.b) + panel_bytes, read, g.tile_count, args);
       int64_t row = 0, tiles;
       for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; t += tiles) {
-        tiles = tiles_of_call(g, t);
+        tiles = ahead.take(tiles_of_call(g, t), args);
         for (const GemmBlock::Wanted& w : g.wanted)
           if (w.at) look_for(w, (p - g.p0) * g.panels.width(), g.panels.columns(p), row, t->count * tiles);
         args.tiles = tiles;
@@ -182,7 +211,7 @@ void multiply_block(const GemmBlock& g) noexcept {
       panels = g.kernels.beside ? std::max<int64_t>(std::min(g.p1, last) - p, 1) : 1;
       enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);
       args.c = static_cast<char*>(args.c) + row * g.c_stride;
-      args.ahead = g.far && row == 0 ? static_cast<const char*>(args.b) + panel_bytes : nullptr;
+      args.ahead = g.next_panel && row == 0 ? static_cast<const char*>(args.b) + panel_bytes : nullptr;
       args.tiles = panels, args.next_b = panel_bytes, args.next_c = g.panels.width() * g.sum_bytes;
       run_tile(g, *t, args, p == last);
     }

@@ -70,6 +70,7 @@ struct TileKernels {
   std::array<GemmFn, GemmFamily::max_rows + 1> full{}, last{};
   bool in_series = false; // they take series of tiles (GemmArgs::tiles)
   bool beside = false;    // series of tiles beside each other, panel by panel
+  int ahead_k = 0;        // GemmFamily::ahead_k
   const auto& of(const Panels& panels, int64_t p) const { return p + 1 == panels.count() ? last : full; }
 };
 /// Generates what does not exist yet. `masked`: the last panel's kernels write valid columns only.
@@ -125,7 +126,9 @@ struct GemmBlock {
   GemmInit mode;
   int64_t part = 128; // GemmArgs::part
   bool rows_first;    // all panels for a tile, before the next tile: where A's tile is to stay in L1
-  bool far = false;   // B comes from memory: tile registers look for the next part of it
+  /// What follows a panel comes from afar and is asked for while tiles meet that one: evenly by all of them; on tile registers by the
+  /// first.
+  bool next_panel = false;
   /// What is to lie in L2 when the block is done: its first row, at column 0 of p0; bytes from row to row, and of an element.
   struct Wanted {
     const char* at = nullptr;

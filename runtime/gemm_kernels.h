@@ -37,7 +37,10 @@ struct GemmArgs {
   /// the arguments of the last one. More than one: not for GemmKind::Stream; for tile registers in B and C alone.
   int64_t tiles = 1;
   int64_t next_a = 0, next_b = 0, next_c = 0, next_init = 0;
-  const void* ahead = nullptr; // tile registers: packed B that is looked for meanwhile, as much as this tile reads; null: nothing
+  /// Memory that is asked for meanwhile, of keys that do (GemmFamily::ahead_k): `ahead_lines` cache lines for every ahead_k of a
+  /// position. The kernel leaves `ahead` behind them. Tile registers: packed B, as much as the tile reads; null: nothing.
+  const void* ahead = nullptr;
+  int64_t ahead_lines = 0; // at most GemmFamily::most_ahead
 };
 using GemmFn = void (*)(GemmArgs*);
 
@@ -54,6 +57,7 @@ inline constexpr bool is_dot(GemmKind k) { return k == GemmKind::Dot || k == Gem
 struct GemmFamily {
   static constexpr int max_rows = 32, max_vectors = 16;
   static constexpr int max_dot_rows = 6, dot_columns = 4;
+  static constexpr int most_ahead = 32; // cache lines
 
   const char* name;
   DType a, b, sum;                                      // A as the kernels read it, B as it is packed, C
@@ -65,6 +69,7 @@ struct GemmFamily {
   std::array<uint8_t, max_vectors + 1> rows{};          // the most rows of a tile by its vectors; 0: no tile has that width
   std::array<uint8_t, max_vectors + 1> in_place_rows{}; // the same for a row-major B in place, in panels of whole groups of vectors
   int dot_rows = 0;                                     // the most rows of a tile of dot products; 0: there are none
+  int ahead_k = 0;                                      // GemmArgs::ahead
   bool embeds = false;     // a product takes A's element from memory, for all lanes: tiles of one vector are not bound by loads
   bool reads_rest = false; // kernels take a k that is no multiple of the group, without padding of A
 

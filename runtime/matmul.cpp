@@ -218,7 +218,7 @@ void multiply_packed(const Call& call, const Part& part, int64_t batch, const Bl
               .sum_bytes = static_cast<int>(call.sum_bytes()),
               .mode = init_mode(part.first_k),
               .rows_first = plan.rows_first,
-              .far = plan.use == BUse::Packed && part.first_rows};
+              .next_panel = plan.use == BUse::Packed && (!plan.rows_first || part.first_rows)};
   want(call, part, batch, to, g.wanted);
   multiply_block(g);
 }

@@ -14,14 +14,14 @@
 #include "codegen/x86/gemm_row.h"
 #include "codegen/x86/gemm_tiles.h"
 #include "codegen/x86/gemm_woven.h"
+#include "codegen/x86/look_ahead.h"
 
 namespace tenon {
 namespace {
 
-constexpr int least_unroll = 4;
 constexpr int line_bytes = 64;
 constexpr int min_chains = 8;        // independent sums that keep two multiply-add ports of latency four busy
-constexpr int prefetch_bytes = 8192; // packed B: a memory latency ahead at full speed (measured: 2 and 4 KB fall behind)
+constexpr int prefetch_bytes = 8192; // packed B of kernels that ask for nothing ahead: a memory latency at full speed
 constexpr int prefetch_rows = 16;    // B in place
 constexpr int prefetch_k = 8;        // A by k
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
@@ -43,7 +43,8 @@ int sum_sets(const GemmFamilyRow& row, int rows, int vectors) {
 class GemmEmitter : public GemmAssembler {
 public:
   GemmEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& s)
-      : GemmAssembler(memory, row), s_(s), sets_(sum_sets(row, s.rows, s.vectors)), held_(std::min(s.rows, s.vectors)) {
+      : GemmAssembler(memory, row), s_(s), sets_(sum_sets(row, s.rows, s.vectors)), held_(std::min(s.rows, s.vectors)),
+        look_ahead_(*this, ahead_slots, s.kind != GemmKind::InPlace && s.rows > 1 && s.rows <= max_row_pointers - 2 && s.vectors > 1) {
     first_held_ = sets_ * s_.rows * s_.vectors;
     first_spare_ = first_held_ + held_;
     spares_ = registers() - first_spare_;
@@ -88,6 +89,8 @@ private:
     dec(qword[rsp + positions]);
     jnz(next_position, T_NEAR);
     L(store);
+    mov(rax, ptr[rsp + args]);
+    look_ahead_.end(rax, next_ahead());
     if (in_parts()) add_parts();
     fold_sets();
     store_tile();
@@ -114,6 +117,7 @@ private:
     bytes = 128, // of A's k, and of whole unrolled steps
     bytes_unrolled = 136,
     part_bytes = 144, // of A in a part
+    ahead_slots = 152,
     locals_bytes = 192
   };
 
@@ -139,6 +143,7 @@ private:
     return !s_.a_by_k && s_.vectors == 1 && s_.rows > max_row_pointers / 2 && s_.rows < max_row_pointers && s_.kind != GemmKind::Windows;
   }
   Reg64 ahead() const { return row(max_row_pointers - 1); }
+  Reg64 next_ahead() const { return row(max_row_pointers - 2); }
   /// The tile's elements of A in the present k, and the bytes to the next k.
   Reg64 k_row() const { return row(0); }
   Reg64 k_stride() const { return row(1); }
@@ -175,6 +180,7 @@ private:
     mov(ptr[rsp + bytes_unrolled], rdx);
     imul(rax, ptr[rdi + offsetof(GemmArgs, part)], a_step());
     mov(ptr[rsp + part_bytes], rax);
+    look_ahead_.keep_lines(rdi, next_ahead());
     if (s_.masked) load_mask();
     if (reads_rest()) {
       keep(rest, offsetof(GemmArgs, rest));
@@ -200,6 +206,7 @@ private:
       imul(prefetch_distance(), b_row(), prefetch_rows);
     }
     mov(b(), ptr[rdi + offsetof(GemmArgs, b)]);
+    look_ahead_.begin(rdi, next_ahead());
   }
 
   void load_mask() {
@@ -258,7 +265,8 @@ private:
 
   /// The sum over k of rows [from, to).
   void depth_loop(int from, int to) {
-    Xbyak::Label part, main, rest, rest_some, rest_loop, done;
+    Xbyak::Label part, main, round_end, rest, rest_some, rest_loop, done;
+    look_ahead_.aim(round_end);
     const int main_end = in_parts() ? part_end : end_unrolled;
     mov(index(), ptr[rsp + first]);
     L(part);
@@ -268,6 +276,7 @@ private:
     align(32);
     L(main);
     steps(unroll_, from, to);
+    look_ahead_.round(round_end, next_ahead());
     cmp(index(), ptr[rsp + main_end]);
     jl(main, T_NEAR);
     if (in_parts()) {
@@ -406,13 +415,11 @@ private:
 
   /// B comes from L3 or memory where rows are few; its hardware prefetch then stops at pages and starts late.
   void prefetch(int u) {
-    if (s_.rows == 1) return; // nothing but loads: the hardware keeps up
+    if (s_.rows == 1 || look_ahead_.used()) return; // nothing but loads: the hardware keeps up
     if (in_place() && !stride_in_register()) return;
     if (s_.a_by_k) prefetcht0(ptr[k_row() + k_stride() * prefetch_k]);
-    for (int j = 0; j < s_.vectors; j++) {
-      if (in_place()) prefetcht0(ptr[b() + prefetch_distance() + j * b_step()]);
-      else prefetcht0(ptr[b() + (u * s_.vectors + j) * b_step() + prefetch_bytes]);
-    }
+    for (int j = 0; j < s_.vectors; j++)
+      prefetcht0(in_place() ? ptr[b() + prefetch_distance() + j * b_step()] : ptr[b() + (u * s_.vectors + j) * b_step() + prefetch_bytes]);
   }
 
   /// One step of k: every accumulator of a set's rows [from, to) takes one product.
@@ -466,6 +473,7 @@ private:
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
   int turn_ = 0, unroll_ = least_unroll;
   bool in_rest_ = false, half_ = false;
+  LookAhead look_ahead_;
   Xbyak::Label next_tile_, end_part_;
 };
 

@@ -6,6 +6,9 @@
 
 namespace tenon {
 
+/// Steps of the sum in a round of a kernel's loop, if not more.
+inline constexpr int least_unroll = 4;
+
 /// True if the tile's accumulators, operands and row pointers fit the registers of the family's machine.
 bool gemm_fits(const GemmFamilyRow& row, int rows, int vectors);
 

@@ -199,6 +199,7 @@ std::vector<GemmFamilyRow> make_families() {
       while (rows > 0 && !gemm_fits(r, rows, t.vectors)) rows--;
       f.rows[static_cast<size_t>(t.vectors)] = static_cast<uint8_t>(rows);
     }
+    f.ahead_k = f.is_tiled() ? 0 : least_unroll * f.group;
     f.embeds = (wide || r.available == HalfAvx512::in) && !f.is_tiled() && (f.group == 1 || r.arithmetic == Arithmetic::BF16Dot);
     f.reads_rest = wide && !f.is_tiled() && f.group > 1;
     for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
