@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "runtime/gemm_kernels.h"
+#include "codegen/x86/micro_kernels.h"
 
 namespace tenon {
 

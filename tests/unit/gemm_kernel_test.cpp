@@ -35,11 +35,17 @@ std::vector<const void*> row_pointers(const GemmFamily& f, const TileCase& c, co
   return pointers;
 }
 
-/// Kernels of packed B with registers to spare have asked for so many bytes behind `ahead`: each round for the same number of lines.
-void check_asked(const GemmFamily& f, const TileCase& c, int64_t bytes) {
+/// Kernels of packed B with registers to spare have asked for what lies behind `ahead`: each round for the same number of lines.
+void run_kernel(const KernelTable& table, const GemmFamily& f, const TileCase& c, GemmArgs& args) {
+  int64_t lines = c.depth % (GemmFamily::most_ahead + 1);
+  if (!f.is_tiled()) args.ahead = args.b, args.ahead_lines = lines;
+  const char* from = static_cast<const char*>(args.ahead);
+  if (f.is_tiled()) table.begin_tiles();
+  table.gemm(c.key)(&args);
+  if (f.is_tiled()) table.end_tiles();
   bool packed = c.key.kind == GemmKind::Packed, asks = c.key.rows > 1 && c.key.rows < 12 && c.key.vectors > 1;
-  if (!packed || f.is_tiled() || c.positions != 1) return;
-  CHECK(bytes == (asks ? c.depth % (GemmFamily::most_ahead + 1) * 64 * (c.depth / f.ahead_k) : 0));
+  if (packed && !f.is_tiled() && c.positions == 1)
+    CHECK(static_cast<const char*>(args.ahead) - from == (asks ? lines * 64 * (c.depth / f.ahead_k) : 0));
 }
 
 /// One tile: operands in guarded memory, A's rows behind pointers, some of them padding where the kernel takes windows.
@@ -77,11 +83,7 @@ void check_tile(const KernelTable& table, const TileCase& c) {
                 c.mode,
                 rest,
                 c.part};
-  if (!f.is_tiled()) args.ahead = b.data(), args.ahead_lines = c.depth % (GemmFamily::most_ahead + 1);
-  if (f.is_tiled()) table.begin_tiles();
-  table.gemm(c.key)(&args);
-  if (f.is_tiled()) table.end_tiles();
-  check_asked(f, c, static_cast<const char*>(args.ahead) - b.data());
+  run_kernel(table, f, c, args);
   int wrong = 0;
   for (int64_t i = 0; i < rows; i++)
     for (int64_t j = 0; j < columns; j++) {
