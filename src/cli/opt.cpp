@@ -7,10 +7,12 @@
 
 #include "cli/commands.h"
 #include "compile/compile.h"
+#include "fx/from_graph.h"
+#include "fx/text.h"
+#include "fx/to_graph.h"
 #include "ir/parse.h"
 #include "ir/pass_runner.h"
 #include "ir/verify.h"
-#include "load/fx_text.h"
 #include "load/load.h"
 
 namespace tenon::cli {

@@ -1,7 +1,9 @@
 // The program of a .pt2 archive: signature, calling convention, weights that fit.
+#include <algorithm>
 #include <charconv>
 
 #include "base/strided.h"
+#include "fx/to_graph.h"
 #include "load/pickle.h"
 #include "load/pt2_archive.h"
 #include "load/pt2_check.h"
@@ -46,40 +48,51 @@ struct Reader {
     }
   }
 
-  void read_inputs(GraphReader& reader, Element signature) {
-    BlockId top = program.graph.top();
+  // Inputs that only order effects.
+  static std::unordered_set<std::string> tokens_of(Element signature) {
+    std::unordered_set<std::string> names;
     for (Element spec : json::array(json::get(signature, "input_specs"))) {
       auto [kind, value] = json::single(spec);
-      ProgramInput in;
-      if (kind == "constant_input") {
-        in.kind = InputKind::Fixed;
-        in.name = json::text(value, "name");
-        in.fixed = reader.read_argument(json::get(value, "value"));
-        program.inputs.push_back(std::move(in));
-        continue;
-      }
-      Element arg = json::get(value, "arg");
-      if (kind == "user_input") {
-        auto [arg_kind, v] = json::single(arg);
-        if (arg_kind == "as_none" || arg_kind == "as_string" || arg_kind == "as_int" || arg_kind == "as_float" || arg_kind == "as_bool") {
-          in.kind = InputKind::Fixed;
-          in.fixed = reader.read_argument(arg);
-          program.inputs.push_back(std::move(in));
-          continue;
-        }
-      } else if (kind == "parameter") in.kind = InputKind::Parameter, in.target = json::text(value, "parameter_name");
-      else if (kind == "buffer") in.kind = InputKind::Buffer, in.target = json::text(value, "buffer_name");
-      else if (kind == "tensor_constant") in.kind = InputKind::Constant, in.target = json::text(value, "tensor_constant_name");
-      else if (kind == "token") {
-        in.kind = InputKind::Token;
-        in.name = json::text(arg, "name");
-        reader.add_token(in.name);
-        program.inputs.push_back(std::move(in));
-        continue;
-      } else unsupported("an input of kind {}", kind);
-      // Parameters and buffers give their argument as {"name": ...}, user inputs as a union.
-      in.value = kind == "user_input" ? reader.add_param(top, arg) : reader.add_tensor_param(top, json::text(arg, "name"));
-      in.name = program.graph.value(in.value).name;
+      if (kind == "token") names.emplace(json::text(json::get(value, "arg"), "name"));
+    }
+    return names;
+  }
+
+  static Arg fixed_value(GraphReader& reader, Element value) {
+    Arg fixed = reader.read_argument(value);
+    require_input(!fixed.is<ValueId>() && !fixed.is<Expr>() && !fixed.is<ArgList>(), "model.json: a fixed input that is no constant");
+    return fixed;
+  }
+
+  // The kind of an input, its target or value; its place in the graph is that of the placeholder.
+  static ProgramInput input_of(GraphReader& reader, Element spec) {
+    static constexpr std::string_view constants[] = {"as_none", "as_string", "as_int", "as_float", "as_bool"};
+    auto [kind, value] = json::single(spec);
+    ProgramInput in;
+    if (kind == "constant_input") {
+      in.kind = InputKind::Fixed, in.name = json::text(value, "name");
+      in.fixed = fixed_value(reader, json::get(value, "value"));
+    } else if (kind == "parameter") in.kind = InputKind::Parameter, in.target = json::text(value, "parameter_name");
+    else if (kind == "buffer") in.kind = InputKind::Buffer, in.target = json::text(value, "buffer_name");
+    else if (kind == "tensor_constant") in.kind = InputKind::Constant, in.target = json::text(value, "tensor_constant_name");
+    else if (kind == "token") in.kind = InputKind::Token, in.name = json::text(json::get(value, "arg"), "name");
+    else if (kind != "user_input") unsupported("an input of kind {}", kind);
+    else if (Element arg = json::get(value, "arg");
+             std::find(std::begin(constants), std::end(constants), json::single(arg).first) != std::end(constants))
+      in.kind = InputKind::Fixed, in.fixed = fixed_value(reader, arg);
+    return in;
+  }
+
+  void read_inputs(GraphReader& reader, ToGraph& to, Element signature) {
+    auto specs = json::array(json::get(signature, "input_specs"));
+    std::vector<uint32_t> placeholders = to.placeholders();
+    require_input(specs.size() == placeholders.size(), "model.json: {} input specs for {} inputs", specs.size(), placeholders.size());
+    size_t next = 0;
+    for (Element spec : specs) {
+      ProgramInput in = input_of(reader, spec);
+      uint32_t at = placeholders[next++];
+      if (in.kind == InputKind::Fixed || in.kind == InputKind::Token) to.bind(at, in.fixed);
+      else in.value = to.add_param(program.graph.top(), at), in.name = program.graph.value(in.value).name;
       program.inputs.push_back(std::move(in));
     }
   }
@@ -143,12 +156,14 @@ struct Reader {
     if (auto guards = json::find(root, "guards_code"))
       for (Element g : json::array(*guards)) program.guards.emplace_back(json::text(g));
     Element module = json::get(root, "graph_module"), signature = json::get(module, "signature");
-    GraphReader reader(program.graph, json::get(module, "graph"), !is_older(program.torch_version));
-    read_inputs(reader, signature);
+    GraphReader reader(program.graph.shared_pool(), json::get(module, "graph"), !is_older(program.torch_version), tokens_of(signature));
+    FxGraph fx = reader.read();
+    ToGraph to(program.graph, fx);
+    read_inputs(reader, to, signature);
     read_calling_convention(module);
     add_guards(program);
-    reader.read_nodes(program.graph.top());
-    program.graph.block(program.graph.top()).returns = reader.read_outputs();
+    to.add_nodes(program.graph.top());
+    program.graph.block(program.graph.top()).returns = to.results();
     read_outputs(signature);
     check_graph(program.graph);
     read_payloads(archive, files.weights, program, subclasses);

@@ -8,7 +8,7 @@
 #include "base/lexer.h"
 #include "ir/op.h"
 #include "load/json.h"
-#include "load/pt2_graph.h"
+#include "load/load.h"
 
 namespace tenon {
 

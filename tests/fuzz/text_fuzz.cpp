@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "fx/from_graph.h"
+#include "fx/text.h"
+#include "fx/to_graph.h"
 #include "ir/parse.h"
 #include "ir/verify.h"
-#include "load/fx_text.h"
 
 using namespace tenon;
 

@@ -4,9 +4,11 @@
 #include <filesystem>
 
 #include "compile/compile.h"
+#include "fx/from_graph.h"
+#include "fx/text.h"
+#include "fx/to_graph.h"
 #include "ir/parse.h"
 #include "ir/verify.h"
-#include "load/fx_text.h"
 #include "load/load.h"
 #include "load_samples.h"
 

@@ -1,5 +1,5 @@
 // The operators that autocast on a CPU converts: to the lower dtype, to f32, or to the widest among their operands.
-#include "load/autocast.h"
+#include "fx/autocast.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Parser and printer of FX text.
-#include "load/fx_text.h"
+#include "fx/text.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -41,6 +41,7 @@ public:
   explicit FxParser(std::string_view text) : lex_(text) {}
 
   FxGraph parse() {
+    g_.exact_types = false;
     for (std::string_view part : {"graph", "(", ")", ":"}) lex_.expect(part);
     while (!lex_.accept_word("return")) {
       if (lex_.at_end()) lex_.fail("a graph without 'return'");
@@ -58,7 +59,7 @@ private:
     lex_.expect("%");
     n.name = std::string(lex_.word());
     lex_.expect(":");
-    if (!lex_.at("[")) n.type = parse_type(*g_.pool, lex_);
+    if (!lex_.at("[")) n.val = FxVal::one(parse_type(*g_.pool, lex_));
     for (std::string_view part : {"[", "num_users", "="}) lex_.expect(part);
     lex_.number(); // printed anew from the uses
     for (std::string_view part : {"]", "="}) lex_.expect(part);
@@ -224,7 +225,7 @@ std::string to_string(const FxGraph& g) {
   std::string s = "graph():\n";
   for (size_t i = 0; i < g.nodes.size(); i++) {
     const FxNode& n = g.nodes[i];
-    std::string type = n.type ? to_string(*n.type) + " " : "";
+    std::string type = n.val && !n.val->is_list && n.val->types.size() == 1 ? to_string(n.val->types[0]) + " " : "";
     s += fmt::format("    %{} : {}[num_users={}] = {}[target={}]", n.name, type, users[i], kind_names[static_cast<size_t>(n.kind)],
                      n.target);
     if (n.kind == FxKind::Placeholder) s += n.args.empty() ? "" : fmt::format("(default={})", text_of(g, n.args[0], "%"));

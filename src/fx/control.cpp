@@ -1,0 +1,150 @@
+// ToGraph: higher-order operators become prim::If, prim::While, prim::Scan; wrappers are inlined.
+#include <algorithm>
+#include <utility>
+
+#include "fx/to_graph.h"
+
+namespace tenon {
+
+const FxGraph& ToGraph::module_of(const FxNode& n, size_t i) const {
+  require_input(i < n.args.size() && n.args[i].is<ValueId>(), "%{}: argument {} of {} must be a graph", n.name, i, n.target);
+  const FxNode& read = node(n.args[i].get<ValueId>().index);
+  if (read.kind == FxKind::GetAttr)
+    for (const FxGraph& m : fx_.modules)
+      if (m.name == read.target) return m;
+  bad_input("%{}: argument {} of {} must be a graph", n.name, i, n.target);
+}
+
+// Everything from argument `first` on, lists flattened.
+ArgList ToGraph::operands(const FxNode& n, size_t first) const {
+  ArgList out;
+  for (size_t i = first; i < n.args.size() + n.kwargs.size(); i++) {
+    Arg a = argument(n, i);
+    if (a.is<ArgList>()) out.insert(out.end(), a.get<ArgList>().begin(), a.get<ArgList>().end());
+    else out.push_back(std::move(a));
+  }
+  return out;
+}
+
+// The body's first `params` placeholders become parameters of the block, the others are bound to `rest`.
+void ToGraph::add_body(BlockId block, const FxGraph& body, size_t params, const ArgList& rest) {
+  ToGraph inner(graph_, body);
+  inner.autocast_ = autocast_;
+  Nodes inputs = inner.placeholders();
+  require_input(inputs.size() == params + rest.size(), "a subgraph has {} inputs, {} are given", inputs.size(), params + rest.size());
+  for (size_t i = 0; i < params; i++) inner.add_param(block, inputs[i]);
+  for (size_t i = 0; i < rest.size(); i++) inner.bind(inputs[params + i], rest[i]);
+  inner.add_nodes(block);
+  graph_.block(block).returns = inner.results();
+}
+
+void ToGraph::add_if(BlockId block, uint32_t at) {
+  const FxNode& n = node(at);
+  NodeId id = append(block, Node{.op = "prim::If", .def = find_op("prim::If"), .args = {argument(n, 0)}}, at);
+  ArgList rest = operands(n, 3);
+  for (size_t k : {1, 2}) add_body(graph_.add_block(id), module_of(n, k), 0, rest);
+  const ArgList& returns = graph_.block(graph_.node(id).blocks[0]).returns;
+  const std::vector<ValueId>& outputs = graph_.node(id).outputs;
+  for (size_t i = 0; i < std::min(outputs.size(), returns.size()); i++)
+    if (returns[i].is<ValueId>()) correct_type(graph_.value(outputs[i]).type, graph_.type(returns[i].get<ValueId>()));
+}
+
+void ToGraph::add_while(BlockId block, uint32_t at) {
+  const FxNode& n = node(at);
+  Arg carried = argument(n, 2);
+  require_input(carried.is<ArgList>(), "while_loop: carried inputs must be a list");
+  size_t count = carried.get<ArgList>().size();
+  ArgList rest = operands(n, 3);
+  NodeId id = append(block, Node{.op = "prim::While", .def = find_op("prim::While"), .args = {carried}}, at);
+  for (size_t k : {0, 1}) add_body(graph_.add_block(id), module_of(n, k), count, rest);
+}
+
+// scan(combine, init, xs, extra) and map_impl(body, xs, extra).
+void ToGraph::add_scan(BlockId block, uint32_t at, bool map) {
+  const FxNode& n = node(at);
+  Arg carried = map ? Arg(ArgList{}) : argument(n, 1);
+  Arg xs = argument(n, map ? 1 : 2);
+  require_input(carried.is<ArgList>() && xs.is<ArgList>(), "scan: inputs must be lists");
+  require_input(!xs.get<ArgList>().empty(), "scan: there is nothing to run over");
+  size_t count = carried.get<ArgList>().size() + xs.get<ArgList>().size();
+  ArgList rest = operands(n, map ? 2 : 3);
+  NodeId id = append(block, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = {carried, xs, Arg(false)}}, at);
+  add_body(graph_.add_block(id), module_of(n, 0), count, rest);
+}
+
+// The wrapped graph's nodes stand in place of the wrapper.
+void ToGraph::add_wrapped(BlockId block, uint32_t at, size_t graph_at, std::optional<DType> autocast) {
+  const FxNode& n = node(at);
+  ToGraph inner(graph_, module_of(n, graph_at));
+  inner.autocast_ = autocast;
+  ArgList args = operands(n, graph_at + 1);
+  Nodes inputs = inner.placeholders();
+  require_input(args.size() <= inputs.size(), "a subgraph has {} inputs, {} are given", inputs.size(), args.size());
+  for (size_t i = 0; i < args.size(); i++) inner.bind(inputs[i], args[i]);
+  inner.add_nodes(block);
+  results_[at] = inner.results();
+  require_input(!n.val || results_[at]->size() >= n.val->types.size(), "%{}: a wrapped graph returns too little", n.name);
+}
+
+// with_effects(token, operator, arguments...) -> (token, results...): nodes run in order anyway.
+void ToGraph::add_effects(BlockId block, uint32_t at) {
+  const FxNode& n = node(at);
+  Arg op = argument(n, 1);
+  require_input(op.is<Word>(), "%{}: with_effects of something that is no operator", n.name);
+  std::string name = operator_name("torch." + op.get<Word>().text);
+  if (name == "higher_order::print") add_print(block, at, 2);
+  else add_call(block, at, name, 2, 1);
+}
+
+// print(format, arguments...): Python's format string with {} and {name}, cut at its arguments.
+void ToGraph::add_print(BlockId block, uint32_t at, size_t first) {
+  const FxNode& n = node(at);
+  size_t count = n.args.size() + n.kwargs.size();
+  Arg given = first < count ? argument(n, first) : Arg();
+  require_input(given.is<std::string>(), "%{}: print without a text", n.name);
+  const std::string& format = given.get<std::string>();
+  ArgList parts;
+  std::string text;
+  size_t next = first + 1;
+  for (size_t i = 0; i < format.size(); i++) {
+    char c = format[i];
+    if ((c == '{' || c == '}') && i + 1 < format.size() && format[i + 1] == c) i++;
+    else if (c == '{') {
+      size_t end = format.find('}', i);
+      require_input(end != format.npos, "print: '{{' without '}}' in {}", format);
+      std::string name = format.substr(i + 1, format.find(':', i) < end ? format.find(':', i) - i - 1 : end - i - 1);
+      auto named = std::find_if(n.kwargs.begin(), n.kwargs.end(), [&](auto& k) { return !name.empty() && k.name == name; });
+      size_t from = named != n.kwargs.end() ? n.args.size() + static_cast<size_t>(named - n.kwargs.begin()) : next++;
+      require_input(from < count, "print: too few arguments for {}", format);
+      if (!text.empty()) parts.push_back(std::exchange(text, {}));
+      parts.push_back(argument(n, from));
+      i = end;
+      continue;
+    }
+    text += c;
+  }
+  parts.push_back(text + "\n");
+  graph_.append(block, Node{.op = "prim::Print", .def = find_op("prim::Print"), .args = {Arg(parts)}, .origin = n.origin}, {});
+  results_[at] = ArgList{Arg()};
+}
+
+bool ToGraph::add_control_flow(BlockId block, uint32_t at, const std::string& op) {
+  if (op == "higher_order::cond") return add_if(block, at), true;
+  if (op == "higher_order::while_loop") return add_while(block, at), true;
+  if (op == "higher_order::scan") return add_scan(block, at, false), true;
+  if (op == "higher_order::map_impl") return add_scan(block, at, true), true;
+  if (op == "higher_order::with_effects") return add_effects(block, at), true;
+  if (op == "higher_order::print") return add_print(block, at, 0), true;
+  if (op == "higher_order::wrap_with_set_grad_enabled") return add_wrapped(block, at, 1, autocast_), true;
+  if (op == "higher_order::wrap_with_autocast") {
+    const FxNode& n = node(at);
+    Arg device = argument(n, 0), dtype = argument(n, 1);
+    std::optional<DType> autocast = autocast_;
+    if (device == Arg("cpu")) autocast = dtype.is<DType>() ? dtype.get<DType>() : DType::BF16;
+    if (device == Arg("cpu") && argument(n, 2) == Arg(false)) autocast = std::nullopt;
+    return add_wrapped(block, at, 4, autocast), true;
+  }
+  return false;
+}
+
+} // namespace tenon

@@ -1,0 +1,50 @@
+// A graph as torch.fx has it: a list of nodes whose arguments name earlier nodes, with what torch.export records of each. Files
+// (load/pt2_graph.h) and texts (fx/text.h) are read into this form; fx/to_graph.h makes SSA of it, fx/from_graph.h leads back.
+#pragma once
+#include <optional>
+
+#include "ir/graph.h"
+
+namespace tenon {
+
+enum class FxKind : uint8_t { Placeholder, GetAttr, CallFunction, CallMethod, CallModule };
+
+/// What a node gives, torch's meta["val"].
+struct FxVal {
+  bool is_list = false;         // results that operator.getitem takes out
+  std::vector<Type> types = {}; // of the result, or of the list's elements; none: the node gives nothing
+
+  static FxVal one(Type type) { return {.types = {std::move(type)}}; }
+};
+
+/// Arguments are Args: a ValueId is the index of an earlier node, a std::string a bare word (torch prints strings so), a Word
+/// what follows "torch." (strided, ops.aten.sin.default), and a tuple is a list whose first element is fx_tuple.
+struct FxNode {
+  std::string name;
+  std::optional<FxVal> val = {}; // none: not known
+  FxKind kind = FxKind::CallFunction;
+  std::string target = {};
+  ArgList args = {};
+  std::vector<Attribute> kwargs = {};
+  std::shared_ptr<const Origin> origin = {};
+};
+inline const Word fx_tuple{"()"};
+
+struct FxGraph {
+  std::string name = {}; // that a get_attr node of an outer graph reads it by
+  std::vector<FxNode> nodes = {};
+  Arg result = {};
+  std::vector<FxGraph> modules = {}; // graphs that nodes of this one run
+  std::shared_ptr<ExprPool> pool = std::make_shared<ExprPool>();
+  bool exact_types = true; // what nodes give is what tenon's rows say; not so where an older torch recorded it
+};
+
+/// The elements of a list or tuple.
+std::span<const Arg> fx_elements(const ArgList& list);
+
+/// "torch.ops.aten.add.Tensor" -> "aten::add.Tensor"; other targets stay as they are. BadInput where there is no overload's name.
+std::string operator_name(std::string_view target);
+/// The way back.
+std::string fx_target(std::string_view op);
+
+} // namespace tenon
