@@ -23,6 +23,28 @@ std::string_view Lexer::word(std::string_view extra) {
   return text_.substr(begin, pos_ - begin);
 }
 
+std::string_view Lexer::take_to(std::string_view end) {
+  skip();
+  size_t stop = text_.find(end, pos_), begin = pos_;
+  if (stop == text_.npos) fail(fmt::format("expected '{}'", end));
+  pos_ = stop;
+  return text_.substr(begin, stop - begin);
+}
+
+std::string_view Lexer::take_argument() {
+  skip();
+  size_t begin = pos_;
+  std::string open; // the brackets that are to be closed
+  for (; pos_ < text_.size(); pos_++) {
+    char c = text_[pos_];
+    if (c == '(' || c == '[' || c == '{') open += c == '(' ? ')' : c == '[' ? ']' : '}';
+    else if (open.empty() && (c == ')' || c == ']' || c == '}' || text_.substr(pos_).starts_with(", ")))
+      return text_.substr(begin, pos_ - begin);
+    else if (!open.empty() && c == open.back()) open.pop_back();
+  }
+  fail("an argument without an end");
+}
+
 Lexer::Number Lexer::number() {
   if (at("-")) fail("expected a number without sign");
   return signed_number();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fx/to_graph.h"
+#include "ir/call.h"
 
 namespace tenon {
 
@@ -26,37 +27,90 @@ ArgList ToGraph::operands(const FxNode& n, size_t first) const {
   return out;
 }
 
-// The body's first `params` placeholders become parameters of the block, the others are bound to `rest`.
-void ToGraph::add_body(BlockId block, const FxGraph& body, size_t params, const ArgList& rest) {
+// The type of what an operand gives to a body: sizes as they are; a number is a symbol, since it may be another the next time.
+Type ToGraph::carried_type(const Arg& a) const {
+  if (a.is<ValueId>() && graph_.type(a.get<ValueId>()).is_tensor())
+    return Type::tensor(graph_.type(a.get<ValueId>()).dtype, graph_.type(a.get<ValueId>()).sizes);
+  Expr number = to_expr(graph_.pool(), a.is<ValueId>() ? Arg(graph_.type(a.get<ValueId>()).value) : a);
+  if (number->type == DType::Bool) return Type::scalar(TypeKind::Bool, ne(fresh(DType::I64), graph_.pool().integer(0)));
+  return Type::scalar(is_float(number->type) ? TypeKind::Float : TypeKind::Int, fresh(number->type));
+}
+Expr ToGraph::fresh(DType type) const {
+  return graph_.pool().symbol(graph_.pool().fresh_symbol(is_float(type) ? "zuf" : "u"), is_float(type) ? DType::F64 : DType::I64);
+}
+
+// What either of two branches gives: sizes that differ are symbols.
+Type ToGraph::joined_type(const Arg& a, const Arg& b) const {
+  if (a.is_none() && b.is_none()) return Type::scalar(TypeKind::None);
+  Type type = carried_type(a), other = carried_type(b);
+  require_input(type.kind == other.kind && type.dtype == other.dtype && type.rank() == other.rank(),
+                "the branches of a cond give {} and {}", to_string(type), to_string(other));
+  for (size_t d = 0; d < type.rank(); d++)
+    if (type.sizes[d] != other.sizes[d]) type.sizes[d] = fresh(DType::I64);
+  return type;
+}
+
+// Results of a node of which nothing is recorded.
+void ToGraph::add_results(NodeId id, uint32_t at, const std::vector<Type>& types) {
+  ArgList results;
+  for (const Type& t : types) results.push_back(graph_.add_output(id, t));
+  results_[at] = std::move(results);
+}
+
+// The body's first placeholders become parameters of the block, of the types given where none is recorded; the others are bound to
+// `rest`.
+void ToGraph::add_body(BlockId block, const FxGraph& body, const std::vector<Type>& params, const ArgList& rest) {
   ToGraph inner(graph_, body);
   inner.autocast_ = autocast_;
   Nodes inputs = inner.placeholders();
-  require_input(inputs.size() == params + rest.size(), "a subgraph has {} inputs, {} are given", inputs.size(), params + rest.size());
-  for (size_t i = 0; i < params; i++) inner.add_param(block, inputs[i]);
-  for (size_t i = 0; i < rest.size(); i++) inner.bind(inputs[params + i], rest[i]);
+  require_input(inputs.size() == params.size() + rest.size(), "a subgraph has {} inputs, {} are given", inputs.size(),
+                params.size() + rest.size());
+  for (size_t i = 0; i < params.size(); i++) inner.add_param(block, inputs[i], &params[i]);
+  for (size_t i = 0; i < rest.size(); i++) inner.bind(inputs[params.size() + i], rest[i]);
   inner.add_nodes(block);
   graph_.block(block).returns = inner.results();
 }
 
+// A node with blocks: of recorded results, or, to begin with, without any.
+NodeId ToGraph::append_control(BlockId block, std::string_view op, ArgList args, uint32_t at) {
+  Node made{.op = std::string(op), .def = find_op(op), .args = std::move(args)};
+  if (node(at).val) return append(block, std::move(made), at);
+  made.origin = node(at).origin;
+  return graph_.append(block, std::move(made), {});
+}
+
 void ToGraph::add_if(BlockId block, uint32_t at) {
   const FxNode& n = node(at);
-  NodeId id = append(block, Node{.op = "prim::If", .def = find_op("prim::If"), .args = {argument(n, 0)}}, at);
+  NodeId id = append_control(block, "prim::If", {argument(n, 0)}, at);
   ArgList rest = operands(n, 3);
-  for (size_t k : {1, 2}) add_body(graph_.add_block(id), module_of(n, k), 0, rest);
+  for (size_t k : {1, 2}) add_body(graph_.add_block(id), module_of(n, k), {}, rest);
   const ArgList& returns = graph_.block(graph_.node(id).blocks[0]).returns;
+  const ArgList& others = graph_.block(graph_.node(id).blocks[1]).returns;
+  if (!n.val) {
+    require_input(returns.size() == others.size(), "%{}: branches give {} and {} results", n.name, returns.size(), others.size());
+    std::vector<Type> types;
+    for (size_t i = 0; i < returns.size(); i++) types.push_back(joined_type(returns[i], others[i]));
+    return add_results(id, at, types);
+  }
   const std::vector<ValueId>& outputs = graph_.node(id).outputs;
   for (size_t i = 0; i < std::min(outputs.size(), returns.size()); i++)
     if (returns[i].is<ValueId>()) correct_type(graph_.value(outputs[i]).type, graph_.type(returns[i].get<ValueId>()));
+}
+
+std::vector<Type> ToGraph::carried_types(const ArgList& carried) const {
+  std::vector<Type> types;
+  for (const Arg& a : carried) types.push_back(carried_type(a));
+  return types;
 }
 
 void ToGraph::add_while(BlockId block, uint32_t at) {
   const FxNode& n = node(at);
   Arg carried = argument(n, 2);
   require_input(carried.is<ArgList>(), "while_loop: carried inputs must be a list");
-  size_t count = carried.get<ArgList>().size();
   ArgList rest = operands(n, 3);
-  NodeId id = append(block, Node{.op = "prim::While", .def = find_op("prim::While"), .args = {carried}}, at);
-  for (size_t k : {0, 1}) add_body(graph_.add_block(id), module_of(n, k), count, rest);
+  NodeId id = append_control(block, "prim::While", {carried}, at);
+  for (size_t k : {0, 1}) add_body(graph_.add_block(id), module_of(n, k), carried_types(carried.get<ArgList>()), rest);
+  if (!n.val) add_results(id, at, carried_types(carried.get<ArgList>()));
 }
 
 // scan(combine, init, xs, extra) and map_impl(body, xs, extra).
@@ -66,10 +120,26 @@ void ToGraph::add_scan(BlockId block, uint32_t at, bool map) {
   Arg xs = argument(n, map ? 1 : 2);
   require_input(carried.is<ArgList>() && xs.is<ArgList>(), "scan: inputs must be lists");
   require_input(!xs.get<ArgList>().empty(), "scan: there is nothing to run over");
-  size_t count = carried.get<ArgList>().size() + xs.get<ArgList>().size();
+  std::vector<Type> params = carried_types(carried.get<ArgList>()), results = params;
+  Expr length;
+  for (const Arg& x : xs.get<ArgList>()) {
+    Type slice = carried_type(x);
+    require_input(slice.is_tensor() && slice.rank() > 0, "scan: it runs over tensors of rank 1 and more");
+    length = slice.sizes[0];
+    slice.sizes.erase(slice.sizes.begin());
+    params.push_back(std::move(slice));
+  }
   ArgList rest = operands(n, map ? 2 : 3);
-  NodeId id = append(block, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = {carried, xs, Arg(false)}}, at);
-  add_body(graph_.add_block(id), module_of(n, 0), count, rest);
+  NodeId id = append_control(block, "prim::Scan", {carried, xs, Arg(false)}, at);
+  add_body(graph_.add_block(id), module_of(n, 0), params, rest);
+  if (n.val) return;
+  const ArgList& returns = graph_.block(graph_.node(id).blocks[0]).returns;
+  for (size_t i = results.size(); i < returns.size(); i++) {
+    results.push_back(carried_type(returns[i]));
+    require_input(results.back().is_tensor(), "%{}: a scan stacks tensors only", n.name);
+    results.back().sizes.insert(results.back().sizes.begin(), length);
+  }
+  add_results(id, at, results);
 }
 
 // The wrapped graph's nodes stand in place of the wrapper.
@@ -90,10 +160,15 @@ void ToGraph::add_wrapped(BlockId block, uint32_t at, size_t graph_at, std::opti
 void ToGraph::add_effects(BlockId block, uint32_t at) {
   const FxNode& n = node(at);
   Arg op = argument(n, 1);
-  require_input(op.is<Word>(), "%{}: with_effects of something that is no operator", n.name);
-  std::string name = operator_name("torch." + op.get<Word>().text);
-  if (name == "higher_order::print") add_print(block, at, 2);
-  else add_call(block, at, name, 2, 1);
+  require_input(op.is<Word>() || op.is<std::string>(), "%{}: with_effects of something that is no operator", n.name);
+  // A text says "aten._print.default" or, of a higher-order one, "print".
+  std::string given = op.is<Word>() ? op.get<Word>().text : op.get<std::string>();
+  if (op.is<std::string>()) given = (given.find('.') == given.npos ? "ops.higher_order." : "ops.") + given;
+  std::string name = operator_name("torch." + given);
+  if (name == "higher_order::print") {
+    add_print(block, at, 2);
+    results_[at] = ArgList{Arg(), Arg()}; // the token, and None
+  } else add_call(block, at, name, 2, 1);
 }
 
 // print(format, arguments...): Python's format string with {} and {name}, cut at its arguments.

@@ -53,10 +53,42 @@ bool ToGraph::add_symbolic(BlockId block, uint32_t at, const std::string& op) {
     if (is_item(op)) add_item(block, at);
     return true;
   }
-  std::optional<Expr> value = computed(n, {});
+  if (is_item(op)) return read_item(block, at), true;
+  std::optional<Expr> value = size_of(n, op);
+  if (!value) value = computed(n, {});
   if (!value) return false;
   results_[at] = {Arg(*value)};
   return true;
+}
+
+// What a text does not say: the number that a node reads from a tensor is a symbol of its own.
+void ToGraph::read_item(BlockId block, uint32_t at) {
+  const FxNode& n = node(at);
+  Arg tensor = argument(n, 0);
+  require_input(tensor.is<ValueId>() && graph_.type(tensor.get<ValueId>()).is_tensor(), "%{} reads something that is no tensor", n.name);
+  DType dtype = graph_.type(tensor.get<ValueId>()).dtype;
+  bool real = is_float(dtype);
+  Expr symbol = graph_.pool().symbol(graph_.pool().fresh_symbol(real ? "zuf" : "u"), real ? DType::F64 : DType::I64);
+  graph_.append(block, prim("prim::Item", {tensor}, n.origin), {Type::scalar(real ? TypeKind::Float : TypeKind::Int, symbol)});
+  if (!real) items_[symbol->name] = at;
+  results_[at] = {Arg(dtype == DType::Bool ? eq(symbol, graph_.pool().integer(1)) : symbol)};
+}
+
+// Sizes and strides of tensors, where they are not recorded.
+std::optional<Expr> ToGraph::size_of(const FxNode& n, const std::string& op) const {
+  if (!op.starts_with("aten::sym_")) return std::nullopt;
+  Arg tensor = argument(n, 0);
+  require_input(tensor.is<ValueId>() && graph_.type(tensor.get<ValueId>()).is_tensor(), "%{}: {} of something that is no tensor", n.name,
+                op);
+  const Type& type = graph_.type(tensor.get<ValueId>());
+  if (op == "aten::sym_numel.default") return product(graph_.pool(), type.sizes);
+  if (op == "aten::sym_storage_offset.default") return graph_.pool().integer(0);
+  if (op != "aten::sym_size.int" && op != "aten::sym_stride.int") return std::nullopt;
+  Arg dim = argument(n, 1);
+  require_input(dim.is<int64_t>(), "%{}: {} of a dim that is no number", n.name, op);
+  size_t d = static_cast<size_t>(wrap_dim(dim.get<int64_t>(), type.rank(), op));
+  if (op == "aten::sym_size.int") return type.sizes[d];
+  return type.strides.empty() ? product(graph_.pool(), std::span(type.sizes).subspan(d + 1)) : type.strides[d];
 }
 
 bool ToGraph::add_check(BlockId block, uint32_t at, const std::string& op) {
@@ -143,7 +175,8 @@ Arg ToGraph::unproved(BlockId block, const Arg& condition) {
     if (const std::string* symbol = reads_item(at)) {
       Expr read = graph_.pool().symbol(graph_.pool().fresh_symbol(*symbol + "_read"));
       graph_.append(block, prim("prim::Item", {argument(n, 0)}), {Type::scalar(TypeKind::Int, read)});
-      bool is_bool = n.val->types[0].value->op == Op::Eq;
+      const Expr& was = (*results_[at])[0].get<Expr>();
+      bool is_bool = was->op == Op::Eq;
       again[at] = is_bool ? eq(read, graph_.pool().integer(1)) : read;
     } else if (!again.empty()) {
       if (auto value = computed(n, again)) again[at] = *value;

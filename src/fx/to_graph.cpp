@@ -1,6 +1,8 @@
 // ToGraph: values, arguments, types and plain operators.
 #include "fx/to_graph.h"
 
+#include "base/lexer.h"
+#include "expr/names.h"
 #include "fx/autocast.h"
 #include "ir/builder.h"
 #include "ir/parse.h"
@@ -29,11 +31,11 @@ std::string fx_target(std::string_view op) {
   return fmt::format("torch.ops.{}.{}", op.substr(0, colons), op.substr(colons + 2));
 }
 
-ValueId ToGraph::add_param(BlockId block, uint32_t at) {
+ValueId ToGraph::add_param(BlockId block, uint32_t at, const Type* otherwise) {
   const FxNode& n = node(at);
-  require_input(n.val && n.val->types.size() == 1 && !n.val->is_list, "%{} has no type: write `%{} : Float(2, 3) [num_users=...`", n.name,
-                n.name);
-  const Type& type = n.val->types[0];
+  bool known = n.val && n.val->types.size() == 1 && !n.val->is_list;
+  require_input(known || otherwise, "%{} has no type: write `%{} : Float(2, 3) [num_users=...`", n.name, n.name);
+  const Type& type = known ? n.val->types[0] : *otherwise;
   if (type.kind == TypeKind::Custom) unsupported("%{}: an input that is an object", n.name);
   ValueId id = graph_.add_param(block, type, n.name);
   results_[at] = {type.value ? Arg(type.value) : Arg(id)};
@@ -125,16 +127,28 @@ void ToGraph::take_item(uint32_t at) {
   results_[at] = {number ? Arg(graph_.type(item.get<ValueId>()).value) : item};
 }
 
+// An expression over sizes that the graph knows; what is none stays as it is.
+Arg ToGraph::size_or_word(const Arg& a) const {
+  if (!a.is<std::string>()) return a;
+  try {
+    Lexer lexer(a.get<std::string>());
+    Expr e = parse_expr(graph_.pool(), lexer, {.value = [&](auto name) { return graph_.pool().find_symbol(std::string(name)); }});
+    return lexer.at_end() ? Arg(e) : a;
+  } catch (const Error&) {
+    return a; // the schema says what was asked for
+  }
+}
+
 // A bare word is a string, or an expression of sizes where the schema asks for a number.
 Arg ToGraph::converted(const SchemaArg& s, const Arg& a) const {
   Arg r = resolve(a);
   bool number = s.type == ArgType::Int || s.type == ArgType::Scalar || s.type == ArgType::Float || s.type == ArgType::Bool;
-  if (number && r.is<std::string>()) return parse_expr(graph_.pool(), r.get<std::string>());
   if (number && r.is<ArgList>()) {
     ArgList out;
-    for (const Arg& e : r.get<ArgList>()) out.push_back(e.is<std::string>() ? Arg(parse_expr(graph_.pool(), e.get<std::string>())) : e);
+    for (const Arg& e : r.get<ArgList>()) out.push_back(size_or_word(e));
     return out;
   }
+  if (number) return size_or_word(r);
   if (s.type == ArgType::Device && r.is<std::string>()) return Word{r.get<std::string>()};
   return r;
 }

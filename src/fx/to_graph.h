@@ -17,8 +17,8 @@ public:
 
   /// The placeholders, in order.
   std::vector<uint32_t> placeholders() const;
-  /// A placeholder as a parameter of the block.
-  ValueId add_param(BlockId block, uint32_t node);
+  /// A placeholder as a parameter of the block, of the type recorded; where none is, of `otherwise`.
+  ValueId add_param(BlockId block, uint32_t node, const Type* otherwise = nullptr);
   /// A placeholder that stands for `value`. One that is a number with a known expression stays that expression.
   void bind(uint32_t node, const Arg& value);
   /// All nodes but placeholders.
@@ -44,6 +44,7 @@ private:
   NodeId append(BlockId block, Node made, uint32_t at, size_t first_output = 0);
   std::vector<Type> output_types(const FxNode& n, const Node& made, size_t first) const;
   ArgList schema_args(const std::string& name, const OpDef& def, std::span<const Arg> args, std::span<const Attribute> kwargs) const;
+  Arg size_or_word(const Arg& arg) const;
   Arg converted(const SchemaArg& schema, const Arg& arg) const;
   void correct_types(const Node& made, std::vector<Type>& types) const;
   void correct_type(Type& now, const Type& right) const;
@@ -52,6 +53,8 @@ private:
   bool add_symbolic(BlockId block, uint32_t at, const std::string& op);
   bool add_check(BlockId block, uint32_t at, const std::string& op);
   void add_item(BlockId block, uint32_t at);
+  void read_item(BlockId block, uint32_t at);
+  std::optional<Expr> size_of(const FxNode& n, const std::string& op) const;
   const std::string* reads_item(uint32_t at) const;
   Arg unproved(BlockId block, const Arg& condition);
   std::optional<Expr> computed(const FxNode& n, const std::map<uint32_t, Expr>& items) const;
@@ -66,7 +69,13 @@ private:
   void add_wrapped(BlockId block, uint32_t at, size_t graph_at, std::optional<DType> autocast);
   void add_effects(BlockId block, uint32_t at);
   void add_print(BlockId block, uint32_t at, size_t first);
-  void add_body(BlockId block, const FxGraph& body, size_t params, const ArgList& rest);
+  void add_body(BlockId block, const FxGraph& body, const std::vector<Type>& params, const ArgList& rest);
+  NodeId append_control(BlockId block, std::string_view op, ArgList args, uint32_t at);
+  void add_results(NodeId id, uint32_t at, const std::vector<Type>& types);
+  Type carried_type(const Arg& a) const;
+  std::vector<Type> carried_types(const ArgList& carried) const;
+  Type joined_type(const Arg& a, const Arg& b) const;
+  Expr fresh(DType type) const;
 
   bool is_vmap_call(uint32_t at, std::string_view name) const;
   size_t end_of_vmap(std::span<const uint32_t> nodes, size_t begin) const;
