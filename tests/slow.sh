@@ -21,9 +21,10 @@ fuzz() { # TARGET FOLDERS...: libFuzzer for the given time, from the inputs in t
   local target=$1; shift
   mkdir -p "$1" && "$asan/tests/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=30 -print_final_stats=1 -artifact_prefix="$1/" "$@"
 }
-text_corpus() { # the golden tests' graphs
+text_corpus() { # the golden tests' graphs, and what torch printed
   mkdir -p "$1"
   local f; for f in tests/golden/*.txt; do (printf g; sed 1d "$f") >"$1/$(basename "$f")"; done
+  for f in tests/fixtures/fx/*.fx; do (printf f; cat "$f") >"$1/$(basename "$f")"; done
 }
 load_corpus() { mkdir -p "$1" && "$asan/tests/load_fuzz" --seed tests/fixtures/load "$1" && "$asan/tests/load_fuzz" --seed "$programs" "$1" && "$asan/tests/load_fuzz" --seed "$archives" "$1"; }
 

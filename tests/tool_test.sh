@@ -23,6 +23,13 @@ refuses() { # PATTERN COMMAND...: exit code 1 and one line on stderr, with the p
 has '^out0: f32\[4, 10\] = 0.26' "$tenon" run $programs/mlp.pt2
 has '^load .* compile .* run ' "$tenon" run $programs/mlp.pt2
 has 'out1: f32' "$tenon" run $programs/mlp.pt2 --inputs $programs/mlp.2.inputs.npz -o "$work/out.npz" --threads 1
+# The text that torch prints of a program runs as the program does.
+has '^out15: ' "$tenon" run tests/fixtures/fx/pointwise_mix.fx --inputs $programs/pointwise_mix.inputs.npz
+grep -v '^load' "$work/out" >"$work/text"
+has '^out15: ' "$tenon" run $programs/pointwise_mix.pt2 --inputs $programs/pointwise_mix.inputs.npz
+grep -v '^load' "$work/out" | cmp -s - "$work/text" || problem "an FX text gives other results than its program"
+refuses 'has no type.*give inputs' "$tenon" run tests/fixtures/fx/pointwise_mix.fx
+refuses 'has its own' "$tenon" run $programs/mlp.pt2 --weights $programs/mlp.inputs.npz
 # What run wrote is what check expects.
 cp $programs/mlp.pt2 "$work/m.pt2"; cp $programs/mlp.2.inputs.npz "$work/m.inputs.npz"; mv "$work/out.npz" "$work/m.expected.npz"
 has '^PASS m$' "$tenon" check "$work/m.pt2"

@@ -16,7 +16,7 @@ namespace tenon {
 /// One flattened user input or output. `sizes` are printable: "4", or an expression over symbols such as "s77*2".
 /// A number (rank 0, `is_number`) is passed as a 0-d tensor: I64 for integers, F64 for floats, Bool for booleans.
 struct ArgInfo {
-  std::string name;
+  std::string name = {};
   DType dtype = DType::F32;
   std::vector<std::string> sizes = {};
   bool is_number = false;
@@ -55,6 +55,12 @@ struct MemoryUse {
   size_t results = 0;
 };
 
+/// A buffer or weight of a program, by its qualified name.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
 class Executable;
 
 /// A program as loaded: graph, weights, calling convention. Immutable; safe to share between threads.
@@ -64,6 +70,11 @@ public:
   static Result<Program> load(const std::string& path);
   /// The same from memory; `bytes` must outlive the Program and its Executables.
   static Result<Program> load(std::span<const std::byte> bytes, std::string name);
+
+  /// A program from the text that torch.fx prints of an exported graph (src/fx/text.h). All placeholders are inputs; where the text
+  /// gives no types, `inputs` has one for each placeholder, whose sizes may be symbols ("s0"), and names do not count. `weights` are what
+  /// get_attr nodes read, by their target. Errors: BadInput with the line for a text that is none, for a missing type or weight.
+  static Result<Program> parse(std::string_view fx, std::span<const ArgInfo> inputs = {}, std::span<const NamedTensor> weights = {});
 
   /// Flattened user inputs (None and strings left out) and outputs, in order.
   const std::vector<ArgInfo>& inputs() const;
@@ -109,12 +120,6 @@ struct VariantInfo {
   /// Code and packed weights of its own; 0 for the plan for all sizes.
   size_t bytes = 0;
   double compile_ms = 0;
-};
-
-/// A buffer of a program, by its qualified name.
-struct NamedTensor {
-  std::string name;
-  Tensor tensor;
 };
 
 /// Inputs and outputs of an Executable, which it keeps alive, bound for repeated runs. It has temporaries of its own. Not for several

@@ -29,6 +29,9 @@ struct Program::Impl {
   std::vector<ArgInfo> inputs, outputs;
 };
 
+/// A program as the public handle shows it.
+std::shared_ptr<const Program::Impl> describe(LoadedProgram loaded);
+
 class Pending;
 
 struct Executable::Impl {

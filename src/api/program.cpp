@@ -34,6 +34,8 @@ std::optional<ArgInfo> info_of_fixed(const std::string& name, const Arg& a) {
   return std::nullopt;
 }
 
+} // namespace
+
 std::shared_ptr<const Program::Impl> describe(LoadedProgram loaded) {
   auto impl = std::make_shared<Program::Impl>(Program::Impl{std::move(loaded), {}, {}});
   const LoadedProgram& p = impl->loaded;
@@ -55,8 +57,6 @@ std::shared_ptr<const Program::Impl> describe(LoadedProgram loaded) {
   p.graph.pool().freeze();
   return impl;
 }
-
-} // namespace
 
 Result<Program> Program::load(const std::string& path) {
   return guarded([&] { return Program(describe(load_pt2(path))); });

@@ -20,7 +20,7 @@ struct CheckArgs {
 int check(const CheckArgs& args);
 
 struct RunArgs {
-  std::string model, inputs, output;
+  std::string model, inputs, weights, output;
   Options options;
 };
 int run(const RunArgs& args);
@@ -85,5 +85,8 @@ struct Ready {
   std::vector<Tensor> inputs(const std::string& file) const;
 };
 Ready make_ready(const std::string& model, const Options& options);
+/// The same of the text of an FX graph. Placeholders without a type take it from the arrays of `inputs`, in their order; `weights` has
+/// what get_attr nodes read, by name. Both are .npz files, or "" for none.
+Ready make_ready_text(const std::string& file, const std::string& inputs, const std::string& weights, const Options& options);
 
 } // namespace tenon::cli

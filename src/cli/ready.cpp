@@ -1,11 +1,14 @@
 // Programs ready to run, and what they run on; `tenon compile`.
 #include <chrono>
+#include <fstream>
+#include <iterator>
 
 #include <fmt/core.h>
 
 #include "artifact/artifact.h"
 #include "base/check.h"
 #include "cli/commands.h"
+#include "load/npz.h"
 
 namespace tenon::cli {
 
@@ -23,6 +26,27 @@ Ready make_ready(const std::string& model, const Options& options) {
     return {.executable = std::move(exe), .program = {}, .load_ms = ms_since(begin), .compile_ms = 0};
   }
   Program program = Program::load(model).value();
+  double load_ms = ms_since(begin);
+  begin = Clock::now();
+  Executable exe = program.compile(options).value();
+  return {.executable = std::move(exe), .program = std::move(program), .load_ms = load_ms, .compile_ms = ms_since(begin)};
+}
+
+Ready make_ready_text(const std::string& file, const std::string& inputs, const std::string& weights, const Options& options) {
+  auto begin = Clock::now();
+  std::ifstream in(file, std::ios::binary);
+  require_input(in.good(), "cannot open '{}'", file);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::vector<ArgInfo> types;
+  if (!inputs.empty())
+    for (const NpyArray& a : read_npz(inputs, NpyU2::AsBF16)) {
+      types.push_back({.name = a.name, .dtype = a.tensor.dtype()});
+      for (int64_t s : a.tensor.sizes()) types.back().sizes.push_back(std::to_string(s));
+    }
+  std::vector<NamedTensor> named;
+  if (!weights.empty())
+    for (NpyArray& a : read_npz(weights, NpyU2::AsBF16)) named.push_back({a.name, std::move(a.tensor)});
+  Program program = Program::parse(text, types, named).value();
   double load_ms = ms_since(begin);
   begin = Clock::now();
   Executable exe = program.compile(options).value();

@@ -1,6 +1,7 @@
 // A graph as torch.fx has it: a list of nodes whose arguments name earlier nodes, with what torch.export records of each. Files
 // (load/pt2_graph.h) and texts (fx/text.h) are read into this form; fx/to_graph.h makes SSA of it, fx/from_graph.h leads back.
 #pragma once
+#include <map>
 #include <optional>
 
 #include "ir/graph.h"
@@ -34,7 +35,8 @@ struct FxGraph {
   std::string name = {}; // that a get_attr node of an outer graph reads it by
   std::vector<FxNode> nodes = {};
   Arg result = {};
-  std::vector<FxGraph> modules = {}; // graphs that nodes of this one run
+  std::vector<FxGraph> modules = {};          // graphs that nodes of this one run
+  std::map<std::string, Tensor> tensors = {}; // that get_attr nodes read, by target
   std::shared_ptr<ExprPool> pool = std::make_shared<ExprPool>();
   bool exact_types = true; // what nodes give is what tenon's rows say; not so where an older torch recorded it
 };

@@ -34,7 +34,7 @@ std::string fx_target(std::string_view op) {
 ValueId ToGraph::add_param(BlockId block, uint32_t at, const Type* otherwise) {
   const FxNode& n = node(at);
   bool known = n.val && n.val->types.size() == 1 && !n.val->is_list;
-  require_input(known || otherwise, "%{} has no type: write `%{} : Float(2, 3) [num_users=...`", n.name, n.name);
+  require_input(known || otherwise, "%{} has no type: write `%{} : Float(2, 3) [num_users=...`, or give inputs", n.name, n.name);
   const Type& type = known ? n.val->types[0] : *otherwise;
   if (type.kind == TypeKind::Custom) unsupported("%{}: an input that is an object", n.name);
   ValueId id = graph_.add_param(block, type, n.name);
@@ -86,11 +86,12 @@ Arg ToGraph::argument(const FxNode& n, size_t i) const {
   return resolve(i < n.args.size() ? n.args[i] : n.kwargs[i - n.args.size()].value);
 }
 
-// A weight that a text only names: zeros, of one element in memory.
+// A weight; zeros, of one element in memory, for one that a text only names.
 void ToGraph::add_constant(BlockId block, uint32_t at) {
   const FxNode& n = node(at);
   for (const FxGraph& m : fx_.modules)
     if (m.name == n.target) return; // read by the node that runs it
+  if (auto given = fx_.tensors.find(n.target); given != fx_.tensors.end()) return append_constant(block, at, given->second);
   require_input(n.val && n.val->types.size() == 1, "%{} has no type: write `%{} : Float(2, 3) [num_users=...`", n.name, n.name);
   const Type& type = n.val->types[0];
   std::vector<int64_t> sizes;
@@ -98,8 +99,14 @@ void ToGraph::add_constant(BlockId block, uint32_t at) {
     require_input(type.is_tensor() && const_int(s) && *const_int(s) >= 0, "%{}: a weight's sizes must be numbers", n.name);
     sizes.push_back(*const_int(s));
   }
-  TensorId zeros = graph_.add_tensor(zeros_of(type.dtype, sizes));
-  NodeId id = graph_.append(block, Node{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(zeros)}}, {type}, {n.name});
+  append_constant(block, at, zeros_of(type.dtype, sizes));
+}
+
+void ToGraph::append_constant(BlockId block, uint32_t at, const Tensor& value) {
+  std::vector<Expr> sizes;
+  for (int64_t s : value.sizes()) sizes.push_back(graph_.pool().integer(s));
+  Node made{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(graph_.add_tensor(value))}};
+  NodeId id = graph_.append(block, std::move(made), {Type::tensor(value.dtype(), std::move(sizes))}, {node(at).name});
   results_[at] = {Arg(graph_.node(id).outputs[0])};
 }
 

@@ -38,6 +38,7 @@ private:
 
   void add_node(BlockId block, uint32_t at);
   void add_constant(BlockId block, uint32_t at);
+  void append_constant(BlockId block, uint32_t at, const Tensor& value);
   void take_item(uint32_t at);
   void add_operator(BlockId block, uint32_t at, const std::string& op);
   NodeId add_call(BlockId block, uint32_t at, const std::string& op, size_t first_arg, size_t first_output);
