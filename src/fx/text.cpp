@@ -169,12 +169,21 @@ private:
       for (std::string_view part : {"kwargs", "=", "{"}) lex_.expect(part);
       while (!lex_.accept("}")) {
         if (!n.kwargs.empty()) lex_.expect(",");
-        std::string name(lex_.word());
+        std::string name = parse_keyword();
         lex_.expect(":");
         n.kwargs.push_back({std::move(name), parse_arg()});
       }
     }
     lex_.expect(")");
+  }
+
+  // alpha, or "alpha" as the documents have it.
+  std::string parse_keyword() {
+    if (!lex_.at("'") && !lex_.at("\"")) return std::string(lex_.word());
+    std::string name = lex_.quoted();
+    bool is_word = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+    if (!is_word) lex_.fail("a keyword that is no name");
+    return name;
   }
 
   // `text_at`: the element that is free text.

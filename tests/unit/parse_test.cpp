@@ -65,6 +65,39 @@ TEST_CASE("numbers are inputs, too") {
   CHECK(outputs.at(0).data_as<float>()[2] == 5);
 }
 
+TEST_CASE("the documents' spellings are read") {
+  std::vector<ArgInfo> inputs = {{.dtype = DType::F32, .sizes = {"2"}}, {.dtype = DType::Bool, .sizes = {}}};
+  auto run = [&](std::string_view text) {
+    Tensor flag(DType::Bool, {});
+    *flag.data_as<bool>() = true;
+    std::vector<Tensor> outputs, given = {counting({2}), flag};
+    Program::parse(text, inputs).value().compile().value().run(given, outputs).check();
+    return outputs.at(0).data_as<float>()[1];
+  };
+  CHECK(run(R"(graph():
+  %ph_0 : [#users=1] = placeholder[target = ph_0](args = ())
+  %k = placeholder [target=k](args = (None,))
+  %add1 = call_function [target = torch.op.aten.add.Tensor](args = (%ph_0, 1), kwargs = {"alpha": 2})
+  output[](args = (%add1,)))") == 3);
+  CHECK(run(R"(graph():
+      %x_1: [num_users=1] = placeholder [target=x_1]
+      %y_1: [num_users=1] = placeholder [target=y_1]
+      %true_graph_0: [num_users=1] = get_attr [target=true_graph_0]
+      %false_graph_0: [num_users=1] = get_attr [target=false_graph_0](args = ())
+      %conditional: [num_users=1] = call_function [target=torch.ops.higher_order.cond] (args = (%y_1, %true_graph_0, %false_graph_0, [%x_1]), kwargs = {})
+      return conditional
+
+true_graph_0 = graph():
+  %x : [#users=1] = placeholder[target=x]
+  %mul : [#users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (%x, 7), kwargs = {})
+  return mul
+
+false_graph_0 = graph():
+  %x : [#users=1] = placeholder[target=x]
+  %cos : [#users=1] = call_function[target=torch.ops.aten.cos.default](args = (%x,), kwargs = {})
+  return [cos])") == 7);
+}
+
 TEST_CASE("what a text lacks is named") {
   std::vector<ArgInfo> inputs = {{.dtype = DType::F32, .sizes = {"s0", "2"}}};
   CHECK(has(parse_error(linear, inputs), "%weight reads weight: no such weight is given"));
@@ -76,4 +109,10 @@ TEST_CASE("what a text lacks is named") {
   CHECK(has(parse_error(linear, {{.dtype = DType::Bool, .is_number = true}}, weights), "a number is I64 or F64"));
   CHECK(has(parse_error(linear, inputs, {{"weight", counting({3, 3})}}), "aten::mm"));
   CHECK(has(parse_error("graph():\n    %x", inputs), "line 2"));
+  CHECK(has(parse_error(R"(graph():
+    %x : [num_users=1] = placeholder[target=x]
+    %add : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor](args = (%x, %x), kwargs = {"al pha": 2})
+    return add)",
+                        inputs),
+            "no name"));
 }
