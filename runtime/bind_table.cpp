@@ -12,7 +12,7 @@ namespace {
 // Steps without what tells them apart but does not matter to plans of memory and launches: which buffers, which weights.
 
 MatmulStep alike(MatmulStep s) {
-  s.a = 0, s.b = s.b < 0 ? -1 : 0, s.c = s.c < 0 ? -1 : 0, s.packed = s.packed < 0 ? -1 : 0;
+  s.a = 0, s.b = s.b < 0 ? -1 : 0, s.c = s.c < 0 ? -1 : 0, s.packed = s.packed < 0 ? -1 : 0, s.later = s.later < 0 ? -1 : 0;
   s.a_offset = s.b_offset = -1;
   s.number = 0, s.epilogue = {};
   return s;

@@ -41,8 +41,9 @@ struct Planner {
 
   static size_t bytes(int64_t n) { return static_cast<size_t>(std::max<int64_t>(n, 0)); }
   const KernelTable& kernels() const { return *f.linked->micro_kernels; }
-  const MatmulPlan& plan(const MatmulStep& s) {
-    Matmul m = matmul_of(s, f);
+  /// `later`: with the weights packed that are stored otherwise at first.
+  const MatmulPlan& plan(const MatmulStep& s, bool later = false) {
+    Matmul m = matmul_of(s, f, f.pointers.data(), later ? this : nullptr);
     m.a = m.b = nullptr;
     m.c = s.c >= 0 ? this : nullptr; // given, whether memory is there yet or not
     const MatmulPlan& plan = matmuls.of(m, [&] { return plan_matmul(kernels(), f.plan->caches, f.workers->threads(), m); });
@@ -145,13 +146,16 @@ std::shared_ptr<const BoundPlan> bind_plan(Frame& f, std::vector<int64_t> key) {
   if (!place_buffers(f, *out) || !place_results(f, *out)) return nullptr;
   const BindTable& table = *f.table;
   Planner planner{f};
-  std::vector<const MatmulPlan*> matmuls;
+  std::vector<const MatmulPlan*> matmuls, later;
   std::vector<const ConvPlan*> convs;
-  for (const MatmulStep& s : table.matmuls) matmuls.push_back(&planner.plan(s));
+  for (const MatmulStep& s : table.matmuls)
+    matmuls.push_back(&planner.plan(s)), later.push_back(s.later < 0 ? nullptr : &planner.plan(s, true));
   for (const ConvStep& s : table.convs) convs.push_back(&planner.plan(s));
   for (const AttentionStep& s : table.attentions) planner.plan(s);
   for (Slot s : table.kernel_scratch) planner.plan_scratch(s);
   for (int m : table.matmul_of) out->matmuls.push_back(m < 0 ? nullptr : matmuls[static_cast<size_t>(m)]);
+  if (f.linked->later)
+    for (int m : table.matmul_of) out->later_matmuls.push_back(m < 0 ? nullptr : later[static_cast<size_t>(m)]);
   for (int c : table.conv_of) out->convs.push_back(c < 0 ? nullptr : convs[static_cast<size_t>(c)]);
   for (const ConvChain& c : out->chains) planner.need.add({0, static_cast<size_t>(c.worker_bytes() * f.workers->threads())});
   out->scratch = planner.need;

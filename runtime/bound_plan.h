@@ -27,6 +27,7 @@ struct BoundPlan {
   std::deque<ConvPlan> conv_plans;
   std::vector<const MatmulPlan*> matmuls; // by the steps' numbers; null where sizes depend on data: those are planned in the call
   std::vector<const ConvPlan*> convs;
+  std::vector<const MatmulPlan*> later_matmuls; // by the steps' numbers, where weights are packed by then; empty where no step has such
   std::vector<ConvChain> chains;
   struct Result { // memory of an Output buffer
     std::vector<int64_t> sizes, strides;

@@ -291,6 +291,7 @@ Status PlanRunner::run_bound(Frame& f, std::span<const TensorView> inputs, Resul
     std::unique_lock<std::mutex> state(session_->state_mutex, std::defer_lock);
     if (!session_->state.empty()) state.lock();
     f.random_steps = 0;
+    if (linked_->later) linked_->later->begin_call();
     bool ok = run_steps(plan_->steps, f) && hand_over(f, inputs, results);
     return ok ? Status() : Status(bad(std::exchange(f.message, {})));
   } catch (const std::exception& e) {

@@ -30,6 +30,7 @@ bool run(const MatmulStep& s, Frame& f) {
   MatmulCall call(s, f, f.pointers.data());
   f.error[0] = 0;
   run_matmul(*f.linked->micro_kernels, *f.workers, call.plan, call.product, f.memory->scratch.data());
+  if (s.later >= 0 && !call.packed_later) f.linked->later->pack(s.later, *f.workers);
   return f.error[0] == 0 || fail_index(f);
 }
 
@@ -217,7 +218,7 @@ bool allocate_dynamic(const Step& step, Frame& f) {
 
 } // namespace
 
-Matmul matmul_of(const MatmulStep& s, const Frame& f, void* const* pointers) {
+Matmul matmul_of(const MatmulStep& s, const Frame& f, void* const* pointers, const void* packed_later) {
   auto at = [&](int buffer, Slot offset, DType t) -> const void* {
     auto* start = static_cast<const char*>(pointers[static_cast<size_t>(buffer)]);
     return offset < 0 ? start : start + slot(f, offset) * static_cast<int64_t>(size_of(t));
@@ -226,10 +227,11 @@ Matmul matmul_of(const MatmulStep& s, const Frame& f, void* const* pointers) {
   m.a_type = s.a_type, m.b_type = s.b_type;
   m.a = at(s.a, s.a_offset, s.a_type);
   m.a_row = slot(f, s.a_row), m.a_k = slot(f, s.a_k);
-  m.packed = s.packed >= 0;
-  m.family = s.family, m.panel_vectors = s.panel_vectors;
+  m.packed = s.packed >= 0 || packed_later;
+  m.family = packed_later ? s.later_family : s.family, m.panel_vectors = s.panel_vectors;
   m.repeated = s.repeated;
-  if (m.packed) m.b = f.linked->packed[static_cast<size_t>(s.packed)].data();
+  if (packed_later) m.b = packed_later;
+  else if (m.packed) m.b = f.linked->packed[static_cast<size_t>(s.packed)].data();
   else m.b = at(s.b, s.b_offset, s.b_type);
   m.b_k = slot(f, s.b_k), m.b_n = slot(f, s.b_n);
   if (s.c >= 0) m.c = pointers[static_cast<size_t>(s.c)];

@@ -52,9 +52,17 @@ bool bytes_of(const PlanBuffer& buffer, const Frame& frame, size_t& bytes);
 bool bytes_of(std::span<const Slot> sizes, size_t element_bytes, const Frame& frame, size_t& bytes);
 /// Runs a scan's body for each of its steps.
 bool run_scan(const ScanStep& step, Frame& frame);
-/// The step's call with the frame's sizes and pointers, or a worker's own pointers.
-Matmul matmul_of(const MatmulStep& step, const Frame& frame, void* const* pointers);
-inline Matmul matmul_of(const MatmulStep& step, const Frame& frame) { return matmul_of(step, frame, frame.pointers.data()); }
+/// The packed form that a step's weights have by now, which were not packed ahead of time; null: none.
+inline const void* packed_later(const MatmulStep& step, const Frame& frame) {
+  bool has = step.later >= 0 && frame.bound->later_matmuls[static_cast<size_t>(step.number)];
+  return has ? frame.linked->later->find(step.later) : nullptr;
+}
+/// The step's call with the frame's sizes and pointers, or a worker's own pointers; `packed_later` as above.
+Matmul matmul_of(const MatmulStep& step, const Frame& frame, void* const* pointers, const void* packed_later);
+/// How it runs.
+inline const MatmulPlan& plan_of(const MatmulStep& step, const Frame& frame, const void* packed_later) {
+  return *(packed_later ? frame.bound->later_matmuls : frame.matmuls)[static_cast<size_t>(step.number)];
+}
 Conv conv_of(const ConvStep& step, const Frame& frame);
 /// The chain that the step is part of; null: none.
 const ConvChain* chain_of(const ConvStep& step, const Frame& frame);

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "runtime/kernel_abi.h"
+#include "runtime/later_weights.h"
 #include "runtime/library.h"
 #include "runtime/plan.h"
 
@@ -24,6 +25,7 @@ struct LinkedPlan {
   std::vector<FallbackFn> fallbacks;
   std::vector<std::span<const std::byte>> packed; // weights
   std::vector<PackedFrom> packed_from;            // of the packed ones; empty where they come from a file
+  std::unique_ptr<LaterWeights> later;            // null: none are packed while calls go on
   const KernelTable* micro_kernels = nullptr;
   std::vector<std::shared_ptr<const void>> owned; // what the addresses point into
 };

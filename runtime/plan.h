@@ -69,6 +69,8 @@ struct MatmulStep {
   int family = -1;       // of micro-kernels
   int panel_vectors = 0; // of packed B; 0: as the sizes say
   int packed = -1;       // number of B's packed form; -1: it is not packed ahead of time
+  int later = -1;        // number of the packed form that b, where it is stored, gives way to while calls go on; -1: it stays. Not in files
+  int later_family = -1; // of micro-kernels
   int number = 0;        // of the frame's plans for products
   bool repeated = false; // in a scan
   TileKernel epilogue;

@@ -27,6 +27,9 @@ private:
     m.family = s.family, m.panel_vectors = s.panel_vectors, m.packed = s.packed >= 0;
     if (s.c >= 0) m.c = this; // it is given
     prepare_matmul(kernels_, m);
+    if (s.later < 0) return;
+    m.family = s.later_family, m.packed = true;
+    prepare_matmul(kernels_, m);
   }
   void prepare(const ConvStep& s) {
     Conv c = s.shape;

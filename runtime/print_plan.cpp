@@ -86,7 +86,10 @@ private:
   std::string call(const MatmulStep& s) const {
     return fmt::format("matmul b{}[{}x{}] {}x{}x{} of b{}(+{}; {}, {}; {}, {}) and {}(+{}; {}, {}; {}, {}){}", s.c, slot(s.batch[0]),
                        slot(s.batch[1]), slot(s.m), slot(s.n), slot(s.k), s.a, slot(s.a_offset), slot(s.a_batch[0]), slot(s.a_batch[1]),
-                       slot(s.a_row), slot(s.a_k), s.packed >= 0 ? fmt::format("packed {}", s.packed) : fmt::format("b{}", s.b),
+                       slot(s.a_row), slot(s.a_k),
+                       s.packed >= 0  ? fmt::format("packed {}", s.packed)
+                       : s.later >= 0 ? fmt::format("b{}, later packed {}", s.b, s.later)
+                                      : fmt::format("b{}", s.b),
                        slot(s.b_offset), slot(s.b_batch[0]), slot(s.b_batch[1]), slot(s.b_k), slot(s.b_n), tile(s.epilogue));
   }
   std::string call(const ConvStep& s) const {

@@ -43,11 +43,13 @@ struct Cost {
   void operator()(const MatmulStep& s) {
     move(with(s.epilogue.buffers, {s.a, s.b, s.c}));
     if (s.packed >= 0) cost.bytes += static_cast<double>(f.linked->packed[static_cast<size_t>(s.packed)].size());
-    Matmul m = matmul_of(s, f);
-    cost.family = f.matmuls[static_cast<size_t>(s.number)]->family;
+    const void* later = packed_later(s, f);
+    Matmul m = matmul_of(s, f, f.pointers.data(), later);
+    const MatmulPlan& plan = plan_of(s, f, later);
+    cost.family = plan.family;
     cost.flops = 2 * number(s.batch[0]) * number(s.batch[1]) * number(s.m) * number(s.n) * number(s.k);
-    cost.detail = fmt::format("{}x{}x{}x{}, {}", m.batch[0] * m.batch[1], m.m, m.n, m.k,
-                              describe_matmul(*f.linked->micro_kernels, *f.matmuls[static_cast<size_t>(s.number)], m));
+    cost.detail =
+        fmt::format("{}x{}x{}x{}, {}", m.batch[0] * m.batch[1], m.m, m.n, m.k, describe_matmul(*f.linked->micro_kernels, plan, m));
   }
   void operator()(const ConvStep& s) {
     move(with(s.epilogue.buffers, {s.input, s.output}));

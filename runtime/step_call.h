@@ -110,12 +110,14 @@ struct TileCall {
 };
 
 struct MatmulCall {
+  const void* packed_later;
   const MatmulPlan& plan;
   TileCall tile;
   Matmul product;
 
   MatmulCall(const MatmulStep& s, Frame& f, void* const* pointers)
-      : plan(*f.matmuls[static_cast<size_t>(s.number)]), tile(s.epilogue, f, pointers), product(matmul_of(s, f, pointers)) {
+      : packed_later(tenon::packed_later(s, f)), plan(plan_of(s, f, packed_later)), tile(s.epilogue, f, pointers),
+        product(matmul_of(s, f, pointers, packed_later)) {
     product.epilogue = tile.epilogue(f, pointers);
   }
 };

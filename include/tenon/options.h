@@ -21,6 +21,8 @@ enum class Precision { Strict, BF16, Int8Weights };
 /// Executables loaded from files have the plan for all sizes alone.
 struct Specialization {
   /// Whether that happens by itself. If not, Executable::specialize asks for it. Not while steps are timed (Options::profile).
+  /// It also says whether weights that the first call reads where they are stored may be packed by the calls behind it: these take
+  /// some tenths longer until all are, those to come less time; results may then differ in the last bits.
   bool in_background = true;
   /// Plans for exact or partly fixed sizes that one executable holds; 0: none. The least used makes room for another.
   int most = 8;

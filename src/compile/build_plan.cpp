@@ -72,6 +72,8 @@ Compiled build_plan(LoadedProgram backend, const Options& options, Keep keep, La
   StageTimer timer;
   Machine machine(backend, options, shared.get());
   PlanTarget target(machine.target);
+  // Files hold what is read most quickly, and another plan of the program finds what the first one has.
+  target.leaves = keep.objects || shared ? Leaves::None : options.specialization.in_background ? Leaves::AtFirst : Leaves::ForGood;
   std::vector<LoweredRegion> regions = lower_regions(backend.graph, target, options.forbid_fallback);
   timer.done("lower_regions");
   SelectedKernels selected = select_kernels(backend.graph, regions, *machine.micro_kernels, target);
@@ -85,6 +87,7 @@ Compiled build_plan(LoadedProgram backend, const Options& options, Keep keep, La
   linked->micro_kernels = machine.micro_kernels;
   linked->owned.push_back(shared ? std::shared_ptr<const void>(shared) : machine.own);
 
+  selected.later.pack_later(*linked, backend.file);
   // From here on constants belong to those who read them: buffers, and what is to be packed. The interpreter reads the graph's.
   regions.clear();
   backend.weights.clear();

@@ -76,6 +76,7 @@ void StepEmitter::build_matmul(NodeId id) {
   s.c_batch[0] = slot(matrix * inner), s.c_batch[1] = slot(matrix);
   const SelectedRegion::Product& product = *selected.product;
   s.family = product.family, s.packed = product.packed, s.panel_vectors = product.panel_vectors;
+  s.later = product.later, s.later_family = product.later_family;
   if (s.packed < 0) s.b = buffer_of(b.value);
   s.n = product.columns >= 0 ? slots_.constant(product.columns) : slot(cols);
   s.number = plan_.num_matmuls++;

@@ -28,11 +28,15 @@ struct LoweredRegion {
 };
 
 /// What of the machine decides the form of kernels.
+/// Which weights that lie out x in may be read where they are stored: none, or until they are packed while calls go on, or for good.
+enum class Leaves : uint8_t { None, AtFirst, ForGood };
+
 struct PlanTarget {
   explicit PlanTarget(const Target& target);
   int vector_bytes;
   int64_t streamed_bytes; // results that would push all else out of the caches
   Caches caches;
+  Leaves leaves = Leaves::ForGood;
 };
 
 /// A value that lies in the memory of one it is joined to.

@@ -194,6 +194,16 @@ void PackRequests::allocate(LargeMemory& place) {
   place.settle();
 }
 
+void PackRequests::pack_later(LinkedPlan& plan, std::span<const std::byte> file) const {
+  if (requests_.empty()) return;
+  std::vector<LaterWeights::Form> forms;
+  for (const PackRequest& r : requests_) {
+    auto& p = std::get<ProductWeights>(r.form);
+    forms.push_back({p.family, p.panels, {start_of(r.weights, p), r.weights.dtype(), p.k_stride, p.n_stride}});
+  }
+  plan.later = std::make_unique<LaterWeights>(*plan.micro_kernels, forms, file);
+}
+
 size_t PackRequests::pack(LinkedPlan& plan, LargeMemory place, const Together& together, std::span<const std::byte> file,
                           const LinkedPlan* shared) {
   allocate(place);

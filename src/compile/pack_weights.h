@@ -47,6 +47,9 @@ public:
   size_t pack(LinkedPlan& plan, LargeMemory place, const Together& together, std::span<const std::byte> file,
               const LinkedPlan* shared = nullptr);
 
+  /// What was asked for, of products, as weights that `plan`'s calls pack.
+  void pack_later(LinkedPlan& plan, std::span<const std::byte> file) const;
+
 private:
   using Key = std::pair<const void*, std::vector<int64_t>>;
   int add(Key key, PackRequest request, int64_t bytes);

@@ -100,7 +100,7 @@ bool stays_in_place(const Graph& g, const LoweredRegion& r, const KernelTable& k
 } // namespace
 
 SelectedRegion::Product select_product(const Graph& g, const LoweredRegion& r, const KernelTable& kernels, const PlanTarget& target,
-                                       PackRequests& weights) {
+                                       PackRequests& weights, PackRequests& later) {
   const Node& n = g.node(contraction_of(g, r.node));
   const auto& [a, b] = *r.product;
   const Type &out = g.type(n.outputs[0]), &left = g.type(tensor_operands(n.args, g).at(0));
@@ -113,8 +113,15 @@ SelectedRegion::Product select_product(const Graph& g, const LoweredRegion& r, c
                .b_type = g.type(b.value).dtype};
   SelectedRegion::Product p;
   if (!w || rank != 2 || shape.n == any_size || shape.k == any_size || !const_int(b.offset) || !w->is_contiguous()) return p;
-  if (slices_of(n) == 1 && stays_in_place(g, r, kernels, target.caches, shape)) return p;
-  p.family = shape.family = choose_family(kernels, shape.a_type, shape.b_type, shape.m, shape.n, shape.k);
+  bool stays = target.leaves != Leaves::None && slices_of(n) == 1 && stays_in_place(g, r, kernels, target.caches, shape);
+  if (stays && target.leaves == Leaves::ForGood) return p;
+  shape.family = choose_family(kernels, shape.a_type, shape.b_type, shape.m, shape.n, shape.k);
+  if (stays) {
+    p.later_family = shape.family;
+    p.later = pack_constant(kernels, target.vector_bytes, *w, b, 1, shape, later);
+    return p;
+  }
+  p.family = shape.family;
   p.packed = pack_constant(kernels, target.vector_bytes, *w, b, slices_of(n), shape, weights);
   p.panel_vectors = shape.panel_vectors;
   if (p.panel_vectors) p.columns = shape.n;

@@ -132,7 +132,7 @@ SelectedKernels select_kernels(const Graph& g, const std::vector<LoweredRegion>&
     SelectedRegion& s = out.regions.emplace_back();
     if (r.same_as >= 0) s.kernels = out.regions[static_cast<size_t>(r.same_as)].kernels;
     else selection.add(r, s);
-    if (r.product) s.product = select_product(g, r, micro_kernels, target, out.weights);
+    if (r.product) s.product = select_product(g, r, micro_kernels, target, out.weights, out.later);
     if (g.node(r.node).op == "tenon::conv") s.conv = select_convolution(g, r, micro_kernels, target, out.weights);
   }
   selection.share(g.pool());
@@ -149,7 +149,9 @@ std::string to_string(const Graph& graph, const std::vector<LoweredRegion>& regi
     std::vector<std::string> parts;
     if (s.product)
       parts.push_back(fmt::format("family {}, B {}", family(s.product->family),
-                                  s.product->packed < 0 ? "in place" : fmt::format("packed {}", s.product->packed)));
+                                  s.product->later >= 0   ? fmt::format("in place, later packed {}", s.product->later)
+                                  : s.product->packed < 0 ? "in place"
+                                                          : fmt::format("packed {}", s.product->packed)));
     if (s.conv)
       parts.push_back(fmt::format("family {}{}, weights {}", family(s.conv->shape.family), s.conv->shape.winograd ? " by Winograd" : "",
                                   s.conv->packed < 0 ? "in place" : fmt::format("packed {}", s.conv->packed)));

@@ -17,7 +17,9 @@ struct SelectedRegion {
     int family = -1;       // of micro-kernels; -1: chosen when sizes are bound
     int panel_vectors = 0; // of packed B; 0: as the sizes say
     int packed = -1;       // number of B's packed form; -1: B is read where it lies
-    int64_t columns = -1;  // of packed B, where they are more than the product's
+    int later = -1;        // number of the form that it is packed into while calls go on; -1: it is not
+    int later_family = -1;
+    int64_t columns = -1; // of packed B, where they are more than the product's
   };
   struct Convolution {
     Conv shape; // without pointers
@@ -32,7 +34,7 @@ struct SelectedKernels {
   std::unique_ptr<ExprPool> pool; // of the kernels
   std::vector<Kernel> kernels;
   std::vector<SelectedRegion> regions; // one for each lowered one
-  PackRequests weights;
+  PackRequests weights, later;         // packed ahead of time, and while calls go on
 };
 
 /// Kernels with equal text are one; those that differ in constants only become one, where that costs little when they run.
@@ -41,9 +43,9 @@ SelectedKernels select_kernels(const Graph& graph, const std::vector<LoweredRegi
 std::string to_string(const Graph& graph, const std::vector<LoweredRegion>& regions, const SelectedKernels& selected,
                       const KernelTable& micro_kernels);
 
-/// Of one contraction, its packed constant put among `weights`.
+/// Of one contraction, its packed constant put among `weights` or `later`.
 SelectedRegion::Product select_product(const Graph& graph, const LoweredRegion& region, const KernelTable& micro_kernels,
-                                       const PlanTarget& target, PackRequests& weights);
+                                       const PlanTarget& target, PackRequests& weights, PackRequests& later);
 SelectedRegion::Convolution select_convolution(const Graph& graph, const LoweredRegion& region, const KernelTable& micro_kernels,
                                                const PlanTarget& target, PackRequests& weights);
 

@@ -1,8 +1,11 @@
 // Weights that are read where they are stored, out x in: the results of weights that are packed, and no memory for them.
 #include <doctest/doctest.h>
 
+#include <thread>
+
 #include "compile/build_plan.h"
 #include "compile/compile.h"
+#include "runtime/executable.h"
 #include "tests/unit/graph_harness.h"
 
 using namespace tenon;
@@ -29,12 +32,13 @@ TestGraph layer(const Layer& l, bool dynamic = false) {
   return g;
 }
 
-/// Of the two weights.
-size_t packed_weights(const TestGraph& g, Isa isa) {
+std::shared_ptr<const LinkedPlan> plan_of(const TestGraph& g, Options options, Keep keep = {}) {
   LoadedProgram backend = g.p;
   lower(backend, "backend");
-  return build_plan(std::move(backend), {.isa = isa}).plan->packed.size();
+  return build_plan(std::move(backend), options, keep).plan;
 }
+/// Of the two weights.
+size_t packed_weights(const TestGraph& g, Isa isa) { return plan_of(g, {.isa = isa})->packed.size(); }
 
 } // namespace
 
@@ -47,11 +51,62 @@ TEST_CASE("weights that stay where they are stored give what packed ones give") 
         CAPTURE(l.rows);
         CAPTURE(l.out);
         TestGraph g = layer(l);
-        compare(g, {{noise({l.rows, l.in}, 1), noise({l.rows, l.out}, 2)}}, {.threads = threads, .isa = isa});
+        std::vector<std::vector<Tensor>> calls; // from the second on they pack
+        for (int i = 0; i < 12; i++) calls.push_back({noise({l.rows, l.in}, i), noise({l.rows, l.out}, i + 0.5)});
+        compare(g, calls, {.threads = threads, .isa = isa});
         (packed_weights(g, isa) == 0 ? left : packed)++;
       }
   CHECK(left > 0);
   CHECK(packed > 0);
+}
+
+TEST_CASE("weights that are stored otherwise are packed by the calls behind the first") {
+  TestGraph g = layer({64, 192, 256});
+  auto plan = plan_of(g, {.threads = 2});
+  REQUIRE(plan->later);
+  REQUIRE(plan->later->size() == 2);
+  CHECK(plan->packed.empty());
+  PlanRunner runner(plan, Workers(2));
+  std::vector<Tensor> in{noise({64, 192}, 1), noise({64, 256}, 2)}, out;
+  std::vector<TensorView> views{in[0].view(), in[1].view()};
+  auto packed = [&] { return (plan->later->find(0) != nullptr) + (plan->later->find(1) != nullptr); };
+  std::vector<int> seen;
+  for (int i = 0; i < 4; i++) runner.run(views, out).check(), seen.push_back(packed());
+  CHECK(seen == std::vector{0, 1, 2, 2}); // each call takes one: more than an eighth
+}
+
+TEST_CASE("weights stay for good where results must not change, and files hold packed ones") {
+  TestGraph g = layer({64, 192, 256});
+  Options options;
+  options.specialization.in_background = false;
+  auto plan = plan_of(g, options);
+  CHECK(!plan->later);
+  CHECK(plan->packed.empty());
+  CHECK(plan_of(g, {}, {.objects = true})->packed.size() == 2);
+}
+
+TEST_CASE("threads that call while weights are packed get what packed ones give") {
+  TestGraph g = layer({64, 192, 512});
+  auto plan = plan_of(g, {.threads = 2});
+  REQUIRE(plan->later);
+  PlanRunner runner(plan, Workers(2));
+  std::vector<Tensor> in{noise({64, 192}, 1), noise({64, 512}, 2)}, want;
+  std::vector<TensorView> views{in[0].view(), in[1].view()};
+  runner.run(views, want).check();
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; i++) {
+        std::vector<Tensor> out;
+        runner.run(views, out).check();
+        for (size_t k = 0; k < out.size(); k++) wrong += !difference(out[k], want[k], 1e-5).empty();
+      }
+    });
+  threads.clear();
+  CHECK(wrong == 0);
+  CHECK(plan->later->find(0));
+  CHECK(plan->later->find(1));
 }
 
 TEST_CASE("weights are packed where rows are few, or of no known number") {
