@@ -28,6 +28,8 @@ int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
   int most = static_cast<int>(std::clamp<int64_t>(round_up(ceil_div(n, f.lanes), f.group), f.group, GemmFamily::max_vectors)); // n may be 0
   for (int v = most; v > best; v -= f.group)
     if (f.in_place_rows[static_cast<size_t>(v)] >= m) best = v;
+  constexpr int narrow = 2; // the narrowest that reads whole lines in pairs
+  if (f.group == 1 && f.in_place_rows[static_cast<size_t>(best)] < m && f.in_place_rows[narrow] >= m) best = narrow;
   while (best > most || f.in_place_rows[static_cast<size_t>(best)] == 0) best--;
   return best;
 }

@@ -22,7 +22,7 @@ namespace {
 constexpr int line_bytes = 64;
 constexpr int min_chains = 8;        // independent sums that keep two multiply-add ports of latency four busy
 constexpr int prefetch_bytes = 8192; // packed B of kernels that ask for nothing ahead: a memory latency at full speed
-constexpr int prefetch_rows = 16;    // B in place
+constexpr int prefetch_rows = 6;     // B in place: rows that lie a multiple of 4 KB apart share a set of L1, of eight lines or more
 constexpr int prefetch_k = 8;        // A by k
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
