@@ -19,6 +19,7 @@ constexpr int64_t turned_columns = 4096; // of sums that are turned back
 constexpr int64_t max_block_rows = 256;
 constexpr int64_t tile_bytes = 64 << 10; // of sums that an epilogue takes at a time
 constexpr int64_t max_super_rows = 512;
+constexpr int64_t page_bytes = 4096; // lines so far apart share a set of L1
 
 int64_t round_down(int64_t a, int64_t b) { return a / b * b; }
 
@@ -115,7 +116,11 @@ GemmKind kind_of(BUse use, bool rows_first) {
 bool reads_by_k(const GemmFamily& f, const Matmul& m) {
   return f.group == 1 && !f.is_tiled() && m.a_type == f.a && m.a_k != 1 && m.a_row <= 1;
 }
+/// Rows of many tiles that meet many panels are copied where all k of a line of A share few sets of the caches.
 bool pays_by_k(const MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
+  constexpr int64_t few_panels = 4;
+  bool crowds = m.a_k * static_cast<int64_t>(size_of(f.a)) % page_bytes == 0 && m.k > in_place_depth;
+  if (crowds && m.m > max_block_rows && p.panels.count() > few_panels) return false;
   return reads_by_k(f, m) && m.a_row == 1 && (p.use == BUse::Packed || p.use == BUse::Pack || p.use == BUse::InPlace);
 }
 
@@ -181,6 +186,13 @@ void choose_tiled_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& cache
   if (m.k <= p.block_k) p.group_panels = std::clamp<int64_t>(tile_bytes / (p.block_rows * width * sum), 1, p.chunk_panels);
 }
 
+/// How many lines so many bytes apart L2 holds. A line of A by k has rows of several tiles.
+int64_t lines_in_l2(const Caches& caches, int64_t bytes) {
+  constexpr int64_t least = 128;
+  int64_t power = bytes & -bytes; // of two
+  return power < page_bytes ? INT64_MAX : std::max(caches.l2 / power, least);
+}
+
 void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   if (f.is_tiled()) return choose_tiled_blocks(p, f, caches, m);
   int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), a_bytes = static_cast<int64_t>(size_of(f.a)),
@@ -201,6 +213,7 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   p.block_k = tile_by_tile             ? std::min<int64_t>(all_k, in_place_depth)
               : p.use == BUse::InPlace ? all_k
                                        : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
+  if (p.a_by_k) p.block_k = std::min(p.block_k, lines_in_l2(caches, m.a_k * a_bytes));
   bool many_k = all_k > p.block_k;
   int64_t depth = std::max<int64_t>(p.block_k, 1);
   int64_t rows = caches.l2 / 2 / (depth * a_bytes);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int line_bytes = 64;
 constexpr int min_chains = 8, most_sets = 4; // independent sums that keep the ports busy
-constexpr int prefetch_rows = 16;            // a memory latency ahead
+constexpr int prefetch_rows = 6;             // rows that lie a multiple of 4 KB apart share a set of L1, of eight lines or more
 constexpr int most_rows = 10;                // of pointers in registers
 
 /// Registers by use; rows are held where they all fit.
