@@ -2,8 +2,10 @@
 #include <algorithm>
 
 #include "api/impl.h"
+#include "base/lexer.h"
 #include "fx/text.h"
 #include "fx/to_graph.h"
+#include "ir/parse.h"
 
 namespace tenon {
 
@@ -14,7 +16,9 @@ Type type_of(ExprPool& pool, const ArgInfo& info) {
   if (!info.is_number) {
     std::vector<Expr> sizes;
     for (const std::string& s : info.sizes) {
-      sizes.push_back(parse_expr(pool, s));
+      Lexer size(s);
+      sizes.push_back(parse_size(pool, size));
+      require_input(size.at_end() && is_int(sizes.back()->type), "input {}: a size of {}", info.name, s);
       require_input(!const_int(sizes.back()) || *const_int(sizes.back()) >= 0, "input {}: a size of {}", info.name, s);
     }
     return Type::tensor(info.dtype, std::move(sizes));
@@ -27,8 +31,9 @@ Type type_of(ExprPool& pool, const ArgInfo& info) {
 
 void give_types(FxGraph& fx, std::span<const ArgInfo> inputs) {
   size_t count = 0;
-  for (FxNode& n : fx.nodes) {
-    if (n.kind != FxKind::Placeholder) continue;
+  for (uint32_t at = 0; at < fx.nodes.size(); at++) {
+    FxNode& n = fx.nodes[at];
+    if (n.kind != FxKind::Placeholder || is_subclass(fx, at)) continue;
     if (count < inputs.size() && !n.val) n.val = FxVal::one(type_of(*fx.pool, inputs[count]));
     count++;
   }
@@ -42,10 +47,12 @@ bool has_module(const FxGraph& fx, const std::string& name) {
 // Graphs that nodes run read their weights by their own names: "true_graph_0.weight" is the weight that true_graph_0 reads.
 void give_weights(FxGraph& fx, std::span<const NamedTensor> weights, const std::string& path) {
   for (const FxNode& n : fx.nodes) {
-    if (n.kind != FxKind::GetAttr || has_module(fx, n.target)) continue;
-    auto given = std::find_if(weights.begin(), weights.end(), [&](const NamedTensor& w) { return w.name == path + n.target; });
-    require_input(given != weights.end(), "%{} reads {}{}: no such weight is given", n.name, path, n.target);
-    fx.tensors.emplace(n.target, given->tensor);
+    auto part = subclass_part(fx, n);
+    if (!part && (n.kind != FxKind::GetAttr || has_module(fx, n.target))) continue;
+    const std::string& name = part ? part->name : n.target;
+    auto given = std::find_if(weights.begin(), weights.end(), [&](const NamedTensor& w) { return w.name == path + name; });
+    require_input(given != weights.end(), "%{} reads {}{}: no such weight is given", n.name, path, name);
+    fx.tensors.emplace(name, given->tensor);
   }
   for (FxGraph& m : fx.modules) give_weights(m, weights, path + m.name + ".");
 }

@@ -57,6 +57,8 @@ public:
   void go_back(size_t position) { pos_ = position; }
   bool at_new_line();
   int line() const;
+  /// Of the next character that is no blank, from 1 on.
+  int column() { return skip(), static_cast<int>(pos_ - (text_.rfind('\n', pos_ == 0 ? 0 : pos_ - 1) + 1)) + 1; }
   size_t position() const { return pos_; }
   std::string_view text() const { return text_; }
   [[noreturn]] void fail(const std::string& message);

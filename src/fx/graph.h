@@ -31,6 +31,12 @@ struct FxNode {
 };
 inline const Word fx_tuple{"()"};
 
+/// "p_weight.qdata" of placeholder number 3.
+struct SubclassPart {
+  uint32_t placeholder;
+  std::string name;
+};
+
 struct FxGraph {
   std::string name = {}; // that a get_attr node of an outer graph reads it by
   std::vector<FxNode> nodes = {};
@@ -40,6 +46,11 @@ struct FxGraph {
   std::shared_ptr<ExprPool> pool = std::make_shared<ExprPool>();
   bool exact_types = true; // what nodes give is what tenon's rows say; not so where an older torch recorded it
 };
+
+/// What the node reads of a weight that is a tensor subclass, which holds several tensors by name; none for other nodes.
+std::optional<SubclassPart> subclass_part(const FxGraph& graph, const FxNode& node);
+/// Whether placeholder number `at` is such a weight.
+bool is_subclass(const FxGraph& graph, uint32_t at);
 
 /// The elements of a list or tuple.
 std::span<const Arg> fx_elements(const ArgList& list);

@@ -1,9 +1,12 @@
 // ToGraph: values, arguments, types and plain operators.
 #include "fx/to_graph.h"
 
+#include <algorithm>
+
 #include "base/lexer.h"
 #include "expr/names.h"
 #include "fx/autocast.h"
+#include "fx/edge_target.h"
 #include "ir/builder.h"
 #include "ir/parse.h"
 
@@ -14,10 +17,27 @@ std::span<const Arg> fx_elements(const ArgList& list) {
   return std::span(list).subspan(tuple ? 1 : 0);
 }
 
+std::optional<SubclassPart> subclass_part(const FxGraph& g, const FxNode& n) {
+  bool reads = n.target == "torch.ops.export.access_subclass_inner_tensor.default" && n.args.size() == 2 && n.args[0].is<ValueId>() &&
+               n.args[1].is<std::string>();
+  if (!reads) return std::nullopt;
+  uint32_t at = n.args[0].get<ValueId>().index;
+  return g.nodes[at].kind == FxKind::Placeholder ? std::optional(SubclassPart{at, g.nodes[at].target + "." + n.args[1].get<std::string>()})
+                                                 : std::nullopt;
+}
+
+bool is_subclass(const FxGraph& g, uint32_t at) {
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const FxNode& n) {
+    auto part = subclass_part(g, n);
+    return part && part->placeholder == at;
+  });
+}
+
 std::string operator_name(std::string_view target) {
   constexpr std::string_view prefix = "torch.ops.";
   if (target == "torch._functorch.predispatch._make_dual") return "aten::_make_dual.default";
   if (target == "torch._functorch.predispatch._unpack_dual") return "aten::_unpack_dual.default";
+  if (auto edge = edge_operator(target)) return *edge;
   if (!target.starts_with(prefix)) return std::string(target);
   target.remove_prefix(prefix.size());
   size_t dot = target.find('.');
@@ -102,6 +122,13 @@ void ToGraph::add_constant(BlockId block, uint32_t at) {
   append_constant(block, at, zeros_of(type.dtype, sizes));
 }
 
+void ToGraph::add_subclass_part(BlockId block, uint32_t at) {
+  auto part = subclass_part(fx_, node(at));
+  auto given = part ? fx_.tensors.find(part->name) : fx_.tensors.end();
+  require_input(given != fx_.tensors.end(), "%{}: no weight {} is given", node(at).name, part ? part->name : "of this tensor subclass");
+  append_constant(block, at, given->second);
+}
+
 void ToGraph::append_constant(BlockId block, uint32_t at, const Tensor& value) {
   std::vector<Expr> sizes;
   for (int64_t s : value.sizes()) sizes.push_back(graph_.pool().integer(s));
@@ -116,6 +143,7 @@ void ToGraph::add_node(BlockId block, uint32_t at) {
   if (n.kind != FxKind::CallFunction) unsupported("%{}: a call of a {}", n.name, n.kind == FxKind::CallMethod ? "method" : "module");
   if (n.target == "operator.getitem" || n.target == "_operator.getitem") return take_item(at);
   std::string op = operator_name(n.target);
+  if (!n.val && op == "export::access_subclass_inner_tensor.default") return add_subclass_part(block, at);
   if (add_symbolic(block, at, op) || add_control_flow(block, at, op)) return;
   add_operator(block, at, op);
 }
@@ -240,7 +268,24 @@ void ToGraph::cast_operands(BlockId block, const std::string& op, ArgList& args)
     });
 }
 
-NodeId ToGraph::add_call(BlockId block, uint32_t at, const std::string& op, size_t first_arg, size_t first_output) {
+// A call whose types depend on values, as those of a mask do, where none are recorded: taken apart, its parts say what they give.
+bool ToGraph::take_apart(BlockId block, uint32_t at, const OpDef& def, const ArgList& args) {
+  try {
+    infer_types(graph_, def, args);
+    return false;
+  } catch (const Error& e) {
+    if (e.kind != ErrorKind::Unsupported || !def.decompose) throw;
+  }
+  Builder b(graph_, block, false);
+  b.set_origin(node(at).origin);
+  Values parts = def.decompose(b, Call(graph_, def, args));
+  if (parts.empty()) return false;
+  results_[at] = ArgList(parts.size());
+  for (size_t i = 0; i < parts.size(); i++) (*results_[at])[i] = parts[i].id;
+  return true;
+}
+
+void ToGraph::add_call(BlockId block, uint32_t at, const std::string& op, size_t first_arg, size_t first_output) {
   const FxNode& n = node(at);
   const OpDef* def = find_op(op);
   if (!def) def = find_op(functional_name(op));
@@ -252,7 +297,8 @@ NodeId ToGraph::add_call(BlockId block, uint32_t at, const std::string& op, size
     for (const Attribute& k : n.kwargs) made.args.push_back(resolve(k.value));
   }
   cast_operands(block, op, made.args);
-  return append(block, std::move(made), at, first_output);
+  if (def && !n.val && take_apart(block, at, *def, made.args)) return;
+  append(block, std::move(made), at, first_output);
 }
 
 void ToGraph::add_operator(BlockId block, uint32_t at, const std::string& op) {
@@ -263,7 +309,8 @@ void ToGraph::add_operator(BlockId block, uint32_t at, const std::string& op) {
 LoadedProgram program_of(const FxGraph& fx) {
   Graph g(fx.pool);
   ToGraph to(g, fx);
-  for (uint32_t p : to.placeholders()) to.add_param(g.top(), p);
+  for (uint32_t p : to.placeholders())
+    if (!is_subclass(fx, p)) to.add_param(g.top(), p);
   to.add_nodes(g.top());
   g.block(g.top()).returns = to.results();
   return program_of(std::move(g));

@@ -38,10 +38,12 @@ private:
 
   void add_node(BlockId block, uint32_t at);
   void add_constant(BlockId block, uint32_t at);
+  void add_subclass_part(BlockId block, uint32_t at);
   void append_constant(BlockId block, uint32_t at, const Tensor& value);
   void take_item(uint32_t at);
   void add_operator(BlockId block, uint32_t at, const std::string& op);
-  NodeId add_call(BlockId block, uint32_t at, const std::string& op, size_t first_arg, size_t first_output);
+  bool take_apart(BlockId block, uint32_t at, const OpDef& def, const ArgList& args);
+  void add_call(BlockId block, uint32_t at, const std::string& op, size_t first_arg, size_t first_output);
   NodeId append(BlockId block, Node made, uint32_t at, size_t first_output = 0);
   std::vector<Type> output_types(const FxNode& n, const Node& made, size_t first) const;
   ArgList schema_args(const std::string& name, const OpDef& def, std::span<const Arg> args, std::span<const Attribute> kwargs) const;

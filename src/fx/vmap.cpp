@@ -4,6 +4,7 @@
 // becomes a prim::Scan over the batch whose body is those nodes.
 #include "fx/to_graph.h"
 #include "ir/builder.h"
+#include "ir/call.h"
 
 namespace tenon {
 
@@ -49,23 +50,26 @@ void ToGraph::add_vmap(BlockId block, uint32_t start, std::span<const uint32_t> 
   ArgList xs;
   for (uint32_t n : batched) {
     Arg x = argument(node(n), 0), dim = argument(node(n), 1);
+    require_input(x.is<ValueId>() && graph_.type(x.get<ValueId>()).rank() > 0, "%{}: a vmap over something that has no dims", node(n).name);
     xs.push_back(dim == Arg(0) ? x : Arg(b.call1("aten::movedim.int", {x, dim, 0})));
   }
-  std::vector<Type> types;
-  for (uint32_t n : results) {
-    require_input(!node(n).args.empty() && node(n).args[0].is<ValueId>(), "%{}: no result of a vmap", node(n).name);
-    const FxNode& y = node(node(n).args[0].get<ValueId>().index);
-    require_input(y.val && y.val->types.size() == 1, "%{}: a result of a vmap needs a type", y.name);
-    Type t = y.val->types[0];
-    t.sizes.insert(t.sizes.begin(), to_expr(graph_.pool(), size));
-    t.strides.clear();
-    types.push_back(std::move(t));
-  }
-  NodeId scan = graph_.append(block, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = {ArgList{}, xs, Arg(false)}}, types);
+  Node made{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = {ArgList{}, xs, Arg(false)}};
+  NodeId scan = graph_.append(block, std::move(made), {});
   BlockId inner = graph_.add_block(scan);
-  for (uint32_t n : batched) add_param(inner, n);
+  for (size_t i = 0; i < batched.size(); i++) {
+    Type example = carried_type(xs[i]);
+    example.sizes.erase(example.sizes.begin());
+    add_param(inner, batched[i], &example);
+  }
   add_range(inner, body);
-  for (uint32_t n : results) graph_.block(inner).returns.push_back(argument(node(n), 0));
+  for (uint32_t n : results) {
+    Arg y = argument(node(n), 0);
+    Type whole = carried_type(y);
+    require_input(whole.is_tensor(), "%{}: a result of a vmap that is no tensor", node(n).name);
+    whole.sizes.insert(whole.sizes.begin(), to_expr(graph_.pool(), size));
+    graph_.block(inner).returns.push_back(y);
+    graph_.add_output(scan, whole);
+  }
   for (size_t i = 0; i < results.size(); i++) {
     Arg y = graph_.node(scan).outputs[i], dim = argument(node(results[i]), 3);
     results_[results[i]] = {dim == Arg(0) ? y : Arg(b.call1("aten::movedim.int", {y, 0, dim}))};

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/lexer.h"
+#include "expr/names.h"
 #include "ir/op.h"
 #include "ir/verify.h"
 
@@ -18,7 +19,7 @@ constexpr int64_t max_numbered_tensor = 1 << 20;
 
 class TypeParser {
 public:
-  TypeParser(ExprPool& pool, Lexer& lexer) : pool_(pool), lex_(lexer) {}
+  TypeParser(ExprPool& pool, Lexer& lexer, bool sizes_alone = false) : pool_(pool), lex_(lexer), sizes_alone_(sizes_alone) {}
 
   Type parse() {
     std::string name(lex_.word());
@@ -49,7 +50,7 @@ private:
   }
 
   Expr parse_integer() {
-    Expr e = parse_expr(pool_, lex_);
+    Expr e = sizes_alone_ ? parse_size(pool_, lex_) : parse_expr(pool_, lex_);
     if (!is_int(e->type)) lex_.fail("expected an integer");
     return e;
   }
@@ -77,6 +78,7 @@ private:
 
   ExprPool& pool_;
   Lexer& lex_;
+  bool sizes_alone_; // nothing else says what range symbols have
 };
 
 class GraphParser {
@@ -288,7 +290,7 @@ private:
       if (!std::exchange(first, false)) lex_.expect(",");
       Name name = parse_name();
       lex_.expect(":");
-      Type type = parse_type(g_.pool(), lex_);
+      Type type = TypeParser(g_.pool(), lex_).parse();
       define(name.text, g_.add_param(block, std::move(type), name.own));
     }
     lex_.expect(":");
@@ -316,7 +318,7 @@ private:
       do {
         names.push_back(parse_name());
         lex_.expect(":");
-        types.push_back(parse_type(g_.pool(), lex_));
+        types.push_back(TypeParser(g_.pool(), lex_).parse());
       } while (lex_.accept(","));
       lex_.expect("=");
     }
@@ -416,7 +418,11 @@ private:
 
 ParsedGraph parse_graph(std::string_view text, std::span<const Tensor> tensors) { return GraphParser(text, tensors).parse(); }
 
-Type parse_type(ExprPool& pool, Lexer& lexer) { return TypeParser(pool, lexer).parse(); }
+Type parse_type(ExprPool& pool, Lexer& lexer) { return TypeParser(pool, lexer, true).parse(); }
+
+Expr parse_size(ExprPool& pool, Lexer& lexer) {
+  return parse_expr(pool, lexer, {.value = [&](std::string_view name) { return pool.symbol(std::string(name), DType::I64, 0); }});
+}
 
 Tensor zeros_of(DType dtype, std::vector<int64_t> sizes) {
   int64_t bytes = 16;

@@ -23,8 +23,10 @@ struct ParsedGraph {
 
 /// Throws Error(BadInput) with the line of what is wrong. `tensors` are what @0, @1 ... stand for; dtype and sizes must fit.
 ParsedGraph parse_graph(std::string_view text, std::span<const Tensor> tensors = {});
-/// One type: "Float(s77, 8)".
+/// One type by itself: "Float(s77, 8)". Symbols that are new in its sizes are from 0 on.
 Type parse_type(ExprPool& pool, class Lexer& lexer);
+/// A size by itself: "s77*2 + 1".
+Expr parse_size(ExprPool& pool, class Lexer& lexer);
 /// A tensor of zeros that takes the memory of one element: its strides are zero. BadInput where the sizes overflow.
 Tensor zeros_of(DType dtype, std::vector<int64_t> sizes);
 /// A program of the graph alone: every parameter is a user's input, every return a user's output.
