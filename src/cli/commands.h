@@ -72,6 +72,16 @@ struct OptArgs {
 };
 int opt(const OptArgs& args);
 
+struct ShowArgs {
+  std::string file;    // a .pt2, or the text of an FX graph
+  std::string output;  // FILE.py, beside which FILE.npz gets the weights; empty: standard output, and no weights
+  bool python = false; // as a module of torch
+};
+int show(const ShowArgs& args);
+
+/// A file as text; "-": standard input.
+std::string read_file(const std::string& path);
+
 /// Inputs from an .npz, in its order. Floats of 8 bits are bytes there.
 std::vector<Tensor> read_inputs(const std::string& path, const std::vector<ArgInfo>& inputs);
 

@@ -104,6 +104,15 @@ Command opt_command(CLI::App& app, cli::OptArgs& args) {
   return {opt, [&] { return cli::opt(args); }};
 }
 
+Command show_command(CLI::App& app, cli::ShowArgs& args) {
+  auto* show = app.add_subcommand("show", "a program as source");
+  show->add_option("file", args.file, "a .pt2, or the text of an FX graph: torch's print of it, or its Python code; -: text from stdin")
+      ->required();
+  show->add_flag("--python", args.python, "as a Python module that torch runs, with its weights in an .npz");
+  show->add_option("-o,--output", args.output, "FILE.py; weights go to FILE.npz");
+  return {show, [&] { return cli::show(args); }};
+}
+
 Command ops_command(CLI::App& app, cli::OpsArgs& args) {
   auto* ops = app.add_subcommand("ops", "the operators that are supported, and how each runs");
   ops->add_flag("--edge-yaml", args.edge_yaml, "the dtype constraints of the Edge operators, as ExecuTorch's edge.yaml writes them");
@@ -132,10 +141,12 @@ int dispatch_command(int argc, char** argv, cli::ProcessStart start) {
   cli::ExplainArgs explain;
   cli::OptArgs opt;
   cli::OpsArgs ops;
+  cli::ShowArgs show;
   cli::CompileArgs compile;
   Command commands[] = {
-      run_command(app, run),         check_command(app, check), bench_command(app, bench), dump_command(app, dump),
-      explain_command(app, explain), opt_command(app, opt),     ops_command(app, ops),     compile_command(app, compile),
+      run_command(app, run),   check_command(app, check),     bench_command(app, bench),
+      dump_command(app, dump), explain_command(app, explain), opt_command(app, opt),
+      ops_command(app, ops),   compile_command(app, compile), show_command(app, show),
   };
   if (int code = parse(app, argc, argv); code >= 0) return code;
   for (Command& c : commands)

@@ -1,10 +1,6 @@
 // `tenon opt`: runs passes by name on a graph as text or a .pt2, and prints the graph as text.
 #include <fmt/core.h>
 
-#include <fstream>
-#include <iostream>
-#include <iterator>
-
 #include "cli/commands.h"
 #include "compile/compile.h"
 #include "fx/from_graph.h"
@@ -19,17 +15,11 @@ namespace tenon::cli {
 
 namespace {
 
-std::string read_file(const std::string& path) {
-  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  std::ifstream in(path, std::ios::binary);
-  require_input(in.good(), "cannot open '{}'", path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 LoadedProgram load(const std::string& path) {
   if (path.ends_with(".pt2")) return load_pt2(path);
   std::string text = read_file(path);
-  if (text.starts_with("graph():\n    %")) return program_of(parse_fx(text)); // FX indents by four
+  bool is_fx = text.starts_with("graph():\n    %") || text.starts_with("class ") || text.starts_with("def "); // FX indents by four
+  if (is_fx) return program_of(parse_fx(text));
   ParsedGraph parsed = parse_graph(text);
   if (parsed.missing_tensors > 0)
     fmt::print(stderr, "tenon: {} constants are only named in the text: they are all zeros here\n", parsed.missing_tensors);

@@ -1,6 +1,7 @@
 // Programs ready to run, and what they run on; `tenon compile`.
 #include <chrono>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 
 #include <fmt/core.h>
@@ -19,6 +20,13 @@ double ms_since(Clock::time_point t) { return std::chrono::duration<double, std:
 
 } // namespace
 
+std::string read_file(const std::string& path) {
+  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::ifstream in(path, std::ios::binary);
+  require_input(in.good(), "cannot open '{}'", path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 Ready make_ready(const std::string& model, const Options& options) {
   auto begin = Clock::now();
   if (artifact::is_artifact(model)) {
@@ -34,9 +42,7 @@ Ready make_ready(const std::string& model, const Options& options) {
 
 Ready make_ready_text(const std::string& file, const std::string& inputs, const std::string& weights, const Options& options) {
   auto begin = Clock::now();
-  std::ifstream in(file, std::ios::binary);
-  require_input(in.good(), "cannot open '{}'", file);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text = read_file(file);
   std::vector<ArgInfo> types;
   if (!inputs.empty())
     for (const NpyArray& a : read_npz(inputs, NpyU2::AsBF16)) {

@@ -9,6 +9,8 @@
 #include "aten/passes.h"
 #include "base/strided.h"
 #include "fx/from_graph.h"
+#include "fx/python_module.h"
+#include "fx/python_text.h"
 #include "fx/text.h"
 #include "fx/to_graph.h"
 #include "ir/parse.h"
@@ -33,6 +35,12 @@ std::string plain(Graph g) {
   for (std::string line; std::getline(lines, line);)
     if (!line.starts_with("symbol ")) out += line.substr(0, line.find("  # File")) + "\n";
   return out;
+}
+
+FxGraph untyped(FxGraph g) {
+  for (FxNode& n : g.nodes) n.val.reset();
+  for (FxGraph& m : g.modules) m = untyped(std::move(m));
+  return g;
 }
 
 // Of the graph alone, whose parameters are all its inputs.
@@ -72,6 +80,7 @@ void check_round_trip(const LoadedProgram& p) {
   for (const char* number : {"({", ", {", "[{"}) CHECK(text.find(number) == text.npos); // they are nodes
   FxGraph again = parse_fx(text);
   CHECK(to_string(again) == text);
+  CHECK(to_string(untyped(parse_fx(to_python(fx, "Program")))) == to_string(untyped(fx)));
   give_tensors(again, fx);
   Graph graph = program_of(again).graph;
   CHECK(plain(graph) == plain(p.graph));
@@ -100,4 +109,28 @@ TEST_CASE("graphs as FX text are the same graphs when they are read, in ATen and
       }
     }
   CHECK(seen >= 200);
+}
+
+TEST_CASE("a program as a Python module: its inputs, weights by qualified names, changed buffers, graphs that nodes run") {
+  auto module_of = [](const std::string& name) {
+    FxGraph fx = fx_of(load_pt2(TENON_FIXTURES + ("/" + name + ".pt2")));
+    return python_module(fx, "Program", name);
+  };
+  auto has = [](const std::string& text, std::string_view part) { return text.find(part) != text.npos; };
+  std::string buffers = module_of("control/swapped_buffers");
+  CHECK(has(buffers, "\n    def forward(self, x: \"f32[s77, 4]\"):\n"));
+  CHECK(has(buffers, " = self.calls\n"));
+  CHECK(has(buffers, "torch.ops.aten.copy_.default(b_b, "));
+  std::string norm = module_of("fx/batch_norm");
+  CHECK(has(norm, "p_0_weight: \"f32[8]\" = getattr(self, \"0\").weight\n"));
+  std::string float8 = module_of("control/float8");
+  CHECK(has(float8, "BITS = {\n    \"weight\": torch.float8_e4m3fn,\n}"));
+  std::string cond = module_of("control/cond_sizes");
+  CHECK(has(cond, "torch.ops.higher_order.cond("));
+  CHECK(has(cond, "\n    class true_graph_0(torch.nn.Module):\n        def forward(self"));
+  std::string sizes = module_of("control/size_math");
+  CHECK(has(sizes, " = torch.ops.aten.sym_size.int(x, 0)\n"));
+  CHECK(has(sizes, "torch.sym_max("));
+  FxGraph calls = parse_fx("def forward(self, x):\n    y = self.layer(x)\n    return (y,)");
+  CHECK_THROWS_WITH_AS(python_module(calls, "Program", ""), "%y: a call of the module layer, which is not in the graph", Error);
 }
