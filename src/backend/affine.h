@@ -5,11 +5,10 @@
 #include <span>
 
 #include "ir/graph.h"
+#include "ir/strides.h"
 
 namespace tenon {
 
-/// Strides in elements of the buffer that holds a value: the type's own, or row-major.
-std::vector<Expr> strides_of(ExprPool& pool, const Type& type);
 Expr flat_offset(ExprPool& pool, const Type& type, std::span<const Expr> index);
 /// coefficient[k] * axes[k] + ... + rest == e, where no coefficient and no rest depends on the axes.
 struct Affine {

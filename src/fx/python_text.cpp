@@ -28,8 +28,10 @@ public:
   explicit PythonParser(std::string_view text) : lex_(text), pool_(std::make_shared<ExprPool>()) {}
 
   FxGraph parse() {
+    bool in_file = lex_.at("import ") || lex_.at("from ");
+    if (in_file) lex_.take_to("\nclass ");
     FxGraph g = lex_.at("class") ? parse_class() : parse_forward();
-    if (!lex_.at_end()) lex_.fail("more text after the module");
+    if (!in_file && !lex_.at_end()) lex_.fail("more text after the module");
     g.name.clear();
     return g;
   }
@@ -48,6 +50,7 @@ private:
     lex_.expect("class");
     std::string name(lex_.word());
     expect({"(", "torch.nn.Module", ")", ":"});
+    if (lex_.at("def __init__")) lex_.take_to("def forward");
     FxGraph g = parse_forward();
     g.name = std::move(name);
     while (lex_.at("class") && lex_.column() > column) {

@@ -200,7 +200,9 @@ FxGraph parse_fx(std::string_view text) {
   std::string plain(text); // "[#users=1]", as it was once printed: '#' begins a comment otherwise
   for (size_t at = 0; (at = plain.find("[#users=", at)) != plain.npos;) plain.replace(at, 8, "[users=");
   Lexer start(plain);
-  return start.at("class") || start.at("def") ? parse_python(plain) : FxParser(plain).parse();
+  bool is_python = false;
+  for (std::string_view word : {"class ", "def ", "import ", "from "}) is_python |= start.at(word);
+  return is_python ? parse_python(plain) : FxParser(plain).parse();
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include "expr/names.h"
 #include "fx/autocast.h"
 #include "fx/edge_target.h"
+#include "fx/strides.h"
 #include "ir/builder.h"
 #include "ir/parse.h"
 
@@ -246,6 +247,7 @@ NodeId ToGraph::append(BlockId block, Node made, uint32_t at, size_t first_outpu
   const FxNode& n = node(at);
   std::vector<Type> types = output_types(n, made, first_output);
   correct_types(made, types);
+  if (!n.val) add_strides(graph_, made, types);
   std::vector<std::string> names(types.size());
   if (types.size() == 1 && first_output == 0 && !(n.val && n.val->is_list)) names[0] = n.name;
   made.origin = n.origin;
