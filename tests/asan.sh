@@ -19,7 +19,7 @@ for samples in load programs archives/2.6.0; do
   "$dir/tests/load_fuzz" --seed "tests/fixtures/$samples" "$dir/load_fuzz_corpus" || exit 1
 done
 for f in tests/golden/*.txt; do (printf g; sed 1d "$f") >"$dir/text_fuzz_corpus/$(basename "$f")"; done
-for f in tests/fixtures/fx/*.fx; do (printf f; cat "$f") >"$dir/text_fuzz_corpus/$(basename "$f")"; done
+for f in tests/fixtures/fx/*.fx tests/fixtures/fx/*.code tests/fixtures/fx/*.readable; do (printf f; cat "$f") >"$dir/text_fuzz_corpus/$(basename "$f")"; done
 
 "$dir/src/cli/tenon" check tests/fixtures/programs && "$dir/src/cli/tenon" check tests/fixtures/control && tests/tool_test.sh "$dir/src/cli/tenon" &&
   "$dir/tests/program_fuzz" tests/fixtures/programs "$seconds" "$seed" && fuzz load_fuzz && fuzz text_fuzz

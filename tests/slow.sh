@@ -24,7 +24,7 @@ fuzz() { # TARGET FOLDERS...: libFuzzer for the given time, from the inputs in t
 text_corpus() { # the golden tests' graphs, and what torch printed
   mkdir -p "$1"
   local f; for f in tests/golden/*.txt; do (printf g; sed 1d "$f") >"$1/$(basename "$f")"; done
-  for f in tests/fixtures/fx/*.fx; do (printf f; cat "$f") >"$1/$(basename "$f")"; done
+  for f in tests/fixtures/fx/*.fx tests/fixtures/fx/*.code tests/fixtures/fx/*.readable; do (printf f; cat "$f") >"$1/$(basename "$f")"; done
 }
 load_corpus() { mkdir -p "$1" && "$asan/tests/load_fuzz" --seed tests/fixtures/load "$1" && "$asan/tests/load_fuzz" --seed "$programs" "$1" && "$asan/tests/load_fuzz" --seed "$archives" "$1"; }
 

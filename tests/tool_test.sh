@@ -28,6 +28,19 @@ has '^out15: ' "$tenon" run tests/fixtures/fx/pointwise_mix.fx --inputs $program
 grep -v '^load' "$work/out" >"$work/text"
 has '^out15: ' "$tenon" run $programs/pointwise_mix.pt2 --inputs $programs/pointwise_mix.inputs.npz
 grep -v '^load' "$work/out" | cmp -s - "$work/text" || problem "an FX text gives other results than its program"
+# So does its Python code, and the module that show writes, which torch runs as well (tests/fixtures/fx_modules.py).
+has '^out15: ' "$tenon" run tests/fixtures/fx/pointwise_mix.readable --inputs $programs/pointwise_mix.inputs.npz
+grep -v '^load' "$work/out" | cmp -s - "$work/text" || problem "Python code gives other results than its program"
+"$tenon" show --python $programs/mlp.pt2 -o "$work/mlp.py" || problem "show does not write a module"
+has '^out1: ' "$tenon" run $programs/mlp.pt2
+grep -v '^load' "$work/out" >"$work/text"
+has '^out1: ' "$tenon" run "$work/mlp.py" --weights "$work/mlp.npz" --inputs $programs/mlp.inputs.npz
+grep -v '^load' "$work/out" | cmp -s - "$work/text" || problem "a module gives other results than its program"
+python3 -m py_compile "$work/mlp.py" || problem "show writes what is no Python"
+has 'torch.ops.aten.linear.default' "$tenon" show --python tests/fixtures/fx/mlp.fx
+refuses 'show: --python' "$tenon" show $programs/mlp.pt2
+refuses "'x.txt' is no name of a Python file" "$tenon" show --python $programs/mlp.pt2 -o x.txt
+refuses "cannot write" "$tenon" show --python $programs/mlp.pt2 -o "$work/none/x.py"
 refuses 'has no type.*give inputs' "$tenon" run tests/fixtures/fx/pointwise_mix.fx
 refuses 'has its own' "$tenon" run $programs/mlp.pt2 --weights $programs/mlp.inputs.npz
 # What run wrote is what check expects.

@@ -79,6 +79,8 @@ struct ShowArgs {
 };
 int show(const ShowArgs& args);
 
+/// Whether a file is a graph as torch prints it, or Python code of one, by what its name ends in.
+bool is_fx_text(std::string_view path);
 /// A file as text; "-": standard input.
 std::string read_file(const std::string& path);
 

@@ -20,6 +20,12 @@ double ms_since(Clock::time_point t) { return std::chrono::duration<double, std:
 
 } // namespace
 
+bool is_fx_text(std::string_view path) {
+  for (std::string_view end : {".fx", ".py", ".code", ".readable"})
+    if (path.ends_with(end)) return true;
+  return false;
+}
+
 std::string read_file(const std::string& path) {
   if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
   std::ifstream in(path, std::ios::binary);

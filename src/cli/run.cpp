@@ -26,7 +26,7 @@ void print_tensor(const std::string& name, const Tensor& t) {
 } // namespace
 
 int run(const RunArgs& args) {
-  bool is_text = args.model.ends_with(".fx") || args.model.ends_with(".py");
+  bool is_text = is_fx_text(args.model);
   require_input(is_text || args.weights.empty(), "--weights are those of an FX text; {} has its own", args.model);
   Ready ready = is_text ? make_ready_text(args.model, args.inputs, args.weights, args.options) : make_ready(args.model, args.options);
   std::vector<Tensor> inputs = ready.inputs(args.inputs), outputs;

@@ -1,5 +1,5 @@
-// libFuzzer entry for the text parsers: graphs, FX text, expressions. Byte 0 selects. They may only return or throw
-// tenon::Error, and what was read prints to a text that reads back to itself.
+// libFuzzer entry for the text parsers: graphs, FX text (torch's print of a graph, and its Python code), expressions. Byte 0 selects. They
+// may only return or throw tenon::Error, and what was read prints to a text that reads back to itself; so does the graph that it became.
 //
 //   mkdir corpus && (for f in tests/golden/*.txt; do (printf g; sed 1d $f) > corpus/$(basename $f); done)
 //   text_fuzz corpus
@@ -7,6 +7,8 @@
 #include <cstdlib>
 
 #include "fx/from_graph.h"
+#include "fx/python_module.h"
+#include "fx/python_text.h"
 #include "fx/text.h"
 #include "fx/to_graph.h"
 #include "ir/parse.h"
@@ -28,11 +30,27 @@ void read_graph(std::string_view text) {
   verify(g); // throws where the graph makes no sense
 }
 
-void read_fx(std::string_view text) {
-  FxGraph g = parse_fx(text);
+void hold_fx(const FxGraph& g) {
   std::string printed = to_string(g);
   hold(to_string(parse_fx(printed)) == printed);
-  to_string(program_of(g).graph);
+}
+
+// Names may be none of Python's, so that its code is refused.
+void read_python(const FxGraph& g) {
+  try {
+    parse_fx(python_module(g, "Program", "text"));
+    parse_fx(to_python(g, "Program"));
+  } catch (const Error&) {}
+}
+
+void read_fx(std::string_view text) {
+  FxGraph g = parse_fx(text);
+  hold_fx(g);
+  read_python(g);
+  LoadedProgram p = program_of(g);
+  to_string(p.graph);
+  hold_fx(fx_of(p.graph));
+  hold_fx(fx_of(p));
 }
 
 void read_expr(std::string_view text) {

@@ -47,7 +47,7 @@ TEST_CASE("FX text with types becomes a graph") {
   verify(p.graph, Dialect::Aten);
   auto& returns = p.graph.block(p.graph.top()).returns;
   REQUIRE(returns.size() == 3);
-  CHECK(to_string(p.graph.type(returns[1].get<ValueId>())) == "Double(2, 2)");
+  CHECK(to_string(p.graph.type(returns[1].get<ValueId>())) == "Double(2, 2, strides=[4, 1])");
   CHECK(p.inputs.size() == 2);
   // And back: the same but for what FX does not say.
   std::string again = to_string(fx_of(p.graph));
@@ -61,5 +61,94 @@ TEST_CASE("FX text that is wrong is refused with its line") {
   CHECK(refused("graph():\n    %x : [num_users=1] = nothing[target=x]\n    return x").find("no such kind") != std::string::npos);
   CHECK(refused("graph():\n    return " + std::string(100000, '(')).find("nested too deeply") != std::string::npos);
   CHECK(refused("graph():\n    %x : [num_users=1] = placeholder[target=x]\n").find("without 'return'") != std::string::npos);
-  CHECK(refused("").find("expected 'graph'") != std::string::npos);
+  CHECK(refused("").find("expected 'graph', 'class' or 'def'") != std::string::npos);
+}
+
+TEST_CASE("Python code that is wrong is refused with its line") {
+  auto in_forward = [](std::string_view lines) { return refused("def forward(self, x):\n" + std::string(lines) + "\n    return (x,)"); };
+  CHECK(in_forward("    y = torch.ops.aten.relu.default(z)").find("line 2: %z is not defined here") == 0);
+  CHECK(in_forward("    y = x\n    z = x").find("line 3: %x is not defined here") == 0);
+  CHECK(in_forward("    y = x + 1\n    z = y").find("line 4: expected an operator or a call") == 0);
+  CHECK(in_forward("    y = x + 1\n    y = x + 2").find("%y is defined twice") != std::string::npos);
+  CHECK(in_forward("    y = x + 1;  z").find("expected '= None'") != std::string::npos);
+  CHECK(in_forward("    y = torch.ops.aten.add.Tensor(alpha = 2, x)").find("line 2: a positional argument behind a keyword") == 0);
+  CHECK(in_forward("    y = torch.ops.aten.add.Tensor(x").find("expected ',' or ')'") != std::string::npos);
+  CHECK(in_forward("    y = x; x = None\n    (").find("expected a name") != std::string::npos);
+  CHECK(in_forward("    y = " + std::string(100000, '(')).find("nested too deeply") != std::string::npos);
+  CHECK(in_forward("    y: \"f32[\" = self.y").find("line 2: a type that cannot be read") == 0);
+  CHECK(in_forward("    y = x + 1\n    x, = fx_pytree.tree_flatten_spec(([x], {}), self._in_spec)").find("behind other nodes") !=
+        std::string::npos);
+  CHECK(refused("def forward(self, x):\n    y = x + 1").find("a function without 'return'") != std::string::npos);
+  CHECK(refused("def forward(self, x: \"f32[2.5]\"):\n    return (x,)").find("line 1: a type that cannot be read") == 0);
+  CHECK(refused("class A(object):\n").find("expected 'torch.nn.Module'") != std::string::npos);
+  std::string graph = "def forward(self):\n        return (1,)\n    class B(torch.nn.Module):\n      ";
+  CHECK(refused("class A(torch.nn.Module):\n    " + graph + graph + "pass").find("expected 'def'") != std::string::npos);
+  CHECK(refused("class A(torch.nn.Module):\n    def forward(self):\n        return (1,)\nclass B")
+            .find("line 4: more text after the module") == 0);
+}
+
+TEST_CASE("all that torch writes in Python code") {
+  FxGraph g = parse_fx(R"py(class GraphModule(torch.nn.Module):
+    def forward(self, input, n: "Sym(s0)", y: "f32[s0, 8][8, 1]cpu" = None):
+        # File: model.py:3 in forward, code: return {"a": x}
+        input_1 = input
+        weight: "f32[8]" = getattr(self.layers, "0").weight;  unused = None
+        neg = -input_1
+        floordiv: "Sym((s0//2))" = n // 2;  n = None
+        index = operator_abs(floordiv);  floordiv = None
+        relu = input_1.relu()
+        layer = self.layer(relu, alpha = -inf);  relu = None
+        full = torch.ops.aten.full.default([2, index], (1+2j), dtype = torch.float32, device = device(type='cuda', index=1), pin_memory = False)
+        return pytree.tree_unflatten([full, layer, neg], self._out_spec))py");
+  CHECK(to_string(g) == R"(graph():
+    %input_1 : [num_users=2] = placeholder[target=input]
+    %n : int{s0} [num_users=1] = placeholder[target=n]
+    %y : Float(s0, 8, strides=[8, 1]) [num_users=0] = placeholder[target=y](default=None)
+    %weight : Float(8) [num_users=0] = get_attr[target=layers.0.weight]
+    %neg : [num_users=1] = call_function[target=operator.neg](args = (%input_1,), kwargs = {})
+    %floordiv : [num_users=1] = call_function[target=operator.floordiv](args = (%n, 2), kwargs = {})
+    %index : [num_users=1] = call_function[target=operator.abs](args = (%floordiv,), kwargs = {})
+    %relu : [num_users=1] = call_method[target=relu](args = (%input_1,), kwargs = {})
+    %layer : [num_users=1] = call_module[target=layer](args = (%relu,), kwargs = {alpha: -inf})
+    %full : [num_users=1] = call_function[target=torch.ops.aten.full.default](args = ([2, %index], (1+2j)), kwargs = {dtype: torch.float32, device: cuda:1, pin_memory: False})
+    return [full, layer, neg])");
+}
+
+TEST_CASE("ExecuTorch's targets are those of ATen, in either spelling") {
+  for (std::string target : {"executorch.exir.dialects.edge._ops.aten.add.Tensor", "executorch_exir_dialects_edge__ops_aten_add_Tensor"}) {
+    std::string text = "graph():\n    %x : Float(2) [num_users=1] = placeholder[target=x]\n"
+                       "    %aten_add_tensor : [num_users=1] = call_function[target=" +
+                       target + "](args = (%x, %x), kwargs = {})\n    return (aten_add_tensor,)";
+    CHECK(to_string(parse_fx(text)) == text);
+    CHECK(to_string(program_of(parse_fx(text)).graph).find(" = aten::add.Tensor(%x, %x)") != std::string::npos);
+  }
+  FxGraph code =
+      parse_fx("def forward(self, x):\n    a = executorch_exir_dialects_edge__ops_aten__native_batch_norm_legit_no_training_default(x)\n"
+               "    b = executorch_exir_dialects_edge__ops_my_unknown_op(x)\n    return (a, b)");
+  CHECK(code.nodes[1].target == "executorch.exir.dialects.edge._ops.aten._native_batch_norm_legit_no_training.default");
+  CHECK(code.nodes[2].target == "executorch.exir.dialects.edge._ops.my.unknown.op");
+}
+
+TEST_CASE("strides of an untyped text are torch's") {
+  std::string lines;
+  auto node = [&](std::string_view name, std::string_view op, std::string_view args) {
+    lines += fmt::format("    %{} : [num_users=1] = call_function[target=torch.ops.aten.{}](args = ({}), kwargs = {{}})\n", name, op, args);
+  };
+  node("t", "t.default", "%x,");
+  node("row", "select.int", "%t, 0, 3");
+  node("twice", "mul.Tensor", "%t, 2");
+  node("every", "slice.Tensor", "%t, 1, 0, 9, 2");
+  node("wide", "expand.default", "%x, [2, -1, -1]");
+  node("flat", "reshape.default", "%t, [-1]");
+  node("halves", "split.Tensor", "%x, 3, 1");
+  node("copied", "contiguous.default", "%y,");
+  Graph g = program_of(parse_fx("graph():\n    %x : Float(s0, 6) [num_users=1] = placeholder[target=x]\n"
+                                "    %y : Float(2, 3, strides=[1, 2]) [num_users=1] = placeholder[target=y]\n" +
+                                lines + "    return (t, row, twice, every, wide, flat, copied)"))
+                .graph;
+  std::string text = to_string(g);
+  for (std::string_view type : {"%t : Float(6, s0, strides=[1, 6])", "%row : Float(s0, strides=[6])",
+                                "%twice : Float(6, s0, strides=[1, 6])", "%wide : Float(2, s0, 6, strides=[0, 6, 1])",
+                                "%flat : Float(s0*6) ", ": Float(s0, 3, strides=[6, 1])", "%copied : Float(2, 3) ", "strides=[1, 12]"})
+    CHECK_MESSAGE(text.find(type) != std::string::npos, std::string(type), " in ", text);
 }
