@@ -11,21 +11,39 @@ struct Bags {
   const LibraryTensor &weight, &indices, &offsets;
   const LibraryTensor* scales; // null: all 1
   int64_t mode, padding, count, dim;
+  bool last_offset;
+  std::vector<int64_t> begins = {}; // of each bag, and the end of the last
+
+  // torch's quick sums take bags as offsets delimit them, and only those that follow each other.
+  bool delimited() const { return mode < 2 && padding < 0 && weight.dtype != DType::F64; }
+  // How many indices a bag has by its own offset and the next, padding among them.
+  int64_t listed(int64_t k) const { return (k + 1 < count ? integer_at(offsets, k + 1) : indices.numel()) - integer_at(offsets, k); }
 };
 
-const char* check_bags(const LibraryCall& c, const Bags& b, bool last_offset) {
+// Where bags begin. Elsewhere than in its quick sums, torch gives an index to as many bags as there are offsets up to it, less one:
+// bags then lie as their sorted offsets do, the last holds the rest, and a last offset that is included says nothing.
+const char* find_begins(Bags& b) {
+  int64_t n = b.indices.numel(), listed = b.offsets.numel();
+  if (b.last_offset && listed == 0) return "include_last_offset needs an offset";
+  for (int64_t k = 0; k < listed; k++) {
+    int64_t at = integer_at(b.offsets, k);
+    bool ends = k == listed - 1, used = b.delimited() || k < b.count;
+    if (k == 0 && at != 0) return message("offset {} of bag 0 is wrong: offsets start at 0", at);
+    if ((used && at < 0) || ((used || ends) && at > n)) return message("offset {} of bag {} is outside the {} indices", at, k, n);
+    if (b.delimited() && k > 0 && at < b.begins.back()) return message("offset {} of bag {} is below the one before", at, k);
+    if (used) b.begins.push_back(at);
+  }
+  if (!b.delimited()) std::sort(b.begins.begin(), b.begins.end());
+  if (!b.delimited() || !b.last_offset) b.begins.push_back(n);
+  return nullptr;
+}
+
+const char* check_bags(const LibraryCall& c, Bags& b) {
   int64_t n = b.indices.numel(), rows = b.weight.size(0);
   if (b.indices.dtype != b.offsets.dtype) return "indices and offsets differ in dtype";
   if (const char* error = check_indices(c, b.indices, rows)) return error;
   if (b.scales && b.scales->numel() != n) return message("{} weights for {} indices", b.scales->numel(), n);
-  int64_t before = 0;
-  for (int64_t k = 0; k < b.offsets.numel(); k++) {
-    int64_t at = integer_at(b.offsets, k);
-    if ((k == 0 && at != 0) || at < before || at > n)
-      return message("offset {} of bag {} is wrong: offsets start at 0, grow, and stay within the {} indices", at, k, n);
-    before = at;
-  }
-  return last_offset && b.offsets.numel() == 0 ? "include_last_offset needs an offset" : nullptr;
+  return find_begins(b);
 }
 
 // The indices [begin, end) of a bag, out of `known`, and their rows.
@@ -65,36 +83,32 @@ template <class T, class I>
   for (int64_t k = 0; k < width; k++) out[from + k] = narrow<T>(sum[k]);
 }
 
-template <class T, class I> TENON_WIDE int64_t sum_bag(const Bag<T, I>& b, bool mean, T* out) {
-  int64_t used = b.end - b.begin;
-  for (int64_t i = b.begin; b.padding >= 0 && i < b.end; i++) used -= static_cast<int64_t>(b.indices[i]) == b.padding;
-  auto divisor = static_cast<Wide<T>>(mean ? std::max<int64_t>(1, used) : 1);
+template <class T, class I> TENON_WIDE void sum_bag(const Bag<T, I>& b, int64_t over, T* out) {
+  auto divisor = static_cast<Wide<T>>(over);
   int64_t from = 0;
   for (; from + together <= b.dim; from += together) sum_columns(b, from, together, divisor, out);
   if (from + 32 <= b.dim) sum_columns(b, from, 32, divisor, out), from += 32;
   if (from + 16 <= b.dim) sum_columns(b, from, 16, divisor, out), from += 16;
   if (from < b.dim) sum_columns(b, from, b.dim - from, divisor, out);
-  return used;
 }
 
 // The greatest of each column, the first of equals, and its row.
-template <class T, class I> TENON_WIDE int64_t max_bag(const Bag<T, I>& b, T* out, int64_t* rows) {
+template <class T, class I> TENON_WIDE void max_bag(const Bag<T, I>& b, T* out, int64_t* rows) {
   std::fill_n(out, b.dim, narrow<T>(Wide<T>(0)));
   std::fill_n(rows, b.dim, int64_t{0});
-  int64_t used = 0;
+  bool first = true;
   for (int64_t i = b.begin; i < b.end; i++) {
     b.fetch(i, 0, std::min<int64_t>(b.dim, 128));
     auto row = static_cast<int64_t>(b.indices[i]);
     if (row == b.padding) continue;
     const T* w = b.table + row * b.dim;
-    bool first = used++ == 0;
     for (int64_t k = 0; k < b.dim; k++) {
       bool greater = first | (widen(w[k]) > widen(out[k]));
       out[k] = greater ? w[k] : out[k];
       rows[k] = greater ? row : rows[k];
     }
+    first = false;
   }
-  return used;
 }
 
 // Bags, and for gradients: which bag an index is of, how many a bag has, where a maximum comes from.
@@ -103,10 +117,9 @@ template <class T, class I> void fill_bags(const LibraryCall& c, const Bags& b) 
   bool keep_positions = b.mode == 2 && positions.numel() == b.count * b.dim;
   std::memset(sizes.data, 0, static_cast<size_t>(sizes.numel()) * size_of(sizes.dtype));
   if (!keep_positions) std::memset(positions.data, 0, static_cast<size_t>(positions.numel()) * size_of(positions.dtype));
-  const I* offsets = b.offsets.as<const I>();
   T* out = c.outputs[0].as<T>();
   I *owner = owners.numel() > 0 ? owners.as<I>() : nullptr, *size_of_bag = sizes.as<I>();
-  int64_t sized = sizes.numel(), n = b.indices.numel(), listed = b.offsets.numel();
+  int64_t sized = sizes.numel(), n = b.indices.numel();
   int64_t work = std::max<int64_t>(1, (n + b.count) * b.dim / std::max<int64_t>(1, b.count));
   parallel(c, b.count, std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
     std::vector<int64_t> rows(b.mode == 2 ? static_cast<size_t>(b.dim) : 0);
@@ -114,10 +127,13 @@ template <class T, class I> void fill_bags(const LibraryCall& c, const Bags& b) 
     Bag<T, I> bag{
         b.weight.as<const T>(), b.indices.as<const I>(), b.scales ? b.scales->as<const T>() : nullptr, 0, 0, n, b.dim, b.padding, ahead};
     for (int64_t k = begin; k < end; k++) {
-      bag.begin = static_cast<int64_t>(offsets[k]), bag.end = k + 1 < listed ? static_cast<int64_t>(offsets[k + 1]) : n;
+      bag.begin = b.begins[static_cast<size_t>(k)], bag.end = b.begins[static_cast<size_t>(k) + 1];
       T* to = out + k * b.dim;
-      int64_t used = b.mode == 2 ? max_bag(bag, to, rows.data()) : sum_bag(bag, b.mode == 1, to);
-      if (k < sized) size_of_bag[k] = static_cast<I>(used);
+      int64_t size = b.listed(k);
+      if (b.padding >= 0) size -= std::count(bag.indices + bag.begin, bag.indices + bag.end, static_cast<I>(b.padding));
+      if (b.mode == 2) max_bag(bag, to, rows.data());
+      else sum_bag(bag, b.mode == 1 ? std::max<int64_t>(1, size) : 1, to);
+      if (k < sized) size_of_bag[k] = static_cast<I>(size);
       if (keep_positions)
         std::transform(rows.begin(), rows.end(), positions.as<I>() + k * b.dim, [](int64_t row) { return static_cast<I>(row); });
       if (owner) std::fill(owner + bag.begin, owner + bag.end, static_cast<I>(k));
@@ -175,9 +191,9 @@ const char* find_segments(const LibraryTensor& bounds, const Lanes& l, int64_t s
 } // namespace
 
 const char* embedding_bag(const LibraryCall& c) {
-  Bags b{c.inputs[0], c.inputs[1], c.inputs[2],          c.inputs.size() > 3 ? &c.inputs[3] : nullptr,
-         c.ints[0],   c.ints[2],   c.outputs[0].size(0), c.inputs[0].size(1)};
-  if (const char* error = check_bags(c, b, c.ints[1] != 0)) return error;
+  Bags b{c.inputs[0],          c.inputs[1],         c.inputs[2],   c.inputs.size() > 3 ? &c.inputs[3] : nullptr, c.ints[0], c.ints[2],
+         c.outputs[0].size(0), c.inputs[0].size(1), c.ints[1] != 0};
+  if (const char* error = check_bags(c, b)) return error;
   return for_float(b.weight.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     if (b.indices.dtype == DType::I64) fill_bags<T, int64_t>(c, b);

@@ -127,6 +127,37 @@ TEST_CASE("embedding_bag: empty bags, padding, weights") {
   CHECK(b.run(library::embedding_bag) == "index 3 is out of range for size 3");
 }
 
+// As torch's _embedding_bag for weight = arange(20.).reshape(5, 4)[:, :1] and indices [1, 2, 3, 4, 0, 1].
+TEST_CASE("embedding_bag: offsets that do not grow") {
+  auto bags = [](auto zero, Ints offsets, Ints ints) {
+    using T = decltype(zero);
+    Bench b;
+    b.input<T>({5, 1}, {0, 4, 8, 12, 16});
+    b.input<int64_t>({6}, {1, 2, 3, 4, 0, 1});
+    auto listed = static_cast<int64_t>(offsets.size()), count = listed - ints[1];
+    b.input<int64_t>({listed}, offsets);
+    b.output<T>({count, 1}), b.output<int64_t>({6}), b.output<int64_t>({count}), b.output<int64_t>({count});
+    b.ints = ints;
+    std::string error = b.run(library::embedding_bag);
+    return std::tuple(error, std::vector<double>(b.outputs[0].data_as<T>(), b.outputs[0].data_as<T>() + count), b.out<int64_t>(1),
+                      b.out<int64_t>(2));
+  };
+  using Numbers = std::vector<double>;
+  CHECK(bags(0.0, {0, 5, 1, 1, 4, 3}, {0, 0, -1}) ==
+        std::tuple(std::string(), Numbers{4, 0, 20, 16, 0, 4}, Ints{0, 2, 2, 3, 4, 5}, Ints{5, -4, 0, 3, -1, 3}));
+  CHECK(bags(0.0, {0, 4, 2, 5}, {1, 0, -1}) == std::tuple(std::string(), Numbers{3, 28, 0, 4}, Ints{0, 0, 1, 1, 2, 3}, Ints{4, -2, 3, 1}));
+  CHECK(bags(0.0, {0, 3}, {1, 1, -1}) == std::tuple(std::string(), Numbers{44.0 / 6}, Ints{0, 0, 0, 0, 0, 0}, Ints{6}));
+  CHECK(std::get<1>(bags(0.0f, {0, 4, 2}, {2, 0, -1})) == Numbers{8, 16, 4});
+  CHECK(std::get<1>(bags(0.0f, {0, 4, 2}, {0, 1, 2})) == Numbers{32, 4});
+  CHECK(std::get<1>(bags(0.0f, {0, 3}, {0, 1, -1})) == Numbers{24}); // the quick sum ends where the last offset says
+  CHECK(std::get<0>(bags(0.0f, {0, 4, 2}, {0, 0, -1})) == "offset 2 of bag 2 is below the one before");
+  for (auto offsets : {Ints{1, 3}, {0, 7}, {0, -1}, {0, 7, 3}}) {
+    CHECK(std::get<0>(bags(0.0f, offsets, {0, 0, -1})) != "");
+    CHECK(std::get<0>(bags(0.0, offsets, {2, 0, 1})) != "");
+  }
+  CHECK(std::get<0>(bags(0.0, {}, {0, 0, -1})) == "");
+}
+
 TEST_CASE("random numbers: the same for a seed, others for another, spread as they should be") {
   constexpr int64_t n = 100001;
   Bench u, v, z, p;
