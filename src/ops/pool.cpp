@@ -29,9 +29,8 @@ V count(Builder& b, Expr n) { return b.arange(n, DType::I64); }
 V at_most(Builder& b, V x, Expr limit) { return b.call1("aten::clamp.default", {x, Arg(), Arg(limit)}); }
 V at_least(Builder& b, V x, int64_t limit) { return b.call1("aten::clamp.default", {x, limit, Arg()}); }
 
-// begin(k, i): where window i of dim k begins, as a tensor of i's shape or with the leading dims; step[k]: how far apart its
-// elements are. From the place in the window gives the row-major index in the pooled dims of the input.
-V input_index(Builder& b, V input, V place, const std::vector<Expr>& extents, const Dims& step, const std::function<V(size_t)>& begin) {
+// From the place in the window, the row-major index in the pooled dims of the input; at(k, tap): where tap `tap` of dim k is.
+V input_index(Builder& b, V input, V place, const std::vector<Expr>& extents, const std::function<V(size_t, V)>& at) {
   size_t dims = extents.size(), lead = input.rank() - dims;
   V out;
   for (size_t k = 0; k < dims; k++) {
@@ -39,10 +38,22 @@ V input_index(Builder& b, V input, V place, const std::vector<Expr>& extents, co
     bool last = k + 1 == dims;
     V tap = last ? place : divide(b, place, below, "floor");
     if (!last) place = place - tap * Arg(below);
-    V at = begin(k) + (step[k] == 1 ? tap : tap * Arg(step[k]));
-    out = out ? out * Arg(input.size(static_cast<int64_t>(lead + k))) + at : at;
+    out = out ? out * Arg(input.size(static_cast<int64_t>(lead + k))) + at(k, tap) : at(k, tap);
   }
   return out;
+}
+
+// torch's loops let every NaN take over from what they had found: the index of a window that holds some is that of the last.
+// `greatest` is the pooling's maximum over windows, here of where the NaNs are.
+V or_last_nan(Builder& b, V x, size_t dims, V indices, const std::function<V(V)>& greatest) {
+  if (!is_float(x.dtype())) return indices;
+  V position;
+  for (size_t k = x.rank() - dims; k < x.rank(); k++) {
+    V i = along(b, count(b, x.size(static_cast<int64_t>(k))), k, x.rank());
+    position = position ? position * Arg(x.size(static_cast<int64_t>(k))) + i : i;
+  }
+  V nan_at = greatest(b.where(b.call1("aten::isnan.default", {x}), position, b.scalar(Arg(-1), DType::I64)));
+  return b.where(b.call1("aten::ge.Scalar", {nan_at, 0}), nan_at, indices);
 }
 
 ArgList uniform_args(Builder&, const Call& c, V x, const std::vector<Window>& w) {
@@ -72,14 +83,17 @@ Values max_pool_with_indices(Builder& b, const Call& c) {
   auto w = windows_of(c, dims);
   V place = b.call1("tenon::window_argmax.default", uniform_args(b, c, x, w));
   std::vector<Expr> extents;
-  Dims step;
-  for (auto& one : w) extents.push_back(b.integer(one.kernel)), step.push_back(one.dilation);
+  for (auto& one : w) extents.push_back(b.integer(one.kernel));
   size_t lead = x.rank() - dims;
-  V indices = input_index(b, x, place, extents, step, [&](size_t k) {
+  V indices = input_index(b, x, place, extents, [&](size_t k, V tap) {
     V begin = count(b, place.size(static_cast<int64_t>(lead + k))) * Arg(w[k].stride);
-    return along(b, w[k].padding ? begin - Arg(w[k].padding) : begin, lead + k, x.rank());
+    V at = along(b, w[k].padding ? begin - Arg(w[k].padding) : begin, lead + k, x.rank()) +
+           (w[k].dilation == 1 ? tap : tap * Arg(w[k].dilation));
+    // In the padding is only the first tap of a window of nothing but -inf: its first tap inside is meant.
+    return w[k].padding ? b.call1("aten::maximum.default", {at, b.call1("aten::remainder.Scalar", {at, w[k].dilation})}) : at;
   });
-  return {b.call1("tenon::window_max.default", uniform_args(b, c, x, w)), indices};
+  auto greatest = [&](V of) { return b.call1("tenon::window_max.default", uniform_args(b, c, of, w)); };
+  return {greatest(x), or_last_nan(b, x, dims, indices, greatest)};
 }
 
 V quotient(Builder& b, V sum, const Arg& divisor, DType result) {
@@ -168,11 +182,12 @@ Values adaptive_max_pool(Builder& b, const Call& c) {
   std::vector<Expr> out = output_size(c, dims), extents;
   for (size_t k = 0; k < dims; k++) extents.push_back(adaptive_extent(x.size(static_cast<int64_t>(lead + k)), out[k]));
   V place = b.call1("tenon::adaptive_argmax.default", {x, out});
-  V indices = input_index(b, x, place, extents, Dims(dims, 1), [&](size_t k) {
+  V indices = input_index(b, x, place, extents, [&](size_t k, V tap) {
     V begin = divide(b, count(b, out[k]) * Arg(x.size(static_cast<int64_t>(lead + k))), out[k], "floor");
-    return along(b, begin, lead + k, x.rank());
+    return along(b, begin, lead + k, x.rank()) + tap;
   });
-  return {b.call1("tenon::adaptive_max.default", {x, out}), indices};
+  auto greatest = [&](V of) { return b.call1("tenon::adaptive_max.default", {of, out}); };
+  return {greatest(x), or_last_nan(b, x, dims, indices, greatest)};
 }
 
 // Where the windows of a fractional pooling begin along one dim: [..., out], from samples [...].
@@ -201,12 +216,13 @@ Values fractional_max_pool(Builder& b, const Call& c) {
   }
   ArgList places(begins.begin(), begins.end());
   V place = b.call1("tenon::placed_argmax.default", {x, places, kernel});
-  V indices = input_index(b, x, place, extents, Dims(dims, 1), [&](size_t k) {
+  V indices = input_index(b, x, place, extents, [&](size_t k, V tap) {
     std::vector<Expr> sizes(x.sizes().begin(), x.sizes().begin() + static_cast<int64_t>(lead));
     for (size_t j = 0; j < dims; j++) sizes.push_back(j == k ? out[k] : b.integer(1));
-    return b.reshape(begins[k], sizes);
+    return b.reshape(begins[k], sizes) + tap;
   });
-  return {b.call1("tenon::placed_max.default", {x, places, kernel}), indices};
+  auto greatest = [&](V of) { return b.call1("tenon::placed_max.default", {of, places, kernel}); };
+  return {greatest(x), or_last_nan(b, x, dims, indices, greatest)};
 }
 
 // Each plane is a row of zeros into which the elements go by their indices.
