@@ -36,34 +36,40 @@ struct Rounding {
 // From [-1, 1] to places in [0, size), by the formula of torch's kernel for two dims or for three.
 Expr unnormalize(Expr g, Expr size, bool align_corners, Rounding rounded, size_t dims) {
   Expr up = rounded(g + 1.0);
-  if (dims == 3) return rounded(align_corners ? rounded(up * 0.5) * (size - 1.0) : rounded(rounded(up * size) - 1.0) * 0.5);
+  if (dims == 3 && align_corners) return rounded(rounded(up * 0.5) * rounded(size - 1.0));
+  if (dims == 3) return rounded(rounded(rounded(up * rounded(size)) - 1.0) * 0.5);
   if (align_corners) return rounded(up * rounded((size - 1.0) * 0.5));
   return rounded(rounded(up * rounded(size * 0.5)) - 0.5);
 }
 
-// Mirrored into [low / 2, high / 2].
-Expr reflect(Expr x, Expr low, Expr high) {
-  Expr least = low * 0.5, span = (high - low) * 0.5, from = abs(x - least);
-  Expr rest = binary(Op::Fmod, from, span), flips = floor(from / span);
-  Expr odd = ne(binary(Op::Fmod, flips, like(2, flips)), like(0, flips));
-  Expr inside = select(odd, span - rest + least, rest + least);
-  return select(eq(low, high), like(0, x), inside);
-}
-
-Expr clip(Expr x, Expr size) { return min(max(x, like(0, x)), size - 1.0); }
-
-// The place after padding; of zeros it stays, and what is outside is left out later.
-Expr padded(Expr x, Expr size, const Sampler& s) {
-  if (s.padding == Zeros) return x;
-  if (s.padding == Reflection) x = s.align_corners ? reflect(x, like(0, x), (size - 1.0) * 2.0) : reflect(x, like(-1, x), size * 2.0 - 1.0);
-  return clip(x, size);
+// Mirrored into [low, low + span], by the formula of torch's kernel for two dims or for three.
+Expr reflect(Expr x, double low, Expr span, Rounding rounded, size_t dims) {
+  Expr from = abs(rounded(x - low)), mirrored;
+  if (dims == 3) {
+    Expr rest = binary(Op::Fmod, from, span), flips = floor(rounded(from / span));
+    Expr even = eq(binary(Op::Fmod, flips, like(2, flips)), like(0, flips));
+    mirrored = select(even, rest, rounded(span - rest));
+  } else {
+    Expr twice = span * 2.0, rest = rounded(from - rounded(trunc(rounded(from / twice)) * twice));
+    mirrored = min(rest, rounded(twice - rest));
+  }
+  return select(eq(span, like(0, span)), like(0, x), rounded(mirrored + low));
 }
 
 struct Point {
   const DefineArgs& d;
   std::vector<Expr> numbers; // sizes of the input's last dims, in the dtype of coordinates
   Sampler sampler;
-  Rounding rounding;
+  Rounding rounded;
+
+  // The place along dim k after padding; of zeros it stays, and what is outside is left out later.
+  Expr padded(Expr x, size_t k) const {
+    Expr last = rounded(numbers[k] - 1.0);
+    if (sampler.padding == Zeros) return x;
+    if (sampler.padding == Reflection)
+      x = reflect(x, sampler.align_corners ? 0 : -0.5, sampler.align_corners ? last : rounded(numbers[k]), rounded, numbers.size());
+    return min(max(x, like(0, x)), last);
+  }
 
   // The element at integer places (given in the dtype of coordinates), zero outside.
   Expr at(const std::vector<Expr>& places) const {
@@ -86,14 +92,14 @@ Expr linear(const Point& p, const std::vector<Expr>& x) {
     std::vector<Expr> places;
     Expr weight;
     for (size_t k = 0; k < x.size(); k++) {
-      Expr low = floor(x[k]), part = x[k] - low;
+      Expr low = floor(x[k]), part = p.rounded(x[k] - low);
       bool upper = corner >> (x.size() - 1 - k) & 1;
       places.push_back(upper ? low + 1.0 : low);
-      Expr w = upper ? part : 1.0 - part;
-      weight = weight ? weight * w : w;
+      Expr w = upper ? part : p.rounded(1.0 - part);
+      weight = weight ? p.rounded(weight * w) : w;
     }
-    Expr term = p.at(places) * weight;
-    sum = sum ? sum + term : term;
+    Expr term = p.rounded(p.at(places) * weight);
+    sum = sum ? p.rounded(sum + term) : term;
   }
   return sum;
 }
@@ -110,20 +116,23 @@ Expr cubic(const Point& p, const std::vector<Expr>& x, std::vector<Expr>& places
   size_t k = places.size();
   if (k == x.size()) return p.at(places);
   Expr base = floor(x[k]), sum;
-  std::vector<Expr> weights = cubic_weights(x[k] - base, p.rounding);
+  std::vector<Expr> weights = cubic_weights(p.rounded(x[k] - base), p.rounded);
   for (size_t tap = 0; tap < 4; tap++) {
-    places.push_back(trunc(padded(base + (static_cast<double>(tap) - 1.0), p.numbers[k], p.sampler)));
-    Expr term = cubic(p, x, places) * weights[tap];
+    places.push_back(trunc(p.padded(p.rounded(base + (static_cast<double>(tap) - 1.0)), k)));
+    Expr term = p.rounded(cubic(p, x, places) * weights[tap]);
     places.pop_back();
-    sum = sum ? sum + term : term;
+    sum = sum ? p.rounded(sum + term) : term;
   }
   return sum;
 }
 
 Compute define(const DefineArgs& d) {
   const Call& c = d.call;
-  Point p{d, {}, {c.integer("interpolation_mode"), c.integer("padding_mode"), c.flag("align_corners")}, {c.type("grid").dtype}};
   size_t dims = d.axes.size() - 2;
+  Sampler sampler{c.integer("interpolation_mode"), c.integer("padding_mode"), c.flag("align_corners")};
+  DType t = c.type("grid").dtype;
+  // torch's cubic kernel for three dims computes in f32.
+  Point p{d, {}, sampler, {dims == 3 && sampler.interpolation == Bicubic ? compute_type(t) : t}};
   std::vector<Expr> x;
   for (size_t k = 0; k < dims; k++) { // the grid's last coordinate is the input's first spatial dim
     std::vector<Expr> index{d.i(0)};
@@ -131,9 +140,9 @@ Compute define(const DefineArgs& d) {
     index.push_back(d.integer(static_cast<int64_t>(dims - 1 - k)));
     Expr g = d.load_wide("grid", index);
     p.numbers.push_back(cast(c.size("input", static_cast<int64_t>(k + 2)), g->type));
-    Expr place = unnormalize(g, p.numbers[k], p.sampler.align_corners, p.rounding, dims);
-    x.push_back(p.sampler.interpolation == Bicubic ? place : padded(place, p.numbers[k], p.sampler));
+    x.push_back(unnormalize(g, p.numbers[k], p.sampler.align_corners, p.rounded, dims));
   }
+  for (size_t k = 0; k < dims && p.sampler.interpolation != Bicubic; k++) x[k] = p.padded(x[k], k);
   Expr body;
   if (p.sampler.interpolation == Nearest) {
     for (Expr& e : x) e = round(e);
