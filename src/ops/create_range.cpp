@@ -49,8 +49,9 @@ Values arange_start(Builder& b, const Call& c) {
 
 // range(start, end, step) holds its end.
 std::vector<Type> range_types(const Call& c) {
-  double n = std::floor((c.number("end") - c.number("start")) / c.number("step")) + 1;
-  return {Type::tensor(c.dtype("dtype").value_or(DType::F32), {c.pool().integer(static_cast<int64_t>(n))})};
+  auto number = [&](std::string_view name) { return cast(c.scalar(name), DType::F64); };
+  Expr n = cast(floor((number("end") - number("start")) / number("step")), DType::I64) + 1.0;
+  return {Type::tensor(c.dtype("dtype").value_or(DType::F32), {n})};
 }
 
 std::vector<Type> steps_types(const Call& c) {
@@ -59,6 +60,9 @@ std::vector<Type> steps_types(const Call& c) {
   return {Type::tensor(c.dtype("dtype").value_or(DType::F32), {c.sym("steps")})};
 }
 
+// A single step is the start.
+Expr in_first_half(const DefineArgs& d, Expr steps) { return lt(d.i(0), max(floor_div(steps, d.integer(2)), d.integer(1))); }
+
 // The second half counts down from the end, so that the end is met exactly. Integers step in f64; a reduced float is
 // rounded after each operation.
 Compute linspace_define(const DefineArgs& d) {
@@ -66,11 +70,10 @@ Compute linspace_define(const DefineArgs& d) {
   auto rounded = [&](Expr e) { return is_reduced_float(t) ? cast(cast(e, t), in) : e; };
   auto end_of = [&](std::string_view name) { return cast(number(d, name, t), in); };
   Expr start = end_of("start"), end = end_of("end"), steps = d.call.sym("steps");
-  if (is_const_int(steps, 1)) return {.axes = d.axes, .body = cast(start, t)};
   auto as_number = [&](Expr e) { return rounded(cast(e, in)); };
-  Expr step = rounded(rounded(end - start) / as_number(steps - 1.0));
+  Expr step = rounded(rounded(end - start) / as_number(max(steps - 1.0, d.integer(1))));
   Expr up = rounded(start + rounded(step * as_number(d.i(0)))), down = rounded(end - rounded(step * as_number(steps - d.i(0) - 1.0)));
-  return {.axes = d.axes, .body = cast(select(lt(d.i(0), floor_div(steps, d.integer(2))), up, down), t)};
+  return {.axes = d.axes, .body = cast(select(in_first_half(d, steps), up, down), t)};
 }
 
 // base ** linspace, in f64.
@@ -79,18 +82,18 @@ Compute logspace_define(const DefineArgs& d) {
   auto end_of = [&](std::string_view name) { return cast(number(d, name, t), in); };
   Expr base = d.pool.number(d.call.number("base"), in), steps = d.call.sym("steps");
   if (is_const_int(steps, 1)) return {.axes = d.axes, .body = cast(pow(base, number(d, "start", in)), t)};
-  Expr start = end_of("start"), end = end_of("end"), step = (end - start) / cast(steps - 1.0, in);
+  Expr start = end_of("start"), end = end_of("end"), step = (end - start) / cast(max(steps - 1.0, d.integer(1)), in);
   Expr up = start + step * cast(d.i(0), in), down = end - step * cast(steps - d.i(0) - 1.0, in);
-  return {.axes = d.axes, .body = cast(pow(base, select(lt(d.i(0), floor_div(steps, d.integer(2))), up, down)), t)};
+  return {.axes = d.axes, .body = cast(pow(base, select(in_first_half(d, steps), up, down)), t)};
 }
 
 // Frequencies of a transform of n samples, d apart: 0, 1 ... then, of a whole one, the negative half.
 template <bool Half> Values fft_frequencies(Builder& b, const Call& c) {
-  int64_t n = c.integer("n");
-  double scale = 1 / (static_cast<double>(n) * c.number("d"));
+  Expr n = c.sym("n"), two = b.integer(2), half = floor_div(n, two);
   DType t = c.dtype("dtype").value_or(DType::F32);
-  if (Half) return b.arange(b.integer(n / 2 + 1), t) * scale;
-  V up = b.arange(b.integer((n + 1) / 2), t), down = b.call1("aten::arange.start_step", {-(n / 2), 0, 1}, {{"dtype", t}});
+  Arg scale = c.pool().number(1, DType::F64) / (cast(n, DType::F64) * c.number("d"));
+  if (Half) return b.arange(half + 1.0, t) * scale;
+  V up = b.arange(n - half, t), down = b.call1("aten::arange.start_step", {Arg(-half), 0, 1}, {{"dtype", t}});
   return b.call1("aten::cat.default", {ArgList{up, down}, 0}) * scale;
 }
 
@@ -107,35 +110,42 @@ template <bool Lower> Compute triangle_define(const DefineArgs& d) {
   return {.axes = d.axes, .body = select(Lower ? le(column, edge) : le(edge, column), x, constant_like(0, x))};
 }
 
-// Rows and columns of a triangle, row by row: a constant.
-template <bool Lower> Values triangle_indices(Builder& b, const Call& c) {
-  int64_t rows = c.integer("row"), columns = c.integer("col"), offset = c.integer("offset");
-  std::vector<int64_t> r, k;
-  for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < columns; j++)
-      if (Lower ? j - i <= offset : j - i >= offset) r.push_back(i), k.push_back(j);
-  Tensor t(DType::I64, {2, static_cast<int64_t>(r.size())});
-  std::copy(r.begin(), r.end(), t.data_as<int64_t>());
-  std::copy(k.begin(), k.end(), t.data_as<int64_t>() + r.size());
-  return b.to(b.constant(t), c.dtype("dtype").value_or(DType::I64));
+// sum over k <= m of k within [0, limit].
+Expr sum_up_to(Expr m, Expr limit) {
+  Expr zero = m->pool->integer(0), inside = min(max(m, zero), limit);
+  return floor_div(inside * (inside + 1.0), m->pool->integer(2)) + max(m - limit, zero) * limit;
 }
 
-// Windows: `shape` maps the positions 0, 1 ... of a window of n points (one more than asked for where it is periodic).
+// Rows and columns of a triangle, row by row. Row i has offset + i + 1 columns of the lower one, within [0, columns].
+template <bool Lower> Values triangle_indices(Builder& b, const Call& c) {
+  Expr rows = c.sym("row"), columns = c.sym("col"), offset = c.sym("offset");
+  if (rows->hi < 0 || columns->hi < 0) c.fail("row and col must not be negative");
+  Expr edge = Lower ? offset : offset - 1.0, lower = sum_up_to(rows + edge, columns) - sum_up_to(edge, columns);
+  V distance = b.arange(columns, DType::I64) - b.unsqueeze(b.arange(rows, DType::I64), 1);
+  V mask = b.call1(Lower ? "aten::le.Scalar" : "aten::gt.Scalar", {distance, Arg(edge)});
+  V found = b.call1("aten::nonzero_static.default", {mask}, {{"size", Lower ? lower : rows * columns - lower}});
+  return b.to(b.call1("aten::t.default", {found}), c.dtype("dtype").value_or(DType::I64));
+}
+
+// Windows: `shape` maps the positions 0, 1 ... to `last` of a window (one more than asked for where it is periodic). A window of one
+// point is 1.
 template <class Shape> Values window(Builder& b, const Call& c, Shape shape) {
-  int64_t length = c.integer("window_length");
+  Expr length = c.sym("window_length"), one = b.integer(1);
   bool periodic = c.def.signature.find("periodic") < 0 || c.flag("periodic");
   DType t = c.dtype("dtype").value_or(DType::F32);
   if (!is_float(t)) c.fail("the dtype must be a floating-point type");
-  if (length <= 1) return b.full({b.integer(length)}, 1, t);
-  int64_t n = length + periodic;
-  V w = shape(b.arange(b.integer(n), t), n);
-  return periodic ? b.slice(w, 0, b.integer(0), b.integer(length)) : w;
+  if (length->hi <= 1) return b.full({length}, 1, t);
+  Expr n = periodic ? length + 1.0 : length;
+  V w = shape(b.arange(n, t), max(n - 1.0, one));
+  if (periodic) w = b.slice(w, 0, b.integer(0), length);
+  return length->lo > 1 ? w : b.where(b.scalar(Arg(le(length, one)), DType::Bool), b.scalar(Arg(1.0), t), w);
 }
 
+Expr over(double x, Expr n) { return n->pool->number(x, DType::F64) / cast(n, DType::F64); }
 V cosine(V x) { return x.builder().call1("aten::cos.default", {x}); }
 
 Values raised_cosine(Builder& b, const Call& c, double alpha, double beta) {
-  return window(b, c, [&](V i, int64_t n) { return cosine(i * (M_PI * 2 / static_cast<double>(n - 1))) * -beta + alpha; });
+  return window(b, c, [&](V i, Expr last) { return cosine(i * Arg(over(M_PI * 2, last))) * -beta + alpha; });
 }
 
 Values hann(Builder& b, const Call& c) { return raised_cosine(b, c, 0.5, 0.5); }
@@ -146,23 +156,23 @@ Values hamming(Builder& b, const Call& c) {
 }
 
 Values blackman(Builder& b, const Call& c) {
-  return window(b, c, [](V i, int64_t n) {
-    V x = i * (M_PI / static_cast<double>(n - 1));
+  return window(b, c, [](V i, Expr last) {
+    V x = i * Arg(over(M_PI, last));
     return cosine(x * 4) * 0.08 - cosine(x * 2) * 0.5 + 0.42;
   });
 }
 
 Values bartlett(Builder& b, const Call& c) {
-  return window(b, c, [&](V i, int64_t n) {
-    V x = i * (2 / static_cast<double>(n - 1));
-    return b.where(b.call1("aten::le.Scalar", {i, (n - 1) / 2}), x, -x + 2);
+  return window(b, c, [&](V i, Expr last) {
+    V x = i * Arg(over(2, last));
+    return b.where(b.call1("aten::le.Scalar", {i, Arg(floor_div(last, b.integer(2)))}), x, -x + 2);
   });
 }
 
 Values kaiser(Builder& b, const Call& c) {
   double beta = c.def.signature.find("beta") < 0 ? 12 : c.number("beta");
-  return window(b, c, [&](V i, int64_t n) {
-    double half = static_cast<double>(n - 1) / 2;
+  return window(b, c, [&](V i, Expr last) {
+    Arg half = cast(last, DType::F64) * 0.5;
     V x = (i - half) / half, root = b.call1("aten::sqrt.default", {-(x * x) + 1});
     return b.call1("aten::i0.default", {root * beta}) / b.call1("aten::i0.default", {b.scalar(beta, i.dtype())});
   });
