@@ -2,6 +2,7 @@
 #include "fx/autocast.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace tenon {
 
@@ -14,6 +15,7 @@ constexpr std::string_view lowered[] = {"_addmm_activation",
                                         "addmm",
                                         "baddbmm",
                                         "bmm",
+                                        "chain_matmul",
                                         "conv1d",
                                         "conv2d",
                                         "conv3d",
@@ -21,13 +23,16 @@ constexpr std::string_view lowered[] = {"_addmm_activation",
                                         "conv_transpose1d",
                                         "conv_transpose2d",
                                         "conv_transpose3d",
+                                        "inner",
+                                        "linalg_multi_dot",
                                         "linalg_vecdot",
                                         "linear",
                                         "matmul",
                                         "mkldnn_rnn_layer",
                                         "mm",
                                         "prelu",
-                                        "scaled_dot_product_attention"};
+                                        "scaled_dot_product_attention",
+                                        "tensordot"};
 constexpr std::string_view widened[] = {"cat", "index_copy", "stack"};
 constexpr std::string_view raised[] = {"_lu_with_info",
                                        "adaptive_avg_pool3d",
@@ -118,6 +123,19 @@ constexpr std::string_view raised[] = {"_lu_with_info",
                                        "triplet_margin_loss",
                                        "view_as_complex"};
 
+// Whether a matrix product takes part: some label of two operands is summed.
+bool contracts(const ArgList& args) {
+  if (args.empty() || !args[0].is<std::string>()) return false;
+  const std::string& equation = args[0].get<std::string>();
+  size_t arrow = equation.find("->");
+  std::string_view inputs = std::string_view(equation).substr(0, arrow),
+                   output = arrow == equation.npos ? "" : std::string_view(equation).substr(arrow);
+  return std::any_of(inputs.begin(), inputs.end(), [&](char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) && output.find(c) == output.npos && inputs.find(c) < inputs.rfind(',') &&
+           inputs.rfind(c) > inputs.find(',', inputs.find(c));
+  });
+}
+
 bool any_f32(const Graph& g, const ArgList& args) {
   bool found = false;
   for (const Arg& a : args) for_each_value(a, [&](ValueId v) { found |= g.type(v).is_tensor() && g.type(v).dtype == DType::F32; });
@@ -131,7 +149,7 @@ std::optional<DType> autocast_type(std::string_view op, DType lower, const Graph
   op.remove_prefix(6);
   op = op.substr(0, op.find('.'));
   auto among = [&](auto& names) { return std::find(std::begin(names), std::end(names), op) != std::end(names); };
-  if (among(lowered)) return lower;
+  if (among(lowered) || (op == "einsum" && contracts(args))) return lower;
   if (among(raised)) return DType::F32;
   if (among(widened)) return any_f32(graph, args) ? DType::F32 : lower;
   return std::nullopt;

@@ -60,7 +60,7 @@ void ToGraph::add_results(NodeId id, uint32_t at, const std::vector<Type>& types
 // The body's first placeholders become parameters of the block, of the types given where none is recorded; the others are bound to
 // `rest`.
 void ToGraph::add_body(BlockId block, const FxGraph& body, const std::vector<Type>& params, const ArgList& rest) {
-  ToGraph inner(graph_, body);
+  ToGraph inner(*this, body);
   inner.autocast_ = autocast_;
   Nodes inputs = inner.placeholders();
   require_input(inputs.size() == params.size() + rest.size(), "a subgraph has {} inputs, {} are given", inputs.size(),
@@ -145,7 +145,7 @@ void ToGraph::add_scan(BlockId block, uint32_t at, bool map) {
 // The wrapped graph's nodes stand in place of the wrapper.
 void ToGraph::add_wrapped(BlockId block, uint32_t at, size_t graph_at, std::optional<DType> autocast) {
   const FxNode& n = node(at);
-  ToGraph inner(graph_, module_of(n, graph_at));
+  ToGraph inner(*this, module_of(n, graph_at));
   inner.autocast_ = autocast;
   ArgList args = operands(n, graph_at + 1);
   Nodes inputs = inner.placeholders();

@@ -41,9 +41,22 @@ Expr item_symbol(Expr e) {
 
 } // namespace
 
+// Recorded where the program converts: of a dtype that it has not, the conversion was left out of what follows.
+void ToGraph::check_dtype(uint32_t at) const {
+  const FxNode& n = node(at);
+  Arg x = n.args.empty() ? Arg() : argument(n, 0);
+  for (const Attribute& k : n.kwargs) {
+    if (k.name != "dtype" || !k.value.is<DType>() || !x.is<ValueId>()) continue;
+    DType is = graph_.type(x.get<ValueId>()).dtype;
+    require_input(is == k.value.get<DType>(), "%{}: the program was exported for {}, autocast makes it {}: export it with strict=False",
+                  node(n.args[0].get<ValueId>().index).name, name_of(k.value.get<DType>()), name_of(is));
+  }
+}
+
 bool ToGraph::add_symbolic(BlockId block, uint32_t at, const std::string& op) {
   const FxNode& n = node(at);
-  if (op == "aten::_assert_tensor_metadata.default" || op.starts_with("aten::sym_constrain_range") || is_pure_of_constants(op)) return true;
+  if (op == "aten::_assert_tensor_metadata.default") return check_dtype(at), true;
+  if (op.starts_with("aten::sym_constrain_range") || is_pure_of_constants(op)) return true;
   if (add_check(block, at, op)) return true;
   if (op == "torch._functorch.predispatch._unwrap_for_grad") return results_[at] = {argument(n, 0)}, true;
   if (n.val) {

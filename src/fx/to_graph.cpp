@@ -52,6 +52,21 @@ std::string fx_target(std::string_view op) {
   return fmt::format("torch.ops.{}.{}", op.substr(0, colons), op.substr(colons + 2));
 }
 
+namespace {
+
+// A strict export traces regions under autocast without it: what it records of them, and of all that follows, has other dtypes.
+bool holds_autocast(const FxGraph& fx) {
+  auto is_region = [](const FxNode& n) { return n.target == "torch.ops.higher_order.wrap_with_autocast"; };
+  return std::any_of(fx.nodes.begin(), fx.nodes.end(), is_region) || std::any_of(fx.modules.begin(), fx.modules.end(), holds_autocast);
+}
+
+} // namespace
+
+ToGraph::ToGraph(Graph& graph, const FxGraph& fx)
+    : graph_(graph), fx_(fx), results_(fx.nodes.size()), exact_types_(fx.exact_types && !holds_autocast(fx)) {}
+ToGraph::ToGraph(const ToGraph& outer, const FxGraph& fx)
+    : graph_(outer.graph_), fx_(fx), results_(fx.nodes.size()), exact_types_(outer.exact_types_), autocast_(outer.autocast_) {}
+
 ValueId ToGraph::add_param(BlockId block, uint32_t at, const Type* otherwise) {
   const FxNode& n = node(at);
   bool known = n.val && n.val->types.size() == 1 && !n.val->is_list;
@@ -222,7 +237,7 @@ std::vector<Type> ToGraph::output_types(const FxNode& n, const Node& made, size_
 // Older torches recorded some types that their own kernels do not give: the quotient of integers as integer, the states of
 // an LSTM with a dimension too many. What the operator gives for its operands is right then, also for what follows.
 void ToGraph::correct_types(const Node& made, std::vector<Type>& types) const {
-  if (fx_.exact_types || !made.def || made.def->data_dependent || made.op.starts_with("prim::")) return;
+  if (exact_types_ || !made.def || made.def->data_dependent || made.op.starts_with("prim::")) return;
   bool in_place = functional_name(made.op) != made.op;
   if (in_place && (made.op.starts_with("aten::resize_") || made.args.empty() || !made.args[0].is<ValueId>())) return;
   std::vector<Type> given;
@@ -236,7 +251,7 @@ void ToGraph::correct_types(const Node& made, std::vector<Type>& types) const {
 }
 
 void ToGraph::correct_type(Type& now, const Type& right) const {
-  if (fx_.exact_types || !now.is_tensor() || !right.is_tensor()) return;
+  if (exact_types_ || !now.is_tensor() || !right.is_tensor()) return;
   bool same = now.dtype == right.dtype && now.rank() == right.rank();
   for (size_t d = 0; same && d < now.rank(); d++)
     same = !(const_int(now.sizes[d]) && const_int(right.sizes[d])) || now.sizes[d] == right.sizes[d];

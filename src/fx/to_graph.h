@@ -13,7 +13,7 @@ namespace tenon {
 /// Converts one FX graph into a block of `graph`, which shares its pool. Errors are BadInput that name the node, and Unsupported.
 class ToGraph {
 public:
-  ToGraph(Graph& graph, const FxGraph& fx) : graph_(graph), fx_(fx), results_(fx.nodes.size()) {}
+  ToGraph(Graph& graph, const FxGraph& fx);
 
   /// The placeholders, in order.
   std::vector<uint32_t> placeholders() const;
@@ -28,6 +28,9 @@ public:
 
 private:
   using Nodes = std::vector<uint32_t>;
+
+  /// Of a graph that a node of `outer` runs.
+  ToGraph(const ToGraph& outer, const FxGraph& fx);
 
   const FxNode& node(uint32_t at) const { return fx_.nodes[at]; }
   Nodes all_nodes() const;
@@ -54,6 +57,7 @@ private:
   void cast_operands(BlockId block, const std::string& op, ArgList& args);
 
   bool add_symbolic(BlockId block, uint32_t at, const std::string& op);
+  void check_dtype(uint32_t at) const;
   bool add_check(BlockId block, uint32_t at, const std::string& op);
   void add_item(BlockId block, uint32_t at);
   void read_item(BlockId block, uint32_t at);
@@ -89,6 +93,7 @@ private:
   const FxGraph& fx_;
   std::vector<std::optional<ArgList>> results_; // of each node; none where it has not been converted
   std::map<std::string, uint32_t> items_;       // by symbol: the node that reads it from a tensor
+  bool exact_types_;                            // recorded types hold
   std::optional<DType> autocast_;               // operators are under autocast to this dtype
 };
 

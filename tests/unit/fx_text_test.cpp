@@ -56,6 +56,29 @@ TEST_CASE("FX text with types becomes a graph") {
   CHECK(error_of([&] { program_of(parse_fx(printed)); }).find("%p_weight has no type") == 0);
 }
 
+TEST_CASE("a conversion that a strict export left out under autocast is refused") {
+  std::string before =
+      "graph():\n    %x : Float(2, 2) [num_users=2] = placeholder[target=x]\n    %submod_1 : [num_users=1] = get_attr[target=submod_1]\n"
+      "    %y : [num_users=2] = call_function[target=torch.ops.higher_order.wrap_with_autocast](args = (cpu, "
+      "torch.bfloat16, True, None, %submod_1, %x), kwargs = {})\n"
+      "    %m : [num_users=2] = call_function[target=operator.getitem](args = (%y, 0), kwargs = {})\n";
+  std::string after =
+      "    %z : [num_users=1] = call_function[target=torch.ops.aten.relu.default](args = (%m,), kwargs = {})\n    return z\n"
+      "submod_1 = graph():\n    %a : [num_users=1] = placeholder[target=a]\n"
+      "    %mm : [num_users=1] = call_function[target=torch.ops.aten.mm.default](args = (%a, %a), kwargs = {})\n    return (mm,)";
+  auto assertion = [](const char* type) {
+    return fmt::format(
+        "    %t : [num_users=0] = call_function[target=torch.ops.aten._assert_tensor_metadata.default](args = (%m,), kwargs = "
+        "{{dtype: torch.{}}})\n",
+        type);
+  };
+  LoadedProgram p = program_of(parse_fx(before + assertion("bfloat16") + after));
+  CHECK(to_string(p.graph.type(p.graph.block(p.graph.top()).returns[0].get<ValueId>())) == "BFloat16(2, 2)");
+  CHECK(error_of([&] {
+          program_of(parse_fx(before + assertion("float32") + after));
+        }).find("%m: the program was exported for f32, autocast makes it bf16") == 0);
+}
+
 TEST_CASE("FX text that is wrong is refused with its line") {
   CHECK(refused("graph():\n    %x : [num_users=1] = placeholder[target=x]\n    return y").find("line 3: %y is not defined here") == 0);
   CHECK(refused("graph():\n    %x : [num_users=1] = nothing[target=x]\n    return x").find("no such kind") != std::string::npos);
