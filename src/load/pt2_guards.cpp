@@ -1,7 +1,7 @@
 // What the export assumed about its inputs' sizes, beside their ranges: Python comparisons such as
 //   (L['x'].size()[0] % 4) == 0        torch.sym_max(1, L['x'].size()[0]) <= 2*L['y'][0].size()[1]
-// Equalities and bounds become prim::Asserts at the program's start. Left out is what only says that a size is neither 0 nor
-// 1 (`!=`, small lower bounds): tenon's programs hold for those sizes too.
+// Equalities, bounds, and what `and`, `or` and `not` make of them, become prim::Asserts at the program's start. Left out is what only says
+// that a size is neither 0 nor 1 (small lower bounds), or that computed sizes differ: tenon's programs hold for those sizes too.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -61,39 +61,77 @@ private:
   size_t next_ = 0;
 };
 
-struct Comparison {
-  Expr a, b;
-  std::string op;
+struct Condition {
+  Expr holds;
+  bool small; // says no more than that a size is neither 0 nor 1, or that two sizes differ
 };
 
 class GuardParser {
 public:
   GuardParser(const Graph& graph, const Sizes& sizes, std::string_view text) : g_(graph), sizes_(sizes), lex_(text) {}
 
-  Comparison parse() {
-    bool outer = lex_.at("(") && closes_last();
-    if (outer) lex_.expect("(");
-    Comparison c;
-    c.a = sum();
-    for (auto op : {"==", "!=", "<=", ">=", "<", ">"})
-      if (c.op.empty() && lex_.accept(op)) c.op = op;
-    if (c.op.empty()) lex_.fail("expected a comparison");
-    c.b = sum();
-    if (outer) lex_.expect(")");
-    if (!lex_.at_end()) lex_.fail("more text after the comparison");
-    return c;
+  /// The condition to hold; none where it is one that sizes 0 and 1 may break.
+  Expr parse() {
+    Condition c = any();
+    if (!lex_.at_end()) lex_.fail("more text after the condition");
+    return c.small ? Expr() : c.holds;
   }
 
 private:
-  // Whether the first parenthesis is closed by the last character.
-  bool closes_last() const {
-    int depth = 0;
-    std::string_view t = lex_.text();
-    for (size_t i = 0; i < t.size(); i++) {
-      depth += (t[i] == '(') - (t[i] == ')');
-      if (depth == 0) return i + 1 == t.size();
+  Condition any() {
+    Lexer::Depth depth(lex_);
+    Condition c = all();
+    while (lex_.accept_word("or")) {
+      Condition other = all();
+      c = {logical_or(c.holds, other.holds), c.small && other.small};
     }
-    return false;
+    return c;
+  }
+  Condition all() {
+    Condition c = one();
+    while (lex_.accept_word("and")) {
+      Condition other = one();
+      if (c.small) c = other;
+      else if (!other.small) c.holds = logical_and(c.holds, other.holds);
+    }
+    return c;
+  }
+  // A parenthesis is of a condition, or of the comparison's first operand.
+  Condition one() {
+    Lexer::Depth depth(lex_);
+    if (lex_.accept_word("not")) {
+      Condition c = one();
+      return {logical_not(c.holds), c.small};
+    }
+    size_t start = lex_.position();
+    if (lex_.accept("(")) {
+      if (std::optional<Condition> inner = attempt()) return *inner;
+      lex_.go_back(start);
+    }
+    return comparison();
+  }
+  std::optional<Condition> attempt() {
+    try {
+      Condition c = any();
+      if (lex_.accept(")")) return c;
+    } catch (const Error&) {}
+    return std::nullopt;
+  }
+
+  Condition comparison() {
+    Expr a = sum();
+    std::string_view op;
+    for (std::string_view known : {"==", "!=", "<=", ">=", "<", ">"})
+      if (op.empty() && lex_.accept(known)) op = known;
+    if (op.empty()) lex_.fail("expected a comparison");
+    Expr b = sum();
+    if (is_float(a->type) != is_float(b->type)) a = cast(a, DType::F64), b = cast(b, DType::F64);
+    if (op[0] == '<') std::swap(a, b), op = op == "<" ? ">" : ">=";
+    auto number = const_int(b);
+    if (op == "==") return {eq(a, b), false};
+    if (op == "!=") return {ne(a, b), !number || *number < 2};
+    bool small = number && *number + (op == ">") <= 2;
+    return {op == ">" ? gt(a, b) : ge(a, b), small};
   }
 
   Expr sum() {
@@ -192,17 +230,6 @@ private:
   Lexer lex_;
 };
 
-// The condition to hold; none where it is one that sizes 0 and 1 may break.
-Expr condition(Comparison c) {
-  if (is_float(c.a->type) != is_float(c.b->type)) c.a = cast(c.a, DType::F64), c.b = cast(c.b, DType::F64);
-  if (c.op == "<" || c.op == "<=") std::swap(c.a, c.b), c.op = c.op == "<" ? ">" : ">=";
-  if (c.op == "==") return eq(c.a, c.b);
-  if (c.op == "!=") return {};
-  auto least = const_int(c.b);
-  if (least && *least + (c.op == ">") <= 2) return {};
-  return c.op == ">" ? gt(c.a, c.b) : ge(c.a, c.b);
-}
-
 } // namespace
 
 void add_guards(LoadedProgram& program) {
@@ -213,9 +240,9 @@ void add_guards(LoadedProgram& program) {
   for (const std::string& guard : program.guards) {
     Expr holds;
     try {
-      holds = condition(GuardParser(g, paths.values, guard).parse());
+      holds = GuardParser(g, paths.values, guard).parse();
     } catch (const Error&) {
-      continue; // of another kind: about strides, devices, alternatives
+      continue; // of another kind: about strides, devices
     }
     if (!holds || holds->is_const() || !seen.insert(holds.get()).second) continue;
     g.append(
