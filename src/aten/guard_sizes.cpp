@@ -98,6 +98,12 @@ public:
     require_true(le(start + call.sym("length"), size));
   }
 
+  // A dim of size 1 would be gone, and what follows is for the rank it has with it.
+  void check_squeezed(const Call& call) {
+    for (int64_t d : call.dims("dim", call.type("self").rank(), false))
+      if (Expr size = call.size("self", d); !const_int(size)) require_true(ne(size, g_.pool().integer(1)));
+  }
+
   void check_windows(const Call& call) {
     bool single = call.type("self").rank() == 0;
     require_true(le(call.sym("size"), single ? g_.pool().integer(1) : call.size("self", call.dim("dimension", call.type("self").rank()))));
@@ -197,6 +203,7 @@ std::vector<Expr> guards_of(const Graph& g, const Node& n) {
   else if (n.op == "edge::col2im.default") guards.check_blocks(call);
   else if (!symbolic) return {};
   else if (n.op == "edge::view.default") guards.check_view();
+  else if (n.op == "edge::squeeze.dims") guards.check_squeezed(call);
   else if (n.op == "edge::select.int") guards.check_select(call);
   else {
     Compute definition = definition_of(g, n);

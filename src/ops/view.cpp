@@ -102,9 +102,11 @@ Compute squeeze_define(const DefineArgs& d) {
   return {.axes = d.axes, .body = d.load("self", index)};
 }
 
+// A dim of unknown size stays named, for guard_sizes.
 Values squeeze_identity(Builder& b, const Call& c) {
-  if (squeezed(c).empty()) return b.input(c, "self");
-  return {};
+  for (int64_t d : c.dims("dim", c.rank("self"), false))
+    if (!const_int(c.size("self", d)) || is_const_int(c.size("self", d), 1)) return {};
+  return b.input(c, "self");
 }
 
 Values squeeze_dim(Builder& b, const Call& c) { return b.squeeze(b.input(c, "self"), c.dim("dim", c.rank("self"))); }

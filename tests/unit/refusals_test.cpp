@@ -180,6 +180,27 @@ TEST_CASE("nothing has no extreme, but a softmax") {
   }
 }
 
+TEST_CASE("a dim that is squeezed has the size 1 always or never") {
+  for (int form : {0, 1, 2}) {
+    TestGraph g;
+    V x = g.input({g.b.integer(1), g.symbol("m"), g.symbol("n"), g.b.integer(3)});
+    if (form == 0) g.returns(g.b.call1("aten::squeeze.dim", {x, 1}));
+    if (form == 1) g.returns(g.b.call1("aten::squeeze.default", {x}));
+    if (form == 2) g.returns(g.b.call1("aten::squeeze.dims", {x, {1, 3}}) + Arg(1));
+    for (bool interpret : {false, true}) {
+      auto exe = g.program().compile({.interpret = interpret});
+      for (int64_t m : {0, 1, 2})
+        for (int64_t n : {1, 4}) {
+          Outcome got = outcome_of(exe, {Tensor(DType::F32, {1, m, n, 3})});
+          bool fits = m != 1 && (form != 1 || n != 1);
+          CHECK(!got.error == fits);
+          if (!fits) CHECK(std::string(got.error->what()).find("squeeze.dims: the sizes do not fit: ") != std::string::npos);
+          else CHECK(got.outputs[0].sizes() == (form == 1 ? std::vector<int64_t>{m, n, 3} : std::vector<int64_t>{1, m, n, 3}));
+        }
+    }
+  }
+}
+
 TEST_CASE("no more is cropped than there is") {
   TestGraph g;
   V x = g.input({g.symbol("s0")});
