@@ -12,6 +12,8 @@ int main(int argc, char** argv) {
   tenon::Result<tenon::Executable> exe = program->compile();
   if (!exe) return std::fprintf(stderr, "%s\n", exe.error().what()), 1;
 
+  std::printf("takes %s\ngives %s\n", exe->in_spec().to_string().c_str(), exe->out_spec().to_string().c_str());
+
   std::vector<tenon::Tensor> inputs = program->example_inputs().value(), outputs;
   if (tenon::Status s = exe->run(inputs, outputs); !s) return std::fprintf(stderr, "%s\n", s.error().what()), 1;
   for (const tenon::Tensor& t : outputs) {

@@ -10,17 +10,9 @@
 #include "tenon/error.h"
 #include "tenon/options.h"
 #include "tenon/tensor.h"
+#include "tenon/tree.h"
 
 namespace tenon {
-
-/// One flattened user input or output. `sizes` are printable: "4", or an expression over symbols such as "s77*2".
-/// A number (rank 0, `is_number`) is passed as a 0-d tensor: I64 for integers, F64 for floats, Bool for booleans.
-struct ArgInfo {
-  std::string name = {};
-  DType dtype = DType::F32;
-  std::vector<std::string> sizes = {};
-  bool is_number = false;
-};
 
 /// What Options::cache_folder did: nothing (there is none, or the program has no form in a file), had the program, got it now, or could not
 /// be written to.
@@ -79,6 +71,10 @@ public:
   /// Flattened user inputs (None and strings left out) and outputs, in order.
   const std::vector<ArgInfo>& inputs() const;
   const std::vector<ArgInfo>& outputs() const;
+  /// How forward's arguments nest, ((positional...), {keyword: ...}), and its result: trees of ArgInfos, and of the values that were fixed
+  /// at export (None, strings, numbers). Numbers that are fixed are among inputs() and outputs() all the same.
+  const Tree& in_spec() const;
+  const Tree& out_spec() const;
   /// The example inputs stored in the archive, flattened; an Error where the archive holds none.
   Result<std::vector<Tensor>> example_inputs() const;
   /// Overloads that nothing here can run; empty when the program is supported.
@@ -148,6 +144,8 @@ public:
   /// Flattened user inputs and outputs, as Program's.
   const std::vector<ArgInfo>& inputs() const;
   const std::vector<ArgInfo>& outputs() const;
+  const Tree& in_spec() const;
+  const Tree& out_spec() const;
   /// Runs on `inputs`, in the order of Program::inputs(). On success `outputs` holds contiguous tensors in the order of
   /// Program::outputs(), and inputs that the program changes in place hold their new values. Tensors that `outputs` holds before are
   /// let go once the inputs are found right, even if the run fails then: their memory serves again, unless an input lies in it or

@@ -6,3 +6,4 @@
 #include "tenon/program.h"   // IWYU pragma: export
 #include "tenon/tensor.h"    // IWYU pragma: export
 #include "tenon/threads.h"   // IWYU pragma: export
+#include "tenon/tree.h"      // IWYU pragma: export

@@ -26,8 +26,7 @@ Compiled compile_program(const LoadedProgram& loaded, const Options& options, Ke
 
 artifact::Description describe(const Program::Impl& program, const Options& options, Compiled& compiled, std::string key) {
   return {.name = program.loaded.name,
-          .inputs = program.inputs,
-          .outputs = program.outputs,
+          .signature = program.signature,
           .isa = options.isa,
           .target = describe(compiled.target),
           .has_narrow = compiled.has_narrow,
@@ -125,7 +124,7 @@ void compile_into(Executable::Impl& impl, const std::shared_ptr<const Program::I
 Result<Executable> Program::compile(const Options& options) const {
   return guarded([&] {
     auto impl = std::make_shared<Executable::Impl>();
-    impl->options = options, impl->inputs = impl_->inputs, impl->outputs = impl_->outputs;
+    impl->options = options, impl->signature = impl_->signature;
     if (std::isinf(options.compile_budget_ms) || options.interpret) {
       compile_into(*impl, impl_);
     } else {
@@ -152,8 +151,7 @@ Result<Executable> Executable::load(const std::string& path, const Options& opti
     require_input(!options.interpret, "a compiled program cannot be interpreted");
     artifact::Loaded loaded = artifact::load(path, Workers(options.threads, options.pool));
     auto impl = std::make_shared<Executable::Impl>();
-    impl->options = options;
-    impl->inputs = std::move(loaded.description.inputs), impl->outputs = std::move(loaded.description.outputs);
+    impl->options = options, impl->signature = std::move(loaded.description.signature);
     start(*impl, std::move(loaded.plan), begin);
     return Executable(std::move(impl));
   });

@@ -2,6 +2,7 @@
 #pragma once
 #include "compile/build_plan.h"
 #include "interp/runner.h"
+#include "ir/signature.h"
 #include "runtime/executable.h"
 #include "tenon/tenon.h"
 #include "variants/variants.h"
@@ -26,7 +27,7 @@ std::string dump_stage(const LoadedProgram& program, std::string_view stage, con
 
 struct Program::Impl {
   LoadedProgram loaded;
-  std::vector<ArgInfo> inputs, outputs;
+  Signature signature;
 };
 
 /// A program as the public handle shows it.
@@ -46,7 +47,7 @@ struct Executable::Impl {
 
   Options options;
   ExecutableStats stats;
-  std::vector<ArgInfo> inputs, outputs;
+  Signature signature;
   std::unique_ptr<PlanRunner> runner; // one of these two
   std::unique_ptr<InterpretedRunner> interpreter;
   Variants::Make make_variant;        // null: there are no others

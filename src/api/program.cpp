@@ -13,49 +13,10 @@
 
 namespace tenon {
 
-namespace {
-
-ArgInfo info_of(const std::string& name, const Type& t) {
-  ArgInfo info{.name = name};
-  if (t.is_tensor()) {
-    info.dtype = t.dtype;
-    for (Expr s : t.sizes) info.sizes.push_back(to_string(s));
-  } else {
-    info.is_number = true;
-    info.dtype = t.kind == TypeKind::Float ? DType::F64 : t.kind == TypeKind::Bool ? DType::Bool : DType::I64;
-  }
-  return info;
-}
-
-std::optional<ArgInfo> info_of_fixed(const std::string& name, const Arg& a) {
-  if (a.is<bool>()) return ArgInfo{.name = name, .dtype = DType::Bool, .is_number = true};
-  if (a.is<int64_t>()) return ArgInfo{.name = name, .dtype = DType::I64, .is_number = true};
-  if (a.is<double>()) return ArgInfo{.name = name, .dtype = DType::F64, .is_number = true};
-  return std::nullopt;
-}
-
-} // namespace
-
 std::shared_ptr<const Program::Impl> describe(LoadedProgram loaded) {
-  auto impl = std::make_shared<Program::Impl>(Program::Impl{std::move(loaded), {}, {}});
-  const LoadedProgram& p = impl->loaded;
-  for (auto& in : p.inputs) {
-    if (in.kind == InputKind::User) impl->inputs.push_back(info_of(in.name, p.graph.type(in.value)));
-    else if (in.kind == InputKind::Fixed)
-      if (auto info = info_of_fixed(in.name, in.fixed)) impl->inputs.push_back(*info);
-  }
-  auto& returns = p.graph.block(p.graph.top()).returns;
-  for (size_t i = 0; i < returns.size(); i++) {
-    if (p.outputs[i].kind != OutputKind::User) continue;
-    std::string name = fmt::format("out{}", impl->outputs.size());
-    if (returns[i].is<ValueId>()) impl->outputs.push_back(info_of(name, p.graph.type(returns[i].get<ValueId>())));
-    else if (returns[i].is<Expr>())
-      impl->outputs.push_back(
-          {.name = name, .dtype = is_float(returns[i].get<Expr>()->type) ? DType::F64 : returns[i].get<Expr>()->type, .is_number = true});
-    else if (auto info = info_of_fixed(name, returns[i])) impl->outputs.push_back(*info);
-  }
-  p.graph.pool().freeze();
-  return impl;
+  Signature signature = signature_of(loaded);
+  loaded.graph.pool().freeze();
+  return std::make_shared<Program::Impl>(Program::Impl{std::move(loaded), std::move(signature)});
 }
 
 Result<Program> Program::load(const std::string& path) {
@@ -64,8 +25,10 @@ Result<Program> Program::load(const std::string& path) {
 Result<Program> Program::load(std::span<const std::byte> bytes, std::string name) {
   return guarded([&] { return Program(describe(load_pt2(bytes, name))); });
 }
-const std::vector<ArgInfo>& Program::inputs() const { return impl_->inputs; }
-const std::vector<ArgInfo>& Program::outputs() const { return impl_->outputs; }
+const std::vector<ArgInfo>& Program::inputs() const { return impl_->signature.inputs; }
+const std::vector<ArgInfo>& Program::outputs() const { return impl_->signature.outputs; }
+const Tree& Program::in_spec() const { return impl_->signature.in_spec; }
+const Tree& Program::out_spec() const { return impl_->signature.out_spec; }
 Result<std::vector<Tensor>> Program::example_inputs() const {
   return guarded([&] { return load_example_inputs(impl_->loaded); });
 }
@@ -142,7 +105,7 @@ void Executable::reset_state() {
 Executable Executable::copy() const {
   auto made = std::make_shared<Impl>();
   if (!guarded([&] { return impl_->finish(), true; })) return *this; // calls of one give the error, as those of the other
-  made->options = impl_->options, made->stats = impl_->stats, made->inputs = impl_->inputs, made->outputs = impl_->outputs;
+  made->options = impl_->options, made->stats = impl_->stats, made->signature = impl_->signature;
   made->make_variant = impl_->make_variant;
   if (impl_->runner) start(*made, impl_->runner->copy());
   else made->interpreter = impl_->interpreter->copy();
@@ -174,8 +137,10 @@ Status Executable::run(std::span<const Tensor> inputs, std::vector<Tensor>& outp
   return run(views, outputs);
 }
 
-const std::vector<ArgInfo>& Executable::inputs() const { return impl_->inputs; }
-const std::vector<ArgInfo>& Executable::outputs() const { return impl_->outputs; }
+const std::vector<ArgInfo>& Executable::inputs() const { return impl_->signature.inputs; }
+const std::vector<ArgInfo>& Executable::outputs() const { return impl_->signature.outputs; }
+const Tree& Executable::in_spec() const { return impl_->signature.in_spec; }
+const Tree& Executable::out_spec() const { return impl_->signature.out_spec; }
 
 ExecutableStats Executable::stats() const {
   if (!impl_->is_ready) return {.is_compiling = true};

@@ -5,15 +5,16 @@
 #include <vector>
 
 #include "codegen/code_object.h"
+#include "ir/signature.h"
 #include "runtime/linked_plan.h"
-#include "tenon/program.h"
+#include "tenon/options.h"
 
 namespace tenon::artifact {
 
 /// What a file says besides weights.
 struct Description {
   std::string name; // of the program
-  std::vector<ArgInfo> inputs, outputs;
+  Signature signature;
   Isa isa = Isa::Auto;
   std::string target;                                     // describe(Target), which the machine that loads it must have
   bool has_narrow = false;                                // products of less than 32 bits: its tile registers may be used

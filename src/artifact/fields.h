@@ -1,7 +1,8 @@
 // The fields of a plan's structs, in the order they are written. What is added to a struct is added here; `format` changes with it.
 #pragma once
+#include "base/check.h"
+#include "ir/signature.h"
 #include "runtime/plan.h"
-#include "tenon/program.h"
 
 namespace tenon {
 
@@ -58,5 +59,20 @@ template <class A> void fields(A& a, Plan& p) {
   a(p.num_steps, p.fallback_steps, p.num_matmuls, p.num_convs, p.caches, p.seed);
 }
 template <class A> void fields(A& a, ArgInfo& i) { a(i.name, i.dtype, i.sizes, i.is_number); }
+template <class A> void fields(A&, std::monostate&) {}
+template <class A> void fields(A& a, std::complex<double>& c) { a(reinterpret_cast<double(&)[2]>(c)); }
+template <class A> void fields(A& a, Tree::Word& w) { a(w.text); }
+template <class A> void fields(A&, Tensor&) { internal_error("a tensor in the structure of a call"); }
+template <class A> void fields(A& a, Tree& t) {
+  Tree::Leaf leaf = t.leaf();
+  Tree::Kind kind = t.kind();
+  std::string type = t.type(), context = t.context();
+  std::vector<Tree> keys = t.keys(), children = t.children();
+  a(leaf, kind, type, context, keys, children);
+  if constexpr (A::reads)
+    t = kind == Tree::Kind::Leaf ? Tree(std::move(leaf))
+                                 : Tree::branch(kind, std::move(type), std::move(keys), std::move(children), std::move(context));
+}
+template <class A> void fields(A& a, Signature& s) { a(s.inputs, s.outputs, s.in_spec, s.out_spec, s.arg_names); }
 
 } // namespace tenon

@@ -12,7 +12,7 @@ namespace artifact {
 
 inline constexpr char magic[8] = {'T', 'E', 'N', 'O', 'N', '\r', '\n', 0};
 /// Of the fields, of what they mean, and of what code and packed weights look like.
-inline constexpr uint32_t format = 2;
+inline constexpr uint32_t format = 3;
 inline constexpr uint64_t alignment = 4096;      // of weights in the file
 inline constexpr uint64_t slack = 64;            // bytes that kernels may read behind weights
 inline constexpr uint64_t piece_bytes = 4 << 20; // of data with a checksum of its own
@@ -43,7 +43,7 @@ struct Index {
 };
 
 template <class A> void fields(A& a, Description& d) {
-  a(d.name, d.inputs, d.outputs, d.isa, d.target, d.has_narrow, d.key, d.plan, d.objects, d.operators);
+  a(d.name, d.signature, d.isa, d.target, d.has_narrow, d.key, d.plan, d.objects, d.operators);
 }
 template <class A> void fields(A& a, StoredTensor& t) { a(t.dtype, t.sizes, t.at); }
 template <class A> void fields(A& a, StoredBytes& b) { a(b.at, b.bytes); }

@@ -16,6 +16,7 @@ concept Number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
 class Writer {
 public:
+  static constexpr bool reads = false;
   std::string bytes;
 
   template <class... T> void operator()(const T&... values) { (put(values), ...); }
@@ -45,6 +46,7 @@ private:
 /// Every read past the end is a BadInput.
 class Reader {
 public:
+  static constexpr bool reads = true;
   Reader(Bytes bytes, std::string_view what) : in_(bytes, what) {}
 
   template <class... T> void operator()(T&... values) { (get(values), ...); }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "tenon/tree.h"
 
 namespace tenon {
 
@@ -29,13 +30,6 @@ struct ProgramOutput {
   std::string target = {}; // mutations: the buffer's qualified name, or the input's name
 };
 
-/// A pytree: how flat leaves are nested in the caller's arguments or results.
-struct TreeSpec {
-  std::string type;    // "builtins.dict"; empty for a leaf
-  std::string context; // JSON text: keys of a dict, fields of a named tuple
-  std::vector<TreeSpec> children;
-};
-
 struct LoadedProgram {
   std::string name;
   std::string torch_version;
@@ -45,7 +39,7 @@ struct LoadedProgram {
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
   std::map<std::string, Tensor> weights; // by qualified name; zero-copy over the archive
-  TreeSpec in_spec, out_spec;
+  Tree in_spec, out_spec;                // an ArgInfo in the place of each leaf; None: not told
   std::vector<std::string> forward_arg_names;
   std::vector<std::string> guards;           // Python expressions over L['arg'].size()
   std::shared_ptr<void> mapping;             // keeps the archive's memory

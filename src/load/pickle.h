@@ -69,7 +69,7 @@ PickleValue load_torch_save(Bytes bytes, std::shared_ptr<void> owner, const Pick
 /// The leaves in the order of torch.utils._pytree: tuples, named tuples, lists, values of dicts as inserted; None is a
 /// leaf. How a registered class flattens is not in the file; guessed is the common practice: a dataclass gives its
 /// fields but for None, a dict subclass its values, and an object holding further objects (a cache of layers) just its
-/// tensors. Any other object is a leaf. A caller who has the TreeSpec should compare the count.
+/// tensors. Any other object is a leaf. A caller who has the spec should compare the count.
 std::vector<PickleValue> flatten(const PickleValue& value);
 
 } // namespace tenon

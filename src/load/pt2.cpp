@@ -9,6 +9,7 @@
 #include "load/pt2_check.h"
 #include "load/pt2_graph.h"
 #include "load/pt2_subclass.h"
+#include "load/pt2_tree.h"
 
 namespace tenon {
 
@@ -112,33 +113,13 @@ struct Reader {
                   program.graph.block(program.graph.top()).returns.size());
   }
 
-  TreeSpec read_tree(Element e, int depth = 0) {
-    require_input(depth < 100, "a pytree is nested too deeply");
-    TreeSpec t;
-    if (auto type = json::find(e, "type")) t.type = json::text(*type);
-    if (auto context = json::find(e, "context")) {
-      std::string_view s;
-      t.context = context->get(s) == simdjson::SUCCESS ? std::string(s) : simdjson::minify(*context);
-    }
-    for (Element c : json::array(json::get(e, "children_spec"))) t.children.push_back(read_tree(c, depth + 1));
-    return t;
-  }
-
-  TreeSpec parse_tree(std::string_view text) {
-    simdjson::dom::parser own;
-    Element root;
-    require_input(!own.parse(text.data(), text.size()).get(root), "a pytree spec is not JSON");
-    auto parts = json::array(root); // [version, tree]
-    require_input(parts.size() == 2, "a pytree spec must be a pair");
-    return read_tree(parts.at(1).value());
-  }
-
   void read_calling_convention(Element module) {
+    FieldNames fields = read_field_names(module);
     for (Element entry : json::array(json::get(module, "module_call_graph"))) {
       auto signature = json::find(entry, "signature");
       if (!json::text(entry, "fqn").empty() || !signature) continue;
-      program.in_spec = parse_tree(json::text(*signature, "in_spec"));
-      program.out_spec = parse_tree(json::text(*signature, "out_spec"));
+      program.in_spec = read_tree(json::text(*signature, "in_spec"), fields);
+      program.out_spec = read_tree(json::text(*signature, "out_spec"), fields);
       if (auto names = json::find(*signature, "forward_arg_names"))
         for (Element n : json::array(*names)) program.forward_arg_names.emplace_back(json::text(n));
       return;

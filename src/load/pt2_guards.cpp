@@ -14,7 +14,10 @@ namespace tenon {
 
 namespace {
 
-using Sizes = std::unordered_map<std::string, ValueId>; // by Python's path, L['x'][0]
+using Sizes = std::unordered_map<std::string, ValueId>; // by path: L['x'][0]['name']
+
+// A step of a path; fields of classes are written as keys are.
+std::string key_text(const Tree& key) { return "[" + key.to_string() + "]"; }
 
 // The leaves under a tree node, each with its path; `next` counts leaves.
 class Paths {
@@ -22,39 +25,21 @@ public:
   explicit Paths(const LoadedProgram& p) {
     for (auto& in : p.inputs)
       if (in.kind == InputKind::User || in.kind == InputKind::Fixed) leaves_.push_back(in.value);
-    if (p.in_spec.children.size() != 2) return;
-    auto& positional = p.in_spec.children[0].children;
+    if (p.in_spec.size() != 2) return;
+    auto& positional = p.in_spec[0].children();
     for (size_t i = 0; i < positional.size(); i++)
-      walk(positional[i], i < p.forward_arg_names.size() ? "L['" + p.forward_arg_names[i] + "']" : "?");
-    auto& keywords = p.in_spec.children[1];
-    std::vector<std::string> keys = keys_of(keywords);
-    for (size_t i = 0; i < keywords.children.size(); i++) walk(keywords.children[i], i < keys.size() ? "L['" + keys[i] + "']" : "?");
+      walk(positional[i], i < p.forward_arg_names.size() ? "L" + key_text(p.forward_arg_names[i]) : "?");
+    walk(p.in_spec[1], "L");
   }
   Sizes values;
 
 private:
-  // A dict's context is the JSON list of its keys.
-  static std::vector<std::string> keys_of(const TreeSpec& t) {
-    std::vector<std::string> out;
-    simdjson::dom::parser parser;
-    simdjson::dom::element root;
-    if (parser.parse(t.context.data(), t.context.size()).get(root) || !root.is_array()) return out;
-    for (auto e : root.get_array()) {
-      std::string_view s;
-      out.emplace_back(e.get(s) == simdjson::SUCCESS ? s : std::string_view("?"));
-    }
-    return out;
-  }
-  void walk(const TreeSpec& t, const std::string& path) {
-    if (t.type.empty()) {
+  void walk(const Tree& t, const std::string& path) {
+    if (t.as<ArgInfo>()) {
       if (next_ < leaves_.size() && leaves_[next_].valid()) values[path] = leaves_[next_];
       next_++;
-      return;
     }
-    std::vector<std::string> keys;
-    if (t.type.ends_with("dict") || t.type.ends_with("Dict")) keys = keys_of(t);
-    for (size_t i = 0; i < t.children.size(); i++)
-      walk(t.children[i], path + (i < keys.size() ? "['" + keys[i] + "']" : "[" + std::to_string(i) + "]"));
+    for (size_t i = 0; i < t.size(); i++) walk(t.children()[i], path + key_text(t.keys().empty() ? Tree(i) : t.keys()[i]));
   }
 
   std::vector<ValueId> leaves_;
@@ -206,13 +191,14 @@ private:
     if (Expr e = function()) return e;
     return size();
   }
-  // L['x'][0].size()[1], or L['n'] of a number.
+  // L['x'][0].name.size()[1], or L['n'] of a number.
   Expr size() {
     std::string path = "L";
     lex_.expect("L");
-    while (lex_.accept("[")) {
-      path += lex_.at_number() ? "[" + std::to_string(lex_.number().i) + "]" : "['" + lex_.quoted() + "']";
-      lex_.expect("]");
+    while (!lex_.at(".size()")) {
+      if (lex_.accept(".")) path += key_text(std::string(lex_.word()));
+      else if (!lex_.accept("[")) break;
+      else path += key_text(lex_.at_number() ? Tree(lex_.number().i) : Tree(lex_.quoted())), lex_.expect("]");
     }
     auto it = sizes_.find(path);
     if (it == sizes_.end()) lex_.fail("an unknown input");

@@ -113,7 +113,7 @@ LoadedProgram with_inputs(FxGraph fx, const LoadedProgram& p, const std::vector<
 
 std::vector<Tensor> run(LoadedProgram program, std::span<const Tensor> inputs) {
   std::vector<Tensor> outputs;
-  Program(std::make_shared<Program::Impl>(Program::Impl{std::move(program), {}, {}}))
+  Program(std::make_shared<Program::Impl>(Program::Impl{std::move(program), {}}))
       .compile({.interpret = true})
       .value()
       .run(inputs, outputs)

@@ -47,7 +47,7 @@ FxGraph untyped(FxGraph g) {
 std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) {
   std::vector<Tensor> outputs;
   LoadedProgram p = program_of(Graph(graph));
-  Program(std::make_shared<Program::Impl>(Program::Impl{std::move(p), {}, {}}))
+  Program(std::make_shared<Program::Impl>(Program::Impl{std::move(p), {}}))
       .compile({.interpret = true})
       .value()
       .run(inputs, outputs)

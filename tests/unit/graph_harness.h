@@ -45,7 +45,7 @@ struct TestGraph {
     p.graph.block(p.graph.top()).returns.push_back(a);
     p.outputs.push_back({OutputKind::User, {}});
   }
-  Program program() const { return Program(std::make_shared<Program::Impl>(Program::Impl{p, {}, {}})); }
+  Program program() const { return Program(std::make_shared<Program::Impl>(Program::Impl{p, {}})); }
 };
 
 /// A node with inner blocks: body(k, params) gives what block k returns.

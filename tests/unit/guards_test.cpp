@@ -11,8 +11,7 @@ namespace {
 bool takes(const std::string& guard, int64_t m, int64_t n) {
   TestGraph g;
   g.returns(g.input({g.symbol("m"), g.symbol("n")}) + Arg(1));
-  TreeSpec positional{"tuple", "", {TreeSpec()}};
-  g.p.in_spec = TreeSpec{"tuple", "", {positional, TreeSpec{"dict", "", {}}}};
+  g.p.in_spec = Tree::tuple({Tree::tuple({ArgInfo()}), Tree::dict({})});
   g.p.forward_arg_names = {"x"};
   g.p.guards = {guard};
   add_guards(g.p);

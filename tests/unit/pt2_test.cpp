@@ -100,3 +100,12 @@ TEST_CASE("a recorded type that is not what the operator gives") {
     CHECK(has(compile_error(bytes, interpret), "the program records"));
   }
 }
+
+TEST_CASE("pytrees have a leaf for each input and output, and keys for the children of dicts") {
+  std::string leaf = R"({\"type\": null, \"context\": null, \"children_spec\": []})";
+  CHECK(load_error(changed("mlp", leaf, leaf + ", " + leaf)) == "model.json: in_spec has more leaves than the graph, which has 1");
+  CHECK(load_error(changed("mlp", leaf, "")) == "model.json: in_spec has 0 leaves, the graph 1");
+  CHECK(has(load_error(changed("mlp", R"([\\\"logits\\\", )", "[")), "1 keys of 2 children"));
+  CHECK(load_error(changed("mlp", leaf, R"({\"type\": null, \"context\": null, \"children_spec\": [)" + leaf + "]}")) ==
+        "model.json: a leaf of a pytree has children");
+}
