@@ -2,6 +2,7 @@
 // with a message that names what does not fit, and bound.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/strided.h"
 #include "expr/eval.h"
@@ -57,7 +58,9 @@ bool PlanRunner::bind_input(Frame& f, const InputSpec& s, const TensorView& v, b
     if (!v.sizes.empty()) return fail("a number must be a 0-d tensor");
     if (!v.data) return fail("data is null");
     double number = number_of(v);
-    if (s.is_fixed) return number == s.fixed || fail(fmt::format("the program was exported for the value {}, not {}", s.fixed, number));
+    if (s.is_fixed)
+      return number == s.fixed || (std::isnan(number) && std::isnan(s.fixed)) ||
+             fail(fmt::format("the program was exported for the value {}, not {}", s.fixed, number));
     if (s.number_slot >= 0) f.slots[static_cast<size_t>(s.number_slot)] = bits_of(s, v);
     return true;
   }

@@ -53,6 +53,9 @@ struct NamedTensor {
   Tensor tensor;
 };
 
+/// A keyword argument.
+using NamedTree = std::pair<std::string, Tree>;
+
 class Executable;
 
 /// A program as loaded: graph, weights, calling convention. Immutable; safe to share between threads.
@@ -132,7 +135,7 @@ private:
   std::shared_ptr<Impl> impl_;
 };
 
-/// Native code for a Program. run() may be called from many threads at once; calls of a program with state take turns.
+/// Native code for a Program. run() and call() may be called from many threads at once; calls of a program with state take turns.
 class TENON_API Executable {
 public:
   /// What Program::save_compiled wrote. Its weights are mapped, and shared by all processes that do so; the file may be replaced or
@@ -146,6 +149,13 @@ public:
   const std::vector<ArgInfo>& outputs() const;
   const Tree& in_spec() const;
   const Tree& out_spec() const;
+  /// Calls the program as Python would call the module: arguments nest as in_spec() says, results as out_spec() does, and positional
+  /// arguments may be given by the name that forward has for them. Dicts of all kinds stand for each other, whatever the order of their
+  /// keys; sequences and classes are those of the export. A field of a dataclass that was None may be left out. Numbers are passed as
+  /// numbers; values that were fixed at export are compared. Inputs that the program changes in place hold their new values in the
+  /// caller's tensors, results are tensors of their own. Errors: BadInput names the leaf by its path ("kwargs['mask'][1]"), and those of
+  /// run().
+  Result<Tree> call(const std::vector<Tree>& args, const std::vector<NamedTree>& kwargs = {}) const;
   /// Runs on `inputs`, in the order of Program::inputs(). On success `outputs` holds contiguous tensors in the order of
   /// Program::outputs(), and inputs that the program changes in place hold their new values. Tensors that `outputs` holds before are
   /// let go once the inputs are found right, even if the run fails then: their memory serves again, unless an input lies in it or

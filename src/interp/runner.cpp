@@ -1,6 +1,7 @@
 #include "interp/runner.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/strided.h"
 #include "expr/eval.h"
@@ -45,8 +46,8 @@ std::vector<TensorView> InterpretedRunner::without_fixed(std::span<const TensorV
     }
     require_input(v.sizes.empty() && v.data, "input {}: a number must be a 0-d tensor", in.name);
     double number = dispatch(v.dtype, [&]<class T>(T) { return convert<double>(*static_cast<const T*>(v.data)); });
-    require_input(number == fixed->number(), "input {}: the program was exported for the value {}, not {}", in.name, fixed->number(),
-                  number);
+    bool is_same = number == fixed->number() || (std::isnan(number) && std::isnan(fixed->number()));
+    require_input(is_same, "input {}: the program was exported for the value {}, not {}", in.name, fixed->number(), number);
   }
   return out;
 }
