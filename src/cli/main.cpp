@@ -49,8 +49,8 @@ struct Command {
 };
 
 Command run_command(CLI::App& app, cli::RunArgs& args) {
-  auto* run =
-      add_model(app, "run", "run a program, a .pt2, a compiled one or an FX text (.fx, .py), and print its outputs", args.model, args.options);
+  auto* run = add_model(app, "run", "run a program, a .pt2, a compiled one or an FX text (.fx, .py), and print its outputs", args.model,
+                        args.options);
   run->add_option("--inputs", args.inputs, inputs_help);
   run->add_option("--weights", args.weights, "what get_attr nodes of an FX text read, an .npz with their names");
   run->add_option("-o,--output", args.output, "write the outputs to an .npz");

@@ -45,6 +45,10 @@ int place_of_text(std::string_view target) {
   return target == "torch.ops.higher_order.print" ? 0 : -1;
 }
 
+std::string spelled_target(std::string_view target) {
+  return target.starts_with("torch.op.") ? "torch.ops." + std::string(target.substr(9)) : std::string(target);
+}
+
 ArgList ArgParser::parse_list(ArgStyle style, std::string_view end, int text_at) {
   ArgList list;
   while (!lex_.accept(end)) {

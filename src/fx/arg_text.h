@@ -43,6 +43,8 @@ std::string text_of(const FxGraph& graph, const Arg& arg, ArgStyle style);
 std::string text_of_list(const FxGraph& graph, const ArgList& list, size_t begin, ArgStyle style);
 /// Free text as it is where it is read back so, else as text_of.
 std::string text_of_free_text(const FxGraph& graph, const Arg& arg);
+/// A target as torch spells it today: of torch.op.aten.add, as documents have it, torch.ops.aten.add.
+std::string spelled_target(std::string_view target);
 /// Of operators whose last positional argument is free text in a graph's print, its place; -1 for others.
 int place_of_text(std::string_view target);
 

@@ -46,7 +46,7 @@ Type ToGraph::joined_type(const Arg& a, const Arg& b) const {
   require_input(type.kind == other.kind && type.dtype == other.dtype && type.rank() == other.rank(),
                 "the branches of a cond give {} and {}", to_string(type), to_string(other));
   for (size_t d = 0; d < type.rank(); d++)
-    if (type.sizes[d] != other.sizes[d]) type.sizes[d] = fresh(DType::I64);
+    if (type.sizes[d] != other.sizes[d]) type.sizes[d] = graph_.pool().symbol(graph_.pool().fresh_symbol("u"), DType::I64, 0);
   return type;
 }
 

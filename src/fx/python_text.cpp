@@ -263,7 +263,7 @@ private:
       n.target = word.substr(dot + 1);
       return;
     }
-    n.target = word;
+    n.target = spelled_target(word);
     if (word.starts_with("math_")) n.target = "math." + word.substr(5);
     if (word.starts_with("operator_")) n.target = "operator." + word.substr(9);
     if (word.starts_with(flat_edge_prefix)) {

@@ -6,7 +6,8 @@
 //           return (add,)
 //
 //       class true_graph_0(torch.nn.Module): ...        a graph that a node runs
-// The class may be missing; in a file that begins with imports, the first class is read, and its constructor passed over. Types of inputs and attributes are read; all others follow from the operators' rows.
+// The class may be missing; in a file that begins with imports, the first class is read, and its constructor passed over. Types of inputs
+// and attributes are read; all others follow from the operators' rows.
 #pragma once
 #include "fx/graph.h"
 

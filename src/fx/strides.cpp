@@ -60,14 +60,21 @@ std::vector<Expr> packed_strides(ExprPool& pool, const Type& t, std::span<const 
   return if_strided(pool, t, std::move(strides));
 }
 
+// The memory format that a call asks for; "preserve_format" where it asks for none.
+std::string memory_format(const Node& n) {
+  int i = n.def->signature.find("memory_format");
+  bool given = i >= 0 && static_cast<size_t>(i) < n.args.size() && n.args[static_cast<size_t>(i)].is<Word>();
+  if (given) return n.args[static_cast<size_t>(i)].get<Word>().text;
+  return n.op == "aten::contiguous.default" ? "contiguous_format" : "preserve_format";
+}
+
 // Row-major, or with channels last.
-std::vector<Expr> contiguous_strides(const Graph& g, const Node& n, const Type& result) {
-  bool channels_last = n.args.size() > 1 && (n.args[1] == Arg(Word{"channels_last"}) || n.args[1] == Arg(Word{"channels_last_3d"}));
-  if (!channels_last || result.rank() < 4) return {};
+std::vector<Expr> strides_of_format(ExprPool& pool, const Type& t, std::string_view format) {
+  if (!format.starts_with("channels_last") || t.rank() < 4) return {};
   std::vector<size_t> dims{0};
-  for (size_t d = 2; d < result.rank(); d++) dims.push_back(d);
+  for (size_t d = 2; d < t.rank(); d++) dims.push_back(d);
   dims.push_back(1);
-  return packed_strides(g.pool(), result, dims);
+  return packed_strides(pool, t, dims);
 }
 
 // What is computed element by element lies in the order in which its operands of that size do, where they agree.
@@ -101,14 +108,15 @@ void add_view_strides(const Graph& g, const Node& n, std::vector<Type>& results)
 
 void add_strides(const Graph& g, const Node& n, std::vector<Type>& results) {
   if (!n.def || results.empty()) return;
-  if (n.op == "aten::contiguous.default") {
-    results[0].strides = contiguous_strides(g, n, results[0]);
-    return;
-  }
-  bool in_place = functional_name(n.op) != n.op && n.def->kind != Kind::View;
-  if (in_place && n.args[0].is<ValueId>() && g.type(n.args[0].get<ValueId>()).sizes == results[0].sizes)
-    results[0].strides = g.type(n.args[0].get<ValueId>()).strides;
-  else if (n.def->kind == Kind::Pointwise) results[0].strides = pointwise_strides(g, n, results[0]);
+  for (Type& t : results) t.strides.clear();
+  Type& first = results[0];
+  std::string format = memory_format(n);
+  bool in_place = functional_name(n.op) != n.op && !is_view(n);
+  if (in_place && n.args[0].is<ValueId>() && g.type(n.args[0].get<ValueId>()).sizes == first.sizes)
+    first.strides = g.type(n.args[0].get<ValueId>()).strides;
+  else if (format != "preserve_format") first.strides = strides_of_format(g.pool(), first, format);
+  else if (n.def->kind == Kind::Pointwise || n.op == "aten::clone.default" || n.op == "aten::_to_copy.default")
+    first.strides = pointwise_strides(g, n, first);
   else if (is_view(n)) add_view_strides(g, n, results);
 }
 

@@ -76,8 +76,7 @@ private:
     lex_.expect("[");
     if (lex_.accept("]")) return;
     for (std::string_view part : {"target", "="}) lex_.expect(part);
-    n.target = std::string(lex_.word(".*:"));
-    if (n.target.starts_with("torch.op.")) n.target.replace(0, 9, "torch.ops."); // as the documents have it
+    n.target = spelled_target(lex_.word(".*:"));
     lex_.expect("]");
   }
 

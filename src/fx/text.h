@@ -4,8 +4,8 @@
 //       %add : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor](args = (%x, 1), kwargs = {alpha: 2})
 //       return (add,)
 //   true_graph_0 = graph(): ...                    a graph that a node runs; inner ones by their path, true_graph_0.body
-// torch writes no types. Those of our own text stand before [num_users=...], of a list in parentheses: (Float(2, 3), Long(2)). Where there are
-// none, they follow from the operators' rows; inputs and weights need them. Python code of a graph (fx/python_text.h) is read, too.
+// torch writes no types. Those of our own text stand before [num_users=...], of a list in parentheses: (Float(2, 3), Long(2)). Where there
+// are none, they follow from the operators' rows; inputs and weights need them. Python code of a graph (fx/python_text.h) is read, too.
 #pragma once
 #include "fx/graph.h"
 

@@ -11,6 +11,7 @@
 #include "ir/verify.h"
 #include "load/load.h"
 #include "load_samples.h"
+#include "tenon/tenon.h"
 
 using namespace tenon;
 
@@ -165,13 +166,36 @@ TEST_CASE("strides of an untyped text are torch's") {
   node("flat", "reshape.default", "%t, [-1]");
   node("halves", "split.Tensor", "%x, 3, 1");
   node("copied", "contiguous.default", "%y,");
+  node("cloned", "clone.default", "%t,");
+  node("dense", "contiguous.default", "%wide,");
+  lines += "    %last : [num_users=1] = call_function[target=torch.ops.aten.clone.default](args = (%z,), kwargs = {memory_format: "
+           "torch.channels_last})\n";
   Graph g = program_of(parse_fx("graph():\n    %x : Float(s0, 6) [num_users=1] = placeholder[target=x]\n"
-                                "    %y : Float(2, 3, strides=[1, 2]) [num_users=1] = placeholder[target=y]\n" +
-                                lines + "    return (t, row, twice, every, wide, flat, copied)"))
+                                "    %y : Float(2, 3, strides=[1, 2]) [num_users=1] = placeholder[target=y]\n"
+                                "    %z : Float(2, 3, 4, 5) [num_users=1] = placeholder[target=z]\n" +
+                                lines + "    return (t, row, twice, every, wide, flat, copied, cloned, dense, last)"))
                 .graph;
   std::string text = to_string(g);
-  for (std::string_view type : {"%t : Float(6, s0, strides=[1, 6])", "%row : Float(s0, strides=[6])",
-                                "%twice : Float(6, s0, strides=[1, 6])", "%wide : Float(2, s0, 6, strides=[0, 6, 1])",
-                                "%flat : Float(s0*6) ", ": Float(s0, 3, strides=[6, 1])", "%copied : Float(2, 3) ", "strides=[1, 12]"})
+  for (std::string_view type :
+       {"%t : Float(6, s0, strides=[1, 6])", "%row : Float(s0, strides=[6])", "%twice : Float(6, s0, strides=[1, 6])",
+        "%wide : Float(2, s0, 6, strides=[0, 6, 1])", "%flat : Float(s0*6) ", ": Float(s0, 3, strides=[6, 1])", "%copied : Float(2, 3) ",
+        "%cloned : Float(6, s0, strides=[1, 6])", "%dense : Float(2, s0, 6) ", "%last : Float(2, 3, 4, 5, strides=[60, 1, 15, 3])",
+        "strides=[1, 12]"})
     CHECK_MESSAGE(text.find(type) != std::string::npos, std::string(type), " in ", text);
+}
+
+TEST_CASE("strides of inputs say what contiguous() copies") {
+  auto first_result = [](std::string_view type) {
+    std::string text = "graph():\n    %x : " + std::string(type) + R"( [num_users=2] = placeholder[target=x]
+    %contiguous : [num_users=1] = call_function[target=torch.ops.aten.contiguous.default](args = (%x,), kwargs = {})
+    %add_ : [num_users=1] = call_function[target=torch.ops.aten.add_.Tensor](args = (%contiguous, 1), kwargs = {})
+    return (x, add_))";
+    Tensor x(DType::F32, {2, 3});
+    std::fill_n(x.data_as<float>(), 6, 5.0f);
+    std::vector<Tensor> outputs;
+    Program::parse(text).value().compile({.interpret = true}).value().run(std::vector{x}, outputs).check();
+    return *outputs.at(0).data_as<float>();
+  };
+  CHECK(first_result("Float(2, 3)") == 6); // it is x itself
+  CHECK(first_result("Float(2, 3, strides=[1, 2])") == 5);
 }
