@@ -74,8 +74,8 @@ Arg ArgParser::parse(ArgStyle style) {
   lex_.peek();
   size_t begin = lex_.position();
   std::string word(lex_.word(style == ArgStyle::Python ? "." : ".:/*+-"));
-  bool ends = lex_.next_is(")]}") || lex_.at(", ") || lex_.at(",)"); // a comma within "ij,kj->ik" does not
-  if (style == ArgStyle::Python || ends) return parse_word(style, word);
+  if (style == ArgStyle::Python) return parse_word(style, word);
+  if (lex_.next_is(")]}") || lex_.at(", ") || lex_.at(",)")) return parse_word(style, word); // a comma within "ij,kj->ik" does not end it
   lex_.go_back(begin);
   return std::string(lex_.take_argument()); // a string as torch writes it, without quotes
 }
