@@ -5,6 +5,9 @@
 
 namespace tenon {
 
+/// What vmap computes step by step is computed for the whole batch, by rules of operators; those without stay scans.
+///   %y = prim::Scan([], [%x], each=True) of exp   ->   %y = exp(%x)
+bool vectorize_maps(LoadedProgram& program);
 /// Composites that stayed whole in the Edge graph are taken apart, where no kernel takes them.
 ///   %y = scaled_dot_product_attention(%q, %k, %v)   ->   bmm, mul, amax, sub, exp, sum, div, bmm
 bool decompose_late(LoadedProgram& program);
@@ -50,6 +53,7 @@ bool whole_groups(LoadedProgram& program);
 bool narrow_products(LoadedProgram& program, Precision precision);
 
 inline constexpr Pass edge_passes[] = {
+    {"vectorize_maps", vectorize_maps},
     {"decompose_late", decompose_late},
     {"even_bags", even_bags},
     {"keep_sums", keep_sums},

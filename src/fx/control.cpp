@@ -130,7 +130,7 @@ void ToGraph::add_scan(BlockId block, uint32_t at, bool map) {
     params.push_back(std::move(slice));
   }
   ArgList rest = operands(n, map ? 2 : 3);
-  NodeId id = append_control(block, "prim::Scan", {carried, xs, Arg(false)}, at);
+  NodeId id = append_control(block, "prim::Scan", {carried, xs, false, false}, at);
   add_body(graph_.add_block(id), module_of(n, 0), params, rest);
   if (n.val) return;
   const ArgList& returns = graph_.block(graph_.node(id).blocks[0]).returns;

@@ -65,7 +65,8 @@ bool holds_autocast(const FxGraph& fx) {
 ToGraph::ToGraph(Graph& graph, const FxGraph& fx)
     : graph_(graph), fx_(fx), results_(fx.nodes.size()), exact_types_(fx.exact_types && !holds_autocast(fx)) {}
 ToGraph::ToGraph(const ToGraph& outer, const FxGraph& fx)
-    : graph_(outer.graph_), fx_(fx), results_(fx.nodes.size()), exact_types_(outer.exact_types_), autocast_(outer.autocast_) {}
+    : graph_(outer.graph_), fx_(fx), results_(fx.nodes.size()), exact_types_(outer.exact_types_), vmaps_(outer.vmaps_),
+      autocast_(outer.autocast_) {}
 
 ValueId ToGraph::add_param(BlockId block, uint32_t at, const Type* otherwise) {
   const FxNode& n = node(at);
@@ -277,6 +278,7 @@ NodeId ToGraph::append(BlockId block, Node made, uint32_t at, size_t first_outpu
 void ToGraph::cast_operands(BlockId block, const std::string& op, ArgList& args) {
   auto type = autocast_ ? autocast_type(op, *autocast_, graph_, args) : std::nullopt;
   if (!type) return;
+  if (vmaps_ > 0) unsupported("{} under autocast within vmap: torch converts the operators that it batches by", op);
   Builder b(graph_, block, false);
   for (Arg& a : args)
     a = map_values(a, [&](ValueId v) {

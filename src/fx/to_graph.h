@@ -94,6 +94,7 @@ private:
   std::vector<std::optional<ArgList>> results_; // of each node; none where it has not been converted
   std::map<std::string, uint32_t> items_;       // by symbol: the node that reads it from a tensor
   bool exact_types_;                            // recorded types hold
+  int vmaps_ = 0;                               // around the nodes
   std::optional<DType> autocast_;               // operators are under autocast to this dtype
 };
 

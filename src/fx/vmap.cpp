@@ -1,7 +1,7 @@
 // ToGraph: torch.vmap as torch.export records it. Between _vmap_increment_nesting and _vmap_decrement_nesting the nodes
 // compute one example; _add_batch_dim takes it out of a batch, _remove_batch_dim puts it into one:
 //   increment(n); a = add_batch_dim(x, 1); y = sin(a); z = remove_batch_dim(y, n, 0); decrement()
-// becomes a prim::Scan over the batch whose body is those nodes.
+// becomes a prim::Scan over the batch, each step by itself, whose body is those nodes.
 #include "fx/to_graph.h"
 #include "ir/builder.h"
 #include "ir/call.h"
@@ -53,7 +53,7 @@ void ToGraph::add_vmap(BlockId block, uint32_t start, std::span<const uint32_t> 
     require_input(x.is<ValueId>() && graph_.type(x.get<ValueId>()).rank() > 0, "%{}: a vmap over something that has no dims", node(n).name);
     xs.push_back(dim == Arg(0) ? x : Arg(b.call1("aten::movedim.int", {x, dim, 0})));
   }
-  Node made{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = {ArgList{}, xs, Arg(false)}};
+  Node made{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = {ArgList{}, xs, false, true}};
   NodeId scan = graph_.append(block, std::move(made), {});
   BlockId inner = graph_.add_block(scan);
   for (size_t i = 0; i < batched.size(); i++) {
@@ -61,7 +61,9 @@ void ToGraph::add_vmap(BlockId block, uint32_t start, std::span<const uint32_t> 
     example.sizes.erase(example.sizes.begin());
     add_param(inner, batched[i], &example);
   }
+  vmaps_++;
   add_range(inner, body);
+  vmaps_--;
   for (uint32_t n : results) {
     Arg y = argument(node(n), 0);
     Type whole = carried_type(y);

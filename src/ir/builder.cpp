@@ -236,7 +236,7 @@ std::vector<V> Builder::scan(const std::vector<V>& carried, const std::vector<V>
   std::vector<Type> types, slices;
   for (V v : carried) types.push_back(Type::tensor(v.dtype(), v.sizes()));
   for (V x : xs) slices.push_back(Type::tensor(x.dtype(), {x.sizes().begin() + 1, x.sizes().end()}));
-  ArgList args{ArgList(carried.begin(), carried.end()), ArgList(xs.begin(), xs.end()), reverse};
+  ArgList args{ArgList(carried.begin(), carried.end()), ArgList(xs.begin(), xs.end()), reverse, false};
   // The outputs come last: only the body tells the types of the stacks.
   NodeId node =
       graph_.append(block_, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = std::move(args), .origin = origin_}, {});

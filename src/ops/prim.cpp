@@ -14,7 +14,7 @@ const OpRow rows[] = {
     // Block 0 (condition) and block 1 (body) take the carried values; the body returns them anew.
     {.schema = "prim::While(Tensor[] carried) -> Any[]", .kind = Kind::Prim},
     // Block(carried..., slices of xs...) -> (carried..., ys...); runs over dim 0 of xs; ys are stacked.
-    {.schema = "prim::Scan(Tensor[] carried, Tensor[] xs, bool reverse=False) -> Any[]", .kind = Kind::Prim},
+    {.schema = "prim::Scan(Tensor[] carried, Tensor[] xs, bool reverse=False, bool each=False) -> Any[]", .kind = Kind::Prim},
     // The same elements in memory of other strides (those of the result's type).
     {.schema = "tenon::to_layout(Tensor self) -> Tensor",
      .kind = Kind::View,
