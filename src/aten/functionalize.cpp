@@ -145,6 +145,7 @@ private:
     for (size_t i = 0; i < n.outputs.size(); i++) {
       Alias& a = alias_[n.outputs[i]];
       a.now = rewrite_.to.node(now).outputs[i];
+      rewrite_.to.value(a.now).meta = from().value(n.outputs[i]).meta;
       if (a.base != UINT32_MAX) a.version = versions_[a.base];
     }
     for (BlockId inner : n.blocks) visit_block(inner, rewrite_.to.add_block(now));

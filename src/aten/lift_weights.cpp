@@ -23,11 +23,7 @@ bool lift_weights(LoadedProgram& program) {
     if (is_lifted(in)) {
       r.set(in.value, r.builder.constant(program.weights.at(in.target), in.name));
       in.value = {};
-    } else {
-      ValueId now = r.to.add_param(r.to.top(), from.type(in.value), from.value(in.value).name);
-      r.set(in.value, now);
-      in.value = now;
-    }
+    } else in.value = r.add_param(in.value, r.to.top());
   }
   r.copy_block(from.top(), r.to.top());
   program.graph = std::move(r.to);

@@ -136,9 +136,7 @@ bool to_edge(LoadedProgram& program) {
   const SideTable<ValueId, bool> used = used_values(from);
   Rewriter r(from, true);
   Ties ties(r.to);
-  r.node = [&](NodeId id) {
-    const Node& n = from.node(id);
-    if (n.op.starts_with("prim::")) return r.copy_node(id);
+  auto convert = [&](const Node& n) {
     ties.note();
     std::vector<Type> hint;
     for (ValueId v : n.outputs) hint.push_back(from.type(v));
@@ -147,6 +145,12 @@ bool to_edge(LoadedProgram& program) {
     Values now = r.builder.call_full(*n.def, args, wrong ? nullptr : &hint);
     if (!wrong) check_types(from, n, now, used), ties.tie(from, n, now);
     for (size_t i = 0; i < n.outputs.size(); i++) r.set(n.outputs[i], now[i]);
+  };
+  r.node = [&](NodeId id) {
+    const Node& n = from.node(id);
+    if (n.op.starts_with("prim::")) return r.copy_node(id);
+    std::string name = n.outputs.empty() ? "" : from.value(n.outputs[0]).name;
+    within_node(name.empty() ? n.op : "%" + name, n.origin.get(), [&] { convert(n); });
   };
   Graph out = r.run();
   ties.finish(out);

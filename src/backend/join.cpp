@@ -230,7 +230,9 @@ private:
     for (ValueId v : cat.operands) {
       ValueId now = r_[v];
       if (part_of_.get(v) != cat.node || !placed.insert(v).second) {
-        now = append({.op = "tenon::to_layout", .def = find_op("tenon::to_layout.default"), .args = {Arg(now)}}, r_.to.type(now));
+        now = append(
+            {.op = "tenon::to_layout", .def = find_op("tenon::to_layout.default"), .args = {Arg(now)}, .origin = g_.node(cat.node).origin},
+            r_.to.type(now));
         lay_out(now, strides_of_whole(cat));
       }
       parts.push_back(now);

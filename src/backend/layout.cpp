@@ -44,14 +44,17 @@ private:
   static const std::vector<Expr>& strides(const Graph& g, ValueId v) { return g.type(v).strides; }
 
   static void return_row_major(Graph& g, BlockId block) {
-    for (Arg& ret : g.block(block).returns)
-      ret = map_values(ret, [&](ValueId v) { return strides(g, v).empty() ? v : copy(g, block, v, {}); });
+    for (Arg& ret : g.block(block).returns) ret = map_values(ret, [&](ValueId v) { return row_major(g, block, v); });
   }
-  static ValueId copy(Graph& g, BlockId block, ValueId v, std::vector<Expr> strides) {
+  static ValueId row_major(Graph& g, BlockId block, ValueId v) {
+    NodeId by = g.value(v).node;
+    return strides(g, v).empty() ? v : copy(g, block, v, {}, by.valid() ? g.node(by).origin : nullptr);
+  }
+  static ValueId copy(Graph& g, BlockId block, ValueId v, std::vector<Expr> strides, std::shared_ptr<const Origin> origin) {
     Type t = g.type(v);
     t.strides = std::move(strides);
-    NodeId n = g.append(block, Node{.op = "tenon::to_layout", .def = find_op("tenon::to_layout.default"), .args = {Arg(v)}}, {t});
-    return g.node(n).outputs[0];
+    Node made{.op = "tenon::to_layout", .def = find_op("tenon::to_layout.default"), .args = {Arg(v)}, .origin = std::move(origin)};
+    return g.node(g.append(block, std::move(made), {t})).outputs[0];
   }
 
   bool is_conv(const Node& n) const { return n.def && n.def->kind == Kind::Conv && is_contract(r_.from, n); }
@@ -144,7 +147,7 @@ private:
       std::vector<Expr> wanted = want(r_.to.type(now));
       if (strides(r_.to, now) == wanted) continue;
       before.emplace_back(v, now);
-      r_.set(v, copy(r_.to, r_.builder.block(), now, std::move(wanted)));
+      r_.set(v, copy(r_.to, r_.builder.block(), now, std::move(wanted), r_.from.node(id).origin));
     }
     r_.copy_node(id);
     for (auto [v, now] : before) r_.set(v, now);

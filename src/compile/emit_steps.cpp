@@ -4,6 +4,7 @@
 #include "backend/contract.h"
 #include "backend/join.h"
 #include "compile/step_emitter.h"
+#include "ir/verify.h"
 #include "runtime/library_names.h"
 #include "runtime/library_steps.h"
 
@@ -24,11 +25,17 @@ std::string operators_of(const Graph& g, NodeId id) {
   return n.op.substr(7) + ": " + s;
 }
 
+// Where it comes from; of a region, where its own nodes do, not those that it computes again for itself.
 std::string source_of(const Graph& g, NodeId id) {
-  if (!id.valid() || !g.node(id).origin) return {};
-  const std::string& trace = g.node(id).origin->stack_trace;
-  size_t at = trace.rfind("File \"");
-  return at == trace.npos ? "" : trace.substr(at, trace.find('\n', at) - at);
+  if (!id.valid()) return {};
+  const Node& n = g.node(id);
+  std::vector<const Origin*> origins;
+  if (is_region(n))
+    for (NodeId inner : g.block(n.blocks.at(0)).nodes) {
+      if (!g.node(inner).attribute("inline")) origins.push_back(g.node(inner).origin.get());
+    }
+  else origins.push_back(n.origin.get());
+  return to_string(origins);
 }
 
 // Contractions that became ordinary loops.

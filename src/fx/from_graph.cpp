@@ -109,7 +109,8 @@ private:
   std::string name_of(ValueId v, const std::string& otherwise) {
     return names_.fresh(g_.value(v).name.empty() ? otherwise : g_.value(v).name);
   }
-  void add_placeholder(ValueId v) { bind(v, add({.name = name_of(v, "arg"), .val = FxVal::one(g_.type(v)), .kind = FxKind::Placeholder})); }
+  void add_placeholder(ValueId v) { bind(v, add({.name = name_of(v, "arg"), .val = val_of(v), .kind = FxKind::Placeholder})); }
+  FxVal val_of(ValueId v) const { return FxVal::one(g_.type(v), g_.value(v).meta); }
 
   // `schema`: of the operand that the argument is.
   Arg arg(const Arg& a, const SchemaArg* schema = nullptr) {
@@ -164,7 +165,7 @@ void BlockToFx::add_node(const Node& n) {
 
 void BlockToFx::add_constant(const Node& n) {
   ValueId v = n.outputs[0];
-  uint32_t made = add({.name = name_of(v, "constant"), .val = FxVal::one(g_.type(v)), .kind = FxKind::GetAttr});
+  uint32_t made = add({.name = name_of(v, "constant"), .val = val_of(v), .kind = FxKind::GetAttr});
   fx_.tensors[fx_.nodes[made].target] = *g_.constant(v);
   bind(v, made);
 }
@@ -217,7 +218,7 @@ void BlockToFx::add_call(const Node& n) {
   }
   bool single = n.outputs.size() == 1 && !(n.def && n.def->signature.variadic_result);
   fx.name = single ? name_of(n.outputs[0], fx.name) : names_.fresh(fx.name);
-  if (single) fx.val = FxVal::one(g_.type(n.outputs[0]));
+  if (single) fx.val = val_of(n.outputs[0]);
   uint32_t made = add(std::move(fx));
   if (single) bind(n.outputs[0], made);
   else if (!n.outputs.empty()) add_results(n, made);
@@ -230,7 +231,7 @@ void BlockToFx::add_results(const Node& n, uint32_t made) {
   fx_.nodes[made].val = val;
   for (size_t k = 0; k < n.outputs.size(); k++)
     bind(n.outputs[k], add({.name = name_of(n.outputs[k], "getitem"),
-                            .val = FxVal::one(val.types[k]),
+                            .val = val_of(n.outputs[k]),
                             .target = "operator.getitem",
                             .args = {ValueId{made}, static_cast<int64_t>(k)}}));
 }
@@ -291,8 +292,7 @@ FxGraph BlockToFx::program(const LoadedProgram& p) {
     if (!in.value.valid() || in.kind == InputKind::User) continue;
     auto weight = p.weights.find(in.target);
     if (weight == p.weights.end()) unsupported("input {} is neither the user's nor a weight", in.name);
-    uint32_t read =
-        add({.name = names_.fresh(in.name), .val = FxVal::one(g_.type(in.value)), .kind = FxKind::GetAttr, .target = in.target});
+    uint32_t read = add({.name = names_.fresh(in.name), .val = val_of(in.value), .kind = FxKind::GetAttr, .target = in.target});
     fx_.tensors.insert(*weight);
     bind(in.value, read);
     changed[in.target] = read;

@@ -14,8 +14,9 @@ enum class FxKind : uint8_t { Placeholder, GetAttr, CallFunction, CallMethod, Ca
 struct FxVal {
   bool is_list = false;         // results that operator.getitem takes out
   std::vector<Type> types = {}; // of the result, or of the list's elements; none: the node gives nothing
+  TensorMeta meta = {};         // of a result that is no list
 
-  static FxVal one(Type type) { return {.types = {std::move(type)}}; }
+  static FxVal one(Type type, TensorMeta meta = {}) { return {.types = {std::move(type)}, .meta = meta}; }
 };
 
 /// Arguments are Args: a ValueId is the index of an earlier node, a std::string a bare word (torch prints strings so), a Word

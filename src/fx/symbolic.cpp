@@ -28,6 +28,13 @@ bool is_pure_of_constants(std::string_view op) {
 
 bool is_item(std::string_view op) { return op == "aten::item.default" || op == "aten::_local_scalar_dense.default"; }
 
+// What torch recorded of the number that the node gives is taken; which function it is says nothing else.
+bool gives_number(std::string_view op) {
+  static constexpr std::string_view sizes[] = {"aten::sym_size.int", "aten::sym_stride.int", "aten::sym_numel.default",
+                                               "aten::sym_storage_offset.default"};
+  return is_item(op) || is_python_function(op) || std::find(std::begin(sizes), std::end(sizes), op) != std::end(sizes);
+}
+
 Node prim(std::string_view name, ArgList args, std::shared_ptr<const Origin> origin = {}) {
   return Node{.op = std::string(name), .def = find_op(name), .args = std::move(args), .origin = std::move(origin)};
 }
@@ -62,6 +69,7 @@ bool ToGraph::add_symbolic(BlockId block, uint32_t at, const std::string& op) {
   if (n.val) {
     bool number = !n.val->is_list && n.val->types.size() == 1 && n.val->types[0].value;
     if (!number) return false;
+    if (!gives_number(op)) unsupported("no such function of numbers: {}", n.target);
     results_[at] = {Arg(n.val->types[0].value)};
     if (is_item(op)) add_item(block, at);
     return true;
@@ -187,7 +195,7 @@ Arg ToGraph::unproved(BlockId block, const Arg& condition) {
     const FxNode& n = node(at);
     if (const std::string* symbol = reads_item(at)) {
       Expr read = graph_.pool().symbol(graph_.pool().fresh_symbol(*symbol + "_read"));
-      graph_.append(block, prim("prim::Item", {argument(n, 0)}), {Type::scalar(TypeKind::Int, read)});
+      graph_.append(block, prim("prim::Item", {argument(n, 0)}, n.origin), {Type::scalar(TypeKind::Int, read)});
       const Expr& was = (*results_[at])[0].get<Expr>();
       bool is_bool = was->op == Op::Eq;
       again[at] = is_bool ? eq(read, graph_.pool().integer(1)) : read;

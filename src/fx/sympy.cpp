@@ -160,20 +160,32 @@ std::optional<Expr> sympy_function(std::string_view head, std::vector<Expr> args
   return std::nullopt;
 }
 
-std::optional<Expr> python_function(std::string_view target, std::vector<Expr> args) {
+namespace {
+
+// What sympy calls the Python function; empty where it is not known. A difference has no name of its own there.
+std::string head_of(std::string_view target) {
   std::string name(target.starts_with("_operator.") ? target.substr(1) : target);
-  if (name == "operator.sub" && args.size() == 2) {
+  if (name == "operator.sub") return "-";
+  if (name == "builtins.round" || name == "round") return "RoundDecimal";
+  if (name.starts_with("torch._sym_") || name.starts_with("torch.sym_"))
+    for (std::string_view f : {"sqrt", "exp", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"})
+      if (name.ends_with("sym_" + std::string(f))) return "OpaqueUnaryFn_" + std::string(f);
+  for (const PythonName& p : python_names)
+    if (p.python == name) return std::string(p.head);
+  return {};
+}
+
+} // namespace
+
+bool is_python_function(std::string_view target) { return !head_of(target).empty(); }
+
+std::optional<Expr> python_function(std::string_view target, std::vector<Expr> args) {
+  std::string head = head_of(target);
+  if (head == "-" && args.size() == 2) {
     unify_numbers(args[0], args[1]);
     return args[0] - args[1];
   }
-  if ((name == "builtins.round" || name == "round") && args.size() == 1) return sympy_function("RoundToInt", args);
-  if (name == "builtins.round" || name == "round") return sympy_function("RoundDecimal", args);
-  if (name.starts_with("torch._sym_") || name.starts_with("torch.sym_"))
-    for (std::string_view f : {"sqrt", "exp", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"})
-      if (name.ends_with("sym_" + std::string(f))) return sympy_function("OpaqueUnaryFn_" + std::string(f), args);
-  for (const PythonName& p : python_names)
-    if (p.python == name) return sympy_function(p.head, args);
-  return std::nullopt;
+  return sympy_function(head == "RoundDecimal" && args.size() == 1 ? "RoundToInt" : head, std::move(args));
 }
 
 } // namespace tenon

@@ -11,6 +11,8 @@ namespace tenon {
 std::optional<Expr> sympy_function(std::string_view head, std::vector<Expr> args);
 /// A function by the target of a node, "operator.mul", "_operator.mul", "torch.sym_max", "math.trunc"; none as above.
 std::optional<Expr> python_function(std::string_view target, std::vector<Expr> args);
+/// Whether python_function knows the target, with some number of arguments.
+bool is_python_function(std::string_view target);
 /// Both in one dtype: f64 where one is a float, else i64.
 void unify_numbers(Expr& a, Expr& b);
 

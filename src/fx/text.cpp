@@ -20,6 +20,8 @@ public:
   FxGraph parse() {
     FxGraph top = parse_graph(std::make_shared<ExprPool>());
     while (!lex_.at_end()) { // graphs that nodes run: "true_graph_0 = graph(): ...", inner ones as "true_graph_0.body = graph(): ..."
+      if (lex_.accept("%")) lex_.fail(fmt::format("%{} stands behind the output", lex_.word()));
+      if (lex_.accept_word("return")) lex_.fail("a second output");
       std::string path(lex_.word("."));
       lex_.expect("=");
       FxGraph* outer = &top;
@@ -85,6 +87,11 @@ private:
     FxNode n;
     lex_.expect("%");
     n.name = std::string(lex_.word());
+    std::string name = n.name;
+    within_node("%" + name, nullptr, [&] { parse_rest(std::move(n)); });
+  }
+
+  void parse_rest(FxNode n) {
     if (lex_.accept(":")) {
       if (!lex_.at("[")) n.val = parse_val();
       lex_.expect("[");
@@ -107,7 +114,11 @@ private:
 
   // A type, or those of a list in parentheses: (Float(2, 3), Long(2))
   FxVal parse_val() {
-    if (!lex_.accept("(")) return FxVal::one(parse_type(*g_.pool, lex_));
+    if (!lex_.accept("(")) {
+      TensorMeta meta;
+      Type type = parse_type(*g_.pool, lex_, &meta);
+      return FxVal::one(std::move(type), meta);
+    }
     FxVal val{.is_list = true};
     while (!lex_.accept(")")) {
       if (!val.types.empty()) lex_.expect(",");
@@ -220,7 +231,7 @@ std::string text_of_call(const FxGraph& g, const FxNode& n) {
 
 std::string text_of_val(const FxVal& val) {
   std::string s;
-  for (const Type& t : val.types) s += (s.empty() ? "" : ", ") + to_string(t);
+  for (const Type& t : val.types) s += (s.empty() ? "" : ", ") + (val.is_list ? to_string(t) : to_string(t, val.meta));
   if (val.is_list) return "(" + s + ") ";
   return s.empty() ? s : s + " ";
 }

@@ -6,6 +6,7 @@
 #include "base/lexer.h"
 #include "expr/names.h"
 #include "fx/autocast.h"
+#include "fx/check.h"
 #include "fx/edge_target.h"
 #include "fx/strides.h"
 #include "ir/builder.h"
@@ -75,6 +76,7 @@ ValueId ToGraph::add_param(BlockId block, uint32_t at, const Type* otherwise) {
   const Type& type = known ? n.val->types[0] : *otherwise;
   if (type.kind == TypeKind::Custom) unsupported("%{}: an input that is an object", n.name);
   ValueId id = graph_.add_param(block, type, n.name);
+  if (known) graph_.value(id).meta = n.val->meta;
   results_[at] = {type.value ? Arg(type.value) : Arg(id)};
   return id;
 }
@@ -155,6 +157,10 @@ void ToGraph::append_constant(BlockId block, uint32_t at, const Tensor& value) {
 }
 
 void ToGraph::add_node(BlockId block, uint32_t at) {
+  within_node("%" + node(at).name, node(at).origin.get(), [&] { convert(block, at); });
+}
+
+void ToGraph::convert(BlockId block, uint32_t at) {
   const FxNode& n = node(at);
   if (n.kind == FxKind::GetAttr) return add_constant(block, at);
   if (n.kind != FxKind::CallFunction) unsupported("%{}: a call of a {}", n.name, n.kind == FxKind::CallMethod ? "method" : "module");
@@ -162,6 +168,7 @@ void ToGraph::add_node(BlockId block, uint32_t at) {
   std::string op = operator_name(n.target);
   if (!n.val && op == "export::access_subclass_inner_tensor.default") return add_subclass_part(block, at);
   if (add_symbolic(block, at, op) || add_control_flow(block, at, op)) return;
+  require_input(op.find("::") != op.npos, "no such function: {}", n.target);
   add_operator(block, at, op);
 }
 
@@ -175,6 +182,7 @@ void ToGraph::take_item(uint32_t at) {
   require_input(k >= 0 && static_cast<size_t>(k) < all.size(), "%{}: there are {} results", n.name, all.size());
   const Arg& item = all[static_cast<size_t>(k)];
   if (item.is<ValueId>()) graph_.value(item.get<ValueId>()).name = n.name;
+  if (item.is<ValueId>() && n.val) graph_.value(item.get<ValueId>()).meta = n.val->meta;
   bool number = item.is<ValueId>() && graph_.type(item.get<ValueId>()).value;
   results_[at] = {number ? Arg(graph_.type(item.get<ValueId>()).value) : item};
 }
@@ -231,7 +239,7 @@ ArgList ToGraph::schema_args(const std::string& name, const OpDef& def, std::spa
 
 std::vector<Type> ToGraph::output_types(const FxNode& n, const Node& made, size_t first) const {
   if (n.val) return {n.val->types.begin() + static_cast<std::ptrdiff_t>(std::min(first, n.val->types.size())), n.val->types.end()};
-  if (!made.def) unsupported("{}", made.op);
+  if (!made.def) unsupported("no such operator: {}", made.op);
   return infer_types(graph_, *made.def, made.args);
 }
 
@@ -269,7 +277,10 @@ NodeId ToGraph::append(BlockId block, Node made, uint32_t at, size_t first_outpu
   made.origin = n.origin;
   NodeId id = graph_.append(block, std::move(made), std::move(types), std::move(names));
   ArgList results(first_output);
-  for (ValueId v : graph_.node(id).outputs) results.push_back(v);
+  for (ValueId v : graph_.node(id).outputs) {
+    if (n.val && !n.val->is_list) graph_.value(v).meta = n.val->meta;
+    results.push_back(v);
+  }
   results_[at] = std::move(results);
   return id;
 }
@@ -332,6 +343,7 @@ LoadedProgram program_of(const FxGraph& fx) {
     if (!is_subclass(fx, p)) to.add_param(g.top(), p);
   to.add_nodes(g.top());
   g.block(g.top()).returns = to.results();
+  check_graph(g);
   return program_of(std::move(g));
 }
 

@@ -40,6 +40,7 @@ private:
   const FxGraph& module_of(const FxNode& n, size_t i) const;
 
   void add_node(BlockId block, uint32_t at);
+  void convert(BlockId block, uint32_t at);
   void add_constant(BlockId block, uint32_t at);
   void add_subclass_part(BlockId block, uint32_t at);
   void append_constant(BlockId block, uint32_t at, const Tensor& value);

@@ -53,7 +53,7 @@ void ToGraph::add_vmap(BlockId block, uint32_t start, std::span<const uint32_t> 
     require_input(x.is<ValueId>() && graph_.type(x.get<ValueId>()).rank() > 0, "%{}: a vmap over something that has no dims", node(n).name);
     xs.push_back(dim == Arg(0) ? x : Arg(b.call1("aten::movedim.int", {x, dim, 0})));
   }
-  Node made{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = {ArgList{}, xs, false, true}};
+  Node made{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = {ArgList{}, xs, false, true}, .origin = node(start).origin};
   NodeId scan = graph_.append(block, std::move(made), {});
   BlockId inner = graph_.add_block(scan);
   for (size_t i = 0; i < batched.size(); i++) {

@@ -11,6 +11,7 @@
 
 #include "base/id.h"
 #include "base/scaled_tensor.h"
+#include "ir/origin.h"
 #include "ir/type.h"
 
 namespace tenon {
@@ -78,16 +79,12 @@ template <class F> Arg map_values(const Arg& arg, F&& f) {
   return out;
 }
 
-/// Where a node comes from: the export's stack trace and module path.
-struct Origin {
-  std::string stack_trace, module_stack;
-};
-
 struct Value {
   Type type;
   NodeId node;           // invalid for parameters of blocks
   uint32_t index = 0;    // among the node's outputs, or the block's parameters
   std::string name = {}; // a hint for printing
+  TensorMeta meta = {};
 };
 
 struct Attribute {

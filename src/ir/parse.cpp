@@ -19,7 +19,8 @@ constexpr int64_t max_numbered_tensor = 1 << 20;
 
 class TypeParser {
 public:
-  TypeParser(ExprPool& pool, Lexer& lexer, bool sizes_alone = false) : pool_(pool), lex_(lexer), sizes_alone_(sizes_alone) {}
+  TypeParser(ExprPool& pool, Lexer& lexer, TensorMeta& meta, bool sizes_alone = false)
+      : pool_(pool), lex_(lexer), meta_(meta), sizes_alone_(sizes_alone) {}
 
   Type parse() {
     std::string name(lex_.word());
@@ -42,7 +43,7 @@ public:
 private:
   std::vector<Expr> parse_exprs(std::string_view end) {
     std::vector<Expr> out;
-    while (!lex_.at(end) && !lex_.at("strides=")) {
+    while (!lex_.at(end) && !lex_.at("strides=") && !lex_.at("requires_grad=") && !lex_.at("device=")) {
       out.push_back(parse_integer());
       if (!lex_.accept(",")) break;
     }
@@ -71,13 +72,27 @@ private:
       t.strides = parse_exprs("]");
       lex_.expect("]");
       if (t.strides.size() != t.sizes.size()) lex_.fail("as many strides as sizes are needed");
+      lex_.accept(",");
     }
+    parse_meta();
     lex_.expect(")");
     return t;
   }
 
+  void parse_meta() {
+    if (lex_.accept("requires_grad=")) {
+      meta_.requires_grad = lex_.accept("1");
+      if (!meta_.requires_grad) lex_.expect("0");
+      lex_.accept(",");
+    }
+    if (!lex_.accept("device=")) return;
+    std::string_view name = lex_.word(":");
+    if (!set_device(meta_, name)) lex_.fail(fmt::format("no such device: {}", name));
+  }
+
   ExprPool& pool_;
   Lexer& lex_;
+  TensorMeta& meta_;
   bool sizes_alone_; // nothing else says what range symbols have
 };
 
@@ -290,8 +305,11 @@ private:
       if (!std::exchange(first, false)) lex_.expect(",");
       Name name = parse_name();
       lex_.expect(":");
-      Type type = TypeParser(g_.pool(), lex_).parse();
-      define(name.text, g_.add_param(block, std::move(type), name.own));
+      TensorMeta meta;
+      Type type = TypeParser(g_.pool(), lex_, meta).parse();
+      ValueId param = g_.add_param(block, std::move(type), name.own);
+      g_.value(param).meta = meta;
+      define(name.text, param);
     }
     lex_.expect(":");
   }
@@ -314,14 +332,20 @@ private:
   void parse_node(BlockId block) {
     std::vector<Name> names;
     std::vector<Type> types;
+    std::vector<TensorMeta> metas;
     if (lex_.at("%")) {
       do {
         names.push_back(parse_name());
-        lex_.expect(":");
-        types.push_back(TypeParser(g_.pool(), lex_).parse());
+        if (!lex_.accept(":")) lex_.fail(fmt::format("%{} has no type", names.back().text));
+        types.push_back(TypeParser(g_.pool(), lex_, metas.emplace_back()).parse());
       } while (lex_.accept(","));
       lex_.expect("=");
     }
+    if (names.empty()) return parse_call(block, names, std::move(types), metas);
+    within_node("%" + names[0].text, nullptr, [&] { parse_call(block, names, std::move(types), metas); });
+  }
+
+  void parse_call(BlockId block, const std::vector<Name>& names, std::vector<Type> types, const std::vector<TensorMeta>& metas) {
     Node n{.op = std::string(lex_.word(":."))};
     n.def = find_op(n.op);
     if (!n.def) n.def = find_op(functional_name(n.op));
@@ -329,8 +353,9 @@ private:
     parse_args(n);
     n.origin = parse_origin();
     std::vector<std::string> own;
-    for (Name& name : names) own.push_back(name.own);
+    for (const Name& name : names) own.push_back(name.own);
     NodeId id = g_.append(block, std::move(n), std::move(types), std::move(own));
+    for (size_t i = 0; i < metas.size(); i++) g_.value(g_.node(id).outputs[i]).meta = metas[i];
     parse_blocks(id);
     for (size_t i = 0; i < names.size(); i++) define(names[i].text, g_.node(id).outputs[i]);
   }
@@ -401,7 +426,11 @@ private:
     std::string_view rest = lex_.rest_of_line();
     size_t at = rest.find("# File \"");
     if (at == rest.npos) return nullptr;
-    return std::make_shared<const Origin>(Origin{.stack_trace = std::string(rest.substr(at + 2)), .module_stack = {}});
+    std::string_view frame = rest.substr(at + 2), path;
+    constexpr std::string_view mark = ", module ";
+    if (size_t module = frame.rfind(mark); module != frame.npos) path = frame.substr(module + mark.size()), frame = frame.substr(0, module);
+    return std::make_shared<const Origin>(
+        Origin{.stack_trace = std::string(frame), .module_stack = path.empty() ? "" : fmt::format("{0},{0},", path)});
   }
 
   Graph g_;
@@ -418,7 +447,10 @@ private:
 
 ParsedGraph parse_graph(std::string_view text, std::span<const Tensor> tensors) { return GraphParser(text, tensors).parse(); }
 
-Type parse_type(ExprPool& pool, Lexer& lexer) { return TypeParser(pool, lexer, true).parse(); }
+Type parse_type(ExprPool& pool, Lexer& lexer, TensorMeta* meta) {
+  TensorMeta own;
+  return TypeParser(pool, lexer, meta ? *meta : own, true).parse();
+}
 
 Expr parse_size(ExprPool& pool, Lexer& lexer) {
   return parse_expr(pool, lexer, {.value = [&](std::string_view name) { return pool.symbol(std::string(name), DType::I64, 0); }});

@@ -20,7 +20,14 @@ ArgList Rewriter::operator()(const ArgList& args) const {
 }
 
 void Rewriter::copy_params(BlockId old, BlockId now) {
-  for (ValueId p : from.block(old).params) set(p, to.add_param(now, from.type(p), from.value(p).name));
+  for (ValueId p : from.block(old).params) add_param(p, now);
+}
+
+ValueId Rewriter::add_param(ValueId old, BlockId block) {
+  ValueId now = to.add_param(block, from.type(old), from.value(old).name);
+  to.value(now).meta = from.value(old).meta;
+  set(old, now);
+  return now;
 }
 
 void Rewriter::copy_node(NodeId id) {

@@ -29,7 +29,13 @@ public:
     return map_values(arg, [&](ValueId v) { return (*this)[v]; });
   }
   ArgList operator()(const ArgList& args) const;
-  void set(ValueId old, ValueId now) { map_[old] = now; }
+  /// What a node makes in the place of another's result is recorded as that was.
+  void set(ValueId old, ValueId now) {
+    map_[old] = now;
+    if (Value& v = to.value(now); v.node.valid() && v.meta == TensorMeta()) v.meta = from.value(old).meta;
+  }
+  /// The parameter `old` as one of `block`.
+  ValueId add_param(ValueId old, BlockId block);
   /// Copies the parameters of a block.
   void copy_params(BlockId old, BlockId now);
   /// The node as it is, blocks included (their nodes go through `node`).

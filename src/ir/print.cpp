@@ -3,6 +3,8 @@
 //   graph(%x : Float(s77, 8)):
 //     %0 : Float(s77, 8) = aten::mul.Tensor(%x, 2.0)
 //     return (%0)
+#include <algorithm>
+#include <charconv>
 #include <unordered_set>
 
 #include "ir/graph.h"
@@ -199,7 +201,7 @@ public:
     const Node& n = g_.node(id);
     std::string s = indent;
     for (size_t i = 0; i < n.outputs.size(); i++)
-      s += fmt::format("{}{} : {}", i ? ", " : "", value(n.outputs[i]), to_string(g_.type(n.outputs[i])));
+      s += fmt::format("{}{} : {}", i ? ", " : "", value(n.outputs[i]), text_of(g_.value(n.outputs[i])));
     s += (n.outputs.empty() ? "" : " = ") + n.op;
     if (!n.attributes.empty()) {
       std::string attributes;
@@ -207,7 +209,7 @@ public:
       s += "[" + attributes + "]";
     }
     s += "(" + args(n) + ")";
-    if (n.origin && !n.origin->stack_trace.empty()) s += "  # " + last_line(n.origin->stack_trace);
+    if (n.origin) s += comment(*n.origin);
     s += "\n";
     for (size_t i = 0; i < n.blocks.size(); i++) s += block(n.blocks[i], fmt::format("block{}", i), indent + "  ", "->");
     return s;
@@ -216,7 +218,7 @@ public:
   std::string block(BlockId id, const std::string& title, const std::string& indent, std::string_view ret) const {
     const Block& b = g_.block(id);
     std::string params;
-    for (ValueId p : b.params) params += (params.empty() ? "" : ", ") + value(p) + " : " + to_string(g_.type(p));
+    for (ValueId p : b.params) params += (params.empty() ? "" : ", ") + value(p) + " : " + text_of(g_.value(p));
     std::string s = fmt::format("{}{}({}):\n", indent, title, params);
     for (NodeId n : b.nodes) s += node(n, indent + "  ");
     std::string returns;
@@ -241,11 +243,14 @@ private:
     return s;
   }
 
-  // The innermost frame: `File "model.py", line 12, in forward`.
-  static std::string last_line(const std::string& trace) {
-    size_t at = trace.rfind("File \"");
-    if (at == std::string::npos) return {};
-    return trace.substr(at, trace.find('\n', at) - at);
+  static std::string text_of(const Value& v) { return to_string(v.type, v.meta); }
+
+  // `  # File "model.py", line 12, in forward, module layers.0`
+  static std::string comment(const Origin& origin) {
+    std::string_view frame = user_frame(origin);
+    std::string path = module_path(origin);
+    if (frame.empty()) return {};
+    return fmt::format("  # {}{}{}", frame, path.empty() ? "" : ", module ", path);
   }
 
   const Graph& g_;
@@ -269,6 +274,35 @@ std::string to_string(const Type& t) {
   case TypeKind::Custom: return "custom";
   }
   return "?";
+}
+
+std::string to_string(const Type& type, const TensorMeta& meta) {
+  std::string s = to_string(type);
+  if (!type.is_tensor() || meta == TensorMeta()) return s;
+  s.pop_back();
+  if (!s.ends_with('(')) s += ", ";
+  return s + fmt::format("requires_grad={}, device={})", static_cast<int>(meta.requires_grad), device_name(meta));
+}
+
+static constexpr std::string_view devices[] = {"cpu", "cuda", "mps", "xpu", "meta", "other"};
+
+std::string device_name(const TensorMeta& meta) {
+  std::string_view name = devices[static_cast<size_t>(meta.device)];
+  return meta.device_index < 0 ? std::string(name) : fmt::format("{}:{}", name, meta.device_index);
+}
+
+bool set_device(TensorMeta& meta, std::string_view name) {
+  size_t colon = std::min(name.find(':'), name.size());
+  auto known = std::find(std::begin(devices), std::end(devices), name.substr(0, colon));
+  meta.device = known == std::end(devices) ? Device::Other : static_cast<Device>(known - std::begin(devices));
+  meta.device_index = -1;
+  if (colon == name.size()) return colon > 0;
+  std::string_view index = name.substr(colon + 1);
+  int value = 0;
+  auto [end, error] = std::from_chars(index.data(), index.data() + index.size(), value);
+  bool good = colon > 0 && error == std::errc() && end == index.data() + index.size() && value >= 0 && value < 128;
+  if (good) meta.device_index = static_cast<int8_t>(value);
+  return good;
 }
 
 std::string to_string(const Graph& graph) { return Symbols(graph).text() + Printer(graph).block(graph.top(), "graph", "", "return"); }

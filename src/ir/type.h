@@ -23,8 +23,26 @@ struct Type {
   bool operator==(const Type&) const = default;
 };
 
+/// torch's kinds of devices; backends under names of their own are Other.
+enum class Device : uint8_t { Cpu, Cuda, Mps, Xpu, Meta, Other };
+
+/// What is recorded of a tensor besides its type. No pass depends on it: it says where and for what the program was exported.
+struct TensorMeta {
+  bool requires_grad = false;
+  Device device = Device::Cpu;
+  int8_t device_index = -1; // -1: none
+  bool operator==(const TensorMeta&) const = default;
+};
+
 /// "Float(s77, 768)", "Long(2, 3, strides=[1, 2])", "int{s77*2}", "float", "str", "NoneType".
 std::string to_string(const Type& type);
+/// The same with what is recorded besides, as TorchScript writes it, where it is not the default: "Float(2, 3, requires_grad=1,
+/// device=cuda:0)".
+std::string to_string(const Type& type, const TensorMeta& meta);
+/// "cpu", "cuda:0"
+std::string device_name(const TensorMeta& meta);
+/// Sets the device by its name; false where it is no such text.
+bool set_device(TensorMeta& meta, std::string_view name);
 /// TorchScript's names: Float, Double, Half, BFloat16, Byte, Char, Short, Int, Long, Bool, ComplexFloat, ComplexDouble, UInt64.
 std::string_view torch_name(DType t);
 

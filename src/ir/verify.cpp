@@ -1,6 +1,8 @@
 // The verifier of graphs.
 #include "ir/verify.h"
 
+#include <algorithm>
+
 #include "ir/builder.h"
 #include "ir/define.h"
 #include "ir/promote.h"
@@ -68,15 +70,11 @@ public:
 
 private:
   template <class... A> [[noreturn]] void fail(const Node& n, fmt::format_string<A...> f, A&&... a) const {
-    std::string where, text = n.op;
-    if (n.origin && n.origin->stack_trace.find("File \"") != std::string::npos) {
-      size_t at = n.origin->stack_trace.rfind("File \"");
-      where = ", from " + n.origin->stack_trace.substr(at, n.origin->stack_trace.find('\n', at) - at);
-    }
+    std::string from = n.origin ? to_string(*n.origin) : "", text = n.op;
     for (uint32_t i = 0; i < g_.num_nodes(); i++)
       if (&g_.node(NodeId{i}) == &n) text = to_string(g_, NodeId{i});
     text = text.substr(0, std::min({text.find('\n'), text.find("  # File"), size_t{400}}));
-    throw Error(kind_, fmt::format("{} in `{}`{}", fmt::format(f, std::forward<A>(a)...), text, where));
+    throw Error(kind_, fmt::format("{} in `{}`{}", fmt::format(f, std::forward<A>(a)...), text, from.empty() ? "" : ", from " + from));
   }
 
   void define(ValueId v) { visible_[v] = true; }
@@ -91,7 +89,8 @@ private:
     const Block& b = g_.block(id);
     std::vector<ValueId> mine = b.params;
     for (ValueId p : b.params) {
-      require(!g_.value(p).node.valid(), "a parameter belongs to a node");
+      if (g_.value(p).node.valid()) fail(g_.node(g_.value(p).node), "a result is a block's parameter");
+      if (visible_.get(p)) throw Error(kind_, fmt::format("%{} is a parameter twice", g_.value(p).name));
       define(p);
     }
     for (NodeId n : b.nodes) {
@@ -105,7 +104,10 @@ private:
     }
     for (const Arg& r : b.returns)
       for_each_value(r, [&](ValueId v) {
-        require(v.index < g_.num_values() && visible_.get(v), "a block returns a value that is not defined in it");
+        if (v.index < g_.num_values() && visible_.get(v)) return;
+        constexpr std::string_view what = "a block returns a value that is not defined in it";
+        if (b.owner.valid()) fail(g_.node(b.owner), "{}", what);
+        throw Error(kind_, fmt::format("the output: {}", what));
       });
     for (ValueId v : mine) visible_[v] = false;
   }
@@ -113,8 +115,9 @@ private:
   void check_node(const Node& n, bool in_region) {
     for (const Arg& a : n.args) check_uses(n, a, "an argument");
     for (const Attribute& a : n.attributes) check_uses(n, a.value, "an attribute");
-    if (std::string why = refusal(g_, n, dialect_, in_region); !why.empty()) fail(n, "{}", why);
-    if (n.def) check_args(n);
+    bool is_listed = !n.def && kind_ == ErrorKind::BadInput; // what no row has: all of it is told when the program is compiled
+    if (std::string why = is_listed ? "" : refusal(g_, n, dialect_, in_region); !why.empty()) fail(n, "{}", why);
+    if (n.def) check_args(n), check_results(n);
     if (n.def && kind_ == ErrorKind::Internal) check_types(n);
     for (ValueId v : n.outputs)
       if (g_.type(v).is_tensor() && !g_.type(v).strides.empty() && g_.type(v).strides.size() != g_.type(v).rank())
@@ -129,6 +132,18 @@ private:
     for (size_t i = 0; i < schema.size(); i++)
       if (!fits(g_, schema[i], n.args[i])) fail(n, "argument {} does not fit the schema {}", schema[i].name, to_string(n.def->signature));
   }
+
+  // As many results as the schema says, of its kinds; what is recorded as None is not used.
+  void check_results(const Node& n) const {
+    const Schema& schema = n.def->signature;
+    bool counted = n.def->kind != Kind::Prim && !schema.variadic_result && std::ranges::none_of(schema.returns, &SchemaArg::list);
+    if (!counted || std::ranges::all_of(n.outputs, [&](ValueId v) { return is_none(v); })) return;
+    if (n.outputs.size() != schema.returns.size()) fail(n, "{} results, the schema gives {}", n.outputs.size(), schema.returns.size());
+    for (size_t i = 0; i < n.outputs.size(); i++)
+      if (bool tensor = schema.returns[i].type == ArgType::Tensor; !is_none(n.outputs[i]) && tensor != g_.type(n.outputs[i]).is_tensor())
+        fail(n, "result {} is {}, the schema gives {}", i, to_string(g_.type(n.outputs[i])), tensor ? "a tensor" : "a number");
+  }
+  bool is_none(ValueId v) const { return g_.type(v).kind == TypeKind::None; }
 
   void check_types(const Node& n) const {
     if (n.def->kind == Kind::Prim || n.def->data_dependent || is_inplace_call(n)) return;
@@ -276,8 +291,10 @@ std::string_view name_of(Dialect dialect) {
 
 std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_region) {
   switch (dialect) {
-  case Dialect::Any: return {};
-  case Dialect::Aten: return n.op.starts_with("edge::") || n.op.starts_with("tenon::") ? "not an operator of ATen" : "";
+  case Dialect::Any: return n.def || is_region(n) ? "" : "no such operator";
+  case Dialect::Aten:
+    if (n.op.starts_with("edge::") || n.op.starts_with("tenon::")) return "not an operator of ATen";
+    return n.def ? "" : "no such operator";
   case Dialect::Edge: return refusal_edge(g, n);
   case Dialect::Backend: break;
   }

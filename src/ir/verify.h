@@ -6,7 +6,8 @@
 namespace tenon {
 
 enum class Dialect : uint8_t {
-  Any,  ///< a graph: SSA with scopes, arguments as the schemas say, types as the rows infer them, blocks that fit
+  Any,  ///< a graph: SSA with scopes, operators that exist, arguments and results as the schemas say, types as the rows infer them, blocks
+        ///< that fit
   Aten, ///< and no edge:: or tenon:: operator
   Edge, ///< and functional: edge:: operators without decomposition or with a late one, tenon:: rows, prim::; pointwise operands are tensors
         ///< of one dtype
@@ -17,8 +18,8 @@ std::string_view name_of(Dialect dialect);
 
 /// Throws Error(Internal) that names what is wrong, the node and its source line.
 void verify(const Graph& graph, Dialect dialect = Dialect::Any);
-/// The same for an ATen graph that a file gave: BadInput where scopes, arguments or blocks do not fit. The types of results
-/// are not looked at: to_edge derives them anyway, and compares.
+/// The same for an ATen graph that a file or text gave: BadInput where scopes, arguments, results or blocks do not fit. The types of
+/// results are not looked at: to_edge derives them anyway, and compares. Operators without a row are listed when the program is compiled.
 void verify_given(const Graph& graph);
 
 /// Why a node is not of the dialect; empty where it is. Its blocks are not looked at. `in_region`: inside a Backend region.

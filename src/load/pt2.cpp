@@ -3,10 +3,10 @@
 #include <charconv>
 
 #include "base/strided.h"
+#include "fx/check.h"
 #include "fx/to_graph.h"
 #include "load/pickle.h"
 #include "load/pt2_archive.h"
-#include "load/pt2_check.h"
 #include "load/pt2_graph.h"
 #include "load/pt2_subclass.h"
 #include "load/pt2_tree.h"
@@ -84,7 +84,20 @@ struct Reader {
     return in;
   }
 
-  void read_inputs(GraphReader& reader, ToGraph& to, Element signature) {
+  // A spec says which input it is about by its name.
+  static void check_name(Element spec, const FxNode& input) {
+    auto arg = json::find(json::single(spec).second, "arg");
+    if (!arg) return;
+    auto named = json::find(*arg, "name");
+    Element inner = *arg; // of a user's input, which may be a number: {"as_tensor": {"name": "x"}}
+    if (!named && json::object(*arg).size() == 1) inner = json::single(*arg).second;
+    if (!named && inner.is_object()) named = json::find(inner, "name");
+    if (named)
+      require_input(json::text(*named) == input.name, "model.json: input %{} is called {} in the signature", input.name,
+                    json::text(*named));
+  }
+
+  void read_inputs(GraphReader& reader, ToGraph& to, const FxGraph& fx, Element signature) {
     auto specs = json::array(json::get(signature, "input_specs"));
     std::vector<uint32_t> placeholders = to.placeholders();
     require_input(specs.size() == placeholders.size(), "model.json: {} input specs for {} inputs", specs.size(), placeholders.size());
@@ -92,6 +105,7 @@ struct Reader {
     for (Element spec : specs) {
       ProgramInput in = input_of(reader, spec);
       uint32_t at = placeholders[next++];
+      check_name(spec, fx.nodes[at]);
       if (in.kind == InputKind::Fixed || in.kind == InputKind::Token) to.bind(at, in.fixed);
       else in.value = to.add_param(program.graph.top(), at), in.name = program.graph.value(in.value).name;
       program.inputs.push_back(std::move(in));
@@ -140,7 +154,7 @@ struct Reader {
     GraphReader reader(program.graph.shared_pool(), json::get(module, "graph"), !is_older(program.torch_version), tokens_of(signature));
     FxGraph fx = reader.read();
     ToGraph to(program.graph, fx);
-    read_inputs(reader, to, signature);
+    read_inputs(reader, to, fx, signature);
     read_calling_convention(module);
     add_guards(program);
     to.add_nodes(program.graph.top());

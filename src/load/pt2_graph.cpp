@@ -75,8 +75,11 @@ std::shared_ptr<const Origin> read_origin(Element node) {
   auto metadata = json::find(node, "metadata");
   if (!metadata) return nullptr;
   Origin o;
-  if (auto s = json::find(*metadata, "stack_trace")) o.stack_trace = json::text(*s);
-  if (auto s = json::find(*metadata, "nn_module_stack")) o.module_stack = json::text(*s);
+  auto take = [&](std::string_view key, std::string& text) {
+    if (auto s = json::find(*metadata, key)) text = json::text(*s);
+  };
+  take("stack_trace", o.stack_trace), take("nn_module_stack", o.module_stack);
+  take("source_fn_stack", o.source_fn_stack), take("torch_fn", o.torch_fn);
   return std::make_shared<const Origin>(std::move(o));
 }
 
@@ -90,7 +93,8 @@ FxGraph GraphReader::read() {
   for (Element input : json::array(json::get(scope_, "inputs"))) read_input(input);
   for (Element n : json::array(json::get(scope_, "nodes"))) read_node(n);
   ArgList returns{fx_tuple};
-  for (Element e : json::array(json::get(scope_, "outputs"))) returns.push_back(read_argument(e));
+  for (Element e : json::array(json::get(scope_, "outputs")))
+    returns.push_back(within_node("the output", nullptr, [&] { return read_argument(e); }));
   fx_.result = std::move(returns);
   return std::move(fx_);
 }
@@ -135,9 +139,17 @@ Type GraphReader::read_type(Element meta) const {
   return t;
 }
 
-Type GraphReader::type_of_tensor(std::string_view name) const {
-  if (tokens_.contains(std::string(name))) return Type::scalar(TypeKind::None);
-  return read_type(json::get(json::get(scope_, "tensor_values"), name));
+FxVal GraphReader::val_of_tensor(std::string_view name) const {
+  if (tokens_.contains(std::string(name))) return FxVal::one(Type::scalar(TypeKind::None));
+  Element recorded = json::get(json::get(scope_, "tensor_values"), name);
+  FxVal val = FxVal::one(read_type(recorded));
+  if (auto grad = json::find(recorded, "requires_grad")) val.meta.requires_grad = json::boolean(*grad);
+  if (auto device = json::find(recorded, "device")) {
+    auto index = json::find(*device, "index");
+    std::string name_of_device = std::string(json::text(*device, "type")) + (index ? fmt::format(":{}", json::integer(*index)) : "");
+    require_input(set_device(val.meta, name_of_device), "model.json: no such device: {}", name_of_device);
+  }
+  return val;
 }
 
 Type GraphReader::type_of_number(std::string_view kind, Element value) const {
@@ -215,9 +227,17 @@ std::string GraphReader::fresh(std::string name) const {
   return unique;
 }
 
-uint32_t GraphReader::add(FxNode n) {
+// Names are unique; one that the file does not say makes room for one that it does.
+uint32_t GraphReader::add(FxNode n, bool is_named) {
   uint32_t at = static_cast<uint32_t>(fx_.nodes.size());
+  if (auto other = nodes_.find(n.name); other != nodes_.end()) {
+    require_input(unnamed_.erase(other->second) > 0, "model.json: two nodes have this name");
+    FxNode& older = fx_.nodes[other->second];
+    older.name = fresh(n.name);
+    unnamed_.insert(nodes_[older.name] = other->second);
+  }
   nodes_[n.name] = at;
+  if (!is_named) unnamed_.insert(at);
   fx_.nodes.push_back(std::move(n));
   return at;
 }
@@ -225,21 +245,18 @@ uint32_t GraphReader::add(FxNode n) {
 // Where a file says no name, as of None and of numbers fixed at export, the signature does.
 void GraphReader::read_input(Element argument) {
   auto [kind, value] = json::single(argument);
-  FxNode n{.name = fresh(fmt::format("arg{}", fx_.nodes.size())), .kind = FxKind::Placeholder};
-  if (kind == "as_tensor") {
-    n.name = json::text(value, "name");
-    n.val = FxVal::one(type_of_tensor(n.name));
-  } else if (kind.starts_with("as_sym_")) {
-    if (auto name = json::find(value, "as_name")) n.name = json::text(*name);
-    n.val = FxVal::one(type_of_number(kind, value));
-  } else if (kind == "as_custom_obj") {
-    n.name = json::text(value, "name");
-    n.val = FxVal::one({.kind = TypeKind::Custom});
-  } else {
-    n.val = FxVal::one(Type::scalar(TypeKind::None));
-  }
-  n.target = n.name;
-  add(std::move(n));
+  FxNode n{.name = {}, .kind = FxKind::Placeholder};
+  bool is_symbol = kind.starts_with("as_sym_"), is_value = kind == "as_tensor" || kind == "as_custom_obj";
+  if (auto name = is_symbol || is_value ? json::find(value, is_value ? "name" : "as_name") : std::nullopt) n.name = json::text(*name);
+  bool is_named = !n.name.empty();
+  if (!is_named) n.name = fresh(fmt::format("arg{}", fx_.nodes.size()));
+  within_node("%" + n.name, nullptr, [&, kind = kind, value = value] {
+    if (kind == "as_tensor") n.val = val_of_tensor(n.name);
+    else if (is_symbol) n.val = FxVal::one(type_of_number(kind, value));
+    else n.val = FxVal::one({.kind = is_value ? TypeKind::Custom : TypeKind::None});
+    n.target = n.name;
+    add(std::move(n), is_named);
+  });
 }
 
 Arg GraphReader::read_subgraph(Element value) {
@@ -248,15 +265,27 @@ Arg GraphReader::read_subgraph(Element value) {
   n.target = n.name, n.val = FxVal{};
   fx_.modules.push_back(GraphReader(fx_.pool, json::get(value, "graph"), fx_.exact_types).read());
   fx_.modules.back().name = n.name;
-  return ValueId{add(std::move(n))};
+  return ValueId{add(std::move(n), false)};
+}
+
+// What to call a node in an error: by its result, where it has a single one, as graphs do; else by its own name.
+std::string GraphReader::name_of(Element node, const FxNode& call) {
+  if (auto outputs = json::find(node, "outputs"); outputs && json::array(*outputs).size() == 1) {
+    auto [kind, value] = json::single(json::array(*outputs).at(0).value());
+    if (kind == "as_tensor") return "%" + std::string(json::text(value, "name"));
+  }
+  return call.name.empty() ? call.target : "%" + call.name;
 }
 
 void GraphReader::read_node(Element node) {
   FxNode call;
   call.target = json::text(node, "target"), call.origin = read_origin(node);
-  read_call(node, call);
   if (auto name = json::find(node, "name")) call.name = json::text(*name);
-  read_outputs(node, std::move(call));
+  std::shared_ptr<const Origin> origin = call.origin;
+  within_node(name_of(node, call), origin.get(), [&] {
+    read_call(node, call);
+    read_outputs(node, std::move(call));
+  });
 }
 
 // Older files do not say which arguments are keywords; then those are that the schema makes so or that stand out of order.
@@ -282,49 +311,48 @@ void GraphReader::read_call(Element node, FxNode& call) {
   }
 }
 
-// The type of a result, and its name where it has one.
-std::pair<Type, std::string> GraphReader::read_output(const FxNode& call, size_t index, Element output) const {
+// What a result is, and its name where it has one.
+std::pair<FxVal, std::string> GraphReader::read_output(const FxNode& call, size_t index, Element output) const {
   auto [kind, value] = json::single(output);
   if (kind == "as_tensor") {
     std::string name(json::text(value, "name"));
     bool token = index == 0 && call.target == "torch.ops.higher_order.with_effects";
-    return {token ? Type::scalar(TypeKind::None) : type_of_tensor(name), name};
+    return {token ? FxVal::one(Type::scalar(TypeKind::None)) : val_of_tensor(name), name};
   }
-  if (kind == "as_none") return {Type::scalar(TypeKind::None), ""};
+  if (kind == "as_none") return {FxVal::one(Type::scalar(TypeKind::None)), ""};
   if (!kind.starts_with("as_sym_")) unsupported("a node's output of kind {}", kind);
   auto name = json::find(value, "as_name");
-  return {type_of_number(kind, value), name ? std::string(json::text(*name)) : ""};
+  return {FxVal::one(type_of_number(kind, value)), name ? std::string(json::text(*name)) : ""};
 }
 
 // A single result is the node's own; of several, each is taken out by a node of its name, as torch.export.load does it.
 void GraphReader::read_outputs(Element node, FxNode call) {
-  std::vector<std::pair<Type, std::string>> results;
+  std::vector<std::pair<FxVal, std::string>> results;
   auto outputs = json::array(json::get(node, "outputs"));
   bool is_list = outputs.size() > 1;
   for (Element out : outputs) {
     auto [kind, value] = json::single(out);
     if (kind == "as_tensors") {
       is_list = true;
-      for (Element t : json::array(value)) results.emplace_back(type_of_tensor(json::text(t, "name")), json::text(t, "name"));
+      for (Element t : json::array(value)) results.emplace_back(val_of_tensor(json::text(t, "name")), json::text(t, "name"));
     } else results.push_back(read_output(call, results.size(), out));
   }
   auto single = json::find(node, "is_hop_single_tensor_return");
   if (call.target.starts_with("torch.ops.higher_order.") && !(single && json::boolean(*single)) && !results.empty()) is_list = true;
   call.val = FxVal{.is_list = is_list};
-  for (auto& [type, name] : results) call.val->types.push_back(type);
-  if (!is_list && results.size() == 1 && !results[0].second.empty()) call.name = results[0].second;
+  for (auto& [val, name] : results) call.val->types.push_back(val.types[0]);
+  bool is_named = !is_list && results.size() == 1 && !results[0].second.empty();
+  if (is_named) call.name = results[0].second, call.val->meta = results[0].first.meta;
   else call.name = fresh(call.name.empty() ? call.target.substr(call.target.rfind('.') + 1) : call.name);
   std::shared_ptr<const Origin> origin = call.origin;
-  ValueId made{add(std::move(call))};
+  ValueId made{add(std::move(call), is_named)};
   if (!is_list) return;
   for (size_t k = 0; k < results.size(); k++) {
-    auto& [type, name] = results[k];
+    auto& [val, name] = results[k];
     if (name.empty()) continue;
-    add({.name = name,
-         .val = FxVal::one(type),
-         .target = "operator.getitem",
-         .args = {Arg(made), Arg(static_cast<int64_t>(k))},
-         .origin = origin});
+    FxNode item{.name = name, .val = std::move(val), .target = "operator.getitem"};
+    item.args = {Arg(made), Arg(static_cast<int64_t>(k))}, item.origin = origin;
+    within_node("%" + name, origin.get(), [&] { add(std::move(item), true); });
   }
 }
 

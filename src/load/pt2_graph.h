@@ -30,24 +30,26 @@ private:
   Expr read_sym(json::Element sym) const;
   Expr read_size(json::Element sym) const;
   Type read_type(json::Element meta) const;
-  Type type_of_tensor(std::string_view name) const;
+  FxVal val_of_tensor(std::string_view name) const;
   Type type_of_number(std::string_view kind, json::Element value) const;
   void read_symbols(std::string_view key);
 
   void read_input(json::Element argument);
   void read_node(json::Element node);
+  static std::string name_of(json::Element node, const FxNode& call);
   void read_call(json::Element node, FxNode& call);
   bool is_positional(const OpDef* def, const FxNode& call, json::Element input) const;
   void read_outputs(json::Element node, FxNode call);
-  std::pair<Type, std::string> read_output(const FxNode& call, size_t index, json::Element output) const;
+  std::pair<FxVal, std::string> read_output(const FxNode& call, size_t index, json::Element output) const;
   Arg read_subgraph(json::Element value);
-  uint32_t add(FxNode node);
+  uint32_t add(FxNode node, bool is_named);
   std::string fresh(std::string name) const;
 
   json::Element scope_;
   FxGraph fx_;
   std::unordered_set<std::string> tokens_;
   std::unordered_map<std::string, uint32_t> nodes_; // by name
+  std::unordered_set<uint32_t> unnamed_;            // whose names are made up
   std::unordered_map<std::string, Expr> symbols_;
 };
 

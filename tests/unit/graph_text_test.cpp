@@ -96,8 +96,8 @@ TEST_CASE("arguments by keyword, and those left out") {
 }
 
 TEST_CASE("texts that are wrong are refused with their line") {
-  CHECK(refused("graph(%x : Float(2)):\n  %y : Float(2) = aten::relu.default(%z)\n  return (%y)").find("line 2: %z is not defined here") ==
-        0);
+  CHECK(refused("graph(%x : Float(2)):\n  %y : Float(2) = aten::relu.default(%z)\n  return (%y)")
+            .find("%y: line 2: %z is not defined here") == 0);
   CHECK(refused("graph(%x : Float(2), %x : int):\n  return ()").find("%x is defined twice") != std::string::npos);
   CHECK(refused("graph():\n  %y : Float() = aten::add.Tensor(1)\n  return ()").find("argument other is missing") != std::string::npos);
   CHECK(refused("graph():\n  %y : Float() = aten::add.Tensor(1, 2, alhpa=1)\n  return ()").find("no argument alhpa") != std::string::npos);

@@ -1,24 +1,10 @@
 // Archives of torch.export: what is wrong in them is told at load, or at the latest when they are compiled, as bad input.
-#include "load/load.h"
 #include "tenon/tenon.h"
-#include "tests/fuzz/zip.h"
-#include "tests/unit/load_samples.h"
+#include "tests/unit/changed_program.h"
 
 using namespace tenon;
 
 namespace {
-
-constexpr std::string_view model = "models/model.json";
-
-// A fixture with `old` in its model.json replaced by `now`, the first time it occurs.
-std::string changed(const std::string& fixture, std::string_view old, std::string_view now) {
-  Archive a = Archive::map(std::string(TENON_FIXTURES) + "/programs/" + fixture + ".pt2");
-  std::string json(as_text(a.read(model).bytes));
-  size_t at = json.find(old);
-  REQUIRE_MESSAGE(at != json.npos, "the fixture does not hold ", old);
-  json.replace(at, old.size(), now);
-  return fuzz::rebuild(a, model, json);
-}
 
 std::string load_error(const std::string& bytes, ErrorKind kind = ErrorKind::BadInput) {
   auto program = Program::load(as_byte_span(bytes), "test");

@@ -1,5 +1,5 @@
 // Checks of a graph as it was read: the verifier's, and that every symbol has a place that gives its value.
-#include "load/pt2_check.h"
+#include "fx/check.h"
 
 #include <unordered_set>
 
@@ -22,28 +22,38 @@ public:
     }
   }
 
-  void check(const Arg& a) {
-    if (a.is<Expr>()) check(a.get<Expr>());
-    if (a.is<ArgList>())
-      for (const Arg& e : a.get<ArgList>()) check(e);
-  }
-
   void run() {
-    for (uint32_t i = 0; i < g_.num_nodes(); i++)
-      for (const Arg& a : g_.node(NodeId{i}).args) check(a);
-    for (uint32_t i = 0; i < g_.num_values(); i++)
-      for (Expr e : g_.type(ValueId{i}).sizes) check(e);
-    for (const Arg& a : g_.block(g_.top()).returns) check(a);
+    for (uint32_t i = 0; i < g_.num_nodes(); i++) {
+      const Node& n = g_.node(NodeId{i});
+      std::string name = n.outputs.empty() ? "" : g_.value(n.outputs[0]).name;
+      within_node(name.empty() ? n.op : "%" + name, n.origin.get(), [&] {
+        for (const Arg& a : n.args) check(a);
+      });
+    }
+    for (uint32_t i = 0; i < g_.num_values(); i++) {
+      const Value& v = g_.value(ValueId{i});
+      within_node("%" + v.name, v.node.valid() ? g_.node(v.node).origin.get() : nullptr, [&] {
+        for (Expr e : v.type.sizes) check(e);
+      });
+    }
+    within_node("the output", nullptr, [&] {
+      for (const Arg& a : g_.block(g_.top()).returns) check(a);
+    });
   }
 
 private:
   void give(Expr e) {
     if (e->op == Op::Symbol) given_.insert(e.get());
   }
+  void check(const Arg& a) {
+    if (a.is<Expr>()) check(a.get<Expr>());
+    if (a.is<ArgList>())
+      for (const Arg& e : a.get<ArgList>()) check(e);
+  }
   void check(Expr e) {
     if (!checked_.insert(e.get()).second) return;
     visit(e, [&](const ExprNode& n) {
-      require_input(n.op != Op::Symbol || given_.contains(&n), "model.json: {} is used, but nothing gives its value", n.name);
+      require_input(n.op != Op::Symbol || given_.contains(&n), "{} is used, but nothing gives its value", n.name);
     });
   }
 
