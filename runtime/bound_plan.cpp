@@ -115,8 +115,8 @@ bool place_results(Frame& f, BoundPlan& out) {
     if (b.place != BufferPlace::Output) continue;
     if (!bytes_of(b, f, r.bytes))
       return f.message = "the sizes of " + (b.name.empty() ? "a result" : "the result " + b.name) + " are negative, or too large", false;
-    r.sizes = sizes_of(b, f);
-    r.strides = contiguous_strides(r.sizes);
+    r.sizes = sizes_of(o.sizes, f);
+    r.strides = dense_strides(r.sizes, o.order);
   }
   return true;
 }

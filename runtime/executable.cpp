@@ -168,7 +168,8 @@ std::string output_refusal(int number, const TensorView& given, DType dtype, std
 // input lies in it. One that an input lies in lives until the call is done.
 bool PlanRunner::place_tensor(Frame& f, std::span<const TensorView> inputs, DType dtype, const BoundPlan::Result& r, Tensor& t) {
   bool is_read = t.defined() && std::any_of(inputs.begin(), inputs.end(), [&](const TensorView& v) { return overlap(t.view(), v); });
-  if (t.defined() && !is_read && t.storage().use_count() == 1 && t.dtype() == dtype && t.sizes() == r.sizes && t.is_contiguous())
+  if (t.defined() && !is_read && t.storage().use_count() == 1 && t.dtype() == dtype && t.sizes() == r.sizes &&
+      is_layout(r.sizes, t.strides(), r.strides))
     return true;
   if (is_read) f.held.push_back(std::make_shared<Tensor>(std::move(t))); // with the sizes that the input's view points at
   t = Tensor();                                                          // its memory may be taken
@@ -187,7 +188,7 @@ bool PlanRunner::place_view(Frame& f, std::span<const TensorView> inputs, Result
   f.message = output_refusal(o.returned_as, v, o.dtype, in_place ? std::span<const int64_t>(r.sizes) : v.sizes);
   if (!f.message.empty()) return false;
   if (!in_place) return true;
-  bool direct = v.strides.empty() || is_contiguous_layout(v.sizes, v.strides);
+  bool direct = v.strides.empty() ? o.order.empty() : is_layout(v.sizes, v.strides, r.strides);
   for (const TensorView& in : inputs) direct = direct && !overlap(v, in);
   for (const TensorView& other : results.views) direct = direct && (&other == &v || !overlap(v, other));
   if (direct) return f.pointers[static_cast<size_t>(o.buffer)] = v.data, true;
@@ -229,17 +230,17 @@ bool PlanRunner::hand_over_result(Frame& f, size_t k, Results& results) {
   void* made = f.pointers[static_cast<size_t>(o.buffer)];
   if (results.tensors) {
     if (b.place == BufferPlace::Output) return true;
-    Tensor t(b.dtype, sizes_of(b, f));
-    if (size_t bytes = bytes_of(t.view())) std::memcpy(t.data(), made, bytes);
+    Tensor memory(b.dtype, sizes_of(b, f)), t = out_of_order(memory, o.order);
+    if (size_t bytes = bytes_of(memory.view())) std::memcpy(t.data(), made, bytes);
     std::swap((*results.tensors)[static_cast<size_t>(o.returned_as)], t);
     if (t.defined()) f.held.push_back(std::make_shared<Tensor>(std::move(t))); // it may be an input
     return true;
   }
   const TensorView& v = results.views[static_cast<size_t>(o.returned_as)];
   if (v.data == made) return true;
-  f.message = output_refusal(o.returned_as, v, o.dtype, sizes_of(b, f));
+  f.message = output_refusal(o.returned_as, v, o.dtype, sizes_of(o.sizes, f));
   if (!f.message.empty()) return false;
-  copy_to_strided(made, v);
+  copy_to_strided(made, v, o.order);
   return true;
 }
 

@@ -279,11 +279,12 @@ AttentionCall attention_of(const AttentionStep& s, const Frame& f) {
   return c;
 }
 
-std::vector<int64_t> sizes_of(const PlanBuffer& b, const Frame& f) {
+std::vector<int64_t> sizes_of(std::span<const Slot> sizes, const Frame& f) {
   std::vector<int64_t> out;
-  for (Slot s : b.sizes) out.push_back(slot(f, s));
+  for (Slot s : sizes) out.push_back(slot(f, s));
   return out;
 }
+std::vector<int64_t> sizes_of(const PlanBuffer& b, const Frame& f) { return sizes_of(b.sizes, f); }
 
 static bool run_step(const Step& step, Frame& f) {
   if (!f.profiled) [[likely]]

@@ -68,7 +68,8 @@ Conv conv_of(const ConvStep& step, const Frame& frame);
 const ConvChain* chain_of(const ConvStep& step, const Frame& frame);
 /// Without its kernels; offsets where the frame has no pointers yet.
 AttentionCall attention_of(const AttentionStep& step, const Frame& frame);
-/// Sizes of a buffer under the frame's slots.
+/// Sizes, and those of a buffer, under the frame's slots.
+std::vector<int64_t> sizes_of(std::span<const Slot> sizes, const Frame& frame);
 std::vector<int64_t> sizes_of(const PlanBuffer& buffer, const Frame& frame);
 
 } // namespace tenon

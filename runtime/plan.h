@@ -231,7 +231,8 @@ struct InputSpec {
 
 struct OutputSpec {
   int buffer;
-  std::vector<Slot> sizes = {};
+  std::vector<Slot> sizes = {}; // as the caller sees them
+  std::vector<int> order = {};  // dims in the order of memory, outermost first; empty: row-major
   DType dtype;
   bool is_state = false; // written back to the state buffer `state` instead of being returned
   int state = -1;

@@ -24,7 +24,8 @@ public:
     for (auto& o : plan_.outputs) {
       if (o.is_state) line(0, "state{} <- b{}", o.state, o.buffer);
       else if (o.input >= 0) line(0, "input{} <- b{}", o.input, o.buffer);
-      else line(0, "return out{} = b{}", o.returned_as, o.buffer);
+      else if (o.order.empty()) line(0, "return out{} = b{}", o.returned_as, o.buffer);
+      else line(0, "return out{} = b{}, memory in the order of dims {}", o.returned_as, o.buffer, fmt::join(o.order, " "));
     }
     return std::move(text_);
   }

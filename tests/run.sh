@@ -41,6 +41,7 @@ suite format tests/format.sh
 suite unit unit
 suite unit_avx2 env TENON_AVX2=1 "$build/tests/unit_tests" -sf='*fft_test*,*blas_test*,*linalg_test*,*weight_only_test*'
 suite fixtures "$tenon" check tests/fixtures/programs
+suite strides "$tenon" check tests/fixtures/strides
 suite guarded_tiles guard_tiles
 suite archives check_archives
 suite control "$tenon" check --forbid-fallback tests/fixtures/control

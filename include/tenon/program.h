@@ -156,11 +156,11 @@ public:
   /// caller's tensors, results are tensors of their own. Errors: BadInput names the leaf by its path ("kwargs['mask'][1]"), and those of
   /// run().
   Result<Tree> call(const std::vector<Tree>& args, const std::vector<NamedTree>& kwargs = {}) const;
-  /// Runs on `inputs`, in the order of Program::inputs(). On success `outputs` holds contiguous tensors in the order of
-  /// Program::outputs(), and inputs that the program changes in place hold their new values. Tensors that `outputs` holds before are
-  /// let go once the inputs are found right, even if the run fails then: their memory serves again, unless an input lies in it or
-  /// another Tensor shares it. Inputs may have any strides and alignment. Errors: BadInput for a wrong count, rank, dtype or size; the
-  /// message names the input, the dimension and the range allowed.
+  /// Runs on `inputs`, in the order of Program::inputs(). On success `outputs` holds dense tensors in the order of
+  /// Program::outputs(), each with its dims in memory as ArgInfo::dim_order says, and inputs that the program changes in place hold their
+  /// new values. Tensors that `outputs` holds before are let go once the inputs are found right, even if the run fails then: their memory
+  /// serves again, unless an input lies in it or another Tensor shares it. Inputs may have any strides and alignment. Errors: BadInput for
+  /// a wrong count, rank, dtype or size; the message names the input, the dimension and the range allowed.
   Status run(std::span<const TensorView> inputs, std::vector<Tensor>& outputs) const;
   Status run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) const;
   /// The same into memory of the caller: a view for each output, of its dtype and sizes, with any strides that keep its elements

@@ -18,6 +18,11 @@ struct ArgInfo {
   DType dtype = DType::F32;
   std::vector<std::string> sizes = {};
   bool is_number = false;
+  /// Dims in the order of memory, outermost first, as the program was exported; empty: row-major, or with gaps. Results come in it.
+  /// Inputs may have any strides.
+  std::vector<int> dim_order = {};
+  bool requires_grad = false; ///< as exported; nothing is recorded for gradients
+  std::string device = "cpu"; ///< as exported, "cuda:0"; tenon runs on the CPU
 };
 
 /// A leaf, or a container of trees. Leaves convert to trees by themselves:

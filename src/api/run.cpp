@@ -15,7 +15,8 @@ void Executable::Impl::finish() {
 static void copy_results(const std::vector<Tensor>& results, std::span<const TensorView> outputs) {
   require_input(outputs.size() == results.size(), "{} outputs are given, the program has {}", outputs.size(), results.size());
   for (size_t i = 0; i < results.size(); i++) {
-    const TensorView &to = outputs[i], from = results[i].view();
+    Tensor result = results[i].contiguous();
+    const TensorView &to = outputs[i], from = result.view();
     std::string why = output_refusal(static_cast<int>(i), to, from.dtype, from.sizes);
     require_input(why.empty(), "{}", why);
     copy_to_strided(from.data, to);

@@ -51,14 +51,14 @@ template <class A> void fields(A& a, InputDim& d) { a(d.kind, d.slot, d.equal, d
 template <class A> void fields(A& a, InputSpec& s) {
   a(s.name, s.dtype, s.dims, s.buffer, s.is_number, s.number_slot, s.is_fixed, s.fixed);
 }
-template <class A> void fields(A& a, OutputSpec& o) { a(o.buffer, o.sizes, o.dtype, o.is_state, o.state, o.input, o.returned_as); }
+template <class A> void fields(A& a, OutputSpec& o) { a(o.buffer, o.sizes, o.order, o.dtype, o.is_state, o.state, o.input, o.returned_as); }
 template <class A> void fields(A& a, Caches& c) { a(c.l1, c.l2); }
 /// Without its tensors.
 template <class A> void fields(A& a, Plan& p) {
   a(p.buffers, p.steps, p.sizes, p.inputs, p.outputs, p.state_names, p.kernels, p.library);
   a(p.num_steps, p.fallback_steps, p.num_matmuls, p.num_convs, p.caches, p.seed);
 }
-template <class A> void fields(A& a, ArgInfo& i) { a(i.name, i.dtype, i.sizes, i.is_number); }
+template <class A> void fields(A& a, ArgInfo& i) { a(i.name, i.dtype, i.sizes, i.is_number, i.dim_order, i.requires_grad, i.device); }
 template <class A> void fields(A&, std::monostate&) {}
 template <class A> void fields(A& a, std::complex<double>& c) { a(reinterpret_cast<double(&)[2]>(c)); }
 template <class A> void fields(A& a, Tree::Word& w) { a(w.text); }

@@ -54,6 +54,7 @@ public:
     std::vector<ValueId> inputs = rewrite_.to.block(rewrite_.to.top()).params;
     for (NodeId id : g.block(g.top()).nodes) visit(id);
     ArgList returns = read(g.block(g.top()).returns);
+    keep_layouts(g.block(g.top()).returns, returns);
     add_mutations(inputs, returns);
     rewrite_.to.block(rewrite_.to.top()).returns = std::move(returns);
     for (size_t i = 0, p = 0; i < program_.inputs.size(); i++)
@@ -231,6 +232,15 @@ private:
     for (ValueId v : n.outputs) add_root(v, now.at(next++));
     for (size_t i = 0; i < n.args.size(); i++)
       if (n.def->signature.args[i].written && n.args[i].is<ValueId>()) write(canonical(n.args[i].get<ValueId>()), now.at(next++));
+  }
+
+  // What an in-place operator has made lies in memory as its operand did.
+  void keep_layouts(const ArgList& recorded, const ArgList& returns) {
+    for (size_t i = 0; i < returns.size(); i++) {
+      if (!returns[i].is<ValueId>() || !rewrite_.to.value(returns[i].get<ValueId>()).node.valid()) continue;
+      Type& now = rewrite_.to.value(returns[i].get<ValueId>()).type;
+      if (const Type& was = from().type(recorded[i].get<ValueId>()); was.is_tensor() && was.rank() == now.rank()) now.strides = was.strides;
+    }
   }
 
   // Written parameters, buffers and inputs are further outputs of the program.

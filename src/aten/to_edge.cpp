@@ -5,6 +5,8 @@
 
 #include <fmt/ranges.h>
 
+#include "ir/dim_order.h"
+
 namespace tenon {
 
 namespace {
@@ -28,6 +30,20 @@ void check_types(const Graph& from, const Node& n, const Values& now, const Side
     for (size_t d = 0; same && d < want.rank(); d++)
       same = !(const_int(got.sizes[d]) && const_int(want.sizes[d])) || got.sizes[d] == want.sizes[d];
     require_input(same, "{} gives {}, the program records {}", n.op, to_string(got), to_string(want));
+  }
+}
+
+// Results come in the memory that torch recorded for them, where that is dense: the graph returns them permuted to its order.
+void return_in_memory_order(LoadedProgram& program, Rewriter& r) {
+  const ArgList& recorded = r.from.block(r.from.top()).returns;
+  ArgList& returns = r.to.block(r.to.top()).returns;
+  for (size_t i = 0; i < program.outputs.size() && i < returns.size(); i++) {
+    if (program.outputs[i].kind != OutputKind::User || !returns[i].is<ValueId>()) continue;
+    std::vector<int> order = dim_order(r.from.type(recorded[i].get<ValueId>()));
+    if (order.empty()) continue;
+    V result = r.builder.wrap(returns[i].get<ValueId>());
+    returns[i] = r.builder.permute(result, std::vector<int64_t>(order.begin(), order.end())).id;
+    program.outputs[i].order = std::move(order);
   }
 }
 
@@ -142,6 +158,8 @@ bool to_edge(LoadedProgram& program) {
     for (ValueId v : n.outputs) hint.push_back(from.type(v));
     ArgList args = ties.with_formulas(r(n.args));
     bool wrong = is_misrecorded(r.to, n, args, hint);
+    // as_strided addresses memory, which lies as torch recorded it.
+    if (n.op.starts_with("aten::as_strided")) r.to.value(args[0].get<ValueId>()).type.strides = from.type(n.args[0].get<ValueId>()).strides;
     Values now = r.builder.call_full(*n.def, args, wrong ? nullptr : &hint);
     if (!wrong) check_types(from, n, now, used), ties.tie(from, n, now);
     for (size_t i = 0; i < n.outputs.size(); i++) r.set(n.outputs[i], now[i]);
@@ -152,7 +170,9 @@ bool to_edge(LoadedProgram& program) {
     std::string name = n.outputs.empty() ? "" : from.value(n.outputs[0]).name;
     within_node(name.empty() ? n.op : "%" + name, n.origin.get(), [&] { convert(n); });
   };
-  Graph out = r.run();
+  r.copy_all();
+  return_in_memory_order(program, r);
+  Graph& out = r.to;
   ties.finish(out);
   out.block(out.top()).returns = ties.with_formulas(out.block(out.top()).returns);
   // torch's strides have done their work. From here on strides are those of tenon's own memory, where inputs are row-major.

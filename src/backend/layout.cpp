@@ -1,8 +1,11 @@
 // Layout: channels-last memory around convolutions, but for results that only row-major memory is made of.
 //   %y = edge::convolution(%x, ...)   ->   %x1 = tenon::to_layout(%x); %y : Float(N, C, H, W, strides=[H*W*C, 1, W*C, C]) = ...
+#include <set>
+
 #include "backend/affine.h"
 #include "backend/contract.h"
 #include "backend/passes.h"
+#include "ir/dim_order.h"
 
 namespace tenon {
 
@@ -33,6 +36,7 @@ public:
       return_row_major(r_.to, now);
     };
     Graph out = r_.run();
+    return_in_order(out);
     return_row_major(out, out.top());
     for (auto& in : program_.inputs)
       if (in.value.valid()) in.value = r_[in.value];
@@ -43,8 +47,31 @@ public:
 private:
   static const std::vector<Expr>& strides(const Graph& g, ValueId v) { return g.type(v).strides; }
 
-  static void return_row_major(Graph& g, BlockId block) {
-    for (Arg& ret : g.block(block).returns) ret = map_values(ret, [&](ValueId v) { return row_major(g, block, v); });
+  // A result that is returned permuted to the order of its memory, and lies in memory so already, is returned as it is.
+  void return_in_order(Graph& g) {
+    ArgList& returns = g.block(g.top()).returns;
+    for (size_t i = 0; i < program_.outputs.size() && i < returns.size(); i++) {
+      const std::vector<int>& order = program_.outputs[i].order;
+      if (order.empty() || !returns[i].is<ValueId>() || !g.value(returns[i].get<ValueId>()).node.valid()) continue;
+      const Node& n = g.node(g.value(returns[i].get<ValueId>()).node);
+      if (n.op != "edge::permute.default" || n.args[1] != Arg(std::vector<int64_t>(order.begin(), order.end()))) continue;
+      ValueId v = n.args[0].get<ValueId>();
+      if (lies_in_order(g.type(v), order)) returns[i] = v, in_order_.insert(i);
+    }
+    remove_unused(g, "edge::permute.default");
+  }
+  static void remove_unused(Graph& g, std::string_view op) {
+    SideTable<ValueId, bool> used{false};
+    for (uint32_t i = 0; i < g.num_nodes(); i++) for_each_use(g, NodeId{i}, [&](ValueId v) { used[v] = true; });
+    for (const Arg& a : g.block(g.top()).returns) for_each_value(a, [&](ValueId v) { used[v] = true; });
+    std::erase_if(g.block(g.top()).nodes, [&](NodeId id) { return g.node(id).op == op && !used.get(g.node(id).outputs[0]); });
+  }
+
+  void return_row_major(Graph& g, BlockId block) {
+    ArgList& returns = g.block(block).returns;
+    for (size_t i = 0; i < returns.size(); i++)
+      if (block != g.top() || !in_order_.contains(i))
+        returns[i] = map_values(returns[i], [&](ValueId v) { return row_major(g, block, v); });
   }
   static ValueId row_major(Graph& g, BlockId block, ValueId v) {
     NodeId by = g.value(v).node;
@@ -179,6 +206,7 @@ private:
   Rewriter r_;
   std::unordered_map<ValueId, std::vector<NodeId>> users_;
   std::unordered_map<ValueId, bool> wanted_;
+  std::set<size_t> in_order_;              // results that are returned in the memory that the program records
   SideTable<NodeId, bool> depends_{false}; // made of a convolution's result
 };
 

@@ -1,6 +1,7 @@
 // Strided copies: an odometer over the outer dims, a tight loop over the innermost one.
 #include "base/strided.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -16,6 +17,33 @@ bool is_contiguous_layout(std::span<const int64_t> sizes, std::span<const int64_
     expect *= sizes[d];
   }
   return true;
+}
+
+bool is_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, std::span<const int64_t> want) {
+  for (int64_t s : sizes)
+    if (s == 0) return true;
+  for (size_t d = 0; d < sizes.size(); d++)
+    if (sizes[d] != 1 && strides[d] != want[d]) return false;
+  return true;
+}
+
+std::vector<int64_t> dense_strides(std::span<const int64_t> sizes, std::span<const int> order) {
+  if (order.empty()) return contiguous_strides(sizes);
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    auto d = static_cast<size_t>(order[i]);
+    strides[d] = stride, stride *= std::max<int64_t>(sizes[d], 1);
+  }
+  return strides;
+}
+
+Tensor out_of_order(const Tensor& t, std::span<const int> order) {
+  if (order.empty()) return t;
+  std::vector<int64_t> sizes(t.rank());
+  for (size_t i = 0; i < order.size(); i++) sizes[static_cast<size_t>(order[i])] = t.sizes()[i];
+  std::vector<int64_t> strides = dense_strides(sizes, order);
+  return Tensor(t.dtype(), std::move(sizes), std::move(strides), t.storage(), t.data());
 }
 
 namespace {
@@ -71,10 +99,10 @@ void copy_strided(const TensorView& from, void* to) {
   copy(from.sizes, strides, dense, static_cast<const char*>(from.data), static_cast<char*>(to), size_of(from.dtype));
 }
 
-void copy_to_strided(const void* from, const TensorView& to) {
-  auto dense = contiguous_strides(to.sizes);
+void copy_to_strided(const void* from, const TensorView& to, std::span<const int> order) {
+  auto dense = contiguous_strides(to.sizes), made = dense_strides(to.sizes, order);
   auto strides = to.strides.empty() ? std::span<const int64_t>(dense) : to.strides;
-  copy(to.sizes, dense, strides, static_cast<const char*>(from), static_cast<char*>(to.data), size_of(to.dtype));
+  copy(to.sizes, made, strides, static_cast<const char*>(from), static_cast<char*>(to.data), size_of(to.dtype));
 }
 
 } // namespace tenon

@@ -67,8 +67,9 @@ int ops(const OpsArgs& args);
 
 struct OptArgs {
   std::vector<std::string> passes;
-  std::string file; // a .pt2, or a graph as text (ours or FX's); "-": text from stdin
-  bool fx = false;  // print FX text
+  std::string file;        // a .pt2, or a graph as text (ours or FX's); "-": text from stdin
+  bool fx = false;         // print FX text
+  bool contiguous = false; // refuse a graph with values in another memory format
 };
 int opt(const OptArgs& args);
 

@@ -101,6 +101,7 @@ Command opt_command(CLI::App& app, cli::OptArgs& args) {
   opt->add_option("--passes", args.passes, "names of passes, in order")->delimiter(',');
   opt->add_option("file", args.file, "a .pt2, or a graph as text, ours or FX's; -: text from stdin")->required();
   opt->add_flag("--fx", args.fx, "print the text of torch.fx");
+  opt->add_flag("--contiguous", args.contiguous, "refuse a graph with values that are not in contiguous format");
   return {opt, [&] { return cli::opt(args); }};
 }
 

@@ -37,6 +37,7 @@ int opt(const OptArgs& args) {
   PassRunner runner(options);
   runner.check = verify_program;
   verify_given_program(program, Dialect::Any, args.file);
+  if (args.contiguous) verify_contiguous(program.graph);
   runner.run(program, passes);
   if (args.fx) fmt::print("{}\n", to_string(fx_of(program.graph)));
   else fmt::print("{}", to_string(program.graph));

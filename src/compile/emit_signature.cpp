@@ -134,6 +134,13 @@ void StepEmitter::add_mutation(const ProgramOutput& spec, ValueId v) {
   plan_.outputs.push_back(o);
 }
 
+// A result's sizes as the caller sees them. The graph returns them in the order of memory, or a value that lies in memory so.
+static std::vector<Expr> result_sizes(const Type& t, const ProgramOutput& spec) {
+  std::vector<Expr> sizes = t.sizes;
+  for (size_t k = 0; t.strides.empty() && k < spec.order.size(); k++) sizes[static_cast<size_t>(spec.order[k])] = t.sizes[k];
+  return sizes;
+}
+
 void StepEmitter::add_outputs() {
   auto& returns = g_.block(g_.top()).returns;
   int position = 0;
@@ -156,7 +163,9 @@ void StepEmitter::add_outputs() {
       append(NodeId{}, CopyStep{b, copy});
       b = copy;
     }
-    plan_.outputs.push_back({.buffer = b, .sizes = {}, .dtype = plan_.buffers[static_cast<size_t>(b)].dtype, .returned_as = position++});
+    OutputSpec o{.buffer = b, .dtype = plan_.buffers[static_cast<size_t>(b)].dtype, .returned_as = position++};
+    if (returns[i].is<ValueId>()) o.sizes = slots_of(result_sizes(g_.type(returns[i].get<ValueId>()), spec)), o.order = spec.order;
+    plan_.outputs.push_back(std::move(o));
   }
 }
 

@@ -2,9 +2,12 @@
 #include "fx/strides.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "ir/builder.h"
+#include "ir/call.h"
 #include "ir/define.h"
+#include "ir/dim_order.h"
 #include "ir/strides.h"
 
 namespace tenon {
@@ -52,29 +55,33 @@ std::vector<Expr> if_strided(ExprPool& pool, const Type& t, std::vector<Expr> st
   return {};
 }
 
-// Of memory in which the dims lie in this order, the innermost last.
-std::vector<Expr> packed_strides(ExprPool& pool, const Type& t, std::span<const size_t> dims) {
-  std::vector<Expr> strides(t.rank());
-  Expr inner = pool.integer(1);
-  for (size_t k = dims.size(); k-- > 0; inner = inner * t.sizes[dims[k]]) strides[dims[k]] = inner;
-  return if_strided(pool, t, std::move(strides));
+std::vector<int> rising(size_t rank) {
+  std::vector<int> dims(rank);
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
 }
 
-// The memory format that a call asks for; "preserve_format" where it asks for none.
-std::string memory_format(const Node& n) {
-  int i = n.def->signature.find("memory_format");
-  bool given = i >= 0 && static_cast<size_t>(i) < n.args.size() && n.args[static_cast<size_t>(i)].is<Word>();
-  if (given) return n.args[static_cast<size_t>(i)].get<Word>().text;
-  return n.op == "aten::contiguous.default" ? "contiguous_format" : "preserve_format";
-}
-
-// Row-major, or with channels last.
-std::vector<Expr> strides_of_format(ExprPool& pool, const Type& t, std::string_view format) {
-  if (!format.starts_with("channels_last") || t.rank() < 4) return {};
-  std::vector<size_t> dims{0};
-  for (size_t d = 2; d < t.rank(); d++) dims.push_back(d);
-  dims.push_back(1);
-  return packed_strides(pool, t, dims);
+// Of an operator that is given a memory format or a dim order: that memory, or, where it keeps the format, its operand's. None of others.
+std::optional<std::vector<Expr>> strides_of_format(const Graph& g, const Node& n, const Type& result) {
+  Call c(g, *n.def, n.args);
+  const Schema& schema = n.def->signature;
+  std::vector<int> order;
+  if (schema.find("dim_order") >= 0 && c.has("dim_order")) {
+    std::vector<int64_t> dims = c.integers("dim_order");
+    if (!std::ranges::is_permutation(dims, rising(result.rank()))) c.fail("dim_order is no permutation of the dims");
+    order.assign(dims.begin(), dims.end());
+  } else if (int at = schema.find("memory_format"); at >= 0) {
+    const Arg& format = n.args[static_cast<size_t>(at)];
+    bool keeps = format.is_none() || format == Arg(Word{"preserve_format"});
+    if (keeps) {
+      if (schema.find("self") != 0 || !n.args[0].is<ValueId>()) return std::nullopt;
+      const Type& self = g.type(n.args[0].get<ValueId>());
+      if (self.sizes != result.sizes || (is_view(n) && self.dtype == result.dtype)) return std::nullopt; // self itself
+      order = dim_order(self);
+    } else if (format.is<Word>()) order = order_of_format(format.get<Word>().text, result.rank());
+  } else return std::nullopt;
+  if (order.size() != result.rank()) return std::vector<Expr>();
+  return if_strided(g.pool(), result, strides_in_order(result.sizes, order));
 }
 
 // What is computed element by element lies in the order in which its operands of that size do, where they agree.
@@ -89,10 +96,10 @@ std::vector<Expr> pointwise_strides(const Graph& g, const Node& n, const Type& r
   if (!order) return {};
   for (Expr s : *order)
     if (!const_int(s) || *const_int(s) < 1) return {};
-  std::vector<size_t> dims(result.rank());
-  for (size_t d = 0; d < dims.size(); d++) dims[d] = d;
-  std::stable_sort(dims.begin(), dims.end(), [&](size_t a, size_t b) { return (*order)[a]->bits > (*order)[b]->bits; });
-  return packed_strides(g.pool(), result, dims);
+  std::vector<int> dims = rising(result.rank());
+  auto stride = [&](int d) { return (*order)[static_cast<size_t>(d)]->bits; };
+  std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) { return stride(a) > stride(b); });
+  return if_strided(g.pool(), result, strides_in_order(result.sizes, dims));
 }
 
 void add_view_strides(const Graph& g, const Node& n, std::vector<Type>& results) {
@@ -109,14 +116,14 @@ void add_view_strides(const Graph& g, const Node& n, std::vector<Type>& results)
 void add_strides(const Graph& g, const Node& n, std::vector<Type>& results) {
   if (!n.def || results.empty()) return;
   for (Type& t : results) t.strides.clear();
-  Type& first = results[0];
-  std::string format = memory_format(n);
+  if (auto strides = results.size() == 1 ? strides_of_format(g, n, results[0]) : std::nullopt) {
+    results[0].strides = std::move(*strides);
+    return;
+  }
   bool in_place = functional_name(n.op) != n.op && !is_view(n);
-  if (in_place && n.args[0].is<ValueId>() && g.type(n.args[0].get<ValueId>()).sizes == first.sizes)
-    first.strides = g.type(n.args[0].get<ValueId>()).strides;
-  else if (format != "preserve_format") first.strides = strides_of_format(g.pool(), first, format);
-  else if (n.def->kind == Kind::Pointwise || n.op == "aten::clone.default" || n.op == "aten::_to_copy.default")
-    first.strides = pointwise_strides(g, n, first);
+  if (in_place && n.args[0].is<ValueId>() && g.type(n.args[0].get<ValueId>()).sizes == results[0].sizes)
+    results[0].strides = g.type(n.args[0].get<ValueId>()).strides;
+  else if (n.def->kind == Kind::Pointwise) results[0].strides = pointwise_strides(g, n, results[0]);
   else if (is_view(n)) add_view_strides(g, n, results);
 }
 

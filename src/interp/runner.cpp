@@ -82,7 +82,7 @@ std::vector<Tensor> InterpretedRunner::run(std::span<const TensorView> given) {
     const ProgramOutput& out = program_.outputs[i];
     if (out.kind == OutputKind::BufferMutation) state_of(out.target) = results[i].contiguous();
     else if (out.kind == OutputKind::InputMutation) copy_to_strided(results[i].contiguous().data(), users[number_of(out.target)]);
-    else if (out.kind == OutputKind::User && results[i].defined()) outputs.push_back(results[i].contiguous());
+    else if (out.kind == OutputKind::User && results[i].defined()) outputs.push_back(out_of_order(results[i].contiguous(), out.order));
   }
   return outputs;
 }

@@ -55,10 +55,14 @@ void Rewriter::copy_block(BlockId old, BlockId now) {
   builder.set_block(outer);
 }
 
-Graph Rewriter::run() {
+void Rewriter::copy_all() {
   for (uint32_t i = 0; i < from.num_tensors(); i++) to.add_tensor(from.stored(TensorId{i}));
   copy_params(from.top(), to.top());
   copy_block(from.top(), to.top());
+}
+
+Graph Rewriter::run() {
+  copy_all();
   return std::move(to);
 }
 

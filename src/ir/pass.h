@@ -46,7 +46,9 @@ public:
   std::function<void(NodeId)> node = [this](NodeId id) { copy_node(id); };
   /// What happens to an inner block; the default is copy_block.
   std::function<void(BlockId, BlockId)> block = [this](BlockId old, BlockId now) { copy_block(old, now); };
-  /// Copies the whole graph.
+  /// Copies the whole graph to `to`.
+  void copy_all();
+  /// The same, and gives it.
   Graph run();
 
 private:

@@ -28,6 +28,9 @@ enum class OutputKind : uint8_t { User, BufferMutation, InputMutation, Token, Ot
 struct ProgramOutput {
   OutputKind kind = OutputKind::User;
   std::string target = {}; // mutations: the buffer's qualified name, or the input's name
+  /// Of an Edge graph's user outputs whose memory is not row-major: the result's dims in the order of its memory, outermost first. The
+  /// graph returns it permuted so.
+  std::vector<int> order = {};
 };
 
 struct LoadedProgram {

@@ -1,14 +1,20 @@
 #include "ir/signature.h"
 
+#include "ir/dim_order.h"
+
 namespace tenon {
 
 namespace {
 
-ArgInfo info_of(const std::string& name, const Type& t) {
-  ArgInfo info{.name = name};
+// `order`: that an Edge graph returns the value in.
+ArgInfo info_of(const std::string& name, const Value& v, const std::vector<int>& order = {}) {
+  const Type& t = v.type;
+  ArgInfo info{.name = name, .requires_grad = v.meta.requires_grad, .device = device_name(v.meta)};
   if (t.is_tensor()) {
     info.dtype = t.dtype;
+    info.dim_order = order.empty() ? dim_order(t) : order;
     for (Expr s : t.sizes) info.sizes.push_back(to_string(s));
+    for (size_t k = 0; k < order.size(); k++) info.sizes[static_cast<size_t>(order[k])] = to_string(t.sizes[k]);
   } else {
     info.is_number = true;
     info.dtype = t.kind == TypeKind::Float ? DType::F64 : t.kind == TypeKind::Bool ? DType::Bool : DType::I64;
@@ -76,7 +82,7 @@ void add_inputs(const LoadedProgram& p, Signature& s) {
   std::vector<Tree> leaves;
   for (auto& in : p.inputs) {
     if (in.kind == InputKind::User) {
-      s.inputs.push_back(info_of(in.name, p.graph.type(in.value)));
+      s.inputs.push_back(info_of(in.name, p.graph.value(in.value)));
       leaves.push_back(s.inputs.back());
     } else if (in.kind == InputKind::Fixed && in.target.empty()) { // with a target: a weight in parts
       if (auto info = info_of_fixed(in.name, in.fixed)) s.inputs.push_back(*info);
@@ -94,7 +100,7 @@ void add_outputs(const LoadedProgram& p, Signature& s) {
     if (p.outputs[i].kind != OutputKind::User) continue;
     std::string name = fmt::format("out{}", s.outputs.size());
     std::optional<ArgInfo> info;
-    if (returns[i].is<ValueId>()) info = info_of(name, p.graph.type(returns[i].get<ValueId>()));
+    if (returns[i].is<ValueId>()) info = info_of(name, p.graph.value(returns[i].get<ValueId>()), p.outputs[i].order);
     else if (returns[i].is<Expr>()) info = info_of(name, returns[i].get<Expr>());
     leaves.push_back(info ? Tree(*info) : fixed_tree(returns[i]));
     if (!info) info = info_of_fixed(name, returns[i]);

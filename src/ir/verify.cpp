@@ -312,6 +312,23 @@ std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_regi
 bool is_aten(const Graph& g) { return all_nodes(g, g.top(), Dialect::Aten, false); }
 bool is_edge(const Graph& g) { return all_nodes(g, g.top(), Dialect::Edge, false); }
 
+void verify_contiguous(const Graph& g) {
+  std::string first;
+  size_t count = 0;
+  std::function<void(BlockId)> see = [&](BlockId block) {
+    auto look = [&](ValueId v) {
+      if (g.type(v).is_tensor() && !g.type(v).strides.empty() && count++ == 0) first = to_string(g, Arg(v)) + " : " + to_string(g.type(v));
+    };
+    for (ValueId p : g.block(block).params) look(p);
+    for (NodeId id : g.block(block).nodes) {
+      for (ValueId v : g.node(id).outputs) look(v);
+      for (BlockId b : g.node(id).blocks) see(b);
+    }
+  };
+  see(g.top());
+  require_input(count == 0, "{} is not in contiguous format, as {} values of the graph", first, count);
+}
+
 void verify(const Graph& graph, Dialect dialect) { Verifier(graph, dialect).run(); }
 void verify_given(const Graph& graph) { Verifier(graph, Dialect::Aten, ErrorKind::BadInput).run(); }
 

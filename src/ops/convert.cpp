@@ -58,6 +58,10 @@ const OpRow rows[] = {
     composite("aten::detach_copy(Tensor self) -> Tensor", identity),
     composite("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", identity),
     composite("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", identity),
+    composite("dim_order_ops::_clone_dim_order(Tensor self, *, bool non_blocking=False, int[]? dim_order=None) -> Tensor", identity),
+    composite("dim_order_ops::_to_dim_order_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+              "pin_memory=None, bool non_blocking=False, int[]? dim_order=None) -> Tensor",
+              to_dtype),
     composite("aten::lift(Tensor self) -> Tensor", identity),
     composite("aten::lift_fresh(Tensor(a) self) -> Tensor(a)", identity),
     composite("aten::lift_fresh_copy(Tensor self) -> Tensor", identity),

@@ -1,6 +1,7 @@
 // View operators that take a part of a tensor: slice, select, diagonal, unfold, as_strided, and the splits, which are slices.
 #include <algorithm>
 
+#include "ir/dim_order.h"
 #include "ops/shape.h"
 #include "ops/table.h"
 
@@ -115,14 +116,11 @@ std::vector<Type> as_strided_types(const Call& c) {
 Values as_strided_in_memory_order(Builder& b, const Call& c) {
   const Type& t = c.type("self");
   if (t.strides.empty()) return {};
-  std::vector<int64_t> order = iota(t.rank());
-  std::sort(order.begin(), order.end(), [&](int64_t p, int64_t q) {
-    auto x = const_int(t.strides[static_cast<size_t>(p)]), y = const_int(t.strides[static_cast<size_t>(q)]);
-    if (!x || !y) unsupported("aten::as_strided of a tensor with symbolic strides");
-    return *x != *y ? *x > *y : p < q;
-  });
-  return b.call("aten::as_strided.default", {b.reshape(b.permute(b.input(c, "self"), order), {product(b.pool(), t.sizes)}), c["size"],
-                                             c["stride"], c["storage_offset"]});
+  std::vector<int> order = dim_order(t);
+  if (order.empty()) unsupported("aten::as_strided of a tensor whose memory has gaps or overlaps");
+  return b.call("aten::as_strided.default",
+                {b.reshape(b.permute(b.input(c, "self"), {order.begin(), order.end()}), {product(b.pool(), t.sizes)}), c["size"],
+                 c["stride"], c["storage_offset"]});
 }
 
 Compute as_strided_define(const DefineArgs& d) {

@@ -299,3 +299,10 @@ TEST_CASE("graphs that were changed in memory") {
   params.push_back(params[0]);
   CHECK(has(error(same_parameter), "%x is a parameter twice"));
 }
+
+TEST_CASE("ATen graphs in contiguous format") {
+  auto error = [](const std::string& text) { return error_of([&] { verify_contiguous(parse_graph(text).graph); }); };
+  CHECK(error(std::string(aten_graph)) == "");
+  std::string text = "graph(%x : Float(2, 3)):\n  %y : Float(3, 2, strides=[1, 3]) = aten::t.default(%x)\n  return (%y)\n";
+  CHECK(error(text) == "%y : Float(3, 2, strides=[1, 3]) is not in contiguous format, as 1 values of the graph");
+}
