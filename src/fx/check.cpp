@@ -20,6 +20,8 @@ public:
       if (t.value) give(t.value);
       for (Expr e : t.sizes) give(e);
     }
+    for (ValueId p : g.block(g.top()).params)
+      for (Expr e : g.type(p).sizes) solve(e);
   }
 
   void run() {
@@ -42,6 +44,14 @@ public:
   }
 
 private:
+  // An input's size that depends on one symbol alone, as 4*s + 1, is solved for it.
+  void solve(Expr e) {
+    std::unordered_set<const ExprNode*> symbols;
+    visit(e, [&](const ExprNode& n) {
+      if (n.op == Op::Symbol) symbols.insert(&n);
+    });
+    if (symbols.size() == 1) given_.insert(*symbols.begin());
+  }
   void give(Expr e) {
     if (e->op == Op::Symbol) given_.insert(e.get());
   }

@@ -77,7 +77,7 @@ TEST_CASE("a conversion that a strict export left out under autocast is refused"
   CHECK(to_string(p.graph.type(p.graph.block(p.graph.top()).returns[0].get<ValueId>())) == "BFloat16(2, 2)");
   CHECK(error_of([&] {
           program_of(parse_fx(before + assertion("float32") + after));
-        }).find("%m: the program was exported for f32, autocast makes it bf16") == 0);
+        }).find("%t: %m: the program was exported for f32, autocast makes it bf16") == 0);
 }
 
 TEST_CASE("FX text that is wrong is refused with its line") {
