@@ -74,7 +74,9 @@ private:
 } // namespace
 
 void check_graph(const Graph& graph) {
-  verify_given(graph);
+  bool is_edge = false; // by any of its nodes: those that are none then are what is wrong
+  for (uint32_t i = 0; i < graph.num_nodes(); i++) is_edge |= graph.node(NodeId{i}).op.starts_with("edge::");
+  verify_given(graph, is_edge ? Dialect::Edge : Dialect::Aten);
   Symbols(graph).run();
 }
 

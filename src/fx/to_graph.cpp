@@ -153,7 +153,9 @@ void ToGraph::append_constant(BlockId block, uint32_t at, const Tensor& value) {
   for (int64_t s : value.sizes()) sizes.push_back(graph_.pool().integer(s));
   Node made{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(graph_.add_tensor(value))}};
   NodeId id = graph_.append(block, std::move(made), {Type::tensor(value.dtype(), std::move(sizes))}, {node(at).name});
-  results_[at] = {Arg(graph_.node(id).outputs[0])};
+  ValueId constant = graph_.node(id).outputs[0];
+  if (auto& val = node(at).val; val && !val->is_list) graph_.value(constant).meta = val->meta;
+  results_[at] = {Arg(constant)};
 }
 
 void ToGraph::add_node(BlockId block, uint32_t at) {

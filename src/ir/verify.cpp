@@ -330,6 +330,6 @@ void verify_contiguous(const Graph& g) {
 }
 
 void verify(const Graph& graph, Dialect dialect) { Verifier(graph, dialect).run(); }
-void verify_given(const Graph& graph) { Verifier(graph, Dialect::Aten, ErrorKind::BadInput).run(); }
+void verify_given(const Graph& graph, Dialect dialect) { Verifier(graph, dialect, ErrorKind::BadInput).run(); }
 
 } // namespace tenon

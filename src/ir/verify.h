@@ -18,9 +18,9 @@ std::string_view name_of(Dialect dialect);
 
 /// Throws Error(Internal) that names what is wrong, the node and its source line.
 void verify(const Graph& graph, Dialect dialect = Dialect::Any);
-/// The same for an ATen graph that a file or text gave: BadInput where scopes, arguments, results or blocks do not fit. The types of
+/// The same for a graph that a file or text gave: BadInput where scopes, arguments, results or blocks do not fit. The types of
 /// results are not looked at: to_edge derives them anyway, and compares. Operators without a row are listed when the program is compiled.
-void verify_given(const Graph& graph);
+void verify_given(const Graph& graph, Dialect dialect = Dialect::Aten);
 
 /// Why a node is not of the dialect; empty where it is. Its blocks are not looked at. `in_region`: inside a Backend region.
 std::string refusal(const Graph& graph, const Node& node, Dialect dialect, bool in_region = false);

@@ -104,7 +104,7 @@ TEST_CASE("graphs as FX text are the same graphs when they are read, in ATen and
           check_round_trip(p);
           seen++;
         } catch (const Error& e) {
-          FAIL_CHECK(entry.path().filename().string(), " ", dialect, ": ", e.what());
+          FAIL_CHECK(fmt::format("{} {}: {}", entry.path().filename().string(), dialect, e.what()));
         }
       }
     }
