@@ -141,6 +141,7 @@ private:
   void add_call(const Node& n);
   void add_results(const Node& n, uint32_t made);
   void add_control(const Node& n, std::string_view op, std::initializer_list<std::string_view> graphs);
+  void add_vmap(const Node& n);
   ArgList flipped(const ArgList& list);
 
   const Graph& g_;
@@ -148,6 +149,7 @@ private:
   FxNames names_;
   NumberNodes numbers_;
   std::map<ValueId, uint32_t> nodes_;
+  int64_t vmaps_ = 0; // around the nodes
 };
 
 void BlockToFx::add_node(const Node& n) {
@@ -158,6 +160,7 @@ void BlockToFx::add_node(const Node& n) {
   if (n.op == "prim::Assert") return void(call("_assert_scalar", "torch.ops.aten._assert_scalar.default", {arg(n.args[0]), n.args[1]}));
   if (n.op == "prim::If") return add_control(n, "cond", {"true_graph", "false_graph"});
   if (n.op == "prim::While") return add_control(n, "while_loop", {"while_loop_cond_graph", "while_loop_body_graph"});
+  if (n.op == "prim::Scan" && n.args[3] == Arg(true)) return add_vmap(n);
   if (n.op == "prim::Scan") return add_control(n, "scan", {"scan_combine_graph"});
   if (!n.blocks.empty()) unsupported("{} has blocks, which FX text does not write", n.op);
   add_call(n);
@@ -265,6 +268,25 @@ void BlockToFx::add_control(const Node& n, std::string_view op, std::initializer
     ValueId v = n.outputs[k];
     bind(v, flipped({ValueId{nodes_.at(v)}})[0].get<ValueId>().index);
   }
+}
+
+// A scan whose steps are each by themselves: its nodes stand in place, between those of torch.vmap.
+void BlockToFx::add_vmap(const Node& n) {
+  auto part = [&](std::string_view name, ArgList args, std::optional<FxVal> val = {}) {
+    return call(name, fmt::format("torch._functorch.predispatch.{}", name), std::move(args), std::move(val));
+  };
+  const ArgList& xs = n.args[1].get<ArgList>();
+  const Block& body = g_.block(n.blocks[0]);
+  Arg size = numbers_.arg(g_.type(xs.at(0).get<ValueId>()).sizes[0]);
+  part("_vmap_increment_nesting", {size, "error"});
+  vmaps_++;
+  for (size_t i = 0; i < xs.size(); i++)
+    bind(body.params[i], part("_add_batch_dim", {arg(xs[i]), 0, vmaps_}, FxVal::one(g_.type(body.params[i]))));
+  add_nodes(n.blocks[0]);
+  for (size_t i = 0; i < n.outputs.size(); i++)
+    bind(n.outputs[i], part("_remove_batch_dim", {arg(body.returns[i]), vmaps_, size, 0}, FxVal::one(g_.type(n.outputs[i]))));
+  vmaps_--;
+  part("_vmap_decrement_nesting", {});
 }
 
 FxGraph BlockToFx::body(BlockId block, const Captures& captures, std::string name, bool is_condition) {
