@@ -16,7 +16,7 @@ Program program_of(void (*build)(Builder& b, V x)) {
   Builder b(g, g.top(), false);
   build(b, b.wrap(x));
   p.outputs.resize(g.block(g.top()).returns.size(), {.kind = OutputKind::User});
-  return Program(std::make_shared<Program::Impl>(Program::Impl{std::move(p), {}, {}}));
+  return Program(std::make_shared<Program::Impl>(Program::Impl{std::move(p), {}}));
 }
 void returns(Builder& b, V y) { b.graph().block(b.graph().top()).returns.push_back(Arg(y.id)); }
 

@@ -27,7 +27,7 @@ Program layers() {
   }
   g.block(g.top()).returns.push_back(Arg(y.id));
   p.outputs.push_back({.kind = OutputKind::User});
-  return Program(std::make_shared<Program::Impl>(Program::Impl{std::move(p), {}, {}}));
+  return Program(std::make_shared<Program::Impl>(Program::Impl{std::move(p), {}}));
 }
 
 void run_callers(benchmark::State& state, const std::vector<Executable>& executables) {

@@ -119,6 +119,7 @@ template <class T, class I> void fill_bags(const LibraryCall& c, const Bags& b) 
   if (!keep_positions) std::memset(positions.data, 0, static_cast<size_t>(positions.numel()) * size_of(positions.dtype));
   T* out = c.outputs[0].as<T>();
   I *owner = owners.numel() > 0 ? owners.as<I>() : nullptr, *size_of_bag = sizes.as<I>();
+  if (owner) std::fill(owner, owner + owners.numel(), I(0)); // of those that are in no bag
   int64_t sized = sizes.numel(), n = b.indices.numel();
   int64_t work = std::max<int64_t>(1, (n + b.count) * b.dim / std::max<int64_t>(1, b.count));
   parallel(c, b.count, std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {

@@ -61,8 +61,8 @@ private:
   template <class T> void get(std::vector<T>& list) {
     auto n = in_.read<uint64_t>();
     require_input(n <= in_.left(), "a list of {} elements in {} bytes", n, in_.left()); // each takes a byte at least
-    list.resize(static_cast<size_t>(n));
-    for (T& v : list) get(v);
+    list.clear();
+    for (uint64_t i = 0; i < n; i++) get(list.emplace_back());
   }
   template <class T, size_t n> void get(T (&list)[n]) {
     for (T& v : list) get(v);

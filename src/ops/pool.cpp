@@ -204,6 +204,7 @@ Values fractional_max_pool(Builder& b, const Call& c) {
   size_t dims = pooled_dims(c), lead = c.rank("self") - dims;
   check_rank(c, dims);
   V x = b.input(c, "self"), samples = b.input(c, "random_samples");
+  if (samples.rank() != 3) c.fail("random_samples must have 3 dims");
   if (lead == 1) samples = b.select(samples, 0, b.integer(0));
   Dims kernel = c.integers("kernel_size");
   if (kernel.size() == 1) kernel.assign(dims, kernel[0]);
