@@ -14,18 +14,12 @@ namespace {
 
 using Kind = Tree::Kind;
 
-template <class T> Tensor number_tensor(DType type, T value) {
-  Tensor t(type, {});
-  *t.data_as<T>() = value;
-  return t;
-}
-
 // Numbers alone are passed to the program; other values are compared.
 std::optional<Tensor> passed(const Tree& leaf) {
   if (auto* v = leaf.as<Tensor>()) return *v;
-  if (auto* v = leaf.as<bool>()) return number_tensor<uint8_t>(DType::Bool, *v);
-  if (auto* v = leaf.as<int64_t>()) return number_tensor(DType::I64, *v);
-  if (auto* v = leaf.as<double>()) return number_tensor(DType::F64, *v);
+  if (auto* v = leaf.as<bool>()) return number_tensor(*v);
+  if (auto* v = leaf.as<int64_t>()) return number_tensor(*v);
+  if (auto* v = leaf.as<double>()) return number_tensor(*v);
   return std::nullopt;
 }
 

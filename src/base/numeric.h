@@ -101,4 +101,21 @@ template <class F> decltype(auto) dispatch(DType t, F&& f) {
   internal_error("no such dtype {}", static_cast<int>(t));
 }
 
+/// A number as the 0-d tensor that it is passed as.
+inline Tensor number_tensor(bool v) {
+  Tensor t(DType::Bool, {});
+  *t.data_as<bool>() = v;
+  return t;
+}
+inline Tensor number_tensor(int64_t v) {
+  Tensor t(DType::I64, {});
+  *t.data_as<int64_t>() = v;
+  return t;
+}
+inline Tensor number_tensor(double v) {
+  Tensor t(DType::F64, {});
+  *t.data_as<double>() = v;
+  return t;
+}
+
 } // namespace tenon

@@ -202,18 +202,12 @@ LoadedProgram load_pt2(std::span<const std::byte> bytes, const std::string& name
 
 namespace {
 
-template <class T> Tensor scalar_tensor(DType type, T value) {
-  Tensor t(type, {});
-  *t.data_as<T>() = value;
-  return t;
-}
-
 // A leaf as a tensor: numbers become 0-d; None and strings give nothing.
 std::optional<Tensor> leaf_tensor(const PickleValue& leaf) {
   if (auto* t = leaf.as<Tensor>()) return *t;
-  if (auto* b = leaf.as<bool>()) return scalar_tensor<uint8_t>(DType::Bool, *b);
-  if (auto* i = leaf.as<int64_t>()) return scalar_tensor(DType::I64, *i);
-  if (auto* d = leaf.as<double>()) return scalar_tensor(DType::F64, *d);
+  if (auto* b = leaf.as<bool>()) return number_tensor(*b);
+  if (auto* i = leaf.as<int64_t>()) return number_tensor(*i);
+  if (auto* d = leaf.as<double>()) return number_tensor(*d);
   if (leaf.is_none() || leaf.as<std::string>()) return std::nullopt;
   unsupported("an example input that is neither a tensor nor a number");
 }
