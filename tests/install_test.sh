@@ -12,12 +12,14 @@ library=$(find "$root" -name 'libtenon.so')
 prefix=${pc%/lib*}
 foreign=$(nm -D --defined-only -C "$library" | awk '{ $1 = ""; $2 = ""; print substr($0, 3) }' | grep -vE '^(typeinfo (name )?for |vtable for )?tenon::' || true)
 [ -z "$foreign" ] || { echo "libtenon.so exports what is not its API:"; echo "$foreign" | head; exit 1; }
-internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|load_op_library)' || true)
+internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|load_op_library)' || true)
 [ -z "$internal" ] || { echo "libtenon.so exports internals:"; echo "$internal" | head; exit 1; }
 nm -D --defined-only -C "$library" | grep 'tenon::Program::load' >/dev/null || { echo "libtenon.so lacks its API"; exit 1; }
 flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --define-variable=prefix="$prefix" --cflags --libs tenon)
 # shellcheck disable=SC2086
 ${CXX:-g++} -Wall -Wextra -Werror examples/embed.cpp $flags -o "$root/embed"
+# shellcheck disable=SC2086
+${CXX:-g++} -Wall -Wextra -Werror examples/rewrite_pass.cpp $flags -o "$root/rewrite_pass"
 # The README's example as it stands there; its further blocks are statements.
 awk '/^```cpp/ { in_block = 1; if (blocks++) print "void block" blocks "() {"; next }
      /^```/ && in_block { in_block = 0; if (blocks > 1) print "}"; next } in_block' README.md >"$root/readme.cpp"
@@ -25,5 +27,6 @@ awk '/^```cpp/ { in_block = 1; if (blocks++) print "void block" blocks "() {"; n
 ${CXX:-g++} -Wall -Wextra -Werror "$root/readme.cpp" $flags -o "$root/readme"
 LD_LIBRARY_PATH=$(dirname "$library") "$root/readme"
 LD_LIBRARY_PATH=$(dirname "$library") "$root/embed" tests/fixtures/programs/mlp.pt2
+LD_LIBRARY_PATH=$(dirname "$library") "$root/rewrite_pass" tests/fixtures/programs/llama_block.pt2 | grep '^1 places$' >/dev/null || { echo "rewrite_pass finds no gate"; exit 1; }
 "$prefix/bin/tenon" run tests/fixtures/programs/mlp.pt2
 echo "library: $(stat -Lc %s "$library") bytes, exports $(nm -D --defined-only "$library" | wc -l) symbols"

@@ -66,6 +66,18 @@ has ' = tenon::matmul: family .*, B packed 0, kernel 0 ' "$tenon" dump $programs
 has '^kernel ' "$tenon" dump $programs/mlp.pt2 --stage=loops
 has '^define ' "$tenon" dump $programs/mlp.pt2 --stage=llvm
 has '^[[:space:]]+ret' "$tenon" dump $programs/mlp.pt2 --stage=asm
+has 'parameter .* = ' "$tenon" show $programs/mlp.pt2
+has 'state dict: 4 tensors' "$tenon" show $programs/mlp.pt2
+has 'gradient_to_parameter .* -> linear.weight' "$tenon" show tests/fixtures/graphs/joint.pt2
+has 'edge::mm' "$tenon" show $programs/mlp.pt2 --stage=edge
+for model in programs/mlp programs/kwargs_tree graphs/joint; do
+  "$tenon" show tests/fixtures/$model.pt2 --json | python3 -c 'import json, sys
+program = json.load(sys.stdin)
+assert program["nodes"][-1]["op"] == "output" and program["signature"]["inputs"] and program["state_dict"] is not None' || problem "show --json of $model"
+done
+"$tenon" opt $programs/mlp.pt2 -o "$work/again.pt2" || problem "opt writes no .pt2"
+has '^out0: f32\[4, 10\] = 0.26' "$tenon" run "$work/again.pt2"
+refuses 'no such stage' "$tenon" show $programs/mlp.pt2 --stage=none
 for model in mlp cond lstm recommender buffer_mutation indexing cnn_depthwise; do has '^return out0 = b' "$tenon" dump $programs/$model.pt2 --stage=plan; done
 has 'GFLOP/s' "$tenon" explain $programs/mlp.pt2 --seconds 0.01
 has 'bf16[a-z0-9_]* tiles of' "$tenon" explain $programs/bf16_mlp.pt2 --seconds 0.01

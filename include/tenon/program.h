@@ -9,6 +9,7 @@
 
 #include "tenon/error.h"
 #include "tenon/options.h"
+#include "tenon/signature.h"
 #include "tenon/tensor.h"
 #include "tenon/tree.h"
 
@@ -57,13 +58,20 @@ struct NamedTensor {
 using NamedTree = std::pair<std::string, Tree>;
 
 class Executable;
+namespace ir {
+class PassManager;
+}
 
 /// A program as loaded: graph, weights, calling convention. Immutable; safe to share between threads.
 class TENON_API Program {
 public:
   /// Maps a .pt2 that torch.export.save wrote; the file must not change while the Program or its Executables live.
   static Result<Program> load(const std::string& path);
-  /// The same from memory; `bytes` must outlive the Program and its Executables.
+  /// One program of an archive that has several (torch.export.pt2_archive: package_pt2), by its name. They share the file's mapped weights.
+  static Result<Program> load(const std::string& path, const std::string& method);
+  /// The names of the programs in an archive; "model" for that of torch.export.save.
+  static Result<std::vector<std::string>> methods(const std::string& path);
+  /// The only program of an archive in memory; `bytes` must outlive the Program and its Executables.
   static Result<Program> load(std::span<const std::byte> bytes, std::string name);
 
   /// A program from the text that torch.fx prints of an exported graph (src/fx/text.h). All placeholders are inputs; where the text
@@ -82,6 +90,28 @@ public:
   Result<std::vector<Tensor>> example_inputs() const;
   /// Overloads that nothing here can run; empty when the program is supported.
   std::vector<std::string> unsupported() const;
+
+  /// Its graph as loaded ("aten") or after a stage ("edge", "backend"); a copy, to read or change. Errors: BadInput for another name, those
+  /// of compile.
+  Result<ir::Graph> graph(std::string_view stage = "aten") const;
+  /// All inputs and outputs of the graph as loaded, with their kinds and names.
+  ir::GraphSignature signature() const;
+  /// Parameters and persistent buffers by their qualified names, in alphabetical order: views of the mapped file, not to be written.
+  std::vector<NamedTensor> state_dict() const;
+  /// The same of constant tensors, and of buffers that are not persistent.
+  std::vector<NamedTensor> constants() const;
+  /// The program with other weights in the place of those named; others stay. Errors: BadInput for a name that is neither in state_dict()
+  /// nor in constants(), or is there twice, and for another dtype or size; Unsupported where the graph is Edge already.
+  Result<Program> with_state_dict(std::span<const NamedTensor> weights) const;
+  /// The symbols of sizes, with their bounds.
+  std::vector<ir::RangeConstraint> range_constraints() const;
+  /// Dimensions of inputs that have the size of an earlier one.
+  std::vector<ir::EqualityConstraint> equality_constraints() const;
+  /// Modules of the source; empty where the program is no file of torch.export.
+  const std::vector<ir::ModuleCall>& module_call_graph() const;
+  /// Of the torch that exported it; empty where it is not told.
+  const std::string& torch_version() const;
+
   /// Compiles for this machine. Errors: Unsupported lists all missing operators at once.
   Result<Executable> compile(const Options& options = {}) const;
   /// Compiles into a file that Executable::load runs on machines of this kind, without compiling or this archive. It is written under
@@ -89,12 +119,18 @@ public:
   /// registered where it is loaded. Errors: those of compile; Unsupported where a step has no form in a file
   /// (those of the interpreter); BadInput with the system's reason where it cannot be written.
   Status save_compiled(const std::string& path, const Options& options = {}) const;
+  /// Writes the program as a .pt2 that torch.export.load and Program::load read, with its weights. The file appears under its name when it
+  /// is whole. Errors: Unsupported names what has no form in ATen: Edge graphs, operators of edge:: and tenon::, objects,
+  /// effects; BadInput with the system's reason where it cannot be written.
+  Status save(const std::string& path) const;
   /// How far results under `options` are from those of strict f32, for these inputs: the largest |difference| of an output over the largest
   /// magnitude in it. Compiles and runs both; 1 stands for all that is not finite in one alone. Errors: those of compile and run.
   Result<double> error_of(const Options& options, std::span<const TensorView> inputs) const;
   /// A pass of the user: `pass` gets the text of the Edge graph (what dump("edge") gives; src/ir/parse.h has its grammar) and
   /// returns another. Parameters and results must stay what they were. Errors: BadInput for a text that is no Edge graph.
   Result<Program> transform(const std::function<std::string(const std::string&)>& pass) const;
+  /// The same by passes on its graph, of the dialect that they are for. Errors: BadInput names the pass, and the node where one is wrong.
+  Result<Program> transform(const ir::PassManager& passes) const;
   /// The program as text after a stage: aten, edge, backend; regions (their loops), kernels (which ones regions run), loops (of the
   /// distinct kernels), plan (steps and buffers); llvm and asm, which alone generate code. BadInput for another name.
   Result<std::string> dump(std::string_view stage, const Options& options = {}) const;

@@ -2,8 +2,11 @@
 #pragma once
 #include "tenon/custom_op.h" // IWYU pragma: export
 #include "tenon/error.h"     // IWYU pragma: export
+#include "tenon/graph.h"     // IWYU pragma: export
 #include "tenon/options.h"   // IWYU pragma: export
+#include "tenon/pass.h"      // IWYU pragma: export
 #include "tenon/program.h"   // IWYU pragma: export
+#include "tenon/signature.h" // IWYU pragma: export
 #include "tenon/tensor.h"    // IWYU pragma: export
 #include "tenon/threads.h"   // IWYU pragma: export
 #include "tenon/tree.h"      // IWYU pragma: export

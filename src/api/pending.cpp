@@ -8,7 +8,7 @@
 namespace tenon {
 
 static bool has_state(const LoadedProgram& program) {
-  return std::ranges::any_of(program.outputs, [](const ProgramOutput& o) { return o.kind == OutputKind::BufferMutation; });
+  return std::ranges::any_of(program.outputs, [](const ProgramOutput& o) { return o.writes_state(); });
 }
 
 Pending::Pending(Executable::Impl& impl, std::shared_ptr<const Program::Impl> program)

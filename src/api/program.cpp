@@ -22,6 +22,15 @@ std::shared_ptr<const Program::Impl> describe(LoadedProgram loaded) {
 Result<Program> Program::load(const std::string& path) {
   return guarded([&] { return Program(describe(load_pt2(path))); });
 }
+Result<Program> Program::load(const std::string& path, const std::string& method) {
+  return guarded([&] {
+    require_input(!method.empty(), "an empty name of a method");
+    return Program(describe(load_pt2(path, method)));
+  });
+}
+Result<std::vector<std::string>> Program::methods(const std::string& path) {
+  return guarded([&] { return pt2_methods(path); });
+}
 Result<Program> Program::load(std::span<const std::byte> bytes, std::string name) {
   return guarded([&] { return Program(describe(load_pt2(bytes, name))); });
 }
@@ -70,6 +79,14 @@ Result<double> Program::error_of(const Options& options, std::span<const TensorV
       error = std::max(error, got.at(i).sizes() == want[i].sizes() ? error_between(got[i], want[i]) : 1.0);
     return error;
   });
+}
+
+Status Program::save(const std::string& path) const {
+  auto done = guarded([&] {
+    save_pt2(impl_->loaded, path);
+    return true;
+  });
+  return done ? Status() : Status(done.error());
 }
 
 std::vector<NamedTensor> Executable::state() const {

@@ -253,7 +253,10 @@ private:
       if (now == inputs[p]) continue;
       bool user = in.kind == InputKind::User;
       returns.push_back(now);
-      program_.outputs.push_back({user ? OutputKind::InputMutation : OutputKind::BufferMutation, user ? in.name : in.target});
+      OutputKind kind = user                              ? OutputKind::InputMutation
+                        : in.kind == InputKind::Parameter ? OutputKind::ParameterMutation
+                                                          : OutputKind::BufferMutation;
+      program_.outputs.push_back({kind, user ? in.name : in.target});
     }
   }
 

@@ -7,8 +7,7 @@ namespace tenon {
 
 bool lift_weights(LoadedProgram& program) {
   auto written = [&](const std::string& target) {
-    return std::any_of(program.outputs.begin(), program.outputs.end(),
-                       [&](auto& o) { return o.kind == OutputKind::BufferMutation && o.target == target; });
+    return std::any_of(program.outputs.begin(), program.outputs.end(), [&](auto& o) { return o.writes_state() && o.target == target; });
   };
   auto is_lifted = [&](const ProgramInput& in) {
     bool stored = in.kind == InputKind::Parameter || in.kind == InputKind::Buffer || in.kind == InputKind::Constant;

@@ -52,15 +52,20 @@ void check_mutations(const LoadedProgram& program, const Graph& g) {
   auto& returns = g.block(g.top()).returns;
   for (size_t i = 0; i < program.outputs.size() && i < returns.size(); i++) {
     const ProgramOutput& out = program.outputs[i];
-    bool is_buffer = out.kind == OutputKind::BufferMutation;
-    if (!is_buffer && out.kind != OutputKind::InputMutation) continue;
+    if (!out.is_mutation()) continue;
     auto in = std::find_if(program.inputs.begin(), program.inputs.end(),
-                           [&](auto& x) { return x.value.valid() && (is_buffer ? x.target : x.name) == out.target; });
+                           [&](auto& x) { return x.value.valid() && (out.writes_state() ? x.target : x.name) == out.target; });
     require_input(in != program.inputs.end() && returns[i].is<ValueId>(), "the mutated {} is no input", out.target);
     const Type &was = g.type(in->value), &now = g.type(returns[i].get<ValueId>());
     require_input(was.is_tensor() && now.is_tensor() && was.dtype == now.dtype && was.sizes == now.sizes, "{} is {}, and its new value {}",
                   out.target, to_string(was), to_string(now));
   }
+}
+
+void refuse_objects(const LoadedProgram& program) {
+  for (auto& in : program.inputs)
+    if (in.value.valid() && program.graph.type(in.value).kind == TypeKind::Custom)
+      unsupported("input {}{} is an object", in.name, in.target.empty() ? "" : fmt::format(" ({})", in.target));
 }
 
 // torch's shape rule of unique_consecutive inserts the new size where it should replace one, if the dim is negative. Then the
@@ -148,6 +153,7 @@ private:
 bool to_edge(LoadedProgram& program) {
   const Graph& from = program.graph;
   if (program.is_edge) return false;
+  refuse_objects(program);
   if (auto missing = missing_operators(from); !missing.empty()) unsupported("{}", fmt::join(missing, ", "));
   const SideTable<ValueId, bool> used = used_values(from);
   Rewriter r(from, true);

@@ -68,17 +68,21 @@ int ops(const OpsArgs& args);
 struct OptArgs {
   std::vector<std::string> passes;
   std::string file;        // a .pt2, or a graph as text (ours or FX's); "-": text from stdin
+  std::string output = {}; // a .pt2 to be written
   bool fx = false;         // print FX text
   bool contiguous = false; // refuse a graph with values in another memory format
 };
 int opt(const OptArgs& args);
 
 struct ShowArgs {
-  std::string file;    // a .pt2, or the text of an FX graph
-  std::string output;  // FILE.py, beside which FILE.npz gets the weights; empty: standard output, and no weights
-  bool python = false; // as a module of torch
+  std::string file;           // a .pt2, or the text of an FX graph
+  std::string output;         // FILE.py, beside which FILE.npz gets the weights; empty: standard output, and no weights
+  bool python = false;        // as a module of torch
+  std::string stage = "aten"; // without: what the program says of itself, and its graph after this stage
+  bool json = false;
 };
 int show(const ShowArgs& args);
+int show_python(const ShowArgs& args);
 
 /// Whether a file is a graph as torch prints it, or Python code of one, by what its name ends in.
 bool is_fx_text(std::string_view path);

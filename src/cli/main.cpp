@@ -97,18 +97,21 @@ Command explain_command(CLI::App& app, cli::ExplainArgs& args) {
 }
 
 Command opt_command(CLI::App& app, cli::OptArgs& args) {
-  auto* opt = app.add_subcommand("opt", "run passes on a graph and print it");
+  auto* opt = app.add_subcommand("opt", "run passes on a graph and print it, or write it");
   opt->add_option("--passes", args.passes, "names of passes, in order")->delimiter(',');
   opt->add_option("file", args.file, "a .pt2, or a graph as text, ours or FX's; -: text from stdin")->required();
+  opt->add_option("-o,--output", args.output, "write it as a .pt2 instead");
   opt->add_flag("--fx", args.fx, "print the text of torch.fx");
   opt->add_flag("--contiguous", args.contiguous, "refuse a graph with values that are not in contiguous format");
   return {opt, [&] { return cli::opt(args); }};
 }
 
 Command show_command(CLI::App& app, cli::ShowArgs& args) {
-  auto* show = app.add_subcommand("show", "a program as source");
+  auto* show = app.add_subcommand("show", "a program's signature, sizes, weights and graph; or the program as source");
   show->add_option("file", args.file, "a .pt2, or the text of an FX graph: torch's print of it, or its Python code; -: text from stdin")
       ->required();
+  show->add_option("--stage", args.stage, "the graph after this stage: aten (the default), edge or backend");
+  show->add_flag("--json", args.json, "one JSON object");
   show->add_flag("--python", args.python, "as a Python module that torch runs, with its weights in an .npz");
   show->add_option("-o,--output", args.output, "FILE.py; weights go to FILE.npz");
   return {show, [&] { return cli::show(args); }};

@@ -1,4 +1,4 @@
-// `tenon opt`: runs passes by name on a graph as text or a .pt2, and prints the graph as text.
+// `tenon opt`: runs passes by name on a graph as text or a .pt2, and prints the graph as text, or writes it as a .pt2.
 #include <fmt/core.h>
 
 #include "cli/commands.h"
@@ -39,7 +39,8 @@ int opt(const OptArgs& args) {
   verify_given_program(program, Dialect::Any, args.file);
   if (args.contiguous) verify_contiguous(program.graph);
   runner.run(program, passes);
-  if (args.fx) fmt::print("{}\n", to_string(fx_of(program.graph)));
+  if (!args.output.empty()) save_pt2(std::move(program), args.output);
+  else if (args.fx) fmt::print("{}\n", to_string(fx_of(program.graph)));
   else fmt::print("{}", to_string(program.graph));
   return 0;
 }

@@ -117,7 +117,7 @@ void StepEmitter::solve_sizes() {
 
 // What a buffer or an input becomes is written there when all steps are done.
 void StepEmitter::add_mutation(const ProgramOutput& spec, ValueId v) {
-  OutputSpec o{.buffer = buffer_of(v), .sizes = {}, .dtype = g_.type(v).dtype, .is_state = spec.kind == OutputKind::BufferMutation};
+  OutputSpec o{.buffer = buffer_of(v), .sizes = {}, .dtype = g_.type(v).dtype, .is_state = spec.writes_state()};
   for (auto& in : program_.inputs) {
     if (!in.value.valid()) continue;
     int index = plan_.buffers[static_cast<size_t>(buffers_.contains(in.value) ? buffers_.at(in.value) : 0)].index;
@@ -146,11 +146,11 @@ void StepEmitter::add_outputs() {
   int position = 0;
   for (size_t i = 0; i < returns.size(); i++) {
     const ProgramOutput& spec = program_.outputs[i];
-    if (spec.kind == OutputKind::BufferMutation || spec.kind == OutputKind::InputMutation) {
+    if (spec.is_mutation()) {
       add_mutation(spec, returns[i].get<ValueId>());
       continue;
     }
-    if (spec.kind != OutputKind::User || (!returns[i].is<ValueId>() && !to_expr(g_.pool(), returns[i]))) continue;
+    if (!spec.is_returned() || (!returns[i].is<ValueId>() && !to_expr(g_.pool(), returns[i]))) continue;
     int b = returns[i].is<ValueId>() && g_.type(returns[i].get<ValueId>()).is_tensor() ? buffer_of(returns[i].get<ValueId>())
                                                                                        : scalar_buffer(returns[i]);
     PlanBuffer* p = &plan_.buffers[static_cast<size_t>(b)];

@@ -209,7 +209,7 @@ void BlockToFx::add_print(const Node& n) {
 
 void BlockToFx::add_call(const Node& n) {
   std::string base = n.op.substr(n.op.find("::") == n.op.npos ? 0 : n.op.find("::") + 2);
-  FxNode fx{.name = base.substr(0, base.find('.')), .target = fx_target(n.op)};
+  FxNode fx{.name = base.substr(0, base.find('.')), .target = fx_target(n.op), .origin = n.origin};
   for (size_t i = 0; i < n.args.size(); i++) {
     const SchemaArg* s = n.def && i < n.def->signature.args.size() ? &n.def->signature.args[i] : nullptr;
     if (!s || !s->keyword_only) fx.args.push_back(arg(n.args[i], s));
@@ -323,14 +323,13 @@ FxGraph BlockToFx::program(const LoadedProgram& p) {
   const ArgList& returns = g_.block(g_.top()).returns;
   ArgList results{fx_tuple};
   for (size_t i = 0; i < returns.size(); i++)
-    if (p.outputs[i].kind == OutputKind::User) {
+    if (p.outputs[i].is_returned()) {
       Arg a = arg(returns[i]);
       bool is_input = a.is<ValueId>() && fx_.nodes[a.get<ValueId>().index].kind != FxKind::CallFunction;
       results.push_back(is_input ? Arg(ValueId{call("clone", "torch.ops.aten.clone.default", {a})}) : a); // it may change yet
     }
   for (size_t i = 0; i < returns.size(); i++) {
-    bool mutation = p.outputs[i].kind == OutputKind::BufferMutation || p.outputs[i].kind == OutputKind::InputMutation;
-    if (!mutation) continue;
+    if (!p.outputs[i].is_mutation()) continue;
     auto to = changed.find(p.outputs[i].target);
     require_input(to != changed.end(), "result {} changes {}, which is no input", i, p.outputs[i].target);
     call("copy_", "torch.ops.aten.copy_.default", {ValueId{to->second}, arg(returns[i])});

@@ -126,6 +126,14 @@ constexpr PythonName python_names[] = {{"operator.add", "Add"},
                                        {"builtins.int", "TruncToInt"},
                                        {"builtins.float", "ToFloat"}};
 
+// The sympy function that an expression is a call of.
+std::string srepr_head(Expr e) {
+  for (auto& r : rules)
+    if (r.op == e->op && e->type != DType::F64 && e->args.size() >= r.min_args) return std::string(r.head == "Mod" ? "PythonMod" : r.head);
+  if (e->op == Op::Not) return "Not";
+  unsupported("the size {} in torch's form", to_string(e));
+}
+
 } // namespace
 
 std::optional<Expr> sympy_function(std::string_view head, std::vector<Expr> args) {
@@ -158,6 +166,16 @@ std::optional<Expr> sympy_function(std::string_view head, std::vector<Expr> args
     return select(args[0], args[1], args[2]);
   }
   return std::nullopt;
+}
+
+std::string srepr(Expr e) {
+  if (e->is_const() && e->type == DType::Bool) return e->bits ? "true" : "false";
+  if (e->is_const() && !is_float(e->type)) return fmt::format("Integer({})", e->bits);
+  if (e->op == Op::Symbol && e->type == DType::I64)
+    return fmt::format("Symbol('{}', {}integer=True)", e->name, e->name.starts_with('u') ? "" : "positive=True, ");
+  std::string args;
+  for (Expr a : e->args) args += (args.empty() ? "" : ", ") + srepr(a);
+  return fmt::format("{}({})", srepr_head(e), args);
 }
 
 namespace {

@@ -13,6 +13,8 @@ std::optional<Expr> sympy_function(std::string_view head, std::vector<Expr> args
 std::optional<Expr> python_function(std::string_view target, std::vector<Expr> args);
 /// Whether python_function knows the target, with some number of arguments.
 bool is_python_function(std::string_view target);
+/// The way back: sympy's srepr of an expression of sizes. Unsupported for what that does not know.
+std::string srepr(Expr e);
 /// Both in one dtype: f64 where one is a float, else i64.
 void unify_numbers(Expr& a, Expr& b);
 

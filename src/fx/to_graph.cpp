@@ -74,7 +74,6 @@ ValueId ToGraph::add_param(BlockId block, uint32_t at, const Type* otherwise) {
   bool known = n.val && n.val->types.size() == 1 && !n.val->is_list;
   require_input(known || otherwise, "%{} has no type: write `%{} : Float(2, 3) [num_users=...`, or give inputs", n.name, n.name);
   const Type& type = known ? n.val->types[0] : *otherwise;
-  if (type.kind == TypeKind::Custom) unsupported("%{}: an input that is an object", n.name);
   ValueId id = graph_.add_param(block, type, n.name);
   if (known) graph_.value(id).meta = n.val->meta;
   results_[at] = {type.value ? Arg(type.value) : Arg(id)};

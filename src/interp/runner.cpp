@@ -22,8 +22,7 @@ Tensor copy_of(const TensorView& v) {
 
 InterpretedRunner::InterpretedRunner(LoadedProgram program, uint64_t seed) : program_(std::move(program)), seed_(seed) {
   for (auto& out : program_.outputs)
-    if (out.kind == OutputKind::BufferMutation)
-      names_.push_back(out.target), state_.push_back(copy_of(program_.weights.at(out.target).view()));
+    if (out.writes_state()) names_.push_back(out.target), state_.push_back(copy_of(program_.weights.at(out.target).view()));
 }
 
 Tensor& InterpretedRunner::state_of(const std::string& name) {
@@ -80,9 +79,9 @@ std::vector<Tensor> InterpretedRunner::run(std::span<const TensorView> given) {
   std::vector<Tensor> results = interpret(program_.graph, params, symbols, seed_), outputs;
   for (size_t i = 0; i < results.size(); i++) {
     const ProgramOutput& out = program_.outputs[i];
-    if (out.kind == OutputKind::BufferMutation) state_of(out.target) = results[i].contiguous();
+    if (out.writes_state()) state_of(out.target) = results[i].contiguous();
     else if (out.kind == OutputKind::InputMutation) copy_to_strided(results[i].contiguous().data(), users[number_of(out.target)]);
-    else if (out.kind == OutputKind::User && results[i].defined()) outputs.push_back(out_of_order(results[i].contiguous(), out.order));
+    else if (out.is_returned() && results[i].defined()) outputs.push_back(out_of_order(results[i].contiguous(), out.order));
   }
   return outputs;
 }

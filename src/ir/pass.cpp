@@ -75,6 +75,8 @@ bool rewrite_program(LoadedProgram& program, Rewriter& r, const bool& changed) {
   return true;
 }
 
+bool binds_symbols(const Node& n) { return n.op == "prim::Item" || (n.def && n.def->data_dependent); }
+
 namespace {
 
 using Symbols = std::unordered_set<const ExprNode*>;
@@ -90,9 +92,6 @@ void add_symbols(const Arg& a, Symbols& out) {
   else if (a.is<ArgList>())
     for (const Arg& e : a.get<ArgList>()) add_symbols(e, out);
 }
-
-// Item, and operators whose output sizes depend on data.
-bool binds_symbols(const Node& n) { return n.op == "prim::Item" || (n.def && n.def->data_dependent); }
 
 struct Liveness {
   const Graph& graph;

@@ -60,6 +60,8 @@ bool rewrite_program(LoadedProgram& program, Rewriter& r, const bool& changed);
 
 /// Operators without a row, each once, in order of appearance.
 std::vector<std::string> missing_operators(const Graph& graph);
+/// Whether the node gives a symbol its value: Item, and operators whose output sizes depend on data.
+bool binds_symbols(const Node& node);
 /// Removes nodes whose results nobody uses; checks and nodes that bind a symbol still in use stay.
 bool remove_dead_code(LoadedProgram& program);
 

@@ -23,13 +23,13 @@ void StageTimer::done(std::string_view stage, std::string_view remark) {
   start_ = now;
 }
 
-void PassRunner::dump(const LoadedProgram& program, std::string_view name) {
+void PassRunner::dump(const Graph& graph, std::string_view name) {
   if (options_.dump.empty()) return;
   std::error_code failed;
   std::filesystem::create_directories(options_.dump, failed);
   std::string path = fmt::format("{}/{:02}_{}.txt", options_.dump, next_++, name);
   std::ofstream out(path, std::ios::binary);
-  out << to_string(program.graph);
+  out << to_string(graph);
   require_input(out.good(), "cannot write {}", path);
 }
 

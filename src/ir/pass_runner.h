@@ -37,7 +37,8 @@ public:
   /// Runs the passes in order; false where stop_after was reached, now or in an earlier call.
   bool run(LoadedProgram& program, std::span<const Pass> passes);
   /// Writes the text of the program as the next numbered file, where a folder is set.
-  void dump(const LoadedProgram& program, std::string_view name);
+  void dump(const LoadedProgram& program, std::string_view name) { dump(program.graph, name); }
+  void dump(const Graph& graph, std::string_view name);
 
 private:
   void run_one(LoadedProgram& program, const Pass& pass);

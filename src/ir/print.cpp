@@ -9,6 +9,7 @@
 
 #include "ir/graph.h"
 #include "ir/op.h"
+#include "ir/symbols.h"
 
 namespace tenon {
 
@@ -114,54 +115,15 @@ std::string text_of_tensor(const Tensor& given, TensorId id) {
   return head + values + ">";
 }
 
-// The symbols of a graph in order of appearance.
-class Symbols {
-public:
-  explicit Symbols(const Graph& g) : g_(g) { add_block(g.top()); }
-  std::string text() const {
-    std::string s;
-    for (const ExprNode* n : found_) {
-      if (n->lo == INT64_MIN && n->hi == INT64_MAX) continue;
-      s += fmt::format("symbol {} in [{}, {}]\n", n->name, n->lo == INT64_MIN ? "-inf" : std::to_string(n->lo),
-                       n->hi == INT64_MAX ? "inf" : std::to_string(n->hi));
-    }
-    return s;
+std::string text_of_symbols(const Graph& g) {
+  std::string s;
+  for (Expr n : symbols_of(g)) {
+    if (n->lo == INT64_MIN && n->hi == INT64_MAX) continue;
+    s += fmt::format("symbol {} in [{}, {}]\n", n->name, n->lo == INT64_MIN ? "-inf" : std::to_string(n->lo),
+                     n->hi == INT64_MAX ? "inf" : std::to_string(n->hi));
   }
-
-private:
-  void add(Expr e) {
-    if (!e) return;
-    visit(e, [&](const ExprNode& n) {
-      if (n.op == Op::Symbol && n.type == DType::I64 && seen_.insert(&n).second) found_.push_back(&n);
-    });
-  }
-  void add(const Arg& a) {
-    if (a.is<Expr>()) add(a.get<Expr>());
-    else if (a.is<ArgList>())
-      for (const Arg& e : a.get<ArgList>()) add(e);
-  }
-  void add(ValueId id) {
-    const Type& t = g_.type(id);
-    for (Expr e : t.sizes) add(e);
-    for (Expr e : t.strides) add(e);
-    add(t.value);
-  }
-  void add_block(BlockId id) {
-    const Block& b = g_.block(id);
-    for (ValueId p : b.params) add(p);
-    for (NodeId n : b.nodes) {
-      for (ValueId v : g_.node(n).outputs) add(v);
-      for (const Attribute& a : g_.node(n).attributes) add(a.value);
-      for (const Arg& a : g_.node(n).args) add(a);
-      for (BlockId inner : g_.node(n).blocks) add_block(inner);
-    }
-    for (const Arg& a : b.returns) add(a);
-  }
-
-  const Graph& g_;
-  std::unordered_set<const ExprNode*> seen_;
-  std::vector<const ExprNode*> found_;
-};
+  return s;
+}
 
 class Printer {
 public:
@@ -305,7 +267,7 @@ bool set_device(TensorMeta& meta, std::string_view name) {
   return good;
 }
 
-std::string to_string(const Graph& graph) { return Symbols(graph).text() + Printer(graph).block(graph.top(), "graph", "", "return"); }
+std::string to_string(const Graph& graph) { return text_of_symbols(graph) + Printer(graph).block(graph.top(), "graph", "", "return"); }
 std::string to_string(const Graph& graph, NodeId node) { return Printer(graph).node(node, ""); }
 std::string to_string(const Graph& graph, const Arg& arg) { return Printer(graph).arg(arg); }
 

@@ -97,12 +97,13 @@ void add_outputs(const LoadedProgram& p, Signature& s) {
   std::vector<Tree> leaves;
   auto& returns = p.graph.block(p.graph.top()).returns;
   for (size_t i = 0; i < returns.size(); i++) {
-    if (p.outputs[i].kind != OutputKind::User) continue;
+    if (!p.outputs[i].is_returned()) continue;
     std::string name = fmt::format("out{}", s.outputs.size());
     std::optional<ArgInfo> info;
     if (returns[i].is<ValueId>()) info = info_of(name, p.graph.value(returns[i].get<ValueId>()), p.outputs[i].order);
     else if (returns[i].is<Expr>()) info = info_of(name, returns[i].get<Expr>());
-    leaves.push_back(info ? Tree(*info) : fixed_tree(returns[i]));
+    bool gradient = p.outputs[i].kind == OutputKind::GradientToParameter || p.outputs[i].kind == OutputKind::GradientToInput;
+    if (!gradient) leaves.push_back(info ? Tree(*info) : fixed_tree(returns[i])); // what the module gives; gradients come beside it
     if (!info) info = info_of_fixed(name, returns[i]);
     if (info) s.outputs.push_back(*info);
   }

@@ -40,6 +40,8 @@ bool fits_element(const Graph& g, ArgType type, const Arg& a) {
   return false;
 }
 
+} // namespace
+
 bool fits(const Graph& g, const SchemaArg& s, const Arg& a) {
   if (s.type == ArgType::Any || s.type == ArgType::Custom) return true;
   if (a.is_none()) return s.optional || (s.has_default && s.fallback.is_none());
@@ -49,6 +51,8 @@ bool fits(const Graph& g, const SchemaArg& s, const Arg& a) {
     if (e.is_none() ? !s.optional_elements : !fits_element(g, s.type, e)) return false;
   return true;
 }
+
+namespace {
 
 bool is_inplace_call(const Node& n) { return n.def && (n.def->signature.mutates() || functional_name(n.op) != n.op); }
 

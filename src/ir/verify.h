@@ -31,6 +31,8 @@ bool is_edge(const Graph& graph);
 /// Throws BadInput that names a value whose memory is not in torch.contiguous_format, and says how many there are: what the ATen dialect
 /// asks of graphs (its fifth property), and torch.export does not keep. tenon takes both.
 void verify_contiguous(const Graph& graph);
+/// Whether the argument may stand where the schema has `s`.
+bool fits(const Graph& graph, const SchemaArg& s, const Arg& a);
 
 /// tenon::loops, tenon::matmul, tenon::conv, tenon::attention: a node whose block is computed in one step.
 bool is_region(const Node& node);

@@ -5,11 +5,20 @@
 namespace tenon {
 
 /// Loads a .pt2. BadInput for anything malformed, Unsupported for what is not a plain torch.export archive.
-LoadedProgram load_pt2(const std::string& path);
-LoadedProgram load_pt2(std::span<const std::byte> bytes, const std::string& name);
+/// `method` names one of an archive's programs; empty: the only one.
+LoadedProgram load_pt2(const std::string& path, const std::string& method = {});
+LoadedProgram load_pt2(std::span<const std::byte> bytes, const std::string& name, const std::string& method = {});
+/// The names of an archive's programs, in its order; "model" for the only one of torch.export.save.
+std::vector<std::string> pt2_methods(const std::string& path);
+/// Writes the program as torch.export.save does: torch.export.load and load_pt2 read it. Unsupported, naming it, for what has no form
+/// there: a graph that is Edge, operators of edge:: and tenon::, objects and effects. BadInput where the file cannot be
+/// written.
+void save_pt2(LoadedProgram program, const std::string& path);
 /// The example inputs, flattened, None and strings left out.
 std::vector<Tensor> load_example_inputs(const LoadedProgram& program);
 
+/// How the messages of those asserts begin.
+inline constexpr std::string_view guard_message = "the program was exported for inputs with ";
 /// The export's conditions on input sizes as asserts; inputs and calling convention are read already.
 void add_guards(LoadedProgram& program);
 

@@ -8,6 +8,7 @@
 #include "load/pickle.h"
 #include "load/pt2_archive.h"
 #include "load/pt2_graph.h"
+#include "load/pt2_modules.h"
 #include "load/pt2_subclass.h"
 #include "load/pt2_tree.h"
 
@@ -25,6 +26,22 @@ bool is_older(std::string_view torch) {
   std::from_chars(end + 1, torch.data() + torch.size(), minor);
   return std::pair(major, minor) < std::pair(2, 15);
 }
+
+// What the schema calls the kinds of outputs, and the name that they have beside the value's.
+struct NamedKind {
+  std::string_view name, target;
+  OutputKind kind;
+};
+constexpr NamedKind output_kinds[] = {
+    {"user_output", "", OutputKind::User},
+    {"loss_output", "", OutputKind::Loss},
+    {"buffer_mutation", "buffer_name", OutputKind::BufferMutation},
+    {"parameter_mutation", "parameter_name", OutputKind::ParameterMutation},
+    {"user_input_mutation", "user_input_name", OutputKind::InputMutation},
+    {"gradient_to_parameter", "parameter_name", OutputKind::GradientToParameter},
+    {"gradient_to_user_input", "user_input_name", OutputKind::GradientToInput},
+    {"token", "", OutputKind::Token},
+};
 
 struct Reader {
   Reader(const Archive& archive, LoadedProgram& program) : archive(archive), program(program) {}
@@ -65,6 +82,11 @@ struct Reader {
     return fixed;
   }
 
+  static void read_buffer(Element spec, ProgramInput& in) {
+    in.kind = InputKind::Buffer, in.target = json::text(spec, "buffer_name");
+    if (auto persistent = json::find(spec, "persistent")) in.persistent = json::boolean(*persistent);
+  }
+
   // The kind of an input, its target or value; its place in the graph is that of the placeholder.
   static ProgramInput input_of(GraphReader& reader, Element spec) {
     static constexpr std::string_view constants[] = {"as_none", "as_string", "as_int", "as_float", "as_bool"};
@@ -74,8 +96,9 @@ struct Reader {
       in.kind = InputKind::Fixed, in.name = json::text(value, "name");
       in.fixed = fixed_value(reader, json::get(value, "value"));
     } else if (kind == "parameter") in.kind = InputKind::Parameter, in.target = json::text(value, "parameter_name");
-    else if (kind == "buffer") in.kind = InputKind::Buffer, in.target = json::text(value, "buffer_name");
+    else if (kind == "buffer") read_buffer(value, in);
     else if (kind == "tensor_constant") in.kind = InputKind::Constant, in.target = json::text(value, "tensor_constant_name");
+    else if (kind == "custom_obj") in.kind = InputKind::Object, in.target = json::text(value, "custom_obj_name");
     else if (kind == "token") in.kind = InputKind::Token, in.name = json::text(json::get(value, "arg"), "name");
     else if (kind != "user_input") unsupported("an input of kind {}", kind);
     else if (Element arg = json::get(value, "arg");
@@ -115,12 +138,9 @@ struct Reader {
   void read_outputs(Element signature) {
     for (Element spec : json::array(json::get(signature, "output_specs"))) {
       auto [kind, value] = json::single(spec);
-      ProgramOutput out;
-      if (kind == "buffer_mutation") out = {OutputKind::BufferMutation, std::string(json::text(value, "buffer_name"))};
-      else if (kind == "user_input_mutation") out = {OutputKind::InputMutation, std::string(json::text(value, "user_input_name"))};
-      else if (kind == "token") out.kind = OutputKind::Token;
-      else if (kind != "user_output" && kind != "loss_output") unsupported("an output of kind {}", kind);
-      program.outputs.push_back(std::move(out));
+      auto known = std::ranges::find(output_kinds, kind, &NamedKind::name);
+      if (known == std::end(output_kinds)) unsupported("an output of kind {}", kind);
+      program.outputs.push_back({known->kind, known->target.empty() ? "" : std::string(json::text(value, known->target))});
     }
     require_input(program.outputs.size() == program.graph.block(program.graph.top()).returns.size(),
                   "model.json: {} output specs for {} outputs", program.outputs.size(),
@@ -140,8 +160,8 @@ struct Reader {
     }
   }
 
-  void read() {
-    Pt2Files files = find_files(archive);
+  void read(const std::string& method) {
+    Pt2Files files = find_files(archive, method);
     Element root = parse_json(parser, archive, files.program);
     Element version = json::get(root, "schema_version");
     int64_t major = json::integer(json::get(version, "major"));
@@ -153,9 +173,12 @@ struct Reader {
     Element module = json::get(root, "graph_module"), signature = json::get(module, "signature");
     GraphReader reader(program.graph.shared_pool(), json::get(module, "graph"), !is_older(program.torch_version), tokens_of(signature));
     FxGraph fx = reader.read();
+    program.hints = reader.hints();
     ToGraph to(program.graph, fx);
     read_inputs(reader, to, fx, signature);
     read_calling_convention(module);
+    program.module_calls = read_module_calls(module);
+    if (auto fields = json::find(module, "treespec_namedtuple_fields")) program.named_tuples = simdjson::minify(*fields);
     add_guards(program);
     to.add_nodes(program.graph.top());
     program.graph.block(program.graph.top()).returns = to.results();
@@ -182,12 +205,13 @@ struct Reader {
   }
 };
 
-LoadedProgram load(Archive archive, const std::string& name) {
+LoadedProgram load(Archive archive, const std::string& name, const std::string& method) {
   LoadedProgram program;
   program.name = name;
   program.mapping = archive.owner(), program.file = archive.file();
   if (auto order = archive.find("byteorder")) require_input(as_text(*order) == "little", "a big-endian archive");
-  Reader(archive, program).read();
+  Reader(archive, program).read(method);
+  if (!method.empty()) program.fingerprint = method + "\n";
   for (std::string_view file : archive.names()) {
     const Archive::Entry& e = *archive.entry(file);
     program.fingerprint += fmt::format("{} {} {:08x}\n", file, e.size, e.crc);
@@ -197,8 +221,11 @@ LoadedProgram load(Archive archive, const std::string& name) {
 
 } // namespace
 
-LoadedProgram load_pt2(const std::string& path) { return load(Archive::map(path), path); }
-LoadedProgram load_pt2(std::span<const std::byte> bytes, const std::string& name) { return load(Archive::view(bytes, name), name); }
+LoadedProgram load_pt2(const std::string& path, const std::string& method) { return load(Archive::map(path), path, method); }
+LoadedProgram load_pt2(std::span<const std::byte> bytes, const std::string& name, const std::string& method) {
+  return load(Archive::view(bytes, name), name, method);
+}
+std::vector<std::string> pt2_methods(const std::string& path) { return methods_of(Archive::map(path)); }
 
 namespace {
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include <fmt/ranges.h>
+
 #include "load/pickle.h"
 #include "load/pt2_graph.h"
 
@@ -136,20 +138,28 @@ void read_pickled(const Archive& archive, const std::string& name, LoadedProgram
 
 } // namespace
 
-Pt2Files find_files(const Archive& archive) {
-  std::string model;
+std::vector<std::string> methods_of(const Archive& archive) {
+  std::vector<std::string> names;
   bool aot = false;
   for (std::string_view name : archive.names()) {
     aot |= name.starts_with("data/aotinductor/");
-    if (!name.starts_with("models/") || !name.ends_with(".json")) continue;
-    if (!model.empty()) unsupported("an archive of several models ({} and {})", model, name.substr(7, name.size() - 12));
-    model = std::string(name.substr(7, name.size() - 12));
+    if (name.starts_with("models/") && name.ends_with(".json")) names.emplace_back(name.substr(7, name.size() - 12));
   }
-  if (!model.empty())
-    return {"models/" + model + ".json", "data/sample_inputs/" + model + ".pt", payload_files("weights", model),
-            payload_files("constants", model)};
+  if (!names.empty()) return names;
   if (aot) unsupported("this is an AOTInductor package (compiled code); tenon reads what torch.export.save writes");
   require_input(archive.contains(old_program), "not a torch.export archive: it holds neither models/*.json nor {}", old_program);
+  return {"model"};
+}
+
+Pt2Files find_files(const Archive& archive, const std::string& method) {
+  std::vector<std::string> names = methods_of(archive);
+  if (method.empty() && names.size() > 1)
+    unsupported("an archive of several models: {}; one is loaded by its name", fmt::join(names, ", "));
+  std::string model = method.empty() ? names[0] : method;
+  require_input(std::ranges::find(names, model) != names.end(), "the archive has no model {}; there are {}", model, fmt::join(names, ", "));
+  if (archive.contains("models/" + model + ".json"))
+    return {"models/" + model + ".json", "data/sample_inputs/" + model + ".pt", payload_files("weights", model),
+            payload_files("constants", model)};
   return {
       std::string(old_program), "serialized_example_inputs.pt", {{}, {}, "serialized_state_dict.pt"}, {{}, {}, "serialized_constants.pt"}};
 }

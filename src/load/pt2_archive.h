@@ -22,8 +22,10 @@ struct Pt2Files {
   PayloadFiles weights, constants;
 };
 
-/// The files of the one program in the archive.
-Pt2Files find_files(const Archive& archive);
+/// The names of the programs in the archive; that of an old one is "model". BadInput, Unsupported where it holds none.
+std::vector<std::string> methods_of(const Archive& archive);
+/// The files of one of them; `method` may be empty where there is one only.
+Pt2Files find_files(const Archive& archive, const std::string& method);
 /// Parses a JSON file. Infinity and NaN may be bare, as Python's json writes them by default.
 json::Element parse_json(simdjson::dom::parser& parser, const Archive& archive, const std::string& name);
 /// Adds the tensors of `files` to the program's weights, and those of tensor subclasses, which are pickled, to `subclasses`.

@@ -110,7 +110,13 @@ Expr GraphReader::read_sym(Element sym) const {
   if (kind == "as_int") return fx_.pool->integer(json::integer(value));
   if (kind == "as_float") return fx_.pool->number(read_float(value), DType::F64);
   if (kind == "as_bool") return fx_.pool->boolean(json::boolean(value));
-  if (kind == "as_expr") return parse_srepr(*fx_.pool, json::text(value, "expr_str"));
+  if (kind == "as_expr") {
+    Expr e = parse_srepr(*fx_.pool, json::text(value, "expr_str"));
+    auto hint = json::find(value, "hint");
+    int64_t v;
+    if (e->op == Op::Symbol && hint && hint->is_object() && (*hint)["as_int"].get(v) == simdjson::SUCCESS) hints_[e->name] = v;
+    return e;
+  }
   bad_input("model.json: a size of kind {}", kind);
 }
 
@@ -216,7 +222,7 @@ Arg GraphReader::read_union(std::string_view kind, Element value) {
                                        {"as_int_lists", "as_ints"},     {"as_float_lists", "as_floats"}};
   for (auto& l : lists)
     if (l.list == kind) return read_list(value, l.element);
-  if (kind == "as_custom_obj") unsupported("a TorchBind object as an argument");
+  if (kind == "as_custom_obj") return value_named(json::text(value, "name"));
   bad_input("model.json: an argument of kind {}", kind);
 }
 
@@ -320,6 +326,7 @@ std::pair<FxVal, std::string> GraphReader::read_output(const FxNode& call, size_
     return {token ? FxVal::one(Type::scalar(TypeKind::None)) : val_of_tensor(name), name};
   }
   if (kind == "as_none") return {FxVal::one(Type::scalar(TypeKind::None)), ""};
+  if (kind == "as_custom_obj") return {FxVal::one({.kind = TypeKind::Custom}), std::string(json::text(value, "name"))};
   if (!kind.starts_with("as_sym_")) unsupported("a node's output of kind {}", kind);
   auto name = json::find(value, "as_name");
   return {FxVal::one(type_of_number(kind, value)), name ? std::string(json::text(*name)) : ""};

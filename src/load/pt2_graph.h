@@ -19,6 +19,8 @@ public:
   GraphReader(std::shared_ptr<ExprPool> pool, json::Element scope, bool exact, std::unordered_set<std::string> tokens = {});
 
   FxGraph read();
+  /// The values that symbols had in the export's example.
+  const std::map<std::string, int64_t>& hints() const { return hints_; }
   /// A constant argument.
   Arg read_argument(json::Element argument);
 
@@ -51,6 +53,7 @@ private:
   std::unordered_map<std::string, uint32_t> nodes_; // by name
   std::unordered_set<uint32_t> unnamed_;            // whose names are made up
   std::unordered_map<std::string, Expr> symbols_;
+  mutable std::map<std::string, int64_t> hints_;
 };
 
 DType read_dtype(int64_t scalar_type);

@@ -231,10 +231,7 @@ void add_guards(LoadedProgram& program) {
       continue; // of another kind: about strides, devices
     }
     if (!holds || holds->is_const() || !seen.insert(holds.get()).second) continue;
-    g.append(
-        g.top(),
-        Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {holds, "the program was exported for inputs with " + guard}},
-        {});
+    g.append(g.top(), Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {holds, std::string(guard_message) + guard}}, {});
   }
 }
 
