@@ -188,16 +188,12 @@ std::vector<Node> Block::nodes() const {
   return list;
 }
 
-static void number(GraphImpl& g, const std::vector<ValueId>& values) {
-  for (size_t i = 0; i < values.size(); i++) g.graph.value(values[i]).index = static_cast<uint32_t>(i);
-}
-
 Value Block::insertInput(size_t offset, const Type& type, std::string name) const {
   tenon::Block& b = at(impl_, id_);
   require_input(offset <= b.params.size(), "insertInput: there are {} inputs", b.params.size());
   ValueId v = impl_->graph.add_param(BlockId{id_}, impl_->in(type), impl_->unique_name(std::move(name)));
   std::rotate(b.params.begin() + static_cast<std::ptrdiff_t>(offset), b.params.end() - 1, b.params.end());
-  number(*impl_, b.params);
+  impl_->number(b.params);
   impl_->block_of_param[v] = BlockId{id_};
   return Access::value(impl_, v);
 }
@@ -209,7 +205,7 @@ void Block::eraseInput(size_t offset) const {
   require_input(impl_->users.get(params[offset]).empty(), "eraseInput: %{} is used", impl_->name(params[offset]));
   impl_->names.erase(impl_->name(params[offset]));
   params.erase(params.begin() + static_cast<std::ptrdiff_t>(offset));
-  number(*impl_, params);
+  impl_->number(params);
 }
 
 static size_t check_output(const ArgList& returns, size_t offset, std::string_view what) {

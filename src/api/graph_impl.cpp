@@ -104,6 +104,10 @@ void GraphImpl::set_returns(BlockId id, ArgList now) {
   add_users(graph.block(id).returns, {true, id.index});
 }
 
+void GraphImpl::number(const std::vector<ValueId>& values) {
+  for (size_t i = 0; i < values.size(); i++) graph.value(values[i]).index = static_cast<uint32_t>(i);
+}
+
 void GraphImpl::replace_uses(ValueId from, ValueId to) {
   if (from == to) return;
   auto renamed = [&](ArgList list) {

@@ -35,6 +35,8 @@ struct GraphImpl {
   // ---- changing; uses are kept up to date
   void set_args(NodeId id, ArgList args);
   void set_returns(BlockId id, ArgList returns);
+  /// Values that are listed in another order know their places.
+  void number(const std::vector<ValueId>& values);
   void replace_uses(ValueId from, ValueId to);
   void destroy(NodeId id);
   /// Nodes appended to the block of the insert point by `append` are moved to it.

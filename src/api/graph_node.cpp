@@ -5,6 +5,7 @@
 #include "api/graph_impl.h"
 #include "fx/graph.h"
 #include "ir/op.h"
+#include "ir/origin.h"
 
 namespace tenon::ir {
 
@@ -230,17 +231,13 @@ void Node::replaceInputWith(Value from, Value to) const {
     if (all[i] == from) replaceInput(i, to);
 }
 
-static void number(GraphImpl& g, const std::vector<ValueId>& values) {
-  for (size_t i = 0; i < values.size(); i++) g.graph.value(values[i]).index = static_cast<uint32_t>(i);
-}
-
 Value Node::insertOutput(size_t offset, const Type& type) const {
   auto& outputs = call_of(*this).outputs;
   require_input(offset <= outputs.size(), "insertOutput: there are {} outputs", outputs.size());
   std::string name = impl_->unique_name(impl_->name_of_node(NodeId{id_}));
   ValueId v = impl_->graph.add_output(NodeId{id_}, impl_->in(type), name);
   std::rotate(outputs.begin() + static_cast<std::ptrdiff_t>(offset), outputs.end() - 1, outputs.end());
-  number(*impl_, outputs);
+  impl_->number(outputs);
   return Access::value(impl_, v);
 }
 Value Node::addOutput(const Type& type) const { return insertOutput(call_of(*this).outputs.size(), type); }
@@ -251,7 +248,7 @@ void Node::eraseOutput(size_t offset) const {
   if (!impl_->users.get(outputs[offset]).empty()) impl_->fail(NodeId{id_}, "eraseOutput: %{} is used", impl_->name(outputs[offset]));
   impl_->names.erase(impl_->name(outputs[offset]));
   outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(offset));
-  number(*impl_, outputs);
+  impl_->number(outputs);
 }
 
 std::vector<Block> Node::blocks() const {
@@ -293,13 +290,8 @@ Graph& Node::owningGraph() const {
 // ---- what the export says of it
 
 std::vector<std::pair<std::string, std::string>> Node::meta() const {
-  std::vector<std::pair<std::string, std::string>> list;
-  if (role_ != Role::Call || !call_of(*this).origin) return list;
-  const Origin& o = *call_of(*this).origin;
-  const std::pair<const char*, const std::string*> known[] = {{"stack_trace", &o.stack_trace}, {"nn_module_stack", &o.module_stack}};
-  for (auto& [key, text] : known)
-    if (!text->empty()) list.emplace_back(key, *text);
-  return list;
+  if (role_ != Role::Call || !call_of(*this).origin) return {};
+  return metadata_of(*call_of(*this).origin);
 }
 std::string Node::meta(std::string_view key) const {
   for (auto& [name, text] : meta())
@@ -308,12 +300,8 @@ std::string Node::meta(std::string_view key) const {
 }
 
 std::string Node::sourceFrame() const {
-  std::string trace = meta("stack_trace"), found;
-  for (size_t at = trace.find("File \""); at != trace.npos; at = trace.find("File \"", at + 1)) {
-    std::string line = trace.substr(at, trace.find('\n', at) - at);
-    if (found.empty() || line.find("/torch/") == line.npos) found = line;
-  }
-  return found;
+  if (role_ != Role::Call || !call_of(*this).origin) return "";
+  return std::string(user_frame(*call_of(*this).origin));
 }
 
 std::string Node::toString() const {

@@ -181,6 +181,7 @@ void BlockToFx::add_item(const Node& n) {
   if (n.args[0].is<ValueId>() && g_.type(n.args[0].get<ValueId>()).dtype == DType::Bool && read && read->type != DType::Bool)
     type = NumberNodes::type_of(eq(read, g_.pool().integer(1)));
   uint32_t made = call("item", "torch.ops.aten.item.default", {arg(n.args[0])}, FxVal::one(type));
+  fx_.nodes[made].origin = n.origin;
   nodes_[v] = made;
   if (type.value) numbers_.know(type.value, made);
 }
@@ -262,6 +263,7 @@ void BlockToFx::add_control(const Node& n, std::string_view op, std::initializer
   if (op == "scan") args.push_back(reverse ? Arg(flipped(arg(n.args[1]).get<ArgList>())) : arg(n.args[1]));
   args.push_back(std::move(operands));
   uint32_t made = call(op, fmt::format("torch.ops.higher_order.{}", op), std::move(args));
+  fx_.nodes[made].origin = n.origin;
   add_results(n, made);
   if (!reverse) return;
   for (size_t k = n.args[0].get<ArgList>().size(); k < n.outputs.size(); k++) {

@@ -54,6 +54,16 @@ std::string plain_path(std::string_view path) {
 
 } // namespace
 
+std::vector<std::pair<std::string, std::string>> metadata_of(const Origin& o) {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (auto& [key, text] : {std::pair("stack_trace", &o.stack_trace),
+                            {"nn_module_stack", &o.module_stack},
+                            {"source_fn_stack", &o.source_fn_stack},
+                            {"torch_fn", &o.torch_fn}})
+    if (!text->empty()) list.emplace_back(key, *text);
+  return list;
+}
+
 std::string_view user_frame(const Origin& origin) {
   std::string_view trace = origin.stack_trace, innermost;
   for (size_t at = trace.size(); (at = at == 0 ? trace.npos : trace.rfind(frame_start, at - 1)) != trace.npos;) {

@@ -16,6 +16,8 @@ struct Origin {
   std::string torch_fn = {};        ///< torch's function: "linear_1;builtin_function_or_method.linear"
 };
 
+/// What is recorded, under torch's names: ("stack_trace", text) and the like; those that are not there left out.
+std::vector<std::pair<std::string, std::string>> metadata_of(const Origin& origin);
 /// The innermost frame that is the user's own, outside of torch: `File "m.py", line 7, in forward`. torch's innermost where there is no
 /// other; empty where no frame is recorded.
 std::string_view user_frame(const Origin& origin);

@@ -7,6 +7,7 @@
 #include "base/json_text.h"
 #include "fx/sympy.h"
 #include "ir/op.h"
+#include "ir/origin.h"
 
 namespace tenon {
 
@@ -210,12 +211,7 @@ std::string GraphWriter::call(uint32_t at) const {
     add(k.name, k.value, i < 0 ? nullptr : &def->signature.args[static_cast<size_t>(i)], 2);
   }
   std::string metadata;
-  if (n.origin) {
-    const Origin& o = *n.origin;
-    const std::pair<const char*, const std::string*> known[] = {{"stack_trace", &o.stack_trace}, {"nn_module_stack", &o.module_stack}};
-    for (auto& [key, text] : known)
-      if (!text->empty()) metadata += fmt::format("{}\"{}\": {}", metadata.empty() ? "" : ", ", key, json_quote(*text));
-  }
+  if (n.origin) metadata = json_join(metadata_of(*n.origin), [](auto& m) { return json_quote(m.first) + ": " + json_quote(m.second); });
   std::string target = n.target.starts_with("operator.") ? "_" + n.target : n.target;
   std::string_view single = op.starts_with("higher_order::") ? "false" : "null";
   return fmt::format(R"({{"target": {}, "inputs": {}, "outputs": {}, "metadata": {{{}}}, "is_hop_single_tensor_return": {}, "name": {}}})",
