@@ -66,7 +66,10 @@ public:
   Node node() const;
   /// Its place among the outputs of node().
   size_t offset() const;
-  std::string name() const; ///< as printed, without %; unique in the graph
+  bool requiresGrad() const;         ///< of tensors, as exported; nothing is recorded for gradients
+  std::string device() const;        ///< of tensors, as exported: "cpu", "cuda:0"
+  std::vector<int> dimOrder() const; ///< of tensors: dims in the order of memory, outermost first; empty: row-major, or with gaps
+  std::string name() const;          ///< as printed, without %; unique in the graph
   void setName(std::string name) const;
   /// Nodes that take it, those in inner blocks and outputs of blocks included.
   std::vector<Use> uses() const;
@@ -180,7 +183,7 @@ public:
   Block owningBlock() const;
   Graph& owningGraph() const;
 
-  /// What the export recorded: stack_trace, nn_module_stack and the like; those that are not there left out.
+  /// What the export recorded: stack_trace, nn_module_stack, source_fn_stack, torch_fn; those that are not there left out.
   std::vector<std::pair<std::string, std::string>> meta() const;
   std::string meta(std::string_view key) const; ///< "" where it is not there
   /// The line of the model's own source, `File "model.py", line 12, in forward`: the innermost frame that is not torch's.

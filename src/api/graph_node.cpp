@@ -4,6 +4,7 @@
 
 #include "api/graph_impl.h"
 #include "fx/graph.h"
+#include "ir/dim_order.h"
 #include "ir/op.h"
 #include "ir/origin.h"
 
@@ -21,6 +22,9 @@ Node Value::node() const {
   return at(impl_, id_).node.valid() ? Access::node(impl_, at(impl_, id_).node) : Access::param(impl_, ValueId{id_});
 }
 size_t Value::offset() const { return at(impl_, id_).node.valid() ? at(impl_, id_).index : 0; }
+bool Value::requiresGrad() const { return at(impl_, id_).meta.requires_grad; }
+std::string Value::device() const { return device_name(at(impl_, id_).meta); }
+std::vector<int> Value::dimOrder() const { return dim_order(at(impl_, id_).type); }
 std::string Value::name() const { return at(impl_, id_).name; }
 void Value::setName(std::string name) const {
   impl_->names.erase(at(impl_, id_).name);

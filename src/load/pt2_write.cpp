@@ -40,6 +40,7 @@ LoadedProgram lifted(LoadedProgram program) {
     if (in.kind == InputKind::User || in.kind == InputKind::Fixed) add_constants();
     if (in.value.valid()) {
       ValueId now = r.to.add_param(r.to.top(), from.type(in.value), from.value(in.value).name);
+      r.to.value(now).meta = from.value(in.value).meta;
       r.set(in.value, now);
       in.value = now;
     }
@@ -145,9 +146,10 @@ private:
         return json_array(list, [](int64_t s) { return fmt::format(R"({{"as_int": {}}})", s); });
       };
       bool parameter = parameters_.contains(name);
-      config += fmt::format(R"({}{}: {{"path_name": "{}", "is_param": {}, "use_pickle": false, "tensor_meta": {}}})",
-                            config.empty() ? "" : ", ", json_quote(name), file, parameter,
-                            tensor_meta(t.dtype(), sizes(t.sizes()), sizes(t.strides()), offset, parameter && is_float(t.dtype())));
+      config += fmt::format(
+          R"({}{}: {{"path_name": "{}", "is_param": {}, "use_pickle": false, "tensor_meta": {}}})", config.empty() ? "" : ", ",
+          json_quote(name), file, parameter,
+          tensor_meta(t.dtype(), sizes(t.sizes()), sizes(t.strides()), offset, {.requires_grad = parameter && is_float(t.dtype())}));
     }
     std::string path = "data/" + folder + "/";
     add(zip, path + "model_" + folder + "_config.json", "{\"config\": {" + config + "}}");

@@ -34,10 +34,12 @@ int scalar_type(DType t) {
   internal_error("a dtype without a number");
 }
 
-std::string tensor_meta(DType dtype, const std::string& sizes, const std::string& strides, int64_t offset, bool requires_grad) {
-  return fmt::format(R"({{"dtype": {}, "sizes": {}, "requires_grad": {}, "device": {{"type": "cpu", "index": null}}, "strides": {}, )"
+std::string tensor_meta(DType dtype, const std::string& sizes, const std::string& strides, int64_t offset, const TensorMeta& meta) {
+  std::string device = device_name(meta);
+  return fmt::format(R"({{"dtype": {}, "sizes": {}, "requires_grad": {}, "device": {{"type": "{}", "index": {}}}, "strides": {}, )"
                      R"("storage_offset": {{"as_int": {}}}, "layout": 7}})",
-                     scalar_type(dtype), sizes, requires_grad, strides, offset);
+                     scalar_type(dtype), sizes, meta.requires_grad, device.substr(0, device.find(':')),
+                     meta.device_index < 0 ? "null" : std::to_string(meta.device_index), strides, offset);
 }
 
 namespace {
@@ -221,27 +223,27 @@ std::string GraphWriter::call(uint32_t at) const {
 // {name: what it is} of the nodes of one kind.
 std::string GraphWriter::values_of(TypeKind kind) const {
   std::string all;
-  auto add = [&](const std::string& name, const Type& t) {
+  auto add = [&](const std::string& name, const Type& t, const TensorMeta& meta) {
     std::string text;
     if (kind == TypeKind::Tensor) {
       std::vector<Expr> strides = t.strides;
       for (size_t d = 0; strides.size() < t.rank(); d++) strides.push_back(product(*fx_.pool, std::span(t.sizes).subspan(d + 1)));
       auto sizes = [&](auto& list) { return json_array(list, [&](Expr e) { return size(e); }); };
-      text = tensor_meta(t.dtype, sizes(t.sizes), sizes(strides), 0, false);
+      text = tensor_meta(t.dtype, sizes(t.sizes), sizes(strides), 0, meta);
     } else if (t.value) text = size(t.value);
     else unsupported("%{}: a number without an expression in a file", name);
     all += fmt::format("{}{}: {}", all.empty() ? "" : ", ", json_quote(name), text);
   };
   for (const FxNode& n : fx_.nodes) {
     if (!n.val || n.kind == FxKind::GetAttr) continue;
-    if (!n.val->is_list && n.val->types.size() == 1 && n.val->types[0].kind == kind) add(n.name, n.val->types[0]);
+    if (!n.val->is_list && n.val->types.size() == 1 && n.val->types[0].kind == kind) add(n.name, n.val->types[0], n.val->meta);
     if (n.val->is_list)
       for (size_t k = 0; k < n.val->types.size(); k++) // of those that are not taken out
         if (std::string name = fmt::format("{}_unused_{}", n.name, k); n.val->types[k].kind == kind) {
           auto taken = [&](const FxNode& item) {
             return item.target == "operator.getitem" && &node(item.args[0]) == &n && item.args[1] == Arg(static_cast<int64_t>(k));
           };
-          if (std::ranges::none_of(fx_.nodes, taken)) add(name, n.val->types[k]);
+          if (std::ranges::none_of(fx_.nodes, taken)) add(name, n.val->types[k], {});
         }
   }
   return "{" + all + "}";

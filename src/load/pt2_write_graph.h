@@ -38,6 +38,6 @@ private:
 
 int scalar_type(DType t);
 /// A TensorMeta; `sizes` and `strides` are JSON of SymInts.
-std::string tensor_meta(DType dtype, const std::string& sizes, const std::string& strides, int64_t offset, bool requires_grad);
+std::string tensor_meta(DType dtype, const std::string& sizes, const std::string& strides, int64_t offset, const TensorMeta& meta);
 
 } // namespace tenon

@@ -52,6 +52,10 @@ TEST_CASE("graph: nodes as TorchScript and as torch.fx tell of them") {
   CHECK(linear.namedInput("weight") == linear.input(1));
   CHECK(linear.args().size() == 3);
   CHECK(linear.meta("nn_module_stack") != "");
+  CHECK(linear.meta("torch_fn") != "");
+  CHECK(linear.namedInput("weight").requiresGrad());
+  CHECK(linear.output().device() == "cpu");
+  CHECK(linear.output().dimOrder().empty());
   CHECK(has(linear.sourceFrame(), "in forward"));
   CHECK_FALSE(has(linear.sourceFrame(), "/torch/nn/"));
   ir::Value result = linear.output();
