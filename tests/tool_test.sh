@@ -38,7 +38,6 @@ has '^out1: ' "$tenon" run "$work/mlp.py" --weights "$work/mlp.npz" --inputs $pr
 grep -v '^load' "$work/out" | cmp -s - "$work/text" || problem "a module gives other results than its program"
 python3 -m py_compile "$work/mlp.py" || problem "show writes what is no Python"
 has 'torch.ops.aten.linear.default' "$tenon" show --python tests/fixtures/fx/mlp.fx
-refuses 'show: --python' "$tenon" show $programs/mlp.pt2
 refuses "'x.txt' is no name of a Python file" "$tenon" show --python $programs/mlp.pt2 -o x.txt
 refuses "cannot write" "$tenon" show --python $programs/mlp.pt2 -o "$work/none/x.py"
 refuses 'has no type.*give inputs' "$tenon" run tests/fixtures/fx/pointwise_mix.fx
@@ -67,7 +66,7 @@ has '^kernel ' "$tenon" dump $programs/mlp.pt2 --stage=loops
 has '^define ' "$tenon" dump $programs/mlp.pt2 --stage=llvm
 has '^[[:space:]]+ret' "$tenon" dump $programs/mlp.pt2 --stage=asm
 has 'parameter .* = ' "$tenon" show $programs/mlp.pt2
-has 'state dict: 4 tensors' "$tenon" show $programs/mlp.pt2
+has 'state dict: 6 tensors' "$tenon" show $programs/mlp.pt2
 has 'gradient_to_parameter .* -> linear.weight' "$tenon" show tests/fixtures/graphs/joint.pt2
 has 'edge::mm' "$tenon" show $programs/mlp.pt2 --stage=edge
 for model in programs/mlp programs/kwargs_tree graphs/joint; do
