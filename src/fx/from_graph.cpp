@@ -132,7 +132,11 @@ private:
   }
 
   void add_nodes(BlockId block) {
-    for (NodeId id : g_.block(block).nodes) add_node(g_.node(id));
+    for (NodeId id : g_.block(block).nodes) {
+      size_t first = fx_.nodes.size();
+      add_node(g_.node(id));
+      for (size_t i = first; i < fx_.nodes.size(); i++) fx_.nodes[i].origin = g_.node(id).origin;
+    }
   }
   void add_node(const Node& n);
   void add_constant(const Node& n);
@@ -181,7 +185,6 @@ void BlockToFx::add_item(const Node& n) {
   if (n.args[0].is<ValueId>() && g_.type(n.args[0].get<ValueId>()).dtype == DType::Bool && read && read->type != DType::Bool)
     type = NumberNodes::type_of(eq(read, g_.pool().integer(1)));
   uint32_t made = call("item", "torch.ops.aten.item.default", {arg(n.args[0])}, FxVal::one(type));
-  fx_.nodes[made].origin = n.origin;
   nodes_[v] = made;
   if (type.value) numbers_.know(type.value, made);
 }
@@ -210,7 +213,7 @@ void BlockToFx::add_print(const Node& n) {
 
 void BlockToFx::add_call(const Node& n) {
   std::string base = n.op.substr(n.op.find("::") == n.op.npos ? 0 : n.op.find("::") + 2);
-  FxNode fx{.name = base.substr(0, base.find('.')), .target = fx_target(n.op), .origin = n.origin};
+  FxNode fx{.name = base.substr(0, base.find('.')), .target = fx_target(n.op)};
   for (size_t i = 0; i < n.args.size(); i++) {
     const SchemaArg* s = n.def && i < n.def->signature.args.size() ? &n.def->signature.args[i] : nullptr;
     if (!s || !s->keyword_only) fx.args.push_back(arg(n.args[i], s));
@@ -263,7 +266,6 @@ void BlockToFx::add_control(const Node& n, std::string_view op, std::initializer
   if (op == "scan") args.push_back(reverse ? Arg(flipped(arg(n.args[1]).get<ArgList>())) : arg(n.args[1]));
   args.push_back(std::move(operands));
   uint32_t made = call(op, fmt::format("torch.ops.higher_order.{}", op), std::move(args));
-  fx_.nodes[made].origin = n.origin;
   add_results(n, made);
   if (!reverse) return;
   for (size_t k = n.args[0].get<ArgList>().size(); k < n.outputs.size(); k++) {

@@ -128,9 +128,18 @@ constexpr PythonName python_names[] = {{"operator.add", "Add"},
 
 // The sympy function that an expression is a call of.
 std::string srepr_head(Expr e) {
-  for (auto& r : rules)
-    if (r.op == e->op && e->type != DType::F64 && e->args.size() >= r.min_args) return std::string(r.head == "Mod" ? "PythonMod" : r.head);
+  bool real = is_float(e->type), rounds = e->op == Op::Cast && !real && is_float(e->args[0]->type);
+  if (rounds && e->args[0]->op == Op::Trunc) return "TruncToInt";
+  if (rounds && e->args[0]->op == Op::Floor) return "FloorToInt";
+  if (rounds && e->args[0]->op == Op::Ceil) return "CeilToInt";
+  if (rounds && e->args[0]->op == Op::Round) return "RoundToInt";
+  if (real && e->op == Op::Cast && e->args[0]->type == DType::I64) return "ToFloat";
+  if (real && e->op == Op::Div) return "FloatTrueDiv";
+  if (e->op == Op::Select) return "Where";
   if (e->op == Op::Not) return "Not";
+  if (!real || e->op == Op::Add || e->op == Op::Mul || e->op == Op::Min || e->op == Op::Max)
+    for (auto& r : rules)
+      if (r.op == e->op && e->args.size() >= r.min_args) return std::string(r.head == "Mod" ? "PythonMod" : r.head);
   unsupported("the size {} in torch's form", to_string(e));
 }
 
@@ -173,9 +182,10 @@ std::string srepr(Expr e) {
   if (e->is_const() && !is_float(e->type)) return fmt::format("Integer({})", e->bits);
   if (e->op == Op::Symbol && e->type == DType::I64)
     return fmt::format("Symbol('{}', {}integer=True)", e->name, e->name.starts_with('u') ? "" : "positive=True, ");
-  std::string args;
-  for (Expr a : e->args) args += (args.empty() ? "" : ", ") + srepr(a);
-  return fmt::format("{}({})", srepr_head(e), args);
+  if (e->is_const() && e->type == DType::F64) return fmt::format("Float('{}', precision=53)", e->number());
+  std::string head = srepr_head(e), args; // rounding and the cast behind it are one function
+  for (Expr a : head.ends_with("ToInt") ? e->args[0]->args : e->args) args += (args.empty() ? "" : ", ") + srepr(a);
+  return fmt::format("{}({})", head, args);
 }
 
 namespace {

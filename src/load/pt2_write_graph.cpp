@@ -259,9 +259,9 @@ std::string GraphWriter::graph(const std::string& inputs) const {
   bool single = !fx_.result.is<ArgList>();
   auto results = single ? std::span(&fx_.result, 1) : fx_elements(fx_.result.get<ArgList>());
   return fmt::format(R"({{"inputs": {}, "outputs": {}, "nodes": {}, "tensor_values": {}, "sym_int_values": {}, "sym_bool_values": {}, )"
-                     R"("is_single_tensor_return": {}, "custom_obj_values": {{}}, "sym_float_values": {{}}}})",
+                     R"("is_single_tensor_return": {}, "custom_obj_values": {{}}, "sym_float_values": {}}})",
                      inputs, json_array(results, [&](const Arg& a) { return argument(a); }), json_array(calls, text),
-                     values_of(TypeKind::Tensor), values_of(TypeKind::Int), values_of(TypeKind::Bool), single);
+                     values_of(TypeKind::Tensor), values_of(TypeKind::Int), values_of(TypeKind::Bool), single, values_of(TypeKind::Float));
 }
 
 } // namespace tenon

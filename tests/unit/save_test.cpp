@@ -69,7 +69,7 @@ TEST_CASE("saved programs are the ones that were loaded") {
   Folder folder;
   for (std::string name :
        {"programs/mlp", "programs/kwargs_tree", "programs/lstm", "programs/buffer_mutation", "programs/indexing", "programs/bf16_mlp",
-        "programs/gpt_block", "programs/inplace_views", "programs/cond", "graphs/joint", "graphs/step"}) {
+        "programs/gpt_block", "programs/inplace_views", "programs/cond", "control/associative", "graphs/joint", "graphs/step"}) {
     CAPTURE(name);
     Program p = Program::load(fixture(name)).value();
     std::string path = folder.path + "/again.pt2";
@@ -133,6 +133,10 @@ TEST_CASE("what has no form in a file is refused by name, and leaves no file") {
   REQUIRE_FALSE(edge.ok());
   CHECK(edge.error().kind == ErrorKind::Unsupported);
   CHECK(has(edge.error().what(), "Edge"));
+  Status size = Program::load(fixture("control/size_math")).value().save(path);
+  REQUIRE_FALSE(size.ok());
+  CHECK(size.error().kind == ErrorKind::Unsupported);
+  CHECK(has(size.error().what(), "pow(f64(s77)/f64(s27), 0.5)"));
   CHECK(std::filesystem::is_empty(folder.path));
   Status nowhere = p.save(folder.path + "/none/model.pt2");
   REQUIRE_FALSE(nowhere.ok());
