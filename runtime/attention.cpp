@@ -18,8 +18,6 @@ constexpr int64_t most_item_rows = 576; // packing a block of keys costs as much
 constexpr int64_t least_part_keys = 512;
 constexpr int64_t items_per_thread = 4;
 
-int64_t round_down(int64_t a, int64_t b) { return a / b * b; }
-
 /// All decisions for one call; a function of sizes, strides and caches alone.
 struct Plan {
   int group = -1;             // the digit whose batches share keys and values

@@ -34,7 +34,7 @@ struct GemmArgs {
   int64_t rest = 0;   // k of a last, partial group (GemmFamily::reads_rest), where positions is 1: A has no more, packed B is zero-padded
   int64_t part = 128; // k of a part, some multiple of 16: f32 sums of more are added up in parts, which keeps rounding errors small
   /// A series of so many tiles of the same shape, and the bytes from one to the next in A (`first`), B, C and `init`. The kernel leaves
-  /// the arguments of the last one. More than one: not for GemmKind::Stream; for tile registers in B and C alone.
+  /// the arguments of the last one. More than one: not for GemmKind::Stream; for tile registers in B and C alone. Held: single rows.
   int64_t tiles = 1;
   int64_t next_a = 0, next_b = 0, next_c = 0, next_init = 0;
   /// Memory that is asked for meanwhile, of keys that do (GemmFamily::ahead_k): `ahead_lines` cache lines for every ahead_k of a
@@ -50,14 +50,17 @@ using GemmFn = void (*)(GemmArgs*);
 /// A that do; a tile has as many columns as the key has vectors, `depth` counts single k, positions must be 1.
 /// DotRows: the same where B stays in cache and rows stream past it: the next tile's are looked for.
 /// Stream: a single row of A, by `columns` columns of a row-major B that are read in whole rows; C, of one row, is to stay in cache.
-enum class GemmKind : uint8_t { Packed, InPlace, Windows, Dot, DotRows, Stream };
+/// Held: all k of B, as many as the key has rows, `b_stride` bytes apart, stay in registers; `tiles` rows of A, `a_stride` bytes apart,
+/// stream past them. positions and depth are not looked at.
+enum class GemmKind : uint8_t { Packed, InPlace, Windows, Dot, DotRows, Stream, Held };
 inline constexpr bool is_dot(GemmKind k) { return k == GemmKind::Dot || k == GemmKind::DotRows; }
 
 /// A family of matrix micro-kernels: one arithmetic in register tiles of many shapes.
 struct GemmFamily {
   static constexpr int max_rows = 32, max_vectors = 16;
   static constexpr int max_dot_rows = 6, dot_columns = 4;
-  static constexpr int most_ahead = 32; // cache lines
+  static constexpr int most_ahead = 32;        // cache lines
+  static constexpr int most_held_together = 4; // vectors of a row of C
 
   const char* name;
   DType a, b, sum;                                      // A as the kernels read it, B as it is packed, C
@@ -69,6 +72,7 @@ struct GemmFamily {
   std::array<uint8_t, max_vectors + 1> rows{};          // the most rows of a tile by its vectors; 0: no tile has that width
   std::array<uint8_t, max_vectors + 1> in_place_rows{}; // the same for a row-major B in place, in panels of whole groups of vectors
   int dot_rows = 0;                                     // the most rows of a tile of dot products; 0: there are none
+  int held = 0;                                         // the most vectors of a B that stays in registers (GemmKind::Held); 0: none
   int ahead_k = 0;                                      // GemmArgs::ahead
   bool embeds = false;     // a product takes A's element from memory, for all lanes: tiles of one vector are not bound by loads
   bool reads_rest = false; // kernels take a k that is no multiple of the group, without padding of A

@@ -10,6 +10,7 @@
 #include "base/rounding.h"
 #include "runtime/gemm_pack.h"
 #include "runtime/gemm_shuffle.h"
+#include "runtime/matmul_held.h"
 
 namespace tenon {
 namespace {
@@ -223,6 +224,28 @@ void multiply_packed(const Call& call, const Part& part, int64_t batch, const Bl
   multiply_block(g);
 }
 
+/// A small B stays in registers.
+void multiply_small(const Call& call, const Item& item, const Part& part, Target to) {
+  const MatmulPlan& plan = call.plan;
+  const Matmul& m = call.m;
+  int64_t bytes = static_cast<int64_t>(size_of(m.a_type));
+  multiply_held({.panels = plan.panels,
+                 .kernels = plan.kernels,
+                 .held = plan.held,
+                 .p0 = part.p0,
+                 .p1 = part.p1,
+                 .a = item.a + part.m0 * m.a_row * bytes,
+                 .a_stride = m.a_row * bytes,
+                 .rows = part.m1 - part.m0,
+                 .packed = !plan.in_place(),
+                 .b = part.b + (plan.in_place() ? part.p0 * plan.panels.width() * plan.panels.element_bytes : 0),
+                 .b_stride = strides_in_place(call).k,
+                 .c = to.c,
+                 .c_stride = to.stride * call.sum_bytes(),
+                 .sum_bytes = static_cast<int>(call.sum_bytes()),
+                 .mode = GemmInit::Zero});
+}
+
 /// Sums in scratch go to C.
 void copy_sums(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_t n0, int64_t n1, Target sums) {
   const Matmul& m = call.m;
@@ -265,7 +288,7 @@ void run_block(const Call& call, const Item& item, int64_t s0, const Part& all) 
   const MatmulPlan& plan = call.plan;
   int64_t bytes = call.sum_bytes(), width = plan.panels.width();
   BlockRows block;
-  cut_rows(call, item, all.m0, all.m1, all.k0, all.k1, block);
+  if (!plan.held) cut_rows(call, item, all.m0, all.m1, all.k0, all.k1, block);
   for (int64_t p = all.p0; p < all.p1; p += plan.group_panels) {
     Part part = all;
     part.p0 = p;
@@ -274,12 +297,10 @@ void run_block(const Call& call, const Item& item, int64_t s0, const Part& all) 
     if (plan.splits_k > 1) to = {item.c + (all.m0 * call.m.n + p * width) * bytes, call.m.n};
     else if (plan.direct) to = {item.c + (all.m0 * call.m.c_row + p * width) * bytes, call.m.c_row};
     else if (call.many_k()) to.c += ((all.m0 - s0) * plan.c_stride + (p - all.p0) * width) * bytes;
-    if (plan.in_place()) {
-      multiply_in_place(call, part, block, to);
-    } else {
-      part.b += (p - all.p0) * width * plan.panels.column_bytes(all.b_depth);
-      multiply_packed(call, part, item.batch, block, to);
-    }
+    if (!plan.in_place()) part.b += (p - all.p0) * width * plan.panels.column_bytes(all.b_depth);
+    if (plan.held) multiply_small(call, item, part, to);
+    else if (plan.in_place()) multiply_in_place(call, part, block, to);
+    else multiply_packed(call, part, item.batch, block, to);
     if (all.last_k && plan.splits_k == 1) finish(call, item, part, to);
   }
 }

@@ -88,6 +88,7 @@ struct MatmulPlan {
   bool exchanged = false;   // the product of B^T and A^T: few columns as few rows
   bool pack_a = false;      // rows of another type or with elements apart; those of a last, partial tile always are
   bool a_by_k = false;      // rows are read as they lie, side by side
+  int held = 0;             // vectors of B that stay in registers, with all their k, while rows stream past; 0: the kernels go by tiles
   bool direct = false;      // the kernels write C itself
   double work = 0;          // cycles of the product of a batch
   bool looks_ahead = false; // for what the epilogue or the stores of C touch: it is more than L2 holds

@@ -5,7 +5,7 @@
 
 #include "base/rounding.h"
 #include "runtime/gemm_pack.h"
-#include "runtime/matmul_plan.h"
+#include "runtime/matmul_held.h"
 
 namespace tenon {
 namespace {
@@ -20,8 +20,6 @@ constexpr int64_t max_block_rows = 256;
 constexpr int64_t tile_bytes = 64 << 10; // of sums that an epilogue takes at a time
 constexpr int64_t max_super_rows = 512;
 constexpr int64_t page_bytes = 4096; // lines so far apart share a set of L1
-
-int64_t round_down(int64_t a, int64_t b) { return a / b * b; }
 
 /// The widest tile for a B in place that still takes all rows at once, else the squarest; of whole units where rows are woven.
 int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
@@ -158,6 +156,8 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   bool same_set = !p.pack_a && !p.a_by_k && rows_bytes % 4096 == 0;
   if (dots && p.rows_first && m.n <= GemmFamily::dot_columns && same_set) p.tile_rows = std::min(p.tile_rows, 4);
   if (!dots && !f.is_tiled() && p.panels.vectors == 1 && same_set) p.tile_rows = std::min(p.tile_rows, 6);
+  const double tile = dots ? 15 : 50; // cycles, beside its products
+  choose_held(p, f, caches, m, cycles_of(p.use, f, caches, m) + tile * static_cast<double>(ceil_div(m.m, p.tile_rows) * p.panels.count()));
 }
 
 /// Long sums of few results are cut; the parts depend on sizes alone, so results do not depend on the number of threads.
@@ -224,6 +224,7 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
   if (p.in_place())
     p.chunk_panels = p.turned(m) ? std::max<int64_t>(turned_columns / p.panels.width(), 1) : std::max<int64_t>(p.panels.count(), 1);
+  if (p.held && p.direct) p.block_rows = held_block_rows(p, f, caches, m);
   p.super_rows = p.block_rows;
   if (many_k) p.super_rows = p.direct ? round_up(m.m, p.block_rows) : std::max(p.block_rows, round_down(max_super_rows, p.block_rows));
   p.group_panels = p.chunk_panels;
@@ -249,6 +250,7 @@ void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
 }
 
 bool is_one_block(const MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  if (p.held) return false;
   bool small = !f.is_tiled() && !p.looks_ahead && p.panels.bytes() <= caches.l2 / 4 && p.panels.count() <= p.chunk_panels;
   return (p.in_place() ? p.use != BUse::GatherDot && p.use != BUse::Stream : small) && p.direct && !p.pack_a && m.m <= p.block_rows &&
          m.k <= p.block_k && p.splits_m * p.splits_n * p.splits_k == 1 &&
@@ -282,7 +284,7 @@ bool pays_to_pack_a(const KernelTable& kernels, const Caches& caches, const Matm
   if (m.packed || m.b_k != 1 || m.a_k != 1 || m.m <= in_place_rows || m.n <= in_place_rows || m.a_type != m.b_type) return false;
   const GemmFamily& f =
       kernels.families()[static_cast<size_t>(m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k))];
-  if (!can_exchange(f, m) || f.group > 1) return false;
+  if (!can_exchange(f, m) || f.group > 1 || held_vectors(f, m.k) > 0) return false;
   double straight = std::min(cycles_of(BUse::Pack, f, caches, m), cycles_of(BUse::Dot, f, caches, m)),
          turned = cycles_of(BUse::Pack, f, caches, exchanged(m)) + static_cast<double>(m.m) * static_cast<double>(m.n) * turning;
   return turned < clearly * straight;
@@ -329,6 +331,7 @@ struct Preparation {
         if (kind == GemmKind::Dot || n <= most_gathered) tiles(dot_panels(f(), n, 1), kind, m.m, false);
   }
   void columns(int64_t n) const {
+    held(n);
     Panels panels = choose_panels(f(), n, 1, m.panel_vectors);
     tiles(panels, GemmKind::Packed, m.m, m.c && !f().is_tiled());
     if (m.packed) return;
@@ -339,6 +342,14 @@ struct Preparation {
     if (m.b_type != f().b) return;
     in_place(n);
     dots(n);
+  }
+  void held(int64_t n) const {
+    bool any = m.k == any_size;
+    for (int64_t k = any ? 1 : m.k; k <= (any ? f().held : m.k); k++) {
+      int vectors = held_vectors(f(), k);
+      Panels panels = choose_panels(f(), n, k, m.packed ? m.panel_vectors : vectors);
+      if (vectors > 0) held_kernels(kernels, family, panels, std::min(vectors, panels.vectors));
+    }
   }
   void any_columns() const {
     if (m.n != any_size) return columns(m.n);
@@ -431,6 +442,7 @@ static MatmulPlan plan_as_given(const KernelTable& kernels, const Caches& caches
   p.one_block = is_one_block(p, f, caches, m);
   p.batch_series = batches_in_series(p, f, caches, m);
   GemmKind kind = kind_of(p.use, p.rows_first);
+  if (p.held) return p.kernels = held_kernels(kernels, p.family, p.panels, p.held), p;
   p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows),
                            !is_dot(kind) && kind != GemmKind::Stream && !f.is_tiled() && (p.direct || kind == GemmKind::InPlace), p.a_by_k);
   return p;
@@ -475,7 +487,7 @@ std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& p, con
                         "B in place",     "B row by row",
                         "dot products",   "dot products, B gathered"};
   return std::string(kernels.families()[static_cast<size_t>(p.family)].name) + " tiles of " + std::to_string(p.tile_rows) + "x" +
-         std::to_string(p.panels.width()) + ", " + uses[static_cast<int>(p.use)] + ", " +
+         std::to_string(p.panels.width()) + ", " + uses[static_cast<int>(p.use)] + (p.held ? ", held in registers, " : ", ") +
          std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n * p.splits_k) + " items";
 }
 

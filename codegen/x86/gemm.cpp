@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "codegen/x86/gemm_assembler.h"
 #include "codegen/x86/gemm_dot.h"
+#include "codegen/x86/gemm_held.h"
 #include "codegen/x86/gemm_row.h"
 #include "codegen/x86/gemm_tiles.h"
 #include "codegen/x86/gemm_woven.h"
@@ -157,7 +158,6 @@ private:
   Xmm spare() { return vec(first_spare_ + turn_++ % (spares_ - spares_needed(arithmetic_) + 1)); }
   Xmm temporary() const { return vec(first_spare_ + spares_ - 1); }
   Xmm signs() const { return temporary(); } // makes signed bytes unsigned ones, by adding 128
-  void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
   /// A last vector whose upper half has no columns is multiplied as half a vector, which takes half of the time on some machines.
   bool may_be_half() const { return s_.masked && wide() && s_.kind != GemmKind::Windows && arithmetic_ != Arithmetic::I16Dot; }
   Xmm part(const Xmm& x, int j) const { return half_ && j == s_.vectors - 1 ? static_cast<Xmm>(Xbyak::Ymm(x.getIdx())) : x; }
@@ -394,9 +394,7 @@ private:
   void broadcast_a(const Xmm& x, int i, int u) {
     Xbyak::Address at = ptr[a_address(i, u)];
     if (in_rest_) broadcast_rest(x, at, k2);
-    else if (is_double()) // as integers: broadcasts of floats take a vector unit on some machines
-      vpbroadcastq(x, at);
-    else vpbroadcastd(x, at);
+    else broadcast(x, at);
     if (arithmetic_ == Arithmetic::I8I8Dot) add_sign(x, signs());
   }
   template <class Operand> void multiply(const Xmm& sum, const Xmm& a, const Operand& b) { multiply_add(sum, a, b, temporary()); }
@@ -488,6 +486,7 @@ bool gemm_fits(const GemmFamilyRow& row, int rows, int vectors) {
 void* emit_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {
   if (key.kind == GemmKind::Stream) return emit_row_gemm(memory, row, key);
   if (is_dot(key.kind)) return emit_dot_gemm(memory, row, key);
+  if (key.kind == GemmKind::Held) return emit_held_gemm(memory, row, key);
   if (key.kind == GemmKind::InPlace && row.family.group > 1) return emit_woven_gemm(memory, row, key);
   require(!key.a_by_k || (row.family.group == 1 && !row.family.is_tiled() && key.kind != GemmKind::Windows),
           "no kernel reads such an A by k");

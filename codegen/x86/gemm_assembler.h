@@ -12,6 +12,9 @@ protected:
   GemmAssembler(CodeMemory& memory, const GemmFamilyRow& row) : Assembler(memory, row.isa), f_(row.family), arithmetic_(row.arithmetic) {}
 
   bool is_double() const { return f_.sum == DType::F64; }
+  void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
+  /// An element, or a group of 4 bytes, to all lanes. As integers: broadcasts of floats take a vector unit on some machines.
+  void broadcast(const Xmm& to, const Xbyak::Address& from) { is_double() ? vpbroadcastq(to, from) : vpbroadcastd(to, from); }
 
   /// sum += a * b; b may lie in memory. I16Dot takes two instructions and a register, which the caller gives.
   template <class Operand> void multiply_add(const Xmm& sum, const Xmm& a, const Operand& b, const Xmm& temporary = Xmm(0)) {

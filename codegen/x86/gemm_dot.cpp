@@ -85,7 +85,6 @@ private:
   Xmm streamed() const { return vec(first_held_ + std::min(rows_, columns_)); }
   Xmm signs() const { return vec(streamed().getIdx() + 1); }
   Xmm added(int j) const { return vec(streamed().getIdx() + 2 + j); } // 128 times the sums of the columns
-  void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
 
   void load_sizes() {
     Reg64 t = spare_register();

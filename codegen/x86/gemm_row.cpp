@@ -62,7 +62,6 @@ private:
   Xmm converted(int i) const { return vec(most_rows + unroll + i); }
   Xmm mask() const { return vec(15); }
   bool converts() const { return f_.b != f_.sum; }
-  void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
 
   Xbyak::Address in_c(int vector) { return ptr[c() + index() * (sum_bytes() / b_bytes()) + vector * vector_bytes()]; }
 
@@ -138,7 +137,7 @@ private:
     for (int i = 1; i < rows; i++) lea(b_row(i), ptr[b_row(i - 1) + stride()]);
     for (int i = 0; i < rows; i++) {
       Xbyak::Address at = ptr[a() + i * sum_bytes()];
-      is_double() ? vpbroadcastq(element(i), at) : vpbroadcastd(element(i), at);
+      broadcast(element(i), at);
     }
     for_columns([&](int vectors, bool masked) {
       for (int j = 0; j < vectors; j++) clear(sum(j));

@@ -114,7 +114,6 @@ private:
   Xmm signs() const { return vec(first_temporary_ - 1); }
   Xmm temporary(int i) const { return vec(first_temporary_ + i); }
   Xmm held(int i) const { return vec(first_held_ + i); }
-  void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
 
   void load_arguments() {
     mov(ptr[rsp + args], rdi);

@@ -12,6 +12,7 @@
 #include "codegen/x86/depthwise.h"
 #include "codegen/x86/gemm.h"
 #include "codegen/x86/gemm_dot.h"
+#include "codegen/x86/gemm_held.h"
 #include "codegen/x86/gemm_tiles.h"
 #include "codegen/x86/gemm_woven.h"
 #include "codegen/x86/pack.h"
@@ -201,6 +202,7 @@ std::vector<GemmFamilyRow> make_families() {
     }
     f.ahead_k = f.is_tiled() ? 0 : least_unroll * f.group;
     f.embeds = (wide || r.available == HalfAvx512::in) && !f.is_tiled() && (f.group == 1 || r.arithmetic == Arithmetic::BF16Dot);
+    f.held = held_vectors(r);
     f.reads_rest = wide && !f.is_tiled() && f.group > 1;
     for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
       f.in_place_rows[static_cast<size_t>(vectors)] = rows_in_place(r, vectors);

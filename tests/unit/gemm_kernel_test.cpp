@@ -242,6 +242,65 @@ TEST_CASE("tiles of dot products of every family, with every init") {
   }
 }
 
+namespace {
+
+/// Rows of A, with a gap between them, by a B that stays in registers: every row and valid column, and nothing else.
+void check_held(const KernelTable& table, const GemmKey& key, int64_t rows, GemmInit mode) {
+  const GemmFamily& f = table.families()[static_cast<size_t>(key.family)];
+  int64_t k = key.rows, columns = key.vectors * f.lanes - (key.masked ? 1 + rows % (f.lanes - 1) : 0), a_row = k + 3,
+          bytes = static_cast<int64_t>(size_of(f.sum));
+  TypedBuffer a(f.a, (rows - 1) * a_row + k), b(f.b, k * columns), out(f.sum, rows * columns), before(f.sum, rows * columns),
+      init(f.sum, columns);
+  a.fill_random(1), b.fill_random(2), out.fill_random(3), before.fill_random(3), init.fill_random(4);
+  const void* pointers[] = {a.data()};
+  GemmArgs args{.rows = pointers,
+                .first = 0,
+                .zeros = nullptr,
+                .b = b.data(),
+                .c = out.data(),
+                .init = init.data(),
+                .c_stride = columns * bytes,
+                .b_stride = columns * bytes,
+                .a_stride = a_row * bytes,
+                .depth = 0,
+                .positions = 0,
+                .columns = columns,
+                .mode = mode,
+                .tiles = rows};
+  table.gemm(key)(&args);
+  int wrong = 0;
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < columns; j++) {
+      double sum = mode == GemmInit::C ? before.get(i * columns + j) : mode == GemmInit::Row ? init.get(j) : 0, size = std::abs(sum);
+      for (int64_t p = 0; p < k; p++) {
+        double product = a.get(i * a_row + p) * b.get(p * columns + j);
+        sum += product, size += std::abs(product);
+      }
+      wrong += !(std::abs(out.get(i * columns + j) - sum) <= (f.sum == DType::F64 ? 1e-15 : 1e-6) * size);
+    }
+  CHECK_MESSAGE(wrong == 0, std::string(f.name), " ", rows, " rows, k ", k, ", ", columns, " columns, mode ", static_cast<int>(mode));
+}
+
+} // namespace
+
+TEST_CASE("a B that stays in registers, of every k and width, with every init and mask") {
+  std::set<std::string> seen;
+  for (const Target& target : available_targets()) {
+    MicroKernels mk(target);
+    for (int i = 0; i < static_cast<int>(mk.table().families().size()); i++) {
+      const GemmFamily& f = mk.table().families()[static_cast<size_t>(i)];
+      if (!seen.insert(f.name).second) continue;
+      for (int k = 1; k <= f.held; k++)
+        for (int vectors = 1; vectors <= std::min(f.held / k, GemmFamily::most_held_together); vectors++)
+          for (bool masked : {false, true})
+            for (int64_t rows : {1, 2, 3, 7, 8, 9, 16, 31})
+              for (GemmInit mode : {GemmInit::Zero, GemmInit::C, GemmInit::Row})
+                check_held(mk.table(), {i, k, vectors, masked, GemmKind::Held}, rows, mode);
+    }
+  }
+  CHECK(!seen.empty());
+}
+
 TEST_CASE("kernels of families that this machine lacks can be emitted") {
   CodeMemory memory;
   for (const GemmFamilyRow& row : gemm_families())

@@ -307,6 +307,23 @@ TEST_CASE("matmul by dot products, with gathered columns, of a column vector, in
   });
 }
 
+TEST_CASE("matmul with few k, whose B stays in registers") {
+  using enum DType;
+  for_all_machines([&](const MicroKernels& mk, const Workers& workers) {
+    for (BForm form : {BForm::RowMajor, BForm::Transposed, BForm::Strided, BForm::Packed, BForm::PackedTransposed, BForm::RepeatedRow})
+      for (DType type : {F32, F64})
+        for (int64_t k : {1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 20, 21})
+          for (int64_t n : {1, 4, 8, 16, 17, 33, 65, 129})
+            for (int64_t m : {8, 9, 31, 65, 257})
+              check_case(mk.table(), workers,
+                         {.m = m, .n = n, .k = k, .form = form, .pad = n % 3, .a_type = type, .b_type = type, .to_epilogue = m == 65});
+    for (int64_t k : {1, 5, 16})
+      for (BForm form : {BForm::RowMajor, BForm::Transposed})
+        check_case(mk.table(), workers, {.m = 5003, .n = 19, .k = k, .form = form}),
+            check_case(mk.table(), workers, {.m = 67, .n = 23, .k = k, .form = form, .batch0 = 2, .batch1 = 3, .pad = 1});
+  });
+}
+
 TEST_CASE("small products of a batch, in series") {
   using enum DType;
   for_all_machines([&](const MicroKernels& mk, const Workers& workers) {

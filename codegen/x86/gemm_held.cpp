@@ -1,0 +1,149 @@
+// Emits the product of rows with a B of few k, all of which is loaded once. Blocks of rows follow each other without any set-up: per row
+// there are its products and its store.
+#include "codegen/x86/gemm_held.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "codegen/x86/gemm_assembler.h"
+
+namespace tenon {
+namespace {
+
+constexpr int most_rows = 8;   // of a block
+constexpr int enough_sums = 8; // that wait for no other: two multiply-adds a cycle, of latency four
+
+class HeldEmitter : public GemmAssembler {
+public:
+  HeldEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key)
+      : GemmAssembler(memory, row), k_(key.rows), vectors_(key.vectors), masked_(key.masked) {
+    int sums = std::min(registers() - k_ * vectors_ - 2, enough_sums);
+    rows_ = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::clamp(sums / vectors_, 1, most_rows))));
+  }
+
+  void* emit() {
+    Xbyak::Label add_c, add_row, done;
+    enter(0);
+    load_arguments();
+    load_b();
+    mov(rax, ptr[arguments() + offsetof(GemmArgs, mode)]);
+    cmp(rax, static_cast<int>(GemmInit::C));
+    je(add_c, T_NEAR);
+    jg(add_row, T_NEAR);
+    all_rows(nullptr);
+    jmp(done, T_NEAR);
+    L(add_c);
+    all_rows(&c_);
+    jmp(done, T_NEAR);
+    L(add_row);
+    all_rows(&init_);
+    L(done);
+    leave();
+    return finish();
+  }
+
+private:
+  Reg64 arguments() const { return rdi; }
+  int element_bytes() const { return static_cast<int>(size_of(f_.sum)); }
+  Xmm sum(int i, int j) const { return vec(i * vectors_ + j); }
+  Xmm temporary() const { return vec(rows_ * vectors_); }
+  Xmm mask() const { return vec(registers() - k_ * vectors_ - 1); }
+  Xmm held(int k, int j) const { return vec(registers() - k_ * vectors_ + k * vectors_ + j); }
+
+  void load_arguments() {
+    auto argument = [&](const Reg64& to, size_t offset) { mov(to, ptr[arguments() + offset]); };
+    if (masked_) {
+      argument(rax, offsetof(GemmArgs, columns));
+      sub(rax, (vectors_ - 1) * f_.lanes);
+      make_mask(k1, mask(), rdx, element_bytes());
+    }
+    argument(a_, offsetof(GemmArgs, rows));
+    mov(a_, ptr[a_]);
+    add(a_, ptr[arguments() + offsetof(GemmArgs, first)]);
+    argument(stride_, offsetof(GemmArgs, a_stride));
+    lea(stride3_, ptr[stride_ + stride_ * 2]);
+    lea(stride5_, ptr[stride_ + stride_ * 4]);
+    lea(stride7_, ptr[stride_ + stride3_ * 2]);
+    argument(c_, offsetof(GemmArgs, c));
+    argument(c_stride_, offsetof(GemmArgs, c_stride));
+    argument(init_, offsetof(GemmArgs, init));
+    argument(left_, offsetof(GemmArgs, tiles));
+  }
+
+  void load_b() {
+    mov(rax, ptr[arguments() + offsetof(GemmArgs, b)]);
+    for (int k = 0; k < k_; k++) {
+      for (int j = 0; j < vectors_; j++) {
+        if (masked_ && j == vectors_ - 1) load_lanes(held(k, j), ptr[rax + j * vector_bytes()], mask());
+        else vmovups(held(k, j), ptr[rax + j * vector_bytes()]);
+      }
+      if (k + 1 < k_) add(rax, ptr[arguments() + offsetof(GemmArgs, b_stride)]);
+    }
+  }
+
+  /// Whole blocks of rows, then the rest by halves of a block.
+  void all_rows(const Reg64* init) {
+    for (int rows = rows_; rows >= 1; rows /= 2) {
+      Xbyak::Label next, rest;
+      L(next);
+      cmp(left_, rows);
+      jl(rest, T_NEAR);
+      block(rows, init);
+      sub(left_, rows);
+      if (rows == rows_) jmp(next, T_NEAR);
+      L(rest);
+    }
+  }
+
+  void block(int rows, const Reg64* init) {
+    for (int k = 0; k < k_; k++)
+      for (int i = 0; i < rows; i++) multiply_row(i, k);
+    store_sums({rows, vectors_, masked_, temporary(), mask()}, c_, c_stride_, init, [&](int i, int j) { return sum(i, j); });
+    add(c_, c_stride_);
+    lea(a_, ptr[row(rows)]);
+  }
+
+  void multiply_row(int i, int k) {
+    Xbyak::RegExp at = row(i) + k * element_bytes();
+    if (!wide()) broadcast(temporary(), ptr[at]);
+    for (int j = 0; j < vectors_; j++) {
+      if (wide()) multiply(k, sum(i, j), held(k, j), ptr_b[at]);
+      else multiply(k, sum(i, j), held(k, j), temporary());
+    }
+  }
+  template <class Operand> void multiply(int k, const Xmm& sum, const Xmm& b, const Operand& a) {
+    if (k > 0) multiply_add(sum, b, a);
+    else is_double() ? vmulpd(sum, b, a) : vmulps(sum, b, a);
+  }
+
+  Xbyak::RegExp row(int i) const {
+    switch (i) {
+    case 0: return a_;
+    case 3: return a_ + stride3_;
+    case 5: return a_ + stride5_;
+    case 6: return a_ + stride3_ * 2;
+    case 7: return a_ + stride7_;
+    default: return a_ + stride_ * i; // 1, 2, 4, 8
+    }
+  }
+
+  const int k_, vectors_;
+  const bool masked_;
+  int rows_;
+  const Reg64 a_ = r8, stride_ = r9, stride3_ = r10, stride5_ = r11, stride7_ = r12, c_ = rcx, c_stride_ = rdx, init_ = rsi, left_ = rbx;
+};
+
+} // namespace
+
+int held_vectors(const GemmFamilyRow& row) {
+  bool plain = row.arithmetic == Arithmetic::F32Fma || row.arithmetic == Arithmetic::F64Fma;
+  return !plain ? 0 : row.isa == Isa::Avx512 ? 20 : 8;
+}
+
+void* emit_held_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {
+  require(key.rows >= 1 && key.rows * key.vectors <= held_vectors(row) && !key.a_by_k, "no kernel holds such a B");
+  return HeldEmitter(memory, row, key).emit();
+}
+
+} // namespace tenon

@@ -1,0 +1,96 @@
+#include "runtime/matmul_held.h"
+
+#include <algorithm>
+
+#include "base/rounding.h"
+
+namespace tenon {
+
+constexpr int held_tile_rows = 8; // of a block of the kernels
+
+int held_vectors(const GemmFamily& f, int64_t k) {
+  return k < 1 || k > f.held ? 0 : static_cast<int>(std::min<int64_t>(f.held / k, GemmFamily::most_held_together));
+}
+
+/// Bytes from a row of C to the next, and whether such rows share a set of L1.
+static int64_t row_bytes(const GemmFamily& f, const Matmul& m) { return m.c_row * static_cast<int64_t>(size_of(f.sum)); }
+static bool rows_crowd(const GemmFamily& f, const Matmul& m) { return m.c && m.n > f.lanes && row_bytes(f, m) % 4096 == 0; }
+
+int64_t held_block_rows(const MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  constexpr int64_t all = 4096, most = 256, least = 32;
+  if (p.panels.count() == 1) return all;
+  if (rows_crowd(f, m)) return held_tile_rows;
+  return std::clamp(round_down(caches.l2 / 2 / std::max<int64_t>(row_bytes(f, m), 1), held_tile_rows), least, most);
+}
+
+void choose_held(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m, double cycles) {
+  constexpr int64_t rows_of_batch = 64;            // fewer are set up once for all batches
+  constexpr double stored = 1. / 16, entered = 35; // cycles for an element, and to enter a kernel
+  constexpr double crowded = 0.65;                 // for an element, at least, where tiles write rows that share sets of caches
+  int held = held_vectors(f, m.k);
+  bool plain = m.a_type == f.a && (m.a_k == 1 || m.k == 1) && (m.packed || m.b_type == f.b);
+  if (held == 0 || !plain || m.m < (m.batch[0] * m.batch[1] == 1 ? held_tile_rows : rows_of_batch)) return;
+  MatmulPlan changed = p;
+  if (!m.packed) changed.use = m.b_n == 1 ? BUse::InPlace : BUse::Pack, changed.panels = choose_panels(f, m.n, m.k, held);
+  changed.held = std::min(held, changed.panels.vectors);
+  changed.tile_rows = held_tile_rows;
+  changed.pack_a = changed.a_by_k = changed.rows_first = false;
+  double entries =
+      static_cast<double>(ceil_div(m.m, held_block_rows(changed, f, caches, m)) * ceil_div(m.n, int64_t{changed.held} * f.lanes));
+  double mine = static_cast<double>(m.m) * padded(m.n, f.lanes) * (static_cast<double>(m.k) / f.speed + stored) + entries * entered;
+  if (rows_crowd(f, m)) cycles = std::max(cycles, crowded * static_cast<double>(m.m) * static_cast<double>(m.n));
+  if (mine < cycles) p = changed;
+}
+
+TileKernels held_kernels(const KernelTable& kernels, int family, const Panels& panels, int held) {
+  TileKernels out;
+  int64_t last = panels.count() - 1;
+  if (last < 0) return out;
+  auto add = [&](int vectors, bool masked, auto& to) {
+    to[static_cast<size_t>(vectors)] = kernels.gemm({family, static_cast<int>(panels.k), vectors, masked, GemmKind::Held});
+  };
+  auto add_panel = [&](int vectors) {
+    if (vectors >= held) add(held, false, out.full);
+    if (vectors % held) add(vectors % held, false, out.full);
+  };
+  if (last > 0) add_panel(panels.panel_vectors(0));
+  add_panel(panels.panel_vectors(last));
+  int rest = (panels.panel_vectors(last) - 1) % held + 1;
+  add(rest, panels.columns(last) != panels.panel_width(last), out.last);
+  return out;
+}
+
+void multiply_held(const HeldBlock& h) noexcept {
+  const Panels& panels = h.panels;
+  const void* rows[] = {h.a};
+  GemmArgs args{.rows = rows,
+                .first = 0,
+                .zeros = nullptr,
+                .b = nullptr,
+                .c = nullptr,
+                .init = nullptr,
+                .c_stride = h.c_stride,
+                .b_stride = h.b_stride,
+                .a_stride = h.a_stride,
+                .depth = panels.k,
+                .positions = 1,
+                .columns = 0,
+                .mode = h.mode,
+                .tiles = h.rows};
+  const int64_t panel_bytes = panels.width() * (h.packed ? panels.column_bytes(panels.depth()) : panels.element_bytes);
+  for (int64_t p = h.p0; p < h.p1; p++) {
+    int of_panel = panels.panel_vectors(p);
+    if (h.packed) args.b_stride = panels.panel_width(p) * panels.element_bytes;
+    for (int v = 0; v < of_panel; v += h.held) {
+      int64_t columns = int64_t{v} * panels.lanes;
+      int vectors = std::min(h.held, of_panel - v);
+      bool last = p + 1 == panels.count() && v + vectors == of_panel;
+      args.b = h.b + (p - h.p0) * panel_bytes + columns * panels.element_bytes;
+      args.c = h.c + ((p - h.p0) * panels.width() + columns) * h.sum_bytes;
+      args.columns = panels.columns(p) - columns;
+      (last ? h.kernels.last : h.kernels.full)[static_cast<size_t>(vectors)](&args);
+    }
+  }
+}
+
+} // namespace tenon
