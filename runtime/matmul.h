@@ -119,7 +119,7 @@ struct MatmulPlan {
   int64_t worker_bytes() const { return private_bytes() + (splits_k > 1 ? (splits_k * part_bytes / threads + 127) / 64 * 64 : 0); }
 };
 
-/// Generates the micro-kernels that plans for such products may need, so that no call has to: sizes m and n may be any_size,
+/// Generates the micro-kernels that plans for such products may need, so that no call has to: sizes may be any_size,
 /// strides that are not known are 0. Of pointers only c is looked at, whether it is given.
 void prepare_matmul(const KernelTable& kernels, const Matmul& m);
 

@@ -75,6 +75,7 @@ TEST_CASE("matrix products: the kernels of a family of sizes are made ahead") {
     float given;
     prepare_matmul(kernels.table(), {.m = m,
                                      .n = n,
+                                     .k = any_size,
                                      .a_k = strides_known && a_dense ? 1 : 0,
                                      .packed = packed,
                                      .family = number,
