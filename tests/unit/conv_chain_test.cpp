@@ -26,6 +26,8 @@ const Chain blocks[] = {
     {2, 35, 43, 128, 128, 11, 3, 1, 1, false},
     {2, 74, 69, 136, 136, 12, 5, 2, 3, false, true, false},
     {2, 35, 41, 7, 131, 7, 3, 1, 1, true, true, true, true, true},
+    {2, 53, 61, 16, 128, 16, 3, 1, 1},
+    {2, 53, 61, 8, 192, 20, 3, 2, 1, true, true, false},
 };
 
 Tensor mixed(std::vector<int64_t> sizes, int64_t step) {
