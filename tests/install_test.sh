@@ -12,7 +12,7 @@ library=$(find "$root" -name 'libtenon.so')
 prefix=${pc%/lib*}
 foreign=$(nm -D --defined-only -C "$library" | awk '{ $1 = ""; $2 = ""; print substr($0, 3) }' | grep -vE '^(typeinfo (name )?for |vtable for )?tenon::' || true)
 [ -z "$foreign" ] || { echo "libtenon.so exports what is not its API:"; echo "$foreign" | head; exit 1; }
-internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|load_op_library)' || true)
+internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|load_op_library|allowed_types|edge_types_yaml)' || true)
 [ -z "$internal" ] || { echo "libtenon.so exports internals:"; echo "$internal" | head; exit 1; }
 nm -D --defined-only -C "$library" | grep 'tenon::Program::load' >/dev/null || { echo "libtenon.so lacks its API"; exit 1; }
 flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --define-variable=prefix="$prefix" --cflags --libs tenon)
@@ -28,5 +28,12 @@ ${CXX:-g++} -Wall -Wextra -Werror "$root/readme.cpp" $flags -o "$root/readme"
 LD_LIBRARY_PATH=$(dirname "$library") "$root/readme"
 LD_LIBRARY_PATH=$(dirname "$library") "$root/embed" tests/fixtures/programs/mlp.pt2
 LD_LIBRARY_PATH=$(dirname "$library") "$root/rewrite_pass" tests/fixtures/programs/llama_block.pt2 | grep '^1 places$' >/dev/null || { echo "rewrite_pass finds no gate"; exit 1; }
+cat >"$root/edge.cpp" <<'END'
+#include "tenon/edge.h"
+int main() { return tenon::allowed_types("edge::bitwise_not", "self").value().empty() || tenon::edge_types_yaml().empty(); }
+END
+# shellcheck disable=SC2086
+${CXX:-g++} -std=c++20 -Wall -Wextra -Werror "$root/edge.cpp" $flags -o "$root/edge"
+LD_LIBRARY_PATH=$(dirname "$library") "$root/edge"
 "$prefix/bin/tenon" run tests/fixtures/programs/mlp.pt2
 echo "library: $(stat -Lc %s "$library") bytes, exports $(nm -D --defined-only "$library" | wc -l) symbols"

@@ -58,6 +58,16 @@ assert 0 < j['load_ms'] < j['first_result_ms'] and 0 < j['min_ms'] <= j['median_
 assert j['kernels_compiled'] > 0 and j['fallback_steps'] == 0, j" || problem "bench --json"
 has '^fallback_steps +0$' "$tenon" bench $programs/mlp.pt2 --seconds 0.05
 has 'aten::linear' "$tenon" dump $programs/mlp.pt2 --stage=aten
+has '^Long$' "$tenon" ops --allowed edge::sigmoid self
+refuses 'no Edge operator edge::sigmoid has an argument or result other' "$tenon" ops --allowed edge::sigmoid other
+# A file of constraints narrows those of the operators in it.
+printf -- '- func: mm.default\n  namespace: edge\n  inherits: aten::mm.default\n  type_alias:\n    T0: [Double]\n  type_constraint:\n  - self: T0\n' >"$work/types.yaml"
+refuses 'self is Float, where \[Double\] is allowed in `.*edge::mm' "$tenon" dump $programs/mlp.pt2 --stage=edge --edge-types "$work/types.yaml"
+printf 'graph(%%x : Float(2, 2)):\n  %%y : Float(2, 2) = edge::mm.default(%%x, %%x)\n  return (%%y)\n' >"$work/edge.txt"
+refuses 'self is Float, where \[Double\] is allowed' "$tenon" opt "$work/edge.txt" --edge-types "$work/types.yaml"
+"$tenon" ops --edge-yaml >"$work/types.yaml"
+has 'edge::mm' "$tenon" dump $programs/mlp.pt2 --stage=edge --edge-types "$work/types.yaml"
+has 'edge::mm' "$tenon" opt "$work/edge.txt" --passes=canonicalize --edge-types "$work/types.yaml"
 has 'edge::mm' "$tenon" dump $programs/mlp.pt2 --stage=edge
 has 'tenon::matmul' "$tenon" dump $programs/mlp.pt2 --stage=backend
 has '^epilogue over ' "$tenon" dump $programs/mlp.pt2 --stage=regions

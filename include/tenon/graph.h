@@ -276,7 +276,7 @@ public:
   /// Removes calls whose results nothing uses. Gives whether there were any.
   bool eliminateDeadCode();
   /// Throws Error(BadInput) where the graph is none of its dialect: nodes out of order, arguments that do not fit their schema, types of
-  /// results that are not the operator's.
+  /// results that are not the operator's, in the Edge dialect dtypes that the operator does not allow (tenon/edge.h).
   void lint() const;
   /// src/ir/parse.h has the grammar.
   std::string toString() const;

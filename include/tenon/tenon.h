@@ -1,6 +1,7 @@
 // The whole public API of tenon.
 #pragma once
 #include "tenon/custom_op.h" // IWYU pragma: export
+#include "tenon/edge.h"      // IWYU pragma: export
 #include "tenon/error.h"     // IWYU pragma: export
 #include "tenon/graph.h"     // IWYU pragma: export
 #include "tenon/options.h"   // IWYU pragma: export

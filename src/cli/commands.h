@@ -47,7 +47,7 @@ struct BenchArgs {
 int bench(const BenchArgs& args);
 
 struct DumpArgs {
-  std::string model, stage;
+  std::string model, stage, edge_types; // an edge.yaml
   Options options;
 };
 int dump(const DumpArgs& args);
@@ -60,17 +60,19 @@ struct ExplainArgs {
 int explain(const ExplainArgs& args);
 
 struct OpsArgs {
-  bool edge_yaml = false; // the dtype constraints of the Edge operators instead
-  bool markdown = false;  // as a table for docs/operators.md
+  bool edge_yaml = false;                // the dtype constraints of the Edge operators instead
+  bool markdown = false;                 // as a table for docs/operators.md
+  std::vector<std::string> allowed = {}; // an Edge operator and its argument: the dtypes allowed
 };
 int ops(const OpsArgs& args);
 
 struct OptArgs {
   std::vector<std::string> passes;
-  std::string file;        // a .pt2, or a graph as text (ours or FX's); "-": text from stdin
-  std::string output = {}; // a .pt2 to be written
-  bool fx = false;         // print FX text
-  bool contiguous = false; // refuse a graph with values in another memory format
+  std::string file;            // a .pt2, or a graph as text (ours or FX's); "-": text from stdin
+  std::string output = {};     // a .pt2 to be written
+  bool fx = false;             // print FX text
+  bool contiguous = false;     // refuse a graph with values in another memory format
+  std::string edge_types = {}; // an edge.yaml that Edge graphs are held to
 };
 int opt(const OptArgs& args);
 

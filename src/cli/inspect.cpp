@@ -11,6 +11,7 @@ namespace tenon::cli {
 
 int dump(const DumpArgs& args) {
   Program program = Program::load(args.model).value();
+  if (!args.edge_types.empty()) program.check_edge_types(read_file(args.edge_types)).check();
   std::fputs(program.dump(args.stage, args.options).value().c_str(), stdout);
   return 0;
 }
@@ -87,6 +88,10 @@ std::string dtypes_of(const OpDef& op) {
 } // namespace
 
 int ops(const OpsArgs& args) {
+  if (!args.allowed.empty()) {
+    for (DType t : allowed_types(args.allowed[0], args.allowed[1]).value()) fmt::print("{}\n", torch_name(t));
+    return 0;
+  }
   if (args.edge_yaml) return std::fputs(to_yaml(edge_ops()).c_str(), stdout) < 0;
   auto all = all_ops();
   if (args.markdown)

@@ -40,6 +40,7 @@ CLI::App* add_model(CLI::App& app, const char* name, const char* what, std::stri
   return command;
 }
 
+constexpr const char* edge_types_help = "dtype constraints that Edge graphs are held to, a file as ops --edge-yaml writes it";
 constexpr const char* inputs_help = "inputs, an .npz; without: the archive's own examples";
 
 // Each command adds itself to the parser, with what to call once its options are read.
@@ -86,6 +87,7 @@ Command bench_command(CLI::App& app, cli::BenchArgs& args) {
 Command dump_command(CLI::App& app, cli::DumpArgs& args) {
   auto* dump = add_model(app, "dump", "print a program after a stage", args.model, args.options);
   dump->add_option("--stage", args.stage, "aten, edge, backend, regions, kernels, loops, plan, llvm or asm")->required();
+  dump->add_option("--edge-types", args.edge_types, edge_types_help);
   return {dump, [&] { return cli::dump(args); }};
 }
 
@@ -101,6 +103,7 @@ Command opt_command(CLI::App& app, cli::OptArgs& args) {
   opt->add_option("--passes", args.passes, "names of passes, in order")->delimiter(',');
   opt->add_option("file", args.file, "a .pt2, or a graph as text, ours or FX's; -: text from stdin")->required();
   opt->add_option("-o,--output", args.output, "write it as a .pt2 instead");
+  opt->add_option("--edge-types", args.edge_types, edge_types_help);
   opt->add_flag("--fx", args.fx, "print the text of torch.fx");
   opt->add_flag("--contiguous", args.contiguous, "refuse a graph with values that are not in contiguous format");
   return {opt, [&] { return cli::opt(args); }};
@@ -120,6 +123,7 @@ Command show_command(CLI::App& app, cli::ShowArgs& args) {
 Command ops_command(CLI::App& app, cli::OpsArgs& args) {
   auto* ops = app.add_subcommand("ops", "the operators that are supported, and how each runs");
   ops->add_flag("--edge-yaml", args.edge_yaml, "the dtype constraints of the Edge operators, as ExecuTorch's edge.yaml writes them");
+  ops->add_option("--allowed", args.allowed, "the dtypes that an argument of an Edge operator may have: edge::sigmoid self")->expected(2);
   ops->add_flag("--markdown", args.markdown, "as docs/operators.md");
   return {ops, [&] { return cli::ops(args); }};
 }

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "compile/compile.h"
+#include "edge/constraints.h"
 #include "fx/from_graph.h"
 #include "fx/text.h"
 #include "fx/to_graph.h"
@@ -35,9 +36,15 @@ int opt(const OptArgs& args) {
   PassOptions options = pass_options_from_env();
   options.verify = true;
   PassRunner runner(options);
-  runner.check = verify_program;
+  std::vector<EdgeOp> types;
+  if (!args.edge_types.empty()) types = parse_edge_yaml(read_file(args.edge_types));
+  runner.check = [&](const LoadedProgram& p) {
+    verify_program(p);
+    check_edge_types(p.graph, types, ErrorKind::BadInput);
+  };
   verify_given_program(program, Dialect::Any, args.file);
   if (args.contiguous) verify_contiguous(program.graph);
+  check_edge_types(program.graph, types, ErrorKind::BadInput);
   runner.run(program, passes);
   if (!args.output.empty()) save_pt2(std::move(program), args.output);
   else if (args.fx) fmt::print("{}\n", to_string(fx_of(program.graph)));

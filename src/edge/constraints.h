@@ -18,6 +18,8 @@
 
 namespace tenon {
 
+inline constexpr DTypes every_type = (DTypes{1} << num_dtypes) - 1;
+
 struct EdgeOp {
   std::string func, name_space, inherits;
   std::vector<std::pair<std::string, DTypes>> aliases;
@@ -29,15 +31,19 @@ struct EdgeOp {
   bool operator==(const EdgeOp&) const = default;
 };
 
-/// All Edge operators with a row, ordered by name.
+/// All Edge operators of ATen, ordered by name. What tenon adds (tenon::) and custom operators have no constraints.
 const std::vector<EdgeOp>& edge_ops();
 std::string to_yaml(const std::vector<EdgeOp>& ops);
 /// Throws Error(BadInput) with the line of what is wrong.
 std::vector<EdgeOp> parse_edge_yaml(std::string_view text);
+/// "Float, Double": torch's names of the dtypes in a set.
+std::string list_of(DTypes types);
 
-/// What an argument, or "__ret_0", may be in any allowed call of "edge::add.Tensor"; none for unknown operators.
-std::optional<DTypes> allowed_types(std::string_view op, std::string_view argument);
-/// Throws Error(Internal) for the first edge:: node that no entry allows.
-void check_edge_types(const Graph& graph);
+/// What an argument, or "__ret_0", may be in any allowed call of "edge::add.Tensor"; none where there is no such operator or
+/// argument.
+std::optional<DTypes> allowed_set(std::string_view op, std::string_view argument);
+/// Throws an Error for the first node that no entry of its operator allows, with the argument, its dtype, and what is allowed.
+/// Operators in `instead` are held to what that says of them.
+void check_edge_types(const Graph& graph, const std::vector<EdgeOp>& instead = {}, ErrorKind kind = ErrorKind::Internal);
 
 } // namespace tenon

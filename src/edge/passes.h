@@ -5,6 +5,9 @@
 
 namespace tenon {
 
+/// Operands of a given Edge graph that an operator computes with in another dtype are cast; to_edge leaves none.
+///   %y : Float = sigmoid(%x : Long)   ->   %1 : Float = _to_copy(%x); %y = sigmoid(%1)
+bool explicit_casts(LoadedProgram& program);
 /// What vmap computes step by step is computed for the whole batch, by rules of operators; those without stay scans.
 ///   %y = prim::Scan([], [%x], each=True) of exp   ->   %y = exp(%x)
 bool vectorize_maps(LoadedProgram& program);
@@ -53,6 +56,7 @@ bool whole_groups(LoadedProgram& program);
 bool narrow_products(LoadedProgram& program, Precision precision);
 
 inline constexpr Pass edge_passes[] = {
+    {"explicit_casts", explicit_casts},
     {"vectorize_maps", vectorize_maps},
     {"decompose_late", decompose_late},
     {"even_bags", even_bags},

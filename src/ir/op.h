@@ -99,16 +99,21 @@ using Decompose = Values (*)(Builder&, const Call&);
 using DTypes = uint32_t;
 constexpr DTypes set_of(std::initializer_list<DType> types) {
   DTypes s = 0;
-  for (DType t : types) s = static_cast<DTypes>(s | 1u << static_cast<int>(t));
+  for (DType t : types) s |= DTypes{1} << static_cast<int>(t);
   return s;
 }
 inline constexpr DTypes float_types = set_of({DType::F16, DType::BF16, DType::F32, DType::F64});
-inline constexpr DTypes int_types = set_of({DType::U8, DType::I8, DType::I16, DType::I32, DType::I64, DType::U64});
+inline constexpr DTypes reduced_types = set_of({DType::F16, DType::BF16});
+inline constexpr DTypes full_floats = set_of({DType::F32, DType::F64});
+inline constexpr DTypes int_types = set_of({DType::U8, DType::I8, DType::I16, DType::I32, DType::I64});
+inline constexpr DTypes u64_type = set_of({DType::U64}); // torch computes little with it
 inline constexpr DTypes bool_type = set_of({DType::Bool});
-inline constexpr DTypes real_types = static_cast<DTypes>(float_types | int_types);
+inline constexpr DTypes real_types = float_types | int_types;
+inline constexpr DTypes number_types = real_types | bool_type | u64_type;
 inline constexpr DTypes complex_types = set_of({DType::C64, DType::C128});
 inline constexpr DTypes float8_types = set_of({DType::F8E4M3FN, DType::F8E5M2, DType::F8E4M3FNUZ, DType::F8E5M2FNUZ});
-inline constexpr DTypes any_type = static_cast<DTypes>(real_types | bool_type | complex_types | float8_types);
+/// What generated code moves: complex tensors are computed by their parts.
+inline constexpr DTypes any_type = number_types | float8_types;
 
 struct OpRow {
   std::string_view schema;
@@ -122,6 +127,7 @@ struct OpRow {
   bool (*late)(const Call&) = nullptr; ///< composites: whether the call stays whole in the Edge graph, until decompose_late
   LibraryStep (*library)(const Call&) = nullptr;
   DTypes dtypes = any_type;    ///< of the operands, in the Edge dialect
+  std::string_view types = {}; ///< of operands and results that have other dtypes: the language of edge/operand_types.h
   bool data_dependent = false; ///< output sizes depend on values: their types come from the program
 };
 

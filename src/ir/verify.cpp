@@ -253,15 +253,16 @@ private:
 // What Edge asks of a pointwise call: operands are tensors, those that take part in promotion of one dtype.
 std::string refusal_of_operands(const Graph& g, const Node& n) {
   if (n.def->kind != Kind::Pointwise) return {};
-  DType compute = promotion_of(g, *n.def, n.args).compute;
+  std::optional<DType> common;
   for (size_t i = 0; i < n.args.size(); i++) {
     auto& schema = n.def->signature.args[i];
     bool operand = schema.type == ArgType::Tensor || schema.type == ArgType::Scalar;
     if (!operand || n.args[i].is_none() || n.args[i].is<ArgList>()) continue;
     if (!n.args[i].is<ValueId>()) return fmt::format("operand {} is a number", schema.name);
+    if (is_kept(*n.def, i)) continue;
     DType t = g.type(n.args[i].get<ValueId>()).dtype;
-    if (!is_kept(*n.def, i) && t != compute)
-      return fmt::format("operand {} is {} among operands of {}", schema.name, name_of(t), name_of(compute));
+    if (t != common.value_or(t)) return fmt::format("operand {} is {} among operands of {}", schema.name, name_of(t), name_of(*common));
+    common = t;
   }
   return {};
 }

@@ -101,8 +101,8 @@ constexpr OpRow activation(std::string_view schema, Body body, std::string_view 
 }
 
 const OpRow rows[] = {
-    pointwise("aten::relu(Tensor self) -> Tensor", relu, Promote::Default, {}, real_types),
-    pointwise("aten::relu6(Tensor self) -> Tensor", relu6, Promote::Default, {}, real_types),
+    pointwise("aten::relu(Tensor self) -> Tensor", relu, Promote::Default, {}, real_types | u64_type),
+    pointwise("aten::relu6(Tensor self) -> Tensor", relu6, Promote::Default, {}, real_types | u64_type),
     activation("aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor", gelu),
     activation("aten::silu(Tensor self) -> Tensor", silu),
     activation("aten::mish(Tensor self) -> Tensor", mish),
@@ -111,7 +111,7 @@ const OpRow rows[] = {
     activation("aten::celu(Tensor self, Scalar alpha=1.) -> Tensor", celu, "alpha"),
     activation("aten::selu(Tensor self) -> Tensor", selu),
     pointwise("aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", hardtanh, Promote::Default, "min_val max_val",
-              real_types),
+              real_types | u64_type),
     activation("aten::hardsigmoid(Tensor self) -> Tensor", hardsigmoid),
     activation("aten::hardswish(Tensor self) -> Tensor", hardswish),
     activation("aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", hardshrink, "lambd"),

@@ -94,7 +94,9 @@ const OpRow rows[] = {
     {.schema = "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., "
                "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
      .decompose = attention,
-     .late = without_dropout},
+     .late = without_dropout,
+     .dtypes = float_types,
+     .types = "attn_mask=same|bool|f32"},
     {.schema = "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool "
                "is_causal=False, *, "
                "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",

@@ -156,7 +156,8 @@ constexpr OpRow derivative(std::string_view schema, Body body, std::string_view 
 const OpRow rows[] = {
     derivative("aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", sigmoid_backward),
     derivative("aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor", tanh_backward),
-    derivative("aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor", threshold_backward, "threshold"),
+    pointwise("aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor", threshold_backward, Promote::Default,
+              "threshold", real_types),
     derivative("aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
                leaky_relu_backward, "negative_slope"),
     derivative("aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor", hardtanh_backward,

@@ -38,21 +38,28 @@ Expr isclose(const BodyArgs& a) {
 Expr where(const BodyArgs& a) { return select(cast(a["condition"], DType::Bool), a["self"], a["other"]); }
 
 constexpr OpRow comparison(std::string_view schema, Body body) { return pointwise(schema, body, Promote::Compare); }
-constexpr OpRow logical(std::string_view schema, Body body) { return pointwise(schema, body, Promote::Logical); }
-constexpr OpRow bitwise(std::string_view schema, Body body) { return pointwise(schema, body, Promote::Default, {}, int_types | bool_type); }
+constexpr OpRow ordering(std::string_view schema, Body body) {
+  return pointwise(schema, body, Promote::Compare, {}, real_types | bool_type);
+}
+constexpr OpRow logical(std::string_view schema, Body body) {
+  return pointwise(schema, body, Promote::Logical, {}, real_types | bool_type);
+}
+constexpr OpRow bitwise(std::string_view schema, Body body, DTypes dtypes = int_types | bool_type | u64_type) {
+  return pointwise(schema, body, Promote::Default, {}, dtypes);
+}
 
 const OpRow rows[] = {
     comparison("aten::eq.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Eq>),
     renamed<"aten::eq.Tensor">("aten::eq.Scalar(Tensor self, Scalar other) -> Tensor"),
     comparison("aten::ne.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Ne>),
     renamed<"aten::ne.Tensor">("aten::ne.Scalar(Tensor self, Scalar other) -> Tensor"),
-    comparison("aten::lt.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Lt>),
+    ordering("aten::lt.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Lt>),
     renamed<"aten::lt.Tensor">("aten::lt.Scalar(Tensor self, Scalar other) -> Tensor"),
-    comparison("aten::le.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Le>),
+    ordering("aten::le.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Le>),
     renamed<"aten::le.Tensor">("aten::le.Scalar(Tensor self, Scalar other) -> Tensor"),
-    comparison("aten::gt.Tensor(Tensor self, Tensor other) -> Tensor", greater),
+    ordering("aten::gt.Tensor(Tensor self, Tensor other) -> Tensor", greater),
     renamed<"aten::gt.Tensor">("aten::gt.Scalar(Tensor self, Scalar other) -> Tensor"),
-    comparison("aten::ge.Tensor(Tensor self, Tensor other) -> Tensor", greater_equal),
+    ordering("aten::ge.Tensor(Tensor self, Tensor other) -> Tensor", greater_equal),
     renamed<"aten::ge.Tensor">("aten::ge.Scalar(Tensor self, Scalar other) -> Tensor"),
     renamed<"aten::ne.Tensor">("aten::not_equal.Tensor(Tensor self, Tensor other) -> Tensor"),
     renamed<"aten::ne.Tensor">("aten::not_equal.Scalar(Tensor self, Scalar other) -> Tensor"),
@@ -84,7 +91,7 @@ const OpRow rows[] = {
     bitwise("aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::And>),
     bitwise("aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Or>),
     bitwise("aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Xor>),
-    bitwise("aten::bitwise_not(Tensor self) -> Tensor", unary_body<Op::Not>),
+    bitwise("aten::bitwise_not(Tensor self) -> Tensor", unary_body<Op::Not>, int_types | bool_type),
     renamed<"aten::bitwise_and.Tensor">("aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor"),
     renamed<"aten::bitwise_and.Tensor">("aten::bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"),
     renamed<"aten::bitwise_and.Tensor">("aten::__and__.Tensor(Tensor self, Tensor other) -> Tensor"),
@@ -98,7 +105,8 @@ const OpRow rows[] = {
     renamed<"aten::bitwise_xor.Tensor">("aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor"),
     renamed<"aten::bitwise_xor.Tensor">("aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor"),
 
-    pointwise("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where, Promote::Default, "condition"),
+    pointwise("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where, Promote::Default, "condition", any_type,
+              "condition=bool|u8"),
     renamed<"aten::where.self">("aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor"),
     renamed<"aten::where.self">("aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor"),
     renamed<"aten::where.self">("aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor"),

@@ -185,12 +185,15 @@ const OpRow rows[] = {
      .kind = Kind::Conv,
      .infer = types,
      .define = define,
-     .decompose = split_bias},
+     .decompose = split_bias,
+     .dtypes = real_types},
     {.schema = "aten::convolution.dtype(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
                "bool transposed, SymInt[] output_padding, SymInt groups, ScalarType out_dtype, int padding_value=0) -> Tensor",
      .kind = Kind::Conv,
      .infer = types,
-     .define = define},
+     .define = define,
+     .dtypes = real_types,
+     .types = "weight=reals bias=reals -> reals"},
     {.schema = "aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "
                "transposed, "
                "SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",

@@ -36,7 +36,8 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer =
          [](const Call& c) { return std::vector{Type::tensor(c.dtype("dtype").value_or(c.type("self").dtype), c.type("self").sizes)}; },
-     .define = [](const DefineArgs& d) { return Compute{.axes = d.axes, .body = cast(d.load("self", d.axes), d.output.dtype)}; }},
+     .define = [](const DefineArgs& d) { return Compute{.axes = d.axes, .body = cast(d.load("self", d.axes), d.output.dtype)}; },
+     .types = "-> any"},
     composite("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
               "memory_format=None) -> Tensor(a)",
               to_dtype),

@@ -53,7 +53,8 @@ const OpRow rows[] = {
                "bool? pin_memory=None) -> Tensor",
      .kind = Kind::View,
      .infer = full_types,
-     .define = full_define},
+     .define = full_define,
+     .types = "-> any"},
     {.schema = "aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
                "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
      .decompose = full_like},

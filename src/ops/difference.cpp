@@ -219,7 +219,8 @@ const OpRow rows[] = {
                "-> Tensor",
      .kind = Kind::Reduce,
      .infer = col2im_types,
-     .define = col2im_define},
+     .define = col2im_define,
+     .dtypes = float_types | bool_type},
 };
 
 } // namespace

@@ -101,13 +101,17 @@ const OpRow rows[] = {
                "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
      .kind = Kind::Library,
      .infer = embedding_bag_types<false>,
-     .library = embedding_bag_step},
+     .library = embedding_bag_step,
+     .dtypes = float_types,
+     .types = "indices=i32 offsets=i32 -> same i32 i32 i32 ; indices=i64 offsets=i64 -> same i64 i64 i64"},
     {.schema = "aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int "
                "mode=0, bool sparse=False, "
                "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
      .kind = Kind::Library,
      .infer = embedding_bag_types<true>,
-     .library = embedding_bag_step},
+     .library = embedding_bag_step,
+     .dtypes = float_types,
+     .types = "indices=i32 offsets=i32 -> same i32 i32 i32 ; indices=i64 offsets=i64 -> same i64 i64 i64"},
     {.schema =
          "aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
          "Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
@@ -127,14 +131,17 @@ const OpRow rows[] = {
          [](const Call& c) {
            return LibraryStep{
                library::embedding_renorm, {c.value("self"), c.value("indices")}, {}, {c.number("max_norm"), c.number("norm_type")}};
-         }},
+         },
+     .dtypes = float_types | complex_types,
+     .types = "indices=i32|i64"},
     {.schema = "aten::segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int "
                "axis=0, bool unsafe=False, "
                "Scalar? initial=None) -> Tensor",
      .kind = Kind::Library,
      .infer = segment_types,
      .library = segment_step,
-     .dtypes = float_types},
+     .dtypes = float_types,
+     .types = "lengths=i32|i64 offsets=i32|i64"},
     {.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", .decompose = renorm},
     {.schema = "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
      .kind = Kind::Library,

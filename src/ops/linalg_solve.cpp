@@ -277,7 +277,9 @@ const OpRow rows[] = {
            return LibraryStep{library::linalg_solve_triangular,
                               {c.value("self"), c.value("B")},
                               integers(c, {c.flag("upper"), c.flag("left"), c.flag("unitriangular")})};
-         }},
+         },
+     .dtypes = complex_types | full_floats,
+     .types = "B=any|complex"},
     composite("aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool "
               "unitriangular=False) -> "
               "(Tensor solution, Tensor cloned_coefficient)",
@@ -289,13 +291,17 @@ const OpRow rows[] = {
      .kind = Kind::Library,
      .infer = right_hand_side,
      .decompose = factors_batch<"pivots">,
-     .library = lu_solve_step},
+     .library = lu_solve_step,
+     .dtypes = complex_types | full_floats,
+     .types = "pivots=i32"},
     composite("aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", old_lu_solve),
     {.schema = "aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor",
      .kind = Kind::Library,
      .infer = right_hand_side,
      .decompose = factors_batch<"pivots">,
-     .library = [](const Call& c) { return LibraryStep{library::linalg_ldl_solve, {c.value("LD"), c.value("pivots"), c.value("B")}}; }},
+     .library = [](const Call& c) { return LibraryStep{library::linalg_ldl_solve, {c.value("LD"), c.value("pivots"), c.value("B")}}; },
+     .dtypes = complex_types | full_floats,
+     .types = "pivots=ints"},
 
     composite("aten::_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor "
               "result, Tensor LU, Tensor pivots, Tensor info)",
@@ -333,7 +339,9 @@ const OpRow rows[] = {
      .kind = Kind::Library,
      .infer = lstsq_types,
      .decompose = lstsq_batch,
-     .library = lstsq_step},
+     .library = lstsq_step,
+     .dtypes = complex_types | full_floats,
+     .types = "-> same part i64 part"},
     composite("aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor", tensorinv),
     composite("aten::linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", tensorsolve),
 };

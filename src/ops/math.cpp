@@ -96,7 +96,9 @@ Expr lcm(const BodyArgs& a) {
 }
 
 template <Op O> constexpr OpRow elementary(std::string_view schema) { return float_function(schema, unary_body<O>); }
-template <Op O> constexpr OpRow kept(std::string_view schema) { return pointwise(schema, unary_body<O>); }
+template <Op O> constexpr OpRow rounding(std::string_view schema) {
+  return pointwise(schema, unary_body<O>, Promote::Default, {}, real_types | u64_type);
+}
 
 const OpRow rows[] = {
     elementary<Op::Exp>("aten::exp(Tensor self) -> Tensor"),
@@ -134,29 +136,31 @@ const OpRow rows[] = {
     float_function("aten::angle(Tensor self) -> Tensor", angle),
     float_function("aten::deg2rad(Tensor self) -> Tensor", [](const BodyArgs& a) { return a[0] * (M_PI / 180); }),
     float_function("aten::rad2deg(Tensor self) -> Tensor", [](const BodyArgs& a) { return a[0] * (180 / M_PI); }),
-    float_function("aten::hypot(Tensor self, Tensor other) -> Tensor", [](const BodyArgs& a) { return special("hypot", a[0], a[1]); }),
+    float_function(
+        "aten::hypot(Tensor self, Tensor other) -> Tensor", [](const BodyArgs& a) { return special("hypot", a[0], a[1]); }, {},
+        float_types),
 
-    kept<Op::Abs>("aten::abs(Tensor self) -> Tensor"),
+    pointwise("aten::abs(Tensor self) -> Tensor", unary_body<Op::Abs>, Promote::Default, {}, real_types),
     renamed<"aten::abs">("aten::absolute(Tensor self) -> Tensor"),
-    pointwise("aten::neg(Tensor self) -> Tensor", unary_body<Op::Neg>, Promote::Default, {}, not_bool),
+    pointwise("aten::neg(Tensor self) -> Tensor", unary_body<Op::Neg>, Promote::Default, {}, real_types),
     renamed<"aten::neg">("aten::negative(Tensor self) -> Tensor"),
-    pointwise("aten::sign(Tensor self) -> Tensor", sign),
+    pointwise("aten::sign(Tensor self) -> Tensor", sign, Promote::Default, {}, real_types | bool_type),
     renamed<"aten::sign">("aten::sgn(Tensor self) -> Tensor"),
     float_function("aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor", copysign),
     renamed<"aten::copysign.Tensor">("aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor"),
     pointwise("aten::nextafter(Tensor self, Tensor other) -> Tensor", nextafter, Promote::Default, {}, float_types),
     composite("aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)", frexp),
-    pointwise("aten::heaviside(Tensor self, Tensor values) -> Tensor", heaviside),
+    pointwise("aten::heaviside(Tensor self, Tensor values) -> Tensor", heaviside, Promote::Default, {}, real_types | bool_type),
     pointwise("aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", nan_to_num),
     pointwise("aten::gcd(Tensor self, Tensor other) -> Tensor", gcd, Promote::Default, {}, int_types),
     pointwise("aten::lcm(Tensor self, Tensor other) -> Tensor", lcm, Promote::Default, {}, int_types),
 
-    kept<Op::Floor>("aten::floor(Tensor self) -> Tensor"),
-    kept<Op::Ceil>("aten::ceil(Tensor self) -> Tensor"),
-    kept<Op::Trunc>("aten::trunc(Tensor self) -> Tensor"),
-    kept<Op::Round>("aten::round(Tensor self) -> Tensor"),
+    rounding<Op::Floor>("aten::floor(Tensor self) -> Tensor"),
+    rounding<Op::Ceil>("aten::ceil(Tensor self) -> Tensor"),
+    rounding<Op::Trunc>("aten::trunc(Tensor self) -> Tensor"),
+    rounding<Op::Round>("aten::round(Tensor self) -> Tensor"),
     renamed<"aten::trunc">("aten::fix(Tensor self) -> Tensor"),
-    pointwise("aten::round.decimals(Tensor self, *, int decimals) -> Tensor", round_decimals),
+    pointwise("aten::round.decimals(Tensor self, *, int decimals) -> Tensor", round_decimals, Promote::Default, {}, float_types),
     renamed<"aten::round.decimals">("aten::special_round(Tensor self, *, int decimals=0) -> Tensor"),
     pointwise("aten::frac(Tensor self) -> Tensor", frac, Promote::Default, {}, float_types),
 };

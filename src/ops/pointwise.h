@@ -6,13 +6,16 @@
 namespace tenon::ops {
 
 constexpr OpRow pointwise(std::string_view schema, Body body, Promote promote = Promote::Default, std::string_view keep = {},
-                          DTypes dtypes = any_type) {
-  return {.schema = schema, .kind = Kind::Pointwise, .promote = promote, .keep = keep, .body = body, .dtypes = dtypes};
+                          DTypes dtypes = number_types, std::string_view types = {}) {
+  return {.schema = schema, .kind = Kind::Pointwise, .promote = promote, .keep = keep, .body = body, .dtypes = dtypes, .types = types};
 }
-inline constexpr DTypes not_bool = static_cast<DTypes>(any_type & ~bool_type);
 /// A function of floats: integers become f32.
-constexpr OpRow float_function(std::string_view schema, Body body, std::string_view keep = {}) {
-  return pointwise(schema, body, Promote::Float, keep, float_types);
+constexpr OpRow float_function(std::string_view schema, Body body, std::string_view keep = {}, DTypes dtypes = number_types) {
+  return pointwise(schema, body, Promote::Float, keep, dtypes);
+}
+/// The same of functions that torch has for f32 and f64 alone.
+constexpr OpRow full_float_function(std::string_view schema, Body body) {
+  return float_function(schema, body, {}, number_types & ~reduced_types);
 }
 constexpr OpRow composite(std::string_view schema, Decompose decompose) { return {.schema = schema, .decompose = decompose}; }
 /// Another name or overload of the operator N.

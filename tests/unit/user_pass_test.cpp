@@ -203,5 +203,12 @@ TEST_CASE("passes: errors name the pass, and end") {
   CHECK(has(error([](ir::Graph& g) { return g.insertNode("aten::relu.default", {g.outputs()[0]}), g.nodes().back().destroy(), true; }, 3),
             "still change the graph after 3 rounds"));
   CHECK(has(error([](ir::Graph& g) { return g.addInput(ir::Type::tensor(DType::F32, {1})), true; }), "parameters"));
+  // In Edge also dtypes that the operator does not allow.
+  std::string types = error([](ir::Graph& g) {
+    ir::Value matrix = g.insert("aten::full.default", {std::vector<ir::Arg>{2, 2}, 0}, {{"dtype", DType::Bool}});
+    return g.insert("aten::mm.default", {matrix, matrix}), true;
+  });
+  CHECK(has(types, "pass mine: self is Bool, where [Byte, "));
+  CHECK(has(types, "edge::mm.default("));
   CHECK(has(error_of([] { ir::PassManager("soup"); }), "soup"));
 }
