@@ -58,6 +58,7 @@ assert 0 < j['load_ms'] < j['first_result_ms'] and 0 < j['min_ms'] <= j['median_
 assert j['kernels_compiled'] > 0 and j['fallback_steps'] == 0, j" || problem "bench --json"
 has '^fallback_steps +0$' "$tenon" bench $programs/mlp.pt2 --seconds 0.05
 has 'aten::linear' "$tenon" dump $programs/mlp.pt2 --stage=aten
+has 'aten::addmm' "$tenon" dump $programs/mlp.pt2 --stage=core
 has '^Long$' "$tenon" ops --allowed edge::sigmoid self
 refuses 'no Edge operator edge::sigmoid has an argument or result other' "$tenon" ops --allowed edge::sigmoid other
 # A file of constraints narrows those of the operators in it.

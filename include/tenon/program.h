@@ -135,8 +135,9 @@ public:
   /// ExecuTorch's edge.yaml) has for them, tenon's own (edge_types_yaml) for operators that it leaves out. Errors: BadInput with the first
   /// node that does not, its argument, the dtype, and what is allowed, or with the line of `edge_yaml` that is wrong; those of compile.
   Status check_edge_types(std::string_view edge_yaml = {}) const;
-  /// The program as text after a stage: aten, edge, backend; regions (their loops), kernels (which ones regions run), loops (of the
-  /// distinct kernels), plan (steps and buffers); llvm and asm, which alone generate code. BadInput for another name.
+  /// The program as text after a stage: aten, core (core ATen, as torch's run_decompositions gives), edge, backend; regions (their loops),
+  /// kernels (which ones regions run), loops (of the distinct kernels), plan (steps and buffers); llvm and asm, which alone generate code.
+  /// BadInput for another name.
   Result<std::string> dump(std::string_view stage, const Options& options = {}) const;
 
   struct Impl;

@@ -21,13 +21,13 @@ std::string kernel_texts(const std::vector<Kernel>& kernels, char comment, const
 
 std::string dump_stage(const LoadedProgram& loaded, std::string_view stage, const Options& options) {
   LoadedProgram program = loaded;
-  if (stage == "aten" || stage == "edge" || stage == "backend") {
+  if (stage == "aten" || stage == "core" || stage == "edge" || stage == "backend") {
     lower(program, stage, options);
     return to_string(program.graph);
   }
   constexpr std::string_view others[] = {"regions", "kernels", "loops", "plan", "llvm", "asm"};
   if (std::ranges::find(others, stage) == std::end(others))
-    bad_input("no such stage: {}; there are aten, edge, backend, {}", stage, fmt::join(others, ", "));
+    bad_input("no such stage: {}; there are aten, core, edge, backend, {}", stage, fmt::join(others, ", "));
   lower(program, "backend", options);
   Machine machine(program, options);
   PlanTarget target(machine.target);

@@ -19,6 +19,18 @@ bool to_edge(LoadedProgram& program);
 ///   %z : Float(s0) = edge::add.Tensor(%x, %y)   ->   prim::Assert(s0 == s1, "...") before it, for %y : Float(s1)
 bool guard_sizes(LoadedProgram& program);
 
+/// What is no operator of core ATen is taken apart; dtypes are promoted by the operators, as in ATen. For texts: the way to Edge does not
+/// pass here.
+///   aten::linear(%x, %w, %b)   ->   aten::permute(%w), aten::addmm(%b, %x, ...)
+bool to_core(LoadedProgram& program);
+
+inline constexpr Pass core_passes[] = {
+    {"functionalize", functionalize},
+    {"forward_ad", forward_ad},
+    {"to_core", to_core},
+    {"remove_dead_code", remove_dead_code},
+};
+
 inline constexpr Pass aten_passes[] = {
     {"functionalize", functionalize},       {"forward_ad", forward_ad},   {"lift_weights", lift_weights}, {"to_edge", to_edge},
     {"remove_dead_code", remove_dead_code}, {"guard_sizes", guard_sizes},

@@ -1,4 +1,4 @@
-// ATen to Edge: every call goes through a Builder in edge mode, which decomposes and promotes.
+// ATen to core ATen and to Edge: every call goes through a Builder in that mode, which decomposes and, for Edge, promotes.
 #include "aten/passes.h"
 
 #include <unordered_set>
@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "ir/dim_order.h"
+#include "ir/verify.h"
 
 namespace tenon {
 
@@ -148,15 +149,12 @@ private:
   bool has_formulas_ = false;
 };
 
-} // namespace
-
-bool to_edge(LoadedProgram& program) {
+// The graph, each call made anew by `r`. Core ATen keeps the memory that torch recorded.
+Graph rebuild(LoadedProgram& program, Rewriter& r) {
   const Graph& from = program.graph;
-  if (program.is_edge) return false;
   refuse_objects(program);
   if (auto missing = missing_operators(from); !missing.empty()) unsupported("{}", fmt::join(missing, ", "));
   const SideTable<ValueId, bool> used = used_values(from);
-  Rewriter r(from, true);
   Ties ties(r.to);
   auto convert = [&](const Node& n) {
     ties.note();
@@ -168,7 +166,10 @@ bool to_edge(LoadedProgram& program) {
     if (n.op.starts_with("aten::as_strided")) r.to.value(args[0].get<ValueId>()).type.strides = from.type(n.args[0].get<ValueId>()).strides;
     Values now = r.builder.call_full(*n.def, args, wrong ? nullptr : &hint);
     if (!wrong) check_types(from, n, now, used), ties.tie(from, n, now);
-    for (size_t i = 0; i < n.outputs.size(); i++) r.set(n.outputs[i], now[i]);
+    for (size_t i = 0; i < n.outputs.size(); i++) {
+      r.set(n.outputs[i], now[i]);
+      if (!r.builder.edge()) r.to.value(now[i].id).type.strides = hint[i].strides;
+    }
   };
   r.node = [&](NodeId id) {
     const Node& n = from.node(id);
@@ -177,15 +178,32 @@ bool to_edge(LoadedProgram& program) {
     within_node(name.empty() ? n.op : "%" + name, n.origin.get(), [&] { convert(n); });
   };
   r.copy_all();
-  return_in_memory_order(program, r);
+  if (r.builder.edge()) return_in_memory_order(program, r);
   Graph& out = r.to;
   ties.finish(out);
   out.block(out.top()).returns = ties.with_formulas(out.block(out.top()).returns);
-  // torch's strides have done their work. From here on strides are those of tenon's own memory, where inputs are row-major.
-  for (uint32_t i = 0; i < out.num_values(); i++) out.value(ValueId{i}).type.strides.clear();
   for (auto& in : program.inputs)
     if (in.value.valid()) in.value = r[in.value];
   check_mutations(program, out);
+  return std::move(r.to);
+}
+
+} // namespace
+
+bool to_core(LoadedProgram& program) {
+  if (program.is_edge || is_core(program.graph)) return false;
+  Rewriter r(program.graph, false);
+  r.builder.to_core();
+  program.graph = rebuild(program, r);
+  return true;
+}
+
+bool to_edge(LoadedProgram& program) {
+  if (program.is_edge) return false;
+  Rewriter r(program.graph, true);
+  Graph out = rebuild(program, r);
+  // torch's strides have done their work. From here on strides are those of tenon's own memory, where inputs are row-major.
+  for (uint32_t i = 0; i < out.num_values(); i++) out.value(ValueId{i}).type.strides.clear();
   program.graph = std::move(out);
   program.is_edge = true;
   return true;

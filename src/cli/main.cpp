@@ -86,7 +86,7 @@ Command bench_command(CLI::App& app, cli::BenchArgs& args) {
 
 Command dump_command(CLI::App& app, cli::DumpArgs& args) {
   auto* dump = add_model(app, "dump", "print a program after a stage", args.model, args.options);
-  dump->add_option("--stage", args.stage, "aten, edge, backend, regions, kernels, loops, plan, llvm or asm")->required();
+  dump->add_option("--stage", args.stage, "aten, core, edge, backend, regions, kernels, loops, plan, llvm or asm")->required();
   dump->add_option("--edge-types", args.edge_types, edge_types_help);
   return {dump, [&] { return cli::dump(args); }};
 }

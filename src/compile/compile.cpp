@@ -1,6 +1,10 @@
 // The stages in order.
 #include "compile/compile.h"
 
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
 #include "aten/passes.h"
 #include "backend/passes.h"
 #include "compile/fold_weights.h"
@@ -12,14 +16,14 @@
 namespace tenon {
 
 Pass find_pass(std::string_view name) {
-  std::string known;
-  for (std::span<const Pass> stage :
-       {std::span<const Pass>(aten_passes), std::span<const Pass>(edge_passes), std::span<const Pass>(backend_passes)})
+  std::vector<std::string_view> known;
+  for (std::span<const Pass> stage : {std::span<const Pass>(aten_passes), std::span<const Pass>(core_passes),
+                                      std::span<const Pass>(edge_passes), std::span<const Pass>(backend_passes)})
     for (const Pass& p : stage) {
       if (p.name == name) return p;
-      known += (known.empty() ? "" : ", ") + std::string(p.name);
+      if (std::ranges::find(known, p.name) == known.end()) known.push_back(p.name);
     }
-  bad_input("no pass is called {}; there are {}", name, known);
+  bad_input("no pass is called {}; there are {}", name, fmt::join(known, ", "));
 }
 
 void verify_program(const LoadedProgram& program) {
@@ -36,7 +40,17 @@ void verify_given_program(const LoadedProgram& program, Dialect dialect, std::st
   }
 }
 
+static void lower_to_core(LoadedProgram& program) {
+  require_input(!program.is_edge, "the program begins in Edge: there is no core graph of it");
+  PassOptions options = pass_options_from_env();
+  PassRunner runner(options);
+  runner.check = verify_program;
+  runner.dump(program, "loaded");
+  if (runner.run(program, core_passes) && options.verify) verify(program.graph, Dialect::Core);
+}
+
 void lower(LoadedProgram& program, std::string_view stage, const Options& options) {
+  if (stage == "core") return lower_to_core(program);
   struct Stage {
     std::string_view name; // as lower() is asked for it; empty: not by itself
     std::span<const Pass> passes;

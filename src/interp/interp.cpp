@@ -58,7 +58,7 @@ public:
       if (n.op.starts_with("prim::")) return run_prim(n);
       require(n.def != nullptr, "{} has no row", n.op);
       if (n.def->library) return run_library(n);
-      if (n.def->is_composite()) return run_parts(n);
+      if (n.def->is_composite() || (n.def->decompose && n.op.starts_with("aten::"))) return run_parts(n);
       require(has_definition(n), "{} is not an Edge operator", n.op);
       std::vector<Tensor> operands;
       for (ValueId v : tensor_operands(n.args, g_)) operands.push_back(get(v));
@@ -133,7 +133,10 @@ private:
     size_t next = 0;
     for (const Arg& a : n.args) for_each_value(a, [&](ValueId v) { run.set(parts.block(parts.top()).params.at(next++), get(v)); });
     std::vector<Tensor> out = run.run_block(parts.top());
-    for (size_t i = 0; i < n.outputs.size(); i++) set(n.outputs[i], out.at(i));
+    for (size_t i = 0; i < n.outputs.size(); i++) {
+      if (g_.type(n.outputs[i]).is_tensor()) bind(g_.type(n.outputs[i]), out.at(i));
+      set(n.outputs[i], out.at(i));
+    }
   }
 
   std::vector<Tensor> values_of(const Arg& list) {

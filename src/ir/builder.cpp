@@ -134,13 +134,52 @@ Values Builder::by_parts(const OpDef& def, const ArgList& args) {
   return complex(re, has_complex_value(graph_, args) ? part(true) : full(re.sizes(), 0, re.dtype()));
 }
 
+namespace {
+
+// A graph for a call alone: the arguments, with a parameter for each value.
+ArgList as_params(Graph& parts, const Graph& graph, const ArgList& args) {
+  ArgList out;
+  for (const Arg& a : args) out.push_back(map_values(a, [&](ValueId v) { return parts.add_param(parts.top(), graph.type(v)); }));
+  return out;
+}
+
+// Whether a decomposition is of ATen's operators alone; the operators of our own are none of core ATen.
+bool is_of_aten(const Graph& graph, const OpDef& def, const ArgList& args) {
+  Graph parts(graph.shared_pool());
+  Builder b(parts, parts.top(), false);
+  b.to_core();
+  ArgList operands = as_params(parts, graph, args);
+  try {
+    def.decompose(b, Call(parts, def, operands));
+  } catch (const Error& e) {
+    if (e.kind == ErrorKind::Internal) throw;
+    return false;
+  }
+  for (uint32_t i = 0; i < parts.num_nodes(); i++)
+    if (parts.node(NodeId{i}).op.starts_with("tenon::")) return false;
+  return true;
+}
+
+} // namespace
+
+// What the call is in core ATen; none where it stays.
+Values Builder::call_core(const OpDef& def, const ArgList& args) {
+  if (def.is_core) return {};
+  if (def.to_core)
+    if (Values out = def.to_core(*this, Call(graph_, def, args)); !out.empty()) return out;
+  if (!def.decompose || !def.signature.name.starts_with("aten::") || !is_of_aten(graph_, def, args)) return {};
+  return def.decompose(*this, Call(graph_, def, args));
+}
+
 Values Builder::call_full(const OpDef& def, ArgList args, const std::vector<Type>* hint) {
   check_indices(graph_, def, args);
+  if (core_)
+    if (Values out = call_core(def, args); !out.empty()) return out;
   if (edge_ && has_complex(graph_, args)) return call_complex(def, std::move(args), hint);
   if (edge_ && def.decompose && !stays(def, args))
     if (Values out = def.decompose(*this, Call(graph_, def, args)); !out.empty() || def.is_composite()) return out;
   if (edge_ && def.kind == Kind::Pointwise) return append_pointwise(def, std::move(args));
-  if (def.data_dependent && hint) return append(def, std::move(args), *hint);
+  if ((def.data_dependent || core_) && hint) return append(def, std::move(args), *hint); // in core mode the call is as it was
   std::vector<Type> types = infer_types(graph_, def, args);
   return append(def, std::move(args), std::move(types));
 }
@@ -261,11 +300,23 @@ Graph written_out(const Graph& graph, const OpDef& def, const ArgList& args) {
   Graph parts(graph.shared_pool());
   Builder b(parts, parts.top(), true);
   b.keep_late(false);
-  ArgList operands;
-  for (const Arg& a : args) operands.push_back(map_values(a, [&](ValueId v) { return parts.add_param(parts.top(), graph.type(v)); }));
-  Values out = b.call_full(def, std::move(operands));
+  Values out = b.call_full(def, as_params(parts, graph, args));
   parts.block(parts.top()).returns = ArgList(out.begin(), out.end());
   return parts;
+}
+
+bool stays_in_core(const Graph& graph, const OpDef& def, const ArgList& args) {
+  if (def.is_core) return true;
+  Graph parts(graph.shared_pool());
+  Builder b(parts, parts.top(), false);
+  b.to_core();
+  try {
+    b.call_full(def, as_params(parts, graph, args));
+  } catch (const Error& e) {
+    if (e.kind == ErrorKind::Internal) throw;
+    return true; // what the row refuses it refuses elsewhere, with a reason
+  }
+  return parts.num_nodes() == 1 && parts.node(NodeId{0}).def == &def;
 }
 
 std::vector<Type> infer_types(const Graph& graph, const OpDef& def, const ArgList& args) {

@@ -1,5 +1,5 @@
 // Builder: appends operator calls to a block. It fills defaults, infers output types from the rows, promotes dtypes and,
-// in edge mode, decomposes composites at once, so whoever builds with it can speak plain ATen.
+// in edge and core mode, decomposes composites at once, so whoever builds with it can speak plain ATen.
 #pragma once
 #include <initializer_list>
 
@@ -57,6 +57,8 @@ public:
   bool edge() const { return edge_; }
   /// Edge mode: whether composites that are `late` stay whole. They do, but where they are taken apart.
   void keep_late(bool keep) { keeps_late_ = keep; }
+  /// Core mode, for one that is not in edge mode: what is no operator of core ATen is taken apart.
+  void to_core() { core_ = true; }
   /// Nodes appended from now on carry this origin.
   void set_origin(std::shared_ptr<const Origin> origin) { origin_ = std::move(origin); }
 
@@ -104,19 +106,22 @@ public:
 private:
   bool stays(const OpDef& def, const ArgList& args) const { return keeps_late_ && def.late && def.late(Call(graph_, def, args)); }
   Values append(const OpDef& def, ArgList args, std::vector<Type> types);
+  Values call_core(const OpDef& def, const ArgList& args);
   Values append_pointwise(const OpDef& def, ArgList args);
   Values append_float8(const OpDef& def, ArgList args, DType output);
   Values call_complex(const OpDef& def, ArgList args, const std::vector<Type>* hint);
 
   Graph& graph_;
   BlockId block_;
-  bool edge_, keeps_late_ = true;
+  bool edge_, core_ = false, keeps_late_ = true;
   std::shared_ptr<const Origin> origin_;
 };
 
 /// The decomposition of a call as a graph of its own: a parameter for each value among the arguments, in order; the results
 /// are returned.
 Graph written_out(const Graph& graph, const OpDef& def, const ArgList& args);
+/// Whether core ATen has the call as it is: torch tags the operator core, or nothing takes it apart.
+bool stays_in_core(const Graph& graph, const OpDef& def, const ArgList& args);
 /// Output types of a call by its row: infer, or promotion and broadcasting, or the types of its decomposition.
 std::vector<Type> infer_types(const Graph& graph, const OpDef& def, const ArgList& args);
 

@@ -134,6 +134,8 @@ struct OpRow {
 /// A row with its parsed schema.
 struct OpDef : OpRow {
   Schema signature;
+  bool is_core = false;           ///< of the core ATen dialect: torch tags it so
+  Decompose to_core = nullptr;    ///< what it is in that dialect, where `decompose` does not say it; may give no values
   Decompose on_complex = nullptr; ///< what it is on complex tensors, where views and decompositions do not say it already
   bool is_composite() const { return kind == Kind::Composite; }
   bool stays_in_edge() const { return !is_composite() || late; }

@@ -159,7 +159,7 @@ private:
     try {
       want = infer_types(g_, *n.def, n.args);
     } catch (const Error& e) {
-      if (e.kind == ErrorKind::Unsupported && dialect_ <= Dialect::Aten) return; // to_edge says so where it matters
+      if (e.kind == ErrorKind::Unsupported && dialect_ <= Dialect::Core) return; // to_edge says so where it matters
       fail(n, "the row refuses the call: {}", e.what());
     }
     if (want.size() < n.outputs.size()) fail(n, "{} results, the row gives {}", n.outputs.size(), want.size());
@@ -277,6 +277,13 @@ std::string refusal_edge(const Graph& g, const Node& n) {
   return refusal_of_operands(g, n);
 }
 
+std::string refusal_core(const Graph& g, const Node& n) {
+  if (n.op.starts_with("edge::") || n.op.starts_with("tenon::")) return "not an operator of ATen";
+  if (n.op.starts_with("prim::") || !n.def) return {};
+  if (is_inplace_call(n)) return "an operator that writes its operands";
+  return stays_in_core(g, *n.def, n.args) ? "" : "an operator that core ATen takes apart";
+}
+
 bool all_nodes(const Graph& g, BlockId block, Dialect dialect, bool in_region) {
   for (NodeId id : g.block(block).nodes) {
     const Node& n = g.node(id);
@@ -290,7 +297,7 @@ bool all_nodes(const Graph& g, BlockId block, Dialect dialect, bool in_region) {
 } // namespace
 
 std::string_view name_of(Dialect dialect) {
-  constexpr std::string_view names[] = {"any", "aten", "edge", "backend"};
+  constexpr std::string_view names[] = {"any", "aten", "core", "edge", "backend"};
   return names[static_cast<int>(dialect)];
 }
 
@@ -300,6 +307,7 @@ std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_regi
   case Dialect::Aten:
     if (n.op.starts_with("edge::") || n.op.starts_with("tenon::")) return "not an operator of ATen";
     return n.def ? "" : "no such operator";
+  case Dialect::Core: return n.def ? refusal_core(g, n) : "no such operator";
   case Dialect::Edge: return refusal_edge(g, n);
   case Dialect::Backend: break;
   }
@@ -315,6 +323,7 @@ std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_regi
 }
 
 bool is_aten(const Graph& g) { return all_nodes(g, g.top(), Dialect::Aten, false); }
+bool is_core(const Graph& g) { return all_nodes(g, g.top(), Dialect::Core, false); }
 bool is_edge(const Graph& g) { return all_nodes(g, g.top(), Dialect::Edge, false); }
 
 void verify_contiguous(const Graph& g) {

@@ -9,6 +9,7 @@ enum class Dialect : uint8_t {
   Any,  ///< a graph: SSA with scopes, operators that exist, arguments and results as the schemas say, types as the rows infer them, blocks
         ///< that fit
   Aten, ///< and no edge:: or tenon:: operator
+  Core, ///< and functional: operators that torch tags core, and those that nothing takes apart
   Edge, ///< and functional: edge:: operators without decomposition or with a late one, tenon:: rows, prim::; pointwise operands are tensors
         ///< of one dtype
   Backend, ///< and regions (tenon::loops, tenon::matmul, tenon::conv, tenon::attention) of defined operators; outside them library steps
@@ -26,6 +27,7 @@ void verify_given(const Graph& graph, Dialect dialect = Dialect::Aten);
 std::string refusal(const Graph& graph, const Node& node, Dialect dialect, bool in_region = false);
 /// Whether every node is of the dialect.
 bool is_aten(const Graph& graph);
+bool is_core(const Graph& graph);
 bool is_edge(const Graph& graph);
 
 /// Throws BadInput that names a value whose memory is not in torch.contiguous_format, and says how many there are: what the ATen dialect

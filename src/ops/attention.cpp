@@ -1,6 +1,7 @@
 // Scaled dot-product attention as product, scale, mask, softmax, product: the chain that fusion recognises. Scores and softmax
 // are in f32 for the reduced floats; rows without any key left give zeros.
 #include "ops/body.h"
+#include "ops/core.h"
 #include "ops/matmul.h"
 #include "ops/table.h"
 
@@ -43,15 +44,20 @@ V for_groups(Builder& b, V k, V q) {
   return b.reshape(all, sizes);
 }
 
-Attention attend(Builder& b, Operands a) {
-  DType wide = compute_type(a.q.dtype());
+// The masked products of queries and keys; those of a group, and its values, are repeated in `a`.
+V scores_of(Builder& b, Operands& a) {
   V q = a.q;
   bool grouped =
       q.rank() >= 3 && a.k.rank() >= 3 && q.size(-3) != a.k.size(-3) && !is_const_int(a.k.size(-3), 1) && !is_const_int(q.size(-3), 1);
   if (grouped) a.k = for_groups(b, a.k, q), a.v = for_groups(b, a.v, q);
-  V scores = matmul(b, q, b.transpose(a.k, -1, -2), wide) * a.scale;
+  V scores = matmul(b, q, b.transpose(a.k, -1, -2), compute_type(q.dtype())) * a.scale;
   if (a.causal) scores = causal(b, scores);
-  if (a.mask) scores = masked(b, scores, a.mask);
+  return a.mask ? masked(b, scores, a.mask) : scores;
+}
+
+Attention attend(Builder& b, Operands a) {
+  DType wide = compute_type(a.q.dtype());
+  V scores = scores_of(b, a);
   V top = b.call1("tenon::amax_or_lowest.default", {scores, {-1}, true});
   if (a.mask) { // a row of -inf alone: exp(-inf - 0) = 0
     V zero = b.scalar(0, wide);
@@ -79,6 +85,14 @@ Operands operands(Builder& b, const Call& c, std::string_view mask) {
 
 Values attention(Builder& b, const Call& c) { return attend(b, operands(b, c, "attn_mask")).out; }
 
+// With softmax as one operator.
+V attention_by_softmax(Builder& b, Operands a) {
+  V scores = scores_of(b, a);
+  V weights = b.to(b.call1(a.mask ? "aten::_safe_softmax.default" : "aten::softmax.int", {scores, -1}), a.v.dtype());
+  if (a.dropout > 0) weights = b.call1("aten::dropout.default", {weights, a.dropout, true});
+  return b.matmul(weights, a.v);
+}
+
 // What draws random numbers is not one call.
 bool without_dropout(const Call& c) { return c.number("dropout_p") == 0; }
 
@@ -104,6 +118,8 @@ const OpRow rows[] = {
 };
 
 } // namespace
+
+Values attention_in_core(Builder& b, const Call& c) { return attention_by_softmax(b, operands(b, c, "attn_mask")); }
 
 std::span<const OpRow> attention_rows() { return rows; }
 

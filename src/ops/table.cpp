@@ -2,6 +2,7 @@
 #include "ops/table.h"
 
 #include "ops/complex.h"
+#include "ops/core.h"
 
 #include <array>
 #include <map>
@@ -80,6 +81,17 @@ void attach_complex_rules(Table& t) {
     }
 }
 
+void mark_core(Table& t) {
+  for (std::string_view name : ops::core_names())
+    if (auto it = t.find(name); it != t.end()) it->second.is_core = true; // torch has some that write operands, or ask for strides
+  for (auto rules : {ops::core_rules(), ops::core_pointwise_rules()})
+    for (const ops::CoreRule& rule : rules) {
+      auto it = t.find(rule.name);
+      require(it != t.end() && !it->second.is_core, "a core rule for {}, which has no row or is core", rule.name);
+      it->second.to_core = rule.decompose;
+    }
+}
+
 const Table& table() {
   static const Table built = [] {
     Table t;
@@ -92,6 +104,7 @@ const Table& table() {
       }
     require(duplicates.empty(), "two rows for {}", duplicates);
     attach_complex_rules(t);
+    mark_core(t);
     return t;
   }();
   return built;
