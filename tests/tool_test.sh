@@ -62,7 +62,7 @@ has 'aten::addmm' "$tenon" dump $programs/mlp.pt2 --stage=core
 has '^Long$' "$tenon" ops --allowed edge::sigmoid self
 refuses 'no Edge operator edge::sigmoid has an argument or result other' "$tenon" ops --allowed edge::sigmoid other
 # A file of constraints narrows those of the operators in it.
-printf -- '- func: mm.default\n  namespace: edge\n  inherits: aten::mm.default\n  type_alias:\n    T0: [Double]\n  type_constraint:\n  - self: T0\n' >"$work/types.yaml"
+printf -- '- func: mm\n  namespace: edge\n  inherits: aten::mm\n  type_alias:\n    T0: [Double]\n  type_constraint:\n  - self: T0\n' >"$work/types.yaml"
 refuses 'self is Float, where \[Double\] is allowed in `.*edge::mm' "$tenon" dump $programs/mlp.pt2 --stage=edge --edge-types "$work/types.yaml"
 printf 'graph(%%x : Float(2, 2)):\n  %%y : Float(2, 2) = edge::mm.default(%%x, %%x)\n  return (%%y)\n' >"$work/edge.txt"
 refuses 'self is Float, where \[Double\] is allowed' "$tenon" opt "$work/edge.txt" --edge-types "$work/types.yaml"

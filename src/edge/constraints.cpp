@@ -113,14 +113,15 @@ std::optional<DTypes> allowed_set(std::string_view name, std::string_view argume
 }
 
 void check_edge_types(const Graph& g, const std::vector<EdgeOp>& instead, ErrorKind kind) {
-  std::map<std::string, const EdgeOp*> given;
-  for (const EdgeOp& op : instead) given[op.name()] = &op;
+  std::map<const OpDef*, const EdgeOp*> given; // by row: the name may leave out ".default"
+  for (const EdgeOp& op : instead)
+    if (op.name_space == "edge") given[find_op(op.name())] = &op;
   for (uint32_t i = 0; i < g.num_nodes(); i++) {
     const Node& n = g.node(NodeId{i});
     if (!n.def || !n.op.starts_with("edge::")) continue;
-    std::string name = "edge" + n.def->signature.name.substr(n.def->signature.name.find("::"));
-    auto own = given.find(name);
-    const EdgeOp* op = own == given.end() ? find_edge_op(name) : own->second;
+    auto own = given.find(n.def);
+    const EdgeOp* op =
+        own == given.end() ? find_edge_op("edge" + n.def->signature.name.substr(n.def->signature.name.find("::"))) : own->second;
     if (!op) continue;
     if (std::string why = refusal_of_types(g, n, *op); !why.empty()) {
       std::string text = to_string(g, NodeId{i});
