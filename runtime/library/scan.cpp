@@ -24,14 +24,14 @@ template <class T> struct Adding {
   using A = std::conditional_t<std::is_integral_v<T>, uint64_t, Sum<T>>;
   static constexpr A first = 0;
   static constexpr bool by_vectors = true;
-  template <class V> static V join(V a, V b) { return a + b; }
+  template <class V> [[gnu::always_inline]] static V join(V a, V b) { return a + b; }
 };
 template <class T> struct Multiplying {
   using A = typename Adding<T>::A;
   static constexpr A first = 1;
   static constexpr bool by_vectors =
       std::is_integral_v<T> || sizeof(T) < sizeof(A); // products in T's own range could overflow beside a zero
-  template <class V> static V join(V a, V b) { return a * b; }
+  template <class V> [[gnu::always_inline]] static V join(V a, V b) { return a * b; }
 };
 template <class T> struct AddingLogs {
   using A = Sum<T>;
