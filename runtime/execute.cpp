@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "expr/eval.h"
+#include "runtime/backends.h"
 #include "runtime/library_steps.h"
 #include "runtime/step_call.h"
 
@@ -104,20 +105,25 @@ struct DynamicOutputs {
   }
 };
 
-bool run(const LibraryStepCall& s, Frame& f) {
+// The operands, then the results, of a library step or delegate: f.library_tensors.
+void gather_tensors(const std::vector<int>& inputs, const std::vector<int>& outputs, Frame& f) {
   size_t rank = 0;
-  for (auto* list : {&s.inputs, &s.outputs})
+  for (auto* list : {&inputs, &outputs})
     for (int b : *list) rank += f.plan->buffers[static_cast<size_t>(b)].sizes.size();
   f.library_sizes.resize(rank); // its memory stays where it is while spans are made
   f.library_tensors.clear();
   int64_t* sizes = f.library_sizes.data();
-  for (auto* list : {&s.inputs, &s.outputs})
+  for (auto* list : {&inputs, &outputs})
     for (int b : *list) {
       const PlanBuffer& p = f.plan->buffers[static_cast<size_t>(b)];
       for (size_t d = 0; d < p.sizes.size(); d++) sizes[d] = slot(f, p.sizes[d]);
       f.library_tensors.push_back({f.pointers[static_cast<size_t>(b)], p.dtype, {sizes, p.sizes.size()}});
       sizes += p.sizes.size();
     }
+}
+
+bool run(const LibraryStepCall& s, Frame& f) {
+  gather_tensors(s.inputs, s.outputs, f);
   f.library_ints.clear();
   for (Slot i : s.ints) f.library_ints.push_back(slot(f, i));
   DynamicOutputs dynamic{f, s};
@@ -133,6 +139,22 @@ bool run(const LibraryStepCall& s, Frame& f) {
   const char* error = f.linked->library[static_cast<size_t>(s.function)](call);
   if (error) f.message = error;
   return error == nullptr;
+}
+
+bool run(const DelegateStep& s, Frame& f) {
+  gather_tensors(s.inputs, s.outputs, f);
+  std::span<const LibraryTensor> results = std::span(f.library_tensors).subspan(s.inputs.size());
+  if (std::ranges::all_of(results, [](const LibraryTensor& t) { return t.numel() == 0; })) return true;
+  f.delegate_tensors.clear();
+  for (const LibraryTensor& t : f.library_tensors)
+    f.delegate_tensors.push_back({t.data, t.sizes.data(), static_cast<int32_t>(t.rank()), static_cast<int32_t>(t.dtype)});
+  f.library_ints.clear();
+  for (Slot i : s.sizes) f.library_ints.push_back(slot(f, i));
+  std::string error =
+      f.linked->delegates[static_cast<size_t>(s.number)]->execute(f.delegate_tensors, s.inputs.size(), f.library_ints, *f.workers);
+  if (error.empty()) return true;
+  f.message = fmt::format("backend {}: {}: {}", s.backend, s.operators, error);
+  return false;
 }
 
 bool run(const FallbackStep& s, Frame& f) {

@@ -9,6 +9,7 @@
 #include "runtime/linked_plan.h"
 #include "runtime/profile.h"
 #include "runtime/session.h"
+#include "tenon/custom_op.h"
 
 namespace tenon {
 
@@ -35,7 +36,8 @@ struct Frame {
   std::string message;
   std::vector<int64_t> library_sizes, library_ints; // of the library step that runs
   std::vector<struct LibraryTensor> library_tensors;
-  bool profiled = false; // steps are timed, to `profile`
+  std::vector<tenon_tensor> delegate_tensors; // of the delegate that runs
+  bool profiled = false;                      // steps are timed, to `profile`
   Profile profile;
 
   bool reserve_scratch(const ScratchNeed& need) {

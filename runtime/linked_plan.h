@@ -9,6 +9,8 @@
 
 namespace tenon {
 
+class Delegate;
+
 /// Runs the node of a fallback step: an error message, or empty.
 using FallbackFn = std::function<std::string(struct Frame&)>;
 
@@ -26,10 +28,13 @@ struct LinkedPlan {
   std::vector<std::span<const std::byte>> packed; // weights
   std::vector<PackedFrom> packed_from;            // of the packed ones; empty where they come from a file
   std::unique_ptr<LaterWeights> later;            // null: none are packed while calls go on
+  std::vector<std::shared_ptr<const Delegate>> delegates;
   const KernelTable* micro_kernels = nullptr;
   std::vector<std::shared_ptr<const void>> owned; // what the addresses point into
 };
 
+/// Gives the plan's delegates their handles. Throws Error: Unsupported where a backend is not registered, BadInput for what it says.
+void open_delegates(LinkedPlan& linked);
 /// Generates the micro-kernels that the plan's steps may need, so that no run has to.
 void prepare_micro_kernels(const Plan& plan, const KernelTable& kernels);
 

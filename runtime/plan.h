@@ -128,6 +128,16 @@ struct PrintStep {
   std::vector<Number> numbers;
 };
 
+/// A sub-graph that a backend of the user runs.
+struct DelegateStep {
+  std::string backend;
+  std::string operators; // that it stands for, for messages
+  int bytes = -1;        // number of the constant that the backend made
+  std::vector<int> inputs, outputs;
+  std::vector<Slot> sizes; // of symbols that no operand has as a size
+  int number = 0;          // among the plan's delegates
+};
+
 struct Step;
 
 struct IfStep {
@@ -187,7 +197,7 @@ struct AssertStep {
 
 struct Step {
   std::variant<KernelStep, MatmulStep, ConvStep, AttentionStep, LibraryStepCall, FallbackStep, IfStep, CopyStep, WhileStep, ScanStep,
-               ItemStep, ScalarStep, AssertStep, PrintStep>
+               ItemStep, ScalarStep, AssertStep, PrintStep, DelegateStep>
       run;
   int binds = 0;                 // the size stage to run afterwards, 0: none
   std::vector<int> dynamic = {}; // buffers to allocate before the step (sizes known by now)
@@ -251,7 +261,7 @@ struct Plan {
   std::vector<std::string> state_names;
   std::vector<std::string> kernels; // names of the compiled kernels, by their numbers
   std::vector<std::string> library; // names of the library steps (runtime/library_names.h); empty: of a custom operator
-  int num_steps = 0, fallback_steps = 0, num_matmuls = 0, num_convs = 0;
+  int num_steps = 0, fallback_steps = 0, num_matmuls = 0, num_convs = 0, num_delegates = 0;
   Caches caches;
   uint64_t seed = 0;
 };

@@ -115,6 +115,9 @@ private:
                        slots(s.ints), fmt::join(s.numbers, ", "));
   }
   std::string call(const FallbackStep& s) const { return fmt::format("interpreter, graph {}", s.number); }
+  std::string call(const DelegateStep& s) const {
+    return fmt::format("{}: {} ({}) of ({}; {})", s.backend, s.operators, buffers(s.outputs), buffers(s.inputs), slots(s.sizes));
+  }
   std::string call(const IfStep& s) const {
     return fmt::format("if {}", s.condition >= 0 ? fmt::format("b{}", s.condition) : slot(s.condition_slot));
   }

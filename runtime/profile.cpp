@@ -34,6 +34,11 @@ struct Cost {
     return buffers;
   }
 
+  void both(std::vector<int> inputs, const std::vector<int>& outputs) {
+    inputs.insert(inputs.end(), outputs.begin(), outputs.end());
+    move(std::move(inputs));
+  }
+
   void operator()(const KernelStep& s) {
     double elements = number(s.iterations) * number(s.iteration_elements);
     move(s.buffers);
@@ -78,11 +83,8 @@ struct Cost {
     cost.detail = fmt::format("{} times {} rows by {} keys, {} and {} columns, {}", batch, c.rows, c.keys, c.depth, c.columns,
                               describe_attention(*f.linked->micro_kernels, f.plan->caches, *f.workers, c));
   }
-  void operator()(const LibraryStepCall& s) {
-    std::vector<int> all = s.inputs;
-    all.insert(all.end(), s.outputs.begin(), s.outputs.end());
-    move(all);
-  }
+  void operator()(const LibraryStepCall& s) { both(s.inputs, s.outputs); }
+  void operator()(const DelegateStep& s) { both(s.inputs, s.outputs); }
   void operator()(const CopyStep& s) { move({s.from, s.to}); }
   template <class T> void operator()(const T&) {}
 };

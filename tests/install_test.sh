@@ -12,7 +12,7 @@ library=$(find "$root" -name 'libtenon.so')
 prefix=${pc%/lib*}
 foreign=$(nm -D --defined-only -C "$library" | awk '{ $1 = ""; $2 = ""; print substr($0, 3) }' | grep -vE '^(typeinfo (name )?for |vtable for )?tenon::' || true)
 [ -z "$foreign" ] || { echo "libtenon.so exports what is not its API:"; echo "$foreign" | head; exit 1; }
-internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|load_op_library|allowed_types|edge_types_yaml)' || true)
+internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|load_op_library|allowed_types|edge_types_yaml|register_backend|load_backend_library|partition)' || true)
 [ -z "$internal" ] || { echo "libtenon.so exports internals:"; echo "$internal" | head; exit 1; }
 nm -D --defined-only -C "$library" | grep 'tenon::Program::load' >/dev/null || { echo "libtenon.so lacks its API"; exit 1; }
 flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --define-variable=prefix="$prefix" --cflags --libs tenon)

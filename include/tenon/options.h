@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "tenon/threads.h"
 
@@ -56,6 +57,8 @@ struct Options {
   /// Entries used longest ago are removed where the folder becomes larger, in bytes.
   uint64_t cache_bytes = uint64_t{4} << 30;
   Specialization specialization = {};
+  /// Backends that take their parts of the program before it is compiled, one after the other (Program::to_backend).
+  std::vector<std::string> backends = {};
   /// Milliseconds after which Program::compile returns though the code is not ready. Until it is, calls run in the interpreter; one that is
   /// running then starts again in the code, so that it waits no longer than for compiling. Programs with state wait for the code. All other
   /// members of Executable wait, too; an error of compiling is given by the calls, and by Executable::wait.

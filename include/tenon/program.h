@@ -25,6 +25,7 @@ struct ExecutableStats {
   int kernels_compiled = 0; ///< distinct machine-code kernels
   int steps = 0;            ///< steps of the plan
   int fallback_steps = 0;   ///< steps that run in the interpreter
+  int delegate_steps = 0;   ///< steps that backends run
   size_t state_bytes = 0;   ///< buffers that live between calls
   size_t arena_bytes = 0;   ///< peak planned memory of the last bound sizes
   CacheUse cache = CacheUse::None;
@@ -116,7 +117,7 @@ public:
   Result<Executable> compile(const Options& options = {}) const;
   /// Compiles into a file that Executable::load runs on machines of this kind, without compiling or this archive. It is written under
   /// another name and takes the place of `path` when it is whole. Custom operators that have a function are called by it, and must be
-  /// registered where it is loaded. Errors: those of compile; Unsupported where a step has no form in a file
+  /// registered where it is loaded, as backends must. Errors: those of compile; Unsupported where a step has no form in a file
   /// (those of the interpreter); BadInput with the system's reason where it cannot be written.
   Status save_compiled(const std::string& path, const Options& options = {}) const;
   /// Writes the program as a .pt2 that torch.export.load and Program::load read, with its weights. The file appears under its name when it
@@ -135,6 +136,11 @@ public:
   /// ExecuTorch's edge.yaml) has for them, tenon's own (edge_types_yaml) for operators that it leaves out. Errors: BadInput with the first
   /// node that does not, its argument, the dtype, and what is allowed, or with the line of `edge_yaml` that is wrong; those of compile.
   Status check_edge_types(std::string_view edge_yaml = {}) const;
+  /// The program with the parts that a registered backend takes as delegates of it (backend.h): nodes prim::Delegate of its Edge graph,
+  /// each with the sub-graph in a block, which the interpreter runs. An Edge graph is functional: a delegate reads state as an operand, and
+  /// a new value of state is a result that tenon writes. Errors: BadInput where there is no such backend, or it has no preprocess; of what
+  /// preprocess throws, which names the backend and the nodes.
+  Result<Program> to_backend(const std::string& backend) const;
   /// The program as text after a stage: aten, core (core ATen, as torch's run_decompositions gives), edge, backend; regions (their loops),
   /// kernels (which ones regions run), loops (of the distinct kernels), plan (steps and buffers); llvm and asm, which alone generate code.
   /// BadInput for another name.

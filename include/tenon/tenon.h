@@ -1,5 +1,6 @@
 // The whole public API of tenon.
 #pragma once
+#include "tenon/backend.h"   // IWYU pragma: export
 #include "tenon/custom_op.h" // IWYU pragma: export
 #include "tenon/edge.h"      // IWYU pragma: export
 #include "tenon/error.h"     // IWYU pragma: export

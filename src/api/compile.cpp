@@ -71,6 +71,7 @@ void start(Executable::Impl& impl, std::shared_ptr<const LinkedPlan> plan, std::
   impl.stats.kernels_compiled = static_cast<int>(plan->kernels.size());
   impl.stats.steps = plan->plan.num_steps;
   impl.stats.fallback_steps = plan->plan.fallback_steps;
+  impl.stats.delegate_steps = plan->plan.num_delegates;
   impl.stats.compile_ms = ms_since(begin);
   start(impl, std::make_unique<PlanRunner>(std::move(plan), Workers(impl.options.threads, impl.options.pool), impl.options.profile));
   note_state(impl, begin);
@@ -125,11 +126,12 @@ Result<Executable> Program::compile(const Options& options) const {
   return guarded([&] {
     auto impl = std::make_shared<Executable::Impl>();
     impl->options = options, impl->signature = impl_->signature;
+    std::shared_ptr<const Program::Impl> program = to_backends(impl_, options.backends);
     if (std::isinf(options.compile_budget_ms) || options.interpret) {
-      compile_into(*impl, impl_);
+      compile_into(*impl, program);
     } else {
       if (auto missing = unsupported(); !missing.empty()) tenon::unsupported("{}", fmt::join(missing, ", "));
-      impl->pending = std::make_unique<Pending>(*impl, impl_);
+      impl->pending = std::make_unique<Pending>(*impl, program);
       impl->pending->wait_for(options.compile_budget_ms);
     }
     return Executable(std::move(impl));
@@ -138,8 +140,9 @@ Result<Executable> Program::compile(const Options& options) const {
 
 Status Program::save_compiled(const std::string& path, const Options& options) const {
   auto done = guarded([&] {
-    Compiled compiled = compile_program(impl_->loaded, options, {.objects = true});
-    artifact::write(path, describe(*impl_, options, compiled, {}), *compiled.plan);
+    std::shared_ptr<const Program::Impl> program = to_backends(impl_, options.backends);
+    Compiled compiled = compile_program(program->loaded, options, {.objects = true});
+    artifact::write(path, describe(*program, options, compiled, {}), *compiled.plan);
     return true;
   });
   return done ? Status() : Status(done.error());

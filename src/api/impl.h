@@ -30,8 +30,14 @@ struct Program::Impl {
   Signature signature;
 };
 
+/// Of the elements, for fingerprints.
+uint32_t checksum(const Tensor& tensor);
+
 /// A program as the public handle shows it.
 std::shared_ptr<const Program::Impl> describe(LoadedProgram loaded);
+
+/// The program with what the backends take as delegates, one backend after the other; itself where there are none.
+std::shared_ptr<const Program::Impl> to_backends(std::shared_ptr<const Program::Impl> program, const std::vector<std::string>& backends);
 
 class Pending;
 

@@ -48,7 +48,7 @@ Result<Program> Program::transform(const std::function<std::string(const std::st
 }
 
 Result<std::string> Program::dump(std::string_view stage, const Options& options) const {
-  return guarded([&] { return dump_stage(impl_->loaded, stage, options); });
+  return guarded([&] { return dump_stage(to_backends(impl_, options.backends)->loaded, stage, options); });
 }
 
 // Of one output; 1 where one is finite and the other is not, or both differ in infinity.

@@ -132,12 +132,6 @@ std::vector<NamedTensor> weights(const LoadedProgram& p, bool constants) {
   return list;
 }
 
-uint32_t checksum(const Tensor& tensor) {
-  Tensor t = tensor.contiguous();
-  auto size = static_cast<size_t>(t.numel()) * size_of(t.dtype());
-  return static_cast<uint32_t>(size == 0 ? 0 : crc32_z(0, static_cast<const Bytef*>(t.data()), size));
-}
-
 std::string sizes_text(const Tensor& t) {
   std::vector<ir::Size> sizes(t.sizes().begin(), t.sizes().end());
   return ir::Type::tensor(t.dtype(), std::move(sizes)).str();
@@ -162,6 +156,12 @@ LoadedProgram with_weights(LoadedProgram program, std::span<const NamedTensor> g
 std::optional<int64_t> bound(int64_t v) { return v == INT64_MIN || v == INT64_MAX ? std::nullopt : std::optional(v); }
 
 } // namespace
+
+uint32_t checksum(const Tensor& tensor) {
+  Tensor t = tensor.contiguous();
+  auto size = static_cast<size_t>(t.numel()) * size_of(t.dtype());
+  return static_cast<uint32_t>(size == 0 ? 0 : crc32_z(0, static_cast<const Bytef*>(t.data()), size));
+}
 
 Result<Program> Program::transform(const ir::PassManager& passes) const {
   return guarded([&] {

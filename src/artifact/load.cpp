@@ -61,6 +61,7 @@ public:
       linked->library.push_back(name.empty() ? ops::call_custom : library::find(name));
       require_input(linked->library.back() != nullptr, "{}: there is no library step {}", path_, name);
     }
+    open_delegates(*linked);
     link_code(*linked);
     Loaded out{std::move(index_.description), std::move(linked)};
     return out;

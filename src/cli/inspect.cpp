@@ -55,8 +55,8 @@ int explain(const ExplainArgs& args) {
   run_for(args.seconds, exe, inputs);
   std::fputs(exe.explain().c_str(), stdout);
   ExecutableStats s = exe.stats();
-  fmt::print("{} steps, {} in the interpreter; {} kernels; {} bytes of temporaries, {} of state\n", s.steps, s.fallback_steps,
-             s.kernels_compiled, s.arena_bytes, s.state_bytes);
+  fmt::print("{} steps, {} in the interpreter, {} of backends; {} kernels; {} bytes of temporaries, {} of state\n", s.steps,
+             s.fallback_steps, s.delegate_steps, s.kernels_compiled, s.arena_bytes, s.state_bytes);
   explain_exact(program, args, inputs);
   return 0;
 }

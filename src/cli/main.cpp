@@ -19,6 +19,14 @@ void add_options(CLI::App* app, Options& options) {
          },
          "a shared library of custom operators; may be given again")
       ->allow_extra_args(false);
+  app->add_option_function<std::vector<std::string>>(
+         "--backend",
+         [&options](const std::vector<std::string>& backends) {
+           for (auto& name : backends)
+             for (auto& b : name.ends_with(".so") ? load_backend_library(name).value() : std::vector{name}) options.backends.push_back(b);
+         },
+         "a backend, or a shared library of backends, that takes its part of the program; may be given again")
+      ->allow_extra_args(false);
   app->add_option("--threads", options.threads, "threads of one call; 0: all cores")->check(CLI::NonNegativeNumber);
   app->add_flag("--interpret", options.interpret, "run in the reference interpreter");
   app->add_flag("--forbid-fallback", options.forbid_fallback, "an operator without native code is an error");

@@ -38,6 +38,7 @@ private:
   void walk(const AttentionStep& s) { names({s.q.buffer, s.k.buffer, s.v.buffer}), walk(s.score), walk(s.finish); }
   void walk(const LibraryStepCall& s) { names(s.inputs), names(s.outputs); }
   void walk(const FallbackStep& s) { names(s.buffers); }
+  void walk(const DelegateStep& s) { names(s.inputs), names(s.outputs); }
   void walk(const CopyStep& s) { names({s.from, s.to}); }
   void walk(const ItemStep& s) { name(s.buffer, at_); }
   void walk(const ScalarStep& s) { name(s.buffer, at_); }

@@ -113,6 +113,7 @@ Compiled build_plan(LoadedProgram backend, const Options& options, Keep keep, La
       keep);
   prepare(); // where no second thread did
   out.own_bytes += share_constants(linked->plan, backend.file, shared.get());
+  open_delegates(*linked);
   out.own_bytes += link(*linked, code.kernels);
   timer.done("compile_code, pack_weights");
   out.objects = std::move(code.objects);

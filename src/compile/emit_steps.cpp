@@ -77,6 +77,7 @@ void StepEmitter::build_node(NodeId id) {
   if (n.op == "prim::If") return build_if(id);
   if (n.op == "prim::While") return build_while(id);
   if (n.op == "prim::Scan") return build_scan(id);
+  if (n.op == "prim::Delegate") return build_delegate(id);
   if (n.op == "prim::Item") return build_item(id);
   if (n.op == "prim::Assert") return build_assert(id);
   if (n.op == "prim::Print") return build_print(id);

@@ -48,6 +48,7 @@ private:
   void build_node(NodeId id);
   void build_library(NodeId id);
   int number_of(LibraryFn step);
+  void build_delegate(NodeId id);
   void build_item(NodeId id);
   void build_assert(NodeId id);
   void build_print(NodeId id);

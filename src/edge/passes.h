@@ -55,8 +55,12 @@ bool whole_groups(LoadedProgram& program);
 ///   %y = mm(%x, %w)   ->   %y = mm.dtype(_to_copy(%x, bf16), _to_copy(%w, bf16), f32)
 bool narrow_products(LoadedProgram& program, Precision precision);
 
+/// What delegates compute is their backends' affair from here on: their blocks go.
+bool drop_definitions(LoadedProgram& program);
+
 inline constexpr Pass edge_passes[] = {
     {"explicit_casts", explicit_casts},
+    {"drop_definitions", drop_definitions},
     {"vectorize_maps", vectorize_maps},
     {"decompose_late", decompose_late},
     {"even_bags", even_bags},

@@ -176,6 +176,7 @@ private:
     } else if (n.op == "prim::If") set_outputs(n, run_block(n.blocks.at(read_scalar(value_of(n.args[0])) != 0 ? 0 : 1)));
     else if (n.op == "prim::While") run_while(n);
     else if (n.op == "prim::Scan") run_scan(n);
+    else if (n.op == "prim::Delegate") run_delegate(n);
     else internal_error("{} is not known", n.op);
   }
 
@@ -188,6 +189,13 @@ private:
       carried = run_block(n.blocks[1]);
     }
     set_outputs(n, carried);
+  }
+
+  // By its definition, not by its backend.
+  void run_delegate(const Node& n) {
+    require(!n.blocks.empty(), "a delegate without its sub-graph");
+    set_params(n.blocks[0], values_of(n.args[0]));
+    set_outputs(n, run_block(n.blocks[0]));
   }
 
   // Slice `i` of dim 0, shared.

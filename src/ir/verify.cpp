@@ -214,6 +214,7 @@ private:
       }
     } else if (n.op == "prim::While") check_while(n);
     else if (n.op == "prim::Scan") check_scan(n);
+    else if (n.op == "prim::Delegate") check_delegate(n);
     else if (n.op.starts_with("prim::") || n.def) expect_blocks(n, 0);
   }
 
@@ -224,6 +225,13 @@ private:
     if (g_.block(n.blocks[0]).returns.size() != 1) fail(n, "the condition gives one value");
     expect_types(n, "the loop's body", returns(n.blocks[1]), types_of(n.outputs));
     expect_types(n, "the loop's results", types_of(n.outputs), carried);
+  }
+
+  void check_delegate(const Node& n) const {
+    if (n.blocks.empty()) return; // behind the Edge dialect
+    expect_blocks(n, 1);
+    expect_types(n, "the delegate's parameters", params(n.blocks[0]), types_of(n.args[0].get<ArgList>()));
+    expect_types(n, "the delegate's results", returns(n.blocks[0]), types_of(n.outputs));
   }
 
   void check_scan(const Node& n) const {

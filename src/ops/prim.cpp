@@ -15,6 +15,8 @@ const OpRow rows[] = {
     {.schema = "prim::While(Tensor[] carried) -> Any[]", .kind = Kind::Prim},
     // Block(carried..., slices of xs...) -> (carried..., ys...); runs over dim 0 of xs; ys are stacked.
     {.schema = "prim::Scan(Tensor[] carried, Tensor[] xs, bool reverse=False, bool each=False) -> Any[]", .kind = Kind::Prim},
+    // A sub-graph that a backend runs, by what it made of it. Block(inputs...) -> results is what it means; gone with the Edge dialect.
+    {.schema = "prim::Delegate(Tensor[] inputs, Tensor bytes, int[] sizes, str backend, str operators) -> Any[]", .kind = Kind::Prim},
     // The same elements in memory of other strides (those of the result's type).
     {.schema = "tenon::to_layout(Tensor self) -> Tensor",
      .kind = Kind::View,
