@@ -54,6 +54,8 @@ suite operators "$tenon" check tests/fixtures/operators
 suite operators_interpreted "$tenon" check --interpret tests/fixtures/operators
 suite tool tests/tool_test.sh "$tenon"
 suite install tests/install_test.sh "$build"
+if [ -f "$build/tests/onednn_backend.so" ]; then suite onednn tests/onednn_test.sh "$build"
+else echo "SKIPPED onednn: the backend over oneDNN is not built, as libdnnl-dev or OpenMP is missing"; fi
 suite clang tests/clang_test.py "$build"
 suite fuzz fuzz_programs
 suite asan tests/asan.sh "$build"
