@@ -63,48 +63,46 @@ bool lists(const Partitioner& p, const tenon::Graph& g, const tenon::Node& n) {
   });
 }
 
-// The parts of a block, at first a node each, in an order in which none reads what a later one makes.
+// The parts of a block, at first a node each, in an order in which none reads what a later one makes. Nodes have numbers: their places in
+// the block.
 class Parts {
 public:
-  Parts(const tenon::Graph& g, BlockId block) : g_(g) {
-    for (NodeId id : g.block(block).nodes) {
-      number_[id] = order_.size();
-      place_.push_back(order_.size()), order_.push_back(order_.size());
-      members_.push_back({id}), part_of_.push_back(part_of_.size());
+  Parts(const tenon::Graph& g, BlockId block) : nodes(g.block(block).nodes), g_(g), before_(nodes.size()), seen_(nodes.size()) {
+    for (size_t i = 0; i < nodes.size(); i++) {
+      number_[nodes[i]] = i;
+      place_.push_back(i), order_.push_back(i), part_of_.push_back(i), members_.push_back({i});
+      note_before(i);
     }
-    nodes_ = g.block(block).nodes;
-    before_.resize(nodes_.size());
-    for (size_t i = 0; i < nodes_.size(); i++) note_before(i);
   }
 
-  size_t part(NodeId id) const { return part_of_[number_.at(id)]; }
-  const std::vector<size_t>& before(size_t node) const { return before_[node]; }
-  const std::vector<NodeId>& members(size_t part) const { return members_[part]; }
+  const std::vector<NodeId> nodes;
   size_t number(NodeId id) const { return number_.at(id); }
+  size_t part(size_t node) const { return part_of_[node]; }
+  const std::vector<size_t>& members(size_t part) const { return members_[part]; }
+  /// Those that must come before the node.
+  const std::vector<size_t>& before(size_t node) const { return before_[node]; }
 
   /// Makes one part of two. False, and nothing is changed: a path from one to the other leads through a third.
   bool merge(size_t a, size_t b) {
     if (a == b) return true;
     if (place_[a] > place_[b]) std::swap(a, b);
     std::vector<size_t> free, behind; // parts between them that a does not lead to, and those that it does
-    std::unordered_set<size_t> reached{a};
+    seen_[a] = ++search_;
     for (size_t at = place_[a] + 1; at <= place_[b]; at++) {
       size_t p = order_[at];
       if (p == none) continue;
       bool follows = false, from_behind = false;
-      for (NodeId id : members_[p])
-        for (size_t k : before_[number_.at(id)]) {
-          size_t q = part_of_[k];
-          if (q != p && reached.contains(q)) follows = true, from_behind |= q != a;
-        }
+      for (size_t node : members_[p])
+        for (size_t k : before_[node])
+          if (size_t q = part_of_[k]; q != p && seen_[q] == search_) follows = true, from_behind |= q != a;
       if (p == b && from_behind) return false;
       if (p != b) (follows ? behind : free).push_back(p);
-      if (p != b && follows) reached.insert(p);
+      if (p != b && follows) seen_[p] = search_;
     }
     size_t at = place_[a], end = place_[b];
     for (size_t k = end - at - free.size() - behind.size(); k > 0; k--) order_[at++] = none;
     for (size_t p : free) put(p, at++);
-    for (NodeId id : members_[b]) part_of_[number_.at(id)] = a, members_[a].push_back(id);
+    for (size_t node : members_[b]) part_of_[node] = a, members_[a].push_back(node);
     members_[b].clear();
     put(a, at++);
     for (size_t p : behind) put(p, at++);
@@ -123,34 +121,35 @@ private:
 
   void put(size_t p, size_t at) { order_[at] = p, place_[p] = at; }
 
-  // Nodes of the block that must come before node i: who makes its operands, who gives its symbols their values, the last one with an
-  // effect where it has one too.
+  // What makes its operands, what gives its symbols their values and checks them, and of effects the one before.
   void note_before(size_t i) {
-    const tenon::Node& n = g_.node(nodes_[i]);
-    auto add = [&](NodeId id) {
-      if (auto at = number_.find(id); at != number_.end() && at->second != i) before_[i].push_back(at->second);
-    };
-    for_each_use(g_, nodes_[i], [&](ValueId v) { add(g_.value(v).node); });
+    const tenon::Node& n = g_.node(nodes[i]);
     auto symbols = symbols_of(g_, n);
-    for (const ExprNode* s : symbols)
-      if (auto at = binders_.find(s); at != binders_.end()) add(at->second);
-    if (binds_symbols(n) || !n.blocks.empty())
-      for (const ExprNode* s : symbols) binders_.try_emplace(s, nodes_[i]);
-    if (n.outputs.empty() || !n.blocks.empty() || is_random(g_, n)) {
-      if (last_effect_.valid()) add(last_effect_);
-      last_effect_ = nodes_[i];
+    for_each_use(g_, nodes[i], [&](ValueId v) {
+      if (auto at = number_.find(g_.value(v).node); at != number_.end() && at->second != i) before_[i].push_back(at->second);
+    });
+    bool binds = binds_symbols(n) || !n.blocks.empty(), checks = n.op == "prim::Assert";
+    for (const ExprNode* s : symbols) {
+      for (auto* known : {&binders_, &checks_})
+        if (auto at = known->find(s); at != known->end()) before_[i].push_back(at->second);
+      if (binds) binders_.try_emplace(s, i);
+      if (checks) checks_[s] = i; // behind the one before, as an effect
     }
+    if (!n.outputs.empty() && n.blocks.empty() && !is_random(g_, n)) return;
+    if (last_effect_ != none) before_[i].push_back(last_effect_);
+    last_effect_ = i;
   }
 
   const tenon::Graph& g_;
-  std::vector<NodeId> nodes_;
   std::unordered_map<NodeId, size_t> number_;
-  std::vector<std::vector<size_t>> before_; // by number of a node
+  std::vector<std::vector<size_t>> before_; // by node
   std::vector<size_t> part_of_;             // the same
-  std::vector<std::vector<NodeId>> members_;
+  std::vector<std::vector<size_t>> members_;
   std::vector<size_t> order_, place_; // parts in order, and where each is
-  std::unordered_map<const ExprNode*, NodeId> binders_;
-  NodeId last_effect_;
+  std::vector<size_t> seen_;          // by part, the last search that found it behind
+  size_t search_ = 0;
+  std::unordered_map<const ExprNode*, size_t> binders_, checks_;
+  size_t last_effect_ = none;
 };
 
 // A delegate whose operands are all constants would compute what the compiler folds.
@@ -166,26 +165,31 @@ bool has_operands(const tenon::Graph& g, const std::vector<NodeId>& nodes) {
   return any;
 }
 
-std::vector<bool> taken_nodes(Graph& graph, BlockId block, const Partitioner& p, Parts& parts) {
+// By node.
+std::vector<bool> taken_nodes(Graph& graph, const Partitioner& p, Parts& parts) {
   GraphImpl& impl = graph.impl();
   const tenon::Graph& g = impl.graph;
-  std::vector<bool> taken(g.block(block).nodes.size());
+  std::vector<bool> taken(parts.nodes.size());
+  BlockId block = taken.empty() ? BlockId() : impl.block_of.get(parts.nodes[0]);
+  auto is_alone = [&](size_t i) { return parts.members(parts.part(i)).size() == 1; };
   for (const Rewrite& pattern : p.patterns)
     for (const Match& m : find(pattern, graph)) {
-      std::vector<NodeId> nodes;
-      for (Node n : m.nodes)
-        if (const tenon::Node& made = g.node(Access::id(n)); !comes_along(g, made)) nodes.push_back(Access::id(n));
-      auto fits = [&](NodeId id) {
-        return impl.block_of.get(id) == block && can_be_delegated(g, g.node(id)) && parts.members(parts.part(id)).size() == 1;
-      };
-      if (nodes.empty() || !std::ranges::all_of(nodes, fits)) continue;
-      if (std::ranges::all_of(nodes, [&](NodeId id) { return parts.merge(parts.part(nodes[0]), parts.part(id)); }))
-        for (NodeId id : nodes) taken[parts.number(id)] = true;
+      std::vector<size_t> found;
+      bool fits = true;
+      for (Node n : m.nodes) {
+        NodeId id = Access::id(n);
+        if (comes_along(g, g.node(id))) continue;
+        fits = fits && impl.block_of.get(id) == block && can_be_delegated(g, g.node(id)) && is_alone(parts.number(id)) &&
+               !taken[parts.number(id)];
+        if (fits) found.push_back(parts.number(id));
+      }
+      if (!fits || !std::ranges::all_of(found, [&](size_t i) { return parts.merge(parts.part(found[0]), parts.part(i)); })) continue;
+      for (size_t i : found) taken[i] = true;
     }
-  for (NodeId id : g.block(block).nodes) {
-    const tenon::Node& n = g.node(id);
-    if (taken[parts.number(id)] || parts.members(parts.part(id)).size() > 1 || !can_be_delegated(g, n)) continue;
-    taken[parts.number(id)] = lists(p, g, n) || (p.predicate && p.predicate(Access::node(&impl, id)));
+  for (size_t i = 0; i < taken.size(); i++) {
+    const tenon::Node& n = g.node(parts.nodes[i]);
+    if (taken[i] || !is_alone(i) || !can_be_delegated(g, n)) continue;
+    taken[i] = lists(p, g, n) || (p.predicate && p.predicate(Access::node(&impl, parts.nodes[i])));
   }
   return taken;
 }
@@ -200,17 +204,18 @@ bool comes_along(const tenon::Graph& g, const tenon::Node& n) {
 std::vector<BlockPart> partition_block(Graph& graph, BlockId block, const Partitioner& partitioner) {
   const tenon::Graph& g = graph.impl().graph;
   Parts parts(g, block);
-  std::vector<bool> taken = taken_nodes(graph, block, partitioner, parts);
-  const std::vector<NodeId> nodes = g.block(block).nodes;
+  std::vector<bool> taken = taken_nodes(graph, partitioner, parts);
   if (partitioner.merge)
-    for (size_t i = 0; i < nodes.size(); i++)
+    for (size_t i = 0; i < taken.size(); i++)
       for (size_t k : parts.before(i))
-        if (taken[i] && taken[k]) parts.merge(parts.part(nodes[i]), parts.part(nodes[k]));
+        if (taken[i] && taken[k]) parts.merge(parts.part(i), parts.part(k));
   std::vector<BlockPart> out;
   for (size_t p : parts.order()) {
-    BlockPart part{parts.members(p), false};
-    std::ranges::sort(part.nodes, {}, [&](NodeId id) { return parts.number(id); });
-    part.is_delegate = taken[parts.number(part.nodes[0])] && has_operands(g, part.nodes);
+    std::vector<size_t> members = parts.members(p);
+    std::ranges::sort(members);
+    BlockPart part;
+    for (size_t i : members) part.nodes.push_back(parts.nodes[i]);
+    part.is_delegate = taken[members[0]] && has_operands(g, part.nodes);
     if (part.is_delegate) out.push_back(std::move(part));
     else
       for (NodeId id : part.nodes) out.push_back({{id}, false});
