@@ -5,8 +5,8 @@ import concurrent.futures, json, os, re, shlex, subprocess, sys
 
 build = os.path.abspath(sys.argv[1])
 with open(os.path.join(build, "compile_commands.json")) as f:
-    # bench/*rivals.cpp take the OpenMP of the compiler that the build was configured with.
-    entries = [e for e in json.load(f) if not re.search(r"bench/\w*rivals\.cpp$", e["file"])]
+    # bench/*rivals.cpp and the example over oneDNN take the OpenMP of the compiler that the build was configured with.
+    entries = [e for e in json.load(f) if not re.search(r"(bench/\w*rivals|examples/onednn_backend)\.cpp$", e["file"])]
 
 
 def check(entry):
