@@ -135,7 +135,8 @@ bool run(const LibraryStepCall& s, Frame& f) {
                    s.is_random ? library::step_seed(f.plan->seed, ++f.random_steps) : 0,
                    DynamicOutputs::allocate,
                    &dynamic,
-                   f.workers};
+                   f.workers,
+                   s.texts};
   const char* error = f.linked->library[static_cast<size_t>(s.function)](call);
   if (error) f.message = error;
   return error == nullptr;
@@ -328,6 +329,8 @@ bool run_steps(const std::vector<Step>& steps, Frame& f) {
   for (const Step& step : steps) {
     if (!step.dynamic.empty() && !allocate_dynamic(step, f)) return false;
     if (!run_step(step, f)) {
+      if (auto* l = std::get_if<LibraryStepCall>(&step.run); l && f.plan->library[static_cast<size_t>(l->function)].empty())
+        f.message = step.what + ": " + f.message; // a function of the user's own: which
       if (!step.source.empty()) f.message += " (" + step.source + ")";
       return false;
     }

@@ -47,6 +47,7 @@ struct LibraryCall {
   void* (*allocate)(void* context, int index, std::span<const int64_t> sizes);
   void* context;
   const Workers* workers; ///< may be null: run on the calling thread
+  std::span<const std::string> texts = {};
 };
 
 /// Returns null, or a message: what about the values is wrong ("index 7 is out of range for size 5").

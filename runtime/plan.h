@@ -109,6 +109,7 @@ struct LibraryStepCall {
   std::vector<int> inputs, outputs;
   std::vector<Slot> ints;
   std::vector<double> numbers;
+  std::vector<std::string> texts;
   bool is_random = false; // each run of the step draws by a seed of its own
 };
 
@@ -261,6 +262,7 @@ struct Plan {
   std::vector<std::string> state_names;
   std::vector<std::string> kernels; // names of the compiled kernels, by their numbers
   std::vector<std::string> library; // names of the library steps (runtime/library_names.h); empty: of a custom operator
+  std::vector<std::string> notes;   // for explain: which kernels of users took which nodes
   int num_steps = 0, fallback_steps = 0, num_matmuls = 0, num_convs = 0, num_delegates = 0;
   Caches caches;
   uint64_t seed = 0;

@@ -12,7 +12,7 @@ library=$(find "$root" -name 'libtenon.so')
 prefix=${pc%/lib*}
 foreign=$(nm -D --defined-only -C "$library" | awk '{ $1 = ""; $2 = ""; print substr($0, 3) }' | grep -vE '^(typeinfo (name )?for |vtable for )?tenon::' || true)
 [ -z "$foreign" ] || { echo "libtenon.so exports what is not its API:"; echo "$foreign" | head; exit 1; }
-internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|load_op_library|allowed_types|edge_types_yaml|register_backend|load_backend_library|partition)' || true)
+internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|register_kernel|load_op_library|allowed_types|edge_types_yaml|register_backend|load_backend_library|partition)' || true)
 [ -z "$internal" ] || { echo "libtenon.so exports internals:"; echo "$internal" | head; exit 1; }
 nm -D --defined-only -C "$library" | grep 'tenon::Program::load' >/dev/null || { echo "libtenon.so lacks its API"; exit 1; }
 flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --define-variable=prefix="$prefix" --cflags --libs tenon)
@@ -20,6 +20,8 @@ flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --define-variable=prefix="$p
 ${CXX:-g++} -Wall -Wextra -Werror examples/embed.cpp $flags -o "$root/embed"
 # shellcheck disable=SC2086
 ${CXX:-g++} -Wall -Wextra -Werror examples/rewrite_pass.cpp $flags -o "$root/rewrite_pass"
+# shellcheck disable=SC2086
+${CXX:-g++} -Wall -Wextra -Werror examples/own_kernel.cpp $flags -o "$root/own_kernel"
 # The README's example as it stands there; its further blocks are statements.
 awk '/^```cpp/ { in_block = 1; if (blocks++) print "void block" blocks "() {"; next }
      /^```/ && in_block { in_block = 0; if (blocks > 1) print "}"; next } in_block' README.md >"$root/readme.cpp"
@@ -35,5 +37,6 @@ END
 # shellcheck disable=SC2086
 ${CXX:-g++} -std=c++20 -Wall -Wextra -Werror "$root/edge.cpp" $flags -o "$root/edge"
 LD_LIBRARY_PATH=$(dirname "$library") "$root/edge"
+LD_LIBRARY_PATH=$(dirname "$library") "$root/own_kernel" tests/fixtures/programs/encoder_block.pt2 | grep 'by mine::gelu$' >/dev/null || { echo "own_kernel is not run"; exit 1; }
 "$prefix/bin/tenon" run tests/fixtures/programs/mlp.pt2
 echo "library: $(stat -Lc %s "$library") bytes, exports $(nm -D --defined-only "$library" | wc -l) symbols"

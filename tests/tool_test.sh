@@ -124,6 +124,19 @@ has '^out1: i64' "$tenon" run --ops "$ops" "$work/custom.tenon" --inputs ${custo
 cmp -s "$work/custom.npz" "$work/custom_read.npz" || problem "custom operators of a compiled file give other results"
 refuses 'tested::.*not registered' "$tenon" run "$work/custom.tenon" --inputs ${custom%.pt2}.inputs.npz
 refuses 'no such|cannot open' "$tenon" run --ops "$work/none.so" $custom
+# Arguments and results of all types; from a compiled file too. A kernel for an operator of tenon's own.
+forms=tests/custom_ops/forms.pt2
+has '^PASS forms$' "$tenon" check --ops "$ops" $forms
+has '^PASS forms$' "$tenon" check --interpret --ops "$ops" $forms
+has 'is written' "$tenon" compile --ops "$ops" $forms -o "$work/forms.tenon"
+"$tenon" run --ops "$ops" $forms --inputs ${forms%.pt2}.2.inputs.npz -o "$work/forms.npz" >/dev/null
+"$tenon" run --ops "$ops" "$work/forms.tenon" --inputs ${forms%.pt2}.2.inputs.npz -o "$work/forms_read.npz" >/dev/null
+cmp -s "$work/forms.npz" "$work/forms_read.npz" || problem "results of all types from a compiled file are others"
+has 'aten::gelu.default by tested::gelu' "$tenon" explain --seconds 0.02 --ops "$ops" --kernel tested::gelu $programs/encoder_block.pt2
+has '^PASS encoder_block$' "$tenon" check --ops "$ops" --kernel 'tested::*' $programs/encoder_block.pt2
+has 'is written' "$tenon" compile --ops "$ops" --kernel tested::gelu $programs/encoder_block.pt2 -o "$work/kernel.tenon"
+refuses 'the kernel tested::gelu of aten::gelu.default.*not registered' "$tenon" run "$work/kernel.tenon" --inputs $programs/encoder_block.inputs.npz
+refuses 'no kernel tested::gelu' "$tenon" run --kernel tested::gelu $programs/encoder_block.pt2
 refuses 'stage' "$tenon" dump $programs/mlp.pt2 --stage=none
 refuses 'stage' "$tenon" dump $programs/mlp.pt2
 refuses 'no such file|cannot open|No such file' "$tenon" run "$work/missing.pt2"

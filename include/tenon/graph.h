@@ -149,6 +149,8 @@ public:
   Arg arg(std::string_view name) const;
   void setArg(std::string_view name, Arg value) const;
   std::vector<NamedArg> attributes() const;
+  /// A number, text, dtype or list of one kind of these, for the function of a custom operator to read (tenon_op_call::attributes).
+  void setAttribute(std::string_view name, Arg value) const;
 
   /// The values among the arguments, in order, those in lists included.
   std::vector<Value> inputs() const;

@@ -46,7 +46,8 @@ bool calls_custom(const Graph& g) {
 /// From the cache, or compiled and put there.
 std::shared_ptr<const LinkedPlan> cached_plan(const Program::Impl& program, const Options& options, CacheUse& use) {
   std::string key;
-  if (!options.cache_folder.empty() && !calls_custom(program.loaded.graph)) key = artifact::cache_key(program.loaded.fingerprint, options);
+  bool is_known = options.kernels.empty() && !calls_custom(program.loaded.graph);
+  if (!options.cache_folder.empty() && is_known) key = artifact::cache_key(program.loaded.fingerprint, options);
   if (key.empty()) return compile_program(program.loaded, options, {}).plan;
   artifact::Cache cache(options.cache_folder, options.cache_bytes);
   if (auto found = cache.find(key, Workers(options.threads, options.pool))) {

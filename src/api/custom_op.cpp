@@ -1,4 +1,4 @@
-// register_op, load_op_library.
+// register_op, register_kernel, load_op_library.
 #include <dlfcn.h>
 
 #include "base/check.h"
@@ -25,15 +25,22 @@ Status register_op(const tenon_op& op) {
   return status_of([&] { ops::register_custom(op); });
 }
 
+Status register_kernel(const tenon_kernel& kernel) {
+  return status_of([&] { ops::register_kernel(kernel); });
+}
+
 Status load_op_library(const std::string& path) {
   return status_of([&] {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     require_input(library != nullptr, "a library of operators: {}", library ? "" : dlerror());
-    auto exported = reinterpret_cast<decltype(&tenon_ops)>(dlsym(library, "tenon_ops"));
-    require_input(exported != nullptr, "{} exports no tenon_ops", path);
+    auto ops = reinterpret_cast<decltype(&tenon_ops)>(dlsym(library, "tenon_ops"));
+    auto kernels = reinterpret_cast<decltype(&tenon_kernels)>(dlsym(library, "tenon_kernels"));
+    require_input(ops || kernels, "{} exports no tenon_ops, and no tenon_kernels", path);
     size_t count = 0;
-    const tenon_op* list = exported(&count);
-    for (size_t i = 0; i < count; i++) ops::register_custom(list[i]);
+    if (const tenon_op* list = ops ? ops(&count) : nullptr)
+      for (size_t i = 0; i < count; i++) ops::register_custom(list[i]);
+    if (const tenon_kernel* list = kernels ? kernels(&count) : nullptr)
+      for (size_t i = 0; i < count; i++) ops::register_kernel(list[i]);
   });
 }
 

@@ -153,6 +153,24 @@ std::vector<NamedArg> Node::attributes() const {
   return list;
 }
 
+// The elements are numbers, or all of them texts.
+static bool is_attribute(const Arg& value) {
+  const Arg::List* list = std::get_if<Arg::List>(&value.v);
+  auto is_number = [](const Arg& a) { return a.is<bool>() || a.is<int64_t>() || a.is<double>() || a.is<DType>(); };
+  auto is_text = [](const Arg& a) { return a.is<std::string>() || a.is<Word>(); };
+  if (!list) return value.isNone() || is_number(value) || is_text(value);
+  return std::ranges::all_of(*list, is_number) || std::ranges::all_of(*list, is_text);
+}
+
+void Node::setAttribute(std::string_view name, Arg value) const {
+  tenon::Node& n = call_of(*this);
+  if (!is_attribute(value)) impl_->fail(NodeId{id_}, "setAttribute: {} is no number, text or list of these", name);
+  tenon::Arg now = impl_->in(value);
+  auto at = std::ranges::find(n.attributes, name, &Attribute::name);
+  if (at == n.attributes.end()) n.attributes.push_back({std::string(name), std::move(now)});
+  else at->value = std::move(now);
+}
+
 std::vector<Value> Node::inputs() const {
   std::vector<Value> list;
   if (role_ == Role::Param) return list;

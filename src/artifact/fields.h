@@ -33,7 +33,7 @@ template <class A> void fields(A& a, AttentionStep::Operand& o) { a(o.buffer, o.
 template <class A> void fields(A& a, AttentionStep& s) {
   a(s.digits, s.rows, s.keys, s.depth, s.columns, s.q, s.k, s.v, s.upper, s.lower, s.block_keys, s.score, s.finish);
 }
-template <class A> void fields(A& a, LibraryStepCall& s) { a(s.function, s.inputs, s.outputs, s.ints, s.numbers, s.is_random); }
+template <class A> void fields(A& a, LibraryStepCall& s) { a(s.function, s.inputs, s.outputs, s.ints, s.numbers, s.texts, s.is_random); }
 template <class A> void fields(A& a, FallbackStep& s) { a(s.number); }
 template <class A> void fields(A& a, PrintStep::Number& n) { a(n.slot, n.is_float); }
 template <class A> void fields(A& a, PrintStep& s) { a(s.texts, s.numbers); }
@@ -56,7 +56,7 @@ template <class A> void fields(A& a, OutputSpec& o) { a(o.buffer, o.sizes, o.ord
 template <class A> void fields(A& a, Caches& c) { a(c.l1, c.l2); }
 /// Without its tensors.
 template <class A> void fields(A& a, Plan& p) {
-  a(p.buffers, p.steps, p.sizes, p.inputs, p.outputs, p.state_names, p.kernels, p.library);
+  a(p.buffers, p.steps, p.sizes, p.inputs, p.outputs, p.state_names, p.kernels, p.library, p.notes);
   a(p.num_steps, p.fallback_steps, p.num_matmuls, p.num_convs, p.num_delegates, p.caches, p.seed);
 }
 template <class A> void fields(A& a, ArgInfo& i) { a(i.name, i.dtype, i.sizes, i.is_number, i.dim_order, i.requires_grad, i.device); }

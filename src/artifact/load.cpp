@@ -101,7 +101,7 @@ private:
 
   void check_operators() const {
     for (auto& [number, text] : index_.description.operators)
-      if (ops::custom_text(number) != text) unsupported("{} calls the custom operator {}, which is not registered here", path_, text);
+      if (ops::custom_text(number) != text) unsupported("{} calls {}, which is not registered here", path_, text);
   }
 
   Bytes data(uint64_t at, uint64_t bytes) const {

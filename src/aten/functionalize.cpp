@@ -227,9 +227,14 @@ private:
 
   // The functional form returns the written arguments after the results.
   void visit_custom(const Node& n, const OpDef& functional) {
+    size_t first = rewrite_.to.num_nodes();
     Values now = b().call_full(functional, read(n.args));
+    ops::keep_attributes(rewrite_.to, first, n.attributes);
     size_t next = 0;
-    for (ValueId v : n.outputs) add_root(v, now.at(next++));
+    for (ValueId v : n.outputs) {
+      if (const Type& recorded = from().type(v); !recorded.is_tensor()) rewrite_.to.value(now.at(next)).type = recorded; // its symbol
+      add_root(v, now.at(next++));
+    }
     for (size_t i = 0; i < n.args.size(); i++)
       if (n.def->signature.args[i].written && n.args[i].is<ValueId>()) write(canonical(n.args[i].get<ValueId>()), now.at(next++));
   }

@@ -12,6 +12,9 @@ bool functionalize(LoadedProgram& program);
 bool forward_ad(LoadedProgram& program);
 /// Parameters, buffers and constants that nothing writes become prim::Constant nodes.
 bool lift_weights(LoadedProgram& program);
+/// Nodes that kernels of the user take, of those that the compilation asks for, call these.
+///   %y = aten::gelu(%x)   ->   %y = mine::gelu.row_major(%x)
+bool choose_kernels(LoadedProgram& program);
 /// Composites are decomposed, dtypes promoted by explicit casts, scalar operands become 0-d tensors.
 ///   aten::linear(%x, %w, %b)   ->   edge::permute, edge::mm, edge::add.Tensor
 bool to_edge(LoadedProgram& program);
@@ -32,8 +35,9 @@ inline constexpr Pass core_passes[] = {
 };
 
 inline constexpr Pass aten_passes[] = {
-    {"functionalize", functionalize},       {"forward_ad", forward_ad},   {"lift_weights", lift_weights}, {"to_edge", to_edge},
-    {"remove_dead_code", remove_dead_code}, {"guard_sizes", guard_sizes},
+    {"functionalize", functionalize},   {"forward_ad", forward_ad}, {"lift_weights", lift_weights},
+    {"choose_kernels", choose_kernels}, {"to_edge", to_edge},       {"remove_dead_code", remove_dead_code},
+    {"guard_sizes", guard_sizes},
 };
 
 } // namespace tenon

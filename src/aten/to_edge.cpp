@@ -7,6 +7,7 @@
 
 #include "ir/dim_order.h"
 #include "ir/verify.h"
+#include "ops/custom.h"
 
 namespace tenon {
 
@@ -93,6 +94,7 @@ public:
   void tie(const Graph& from, const Node& n, const Values& now) {
     Substitution s;
     bool any = false;
+    std::vector<std::pair<Expr, Expr>> checks;
     for (size_t i = 0; i < n.outputs.size(); i++) {
       const Type& want = from.type(n.outputs[i]);
       for (size_t d = 0; want.is_tensor() && d < want.rank(); d++) {
@@ -101,9 +103,11 @@ public:
         if (got->op == Op::Symbol && !bound_.contains(got.get())) s.set(got, want.sizes[d]), any = true;
         else formulas_.set(want.sizes[d], got), has_formulas_ = true;
       }
+      if (want.value && now[i].type().value) any |= tie_number(want.value, now[i].type().value, s, checks);
     }
     if (any) rename(g_, nodes_, values_, s);
     note();
+    for (const auto& [got, want] : checks) check_equal(n, now[0].builder().block(), got, want);
   }
 
   Arg with_formulas(const Arg& a) { return has_formulas_ ? substitute(a, formulas_) : a; }
@@ -127,6 +131,24 @@ public:
   }
 
 private:
+  // A number that an operator of the user gives. Where the export has a symbol for it (of a boolean: symbol == 1), it takes that name. What
+  // the export took for known must be what the operator gives.
+  bool tie_number(Expr want, Expr got, Substitution& s, std::vector<std::pair<Expr, Expr>>& checks) {
+    Expr name = want;
+    if (want->op == Op::Eq) name = want->args[0]->op == Op::Symbol ? want->args[0] : want->args[1];
+    if (name->op == Op::Symbol && !bound_.contains(name.get()) && is_float(name->type) == is_float(got->type)) {
+      s.set(got, name);
+      return bound_.insert(name.get()).second;
+    }
+    checks.emplace_back(got, want->type == DType::Bool ? cast(want, DType::I64) : want);
+    return false;
+  }
+  void check_equal(const Node& n, BlockId block, Expr got, Expr want) {
+    std::string text = fmt::format("{} gives another number than the program was exported with, {}", n.op, to_string(want));
+    ArgList args{eq(got, cast(want, got->type)), text};
+    g_.append(block, Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = std::move(args), .origin = n.origin}, {});
+  }
+
   void bind(Expr e) {
     if (e->op == Op::Symbol) bound_.insert(e.get());
   }
@@ -139,6 +161,7 @@ private:
     for (; value < g.num_values(); value++) {
       Type& t = g.value(ValueId{static_cast<uint32_t>(value)}).type;
       for (Expr& e : t.sizes) e = s.apply(e);
+      if (t.value) t.value = s.apply(t.value);
     }
   }
 
@@ -164,7 +187,9 @@ Graph rebuild(LoadedProgram& program, Rewriter& r) {
     bool wrong = is_misrecorded(r.to, n, args, hint);
     // as_strided addresses memory, which lies as torch recorded it.
     if (n.op.starts_with("aten::as_strided")) r.to.value(args[0].get<ValueId>()).type.strides = from.type(n.args[0].get<ValueId>()).strides;
+    size_t first = r.to.num_nodes();
     Values now = r.builder.call_full(*n.def, args, wrong ? nullptr : &hint);
+    ops::keep_attributes(r.to, first, n.attributes);
     if (!wrong) check_types(from, n, now, used), ties.tie(from, n, now);
     for (size_t i = 0; i < n.outputs.size(); i++) {
       r.set(n.outputs[i], now[i]);

@@ -17,7 +17,10 @@ void add_options(CLI::App* app, Options& options) {
          [](const std::vector<std::string>& libraries) {
            for (auto& path : libraries) load_op_library(path).check();
          },
-         "a shared library of custom operators; may be given again")
+         "a shared library of custom operators and kernels; may be given again")
+      ->allow_extra_args(false);
+  app->add_option("--kernel", options.kernels,
+                  "a kernel of such a library that computes what it can, NAME or NAMESPACE::*; may be given again")
       ->allow_extra_args(false);
   app->add_option_function<std::vector<std::string>>(
          "--backend",

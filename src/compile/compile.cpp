@@ -66,6 +66,7 @@ void lower(LoadedProgram& program, std::string_view stage, const Options& option
   for (const Stage& s : stages) known |= !s.name.empty() && s.name == stage;
   require_input(known, "no such stage: {}", stage);
   PassOptions pass_options = pass_options_from_env();
+  if (!options.interpret) program.kernels = options.kernels;
   PassRunner runner(pass_options);
   runner.check = verify_program;
   runner.dump(program, "loaded");

@@ -5,6 +5,7 @@
 #include "backend/join.h"
 #include "compile/step_emitter.h"
 #include "ir/verify.h"
+#include "ops/custom.h"
 #include "runtime/library_names.h"
 #include "runtime/library_steps.h"
 
@@ -15,7 +16,7 @@ namespace {
 std::string operators_of(const Graph& g, NodeId id) {
   if (!id.valid()) return "copy";
   const Node& n = g.node(id);
-  if (n.blocks.empty()) return n.op;
+  if (n.blocks.empty()) return ops::find_custom(n.op) ? ops::text_of(*n.def) : n.op;
   std::string s;
   for (NodeId inner : g.block(n.blocks.at(0)).nodes) {
     std::string op = g.node(inner).op;
@@ -157,7 +158,7 @@ int StepEmitter::number_of(LibraryFn step) {
 
 void StepEmitter::build_library(NodeId id) {
   const Node& n = g_.node(id);
-  LibraryStep step = n.def->library(Call(g_, *n.def, n.args));
+  LibraryStep step = n.def->library(Call(g_, *n.def, n.args, n.attributes));
   if (step.function == library::sort && uses_[n.outputs[1]] == 0)
     step.ints[2] = g_.pool().integer(1); // the order of equal values shows in the positions only: the stable one is quickest
   LibraryStepCall s{.function = number_of(step.function),
@@ -165,6 +166,7 @@ void StepEmitter::build_library(NodeId id) {
                     .outputs = {},
                     .ints = slots_of(step.ints),
                     .numbers = step.numbers,
+                    .texts = step.texts,
                     .is_random = library::is_random(step.function)};
   for (ValueId v : step.inputs) s.inputs.push_back(buffer_of(v));
   int stage = 0;
@@ -249,6 +251,7 @@ EmittedPlan emit_steps(const LoadedProgram& backend, const std::vector<LoweredRe
   EmittedPlan out;
   out.plan.caches = target.caches;
   out.plan.seed = options.seed;
+  out.plan.notes = backend.notes;
   for (const Kernel& k : selected.kernels) out.plan.kernels.push_back(k.name);
   StepEmitter(backend, regions, selected, options, out).run();
   return out;

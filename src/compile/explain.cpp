@@ -108,6 +108,7 @@ std::string explain(const Plan& plan, const Profile& profile, const Limits& limi
   e.measure(plan.steps);
   e.steps(plan.steps, 0);
   e.total(plan.steps);
+  for (const std::string& note : plan.notes) e.text += note + "\n";
   return e.text + to_string(memory_formula(plan));
 }
 

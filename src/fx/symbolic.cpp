@@ -69,6 +69,7 @@ bool ToGraph::add_symbolic(BlockId block, uint32_t at, const std::string& op) {
   if (n.val) {
     bool number = !n.val->is_list && n.val->types.size() == 1 && n.val->types[0].value;
     if (!number) return false;
+    if (const OpDef* def = find_op(op); def && def->data_dependent) return add_call(block, at, op, 0, 0), bind(at, {}), true; // of the user
     if (!gives_number(op)) unsupported("no such function of numbers: {}", n.target);
     results_[at] = {Arg(n.val->types[0].value)};
     if (is_item(op)) add_item(block, at);

@@ -92,7 +92,7 @@ private:
   }
 
   void run_library(const Node& n) {
-    LibraryStep step = n.def->library(Call(g_, *n.def, n.args));
+    LibraryStep step = n.def->library(Call(g_, *n.def, n.args, n.attributes));
     std::vector<Tensor> inputs;
     std::vector<LibraryTensor> in, out;
     for (ValueId v : step.inputs) inputs.push_back(get(v).contiguous());
@@ -118,7 +118,8 @@ private:
                      library::is_random(step.function) ? library::step_seed(seed_, ++random_steps_) : 0,
                      Allocation::allocate,
                      &a,
-                     nullptr};
+                     nullptr,
+                     step.texts};
     if (const char* error = step.function(call)) bad_input("{}", error);
     for (size_t i = 0; i < n.outputs.size(); i++) {
       if (n.def->data_dependent) bind(g_.type(n.outputs[i]), a.outputs[i]);

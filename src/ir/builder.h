@@ -61,6 +61,7 @@ public:
   void to_core() { core_ = true; }
   /// Nodes appended from now on carry this origin.
   void set_origin(std::shared_ptr<const Origin> origin) { origin_ = std::move(origin); }
+  const std::shared_ptr<const Origin>& origin() const { return origin_; }
 
   /// Calls an operator: positional arguments, then keywords. `hint`: output types for data-dependent rows.
   Values call(std::string_view op, ArgList args, std::vector<Attribute> keywords = {}, const std::vector<Type>* hint = nullptr);

@@ -11,10 +11,12 @@ namespace tenon {
 
 class Call {
 public:
-  Call(const Graph& graph, const OpDef& def, const ArgList& args) : graph(graph), def(def), args(args) {}
+  Call(const Graph& graph, const OpDef& def, const ArgList& args, std::span<const Attribute> attributes = {})
+      : graph(graph), def(def), args(args), attributes(attributes) {}
   const Graph& graph;
   const OpDef& def;
   const ArgList& args;
+  std::span<const Attribute> attributes; ///< of the node, where the call is one
 
   ExprPool& pool() const { return graph.pool(); }
   const Arg& operator[](std::string_view name) const;

@@ -83,12 +83,13 @@ private:
 };
 using Define = Compute (*)(const DefineArgs&);
 
-/// A library step: which tensors it reads, and its integer and float parameters.
+/// A library step: which tensors it reads, and its parameters: integers, floats and texts.
 struct LibraryStep {
   LibraryFn function = nullptr;
   std::vector<ValueId> inputs = {};
   std::vector<Expr> ints = {};
   std::vector<double> numbers = {};
+  std::vector<std::string> texts = {};
 };
 
 struct Values; // builder.h

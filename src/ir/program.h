@@ -61,6 +61,8 @@ struct LoadedProgram {
   std::vector<std::string> forward_arg_names;
   std::vector<ir::ModuleCall> module_calls;
   std::string named_tuples;                  // JSON: the fields of each named tuple in specs
+  std::vector<std::string> kernels;          // of users, to be chosen where they fit (Options::kernels)
+  std::vector<std::string> notes;            // what explain says of them
   std::map<std::string, int64_t> hints;      // of symbols: the sizes of the export's example
   std::vector<std::string> guards;           // Python expressions over L['arg'].size()
   std::shared_ptr<void> mapping;             // keeps the archive's memory

@@ -2,115 +2,43 @@
 #include "ops/custom.h"
 
 #include <algorithm>
-#include <deque>
 #include <mutex>
 #include <shared_mutex>
 
 #include "base/lexer.h"
 #include "expr/names.h"
-#include "ir/promote.h"
+#include "ir/builder.h"
+#include "ops/custom_registry.h"
 
 namespace tenon::ops {
 
 namespace {
 
-struct Custom {
-  std::string schema, results, expression;
-  tenon_op_function function = nullptr;
-  void* data = nullptr;
-  std::string keep; // arguments that take no part in promotion: all numbers
-  OpDef def;        // of an operator that writes arguments: what programs call
-  OpDef functional; // what is run
-  int64_t number;   // of a function, what its steps know it by
-};
-
 struct Registry {
   std::shared_mutex mutex;
-  std::deque<Custom> ops; // their addresses stay
+  std::deque<Custom> all; // their addresses stay
 };
 Registry& registry() {
   static Registry r;
   return r;
 }
 
-int64_t index_of(std::string_view name) { // under the mutex
-  auto& ops = registry().ops;
-  for (size_t i = 0; i < ops.size(); i++)
-    if (ops[i].def.signature.name == name || ops[i].functional.signature.name == name) return static_cast<int64_t>(i);
-  return -1;
-}
-const Custom& custom_of(const Call& c) {
-  std::shared_lock lock(registry().mutex);
-  return registry().ops[static_cast<size_t>(index_of(c.def.signature.name))];
+const Form* form_named(std::string_view name) { // under the mutex
+  for (const Custom& c : registry().all)
+    for (const Form& f : c.forms)
+      if (f.signature.name == name) return &f;
+  return nullptr;
 }
 
-// What a step knows its operator by, in a file as well: a hash of its schema and its shape rule.
-int64_t number_of(std::string_view schema, std::string_view results) {
+int64_t number_of(std::string_view text) {
   constexpr uint64_t prime = 0x100000001b3;
   uint64_t hash = 0xcbf29ce484222325;
-  for (std::string_view text : {schema, results}) {
-    for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * prime;
-    hash *= prime;
-  }
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * prime;
   return static_cast<int64_t>(hash >> 12); // exact in any arithmetic
-}
-const Custom* numbered(int64_t number) {
-  std::shared_lock lock(registry().mutex);
-  auto at = std::ranges::find(registry().ops, number, &Custom::number);
-  return at == registry().ops.end() ? nullptr : &*at;
 }
 
 bool is_number(const SchemaArg& a) {
   return a.type == ArgType::Scalar || a.type == ArgType::Float || a.type == ArgType::Int || a.type == ArgType::Bool;
-}
-bool is_integer(const SchemaArg& a) { return a.type == ArgType::Int || a.type == ArgType::Bool; }
-
-// The shape rule.
-
-Type result_type(const Call& c, Lexer& lexer) {
-  std::string name(lexer.word());
-  std::optional<DType> dtype;
-  for (int t = 0; t < num_dtypes; t++)
-    if (name_of(static_cast<DType>(t)) == name) dtype = static_cast<DType>(t);
-  auto tensor = [&](std::string_view arg) -> const Type* {
-    int at = c.def.signature.find(arg);
-    return at >= 0 && c.args[static_cast<size_t>(at)].is<ValueId>() ? &c.type(arg) : nullptr;
-  };
-  const Type* like = dtype ? nullptr : tensor(name);
-  if (!dtype && !like) lexer.fail(fmt::format("{} is neither a dtype nor a tensor argument", name));
-  if (!lexer.accept("[")) {
-    if (!like) lexer.fail("sizes are missing");
-    return Type::tensor(like->dtype, like->sizes);
-  }
-  Names names{.value =
-                  [&](std::string_view arg) {
-                    int at = c.def.signature.find(arg);
-                    return at >= 0 && c.def.signature.args[static_cast<size_t>(at)].type == ArgType::Int ? c.sym(arg) : Expr{};
-                  },
-              .size = [&](std::string_view arg, int64_t dim) { return tensor(arg) ? c.size(arg, dim) : Expr{}; }};
-  std::vector<Expr> sizes;
-  while (!lexer.accept("]")) {
-    if (!sizes.empty()) lexer.expect(",");
-    sizes.push_back(parse_expr(c.pool(), lexer, names));
-    if (sizes.back()->type != DType::I64) lexer.fail("a size is not an integer");
-    if (auto known = const_int(sizes.back()); known && *known < 0) lexer.fail("a size is negative");
-  }
-  return Type::tensor(dtype ? *dtype : like->dtype, std::move(sizes));
-}
-
-std::vector<Type> infer(const Call& c) {
-  const Custom& op = custom_of(c);
-  Lexer lexer(op.results);
-  std::vector<Type> out;
-  while (!lexer.at_end()) {
-    if (!out.empty()) lexer.expect(";");
-    out.push_back(result_type(c, lexer));
-  }
-  for (const SchemaArg& a : op.def.signature.args)
-    if (a.written) out.push_back(Type::tensor(c.type(a.name).dtype, c.type(a.name).sizes));
-  size_t want = op.functional.signature.returns.size();
-  if (out.size() != want) c.fail(fmt::format("{} results by the shape rule, {} by the schema", out.size(), want));
-  return out;
 }
 
 // The expression.
@@ -133,176 +61,161 @@ Expr body(const BodyArgs& a) {
   return cast(e, type);
 }
 
-// The function. Parameters of its step: the operator's number, a layout for each tensor argument (how many tensors; -1 for None), then the
-// caller's.
-
-void add_number(const Call& c, const SchemaArg& schema, const Arg& value, LibraryStep& step) {
-  if (is_integer(schema)) step.ints.push_back(cast(to_expr(c.pool(), value), DType::I64));
-  else step.numbers.push_back(cast(to_expr(c.pool(), value), DType::F64)->number());
-}
-
-void add_argument(const Call& c, size_t i, LibraryStep& step) {
-  const SchemaArg& schema = c.def.signature.args[i];
-  const Arg& arg = c.args[i];
-  if (schema.type == ArgType::Tensor) {
-    if (schema.list) step.ints.push_back(c.pool().integer(static_cast<int64_t>(c.values(schema.name).size())));
-    return;
-  }
-  if (schema.optional) step.ints.push_back(c.pool().integer(!arg.is_none()));
-  if (arg.is<ArgList>()) {
-    step.ints.push_back(c.pool().integer(static_cast<int64_t>(arg.get<ArgList>().size())));
-    for (const Arg& e : arg.get<ArgList>()) add_number(c, schema, e, step);
-  } else if (!arg.is_none()) {
-    if (!is_integer(schema) && !c.scalar(schema.name)->is_const())
-      c.fail(fmt::format("argument {} must be known at compile time", schema.name));
-    add_number(c, schema, arg, step);
-  } else add_number(c, schema, int64_t{0}, step);
-}
-
-LibraryStep step(const Call& c) {
-  LibraryStep s{.function = call_custom};
-  s.ints.push_back(c.pool().integer(custom_of(c).number));
-  for (auto& a : c.def.signature.args) {
-    if (a.type != ArgType::Tensor) continue;
-    std::vector<ValueId> values = c.values(a.name);
-    s.ints.push_back(c.pool().integer(values.empty() && !a.list ? -1 : static_cast<int64_t>(values.size())));
-    s.inputs.insert(s.inputs.end(), values.begin(), values.end());
-  }
-  for (size_t i = 0; i < c.args.size(); i++) add_argument(c, i, s);
-  return s;
-}
-
-// Registration.
-
-void check_arguments(const Schema& s, bool expression) {
-  for (auto& a : s.args) {
-    bool tensor = a.type == ArgType::Tensor;
-    require_input(tensor || is_number(a), "{}: an argument of the type of {} cannot be handed on", s.name, a.name);
-    require_input(!expression || (!a.list && !a.optional && !a.written), "{}: an expression takes tensors and numbers only, not {}", s.name,
-                  a.name);
-    require_input(!a.optional_elements && (!a.optional || !a.list), "{}: optional lists are not supported: {}", s.name, a.name);
-  }
-  for (auto& r : s.returns)
-    require_input(r.type == ArgType::Tensor && !r.list && !r.optional && r.alias.empty(), "{}: results are new tensors", s.name);
-}
-
 // Over f32 operands: names and functions are right, or the error says where they are not.
-void try_expression(const Custom& op) {
+void try_expression(const Custom& op, const Schema& schema) {
   ExprPool pool;
-  Names names{.value = [&](std::string_view name) -> Expr {
-    int at = op.def.signature.find(name);
-    return at < 0 ? Expr{} : pool.symbol(std::string(name), DType::F32);
-  }};
+  Names names{
+      .value = [&](std::string_view name) -> Expr { return schema.find(name) < 0 ? Expr{} : pool.symbol(std::string(name), DType::F32); }};
   Lexer lexer(op.expression);
   parse_expr(pool, lexer, names);
   if (!lexer.at_end()) lexer.fail("more text after the expression");
 }
 
-Custom describe(const tenon_op& op) {
-  require_input(op.schema != nullptr, "a custom operator without schema");
-  Custom c{.schema = op.schema,
-           .results = op.results ? op.results : "",
-           .expression = op.expression ? op.expression : "",
-           .function = op.function,
-           .data = op.data,
-           .keep = {},
-           .def = {},
-           .functional = {},
-           .number = 0};
-  c.number = number_of(c.schema, c.results);
-  Schema s = parse_schema(c.schema);
+void check_schema(const Schema& s, bool expression) {
   require_input(s.name.find("::") != s.name.npos && !s.name.starts_with("prim::") && !s.name.starts_with("edge::") &&
                     !s.name.starts_with("tenon::"),
                 "{}: a custom operator's name has a namespace of its own", s.name);
-  bool expression = op.expression != nullptr;
-  require_input(expression != (op.function != nullptr), "{}: either a function or an expression", s.name);
-  check_arguments(s, expression);
-  require_input(!expression ||
-                    (s.returns.size() == 1 && std::any_of(s.args.begin(), s.args.end(), [](auto& a) { return a.type == ArgType::Tensor; })),
+  for (auto& a : s.args) {
+    bool operand = a.type == ArgType::Tensor || is_number(a);
+    require_input(can_be_handed_on(a), "{}: an argument of the type of {} cannot be handed on", s.name, a.name);
+    require_input(!expression || (operand && !a.list && !a.optional && !a.written),
+                  "{}: an expression takes tensors and numbers only, not {}", s.name, a.name);
+  }
+  for (auto& r : s.returns) {
+    bool tensor = r.type == ArgType::Tensor && !r.optional && (!r.list || s.returns.size() == 1) && r.alias.empty();
+    bool number = is_number(r) && !r.list && !r.optional && r.type != ArgType::Scalar;
+    require_input(tensor || number, "{}: results are new tensors, one list of them, or int, float and bool", s.name);
+  }
+  bool tensors = std::ranges::any_of(s.args, [](auto& a) { return a.type == ArgType::Tensor; });
+  require_input(!expression || (tensors && s.returns.size() == 1 && s.returns[0].type == ArgType::Tensor && !s.returns[0].list),
                 "{}: an expression has a tensor argument and one result", s.name);
-  for (auto& a : s.args)
-    if (a.type != ArgType::Tensor) c.keep += (c.keep.empty() ? "" : " ") + a.name;
-  c.def.signature = s;
-  c.def.kind = expression ? Kind::Pointwise : Kind::Library;
-  if (expression) c.def.body = body;
-  else c.def.infer = infer, c.def.library = step;
-  c.functional = c.def;
-  if (!s.mutates()) return c;
-  c.functional.signature.name = s.name.substr(0, s.name.rfind('.')) + ".functional_" + s.name.substr(s.name.rfind('.') + 1);
-  for (auto& a : c.functional.signature.args)
-    if (std::exchange(a.written, false)) a.alias.clear(), c.functional.signature.returns.push_back({});
-  return c;
+}
+
+// The forms of an operator with a function. Programs call the first. One that writes arguments has a functional one, which returns their
+// new values after its results; one that gives numbers is taken apart into one that gives tensors, and reads of these.
+
+Values read_numbers(Builder& b, const Call& c) {
+  Values out = b.call_full(*form_of(c).runs, c.args);
+  for (size_t i = 0; i < c.def.signature.returns.size(); i++) {
+    ArgType type = c.def.signature.returns[i].type;
+    if (type == ArgType::Tensor) continue;
+    bool real = type == ArgType::Float;
+    Expr symbol = b.pool().symbol(b.pool().fresh_symbol(real ? "zuf" : "u"), real ? DType::F64 : DType::I64);
+    Node item{.op = "prim::Item", .def = find_op("prim::Item"), .args = {Arg(out[i])}, .origin = b.origin()};
+    NodeId id = b.graph().append(b.block(), std::move(item), {Type::scalar(real ? TypeKind::Float : TypeKind::Int, symbol)});
+    out[i] = b.wrap(b.graph().node(id).outputs[0]);
+  }
+  return out;
+}
+
+std::string form_name(const Schema& s, std::string_view form) {
+  size_t dot = s.name.rfind('.');
+  return fmt::format("{}.{}_{}", s.name.substr(0, dot), form, s.name.substr(dot + 1));
+}
+
+std::vector<Form> forms_of(const Schema& s) {
+  Form given;
+  given.signature = s;
+  given.kind = Kind::Library, given.infer = infer_custom, given.library = step_of_custom;
+  std::vector<Form> forms{given};
+  if (s.mutates()) {
+    Form& f = forms.emplace_back(given);
+    f.signature.name = form_name(s, "functional");
+    for (auto& a : f.signature.args)
+      if (std::exchange(a.written, false)) a.alias.clear(), f.signature.returns.push_back({});
+    f.signature.variadic_result = false;
+  }
+  if (std::ranges::all_of(s.returns, [](auto& r) { return r.type == ArgType::Tensor; })) return forms;
+  Form tensors = forms.back();
+  tensors.signature.name = form_name(s, "tensors");
+  for (auto& r : tensors.signature.returns) r.type = ArgType::Tensor;
+  for (Form& f : forms)
+    f.kind = Kind::Composite, f.infer = nullptr, f.library = nullptr, f.decompose = read_numbers, f.data_dependent = true;
+  forms.push_back(tensors);
+  return forms;
 }
 
 } // namespace
 
-void register_custom(const tenon_op& op) {
-  Custom c = describe(op);
-  if (!c.expression.empty()) try_expression(c);
-  const std::string& name = c.def.signature.name;
+const Custom* numbered(int64_t number) {
+  std::shared_lock lock(registry().mutex);
+  auto at = std::ranges::find(registry().all, number, &Custom::number);
+  return at == registry().all.end() ? nullptr : &*at;
+}
+
+void add_custom(Custom c, std::vector<Form> forms) {
+  c.number = number_of(c.text);
+  const std::string& name = forms[0].signature.name;
   const OpDef* known = find_op(name);
   require_input(!known || known == find_custom(name), "{} is an operator of tenon's own", name);
   std::unique_lock lock(registry().mutex);
-  if (int64_t at = index_of(name); at >= 0) {
-    const Custom& old = registry().ops[static_cast<size_t>(at)];
-    bool same = old.schema == c.schema && old.results == c.results && old.expression == c.expression && old.function == c.function &&
-                old.data == c.data;
-    require_input(same, "{} is registered already, with another meaning", name);
+  if (const Form* there = form_named(name)) {
+    const Custom& old = *there->of;
+    bool same = old.text == c.text && old.function == c.function && old.data == c.data;
+    require_input(same, "{} is registered already, with another meaning", c.name.empty() ? name : c.name);
     return;
   }
-  require_input(std::ranges::find(registry().ops, c.number, &Custom::number) == registry().ops.end(),
+  require_input(std::ranges::find(registry().all, c.number, &Custom::number) == registry().all.end(),
                 "{}: another operator has its number: give it another name", name);
-  Custom& kept = registry().ops.emplace_back(std::move(c));
-  kept.def.schema = kept.functional.schema = kept.schema;
-  kept.def.keep = kept.functional.keep = kept.keep;
+  Custom& kept = registry().all.emplace_back(std::move(c));
+  for (Form& f : forms) {
+    Form& form = kept.forms.emplace_back(std::move(f));
+    form.of = &kept, form.schema = kept.schema, form.keep = kept.keep;
+  }
+  for (Form& form : kept.forms) form.runs = &kept.forms.back();
+}
+
+void register_custom(const tenon_op& op) {
+  require_input(op.schema != nullptr, "a custom operator without schema");
+  std::string results = op.results ? op.results : "", expression = op.expression ? op.expression : "";
+  Schema s = parse_schema(op.schema);
+  bool is_expression = op.expression != nullptr;
+  require_input(is_expression != (op.function != nullptr), "{}: either a function or an expression", s.name);
+  check_schema(s, is_expression);
+  Custom c{.text = is_expression ? fmt::format("the custom operator {} = {}", op.schema, expression)
+                                 : fmt::format("the custom operator {}, results {}", op.schema, results),
+           .schema = op.schema,
+           .results = std::move(results),
+           .expression = std::move(expression),
+           .function = op.function,
+           .data = op.data};
+  for (auto& a : s.args)
+    if (a.type != ArgType::Tensor) c.keep += (c.keep.empty() ? "" : " ") + a.name;
+  if (!is_expression) return add_custom(std::move(c), forms_of(s));
+  try_expression(c, s);
+  Form pointwise;
+  pointwise.signature = std::move(s), pointwise.kind = Kind::Pointwise, pointwise.body = body;
+  add_custom(std::move(c), {pointwise});
 }
 
 const OpDef* find_custom(std::string_view name) {
   std::shared_lock lock(registry().mutex);
-  int64_t at = index_of(name);
-  if (at < 0) return nullptr;
-  const Custom& c = registry().ops[static_cast<size_t>(at)];
-  return c.functional.signature.name == name ? &c.functional : &c.def;
+  return form_named(name);
 }
 
 const OpDef* functional_custom(const OpDef& def) {
   if (!def.signature.mutates()) return nullptr;
   std::shared_lock lock(registry().mutex);
-  int64_t at = index_of(def.signature.name);
-  return at >= 0 ? &registry().ops[static_cast<size_t>(at)].functional : nullptr;
+  const Form* form = form_named(def.signature.name);
+  return form ? &form->of->forms[1] : nullptr;
 }
 
-const char* call_custom(const LibraryCall& c) {
-  try {
-    const Custom* known = numbered(c.ints[0]);
-    if (!known) return "a custom operator that is not registered";
-    const Custom& op = *known;
-    size_t operands = 0;
-    for (auto& a : op.def.signature.args) operands += a.type == ArgType::Tensor;
-    auto view = [](const LibraryTensor& t) {
-      return tenon_tensor{t.data, t.sizes.data(), static_cast<int32_t>(t.rank()), static_cast<int32_t>(t.dtype)};
-    };
-    std::vector<tenon_tensor> inputs, outputs;
-    size_t next = 0;
-    for (size_t i = 0; i < operands; i++) {
-      int64_t n = c.ints[1 + i];
-      if (n < 0) inputs.push_back({nullptr, nullptr, -1, 0});
-      for (int64_t k = 0; k < n; k++) inputs.push_back(view(c.inputs[next++]));
-    }
-    for (auto& t : c.outputs) outputs.push_back(view(t));
-    auto ints = c.ints.subspan(1 + operands);
-    tenon_op_call call{inputs.data(),  outputs.data(), ints.data(),      c.numbers.data(), inputs.size(),
-                       outputs.size(), ints.size(),    c.numbers.size(), op.data};
-    return op.function(&call);
-  } catch (const std::exception& e) {
-    thread_local std::string message;
-    return (message = e.what()).c_str();
-  }
+void keep_attributes(Graph& g, size_t first, const std::vector<Attribute>& attributes) {
+  if (attributes.empty()) return;
+  for (size_t i = first; i < g.num_nodes(); i++)
+    if (Node& n = g.node(NodeId{static_cast<uint32_t>(i)}); n.def && find_custom(n.op)) n.attributes = attributes;
 }
 
 std::string custom_text(int64_t number) {
   const Custom* op = numbered(number);
-  return op ? fmt::format("{}, results {}", op->schema, op->results) : "";
+  return op ? op->text : "";
+}
+
+std::vector<const Custom*> registered() {
+  std::shared_lock lock(registry().mutex);
+  std::vector<const Custom*> list;
+  for (const Custom& c : registry().all) list.push_back(&c);
+  return list;
 }
 
 } // namespace tenon::ops

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports custom.pt2 beside this file: a program that calls the operators of library.cpp (torch 2.15)."""
+"""Exports custom.pt2 and forms.pt2 beside this file: programs that call the operators of library.cpp (torch 2.15)."""
 import os, re
 import numpy as np
 import torch
@@ -24,6 +24,39 @@ def gate(x: torch.Tensor, y: torch.Tensor, scale: float) -> torch.Tensor:
     return x * torch.sigmoid(scale * y) + 0.5
 
 
+@torch.library.custom_op("tested::named", mutates_args=())
+def named(x: torch.Tensor, mode: str, dtype: torch.dtype, device: torch.device | None = None, tag: str | None = None,
+          sizes: list[int] | None = None) -> torch.Tensor:
+    return x.to(dtype) * len(mode) + (0 if tag is None else len(tag)) + sum(sizes or [])
+
+
+@torch.library.custom_op("tested::parts", mutates_args=())
+def parts(x: torch.Tensor, n: int) -> list[torch.Tensor]:
+    return [t.clone() for t in x.chunk(n)]
+
+
+@torch.library.custom_op("tested::positive", mutates_args=())
+def positive(x: torch.Tensor) -> int:
+    return int((x > 0).sum())
+
+
+@torch.library.custom_op("tested::half", mutates_args=())
+def half(x: torch.Tensor) -> int:
+    return x.shape[0] // 2
+
+
+@torch.library.custom_op("tested::clear", mutates_args={"x"})
+def clear(x: torch.Tensor) -> int:
+    positive = int((x > 0).sum())
+    x.zero_()
+    return positive
+
+
+named.register_fake(lambda x, mode, dtype, device=None, tag=None, sizes=None: torch.empty_like(x, dtype=dtype))
+parts.register_fake(lambda x, n: [x.new_empty(x.shape[0] // n, x.shape[1]) for _ in range(n)])
+positive.register_fake(lambda x: torch.library.get_ctx().new_dynamic_size())
+half.register_fake(lambda x: x.shape[0] // 2)
+clear.register_fake(lambda x: torch.library.get_ctx().new_dynamic_size())
 outer.register_fake(lambda x, y, scale=1.0: x.new_empty(x.shape[0], y.shape[0]))
 bump.register_fake(lambda x, by: x.new_empty((), dtype=torch.int64))
 gate.register_fake(lambda x, y, scale: torch.empty_like(x))
@@ -42,19 +75,33 @@ class Model(torch.nn.Module):
         return outer(copy, y, 0.25) @ y, positive, copy, self.seen.sum()
 
 
+class Forms(torch.nn.Module):
+    def forward(self, x):
+        a, b = parts(x, 2)
+        rows, k = half(x), positive(x)
+        copy = x + 1
+        c = clear(copy)
+        texts = named(x, "fast", torch.float64, torch.device("cpu"), None, [1, 2]) + named(x, "off", torch.float32, tag="t")
+        return texts, a - b, x[:rows] * 2, torch.zeros(k) + 1, k, torch.arange(c), copy
+
+
 def save(name, prefix, values):
-    np.savez(os.path.join(HERE, name), **{f"{prefix}{k}": v.numpy() for k, v in enumerate(values)})
+    np.savez(os.path.join(HERE, name), **{f"{prefix}{k}": np.asarray(v) for k, v in enumerate(values)})
+
+
+def export(name, model, inputs, sizes):
+    program = torch.export.export(model, inputs[0], dynamic_shapes=({0: sizes},) * len(inputs[0]))
+    for node in program.graph.nodes:
+        if trace := node.meta.get("stack_trace"):  # the same bytes wherever torch and this file are installed
+            node.meta["stack_trace"] = re.sub(r'File "[^"]*?/(?=torch/|export[.]py")', 'File "', trace)
+    torch.export.save(program, os.path.join(HERE, f"{name}.pt2"))
+    for k, given in enumerate(inputs):
+        suffix = f".{k + 1}" if k else ""
+        save(f"{name}{suffix}.inputs.npz", "arg", given)
+        save(f"{name}{suffix}.expected.npz", "out", type(model)()(*given))
 
 
 torch.manual_seed(0)
-n = torch.export.Dim("n", min=3)
-program = torch.export.export(Model(), (torch.randn(5), torch.randn(5)), dynamic_shapes=({0: n}, {0: n}))
-for node in program.graph.nodes:
-    if trace := node.meta.get("stack_trace"):  # the same bytes wherever torch and this file are installed
-        node.meta["stack_trace"] = re.sub(r'File "[^"]*?/(?=torch/|export[.]py")', 'File "', trace)
-torch.export.save(program, os.path.join(HERE, "custom.pt2"))
-for k, size in enumerate((5, 12, 3)):
-    inputs = torch.randn(size), torch.randn(size)
-    suffix = f".{k + 1}" if k else ""
-    save(f"custom{suffix}.inputs.npz", "arg", inputs)
-    save(f"custom{suffix}.expected.npz", "out", Model()(*inputs))
+Dim = torch.export.Dim
+export("custom", Model(), [(torch.randn(n), torch.randn(n)) for n in (5, 12, 3)], Dim("n", min=3))
+export("forms", Forms(), [(torch.randn(n, 3),) for n in (6, 10, 4)], 2 * Dim("m", min=2))

@@ -181,7 +181,7 @@ TEST_CASE("pools: calls inside of calls") {
   Executable inner = doubled().compile({.threads = 3}).value();
   called = &inner;
   auto call_inner = [](const tenon_op_call* call) -> const char* {
-    const tenon_tensor &x = call->inputs[0], &y = call->outputs[0];
+    const tenon_tensor &x = call->args[0].tensors[0], &y = call->outputs[0];
     TensorView from{DType::F32, x.data, {x.sizes, 2}, {}}, to{DType::F32, y.data, {y.sizes, 2}, {}};
     return called->run({&from, 1}, {&to, 1}).ok() ? nullptr : "the inner call failed";
   };
