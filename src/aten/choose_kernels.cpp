@@ -51,8 +51,7 @@ const OpDef* form_for(const Graph& g, const Node& n, const ops::Kernel& k, std::
   for (ValueId v : n.outputs)
     if (!g.type(v).is_tensor()) return why = "a result is no tensor", nullptr;
   try { // its arguments and results are such as a step can have
-    const OpDef* step = k.row_major ? k.row_major : form;
-    if (step->library) step->library(Call(g, *step, n.args, n.attributes));
+    k.step->library(Call(g, *k.step, n.args, n.attributes));
     infer_types(g, *form, n.args);
   } catch (const Error& e) {
     return why = e.what(), nullptr;
@@ -86,9 +85,8 @@ bool choose_kernels(LoadedProgram& program) {
     const Node& n = r.from.node(id);
     for (Asked& k : kernels) {
       if (n.def != k.op || n.outputs.empty()) continue;
-      std::string name = "%" +
-                         (r.from.value(n.outputs[0]).name.empty() ? std::to_string(n.outputs[0].index) : r.from.value(n.outputs[0]).name),
-                  why;
+      const std::string& given = r.from.value(n.outputs[0]).name;
+      std::string name = "%" + (given.empty() ? std::to_string(n.outputs[0].index) : given), why;
       if (const OpDef* form = form_for(r.from, n, k, why)) {
         k.taken.push_back(name);
         return take(id, *form);

@@ -27,6 +27,7 @@ struct Kernel {
   const OpDef* op;                        // that it computes
   DTypes dtypes;                          // of tensor arguments
   const OpDef *row_major, *channels_last; // what its nodes call; null where it does not take that layout
+  const OpDef* step;                      // that has a step for its arguments
 };
 /// Those whose name is `name`, or begins with what stands before a '*' at its end, in the order of their registration.
 std::vector<Kernel> find_kernels(std::string_view name);

@@ -114,7 +114,8 @@ std::vector<Kernel> find_kernels(std::string_view name) {
   if (all) name.remove_suffix(1);
   for (const Custom* c : registered()) {
     if (!c->computes || !(all ? c->name.starts_with(name) : c->name == name)) continue;
-    Kernel k{.name = c->name, .op = c->computes, .dtypes = c->dtypes, .row_major = nullptr, .channels_last = nullptr};
+    Kernel k{
+        .name = c->name, .op = c->computes, .dtypes = c->dtypes, .row_major = nullptr, .channels_last = nullptr, .step = &c->forms.back()};
     for (const Form& f : c->forms) {
       if (f.signature.name.ends_with(".row_major")) k.row_major = &f;
       if (f.signature.name.ends_with(".channels_last")) k.channels_last = &f;

@@ -227,6 +227,12 @@ TEST_CASE("a kernel that reports an error, and arguments that no function takes"
   Executable exe = h.program().compile({.kernels = {"k::add"}}).value();
   CHECK(says(exe.explain(), "argument other is a number instead of a tensor"));
   CHECK(numbers(run(exe, in)[0]) == std::vector<double>{2, 3, 4});
+  reg({.name = "k::nhwc_add", .op = "aten::add.Tensor", .layout = TENON_CHANNELS_LAST, .function = shifted_copy});
+  TestGraph c;
+  V image = c.input({1, 2, 2, 2});
+  c.p.graph.value(image.id).type.strides = {c.b.integer(8), c.b.integer(1), c.b.integer(4), c.b.integer(2)};
+  c.returns(c.b.call1("aten::add.Tensor", {image, 2}));
+  CHECK(says(c.program().compile({.kernels = {"k::nhwc_add"}}).value().explain(), "argument other is a number instead of a tensor"));
 }
 
 TEST_CASE("kernels in compiled files, and in programs whose graph a pass has made") {
