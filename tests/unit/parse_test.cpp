@@ -50,6 +50,18 @@ TEST_CASE("a text without types runs for any sizes, given those of its inputs an
   }
 }
 
+TEST_CASE("the smallest graph is its output") {
+  Program program = Program::parse("graph():\n    return ()").value();
+  std::vector<ir::Node> nodes = program.graph().value().fxNodes();
+  REQUIRE(nodes.size() == 1);
+  CHECK(nodes[0].op() == "output");
+  for (bool interpret : {false, true}) {
+    std::vector<Tensor> outputs(1), inputs;
+    program.compile({.interpret = interpret}).value().run(inputs, outputs).check();
+    CHECK(outputs.empty());
+  }
+}
+
 TEST_CASE("numbers are inputs, too") {
   std::vector<ArgInfo> inputs = {{.dtype = DType::F32, .sizes = {"3"}}, {.dtype = DType::F64, .is_number = true}};
   auto program = Program::parse(R"(graph():
@@ -63,6 +75,26 @@ TEST_CASE("numbers are inputs, too") {
   std::vector<Tensor> outputs, given = {counting({3}), factor};
   program.value().compile().value().run(given, outputs).check();
   CHECK(outputs.at(0).data_as<float>()[2] == 5);
+}
+
+TEST_CASE("assertions, whose results nothing reads, stay and end the call") {
+  std::vector<ArgInfo> inputs = {{.dtype = DType::F32, .sizes = {"s0"}}};
+  Program program = Program::parse(R"(graph():
+    %x : [num_users=2] = placeholder[target=x]
+    %sum_1 : [num_users=1] = call_function[target=torch.ops.aten.sum.default](args = (%x,), kwargs = {})
+    %gt : [num_users=1] = call_function[target=torch.ops.aten.gt.Scalar](args = (%sum_1, 2), kwargs = {})
+    %_assert_async : [num_users=0] = call_function[target=torch.ops.aten._assert_async.msg](args = (%gt, too little), kwargs = {})
+    return (x,))",
+                                   inputs)
+                        .value();
+  for (bool interpret : {false, true}) {
+    Executable exe = program.compile({.interpret = interpret}).value();
+    std::vector<Tensor> outputs;
+    CHECK(exe.run(std::vector{counting({3})}, outputs).ok());
+    Status status = exe.run(std::vector{counting({2})}, outputs);
+    REQUIRE_FALSE(status.ok());
+    CHECK(has(status.error().what(), "too little"));
+  }
 }
 
 TEST_CASE("the documents' spellings are read") {

@@ -187,6 +187,20 @@ TEST_CASE("passes: a program is changed and runs") {
   CHECK_FALSE(q.transform(aten).ok()); // its graph is Edge
 }
 
+TEST_CASE("passes: in their order, each held to the dialect before the next") {
+  ir::Graph g = graph_of(
+      1, [](ir::Graph& g, const Values& x) { return Values{g.insert("aten::cos.default", {g.insert("aten::sin.default", {x[0]})})}; });
+  std::string ran;
+  auto note = [&](const char* name) { return [&ran, name](ir::Graph&) { return ran += name, false; }; };
+  ir::PassManager passes("aten");
+  passes.add("second", note("b")).add("first", note("a"));
+  CHECK_FALSE(passes.run(g));
+  CHECK(ran == "ba");
+  passes.add("swap", [](ir::Graph& g) { return g.nodes().back().moveBefore(g.nodes().front()), true; }).add("last", note("c"));
+  CHECK(has(error_of([&] { passes.run(g); }), "pass swap: "));
+  CHECK(ran == "baba");
+}
+
 TEST_CASE("passes: errors name the pass, and end") {
   Program p = load("mlp");
   auto error = [&](const std::function<bool(ir::Graph&)>& run, int rounds = 0) {
