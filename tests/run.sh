@@ -37,6 +37,7 @@ fuzz_programs() { # changed programs, loaded, compiled and run: others for each 
   "$build/tests/operand_fuzz" tests/fixtures/operators $((seed % 50)) 50
 }
 suite layers tests/layers.py
+suite specification tests/specification.py
 suite format tests/format.sh
 suite unit unit
 suite unit_avx2 env TENON_AVX2=1 "$build/tests/unit_tests" -sf='*fft_test*,*blas_test*,*linalg_test*,*weight_only_test*'
