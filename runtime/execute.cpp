@@ -142,13 +142,26 @@ bool run(const LibraryStepCall& s, Frame& f) {
   return error == nullptr;
 }
 
+// The step's tensors in the form of the C interface, row-major.
+void give_tensors(Frame& f) {
+  f.delegate_tensors.clear(), f.delegate_strides.clear();
+  for (const LibraryTensor& t : f.library_tensors) {
+    f.delegate_strides.resize(f.delegate_strides.size() + t.sizes.size());
+    int64_t stride = 1;
+    for (size_t d = t.sizes.size(), at = f.delegate_strides.size(); d-- > 0; stride *= t.sizes[d]) f.delegate_strides[--at] = stride;
+  }
+  const int64_t* strides = f.delegate_strides.data();
+  for (const LibraryTensor& t : f.library_tensors) {
+    f.delegate_tensors.push_back({t.data, t.sizes.data(), strides, static_cast<int32_t>(t.rank()), static_cast<int32_t>(t.dtype)});
+    strides += t.rank();
+  }
+}
+
 bool run(const DelegateStep& s, Frame& f) {
   gather_tensors(s.inputs, s.outputs, f);
   std::span<const LibraryTensor> results = std::span(f.library_tensors).subspan(s.inputs.size());
   if (std::ranges::all_of(results, [](const LibraryTensor& t) { return t.numel() == 0; })) return true;
-  f.delegate_tensors.clear();
-  for (const LibraryTensor& t : f.library_tensors)
-    f.delegate_tensors.push_back({t.data, t.sizes.data(), static_cast<int32_t>(t.rank()), static_cast<int32_t>(t.dtype)});
+  give_tensors(f);
   f.library_ints.clear();
   for (Slot i : s.sizes) f.library_ints.push_back(slot(f, i));
   std::string error =

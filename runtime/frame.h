@@ -37,7 +37,8 @@ struct Frame {
   std::vector<int64_t> library_sizes, library_ints; // of the library step that runs
   std::vector<struct LibraryTensor> library_tensors;
   std::vector<tenon_tensor> delegate_tensors; // of the delegate that runs
-  bool profiled = false;                      // steps are timed, to `profile`
+  std::vector<int64_t> delegate_strides;
+  bool profiled = false; // steps are timed, to `profile`
   Profile profile;
 
   bool reserve_scratch(const ScratchNeed& need) {
