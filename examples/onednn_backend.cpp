@@ -134,6 +134,14 @@ struct Handle {
   }
 };
 
+// Whether what the header says lies within the bytes.
+bool fits(const Header& h, size_t size) {
+  constexpr int64_t most = int64_t{1} << 31;
+  if (h.in < 1 || h.out < 1 || h.in > most || h.out > most) return false;
+  size_t weights = Desc(h.weights).get_size(), bias = h.has_bias ? static_cast<size_t>(h.out) * sizeof(float) : 0;
+  return h.weights_at <= size && weights <= size - h.weights_at && h.bias_at <= size && bias <= size - h.bias_at;
+}
+
 const char* init(const void* bytes, size_t size, void*, void** handle) {
   Header h;
   int32_t here[3];
@@ -141,6 +149,7 @@ const char* init(const void* bytes, size_t size, void*, void** handle) {
   std::memcpy(&h, bytes, sizeof h);
   get_version(here);
   if (!std::equal(here, here + 3, h.version)) return "the weights were packed by another version of oneDNN: compile again";
+  if (!fits(h, size)) return "the bytes are damaged";
   *handle = new Handle{.header = h, .bytes = static_cast<const std::byte*>(bytes), .mutex = {}, .described = {}};
   return nullptr;
 }

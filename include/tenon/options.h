@@ -41,9 +41,10 @@ struct Options {
   Isa isa = Isa::Auto;
   /// Anything but Strict changes results: Program::error_of measures by how much. The interpreter is always strict.
   Precision precision = Precision::Strict;
-  /// Kernels of the user (register_kernel) that compute what they can of the program, by name; of several that take a node, the first.
-  /// They see the operators of the program as it was loaded, before any is decomposed or fused: Executable::explain lists which nodes each
-  /// took, and why not others. BadInput for names that are not registered. The interpreter does without.
+  /// Kernels of the user (register_kernel) that compute what they can of the program, by name, or all of a namespace ("mine::*"); of
+  /// several that take a node, the first. They see the operators of the program as it was loaded, before any is decomposed or fused:
+  /// Executable::explain lists which nodes each took, and why not others. BadInput for names that are not registered. The interpreter does
+  /// without.
   std::vector<std::string> kernels = {};
   /// Run everything in the reference interpreter: slow, for comparison.
   bool interpret = false;

@@ -124,8 +124,9 @@ public:
   /// is whole. Errors: Unsupported names what has no form in ATen: Edge graphs, operators of edge:: and tenon::, objects,
   /// effects; BadInput with the system's reason where it cannot be written.
   Status save(const std::string& path) const;
-  /// How far results under `options` are from those of strict f32, for these inputs: the largest |difference| of an output over the largest
-  /// magnitude in it. Compiles and runs both; 1 stands for all that is not finite in one alone. Errors: those of compile and run.
+  /// How far results under `options` are from those of tenon's own code in strict f32, for these inputs: the largest |difference| of an
+  /// output over the largest magnitude in it. Compiles and runs both; 1 stands for all that is not finite in one alone. Errors: those of
+  /// compile and run.
   Result<double> error_of(const Options& options, std::span<const TensorView> inputs) const;
   /// A pass of the user: `pass` gets the text of the Edge graph (what dump("edge") gives; src/ir/parse.h has its grammar) and
   /// returns another. Parameters and results must stay what they were. Errors: BadInput for a text that is no Edge graph.

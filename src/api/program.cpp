@@ -71,6 +71,7 @@ Result<double> Program::error_of(const Options& options, std::span<const TensorV
   return guarded([&] {
     Options strict = options;
     strict.precision = Precision::Strict;
+    strict.kernels.clear(), strict.backends.clear();
     std::vector<Tensor> got, want;
     compile(options).value().run(inputs, got).check();
     compile(strict).value().run(inputs, want).check();
