@@ -80,6 +80,15 @@ has 'parameter .* = ' "$tenon" show $programs/mlp.pt2
 has 'state dict: 6 tensors' "$tenon" show $programs/mlp.pt2
 has 'gradient_to_parameter .* -> linear.weight' "$tenon" show tests/fixtures/graphs/joint.pt2
 has 'edge::mm' "$tenon" show $programs/mlp.pt2 --stage=edge
+# One of several programs of an archive.
+for method in encode decode; do
+  "$tenon" run tests/fixtures/graphs/methods.pt2 --method "$method" >/dev/null || problem "$method does not run"
+  has 'aten::linear' "$tenon" show tests/fixtures/graphs/methods.pt2 --method "$method"
+done
+has 'def forward' "$tenon" show --python tests/fixtures/graphs/methods.pt2 --method decode
+refuses "several models" "$tenon" run tests/fixtures/graphs/methods.pt2
+refuses "encode, decode" "$tenon" explain tests/fixtures/graphs/methods.pt2 --method other
+refuses "one graph, without methods" "$tenon" run tests/fixtures/fx/mlp.fx --method encode
 for model in programs/mlp programs/kwargs_tree graphs/joint; do
   "$tenon" show tests/fixtures/$model.pt2 --json | python3 -c 'import json, sys
 program = json.load(sys.stdin)

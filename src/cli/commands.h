@@ -19,14 +19,23 @@ struct CheckArgs {
 };
 int check(const CheckArgs& args);
 
+/// A file, and the name of one of its programs where it has several.
+struct Model {
+  std::string file, method;
+};
+/// Of a .pt2.
+Program load(const Model& model);
+
 struct RunArgs {
-  std::string model, inputs, weights, output;
+  Model model;
+  std::string inputs, weights, output;
   Options options;
 };
 int run(const RunArgs& args);
 
 struct CompileArgs {
-  std::string model, output;
+  Model model;
+  std::string output;
   Options options;
 };
 int compile(const CompileArgs& args);
@@ -38,7 +47,8 @@ struct ProcessStart {
 ProcessStart process_start();
 
 struct BenchArgs {
-  std::string model = {}, inputs = {};
+  Model model = {};
+  std::string inputs = {};
   double seconds = 1;
   bool json = false;
   ProcessStart start = {};
@@ -47,13 +57,15 @@ struct BenchArgs {
 int bench(const BenchArgs& args);
 
 struct DumpArgs {
-  std::string model, stage, edge_types; // an edge.yaml
+  Model model;
+  std::string stage, edge_types; // an edge.yaml
   Options options;
 };
 int dump(const DumpArgs& args);
 
 struct ExplainArgs {
-  std::string model, inputs;
+  Model model;
+  std::string inputs;
   double seconds = 0.2;
   Options options = {};
 };
@@ -77,7 +89,7 @@ struct OptArgs {
 int opt(const OptArgs& args);
 
 struct ShowArgs {
-  std::string file;           // a .pt2, or the text of an FX graph
+  Model model;                // a .pt2; for `python` also the text of an FX graph
   std::string output;         // FILE.py, beside which FILE.npz gets the weights; empty: standard output, and no weights
   bool python = false;        // as a module of torch
   std::string stage = "aten"; // without: what the program says of itself, and its graph after this stage
@@ -103,7 +115,7 @@ struct Ready {
   /// From the file, or the examples of the archive.
   std::vector<Tensor> inputs(const std::string& file) const;
 };
-Ready make_ready(const std::string& model, const Options& options);
+Ready make_ready(const Model& model, const Options& options);
 /// The same of the text of an FX graph. Placeholders without a type take it from the arrays of `inputs`, in their order; `weights` has
 /// what get_attr nodes read, by name. Both are .npz files, or "" for none.
 Ready make_ready_text(const std::string& file, const std::string& inputs, const std::string& weights, const Options& options);

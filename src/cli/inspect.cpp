@@ -10,7 +10,7 @@
 namespace tenon::cli {
 
 int dump(const DumpArgs& args) {
-  Program program = Program::load(args.model).value();
+  Program program = load(args.model);
   if (!args.edge_types.empty()) program.check_edge_types(read_file(args.edge_types)).check();
   std::fputs(program.dump(args.stage, args.options).value().c_str(), stdout);
   return 0;
@@ -45,7 +45,7 @@ void explain_exact(const Program& program, const ExplainArgs& args, const std::v
 } // namespace
 
 int explain(const ExplainArgs& args) {
-  Program program = Program::load(args.model).value();
+  Program program = load(args.model);
   Options options = args.options;
   options.profile = true;
   std::vector<Tensor> inputs = args.inputs.empty() ? program.example_inputs().value() : read_inputs(args.inputs, program.inputs()), outputs;

@@ -44,9 +44,12 @@ void add_options(CLI::App* app, Options& options) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, Isa>{{"auto", Isa::Auto}, {"avx2", Isa::Avx2}, {"avx512", Isa::Avx512}}));
 }
 
-CLI::App* add_model(CLI::App& app, const char* name, const char* what, std::string& model, Options& options) {
+constexpr const char* method_help = "which program of an archive of several";
+
+CLI::App* add_model(CLI::App& app, const char* name, const char* what, cli::Model& model, Options& options) {
   CLI::App* command = app.add_subcommand(name, what);
-  command->add_option("model", model, "a .pt2")->required();
+  command->add_option("model", model.file, "a .pt2")->required();
+  command->add_option("--method", model.method, method_help);
   add_options(command, options);
   return command;
 }
@@ -122,8 +125,10 @@ Command opt_command(CLI::App& app, cli::OptArgs& args) {
 
 Command show_command(CLI::App& app, cli::ShowArgs& args) {
   auto* show = app.add_subcommand("show", "a program's signature, sizes, weights and graph; or the program as source");
-  show->add_option("file", args.file, "a .pt2, or the text of an FX graph: torch's print of it, or its Python code; -: text from stdin")
+  show->add_option("file", args.model.file,
+                   "a .pt2, or the text of an FX graph: torch's print of it, or its Python code; -: text from stdin")
       ->required();
+  show->add_option("--method", args.model.method, method_help);
   show->add_option("--stage", args.stage, "the graph after this stage: aten (the default), edge or backend");
   show->add_flag("--json", args.json, "one JSON object");
   show->add_flag("--python", args.python, "as a Python module that torch runs, with its weights in an .npz");

@@ -33,13 +33,18 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-Ready make_ready(const std::string& model, const Options& options) {
+Program load(const Model& model) {
+  return model.method.empty() ? Program::load(model.file).value() : Program::load(model.file, model.method).value();
+}
+
+Ready make_ready(const Model& model, const Options& options) {
   auto begin = Clock::now();
-  if (artifact::is_artifact(model)) {
-    Executable exe = Executable::load(model, options).value();
+  if (artifact::is_artifact(model.file)) {
+    require_input(model.method.empty(), "{} is a compiled program: it has no others", model.file);
+    Executable exe = Executable::load(model.file, options).value();
     return {.executable = std::move(exe), .program = {}, .load_ms = ms_since(begin), .compile_ms = 0};
   }
-  Program program = Program::load(model).value();
+  Program program = load(model);
   double load_ms = ms_since(begin);
   begin = Clock::now();
   Executable exe = program.compile(options).value();
@@ -72,7 +77,7 @@ std::vector<Tensor> Ready::inputs(const std::string& file) const {
 }
 
 int compile(const CompileArgs& args) {
-  Program program = Program::load(args.model).value();
+  Program program = load(args.model);
   auto begin = Clock::now();
   program.save_compiled(args.output, args.options).check();
   fmt::print("{} is written: {:.0f} ms\n", args.output, ms_since(begin));

@@ -26,9 +26,10 @@ void print_tensor(const std::string& name, const Tensor& t) {
 } // namespace
 
 int run(const RunArgs& args) {
-  bool is_text = is_fx_text(args.model);
-  require_input(is_text || args.weights.empty(), "--weights are those of an FX text; {} has its own", args.model);
-  Ready ready = is_text ? make_ready_text(args.model, args.inputs, args.weights, args.options) : make_ready(args.model, args.options);
+  bool is_text = is_fx_text(args.model.file);
+  require_input(is_text || args.weights.empty(), "--weights are those of an FX text; {} has its own", args.model.file);
+  require_input(!is_text || args.model.method.empty(), "{} is one graph, without methods", args.model.file);
+  Ready ready = is_text ? make_ready_text(args.model.file, args.inputs, args.weights, args.options) : make_ready(args.model, args.options);
   std::vector<Tensor> inputs = ready.inputs(args.inputs), outputs;
   auto begin = Clock::now();
   ready.executable.run(inputs, outputs).check();

@@ -112,7 +112,7 @@ void show_json(const Program& p, const ir::Graph& graph) {
 
 int show(const ShowArgs& args) {
   if (args.python) return show_python(args);
-  Program program = Program::load(args.file).value();
+  Program program = load(args.model);
   ir::Graph graph = program.graph(args.stage).value();
   args.json ? show_json(program, graph) : show_text(program, graph);
   return 0;

@@ -29,8 +29,8 @@ std::string weights_path(const std::string& output) {
 }
 
 // Duals live on a level that torch enters outside of the graph: their tangents are computed beside them instead.
-FxGraph load_as_fx(const std::string& path) {
-  LoadedProgram program = load_pt2(path);
+FxGraph load_as_fx(const Model& model) {
+  LoadedProgram program = load_pt2(model.file, model.method);
   forward_ad(program);
   return fx_of(program);
 }
@@ -38,11 +38,11 @@ FxGraph load_as_fx(const std::string& path) {
 } // namespace
 
 int show_python(const ShowArgs& args) {
-  FxGraph fx = args.file.ends_with(".pt2") ? load_as_fx(args.file) : parse_fx(read_file(args.file));
+  FxGraph fx = args.model.file.ends_with(".pt2") ? load_as_fx(args.model) : parse_fx(read_file(args.model.file));
   auto weights = weights_of(fx);
   std::string path = args.output.empty() ? "" : weights_path(args.output);
   std::string title =
-      fmt::format("{} as a module of torch; its weights are arrays of an .npz.", args.file.substr(args.file.rfind('/') + 1));
+      fmt::format("{} as a module of torch; its weights are arrays of an .npz.", args.model.file.substr(args.model.file.rfind('/') + 1));
   std::string text = python_module(fx, "Program", title);
   if (args.output.empty()) return std::fputs(text.c_str(), stdout) < 0;
   write_text(args.output, text);

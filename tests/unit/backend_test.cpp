@@ -301,6 +301,17 @@ TEST_CASE("handles of equal bytes are one, for several programs, and are given b
   CHECK(closed == gone + 2);
 }
 
+TEST_CASE("methods of one archive have delegates of their own") {
+  register_backend(pointwise("methods")).check();
+  for (const char* method : {"encode", "decode"}) {
+    Program p = Program::load(std::string(TENON_FIXTURES) + "/graphs/methods.pt2", method).value();
+    Executable exe = p.compile({.backends = {"methods"}}).value();
+    CHECK(exe.stats().delegate_steps == 1);
+    auto inputs = p.example_inputs().value();
+    CHECK(difference(run(exe, inputs)[0], run(p.compile().value(), inputs)[0]) == "");
+  }
+}
+
 TEST_CASE("a compiled file has the bytes of its delegates") {
   TestGraph g = diamond();
   std::vector<Tensor> inputs{counting(DType::F32, {2, 3}), counting(DType::F32, {2, 3}, -4)};
