@@ -164,9 +164,8 @@ TEST_CASE("a kernel takes the nodes of its dtypes, tenon the others, and explain
   CHECK(says(text, "aten::gelu.default by k::shifted"));
   CHECK(says(text, "kernel k::shifted of aten::gelu.default takes %first\n  not %second: self is f64\n"));
   CHECK(says(text, "kernel k::a of aten::relu.default takes no node\n"));
-  std::vector<TensorView> in;
   Tensor a = counting(DType::F32, {5, 3}), b = counting(DType::F64, {5});
-  in.assign({a, b});
+  std::vector<TensorView> in{a.view(), b.view()};
   CHECK(p.error_of({.kernels = {"k::*"}}, in).value() > 0.5); // beside tenon's own
 }
 
