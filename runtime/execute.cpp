@@ -146,9 +146,8 @@ bool run(const LibraryStepCall& s, Frame& f) {
 void give_tensors(Frame& f) {
   f.delegate_tensors.clear(), f.delegate_strides.clear();
   for (const LibraryTensor& t : f.library_tensors) {
-    f.delegate_strides.resize(f.delegate_strides.size() + t.sizes.size());
-    int64_t stride = 1;
-    for (size_t d = t.sizes.size(), at = f.delegate_strides.size(); d-- > 0; stride *= t.sizes[d]) f.delegate_strides[--at] = stride;
+    auto strides = contiguous_strides(t.sizes);
+    f.delegate_strides.insert(f.delegate_strides.end(), strides.begin(), strides.end());
   }
   const int64_t* strides = f.delegate_strides.data();
   for (const LibraryTensor& t : f.library_tensors) {

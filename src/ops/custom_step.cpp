@@ -118,9 +118,7 @@ public:
 
 private:
   void tensor(const LibraryTensor& t) {
-    std::vector<int64_t> sizes(t.sizes.begin(), t.sizes.end()), strides(sizes.size());
-    int64_t stride = 1;
-    for (size_t d = sizes.size(); d-- > 0;) strides[d] = stride, stride *= sizes[d];
+    std::vector<int64_t> sizes(t.sizes.begin(), t.sizes.end()), strides = contiguous_strides(sizes);
     if (channels_last_) sizes = from_channels_last(sizes), strides = from_channels_last(strides);
     const int64_t* begin = dims_.data() + dims_.size();
     dims_.insert(dims_.end(), sizes.begin(), sizes.end());
