@@ -13,21 +13,7 @@
 
 namespace tenon {
 
-std::string_view torch_name(DType t) {
-  constexpr std::string_view names[num_dtypes] = {
-      "Bool",           "Byte",   "Char",         "Short",         "Int",    "Long",          "Half",        "BFloat16",
-      "Float",          "Double", "ComplexFloat", "ComplexDouble", "UInt64", "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz",
-      "Float8_e5m2fnuz"};
-  return names[static_cast<int>(t)];
-}
-
 namespace {
-
-std::string join(const std::vector<Expr>& list) {
-  std::string s;
-  for (Expr e : list) s += (s.empty() ? "" : ", ") + to_string(e);
-  return s;
-}
 
 std::string quote(std::string_view text, char mark) {
   std::string s(1, mark);
@@ -220,52 +206,6 @@ private:
 };
 
 } // namespace
-
-std::string to_string(const Type& t) {
-  switch (t.kind) {
-  case TypeKind::Tensor: {
-    std::string s = join(t.sizes);
-    if (!t.strides.empty()) s += fmt::format("{}strides=[{}]", s.empty() ? "" : ", ", join(t.strides));
-    return fmt::format("{}({})", torch_name(t.dtype), s);
-  }
-  case TypeKind::Int: return t.value ? "int{" + to_string(t.value) + "}" : "int";
-  case TypeKind::Float: return t.value ? "float{" + to_string(t.value) + "}" : "float";
-  case TypeKind::Bool: return t.value ? "bool{" + to_string(t.value) + "}" : "bool";
-  case TypeKind::String: return "str";
-  case TypeKind::None: return "NoneType";
-  case TypeKind::Custom: return "custom";
-  }
-  return "?";
-}
-
-std::string to_string(const Type& type, const TensorMeta& meta) {
-  std::string s = to_string(type);
-  if (!type.is_tensor() || meta == TensorMeta()) return s;
-  s.pop_back();
-  if (!s.ends_with('(')) s += ", ";
-  return s + fmt::format("requires_grad={}, device={})", static_cast<int>(meta.requires_grad), device_name(meta));
-}
-
-static constexpr std::string_view devices[] = {"cpu", "cuda", "mps", "xpu", "meta", "other"};
-
-std::string device_name(const TensorMeta& meta) {
-  std::string_view name = devices[static_cast<size_t>(meta.device)];
-  return meta.device_index < 0 ? std::string(name) : fmt::format("{}:{}", name, meta.device_index);
-}
-
-bool set_device(TensorMeta& meta, std::string_view name) {
-  size_t colon = std::min(name.find(':'), name.size());
-  auto known = std::find(std::begin(devices), std::end(devices), name.substr(0, colon));
-  meta.device = known == std::end(devices) ? Device::Other : static_cast<Device>(known - std::begin(devices));
-  meta.device_index = -1;
-  if (colon == name.size()) return colon > 0;
-  std::string_view index = name.substr(colon + 1);
-  int value = 0;
-  auto [end, error] = std::from_chars(index.data(), index.data() + index.size(), value);
-  bool good = colon > 0 && error == std::errc() && end == index.data() + index.size() && value >= 0 && value < 128;
-  if (good) meta.device_index = static_cast<int8_t>(value);
-  return good;
-}
 
 std::string to_string(const Graph& graph) { return text_of_symbols(graph) + Printer(graph).block(graph.top(), "graph", "", "return"); }
 std::string to_string(const Graph& graph, NodeId node) { return Printer(graph).node(node, ""); }

@@ -1,0 +1,46 @@
+// What a row of the table of TorchScript's own operators says: those on numbers, strings, lists, dicts and tuples. Operators on tensors are
+// rows of src/ops.
+#pragma once
+#include <span>
+
+#include "builtins/ivalue.h"
+#include "ir/schema.h"
+
+namespace tenon {
+
+/// One application of an operator. `results` has a slot for each result of the schema; a function may move out of its arguments.
+struct BuiltinCall {
+  std::span<IValue> args; // in schema order, defaults filled in; of "..." whatever was given
+  std::span<IValue> results;
+};
+using BuiltinFn = void (*)(BuiltinCall&);
+
+struct BuiltinRow {
+  std::string_view schema; ///< "aten::add.int(int a, int b) -> int", "aten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!)"
+  BuiltinFn run = nullptr;
+};
+
+/// Whether it reads and writes nothing but its operands' numbers and strings: equal operands give equal results, and no result
+/// need be computed that nobody uses. False for operators on lists, dicts and objects, which have identity, and for effects.
+bool is_pure(const struct BuiltinOp& op);
+
+struct BuiltinOp : BuiltinRow {
+  Schema signature;
+};
+/// The rows of a name without overload, "aten::add", in the order in which overloads are tried. Thread-safe.
+std::span<const BuiltinOp* const> find_builtins(std::string_view name);
+/// All rows, ordered by name.
+std::vector<const BuiltinOp*> all_builtins();
+
+namespace builtins {
+// One array of rows per family, one file each.
+std::span<const BuiltinRow> number_rows(); ///< int, float, complex, bool: arithmetic, comparison, conversion
+std::span<const BuiltinRow> math_rows();   ///< math.*
+std::span<const BuiltinRow> string_rows();
+std::span<const BuiltinRow> format_rows(); ///< str, format, hex, ord ...
+std::span<const BuiltinRow> list_rows();
+std::span<const BuiltinRow> dict_rows();
+std::span<const BuiltinRow> object_rows(); ///< None, is, device, tensors' attributes
+} // namespace builtins
+
+} // namespace tenon
