@@ -156,7 +156,7 @@ Rows make_rows() {
   rows.insert(rows.end(), {
                               {"aten::sort.any(t[](a!) self, bool reverse=False) -> ()", of<sort>},
                               {"aten::sorted.any(t[](a) self) -> t[]", of<sorted>},
-                              {"aten::sum.int(int[] self) -> int", of<sum<Int>>},
+                              {"aten::sum.int(int[] self) -> int", op([](List& l) { return Int{static_cast<int32_t>(sum<Int>(l))}; })},
                               {"aten::sum.float(float[] self) -> float", of<sum<double>>},
                               {"aten::sum.complex(complex[] self) -> complex", of<sum<Complex>>},
                               {"aten::sum.bool(bool[] self) -> int", op([](List& l) { return count(l, true); })},

@@ -51,7 +51,7 @@ constexpr int line_length = 80;
 /// Rows of `columns` numbers, broken into groups of columns where they are longer than a line.
 std::string matrix_text(std::span<const double> values, int64_t columns, int indent) {
   auto format = format_of(values);
-  std::string margin(static_cast<size_t>(indent), ' '), text = margin;
+  std::string margin(static_cast<size_t>(indent), ' '), text;
   int64_t per_line = std::max<int64_t>((line_length - indent) / (format.width + 1), 1), rows = std::ssize(values) / columns;
   for (int64_t first = 0; first < columns; first += per_line) {
     int64_t last = std::min(first + per_line, columns) - 1;
@@ -67,7 +67,7 @@ std::string matrix_text(std::span<const double> values, int64_t columns, int ind
 }
 
 std::string numbers_text(const std::vector<double>& values, const std::vector<int64_t>& sizes) {
-  if (sizes.empty()) return fmt::format("{:.6g}\n", values[0]);
+  if (sizes.empty()) return fmt::format("{}\n", values[0]);
   if (values.empty()) return "";
   if (sizes.size() == 1) {
     auto format = format_of(values);

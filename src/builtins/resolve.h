@@ -43,15 +43,15 @@ bool is_subtype(const Type& a, const Type& b);
 /// The least type that both are of: Optional[int] of int and None, Tensor of two tensors; none where there is no such.
 std::optional<Type> unify(const Type& a, const Type& b);
 
-/// The type of a schema's argument or result, as TorchScript has it: ScalarType, Layout and MemoryFormat are int.
-Type type_of(const SchemaArg& arg);
-
-/// Resolves "aten::add" on positional arguments, then those with names. First without implicit conversions, then with. Throws
-/// Error(BadInput) that lists the candidates, each with what does not fit, in torch's words, where none fits. `self` is whether the first
-/// argument is the object of a method call.
+/// Resolves "aten::add" on positional arguments, then those with names; first without implicit conversions, then with them. Throws
+/// Error(BadInput) that lists the candidates and what does not fit, in torch's words, where none does. Thread-safe.
 Resolved resolve(std::string_view name, std::span<const Given> args);
 /// The same; empty where none fits, with the message in `why`.
 std::optional<Resolved> try_resolve(std::string_view name, std::span<const Given> args, std::string* why = nullptr);
+/// The same on the arguments of a graph's node: all by position, those that are keyword-only too.
+std::optional<Resolved> resolve_node(std::string_view name, std::span<const Given> args, std::string* why = nullptr);
+/// The same for one schema, of a function or method of the program: what a call's arguments become.
+std::optional<Resolved> match_schema(const Schema& schema, std::span<const Given> args, std::string* why);
 /// Whether any operator has that name.
 bool is_operator(std::string_view name);
 

@@ -1,5 +1,6 @@
 // What is asked of tensors without computing on them: sizes, types, elements; and tensors of numbers and lists.
 #include <algorithm>
+#include <cfloat>
 #include <cstring>
 
 #include "base/numeric.h"
@@ -46,7 +47,7 @@ void check_device(const IValue& device) {
 
 IValue with_grad(Tensor t, bool requires_grad) {
   bool may = is_float(t.dtype()) || is_complex(t.dtype());
-  if (requires_grad && !may) raise("", "only Tensors of floating point dtype can require gradients");
+  if (requires_grad && !may) raise("", "Only Tensors of floating point and complex dtype can require gradients");
   IValue v(std::move(t));
   v.tensor_box().requires_grad = requires_grad;
   return v;
@@ -72,9 +73,16 @@ void store(const IValue& v, DType dtype, char* p) {
   });
 }
 
-/// What torch.tensor makes of a number: floats become f32, whatever dtype is asked for afterwards.
+void check_fits(double d, std::string_view type) {
+  if (std::isfinite(d) && std::fabs(d) > FLT_MAX) raise("", fmt::format("value cannot be converted to type {} without overflow", type));
+}
+
+/// What torch.tensor makes of a number: floats become f32, whatever dtype is asked for afterwards, and must fit.
 Tensor tensor_of_number(const IValue& v) {
   Tensor t(dtype_of_number(v), {});
+  if (v.is(IValue::Tag::Double)) check_fits(v.to_double(), "float");
+  if (v.is(IValue::Tag::Complex))
+    check_fits(v.to_complex().real(), "c10::complex<float>"), check_fits(v.to_complex().imag(), "c10::complex<float>");
   store(v, t.dtype(), t.data_as<char>());
   return t;
 }

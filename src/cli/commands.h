@@ -29,9 +29,13 @@ Program load(const Model& model);
 struct RunArgs {
   Model model;
   std::string inputs, weights, output;
+  std::string json; // of scripts: what an .npz cannot hold
   Options options;
 };
 int run(const RunArgs& args);
+/// Whether it is a script, FILE.py:entry, or the text of its graph, FILE.ir.
+bool is_script(std::string_view file);
+int run_script(const RunArgs& args);
 
 struct CompileArgs {
   Model model;

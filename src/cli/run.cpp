@@ -26,6 +26,7 @@ void print_tensor(const std::string& name, const Tensor& t) {
 } // namespace
 
 int run(const RunArgs& args) {
+  if (is_script(args.model.file)) return run_script(args);
   bool is_text = is_fx_text(args.model.file);
   require_input(is_text || args.weights.empty(), "--weights are those of an FX text; {} has its own", args.model.file);
   require_input(!is_text || args.model.method.empty(), "{} is one graph, without methods", args.model.file);

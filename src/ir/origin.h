@@ -14,6 +14,7 @@ struct Origin {
   std::string module_stack = {};    ///< torch's nn_module_stack, outermost first: "key,layers.0,torch.nn.modules.linear.Linear;..."
   std::string source_fn_stack = {}; ///< the function or leaf module that was called: "fn_name,torch.nn.modules.linear.Linear;..."
   std::string torch_fn = {};        ///< torch's function: "linear_1;builtin_function_or_method.linear"
+  std::string range = {};           ///< TorchScript's: "m.py:7:4", the file, the line, the column from 0 on
 };
 
 /// What is recorded, under torch's names: ("stack_trace", text) and the like; those that are not there left out.

@@ -19,8 +19,8 @@ constexpr int64_t max_numbered_tensor = 1 << 20;
 
 class TypeParser {
 public:
-  TypeParser(ExprPool& pool, Lexer& lexer, TensorMeta& meta, bool sizes_alone = false)
-      : pool_(pool), lex_(lexer), meta_(meta), sizes_alone_(sizes_alone) {}
+  TypeParser(ExprPool& pool, Lexer& lexer, TensorMeta& meta, bool sizes_alone = false, bool partial = false)
+      : pool_(pool), lex_(lexer), meta_(meta), sizes_alone_(sizes_alone), partial_(partial) {}
 
   Type parse() {
     std::string name(lex_.word());
@@ -44,7 +44,7 @@ private:
   std::vector<Expr> parse_exprs(std::string_view end) {
     std::vector<Expr> out;
     while (!lex_.at(end) && !lex_.at("strides=") && !lex_.at("requires_grad=") && !lex_.at("device=")) {
-      out.push_back(parse_integer());
+      out.push_back(partial_ && lex_.accept("*") ? Expr() : parse_integer());
       if (!lex_.accept(",")) break;
     }
     return out;
@@ -94,6 +94,7 @@ private:
   Lexer& lex_;
   TensorMeta& meta_;
   bool sizes_alone_; // nothing else says what range symbols have
+  bool partial_;     // sizes may be "*"
 };
 
 class GraphParser {
@@ -447,9 +448,9 @@ private:
 
 ParsedGraph parse_graph(std::string_view text, std::span<const Tensor> tensors) { return GraphParser(text, tensors).parse(); }
 
-Type parse_type(ExprPool& pool, Lexer& lexer, TensorMeta* meta) {
+Type parse_type(ExprPool& pool, Lexer& lexer, TensorMeta* meta, bool partial) {
   TensorMeta own;
-  return TypeParser(pool, lexer, meta ? *meta : own, true).parse();
+  return TypeParser(pool, lexer, meta ? *meta : own, true, partial).parse();
 }
 
 Expr parse_size(ExprPool& pool, Lexer& lexer) {

@@ -24,7 +24,8 @@ struct ParsedGraph {
 /// Throws Error(BadInput) with the line of what is wrong. `tensors` are what @0, @1 ... stand for; dtype and sizes must fit.
 ParsedGraph parse_graph(std::string_view text, std::span<const Tensor> tensors = {});
 /// One type by itself: "Float(s77, 8)". Symbols that are new in its sizes are from 0 on. `meta` gets what else stands in it.
-Type parse_type(ExprPool& pool, class Lexer& lexer, TensorMeta* meta = nullptr);
+/// `partial`: sizes may be "*", which become empty expressions.
+Type parse_type(ExprPool& pool, class Lexer& lexer, TensorMeta* meta = nullptr, bool partial = false);
 /// A size by itself: "s77*2 + 1".
 Expr parse_size(ExprPool& pool, class Lexer& lexer);
 /// A tensor of zeros that takes the memory of one element: its strides are zero. BadInput where the sizes overflow.

@@ -33,7 +33,8 @@ struct SchemaArg {
   std::string alias = {}; // "a" of Tensor(a) and Tensor(a!)
   bool written = false;   // Tensor(a!)
   bool has_default = false;
-  Arg fallback = {}; // the default
+  Arg fallback = {};                     // the default
+  std::shared_ptr<const Type> full = {}; // of type Any: what the fields above cannot say, as Dict(str, t), (int, int)[]
 };
 
 struct Schema {
@@ -41,12 +42,17 @@ struct Schema {
   std::vector<SchemaArg> args;
   std::vector<SchemaArg> returns;
   bool variadic_result = false; // returns Tensor[]: as many outputs as the list has
+  bool any_args = false;        // "...": any arguments behind those named
+  bool any_returns = false;     // "-> ..."
 
   int find(std::string_view arg) const; // -1 where there is none
   bool mutates() const;                 // some argument is written
 };
 
-/// Throws Error(BadInput) with the position of what is wrong.
+/// The type of an argument or result as TorchScript has it: what torch enumerates (ScalarType, Layout, MemoryFormat) is an int.
+Type type_of(const SchemaArg& arg);
+
+/// Everything that torch's FunctionSchema parses. Throws Error(BadInput) with the position of what is wrong.
 Schema parse_schema(std::string_view text);
 std::string to_string(const Schema& schema);
 

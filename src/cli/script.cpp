@@ -1,0 +1,37 @@
+// Scripts and their graphs in the tool: FILE.ir, FILE.py:entry.
+#include <filesystem>
+
+#include "builtins/ivalue.h"
+#include "cli/commands.h"
+#include "cli/script_values.h"
+#include "executor/interpreter.h"
+
+namespace tenon::cli {
+
+namespace {
+
+script::ScriptProgram load_script(const std::string& file) {
+  if (!file.ends_with(".ir")) unsupported("{}: only graphs", file);
+  std::string sidecar = std::filesystem::path(file).replace_extension(".json");
+  return script::program_of_text(read_file(file), read_weight_names(sidecar));
+}
+
+} // namespace
+
+bool is_script(std::string_view file) {
+  size_t colon = file.rfind(':');
+  return file.ends_with(".ir") || (colon != file.npos && file.substr(0, colon).ends_with(".py"));
+}
+
+int run_script(const RunArgs& args) {
+  script::ScriptProgram program = load_script(args.model.file);
+  std::vector<IValue> inputs = read_script_args(program.params, args.inputs, args.json);
+  for (IValue& w : read_script_weights(program.weights, args.weights)) inputs.push_back(std::move(w));
+  auto code = executor::build_code(program.graph);
+  std::vector<IValue> results = executor::run(code, std::move(inputs));
+  for (size_t i = 0; i < results.size(); i++) fmt::print("out{}: {}\n", i, str(results[i]));
+  if (!args.output.empty()) write_script_results(results, args.output);
+  return 0;
+}
+
+} // namespace tenon::cli

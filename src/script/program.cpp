@@ -1,0 +1,60 @@
+#include "script/program.h"
+
+namespace tenon::script {
+
+namespace {
+
+class Modernizer {
+public:
+  explicit Modernizer(Graph& g) : g_(g) {}
+
+  void block(BlockId id) {
+    Block& b = g_.block(id);
+    keep(b.params);
+    std::vector<NodeId> nodes;
+    for (NodeId n : b.nodes) {
+      if (g_.node(n).op == "prim::LoadWorld" || g_.node(n).op == "prim::StoreWorld") continue;
+      node(g_.node(n));
+      nodes.push_back(n);
+    }
+    b.nodes = std::move(nodes);
+    keep(b.returns);
+  }
+
+private:
+  bool is_world(ValueId v) const { return g_.type(v).is(TypeKind::World); }
+
+  void keep(std::vector<ValueId>& values) {
+    std::erase_if(values, [&](ValueId v) { return is_world(v); });
+    for (uint32_t i = 0; i < values.size(); i++) g_.value(values[i]).index = i;
+  }
+  void keep(ArgList& args) {
+    std::erase_if(args, [&](const Arg& a) { return a.is<ValueId>() && is_world(a.get<ValueId>()); });
+  }
+
+  void node(Node& n) {
+    keep(n.args);
+    keep(n.outputs);
+    if (n.op == "aten::select" && n.args.size() == 2 && g_.type(n.args[0].get<ValueId>()).is(TypeKind::List)) n.op = "aten::__getitem__";
+    for (BlockId b : n.blocks) block(b);
+  }
+
+  Graph& g_;
+};
+
+} // namespace
+
+void modernize(Graph& graph) { Modernizer(graph).block(graph.top()); }
+
+ScriptProgram program_of_text(std::string_view text, std::vector<std::string> weights) {
+  ScriptText read = parse_script(text);
+  if (read.spelling == Spelling::Of2018) modernize(read.graph);
+  ScriptProgram p{.graph = std::move(read.graph), .params = {}, .weights = std::move(weights)};
+  const std::vector<ValueId>& inputs = p.graph.block(p.graph.top()).params;
+  require_input(p.weights.size() <= inputs.size(), "{} weights are named, the graph has {} inputs", p.weights.size(), inputs.size());
+  for (size_t i = 0; i + p.weights.size() < inputs.size(); i++)
+    p.params.push_back({p.graph.value(inputs[i]).name, p.graph.type(inputs[i])});
+  return p;
+}
+
+} // namespace tenon::script
