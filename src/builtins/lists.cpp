@@ -77,7 +77,8 @@ Int derive_index(Int index, Int start, Int step) {
   return static_cast<Int>(static_cast<uint64_t>(start) + static_cast<uint64_t>(index) * static_cast<uint64_t>(step));
 }
 std::vector<Int> range_list(Int n) {
-  std::vector<Int> list(static_cast<size_t>(std::clamp<Int>(n, 0, Int{1} << 31)));
+  if (n > Int{1} << 31) raise("MemoryError", fmt::format("a list of {} elements", n));
+  std::vector<Int> list(static_cast<size_t>(std::max<Int>(n, 0)));
   for (size_t i = 0; i < list.size(); i++) list[i] = static_cast<Int>(i);
   return list;
 }

@@ -116,7 +116,7 @@ inline Complex narrowed(Complex v) { return v; }
 
 /// The overload of Scalars.
 template <class F> void unary_scalar(Rows& rows, std::string_view name, F) {
-  constexpr auto run = [](auto a) -> IValue
+  static constexpr auto run = [](auto a) -> IValue
     requires std::is_invocable_v<F, decltype(a)>
   { return narrowed(F{}(a)); };
   rows.push_back({fmt::format("{}.Scalar(Scalar a) -> Scalar", name), [](BuiltinCall& c) { c.results[0] = visit_number(c.args[0], run); }});
