@@ -64,6 +64,12 @@ List slice(const List& list, std::optional<Int> start, std::optional<Int> end, I
   return out;
 }
 
+std::vector<std::string> characters(const std::string& s) {
+  std::vector<std::string> list;
+  for (char c : s) list.emplace_back(1, c);
+  return list;
+}
+
 /// How many numbers range(low, high, step) has.
 Int range_length(Int low, Int high, Int step) {
   if (step == 0) raise("", "range() arg 3 must not be zero");
@@ -88,7 +94,6 @@ std::vector<Int> range_list(Int n) {
 std::span<const BuiltinRow> list_rows() {
   static const Rows rows = {
       {"aten::len.t(t[] a) -> int", op([](List& l) { return std::ssize(l); })},
-      {"aten::len.any(Any[] a) -> int", op([](IValue& l) { return std::ssize(l.is(IValue::Tag::Tuple) ? l.to_tuple() : l.to_list()); })},
       {"aten::select.t(t[](a) list, int idx) -> t(*)", of<get>},
       {"aten::__getitem__.t(t[](a) list, int idx) -> t(*)", of<get>},
       {"aten::_set_item.t(t[](a!) l, int idx, t(b -> *) el) -> t[](a!)", of<set>},
@@ -100,6 +105,7 @@ std::span<const BuiltinRow> list_rows() {
       {"aten::clear.t(t[](a!) self) -> ()", op([](List& l) { l.clear(); })},
       {"aten::reverse.t(t[](a!) self) -> ()", op([](List& l) { std::ranges::reverse(l); })},
       {"aten::copy.t(t[](a) self) -> t[]", op([](List& l) { return List(l); })},
+      {"aten::list(str t) -> str[]", of<characters>},
       {"aten::list.t(t[] l) -> t[]", op([](List& l) { return List(l); })},
       {"aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]", of<slice>},
       {"aten::add.t(t[] a, t[] b) -> t[]", of<sum>},

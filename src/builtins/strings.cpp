@@ -211,18 +211,11 @@ Str slice(const Str& s, std::optional<Int> start, std::optional<Int> end, Int st
   return out;
 }
 
-Strs characters(const Str& s) {
-  Strs list;
-  for (char c : s) list.emplace_back(1, c);
-  return list;
-}
-
 constexpr auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
 
 Rows make_rows() {
   return {
       {"aten::len.str(str s) -> int", op([](const Str& s) { return std::ssize(s); })},
-      {"aten::list(str t) -> str[]", of<characters>},
       {"aten::add.str(str a, str b) -> str", op([](const Str& a, const Str& b) { return a + b; })},
       {"aten::__getitem__.str(str s, int index) -> str", of<character>},
       {"prim::StringIndex(str string, int index) -> str", of<character>},

@@ -39,6 +39,19 @@ TEST_CASE("builtins: every schema is torch's own, and what is missing is known")
   for (auto& schema : missing) CHECK_MESSAGE(torch.contains(schema), "torch has none such: " << schema);
 }
 
+// The first overload that takes the arguments is meant, so their order says which one that is.
+TEST_CASE("builtins: overloads of a name are tried in torch's order") {
+  std::map<std::string, size_t> place;
+  for (auto& line : lines_of("/builtins/schemas.txt")) place.emplace(line, place.size());
+  std::map<std::string, std::string> last;
+  for (auto* op : all_builtins()) {
+    std::string name = op->schema.substr(0, op->schema.find_first_of(".(")), &before = last[name];
+    if (name == "aten::eq" || name == "aten::ne" || name == "aten::__contains__") continue; // no two take the same
+    CHECK_MESSAGE((before.empty() || place[before] < place[op->schema]), "torch tries " << op->schema << " before " << before);
+    before = op->schema;
+  }
+}
+
 TEST_CASE("builtins: found by name, with the schema that the text says") {
   CHECK(all_builtins().size() == builtins::all_rows().size());
   for (auto* op : all_builtins()) {
