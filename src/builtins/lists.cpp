@@ -53,7 +53,7 @@ List sum(const List& a, const List& b) {
 List repeated(const List& list, Int count) {
   List out;
   if (list.empty()) return out;
-  if (count < 0 || count > Int{1} << 31 || std::ssize(list) * count > Int{1} << 31) raise("", "vector::reserve"); // torch's words
+  if (count < 0 || count > most_elements || std::ssize(list) * count > most_elements) raise("", "vector::reserve"); // torch's words
   out.reserve(list.size() * static_cast<size_t>(count));
   for (Int i = 0; i < count; i++) extend(out, list);
   return out;
@@ -83,7 +83,7 @@ Int derive_index(Int index, Int start, Int step) {
   return static_cast<Int>(static_cast<uint64_t>(start) + static_cast<uint64_t>(index) * static_cast<uint64_t>(step));
 }
 std::vector<Int> range_list(Int n) {
-  if (n > Int{1} << 31) raise("MemoryError", fmt::format("a list of {} elements", n));
+  if (n > most_elements) raise("MemoryError", fmt::format("a list of {} elements", n));
   std::vector<Int> list(static_cast<size_t>(std::max<Int>(n, 0)));
   for (size_t i = 0; i < list.size(); i++) list[i] = static_cast<Int>(i);
   return list;
