@@ -1,5 +1,6 @@
 // Conversions between numbers, strings and 0-d tensors: int(), float(), complex(), bool(), and those that calls imply.
-#include <charconv>
+#include <cerrno>
+#include <cstdlib>
 
 #include "builtins/arithmetic.h"
 #include "builtins/elements.h"

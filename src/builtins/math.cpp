@@ -141,29 +141,27 @@ Int gcd(Int a, Int b) {
   return a < 0 ? wrapped(0 - bits(a)) : a;
 }
 
-void other_rows(Rows& rows) {
-  rows.insert(
-      rows.end(),
-      {
-          {"aten::isnan.float(float a) -> bool", op([](double a) { return std::isnan(a); })},
-          {"aten::isnan.complex(complex a) -> bool", op([](Complex a) { return std::isnan(a.real()) || std::isnan(a.imag()); })},
-          {"aten::isinf.float(float a) -> bool", op([](double a) { return std::isinf(a); })},
-          {"aten::isinf.complex(complex a) -> bool", op([](Complex a) { return std::isinf(a.real()) || std::isinf(a.imag()); })},
-          {"aten::isfinite.float(float a) -> bool", op([](double a) { return std::isfinite(a); })},
-          {"aten::isfinite.complex(complex a) -> bool", op([](Complex a) { return std::isfinite(a.real()) && std::isfinite(a.imag()); })},
-          {"aten::factorial.int(int a) -> int", of<factorial>},
-          {"aten::gcd.int(int a, int b) -> int", of<gcd>},
-          {"aten::modf(float a) -> (float, float)", op([](double a) {
-             double whole, fraction = std::modf(a, &whole);
-             return std::tuple(fraction, whole);
-           })},
-          {"aten::frexp(float a) -> (float, int)", op([](double a) {
-             int exponent = 0;
-             double mantissa = std::frexp(a, &exponent);
-             return std::tuple(mantissa, Int{exponent});
-           })},
-          {"aten::ldexp(float x, int i) -> float", op([](double x, Int i) { return std::ldexp(x, static_cast<int>(i)); })},
-      });
+Rows other_rows() {
+  return {
+      {"aten::isnan.float(float a) -> bool", op([](double a) { return std::isnan(a); })},
+      {"aten::isnan.complex(complex a) -> bool", op([](Complex a) { return std::isnan(a.real()) || std::isnan(a.imag()); })},
+      {"aten::isinf.float(float a) -> bool", op([](double a) { return std::isinf(a); })},
+      {"aten::isinf.complex(complex a) -> bool", op([](Complex a) { return std::isinf(a.real()) || std::isinf(a.imag()); })},
+      {"aten::isfinite.float(float a) -> bool", op([](double a) { return std::isfinite(a); })},
+      {"aten::isfinite.complex(complex a) -> bool", op([](Complex a) { return std::isfinite(a.real()) && std::isfinite(a.imag()); })},
+      {"aten::factorial.int(int a) -> int", of<factorial>},
+      {"aten::gcd.int(int a, int b) -> int", of<gcd>},
+      {"aten::modf(float a) -> (float, float)", op([](double a) {
+         double whole, fraction = std::modf(a, &whole);
+         return std::tuple(fraction, whole);
+       })},
+      {"aten::frexp(float a) -> (float, int)", op([](double a) {
+         int exponent = 0;
+         double mantissa = std::frexp(a, &exponent);
+         return std::tuple(mantissa, Int{exponent});
+       })},
+      {"aten::ldexp(float x, int i) -> float", op([](double x, Int i) { return std::ldexp(x, static_cast<int>(i)); })},
+  };
 }
 
 Rows make_rows() {
@@ -172,7 +170,7 @@ Rows make_rows() {
   real_rows(rows);
   two_real_rows(rows);
   polar_and_log_rows(rows);
-  other_rows(rows);
+  add_rows(rows, other_rows());
   return rows;
 }
 

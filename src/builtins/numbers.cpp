@@ -52,12 +52,10 @@ void arithmetic_rows(Rows& rows) {
   unary<Int, double, Complex>(rows, "aten::neg", Neg());
   unary_scalar(rows, "aten::neg", Neg());
   rows.push_back({"aten::pow.int_to_int(int a, int b) -> int", op([](Int a, Int b) { return to_int(Pow{}(a, b)); })});
-  rows.insert(rows.end(), {
-                              {"aten::__round_to_zero_floordiv.int(int a, int b) -> int", op([](Int a, Int b) {
-                                 if (b == 0) raise("ZeroDivisionError", "integer division by zero"); // torch dies of it
-                                 return b == -1 ? wrapped(0 - bits(a)) : a / b;
-                               })},
-                          });
+  rows.push_back({"aten::__round_to_zero_floordiv.int(int a, int b) -> int", op([](Int a, Int b) {
+                    if (b == 0) raise("ZeroDivisionError", "integer division by zero"); // torch dies of it
+                    return b == -1 ? wrapped(0 - bits(a)) : a / b;
+                  })});
 }
 
 /// In torch the numbers have 32 bits here.
@@ -67,42 +65,41 @@ template <class A, class B> std::tuple<double, double> mixed_divmod(A a, B b) {
   return {quotient, a - quotient * b};
 }
 
-void divmod_rows(Rows& rows) {
-  rows.insert(rows.end(), {
-                              {"aten::divmod.int(int x, int y) -> (int, int)", op([](Int a, Int b) {
-                                 if (b == 0) raise("ZeroDivisionError", "integer division or modulo by zero");
-                                 return std::tuple(floor_quotient(a, b), floor_remainder(a, b));
-                               })},
-                              {"aten::divmod.float(float x, float y) -> (float, float)", op([](double a, double b) {
-                                 if (b == 0) raise("ZeroDivisionError", "float divmod()");
-                                 double rest = std::fmod(a, b);
-                                 if (rest != 0 && (a < 0) != (b < 0)) rest += b;
-                                 return std::tuple((a - rest) / b, rest);
-                               })},
-                              {"aten::divmod.int_float(int x, float y) -> (float, float)",
-                               op([](Int a, double b) { return mixed_divmod(static_cast<int32_t>(a), static_cast<float>(b)); })},
-                              {"aten::divmod.float_int(float x, int y) -> (float, float)",
-                               op([](double a, Int b) { return mixed_divmod(static_cast<float>(a), static_cast<int32_t>(b)); })},
-                          });
+Rows divmod_rows() {
+  return {
+      {"aten::divmod.int(int x, int y) -> (int, int)", op([](Int a, Int b) {
+         if (b == 0) raise("ZeroDivisionError", "integer division or modulo by zero");
+         return std::tuple(floor_quotient(a, b), floor_remainder(a, b));
+       })},
+      {"aten::divmod.float(float x, float y) -> (float, float)", op([](double a, double b) {
+         if (b == 0) raise("ZeroDivisionError", "float divmod()");
+         double rest = std::fmod(a, b);
+         if (rest != 0 && (a < 0) != (b < 0)) rest += b;
+         return std::tuple((a - rest) / b, rest);
+       })},
+      {"aten::divmod.int_float(int x, float y) -> (float, float)",
+       op([](Int a, double b) { return mixed_divmod(static_cast<int32_t>(a), static_cast<float>(b)); })},
+      {"aten::divmod.float_int(float x, int y) -> (float, float)",
+       op([](double a, Int b) { return mixed_divmod(static_cast<float>(a), static_cast<int32_t>(b)); })},
+  };
 }
 
-void bit_rows(Rows& rows) {
-  rows.insert(rows.end(),
-              {
-                  {"aten::__not__(bool self) -> bool", op([](bool a) { return !a; })},
-                  {"aten::__and__.bool(bool a, bool b) -> bool", op([](bool a, bool b) { return a && b; })},
-                  {"aten::__and__.int(int a, int b) -> int", op([](Int a, Int b) { return a & b; })},
-                  {"aten::__or__.bool(bool a, bool b) -> bool", op([](bool a, bool b) { return a || b; })},
-                  {"aten::__or__.int(int a, int b) -> int", op([](Int a, Int b) { return a | b; })},
-                  {"aten::__xor__.bool(bool a, bool b) -> bool", op([](bool a, bool b) { return a != b; })},
-                  {"aten::__xor__.int(int a, int b) -> int", op([](Int a, Int b) { return a ^ b; })},
-                  // By the count's lowest six bits, as the processor shifts.
-                  {"aten::__lshift__.int(int a, int b) -> int", op([](Int a, Int b) { return wrapped(bits(a) << (bits(b) & 63)); })},
-                  {"aten::__rshift__.int(int a, int b) -> int", op([](Int a, Int b) { return a >> (bits(b) & 63); })},
-              });
+Rows bit_rows() {
+  return {
+      {"aten::__not__(bool self) -> bool", op([](bool a) { return !a; })},
+      {"aten::__and__.bool(bool a, bool b) -> bool", op([](bool a, bool b) { return a && b; })},
+      {"aten::__and__.int(int a, int b) -> int", op([](Int a, Int b) { return a & b; })},
+      {"aten::__or__.bool(bool a, bool b) -> bool", op([](bool a, bool b) { return a || b; })},
+      {"aten::__or__.int(int a, int b) -> int", op([](Int a, Int b) { return a | b; })},
+      {"aten::__xor__.bool(bool a, bool b) -> bool", op([](bool a, bool b) { return a != b; })},
+      {"aten::__xor__.int(int a, int b) -> int", op([](Int a, Int b) { return a ^ b; })},
+      // By the count's lowest six bits, as the processor shifts.
+      {"aten::__lshift__.int(int a, int b) -> int", op([](Int a, Int b) { return wrapped(bits(a) << (bits(b) & 63)); })},
+      {"aten::__rshift__.int(int a, int b) -> int", op([](Int a, Int b) { return a >> (bits(b) & 63); })},
+  };
 }
 
-template <class F> void order_rows(Rows& rows, std::string_view name, F f) {
+template <class F> void comparison_rows(Rows& rows, std::string_view name, F f) {
   of_ints_and_floats(rows, name, f);
   binary_scalar(rows, name, "bool", f);
   binary<std::string, std::string>(rows, name, f);
@@ -129,14 +126,14 @@ template <class F> void choice_rows(Rows& rows, std::string_view name, F f) {
 Rows make_rows() {
   Rows rows;
   arithmetic_rows(rows);
-  divmod_rows(rows);
-  bit_rows(rows);
+  add_rows(rows, divmod_rows());
+  add_rows(rows, bit_rows());
   equality_rows(rows, "aten::eq", Equal());
   equality_rows(rows, "aten::ne", NotEqual());
-  order_rows(rows, "aten::lt", Less());
-  order_rows(rows, "aten::le", LessEqual());
-  order_rows(rows, "aten::gt", Swapped<Less>());
-  order_rows(rows, "aten::ge", Swapped<LessEqual>());
+  comparison_rows(rows, "aten::lt", Less());
+  comparison_rows(rows, "aten::le", LessEqual());
+  comparison_rows(rows, "aten::gt", Swapped<Less>());
+  comparison_rows(rows, "aten::ge", Swapped<LessEqual>());
   choice_rows(rows, "prim::min", Choose<Less>());
   choice_rows(rows, "prim::max", Choose<Swapped<Less>>());
   return rows;

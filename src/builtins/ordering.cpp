@@ -126,14 +126,23 @@ template <class T> T sum(const List& list) {
   return total;
 }
 
-constexpr std::string_view kinds[] = {"int", "float", "bool", "Tensor", "str"};
+Rows other_rows() {
+  return {
+      {"aten::sort.any(t[](a!) self, bool reverse=False) -> ()", of<sort>},
+      {"aten::sorted.any(t[](a) self) -> t[]", of<sorted>},
+      {"aten::sum.int(int[] self) -> int", op([](List& l) { return Int{static_cast<int32_t>(sum<Int>(l))}; })},
+      {"aten::sum.float(float[] self) -> float", of<sum<double>>},
+      {"aten::sum.complex(complex[] self) -> complex", of<sum<Complex>>},
+      {"aten::sum.bool(bool[] self) -> int", op([](List& l) { return count(l, true); })},
+  };
+}
 
 Rows make_rows() {
   Rows rows;
   auto add = [&](const BuiltinRow& pattern, std::string_view kind) { rows.push_back({with_kind(pattern.schema, kind), pattern.run}); };
   BuiltinFn is_equal = op([](List& a, List& b) { return lists_equal(a, b); }),
             differs = op([](List& a, List& b) { return !lists_equal(a, b); });
-  for (auto kind : kinds) {
+  for (std::string_view kind : {"int", "float", "bool", "Tensor", "str"}) {
     add({"aten::eq.@_list(@[] a, @[] b) -> bool", is_equal}, kind);
     add({"aten::ne.@_list(@[] a, @[] b) -> bool", differs}, kind);
     add({"aten::index.list_@(@[] self, @ el) -> int", of<index>}, kind);
@@ -154,14 +163,7 @@ Rows make_rows() {
   for (std::string_view kind : {"str", "int", "float", "bool"}) add({"aten::any.@(@[] self) -> bool", of<any>}, kind);
   for (std::string_view kind : {"int", "str", "float"})
     add({"aten::__contains__.@_list(@[] l, @ item) -> bool", op([](List& l, IValue& item) { return find(l, item) != l.end(); })}, kind);
-  rows.insert(rows.end(), {
-                              {"aten::sort.any(t[](a!) self, bool reverse=False) -> ()", of<sort>},
-                              {"aten::sorted.any(t[](a) self) -> t[]", of<sorted>},
-                              {"aten::sum.int(int[] self) -> int", op([](List& l) { return Int{static_cast<int32_t>(sum<Int>(l))}; })},
-                              {"aten::sum.float(float[] self) -> float", of<sum<double>>},
-                              {"aten::sum.complex(complex[] self) -> complex", of<sum<Complex>>},
-                              {"aten::sum.bool(bool[] self) -> int", op([](List& l) { return count(l, true); })},
-                          });
+  add_rows(rows, other_rows());
   return rows;
 }
 

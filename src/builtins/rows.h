@@ -91,6 +91,8 @@ template <class... A, class F> constexpr BuiltinFn op(F) {
 /// The same of a named function.
 template <auto F> inline constexpr BuiltinFn of = [](BuiltinCall& c) { call_deduced(F, c); };
 
+inline void add_rows(Rows& rows, const Rows& more) { rows.insert(rows.end(), more.begin(), more.end()); }
+
 /// A pattern's text with each '@' replaced.
 inline std::string with_kind(std::string_view pattern, std::string_view kind) {
   std::string text;

@@ -189,74 +189,73 @@ Tensor number_to_tensor(IValue& v) {
   return t;
 }
 
-void attribute_rows(Rows& rows) {
+Rows attribute_rows() {
   auto sizes = op([](Tensor& t) { return t.sizes(); }), strides = op([](Tensor& t) { return t.strides(); });
-  rows.insert(
-      rows.end(),
-      {
-          {"aten::len.Tensor(Tensor t) -> int", op([](Tensor& t) { return first_size(t); })},
-          {"aten::size.int(Tensor self, int dim) -> int", op([](Tensor& t, Int dim) { return t.sizes()[dim_of(t, dim)]; })},
-          {"aten::size(Tensor self) -> int[]", sizes},
-          {"aten::sym_size(Tensor self) -> SymInt[]", sizes},
-          {"aten::stride.int(Tensor self, int dim) -> int", op([](Tensor& t, Int dim) { return t.strides()[dim_of(t, dim)]; })},
-          {"aten::stride(Tensor self) -> int[]", strides},
-          {"aten::sym_stride(Tensor self) -> SymInt[]", strides},
-          {"aten::dim(Tensor self) -> int", op([](Tensor& t) { return static_cast<Int>(t.rank()); })},
-          {"aten::numel(Tensor self) -> int", op([](Tensor& t) { return t.numel(); })},
-          {"aten::element_size(Tensor self) -> int", op([](Tensor& t) { return element_size(t); })},
-          {"prim::itemsize(Tensor a) -> int", op([](Tensor& t) { return element_size(t); })},
-          {"prim::nbytes(Tensor a) -> int", op([](Tensor& t) { return t.numel() * element_size(t); })},
-          {"aten::storage_offset(Tensor self) -> int", op([](Tensor& t) { return storage_offset(t); })},
-          {"aten::is_contiguous(Tensor self) -> bool", op([](Tensor& t) { return t.is_contiguous(); })},
-          {"aten::is_non_overlapping_and_dense(Tensor self) -> bool", op([](Tensor& t) { return is_dense(t); })},
-          {"aten::is_floating_point(Tensor self) -> bool", op([](Tensor& t) { return is_float(t.dtype()) || is_float8(t.dtype()); })},
-          {"aten::is_complex(Tensor self) -> bool", op([](Tensor& t) { return is_complex(t.dtype()); })},
-          {"aten::is_signed(Tensor self) -> bool", op([](Tensor& t) { return t.dtype() != DType::Bool && !is_unsigned(t.dtype()); })},
-          {"aten::is_nonzero(Tensor self) -> bool", op([](Tensor& t) { return is_true(t); })},
-          {"aten::item(Tensor self) -> Scalar", op([](Tensor& t) { return item(t); })},
-          {"prim::dtype(Tensor a) -> int", op([](Tensor& t) { return code_of_dtype(t.dtype()); })},
-          {"prim::layout(Tensor a) -> Layout", op([](Tensor&) { return Int{0}; })}, // strided
-          {"prim::device(Tensor a) -> Device", op([](Tensor&) { return IValue("cpu", IValue::Tag::Device); })},
-          {"prim::requires_grad(Tensor a) -> bool", op([](IValue& t) { return t.tensor_box().requires_grad; })},
-          {"prim::data(Tensor(a) a) -> Tensor(a)", op([](Tensor& t) { return Tensor(t); })},
-          {"prim::name(Tensor a) -> str?", op([](Tensor&) { return IValue(); })},
-          {"prim::is_cpu(Tensor a) -> bool", op([](Tensor&) { return true; })},
-      });
-  for (std::string_view other :
-       {"cuda", "xpu", "quantized", "ipu", "meta", "nested", "maia", "vulkan", "mps", "mkldnn", "sparse_csr", "xla", "sparse", "mtia"})
-    rows.push_back({with_kind("prim::is_@(Tensor a) -> bool", other), op([](Tensor&) { return false; })});
+  return {
+      {"aten::len.Tensor(Tensor t) -> int", op([](Tensor& t) { return first_size(t); })},
+      {"aten::size.int(Tensor self, int dim) -> int", op([](Tensor& t, Int dim) { return t.sizes()[dim_of(t, dim)]; })},
+      {"aten::size(Tensor self) -> int[]", sizes},
+      {"aten::sym_size(Tensor self) -> SymInt[]", sizes},
+      {"aten::stride.int(Tensor self, int dim) -> int", op([](Tensor& t, Int dim) { return t.strides()[dim_of(t, dim)]; })},
+      {"aten::stride(Tensor self) -> int[]", strides},
+      {"aten::sym_stride(Tensor self) -> SymInt[]", strides},
+      {"aten::dim(Tensor self) -> int", op([](Tensor& t) { return static_cast<Int>(t.rank()); })},
+      {"aten::numel(Tensor self) -> int", op([](Tensor& t) { return t.numel(); })},
+      {"aten::element_size(Tensor self) -> int", op([](Tensor& t) { return element_size(t); })},
+      {"prim::itemsize(Tensor a) -> int", op([](Tensor& t) { return element_size(t); })},
+      {"prim::nbytes(Tensor a) -> int", op([](Tensor& t) { return t.numel() * element_size(t); })},
+      {"aten::storage_offset(Tensor self) -> int", op([](Tensor& t) { return storage_offset(t); })},
+      {"aten::is_contiguous(Tensor self) -> bool", op([](Tensor& t) { return t.is_contiguous(); })},
+      {"aten::is_non_overlapping_and_dense(Tensor self) -> bool", op([](Tensor& t) { return is_dense(t); })},
+      {"aten::is_floating_point(Tensor self) -> bool", op([](Tensor& t) { return is_float(t.dtype()) || is_float8(t.dtype()); })},
+      {"aten::is_complex(Tensor self) -> bool", op([](Tensor& t) { return is_complex(t.dtype()); })},
+      {"aten::is_signed(Tensor self) -> bool", op([](Tensor& t) { return t.dtype() != DType::Bool && !is_unsigned(t.dtype()); })},
+      {"aten::is_nonzero(Tensor self) -> bool", op([](Tensor& t) { return is_true(t); })},
+      {"aten::item(Tensor self) -> Scalar", op([](Tensor& t) { return item(t); })},
+      {"prim::dtype(Tensor a) -> int", op([](Tensor& t) { return code_of_dtype(t.dtype()); })},
+      {"prim::layout(Tensor a) -> Layout", op([](Tensor&) { return Int{0}; })}, // strided
+      {"prim::device(Tensor a) -> Device", op([](Tensor&) { return IValue("cpu", IValue::Tag::Device); })},
+      {"prim::requires_grad(Tensor a) -> bool", op([](IValue& t) { return t.tensor_box().requires_grad; })},
+      {"prim::data(Tensor(a) a) -> Tensor(a)", op([](Tensor& t) { return Tensor(t); })},
+      {"prim::name(Tensor a) -> str?", op([](Tensor&) { return IValue(); })},
+      {"prim::is_cpu(Tensor a) -> bool", op([](Tensor&) { return true; })},
+  };
+}
+
+Rows made_rows() {
+  return {
+      {"aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor", of<make_tensor>},
+      {"aten::as_tensor(Tensor(a) data, *, ScalarType? dtype=None, Device? device=None) -> Tensor(b|a)", of<as_tensor>},
+      {"aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor", of<as_tensor>},
+      {"prim::NumToTensor.Scalar(Scalar a) -> Tensor", of<number_to_tensor>},
+      {"prim::NumToTensor.bool(bool a) -> Tensor", of<number_to_tensor>},
+      {"prim::tolist(...) -> ...", of<to_list>},
+      {"aten::_tensor_to_list(Tensor self) -> int[]", of<ints_of>},
+      {"aten::_list_to_tensor(int[] self) -> Tensor", of<tensor_of_ints>},
+      {"aten::cpu(Tensor(a) self) -> Tensor(b|a)", op([](IValue& t) { return t; })},
+      {"aten::to.prim_Device(Tensor(a) self, Device? device, int? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(b|a)",
+       op([](IValue& t, IValue& device, std::optional<Int> dtype, bool, bool copy) {
+         return check_device(device), moved(t, dtype, copy);
+       })},
+      {"aten::to.prim_dtype(Tensor(a) self, int? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(b|a)",
+       op([](IValue& t, std::optional<Int> dtype, bool, bool copy) { return moved(t, dtype, copy); })},
+      {"aten::to.prim_other(Tensor(a) self, bool non_blocking=False, bool copy=False) -> Tensor(b|a)",
+       op([](IValue& t, bool, bool copy) { return moved(t, {}, copy); })},
+  };
 }
 
 Rows make_rows() {
-  Rows rows;
-  attribute_rows(rows);
+  Rows rows = attribute_rows();
+  for (std::string_view other :
+       {"cuda", "xpu", "quantized", "ipu", "meta", "nested", "maia", "vulkan", "mps", "mkldnn", "sparse_csr", "xla", "sparse", "mtia"})
+    rows.push_back({with_kind("prim::is_@(Tensor a) -> bool", other), op([](Tensor&) { return false; })});
   for (std::string_view kind : {"bool", "float", "int", "complex"}) {
     rows.push_back(
         {with_kind("aten::tensor.@(@ t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor", kind),
          of<make_tensor>});
     rows.push_back({with_kind("aten::as_tensor.@(@ t, *, ScalarType? dtype=None, Device? device=None) -> Tensor", kind), of<as_tensor>});
   }
-  rows.insert(
-      rows.end(),
-      {
-          {"aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor", of<make_tensor>},
-          {"aten::as_tensor(Tensor(a) data, *, ScalarType? dtype=None, Device? device=None) -> Tensor(b|a)", of<as_tensor>},
-          {"aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor", of<as_tensor>},
-          {"prim::NumToTensor.Scalar(Scalar a) -> Tensor", of<number_to_tensor>},
-          {"prim::NumToTensor.bool(bool a) -> Tensor", of<number_to_tensor>},
-          {"prim::tolist(...) -> ...", of<to_list>},
-          {"aten::_tensor_to_list(Tensor self) -> int[]", of<ints_of>},
-          {"aten::_list_to_tensor(int[] self) -> Tensor", of<tensor_of_ints>},
-          {"aten::cpu(Tensor(a) self) -> Tensor(b|a)", op([](IValue& t) { return t; })},
-          {"aten::to.prim_Device(Tensor(a) self, Device? device, int? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(b|a)",
-           op([](IValue& t, IValue& device, std::optional<Int> dtype, bool, bool copy) {
-             return check_device(device), moved(t, dtype, copy);
-           })},
-          {"aten::to.prim_dtype(Tensor(a) self, int? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(b|a)",
-           op([](IValue& t, std::optional<Int> dtype, bool, bool copy) { return moved(t, dtype, copy); })},
-          {"aten::to.prim_other(Tensor(a) self, bool non_blocking=False, bool copy=False) -> Tensor(b|a)",
-           op([](IValue& t, bool, bool copy) { return moved(t, {}, copy); })},
-      });
+  add_rows(rows, made_rows());
   return rows;
 }
 
