@@ -12,7 +12,7 @@ using namespace tenon;
 namespace {
 
 using Values = std::vector<IValue>;
-const IValue none;
+const IValue none = {};
 
 // The results of the overload of that schema's beginning: "aten::to.prim_dtype(".
 Values call(const std::string& schema, Values args) {
