@@ -10,6 +10,7 @@
 
 #include "builtins/builtin.h"
 #include "builtins/dict.h"
+#include "builtins/resolve.h"
 
 using namespace tenon;
 
@@ -185,4 +186,34 @@ TEST_CASE("dict: numbers of different kinds are one key, tensors are keys by ide
   d.set(IValue::tuple({IValue(1), IValue("a")}), 6);
   CHECK(d.find(IValue::tuple({IValue(1), IValue("a")}))->to_int() == 6);
   CHECK_THROWS_WITH(d.set(IValue::list(), 1), "a GenericList is no key of a dict");
+}
+
+namespace {
+// The type with int for its variables.
+Type concrete(const Type& t) {
+  if (t.is(TypeKind::Variable)) return Type::simple(TypeKind::Int);
+  if (t.is(TypeKind::List)) return Type::list(concrete(t.element()));
+  if (t.is(TypeKind::Optional)) return Type::optional(concrete(t.element()));
+  if (t.is(TypeKind::Dict)) return Type::dict(concrete(t.element(0)), concrete(t.element(1)));
+  if (!t.is(TypeKind::Tuple)) return t;
+  std::vector<Type> elements;
+  for (auto& e : t.elements()) elements.push_back(concrete(e));
+  return Type::tuple(std::move(elements));
+}
+} // namespace
+
+TEST_CASE("builtins: a node with an overload's types means that overload, or one that stands before it") {
+  std::vector<std::string> others;
+  for (auto* op : all_builtins()) {
+    if (op->signature.any_args) continue;
+    std::vector<Given> given;
+    for (auto& arg : op->signature.args) given.push_back({concrete(type_of(arg))});
+    std::string name = op->schema.substr(0, op->schema.find_first_of(".(")), why;
+    auto resolved = resolve_node(name, given, &why);
+    CHECK_MESSAGE(resolved, op->schema << why);
+    if (resolved && resolved->builtin != op) others.push_back(op->schema.substr(0, op->schema.find('(')));
+  }
+  // As in torch; the last three are meant with other types.
+  std::vector<std::string> known = {"aten::Float.int", "aten::pow.int_to_int", "aten::len.any", "aten::sort.any", "aten::sorted.any"};
+  CHECK(std::set(others.begin(), others.end()) == std::set(known.begin(), known.end()));
 }
