@@ -42,8 +42,9 @@ std::span<const BuiltinRow> format_rows(); ///< str, format, hex, ord ...
 std::span<const BuiltinRow> list_rows();
 std::span<const BuiltinRow> order_rows(); ///< of lists: sort, equality, search, sums
 std::span<const BuiltinRow> dict_rows();
-std::span<const BuiltinRow> object_rows(); ///< None, is, hash, devices, what programs ask of their surroundings
-std::span<const BuiltinRow> tensor_rows(); ///< attributes of tensors, torch.tensor, tolist
+std::span<const BuiltinRow> object_rows();      ///< None, is, hash, devices, what programs ask of their surroundings
+std::span<const BuiltinRow> tensor_pair_rows(); ///< equal, allclose, promotion of dtypes
+std::span<const BuiltinRow> tensor_rows();      ///< attributes of tensors, torch.tensor, tolist
 /// The rows of all families, in the order in which overloads of one name are tried.
 std::vector<BuiltinRow> all_rows();
 } // namespace builtins

@@ -76,6 +76,19 @@ bool is_true(const Tensor& t) {
   return v.is(IValue::Tag::Complex) ? v.to_complex() != std::complex<double>() : v.number() != 0;
 }
 
+std::vector<int64_t> broadcast_sizes(std::span<const int64_t> a, std::span<const int64_t> b) {
+  size_t rank = std::max(a.size(), b.size());
+  std::vector<int64_t> out(rank);
+  for (size_t d = 0; d < rank; d++) {
+    auto size = [&](std::span<const int64_t> sizes) { return d + sizes.size() < rank ? 1 : sizes[d + sizes.size() - rank]; };
+    int64_t x = size(a), y = size(b);
+    if (x != y && x != 1 && y != 1)
+      raise("", fmt::format("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", x, y, d));
+    out[d] = x == 1 ? y : x;
+  }
+  return out;
+}
+
 namespace {
 
 /// Complex numbers are true where any part is not zero; the floats of 8 bits are read and written as bytes.

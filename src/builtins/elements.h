@@ -1,5 +1,7 @@
 // Single elements of tensors as numbers, and torch's codes of dtypes.
 #pragma once
+#include <span>
+
 #include "builtins/ivalue.h"
 
 namespace tenon::builtins {
@@ -17,6 +19,8 @@ double float_of_value(const IValue& v);
 int64_t int_of_value(const IValue& v);
 /// Whether the only element is not zero, in torch's words where there are more or none.
 bool is_true(const Tensor& t);
+/// What two sizes broadcast to, or torch's error where they do not fit.
+std::vector<int64_t> broadcast_sizes(std::span<const int64_t> a, std::span<const int64_t> b);
 /// A contiguous copy of `t` in another type, or `t` itself where it has that type.
 Tensor converted(const Tensor& t, DType dtype);
 

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "builtins/elements.h"
 #include "builtins/rows.h"
 
 namespace tenon::builtins {
@@ -66,22 +67,10 @@ Sizes sizes_of(const List& list) {
   for (auto& e : list) sizes.push_back(e.to_int());
   return sizes;
 }
-/// What two shapes broadcast to.
-Sizes joined(const Sizes& a, const Sizes& b) {
-  size_t rank = std::max(a.size(), b.size());
-  Sizes out(rank);
-  for (size_t d = 0; d < rank; d++) {
-    Int x = d + a.size() < rank ? 1 : a[d + a.size() - rank], y = d + b.size() < rank ? 1 : b[d + b.size() - rank];
-    if (x != y && x != 1 && y != 1)
-      raise("", fmt::format("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", x, y, d));
-    out[d] = x == 1 ? y : x;
-  }
-  return out;
-}
-Sizes infer_size(List& a, List& b) { return joined(sizes_of(a), sizes_of(b)); }
-void broadcast_sizes(BuiltinCall& c) {
+Sizes infer_size(List& a, List& b) { return broadcast_sizes(sizes_of(a), sizes_of(b)); }
+void broadcast_all(BuiltinCall& c) {
   Sizes sizes;
-  for (auto& a : c.args) sizes = joined(sizes, sizes_of(a.to_list()));
+  for (auto& a : c.args) sizes = broadcast_sizes(sizes, sizes_of(a.to_list()));
   c.results[0] = value_of(sizes);
 }
 /// `sizes` without, or with one in place of, the dims that a reduction runs over.
@@ -129,7 +118,7 @@ std::span<const BuiltinRow> object_rows() {
       {"aten::ne.device(Device a, Device b) -> bool", op([](IValue& a, IValue& b) { return !equal(a, b); })},
       {"aten::_infer_size(int[] a, int[] b) -> int[]", of<infer_size>},
       {"aten::broadcast_shapes(int[] a, int[] b) -> int[]", of<infer_size>},
-      {"prim::BroadcastSizes(...) -> int[]", broadcast_sizes},
+      {"prim::BroadcastSizes(...) -> int[]", broadcast_all},
       {"prim::ReductionSizes(int[] size, int[] red_axes, bool keepdim=False) -> int[]", of<reduction_sizes>},
       {"aten::_size_if_not_equal(int[] self_size, int[] other_size) -> int[]?",
        op([](IValue& a, IValue& b) { return equal(a, b) ? IValue() : a; })},

@@ -11,22 +11,10 @@ namespace {
 
 using Int = int64_t;
 
-/// The sizes of a and b joined, or an error where they do not fit.
-int64_t joined_count(const Tensor& a, const Tensor& b) {
-  size_t rank = std::max(a.rank(), b.rank());
-  int64_t count = 1;
-  for (size_t d = 0; d < rank; d++) {
-    auto size = [&](const Tensor& t) { return d + t.rank() < rank ? 1 : t.sizes()[d + t.rank() - rank]; };
-    if (size(a) != size(b) && size(a) != 1 && size(b) != 1)
-      raise("", fmt::format("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", size(a),
-                            size(b), d));
-    count *= size(a) == 1 ? size(b) : size(a);
-  }
-  return count;
-}
 /// The elements of two tensors that have one, for bool(a == b) and bool(a < b).
 std::pair<IValue, IValue> compared(const Tensor& a, const Tensor& b) {
-  int64_t count = joined_count(a, b);
+  int64_t count = 1;
+  for (int64_t size : broadcast_sizes(a.sizes(), b.sizes())) count *= size;
   if (count == 0) raise("", "Boolean value of Tensor with no values is ambiguous");
   if (count > 1) raise("", "Boolean value of Tensor with more than one value is ambiguous");
   return {item(a), item(b)};

@@ -27,6 +27,20 @@ Int first_size(const Tensor& t) {
 }
 Int element_size(const Tensor& t) { return static_cast<Int>(size_of(t.dtype())); }
 Int storage_offset(const Tensor& t) { return (t.data_as<char>() - static_cast<char*>(t.storage().get())) / element_size(t); }
+/// Formats have torch's numbers: 0 row-major, 2 channels last of images, 3 of volumes.
+bool is_contiguous_as(const Tensor& t, Int format) {
+  if (format == 0) return t.is_contiguous();
+  if (format != 2 && format != 3) raise("", "is_contiguous takes a format of its own");
+  size_t rank = format == 2 ? 4 : 5;
+  if (t.rank() != rank) return false;
+  Int expected = 1;
+  for (size_t k = 0; k < rank; k++) { // channels, then the other dims from the last to the batch
+    size_t d = k == 0 ? 1 : k + 1 == rank ? 0 : rank - k;
+    if (t.sizes()[d] != 1 && t.strides()[d] != expected) return false;
+    expected *= t.sizes()[d];
+  }
+  return true;
+}
 /// Whether the dims, sorted by stride, are those of contiguous memory.
 bool is_dense(const Tensor& t) {
   std::vector<std::pair<Int, Int>> dims;
@@ -206,6 +220,10 @@ Rows attribute_rows() {
       {"prim::nbytes(Tensor a) -> int", op([](Tensor& t) { return t.numel() * element_size(t); })},
       {"aten::storage_offset(Tensor self) -> int", op([](Tensor& t) { return storage_offset(t); })},
       {"aten::is_contiguous(Tensor self) -> bool", op([](Tensor& t) { return t.is_contiguous(); })},
+      {"aten::is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool", of<is_contiguous_as>},
+      {"aten::get_device(Tensor self) -> int", op([](Tensor&) { return Int{-1}; })}, // none: the processor
+      {"aten::is_conj(Tensor self) -> bool", op([](Tensor&) { return false; })},
+      {"aten::is_neg(Tensor self) -> bool", op([](Tensor&) { return false; })},
       {"aten::is_non_overlapping_and_dense(Tensor self) -> bool", op([](Tensor& t) { return is_dense(t); })},
       {"aten::is_floating_point(Tensor self) -> bool", op([](Tensor& t) { return is_float(t.dtype()) || is_float8(t.dtype()); })},
       {"aten::is_complex(Tensor self) -> bool", op([](Tensor& t) { return is_complex(t.dtype()); })},

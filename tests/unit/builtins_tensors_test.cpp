@@ -2,6 +2,8 @@
 // arguments, identity.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "base/numeric.h"
 #include "builtins/builtin.h"
 #include "builtins/dict.h"
@@ -131,6 +133,45 @@ TEST_CASE("builtins: lists of tensors compare by their only elements") {
   CHECK(many.to_list().size() == 2);
   CHECK_THROWS_WITH(result("aten::count.Tensor(", {IValue::list({IValue(counting({3}))}), counting({2})}),
                     "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0");
+}
+
+TEST_CASE("builtins: equal and allclose") {
+  auto of = [](std::vector<float> values) {
+    Tensor t(DType::F32, {static_cast<int64_t>(values.size())});
+    std::copy(values.begin(), values.end(), t.data_as<float>());
+    return IValue(t);
+  };
+  auto is_equal = [](IValue a, IValue b) { return result("aten::equal(", {a, b}).to_bool(); };
+  auto is_close = [](IValue a, IValue b, double relative, double absolute, bool nan = false) {
+    return result("aten::allclose(", {a, b, relative, absolute, nan}).to_bool();
+  };
+  CHECK(is_equal(of({1, 2}), of({1, 2})));
+  CHECK_FALSE(is_equal(of({1, 2}), of({1, 3})));
+  CHECK_FALSE(is_equal(of({NAN}), of({NAN})));
+  CHECK_FALSE(is_equal(of({1}), number_tensor(1.0))); // of other sizes
+  CHECK(is_equal(number_tensor(int64_t{1}), number_tensor(1.0)));
+  Tensor t = counting({2, 3});
+  CHECK(is_equal(transposed(transposed(t)), t));
+  CHECK_FALSE(is_equal(transposed(counting({2, 2})), counting({2, 2})));
+  CHECK(is_close(of({1, INFINITY}), of({1, INFINITY}), 1e-5, 1e-8));
+  CHECK_FALSE(is_close(of({INFINITY}), of({-INFINITY}), 1, 1));
+  CHECK_FALSE(is_close(of({NAN}), of({NAN}), 1, 1));
+  CHECK(is_close(of({NAN}), of({NAN}), 1e-5, 1e-8, true));
+  CHECK(is_close(of({1, 2, 3}), of({1}), 1e-5, 10)); // broadcast
+  CHECK_FALSE(is_close(of({100}), of({102}), 0.01, 0));
+  CHECK(is_close(of({100}), of({101}), 0.01, 0));
+  CHECK_THROWS_WITH(is_close(of({1, 2, 3}), of({1, 2}), 1e-5, 10),
+                    "The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0");
+}
+
+TEST_CASE("builtins: contiguous in a memory format") {
+  Tensor rows = counting({2, 3, 4, 5}), image(DType::F32, {2, 3, 4, 5}, {60, 1, 15, 3}, rows.storage(), rows.data());
+  auto is = [](const Tensor& t, int format) { return result("aten::is_contiguous.memory_format(", {t, format}).to_bool(); };
+  CHECK(is(rows, 0));
+  CHECK_FALSE(is(rows, 2));
+  CHECK(is(image, 2));
+  CHECK_FALSE(is(image, 0));
+  CHECK_FALSE(is(image, 3));
 }
 
 TEST_CASE("builtins: what kills torch's process is an error") {
