@@ -30,18 +30,34 @@ IValue IValue::object(std::string class_name, std::vector<IValue> slots) {
           })};
 }
 
-void IValue::destroy() {
-  switch (tag_) {
-  case Tag::Complex: delete static_cast<ComplexBox*>(box_); break;
-  case Tag::Tensor: delete static_cast<TensorBox*>(box_); break;
+void IValue::release(Tag tag, Boxed* box) {
+  switch (tag) {
+  case Tag::Complex: delete static_cast<ComplexBox*>(box); break;
+  case Tag::Tensor: delete static_cast<TensorBox*>(box); break;
   case Tag::String:
-  case Tag::Device: delete static_cast<StringBox*>(box_); break;
-  case Tag::List: delete static_cast<ListBox*>(box_); break;
-  case Tag::Tuple: delete static_cast<TupleBox*>(box_); break;
-  case Tag::Dict: delete static_cast<DictBox*>(box_); break;
-  case Tag::Object: delete static_cast<ObjectBox*>(box_); break;
+  case Tag::Device: delete static_cast<StringBox*>(box); break;
+  case Tag::List: delete static_cast<ListBox*>(box); break;
+  case Tag::Tuple: delete static_cast<TupleBox*>(box); break;
+  case Tag::Dict: delete static_cast<DictBox*>(box); break;
+  case Tag::Object: delete static_cast<ObjectBox*>(box); break;
   default: break;
   }
+}
+
+// What hangs from a value waits for its turn, so that a chain of a million objects takes no stack.
+void IValue::destroy() {
+  static thread_local std::vector<std::pair<Tag, Boxed*>>* waiting = nullptr;
+  if (tag_ < Tag::List) return release(tag_, box_);
+  if (waiting) return static_cast<void>(waiting->emplace_back(tag_, box_));
+  std::vector<std::pair<Tag, Boxed*>> mine;
+  waiting = &mine;
+  release(tag_, box_);
+  while (!mine.empty()) {
+    auto [tag, box] = mine.back();
+    mine.pop_back();
+    release(tag, box);
+  }
+  waiting = nullptr;
 }
 
 DictBox& IValue::to_dict() const { return box<DictBox>(Tag::Dict); }

@@ -110,6 +110,7 @@ private:
   }
   [[noreturn]] void wrong(Tag wanted) const;
   void destroy();
+  static void release(Tag tag, Boxed* box);
   IValue(Tag tag, Boxed* box) : tag_(tag) { box_ = box; }
 
   Tag tag_ = Tag::None;

@@ -113,6 +113,17 @@ TEST_CASE("ivalue: threads may share and drop values") {
   CHECK(str(shared) == "[text, (1, 1.+2.j)]");
 }
 
+TEST_CASE("ivalue: a long chain of values is freed without recursion") {
+  IValue node;
+  for (int i = 0; i < 1000000; i++) node = IValue::object("Node", {IValue(i), std::move(node)});
+  IValue kept = node.to_object().slots[1];
+  node = {};
+  CHECK(kept.to_object().slots[0].to_int() == 999998);
+  kept = {};
+  IValue nested;
+  for (int i = 0; i < 1000000; i++) nested = IValue::tuple({std::move(nested), IValue::list({IValue("x")})});
+}
+
 TEST_CASE("ivalue: equality is Python's") {
   CHECK(equal(1, 1.0));
   CHECK(equal(true, 1));
