@@ -131,7 +131,7 @@ Type type_of(const IValue& v) {
   case Tag::String: return Type::simple(TypeKind::String);
   case Tag::Device: return Type::simple(TypeKind::Device);
   case Tag::Object: return Type::object(v.to_object().class_name);
-  case Tag::List: return Type::list(common_type(v.to_list()));
+  case Tag::List: return Type::list(v.to_list().empty() ? Type::simple(v.list_box().element) : common_type(v.to_list()));
   case Tag::Dict: {
     std::vector<IValue> keys, values;
     for (auto& [key, value] : v.to_dict().items()) keys.push_back(key), values.push_back(value);

@@ -33,7 +33,7 @@ struct ComplexBox : Boxed {
 };
 struct ListBox : Boxed {
   std::vector<IValue> items;
-  TypeKind element = TypeKind::Any; // where whoever made the list knows it: torch.tensor asks empty lists
+  TypeKind element = TypeKind::Any; // where whoever made the list knows it, and it has no parts: what an empty list is of
 };
 struct TupleBox : Boxed {
   std::vector<IValue> items;
@@ -131,7 +131,7 @@ bool equal(const IValue& a, const IValue& b);
 /// str(v) and repr(v), as TorchScript writes them: floats with 17 digits where they need them.
 std::string str(const IValue& v);
 std::string repr(const IValue& v);
-/// The type that a value itself shows; of an empty list or dict that of Any.
+/// The type that a value itself shows; an empty list is of its `element`, an empty dict of Any.
 Type type_of(const IValue& v);
 
 /// What a program raises: an Error(BadInput) whose message begins with the exception's name where that is not RuntimeError.

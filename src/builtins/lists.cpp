@@ -70,6 +70,13 @@ std::vector<std::string> characters(const std::string& s) {
   return list;
 }
 
+/// A list of the elements that `list` has.
+IValue like(const IValue& list, List items) {
+  IValue out = IValue::list(std::move(items));
+  out.list_box().element = list.list_box().element;
+  return out;
+}
+
 /// How many numbers range(low, high, step) has.
 Int range_length(Int low, Int high, Int step) {
   if (step == 0) raise("", "range() arg 3 must not be zero");
@@ -104,14 +111,15 @@ std::span<const BuiltinRow> list_rows() {
       {"aten::Delete.t(t[](a!) self, int idx) -> ()", op([](List& l, Int i) { take(l, i, "pop index out of range"); })},
       {"aten::clear.t(t[](a!) self) -> ()", op([](List& l) { l.clear(); })},
       {"aten::reverse.t(t[](a!) self) -> ()", op([](List& l) { std::ranges::reverse(l); })},
-      {"aten::copy.t(t[](a) self) -> t[]", op([](List& l) { return List(l); })},
+      {"aten::copy.t(t[](a) self) -> t[]", op([](IValue& l) { return like(l, l.to_list()); })},
       {"aten::list(str t) -> str[]", of<characters>},
-      {"aten::list.t(t[] l) -> t[]", op([](List& l) { return List(l); })},
-      {"aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]", of<slice>},
-      {"aten::add.t(t[] a, t[] b) -> t[]", of<sum>},
+      {"aten::list.t(t[] l) -> t[]", op([](IValue& l) { return like(l, l.to_list()); })},
+      {"aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]",
+       op([](IValue& l, std::optional<Int> a, std::optional<Int> b, Int step) { return like(l, slice(l.to_list(), a, b, step)); })},
+      {"aten::add.t(t[] a, t[] b) -> t[]", op([](IValue& a, IValue& b) { return like(a, sum(a.to_list(), b.to_list())); })},
       {"aten::add_.t(t[](a!) self, t[] b) -> t[]", op([](IValue& l, List& b) { return extend(l.to_list(), b), l; })},
-      {"aten::mul.left_t(t[] l, int n) -> t[]", of<repeated>},
-      {"aten::mul.right_(int n, t[] l) -> t[]", op([](Int n, List& l) { return repeated(l, n); })},
+      {"aten::mul.left_t(t[] l, int n) -> t[]", op([](IValue& l, Int n) { return like(l, repeated(l.to_list(), n)); })},
+      {"aten::mul.right_(int n, t[] l) -> t[]", op([](Int n, IValue& l) { return like(l, repeated(l.to_list(), n)); })},
       {"aten::mul_.t(t[](a!) l, int n) -> t[](a!)",
        op([](IValue& l, Int n) { return l.to_list() = repeated(l.to_list(), std::max<Int>(n, 0)), l; })},
       {"aten::__range_length(int lo, int hi, int step) -> int", of<range_length>},

@@ -58,11 +58,15 @@ template <class T> struct Reader<std::optional<T>> {
 
 template <class T> IValue value_of(T v) { return IValue(std::move(v)); }
 inline IValue value_of(List v) { return IValue::list(std::move(v)); }
-template <class T> IValue value_of(std::vector<T> v) {
+template <class T>
+  requires(std::is_same_v<T, std::string> || std::is_same_v<T, int64_t>)
+IValue value_of(std::vector<T> v) {
   List items;
   items.reserve(v.size());
   for (auto&& e : v) items.emplace_back(T(std::move(e)));
-  return IValue::list(std::move(items));
+  IValue list = IValue::list(std::move(items));
+  list.list_box().element = std::is_same_v<T, std::string> ? TypeKind::String : TypeKind::Int;
+  return list;
 }
 
 template <class... R> void put(std::span<IValue> results, std::tuple<R...> values) {

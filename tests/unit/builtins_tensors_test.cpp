@@ -107,6 +107,9 @@ TEST_CASE("builtins: an empty list is a tensor of the elements that it would hav
   ints.list_box().element = TypeKind::Int;
   CHECK(str(result("aten::tensor(t[]", {ints, none, none, false})) == "[ CPULongType{0} ]");
   CHECK(str(result("aten::tensor(t[]", {nested, 11, none, false})) == "[ CPUBoolType{1,0} ]");
+  CHECK(str(result("aten::tensor(t[]", {result("aten::copy.t(", {ints}), none, none, false})) == "[ CPULongType{0} ]");
+  IValue cut = result("aten::slice.t(", {result("aten::split.str(", {"a b", none, -1}), 5, none, 1});
+  CHECK(annotation(type_of(cut)) == "List[str]");
   IValue uneven = IValue::list({IValue::list({IValue(1), IValue(2)}), IValue::list({IValue(3)})});
   CHECK_THROWS_WITH(result("aten::tensor(t[]", {uneven, none, none, false}), "Expected sequence of length 2 at dim 1 (got 1)");
 }

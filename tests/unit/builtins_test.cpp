@@ -147,7 +147,10 @@ TEST_CASE("ivalue: equality is Python's") {
 TEST_CASE("ivalue: types that values show") {
   CHECK(annotation(type_of(IValue::list({IValue(1), IValue(2)}))) == "List[int]");
   CHECK(annotation(type_of(IValue::list({IValue(1), IValue("a")}))) == "List[Any]");
-  CHECK(annotation(type_of(IValue::list())) == "List[Any]");
+  IValue empty = IValue::list();
+  CHECK(annotation(type_of(empty)) == "List[Any]");
+  empty.list_box().element = TypeKind::Int;
+  CHECK(annotation(type_of(empty)) == "List[int]");
   CHECK(annotation(type_of(IValue::tuple({IValue(1.5), IValue()}))) == "Tuple[float, NoneType]");
   IValue d = IValue::dict();
   d.to_dict().set("a", IValue::list({IValue(true)}));
