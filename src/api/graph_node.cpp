@@ -69,7 +69,9 @@ static tenon::Node& call_of(Node n) {
   return g->graph.node(Access::id(n));
 }
 
-std::string Node::kind() const { return role_ == Role::Param ? "prim::Param" : role_ == Role::Return ? "prim::Return" : call_of(*this).op; }
+std::string Node::kind() const {
+  return role_ == Role::Param ? "prim::Param" : role_ == Role::Return ? "prim::Return" : call_of(*this).op.name();
+}
 std::string Node::op() const {
   if (role_ != Role::Call) return role_ == Role::Param ? "placeholder" : "output";
   return call_of(*this).op == "prim::Constant" ? "get_attr" : "call_function";

@@ -76,9 +76,7 @@ private:
       b.nodes.push_back(id);
       for (ValueId v : g_.node(id).outputs)
         if (is_read_outside(v, inside)) b.outputs.push_back(v);
-      std::string op = g_.node(id).op;
-      size_t start = op.find("::") + 2;
-      b.operators += (b.operators.empty() ? "" : " ") + op.substr(start, op.rfind('.') - start);
+      b.operators += fmt::format("{}{}", b.operators.empty() ? "" : " ", g_.node(id).op.base());
     }
     note_sizes(b);
     return b;

@@ -173,7 +173,7 @@ private:
   V of_softmax(const Node& n) {
     V t = wrap(tangents_.get(n.args[0].get<ValueId>())), y = wrap(n.outputs[0]);
     int64_t dim = Call(rewrite_.to, *n.def, n.args).integer("dim");
-    bool log = n.op.find("log") != n.op.npos;
+    bool log = n.op.base().find("log") != std::string_view::npos;
     V p = log ? call(b(), "aten::exp", y) : y;
     V rest = t - b().sum(p * t, {dim}, true);
     return log ? rest : y * rest;

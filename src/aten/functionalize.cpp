@@ -137,7 +137,7 @@ private:
     std::vector<Type> types;
     std::vector<std::string> names;
     for (ValueId v : n.outputs) types.push_back(from().type(v)), names.push_back(from().value(v).name);
-    Node copy{.op = becomes_view(n.op) ? n.def->signature.name : n.op,
+    Node copy{.op = becomes_view(n.op) ? OpId(n.def->signature.name) : n.op,
               .def = n.def,
               .args = operands(n, parent),
               .attributes = n.attributes,
@@ -199,7 +199,7 @@ private:
       same_as_[self] = n.outputs[0];
       return;
     }
-    if (!n.op.starts_with("aten::detach_")) {
+    if (!n.op.name().starts_with("aten::detach_")) {
       V old = b().wrap(read(self));
       write(self, inplace_result(b(), n, read(n.args), old));
     }

@@ -195,9 +195,10 @@ std::vector<Expr> guards_of(const Graph& g, const Node& n) {
   for (ValueId v : tensor_operands(n.args, g)) symbolic |= is_symbolic(g, v);
   Call call(g, *n.def, n.args);
   if (n.op == "edge::as_strided.default") guards.check_strided(call);
-  else if (n.op.starts_with("edge::reflection_pad") || n.op.starts_with("edge::replication_pad")) guards.check_padding(call, "padding");
+  else if (n.op.name().starts_with("edge::reflection_pad") || n.op.name().starts_with("edge::replication_pad"))
+    guards.check_padding(call, "padding");
   else if (n.op == "edge::_pad_circular.default") guards.check_padding(call, "pad");
-  else if (n.op.starts_with("tenon::resample_")) guards.check_filled(call);
+  else if (n.op.name().starts_with("tenon::resample_")) guards.check_filled(call);
   else if (n.op == "edge::narrow.default") guards.check_narrow(call);
   else if (n.op == "edge::unfold.default") guards.check_windows(call);
   else if (n.op == "edge::col2im.default") guards.check_blocks(call);
@@ -237,7 +238,7 @@ private:
     for (NodeId id : program_.graph.block(block).nodes) {
       const Node& n = program_.graph.node(id);
       if (n.op == "prim::Assert" && n.args[0].is<Expr>()) known_.insert(n.args[0].get<Expr>().get());
-      if (!n.op.starts_with("prim::"))
+      if (n.op.dialect() != "prim")
         for (Expr condition : guards_of(program_.graph, n))
           if (known_.insert(condition.get()).second) guards_[id].push_back(condition);
       for (BlockId inner : n.blocks) {

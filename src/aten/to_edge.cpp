@@ -186,7 +186,8 @@ Graph rebuild(LoadedProgram& program, Rewriter& r) {
     ArgList args = ties.with_formulas(r(n.args));
     bool wrong = is_misrecorded(r.to, n, args, hint);
     // as_strided addresses memory, which lies as torch recorded it.
-    if (n.op.starts_with("aten::as_strided")) r.to.value(args[0].get<ValueId>()).type.strides = from.type(n.args[0].get<ValueId>()).strides;
+    if (n.op.name().starts_with("aten::as_strided"))
+      r.to.value(args[0].get<ValueId>()).type.strides = from.type(n.args[0].get<ValueId>()).strides;
     size_t first = r.to.num_nodes();
     Values now = r.builder.call_full(*n.def, args, wrong ? nullptr : &hint);
     ops::keep_attributes(r.to, first, n.attributes);
@@ -198,9 +199,9 @@ Graph rebuild(LoadedProgram& program, Rewriter& r) {
   };
   r.node = [&](NodeId id) {
     const Node& n = from.node(id);
-    if (n.op.starts_with("prim::")) return r.copy_node(id);
+    if (n.op.dialect() == "prim") return r.copy_node(id);
     std::string name = n.outputs.empty() ? "" : from.value(n.outputs[0]).name;
-    within_node(name.empty() ? n.op : "%" + name, n.origin.get(), [&] { convert(n); });
+    within_node(name.empty() ? n.op.name() : "%" + name, n.origin.get(), [&] { convert(n); });
   };
   r.copy_all();
   if (r.builder.edge()) return_in_memory_order(program, r);

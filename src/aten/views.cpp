@@ -4,7 +4,7 @@
 namespace tenon {
 
 bool is_inplace(const Node& n) {
-  return n.def && n.op != n.def->signature.name && n.op.starts_with("aten::") && functional_name(n.op) == n.def->signature.name;
+  return n.def && n.op != n.def->signature.name && n.op.dialect() == "aten" && functional_name(n.op) == n.def->signature.name;
 }
 
 namespace {

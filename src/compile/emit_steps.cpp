@@ -16,14 +16,10 @@ namespace {
 std::string operators_of(const Graph& g, NodeId id) {
   if (!id.valid()) return "copy";
   const Node& n = g.node(id);
-  if (n.blocks.empty()) return ops::find_custom(n.op) ? ops::text_of(*n.def) : n.op;
+  if (n.blocks.empty()) return ops::find_custom(n.op) ? ops::text_of(*n.def) : n.op.name();
   std::string s;
-  for (NodeId inner : g.block(n.blocks.at(0)).nodes) {
-    std::string op = g.node(inner).op;
-    size_t colon = op.find("::"), dot = op.rfind('.');
-    s += (s.empty() ? "" : " ") + op.substr(colon + 2, dot - colon - 2);
-  }
-  return n.op.substr(7) + ": " + s;
+  for (NodeId inner : g.block(n.blocks.at(0)).nodes) s += fmt::format(" {}", g.node(inner).op.base());
+  return fmt::format("{}:{}", n.op.base(), s);
 }
 
 // Where it comes from; of a region, where its own nodes do, not those that it computes again for itself.
@@ -43,7 +39,8 @@ std::string source_of(const Graph& g, NodeId id) {
 std::string refused_in(const Graph& g, NodeId id) {
   std::string s;
   for (NodeId inner : g.block(g.node(id).blocks.at(0)).nodes)
-    if (std::string why = contract_refusal(g, g.node(inner)); !why.empty()) s += (s.empty() ? "" : "; ") + g.node(inner).op + ": " + why;
+    if (std::string why = contract_refusal(g, g.node(inner)); !why.empty())
+      s += fmt::format("{}{}: {}", s.empty() ? "" : "; ", g.node(inner).op, why);
   return s;
 }
 

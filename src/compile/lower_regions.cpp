@@ -63,7 +63,7 @@ public:
   }
 
   LoweredRegion alone(NodeId id) const {
-    const std::string& op = g_.node(id).op;
+    OpId op = g_.node(id).op;
     if (op == "tenon::loops") return loops(id);
     if (op == "tenon::attention") return attention(id);
     return op == "tenon::matmul" ? matmul(id) : LoweredRegion{.node = id, .epilogue = kernel_of_epilogue(g_, id, target_.vector_bytes)};

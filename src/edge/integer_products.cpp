@@ -42,7 +42,7 @@ bool is_by_rows(V x, V of) {
 }
 
 // A view of (q - zero) * scale as the same view of q. A scale or zero for each row goes with rows that stay whole.
-std::optional<Dequantized> dequantized_view(Builder& b, V v, std::string op, ArgList args, int views) {
+std::optional<Dequantized> dequantized_view(Builder& b, V v, OpId op, ArgList args, int views) {
   V from = b.wrap(args[0].get<ValueId>());
   auto d = dequantized(b, from, views);
   if (!d) return std::nullopt;

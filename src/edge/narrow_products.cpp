@@ -24,8 +24,7 @@ bool is_depthwise(Builder& b, const Node& n) {
 V bf16_product(Builder& b, const Node& n, ArgList args) {
   for (size_t i : {size_t{0}, size_t{1}}) args[i] = b.to(b.wrap(args[i].get<ValueId>()), DType::BF16);
   args.push_back(DType::F32);
-  std::string overload = n.op.substr(0, n.op.find('.')) + ".dtype";
-  return b.call1("aten" + overload.substr(overload.find("::")), args);
+  return b.call1(fmt::format("aten::{}.dtype", n.op.base()), args);
 }
 
 // Weights [k, n], or a permuted [n, k], in a byte each and a scale for each n.

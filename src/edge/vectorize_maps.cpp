@@ -41,7 +41,7 @@ bool has_rule(const Graph& g, const Node& n) {
 
 bool is_plain(const Graph& g, const Node& n) {
   if (n.op == "prim::Constant") return true;
-  if (!n.def || !n.blocks.empty() || n.op.starts_with("prim::") || n.def->data_dependent) return false;
+  if (!n.def || !n.blocks.empty() || n.op.dialect() == "prim" || n.def->data_dependent) return false;
   if (n.def->library && library::is_random(n.def->library(Call(g, *n.def, n.args)).function)) return false;
   return std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return g.type(v).is_tensor(); });
 }

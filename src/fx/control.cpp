@@ -73,7 +73,7 @@ void ToGraph::add_body(BlockId block, const FxGraph& body, const std::vector<Typ
 
 // A node with blocks: of recorded results, or, to begin with, without any.
 NodeId ToGraph::append_control(BlockId block, std::string_view op, ArgList args, uint32_t at) {
-  Node made{.op = std::string(op), .def = find_op(op), .args = std::move(args)};
+  Node made{.op = op, .def = find_op(op), .args = std::move(args)};
   if (node(at).val) return append(block, std::move(made), at);
   made.origin = node(at).origin;
   return graph_.append(block, std::move(made), {});

@@ -212,8 +212,7 @@ void BlockToFx::add_print(const Node& n) {
 }
 
 void BlockToFx::add_call(const Node& n) {
-  std::string base = n.op.substr(n.op.find("::") == n.op.npos ? 0 : n.op.find("::") + 2);
-  FxNode fx{.name = base.substr(0, base.find('.')), .target = fx_target(n.op)};
+  FxNode fx{.name = std::string(n.op.base()), .target = fx_target(n.op)};
   for (size_t i = 0; i < n.args.size(); i++) {
     const SchemaArg* s = n.def && i < n.def->signature.args.size() ? &n.def->signature.args[i] : nullptr;
     if (!s || !s->keyword_only) fx.args.push_back(arg(n.args[i], s));

@@ -59,7 +59,7 @@ bool ToGraph::add_out_overload(BlockId block, uint32_t at, const std::string& op
     Type type = Type::tensor(graph_.type(target).dtype, results.at(i).sizes());
     std::string result_name = written == 1 ? n.name : std::string();
     auto append_inplace = [&](std::string_view name, ArgList operands_now) {
-      Node node{.op = std::string(name), .def = find_op(functional_name(name)), .args = std::move(operands_now), .origin = n.origin};
+      Node node{.op = name, .def = find_op(functional_name(name)), .args = std::move(operands_now), .origin = n.origin};
       return graph_.node(graph_.append(block, std::move(node), {type}, {result_name})).outputs[0];
     };
     if (graph_.type(target).sizes != type.sizes) target = append_inplace("aten::resize_.default", {target, type.sizes, {}});

@@ -36,7 +36,7 @@ bool gives_number(std::string_view op) {
 }
 
 Node prim(std::string_view name, ArgList args, std::shared_ptr<const Origin> origin = {}) {
-  return Node{.op = std::string(name), .def = find_op(name), .args = std::move(args), .origin = std::move(origin)};
+  return Node{.op = name, .def = find_op(name), .args = std::move(args), .origin = std::move(origin)};
 }
 
 // Of a boolean read from a tensor, which is recorded as u0 == 1, the symbol u0; other expressions as they are.

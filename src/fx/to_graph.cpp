@@ -247,9 +247,9 @@ std::vector<Type> ToGraph::output_types(const FxNode& n, const Node& made, size_
 // Older torches recorded some types that their own kernels do not give: the quotient of integers as integer, the states of
 // an LSTM with a dimension too many. What the operator gives for its operands is right then, also for what follows.
 void ToGraph::correct_types(const Node& made, std::vector<Type>& types) const {
-  if (exact_types_ || !made.def || made.def->data_dependent || made.op.starts_with("prim::")) return;
+  if (exact_types_ || !made.def || made.def->data_dependent || made.op.dialect() == "prim") return;
   bool in_place = functional_name(made.op) != made.op;
-  if (in_place && (made.op.starts_with("aten::resize_") || made.args.empty() || !made.args[0].is<ValueId>())) return;
+  if (in_place && (made.op.name().starts_with("aten::resize_") || made.args.empty() || !made.args[0].is<ValueId>())) return;
   std::vector<Type> given;
   try {
     if (in_place && made.def->kind != Kind::View) given = {graph_.type(made.args[0].get<ValueId>())};

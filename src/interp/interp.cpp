@@ -55,17 +55,17 @@ public:
   void run_node(NodeId id) {
     const Node& n = g_.node(id);
     try {
-      if (n.op.starts_with("prim::")) return run_prim(n);
+      if (n.op.dialect() == "prim") return run_prim(n);
       require(n.def != nullptr, "{} has no row", n.op);
       if (n.def->library) return run_library(n);
-      if (n.def->is_composite() || (n.def->decompose && n.op.starts_with("aten::"))) return run_parts(n);
+      if (n.def->is_composite() || (n.def->decompose && n.op.dialect() == "aten")) return run_parts(n);
       require(has_definition(n), "{} is not an Edge operator", n.op);
       std::vector<Tensor> operands;
       for (ValueId v : tensor_operands(n.args, g_)) operands.push_back(get(v));
       set(n.outputs.at(0), evaluate(definition_of(g_, n), g_.type(n.outputs[0]).dtype, operands, symbols_));
     } catch (const Error& e) {
       if (!e.where.empty()) throw;
-      throw Error(e.kind, fmt::format("{}: {}", n.op, e.what()), n.op);
+      throw Error(e.kind, fmt::format("{}: {}", n.op, e.what()), n.op.name());
     }
   }
 

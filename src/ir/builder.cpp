@@ -156,7 +156,7 @@ bool is_of_aten(const Graph& graph, const OpDef& def, const ArgList& args) {
     return false;
   }
   for (uint32_t i = 0; i < parts.num_nodes(); i++)
-    if (parts.node(NodeId{i}).op.starts_with("tenon::")) return false;
+    if (parts.node(NodeId{i}).op.dialect() == "tenon") return false;
   return true;
 }
 

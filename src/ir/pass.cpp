@@ -188,7 +188,7 @@ std::vector<std::string> missing_operators(const Graph& graph) {
   std::vector<std::string> out;
   for (uint32_t i = 0; i < graph.num_nodes(); i++) {
     const Node& n = graph.node(NodeId{i});
-    if (!n.def && std::find(out.begin(), out.end(), n.op) == out.end()) out.push_back(n.op);
+    if (!n.def && std::find(out.begin(), out.end(), n.op) == out.end()) out.push_back(n.op.name());
   }
   return out;
 }
