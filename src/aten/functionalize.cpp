@@ -117,7 +117,7 @@ private:
       const Node& view = from().node(a.node);
       V parent = b().wrap(read_alias(a.parent));
       ArgList args = operands(view, a.parent);
-      write(a.parent, scatter_view(b(), from(), view, args, a.output, parent, now));
+      write(a.parent, write_view(b(), from(), view, args, a.output, parent, now));
     }
     alias_[old].now = now;
     alias_[old].version = versions_[a.base];

@@ -4,6 +4,7 @@
 
 #include "ops/shape.h"
 #include "ops/table.h"
+#include "ops/view_inverse.h"
 
 namespace tenon::ops {
 
@@ -14,6 +15,12 @@ std::vector<Type> permute_types(const Call& c) {
   for (int64_t d : c.dims("dims", c.rank("self"), false)) sizes.push_back(c.size("self", d));
   if (sizes.size() != c.rank("self")) c.fail("dims is not a permutation");
   return self_with(c, sizes);
+}
+
+V permuted_back(Builder& b, const ViewWrite& w) {
+  std::vector<int64_t> order = w.call.dims("dims", w.parent.rank(), false), back(order.size());
+  for (size_t k = 0; k < order.size(); k++) back[static_cast<size_t>(order[k])] = static_cast<int64_t>(k);
+  return b.permute(w.now, back);
 }
 
 Compute permute_define(const DefineArgs& d) {
@@ -182,12 +189,14 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer = permute_types,
      .define = permute_define,
-     .decompose = permute_identity},
+     .decompose = permute_identity,
+     .view_inverse = permuted_back},
     {.schema = "aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
      .kind = Kind::View,
      .infer = view_types,
      .define = view_define,
-     .decompose = view_identity},
+     .decompose = view_identity,
+     .view_inverse = reshaped_back},
     {.schema = "aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
      .kind = Kind::View,
      .infer = view_dtype_types,
@@ -198,18 +207,21 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer = expand_types,
      .define = expand_define,
-     .decompose = expand_identity},
+     .decompose = expand_identity,
+     .view_inverse = all_elements},
     {.schema = "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
      .kind = Kind::View,
      .infer = unsqueeze_types,
-     .define = unsqueeze_define},
+     .define = unsqueeze_define,
+     .view_inverse = reshaped_back},
     {.schema = "aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
      .kind = Kind::View,
      .infer = squeeze_types,
      .define = squeeze_define,
-     .decompose = squeeze_identity},
-    {.schema = "aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", .decompose = squeeze_dim},
-    {.schema = "aten::squeeze(Tensor(a) self) -> Tensor(a)", .decompose = squeeze_all},
+     .decompose = squeeze_identity,
+     .view_inverse = reshaped_back},
+    {.schema = "aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", .decompose = squeeze_dim, .view_inverse = reshaped_back},
+    {.schema = "aten::squeeze(Tensor(a) self) -> Tensor(a)", .decompose = squeeze_all, .view_inverse = reshaped_back},
 };
 
 } // namespace
