@@ -99,6 +99,8 @@ using Decompose = Values (*)(Builder&, const Call&);
 
 struct ViewWrite; // ops/view_inverse.h
 using ViewInverse = V (*)(Builder&, const ViewWrite&);
+struct Tangents; // ops/jvp.h
+using Jvp = V (*)(Builder&, const Tangents&);
 
 /// Sets of dtypes for the Edge constraints.
 using DTypes = uint32_t;
@@ -137,6 +139,7 @@ struct OpRow {
   /// Of views, that is where the schema says that the result has an operand's memory: whether it has it in a call. None: always.
   bool (*shares)(const Type& operand, const Type& result) = nullptr;
   ViewInverse view_inverse = nullptr; ///< of views: what they are a view of, once they are written
+  Jvp jvp = nullptr;                  ///< the tangent of the first result; none: that of its parts
 };
 
 /// A row with its parsed schema.

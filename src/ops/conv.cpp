@@ -2,6 +2,7 @@
 // accumulator, so that a bias after a product of reduced floats is rounded together with it, takes bytes into I32, and pads with a
 // number of one's own.
 #include "ops/body.h"
+#include "ops/jvp.h"
 #include "ops/table.h"
 
 namespace tenon::ops {
@@ -186,7 +187,8 @@ const OpRow rows[] = {
      .infer = types,
      .define = define,
      .decompose = split_bias,
-     .dtypes = real_types},
+     .dtypes = real_types,
+     .jvp = [](Builder& b, const Tangents& d) { return jvp_product(b, d, 1); }},
     {.schema = "aten::convolution.dtype(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
                "bool transposed, SymInt[] output_padding, SymInt groups, ScalarType out_dtype, int padding_value=0) -> Tensor",
      .kind = Kind::Conv,

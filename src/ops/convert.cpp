@@ -1,4 +1,5 @@
 // Casts, operators that change nothing, and those that fill a tensor or copy into its shape.
+#include "ops/jvp.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
 #include "ops/view_inverse.h"
@@ -42,10 +43,12 @@ const OpRow rows[] = {
      .infer =
          [](const Call& c) { return std::vector{Type::tensor(c.dtype("dtype").value_or(c.type("self").dtype), c.type("self").sizes)}; },
      .define = [](const DefineArgs& d) { return Compute{.axes = d.axes, .body = cast(d.load("self", d.axes), d.output.dtype)}; },
-     .types = "-> any"},
-    conversion("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
-               "memory_format=None) -> Tensor(a)",
-               to_dtype),
+     .types = "-> any",
+     .jvp = jvp_linear},
+    with_jvp(conversion("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
+                        "memory_format=None) -> Tensor(a)",
+                        to_dtype),
+             jvp_linear),
     conversion("aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
                "MemoryFormat? memory_format=None) -> Tensor(a)",
                to_dtype),
@@ -63,7 +66,7 @@ const OpRow rows[] = {
 
     {.schema = "aten::detach(Tensor(a) self) -> Tensor(a)", .decompose = identity, .view_inverse = all_elements},
     composite("aten::detach_copy(Tensor self) -> Tensor", identity),
-    composite("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", identity),
+    {.schema = "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", .decompose = identity, .jvp = jvp_linear},
     conversion("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", identity),
     composite("dim_order_ops::_clone_dim_order(Tensor self, *, bool non_blocking=False, int[]? dim_order=None) -> Tensor", identity),
     composite("dim_order_ops::_to_dim_order_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "

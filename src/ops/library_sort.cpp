@@ -1,4 +1,5 @@
 // Rows of what sorts, selects by rank, scans or finds unique elements.
+#include "ops/jvp.h"
 #include "ops/library.h"
 #include "ops/table.h"
 
@@ -186,7 +187,8 @@ const OpRow rows[] = {
      .decompose = scan_cast<"aten::cumsum.default">,
      .library = along_dim_with<library::cumulate, 0>,
      .dtypes = any_type | complex_types,
-     .types = "-> reals|complex"},
+     .types = "-> reals|complex",
+     .jvp = jvp_linear},
     {.schema = "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
      .kind = Kind::Library,
      .infer = scan_types,

@@ -2,6 +2,7 @@
 // overloads with `dtype` give the wide accumulator, so that what follows a product of reduced floats is rounded once.
 #include "ops/matmul.h"
 #include "ops/body.h"
+#include "ops/jvp.h"
 #include "ops/table.h"
 
 namespace tenon::ops {
@@ -285,7 +286,8 @@ const OpRow rows[] = {
      .kind = Kind::Matmul,
      .infer = types<2>,
      .define = define<2>,
-     .dtypes = real_types | float8_types},
+     .dtypes = real_types | float8_types,
+     .jvp = jvp_product},
     {.schema = "aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
      .kind = Kind::Matmul,
      .infer = types<2>,
@@ -296,16 +298,17 @@ const OpRow rows[] = {
      .kind = Kind::Matmul,
      .infer = types<3>,
      .define = define<3>,
-     .dtypes = real_types},
+     .dtypes = real_types,
+     .jvp = jvp_product},
     {.schema = "aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
      .kind = Kind::Matmul,
      .infer = types<3>,
      .define = define<3>,
      .dtypes = real_types,
      .types = "mat2=reals -> reals"},
-    {.schema = "aten::matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row},
+    {.schema = "aten::matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row, .jvp = jvp_product},
     {.schema = "aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row},
-    {.schema = "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .decompose = linear},
+    {.schema = "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .decompose = linear, .jvp = jvp_product},
     {.schema = "aten::_sparse_mm(Tensor sparse, Tensor dense) -> Tensor", .decompose = same<"aten::mm.default">},
     {.schema = "aten::_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      .decompose = same<"aten::addmm.default">},
@@ -325,9 +328,11 @@ const OpRow rows[] = {
     {.schema = "aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      .decompose = add_product<"mat", "vec", 2, 1>},
     {.schema = "aten::mv(Tensor self, Tensor vec) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 2), operand(b, c, "vec", 1))); }},
+     .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 2), operand(b, c, "vec", 1))); },
+     .jvp = jvp_product},
     {.schema = "aten::dot(Tensor self, Tensor tensor) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 1), operand(b, c, "tensor", 1))); }},
+     .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 1), operand(b, c, "tensor", 1))); },
+     .jvp = jvp_product},
     {.schema = "aten::vdot(Tensor self, Tensor other) -> Tensor",
      .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 1), operand(b, c, "other", 1))); }},
     {.schema = "aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", .decompose = vecdot},

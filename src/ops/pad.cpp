@@ -1,6 +1,7 @@
 // Padding: constant, reflected, replicated, circular. `pad` lists (before, after) from the last dim on; negative amounts crop.
 #include <algorithm>
 
+#include "ops/jvp.h"
 #include "ops/shape.h"
 #include "ops/table.h"
 
@@ -97,7 +98,8 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer = pad_types,
      .define = constant_define,
-     .decompose = constant_identity},
+     .decompose = constant_identity,
+     .jvp = jvp_linear},
     {.schema = "aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
      .kind = Kind::View,
      .infer = padding_types,

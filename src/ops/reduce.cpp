@@ -1,5 +1,6 @@
 // Reductions over dims: a few that are computed as such, the others written with them.
 #include "ops/body.h"
+#include "ops/jvp.h"
 #include "ops/table.h"
 
 namespace tenon::ops {
@@ -207,9 +208,11 @@ const OpRow rows[] = {
      .kind = Kind::Reduce,
      .infer = types<sum_type>,
      .define = reduction<Reduction::Sum>,
-     .types = "-> reals|bool"},
+     .types = "-> reals|bool",
+     .jvp = jvp_linear},
     {.schema = "aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) { return Values(sum_as(b, b.input(c, "self"), c, sum_type(c))); }},
+     .decompose = [](Builder& b, const Call& c) { return Values(sum_as(b, b.input(c, "self"), c, sum_type(c))); },
+     .jvp = jvp_linear},
     {.schema = "aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      .kind = Kind::Reduce,
      .infer = types<sum_type>,
@@ -295,8 +298,10 @@ const OpRow rows[] = {
     {.schema = "aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
      .decompose = with_index<"aten::amin.default", "aten::argmin.default">},
     {.schema = "aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", .decompose = aminmax},
-    {.schema = "aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", .decompose = mean},
-    {.schema = "aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", .decompose = mean},
+    {.schema = "aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", .decompose = mean, .jvp = jvp_linear},
+    {.schema = "aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     .decompose = mean,
+     .jvp = jvp_linear},
     {.schema = "aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", .decompose = nansum},
     {.schema = "aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      .decompose = nanmean},
