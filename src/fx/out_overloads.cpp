@@ -49,7 +49,7 @@ bool ToGraph::add_out_overload(BlockId block, uint32_t at, const std::string& op
   if (!def || (n.val && n.val->types.size() != written)) return false;
   auto keywords = std::span(n.kwargs).first(n.kwargs.size() - written);
   ArgList operands = schema_args(n.name, *def, n.args, keywords);
-  cast_operands(block, def->signature.name, operands);
+  cast_operands(block, def, operands);
   Builder b(graph_, block, false);
   b.set_origin(n.origin);
   Values results = b.call_full(*def, std::move(operands), n.val ? &n.val->types : nullptr);

@@ -5,7 +5,6 @@
 
 #include "base/lexer.h"
 #include "expr/names.h"
-#include "fx/autocast.h"
 #include "fx/check.h"
 #include "fx/edge_target.h"
 #include "fx/strides.h"
@@ -287,15 +286,16 @@ NodeId ToGraph::append(BlockId block, Node made, uint32_t at, size_t first_outpu
 }
 
 // Under autocast: the operands in the dtype that the operator takes there.
-void ToGraph::cast_operands(BlockId block, const std::string& op, ArgList& args) {
-  auto type = autocast_ ? autocast_type(op, *autocast_, graph_, args) : std::nullopt;
+void ToGraph::cast_operands(BlockId block, const OpDef* op, ArgList& args) {
+  auto type = autocast_ && op && op->autocast ? op->autocast(*autocast_, graph_, args) : std::nullopt;
   if (!type) return;
-  if (vmaps_ > 0) unsupported("{} under autocast within vmap: torch converts the operators that it batches by", op);
+  if (vmaps_ > 0) unsupported("{} under autocast within vmap: torch converts the operators that it batches by", op->signature.name);
+  auto converts = [](DType t) { return t == DType::F32 || t == DType::F16 || t == DType::BF16; };
   Builder b(graph_, block, false);
   for (Arg& a : args)
     a = map_values(a, [&](ValueId v) {
       const Type& t = graph_.type(v);
-      return t.is_tensor() && is_autocast(t.dtype) && t.dtype != *type ? b.call1("aten::to.dtype", {v, *type}).id : v;
+      return t.is_tensor() && converts(t.dtype) && t.dtype != *type ? b.call1("aten::to.dtype", {v, *type}).id : v;
     });
 }
 
@@ -318,8 +318,7 @@ bool ToGraph::take_apart(BlockId block, uint32_t at, const OpDef& def, const Arg
 
 void ToGraph::add_call(BlockId block, uint32_t at, const std::string& op, size_t first_arg, size_t first_output) {
   const FxNode& n = node(at);
-  const OpDef* def = find_op(op);
-  if (!def) def = find_op(functional_name(op));
+  const OpDef *row = find_op(op), *def = row ? row : find_op(functional_name(op));
   Node made{.op = op, .def = def};
   auto positional = std::span(n.args).subspan(std::min(first_arg, n.args.size()));
   if (def) made.args = schema_args(n.name, *def, positional, n.kwargs);
@@ -327,7 +326,7 @@ void ToGraph::add_call(BlockId block, uint32_t at, const std::string& op, size_t
     for (const Arg& a : positional) made.args.push_back(resolve(a));
     for (const Attribute& k : n.kwargs) made.args.push_back(resolve(k.value));
   }
-  cast_operands(block, op, made.args);
+  cast_operands(block, row, made.args); // torch converts no in-place operator's
   if (def && !n.val && take_apart(block, at, *def, made.args)) return;
   append(block, std::move(made), at, first_output);
 }

@@ -55,7 +55,7 @@ private:
   Arg converted(const SchemaArg& schema, const Arg& arg) const;
   void correct_types(const Node& made, std::vector<Type>& types) const;
   void correct_type(Type& now, const Type& right) const;
-  void cast_operands(BlockId block, const std::string& op, ArgList& args);
+  void cast_operands(BlockId block, const OpDef* op, ArgList& args);
 
   bool add_symbolic(BlockId block, uint32_t at, const std::string& op);
   void check_dtype(uint32_t at) const;

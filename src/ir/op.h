@@ -101,6 +101,8 @@ struct ViewWrite; // ops/view_inverse.h
 using ViewInverse = V (*)(Builder&, const ViewWrite&);
 struct Tangents; // ops/jvp.h
 using Jvp = V (*)(Builder&, const Tangents&);
+/// The dtype that autocast to `lower` gives an operator's floating-point operands; none where it leaves them as they are.
+using Autocast = std::optional<DType> (*)(DType lower, const Graph& graph, const ArgList& args);
 
 /// Sets of dtypes for the Edge constraints.
 using DTypes = uint32_t;
@@ -140,6 +142,7 @@ struct OpRow {
   bool (*shares)(const Type& operand, const Type& result) = nullptr;
   ViewInverse view_inverse = nullptr; ///< of views: what they are a view of, once they are written
   Jvp jvp = nullptr;                  ///< the tangent of the first result; none: that of its parts
+  Autocast autocast = nullptr;        ///< none: operands stay as they are
 };
 
 /// A row with its parsed schema.

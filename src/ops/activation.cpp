@@ -1,4 +1,5 @@
 // Activation functions. Their Scalar parameters take no part in promotion: the result has the dtype of self.
+#include "ops/autocast.h"
 #include "ops/jvp.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
@@ -127,7 +128,7 @@ const OpRow rows[] = {
     activation("aten::log_sigmoid(Tensor self) -> Tensor", log_sigmoid),
     composite("aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", log_sigmoid_forward),
     activation("aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", prelu_kernel),
-    composite("aten::prelu(Tensor self, Tensor weight) -> Tensor", prelu),
+    composite("aten::prelu(Tensor self, Tensor weight) -> Tensor", prelu, to_lower),
     composite("aten::glu(Tensor self, int dim=-1) -> Tensor", glu),
 };
 

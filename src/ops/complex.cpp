@@ -4,6 +4,7 @@
 // them apart.
 #include <functional>
 
+#include "ops/autocast.h"
 #include "ops/complex.h"
 #include "ops/library.h"
 #include "ops/pointwise.h"
@@ -174,10 +175,11 @@ const OpRow rows[] = {
      .view_inverse = seen_as<"aten::view_as_complex.default">},
     {.schema = "aten::view_as_complex(Tensor(a) self) -> Tensor(a)",
      .decompose = view_as_complex,
-     .view_inverse = seen_as<"aten::view_as_real.default">},
+     .view_inverse = seen_as<"aten::view_as_real.default">,
+     .autocast = to_f32},
     renamed<"aten::view_as_real">("aten::view_as_real_copy(Tensor self) -> Tensor"),
     renamed<"aten::view_as_complex">("aten::view_as_complex_copy(Tensor self) -> Tensor"),
-    composite("aten::polar(Tensor abs, Tensor angle) -> Tensor", polar),
+    composite("aten::polar(Tensor abs, Tensor angle) -> Tensor", polar, to_f32),
     {.schema = "aten::conj(Tensor(a) self) -> Tensor(a)", .decompose = conjugate, .view_inverse = seen_as<"aten::_conj.default">},
     {.schema = "aten::_conj(Tensor(a) self) -> Tensor(a)", .decompose = conjugate, .view_inverse = seen_as<"aten::_conj.default">},
     composite("aten::_conj_physical(Tensor self) -> Tensor", conjugate),

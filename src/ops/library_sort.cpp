@@ -1,4 +1,5 @@
 // Rows of what sorts, selects by rank, scans or finds unique elements.
+#include "ops/autocast.h"
 #include "ops/jvp.h"
 #include "ops/library.h"
 #include "ops/table.h"
@@ -253,13 +254,17 @@ const OpRow rows[] = {
      .types = "-> same i64 i64",
      .data_dependent = true},
     {.schema = "aten::quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-     .decompose = quantile<false>},
+     .decompose = quantile<false>,
+     .autocast = to_f32},
     {.schema = "aten::quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-     .decompose = quantile_scalar<false>},
+     .decompose = quantile_scalar<false>,
+     .autocast = to_f32},
     {.schema = "aten::nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-     .decompose = quantile<true>},
+     .decompose = quantile<true>,
+     .autocast = to_f32},
     {.schema = "aten::nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-     .decompose = quantile_scalar<true>},
+     .decompose = quantile_scalar<true>,
+     .autocast = to_f32},
 };
 
 } // namespace

@@ -1,4 +1,5 @@
 // Reductions over dims: a few that are computed as such, the others written with them.
+#include "ops/autocast.h"
 #include "ops/body.h"
 #include "ops/jvp.h"
 #include "ops/table.h"
@@ -217,12 +218,14 @@ const OpRow rows[] = {
      .kind = Kind::Reduce,
      .infer = types<sum_type>,
      .define = reduction<Reduction::Prod>,
-     .types = "-> reals|bool"},
+     .types = "-> reals|bool",
+     .autocast = to_f32},
     {.schema = "aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
      .kind = Kind::Reduce,
      .infer = types<sum_type>,
      .define = reduction<Reduction::Prod>,
-     .types = "-> reals|bool"},
+     .types = "-> reals|bool",
+     .autocast = to_f32},
     {.schema = "aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
      .kind = Kind::Reduce,
      .infer = types_of_extreme<same_type>,
@@ -267,7 +270,8 @@ const OpRow rows[] = {
      .infer = trace_types,
      .define = trace,
      .dtypes = real_types,
-     .types = "-> sum"},
+     .types = "-> sum",
+     .autocast = to_f32},
 
     {.schema = "aten::any(Tensor self) -> Tensor",
      .kind = Kind::Reduce,
