@@ -154,14 +154,7 @@ private:
   }
 
   // Results of these keep their operand's layout.
-  bool follows(const Node& n) const {
-    if (!n.def || n.outputs.size() != 1) return false;
-    if (n.def->kind == Kind::Pointwise) return true;
-    std::string_view op = n.def->signature.name;
-    return op == "aten::_to_copy.default" || op.starts_with("tenon::window_") || op.starts_with("tenon::adaptive_") ||
-           op == "aten::cat.default" || op.starts_with("aten::upsample") || op == "aten::constant_pad_nd.default" ||
-           op == "aten::mean.dim" || op == "aten::sum.dim_IntList";
-  }
+  bool follows(const Node& n) const { return n.def && n.outputs.size() == 1 && (n.def->kind == Kind::Pointwise || n.def->layout_follows); }
 
   // Library steps and control flow read row-major memory.
   static bool reads_row_major(const Node& n) { return !n.def || n.def->kind == Kind::Library || n.def->kind == Kind::Prim; }

@@ -143,6 +143,7 @@ struct OpRow {
   ViewInverse view_inverse = nullptr; ///< of views: what they are a view of, once they are written
   Jvp jvp = nullptr;                  ///< the tangent of the first result; none: that of its parts
   Autocast autocast = nullptr;        ///< none: operands stay as they are
+  bool layout_follows = false;        ///< the result lies in memory as its operand does; pointwise ones always do
 };
 
 /// A row with its parsed schema.

@@ -169,7 +169,8 @@ const OpRow rows[] = {
      .define = cat_define,
      .decompose = cat_identity,
      .jvp = jvp_linear,
-     .autocast = to_widest},
+     .autocast = to_widest,
+     .layout_follows = true},
     // Of tensors that lie in the result's memory, or are to.
     {.schema = "tenon::join(Tensor[] tensors, int dim) -> Tensor", .kind = Kind::View, .infer = cat_types, .define = cat_define},
     {.schema = "aten::concat(Tensor[] tensors, int dim=0) -> Tensor", .decompose = same<"aten::cat.default">},

@@ -44,7 +44,8 @@ const OpRow rows[] = {
          [](const Call& c) { return std::vector{Type::tensor(c.dtype("dtype").value_or(c.type("self").dtype), c.type("self").sizes)}; },
      .define = [](const DefineArgs& d) { return Compute{.axes = d.axes, .body = cast(d.load("self", d.axes), d.output.dtype)}; },
      .types = "-> any",
-     .jvp = jvp_linear},
+     .jvp = jvp_linear,
+     .layout_follows = true},
     with_jvp(conversion("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
                         "memory_format=None) -> Tensor(a)",
                         to_dtype),
