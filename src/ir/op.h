@@ -103,6 +103,8 @@ struct Tangents; // ops/jvp.h
 using Jvp = V (*)(Builder&, const Tangents&);
 /// The dtype that autocast to `lower` gives an operator's floating-point operands; none where it leaves them as they are.
 using Autocast = std::optional<DType> (*)(DType lower, const Graph& graph, const ArgList& args);
+struct BatchedCall; // ops/vectorize.h
+using Vectorize = Values (*)(Builder&, const BatchedCall&);
 
 /// Sets of dtypes for the Edge constraints.
 using DTypes = uint32_t;
@@ -144,6 +146,7 @@ struct OpRow {
   Jvp jvp = nullptr;                  ///< the tangent of the first result; none: that of its parts
   Autocast autocast = nullptr;        ///< none: operands stay as they are
   bool layout_follows = false;        ///< the result lies in memory as its operand does; pointwise ones always do
+  Vectorize vectorize = nullptr;      ///< the operator on a batch; pointwise ones need none; may give no values
 };
 
 /// A row with its parsed schema.

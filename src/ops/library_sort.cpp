@@ -3,6 +3,7 @@
 #include "ops/jvp.h"
 #include "ops/library.h"
 #include "ops/table.h"
+#include "ops/vectorize.h"
 
 namespace tenon::ops {
 
@@ -139,7 +140,8 @@ const OpRow rows[] = {
            return LibraryStep{library::sort, {c.value("self")}, integers(c, {self_dim(c), c.flag("descending"), c.flag("stable")})};
          },
      .dtypes = number_types,
-     .types = "-> same i64"},
+     .types = "-> same i64",
+     .vectorize = along_dims},
     {.schema = "aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
      .decompose = [](Builder& b, const Call& c) -> Values {
        return b.call("aten::sort.stable", {c["self"], false, c["dim"], c["descending"]})[1];
@@ -155,7 +157,8 @@ const OpRow rows[] = {
      .infer = topk_types,
      .library = topk_step,
      .dtypes = real_types,
-     .types = "-> same i64"},
+     .types = "-> same i64",
+     .vectorize = along_dims},
     {.schema = "aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
      .kind = Kind::Library,
      .infer = reduced_pair,
@@ -189,7 +192,8 @@ const OpRow rows[] = {
      .library = along_dim_with<library::cumulate, 0>,
      .dtypes = any_type | complex_types,
      .types = "-> reals|complex",
-     .jvp = jvp_linear},
+     .jvp = jvp_linear,
+     .vectorize = along_dims},
     {.schema = "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
      .kind = Kind::Library,
      .infer = scan_types,

@@ -5,6 +5,7 @@
 #include "ops/body.h"
 #include "ops/jvp.h"
 #include "ops/table.h"
+#include "ops/vectorize.h"
 
 namespace tenon::ops {
 
@@ -282,6 +283,11 @@ Values tensordot(Builder& b, const Call& c) {
   return b.reshape(out, sizes);
 }
 
+Values product_of_batches(Builder& b, const BatchedCall& c) {
+  V x = c.operand(c.call.value("self"), c.result.rank());
+  return b.matmul(x, c.operand(c.call.value("mat2"), c.result.rank()));
+}
+
 const OpRow rows[] = {
     {.schema = "aten::mm(Tensor self, Tensor mat2) -> Tensor",
      .kind = Kind::Matmul,
@@ -289,7 +295,8 @@ const OpRow rows[] = {
      .define = define<2>,
      .dtypes = real_types | float8_types,
      .jvp = jvp_product,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vectorize = product_of_batches},
     {.schema = "aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
      .kind = Kind::Matmul,
      .infer = types<2>,
@@ -303,7 +310,8 @@ const OpRow rows[] = {
      .define = define<3>,
      .dtypes = real_types,
      .jvp = jvp_product,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vectorize = product_of_batches},
     {.schema = "aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
      .kind = Kind::Matmul,
      .infer = types<3>,

@@ -5,6 +5,7 @@
 #include "ops/jvp.h"
 #include "ops/shape.h"
 #include "ops/table.h"
+#include "ops/vectorize.h"
 
 namespace tenon::ops {
 
@@ -152,7 +153,8 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer = like_self,
      .define = flip_define,
-     .jvp = jvp_linear},
+     .jvp = jvp_linear,
+     .vectorize = along_named_dims},
     {.schema = "aten::fliplr(Tensor self) -> Tensor", .decompose = flip_dim<1>},
     {.schema = "aten::flipud(Tensor self) -> Tensor", .decompose = flip_dim<0>},
     {.schema = "aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",

@@ -4,6 +4,7 @@
 #include "ir/dim_order.h"
 #include "ops/shape.h"
 #include "ops/table.h"
+#include "ops/vectorize.h"
 #include "ops/view_inverse.h"
 
 namespace tenon::ops {
@@ -283,19 +284,22 @@ const OpRow rows[] = {
      .infer = slice_types,
      .define = slice_define,
      .decompose = slice_identity,
-     .view_inverse = slice_back},
+     .view_inverse = slice_back,
+     .vectorize = along_dims},
     {.schema = "aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
      .kind = Kind::View,
      .infer = narrow_types,
      .define = narrow_define,
      .decompose = narrow_as_slice,
      .types = "start=any",
-     .view_inverse = narrow_back},
+     .view_inverse = narrow_back,
+     .vectorize = along_dims},
     {.schema = "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
      .kind = Kind::View,
      .infer = select_types,
      .define = select_define,
-     .view_inverse = select_back},
+     .view_inverse = select_back,
+     .vectorize = along_dims},
     {.schema = "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
      .kind = Kind::View,
      .infer = diagonal_types,

@@ -2,6 +2,7 @@
 #include "ops/body.h"
 #include "ops/jvp.h"
 #include "ops/table.h"
+#include "ops/vectorize.h"
 
 namespace tenon::ops {
 
@@ -70,7 +71,10 @@ V jvp_log_softmax(Builder& b, const Tangents& d) {
 
 const OpRow rows[] = {
     {.schema = "aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = softmax, .jvp = jvp_softmax},
-    {.schema = "aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", .decompose = softmax, .jvp = jvp_softmax},
+    {.schema = "aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
+     .decompose = softmax,
+     .jvp = jvp_softmax,
+     .vectorize = along_dims},
     {.schema = "aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = softmax},
     {.schema = "aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = safe_softmax},
     {.schema = "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
