@@ -82,8 +82,7 @@ std::string Lexer::quoted() {
       if (hex.size() < 2 || std::from_chars(hex.data(), hex.data() + 2, code, 16).ptr != hex.data() + 2) fail("a bad \\x escape");
       pos_ += 2;
       out += static_cast<char>(code);
-    } else if (e == 'n') out += '\n';
-    else if (e == 't') out += '\t';
+    } else if (auto at = std::string_view("ntrfvab0").find(e); at != std::string_view::npos) out += "\n\t\r\f\v\a\b\0"[at];
     else if (e == '\\' || e == '\'' || e == '"') out += e;
     else fail("an unknown escape in a string");
   }

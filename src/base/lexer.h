@@ -43,7 +43,7 @@ public:
   Number number();
   /// A number, with a minus right before it where it is negative.
   Number signed_number();
-  /// A string in ' or " quotes with \n \t \\ \' \" \xHH escapes.
+  /// A string in ' or " quotes with \n \t \r \f \v \a \b \0 \\ \' \" \xHH escapes.
   std::string quoted();
   /// The rest of the current line, the end of line not included; comments count as text.
   std::string_view rest_of_line();

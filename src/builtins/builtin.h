@@ -16,7 +16,7 @@ struct BuiltinCall {
 using BuiltinFn = void (*)(BuiltinCall&);
 
 struct BuiltinRow {
-  std::string_view schema; ///< "aten::add.int(int a, int b) -> int", "aten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!)"
+  std::string schema; ///< "aten::add.int(int a, int b) -> int", "aten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!)"
   BuiltinFn run = nullptr;
 };
 
@@ -34,13 +34,18 @@ std::vector<const BuiltinOp*> all_builtins();
 
 namespace builtins {
 // One array of rows per family, one file each.
-std::span<const BuiltinRow> number_rows(); ///< int, float, complex, bool: arithmetic, comparison, conversion
-std::span<const BuiltinRow> math_rows();   ///< math.*
+std::span<const BuiltinRow> number_rows();     ///< int, float, complex, bool: arithmetic, bits, comparison
+std::span<const BuiltinRow> conversion_rows(); ///< int(), float(), complex(), bool(), implicit ones of tensors
+std::span<const BuiltinRow> math_rows();       ///< math.*
 std::span<const BuiltinRow> string_rows();
 std::span<const BuiltinRow> format_rows(); ///< str, format, hex, ord ...
 std::span<const BuiltinRow> list_rows();
+std::span<const BuiltinRow> order_rows(); ///< of lists: sort, equality, search, sums
 std::span<const BuiltinRow> dict_rows();
-std::span<const BuiltinRow> object_rows(); ///< None, is, device, tensors' attributes
+std::span<const BuiltinRow> object_rows(); ///< None, is, hash, devices, what programs ask of their surroundings
+std::span<const BuiltinRow> tensor_rows(); ///< attributes of tensors, torch.tensor, tolist
+/// The rows of all families, in the order in which overloads of one name are tried.
+std::vector<BuiltinRow> all_rows();
 } // namespace builtins
 
 } // namespace tenon

@@ -33,6 +33,7 @@ struct ComplexBox : Boxed {
 };
 struct ListBox : Boxed {
   std::vector<IValue> items;
+  TypeKind element = TypeKind::Any; // where whoever made the list knows it: torch.tensor asks empty lists
 };
 struct TupleBox : Boxed {
   std::vector<IValue> items;
@@ -81,7 +82,7 @@ public:
   bool is_none() const { return tag_ == Tag::None; }
   bool boxed() const { return tag_ >= Tag::Complex; }
   /// Whether both show one list, dict, tensor or object, or are equal numbers.
-  bool same(const IValue& o) const { return tag_ == o.tag_ && i_ == o.i_; }
+  bool same(const IValue& o) const { return tag_ == o.tag_ && (is_none() || i_ == o.i_); }
 
   // Each throws Error(Internal) where the value is something else: graphs are typed before they run.
   bool to_bool() const { return need(Tag::Bool), i_ != 0; }
@@ -92,6 +93,7 @@ public:
   const std::string& to_device() const { return box<StringBox>(Tag::Device).text; }
   Tensor& to_tensor() const { return box<TensorBox>(Tag::Tensor).tensor; }
   TensorBox& tensor_box() const { return box<TensorBox>(Tag::Tensor); }
+  ListBox& list_box() const { return box<ListBox>(Tag::List); }
   std::vector<IValue>& to_list() const { return box<ListBox>(Tag::List).items; }
   const std::vector<IValue>& to_tuple() const { return box<TupleBox>(Tag::Tuple).items; }
   DictBox& to_dict() const;
@@ -121,7 +123,7 @@ static_assert(sizeof(IValue) == 16);
 
 using Stack = std::vector<IValue>;
 
-/// "int", "Tensor", "List" ...
+/// torch's names: "Int", "Double", "Tensor", "GenericList" ...
 std::string_view name_of(IValue::Tag tag);
 /// As Python's ==: numbers by value, lists and dicts element by element. Tensors: whether they are the same one.
 bool equal(const IValue& a, const IValue& b);

@@ -1,8 +1,51 @@
-// The table of builtins: the rows of all families by name.
+// The table of TorchScript's own operators: the families' rows, with their schemas parsed, found by name.
 #include "builtins/builtin.h"
+
+#include <algorithm>
+#include <map>
 
 namespace tenon {
 
-std::vector<const BuiltinOp*> all_builtins() { return {}; }
+namespace {
+
+struct Table {
+  std::vector<BuiltinOp> ops;
+  std::map<std::string, std::vector<const BuiltinOp*>, std::less<>> by_name;
+};
+
+Table make_table() {
+  Table table;
+  for (auto& row : builtins::all_rows()) table.ops.push_back({row, parse_schema(row.schema)});
+  for (auto& op : table.ops) table.by_name[op.schema.substr(0, op.schema.find_first_of(".("))].push_back(&op);
+  return table;
+}
+
+const Table& table() {
+  static const Table all = make_table();
+  return all;
+}
+
+} // namespace
+
+std::span<const BuiltinOp* const> find_builtins(std::string_view name) {
+  auto place = table().by_name.find(name);
+  return place == table().by_name.end() ? std::span<const BuiltinOp* const>() : place->second;
+}
+
+std::vector<const BuiltinOp*> all_builtins() {
+  std::vector<const BuiltinOp*> all;
+  for (auto& [name, ops] : table().by_name) all.insert(all.end(), ops.begin(), ops.end());
+  return all;
+}
+
+std::vector<BuiltinRow> builtins::all_rows() {
+  std::vector<BuiltinRow> all;
+  for (auto family :
+       {conversion_rows, list_rows, string_rows, number_rows, order_rows, math_rows, format_rows, dict_rows, object_rows, tensor_rows}) {
+    auto rows = family();
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  return all;
+}
 
 } // namespace tenon

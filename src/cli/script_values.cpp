@@ -68,12 +68,12 @@ public:
   }
 
 private:
-  static std::string_view text(simdjson::simdjson_result<Json> e) {
+  static std::string_view text(const simdjson::simdjson_result<Json>& e) {
     std::string_view s;
     require_input(e.get(s) == simdjson::SUCCESS, "a text is missing among the arguments");
     return s;
   }
-  static simdjson::dom::array items(simdjson::simdjson_result<Json> e) {
+  static simdjson::dom::array items(const simdjson::simdjson_result<Json>& e) {
     simdjson::dom::array a;
     require_input(e.get(a) == simdjson::SUCCESS, "a list is missing among the arguments");
     return a;
@@ -120,7 +120,7 @@ private:
       IValue dict = IValue::dict();
       for (Json pair : items(e["v"])) {
         Json k, v;
-        simdjson::dom::array both = items(pair);
+        simdjson::dom::array both = items(simdjson::simdjson_result<Json>(Json(pair)));
         require_input(both.at(0).get(k) == simdjson::SUCCESS && both.at(1).get(v) == simdjson::SUCCESS, "a dict is of pairs");
         dict.to_dict().set(entry(k, key, any), entry(v, key, any));
       }
@@ -129,7 +129,7 @@ private:
     std::vector<IValue> out;
     std::string_view of;
     bool plain = e["of"].get(of) == simdjson::SUCCESS;
-    for (Json item : items(e["v"])) out.push_back(plain ? scalar(item, of) : entry(item, fmt::format("{}.{}", key, out.size()), any));
+    for (Json item : items(e["v"])) out.push_back(plain ? scalar(simdjson::simdjson_result<Json>(Json(item)), of) : entry(item, fmt::format("{}.{}", key, out.size()), any));
     return t == "list" ? IValue::list(std::move(out)) : IValue::tuple(std::move(out));
   }
 

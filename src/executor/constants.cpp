@@ -21,7 +21,7 @@ IValue of_word(const SchemaArg& arg, const std::string& word) {
   if (arg.type == ArgType::String) return word;
   if (arg.type == ArgType::Device) return IValue(word, IValue::Tag::Device);
   if (arg.type == ArgType::DType)
-    return code_of_dtype(word == "long" ? DType::I64 : word == "float" ? DType::F32 : word == "double" ? DType::F64 : DType::Bool);
+    return builtins::code_of_dtype(word == "long" ? DType::I64 : word == "float" ? DType::F32 : word == "double" ? DType::F64 : DType::Bool);
   for (const Enumerator& e : enumerators)
     if (e.word == word) return e.number;
   internal_error("the default {} of a schema is not known", word);
@@ -75,7 +75,7 @@ Arg arg_of(const SchemaArg& schema, const IValue& v, const std::function<Arg(con
   case Tag::Device: return Word{v.to_device()};
   case Tag::Tensor: return tensor(v);
   case Tag::Int:
-    if (schema.type == ArgType::DType) return dtype_of_code(v.to_int());
+    if (schema.type == ArgType::DType) return builtins::dtype_of_code(v.to_int());
     if (schema.type == ArgType::MemoryFormat) {
       require_input(v.to_int() >= 0 && v.to_int() < 4, "no such memory format: {}", v.to_int());
       return Word{std::string(enumerators[v.to_int()].word)};

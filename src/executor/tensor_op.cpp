@@ -103,7 +103,7 @@ OneCall program_of_call(const OpDef& def, const std::string& name, const Schema&
     std::vector<Expr> sizes;
     for (int64_t s : t.sizes()) sizes.push_back(g.pool().integer(s));
     ValueId id = g.add_param(g.top(), Type::tensor(t.dtype(), std::move(sizes)));
-    p.inputs.push_back({.kind = InputKind::User, .name = fmt::format("arg{}", values.size()), .value = id});
+    p.inputs.push_back({.kind = InputKind::User, .name = fmt::format("arg{}", values.size()), .target = {}, .value = id});
     made.tensors.push_back(values.size());
     values.push_back(id);
     return id;
