@@ -2,6 +2,7 @@
 // by its rule. One without a rule is taken apart, and its parts are followed.
 #include "aten/passes.h"
 #include "ops/jvp.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -13,7 +14,7 @@ public:
 
   bool run() {
     bool any = false;
-    for (uint32_t i = 0; i < program_.graph.num_nodes(); i++) any |= program_.graph.node(NodeId{i}).op == "aten::_make_dual.default";
+    for (uint32_t i = 0; i < program_.graph.num_nodes(); i++) any |= program_.graph.node(NodeId{i}).op == aten::_make_dual;
     if (!any) return false;
     rewrite_.node = [this](NodeId id) { visit(id); };
     return rewrite_program(program_, rewrite_, any);
@@ -26,11 +27,11 @@ private:
   void visit(NodeId id) {
     const Node& n = program_.graph.node(id);
     auto operand = [&](size_t i) { return rewrite_[n.args[i].get<ValueId>()]; };
-    if (n.op == "aten::_make_dual.default") {
-      V dual = b().call1("aten::alias", {operand(0)});
+    if (n.op == aten::_make_dual) {
+      V dual = b().call1(aten::alias, {operand(0)});
       tangents_[dual] = operand(1);
       rewrite_.set(n.outputs[0], dual);
-    } else if (n.op == "aten::_unpack_dual.default") {
+    } else if (n.op == aten::_unpack_dual) {
       ValueId dual = operand(0);
       rewrite_.set(n.outputs[0], dual);
       rewrite_.set(n.outputs[1], tangent_or_zero(dual));

@@ -1,6 +1,7 @@
 // Writes to views, and functional forms of in-place operators.
 #include "aten/views.h"
 
+#include "ops/names.h"
 #include "ops/view_inverse.h"
 
 namespace tenon {
@@ -32,11 +33,11 @@ V write_view(Builder& b, const Graph& g, const Node& view, const ArgList& args, 
 
 V inplace_result(Builder& b, const Node& n, ArgList args, V self) {
   V now;
-  std::string_view op = n.op;
-  if (op == "aten::copy_.default") now = b.wrap(args.at(1).get<ValueId>());
-  else if (op == "aten::zero_.default") now = b.full(self.sizes(), 0, self.dtype());
-  else if (op == "aten::fill_.Scalar") now = b.full(self.sizes(), args.at(1), self.dtype());
-  else if (op == "aten::fill_.Tensor") now = b.wrap(args.at(1).get<ValueId>());
+  OpId op = n.def->signature.name; // without the underscore
+  if (op == aten::copy) now = b.wrap(args.at(1).get<ValueId>());
+  else if (op == aten::zero) now = b.full(self.sizes(), 0, self.dtype());
+  else if (op == aten::fill_Scalar) now = b.full(self.sizes(), args.at(1), self.dtype());
+  else if (op == aten::fill_Tensor) now = b.wrap(args.at(1).get<ValueId>());
   else now = b.call_full(*n.def, std::move(args)).at(0);
   return b.expand(b.to(now, self.dtype()), self.sizes());
 }

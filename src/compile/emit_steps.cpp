@@ -6,6 +6,7 @@
 #include "compile/step_emitter.h"
 #include "ir/verify.h"
 #include "ops/custom.h"
+#include "ops/names.h"
 #include "runtime/library_names.h"
 #include "runtime/library_steps.h"
 
@@ -66,19 +67,19 @@ void StepEmitter::build_block(BlockId block) {
 void StepEmitter::build_node(NodeId id) {
   const Node& n = g_.node(id);
   waits_for_ = 0;
-  if (n.op == "prim::Constant") return;
+  if (n.op == prim::Constant) return;
   if (is_join(n)) return; // its operands lie in its memory
-  if (n.op == "tenon::loops") return build_loops(id);
-  if (n.op == "tenon::matmul") return build_matmul(id);
-  if (n.op == "tenon::conv") return build_conv(id);
-  if (n.op == "tenon::attention") return build_attention(id);
-  if (n.op == "prim::If") return build_if(id);
-  if (n.op == "prim::While") return build_while(id);
-  if (n.op == "prim::Scan") return build_scan(id);
-  if (n.op == "prim::Delegate") return build_delegate(id);
-  if (n.op == "prim::Item") return build_item(id);
-  if (n.op == "prim::Assert") return build_assert(id);
-  if (n.op == "prim::Print") return build_print(id);
+  if (n.op == own::loops) return build_loops(id);
+  if (n.op == own::matmul) return build_matmul(id);
+  if (n.op == own::conv) return build_conv(id);
+  if (n.op == own::attention) return build_attention(id);
+  if (n.op == prim::If) return build_if(id);
+  if (n.op == prim::While) return build_while(id);
+  if (n.op == prim::Scan) return build_scan(id);
+  if (n.op == prim::Delegate) return build_delegate(id);
+  if (n.op == prim::Item) return build_item(id);
+  if (n.op == prim::Assert) return build_assert(id);
+  if (n.op == prim::Print) return build_print(id);
   require(n.def && n.def->library, "{} is no step", n.op);
   build_library(id);
 }

@@ -5,6 +5,7 @@
 
 #include "edge/match.h"
 #include "edge/passes.h"
+#include "ops/names.h"
 #include "ops/vectorize.h"
 #include "runtime/library_steps.h"
 
@@ -22,7 +23,7 @@ bool is_flat(const Node& n) {
 }
 
 bool is_plain(const Graph& g, const Node& n) {
-  if (n.op == "prim::Constant") return true;
+  if (n.op == prim::Constant) return true;
   if (!n.def || !n.blocks.empty() || n.op.dialect() == "prim" || n.def->data_dependent) return false;
   if (n.def->library && library::is_random(n.def->library(Call(g, *n.def, n.args)).function)) return false;
   return std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return g.type(v).is_tensor(); });
@@ -119,7 +120,7 @@ private:
 
 // Of a scan whose steps are each by themselves, and of which some operator has a rule.
 bool concerns_scan(const Graph& g, const Node& n) {
-  if (n.op != "prim::Scan" || !(n.args.size() > 3 && n.args[3] == Arg(true))) return false;
+  if (n.op != prim::Scan || !(n.args.size() > 3 && n.args[3] == Arg(true))) return false;
   const Block& body = g.block(n.blocks[0]);
   if (body.params.empty() || !n.args[0].get<ArgList>().empty()) return false;
   auto is_value = [](const Arg& a) { return a.is<ValueId>(); };

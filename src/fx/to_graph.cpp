@@ -10,6 +10,7 @@
 #include "fx/strides.h"
 #include "ir/builder.h"
 #include "ir/parse.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -36,8 +37,8 @@ bool is_subclass(const FxGraph& g, uint32_t at) {
 
 std::string operator_name(std::string_view target) {
   constexpr std::string_view prefix = "torch.ops.";
-  if (target == "torch._functorch.predispatch._make_dual") return "aten::_make_dual.default";
-  if (target == "torch._functorch.predispatch._unpack_dual") return "aten::_unpack_dual.default";
+  if (target == "torch._functorch.predispatch._make_dual") return aten::_make_dual.name();
+  if (target == "torch._functorch.predispatch._unpack_dual") return aten::_unpack_dual.name();
   if (auto edge = edge_operator(target)) return *edge;
   if (!target.starts_with(prefix)) return std::string(target);
   target.remove_prefix(prefix.size());
@@ -149,7 +150,7 @@ void ToGraph::add_subclass_part(BlockId block, uint32_t at) {
 void ToGraph::append_constant(BlockId block, uint32_t at, const Tensor& value) {
   std::vector<Expr> sizes;
   for (int64_t s : value.sizes()) sizes.push_back(graph_.pool().integer(s));
-  Node made{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(graph_.add_tensor(value))}};
+  Node made{.op = prim::Constant, .def = find_op(prim::Constant), .args = {Arg(graph_.add_tensor(value))}};
   NodeId id = graph_.append(block, std::move(made), {Type::tensor(value.dtype(), std::move(sizes))}, {node(at).name});
   ValueId constant = graph_.node(id).outputs[0];
   if (auto& val = node(at).val; val && !val->is_list) graph_.value(constant).meta = val->meta;
@@ -248,7 +249,7 @@ std::vector<Type> ToGraph::output_types(const FxNode& n, const Node& made, size_
 void ToGraph::correct_types(const Node& made, std::vector<Type>& types) const {
   if (exact_types_ || !made.def || made.def->data_dependent || made.op.dialect() == "prim") return;
   bool in_place = functional_name(made.op) != made.op;
-  if (in_place && (made.op.name().starts_with("aten::resize_") || made.args.empty() || !made.args[0].is<ValueId>())) return;
+  if (in_place && (made.op == aten::resize_ || made.op == aten::resize_as_ || made.args.empty() || !made.args[0].is<ValueId>())) return;
   std::vector<Type> given;
   try {
     if (in_place && made.def->kind != Kind::View) given = {graph_.type(made.args[0].get<ValueId>())};
@@ -295,7 +296,7 @@ void ToGraph::cast_operands(BlockId block, const OpDef* op, ArgList& args) {
   for (Arg& a : args)
     a = map_values(a, [&](ValueId v) {
       const Type& t = graph_.type(v);
-      return t.is_tensor() && converts(t.dtype) && t.dtype != *type ? b.call1("aten::to.dtype", {v, *type}).id : v;
+      return t.is_tensor() && converts(t.dtype) && t.dtype != *type ? b.call1(aten::to_dtype, {v, *type}).id : v;
     });
 }
 

@@ -78,7 +78,7 @@ private:
   void add_effects(BlockId block, uint32_t at);
   void add_print(BlockId block, uint32_t at, size_t first);
   void add_body(BlockId block, const FxGraph& body, const std::vector<Type>& params, const ArgList& rest);
-  NodeId append_control(BlockId block, std::string_view op, ArgList args, uint32_t at);
+  NodeId append_control(BlockId block, OpId op, ArgList args, uint32_t at);
   void add_results(NodeId id, uint32_t at, const std::vector<Type>& types);
   Type carried_type(const Arg& a) const;
   std::vector<Type> carried_types(const ArgList& carried) const;

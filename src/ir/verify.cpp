@@ -6,12 +6,11 @@
 #include "ir/builder.h"
 #include "ir/define.h"
 #include "ir/promote.h"
+#include "ops/names.h"
 
 namespace tenon {
 
-bool is_region(const Node& n) {
-  return n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv" || n.op == "tenon::attention";
-}
+bool is_region(const Node& n) { return n.op == own::loops || n.op == own::matmul || n.op == own::conv || n.op == own::attention; }
 
 namespace {
 
@@ -151,7 +150,7 @@ private:
 
   void check_types(const Node& n) const {
     if (n.def->kind == Kind::Prim || n.def->data_dependent || is_inplace_call(n)) return;
-    if (n.op.name().starts_with("tenon::to_layout")) {
+    if (n.op.name().starts_with(own::to_layout.name())) {
       if (!same_type(g_.type(n.args[0].get<ValueId>()), g_.type(n.outputs.at(0)))) fail(n, "a layout change that changes the type");
       return;
     }
@@ -206,15 +205,15 @@ private:
       expect_blocks(n, 1);
       expect_types(n, "the region's parameters", params(n.blocks[0]), {});
       expect_types(n, "the region's results", returns(n.blocks[0]), types_of(n.outputs));
-    } else if (n.op == "prim::If") {
+    } else if (n.op == prim::If) {
       expect_blocks(n, 2);
       for (BlockId b : n.blocks) {
         expect_types(n, "a branch's parameters", params(b), {});
         expect_types(n, "a branch's results", returns(b), types_of(n.outputs));
       }
-    } else if (n.op == "prim::While") check_while(n);
-    else if (n.op == "prim::Scan") check_scan(n);
-    else if (n.op == "prim::Delegate") check_delegate(n);
+    } else if (n.op == prim::While) check_while(n);
+    else if (n.op == prim::Scan) check_scan(n);
+    else if (n.op == prim::Delegate) check_delegate(n);
     else if (n.op.dialect() == "prim" || n.def) expect_blocks(n, 0);
   }
 
@@ -323,7 +322,7 @@ std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_regi
   if (std::string why = refusal_edge(g, n); !why.empty()) return why;
   if (n.def->is_composite()) return "a composite operator";
   if (in_region) return has_definition(n) && n.outputs.size() == 1 ? "" : "a region computes defined operators only";
-  if (n.op == "tenon::join") return {};
+  if (n.op == own::join) return {};
   if (n.op.dialect() != "prim" && !n.def->library && has_definition(n)) return "an operator outside of regions";
   for (ValueId v : tensor_operands(n.args, g))
     if (!g.type(v).strides.empty()) return "a step outside of regions that reads strided memory";
