@@ -76,24 +76,28 @@ bool is_true(const Tensor& t) {
   return v.is(IValue::Tag::Complex) ? v.to_complex() != std::complex<double>() : v.number() != 0;
 }
 
+namespace {
+
+/// Complex numbers are true where any part is not zero; the floats of 8 bits are read and written as bytes.
+template <class To, class From> To element_as(From v, DType from, DType to) {
+  if constexpr (std::is_same_v<From, uint8_t>)
+    if (is_float8(from)) return element_as<To>(from_float8(v, from), DType::F32, to);
+  if constexpr (std::is_same_v<To, uint8_t>)
+    if (is_float8(to)) return to_float8(convert<float>(v), to);
+  if constexpr (std::is_same_v<To, bool> && is_complex_v<From>) return v.re != 0 || v.im != 0;
+  else return convert<To>(v);
+}
+
+} // namespace
+
 Tensor converted(const Tensor& t, DType dtype) {
   if (t.dtype() == dtype) return t;
   Tensor from = t.contiguous(), to(dtype, t.sizes());
-  size_t count = static_cast<size_t>(t.numel());
   dispatch(t.dtype(), [&](auto from_zero) {
     dispatch(dtype, [&](auto to_zero) {
-      using From = decltype(from_zero);
-      using To = decltype(to_zero);
-      for (size_t i = 0; i < count; i++) {
-        From v = from.data_as<From>()[i];
-        if (is_float8(t.dtype())) {
-          float f = from_float8(static_cast<uint8_t>(convert<int64_t>(v)), t.dtype());
-          if (is_float8(dtype)) to.data_as<uint8_t>()[i] = to_float8(f, dtype);
-          else to.data_as<To>()[i] = convert<To>(f);
-        } else if constexpr (std::is_same_v<To, bool> && is_complex_v<From>) to.data_as<bool>()[i] = v.re != 0 || v.im != 0;
-        else if (is_float8(dtype)) to.data_as<uint8_t>()[i] = to_float8(convert<float>(v), dtype);
-        else to.data_as<To>()[i] = convert<To>(v);
-      }
+      auto* source = from.data_as<decltype(from_zero)>();
+      auto* target = to.data_as<decltype(to_zero)>();
+      for (int64_t i = 0; i < t.numel(); i++) target[i] = element_as<decltype(to_zero)>(source[i], t.dtype(), dtype);
     });
   });
   return to;

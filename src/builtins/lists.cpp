@@ -53,7 +53,7 @@ List sum(const List& a, const List& b) {
 List repeated(const List& list, Int count) {
   List out;
   if (list.empty()) return out;
-  if (count < 0 || count > Int{1} << 31 || std::ssize(list) * count > Int{1} << 31) raise("", "vector::reserve"); // torch's words
+  if (count < 0 || count > most_elements || std::ssize(list) * count > most_elements) raise("", "vector::reserve"); // torch's words
   out.reserve(list.size() * static_cast<size_t>(count));
   for (Int i = 0; i < count; i++) extend(out, list);
   return out;
@@ -62,6 +62,12 @@ List slice(const List& list, std::optional<Int> start, std::optional<Int> end, I
   List out;
   for (Int i : slice_of(std::ssize(list), start, end, step)) out.push_back(list[static_cast<size_t>(i)]);
   return out;
+}
+
+std::vector<std::string> characters(const std::string& s) {
+  std::vector<std::string> list;
+  for (char c : s) list.emplace_back(1, c);
+  return list;
 }
 
 /// How many numbers range(low, high, step) has.
@@ -77,7 +83,8 @@ Int derive_index(Int index, Int start, Int step) {
   return static_cast<Int>(static_cast<uint64_t>(start) + static_cast<uint64_t>(index) * static_cast<uint64_t>(step));
 }
 std::vector<Int> range_list(Int n) {
-  std::vector<Int> list(static_cast<size_t>(std::clamp<Int>(n, 0, Int{1} << 31)));
+  if (n > most_elements) raise("MemoryError", fmt::format("a list of {} elements", n));
+  std::vector<Int> list(static_cast<size_t>(std::max<Int>(n, 0)));
   for (size_t i = 0; i < list.size(); i++) list[i] = static_cast<Int>(i);
   return list;
 }
@@ -87,7 +94,6 @@ std::vector<Int> range_list(Int n) {
 std::span<const BuiltinRow> list_rows() {
   static const Rows rows = {
       {"aten::len.t(t[] a) -> int", op([](List& l) { return std::ssize(l); })},
-      {"aten::len.any(Any[] a) -> int", op([](IValue& l) { return std::ssize(l.is(IValue::Tag::Tuple) ? l.to_tuple() : l.to_list()); })},
       {"aten::select.t(t[](a) list, int idx) -> t(*)", of<get>},
       {"aten::__getitem__.t(t[](a) list, int idx) -> t(*)", of<get>},
       {"aten::_set_item.t(t[](a!) l, int idx, t(b -> *) el) -> t[](a!)", of<set>},
@@ -99,6 +105,7 @@ std::span<const BuiltinRow> list_rows() {
       {"aten::clear.t(t[](a!) self) -> ()", op([](List& l) { l.clear(); })},
       {"aten::reverse.t(t[](a!) self) -> ()", op([](List& l) { std::ranges::reverse(l); })},
       {"aten::copy.t(t[](a) self) -> t[]", op([](List& l) { return List(l); })},
+      {"aten::list(str t) -> str[]", of<characters>},
       {"aten::list.t(t[] l) -> t[]", op([](List& l) { return List(l); })},
       {"aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]", of<slice>},
       {"aten::add.t(t[] a, t[] b) -> t[]", of<sum>},

@@ -114,6 +114,7 @@ std::span<const BuiltinRow> object_rows() {
   static const Rows rows = {
       {"aten::__is__(t1 self, t2 obj) -> bool", op([](IValue& a, IValue& b) { return a.same(b); })},
       {"aten::__isnot__(t1 self, t2 obj) -> bool", op([](IValue& a, IValue& b) { return !a.same(b); })},
+      {"aten::len.any(Any[] a) -> int", op([](IValue& l) { return std::ssize(l.is(IValue::Tag::Tuple) ? l.to_tuple() : l.to_list()); })},
       {"aten::hash.generic(t value) -> int", op([](IValue& v) { return static_cast<Int>(hash(v)); })},
       {"prim::id(AnyClassType? x) -> int", op([](IValue& v) { return v.is_none() ? 0 : reinterpret_cast<Int>(&v.to_object()); })},
       {"aten::_unwrap_optional(t(a)? optional) -> t(a)", of<unwrapped>},

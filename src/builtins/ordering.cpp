@@ -48,7 +48,8 @@ bool less_tuple(const List& a, const List& b) {
 }
 bool less(const IValue& a, const IValue& b) {
   using Tag = IValue::Tag;
-  switch (a.tag()) {
+  Tag kind = b.is(Tag::Complex) ? b.tag() : a.tag(); // which have no order
+  switch (kind) {
   case Tag::Bool:
   case Tag::Double: return a.number() < b.number();
   case Tag::Int: return b.is(Tag::Int) ? a.to_int() < b.to_int() : a.number() < b.number();
@@ -58,7 +59,7 @@ bool less(const IValue& a, const IValue& b) {
     auto [x, y] = compared(a.to_tensor(), b.to_tensor());
     return less(x, y);
   }
-  default: raise("", fmt::format("IValues of type: {} are not comparable", name_of(a.tag())));
+  default: raise("", fmt::format("IValues of type: {} are not comparable", name_of(kind)));
   }
 }
 

@@ -25,11 +25,8 @@ NumberFormat format_of(std::span<const double> values) {
   int least = 1, most = 1;
   if (first != values.end()) {
     double low = std::fabs(*first), high = low;
-    for (auto z = first; z != values.end(); ++z)
-      if (std::isfinite(*z)) {
-        low = std::min(low, std::fabs(*z));
-        if (*z > high) high = *z; // of negative numbers only the first counts, as in torch
-      }
+    for (double z : values)
+      if (std::isfinite(z)) low = std::min(low, std::fabs(z)), high = std::max(high, std::fabs(z));
     least = digits(low), most = digits(high);
   }
   if (whole) return most > 9 ? NumberFormat{11, 1, 'e'} : NumberFormat{most + 1, 1, 'g'};

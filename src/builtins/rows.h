@@ -12,6 +12,9 @@ using List = std::vector<IValue>;
 using Complex = std::complex<double>;
 using Rows = std::vector<BuiltinRow>;
 
+/// The most elements of a list, and bytes of a string, that one operator makes.
+inline constexpr int64_t most_elements = int64_t{1} << 28;
+
 /// The name of a kind in schemas, by the C++ type that holds its values.
 template <class T> inline constexpr std::string_view kind_name = "";
 template <> inline constexpr std::string_view kind_name<int64_t> = "int";
@@ -70,15 +73,13 @@ template <class... R> void put(std::span<IValue> results, std::tuple<R...> value
 template <class R> void put(std::span<IValue> results, R value) { results[0] = value_of(std::move(value)); }
 
 template <class... A, class F> void call_with(F f, BuiltinCall& c) {
+  require(c.args.size() >= sizeof...(A), "an operator of {} arguments got {}", sizeof...(A), c.args.size());
   [&]<size_t... I>(std::index_sequence<I...>) {
     if constexpr (std::is_void_v<decltype(f(Reader<A>::read(c.args[I])...))>) f(Reader<A>::read(c.args[I])...);
     else put(c.results, f(Reader<A>::read(c.args[I])...));
   }(std::index_sequence_for<A...>());
 }
-template <class R, class... P> void call_deduced(R (*f)(P...), BuiltinCall& c) {
-  require(c.args.size() >= sizeof...(P), "an operator of {} arguments got {}", sizeof...(P), c.args.size());
-  call_with<std::remove_cvref_t<P>...>(f, c);
-}
+template <class R, class... P> void call_deduced(R (*f)(P...), BuiltinCall& c) { call_with<std::remove_cvref_t<P>...>(f, c); }
 
 /// The function of a row: `f` takes what its parameters say, or `A...` where it is generic; a tuple that it returns are several results.
 template <class... A, class F> constexpr BuiltinFn op(F) {
@@ -116,7 +117,7 @@ inline Complex narrowed(Complex v) { return v; }
 
 /// The overload of Scalars.
 template <class F> void unary_scalar(Rows& rows, std::string_view name, F) {
-  constexpr auto run = [](auto a) -> IValue
+  static constexpr auto run = [](auto a) -> IValue
     requires std::is_invocable_v<F, decltype(a)>
   { return narrowed(F{}(a)); };
   rows.push_back({fmt::format("{}.Scalar(Scalar a) -> Scalar", name), [](BuiltinCall& c) { c.results[0] = visit_number(c.args[0], run); }});

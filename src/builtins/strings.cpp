@@ -74,13 +74,25 @@ Int count(const Str& s, const Str& wanted, Int start, Int end) {
   return found;
 }
 
+/// Of replacements and cuts; negative: none.
+Int limit(Int most) { return most < 0 ? INT64_MAX : most; }
+
+Str repeated(const Str& s, Int count) {
+  if (count > most_elements || std::ssize(s) * count > most_elements)
+    raise("MemoryError", fmt::format("a string of {} times {} bytes", count, s.size()));
+  Str out;
+  for (Int i = 0; i < count; i++) out += s;
+  return out;
+}
+
 /// Of an empty `old` a limited number is put before the string, as torch does; without limit it is Python's answer, where torch never ends.
 Str replace(const Str& s, const Str& old, const Str& with, Int most) {
+  if (old.empty() && most >= 0) return repeated(with, with.empty() ? 0 : most) + s;
   Str out = s;
-  size_t skip = old.empty() && most < 0;
-  for (size_t place = 0; most != 0 && (place = out.find(old, place)) != none; most--) {
+  size_t place = 0;
+  for (Int left = limit(most); left > 0 && (place = out.find(old, place)) != none; left--) {
     out.replace(place, old.size(), with);
-    place += with.size() + skip;
+    place += with.size() + old.empty();
   }
   return out;
 }
@@ -103,7 +115,8 @@ Strs split(const Str& s, const std::optional<Str>& separator, Int most) {
   if (separator->empty()) raise("ValueError", "empty separator");
   Strs parts;
   size_t from = 0;
-  for (size_t to; (to = s.find(*separator, from)) != none && most != 0; most--) {
+  size_t to = 0;
+  for (Int left = limit(most); left > 0 && (to = s.find(*separator, from)) != none; left--) {
     parts.push_back(s.substr(from, to - from));
     from = to + separator->size();
   }
@@ -142,12 +155,11 @@ Str strip(const Str& s, const Str& chars, bool left, bool right) {
   return from == none || to == none ? "" : s.substr(from, to - from + right);
 }
 
-/// Width in bytes; what is longer stays as it is.
 Str filled(Int count, const Str& fill) {
   if (fill.size() != 1) raise("TypeError", "The fill character must be exactly one character long");
-  if (count > Int{1} << 31) raise("MemoryError", fmt::format("a string of {} bytes", count));
-  return Str(static_cast<size_t>(std::max<Int>(count, 0)), fill[0]);
+  return repeated(fill, count);
 }
+/// Widths count bytes; what is longer stays as it is.
 Int padding(const Str& s, Int width) { return std::max<Int>(width - std::min<Int>(std::ssize(s), width), 0); }
 Str center(const Str& s, Int width, const Str& fill) {
   Int all = padding(s, width), less = all / 2, more = all - less;
@@ -211,18 +223,11 @@ Str slice(const Str& s, std::optional<Int> start, std::optional<Int> end, Int st
   return out;
 }
 
-Strs characters(const Str& s) {
-  Strs list;
-  for (char c : s) list.emplace_back(1, c);
-  return list;
-}
-
 constexpr auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
 
 Rows make_rows() {
   return {
       {"aten::len.str(str s) -> int", op([](const Str& s) { return std::ssize(s); })},
-      {"aten::list(str t) -> str[]", of<characters>},
       {"aten::add.str(str a, str b) -> str", op([](const Str& a, const Str& b) { return a + b; })},
       {"aten::__getitem__.str(str s, int index) -> str", of<character>},
       {"prim::StringIndex(str string, int index) -> str", of<character>},

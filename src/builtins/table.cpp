@@ -38,10 +38,21 @@ std::vector<const BuiltinOp*> all_builtins() {
   return all;
 }
 
+bool is_pure(const BuiltinOp& op) {
+  auto is_plain = [](const SchemaArg& arg) {
+    Type type = type_of(arg);
+    if (type.is(TypeKind::Optional)) type = type.element();
+    return type.is_number() || type.is(TypeKind::Bool) || type.is(TypeKind::String) || type.is(TypeKind::Device);
+  };
+  bool has_effect = op.signature.returns.empty() || op.schema.starts_with("prim::TimePoint");
+  bool open = op.signature.any_args || op.signature.any_returns;
+  return !has_effect && !open && std::ranges::all_of(op.signature.args, is_plain) && std::ranges::all_of(op.signature.returns, is_plain);
+}
+
 std::vector<BuiltinRow> builtins::all_rows() {
   std::vector<BuiltinRow> all;
   for (auto family :
-       {conversion_rows, list_rows, string_rows, number_rows, order_rows, math_rows, format_rows, dict_rows, object_rows, tensor_rows}) {
+       {conversion_rows, list_rows, tensor_rows, string_rows, number_rows, order_rows, math_rows, format_rows, dict_rows, object_rows}) {
     auto rows = family();
     all.insert(all.end(), rows.begin(), rows.end());
   }

@@ -195,11 +195,11 @@ void attribute_rows(Rows& rows) {
       rows.end(),
       {
           {"aten::len.Tensor(Tensor t) -> int", op([](Tensor& t) { return first_size(t); })},
-          {"aten::size(Tensor self) -> int[]", sizes},
           {"aten::size.int(Tensor self, int dim) -> int", op([](Tensor& t, Int dim) { return t.sizes()[dim_of(t, dim)]; })},
+          {"aten::size(Tensor self) -> int[]", sizes},
           {"aten::sym_size(Tensor self) -> SymInt[]", sizes},
-          {"aten::stride(Tensor self) -> int[]", strides},
           {"aten::stride.int(Tensor self, int dim) -> int", op([](Tensor& t, Int dim) { return t.strides()[dim_of(t, dim)]; })},
+          {"aten::stride(Tensor self) -> int[]", strides},
           {"aten::sym_stride(Tensor self) -> SymInt[]", strides},
           {"aten::dim(Tensor self) -> int", op([](Tensor& t) { return static_cast<Int>(t.rank()); })},
           {"aten::numel(Tensor self) -> int", op([](Tensor& t) { return t.numel(); })},

@@ -166,39 +166,10 @@ std::string text_of(const std::vector<IValue>& values) {
   return s;
 }
 
-struct Case {
-  std::string schema;
-  BuiltinFn run = nullptr;
-  std::vector<bool> written; // of the arguments
-  size_t results = 0;
-};
-
-// Which arguments a schema writes, and how many results it has, by its text.
-Case case_of(const std::string& schema, BuiltinFn run) {
-  Case c{schema, run, {}, 0};
-  size_t arrow = schema.rfind(") -> ");
-  std::string given = schema.substr(schema.find('(') + 1, arrow - schema.find('(') - 1), results = schema.substr(arrow + 5);
-  auto parts = [](const std::string& text) {
-    std::vector<std::string> list(text.empty() ? 0 : 1);
-    int depth = 0;
-    for (char ch : text) {
-      depth += ch == '(' || ch == '[' ? 1 : ch == ')' || ch == ']' ? -1 : 0;
-      if (ch == ',' && depth == 0) list.emplace_back();
-      else list.back() += ch;
-    }
-    return list;
-  };
-  for (auto& p : parts(given))
-    if (p != " *") c.written.push_back(p.find("!)") != std::string::npos);
-  bool several = results.front() == '(' && results.back() == ')';
-  c.results = several ? parts(results.substr(1, results.size() - 2)).size() : 1;
-  return c;
-}
-
 // One line; says what is wrong with it, or nothing.
-std::string differs(const Case& c, const std::string& line) {
+std::string differs(const BuiltinOp& op, const std::string& line) {
   Reader reader(line);
-  std::vector<IValue> args, expected, got, results(c.results);
+  std::vector<IValue> args, expected, got, results(op.signature.returns.size());
   bool raises = false;
   while (!reader.accept("=>") && !(raises = reader.accept("!!"))) {
     args.push_back(reader.value());
@@ -211,14 +182,14 @@ std::string differs(const Case& c, const std::string& line) {
   std::vector<IValue> given = args;
   BuiltinCall call{args, results};
   try {
-    c.run(call);
+    op.run(call);
   } catch (const Error& e) {
     std::string message = e.what();
     if (raises && e.kind == ErrorKind::BadInput && message.find(expected.at(0).to_string()) != std::string::npos) return "";
     return "raised " + message;
   }
-  for (size_t i = 0; i < c.written.size(); i++)
-    if (c.written[i]) got.push_back(given[i]);
+  for (size_t i = 0; i < op.signature.args.size(); i++)
+    if (op.signature.args[i].written) got.push_back(given[i]);
   got.insert(got.end(), results.begin(), results.end());
   return !raises && agree(got, expected) ? "" : "gave " + text_of(got);
 }
@@ -226,20 +197,19 @@ std::string differs(const Case& c, const std::string& line) {
 } // namespace
 
 TEST_CASE("operators of TorchScript give and raise what torch does") {
-  std::map<std::string, BuiltinFn> rows;
-  for (auto& row : builtins::all_rows()) rows[row.schema] = row.run;
+  std::map<std::string, const BuiltinOp*> ops;
+  for (auto* op : all_builtins()) ops[op->schema] = op;
   std::ifstream file(std::string(TENON_FIXTURES) + "/builtins/calls.txt");
   REQUIRE(file);
-  Case c;
+  const BuiltinOp* op = nullptr;
   size_t calls = 0;
   for (std::string line; std::getline(file, line);) {
     if (line[0] == ':') {
-      auto row = rows.find(line.substr(1));
-      CHECK_MESSAGE(row != rows.end(), "no row " << line.substr(1));
-      c = case_of(line.substr(1), row == rows.end() ? nullptr : row->second);
-    } else if (c.run) {
-      std::string wrong = differs(c, line);
-      CHECK_MESSAGE(wrong.empty(), c.schema << "\n  " << line << "\n  " << wrong);
+      op = ops[line.substr(1)];
+      CHECK_MESSAGE(op, "no row " << line.substr(1));
+    } else if (op) {
+      std::string wrong = differs(*op, line);
+      CHECK_MESSAGE(wrong.empty(), op->schema << "\n  " << line << "\n  " << wrong);
       calls++;
     }
   }

@@ -2,6 +2,7 @@
 // torch has and src/builtins has not is listed with reasons in tests/expected/builtins.txt, which may only shrink.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>
@@ -38,6 +39,43 @@ TEST_CASE("builtins: every schema is torch's own, and what is missing is known")
   for (auto& schema : missing) CHECK_MESSAGE(torch.contains(schema), "torch has none such: " << schema);
 }
 
+// The first overload that takes the arguments is meant, so their order says which one that is.
+TEST_CASE("builtins: overloads of a name are tried in torch's order") {
+  std::map<std::string, size_t> place;
+  for (auto& line : lines_of("/builtins/schemas.txt")) place.emplace(line, place.size());
+  std::map<std::string, std::string> last;
+  for (auto* op : all_builtins()) {
+    std::string name = op->schema.substr(0, op->schema.find_first_of(".(")), &before = last[name];
+    if (name == "aten::eq" || name == "aten::ne" || name == "aten::__contains__") continue; // no two take the same
+    CHECK_MESSAGE((before.empty() || place[before] < place[op->schema]), "torch tries " << op->schema << " before " << before);
+    before = op->schema;
+  }
+}
+
+TEST_CASE("builtins: found by name, with the schema that the text says") {
+  CHECK(all_builtins().size() == builtins::all_rows().size());
+  for (auto* op : all_builtins()) {
+    auto found = find_builtins(op->schema.substr(0, op->schema.find_first_of(".(")));
+    CHECK_MESSAGE(std::ranges::count(found, op) == 1, op->schema);
+    CHECK(op->schema.starts_with(op->signature.name.substr(0, op->signature.name.rfind(".default"))));
+  }
+  auto divmod = find_builtins("aten::divmod");
+  REQUIRE(divmod.size() == 4);
+  CHECK(divmod[0]->schema == "aten::divmod.int(int x, int y) -> (int, int)");
+  CHECK(divmod[0]->signature.returns.size() == 2);
+  CHECK(find_builtins("aten::divmo").empty());
+  CHECK(find_builtins("").empty());
+}
+
+TEST_CASE("builtins: pure are those on numbers and strings without effect") {
+  auto pure = [](std::string_view name) { return is_pure(*find_builtins(name)[0]); };
+  for (auto name : {"aten::sub", "aten::sqrt", "aten::upper", "aten::frexp", "aten::__range_length", "aten::device"})
+    CHECK_MESSAGE(pure(name), name);
+  for (auto name : {"aten::append", "aten::split", "aten::keys", "aten::dict", "aten::warn", "prim::TimePoint", "aten::tensor",
+                    "aten::__is__", "prim::dtype"})
+    CHECK_MESSAGE(!pure(name), name);
+}
+
 TEST_CASE("ivalue: copies show one list, moves leave None") {
   IValue a = IValue::list({int64_t{1}});
   IValue b = a;
@@ -47,7 +85,8 @@ TEST_CASE("ivalue: copies show one list, moves leave None") {
   IValue c = std::move(b);
   CHECK(b.is_none());
   CHECK(b.same(IValue()));
-  c = c;
+  IValue& itself = c;
+  c = itself;
   CHECK(str(c) == "[1, 2]");
   CHECK_FALSE(IValue::list().same(IValue::list()));
   CHECK(IValue(1.5).same(IValue(1.5)));
