@@ -1,5 +1,7 @@
 // What rows say of their operators beside how they compute.
+#include <fstream>
 #include <map>
+#include <regex>
 
 #include "tests/unit/graph_harness.h"
 
@@ -103,4 +105,24 @@ TEST_CASE("only views say what becomes of what they show") {
     CHECK((!def->view_inverse || view));
     CHECK((!def->shares || def->view_inverse));
   }
+}
+
+TEST_CASE("ids of ops/names.h are those of rows") {
+  std::ifstream header(TENON_FIXTURES "/../../src/ops/names.h");
+  REQUIRE(header);
+  const std::regex id(R"re(OpId (\w+) = "(\w+)::(\w+)(?:\.(\w+))?";)re");
+  bool rows = true;
+  int seen = 0;
+  for (std::string line; std::getline(header, line);) {
+    if (line == "// ---- without rows") rows = false;
+    std::smatch m;
+    if (!std::regex_search(line, m, id)) continue;
+    std::string overload = m[4], name = m[2].str() + "::" + m[3].str() + (overload.empty() ? "" : "." + overload);
+    CAPTURE(name);
+    CHECK((find_op(functional_name(name)) != nullptr) == rows);
+    CHECK(m[1].str() == m[3].str() + (overload.empty() || overload == "default" ? "" : "_" + overload));
+    seen++;
+  }
+  CHECK(!rows);
+  CHECK(seen > 100);
 }
