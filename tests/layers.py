@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
-"""The shape of the source: which folder may include which, how long files and functions may be.
+"""The shape of the source: which folder may include which, how long files and functions may be, who spells operators' names.
 
 Lengths are a ratchet: tests/expected/long.txt lists what exceeds them today. A new entry fails, and so does one that is
-no longer needed. `layers.py --bless` rewrites the list."""
+no longer needed. So are the lines that spell an operator's name outside of the folders that define operators:
+tests/expected/operator_names.txt has how many there are in a file. `layers.py --bless` rewrites the lists."""
 import os, re, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIST = os.path.join(ROOT, "tests/expected/long.txt")
+NAMES = os.path.join(ROOT, "tests/expected/operator_names.txt")
 FILE_LINES, FUNCTION_LINES = 500, 60
+DEFINE_OPERATORS = ("src/ops/", "src/builtins/")
 
 # A folder sees what stands left of it; folders of one group see each other only where SIBLINGS says so.
 ORDER = [["include"], ["base"], ["expr"], ["ir"], ["ops"], ["builtins"], ["interp"], ["fx"], ["load", "aten", "edge", "backend"], ["loops"], ["compile"], ["artifact"], ["variants"], ["script"], ["executor"], ["api"], ["cli"]]
 # Single headers to the right of a folder that it sees all the same, with the reason. src/README.md tells them too.
 EXCEPTIONS = {
     ("ir", "runtime/library.h"): "a row names its library step by address",
+    ("ir", "ops/names.h"): "the Builder and the verifier know some operators by id",
     ("ops", "runtime/library_steps.h"): "rows name their library steps",
     ("interp", "runtime/library_steps.h"): "which library steps are random",
     ("edge", "runtime/library_steps.h"): "which library steps are random",
@@ -79,9 +83,25 @@ def long_functions(lines):
             i += 1
 
 
+def spelled_names(lines):
+    """How many lines have a text that begins as an operator's name does: "aten::add". Comments may."""
+    code = (re.match(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|(?!//).)*""", line)[0] for line in lines)
+    return sum(1 for line in code if re.search(r'"(aten|edge|prim|tenon|higher_order|export)::\w', line))
+
+
+def ratchet(path, found, bless, long, short):
+    """The problems of a list of entries: `long` says of one that it is new, `short` that it is to go."""
+    if bless:
+        with open(path, "w") as f:
+            f.writelines(entry + "\n" for entry in sorted(found))
+    with open(path) as f:
+        expected = set(f.read().split("\n")) - {""}
+    return [long(e) for e in sorted(found - expected)] + [short(e) for e in sorted(expected - found)]
+
+
 def main():
     files = subprocess.run(["git", "ls-files", "src", "codegen", "runtime", "include", "tests", "bench"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    problems, used, long = [], set(), {}
+    problems, used, long, names = [], set(), {}, set()
     for path in files:
         if not path.endswith((".cpp", ".h")) or not os.path.exists(os.path.join(ROOT, path)):
             continue
@@ -89,17 +109,16 @@ def main():
             lines = f.read().split("\n")
         if not path.startswith(("tests/", "bench/")):
             check_includes(path, lines, problems, used)
+            if not path.startswith(DEFINE_OPERATORS) and (n := spelled_names(lines)):
+                names.add(f"{path} {n}")
         if len(lines) > FILE_LINES:
             long[path] = len(lines)
         for name, n in long_functions(lines):
             long[f"{path} {name}"] = n
-    if "--bless" in sys.argv:
-        with open(LIST, "w") as f:
-            f.writelines(entry + "\n" for entry in sorted(long))
-    with open(LIST) as f:
-        expected = set(f.read().split("\n")) - {""}
-    problems += [f"{entry}: {long[entry]} lines" for entry in sorted(set(long) - expected)]
-    problems += [f"{entry}: short enough now, remove it from tests/expected/long.txt" for entry in sorted(expected - set(long))]
+    bless = "--bless" in sys.argv
+    problems += ratchet(LIST, set(long), bless, lambda e: f"{e}: {long[e]} lines", lambda e: f"{e}: short enough now, remove it from {LIST}")
+    problems += ratchet(NAMES, names, bless, lambda e: f"{e} lines spell operators' names: ops/names.h has ids for them",
+                        lambda e: f"{e} lines spelled operators' names, there are others now: they may only become fewer in {NAMES}")
     problems += [f"exception {e} is no longer used" for e in set(EXCEPTIONS) - used]
     print("\n".join(problems + [f"{len(files)} files, {len(problems)} problems"]))
     return 1 if problems else 0

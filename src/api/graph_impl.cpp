@@ -42,8 +42,7 @@ void GraphImpl::remove_users(const ArgList& list, User user) {
 std::string GraphImpl::name_of_node(NodeId id) const {
   const tenon::Node& n = graph.node(id);
   if (n.outputs.size() == 1 && !name(n.outputs[0]).empty()) return name(n.outputs[0]);
-  std::string base = n.op.substr(n.op.find("::") == n.op.npos ? 0 : n.op.find("::") + 2);
-  return base.substr(0, base.find('.'));
+  return std::string(n.op.base());
 }
 
 std::string GraphImpl::unique_name(std::string wanted) {

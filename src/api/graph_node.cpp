@@ -7,6 +7,7 @@
 #include "ir/dim_order.h"
 #include "ir/op.h"
 #include "ir/origin.h"
+#include "ops/names.h"
 
 namespace tenon::ir {
 
@@ -69,10 +70,12 @@ static tenon::Node& call_of(Node n) {
   return g->graph.node(Access::id(n));
 }
 
-std::string Node::kind() const { return role_ == Role::Param ? "prim::Param" : role_ == Role::Return ? "prim::Return" : call_of(*this).op; }
+std::string Node::kind() const {
+  return (role_ == Role::Param ? prim::Param : role_ == Role::Return ? prim::Return : call_of(*this).op).name();
+}
 std::string Node::op() const {
   if (role_ != Role::Call) return role_ == Role::Param ? "placeholder" : "output";
-  return call_of(*this).op == "prim::Constant" ? "get_attr" : "call_function";
+  return call_of(*this).op == prim::Constant ? "get_attr" : "call_function";
 }
 std::string Node::name() const {
   if (role_ == Role::Return) return "output";
@@ -331,7 +334,7 @@ std::string Node::toString() const {
   std::string list;
   if (role_ == Role::Param) return fmt::format("%{} : {} = prim::Param()\n", name(), to_string(impl_->graph.type(ValueId{id_})));
   for (const tenon::Arg& a : impl_->graph.block(BlockId{id_}).returns) list += (list.empty() ? "" : ", ") + to_string(impl_->graph, a);
-  return fmt::format("prim::Return({})\n", list);
+  return fmt::format("{}({})\n", prim::Return, list);
 }
 void Node::dump() const { std::fputs(toString().c_str(), stdout); }
 

@@ -8,6 +8,7 @@
 
 #include "ir/define.h"
 #include "ir/pass.h"
+#include "ops/names.h"
 #include "runtime/library_steps.h"
 
 namespace tenon::ir {
@@ -128,7 +129,7 @@ private:
     for_each_use(g_, nodes[i], [&](ValueId v) {
       if (auto at = number_.find(g_.value(v).node); at != number_.end() && at->second != i) before_[i].push_back(at->second);
     });
-    bool binds = binds_symbols(n) || !n.blocks.empty(), checks = n.op == "prim::Assert";
+    bool binds = binds_symbols(n) || !n.blocks.empty(), checks = n.op == prim::Assert;
     for (const ExprNode* s : symbols) {
       for (auto* known : {&binders_, &checks_})
         if (auto at = known->find(s); at != known->end()) before_[i].push_back(at->second);
@@ -197,7 +198,7 @@ std::vector<bool> taken_nodes(Graph& graph, const Partitioner& p, Parts& parts) 
 } // namespace
 
 bool comes_along(const tenon::Graph& g, const tenon::Node& n) {
-  if (n.op == "prim::Constant") return true;
+  if (n.op == prim::Constant) return true;
   return n.blocks.empty() && n.outputs.size() == 1 && has_definition(n) && tensor_operands(n.args, g).empty();
 }
 
@@ -236,7 +237,7 @@ std::vector<std::vector<ir::Node>> partition(ir::Graph& graph, const Partitioner
       if (part.is_delegate) {
         out.emplace_back();
         for (NodeId id : part.nodes) out.back().push_back(ir::Access::node(&impl, id));
-      } else if (impl.graph.node(part.nodes[0]).op != "prim::Delegate")
+      } else if (impl.graph.node(part.nodes[0]).op != prim::Delegate)
         for (BlockId inner : impl.graph.node(part.nodes[0]).blocks) visit_block(inner);
     }
   };

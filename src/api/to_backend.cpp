@@ -9,6 +9,7 @@
 #include "compile/compile.h"
 #include "compile/transform.h"
 #include "ir/pass.h"
+#include "ops/names.h"
 #include "runtime/backends.h"
 
 namespace tenon {
@@ -46,7 +47,7 @@ private:
     for (const ir::BlockPart& part : ir::partition_block(graph_, old, backend_.partitioner)) {
       const Node& first = g_.node(part.nodes[0]);
       if (part.is_delegate) delegate(part.nodes);
-      else if (first.op == "prim::Delegate") copy_delegate(part.nodes[0]);
+      else if (first.op == prim::Delegate) copy_delegate(part.nodes[0]);
       else r_.copy_node(part.nodes[0]);
     }
     r_.to.block(now).returns = r_(g_.block(old).returns);
@@ -76,9 +77,7 @@ private:
       b.nodes.push_back(id);
       for (ValueId v : g_.node(id).outputs)
         if (is_read_outside(v, inside)) b.outputs.push_back(v);
-      std::string op = g_.node(id).op;
-      size_t start = op.find("::") + 2;
-      b.operators += (b.operators.empty() ? "" : " ") + op.substr(start, op.rfind('.') - start);
+      b.operators += fmt::format("{}{}", b.operators.empty() ? "" : " ", g_.node(id).op.base());
     }
     note_sizes(b);
     return b;
@@ -113,7 +112,7 @@ private:
     for (ValueId v : b.inputs) s.add_param(v, s.to.top());
     for (NodeId id : b.nodes) {
       s.builder.set_origin(g_.node(id).origin);
-      if (g_.node(id).op == "prim::Constant") {
+      if (g_.node(id).op == prim::Constant) {
         ValueId v = g_.node(id).outputs[0];
         s.set(v, s.builder.constant(g_.stored(g_.node(id).args[0].get<TensorId>()), g_.value(v).name).id);
       } else s.copy_node(id);
@@ -151,8 +150,8 @@ private:
     for (Expr e : b.sizes) sizes.push_back(e);
     for (ValueId v : b.outputs) types.push_back(g_.type(v));
     NodeId made = r_.to.append(r_.builder.block(),
-                               {.op = "prim::Delegate",
-                                .def = find_op("prim::Delegate"),
+                               {.op = prim::Delegate,
+                                .def = find_op(prim::Delegate),
                                 .args = {inputs, constant, sizes, name_, b.operators},
                                 .origin = g_.node(members.back()).origin},
                                types);

@@ -4,6 +4,8 @@
 #include "aten/passes.h"
 #include "aten/views.h"
 #include "ops/custom.h"
+#include "ops/names.h"
+#include "ops/view_inverse.h"
 
 namespace tenon {
 
@@ -18,20 +20,15 @@ struct Alias {
   ValueId now = {};
 };
 
-// In-place operators that make their operand another view of its memory.
-bool becomes_view(std::string_view op) {
-  static constexpr std::string_view names[] = {"aten::unsqueeze_", "aten::squeeze_",  "aten::transpose_", "aten::t_",
-                                               "aten::swapaxes_",  "aten::swapdims_", "aten::as_strided_"};
-  return std::any_of(std::begin(names), std::end(names),
-                     [&](auto name) { return op.starts_with(name) && op.size() > name.size() && op[name.size()] == '.'; });
-}
+// In-place operators that change nothing (detach_), and those that make their operand another view of its memory.
+bool changes_nothing(const Node& n) { return is_inplace(n) && n.def->view_inverse == ops::all_elements; }
+bool becomes_view(const Node& n) { return is_inplace(n) && n.def->view_inverse && !changes_nothing(n); }
 // Those that give it other memory where it grows; no view of the old memory is followed any further.
-bool becomes_root(std::string_view op) { return op.starts_with("aten::resize_.") || op.starts_with("aten::resize_as_."); }
+bool becomes_root(const Node& n) { return n.op == aten::resize_ || n.op == aten::resize_as_; }
 
 // Batch norm in training moves its running statistics, which its schema does not say.
 bool moves_statistics(const Node& n) {
-  static constexpr std::string_view names[] = {"aten::batch_norm.default", "aten::native_batch_norm.default",
-                                               "aten::_native_batch_norm_legit.default", "aten::_batch_norm_with_update.default"};
+  static const OpId names[] = {aten::batch_norm, aten::native_batch_norm, aten::_native_batch_norm_legit, aten::_batch_norm_with_update};
   if (!n.def || std::find(std::begin(names), std::end(names), n.def->signature.name) == std::end(names)) return false;
   auto arg = [&](std::string_view name) { return n.args[static_cast<size_t>(n.def->signature.find(name))]; };
   int training = n.def->signature.find("training");
@@ -117,7 +114,7 @@ private:
       const Node& view = from().node(a.node);
       V parent = b().wrap(read_alias(a.parent));
       ArgList args = operands(view, a.parent);
-      write(a.parent, scatter_view(b(), from(), view, args, a.output, parent, now));
+      write(a.parent, write_view(b(), from(), view, args, a.output, parent, now));
     }
     alias_[old].now = now;
     alias_[old].version = versions_[a.base];
@@ -137,7 +134,7 @@ private:
     std::vector<Type> types;
     std::vector<std::string> names;
     for (ValueId v : n.outputs) types.push_back(from().type(v)), names.push_back(from().value(v).name);
-    Node copy{.op = becomes_view(n.op) ? n.def->signature.name : n.op,
+    Node copy{.op = becomes_view(n) ? OpId(n.def->signature.name) : n.op,
               .def = n.def,
               .args = operands(n, parent),
               .attributes = n.attributes,
@@ -172,7 +169,7 @@ private:
     if (moves_statistics(n)) return visit_batch_norm(n);
     if (const OpDef* functional = functional_form(n)) return visit_custom(n, *functional);
     bool in_place = is_inplace(n);
-    if (in_place && !becomes_view(n.op)) return visit_inplace(n);
+    if (in_place && !becomes_view(n)) return visit_inplace(n);
     if (in_place) require_outer(canonical(n.args.at(0).get<ValueId>()));
     emit(id);
     ValueId source = view_source(from(), n);
@@ -192,14 +189,14 @@ private:
   void visit_inplace(const Node& n) {
     require_input(!n.args.empty() && n.args[0].is<ValueId>(), "{} has no operand", n.op);
     ValueId self = canonical(n.args[0].get<ValueId>());
-    if (becomes_root(n.op)) {
+    if (becomes_root(n)) {
       require_outer(self);
       V now = b().call_full(*n.def, read(n.args)).at(0);
       add_root(n.outputs.at(0), now);
       same_as_[self] = n.outputs[0];
       return;
     }
-    if (!n.op.starts_with("aten::detach_")) {
+    if (!changes_nothing(n)) {
       V old = b().wrap(read(self));
       write(self, inplace_result(b(), n, read(n.args), old));
     }
@@ -213,7 +210,7 @@ private:
   // Through the functional operator, whose last results are the statistics to be.
   void visit_batch_norm(const Node& n) {
     auto at = [&](std::string_view name) { return n.args[static_cast<size_t>(n.def->signature.find(name))]; };
-    Values now = b().call("aten::_native_batch_norm_legit_functional.default",
+    Values now = b().call(aten::_native_batch_norm_legit_functional,
                           {read(at("input")), read(at("weight")), read(at("bias")), read(at("running_mean")), read(at("running_var")), true,
                            at("momentum"), at("eps")});
     for (size_t i = 0; i < n.outputs.size(); i++) {

@@ -1,24 +1,29 @@
 // Size guards. Shape rules take sizes for equal that they cannot compare: broadcast operands of sizes s0 and s1, the common
 // dim of a product, the elements of a view. torch.export proved them for the programs it wrote; whatever the program, no
 // operand is read beyond its end.
+#include <algorithm>
+#include <span>
 #include <unordered_set>
 
 #include "aten/passes.h"
 #include "ir/define.h"
+#include "ops/names.h"
 #include "ops/shape.h"
 
 namespace tenon {
 
 namespace {
 
-constexpr std::pair<std::string_view, std::string_view> scatters[] = {{"edge::slice_scatter.default", "aten::slice.Tensor"},
-                                                                      {"edge::select_scatter.default", "aten::select.int"},
-                                                                      {"edge::diagonal_scatter.default", "aten::diagonal.default"}};
+const std::pair<OpId, OpId> scatters[] = {
+    {edge::slice_scatter, aten::slice_Tensor}, {edge::select_scatter, aten::select_int}, {edge::diagonal_scatter, aten::diagonal}};
+
+const OpId pads[] = {edge::reflection_pad1d,  edge::reflection_pad2d,  edge::reflection_pad3d,
+                     edge::replication_pad1d, edge::replication_pad2d, edge::replication_pad3d};
+const OpId resamplings[] = {own::resample_nearest, own::resample_nearest_exact, own::resample_linear, own::resample_cubic};
+bool is_among(OpId op, std::span<const OpId> ops) { return std::ranges::find(ops, op) != ops.end(); }
 
 // `tenon::amax_or_lowest` is not among them.
-bool is_extreme(std::string_view op) {
-  return op == "edge::amax.default" || op == "edge::amin.default" || op == "edge::argmax.default" || op == "edge::argmin.default";
-}
+bool is_extreme(OpId op) { return op == edge::amax || op == edge::amin || op == edge::argmax || op == edge::argmin; }
 
 bool is_symbolic(const Graph& g, ValueId v) {
   auto& sizes = g.type(v).sizes;
@@ -34,7 +39,7 @@ template <class F> void walk(Expr e, std::unordered_set<const ExprNode*>& seen, 
 class Guards {
 public:
   Guards(const Graph& g, const Node& n) : g_(g), operands_(tensor_operands(n.args, g)), output_(g.type(n.outputs[0])) {
-    takes_all_ = n.def->kind == Kind::Pointwise || n.def->kind == Kind::Matmul || n.op == "edge::expand.default";
+    takes_all_ = n.def->kind == Kind::Pointwise || n.def->kind == Kind::Matmul || n.op == edge::expand;
   }
 
   void require_true(Expr condition) {
@@ -194,22 +199,22 @@ std::vector<Expr> guards_of(const Graph& g, const Node& n) {
   bool symbolic = is_symbolic(g, n.outputs[0]);
   for (ValueId v : tensor_operands(n.args, g)) symbolic |= is_symbolic(g, v);
   Call call(g, *n.def, n.args);
-  if (n.op == "edge::as_strided.default") guards.check_strided(call);
-  else if (n.op.starts_with("edge::reflection_pad") || n.op.starts_with("edge::replication_pad")) guards.check_padding(call, "padding");
-  else if (n.op == "edge::_pad_circular.default") guards.check_padding(call, "pad");
-  else if (n.op.starts_with("tenon::resample_")) guards.check_filled(call);
-  else if (n.op == "edge::narrow.default") guards.check_narrow(call);
-  else if (n.op == "edge::unfold.default") guards.check_windows(call);
-  else if (n.op == "edge::col2im.default") guards.check_blocks(call);
+  if (n.op == edge::as_strided) guards.check_strided(call);
+  else if (is_among(n.op, pads)) guards.check_padding(call, "padding");
+  else if (n.op == edge::_pad_circular) guards.check_padding(call, "pad");
+  else if (is_among(n.op, resamplings)) guards.check_filled(call);
+  else if (n.op == edge::narrow) guards.check_narrow(call);
+  else if (n.op == edge::unfold) guards.check_windows(call);
+  else if (n.op == edge::col2im) guards.check_blocks(call);
   else if (!symbolic) return {};
-  else if (n.op == "edge::view.default") guards.check_view();
-  else if (n.op == "edge::squeeze.dims") guards.check_squeezed(call);
-  else if (n.op == "edge::select.int") guards.check_select(call);
+  else if (n.op == edge::view) guards.check_view();
+  else if (n.op == edge::squeeze_dims) guards.check_squeezed(call);
+  else if (n.op == edge::select_int) guards.check_select(call);
   else {
     Compute definition = definition_of(g, n);
     guards.check_loads(definition.body, n.def->body != nullptr);
     if (n.def->kind == Kind::Conv) guards.check_channels(call);
-    else if (n.op == "edge::constant_pad_nd.default") guards.check_cropped();
+    else if (n.op == edge::constant_pad_nd) guards.check_cropped();
     else if (is_extreme(n.op)) guards.check_extreme(definition);
     for (auto [scatter, view] : scatters)
       if (n.op == scatter) guards.check_scatter(call, view);
@@ -236,8 +241,8 @@ private:
   void find(BlockId block) {
     for (NodeId id : program_.graph.block(block).nodes) {
       const Node& n = program_.graph.node(id);
-      if (n.op == "prim::Assert" && n.args[0].is<Expr>()) known_.insert(n.args[0].get<Expr>().get());
-      if (!n.op.starts_with("prim::"))
+      if (n.op == prim::Assert && n.args[0].is<Expr>()) known_.insert(n.args[0].get<Expr>().get());
+      if (n.op.dialect() != "prim")
         for (Expr condition : guards_of(program_.graph, n))
           if (known_.insert(condition.get()).second) guards_[id].push_back(condition);
       for (BlockId inner : n.blocks) {
@@ -251,8 +256,8 @@ private:
   void append(const Node& n, const std::vector<Expr>& conditions) {
     for (Expr condition : conditions) {
       std::string why = fmt::format("{}: the sizes do not fit: {} does not hold", n.op, to_string(condition));
-      r_.to.append(r_.builder.block(),
-                   Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {condition, why}, .origin = n.origin}, {});
+      r_.to.append(r_.builder.block(), Node{.op = prim::Assert, .def = find_op(prim::Assert), .args = {condition, why}, .origin = n.origin},
+                   {});
     }
   }
 

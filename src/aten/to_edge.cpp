@@ -8,6 +8,7 @@
 #include "ir/dim_order.h"
 #include "ir/verify.h"
 #include "ops/custom.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -146,7 +147,7 @@ private:
   void check_equal(const Node& n, BlockId block, Expr got, Expr want) {
     std::string text = fmt::format("{} gives another number than the program was exported with, {}", n.op, to_string(want));
     ArgList args{eq(got, cast(want, got->type)), text};
-    g_.append(block, Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = std::move(args), .origin = n.origin}, {});
+    g_.append(block, Node{.op = prim::Assert, .def = find_op(prim::Assert), .args = std::move(args), .origin = n.origin}, {});
   }
 
   void bind(Expr e) {
@@ -186,7 +187,8 @@ Graph rebuild(LoadedProgram& program, Rewriter& r) {
     ArgList args = ties.with_formulas(r(n.args));
     bool wrong = is_misrecorded(r.to, n, args, hint);
     // as_strided addresses memory, which lies as torch recorded it.
-    if (n.op.starts_with("aten::as_strided")) r.to.value(args[0].get<ValueId>()).type.strides = from.type(n.args[0].get<ValueId>()).strides;
+    if (n.def->signature.find("storage_offset") >= 0)
+      r.to.value(args[0].get<ValueId>()).type.strides = from.type(n.args[0].get<ValueId>()).strides;
     size_t first = r.to.num_nodes();
     Values now = r.builder.call_full(*n.def, args, wrong ? nullptr : &hint);
     ops::keep_attributes(r.to, first, n.attributes);
@@ -198,9 +200,9 @@ Graph rebuild(LoadedProgram& program, Rewriter& r) {
   };
   r.node = [&](NodeId id) {
     const Node& n = from.node(id);
-    if (n.op.starts_with("prim::")) return r.copy_node(id);
+    if (n.op.dialect() == "prim") return r.copy_node(id);
     std::string name = n.outputs.empty() ? "" : from.value(n.outputs[0]).name;
-    within_node(name.empty() ? n.op : "%" + name, n.origin.get(), [&] { convert(n); });
+    within_node(name.empty() ? n.op.name() : "%" + name, n.origin.get(), [&] { convert(n); });
   };
   r.copy_all();
   if (r.builder.edge()) return_in_memory_order(program, r);

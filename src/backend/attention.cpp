@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "backend/affine.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -330,7 +331,7 @@ std::vector<NodeId> products_above(const Graph& g, ValueId weights) {
     queue.pop_front();
     if (!is_plain(g, id)) continue;
     const Node& n = g.node(id);
-    exp |= n.op == "edge::exp.default", max |= n.op == "edge::amax.default" || n.op == "tenon::amax_or_lowest.default";
+    exp |= n.op == edge::exp, max |= n.op == edge::amax || n.op == own::amax_or_lowest;
     if (n.def->kind == Kind::Matmul) found.push_back(id);
     if (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv) continue;
     for (ValueId v : tensor_operands(n.args, g))

@@ -14,6 +14,7 @@
 #include "backend/passes.h"
 #include "backend/region.h"
 #include "backend/used_symbols.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -77,7 +78,7 @@ private:
     const Node& n = g_.node(id);
     for_each_use(g_, id, [&](ValueId v) { add_symbols(g_.type(v), known); });
     std::unordered_set<const ExprNode*> mine;
-    if (n.op == "prim::Item" || (n.def && n.def->data_dependent) || !n.blocks.empty())
+    if (n.op == prim::Item || (n.def && n.def->data_dependent) || !n.blocks.empty())
       for (ValueId v : n.outputs) add_symbols(g_.type(v), mine);
     for (const ExprNode* s : mine)
       if (known.insert(s).second) binders_[s] = id;
@@ -186,7 +187,7 @@ private:
   }
 
   bool is_narrowing(const Node& n) const {
-    return n.op == "edge::_to_copy.default" && size_of(g_.type(n.outputs[0]).dtype) < size_of(g_.type(n.args[0].get<ValueId>()).dtype);
+    return n.op == edge::_to_copy && size_of(g_.type(n.outputs[0]).dtype) < size_of(g_.type(n.args[0].get<ValueId>()).dtype);
   }
   // What an epilogue computes, for nobody but the cast that asks: it is stored as narrow as the cast makes it.
   bool is_of_product(ValueId v) const {
@@ -203,7 +204,7 @@ private:
   // nothing, and leaves to those behind the view something in memory to address.
   bool is_epilogue(const Node& n) {
     if (const Node& user = g_.node(users_.at(n.outputs[0])[0]);
-        n.def->kind != Kind::Pointwise || user.def->kind != Kind::View || user.op == "edge::_to_copy.default")
+        n.def->kind != Kind::Pointwise || user.def->kind != Kind::View || user.op == edge::_to_copy)
       return false;
     std::function<bool(ValueId, int)> is_result = [&](ValueId v, int depth) {
       Role role = roles_.get(v);
@@ -221,7 +222,7 @@ private:
     if (it == users_.end() || it->second.size() != 1) return false;
     const Node& user = g_.node(it->second[0]);
     if (!is_define(user) || is_contract(g_, user)) return false;
-    if (user.op == "edge::cat.default") return is_cheap_to_choose(inline_cost(inliner_.definition(g_.value(n.outputs[0]).node).body));
+    if (user.op == edge::cat) return is_cheap_to_choose(inline_cost(inliner_.definition(g_.value(n.outputs[0]).node).body));
     ExprPool& pool = g_.pool();
     Expr points = product(pool, g_.type(user.outputs[0]).sizes);
     for (Expr a : inliner_.own(it->second[0]).reduce_axes) points = points * a->args[0];
@@ -249,7 +250,7 @@ private:
   }
   // Checks of the same symbols form a chain, of which only the last is asked for.
   void note_check(NodeId id, int group) {
-    if (g_.node(id).op != "prim::Assert") return;
+    if (g_.node(id).op != prim::Assert) return;
     std::unordered_set<const ExprNode*> symbols;
     add_symbols(g_, id, symbols);
     auto [last, fresh] = checks_.try_emplace({symbols.begin(), symbols.end()}, group);
@@ -422,7 +423,7 @@ Partition Fuse::partition() {
 bool fuse(LoadedProgram& program) {
   const Graph& from = program.graph;
   for (NodeId id : from.block(from.top()).nodes)
-    for (auto region : {"tenon::loops", "tenon::matmul", "tenon::conv", "tenon::attention"})
+    for (auto region : {own::loops, own::matmul, own::conv, own::attention})
       if (from.node(id).op == region) return false;
   Rewriter r(from, true);
   for (uint32_t i = 0; i < from.num_tensors(); i++) r.to.add_tensor(from.stored(TensorId{i}));

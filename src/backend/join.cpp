@@ -10,6 +10,7 @@
 #include "backend/contract.h"
 #include "backend/passes.h"
 #include "backend/used_symbols.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -43,7 +44,7 @@ public:
 
 private:
   const std::vector<NodeId>& nodes() const { return g_.block(g_.top()).nodes; }
-  static bool is_cat(const Node& n) { return n.op == "edge::cat.default"; }
+  static bool is_cat(const Node& n) { return n.op == edge::cat; }
 
   void find_uses() {
     for (ValueId v : g_.block(g_.top()).params) add_symbols(g_.type(v), known_);
@@ -170,8 +171,7 @@ private:
     const Node& n = g_.node(id);
     if (!has_definition(n) || n.outputs.size() != 1) return false;
     if (is_contract(g_, n) || n.def->kind == Kind::Reduce) return true;
-    bool follows =
-        n.def->kind == Kind::Pointwise || n.op == "edge::_to_copy.default" || is_cat(n) || (through && n.def->kind == Kind::View);
+    bool follows = n.def->kind == Kind::Pointwise || n.op == edge::_to_copy || is_cat(n) || (through && n.def->kind == Kind::View);
     if (!follows) return false;
     std::vector<ValueId> operands = tensor_operands(n.args, g_);
     return std::any_of(operands.begin(), operands.end(), [&](ValueId o) {
@@ -230,15 +230,14 @@ private:
     for (ValueId v : cat.operands) {
       ValueId now = r_[v];
       if (part_of_.get(v) != cat.node || !placed.insert(v).second) {
-        now = append(
-            {.op = "tenon::to_layout", .def = find_op("tenon::to_layout.default"), .args = {Arg(now)}, .origin = g_.node(cat.node).origin},
-            r_.to.type(now));
+        now = append({.op = own::to_layout, .def = find_op(own::to_layout), .args = {Arg(now)}, .origin = g_.node(cat.node).origin},
+                     r_.to.type(now));
         lay_out(now, strides_of_whole(cat));
       }
       parts.push_back(now);
     }
-    Node n{.op = "tenon::join",
-           .def = find_op("tenon::join.default"),
+    Node n{.op = own::join,
+           .def = find_op(own::join),
            .args = {Arg(parts), static_cast<int64_t>(cat.dim)},
            .origin = g_.node(cat.node).origin};
     return append(std::move(n), g_.type(cat.value), g_.value(cat.value).name);

@@ -1,10 +1,11 @@
 // Tensors that lie in the memory of the one they are joined to.
 #pragma once
 #include "ir/graph.h"
+#include "ops/names.h"
 
 namespace tenon {
 
 /// Whether the node joins values that lie in its result's memory: nothing is left to do when they are there.
-inline bool is_join(const Node& n) { return n.op == "tenon::join"; }
+inline bool is_join(const Node& n) { return n.op == own::join; }
 
 } // namespace tenon

@@ -6,6 +6,7 @@
 #include "backend/contract.h"
 #include "backend/passes.h"
 #include "ir/dim_order.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -54,13 +55,13 @@ private:
       const std::vector<int>& order = program_.outputs[i].order;
       if (order.empty() || !returns[i].is<ValueId>() || !g.value(returns[i].get<ValueId>()).node.valid()) continue;
       const Node& n = g.node(g.value(returns[i].get<ValueId>()).node);
-      if (n.op != "edge::permute.default" || n.args[1] != Arg(std::vector<int64_t>(order.begin(), order.end()))) continue;
+      if (n.op != edge::permute || n.args[1] != Arg(std::vector<int64_t>(order.begin(), order.end()))) continue;
       ValueId v = n.args[0].get<ValueId>();
       if (lies_in_order(g.type(v), order)) returns[i] = v, in_order_.insert(i);
     }
-    remove_unused(g, "edge::permute.default");
+    remove_unused(g, edge::permute);
   }
-  static void remove_unused(Graph& g, std::string_view op) {
+  static void remove_unused(Graph& g, OpId op) {
     SideTable<ValueId, bool> used{false};
     for (uint32_t i = 0; i < g.num_nodes(); i++) for_each_use(g, NodeId{i}, [&](ValueId v) { used[v] = true; });
     for (const Arg& a : g.block(g.top()).returns) for_each_value(a, [&](ValueId v) { used[v] = true; });
@@ -80,7 +81,7 @@ private:
   static ValueId copy(Graph& g, BlockId block, ValueId v, std::vector<Expr> strides, std::shared_ptr<const Origin> origin) {
     Type t = g.type(v);
     t.strides = std::move(strides);
-    Node made{.op = "tenon::to_layout", .def = find_op("tenon::to_layout.default"), .args = {Arg(v)}, .origin = std::move(origin)};
+    Node made{.op = own::to_layout, .def = find_op(own::to_layout), .args = {Arg(v)}, .origin = std::move(origin)};
     return g.node(g.append(block, std::move(made), {t})).outputs[0];
   }
 
@@ -145,7 +146,7 @@ private:
     if (reads_row_major(n)) return true;
     if (n.outputs.size() != 1) return false;
     if (is_conv(n)) return n.args[0] == Arg(v) && runs_by_lines(n) && is_wanted_row_major(n.outputs[0]);
-    if (n.def->kind != Kind::Pointwise && n.op != "edge::_to_copy.default") return false;
+    if (n.def->kind != Kind::Pointwise && n.op != edge::_to_copy) return false;
     for (ValueId o : tensor_operands(n.args, r_.from)) {
       NodeId by = r_.from.value(o).node;
       if (o != v && (!strides(r_.from, o).empty() || (by.valid() && depends_.get(by)))) return false;
@@ -154,14 +155,7 @@ private:
   }
 
   // Results of these keep their operand's layout.
-  bool follows(const Node& n) const {
-    if (!n.def || n.outputs.size() != 1) return false;
-    if (n.def->kind == Kind::Pointwise) return true;
-    std::string_view op = n.def->signature.name;
-    return op == "aten::_to_copy.default" || op.starts_with("tenon::window_") || op.starts_with("tenon::adaptive_") ||
-           op == "aten::cat.default" || op.starts_with("aten::upsample") || op == "aten::constant_pad_nd.default" ||
-           op == "aten::mean.dim" || op == "aten::sum.dim_IntList";
-  }
+  bool follows(const Node& n) const { return n.def && n.outputs.size() == 1 && (n.def->kind == Kind::Pointwise || n.def->layout_follows); }
 
   // Library steps and control flow read row-major memory.
   static bool reads_row_major(const Node& n) { return !n.def || n.def->kind == Kind::Library || n.def->kind == Kind::Prim; }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "ir/op.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -57,10 +58,10 @@ private:
     });
   }
 
-  std::string_view name_of(const Region& region) const {
-    if (!region.contract.valid()) return "tenon::loops";
-    if (region.is_attention) return "tenon::attention";
-    return g_.node(region.contract).def->kind == Kind::Conv ? "tenon::conv" : "tenon::matmul";
+  OpId name_of(const Region& region) const {
+    if (!region.contract.valid()) return own::loops;
+    if (region.is_attention) return own::attention;
+    return g_.node(region.contract).def->kind == Kind::Conv ? own::conv : own::matmul;
   }
 
   void emit(const Region& region) {
@@ -68,7 +69,7 @@ private:
     std::vector<Type> types;
     std::vector<std::string> names;
     for (ValueId v : region.results) types.push_back(g_.type(v)), names.push_back(g_.value(v).name);
-    Node made{.op = std::string(name_of(region)), .origin = g_.node(region.nodes.back()).origin};
+    Node made{.op = name_of(region), .origin = g_.node(region.nodes.back()).origin};
     NodeId node = rewrite_.to.append(rewrite_.builder.block(), std::move(made), types, names);
     for (const std::string& why : region.refused) rewrite_.to.node(node).attributes.push_back({"refused", "no attention step: " + why});
     BlockId body = rewrite_.to.add_block(node);

@@ -6,6 +6,7 @@
 #include "compile/step_emitter.h"
 #include "ir/verify.h"
 #include "ops/custom.h"
+#include "ops/names.h"
 #include "runtime/library_names.h"
 #include "runtime/library_steps.h"
 
@@ -16,14 +17,10 @@ namespace {
 std::string operators_of(const Graph& g, NodeId id) {
   if (!id.valid()) return "copy";
   const Node& n = g.node(id);
-  if (n.blocks.empty()) return ops::find_custom(n.op) ? ops::text_of(*n.def) : n.op;
+  if (n.blocks.empty()) return ops::find_custom(n.op) ? ops::text_of(*n.def) : n.op.name();
   std::string s;
-  for (NodeId inner : g.block(n.blocks.at(0)).nodes) {
-    std::string op = g.node(inner).op;
-    size_t colon = op.find("::"), dot = op.rfind('.');
-    s += (s.empty() ? "" : " ") + op.substr(colon + 2, dot - colon - 2);
-  }
-  return n.op.substr(7) + ": " + s;
+  for (NodeId inner : g.block(n.blocks.at(0)).nodes) s += fmt::format(" {}", g.node(inner).op.base());
+  return fmt::format("{}:{}", n.op.base(), s);
 }
 
 // Where it comes from; of a region, where its own nodes do, not those that it computes again for itself.
@@ -43,7 +40,8 @@ std::string source_of(const Graph& g, NodeId id) {
 std::string refused_in(const Graph& g, NodeId id) {
   std::string s;
   for (NodeId inner : g.block(g.node(id).blocks.at(0)).nodes)
-    if (std::string why = contract_refusal(g, g.node(inner)); !why.empty()) s += (s.empty() ? "" : "; ") + g.node(inner).op + ": " + why;
+    if (std::string why = contract_refusal(g, g.node(inner)); !why.empty())
+      s += fmt::format("{}{}: {}", s.empty() ? "" : "; ", g.node(inner).op, why);
   return s;
 }
 
@@ -69,19 +67,19 @@ void StepEmitter::build_block(BlockId block) {
 void StepEmitter::build_node(NodeId id) {
   const Node& n = g_.node(id);
   waits_for_ = 0;
-  if (n.op == "prim::Constant") return;
+  if (n.op == prim::Constant) return;
   if (is_join(n)) return; // its operands lie in its memory
-  if (n.op == "tenon::loops") return build_loops(id);
-  if (n.op == "tenon::matmul") return build_matmul(id);
-  if (n.op == "tenon::conv") return build_conv(id);
-  if (n.op == "tenon::attention") return build_attention(id);
-  if (n.op == "prim::If") return build_if(id);
-  if (n.op == "prim::While") return build_while(id);
-  if (n.op == "prim::Scan") return build_scan(id);
-  if (n.op == "prim::Delegate") return build_delegate(id);
-  if (n.op == "prim::Item") return build_item(id);
-  if (n.op == "prim::Assert") return build_assert(id);
-  if (n.op == "prim::Print") return build_print(id);
+  if (n.op == own::loops) return build_loops(id);
+  if (n.op == own::matmul) return build_matmul(id);
+  if (n.op == own::conv) return build_conv(id);
+  if (n.op == own::attention) return build_attention(id);
+  if (n.op == prim::If) return build_if(id);
+  if (n.op == prim::While) return build_while(id);
+  if (n.op == prim::Scan) return build_scan(id);
+  if (n.op == prim::Delegate) return build_delegate(id);
+  if (n.op == prim::Item) return build_item(id);
+  if (n.op == prim::Assert) return build_assert(id);
+  if (n.op == prim::Print) return build_print(id);
   require(n.def && n.def->library, "{} is no step", n.op);
   build_library(id);
 }

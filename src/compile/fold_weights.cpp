@@ -10,6 +10,7 @@
 #include "ir/define.h"
 #include "ir/parse.h"
 #include "ir/pass_runner.h"
+#include "ops/names.h"
 #include "runtime/executable.h"
 
 namespace tenon {
@@ -69,7 +70,7 @@ private:
     return bytes;
   }
 
-  static bool is_packing(const Node& n) { return n.op == "tenon::pack_quantized_weight.default"; }
+  static bool is_packing(const Node& n) { return n.op == own::pack_quantized_weight; }
   static bool is_computable(const Node& n) { return has_definition(n) || is_packing(n); }
 
   // Made of stored tensors and numbers alone.
@@ -136,8 +137,7 @@ private:
     for (NodeId id : g_.block(g_.top()).nodes) {
       const Node& n = g_.node(id);
       if (n.outputs.size() == 1 && n.blocks.empty() && n.def && is_computable(n) && is_fixed(n.outputs[0])) continue;
-      bool contraction =
-          n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv || n.op == "tenon::quantized_weight_mm.default");
+      bool contraction = n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv || n.op == own::quantized_weight_mm);
       for_each_use(g_, id, [&](ValueId v) { add_result(v, contraction); });
     }
     for (const Arg& a : g_.block(g_.top()).returns) for_each_value(a, [&](ValueId v) { add_result(v, false); });

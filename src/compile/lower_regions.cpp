@@ -8,6 +8,7 @@
 #include "backend/affine.h"
 #include "backend/join.h"
 #include "ir/key.h"
+#include "ops/names.h"
 #include "runtime/attention.h"
 
 namespace tenon {
@@ -55,18 +56,17 @@ public:
   void block(BlockId id) {
     for (NodeId node : g_.block(id).nodes) {
       const Node& n = g_.node(node);
-      if (n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv" || n.op == "tenon::attention")
-        out.push_back(region(node));
+      if (n.op == own::loops || n.op == own::matmul || n.op == own::conv || n.op == own::attention) out.push_back(region(node));
       else
         for (BlockId inner : n.blocks) block(inner);
     }
   }
 
   LoweredRegion alone(NodeId id) const {
-    const std::string& op = g_.node(id).op;
-    if (op == "tenon::loops") return loops(id);
-    if (op == "tenon::attention") return attention(id);
-    return op == "tenon::matmul" ? matmul(id) : LoweredRegion{.node = id, .epilogue = kernel_of_epilogue(g_, id, target_.vector_bytes)};
+    OpId op = g_.node(id).op;
+    if (op == own::loops) return loops(id);
+    if (op == own::attention) return attention(id);
+    return op == own::matmul ? matmul(id) : LoweredRegion{.node = id, .epilogue = kernel_of_epilogue(g_, id, target_.vector_bytes)};
   }
 
   std::vector<LoweredRegion> out;

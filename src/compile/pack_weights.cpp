@@ -12,6 +12,7 @@
 #include "base/strided.h"
 #include "edge/match.h"
 #include "ir/op.h"
+#include "ops/names.h"
 #include "runtime/gemm_pack.h"
 
 namespace tenon {
@@ -82,8 +83,8 @@ constexpr size_t worth_a_thread = 4 << 20; // bytes
 
 LargeMemory expect_packed_weights(const LoadedProgram& program, const Workers& workers) {
   const Graph& g = program.graph;
-  if (has_call(g, "prim::Delegate")) return {}; // which may have taken any of them
-  std::unordered_set<ValueId> others;           // read by what is no product, nor made of products
+  if (has_call(g, prim::Delegate)) return {}; // which may have taken any of them
+  std::unordered_set<ValueId> others;         // read by what is no product, nor made of products
   for (NodeId id : g.block(g.top()).nodes) {
     const Node& n = g.node(id);
     if (!n.def || (n.def->kind != Kind::Composite && n.def->kind != Kind::Matmul))

@@ -8,6 +8,7 @@
 
 #include "loops/canonical.h"
 #include "loops/share.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -133,7 +134,7 @@ SelectedKernels select_kernels(const Graph& g, const std::vector<LoweredRegion>&
     if (r.same_as >= 0) s.kernels = out.regions[static_cast<size_t>(r.same_as)].kernels;
     else selection.add(r, s);
     if (r.product) s.product = select_product(g, r, micro_kernels, target, out.weights, out.later);
-    if (g.node(r.node).op == "tenon::conv") s.conv = select_convolution(g, r, micro_kernels, target, out.weights);
+    if (g.node(r.node).op == own::conv) s.conv = select_convolution(g, r, micro_kernels, target, out.weights);
   }
   selection.share(g.pool());
   return out;

@@ -5,6 +5,7 @@
 #include "edge/match.h"
 #include "edge/passes.h"
 #include "edge/transposed_depthwise.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -19,9 +20,7 @@ struct Match {
   V arg(size_t i) const { return b.wrap(args[i].get<ValueId>()); }
   bool is_value(size_t i) const { return i < args.size() && args[i].is<ValueId>(); }
   /// The node that makes operand i, where it is `op`.
-  const Node* made_by(size_t i, std::string_view op) const {
-    return is_value(i) ? tenon::made_by(g(), args[i].get<ValueId>(), op) : nullptr;
-  }
+  const Node* made_by(size_t i, OpId op) const { return is_value(i) ? tenon::made_by(g(), args[i].get<ValueId>(), op) : nullptr; }
   V operand(const Node& n, size_t i = 0) const { return b.wrap(n.args[i].get<ValueId>()); }
   std::optional<double> filled(size_t i) const { return is_value(i) ? filled_with(g(), args[i].get<ValueId>()) : std::nullopt; }
   bool is_filled(size_t i, double v) const {
@@ -33,7 +32,7 @@ struct Match {
 };
 
 V permute_twice(Match& m) {
-  const Node* inner = m.made_by(0, "edge::permute.default");
+  const Node* inner = m.made_by(0, edge::permute);
   if (!inner) return {};
   V x = m.operand(*inner);
   auto dims = [&](const ArgList& list, size_t k) { return wrap_dim(list[k].get<int64_t>(), x.rank(), "permute"); };
@@ -51,19 +50,19 @@ V identity_view(Match& m) {
 }
 
 V view_twice(Match& m) {
-  const Node* inner = m.made_by(0, "edge::view.default");
+  const Node* inner = m.made_by(0, edge::view);
   return inner ? m.b.reshape(m.operand(*inner), m.type().sizes) : V();
 }
 
 // unsqueeze, squeeze and view keep the order of elements: back to the sizes they came from, they are nothing.
 V reshape_back(Match& m) {
-  for (auto op : {"edge::view.default", "edge::unsqueeze.default", "edge::squeeze.dims"})
+  for (auto op : {edge::view, edge::unsqueeze, edge::squeeze_dims})
     if (const Node* inner = m.made_by(0, op); inner && m.operand(*inner).sizes() == m.type().sizes) return m.operand(*inner);
   return {};
 }
 
 V expand_twice(Match& m) {
-  const Node* inner = m.made_by(0, "edge::expand.default");
+  const Node* inner = m.made_by(0, edge::expand);
   return inner ? m.b.expand(m.operand(*inner), m.type().sizes) : V();
 }
 
@@ -80,7 +79,7 @@ bool widens(DType a, DType b) {
 }
 
 V cast_twice(Match& m) {
-  const Node* inner = m.made_by(0, "edge::_to_copy.default");
+  const Node* inner = m.made_by(0, edge::_to_copy);
   if (!inner) return {};
   V x = m.operand(*inner);
   return widens(x.dtype(), m.arg(0).dtype()) ? m.b.to(x, m.type().dtype) : V();
@@ -126,8 +125,8 @@ V where_known(Match& m) {
 // x @ w, where w was widened without a change of value, or is a view of such: the product widens what it reads.
 V narrow_weights(Match& m) {
   if (!m.is_value(1)) return {};
-  const Node* view = m.made_by(1, "edge::permute.default");
-  const Node* wide = view ? made_by(m.g(), view->args[0].get<ValueId>(), "edge::_to_copy.default") : m.made_by(1, "edge::_to_copy.default");
+  const Node* view = m.made_by(1, edge::permute);
+  const Node* wide = view ? made_by(m.g(), view->args[0].get<ValueId>(), edge::_to_copy) : m.made_by(1, edge::_to_copy);
   if (!wide) return {};
   V w = m.operand(*wide), x = m.arg(0);
   bool narrower = w.dtype() == DType::I8 || (is_reduced_float(w.dtype()) && x.dtype() == DType::F32);
@@ -137,7 +136,7 @@ V narrow_weights(Match& m) {
     for (const Arg& d : view->args[1].get<ArgList>()) order.push_back(d.get<int64_t>());
     w = m.b.permute(w, order);
   }
-  return m.b.call1(x.rank() == 2 ? "aten::mm.dtype" : "aten::bmm.dtype", {x, w, m.type().dtype});
+  return m.b.call1(x.rank() == 2 ? aten::mm_dtype : aten::bmm_dtype, {x, w, m.type().dtype});
 }
 
 // A depthwise convolution of reduced floats: its kernels compute in f32, and so do they here.
@@ -147,7 +146,7 @@ V wide_depthwise(Match& m) {
   if (!depthwise || !is_reduced_float(x.dtype())) return {};
   ArgList args(m.args.begin(), m.args.begin() + 9);
   args[0] = m.b.to(x, DType::F32), args[1] = m.b.to(w, DType::F32);
-  return m.b.to(m.b.call1("aten::convolution.default", args), m.type().dtype);
+  return m.b.to(m.b.call1(aten::convolution, args), m.type().dtype);
 }
 
 V transposed_depthwise(Match& m) {
@@ -164,11 +163,11 @@ V short_sums(Match& m) {
   auto terms = const_int(w.size(-2)), columns = const_int(w.size(-1));
   bool floats = (x.dtype() == DType::F32 || x.dtype() == DType::F64) && w.dtype() == x.dtype() && m.type().dtype == x.dtype();
   if (!floats || !terms || !columns || *terms < 1 || *terms > most || *columns > most) return {};
-  if (const Node* view = x.rank() == 2 ? m.made_by(0, "edge::view.default") : nullptr)
+  if (const Node* view = x.rank() == 2 ? m.made_by(0, edge::view) : nullptr)
     if (V whole = m.operand(*view); whole.rank() > 2 && is_const_int(whole.size(-1), *terms)) x = whole;
   std::vector<int64_t> order(x.rank()), back(x.rank());
   std::iota(order.begin(), order.end(), 0);
-  if (const Node* permuted = made_by(m.g(), x.id, "edge::permute.default")) { // terms stay where they are
+  if (const Node* permuted = made_by(m.g(), x.id, edge::permute)) { // terms stay where they are
     for (size_t d = 0; d < order.size(); d++)
       order[d] = wrap_dim(permuted->args[1].get<ArgList>()[d].get<int64_t>(), order.size(), "permute");
     x = m.operand(*permuted);
@@ -187,49 +186,50 @@ V short_sums(Match& m) {
 }
 
 struct Rule {
-  std::string_view name, op;
+  std::string_view name;
+  OpId op;
   V (*apply)(Match&);
 };
 
-constexpr Rule rules[] = {
-    {"permute_twice", "edge::permute.default", permute_twice},
-    {"identity_permute", "edge::permute.default", identity_view},
-    {"identity_view", "edge::view.default", identity_view},
-    {"identity_expand", "edge::expand.default", identity_view},
-    {"identity_slice", "edge::slice.Tensor", identity_view},
-    {"identity_squeeze", "edge::squeeze.dims", identity_view},
-    {"view_twice", "edge::view.default", view_twice},
-    {"view_back", "edge::view.default", reshape_back},
-    {"unsqueeze_back", "edge::unsqueeze.default", reshape_back},
-    {"squeeze_back", "edge::squeeze.dims", reshape_back},
-    {"expand_twice", "edge::expand.default", expand_twice},
-    {"same_dtype", "edge::_to_copy.default", same_dtype},
-    {"cast_twice", "edge::_to_copy.default", cast_twice},
-    {"cast_of_full", "edge::_to_copy.default", cast_of_full},
-    {"view_of_full", "edge::view.default", view_of_full},
-    {"expand_of_full", "edge::expand.default", view_of_full},
-    {"permute_of_full", "edge::permute.default", view_of_full},
-    {"slice_of_full", "edge::slice.Tensor", view_of_full},
-    {"unsqueeze_of_full", "edge::unsqueeze.default", view_of_full},
-    {"squeeze_of_full", "edge::squeeze.dims", view_of_full},
-    {"add_zero", "edge::add.Tensor", add_zero},
-    {"sub_zero", "edge::sub.Tensor", sub_zero},
-    {"mul_one", "edge::mul.Tensor", mul_one},
-    {"div_one", "edge::div.Tensor", div_one},
-    {"neg_twice", "edge::neg.default", undo_itself},
-    {"logical_not_twice", "edge::logical_not.default", undo_itself},
-    {"bitwise_not_twice", "edge::bitwise_not.default", undo_itself},
-    {"where_known", "edge::where.self", where_known},
-    {"narrow_weights", "edge::mm.default", narrow_weights},
-    {"narrow_weights", "edge::mm.dtype", narrow_weights},
-    {"narrow_weights", "edge::bmm.default", narrow_weights},
-    {"narrow_weights", "edge::bmm.dtype", narrow_weights},
-    {"short_sums", "edge::mm.default", short_sums},
-    {"short_sums", "edge::bmm.default", short_sums},
-    {"transposed_depthwise", "edge::convolution.default", transposed_depthwise},
-    {"transposed_depthwise", "edge::convolution.dtype", transposed_depthwise},
-    {"wide_depthwise", "edge::convolution.default", wide_depthwise},
-    {"wide_depthwise", "edge::convolution.dtype", wide_depthwise},
+const Rule rules[] = {
+    {"permute_twice", edge::permute, permute_twice},
+    {"identity_permute", edge::permute, identity_view},
+    {"identity_view", edge::view, identity_view},
+    {"identity_expand", edge::expand, identity_view},
+    {"identity_slice", edge::slice_Tensor, identity_view},
+    {"identity_squeeze", edge::squeeze_dims, identity_view},
+    {"view_twice", edge::view, view_twice},
+    {"view_back", edge::view, reshape_back},
+    {"unsqueeze_back", edge::unsqueeze, reshape_back},
+    {"squeeze_back", edge::squeeze_dims, reshape_back},
+    {"expand_twice", edge::expand, expand_twice},
+    {"same_dtype", edge::_to_copy, same_dtype},
+    {"cast_twice", edge::_to_copy, cast_twice},
+    {"cast_of_full", edge::_to_copy, cast_of_full},
+    {"view_of_full", edge::view, view_of_full},
+    {"expand_of_full", edge::expand, view_of_full},
+    {"permute_of_full", edge::permute, view_of_full},
+    {"slice_of_full", edge::slice_Tensor, view_of_full},
+    {"unsqueeze_of_full", edge::unsqueeze, view_of_full},
+    {"squeeze_of_full", edge::squeeze_dims, view_of_full},
+    {"add_zero", edge::add_Tensor, add_zero},
+    {"sub_zero", edge::sub_Tensor, sub_zero},
+    {"mul_one", edge::mul_Tensor, mul_one},
+    {"div_one", edge::div_Tensor, div_one},
+    {"neg_twice", edge::neg, undo_itself},
+    {"logical_not_twice", edge::logical_not, undo_itself},
+    {"bitwise_not_twice", edge::bitwise_not, undo_itself},
+    {"where_known", edge::where_self, where_known},
+    {"narrow_weights", edge::mm, narrow_weights},
+    {"narrow_weights", edge::mm_dtype, narrow_weights},
+    {"narrow_weights", edge::bmm, narrow_weights},
+    {"narrow_weights", edge::bmm_dtype, narrow_weights},
+    {"short_sums", edge::mm, short_sums},
+    {"short_sums", edge::bmm, short_sums},
+    {"transposed_depthwise", edge::convolution, transposed_depthwise},
+    {"transposed_depthwise", edge::convolution_dtype, transposed_depthwise},
+    {"wide_depthwise", edge::convolution, wide_depthwise},
+    {"wide_depthwise", edge::convolution_dtype, wide_depthwise},
 };
 
 bool same(const Type& a, const Type& b) {

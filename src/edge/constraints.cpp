@@ -118,7 +118,7 @@ void check_edge_types(const Graph& g, const std::vector<EdgeOp>& instead, ErrorK
     if (op.name_space == "edge") given[find_op(op.name())] = &op;
   for (uint32_t i = 0; i < g.num_nodes(); i++) {
     const Node& n = g.node(NodeId{i});
-    if (!n.def || !n.op.starts_with("edge::")) continue;
+    if (!n.def || n.op.dialect() != "edge") continue;
     auto own = given.find(n.def);
     const EdgeOp* op =
         own == given.end() ? find_edge_op("edge" + n.def->signature.name.substr(n.def->signature.name.find("::"))) : own->second;

@@ -3,6 +3,7 @@
 
 #include "edge/passes.h"
 #include "ir/key.h"
+#include "ops/names.h"
 #include "runtime/library_steps.h"
 
 namespace tenon {
@@ -28,7 +29,7 @@ private:
   // Random steps give something else each time; prim:: nodes bind symbols, have blocks or effects.
   bool is_pure(const Node& n) const {
     if (!n.def || !n.blocks.empty() || n.outputs.empty() || n.def->data_dependent) return false;
-    if (n.def->kind == Kind::Prim) return n.op == "prim::Constant";
+    if (n.def->kind == Kind::Prim) return n.op == prim::Constant;
     return !n.def->library || !library::is_random(n.def->library(Call(r_.from, *n.def, n.args)).function);
   }
 

@@ -2,11 +2,12 @@
 //   %y = prim::Delegate([%x], %bytes, [], "mine", "mm")  block0(%a): ... return (%b)   ->   the same without a block
 #include "edge/match.h"
 #include "edge/passes.h"
+#include "ops/names.h"
 
 namespace tenon {
 
 bool drop_definitions(LoadedProgram& program) {
-  auto concerns = [](const Graph&, const Node& n) { return n.op == "prim::Delegate" && !n.blocks.empty(); };
+  auto concerns = [](const Graph&, const Node& n) { return n.op == prim::Delegate && !n.blocks.empty(); };
   return rewrite_nodes(program, concerns, [](Rewriter& r, const Node& n) {
     std::vector<Type> types;
     std::vector<std::string> names;

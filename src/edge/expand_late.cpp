@@ -5,6 +5,7 @@
 #include "edge/match.h"
 #include "edge/passes.h"
 #include "ir/define.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -14,7 +15,7 @@ class ExpandLate {
 public:
   bool run(LoadedProgram& program) {
     auto all = [](const Graph&, const Node&) { return true; }; // `replace` notes which are fixed
-    return has_call(program.graph, "edge::expand.default") &&
+    return has_call(program.graph, edge::expand) &&
            rewrite_nodes(program, all, [this](Rewriter& r, const Node& n) { return replace(r, n); });
   }
 
@@ -46,7 +47,7 @@ private:
 
   static int64_t rank_of(V x) { return static_cast<int64_t>(x.rank()); }
   static V source(V x) {
-    const Node* e = made_by(x.builder().graph(), x.id, "edge::expand.default");
+    const Node* e = made_by(x.builder().graph(), x.id, edge::expand);
     return e ? x.builder().wrap(e->args[0].get<ValueId>()) : x;
   }
   // Whether `x` repeats along its dim d; dims it has by broadcasting are negative.
@@ -99,9 +100,9 @@ private:
     } else if (n.def->kind == Kind::Reduce && args.size() > 2 && args[1].is<ArgList>() && args[2] == Arg(true)) {
       std::vector<int64_t> summed = dims_of(args[1], rank);
       each([&](int64_t d) { return !summed.empty() && std::find(summed.begin(), summed.end(), d) == summed.end() && is_expanded(x, d); });
-    } else if (n.op == "edge::slice.Tensor" && args[1].is<int64_t>()) {
+    } else if (n.op == edge::slice_Tensor && args[1].is<int64_t>()) {
       each([&](int64_t d) { return d != wrap_dim(args[1].get<int64_t>(), type.rank(), "slice") && is_expanded(x, d); });
-    } else if (n.op == "edge::permute.default") {
+    } else if (n.op == edge::permute) {
       std::vector<int64_t> order = dims_of(args[1], rank);
       each([&](int64_t d) { return is_expanded(x, order[static_cast<size_t>(d)]); });
     }
@@ -110,7 +111,7 @@ private:
 
   // The same dims, of the operands.
   static std::vector<bool> operand_dims(const Node& n, const ArgList& args, const std::vector<bool>& late) {
-    if (n.op != "edge::permute.default") return late;
+    if (n.op != edge::permute) return late;
     std::vector<int64_t> order = dims_of(args[1], static_cast<int64_t>(late.size()));
     std::vector<bool> dims(late.size());
     for (size_t d = 0; d < late.size(); d++) dims[static_cast<size_t>(order[d])] = late[d];

@@ -7,6 +7,7 @@
 #include "base/scaled_tensor.h"
 #include "edge/match.h"
 #include "edge/passes.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -19,7 +20,7 @@ public:
   bool run() {
     r_.node = [this](NodeId id) {
       const Node& n = r_.from.node(id);
-      ValueId now = n.op == "edge::mul.Tensor" ? scale(n) : n.op == "edge::add.Tensor" ? shift(n) : ValueId{};
+      ValueId now = n.op == edge::mul_Tensor ? scale(n) : n.op == edge::add_Tensor ? shift(n) : ValueId{};
       if (!now.valid()) {
         r_.copy_node(id);
         if (n.outputs.size() == 1 && uses_[n.outputs[0]] == 1) single_use_.insert(r_[n.outputs[0]]);
@@ -106,7 +107,7 @@ private:
 
   // conv(x, w*s), where `conv` is a convolution with constant weights that nothing else uses.
   V scaled_convolution(ValueId conv, const std::vector<double>& s) {
-    const Node* found = made_by(g(), conv, "edge::convolution.default");
+    const Node* found = made_by(g(), conv, edge::convolution);
     if (!found || !is_used_once(conv) || !found->args[2].is_none() || found->args[6] != Arg(false)) return {};
     Node n = *found;
     const Tensor* stored = g().constant(n.args[1].get<ValueId>());
@@ -123,7 +124,7 @@ private:
     auto c = constant_operand(args);
     if (!c || g().type(c->other) != r_.from.type(n.outputs[0])) return {};
     if (V y = scaled_convolution(c->other, c->values)) return y.id;
-    const Node* add = made_by(g(), c->other, "edge::add.Tensor");
+    const Node* add = made_by(g(), c->other, edge::add_Tensor);
     if (!add || !is_used_once(c->other) || !is_plain_add(*add)) return {};
     auto inner = constant_operand(add->args);
     if (!inner || g().type(inner->other) != g().type(c->other)) return {};
@@ -131,7 +132,7 @@ private:
     if (!y) return {};
     for (size_t i = 0; i < inner->values.size(); i++) inner->values[i] *= c->values[i];
     single_use_.insert(y.id);
-    return b().call1("aten::add.Tensor", {y, constant_per_channel(inner->values, y.type())}).id;
+    return b().call1(aten::add_Tensor, {y, constant_per_channel(inner->values, y.type())}).id;
   }
 
   // The value of add(add(conv, shift), shift), if it is that.
@@ -139,14 +140,13 @@ private:
     ArgList args = r_(n.args);
     auto c = constant_operand(args);
     if (!c || !args[2].is<ValueId>() || filled_with(g(), args[2].get<ValueId>()) != 1.0) return {};
-    const Node* add = made_by(g(), c->other, "edge::add.Tensor");
+    const Node* add = made_by(g(), c->other, edge::add_Tensor);
     if (!add || !is_used_once(c->other) || !is_plain_add(*add)) return {};
     auto inner = constant_operand(add->args);
-    if (!inner || !made_by(g(), inner->other, "edge::convolution.default") || g().type(inner->other) != r_.from.type(n.outputs[0]))
-      return {};
+    if (!inner || !made_by(g(), inner->other, edge::convolution) || g().type(inner->other) != r_.from.type(n.outputs[0])) return {};
     for (size_t i = 0; i < inner->values.size(); i++) inner->values[i] += c->values[i];
     V y = b().wrap(inner->other);
-    return b().call1("aten::add.Tensor", {y, constant_per_channel(inner->values, y.type())}).id;
+    return b().call1(aten::add_Tensor, {y, constant_per_channel(inner->values, y.type())}).id;
   }
 
   LoadedProgram& program_;
@@ -159,6 +159,6 @@ private:
 
 } // namespace
 
-bool fold_norm(LoadedProgram& program) { return has_call(program.graph, "edge::convolution.default") && FoldNorm(program).run(); }
+bool fold_norm(LoadedProgram& program) { return has_call(program.graph, edge::convolution) && FoldNorm(program).run(); }
 
 } // namespace tenon

@@ -8,6 +8,7 @@
 
 #include "edge/match.h"
 #include "edge/passes.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -26,7 +27,7 @@ bool is_one_number(V v) { return is_const_int(product(v.builder().pool(), v.size
 
 // What makes `v`, where that shows elements of another tensor and nothing else.
 const Node* view_of(const Graph& g, ValueId v) {
-  for (auto op : {"edge::view.default", "edge::permute.default", "edge::expand.default", "edge::slice.Tensor", "edge::select.int"})
+  for (auto op : {edge::view, edge::permute, edge::expand, edge::slice_Tensor, edge::select_int})
     if (const Node* n = made_by(g, v, op)) return n;
   return nullptr;
 }
@@ -42,11 +43,11 @@ bool is_by_rows(V x, V of) {
 }
 
 // A view of (q - zero) * scale as the same view of q. A scale or zero for each row goes with rows that stay whole.
-std::optional<Dequantized> dequantized_view(Builder& b, V v, std::string op, ArgList args, int views) {
+std::optional<Dequantized> dequantized_view(Builder& b, V v, OpId op, ArgList args, int views) {
   V from = b.wrap(args[0].get<ValueId>());
   auto d = dequantized(b, from, views);
   if (!d) return std::nullopt;
-  bool whole_rows = op == "edge::view.default" && v.rank() > 0 && from.rank() > 0 && v.sizes().back() == from.sizes().back();
+  bool whole_rows = op == edge::view && v.rank() > 0 && from.rank() > 0 && v.sizes().back() == from.sizes().back();
   for (V* x : {&d->scale, &d->zero}) {
     if (!*x || is_one_number(*x)) continue;
     if (!whole_rows || !is_by_rows(*x, from)) return std::nullopt;
@@ -64,17 +65,17 @@ std::optional<Dequantized> dequantized(Builder& b, V v, int views) {
   const Graph& g = b.graph();
   if (const Node* view = view_of(g, v.id))
     return views < most_views ? dequantized_view(b, v, view->op, view->args, views + 1) : std::nullopt;
-  const Node* mul = made_by(g, v, "edge::mul.Tensor");
+  const Node* mul = made_by(g, v, edge::mul_Tensor);
   if (!mul || v.dtype() != DType::F32) return std::nullopt;
   Dequantized d;
   d.scale = operand(b, *mul, 1);
   V shifted = operand(b, *mul, 0);
-  if (const Node* sub = made_by(g, shifted, "edge::sub.Tensor")) {
+  if (const Node* sub = made_by(g, shifted, edge::sub_Tensor)) {
     if (filled_with(g, sub->args[2].get<ValueId>()) != 1.0) return std::nullopt;
     d.zero = operand(b, *sub, 1);
     shifted = operand(b, *sub, 0);
   }
-  const Node* cast = made_by(g, shifted, "edge::_to_copy.default");
+  const Node* cast = made_by(g, shifted, edge::_to_copy);
   if (!cast) return std::nullopt;
   d.q = operand(b, *cast, 0);
   bool whole = d.q.sizes() == v.sizes();
@@ -85,10 +86,10 @@ std::optional<Dequantized> dequantized(Builder& b, V v, int views) {
 bool may_be_dequantized(const Graph& g, ValueId v) {
   for (int k = 0; k < most_views; k++)
     if (const Node* view = view_of(g, v)) v = view->args[0].get<ValueId>();
-  const Node* mul = made_by(g, v, "edge::mul.Tensor");
+  const Node* mul = made_by(g, v, edge::mul_Tensor);
   if (!mul) return false;
   ValueId shifted = mul->args[0].get<ValueId>();
-  return made_by(g, shifted, "edge::sub.Tensor") || made_by(g, shifted, "edge::_to_copy.default");
+  return made_by(g, shifted, edge::sub_Tensor) || made_by(g, shifted, edge::_to_copy);
 }
 
 // All elements 0: a constant, or views and conversions of one.
@@ -103,7 +104,7 @@ bool is_zero(const Graph& g, ValueId v) {
       return !is_complex(c.dtype());
     });
   }
-  for (auto op : {"edge::view.default", "edge::_to_copy.default", "edge::permute.default", "edge::expand.default"})
+  for (auto op : {edge::view, edge::_to_copy, edge::permute, edge::expand})
     if (const Node* n = made_by(g, v, op)) return is_zero(g, n->args[0].get<ValueId>());
   return false;
 }
@@ -131,7 +132,7 @@ V column_sums(Builder& b, const Tensor& w, bool transposed) { // w: [k, n], or [
 
 std::optional<Weights> weights(Builder& b, V v) {
   const Graph& g = b.graph();
-  const Node* view = made_by(g, v, "edge::permute.default");
+  const Node* view = made_by(g, v, edge::permute);
   if (view && v.rank() != 2) return std::nullopt;
   V inner = view ? operand(b, *view, 0) : v;
   auto d = dequantized(b, inner);
@@ -153,7 +154,7 @@ std::optional<Weights> weights(Builder& b, V v) {
 
 // The integers' product, as the f32 that the floats' product is.
 V integer_product(Builder& b, const Dequantized& x, const Weights& w) {
-  V sums = b.call1("aten::mm.dtype", {x.q, w.q, DType::I32});
+  V sums = b.call1(aten::mm_dtype, {x.q, w.q, DType::I32});
   auto number = [&](V v) { return is_one_number(v) ? b.reshape(v, {}) : v; };
   if (x.zero && !is_zero(b.graph(), x.zero)) sums = sums - w.sums * b.to(number(x.zero), DType::I32);
   V scale = w.scale * number(x.scale);
@@ -197,7 +198,7 @@ std::vector<ValueId> integer_convolution(Builder& b, const Call& c, const ArgLis
   conv[0] = Arg(q), conv[1] = Arg(w->q);
   conv.push_back(DType::I32);
   conv.push_back(padding);
-  V sums = b.call1("aten::convolution.dtype", conv);
+  V sums = b.call1(aten::convolution_dtype, conv);
   if (!zero || padding != 0) sums = sums - w->sums * shift;
   V scale = w->scale * b.reshape(x.scale, {});
   return {(b.to(sums, DType::F32) * scale).id};
@@ -207,11 +208,11 @@ std::vector<ValueId> integer_convolution(Builder& b, const Call& c, const ArgLis
 
 bool integer_products(LoadedProgram& program) {
   auto concerns = [](const Graph& from, const Node& n) {
-    bool product = n.op == "edge::mm.default" || n.op == "edge::mm.dtype" || n.op == "edge::convolution.default";
+    bool product = n.op == edge::mm || n.op == edge::mm_dtype || n.op == edge::convolution;
     return product && from.type(n.outputs[0]).dtype == DType::F32 && may_be_dequantized(from, n.args[0].get<ValueId>());
   };
   bool any = rewrite_nodes(program, concerns, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
-    bool conv = n.op == "edge::convolution.default";
+    bool conv = n.op == edge::convolution;
     ArgList args = r(n.args);
     Builder& b = r.builder;
     auto x = dequantized(b, b.wrap(args[0].get<ValueId>()));

@@ -1,6 +1,8 @@
 // Shared by the Edge passes.
 #include "edge/match.h"
 
+#include "ops/names.h"
+
 namespace tenon {
 
 std::optional<double> round_to(double v, DType t) {
@@ -36,7 +38,7 @@ Arg fill_value(double v, DType t) {
 }
 
 std::optional<double> filled_with(const Graph& g, ValueId v) {
-  const Node* n = made_by(g, v, "edge::full.default");
+  const Node* n = made_by(g, v, edge::full);
   if (!n) return std::nullopt;
   const Arg& a = n->args[1];
   double number;
@@ -69,7 +71,7 @@ static bool any_node(const Graph& g, const std::function<bool(const Node&)>& tes
   return false;
 }
 
-bool has_call(const Graph& g, std::string_view op) {
+bool has_call(const Graph& g, OpId op) {
   return any_node(g, [&](const Node& n) { return n.op == op; });
 }
 

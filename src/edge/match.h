@@ -7,8 +7,8 @@
 
 namespace tenon {
 
-/// The node that makes `v`, where it is a call of `op` ("edge::permute.default"); else null.
-inline const Node* made_by(const Graph& g, ValueId v, std::string_view op) {
+/// The node that makes `v`, where it is a call of `op` (edge::permute); else null.
+inline const Node* made_by(const Graph& g, ValueId v, OpId op) {
   NodeId id = g.value(v).node;
   return id.valid() && g.node(id).op == op ? &g.node(id) : nullptr;
 }
@@ -31,6 +31,6 @@ using Replace = std::function<std::vector<ValueId>(Rewriter& r, const Node& node
 /// replaced. Where it holds for none, which is usual, nothing is copied.
 bool rewrite_nodes(LoadedProgram& program, const Concerns& concerns, const Replace& replace);
 /// Whether any node, of blocks too, calls `op`.
-bool has_call(const Graph& g, std::string_view op);
+bool has_call(const Graph& g, OpId op);
 
 } // namespace tenon

@@ -3,6 +3,7 @@
 
 #include "edge/match.h"
 #include "edge/passes.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -12,7 +13,7 @@ constexpr int64_t least_weights = 4096; // elements: less is not worth a change 
 
 bool is_f32_product(const Graph& g, const Node& n) {
   if (!n.def || n.outputs.size() != 1 || g.type(n.outputs[0]).dtype != DType::F32) return false;
-  for (auto op : {"edge::mm.default", "edge::bmm.default", "edge::convolution.default"})
+  for (auto op : {edge::mm, edge::bmm, edge::convolution})
     if (n.op == op) return true;
   return false;
 }
@@ -24,13 +25,12 @@ bool is_depthwise(Builder& b, const Node& n) {
 V bf16_product(Builder& b, const Node& n, ArgList args) {
   for (size_t i : {size_t{0}, size_t{1}}) args[i] = b.to(b.wrap(args[i].get<ValueId>()), DType::BF16);
   args.push_back(DType::F32);
-  std::string overload = n.op.substr(0, n.op.find('.')) + ".dtype";
-  return b.call1("aten" + overload.substr(overload.find("::")), args);
+  return b.call1(fmt::format("aten::{}.dtype", n.op.base()), args);
 }
 
 // Weights [k, n], or a permuted [n, k], in a byte each and a scale for each n.
 V int8_product(Builder& b, V x, V w) {
-  const Node* view = made_by(b.graph(), w, "edge::permute.default");
+  const Node* view = made_by(b.graph(), w, edge::permute);
   const Tensor* stored = b.graph().constant(view ? view->args[0].get<ValueId>() : w.id);
   if (!stored || stored->dtype() != DType::F32 || stored->numel() < least_weights) return {};
   Tensor from = stored->contiguous();
@@ -47,7 +47,7 @@ V int8_product(Builder& b, V x, V w) {
   for (int64_t i = 0; i < from.numel(); i++) q[i] = s[of(i)] > 0 ? static_cast<int8_t>(std::lrint(f[i] / s[of(i)])) : int8_t{0};
   V narrow = b.constant(std::move(bytes));
   if (view) narrow = b.permute(narrow, {1, 0});
-  return b.call1("aten::mm.dtype", {x, narrow, DType::F32}) * b.constant(std::move(scale));
+  return b.call1(aten::mm_dtype, {x, narrow, DType::F32}) * b.constant(std::move(scale));
 }
 
 } // namespace
@@ -62,7 +62,7 @@ bool narrow_products(LoadedProgram& program, Precision precision) {
       if (is_depthwise(b, now)) return {};
       return {bf16_product(b, n, std::move(args)).id};
     }
-    V y = n.op == "edge::mm.default" ? int8_product(b, b.wrap(args[0].get<ValueId>()), b.wrap(args[1].get<ValueId>())) : V();
+    V y = n.op == edge::mm ? int8_product(b, b.wrap(args[0].get<ValueId>()), b.wrap(args[1].get<ValueId>())) : V();
     return y ? std::vector{y.id} : std::vector<ValueId>();
   });
   if (any) cse(program), remove_dead_code(program);

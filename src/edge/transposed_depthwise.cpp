@@ -2,6 +2,8 @@
 // each channel and a window of ceil(k / s) taps, the last ones first, computes all residues r, and its outputs are shuffled into place.
 #include "edge/transposed_depthwise.h"
 
+#include "ops/names.h"
+
 namespace tenon {
 
 namespace {
@@ -42,8 +44,8 @@ V regular_weights(Builder& b, V w, const std::vector<Axis>& axes) {
   }
   for (int64_t at : {1, 0})
     for (int64_t d : flipped) order.push_back(d + at);
-  w = b.reshape(b.call1("aten::constant_pad_nd.default", {w, pad, 0}), split);
-  return b.reshape(b.permute(b.call1("aten::flip.default", {w, flipped}), order), sizes);
+  w = b.reshape(b.call1(aten::constant_pad_nd, {w, pad, 0}), split);
+  return b.reshape(b.permute(b.call1(aten::flip, {w, flipped}), order), sizes);
 }
 
 // [N, channels residues..., places...] as [N, channels, places * residues...]
@@ -77,7 +79,7 @@ V without_transposition(Builder& b, V x, V w, const ArgList& args, const Type& r
   }
   std::vector<int64_t> ones(axes.size(), 1), none(axes.size(), 0), padding;
   for (const Axis& a : axes) padding.push_back(a.padding);
-  V y = b.call1("aten::convolution.default",
+  V y = b.call1(aten::convolution,
                 {b.to(x, DType::F32), regular_weights(b, b.to(w, DType::F32), axes), Arg(), ones, padding, ones, false, none, groups});
   y = shuffled(b, y, result.sizes[1], axes);
   for (size_t d = 0; d < axes.size(); d++) y = b.slice(y, static_cast<int64_t>(d + 2), b.integer(axes[d].first), result.sizes[d + 2]);

@@ -5,43 +5,26 @@
 
 #include "edge/match.h"
 #include "edge/passes.h"
+#include "ops/names.h"
+#include "ops/vectorize.h"
 #include "runtime/library_steps.h"
 
 namespace tenon {
 
 namespace {
 
-constexpr std::string_view by_dims[] = {"edge::sum.dim_IntList", "edge::mean.dim",       "edge::amax.default",    "edge::amin.default",
-                                        "edge::prod.dim_int",    "edge::any.dims",       "edge::all.dims",        "edge::argmax.default",
-                                        "edge::argmin.default",  "edge::cumsum.default", "edge::permute.default", "edge::unsqueeze.default",
-                                        "edge::squeeze.dims",    "edge::select.int",     "edge::slice.Tensor",    "edge::flip.default",
-                                        "edge::narrow.default",  "edge::sort.stable",    "edge::topk.default",    "edge::_softmax.default"};
-constexpr std::string_view by_size[] = {"edge::view.default", "edge::expand.default"};
-constexpr std::string_view products[] = {"edge::mm.default", "edge::bmm.default"};
-
-template <class List> bool among(std::string_view op, const List& names) {
-  return std::find(std::begin(names), std::end(names), op) != std::end(names);
-}
-
-int dims_argument(const Node& n) { return std::max(n.def->signature.find("dim"), n.def->signature.find("dims")); }
-
-// Whether the node on a batch is one operator again.
-bool has_rule(const Graph& g, const Node& n) {
-  bool flat = std::none_of(n.args.begin(), n.args.end(), [](const Arg& a) {
+// Whether the node has no list of values, which no rule takes.
+bool is_flat(const Node& n) {
+  return std::none_of(n.args.begin(), n.args.end(), [](const Arg& a) {
     bool list = false;
     if (a.is<ArgList>()) for_each_value(a, [&](ValueId) { list = true; });
     return list;
   });
-  if (!flat || n.outputs.empty()) return false;
-  if (n.def->kind == Kind::Pointwise || among(n.op, by_size) || among(n.op, products)) return true;
-  if (!among(n.op, by_dims) || (g.type(n.args[0].get<ValueId>()).rank() == 0 && n.op != "edge::unsqueeze.default")) return false;
-  int k = dims_argument(n);
-  return k >= 0 && (n.args[static_cast<size_t>(k)].is<int64_t>() || n.args[static_cast<size_t>(k)].is<ArgList>());
 }
 
 bool is_plain(const Graph& g, const Node& n) {
-  if (n.op == "prim::Constant") return true;
-  if (!n.def || !n.blocks.empty() || n.op.starts_with("prim::") || n.def->data_dependent) return false;
+  if (n.op == prim::Constant) return true;
+  if (!n.def || !n.blocks.empty() || n.op.dialect() == "prim" || n.def->data_dependent) return false;
   if (n.def->library && library::is_random(n.def->library(Call(g, *n.def, n.args)).function)) return false;
   return std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return g.type(v).is_tensor(); });
 }
@@ -64,7 +47,7 @@ public:
     for (NodeId id : body_.nodes) {
       const Node& n = r_.from.node(id);
       if (!reads_any(n, batched_)) r_.copy_node(id);
-      else if (has_rule(r_.from, n)) set(n, apply(n));
+      else if (Values now = by_rule(n); !now.empty()) set(n, now);
       else set(n, alone(id));
     }
     std::vector<ValueId> out;
@@ -80,23 +63,19 @@ private:
     }
   }
 
-  std::vector<Expr> with_length(std::span<const Expr> sizes) const {
-    std::vector<Expr> out{length_};
-    out.insert(out.end(), sizes.begin(), sizes.end());
-    return out;
-  }
-
   // What all steps have, repeated.
   V whole(ValueId v) {
     if (auto known = batched_.find(v); known != batched_.end()) return known->second;
     V x = b_.wrap(r_[v]);
-    return b_.expand(b_.unsqueeze(x, 0), with_length(x.sizes()));
+    std::vector<Expr> sizes = x.sizes();
+    sizes.insert(sizes.begin(), length_);
+    return b_.expand(b_.unsqueeze(x, 0), sizes);
   }
 
   // Beside operands of `rank` dims a step.
-  Arg aligned(ValueId v, size_t rank) {
+  V aligned(ValueId v, size_t rank) {
     auto known = batched_.find(v);
-    if (known == batched_.end()) return r_[v];
+    if (known == batched_.end()) return b_.wrap(r_[v]);
     V x = known->second;
     std::vector<Expr> sizes{length_};
     sizes.resize(1 + rank - (x.rank() - 1), b_.integer(1));
@@ -104,48 +83,14 @@ private:
     return sizes.size() == x.rank() ? x : b_.reshape(x, sizes);
   }
 
-  static int64_t moved(const Arg& dim, size_t rank) {
-    int64_t d = dim.get<int64_t>();
-    return 1 + (d < 0 ? d + static_cast<int64_t>(rank) : d);
-  }
-
-  std::vector<V> apply(const Node& n) {
-    const Type& result = r_.from.type(n.outputs[0]);
-    ArgList args = n.args;
-    size_t rank = result.rank();
-    if (among(n.op, products)) {
-      auto operand = [&](size_t k) { return b_.wrap(aligned(args[k].get<ValueId>(), rank).get<ValueId>()); };
-      V a = operand(0);
-      return {b_.matmul(a, operand(1))};
-    }
-    if (among(n.op, by_dims) || n.op == "edge::view.default") rank = r_.from.type(args[0].get<ValueId>()).rank();
-    for (Arg& a : args) a = map_values(a, [&](ValueId v) { return aligned(v, rank).get<ValueId>(); });
-    if (among(n.op, by_size)) {
-      std::vector<Expr> sizes = with_length(result.sizes);
-      return {n.op == "edge::view.default" ? b_.reshape(b_.wrap(args[0].get<ValueId>()), sizes)
-                                           : b_.expand(b_.wrap(args[0].get<ValueId>()), sizes)};
-    }
-    if (among(n.op, by_dims)) move_dims(n, args[static_cast<size_t>(dims_argument(n))], rank);
-    std::vector<Type> types = infer_types(r_.to, *n.def, args);
-    NodeId made =
-        r_.to.append(b_.block(), Node{.op = n.op, .def = n.def, .args = args, .attributes = n.attributes, .origin = n.origin}, types);
-    std::vector<V> out;
-    for (ValueId v : r_.to.node(made).outputs) out.push_back(b_.wrap(v));
-    return out;
-  }
-
-  void move_dims(const Node& n, Arg& dims, size_t rank) {
-    if (n.op == "edge::unsqueeze.default") rank++;
-    if (dims.is<int64_t>()) dims = moved(dims, rank);
-    else {
-      ArgList out;
-      if (n.op == "edge::permute.default") out.push_back(0);
-      for (const Arg& d : dims.get<ArgList>()) out.push_back(moved(d, rank));
-      bool all =
-          dims.get<ArgList>().empty() && n.op != "edge::permute.default" && n.op != "edge::squeeze.dims" && n.op != "edge::flip.default";
-      for (size_t d = 0; all && d < rank; d++) out.push_back(static_cast<int64_t>(d) + 1);
-      dims = out;
-    }
+  // The node on the batch, where that is one operator again.
+  Values by_rule(const Node& n) {
+    if (!is_flat(n) || n.outputs.empty()) return {};
+    BatchedCall::Operand operand = [this](ValueId v, size_t rank) { return aligned(v, rank); };
+    Call call(r_.from, *n.def, n.args);
+    BatchedCall batched{n, call, r_.from.type(n.outputs[0]), length_, operand};
+    if (n.def->kind == Kind::Pointwise) return batched.again(b_, batched.operands(batched.result.rank()));
+    return n.def->vectorize ? n.def->vectorize(b_, batched) : Values();
   }
 
   std::vector<V> alone(NodeId id) {
@@ -175,7 +120,7 @@ private:
 
 // Of a scan whose steps are each by themselves, and of which some operator has a rule.
 bool concerns_scan(const Graph& g, const Node& n) {
-  if (n.op != "prim::Scan" || !(n.args.size() > 3 && n.args[3] == Arg(true))) return false;
+  if (n.op != prim::Scan || !(n.args.size() > 3 && n.args[3] == Arg(true))) return false;
   const Block& body = g.block(n.blocks[0]);
   if (body.params.empty() || !n.args[0].get<ArgList>().empty()) return false;
   auto is_value = [](const Arg& a) { return a.is<ValueId>(); };

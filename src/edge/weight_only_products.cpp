@@ -5,6 +5,7 @@
 
 #include "edge/match.h"
 #include "edge/passes.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -31,7 +32,7 @@ public:
       if (auto d = affine(v, axis)) return d;
       return Grouped{v, b_.scalar(1, DType::F32), {}};
     }
-    if (const Node* cast = made_by(g_, v.id, "edge::_to_copy.default")) return grouped(operand(*cast, 0), axis);
+    if (const Node* cast = made_by(g_, v.id, edge::_to_copy)) return grouped(operand(*cast, 0), axis);
     return affine(v, axis);
   }
 
@@ -70,21 +71,21 @@ private:
 
   std::optional<Range> range_of_result(const Node& n) {
     auto number = [&](size_t i) { return filled_with(g_, n.args[i].get<ValueId>()); };
-    if (n.op == "edge::bitwise_and.Tensor") {
+    if (n.op == edge::bitwise_and_Tensor) {
       auto mask = number(1);
       if (mask && *mask >= 0) return Range{0, static_cast<int64_t>(*mask)};
-    } else if (n.op == "edge::bitwise_right_shift.Tensor") {
+    } else if (n.op == edge::bitwise_right_shift_Tensor) {
       auto from = range(operand(n, 0));
       auto by = number(1);
       if (from && from->low >= 0 && by && *by >= 0 && *by < 8)
         return Range{from->low >> static_cast<int>(*by), from->high >> static_cast<int>(*by)};
-    } else if (n.op == "edge::sub.Tensor" || n.op == "edge::add.Tensor") {
+    } else if (n.op == edge::sub_Tensor || n.op == edge::add_Tensor) {
       auto from = range(operand(n, 0));
       auto other = number(1), alpha = number(2);
       if (!from || !other || alpha != 1.0) return std::nullopt;
-      int64_t by = static_cast<int64_t>(*other) * (n.op == "edge::sub.Tensor" ? -1 : 1);
+      int64_t by = static_cast<int64_t>(*other) * (n.op == edge::sub_Tensor ? -1 : 1);
       return Range{from->low + by, from->high + by};
-    } else if (n.op == "edge::cat.default") {
+    } else if (n.op == edge::cat) {
       std::optional<Range> all;
       for (ValueId v : tensor_operands(n.args, g_)) {
         auto one = range(b_.wrap(v));
@@ -92,8 +93,7 @@ private:
         all = all ? Range{std::min(all->low, one->low), std::max(all->high, one->high)} : *one;
       }
       return all;
-    } else if (n.op == "edge::view.default" || n.op == "edge::unsqueeze.default" || n.op == "edge::permute.default" ||
-               n.op == "edge::_to_copy.default") {
+    } else if (n.op == edge::view || n.op == edge::unsqueeze || n.op == edge::permute || n.op == edge::_to_copy) {
       return is_int(operand(n, 0).dtype()) ? range(operand(n, 0)) : std::nullopt;
     }
     return std::nullopt;
@@ -109,10 +109,10 @@ private:
   // One step of scaling or shifting around `inner`; not in integers of a byte, which may wrap: those are codes.
   std::optional<Grouped> affine(V v, size_t axis) {
     if (size_of(v.dtype()) == 1) return std::nullopt;
-    for (auto op : {"edge::mul.Tensor", "edge::add.Tensor", "edge::sub.Tensor"}) {
+    for (auto op : {edge::mul_Tensor, edge::add_Tensor, edge::sub_Tensor}) {
       const Node* n = made_by(g_, v.id, op);
       if (!n) continue;
-      bool mul = n->op == "edge::mul.Tensor", sub = n->op == "edge::sub.Tensor";
+      bool mul = n->op == edge::mul_Tensor, sub = n->op == edge::sub_Tensor;
       if (!mul && filled_with(g_, n->args[2].get<ValueId>()) != 1.0) return std::nullopt;
       V left = operand(*n, 0), right = operand(*n, 1);
       if (!sub && is_per_group(left, v, axis)) std::swap(left, right);
@@ -125,7 +125,7 @@ private:
         inner->scale = inner->scale * by;
         if (inner->shift) inner->shift = inner->shift * by;
       } else {
-        V more = sub ? b_.call1("aten::neg.default", {by}) : by;
+        V more = sub ? b_.call1(aten::neg, {by}) : by;
         inner->shift = inner->shift ? inner->shift + more : more;
       }
       return inner;
@@ -146,9 +146,9 @@ struct Weights {
 
 std::optional<Weights> weights_of(Builder& b, V w) {
   const Graph& g = b.graph();
-  const Node* permute = made_by(g, w.id, "edge::permute.default");
+  const Node* permute = made_by(g, w.id, edge::permute);
   V matrix = permute ? b.wrap(permute->args[0].get<ValueId>()) : w;
-  const Node* view = made_by(g, matrix.id, "edge::view.default");
+  const Node* view = made_by(g, matrix.id, edge::view);
   if (w.rank() != 2 || !view) return std::nullopt;
   V whole = b.wrap(view->args[0].get<ValueId>());
   size_t axis = permute ? 2 : 1;
@@ -178,10 +178,10 @@ std::optional<Weights> weights_of(Builder& b, V w) {
 
 bool weight_only_products(LoadedProgram& program) {
   auto concerns = [](const Graph& from, const Node& n) {
-    if (n.op != "edge::mm.default" || !is_float(from.type(n.outputs[0]).dtype) || from.type(n.outputs[0]).dtype == DType::F64) return false;
+    if (n.op != edge::mm || !is_float(from.type(n.outputs[0]).dtype) || from.type(n.outputs[0]).dtype == DType::F64) return false;
     ValueId w = n.args[1].get<ValueId>();
-    if (const Node* permute = made_by(from, w, "edge::permute.default")) w = permute->args[0].get<ValueId>();
-    return made_by(from, w, "edge::view.default") != nullptr;
+    if (const Node* permute = made_by(from, w, edge::permute)) w = permute->args[0].get<ValueId>();
+    return made_by(from, w, edge::view) != nullptr;
   };
   bool any = rewrite_nodes(program, concerns, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {
     ArgList args = r(n.args);
@@ -194,10 +194,9 @@ bool weight_only_products(LoadedProgram& program) {
     bool nibbles = found->range.high - found->range.low < 16;
     int64_t low = nibbles ? found->range.low : found->codes.dtype() == DType::U8 ? 0 : -128, bits = nibbles ? 4 : 8;
     Expr group = found->codes.size(2), groups = found->codes.size(1);
-    V packed =
-        b.call1("tenon::pack_quantized_weight.default", {found->codes, found->scale, found->shift ? Arg(found->shift) : Arg(), bits, low});
-    V y = b.call1("tenon::quantized_weight_mm.default", {b.to(x, DType::F32), packed, *const_int(w.size(1)), *const_int(groups),
-                                                         *const_int(group), bits, low, bool(found->shift)});
+    V packed = b.call1(own::pack_quantized_weight, {found->codes, found->scale, found->shift ? Arg(found->shift) : Arg(), bits, low});
+    V y = b.call1(own::quantized_weight_mm, {b.to(x, DType::F32), packed, *const_int(w.size(1)), *const_int(groups), *const_int(group),
+                                             bits, low, bool(found->shift)});
     return {b.to(y, x.dtype()).id};
   });
   if (any) remove_dead_code(program);

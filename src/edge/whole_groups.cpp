@@ -3,6 +3,7 @@
 #include "base/rounding.h"
 #include "edge/match.h"
 #include "edge/passes.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -18,14 +19,14 @@ int64_t group_of(DType input, DType weight) {
 V padded(V x, int64_t by) {
   ArgList sides(2 * x.rank() - 2, int64_t{0});
   sides.back() = by;
-  return x.builder().call1("aten::constant_pad_nd.default", {x, sides, 0});
+  return x.builder().call1(aten::constant_pad_nd, {x, sides, 0});
 }
 
 } // namespace
 
 bool whole_groups(LoadedProgram& program) {
   auto concerns = [](const Graph& from, const Node& n) {
-    if (n.op != "edge::convolution.default" && n.op != "edge::convolution.dtype") return false;
+    if (n.op != edge::convolution && n.op != edge::convolution_dtype) return false;
     return group_of(from.type(n.args[0].get<ValueId>()).dtype, from.type(n.args[1].get<ValueId>()).dtype) > 1;
   };
   bool any = rewrite_nodes(program, concerns, [](Rewriter& r, const Node& n) -> std::vector<ValueId> {

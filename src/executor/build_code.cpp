@@ -175,7 +175,7 @@ private:
   // ---- calls
 
   void problem(const Node& n, const std::string& why) {
-    problems_ += (problems_.empty() ? "" : "\n") + (n.origin && !n.origin->range.empty() ? n.origin->range + ": " : "") + n.op + ": " + why;
+    problems_ += (problems_.empty() ? "" : "\n") + (n.origin && !n.origin->range.empty() ? n.origin->range + ": " : "") + n.op.name() + ": " + why;
   }
 
   void build_call(NodeId id) {

@@ -28,7 +28,7 @@ public:
     for (uint32_t i = 0; i < g_.num_nodes(); i++) {
       const Node& n = g_.node(NodeId{i});
       std::string name = n.outputs.empty() ? "" : g_.value(n.outputs[0]).name;
-      within_node(name.empty() ? n.op : "%" + name, n.origin.get(), [&] {
+      within_node(name.empty() ? n.op.name() : "%" + name, n.origin.get(), [&] {
         for (const Arg& a : n.args) check(a);
       });
     }
@@ -75,7 +75,7 @@ private:
 
 void check_graph(const Graph& graph) {
   bool is_edge = false; // by any of its nodes: those that are none then are what is wrong
-  for (uint32_t i = 0; i < graph.num_nodes(); i++) is_edge |= graph.node(NodeId{i}).op.starts_with("edge::");
+  for (uint32_t i = 0; i < graph.num_nodes(); i++) is_edge |= graph.node(NodeId{i}).op.dialect() == "edge";
   verify_given(graph, is_edge ? Dialect::Edge : Dialect::Aten);
   Symbols(graph).run();
 }

@@ -4,6 +4,7 @@
 
 #include "fx/to_graph.h"
 #include "ir/call.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -72,8 +73,8 @@ void ToGraph::add_body(BlockId block, const FxGraph& body, const std::vector<Typ
 }
 
 // A node with blocks: of recorded results, or, to begin with, without any.
-NodeId ToGraph::append_control(BlockId block, std::string_view op, ArgList args, uint32_t at) {
-  Node made{.op = std::string(op), .def = find_op(op), .args = std::move(args)};
+NodeId ToGraph::append_control(BlockId block, OpId op, ArgList args, uint32_t at) {
+  Node made{.op = op, .def = find_op(op), .args = std::move(args)};
   if (node(at).val) return append(block, std::move(made), at);
   made.origin = node(at).origin;
   return graph_.append(block, std::move(made), {});
@@ -81,7 +82,7 @@ NodeId ToGraph::append_control(BlockId block, std::string_view op, ArgList args,
 
 void ToGraph::add_if(BlockId block, uint32_t at) {
   const FxNode& n = node(at);
-  NodeId id = append_control(block, "prim::If", {argument(n, 0)}, at);
+  NodeId id = append_control(block, prim::If, {argument(n, 0)}, at);
   ArgList rest = operands(n, 3);
   for (size_t k : {1, 2}) add_body(graph_.add_block(id), module_of(n, k), {}, rest);
   const ArgList& returns = graph_.block(graph_.node(id).blocks[0]).returns;
@@ -108,7 +109,7 @@ void ToGraph::add_while(BlockId block, uint32_t at) {
   Arg carried = argument(n, 2);
   require_input(carried.is<ArgList>(), "while_loop: carried inputs must be a list");
   ArgList rest = operands(n, 3);
-  NodeId id = append_control(block, "prim::While", {carried}, at);
+  NodeId id = append_control(block, prim::While, {carried}, at);
   for (size_t k : {0, 1}) add_body(graph_.add_block(id), module_of(n, k), carried_types(carried.get<ArgList>()), rest);
   if (!n.val) add_results(id, at, carried_types(carried.get<ArgList>()));
 }
@@ -130,7 +131,7 @@ void ToGraph::add_scan(BlockId block, uint32_t at, bool map) {
     params.push_back(std::move(slice));
   }
   ArgList rest = operands(n, map ? 2 : 3);
-  NodeId id = append_control(block, "prim::Scan", {carried, xs, false, false}, at);
+  NodeId id = append_control(block, prim::Scan, {carried, xs, false, false}, at);
   add_body(graph_.add_block(id), module_of(n, 0), params, rest);
   if (n.val) return;
   const ArgList& returns = graph_.block(graph_.node(id).blocks[0]).returns;
@@ -199,7 +200,7 @@ void ToGraph::add_print(BlockId block, uint32_t at, size_t first) {
     text += c;
   }
   parts.push_back(text + "\n");
-  graph_.append(block, Node{.op = "prim::Print", .def = find_op("prim::Print"), .args = {Arg(parts)}, .origin = n.origin}, {});
+  graph_.append(block, Node{.op = prim::Print, .def = find_op(prim::Print), .args = {Arg(parts)}, .origin = n.origin}, {});
   results_[at] = ArgList{Arg()};
 }
 

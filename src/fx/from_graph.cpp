@@ -5,6 +5,7 @@
 
 #include "fx/number_nodes.h"
 #include "ir/op.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -158,14 +159,14 @@ private:
 
 void BlockToFx::add_node(const Node& n) {
   if (!n.attributes.empty()) unsupported("{} has attributes, which FX text does not write", n.op);
-  if (n.op == "prim::Constant") return add_constant(n);
-  if (n.op == "prim::Item") return add_item(n);
-  if (n.op == "prim::Print") return add_print(n);
-  if (n.op == "prim::Assert") return void(call("_assert_scalar", "torch.ops.aten._assert_scalar.default", {arg(n.args[0]), n.args[1]}));
-  if (n.op == "prim::If") return add_control(n, "cond", {"true_graph", "false_graph"});
-  if (n.op == "prim::While") return add_control(n, "while_loop", {"while_loop_cond_graph", "while_loop_body_graph"});
-  if (n.op == "prim::Scan" && n.args[3] == Arg(true)) return add_vmap(n);
-  if (n.op == "prim::Scan") return add_control(n, "scan", {"scan_combine_graph"});
+  if (n.op == prim::Constant) return add_constant(n);
+  if (n.op == prim::Item) return add_item(n);
+  if (n.op == prim::Print) return add_print(n);
+  if (n.op == prim::Assert) return void(call("_assert_scalar", "torch.ops.aten._assert_scalar.default", {arg(n.args[0]), n.args[1]}));
+  if (n.op == prim::If) return add_control(n, "cond", {"true_graph", "false_graph"});
+  if (n.op == prim::While) return add_control(n, "while_loop", {"while_loop_cond_graph", "while_loop_body_graph"});
+  if (n.op == prim::Scan && n.args[3] == Arg(true)) return add_vmap(n);
+  if (n.op == prim::Scan) return add_control(n, "scan", {"scan_combine_graph"});
   if (!n.blocks.empty()) unsupported("{} has blocks, which FX text does not write", n.op);
   add_call(n);
 }
@@ -212,8 +213,7 @@ void BlockToFx::add_print(const Node& n) {
 }
 
 void BlockToFx::add_call(const Node& n) {
-  std::string base = n.op.substr(n.op.find("::") == n.op.npos ? 0 : n.op.find("::") + 2);
-  FxNode fx{.name = base.substr(0, base.find('.')), .target = fx_target(n.op)};
+  FxNode fx{.name = std::string(n.op.base()), .target = fx_target(n.op)};
   for (size_t i = 0; i < n.args.size(); i++) {
     const SchemaArg* s = n.def && i < n.def->signature.args.size() ? &n.def->signature.args[i] : nullptr;
     if (!s || !s->keyword_only) fx.args.push_back(arg(n.args[i], s));

@@ -4,6 +4,7 @@
 
 #include "fx/to_graph.h"
 #include "ir/builder.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -49,7 +50,7 @@ bool ToGraph::add_out_overload(BlockId block, uint32_t at, const std::string& op
   if (!def || (n.val && n.val->types.size() != written)) return false;
   auto keywords = std::span(n.kwargs).first(n.kwargs.size() - written);
   ArgList operands = schema_args(n.name, *def, n.args, keywords);
-  cast_operands(block, def->signature.name, operands);
+  cast_operands(block, def, operands);
   Builder b(graph_, block, false);
   b.set_origin(n.origin);
   Values results = b.call_full(*def, std::move(operands), n.val ? &n.val->types : nullptr);
@@ -58,12 +59,12 @@ bool ToGraph::add_out_overload(BlockId block, uint32_t at, const std::string& op
     ValueId target = resolve(n.kwargs[keywords.size() + i].value).get<ValueId>();
     Type type = Type::tensor(graph_.type(target).dtype, results.at(i).sizes());
     std::string result_name = written == 1 ? n.name : std::string();
-    auto append_inplace = [&](std::string_view name, ArgList operands_now) {
-      Node node{.op = std::string(name), .def = find_op(functional_name(name)), .args = std::move(operands_now), .origin = n.origin};
+    auto append_inplace = [&](OpId name, ArgList operands_now) {
+      Node node{.op = name, .def = find_op(functional_name(name)), .args = std::move(operands_now), .origin = n.origin};
       return graph_.node(graph_.append(block, std::move(node), {type}, {result_name})).outputs[0];
     };
-    if (graph_.type(target).sizes != type.sizes) target = append_inplace("aten::resize_.default", {target, type.sizes, {}});
-    made.push_back(append_inplace("aten::copy_.default", {target, results[i], false}));
+    if (graph_.type(target).sizes != type.sizes) target = append_inplace(aten::resize_, {target, type.sizes, {}});
+    made.push_back(append_inplace(aten::copy_, {target, results[i], false}));
   }
   results_[at] = std::move(made);
   return true;

@@ -5,6 +5,7 @@
 #include "fx/sympy.h"
 #include "fx/to_graph.h"
 #include "ir/call.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -12,31 +13,31 @@ namespace {
 
 // Operators that give no tensor and no number: what torch computed from them is in the graph already.
 bool is_pure_of_constants(std::string_view op) {
-  static constexpr std::string_view names[] = {"aten::promote_types.default",
-                                               "aten::result_type.Tensor",
-                                               "aten::result_type.Scalar",
-                                               "aten::result_type.Scalar_Tensor",
-                                               "aten::result_type.Scalar_Scalar",
-                                               "aten::can_cast.default",
-                                               "torch._functorch.predispatch.lazy_load_decompositions",
-                                               "torch._functorch.predispatch._jvp_increment_nesting",
-                                               "torch._functorch.predispatch._jvp_decrement_nesting",
-                                               "torch._functorch.predispatch._enter_dual_level",
-                                               "torch._functorch.predispatch._exit_dual_level"};
+  static const std::string_view names[] = {aten::promote_types,
+                                           aten::result_type_Tensor,
+                                           aten::result_type_Scalar,
+                                           aten::result_type_Scalar_Tensor,
+                                           aten::result_type_Scalar_Scalar,
+                                           aten::can_cast,
+                                           "torch._functorch.predispatch.lazy_load_decompositions",
+                                           "torch._functorch.predispatch._jvp_increment_nesting",
+                                           "torch._functorch.predispatch._jvp_decrement_nesting",
+                                           "torch._functorch.predispatch._enter_dual_level",
+                                           "torch._functorch.predispatch._exit_dual_level"};
   return std::find(std::begin(names), std::end(names), op) != std::end(names);
 }
 
-bool is_item(std::string_view op) { return op == "aten::item.default" || op == "aten::_local_scalar_dense.default"; }
+bool is_item(std::string_view op) { return op == aten::item || op == aten::_local_scalar_dense; }
 
-// What torch recorded of the number that the node gives is taken; which function it is says nothing else.
-bool gives_number(std::string_view op) {
-  static constexpr std::string_view sizes[] = {"aten::sym_size.int", "aten::sym_stride.int", "aten::sym_numel.default",
-                                               "aten::sym_storage_offset.default"};
-  return is_item(op) || is_python_function(op) || std::find(std::begin(sizes), std::end(sizes), op) != std::end(sizes);
+bool is_size(std::string_view op) {
+  return op == aten::sym_size_int || op == aten::sym_stride_int || op == aten::sym_numel || op == aten::sym_storage_offset;
 }
 
-Node prim(std::string_view name, ArgList args, std::shared_ptr<const Origin> origin = {}) {
-  return Node{.op = std::string(name), .def = find_op(name), .args = std::move(args), .origin = std::move(origin)};
+// What torch recorded of the number that the node gives is taken; which function it is says nothing else.
+bool gives_number(std::string_view op) { return is_item(op) || is_python_function(op) || is_size(op); }
+
+Node prim_node(OpId name, ArgList args, std::shared_ptr<const Origin> origin = {}) {
+  return Node{.op = name, .def = find_op(name), .args = std::move(args), .origin = std::move(origin)};
 }
 
 // Of a boolean read from a tensor, which is recorded as u0 == 1, the symbol u0; other expressions as they are.
@@ -62,8 +63,8 @@ void ToGraph::check_dtype(uint32_t at) const {
 
 bool ToGraph::add_symbolic(BlockId block, uint32_t at, const std::string& op) {
   const FxNode& n = node(at);
-  if (op == "aten::_assert_tensor_metadata.default") return check_dtype(at), true;
-  if (op.starts_with("aten::sym_constrain_range") || is_pure_of_constants(op)) return true;
+  if (op == aten::_assert_tensor_metadata) return check_dtype(at), true;
+  if (op == aten::sym_constrain_range || op == aten::sym_constrain_range_for_size || is_pure_of_constants(op)) return true;
   if (add_check(block, at, op)) return true;
   if (op == "torch._functorch.predispatch._unwrap_for_grad") return results_[at] = {argument(n, 0)}, true;
   if (n.val) {
@@ -91,45 +92,44 @@ void ToGraph::read_item(BlockId block, uint32_t at) {
   DType dtype = graph_.type(tensor.get<ValueId>()).dtype;
   bool real = is_float(dtype);
   Expr symbol = graph_.pool().symbol(graph_.pool().fresh_symbol(real ? "zuf" : "u"), real ? DType::F64 : DType::I64);
-  graph_.append(block, prim("prim::Item", {tensor}, n.origin), {Type::scalar(real ? TypeKind::Float : TypeKind::Int, symbol)});
+  graph_.append(block, prim_node(prim::Item, {tensor}, n.origin), {Type::scalar(real ? TypeKind::Float : TypeKind::Int, symbol)});
   if (!real) items_[symbol->name] = at;
   results_[at] = {Arg(dtype == DType::Bool ? eq(symbol, graph_.pool().integer(1)) : symbol)};
 }
 
 // Sizes and strides of tensors, where they are not recorded.
 std::optional<Expr> ToGraph::size_of(const FxNode& n, const std::string& op) const {
-  if (!op.starts_with("aten::sym_")) return std::nullopt;
+  if (!is_size(op)) return std::nullopt;
   Arg tensor = argument(n, 0);
   require_input(tensor.is<ValueId>() && graph_.type(tensor.get<ValueId>()).is_tensor(), "%{}: {} of something that is no tensor", n.name,
                 op);
   const Type& type = graph_.type(tensor.get<ValueId>());
-  if (op == "aten::sym_numel.default") return product(graph_.pool(), type.sizes);
-  if (op == "aten::sym_storage_offset.default") return graph_.pool().integer(0);
-  if (op != "aten::sym_size.int" && op != "aten::sym_stride.int") return std::nullopt;
+  if (op == aten::sym_numel) return product(graph_.pool(), type.sizes);
+  if (op == aten::sym_storage_offset) return graph_.pool().integer(0);
   Arg dim = argument(n, 1);
   require_input(dim.is<int64_t>(), "%{}: {} of a dim that is no number", n.name, op);
   size_t d = static_cast<size_t>(wrap_dim(dim.get<int64_t>(), type.rank(), op));
-  if (op == "aten::sym_size.int") return type.sizes[d];
+  if (op == aten::sym_size_int) return type.sizes[d];
   return type.strides.empty() ? product(graph_.pool(), std::span(type.sizes).subspan(d + 1)) : type.strides[d];
 }
 
 bool ToGraph::add_check(BlockId block, uint32_t at, const std::string& op) {
   const FxNode& n = node(at);
-  if (op == "aten::_assert_scalar.default") {
+  if (op == aten::_assert_scalar) {
     Arg condition = argument(n, 0);
     if (condition.is<Expr>() && is_const_int(condition.get<Expr>(), 1)) condition = true;
     if (condition == Arg(true)) condition = unproved(block, n.args.empty() ? Arg() : n.args[0]);
-    if (condition != Arg(true)) graph_.append(block, prim("prim::Assert", {condition, argument(n, 1)}, n.origin), {});
+    if (condition != Arg(true)) graph_.append(block, prim_node(prim::Assert, {condition, argument(n, 1)}, n.origin), {});
     return true;
   }
-  if (op != "aten::_assert_async.default" && op != "aten::_assert_async.msg") return false;
+  if (op != aten::_assert_async && op != aten::_assert_async_msg) return false;
   Arg tensor = argument(n, 0);
   require_input(tensor.is<ValueId>() && graph_.type(tensor.get<ValueId>()).is_tensor(), "{} of something that is no tensor", op);
   bool real = is_float(graph_.type(tensor.get<ValueId>()).dtype);
   Expr value = graph_.pool().symbol(graph_.pool().fresh_symbol("asserted"), real ? DType::F64 : DType::I64);
-  graph_.append(block, prim("prim::Item", {tensor}, n.origin), {Type::scalar(real ? TypeKind::Float : TypeKind::Int, value)});
-  Arg message = op == "aten::_assert_async.msg" ? argument(n, 1) : Arg("the asserted tensor is zero");
-  graph_.append(block, prim("prim::Assert", {ne(value, constant_like(0, value)), message}, n.origin), {});
+  graph_.append(block, prim_node(prim::Item, {tensor}, n.origin), {Type::scalar(real ? TypeKind::Float : TypeKind::Int, value)});
+  Arg message = op == aten::_assert_async_msg ? argument(n, 1) : Arg("the asserted tensor is zero");
+  graph_.append(block, prim_node(prim::Assert, {ne(value, constant_like(0, value)), message}, n.origin), {});
   return true;
 }
 
@@ -139,7 +139,7 @@ void ToGraph::add_item(BlockId block, uint32_t at) {
   Expr symbol = item_symbol(type.value);
   if (symbol->is_const()) return;
   TypeKind kind = symbol == type.value ? type.kind : TypeKind::Int;
-  graph_.append(block, prim("prim::Item", {argument(n, 0)}, n.origin), {Type::scalar(kind, symbol)});
+  graph_.append(block, prim_node(prim::Item, {argument(n, 0)}, n.origin), {Type::scalar(kind, symbol)});
   if (symbol->op == Op::Symbol && !is_float(symbol->type)) items_[symbol->name] = at;
 }
 
@@ -196,7 +196,7 @@ Arg ToGraph::unproved(BlockId block, const Arg& condition) {
     const FxNode& n = node(at);
     if (const std::string* symbol = reads_item(at)) {
       Expr read = graph_.pool().symbol(graph_.pool().fresh_symbol(*symbol + "_read"));
-      graph_.append(block, prim("prim::Item", {argument(n, 0)}, n.origin), {Type::scalar(TypeKind::Int, read)});
+      graph_.append(block, prim_node(prim::Item, {argument(n, 0)}, n.origin), {Type::scalar(TypeKind::Int, read)});
       const Expr& was = (*results_[at])[0].get<Expr>();
       bool is_bool = was->op == Op::Eq;
       again[at] = is_bool ? eq(read, graph_.pool().integer(1)) : read;

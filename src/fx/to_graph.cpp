@@ -5,12 +5,12 @@
 
 #include "base/lexer.h"
 #include "expr/names.h"
-#include "fx/autocast.h"
 #include "fx/check.h"
 #include "fx/edge_target.h"
 #include "fx/strides.h"
 #include "ir/builder.h"
 #include "ir/parse.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -37,8 +37,8 @@ bool is_subclass(const FxGraph& g, uint32_t at) {
 
 std::string operator_name(std::string_view target) {
   constexpr std::string_view prefix = "torch.ops.";
-  if (target == "torch._functorch.predispatch._make_dual") return "aten::_make_dual.default";
-  if (target == "torch._functorch.predispatch._unpack_dual") return "aten::_unpack_dual.default";
+  if (target == "torch._functorch.predispatch._make_dual") return aten::_make_dual.name();
+  if (target == "torch._functorch.predispatch._unpack_dual") return aten::_unpack_dual.name();
   if (auto edge = edge_operator(target)) return *edge;
   if (!target.starts_with(prefix)) return std::string(target);
   target.remove_prefix(prefix.size());
@@ -150,7 +150,7 @@ void ToGraph::add_subclass_part(BlockId block, uint32_t at) {
 void ToGraph::append_constant(BlockId block, uint32_t at, const Tensor& value) {
   std::vector<Expr> sizes;
   for (int64_t s : value.sizes()) sizes.push_back(graph_.pool().integer(s));
-  Node made{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(graph_.add_tensor(value))}};
+  Node made{.op = prim::Constant, .def = find_op(prim::Constant), .args = {Arg(graph_.add_tensor(value))}};
   NodeId id = graph_.append(block, std::move(made), {Type::tensor(value.dtype(), std::move(sizes))}, {node(at).name});
   ValueId constant = graph_.node(id).outputs[0];
   if (auto& val = node(at).val; val && !val->is_list) graph_.value(constant).meta = val->meta;
@@ -247,9 +247,9 @@ std::vector<Type> ToGraph::output_types(const FxNode& n, const Node& made, size_
 // Older torches recorded some types that their own kernels do not give: the quotient of integers as integer, the states of
 // an LSTM with a dimension too many. What the operator gives for its operands is right then, also for what follows.
 void ToGraph::correct_types(const Node& made, std::vector<Type>& types) const {
-  if (exact_types_ || !made.def || made.def->data_dependent || made.op.starts_with("prim::")) return;
+  if (exact_types_ || !made.def || made.def->data_dependent || made.op.dialect() == "prim") return;
   bool in_place = functional_name(made.op) != made.op;
-  if (in_place && (made.op.starts_with("aten::resize_") || made.args.empty() || !made.args[0].is<ValueId>())) return;
+  if (in_place && (made.op == aten::resize_ || made.op == aten::resize_as_ || made.args.empty() || !made.args[0].is<ValueId>())) return;
   std::vector<Type> given;
   try {
     if (in_place && made.def->kind != Kind::View) given = {graph_.type(made.args[0].get<ValueId>())};
@@ -287,15 +287,16 @@ NodeId ToGraph::append(BlockId block, Node made, uint32_t at, size_t first_outpu
 }
 
 // Under autocast: the operands in the dtype that the operator takes there.
-void ToGraph::cast_operands(BlockId block, const std::string& op, ArgList& args) {
-  auto type = autocast_ ? autocast_type(op, *autocast_, graph_, args) : std::nullopt;
+void ToGraph::cast_operands(BlockId block, const OpDef* op, ArgList& args) {
+  auto type = autocast_ && op && op->autocast ? op->autocast(*autocast_, graph_, args) : std::nullopt;
   if (!type) return;
-  if (vmaps_ > 0) unsupported("{} under autocast within vmap: torch converts the operators that it batches by", op);
+  if (vmaps_ > 0) unsupported("{} under autocast within vmap: torch converts the operators that it batches by", op->signature.name);
+  auto converts = [](DType t) { return t == DType::F32 || t == DType::F16 || t == DType::BF16; };
   Builder b(graph_, block, false);
   for (Arg& a : args)
     a = map_values(a, [&](ValueId v) {
       const Type& t = graph_.type(v);
-      return t.is_tensor() && is_autocast(t.dtype) && t.dtype != *type ? b.call1("aten::to.dtype", {v, *type}).id : v;
+      return t.is_tensor() && converts(t.dtype) && t.dtype != *type ? b.call1(aten::to_dtype, {v, *type}).id : v;
     });
 }
 
@@ -318,8 +319,7 @@ bool ToGraph::take_apart(BlockId block, uint32_t at, const OpDef& def, const Arg
 
 void ToGraph::add_call(BlockId block, uint32_t at, const std::string& op, size_t first_arg, size_t first_output) {
   const FxNode& n = node(at);
-  const OpDef* def = find_op(op);
-  if (!def) def = find_op(functional_name(op));
+  const OpDef *row = find_op(op), *def = row ? row : find_op(functional_name(op));
   Node made{.op = op, .def = def};
   auto positional = std::span(n.args).subspan(std::min(first_arg, n.args.size()));
   if (def) made.args = schema_args(n.name, *def, positional, n.kwargs);
@@ -327,7 +327,7 @@ void ToGraph::add_call(BlockId block, uint32_t at, const std::string& op, size_t
     for (const Arg& a : positional) made.args.push_back(resolve(a));
     for (const Attribute& k : n.kwargs) made.args.push_back(resolve(k.value));
   }
-  cast_operands(block, op, made.args);
+  cast_operands(block, row, made.args); // torch converts no in-place operator's
   if (def && !n.val && take_apart(block, at, *def, made.args)) return;
   append(block, std::move(made), at, first_output);
 }

@@ -55,7 +55,7 @@ private:
   Arg converted(const SchemaArg& schema, const Arg& arg) const;
   void correct_types(const Node& made, std::vector<Type>& types) const;
   void correct_type(Type& now, const Type& right) const;
-  void cast_operands(BlockId block, const std::string& op, ArgList& args);
+  void cast_operands(BlockId block, const OpDef* op, ArgList& args);
 
   bool add_symbolic(BlockId block, uint32_t at, const std::string& op);
   void check_dtype(uint32_t at) const;
@@ -78,7 +78,7 @@ private:
   void add_effects(BlockId block, uint32_t at);
   void add_print(BlockId block, uint32_t at, size_t first);
   void add_body(BlockId block, const FxGraph& body, const std::vector<Type>& params, const ArgList& rest);
-  NodeId append_control(BlockId block, std::string_view op, ArgList args, uint32_t at);
+  NodeId append_control(BlockId block, OpId op, ArgList args, uint32_t at);
   void add_results(NodeId id, uint32_t at, const std::vector<Type>& types);
   Type carried_type(const Arg& a) const;
   std::vector<Type> carried_types(const ArgList& carried) const;

@@ -5,6 +5,7 @@
 #include "fx/to_graph.h"
 #include "ir/builder.h"
 #include "ir/call.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -51,9 +52,9 @@ void ToGraph::add_vmap(BlockId block, uint32_t start, std::span<const uint32_t> 
   for (uint32_t n : batched) {
     Arg x = argument(node(n), 0), dim = argument(node(n), 1);
     require_input(x.is<ValueId>() && graph_.type(x.get<ValueId>()).rank() > 0, "%{}: a vmap over something that has no dims", node(n).name);
-    xs.push_back(dim == Arg(0) ? x : Arg(b.call1("aten::movedim.int", {x, dim, 0})));
+    xs.push_back(dim == Arg(0) ? x : Arg(b.call1(aten::movedim_int, {x, dim, 0})));
   }
-  Node made{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = {ArgList{}, xs, false, true}, .origin = node(start).origin};
+  Node made{.op = prim::Scan, .def = find_op(prim::Scan), .args = {ArgList{}, xs, false, true}, .origin = node(start).origin};
   NodeId scan = graph_.append(block, std::move(made), {});
   BlockId inner = graph_.add_block(scan);
   for (size_t i = 0; i < batched.size(); i++) {
@@ -74,7 +75,7 @@ void ToGraph::add_vmap(BlockId block, uint32_t start, std::span<const uint32_t> 
   }
   for (size_t i = 0; i < results.size(); i++) {
     Arg y = graph_.node(scan).outputs[i], dim = argument(node(results[i]), 3);
-    results_[results[i]] = {dim == Arg(0) ? y : Arg(b.call1("aten::movedim.int", {y, 0, dim}))};
+    results_[results[i]] = {dim == Arg(0) ? y : Arg(b.call1(aten::movedim_int, {y, 0, dim}))};
   }
 }
 

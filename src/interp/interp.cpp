@@ -6,6 +6,7 @@
 #include "expr/eval.h"
 #include "ir/builder.h"
 #include "ir/define.h"
+#include "ops/names.h"
 #include "runtime/library_steps.h"
 
 namespace tenon {
@@ -55,17 +56,17 @@ public:
   void run_node(NodeId id) {
     const Node& n = g_.node(id);
     try {
-      if (n.op.starts_with("prim::")) return run_prim(n);
+      if (n.op.dialect() == "prim") return run_prim(n);
       require(n.def != nullptr, "{} has no row", n.op);
       if (n.def->library) return run_library(n);
-      if (n.def->is_composite() || (n.def->decompose && n.op.starts_with("aten::"))) return run_parts(n);
+      if (n.def->is_composite() || (n.def->decompose && n.op.dialect() == "aten")) return run_parts(n);
       require(has_definition(n), "{} is not an Edge operator", n.op);
       std::vector<Tensor> operands;
       for (ValueId v : tensor_operands(n.args, g_)) operands.push_back(get(v));
       set(n.outputs.at(0), evaluate(definition_of(g_, n), g_.type(n.outputs[0]).dtype, operands, symbols_));
     } catch (const Error& e) {
       if (!e.where.empty()) throw;
-      throw Error(e.kind, fmt::format("{}: {}", n.op, e.what()), n.op);
+      throw Error(e.kind, fmt::format("{}: {}", n.op, e.what()), n.op.name());
     }
   }
 
@@ -163,21 +164,21 @@ private:
   }
 
   void run_prim(const Node& n) {
-    if (n.op == "prim::Constant") set(n.outputs[0], g_.tensor(n.args[0].get<TensorId>()));
-    else if (n.op == "prim::Item") {
+    if (n.op == prim::Constant) set(n.outputs[0], g_.tensor(n.args[0].get<TensorId>()));
+    else if (n.op == prim::Item) {
       Expr e = g_.type(n.outputs[0]).value;
       double v = read_scalar(get(n.args[0].get<ValueId>()));
       if (e && e->op == Op::Symbol) symbols_[e->name] = v;
-    } else if (n.op == "prim::Assert") {
+    } else if (n.op == prim::Assert) {
       Tensor c = value_of(n.args[0]);
       if (read_scalar(c) == 0) bad_input("{}", n.args[1].is<std::string>() ? n.args[1].get<std::string>() : "assertion failed");
-    } else if (n.op == "prim::Print") {
+    } else if (n.op == prim::Print) {
       for (const Arg& part : n.args[0].get<ArgList>())
         fmt::print("{}", part.is<std::string>() ? part.get<std::string>() : fmt::format("{}", read_scalar(value_of(part))));
-    } else if (n.op == "prim::If") set_outputs(n, run_block(n.blocks.at(read_scalar(value_of(n.args[0])) != 0 ? 0 : 1)));
-    else if (n.op == "prim::While") run_while(n);
-    else if (n.op == "prim::Scan") run_scan(n);
-    else if (n.op == "prim::Delegate") run_delegate(n);
+    } else if (n.op == prim::If) set_outputs(n, run_block(n.blocks.at(read_scalar(value_of(n.args[0])) != 0 ? 0 : 1)));
+    else if (n.op == prim::While) run_while(n);
+    else if (n.op == prim::Scan) run_scan(n);
+    else if (n.op == prim::Delegate) run_delegate(n);
     else internal_error("{} is not known", n.op);
   }
 

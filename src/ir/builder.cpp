@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/promote.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -29,15 +30,15 @@ std::vector<Type> pointwise_types(const Graph& graph, const OpDef& def, const Ar
 
 } // namespace
 
-V operator+(V a, V b) { return arithmetic("aten::add.Tensor", a, b); }
-V operator-(V a, V b) { return arithmetic("aten::sub.Tensor", a, b); }
-V operator*(V a, V b) { return arithmetic("aten::mul.Tensor", a, b); }
-V operator/(V a, V b) { return arithmetic("aten::div.Tensor", a, b); }
-V operator+(V a, const Arg& b) { return arithmetic("aten::add.Tensor", a, b); }
-V operator-(V a, const Arg& b) { return arithmetic("aten::sub.Tensor", a, b); }
-V operator*(V a, const Arg& b) { return arithmetic("aten::mul.Tensor", a, b); }
-V operator/(V a, const Arg& b) { return arithmetic("aten::div.Tensor", a, b); }
-V operator-(V a) { return a.builder().call1("aten::neg.default", {a}); }
+V operator+(V a, V b) { return arithmetic(aten::add_Tensor, a, b); }
+V operator-(V a, V b) { return arithmetic(aten::sub_Tensor, a, b); }
+V operator*(V a, V b) { return arithmetic(aten::mul_Tensor, a, b); }
+V operator/(V a, V b) { return arithmetic(aten::div_Tensor, a, b); }
+V operator+(V a, const Arg& b) { return arithmetic(aten::add_Tensor, a, b); }
+V operator-(V a, const Arg& b) { return arithmetic(aten::sub_Tensor, a, b); }
+V operator*(V a, const Arg& b) { return arithmetic(aten::mul_Tensor, a, b); }
+V operator/(V a, const Arg& b) { return arithmetic(aten::div_Tensor, a, b); }
+V operator-(V a) { return a.builder().call1(aten::neg, {a}); }
 
 Values Builder::call(std::string_view op, ArgList args, std::vector<Attribute> keywords, const std::vector<Type>* hint) {
   const OpDef* def = find_op(op);
@@ -156,7 +157,7 @@ bool is_of_aten(const Graph& graph, const OpDef& def, const ArgList& args) {
     return false;
   }
   for (uint32_t i = 0; i < parts.num_nodes(); i++)
-    if (parts.node(NodeId{i}).op.starts_with("tenon::")) return false;
+    if (parts.node(NodeId{i}).op.dialect() == "tenon") return false;
   return true;
 }
 
@@ -204,7 +205,7 @@ Values Builder::append_float8(const OpDef& def, ArgList args, DType output) {
 // The Edge form of a pointwise call: operands of one dtype, casts explicit, no scalars.
 Values Builder::append_pointwise(const OpDef& def, ArgList args) {
   Promotion p = promotion_of(graph_, def, args);
-  if (is_float8(p.compute) && def.signature.name != "aten::where.self") return append_float8(def, std::move(args), p.output);
+  if (is_float8(p.compute) && def.signature.name != aten::where_self) return append_float8(def, std::move(args), p.output);
   require_input(def.dtypes >> static_cast<int>(p.compute) & 1, "{} is not defined for {}", def.signature.name, name_of(p.compute));
   std::vector<Type> types = pointwise_types(graph_, def, args);
   for (size_t i = 0; i < args.size(); i++) {
@@ -219,9 +220,7 @@ Values Builder::append_pointwise(const OpDef& def, ArgList args) {
   return append(def, std::move(args), std::move(types));
 }
 
-V Builder::full(std::vector<Expr> sizes, const Arg& value, DType dtype) {
-  return call1("aten::full.default", {sizes, value}, {{"dtype", dtype}});
-}
+V Builder::full(std::vector<Expr> sizes, const Arg& value, DType dtype) { return call1(aten::full, {sizes, value}, {{"dtype", dtype}}); }
 V Builder::scalar(const Arg& value, DType dtype) { return full({}, value, dtype); }
 
 V Builder::constant(Tensor tensor, std::string name) {
@@ -229,22 +228,22 @@ V Builder::constant(Tensor tensor, std::string name) {
   for (int64_t s : tensor.sizes()) sizes.push_back(integer(s));
   Type type = Type::tensor(tensor.dtype(), sizes);
   TensorId t = graph_.add_tensor(std::move(tensor));
-  NodeId n = graph_.append(block_, Node{.op = "prim::Constant", .def = find_op("prim::Constant"), .args = {Arg(t)}, .origin = origin_},
-                           {type}, {std::move(name)});
+  NodeId n = graph_.append(block_, Node{.op = prim::Constant, .def = find_op(prim::Constant), .args = {Arg(t)}, .origin = origin_}, {type},
+                           {std::move(name)});
   return wrap(graph_.node(n).outputs[0]);
 }
 
 V Builder::to(V x, DType dtype) {
   if (is_complex(x.dtype()) && !is_complex(dtype) && dtype != DType::Bool)
     unsupported("an operator that takes a complex tensor for {}", name_of(dtype));
-  return x.dtype() == dtype ? x : call1("aten::_to_copy.default", {x}, {{"dtype", dtype}});
+  return x.dtype() == dtype ? x : call1(aten::_to_copy, {x}, {{"dtype", dtype}});
 }
-V Builder::expand(V x, std::vector<Expr> sizes) { return x.sizes() == sizes ? x : call1("aten::expand.default", {x, sizes}); }
-V Builder::reshape(V x, std::vector<Expr> sizes) { return x.sizes() == sizes ? x : call1("aten::view.default", {x, sizes}); }
+V Builder::expand(V x, std::vector<Expr> sizes) { return x.sizes() == sizes ? x : call1(aten::expand, {x, sizes}); }
+V Builder::reshape(V x, std::vector<Expr> sizes) { return x.sizes() == sizes ? x : call1(aten::view, {x, sizes}); }
 V Builder::permute(V x, std::vector<int64_t> order) {
   bool identity = true;
   for (size_t i = 0; i < order.size(); i++) identity &= order[i] == static_cast<int64_t>(i);
-  return identity ? x : call1("aten::permute.default", {x, order});
+  return identity ? x : call1(aten::permute, {x, order});
 }
 V Builder::transpose(V x, int64_t d0, int64_t d1) {
   if (x.rank() == 0) return x;
@@ -258,16 +257,19 @@ V Builder::slice(V x, int64_t dim, Expr start, Expr length, int64_t step) {
   dim = wrap_dim(dim, x.rank(), "slice");
   if (step == 1 && is_const_int(start, 0) && length == x.size(dim)) return x;
   Expr end = start + (length - 1.0) * static_cast<double>(step) + 1.0;
-  return call1("aten::slice.Tensor", {x, dim, start, end, step});
+  return call1(aten::slice_Tensor, {x, dim, start, end, step});
 }
-V Builder::select(V x, int64_t dim, Expr index) { return call1("aten::select.int", {x, dim, index}); }
-V Builder::unsqueeze(V x, int64_t dim) { return call1("aten::unsqueeze.default", {x, dim}); }
-V Builder::squeeze(V x, int64_t dim) { return call1("aten::squeeze.dims", {x, ArgList{dim}}); }
-V Builder::where(V condition, const Arg& a, const Arg& b) { return call1("aten::where.self", {condition, a, b}); }
-V Builder::sum(V x, std::vector<int64_t> dims, bool keepdim) { return call1("aten::sum.dim_IntList", {x, dims, keepdim}); }
-V Builder::mean(V x, std::vector<int64_t> dims, bool keepdim) { return call1("aten::mean.dim", {x, dims, keepdim}); }
-V Builder::matmul(V a, V b) { return call1("aten::matmul.default", {a, b}); }
-V Builder::arange(Expr end, DType dtype) { return call1("aten::arange.start_step", {0, end, 1}, {{"dtype", dtype}}); }
+V Builder::select(V x, int64_t dim, Expr index) { return call1(aten::select_int, {x, dim, index}); }
+V Builder::unsqueeze(V x, int64_t dim) { return call1(aten::unsqueeze, {x, dim}); }
+V Builder::squeeze(V x, int64_t dim) { return call1(aten::squeeze_dims, {x, ArgList{dim}}); }
+V Builder::where(V condition, const Arg& a, const Arg& b) { return call1(aten::where_self, {condition, a, b}); }
+V Builder::sum(V x, std::vector<int64_t> dims, bool keepdim) { return call1(aten::sum_dim_IntList, {x, dims, keepdim}); }
+V Builder::mean(V x, std::vector<int64_t> dims, bool keepdim) { return call1(aten::mean_dim, {x, dims, keepdim}); }
+V Builder::matmul(V a, V b) { return call1(aten::matmul, {a, b}); }
+V Builder::real(V x) { return is_complex(x.dtype()) ? call1(aten::real, {x}) : x; }
+V Builder::imag(V x) { return call1(aten::imag, {x}); }
+V Builder::complex(V re, V im) { return call1(aten::complex, {re, im}); }
+V Builder::arange(Expr end, DType dtype) { return call1(aten::arange_start_step, {0, end, 1}, {{"dtype", dtype}}); }
 
 std::vector<V> Builder::scan(const std::vector<V>& carried, const std::vector<V>& xs, bool reverse, const ScanBody& body) {
   require(!xs.empty(), "a scan needs something to run over");
@@ -277,8 +279,7 @@ std::vector<V> Builder::scan(const std::vector<V>& carried, const std::vector<V>
   for (V x : xs) slices.push_back(Type::tensor(x.dtype(), {x.sizes().begin() + 1, x.sizes().end()}));
   ArgList args{ArgList(carried.begin(), carried.end()), ArgList(xs.begin(), xs.end()), reverse, false};
   // The outputs come last: only the body tells the types of the stacks.
-  NodeId node =
-      graph_.append(block_, Node{.op = "prim::Scan", .def = find_op("prim::Scan"), .args = std::move(args), .origin = origin_}, {});
+  NodeId node = graph_.append(block_, Node{.op = prim::Scan, .def = find_op(prim::Scan), .args = std::move(args), .origin = origin_}, {});
   BlockId outer = std::exchange(block_, graph_.add_block(node));
   std::vector<V> now, parts;
   for (const Type& t : types) now.push_back(wrap(graph_.add_param(block_, t)));

@@ -95,9 +95,9 @@ public:
   V matmul(V a, V b);
   V arange(Expr end, DType dtype);
   /// The parts of a complex tensor, and a complex tensor of parts. A real tensor has itself as its real part.
-  V real(V x) { return is_complex(x.dtype()) ? call1("aten::real.default", {x}) : x; }
-  V imag(V x) { return call1("aten::imag.default", {x}); }
-  V complex(V re, V im) { return call1("aten::complex.default", {re, im}); }
+  V real(V x);
+  V imag(V x);
+  V complex(V re, V im);
   /// A prim::Scan over dim 0 of xs, all of one length: `body` takes the carried values and a slice of each x, and returns the
   /// carried values anew, then what is stacked. Gives the last carried values, then the stacks.
   using ScanBody = std::function<std::vector<V>(const std::vector<V>& carried, const std::vector<V>& slices)>;

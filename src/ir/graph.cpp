@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "ir/op.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -96,7 +97,7 @@ const Tensor* Graph::stored_constant(ValueId id) const {
   const Value& v = values_[id];
   if (!v.node.valid()) return nullptr;
   const Node& n = nodes_[v.node];
-  if (n.op != "prim::Constant" || n.args.empty() || !n.args[0].is<TensorId>()) return nullptr;
+  if (n.op != prim::Constant || n.args.empty() || !n.args[0].is<TensorId>()) return nullptr;
   return &tensors_[n.args[0].get<TensorId>()];
 }
 

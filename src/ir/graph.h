@@ -11,6 +11,7 @@
 
 #include "base/id.h"
 #include "base/scaled_tensor.h"
+#include "ir/op_id.h"
 #include "ir/origin.h"
 #include "ir/type.h"
 
@@ -94,7 +95,7 @@ struct Attribute {
 };
 
 struct Node {
-  std::string op;             // "aten::add.Tensor", "prim::If"
+  OpId op;                    // "aten::add.Tensor", "prim::If"
   const OpDef* def = nullptr; // its row; null where no row has that name
   ArgList args = {};          // in schema order, defaults filled in
   std::vector<Attribute> attributes = {};

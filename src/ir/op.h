@@ -92,9 +92,19 @@ struct LibraryStep {
   std::vector<std::string> texts = {};
 };
 
+class V;       // builder.h
 struct Values; // builder.h
 using Infer = std::vector<Type> (*)(const Call&);
 using Decompose = Values (*)(Builder&, const Call&);
+
+struct ViewWrite; // ops/view_inverse.h
+using ViewInverse = V (*)(Builder&, const ViewWrite&);
+struct Tangents; // ops/jvp.h
+using Jvp = V (*)(Builder&, const Tangents&);
+/// The dtype that autocast to `lower` gives an operator's floating-point operands; none where it leaves them as they are.
+using Autocast = std::optional<DType> (*)(DType lower, const Graph& graph, const ArgList& args);
+struct BatchedCall; // ops/vectorize.h
+using Vectorize = Values (*)(Builder&, const BatchedCall&);
 
 /// Sets of dtypes for the Edge constraints.
 using DTypes = uint32_t;
@@ -130,6 +140,13 @@ struct OpRow {
   DTypes dtypes = any_type;    ///< of the operands, in the Edge dialect
   std::string_view types = {}; ///< of operands and results that have other dtypes: the language of edge/operand_types.h
   bool data_dependent = false; ///< output sizes depend on values: their types come from the program
+  /// Of views, that is where the schema says that the result has an operand's memory: whether it has it in a call. None: always.
+  bool (*shares)(const Type& operand, const Type& result) = nullptr;
+  ViewInverse view_inverse = nullptr; ///< of views: what they are a view of, once they are written
+  Jvp jvp = nullptr;                  ///< the tangent of the first result; none: that of its parts
+  Autocast autocast = nullptr;        ///< none: operands stay as they are
+  bool layout_follows = false;        ///< the result lies in memory as its operand does; pointwise ones always do
+  Vectorize vectorize = nullptr;      ///< the operator on a batch; pointwise ones need none; may give no values
 };
 
 /// A row with its parsed schema.

@@ -347,7 +347,7 @@ private:
   }
 
   void parse_call(BlockId block, const std::vector<Name>& names, std::vector<Type> types, const std::vector<TensorMeta>& metas) {
-    Node n{.op = std::string(lex_.word(":."))};
+    Node n{.op = lex_.word(":.")};
     n.def = find_op(n.op);
     if (!n.def) n.def = find_op(functional_name(n.op));
     parse_attributes(n);
@@ -401,7 +401,7 @@ private:
         if (keywords) lex_.fail("a positional argument behind a keyword");
         value = word.empty() ? parse_arg() : parse_literal(word);
       }
-      if (n.def && at >= n.def->signature.args.size()) lex_.fail(n.op + ": too many arguments");
+      if (n.def && at >= n.def->signature.args.size()) lex_.fail(n.op.name() + ": too many arguments");
       if (n.args.size() <= at) n.args.resize(at + 1), given.resize(at + 1, false);
       if (given[at]) lex_.fail("an argument is given twice");
       n.args[at] = std::move(value);

@@ -1,6 +1,8 @@
 // Rewriter and dead-code removal.
 #include "ir/pass.h"
 
+#include "ops/names.h"
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -75,7 +77,7 @@ bool rewrite_program(LoadedProgram& program, Rewriter& r, const bool& changed) {
   return true;
 }
 
-bool binds_symbols(const Node& n) { return n.op == "prim::Item" || (n.def && n.def->data_dependent); }
+bool binds_symbols(const Node& n) { return n.op == prim::Item || (n.def && n.def->data_dependent); }
 
 namespace {
 
@@ -135,7 +137,7 @@ struct Liveness {
   }
 
   bool is_live(const Node& n) const {
-    if (n.op == "prim::Assert") return true;
+    if (n.op == prim::Assert) return true;
     for (ValueId v : n.outputs)
       if (used.get(v)) return true;
     return binds_used_symbol(n) || n.outputs.empty();
@@ -188,7 +190,7 @@ std::vector<std::string> missing_operators(const Graph& graph) {
   std::vector<std::string> out;
   for (uint32_t i = 0; i < graph.num_nodes(); i++) {
     const Node& n = graph.node(NodeId{i});
-    if (!n.def && std::find(out.begin(), out.end(), n.op) == out.end()) out.push_back(n.op);
+    if (!n.def && std::find(out.begin(), out.end(), n.op) == out.end()) out.push_back(n.op.name());
   }
   return out;
 }

@@ -150,7 +150,7 @@ public:
     std::string s = indent;
     for (size_t i = 0; i < n.outputs.size(); i++)
       s += fmt::format("{}{} : {}", i ? ", " : "", value(n.outputs[i]), text_of(g_.value(n.outputs[i])));
-    s += (n.outputs.empty() ? "" : " = ") + n.op;
+    s += (n.outputs.empty() ? "" : " = ") + n.op.name();
     if (!n.attributes.empty()) {
       std::string attributes;
       for (auto& a : n.attributes) attributes += (attributes.empty() ? "" : ", ") + a.name + "=" + arg(a.value);

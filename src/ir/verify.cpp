@@ -6,12 +6,11 @@
 #include "ir/builder.h"
 #include "ir/define.h"
 #include "ir/promote.h"
+#include "ops/names.h"
 
 namespace tenon {
 
-bool is_region(const Node& n) {
-  return n.op == "tenon::loops" || n.op == "tenon::matmul" || n.op == "tenon::conv" || n.op == "tenon::attention";
-}
+bool is_region(const Node& n) { return n.op == own::loops || n.op == own::matmul || n.op == own::conv || n.op == own::attention; }
 
 namespace {
 
@@ -74,7 +73,7 @@ public:
 
 private:
   template <class... A> [[noreturn]] void fail(const Node& n, fmt::format_string<A...> f, A&&... a) const {
-    std::string from = n.origin ? to_string(*n.origin) : "", text = n.op;
+    std::string from = n.origin ? to_string(*n.origin) : "", text = n.op.name();
     for (uint32_t i = 0; i < g_.num_nodes(); i++)
       if (&g_.node(NodeId{i}) == &n) text = to_string(g_, NodeId{i});
     text = text.substr(0, std::min({text.find('\n'), text.find("  # File"), size_t{400}}));
@@ -151,7 +150,7 @@ private:
 
   void check_types(const Node& n) const {
     if (n.def->kind == Kind::Prim || n.def->data_dependent || is_inplace_call(n)) return;
-    if (n.op.starts_with("tenon::to_layout")) {
+    if (n.op.name().starts_with(own::to_layout.name())) {
       if (!same_type(g_.type(n.args[0].get<ValueId>()), g_.type(n.outputs.at(0)))) fail(n, "a layout change that changes the type");
       return;
     }
@@ -206,16 +205,16 @@ private:
       expect_blocks(n, 1);
       expect_types(n, "the region's parameters", params(n.blocks[0]), {});
       expect_types(n, "the region's results", returns(n.blocks[0]), types_of(n.outputs));
-    } else if (n.op == "prim::If") {
+    } else if (n.op == prim::If) {
       expect_blocks(n, 2);
       for (BlockId b : n.blocks) {
         expect_types(n, "a branch's parameters", params(b), {});
         expect_types(n, "a branch's results", returns(b), types_of(n.outputs));
       }
-    } else if (n.op == "prim::While") check_while(n);
-    else if (n.op == "prim::Scan") check_scan(n);
-    else if (n.op == "prim::Delegate") check_delegate(n);
-    else if (n.op.starts_with("prim::") || n.def) expect_blocks(n, 0);
+    } else if (n.op == prim::While) check_while(n);
+    else if (n.op == prim::Scan) check_scan(n);
+    else if (n.op == prim::Delegate) check_delegate(n);
+    else if (n.op.dialect() == "prim" || n.def) expect_blocks(n, 0);
   }
 
   void check_while(const Node& n) const {
@@ -276,9 +275,9 @@ std::string refusal_of_operands(const Graph& g, const Node& n) {
 }
 
 std::string refusal_edge(const Graph& g, const Node& n) {
-  if (n.op.starts_with("prim::")) return n.def ? "" : "no such operator";
-  bool step = n.def && (n.def->library || n.def->body) && !n.op.starts_with("aten::"); // torchvision::nms, custom operators
-  if (!n.op.starts_with("edge::") && !n.op.starts_with("tenon::") && !step) return "not an operator of Edge";
+  if (n.op.dialect() == "prim") return n.def ? "" : "no such operator";
+  bool step = n.def && (n.def->library || n.def->body) && n.op.dialect() != "aten"; // torchvision::nms, custom operators
+  if (n.op.dialect() != "edge" && n.op.dialect() != "tenon" && !step) return "not an operator of Edge";
   if (!n.def) return "no such operator";
   if (!n.def->stays_in_edge()) return "a composite operator";
   if (is_inplace_call(n)) return "an operator that writes its operands";
@@ -286,8 +285,8 @@ std::string refusal_edge(const Graph& g, const Node& n) {
 }
 
 std::string refusal_core(const Graph& g, const Node& n) {
-  if (n.op.starts_with("edge::") || n.op.starts_with("tenon::")) return "not an operator of ATen";
-  if (n.op.starts_with("prim::") || !n.def) return {};
+  if (n.op.dialect() == "edge" || n.op.dialect() == "tenon") return "not an operator of ATen";
+  if (n.op.dialect() == "prim" || !n.def) return {};
   if (is_inplace_call(n)) return "an operator that writes its operands";
   return stays_in_core(g, *n.def, n.args) ? "" : "an operator that core ATen takes apart";
 }
@@ -313,7 +312,7 @@ std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_regi
   switch (dialect) {
   case Dialect::Any: return n.def || is_region(n) ? "" : "no such operator";
   case Dialect::Aten:
-    if (n.op.starts_with("edge::") || n.op.starts_with("tenon::")) return "not an operator of ATen";
+    if (n.op.dialect() == "edge" || n.op.dialect() == "tenon") return "not an operator of ATen";
     return n.def ? "" : "no such operator";
   case Dialect::Core: return n.def ? refusal_core(g, n) : "no such operator";
   case Dialect::Edge: return refusal_edge(g, n);
@@ -323,8 +322,8 @@ std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_regi
   if (std::string why = refusal_edge(g, n); !why.empty()) return why;
   if (n.def->is_composite()) return "a composite operator";
   if (in_region) return has_definition(n) && n.outputs.size() == 1 ? "" : "a region computes defined operators only";
-  if (n.op == "tenon::join") return {};
-  if (!n.op.starts_with("prim::") && !n.def->library && has_definition(n)) return "an operator outside of regions";
+  if (n.op == own::join) return {};
+  if (n.op.dialect() != "prim" && !n.def->library && has_definition(n)) return "an operator outside of regions";
   for (ValueId v : tensor_operands(n.args, g))
     if (!g.type(v).strides.empty()) return "a step outside of regions that reads strided memory";
   return {};

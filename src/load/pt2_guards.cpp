@@ -9,6 +9,7 @@
 #include "ir/op.h"
 #include "load/json.h"
 #include "load/load.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -231,7 +232,7 @@ void add_guards(LoadedProgram& program) {
       continue; // of another kind: about strides, devices
     }
     if (!holds || holds->is_const() || !seen.insert(holds.get()).second) continue;
-    g.append(g.top(), Node{.op = "prim::Assert", .def = find_op("prim::Assert"), .args = {holds, std::string(guard_message) + guard}}, {});
+    g.append(g.top(), Node{.op = prim::Assert, .def = find_op(prim::Assert), .args = {holds, std::string(guard_message) + guard}}, {});
   }
 }
 

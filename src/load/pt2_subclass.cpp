@@ -115,7 +115,7 @@ private:
     rewrite_.copy_node(id);
   }
 
-  void refuse_whole(const Arg& arg, const std::string& op) {
+  void refuse_whole(const Arg& arg, OpId op) {
     for_each_value(arg, [&](ValueId v) {
       if (Whole w = whole_.get(v); w.value) unsupported("{} of weight {} of class {}", op, w.path, w.value->as<PickleObject>()->class_name);
     });

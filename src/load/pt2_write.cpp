@@ -10,6 +10,7 @@
 #include "load/load.h"
 #include "load/pt2_write_graph.h"
 #include "load/zip_write.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -20,7 +21,7 @@ LoadedProgram lifted(LoadedProgram program) {
   const Graph& from = program.graph;
   std::vector<NodeId> constants;
   for (NodeId n : from.block(from.top()).nodes)
-    if (from.node(n).op == "prim::Constant") constants.push_back(n);
+    if (from.node(n).op == prim::Constant) constants.push_back(n);
   Rewriter r(from, false);
   std::vector<ProgramInput> inputs;
   size_t next = 0;
@@ -49,8 +50,8 @@ LoadedProgram lifted(LoadedProgram program) {
   add_constants();
   r.node = [&](NodeId id) {
     const Node& n = from.node(id);
-    bool guard = n.op == "prim::Assert" && n.args[1].is<std::string>() && n.args[1].get<std::string>().starts_with(guard_message);
-    if (n.op != "prim::Constant" && !guard) r.copy_node(id); // guards_code has those
+    bool guard = n.op == prim::Assert && n.args[1].is<std::string>() && n.args[1].get<std::string>().starts_with(guard_message);
+    if (n.op != prim::Constant && !guard) r.copy_node(id); // guards_code has those
   };
   r.copy_block(from.top(), r.to.top());
   program.inputs = std::move(inputs), program.graph = std::move(r.to);

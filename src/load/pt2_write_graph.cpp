@@ -8,6 +8,7 @@
 #include "fx/sympy.h"
 #include "ir/op.h"
 #include "ir/origin.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -204,8 +205,8 @@ std::string GraphWriter::call(uint32_t at) const {
     std::string_view name = s                                                                         ? std::string_view(s->name)
                             : i < 3 && !op.starts_with("aten::") && !op.starts_with("higher_order::") ? letters[i]
                                                                                                       : "";
-    if (op == "aten::sym_size.int" || op == "aten::item.default" || op == "aten::_assert_scalar.default") name = i ? "dim" : "self";
-    if (op == "aten::_assert_scalar.default" && i) name = "assert_msg";
+    if (op == aten::sym_size_int || op == aten::item || op == aten::_assert_scalar) name = i ? "dim" : "self";
+    if (op == aten::_assert_scalar && i) name = "assert_msg";
     add(name, n.args[i], s, 1);
   }
   for (const Attribute& k : n.kwargs) {

@@ -320,7 +320,7 @@ RegionKernel finish(RegionDraft& r) {
   r.kernel().scalars = std::move(symbols);
   if (!r.sums.empty())
     for (auto name : tile_symbols) r.kernel().scalars.push_back(r.pool.symbol(name));
-  r.kernel().name = r.g.node(r.region).op.substr(7);
+  r.kernel().name = r.g.node(r.region).op.base();
   return std::move(r.out);
 }
 

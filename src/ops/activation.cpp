@@ -1,4 +1,6 @@
 // Activation functions. Their Scalar parameters take no part in promotion: the result has the dtype of self.
+#include "ops/autocast.h"
+#include "ops/jvp.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
 
@@ -101,10 +103,14 @@ constexpr OpRow activation(std::string_view schema, Body body, std::string_view 
 }
 
 const OpRow rows[] = {
-    pointwise("aten::relu(Tensor self) -> Tensor", relu, Promote::Default, {}, real_types | u64_type),
+    with_jvp(pointwise("aten::relu(Tensor self) -> Tensor", relu, Promote::Default, {}, real_types | u64_type),
+             [](Builder& b, const Tangents& d) { return b.where(b.call1("aten::gt.Scalar", {d.x, 0}), d.t, b.full({}, 0, d.t.dtype())); }),
     pointwise("aten::relu6(Tensor self) -> Tensor", relu6, Promote::Default, {}, real_types | u64_type),
-    activation("aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor", gelu),
-    activation("aten::silu(Tensor self) -> Tensor", silu),
+    with_jvp(
+        activation("aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor", gelu),
+        [](Builder& b, const Tangents& d) { return b.call1("aten::gelu_backward", {d.t, d.x}, {{"approximate", d.call["approximate"]}}); }),
+    with_jvp(activation("aten::silu(Tensor self) -> Tensor", silu),
+             [](Builder& b, const Tangents& d) { return b.call1("aten::silu_backward", {d.t, d.x}); }),
     activation("aten::mish(Tensor self) -> Tensor", mish),
     activation("aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", leaky_relu, "negative_slope"),
     activation("aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", elu, "alpha scale input_scale"),
@@ -122,7 +128,7 @@ const OpRow rows[] = {
     activation("aten::log_sigmoid(Tensor self) -> Tensor", log_sigmoid),
     composite("aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", log_sigmoid_forward),
     activation("aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", prelu_kernel),
-    composite("aten::prelu(Tensor self, Tensor weight) -> Tensor", prelu),
+    composite("aten::prelu(Tensor self, Tensor weight) -> Tensor", prelu, to_lower),
     composite("aten::glu(Tensor self, int dim=-1) -> Tensor", glu),
 };
 

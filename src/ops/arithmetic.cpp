@@ -1,4 +1,5 @@
 // Pointwise arithmetic: sums, products, quotients and their kinds of rounding, powers, extremes, interpolation.
+#include "ops/jvp.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
 
@@ -138,31 +139,46 @@ template <Name Integer, bool Left> Values shift_operator(Builder& b, const Call&
 Expr shift_left(const BodyArgs& a) { return binary(Op::Shl, a[0], a[1]); }
 Expr shift_right(const BodyArgs& a) { return binary(Op::Shr, a[0], a[1]); }
 
+V jvp_quotient(Builder& b, const Tangents& d) {
+  V out, above = d.t, below = d.of(d.call.args[1]);
+  if (above) out = b.call1("aten::div.Tensor", {above, d.call.args[1]});
+  if (!below) return out;
+  V lost = -(d.y * below / b.input(d.call, "other"));
+  return out ? out + lost : lost;
+}
+
+V jvp_power(Builder& b, const Tangents& d) {
+  double e = d.call.number("exponent");
+  return d.t * b.call1("aten::pow.Tensor_Scalar", {d.x, e - 1}) * Arg(e);
+}
+
 const OpRow rows[] = {
     {.schema = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
      .kind = Kind::Pointwise,
      .keep = "alpha",
      .body = binary_body<Op::Add>,
      .decompose = split_alpha<"aten::add.Tensor">,
-     .dtypes = real_types | bool_type},
+     .dtypes = real_types | bool_type,
+     .jvp = jvp_linear},
     renamed<"aten::add.Tensor">("aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
     {.schema = "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
      .kind = Kind::Pointwise,
      .keep = "alpha",
      .body = binary_body<Op::Sub>,
      .decompose = split_alpha<"aten::sub.Tensor">,
-     .dtypes = real_types},
+     .dtypes = real_types,
+     .jvp = jvp_linear},
     renamed<"aten::sub.Tensor">("aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
     renamed<"aten::sub.Tensor">("aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"),
     renamed<"aten::sub.Tensor">("aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
     {.schema = "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", .keep = "alpha", .decompose = rsub},
     {.schema = "aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", .keep = "alpha", .decompose = rsub},
-    pointwise("aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Mul>),
+    with_jvp(pointwise("aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Mul>), jvp_product),
     renamed<"aten::mul.Tensor">("aten::mul.Scalar(Tensor self, Scalar other) -> Tensor"),
     renamed<"aten::mul.Tensor">("aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor"),
     renamed<"aten::mul.Tensor">("aten::multiply.Scalar(Tensor self, Scalar other) -> Tensor"),
 
-    float_function("aten::div.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Div>),
+    with_jvp(float_function("aten::div.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Div>), jvp_quotient),
     renamed<"aten::div.Tensor">("aten::div.Scalar(Tensor self, Scalar other) -> Tensor"),
     renamed<"aten::div.Tensor">("aten::divide.Tensor(Tensor self, Tensor other) -> Tensor"),
     renamed<"aten::div.Tensor">("aten::divide.Scalar(Tensor self, Scalar other) -> Tensor"),
@@ -191,15 +207,18 @@ const OpRow rows[] = {
     renamed<"aten::remainder.Tensor">("aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"),
     pointwise("aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Fmod>, Promote::Default, {}, real_types),
     renamed<"aten::fmod.Tensor">("aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor"),
-    float_function("aten::reciprocal(Tensor self) -> Tensor", reciprocal),
+    with_jvp(float_function("aten::reciprocal(Tensor self) -> Tensor", reciprocal),
+             [](Builder&, const Tangents& d) { return -(d.t * d.y * d.y); }),
 
     pointwise("aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", binary_body<Op::Pow>, Promote::Default, {}, real_types),
-    composite("aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", pow_scalar),
+    {.schema = "aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", .decompose = pow_scalar, .jvp = jvp_power},
     renamed<"aten::pow.Tensor_Tensor">("aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"),
     composite("aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", float_power),
     composite("aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", float_power),
     composite("aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor", float_power),
-    composite("aten::square(Tensor self) -> Tensor", square),
+    {.schema = "aten::square(Tensor self) -> Tensor",
+     .decompose = square,
+     .jvp = [](Builder&, const Tangents& d) { return d.t * d.x * Arg(2); }},
     float_function("aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor", ldexp),
 
     pointwise("aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp, Promote::Default, {}, real_types | u64_type),

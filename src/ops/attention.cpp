@@ -1,5 +1,6 @@
 // Scaled dot-product attention as product, scale, mask, softmax, product: the chain that fusion recognises. Scores and softmax
 // are in f32 for the reduced floats; rows without any key left give zeros.
+#include "ops/autocast.h"
 #include "ops/body.h"
 #include "ops/core.h"
 #include "ops/matmul.h"
@@ -110,7 +111,8 @@ const OpRow rows[] = {
      .decompose = attention,
      .late = without_dropout,
      .dtypes = float_types,
-     .types = "attn_mask=same|bool|f32"},
+     .types = "attn_mask=same|bool|f32",
+     .autocast = to_lower},
     {.schema = "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool "
                "is_causal=False, *, "
                "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",

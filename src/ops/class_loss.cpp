@@ -1,4 +1,5 @@
 // Negative log likelihood and cross entropy, for class indices and for class probabilities.
+#include "ops/autocast.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
 
@@ -141,11 +142,11 @@ Values linear_cross_entropy_reduced(Builder& b, const Call& c) {
 
 const OpRow rows[] = {
     composite("aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
-              nll_loss),
+              nll_loss, to_f32),
     composite("aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
               nll_loss),
     composite("aten::nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
-              nll_loss),
+              nll_loss, to_f32),
     composite("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, "
               "Tensor total_weight)",
               nll_loss_forward),
@@ -161,7 +162,7 @@ const OpRow rows[] = {
         nll_loss_backward),
     composite("aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float "
               "label_smoothing=0.) -> Tensor",
-              cross_entropy_loss),
+              cross_entropy_loss, to_f32),
     composite(
         "torch_nn::_linear_cross_entropy_batch_chunked(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? "
         "weight, str reduction, "

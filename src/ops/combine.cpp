@@ -1,6 +1,8 @@
 // Operators that join tensors, or put one tensor into a part of another: cat and its relatives, the view scatters.
 #include <algorithm>
 
+#include "ops/autocast.h"
+#include "ops/jvp.h"
 #include "ops/shape.h"
 #include "ops/table.h"
 
@@ -165,12 +167,15 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer = cat_types,
      .define = cat_define,
-     .decompose = cat_identity},
+     .decompose = cat_identity,
+     .jvp = jvp_linear,
+     .autocast = to_widest,
+     .layout_follows = true},
     // Of tensors that lie in the result's memory, or are to.
     {.schema = "tenon::join(Tensor[] tensors, int dim) -> Tensor", .kind = Kind::View, .infer = cat_types, .define = cat_define},
     {.schema = "aten::concat(Tensor[] tensors, int dim=0) -> Tensor", .decompose = same<"aten::cat.default">},
     {.schema = "aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor", .decompose = same<"aten::cat.default">},
-    {.schema = "aten::stack(Tensor[] tensors, int dim=0) -> Tensor", .decompose = stack},
+    {.schema = "aten::stack(Tensor[] tensors, int dim=0) -> Tensor", .decompose = stack, .jvp = jvp_linear, .autocast = to_widest},
     {.schema = "aten::hstack(Tensor[] tensors) -> Tensor", .decompose = stack_along<"aten::atleast_1d.default", 1>},
     {.schema = "aten::vstack(Tensor[] tensors) -> Tensor", .decompose = stack_along<"aten::atleast_2d.default", 0>},
     {.schema = "aten::row_stack(Tensor[] tensors) -> Tensor", .decompose = stack_along<"aten::atleast_2d.default", 0>},

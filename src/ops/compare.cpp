@@ -1,4 +1,5 @@
 // Pointwise comparisons, classification of floats, logic on truth values and on bits, and selection by a condition.
+#include "ops/jvp.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
 
@@ -105,8 +106,9 @@ const OpRow rows[] = {
     renamed<"aten::bitwise_xor.Tensor">("aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor"),
     renamed<"aten::bitwise_xor.Tensor">("aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor"),
 
-    pointwise("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where, Promote::Default, "condition", any_type,
-              "condition=bool|u8"),
+    with_jvp(pointwise("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where, Promote::Default, "condition",
+                       any_type, "condition=bool|u8"),
+             jvp_linear),
     renamed<"aten::where.self">("aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor"),
     renamed<"aten::where.self">("aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor"),
     renamed<"aten::where.self">("aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor"),

@@ -4,10 +4,12 @@
 // them apart.
 #include <functional>
 
+#include "ops/autocast.h"
 #include "ops/complex.h"
 #include "ops/library.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
+#include "ops/view_inverse.h"
 
 namespace tenon::ops {
 
@@ -135,6 +137,10 @@ Values conjugate(Builder& b, const Call& c) {
 }
 Values conjugate_transpose(Builder& b, const Call& c) { return b.transpose(conjugate(b, c)[0], -2, -1); }
 
+V real_back(Builder& b, const ViewWrite& w) { return is_complex(w.parent.dtype()) ? b.complex(w.now, b.imag(w.parent)) : w.now; }
+V imag_back(Builder& b, const ViewWrite& w) { return b.complex(b.real(w.parent), w.now); }
+template <Name N> V seen_as(Builder& b, const ViewWrite& w) { return b.call1(N.text, {w.now}); }
+
 const OpRow rows[] = {
     {.schema = "aten::complex(Tensor real, Tensor imag) -> Tensor",
      .kind = Kind::Library,
@@ -149,27 +155,33 @@ const OpRow rows[] = {
      .decompose = part<false>,
      .library = part_step<false>,
      .dtypes = any_type | tenon::complex_types,
-     .types = "-> part"},
+     .types = "-> part",
+     .view_inverse = real_back},
     {.schema = "aten::imag(Tensor(a) self) -> Tensor(a)",
      .kind = Kind::Library,
      .infer = part_types,
      .decompose = part<true>,
      .library = part_step<true>,
      .dtypes = tenon::complex_types,
-     .types = "-> part"},
+     .types = "-> part",
+     .view_inverse = imag_back},
     {.schema = "aten::view_as_real(Tensor(a) self) -> Tensor(a)",
      .kind = Kind::Library,
      .infer = view_as_real_types,
      .decompose = view_as_real,
      .library = view_as_real_step,
      .dtypes = tenon::complex_types,
-     .types = "-> part"},
-    composite("aten::view_as_complex(Tensor(a) self) -> Tensor(a)", view_as_complex),
+     .types = "-> part",
+     .view_inverse = seen_as<"aten::view_as_complex.default">},
+    {.schema = "aten::view_as_complex(Tensor(a) self) -> Tensor(a)",
+     .decompose = view_as_complex,
+     .view_inverse = seen_as<"aten::view_as_real.default">,
+     .autocast = to_f32},
     renamed<"aten::view_as_real">("aten::view_as_real_copy(Tensor self) -> Tensor"),
     renamed<"aten::view_as_complex">("aten::view_as_complex_copy(Tensor self) -> Tensor"),
-    composite("aten::polar(Tensor abs, Tensor angle) -> Tensor", polar),
-    composite("aten::conj(Tensor(a) self) -> Tensor(a)", conjugate),
-    composite("aten::_conj(Tensor(a) self) -> Tensor(a)", conjugate),
+    composite("aten::polar(Tensor abs, Tensor angle) -> Tensor", polar, to_f32),
+    {.schema = "aten::conj(Tensor(a) self) -> Tensor(a)", .decompose = conjugate, .view_inverse = seen_as<"aten::_conj.default">},
+    {.schema = "aten::_conj(Tensor(a) self) -> Tensor(a)", .decompose = conjugate, .view_inverse = seen_as<"aten::_conj.default">},
     composite("aten::_conj_physical(Tensor self) -> Tensor", conjugate),
     composite("aten::resolve_conj(Tensor(a) self) -> Tensor(a)", identity),
     composite("aten::resolve_neg(Tensor(a) self) -> Tensor(a)", identity),

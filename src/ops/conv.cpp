@@ -1,7 +1,9 @@
 // Convolutions. aten::convolution without bias is the one of the Edge dialect; its overload `dtype` gives the wide
 // accumulator, so that a bias after a product of reduced floats is rounded together with it, takes bytes into I32, and pads with a
 // number of one's own.
+#include "ops/autocast.h"
 #include "ops/body.h"
+#include "ops/jvp.h"
 #include "ops/table.h"
 
 namespace tenon::ops {
@@ -186,7 +188,8 @@ const OpRow rows[] = {
      .infer = types,
      .define = define,
      .decompose = split_bias,
-     .dtypes = real_types},
+     .dtypes = real_types,
+     .jvp = [](Builder& b, const Tangents& d) { return jvp_product(b, d, 1); }},
     {.schema = "aten::convolution.dtype(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
                "bool transposed, SymInt[] output_padding, SymInt groups, ScalarType out_dtype, int padding_value=0) -> Tensor",
      .kind = Kind::Conv,
@@ -197,42 +200,53 @@ const OpRow rows[] = {
     {.schema = "aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "
                "transposed, "
                "SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
-     .decompose = convolution_long},
+     .decompose = convolution_long,
+     .autocast = to_lower},
     {.schema =
          "aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
          "bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor",
-     .decompose = convolution_long},
+     .decompose = convolution_long,
+     .autocast = to_lower},
     {.schema = "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] "
                "dilation=[1], "
                "SymInt groups=1) -> Tensor",
-     .decompose = conv},
+     .decompose = conv,
+     .autocast = to_lower},
     {.schema = "aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding='valid', "
                "SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
-     .decompose = conv_padding},
+     .decompose = conv_padding,
+     .autocast = to_lower},
     {.schema = "aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], "
                "SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
-     .decompose = conv},
+     .decompose = conv,
+     .autocast = to_lower},
     {.schema = "aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding='valid', "
                "SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
-     .decompose = conv_padding},
+     .decompose = conv_padding,
+     .autocast = to_lower},
     {.schema = "aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], "
                "SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
-     .decompose = conv},
+     .decompose = conv,
+     .autocast = to_lower},
     {.schema = "aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding='valid', "
                "SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
-     .decompose = conv_padding},
+     .decompose = conv_padding,
+     .autocast = to_lower},
     {.schema = "aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], "
                "SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor",
-     .decompose = conv_transpose},
+     .decompose = conv_transpose,
+     .autocast = to_lower},
     {.schema =
          "aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], "
          "SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor",
-     .decompose = conv_transpose},
+     .decompose = conv_transpose,
+     .autocast = to_lower},
     {.schema = "aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] "
                "padding=[0, 0, 0], "
                "SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor",
-     .decompose = conv_transpose},
-    {.schema = "aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", .decompose = conv_tbc},
+     .decompose = conv_transpose,
+     .autocast = to_lower},
+    {.schema = "aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", .decompose = conv_tbc, .autocast = to_lower},
 };
 
 } // namespace

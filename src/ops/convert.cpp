@@ -1,6 +1,8 @@
 // Casts, operators that change nothing, and those that fill a tensor or copy into its shape.
+#include "ops/jvp.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
+#include "ops/view_inverse.h"
 
 namespace tenon::ops {
 
@@ -29,6 +31,10 @@ Values masked_fill(Builder& b, const Call& c) {
   return b.where(b.input(c, "mask"), value, self);
 }
 
+constexpr OpRow conversion(std::string_view schema, Decompose decompose) {
+  return {.schema = schema, .decompose = decompose, .shares = stays_itself, .view_inverse = all_elements};
+}
+
 const OpRow rows[] = {
     // The one cast of the Edge dialect: the body's operand is still of the input's dtype, the output's is what is asked for.
     {.schema = "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
@@ -37,28 +43,32 @@ const OpRow rows[] = {
      .infer =
          [](const Call& c) { return std::vector{Type::tensor(c.dtype("dtype").value_or(c.type("self").dtype), c.type("self").sizes)}; },
      .define = [](const DefineArgs& d) { return Compute{.axes = d.axes, .body = cast(d.load("self", d.axes), d.output.dtype)}; },
-     .types = "-> any"},
-    composite("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
-              "memory_format=None) -> Tensor(a)",
-              to_dtype),
-    composite("aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
-              "MemoryFormat? memory_format=None) -> Tensor(a)",
-              to_dtype),
-    composite(
+     .types = "-> any",
+     .jvp = jvp_linear,
+     .layout_follows = true},
+    with_jvp(conversion("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
+                        "memory_format=None) -> Tensor(a)",
+                        to_dtype),
+             jvp_linear),
+    conversion("aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
+               "MemoryFormat? memory_format=None) -> Tensor(a)",
+               to_dtype),
+    conversion(
         "aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
         "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
         to_dtype),
-    composite("aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> "
-              "Tensor(a)",
-              to_other),
+    conversion(
+        "aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> "
+        "Tensor(a)",
+        to_other),
     composite("aten::type_as(Tensor self, Tensor other) -> Tensor", to_other),
     composite("quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor",
               [](Builder& b, const Call& c) -> Values { return b.to(b.input(c, "input"), *c.dtype("dtype")); }),
 
-    composite("aten::detach(Tensor(a) self) -> Tensor(a)", identity),
+    {.schema = "aten::detach(Tensor(a) self) -> Tensor(a)", .decompose = identity, .view_inverse = all_elements},
     composite("aten::detach_copy(Tensor self) -> Tensor", identity),
-    composite("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", identity),
-    composite("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", identity),
+    {.schema = "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", .decompose = identity, .jvp = jvp_linear},
+    conversion("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", identity),
     composite("dim_order_ops::_clone_dim_order(Tensor self, *, bool non_blocking=False, int[]? dim_order=None) -> Tensor", identity),
     composite("dim_order_ops::_to_dim_order_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
               "pin_memory=None, bool non_blocking=False, int[]? dim_order=None) -> Tensor",

@@ -1,4 +1,5 @@
 // Distances between vectors, as norms of differences. As in torch each operator rounds to the operands' dtype.
+#include "ops/autocast.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
 
@@ -62,7 +63,7 @@ const OpRow rows[] = {
               pairwise_distance),
     composite("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity),
     composite("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", dist),
-    composite("aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", cdist),
+    composite("aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", cdist, to_f32),
     composite("aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", cdist),
     composite("aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor", euclidean),
     composite("aten::pdist(Tensor self, float p=2.) -> Tensor", pdist),

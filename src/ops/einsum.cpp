@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ir/promote.h"
+#include "ops/autocast.h"
 #include "ops/body.h"
 #include "ops/matmul.h"
 #include "ops/table.h"
@@ -232,8 +233,24 @@ Values bilinear(Builder& b, const Call& c) {
   return b.to(out, result);
 }
 
+// A matrix product takes part where some label of two operands is summed.
+std::optional<DType> to_lower_where_it_contracts(DType lower, const Graph&, const ArgList& args) {
+  if (args.empty() || !args[0].is<std::string>()) return std::nullopt;
+  const std::string& equation = args[0].get<std::string>();
+  size_t arrow = equation.find("->");
+  std::string_view inputs = std::string_view(equation).substr(0, arrow),
+                   output = arrow == equation.npos ? "" : std::string_view(equation).substr(arrow);
+  bool contracts = std::any_of(inputs.begin(), inputs.end(), [&](char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) && output.find(c) == output.npos && inputs.find(c) < inputs.rfind(',') &&
+           inputs.rfind(c) > inputs.find(',', inputs.find(c));
+  });
+  return contracts ? std::optional(lower) : std::nullopt;
+}
+
 const OpRow rows[] = {
-    {.schema = "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", .decompose = einsum},
+    {.schema = "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
+     .decompose = einsum,
+     .autocast = to_lower_where_it_contracts},
     {.schema = "aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int "
                "unroll_dim=1) -> Tensor",
      .decompose = trilinear},

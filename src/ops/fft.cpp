@@ -1,5 +1,6 @@
 // Fourier transforms: three library steps (complex to complex, real to complex, complex to real), everything else in
 // terms of them; short-time transforms by overlapping frames.
+#include "ops/autocast.h"
 #include "ops/complex.h"
 #include "ops/library.h"
 #include "ops/pointwise.h"
@@ -342,33 +343,36 @@ const OpRow rows[] = {
      .infer = stft_types,
      .library = stft_step},
 
-    composite("aten::fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", forward<one_dim>),
-    composite("aten::fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", inverse<one_dim>),
-    composite("aten::fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", to_half<one_dim, false>),
-    composite("aten::fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", from_half<one_dim, false>),
-    composite("aten::fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", from_half<one_dim, true>),
-    composite("aten::fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", to_half<one_dim, true>),
-    composite("aten::fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", forward<many_dims>),
-    composite("aten::fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", inverse<many_dims>),
-    composite("aten::fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", to_half<many_dims, false>),
+    composite("aten::fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", forward<one_dim>, to_f32),
+    composite("aten::fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", inverse<one_dim>, to_f32),
+    composite("aten::fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", to_half<one_dim, false>, to_f32),
+    composite("aten::fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", from_half<one_dim, false>, to_f32),
+    composite("aten::fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", from_half<one_dim, true>, to_f32),
+    composite("aten::fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", to_half<one_dim, true>, to_f32),
+    composite("aten::fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", forward<many_dims>, to_f32),
+    composite("aten::fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", inverse<many_dims>, to_f32),
+    composite("aten::fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", to_half<many_dims, false>,
+              to_f32),
     composite("aten::fft_irfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor",
-              from_half<many_dims, false>),
+              from_half<many_dims, false>, to_f32),
     composite("aten::fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", from_half<many_dims, true>),
     composite("aten::fft_ihfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", to_half<many_dims, true>),
-    composite("aten::fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", forward<many_dims>),
-    composite("aten::fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", inverse<many_dims>),
-    composite("aten::fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", to_half<many_dims, false>),
-    composite("aten::fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", from_half<many_dims, false>),
+    composite("aten::fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", forward<many_dims>, to_f32),
+    composite("aten::fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", inverse<many_dims>, to_f32),
+    composite("aten::fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", to_half<many_dims, false>,
+              to_f32),
+    composite("aten::fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", from_half<many_dims, false>,
+              to_f32),
     composite("aten::fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", from_half<many_dims, true>),
     composite("aten::fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor", to_half<many_dims, true>),
     composite("aten::stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
               "bool normalized=False, bool? onesided=None, "
               "bool? return_complex=None, bool? align_to_window=None) -> Tensor",
-              stft),
+              stft, to_f32),
     composite("aten::stft.center(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
               "bool center=True, str pad_mode=\"reflect\", "
               "bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
-              stft_centered),
+              stft_centered, to_f32),
     composite("aten::istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
               "bool center=True, bool normalized=False, "
               "bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor",

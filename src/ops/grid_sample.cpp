@@ -1,4 +1,5 @@
 // Sampling at the points of a grid tensor, and the grid of an affine map.
+#include "ops/autocast.h"
 #include "ops/body.h"
 #include "ops/table.h"
 
@@ -196,14 +197,17 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer = types,
      .define = define,
-     .dtypes = float_types},
+     .dtypes = float_types,
+     .autocast = to_f32},
     {.schema = "aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
      .kind = Kind::View,
      .infer = types,
      .define = define,
-     .dtypes = float_types},
+     .dtypes = float_types,
+     .autocast = to_f32},
     {.schema = "aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-     .decompose = grid_sampler},
+     .decompose = grid_sampler,
+     .autocast = to_f32},
     {.schema = "aten::_grid_sampler_2d_cpu_fallback(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
                "align_corners) -> Tensor",
      .decompose = grid_sampler},

@@ -1,6 +1,7 @@
 // Reads at positions that tensors hold: advanced indexing, gather, embedding.
 #include <algorithm>
 
+#include "ops/jvp.h"
 #include "ops/shape.h"
 #include "ops/table.h"
 
@@ -193,13 +194,15 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer = index_select_types,
      .define = index_select_define,
-     .types = "index=i32|i64"},
+     .types = "index=i32|i64",
+     .jvp = jvp_linear},
     {.schema = "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
      .kind = Kind::View,
      .infer = gather_types,
      .define = gather_define,
      .dtypes = number_types,
-     .types = "index=i32|i64"},
+     .types = "index=i32|i64",
+     .jvp = jvp_linear},
     {.schema = "aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
                "sparse=False) -> Tensor",
      .kind = Kind::View,

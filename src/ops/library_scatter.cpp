@@ -1,4 +1,5 @@
 // Rows of what writes at indices.
+#include "ops/autocast.h"
 #include "ops/library.h"
 #include "ops/shape.h"
 #include "ops/table.h"
@@ -261,7 +262,8 @@ const OpRow rows[] = {
      .infer = written,
      .library = write_source<Update::Assign, true>,
      .dtypes = real_types | complex_types | bool_type,
-     .types = "index=i64"},
+     .types = "index=i64",
+     .autocast = to_widest},
     {.schema = "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
      .kind = Kind::Library,
      .infer = written,

@@ -1,6 +1,9 @@
 // Rows of what sorts, selects by rank, scans or finds unique elements.
+#include "ops/autocast.h"
+#include "ops/jvp.h"
 #include "ops/library.h"
 #include "ops/table.h"
+#include "ops/vectorize.h"
 
 namespace tenon::ops {
 
@@ -137,7 +140,8 @@ const OpRow rows[] = {
            return LibraryStep{library::sort, {c.value("self")}, integers(c, {self_dim(c), c.flag("descending"), c.flag("stable")})};
          },
      .dtypes = number_types,
-     .types = "-> same i64"},
+     .types = "-> same i64",
+     .vectorize = along_dims},
     {.schema = "aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
      .decompose = [](Builder& b, const Call& c) -> Values {
        return b.call("aten::sort.stable", {c["self"], false, c["dim"], c["descending"]})[1];
@@ -153,7 +157,8 @@ const OpRow rows[] = {
      .infer = topk_types,
      .library = topk_step,
      .dtypes = real_types,
-     .types = "-> same i64"},
+     .types = "-> same i64",
+     .vectorize = along_dims},
     {.schema = "aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
      .kind = Kind::Library,
      .infer = reduced_pair,
@@ -186,7 +191,9 @@ const OpRow rows[] = {
      .decompose = scan_cast<"aten::cumsum.default">,
      .library = along_dim_with<library::cumulate, 0>,
      .dtypes = any_type | complex_types,
-     .types = "-> reals|complex"},
+     .types = "-> reals|complex",
+     .jvp = jvp_linear,
+     .vectorize = along_dims},
     {.schema = "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
      .kind = Kind::Library,
      .infer = scan_types,
@@ -251,13 +258,17 @@ const OpRow rows[] = {
      .types = "-> same i64 i64",
      .data_dependent = true},
     {.schema = "aten::quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-     .decompose = quantile<false>},
+     .decompose = quantile<false>,
+     .autocast = to_f32},
     {.schema = "aten::quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-     .decompose = quantile_scalar<false>},
+     .decompose = quantile_scalar<false>,
+     .autocast = to_f32},
     {.schema = "aten::nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-     .decompose = quantile<true>},
+     .decompose = quantile<true>,
+     .autocast = to_f32},
     {.schema = "aten::nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-     .decompose = quantile_scalar<true>},
+     .decompose = quantile_scalar<true>,
+     .autocast = to_f32},
 };
 
 } // namespace

@@ -1,6 +1,7 @@
 // Factorisations of matrices (LU, Cholesky, LDL, QR, eigenvalues, singular values), and what is read off them: library
 // steps over LAPACK. They take f32 and f64, and any batch dims.
 #include "ops/linalg.h"
+#include "ops/autocast.h"
 #include "ops/library.h"
 #include "ops/pointwise.h"
 #include "ops/shape.h"
@@ -276,7 +277,8 @@ const OpRow rows[] = {
      .dtypes = complex_types | full_floats,
      .types = "-> same i32 i32"},
     renamed<"aten::linalg_lu_factor_ex">("aten::_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> "
-                                         "(Tensor LU, Tensor pivots, Tensor info)"),
+                                         "(Tensor LU, Tensor pivots, Tensor info)",
+                                         to_f32),
     composite("aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
               strict<"aten::linalg_lu_factor_ex.default", "lu_factor">),
     {.schema = "aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> "
@@ -307,8 +309,10 @@ const OpRow rows[] = {
      .decompose = checked<"cholesky">,
      .library = [](const Call& c) { return LibraryStep{library::linalg_cholesky, {c.value("self")}, integers(c, {c.flag("upper")})}; },
      .dtypes = complex_types | full_floats,
-     .types = "-> same i32"},
-    composite("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", strict<"aten::linalg_cholesky_ex.default", "cholesky">),
+     .types = "-> same i32",
+     .autocast = to_f32},
+    composite("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", strict<"aten::linalg_cholesky_ex.default", "cholesky">,
+              to_f32),
     composite("aten::cholesky(Tensor self, bool upper=False) -> Tensor", strict<"aten::linalg_cholesky_ex.default", "cholesky">),
     {.schema = "aten::linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor "
                "LD, Tensor pivots, Tensor info)",
@@ -325,13 +329,15 @@ const OpRow rows[] = {
      .kind = Kind::Library,
      .infer = geqrf_types,
      .library = [](const Call& c) { return LibraryStep{library::linalg_geqrf, {c.value("self")}}; },
-     .dtypes = complex_types | full_floats},
+     .dtypes = complex_types | full_floats,
+     .autocast = to_f32},
     {.schema = "aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
      .kind = Kind::Library,
      .infer = householder_types,
      .library = [](const Call& c) { return LibraryStep{library::linalg_householder_product, {c.value("input"), c.value("tau")}}; },
-     .dtypes = complex_types | full_floats},
-    renamed<"aten::linalg_householder_product">("aten::orgqr(Tensor self, Tensor input2) -> Tensor"),
+     .dtypes = complex_types | full_floats,
+     .autocast = to_f32},
+    renamed<"aten::linalg_householder_product">("aten::orgqr(Tensor self, Tensor input2) -> Tensor", to_f32),
     {.schema = "aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
      .kind = Kind::Library,
      .infer = ormqr_types,
@@ -342,8 +348,9 @@ const OpRow rows[] = {
                               {c.value("self"), c.value("input2"), c.value("input3")},
                               integers(c, {c.flag("left"), c.flag("transpose")})};
          },
-     .dtypes = complex_types | full_floats},
-    composite("aten::linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)", qr),
+     .dtypes = complex_types | full_floats,
+     .autocast = to_f32},
+    composite("aten::linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)", qr, to_f32),
     composite("aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", old_qr),
 
     {.schema = "aten::_linalg_eigh(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor "
@@ -353,21 +360,22 @@ const OpRow rows[] = {
      .library = eigh_step,
      .dtypes = complex_types | full_floats,
      .types = "-> part"},
-    composite("aten::linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)", eigh),
-    composite("aten::linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor", eigvalsh),
+    composite("aten::linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)", eigh, to_f32),
+    composite("aten::linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor", eigvalsh, to_f32),
     {.schema = "aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
      .kind = Kind::Library,
      .infer = eig_types<true>,
      .library = eig_step<true>,
      .dtypes = complex_types | full_floats,
-     .types = "-> complex_of complex_of"},
+     .types = "-> complex_of complex_of",
+     .autocast = to_f32},
     {.schema = "aten::_linalg_eigvals(Tensor self) -> Tensor",
      .kind = Kind::Library,
      .infer = eig_types<false>,
      .library = eig_step<false>,
      .dtypes = complex_types | full_floats,
      .types = "-> complex_of"},
-    renamed<"aten::_linalg_eigvals">("aten::linalg_eigvals(Tensor self) -> Tensor"),
+    renamed<"aten::_linalg_eigvals">("aten::linalg_eigvals(Tensor self) -> Tensor", to_f32),
     {.schema = "aten::_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> "
                "(Tensor U, Tensor S, Tensor Vh)",
      .kind = Kind::Library,
@@ -375,9 +383,9 @@ const OpRow rows[] = {
      .library = svd_step,
      .dtypes = complex_types | full_floats,
      .types = "-> same part"},
-    composite("aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)", svd),
-    composite("aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", svdvals),
-    composite("aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)", old_svd),
+    composite("aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)", svd, to_f32),
+    composite("aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", svdvals, to_f32),
+    composite("aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)", old_svd, to_f32),
 
     composite("aten::linalg_polar(Tensor A) -> (Tensor U, Tensor H)", polar),
     composite("aten::linalg_matrix_sqrth(Tensor self) -> Tensor", sqrt_of_symmetric),

@@ -1,6 +1,7 @@
 // Systems of equations: solves with factorisations, inverses, pseudo-inverses, least squares, ranks and conditions.
 #include <limits>
 
+#include "ops/autocast.h"
 #include "ops/library.h"
 #include "ops/linalg.h"
 #include "ops/pointwise.h"
@@ -283,10 +284,10 @@ const OpRow rows[] = {
     composite("aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool "
               "unitriangular=False) -> "
               "(Tensor solution, Tensor cloned_coefficient)",
-              old_triangular_solve),
-    composite("aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", cholesky_solve),
+              old_triangular_solve, to_f32),
+    composite("aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", cholesky_solve, to_f32),
     composite("aten::_cholesky_solve_helper(Tensor self, Tensor A, bool upper) -> Tensor", cholesky_solve),
-    composite("aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor", cholesky_inverse),
+    composite("aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor", cholesky_inverse, to_f32),
     {.schema = "aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
      .kind = Kind::Library,
      .infer = right_hand_side,
@@ -294,7 +295,7 @@ const OpRow rows[] = {
      .library = lu_solve_step,
      .dtypes = complex_types | full_floats,
      .types = "pivots=i32"},
-    composite("aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", old_lu_solve),
+    composite("aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", old_lu_solve, to_f32),
     {.schema = "aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor",
      .kind = Kind::Library,
      .infer = right_hand_side,
@@ -309,10 +310,10 @@ const OpRow rows[] = {
     composite("aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor "
               "result, Tensor info)",
               solve<false, 2>),
-    composite("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", solve<true, 1>),
-    composite("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", inverse<false>),
-    composite("aten::linalg_inv(Tensor A) -> Tensor", inverse<true>),
-    composite("aten::inverse(Tensor self) -> Tensor", inverse<true>),
+    composite("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", solve<true, 1>, to_f32),
+    composite("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", inverse<false>, to_f32),
+    composite("aten::linalg_inv(Tensor A) -> Tensor", inverse<true>, to_f32),
+    composite("aten::inverse(Tensor self) -> Tensor", inverse<true>, to_f32),
 
     composite("aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor", pinv<"", "rcond">),
     composite("aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor", pinv<"", "rcond">),
@@ -322,17 +323,17 @@ const OpRow rows[] = {
     composite("aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool "
               "hermitian=False) -> Tensor",
               pinv<"atol", "rtol">),
-    composite("aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor", pinv<"", "rcond">),
-    composite("aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor", rank<"tol", "">),
-    composite("aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor", rank<"tol", "">),
+    composite("aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor", pinv<"", "rcond">, to_f32),
+    composite("aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor", rank<"tol", "">, to_f32),
+    composite("aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor", rank<"tol", "">, to_f32),
     composite("aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool "
               "hermitian=False) -> Tensor",
-              rank<"atol", "rtol">),
+              rank<"atol", "rtol">, to_f32),
     composite("aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool "
               "hermitian=False) -> Tensor",
-              rank<"atol", "rtol">),
-    composite("aten::linalg_cond(Tensor self, Scalar? p=None) -> Tensor", condition),
-    composite("aten::linalg_cond.p_str(Tensor self, str p) -> Tensor", condition),
+              rank<"atol", "rtol">, to_f32),
+    composite("aten::linalg_cond(Tensor self, Scalar? p=None) -> Tensor", condition, to_f32),
+    composite("aten::linalg_cond.p_str(Tensor self, str p) -> Tensor", condition, to_f32),
 
     {.schema = "aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> "
                "(Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
@@ -341,9 +342,10 @@ const OpRow rows[] = {
      .decompose = lstsq_batch,
      .library = lstsq_step,
      .dtypes = complex_types | full_floats,
-     .types = "-> same part i64 part"},
-    composite("aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor", tensorinv),
-    composite("aten::linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", tensorsolve),
+     .types = "-> same part i64 part",
+     .autocast = to_f32},
+    composite("aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor", tensorinv, to_f32),
+    composite("aten::linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", tensorsolve, to_f32),
 };
 
 } // namespace

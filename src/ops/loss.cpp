@@ -1,5 +1,6 @@
 // Losses, written as torch writes them: those with a kernel are computed in f32 for f16 and bf16 and rounded once, the
 // others are chains of operators, each of which rounds.
+#include "ops/autocast.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
 
@@ -165,34 +166,35 @@ Values multilabel_margin_loss_forward(Builder& b, const Call& c) {
 Values multilabel_margin_loss(Builder& b, const Call& c) { return multilabel_margin_loss_forward(b, c)[0]; }
 
 const OpRow rows[] = {
-    composite("aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", mse_loss),
-    composite("aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", l1_loss),
-    composite("aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", smooth_l1_loss),
-    composite("aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", huber_loss),
+    composite("aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", mse_loss, to_f32),
+    composite("aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", l1_loss, to_f32),
+    composite("aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", smooth_l1_loss, to_f32),
+    composite("aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", huber_loss, to_f32),
     composite("aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
-              binary_cross_entropy),
+              binary_cross_entropy, to_f32),
     composite("aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int "
               "reduction=1) -> Tensor",
-              bce_with_logits),
-    composite("aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div),
-    composite("aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", soft_margin_loss),
+              bce_with_logits, to_f32),
+    composite("aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div, to_f32),
+    composite("aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", soft_margin_loss, to_f32),
     composite("aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor",
-              poisson_nll_loss),
-    composite("aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor", hinge_embedding_loss),
+              poisson_nll_loss, to_f32),
+    composite("aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor", hinge_embedding_loss,
+              to_f32),
     composite("aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
-              margin_ranking_loss),
+              margin_ranking_loss, to_f32),
     composite("aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float "
               "eps=9.9999999999999995e-07, "
               "bool swap=False, int reduction=1) -> Tensor",
-              triplet_margin_loss),
+              triplet_margin_loss, to_f32),
     composite("aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
-              cosine_embedding_loss),
+              cosine_embedding_loss, to_f32),
     composite(
         "aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
-        multi_margin_loss),
-    composite("aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", multilabel_margin_loss),
+        multi_margin_loss, to_f32),
+    composite("aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", multilabel_margin_loss, to_f32),
     composite("aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
-              multilabel_margin_loss_forward),
+              multilabel_margin_loss_forward, to_f32),
 };
 
 } // namespace

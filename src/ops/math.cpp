@@ -1,4 +1,5 @@
 // Elementary functions of one or two floats: exponentials, logarithms, trigonometry, rounding, signs.
+#include "ops/jvp.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
 
@@ -95,36 +96,46 @@ Expr lcm(const BodyArgs& a) {
   return cast(select(eq(g, zero(g)), g, abs(binary(Op::TruncDiv, cast(a[0], wide), g) * cast(a[1], wide))), t);
 }
 
-template <Op O> constexpr OpRow elementary(std::string_view schema) { return float_function(schema, unary_body<O>); }
+V one_minus(V x) { return x.builder().call1("aten::rsub.Scalar", {x, 1}); }
+
+template <Op O> constexpr OpRow elementary(std::string_view schema, Jvp jvp = nullptr) {
+  return with_jvp(float_function(schema, unary_body<O>), jvp);
+}
 template <Op O> constexpr OpRow rounding(std::string_view schema) {
   return pointwise(schema, unary_body<O>, Promote::Default, {}, real_types | u64_type);
 }
 
 const OpRow rows[] = {
-    elementary<Op::Exp>("aten::exp(Tensor self) -> Tensor"),
+    elementary<Op::Exp>("aten::exp(Tensor self) -> Tensor", [](Builder&, const Tangents& d) { return d.t * d.y; }),
     elementary<Op::Exp2>("aten::exp2(Tensor self) -> Tensor"),
-    elementary<Op::Expm1>("aten::expm1(Tensor self) -> Tensor"),
-    elementary<Op::Log>("aten::log(Tensor self) -> Tensor"),
+    elementary<Op::Expm1>("aten::expm1(Tensor self) -> Tensor", [](Builder&, const Tangents& d) { return d.t * (d.y + Arg(1)); }),
+    elementary<Op::Log>("aten::log(Tensor self) -> Tensor", [](Builder&, const Tangents& d) { return d.t / d.x; }),
     elementary<Op::Log2>("aten::log2(Tensor self) -> Tensor"),
     elementary<Op::Log10>("aten::log10(Tensor self) -> Tensor"),
-    elementary<Op::Log1p>("aten::log1p(Tensor self) -> Tensor"),
-    elementary<Op::Sqrt>("aten::sqrt(Tensor self) -> Tensor"),
-    elementary<Op::Rsqrt>("aten::rsqrt(Tensor self) -> Tensor"),
-    elementary<Op::Sin>("aten::sin(Tensor self) -> Tensor"),
-    elementary<Op::Cos>("aten::cos(Tensor self) -> Tensor"),
-    elementary<Op::Tan>("aten::tan(Tensor self) -> Tensor"),
+    elementary<Op::Log1p>("aten::log1p(Tensor self) -> Tensor", [](Builder&, const Tangents& d) { return d.t / (d.x + Arg(1)); }),
+    elementary<Op::Sqrt>("aten::sqrt(Tensor self) -> Tensor", [](Builder&, const Tangents& d) { return d.t / (d.y * Arg(2)); }),
+    elementary<Op::Rsqrt>("aten::rsqrt(Tensor self) -> Tensor",
+                          [](Builder&, const Tangents& d) { return d.t * d.y * d.y * d.y * Arg(-0.5); }),
+    elementary<Op::Sin>("aten::sin(Tensor self) -> Tensor",
+                        [](Builder& b, const Tangents& d) { return d.t * b.call1("aten::cos", {d.x}); }),
+    elementary<Op::Cos>("aten::cos(Tensor self) -> Tensor",
+                        [](Builder& b, const Tangents& d) { return -(d.t * b.call1("aten::sin", {d.x})); }),
+    elementary<Op::Tan>("aten::tan(Tensor self) -> Tensor", [](Builder&, const Tangents& d) { return d.t * (d.y * d.y + Arg(1)); }),
     elementary<Op::Asin>("aten::asin(Tensor self) -> Tensor"),
     elementary<Op::Acos>("aten::acos(Tensor self) -> Tensor"),
-    elementary<Op::Atan>("aten::atan(Tensor self) -> Tensor"),
-    elementary<Op::Sinh>("aten::sinh(Tensor self) -> Tensor"),
-    elementary<Op::Cosh>("aten::cosh(Tensor self) -> Tensor"),
-    elementary<Op::Tanh>("aten::tanh(Tensor self) -> Tensor"),
+    elementary<Op::Atan>("aten::atan(Tensor self) -> Tensor", [](Builder&, const Tangents& d) { return d.t / (d.x * d.x + Arg(1)); }),
+    elementary<Op::Sinh>("aten::sinh(Tensor self) -> Tensor",
+                         [](Builder& b, const Tangents& d) { return d.t * b.call1("aten::cosh", {d.x}); }),
+    elementary<Op::Cosh>("aten::cosh(Tensor self) -> Tensor",
+                         [](Builder& b, const Tangents& d) { return d.t * b.call1("aten::sinh", {d.x}); }),
+    elementary<Op::Tanh>("aten::tanh(Tensor self) -> Tensor", [](Builder&, const Tangents& d) { return d.t * one_minus(d.y * d.y); }),
     elementary<Op::Asinh>("aten::asinh(Tensor self) -> Tensor"),
     elementary<Op::Acosh>("aten::acosh(Tensor self) -> Tensor"),
     elementary<Op::Atanh>("aten::atanh(Tensor self) -> Tensor"),
-    elementary<Op::Erf>("aten::erf(Tensor self) -> Tensor"),
+    elementary<Op::Erf>("aten::erf(Tensor self) -> Tensor",
+                        [](Builder& b, const Tangents& d) { return d.t * b.call1("aten::exp", {-(d.x * d.x)}) * Arg(M_2_SQRTPI); }),
     elementary<Op::Erfc>("aten::erfc(Tensor self) -> Tensor"),
-    elementary<Op::Sigmoid>("aten::sigmoid(Tensor self) -> Tensor"),
+    elementary<Op::Sigmoid>("aten::sigmoid(Tensor self) -> Tensor", [](Builder&, const Tangents& d) { return d.t * d.y * one_minus(d.y); }),
     renamed<"aten::asin">("aten::arcsin(Tensor self) -> Tensor"),
     renamed<"aten::acos">("aten::arccos(Tensor self) -> Tensor"),
     renamed<"aten::atan">("aten::arctan(Tensor self) -> Tensor"),
@@ -140,9 +151,10 @@ const OpRow rows[] = {
         "aten::hypot(Tensor self, Tensor other) -> Tensor", [](const BodyArgs& a) { return special("hypot", a[0], a[1]); }, {},
         float_types),
 
-    pointwise("aten::abs(Tensor self) -> Tensor", unary_body<Op::Abs>, Promote::Default, {}, real_types),
+    with_jvp(pointwise("aten::abs(Tensor self) -> Tensor", unary_body<Op::Abs>, Promote::Default, {}, real_types),
+             [](Builder& b, const Tangents& d) { return d.t * b.call1("aten::sign", {d.x}); }),
     renamed<"aten::abs">("aten::absolute(Tensor self) -> Tensor"),
-    pointwise("aten::neg(Tensor self) -> Tensor", unary_body<Op::Neg>, Promote::Default, {}, real_types),
+    with_jvp(pointwise("aten::neg(Tensor self) -> Tensor", unary_body<Op::Neg>, Promote::Default, {}, real_types), jvp_linear),
     renamed<"aten::neg">("aten::negative(Tensor self) -> Tensor"),
     pointwise("aten::sign(Tensor self) -> Tensor", sign, Promote::Default, {}, real_types | bool_type),
     renamed<"aten::sign">("aten::sgn(Tensor self) -> Tensor"),

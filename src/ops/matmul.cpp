@@ -1,8 +1,11 @@
 // Matrix products. mm and bmm are the products of the Edge dialect; everything else is reshaped into one of them. The
 // overloads with `dtype` give the wide accumulator, so that what follows a product of reduced floats is rounded once.
 #include "ops/matmul.h"
+#include "ops/autocast.h"
 #include "ops/body.h"
+#include "ops/jvp.h"
 #include "ops/table.h"
+#include "ops/vectorize.h"
 
 namespace tenon::ops {
 
@@ -280,64 +283,91 @@ Values tensordot(Builder& b, const Call& c) {
   return b.reshape(out, sizes);
 }
 
+Values product_of_batches(Builder& b, const BatchedCall& c) {
+  V x = c.operand(c.call.value("self"), c.result.rank());
+  return b.matmul(x, c.operand(c.call.value("mat2"), c.result.rank()));
+}
+
 const OpRow rows[] = {
     {.schema = "aten::mm(Tensor self, Tensor mat2) -> Tensor",
      .kind = Kind::Matmul,
      .infer = types<2>,
      .define = define<2>,
-     .dtypes = real_types | float8_types},
+     .dtypes = real_types | float8_types,
+     .jvp = jvp_product,
+     .autocast = to_lower,
+     .vectorize = product_of_batches},
     {.schema = "aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
      .kind = Kind::Matmul,
      .infer = types<2>,
      .define = define<2>,
      .dtypes = real_types,
-     .types = "mat2=reals -> reals"},
+     .types = "mat2=reals -> reals",
+     .autocast = to_lower},
     {.schema = "aten::bmm(Tensor self, Tensor mat2) -> Tensor",
      .kind = Kind::Matmul,
      .infer = types<3>,
      .define = define<3>,
-     .dtypes = real_types},
+     .dtypes = real_types,
+     .jvp = jvp_product,
+     .autocast = to_lower,
+     .vectorize = product_of_batches},
     {.schema = "aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
      .kind = Kind::Matmul,
      .infer = types<3>,
      .define = define<3>,
      .dtypes = real_types,
-     .types = "mat2=reals -> reals"},
-    {.schema = "aten::matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row},
+     .types = "mat2=reals -> reals",
+     .autocast = to_lower},
+    {.schema = "aten::matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row, .jvp = jvp_product, .autocast = to_lower},
     {.schema = "aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", .decompose = matmul_row},
-    {.schema = "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .decompose = linear},
+    {.schema = "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+     .decompose = linear,
+     .jvp = jvp_product,
+     .autocast = to_lower},
     {.schema = "aten::_sparse_mm(Tensor sparse, Tensor dense) -> Tensor", .decompose = same<"aten::mm.default">},
     {.schema = "aten::_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      .decompose = same<"aten::addmm.default">},
     {.schema = "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     .decompose = add_product<"mat1", "mat2", 2, 2>},
+     .decompose = add_product<"mat1", "mat2", 2, 2>,
+     .autocast = to_lower},
     {.schema = "aten::addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     .decompose = add_product<"mat1", "mat2", 2, 2>},
+     .decompose = add_product<"mat1", "mat2", 2, 2>,
+     .autocast = to_lower},
     {.schema =
          "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor",
-     .decompose = addmm_activation},
+     .decompose = addmm_activation,
+     .autocast = to_lower},
     {.schema = "aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     .decompose = add_product<"batch1", "batch2", 3, 3>},
+     .decompose = add_product<"batch1", "batch2", 3, 3>,
+     .autocast = to_lower},
     {.schema =
          "aten::baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     .decompose = add_product<"batch1", "batch2", 3, 3>},
-    {.schema = "aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .decompose = addbmm},
+     .decompose = add_product<"batch1", "batch2", 3, 3>,
+     .autocast = to_lower},
+    {.schema = "aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     .decompose = addbmm,
+     .autocast = to_lower},
     {.schema = "aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      .decompose = add_product<"mat", "vec", 2, 1>},
     {.schema = "aten::mv(Tensor self, Tensor vec) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 2), operand(b, c, "vec", 1))); }},
+     .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 2), operand(b, c, "vec", 1))); },
+     .jvp = jvp_product},
     {.schema = "aten::dot(Tensor self, Tensor tensor) -> Tensor",
-     .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 1), operand(b, c, "tensor", 1))); }},
+     .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 1), operand(b, c, "tensor", 1))); },
+     .jvp = jvp_product},
     {.schema = "aten::vdot(Tensor self, Tensor other) -> Tensor",
      .decompose = [](Builder& b, const Call& c) { return Values(b.matmul(operand(b, c, "self", 1), operand(b, c, "other", 1))); }},
-    {.schema = "aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", .decompose = vecdot},
-    {.schema = "aten::inner(Tensor self, Tensor other) -> Tensor", .decompose = inner},
+    {.schema = "aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", .decompose = vecdot, .autocast = to_lower},
+    {.schema = "aten::inner(Tensor self, Tensor other) -> Tensor", .decompose = inner, .autocast = to_lower},
     {.schema = "aten::outer(Tensor self, Tensor vec2) -> Tensor", .decompose = outer},
     {.schema = "aten::ger(Tensor self, Tensor vec2) -> Tensor", .decompose = outer},
     {.schema = "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .decompose = addr},
-    {.schema = "aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", .decompose = tensordot},
-    {.schema = "aten::chain_matmul(Tensor[] matrices) -> Tensor", .decompose = chain<"matrices">},
-    {.schema = "aten::linalg_multi_dot(Tensor[] tensors) -> Tensor", .decompose = chain<"tensors">},
+    {.schema = "aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+     .decompose = tensordot,
+     .autocast = to_lower},
+    {.schema = "aten::chain_matmul(Tensor[] matrices) -> Tensor", .decompose = chain<"matrices">, .autocast = to_lower},
+    {.schema = "aten::linalg_multi_dot(Tensor[] tensors) -> Tensor", .decompose = chain<"tensors">, .autocast = to_lower},
     {.schema = "aten::kron(Tensor self, Tensor other) -> Tensor", .decompose = kron},
     {.schema = "aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor", .decompose = cross},
     {.schema = "aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", .decompose = cross},

@@ -1,6 +1,8 @@
 // Padding: constant, reflected, replicated, circular. `pad` lists (before, after) from the last dim on; negative amounts crop.
 #include <algorithm>
 
+#include "ops/autocast.h"
+#include "ops/jvp.h"
 #include "ops/shape.h"
 #include "ops/table.h"
 
@@ -97,17 +99,21 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer = pad_types,
      .define = constant_define,
-     .decompose = constant_identity},
+     .decompose = constant_identity,
+     .jvp = jvp_linear,
+     .layout_follows = true},
     {.schema = "aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
      .kind = Kind::View,
      .infer = padding_types,
      .define = reflect_define,
-     .dtypes = real_types},
+     .dtypes = real_types,
+     .autocast = to_f32},
     {.schema = "aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
      .kind = Kind::View,
      .infer = padding_types,
      .define = reflect_define,
-     .dtypes = real_types},
+     .dtypes = real_types,
+     .autocast = to_f32},
     {.schema = "aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
      .kind = Kind::View,
      .infer = padding_types,
@@ -117,17 +123,20 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer = padding_types,
      .define = replicate_define,
-     .dtypes = real_types},
+     .dtypes = real_types,
+     .autocast = to_f32},
     {.schema = "aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
      .kind = Kind::View,
      .infer = padding_types,
      .define = replicate_define,
-     .dtypes = real_types},
+     .dtypes = real_types,
+     .autocast = to_f32},
     {.schema = "aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
      .kind = Kind::View,
      .infer = padding_types,
      .define = replicate_define,
-     .dtypes = real_types},
+     .dtypes = real_types,
+     .autocast = to_f32},
     {.schema = "aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor",
      .kind = Kind::View,
      .infer = pad_types,

@@ -17,9 +17,13 @@ constexpr OpRow float_function(std::string_view schema, Body body, std::string_v
 constexpr OpRow full_float_function(std::string_view schema, Body body) {
   return float_function(schema, body, {}, number_types & ~reduced_types);
 }
-constexpr OpRow composite(std::string_view schema, Decompose decompose) { return {.schema = schema, .decompose = decompose}; }
+constexpr OpRow composite(std::string_view schema, Decompose decompose, Autocast autocast = nullptr) {
+  return {.schema = schema, .decompose = decompose, .autocast = autocast};
+}
 /// Another name or overload of the operator N.
-template <Name N> constexpr OpRow renamed(std::string_view schema) { return composite(schema, same<N>); }
+template <Name N> constexpr OpRow renamed(std::string_view schema, Autocast autocast = nullptr) {
+  return composite(schema, same<N>, autocast);
+}
 
 /// A Scalar parameter that takes no part in promotion, in the dtype of x.
 inline Expr parameter(const BodyArgs& a, std::string_view name, Expr x) { return cast(a[name], x->type); }

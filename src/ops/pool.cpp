@@ -1,4 +1,5 @@
 // ATen's pooling, written with the window operators of window.cpp.
+#include "ops/autocast.h"
 #include "ops/body.h"
 #include "ops/table.h"
 #include "ops/window.h"
@@ -250,7 +251,8 @@ const OpRow rows[] = {
      .decompose = max_pool},
     {.schema = "aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool "
                "ceil_mode=False) -> Tensor",
-     .decompose = max_pool},
+     .decompose = max_pool,
+     .autocast = to_f32},
     {.schema = "aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], "
                "bool ceil_mode=False) -> (Tensor, Tensor)",
      .decompose = max_pool_with_indices},
@@ -268,24 +270,34 @@ const OpRow rows[] = {
      .decompose = avg_pool},
     {.schema = "aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
                "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-     .decompose = avg_pool},
+     .decompose = avg_pool,
+     .autocast = to_f32},
     {.schema = "aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", .decompose = adaptive_avg_pool},
     {.schema = "aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", .decompose = adaptive_avg_pool},
-    {.schema = "aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", .decompose = adaptive_avg_pool},
+    {.schema = "aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
+     .decompose = adaptive_avg_pool,
+     .autocast = to_f32},
     {.schema = "aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", .decompose = adaptive_avg_pool},
     {.schema = "aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", .decompose = adaptive_avg_pool},
     {.schema = "aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", .decompose = adaptive_max_pool},
     {.schema = "aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", .decompose = adaptive_max_pool},
-    {.schema = "aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", .decompose = adaptive_max_pool},
+    {.schema = "aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
+     .decompose = adaptive_max_pool,
+     .autocast = to_f32},
     {.schema =
          "aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)",
-     .decompose = fractional_max_pool},
+     .decompose = fractional_max_pool,
+     .autocast = to_f32},
     {.schema =
          "aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)",
-     .decompose = fractional_max_pool},
-    {.schema = "aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", .decompose = max_unpool},
+     .decompose = fractional_max_pool,
+     .autocast = to_f32},
+    {.schema = "aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+     .decompose = max_unpool,
+     .autocast = to_f32},
     {.schema = "aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
-     .decompose = max_unpool},
+     .decompose = max_unpool,
+     .autocast = to_f32},
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 // Affine quantization: q = clamp(round(x / scale) + zero_point), x = (q - zero_point) * scale, in f32, with a scale for
 // the whole tensor or for each index of one axis.
+#include "ops/autocast.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
 
@@ -135,10 +136,10 @@ const OpRow rows[] = {
               "dtype) -> (Tensor, Tensor)",
               choose_qparams),
     composite("aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor",
-              fake_quantize<false>),
+              fake_quantize<false>, to_f32),
     composite("aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int "
               "quant_max) -> Tensor",
-              fake_quantize<false>),
+              fake_quantize<false>, to_f32),
     composite("aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> "
               "(Tensor output, Tensor mask)",
               fake_quantize_masked<false>),

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/jvp.h"
 #include "ops/shape.h"
 #include "ops/table.h"
+#include "ops/vectorize.h"
 
 namespace tenon::ops {
 
@@ -147,14 +149,20 @@ Values channel_shuffle(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::flip(Tensor self, int[] dims) -> Tensor", .kind = Kind::View, .infer = like_self, .define = flip_define},
+    {.schema = "aten::flip(Tensor self, int[] dims) -> Tensor",
+     .kind = Kind::View,
+     .infer = like_self,
+     .define = flip_define,
+     .jvp = jvp_linear,
+     .vectorize = along_named_dims},
     {.schema = "aten::fliplr(Tensor self) -> Tensor", .decompose = flip_dim<1>},
     {.schema = "aten::flipud(Tensor self) -> Tensor", .decompose = flip_dim<0>},
     {.schema = "aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
      .kind = Kind::View,
      .infer = like_self,
      .define = roll_define,
-     .decompose = roll_flat},
+     .decompose = roll_flat,
+     .jvp = jvp_linear},
     {.schema = "aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor", .decompose = fft_shift<false>},
     {.schema = "aten::fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor", .decompose = fft_shift<true>},
     {.schema = "aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", .decompose = rot90},

@@ -4,6 +4,8 @@
 #include "ir/dim_order.h"
 #include "ops/shape.h"
 #include "ops/table.h"
+#include "ops/vectorize.h"
+#include "ops/view_inverse.h"
 
 namespace tenon::ops {
 
@@ -247,26 +249,62 @@ Values unbind(Builder& b, const Call& c) {
   return out;
 }
 
+// ---- a view of a part: the other elements stay
+
+V slice_back(Builder& b, const ViewWrite& w) {
+  const Call& c = w.call;
+  return b.call1("aten::slice_scatter.default", {w.parent, w.now, c["dim"], c["start"], c["end"], c["step"]});
+}
+V narrow_back(Builder&, const ViewWrite& w) {
+  return w.into_range(w.call["dim"], w.call["start"], Arg(w.call.sym("start") + w.call.sym("length")));
+}
+V select_back(Builder& b, const ViewWrite& w) {
+  return b.call1("aten::select_scatter.default", {w.parent, w.now, w.call["dim"], w.call["index"]});
+}
+V diagonal_back(Builder& b, const ViewWrite& w) {
+  return b.call1("aten::diagonal_scatter.default", {w.parent, w.now, w.call["offset"], w.call["dim1"], w.call["dim2"]});
+}
+V as_strided_back(Builder& b, const ViewWrite& w) {
+  return b.call1("aten::as_strided_scatter.default", {w.parent, w.now, w.call["size"], w.call["stride"], w.call["storage_offset"]});
+}
+V unbind_back(Builder& b, const ViewWrite& w) {
+  return b.call1("aten::select_scatter.default", {w.parent, w.now, w.call["dim"], static_cast<int64_t>(w.output)});
+}
+// A piece starts where the earlier ones end.
+V piece_back(Builder& b, const ViewWrite& w) {
+  int64_t dim = w.call.dim("dim", w.parent.rank());
+  Expr start = b.integer(0);
+  for (const Type& earlier : w.results.first(w.output)) start = start + earlier.sizes[static_cast<size_t>(dim)];
+  return w.into_range(dim, start, start + w.now.size(dim));
+}
+
 const OpRow rows[] = {
     {.schema = "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
      .kind = Kind::View,
      .infer = slice_types,
      .define = slice_define,
-     .decompose = slice_identity},
+     .decompose = slice_identity,
+     .view_inverse = slice_back,
+     .vectorize = along_dims},
     {.schema = "aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
      .kind = Kind::View,
      .infer = narrow_types,
      .define = narrow_define,
      .decompose = narrow_as_slice,
-     .types = "start=any"},
+     .types = "start=any",
+     .view_inverse = narrow_back,
+     .vectorize = along_dims},
     {.schema = "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
      .kind = Kind::View,
      .infer = select_types,
-     .define = select_define},
+     .define = select_define,
+     .view_inverse = select_back,
+     .vectorize = along_dims},
     {.schema = "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
      .kind = Kind::View,
      .infer = diagonal_types,
-     .define = diagonal_define},
+     .define = diagonal_define,
+     .view_inverse = diagonal_back},
     {.schema = "aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
      .kind = Kind::View,
      .infer = unfold_types,
@@ -275,17 +313,23 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer = as_strided_types,
      .define = as_strided_define,
-     .decompose = as_strided_in_memory_order},
-    {.schema = "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", .decompose = split},
+     .decompose = as_strided_in_memory_order,
+     .view_inverse = as_strided_back},
+    {.schema = "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+     .decompose = split,
+     .view_inverse = piece_back},
     {.schema = "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
      .decompose = same<"aten::split_with_sizes.default">},
     {.schema = "aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
-     .decompose = split_with_sizes},
-    {.schema = "aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", .decompose = chunk},
+     .decompose = split_with_sizes,
+     .view_inverse = piece_back},
+    {.schema = "aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", .decompose = chunk, .view_inverse = piece_back},
     {.schema = "aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
-     .decompose = tensor_split_sections},
+     .decompose = tensor_split_sections,
+     .view_inverse = piece_back},
     {.schema = "aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
-     .decompose = tensor_split_indices},
+     .decompose = tensor_split_indices,
+     .view_inverse = piece_back},
     {.schema = "aten::tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> "
                "Tensor(a)[]",
      .decompose = tensor_split_tensor},
@@ -295,7 +339,7 @@ const OpRow rows[] = {
     {.schema = "aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", .decompose = split_dim<0>},
     {.schema = "aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", .decompose = split_dim<2>},
     {.schema = "aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", .decompose = split_dim<2>},
-    {.schema = "aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", .decompose = unbind},
+    {.schema = "aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", .decompose = unbind, .view_inverse = unbind_back},
     {.schema = "aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", .decompose = same<"aten::split.Tensor">},
     {.schema = "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
      .decompose = same<"aten::split_with_sizes.default">},

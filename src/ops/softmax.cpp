@@ -1,6 +1,8 @@
 // Softmax and its kin: amax_or_lowest, exp and sum as separate operators, which the fusion passes put together again.
 #include "ops/body.h"
+#include "ops/jvp.h"
 #include "ops/table.h"
+#include "ops/vectorize.h"
 
 namespace tenon::ops {
 
@@ -61,13 +63,24 @@ Values logsumexp(Builder& b, const Call& c) {
   return b.to(c.flag("keepdim") ? out : b.call1("aten::squeeze.dims", {out, dims}), result);
 }
 
+V jvp_softmax(Builder& b, const Tangents& d) { return d.y * (d.t - b.sum(d.y * d.t, {d.call.integer("dim")}, true)); }
+V jvp_log_softmax(Builder& b, const Tangents& d) {
+  V p = b.call1("aten::exp", {d.y});
+  return d.t - b.sum(p * d.t, {d.call.integer("dim")}, true);
+}
+
 const OpRow rows[] = {
-    {.schema = "aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = softmax},
-    {.schema = "aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", .decompose = softmax},
+    {.schema = "aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = softmax, .jvp = jvp_softmax},
+    {.schema = "aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
+     .decompose = softmax,
+     .jvp = jvp_softmax,
+     .vectorize = along_dims},
     {.schema = "aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = softmax},
     {.schema = "aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = safe_softmax},
-    {.schema = "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .decompose = log_softmax},
-    {.schema = "aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", .decompose = log_softmax},
+    {.schema = "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+     .decompose = log_softmax,
+     .jvp = jvp_log_softmax},
+    {.schema = "aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", .decompose = log_softmax, .jvp = jvp_log_softmax},
     {.schema = "aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", .decompose = log_softmax},
     {.schema = "aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", .decompose = logsumexp},
     {.schema = "aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", .decompose = logsumexp},

@@ -4,6 +4,8 @@
 
 #include "ops/shape.h"
 #include "ops/table.h"
+#include "ops/vectorize.h"
+#include "ops/view_inverse.h"
 
 namespace tenon::ops {
 
@@ -14,6 +16,12 @@ std::vector<Type> permute_types(const Call& c) {
   for (int64_t d : c.dims("dims", c.rank("self"), false)) sizes.push_back(c.size("self", d));
   if (sizes.size() != c.rank("self")) c.fail("dims is not a permutation");
   return self_with(c, sizes);
+}
+
+V permuted_back(Builder& b, const ViewWrite& w) {
+  std::vector<int64_t> order = w.call.dims("dims", w.parent.rank(), false), back(order.size());
+  for (size_t k = 0; k < order.size(); k++) back[static_cast<size_t>(order[k])] = static_cast<int64_t>(k);
+  return b.permute(w.now, back);
 }
 
 Compute permute_define(const DefineArgs& d) {
@@ -177,17 +185,42 @@ Values view_dtype(Builder& b, const Call& c) {
   return view_as(b, size_of(from) > size_of(to) ? split_elements(b, x, wanted) : join_elements(b, x, wanted), to);
 }
 
+// ---- on batches
+
+Values permuted_batch(Builder& b, const BatchedCall& c) {
+  size_t rank = c.call.rank("self");
+  auto dims = rank == 0 ? std::nullopt : moved_dims(c.call["dims"], rank);
+  if (!dims || !dims->is<ArgList>()) return {};
+  ArgList order = with(dims->get<ArgList>(), 0, Arg(0));
+  return c.again(b, {c.operands(rank)[0], order});
+}
+Values unsqueezed_batch(Builder& b, const BatchedCall& c) {
+  size_t rank = c.call.rank("self");
+  auto dim = moved_dims(c.call["dim"], rank + 1);
+  return dim ? c.again(b, {c.operands(rank)[0], *dim}) : Values();
+}
+Values reshaped_batch(Builder& b, const BatchedCall& c) {
+  return b.reshape(c.operand(c.call.value("self"), c.call.rank("self")), c.sizes(c.result));
+}
+Values expanded_batch(Builder& b, const BatchedCall& c) {
+  return b.expand(c.operand(c.call.value("self"), c.result.rank()), c.sizes(c.result));
+}
+
 const OpRow rows[] = {
     {.schema = "aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
      .kind = Kind::View,
      .infer = permute_types,
      .define = permute_define,
-     .decompose = permute_identity},
+     .decompose = permute_identity,
+     .view_inverse = permuted_back,
+     .vectorize = permuted_batch},
     {.schema = "aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
      .kind = Kind::View,
      .infer = view_types,
      .define = view_define,
-     .decompose = view_identity},
+     .decompose = view_identity,
+     .view_inverse = reshaped_back,
+     .vectorize = reshaped_batch},
     {.schema = "aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
      .kind = Kind::View,
      .infer = view_dtype_types,
@@ -198,18 +231,24 @@ const OpRow rows[] = {
      .kind = Kind::View,
      .infer = expand_types,
      .define = expand_define,
-     .decompose = expand_identity},
+     .decompose = expand_identity,
+     .view_inverse = all_elements,
+     .vectorize = expanded_batch},
     {.schema = "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
      .kind = Kind::View,
      .infer = unsqueeze_types,
-     .define = unsqueeze_define},
+     .define = unsqueeze_define,
+     .view_inverse = reshaped_back,
+     .vectorize = unsqueezed_batch},
     {.schema = "aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
      .kind = Kind::View,
      .infer = squeeze_types,
      .define = squeeze_define,
-     .decompose = squeeze_identity},
-    {.schema = "aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", .decompose = squeeze_dim},
-    {.schema = "aten::squeeze(Tensor(a) self) -> Tensor(a)", .decompose = squeeze_all},
+     .decompose = squeeze_identity,
+     .view_inverse = reshaped_back,
+     .vectorize = along_named_dims},
+    {.schema = "aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", .decompose = squeeze_dim, .view_inverse = reshaped_back},
+    {.schema = "aten::squeeze(Tensor(a) self) -> Tensor(a)", .decompose = squeeze_all, .view_inverse = reshaped_back},
 };
 
 } // namespace

@@ -3,6 +3,7 @@
 
 #include "ops/shape.h"
 #include "ops/table.h"
+#include "ops/view_inverse.h"
 
 namespace tenon::ops {
 
@@ -39,6 +40,12 @@ template <Name A, Name B> Values transpose(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   return b.transpose(x, c.dim(A.text, x.rank()), c.dim(B.text, x.rank()));
 }
+
+template <Name A, Name B> V transposed_back(Builder& b, const ViewWrite& w) {
+  return b.transpose(w.now, w.call.integer(A.text), w.call.integer(B.text));
+}
+V matrix_back(Builder& b, const ViewWrite& w) { return w.parent.rank() == 2 ? b.transpose(w.now, 0, 1) : V(); }
+V matrices_back(Builder& b, const ViewWrite& w) { return b.transpose(w.now, -1, -2); }
 
 Values transpose_matrix(Builder& b, const Call& c) {
   V x = b.input(c, "self");
@@ -108,31 +115,51 @@ Values resize(Builder& b, const Call& c) { return resized(b, b.input(c, "self"),
 Values resize_as(Builder& b, const Call& c) { return resized(b, b.input(c, "self"), c.type("the_template").sizes); }
 
 const OpRow rows[] = {
-    {.schema = "aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", .decompose = same<"aten::view.default">},
+    {.schema = "aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
+     .decompose = same<"aten::view.default">,
+     .shares = reshapes_in_place,
+     .view_inverse = reshaped_back},
     {.schema = "aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor", .decompose = same<"aten::view.default">},
     {.schema = "aten::_reshape_copy(Tensor self, SymInt[] size) -> Tensor", .decompose = same<"aten::view.default">},
     {.schema = "aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
      .decompose = same<"aten::view.default">},
     {.schema = "aten::view_copy(Tensor self, SymInt[] size) -> Tensor", .decompose = same<"aten::view.default">},
     {.schema = "aten::view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor", .decompose = same<"aten::view.dtype">},
-    {.schema = "aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", .decompose = reshape_as},
-    {.schema = "aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", .decompose = reshape_as},
-    {.schema = "aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", .decompose = flatten},
-    {.schema = "aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)", .decompose = unflatten},
-    {.schema = "aten::ravel(Tensor(a) self) -> Tensor(a)", .decompose = ravel},
+    {.schema = "aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+     .decompose = reshape_as,
+     .shares = reshapes_in_place,
+     .view_inverse = reshaped_back},
+    {.schema = "aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", .decompose = reshape_as, .view_inverse = reshaped_back},
+    {.schema = "aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
+     .decompose = flatten,
+     .shares = reshapes_in_place,
+     .view_inverse = reshaped_back},
+    {.schema = "aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
+     .decompose = unflatten,
+     .view_inverse = reshaped_back},
+    {.schema = "aten::ravel(Tensor(a) self) -> Tensor(a)", .decompose = ravel, .shares = reshapes_in_place, .view_inverse = reshaped_back},
     {.schema = "aten::permute_copy(Tensor self, int[] dims) -> Tensor", .decompose = same<"aten::permute.default">},
-    {.schema = "aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", .decompose = transpose<"dim0", "dim1">},
-    {.schema = "aten::transpose(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", .decompose = transpose<"dim0", "dim1">}, // of transpose_
+    {.schema = "aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+     .decompose = transpose<"dim0", "dim1">,
+     .view_inverse = transposed_back<"dim0", "dim1">},
+    // Of transpose_.
+    {.schema = "aten::transpose(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+     .decompose = transpose<"dim0", "dim1">,
+     .view_inverse = transposed_back<"dim0", "dim1">},
     {.schema = "aten::transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor", .decompose = transpose<"dim0", "dim1">},
-    {.schema = "aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", .decompose = transpose<"axis0", "axis1">},
-    {.schema = "aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", .decompose = transpose<"dim0", "dim1">},
-    {.schema = "aten::t(Tensor(a) self) -> Tensor(a)", .decompose = transpose_matrix},
+    {.schema = "aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
+     .decompose = transpose<"axis0", "axis1">,
+     .view_inverse = transposed_back<"axis0", "axis1">},
+    {.schema = "aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+     .decompose = transpose<"dim0", "dim1">,
+     .view_inverse = transposed_back<"dim0", "dim1">},
+    {.schema = "aten::t(Tensor(a) self) -> Tensor(a)", .decompose = transpose_matrix, .view_inverse = matrix_back},
     {.schema = "aten::t_copy(Tensor self) -> Tensor", .decompose = transpose_matrix},
-    {.schema = "aten::mT(Tensor(a) self) -> Tensor(a)", .decompose = transpose_last},
+    {.schema = "aten::mT(Tensor(a) self) -> Tensor(a)", .decompose = transpose_last, .view_inverse = matrices_back},
     {.schema = "aten::mH(Tensor(a) self) -> Tensor(a)", .decompose = transpose_last},
     {.schema = "aten::matrix_H(Tensor(a) self) -> Tensor(a)", .decompose = transpose_last},
     {.schema = "aten::adjoint(Tensor(a) self) -> Tensor(a)", .decompose = transpose_last},
-    {.schema = "aten::numpy_T(Tensor(a) self) -> Tensor(a)", .decompose = reverse_dims},
+    {.schema = "aten::numpy_T(Tensor(a) self) -> Tensor(a)", .decompose = reverse_dims, .view_inverse = matrix_back},
     {.schema = "aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", .decompose = movedim},
     {.schema = "aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", .decompose = movedim},
     {.schema = "aten::moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)", .decompose = movedim},
@@ -161,7 +188,7 @@ const OpRow rows[] = {
     {.schema = "aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
      .decompose = same<"aten::split_with_sizes.default">},
     {.schema = "aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]", .decompose = same<"aten::unbind.int">},
-    {.schema = "aten::alias(Tensor(a) self) -> Tensor(a)", .decompose = identity},
+    {.schema = "aten::alias(Tensor(a) self) -> Tensor(a)", .decompose = identity, .view_inverse = all_elements},
     {.schema = "aten::alias_copy(Tensor self) -> Tensor", .decompose = identity},
     {.schema = "aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor", .decompose = resize},
     {.schema = "aten::resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor", .decompose = resize_as},

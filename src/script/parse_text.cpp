@@ -101,8 +101,8 @@ private:
     if (!outputs.empty()) lex_.expect("=");
     else lex_.accept("=");
     Node n;
-    n.op = std::string(lex_.word(":"));
-    if (n.op.find("::") == n.op.npos) lex_.fail(fmt::format("'{}' is no operator: its name has a namespace, as aten::add", n.op));
+    n.op = lex_.word(":");
+    if (n.op.dialect().empty()) lex_.fail(fmt::format("'{}' is no operator: its name has a namespace, as aten::add", n.op));
     if (lex_.accept("[")) parse_attributes(n);
     lex_.expect("(");
     while (!lex_.accept(")")) {

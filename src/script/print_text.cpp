@@ -99,7 +99,7 @@ private:
       attributes += (attributes.empty() ? "[" : ", ") + a.name + "=" +
                     constant(a.value, n.outputs.size() == 1 ? g_.type(n.outputs[0]) : Type::simple(TypeKind::Any));
     if (!attributes.empty()) attributes += "]";
-    s = indent + s + (n.outputs.empty() ? "" : " = ") + n.op + attributes + "(" + list(n.args) + ")";
+    s = indent + s + (n.outputs.empty() ? "" : " = ") + n.op.name() + attributes + "(" + list(n.args) + ")";
     if (n.origin && !n.origin->range.empty()) s += " # " + n.origin->range;
     s += "\n";
     for (size_t i = 0; i < n.blocks.size(); i++) s += block(n.blocks[i], i, indent + "  ");

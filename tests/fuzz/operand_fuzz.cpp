@@ -125,7 +125,7 @@ std::vector<Case> cases_of(const Graph& g) {
   for (NodeId id : g.block(g.top()).nodes) {
     const Node& n = g.node(id);
     bool plain = std::ranges::all_of(n.args, [&](const Arg& a) { return is_plain(g, a); });
-    if (n.def && n.blocks.empty() && !n.op.starts_with("prim::") && plain) add_cases(g, n, out);
+    if (n.def && n.blocks.empty() && n.op.dialect() != "prim" && plain) add_cases(g, n, out);
   }
   return out;
 }

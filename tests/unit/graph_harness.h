@@ -51,7 +51,7 @@ struct TestGraph {
 /// A node with inner blocks: body(k, params) gives what block k returns.
 inline std::vector<V> add_blocks(TestGraph& g, std::string_view op, ArgList args, const std::vector<Type>& types, int blocks,
                                  const std::vector<Type>& params, const std::function<std::vector<V>(int, const std::vector<V>&)>& body) {
-  NodeId n = g.p.graph.append(g.b.block(), Node{.op = std::string(op), .def = find_op(op), .args = std::move(args)}, types);
+  NodeId n = g.p.graph.append(g.b.block(), Node{.op = op, .def = find_op(op), .args = std::move(args)}, types);
   for (int k = 0; k < blocks; k++) {
     BlockId inner = g.p.graph.add_block(n), outer = g.b.block();
     std::vector<V> values;

@@ -22,7 +22,7 @@ struct Fixture {
   }
   std::map<std::string, int> counts() {
     std::map<std::string, int> out;
-    for (uint32_t i = 0; i < g.num_nodes(); i++) out[g.node(NodeId{i}).op]++;
+    for (uint32_t i = 0; i < g.num_nodes(); i++) out[g.node(NodeId{i}).op.name()]++;
     return out;
   }
 };
