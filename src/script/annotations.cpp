@@ -51,7 +51,7 @@ Type type_of_subscript(const Exp& e, const Subscript& s, const Scope& scope) {
   std::vector<Type> of;
   for (auto& i : s.indices) {
     if (auto* t = i->as<TupleLit>(); t && t->items.empty()) continue; // Tuple[()]
-    if (i->as<Ellipsis>()) fail(e->range, "Tuples of any length are not supported");
+    if (i->as<Ellipsis>()) fail(i->range, "Expression of type dots cannot be used in a type expression");
     of.push_back(type_of_annotation(i, scope));
   }
   if (name == "Tuple") return Type::tuple(std::move(of));
@@ -68,7 +68,7 @@ Type type_of_subscript(const Exp& e, const Subscript& s, const Scope& scope) {
   if (name == "List") return Type::list(of[0]);
   if (name == "Optional") return of[0].is(TypeKind::None) ? of[0] : Type::optional(of[0]);
   if (name == "Final" || name == "torch.jit.Final" || name == "typing_extensions.Final") return of[0];
-  unknown(e);
+  fail(e->range, "Unknown type constructor {}", name);
 }
 
 } // namespace

@@ -77,7 +77,7 @@ void Emitter::assign_subscript(const Exp& target, const Subscript& s, ValueId va
   if (!type(of).is_any_tensor()) {
     if (s.indices.size() != 1) fail(at, "Sliced expression not yet supported for subscripted assignment. File a bug if you want this");
     if (s.indices[0]->as<Slice>()) fail(at, "Sliced expression not yet supported for subscripted assignment. File a bug if you want this");
-    if (type(of).is(TypeKind::Tuple)) fail(at, "'{}' object does not support item assignment", repr(of));
+    if (type(of).is(TypeKind::Tuple)) fail(at, "{} does not support subscripted assignment", repr(of));
     ValueId index = expression(s.indices[0]);
     if (type(of).is(TypeKind::Dict)) value = convert(at, value, type(of).element(1)), index = convert(at, index, type(of).element(0));
     else if (type(of).is(TypeKind::List)) value = convert(at, value, type(of).element());
@@ -150,7 +150,7 @@ void Emitter::emit_delete(const Exp& target) {
   if (auto* n = target->as<Name>()) {
     named(target, n->id);
     frame->vars.erase(key(n->id));
-    if (!lookup(key(n->id), frame)) frame->errors[key(n->id)] = fmt::format("{} was deleted:\n{}", n->id, show(target->range));
+    if (!lookup(key(n->id), frame)) frame->errors[key(n->id)] = fmt::format("undefined value {}:\n{}", n->id, show(target->range));
     return;
   }
   auto* s = target->as<Subscript>();

@@ -58,6 +58,11 @@ Sugared Emitter::call(Range at, const Sugared& callee, const CallArgs& args, con
     if (auto t = named_tuple_of(*c)) return make_named_tuple(at, *c, *t, args);
     fail(at, "objects of class '{}' are not supported", c->def->name);
   }
+  if (auto* b = callee.as<BoundFunction>()) {
+    CallArgs all = args;
+    all.positional.insert(all.positional.begin(), {at, Sugared{b->self}});
+    return inline_call(at, b->fn, all);
+  }
   if (auto* s = callee.as<StaticMethod>()) {
     Unrolled out;
     for (auto& [name, v] : s->self->attributes) {
@@ -69,13 +74,13 @@ Sugared Emitter::call(Range at, const Sugared& callee, const CallArgs& args, con
     }
     return {out};
   }
-  if (auto v = simple(callee)) fail(at, "'{}' object is not callable", repr(*v));
+  if (auto v = simple(callee)) fail(at, "cannot call a value of type '{}'", repr(*v));
   if (auto* p = callee.as<Path>()) {
     size_t dot = p->path.rfind('.');
     if (dot == p->path.npos) fail(at, "'{}' object is not callable", p->path);
     fail(at, "module '{}' object has no attribute {}", p->path.substr(0, dot), p->path.substr(dot + 1));
   }
-  if (callee.as<Closed>()) fail(at, "Python builtin <built-in function> is currently not supported in Torchscript");
+  if (auto* c = callee.as<Closed>()) fail(at, "Python builtin {} is currently not supported in Torchscript", c->python_type);
   fail(at, "this value cannot be called");
 }
 
@@ -107,13 +112,45 @@ std::vector<ValueId> Emitter::emit_op(Range at, const std::string& name, const N
   std::vector<Given> given;
   for (auto& a : args) given.push_back({type(a.value), a.name});
   std::string why;
+  if (auto r = reversed(at, name, args)) return *r;
   auto r = try_resolve(name, given, &why);
-  if (!r) fail_text(at, why);
+  if (!r) {
+    if (auto out = into_out(at, name, args)) return *out;
+    // A bool is a number where the other operand is a tensor.
+    NamedValues numbers = args;
+    for (size_t i = 1; i < args.size() && type(args[0].value).is_any_tensor(); i++)
+      if (given[i].type.is(TypeKind::Bool)) numbers[i].value = cast(at, args[i].value, Type::simple(TypeKind::Number)), given[i].type = Type::simple(TypeKind::Number);
+    if (try_resolve(name, given)) return emit_op(at, name, numbers);
+    fail_text(at, why);
+  }
   ArgList values;
   for (size_t i = 0; i < r->args.size(); i++) values.emplace_back(argument_of(at, r->args[i], r->signature->args[i], args));
   if (r->signature->any_args)
     for (size_t i = r->args.size(); i < args.size(); i++) values.emplace_back(args[i].value);
   return g.node(node(at, name, std::move(values), r->results)).outputs;
+}
+
+/// Operators whose first operand is a number and whose second a tensor, as torch turns them round.
+std::optional<std::vector<ValueId>> Emitter::reversed(Range at, const std::string& name, const NamedValues& args) {
+  if (args.size() != 2 || !args[1].name.empty() || !type(args[1].value).is_any_tensor()) return std::nullopt;
+  TypeKind k = type(args[0].value).kind;
+  if (k != TypeKind::Int && k != TypeKind::Float && k != TypeKind::Complex && k != TypeKind::Number && k != TypeKind::Bool) return std::nullopt;
+  static const std::map<std::string, std::string> mirrored{{"aten::add", "aten::add"}, {"aten::mul", "aten::mul"}, {"aten::eq", "aten::eq"},
+                                                           {"aten::ne", "aten::ne"},   {"aten::lt", "aten::gt"},   {"aten::gt", "aten::lt"},
+                                                           {"aten::le", "aten::ge"},   {"aten::ge", "aten::le"}};
+  ValueId number = args[0].value, tensor = args[1].value;
+  if (auto m = mirrored.find(name); m != mirrored.end()) return emit_values(at, m->second, {tensor, number});
+  if (name == "aten::sub") return emit_values(at, "aten::add", {op(at, "aten::neg", {tensor}), number});
+  if (name == "aten::div") return emit_values(at, "aten::mul", {op(at, "aten::reciprocal", {tensor}), number});
+  return std::nullopt;
+}
+
+/// f(x, out=y): the result is written to y.
+std::optional<std::vector<ValueId>> Emitter::into_out(Range at, const std::string& name, const NamedValues& args) {
+  if (args.empty() || args.back().name != "out" || !type(args.back().value).is_any_tensor()) return std::nullopt;
+  ValueId result = pack_results(at, emit_op(at, name, NamedValues(args.begin(), args.end() - 1)));
+  if (!type(result).is_any_tensor()) return std::nullopt;
+  return emit_values(at, "aten::copy_", {args.back().value, result});
 }
 
 ValueId Emitter::argument_of(Range at, const Passed& p, const SchemaArg& arg, const NamedValues& given) {
@@ -191,17 +228,28 @@ ValueId Emitter::default_of(const Param& p, const FunctionRef& fn, const Type& t
   return emit_constant(p.range, c);
 }
 
+/// "\ng(int a, int b=2) -> int:\n", before what does not fit.
+std::string Emitter::header_of(const FunctionRef& fn) {
+  std::string params;
+  for (size_t i = fn.self ? 1 : 0; i < fn.def->params.size(); i++) {
+    const Param& p = fn.def->params[i];
+    params += fmt::format("{}{} {}", params.empty() ? "" : ", ", to_string(param_type(p, fn)), p.name);
+    if (p.fallback) params += "=" + p.fallback->range.source->text.substr(p.fallback->range.begin, p.fallback->range.end - p.fallback->range.begin);
+  }
+  return fmt::format("\n{}({}) -> {}:\n", fn.def->name, params, fn.def->returns ? to_string(type_of_annotation(fn.def->returns, *fn.scope)) : "Tensor");
+}
+
 void Emitter::bind_params(Range at, const FunctionRef& fn, const CallArgs& args, Frame& inner) {
   auto& params = fn.def->params;
   size_t first = fn.self && !params.empty() ? 1 : 0;
   bool is_static = std::any_of(fn.def->decorators.begin(), fn.def->decorators.end(), [](auto& d) { return d->template as<Name>() && d->template as<Name>()->id == "staticmethod"; });
   if (is_static) first = 0;
   std::string prefix = fmt::format("{}:", ++counter);
-  std::string header = fmt::format("\n{}:\n", fn.def->name);
+  std::string header = header_of(fn);
   if (first) inner.vars[prefix + params[0].name] = {Sugared{fn.self}, {}, {}};
   size_t most = params.size() - first;
   if (args.positional.size() > most)
-    fail(at, "{}Expected at most {} arguments but found {} positional arguments", header, most + first, args.positional.size() + first);
+    fail(at, "{}Expected at most {} arguments but found {} positional arguments.", header, most + first, args.positional.size() + first);
   for (size_t i = first; i < params.size(); i++) {
     const Param& p = params[i];
     const std::pair<Range, Sugared>* given = i - first < args.positional.size() && !p.keyword_only ? &args.positional[i - first] : nullptr;
@@ -220,15 +268,15 @@ void Emitter::bind_params(Range at, const FunctionRef& fn, const CallArgs& args,
     else if (p.fallback) v = default_of(p, fn, t);
     else fail(at, "{}Argument {} not provided.", header, p.name);
     v = convert(given ? given->first : at, *v, t, true);
-    bool open = !p.annotation && fn.scope != nullptr && fn.scope->source->file.starts_with("torch/");
+    bool library = fn.scope->source->file.starts_with("torch/"), open = library && !p.annotation;
     if (!open && !is_subtype(type(*v), t))
       fail(given ? given->first : at, "{}Expected a value of type '{}' for argument '{}' but instead found type '{}'.{}", header,
            p.annotation ? annotation(t) : "Tensor (inferred)", p.name, repr(*v),
            p.annotation ? "" : fmt::format("\nInferred '{}' to be of type 'Tensor' because it was not annotated with an explicit type.", p.name));
-    inner.vars[prefix + p.name] = {Sugared{open ? *v : cast(at, *v, t)}, {}, {}};
+    inner.vars[prefix + p.name] = {Sugared{library ? *v : cast(at, *v, t)}, {}, {}};
   }
   for (auto& [name, arg] : args.keywords)
-    if (std::none_of(params.begin(), params.end(), [&](auto& p) { return p.name == name; })) fail(at, "{}Unknown keyword argument '{}'", header, name);
+    if (std::none_of(params.begin(), params.end(), [&](auto& p) { return p.name == name; })) fail(at, "{}Keyword argument {} unknown.", header, name);
   stack.push_back({fn, prefix, {}, {}, {}});
 }
 

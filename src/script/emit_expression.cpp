@@ -98,6 +98,8 @@ ValueId Emitter::emit_binary(const Exp& e, const Binary& b) {
   ValueId left = expression(b.left);
   if (b.op == "in" || b.op == "not in") {
     ValueId right = expression(b.right);
+    if (type(left).is(TypeKind::String) && type(right).is(TypeKind::String))
+      return op(e->range, b.op == "in" ? "aten::ne" : "aten::eq", {op(e->range, "aten::find", {right, left}), integer(e->range, -1)});
     ValueId has = op(b.right->range, "aten::__contains__", {right, left});
     return b.op == "in" ? has : op(e->range, "aten::__not__", {has});
   }
@@ -124,7 +126,7 @@ ValueId Emitter::emit_ternary(const Exp& e, const Ternary& t, const std::optiona
   within(b.block, b.frame, [&] { refine(e->range, c.when_false), w = expression(t.otherwise, hint); });
   auto both = unify(type(v), type(w));
   if (!both && hint && is_subtype(type(v), *hint) && is_subtype(type(w), *hint)) both = hint;
-  if (!both) fail(e->range, "Type mismatch: expression is of type {} in the true branch and type {} in the false branch", repr(v), repr(w));
+  if (!both) fail(e->range, "if-expression's true branch has type {} but false branch has type {}", repr(v), repr(w));
   g.block(a.block).returns = {v}, g.block(b.block).returns = {w};
   return g.add_output(n, *both);
 }
@@ -173,10 +175,10 @@ ValueId Emitter::emit_dict(const Exp& e, const DictLit& d, const std::optional<T
     if (want && (!is_subtype(type(k), want->element(0)) || !is_subtype(type(v), want->element(1))))
       fail(e->range, "Type annotation was inferred to be `{}`but the type of keys or values given by the dict literal is Dict[{}, {}]",
            annotation(*want), repr(k), repr(v));
-    if (key && !(*key == type(k))) fail(e->range, "Dict keys must contain only a single type, expected: {} but found {} instead", annotation(*key), repr(k));
+    if (key && !(*key == type(k))) fail(e->range, "Dict keys must contain only a single type. Expected: {} but found {} instead", annotation(*key), repr(k));
     key = type(k);
     auto both = value ? unify(*value, type(v)) : std::optional(type(v));
-    if (!want && !both) fail(e->range, "Dict values must contain only a single type, expected: {} but found {} instead", annotation(*value), repr(v));
+    if (!want && !both) both = Type::any_of({*value, type(v)});
     value = both ? both : value;
     items.emplace_back(k), items.emplace_back(v);
   }
@@ -248,6 +250,10 @@ Sugared Emitter::attribute_of_value(Range at, ValueId v, const std::string& name
       if (name == "T" && !is_operator("aten::numpy_T")) return {op(at, "aten::t", {v})};
       return {op(at, p->second, {v})};
     }
+    const Scope* functions = library_scope("torch");
+    if (auto* c = functions->find("_" + name)) return {BoundFunction{{std::get<std::shared_ptr<const Def>>(*c), functions, nullptr}, v}};
+    if (auto* f = functions->find(name); f && !name.starts_with('_'))
+      if (auto* d = std::get_if<std::shared_ptr<const Def>>(f)) return {BoundFunction{{*d, functions, nullptr}, v}};
     if (name == "tolist") return {Operator{"prim::tolist", v}};
   }
   if (t.is(TypeKind::Device) && (name == "type" || name == "index")) return {op(at, "prim::" + name, {v})};

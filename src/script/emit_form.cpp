@@ -12,12 +12,12 @@ std::optional<Sugared> Emitter::form_of_syntax(const Exp& e, const Call& c, cons
   if (auto* f = callee.as<Form>()) {
     if (f->name == "isinstance" || f->name == "hasattr") return Sugared{condition(e).value};
     if (f->name == "getattr") return getattr_form(e, c);
-    if (f->name == "type") fail(at, "type() is not supported");
+    if (f->name == "type") fail(at, "Python builtin <class 'type'> is currently not supported in Torchscript");
     return std::nullopt;
   }
   if (auto* o = callee.as<Operator>(); o && o->name == "prim::tolist") {
     if (!hint) fail(at, "Expected type hint for result of tolist()");
-    return Sugared{one(at, "prim::tolist", {*o->self}, *hint)};
+    return Sugared{tolist(at, *o->self, *hint)};
   }
   auto* p = callee.as<Path>();
   if (!p || !p->path.starts_with("torch.jit.")) {
@@ -42,6 +42,16 @@ std::optional<Sugared> Emitter::form_of_syntax(const Exp& e, const Call& c, cons
   if (name == "_unwrap_optional" && c.args.size() == 1) return Sugared{op(at, "aten::_unwrap_optional", {expression(c.args[0])})};
   if (name == "fork" || name == "wait") fail(at, "torch.jit.{} is not supported", name);
   return std::nullopt;
+}
+
+ValueId Emitter::tolist(Range at, ValueId of, const Type& to) {
+  int64_t dims = 0;
+  Type element = to;
+  for (; element.is(TypeKind::List); dims++) element = Type(element.element());
+  static const std::map<TypeKind, int64_t> codes{{TypeKind::Int, 0}, {TypeKind::Float, 1}, {TypeKind::Bool, 2}, {TypeKind::Complex, 3}};
+  auto code = codes.find(element.kind);
+  if (code == codes.end()) fail(at, "{} is not one of the supported element types for tolist: int, float, complex, bool", annotation(element));
+  return one(at, "prim::tolist", {of, integer(at, dims), integer(at, code->second)}, to);
 }
 
 Sugared Emitter::getattr_form(const Exp& e, const Call& c) {

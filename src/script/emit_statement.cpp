@@ -95,7 +95,7 @@ Flow Emitter::emit_raise(Range at, const Raise& r) {
   std::string name;
   if (auto* p = cls.as<Path>()) name = p->path;
   else if (auto* k = cls.as<ClassRef>()) name = k->def->name;
-  else fail(at, "raise of something that is no exception");
+  else fail(at, "exceptions must derive from BaseException");
   ValueId message;
   if (!c || c->args.empty()) message = text(at, "");
   else if (c->args.size() == 1) {
@@ -107,7 +107,7 @@ Flow Emitter::emit_raise(Range at, const Raise& r) {
     for (auto& a : c->args) items.emplace_back(expression(a)), types.push_back(type(items.back().get<ValueId>()));
     message = op(at, "aten::str", {one(at, "prim::TupleConstruct", items, Type::tuple(types))});
   }
-  node(at, "prim::RaiseException", {message, text(at, name)}, {});
+  node(at, "prim::RaiseException", {message, c ? text(at, name) : none(at)}, {});
   return Flow::Throws;
 }
 

@@ -2,6 +2,7 @@
 // its node. `break`, `continue` and `return` are variables too ("$break:3"): behind a statement that may have left, the rest of a block stands
 // in a prim::If on them; so the graph has no jumps. Calls of functions and methods are inlined.
 #pragma once
+#include <deque>
 #include <set>
 #include <span>
 
@@ -211,6 +212,7 @@ private:
   Sugared call(Range at, const Sugared& callee, const CallArgs& args, const std::optional<Type>& hint);
   Sugared call_operator(Range at, const Operator& op, const CallArgs& args);
   Sugared inline_call(Range at, const FunctionRef& fn, const CallArgs& args);
+  std::string header_of(const FunctionRef& fn);
   void bind_params(Range at, const FunctionRef& fn, const CallArgs& args, Frame& frame);
   ValueId default_of(const Param& p, const FunctionRef& fn, const Type& type);
   ValueId body_result(Range at, Flow flow, Frame& frame);
@@ -220,6 +222,8 @@ private:
   std::vector<ValueId> emit_values(Range at, const std::string& name, const std::vector<ValueId>& args);
   ValueId pack_results(Range at, const std::vector<ValueId>& results);
   ValueId argument_of(Range at, const struct Passed& p, const struct SchemaArg& arg, const NamedValues& given);
+  std::optional<std::vector<ValueId>> reversed(Range at, const std::string& name, const NamedValues& args);
+  std::optional<std::vector<ValueId>> into_out(Range at, const std::string& name, const NamedValues& args);
   ValueId default_value(Range at, const struct SchemaArg& arg);
   Sugared make_named_tuple(Range at, const ClassRef& cls, const Type& type, const CallArgs& args);
 
@@ -228,6 +232,7 @@ private:
   Sugared call_form(Range at, const std::string& name, const CallArgs& args, const std::optional<Type>& hint);
   ValueId cast_form(Range at, const std::string& name, const std::vector<ValueId>& args);
   ValueId list_form(Range at, const CallArgs& args, const std::optional<Type>& hint);
+  ValueId tolist(Range at, ValueId of, const Type& to);
   Sugared getattr_form(const Exp& e, const Call& c);
   ValueId dict_form(Range at, const CallArgs& args, const std::optional<Type>& hint);
 
@@ -235,7 +240,7 @@ private:
   std::vector<std::string>& weights;
   Evaluator evaluator;
   Frame* frame = nullptr;
-  std::vector<Activation> stack;
+  std::deque<Activation> stack; // those below stay where they are
   std::set<std::string> mutable_attributes;        // names that methods assign to
   std::map<std::string, ValueId> attribute_values; // by "path.name": weights, and attributes made once
   std::set<ValueId> inferred;                      // tensors by want of an annotation

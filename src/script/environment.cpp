@@ -113,6 +113,8 @@ Sugared Emitter::global_of(Range at, const std::string& name, const Scope& scope
   static const std::set<std::string> types{"Tensor", "Optional", "List", "Dict", "Tuple", "Any", "Union"};
   if (types.contains(name)) return {Path{name}};
   if (name.ends_with("Error") || name.ends_with("Exception") || name == "StopIteration") return {Path{"builtins." + name}};
+  static const std::set<std::string> builtins{"input", "open", "eval", "exec", "filter", "repr", "format", "frozenset", "bytes", "callable", "dir", "vars", "object", "ascii", "bytearray", "memoryview", "globals", "locals", "setattr", "delattr", "issubclass"};
+  if (builtins.contains(name)) return {Closed{fmt::format("<built-in function {}>", name)}};
   fail(at, "undefined value {}", name);
 }
 
@@ -140,7 +142,7 @@ Sugared Emitter::of_path(Range at, const std::string& path) {
                                              "sin",   "sinh",     "sqrt",  "tan",   "tanh"};
   if (functions.contains(folder) && is_operator("aten::" + name)) return {Operator{"aten::" + name, {}}};
   if (auto f = families.find(folder); f != families.end()) {
-    if (folder == "math" && !of_math.contains(name)) return {Closed{"builtin_function_or_method"}};
+    if (folder == "math" && !of_math.contains(name)) return {Closed{fmt::format("<built-in function {}>", name)}};
     if (is_operator("aten::" + f->second + name)) return {Operator{"aten::" + f->second + name, {}}};
   }
   return {Path{path}};

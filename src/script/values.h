@@ -89,6 +89,11 @@ struct Operator {
   std::string name;
   std::optional<ValueId> self;
 };
+/// A function called on a value, as its method.
+struct BoundFunction {
+  FunctionRef fn;
+  ValueId self;
+};
 /// A function that is known to the compiler: "isinstance", "range".
 struct Form {
   std::string name;
@@ -113,7 +118,7 @@ struct Closed {
 };
 
 struct Sugared {
-  std::variant<ValueId, FunctionRef, ClassRef, Path, InstanceP, Operator, Form, Unrolled, Iterable, StaticMethod, Closed> v;
+  std::variant<ValueId, FunctionRef, ClassRef, Path, InstanceP, Operator, BoundFunction, Form, Unrolled, Iterable, StaticMethod, Closed> v;
 
   template <class T> const T* as() const { return std::get_if<T>(&v); }
 };

@@ -72,6 +72,7 @@ class _Conv(Module):
         self.groups = groups
         self.padding_mode = padding_mode
         self._around = []
+        self._pads = padding_mode != "zeros"
         if padding_mode != "zeros":
             for i in range(n - 1, -1, -1):
                 if padding == "same":
@@ -93,7 +94,7 @@ class Conv1d(_Conv):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None):
         self._set(1, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
     def forward(self, input):
-        if self.padding_mode != "zeros":
+        if self._pads:
             return F.conv1d(F.pad(input, self._around, self.padding_mode), self.weight, self.bias, self.stride, self._none, self.dilation, self.groups)
         return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
@@ -101,7 +102,7 @@ class Conv2d(_Conv):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None):
         self._set(2, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
     def forward(self, input):
-        if self.padding_mode != "zeros":
+        if self._pads:
             return F.conv2d(F.pad(input, self._around, self.padding_mode), self.weight, self.bias, self.stride, self._none, self.dilation, self.groups)
         return F.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
@@ -109,7 +110,7 @@ class Conv3d(_Conv):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None):
         self._set(3, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
     def forward(self, input):
-        if self.padding_mode != "zeros":
+        if self._pads:
             return F.conv3d(F.pad(input, self._around, self.padding_mode), self.weight, self.bias, self.stride, self._none, self.dilation, self.groups)
         return F.conv3d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 

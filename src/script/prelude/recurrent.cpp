@@ -34,6 +34,7 @@ class _RNNBase(Module):
 class RNN(_RNNBase):
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
         self.nonlinearity = nonlinearity
+        self._tanh = nonlinearity == "tanh"
         self._set(1, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0)
     def forward(self, input, hx: Optional[Tensor] = None):
         batched = input.dim() == 3
@@ -46,7 +47,7 @@ class RNN(_RNNBase):
             h = hx
             if not batched:
                 h = hx.unsqueeze(1)
-        if self.nonlinearity == "tanh":
+        if self._tanh:
             y, hn = torch.rnn_tanh(x, h, self._flat, self.bias, self.num_layers, self.dropout, False, self.bidirectional, self.batch_first)
         else:
             y, hn = torch.rnn_relu(x, h, self._flat, self.bias, self.num_layers, self.dropout, False, self.bidirectional, self.batch_first)
@@ -113,6 +114,7 @@ class _Cell(Module):
 class RNNCell(_Cell):
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
         self.nonlinearity = nonlinearity
+        self._tanh = nonlinearity == "tanh"
         self._set(input_size, hidden_size, bias)
     def forward(self, input, hx: Optional[Tensor] = None):
         batched = input.dim() == 2
@@ -125,7 +127,7 @@ class RNNCell(_Cell):
             h = hx
             if not batched:
                 h = hx.unsqueeze(0)
-        if self.nonlinearity == "tanh":
+        if self._tanh:
             out = torch.rnn_tanh_cell(x, h, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         else:
             out = torch.rnn_relu_cell(x, h, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)

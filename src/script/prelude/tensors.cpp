@@ -14,6 +14,51 @@ def norm(input, p=2.0, dim=None, keepdim=False, out=None, dtype: Optional[int] =
 
 def is_tensor(obj):
     return isinstance(obj, torch.Tensor)
+
+def equal(input, other) -> bool:
+    if input.size() != other.size():
+        return False
+    return bool((input == other).all())
+
+def allclose(input, other, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    return bool(torch.isclose(input, other, rtol, atol, equal_nan).all())
+
+def _int(input):
+    return input.to(torch.int32)
+
+def _long(input):
+    return input.to(torch.int64)
+
+def _short(input):
+    return input.to(torch.int16)
+
+def _char(input):
+    return input.to(torch.int8)
+
+def _byte(input):
+    return input.to(torch.uint8)
+
+def _half(input):
+    return input.to(torch.float16)
+
+def _float(input):
+    return input.to(torch.float32)
+
+def _double(input):
+    return input.to(torch.float64)
+
+def _bool(input):
+    return input.to(torch.bool)
+
+def _bfloat16(input):
+    return input.to(torch.bfloat16)
+
+def _cfloat(input):
+    return input.to(torch.complex64)
+
+def _cdouble(input):
+    return input.to(torch.complex128)
+
 )py";
 
 } // namespace tenon::script::prelude
