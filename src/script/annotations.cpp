@@ -14,15 +14,29 @@ namespace {
 }
 
 std::optional<Type> simple_type(std::string_view name) {
-  static const std::map<std::string_view, TypeKind> simple{
-      {"int", TypeKind::Int},          {"float", TypeKind::Float},           {"bool", TypeKind::Bool},
-      {"str", TypeKind::String},       {"complex", TypeKind::Complex},       {"Tensor", TypeKind::Dynamic},
-      {"torch.Tensor", TypeKind::Dynamic}, {"torch.device", TypeKind::Device}, {"torch._C.Device", TypeKind::Device},
-      {"Device", TypeKind::Device},    {"torch.dtype", TypeKind::Int},       {"torch.layout", TypeKind::Int},
-      {"torch.memory_format", TypeKind::Int}, {"number", TypeKind::Number}, {"None", TypeKind::None},
-      {"NoneType", TypeKind::None},    {"Any", TypeKind::Any},               {"typing.Any", TypeKind::Any},
-      {"torch.Generator", TypeKind::Generator}, {"torch.LongTensor", TypeKind::Dynamic}, {"torch.FloatTensor", TypeKind::Dynamic},
-      {"torch.nn.Parameter", TypeKind::Dynamic}, {"torch.nn.parameter.Parameter", TypeKind::Dynamic}};
+  static const std::map<std::string_view, TypeKind> simple{{"int", TypeKind::Int},
+                                                           {"float", TypeKind::Float},
+                                                           {"bool", TypeKind::Bool},
+                                                           {"str", TypeKind::String},
+                                                           {"complex", TypeKind::Complex},
+                                                           {"Tensor", TypeKind::Dynamic},
+                                                           {"torch.Tensor", TypeKind::Dynamic},
+                                                           {"torch.device", TypeKind::Device},
+                                                           {"torch._C.Device", TypeKind::Device},
+                                                           {"Device", TypeKind::Device},
+                                                           {"torch.dtype", TypeKind::Int},
+                                                           {"torch.layout", TypeKind::Int},
+                                                           {"torch.memory_format", TypeKind::Int},
+                                                           {"number", TypeKind::Number},
+                                                           {"None", TypeKind::None},
+                                                           {"NoneType", TypeKind::None},
+                                                           {"Any", TypeKind::Any},
+                                                           {"typing.Any", TypeKind::Any},
+                                                           {"torch.Generator", TypeKind::Generator},
+                                                           {"torch.LongTensor", TypeKind::Dynamic},
+                                                           {"torch.FloatTensor", TypeKind::Dynamic},
+                                                           {"torch.nn.Parameter", TypeKind::Dynamic},
+                                                           {"torch.nn.parameter.Parameter", TypeKind::Dynamic}};
   if (auto it = simple.find(name); it != simple.end()) return Type::simple(it->second);
   if (name == "torch.Size") return Type::list(Type::simple(TypeKind::Int));
   return std::nullopt;
@@ -97,7 +111,8 @@ Type type_of_annotation(const Exp& e, const Scope& scope) {
     unknown(e);
   }
   if (auto* s = e->as<Subscript>()) return type_of_subscript(e, *s, scope);
-  if (auto* b = e->as<Binary>(); b && b->op == "|") return union_of({type_of_annotation(b->left, scope), type_of_annotation(b->right, scope)});
+  if (auto* b = e->as<Binary>(); b && b->op == "|")
+    return union_of({type_of_annotation(b->left, scope), type_of_annotation(b->right, scope)});
   if (auto* t = e->as<TupleLit>()) {
     std::vector<Type> of;
     for (auto& i : t->items) of.push_back(type_of_annotation(i, scope));

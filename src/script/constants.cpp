@@ -13,7 +13,10 @@ IValue default_ivalue(const Constant& c, Range at, const Type& wanted) {
     std::vector<IValue> out;
     for (size_t i = 0; i < l.size(); i++) {
       const Type& of = wanted.is(TypeKind::Optional) ? wanted.element() : wanted;
-      out.push_back(default_ivalue(l[i], at, of.is(TypeKind::Tuple) && i < of.elements().size() ? of.element(i) : of.is(TypeKind::List) ? of.element() : Type::simple(TypeKind::Any)));
+      out.push_back(default_ivalue(l[i], at,
+                                   of.is(TypeKind::Tuple) && i < of.elements().size() ? of.element(i)
+                                   : of.is(TypeKind::List)                            ? of.element()
+                                                                                      : Type::simple(TypeKind::Any)));
     }
     return out;
   };
@@ -26,8 +29,10 @@ IValue default_ivalue(const Constant& c, Range at, const Type& wanted) {
   if (auto* s = c.as<std::string>()) return inner.is(TypeKind::Device) ? IValue(*s, IValue::Tag::Device) : IValue(*s);
   if (auto* t = c.as<Constant::Tuple>()) return inner.is(TypeKind::List) ? IValue::list(items(*t->items)) : IValue::tuple(items(*t->items));
   if (c.as<Constant::List>() || c.as<Constant::Dict>())
-    fail(at, "Mutable default parameters are not supported because Python binds them to the function and they persist across function calls.\n"
-             " As a workaround, make the default None and instantiate the default parameter within the body of the function. Found {} on parameter",
+    fail(at,
+         "Mutable default parameters are not supported because Python binds them to the function and they persist across function calls.\n"
+         " As a workaround, make the default None and instantiate the default parameter within the body of the function. Found {} on "
+         "parameter",
          python_type(c));
   fail(at, "a {} cannot be a default", python_type(c));
 }
@@ -93,17 +98,18 @@ ValueId Emitter::emit_tensor(Range at, const TensorConstant& t) {
 }
 
 ValueId Emitter::emit_deferred(Range at, const Deferred& d) {
-  static const std::map<std::string, std::string> operators{{"+", "aten::add"},  {"-", "aten::sub"},      {"*", "aten::mul"}, {"/", "aten::div"},
-                                                            {"**", "aten::pow"}, {"//", "aten::floordiv"}, {"%", "aten::remainder"}, {"@", "aten::matmul"},
-                                                            {"[]", "aten::select"}, {"<", "aten::lt"}, {">", "aten::gt"}, {"<=", "aten::le"}, {">=", "aten::ge"},
-                                                            {"&", "aten::__and__"}, {"|", "aten::__or__"}};
+  static const std::map<std::string, std::string> operators{
+      {"+", "aten::add"},       {"-", "aten::sub"},       {"*", "aten::mul"},    {"/", "aten::div"},     {"**", "aten::pow"},
+      {"//", "aten::floordiv"}, {"%", "aten::remainder"}, {"@", "aten::matmul"}, {"[]", "aten::select"}, {"<", "aten::lt"},
+      {">", "aten::gt"},        {"<=", "aten::le"},       {">=", "aten::ge"},    {"&", "aten::__and__"}, {"|", "aten::__or__"}};
   CallArgs args;
   for (auto& a : d.args) args.positional.emplace_back(at, Sugared{emit_constant(at, a)});
   for (auto& [k, v] : d.keywords) args.keywords.emplace_back(k, std::pair{at, Sugared{emit_constant(at, v)}});
   if (d.callee == "[]" && args.positional.size() == 2) args.positional.insert(args.positional.begin() + 1, {at, Sugared{integer(at, 0)}});
   Sugared callee{Operator{"", {}}};
   if (auto it = operators.find(d.callee); it != operators.end()) callee = {Operator{it->second, {}}};
-  else if (d.callee.starts_with('.')) callee = attribute_of(at, args.positional.at(0).second, d.callee.substr(1)), args.positional.erase(args.positional.begin());
+  else if (d.callee.starts_with('.'))
+    callee = attribute_of(at, args.positional.at(0).second, d.callee.substr(1)), args.positional.erase(args.positional.begin());
   else callee = of_path(at, d.callee);
   if (simple(callee)) return *simple(callee);
   return as_value(at, call(at, callee, args, {}));
@@ -124,7 +130,8 @@ Sugared Emitter::attribute(Range at, const InstanceP& self, const std::string& n
   }
   // Lists and tensors made by __init__ have identity: each use shows the same one.
   bool made_once = c->as<Constant::Dict>() || c->as<std::shared_ptr<TensorConstant>>();
-  if (auto* l = c->as<Constant::List>()) made_once = std::none_of((*l)->begin(), (*l)->end(), [](auto& i) { return i.template as<InstanceP>() != nullptr; });
+  if (auto* l = c->as<Constant::List>())
+    made_once = std::none_of((*l)->begin(), (*l)->end(), [](auto& i) { return i.template as<InstanceP>() != nullptr; });
   if (!made_once) return of_constant(at, *c);
   if (auto it = attribute_values.find(k); it != attribute_values.end()) return {it->second};
   ValueId v = at_top([&] { return emit_constant(at, *c); });
@@ -166,7 +173,8 @@ void Emitter::register_mutable_attributes(const InstanceP& self) {
   if (self->path.empty()) assigned_in_methods(self, mutable_attributes);
   for (auto& [name, v] : self->attributes) {
     if (auto* sub = v.as<InstanceP>()) register_mutable_attributes(*sub);
-    else if (mutable_attributes.contains(name)) root.vars["@" + self->path + "." + name] = {attribute(self->cls.def->range, self, name), {}, {}};
+    else if (mutable_attributes.contains(name))
+      root.vars["@" + self->path + "." + name] = {attribute(self->cls.def->range, self, name), {}, {}};
   }
 }
 

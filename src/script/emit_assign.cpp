@@ -30,13 +30,15 @@ void Emitter::assign_to(const Exp& target, const Sugared& value, const std::opti
   auto* self = of.as<InstanceP>();
   if (!self) fail(target->range, "Tried to set an attribute: {} on a non-class: {}", s->attr, simple(of) ? repr(*simple(of)) : "module");
   std::string k = "@" + (*self)->path + "." + s->attr;
-  if (!lookup(k, frame)) fail(target->range, "Tried to set nonexistent attribute: {}. Did you forget to initialize it in __init__()?", s->attr);
+  if (!lookup(k, frame))
+    fail(target->range, "Tried to set nonexistent attribute: {}. Did you forget to initialize it in __init__()?", s->attr);
   ValueId v = as_value(target->range, value);
   frame->vars[k] = {Sugared{cast(target->range, v, type(*simple(lookup(k, frame)->value)))}, {}, {}};
 }
 
 void Emitter::assign_tuple(const Exp& target, const TupleLit& t, const Sugared& value) {
-  size_t stars = static_cast<size_t>(std::count_if(t.items.begin(), t.items.end(), [](auto& i) { return i->template as<Star>() != nullptr; }));
+  size_t stars =
+      static_cast<size_t>(std::count_if(t.items.begin(), t.items.end(), [](auto& i) { return i->template as<Star>() != nullptr; }));
   if (stars > 1) fail(target->range, "Only one starred expression is allowed on the lhs");
   size_t wanted = t.items.size() - stars;
   std::vector<Sugared> parts;
@@ -52,7 +54,8 @@ void Emitter::assign_tuple(const Exp& target, const TupleLit& t, const Sugared& 
   } else if (value.as<InstanceP>()) parts = unrolled_items(target->range, value).value_or(std::vector<Sugared>{});
   else if (v && type(*v).is_any_tensor()) fail(target->range, "Tensor cannot be used as a tuple");
   else fail(target->range, "{} cannot be used as a tuple", v ? repr(*v) : "value");
-  if (parts.size() < wanted) fail(target->range, "need {}{} values to unpack but found only {}", stars ? "at least " : "", wanted, parts.size());
+  if (parts.size() < wanted)
+    fail(target->range, "need {}{} values to unpack but found only {}", stars ? "at least " : "", wanted, parts.size());
   if (parts.size() > wanted && !stars) fail(target->range, "too many values to unpack: need {} but found {}", wanted, parts.size());
   size_t at = 0;
   for (auto& i : t.items) {
@@ -96,13 +99,17 @@ void Emitter::assign_subscript(const Exp& target, const Subscript& s, ValueId va
 
 ValueId Emitter::augmented(Range at, const std::string& o, ValueId left, Range right_at, ValueId right) {
   bool in_place = type(left).is_any_tensor() || type(left).is(TypeKind::List);
-  static const std::map<std::string, std::pair<std::string, std::string>> names{
-      {"+", {"aten::add", "aten::add_"}},           {"-", {"aten::sub", "aten::sub_"}},
-      {"*", {"aten::mul", "aten::mul_"}},           {"/", {"aten::div", "aten::div_"}},
-      {"%", {"aten::fmod", "aten::fmod_"}},         {"|", {"aten::__or__", "aten::bitwise_or_"}},
-      {"&", {"aten::__and__", "aten::bitwise_and_"}}, {"^", {"aten::__xor__", "aten::bitwise_xor_"}},
-      {"<<", {"aten::__lshift__", "aten::__lshift_"}}, {">>", {"aten::__rshift__", "aten::__rshift_"}},
-      {"**", {"aten::pow", "aten::pow_"}}};
+  static const std::map<std::string, std::pair<std::string, std::string>> names{{"+", {"aten::add", "aten::add_"}},
+                                                                                {"-", {"aten::sub", "aten::sub_"}},
+                                                                                {"*", {"aten::mul", "aten::mul_"}},
+                                                                                {"/", {"aten::div", "aten::div_"}},
+                                                                                {"%", {"aten::fmod", "aten::fmod_"}},
+                                                                                {"|", {"aten::__or__", "aten::bitwise_or_"}},
+                                                                                {"&", {"aten::__and__", "aten::bitwise_and_"}},
+                                                                                {"^", {"aten::__xor__", "aten::bitwise_xor_"}},
+                                                                                {"<<", {"aten::__lshift__", "aten::__lshift_"}},
+                                                                                {">>", {"aten::__rshift__", "aten::__rshift_"}},
+                                                                                {"**", {"aten::pow", "aten::pow_"}}};
   auto it = names.find(o);
   if (it == names.end()) fail(at, "unsupported kind of augmented assignment: {}", o);
   std::string name = in_place ? it->second.second : it->second.first;
@@ -134,7 +141,8 @@ void Emitter::emit_augmented(const Statement& s, const AugAssign& a) {
     emit_values(at, "aten::index_put_", {view, list, now, boolean(at, false)});
     return;
   }
-  if (!a.target->as<Name>() && !a.target->as<Select>()) fail(at, "left-hand side of augmented assignment must be a variable, an attribute or a subscript");
+  if (!a.target->as<Name>() && !a.target->as<Select>())
+    fail(at, "left-hand side of augmented assignment must be a variable, an attribute or a subscript");
   ValueId left = expression(a.target);
   ValueId right = expression(a.value, type(left).is(TypeKind::List) ? std::optional(type(left)) : std::nullopt);
   ValueId result = augmented(at, a.op, left, a.value->range, right);

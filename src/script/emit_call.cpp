@@ -106,20 +106,23 @@ std::vector<ValueId> Emitter::emit_values(Range at, const std::string& name, con
   for (ValueId v : args) given.push_back({at, v});
   return emit_op(at, name, given);
 }
-ValueId Emitter::op(Range at, const std::string& name, const std::vector<ValueId>& args) { return pack_results(at, emit_values(at, name, args)); }
+ValueId Emitter::op(Range at, const std::string& name, const std::vector<ValueId>& args) {
+  return pack_results(at, emit_values(at, name, args));
+}
 
 std::vector<ValueId> Emitter::emit_op(Range at, const std::string& name, const NamedValues& args) {
   std::vector<Given> given;
   for (auto& a : args) given.push_back({type(a.value), a.name});
   std::string why;
-  if (auto r = reversed(at, name, args)) return *r;
+  if (auto r = of_tensors(at, name, args)) return *r;
   auto r = try_resolve(name, given, &why);
   if (!r) {
     if (auto out = into_out(at, name, args)) return *out;
     // A bool is a number where the other operand is a tensor.
     NamedValues numbers = args;
     for (size_t i = 1; i < args.size() && type(args[0].value).is_any_tensor(); i++)
-      if (given[i].type.is(TypeKind::Bool)) numbers[i].value = cast(at, args[i].value, Type::simple(TypeKind::Number)), given[i].type = Type::simple(TypeKind::Number);
+      if (given[i].type.is(TypeKind::Bool))
+        numbers[i].value = op(at, "aten::Int", {args[i].value}), given[i].type = Type::simple(TypeKind::Int);
     if (try_resolve(name, given)) return emit_op(at, name, numbers);
     fail_text(at, why);
   }
@@ -130,11 +133,15 @@ std::vector<ValueId> Emitter::emit_op(Range at, const std::string& name, const N
   return g.node(node(at, name, std::move(values), r->results)).outputs;
 }
 
-/// Operators whose first operand is a number and whose second a tensor, as torch turns them round.
-std::optional<std::vector<ValueId>> Emitter::reversed(Range at, const std::string& name, const NamedValues& args) {
+/// Operators of Python on tensors under torch's names; those whose first operand is a number and whose second a tensor turned round.
+std::optional<std::vector<ValueId>> Emitter::of_tensors(Range at, const std::string& name, const NamedValues& args) {
+  if (name == "prim::abs" && args.size() == 1 && type(args[0].value).is_any_tensor()) return emit_values(at, "aten::abs", {args[0].value});
+  if (name == "aten::floordiv" && args.size() == 2 && type(args[0].value).is_any_tensor())
+    return emit_values(at, "aten::floor_divide", {args[0].value, args[1].value});
   if (args.size() != 2 || !args[1].name.empty() || !type(args[1].value).is_any_tensor()) return std::nullopt;
   TypeKind k = type(args[0].value).kind;
-  if (k != TypeKind::Int && k != TypeKind::Float && k != TypeKind::Complex && k != TypeKind::Number && k != TypeKind::Bool) return std::nullopt;
+  if (k != TypeKind::Int && k != TypeKind::Float && k != TypeKind::Complex && k != TypeKind::Number && k != TypeKind::Bool)
+    return std::nullopt;
   static const std::map<std::string, std::string> mirrored{{"aten::add", "aten::add"}, {"aten::mul", "aten::mul"}, {"aten::eq", "aten::eq"},
                                                            {"aten::ne", "aten::ne"},   {"aten::lt", "aten::gt"},   {"aten::gt", "aten::lt"},
                                                            {"aten::le", "aten::ge"},   {"aten::ge", "aten::le"}};
@@ -201,7 +208,11 @@ ValueId Emitter::default_value(Range at, const SchemaArg& arg) {
   }
   if (d.is<Expr>()) fail(at, "the default of '{}' is not a constant", arg.name);
   if (t.is(TypeKind::Float) && d.is<int64_t>()) return constant(at, static_cast<double>(d.get<int64_t>()), t);
-  if (t.is(TypeKind::Number)) t = Type::simple(d.is<bool>() ? TypeKind::Bool : d.is<int64_t>() ? TypeKind::Int : d.is<double>() ? TypeKind::Float : TypeKind::Complex);
+  if (t.is(TypeKind::Number))
+    t = Type::simple(d.is<bool>()      ? TypeKind::Bool
+                     : d.is<int64_t>() ? TypeKind::Int
+                     : d.is<double>()  ? TypeKind::Float
+                                       : TypeKind::Complex);
   if (t.is(TypeKind::List) && !d.is<ArgList>()) { // int[2] stride=1
     ArgList items;
     ValueId v = constant(at, d, t.element());
@@ -234,15 +245,18 @@ std::string Emitter::header_of(const FunctionRef& fn) {
   for (size_t i = fn.self ? 1 : 0; i < fn.def->params.size(); i++) {
     const Param& p = fn.def->params[i];
     params += fmt::format("{}{} {}", params.empty() ? "" : ", ", to_string(param_type(p, fn)), p.name);
-    if (p.fallback) params += "=" + p.fallback->range.source->text.substr(p.fallback->range.begin, p.fallback->range.end - p.fallback->range.begin);
+    if (p.fallback)
+      params += "=" + p.fallback->range.source->text.substr(p.fallback->range.begin, p.fallback->range.end - p.fallback->range.begin);
   }
-  return fmt::format("\n{}({}) -> {}:\n", fn.def->name, params, fn.def->returns ? to_string(type_of_annotation(fn.def->returns, *fn.scope)) : "Tensor");
+  return fmt::format("\n{}({}) -> {}:\n", fn.def->name, params,
+                     fn.def->returns ? to_string(type_of_annotation(fn.def->returns, *fn.scope)) : "Tensor");
 }
 
 void Emitter::bind_params(Range at, const FunctionRef& fn, const CallArgs& args, Frame& inner) {
   auto& params = fn.def->params;
   size_t first = fn.self && !params.empty() ? 1 : 0;
-  bool is_static = std::any_of(fn.def->decorators.begin(), fn.def->decorators.end(), [](auto& d) { return d->template as<Name>() && d->template as<Name>()->id == "staticmethod"; });
+  bool is_static = std::any_of(fn.def->decorators.begin(), fn.def->decorators.end(),
+                               [](auto& d) { return d->template as<Name>() && d->template as<Name>()->id == "staticmethod"; });
   if (is_static) first = 0;
   std::string prefix = fmt::format("{}:", ++counter);
   std::string header = header_of(fn);
@@ -272,11 +286,14 @@ void Emitter::bind_params(Range at, const FunctionRef& fn, const CallArgs& args,
     if (!open && !is_subtype(type(*v), t))
       fail(given ? given->first : at, "{}Expected a value of type '{}' for argument '{}' but instead found type '{}'.{}", header,
            p.annotation ? annotation(t) : "Tensor (inferred)", p.name, repr(*v),
-           p.annotation ? "" : fmt::format("\nInferred '{}' to be of type 'Tensor' because it was not annotated with an explicit type.", p.name));
+           p.annotation
+               ? ""
+               : fmt::format("\nInferred '{}' to be of type 'Tensor' because it was not annotated with an explicit type.", p.name));
     inner.vars[prefix + p.name] = {Sugared{library ? *v : cast(at, *v, t)}, {}, {}};
   }
   for (auto& [name, arg] : args.keywords)
-    if (std::none_of(params.begin(), params.end(), [&](auto& p) { return p.name == name; })) fail(at, "{}Keyword argument {} unknown.", header, name);
+    if (std::none_of(params.begin(), params.end(), [&](auto& p) { return p.name == name; }))
+      fail(at, "{}Keyword argument {} unknown.", header, name);
   stack.push_back({fn, prefix, {}, {}, {}});
 }
 
@@ -287,11 +304,13 @@ Sugared Emitter::inline_call(Range at, const FunctionRef& fn, const CallArgs& ar
       node(at, "prim::RaiseException", {text(at, fmt::format("{} is unused: it cannot be called", fn.def->name)), none(at)}, {});
       return {uninitialized(at, fn.def->returns ? type_of_annotation(fn.def->returns, *fn.scope) : Type::simple(TypeKind::Dynamic))};
     }
-    if (name == "torch.jit.ignore") fail(at, "{} is ignored by torch.jit.ignore: it is Python code, which cannot be called here", fn.def->name);
+    if (name == "torch.jit.ignore")
+      fail(at, "{} is ignored by torch.jit.ignore: it is Python code, which cannot be called here", fn.def->name);
   }
   if (fn.def->refusal) fail_text(fn.def->refusal->range, fn.def->refusal->message);
   for (auto& a : stack)
-    if (a.fn.def == fn.def && a.fn.self == fn.self) fail(at, "function '{}' is called recursively. Recursive calls are not supported", fn.def->name);
+    if (a.fn.def == fn.def && a.fn.self == fn.self)
+      fail(at, "function '{}' is called recursively. Recursive calls are not supported", fn.def->name);
   if (stack.size() >= deepest_calls) fail(at, "calls nested too deeply");
   Frame inner;
   inner.boundary = true;
@@ -314,6 +333,14 @@ ValueId Emitter::body_result(Range at, Flow flow, Frame& inner) {
   if (flow == Flow::Exits) {
     ValueId v = *simple(lookup_flag(flag("value"), &inner)->value);
     return v;
+  }
+  if (flow == Flow::Maybe && !a.declared && !a.merged->is(TypeKind::None)) { // falling off the end returns None
+    auto left = [&](const char* what) { return *simple(lookup_flag(flag(what), &inner)->value); };
+    NodeId n = node(at, "prim::If", {left("return")}, {});
+    Branch t{g.add_block(n), {}}, f{g.add_block(n), {}};
+    within(f.block, f.frame, [&] { g.block(f.block).returns = {none(at)}; });
+    g.block(t.block).returns = {left("value")};
+    return g.add_output(n, Type::optional(*a.merged));
   }
   Type returned = a.declared.value_or(a.merged.value_or(none_type));
   if (!returned.is(TypeKind::None)) fail(at, "Function was not annotated as having type None, but does not return along all paths");
@@ -340,7 +367,8 @@ Sugared Emitter::make_named_tuple(Range at, const ClassRef& cls, const Type& t, 
     }
     v = convert(at, v, t.element(i), true);
     if (!is_subtype(type(v), t.element(i)))
-      fail(at, "Expected a value of type '{}' for argument '{}' but instead found type '{}'.", annotation(t.element(i)), fields[i], repr(v));
+      fail(at, "Expected a value of type '{}' for argument '{}' but instead found type '{}'.", annotation(t.element(i)), fields[i],
+           repr(v));
     items.emplace_back(v);
   }
   return {one(at, "prim::TupleConstruct", items, t)};

@@ -51,7 +51,8 @@ Refinements either(const Refinements& a, const Refinements& b) {
 ValueId Emitter::to_bool(Range at, ValueId v) {
   const Type& t = type(v);
   if (t.is(TypeKind::Bool)) return v;
-  if (t.is(TypeKind::List) || t.is(TypeKind::String) || t.is(TypeKind::Dict)) return op(at, "aten::gt", {op(at, "aten::len", {v}), integer(at, 0)});
+  if (t.is(TypeKind::List) || t.is(TypeKind::String) || t.is(TypeKind::Dict))
+    return op(at, "aten::gt", {op(at, "aten::len", {v}), integer(at, 0)});
   Given given{t};
   auto r = try_resolve("aten::Bool", std::span(&given, 1));
   if (!r) fail(at, "Could not cast value of type {} to bool", repr(v));

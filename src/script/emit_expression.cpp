@@ -9,73 +9,74 @@ namespace tenon::script {
 ValueId Emitter::expression(const Exp& e, const std::optional<Type>& hint) { return as_value(e->range, sugared(e, hint)); }
 
 ValueId Emitter::as_value(Range at, const Sugared& s) {
-  return std::visit(Overloaded{
-                        [&](const ValueId& v) { return v; },
-                        [&](const Unrolled& u) {
-                          ArgList items;
-                          std::vector<Type> types;
-                          for (auto& i : u.items) items.emplace_back(as_value(at, i)), types.push_back(type(items.back().get<ValueId>()));
-                          return one(at, "prim::TupleConstruct", items, Type::tuple(types));
-                        },
-                        [&](const Closed& c) -> ValueId {
-                          fail(at,
-                               "python value of type '{}' cannot be used as a value. Perhaps it is a closed over global variable? If so, please "
-                               "consider passing it in as an argument or use a local varible instead.",
-                               c.python_type);
-                        },
-                        [&](const Path& p) -> ValueId {
-                          size_t dot = p.path.rfind('.');
-                          if (dot == p.path.npos) fail(at, "python value of type 'module' cannot be used as a value");
-                          fail(at, "module '{}' object has no attribute {}", p.path.substr(0, dot), p.path.substr(dot + 1));
-                        },
-                        [&](const Iterable& it) -> ValueId { fail(at, "{} cannot be used as a value", it.kind); },
-                        [&](const InstanceP& m) -> ValueId { fail(at, "module '{}' cannot be used as a value", m->cls.def->name); },
-                        [&](const auto&) -> ValueId { fail(at, "function cannot be used as a value"); },
-                    },
-                    s.v);
+  return std::visit(
+      Overloaded{
+          [&](const ValueId& v) { return v; },
+          [&](const Unrolled& u) {
+            ArgList items;
+            std::vector<Type> types;
+            for (auto& i : u.items) items.emplace_back(as_value(at, i)), types.push_back(type(items.back().get<ValueId>()));
+            return one(at, "prim::TupleConstruct", items, Type::tuple(types));
+          },
+          [&](const Closed& c) -> ValueId {
+            fail(at,
+                 "python value of type '{}' cannot be used as a value. Perhaps it is a closed over global variable? If so, please "
+                 "consider passing it in as an argument or use a local varible instead.",
+                 c.python_type);
+          },
+          [&](const Path& p) -> ValueId {
+            size_t dot = p.path.rfind('.');
+            if (dot == p.path.npos) fail(at, "python value of type 'module' cannot be used as a value");
+            fail(at, "module '{}' object has no attribute {}", p.path.substr(0, dot), p.path.substr(dot + 1));
+          },
+          [&](const Iterable& it) -> ValueId { fail(at, "{} cannot be used as a value", it.kind); },
+          [&](const InstanceP& m) -> ValueId { fail(at, "module '{}' cannot be used as a value", m->cls.def->name); },
+          [&](const auto&) -> ValueId { fail(at, "function cannot be used as a value"); },
+      },
+      s.v);
 }
 
 Sugared Emitter::sugared(const Exp& e, const std::optional<Type>& hint) {
-  return std::visit(
-      Overloaded{
-          [&](const Name& n) { return named(e, n.id); },
-          [&](const Literal& l) {
-            Constant c = std::visit([](auto& v) { return Constant{v}; }, l.value);
-            return Sugared{emit_constant(e->range, c)};
-          },
-          [&](const Ellipsis&) -> Sugared { fail(e->range, "'...' is only supported in subscripts"); },
-          [&](const Select& s) { return attribute_of(e->range, sugared(s.value), s.attr); },
-          [&](const Slice&) -> Sugared { fail(e->range, "a slice outside of a subscript"); },
-          [&](const Subscript& s) { return sugared_subscript(e, s); },
-          [&](const Call& c) { return emit_call(e, c, hint); },
-          [&](const Star&) -> Sugared { fail(e->range, "a starred expression is not supported here"); },
-          [&](const Unary& u) { return Sugared{emit_unary(e, u)}; },
-          [&](const Binary& b) { return Sugared{emit_binary(e, b)}; },
-          [&](const Logical&) { return Sugared{condition(e).value}; },
-          [&](const Ternary& t) { return Sugared{emit_ternary(e, t, hint)}; },
-          [&](const TupleLit& t) {
-            ArgList items;
-            std::vector<Type> types;
-            const Type* want = hint && hint->is(TypeKind::Optional) ? &hint->element() : hint ? &*hint : nullptr;
-            for (size_t i = 0; i < t.items.size(); i++) {
-              if (auto* star = t.items[i]->as<Star>()) {
-                ValueId v = expression(star->value);
-                if (!type(v).is(TypeKind::Tuple)) fail(t.items[i]->range, "{} cannot be used as a tuple", repr(v));
-                for (auto& part : *unrolled_items(e->range, {v})) items.emplace_back(as_value(e->range, part)), types.push_back(type(items.back().get<ValueId>()));
-                continue;
-              }
-              bool hinted = want && want->is(TypeKind::Tuple) && i < want->elements().size();
-              ValueId v = expression(t.items[i], hinted ? std::optional(want->element(i)) : std::nullopt);
-              if (hinted) v = convert(e->range, v, want->element(i));
-              items.emplace_back(v), types.push_back(type(v));
-            }
-            return Sugared{one(e->range, "prim::TupleConstruct", items, Type::tuple(types))};
-          },
-          [&](const ListLit& l) { return Sugared{emit_list(e, l, hint)}; },
-          [&](const DictLit& d) { return Sugared{emit_dict(e, d, hint)}; },
-          [&](const Comprehension& c) { return Sugared{emit_comprehension(e->range, c, hint)}; },
-      },
-      e->v);
+  return std::visit(Overloaded{
+                        [&](const Name& n) { return named(e, n.id); },
+                        [&](const Literal& l) {
+                          Constant c = std::visit([](auto& v) { return Constant{v}; }, l.value);
+                          return Sugared{emit_constant(e->range, c)};
+                        },
+                        [&](const Ellipsis&) -> Sugared { fail(e->range, "'...' is only supported in subscripts"); },
+                        [&](const Select& s) { return attribute_of(e->range, sugared(s.value), s.attr); },
+                        [&](const Slice&) -> Sugared { fail(e->range, "a slice outside of a subscript"); },
+                        [&](const Subscript& s) { return sugared_subscript(e, s); },
+                        [&](const Call& c) { return emit_call(e, c, hint); },
+                        [&](const Star&) -> Sugared { fail(e->range, "a starred expression is not supported here"); },
+                        [&](const Unary& u) { return Sugared{emit_unary(e, u)}; },
+                        [&](const Binary& b) { return Sugared{emit_binary(e, b)}; },
+                        [&](const Logical&) { return Sugared{condition(e).value}; },
+                        [&](const Ternary& t) { return Sugared{emit_ternary(e, t, hint)}; },
+                        [&](const TupleLit& t) {
+                          ArgList items;
+                          std::vector<Type> types;
+                          const Type* want = hint && hint->is(TypeKind::Optional) ? &hint->element() : hint ? &*hint : nullptr;
+                          for (size_t i = 0; i < t.items.size(); i++) {
+                            if (auto* star = t.items[i]->as<Star>()) {
+                              ValueId v = expression(star->value);
+                              if (!type(v).is(TypeKind::Tuple)) fail(t.items[i]->range, "{} cannot be used as a tuple", repr(v));
+                              for (auto& part : *unrolled_items(e->range, {v}))
+                                items.emplace_back(as_value(e->range, part)), types.push_back(type(items.back().get<ValueId>()));
+                              continue;
+                            }
+                            bool hinted = want && want->is(TypeKind::Tuple) && i < want->elements().size();
+                            ValueId v = expression(t.items[i], hinted ? std::optional(want->element(i)) : std::nullopt);
+                            if (hinted) v = convert(e->range, v, want->element(i));
+                            items.emplace_back(v), types.push_back(type(v));
+                          }
+                          return Sugared{one(e->range, "prim::TupleConstruct", items, Type::tuple(types))};
+                        },
+                        [&](const ListLit& l) { return Sugared{emit_list(e, l, hint)}; },
+                        [&](const DictLit& d) { return Sugared{emit_dict(e, d, hint)}; },
+                        [&](const Comprehension& c) { return Sugared{emit_comprehension(e->range, c, hint)}; },
+                    },
+                    e->v);
 }
 
 ValueId Emitter::emit_unary(const Exp& e, const Unary& u) {
@@ -90,10 +91,11 @@ ValueId Emitter::emit_binary(const Exp& e, const Binary& b) {
     if ((left && left->value.index() == 0) || (right && right->value.index() == 0)) return condition(e).value;
   }
   static const std::map<std::string, std::string> names{
-      {"+", "aten::add"},      {"-", "aten::sub"},         {"*", "aten::mul"},         {"/", "aten::div"},    {"//", "aten::floordiv"},
-      {"%", "aten::remainder"}, {"**", "aten::pow"},       {"@", "aten::matmul"},      {"&", "aten::__and__"}, {"|", "aten::__or__"},
-      {"^", "aten::__xor__"},  {"<<", "aten::__lshift__"}, {">>", "aten::__rshift__"}, {"<", "aten::lt"},     {">", "aten::gt"},
-      {"<=", "aten::le"},      {">=", "aten::ge"},         {"==", "aten::eq"},         {"!=", "aten::ne"},    {"is", "aten::__is__"},
+      {"+", "aten::add"},           {"-", "aten::sub"},       {"*", "aten::mul"},     {"/", "aten::div"},
+      {"//", "aten::floordiv"},     {"%", "aten::remainder"}, {"**", "aten::pow"},    {"@", "aten::matmul"},
+      {"&", "aten::__and__"},       {"|", "aten::__or__"},    {"^", "aten::__xor__"}, {"<<", "aten::__lshift__"},
+      {">>", "aten::__rshift__"},   {"<", "aten::lt"},        {">", "aten::gt"},      {"<=", "aten::le"},
+      {">=", "aten::ge"},           {"==", "aten::eq"},       {"!=", "aten::ne"},     {"is", "aten::__is__"},
       {"is not", "aten::__isnot__"}};
   ValueId left = expression(b.left);
   if (b.op == "in" || b.op == "not in") {
@@ -155,8 +157,8 @@ ValueId Emitter::emit_list(const Exp& e, const ListLit& l, const std::optional<T
   if (want) {
     for (Type& t : types)
       if (!is_subtype(t, want->element()))
-        fail(e->range, "List type annotation `{}` did not match the types of the given list elements, which were unified to {}", annotation(*want),
-             element ? annotation(*element) : annotation(Type::any_of(distinct)));
+        fail(e->range, "List type annotation `{}` did not match the types of the given list elements, which were unified to {}",
+             annotation(*want), element ? annotation(*element) : annotation(Type::any_of(distinct)));
     return one(e->range, "prim::ListConstruct", items, *want);
   }
   if (!element) element = Type::any_of(distinct);
@@ -175,7 +177,8 @@ ValueId Emitter::emit_dict(const Exp& e, const DictLit& d, const std::optional<T
     if (want && (!is_subtype(type(k), want->element(0)) || !is_subtype(type(v), want->element(1))))
       fail(e->range, "Type annotation was inferred to be `{}`but the type of keys or values given by the dict literal is Dict[{}, {}]",
            annotation(*want), repr(k), repr(v));
-    if (key && !(*key == type(k))) fail(e->range, "Dict keys must contain only a single type. Expected: {} but found {} instead", annotation(*key), repr(k));
+    if (key && !(*key == type(k)))
+      fail(e->range, "Dict keys must contain only a single type. Expected: {} but found {} instead", annotation(*key), repr(k));
     key = type(k);
     auto both = value ? unify(*value, type(v)) : std::optional(type(v));
     if (!want && !both) both = Type::any_of({*value, type(v)});
@@ -198,7 +201,9 @@ ValueId Emitter::convert(Range at, ValueId v, const Type& to, bool implicit) {
     for (ValueId o : g.node(n).outputs) items.emplace_back(o);
     return one(at, "prim::ListConstruct", items, wanted);
   }
-  if (from.is(TypeKind::Tuple) && wanted.is(TypeKind::Tuple) && from.elements().size() == wanted.elements().size() && from.name().empty() && is_subtype(from, wanted)) return cast(at, v, wanted);
+  if (from.is(TypeKind::Tuple) && wanted.is(TypeKind::Tuple) && from.elements().size() == wanted.elements().size() && from.name().empty() &&
+      is_subtype(from, wanted))
+    return cast(at, v, wanted);
   if (from.is(TypeKind::String) && wanted.is(TypeKind::Device)) return op(at, "aten::device", {v});
   if (!implicit) return v;
   if (from.is_any_tensor()) {
@@ -232,20 +237,39 @@ Sugared Emitter::attribute_of(Range at, const Sugared& s, const std::string& nam
 Sugared Emitter::method_of_module(Range at, const InstanceP& self, const std::string& name) {
   bool dict = self->cls.def->name == "ModuleDict" || self->cls.def->name == "ParameterDict";
   if (dict && (name == "items" || name == "keys" || name == "values")) return {StaticMethod{self, name}};
-  if (name == "named_children" || name == "children" || name == "modules" || name == "named_modules" || name == "parameters" || name == "named_parameters") return {StaticMethod{self, name}};
+  if (name == "named_children" || name == "children" || name == "modules" || name == "named_modules" || name == "parameters" ||
+      name == "named_parameters")
+    return {StaticMethod{self, name}};
   return attribute(at, self, name);
 }
 
 Sugared Emitter::attribute_of_value(Range at, ValueId v, const std::string& name) {
   const Type t = type(v);
   if (t.is_any_tensor()) {
-    static const std::map<std::string, std::string> properties{
-        {"shape", "aten::size"}, {"dtype", "prim::dtype"}, {"device", "prim::device"},       {"layout", "prim::layout"},
-        {"data", "prim::data"},  {"grad", "prim::grad"},   {"is_cuda", "prim::is_cuda"},     {"requires_grad", "prim::requires_grad"},
-        {"ndim", "aten::dim"},   {"T", "aten::numpy_T"},   {"mT", "aten::mT"},               {"H", "aten::matrix_H"},
-        {"mH", "aten::mH"},      {"real", "aten::real"},   {"imag", "aten::imag"},           {"is_sparse", "prim::is_sparse"},
-        {"is_cpu", "prim::is_cpu"}, {"is_quantized", "prim::is_quantized"}, {"itemsize", "prim::itemsize"}, {"nbytes", "prim::nbytes"},
-        {"is_mkldnn", "prim::is_mkldnn"}, {"is_meta", "prim::is_meta"}, {"name", "prim::name"}, {"is_leaf", "aten::is_leaf"}};
+    static const std::map<std::string, std::string> properties{{"shape", "aten::size"},
+                                                               {"dtype", "prim::dtype"},
+                                                               {"device", "prim::device"},
+                                                               {"layout", "prim::layout"},
+                                                               {"data", "prim::data"},
+                                                               {"grad", "prim::grad"},
+                                                               {"is_cuda", "prim::is_cuda"},
+                                                               {"requires_grad", "prim::requires_grad"},
+                                                               {"ndim", "aten::dim"},
+                                                               {"T", "aten::numpy_T"},
+                                                               {"mT", "aten::mT"},
+                                                               {"H", "aten::matrix_H"},
+                                                               {"mH", "aten::mH"},
+                                                               {"real", "aten::real"},
+                                                               {"imag", "aten::imag"},
+                                                               {"is_sparse", "prim::is_sparse"},
+                                                               {"is_cpu", "prim::is_cpu"},
+                                                               {"is_quantized", "prim::is_quantized"},
+                                                               {"itemsize", "prim::itemsize"},
+                                                               {"nbytes", "prim::nbytes"},
+                                                               {"is_mkldnn", "prim::is_mkldnn"},
+                                                               {"is_meta", "prim::is_meta"},
+                                                               {"name", "prim::name"},
+                                                               {"is_leaf", "aten::is_leaf"}};
     if (auto p = properties.find(name); p != properties.end()) {
       if (name == "T" && !is_operator("aten::numpy_T")) return {op(at, "aten::t", {v})};
       return {op(at, p->second, {v})};
@@ -261,7 +285,8 @@ Sugared Emitter::attribute_of_value(Range at, ValueId v, const std::string& name
   if (t.is(TypeKind::Tuple) && t.parts)
     for (size_t i = 0; i < t.parts->fields.size(); i++)
       if (t.parts->fields[i] == name) return {one(at, "prim::TupleIndex", {v, integer(at, static_cast<int64_t>(i))}, t.element(i))};
-  if (name != "T" && (t.is_any_tensor() || t.is(TypeKind::List) || t.is(TypeKind::Dict) || t.is(TypeKind::String) || t.is(TypeKind::Int) || t.is(TypeKind::Float) || t.is(TypeKind::Number)))
+  if (name != "T" && (t.is_any_tensor() || t.is(TypeKind::List) || t.is(TypeKind::Dict) || t.is(TypeKind::String) || t.is(TypeKind::Int) ||
+                      t.is(TypeKind::Float) || t.is(TypeKind::Number)))
     for (std::string_view space : {"aten::", "prim::"})
       if (is_operator(space.data() + name)) return {Operator{space.data() + name, v}};
   fail(at, "'{}' object has no attribute or method '{}'.", repr(v), name);

@@ -21,8 +21,10 @@ std::optional<Sugared> Emitter::form_of_syntax(const Exp& e, const Call& c, cons
   }
   auto* p = callee.as<Path>();
   if (!p || !p->path.starts_with("torch.jit.")) {
-    if (p && p->path == "typing.cast" && c.args.size() == 2) return Sugared{cast(at, expression(c.args[1]), type_of_annotation(c.args[0], *stack.back().fn.scope))};
-    if (p && (p->path == "torch.compiler.is_compiling" || p->path == "torch.overrides.has_torch_function" || p->path.starts_with("torch.overrides.has_torch_function")))
+    if (p && p->path == "typing.cast" && c.args.size() == 2)
+      return Sugared{cast(at, expression(c.args[1]), type_of_annotation(c.args[0], *stack.back().fn.scope))};
+    if (p && (p->path == "torch.compiler.is_compiling" || p->path == "torch.overrides.has_torch_function" ||
+              p->path.starts_with("torch.overrides.has_torch_function")))
       return Sugared{boolean(at, false)};
     return std::nullopt;
   }
@@ -50,7 +52,8 @@ ValueId Emitter::tolist(Range at, ValueId of, const Type& to) {
   for (; element.is(TypeKind::List); dims++) element = Type(element.element());
   static const std::map<TypeKind, int64_t> codes{{TypeKind::Int, 0}, {TypeKind::Float, 1}, {TypeKind::Bool, 2}, {TypeKind::Complex, 3}};
   auto code = codes.find(element.kind);
-  if (code == codes.end()) fail(at, "{} is not one of the supported element types for tolist: int, float, complex, bool", annotation(element));
+  if (code == codes.end())
+    fail(at, "{} is not one of the supported element types for tolist: int, float, complex, bool", annotation(element));
   return one(at, "prim::tolist", {of, integer(at, dims), integer(at, code->second)}, to);
 }
 
@@ -85,7 +88,8 @@ ValueId Emitter::cast_form(Range at, const std::string& name, const std::vector<
 }
 
 ValueId Emitter::list_form(Range at, const CallArgs& args, const std::optional<Type>& hint) {
-  if (args.positional.empty()) return one(at, "prim::ListConstruct", {}, hint && hint->is(TypeKind::List) ? *hint : Type::list(Type::simple(TypeKind::Dynamic)));
+  if (args.positional.empty())
+    return one(at, "prim::ListConstruct", {}, hint && hint->is(TypeKind::List) ? *hint : Type::list(Type::simple(TypeKind::Dynamic)));
   const Sugared& of = args.positional[0].second;
   auto v = simple(of);
   if (v && (type(*v).is(TypeKind::List) || type(*v).is(TypeKind::String))) return op(at, "aten::list", {*v});
@@ -173,7 +177,8 @@ Sugared Emitter::call_form(Range at, const std::string& name, const CallArgs& ar
     return {none(at)};
   }
   if (name == "len") {
-    if (values.size() == 1 && type(values[0]).is(TypeKind::Tuple)) return {integer(at, static_cast<int64_t>(type(values[0]).elements().size()))};
+    if (values.size() == 1 && type(values[0]).is(TypeKind::Tuple))
+      return {integer(at, static_cast<int64_t>(type(values[0]).elements().size()))};
     return {op(at, "aten::len", values)};
   }
   if (name == "int" || name == "float" || name == "bool" || name == "str" || name == "complex") return {cast_form(at, name, values)};

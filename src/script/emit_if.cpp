@@ -54,7 +54,8 @@ Flow Emitter::emit_if(Range at, const Condition& c, const Rest& then, const Rest
 
 Flow Emitter::guarded(Range at, const Rest& rest) {
   std::vector<std::string> flags{flag("return")};
-  if (int loop = stack.back().loops.empty() ? 0 : stack.back().loops.back()) flags.push_back(flag("break", loop)), flags.push_back(flag("continue", loop));
+  if (int loop = stack.back().loops.empty() ? 0 : stack.back().loops.back())
+    flags.push_back(flag("break", loop)), flags.push_back(flag("continue", loop));
   std::optional<ValueId> left;
   for (auto& k : flags)
     if (Variable* v = lookup_flag(k, frame)) left = left ? op(at, "aten::__or__", {*left, *simple(v->value)}) : *simple(v->value);
@@ -113,7 +114,8 @@ void Emitter::merge_variable(Range at, NodeId n, Branch& t, Branch& f, const std
     return give(at, n, t, f, key, tv, fv, type(tv ? *tv : *fv), var->narrow);
   }
   bool t_leaves = leaves(t.flow) && !value, f_leaves = leaves(f.flow) && !value;
-  if (t_leaves == f_leaves && tvar->refined.value_or(*tv) == fvar->refined.value_or(*fv) && !tvar->narrow && !fvar->narrow) return; // unchanged
+  if (t_leaves == f_leaves && tvar->refined.value_or(*tv) == fvar->refined.value_or(*fv) && !tvar->narrow && !fvar->narrow)
+    return; // unchanged
   Type t_goes_on = tvar->narrow.value_or(type(*tv)), f_goes_on = fvar->narrow.value_or(type(*fv));
   auto both = unify(type(*tv), type(*fv)), goes_on = unify(t_goes_on, f_goes_on);
   if (t_leaves != f_leaves) goes_on = t_leaves ? f_goes_on : t_goes_on;
@@ -121,7 +123,8 @@ void Emitter::merge_variable(Range at, NodeId n, Branch& t, Branch& f, const std
   if (t_leaves && f_leaves) return;
   if (t_leaves) return give(at, n, t, f, key, {}, fv, type(*fv), fvar->narrow);
   if (f_leaves) return give(at, n, t, f, key, tv, {}, type(*tv), tvar->narrow);
-  std::string why = fmt::format("Type mismatch: {} is set to type {} in the true branch and type {} in the false branch", name, repr(*tv), repr(*fv));
+  std::string why =
+      fmt::format("Type mismatch: {} is set to type {} in the true branch and type {} in the false branch", name, repr(*tv), repr(*fv));
   if (lookup(key, frame)) fail_text(at, why);
   frame->errors[key] = why + ":\n" + show(at);
 }

@@ -196,7 +196,8 @@ Emitter::Iteration Emitter::range_iteration(Range at, const std::vector<Sugared>
   std::vector<ValueId> v;
   for (auto& a : args) {
     v.push_back(convert(at, as_value(at, a), Type::simple(TypeKind::Int), true));
-    if (!type(v.back()).is(TypeKind::Int)) fail(at, "all inputs of range must be ints, found {} in argument {}", repr(v.back()), v.size() - 1);
+    if (!type(v.back()).is(TypeKind::Int))
+      fail(at, "all inputs of range must be ints, found {} in argument {}", repr(v.back()), v.size() - 1);
   }
   if (v.empty()) fail(at, "range expected at least 1 arguments, got 0");
   if (v.size() > 3) fail(at, "range expected at most 3 arguments, got {}", v.size());
@@ -246,7 +247,9 @@ ValueId Emitter::emit_comprehension(Range at, const Comprehension& c, const std:
   bool hinted = want && want->is(dict ? TypeKind::Dict : TypeKind::List);
   Type any = Type::simple(TypeKind::Dynamic);
   ValueId out = one(at, dict ? "prim::DictConstruct" : "prim::ListConstruct", {},
-                    hinted ? *want : dict ? Type::dict(Type::simple(TypeKind::String), any) : Type::list(any));
+                    hinted ? *want
+                    : dict ? Type::dict(Type::simple(TypeKind::String), any)
+                           : Type::list(any));
   Iteration it = iteration(c.iter->range, iter);
   NodeId loop = node(at, "prim::Loop", {it.length, boolean(at, true)}, {});
   BlockId block = g.add_block(loop);
@@ -267,7 +270,8 @@ ValueId Emitter::emit_comprehension(Range at, const Comprehension& c, const std:
   return out;
 }
 
-ValueId Emitter::unrolled_comprehension(Range at, const Comprehension& c, const std::vector<Sugared>& items, const std::optional<Type>& hint) {
+ValueId Emitter::unrolled_comprehension(Range at, const Comprehension& c, const std::vector<Sugared>& items,
+                                        const std::optional<Type>& hint) {
   ArgList args;
   Frame inner;
   std::vector<Type> types;
@@ -285,7 +289,9 @@ ValueId Emitter::unrolled_comprehension(Range at, const Comprehension& c, const 
     if (!both) fail(at, "Expected elements of one type in a comprehension, found {} and {}", annotation(element), annotation(t));
     element = *both;
   }
-  if (c.key) return one(at, "prim::DictConstruct", args, Type::dict(args.empty() ? Type::simple(TypeKind::String) : type(args[0].get<ValueId>()), element));
+  if (c.key)
+    return one(at, "prim::DictConstruct", args,
+               Type::dict(args.empty() ? Type::simple(TypeKind::String) : type(args[0].get<ValueId>()), element));
   if (hint && hint->is(TypeKind::List) && is_subtype(element, hint->element())) element = hint->element();
   return one(at, "prim::ListConstruct", args, Type::list(element));
 }

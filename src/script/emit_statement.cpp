@@ -82,8 +82,9 @@ Flow Emitter::emit_break(Range at, bool is_break) {
   auto& loops = stack.back().loops;
   if (loops.empty()) fail(at, "SyntaxError: '{}' outside loop", is_break ? "break" : "continue");
   if (loops.back() == 0)
-    fail(at, "Because we emit iteration over Modulelists or Tuples as unrolled loops, we do not support break or continue inside the body of "
-             "these loops");
+    fail(at,
+         "Because we emit iteration over Modulelists or Tuples as unrolled loops, we do not support break or continue inside the body of "
+         "these loops");
   set_flag(at, flag(is_break ? "break" : "continue", loops.back()));
   return Flow::Exits;
 }

@@ -20,13 +20,15 @@ Sugared Emitter::sugared_subscript(const Exp& e, const Subscript& s) {
   if (!m && !u) return {emit_subscript(e, s)};
   if (s.indices.size() != 1) fail(e->range, "Only a single index is supported here");
   if (m)
-    if (auto* l = s.indices[0]->as<Literal>(); l && std::get_if<std::string>(&l->value)) return attribute(e->range, *m, std::get<std::string>(l->value));
+    if (auto* l = s.indices[0]->as<Literal>(); l && std::get_if<std::string>(&l->value))
+      return attribute(e->range, *m, std::get<std::string>(l->value));
   std::vector<Sugared> items = *unrolled_items(e->range, of);
   auto n = static_cast<int64_t>(items.size());
   auto fixed = [&](const Exp& i, int64_t none_is) {
     if (!i) return none_is;
     auto c = constant_int(expression(i));
-    if (!c) fail(i->range, "Enumeration of ModuleList or Tuple with a non-constant index is not supported: the index must be an integer literal");
+    if (!c)
+      fail(i->range, "Enumeration of ModuleList or Tuple with a non-constant index is not supported: the index must be an integer literal");
     return *c;
   };
   if (auto* slice = s.indices[0]->as<Slice>()) {
@@ -113,30 +115,24 @@ ValueId Emitter::index_tuple(const Exp& e, ValueId of, const Exp& index) {
   return one(e->range, "prim::TupleIndex", {of, i}, elements[0]);
 }
 
-std::pair<ValueId, std::vector<std::optional<ValueId>>> Emitter::views(Range at, ValueId of, const Exps& indices) {
-  struct Part {
-    const Exp* e;
-    std::optional<ValueId> value; // none of a slice and of ...
-  };
-  std::vector<Part> parts;
-  size_t behind = 0; // dims that indices behind ... take
-  std::optional<size_t> dots;
+std::vector<Emitter::IndexPart> Emitter::index_parts(Range at, const Exps& indices) {
+  std::vector<IndexPart> parts;
+  bool dots = false;
   for (auto& i : indices) {
-    if (i->as<Slice>()) parts.push_back({&i, {}});
-    else if (i->as<Ellipsis>()) {
-      if (dots) fail(at, "An index can only have a single ellipsis ('...')");
-      dots = parts.size();
-      parts.push_back({&i, {}});
-      continue;
-    } else parts.push_back({&i, expression(i)});
+    if (i->as<Ellipsis>() && dots) fail(at, "An index can only have a single ellipsis ('...')");
+    dots = dots || i->as<Ellipsis>();
+    bool view = i->as<Slice>() || i->as<Ellipsis>();
+    parts.push_back({&i, view ? std::nullopt : std::optional(expression(i))});
   }
-  auto takes = [&](const Part& p) { return !p.value || !type(*p.value).is(TypeKind::None); };
-  if (dots)
-    for (size_t k = *dots + 1; k < parts.size(); k++) behind += takes(parts[k]);
+  return parts;
+}
+
+std::pair<ValueId, std::vector<std::optional<ValueId>>> Emitter::views(Range at, ValueId of, const Exps& indices) {
+  std::vector<IndexPart> parts = index_parts(at, indices);
   int64_t dim = 0;
   std::vector<std::optional<ValueId>> tensors;
   auto put = [&](int64_t d, ValueId v) {
-    if (d < 0) fail(at, "Indexing with tensors behind an ellipsis is not supported");
+    if (d < 0) fail(at, "Ellipses followed by tensor indexing is currently not supported");
     tensors.resize(std::max(tensors.size(), static_cast<size_t>(d) + 1));
     tensors[static_cast<size_t>(d)] = v;
   };
@@ -144,14 +140,17 @@ std::pair<ValueId, std::vector<std::optional<ValueId>>> Emitter::views(Range at,
   for (size_t k = 0; k < parts.size(); k++) {
     const Exp& e = *parts[k].e;
     if (e->as<Ellipsis>()) {
-      dim = -static_cast<int64_t>(behind);
+      dim = 0;
+      for (size_t behind = k + 1; behind < parts.size(); behind++)
+        dim -= !parts[behind].value || !type(*parts[behind].value).is(TypeKind::None);
       continue;
     }
     bool last = dim < 0;
     if (auto* s = e->as<Slice>()) {
       if (s->lower || s->upper || s->step) {
         auto bound = [&](const Exp& b) { return b ? convert(at, expression(b), Type::simple(TypeKind::Int), true) : none(at); };
-        ValueId d = integer(at, dim), lower = bound(s->lower), upper = bound(s->upper), step = s->step ? expression(s->step) : integer(at, 1);
+        ValueId d = integer(at, dim), lower = bound(s->lower), upper = bound(s->upper),
+                step = s->step ? expression(s->step) : integer(at, 1);
         of = op(at, "aten::slice", {of, d, lower, upper, step});
       }
       dim++;
@@ -169,7 +168,8 @@ std::pair<ValueId, std::vector<std::optional<ValueId>>> Emitter::views(Range at,
       put(dim++, op(at, "aten::tensor", {v}));
     } else if (t.is_any_tensor() || (t.is(TypeKind::Optional) && t.element().is_any_tensor())) put(dim++, v);
     else
-      fail(e->range, "Unsupported operation: indexing tensor with unsupported index type '{}'. Only ints, slices, lists and tensors are supported",
+      fail(e->range,
+           "Unsupported operation: indexing tensor with unsupported index type '{}'. Only ints, slices, lists and tensors are supported",
            repr(v));
   }
   return {of, tensors};

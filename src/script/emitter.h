@@ -1,6 +1,6 @@
-// From the syntax tree to the graph, in SSA as it goes: a branch or loop body has a frame of variables, and what it changed becomes outputs of
-// its node. `break`, `continue` and `return` are variables too ("$break:3"): behind a statement that may have left, the rest of a block stands
-// in a prim::If on them; so the graph has no jumps. Calls of functions and methods are inlined.
+// From the syntax tree to the graph, in SSA as it goes: a branch or loop body has a frame of variables, and what it changed becomes outputs
+// of its node. `break`, `continue` and `return` are variables too ("$break:3"): behind a statement that may have left, the rest of a block
+// stands in a prim::If on them; so the graph has no jumps. Calls of functions and methods are inlined.
 #pragma once
 #include <deque>
 #include <set>
@@ -22,7 +22,7 @@ enum class Flow : uint8_t {
 
 struct Variable {
   Sugared value;
-  std::optional<Type> narrow = {}; // its type on the paths that go on, where others have left with a wider one
+  std::optional<Type> narrow = {};     // its type on the paths that go on, where others have left with a wider one
   std::optional<ValueId> refined = {}; // what it is a refinement of
 };
 
@@ -78,7 +78,9 @@ private:
 
   // emitter.cpp: nodes, constants, frames.
   NodeId node(Range at, std::string op, ArgList args, std::vector<Type> types);
-  ValueId one(Range at, std::string op, ArgList args, Type type) { return g.node(node(at, std::move(op), std::move(args), {std::move(type)})).outputs[0]; }
+  ValueId one(Range at, std::string op, ArgList args, Type type) {
+    return g.node(node(at, std::move(op), std::move(args), {std::move(type)})).outputs[0];
+  }
   ValueId constant(Range at, Arg value, Type type);
   ValueId none(Range at) { return constant(at, {}, Type::simple(TypeKind::None)); }
   ValueId integer(Range at, int64_t v) { return constant(at, v, Type::simple(TypeKind::Int)); }
@@ -138,8 +140,8 @@ private:
   void merge(Range at, NodeId n, Branch& t, Branch& f);
   void merge_variable(Range at, NodeId n, Branch& t, Branch& f, const std::string& key);
   std::optional<ValueId> branch_value(Branch& b, const std::string& key);
-  void give(Range at, NodeId n, Branch& t, Branch& f, const std::string& key, std::optional<ValueId> tv, std::optional<ValueId> fv, const Type& type,
-            const std::optional<Type>& narrow);
+  void give(Range at, NodeId n, Branch& t, Branch& f, const std::string& key, std::optional<ValueId> tv, std::optional<ValueId> fv,
+            const Type& type, const std::optional<Type>& narrow);
 
   // emit_loop.cpp
   struct Looping;
@@ -177,6 +179,11 @@ private:
   ValueId slice_tuple(const Exp& e, ValueId of, const Slice& s);
   ValueId index_tuple(const Exp& e, ValueId of, const Exp& index);
   /// Ints, slices, None and ... of an index applied as views; what is left are tensors, by dim.
+  struct IndexPart {
+    const Exp* e;
+    std::optional<ValueId> value; // none of a slice and of ...
+  };
+  std::vector<IndexPart> index_parts(Range at, const Exps& indices);
   std::pair<ValueId, std::vector<std::optional<ValueId>>> views(Range at, ValueId of, const Exps& indices);
   ValueId tensor_index(Range at, ValueId of, const std::vector<std::optional<ValueId>>& tensors);
   ValueId index_list(Range at, const std::vector<std::optional<ValueId>>& tensors);
@@ -222,7 +229,7 @@ private:
   std::vector<ValueId> emit_values(Range at, const std::string& name, const std::vector<ValueId>& args);
   ValueId pack_results(Range at, const std::vector<ValueId>& results);
   ValueId argument_of(Range at, const struct Passed& p, const struct SchemaArg& arg, const NamedValues& given);
-  std::optional<std::vector<ValueId>> reversed(Range at, const std::string& name, const NamedValues& args);
+  std::optional<std::vector<ValueId>> of_tensors(Range at, const std::string& name, const NamedValues& args);
   std::optional<std::vector<ValueId>> into_out(Range at, const std::string& name, const NamedValues& args);
   ValueId default_value(Range at, const struct SchemaArg& arg);
   Sugared make_named_tuple(Range at, const ClassRef& cls, const Type& type, const CallArgs& args);
@@ -240,7 +247,7 @@ private:
   std::vector<std::string>& weights;
   Evaluator evaluator;
   Frame* frame = nullptr;
-  std::deque<Activation> stack; // those below stay where they are
+  std::deque<Activation> stack;                    // those below stay where they are
   std::set<std::string> mutable_attributes;        // names that methods assign to
   std::map<std::string, ValueId> attribute_values; // by "path.name": weights, and attributes made once
   std::set<ValueId> inferred;                      // tensors by want of an annotation

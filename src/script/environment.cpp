@@ -37,7 +37,9 @@ std::optional<ValueId> Emitter::simple(const Sugared& s) const {
   return std::nullopt;
 }
 
-std::string Emitter::flag(const char* kind, int loop) const { return key(loop ? fmt::format("${}:{}", kind, loop) : fmt::format("${}", kind)); }
+std::string Emitter::flag(const char* kind, int loop) const {
+  return key(loop ? fmt::format("${}:{}", kind, loop) : fmt::format("${}", kind));
+}
 
 void Emitter::set_flag(Range at, const std::string& name) { frame->vars[name] = {Sugared{boolean(at, true)}, {}, {}}; }
 
@@ -60,13 +62,14 @@ void Emitter::assign_key(Range at, const std::string& name, const std::string& k
       if (declared.is(TypeKind::List) && declared.element().is_any_tensor())
         hint = "\nEmpty lists default to List[Tensor]. Add a variable annotation to the assignment to create an empty list of another type "
                "(torch.jit.annotate(List[T, []]) where T is the type of elements in the list for Python 2)";
-      fail(at, "Variable '{}' previously had type {} but is now being assigned to a value of type {}{}", name, annotation(declared), repr(*v),
-           hint);
+      fail(at, "Variable '{}' previously had type {} but is now being assigned to a value of type {}{}", name, annotation(declared),
+           repr(*v), hint);
     }
   }
   if (v && annotated) {
     if (!is_subtype(type(*v), *annotated))
-      fail(at, "Variable '{}' is annotated with type {} but is being assigned to a value of type {}", name, annotation(*annotated), repr(*v));
+      fail(at, "Variable '{}' is annotated with type {} but is being assigned to a value of type {}", name, annotation(*annotated),
+           repr(*v));
     v = cast(at, *v, *annotated);
   }
   if (v && g.value(*v).name.empty() && !k.starts_with('@')) g.value(*v).name = name;
@@ -89,14 +92,14 @@ Sugared Emitter::named(const Exp& e, const std::string& name) {
 }
 
 Sugared Emitter::global_of(Range at, const std::string& name, const Scope& scope) {
-  static const std::set<std::string> forms{"print", "isinstance", "hasattr", "getattr",  "range", "zip", "enumerate", "list", "dict", "tuple",
-                                           "int",   "float",      "bool",    "str",      "complex", "super", "reversed", "len", "type", "map",
-                                           "set",   "NotImplementedError", "iter", "next", "slice"};
+  static const std::set<std::string> forms{"print",    "isinstance", "hasattr", "getattr", "range", "zip",  "enumerate", "list",
+                                           "dict",     "tuple",      "int",     "float",   "bool",  "str",  "complex",   "super",
+                                           "reversed", "len",        "type",    "map",     "set",   "iter", "next",      "slice"};
   static const std::map<std::string, std::string> operators{
-      {"min", "prim::min"},       {"max", "prim::max"},   {"abs", "prim::abs"},   {"all", "aten::all"},       {"any", "aten::any"},
-      {"sum", "aten::sum"},       {"ord", "aten::ord"},   {"chr", "aten::chr"},   {"bin", "aten::bin"},       {"hex", "aten::hex"},
-      {"oct", "aten::oct"},       {"pow", "aten::pow"},   {"round", "aten::round"}, {"sorted", "aten::sorted"}, {"divmod", "aten::divmod"},
-      {"hash", "aten::hash"},     {"id", "prim::id"}};
+      {"min", "prim::min"},   {"max", "prim::max"}, {"abs", "prim::abs"},     {"all", "aten::all"},       {"any", "aten::any"},
+      {"sum", "aten::sum"},   {"ord", "aten::ord"}, {"chr", "aten::chr"},     {"bin", "aten::bin"},       {"hex", "aten::hex"},
+      {"oct", "aten::oct"},   {"pow", "aten::pow"}, {"round", "aten::round"}, {"sorted", "aten::sorted"}, {"divmod", "aten::divmod"},
+      {"hash", "aten::hash"}, {"id", "prim::id"}};
   if (auto* found = scope.find(name)) {
     if (auto* d = std::get_if<std::shared_ptr<const Def>>(found)) return {FunctionRef{*d, &scope, nullptr}};
     if (auto* c = std::get_if<std::shared_ptr<const ClassDef>>(found)) return {ClassRef{*c, &scope}};
@@ -113,16 +116,23 @@ Sugared Emitter::global_of(Range at, const std::string& name, const Scope& scope
   static const std::set<std::string> types{"Tensor", "Optional", "List", "Dict", "Tuple", "Any", "Union"};
   if (types.contains(name)) return {Path{name}};
   if (name.ends_with("Error") || name.ends_with("Exception") || name == "StopIteration") return {Path{"builtins." + name}};
-  static const std::set<std::string> builtins{"input", "open", "eval", "exec", "filter", "repr", "format", "frozenset", "bytes", "callable", "dir", "vars", "object", "ascii", "bytearray", "memoryview", "globals", "locals", "setattr", "delattr", "issubclass"};
+  static const std::set<std::string> builtins{"input",     "open",       "eval",     "exec",   "filter",  "repr",    "format",
+                                              "frozenset", "bytes",      "callable", "dir",    "vars",    "object",  "ascii",
+                                              "bytearray", "memoryview", "globals",  "locals", "setattr", "delattr", "issubclass"};
   if (builtins.contains(name)) return {Closed{fmt::format("<built-in function {}>", name)}};
   fail(at, "undefined value {}", name);
 }
 
 Sugared Emitter::of_path(Range at, const std::string& path) {
-  static const std::map<std::string, std::string> renamed{
-      {"math.remainder", "aten::mathremainder"}, {"torch.abs", "aten::abs"}, {"torch.Size", "aten::Size"},
-      {"torch.device", "aten::device"}, {"warnings.warn", "aten::warn"}, {"operator.index", "aten::Int"},
-      {"math.gcd", "aten::gcd"}, {"torch._assert", "aten::_assert"}, {"torch.is_autocast_enabled", "aten::is_autocast_enabled"}};
+  static const std::map<std::string, std::string> renamed{{"math.remainder", "aten::mathremainder"},
+                                                          {"torch.abs", "aten::abs"},
+                                                          {"torch.Size", "aten::Size"},
+                                                          {"torch.device", "aten::device"},
+                                                          {"warnings.warn", "aten::warn"},
+                                                          {"operator.index", "aten::Int"},
+                                                          {"math.gcd", "aten::gcd"},
+                                                          {"torch._assert", "aten::_assert"},
+                                                          {"torch.is_autocast_enabled", "aten::is_autocast_enabled"}};
   if (auto c = constant_of_path(path)) return {emit_constant(at, *c)};
   if (auto it = renamed.find(path); it != renamed.end()) return {Operator{it->second, {}}};
   size_t dot = path.rfind('.');
@@ -136,10 +146,10 @@ Sugared Emitter::of_path(Range at, const std::string& path) {
   static const std::map<std::string, std::string> families{
       {"torch.linalg", "linalg_"}, {"torch.special", "special_"}, {"torch.fft", "fft_"}, {"torch.ops.aten", ""}, {"math", ""}};
   // math.log2 and the like are operators on tensors only.
-  static const std::set<std::string> of_math{"ceil",  "copysign", "cos",   "cosh",  "degrees", "acos",  "acosh", "asin",      "asinh", "atan",  "atan2",
-                                             "atanh", "erf",      "erfc",  "exp",   "expm1",   "fabs",  "factorial", "floor", "fmod",  "frexp", "gamma",
-                                             "isfinite", "isinf", "isnan", "ldexp", "lgamma", "log",  "log10", "log1p",     "modf",  "pow",   "radians",
-                                             "sin",   "sinh",     "sqrt",  "tan",   "tanh"};
+  static const std::set<std::string> of_math{
+      "ceil",   "copysign", "cos",   "cosh",  "degrees",   "acos",  "acosh",   "asin",  "asinh", "atan",     "atan2", "atanh", "erf",
+      "erfc",   "exp",      "expm1", "fabs",  "factorial", "floor", "fmod",    "frexp", "gamma", "isfinite", "isinf", "isnan", "ldexp",
+      "lgamma", "log",      "log10", "log1p", "modf",      "pow",   "radians", "sin",   "sinh",  "sqrt",     "tan",   "tanh"};
   if (functions.contains(folder) && is_operator("aten::" + name)) return {Operator{"aten::" + name, {}}};
   if (auto f = families.find(folder); f != families.end()) {
     if (folder == "math" && !of_math.contains(name)) return {Closed{fmt::format("<built-in function {}>", name)}};
@@ -153,7 +163,9 @@ Sugared Emitter::of_constant(Range at, const Constant& c) {
   if (auto* f = c.as<FunctionRef>()) return {*f};
   if (auto* k = c.as<ClassRef>()) return {*k};
   if (auto* p = c.as<Path>()) return of_path(at, p->path);
-  const Constants* items = c.as<Constant::List>() ? c.as<Constant::List>()->get() : c.as<Constant::Tuple>() ? c.as<Constant::Tuple>()->items.get() : nullptr;
+  const Constants* items = c.as<Constant::List>()    ? c.as<Constant::List>()->get()
+                           : c.as<Constant::Tuple>() ? c.as<Constant::Tuple>()->items.get()
+                                                     : nullptr;
   if (items && std::any_of(items->begin(), items->end(), [](auto& i) { return i.template as<InstanceP>() != nullptr; })) {
     Unrolled u;
     for (auto& i : *items) u.items.push_back(of_constant(at, i));

@@ -193,36 +193,35 @@ Constant Evaluator::eval(const Exp& e, Frame& f) {
     }
     return out;
   };
-  return std::visit(
-      Overloaded{
-          [&](const Literal& l) { return std::visit([](auto& v) { return Constant{v}; }, l.value); },
-          [&](const Name& n) { return name(e, n, f); },
-          [&](const Select& s) { return select(e, s, f); },
-          [&](const Subscript& s) { return subscript(e, s, f); },
-          [&](const Call& c) { return call(e, c, f); },
-          [&](const Unary& u) {
-            Constant v = eval(u.value, f);
-            if (u.op == "not") return Constant{!truth(v)};
-            if (u.op == "-") return arithmetic(e->range, "*", v, {int64_t{-1}});
-            return v;
-          },
-          [&](const Binary& b) { return arithmetic(e->range, b.op, eval(b.left, f), eval(b.right, f)); },
-          [&](const Logical& l) {
-            Constant left = eval(l.left, f);
-            return truth(left) == l.is_and ? eval(l.right, f) : left;
-          },
-          [&](const Ternary& t) { return eval(truth(eval(t.condition, f)) ? t.then : t.otherwise, f); },
-          [&](const TupleLit& t) { return Constant{Constant::Tuple{std::make_shared<Constants>(list(t.items))}}; },
-          [&](const ListLit& l) { return list_of(list(l.items)); },
-          [&](const DictLit& d) {
-            auto out = std::make_shared<std::vector<std::pair<Constant, Constant>>>();
-            for (size_t i = 0; i < d.keys.size(); i++) out->emplace_back(eval(d.keys[i], f), eval(d.values[i], f));
-            return Constant{out};
-          },
-          [&](const Comprehension& c) { return comprehension(c, f); },
-          [&](const auto&) -> Constant { fail(e->range, "this expression is not supported in __init__"); },
-      },
-      e->v);
+  return std::visit(Overloaded{
+                        [&](const Literal& l) { return std::visit([](auto& v) { return Constant{v}; }, l.value); },
+                        [&](const Name& n) { return name(e, n, f); },
+                        [&](const Select& s) { return select(e, s, f); },
+                        [&](const Subscript& s) { return subscript(e, s, f); },
+                        [&](const Call& c) { return call(e, c, f); },
+                        [&](const Unary& u) {
+                          Constant v = eval(u.value, f);
+                          if (u.op == "not") return Constant{!truth(v)};
+                          if (u.op == "-") return arithmetic(e->range, "*", v, {int64_t{-1}});
+                          return v;
+                        },
+                        [&](const Binary& b) { return arithmetic(e->range, b.op, eval(b.left, f), eval(b.right, f)); },
+                        [&](const Logical& l) {
+                          Constant left = eval(l.left, f);
+                          return truth(left) == l.is_and ? eval(l.right, f) : left;
+                        },
+                        [&](const Ternary& t) { return eval(truth(eval(t.condition, f)) ? t.then : t.otherwise, f); },
+                        [&](const TupleLit& t) { return Constant{Constant::Tuple{std::make_shared<Constants>(list(t.items))}}; },
+                        [&](const ListLit& l) { return list_of(list(l.items)); },
+                        [&](const DictLit& d) {
+                          auto out = std::make_shared<std::vector<std::pair<Constant, Constant>>>();
+                          for (size_t i = 0; i < d.keys.size(); i++) out->emplace_back(eval(d.keys[i], f), eval(d.values[i], f));
+                          return Constant{out};
+                        },
+                        [&](const Comprehension& c) { return comprehension(c, f); },
+                        [&](const auto&) -> Constant { fail(e->range, "this expression is not supported in __init__"); },
+                    },
+                    e->v);
 }
 
 Constant Evaluator::comprehension(const Comprehension& c, Frame& f) {

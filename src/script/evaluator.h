@@ -8,7 +8,8 @@ namespace tenon::script {
 class Evaluator {
 public:
   /// An instance of a module class. Throws Error(BadInput).
-  InstanceP instantiate(const ClassRef& cls, const Constants& args, const std::vector<std::pair<std::string, Constant>>& keywords, Range at);
+  InstanceP instantiate(const ClassRef& cls, const Constants& args, const std::vector<std::pair<std::string, Constant>>& keywords,
+                        Range at);
   Constant evaluate(const Exp& e, const Scope& scope);
   /// What a module's name in its class body or a global stands for; empty where it is nothing that can be computed.
   std::optional<Constant> try_evaluate(const Exp& e, const Scope& scope);

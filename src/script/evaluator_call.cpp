@@ -37,7 +37,9 @@ bool is_module(const ClassRef& cls) {
   for (auto& c : base_classes(cls))
     for (auto& b : c.def->bases) {
       std::string path = qualified_name(b, *c.scope);
-      if (path == "torch.nn.Module" || path == "torch.nn.modules.Module" || path == "torch.jit.ScriptModule" || (path == "Module" && c.scope == library_scope("torch.nn"))) return true;
+      if (path == "torch.nn.Module" || path == "torch.nn.modules.Module" || path == "torch.jit.ScriptModule" ||
+          (path == "Module" && c.scope == library_scope("torch.nn")))
+        return true;
     }
   return false;
 }
@@ -76,7 +78,8 @@ Constant Evaluator::call(const Exp& e, const Call& c, Frame& f) {
 
 Constant Evaluator::call_path(Range at, const std::string& path, const Constants& args, const Keywords& keywords) {
   size_t dot = path.rfind('.');
-  if (dot == path.npos || path.starts_with("math.") || path == "copy.deepcopy" || path == "copy.copy" || path == "collections.OrderedDict") {
+  if (dot == path.npos || path.starts_with("math.") || path == "copy.deepcopy" || path == "copy.copy" ||
+      path == "collections.OrderedDict") {
     if (auto v = builtin_of_python(at, path, args)) return *v;
     fail(at, "{} is not supported in __init__", path);
   }
@@ -104,7 +107,8 @@ Constant Evaluator::call_path(Range at, const std::string& path, const Constants
 
 bool Evaluator::call_super(const Exp& e, const std::string& method, const Constants& args, const Keywords& keywords, Frame& f) {
   if (!f.cls.def) fail(e->range, "super() outside of a class");
-  auto self = std::find_if(f.locals.begin(), f.locals.end(), [](auto& l) { return l.second.template as<InstanceP>() != nullptr && l.first == "self"; });
+  auto self = std::find_if(f.locals.begin(), f.locals.end(),
+                           [](auto& l) { return l.second.template as<InstanceP>() != nullptr && l.first == "self"; });
   if (self == f.locals.end()) fail(e->range, "super() without self");
   auto bases = base_classes(f.cls);
   for (size_t i = 1; i < bases.size(); i++)
@@ -149,7 +153,9 @@ Constant Evaluator::call_method(const Exp& e, const Select& s, const Constants& 
   if (auto* d = of.as<Constant::Dict>()) {
     Constants out;
     for (auto& [k, v] : **d)
-      out.push_back(s.attr == "keys" ? k : s.attr == "values" ? v : Constant{Constant::Tuple{std::make_shared<Constants>(Constants{k, v})}});
+      out.push_back(s.attr == "keys"     ? k
+                    : s.attr == "values" ? v
+                                         : Constant{Constant::Tuple{std::make_shared<Constants>(Constants{k, v})}});
     if (s.attr == "keys" || s.attr == "values" || s.attr == "items") return {std::make_shared<Constants>(std::move(out))};
   }
   if (auto* text = of.as<std::string>(); text && s.attr == "format") {
@@ -170,7 +176,8 @@ Constant Evaluator::call_method(const Exp& e, const Select& s, const Constants& 
   fail(e->range, "method '{}' of a {} is not supported in __init__", s.attr, python_type(of));
 }
 
-Constant Evaluator::register_on(Range at, const InstanceP& self, const std::string& method, const Constants& args, const Keywords& keywords) {
+Constant Evaluator::register_on(Range at, const InstanceP& self, const std::string& method, const Constants& args,
+                                const Keywords& keywords) {
   auto argument = [&](size_t i, std::string_view name) -> const Constant* {
     if (i < args.size()) return &args[i];
     for (auto& [k, v] : keywords)

@@ -85,7 +85,8 @@ std::optional<Constant> of_sequences(const std::string& op, const Constant& a, c
     return out;
   };
   if (auto *x = a.as<Constant::List>(), *y = b.as<Constant::List>(); x && y && op == "+") return Constant{joined(**x, **y)};
-  if (auto *x = a.as<Constant::Tuple>(), *y = b.as<Constant::Tuple>(); x && y && op == "+") return Constant{Constant::Tuple{joined(*x->items, *y->items)}};
+  if (auto *x = a.as<Constant::Tuple>(), *y = b.as<Constant::Tuple>(); x && y && op == "+")
+    return Constant{Constant::Tuple{joined(*x->items, *y->items)}};
   if (auto *x = a.as<std::string>(), *y = b.as<std::string>(); x && y && op == "+") return limit(x->size() + y->size()), Constant{*x + *y};
   auto n = integer(b);
   if (op != "*" || !n) return std::nullopt;
@@ -107,7 +108,7 @@ std::optional<Constant> membership(const std::string& op, const Constant& a, con
   auto look = [&](const Constants& l) { found = std::any_of(l.begin(), l.end(), [&](auto& i) { return same(i, a); }); };
   if (auto* l = b.as<Constant::List>()) look(**l);
   else if (auto* t = b.as<Constant::Tuple>()) look(*t->items);
-  else if (auto *x = a.as<std::string>(), *y = b.as<std::string>(); x && y) found = y->find(*x) != y->npos;
+  else if (auto* x = a.as<std::string>(), *y = b.as<std::string>(); x && y) found = y->find(*x) != y->npos;
   else if (auto* d = b.as<Constant::Dict>()) found = std::any_of((*d)->begin(), (*d)->end(), [&](auto& p) { return same(p.first, a); });
   else return std::nullopt;
   return Constant{found == (op == "in")};
@@ -116,7 +117,8 @@ std::optional<Constant> membership(const std::string& op, const Constant& a, con
 } // namespace
 
 std::string python_type(const Constant& c) {
-  static const char* const names[] = {"NoneType", "bool", "int", "float", "complex", "str", "list", "tuple", "dict", "Module", "Tensor", "function", "type", "module"};
+  static const char* const names[] = {"NoneType", "bool", "int",    "float",  "complex",  "str",  "list",
+                                      "tuple",    "dict", "Module", "Tensor", "function", "type", "module"};
   return names[c.v.index()];
 }
 
@@ -239,16 +241,20 @@ std::optional<Constant> builtin_of_python(Range at, const std::string& name, con
   if (!n) return std::nullopt;
   if (name == "int" || name == "math.floor" || name == "math.ceil" || name == "round") {
     if (std::abs(*n) > 9e18 || *n != *n) fail(at, "{} does not fit an int", *n);
-    double v = name == "math.floor" ? std::floor(*n) : name == "math.ceil" ? std::ceil(*n) : name == "round" ? std::nearbyint(*n) : std::trunc(*n);
+    double v = name == "math.floor"  ? std::floor(*n)
+               : name == "math.ceil" ? std::ceil(*n)
+               : name == "round"     ? std::nearbyint(*n)
+                                     : std::trunc(*n);
     return integer(args[0]) ? args[0] : Constant{static_cast<int64_t>(v)};
   }
   if (name == "float") return Constant{*n};
   if (name == "abs") return integer(args[0]) ? Constant{std::abs(*integer(args[0]))} : Constant{std::abs(*n)};
-  static const std::map<std::string, double (*)(double)> functions{{"math.sqrt", std::sqrt}, {"math.log", std::log},   {"math.exp", std::exp},
-                                                                   {"math.sin", std::sin},   {"math.cos", std::cos},   {"math.tan", std::tan},
-                                                                   {"math.log2", std::log2}, {"math.log10", std::log10}, {"math.tanh", std::tanh}};
+  static const std::map<std::string, double (*)(double)> functions{
+      {"math.sqrt", std::sqrt}, {"math.log", std::log},   {"math.exp", std::exp},     {"math.sin", std::sin},  {"math.cos", std::cos},
+      {"math.tan", std::tan},   {"math.log2", std::log2}, {"math.log10", std::log10}, {"math.tanh", std::tanh}};
   if (auto f = functions.find(name); f != functions.end() && args.size() == 1) return Constant{f->second(*n)};
-  if ((name == "math.pow" || name == "pow") && args.size() == 2 && number(args[1])) return arithmetic(at, "**", name == "pow" ? args[0] : Constant{*n}, args[1]);
+  if ((name == "math.pow" || name == "pow") && args.size() == 2 && number(args[1]))
+    return arithmetic(at, "**", name == "pow" ? args[0] : Constant{*n}, args[1]);
   return std::nullopt;
 }
 

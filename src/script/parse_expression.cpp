@@ -187,7 +187,8 @@ Exp Parser::unary() {
     Exp value = unary();
     if (op == "+") refuse(begin, "unsupported unary operator: UAdd");
     if (auto* literal = value->as<Literal>(); literal && op == "-") {
-      if (auto* i = std::get_if<int64_t>(&literal->value)) return make(from(begin), Literal{static_cast<int64_t>(-static_cast<uint64_t>(*i))});
+      if (auto* i = std::get_if<int64_t>(&literal->value))
+        return make(from(begin), Literal{static_cast<int64_t>(-static_cast<uint64_t>(*i))});
       if (auto* d = std::get_if<double>(&literal->value)) return make(from(begin), Literal{-*d});
       if (auto* c = std::get_if<std::complex<double>>(&literal->value)) return make(from(begin), Literal{-*c});
     }
@@ -265,7 +266,8 @@ Exp Parser::subscript(Exp value) {
     indices.push_back(index());
   }
   expect("]");
-  if (!commas && indices[0]->as<TupleLit>() && !indices[0]->as<TupleLit>()->items.empty()) indices = Exps(indices[0]->as<TupleLit>()->items);
+  if (!commas && indices[0]->as<TupleLit>() && !indices[0]->as<TupleLit>()->items.empty())
+    indices = Exps(indices[0]->as<TupleLit>()->items);
   return make(join(value->range, last().range), Subscript{value, indices});
 }
 
@@ -278,8 +280,8 @@ Exp Parser::atom() {
   case Token::Kind::FString: return strings();
   case Token::Kind::Name: {
     std::string id = here().text;
-    if (id == "if" || id == "else" || id == "for" || id == "in" || id == "is" || id == "and" || id == "or" || id == "def" || id == "class" ||
-        id == "return" || id == "while")
+    if (id == "if" || id == "else" || id == "for" || id == "in" || id == "is" || id == "and" || id == "or" || id == "def" ||
+        id == "class" || id == "return" || id == "while")
       fail(begin, "invalid syntax");
     advance();
     if (id == "None") return make(begin, Literal{});

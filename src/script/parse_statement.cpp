@@ -213,10 +213,9 @@ void Parser::import_from(Stmts& out) {
 void Parser::expression_statement(Stmts& out) {
   Range begin = here().range;
   Exp first = tuple();
-  constexpr std::pair<std::string_view, std::string_view> augmented[] = {{"+=", ""},  {"-=", ""}, {"*=", ""}, {"/=", ""},
-                                                                         {"%=", ""},  {"|=", ""}, {"&=", ""}, {"^=", ""},
-                                                                         {"<<=", ""}, {">>=", ""}, {"**=", ""}, {"//=", "FloorDiv"},
-                                                                         {"@=", "MatMult"}};
+  constexpr std::pair<std::string_view, std::string_view> augmented[] = {
+      {"+=", ""}, {"-=", ""},  {"*=", ""},  {"/=", ""},  {"%=", ""},          {"|=", ""},       {"&=", ""},
+      {"^=", ""}, {"<<=", ""}, {">>=", ""}, {"**=", ""}, {"//=", "FloorDiv"}, {"@=", "MatMult"}};
   for (auto& [op, refused] : augmented) {
     if (!is(op)) continue;
     if (!refused.empty()) refuse(here().range, fmt::format("unsupported kind of augmented assignment: {}", refused));
@@ -240,7 +239,8 @@ void Parser::assignment(Stmts& out, Range begin, Exp first) {
     if (a.value) a.targets.push_back(a.value);
     a.value = tuple();
   }
-  if (auto c = tokens.type_comments.find(line_of(last().range)); c != tokens.type_comments.end()) a.annotation = parse_expression(c->second);
+  if (auto c = tokens.type_comments.find(line_of(last().range)); c != tokens.type_comments.end())
+    a.annotation = parse_expression(c->second);
   add(out, begin, std::move(a));
 }
 

@@ -53,12 +53,36 @@ std::optional<Constant> constant_of_path(std::string_view path) {
     int64_t value;
   };
   // Numbers of c10's enumerations.
-  static constexpr Named torch[] = {
-      {"uint8", 0},      {"int8", 1},        {"int16", 2},     {"short", 2},      {"int32", 3},           {"int", 3},
-      {"int64", 4},      {"long", 4},        {"float16", 5},   {"half", 5},       {"float32", 6},         {"float", 6},
-      {"float64", 7},    {"double", 7},      {"complex32", 8}, {"chalf", 8},      {"complex64", 9},       {"cfloat", 9},
-      {"complex128", 10}, {"cdouble", 10},   {"bool", 11},     {"bfloat16", 15},  {"strided", 0},         {"sparse_coo", 1},
-      {"contiguous_format", 0}, {"preserve_format", 1}, {"channels_last", 2}, {"channels_last_3d", 3}, {"float8_e5m2", 23}, {"float8_e4m3fn", 24}};
+  static constexpr Named torch[] = {{"uint8", 0},
+                                    {"int8", 1},
+                                    {"int16", 2},
+                                    {"short", 2},
+                                    {"int32", 3},
+                                    {"int", 3},
+                                    {"int64", 4},
+                                    {"long", 4},
+                                    {"float16", 5},
+                                    {"half", 5},
+                                    {"float32", 6},
+                                    {"float", 6},
+                                    {"float64", 7},
+                                    {"double", 7},
+                                    {"complex32", 8},
+                                    {"chalf", 8},
+                                    {"complex64", 9},
+                                    {"cfloat", 9},
+                                    {"complex128", 10},
+                                    {"cdouble", 10},
+                                    {"bool", 11},
+                                    {"bfloat16", 15},
+                                    {"strided", 0},
+                                    {"sparse_coo", 1},
+                                    {"contiguous_format", 0},
+                                    {"preserve_format", 1},
+                                    {"channels_last", 2},
+                                    {"channels_last_3d", 3},
+                                    {"float8_e5m2", 23},
+                                    {"float8_e4m3fn", 24}};
   constexpr double inf = std::numeric_limits<double>::infinity();
   static const std::map<std::string_view, double> reals{{"pi", M_PI}, {"e", M_E}, {"tau", 2 * M_PI}, {"inf", inf}, {"nan", std::nan("")}};
   for (std::string_view folder : {"torch.", "math."}) {

@@ -19,7 +19,8 @@ const Scope* library_scope(std::string_view path) {
     return scope.get();
   }
   if (path == "torch.nn" || path == "torch.nn.modules") {
-    static const auto scope = part("torch/nn/modules.py", {prelude::modules, prelude::layers, prelude::loss_modules, prelude::recurrent});
+    static const auto scope =
+        part("torch/nn/modules.py", {prelude::modules, prelude::layers, prelude::padding, prelude::loss_modules, prelude::recurrent});
     return scope.get();
   }
   if (path == "torch" || path == "torch.functional") {

@@ -7,6 +7,7 @@ namespace tenon::script::prelude {
 extern const char functional[];
 extern const char losses[];
 extern const char modules[];
+extern const char padding[];
 extern const char layers[];
 extern const char loss_modules[];
 extern const char recurrent[];
