@@ -100,6 +100,8 @@ struct ShowArgs {
   bool json = false;
 };
 int show(const ShowArgs& args);
+/// The graph of a script: FILE.py:entry, FILE.ir.
+int show_script(const ShowArgs& args);
 int show_python(const ShowArgs& args);
 
 /// Whether a file is a graph as torch prints it, or Python code of one, by what its name ends in.

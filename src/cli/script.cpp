@@ -5,13 +5,17 @@
 #include "cli/commands.h"
 #include "cli/script_values.h"
 #include "executor/interpreter.h"
+#include "script/script.h"
 
 namespace tenon::cli {
 
 namespace {
 
 script::ScriptProgram load_script(const std::string& file) {
-  if (!file.ends_with(".ir")) unsupported("{}: only graphs", file);
+  if (size_t colon = file.rfind(':'); !file.ends_with(".ir")) {
+    std::string path = file.substr(0, colon);
+    return script::compile_script(read_file(path), path, std::string_view(file).substr(colon + 1));
+  }
   std::string sidecar = std::filesystem::path(file).replace_extension(".json");
   return script::program_of_text(read_file(file), read_weight_names(sidecar));
 }
@@ -31,6 +35,11 @@ int run_script(const RunArgs& args) {
   std::vector<IValue> results = executor::run(code, std::move(inputs));
   for (size_t i = 0; i < results.size(); i++) fmt::print("out{}: {}\n", i, str(results[i]));
   if (!args.output.empty()) write_script_results(results, args.output);
+  return 0;
+}
+
+int show_script(const ShowArgs& args) {
+  fmt::print("{}", script::to_text(load_script(args.model.file).graph));
   return 0;
 }
 

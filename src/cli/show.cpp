@@ -111,6 +111,7 @@ void show_json(const Program& p, const ir::Graph& graph) {
 } // namespace
 
 int show(const ShowArgs& args) {
+  if (is_script(args.model.file)) return show_script(args);
   if (args.python) return show_python(args);
   Program program = load(args.model);
   ir::Graph graph = program.graph(args.stage).value();
