@@ -64,8 +64,10 @@ struct Command {
 };
 
 Command run_command(CLI::App& app, cli::RunArgs& args) {
-  auto* run = add_model(app, "run", "run a program, a .pt2, a compiled one, an FX text (.fx, .py), a script (FILE.py:entry) or its graph (.ir), and print its outputs", args.model,
-                        args.options);
+  auto* run = add_model(
+      app, "run",
+      "run a program, a .pt2, a compiled one, an FX text (.fx, .py), a script (FILE.py:entry) or its graph (.ir), and print its outputs",
+      args.model, args.options);
   run->add_option("--inputs", args.inputs, inputs_help);
   run->add_option("--weights", args.weights, "what get_attr nodes of an FX text read, or a module's state_dict: an .npz with their names");
   run->add_option("--args", args.json, "arguments of a script that an .npz cannot hold, a JSON file");

@@ -51,8 +51,8 @@ public:
       return type.is(TypeKind::List) ? IValue::list(std::move(items)) : IValue::tuple(std::move(items));
     }
     const Tensor& t = array(key);
-    if (t.rank() == 0 && (type.is(TypeKind::Int) || type.is(TypeKind::Float) || type.is(TypeKind::Bool) || type.is(TypeKind::Number) || type.is(TypeKind::Complex) ||
-                          type.is(TypeKind::Union)))
+    if (t.rank() == 0 && (type.is(TypeKind::Int) || type.is(TypeKind::Float) || type.is(TypeKind::Bool) || type.is(TypeKind::Number) ||
+                          type.is(TypeKind::Complex) || type.is(TypeKind::Union)))
       return number(builtins::item(t), type);
     require_input(type.is_any_tensor() || type.is(TypeKind::Any), "{}: an array of rank {} is no {}", key, t.rank(), to_string(type));
     return copy(t);
@@ -129,7 +129,9 @@ private:
     std::vector<IValue> out;
     std::string_view of;
     bool plain = e["of"].get(of) == simdjson::SUCCESS;
-    for (Json item : items(e["v"])) out.push_back(plain ? scalar(simdjson::simdjson_result<Json>(Json(item)), of) : entry(item, fmt::format("{}.{}", key, out.size()), any));
+    for (Json item : items(e["v"]))
+      out.push_back(plain ? scalar(simdjson::simdjson_result<Json>(Json(item)), of)
+                          : entry(item, fmt::format("{}.{}", key, out.size()), any));
     return t == "list" ? IValue::list(std::move(out)) : IValue::tuple(std::move(out));
   }
 
@@ -197,8 +199,10 @@ public:
   // Whether arrays can say it: numbers, tensors, tuples of these, lists of tensors.
   static bool fits_npz(const IValue& v, bool in_list = false) {
     if (v.is(Tag::Tensor)) return true;
-    if (v.is(Tag::List)) return !v.to_list().empty() && std::all_of(v.to_list().begin(), v.to_list().end(), [](auto& e) { return fits_npz(e, true); });
-    if (v.is(Tag::Tuple)) return !v.to_tuple().empty() && std::all_of(v.to_tuple().begin(), v.to_tuple().end(), [](auto& e) { return fits_npz(e); });
+    if (v.is(Tag::List))
+      return !v.to_list().empty() && std::all_of(v.to_list().begin(), v.to_list().end(), [](auto& e) { return fits_npz(e, true); });
+    if (v.is(Tag::Tuple))
+      return !v.to_tuple().empty() && std::all_of(v.to_tuple().begin(), v.to_tuple().end(), [](auto& e) { return fits_npz(e); });
     return !in_list && v.is_number();
   }
 
@@ -262,7 +266,8 @@ private:
   }
 
   std::string list(const std::string& key, const std::vector<IValue>& items, size_t& next) {
-    static constexpr std::pair<Tag, std::string_view> kinds[] = {{Tag::Int, "int"}, {Tag::Double, "float"}, {Tag::Bool, "bool"}, {Tag::String, "str"}};
+    static constexpr std::pair<Tag, std::string_view> kinds[] = {
+        {Tag::Int, "int"}, {Tag::Double, "float"}, {Tag::Bool, "bool"}, {Tag::String, "str"}};
     for (auto& [tag, name] : kinds)
       if (!items.empty() && std::all_of(items.begin(), items.end(), [&, t = tag](const IValue& e) { return e.is(t); }))
         return fmt::format(R"({{"t": "list", "of": "{}", "v": {}}})", name, json_array(items, plain));

@@ -6,9 +6,9 @@
 
 namespace tenon::cli {
 
-/// Arguments for the parameters. In the .npz: arg0, arg1 ...; elements of tuples and of lists of tensors arg0.0, arg0.1; 0-d arrays are numbers
-/// where the parameter's type says so. `json` ("" for none) holds "args", an entry for each. Parameters without an argument take their default.
-/// Throws Error(BadInput) that names the parameter.
+/// Arguments for the parameters. In the .npz: arg0, arg1 ...; elements of tuples and of lists of tensors arg0.0, arg0.1; 0-d arrays are
+/// numbers where the parameter's type says so. `json` ("" for none) holds "args", an entry for each. Parameters without an argument take
+/// their default. Throws Error(BadInput) that names the parameter.
 std::vector<IValue> read_script_args(std::span<const script::ScriptParam> params, const std::string& npz, const std::string& json);
 /// The arrays of an .npz by the names of a program's weights.
 std::vector<IValue> read_script_weights(std::span<const std::string> names, const std::string& npz);

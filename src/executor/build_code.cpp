@@ -143,11 +143,16 @@ private:
       OpCode code;
     };
     static constexpr Prim prims[] = {
-        {"prim::ListConstruct", OpCode::List},   {"prim::TupleConstruct", OpCode::Tuple},
-        {"prim::DictConstruct", OpCode::Dict},   {"prim::ListUnpack", OpCode::Unpack},
-        {"prim::TupleUnpack", OpCode::Unpack},   {"prim::TupleIndex", OpCode::Element},
-        {"prim::RaiseException", OpCode::Raise}, {"prim::Print", OpCode::Print},
-        {"prim::unchecked_cast", OpCode::Move},  {"aten::_unwrap_optional", OpCode::Unwrap},
+        {"prim::ListConstruct", OpCode::List},
+        {"prim::TupleConstruct", OpCode::Tuple},
+        {"prim::DictConstruct", OpCode::Dict},
+        {"prim::ListUnpack", OpCode::Unpack},
+        {"prim::TupleUnpack", OpCode::Unpack},
+        {"prim::TupleIndex", OpCode::Element},
+        {"prim::RaiseException", OpCode::Raise},
+        {"prim::Print", OpCode::Print},
+        {"prim::unchecked_cast", OpCode::Move},
+        {"aten::_unwrap_optional", OpCode::Unwrap},
         {"prim::unchecked_unwrap_optional", OpCode::Move},
     };
     for (const Prim& p : prims)
@@ -175,7 +180,8 @@ private:
   // ---- calls
 
   void problem(const Node& n, const std::string& why) {
-    problems_ += (problems_.empty() ? "" : "\n") + (n.origin && !n.origin->range.empty() ? n.origin->range + ": " : "") + n.op.name() + ": " + why;
+    problems_ +=
+        (problems_.empty() ? "" : "\n") + (n.origin && !n.origin->range.empty() ? n.origin->range + ": " : "") + n.op.name() + ": " + why;
   }
 
   void build_call(NodeId id) {
@@ -214,7 +220,8 @@ private:
     case Passed::From::List:
     case Passed::From::Repeat: {
       std::vector<uint32_t> items;
-      for (size_t k = 0; k < p.count; k++) items.push_back((p.from == Passed::From::Repeat ? have[p.index] : have[p.index + k]) & ~last_use);
+      for (size_t k = 0; k < p.count; k++)
+        items.push_back((p.from == Passed::From::Repeat ? have[p.index] : have[p.index + k]) & ~last_use);
       uint32_t list = fresh();
       emit({.code = OpCode::List}, {list}, items);
       return list;
@@ -228,7 +235,9 @@ private:
       emit({.code = OpCode::List, .target = 1}, {out}, {have[p.index]});
       return out;
     }
-    Given tensor{Type::simple(p.convert == "aten::device" ? TypeKind::String : p.convert.ends_with("Implicit") ? TypeKind::Dynamic : TypeKind::Number)};
+    Given tensor{Type::simple(p.convert == "aten::device"       ? TypeKind::String
+                              : p.convert.ends_with("Implicit") ? TypeKind::Dynamic
+                                                                : TypeKind::Number)};
     auto r = resolve_node(p.convert, std::span(&tensor, 1));
     require(r && r->builtin, "{} has no row", p.convert);
     c_->builtins.push_back(r->builtin);
@@ -254,8 +263,8 @@ private:
     for (size_t i = 0; i < to.size(); i++) {
       if (from[i] == to[i]) continue;
       ValueId v = returns[first + i].get<ValueId>();
-      bool once = block_of_.get(v) == id && std::count(from.begin(), from.end(), from[i]) == 1 &&
-                  std::count(to.begin(), to.end(), from[i]) == 0;
+      bool once =
+          block_of_.get(v) == id && std::count(from.begin(), from.end(), from[i]) == 1 && std::count(to.begin(), to.end(), from[i]) == 0;
       emit({.code = OpCode::Move}, {to[i]}, {from[i] | (once ? last_use : 0)});
     }
   }

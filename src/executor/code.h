@@ -31,12 +31,12 @@ enum class OpCode : uint8_t {
   List,
   Tuple,
   Dict,
-  Unpack,   ///< args: a list or tuple of as many elements as there are results
-  Element,  ///< args: tuple, index
-  Raise,    ///< args: message, class or None
-  Print,    ///< args: what is printed, with blanks between
-  Check,    ///< prim::isinstance: `target` is a list of types
-  Unwrap,   ///< prim::unchecked_unwrap_optional and the like: throws where the value is None
+  Unpack,  ///< args: a list or tuple of as many elements as there are results
+  Element, ///< args: tuple, index
+  Raise,   ///< args: message, class or None
+  Print,   ///< args: what is printed, with blanks between
+  Check,   ///< prim::isinstance: `target` is a list of types
+  Unwrap,  ///< prim::unchecked_unwrap_optional and the like: throws where the value is None
 
   // Numbers, without a call: results, args
   AddInt,

@@ -12,16 +12,28 @@ struct Enumerator {
   int64_t number;
 };
 constexpr Enumerator enumerators[] = {
-    {"contiguous_format", 0}, {"preserve_format", 1}, {"channels_last", 2}, {"channels_last_3d", 3}, // MemoryFormat
-    {"strided", 0},           {"sparse", 1},          {"none", 0},          {"None", 0},             // Layout, reductions
-    {"mean", 1},              {"Mean", 1},            {"sum", 2},           {"Sum", 2},
+    {"contiguous_format", 0},
+    {"preserve_format", 1},
+    {"channels_last", 2},
+    {"channels_last_3d", 3}, // MemoryFormat
+    {"strided", 0},
+    {"sparse", 1},
+    {"none", 0},
+    {"None", 0}, // Layout, reductions
+    {"mean", 1},
+    {"Mean", 1},
+    {"sum", 2},
+    {"Sum", 2},
 };
 
 IValue of_word(const SchemaArg& arg, const std::string& word) {
   if (arg.type == ArgType::String) return word;
   if (arg.type == ArgType::Device) return IValue(word, IValue::Tag::Device);
   if (arg.type == ArgType::DType)
-    return builtins::code_of_dtype(word == "long" ? DType::I64 : word == "float" ? DType::F32 : word == "double" ? DType::F64 : DType::Bool);
+    return builtins::code_of_dtype(word == "long"     ? DType::I64
+                                   : word == "float"  ? DType::F32
+                                   : word == "double" ? DType::F64
+                                                      : DType::Bool);
   for (const Enumerator& e : enumerators)
     if (e.word == word) return e.number;
   internal_error("the default {} of a schema is not known", word);
@@ -60,7 +72,8 @@ IValue default_of(const SchemaArg& arg) {
     static const Graph no_tensors;
     return of_arg(no_tensors, a, type_of(arg));
   }
-  std::vector<IValue> items(static_cast<size_t>(std::max(arg.fixed_length, 1)), a.is<int64_t>() ? IValue(a.get<int64_t>()) : IValue(a.get<bool>()));
+  std::vector<IValue> items(static_cast<size_t>(std::max(arg.fixed_length, 1)),
+                            a.is<int64_t>() ? IValue(a.get<int64_t>()) : IValue(a.get<bool>()));
   return IValue::list(std::move(items));
 }
 

@@ -7,7 +7,8 @@
 
 namespace tenon::executor {
 
-Interpreter::Interpreter(std::shared_ptr<const Code> code, std::vector<IValue> inputs) : code_(std::move(code)), registers_(std::move(inputs)) {
+Interpreter::Interpreter(std::shared_ptr<const Code> code, std::vector<IValue> inputs)
+    : code_(std::move(code)), registers_(std::move(inputs)) {
   require_input(registers_.size() == code_->num_params, "{} inputs are given, the program takes {}", registers_.size(), code_->num_params);
   registers_.resize(code_->num_registers);
 }
@@ -34,7 +35,8 @@ IValue take(std::vector<IValue>& registers, uint32_t operand) {
 void unpack(const IValue& from, std::vector<IValue>& registers, const uint32_t* results, size_t count) {
   bool is_list = from.is(IValue::Tag::List);
   const std::vector<IValue>& items = is_list ? from.to_list() : from.to_tuple();
-  if (items.size() != count) raise("RuntimeError", fmt::format("Expected {} elements in a {} but found {}", count, is_list ? "list" : "tuple", items.size()));
+  if (items.size() != count)
+    raise("RuntimeError", fmt::format("Expected {} elements in a {} but found {}", count, is_list ? "list" : "tuple", items.size()));
   std::vector<IValue> copy = items; // a result may be the register of what is unpacked
   for (size_t i = 0; i < count; i++) registers[results[i]] = std::move(copy[i]);
 }
@@ -146,12 +148,8 @@ bool Interpreter::run(uint64_t most) {
         }
         at_ = i.target;
         continue;
-      case OpCode::JumpUnless:
-        at_ = holds(in(0)) ? at_ + 1 : i.target;
-        continue;
-      case OpCode::LoopTest:
-        at_ = in(1).to_int() < in(0).to_int() && holds(in(2)) ? at_ + 1 : i.target;
-        continue;
+      case OpCode::JumpUnless: at_ = holds(in(0)) ? at_ + 1 : i.target; continue;
+      case OpCode::LoopTest: at_ = in(1).to_int() < in(0).to_int() && holds(in(2)) ? at_ + 1 : i.target; continue;
       case OpCode::Count: r[o[0]] = in(0).to_int() + 1; break;
       case OpCode::Return:
         for (size_t k = 0; k < i.args; k++) results_.push_back(in(k));

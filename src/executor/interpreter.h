@@ -10,8 +10,8 @@ public:
   /// Throws Error(BadInput) where the number of inputs is another.
   Interpreter(std::shared_ptr<const Code> code, std::vector<IValue> inputs);
 
-  /// Runs to the end, or for `most` jumps back at most, after which it may be called again. Gives whether the end is reached. What the program
-  /// raises is an Error(BadInput) whose `where` is the source range; the run is over then.
+  /// Runs to the end, or for `most` jumps back at most, after which it may be called again. Gives whether the end is reached. What the
+  /// program raises is an Error(BadInput) whose `where` is the source range; the run is over then.
   bool run(uint64_t most = UINT64_MAX);
   /// What the program returned.
   std::vector<IValue> results() const { return results_; }

@@ -18,8 +18,8 @@ struct TensorOp::Prepared {
     DType dtype;
   };
   std::vector<View> views;
-  std::vector<size_t> tensors;  // which of the call's tensors are parameters: the same one is given once
-  std::vector<bool> is_list;    // of each result: whether it is one element of a list
+  std::vector<size_t> tensors;   // which of the call's tensors are parameters: the same one is given once
+  std::vector<bool> is_list;     // of each result: whether it is one element of a list
   std::vector<bool> is_returned; // in place: the result is the operand
 };
 

@@ -29,7 +29,7 @@ private:
   std::string name_;
   Schema signature_;
   bool in_place_;
-  std::mutex mutex_; // of what follows
+  std::mutex mutex_;                                                    // of what follows
   std::unordered_map<std::string, std::shared_ptr<Prepared>> prepared_; // by what the call depends on: sizes, dtypes, numbers
 };
 

@@ -26,8 +26,7 @@ public:
     if (c.reduction != Reduction::None || c.body->op != Op::Load || c.body->type != g_.type(v).dtype) return std::nullopt;
     ValueId operand = tensor_operands(n.args, g_).at(static_cast<size_t>(c.body->bits));
     std::vector<int64_t> at;
-    for (Expr e : c.body->args)
-      at.push_back(eval_int(e, [&](const ExprNode& leaf) { return index.at(static_cast<size_t>(leaf.bits)); }));
+    for (Expr e : c.body->args) at.push_back(eval_int(e, [&](const ExprNode& leaf) { return index.at(static_cast<size_t>(leaf.bits)); }));
     return (*this)(operand, at);
   }
 
@@ -44,7 +43,10 @@ bool is_regular(Places& places, ValueId v, const StridedView& view) {
   constexpr int64_t most = 1024;
   std::vector<int64_t> index(view.sizes.size());
   for (int64_t k = 0; k < std::min(elements, most); k++) {
-    int64_t rest = elements <= most ? k : k == 0 ? elements - 1 : static_cast<int64_t>((static_cast<__uint128_t>(k) * 0x9E3779B97F4A7C15u) % static_cast<__uint128_t>(elements));
+    int64_t rest = elements <= most ? k
+                   : k == 0
+                       ? elements - 1
+                       : static_cast<int64_t>((static_cast<__uint128_t>(k) * 0x9E3779B97F4A7C15u) % static_cast<__uint128_t>(elements));
     int64_t at = view.offset;
     for (size_t d = index.size(); d-- > 0;) index[d] = rest % view.sizes[d], rest /= view.sizes[d], at += index[d] * view.strides[d];
     auto place = places(v, index);
