@@ -50,8 +50,8 @@ Int int_of_number(const IValue& v) {
 double part(const IValue& v) { return v.is(IValue::Tag::Int) ? static_cast<double>(static_cast<int32_t>(v.to_int())) : float_of_value(v); }
 
 template <class A, class B> void complex_row(Rows& rows) {
-  std::string overload = fmt::format("{}_{}", kind_name<A>, kind_name<B>);
-  rows.push_back({fmt::format("aten::Complex.{}({} x, {} y) -> complex", overload, kind_name<A>, kind_name<B>),
+  std::string overload = fmt::format("{}_{}", kind_name<A>(), kind_name<B>());
+  rows.push_back({fmt::format("aten::Complex.{}({} x, {} y) -> complex", overload, kind_name<A>(), kind_name<B>()),
                   op([](IValue& a, IValue& b) { return Complex(part(a), part(b)); })});
 }
 

@@ -101,7 +101,7 @@ struct LogOf {
 
 /// log's overloads name both kinds where these are equal, too.
 template <class A, class B> void log_row(Rows& rows) {
-  auto a = kind_name<A>, b = kind_name<B>, r = kind_name<decltype(LogOf{}(A{}, B{}))>;
+  auto a = kind_name<A>(), b = kind_name<B>(), r = kind_name<decltype(LogOf{}(A{}, B{}))>();
   rows.push_back({fmt::format("aten::log.{}_{}({} a, {} b) -> {}", a, b, a, b, r), op<A, B>(LogOf())});
 }
 

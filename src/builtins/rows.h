@@ -16,13 +16,15 @@ using Rows = std::vector<BuiltinRow>;
 inline constexpr int64_t most_elements = int64_t{1} << 28;
 
 /// The name of a kind in schemas, by the C++ type that holds its values.
-template <class T> inline constexpr std::string_view kind_name = "";
-template <> inline constexpr std::string_view kind_name<int64_t> = "int";
-template <> inline constexpr std::string_view kind_name<double> = "float";
-template <> inline constexpr std::string_view kind_name<bool> = "bool";
-template <> inline constexpr std::string_view kind_name<Complex> = "complex";
-template <> inline constexpr std::string_view kind_name<std::string> = "str";
-template <> inline constexpr std::string_view kind_name<Tensor> = "Tensor";
+template <class T> consteval std::string_view kind_name() {
+  if constexpr (std::is_same_v<T, int64_t>) return "int";
+  else if constexpr (std::is_same_v<T, double>) return "float";
+  else if constexpr (std::is_same_v<T, bool>) return "bool";
+  else if constexpr (std::is_same_v<T, Complex>) return "complex";
+  else if constexpr (std::is_same_v<T, std::string>) return "str";
+  else if constexpr (std::is_same_v<T, Tensor>) return "Tensor";
+  else return "";
+}
 
 template <class T> struct Reader;
 template <> struct Reader<int64_t> {
@@ -114,7 +116,7 @@ template <class F> IValue visit_number(const IValue& v, F f) {
 
 /// "NAME.int(int a) -> R" for each kind; what f returns says R.
 template <class... A, class F> void unary(Rows& rows, std::string_view name, F f) {
-  (rows.push_back({fmt::format("{}.{}({} a) -> {}", name, kind_name<A>, kind_name<A>, kind_name<decltype(f(A{}))>), op<A>(f)}), ...);
+  (rows.push_back({fmt::format("{}.{}({} a) -> {}", name, kind_name<A>(), kind_name<A>(), kind_name<decltype(f(A{}))>()), op<A>(f)}), ...);
 }
 /// What overloads of Scalars give goes through 32 bits, as in torch.
 inline double narrowed(double v) { return static_cast<float>(v); }
@@ -130,10 +132,11 @@ template <class F> void unary_scalar(Rows& rows, std::string_view name, F) {
 }
 /// "NAME.int(int a, int b) -> R", "NAME.int_float(int a, float b) -> R".
 template <class A, class B, class F> void binary(Rows& rows, std::string_view name, F f) {
-  std::string overload(kind_name<A>);
-  if (!std::is_same_v<A, B>) overload = fmt::format("{}_{}", overload, kind_name<B>);
+  std::string overload(kind_name<A>());
+  if (!std::is_same_v<A, B>) overload = fmt::format("{}_{}", overload, kind_name<B>());
   rows.push_back(
-      {fmt::format("{}.{}({} a, {} b) -> {}", name, overload, kind_name<A>, kind_name<B>, kind_name<decltype(f(A{}, B{}))>), op<A, B>(f)});
+      {fmt::format("{}.{}({} a, {} b) -> {}", name, overload, kind_name<A>(), kind_name<B>(), kind_name<decltype(f(A{}, B{}))>()),
+       op<A, B>(f)});
 }
 /// The overload of Scalars, under its whole name.
 template <class F> void binary_scalar(Rows& rows, std::string_view name, std::string_view result, F) {

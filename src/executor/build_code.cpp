@@ -4,6 +4,8 @@
 #include "builtins/resolve.h"
 #include "executor/code.h"
 #include "executor/constants.h"
+#include "ops/call_names.h"
+#include "ops/names.h"
 #include "script/text.h"
 
 namespace tenon::executor {
@@ -11,17 +13,13 @@ namespace tenon::executor {
 namespace {
 
 // Instructions that stand for an operator by themselves.
-struct Direct {
-  std::string_view schema;
-  OpCode code;
-};
-constexpr Direct direct_ops[] = {
-    {"aten::add.int", OpCode::AddInt},     {"aten::sub.int", OpCode::SubInt},     {"aten::mul.int", OpCode::MulInt},
-    {"aten::lt.int", OpCode::LtInt},       {"aten::le.int", OpCode::LeInt},       {"aten::gt.int", OpCode::GtInt},
-    {"aten::ge.int", OpCode::GeInt},       {"aten::eq.int", OpCode::EqInt},       {"aten::ne.int", OpCode::NeInt},
-    {"aten::add.float", OpCode::AddFloat}, {"aten::sub.float", OpCode::SubFloat}, {"aten::mul.float", OpCode::MulFloat},
-    {"aten::lt.float", OpCode::LtFloat},   {"aten::gt.float", OpCode::GtFloat},   {"aten::__and__.bool", OpCode::And},
-    {"aten::__or__.bool", OpCode::Or},     {"aten::__not__", OpCode::Not},
+const std::unordered_map<OpId, OpCode> direct_ops{
+    {call::add_int, OpCode::AddInt},     {call::sub_int, OpCode::SubInt},     {call::mul_int, OpCode::MulInt},
+    {call::lt_int, OpCode::LtInt},       {call::le_int, OpCode::LeInt},       {call::gt_int, OpCode::GtInt},
+    {call::ge_int, OpCode::GeInt},       {call::eq_int, OpCode::EqInt},       {call::ne_int, OpCode::NeInt},
+    {call::add_float, OpCode::AddFloat}, {call::sub_float, OpCode::SubFloat}, {call::mul_float, OpCode::MulFloat},
+    {call::lt_float, OpCode::LtFloat},   {call::gt_float, OpCode::GtFloat},   {call::and_bool, OpCode::And},
+    {call::or_bool, OpCode::Or},         {call::not_bool, OpCode::Not},
 };
 
 class CodeBuilder {
@@ -133,40 +131,32 @@ private:
 
   void build_node(NodeId id) {
     const Node& n = g_.node(id);
-    if (n.op == "prim::Constant") return load_into(reg(n.outputs.at(0)), constant_of(g_, n));
-    if (n.op == "prim::If") return build_if(id);
-    if (n.op == "prim::Loop") return build_loop(id);
-    if (n.op == "prim::Uninitialized") return load_into(reg(n.outputs.at(0)), {});
-    if (n.op == "prim::isinstance") return build_isinstance(id);
-    struct Prim {
-      std::string_view name;
-      OpCode code;
+    if (n.op == prim::Constant) return load_into(reg(n.outputs.at(0)), constant_of(g_, n));
+    if (n.op == prim::If) return build_if(id);
+    if (n.op == prim::Loop) return build_loop(id);
+    if (n.op == prim::Uninitialized) return load_into(reg(n.outputs.at(0)), {});
+    if (n.op == prim::isinstance) return build_isinstance(id);
+    static const std::unordered_map<OpId, OpCode> own{
+        {prim::ListConstruct, OpCode::List},
+        {prim::TupleConstruct, OpCode::Tuple},
+        {prim::DictConstruct, OpCode::Dict},
+        {prim::ListUnpack, OpCode::Unpack},
+        {prim::TupleUnpack, OpCode::Unpack},
+        {prim::TupleIndex, OpCode::Element},
+        {prim::RaiseException, OpCode::Raise},
+        {prim::Print, OpCode::Print},
+        {prim::unchecked_cast, OpCode::Move},
+        {call::_unwrap_optional, OpCode::Unwrap},
+        {prim::unchecked_unwrap_optional, OpCode::Move},
     };
-    static constexpr Prim prims[] = {
-        {"prim::ListConstruct", OpCode::List},
-        {"prim::TupleConstruct", OpCode::Tuple},
-        {"prim::DictConstruct", OpCode::Dict},
-        {"prim::ListUnpack", OpCode::Unpack},
-        {"prim::TupleUnpack", OpCode::Unpack},
-        {"prim::TupleIndex", OpCode::Element},
-        {"prim::RaiseException", OpCode::Raise},
-        {"prim::Print", OpCode::Print},
-        {"prim::unchecked_cast", OpCode::Move},
-        {"aten::_unwrap_optional", OpCode::Unwrap},
-        {"prim::unchecked_unwrap_optional", OpCode::Move},
-    };
-    for (const Prim& p : prims)
-      if (n.op == p.name) {
-        emit({.code = p.code}, results_of(id), args_of(id));
-        return;
-      }
+    if (auto it = own.find(n.op); it != own.end()) return (void)emit({.code = it->second}, results_of(id), args_of(id));
     build_call(id);
   }
 
   void build_isinstance(NodeId id) {
     const Node& n = g_.node(id);
     const Arg* types = n.attribute("types");
-    require_input(types && types->is<ArgList>(), "prim::isinstance without types");
+    require_input(types && types->is<ArgList>(), "isinstance without types");
     std::vector<Type> list;
     ExprPool pool;
     for (const Arg& t : types->get<ArgList>()) {
@@ -200,18 +190,15 @@ private:
       if (result == UINT32_MAX) result = fresh();
     if (results.size() != r->results.size() && !r->signature->any_returns)
       return problem(n, fmt::format("it has {} results, the graph names {}", r->results.size(), results.size()));
-    for (const Direct& d : direct_ops)
-      if (r->builtin && (r->signature->name == d.schema || r->signature->name == std::string(d.schema) + ".default")) {
-        emit({.code = d.code}, results, args);
-        return;
-      }
-    if (r->builtin) {
+    if (auto it = direct_ops.find(r->signature->name); r->builtin && it != direct_ops.end()) {
+      emit({.code = it->second}, results, args);
+    } else if (r->builtin) {
       c_->builtins.push_back(r->builtin);
       emit({.code = OpCode::Builtin, .target = static_cast<uint32_t>(c_->builtins.size() - 1)}, results, args);
-      return;
+    } else {
+      c_->tensor_ops.push_back(std::make_unique<TensorOp>(*r->def, r->signature->name, *r->signature, r->in_place));
+      emit({.code = OpCode::Tensor, .target = static_cast<uint32_t>(c_->tensor_ops.size() - 1)}, results, args);
     }
-    c_->tensor_ops.push_back(std::make_unique<TensorOp>(*r->def, r->signature->name, *r->signature, r->in_place));
-    emit({.code = OpCode::Tensor, .target = static_cast<uint32_t>(c_->tensor_ops.size() - 1)}, results, args);
   }
 
   uint32_t passed(const Passed& p, const SchemaArg& schema, const std::vector<uint32_t>& have) {
@@ -235,7 +222,7 @@ private:
       emit({.code = OpCode::List, .target = 1}, {out}, {have[p.index]});
       return out;
     }
-    Given tensor{Type::simple(p.convert == "aten::device"       ? TypeKind::String
+    Given tensor{Type::simple(p.convert == call::device         ? TypeKind::String
                               : p.convert.ends_with("Implicit") ? TypeKind::Dynamic
                                                                 : TypeKind::Number)};
     auto r = resolve_node(p.convert, std::span(&tensor, 1));
@@ -271,7 +258,7 @@ private:
 
   void build_if(NodeId id) {
     const Node& n = g_.node(id);
-    require_input(n.blocks.size() == 2 && n.args.size() == 1, "prim::If has a condition and two blocks");
+    require_input(n.blocks.size() == 2 && n.args.size() == 1, "an If has a condition and two blocks");
     for (BlockId b : n.blocks)
       require_input(g_.block(b).returns.size() == n.outputs.size() && g_.block(b).params.empty(),
                     "a block of prim::If gives {} values, the node {}", g_.block(b).returns.size(), n.outputs.size());
@@ -289,7 +276,7 @@ private:
   // Iterations are counted where there are so many at most or the body asks; the condition is looked at where it is not always true.
   void build_loop(NodeId id) {
     const Node& n = g_.node(id);
-    require_input(n.blocks.size() == 1 && n.args.size() >= 2, "prim::Loop has a trip count, a condition and one block");
+    require_input(n.blocks.size() == 1 && n.args.size() >= 2, "a Loop has a trip count, a condition and one block");
     const Block& body = g_.block(n.blocks[0]);
     size_t carried = n.outputs.size();
     require_input(n.args.size() == carried + 2 && body.params.size() == carried + 1 && body.returns.size() == carried + 1,

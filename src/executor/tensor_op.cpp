@@ -7,6 +7,7 @@
 #include "executor/tensor_program.h"
 #include "executor/views.h"
 #include "ir/builder.h"
+#include "ops/names.h"
 
 namespace tenon::executor {
 
@@ -143,7 +144,7 @@ std::shared_ptr<TensorOp::Prepared> TensorOp::prepare(std::span<const IValue> ar
     }
     if (good) return p;
     p->views.clear();
-    if (def_.signature.name == "aten::view.default")
+    if (def_.signature.name == aten::view)
       bad_input("view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
                 "subspaces). Use .reshape(...) instead.");
   }

@@ -69,16 +69,16 @@ ValueId Emitter::emit_constant(Range at, const Constant& c) {
     for (auto& i : **l) add(i);
     Type element = types.empty() ? Type::simple(TypeKind::Dynamic) : types[0];
     for (Type& t : types) element = unify(element, t).value_or(element);
-    return one(at, "prim::ListConstruct", args, Type::list(element));
+    return one(at, prim::ListConstruct, args, Type::list(element));
   }
   if (auto* t = c.as<Constant::Tuple>()) {
     for (auto& i : *t->items) add(i);
-    return one(at, "prim::TupleConstruct", args, Type::tuple(types));
+    return one(at, prim::TupleConstruct, args, Type::tuple(types));
   }
   if (auto* d = c.as<Constant::Dict>()) {
     for (auto& [k, v] : **d) add(k), add(v);
     if (types.empty()) types = {Type::simple(TypeKind::String), Type::simple(TypeKind::Dynamic)};
-    return one(at, "prim::DictConstruct", args, Type::dict(types[0], types[1]));
+    return one(at, prim::DictConstruct, args, Type::dict(types[0], types[1]));
   }
   fail(at, "Module attribute of type '{}' cannot be used as a value", python_type(c));
 }
@@ -98,10 +98,10 @@ ValueId Emitter::emit_tensor(Range at, const TensorConstant& t) {
 }
 
 ValueId Emitter::emit_deferred(Range at, const Deferred& d) {
-  static const std::map<std::string, std::string> operators{
-      {"+", "aten::add"},       {"-", "aten::sub"},       {"*", "aten::mul"},    {"/", "aten::div"},     {"**", "aten::pow"},
-      {"//", "aten::floordiv"}, {"%", "aten::remainder"}, {"@", "aten::matmul"}, {"[]", "aten::select"}, {"<", "aten::lt"},
-      {">", "aten::gt"},        {"<=", "aten::le"},       {">=", "aten::ge"},    {"&", "aten::__and__"}, {"|", "aten::__or__"}};
+  static const std::map<std::string, OpId> operators{
+      {"+", call::add},       {"-", call::sub},       {"*", call::mul},    {"/", call::div},     {"**", call::pow},
+      {"//", call::floordiv}, {"%", call::remainder}, {"@", call::matmul}, {"[]", call::select}, {"<", call::lt},
+      {">", call::gt},        {"<=", call::le},       {">=", call::ge},    {"&", call::op_and},  {"|", call::op_or}};
   CallArgs args;
   for (auto& a : d.args) args.positional.emplace_back(at, Sugared{emit_constant(at, a)});
   for (auto& [k, v] : d.keywords) args.keywords.emplace_back(k, std::pair{at, Sugared{emit_constant(at, v)}});

@@ -46,10 +46,10 @@ void Emitter::assign_tuple(const Exp& target, const TupleLit& t, const Sugared& 
   if (auto* u = value.as<Unrolled>()) parts = u->items;
   else if (v && type(*v).is(TypeKind::List)) {
     if (stars) fail(target->range, "cannot statically infer the expected size of a list in this context");
-    NodeId n = node(target->range, "prim::ListUnpack", {*v}, std::vector<Type>(wanted, type(*v).element()));
+    NodeId n = node(target->range, prim::ListUnpack, {*v}, std::vector<Type>(wanted, type(*v).element()));
     for (ValueId o : g.node(n).outputs) parts.push_back({o});
   } else if (v && type(*v).is(TypeKind::Tuple)) {
-    NodeId n = node(target->range, "prim::TupleUnpack", {*v}, type(*v).elements());
+    NodeId n = node(target->range, prim::TupleUnpack, {*v}, type(*v).elements());
     for (ValueId o : g.node(n).outputs) parts.push_back({o});
   } else if (value.as<InstanceP>()) parts = unrolled_items(target->range, value).value_or(std::vector<Sugared>{});
   else if (v && type(*v).is_any_tensor()) fail(target->range, "Tensor cannot be used as a tuple");
@@ -70,7 +70,7 @@ void Emitter::assign_tuple(const Exp& target, const TupleLit& t, const Sugared& 
       rest.emplace_back(as_value(i->range, parts[at++]));
       types.push_back(type(rest.back().get<ValueId>()));
     }
-    assign_to(star->value, {one(i->range, "prim::TupleConstruct", rest, Type::tuple(types))});
+    assign_to(star->value, {one(i->range, prim::TupleConstruct, rest, Type::tuple(types))});
   }
 }
 
@@ -84,36 +84,35 @@ void Emitter::assign_subscript(const Exp& target, const Subscript& s, ValueId va
     ValueId index = expression(s.indices[0]);
     if (type(of).is(TypeKind::Dict)) value = convert(at, value, type(of).element(1)), index = convert(at, index, type(of).element(0));
     else if (type(of).is(TypeKind::List)) value = convert(at, value, type(of).element());
-    emit_values(at, "aten::_set_item", {of, index, value});
+    emit_values(at, call::_set_item, {of, index, value});
     return;
   }
   auto [view, tensors] = views(at, of, s.indices);
   if (!type(value).is_any_tensor()) {
-    ValueId dtype = op(at, "prim::dtype", {view}), device = op(at, "prim::device", {view});
-    emit_op(at, "aten::tensor", {{at, value}, {at, dtype, "dtype"}, {at, device, "device"}});
+    ValueId dtype = op(at, prim::dtype, {view}), device = op(at, prim::device, {view});
+    emit_op(at, call::tensor, {{at, value}, {at, dtype, "dtype"}, {at, device, "device"}});
     value = g.node(g.block(frame->block).nodes.back()).outputs[0];
   }
-  if (tensors.empty()) emit_values(at, "aten::copy_", {view, value});
-  else emit_values(at, "aten::index_put_", {view, index_list(at, tensors), value, boolean(at, false)});
+  if (tensors.empty()) emit_values(at, call::copy_, {view, value});
+  else emit_values(at, call::index_put_, {view, index_list(at, tensors), value, boolean(at, false)});
 }
 
 ValueId Emitter::augmented(Range at, const std::string& o, ValueId left, Range right_at, ValueId right) {
   bool in_place = type(left).is_any_tensor() || type(left).is(TypeKind::List);
-  static const std::map<std::string, std::pair<std::string, std::string>> names{{"+", {"aten::add", "aten::add_"}},
-                                                                                {"-", {"aten::sub", "aten::sub_"}},
-                                                                                {"*", {"aten::mul", "aten::mul_"}},
-                                                                                {"/", {"aten::div", "aten::div_"}},
-                                                                                {"%", {"aten::fmod", "aten::fmod_"}},
-                                                                                {"|", {"aten::__or__", "aten::bitwise_or_"}},
-                                                                                {"&", {"aten::__and__", "aten::bitwise_and_"}},
-                                                                                {"^", {"aten::__xor__", "aten::bitwise_xor_"}},
-                                                                                {"<<", {"aten::__lshift__", "aten::__lshift_"}},
-                                                                                {">>", {"aten::__rshift__", "aten::__rshift_"}},
-                                                                                {"**", {"aten::pow", "aten::pow_"}}};
+  static const std::map<std::string, std::pair<OpId, OpId>> names{{"+", {call::add, call::add_}},
+                                                                  {"-", {call::sub, call::sub_}},
+                                                                  {"*", {call::mul, call::mul_}},
+                                                                  {"/", {call::div, call::div_}},
+                                                                  {"%", {call::fmod, call::fmod_}},
+                                                                  {"|", {call::op_or, call::bitwise_or_}},
+                                                                  {"&", {call::op_and, call::bitwise_and_}},
+                                                                  {"^", {call::op_xor, call::bitwise_xor_}},
+                                                                  {"<<", {call::op_lshift, call::op_lshift}},
+                                                                  {">>", {call::op_rshift, call::op_rshift}},
+                                                                  {"**", {call::pow, call::pow_}}};
   auto it = names.find(o);
   if (it == names.end()) fail(at, "unsupported kind of augmented assignment: {}", o);
-  std::string name = in_place ? it->second.second : it->second.first;
-  if (name == "aten::__lshift_" || name == "aten::__rshift_") name = name.substr(0, name.size() - 1) + "__";
+  OpId name = in_place ? it->second.second : it->second.first;
   if (type(left).is(TypeKind::List) && o != "+" && o != "*") name = it->second.first;
   return pack_results(at, emit_op(at, name, {{at, left}, {right_at, right}}));
 }
@@ -126,9 +125,9 @@ void Emitter::emit_augmented(const Statement& s, const AugAssign& a) {
       if (sub->indices.size() != 1 || sub->indices[0]->as<Slice>())
         fail(at, "Sliced expression not yet supported for subscripted augmented assignment. File a bug if you want this");
       ValueId index = expression(sub->indices[0]);
-      ValueId item = op(at, "aten::__getitem__", {of, index});
+      ValueId item = op(at, call::op_getitem, {of, index});
       ValueId value = augmented(at, a.op, item, a.value->range, expression(a.value));
-      emit_values(at, "aten::_set_item", {of, index, value});
+      emit_values(at, call::_set_item, {of, index, value});
       return;
     }
     auto [view, tensors] = views(at, of, sub->indices);
@@ -137,8 +136,8 @@ void Emitter::emit_augmented(const Statement& s, const AugAssign& a) {
       return;
     }
     ValueId list = index_list(at, tensors);
-    ValueId now = augmented(at, a.op, op(at, "aten::index", {view, list}), a.value->range, expression(a.value));
-    emit_values(at, "aten::index_put_", {view, list, now, boolean(at, false)});
+    ValueId now = augmented(at, a.op, op(at, call::index, {view, list}), a.value->range, expression(a.value));
+    emit_values(at, call::index_put_, {view, list, now, boolean(at, false)});
     return;
   }
   if (!a.target->as<Name>() && !a.target->as<Select>())
@@ -165,7 +164,7 @@ void Emitter::emit_delete(const Exp& target) {
   if (!s) fail(target->range, "Only subscripts and names can be deleted");
   if (s->indices.size() != 1 || s->indices[0]->as<Slice>()) fail(target->range, "del_slice is not supported");
   ValueId of = expression(s->value);
-  emit_values(target->range, "aten::Delete", {of, expression(s->indices[0])});
+  emit_values(target->range, call::Delete, {of, expression(s->indices[0])});
 }
 
 } // namespace tenon::script

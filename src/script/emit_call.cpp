@@ -98,19 +98,17 @@ ValueId Emitter::pack_results(Range at, const std::vector<ValueId>& results) {
   ArgList items(results.begin(), results.end());
   std::vector<Type> types;
   for (ValueId v : results) types.push_back(type(v));
-  return one(at, "prim::TupleConstruct", items, Type::tuple(types));
+  return one(at, prim::TupleConstruct, items, Type::tuple(types));
 }
 
-std::vector<ValueId> Emitter::emit_values(Range at, const std::string& name, const std::vector<ValueId>& args) {
+std::vector<ValueId> Emitter::emit_values(Range at, OpId name, const std::vector<ValueId>& args) {
   NamedValues given;
   for (ValueId v : args) given.push_back({at, v});
   return emit_op(at, name, given);
 }
-ValueId Emitter::op(Range at, const std::string& name, const std::vector<ValueId>& args) {
-  return pack_results(at, emit_values(at, name, args));
-}
+ValueId Emitter::op(Range at, OpId name, const std::vector<ValueId>& args) { return pack_results(at, emit_values(at, name, args)); }
 
-std::vector<ValueId> Emitter::emit_op(Range at, const std::string& name, const NamedValues& args) {
+std::vector<ValueId> Emitter::emit_op(Range at, OpId name, const NamedValues& args) {
   std::vector<Given> given;
   for (auto& a : args) given.push_back({type(a.value), a.name});
   std::string why;
@@ -122,7 +120,7 @@ std::vector<ValueId> Emitter::emit_op(Range at, const std::string& name, const N
     NamedValues numbers = args;
     for (size_t i = 1; i < args.size() && type(args[0].value).is_any_tensor(); i++)
       if (given[i].type.is(TypeKind::Bool))
-        numbers[i].value = op(at, "aten::Int", {args[i].value}), given[i].type = Type::simple(TypeKind::Int);
+        numbers[i].value = op(at, call::Int, {args[i].value}), given[i].type = Type::simple(TypeKind::Int);
     if (try_resolve(name, given)) return emit_op(at, name, numbers);
     fail_text(at, why);
   }
@@ -134,30 +132,30 @@ std::vector<ValueId> Emitter::emit_op(Range at, const std::string& name, const N
 }
 
 /// Operators of Python on tensors under torch's names; those whose first operand is a number and whose second a tensor turned round.
-std::optional<std::vector<ValueId>> Emitter::of_tensors(Range at, const std::string& name, const NamedValues& args) {
-  if (name == "prim::abs" && args.size() == 1 && type(args[0].value).is_any_tensor()) return emit_values(at, "aten::abs", {args[0].value});
-  if (name == "aten::floordiv" && args.size() == 2 && type(args[0].value).is_any_tensor())
-    return emit_values(at, "aten::floor_divide", {args[0].value, args[1].value});
+std::optional<std::vector<ValueId>> Emitter::of_tensors(Range at, OpId name, const NamedValues& args) {
+  if (name == prim::abs && args.size() == 1 && type(args[0].value).is_any_tensor()) return emit_values(at, call::abs, {args[0].value});
+  if (name == call::floordiv && args.size() == 2 && type(args[0].value).is_any_tensor())
+    return emit_values(at, call::floor_divide, {args[0].value, args[1].value});
   if (args.size() != 2 || !args[1].name.empty() || !type(args[1].value).is_any_tensor()) return std::nullopt;
   TypeKind k = type(args[0].value).kind;
   if (k != TypeKind::Int && k != TypeKind::Float && k != TypeKind::Complex && k != TypeKind::Number && k != TypeKind::Bool)
     return std::nullopt;
-  static const std::map<std::string, std::string> mirrored{{"aten::add", "aten::add"}, {"aten::mul", "aten::mul"}, {"aten::eq", "aten::eq"},
-                                                           {"aten::ne", "aten::ne"},   {"aten::lt", "aten::gt"},   {"aten::gt", "aten::lt"},
-                                                           {"aten::le", "aten::ge"},   {"aten::ge", "aten::le"}};
+  static const std::unordered_map<OpId, OpId> mirrored{{call::add, call::add}, {call::mul, call::mul}, {call::eq, call::eq},
+                                                       {call::ne, call::ne},   {call::lt, call::gt},   {call::gt, call::lt},
+                                                       {call::le, call::ge},   {call::ge, call::le}};
   ValueId number = args[0].value, tensor = args[1].value;
   if (auto m = mirrored.find(name); m != mirrored.end()) return emit_values(at, m->second, {tensor, number});
-  if (name == "aten::sub") return emit_values(at, "aten::add", {op(at, "aten::neg", {tensor}), number});
-  if (name == "aten::div") return emit_values(at, "aten::mul", {op(at, "aten::reciprocal", {tensor}), number});
+  if (name == call::sub) return emit_values(at, call::add, {op(at, call::neg, {tensor}), number});
+  if (name == call::div) return emit_values(at, call::mul, {op(at, call::reciprocal, {tensor}), number});
   return std::nullopt;
 }
 
 /// f(x, out=y): the result is written to y.
-std::optional<std::vector<ValueId>> Emitter::into_out(Range at, const std::string& name, const NamedValues& args) {
+std::optional<std::vector<ValueId>> Emitter::into_out(Range at, OpId name, const NamedValues& args) {
   if (args.empty() || args.back().name != "out" || !type(args.back().value).is_any_tensor()) return std::nullopt;
   ValueId result = pack_results(at, emit_op(at, name, NamedValues(args.begin(), args.end() - 1)));
   if (!type(result).is_any_tensor()) return std::nullopt;
-  return emit_values(at, "aten::copy_", {args.back().value, result});
+  return emit_values(at, call::copy_, {args.back().value, result});
 }
 
 ValueId Emitter::argument_of(Range at, const Passed& p, const SchemaArg& arg, const NamedValues& given) {
@@ -167,11 +165,11 @@ ValueId Emitter::argument_of(Range at, const Passed& p, const SchemaArg& arg, co
     if (p.convert == "tuple") {
       Type list = type_of(arg);
       if (list.is(TypeKind::Optional)) list = Type(list.element());
-      NodeId u = node(n.range, "prim::TupleUnpack", {n.value}, type(n.value).elements());
+      NodeId u = node(n.range, prim::TupleUnpack, {n.value}, type(n.value).elements());
       ArgList items;
       for (ValueId o : g.node(u).outputs) items.emplace_back(o);
       if (list.element().is(TypeKind::Variable)) list = Type::list(type(n.value).element());
-      return one(n.range, "prim::ListConstruct", items, list);
+      return one(n.range, prim::ListConstruct, items, list);
     }
     std::string name(p.convert);
     size_t dot = name.find('.');
@@ -192,7 +190,7 @@ ValueId Emitter::argument_of(Range at, const Passed& p, const SchemaArg& arg, co
   }
   Type list = type_of(arg);
   if (list.is(TypeKind::Optional)) list = Type(list.element());
-  return one(at, "prim::ListConstruct", items, list);
+  return one(at, prim::ListConstruct, items, list);
 }
 
 ValueId Emitter::default_value(Range at, const SchemaArg& arg) {
@@ -217,12 +215,12 @@ ValueId Emitter::default_value(Range at, const SchemaArg& arg) {
     ArgList items;
     ValueId v = constant(at, d, t.element());
     for (int i = 0; i < std::max(1, arg.fixed_length); i++) items.emplace_back(v);
-    return one(at, "prim::ListConstruct", items, t);
+    return one(at, prim::ListConstruct, items, t);
   }
   if (t.is(TypeKind::List)) {
     ArgList items;
     for (auto& i : d.get<ArgList>()) items.emplace_back(constant(at, i, t.element()));
-    return one(at, "prim::ListConstruct", items, t);
+    return one(at, prim::ListConstruct, items, t);
   }
   return constant(at, d, t);
 }
@@ -301,7 +299,7 @@ Sugared Emitter::inline_call(Range at, const FunctionRef& fn, const CallArgs& ar
   for (auto& d : fn.def->decorators) {
     std::string name = qualified_name(d->as<Call>() ? d->as<Call>()->callee : d, *fn.scope);
     if (name == "torch.jit.unused" || name == "torch.jit._drop") {
-      node(at, "prim::RaiseException", {text(at, fmt::format("{} is unused: it cannot be called", fn.def->name)), none(at)}, {});
+      node(at, prim::RaiseException, {text(at, fmt::format("{} is unused: it cannot be called", fn.def->name)), none(at)}, {});
       return {uninitialized(at, fn.def->returns ? type_of_annotation(fn.def->returns, *fn.scope) : Type::simple(TypeKind::Dynamic))};
     }
     if (name == "torch.jit.ignore")
@@ -336,7 +334,7 @@ ValueId Emitter::body_result(Range at, Flow flow, Frame& inner) {
   }
   if (flow == Flow::Maybe && !a.declared && !a.merged->is(TypeKind::None)) { // falling off the end returns None
     auto left = [&](const char* what) { return *simple(lookup_flag(flag(what), &inner)->value); };
-    NodeId n = node(at, "prim::If", {left("return")}, {});
+    NodeId n = node(at, prim::If, {left("return")}, {});
     Branch t{g.add_block(n), {}}, f{g.add_block(n), {}};
     within(f.block, f.frame, [&] { g.block(f.block).returns = {none(at)}; });
     g.block(t.block).returns = {left("value")};
@@ -371,7 +369,7 @@ Sugared Emitter::make_named_tuple(Range at, const ClassRef& cls, const Type& t, 
            repr(v));
     items.emplace_back(v);
   }
-  return {one(at, "prim::TupleConstruct", items, t)};
+  return {one(at, prim::TupleConstruct, items, t)};
 }
 
 } // namespace tenon::script

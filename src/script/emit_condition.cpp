@@ -52,17 +52,17 @@ ValueId Emitter::to_bool(Range at, ValueId v) {
   const Type& t = type(v);
   if (t.is(TypeKind::Bool)) return v;
   if (t.is(TypeKind::List) || t.is(TypeKind::String) || t.is(TypeKind::Dict))
-    return op(at, "aten::gt", {op(at, "aten::len", {v}), integer(at, 0)});
+    return op(at, call::gt, {op(at, call::len, {v}), integer(at, 0)});
   Given given{t};
-  auto r = try_resolve("aten::Bool", std::span(&given, 1));
+  auto r = try_resolve(call::Bool, std::span(&given, 1));
   if (!r) fail(at, "Could not cast value of type {} to bool", repr(v));
-  return op(at, "aten::Bool", {v});
+  return op(at, call::Bool, {v});
 }
 
 Condition Emitter::condition(const Exp& e) {
   if (auto* u = e->as<Unary>(); u && u->op == "not") {
     Condition c = condition(u->value);
-    c.value = c.known ? boolean(e->range, !*c.known) : op(e->range, "aten::__not__", {c.value});
+    c.value = c.known ? boolean(e->range, !*c.known) : op(e->range, call::op_not, {c.value});
     std::swap(c.when_true, c.when_false);
     if (c.known) c.known = !*c.known;
     return c;
@@ -83,7 +83,7 @@ Condition Emitter::condition(const Exp& e) {
   ValueId v = to_bool(e->range, as_value(e->range, s));
   Condition c{.value = v};
   NodeId n = g.value(v).node;
-  if (n.valid() && g.node(n).op == "prim::Constant")
+  if (n.valid() && g.node(n).op == prim::Constant)
     if (auto* a = g.node(n).attribute("value"); a && a->is<bool>()) c.known = a->get<bool>();
   return c;
 }
@@ -98,7 +98,7 @@ Condition Emitter::logical(const Exp& e, const Logical& l) {
     Condition right = condition(l.right);
     return right;
   }
-  NodeId n = node(e->range, "prim::If", {left.value}, {});
+  NodeId n = node(e->range, prim::If, {left.value}, {});
   Branch t{g.add_block(n), {}}, f{g.add_block(n), {}};
   Condition right;
   Branch& look = l.is_and ? t : f;
@@ -130,7 +130,7 @@ Condition Emitter::is_none(const Exp& e, const Binary& b) {
   bool can = std::find(all.begin(), all.end(), none_type) != all.end(), must = all.size() == 1 && can;
   if (type(*v).is(TypeKind::Any)) can = true;
   if (must || !can) return {.value = boolean(e->range, must == positive), .known = must == positive};
-  Condition c{.value = op(e->range, positive ? "aten::__is__" : "aten::__isnot__", {*v, none(e->range)})};
+  Condition c{.value = op(e->range, positive ? call::op_is : call::op_isnot, {*v, none(e->range)})};
   auto* name = side->as<Name>();
   if (!name || type(*v).is(TypeKind::Any)) return c;
   std::erase(all, none_type);
@@ -182,7 +182,7 @@ Condition Emitter::isinstance(const Exp& e, const Call& c) {
   for (const Type& t : yes) names.emplace_back(Word{to_string(t)});
   if (lists && any) names.emplace_back(Word{"list"});
   if (tuples && any) names.emplace_back(Word{"tuple"});
-  NodeId n = node(e->range, "prim::isinstance", {*v}, {Type::simple(TypeKind::Bool)});
+  NodeId n = node(e->range, prim::isinstance, {*v}, {Type::simple(TypeKind::Bool)});
   g.node(n).attributes.push_back({"types", Arg(std::move(names))});
   Condition out{.value = g.node(n).outputs[0]};
   if (auto* name = c.args[0]->as<Name>()) {

@@ -16,7 +16,7 @@ ValueId Emitter::as_value(Range at, const Sugared& s) {
             ArgList items;
             std::vector<Type> types;
             for (auto& i : u.items) items.emplace_back(as_value(at, i)), types.push_back(type(items.back().get<ValueId>()));
-            return one(at, "prim::TupleConstruct", items, Type::tuple(types));
+            return one(at, prim::TupleConstruct, items, Type::tuple(types));
           },
           [&](const Closed& c) -> ValueId {
             fail(at,
@@ -70,7 +70,7 @@ Sugared Emitter::sugared(const Exp& e, const std::optional<Type>& hint) {
                             if (hinted) v = convert(e->range, v, want->element(i));
                             items.emplace_back(v), types.push_back(type(v));
                           }
-                          return Sugared{one(e->range, "prim::TupleConstruct", items, Type::tuple(types))};
+                          return Sugared{one(e->range, prim::TupleConstruct, items, Type::tuple(types))};
                         },
                         [&](const ListLit& l) { return Sugared{emit_list(e, l, hint)}; },
                         [&](const DictLit& d) { return Sugared{emit_dict(e, d, hint)}; },
@@ -82,7 +82,7 @@ Sugared Emitter::sugared(const Exp& e, const std::optional<Type>& hint) {
 ValueId Emitter::emit_unary(const Exp& e, const Unary& u) {
   if (u.op == "not") return condition(e).value;
   ValueId v = expression(u.value);
-  return op(e->range, u.op == "-" ? "aten::neg" : "aten::bitwise_not", {v});
+  return op(e->range, u.op == "-" ? call::neg : call::bitwise_not, {v});
 }
 
 ValueId Emitter::emit_binary(const Exp& e, const Binary& b) {
@@ -90,23 +90,22 @@ ValueId Emitter::emit_binary(const Exp& e, const Binary& b) {
     auto *left = b.left->as<Literal>(), *right = b.right->as<Literal>();
     if ((left && left->value.index() == 0) || (right && right->value.index() == 0)) return condition(e).value;
   }
-  static const std::map<std::string, std::string> names{
-      {"+", "aten::add"},           {"-", "aten::sub"},       {"*", "aten::mul"},     {"/", "aten::div"},
-      {"//", "aten::floordiv"},     {"%", "aten::remainder"}, {"**", "aten::pow"},    {"@", "aten::matmul"},
-      {"&", "aten::__and__"},       {"|", "aten::__or__"},    {"^", "aten::__xor__"}, {"<<", "aten::__lshift__"},
-      {">>", "aten::__rshift__"},   {"<", "aten::lt"},        {">", "aten::gt"},      {"<=", "aten::le"},
-      {">=", "aten::ge"},           {"==", "aten::eq"},       {"!=", "aten::ne"},     {"is", "aten::__is__"},
-      {"is not", "aten::__isnot__"}};
+  static const std::map<std::string, OpId> names{
+      {"+", call::add},          {"-", call::sub},        {"*", call::mul},        {"/", call::div},    {"//", call::floordiv},
+      {"%", call::remainder},    {"**", call::pow},       {"@", call::matmul},     {"&", call::op_and}, {"|", call::op_or},
+      {"^", call::op_xor},       {"<<", call::op_lshift}, {">>", call::op_rshift}, {"<", call::lt},     {">", call::gt},
+      {"<=", call::le},          {">=", call::ge},        {"==", call::eq},        {"!=", call::ne},    {"is", call::op_is},
+      {"is not", call::op_isnot}};
   ValueId left = expression(b.left);
   if (b.op == "in" || b.op == "not in") {
     ValueId right = expression(b.right);
     if (type(left).is(TypeKind::String) && type(right).is(TypeKind::String))
-      return op(e->range, b.op == "in" ? "aten::ne" : "aten::eq", {op(e->range, "aten::find", {right, left}), integer(e->range, -1)});
-    ValueId has = op(b.right->range, "aten::__contains__", {right, left});
-    return b.op == "in" ? has : op(e->range, "aten::__not__", {has});
+      return op(e->range, b.op == "in" ? call::ne : call::eq, {op(e->range, call::find, {right, left}), integer(e->range, -1)});
+    ValueId has = op(b.right->range, call::op_contains, {right, left});
+    return b.op == "in" ? has : op(e->range, call::op_not, {has});
   }
   ValueId right = expression(b.right);
-  if (b.op == "%" && type(left).is(TypeKind::String)) return op(e->range, "aten::percentFormat", {left, right});
+  if (b.op == "%" && type(left).is(TypeKind::String)) return op(e->range, call::percentFormat, {left, right});
   if (b.op == "+" && type(left).is(TypeKind::Tuple) && type(right).is(TypeKind::Tuple)) {
     auto parts = *unrolled_items(e->range, {left}), more = *unrolled_items(e->range, {right});
     parts.insert(parts.end(), more.begin(), more.end());
@@ -121,7 +120,7 @@ ValueId Emitter::emit_ternary(const Exp& e, const Ternary& t, const std::optiona
     refine(e->range, *c.known ? c.when_true : c.when_false);
     return expression(*c.known ? t.then : t.otherwise, hint);
   }
-  NodeId n = node(e->range, "prim::If", {c.value}, {});
+  NodeId n = node(e->range, prim::If, {c.value}, {});
   Branch a{g.add_block(n), {}}, b{g.add_block(n), {}};
   ValueId v, w;
   within(a.block, a.frame, [&] { refine(e->range, c.when_true), v = expression(t.then, hint); });
@@ -159,10 +158,10 @@ ValueId Emitter::emit_list(const Exp& e, const ListLit& l, const std::optional<T
       if (!is_subtype(t, want->element()))
         fail(e->range, "List type annotation `{}` did not match the types of the given list elements, which were unified to {}",
              annotation(*want), element ? annotation(*element) : annotation(Type::any_of(distinct)));
-    return one(e->range, "prim::ListConstruct", items, *want);
+    return one(e->range, prim::ListConstruct, items, *want);
   }
   if (!element) element = Type::any_of(distinct);
-  return one(e->range, "prim::ListConstruct", items, Type::list(*element));
+  return one(e->range, prim::ListConstruct, items, Type::list(*element));
 }
 
 ValueId Emitter::emit_dict(const Exp& e, const DictLit& d, const std::optional<Type>& hint) {
@@ -186,7 +185,7 @@ ValueId Emitter::emit_dict(const Exp& e, const DictLit& d, const std::optional<T
     items.emplace_back(k), items.emplace_back(v);
   }
   Type t = want ? *want : key ? Type::dict(*key, *value) : Type::dict(Type::simple(TypeKind::String), Type::simple(TypeKind::Dynamic));
-  return one(e->range, "prim::DictConstruct", items, t);
+  return one(e->range, prim::DictConstruct, items, t);
 }
 
 ValueId Emitter::convert(Range at, ValueId v, const Type& to, bool implicit) {
@@ -196,26 +195,26 @@ ValueId Emitter::convert(Range at, ValueId v, const Type& to, bool implicit) {
   // A tuple literal for a list; an optional's inside, as torch converts it.
   if (from.is(TypeKind::Tuple) && wanted.is(TypeKind::List) && !from.elements().empty() &&
       std::all_of(from.elements().begin(), from.elements().end(), [&](const Type& t) { return is_subtype(t, wanted.element()); })) {
-    NodeId n = node(at, "prim::TupleUnpack", {v}, from.elements());
+    NodeId n = node(at, prim::TupleUnpack, {v}, from.elements());
     ArgList items;
     for (ValueId o : g.node(n).outputs) items.emplace_back(o);
-    return one(at, "prim::ListConstruct", items, wanted);
+    return one(at, prim::ListConstruct, items, wanted);
   }
   if (from.is(TypeKind::Tuple) && wanted.is(TypeKind::Tuple) && from.elements().size() == wanted.elements().size() && from.name().empty() &&
       is_subtype(from, wanted))
     return cast(at, v, wanted);
-  if (from.is(TypeKind::String) && wanted.is(TypeKind::Device)) return op(at, "aten::device", {v});
+  if (from.is(TypeKind::String) && wanted.is(TypeKind::Device)) return op(at, call::device, {v});
   if (!implicit) return v;
   if (from.is_any_tensor()) {
-    if (wanted.is(TypeKind::Float)) return op(at, "aten::FloatImplicit", {v});
-    if (wanted.is(TypeKind::Int)) return op(at, "aten::IntImplicit", {v});
-    if (wanted.is(TypeKind::Complex)) return op(at, "aten::ComplexImplicit", {v});
-    if (wanted.is(TypeKind::Number)) return op(at, "aten::ScalarImplicit", {v});
+    if (wanted.is(TypeKind::Float)) return op(at, call::FloatImplicit, {v});
+    if (wanted.is(TypeKind::Int)) return op(at, call::IntImplicit, {v});
+    if (wanted.is(TypeKind::Complex)) return op(at, call::ComplexImplicit, {v});
+    if (wanted.is(TypeKind::Number)) return op(at, call::ScalarImplicit, {v});
   }
   if (from.is(TypeKind::Number)) {
-    if (wanted.is(TypeKind::Float)) return op(at, "aten::Float", {v});
-    if (wanted.is(TypeKind::Int)) return op(at, "aten::Int", {v});
-    if (wanted.is(TypeKind::Complex)) return op(at, "aten::Complex", {v});
+    if (wanted.is(TypeKind::Float)) return op(at, call::Float, {v});
+    if (wanted.is(TypeKind::Int)) return op(at, call::Int, {v});
+    if (wanted.is(TypeKind::Complex)) return op(at, call::Complex, {v});
   }
   return v;
 }
@@ -246,45 +245,45 @@ Sugared Emitter::method_of_module(Range at, const InstanceP& self, const std::st
 Sugared Emitter::attribute_of_value(Range at, ValueId v, const std::string& name) {
   const Type t = type(v);
   if (t.is_any_tensor()) {
-    static const std::map<std::string, std::string> properties{{"shape", "aten::size"},
-                                                               {"dtype", "prim::dtype"},
-                                                               {"device", "prim::device"},
-                                                               {"layout", "prim::layout"},
-                                                               {"data", "prim::data"},
-                                                               {"grad", "prim::grad"},
-                                                               {"is_cuda", "prim::is_cuda"},
-                                                               {"requires_grad", "prim::requires_grad"},
-                                                               {"ndim", "aten::dim"},
-                                                               {"T", "aten::numpy_T"},
-                                                               {"mT", "aten::mT"},
-                                                               {"H", "aten::matrix_H"},
-                                                               {"mH", "aten::mH"},
-                                                               {"real", "aten::real"},
-                                                               {"imag", "aten::imag"},
-                                                               {"is_sparse", "prim::is_sparse"},
-                                                               {"is_cpu", "prim::is_cpu"},
-                                                               {"is_quantized", "prim::is_quantized"},
-                                                               {"itemsize", "prim::itemsize"},
-                                                               {"nbytes", "prim::nbytes"},
-                                                               {"is_mkldnn", "prim::is_mkldnn"},
-                                                               {"is_meta", "prim::is_meta"},
-                                                               {"name", "prim::name"},
-                                                               {"is_leaf", "aten::is_leaf"}};
+    static const std::map<std::string, OpId> properties{{"shape", call::size},
+                                                        {"dtype", prim::dtype},
+                                                        {"device", prim::device},
+                                                        {"layout", prim::layout},
+                                                        {"data", prim::data},
+                                                        {"grad", prim::grad},
+                                                        {"is_cuda", prim::is_cuda},
+                                                        {"requires_grad", prim::requires_grad},
+                                                        {"ndim", call::dim},
+                                                        {"T", call::numpy_T},
+                                                        {"mT", call::mT},
+                                                        {"H", call::matrix_H},
+                                                        {"mH", call::mH},
+                                                        {"real", call::real},
+                                                        {"imag", call::imag},
+                                                        {"is_sparse", prim::is_sparse},
+                                                        {"is_cpu", prim::is_cpu},
+                                                        {"is_quantized", prim::is_quantized},
+                                                        {"itemsize", prim::itemsize},
+                                                        {"nbytes", prim::nbytes},
+                                                        {"is_mkldnn", prim::is_mkldnn},
+                                                        {"is_meta", prim::is_meta},
+                                                        {"name", prim::name},
+                                                        {"is_leaf", call::is_leaf}};
     if (auto p = properties.find(name); p != properties.end()) {
-      if (name == "T" && !is_operator("aten::numpy_T")) return {op(at, "aten::t", {v})};
+      if (name == "T" && !is_operator(call::numpy_T)) return {op(at, call::t, {v})};
       return {op(at, p->second, {v})};
     }
     const Scope* functions = library_scope("torch");
     if (auto* c = functions->find("_" + name)) return {BoundFunction{{std::get<std::shared_ptr<const Def>>(*c), functions, nullptr}, v}};
     if (auto* f = functions->find(name); f && !name.starts_with('_'))
       if (auto* d = std::get_if<std::shared_ptr<const Def>>(f)) return {BoundFunction{{*d, functions, nullptr}, v}};
-    if (name == "tolist") return {Operator{"prim::tolist", v}};
+    if (name == "tolist") return {Operator{prim::tolist, v}};
   }
   if (t.is(TypeKind::Device) && (name == "type" || name == "index")) return {op(at, "prim::" + name, {v})};
   if (t.is(TypeKind::Complex) && (name == "real" || name == "imag")) return {op(at, "aten::" + name, {v})};
   if (t.is(TypeKind::Tuple) && t.parts)
     for (size_t i = 0; i < t.parts->fields.size(); i++)
-      if (t.parts->fields[i] == name) return {one(at, "prim::TupleIndex", {v, integer(at, static_cast<int64_t>(i))}, t.element(i))};
+      if (t.parts->fields[i] == name) return {one(at, prim::TupleIndex, {v, integer(at, static_cast<int64_t>(i))}, t.element(i))};
   if (name != "T" && (t.is_any_tensor() || t.is(TypeKind::List) || t.is(TypeKind::Dict) || t.is(TypeKind::String) || t.is(TypeKind::Int) ||
                       t.is(TypeKind::Float) || t.is(TypeKind::Number)))
     for (std::string_view space : {"aten::", "prim::"})

@@ -15,7 +15,7 @@ std::optional<Sugared> Emitter::form_of_syntax(const Exp& e, const Call& c, cons
     if (f->name == "type") fail(at, "Python builtin <class 'type'> is currently not supported in Torchscript");
     return std::nullopt;
   }
-  if (auto* o = callee.as<Operator>(); o && o->name == "prim::tolist") {
+  if (auto* o = callee.as<Operator>(); o && o->name == prim::tolist) {
     if (!hint) fail(at, "Expected type hint for result of tolist()");
     return Sugared{tolist(at, *o->self, *hint)};
   }
@@ -41,7 +41,7 @@ std::optional<Sugared> Emitter::form_of_syntax(const Exp& e, const Call& c, cons
     Call plain = c;
     return Sugared{isinstance(e, plain).value};
   }
-  if (name == "_unwrap_optional" && c.args.size() == 1) return Sugared{op(at, "aten::_unwrap_optional", {expression(c.args[0])})};
+  if (name == "_unwrap_optional" && c.args.size() == 1) return Sugared{op(at, call::_unwrap_optional, {expression(c.args[0])})};
   if (name == "fork" || name == "wait") fail(at, "torch.jit.{} is not supported", name);
   return std::nullopt;
 }
@@ -54,7 +54,7 @@ ValueId Emitter::tolist(Range at, ValueId of, const Type& to) {
   auto code = codes.find(element.kind);
   if (code == codes.end())
     fail(at, "{} is not one of the supported element types for tolist: int, float, complex, bool", annotation(element));
-  return one(at, "prim::tolist", {of, integer(at, dims), integer(at, code->second)}, to);
+  return one(at, prim::tolist, {of, integer(at, dims), integer(at, code->second)}, to);
 }
 
 Sugared Emitter::getattr_form(const Exp& e, const Call& c) {
@@ -70,11 +70,11 @@ Sugared Emitter::getattr_form(const Exp& e, const Call& c) {
 }
 
 ValueId Emitter::cast_form(Range at, const std::string& name, const std::vector<ValueId>& args) {
-  static const std::map<std::string, std::pair<std::string, TypeKind>> casts{{"int", {"aten::Int", TypeKind::Int}},
-                                                                             {"float", {"aten::Float", TypeKind::Float}},
-                                                                             {"bool", {"aten::Bool", TypeKind::Bool}},
-                                                                             {"str", {"aten::str", TypeKind::String}},
-                                                                             {"complex", {"aten::Complex", TypeKind::Complex}}};
+  static const std::map<std::string, std::pair<OpId, TypeKind>> casts{{"int", {call::Int, TypeKind::Int}},
+                                                                      {"float", {call::Float, TypeKind::Float}},
+                                                                      {"bool", {call::Bool, TypeKind::Bool}},
+                                                                      {"str", {call::str, TypeKind::String}},
+                                                                      {"complex", {call::Complex, TypeKind::Complex}}};
   auto& [callee, kind] = casts.at(name);
   if (args.empty()) {
     if (kind == TypeKind::Int) return integer(at, 0);
@@ -89,10 +89,10 @@ ValueId Emitter::cast_form(Range at, const std::string& name, const std::vector<
 
 ValueId Emitter::list_form(Range at, const CallArgs& args, const std::optional<Type>& hint) {
   if (args.positional.empty())
-    return one(at, "prim::ListConstruct", {}, hint && hint->is(TypeKind::List) ? *hint : Type::list(Type::simple(TypeKind::Dynamic)));
+    return one(at, prim::ListConstruct, {}, hint && hint->is(TypeKind::List) ? *hint : Type::list(Type::simple(TypeKind::Dynamic)));
   const Sugared& of = args.positional[0].second;
   auto v = simple(of);
-  if (v && (type(*v).is(TypeKind::List) || type(*v).is(TypeKind::String))) return op(at, "aten::list", {*v});
+  if (v && (type(*v).is(TypeKind::List) || type(*v).is(TypeKind::String))) return op(at, call::list, {*v});
   if (auto items = unrolled_items(at, of)) {
     ArgList values;
     std::optional<Type> element;
@@ -102,18 +102,18 @@ ValueId Emitter::list_form(Range at, const CallArgs& args, const std::optional<T
       if (!element) fail(at, "Expected all elements of a list to be of one type");
       values.emplace_back(x);
     }
-    return one(at, "prim::ListConstruct", values, Type::list(element.value_or(Type::simple(TypeKind::Dynamic))));
+    return one(at, prim::ListConstruct, values, Type::list(element.value_or(Type::simple(TypeKind::Dynamic))));
   }
   Iteration it = iteration(at, of);
-  ValueId out = one(at, "prim::ListConstruct", {}, Type::list(Type::simple(TypeKind::Dynamic)));
-  NodeId loop = node(at, "prim::Loop", {it.length, boolean(at, true)}, {});
+  ValueId out = one(at, prim::ListConstruct, {}, Type::list(Type::simple(TypeKind::Dynamic)));
+  NodeId loop = node(at, prim::Loop, {it.length, boolean(at, true)}, {});
   BlockId block = g.add_block(loop);
   ValueId i = g.add_param(block, Type::simple(TypeKind::Int));
   Frame inner;
   within(block, inner, [&] {
     ValueId element = as_value(at, it.element(i));
     g.value(out).type = Type::list(type(element));
-    emit_values(at, "aten::append", {out, element});
+    emit_values(at, call::append, {out, element});
     ValueId on = boolean(at, true);
     g.block(block).returns = {on};
   });
@@ -131,16 +131,16 @@ ValueId Emitter::dict_form(Range at, const CallArgs& args, const std::optional<T
     ArgList items;
     for (auto& [k, v] : pairs) items.emplace_back(k), items.emplace_back(v);
     Type t = hint && hint->is(TypeKind::Dict) ? *hint : Type::dict(str, pairs.empty() ? any : type(pairs[0].second));
-    return one(at, "prim::DictConstruct", items, t);
+    return one(at, prim::DictConstruct, items, t);
   }
   const Sugared& of = args.positional[0].second;
   ValueId out;
-  if (auto v = simple(of); v && (type(*v).is(TypeKind::Dict) || type(*v).is(TypeKind::List))) out = op(at, "aten::dict", {*v});
+  if (auto v = simple(of); v && (type(*v).is(TypeKind::Dict) || type(*v).is(TypeKind::List))) out = op(at, call::dict, {*v});
   else {
     CallArgs pass{{args.positional[0]}, {}};
-    out = op(at, "aten::dict", {list_form(at, pass, {})});
+    out = op(at, call::dict, {list_form(at, pass, {})});
   }
-  for (auto& [k, v] : pairs) emit_values(at, "aten::_set_item", {out, k, v});
+  for (auto& [k, v] : pairs) emit_values(at, call::_set_item, {out, k, v});
   return out;
 }
 
@@ -158,7 +158,7 @@ Sugared Emitter::call_form(Range at, const std::string& name, const CallArgs& ar
   if (name == "list") return {list_form(at, args, hint)};
   if (name == "dict") return {dict_form(at, args, hint)};
   if (name == "tuple") {
-    if (args.positional.size() != 1) return {one(at, "prim::TupleConstruct", {}, Type::tuple({}))};
+    if (args.positional.size() != 1) return {one(at, prim::TupleConstruct, {}, Type::tuple({}))};
     auto items = unrolled_items(at, args.positional[0].second);
     if (!items) fail(at, "cannot statically infer the expected size of a list in this context");
     return {as_value(at, {Unrolled{*items}})};
@@ -173,13 +173,13 @@ Sugared Emitter::call_form(Range at, const std::string& name, const CallArgs& ar
     }
   for (auto& [range, s] : args.positional) values.push_back(as_value(range, s));
   if (name == "print") {
-    node(at, "prim::Print", ArgList(values.begin(), values.end()), {});
+    node(at, prim::Print, ArgList(values.begin(), values.end()), {});
     return {none(at)};
   }
   if (name == "len") {
     if (values.size() == 1 && type(values[0]).is(TypeKind::Tuple))
       return {integer(at, static_cast<int64_t>(type(values[0]).elements().size()))};
-    return {op(at, "aten::len", values)};
+    return {op(at, call::len, values)};
   }
   if (name == "int" || name == "float" || name == "bool" || name == "str" || name == "complex") return {cast_form(at, name, values)};
   fail(at, "Python builtin <built-in function {}> is currently not supported in Torchscript", name);

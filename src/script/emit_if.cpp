@@ -36,7 +36,7 @@ Flow Emitter::emit_if(Range at, const Condition& c, const Rest& then, const Rest
     refine(at, *c.known ? c.when_true : c.when_false);
     return *c.known ? then() : otherwise();
   }
-  NodeId n = node(at, "prim::If", {c.value}, {});
+  NodeId n = node(at, prim::If, {c.value}, {});
   Branch t{g.add_block(n), {}}, f{g.add_block(n), {}};
   run(t, [&] { return refine(at, c.when_true), then(); });
   run(f, [&] { return refine(at, c.when_false), otherwise(); });
@@ -58,9 +58,9 @@ Flow Emitter::guarded(Range at, const Rest& rest) {
     flags.push_back(flag("break", loop)), flags.push_back(flag("continue", loop));
   std::optional<ValueId> left;
   for (auto& k : flags)
-    if (Variable* v = lookup_flag(k, frame)) left = left ? op(at, "aten::__or__", {*left, *simple(v->value)}) : *simple(v->value);
+    if (Variable* v = lookup_flag(k, frame)) left = left ? op(at, call::op_or, {*left, *simple(v->value)}) : *simple(v->value);
   if (!left) return rest();
-  NodeId n = node(at, "prim::If", {*left}, {});
+  NodeId n = node(at, prim::If, {*left}, {});
   Branch t{g.add_block(n), {}}, f{g.add_block(n), {}};
   run(t, [] { return Flow::Exits; });
   f.frame.transparent = true;

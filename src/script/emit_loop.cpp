@@ -58,7 +58,7 @@ Flow Emitter::emit_loop(Range at, ValueId trip, const Exp* until, const Stmts& b
   for (auto& k : keys)
     if (Variable* v = lookup(k, frame); v && simple(v->value)) args.emplace_back(*simple(v->value)), carried.push_back(k);
   std::optional<ValueId> no = l.returns ? std::optional(boolean(at, false)) : std::nullopt;
-  l.node = node(at, "prim::Loop", args, {});
+  l.node = node(at, prim::Loop, args, {});
   BlockId block = g.add_block(l.node);
   ValueId i = g.add_param(block, Type::simple(TypeKind::Int));
   for (size_t k = 0; k < carried.size(); k++) {
@@ -103,14 +103,14 @@ void Emitter::close_loop(Range at, Looping& l, Flow flow, const Exp* until) {
   if (returned) {
     l.returned = *simple(returned->value);
     l.result = *simple(lookup_flag(flag("value"), frame)->value);
-    stop = stop ? op(at, "aten::__or__", {*stop, *l.returned}) : *l.returned;
+    stop = stop ? op(at, call::op_or, {*stop, *l.returned}) : *l.returned;
   }
   ValueId next;
   if (flow == Flow::Throws) next = boolean(at, false);
   else if (!stop) next = until ? condition(*until).value : boolean(at, true);
-  else if (!until) next = op(at, "aten::__not__", {*stop});
+  else if (!until) next = op(at, call::op_not, {*stop});
   else {
-    NodeId n = node(at, "prim::If", {*stop}, {});
+    NodeId n = node(at, prim::If, {*stop}, {});
     Branch t{g.add_block(n), {}}, f{g.add_block(n), {}};
     within(t.block, t.frame, [&] { g.block(t.block).returns = {boolean(at, false)}; });
     within(f.block, f.frame, [&] {
@@ -164,7 +164,7 @@ std::optional<std::vector<Sugared>> Emitter::unrolled_items(Range at, const Suga
     std::vector<Sugared> out;
     for (size_t i = 0; i < type(*v).elements().size(); i++) {
       Type t = type(*v).element(i);
-      out.push_back({one(at, "prim::TupleIndex", {*v, integer(at, static_cast<int64_t>(i))}, t)});
+      out.push_back({one(at, prim::TupleIndex, {*v, integer(at, static_cast<int64_t>(i))}, t)});
     }
     return out;
   }
@@ -203,8 +203,8 @@ Emitter::Iteration Emitter::range_iteration(Range at, const std::vector<Sugared>
   if (v.size() > 3) fail(at, "range expected at most 3 arguments, got {}", v.size());
   if (v.size() == 1) return {v[0], [](ValueId i) { return Sugared{i}; }};
   ValueId step = v.size() == 3 ? v[2] : integer(at, 1), start = v[0];
-  ValueId length = op(at, "aten::__range_length", {start, v[1], step});
-  return {length, [=, this](ValueId i) { return Sugared{op(at, "aten::__derive_index", {i, start, step})}; }};
+  ValueId length = op(at, call::range_length, {start, v[1], step});
+  return {length, [=, this](ValueId i) { return Sugared{op(at, call::derive_index, {i, start, step})}; }};
 }
 
 Emitter::Iteration Emitter::iteration(Range at, const Sugared& s) {
@@ -218,24 +218,24 @@ Emitter::Iteration Emitter::iteration(Range at, const Sugared& s) {
     if (parts.size() > 1) {
       ArgList lengths;
       for (auto& p : parts) lengths.emplace_back(p.length);
-      length = op(at, "prim::min", {one(at, "prim::ListConstruct", lengths, Type::list(Type::simple(TypeKind::Int)))});
+      length = op(at, prim::min, {one(at, prim::ListConstruct, lengths, Type::list(Type::simple(TypeKind::Int)))});
     }
     std::optional<ValueId> start;
     if (counted && it->of.size() > 1) start = as_value(at, it->of[1]);
     return {length, [=, this](ValueId i) {
               Unrolled tuple;
-              if (counted) tuple.items.push_back({start ? op(at, "aten::add", {i, *start}) : i});
+              if (counted) tuple.items.push_back({start ? op(at, call::add, {i, *start}) : i});
               for (auto& p : parts) tuple.items.push_back(p.element(i));
               return Sugared{tuple};
             }};
   }
   ValueId v = as_value(at, s);
-  if (type(v).is(TypeKind::Dict)) v = op(at, "aten::keys", {v});
+  if (type(v).is(TypeKind::Dict)) v = op(at, call::keys, {v});
   TypeKind k = type(v).kind;
   if (k != TypeKind::List && k != TypeKind::String && !type(v).is_any_tensor()) fail(at, "'{}' object is not iterable", repr(v));
   bool tensor = type(v).is_any_tensor();
-  return {op(at, "aten::len", {v}), [=, this](ValueId i) {
-            return Sugared{tensor ? op(at, "aten::select", {v, integer(at, 0), i}) : op(at, "aten::__getitem__", {v, i})};
+  return {op(at, call::len, {v}), [=, this](ValueId i) {
+            return Sugared{tensor ? op(at, call::select, {v, integer(at, 0), i}) : op(at, call::op_getitem, {v, i})};
           }};
 }
 
@@ -246,12 +246,12 @@ ValueId Emitter::emit_comprehension(Range at, const Comprehension& c, const std:
   std::optional<Type> want = hint && hint->is(TypeKind::Optional) ? std::optional(hint->element()) : hint;
   bool hinted = want && want->is(dict ? TypeKind::Dict : TypeKind::List);
   Type any = Type::simple(TypeKind::Dynamic);
-  ValueId out = one(at, dict ? "prim::DictConstruct" : "prim::ListConstruct", {},
+  ValueId out = one(at, dict ? prim::DictConstruct : prim::ListConstruct, {},
                     hinted ? *want
                     : dict ? Type::dict(Type::simple(TypeKind::String), any)
                            : Type::list(any));
   Iteration it = iteration(c.iter->range, iter);
-  NodeId loop = node(at, "prim::Loop", {it.length, boolean(at, true)}, {});
+  NodeId loop = node(at, prim::Loop, {it.length, boolean(at, true)}, {});
   BlockId block = g.add_block(loop);
   ValueId i = g.add_param(block, Type::simple(TypeKind::Int));
   Frame inner;
@@ -262,8 +262,8 @@ ValueId Emitter::emit_comprehension(Range at, const Comprehension& c, const std:
     if (dict) k = expression(c.key, hinted ? std::optional(want->element(0)) : std::nullopt);
     v = expression(c.element, hinted ? std::optional(want->element(dict ? 1 : 0)) : std::nullopt);
     if (!hinted) g.value(out).type = dict ? Type::dict(type(k), type(v)) : Type::list(type(v));
-    if (dict) emit_values(at, "aten::_set_item", {out, k, v});
-    else emit_values(at, "aten::append", {out, v});
+    if (dict) emit_values(at, call::_set_item, {out, k, v});
+    else emit_values(at, call::append, {out, v});
     ValueId on = boolean(at, true);
     g.block(block).returns = {on};
   });
@@ -290,10 +290,10 @@ ValueId Emitter::unrolled_comprehension(Range at, const Comprehension& c, const 
     element = *both;
   }
   if (c.key)
-    return one(at, "prim::DictConstruct", args,
+    return one(at, prim::DictConstruct, args,
                Type::dict(args.empty() ? Type::simple(TypeKind::String) : type(args[0].get<ValueId>()), element));
   if (hint && hint->is(TypeKind::List) && is_subtype(element, hint->element())) element = hint->element();
-  return one(at, "prim::ListConstruct", args, Type::list(element));
+  return one(at, prim::ListConstruct, args, Type::list(element));
 }
 
 /// Names of a comprehension's target hide those outside, whatever their types.

@@ -101,14 +101,14 @@ Flow Emitter::emit_raise(Range at, const Raise& r) {
   if (!c || c->args.empty()) message = text(at, "");
   else if (c->args.size() == 1) {
     message = expression(c->args[0]);
-    if (!type(message).is(TypeKind::String)) message = op(at, "aten::str", {message});
+    if (!type(message).is(TypeKind::String)) message = op(at, call::str, {message});
   } else {
     ArgList items;
     std::vector<Type> types;
     for (auto& a : c->args) items.emplace_back(expression(a)), types.push_back(type(items.back().get<ValueId>()));
-    message = op(at, "aten::str", {one(at, "prim::TupleConstruct", items, Type::tuple(types))});
+    message = op(at, call::str, {one(at, prim::TupleConstruct, items, Type::tuple(types))});
   }
-  node(at, "prim::RaiseException", {message, c ? text(at, name) : none(at)}, {});
+  node(at, prim::RaiseException, {message, c ? text(at, name) : none(at)}, {});
   return Flow::Throws;
 }
 
@@ -120,10 +120,10 @@ void Emitter::emit_assert(Range at, const Assert& a) {
     ValueId message = text(at, "AssertionError: ");
     if (a.message) {
       ValueId said = expression(a.message);
-      if (!type(said).is(TypeKind::String)) said = op(at, "aten::str", {said});
-      message = op(at, "aten::add", {message, said});
+      if (!type(said).is(TypeKind::String)) said = op(at, call::str, {said});
+      message = op(at, call::add, {message, said});
     }
-    node(at, "prim::RaiseException", {message, none(at)}, {});
+    node(at, prim::RaiseException, {message, none(at)}, {});
     return Flow::Throws;
   };
   emit_if(at, c, pass, raise, nullptr, consumed);

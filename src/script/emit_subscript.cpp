@@ -8,7 +8,7 @@ namespace tenon::script {
 
 std::optional<int64_t> Emitter::constant_int(ValueId v) const {
   NodeId n = g.value(v).node;
-  if (!n.valid() || g.node(n).op != "prim::Constant") return std::nullopt;
+  if (!n.valid() || g.node(n).op != prim::Constant) return std::nullopt;
   auto* a = g.node(n).attribute("value");
   return a && a->is<int64_t>() ? std::optional(a->get<int64_t>()) : std::nullopt;
 }
@@ -61,7 +61,7 @@ ValueId Emitter::emit_subscript(const Exp& e, const Subscript& s) {
   if (t.is(TypeKind::Tuple)) return index_tuple(e, of, index);
   if (!t.is(TypeKind::List) && !t.is(TypeKind::Dict) && !t.is(TypeKind::String)) fail(at, "'{}' object is not subscriptable", repr(of));
   ValueId i = expression(index);
-  return op(at, "aten::__getitem__", {of, i});
+  return op(at, call::op_getitem, {of, i});
 }
 
 ValueId Emitter::slice(const Exp& e, ValueId of, const Slice& s) {
@@ -69,7 +69,7 @@ ValueId Emitter::slice(const Exp& e, ValueId of, const Slice& s) {
   if (!type(of).is(TypeKind::List) && !type(of).is(TypeKind::String)) fail(at, "'{}' object is not subscriptable", repr(of));
   auto bound = [&](const Exp& b) { return b ? expression(b) : none(at); };
   ValueId lower = bound(s.lower), upper = bound(s.upper), step = s.step ? expression(s.step) : integer(at, 1);
-  return op(at, "aten::slice", {of, lower, upper, step});
+  return op(at, call::slice, {of, lower, upper, step});
 }
 
 ValueId Emitter::slice_tuple(const Exp& e, ValueId of, const Slice& s) {
@@ -95,10 +95,10 @@ ValueId Emitter::slice_tuple(const Exp& e, ValueId of, const Slice& s) {
   ArgList items;
   std::vector<Type> types;
   for (int64_t i = from; step > 0 ? i < std::min(to, n) : i > std::max<int64_t>(to, -1) && i >= 0; i += step) {
-    items.emplace_back(one(at, "prim::TupleIndex", {of, integer(at, i)}, elements[static_cast<size_t>(i)]));
+    items.emplace_back(one(at, prim::TupleIndex, {of, integer(at, i)}, elements[static_cast<size_t>(i)]));
     types.push_back(elements[static_cast<size_t>(i)]);
   }
-  return one(at, "prim::TupleConstruct", items, Type::tuple(types));
+  return one(at, prim::TupleConstruct, items, Type::tuple(types));
 }
 
 ValueId Emitter::index_tuple(const Exp& e, ValueId of, const Exp& index) {
@@ -108,11 +108,11 @@ ValueId Emitter::index_tuple(const Exp& e, ValueId of, const Exp& index) {
   if (!type(i).is(TypeKind::Int)) fail(e->range, "tuple index must be an integer");
   if (auto c = constant_int(i)) {
     if (*c < -n || *c >= n) fail(e->range, "Tuple index out of range. Tuple is length {} and index is {}", n, *c);
-    return one(e->range, "prim::TupleIndex", {of, i}, elements[static_cast<size_t>(*c < 0 ? *c + n : *c)]);
+    return one(e->range, prim::TupleIndex, {of, i}, elements[static_cast<size_t>(*c < 0 ? *c + n : *c)]);
   }
   if (elements.empty() || std::any_of(elements.begin(), elements.end(), [&](auto& t) { return !(t == elements[0]); }))
     fail(e->range, "Cannot index into a tuple with a non-integer literal because we cannot resolve the output type");
-  return one(e->range, "prim::TupleIndex", {of, i}, elements[0]);
+  return one(e->range, prim::TupleIndex, {of, i}, elements[0]);
 }
 
 std::vector<Emitter::IndexPart> Emitter::index_parts(Range at, const Exps& indices) {
@@ -151,7 +151,7 @@ std::pair<ValueId, std::vector<std::optional<ValueId>>> Emitter::views(Range at,
         auto bound = [&](const Exp& b) { return b ? convert(at, expression(b), Type::simple(TypeKind::Int), true) : none(at); };
         ValueId d = integer(at, dim), lower = bound(s->lower), upper = bound(s->upper),
                 step = s->step ? expression(s->step) : integer(at, 1);
-        of = op(at, "aten::slice", {of, d, lower, upper, step});
+        of = op(at, call::slice, {of, d, lower, upper, step});
       }
       dim++;
       continue;
@@ -159,13 +159,13 @@ std::pair<ValueId, std::vector<std::optional<ValueId>>> Emitter::views(Range at,
     ValueId v = *parts[k].value;
     const Type t = type(v);
     if (t.is(TypeKind::Int)) {
-      of = op(at, "aten::select", {of, integer(at, dim), v});
+      of = op(at, call::select, {of, integer(at, dim), v});
       dim += last;
     } else if (t.is(TypeKind::None)) {
-      of = op(at, "aten::unsqueeze", {of, integer(at, last ? dim - 1 : dim)});
+      of = op(at, call::unsqueeze, {of, integer(at, last ? dim - 1 : dim)});
       dim += !last;
     } else if (t.is(TypeKind::List)) {
-      put(dim++, op(at, "aten::tensor", {v}));
+      put(dim++, op(at, call::tensor, {v}));
     } else if (t.is_any_tensor() || (t.is(TypeKind::Optional) && t.element().is_any_tensor())) put(dim++, v);
     else
       fail(e->range,
@@ -178,11 +178,11 @@ std::pair<ValueId, std::vector<std::optional<ValueId>>> Emitter::views(Range at,
 ValueId Emitter::index_list(Range at, const std::vector<std::optional<ValueId>>& tensors) {
   ArgList items;
   for (auto& t : tensors) items.emplace_back(t ? *t : none(at));
-  return one(at, "prim::ListConstruct", items, Type::list(Type::optional(Type::simple(TypeKind::Dynamic))));
+  return one(at, prim::ListConstruct, items, Type::list(Type::optional(Type::simple(TypeKind::Dynamic))));
 }
 
 ValueId Emitter::tensor_index(Range at, ValueId of, const std::vector<std::optional<ValueId>>& tensors) {
-  return tensors.empty() ? of : op(at, "aten::index", {of, index_list(at, tensors)});
+  return tensors.empty() ? of : op(at, call::index, {of, index_list(at, tensors)});
 }
 
 } // namespace tenon::script

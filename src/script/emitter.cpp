@@ -20,22 +20,22 @@ std::shared_ptr<const Origin> Emitter::origin(Range at) {
   return o;
 }
 
-NodeId Emitter::node(Range at, std::string op, ArgList args, std::vector<Type> types) {
+NodeId Emitter::node(Range at, OpId op, ArgList args, std::vector<Type> types) {
   if (g.num_nodes() > most_nodes) fail(at, "the program has too many operations once its calls are inlined");
   Node n;
-  n.op = std::move(op);
+  n.op = op;
   n.args = std::move(args);
   n.origin = origin(at);
   return g.append(frame->block, std::move(n), std::move(types));
 }
 
 ValueId Emitter::constant(Range at, Arg value, Type type) {
-  NodeId n = node(at, "prim::Constant", {}, {std::move(type)});
+  NodeId n = node(at, prim::Constant, {}, {std::move(type)});
   if (!value.is_none()) g.node(n).attributes.push_back({"value", std::move(value)});
   return g.node(n).outputs[0];
 }
 
-ValueId Emitter::cast(Range at, ValueId v, const Type& to) { return type(v) == to ? v : one(at, "prim::unchecked_cast", {v}, to); }
+ValueId Emitter::cast(Range at, ValueId v, const Type& to) { return type(v) == to ? v : one(at, prim::unchecked_cast, {v}, to); }
 
 std::string Emitter::repr(ValueId v) const { return inferred.contains(v) ? "Tensor (inferred)" : annotation(type(v)); }
 

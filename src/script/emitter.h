@@ -6,6 +6,8 @@
 #include <set>
 #include <span>
 
+#include "ops/call_names.h"
+#include "ops/names.h"
 #include "script/evaluator.h"
 #include "script/program.h"
 #include "script/values.h"
@@ -77,16 +79,14 @@ private:
   using Rest = std::function<Flow()>;
 
   // emitter.cpp: nodes, constants, frames.
-  NodeId node(Range at, std::string op, ArgList args, std::vector<Type> types);
-  ValueId one(Range at, std::string op, ArgList args, Type type) {
-    return g.node(node(at, std::move(op), std::move(args), {std::move(type)})).outputs[0];
-  }
+  NodeId node(Range at, OpId op, ArgList args, std::vector<Type> types);
+  ValueId one(Range at, OpId op, ArgList args, Type type) { return g.node(node(at, op, std::move(args), {std::move(type)})).outputs[0]; }
   ValueId constant(Range at, Arg value, Type type);
   ValueId none(Range at) { return constant(at, {}, Type::simple(TypeKind::None)); }
   ValueId integer(Range at, int64_t v) { return constant(at, v, Type::simple(TypeKind::Int)); }
   ValueId boolean(Range at, bool v) { return constant(at, v, Type::simple(TypeKind::Bool)); }
   ValueId text(Range at, std::string v) { return constant(at, std::move(v), Type::simple(TypeKind::String)); }
-  ValueId uninitialized(Range at, const Type& type) { return one(at, "prim::Uninitialized", {}, type); }
+  ValueId uninitialized(Range at, const Type& type) { return one(at, prim::Uninitialized, {}, type); }
   ValueId cast(Range at, ValueId v, const Type& type);
   std::shared_ptr<const Origin> origin(Range at);
   const Type& type(ValueId v) const { return g.type(v); }
@@ -224,13 +224,13 @@ private:
   ValueId default_of(const Param& p, const FunctionRef& fn, const Type& type);
   ValueId body_result(Range at, Flow flow, Frame& frame);
   Type param_type(const Param& p, const FunctionRef& fn);
-  std::vector<ValueId> emit_op(Range at, const std::string& name, const NamedValues& args);
-  ValueId op(Range at, const std::string& name, const std::vector<ValueId>& args);
-  std::vector<ValueId> emit_values(Range at, const std::string& name, const std::vector<ValueId>& args);
+  std::vector<ValueId> emit_op(Range at, OpId name, const NamedValues& args);
+  ValueId op(Range at, OpId name, const std::vector<ValueId>& args);
+  std::vector<ValueId> emit_values(Range at, OpId name, const std::vector<ValueId>& args);
   ValueId pack_results(Range at, const std::vector<ValueId>& results);
   ValueId argument_of(Range at, const struct Passed& p, const struct SchemaArg& arg, const NamedValues& given);
-  std::optional<std::vector<ValueId>> of_tensors(Range at, const std::string& name, const NamedValues& args);
-  std::optional<std::vector<ValueId>> into_out(Range at, const std::string& name, const NamedValues& args);
+  std::optional<std::vector<ValueId>> of_tensors(Range at, OpId name, const NamedValues& args);
+  std::optional<std::vector<ValueId>> into_out(Range at, OpId name, const NamedValues& args);
   ValueId default_value(Range at, const struct SchemaArg& arg);
   Sugared make_named_tuple(Range at, const ClassRef& cls, const Type& type, const CallArgs& args);
 

@@ -95,11 +95,11 @@ Sugared Emitter::global_of(Range at, const std::string& name, const Scope& scope
   static const std::set<std::string> forms{"print",    "isinstance", "hasattr", "getattr", "range", "zip",  "enumerate", "list",
                                            "dict",     "tuple",      "int",     "float",   "bool",  "str",  "complex",   "super",
                                            "reversed", "len",        "type",    "map",     "set",   "iter", "next",      "slice"};
-  static const std::map<std::string, std::string> operators{
-      {"min", "prim::min"},   {"max", "prim::max"}, {"abs", "prim::abs"},     {"all", "aten::all"},       {"any", "aten::any"},
-      {"sum", "aten::sum"},   {"ord", "aten::ord"}, {"chr", "aten::chr"},     {"bin", "aten::bin"},       {"hex", "aten::hex"},
-      {"oct", "aten::oct"},   {"pow", "aten::pow"}, {"round", "aten::round"}, {"sorted", "aten::sorted"}, {"divmod", "aten::divmod"},
-      {"hash", "aten::hash"}, {"id", "prim::id"}};
+  static const std::map<std::string, OpId> operators{
+      {"min", prim::min},   {"max", prim::max}, {"abs", prim::abs},     {"all", call::all},       {"any", call::any},
+      {"sum", call::sum},   {"ord", call::ord}, {"chr", call::chr},     {"bin", call::bin},       {"hex", call::hex},
+      {"oct", call::oct},   {"pow", call::pow}, {"round", call::round}, {"sorted", call::sorted}, {"divmod", call::divmod},
+      {"hash", call::hash}, {"id", prim::id}};
   if (auto* found = scope.find(name)) {
     if (auto* d = std::get_if<std::shared_ptr<const Def>>(found)) return {FunctionRef{*d, &scope, nullptr}};
     if (auto* c = std::get_if<std::shared_ptr<const ClassDef>>(found)) return {ClassRef{*c, &scope}};
@@ -124,15 +124,15 @@ Sugared Emitter::global_of(Range at, const std::string& name, const Scope& scope
 }
 
 Sugared Emitter::of_path(Range at, const std::string& path) {
-  static const std::map<std::string, std::string> renamed{{"math.remainder", "aten::mathremainder"},
-                                                          {"torch.abs", "aten::abs"},
-                                                          {"torch.Size", "aten::Size"},
-                                                          {"torch.device", "aten::device"},
-                                                          {"warnings.warn", "aten::warn"},
-                                                          {"operator.index", "aten::Int"},
-                                                          {"math.gcd", "aten::gcd"},
-                                                          {"torch._assert", "aten::_assert"},
-                                                          {"torch.is_autocast_enabled", "aten::is_autocast_enabled"}};
+  static const std::map<std::string, OpId> renamed{{"math.remainder", call::mathremainder},
+                                                   {"torch.abs", call::abs},
+                                                   {"torch.Size", call::Size},
+                                                   {"torch.device", call::device},
+                                                   {"warnings.warn", call::warn},
+                                                   {"operator.index", call::Int},
+                                                   {"math.gcd", call::gcd},
+                                                   {"torch._assert", call::_assert},
+                                                   {"torch.is_autocast_enabled", call::is_autocast_enabled}};
   if (auto c = constant_of_path(path)) return {emit_constant(at, *c)};
   if (auto it = renamed.find(path); it != renamed.end()) return {Operator{it->second, {}}};
   size_t dot = path.rfind('.');

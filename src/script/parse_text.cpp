@@ -2,6 +2,8 @@
 #include <unordered_map>
 
 #include "ir/op.h"
+#include "ops/call_names.h"
+#include "ops/names.h"
 #include "script/text.h"
 
 namespace tenon::script {
@@ -262,7 +264,7 @@ private:
 void settle_constants(Graph& g) {
   for (uint32_t i = 0; i < g.num_nodes(); i++) {
     Node& n = g.node(NodeId{i});
-    if (n.op != "prim::Constant" || n.outputs.size() != 1) continue;
+    if (n.op != prim::Constant || n.outputs.size() != 1) continue;
     const Type& t = g.type(n.outputs[0]);
     for (Attribute& a : n.attributes) {
       if (a.name != "value" || !a.value.is<int64_t>()) continue;

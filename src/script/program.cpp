@@ -1,5 +1,8 @@
 #include "script/program.h"
 
+#include "ops/call_names.h"
+#include "ops/names.h"
+
 namespace tenon::script {
 
 namespace {
@@ -13,7 +16,7 @@ public:
     keep(b.params);
     std::vector<NodeId> nodes;
     for (NodeId n : b.nodes) {
-      if (g_.node(n).op == "prim::LoadWorld" || g_.node(n).op == "prim::StoreWorld") continue;
+      if (g_.node(n).op == prim::LoadWorld || g_.node(n).op == prim::StoreWorld) continue;
       node(g_.node(n));
       nodes.push_back(n);
     }
@@ -35,7 +38,7 @@ private:
   void node(Node& n) {
     keep(n.args);
     keep(n.outputs);
-    if (n.op == "aten::select" && n.args.size() == 2 && g_.type(n.args[0].get<ValueId>()).is(TypeKind::List)) n.op = "aten::__getitem__";
+    if (n.op == call::select && n.args.size() == 2 && g_.type(n.args[0].get<ValueId>()).is(TypeKind::List)) n.op = call::op_getitem;
     for (BlockId b : n.blocks) block(b);
   }
 

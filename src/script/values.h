@@ -86,7 +86,7 @@ const Scope* library_scope(std::string_view path);
 
 /// An operator, and the object it is called on.
 struct Operator {
-  std::string name;
+  OpId name;
   std::optional<ValueId> self;
 };
 /// A function called on a value, as its method.
