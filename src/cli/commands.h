@@ -10,7 +10,7 @@
 namespace tenon::cli {
 
 struct CheckArgs {
-  std::vector<std::string> paths; // .pt2 files or folders
+  std::vector<std::string> paths; // .pt2 files, scripts (NAME.py, NAME.ir) or folders of them
   bool json = false;
   Options options;
   Tolerance tolerance;
@@ -36,6 +36,10 @@ int run(const RunArgs& args);
 /// Whether it is a script, FILE.py:entry, or the text of its graph, FILE.ir.
 bool is_script(std::string_view file);
 int run_script(const RunArgs& args);
+/// Whether `check` has something to compare it with: results, or an error. Of a .py the first line is "# entry: NAME".
+bool is_checked_script(const std::string& path);
+/// "PASS", "FAIL why" or "UNSUPPORTED why".
+std::string check_script(const std::string& path, const CheckArgs& args);
 
 struct CompileArgs {
   Model model;

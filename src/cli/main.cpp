@@ -83,7 +83,7 @@ Command compile_command(CLI::App& app, cli::CompileArgs& args) {
 
 Command check_command(CLI::App& app, cli::CheckArgs& args) {
   auto* check = app.add_subcommand("check", "compare programs with the outputs stored beside them");
-  check->add_option("paths", args.paths, ".pt2 files or folders of them")->required();
+  check->add_option("paths", args.paths, ".pt2 files, scripts with stored results (NAME.py, NAME.ir), or folders of these")->required();
   check->add_flag("--json", args.json, "a JSON object a line");
   check->add_option("--rtol", args.tolerance.rtol, "relative tolerance, instead of the dtype's own");
   check->add_option("--atol", args.tolerance.atol, "absolute tolerance, times the largest element");

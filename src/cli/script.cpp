@@ -27,14 +27,17 @@ bool is_script(std::string_view file) {
   return file.ends_with(".ir") || (colon != file.npos && file.substr(0, colon).ends_with(".py"));
 }
 
-int run_script(const RunArgs& args) {
+std::vector<IValue> run_loaded_script(const RunArgs& args) {
   script::ScriptProgram program = load_script(args.model.file);
   std::vector<IValue> inputs = read_script_args(program.params, args.inputs, args.json);
   for (IValue& w : read_script_weights(program.weights, args.weights)) inputs.push_back(std::move(w));
-  auto code = executor::build_code(program.graph);
-  std::vector<IValue> results = executor::run(code, std::move(inputs));
+  return executor::run(executor::build_code(program.graph), std::move(inputs));
+}
+
+int run_script(const RunArgs& args) {
+  std::vector<IValue> results = run_loaded_script(args);
   for (size_t i = 0; i < results.size(); i++) fmt::print("out{}: {}\n", i, str(results[i]));
-  if (!args.output.empty()) write_script_results(results, args.output);
+  if (!args.output.empty()) write_script_results(script_results(results), args.output);
   return 0;
 }
 

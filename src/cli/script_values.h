@@ -2,6 +2,7 @@
 #pragma once
 #include <span>
 
+#include "cli/commands.h"
 #include "script/program.h"
 
 namespace tenon::cli {
@@ -12,8 +13,17 @@ namespace tenon::cli {
 std::vector<IValue> read_script_args(std::span<const script::ScriptParam> params, const std::string& npz, const std::string& json);
 /// The arrays of an .npz by the names of a program's weights.
 std::vector<IValue> read_script_weights(std::span<const std::string> names, const std::string& npz);
-/// Results as out0, out1 ... (a tuple by itself is several) in the .npz; where that cannot hold one, all are told in FILE.json.
-void write_script_results(const std::vector<IValue>& results, const std::string& npz);
+/// Results as arrays out0, out1 ... (a tuple by itself is several), and what arrays cannot say as JSON, which tells them all: a list
+/// with an entry for each; "" where arrays say everything.
+struct ScriptResults {
+  std::vector<std::pair<std::string, Tensor>> arrays;
+  std::string json;
+};
+ScriptResults script_results(const std::vector<IValue>& results);
+/// As FILE.npz, and FILE.json where it is needed.
+void write_script_results(const ScriptResults& results, const std::string& npz);
+/// Loads a script, reads its arguments and runs it.
+std::vector<IValue> run_loaded_script(const RunArgs& args);
 /// "ir_params" of NAME.json beside a graph NAME.ir: what its last inputs are.
 std::vector<std::string> read_weight_names(const std::string& json);
 
