@@ -81,7 +81,10 @@ V operand(Builder& b, const Call& c, std::string_view name, size_t rank) {
 }
 
 std::vector<Type> product_types(const Call& c, size_t rank) {
-  if (c.rank("self") != rank || c.rank("mat2") != rank) c.fail(fmt::format("operands must be of rank {}", rank));
+  for (std::string_view name : {"self", "mat2"})
+    if (c.rank(name) != rank)
+      c.fail(rank == 2 ? fmt::format("mm: {} must be a matrix, got {}-D tensor", name, c.rank(name))
+                       : fmt::format("{} must be a 3D tensor", name == "self" ? "batch1" : "batch2"));
   DType t = c.type("self").dtype, other = c.type("mat2").dtype;
   bool with_type = c.def.signature.find("out_dtype") >= 0;
   if (with_type) t = c.dtype("out_dtype").value_or(t);

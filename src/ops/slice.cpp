@@ -180,7 +180,7 @@ Values split_with_sizes(Builder& b, const Call& c) {
 
 Values chunk(Builder& b, const Call& c) {
   int64_t n = c.integer("chunks");
-  if (n <= 0) c.fail("chunks must be positive");
+  if (n <= 0) c.fail(fmt::format("chunk expects `chunks` to be greater than 0, got: {}", n));
   return split_every(b, c, ceil_div(c.size("self", c.dim("dim", c.rank("self"))), b.integer(n)), n);
 }
 

@@ -50,7 +50,9 @@ Values view_identity(Builder& b, const Call& c) {
 std::vector<Type> expand_types(const Call& c) {
   const std::vector<Expr>& have = c.type("self").sizes;
   std::vector<Expr> want = c.syms("size");
-  if (want.size() < have.size()) c.fail("fewer sizes than dims");
+  if (want.size() < have.size())
+    c.fail(fmt::format("the number of sizes provided ({}) must be greater or equal to the number of dimensions in the tensor ({})",
+                       want.size(), have.size()));
   size_t lead = want.size() - have.size();
   for (size_t k = want.size(); k-- > 0;) {
     Expr from = k < lead ? Expr() : have[k - lead];

@@ -258,7 +258,7 @@ void Emitter::bind_params(Range at, const FunctionRef& fn, const CallArgs& args,
     const std::pair<Range, Sugared>* given = i - first < args.positional.size() && !p.keyword_only ? &args.positional[i - first] : nullptr;
     for (auto& [name, arg] : args.keywords)
       if (name == p.name) {
-        if (given) fail(at, "{}Argument '{}' specified twice in schema, submitted kwarg", header, name);
+        if (given) fail(at, "{}Keyword argument {} specified twice.", header, name);
         given = &arg;
       }
     Type t = param_type(p, fn);

@@ -43,7 +43,7 @@ Sugared Emitter::sugared(const Exp& e, const std::optional<Type>& hint) {
                           Constant c = std::visit([](auto& v) { return Constant{v}; }, l.value);
                           return Sugared{emit_constant(e->range, c)};
                         },
-                        [&](const Ellipsis&) -> Sugared { fail(e->range, "'...' is only supported in subscripts"); },
+                        [&](const Ellipsis&) -> Sugared { fail(e->range, "Cannot emit expr for: (dots)"); },
                         [&](const Select& s) { return attribute_of(e->range, sugared(s.value), s.attr); },
                         [&](const Slice&) -> Sugared { fail(e->range, "a slice outside of a subscript"); },
                         [&](const Subscript& s) { return sugared_subscript(e, s); },
