@@ -4,6 +4,7 @@
 #include "base/strided.h"
 #include "compile/compile.h"
 #include "executor/constants.h"
+#include "executor/refusals.h"
 #include "executor/tensor_program.h"
 #include "executor/views.h"
 #include "ir/builder.h"
@@ -127,7 +128,13 @@ OneCall program_of_call(const OpDef& def, const std::string& name, const Schema&
 } // namespace
 
 std::shared_ptr<TensorOp::Prepared> TensorOp::prepare(std::span<const IValue> args) {
+  if (in_place_ && signature_.find("src") == 1) check_copied(args[0].to_tensor(), args[1].to_tensor());
   OneCall call = program_of_call(def_, name_, signature_, in_place_, args);
+  if (in_place_) { // what the function gives is to fit what is written
+    const LoadedProgram function = program_of_call(def_, name_, signature_, false, args).program;
+    const ArgList& returns = function.graph.block(function.graph.top()).returns;
+    if (returns.size() == 1 && returns[0].is<ValueId>()) check_written(args[0].to_tensor(), function.graph.type(returns[0].get<ValueId>()));
+  }
   auto p = std::make_shared<Prepared>();
   p->tensors = call.tensors;
   if (is_view(signature_) && call.tensors.size() == 1) {
@@ -181,7 +188,12 @@ std::vector<IValue> TensorOp::run(std::span<const IValue> args) {
   else {
     std::vector<TensorView> views;
     for (size_t i : p->tensors) views.push_back(tensors[i].to_tensor().view());
-    std::vector<Tensor> results = p->program->run(views);
+    std::vector<Tensor> results;
+    try {
+      results = p->program->run(views);
+    } catch (const Error& e) {
+      throw Error(e.kind, torch_message(e.what(), signature_, args), e.where);
+    }
     if (in_place_) return {args[0]};
     for (Tensor& t : results) out.emplace_back(std::move(t));
   }

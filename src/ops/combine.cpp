@@ -27,7 +27,7 @@ std::vector<Type> cat_types(const Call& c) {
   if (tensors.empty()) c.fail("torch.cat(): expected a non-empty list of Tensors");
   std::vector<size_t> used = parts(c, tensors);
   Type out = Type::tensor(c.graph.type(tensors[0]).dtype, c.graph.type(tensors[used[0]]).sizes);
-  if (out.sizes.empty()) c.fail("a tensor is of rank 0");
+  if (out.sizes.empty()) c.fail("zero-dimensional tensor (at position 0) cannot be concatenated");
   for (ValueId v : tensors) out.dtype = promote(out.dtype, c.graph.type(v).dtype);
   auto dim = static_cast<size_t>(c.dim("dim", out.rank()));
   for (size_t n = 1; n < used.size(); n++) {

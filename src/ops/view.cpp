@@ -57,7 +57,7 @@ std::vector<Type> expand_types(const Call& c) {
   for (size_t k = want.size(); k-- > 0;) {
     Expr from = k < lead ? Expr() : have[k - lead];
     if (is_const_int(want[k], -1)) {
-      if (!from) c.fail("-1 for a new dim");
+      if (!from) c.fail(fmt::format("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {}", k));
       want[k] = from;
     } else if (from && const_int(from) && const_int(want[k]) && from != want[k] && !is_const_int(from, 1))
       c.fail(fmt::format("The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {}.  Target "
