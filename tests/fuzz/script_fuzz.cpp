@@ -47,8 +47,8 @@ IValue sample(const Type& t) {
   case TypeKind::Device: return IValue("cpu", IValue::Tag::Device);
   case TypeKind::Tensor:
   case TypeKind::Dynamic: {
-    Tensor x = Tensor::empty(DType::F32, {2, 3});
-    for (int i = 0; i < 6; i++) static_cast<float*>(x.data())[i] = 0.5f * static_cast<float>(i) - 1;
+    Tensor x(DType::F32, {2, 3});
+    for (int i = 0; i < 6; i++) x.data_as<float>()[i] = 0.5f * static_cast<float>(i) - 1;
     return x;
   }
   case TypeKind::List: return IValue::list({sample(t.element()), sample(t.element())});
