@@ -56,28 +56,33 @@ ProcessStart process_start();
 
 struct BenchArgs {
   Model model = {};
-  std::string inputs = {};
+  std::string inputs = {}, json_args = {}, weights = {}; // the last two of scripts
   double seconds = 1;
   bool json = false;
   ProcessStart start = {};
   Options options = {};
 };
 int bench(const BenchArgs& args);
+int bench_script(const BenchArgs& args);
 
 struct DumpArgs {
   Model model;
-  std::string stage, edge_types; // an edge.yaml
+  std::string stage, edge_types;          // an edge.yaml
+  std::string inputs, json_args, weights; // of scripts
   Options options;
 };
 int dump(const DumpArgs& args);
+/// Of a script: its graph ("script"), its instructions ("code"), and what it becomes for these arguments ("aten", "edge", "backend").
+int dump_script(const DumpArgs& args);
 
 struct ExplainArgs {
   Model model;
-  std::string inputs;
+  std::string inputs, json_args, weights; // the last two of scripts
   double seconds = 0.2;
   Options options = {};
 };
 int explain(const ExplainArgs& args);
+int explain_script(const ExplainArgs& args);
 
 struct OpsArgs {
   bool edge_yaml = false;                // the dtype constraints of the Edge operators instead

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "cli/commands.h"
+#include "executor/graph_executor.h"
 #include "script/program.h"
 
 namespace tenon::cli {
@@ -22,8 +23,20 @@ struct ScriptResults {
 ScriptResults script_results(const std::vector<IValue>& results);
 /// As FILE.npz, and FILE.json where it is needed.
 void write_script_results(const ScriptResults& results, const std::string& npz);
-/// Loads a script, reads its arguments and runs it.
-std::vector<IValue> run_loaded_script(const RunArgs& args);
+/// A script, its arguments' files, and what runs it. Each run reads the arguments anew, as a program may write to them.
+class LoadedScript {
+public:
+  explicit LoadedScript(const RunArgs& args);
+  std::vector<IValue> arguments() const;
+  std::vector<IValue> run() { return executor_.run(arguments()); }
+  executor::GraphExecutor& executor() { return executor_; }
+  const script::ScriptProgram& program() const { return program_; }
+
+private:
+  RunArgs args_;
+  script::ScriptProgram program_;
+  executor::GraphExecutor executor_;
+};
 /// "ir_params" of NAME.json beside a graph NAME.ir: what its last inputs are.
 std::vector<std::string> read_weight_names(const std::string& json);
 
