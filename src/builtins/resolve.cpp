@@ -187,6 +187,10 @@ private:
       return true;
     }
     if (is_subtype(given.type, *concrete)) return true;
+    if (given.empty_list && unwrapped(*concrete).is(TypeKind::List)) {
+      p.convert = "empty";
+      return true;
+    }
     if (auto how = conversion(given.type, *concrete); how && convert_) {
       p.convert = *how;
       return true;

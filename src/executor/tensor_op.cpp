@@ -73,6 +73,15 @@ void add_key(std::string& key, const IValue& v, std::vector<IValue>& tensors, bo
 
 bool is_view(const Schema& s) { return !s.returns.empty() && !s.returns[0].alias.empty() && !s.returns[0].written; }
 
+// Whether the call asks for memory in another order than `base` has: no view, then.
+bool is_reordered(const Schema& s, std::span<const IValue> args, const Tensor& base) {
+  constexpr int64_t contiguous = 0, preserve = 1; // torch's numbers of memory formats
+  int i = s.find("memory_format");
+  if (i < 0 || !args[static_cast<size_t>(i)].is(IValue::Tag::Int)) return false;
+  int64_t format = args[static_cast<size_t>(i)].to_int();
+  return format != preserve && !(format == contiguous && base.is_contiguous());
+}
+
 } // namespace
 
 TensorOp::TensorOp(const OpDef& def, std::string name, const Schema& signature, bool in_place)
@@ -143,7 +152,7 @@ std::shared_ptr<TensorOp::Prepared> TensorOp::prepare(std::span<const IValue> ar
     std::vector<IValue> tensors;
     for (const IValue& a : args) collect(a, tensors);
     const Tensor& base = tensors.at(call.tensors[0]).to_tensor();
-    bool good = true;
+    bool good = !is_reordered(signature_, args, base);
     for (const Arg& r : edge.graph.block(edge.graph.top()).returns) {
       auto place = good && r.is<ValueId>() ? strided_view(edge.graph, r.get<ValueId>(), base.strides()) : std::nullopt;
       good &= place.has_value() && edge.graph.type(r.get<ValueId>()).dtype == base.dtype();

@@ -11,7 +11,8 @@ int main(int argc, char** argv) {
   if (std::string_view(argv[1]) == "print") return fmt::print("{}", fuzz::ScriptGenerator(seed).program()), 0;
   uint64_t count = std::strtoull(argv[1], nullptr, 10), wrong = 0;
   for (uint64_t s = seed; s < seed + count; s++) try {
-      if (std::string why = fuzz::compare_runs(s, fuzz::run_reread, fuzz::run_interpreted); !why.empty()) wrong++, fmt::print("{}\n", why);
+      for (auto& run : {fuzz::run_reread, fuzz::run_planned})
+        if (std::string why = fuzz::compare_runs(s, run, fuzz::run_interpreted); !why.empty()) wrong++, fmt::print("{}\n", why);
     } catch (const Error& e) {
       wrong++, fmt::print("seed {}: {}\n{}\n", s, e.what(), fuzz::ScriptGenerator(s).program());
     }

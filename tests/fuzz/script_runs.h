@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "executor/graph_executor.h"
 #include "executor/interpreter.h"
 #include "script/script.h"
 #include "tests/fuzz/script_generator.h"
@@ -19,6 +20,12 @@ inline std::vector<IValue> run_interpreted(const script::ScriptProgram& p, std::
 /// The same of the graph's text, read back.
 inline std::vector<IValue> run_reread(const script::ScriptProgram& p, std::vector<IValue> inputs) {
   return run_interpreted(script::program_of_text(script::to_text(p.graph)), std::move(inputs));
+}
+
+/// By the graph executor's plans, where it makes some.
+inline std::vector<IValue> run_planned(const script::ScriptProgram& p, std::vector<IValue> inputs) {
+  executor::GraphExecutor executor(Graph(p.graph), {.calls_before_plan = 0, .threads = 1});
+  return executor.run(std::move(inputs));
 }
 
 inline bool close(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-4 * std::max(1.0, std::abs(b)); }

@@ -31,6 +31,13 @@ TEST_CASE("random scripts: their graphs' text gives what they give") {
   }
 }
 
+TEST_CASE("random scripts: the graph executor gives what the interpreter gives") {
+  for (uint64_t seed = 700; seed < 760; seed++) {
+    std::string why = fuzz::compare_runs(seed, fuzz::run_planned, fuzz::run_interpreted);
+    CHECK_MESSAGE(why.empty(), why);
+  }
+}
+
 TEST_CASE("random scripts: torch gives the same") {
   std::ifstream file(TENON_FIXTURES "/random_scripts.txt");
   size_t count = 0;
