@@ -237,7 +237,7 @@ bool GraphExecutor::matches(std::span<const IValue> args) {
   return find(key)->plan != nullptr;
 }
 
-std::vector<IValue> GraphExecutor::run(std::vector<IValue> args) {
+std::vector<IValue> GraphExecutor::run(std::vector<IValue> args, Printer printer) {
   std::shared_ptr<Plan> plan;
   if (!options_.interpret) {
     thread_local Key key;
@@ -259,7 +259,7 @@ std::vector<IValue> GraphExecutor::run(std::vector<IValue> args) {
   }
   if (plan)
     if (auto results = plan->run(args)) return std::move(*results);
-  return executor::run(code_, std::move(args));
+  return executor::run(code_, std::move(args), std::move(printer));
 }
 
 std::vector<std::string> GraphExecutor::why_interpreted() const {
