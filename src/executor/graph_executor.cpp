@@ -51,6 +51,14 @@ void add_key(std::vector<int64_t>& key, const IValue& v) {
   }
 }
 
+// Good until the next call in this thread.
+const std::vector<int64_t>& key_of(std::span<const IValue> args) {
+  thread_local std::vector<int64_t> key;
+  key.clear();
+  for (const IValue& a : args) add_key(key, a);
+  return key;
+}
+
 // The same where sizes count by which of them are equal, and numbers do not.
 void add_pattern(std::vector<int64_t>& key, const IValue& v, std::map<int64_t, int64_t>& classes) {
   if (v.is(Tag::Int)) return key.push_back(static_cast<int64_t>(v.tag()));
@@ -231,19 +239,12 @@ std::shared_ptr<GraphExecutor::Entry> GraphExecutor::find(const Key& key) {
   return last_ = entry;
 }
 
-bool GraphExecutor::matches(std::span<const IValue> args) {
-  Key key;
-  for (const IValue& a : args) add_key(key, a);
-  return find(key)->plan != nullptr;
-}
+bool GraphExecutor::matches(std::span<const IValue> args) { return find(key_of(args))->plan != nullptr; }
 
 std::vector<IValue> GraphExecutor::run(std::vector<IValue> args, Printer printer) {
   std::shared_ptr<Plan> plan;
   if (!options_.interpret) {
-    thread_local Key key;
-    key.clear();
-    for (const IValue& a : args) add_key(key, a);
-    std::shared_ptr<Entry> entry = find(key);
+    std::shared_ptr<Entry> entry = find(key_of(args));
     std::unique_lock lock(mutex_);
     if (!entry->plan && !entry->is_refused) {
       Key pattern_key;
