@@ -256,7 +256,7 @@ std::shared_ptr<GraphExecutor::Entry> GraphExecutor::find(const Key& key) {
 
 bool GraphExecutor::matches(std::span<const IValue> args) { return find(key_of(args))->plan != nullptr; }
 
-std::vector<IValue> GraphExecutor::run(std::vector<IValue> args) {
+std::vector<IValue> GraphExecutor::run(std::vector<IValue> args, Printer printer) {
   std::shared_ptr<Plan> plan;
   if (!options_.interpret) {
     std::shared_ptr<Entry> entry = find(key_of(args));
@@ -275,7 +275,7 @@ std::vector<IValue> GraphExecutor::run(std::vector<IValue> args) {
   }
   if (plan)
     if (auto results = plan->run(args)) return std::move(*results);
-  return executor::run(code_, std::move(args));
+  return executor::run(code_, std::move(args), std::move(printer));
 }
 
 std::vector<std::string> GraphExecutor::why_interpreted() const {

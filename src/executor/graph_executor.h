@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "executor/code.h"
+#include "executor/interpreter.h"
 #include "executor/lift.h"
 #include "runtime/executable.h"
 
@@ -24,8 +24,9 @@ public:
   explicit GraphExecutor(Graph graph, ExecutorOptions options = {});
   ~GraphExecutor();
 
-  /// The graph's returns. Thread-safe. Throws Error, with what the program raises where it does.
-  std::vector<IValue> run(std::vector<IValue> args);
+  /// The graph's returns. What the program prints goes to `printer`, without one to stdout. Thread-safe. Throws Error, with what the
+  /// program raises where it does.
+  std::vector<IValue> run(std::vector<IValue> args, Printer printer = {});
   /// Of the arguments of one kind or another: why calls with them go to the interpreter. Empty where none do.
   std::vector<std::string> why_interpreted() const;
   size_t num_plans() const;

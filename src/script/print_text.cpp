@@ -32,7 +32,7 @@ std::string quoted(std::string_view text) {
 class ValueNames {
 public:
   explicit ValueNames(const Graph& g) : g_(g) {
-    for_each_value_of(g.top(), [&](ValueId v) { given_.insert(g_.value(v).name); });
+    for (uint32_t i = 0; i < g.num_values(); i++) own_.insert(g.value(ValueId{i}).name);
     for_each_value_of(g.top(), [&](ValueId v) { name(v); });
   }
   const std::string& operator[](ValueId v) const { return names_.get(v); }
@@ -49,7 +49,7 @@ private:
     std::string own = g_.value(v).name;
     if (own.empty()) {
       do own = std::to_string(next_++);
-      while (used_.contains(own) || given_.contains(own));
+      while (own_.contains(own));
     }
     std::string unique = own;
     for (int k = 1; !used_.insert(unique).second; k++) unique = fmt::format("{}.{}", own, k);
@@ -58,7 +58,8 @@ private:
 
   const Graph& g_;
   SideTable<ValueId, std::string> names_;
-  std::unordered_set<std::string> used_, given_;
+  std::unordered_set<std::string_view> own_;
+  std::unordered_set<std::string> used_;
   int next_ = 0;
 };
 
@@ -131,6 +132,10 @@ private:
     }
     if (a.is<TensorId>()) return tensor(g_.tensor(a.get<TensorId>()));
     if (a.is<ArgList>()) return constants(a.get<ArgList>(), t);
+    if (a.is<GraphP>()) {
+      std::string text = TextPrinter(*a.get<GraphP>(), old_ ? Spelling::Of2018 : Spelling::Today).graph();
+      return text.substr(0, text.size() - 1);
+    }
     internal_error("a constant of a script graph that has no text");
   }
 
