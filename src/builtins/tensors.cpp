@@ -114,6 +114,9 @@ DType dtype_of_kind(TypeKind kind) {
 /// Elements of nested lists in row-major order; all lists of a dim are as long as its first.
 void fill(const IValue& v, const std::vector<Int>& sizes, size_t dim, DType dtype, char*& p) {
   if (dim == sizes.size()) {
+    if (DType other = dtype_of_number(v); other != dtype)
+      raise("", fmt::format("Add new condition, expected Float, Complex, Int, or Bool but got{}",
+                            to_string(Type::any_of({type_of(v), Type::simple(dtype == DType::F32 ? TypeKind::Float : dtype == DType::I64 ? TypeKind::Int : TypeKind::Bool)}))));
     store(v, dtype, p);
     p += size_of(dtype);
     return;
@@ -244,6 +247,9 @@ Rows attribute_rows() {
 
 Rows made_rows() {
   return {
+      // torch's interpolate has it in a branch.
+      {"aten::_upsample_lanczos2d_aa.vec(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+       op([](IValue&, IValue&, bool, IValue&) -> IValue { unsupported("interpolate: mode lanczos"); })},
       {"aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor", of<make_tensor>},
       {"aten::as_tensor(Tensor(a) data, *, ScalarType? dtype=None, Device? device=None) -> Tensor(b|a)", of<as_tensor>},
       {"aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor", of<as_tensor>},

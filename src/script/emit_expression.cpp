@@ -218,7 +218,8 @@ ValueId Emitter::convert(Range at, ValueId v, const Type& to, bool implicit) {
     if (wanted.is(TypeKind::Complex)) return op(at, call::ComplexImplicit, {v});
     if (wanted.is(TypeKind::Number)) return op(at, call::ScalarImplicit, {v});
   }
-  if (from.is(TypeKind::Number)) {
+  if (from.is(TypeKind::Bool) && wanted.is(TypeKind::Number)) return op(at, call::Int, {v});
+  if (from.is(TypeKind::Number) || from.is(TypeKind::Bool)) {
     if (wanted.is(TypeKind::Float)) return op(at, call::Float, {v});
     if (wanted.is(TypeKind::Int)) return op(at, call::Int, {v});
     if (wanted.is(TypeKind::Complex)) return op(at, call::Complex, {v});
@@ -287,7 +288,6 @@ Sugared Emitter::attribute_of_value(Range at, ValueId v, const std::string& name
     if (name == "tolist") return {Operator{prim::tolist, v}};
   }
   if (t.is(TypeKind::Device) && (name == "type" || name == "index")) return {op(at, "prim::" + name, {v})};
-  if (t.is(TypeKind::Complex) && (name == "real" || name == "imag")) return {op(at, "aten::" + name, {v})};
   if (t.is(TypeKind::Tuple) && t.parts)
     for (size_t i = 0; i < t.parts->fields.size(); i++)
       if (t.parts->fields[i] == name) return {one(at, prim::TupleIndex, {v, integer(at, static_cast<int64_t>(i))}, t.element(i))};

@@ -21,10 +21,8 @@ void hold(bool condition) {
 
 void read_graph(std::string_view text) {
   script::ScriptText read = script::parse_script(text);
-  for (script::Spelling spelling : {script::Spelling::Today, script::Spelling::Of2018}) {
-    std::string printed = script::to_text(read.graph, spelling);
-    hold(script::to_text(script::parse_script(printed).graph, spelling) == printed);
-  }
+  std::string printed = script::to_text(read.graph, read.spelling);
+  hold(script::to_text(script::parse_script(printed).graph, read.spelling) == printed);
   executor::to_string(*executor::build_code(script::program_of_text(text).graph));
 }
 
