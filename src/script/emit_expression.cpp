@@ -142,7 +142,7 @@ ValueId Emitter::emit_list(const Exp& e, const ListLit& l, const std::optional<T
   std::vector<Type> types;
   auto element_hint = want ? std::optional(want->element()) : std::nullopt;
   for (auto& i : l.items) {
-    if (i->as<Star>()) fail(i->range, "a starred expression is not supported in a list");
+    if (i->as<Star>()) fail(i->range, "cannot statically infer the expected size of a list in this context");
     ValueId v = expression(i, element_hint);
     if (element_hint) v = convert(i->range, v, *element_hint);
     items.emplace_back(v), types.push_back(type(v));
