@@ -116,7 +116,9 @@ void fill(const IValue& v, const std::vector<Int>& sizes, size_t dim, DType dtyp
   if (dim == sizes.size()) {
     if (DType other = dtype_of_number(v); other != dtype)
       raise("", fmt::format("Add new condition, expected Float, Complex, Int, or Bool but got{}",
-                            to_string(Type::any_of({type_of(v), Type::simple(dtype == DType::F32 ? TypeKind::Float : dtype == DType::I64 ? TypeKind::Int : TypeKind::Bool)}))));
+                            to_string(Type::any_of({type_of(v), Type::simple(dtype == DType::F32   ? TypeKind::Float
+                                                                             : dtype == DType::I64 ? TypeKind::Int
+                                                                                                   : TypeKind::Bool)}))));
     store(v, dtype, p);
     p += size_of(dtype);
     return;

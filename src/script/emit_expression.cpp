@@ -191,7 +191,8 @@ ValueId Emitter::emit_dict(const Exp& e, const DictLit& d, const std::optional<T
 /// [] without a hint: a list of tensors, until it is passed where another list is asked for.
 bool Emitter::is_empty_literal(ValueId v) const {
   NodeId n = g.value(v).node;
-  return n.valid() && g.node(n).op == prim::ListConstruct && g.node(n).args.empty() && type(v) == Type::list(Type::simple(TypeKind::Dynamic));
+  return n.valid() && g.node(n).op == prim::ListConstruct && g.node(n).args.empty() &&
+         type(v) == Type::list(Type::simple(TypeKind::Dynamic));
 }
 
 ValueId Emitter::convert(Range at, ValueId v, const Type& to, bool implicit) {
