@@ -6,6 +6,7 @@
 #include "compile/build_plan.h"
 #include "compile/compile.h"
 #include "executor/interpreter.h"
+#include "executor/simplify.h"
 #include "ir/call.h"
 #include "ops/names.h"
 #include "runtime/library_steps.h"
@@ -49,6 +50,14 @@ void add_key(std::vector<int64_t>& key, const IValue& v) {
   }
   default: return;
   }
+}
+
+// Good until the next call in this thread.
+const std::vector<int64_t>& key_of(std::span<const IValue> args) {
+  thread_local std::vector<int64_t> key;
+  key.clear();
+  for (const IValue& a : args) add_key(key, a);
+  return key;
 }
 
 // The same where sizes count by which of them are equal, and numbers do not.
@@ -169,8 +178,22 @@ std::optional<std::vector<IValue>> GraphExecutor::Plan::run(std::span<const IVal
   return out;
 }
 
+static Graph simplified(Graph graph) {
+  simplify(graph);
+  return graph;
+}
+
+// Plans are of tensors.
+static bool has_tensors(const Graph& g) {
+  for (uint32_t i = 0; i < g.num_values(); i++)
+    if (g.type(ValueId{i}).is_any_tensor()) return true;
+  return false;
+}
+
 GraphExecutor::GraphExecutor(Graph graph, ExecutorOptions options)
-    : graph_(std::move(graph)), options_(options), code_(build_code(graph_)) {}
+    : graph_(simplified(std::move(graph))), options_(options), code_(build_code(graph_)) {
+  options_.interpret |= !has_tensors(graph_);
+}
 GraphExecutor::~GraphExecutor() = default;
 
 std::shared_ptr<GraphExecutor::Plan> GraphExecutor::compile(std::span<const IValue> args, Sizes sizes) {
@@ -231,19 +254,12 @@ std::shared_ptr<GraphExecutor::Entry> GraphExecutor::find(const Key& key) {
   return last_ = entry;
 }
 
-bool GraphExecutor::matches(std::span<const IValue> args) {
-  Key key;
-  for (const IValue& a : args) add_key(key, a);
-  return find(key)->plan != nullptr;
-}
+bool GraphExecutor::matches(std::span<const IValue> args) { return find(key_of(args))->plan != nullptr; }
 
 std::vector<IValue> GraphExecutor::run(std::vector<IValue> args) {
   std::shared_ptr<Plan> plan;
   if (!options_.interpret) {
-    thread_local Key key;
-    key.clear();
-    for (const IValue& a : args) add_key(key, a);
-    std::shared_ptr<Entry> entry = find(key);
+    std::shared_ptr<Entry> entry = find(key_of(args));
     std::unique_lock lock(mutex_);
     if (!entry->plan && !entry->is_refused) {
       Key pattern_key;
