@@ -228,6 +228,7 @@ private:
   std::vector<ValueId> emit_op(Range at, OpId name, const NamedValues& args);
   ValueId op(Range at, OpId name, const std::vector<ValueId>& args);
   std::vector<ValueId> emit_values(Range at, OpId name, const std::vector<ValueId>& args);
+  std::vector<std::string> result_names(const std::vector<ValueId>& results) const;
   ValueId pack_results(Range at, const std::vector<ValueId>& results);
   std::optional<std::vector<ValueId>> of_tensors(Range at, OpId name, const NamedValues& args);
   Sugared make_named_tuple(Range at, const ClassRef& cls, const Type& type, const CallArgs& args);
