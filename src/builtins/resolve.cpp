@@ -143,7 +143,7 @@ private:
 
   // The last positional argument, where it is a list, takes several numbers or tensors as one.
   bool takes_rest(size_t i) const {
-    if (by_position_ || s_.any_args) return false;
+    if (!convert_ || by_position_ || s_.any_args) return false;
     const Type formal = type_of(s_.args[i]);
     bool last = i + 1 == s_.args.size() || s_.args[i + 1].keyword_only;
     const Type& list = unwrapped(formal);
@@ -156,7 +156,7 @@ private:
     const Type& element = unwrapped(formal).element();
     for (size_t k = next_; k < num_positional_; k++) {
       const Type& t = given_[k].type;
-      if (!is_subtype(t, element) && !(convert_ && conversion(t, element))) return false;
+      if (!is_subtype(t, element) && !conversion(t, element)) return false;
       if (!is_subtype(t, element)) p.convert = *conversion(t, element);
     }
     p.from = Passed::From::List, p.index = next_, p.count = num_positional_ - next_;
@@ -187,6 +187,10 @@ private:
       return true;
     }
     if (is_subtype(given.type, *concrete)) return true;
+    if (given.empty_list && unwrapped(*concrete).is(TypeKind::List)) {
+      p.convert = "empty";
+      return true;
+    }
     if (auto how = conversion(given.type, *concrete); how && convert_) {
       p.convert = *how;
       return true;
@@ -283,6 +287,7 @@ struct Index {
       if (!def->signature.name.starts_with("aten::") && !def->signature.name.starts_with("prims::") &&
           !def->signature.name.starts_with("quantized"))
         continue;
+      if (def->signature.name == "aten::view.dtype") continue; // x.view(6) is of a size, as in torch, where no call reaches this one
       by_name[std::string(base_name(def->signature.name))].push_back({.signature = &def->signature, .def = def});
     }
     std::vector<Candidate> functions;

@@ -60,6 +60,13 @@ void print(std::span<const uint32_t> operands, const std::vector<IValue>& regist
   printer ? printer(line) : fmt::print("{}", line);
 }
 
+// The error with the place in the source, where it has none yet.
+[[noreturn]] void throw_at(const Error& e, const Origin* origin) {
+  bool stays = !origin || origin->range.empty() || std::string_view(e.what()).find("\n  at ") != std::string_view::npos;
+  if (stays) throw e;
+  throw Error(e.kind, fmt::format("{}\n  at {}", e.what(), origin->range), origin->range);
+}
+
 /// One instruction that is neither a jump nor arithmetic.
 class Step {
 public:
@@ -156,7 +163,14 @@ bool Interpreter::run(uint64_t most) {
         continue;
       case OpCode::JumpUnless: at_ = holds(in(0)) ? at_ + 1 : i.target; continue;
       case OpCode::LoopTest: at_ = in(1).to_int() < in(0).to_int() && holds(in(2)) ? at_ + 1 : i.target; continue;
-      case OpCode::Count: r[o[0]] = in(0).to_int() + 1; break;
+      case OpCode::Again: {
+        stop_point();
+        if (most-- == 0) return false;
+        int64_t done = r[o[0]].to_int() + 1;
+        r[o[0]] = done, r[o[1]] = done;
+        at_ = done < in(2).to_int() && holds(in(3)) ? i.target : at_ + 1;
+        continue;
+      }
       case OpCode::Return:
         for (size_t k = 0; k < i.args; k++) results_.push_back(in(k));
         return true;
@@ -185,9 +199,7 @@ bool Interpreter::run(uint64_t most) {
       default: Step(c, i, r, scratch_, printer_).run();
       }
     } catch (const Error& e) {
-      const auto& origin = c.origins[at_];
-      if (!origin || origin->range.empty() || std::string_view(e.what()).find("\n  at ") != std::string_view::npos) throw;
-      throw Error(e.kind, fmt::format("{}\n  at {}", e.what(), origin->range), origin->range);
+      throw_at(e, c.origins[at_].get());
     }
     at_++;
   }

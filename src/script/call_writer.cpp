@@ -45,6 +45,7 @@ ArgList CallWriter::arguments(const Resolved& call, std::span<const ValueId> giv
 
 ValueId CallWriter::converted(const Passed& p, const SchemaArg& schema, size_t i, ValueId v) {
   if (p.convert.empty()) return v;
+  if (p.convert == "empty") return one(prim::ListConstruct, {}, list_of(schema), i);
   if (p.convert != "tuple") {
     std::string_view name = p.convert.substr(0, p.convert.find('.'));
     Given argument{g_.type(v)};
