@@ -29,10 +29,12 @@ struct OperatorDef {
 TENON_API Status register_operator(std::string_view schema, MakeOperation make);
 TENON_API Status register_operator(std::string_view schema, Operation operation);
 
-/// Removes the values on top of the stack, the last one being on top.
+/// Removes the values on top of the stack, the last one being on top. Throws Error(BadInput) where there are fewer, or they are of other
+/// types.
 template <class... T> void pop(Stack& stack, T&... values) {
+  if (stack.size() < sizeof...(T)) throw Error(ErrorKind::BadInput, "more values are popped than the stack has");
   size_t at = stack.size() - sizeof...(T);
-  ((values = stack.at(at++).to<T>()), ...);
+  ((values = stack[at++].to<T>()), ...);
   stack.resize(stack.size() - sizeof...(T));
 }
 template <class T> T pop(Stack& stack) {

@@ -189,15 +189,13 @@ template <class F, size_t N = 0> consteval size_t count_vars() {
   else return count_vars<F, N + 1>();
 }
 
-/// What is traced, as the graph returns it.
-inline ir::Arg returned(const ir::Graph&, const Var& v) { return v.value(); }
-inline ir::Arg returned(ir::Graph& g, const std::vector<Var>& list) { return g.insertConstant(ir::Arg(list)); }
 TENON_API ir::Arg returned_tuple(ir::Graph& graph, std::vector<ir::Arg> items);
-template <class... T> ir::Arg returned(ir::Graph& g, const std::tuple<T...>& t) {
-  return returned_tuple(g, std::apply([&](auto&... e) { return std::vector<ir::Arg>{returned(g, e)...}; }, t));
-}
-template <class A, class B> ir::Arg returned(ir::Graph& g, const std::pair<A, B>& p) {
-  return returned_tuple(g, {returned(g, p.first), returned(g, p.second)});
+/// What is traced, as the graph returns it.
+template <class T> ir::Arg returned(ir::Graph& g, const T& v) {
+  if constexpr (std::same_as<T, Var>) return v.value();
+  else if constexpr (requires { std::tuple_size<T>::value; })
+    return returned_tuple(g, std::apply([&](auto&... e) { return std::vector<ir::Arg>{returned(g, e)...}; }, v));
+  else return g.insertConstant(ir::Arg(v));
 }
 
 TENON_API ir::Graph inputs_graph(const std::vector<ir::Type>& types);
@@ -206,8 +204,9 @@ TENON_API ir::Graph inputs_graph(const std::vector<ir::Type>& types);
 } // namespace detail
 
 /// Calls `f` once on Vars of the given types, and gives the graph that it recorded: a parameter for each type, and one result, which f
-/// returns: a Var, a vector of them (a list), a pair or tuple (a tuple). f takes as many Vars as there are types, or one
-/// `const std::vector<Var>&`. Types that are partial or full are propagated: Var::type tells, and the graph's text. Throws Error(BadInput).
+/// returns: a Var, a constant, a vector of Vars (a list), a pair or tuple of any of these (a tuple). f takes as many Vars as there are
+/// types, or one `const std::vector<Var>&`. Types that are partial or full are propagated: Var::type tells, and the graph's text. Throws
+/// Error(BadInput).
 template <class F> ir::Graph trace_graph(F&& f, const std::vector<ir::Type>& types) {
   ir::Graph g = detail::inputs_graph(types);
   std::vector<ir::Value> inputs = g.inputs();

@@ -101,7 +101,7 @@ NodeId GraphImpl::insert_script(std::string_view op, const std::vector<ir::Arg>&
     std::vector<Given> given;
     auto give = [&](const std::string& name, const ir::Arg& a) {
       values.push_back(to.value(a));
-      given.push_back({graph.type(values.back()), name});
+      given.push_back({graph.type(values.back()), name, a.is<ir::Arg::List>() && a.get<ir::Arg::List>().empty()});
     };
     for (const ir::Arg& a : args) give("", a);
     for (const NamedArg& k : kwargs) give(k.name, k.value);

@@ -149,7 +149,7 @@ private:
 
   // The last positional argument, where it is a list, takes several numbers or tensors as one.
   bool takes_rest(size_t i) const {
-    if (by_position_ || s_.any_args) return false;
+    if (!convert_ || by_position_ || s_.any_args) return false;
     const Type formal = type_of(s_.args[i]);
     bool last = i + 1 == s_.args.size() || s_.args[i + 1].keyword_only;
     const Type& list = unwrapped(formal);
@@ -162,7 +162,7 @@ private:
     const Type& element = unwrapped(formal).element();
     for (size_t k = next_; k < num_positional_; k++) {
       const Type& t = given_[k].type;
-      if (!is_subtype(t, element) && !(convert_ && conversion(t, element))) return false;
+      if (!is_subtype(t, element) && !conversion(t, element)) return false;
       if (!is_subtype(t, element)) p.convert = *conversion(t, element);
     }
     p.from = Passed::From::List, p.index = next_, p.count = num_positional_ - next_;

@@ -60,6 +60,13 @@ void print(std::span<const uint32_t> operands, const std::vector<IValue>& regist
   printer ? printer(line) : fmt::print("{}", line);
 }
 
+// The error with the place in the source, where it has none yet.
+[[noreturn]] void throw_at(const Error& e, const Origin* origin) {
+  bool stays = !origin || origin->range.empty() || std::string_view(e.what()).find("\n  at ") != std::string_view::npos;
+  if (stays) throw e;
+  throw Error(e.kind, fmt::format("{}\n  at {}", e.what(), origin->range), origin->range);
+}
+
 /// One instruction that is neither a jump nor arithmetic.
 class Step {
 public:
@@ -190,9 +197,7 @@ bool Interpreter::run(uint64_t most) {
       default: Step(c, i, r, scratch_, printer_).run();
       }
     } catch (const Error& e) {
-      const auto& origin = c.origins[at_];
-      if (!origin || origin->range.empty() || std::string_view(e.what()).find("\n  at ") != std::string_view::npos) throw;
-      throw Error(e.kind, fmt::format("{}\n  at {}", e.what(), origin->range), origin->range);
+      throw_at(e, c.origins[at_].get());
     }
     at_++;
   }

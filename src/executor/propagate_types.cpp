@@ -3,6 +3,7 @@
 #include "executor/propagate_types.h"
 
 #include <algorithm>
+#include <set>
 
 #include "builtins/elements.h"
 #include "builtins/resolve.h"
@@ -118,8 +119,12 @@ public:
   explicit Propagation(Graph& g) : g_(g) {}
 
   bool run() {
+    std::vector<Type> before;
+    for (uint32_t i = 0; i < g_.num_values(); i++) before.push_back(g_.type(ValueId{i}));
     block(g_.top());
-    return changed_;
+    bool changed = false;
+    for (uint32_t i = 0; i < before.size(); i++) changed |= before[i] != g_.type(ValueId{i});
+    return changed;
   }
 
   void node(NodeId id) {
@@ -131,7 +136,14 @@ public:
     if (n.op == prim::ListUnpack || n.op == prim::TupleUnpack || n.op == prim::TupleConstruct || n.op == prim::TupleIndex)
       return container(n);
     if (std::ranges::none_of(n.outputs, [&](ValueId v) { return g_.type(v).is_any_tensor(); })) return;
-    auto types = of_call(n);
+    Resolved r = resolved(g_, n);
+    MaybeTypes types = of_call(n, r);
+    if (r.in_place) {
+      // The operand of unsqueeze_ is of another type from here on, and so of none that holds everywhere; that of add_ stays what it is.
+      bool is_view = !r.def->signature.returns.at(0).alias.empty();
+      if (is_view) set(n.args.at(0).get<ValueId>(), dynamic());
+      types = std::vector<Type>{argument(n, 0)};
+    }
     for (size_t i = 0; i < n.outputs.size(); i++)
       if (g_.type(n.outputs[i]).is_any_tensor()) set(n.outputs[i], types && i < types->size() ? (*types)[i] : dynamic(), meta_of(n));
   }
@@ -145,24 +157,46 @@ private:
   void set(ValueId v, Type t) { set(v, std::move(t), g_.value(v).meta); }
   void set(ValueId v, Type t, const TensorMeta& meta) {
     if (t.is_tensor()) t.strides.clear(), g_.value(v).meta = meta;
-    changed_ |= t != g_.type(v);
     g_.value(v).type = std::move(t);
   }
 
   // Operands of which at least dtype and rank are known, those in lists included.
-  std::vector<ValueId> known_operands(const ArgList& args) const {
+  std::vector<ValueId> known_operands(const ArgList& args) {
     std::vector<ValueId> out;
     for (const Arg& a : args) {
       const Node* n = producer(g_, a.get<ValueId>());
       if (g_.type(a.get<ValueId>()).is_tensor()) out.push_back(a.get<ValueId>());
-      else if (n && n->op == prim::ListConstruct)
+      else if (n && n->op == prim::ListConstruct && is_as_made(a.get<ValueId>()))
         for (ValueId v : known_operands(n->args)) out.push_back(v);
     }
     return out;
   }
 
+  // Whether a list holds what the node that makes it says: nothing writes to it, or has it under another name.
+  bool is_as_made(ValueId list) {
+    if (!open_lists_) find_open_lists(g_.top(), open_lists_.emplace());
+    return !open_lists_->contains(list);
+  }
+  void find_open_lists(BlockId id, std::set<ValueId>& open) const {
+    auto add = [&](const ArgList& args) {
+      for (const Arg& a : args)
+        if (g_.type(a.get<ValueId>()).is(TypeKind::List)) open.insert(a.get<ValueId>());
+    };
+    for (NodeId node : g_.block(id).nodes) {
+      const Node& n = g_.node(node);
+      bool has_list = std::ranges::any_of(n.args, [&](const Arg& a) { return g_.type(a.get<ValueId>()).is(TypeKind::List); });
+      if (has_list && !only_reads(n)) add(n.args);
+      for (BlockId b : n.blocks) find_open_lists(b, open), add(g_.block(b).returns);
+    }
+  }
+  bool only_reads(const Node& n) const {
+    if (n.op == prim::ListUnpack || n.op == call::len || n.op == call::op_getitem) return true;
+    Resolved r = resolved(g_, n);
+    return r.def && (r.in_place || r.out || !r.signature->mutates());
+  }
+
   // A result needs a gradient where an operand does, and lies where the operands do.
-  TensorMeta meta_of(const Node& n) const {
+  TensorMeta meta_of(const Node& n) {
     TensorMeta meta;
     for (ValueId id : known_operands(n.args)) {
       const TensorMeta& of = g_.value(id).meta;
@@ -186,9 +220,10 @@ private:
   void container(const Node& n) {
     std::vector<Type> types =
         n.op == prim::ListUnpack ? elements(n.args.at(0).get<ValueId>()) : script::container_results(g_, n.op, n.args);
-    if (types.size() != n.outputs.size()) return;
+    if (types.size() != n.outputs.size()) types.assign(n.outputs.size(), dynamic());
     for (size_t i = 0; i < types.size(); i++)
-      if (types[i].is_any_tensor() || types[i].is(TypeKind::Tuple)) set(n.outputs[i], named_as(g_.type(n.outputs[i]), types[i]));
+      if ((types[i].is_any_tensor() && g_.type(n.outputs[i]).is_any_tensor()) || types[i].is(TypeKind::Tuple))
+        set(n.outputs[i], named_as(g_.type(n.outputs[i]), types[i]));
   }
   static Type named_as(const Type& was, const Type& now) {
     if (!was.is(TypeKind::Tuple) || !now.is(TypeKind::Tuple) || !was.parts || was.elements().size() != now.elements().size()) return now;
@@ -196,22 +231,19 @@ private:
   }
 
   // The tensors of a list, by what makes it.
-  std::vector<Type> elements(ValueId list) const {
+  std::vector<Type> elements(ValueId list) {
     const Node* n = producer(g_, list);
     std::vector<Type> types;
+    if (!is_as_made(list)) return types;
     if (n && n->op == prim::ListConstruct)
       for (const Arg& a : n->args) types.push_back(g_.type(a.get<ValueId>()));
-    else if (n && n->blocks.empty() && n->outputs.size() == 1) types = of_call(*n).value_or(types);
+    else if (n && n->blocks.empty() && n->outputs.size() == 1) types = of_call(*n, resolved(g_, *n)).value_or(types);
     return types;
   }
 
   // The types that the operator's row gives; none where nothing is known.
-  MaybeTypes of_call(const Node& n) const {
-    if (known_operands(n.args).empty()) return std::nullopt;
-    Resolved r = resolved(g_, n);
-    if (!r.def || r.def->data_dependent) return std::nullopt;
-    if (r.in_place) return std::vector<Type>{argument(n, 0)};
-    if (r.out) return std::vector<Type>{dynamic()};
+  MaybeTypes of_call(const Node& n, const Resolved& r) {
+    if (!r.def || r.def->data_dependent || r.out || known_operands(n.args).empty()) return std::nullopt;
     MaybeTypes types = try_call(n, r, false), with_ones = types ? try_call(n, r, true) : std::nullopt;
     if (!with_ones) return types;
     for (size_t i = 0; i < types->size(); i++) (*types)[i] = i < with_ones->size() ? common((*types)[i], (*with_ones)[i]) : dynamic();
@@ -278,7 +310,7 @@ private:
   }
 
   Graph& g_;
-  bool changed_ = false;
+  std::optional<std::set<ValueId>> open_lists_;
 };
 
 } // namespace

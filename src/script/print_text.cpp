@@ -32,7 +32,7 @@ std::string quoted(std::string_view text) {
 class ValueNames {
 public:
   explicit ValueNames(const Graph& g) : g_(g) {
-    for (uint32_t i = 0; i < g.num_values(); i++) own_.insert(g.value(ValueId{i}).name);
+    for_each_value_of(g.top(), [&](ValueId v) { given_.insert(g_.value(v).name); });
     for_each_value_of(g.top(), [&](ValueId v) { name(v); });
   }
   const std::string& operator[](ValueId v) const { return names_.get(v); }
@@ -49,7 +49,7 @@ private:
     std::string own = g_.value(v).name;
     if (own.empty()) {
       do own = std::to_string(next_++);
-      while (own_.contains(own));
+      while (used_.contains(own) || given_.contains(own));
     }
     std::string unique = own;
     for (int k = 1; !used_.insert(unique).second; k++) unique = fmt::format("{}.{}", own, k);
@@ -58,8 +58,7 @@ private:
 
   const Graph& g_;
   SideTable<ValueId, std::string> names_;
-  std::unordered_set<std::string_view> own_;
-  std::unordered_set<std::string> used_;
+  std::unordered_set<std::string> used_, given_;
   int next_ = 0;
 };
 

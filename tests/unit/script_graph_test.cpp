@@ -46,6 +46,7 @@ TEST_CASE("script graph: constants become nodes, overloads are found by the type
   CHECK(g.insert("aten::add", {n, 2}).node().schema() == "aten::add.int(int a, int b) -> int");
   CHECK(g.insert("aten::sum", {g.inputs()[0], std::vector<int64_t>{0}}, {{"keepdim", true}}).node().is_constant("keepdim"));
   CHECK(g.insert("aten::to", {g.inputs()[0], DType::F64}).node().get<int64_t>("dtype") == 7);
+  CHECK(g.insert("aten::reshape", {g.inputs()[0], ir::Arg::List{}}).node().input(1).type().str() == "int[]");
   g.lint();
 }
 

@@ -76,6 +76,9 @@ TEST_CASE("trace: C++ loops unroll, lists and tuples are taken apart") {
       },
       {matrix(2, 3)});
   CHECK(at(g(filled({2, 3}, 0))) == doctest::Approx(0.25 + 0.5 + 2));
+  Script nested = trace([](Var x) { return std::tuple(std::pair(x, 2), std::vector{x, x}, "text"); }, {matrix(1, 2)});
+  CHECK(nested(filled({1, 2}, 0)).to_tuple()[0].to_tuple()[1].to_int() == 2);
+  CHECK(nested(filled({1, 2}, 0)).to_tuple()[2].to_string() == "text");
   Script h = trace([](const std::vector<Var>& xs) { return cat(xs); }, {matrix(1, 2), matrix(2, 2)});
   CHECK(h(filled({1, 2}, 0), filled({2, 2}, 0)).to_tensor().sizes() == std::vector<int64_t>{3, 2});
 }
@@ -131,6 +134,31 @@ TEST_CASE("types: sizes that broadcast are known only where they are the same wh
   CHECK(type({"*"}, {1}) == "Float(*)");
   CHECK(type({"*"}, {"*"}) == "Float(*)");
   CHECK(type({2}, {3}) == "Tensor"); // told when it runs
+}
+
+TEST_CASE("types: what is written in place is known no longer than it holds") {
+  ir::Graph g = Script::compile(R"(
+import torch
+def f(x, y):
+    parts = [x, x]
+    a = torch.cat(parts)
+    grown = [x]
+    grown.append(y)
+    b = torch.cat(grown)
+    c = x + 1
+    c.mul_(2.0)
+    d = x + 2
+    d.unsqueeze_(0)
+    p, q = grown
+    return a, b, c, d * 2, p, x.add_(torch.relu(y))
+)",
+                                "f")
+                    .value()
+                    .graph();
+  g.inputs()[0].setType(matrix(2, 4));
+  CHECK(g.propagateTypes());
+  CHECK(g.outputs()[0].type().str() == "(Float(4, 4), Tensor, Float(2, 4), Tensor, Tensor, Float(2, 4))");
+  CHECK_FALSE(g.propagateTypes());
 }
 
 TEST_CASE("types: through branches and loops") {
