@@ -37,6 +37,14 @@ int run(const RunArgs& args);
 bool is_script(std::string_view file);
 int run_script(const RunArgs& args);
 
+struct GradArgs {
+  RunArgs run;
+  std::vector<size_t> wrt;              // arguments
+  std::vector<std::string> wrt_weights; // names in the state_dict; "all"
+};
+/// Gradients of the sum of a script's floating results.
+int grad(const GradArgs& args);
+
 struct CompileArgs {
   Model model;
   std::string output;

@@ -53,6 +53,9 @@ def tanh(input):
 def sigmoid(input):
     return torch.sigmoid(input)
 
+def logsigmoid(input):
+    return torch.log_sigmoid(input)
+
 def softsign(input):
     return input / (torch.abs(input) + 1)
 
