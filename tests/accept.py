@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""accept.py NAME SCRIPT TOOL: runs an acceptance set and compares what does not pass with tests/expected/NAME.txt.
+"""accept.py NAME TOOL COMMAND...: runs an acceptance set and compares what does not pass with tests/expected/NAME.txt.
 
 The list may only shrink: a program that does not pass and is not listed fails the suite, and so does a listed one that
 passes. `--bless` rewrites the list."""
 import os, re, subprocess, sys
 
-name, script, tool = [a for a in sys.argv[1:] if a != "--bless"]
+name, tool, *command = [a for a in sys.argv[1:] if a != "--bless"]
 listed_path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "expected", name + ".txt")
-out = subprocess.run([script], env=dict(os.environ, TENON=os.path.abspath(tool)), capture_output=True, text=True).stdout
+out = subprocess.run(command, env=dict(os.environ, TENON=os.path.abspath(tool)), capture_output=True, text=True).stdout
 print(out)
 log = re.search(r"full log: (\S+)", out)
 if not log:

@@ -63,7 +63,8 @@ suite asan tests/asan.sh "$build"
 # The acceptance sets lie beside the checkout, where there are any.
 shared=${TENON_SHARED:-../shared}
 for set in corpus opdb; do
-  if [ -x "$shared/accept/$set.sh" ]; then suite "$set" tests/accept.py "$set" "$shared/accept/$set.sh" "$tenon"; fi
+  if [ -x "$shared/accept/$set.sh" ]; then suite "$set" tests/accept.py "$set" "$tenon" "$shared/accept/$set.sh"; fi
 done
+if [ -f "$shared/accept/script.tar.zst" ]; then suite script tests/accept.py script "$tenon" tests/script_set.sh "$shared"; fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -12,7 +12,7 @@ struct Candidate {
   const Schema* signature = nullptr;
   const OpDef* def = nullptr;
   const BuiltinOp* builtin = nullptr;
-  bool in_place = false;
+  bool in_place = false, out = false;
 };
 
 using TypeEnv = std::map<std::string, Type>;
@@ -248,20 +248,35 @@ Schema in_place_form(const Schema& s) {
   return out;
 }
 
-bool has_in_place_form(const OpDef& def) {
-  const Schema& s = def.signature;
-  auto is_tensor = [](const SchemaArg& a) { return a.type == ArgType::Tensor && !a.list && !a.optional; };
-  return !s.args.empty() && is_tensor(s.args[0]) && s.args[0].name == "self" && s.returns.size() == 1 && is_tensor(s.returns[0]);
-}
-
 std::string_view base_name(std::string_view name) {
   size_t begin = name.find("::"), dot = name.find('.', begin == name.npos ? 0 : begin);
   return name.substr(0, dot);
 }
 
+bool is_tensor(const SchemaArg& a) { return a.type == ArgType::Tensor && !a.list && !a.optional; }
+bool gives_tensor(const Schema& s) { return s.returns.size() == 1 && is_tensor(s.returns[0]) && s.returns[0].alias.empty(); }
+
+bool has_in_place_form(const OpDef& def) {
+  const Schema& s = def.signature;
+  if (s.args.empty() || !is_tensor(s.args[0]) || !gives_tensor(s)) return false;
+  return s.args[0].name == "self" || (s.args[0].name == "input" && base_name(s.name).ends_with("dropout"));
+}
+
+// "aten::add.out(Tensor self, ..., *, Tensor(a!) out) -> Tensor(a!)", for every function of one tensor.
+Schema out_form(const Schema& s) {
+  Schema out = s;
+  size_t dot = s.name.rfind('.');
+  std::string_view overload = std::string_view(s.name).substr(dot + 1);
+  out.name = s.name.substr(0, dot) + (overload == "default" || overload == "Tensor" ? ".out" : fmt::format(".{}_out", overload));
+  out.args.push_back({.name = "out", .keyword_only = true, .alias = "a", .written = true});
+  out.returns = {out.args.back()};
+  out.returns[0].name.clear();
+  return out;
+}
+
 struct Index {
   std::map<std::string, std::vector<Candidate>, std::less<>> by_name;
-  std::vector<std::unique_ptr<Schema>> in_place;
+  std::vector<std::unique_ptr<Schema>> forms; // of rows, other than their own
 
   Index() {
     for (const OpDef* def : all_ops()) {
@@ -270,19 +285,22 @@ struct Index {
         continue;
       by_name[std::string(base_name(def->signature.name))].push_back({.signature = &def->signature, .def = def});
     }
-    std::vector<Candidate> forms;
-    for (auto& [name, list] : by_name)
-      for (const Candidate& c : list)
-        if (has_in_place_form(*c.def)) forms.push_back(c);
-    for (Candidate c : forms) {
-      in_place.push_back(std::make_unique<Schema>(in_place_form(c.def->signature)));
-      c.signature = in_place.back().get(), c.in_place = true;
-      auto& list = by_name[std::string(base_name(c.signature->name))];
-      bool has = std::any_of(list.begin(), list.end(), [&](const Candidate& o) { return o.signature->name == c.signature->name; });
-      if (!has) list.push_back(c);
+    std::vector<Candidate> functions;
+    for (auto& [name, list] : by_name) functions.insert(functions.end(), list.begin(), list.end());
+    for (Candidate c : functions) {
+      if (has_in_place_form(*c.def)) add_form(c, in_place_form(c.def->signature), false);
+      if (gives_tensor(c.def->signature)) add_form(c, out_form(c.def->signature), true);
     }
     for (const BuiltinOp* op : all_builtins())
       by_name[std::string(base_name(op->signature.name))].push_back({.signature = &op->signature, .builtin = op});
+  }
+
+  void add_form(Candidate c, Schema schema, bool out) {
+    auto& list = by_name[std::string(base_name(schema.name))];
+    if (std::any_of(list.begin(), list.end(), [&](const Candidate& o) { return o.signature->name == schema.name; })) return;
+    forms.push_back(std::make_unique<Schema>(std::move(schema)));
+    c.signature = forms.back().get(), c.in_place = !out, c.out = out;
+    list.push_back(c);
   }
 };
 
@@ -300,7 +318,7 @@ std::optional<Resolved> try_all(std::string_view name, std::span<const Given> ar
   for (bool convert : {false, true})
     for (const Candidate& c : all) {
       Resolved r;
-      r.def = c.def, r.builtin = c.builtin, r.in_place = c.in_place;
+      r.def = c.def, r.builtin = c.builtin, r.in_place = c.in_place, r.out = c.out;
       Matcher m(*c.signature, args, convert, by_position);
       if (m.run(r)) return r;
       if (convert) reasons += fmt::format("\n  {}:\n  {}\n", to_string(*c.signature), m.why());

@@ -33,6 +33,7 @@ struct Resolved {
   const OpDef* def = nullptr;         ///< an operator of src/ops, or
   const BuiltinOp* builtin = nullptr; ///< one of src/builtins
   bool in_place = false;              ///< "aten::add_": the row is that of the function
+  bool out = false;                   ///< "aten::add.out": so it is; its result is to be written to the last argument
   std::vector<Passed> args;           ///< by schema position
   std::vector<Type> results;          ///< type variables replaced
 };

@@ -106,7 +106,7 @@ private:
     require(pid >= 0, "cannot start a process");
     if (pid == 0) {
       close(ends[0]);
-      std::string line = check_program(path, args_);
+      std::string line = path.ends_with(".pt2") ? check_program(path, args_) : check_script(path, args_);
       for (char& c : line)
         if (c == '\n') c = ' ';
       ssize_t n = write(ends[1], line.data(), line.size());
@@ -149,7 +149,7 @@ private:
     size_t space = job.text.find(' ');
     std::string verdict = job.text.substr(0, space), why = space == job.text.npos ? "" : job.text.substr(space + 1);
     (verdict == "PASS" ? passed : verdict == "FAIL" ? failed : unsupported)++;
-    std::string name = fs::path(job.path).stem().string();
+    std::string name = job.path.ends_with(".pt2") ? fs::path(job.path).stem() : fs::path(job.path).filename();
     if (args_.json) {
       std::string escaped;
       for (char c : why)
@@ -178,12 +178,14 @@ int check(const CheckArgs& args) {
   std::vector<std::string> programs;
   for (auto& p : args.paths) {
     if (!fs::is_directory(p)) {
-      require_input(p.ends_with(".pt2") && fs::exists(p), "{} is neither a folder nor a .pt2", p);
+      require_input(fs::exists(p), "there is no {}", p);
+      require_input(p.ends_with(".pt2") || is_checked_script(p), "{} is neither a folder nor a .pt2, nor a script with stored results", p);
       programs.push_back(p);
       continue;
     }
     for (auto& e : fs::directory_iterator(p))
-      if (e.path().extension() == ".pt2" && fs::exists(stem(e.path().string()) + ".inputs.npz")) programs.push_back(e.path().string());
+      if (std::string path = e.path(); is_checked_script(path) || (path.ends_with(".pt2") && fs::exists(stem(path) + ".inputs.npz")))
+        programs.push_back(path);
   }
   std::sort(programs.begin(), programs.end());
   Runner runner(args);

@@ -10,7 +10,7 @@
 namespace tenon::cli {
 
 struct CheckArgs {
-  std::vector<std::string> paths; // .pt2 files or folders
+  std::vector<std::string> paths; // .pt2 files, scripts (NAME.py, NAME.ir) or folders of them
   bool json = false;
   Options options;
   Tolerance tolerance;
@@ -36,6 +36,10 @@ int run(const RunArgs& args);
 /// Whether it is a script, FILE.py:entry, or the text of its graph, FILE.ir.
 bool is_script(std::string_view file);
 int run_script(const RunArgs& args);
+/// Whether `check` has something to compare it with: results, or an error. Of a .py the first line is "# entry: NAME".
+bool is_checked_script(const std::string& path);
+/// "PASS", "FAIL why" or "UNSUPPORTED why".
+std::string check_script(const std::string& path, const CheckArgs& args);
 
 struct GradArgs {
   RunArgs run;
@@ -60,28 +64,33 @@ ProcessStart process_start();
 
 struct BenchArgs {
   Model model = {};
-  std::string inputs = {};
+  std::string inputs = {}, json_args = {}, weights = {}; // the last two of scripts
   double seconds = 1;
   bool json = false;
   ProcessStart start = {};
   Options options = {};
 };
 int bench(const BenchArgs& args);
+int bench_script(const BenchArgs& args);
 
 struct DumpArgs {
   Model model;
-  std::string stage, edge_types; // an edge.yaml
+  std::string stage, edge_types;          // an edge.yaml
+  std::string inputs, json_args, weights; // of scripts
   Options options;
 };
 int dump(const DumpArgs& args);
+/// Of a script: its graph ("script"), its instructions ("code"), and what it becomes for these arguments ("aten", "edge", "backend").
+int dump_script(const DumpArgs& args);
 
 struct ExplainArgs {
   Model model;
-  std::string inputs;
+  std::string inputs, json_args, weights; // the last two of scripts
   double seconds = 0.2;
   Options options = {};
 };
 int explain(const ExplainArgs& args);
+int explain_script(const ExplainArgs& args);
 
 struct OpsArgs {
   bool edge_yaml = false;                // the dtype constraints of the Edge operators instead

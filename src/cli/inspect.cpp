@@ -10,6 +10,7 @@
 namespace tenon::cli {
 
 int dump(const DumpArgs& args) {
+  if (is_script(args.model.file)) return dump_script(args);
   Program program = load(args.model);
   if (!args.edge_types.empty()) program.check_edge_types(read_file(args.edge_types)).check();
   std::fputs(program.dump(args.stage, args.options).value().c_str(), stdout);
@@ -45,6 +46,7 @@ void explain_exact(const Program& program, const ExplainArgs& args, const std::v
 } // namespace
 
 int explain(const ExplainArgs& args) {
+  if (is_script(args.model.file)) return explain_script(args);
   Program program = load(args.model);
   Options options = args.options;
   options.profile = true;

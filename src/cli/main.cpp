@@ -57,6 +57,11 @@ CLI::App* add_model(CLI::App& app, const char* name, const char* what, cli::Mode
 constexpr const char* edge_types_help = "dtype constraints that Edge graphs are held to, a file as ops --edge-yaml writes it";
 constexpr const char* inputs_help = "inputs, an .npz; without: the archive's own examples";
 
+void add_script_files(CLI::App* command, std::string& json, std::string& weights) {
+  command->add_option("--args", json, "arguments of a script that an .npz cannot hold, a JSON file");
+  command->add_option("--weights", weights, "what get_attr nodes of an FX text read, or a module's state_dict: an .npz with their names");
+}
+
 // Each command adds itself to the parser, with what to call once its options are read.
 struct Command {
   CLI::App* app;
@@ -69,8 +74,7 @@ Command run_command(CLI::App& app, cli::RunArgs& args) {
       "run a program, a .pt2, a compiled one, an FX text (.fx, .py), a script (FILE.py:entry) or its graph (.ir), and print its outputs",
       args.model, args.options);
   run->add_option("--inputs", args.inputs, inputs_help);
-  run->add_option("--weights", args.weights, "what get_attr nodes of an FX text read, or a module's state_dict: an .npz with their names");
-  run->add_option("--args", args.json, "arguments of a script that an .npz cannot hold, a JSON file");
+  add_script_files(run, args.json, args.weights);
   run->add_option("-o,--output", args.output, "write the outputs to an .npz");
   return {run, [&] { return cli::run(args); }};
 }
@@ -95,7 +99,7 @@ Command compile_command(CLI::App& app, cli::CompileArgs& args) {
 
 Command check_command(CLI::App& app, cli::CheckArgs& args) {
   auto* check = app.add_subcommand("check", "compare programs with the outputs stored beside them");
-  check->add_option("paths", args.paths, ".pt2 files or folders of them")->required();
+  check->add_option("paths", args.paths, ".pt2 files, scripts with stored results (NAME.py, NAME.ir), or folders of these")->required();
   check->add_flag("--json", args.json, "a JSON object a line");
   check->add_option("--rtol", args.tolerance.rtol, "relative tolerance, instead of the dtype's own");
   check->add_option("--atol", args.tolerance.atol, "absolute tolerance, times the largest element");
@@ -110,13 +114,18 @@ Command bench_command(CLI::App& app, cli::BenchArgs& args) {
   bench->add_option("--inputs", args.inputs, inputs_help);
   bench->add_option("--seconds", args.seconds, "how long to run")->check(CLI::Range(0.0, 3600.0));
   bench->add_flag("--json", args.json, "one JSON object");
+  add_script_files(bench, args.json_args, args.weights);
   return {bench, [&] { return cli::bench(args); }};
 }
 
 Command dump_command(CLI::App& app, cli::DumpArgs& args) {
   auto* dump = add_model(app, "dump", "print a program after a stage", args.model, args.options);
-  dump->add_option("--stage", args.stage, "aten, core, edge, backend, regions, kernels, loops, plan, llvm or asm")->required();
+  dump->add_option("--stage", args.stage,
+                   "aten, core, edge, backend, regions, kernels, loops, plan, llvm or asm; of scripts script, code, aten, edge or backend")
+      ->required();
   dump->add_option("--edge-types", args.edge_types, edge_types_help);
+  dump->add_option("--inputs", args.inputs, "of a script: what it is called with, an .npz");
+  add_script_files(dump, args.json_args, args.weights);
   return {dump, [&] { return cli::dump(args); }};
 }
 
@@ -124,6 +133,7 @@ Command explain_command(CLI::App& app, cli::ExplainArgs& args) {
   auto* explain = add_model(app, "explain", "each step: its code, bytes, flops, time and source line", args.model, args.options);
   explain->add_option("--inputs", args.inputs, inputs_help);
   explain->add_option("--seconds", args.seconds, "how long to run")->check(CLI::Range(0.0, 3600.0));
+  add_script_files(explain, args.json_args, args.weights);
   return {explain, [&] { return cli::explain(args); }};
 }
 

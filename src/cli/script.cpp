@@ -1,10 +1,12 @@
 // Scripts and their graphs in the tool: FILE.ir, FILE.py:entry.
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include "builtins/ivalue.h"
 #include "cli/commands.h"
 #include "cli/script_values.h"
-#include "executor/interpreter.h"
+#include "compile/compile.h"
 #include "script/script.h"
 
 namespace tenon::cli {
@@ -23,14 +25,86 @@ bool is_script(std::string_view file) {
   return file.ends_with(".ir") || (colon != file.npos && file.substr(0, colon).ends_with(".py"));
 }
 
+LoadedScript::LoadedScript(const RunArgs& args)
+    : args_(args), program_(load_script(args.model.file)),
+      executor_(Graph(program_.graph), {.interpret = args.options.interpret, .threads = args.options.threads}) {}
+
+std::vector<IValue> LoadedScript::arguments() const {
+  std::vector<IValue> inputs = read_script_args(program_.params, args_.inputs, args_.json);
+  for (IValue& w : read_script_weights(program_.weights, args_.weights)) inputs.push_back(std::move(w));
+  return inputs;
+}
+
 int run_script(const RunArgs& args) {
-  script::ScriptProgram program = load_script(args.model.file);
-  std::vector<IValue> inputs = read_script_args(program.params, args.inputs, args.json);
-  for (IValue& w : read_script_weights(program.weights, args.weights)) inputs.push_back(std::move(w));
-  auto code = executor::build_code(program.graph);
-  std::vector<IValue> results = executor::run(code, std::move(inputs));
+  std::vector<IValue> results = LoadedScript(args).run();
   for (size_t i = 0; i < results.size(); i++) fmt::print("out{}: {}\n", i, str(results[i]));
-  if (!args.output.empty()) write_script_results(results, args.output);
+  if (!args.output.empty()) write_script_results(script_results(results), args.output);
+  return 0;
+}
+
+namespace {
+
+double now_us() { return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+void say_why(executor::GraphExecutor& executor) {
+  for (const std::string& why : executor.why_interpreted()) fmt::print("interpreted: {}\n", why);
+}
+
+} // namespace
+
+int bench_script(const BenchArgs& args) {
+  RunArgs run{
+      .model = args.model, .inputs = args.inputs, .weights = args.weights, .output = {}, .json = args.json_args, .options = args.options};
+  LoadedScript script(run);
+  std::vector<IValue> inputs = script.arguments();
+  std::vector<double> times;
+  double end = now_us() + args.seconds * 1e6, first = 0, planned = 0;
+  for (size_t i = 0; now_us() < end || times.size() < 5; i++) {
+    double start = now_us();
+    script.executor().run(inputs);
+    double took = now_us() - start;
+    (i == 0 ? first : i == 1 ? planned : times.emplace_back()) = took;
+  }
+  double start = now_us();
+  bool has_plan = false;
+  for (int i = 0; i < 1000; i++) has_plan = script.executor().matches(inputs);
+  double match_ns = now_us() - start;
+  std::sort(times.begin(), times.end());
+  if (args.json)
+    fmt::print("{{\"first_us\": {:.1f}, \"second_us\": {:.1f}, \"median_us\": {:.3f}, \"min_us\": {:.3f}, \"runs\": {}, \"plan\": {}, "
+               "\"match_ns\": {:.0f}}}\n",
+               first, planned, times[times.size() / 2], times[0], times.size(), has_plan, match_ns);
+  else {
+    fmt::print(
+        "first call {:.1f} us, second {:.1f} us; then median {:.3f} us, least {:.3f} us, {} runs; {}; arguments matched in {:.0f} ns\n",
+        first, planned, times[times.size() / 2], times[0], times.size(), has_plan ? "a plan" : "the interpreter", match_ns);
+    say_why(script.executor());
+  }
+  return 0;
+}
+
+int explain_script(const ExplainArgs& args) {
+  RunArgs run{
+      .model = args.model, .inputs = args.inputs, .weights = args.weights, .output = {}, .json = args.json_args, .options = args.options};
+  LoadedScript script(run);
+  for (int i = 0; i < 2; i++) script.run();
+  fmt::print("{}", script.executor().explain());
+  say_why(script.executor());
+  return 0;
+}
+
+int dump_script(const DumpArgs& args) {
+  RunArgs run{
+      .model = args.model, .inputs = args.inputs, .weights = args.weights, .output = {}, .json = args.json_args, .options = args.options};
+  LoadedScript script(run);
+  const Graph& graph = script.program().graph;
+  if (args.stage == "script") fmt::print("{}", script::to_text(graph));
+  else if (args.stage == "code") fmt::print("{}", executor::to_string(*executor::build_code(graph)));
+  else {
+    executor::Lifted lifted = executor::lift(graph, script.arguments(), executor::Sizes::Known);
+    lower(lifted.program, args.stage, args.options);
+    fmt::print("{}", to_string(lifted.program.graph));
+  }
   return 0;
 }
 

@@ -197,13 +197,11 @@ public:
   std::vector<std::pair<std::string, Tensor>> arrays;
 
   // Whether arrays can say it: numbers, tensors, tuples of these, lists of tensors.
-  static bool fits_npz(const IValue& v, bool in_list = false) {
-    if (v.is(Tag::Tensor)) return true;
+  static bool fits_npz(const IValue& v) {
     if (v.is(Tag::List))
-      return !v.to_list().empty() && std::all_of(v.to_list().begin(), v.to_list().end(), [](auto& e) { return fits_npz(e, true); });
-    if (v.is(Tag::Tuple))
-      return !v.to_tuple().empty() && std::all_of(v.to_tuple().begin(), v.to_tuple().end(), [](auto& e) { return fits_npz(e); });
-    return !in_list && v.is_number();
+      return !v.to_list().empty() && std::all_of(v.to_list().begin(), v.to_list().end(), [](auto& e) { return e.is(Tag::Tensor); });
+    if (v.is(Tag::Tuple)) return !v.to_tuple().empty() && std::all_of(v.to_tuple().begin(), v.to_tuple().end(), fits_npz);
+    return v.is(Tag::Tensor) || v.is_number();
   }
 
   void add_arrays(const std::string& key, const IValue& v) {
@@ -277,7 +275,7 @@ private:
 
 } // namespace
 
-void write_script_values(std::span<const std::string> names, std::span<const IValue> values, const std::string& npz) {
+ScriptResults script_results(std::span<const std::string> names, std::span<const IValue> values) {
   Writer w;
   std::string entries;
   bool needs_json = false;
@@ -288,18 +286,24 @@ void write_script_values(std::span<const std::string> names, std::span<const IVa
     if (fits) w.add_arrays(names[i], values[i]);
     entries += (i ? ", " : "") + (fits ? R"({"t": "npz"})" : w.entry(names[i], values[i], next));
   }
-  write_npz(npz, w.arrays);
-  if (!needs_json) return;
-  std::string path = npz.ends_with(".npz") ? npz.substr(0, npz.size() - 4) + ".json" : npz + ".json";
-  std::ofstream(path) << "{\"expected\": [" << entries << "]}\n";
+  return {std::move(w.arrays), needs_json ? "[" + entries + "]" : ""};
 }
 
-void write_script_results(const std::vector<IValue>& results, const std::string& npz) {
+ScriptResults script_results(const std::vector<IValue>& results) {
   std::vector<IValue> outs = results.size() == 1 && results[0].is(Tag::Tuple) ? results[0].to_tuple() : results;
   if (results.size() == 1 && results[0].is(Tag::Tuple) && outs.empty()) outs = results;
   std::vector<std::string> names;
   for (size_t i = 0; i < outs.size(); i++) names.push_back(fmt::format("out{}", i));
-  write_script_values(names, outs, npz);
+  return script_results(names, outs);
+}
+
+void write_script_results(const ScriptResults& results, const std::string& npz) {
+  write_npz(npz, results.arrays);
+  if (results.json.empty()) return;
+  std::string path = npz.ends_with(".npz") ? npz.substr(0, npz.size() - 4) + ".json" : npz + ".json";
+  std::ofstream out(path);
+  out << "{\"expected\": " << results.json << "}\n";
+  require_input(out.flush().good(), "{} cannot be written", path);
 }
 
 } // namespace tenon::cli

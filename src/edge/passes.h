@@ -8,6 +8,9 @@ namespace tenon {
 /// Operands of a given Edge graph that an operator computes with in another dtype are cast; to_edge leaves none.
 ///   %y : Float = sigmoid(%x : Long)   ->   %1 : Float = _to_copy(%x); %y = sigmoid(%1)
 bool explicit_casts(LoadedProgram& program);
+/// What the steps of a scan compute without looking at the step before is computed before it: products for all steps at once.
+///   %h = prim::Scan([%h0], [%x]) of tanh(mm(%x, %w) + mm(%h, %u))   ->   %1 = mm of all %x; %h = prim::Scan([%h0], [%1]) of tanh(...)
+bool split_scans(LoadedProgram& program);
 /// What vmap computes step by step is computed for the whole batch, by rules of operators; those without stay scans.
 ///   %y = prim::Scan([], [%x], each=True) of exp   ->   %y = exp(%x)
 bool vectorize_maps(LoadedProgram& program);
@@ -61,6 +64,7 @@ bool drop_definitions(LoadedProgram& program);
 inline constexpr Pass edge_passes[] = {
     {"explicit_casts", explicit_casts},
     {"drop_definitions", drop_definitions},
+    {"split_scans", split_scans},
     {"vectorize_maps", vectorize_maps},
     {"decompose_late", decompose_late},
     {"even_bags", even_bags},

@@ -5,6 +5,7 @@
 
 #include "edge/match.h"
 #include "edge/passes.h"
+#include "edge/scans.h"
 #include "ops/names.h"
 #include "ops/vectorize.h"
 #include "runtime/library_steps.h"
@@ -22,12 +23,16 @@ bool is_flat(const Node& n) {
   });
 }
 
+} // namespace
+
 bool is_plain(const Graph& g, const Node& n) {
   if (n.op == prim::Constant) return true;
   if (!n.def || !n.blocks.empty() || n.op.dialect() == "prim" || n.def->data_dependent) return false;
   if (n.def->library && library::is_random(n.def->library(Call(g, *n.def, n.args)).function)) return false;
   return std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return g.type(v).is_tensor(); });
 }
+
+namespace {
 
 bool reads_any(const Node& n, const std::unordered_map<ValueId, V>& values) {
   bool any = false;

@@ -179,7 +179,8 @@ private:
     std::vector<Given> given;
     for (const Arg& a : n.args) given.push_back({g_.type(a.get<ValueId>())});
     std::string why;
-    auto r = resolve_node(n.op, given, &why);
+    bool of_tensor = n.op == prim::abs && given.size() == 1 && given[0].type.is_any_tensor(); // the builtin is of numbers
+    auto r = resolve_node(of_tensor ? call::abs : n.op, given, &why);
     if (!r) return problem(n, why);
     std::vector<uint32_t> have = args_of(id), args;
     for (size_t i = 0; i < r->args.size(); i++) args.push_back(passed(r->args[i], r->signature->args[i], have));
@@ -195,10 +196,20 @@ private:
     } else if (r->builtin) {
       c_->builtins.push_back(r->builtin);
       emit({.code = OpCode::Builtin, .target = static_cast<uint32_t>(c_->builtins.size() - 1)}, results, args);
-    } else {
-      c_->tensor_ops.push_back(std::make_unique<TensorOp>(*r->def, r->signature->name, *r->signature, r->in_place));
-      emit({.code = OpCode::Tensor, .target = static_cast<uint32_t>(c_->tensor_ops.size() - 1)}, results, args);
-    }
+    } else if (r->out) {
+      uint32_t written = args.back(), made = fresh();
+      args.pop_back();
+      emit_tensor_op(*r->def, r->def->signature, false, {made}, args);
+      Type tensor = Type::simple(TypeKind::Dynamic);
+      Resolved copy = resolve(call::copy_, std::array{Given{tensor}, Given{tensor}, Given{Type::simple(TypeKind::Bool)}});
+      emit_tensor_op(*copy.def, *copy.signature, true, results, {written, made | last_use, load(IValue(false))});
+    } else emit_tensor_op(*r->def, *r->signature, r->in_place, results, args);
+  }
+
+  void emit_tensor_op(const OpDef& def, const Schema& signature, bool in_place, const std::vector<uint32_t>& results,
+                      const std::vector<uint32_t>& args) {
+    c_->tensor_ops.push_back(std::make_unique<TensorOp>(def, signature.name, signature, in_place));
+    emit({.code = OpCode::Tensor, .target = static_cast<uint32_t>(c_->tensor_ops.size() - 1)}, results, args);
   }
 
   uint32_t passed(const Passed& p, const SchemaArg& schema, const std::vector<uint32_t>& have) {

@@ -29,7 +29,9 @@ IValue take(std::vector<IValue>& registers, uint32_t operand) {
 [[noreturn]] void raise_exception(const IValue& message, const IValue* cls) {
   std::string name = cls && cls->is(IValue::Tag::String) ? cls->to_string() : "";
   if (name.starts_with("builtins.")) name = name.substr(9);
-  raise(name.empty() ? "RuntimeError" : name, message.is(IValue::Tag::String) ? message.to_string() : str(message));
+  if (name.empty()) name = "RuntimeError";
+  std::string text = message.is(IValue::Tag::String) ? message.to_string() : str(message);
+  raise(name, text.empty() ? name : text);
 }
 
 void unpack(const IValue& from, std::vector<IValue>& registers, const uint32_t* results, size_t count) {

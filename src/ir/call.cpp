@@ -27,7 +27,7 @@ std::vector<ValueId> Call::values(std::string_view name) const {
 
 int64_t wrap_dim(int64_t dim, size_t rank, std::string_view op) {
   auto r = static_cast<int64_t>(rank == 0 ? 1 : rank);
-  require_input(dim >= -r && dim < r, "{}: dim {} is out of range for a tensor of rank {}", op, dim, rank);
+  require_input(dim >= -r && dim < r, "{}: Dimension out of range (expected to be in range of [{}, {}], but got {})", op, -r, r - 1, dim);
   return dim < 0 ? dim + r : dim;
 }
 
@@ -100,7 +100,8 @@ std::vector<int64_t> Call::dims(std::string_view name, size_t rank, bool empty_i
   std::vector<int64_t> out;
   for (int64_t d : integers(name)) {
     int64_t w = wrap_dim(d, rank, def.signature.name);
-    if (std::find(out.begin(), out.end(), w) != out.end()) fail(fmt::format("dim {} appears twice in {}", w, name));
+    if (std::find(out.begin(), out.end(), w) != out.end())
+      fail(fmt::format("{}(): duplicate dims are not allowed. {} appears twice in {}", OpId(def.signature.name).base(), w, name));
     if (rank > 0) out.push_back(w);
   }
   if (out.empty() && (empty_is_all || rank == 0))

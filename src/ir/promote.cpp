@@ -108,7 +108,9 @@ std::vector<Expr> broadcast(ExprPool& pool, const std::vector<Expr>& a, const st
     Expr& o = out[out.size() - 1 - k];
     if (x == y || is_const_int(y, 1)) o = x;
     else if (is_const_int(x, 1)) o = y;
-    else if (const_int(x) && const_int(y)) bad_input("{}: sizes {} and {} do not broadcast", op, *const_int(x), *const_int(y));
+    else if (const_int(x) && const_int(y))
+      bad_input("{}: The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", op, *const_int(x),
+                *const_int(y), out.size() - 1 - k);
     else o = const_int(x) ? x : const_int(y) ? y : x; // symbols: the program's own guards make them equal
   }
   return out;

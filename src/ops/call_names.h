@@ -4,6 +4,7 @@
 
 namespace tenon::call {
 inline const OpId Bool = "aten::Bool";
+inline const OpId cat = "aten::cat";
 inline const OpId Complex = "aten::Complex";
 inline const OpId ComplexImplicit = "aten::ComplexImplicit";
 inline const OpId Delete = "aten::Delete";
@@ -11,6 +12,9 @@ inline const OpId Float = "aten::Float";
 inline const OpId FloatImplicit = "aten::FloatImplicit";
 inline const OpId Int = "aten::Int";
 inline const OpId IntImplicit = "aten::IntImplicit";
+inline const OpId is_floating_point = "aten::is_floating_point";
+inline const OpId item = "aten::item";
+inline const OpId numel = "aten::numel";
 inline const OpId ScalarImplicit = "aten::ScalarImplicit";
 inline const OpId Size = "aten::Size";
 inline const OpId _assert = "aten::_assert";
@@ -95,12 +99,14 @@ inline const OpId select = "aten::select";
 inline const OpId size = "aten::size";
 inline const OpId slice = "aten::slice";
 inline const OpId sorted = "aten::sorted";
+inline const OpId stack = "aten::stack";
 inline const OpId str = "aten::str";
 inline const OpId sub = "aten::sub";
 inline const OpId sub_ = "aten::sub_";
 inline const OpId sum = "aten::sum";
 inline const OpId t = "aten::t";
 inline const OpId tensor = "aten::tensor";
+inline const OpId unbind = "aten::unbind";
 inline const OpId unsqueeze = "aten::unsqueeze";
 inline const OpId warn = "aten::warn";
 

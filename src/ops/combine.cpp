@@ -32,11 +32,13 @@ std::vector<Type> cat_types(const Call& c) {
   auto dim = static_cast<size_t>(c.dim("dim", out.rank()));
   for (size_t n = 1; n < used.size(); n++) {
     const Type& t = c.graph.type(tensors[used[n]]);
-    if (t.rank() != out.rank()) c.fail(fmt::format("{} and {} differ in rank", to_string(out), to_string(t)));
+    if (t.rank() != out.rank()) c.fail(fmt::format("Tensors must have same number of dimensions: got {} and {}", out.rank(), t.rank()));
     for (size_t d = 0; d < out.rank(); d++) {
       if (d == dim) out.sizes[d] = out.sizes[d] + t.sizes[d];
       else if (const_int(out.sizes[d]) && const_int(t.sizes[d]) && out.sizes[d] != t.sizes[d])
-        c.fail(fmt::format("{} and {} differ in dim {}", to_string(out), to_string(t), d));
+        c.fail(fmt::format("Sizes of tensors must match except in dimension {}. Expected size {} but got size {} for tensor number {} in "
+                           "the list.",
+                           dim, *const_int(out.sizes[d]), *const_int(t.sizes[d]), used[n]));
       else if (const_int(t.sizes[d])) out.sizes[d] = t.sizes[d];
     }
   }
@@ -73,6 +75,14 @@ Values stack(Builder& b, const Call& c) {
   std::vector<V> tensors = inputs(b, c, "tensors");
   if (tensors.empty()) c.fail("no tensors");
   int64_t dim = c.dim("dim", tensors[0].rank() + 1);
+  for (size_t k = 1; k < tensors.size(); k++) {
+    std::vector<Expr> first = tensors[0].sizes(), other = tensors[k].sizes();
+    bool same = first.size() == other.size();
+    for (size_t d = 0; same && d < first.size(); d++) same = first[d] == other[d] || !const_int(first[d]) || !const_int(other[d]);
+    if (!same)
+      c.fail(fmt::format("stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}", sizes_text(first),
+                         sizes_text(other), k));
+  }
   for (V& t : tensors) t = b.unsqueeze(t, dim);
   return cat(b, tensors, dim);
 }

@@ -4,6 +4,7 @@
 #include "ops/autocast.h"
 #include "ops/body.h"
 #include "ops/jvp.h"
+#include "ops/shape.h"
 #include "ops/table.h"
 
 namespace tenon::ops {
@@ -50,7 +51,9 @@ std::vector<Type> types(const Call& c) {
   if (c.type("input").dtype != weight && !bytes) c.fail("input and weight differ in dtype");
   Expr channels = c.size("input", 1), wanted = g.transposed ? c.size("weight", 0) : c.size("weight", 1) * g.groups;
   if (auto a = const_int(channels), b = const_int(wanted); a && b && *a != *b)
-    c.fail(fmt::format("{} channels for a weight of {}", *a, *b));
+    c.fail(fmt::format("Given {}groups={}, weight of size {}, expected input{} to have {} channels, but got {} channels instead",
+                       g.transposed ? "transposed=1, " : "", to_string(g.groups), sizes_text(c.type("weight").sizes),
+                       sizes_text(c.type("input").sizes), *b, *a));
   std::vector<Expr> sizes{c.size("input", 0), g.transposed ? c.size("weight", 1) * g.groups : c.size("weight", 0)};
   for (size_t d = 0; d < g.dims; d++) {
     auto at = static_cast<int64_t>(d + 2);

@@ -24,20 +24,29 @@ IndexPlan plan_index(const Call& c) {
   size_t rank = c.rank("self");
   p.slot.assign(rank, -1);
   const ArgList& list = c["indices"].get<ArgList>();
-  if (list.size() > rank) c.fail(fmt::format("{} indices for rank {}", list.size(), rank));
-  int count = 0;
-  size_t first = 0, last = 0;
-  for (size_t k = 0; k < list.size(); k++) {
-    if (!list[k].is<ValueId>()) continue;
-    const Type& t = c.graph.type(list[k].get<ValueId>());
-    if (is_mask(t.dtype)) unsupported("{}: the result of a mask has a size that depends on values", c.def.signature.name);
-    if (count == 0) first = k;
-    last = k;
-    p.slot[k] = count++;
-    p.broadcast = broadcast(c.pool(), p.broadcast, t.sizes, c.def.signature.name);
+  int slots = 0;
+  size_t tensors = 0, last = 0, dim = 0;
+  for (size_t i = 0; i < list.size(); i++) {
+    if (!list[i].is<ValueId>()) {
+      dim++;
+      continue;
+    }
+    const Type& t = c.graph.type(list[i].get<ValueId>());
+    bool gap = tensors > 0 && last + 1 != i;
+    p.at = tensors == 0 ? dim : gap ? 0 : p.at;
+    tensors++, last = i;
+    size_t dims = is_mask(t.dtype) ? t.rank() : 1; // a mask stands for as many dims as it has
+    for (size_t k = 0; k < dims; k++, dim++) {
+      if (dim >= rank) continue;
+      p.slot[dim] = slots++;
+      auto have = const_int(c.size("self", static_cast<int64_t>(dim))), asked = is_mask(t.dtype) ? const_int(t.sizes[k]) : have;
+      if (have && asked && *have != *asked)
+        c.fail(fmt::format("The shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}",
+                           sizes_text(t.sizes), k, sizes_text(c.type("self").sizes), dim));
+    }
+    p.broadcast = broadcast(c.pool(), p.broadcast, is_mask(t.dtype) ? std::vector{fresh_size(c)} : t.sizes, c.def.signature.name);
   }
-  bool adjacent = count > 0 && last - first + 1 == static_cast<size_t>(count);
-  p.at = adjacent ? first : 0;
+  if (dim > rank) c.fail(fmt::format("too many indices for tensor of dimension {}", rank));
   return p;
 }
 

@@ -1,6 +1,7 @@
 // Helpers for the rows whose operators are library steps.
 #pragma once
 #include "ops/body.h"
+#include "ops/shape.h"
 #include "runtime/library_steps.h"
 
 namespace tenon::ops {
@@ -17,8 +18,6 @@ inline std::vector<Expr> without(const Call& c, std::vector<Expr> sizes, int64_t
   else sizes.erase(sizes.begin() + dim);
   return sizes;
 }
-/// A size that only the run knows.
-inline Expr fresh_size(const Call& c) { return c.pool().symbol(c.pool().fresh_symbol("u_"), DType::I64, 0, INT64_MAX); }
 
 /// Known integers as parameters of a step.
 inline std::vector<Expr> integers(const Call& c, std::initializer_list<int64_t> values) {

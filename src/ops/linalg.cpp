@@ -28,7 +28,9 @@ void check_matrix(const Call& c, std::string_view name, bool square) {
   const Type& t = c.type(name);
   if (t.dtype != DType::F32 && t.dtype != DType::F64) unsupported("{} of {}", c.def.signature.name, name_of(t.dtype));
   if (t.rank() < 2) c.fail(fmt::format("{} is not a matrix", name));
-  if (square && t.sizes[t.rank() - 2] != t.sizes.back()) c.fail(fmt::format("{} is not square", name));
+  if (square && t.sizes[t.rank() - 2] != t.sizes.back())
+    c.fail(fmt::format("{} must be batches of square matrices, but they are {} by {} matrices", name == "self" ? "A" : name,
+                       to_string(t.sizes[t.rank() - 2]), to_string(t.sizes.back())));
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include "ops/autocast.h"
 #include "ops/body.h"
 #include "ops/jvp.h"
+#include "ops/shape.h"
 #include "ops/table.h"
 #include "ops/vectorize.h"
 
@@ -57,9 +58,10 @@ V batched(Builder& b, V x, V y, DType result) {
 
 V matmul(Builder& b, V x, V y, DType result) {
   require_input(x.rank() > 0 && y.rank() > 0, "matmul: both operands need a dim");
+  if (auto a = const_int(x.size(-1)), c = const_int(y.size(y.rank() == 1 ? 0 : -2)); a && c && *a != *c)
+    bad_input("mm: mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", x.rank() > 1 ? to_string(x.size(-2)) : "1", *a, *c,
+              y.rank() > 1 ? to_string(y.size(-1)) : "1");
   require_input(x.dtype() == y.dtype(), "matmul: operands of {} and {}", name_of(x.dtype()), name_of(y.dtype()));
-  if (auto a = const_int(x.size(-1)), c = const_int(y.size(y.rank() == 1 ? 0 : -2)); a && c)
-    require_input(*a == *c, "matmul: sizes {} and {} differ", *a, *c);
   bool row = x.rank() == 1, column = y.rank() == 1;
   if (row && column) return inner_product(b, x, y, result);
   if (row) x = b.reshape(x, {b.integer(1), x.size(0)});
@@ -89,7 +91,12 @@ std::vector<Type> product_types(const Call& c, size_t rank) {
   if (c.type("self").dtype != other && !narrower && !bytes) c.fail("operands differ in dtype");
   for (int64_t d = -static_cast<int64_t>(rank); d < -1; d++) { // batches are equal, and what is summed over
     auto x = const_int(c.size("self", d == -2 ? -1 : d)), y = const_int(c.size("mat2", d));
-    if (x && y && *x != *y) c.fail(fmt::format("sizes {} and {} differ", *x, *y));
+    if (!x || !y || *x == *y) continue;
+    const std::vector<Expr>&a = c.type("self").sizes, &b = c.type("mat2").sizes;
+    if (rank == 2)
+      c.fail(fmt::format("mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", to_string(a[0]), *x, *y, to_string(b[1])));
+    c.fail(fmt::format("Expected size for first two dimensions of batch2 tensor to be: {} but got: {}.", sizes_text({a[0], a[2]}),
+                       sizes_text({b[0], b[1]})));
   }
   std::vector<Expr> sizes = c.type("self").sizes;
   sizes.back() = c.size("mat2", -1);

@@ -97,16 +97,25 @@ Range slice_range(ExprPool& pool, Expr size, Expr start, Expr end, int64_t step)
   return {s, length, step};
 }
 
+std::string sizes_text(const std::vector<Expr>& sizes) {
+  std::vector<std::string> texts;
+  for (Expr e : sizes) texts.push_back(to_string(e));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
 std::vector<Expr> reshape_sizes(const Call& c, const std::vector<Expr>& sizes, std::vector<Expr> want) {
   ExprPool& pool = c.pool();
+  auto refuse = [&] {
+    c.fail(fmt::format("shape '{}' is invalid for input of size {}", sizes_text(want), to_string(product(pool, sizes))));
+  };
   auto is_open = [](Expr e) { return is_const_int(e, -1); };
   auto open = std::find_if(want.begin(), want.end(), is_open);
   if (open == want.end()) {
     auto have = const_int(product(pool, sizes)), asked = const_int(product(pool, want));
-    if (have && asked && *have != *asked) c.fail(fmt::format("{} elements cannot become {}", *have, *asked));
+    if (have && asked && *have != *asked) refuse();
     return want;
   }
-  if (std::count_if(want.begin(), want.end(), is_open) > 1) c.fail("only one size can be -1");
+  if (std::count_if(want.begin(), want.end(), is_open) > 1) c.fail("only one dimension can be inferred");
   std::vector<Expr> rest = sizes;
   Expr known = pool.integer(1);
   for (Expr w : want) { // equal sizes cancel
@@ -115,10 +124,12 @@ std::vector<Expr> reshape_sizes(const Call& c, const std::vector<Expr>& sizes, s
     if (same != rest.end()) rest.erase(same);
     else known = known * w;
   }
-  if (is_const_int(known, 0)) c.fail("-1 is ambiguous among sizes with 0");
+  if (is_const_int(known, 0))
+    c.fail(fmt::format(
+        "cannot reshape tensor of 0 elements into shape {} because the unspecified dimension size -1 can be any value and is ambiguous",
+        sizes_text(want)));
   Expr total = product(pool, rest);
-  if (auto t = const_int(total), k = const_int(known); t && k && *t % *k != 0)
-    c.fail(fmt::format("{} elements are no multiple of {}", *t, *k));
+  if (auto t = const_int(total), k = const_int(known); t && k && *t % *k != 0) refuse();
   *open = divide_sizes(total, known);
   return want;
 }

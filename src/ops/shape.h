@@ -56,4 +56,9 @@ std::vector<int64_t> iota(size_t rank);
 /// The tensors of a list argument.
 std::vector<V> inputs(Builder& b, const Call& c, std::string_view name);
 
+/// "[2, s0]".
+std::string sizes_text(const std::vector<Expr>& sizes);
+/// A size that only the run knows.
+inline Expr fresh_size(const Call& c) { return c.pool().symbol(c.pool().fresh_symbol("u_"), DType::I64, 0, INT64_MAX); }
+
 } // namespace tenon::ops

@@ -57,10 +57,10 @@ Values narrow_as_slice(Builder& b, const Call& c) {
 }
 
 std::vector<Type> select_types(const Call& c) {
-  if (c.rank("self") == 0) c.fail("self is of rank 0");
+  if (c.rank("self") == 0) c.fail("select() cannot be applied to a 0-dim tensor.");
   int64_t dim = c.dim("dim", c.rank("self"));
   if (auto i = const_int(c.sym("index")), n = const_int(c.size("self", dim)); i && n && (*i < -*n || *i >= *n))
-    c.fail(fmt::format("index {} is out of range for size {}", *i, *n));
+    c.fail(fmt::format("select(): index {} out of range for tensor of size {} at dimension {}", *i, sizes_text(c.type("self").sizes), dim));
   return self_with(c, without(c.type("self").sizes, dim));
 }
 
@@ -167,7 +167,15 @@ Values split(Builder& b, const Call& c) { return split_every(b, c, c.sym("split_
 
 Values split_with_sizes(Builder& b, const Call& c) {
   V x = b.input(c, "self");
-  return split_by(b, x, c.dim("dim", x.rank()), c.syms("split_sizes"));
+  int64_t dim = c.dim("dim", x.rank());
+  std::vector<Expr> lengths = c.syms("split_sizes");
+  Expr sum = b.integer(0);
+  for (Expr l : lengths) sum = sum + l;
+  if (auto have = const_int(x.size(dim)), asked = const_int(sum); have && asked && *have != *asked)
+    c.fail(fmt::format("split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size at dimension {}), but got "
+                       "split_sizes={}",
+                       *have, dim, sizes_text(lengths)));
+  return split_by(b, x, dim, lengths);
 }
 
 Values chunk(Builder& b, const Call& c) {

@@ -52,13 +52,15 @@ std::vector<Type> expand_types(const Call& c) {
   std::vector<Expr> want = c.syms("size");
   if (want.size() < have.size()) c.fail("fewer sizes than dims");
   size_t lead = want.size() - have.size();
-  for (size_t k = 0; k < want.size(); k++) {
+  for (size_t k = want.size(); k-- > 0;) {
     Expr from = k < lead ? Expr() : have[k - lead];
     if (is_const_int(want[k], -1)) {
       if (!from) c.fail("-1 for a new dim");
       want[k] = from;
     } else if (from && const_int(from) && const_int(want[k]) && from != want[k] && !is_const_int(from, 1))
-      c.fail(fmt::format("size {} cannot become {}", to_string(from), to_string(want[k])));
+      c.fail(fmt::format("The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {}.  Target "
+                         "sizes: {}.  Tensor sizes: {}",
+                         to_string(want[k]), to_string(from), k, sizes_text(want), sizes_text(have)));
     else if (from && const_int(from) && !is_const_int(from, 1)) want[k] = from;
   }
   return self_with(c, want);

@@ -8,6 +8,7 @@ ScriptProgram compile_script(std::string_view source, std::string_view file, std
   if (source.size() > (size_t{1} << 26)) bad_input("{}: more than 64 MB of source", file);
   std::unique_ptr<Scope> scope = make_scope(text);
   auto* found = scope->find(entry);
+  if (!found) scope->refuse_broken(entry), scope->refuse_broken("");
   if (!found) bad_input("{} has no function or class '{}'", file, entry);
   ScriptProgram program;
   Emitter emitter(program.graph, program.weights);

@@ -115,7 +115,6 @@ std::vector<ValueId> Emitter::emit_op(Range at, OpId name, const NamedValues& ar
   if (auto r = of_tensors(at, name, args)) return *r;
   auto r = try_resolve(name, given, &why);
   if (!r) {
-    if (auto out = into_out(at, name, args)) return *out;
     // A bool is a number where the other operand is a tensor.
     NamedValues numbers = args;
     for (size_t i = 1; i < args.size() && type(args[0].value).is_any_tensor(); i++)
@@ -148,14 +147,6 @@ std::optional<std::vector<ValueId>> Emitter::of_tensors(Range at, OpId name, con
   if (name == call::sub) return emit_values(at, call::add, {op(at, call::neg, {tensor}), number});
   if (name == call::div) return emit_values(at, call::mul, {op(at, call::reciprocal, {tensor}), number});
   return std::nullopt;
-}
-
-/// f(x, out=y): the result is written to y.
-std::optional<std::vector<ValueId>> Emitter::into_out(Range at, OpId name, const NamedValues& args) {
-  if (args.empty() || args.back().name != "out" || !type(args.back().value).is_any_tensor()) return std::nullopt;
-  ValueId result = pack_results(at, emit_op(at, name, NamedValues(args.begin(), args.end() - 1)));
-  if (!type(result).is_any_tensor()) return std::nullopt;
-  return emit_values(at, call::copy_, {args.back().value, result});
 }
 
 ValueId Emitter::argument_of(Range at, const Passed& p, const SchemaArg& arg, const NamedValues& given) {

@@ -61,7 +61,7 @@ Sugared Emitter::sugared(const Exp& e, const std::optional<Type>& hint) {
                             if (auto* star = t.items[i]->as<Star>()) {
                               ValueId v = expression(star->value);
                               if (!type(v).is(TypeKind::Tuple)) fail(t.items[i]->range, "{} cannot be used as a tuple", repr(v));
-                              for (auto& part : *unrolled_items(e->range, {v}))
+                              for (std::vector<Sugared> parts = *unrolled_items(e->range, {v}); auto& part : parts)
                                 items.emplace_back(as_value(e->range, part)), types.push_back(type(items.back().get<ValueId>()));
                               continue;
                             }

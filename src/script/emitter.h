@@ -232,7 +232,6 @@ private:
   ValueId pack_results(Range at, const std::vector<ValueId>& results);
   ValueId argument_of(Range at, const struct Passed& p, const struct SchemaArg& arg, const NamedValues& given);
   std::optional<std::vector<ValueId>> of_tensors(Range at, OpId name, const NamedValues& args);
-  std::optional<std::vector<ValueId>> into_out(Range at, OpId name, const NamedValues& args);
   ValueId default_value(Range at, const struct SchemaArg& arg);
   Sugared make_named_tuple(Range at, const ClassRef& cls, const Type& type, const CallArgs& args);
 

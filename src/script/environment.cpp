@@ -120,6 +120,7 @@ Sugared Emitter::global_of(Range at, const std::string& name, const Scope& scope
                                               "frozenset", "bytes",      "callable", "dir",    "vars",    "object",  "ascii",
                                               "bytearray", "memoryview", "globals",  "locals", "setattr", "delattr", "issubclass"};
   if (builtins.contains(name)) return {Closed{fmt::format("<built-in function {}>", name)}};
+  scope.refuse_broken(name);
   fail(at, "undefined value {}", name);
 }
 

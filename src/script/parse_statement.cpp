@@ -9,7 +9,7 @@ constexpr std::string_view variable_arguments =
 
 } // namespace
 
-Stmts parse_module(const Source& source) { return Parser(lex(source)).module(); }
+Stmts parse_module(const Source& source, Broken& broken) { return Parser(lex(source)).module(broken); }
 
 void Parser::expect(std::string_view text) {
   if (!take(text)) fail(here().range, "invalid syntax: expected '{}'", text);
@@ -30,13 +30,34 @@ void Parser::add(Stmts& out, Range begin, decltype(Statement::v) v) {
   out.push_back(std::make_shared<const Statement>(Statement{from(begin), std::move(v)}));
 }
 
-Stmts Parser::module() {
+Stmts Parser::module(Broken& broken) {
   Stmts out;
   while (!is(Token::Kind::End)) {
-    if (is(Token::Kind::Newline)) advance();
-    else statement(out);
+    size_t begin = at;
+    try {
+      if (is(Token::Kind::Newline)) advance();
+      else statement(out);
+    } catch (const Error& e) {
+      skip_statement(begin, e, broken);
+    }
   }
   return out;
+}
+
+// On to the next line that is not indented.
+void Parser::skip_statement(size_t begin, const Error& error, Broken& broken) {
+  std::string name;
+  for (size_t k = begin; k + 1 < tokens.list.size() && k <= std::max(at, begin + 1) && name.empty(); k++)
+    if ((tokens.list[k].text == "def" || tokens.list[k].text == "class") && tokens.list[k + 1].kind == Token::Kind::Name)
+      name = tokens.list[k + 1].text;
+  broken.emplace(name, error);
+  at = std::max(at, begin + 1);
+  auto starts_line = [&] {
+    const Token& t = here();
+    bool has_text = t.kind != Token::Kind::Newline && t.kind != Token::Kind::Indent && t.kind != Token::Kind::Dedent;
+    return has_text && column_of(t.range) == 0;
+  };
+  while (!is(Token::Kind::End) && !starts_line()) advance();
 }
 
 void Parser::statement(Stmts& out) {

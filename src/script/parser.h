@@ -5,7 +5,10 @@
 
 namespace tenon::script {
 
-Stmts parse_module(const Source& source);
+/// Functions and classes that are no valid syntax, by name ("": other statements): it matters where they are used, as a file may hold other
+/// Python.
+using Broken = std::map<std::string, Error, std::less<>>;
+Stmts parse_module(const Source& source, Broken& broken);
 /// A part of a source, as an expression: a type comment, the inside of an f-string.
 Exp parse_expression(Range part);
 
@@ -13,7 +16,7 @@ class Parser {
 public:
   explicit Parser(Tokens tokens) : tokens(std::move(tokens)) {}
 
-  Stmts module();
+  Stmts module(Broken& broken);
   Exp whole_expression();
   /// "(int, Tensor) -> Tensor" of a type comment: a tuple of the parameters' types and the result's.
   std::pair<Exps, Exp> signature_comment();
@@ -27,6 +30,8 @@ private:
     ~Level() { p.level--; }
     Parser& p;
   };
+
+  void skip_statement(size_t begin, const Error& error, Broken& broken);
 
   // Tokens.
   const Token& here() const { return tokens.list[at]; }

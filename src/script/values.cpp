@@ -40,10 +40,14 @@ void add_names(Scope& scope, const Stmts& statements) {
 
 } // namespace
 
+void Scope::refuse_broken(std::string_view name) const {
+  if (auto it = broken.find(name); it != broken.end()) throw it->second;
+}
+
 std::unique_ptr<Scope> make_scope(std::shared_ptr<const Source> source) {
   auto scope = std::make_unique<Scope>();
   scope->source = source;
-  add_names(*scope, parse_module(*source));
+  add_names(*scope, parse_module(*source, scope->broken));
   return scope;
 }
 

@@ -77,7 +77,11 @@ struct Scope {
   std::shared_ptr<const Source> source;
   std::map<std::string, Global, std::less<>> names = {};
 
+  std::map<std::string, Error, std::less<>> broken = {}; ///< those that are no valid syntax
+
   const Global* find(std::string_view name) const;
+  /// Throws the error of a function or class that is no valid syntax.
+  void refuse_broken(std::string_view name) const;
 };
 /// The names of a source's statements outside of functions. `keep` holds the text.
 std::unique_ptr<Scope> make_scope(std::shared_ptr<const Source> source);

@@ -246,7 +246,7 @@ constexpr Broken broken_mlp[] = {
     {R"("target": "torch.ops.aten.relu.default")", R"("target": "torch.ops.relu")", "%relu", "a strange target"},
     {R"({"name": "dim", "arg": {"as_int": -1})", R"({"name": "dim", "arg": {"as_float": 1.5})", "%softmax", "argument dim does not fit"},
     {R"({"name": "dim", "arg": {"as_int": -1})", R"({"name": "dim", "arg": {"as_foo": 1})", "%softmax", "an argument of kind as_foo"},
-    {R"({"name": "dim", "arg": {"as_int": -1})", R"({"name": "dim", "arg": {"as_int": 7})", "%softmax", "dim"},
+    {R"({"name": "dim", "arg": {"as_int": -1})", R"({"name": "dim", "arg": {"as_int": 7})", "%softmax", "Dimension out of range"},
     {R"({"name": "dim", "arg": {"as_int": -1}, "kind": 1})", R"({"name": "axis", "arg": {"as_int": -1}, "kind": 2})", "%softmax",
      "no argument axis"},
     {R"(, {"name": "dim", "arg": {"as_int": -1}, "kind": 1})", "", "%softmax", "argument dim of aten::softmax.int is missing"},

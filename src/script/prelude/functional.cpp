@@ -32,6 +32,9 @@ def silu(input, inplace: bool = False):
 def mish(input, inplace: bool = False):
     return torch._C._nn.mish_(input) if inplace else torch._C._nn.mish(input)
 
+def logsigmoid(input):
+    return torch._C._nn.log_sigmoid(input)
+
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace: bool = False):
     return torch.hardtanh_(input, min_val, max_val) if inplace else torch.hardtanh(input, min_val, max_val)
 
@@ -52,9 +55,6 @@ def tanh(input):
 
 def sigmoid(input):
     return torch.sigmoid(input)
-
-def logsigmoid(input):
-    return torch.log_sigmoid(input)
 
 def softsign(input):
     return input / (torch.abs(input) + 1)
@@ -109,7 +109,10 @@ def _stride_of(stride, kernel_size):
         return stride
 
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
-    return torch.max_pool1d(input, kernel_size, _stride_of(stride, kernel_size), padding, dilation, ceil_mode)
+    if return_indices:
+        return torch.max_pool1d_with_indices(input, kernel_size, _stride_of(stride, kernel_size), padding, dilation, ceil_mode)
+    else:
+        return torch.max_pool1d(input, kernel_size, _stride_of(stride, kernel_size), padding, dilation, ceil_mode)
 
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
     if return_indices:
@@ -118,7 +121,19 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
         return torch.max_pool2d(input, kernel_size, _stride_of(stride, kernel_size), padding, dilation, ceil_mode)
 
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
-    return torch.max_pool3d(input, kernel_size, _stride_of(stride, kernel_size), padding, dilation, ceil_mode)
+    if return_indices:
+        return torch._C._nn.max_pool3d_with_indices(input, kernel_size, _stride_of(stride, kernel_size), padding, dilation, ceil_mode)
+    else:
+        return torch.max_pool3d(input, kernel_size, _stride_of(stride, kernel_size), padding, dilation, ceil_mode)
+
+def max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
+    return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+def max_pool2d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
+    return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+def max_pool3d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
+    return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode: bool = False, count_include_pad: bool = True):
     return torch.avg_pool1d(input, kernel_size, _stride_of(stride, kernel_size), padding, ceil_mode, count_include_pad)
@@ -133,6 +148,11 @@ def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode: bool = Fals
     kw, kh = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
     out = avg_pool2d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
     return (torch.sign(out) * relu(torch.abs(out))).mul(kw * kh).pow(1.0 / norm_type)
+
+def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode: bool = False):
+    kd, kw, kh = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size, kernel_size)
+    out = avg_pool3d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+    return (torch.sign(out) * relu(torch.abs(out))).mul(kd * kw * kh).pow(1.0 / norm_type)
 
 def lp_pool1d(input, norm_type, kernel_size: int, stride=None, ceil_mode: bool = False):
     out = avg_pool1d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
@@ -168,19 +188,40 @@ def adaptive_avg_pool3d(input, output_size):
         return torch._C._nn.adaptive_avg_pool3d(input, _sizes_of(input, output_size))
 
 def adaptive_max_pool1d(input, output_size, return_indices: bool = False):
-    return torch.adaptive_max_pool1d(input, output_size)[0]
+    both = torch.adaptive_max_pool1d(input, output_size)
+    if return_indices:
+        return both
+    else:
+        return both[0]
 
 def adaptive_max_pool2d(input, output_size, return_indices: bool = False):
     if isinstance(output_size, int):
-        return torch._C._nn.adaptive_max_pool2d(input, [output_size, output_size])[0]
+        both = torch._C._nn.adaptive_max_pool2d(input, [output_size, output_size])
     else:
-        return torch._C._nn.adaptive_max_pool2d(input, _sizes_of(input, output_size))[0]
+        both = torch._C._nn.adaptive_max_pool2d(input, _sizes_of(input, output_size))
+    if return_indices:
+        return both
+    else:
+        return both[0]
 
 def adaptive_max_pool3d(input, output_size, return_indices: bool = False):
     if isinstance(output_size, int):
-        return torch._C._nn.adaptive_max_pool3d(input, [output_size, output_size, output_size])[0]
+        both = torch._C._nn.adaptive_max_pool3d(input, [output_size, output_size, output_size])
     else:
-        return torch._C._nn.adaptive_max_pool3d(input, _sizes_of(input, output_size))[0]
+        both = torch._C._nn.adaptive_max_pool3d(input, _sizes_of(input, output_size))
+    if return_indices:
+        return both
+    else:
+        return both[0]
+
+def adaptive_max_pool1d_with_indices(input, output_size, return_indices: bool = False):
+    return adaptive_max_pool1d(input, output_size, True)
+
+def adaptive_max_pool2d_with_indices(input, output_size, return_indices: bool = False):
+    return adaptive_max_pool2d(input, output_size, True)
+
+def adaptive_max_pool3d_with_indices(input, output_size, return_indices: bool = False):
+    return adaptive_max_pool3d(input, output_size, True)
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training: bool = False, momentum: float = 0.1, eps: float = 1e-05):
     return torch.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)

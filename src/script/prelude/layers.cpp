@@ -368,7 +368,7 @@ class AdaptiveMaxPool1d(Module):
         self.output_size = output_size
         self.return_indices = return_indices
     def forward(self, input):
-        return F.adaptive_max_pool1d(input, self.output_size)
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 class AdaptiveAvgPool2d(Module):
     def __init__(self, output_size):
@@ -381,7 +381,7 @@ class AdaptiveMaxPool2d(Module):
         self.output_size = output_size
         self.return_indices = return_indices
     def forward(self, input):
-        return F.adaptive_max_pool2d(input, self.output_size)
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 class AdaptiveAvgPool3d(Module):
     def __init__(self, output_size):
@@ -394,7 +394,7 @@ class AdaptiveMaxPool3d(Module):
         self.output_size = output_size
         self.return_indices = return_indices
     def forward(self, input):
-        return F.adaptive_max_pool3d(input, self.output_size)
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 class Fold(Module):
     def __init__(self, output_size, kernel_size, dilation=1, padding=0, stride=1):

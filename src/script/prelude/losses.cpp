@@ -75,6 +75,17 @@ def cosine_embedding_loss(input1, input2, target, margin: float = 0.0, size_aver
 def triplet_margin_loss(anchor, positive, negative, margin: float = 1.0, p: float = 2.0, eps: float = 1e-06, swap: bool = False, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean"):
     return torch.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, _reduction(size_average, reduce, reduction))
 
+def multilabel_soft_margin_loss(input, target, weight=None, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean"):
+    loss = -(target * torch._C._nn.log_sigmoid(input) + (1 - target) * torch._C._nn.log_sigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    loss = loss.sum(dim=input.dim() - 1) / input.size(input.dim() - 1)
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    return loss
+
 def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-06, reduction: str = "mean"):
     v = var.clone().clamp_(eps)
     loss = 0.5 * (torch.log(v) + (input - target) ** 2 / v)

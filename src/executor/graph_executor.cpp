@@ -1,0 +1,290 @@
+#include "executor/graph_executor.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compile/build_plan.h"
+#include "compile/compile.h"
+#include "executor/interpreter.h"
+#include "ir/call.h"
+#include "ops/names.h"
+#include "runtime/library_steps.h"
+
+namespace tenon::executor {
+
+using Tag = IValue::Tag;
+
+namespace {
+
+// Beyond these, arguments that did not come lately are forgotten.
+constexpr size_t most_entries = 1024;
+// Plans for sizes of their own; further sizes share one, where one can serve all.
+constexpr size_t most_known = 8;
+
+// What a plan may depend on: dtypes, sizes, whole numbers. Floats are inputs of plans.
+void add_key(std::vector<int64_t>& key, const IValue& v) {
+  key.push_back(static_cast<int64_t>(v.tag()));
+  switch (v.tag()) {
+  case Tag::Bool: return key.push_back(v.to_bool());
+  case Tag::Int: return key.push_back(v.to_int());
+  case Tag::Tensor: {
+    const Tensor& t = v.to_tensor();
+    key.back() |= static_cast<int64_t>(t.dtype()) << 8 | static_cast<int64_t>(t.rank()) << 16 | int64_t{t.is_contiguous()} << 32;
+    key.insert(key.end(), t.sizes().begin(), t.sizes().end());
+    return;
+  }
+  case Tag::String:
+  case Tag::Device: {
+    const std::string& s = v.is(Tag::String) ? v.to_string() : v.to_device();
+    key.push_back(static_cast<int64_t>(s.size()));
+    for (char c : s) key.push_back(c);
+    return;
+  }
+  case Tag::List:
+  case Tag::Tuple: {
+    auto& items = v.is(Tag::List) ? v.to_list() : v.to_tuple();
+    key.push_back(static_cast<int64_t>(items.size()));
+    for (const IValue& e : items) add_key(key, e);
+    return;
+  }
+  default: return;
+  }
+}
+
+// Good until the next call in this thread.
+const std::vector<int64_t>& key_of(std::span<const IValue> args) {
+  thread_local std::vector<int64_t> key;
+  key.clear();
+  for (const IValue& a : args) add_key(key, a);
+  return key;
+}
+
+// The same where sizes count by which of them are equal, and numbers do not.
+void add_pattern(std::vector<int64_t>& key, const IValue& v, std::map<int64_t, int64_t>& classes) {
+  if (v.is(Tag::Int)) return key.push_back(static_cast<int64_t>(v.tag()));
+  if (v.is(Tag::List) || v.is(Tag::Tuple)) {
+    auto& items = v.is(Tag::List) ? v.to_list() : v.to_tuple();
+    key.push_back(static_cast<int64_t>(v.tag())), key.push_back(static_cast<int64_t>(items.size()));
+    for (const IValue& e : items) add_pattern(key, e, classes);
+    return;
+  }
+  size_t begin = key.size();
+  add_key(key, v);
+  if (v.is(Tag::Tensor))
+    for (size_t i = begin + 1; i < key.size(); i++)
+      if (key[i] > 1) key[i] = -1 - classes.try_emplace(key[i], static_cast<int64_t>(classes.size())).first->second;
+}
+
+const IValue& at_path(std::span<const IValue> args, std::span<const uint32_t> path) {
+  const IValue* v = &args[path[0]];
+  for (uint32_t i : path.subspan(1)) v = v->is(Tag::List) ? &v->to_list()[i] : &v->to_tuple()[i];
+  return *v;
+}
+
+bool has_random_step(const Graph& g) {
+  for (uint32_t i = 0; i < g.num_nodes(); i++) {
+    const Node& n = g.node(NodeId{i});
+    if (n.def && n.def->library && library::is_random(n.def->library(Call(g, *n.def, n.args)).function)) return true;
+  }
+  return false;
+}
+
+} // namespace
+
+struct GraphExecutor::Plan {
+  std::vector<Leaf> leaves;
+  std::vector<Recipe> results;
+  bool writes_arguments = false;
+  std::unique_ptr<PlanRunner> runner;
+  std::string text; // of its graph
+
+  std::optional<std::vector<IValue>> run(std::span<const IValue> args);
+  IValue build(const Recipe& r, std::span<const IValue> args, std::vector<Tensor>& outputs) const;
+};
+
+struct GraphExecutor::Entry {
+  Key key;
+  std::shared_ptr<Plan> plan;
+  int calls = 0;
+  bool is_refused = false;
+};
+
+struct GraphExecutor::Pattern {
+  int calls = 0;
+  size_t known = 0;           // plans for sizes of their own
+  std::shared_ptr<Plan> open; // for all
+  bool is_open_refused = false;
+  std::set<std::string> why;
+};
+
+IValue GraphExecutor::Plan::build(const Recipe& r, std::span<const IValue> args, std::vector<Tensor>& outputs) const {
+  using Kind = Recipe::Kind;
+  switch (r.kind) {
+  case Kind::Constant: return r.constant;
+  case Kind::Argument: return at_path(args, r.path);
+  case Kind::Tensor: return outputs[r.output];
+  case Kind::Bool: return *outputs[r.output].data_as<bool>();
+  case Kind::Int: return *outputs[r.output].data_as<int64_t>();
+  case Kind::Float: return *outputs[r.output].data_as<double>();
+  case Kind::Rows: {
+    const Tensor& t = outputs[r.output];
+    std::vector<IValue> rows;
+    std::vector<int64_t> sizes(t.sizes().begin() + 1, t.sizes().end()), strides(t.strides().begin() + 1, t.strides().end());
+    for (int64_t i = 0; i < t.sizes()[0]; i++)
+      rows.emplace_back(Tensor(t.dtype(), sizes, strides, t.storage(),
+                               static_cast<char*>(t.data()) + i * t.strides()[0] * static_cast<int64_t>(size_of(t.dtype()))));
+    return IValue::list(std::move(rows));
+  }
+  default: break;
+  }
+  std::vector<IValue> items;
+  for (const Recipe& e : r.items) items.push_back(build(e, args, outputs));
+  return r.kind == Kind::List ? IValue::list(std::move(items)) : IValue::tuple(std::move(items));
+}
+
+// Whether two of them may show the same memory.
+static bool overlap(std::span<const TensorView> views) {
+  auto end = [](const TensorView& v) {
+    int64_t last = 0;
+    for (size_t d = 0; d < v.sizes.size(); d++) last += v.sizes[d] == 0 ? 0 : (v.sizes[d] - 1) * v.strides[d];
+    return static_cast<const char*>(v.data) + (last + 1) * static_cast<int64_t>(size_of(v.dtype));
+  };
+  for (size_t i = 0; i < views.size(); i++)
+    for (size_t k = 0; k < i; k++)
+      if (views[i].data < end(views[k]) && views[k].data < end(views[i])) return true;
+  return false;
+}
+
+std::optional<std::vector<IValue>> GraphExecutor::Plan::run(std::span<const IValue> args) {
+  std::vector<TensorView> views;
+  views.reserve(leaves.size());
+  std::vector<std::pair<int64_t, double>> numbers(leaves.size()); // where numbers lie for the call
+  for (size_t i = 0; i < leaves.size(); i++) {
+    const IValue& v = at_path(args, leaves[i].path);
+    if (!leaves[i].is_number) views.push_back(v.to_tensor().view());
+    else if (v.is(Tag::Int)) numbers[i].first = v.to_int(), views.push_back({DType::I64, &numbers[i].first, {}, {}});
+    else numbers[i].second = v.to_double(), views.push_back({DType::F64, &numbers[i].second, {}, {}});
+  }
+  if (writes_arguments && overlap(views)) return std::nullopt;
+  std::vector<Tensor> outputs;
+  if (Status s = runner->run(views, outputs); !s) {
+    if (writes_arguments) throw s.error();
+    return std::nullopt; // the interpreter says what is wrong
+  }
+  std::vector<IValue> out;
+  out.reserve(results.size());
+  for (const Recipe& r : results) out.push_back(build(r, args, outputs));
+  return out;
+}
+
+GraphExecutor::GraphExecutor(Graph graph, ExecutorOptions options)
+    : graph_(std::move(graph)), options_(options), code_(build_code(graph_)) {}
+GraphExecutor::~GraphExecutor() = default;
+
+std::shared_ptr<GraphExecutor::Plan> GraphExecutor::compile(std::span<const IValue> args, Sizes sizes) {
+  Lifted lifted = lift(graph_, args, sizes);
+  auto is_row_major = [&](const Leaf& l) { return l.is_number || at_path(args, l.path).to_tensor().is_contiguous(); };
+  if (lifted.writes && !std::all_of(lifted.leaves.begin(), lifted.leaves.end(), is_row_major))
+    unsupported("writes to tensors beside arguments that are not row-major");
+  if (lifted.results.empty() || lifted.program.graph.block(lifted.program.graph.top()).nodes.empty())
+    unsupported("a program without tensors");
+  Options options;
+  options.threads = options_.threads;
+  lower(lifted.program, "edge", options);
+  if (has_random_step(lifted.program.graph)) unsupported("random numbers");
+  lower(lifted.program, "backend", options);
+  std::string text = to_string(lifted.program.graph);
+  Compiled compiled = build_plan(std::move(lifted.program), options, {}, {});
+  auto plan = std::make_shared<Plan>();
+  plan->leaves = std::move(lifted.leaves), plan->results = std::move(lifted.results), plan->writes_arguments = lifted.writes_arguments;
+  plan->text = std::move(text);
+  plan->runner = std::make_unique<PlanRunner>(compiled.plan, Workers(options.threads, options.pool));
+  return plan;
+}
+
+std::shared_ptr<GraphExecutor::Plan> GraphExecutor::plan_for(Pattern& pattern, std::span<const IValue> args) {
+  bool is_first = pattern.known == 0 && !pattern.open;
+  if (!is_first && !pattern.is_open_refused) {
+    try {
+      lift(graph_, args, Sizes::Known); // whether the call is good: a plan for all sizes takes that for granted
+      if (!pattern.open) pattern.open = compile(args, Sizes::Open);
+      return pattern.open;
+    } catch (const Error& e) {
+      pattern.why.insert(e.what());
+      if (!pattern.open) pattern.is_open_refused = true;
+      else return nullptr;
+    }
+  }
+  if (pattern.known >= most_known) return nullptr;
+  try {
+    auto plan = compile(args, Sizes::Known);
+    pattern.known++;
+    return plan;
+  } catch (const Error& e) {
+    pattern.why.insert(e.what());
+    return nullptr;
+  }
+}
+
+std::shared_ptr<GraphExecutor::Entry> GraphExecutor::find(const Key& key) {
+  std::scoped_lock lock(mutex_);
+  if (last_ && last_->key == key) return last_;
+  auto& entry = entries_[key];
+  if (!entry) {
+    if (entries_.size() > most_entries) entries_.clear();
+    auto& slot = entries_[key];
+    slot = std::make_shared<Entry>(Entry{.key = key, .plan = nullptr});
+    return last_ = slot;
+  }
+  return last_ = entry;
+}
+
+bool GraphExecutor::matches(std::span<const IValue> args) { return find(key_of(args))->plan != nullptr; }
+
+std::vector<IValue> GraphExecutor::run(std::vector<IValue> args) {
+  std::shared_ptr<Plan> plan;
+  if (!options_.interpret) {
+    std::shared_ptr<Entry> entry = find(key_of(args));
+    std::unique_lock lock(mutex_);
+    if (!entry->plan && !entry->is_refused) {
+      Key pattern_key;
+      std::map<int64_t, int64_t> classes;
+      for (const IValue& a : args) add_pattern(pattern_key, a, classes);
+      Pattern& pattern = patterns_[pattern_key];
+      if (pattern.calls++ >= options_.calls_before_plan) {
+        entry->plan = plan_for(pattern, args);
+        entry->is_refused = !entry->plan;
+      }
+    }
+    plan = entry->plan;
+  }
+  if (plan)
+    if (auto results = plan->run(args)) return std::move(*results);
+  return executor::run(code_, std::move(args));
+}
+
+std::vector<std::string> GraphExecutor::why_interpreted() const {
+  std::scoped_lock lock(mutex_);
+  std::vector<std::string> out;
+  for (auto& [key, p] : patterns_) out.insert(out.end(), p.why.begin(), p.why.end());
+  return out;
+}
+
+size_t GraphExecutor::num_plans() const {
+  std::scoped_lock lock(mutex_);
+  std::set<const Plan*> plans;
+  for (auto& [key, e] : entries_)
+    if (e->plan) plans.insert(e->plan.get());
+  return plans.size();
+}
+
+std::string GraphExecutor::explain() const {
+  std::scoped_lock lock(mutex_);
+  std::set<const Plan*> plans;
+  std::string out;
+  for (auto& [key, e] : entries_)
+    if (e->plan && plans.insert(e->plan.get()).second) out += e->plan->text;
+  return out;
+}
+
+} // namespace tenon::executor
