@@ -41,6 +41,7 @@ const script::Functions& library();
 
 // Parts of the library's source.
 // Parts of the library's source.
+// Parts of the library's source.
 namespace prelude {
 extern const char gradients[]; ///< how gradients are put together
 extern const char operators[]; ///< what expressions of rows call: pointwise operators and reductions

@@ -45,9 +45,28 @@ private:
     const Derivative* d = activity_.derivative(id);
     const Node& n = from_.node(id);
     bool active = std::any_of(n.args.begin(), n.args.end(), [&](const Arg& a) { return activity_.active(a.get<ValueId>()); });
+    if (active && is_into_out(id)) return call_and_copy(id, block);
     if (d && d->result && active) return expand(id, *d->result, block);
     if ((n.op == prim::TupleUnpack || n.op == prim::TupleIndex) && take_apart(n)) return;
     copy_.copy_node(id, block);
+  }
+
+  // f(x, out=y) writes y: as y.copy_(f(x)).
+  bool is_into_out(NodeId id) const {
+    const Resolved* r = activity_.resolved(id);
+    return r && r->out && r->signature->args.size() == from_.node(id).args.size();
+  }
+  void call_and_copy(NodeId id, BlockId block) {
+    changed = true;
+    const Node& n = from_.node(id);
+    ArgList args = copy_.mapped(n.args);
+    ValueId out = args.back().get<ValueId>();
+    args.pop_back();
+    ValueId result = append_one(to, block, n.op, std::move(args), to.type(out));
+    ValueId blocking = append_constant(to, block, false, Type::simple(TypeKind::Bool));
+    ValueId written = append_one(to, block, call::copy_, {out, result, blocking}, to.type(out));
+    for (ValueId v : {result, blocking, written}) to.node(to.value(v).node).origin = n.origin;
+    copy_.set(n.outputs.at(0), written);
   }
 
   void expand(NodeId id, const Rule& rule, BlockId block) {

@@ -19,6 +19,10 @@ def either(a: Optional[Tensor], b: Optional[Tensor]) -> Optional[Tensor]:
 def or_zeros(grad: Optional[Tensor], of: Tensor) -> Tensor:
     return torch.zeros_like(of) if grad is None else grad
 
+def final(grad: Optional[Tensor], of: Tensor) -> Tensor:
+    assert not of.is_complex() and (grad is None or grad.dtype == of.dtype), "gradients of complex numbers are not supported"
+    return torch.zeros_like(of) if grad is None else grad
+
 def zeros(of: Tensor) -> Tensor:
     return torch.zeros_like(of)
 
@@ -93,6 +97,7 @@ def add_all_to_memory(grads: Any, of: List[Tensor], all: List[Tensor]):
 # ---- what is differentiated where a program has several results
 
 def ones(of: Tensor) -> Tensor:
+    assert not of.is_complex(), "gradients of complex numbers are not supported"
     return torch.ones_like(of)
 
 def nothing() -> Tensor:

@@ -65,8 +65,7 @@ ValueId Reverse::gradient_of_input(ValueId v) {
   if (!g_.type(v).is_any_tensor()) return collected(here, activity_.written(v));
   if (activity_.active(v) && activity_.written(v)) return call(block, "memory_gradient", {grads_, here});
   ValueId grad = taken(v, top_);
-  if (!grad.valid()) return call(block, "zeros", {here});
-  return is_surely(grad) ? grad : call(block, "or_zeros", {grad, here});
+  return grad.valid() ? call(block, "final", {grad, here}) : call(block, "zeros", {here});
 }
 
 // Of a backward value that holds tensors.
@@ -110,7 +109,8 @@ void Reverse::undo_node(NodeId id, Mirror& m) {
   bool writes = r && r->def && !r->signature->args.empty() && r->signature->args[0].written;
   if (writes ? !activity_.active(n.args[0].get<ValueId>()) : !any) return;
   if (writes) return undo_in_place(id, m);
-  if (r && (r->def || activity_.derivative(id))) return undo_call(id, m);
+  bool reads = n.args.size() > 0 && !is_tensor(g_.type(n.args[0].get<ValueId>())); // from a holder
+  if (r && (r->def || activity_.derivative(id) || !reads)) return undo_call(id, m);
   if (n.op == prim::ListConstruct && activity_.is_operand_list(n.outputs[0])) return undo_list(id, m);
   if (n.op == prim::ListUnpack && activity_.is_unpacked_list(n.args[0].get<ValueId>())) return undo_unpacked(id, m);
   if (n.op == prim::unchecked_cast || n.op == call::_unwrap_optional || n.op == prim::unchecked_unwrap_optional) return undo_cast(id, m);

@@ -10,6 +10,7 @@
 
 #include "autodiff/activity.h"
 #include "autodiff/differentiate.h"
+#include "autodiff/passes.h"
 #include "executor/interpreter.h"
 #include "load/npz.h"
 #include "script/script.h"
@@ -164,6 +165,25 @@ bool is_kinked(const std::string& name) {
 }
 
 } // namespace
+
+TEST_CASE("each row with a derivative is called by a program of the fixture") {
+  std::set<std::string> called;
+  std::function<void(const Graph&, const Activity&, BlockId)> look = [&](const Graph& g, const Activity& activity, BlockId b) {
+    for (NodeId n : g.block(b).nodes) {
+      if (const Resolved* r = activity.resolved(n); r && r->def) called.insert(r->def->signature.name);
+      for (BlockId inner : g.node(n).blocks) look(g, activity, inner);
+    }
+  };
+  for (const Case& c : cases()) {
+    Graph expanded = expand(c.program.graph, c.wrt);
+    for (const Graph* g : {&c.program.graph, &std::as_const(expanded)}) look(*g, Activity(*g, {}), g->top());
+  }
+  std::string missing;
+  for (const OpDef* def : all_ops())
+    if (const Derivative* d = derivative_of(*def); d && !d->stops() && !called.contains(def->signature.name))
+      missing += def->signature.name + "\n";
+  CHECK(missing == text_of(folder + "uncalled.txt"));
+}
 
 TEST_CASE("gradients are torch's and those of finite differences") {
   const char* only = std::getenv("TENON_ONLY");
