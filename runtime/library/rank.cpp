@@ -145,7 +145,7 @@ template <class T, class Find> void find_each(const LibraryCall& c, Lanes l, boo
 const char* kthvalue(const LibraryCall& c) {
   Lanes l(c.inputs[0].sizes, c.ints[0]);
   int64_t k = c.ints[1];
-  if (k < 1 || k > l.n) return message("k = {} is out of range for size {}", k, l.n);
+  if (k < 1 || k > l.n) return message("kthvalue(): selected number k out of range for dimension {}", c.ints[0]);
   return for_real(c.inputs[0].dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
     find_each<T>(c, l, false, [&](const KeyOf<T>* keys, KeyOf<T>* work, uint64_t*) { return find_kth(keys, l.n, k - 1, work); });

@@ -187,6 +187,10 @@ private:
       return true;
     }
     if (is_subtype(given.type, *concrete)) return true;
+    if (given.empty_list && unwrapped(*concrete).is(TypeKind::List)) {
+      p.convert = "empty";
+      return true;
+    }
     if (auto how = conversion(given.type, *concrete); how && convert_) {
       p.convert = *how;
       return true;
@@ -283,6 +287,7 @@ struct Index {
       if (!def->signature.name.starts_with("aten::") && !def->signature.name.starts_with("prims::") &&
           !def->signature.name.starts_with("quantized"))
         continue;
+      if (def->signature.name == "aten::view.dtype") continue; // x.view(6) is of a size, as in torch, where no call reaches this one
       by_name[std::string(base_name(def->signature.name))].push_back({.signature = &def->signature, .def = def});
     }
     std::vector<Candidate> functions;

@@ -10,7 +10,8 @@ namespace tenon {
 /// What a call gives: a type, and the value where it is known (None, and numbers that stand for a list or a default).
 struct Given {
   Type type;
-  std::string name = {}; ///< of a keyword argument
+  std::string name = {};   ///< of a keyword argument
+  bool empty_list = false; ///< the literal [], which is a list of whatever is asked for
 };
 
 /// How one argument of the schema is made.
@@ -24,7 +25,8 @@ struct Passed {
   From from = From::Default;
   size_t index = 0, count = 0;
   /// Of one given argument: "" (as it is), "aten::IntImplicit", "aten::FloatImplicit", "aten::ScalarImplicit", "aten::ComplexImplicit" (a
-  /// tensor), "aten::Int.Scalar" and "aten::Float.Scalar" (a number), "tuple" (a tuple that becomes a list).
+  /// tensor), "aten::Int.Scalar" and "aten::Float.Scalar" (a number), "tuple" (a tuple that becomes a list), "empty" (an empty list of the
+  /// argument's type).
   std::string_view convert = {};
 };
 

@@ -175,7 +175,9 @@ IValue nested(const Tensor& t, size_t dim, const char* p) {
 /// `dim` and `kind` are those of the type that the program annotates: int 0, float 1, bool 2, complex 3.
 IValue to_list(Tensor& t, Int dim, Int kind) {
   if (dim != static_cast<Int>(t.rank())) raise("", "Output annotation list dimension and runtime tensor dimension must match for tolist()");
-  if (!is_listed_as(t.dtype(), kind)) raise("", "Output annotation element type and runtime tensor element type must match for tolist()");
+  if (!is_listed_as(t.dtype(), kind))
+    raise("", fmt::format("Output annotation element type and runtime tensor element type must match for tolist(): {} vs {}",
+                          std::array{"Long", "Double", "Bool", "ComplexDouble"}[static_cast<size_t>(kind)], torch_name(t.dtype())));
   return nested(t, 0, t.data_as<char>());
 }
 

@@ -30,6 +30,23 @@ bool may_fail(const Graph& g, const Node& n) {
          });
 }
 
+// Whether a node speaks of one of the numbers that the steps read.
+bool mentions(const Graph& g, const Node& n, const std::unordered_set<const ExprNode*>& numbers) {
+  auto in = [&](auto& self, Expr e) -> bool {
+    return e && (numbers.contains(e.get()) || std::any_of(e->args.begin(), e->args.end(), [&](Expr a) { return self(self, a); }));
+  };
+  auto in_arg = [&](auto& self, const Arg& a) -> bool {
+    if (a.is<Expr>()) return in(in, a.get<Expr>());
+    return a.is<ArgList>() && std::any_of(a.get<ArgList>().begin(), a.get<ArgList>().end(), [&](const Arg& e) { return self(self, e); });
+  };
+  bool any = std::any_of(n.args.begin(), n.args.end(), [&](const Arg& a) { return in_arg(in_arg, a); });
+  for (ValueId v : n.outputs) {
+    const Type& t = g.type(v);
+    any |= in(in, t.value) || std::any_of(t.sizes.begin(), t.sizes.end(), [&](Expr e) { return in(in, e); });
+  }
+  return any;
+}
+
 // Which nodes of a body go where. Views and constants that depend on nothing are free: each part has its own.
 struct Split {
   std::vector<NodeId> once, each, rest;
@@ -42,9 +59,15 @@ struct Split {
     std::unordered_map<ValueId, Depends> known;
     for (size_t i = 0; i < body.params.size(); i++) known[body.params[i]] = i < carried ? Depends::OnSteps : Depends::OnSlices;
     std::unordered_set<NodeId> products;
+    std::unordered_set<const ExprNode*> numbers;
     for (NodeId id : body.nodes) {
       const Node& n = g.node(id);
-      Depends d = is_plain(g, n) ? Depends::OnNothing : Depends::OnSteps;
+      Depends d = is_plain(g, n) && !mentions(g, n, numbers) ? Depends::OnNothing : Depends::OnSteps;
+      if (binds_symbols(n))
+        for (ValueId v : n.outputs) {
+          if (g.type(v).value) numbers.insert(g.type(v).value.get());
+          for (Expr e : g.type(v).sizes) numbers.insert(e.get());
+        }
       for_each_use(g, id, [&](ValueId v) {
         if (auto it = known.find(v); it != known.end()) d = std::max(d, it->second);
       });

@@ -300,16 +300,16 @@ private:
       params.push_back(reg(body.params[i + 1]));
       emit({.code = OpCode::Move}, {params[i]}, {reg(n.args[i + 2].get<ValueId>())});
     }
-    uint32_t start = here();
     size_t test = emit({.code = OpCode::LoopTest}, {}, {count, done, condition});
     emit({.code = OpCode::Move}, {reg(body.params[0])}, {done});
+    uint32_t start = here();
     build_block(n.blocks[0]);
+    ValueId again = body.returns[0].get<ValueId>();
+    bool is_constant = g_.value(again).node.valid() && g_.node(g_.value(again).node).op == prim::Constant;
     std::vector<uint32_t> to = params;
-    uint32_t next_condition = reg(body.returns[0].get<ValueId>());
-    emit({.code = OpCode::Move}, {condition}, {next_condition});
-    move_returns(n.blocks[0], 1, to);
-    emit({.code = OpCode::Count}, {done}, {});
-    emit({.code = OpCode::Jump, .target = start}, {}, {});
+    if (!is_constant) to.insert(to.begin(), condition);
+    move_returns(n.blocks[0], is_constant ? 1 : 0, to);
+    emit({.code = OpCode::Again, .target = start}, {done, reg(body.params[0])}, {count, is_constant ? reg(again) : condition});
     c_->instructions[test].target = here();
     for (size_t i = 0; i < carried; i++) emit({.code = OpCode::Move}, {reg(n.outputs[i])}, {params[i] | last_use});
   }

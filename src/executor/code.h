@@ -15,7 +15,7 @@ enum class OpCode : uint8_t {
   Jump,
   JumpUnless, ///< args: condition
   LoopTest,   ///< args: trip count, iterations done, condition: to `target` where the loop is over
-  Count,      ///< results: iterations done, one more
+  Again,      ///< results: iterations done, one more, and a copy; args: trip count, condition: to `target` where the loop goes on
   Return,     ///< args: the results of the program
 
   // Values

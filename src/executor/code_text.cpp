@@ -7,7 +7,7 @@ namespace tenon::executor {
 
 namespace {
 
-constexpr std::string_view names[] = {"Jump",   "JumpUnless", "LoopTest", "Count",    "Return",  "Load",    "Move",  "Drop",  "Builtin",
+constexpr std::string_view names[] = {"Jump",   "JumpUnless", "LoopTest", "Again",    "Return",  "Load",    "Move",  "Drop",  "Builtin",
                                       "Tensor", "List",       "Tuple",    "Dict",     "Unpack",  "Element", "Raise", "Print", "Check",
                                       "Unwrap", "AddInt",     "SubInt",   "MulInt",   "LtInt",   "LeInt",   "GtInt", "GeInt", "EqInt",
                                       "NeInt",  "AddFloat",   "SubFloat", "MulFloat", "LtFloat", "GtFloat", "And",   "Or",    "Not"};
@@ -17,7 +17,8 @@ std::string subject(const Code& c, const Instruction& i) {
   switch (i.code) {
   case OpCode::Jump:
   case OpCode::JumpUnless:
-  case OpCode::LoopTest: return fmt::format(" -> {}", i.target);
+  case OpCode::LoopTest:
+  case OpCode::Again: return fmt::format(" -> {}", i.target);
   case OpCode::Load: return " " + repr(c.constants.at(i.target));
   case OpCode::Builtin: return " " + c.builtins.at(i.target)->signature.name;
   case OpCode::Tensor: return " " + c.tensor_ops.at(i.target)->name();

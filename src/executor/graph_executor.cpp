@@ -6,6 +6,7 @@
 #include "compile/build_plan.h"
 #include "compile/compile.h"
 #include "executor/interpreter.h"
+#include "executor/simplify.h"
 #include "ir/call.h"
 #include "ops/names.h"
 #include "runtime/library_steps.h"
@@ -177,8 +178,22 @@ std::optional<std::vector<IValue>> GraphExecutor::Plan::run(std::span<const IVal
   return out;
 }
 
+static Graph simplified(Graph graph) {
+  simplify(graph);
+  return graph;
+}
+
+// Plans are of tensors.
+static bool has_tensors(const Graph& g) {
+  for (uint32_t i = 0; i < g.num_values(); i++)
+    if (g.type(ValueId{i}).is_any_tensor()) return true;
+  return false;
+}
+
 GraphExecutor::GraphExecutor(Graph graph, ExecutorOptions options)
-    : graph_(std::move(graph)), options_(options), code_(build_code(graph_)) {}
+    : graph_(simplified(std::move(graph))), options_(options), code_(build_code(graph_)) {
+  options_.interpret |= !has_tensors(graph_);
+}
 GraphExecutor::~GraphExecutor() = default;
 
 std::shared_ptr<GraphExecutor::Plan> GraphExecutor::compile(std::span<const IValue> args, Sizes sizes) {

@@ -40,13 +40,15 @@ Arg Lifter::side_of(const Lift& v) const {
   return {};
 }
 
-// One value of two, by the branch taken: `sides` collects what the branches return, `output` makes the node's output of it.
-Lift Lifter::merged(const Lift& a, const Lift& b, std::vector<std::pair<Arg, Arg>>& sides, const std::function<V(Type)>& output) {
+// One value of two, by the branch taken.
+Lift Lifter::merged(const Lift& a, const Lift& b, Merge& m) {
   if (same(a, b)) return a;
+  if (auto *x = a.as<NumberState>(), *y = b.as<NumberState>(); x && y && x->value->type == y->value->type)
+    return number(select(m.condition, x->value, y->value));
   auto both = [&](const Lifts& x, const Lifts& y) {
     if (x.size() != y.size()) refuse("branches that give lists or tuples of other lengths");
     Lifts items;
-    for (size_t i = 0; i < x.size(); i++) items.push_back(merged(x[i], y[i], sides, output));
+    for (size_t i = 0; i < x.size(); i++) items.push_back(merged(x[i], y[i], m));
     return items;
   };
   if (auto *x = a.as<TupleState>(), *y = b.as<TupleState>(); x && y) return tuple(both(*x->items, *y->items));
@@ -57,9 +59,9 @@ Lift Lifter::merged(const Lift& a, const Lift& b, std::vector<std::pair<Arg, Arg
   }
   Arg left = side_of(a), right = side_of(b);
   const Arg& one = left.is<ValueId>() || right.is_none() ? left : right;
-  Type t = one.is<ValueId>() ? out_.program.graph.type(one.get<ValueId>()) : Type::tensor(one.get<Expr>()->type, {});
-  sides.emplace_back(std::move(left), std::move(right));
-  return make(output(Type::tensor(t.dtype, t.sizes)));
+  Type t = one.is<ValueId>() ? out_.program.graph.type(one.get<ValueId>()) : Type::tensor(to_expr(b_.pool(), one)->type, {});
+  m.sides.emplace_back(std::move(left), std::move(right));
+  return make(m.output(Type::tensor(t.dtype, t.sizes)));
 }
 
 // The branch that raises is not taken: that is asserted, where it depends on values; what depends on sizes is known by then.
@@ -103,8 +105,9 @@ void Lifter::run_if(const Node& n) {
   }
   if (run_assertion(n, condition)) return;
   Graph& g = out_.program.graph;
-  NodeId id =
-      g.append(b_.block(), {.op = prim::If, .def = find_op(prim::If), .args = {Arg(expression(condition))}, .origin = b_.origin()}, {});
+  Expr holds = expression(condition);
+  if (holds->type != DType::Bool) holds = ne(holds, constant_like(0, holds));
+  NodeId id = g.append(b_.block(), {.op = prim::If, .def = find_op(prim::If), .args = {Arg(holds)}, .origin = b_.origin()}, {});
   BlockId outer = b_.block(), blocks[2];
   std::vector<Lifts> results;
   std::map<TensorP, ValueId> written[2];
@@ -118,25 +121,24 @@ void Lifter::run_if(const Node& n) {
     written[k] = leave(scope);
   }
   b_.set_block(outer);
-  std::vector<std::pair<Arg, Arg>> sides;
-  auto output = [&](Type t) { return b_.wrap(g.add_output(id, std::move(t))); };
-  for (size_t i = 0; i < n.outputs.size(); i++) env_[n.outputs[i]] = merged(results[0].at(i), results[1].at(i), sides, output);
+  Merge m{.condition = holds, .sides = {}, .output = [&](Type t) { return b_.wrap(g.add_output(id, std::move(t))); }};
+  for (size_t i = 0; i < n.outputs.size(); i++) env_[n.outputs[i]] = merged(results[0].at(i), results[1].at(i), m);
   std::map<TensorP, V> after;
   for (size_t k : {size_t{0}, size_t{1}})
     for (auto& [t, v] : written[k]) {
       if (after.contains(t)) continue;
       auto side = [&](size_t s) { return written[s].contains(t) ? written[s].at(t) : t->value; };
-      sides.emplace_back(side(0), side(1));
+      m.sides.emplace_back(side(0), side(1));
       const Type& type = g.type(t->value);
-      after.emplace(t, output(Type::tensor(type.dtype, type.sizes)));
+      after.emplace(t, m.output(Type::tensor(type.dtype, type.sizes)));
     }
   for (size_t k : {size_t{0}, size_t{1}}) {
     b_.set_block(blocks[k]);
-    for (size_t i = 0; i < sides.size(); i++) {
-      Arg a = k == 0 ? sides[i].first : sides[i].second;
+    for (size_t i = 0; i < m.sides.size(); i++) {
+      Arg a = k == 0 ? m.sides[i].first : m.sides[i].second;
       const Type t = g.type(g.node(id).outputs[i]);
       if (a.is_none()) a = b_.full(t.sizes, 0, t.dtype);
-      if (a.is<Expr>()) a = b_.scalar(a, t.dtype);
+      if (!a.is<ValueId>()) a = b_.scalar(a, t.dtype);
       const Type& is = g.type(a.get<ValueId>());
       if (is.dtype != t.dtype || is.sizes != t.sizes) refuse("branches that give tensors of other dtypes or sizes");
       g.block(blocks[k]).returns.push_back(std::move(a));
@@ -153,7 +155,8 @@ Lift Lifter::as_state(const Lift& v) {
     TensorState& t = **v.as<TensorP>();
     return t.base ? make(read(t)) : v;
   }
-  if (is_number(v) && !known(v)) return make(as_tensor(v));
+  if (auto* n = v.as<NumberState>(); n && is_visible(n->value, depth_ - 1)) return v;
+  if (is_number(v)) return make(as_tensor(v));
   auto all = [&](const Lifts& items) {
     Lifts out;
     for (const Lift& e : items) out.push_back(as_state(e));

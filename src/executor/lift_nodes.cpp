@@ -79,7 +79,7 @@ Expr Lifter::expression(const Lift& v) {
       s.slices.emplace_back(ValueId{}, g.add_param(s.block, Type::tensor(DType::I64, {})));
       it = s.slices.end() - 1;
     }
-    return expression(item(b_.wrap(it->second)));
+    return expression(item(b_.wrap(it->second), 0, s.length->hi == INT64_MAX ? INT64_MAX : s.length->hi - 1));
   }
   refuse("what should be a number is not known as one");
 }

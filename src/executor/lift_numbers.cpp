@@ -1,4 +1,6 @@
 // Lifter: arithmetic on numbers that are not known yet, and what is asked of tensors.
+#include <algorithm>
+
 #include "builtins/elements.h"
 #include "executor/lifter.h"
 #include "ops/call_names.h"
@@ -83,7 +85,12 @@ bool Lifter::run_number(const Node& n) {
   return false;
 }
 
-Lift Lifter::item(V tensor) {
+bool Lifter::is_visible(Expr e, int depth) const {
+  if (auto it = read_at_.find(e.get()); it != read_at_.end()) return it->second <= depth;
+  return std::all_of(e->args.begin(), e->args.end(), [&](Expr a) { return is_visible(a, depth); });
+}
+
+Lift Lifter::item(V tensor, int64_t lo, int64_t hi) {
   Graph& g = out_.program.graph;
   DType dtype = tensor.dtype();
   if (is_complex(dtype)) refuse("a complex number read from a tensor");
@@ -91,9 +98,10 @@ Lift Lifter::item(V tensor) {
     if (!is_const_int(s, 1)) refuse("a number read from a tensor of several elements");
   if (tensor.rank() > 0) tensor = b_.reshape(tensor, {});
   bool real = is_float(dtype);
-  Expr symbol = b_.pool().symbol(b_.pool().fresh_symbol(real ? "x" : "u"), real ? DType::F64 : DType::I64);
+  Expr symbol = b_.pool().symbol(b_.pool().fresh_symbol(real ? "x" : "u"), real ? DType::F64 : DType::I64, lo, hi);
   g.append(b_.block(), {.op = prim::Item, .def = find_op(prim::Item), .args = {Arg(tensor)}, .origin = b_.origin()},
            {Type::scalar(real ? TypeKind::Float : TypeKind::Int, symbol)});
+  read_at_[symbol.get()] = depth_;
   return number(dtype == DType::Bool ? ne(symbol, b_.pool().integer(0)) : symbol);
 }
 
@@ -101,6 +109,12 @@ bool Lifter::run_query(const Node& n) {
   if (n.args.empty()) return false;
   auto arg = [&](size_t i) -> const Lift& { return of(n.args.at(i).get<ValueId>()); };
   ExprPool& pool = b_.pool();
+  if ((n.op == call::op_is || n.op == call::op_isnot) && n.args.size() == 2) {
+    auto none = [&](size_t i) { return arg(i).as<IValue>() && arg(i).as<IValue>()->is_none(); };
+    bool opaque = arg(0).as<Opaque>() || arg(1).as<Opaque>() || arg(0).as<Undefined>() || arg(1).as<Undefined>();
+    if (opaque || (!none(0) && !none(1))) return false;
+    return bind(n, number(pool.boolean((none(0) && none(1)) == (n.op == call::op_is)))), true;
+  }
   if (n.op == call::tensor && !arg(0).as<TensorP>()) {
     auto* num = arg(0).as<NumberState>();
     auto dtype = n.args.size() > 1 ? known(arg(1)) : std::nullopt;

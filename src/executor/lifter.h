@@ -30,13 +30,13 @@ private:
   static Lift number(Expr e) { return {NumberState{e}}; }
   Lift list(Lifts items) { return {std::make_shared<ListState>(ListState{.items = std::move(items), .depth = depth_})}; }
   static Lift tuple(Lifts items) { return {TupleState{std::make_shared<const Lifts>(std::move(items))}}; }
-  Lift lifted(const IValue& v);                     ///< of a constant
-  std::optional<IValue> known(const Lift& v) const; ///< the value, where it is known now
-  Expr expression(const Lift& v);                   ///< of a number
-  V value_of(const Lift& v);                        ///< of a tensor, as it is now
-  V as_tensor(const Lift& v);                       ///< of a tensor, or of a number as one of rank 0
-  Lift item(V tensor);                              ///< a number read from a tensor of one element
-  const Lifts& elements(const ListP& list);         ///< rows become slices
+  Lift lifted(const IValue& v);                                        ///< of a constant
+  std::optional<IValue> known(const Lift& v) const;                    ///< the value, where it is known now
+  Expr expression(const Lift& v);                                      ///< of a number
+  V value_of(const Lift& v);                                           ///< of a tensor, as it is now
+  V as_tensor(const Lift& v);                                          ///< of a tensor, or of a number as one of rank 0
+  Lift item(V tensor, int64_t lo = INT64_MIN, int64_t hi = INT64_MAX); ///< a number read from a tensor of one element
+  const Lifts& elements(const ListP& list);                            ///< rows become slices
   [[noreturn]] void refuse(const std::string& what) const;
 
   // ---- nodes (lift_nodes.cpp, lift_numbers.cpp, lift_lists.cpp, lift_tensors.cpp)
@@ -84,7 +84,14 @@ private:
   Lift as_numbers(const Type& type, const Lift& v);
   Arg side_of(const Lift& v) const;
   Lift rebuilt(const Lift& like, std::span<const V> values, size_t& next);
-  Lift merged(const Lift& a, const Lift& b, std::vector<std::pair<Arg, Arg>>& sides, const std::function<V(Type)>& output);
+  /// What an If gives, as far as it is known: by its condition, of what each branch returns, `output` makes its outputs.
+  struct Merge {
+    Expr condition;
+    std::vector<std::pair<Arg, Arg>> sides;
+    std::function<V(Type)> output;
+  };
+  Lift merged(const Lift& a, const Lift& b, Merge& m);
+  bool is_visible(Expr e, int depth) const; ///< at that depth: not read from a tensor further inside
   std::map<TensorP, ValueId> leave(Scope& scope);
   struct Round;
   Round first_round(const Node& n, const Lifts& carried);
@@ -102,7 +109,8 @@ private:
   size_t nodes_ = 0; ///< run so far
   std::unordered_map<ValueId, Lift> env_;
   std::vector<Scope*> scopes_;
-  std::map<int64_t, Expr> symbols_; ///< equal sizes are one symbol
+  std::map<int64_t, Expr> symbols_;                  ///< equal sizes are one symbol
+  std::unordered_map<const ExprNode*, int> read_at_; ///< the depth of symbols read from tensors
   std::map<ValueId, size_t> outputs_;
   std::vector<TensorP> arguments_; ///< by parameter
 };

@@ -4,6 +4,7 @@
 #include "base/strided.h"
 #include "compile/compile.h"
 #include "executor/constants.h"
+#include "executor/refusals.h"
 #include "executor/tensor_program.h"
 #include "executor/views.h"
 #include "ir/builder.h"
@@ -72,6 +73,15 @@ void add_key(std::string& key, const IValue& v, std::vector<IValue>& tensors, bo
 
 bool is_view(const Schema& s) { return !s.returns.empty() && !s.returns[0].alias.empty() && !s.returns[0].written; }
 
+// Whether the call asks for memory in another order than `base` has: no view, then.
+bool is_reordered(const Schema& s, std::span<const IValue> args, const Tensor& base) {
+  constexpr int64_t contiguous = 0, preserve = 1; // torch's numbers of memory formats
+  int i = s.find("memory_format");
+  if (i < 0 || !args[static_cast<size_t>(i)].is(IValue::Tag::Int)) return false;
+  int64_t format = args[static_cast<size_t>(i)].to_int();
+  return format != preserve && !(format == contiguous && base.is_contiguous());
+}
+
 } // namespace
 
 TensorOp::TensorOp(const OpDef& def, std::string name, const Schema& signature, bool in_place)
@@ -127,7 +137,13 @@ OneCall program_of_call(const OpDef& def, const std::string& name, const Schema&
 } // namespace
 
 std::shared_ptr<TensorOp::Prepared> TensorOp::prepare(std::span<const IValue> args) {
+  if (in_place_ && signature_.find("src") == 1) check_copied(args[0].to_tensor(), args[1].to_tensor());
   OneCall call = program_of_call(def_, name_, signature_, in_place_, args);
+  if (in_place_) { // what the function gives is to fit what is written
+    const LoadedProgram function = program_of_call(def_, name_, signature_, false, args).program;
+    const ArgList& returns = function.graph.block(function.graph.top()).returns;
+    if (returns.size() == 1 && returns[0].is<ValueId>()) check_written(args[0].to_tensor(), function.graph.type(returns[0].get<ValueId>()));
+  }
   auto p = std::make_shared<Prepared>();
   p->tensors = call.tensors;
   if (is_view(signature_) && call.tensors.size() == 1) {
@@ -136,7 +152,7 @@ std::shared_ptr<TensorOp::Prepared> TensorOp::prepare(std::span<const IValue> ar
     std::vector<IValue> tensors;
     for (const IValue& a : args) collect(a, tensors);
     const Tensor& base = tensors.at(call.tensors[0]).to_tensor();
-    bool good = true;
+    bool good = !is_reordered(signature_, args, base);
     for (const Arg& r : edge.graph.block(edge.graph.top()).returns) {
       auto place = good && r.is<ValueId>() ? strided_view(edge.graph, r.get<ValueId>(), base.strides()) : std::nullopt;
       good &= place.has_value() && edge.graph.type(r.get<ValueId>()).dtype == base.dtype();
@@ -181,7 +197,12 @@ std::vector<IValue> TensorOp::run(std::span<const IValue> args) {
   else {
     std::vector<TensorView> views;
     for (size_t i : p->tensors) views.push_back(tensors[i].to_tensor().view());
-    std::vector<Tensor> results = p->program->run(views);
+    std::vector<Tensor> results;
+    try {
+      results = p->program->run(views);
+    } catch (const Error& e) {
+      throw Error(e.kind, torch_message(e.what(), signature_, args), e.where);
+    }
     if (in_place_) return {args[0]};
     for (Tensor& t : results) out.emplace_back(std::move(t));
   }

@@ -72,8 +72,9 @@ void check_indices(const Graph& graph, const OpDef& def, const ArgList& args) {
     if (std::find(std::begin(names), std::end(names), name) == std::end(names)) continue;
     for_each_value(args[i], [&](ValueId v) {
       const Type& t = graph.type(v);
-      require_input(!t.is_tensor() || !(is_float(t.dtype) || is_complex(t.dtype)), "{}: {} is of dtype {}", def.signature.name, name,
-                    name_of(t.dtype));
+      if (!t.is_tensor() || !(is_float(t.dtype) || is_complex(t.dtype))) return;
+      require_input(name != "indices", "{}: tensors used as indices must be long, int, byte or bool tensors", def.signature.name);
+      bad_input("{0}(): Expected dtype int32/int64 for {1}: {1} is of dtype {2}", def.signature.name, name, torch_name(t.dtype));
     });
   }
 }
@@ -202,11 +203,26 @@ Values Builder::append_float8(const OpDef& def, ArgList args, DType output) {
   return is_float8(output) ? to(out.at(0), output) : out;
 }
 
+namespace {
+
+[[noreturn]] void refuse_dtype(const OpDef& def, DType t) {
+  if (t == DType::Bool && def.signature.name == aten::neg)
+    bad_input("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+              "`logical_not()` operator instead.");
+  if (t == DType::Bool && def.signature.name == aten::sub_Tensor)
+    bad_input("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.");
+  std::string_view name = def.signature.name;
+  name = name.substr(name.find("::") + 2);
+  bad_input("\"{}_cpu\" not implemented for '{}'", name.substr(0, name.find('.')), torch_name(t));
+}
+
+} // namespace
+
 // The Edge form of a pointwise call: operands of one dtype, casts explicit, no scalars.
 Values Builder::append_pointwise(const OpDef& def, ArgList args) {
   Promotion p = promotion_of(graph_, def, args);
   if (is_float8(p.compute) && def.signature.name != aten::where_self) return append_float8(def, std::move(args), p.output);
-  require_input(def.dtypes >> static_cast<int>(p.compute) & 1, "{} is not defined for {}", def.signature.name, name_of(p.compute));
+  if (!(def.dtypes >> static_cast<int>(p.compute) & 1)) refuse_dtype(def, p.compute);
   std::vector<Type> types = pointwise_types(graph_, def, args);
   for (size_t i = 0; i < args.size(); i++) {
     auto& schema = def.signature.args[i];

@@ -107,7 +107,7 @@ private:
         std::vector<Type> of = parse_types("(");
         full = name == "Union" ? Type::any_of(std::move(of)) : name == "Optional" ? Type::optional(of.at(0)) : Type::object(name);
         is_plain = false;
-      } else if (name.size() <= 2 && name[0] >= 't' && name[0] <= 'v') full = Type::variable(name), is_plain = false;
+      } else if (name == "tVal" || (name.size() <= 2 && name[0] >= 't' && name[0] <= 'v')) full = Type::variable(name), is_plain = false;
       else if (name == "NoneType") full = Type::simple(TypeKind::None), is_plain = false;
       else a.type = kind_named(name);
     }

@@ -24,10 +24,10 @@ std::vector<size_t> parts(const Call& c, const std::vector<ValueId>& tensors) {
 
 std::vector<Type> cat_types(const Call& c) {
   std::vector<ValueId> tensors = c.values("tensors");
-  if (tensors.empty()) c.fail("no tensors");
+  if (tensors.empty()) c.fail("torch.cat(): expected a non-empty list of Tensors");
   std::vector<size_t> used = parts(c, tensors);
   Type out = Type::tensor(c.graph.type(tensors[0]).dtype, c.graph.type(tensors[used[0]]).sizes);
-  if (out.sizes.empty()) c.fail("a tensor is of rank 0");
+  if (out.sizes.empty()) c.fail("zero-dimensional tensor (at position 0) cannot be concatenated");
   for (ValueId v : tensors) out.dtype = promote(out.dtype, c.graph.type(v).dtype);
   auto dim = static_cast<size_t>(c.dim("dim", out.rank()));
   for (size_t n = 1; n < used.size(); n++) {
@@ -73,7 +73,7 @@ V cat(Builder& b, const std::vector<V>& tensors, int64_t dim) {
 
 Values stack(Builder& b, const Call& c) {
   std::vector<V> tensors = inputs(b, c, "tensors");
-  if (tensors.empty()) c.fail("no tensors");
+  if (tensors.empty()) c.fail("stack expects a non-empty TensorList");
   int64_t dim = c.dim("dim", tensors[0].rank() + 1);
   for (size_t k = 1; k < tensors.size(); k++) {
     std::vector<Expr> first = tensors[0].sizes(), other = tensors[k].sizes();

@@ -41,6 +41,23 @@ Geometry geometry_of(const Call& c) {
   return g;
 }
 
+// Of a convolution whose sizes are known.
+void check_kernel_fits(const Call& c, const Geometry& g) {
+  if (g.transposed) return;
+  std::string padded, kernel;
+  bool fits = true;
+  for (size_t d = 0; d < g.dims; d++) {
+    auto at = static_cast<int64_t>(d + 2);
+    auto in = const_int(c.size("input", at) + g.padding[d] * 2.0), reach = const_int(g.dilation[d] * (c.size("weight", at) - 1.0) + 1.0);
+    if (!in || !reach) return;
+    fits &= *reach <= *in;
+    padded += fmt::format("{}{}", d ? " x " : "", *in), kernel += fmt::format("{}{}", d ? " x " : "", *reach);
+  }
+  if (!fits)
+    c.fail(fmt::format("Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than actual input size",
+                       padded, kernel));
+}
+
 std::vector<Type> types(const Call& c) {
   Geometry g = geometry_of(c);
   if (c.rank("weight") < 2 || c.rank("input") != g.dims + 2) c.fail("input and weight differ in rank");
@@ -54,6 +71,7 @@ std::vector<Type> types(const Call& c) {
     c.fail(fmt::format("Given {}groups={}, weight of size {}, expected input{} to have {} channels, but got {} channels instead",
                        g.transposed ? "transposed=1, " : "", to_string(g.groups), sizes_text(c.type("weight").sizes),
                        sizes_text(c.type("input").sizes), *b, *a));
+  check_kernel_fits(c, g);
   std::vector<Expr> sizes{c.size("input", 0), g.transposed ? c.size("weight", 1) * g.groups : c.size("weight", 0)};
   for (size_t d = 0; d < g.dims; d++) {
     auto at = static_cast<int64_t>(d + 2);
@@ -133,7 +151,9 @@ V convolution(Builder& b, const Call& c, V x, const Arg& padding, bool transpose
   size_t dims = spatial_dims(c);
   bool single = x.rank() == dims + 1; // without batch
   if (single) x = b.unsqueeze(x, 0);
-  if (x.rank() != dims + 2) c.fail("input and weight differ in rank");
+  if (x.rank() != dims + 2)
+    c.fail(fmt::format("Expected {}D (unbatched) or {}D (batched) input to conv{}{}d, but got input of size: {}", dims + 1, dims + 2,
+                       transposed ? "_transpose" : "", dims, sizes_text(c.type("input").sizes)));
   V y = b.call1("aten::convolution.default", {x, c["weight"], c["bias"], spread(c.syms("stride"), dims), padding,
                                               spread(c.syms("dilation"), dims), transposed, output_padding, c["groups"]});
   return single ? b.squeeze(y, 0) : y;

@@ -1,6 +1,7 @@
 // Casts, operators that change nothing, and those that fill a tensor or copy into its shape.
 #include "ops/jvp.h"
 #include "ops/pointwise.h"
+#include "ops/shape.h"
 #include "ops/table.h"
 #include "ops/view_inverse.h"
 
@@ -26,6 +27,8 @@ Values unpack_dual(Builder& b, const Call& c) {
 // The result has the dtype of self whatever the value is.
 Values masked_fill(Builder& b, const Call& c) {
   V self = b.input(c, "self");
+  if (DType mask = c.type("mask").dtype; mask != DType::Bool)
+    c.fail(fmt::format("masked_fill_ only supports boolean masks, but got mask with dtype {}", c_name(mask)));
   Arg value = c["value"];
   value = value.is<ValueId>() ? Arg(b.to(b.wrap(value.get<ValueId>()), self.dtype())) : Arg(b.scalar(value, self.dtype()));
   return b.where(b.input(c, "mask"), value, self);

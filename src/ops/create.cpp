@@ -43,6 +43,7 @@ Values scalar_tensor(Builder& b, const Call& c) { return b.scalar(c["s"], c.dtyp
 Values one_hot(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   Expr classes = c.sym("num_classes");
+  if (!is_int(x.dtype())) c.fail("one_hot is only applicable to index tensor of type LongTensor.");
   if (is_const_int(classes, -1)) unsupported("aten::one_hot without num_classes: the size depends on the values");
   V hot = b.call1("aten::eq.Tensor", {b.unsqueeze(x, -1), b.arange(classes, DType::I64)});
   return b.to(hot, DType::I64);

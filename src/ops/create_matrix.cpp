@@ -31,7 +31,7 @@ Compute diag_embed_define(const DefineArgs& d) {
 
 Values diag(Builder& b, const Call& c) {
   if (c.rank("self") == 1) return b.call("aten::diag_embed.default", {c["self"], c["diagonal"]});
-  if (c.rank("self") != 2) c.fail("self must be of rank 1 or 2");
+  if (c.rank("self") != 2) c.fail(fmt::format("diag(): Supports 1D or 2D tensors. Got {}D", c.rank("self")));
   return b.call("aten::diagonal.default", {c["self"], c["diagonal"]});
 }
 

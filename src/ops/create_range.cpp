@@ -33,7 +33,7 @@ std::vector<Type> arange_types(const Call& c) {
   Expr step = integer("step"), distance = integer("end") - integer("start");
   if (is_const_int(step, 0)) c.fail("step is 0");
   if (step->hi < 0) step = -step, distance = -distance;
-  if (distance->hi < 0) c.fail("the bounds do not fit the sign of step");
+  if (distance->hi < 0) c.fail("upper bound and lower bound inconsistent with step sign");
   return {Type::tensor(t, {ceil_div(distance, step)})};
 }
 
@@ -105,7 +105,7 @@ Compute eye_define(const DefineArgs& d) { return {.axes = d.axes, .body = cast(e
 
 // Keeps column - row <= diagonal (tril), or >= (triu).
 template <bool Lower> Compute triangle_define(const DefineArgs& d) {
-  if (d.axes.size() < 2) d.call.fail("self has less than two dims");
+  if (d.axes.size() < 2) d.call.fail(fmt::format("{}: input tensor must have at least 2 dimensions", Lower ? "tril" : "triu"));
   Expr row = d.i(d.axes.size() - 2), column = d.axes.back(), edge = row + d.call.sym("diagonal"), x = d.load("self", d.axes);
   return {.axes = d.axes, .body = select(Lower ? le(column, edge) : le(edge, column), x, constant_like(0, x))};
 }

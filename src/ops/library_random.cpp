@@ -90,7 +90,7 @@ Values cauchy(Builder& b, const Call& c) {
 V keep_mask(Builder& b, const std::vector<Expr>& sizes, double p) { return b.call1("aten::ge.Scalar", {uniform(b, sizes, DType::F32), p}); }
 bool drops(const Call& c, std::string_view flag) {
   double p = c.number("p");
-  if (!(p >= 0 && p <= 1)) c.fail(fmt::format("p is {}, but must be in [0, 1]", p));
+  if (!(p >= 0 && p <= 1)) c.fail(fmt::format("dropout probability has to be between 0 and 1, but got {}", p));
   return p > 0 && (!c.has(flag) || c.flag(flag));
 }
 // One draw for each of the first two dims.

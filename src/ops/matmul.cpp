@@ -58,10 +58,14 @@ V batched(Builder& b, V x, V y, DType result) {
 
 V matmul(Builder& b, V x, V y, DType result) {
   require_input(x.rank() > 0 && y.rank() > 0, "matmul: both operands need a dim");
-  if (auto a = const_int(x.size(-1)), c = const_int(y.size(y.rank() == 1 ? 0 : -2)); a && c && *a != *c)
+  if (auto a = const_int(x.size(-1)), c = const_int(y.size(y.rank() == 1 ? 0 : -2)); a && c && *a != *c) {
+    if (x.rank() == 1 && y.rank() == 1)
+      bad_input("inconsistent tensor size, expected tensor [{0}] and src [{1}] to have the same number of elements, but got {0} and {1} elements respectively", *a, *c);
+    if (x.rank() == 2 && y.rank() == 1) bad_input("size mismatch, got input ({0}), mat ({0}x{1}), vec ({2})", to_string(x.size(0)), *a, *c);
     bad_input("mm: mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", x.rank() > 1 ? to_string(x.size(-2)) : "1", *a, *c,
               y.rank() > 1 ? to_string(y.size(-1)) : "1");
-  require_input(x.dtype() == y.dtype(), "matmul: operands of {} and {}", name_of(x.dtype()), name_of(y.dtype()));
+  }
+  require_input(x.dtype() == y.dtype(), "expected m1 and m2 to have the same dtype, but got: {} != {}", c_name(x.dtype()), c_name(y.dtype()));
   bool row = x.rank() == 1, column = y.rank() == 1;
   if (row && column) return inner_product(b, x, y, result);
   if (row) x = b.reshape(x, {b.integer(1), x.size(0)});
@@ -81,7 +85,10 @@ V operand(Builder& b, const Call& c, std::string_view name, size_t rank) {
 }
 
 std::vector<Type> product_types(const Call& c, size_t rank) {
-  if (c.rank("self") != rank || c.rank("mat2") != rank) c.fail(fmt::format("operands must be of rank {}", rank));
+  for (std::string_view name : {"self", "mat2"})
+    if (c.rank(name) != rank)
+      c.fail(rank == 2 ? fmt::format("mm: {} must be a matrix, got {}-D tensor", name, c.rank(name))
+                       : fmt::format("{} must be a 3D tensor", name == "self" ? "batch1" : "batch2"));
   DType t = c.type("self").dtype, other = c.type("mat2").dtype;
   bool with_type = c.def.signature.find("out_dtype") >= 0;
   if (with_type) t = c.dtype("out_dtype").value_or(t);

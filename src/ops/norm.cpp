@@ -1,6 +1,7 @@
 // Normalisations: layer, root mean square, group, batch, instance. Statistics by two passes, in f32 for the reduced floats,
 // with one rounding at the end.
 #include "ops/body.h"
+#include "ops/shape.h"
 #include "ops/table.h"
 
 namespace tenon::ops {
@@ -42,11 +43,23 @@ DType statistics_type(const Call& c) {
   return t;
 }
 
+// How many of the last dims are normalized, which are to have the given sizes.
+size_t normalized_dims(const Call& c, V x) {
+  std::vector<Expr> shape = c.syms("normalized_shape"), have = x.sizes();
+  bool fits = shape.size() <= have.size();
+  for (size_t k = 0; fits && k < shape.size(); k++) {
+    Expr size = have[have.size() - shape.size() + k];
+    fits = size == shape[k] || !const_int(size) || !const_int(shape[k]);
+  }
+  if (fits) return shape.size();
+  std::string sizes = sizes_text(shape);
+  c.fail(fmt::format("Given normalized_shape={}, expected input with shape [*, {}, but got input of size{}", sizes, sizes.substr(1), sizes_text(have)));
+}
+
 template <bool Statistics> Values layer_norm(Builder& b, const Call& c) {
   V x = b.input(c, "input");
   DType result = x.dtype();
-  size_t inner = c.syms("normalized_shape").size();
-  if (inner > x.rank()) c.fail("normalized_shape has more dims than the input");
+  size_t inner = normalized_dims(c, x);
   Normalized n = normalize(b, b.to(x, compute_type(result)), range(x.rank() - inner, x.rank()), c.number("eps"));
   V out = b.to(scale_and_shift(b, c, n.out, [](V v) { return v; }), result);
   if constexpr (!Statistics) return out;
@@ -58,8 +71,7 @@ template <bool Statistics> Values rms_norm(Builder& b, const Call& c) {
   DType result = input.dtype(), wide = compute_type(result);
   double eps = c.has("eps") ? c.number("eps") : wide == DType::F64 ? 0x1p-52 : 0x1p-23;
   V x = b.to(input, wide);
-  size_t inner = c.syms("normalized_shape").size();
-  if (inner > x.rank()) c.fail("normalized_shape has more dims than the input");
+  size_t inner = normalized_dims(c, x);
   V rstd = root_of_inverse(b, b.mean(x * x, range(x.rank() - inner, x.rank()), true) + Arg(eps));
   V out = x * rstd;
   if (c.has("weight")) out = out * b.to(b.input(c, "weight"), wide);

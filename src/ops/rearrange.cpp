@@ -34,7 +34,8 @@ template <int64_t Dim> Values flip_dim(Builder& b, const Call& c) {
 Values roll_flat(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   if (!c.syms("dims").empty()) {
-    if (c.syms("dims").size() != c.syms("shifts").size()) c.fail("shifts and dims differ in length");
+    if (size_t shifts = c.syms("shifts").size(), dims = c.syms("dims").size(); shifts != dims)
+      c.fail(fmt::format("shifts and dimensions must align. shifts: {}, dims:{}", shifts, dims));
     return {};
   }
   V flat = b.reshape(x, {product(b.pool(), x.sizes())});
@@ -78,7 +79,7 @@ Values rot90(Builder& b, const Call& c) {
 
 std::vector<Type> repeat_types(const Call& c) {
   std::vector<Expr> sizes = c.syms("repeats"), have = c.type("self").sizes;
-  if (sizes.size() < have.size()) c.fail("fewer repeats than dims");
+  if (sizes.size() < have.size()) c.fail("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
   for (size_t k = 0; k < have.size(); k++) {
     Expr& s = sizes[sizes.size() - 1 - k];
     s = s * have[have.size() - 1 - k];
@@ -114,6 +115,10 @@ Expr positive(const Call& c, std::string_view name, bool is_constant) {
 
 // [..., c*r*r, h, w] to [..., c, h*r, w*r].
 Values pixel_shuffle(Builder& b, const Call& c) {
+  if (auto n = c.rank("self") > 2 ? const_int(c.size("self", -3)) : std::nullopt, f = std::optional(c.integer("upscale_factor")); n && *n % (*f * *f))
+    c.fail(fmt::format("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+                       "input.size(-3)={} is not divisible by {}",
+                       *n, *f * *f));
   V x = b.input(c, "self");
   if (x.rank() < 3) c.fail("self has less than three dims");
   Expr r = positive(c, "upscale_factor", true), channels = divide_sizes(x.size(-3), r * r);

@@ -11,7 +11,25 @@ std::vector<Type> self_with(const Call& c, std::vector<Expr> sizes) { return {Ty
 void expect_rank_of_self(const Call& c, std::string_view name) {
   auto rank = [&](std::string_view x) { return std::max<size_t>(1, c.rank(x)); };
   if (rank(name) != rank("self") && !is_const_int(product(c.pool(), c.type("index").sizes), 0))
-    c.fail(fmt::format("{} has {} dims, self {}", name, c.rank(name), c.rank("self")));
+    c.fail(fmt::format("{} tensor must have the same number of dimensions as input tensor", name == "index" ? "Index" : name));
+}
+
+std::string_view c_name(DType t) {
+  switch (t) {
+  case DType::F32: return "float";
+  case DType::F64: return "double";
+  case DType::F16: return "c10::Half";
+  case DType::BF16: return "c10::BFloat16";
+  case DType::I64: return "long int";
+  case DType::I32: return "int";
+  case DType::I16: return "short int";
+  case DType::I8: return "signed char";
+  case DType::U8: return "unsigned char";
+  case DType::Bool: return "bool";
+  case DType::C64: return "c10::complex<float>";
+  case DType::C128: return "c10::complex<double>";
+  default: return torch_name(t);
+  }
 }
 
 namespace {

@@ -58,6 +58,8 @@ std::vector<V> inputs(Builder& b, const Call& c, std::string_view name);
 
 /// "[2, s0]".
 std::string sizes_text(const std::vector<Expr>& sizes);
+/// The type in C++, as torch's messages have it: "float", "long int".
+std::string_view c_name(DType t);
 /// A size that only the run knows.
 inline Expr fresh_size(const Call& c) { return c.pool().symbol(c.pool().fresh_symbol("u_"), DType::I64, 0, INT64_MAX); }
 

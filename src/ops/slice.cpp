@@ -18,7 +18,7 @@ Range range_of(const Call& c) {
 }
 
 std::vector<Type> slice_types(const Call& c) {
-  if (c.rank("self") == 0) c.fail("self is of rank 0");
+  if (c.rank("self") == 0) c.fail("slice() cannot be applied to a 0-dim tensor.");
   return self_with(c, replaced(c.type("self").sizes, c.dim("dim", c.rank("self")), range_of(c).length));
 }
 
@@ -51,7 +51,7 @@ Values narrow_as_slice(Builder& b, const Call& c) {
   Expr size = c.size("self", dim), start = wrap_index(c.sym("start"), size), length = c.sym("length");
   if (auto first = const_int(start), last = const_int(start + length), n = const_int(size);
       n && first && last && (*first < 0 || *last > *n))
-    c.fail(fmt::format("elements {} to {} of {}", *first, *last, *n));
+    c.fail(fmt::format("start ({}) + length ({}) exceeds dimension size ({}).", *first, *last - *first, *n));
   if (slice_range(c.pool(), size, start, start + length, 1).length != length) return {};
   return b.call("aten::slice.Tensor", {c["self"], dim, start, start + length});
 }
@@ -163,7 +163,11 @@ Values split_every(Builder& b, const Call& c, Expr length, std::optional<int64_t
   return split_by(b, x, dim, lengths);
 }
 
-Values split(Builder& b, const Call& c) { return split_every(b, c, c.sym("split_size"), std::nullopt); }
+Values split(Builder& b, const Call& c) {
+  Expr size = c.sym("split_size");
+  if (size->hi < 0) c.fail(fmt::format("split expects split_size be non-negative, but got split_size={}", to_string(size)));
+  return split_every(b, c, size, std::nullopt);
+}
 
 Values split_with_sizes(Builder& b, const Call& c) {
   V x = b.input(c, "self");
@@ -180,7 +184,7 @@ Values split_with_sizes(Builder& b, const Call& c) {
 
 Values chunk(Builder& b, const Call& c) {
   int64_t n = c.integer("chunks");
-  if (n <= 0) c.fail("chunks must be positive");
+  if (n <= 0) c.fail(fmt::format("chunk expects `chunks` to be greater than 0, got: {}", n));
   return split_every(b, c, ceil_div(c.size("self", c.dim("dim", c.rank("self"))), b.integer(n)), n);
 }
 

@@ -50,12 +50,14 @@ Values view_identity(Builder& b, const Call& c) {
 std::vector<Type> expand_types(const Call& c) {
   const std::vector<Expr>& have = c.type("self").sizes;
   std::vector<Expr> want = c.syms("size");
-  if (want.size() < have.size()) c.fail("fewer sizes than dims");
+  if (want.size() < have.size())
+    c.fail(fmt::format("the number of sizes provided ({}) must be greater or equal to the number of dimensions in the tensor ({})",
+                       want.size(), have.size()));
   size_t lead = want.size() - have.size();
   for (size_t k = want.size(); k-- > 0;) {
     Expr from = k < lead ? Expr() : have[k - lead];
     if (is_const_int(want[k], -1)) {
-      if (!from) c.fail("-1 for a new dim");
+      if (!from) c.fail(fmt::format("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {}", k));
       want[k] = from;
     } else if (from && const_int(from) && const_int(want[k]) && from != want[k] && !is_const_int(from, 1))
       c.fail(fmt::format("The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {}.  Target "

@@ -15,7 +15,7 @@ Values expand_as(Builder& b, const Call& c) { return b.expand(b.input(c, "self")
 Values flatten(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   auto first = static_cast<size_t>(c.dim("start_dim", x.rank())), last = static_cast<size_t>(c.dim("end_dim", x.rank()));
-  if (first > last) c.fail("start_dim is after end_dim");
+  if (first > last) c.fail("flatten() has invalid args: start_dim cannot come after end_dim");
   if (x.rank() == 0) return b.reshape(x, {b.integer(1)});
   std::vector<Expr> sizes(x.sizes().begin(), x.sizes().begin() + static_cast<int64_t>(first));
   sizes.push_back(product(b.pool(), std::span(x.sizes()).subspan(first, last - first + 1)));
@@ -26,7 +26,11 @@ Values flatten(Builder& b, const Call& c) {
 Values unflatten(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   int64_t dim = c.dim("dim", x.rank());
-  std::vector<Expr> parts = reshape_sizes(c, {x.size(dim)}, c.syms("sizes")), sizes = without(x.sizes(), dim);
+  std::vector<Expr> parts = c.syms("sizes"), sizes = without(x.sizes(), dim);
+  bool open = std::any_of(parts.begin(), parts.end(), [](Expr e) { return is_const_int(e, -1); });
+  if (auto have = const_int(x.size(dim)), made = const_int(product(b.pool(), parts)); have && made && !open && *have != *made)
+    c.fail(fmt::format("unflatten: Provided sizes {} don't multiply up to the size of dim {} ({}) in the input tensor", sizes_text(parts), dim, *have));
+  parts = reshape_sizes(c, {x.size(dim)}, parts);
   sizes.insert(sizes.begin() + dim, parts.begin(), parts.end());
   return b.reshape(x, sizes);
 }
@@ -49,7 +53,7 @@ V matrices_back(Builder& b, const ViewWrite& w) { return b.transpose(w.now, -1, 
 
 Values transpose_matrix(Builder& b, const Call& c) {
   V x = b.input(c, "self");
-  if (x.rank() > 2) c.fail("self has more than two dims");
+  if (x.rank() > 2) c.fail(fmt::format("t() expects a tensor with <= 2 dimensions, but self is {}D", x.rank()));
   return x.rank() < 2 ? x : b.transpose(x, 0, 1);
 }
 

@@ -52,7 +52,6 @@ void Emitter::assign_tuple(const Exp& target, const TupleLit& t, const Sugared& 
     NodeId n = node(target->range, prim::TupleUnpack, {*v}, type(*v).elements());
     for (ValueId o : g.node(n).outputs) parts.push_back({o});
   } else if (value.as<InstanceP>()) parts = unrolled_items(target->range, value).value_or(std::vector<Sugared>{});
-  else if (v && type(*v).is_any_tensor()) fail(target->range, "Tensor cannot be used as a tuple");
   else fail(target->range, "{} cannot be used as a tuple", v ? repr(*v) : "value");
   if (parts.size() < wanted)
     fail(target->range, "need {}{} values to unpack but found only {}", stars ? "at least " : "", wanted, parts.size());
@@ -162,7 +161,7 @@ void Emitter::emit_delete(const Exp& target) {
   }
   auto* s = target->as<Subscript>();
   if (!s) fail(target->range, "Only subscripts and names can be deleted");
-  if (s->indices.size() != 1 || s->indices[0]->as<Slice>()) fail(target->range, "del_slice is not supported");
+  if (s->indices.size() != 1 || s->indices[0]->as<Slice>()) fail(target->range, "del statements only support deletion at a single index, slicing is not supported");
   ValueId of = expression(s->value);
   emit_values(target->range, call::Delete, {of, expression(s->indices[0])});
 }

@@ -110,7 +110,7 @@ ValueId Emitter::op(Range at, OpId name, const std::vector<ValueId>& args) { ret
 
 std::vector<ValueId> Emitter::emit_op(Range at, OpId name, const NamedValues& args) {
   std::vector<Given> given;
-  for (auto& a : args) given.push_back({type(a.value), a.name});
+  for (auto& a : args) given.push_back({type(a.value), a.name, is_empty_literal(a.value)});
   std::string why;
   if (auto r = of_tensors(at, name, args)) return *r;
   auto r = try_resolve(name, given, &why);
@@ -153,6 +153,7 @@ ValueId Emitter::argument_of(Range at, const Passed& p, const SchemaArg& arg, co
   auto converted = [&](size_t i) {
     const Named& n = given[i];
     if (p.convert.empty()) return n.value;
+    if (p.convert == "empty") return convert(n.range, n.value, type_of(arg), true);
     if (p.convert == "tuple") {
       Type list = type_of(arg);
       if (list.is(TypeKind::Optional)) list = Type(list.element());
@@ -258,7 +259,7 @@ void Emitter::bind_params(Range at, const FunctionRef& fn, const CallArgs& args,
     const std::pair<Range, Sugared>* given = i - first < args.positional.size() && !p.keyword_only ? &args.positional[i - first] : nullptr;
     for (auto& [name, arg] : args.keywords)
       if (name == p.name) {
-        if (given) fail(at, "{}Argument '{}' specified twice in schema, submitted kwarg", header, name);
+        if (given) fail(at, "{}Keyword argument {} specified twice.", header, name);
         given = &arg;
       }
     Type t = param_type(p, fn);

@@ -21,7 +21,7 @@ ValueId Emitter::as_value(Range at, const Sugared& s) {
           [&](const Closed& c) -> ValueId {
             fail(at,
                  "python value of type '{}' cannot be used as a value. Perhaps it is a closed over global variable? If so, please "
-                 "consider passing it in as an argument or use a local varible instead.",
+                 "consider passing it in as an argument or use a local variable instead.",
                  c.python_type);
           },
           [&](const Path& p) -> ValueId {
@@ -43,7 +43,7 @@ Sugared Emitter::sugared(const Exp& e, const std::optional<Type>& hint) {
                           Constant c = std::visit([](auto& v) { return Constant{v}; }, l.value);
                           return Sugared{emit_constant(e->range, c)};
                         },
-                        [&](const Ellipsis&) -> Sugared { fail(e->range, "'...' is only supported in subscripts"); },
+                        [&](const Ellipsis&) -> Sugared { fail(e->range, "Cannot emit expr for: (dots)"); },
                         [&](const Select& s) { return attribute_of(e->range, sugared(s.value), s.attr); },
                         [&](const Slice&) -> Sugared { fail(e->range, "a slice outside of a subscript"); },
                         [&](const Subscript& s) { return sugared_subscript(e, s); },
@@ -188,6 +188,12 @@ ValueId Emitter::emit_dict(const Exp& e, const DictLit& d, const std::optional<T
   return one(e->range, prim::DictConstruct, items, t);
 }
 
+/// [] without a hint: a list of tensors, until it is passed where another list is asked for.
+bool Emitter::is_empty_literal(ValueId v) const {
+  NodeId n = g.value(v).node;
+  return n.valid() && g.node(n).op == prim::ListConstruct && g.node(n).args.empty() && type(v) == Type::list(Type::simple(TypeKind::Dynamic));
+}
+
 ValueId Emitter::convert(Range at, ValueId v, const Type& to, bool implicit) {
   const Type from = type(v);
   if (from == to) return v;
@@ -205,6 +211,7 @@ ValueId Emitter::convert(Range at, ValueId v, const Type& to, bool implicit) {
     return cast(at, v, wanted);
   if (from.is(TypeKind::String) && wanted.is(TypeKind::Device)) return op(at, call::device, {v});
   if (!implicit) return v;
+  if (wanted.is(TypeKind::List) && is_empty_literal(v)) return one(at, prim::ListConstruct, {}, wanted);
   if (from.is_any_tensor()) {
     if (wanted.is(TypeKind::Float)) return op(at, call::FloatImplicit, {v});
     if (wanted.is(TypeKind::Int)) return op(at, call::IntImplicit, {v});

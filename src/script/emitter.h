@@ -92,6 +92,7 @@ private:
   ValueId cast(Range at, ValueId v, const Type& type);
   std::shared_ptr<const Origin> origin(Range at);
   const Type& type(ValueId v) const { return g.type(v); }
+  bool is_empty_literal(ValueId v) const;
   std::string repr(ValueId v) const; // its type as messages have it
   template <class F> void within(BlockId block, Frame& frame, const F& f);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 
 #include "script/parser.h"
 
@@ -352,6 +353,12 @@ void Parser::formatted(const Token& t, std::string& text, Exps& values) {
       if (i == s.size()) fail(t.range, "f-string: expecting '}}'");
       if (s[i] == '!') refuse(t.range, "Don't support conversion in JoinedStr");
       if (s[i] == ':') refuse(t.range, "Don't support formatting in JoinedStr");
+      size_t end = i;
+      while (end > begin && s[end - 1] == ' ') end--;
+      if (end > begin + 1 && s[end - 1] == '=' && !std::strchr("=!<>", s[end - 2])) {
+        refuse(t.range, "Don't support conversion in JoinedStr"); // {x=} means repr
+        i = end - 1;
+      }
       Range part{t.body.source, static_cast<uint32_t>(t.body.begin + begin), static_cast<uint32_t>(t.body.begin + i)};
       Parser inner(lex_part(part));
       inner.level = level;

@@ -86,6 +86,7 @@ bool Parser::compound(Stmts& out) {
   else if (is("class")) cls(out, {});
   else if (is("try")) try_statement();
   else if (is("with")) with_statement(out);
+  else if (is("match") && ends_in_colon()) match_statement();
   else return false;
   return true;
 }
@@ -147,6 +148,25 @@ void Parser::try_statement() {
     while (!is(":") && !is(Token::Kind::Newline) && !is(Token::Kind::End)) advance();
     block();
   }
+}
+
+// `match` and `case` are names elsewhere.
+bool Parser::ends_in_colon() const {
+  size_t end = at + 1;
+  while (tokens.list[end].kind != Token::Kind::Newline && tokens.list[end].kind != Token::Kind::End) end++;
+  return end > at + 2 && tokens.list[end - 1].text == ":";
+}
+
+void Parser::match_statement() {
+  refuse(here().range, "Match aren't supported");
+  auto skip = [&] {
+    while (!is(":") && !is(Token::Kind::Newline) && !is(Token::Kind::End)) advance();
+  };
+  skip(), expect(":"), advance();
+  if (!is(Token::Kind::Indent)) fail(here().range, "expected an indented block");
+  advance();
+  while (!is(Token::Kind::Dedent) && !is(Token::Kind::End)) skip(), block();
+  if (is(Token::Kind::Dedent)) advance();
 }
 
 void Parser::with_statement(Stmts& out) {

@@ -39,7 +39,6 @@ private:
     if (it == values_.end()) lex_.fail("%" + name + " is not defined here");
     return it->second;
   }
-  static std::string hint(const std::string& name) { return name[0] >= '0' && name[0] <= '9' ? std::string() : name; }
 
   struct Declared {
     std::string name;
@@ -60,7 +59,7 @@ private:
     while (!lex_.accept(")")) {
       if (!g_.block(block).params.empty()) lex_.accept(",");
       Declared d = parse_declared();
-      ValueId v = g_.add_param(block, std::move(d.type), hint(d.name));
+      ValueId v = g_.add_param(block, std::move(d.type), d.name);
       g_.value(v).meta = d.meta;
       define(d.name, v);
     }
@@ -114,7 +113,7 @@ private:
     n.origin = parse_range();
     std::vector<Type> types;
     std::vector<std::string> names;
-    for (Declared& d : outputs) types.push_back(std::move(d.type)), names.push_back(hint(d.name));
+    for (Declared& d : outputs) types.push_back(std::move(d.type)), names.push_back(d.name);
     NodeId id = g_.append(block, std::move(n), std::move(types), std::move(names));
     parse_blocks(id);
     for (size_t i = 0; i < outputs.size(); i++) {

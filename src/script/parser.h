@@ -88,6 +88,8 @@ private:
   void while_statement(Stmts& out);
   void for_statement(Stmts& out);
   void try_statement();
+  bool ends_in_colon() const;
+  void match_statement();
   void with_statement(Stmts& out);
   void import(Stmts& out);
   void import_from(Stmts& out);

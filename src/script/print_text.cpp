@@ -31,22 +31,25 @@ std::string quoted(std::string_view text) {
 // A name for each value: its hint, made unique; or a number.
 class ValueNames {
 public:
-  explicit ValueNames(const Graph& g) : g_(g) { block(g.top()); }
+  explicit ValueNames(const Graph& g) : g_(g) {
+    for_each_value_of(g.top(), [&](ValueId v) { given_.insert(g_.value(v).name); });
+    for_each_value_of(g.top(), [&](ValueId v) { name(v); });
+  }
   const std::string& operator[](ValueId v) const { return names_.get(v); }
 
 private:
-  void block(BlockId id) {
-    for (ValueId p : g_.block(id).params) name(p);
+  template <class F> void for_each_value_of(BlockId id, const F& f) {
+    for (ValueId p : g_.block(id).params) f(p);
     for (NodeId n : g_.block(id).nodes) {
-      for (BlockId inner : g_.node(n).blocks) block(inner);
-      for (ValueId v : g_.node(n).outputs) name(v);
+      for (BlockId inner : g_.node(n).blocks) for_each_value_of(inner, f);
+      for (ValueId v : g_.node(n).outputs) f(v);
     }
   }
   void name(ValueId v) {
     std::string own = g_.value(v).name;
     if (own.empty()) {
       do own = std::to_string(next_++);
-      while (used_.contains(own));
+      while (used_.contains(own) || given_.contains(own));
     }
     std::string unique = own;
     for (int k = 1; !used_.insert(unique).second; k++) unique = fmt::format("{}.{}", own, k);
@@ -55,7 +58,7 @@ private:
 
   const Graph& g_;
   SideTable<ValueId, std::string> names_;
-  std::unordered_set<std::string> used_;
+  std::unordered_set<std::string> used_, given_;
   int next_ = 0;
 };
 
@@ -99,7 +102,7 @@ private:
       attributes += (attributes.empty() ? "[" : ", ") + a.name + "=" +
                     constant(a.value, n.outputs.size() == 1 ? g_.type(n.outputs[0]) : Type::simple(TypeKind::Any));
     if (!attributes.empty()) attributes += "]";
-    s = indent + s + (n.outputs.empty() ? "" : " = ") + n.op.name() + attributes + "(" + list(n.args) + ")";
+    s = indent + s + " = " + n.op.name() + attributes + "(" + list(n.args) + ")";
     if (n.origin && !n.origin->range.empty()) s += " # " + n.origin->range;
     s += "\n";
     for (size_t i = 0; i < n.blocks.size(); i++) s += block(n.blocks[i], i, indent + "  ");

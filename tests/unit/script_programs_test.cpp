@@ -1,0 +1,51 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "executor/interpreter.h"
+#include "script/script.h"
+
+using namespace tenon;
+
+namespace {
+
+std::vector<std::string> split(const std::string& text, const std::string& by) {
+  std::vector<std::string> out;
+  for (size_t at = 0;;) {
+    size_t end = text.find(by, at);
+    out.push_back(text.substr(at, end == text.npos ? end : end - at));
+    if (end == text.npos) return out;
+    at = end + by.size();
+  }
+}
+std::string text_of(const std::string& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+// As results.py writes it: "= " and the string that f() gives, "! " and the words of an error, "+" where f has parameters and compiles.
+std::string answer(const std::string& program, const std::string& expected) {
+  constexpr std::string_view head = "import math\nimport torch\nimport torch.nn.functional as F\nfrom torch import Tensor\nfrom typing import *\n";
+  try {
+    script::ScriptProgram p = script::compile_script(std::string(head) + program, "program.py", "f");
+    if (!p.params.empty()) return "+";
+    return "= " + executor::run(executor::build_code(p.graph), {}).at(0).to_string();
+  } catch (const Error& e) {
+    bool refused = expected.starts_with("! ") && std::string_view(e.what()).find(std::string_view(expected).substr(2)) != std::string_view::npos;
+    return refused ? expected : fmt::format("! {}", e.what());
+  }
+}
+
+} // namespace
+
+TEST_CASE("scripts: programs give and say what torch does") {
+  std::vector<std::string> programs = split(text_of(TENON_FIXTURES "/scripts/programs.py"), "\n---\n");
+  std::vector<std::string> results = split(text_of(TENON_FIXTURES "/scripts/results.txt"), "\n");
+  REQUIRE(results.size() == programs.size() + 1);
+  for (size_t i = 0; i < programs.size(); i++) {
+    INFO("program ", i, ":\n", programs[i]);
+    CHECK(answer(programs[i], results[i]) == results[i]);
+  }
+}
