@@ -74,6 +74,8 @@ public:
 
   /// The entry's parameters become the graph's, its body the top block. Returns the parameters.
   std::vector<ScriptParam> emit_entry(const FunctionRef& fn);
+  /// A call appended to a block of a graph that exists; gives its result.
+  ValueId emit_into(BlockId block, const FunctionRef& fn, std::span<const ValueId> args);
 
 private:
   using Rest = std::function<Flow()>;
