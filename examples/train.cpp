@@ -1,6 +1,6 @@
-// Trains two small networks by gradient descent: a program in TorchScript's language gives the loss, Script::gradient the program that gives
-// gradients too, and a third one takes the step. Without arguments it prints losses; with a file of losses, as train_losses.py writes it, it
-// fails where its own are others.
+// Trains two small networks by gradient descent: a program in TorchScript's language gives the loss, Script::gradient the program that
+// gives gradients too, and a third one takes the step. Without arguments it prints losses; with a file of losses, as train_losses.py writes
+// it, it fails where its own are others.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -83,11 +83,17 @@ std::vector<double> train(Network& net, double& us_per_step) {
 }
 
 std::vector<Network> networks() {
-  return {{"layers", {"w1", "b1", "w2", "b2"}, numbers(0, {64, 20}, 1),
-           {numbers(5000, {32, 20}, 0.3f), numbers(6000, {32}, 0.1f), numbers(7000, {4, 32}, 0.3f), numbers(8000, {4}, 0.1f)}, 0.5},
-          {"convolutions", {"k1", "b1", "k2", "b2", "w", "b"}, numbers(10000, {16, 1, 12, 12}, 1),
+  return {{"layers",
+           {"w1", "b1", "w2", "b2"},
+           numbers(0, {64, 20}, 1),
+           {numbers(5000, {32, 20}, 0.3f), numbers(6000, {32}, 0.1f), numbers(7000, {4, 32}, 0.3f), numbers(8000, {4}, 0.1f)},
+           0.5},
+          {"convolutions",
+           {"k1", "b1", "k2", "b2", "w", "b"},
+           numbers(10000, {16, 1, 12, 12}, 1),
            {numbers(20000, {8, 1, 3, 3}, 0.4f), numbers(21000, {8}, 0.1f), numbers(22000, {12, 8, 3, 3}, 0.2f), numbers(24000, {12}, 0.1f),
-            numbers(25000, {4, 108}, 0.2f), numbers(26000, {4}, 0.1f)}, 0.2}};
+            numbers(25000, {4, 108}, 0.2f), numbers(26000, {4}, 0.1f)},
+           0.1}};
 }
 
 } // namespace

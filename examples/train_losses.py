@@ -30,7 +30,7 @@ def main():
     networks = [
         ("layers", numbers(0, (64, 20), 1), [numbers(5000, (32, 20), 0.3), numbers(6000, (32,), 0.1), numbers(7000, (4, 32), 0.3), numbers(8000, (4,), 0.1)], 0.5),
         ("convolutions", numbers(10000, (16, 1, 12, 12), 1),
-         [numbers(20000, (8, 1, 3, 3), 0.4), numbers(21000, (8,), 0.1), numbers(22000, (12, 8, 3, 3), 0.2), numbers(24000, (12,), 0.1), numbers(25000, (4, 108), 0.2), numbers(26000, (4,), 0.1)], 0.2),
+         [numbers(20000, (8, 1, 3, 3), 0.4), numbers(21000, (8,), 0.1), numbers(22000, (12, 8, 3, 3), 0.2), numbers(24000, (12,), 0.1), numbers(25000, (4, 108), 0.2), numbers(26000, (4,), 0.1)], 0.1),
     ]
     with open(os.path.join(HERE, "train_losses.txt"), "w") as out:
         for name, x, weights, rate in networks:

@@ -43,6 +43,7 @@ private:
   using Key = std::vector<int64_t>;
 
   std::shared_ptr<Entry> find(const Key& key);
+  Pattern* pattern_of(std::span<const IValue> args);
   std::shared_ptr<Plan> plan_for(Pattern& pattern, std::span<const IValue> args);
   std::shared_ptr<Plan> compile(std::span<const IValue> args, Sizes sizes);
 
