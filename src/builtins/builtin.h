@@ -20,6 +20,7 @@ using BuiltinFn = void (*)(BuiltinCall&);
 struct BuiltinRow {
   std::string schema; ///< "aten::add.int(int a, int b) -> int", "aten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!)"
   BuiltinFn run = nullptr;
+  std::string_view vjp = {}; ///< of those that give tensors of tensors: as OpRow::vjp
 };
 
 /// Whether it reads and writes nothing but its operands' numbers and strings: equal operands give equal results, and no result
@@ -54,6 +55,7 @@ std::span<const BuiltinRow> dict_rows();
 std::span<const BuiltinRow> object_rows();      ///< None, is, hash, devices, what programs ask of their surroundings
 std::span<const BuiltinRow> tensor_pair_rows(); ///< equal, allclose, promotion of dtypes
 std::span<const BuiltinRow> tensor_rows();      ///< attributes of tensors, torch.tensor, tolist
+std::span<const BuiltinRow> gradient_rows();    ///< where backward passes keep gradients
 /// The rows of all families, in the order in which overloads of one name are tried.
 std::vector<BuiltinRow> all_rows();
 } // namespace builtins

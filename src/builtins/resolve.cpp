@@ -84,6 +84,12 @@ std::optional<std::string_view> conversion(const Type& actual, const Type& forma
     case TypeKind::Number: return "aten::ScalarImplicit";
     default: return std::nullopt;
     }
+  if (actual.is(TypeKind::Bool)) switch (to.kind) {
+    case TypeKind::Float: return "aten::Float";
+    case TypeKind::Int:
+    case TypeKind::Number: return "aten::Int";
+    default: return std::nullopt;
+    }
   if (actual.is(TypeKind::Number)) switch (to.kind) {
     case TypeKind::Float: return "aten::Float";
     case TypeKind::Complex: return "aten::Complex";

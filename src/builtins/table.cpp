@@ -52,7 +52,7 @@ bool is_pure(const BuiltinOp& op) {
 std::vector<BuiltinRow> builtins::all_rows() {
   std::vector<BuiltinRow> all;
   for (auto family : {conversion_rows, list_rows, tensor_rows, tensor_pair_rows, string_rows, number_rows, order_rows, math_rows,
-                      format_rows, dict_rows, object_rows}) {
+                      format_rows, dict_rows, object_rows, gradient_rows}) {
     auto rows = family();
     all.insert(all.end(), rows.begin(), rows.end());
   }

@@ -163,14 +163,12 @@ bool Interpreter::run(uint64_t most) {
         continue;
       case OpCode::JumpUnless: at_ = holds(in(0)) ? at_ + 1 : i.target; continue;
       case OpCode::LoopTest: at_ = in(1).to_int() < in(0).to_int() && holds(in(2)) ? at_ + 1 : i.target; continue;
-      case OpCode::Again: {
+      case OpCode::Again:
         stop_point();
         if (most-- == 0) return false;
-        int64_t done = r[o[0]].to_int() + 1;
-        r[o[0]] = done, r[o[1]] = done;
-        at_ = done < in(2).to_int() && holds(in(3)) ? i.target : at_ + 1;
+        r[o[0]] = r[o[0]].to_int() + 1, r[o[1]] = r[o[0]];
+        at_ = r[o[0]].to_int() < in(2).to_int() && holds(in(3)) ? i.target : at_ + 1;
         continue;
-      }
       case OpCode::Return:
         for (size_t k = 0; k < i.args; k++) results_.push_back(in(k));
         return true;

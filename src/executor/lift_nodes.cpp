@@ -182,7 +182,7 @@ Lift Lifter::passed(const Passed& p, const SchemaArg& schema, const Node& n) {
   }
   if (v.as<TensorP>()) return item(value_of(v));
   Expr e = expression(v);
-  return number(cast(e, schema.type == ArgType::Int ? DType::I64 : DType::F64));
+  return number(cast(e, p.convert.starts_with(call::Int.name()) ? DType::I64 : DType::F64));
 }
 
 void Lifter::run_call(const Node& n) {

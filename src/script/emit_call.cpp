@@ -98,7 +98,22 @@ ValueId Emitter::pack_results(Range at, const std::vector<ValueId>& results) {
   ArgList items(results.begin(), results.end());
   std::vector<Type> types;
   for (ValueId v : results) types.push_back(type(v));
-  return one(at, prim::TupleConstruct, items, Type::tuple(types));
+  return one(at, prim::TupleConstruct, items, Type::tuple(types, {}, result_names(results)));
+}
+
+/// The schema's names of an operator's results, which are fields of the tuple: x.max(0).values. Empty where not all have one.
+std::vector<std::string> Emitter::result_names(const std::vector<ValueId>& results) const {
+  const Node& n = g.node(g.value(results[0]).node);
+  std::vector<Given> given;
+  for (const Arg& a : n.args) given.push_back({type(a.get<ValueId>())});
+  auto r = resolve_node(n.op, given);
+  std::vector<std::string> names;
+  for (size_t i = 0; r && i < r->signature->returns.size(); i++) {
+    const std::string& name = r->signature->returns[i].name;
+    if (name.empty()) return {};
+    names.push_back(name);
+  }
+  return names.size() == results.size() ? names : std::vector<std::string>();
 }
 
 std::vector<ValueId> Emitter::emit_values(Range at, OpId name, const std::vector<ValueId>& args) {
@@ -114,15 +129,7 @@ std::vector<ValueId> Emitter::emit_op(Range at, OpId name, const NamedValues& ar
   std::string why;
   if (auto r = of_tensors(at, name, args)) return *r;
   auto r = try_resolve(name, given, &why);
-  if (!r) {
-    // A bool is a number where the other operand is a tensor.
-    NamedValues numbers = args;
-    for (size_t i = 1; i < args.size() && type(args[0].value).is_any_tensor(); i++)
-      if (given[i].type.is(TypeKind::Bool))
-        numbers[i].value = op(at, call::Int, {args[i].value}), given[i].type = Type::simple(TypeKind::Int);
-    if (try_resolve(name, given)) return emit_op(at, name, numbers);
-    fail_text(at, why);
-  }
+  if (!r) fail_text(at, why);
   std::vector<ValueId> values;
   for (auto& a : args) values.push_back(a.value);
   CallWriter writer(g, [&](OpId op, ArgList operands, std::vector<Type> types, std::optional<size_t> of) {
