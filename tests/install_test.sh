@@ -22,6 +22,9 @@ ${CXX:-g++} -Wall -Wextra -Werror examples/embed.cpp $flags -o "$root/embed"
 ${CXX:-g++} -Wall -Wextra -Werror examples/rewrite_pass.cpp $flags -o "$root/rewrite_pass"
 # shellcheck disable=SC2086
 ${CXX:-g++} -Wall -Wextra -Werror examples/own_kernel.cpp $flags -o "$root/own_kernel"
+# shellcheck disable=SC2086
+${CXX:-g++} -Wall -Wextra -Werror -O1 examples/train.cpp $flags -o "$root/train"
+LD_LIBRARY_PATH=$(dirname "$library") "$root/train" examples/train_losses.txt
 # The first example of a page as it stands there; its further blocks are statements.
 for page in README.md docs/torchscript.md; do
   awk '/^```cpp/ { in_block = 1; if (blocks++) print "void block" blocks "() {"; next }

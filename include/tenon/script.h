@@ -55,6 +55,12 @@ public:
   /// Names that the program does not use are passed over, as a state dict may have more. Errors: BadInput for a name that is there twice.
   Result<Script> with_state_dict(std::span<const NamedTensor> weights) const;
 
+  /// The program that gives gradients behind its results, by reverse-mode differentiation: one for each of `wrt`, names of parameters or
+  /// weights, of the sum of all floating elements of the results; of its size and dtype, zero where nothing depends on it. Weights keep
+  /// their values. Errors: BadInput for a name that is neither, and what can have no gradient; Unsupported for an operator without
+  /// derivative, with its place.
+  Result<Script> gradient(std::span<const std::string> wrt) const;
+
   /// The program under other options, of which interpret and threads count; what it has learned of its calls begins anew.
   Script with_options(const Options& options) const;
   /// The steps of the plans that calls so far have got, and why calls go to the interpreter where they do.

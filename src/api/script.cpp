@@ -8,6 +8,7 @@
 
 #include "api/graph_impl.h"
 #include "api/impl.h"
+#include "autodiff/differentiate.h"
 #include "executor/graph_executor.h"
 #include "script/arguments.h"
 #include "script/lint.h"
@@ -89,6 +90,25 @@ Result<Script> Script::with_state_dict(std::span<const NamedTensor> given) const
       auto at = std::ranges::find(weights(), w.name);
       if (at != weights().end()) now.weights[static_cast<size_t>(at - weights().begin())] = w.tensor;
     }
+    return Script(std::make_shared<const Impl>(std::move(now)));
+  });
+}
+
+Result<Script> Script::gradient(std::span<const std::string> wrt) const {
+  return guarded([&] {
+    const script::ScriptProgram& p = *impl_->program;
+    std::vector<size_t> places;
+    for (const std::string& name : wrt) {
+      auto param = std::ranges::find(p.params, name, &script::ScriptParam::name);
+      auto weight = std::ranges::find(p.weights, name);
+      require_input(param != p.params.end() || weight != p.weights.end(), "'{}' is no parameter and no weight of the program", name);
+      places.push_back(param != p.params.end() ? static_cast<size_t>(param - p.params.begin())
+                                               : p.params.size() + static_cast<size_t>(weight - p.weights.begin()));
+    }
+    script::ScriptProgram both{.graph = autodiff::differentiate(p.graph, places).both, .params = p.params, .weights = p.weights};
+    Impl now = *impl_;
+    now.executor = std::make_shared<executor::GraphExecutor>(Graph(both.graph));
+    now.program = std::make_shared<const script::ScriptProgram>(std::move(both));
     return Script(std::make_shared<const Impl>(std::move(now)));
   });
 }
