@@ -35,6 +35,12 @@ Script make(script::ScriptProgram program) {
   return Script(std::make_shared<const Script::Impl>(std::move(impl)));
 }
 
+Script of_text(std::string_view text, std::vector<std::string> weights) {
+  script::ScriptProgram program = script::program_of_text(text, std::move(weights));
+  script::lint(program.graph);
+  return make(std::move(program));
+}
+
 std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   require_input(in.good(), "{} cannot be read", path);
@@ -50,16 +56,12 @@ Result<Script> Script::compile(std::string_view source, const std::string& entry
 Result<Script> Script::load(const std::string& path, const std::string& entry) {
   return guarded([&] {
     std::string text = read_text(path);
-    return make(entry.empty() ? script::program_of_text(text) : script::compile_script(text, path, entry));
+    return entry.empty() ? of_text(text, {}) : make(script::compile_script(text, path, entry));
   });
 }
 
 Result<Script> Script::parse(std::string_view text, std::vector<std::string> weights) {
-  return guarded([&] {
-    script::ScriptProgram program = script::program_of_text(text, std::move(weights));
-    script::lint(program.graph);
-    return make(std::move(program));
-  });
+  return guarded([&] { return of_text(text, std::move(weights)); });
 }
 
 Result<Script> Script::from(const ir::Graph& graph, std::vector<std::string> weights) {

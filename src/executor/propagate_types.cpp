@@ -137,13 +137,7 @@ public:
       return container(n);
     if (std::ranges::none_of(n.outputs, [&](ValueId v) { return g_.type(v).is_any_tensor(); })) return;
     Resolved r = resolved(g_, n);
-    MaybeTypes types = of_call(n, r);
-    if (r.in_place) {
-      // The operand of unsqueeze_ is of another type from here on, and so of none that holds everywhere; that of add_ stays what it is.
-      bool is_view = !r.def->signature.returns.at(0).alias.empty();
-      if (is_view) set(n.args.at(0).get<ValueId>(), dynamic());
-      types = std::vector<Type>{argument(n, 0)};
-    }
+    MaybeTypes types = r.in_place ? std::vector<Type>{argument(n, 0)} : of_call(n, r);
     for (size_t i = 0; i < n.outputs.size(); i++)
       if (g_.type(n.outputs[i]).is_any_tensor()) set(n.outputs[i], types && i < types->size() ? (*types)[i] : dynamic(), meta_of(n));
   }

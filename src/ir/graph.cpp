@@ -39,6 +39,10 @@ struct Moved {
     for (Expr& e : t.sizes) move(e);
     for (Expr& e : t.strides) move(e);
     move(t.value);
+    if (t.elements().empty()) return;
+    TypeParts parts = *t.parts;
+    for (Type& e : parts.elements) move(e);
+    t.parts = Parts(std::move(parts));
   }
 };
 

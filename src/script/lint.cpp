@@ -95,6 +95,10 @@ private:
   void check_call(NodeId id) const {
     const Node& n = g_.node(id);
     if (n.op == prim::Constant) return check_count(id, "results", n.outputs.size(), 1);
+    if (n.op == prim::unchecked_cast) {
+      check_count(id, "arguments", n.args.size(), 1);
+      return check_count(id, "results", n.outputs.size(), 1);
+    }
     if (n.op == prim::ListConstruct || n.op == prim::DictConstruct) return check_elements(id);
     std::vector<Type> results;
     try {

@@ -235,6 +235,8 @@ TEST_CASE("script: files of source and of IR") {
   CHECK(Script::load(path, "f").value()(2).to_int() == 3);
   std::ofstream(path) << "graph(%x : int):\n  %y : int = aten::neg(%x)\n  return (%y)\n";
   CHECK(Script::load(path).value()(2).to_int() == -2);
+  std::ofstream(path) << "graph(%x : int):\n  %y : str = aten::neg(%x)\n  return (%y)\n";
+  CHECK(has(refusal(Script::load(path)), "result 0 is str"));
   std::remove(path.c_str());
 }
 

@@ -1,7 +1,10 @@
 // Graphs of TorchScript by hand: inserted, changed, refused.
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 #include "tenon/tenon.h"
+#include "tests/fuzz/mutate_text.h"
 #include "tests/unit/load_samples.h"
 
 using namespace tenon;
@@ -238,6 +241,10 @@ TEST_CASE("script graph: types of every kind have a text") {
   CHECK(pair.str() == "Pair");
   CHECK(has(error_of([] { ir::Type::parse("Float(2, "); }), "line 1"));
   CHECK(has(error_of([] { ir::Type::parse("int int"); }), "more text"));
+  auto first = std::make_unique<ir::Graph>(ir::Graph::parse("graph(%t : (Float(2, 3), (Long(*), int))):\n  return (%t)"));
+  ir::Graph copy = *first;
+  first.reset();
+  CHECK(copy.inputs()[0].type().str() == "(Float(2, 3), (Long(*), int))");
   ir::Graph g("script");
   ir::Value v = g.addInput(pair, "p");
   CHECK(v.type() == pair);
@@ -303,4 +310,56 @@ TEST_CASE("script graph: passes run on it") {
   auto program = Program::load(std::string(TENON_FIXTURES) + "/programs/mlp.pt2").value().transform(passes);
   REQUIRE_FALSE(program.ok());
   CHECK(has(program.error().what(), "no TorchScript"));
+}
+
+TEST_CASE("script graph: damaged texts are refused, or are graphs that lint, analysis and printing take") {
+  auto look = [](ir::Graph g) {
+    g.lint();
+    g.propagateTypes();
+    g.lint();
+    for (ir::Node n : g.nodes()) n.schema(), n.arguments(), n.kwargs(), n.attributes();
+    g.eliminateDeadCode();
+    g.lint();
+    std::string text = g.toString();
+    CHECK(ir::Graph::parse(text).toString() == text);
+  };
+  const std::vector<std::string_view> words{"prim::If",
+                                            "prim::Loop",
+                                            "prim::ListConstruct",
+                                            "prim::TupleUnpack",
+                                            "prim::ListUnpack",
+                                            "prim::TupleIndex",
+                                            "aten::cat",
+                                            "aten::add_",
+                                            "aten::append",
+                                            "block0():",
+                                            "-> ()",
+                                            "Float(2, *)",
+                                            "Tensor[]",
+                                            "(int, Tensor)",
+                                            "Long(3)",
+                                            "Tuple",
+                                            "Any",
+                                            "%x",
+                                            "[1, 2]",
+                                            "body=graph(%x : int):\n  return (%x)"};
+  size_t taken = 0, refused = 0;
+  for (const char* name : {"if", "loop", "lstm_cell", "simple_lstm"}) {
+    std::ifstream file(std::string(TENON_FIXTURES) + "/scripts/document/" + name + ".ir");
+    REQUIRE(file.good());
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (unsigned seed = 0; seed < 400; seed++) {
+      std::string changed = text;
+      for (unsigned k = 0; k <= seed % 2; k++) changed = fuzz::TextMutator(changed, seed * 7 + k).run(words);
+      try {
+        look(ir::Graph::parse(changed));
+        taken++;
+      } catch (const Error& e) {
+        refused++;
+        CHECK_MESSAGE(e.kind != ErrorKind::Internal, e.what(), changed);
+      }
+    }
+  }
+  CHECK(taken > 40);
+  CHECK(refused > 100);
 }
