@@ -161,5 +161,48 @@ refuses 'rank is 4' "$tenon" run $programs/mlp.pt2 --inputs $programs/cnn_bn_res
 refuses 'size 8 of dim|dtype' "$tenon" run $programs/mlp.pt2 --inputs $programs/gpt_block.inputs.npz
 head -c 3000 $programs/mlp.pt2 >"$work/short.pt2"
 refuses 'error' "$tenon" run "$work/short.pt2"
+# Gradients of a script: of arguments, of weights, and what is refused.
+cat >"$work/grad.py" <<'EOF'
+import torch
+import torch.nn as nn
+
+def f(x, y):
+    s = x
+    for i in range(3):
+        if i != 1:
+            s = s * y
+    return s
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(2))
+    def forward(self, x):
+        return x * self.w
+
+def spectrum(x):
+    return torch.fft.fft(x).abs()
+EOF
+python3 - "$work" <<'EOF'
+import struct, sys, zipfile
+def npz(path, **arrays):
+    with zipfile.ZipFile(path, "w") as z:
+        for name, values in arrays.items():
+            head = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }" % len(values)
+            head += " " * (-(len(head) + 11) % 64) + "\n"
+            z.writestr(name + ".npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack("<%df" % len(values), *values))
+npz(sys.argv[1] + "/grad.npz", arg0=[2, 3], arg1=[5, 0.5])
+npz(sys.argv[1] + "/scale.npz", arg0=[2, 3])
+npz(sys.argv[1] + "/scale.weights.npz", w=[7, 8])
+EOF
+has '^grad0: +25\.0000' "$tenon" grad "$work/grad.py:f" --inputs "$work/grad.npz" --wrt 0,1
+has '^grad1: +20\.0000' "$tenon" grad "$work/grad.py:f" --inputs "$work/grad.npz" --wrt 1 -o "$work/grads.npz"
+python3 -m zipfile -l "$work/grads.npz" | grep -q 'grad1.npy' || problem "grad writes no grad1"
+has '^grad.w:  2' "$tenon" grad "$work/grad.py:Scale" --inputs "$work/scale.npz" --weights "$work/scale.weights.npz" --wrt-weights all
+refuses 'has no derivative .*grad.py:19' "$tenon" grad "$work/grad.py:spectrum" --inputs "$work/scale.npz" --wrt 0
+refuses 'there is no argument 2: the program takes 2' "$tenon" grad "$work/grad.py:f" --inputs "$work/grad.npz" --wrt 2
+refuses 'the program has no weight v' "$tenon" grad "$work/grad.py:Scale" --inputs "$work/scale.npz" --weights "$work/scale.weights.npz" --wrt-weights v
+refuses 'nothing to differentiate' "$tenon" grad "$work/grad.py:f" --inputs "$work/grad.npz"
+refuses 'is no script' "$tenon" grad $programs/mlp.pt2 --wrt 0
 echo "$problems problems"
 [ "$problems" -eq 0 ]

@@ -24,7 +24,9 @@ Activity::Activity(const Graph& graph, std::span<const ValueId> wrt) : g_(graph)
 const Resolved* Activity::resolved(NodeId n) const { return resolved_.get(n).get(); }
 
 const Derivative* Activity::derivative(NodeId n) const {
+  static const Derivative stopped{};
   const Resolved* r = resolved(n);
+  if (r && r->def && untracked(n)) return &stopped;
   return !r ? nullptr : r->def ? derivative_of(*r->def) : derivative_of(*r->builtin);
 }
 

@@ -32,6 +32,8 @@ public:
   /// The operator of a node; empty for those of prim that the compiler knows, which have no schema. Throws Error(BadInput).
   const Resolved* resolved(NodeId n) const;
   const Derivative* derivative(NodeId n) const;
+  /// Whether the node stands within torch.no_grad().
+  bool untracked(NodeId n) const { return g_.node(n).attribute("no_grad") != nullptr; }
   size_t uses(ValueId v) const { return uses_.get(v); }
   /// The block in which a value is defined.
   BlockId block_of(ValueId v) const { return block_of_.get(v); }

@@ -26,8 +26,8 @@ struct Rule {
 };
 
 struct Derivative {
-  std::vector<Rule> rules;
-  std::optional<Rule> result; ///< what it is in terms of other operators
+  std::vector<Rule> rules = {};
+  std::optional<Rule> result = {}; ///< what it is in terms of other operators
   bool sums_to_operands = false;
   bool stops() const { return rules.empty() && !result; }
   const Rule* rule_of(std::string_view arg) const;

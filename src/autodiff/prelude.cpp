@@ -23,6 +23,9 @@ def final(grad: Optional[Tensor], of: Tensor) -> Tensor:
     assert not of.is_complex() and (grad is None or grad.dtype == of.dtype), "gradients of complex numbers are not supported"
     return torch.zeros_like(of) if grad is None else grad
 
+def final_if_any(grad: Optional[Tensor], of: Optional[Tensor]) -> Optional[Tensor]:
+    return None if of is None else final(grad, of)
+
 def zeros(of: Tensor) -> Tensor:
     return torch.zeros_like(of)
 

@@ -62,10 +62,9 @@ ValueId Reverse::gradient_of_result(ValueId v, Mirror& m) {
 ValueId Reverse::gradient_of_input(ValueId v) {
   ValueId here = saved_.reach(v, top_);
   BlockId block = top_.backward;
-  if (!g_.type(v).is_any_tensor()) return collected(here, activity_.written(v));
-  if (activity_.active(v) && activity_.written(v)) return call(block, "memory_gradient", {grads_, here});
+  if (!is_tensor(g_.type(v)) || (activity_.active(v) && activity_.written(v))) return collected(here, activity_.written(v));
   ValueId grad = taken(v, top_);
-  return grad.valid() ? call(block, "final", {grad, here}) : call(block, "zeros", {here});
+  return call(block, g_.type(v).is_any_tensor() ? "final" : "final_if_any", {grad.valid() ? grad : none(block), here});
 }
 
 // Of a backward value that holds tensors.
@@ -108,6 +107,7 @@ void Reverse::undo_node(NodeId id, Mirror& m) {
   const Resolved* r = activity_.resolved(id);
   bool writes = r && r->def && !r->signature->args.empty() && r->signature->args[0].written;
   if (writes ? !activity_.active(n.args[0].get<ValueId>()) : !any) return;
+  if (writes && activity_.untracked(id)) return; // as if nothing had been written
   if (writes) return undo_in_place(id, m);
   bool reads = n.args.size() > 0 && !is_tensor(g_.type(n.args[0].get<ValueId>())); // from a holder
   if (r && (r->def || activity_.derivative(id) || !reads)) return undo_call(id, m);
@@ -121,9 +121,14 @@ void Reverse::undo_call(NodeId id, Mirror& m) {
   const Node& n = g_.node(id);
   const Resolved* r = activity_.resolved(id);
   const Derivative* d = activity_.derivative(id);
-  if (d && d->stops()) return;
-  bool in_memory = std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return activity_.written(v); });
   bool is_view = !r->signature->returns.empty() && !r->signature->returns[0].alias.empty();
+  bool in_memory = std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return activity_.written(v); });
+  if (d && d->stops()) {
+    bool mixes = in_memory && is_view && activity_.active(n.args[0].get<ValueId>());
+    if (mixes)
+      unsupported("{} of memory that is written in place: its gradient is not that of what it shares the memory with{}", n.op, place_of(n));
+    return;
+  }
   if (in_memory && is_view) {
     if (r->def && r->def->shares == nullptr) return; // the gradient lies in one memory, too
     return undo_view_of_written(id, m);
@@ -137,7 +142,7 @@ void Reverse::undo_call(NodeId id, Mirror& m) {
 void Reverse::undo_view_of_written(NodeId id, Mirror& m) {
   const Node& n = g_.node(id);
   ValueId operand = saved_.reach(n.args[0].get<ValueId>(), m), result = saved_.reach(n.outputs[0], m);
-  ValueId same = append_one(g_, m.backward, call::same_memory, {operand, result}, Type::simple(TypeKind::Bool));
+  ValueId same = append_one(g_, m.backward, call::gradient_shares, {operand, result}, Type::simple(TypeKind::Bool));
   NodeId branch = make_detached(g_, prim::If);
   g_.node(branch).args = {same};
   g_.add_block(branch);

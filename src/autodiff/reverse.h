@@ -7,6 +7,9 @@
 
 namespace tenon::autodiff {
 
+/// "\n  at FILE:LINE:COLUMN", where that is known.
+std::string place_of(const Node& n);
+
 class Reverse {
 public:
   /// `backward` is a block of the graph that becomes the backward pass.

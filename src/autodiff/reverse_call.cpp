@@ -8,9 +8,9 @@
 
 namespace tenon::autodiff {
 
-namespace {
-
 std::string place_of(const Node& n) { return n.origin && !n.origin->range.empty() ? "\n  at " + n.origin->range : ""; }
+
+namespace {
 
 // "result" and "result0" are the first, "result1" the second; -1 for other names.
 int counted(std::string_view name, std::string_view stem) {

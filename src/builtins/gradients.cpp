@@ -12,8 +12,20 @@ namespace {
 
 IValue key_of(const void* address) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(address)); }
 
+/// Programs of users may call this, too.
+DictBox& dict_of(IValue& gradients) {
+  if (!gradients.is(IValue::Tag::Dict)) raise("", "gradients are kept in a dict");
+  return gradients.to_dict();
+}
+const Tensor& memory_of(const IValue& kept, DType dtype) {
+  if (!kept.is(IValue::Tag::Tensor)) raise("", "gradients are kept in a dict of tensors");
+  if (kept.to_tensor().dtype() != dtype) raise("", "the gradient of memory that is read as two dtypes");
+  return kept.to_tensor();
+}
+
 /// The gradient of a tensor object, which is gone then; None where there is none.
-IValue take(DictBox& gradients, IValue& of) {
+IValue take_gradient(IValue& all, IValue& of) {
+  DictBox& gradients = dict_of(all);
   if (of.is_none()) return {};
   IValue key = key_of(&of.tensor_box());
   IValue* found = gradients.find(key);
@@ -23,11 +35,12 @@ IValue take(DictBox& gradients, IValue& of) {
   return gradient;
 }
 
-void put(DictBox& gradients, IValue& of, IValue& gradient) { gradients.set(key_of(&of.tensor_box()), gradient); }
+void put_gradient(IValue& gradients, IValue& of, IValue& gradient) { dict_of(gradients).set(key_of(&of.tensor_box()), gradient); }
 
 /// The gradient of a tensor's memory, as a view of it. Elements that stand at one place are one there: such dims have size 1. Memory is
 /// zero until something is added, and as long as has been asked for.
-IValue memory(DictBox& gradients, Tensor& of) {
+IValue gradient_memory(IValue& kept, Tensor& of) {
+  DictBox& gradients = dict_of(kept);
   auto size = static_cast<int64_t>(size_of(of.dtype()));
   int64_t first = (of.data_as<char>() - static_cast<char*>(of.storage().get())) / size, last = first;
   std::vector<int64_t> sizes = of.sizes();
@@ -39,19 +52,17 @@ IValue memory(DictBox& gradients, Tensor& of) {
   require(first >= 0, "a tensor begins before its memory");
   IValue key = key_of(of.storage().get());
   IValue* found = gradients.find(key);
-  if (!found || found->to_tensor().numel() <= last) {
+  if (!found || memory_of(*found, of.dtype()).numel() <= last) {
     Tensor longer(of.dtype(), {last + 1});
     std::memset(longer.data(), 0, static_cast<size_t>((last + 1) * size));
     if (found) {
       const Tensor& old = found->to_tensor();
-      if (old.dtype() != of.dtype()) raise("", "the gradient of memory that is read as two dtypes");
       std::memcpy(longer.data(), old.data(), static_cast<size_t>(old.numel() * size));
     }
     gradients.set(key, IValue(std::move(longer)));
     found = gradients.find(key);
   }
   const Tensor& all = found->to_tensor();
-  if (all.dtype() != of.dtype()) raise("", "the gradient of memory that is read as two dtypes");
   int64_t offset = of.data_as<char>() - static_cast<char*>(of.storage().get());
   return Tensor(of.dtype(), std::move(sizes), of.strides(), all.storage(), all.data_as<char>() + offset / size * size);
 }
@@ -60,11 +71,10 @@ IValue memory(DictBox& gradients, Tensor& of) {
 
 std::span<const BuiltinRow> gradient_rows() {
   static const Rows rows{
-      {"aten::_gradient_take(Any gradients, Tensor? of) -> Tensor?", op<DictBox, IValue>([](auto& g, auto& of) { return take(g, of); })},
-      {"aten::_gradient_put(Any gradients, Tensor of, Tensor gradient) -> ()",
-       op<DictBox, IValue, IValue>([](auto& g, auto& of, auto& gradient) { put(g, of, gradient); })},
-      {"aten::_gradient_memory(Any gradients, Tensor of) -> Tensor", op<DictBox, Tensor>([](auto& g, auto& of) { return memory(g, of); })},
-      {"aten::_same_memory(Tensor a, Tensor b) -> bool", op([](Tensor& a, Tensor& b) { return a.storage() == b.storage(); })},
+      {"aten::_gradient_take(Any gradients, Tensor? of) -> Tensor?", of<take_gradient>},
+      {"aten::_gradient_put(Any gradients, Tensor of, Tensor gradient) -> ()", of<put_gradient>},
+      {"aten::_gradient_memory(Any gradients, Tensor of) -> Tensor", of<gradient_memory>},
+      {"aten::_gradient_shares(Tensor a, Tensor b) -> bool", op([](Tensor& a, Tensor& b) { return a.storage() == b.storage(); })},
   };
   return rows;
 }

@@ -5,6 +5,7 @@
 
 #include <simdjson.h>
 
+#include "autodiff/differentiate.h"
 #include "base/check.h"
 #include "cli/commands.h"
 #include "cli/script_values.h"
@@ -69,7 +70,7 @@ std::string compare_results(const ScriptResults& got, const Stored& stored, cons
   if (std::string file = stored.file(".expected.npz"); !file.empty())
     for (NpyArray& want : read_npz(file, NpyU2::AsBF16)) {
       auto it = have.find(want.name);
-      if (want.name.starts_with("grad")) continue; // of `tenon grad`
+      if (want.name.starts_with("grad")) continue; // compare_gradients looks at them
       if (it == have.end()) return fmt::format("no {}", want.name);
       if (std::string why = compare(it->second, want.tensor, tolerance); !why.empty()) return fmt::format("{}: {}", want.name, why);
       have.erase(it);
@@ -79,6 +80,29 @@ std::string compare_results(const ScriptResults& got, const Stored& stored, cons
   if (!stored.info || stored.info->at_key("expected").get(expected) != simdjson::SUCCESS) return "";
   simdjson::dom::parser parser;
   return differs(parser.parse(got.json).value(), expected);
+}
+
+// Of the sum of all floating results, for the arguments that "wrt" names.
+std::string compare_gradients(const LoadedScript& script, const Stored& stored, const CheckArgs& args) {
+  simdjson::dom::array places;
+  if (!stored.info || stored.info->at_key("wrt").get(places) != simdjson::SUCCESS) return "";
+  std::vector<size_t> wrt;
+  std::vector<std::string> names;
+  for (Json place : places) wrt.push_back(place.get_uint64().value()), names.push_back(fmt::format("grad{}", wrt.back()));
+  std::map<std::string, Tensor> wanted;
+  for (NpyArray& a : read_npz(stored.base + ".expected.npz")) wanted.emplace(a.name, a.tensor);
+  autodiff::Gradients gradients = autodiff::differentiate(script.program().graph, wrt);
+  executor::GraphExecutor executor(std::move(gradients.both), {.interpret = args.options.interpret, .threads = args.options.threads});
+  for (int call = 0; call < (args.options.interpret ? 1 : 3); call++) {
+    std::vector<IValue> results = executor.run(script.arguments());
+    results.erase(results.begin(), results.begin() + static_cast<int64_t>(gradients.results));
+    for (auto& [name, got] : script_results(names, results).arrays) {
+      auto it = wanted.find(name);
+      std::string why = it == wanted.end() ? "none is stored" : compare(got, it->second, args.tolerance);
+      if (!why.empty()) return fmt::format("{}: {}{}", name, why, call > 0 ? " (compiled)" : "");
+    }
+  }
+  return "";
 }
 
 // The function or class that the first line names: "# entry: f".
@@ -114,7 +138,8 @@ std::string check_script(const std::string& path, const CheckArgs& args) {
       if (std::string why = compare_results(results, stored, args.tolerance); !why.empty())
         return fmt::format("FAIL {}{}", why, call > 0 ? " (compiled)" : "");
     }
-    return "PASS";
+    std::string why = compare_gradients(script, stored, args);
+    return why.empty() ? "PASS" : "FAIL " + why;
   } catch (const Error& e) {
     if (words)
       return std::string_view(e.what()).find(*words) != std::string_view::npos ? "PASS"

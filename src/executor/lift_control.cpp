@@ -10,7 +10,9 @@ std::map<TensorP, ValueId> Lifter::leave(Scope& scope) {
   std::map<TensorP, ValueId> now;
   for (auto& [t, was] : scope.written) {
     now[t] = t->value;
+    bool fixed = t->is_fixed;
     *t = was;
+    t->is_fixed |= fixed;
   }
   scopes_.pop_back();
   depth_--;
@@ -20,7 +22,7 @@ std::map<TensorP, ValueId> Lifter::leave(Scope& scope) {
 namespace {
 
 bool same(const Lift& a, const Lift& b) {
-  if (auto *t = a.as<TensorP>(), *o = b.as<TensorP>(); t && o) return *t == *o;
+  if (auto *t = a.as<TensorP>(), *o = b.as<TensorP>(); t && o) return *t == *o || ((*t)->shows && (*t)->shows == (*o)->shows);
   if (auto *t = a.as<ListP>(), *o = b.as<ListP>(); t && o) return *t == *o;
   if (auto *t = a.as<NumberState>(), *o = b.as<NumberState>(); t && o) return t->value == o->value;
   if (auto *t = a.as<Opaque>(), *o = b.as<Opaque>(); t && o) return t->path == o->path;
@@ -42,7 +44,7 @@ Arg Lifter::side_of(const Lift& v) const {
 
 // One value of two, by the branch taken.
 Lift Lifter::merged(const Lift& a, const Lift& b, Merge& m) {
-  if (same(a, b)) return a;
+  if (same(a, b)) return a.as<TensorP>() && (*a.as<TensorP>())->shows ? Lift{(*a.as<TensorP>())->shows} : a;
   if (auto *x = a.as<NumberState>(), *y = b.as<NumberState>(); x && y && x->value->type == y->value->type)
     return number(select(m.condition, x->value, y->value));
   auto both = [&](const Lifts& x, const Lifts& y) {
@@ -61,7 +63,12 @@ Lift Lifter::merged(const Lift& a, const Lift& b, Merge& m) {
   const Arg& one = left.is<ValueId>() || right.is_none() ? left : right;
   Type t = one.is<ValueId>() ? out_.program.graph.type(one.get<ValueId>()) : Type::tensor(to_expr(b_.pool(), one)->type, {});
   m.sides.emplace_back(std::move(left), std::move(right));
-  return make(m.output(Type::tensor(t.dtype, t.sizes)));
+  bool shown = false;
+  for (const Lift* side : {&a, &b})
+    if (auto* s = side->as<TensorP>(); s && (*s)->shows) shown |= fix({(*s)->shows}) || root_of(*(*s)->shows).depth <= depth_;
+  Lift merged = make(m.output(Type::tensor(t.dtype, t.sizes)));
+  (*merged.as<TensorP>())->is_fixed = shown;
+  return merged;
 }
 
 // The branch that raises is not taken: that is asserted, where it depends on values; what depends on sizes is known by then.
@@ -149,11 +156,33 @@ void Lifter::run_if(const Node& n) {
   for (ValueId v : n.outputs) env_[v] = as_numbers(script_.type(v), env_.at(v));
 }
 
-// With numbers as tensors, and views as what they are now: what a block can return.
+// A tensor or list that another name shows on some path, and not on others: what is written to one could not be seen in the other. Gives
+// whether it is one from outside of the block.
+bool Lifter::fix(const Lift& v) {
+  bool outside = false;
+  if (auto* t = v.as<TensorP>()) {
+    TensorState* root = t->get();
+    for (root->is_fixed = true; root->base; root = root->base.get(), root->is_fixed = true) {}
+    return root->depth < depth_;
+  }
+  if (auto* l = v.as<ListP>()) {
+    (*l)->is_fixed = true;
+    outside = (*l)->depth < depth_;
+    for (const Lift& e : (*l)->items) outside |= fix(e);
+  }
+  if (auto* t = v.as<TupleState>())
+    for (const Lift& e : *t->items) outside |= fix(e);
+  return outside;
+}
+
+// With numbers as tensors, and tensors as what they are now: what a block can return.
 Lift Lifter::as_state(const Lift& v) {
-  if (v.as<TensorP>()) {
-    TensorState& t = **v.as<TensorP>();
-    return t.base ? make(read(t)) : v;
+  if (auto* t = v.as<TensorP>()) {
+    const TensorState& root = root_of(**t);
+    if (root.depth == depth_ && !(*t)->base) return v;
+    Lift now = make(read(**t)); // of one from outside, or a view: beside it
+    (*now.as<TensorP>())->shows = *t;
+    return now;
   }
   if (auto* n = v.as<NumberState>(); n && is_visible(n->value, depth_ - 1)) return v;
   if (is_number(v)) return make(as_tensor(v));

@@ -44,7 +44,7 @@ bool Lifter::run_list(const Node& n) {
   if (!l) return false;
   ListP self = *l;
   auto changes = [&] {
-    if (self->depth != depth_) refuse(fmt::format("{} on a list from outside of a loop or branch", n.op));
+    if (self->depth != depth_ || self->is_fixed) refuse(fmt::format("{} on a list from outside of a loop or branch", n.op));
     self->is_written = true;
     elements(self);
   };
@@ -58,7 +58,7 @@ bool Lifter::run_list(const Node& n) {
   }
   if (n.op == call::append) {
     Scope* inner = scopes_.empty() ? nullptr : scopes_.back();
-    if (self->depth == depth_ - 1 && inner && inner->is_scan && !self->rows) {
+    if (self->depth == depth_ - 1 && inner && inner->is_scan && !self->rows && !self->is_fixed) {
       for (auto& [other, v] : inner->appended)
         if (other == self) refuse("two elements appended in one round of a loop");
       if (!self->items.empty()) refuse("a list that a loop goes on with");

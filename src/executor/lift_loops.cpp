@@ -37,7 +37,11 @@ void Lifter::flatten(const Lift& v, std::vector<V>& out) {
 }
 
 Lift Lifter::rebuilt(const Lift& like, std::span<const V> values, size_t& next) {
-  if (like.as<TensorP>()) return make(values[next++]);
+  if (like.as<TensorP>()) { // what it is at the beginning may be shown by others
+    Lift t = make(values[next++]);
+    (*t.as<TensorP>())->is_fixed = true;
+    return t;
+  }
   if (like.as<NumberState>() || like.as<Induction>()) return item(values[next++]);
   auto all = [&](const Lifts& items) {
     Lifts out;
@@ -45,7 +49,11 @@ Lift Lifter::rebuilt(const Lift& like, std::span<const V> values, size_t& next) 
     return out;
   };
   if (auto* t = like.as<TupleState>()) return tuple(all(*t->items));
-  if (auto* l = like.as<ListP>()) return list(all((*l)->items));
+  if (auto* l = like.as<ListP>()) {
+    Lift made = list(all((*l)->items));
+    (*made.as<ListP>())->is_fixed = true;
+    return made;
+  }
   return like;
 }
 
@@ -104,7 +112,10 @@ struct Lifter::Round {
 Lifter::Round Lifter::first_round(const Node& n, const Lifts& carried) {
   Round r{.carried = carried, .values = {}, .written = {}, .stays = {}};
   const Block& body = script_.block(n.blocks.at(0));
-  for (size_t i = 0; i < carried.size(); i++) r.stays.push_back(body.returns.at(i + 1) == Arg(body.params.at(i + 1)));
+  for (size_t i = 0; i < carried.size(); i++) {
+    // A tensor may be the same one at the end, though written meanwhile: is_complete looks.
+    r.stays.push_back(body.returns.at(i + 1) == Arg(body.params.at(i + 1)) || carried[i].as<TensorP>());
+  }
   return r;
 }
 
@@ -125,7 +136,11 @@ std::vector<V> Lifter::round_results(const Node& n, const Round& r) {
   const Block& body = script_.block(n.blocks.at(0));
   std::vector<V> out;
   for (size_t i = 0; i < r.carried.size(); i++)
-    if (!r.stays[i]) flatten(of(body.returns.at(i + 1).get<ValueId>()), out);
+    if (!r.stays[i]) {
+      const Lift& v = of(body.returns.at(i + 1).get<ValueId>());
+      fix(v);
+      flatten(v, out);
+    }
   for (const TensorP& t : r.written) out.push_back(b_.wrap(t->value));
   if (out.size() != r.values.size()) refuse("a loop whose values change their form");
   for (size_t i = 0; i < out.size(); i++) {
@@ -136,11 +151,18 @@ std::vector<V> Lifter::round_results(const Node& n, const Round& r) {
 }
 
 // Whether all that the body wrote goes round; else it does from now on, and the node that was begun is dropped.
-bool Lifter::is_complete(Round& r, const std::map<TensorP, ValueId>& written, NodeId id) {
+bool Lifter::is_complete(const Node& n, Round& r, const std::map<TensorP, ValueId>& written, NodeId id) {
+  const Block& body = script_.block(n.blocks.at(0));
   size_t before = r.written.size();
+  bool stays = true;
+  for (size_t i = 0; i < r.carried.size(); i++) {
+    if (!r.stays[i] || body.returns.at(i + 1) == Arg(body.params.at(i + 1))) continue;
+    auto* t = of(body.returns.at(i + 1).get<ValueId>()).as<TensorP>();
+    if (!t || *t != *r.carried[i].as<TensorP>()) r.stays[i] = stays = false;
+  }
   for (auto& [t, v] : written)
     if (std::find(r.written.begin(), r.written.end(), t) == r.written.end()) r.written.push_back(t);
-  if (r.written.size() == before) return true;
+  if (stays && r.written.size() == before) return true;
   std::erase(out_.program.graph.block(b_.block()).nodes, id);
   return false;
 }
@@ -158,7 +180,7 @@ void Lifter::run_scan(const Node& n, Lifts& carried, Expr trip) {
   for (;;) {
     r.values.clear();
     for (size_t i = 0; i < carried.size(); i++)
-      if (!r.stays[i]) flatten(carried[i], r.values);
+      if (!r.stays[i]) fix(carried[i]), flatten(carried[i], r.values);
     for (const TensorP& t : r.written) r.values.push_back(b_.wrap(t->value));
     NodeId id = g.append(b_.block(), {.op = prim::Scan, .def = find_op(prim::Scan), .origin = b_.origin()}, {});
     BlockId outer = b_.block();
@@ -180,7 +202,7 @@ void Lifter::run_scan(const Node& n, Lifts& carried, Expr trip) {
     if (scope.slices.empty()) expression({Induction{depth_ - 1}}); // something to run over
     auto written = leave(scope);
     b_.set_block(outer);
-    if (!is_complete(r, written, id)) continue;
+    if (!is_complete(n, r, written, id)) continue;
     close_scan(id, scope, r, results, stacks);
     std::vector<V> after;
     for (ValueId v : g.node(id).outputs) after.push_back(b_.wrap(v));
@@ -224,7 +246,7 @@ void Lifter::run_while(const Node& n, Lifts& carried, const Lift& go_on, Expr tr
   for (;;) {
     r.values = {};
     for (size_t i = 0; i < carried.size(); i++)
-      if (!r.stays[i]) flatten(carried[i], r.values);
+      if (!r.stays[i]) fix(carried[i]), flatten(carried[i], r.values);
     for (const TensorP& t : r.written) r.values.push_back(b_.wrap(t->value));
     Expr at = b_.pool().integer(done);
     std::vector<V> initial = r.values;
@@ -252,7 +274,7 @@ void Lifter::run_while(const Node& n, Lifts& carried, const Lift& go_on, Expr tr
     results.push_back(b_.scalar(next, DType::I64));
     auto written = leave(scope);
     b_.set_block(outer);
-    if (!is_complete(r, written, id)) continue;
+    if (!is_complete(n, r, written, id)) continue;
     g.block(scope.block).returns = ArgList(results.begin(), results.end());
     std::vector<V> after;
     for (V v : initial) after.push_back(b_.wrap(g.add_output(id, Type::tensor(v.dtype(), v.sizes()))));

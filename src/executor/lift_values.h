@@ -21,6 +21,8 @@ struct TensorState {
   std::optional<size_t> leaf = {}; ///< of an argument
   bool is_fixed = false;           ///< shows memory of another that it does not follow: neither may be written
 
+  std::shared_ptr<TensorState> shows = {}; ///< at the end of a block: which tensor this is the value of
+
   // Of a view:
   std::shared_ptr<TensorState> base = {};
   uint32_t base_version = 0; ///< with which `value` was computed
@@ -54,6 +56,7 @@ struct ListState {
   int depth = 0;
   std::optional<std::vector<uint32_t>> path = {}; ///< of an argument
   bool is_written = false;
+  bool is_fixed = false; ///< may be another list as well: it must not be written
   TypeKind element = TypeKind::Any;
 };
 using ListP = std::shared_ptr<ListState>;

@@ -81,6 +81,7 @@ private:
   void run_scan(const Node& n, Lifts& carried, Expr trip);
   void run_while(const Node& n, Lifts& carried, const Lift& go_on, Expr trip, int64_t done);
   void flatten(const Lift& v, std::vector<V>& out);
+  bool fix(const Lift& v);
   Lift as_state(const Lift& v);
   Lift as_numbers(const Type& type, const Lift& v);
   Arg side_of(const Lift& v) const;
@@ -98,7 +99,7 @@ private:
   Round first_round(const Node& n, const Lifts& carried);
   void enter(const Node& n, const Round& r, std::span<const V> params);
   std::vector<V> round_results(const Node& n, const Round& r);
-  bool is_complete(Round& r, const std::map<TensorP, ValueId>& written, NodeId id);
+  bool is_complete(const Node& n, Round& r, const std::map<TensorP, ValueId>& written, NodeId id);
   void finish(const Round& r, Lifts& carried, std::span<const V> results);
   void close_scan(NodeId id, const Scope& scope, const Round& r, const std::vector<V>& results, const std::vector<V>& stacks);
 

@@ -44,13 +44,17 @@ Flow Emitter::statement(const Statement& s) {
                           return Flow::Falls;
                         },
                         [&](const With& w) {
+                          bool before = tracks_gradients;
                           for (auto& c : w.contexts) {
                             auto* call = c->as<Call>();
                             auto* name = call ? call->callee->as<Select>() : nullptr;
                             if (!name || (name->attr != "no_grad" && name->attr != "enable_grad" && name->attr != "record_function"))
                               fail(c->range, "With item expression must return an object");
+                            if (name->attr != "record_function") tracks_gradients = name->attr == "enable_grad";
                           }
-                          return statements(w.body);
+                          Flow flow = statements(w.body);
+                          tracks_gradients = before;
+                          return flow;
                         },
                         [&](const auto&) -> Flow { fail(s.range, "this statement is not supported within a function"); },
                     },

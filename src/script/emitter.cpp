@@ -26,6 +26,7 @@ NodeId Emitter::node(Range at, OpId op, ArgList args, std::vector<Type> types) {
   n.op = op;
   n.args = std::move(args);
   n.origin = origin(at);
+  if (!tracks_gradients && op.dialect() == "aten") n.attributes.push_back({"no_grad", true});
   return g.append(frame->block, std::move(n), std::move(types));
 }
 

@@ -257,6 +257,7 @@ private:
   Frame root;
   size_t num_before = 0; // nodes at the begin of the top block that attributes took
   int counter = 0;
+  bool tracks_gradients = true; // not within torch.no_grad(): nodes get the attribute `no_grad`
   bool hiding = false; // names are assigned to without a look at those outside
 };
 

@@ -143,7 +143,7 @@ TEST_CASE("graph executor: what has no place in a plan is said") {
 
 TEST_CASE("split_scans: products that do not depend on the step are made before the scan") {
   Graph g = graph_of(functions[8].source);
-  executor::Lifted lifted = executor::lift(g, functions[8].args(6), executor::Sizes::Known);
+  executor::Lifted lifted = executor::lift(g, functions[8].args(150), executor::Sizes::Known);
   lower(lifted.program, "backend");
   const Graph& out = lifted.program.graph;
   size_t inside = 0, scans = 0;
