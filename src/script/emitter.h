@@ -125,7 +125,7 @@ private:
   Flow go_on(Flow so_far, Range at, const Rest& rest);
   Flow emit_return(Range at, const Return& r);
   Flow emit_raise(Range at, const Raise& r);
-  void emit_assert(Range at, const Assert& a);
+  Flow emit_assert(Range at, const Assert& a);
   Flow emit_break(Range at, bool is_break);
 
   // emit_if.cpp

@@ -27,13 +27,15 @@ std::string text_of(const std::string& file) {
 
 // As results.py writes it: "= " and the string that f() gives, "! " and the words of an error, "+" where f has parameters and compiles.
 std::string answer(const std::string& program, const std::string& expected) {
-  constexpr std::string_view head = "import math\nimport torch\nimport torch.nn.functional as F\nfrom torch import Tensor\nfrom typing import *\n";
+  constexpr std::string_view head =
+      "import math\nimport torch\nimport torch.nn.functional as F\nfrom torch import Tensor\nfrom typing import *\n";
   try {
     script::ScriptProgram p = script::compile_script(std::string(head) + program, "program.py", "f");
     if (!p.params.empty()) return "+";
     return "= " + executor::run(executor::build_code(p.graph), {}).at(0).to_string();
   } catch (const Error& e) {
-    bool refused = expected.starts_with("! ") && std::string_view(e.what()).find(std::string_view(expected).substr(2)) != std::string_view::npos;
+    bool refused =
+        expected.starts_with("! ") && std::string_view(e.what()).find(std::string_view(expected).substr(2)) != std::string_view::npos;
     return refused ? expected : fmt::format("! {}", e.what());
   }
 }
