@@ -300,7 +300,9 @@ Sugared Emitter::inline_call(Range at, const FunctionRef& fn, const CallArgs& ar
     bool ignored = name == "torch.jit.ignore"; // Python code, which may stand where no call gets
     if (ignored || name == "torch.jit.unused" || name == "torch.jit._drop") {
       node(at, prim::RaiseException,
-           {text(at, fmt::format("{} is {}: it cannot be called", fn.def->name, ignored ? "ignored by torch.jit.ignore" : "unused")), none(at)}, {});
+           {text(at, fmt::format("{} is {}: it cannot be called", fn.def->name, ignored ? "ignored by torch.jit.ignore" : "unused")),
+            none(at)},
+           {});
       return {uninitialized(at, fn.def->returns ? type_of_annotation(fn.def->returns, *fn.scope) : Type::simple(TypeKind::Dynamic))};
     }
   }
