@@ -45,14 +45,14 @@ bool is_pure(const BuiltinOp& op) {
     return type.is_number() || type.is(TypeKind::Bool) || type.is(TypeKind::String) || type.is(TypeKind::Device);
   };
   bool has_effect = op.signature.returns.empty() || op.schema.starts_with("prim::TimePoint");
-  bool open = op.signature.any_args || op.signature.any_returns;
+  bool open = op.signature.any_args || op.signature.any_returns || op.bind;
   return !has_effect && !open && std::ranges::all_of(op.signature.args, is_plain) && std::ranges::all_of(op.signature.returns, is_plain);
 }
 
 std::vector<BuiltinRow> builtins::all_rows() {
   std::vector<BuiltinRow> all;
   for (auto family : {conversion_rows, list_rows, tensor_rows, tensor_pair_rows, string_rows, number_rows, order_rows, math_rows,
-                      format_rows, dict_rows, object_rows}) {
+                      format_rows, dict_rows, object_rows, gradient_rows}) {
     auto rows = family();
     all.insert(all.end(), rows.begin(), rows.end());
   }

@@ -241,13 +241,14 @@ Rows attribute_rows() {
       {"prim::layout(Tensor a) -> Layout", op([](Tensor&) { return Int{0}; })}, // strided
       {"prim::device(Tensor a) -> Device", op([](Tensor&) { return IValue("cpu", IValue::Tag::Device); })},
       {"prim::requires_grad(Tensor a) -> bool", op([](IValue& t) { return t.tensor_box().requires_grad; })},
-      {"prim::data(Tensor(a) a) -> Tensor(a)", op([](Tensor& t) { return Tensor(t); })},
+      {"prim::data(Tensor(a) a) -> Tensor(a)", op([](Tensor& t) { return Tensor(t); }), "none"},
       {"prim::name(Tensor a) -> str?", op([](Tensor&) { return IValue(); })},
       {"prim::is_cpu(Tensor a) -> bool", op([](Tensor&) { return true; })},
   };
 }
 
 Rows made_rows() {
+  static constexpr std::string_view cast = "self: cast_back(grad, self_dtype, result_dtype)";
   return {
       // Graphs of torch's modules have these in branches that are seldom taken.
       {"aten::_upsample_lanczos2d_aa.vec(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
@@ -262,22 +263,22 @@ Rows made_rows() {
        "mask=None, int? mask_type=None) -> Tensor",
        [](BuiltinCall&) { unsupported("aten::_transformer_encoder_layer_fwd"); }},
       {"aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor", of<make_tensor>},
-      {"aten::as_tensor(Tensor(a) data, *, ScalarType? dtype=None, Device? device=None) -> Tensor(b|a)", of<as_tensor>},
+      {"aten::as_tensor(Tensor(a) data, *, ScalarType? dtype=None, Device? device=None) -> Tensor(b|a)", of<as_tensor>,
+       "data: cast_back(grad, data_dtype, result_dtype)"},
       {"aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor", of<as_tensor>},
       {"prim::NumToTensor.Scalar(Scalar a) -> Tensor", of<number_to_tensor>},
       {"prim::NumToTensor.bool(bool a) -> Tensor", of<number_to_tensor>},
       {"prim::tolist(...) -> ...", of<to_list>},
       {"aten::_tensor_to_list(Tensor self) -> int[]", of<ints_of>},
       {"aten::_list_to_tensor(int[] self) -> Tensor", of<tensor_of_ints>},
-      {"aten::cpu(Tensor(a) self) -> Tensor(b|a)", op([](IValue& t) { return t; })},
+      {"aten::cpu(Tensor(a) self) -> Tensor(b|a)", op([](IValue& t) { return t; }), "self: grad"},
       {"aten::to.prim_Device(Tensor(a) self, Device? device, int? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(b|a)",
-       op([](IValue& t, IValue& device, std::optional<Int> dtype, bool, bool copy) {
-         return check_device(device), moved(t, dtype, copy);
-       })},
+       op([](IValue& t, IValue& device, std::optional<Int> dtype, bool, bool copy) { return check_device(device), moved(t, dtype, copy); }),
+       cast},
       {"aten::to.prim_dtype(Tensor(a) self, int? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(b|a)",
-       op([](IValue& t, std::optional<Int> dtype, bool, bool copy) { return moved(t, dtype, copy); })},
+       op([](IValue& t, std::optional<Int> dtype, bool, bool copy) { return moved(t, dtype, copy); }), cast},
       {"aten::to.prim_other(Tensor(a) self, bool non_blocking=False, bool copy=False) -> Tensor(b|a)",
-       op([](IValue& t, bool, bool copy) { return moved(t, {}, copy); })},
+       op([](IValue& t, bool, bool copy) { return moved(t, {}, copy); }), cast},
   };
 }
 

@@ -41,6 +41,14 @@ bool is_checked_script(const std::string& path);
 /// "PASS", "FAIL why" or "UNSUPPORTED why".
 std::string check_script(const std::string& path, const CheckArgs& args);
 
+struct GradArgs {
+  RunArgs run;
+  std::vector<size_t> wrt;              // arguments
+  std::vector<std::string> wrt_weights; // names in the state_dict; "all"
+};
+/// Gradients of the sum of a script's floating results.
+int grad(const GradArgs& args);
+
 struct CompileArgs {
   Model model;
   std::string output;

@@ -79,6 +79,18 @@ Command run_command(CLI::App& app, cli::RunArgs& args) {
   return {run, [&] { return cli::run(args); }};
 }
 
+Command grad_command(CLI::App& app, cli::GradArgs& args) {
+  auto* grad = app.add_subcommand("grad", "gradients of the sum of all floating results of a script (FILE.py:entry) or its graph (.ir)");
+  grad->add_option("file", args.run.model.file, "FILE.py:entry or FILE.ir")->required();
+  grad->add_option("--wrt", args.wrt, "the arguments to differentiate, by place: 0,2")->delimiter(',');
+  grad->add_option("--wrt-weights", args.wrt_weights, "the weights to differentiate, by name: fc.weight,fc.bias; or all")->delimiter(',');
+  grad->add_option("--inputs", args.run.inputs, "the arguments, an .npz: arg0, arg1 ...");
+  grad->add_option("--args", args.run.json, "arguments that an .npz cannot hold, a JSON file");
+  grad->add_option("--weights", args.run.weights, "a module's state_dict, an .npz");
+  grad->add_option("-o,--output", args.run.output, "write grad0 ... and grad.NAME ... to an .npz");
+  return {grad, [&] { return cli::grad(args); }};
+}
+
 Command compile_command(CLI::App& app, cli::CompileArgs& args) {
   auto* compile = add_model(app, "compile", "compile a program into a file that loads without compiling", args.model, args.options);
   compile->add_option("-o,--output", args.output, "the file, MODEL.tenon by custom")->required();
@@ -180,10 +192,11 @@ int dispatch_command(int argc, char** argv, cli::ProcessStart start) {
   cli::OpsArgs ops;
   cli::ShowArgs show;
   cli::CompileArgs compile;
+  cli::GradArgs grad;
   Command commands[] = {
-      run_command(app, run),   check_command(app, check),     bench_command(app, bench),
-      dump_command(app, dump), explain_command(app, explain), opt_command(app, opt),
-      ops_command(app, ops),   compile_command(app, compile), show_command(app, show),
+      run_command(app, run),         check_command(app, check), bench_command(app, bench), dump_command(app, dump),
+      explain_command(app, explain), opt_command(app, opt),     ops_command(app, ops),     compile_command(app, compile),
+      show_command(app, show),       grad_command(app, grad),
   };
   if (int code = parse(app, argc, argv); code >= 0) return code;
   for (Command& c : commands)

@@ -11,8 +11,6 @@
 
 namespace tenon::cli {
 
-namespace {
-
 script::ScriptProgram load_script(const std::string& file) {
   if (size_t colon = file.rfind(':'); !file.ends_with(".ir")) {
     std::string path = file.substr(0, colon);
@@ -21,8 +19,6 @@ script::ScriptProgram load_script(const std::string& file) {
   std::string sidecar = std::filesystem::path(file).replace_extension(".json");
   return script::program_of_text(read_file(file), read_weight_names(sidecar));
 }
-
-} // namespace
 
 bool is_script(std::string_view file) {
   size_t colon = file.rfind(':');

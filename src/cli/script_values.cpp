@@ -279,21 +279,26 @@ private:
 
 } // namespace
 
-ScriptResults script_results(const std::vector<IValue>& results) {
-  std::vector<IValue> outs = results.size() == 1 && results[0].is(Tag::Tuple) ? results[0].to_tuple() : results;
-  if (results.size() == 1 && results[0].is(Tag::Tuple) && outs.empty()) outs = results;
+ScriptResults script_results(std::span<const std::string> names, std::span<const IValue> values) {
   Writer w;
   std::string entries;
   bool needs_json = false;
-  for (size_t i = 0; i < outs.size(); i++) {
-    std::string key = fmt::format("out{}", i);
-    bool fits = Writer::fits_npz(outs[i]);
+  for (size_t i = 0; i < values.size(); i++) {
+    bool fits = Writer::fits_npz(values[i]);
     needs_json |= !fits;
     size_t next = 0;
-    if (fits) w.add_arrays(key, outs[i]);
-    entries += (i ? ", " : "") + (fits ? R"({"t": "npz"})" : w.entry(key, outs[i], next));
+    if (fits) w.add_arrays(names[i], values[i]);
+    entries += (i ? ", " : "") + (fits ? R"({"t": "npz"})" : w.entry(names[i], values[i], next));
   }
   return {std::move(w.arrays), needs_json ? "[" + entries + "]" : ""};
+}
+
+ScriptResults script_results(const std::vector<IValue>& results) {
+  std::vector<IValue> outs = results.size() == 1 && results[0].is(Tag::Tuple) ? results[0].to_tuple() : results;
+  if (results.size() == 1 && results[0].is(Tag::Tuple) && outs.empty()) outs = results;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < outs.size(); i++) names.push_back(fmt::format("out{}", i));
+  return script_results(names, outs);
 }
 
 void write_script_results(const ScriptResults& results, const std::string& npz) {

@@ -8,6 +8,8 @@
 
 namespace tenon::cli {
 
+/// The program of FILE.py:entry or FILE.ir. Throws Error(BadInput).
+script::ScriptProgram load_script(const std::string& file);
 /// Arguments for the parameters. In the .npz: arg0, arg1 ...; elements of tuples and of lists of tensors arg0.0, arg0.1; 0-d arrays are
 /// numbers where the parameter's type says so. `json` ("" for none) holds "args", an entry for each. Parameters without an argument take
 /// their default. Throws Error(BadInput) that names the parameter.
@@ -21,6 +23,8 @@ struct ScriptResults {
   std::string json;
 };
 ScriptResults script_results(const std::vector<IValue>& results);
+/// The same of values under names of their own.
+ScriptResults script_results(std::span<const std::string> names, std::span<const IValue> values);
 /// As FILE.npz, and FILE.json where it is needed.
 void write_script_results(const ScriptResults& results, const std::string& npz);
 /// A script, its arguments' files, and what runs it. Each run reads the arguments anew, as a program may write to them.

@@ -147,6 +147,7 @@ struct OpRow {
   Autocast autocast = nullptr;        ///< none: operands stay as they are
   bool layout_follows = false;        ///< the result lies in memory as its operand does; pointwise ones always do
   Vectorize vectorize = nullptr;      ///< the operator on a batch; pointwise ones need none; may give no values
+  std::string_view vjp = {};          ///< the reverse derivatives, in the language of autodiff/derivatives.h
 };
 
 /// A row with its parsed schema.

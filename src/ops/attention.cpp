@@ -112,7 +112,8 @@ const OpRow rows[] = {
      .late = without_dropout,
      .dtypes = float_types,
      .types = "attn_mask=same|bool|f32",
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp = "result: attention_of(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)"},
     {.schema = "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool "
                "is_causal=False, *, "
                "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",

@@ -141,18 +141,30 @@ Values linear_cross_entropy_reduced(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    composite("aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
-              nll_loss, to_f32),
-    composite("aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
-              nll_loss),
-    composite("aten::nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
-              nll_loss, to_f32),
-    composite("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, "
-              "Tensor total_weight)",
-              nll_loss_forward),
-    composite("aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, "
-              "Tensor total_weight)",
-              nll_loss_forward),
+    with_vjp(
+        composite("aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
+                  nll_loss, to_f32),
+        "self: of_classes(grad, self_size, target, weight, reduction, ignore_index)"),
+    with_vjp(
+        composite("aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
+                  nll_loss),
+        "self: of_classes(grad, self_size, target, weight, reduction, ignore_index)"),
+    with_vjp(
+        composite("aten::nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
+                  nll_loss, to_f32),
+        "self: of_classes(grad, self_size, target, weight, reduction, ignore_index)"),
+    with_vjp(
+        composite(
+            "aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, "
+            "Tensor total_weight)",
+            nll_loss_forward),
+        "self: of_classes(grad, self_size, target, weight, reduction, ignore_index)"),
+    with_vjp(
+        composite(
+            "aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, "
+            "Tensor total_weight)",
+            nll_loss_forward),
+        "self: of_classes(grad, self_size, target, weight, reduction, ignore_index)"),
     composite("aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, "
               "Tensor total_weight) -> Tensor",
               nll_loss_backward),
@@ -160,9 +172,13 @@ const OpRow rows[] = {
         "aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, "
         "Tensor total_weight) -> Tensor",
         nll_loss_backward),
-    composite("aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float "
-              "label_smoothing=0.) -> Tensor",
-              cross_entropy_loss, to_f32),
+    with_vjp(
+        composite(
+            "aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float "
+            "label_smoothing=0.) -> Tensor",
+            cross_entropy_loss, to_f32),
+        "self: cross_entropy_input(grad, self, target, weight, reduction, ignore_index, label_smoothing); target: "
+        "cross_entropy_target(grad, self, weight, reduction, label_smoothing)"),
     composite(
         "torch_nn::_linear_cross_entropy_batch_chunked(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? "
         "weight, str reduction, "

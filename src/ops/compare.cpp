@@ -73,16 +73,18 @@ const OpRow rows[] = {
     renamed<"aten::ge.Tensor">("aten::greater_equal.Tensor(Tensor self, Tensor other) -> Tensor"),
     renamed<"aten::ge.Tensor">("aten::greater_equal.Scalar(Tensor self, Scalar other) -> Tensor"),
 
-    comparison("aten::isnan(Tensor self) -> Tensor", isnan),
-    comparison("aten::isinf(Tensor self) -> Tensor", isinf),
-    comparison("aten::isfinite(Tensor self) -> Tensor", isfinite),
-    comparison("aten::isposinf(Tensor self) -> Tensor", isposinf),
-    comparison("aten::isneginf(Tensor self) -> Tensor", isneginf),
-    comparison("aten::isreal(Tensor self) -> Tensor", isreal),
-    comparison("aten::signbit(Tensor self) -> Tensor", signbit),
-    comparison(
-        "aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
-        isclose),
+    with_vjp(comparison("aten::isnan(Tensor self) -> Tensor", isnan), "none"),
+    with_vjp(comparison("aten::isinf(Tensor self) -> Tensor", isinf), "none"),
+    with_vjp(comparison("aten::isfinite(Tensor self) -> Tensor", isfinite), "none"),
+    with_vjp(comparison("aten::isposinf(Tensor self) -> Tensor", isposinf), "none"),
+    with_vjp(comparison("aten::isneginf(Tensor self) -> Tensor", isneginf), "none"),
+    with_vjp(comparison("aten::isreal(Tensor self) -> Tensor", isreal), "none"),
+    with_vjp(comparison("aten::signbit(Tensor self) -> Tensor", signbit), "none"),
+    with_vjp(
+        comparison(
+            "aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+            isclose),
+        "none"),
 
     logical("aten::logical_and(Tensor self, Tensor other) -> Tensor", binary_body<Op::And>),
     logical("aten::logical_or(Tensor self, Tensor other) -> Tensor", binary_body<Op::Or>),
@@ -106,11 +108,14 @@ const OpRow rows[] = {
     renamed<"aten::bitwise_xor.Tensor">("aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor"),
     renamed<"aten::bitwise_xor.Tensor">("aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor"),
 
-    with_jvp(pointwise("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where, Promote::Default, "condition",
-                       any_type, "condition=bool|u8"),
-             jvp_linear),
-    renamed<"aten::where.self">("aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor"),
-    renamed<"aten::where.self">("aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor"),
+    with_vjp(with_jvp(pointwise("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where, Promote::Default,
+                                "condition", any_type, "condition=bool|u8"),
+                      jvp_linear),
+             "self: torch.where(condition, grad, 0.0); other: torch.where(condition, 0.0, grad)"),
+    with_vjp(renamed<"aten::where.self">("aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor"),
+             "broadcasts; self: torch.where(condition, grad, 0.0)"),
+    with_vjp(renamed<"aten::where.self">("aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor"),
+             "broadcasts; other: torch.where(condition, 0.0, grad)"),
     renamed<"aten::where.self">("aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor"),
 };
 

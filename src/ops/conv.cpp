@@ -213,7 +213,9 @@ const OpRow rows[] = {
      .define = define,
      .decompose = split_bias,
      .dtypes = real_types,
-     .jvp = [](Builder& b, const Tangents& d) { return jvp_product(b, d, 1); }},
+     .jvp = [](Builder& b, const Tangents& d) { return jvp_product(b, d, 1); },
+     .vjp = "input, weight, bias: convolution_operands(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, "
+            "needs)"},
     {.schema = "aten::convolution.dtype(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
                "bool transposed, SymInt[] output_padding, SymInt groups, ScalarType out_dtype, int padding_value=0) -> Tensor",
      .kind = Kind::Conv,
@@ -225,51 +227,67 @@ const OpRow rows[] = {
                "transposed, "
                "SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
      .decompose = convolution_long,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp = "input, weight, bias: convolution_operands(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, "
+            "needs)"},
     {.schema =
          "aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
          "bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor",
      .decompose = convolution_long,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp = "input, weight, bias: convolution_operands(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, "
+            "needs)"},
     {.schema = "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] "
                "dilation=[1], "
                "SymInt groups=1) -> Tensor",
      .decompose = conv,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp = "input, weight, bias: convolution_operands(grad, input, weight, stride, padding, dilation, False, stride, groups, needs)"},
     {.schema = "aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding='valid', "
                "SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
      .decompose = conv_padding,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp = "result: padded_convolution(input, weight, bias, stride, padding, dilation, groups)"},
     {.schema = "aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], "
                "SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
      .decompose = conv,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp = "input, weight, bias: convolution_operands(grad, input, weight, stride, padding, dilation, False, stride, groups, needs)"},
     {.schema = "aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding='valid', "
                "SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
      .decompose = conv_padding,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp = "result: padded_convolution(input, weight, bias, stride, padding, dilation, groups)"},
     {.schema = "aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], "
                "SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
      .decompose = conv,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp = "input, weight, bias: convolution_operands(grad, input, weight, stride, padding, dilation, False, stride, groups, needs)"},
     {.schema = "aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding='valid', "
                "SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
      .decompose = conv_padding,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp = "result: padded_convolution(input, weight, bias, stride, padding, dilation, groups)"},
     {.schema = "aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], "
                "SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor",
      .decompose = conv_transpose,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp =
+         "input, weight, bias: convolution_operands(grad, input, weight, stride, padding, dilation, True, output_padding, groups, needs)"},
     {.schema =
          "aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], "
          "SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor",
      .decompose = conv_transpose,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp =
+         "input, weight, bias: convolution_operands(grad, input, weight, stride, padding, dilation, True, output_padding, groups, needs)"},
     {.schema = "aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] "
                "padding=[0, 0, 0], "
                "SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor",
      .decompose = conv_transpose,
-     .autocast = to_lower},
+     .autocast = to_lower,
+     .vjp =
+         "input, weight, bias: convolution_operands(grad, input, weight, stride, padding, dilation, True, output_padding, groups, needs)"},
     {.schema = "aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", .decompose = conv_tbc, .autocast = to_lower},
 };
 

@@ -48,39 +48,48 @@ const OpRow rows[] = {
      .define = [](const DefineArgs& d) { return Compute{.axes = d.axes, .body = cast(d.load("self", d.axes), d.output.dtype)}; },
      .types = "-> any",
      .jvp = jvp_linear,
-     .layout_follows = true},
-    with_jvp(conversion("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
-                        "memory_format=None) -> Tensor(a)",
+     .layout_follows = true,
+     .vjp = "self: cast_back(grad, self_dtype, result_dtype)"},
+    with_vjp(with_jvp(conversion("aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
+                                 "memory_format=None) -> Tensor(a)",
+                                 to_dtype),
+                      jvp_linear),
+             "self: cast_back(grad, self_dtype, result_dtype)"),
+    with_vjp(conversion("aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
+                        "MemoryFormat? memory_format=None) -> Tensor(a)",
                         to_dtype),
-             jvp_linear),
-    conversion("aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
-               "MemoryFormat? memory_format=None) -> Tensor(a)",
-               to_dtype),
-    conversion(
-        "aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
-        "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-        to_dtype),
-    conversion(
-        "aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> "
-        "Tensor(a)",
-        to_other),
-    composite("aten::type_as(Tensor self, Tensor other) -> Tensor", to_other),
+             "self: cast_back(grad, self_dtype, result_dtype)"),
+    with_vjp(conversion("aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+                        "pin_memory=None, "
+                        "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+                        to_dtype),
+             "self: cast_back(grad, self_dtype, result_dtype)"),
+    with_vjp(
+        conversion(
+            "aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> "
+            "Tensor(a)",
+            to_other),
+        "self: cast_back(grad, self_dtype, result_dtype)"),
+    with_vjp(composite("aten::type_as(Tensor self, Tensor other) -> Tensor", to_other), "self: cast_back(grad, self_dtype, result_dtype)"),
     composite("quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor",
               [](Builder& b, const Call& c) -> Values { return b.to(b.input(c, "input"), *c.dtype("dtype")); }),
 
-    {.schema = "aten::detach(Tensor(a) self) -> Tensor(a)", .decompose = identity, .view_inverse = all_elements},
-    composite("aten::detach_copy(Tensor self) -> Tensor", identity),
-    {.schema = "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", .decompose = identity, .jvp = jvp_linear},
-    conversion("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", identity),
+    {.schema = "aten::detach(Tensor(a) self) -> Tensor(a)", .decompose = identity, .view_inverse = all_elements, .vjp = "none"},
+    with_vjp(composite("aten::detach_copy(Tensor self) -> Tensor", identity), "none"),
+    {.schema = "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+     .decompose = identity,
+     .jvp = jvp_linear,
+     .vjp = "self: grad"},
+    with_vjp(conversion("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", identity), "self: grad"),
     composite("dim_order_ops::_clone_dim_order(Tensor self, *, bool non_blocking=False, int[]? dim_order=None) -> Tensor", identity),
     composite("dim_order_ops::_to_dim_order_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
               "pin_memory=None, bool non_blocking=False, int[]? dim_order=None) -> Tensor",
               to_dtype),
-    composite("aten::lift(Tensor self) -> Tensor", identity),
-    composite("aten::lift_fresh(Tensor(a) self) -> Tensor(a)", identity),
-    composite("aten::lift_fresh_copy(Tensor self) -> Tensor", identity),
-    composite("aten::positive(Tensor(a) self) -> Tensor(a)", identity),
-    composite("aten::conj_physical(Tensor self) -> Tensor", identity),
+    with_vjp(composite("aten::lift(Tensor self) -> Tensor", identity), "self: grad"),
+    with_vjp(composite("aten::lift_fresh(Tensor(a) self) -> Tensor(a)", identity), "self: grad"),
+    with_vjp(composite("aten::lift_fresh_copy(Tensor self) -> Tensor", identity), "self: grad"),
+    with_vjp(composite("aten::positive(Tensor(a) self) -> Tensor(a)", identity), "self: grad"),
+    with_vjp(composite("aten::conj_physical(Tensor self) -> Tensor", identity), "self: grad"),
 
     // Where no tangent is followed; aten/forward_ad.cpp does.
     composite("aten::_make_dual(Tensor(a) primal, Tensor tangent, int level) -> Tensor(a)", identity),
@@ -91,16 +100,19 @@ const OpRow rows[] = {
     composite("aten::to_sparse.sparse_dim(Tensor self, int sparse_dim) -> Tensor", identity),
     composite("aten::_to_sparse(Tensor self, *, Layout? layout=None, int[2]? blocksize=None, int? dense_dim=None) -> Tensor", identity),
     composite("aten::_to_sparse.sparse_dim(Tensor self, int sparse_dim) -> Tensor", identity),
-    composite("aten::coalesce(Tensor(a) self) -> Tensor(a)", identity),
+    with_vjp(composite("aten::coalesce(Tensor(a) self) -> Tensor(a)", identity), "self: grad"),
     composite("aten::to_dense(Tensor self, ScalarType? dtype=None, *, bool? masked_grad=None) -> Tensor", to_dtype),
     composite("aten::_to_dense(Tensor self, ScalarType? dtype=None, bool? masked_grad=None) -> Tensor", to_dtype),
 
-    composite("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", fill_scalar),
-    composite("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", fill_tensor),
-    composite("aten::zero(Tensor self) -> Tensor", zero),
-    composite("aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", copy),
-    composite("aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", masked_fill),
-    composite("aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", masked_fill),
+    with_vjp(composite("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", fill_scalar), "none"),
+    with_vjp(composite("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", fill_tensor), "value: grad.sum()"),
+    with_vjp(composite("aten::zero(Tensor self) -> Tensor", zero), "none"),
+    with_vjp(composite("aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", copy),
+             "src: grad.sum_to_size(src_size).to(src_dtype)"),
+    with_vjp(composite("aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", masked_fill),
+             "broadcasts; self: grad.masked_fill(mask, 0)"),
+    with_vjp(composite("aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", masked_fill),
+             "self: grad.masked_fill(mask, 0).sum_to_size(self_size); value: torch.where(mask, grad, 0.0).sum()"),
 };
 
 } // namespace

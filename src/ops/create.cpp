@@ -58,10 +58,12 @@ const OpRow rows[] = {
      .types = "-> any"},
     {.schema = "aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
                "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     .decompose = full_like},
+     .decompose = full_like,
+     .vjp = "none"},
     {.schema = "aten::new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? "
                "device=None, bool? pin_memory=None) -> Tensor",
-     .decompose = new_full},
+     .decompose = new_full,
+     .vjp = "none"},
     {.schema = "aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
                "pin_memory=None) -> Tensor",
      .decompose = filled<0>},
@@ -79,29 +81,35 @@ const OpRow rows[] = {
      .decompose = filled<0>},
     {.schema = "aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
                "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     .decompose = filled_like<0>},
+     .decompose = filled_like<0>,
+     .vjp = "none"},
     {.schema = "aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
                "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     .decompose = filled_like<1>},
+     .decompose = filled_like<1>,
+     .vjp = "none"},
     {.schema = "aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
                "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     .decompose = filled_like<0>},
+     .decompose = filled_like<0>,
+     .vjp = "none"},
     {.schema = "aten::new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
                "bool? pin_memory=None) -> Tensor",
-     .decompose = new_filled<0>},
+     .decompose = new_filled<0>,
+     .vjp = "none"},
     {.schema = "aten::new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
                "pin_memory=None) -> Tensor",
-     .decompose = new_filled<1>},
+     .decompose = new_filled<1>,
+     .vjp = "none"},
     {.schema = "aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
                "bool? pin_memory=None) -> Tensor",
-     .decompose = new_filled<0>},
+     .decompose = new_filled<0>,
+     .vjp = "none"},
     {.schema = "aten::new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, "
                "Device? device=None, bool? pin_memory=None) -> Tensor",
      .decompose = new_filled<0>},
     {.schema = "aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
                "pin_memory=None) -> Tensor",
      .decompose = scalar_tensor},
-    {.schema = "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", .decompose = one_hot},
+    {.schema = "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", .decompose = one_hot, .vjp = "none"},
 };
 
 } // namespace

@@ -193,7 +193,9 @@ Compute col2im_define(const DefineArgs& d) {
 }
 
 const OpRow rows[] = {
-    {.schema = "aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", .decompose = diff},
+    {.schema = "aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+     .decompose = diff,
+     .vjp = "result: differences(self, n, dim, prepend, append)"},
     {.schema = "aten::trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", .decompose = trapezoid_x},
     {.schema = "aten::trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", .decompose = trapezoid_dx},
     {.schema = "aten::trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", .decompose = trapezoid_x},
@@ -214,13 +216,15 @@ const OpRow rows[] = {
     {.schema = "aten::gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
      .decompose = gradient},
     {.schema = "aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
-     .decompose = im2col},
+     .decompose = im2col,
+     .vjp = "self: torch.col2im(grad, self_size[-2:], kernel_size, dilation, padding, stride)"},
     {.schema = "aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) "
                "-> Tensor",
      .kind = Kind::Reduce,
      .infer = col2im_types,
      .define = col2im_define,
-     .dtypes = float_types | bool_type},
+     .dtypes = float_types | bool_type,
+     .vjp = "self: torch.im2col(grad, kernel_size, dilation, padding, stride)"},
 };
 
 } // namespace

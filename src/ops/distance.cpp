@@ -59,14 +59,20 @@ Values pdist(Builder& b, const Call& c) {
 }
 
 const OpRow rows[] = {
-    composite("aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor",
-              pairwise_distance),
-    composite("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity),
-    composite("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", dist),
-    composite("aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", cdist, to_f32),
+    with_vjp(
+        composite(
+            "aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor",
+            pairwise_distance),
+        "result: torch.linalg_vector_norm(x1 - x2 + eps, p, [-1], keepdim)"),
+    with_vjp(composite("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity),
+             "result: cosine_of(x1, x2, dim, eps)"),
+    with_vjp(composite("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", dist),
+             "result: torch.linalg_vector_norm(self - other, p)"),
+    with_vjp(composite("aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", cdist, to_f32),
+             "result: torch.linalg_vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, [-1])"),
     composite("aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", cdist),
     composite("aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor", euclidean),
-    composite("aten::pdist(Tensor self, float p=2.) -> Tensor", pdist),
+    with_vjp(composite("aten::pdist(Tensor self, float p=2.) -> Tensor", pdist), "result: pair_distances(self, p)"),
     composite("aten::_pdist_forward(Tensor self, float p=2.) -> Tensor", pdist),
 };
 

@@ -250,11 +250,14 @@ std::optional<DType> to_lower_where_it_contracts(DType lower, const Graph&, cons
 const OpRow rows[] = {
     {.schema = "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
      .decompose = einsum,
-     .autocast = to_lower_where_it_contracts},
+     .autocast = to_lower_where_it_contracts,
+     .vjp = "tensors: einsum_operands(grad, equation, tensors)"},
     {.schema = "aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int "
                "unroll_dim=1) -> Tensor",
      .decompose = trilinear},
-    {.schema = "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", .decompose = bilinear},
+    {.schema = "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
+     .decompose = bilinear,
+     .vjp = "result: bilinear_of(input1, input2, weight, bias)"},
 };
 
 } // namespace

@@ -280,7 +280,9 @@ const OpRow rows[] = {
                               integers(c, {c.flag("upper"), c.flag("left"), c.flag("unitriangular")})};
          },
      .dtypes = complex_types | full_floats,
-     .types = "B=any|complex"},
+     .types = "B=any|complex",
+     .vjp = "self: triangular_matrix(grad, self, result, upper, left, unitriangular); B: torch.linalg_solve_triangular(self.mT, grad, "
+            "upper=not upper, left=left, unitriangular=unitriangular)"},
     composite("aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool "
               "unitriangular=False) -> "
               "(Tensor solution, Tensor cloned_coefficient)",
@@ -310,10 +312,13 @@ const OpRow rows[] = {
     composite("aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor "
               "result, Tensor info)",
               solve<false, 2>),
-    composite("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", solve<true, 1>, to_f32),
-    composite("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", inverse<false>, to_f32),
-    composite("aten::linalg_inv(Tensor A) -> Tensor", inverse<true>, to_f32),
-    composite("aten::inverse(Tensor self) -> Tensor", inverse<true>, to_f32),
+    with_vjp(composite("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", solve<true, 1>, to_f32),
+             "A: solve_matrix(grad, A, B_size, result, left); B: solve_right(grad, A, B_size, left)"),
+    with_vjp(
+        composite("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", inverse<false>, to_f32),
+        "A: -(result0.mT @ grad @ result0.mT)"),
+    with_vjp(composite("aten::linalg_inv(Tensor A) -> Tensor", inverse<true>, to_f32), "A: -(result.mT @ grad @ result.mT)"),
+    with_vjp(composite("aten::inverse(Tensor self) -> Tensor", inverse<true>, to_f32), "self: -(result.mT @ grad @ result.mT)"),
 
     composite("aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor", pinv<"", "rcond">),
     composite("aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor", pinv<"", "rcond">),

@@ -166,33 +166,60 @@ Values multilabel_margin_loss_forward(Builder& b, const Call& c) {
 Values multilabel_margin_loss(Builder& b, const Call& c) { return multilabel_margin_loss_forward(b, c)[0]; }
 
 const OpRow rows[] = {
-    composite("aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", mse_loss, to_f32),
-    composite("aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", l1_loss, to_f32),
-    composite("aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", smooth_l1_loss, to_f32),
-    composite("aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", huber_loss, to_f32),
-    composite("aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
-              binary_cross_entropy, to_f32),
-    composite("aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int "
-              "reduction=1) -> Tensor",
-              bce_with_logits, to_f32),
-    composite("aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div, to_f32),
-    composite("aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", soft_margin_loss, to_f32),
-    composite("aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor",
-              poisson_nll_loss, to_f32),
-    composite("aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor", hinge_embedding_loss,
-              to_f32),
-    composite("aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
-              margin_ranking_loss, to_f32),
-    composite("aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float "
-              "eps=9.9999999999999995e-07, "
-              "bool swap=False, int reduction=1) -> Tensor",
-              triplet_margin_loss, to_f32),
-    composite("aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
-              cosine_embedding_loss, to_f32),
-    composite(
-        "aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
-        multi_margin_loss, to_f32),
-    composite("aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", multilabel_margin_loss, to_f32),
+    with_vjp(composite("aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", mse_loss, to_f32),
+             "broadcasts; self: torch.mse_loss_backward(grad, self, target, reduction); target: -torch.mse_loss_backward(grad, self, "
+             "target, reduction)"),
+    with_vjp(composite("aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", l1_loss, to_f32),
+             "broadcasts; self: loss_share(grad, self - target, reduction) * (self - target).sign(); target: loss_share(grad, self - "
+             "target, reduction) * (target - self).sign()"),
+    with_vjp(
+        composite("aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", smooth_l1_loss, to_f32),
+        "broadcasts; self: torch.smooth_l1_loss_backward(grad, self, target, reduction, beta); target: "
+        "-torch.smooth_l1_loss_backward(grad, self, target, reduction, beta)"),
+    with_vjp(composite("aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", huber_loss, to_f32),
+             "broadcasts; self: torch.huber_loss_backward(grad, self, target, reduction, delta); target: -torch.huber_loss_backward(grad, "
+             "self, target, reduction, delta)"),
+    with_vjp(composite("aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+                       binary_cross_entropy, to_f32),
+             "self: torch.binary_cross_entropy_backward(grad, self, target, weight, reduction); target: bce_target(grad, self, target, "
+             "weight, reduction)"),
+    with_vjp(
+        composite("aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int "
+                  "reduction=1) -> Tensor",
+                  bce_with_logits, to_f32),
+        "self: logits_share(grad, self, target, weight, pos_weight, reduction); target: logits_target(grad, self, target, weight, "
+        "pos_weight, reduction)"),
+    with_vjp(composite("aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div, to_f32),
+             "broadcasts; self: kl_self(grad, self, target, reduction, log_target); target: kl_target(grad, self, target, reduction, "
+             "log_target)"),
+    with_vjp(composite("aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", soft_margin_loss, to_f32),
+             "self: torch.soft_margin_loss_backward(grad, self, target, reduction)"),
+    with_vjp(composite("aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor",
+                       poisson_nll_loss, to_f32),
+             "result: poisson_nll(input, target, log_input, full, eps, reduction)"),
+    with_vjp(composite("aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor",
+                       hinge_embedding_loss, to_f32),
+             "result: reduced_loss(torch.where(target == 1, self, 0.0) + torch.where(target == -1, torch.clamp_min(margin - self, 0.0), "
+             "0.0), reduction)"),
+    with_vjp(composite("aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
+                       margin_ranking_loss, to_f32),
+             "result: reduced_loss(torch.clamp_min(-target * (input1 - input2) + margin, 0.0), reduction)"),
+    with_vjp(composite("aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float "
+                       "eps=9.9999999999999995e-07, "
+                       "bool swap=False, int reduction=1) -> Tensor",
+                       triplet_margin_loss, to_f32),
+             "result: triplet_margin(anchor, positive, negative, margin, p, eps, swap, reduction)"),
+    with_vjp(
+        composite("aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
+                  cosine_embedding_loss, to_f32),
+        "result: cosine_embedding(input1, input2, target, margin, reduction)"),
+    with_vjp(composite("aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int "
+                       "reduction=1) -> Tensor",
+                       multi_margin_loss, to_f32),
+             "result: multi_margin(self, target, p, margin, weight, reduction)"),
+    with_vjp(
+        composite("aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", multilabel_margin_loss, to_f32),
+        "result: multilabel_margin(self, target, reduction)"),
     composite("aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
               multilabel_margin_loss_forward, to_f32),
 };

@@ -210,40 +210,55 @@ Values instance_norm(Builder& b, const Call& c) {
 const OpRow rows[] = {
     {.schema = "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
                "float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor",
-     .decompose = layer_norm<false>},
+     .decompose = layer_norm<false>,
+     .vjp = "result: torch.native_layer_norm(input, normalized_shape, weight, bias, eps)[0]"},
     {.schema = "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, "
                "Tensor, Tensor)",
-     .decompose = layer_norm<true>},
+     .decompose = layer_norm<true>,
+     .vjp = "input, weight, bias: torch.native_layer_norm_backward(grad, input, normalized_shape, result1, result2, weight, bias, needs)"},
     {.schema = "aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-     .decompose = rms_norm<false>},
+     .decompose = rms_norm<false>,
+     .vjp = "result: rms_normalized(input, normalized_shape, weight, eps)"},
     {.schema = "aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
      .decompose = rms_norm<true>},
     {.schema = "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, "
                "bool cudnn_enabled=True) -> Tensor",
-     .decompose = group_norm<false>},
+     .decompose = group_norm<false>,
+     .vjp = "result: torch.native_group_norm(input, weight, bias, input.size(0), input.size(1), elements(input.size()[2:]), num_groups, "
+            "eps)[0]"},
     {.schema =
          "aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> "
          "(Tensor, Tensor, Tensor)",
-     .decompose = group_norm<true>},
+     .decompose = group_norm<true>,
+     .vjp = "input, weight, bias: torch.native_group_norm_backward(grad, input, result1, result2, weight, N, C, HxW, group, needs)"},
     {.schema = "aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
                "float momentum, float eps, bool cudnn_enabled) -> Tensor",
-     .decompose = batch_norm},
+     .decompose = batch_norm,
+     .vjp = "input, weight, bias: batch_norm_operands(grad, input, weight, running_mean, running_var, training, eps, needs)"},
     {.schema =
          "aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
          "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-     .decompose = batch_norm_statistics},
+     .decompose = batch_norm_statistics,
+     .vjp = "input, weight, bias: torch.native_batch_norm_backward(grad, input, weight, running_mean, running_var, result1, result2, "
+            "training, eps, needs)"},
     {.schema =
          "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, "
          "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-     .decompose = batch_norm_statistics},
+     .decompose = batch_norm_statistics,
+     .vjp = "input, weight, bias: torch.native_batch_norm_backward(grad, input, weight, running_mean, running_var, result1, result2, "
+            "training, eps, needs)"},
     {.schema =
          "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> "
          "(Tensor, Tensor, Tensor)",
-     .decompose = batch_norm_statistics},
+     .decompose = batch_norm_statistics,
+     .vjp =
+         "input, weight, bias: torch.native_batch_norm_backward(grad, input, weight, None, None, result1, result2, training, eps, needs)"},
     {.schema =
          "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
          "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-     .decompose = batch_norm_statistics},
+     .decompose = batch_norm_statistics,
+     .vjp = "input, weight, bias: torch.native_batch_norm_backward(grad, input, weight, running_mean, running_var, result1, result2, "
+            "False, eps, needs)"},
     {.schema =
          "aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
          "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
@@ -261,7 +276,8 @@ const OpRow rows[] = {
     {.schema =
          "aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, "
          "float momentum, float eps, bool cudnn_enabled) -> Tensor",
-     .decompose = instance_norm},
+     .decompose = instance_norm,
+     .vjp = "input, weight, bias: instance_norm_operands(grad, input, weight, running_mean, running_var, use_input_stats, eps, needs)"},
 };
 
 } // namespace

@@ -22,7 +22,9 @@ constexpr OpRow composite(std::string_view schema, Decompose decompose, Autocast
 }
 /// Another name or overload of the operator N.
 template <Name N> constexpr OpRow renamed(std::string_view schema, Autocast autocast = nullptr) {
-  return composite(schema, same<N>, autocast);
+  OpRow row = composite(schema, same<N>, autocast);
+  row.vjp = N.text;
+  return row;
 }
 
 /// A Scalar parameter that takes no part in promotion, in the dtype of x.

@@ -133,14 +133,30 @@ template <auto S> Values cell(Builder& b, const Call& c) {
 #define WEIGHTS "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
 
 const OpRow rows[] = {
-    {.schema = "aten::lstm.input(Tensor input, Tensor[] hx, " LAYERS "(Tensor, Tensor, Tensor)", .decompose = lstm},
-    {.schema = "aten::gru.input(Tensor input, Tensor hx, " LAYERS "(Tensor, Tensor)", .decompose = one_state<gru_step>},
-    {.schema = "aten::rnn_tanh.input(Tensor input, Tensor hx, " LAYERS "(Tensor, Tensor)", .decompose = one_state<plain_step<"tanh">>},
-    {.schema = "aten::rnn_relu.input(Tensor input, Tensor hx, " LAYERS "(Tensor, Tensor)", .decompose = one_state<plain_step<"relu">>},
-    {.schema = "aten::lstm_cell(Tensor input, Tensor[] hx, " WEIGHTS "(Tensor, Tensor)", .decompose = cell<lstm_step>},
-    {.schema = "aten::gru_cell(Tensor input, Tensor hx, " WEIGHTS "Tensor", .decompose = cell<gru_step>},
-    {.schema = "aten::rnn_tanh_cell(Tensor input, Tensor hx, " WEIGHTS "Tensor", .decompose = cell<plain_step<"tanh">>},
-    {.schema = "aten::rnn_relu_cell(Tensor input, Tensor hx, " WEIGHTS "Tensor", .decompose = cell<plain_step<"relu">>},
+    {.schema = "aten::lstm.input(Tensor input, Tensor[] hx, " LAYERS "(Tensor, Tensor, Tensor)",
+     .decompose = lstm,
+     .vjp = "result: lstm_of(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)"},
+    {.schema = "aten::gru.input(Tensor input, Tensor hx, " LAYERS "(Tensor, Tensor)",
+     .decompose = one_state<gru_step>,
+     .vjp = "result: gru_of(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)"},
+    {.schema = "aten::rnn_tanh.input(Tensor input, Tensor hx, " LAYERS "(Tensor, Tensor)",
+     .decompose = one_state<plain_step<"tanh">>,
+     .vjp = "result: rnn_tanh_of(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)"},
+    {.schema = "aten::rnn_relu.input(Tensor input, Tensor hx, " LAYERS "(Tensor, Tensor)",
+     .decompose = one_state<plain_step<"relu">>,
+     .vjp = "result: rnn_relu_of(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)"},
+    {.schema = "aten::lstm_cell(Tensor input, Tensor[] hx, " WEIGHTS "(Tensor, Tensor)",
+     .decompose = cell<lstm_step>,
+     .vjp = "result: lstm_step(torch.linear(input, w_ih, b_ih) + torch.linear(hx[0], w_hh, b_hh), hx[1])"},
+    {.schema = "aten::gru_cell(Tensor input, Tensor hx, " WEIGHTS "Tensor",
+     .decompose = cell<gru_step>,
+     .vjp = "result: gru_step(torch.linear(input, w_ih, b_ih), torch.linear(hx, w_hh, b_hh), hx)"},
+    {.schema = "aten::rnn_tanh_cell(Tensor input, Tensor hx, " WEIGHTS "Tensor",
+     .decompose = cell<plain_step<"tanh">>,
+     .vjp = "result: rnn_tanh_step(torch.linear(input, w_ih, b_ih), torch.linear(hx, w_hh, b_hh), hx)"},
+    {.schema = "aten::rnn_relu_cell(Tensor input, Tensor hx, " WEIGHTS "Tensor",
+     .decompose = cell<plain_step<"relu">>,
+     .vjp = "result: rnn_relu_step(torch.linear(input, w_ih, b_ih), torch.linear(hx, w_hh, b_hh), hx)"},
 };
 
 } // namespace

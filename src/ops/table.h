@@ -6,6 +6,12 @@
 
 namespace tenon::ops {
 
+/// The row with its reverse derivatives, where a function made it.
+constexpr OpRow with_vjp(OpRow row, std::string_view vjp) {
+  row.vjp = vjp;
+  return row;
+}
+
 std::span<const OpRow> arithmetic_rows();
 std::span<const OpRow> compare_rows();
 std::span<const OpRow> math_rows();

@@ -74,6 +74,8 @@ public:
 
   /// The entry's parameters become the graph's, its body the top block. Returns the parameters.
   std::vector<ScriptParam> emit_entry(const FunctionRef& fn);
+  /// A call appended to a block of a graph that exists; gives its result.
+  ValueId emit_into(BlockId block, const FunctionRef& fn, std::span<const ValueId> args);
 
 private:
   using Rest = std::function<Flow()>;
@@ -230,9 +232,7 @@ private:
   std::vector<ValueId> emit_values(Range at, OpId name, const std::vector<ValueId>& args);
   std::vector<std::string> result_names(const std::vector<ValueId>& results) const;
   ValueId pack_results(Range at, const std::vector<ValueId>& results);
-  ValueId argument_of(Range at, const struct Passed& p, const struct SchemaArg& arg, const NamedValues& given);
   std::optional<std::vector<ValueId>> of_tensors(Range at, OpId name, const NamedValues& args);
-  ValueId default_value(Range at, const struct SchemaArg& arg);
   Sugared make_named_tuple(Range at, const ClassRef& cls, const Type& type, const CallArgs& args);
 
   // emit_form.cpp: functions the compiler knows.

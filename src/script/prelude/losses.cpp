@@ -60,6 +60,9 @@ def soft_margin_loss(input, target, size_average: Optional[bool] = None, reduce:
 def multilabel_margin_loss(input, target, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean"):
     return torch._C._nn.multilabel_margin_loss(input, target, _reduction(size_average, reduce, reduction))
 
+def multi_margin_loss(input, target, p: int = 1, margin: float = 1.0, weight: Optional[Tensor] = None, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean"):
+    return torch._C._nn.multi_margin_loss(input, target, p, margin, weight, _reduction(size_average, reduce, reduction))
+
 def margin_ranking_loss(input1, input2, target, margin: float = 0.0, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean"):
     return torch.margin_ranking_loss(input1, input2, target, margin, _reduction(size_average, reduce, reduction))
 
