@@ -257,16 +257,20 @@ private:
   Frame root;
   size_t num_before = 0; // nodes at the begin of the top block that attributes took
   int counter = 0;
+  int nesting = 0;     // of blocks
   bool hiding = false; // names are assigned to without a look at those outside
 };
 
 template <class F> void Emitter::within(BlockId block, Frame& inner, const F& f) {
+  if (nesting >= 1000) fail(stack.back().fn.def->range, "blocks nested too deeply: each early return nests what stands behind it");
+  nesting++;
   Frame* outer = frame;
   inner.block = block;
   if (!inner.parent) inner.parent = outer;
   frame = &inner;
   f();
   frame = outer;
+  nesting--;
 }
 
 } // namespace tenon::script

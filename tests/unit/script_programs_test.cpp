@@ -51,3 +51,12 @@ TEST_CASE("scripts: programs give and say what torch does") {
     CHECK(answer(programs[i], results[i]) == results[i]);
   }
 }
+
+TEST_CASE("scripts: what grows without bounds is refused") {
+  std::string tuples = "def f(n: int) -> str:\n    y0 = (n, n)\n", returns = "def f(n: int) -> str:\n";
+  for (int i = 1; i < 60; i++) tuples += fmt::format("    y{} = (y{}, y{})\n", i, i - 1, i - 1);
+  for (int i = 0; i < 1200; i++) returns += fmt::format("    if n == {}:\n        return 'a'\n", i);
+  CHECK(answer(tuples + "    return str(y59)\n", "! a tuple of too many elements") == "! a tuple of too many elements");
+  CHECK(answer(returns + "    return 'b'\n", "! nested too deeply") == "! nested too deeply");
+  CHECK(answer("def f() -> str:\n    x: List[Any] = [1]\n    x.append(x)\n    return str(x)\n", "! RecursionError") == "! RecursionError");
+}
