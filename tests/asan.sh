@@ -6,20 +6,23 @@ cd "$(dirname "$0")/.."
 dir=${1:-build}-asan-quick seconds=${2:-8}
 [ -f "$dir/build.ninja" ] || CXX="ccache clang++-19" meson setup "$dir" -Doptimization=0 -Ddebug=false -Db_lundef=false \
   -Db_sanitize=address,undefined -Dfuzzers=true >/dev/null || exit 1
-ninja -C "$dir" --quiet src/cli/tenon tests/program_fuzz tests/load_fuzz tests/text_fuzz tests/tested_ops.so || exit 1
+ninja -C "$dir" --quiet src/cli/tenon tests/program_fuzz tests/load_fuzz tests/text_fuzz tests/script_text_fuzz tests/script_fuzz tests/tested_ops.so || exit 1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 seed=$((16#0$(git rev-parse --short=7 HEAD: 2>/dev/null))) # other inputs for each state of the tree, the same ones for the same state
 ulimit -s 65536 # frames are larger than those of a release
 
-fuzz() { # TARGET: from the inputs in its folder, where what it finds stays
-  "$dir/tests/$1" -seed=$((seed + 1)) -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=30 -artifact_prefix="$dir/$1_corpus/" "$dir/$1_corpus"
+fuzz() { # TARGET [OPTIONS]: from the inputs in its folder, where what it finds stays
+  "$dir/tests/$1" "${@:2}" -seed=$((seed + 1)) -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=30 -artifact_prefix="$dir/$1_corpus/" "$dir/$1_corpus"
 }
-mkdir -p "$dir/load_fuzz_corpus" "$dir/text_fuzz_corpus"
+mkdir -p "$dir/load_fuzz_corpus" "$dir/text_fuzz_corpus" "$dir/script_text_fuzz_corpus" "$dir/script_fuzz_corpus"
 for samples in load programs archives/2.6.0; do
   "$dir/tests/load_fuzz" --seed "tests/fixtures/$samples" "$dir/load_fuzz_corpus" || exit 1
 done
 for f in tests/golden/*.txt; do (printf g; sed 1d "$f") >"$dir/text_fuzz_corpus/$(basename "$f")"; done
 for f in tests/fixtures/fx/*.fx tests/fixtures/fx/*.code tests/fixtures/fx/*.readable; do (printf f; cat "$f") >"$dir/text_fuzz_corpus/$(basename "$f")"; done
+for f in tests/fixtures/scripts/*/*.ir; do (printf g; cat "$f") >"$dir/script_text_fuzz_corpus/$(basename "$f")"; done
+cp tests/fixtures/scripts/*/*.py "$dir/script_fuzz_corpus"
 
 "$dir/src/cli/tenon" check tests/fixtures/programs && "$dir/src/cli/tenon" check tests/fixtures/control && tests/tool_test.sh "$dir/src/cli/tenon" &&
-  "$dir/tests/program_fuzz" tests/fixtures/programs "$seconds" "$seed" && fuzz load_fuzz && fuzz text_fuzz
+  "$dir/tests/program_fuzz" tests/fixtures/programs "$seconds" "$seed" && fuzz load_fuzz && fuzz text_fuzz &&
+  fuzz script_text_fuzz && fuzz script_fuzz -detect_leaks=0 # lists may be their own elements

@@ -26,18 +26,23 @@ text_corpus() { # the golden tests' graphs, and what torch printed
   local f; for f in tests/golden/*.txt; do (printf g; sed 1d "$f") >"$1/$(basename "$f")"; done
   for f in tests/fixtures/fx/*.fx tests/fixtures/fx/*.code tests/fixtures/fx/*.readable; do (printf f; cat "$f") >"$1/$(basename "$f")"; done
 }
+script_corpora() { # graphs behind the byte that selects them, and sources
+  mkdir -p "$1" "$2" && cp tests/fixtures/scripts/*/*.py "$2"
+  local f; for f in tests/fixtures/scripts/*/*.ir; do (printf g; cat "$f") >"$1/$(basename "$f")"; done
+}
 load_corpus() { mkdir -p "$1" && "$asan/tests/load_fuzz" --seed tests/fixtures/load "$1" && "$asan/tests/load_fuzz" --seed "$programs" "$1" && "$asan/tests/load_fuzz" --seed "$archives" "$1"; }
 
-ninja -C "$build" --quiet tests/unit_tests tests/program_fuzz tests/operand_fuzz || exit 1
+ninja -C "$build" --quiet tests/unit_tests tests/program_fuzz tests/operand_fuzz tests/script_random || exit 1
 echo "seed $seed"
 step random_graphs env TENON_DIFF_GRAPHS=3000 TENON_DIFF_SEED="$seed" "$build/tests/unit_tests" --source-file='*ops_diff_test*'
 step program_fuzz "$build/tests/program_fuzz" "$programs" "$seconds" "$seed"
 step archive_fuzz "$build/tests/program_fuzz" "$archives" "$seconds" "$seed"
+step script_random "$build/tests/script_random" 5000 "$seed"
 
 step operand_fuzz "$build/tests/operand_fuzz" tests/fixtures/operators
 
 sanitized "$asan" -Db_sanitize=address,undefined -Dfuzzers=true
-ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/operand_fuzz tests/load_fuzz tests/text_fuzz tests/tested_ops.so src/cli/tenon || exit 1
+ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/operand_fuzz tests/load_fuzz tests/text_fuzz tests/script_text_fuzz tests/script_fuzz tests/tested_ops.so src/cli/tenon || exit 1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 step asan_unit env TENON_DIFF_GRAPHS=60 "$asan/tests/unit_tests"
 step asan_fixtures "$asan/src/cli/tenon" check "$programs"
@@ -49,6 +54,9 @@ step asan_operand_fuzz "$asan/tests/operand_fuzz" tests/fixtures/operators $((se
 step asan_archive_fuzz "$asan/tests/program_fuzz" "$archives" "$seconds" "$seed"
 load_corpus "$asan/load_corpus" && step load_fuzz fuzz load_fuzz "$asan/load_corpus"
 text_corpus "$asan/text_corpus" && step text_fuzz fuzz text_fuzz "$asan/text_corpus"
+script_corpora "$asan/script_text_corpus" "$asan/script_corpus"
+step script_text_fuzz fuzz script_text_fuzz "$asan/script_text_corpus"
+step script_fuzz fuzz script_fuzz "$asan/script_corpus" -detect_leaks=0 # lists may be their own elements
 
 sanitized "$tsan" -Db_sanitize=thread
 ninja -C "$tsan" --quiet tests/unit_tests || exit 1

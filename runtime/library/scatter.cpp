@@ -269,9 +269,9 @@ const char* index_put(const LibraryCall& c) {
     if (const char* error = find_places(c, places)) return error;
     std::vector<int64_t> fit = places.result_sizes;
     int64_t total = product(fit);
-    if (!broadcast_into(fit, values.sizes) || product(fit) != total) 
-      return message("shape mismatch: value tensor of shape [{}] cannot be broadcast to indexing result of shape [{}]", listed(values.sizes),
-                     listed(places.result_sizes));
+    if (!broadcast_into(fit, values.sizes) || product(fit) != total)
+      return message("shape mismatch: value tensor of shape [{}] cannot be broadcast to indexing result of shape [{}]",
+                     listed(values.sizes), listed(places.result_sizes));
     if (total == 0) return nullptr;
     T* out = c.outputs[0].as<T>();
     const T* data = values.as<const T>();

@@ -134,8 +134,22 @@ std::string joined(const std::vector<IValue>& items, TextOf text_of) {
   return s;
 }
 
+/// Lists may be elements of themselves.
+struct Nesting {
+  Nesting() {
+    if (depth >= 500) raise("RecursionError", "maximum recursion depth exceeded while getting the repr of an object");
+    depth++;
+  }
+  ~Nesting() { depth--; }
+  Nesting(const Nesting&) = delete;
+  Nesting& operator=(const Nesting&) = delete;
+  static thread_local int depth;
+};
+thread_local int Nesting::depth = 0;
+
 /// What str() and repr() write alike, given how they write elements.
 std::string text_with(const IValue& v, TextOf text_of) {
+  Nesting nesting;
   using Tag = IValue::Tag;
   switch (v.tag()) {
   case Tag::None: return "None";

@@ -43,7 +43,8 @@ public:
       args.push_back(std::move(*a));
     }
     std::vector<Type> out;
-    for (V v : Builder(own_, own_.top(), false).call_full(*r_.def, std::move(args))) out.push_back(known(v.type()));
+    Builder b(own_, own_.top(), false);
+    for (V v : b.call_full(*r_.def, std::move(args))) out.push_back(known(v.type()));
     return out;
   }
 

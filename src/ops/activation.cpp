@@ -94,7 +94,8 @@ Values glu(Builder& b, const Call& c) {
   if (self.rank() == 0) c.fail("self must have a dim");
   int64_t dim = c.dim("dim", self.rank());
   Expr half = floor_div(self.size(dim), b.integer(2));
-  if (auto n = const_int(self.size(dim)); n && *n % 2) c.fail(fmt::format("Halving dimension must be even, but dimension {} is size {}", dim, *n));
+  if (auto n = const_int(self.size(dim)); n && *n % 2)
+    c.fail(fmt::format("Halving dimension must be even, but dimension {} is size {}", dim, *n));
   V gate = b.slice(self, dim, half, half);
   return b.to(widen(b.slice(self, dim, b.integer(0), half)) * b.call1("aten::sigmoid", {widen(gate)}), self.dtype());
 }

@@ -54,8 +54,9 @@ void check_kernel_fits(const Call& c, const Geometry& g) {
     padded += fmt::format("{}{}", d ? " x " : "", *in), kernel += fmt::format("{}{}", d ? " x " : "", *reach);
   }
   if (!fits)
-    c.fail(fmt::format("Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than actual input size",
-                       padded, kernel));
+    c.fail(fmt::format(
+        "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than actual input size", padded,
+        kernel));
 }
 
 std::vector<Type> types(const Call& c) {

@@ -60,12 +60,15 @@ V matmul(Builder& b, V x, V y, DType result) {
   require_input(x.rank() > 0 && y.rank() > 0, "matmul: both operands need a dim");
   if (auto a = const_int(x.size(-1)), c = const_int(y.size(y.rank() == 1 ? 0 : -2)); a && c && *a != *c) {
     if (x.rank() == 1 && y.rank() == 1)
-      bad_input("inconsistent tensor size, expected tensor [{0}] and src [{1}] to have the same number of elements, but got {0} and {1} elements respectively", *a, *c);
+      bad_input("inconsistent tensor size, expected tensor [{0}] and src [{1}] to have the same number of elements, but got {0} and {1} "
+                "elements respectively",
+                *a, *c);
     if (x.rank() == 2 && y.rank() == 1) bad_input("size mismatch, got input ({0}), mat ({0}x{1}), vec ({2})", to_string(x.size(0)), *a, *c);
     bad_input("mm: mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", x.rank() > 1 ? to_string(x.size(-2)) : "1", *a, *c,
               y.rank() > 1 ? to_string(y.size(-1)) : "1");
   }
-  require_input(x.dtype() == y.dtype(), "expected m1 and m2 to have the same dtype, but got: {} != {}", c_name(x.dtype()), c_name(y.dtype()));
+  require_input(x.dtype() == y.dtype(), "expected m1 and m2 to have the same dtype, but got: {} != {}", c_name(x.dtype()),
+                c_name(y.dtype()));
   bool row = x.rank() == 1, column = y.rank() == 1;
   if (row && column) return inner_product(b, x, y, result);
   if (row) x = b.reshape(x, {b.integer(1), x.size(0)});

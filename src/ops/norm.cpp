@@ -53,7 +53,8 @@ size_t normalized_dims(const Call& c, V x) {
   }
   if (fits) return shape.size();
   std::string sizes = sizes_text(shape);
-  c.fail(fmt::format("Given normalized_shape={}, expected input with shape [*, {}, but got input of size{}", sizes, sizes.substr(1), sizes_text(have)));
+  c.fail(fmt::format("Given normalized_shape={}, expected input with shape [*, {}, but got input of size{}", sizes, sizes.substr(1),
+                     sizes_text(have)));
 }
 
 template <bool Statistics> Values layer_norm(Builder& b, const Call& c) {

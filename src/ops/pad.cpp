@@ -14,8 +14,9 @@ std::vector<Type> padded(const Call& c, const std::vector<Expr>& pad) {
   std::vector<Expr> sizes = c.type("self").sizes;
   if (pad.size() % 2) c.fail("Padding length must be divisible by 2");
   if (pad.size() / 2 > sizes.size())
-    c.fail(fmt::format("Padding length should be less than or equal to two times the input dimension but got padding length {} and input of dimension {}",
-                       pad.size(), sizes.size()));
+    c.fail(fmt::format(
+        "Padding length should be less than or equal to two times the input dimension but got padding length {} and input of dimension {}",
+        pad.size(), sizes.size()));
   for (size_t k = 0; k < pad.size() / 2; k++) {
     Expr& s = sizes[sizes.size() - 1 - k];
     s = s + pad[2 * k] + pad[2 * k + 1];

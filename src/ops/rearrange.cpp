@@ -115,7 +115,8 @@ Expr positive(const Call& c, std::string_view name, bool is_constant) {
 
 // [..., c*r*r, h, w] to [..., c, h*r, w*r].
 Values pixel_shuffle(Builder& b, const Call& c) {
-  if (auto n = c.rank("self") > 2 ? const_int(c.size("self", -3)) : std::nullopt, f = std::optional(c.integer("upscale_factor")); n && *n % (*f * *f))
+  if (auto n = c.rank("self") > 2 ? const_int(c.size("self", -3)) : std::nullopt, f = std::optional(c.integer("upscale_factor"));
+      n && *n % (*f * *f))
     c.fail(fmt::format("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
                        "input.size(-3)={} is not divisible by {}",
                        *n, *f * *f));

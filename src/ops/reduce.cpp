@@ -77,7 +77,8 @@ template <DType (*T)(const Call&)> std::vector<Type> types_of_extreme(const Call
       std::string_view name = c.def.signature.name;
       name = name.substr(name.find("::") + 2), name = name.substr(0, name.find('.'));
       bool all = c.def.signature.find("dim") < 0 || !c.has("dim") || (c["dim"].is<ArgList>() && c["dim"].get<ArgList>().empty());
-      c.fail(all ? fmt::format("{}(): Expected reduction dim to be specified for input.numel() == 0.", name.starts_with("am") ? name.substr(1) : name)
+      c.fail(all ? fmt::format("{}(): Expected reduction dim to be specified for input.numel() == 0.",
+                               name.starts_with("am") ? name.substr(1) : name)
                  : fmt::format("{}(): Expected reduction dim {} to have non-zero size.", name, d));
     }
   return reduced(c, T(c));
@@ -124,8 +125,9 @@ V sum_as(Builder& b, V x, const Call& c, DType dtype) {
 
 Values mean(Builder& b, const Call& c) {
   DType result = c.dtype("dtype").value_or(c.type("self").dtype);
-  if (!is_float(result) && !is_complex(result)) 
-    c.fail(fmt::format("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}", torch_name(result)));
+  if (!is_float(result) && !is_complex(result))
+    c.fail(fmt::format("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
+                       torch_name(result)));
   V x = b.to(b.input(c, "self"), result);
   return b.to(sum_as(b, x, c, compute_type(result)) / count_of(c, reduced_dims(c)), result);
 }

@@ -29,7 +29,8 @@ Values unflatten(Builder& b, const Call& c) {
   std::vector<Expr> parts = c.syms("sizes"), sizes = without(x.sizes(), dim);
   bool open = std::any_of(parts.begin(), parts.end(), [](Expr e) { return is_const_int(e, -1); });
   if (auto have = const_int(x.size(dim)), made = const_int(product(b.pool(), parts)); have && made && !open && *have != *made)
-    c.fail(fmt::format("unflatten: Provided sizes {} don't multiply up to the size of dim {} ({}) in the input tensor", sizes_text(parts), dim, *have));
+    c.fail(fmt::format("unflatten: Provided sizes {} don't multiply up to the size of dim {} ({}) in the input tensor", sizes_text(parts),
+                       dim, *have));
   parts = reshape_sizes(c, {x.size(dim)}, parts);
   sizes.insert(sizes.begin() + dim, parts.begin(), parts.end());
   return b.reshape(x, sizes);

@@ -161,7 +161,8 @@ void Emitter::emit_delete(const Exp& target) {
   }
   auto* s = target->as<Subscript>();
   if (!s) fail(target->range, "Only subscripts and names can be deleted");
-  if (s->indices.size() != 1 || s->indices[0]->as<Slice>()) fail(target->range, "del statements only support deletion at a single index, slicing is not supported");
+  if (s->indices.size() != 1 || s->indices[0]->as<Slice>())
+    fail(target->range, "del statements only support deletion at a single index, slicing is not supported");
   ValueId of = expression(s->value);
   emit_values(target->range, call::Delete, {of, expression(s->indices[0])});
 }

@@ -230,12 +230,14 @@ void Emitter::bind_params(Range at, const FunctionRef& fn, const CallArgs& args,
 Sugared Emitter::inline_call(Range at, const FunctionRef& fn, const CallArgs& args) {
   for (auto& d : fn.def->decorators) {
     std::string name = qualified_name(d->as<Call>() ? d->as<Call>()->callee : d, *fn.scope);
-    if (name == "torch.jit.unused" || name == "torch.jit._drop") {
-      node(at, prim::RaiseException, {text(at, fmt::format("{} is unused: it cannot be called", fn.def->name)), none(at)}, {});
+    bool ignored = name == "torch.jit.ignore"; // Python code, which may stand where no call gets
+    if (ignored || name == "torch.jit.unused" || name == "torch.jit._drop") {
+      node(at, prim::RaiseException,
+           {text(at, fmt::format("{} is {}: it cannot be called", fn.def->name, ignored ? "ignored by torch.jit.ignore" : "unused")),
+            none(at)},
+           {});
       return {uninitialized(at, fn.def->returns ? type_of_annotation(fn.def->returns, *fn.scope) : Type::simple(TypeKind::Dynamic))};
     }
-    if (name == "torch.jit.ignore")
-      fail(at, "{} is ignored by torch.jit.ignore: it is Python code, which cannot be called here", fn.def->name);
   }
   if (fn.def->refusal) fail_text(fn.def->refusal->range, fn.def->refusal->message);
   for (auto& a : stack)

@@ -37,7 +37,7 @@ Flow Emitter::statement(const Statement& s) {
                         [&](const Break&) { return emit_break(s.range, true); },
                         [&](const Continue&) { return emit_break(s.range, false); },
                         [&](const Pass&) { return Flow::Falls; },
-                        [&](const Assert& a) { return emit_assert(s.range, a), Flow::Falls; },
+                        [&](const Assert& a) { return emit_assert(s.range, a); },
                         [&](const Raise& r) { return emit_raise(s.range, r); },
                         [&](const Delete& d) {
                           for (auto& t : d.targets) emit_delete(t);
@@ -116,7 +116,7 @@ Flow Emitter::emit_raise(Range at, const Raise& r) {
   return Flow::Throws;
 }
 
-void Emitter::emit_assert(Range at, const Assert& a) {
+Flow Emitter::emit_assert(Range at, const Assert& a) {
   Condition c = condition(a.condition);
   bool consumed = false;
   Rest pass = [] { return Flow::Falls; };
@@ -130,8 +130,9 @@ void Emitter::emit_assert(Range at, const Assert& a) {
     node(at, prim::RaiseException, {message, none(at)}, {});
     return Flow::Throws;
   };
-  emit_if(at, c, pass, raise, nullptr, consumed);
+  Flow flow = emit_if(at, c, pass, raise, nullptr, consumed);
   if (!c.known) refine(at, c.when_true);
+  return flow;
 }
 
 } // namespace tenon::script

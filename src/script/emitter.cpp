@@ -5,8 +5,17 @@
 namespace tenon::script {
 
 namespace {
-constexpr size_t most_nodes = 2'000'000;
+constexpr size_t most_nodes = 500'000, most_elements = 10'000;
+
+// Counts the types that a type consists of, up to a limit: tuples of tuples double with every line.
+size_t count_parts(const Type& t, size_t most) {
+  size_t n = 1;
+  for (const Type& e : t.elements())
+    if (n < most) n += count_parts(e, most - n);
+  return n;
 }
+
+} // namespace
 
 std::shared_ptr<const Origin> Emitter::origin(Range at) {
   if (!at.source) return nullptr;
@@ -22,6 +31,7 @@ std::shared_ptr<const Origin> Emitter::origin(Range at) {
 
 NodeId Emitter::node(Range at, OpId op, ArgList args, std::vector<Type> types) {
   if (g.num_nodes() > most_nodes) fail(at, "the program has too many operations once its calls are inlined");
+  if (op == prim::TupleConstruct && count_parts(types.at(0), most_elements) >= most_elements) fail(at, "a tuple of too many elements");
   Node n;
   n.op = op;
   n.args = std::move(args);

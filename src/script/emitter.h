@@ -127,7 +127,7 @@ private:
   Flow go_on(Flow so_far, Range at, const Rest& rest);
   Flow emit_return(Range at, const Return& r);
   Flow emit_raise(Range at, const Raise& r);
-  void emit_assert(Range at, const Assert& a);
+  Flow emit_assert(Range at, const Assert& a);
   Flow emit_break(Range at, bool is_break);
 
   // emit_if.cpp
@@ -258,16 +258,20 @@ private:
   size_t num_before = 0; // nodes at the begin of the top block that attributes took
   int counter = 0;
   bool tracks_gradients = true; // not within torch.no_grad(): nodes get the attribute `no_grad`
+  int nesting = 0;     // of blocks
   bool hiding = false; // names are assigned to without a look at those outside
 };
 
 template <class F> void Emitter::within(BlockId block, Frame& inner, const F& f) {
+  if (nesting >= 1000) fail(stack.back().fn.def->range, "blocks nested too deeply: each early return nests what stands behind it");
+  nesting++;
   Frame* outer = frame;
   inner.block = block;
   if (!inner.parent) inner.parent = outer;
   frame = &inner;
   f();
   frame = outer;
+  nesting--;
 }
 
 } // namespace tenon::script

@@ -32,7 +32,9 @@ public:
 private:
   size_t below(size_t n) { return random_() % std::max<size_t>(n, 1); }
 
-  static int kind(char c) { return std::isspace(static_cast<unsigned char>(c)) ? 0 : std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? 1 : 2; }
+  static int kind(char c) {
+    return std::isspace(static_cast<unsigned char>(c)) ? 0 : std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? 1 : 2;
+  }
   // A word, number or sign of the text, and where it stands.
   std::pair<std::string_view, size_t> word() {
     if (text_.empty()) return {"", 0};
@@ -52,7 +54,8 @@ private:
   }
   void replace_word(std::string_view with) { replace_word(std::string(with)); }
   void replace_number() {
-    static constexpr std::string_view extreme[] = {"0", "-1", "1", "2", "63", "-9223372036854775808", "9223372036854775807", "1e308", "1000000000000", "0.5", "nan"};
+    static constexpr std::string_view extreme[] = {
+        "0", "-1", "1", "2", "63", "-9223372036854775808", "9223372036854775807", "1e308", "1000000000000", "0.5", "nan"};
     for (int tries = 0; tries < 20; tries++) {
       auto [old, at] = word();
       if (old.empty() || !std::isdigit(static_cast<unsigned char>(old[0]))) continue;
@@ -97,7 +100,8 @@ private:
 };
 
 /// What LLVMFuzzerCustomMutator does; the first `head` bytes are no text and stay.
-inline size_t mutate_text(uint8_t* data, size_t size, size_t max_size, unsigned seed, size_t head, const std::vector<std::string_view>& words) {
+inline size_t mutate_text(uint8_t* data, size_t size, size_t max_size, unsigned seed, size_t head,
+                          const std::vector<std::string_view>& words) {
   if (seed % 4 == 0 || size <= head) return LLVMFuzzerMutate(data, size, max_size);
   std::string text = TextMutator({reinterpret_cast<const char*>(data) + head, size - head}, seed).run(words);
   size_t n = std::min(text.size(), max_size - head);

@@ -1,5 +1,6 @@
-// Random programs in the script language: a function of ints, floats, a bool and tensors, with nested if, for and while, break, continue and early
-// returns, lists, tuples, views and in-place writes. The same for one seed on every machine. Programs end by themselves, and numbers stay small.
+// Random programs in the script language: a function of ints, floats, a bool and tensors, with nested if, for and while, break, continue
+// and early returns, lists, tuples, views and in-place writes. The same for one seed on every machine. Programs end by themselves, and
+// numbers stay small.
 #pragma once
 #include <cstdint>
 #include <initializer_list>

@@ -1,4 +1,5 @@
-// Random programs: script_random COUNT SEED runs COUNT of them from SEED on in every way there is and compares; script_random print SEED shows one.
+// Random programs: script_random COUNT SEED runs COUNT of them from SEED on in every way there is and compares; script_random print SEED
+// shows one.
 #include <cstdlib>
 
 #include "tests/fuzz/script_runs.h"

@@ -28,7 +28,9 @@ inline std::vector<IValue> run_planned(const script::ScriptProgram& p, std::vect
   return executor.run(std::move(inputs));
 }
 
-inline bool close(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-4 * std::max(1.0, std::abs(b)); }
+inline bool close(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-4 * std::max(1.0, std::abs(b));
+}
 
 /// Where two values differ; empty where they do not. Tensors are of f32.
 inline std::string difference(const IValue& a, const IValue& b) {
@@ -58,7 +60,8 @@ inline std::vector<IValue> arguments(uint64_t seed) {
     for (int i = 0; i < 6; i++) t.data_as<float>()[i] = from + 0.5f * static_cast<float>(i);
     return t;
   };
-  return {static_cast<int64_t>(seed % 7), 0.25 * static_cast<double>(seed % 5), seed % 2 == 0, tensor(-1), tensor(0.25f * static_cast<float>(seed % 4))};
+  return {static_cast<int64_t>(seed % 7), 0.25 * static_cast<double>(seed % 5), seed % 2 == 0, tensor(-1),
+          tensor(0.25f * static_cast<float>(seed % 4))};
 }
 
 /// What a run gave, or what it said where it failed.
@@ -76,7 +79,8 @@ inline std::string compare_runs(uint64_t seed, const ScriptRunner& run, const Sc
   script::ScriptProgram p = script::compile_script(source, "random.py", "f");
   auto [got, failed] = outcome(run, p, seed);
   auto [wanted, refused] = outcome(reference, p, seed);
-  std::string why = failed != refused ? fmt::format("error '{}' instead of '{}'", failed, refused) : difference(IValue::list(got), IValue::list(wanted));
+  std::string why =
+      failed != refused ? fmt::format("error '{}' instead of '{}'", failed, refused) : difference(IValue::list(got), IValue::list(wanted));
   return why.empty() ? "" : fmt::format("seed {}: {}\n{}", seed, why, source);
 }
 

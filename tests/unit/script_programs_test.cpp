@@ -27,13 +27,15 @@ std::string text_of(const std::string& file) {
 
 // As results.py writes it: "= " and the string that f() gives, "! " and the words of an error, "+" where f has parameters and compiles.
 std::string answer(const std::string& program, const std::string& expected) {
-  constexpr std::string_view head = "import math\nimport torch\nimport torch.nn.functional as F\nfrom torch import Tensor\nfrom typing import *\n";
+  constexpr std::string_view head =
+      "import math\nimport torch\nimport torch.nn.functional as F\nfrom torch import Tensor\nfrom typing import *\n";
   try {
     script::ScriptProgram p = script::compile_script(std::string(head) + program, "program.py", "f");
     if (!p.params.empty()) return "+";
     return "= " + executor::run(executor::build_code(p.graph), {}).at(0).to_string();
   } catch (const Error& e) {
-    bool refused = expected.starts_with("! ") && std::string_view(e.what()).find(std::string_view(expected).substr(2)) != std::string_view::npos;
+    bool refused =
+        expected.starts_with("! ") && std::string_view(e.what()).find(std::string_view(expected).substr(2)) != std::string_view::npos;
     return refused ? expected : fmt::format("! {}", e.what());
   }
 }
@@ -48,4 +50,13 @@ TEST_CASE("scripts: programs give and say what torch does") {
     INFO("program ", i, ":\n", programs[i]);
     CHECK(answer(programs[i], results[i]) == results[i]);
   }
+}
+
+TEST_CASE("scripts: what grows without bounds is refused") {
+  std::string tuples = "def f(n: int) -> str:\n    y0 = (n, n)\n", returns = "def f(n: int) -> str:\n";
+  for (int i = 1; i < 60; i++) tuples += fmt::format("    y{} = (y{}, y{})\n", i, i - 1, i - 1);
+  for (int i = 0; i < 1200; i++) returns += fmt::format("    if n == {}:\n        return 'a'\n", i);
+  CHECK(answer(tuples + "    return str(y59)\n", "! a tuple of too many elements") == "! a tuple of too many elements");
+  CHECK(answer(returns + "    return 'b'\n", "! nested too deeply") == "! nested too deeply");
+  CHECK(answer("def f() -> str:\n    x: List[Any] = [1]\n    x.append(x)\n    return str(x)\n", "! RecursionError") == "! RecursionError");
 }

@@ -57,7 +57,8 @@ TEST_CASE("random scripts: torch gives the same") {
     CHECK_MESSAGE(failed.empty() != raises, failed);
     for (const IValue& v : results) append_numbers(v, numbers);
     REQUIRE(numbers.size() == wanted.size());
-    for (size_t i = 0; i < numbers.size(); i++) CHECK_MESSAGE(fuzz::close(numbers[i], wanted[i]), "number ", i, ": ", numbers[i], ", not ", wanted[i]);
+    for (size_t i = 0; i < numbers.size(); i++)
+      CHECK_MESSAGE(fuzz::close(numbers[i], wanted[i]), "number ", i, ": ", numbers[i], ", not ", wanted[i]);
   }
   CHECK(count == 500);
 }
