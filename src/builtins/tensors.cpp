@@ -251,7 +251,7 @@ Rows made_rows() {
   static constexpr std::string_view cast = "self: cast_back(grad, self_dtype, result_dtype)";
   return {
       // Graphs of torch's modules have these in branches that are seldom taken.
-      {"aten::_upsample_lanczos2d_aa.vec(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+      {"aten::_upsample_lanczos2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
        [](BuiltinCall&) { unsupported("interpolate: mode lanczos"); }},
       {"aten::_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor "
        "qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? "

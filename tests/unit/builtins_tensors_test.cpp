@@ -55,7 +55,7 @@ TEST_CASE("builtins: tolist walks strides, and holds to the annotation") {
   CHECK_THROWS_WITH(result("prim::tolist", {t, 1, 1}),
                     "Output annotation list dimension and runtime tensor dimension must match for tolist()");
   CHECK_THROWS_WITH(result("prim::tolist", {t, 2, 0}),
-                    "Output annotation element type and runtime tensor element type must match for tolist()");
+                    "Output annotation element type and runtime tensor element type must match for tolist(): Long vs Float");
 }
 
 TEST_CASE("builtins: attributes of views") {
