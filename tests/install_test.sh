@@ -12,7 +12,7 @@ library=$(find "$root" -name 'libtenon.so')
 prefix=${pc%/lib*}
 foreign=$(nm -D --defined-only -C "$library" | awk '{ $1 = ""; $2 = ""; print substr($0, 3) }' | grep -vE '^(typeinfo (name )?for |vtable for )?tenon::' || true)
 [ -z "$foreign" ] || { echo "libtenon.so exports what is not its API:"; echo "$foreign" | head; exit 1; }
-internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|register_kernel|load_op_library|allowed_types|edge_types_yaml|register_backend|load_backend_library|partition)' || true)
+internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|register_kernel|detail::|IValue|ListBox|Script|Var|str|repr|equal|name_of|load_op_library|allowed_types|edge_types_yaml|register_backend|load_backend_library|partition)' || true)
 [ -z "$internal" ] || { echo "libtenon.so exports internals:"; echo "$internal" | head; exit 1; }
 nm -D --defined-only -C "$library" | grep 'tenon::Program::load' >/dev/null || { echo "libtenon.so lacks its API"; exit 1; }
 flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --define-variable=prefix="$prefix" --cflags --libs tenon)
@@ -22,12 +22,20 @@ ${CXX:-g++} -Wall -Wextra -Werror examples/embed.cpp $flags -o "$root/embed"
 ${CXX:-g++} -Wall -Wextra -Werror examples/rewrite_pass.cpp $flags -o "$root/rewrite_pass"
 # shellcheck disable=SC2086
 ${CXX:-g++} -Wall -Wextra -Werror examples/own_kernel.cpp $flags -o "$root/own_kernel"
-# The README's example as it stands there; its further blocks are statements.
-awk '/^```cpp/ { in_block = 1; if (blocks++) print "void block" blocks "() {"; next }
-     /^```/ && in_block { in_block = 0; if (blocks > 1) print "}"; next } in_block' README.md >"$root/readme.cpp"
 # shellcheck disable=SC2086
-${CXX:-g++} -Wall -Wextra -Werror "$root/readme.cpp" $flags -o "$root/readme"
-LD_LIBRARY_PATH=$(dirname "$library") "$root/readme"
+${CXX:-g++} -Wall -Wextra -Werror -O1 examples/train.cpp $flags -o "$root/train"
+LD_LIBRARY_PATH=$(dirname "$library") "$root/train" examples/train_losses.txt
+# The first example of a page as it stands there; its further blocks are statements.
+for page in README.md docs/torchscript.md; do
+  awk '/^```cpp/ { in_block = 1; if (blocks++) print "void block" blocks "() {"; next }
+       /^```/ && in_block { in_block = 0; if (blocks > 1) print "}"; next } in_block' "$page" >"$root/page.cpp"
+  # shellcheck disable=SC2086
+  ${CXX:-g++} -Wall -Wextra -Werror "$root/page.cpp" $flags -o "$root/page"
+  LD_LIBRARY_PATH=$(dirname "$library") "$root/page"
+done
+# shellcheck disable=SC2086
+${CXX:-g++} -Wall -Wextra -Werror examples/script.cpp $flags -o "$root/script"
+LD_LIBRARY_PATH=$(dirname "$library") "$root/script" | grep "^  %.* : Float(2, 2) = aten::tanh(" >/dev/null || { echo "the traced step has no types"; exit 1; }
 LD_LIBRARY_PATH=$(dirname "$library") "$root/embed" tests/fixtures/programs/mlp.pt2
 LD_LIBRARY_PATH=$(dirname "$library") "$root/rewrite_pass" tests/fixtures/programs/llama_block.pt2 | grep '^1 places$' >/dev/null || { echo "rewrite_pass finds no gate"; exit 1; }
 cat >"$root/edge.cpp" <<'END'

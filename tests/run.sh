@@ -18,6 +18,10 @@ check_archives() { # what older torches wrote
   local version
   for version in tests/fixtures/archives/*; do "$tenon" check "$version" || return 1; done
 }
+check_scripts() { # scripts and their graphs, also in the interpreter; the examples of the document of 2018
+  local folder
+  for folder in tests/fixtures/scripts/*/; do "$tenon" check "$folder" && "$tenon" check --interpret "$folder" || return 1; done
+}
 guard_tiles() { # tile registers refused, and used by foreign threads and after a fork
   local mode
   for mode in refused small_stack foreign_threads fork; do "$build/tests/guarded_tiles" "$mode" || return 1; done
@@ -34,7 +38,7 @@ unit() { # in two processes: kernels and random graphs take as long as all the r
 fuzz_programs() { # changed programs, loaded, compiled and run: others for each state of the tree, the same for the same one
   local folder seed=$((16#0$(git rev-parse --short=7 HEAD: 2>/dev/null)))
   for folder in programs archives/2.6.0; do "$build/tests/program_fuzz" "tests/fixtures/$folder" 10 "$seed" || return 1; done
-  "$build/tests/operand_fuzz" tests/fixtures/operators $((seed % 50)) 50
+  "$build/tests/operand_fuzz" tests/fixtures/operators $((seed % 50)) 50 && "$build/tests/script_random" 100 "$seed"
 }
 suite layers tests/layers.py
 suite specification tests/specification.py
@@ -43,6 +47,7 @@ suite unit unit
 suite unit_avx2 env TENON_AVX2=1 "$build/tests/unit_tests" -sf='*fft_test*,*blas_test*,*linalg_test*,*weight_only_test*'
 suite fixtures "$tenon" check tests/fixtures/programs
 suite strides "$tenon" check tests/fixtures/strides
+suite scripts check_scripts
 suite guarded_tiles guard_tiles
 suite archives check_archives
 suite control "$tenon" check --forbid-fallback tests/fixtures/control

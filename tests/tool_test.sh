@@ -133,6 +133,10 @@ has '^out1: i64' "$tenon" run --ops "$ops" "$work/custom.tenon" --inputs ${custo
 cmp -s "$work/custom.npz" "$work/custom_read.npz" || problem "custom operators of a compiled file give other results"
 refuses 'tested::.*not registered' "$tenon" run "$work/custom.tenon" --inputs ${custom%.pt2}.inputs.npz
 refuses 'no such|cannot open' "$tenon" run --ops "$work/none.so" $custom
+# Operators of TorchScript.
+printf 'import torch\ndef f(n: int):\n    return torch.ops.library.repeat(["a"], n)\n' >"$work/repeat.py"
+echo '{"args": [{"t": "int", "v": 2}]}' >"$work/repeat.json"
+has '^out0: \[a, a\]$' "$tenon" run --ops "$(dirname "$ops")/tested_operators.so" "$work/repeat.py:f" --args "$work/repeat.json"
 # Arguments and results of all types; from a compiled file too. A kernel for an operator of tenon's own.
 forms=tests/custom_ops/forms.pt2
 has '^PASS forms$' "$tenon" check --ops "$ops" $forms

@@ -94,7 +94,8 @@ TENON_API Status register_op(const tenon_op& op);
 /// layout that there is not, for operators that write their arguments, and for a name that has another meaning already. Thread-safe.
 TENON_API Status register_kernel(const tenon_kernel& kernel);
 
-/// Registers what the shared library at `path` exports; the library stays loaded. Errors: BadInput. Thread-safe.
+/// Registers what the shared library at `path` exports: also operators of TorchScript (operator.h: tenon_operators). The library stays
+/// loaded. Errors: BadInput. Thread-safe.
 TENON_API Status load_op_library(const std::string& path);
 
 } // namespace tenon

@@ -19,7 +19,7 @@ struct Pass {
 /// as of tenon's own. Program::transform takes one.
 class TENON_API PassManager {
 public:
-  /// "edge" or "aten".
+  /// "edge" or "aten"; "script" for the graphs of TorchScript, which run() takes.
   explicit PassManager(std::string dialect = "edge");
   PassManager& add(Pass pass);
   PassManager& add(std::string name, std::function<bool(Graph&)> run) { return add(Pass{std::move(name), std::move(run)}); }

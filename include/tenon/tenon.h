@@ -5,10 +5,15 @@
 #include "tenon/edge.h"      // IWYU pragma: export
 #include "tenon/error.h"     // IWYU pragma: export
 #include "tenon/graph.h"     // IWYU pragma: export
+#include "tenon/ivalue.h"    // IWYU pragma: export
+#include "tenon/operator.h"  // IWYU pragma: export
 #include "tenon/options.h"   // IWYU pragma: export
 #include "tenon/pass.h"      // IWYU pragma: export
 #include "tenon/program.h"   // IWYU pragma: export
+#include "tenon/script.h"    // IWYU pragma: export
 #include "tenon/signature.h" // IWYU pragma: export
 #include "tenon/tensor.h"    // IWYU pragma: export
 #include "tenon/threads.h"   // IWYU pragma: export
+#include "tenon/trace.h"     // IWYU pragma: export
 #include "tenon/tree.h"      // IWYU pragma: export
+#include "tenon/type.h"      // IWYU pragma: export

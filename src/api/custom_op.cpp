@@ -1,6 +1,7 @@
 // register_op, register_kernel, load_op_library.
 #include <dlfcn.h>
 
+#include "api/operator.h"
 #include "base/check.h"
 #include "ops/custom.h"
 
@@ -35,8 +36,10 @@ Status load_op_library(const std::string& path) {
     require_input(library != nullptr, "a library of operators: {}", library ? "" : dlerror());
     auto ops = reinterpret_cast<decltype(&tenon_ops)>(dlsym(library, "tenon_ops"));
     auto kernels = reinterpret_cast<decltype(&tenon_kernels)>(dlsym(library, "tenon_kernels"));
-    require_input(ops || kernels, "{} exports no tenon_ops, and no tenon_kernels", path);
+    auto operators = reinterpret_cast<decltype(&tenon_operators)>(dlsym(library, "tenon_operators"));
+    require_input(ops || kernels || operators, "{} exports no tenon_ops, tenon_kernels or tenon_operators", path);
     size_t count = 0;
+    if (const OperatorDef* list = operators ? operators(&count) : nullptr) register_operators(list, count);
     if (const tenon_op* list = ops ? ops(&count) : nullptr)
       for (size_t i = 0; i < count; i++) ops::register_custom(list[i]);
     if (const tenon_kernel* list = kernels ? kernels(&count) : nullptr)

@@ -5,13 +5,15 @@
 #include "api/graph_impl.h"
 #include "edge/constraints.h"
 #include "ir/pass.h"
+#include "script/lint.h"
+#include "script/text.h"
 
 namespace tenon::ir {
 
 Dialect dialect_named(std::string_view name) {
-  for (Dialect d : {Dialect::Aten, Dialect::Edge, Dialect::Backend})
+  for (Dialect d : {Dialect::Aten, Dialect::Edge, Dialect::Backend, Dialect::Script})
     if (name_of(d) == name) return d;
-  bad_input("no such dialect: {}; there are aten, edge, backend", name);
+  bad_input("no such dialect: {}; there are aten, edge, backend, script", name);
 }
 
 ir::Graph public_graph(tenon::Graph graph, Dialect dialect) { return ir::Graph(std::make_unique<GraphImpl>(std::move(graph), dialect)); }
@@ -19,6 +21,7 @@ ir::Graph public_graph(tenon::Graph graph, Dialect dialect) { return ir::Graph(s
 // ---- Graph
 
 Graph::Graph(std::string_view dialect) : Graph(std::make_unique<GraphImpl>(tenon::Graph(), dialect_named(dialect))) {}
+Graph Graph::parse(std::string_view text) { return public_graph(script::parse_script(text).graph, Dialect::Script); }
 Graph::Graph(std::unique_ptr<GraphImpl> impl) : impl_(std::move(impl)) { impl_->owner = this; }
 Graph::Graph(const Graph& other) : Graph(std::make_unique<GraphImpl>(*other.impl_)) {}
 Graph::Graph(Graph&& other) noexcept : impl_(std::move(other.impl_)) {
@@ -44,13 +47,27 @@ std::vector<Node> Graph::fxNodes() const {
 
 void Graph::setInsertPoint(Node before) {
   require_input(Access::graph(before) == impl_.get() && Access::is_call(before), "the insert point is no call of this graph");
-  impl_->insert_before = Access::id(before), impl_->insert_block = impl_->block_of[Access::id(before)];
-  require_input(impl_->insert_block.valid(), "the insert point was destroyed");
+  require_input(impl_->block_of.get(Access::id(before)).valid(), "the insert point was destroyed");
+  impl_->set_insert_point({}, Access::id(before));
 }
 
 void Graph::setInsertPoint(Block at_end) {
   require_input(&at_end.owningGraph() == this, "the insert point is a block of another graph");
-  impl_->insert_before = {}, impl_->insert_block = Access::id(at_end);
+  impl_->set_insert_point(Access::id(at_end), {});
+}
+
+void Graph::setInsertPoint(InsertPoint point) { point.before ? setInsertPoint(point.before) : setInsertPoint(point.block); }
+
+InsertPoint Graph::insertPoint() const {
+  NodeId before = impl_->insert_before;
+  return {Access::block(impl_.get(), impl_->insert_block), before.valid() ? Access::node(impl_.get(), before) : Node()};
+}
+
+WithInsertPoint::WithInsertPoint(Graph& graph, const InsertPoint& point) : impl_(graph.impl()), before_(graph.insertPoint()) {
+  graph.setInsertPoint(point);
+}
+WithInsertPoint::~WithInsertPoint() {
+  impl_.set_insert_point(Access::id(before_.block), before_.before ? Access::id(before_.before) : NodeId{});
 }
 
 namespace {
@@ -87,6 +104,7 @@ std::string node_name(const GraphImpl& g, const OpDef& def) {
 
 Node Graph::insertNode(std::string_view op, std::vector<Arg> args, std::vector<NamedArg> kwargs) {
   GraphImpl& g = *impl_;
+  if (g.is_script()) return Access::node(&g, g.insert_script(op, args, kwargs, true));
   GivenCall call = given_call(g, op, args, kwargs);
   std::vector<tenon::Type> types;
   if (g.is_pattern) require_input(!call.def.signature.variadic_result, "{} gives a list, which no pattern has", call.def.signature.name);
@@ -102,6 +120,7 @@ Node Graph::insertNode(std::string_view op, std::vector<Arg> args, std::vector<N
 
 std::vector<Value> Graph::insertValues(std::string_view op, std::vector<Arg> args, std::vector<NamedArg> kwargs) {
   GraphImpl& g = *impl_;
+  if (g.is_script()) return Access::node(&g, g.insert_script(op, args, kwargs, false)).outputs();
   if (g.is_pattern) return insertNode(op, std::move(args), std::move(kwargs)).outputs();
   GivenCall call = given_call(g, op, args, kwargs);
   require_input(call.def.kind != Kind::Prim, "{} has no types of its own: insertNode takes it", call.def.signature.name);
@@ -120,8 +139,15 @@ Value Graph::insert(std::string_view op, std::vector<Arg> args, std::vector<Name
   return results[0];
 }
 
+Value Graph::insertConstant(const Arg& constant) { return Access::value(impl_.get(), impl_->insert_constant(constant)); }
+
 Value Graph::insertConstant(Tensor tensor, std::string name) {
   require_input(tensor.defined(), "a constant without memory");
+  if (impl_->is_script()) {
+    Value made = insertConstant(Arg(std::move(tensor)));
+    if (!name.empty()) made.setName(std::move(name));
+    return made;
+  }
   ValueId made;
   impl_->insert([&](BlockId b) {
     Builder builder(impl_->graph, b, false);
@@ -138,7 +164,9 @@ bool Graph::eliminateDeadCode() {
     for (size_t i = nodes.size(); i-- > 0;) {
       std::vector<Value> results = nodes[i].outputs();
       const tenon::Node& n = impl_->graph.node(Access::id(nodes[i]));
-      bool effect = results.empty() || binds_symbols(n) || !n.def || n.def->signature.mutates() || functional_name(n.op) != n.op;
+      bool effect = impl_->is_script()
+                        ? impl_->has_effect(Access::id(nodes[i]))
+                        : results.empty() || binds_symbols(n) || !n.def || n.def->signature.mutates() || functional_name(n.op) != n.op;
       if (!effect && std::ranges::none_of(results, [](Value v) { return v.hasUses(); })) nodes[i].destroy(), any = true;
       else
         for (Block inner : nodes[i].blocks()) clean(inner);
@@ -149,6 +177,7 @@ bool Graph::eliminateDeadCode() {
 }
 
 void Graph::lint() const {
+  if (impl_->is_script()) return script::lint(impl_->graph);
   try {
     verify(impl_->graph, impl_->dialect);
     if (impl_->dialect != Dialect::Aten) check_edge_types(impl_->graph);
@@ -157,7 +186,11 @@ void Graph::lint() const {
   }
 }
 
-std::string Graph::toString() const { return to_string(impl_->graph); }
+std::string Graph::toString() const { return impl_->is_script() ? script::to_text(impl_->graph) : to_string(impl_->graph); }
+std::string Graph::toString2018() const {
+  require_input(impl_->is_script(), "the spelling of 2018 is for script graphs, this one is {}", dialect());
+  return script::to_text(impl_->graph, script::Spelling::Of2018);
+}
 void Graph::dump() const { std::fputs(toString().c_str(), stdout); }
 
 // ---- Block
@@ -191,7 +224,9 @@ std::vector<Node> Block::nodes() const {
 Value Block::insertInput(size_t offset, const Type& type, std::string name) const {
   tenon::Block& b = at(impl_, id_);
   require_input(offset <= b.params.size(), "insertInput: there are {} inputs", b.params.size());
-  ValueId v = impl_->graph.add_param(BlockId{id_}, impl_->in(type), impl_->unique_name(std::move(name)));
+  GraphImpl::Typed typed = impl_->typed(type);
+  ValueId v = impl_->graph.add_param(BlockId{id_}, {}, impl_->unique_name(std::move(name)));
+  impl_->set_type(v, std::move(typed));
   std::rotate(b.params.begin() + static_cast<std::ptrdiff_t>(offset), b.params.end() - 1, b.params.end());
   impl_->number(b.params);
   impl_->block_of_param[v] = BlockId{id_};
@@ -202,7 +237,7 @@ Value Block::addInput(const Type& type, std::string name) const { return insertI
 void Block::eraseInput(size_t offset) const {
   auto& params = at(impl_, id_).params;
   require_input(offset < params.size(), "eraseInput: there are {} inputs", params.size());
-  require_input(impl_->users.get(params[offset]).empty(), "eraseInput: %{} is used", impl_->name(params[offset]));
+  require_input(impl_->uses.get(params[offset]).empty(), "eraseInput: %{} is used", impl_->name(params[offset]));
   impl_->names.erase(impl_->name(params[offset]));
   params.erase(params.begin() + static_cast<std::ptrdiff_t>(offset));
   impl_->number(params);
@@ -213,15 +248,23 @@ static size_t check_output(const ArgList& returns, size_t offset, std::string_vi
   return offset;
 }
 
+// In a script graph constants are nodes of the block.
+static tenon::Arg returned(Block block, GraphImpl& g, const Arg& value) {
+  if (!g.is_script() || value.is<Value>()) return g.in(value);
+  WithInsertPoint here(block);
+  return Access::id(block.owningGraph().insertConstant(value));
+}
+
 size_t Block::registerOutput(Arg value) const {
   ArgList now = at(impl_, id_).returns;
-  now.push_back(impl_->in(value));
+  now.push_back(returned(*this, *impl_, value));
   impl_->set_returns(BlockId{id_}, std::move(now));
   return at(impl_, id_).returns.size() - 1;
 }
 void Block::replaceOutput(size_t offset, Arg value) const {
   ArgList now = at(impl_, id_).returns;
-  now[check_output(now, offset, "replaceOutput")] = impl_->in(value);
+  check_output(now, offset, "replaceOutput");
+  now[offset] = returned(*this, *impl_, value);
   impl_->set_returns(BlockId{id_}, std::move(now));
 }
 void Block::eraseOutput(size_t offset) const {

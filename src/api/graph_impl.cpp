@@ -15,28 +15,24 @@ void GraphImpl::note_block(BlockId id) {
     graph.value(p).name = unique_name(graph.value(p).name);
   }
   for (NodeId n : graph.block(id).nodes) note_node(n, id);
-  add_users(graph.block(id).returns, {true, id.index});
+  add_uses({true, id.index});
 }
 
 void GraphImpl::note_node(NodeId id, BlockId block) {
   block_of[id] = block;
   const tenon::Node& n = graph.node(id);
-  for (ValueId v : n.outputs) graph.value(v).name = unique_name(name(v).empty() ? name_of_node(id) : name(v));
-  add_users(n.args, {false, id.index});
-  for (const Attribute& a : n.attributes) add_users({a.value}, {false, id.index});
+  for (ValueId v : n.outputs) graph.value(v).name = unique_name(name(v).empty() && !is_script() ? name_of_node(id) : name(v));
+  add_uses({false, id.index});
   for (BlockId b : n.blocks) note_block(b);
 }
 
-void GraphImpl::add_users(const ArgList& list, User user) {
-  for (const tenon::Arg& a : list)
-    for_each_value(a, [&](ValueId v) {
-      auto& of = users[v];
-      if (std::ranges::find(of, user) == of.end()) of.push_back(user);
-    });
+void GraphImpl::add_uses(User user) {
+  std::vector<ValueId> list = inputs(user);
+  for (size_t i = 0; i < list.size(); i++) uses[list[i]].push_back({user, i});
 }
 
-void GraphImpl::remove_users(const ArgList& list, User user) {
-  for (const tenon::Arg& a : list) for_each_value(a, [&](ValueId v) { std::erase(users[v], user); });
+void GraphImpl::remove_uses(User user) {
+  for (ValueId v : inputs(user)) std::erase_if(uses[v], [&](const Use& use) { return use.user == user; });
 }
 
 std::string GraphImpl::name_of_node(NodeId id) const {
@@ -48,9 +44,14 @@ std::string GraphImpl::name_of_node(NodeId id) const {
 std::string GraphImpl::unique_name(std::string wanted) {
   for (char& c : wanted)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.') c = '_';
+  if (wanted.empty() && is_script()) { // TorchScript numbers them
+    do wanted = std::to_string(next_number_++);
+    while (!names.insert(wanted).second);
+    return wanted;
+  }
   if (wanted.empty()) wanted = "arg";
   std::string unique = wanted;
-  for (int k = 1; !names.insert(unique).second; k++) unique = fmt::format("{}_{}", wanted, k);
+  for (int k = 1; !names.insert(unique).second; k++) unique = fmt::format("{}{}{}", wanted, is_script() ? '.' : '_', k);
   return unique;
 }
 
@@ -90,17 +91,21 @@ std::string GraphImpl::text(NodeId id) const {
 }
 
 void GraphImpl::set_args(NodeId id, ArgList now) {
-  User user{false, id.index};
-  remove_users(args(id), user);
+  remove_uses({false, id.index});
   args(id) = std::move(now);
-  add_users(args(id), user);
-  for (const Attribute& a : graph.node(id).attributes) add_users({a.value}, user);
+  add_uses({false, id.index});
+}
+
+void GraphImpl::set_attributes(NodeId id, std::vector<Attribute> now) {
+  remove_uses({false, id.index});
+  graph.node(id).attributes = std::move(now);
+  add_uses({false, id.index});
 }
 
 void GraphImpl::set_returns(BlockId id, ArgList now) {
-  remove_users(graph.block(id).returns, {true, id.index});
+  remove_uses({true, id.index});
   graph.block(id).returns = std::move(now);
-  add_users(graph.block(id).returns, {true, id.index});
+  add_uses({true, id.index});
 }
 
 void GraphImpl::number(const std::vector<ValueId>& values) {
@@ -109,31 +114,27 @@ void GraphImpl::number(const std::vector<ValueId>& values) {
 
 void GraphImpl::replace_uses(ValueId from, ValueId to) {
   if (from == to) return;
-  auto renamed = [&](ArgList list) {
-    for (tenon::Arg& a : list) a = map_values(a, [&](ValueId v) { return v == from ? to : v; });
-    return list;
-  };
-  for (User user : std::vector<User>(users[from])) {
-    if (user.is_block) {
-      set_returns(BlockId{user.id}, renamed(graph.block(BlockId{user.id}).returns));
-      continue;
+  auto rename = [&](tenon::Arg& a) { a = map_values(a, [&](ValueId v) { return v == from ? to : v; }); };
+  while (!uses[from].empty()) {
+    User user = uses[from].back().user;
+    remove_uses(user);
+    if (user.is_block) std::ranges::for_each(graph.block(BlockId{user.id}).returns, rename);
+    else {
+      std::ranges::for_each(args(NodeId{user.id}), rename);
+      for (Attribute& a : graph.node(NodeId{user.id}).attributes) rename(a.value);
     }
-    for (Attribute& a : graph.node(NodeId{user.id}).attributes) a.value = renamed({a.value})[0];
-    set_args(NodeId{user.id}, renamed(args(NodeId{user.id})));
+    add_uses(user);
   }
-  users[from].clear();
 }
 
 void GraphImpl::destroy(NodeId id) {
   for (ValueId v : graph.node(id).outputs)
-    if (!users.get(v).empty()) fail(id, "destroy: %{} is used", name(v));
+    if (!uses.get(v).empty()) fail(id, "destroy: %{} is used", name(v));
   for (BlockId b : graph.node(id).blocks) {
     set_returns(b, {});
     while (!graph.block(b).nodes.empty()) destroy(graph.block(b).nodes.back());
   }
-  User user{false, id.index};
-  remove_users(args(id), user);
-  for (const Attribute& a : graph.node(id).attributes) remove_users({a.value}, user);
+  remove_uses({false, id.index});
   if (insert_before == id) {
     auto& nodes = graph.block(block_of[id]).nodes;
     size_t next = position(id) + 1;
@@ -157,7 +158,15 @@ void GraphImpl::insert(const std::function<void(BlockId)>& append) {
   std::rotate(nodes.begin() + static_cast<std::ptrdiff_t>(at), nodes.begin() + static_cast<std::ptrdiff_t>(before), nodes.end());
 }
 
+void GraphImpl::set_insert_point(BlockId block, NodeId before) {
+  bool there = before.valid() && block_of.get(before).valid();
+  insert_block = there ? block_of.get(before) : block;
+  insert_before = there ? before : NodeId{};
+}
+
 void GraphImpl::move(NodeId id, BlockId block, size_t at) {
+  for (BlockId b = block; graph.block(b).owner.valid(); b = block_of.get(graph.block(b).owner))
+    if (graph.block(b).owner == id) fail(id, "a node is moved into a block of its own");
   auto& from = graph.block(block_of[id]).nodes;
   if (block_of[id] == block && position(id) < at) at--;
   std::erase(from, id);

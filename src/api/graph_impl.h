@@ -14,6 +14,10 @@ struct GraphImpl {
     uint32_t id;
     bool operator==(const User&) const = default;
   };
+  struct Use {
+    User user;
+    size_t offset; // among the user's inputs
+  };
 
   explicit GraphImpl(tenon::Graph graph, Dialect dialect);
   GraphImpl(const GraphImpl&) = default;
@@ -31,28 +35,47 @@ struct GraphImpl {
     throw Error(ErrorKind::BadInput, fmt::format("{} in `{}`", fmt::format(f, std::forward<A>(a)...), text(id)), name_of_node(id));
   }
   std::string name_of_node(NodeId id) const;
+  bool is_script() const { return dialect == Dialect::Script; }
+  /// Of what the node calls, by its row or, in a script graph, by the types of its arguments; null where that is not known.
+  const Schema* schema(NodeId id) const;
+  /// The constant that a value is, or null.
+  const tenon::Arg* constant(ValueId id) const;
 
   // ---- changing; uses are kept up to date
   void set_args(NodeId id, ArgList args);
   void set_returns(BlockId id, ArgList returns);
   /// Values that are listed in another order know their places.
   void number(const std::vector<ValueId>& values);
+  void set_attributes(NodeId id, std::vector<Attribute> attributes);
   void replace_uses(ValueId from, ValueId to);
   void destroy(NodeId id);
   /// Nodes appended to the block of the insert point by `append` are moved to it.
   void insert(const std::function<void(BlockId)>& append);
   void move(NodeId id, BlockId block, size_t at);
+  void set_insert_point(BlockId block, NodeId before); ///< at the end of the block where `before` is none, or was destroyed
   /// Arguments in schema order; `values` that are numbers become their expressions.
   ArgList schema_args(const OpDef& def, ArgList args, const std::vector<Attribute>& kwargs) const;
   const OpDef& choose_op(std::string_view name, const ArgList& args, const std::vector<Attribute>& kwargs) const;
   std::string unique_name(std::string name);
-  Type type_in(const ir::Type& type);
+
+  // ---- script graphs
+  /// A call, with what makes its arguments before it. Raw: an operator that is not known has no results yet.
+  NodeId insert_script(std::string_view op, const std::vector<ir::Arg>& args, const std::vector<NamedArg>& kwargs, bool raw);
+  ValueId insert_constant(const ir::Arg& constant);
+  bool has_effect(NodeId id) const;
 
   // ---- between the two forms
   ir::Arg out(const tenon::Arg& a);
   tenon::Arg in(const ir::Arg& a);
   ir::Type out(const tenon::Type& t) const;
   tenon::Type in(const ir::Type& t);
+  /// What a public type says of a value.
+  struct Typed {
+    tenon::Type type;
+    TensorMeta meta;
+  };
+  Typed typed(const ir::Type& t);
+  void set_type(ValueId id, Typed t);
   Expr size(const Size& s);
 
   ir::Graph* owner = nullptr;
@@ -63,14 +86,15 @@ struct GraphImpl {
   NodeId insert_before = {}; // invalid: at the end
   SideTable<NodeId, BlockId> block_of;
   SideTable<ValueId, BlockId> block_of_param;
-  SideTable<ValueId, std::vector<User>> users;
+  SideTable<ValueId, std::vector<Use>> uses;
   std::set<std::string> names;
 
 private:
-  void add_users(const ArgList& args, User user);
-  void remove_users(const ArgList& args, User user);
+  void add_uses(User user);
+  void remove_uses(User user);
   void note_block(BlockId id);
   void note_node(NodeId id, BlockId block);
+  int next_number_ = 0; // of values without a name, in a script graph
 };
 
 /// Handles, made and opened.

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "api/graph_impl.h"
+#include "builtins/resolve.h"
 #include "fx/graph.h"
 #include "ir/dim_order.h"
 #include "ir/op.h"
@@ -18,7 +19,13 @@ static tenon::Value& at(GraphImpl* g, uint32_t id) {
   return g->graph.value(ValueId{id});
 }
 
-Type Value::type() const { return impl_->out(at(impl_, id_).type); }
+Type Value::type() const {
+  const tenon::Value& v = at(impl_, id_);
+  Type t = impl_->out(v.type);
+  if (t.kind == Type::Kind::Tensor) t.requires_grad = v.meta.requires_grad, t.device = device_name(v.meta);
+  return t;
+}
+void Value::setType(const Type& type) const { at(impl_, id_), impl_->set_type(ValueId{id_}, impl_->typed(type)); }
 Node Value::node() const {
   return at(impl_, id_).node.valid() ? Access::node(impl_, at(impl_, id_).node) : Access::param(impl_, ValueId{id_});
 }
@@ -35,22 +42,18 @@ void Value::setName(std::string name) const {
 std::vector<Value::Use> Value::uses() const {
   at(impl_, id_);
   std::vector<Use> list;
-  for (GraphImpl::User user : impl_->users.get(ValueId{id_})) {
-    Node node = user.is_block ? Access::returns(impl_, BlockId{user.id}) : Access::node(impl_, NodeId{user.id});
-    std::vector<ValueId> inputs = impl_->inputs(user);
-    for (size_t i = 0; i < inputs.size(); i++)
-      if (inputs[i] == ValueId{id_}) list.push_back({node, i});
-  }
+  for (const auto& [user, offset] : impl_->uses.get(ValueId{id_}))
+    list.push_back({user.is_block ? Access::returns(impl_, BlockId{user.id}) : Access::node(impl_, NodeId{user.id}), offset});
   return list;
 }
-bool Value::hasUses() const { return at(impl_, id_), !impl_->users.get(ValueId{id_}).empty(); }
+bool Value::hasUses() const { return at(impl_, id_), !impl_->uses.get(ValueId{id_}).empty(); }
 
 // One may stand where the other does.
 static void check_exchange(GraphImpl* g, Value was, Value now, std::string_view what) {
   require_input(static_cast<bool>(was) && Access::graph(now) == g, "{}: a value of another graph", what);
   const tenon::Type &a = g->graph.type(Access::id(was)), &b = g->graph.type(Access::id(now));
-  require_input(a.kind == b.kind && (!a.is_tensor() || (a.dtype == b.dtype && a.rank() == b.rank())), "{}: %{} is {}, %{} {}", what,
-                was.name(), to_string(a), now.name(), to_string(b));
+  bool fits = g->is_script() ? is_subtype(b, a) : a.kind == b.kind && (!a.is_tensor() || (a.dtype == b.dtype && a.rank() == b.rank()));
+  require_input(fits, "{}: %{} is {}, %{} {}", what, was.name(), to_string(a), now.name(), to_string(b));
 }
 
 void Value::replaceAllUsesWith(Value other) const {
@@ -83,7 +86,10 @@ std::string Node::name() const {
   return call_of(*this), impl_->name_of_node(NodeId{id_});
 }
 std::string Node::target() const { return op() == "call_function" ? fx_target(call_of(*this).op) : name(); }
-std::string Node::schema() const { return role_ == Role::Call && call_of(*this).def ? to_string(call_of(*this).def->signature) : ""; }
+std::string Node::schema() const {
+  const Schema* schema = role_ == Role::Call ? (call_of(*this), impl_->schema(NodeId{id_})) : nullptr;
+  return schema ? to_string(*schema) : "";
+}
 
 // ---- arguments
 
@@ -95,45 +101,49 @@ std::vector<NamedArg> Node::arguments() const {
     return list;
   }
   tenon::Node& n = call_of(*this);
+  const Schema* schema = impl_->schema(NodeId{id_});
   for (size_t i = 0; i < n.args.size(); i++)
-    list.push_back({n.def && i < n.def->signature.args.size() ? n.def->signature.args[i].name : "", impl_->out(n.args[i])});
+    list.push_back({schema && i < schema->args.size() ? schema->args[i].name : "", impl_->out(n.args[i])});
   return list;
 }
 
-static bool is_default(const tenon::Node& n, size_t i) {
-  if (!n.def || i >= n.def->signature.args.size()) return false;
-  const SchemaArg& s = n.def->signature.args[i];
-  return s.has_default && s.fallback == n.args[i];
+// Of an argument whose value is the schema's default: the constant's, in a script graph.
+static bool is_default(const GraphImpl& g, const tenon::Arg& a, const SchemaArg* s) {
+  const tenon::Arg* value = g.is_script() && a.is<ValueId>() ? g.constant(a.get<ValueId>()) : &a;
+  return s && s->has_default && value && s->fallback == *value;
 }
-static bool is_keyword(const tenon::Node& n, size_t i) {
-  return n.def && i < n.def->signature.args.size() && n.def->signature.args[i].keyword_only;
+static const SchemaArg* schema_arg(const Schema* schema, size_t i) {
+  return schema && i < schema->args.size() ? &schema->args[i] : nullptr;
 }
 
 std::vector<Arg> Node::args() const {
   std::vector<NamedArg> all = arguments();
   std::vector<Arg> list;
   size_t last = all.size();
-  if (role_ == Role::Call) {
-    tenon::Node& n = call_of(*this);
-    while (last > 0 && (is_keyword(n, last - 1) || is_default(n, last - 1))) last--;
-  }
+  const Schema* schema = role_ == Role::Call ? impl_->schema(NodeId{id_}) : nullptr;
+  auto is_keyword = [&](size_t i) { return schema_arg(schema, i) && schema_arg(schema, i)->keyword_only; };
+  if (role_ == Role::Call)
+    while (last > 0 && (is_keyword(last - 1) || is_default(*impl_, call_of(*this).args[last - 1], schema_arg(schema, last - 1)))) last--;
   for (size_t i = 0; i < last; i++)
-    if (role_ != Role::Call || !is_keyword(call_of(*this), i)) list.push_back(std::move(all[i].value));
+    if (!is_keyword(i)) list.push_back(std::move(all[i].value));
   return list;
 }
 
 std::vector<NamedArg> Node::kwargs() const {
   if (role_ != Role::Call) return {};
   std::vector<NamedArg> all = arguments(), list;
+  const Schema* schema = impl_->schema(NodeId{id_});
   for (size_t i = 0; i < all.size(); i++)
-    if (is_keyword(call_of(*this), i) && !is_default(call_of(*this), i)) list.push_back(std::move(all[i]));
+    if (const SchemaArg* s = schema_arg(schema, i); s && s->keyword_only && !is_default(*impl_, call_of(*this).args[i], s))
+      list.push_back(std::move(all[i]));
   return list;
 }
 
 // The place of the argument of that name.
 static size_t place(Node n, std::string_view name) {
   tenon::Node& call = call_of(n);
-  int i = call.def ? call.def->signature.find(name) : -1;
+  const Schema* schema = Access::graph(n)->schema(Access::id(n));
+  int i = schema ? schema->find(name) : -1;
   if (i < 0 || static_cast<size_t>(i) >= call.args.size()) Access::graph(n)->fail(Access::id(n), "no argument {}", name);
   return static_cast<size_t>(i);
 }
@@ -142,36 +152,22 @@ Arg Node::arg(std::string_view name) const { return impl_->out(call_of(*this).ar
 
 void Node::setArg(std::string_view name, Arg value) const {
   size_t i = place(*this, name);
+  if (impl_->is_script()) {
+    WithInsertPoint here(*this);
+    Value to = value.is<Value>() ? value.get<Value>() : owningGraph().insertConstant(value);
+    require_input(static_cast<bool>(to) && Access::graph(to) == impl_, "setArg: a value of another graph");
+    ArgList was = call_of(*this).args, now = was;
+    now[i] = Access::id(to);
+    impl_->set_args(NodeId{id_}, std::move(now));
+    if (impl_->schema(NodeId{id_})) return;
+    impl_->set_args(NodeId{id_}, std::move(was));
+    impl_->fail(NodeId{id_}, "setArg: {} : {} does not fit the schema {}", name, to.type().str(), this->schema());
+  }
   ArgList now = call_of(*this).args;
   now[i] = impl_->in(value);
   const SchemaArg& schema = call_of(*this).def->signature.args[i];
   if (!fits(impl_->graph, schema, now[i])) impl_->fail(NodeId{id_}, "setArg: {} does not fit the schema {}", name, this->schema());
   impl_->set_args(NodeId{id_}, std::move(now));
-}
-
-std::vector<NamedArg> Node::attributes() const {
-  std::vector<NamedArg> list;
-  if (role_ == Role::Call)
-    for (const Attribute& a : call_of(*this).attributes) list.push_back({a.name, impl_->out(a.value)});
-  return list;
-}
-
-// The elements are numbers, or all of them texts.
-static bool is_attribute(const Arg& value) {
-  const Arg::List* list = std::get_if<Arg::List>(&value.v);
-  auto is_number = [](const Arg& a) { return a.is<bool>() || a.is<int64_t>() || a.is<double>() || a.is<DType>(); };
-  auto is_text = [](const Arg& a) { return a.is<std::string>() || a.is<Word>(); };
-  if (!list) return value.isNone() || is_number(value) || is_text(value);
-  return std::ranges::all_of(*list, is_number) || std::ranges::all_of(*list, is_text);
-}
-
-void Node::setAttribute(std::string_view name, Arg value) const {
-  tenon::Node& n = call_of(*this);
-  if (!is_attribute(value)) impl_->fail(NodeId{id_}, "setAttribute: {} is no number, text or list of these", name);
-  tenon::Arg now = impl_->in(value);
-  auto at = std::ranges::find(n.attributes, name, &Attribute::name);
-  if (at == n.attributes.end()) n.attributes.push_back({std::string(name), std::move(now)});
-  else at->value = std::move(now);
 }
 
 std::vector<Value> Node::inputs() const {
@@ -200,8 +196,8 @@ std::optional<Arg> Node::get(std::string_view name) const {
   bool has_values = false;
   for_each_value(a, [&](ValueId) { has_values = true; });
   if (!has_values) return impl_->out(a);
-  if (a.is<ValueId>())
-    if (const Tensor* constant = impl_->graph.constant(a.get<ValueId>())) return Arg(*constant);
+  if (!a.is<ValueId>()) return std::nullopt;
+  if (const tenon::Arg* constant = impl_->constant(a.get<ValueId>())) return impl_->out(*constant);
   return std::nullopt;
 }
 
@@ -231,8 +227,13 @@ static void insert_in_list(Node n, size_t offset, ValueId value) {
 }
 
 Value Node::insertInput(size_t offset, Value value) const {
-  require_input(Access::graph(value) == impl_, "insertInput: a value of another graph");
-  insert_in_list(*this, offset, Access::id(value));
+  require_input(static_cast<bool>(value) && Access::graph(value) == impl_, "insertInput: a value of another graph");
+  if (impl_->is_script()) {
+    ArgList now = call_of(*this).args;
+    require_input(offset <= now.size(), "insertInput: there are {} inputs", now.size());
+    now.insert(now.begin() + static_cast<std::ptrdiff_t>(offset), Access::id(value));
+    impl_->set_args(NodeId{id_}, std::move(now));
+  } else insert_in_list(*this, offset, Access::id(value));
   return value;
 }
 Value Node::addInput(Value value) const { return insertInput(inputs().size(), value); }
@@ -259,8 +260,10 @@ void Node::replaceInputWith(Value from, Value to) const {
 Value Node::insertOutput(size_t offset, const Type& type) const {
   auto& outputs = call_of(*this).outputs;
   require_input(offset <= outputs.size(), "insertOutput: there are {} outputs", outputs.size());
-  std::string name = impl_->unique_name(impl_->name_of_node(NodeId{id_}));
-  ValueId v = impl_->graph.add_output(NodeId{id_}, impl_->in(type), name);
+  GraphImpl::Typed typed = impl_->typed(type);
+  std::string name = impl_->unique_name(impl_->is_script() ? "" : impl_->name_of_node(NodeId{id_}));
+  ValueId v = impl_->graph.add_output(NodeId{id_}, {}, name);
+  impl_->set_type(v, std::move(typed));
   std::rotate(outputs.begin() + static_cast<std::ptrdiff_t>(offset), outputs.end() - 1, outputs.end());
   impl_->number(outputs);
   return Access::value(impl_, v);
@@ -270,7 +273,7 @@ Value Node::addOutput(const Type& type) const { return insertOutput(call_of(*thi
 void Node::eraseOutput(size_t offset) const {
   auto& outputs = call_of(*this).outputs;
   require_input(offset < outputs.size(), "eraseOutput: there are {} outputs", outputs.size());
-  if (!impl_->users.get(outputs[offset]).empty()) impl_->fail(NodeId{id_}, "eraseOutput: %{} is used", impl_->name(outputs[offset]));
+  if (!impl_->uses.get(outputs[offset]).empty()) impl_->fail(NodeId{id_}, "eraseOutput: %{} is used", impl_->name(outputs[offset]));
   impl_->names.erase(impl_->name(outputs[offset]));
   outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(offset));
   impl_->number(outputs);

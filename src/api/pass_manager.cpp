@@ -6,7 +6,8 @@
 namespace tenon::ir {
 
 PassManager::PassManager(std::string dialect) : dialect_(std::move(dialect)) {
-  require_input(dialect_ == "edge" || dialect_ == "aten", "there are no passes for the dialect '{}': aten, edge", dialect_);
+  require_input(dialect_ == "edge" || dialect_ == "aten" || dialect_ == "script",
+                "there are no passes for the dialect '{}': aten, edge, script", dialect_);
 }
 
 PassManager& PassManager::add(Pass pass) {

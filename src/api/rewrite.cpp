@@ -209,7 +209,7 @@ private:
     for (auto& [mine, theirs] : s.nodes)
       for (ValueId v : g_.graph.node(theirs).outputs)
         if (!is_output(s, v))
-          for (const GraphImpl::User& user : g_.users.get(v))
+          for (const auto& [user, offset] : g_.uses.get(v))
             if (!is_inside(s, user)) return false;
     return true;
   }
@@ -227,7 +227,7 @@ private:
     for (auto& [mine, theirs] : s.nodes)
       if (g_.position(theirs) > g_.position(at)) at = theirs;
     for (ValueId out : p_.outputs)
-      for (const GraphImpl::User& user : g_.users.get(s.values.at(out).get<ValueId>()))
+      for (const auto& [user, offset] : g_.uses.get(s.values.at(out).get<ValueId>()))
         if (!user.is_block && !is_inside(s, user))
           if (NodeId u = in_block(NodeId{user.id}); g_.position(u) < g_.position(at)) at = u;
     bool fits = true;
@@ -261,7 +261,9 @@ void put(const Rewrite& rewrite, Graph& graph, const Match& m, NodeId place) {
   require_input(now.size() == m.outputs.size(), "the replacement gives {} values for {}", now.size(), m.outputs.size());
   for (size_t i = 0; i < now.size(); i++) {
     require_input(static_cast<bool>(now[i]), "the replacement gives an empty Value");
-    require_input(now[i].type() == m.outputs[i].type(), "the replacement gives {} for {} : {}", now[i].type().str(), m.outputs[i].name(),
+    // What the export recorded besides, as whether gradients are needed, may be another.
+    auto type = [](Value v) -> const tenon::Type& { return Access::graph(v)->graph.type(Access::id(v)); };
+    require_input(type(now[i]) == type(m.outputs[i]), "the replacement gives {} for {} : {}", now[i].type().str(), m.outputs[i].name(),
                   m.outputs[i].type().str());
     m.outputs[i].replaceAllUsesWith(now[i]);
   }
@@ -273,7 +275,12 @@ void put(const Rewrite& rewrite, Graph& graph, const Match& m, NodeId place) {
 
 } // namespace
 
+static void check_dialect(const Graph& graph) {
+  require_input(!graph.impl().is_script(), "patterns are for graphs of exported programs, this one is TorchScript's");
+}
+
 std::vector<Match> find(const Rewrite& rewrite, Graph& graph) {
+  check_dialect(graph);
   Pattern pattern(rewrite);
   std::vector<Match> list;
   Search(rewrite, pattern, graph.impl()).run([&](const Match& m, NodeId) { list.push_back(m); });
@@ -282,6 +289,7 @@ std::vector<Match> find(const Rewrite& rewrite, Graph& graph) {
 
 size_t replace(const Rewrite& rewrite, Graph& graph) {
   require_input(rewrite.replacement != nullptr, "a rewrite without a replacement");
+  check_dialect(graph);
   Pattern pattern(rewrite);
   size_t count = 0;
   Search(rewrite, pattern, graph.impl()).run([&](const Match& m, NodeId place) { put(rewrite, graph, m, place), count++; });

@@ -166,6 +166,7 @@ uint32_t checksum(const Tensor& tensor) {
 Result<Program> Program::transform(const ir::PassManager& passes) const {
   return guarded([&] {
     LoadedProgram program = impl_->loaded;
+    require_input(passes.dialect() != "script", "the program is no TorchScript: its passes are for aten or edge");
     if (passes.dialect() != "aten") lower(program, passes.dialect());
     require_input(passes.dialect() == "edge" || !program.is_edge,
                   "the program's graph is Edge already: passes for the {} dialect come too late", passes.dialect());

@@ -84,7 +84,8 @@ private:
   }
 
   bool is_read_outside(ValueId v, const std::unordered_set<NodeId>& inside) const {
-    return std::ranges::any_of(graph_.impl().users.get(v), [&](auto& user) { return user.is_block || !inside.contains(NodeId{user.id}); });
+    return std::ranges::any_of(graph_.impl().uses.get(v),
+                               [&](auto& use) { return use.user.is_block || !inside.contains(NodeId{use.user.id}); });
   }
 
   void note_sizes(Border& b) const {

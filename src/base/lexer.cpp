@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 namespace tenon {
 
@@ -64,6 +65,21 @@ Lexer::Number Lexer::signed_number() {
   return n;
 }
 
+namespace {
+
+// "101" for 'A'. torch takes the digits of a byte from 128 on of the negative number that it is as a char: "0)+" for -61.
+std::optional<char> octal_escape(std::string_view digits) {
+  int code = 0;
+  for (char c : digits) {
+    if (c < '0' - 7 || c > '7') return std::nullopt;
+    code = code * 8 + (c - '0');
+  }
+  if (digits.size() < 3 || code < -128 || code > 255) return std::nullopt;
+  return static_cast<char>(code);
+}
+
+} // namespace
+
 std::string Lexer::quoted() {
   char quote = peek();
   if (quote != '"' && quote != '\'') fail("expected a string");
@@ -82,6 +98,9 @@ std::string Lexer::quoted() {
       if (hex.size() < 2 || std::from_chars(hex.data(), hex.data() + 2, code, 16).ptr != hex.data() + 2) fail("a bad \\x escape");
       pos_ += 2;
       out += static_cast<char>(code);
+    } else if (auto octal = octal_escape(text_.substr(pos_ - 1, 3))) {
+      pos_ += 2;
+      out += *octal;
     } else if (auto at = std::string_view("ntrfvab0").find(e); at != std::string_view::npos) out += "\n\t\r\f\v\a\b\0"[at];
     else if (e == '\\' || e == '\'' || e == '"') out += e;
     else fail("an unknown escape in a string");

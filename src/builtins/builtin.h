@@ -1,6 +1,7 @@
 // What a row of the table of TorchScript's own operators says: those on numbers, strings, lists, dicts and tuples. Operators on tensors are
 // rows of src/ops.
 #pragma once
+#include <functional>
 #include <span>
 
 #include "builtins/ivalue.h"
@@ -12,6 +13,7 @@ namespace tenon {
 struct BuiltinCall {
   std::span<IValue> args; // in schema order, defaults filled in; of "..." whatever was given
   std::span<IValue> results;
+  const void* state = nullptr; // what BuiltinOp::bind gave for the node
 };
 using BuiltinFn = void (*)(BuiltinCall&);
 
@@ -27,9 +29,16 @@ bool is_pure(const struct BuiltinOp& op);
 
 struct BuiltinOp : BuiltinRow {
   Schema signature;
+  /// Of operators that are registered at run time, which may read the attributes of the node that calls them; null for others.
+  std::function<std::shared_ptr<const void>(const Graph& graph, const Node& node)> bind = nullptr;
 };
 /// The rows of a name without overload, "aten::add", in the order in which overloads are tried. Thread-safe.
 std::span<const BuiltinOp* const> find_builtins(std::string_view name);
+/// The same of operators that were registered at run time. Thread-safe; what is pointed at stays.
+std::vector<const BuiltinOp*> find_registered(std::string_view name);
+/// Adds an operator to them, in the whole process; its signature is read from its schema. Throws Error(BadInput) for a schema that is
+/// wrong, and for a name that has a meaning already. Thread-safe.
+void register_builtin(BuiltinOp op);
 /// All rows, ordered by name.
 std::vector<const BuiltinOp*> all_builtins();
 

@@ -18,7 +18,7 @@ size_t DictBox::Hash::operator()(const IValue& key) const {
     for (auto& e : key.to_tuple()) seed = seed * 31 + (*this)(e);
     return seed;
   }
-  default: internal_error("a {} is no key of a dict", name_of(key.tag()));
+  default: bad_input("a {} is no key of a dict", name_of(key.tag()));
   }
 }
 

@@ -23,6 +23,11 @@ IValue IValue::tuple(std::vector<IValue> items) {
   return {Tag::Tuple, boxed_by<TupleBox>([&](auto& b) { b.items = std::move(items); })};
 }
 IValue IValue::dict() { return {Tag::Dict, new DictBox}; }
+IValue IValue::dict(const std::vector<Pair>& pairs) {
+  IValue made = dict();
+  for (auto& [key, value] : pairs) made.set(key, value);
+  return made;
+}
 IValue IValue::object(std::string class_name, std::vector<IValue> slots) {
   return {Tag::Object, boxed_by<ObjectBox>([&](auto& b) {
             b.class_name = std::move(class_name);
@@ -60,8 +65,13 @@ void IValue::destroy() {
   waiting = nullptr;
 }
 
+ListBox::ListBox() : element(TypeKind::Any) {}
+
 DictBox& IValue::to_dict() const { return box<DictBox>(Tag::Dict); }
-void IValue::wrong(Tag wanted) const { internal_error("a value is a {}, not a {}", name_of(tag_), name_of(wanted)); }
+std::vector<IValue::Pair> IValue::items() const { return to_dict().items(); }
+const IValue* IValue::find(const IValue& key) const { return to_dict().find(key); }
+void IValue::set(const IValue& key, IValue value) const { to_dict().set(key, std::move(value)); }
+void IValue::wrong(Tag wanted) const { bad_input("a value is a {}, not a {}", name_of(tag_), name_of(wanted)); }
 
 std::string_view name_of(IValue::Tag tag) {
   constexpr std::string_view names[] = {"None",   "Bool",   "Int",         "Double", "ComplexDouble", "Tensor",

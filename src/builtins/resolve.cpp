@@ -84,6 +84,12 @@ std::optional<std::string_view> conversion(const Type& actual, const Type& forma
     case TypeKind::Number: return "aten::ScalarImplicit";
     default: return std::nullopt;
     }
+  if (actual.is(TypeKind::Bool)) switch (to.kind) {
+    case TypeKind::Float: return "aten::Float";
+    case TypeKind::Int:
+    case TypeKind::Number: return "aten::Int";
+    default: return std::nullopt;
+    }
   if (actual.is(TypeKind::Number)) switch (to.kind) {
     case TypeKind::Float: return "aten::Float";
     case TypeKind::Complex: return "aten::Complex";
@@ -312,6 +318,9 @@ struct Index {
 std::vector<Candidate> candidates(std::string_view name) {
   static const Index index;
   if (auto it = index.by_name.find(name); it != index.by_name.end()) return it->second;
+  std::vector<Candidate> registered;
+  for (const BuiltinOp* op : find_registered(name)) registered.push_back({.signature = &op->signature, .builtin = op});
+  if (!registered.empty()) return registered;
   if (const OpDef* custom = find_op(name); custom && !name.starts_with("prim::"))
     return {Candidate{.signature = &custom->signature, .def = custom}};
   return {};

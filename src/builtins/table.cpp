@@ -45,7 +45,7 @@ bool is_pure(const BuiltinOp& op) {
     return type.is_number() || type.is(TypeKind::Bool) || type.is(TypeKind::String) || type.is(TypeKind::Device);
   };
   bool has_effect = op.signature.returns.empty() || op.schema.starts_with("prim::TimePoint");
-  bool open = op.signature.any_args || op.signature.any_returns;
+  bool open = op.signature.any_args || op.signature.any_returns || op.bind;
   return !has_effect && !open && std::ranges::all_of(op.signature.args, is_plain) && std::ranges::all_of(op.signature.returns, is_plain);
 }
 

@@ -114,6 +114,11 @@ DType dtype_of_kind(TypeKind kind) {
 /// Elements of nested lists in row-major order; all lists of a dim are as long as its first.
 void fill(const IValue& v, const std::vector<Int>& sizes, size_t dim, DType dtype, char*& p) {
   if (dim == sizes.size()) {
+    if (DType other = dtype_of_number(v); other != dtype)
+      raise("", fmt::format("Add new condition, expected Float, Complex, Int, or Bool but got{}",
+                            to_string(Type::any_of({type_of(v), Type::simple(dtype == DType::F32   ? TypeKind::Float
+                                                                             : dtype == DType::I64 ? TypeKind::Int
+                                                                                                   : TypeKind::Bool)}))));
     store(v, dtype, p);
     p += size_of(dtype);
     return;
@@ -245,6 +250,18 @@ Rows attribute_rows() {
 Rows made_rows() {
   static constexpr std::string_view cast = "self: cast_back(grad, self_dtype, result_dtype)";
   return {
+      // Graphs of torch's modules have these in branches that are seldom taken.
+      {"aten::_upsample_lanczos2d_aa.vec(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+       [](BuiltinCall&) { unsupported("interpolate: mode lanczos"); }},
+      {"aten::_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor "
+       "qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? "
+       "mask_type=None) -> (Tensor, Tensor)",
+       [](BuiltinCall&) { unsupported("aten::_native_multi_head_attention"); }},
+      {"aten::_transformer_encoder_layer_fwd(Tensor src, int embed_dim, int num_heads, Tensor qkv_weight, Tensor qkv_bias, Tensor "
+       "proj_weight, Tensor proj_bias, bool use_gelu, bool norm_first, float eps, Tensor norm_weight_1, Tensor norm_bias_1, Tensor "
+       "norm_weight_2, Tensor norm_bias_2, Tensor ffn_weight_1, Tensor ffn_bias_1, Tensor ffn_weight_2, Tensor ffn_bias_2, Tensor? "
+       "mask=None, int? mask_type=None) -> Tensor",
+       [](BuiltinCall&) { unsupported("aten::_transformer_encoder_layer_fwd"); }},
       {"aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor", of<make_tensor>},
       {"aten::as_tensor(Tensor(a) data, *, ScalarType? dtype=None, Device? device=None) -> Tensor(b|a)", of<as_tensor>,
        "data: cast_back(grad, data_dtype, result_dtype)"},

@@ -35,12 +35,16 @@ class Reader {
 public:
   explicit Reader(std::map<std::string, Tensor> arrays) : arrays_(std::move(arrays)) {}
 
-  bool has(const std::string& key) const { return arrays_.contains(key) || arrays_.contains(key + ".0"); }
+  /// The array, or the parts of a list or tuple: arg0.1, arg0.1.0.
+  bool has(const std::string& key) const {
+    auto part = arrays_.lower_bound(key + ".");
+    return arrays_.contains(key) || (part != arrays_.end() && part->first.starts_with(key + "."));
+  }
 
   // Tensors are copied: a program may write to them, and files are mapped read-only.
   IValue typed(const std::string& key, const Type& type) const {
     if (type.is(TypeKind::Optional)) return typed(key, type.element());
-    if (!arrays_.contains(key) && arrays_.contains(key + ".0")) {
+    if (!arrays_.contains(key) && has(key)) {
       std::vector<IValue> items;
       for (size_t i = 0; has(fmt::format("{}.{}", key, i)); i++) {
         bool is_known = !type.elements().empty();

@@ -21,6 +21,7 @@ std::string text_of(const ir::Arg& a) {
     std::string operator()(const ir::Word& v) const { return v.text; }
     std::string operator()(const ir::Size& v) const { return v.text; }
     std::string operator()(ir::Value v) const { return "%" + v.name(); }
+    std::string operator()(const std::shared_ptr<const ir::Graph>& v) const { return v->toString(); }
     std::string operator()(const Tensor& v) const { return fmt::format("{}{}", name_of(v.dtype()), v.sizes()); }
     std::string operator()(const ir::Arg::List& v) const {
       return json_array(v, [](auto& e) { return text_of(e); });

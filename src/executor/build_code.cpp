@@ -194,7 +194,7 @@ private:
     if (auto it = direct_ops.find(r->signature->name); r->builtin && it != direct_ops.end()) {
       emit({.code = it->second}, results, args);
     } else if (r->builtin) {
-      c_->builtins.push_back(r->builtin);
+      c_->builtins.push_back({r->builtin, r->builtin->bind ? r->builtin->bind(g_, n) : nullptr});
       emit({.code = OpCode::Builtin, .target = static_cast<uint32_t>(c_->builtins.size() - 1)}, results, args);
     } else if (r->out) {
       uint32_t written = args.back(), made = fresh();
@@ -238,7 +238,7 @@ private:
                                                                 : TypeKind::Number)};
     auto r = resolve_node(p.convert, std::span(&tensor, 1));
     require(r && r->builtin, "{} has no row", p.convert);
-    c_->builtins.push_back(r->builtin);
+    c_->builtins.push_back({r->builtin});
     emit({.code = OpCode::Builtin, .target = static_cast<uint32_t>(c_->builtins.size() - 1)}, {out}, {have[p.index]});
     return out;
   }

@@ -69,12 +69,18 @@ struct Instruction {
 };
 inline constexpr uint32_t last_use = 1u << 31;
 
+/// An operator of src/builtins, and what it is given for the node that calls it.
+struct BuiltinUse {
+  const BuiltinOp* op;
+  std::shared_ptr<const void> state = {};
+};
+
 /// Immutable once built, and shared by threads; what tensor operators learn of sizes is behind locks.
 struct Code {
   std::vector<Instruction> instructions;
   std::vector<uint32_t> operands;
   std::vector<IValue> constants;
-  std::vector<const BuiltinOp*> builtins;
+  std::vector<BuiltinUse> builtins;
   std::vector<std::unique_ptr<TensorOp>> tensor_ops;
   std::vector<std::vector<Type>> type_lists;
   std::vector<std::shared_ptr<const Origin>> origins; // of each instruction

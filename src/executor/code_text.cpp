@@ -20,7 +20,7 @@ std::string subject(const Code& c, const Instruction& i) {
   case OpCode::LoopTest:
   case OpCode::Again: return fmt::format(" -> {}", i.target);
   case OpCode::Load: return " " + repr(c.constants.at(i.target));
-  case OpCode::Builtin: return " " + c.builtins.at(i.target)->signature.name;
+  case OpCode::Builtin: return " " + c.builtins.at(i.target).op->signature.name;
   case OpCode::Tensor: return " " + c.tensor_ops.at(i.target)->name();
   default: return "";
   }

@@ -21,6 +21,8 @@ namespace {
 constexpr size_t most_entries = 1024;
 // Plans for sizes of their own; further sizes share one, where one can serve all.
 constexpr size_t most_known = 8;
+// Kinds of arguments that get plans: texts and bools are part of them, and may be any number.
+constexpr size_t most_patterns = 64;
 
 // What a plan may depend on: dtypes, sizes, whole numbers. Floats are inputs of plans.
 void add_key(std::vector<int64_t>& key, const IValue& v) {
@@ -198,8 +200,8 @@ GraphExecutor::~GraphExecutor() = default;
 
 std::shared_ptr<GraphExecutor::Plan> GraphExecutor::compile(std::span<const IValue> args, Sizes sizes) {
   Lifted lifted = lift(graph_, args, sizes);
-  auto is_row_major = [&](const Leaf& l) { return l.is_number || at_path(args, l.path).to_tensor().is_contiguous(); };
-  if (lifted.writes && !std::all_of(lifted.leaves.begin(), lifted.leaves.end(), is_row_major))
+  auto is_row_major = [&](size_t leaf) { return at_path(args, lifted.leaves[leaf].path).to_tensor().is_contiguous(); };
+  if (!std::all_of(lifted.row_major.begin(), lifted.row_major.end(), is_row_major))
     unsupported("writes to tensors beside arguments that are not row-major");
   if (lifted.results.empty() || lifted.program.graph.block(lifted.program.graph.top()).nodes.empty())
     unsupported("a program without tensors");
@@ -254,20 +256,27 @@ std::shared_ptr<GraphExecutor::Entry> GraphExecutor::find(const Key& key) {
   return last_ = entry;
 }
 
+// Null where there are too many kinds already.
+GraphExecutor::Pattern* GraphExecutor::pattern_of(std::span<const IValue> args) {
+  Key key;
+  std::map<int64_t, int64_t> classes;
+  for (const IValue& a : args) add_pattern(key, a, classes);
+  auto it = patterns_.find(key);
+  if (it == patterns_.end() && patterns_.size() >= most_patterns) return nullptr;
+  return &patterns_[key];
+}
+
 bool GraphExecutor::matches(std::span<const IValue> args) { return find(key_of(args))->plan != nullptr; }
 
-std::vector<IValue> GraphExecutor::run(std::vector<IValue> args) {
+std::vector<IValue> GraphExecutor::run(std::vector<IValue> args, Printer printer) {
   std::shared_ptr<Plan> plan;
   if (!options_.interpret) {
     std::shared_ptr<Entry> entry = find(key_of(args));
     std::unique_lock lock(mutex_);
     if (!entry->plan && !entry->is_refused) {
-      Key pattern_key;
-      std::map<int64_t, int64_t> classes;
-      for (const IValue& a : args) add_pattern(pattern_key, a, classes);
-      Pattern& pattern = patterns_[pattern_key];
-      if (pattern.calls++ >= options_.calls_before_plan) {
-        entry->plan = plan_for(pattern, args);
+      if (Pattern* pattern = pattern_of(args); !pattern) entry->is_refused = true;
+      else if (pattern->calls++ >= options_.calls_before_plan) {
+        entry->plan = plan_for(*pattern, args);
         entry->is_refused = !entry->plan;
       }
     }
@@ -275,7 +284,7 @@ std::vector<IValue> GraphExecutor::run(std::vector<IValue> args) {
   }
   if (plan)
     if (auto results = plan->run(args)) return std::move(*results);
-  return executor::run(code_, std::move(args));
+  return executor::run(code_, std::move(args), std::move(printer));
 }
 
 std::vector<std::string> GraphExecutor::why_interpreted() const {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "executor/code.h"
+#include "executor/interpreter.h"
 #include "executor/lift.h"
 #include "runtime/executable.h"
 
@@ -24,8 +24,9 @@ public:
   explicit GraphExecutor(Graph graph, ExecutorOptions options = {});
   ~GraphExecutor();
 
-  /// The graph's returns. Thread-safe. Throws Error, with what the program raises where it does.
-  std::vector<IValue> run(std::vector<IValue> args);
+  /// The graph's returns. What the program prints goes to `printer`, without one to stdout. Thread-safe. Throws Error, with what the
+  /// program raises where it does.
+  std::vector<IValue> run(std::vector<IValue> args, Printer printer = {});
   /// Of the arguments of one kind or another: why calls with them go to the interpreter. Empty where none do.
   std::vector<std::string> why_interpreted() const;
   size_t num_plans() const;
@@ -42,6 +43,7 @@ private:
   using Key = std::vector<int64_t>;
 
   std::shared_ptr<Entry> find(const Key& key);
+  Pattern* pattern_of(std::span<const IValue> args);
   std::shared_ptr<Plan> plan_for(Pattern& pattern, std::span<const IValue> args);
   std::shared_ptr<Plan> compile(std::span<const IValue> args, Sizes sizes);
 

@@ -7,8 +7,8 @@
 
 namespace tenon::executor {
 
-Interpreter::Interpreter(std::shared_ptr<const Code> code, std::vector<IValue> inputs)
-    : code_(std::move(code)), registers_(std::move(inputs)) {
+Interpreter::Interpreter(std::shared_ptr<const Code> code, std::vector<IValue> inputs, Printer printer)
+    : code_(std::move(code)), registers_(std::move(inputs)), printer_(std::move(printer)) {
   require_input(registers_.size() == code_->num_params, "{} inputs are given, the program takes {}", registers_.size(), code_->num_params);
   registers_.resize(code_->num_registers);
 }
@@ -53,17 +53,26 @@ int64_t wrap_add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast
 int64_t wrap_sub(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
 int64_t wrap_mul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
 
-void print(std::span<const uint32_t> operands, const std::vector<IValue>& registers) {
+void print(std::span<const uint32_t> operands, const std::vector<IValue>& registers, const Printer& printer) {
   std::string line;
   for (size_t i = 0; i < operands.size(); i++) line += (i ? " " : "") + str(registers[operands[i] & ~last_use]);
-  fmt::print("{}\n", line);
+  line += '\n';
+  printer ? printer(line) : fmt::print("{}", line);
+}
+
+// The error with the place in the source, where it has none yet.
+[[noreturn]] void throw_at(const Error& e, const Origin* origin) {
+  bool stays = !origin || origin->range.empty() || std::string_view(e.what()).find("\n  at ") != std::string_view::npos;
+  if (stays) throw e;
+  throw Error(e.kind, fmt::format("{}\n  at {}", e.what(), origin->range), origin->range);
 }
 
 /// One instruction that is neither a jump nor arithmetic.
 class Step {
 public:
-  Step(const Code& code, const Instruction& i, std::vector<IValue>& registers, std::vector<IValue>& scratch)
-      : c_(code), i_(i), r_(registers), scratch_(scratch), results_(code.operands.data() + i.operands), args_(results_ + i.results) {}
+  Step(const Code& code, const Instruction& i, std::vector<IValue>& registers, std::vector<IValue>& scratch, const Printer& printer)
+      : c_(code), i_(i), r_(registers), scratch_(scratch), printer_(printer), results_(code.operands.data() + i.operands),
+        args_(results_ + i.results) {}
 
   void run() {
     switch (i_.code) {
@@ -76,7 +85,7 @@ public:
     }
     case OpCode::Element: return set(0, IValue(element(arg(0).to_tuple(), arg(1).to_int(), "Tuple")));
     case OpCode::Raise: raise_exception(arg(0), i_.args > 1 ? &arg(1) : nullptr);
-    case OpCode::Print: return print({args_, i_.args}, r_);
+    case OpCode::Print: return print({args_, i_.args}, r_, printer_);
     case OpCode::Check: return check();
     case OpCode::Unwrap:
       if (arg(0).is_none()) raise("RuntimeError", "Unwrapping null optional");
@@ -115,8 +124,9 @@ private:
     size_t args = i_.args, results = i_.results;
     scratch_.resize(std::max(scratch_.size(), args + results));
     for (size_t k = 0; k < args; k++) scratch_[k] = take(r_, args_[k]);
-    BuiltinCall call{{scratch_.data(), args}, {scratch_.data() + args, results}};
-    c_.builtins[i_.target]->run(call);
+    const BuiltinUse& use = c_.builtins[i_.target];
+    BuiltinCall call{{scratch_.data(), args}, {scratch_.data() + args, results}, use.state.get()};
+    use.op->run(call);
     for (size_t k = 0; k < results; k++) set(k, std::move(scratch_[args + k]));
     for (size_t k = 0; k < args; k++) scratch_[k] = {};
   }
@@ -129,6 +139,7 @@ private:
   const Code& c_;
   const Instruction& i_;
   std::vector<IValue>&r_, &scratch_;
+  const Printer& printer_;
   const uint32_t *results_, *args_;
 };
 
@@ -152,14 +163,12 @@ bool Interpreter::run(uint64_t most) {
         continue;
       case OpCode::JumpUnless: at_ = holds(in(0)) ? at_ + 1 : i.target; continue;
       case OpCode::LoopTest: at_ = in(1).to_int() < in(0).to_int() && holds(in(2)) ? at_ + 1 : i.target; continue;
-      case OpCode::Again: {
+      case OpCode::Again:
         stop_point();
         if (most-- == 0) return false;
-        int64_t done = r[o[0]].to_int() + 1;
-        r[o[0]] = done, r[o[1]] = done;
-        at_ = done < in(2).to_int() && holds(in(3)) ? i.target : at_ + 1;
+        r[o[0]] = r[o[0]].to_int() + 1, r[o[1]] = r[o[0]];
+        at_ = r[o[0]].to_int() < in(2).to_int() && holds(in(3)) ? i.target : at_ + 1;
         continue;
-      }
       case OpCode::Return:
         for (size_t k = 0; k < i.args; k++) results_.push_back(in(k));
         return true;
@@ -185,19 +194,17 @@ bool Interpreter::run(uint64_t most) {
       case OpCode::And: r[o[0]] = in(1).to_bool() && in(2).to_bool(); break;
       case OpCode::Or: r[o[0]] = in(1).to_bool() || in(2).to_bool(); break;
       case OpCode::Not: r[o[0]] = !in(1).to_bool(); break;
-      default: Step(c, i, r, scratch_).run();
+      default: Step(c, i, r, scratch_, printer_).run();
       }
     } catch (const Error& e) {
-      const auto& origin = c.origins[at_];
-      if (!origin || origin->range.empty() || std::string_view(e.what()).find("\n  at ") != std::string_view::npos) throw;
-      throw Error(e.kind, fmt::format("{}\n  at {}", e.what(), origin->range), e.where);
+      throw_at(e, c.origins[at_].get());
     }
     at_++;
   }
 }
 
-std::vector<IValue> run(const std::shared_ptr<const Code>& code, std::vector<IValue> inputs) {
-  Interpreter i(code, std::move(inputs));
+std::vector<IValue> run(const std::shared_ptr<const Code>& code, std::vector<IValue> inputs, Printer printer) {
+  Interpreter i(code, std::move(inputs), std::move(printer));
   i.run();
   return i.results();
 }

@@ -124,7 +124,9 @@ void Lifter::add_writes() {
     out_.program.outputs.push_back({.kind = OutputKind::InputMutation, .target = out_.program.inputs[i].name});
     g.block(g.top()).returns.emplace_back(arguments_[i]->value);
     out_.writes_arguments = true;
+    out_.row_major.push_back(i);
   }
+  if (has_writes_) out_.row_major.insert(out_.row_major.end(), viewed_.begin(), viewed_.end());
 }
 
 Lifted Lifter::run(std::span<const IValue> args) {

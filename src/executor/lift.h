@@ -32,8 +32,9 @@ struct Lifted {
   LoadedProgram program;
   std::vector<Leaf> leaves; ///< by parameter
   std::vector<Recipe> results;
-  bool writes = false;           ///< some tensor: then arguments must be row-major, as views of others would be copies
   bool writes_arguments = false; ///< then no two of the arguments may overlap in memory
+  /// Leaves that must be row-major: they are written, or it is written to what may be a view of them, and a copy where they are not.
+  std::vector<size_t> row_major;
 };
 
 /// Throws Error(Unsupported) that says what has no place in such a program; Error(BadInput) where the call fails with these arguments.

@@ -182,7 +182,7 @@ Lift Lifter::passed(const Passed& p, const SchemaArg& schema, const Node& n) {
   }
   if (v.as<TensorP>()) return item(value_of(v));
   Expr e = expression(v);
-  return number(cast(e, schema.type == ArgType::Int ? DType::I64 : DType::F64));
+  return number(cast(e, p.convert.starts_with(call::Int.name()) ? DType::I64 : DType::F64));
 }
 
 void Lifter::run_call(const Node& n) {
@@ -209,7 +209,8 @@ void Lifter::fold(const Node& n, const Resolved& r, const Lifts& args) {
     lists |= k->is(Tag::List);
     values.push_back(std::move(*k));
   }
-  if (r.signature->mutates() || shares || r.signature->returns.empty() || (!is_pure(*r.builtin) && !lists)) refuse(r.signature->name);
+  if (r.builtin->bind || r.signature->mutates() || shares || r.signature->returns.empty() || (!is_pure(*r.builtin) && !lists))
+    refuse(r.signature->name);
   BuiltinCall c{values, results};
   r.builtin->run(c);
   for (size_t i = 0; i < n.outputs.size() && i < results.size(); i++) env_[n.outputs[i]] = lifted(results[i]);

@@ -155,6 +155,7 @@ bool Lifter::run_query(const Node& n) {
   if (n.op == prim::dtype) return bind(n, number(pool.integer(builtins::code_of_dtype(type.dtype)))), true;
   if (n.op == prim::device) return bind(n, {IValue("cpu", IValue::Tag::Device)}), true;
   if (n.op == prim::is_cuda || n.op == prim::requires_grad) return bind(n, number(pool.boolean(false))), true;
+  if (n.op == call::is_complex) return bind(n, number(pool.boolean(is_complex(type.dtype)))), true;
   if (n.op == call::is_floating_point) return bind(n, number(pool.boolean(is_float(type.dtype)))), true;
   return false;
 }

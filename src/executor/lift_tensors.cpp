@@ -37,7 +37,7 @@ V Lifter::read(TensorState& t) {
 
 void Lifter::write(const TensorP& t, V value) {
   if (t->is_fixed) refuse("a write to a slice, or to what has some");
-  out_.writes = true;
+  has_writes_ = true;
   if (!t->base) { // blocks put back what they write of the values outside of them (leave)
     for (size_t k = static_cast<size_t>(t->depth); k < scopes_.size(); k++) scopes_[k]->written.try_emplace(t, *t);
     t->value = value.id, t->version++;
@@ -70,6 +70,7 @@ void Lifter::bind_results(const Node& n, const Resolved& r, const Lifts& args, c
         if (r.def->shares && !r.def->shares(g.type((*base)->value), v.type())) continue;
         t.base = *base, t.base_version = root_of(**base).version, t.view = call, t.base_arg = k, t.output = i;
         t.is_fixed = (*base)->is_fixed;
+        if (auto leaf = root_of(t).leaf) viewed_.insert(*leaf);
       }
     made.push_back(std::move(l));
   }

@@ -1,6 +1,7 @@
 // Lifter: runs a script graph on what is known of its values, and writes down what is left to do (lift.h).
 #pragma once
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "builtins/resolve.h"
@@ -113,6 +114,8 @@ private:
   std::unordered_map<const ExprNode*, int> read_at_; ///< the depth of symbols read from tensors
   std::map<ValueId, size_t> outputs_;
   std::vector<TensorP> arguments_; ///< by parameter
+  std::set<size_t> viewed_;        ///< parameters that there are views of
+  bool has_writes_ = false;
 };
 
 } // namespace tenon::executor

@@ -60,8 +60,9 @@ void check_written(const Tensor& self, const Type& result) {
     bad_input("result type {} can't be cast to the desired output type {}", torch_name(result.dtype), torch_name(self.dtype()));
   for (size_t d = 0; d < self.rank(); d++)
     if (self.sizes()[d] > 1 && self.strides()[d] == 0)
-      bad_input("unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the "
-                "tensor before performing the operation.");
+      bad_input(
+          "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the "
+          "tensor before performing the operation.");
 }
 
 std::string torch_message(std::string_view message, const Schema& signature, std::span<const IValue> args) {

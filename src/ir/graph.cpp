@@ -24,6 +24,7 @@ namespace {
 // What holds expressions, rebuilt in another pool.
 struct Moved {
   Substitution map;
+  const std::map<std::string, int64_t>& symbols;
 
   void move(Expr& e) {
     if (e) e = map.apply(e);
@@ -32,11 +33,16 @@ struct Moved {
     if (auto* e = std::get_if<Expr>(&a.v)) a = *e ? Arg(map.apply(*e)) : a;
     else if (auto* list = std::get_if<ArgList>(&a.v))
       for (Arg& x : *list) move(x);
+    else if (auto* graph = std::get_if<GraphP>(&a.v)) *graph = std::make_shared<const Graph>(**graph, symbols);
   }
   void move(Type& t) {
     for (Expr& e : t.sizes) move(e);
     for (Expr& e : t.strides) move(e);
     move(t.value);
+    if (t.elements().empty()) return;
+    TypeParts parts = *t.parts;
+    for (Type& e : parts.elements) move(e);
+    t.parts = Parts(std::move(parts));
   }
 };
 
@@ -44,7 +50,7 @@ struct Moved {
 
 Graph::Graph(const Graph& other, const std::map<std::string, int64_t>& symbols)
     : pool_(std::make_shared<ExprPool>()), nodes_(other.nodes_), values_(other.values_), blocks_(other.blocks_), tensors_(other.tensors_) {
-  Moved moved;
+  Moved moved{.map = {}, .symbols = symbols};
   moved.map.into = pool_.get();
   for (auto& [name, value] : symbols)
     if (Expr symbol = other.pool().find_symbol(name)) moved.map.set(symbol, pool_->integer(value, symbol->type));

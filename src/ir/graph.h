@@ -24,7 +24,9 @@ using TensorId = Id<struct TensorTag>; // a constant tensor held by the graph
 
 struct OpDef;
 struct Arg;
+class Graph;
 using ArgList = std::vector<Arg>;
+using GraphP = std::shared_ptr<const Graph>;
 
 /// torch's enumerations in arguments: "contiguous_format", "strided", "cpu".
 struct Word {
@@ -32,9 +34,12 @@ struct Word {
   bool operator==(const Word&) const = default;
 };
 
-/// An argument: a value, an immediate, or a list of these. Integers and booleans that depend on sizes are Exprs.
+/// An argument: a value, an immediate, or a list of these. Integers and booleans that depend on sizes are Exprs. Graphs are attributes
+/// only.
 struct Arg {
-  std::variant<std::monostate, ValueId, bool, int64_t, double, std::complex<double>, std::string, DType, Word, Expr, TensorId, ArgList> v;
+  std::variant<std::monostate, ValueId, bool, int64_t, double, std::complex<double>, std::string, DType, Word, Expr, TensorId, ArgList,
+               GraphP>
+      v;
 
   Arg() = default;
   Arg(ValueId x) : v(x) {}
@@ -50,6 +55,7 @@ struct Arg {
   Arg(Expr x);
   Arg(TensorId x) : v(x) {}
   Arg(ArgList x) : v(std::move(x)) {}
+  Arg(GraphP x) : v(std::move(x)) {}
   template <class T> Arg(const std::vector<T>& list) : v(ArgList(list.begin(), list.end())) {}
   Arg(std::initializer_list<int64_t> list) : v(ArgList(list.begin(), list.end())) {}
 

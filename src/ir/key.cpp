@@ -23,6 +23,7 @@ void Key::add(const Arg& arg) {
         else if constexpr (std::is_same_v<T, TensorId>) add(graph_.stored(v));
         else if constexpr (std::is_same_v<T, Expr>) add_bytes('e', v.get());
         else if constexpr (std::is_same_v<T, std::string>) add(std::string_view(v));
+        else if constexpr (std::is_same_v<T, GraphP>) text_ += 'g', add(std::string_view(to_string(*v)));
         else if constexpr (std::is_same_v<T, Word>) text_ += 'w', add(std::string_view(v.text));
         else if constexpr (std::is_same_v<T, ArgList>) {
           add_bytes('[', v.size());

@@ -135,6 +135,7 @@ public:
       std::string operator()(DType t) const { return fmt::format("dtype<{}>", name_of(t)); }
       std::string operator()(const Word& w) const { return quote(w.text, '\''); }
       std::string operator()(Expr e) const { return "{" + to_string(e) + "}"; }
+      std::string operator()(const GraphP&) const { return "<Graph>"; }
       std::string operator()(TensorId t) const { return text_of_tensor(p.g_.tensor(t), t); }
       std::string operator()(const ArgList& l) const {
         std::string s;

@@ -126,7 +126,7 @@ private:
       if (g_.type(v).is_tensor() && !g_.type(v).strides.empty() && g_.type(v).strides.size() != g_.type(v).rank())
         fail(n, "strides of another rank");
     for (BlockId b : n.blocks) check_block(b, in_region || is_region(n));
-    check_blocks(n);
+    if (dialect_ != Dialect::Script) check_blocks(n);
   }
 
   void check_args(const Node& n) const {
@@ -304,12 +304,13 @@ bool all_nodes(const Graph& g, BlockId block, Dialect dialect, bool in_region) {
 } // namespace
 
 std::string_view name_of(Dialect dialect) {
-  constexpr std::string_view names[] = {"any", "aten", "core", "edge", "backend"};
+  constexpr std::string_view names[] = {"any", "aten", "core", "edge", "backend", "script"};
   return names[static_cast<int>(dialect)];
 }
 
 std::string refusal(const Graph& g, const Node& n, Dialect dialect, bool in_region) {
   switch (dialect) {
+  case Dialect::Script: return "";
   case Dialect::Any: return n.def || is_region(n) ? "" : "no such operator";
   case Dialect::Aten:
     if (n.op.dialect() == "edge" || n.op.dialect() == "tenon") return "not an operator of ATen";

@@ -14,6 +14,7 @@ enum class Dialect : uint8_t {
         ///< of one dtype
   Backend, ///< and regions (tenon::loops, tenon::matmul, tenon::conv, tenon::attention) of defined operators; outside them library steps
            ///< and prim::
+  Script,  ///< TorchScript: operators without overloads, values alone as arguments. Scopes are looked at here, all else in script/lint.h
 };
 std::string_view name_of(Dialect dialect);
 

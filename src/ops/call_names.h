@@ -12,6 +12,7 @@ inline const OpId Float = "aten::Float";
 inline const OpId FloatImplicit = "aten::FloatImplicit";
 inline const OpId Int = "aten::Int";
 inline const OpId IntImplicit = "aten::IntImplicit";
+inline const OpId is_complex = "aten::is_complex";
 inline const OpId is_floating_point = "aten::is_floating_point";
 inline const OpId item = "aten::item";
 inline const OpId numel = "aten::numel";

@@ -121,7 +121,14 @@ Sugared Emitter::attribute(Range at, const InstanceP& self, const std::string& n
   const Constant* c = self->find(name);
   if (!c) {
     auto m = find_method(self->cls, name);
-    if (m) return m->self = self, Sugared{*m};
+    if (m) {
+      m->self = self;
+      bool is_property = std::any_of(m->def->decorators.begin(), m->def->decorators.end(), [](auto& d) {
+        auto* n = d->template as<Name>();
+        return n && n->id == "property";
+      });
+      return is_property ? inline_call(at, *m, {}) : Sugared{*m};
+    }
     for (auto& cls : base_classes(self->cls))
       for (auto& s : cls.def->body)
         if (auto* a = s->as<Assign>(); a && a->value && a->targets[0]->as<Name>() && a->targets[0]->as<Name>()->id == name)

@@ -1,9 +1,9 @@
 // Calls: of operators, by overload resolution; of functions and methods, whose bodies are inlined.
 #include <algorithm>
 
-#include "builtins/elements.h"
 #include "builtins/resolve.h"
 #include "script/annotations.h"
+#include "script/call_writer.h"
 #include "script/emitter.h"
 
 namespace tenon::script {
@@ -98,7 +98,22 @@ ValueId Emitter::pack_results(Range at, const std::vector<ValueId>& results) {
   ArgList items(results.begin(), results.end());
   std::vector<Type> types;
   for (ValueId v : results) types.push_back(type(v));
-  return one(at, prim::TupleConstruct, items, Type::tuple(types));
+  return one(at, prim::TupleConstruct, items, Type::tuple(types, {}, result_names(results)));
+}
+
+/// The schema's names of an operator's results, which are fields of the tuple: x.max(0).values. Empty where not all have one.
+std::vector<std::string> Emitter::result_names(const std::vector<ValueId>& results) const {
+  const Node& n = g.node(g.value(results[0]).node);
+  std::vector<Given> given;
+  for (const Arg& a : n.args) given.push_back({type(a.get<ValueId>())});
+  auto r = resolve_node(n.op, given);
+  std::vector<std::string> names;
+  for (size_t i = 0; r && i < r->signature->returns.size(); i++) {
+    const std::string& name = r->signature->returns[i].name;
+    if (name.empty()) return {};
+    names.push_back(name);
+  }
+  return names.size() == results.size() ? names : std::vector<std::string>();
 }
 
 std::vector<ValueId> Emitter::emit_values(Range at, OpId name, const std::vector<ValueId>& args) {
@@ -114,20 +129,13 @@ std::vector<ValueId> Emitter::emit_op(Range at, OpId name, const NamedValues& ar
   std::string why;
   if (auto r = of_tensors(at, name, args)) return *r;
   auto r = try_resolve(name, given, &why);
-  if (!r) {
-    // A bool is a number where the other operand is a tensor.
-    NamedValues numbers = args;
-    for (size_t i = 1; i < args.size() && type(args[0].value).is_any_tensor(); i++)
-      if (given[i].type.is(TypeKind::Bool))
-        numbers[i].value = op(at, call::Int, {args[i].value}), given[i].type = Type::simple(TypeKind::Int);
-    if (try_resolve(name, given)) return emit_op(at, name, numbers);
-    fail_text(at, why);
-  }
-  ArgList values;
-  for (size_t i = 0; i < r->args.size(); i++) values.emplace_back(argument_of(at, r->args[i], r->signature->args[i], args));
-  if (r->signature->any_args)
-    for (size_t i = r->args.size(); i < args.size(); i++) values.emplace_back(args[i].value);
-  return g.node(node(at, name, std::move(values), r->results)).outputs;
+  if (!r) fail_text(at, why);
+  std::vector<ValueId> values;
+  for (auto& a : args) values.push_back(a.value);
+  CallWriter writer(g, [&](OpId op, ArgList operands, std::vector<Type> types, std::optional<size_t> of) {
+    return g.node(node(of ? args[*of].range : at, op, std::move(operands), std::move(types))).outputs;
+  });
+  return g.node(node(at, name, writer.arguments(*r, values), r->results)).outputs;
 }
 
 /// Operators of Python on tensors under torch's names; those whose first operand is a number and whose second a tensor turned round.
@@ -147,74 +155,6 @@ std::optional<std::vector<ValueId>> Emitter::of_tensors(Range at, OpId name, con
   if (name == call::sub) return emit_values(at, call::add, {op(at, call::neg, {tensor}), number});
   if (name == call::div) return emit_values(at, call::mul, {op(at, call::reciprocal, {tensor}), number});
   return std::nullopt;
-}
-
-ValueId Emitter::argument_of(Range at, const Passed& p, const SchemaArg& arg, const NamedValues& given) {
-  auto converted = [&](size_t i) {
-    const Named& n = given[i];
-    if (p.convert.empty()) return n.value;
-    if (p.convert == "empty") return convert(n.range, n.value, type_of(arg), true);
-    if (p.convert == "tuple") {
-      Type list = type_of(arg);
-      if (list.is(TypeKind::Optional)) list = Type(list.element());
-      NodeId u = node(n.range, prim::TupleUnpack, {n.value}, type(n.value).elements());
-      ArgList items;
-      for (ValueId o : g.node(u).outputs) items.emplace_back(o);
-      if (list.element().is(TypeKind::Variable)) list = Type::list(type(n.value).element());
-      return one(n.range, prim::ListConstruct, items, list);
-    }
-    std::string name(p.convert);
-    size_t dot = name.find('.');
-    return op(n.range, name.substr(0, dot), {n.value});
-  };
-  switch (p.from) {
-  case Passed::From::Given: return converted(p.index);
-  case Passed::From::Default: return default_value(at, arg);
-  case Passed::From::List:
-  case Passed::From::Repeat: break;
-  }
-  ArgList items;
-  std::optional<ValueId> same;
-  for (size_t i = 0; i < p.count; i++) {
-    bool repeat = p.from == Passed::From::Repeat;
-    if (!repeat || !same) same = converted(repeat ? p.index : p.index + i);
-    items.emplace_back(*same);
-  }
-  Type list = type_of(arg);
-  if (list.is(TypeKind::Optional)) list = Type(list.element());
-  return one(at, prim::ListConstruct, items, list);
-}
-
-ValueId Emitter::default_value(Range at, const SchemaArg& arg) {
-  const Arg& d = arg.fallback;
-  Type t = type_of(arg);
-  if (d.is_none()) return none(at);
-  if (t.is(TypeKind::Optional)) t = Type(t.element());
-  if (d.is<DType>()) return integer(at, builtins::code_of_dtype(d.get<DType>()));
-  if (d.is<Word>()) {
-    auto c = constant_of_path("torch." + d.get<Word>().text);
-    if (c) return emit_constant(at, *c);
-    return text(at, d.get<Word>().text);
-  }
-  if (d.is<Expr>()) fail(at, "the default of '{}' is not a constant", arg.name);
-  if (t.is(TypeKind::Float) && d.is<int64_t>()) return constant(at, static_cast<double>(d.get<int64_t>()), t);
-  if (t.is(TypeKind::Number))
-    t = Type::simple(d.is<bool>()      ? TypeKind::Bool
-                     : d.is<int64_t>() ? TypeKind::Int
-                     : d.is<double>()  ? TypeKind::Float
-                                       : TypeKind::Complex);
-  if (t.is(TypeKind::List) && !d.is<ArgList>()) { // int[2] stride=1
-    ArgList items;
-    ValueId v = constant(at, d, t.element());
-    for (int i = 0; i < std::max(1, arg.fixed_length); i++) items.emplace_back(v);
-    return one(at, prim::ListConstruct, items, t);
-  }
-  if (t.is(TypeKind::List)) {
-    ArgList items;
-    for (auto& i : d.get<ArgList>()) items.emplace_back(constant(at, i, t.element()));
-    return one(at, prim::ListConstruct, items, t);
-  }
-  return constant(at, d, t);
 }
 
 Type Emitter::param_type(const Param& p, const FunctionRef& fn) {

@@ -73,6 +73,7 @@ Condition Emitter::condition(const Exp& e) {
     auto* left = b->left->as<Literal>();
     if ((right && right->value.index() == 0) || (left && left->value.index() == 0)) return is_none(e, *b);
   }
+  if (auto* c = e->as<Call>(); c && qualified_name(c->callee, *stack.back().fn.scope) == "torch.jit.isinstance") return isinstance(e, *c);
   if (auto* c = e->as<Call>(); c && c->callee->as<Name>() && !stack.back().fn.scope->find(c->callee->as<Name>()->id)) {
     auto& name = c->callee->as<Name>()->id;
     if (name == "isinstance") return isinstance(e, *c);

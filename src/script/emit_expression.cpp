@@ -142,7 +142,7 @@ ValueId Emitter::emit_list(const Exp& e, const ListLit& l, const std::optional<T
   std::vector<Type> types;
   auto element_hint = want ? std::optional(want->element()) : std::nullopt;
   for (auto& i : l.items) {
-    if (i->as<Star>()) fail(i->range, "a starred expression is not supported in a list");
+    if (i->as<Star>()) fail(i->range, "cannot statically infer the expected size of a list in this context");
     ValueId v = expression(i, element_hint);
     if (element_hint) v = convert(i->range, v, *element_hint);
     items.emplace_back(v), types.push_back(type(v));
@@ -191,7 +191,8 @@ ValueId Emitter::emit_dict(const Exp& e, const DictLit& d, const std::optional<T
 /// [] without a hint: a list of tensors, until it is passed where another list is asked for.
 bool Emitter::is_empty_literal(ValueId v) const {
   NodeId n = g.value(v).node;
-  return n.valid() && g.node(n).op == prim::ListConstruct && g.node(n).args.empty() && type(v) == Type::list(Type::simple(TypeKind::Dynamic));
+  return n.valid() && g.node(n).op == prim::ListConstruct && g.node(n).args.empty() &&
+         type(v) == Type::list(Type::simple(TypeKind::Dynamic));
 }
 
 ValueId Emitter::convert(Range at, ValueId v, const Type& to, bool implicit) {
@@ -218,7 +219,8 @@ ValueId Emitter::convert(Range at, ValueId v, const Type& to, bool implicit) {
     if (wanted.is(TypeKind::Complex)) return op(at, call::ComplexImplicit, {v});
     if (wanted.is(TypeKind::Number)) return op(at, call::ScalarImplicit, {v});
   }
-  if (from.is(TypeKind::Number)) {
+  if (from.is(TypeKind::Bool) && wanted.is(TypeKind::Number)) return op(at, call::Int, {v});
+  if (from.is(TypeKind::Number) || from.is(TypeKind::Bool)) {
     if (wanted.is(TypeKind::Float)) return op(at, call::Float, {v});
     if (wanted.is(TypeKind::Int)) return op(at, call::Int, {v});
     if (wanted.is(TypeKind::Complex)) return op(at, call::Complex, {v});
@@ -287,7 +289,6 @@ Sugared Emitter::attribute_of_value(Range at, ValueId v, const std::string& name
     if (name == "tolist") return {Operator{prim::tolist, v}};
   }
   if (t.is(TypeKind::Device) && (name == "type" || name == "index")) return {op(at, "prim::" + name, {v})};
-  if (t.is(TypeKind::Complex) && (name == "real" || name == "imag")) return {op(at, "aten::" + name, {v})};
   if (t.is(TypeKind::Tuple) && t.parts)
     for (size_t i = 0; i < t.parts->fields.size(); i++)
       if (t.parts->fields[i] == name) return {one(at, prim::TupleIndex, {v, integer(at, static_cast<int64_t>(i))}, t.element(i))};

@@ -130,6 +130,7 @@ std::vector<Emitter::IndexPart> Emitter::index_parts(Range at, const Exps& indic
 std::pair<ValueId, std::vector<std::optional<ValueId>>> Emitter::views(Range at, ValueId of, const Exps& indices) {
   std::vector<IndexPart> parts = index_parts(at, indices);
   int64_t dim = 0;
+  bool last = false; // behind ...
   std::vector<std::optional<ValueId>> tensors;
   auto put = [&](int64_t d, ValueId v) {
     if (d < 0) fail(at, "Ellipses followed by tensor indexing is currently not supported");
@@ -140,12 +141,11 @@ std::pair<ValueId, std::vector<std::optional<ValueId>>> Emitter::views(Range at,
   for (size_t k = 0; k < parts.size(); k++) {
     const Exp& e = *parts[k].e;
     if (e->as<Ellipsis>()) {
-      dim = 0;
+      dim = 0, last = true;
       for (size_t behind = k + 1; behind < parts.size(); behind++)
         dim -= !parts[behind].value || !type(*parts[behind].value).is(TypeKind::None);
       continue;
     }
-    bool last = dim < 0;
     if (auto* s = e->as<Slice>()) {
       if (s->lower || s->upper || s->step) {
         auto bound = [&](const Exp& b) { return b ? convert(at, expression(b), Type::simple(TypeKind::Int), true) : none(at); };

@@ -230,10 +230,9 @@ private:
   std::vector<ValueId> emit_op(Range at, OpId name, const NamedValues& args);
   ValueId op(Range at, OpId name, const std::vector<ValueId>& args);
   std::vector<ValueId> emit_values(Range at, OpId name, const std::vector<ValueId>& args);
+  std::vector<std::string> result_names(const std::vector<ValueId>& results) const;
   ValueId pack_results(Range at, const std::vector<ValueId>& results);
-  ValueId argument_of(Range at, const struct Passed& p, const struct SchemaArg& arg, const NamedValues& given);
   std::optional<std::vector<ValueId>> of_tensors(Range at, OpId name, const NamedValues& args);
-  ValueId default_value(Range at, const struct SchemaArg& arg);
   Sugared make_named_tuple(Range at, const ClassRef& cls, const Type& type, const CallArgs& args);
 
   // emit_form.cpp: functions the compiler knows.

@@ -156,6 +156,8 @@ Sugared Emitter::of_path(Range at, const std::string& path) {
     if (folder == "math" && !of_math.contains(name)) return {Closed{fmt::format("<built-in function {}>", name)}};
     if (is_operator("aten::" + f->second + name)) return {Operator{"aten::" + f->second + name, {}}};
   }
+  if (folder.starts_with("torch.ops.")) // of the user: torch.ops.mine.gate
+    if (std::string op = folder.substr(10) + "::" + name; is_operator(op)) return {Operator{op, {}}};
   return {Path{path}};
 }
 

@@ -311,7 +311,8 @@ Exp Parser::number() {
   int base = !prefixed ? 10 : (text[1] | 32) == 'x' ? 16 : (text[1] | 32) == 'o' ? 8 : 2;
   int64_t value = 0;
   auto [rest, error] = std::from_chars(first + (prefixed ? 2 : 0), end, value, base);
-  if (error == std::errc::result_out_of_range) fail(range, "Integral value too large: {}", text);
+  if (error == std::errc::result_out_of_range)
+    fail(range, "Integral constant out of range (must fit in a signed 64 bit integer): {}", text);
   if (error != std::errc() || rest != end) fail(range, "invalid number");
   return make(range, Literal{value});
 }

@@ -10,19 +10,38 @@ namespace tenon::script {
 
 namespace {
 
+// Elements of a constant are of its type: a tuple's, floats written without a point.
+void settle_constants(Graph& g) {
+  for (uint32_t i = 0; i < g.num_nodes(); i++) {
+    Node& n = g.node(NodeId{i});
+    if (n.op != prim::Constant || n.outputs.size() != 1) continue;
+    const Type& t = g.type(n.outputs[0]);
+    for (Attribute& a : n.attributes) {
+      if (a.name != "value" || !a.value.is<int64_t>()) continue;
+      if (t.is(TypeKind::Bool)) a.value = a.value.get<int64_t>() != 0;
+      else if (t.is(TypeKind::Float)) a.value = static_cast<double>(a.value.get<int64_t>());
+    }
+  }
+}
+
 class GraphReader {
 public:
-  explicit GraphReader(std::string_view text) : lex_(text) {}
+  explicit GraphReader(Lexer lexer) : lex_(lexer) {}
 
   ScriptText parse() {
-    lex_.expect("graph");
-    parse_params(g_.top());
-    parse_body(g_.top(), "return");
+    parse_graph();
     if (!lex_.at_end()) lex_.fail("more text after the graph");
     return {std::move(g_), spelling_};
   }
 
 private:
+  void parse_graph() {
+    lex_.expect("graph");
+    parse_params(g_.top());
+    parse_body(g_.top(), "return");
+    settle_constants(g_);
+  }
+
   // ---- values
 
   std::string parse_name() {
@@ -178,6 +197,7 @@ private:
     if (lex_.accept("(")) return parse_constants(")");
     if (lex_.accept("{")) return parse_scalar_tensor();
     if (lex_.accept("<")) lex_.fail("a tensor without its elements");
+    if (lex_.at("graph")) return parse_inner_graph();
     if (lex_.accept_word("True")) return true;
     if (lex_.accept_word("False")) return false;
     if (lex_.accept_word("None")) return {};
@@ -198,6 +218,14 @@ private:
       list.push_back(parse_constant());
     }
     return list;
+  }
+
+  // An attribute: a graph of its own, as it is written by itself.
+  Arg parse_inner_graph() {
+    GraphReader inner(lex_);
+    inner.parse_graph();
+    lex_.go_back(inner.lex_.position());
+    return std::make_shared<const Graph>(std::move(inner.g_));
   }
 
   // annotate(List[int], [])
@@ -259,26 +287,8 @@ private:
   std::vector<std::string> scope_;
 };
 
-// Elements of a constant are of its type: a tuple's, floats written without a point.
-void settle_constants(Graph& g) {
-  for (uint32_t i = 0; i < g.num_nodes(); i++) {
-    Node& n = g.node(NodeId{i});
-    if (n.op != prim::Constant || n.outputs.size() != 1) continue;
-    const Type& t = g.type(n.outputs[0]);
-    for (Attribute& a : n.attributes) {
-      if (a.name != "value" || !a.value.is<int64_t>()) continue;
-      if (t.is(TypeKind::Bool)) a.value = a.value.get<int64_t>() != 0;
-      else if (t.is(TypeKind::Float)) a.value = static_cast<double>(a.value.get<int64_t>());
-    }
-  }
-}
-
 } // namespace
 
-ScriptText parse_script(std::string_view text) {
-  ScriptText out = GraphReader(text).parse();
-  settle_constants(out.graph);
-  return out;
-}
+ScriptText parse_script(std::string_view text) { return GraphReader(Lexer(text)).parse(); }
 
 } // namespace tenon::script

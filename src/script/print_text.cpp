@@ -131,6 +131,10 @@ private:
     }
     if (a.is<TensorId>()) return tensor(g_.tensor(a.get<TensorId>()));
     if (a.is<ArgList>()) return constants(a.get<ArgList>(), t);
+    if (a.is<GraphP>()) {
+      std::string text = TextPrinter(*a.get<GraphP>(), old_ ? Spelling::Of2018 : Spelling::Today).graph();
+      return text.substr(0, text.size() - 1);
+    }
     internal_error("a constant of a script graph that has no text");
   }
 

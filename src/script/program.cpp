@@ -38,7 +38,8 @@ private:
   void node(Node& n) {
     keep(n.args);
     keep(n.outputs);
-    if (n.op == call::select && n.args.size() == 2 && g_.type(n.args[0].get<ValueId>()).is(TypeKind::List)) n.op = call::op_getitem;
+    if (n.op == call::select && n.args.size() == 2 && n.args[0].is<ValueId>() && g_.type(n.args[0].get<ValueId>()).is(TypeKind::List))
+      n.op = call::op_getitem;
     for (BlockId b : n.blocks) block(b);
   }
 
@@ -50,9 +51,12 @@ private:
 void modernize(Graph& graph) { Modernizer(graph).block(graph.top()); }
 
 ScriptProgram program_of_text(std::string_view text, std::vector<std::string> weights) {
-  ScriptText read = parse_script(text);
-  if (read.spelling == Spelling::Of2018) modernize(read.graph);
-  ScriptProgram p{.graph = std::move(read.graph), .params = {}, .weights = std::move(weights)};
+  return program_of_graph(parse_script(text).graph, std::move(weights));
+}
+
+ScriptProgram program_of_graph(Graph graph, std::vector<std::string> weights) {
+  modernize(graph);
+  ScriptProgram p{.graph = std::move(graph), .params = {}, .weights = std::move(weights)};
   const std::vector<ValueId>& inputs = p.graph.block(p.graph.top()).params;
   require_input(p.weights.size() <= inputs.size(), "{} weights are named, the graph has {} inputs", p.weights.size(), inputs.size());
   for (size_t i = 0; i + p.weights.size() < inputs.size(); i++)

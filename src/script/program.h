@@ -22,6 +22,8 @@ struct ScriptProgram {
 
 /// The program of a graph's text. `weights` names its last inputs. Throws Error(BadInput).
 ScriptProgram program_of_text(std::string_view text, std::vector<std::string> weights = {});
+/// The same of a graph, which may be of 2018.
+ScriptProgram program_of_graph(Graph graph, std::vector<std::string> weights = {});
 /// What the IR of 2018 says otherwise, in today's: World tokens are gone, elements of lists are taken by aten::__getitem__.
 void modernize(Graph& graph);
 

@@ -39,6 +39,9 @@ std::string show(Range at) {
   return out + "\n" + std::string(std::min<size_t>(at.begin - line.begin, 400), ' ') + std::string(length, '~') + " <--- HERE\n";
 }
 
-void fail_text(Range at, const std::string& message) { throw Error(ErrorKind::BadInput, at.source ? message + ":\n" + show(at) : message); }
+void fail_text(Range at, const std::string& message) {
+  if (!at.source) bad_input("{}", message);
+  throw Error(ErrorKind::BadInput, message + ":\n" + show(at), fmt::format("{}:{}:{}", at.source->file, line_of(at), column_of(at)));
+}
 
 } // namespace tenon::script

@@ -89,6 +89,7 @@ TEST_CASE("overloads: by types, then with conversions") {
   CHECK(name("aten::add", {{tensor}, {i}}) == "aten::add.Scalar");
   CHECK(name("aten::add_", {{tensor}, {tensor}, {i, "alpha"}}) == "aten::add_.Tensor");
   CHECK(name("aten::sum", {{tensor}, {Type::list(i)}}) == "aten::sum.dim_IntList");
+  CHECK(resolve("aten::view", std::vector<Given>{{tensor}, {i}}).args[1].from == Passed::From::List); // not a dtype
   Resolved view = resolve("aten::view", std::vector<Given>{{tensor}, {i}, {i}});
   CHECK(view.args[1].from == Passed::From::List);
   CHECK(view.args[1].count == 2);

@@ -12,6 +12,22 @@ def norm(input, p=2.0, dim=None, keepdim=False, out=None, dtype: Optional[int] =
     else:
         return torch.linalg.vector_norm(input, 2.0 if isinstance(p, str) else p, [dim] if isinstance(dim, int) else dim, keepdim, dtype=dtype)
 
+def unique(input, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Optional[int] = None):
+    if dim is not None:
+        out, inverse, counts = torch.unique_dim(input, dim, sorted, return_inverse, return_counts)
+    else:
+        out, inverse, counts = torch._unique2(input, sorted, return_inverse, return_counts)
+    if return_inverse:
+        if return_counts:
+            return out, inverse, counts
+        else:
+            return out, inverse
+    else:
+        if return_counts:
+            return out, counts
+        else:
+            return out
+
 def is_tensor(obj):
     return isinstance(obj, torch.Tensor)
 
