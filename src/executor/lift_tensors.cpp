@@ -78,10 +78,28 @@ void Lifter::bind_results(const Node& n, const Resolved& r, const Lifts& args, c
   for (size_t i = 0; i < n.outputs.size() && i < made.size(); i++) env_[n.outputs[i]] = made[i];
 }
 
+bool Lifter::writes_in_place() const {
+  for (uint32_t i = 0; i < script_.num_nodes(); i++) {
+    const Node& n = script_.node(NodeId{i});
+    std::string_view name = n.op.base();
+    if (name.ends_with("_") && !name.ends_with("__")) return true;
+  }
+  return false;
+}
+
 void Lifter::call_operator(const Node& n, const Resolved& r, const Lifts& args) {
   const OpDef& def = *r.def;
   if (r.signature->mutates()) refuse(fmt::format("{}, which writes its operands", def.signature.name));
   if (def.data_dependent && depth_ > 0) refuse(fmt::format("{} in a loop or branch", def.signature.name));
+  // x[i] in a loop over x is a slice that the scan runs over. Where the graph writes to tensors, it stays a view.
+  if (n.op == call::select && args[0].as<TensorP>() && args[2].as<Induction>() && !writes_in_place()) {
+    const TensorP& whole = *args[0].as<TensorP>();
+    V x = read(*whole);
+    Scope& s = *scopes_.at(static_cast<size_t>(args[2].as<Induction>()->loop));
+    if (const_int(expression(args[1])) == 0 && x.rank() > 0 && s.is_scan && x.size(0) == s.length &&
+        root_of(*whole).depth <= args[2].as<Induction>()->loop)
+      return bind(n, slice_of({whole, x.size(0)}, args[2]));
+  }
   if (n.op == call::unbind && args.size() == 2 && args[0].as<TensorP>()) {
     V x = value_of(args[0]);
     if (const_int(expression(args[1])) == 0 && x.rank() > 0) {

@@ -55,6 +55,7 @@ private:
   void write_result(const Node& n, const Resolved& r, const Lifts& args);
   void bind_results(const Node& n, const Resolved& r, const Lifts& args, const Values& results);
   bool stack_rows(const Node& n);
+  bool writes_in_place() const;
   void bind(const Node& n, Lift v) {
     if (!n.outputs.empty()) env_[n.outputs.at(0)] = std::move(v);
   }
