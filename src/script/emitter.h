@@ -258,8 +258,8 @@ private:
   size_t num_before = 0; // nodes at the begin of the top block that attributes took
   int counter = 0;
   bool tracks_gradients = true; // not within torch.no_grad(): nodes get the attribute `no_grad`
-  int nesting = 0;     // of blocks
-  bool hiding = false; // names are assigned to without a look at those outside
+  int nesting = 0;              // of blocks
+  bool hiding = false;          // names are assigned to without a look at those outside
 };
 
 template <class F> void Emitter::within(BlockId block, Frame& inner, const F& f) {
