@@ -196,7 +196,7 @@ npz(sys.argv[1] + "/scale.npz", arg0=[2, 3])
 npz(sys.argv[1] + "/scale.weights.npz", w=[7, 8])
 EOF
 has '^grad0: +25\.0000' "$tenon" grad "$work/grad.py:f" --inputs "$work/grad.npz" --wrt 0,1
-has '^grad1: +20\.0000' "$tenon" grad "$work/grad.py:f" --inputs "$work/grad.npz" --wrt 1 -o "$work/grads.npz"
+has '^grad1: +20$' "$tenon" grad "$work/grad.py:f" --inputs "$work/grad.npz" --wrt 1 -o "$work/grads.npz"
 python3 -m zipfile -l "$work/grads.npz" | grep -q 'grad1.npy' || problem "grad writes no grad1"
 has '^grad.w:  2' "$tenon" grad "$work/grad.py:Scale" --inputs "$work/scale.npz" --weights "$work/scale.weights.npz" --wrt-weights all
 refuses 'has no derivative .*grad.py:19' "$tenon" grad "$work/grad.py:spectrum" --inputs "$work/scale.npz" --wrt 0
