@@ -42,7 +42,7 @@ step script_random "$build/tests/script_random" 5000 "$seed"
 step operand_fuzz "$build/tests/operand_fuzz" tests/fixtures/operators
 
 sanitized "$asan" -Db_sanitize=address,undefined -Dfuzzers=true
-ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/operand_fuzz tests/load_fuzz tests/text_fuzz tests/script_text_fuzz tests/script_fuzz tests/tested_ops.so src/cli/tenon || exit 1
+ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/operand_fuzz tests/load_fuzz tests/text_fuzz tests/script_text_fuzz tests/script_fuzz tests/tested_ops.so tests/tested_operators.so src/cli/tenon || exit 1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 step asan_unit env TENON_DIFF_GRAPHS=60 "$asan/tests/unit_tests"
 step asan_fixtures "$asan/src/cli/tenon" check "$programs"

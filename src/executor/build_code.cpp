@@ -79,6 +79,12 @@ private:
     }
     return out;
   }
+  // Of a node that gives one value, though nobody may want it.
+  uint32_t one_result(NodeId id) {
+    const Node& n = g_.node(id);
+    require_input(n.outputs.size() <= 1, "{} gives one value, not {}", n.op, n.outputs.size());
+    return n.outputs.empty() ? fresh() : reg(n.outputs[0]);
+  }
   std::vector<uint32_t> results_of(NodeId id) {
     std::vector<uint32_t> out;
     for (ValueId v : g_.node(id).outputs) out.push_back(reg(v));
@@ -131,10 +137,11 @@ private:
 
   void build_node(NodeId id) {
     const Node& n = g_.node(id);
-    if (n.op == prim::Constant) return load_into(reg(n.outputs.at(0)), constant_of(g_, n));
+    if (n.outputs.empty() && (n.op == prim::Constant || n.op == prim::Uninitialized)) return; // left over in texts
+    if (n.op == prim::Constant) return load_into(one_result(id), constant_of(g_, n));
     if (n.op == prim::If) return build_if(id);
     if (n.op == prim::Loop) return build_loop(id);
-    if (n.op == prim::Uninitialized) return load_into(reg(n.outputs.at(0)), {});
+    if (n.op == prim::Uninitialized) return load_into(one_result(id), {});
     if (n.op == prim::isinstance) return build_isinstance(id);
     static const std::unordered_map<OpId, OpCode> own{
         {prim::ListConstruct, OpCode::List},
@@ -149,7 +156,11 @@ private:
         {call::_unwrap_optional, OpCode::Unwrap},
         {prim::unchecked_unwrap_optional, OpCode::Move},
     };
-    if (auto it = own.find(n.op); it != own.end()) return (void)emit({.code = it->second}, results_of(id), args_of(id));
+    if (auto it = own.find(n.op); it != own.end()) {
+      bool any = it->second == OpCode::Unpack || it->second == OpCode::Raise || it->second == OpCode::Print;
+      std::vector<uint32_t> results = any ? results_of(id) : std::vector{one_result(id)};
+      return (void)emit({.code = it->second}, results, args_of(id));
+    }
     build_call(id);
   }
 
@@ -164,7 +175,7 @@ private:
       list.push_back(script::parse_script_type(g_.pool(), lexer));
     }
     c_->type_lists.push_back(std::move(list));
-    emit({.code = OpCode::Check, .target = static_cast<uint32_t>(c_->type_lists.size() - 1)}, results_of(id), args_of(id));
+    emit({.code = OpCode::Check, .target = static_cast<uint32_t>(c_->type_lists.size() - 1)}, {one_result(id)}, args_of(id));
   }
 
   // ---- calls

@@ -122,7 +122,7 @@ void Lifter::run_node(NodeId id) {
 
 bool Lifter::run_prim(const Node& n) {
   auto arg = [&](size_t i) -> const Lift& { return of(n.args.at(i).get<ValueId>()); };
-  if (n.op == prim::Constant) return bind(n, lifted(constant_of(script_, n))), true;
+  if (n.op == prim::Constant) return n.outputs.empty() || (bind(n, lifted(constant_of(script_, n))), true);
   if (n.op == prim::If) return run_if(n), true;
   if (n.op == prim::Loop) return run_loop(n), true;
   if (n.op == prim::Uninitialized) return bind(n, {Undefined{}}), true;
@@ -136,7 +136,8 @@ bool Lifter::run_prim(const Node& n) {
     for (size_t i = 0; i < n.args.size(); i++) items.push_back(arg(i));
     if (n.op == prim::TupleConstruct) return bind(n, tuple(std::move(items))), true;
     Lift made = list(std::move(items));
-    const Type& t = script_.type(n.outputs.at(0));
+    if (n.outputs.empty()) return true;
+    const Type& t = script_.type(n.outputs[0]);
     if (t.is(TypeKind::List) && t.element().elements().empty()) (*made.as<ListP>())->element = t.element().kind;
     return bind(n, std::move(made)), true;
   }

@@ -72,7 +72,8 @@ private:
   // Equal constants of numbers, texts and None are one. Lists and tensors have identity.
   bool unify(NodeId id) {
     const Node& n = g_.node(id);
-    const Type& t = g_.type(n.outputs.at(0));
+    if (n.outputs.size() != 1) return false;
+    const Type& t = g_.type(n.outputs[0]);
     IValue v = constant_of(g_, n);
     if (v.is(Tag::Tensor) || v.is(Tag::List) || v.is(Tag::Tuple)) return false;
     std::string key = to_string(t) + ":" + (v.is(Tag::Double) ? std::to_string(std::bit_cast<int64_t>(v.to_double())) : repr(v));
