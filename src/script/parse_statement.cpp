@@ -52,6 +52,7 @@ void Parser::skip_statement(size_t begin, const Error& error, Broken& broken) {
       name = tokens.list[k + 1].text;
   broken.emplace(name, error);
   at = std::max(at, begin + 1);
+  defs.clear(); // those that were not ended
   auto starts_line = [&] {
     const Token& t = here();
     bool has_text = t.kind != Token::Kind::Newline && t.kind != Token::Kind::Indent && t.kind != Token::Kind::Dedent;
