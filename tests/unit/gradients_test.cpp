@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -133,7 +134,9 @@ Tensor differences(const Case& c, size_t arg) {
 std::vector<Case> cases() {
   std::map<std::string, Tensor> arrays;
   for (NpyArray& a : read_npz(folder + "torch.npz")) arrays.emplace(std::move(a.name), std::move(a.tensor));
-  std::string source = text_of(folder + "programs.py");
+  std::string source;
+  for (auto& file : std::filesystem::directory_iterator(folder))
+    if (file.path().extension() == ".py") source += text_of(file.path());
   std::vector<Case> out;
   for (size_t at = source.find("\ndef "); at != source.npos; at = source.find("\ndef ", at + 1)) {
     Case c;
@@ -141,7 +144,7 @@ std::vector<Case> cases() {
     size_t end = source.find("\ndef ", at + 1);
     std::string imports = "import torch\nfrom torch import Tensor\nfrom typing import Dict, List, Optional\n";
     try {
-      c.program = script::compile_script(imports + source.substr(at, end - at), "programs.py", c.name);
+      c.program = script::compile_script(imports + source.substr(at, end - at), c.name + ".py", c.name);
     } catch (const Error& e) {
       FAIL_CHECK(fmt::format("{}: {}", c.name, e.what()));
       continue;

@@ -43,12 +43,14 @@ std::string answer(const std::string& program, const std::string& expected) {
 } // namespace
 
 TEST_CASE("scripts: programs give and say what torch does") {
-  std::vector<std::string> programs = split(text_of(TENON_FIXTURES "/scripts/programs.py"), "\n---\n");
-  std::vector<std::string> results = split(text_of(TENON_FIXTURES "/scripts/results.txt"), "\n");
-  REQUIRE(results.size() == programs.size() + 1);
-  for (size_t i = 0; i < programs.size(); i++) {
-    INFO("program ", i, ":\n", programs[i]);
-    CHECK(answer(programs[i], results[i]) == results[i]);
+  for (const char* name : {"values", "refusals"}) {
+    std::string path = fmt::format("{}/scripts/{}", TENON_FIXTURES, name);
+    std::vector<std::string> programs = split(text_of(path + ".py"), "\n---\n"), results = split(text_of(path + ".txt"), "\n");
+    REQUIRE(results.size() == programs.size() + 1);
+    for (size_t i = 0; i < programs.size(); i++) {
+      INFO("program ", i, " of ", name, ":\n", programs[i]);
+      CHECK(answer(programs[i], results[i]) == results[i]);
+    }
   }
 }
 
