@@ -9,6 +9,36 @@
 
 #include "tenon/tensor.h"
 
+namespace tenon {
+
+/// Exported programs have tensors and numbers; the kinds behind Custom are those of TorchScript.
+enum class TypeKind : uint8_t {
+  Tensor, ///< of a dtype and a rank
+  Int,
+  Float,
+  Bool,
+  String,
+  None,
+  Custom,
+  Dynamic, ///< a tensor of which no more is known
+  Number,  ///< int, float, complex or bool
+  Complex,
+  Device,
+  Generator,
+  Any,
+  Function,
+  World,    ///< the token that orders effects in the IR of 2018
+  List,     ///< elements: one
+  Dict,     ///< elements: key, value
+  Tuple,    ///< named tuples have a name and names of fields; that of 2018, of which nothing is known, is named "Tuple"
+  Optional, ///< elements: what it is where it is not None
+  Union,    ///< elements: the alternatives
+  Object,   ///< by its name
+  Variable, ///< of schemas: "t"
+};
+
+} // namespace tenon
+
 namespace tenon::ir {
 
 /// A size or number that may depend on the program's inputs: its text over their symbols, "s77*2 + 1", and its value where it is known. "*"
@@ -23,32 +53,9 @@ struct Size {
   bool operator==(const Size& other) const { return text == other.text; }
 };
 
-/// Exported programs have tensors and numbers; the kinds behind Custom are those of TorchScript.
+/// What is known of a value; fields that do not belong to its kind are empty.
 struct TENON_API Type {
-  enum class Kind : uint8_t {
-    Tensor, ///< of a dtype and a rank
-    Int,
-    Float,
-    Bool,
-    String,
-    None,
-    Custom,
-    Dynamic, ///< a tensor of which no more is known
-    Number,  ///< int, float, complex or bool
-    Complex,
-    Device,
-    Generator,
-    Any,
-    Function,
-    World,    ///< the token that orders effects in the IR of 2018
-    List,     ///< elements: one
-    Dict,     ///< elements: key, value
-    Tuple,    ///< named tuples have a name and names of fields
-    Optional, ///< elements: what it is where it is not None
-    Union,    ///< elements: the alternatives
-    Object,   ///< by its name
-    Variable, ///< of schemas: "t"
-  };
+  using Kind = TypeKind;
   Kind kind = Kind::Tensor;
   DType dtype = DType::F32;       ///< of tensors
   std::vector<Size> sizes = {};   ///< of tensors

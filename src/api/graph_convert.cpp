@@ -81,7 +81,7 @@ Expr GraphImpl::size(const Size& s) {
 }
 
 ir::Type GraphImpl::out(const tenon::Type& t) const {
-  ir::Type o{.kind = static_cast<ir::Type::Kind>(t.kind), .dtype = t.dtype, .sizes = sizes_of(t.sizes), .strides = sizes_of(t.strides)};
+  ir::Type o{.kind = t.kind, .dtype = t.dtype, .sizes = sizes_of(t.sizes), .strides = sizes_of(t.strides)};
   if (t.value) o.value = size_of_expr(t.value);
   for (const tenon::Type& e : t.elements()) o.elements.push_back(out(e));
   if (t.parts) o.name = t.parts->name, o.fields = t.parts->fields;
@@ -89,7 +89,7 @@ ir::Type GraphImpl::out(const tenon::Type& t) const {
 }
 
 tenon::Type GraphImpl::in(const ir::Type& t) {
-  tenon::Type o{.kind = static_cast<TypeKind>(t.kind), .dtype = t.dtype};
+  tenon::Type o{.kind = t.kind, .dtype = t.dtype};
   for (const Size& s : t.sizes) {
     o.sizes.push_back(size(s));
     if (!o.sizes.back()) continue;

@@ -6,33 +6,9 @@
 #include <vector>
 
 #include "expr/expr.h"
+#include "tenon/type.h"
 
 namespace tenon {
-
-enum class TypeKind : uint8_t {
-  Tensor, ///< of a dtype and a rank
-  Int,
-  Float,
-  Bool,
-  String,
-  None,
-  Custom,
-  Dynamic, ///< a tensor of which no more is known
-  Number,  ///< int, float, complex or bool: torch's Scalar
-  Complex,
-  Device,
-  Generator,
-  Any,
-  Function,
-  World,    ///< the token that orders effects in the IR of 2018
-  List,     ///< parts: the element
-  Dict,     ///< parts: key, value
-  Tuple,    ///< parts: the elements; named tuples have a name and names of fields. `Tuple` of 2018 is one whose `name` is "Tuple"
-  Optional, ///< parts: what it is where it is not None
-  Union,    ///< parts: the alternatives
-  Object,   ///< an instance of a class or module, by its name
-  Variable, ///< of schemas: "t", what a list or dict is of
-};
 
 struct TypeParts;
 
