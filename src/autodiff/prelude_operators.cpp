@@ -122,14 +122,6 @@ def clamped(grad, self, min, max):
         out = torch.where(self <= max, out, 0.0)
     return out
 
-def clamped_by_tensors(grad, self, min: Optional[Tensor], max: Optional[Tensor]):
-    out = grad
-    if min is not None:
-        out = torch.where(self >= min, out, 0.0)
-    if max is not None:
-        out = torch.where(self <= max, out, 0.0)
-    return out
-
 def clamped_to_least(self, min: Optional[Tensor], max: Optional[Tensor]):
     if min is None:
         return torch.zeros_like(self)

@@ -255,7 +255,7 @@ const OpRow rows[] = {
                        real_types | u64_type),
              "self: clamped(grad, self, min, max)"),
     with_vjp(pointwise("aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", clamp),
-             "broadcasts; self: clamped_by_tensors(grad, self, min, max); min: grad * clamped_to_least(self, min, max); max: grad * "
+             "broadcasts; self: clamped(grad, self, min, max); min: grad * clamped_to_least(self, min, max); max: grad * "
              "clamped_to_most(self, min, max)"),
     renamed<"aten::clamp">("aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"),
     renamed<"aten::clamp.Tensor">("aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"),

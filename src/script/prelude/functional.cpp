@@ -169,23 +169,20 @@ def _sizes_of(input, output_size: List[Optional[int]]) -> List[int]:
             out.append(s)
     return out
 
-def _pair(x, n: int):
-    return x
+def _adaptive_sizes(input, output_size, dims: int) -> List[int]:
+    if isinstance(output_size, int):
+        return [output_size] * dims
+    else:
+        return _sizes_of(input, output_size)
 
 def adaptive_avg_pool1d(input, output_size):
     return torch.adaptive_avg_pool1d(input, output_size)
 
 def adaptive_avg_pool2d(input, output_size):
-    if isinstance(output_size, int):
-        return torch._C._nn.adaptive_avg_pool2d(input, [output_size, output_size])
-    else:
-        return torch._C._nn.adaptive_avg_pool2d(input, _sizes_of(input, output_size))
+    return torch._C._nn.adaptive_avg_pool2d(input, _adaptive_sizes(input, output_size, 2))
 
 def adaptive_avg_pool3d(input, output_size):
-    if isinstance(output_size, int):
-        return torch._C._nn.adaptive_avg_pool3d(input, [output_size, output_size, output_size])
-    else:
-        return torch._C._nn.adaptive_avg_pool3d(input, _sizes_of(input, output_size))
+    return torch._C._nn.adaptive_avg_pool3d(input, _adaptive_sizes(input, output_size, 3))
 
 def adaptive_max_pool1d(input, output_size, return_indices: bool = False):
     both = torch.adaptive_max_pool1d(input, output_size)
@@ -195,20 +192,14 @@ def adaptive_max_pool1d(input, output_size, return_indices: bool = False):
         return both[0]
 
 def adaptive_max_pool2d(input, output_size, return_indices: bool = False):
-    if isinstance(output_size, int):
-        both = torch._C._nn.adaptive_max_pool2d(input, [output_size, output_size])
-    else:
-        both = torch._C._nn.adaptive_max_pool2d(input, _sizes_of(input, output_size))
+    both = torch._C._nn.adaptive_max_pool2d(input, _adaptive_sizes(input, output_size, 2))
     if return_indices:
         return both
     else:
         return both[0]
 
 def adaptive_max_pool3d(input, output_size, return_indices: bool = False):
-    if isinstance(output_size, int):
-        both = torch._C._nn.adaptive_max_pool3d(input, [output_size, output_size, output_size])
-    else:
-        both = torch._C._nn.adaptive_max_pool3d(input, _sizes_of(input, output_size))
+    both = torch._C._nn.adaptive_max_pool3d(input, _adaptive_sizes(input, output_size, 3))
     if return_indices:
         return both
     else:
