@@ -61,7 +61,7 @@ public:
   /// derivative, with its place.
   Result<Script> gradient(std::span<const std::string> wrt) const;
 
-  /// The program under other options, of which interpret and threads count; what it has learned of its calls begins anew.
+  /// The program under other options, of which interpret, forbid_fallback and threads count; what it has learned of its calls begins anew.
   Script with_options(const Options& options) const;
   /// The steps of the plans that calls so far have got, and why calls go to the interpreter where they do.
   std::string explain() const;

@@ -117,7 +117,7 @@ Result<Script> Script::gradient(std::span<const std::string> wrt) const {
 
 Script Script::with_options(const Options& options) const {
   Impl now = *impl_;
-  executor::ExecutorOptions wanted{.interpret = options.interpret, .threads = options.threads};
+  executor::ExecutorOptions wanted{.interpret = options.interpret, .forbid_fallback = options.forbid_fallback, .threads = options.threads};
   now.executor = std::make_shared<executor::GraphExecutor>(Graph(impl_->program->graph), wanted);
   return Script(std::make_shared<const Impl>(std::move(now)));
 }

@@ -27,7 +27,8 @@ bool is_script(std::string_view file) {
 
 LoadedScript::LoadedScript(const RunArgs& args)
     : args_(args), program_(load_script(args.model.file)),
-      executor_(Graph(program_.graph), {.interpret = args.options.interpret, .threads = args.options.threads}) {}
+      executor_(Graph(program_.graph),
+                {.interpret = args.options.interpret, .forbid_fallback = args.options.forbid_fallback, .threads = args.options.threads}) {}
 
 std::vector<IValue> LoadedScript::arguments() const {
   std::vector<IValue> inputs = read_script_args(program_.params, args_.inputs, args_.json);

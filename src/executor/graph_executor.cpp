@@ -84,6 +84,11 @@ const IValue& at_path(std::span<const IValue> args, std::span<const uint32_t> pa
   return *v;
 }
 
+// Reasons are told, but not without end: they may speak of sizes.
+void note(std::set<std::string>& reasons, const std::string& why) {
+  if (reasons.size() < 16) reasons.insert(why);
+}
+
 bool has_random_step(const Graph& g) {
   for (uint32_t i = 0; i < g.num_nodes(); i++) {
     const Node& n = g.node(NodeId{i});
@@ -101,14 +106,14 @@ struct GraphExecutor::Plan {
   std::unique_ptr<PlanRunner> runner;
   std::string text; // of its graph
 
-  std::optional<std::vector<IValue>> run(std::span<const IValue> args);
+  /// None where it cannot serve the call after all, for the reason in `why`.
+  std::optional<std::vector<IValue>> run(std::span<const IValue> args, std::string& why);
   IValue build(const Recipe& r, std::span<const IValue> args, std::vector<Tensor>& outputs) const;
 };
 
 struct GraphExecutor::Entry {
   Key key;
   std::shared_ptr<Plan> plan;
-  int calls = 0;
   bool is_refused = false;
 };
 
@@ -158,7 +163,7 @@ static bool overlap(std::span<const TensorView> views) {
   return false;
 }
 
-std::optional<std::vector<IValue>> GraphExecutor::Plan::run(std::span<const IValue> args) {
+std::optional<std::vector<IValue>> GraphExecutor::Plan::run(std::span<const IValue> args, std::string& why) {
   std::vector<TensorView> views;
   views.reserve(leaves.size());
   std::vector<std::pair<int64_t, double>> numbers(leaves.size()); // where numbers lie for the call
@@ -168,11 +173,15 @@ std::optional<std::vector<IValue>> GraphExecutor::Plan::run(std::span<const IVal
     else if (v.is(Tag::Int)) numbers[i].first = v.to_int(), views.push_back({DType::I64, &numbers[i].first, {}, {}});
     else numbers[i].second = v.to_double(), views.push_back({DType::F64, &numbers[i].second, {}, {}});
   }
-  if (writes_arguments && overlap(views)) return std::nullopt;
+  if (writes_arguments && overlap(views)) {
+    why = "arguments that overlap, where one is written";
+    return std::nullopt;
+  }
   std::vector<Tensor> outputs;
   if (Status s = runner->run(views, outputs); !s) {
     if (writes_arguments) throw s.error();
-    return std::nullopt; // the interpreter says what is wrong
+    why = s.error().what(); // the interpreter says it in torch's words
+    return std::nullopt;
   }
   std::vector<IValue> out;
   out.reserve(results.size());
@@ -194,7 +203,10 @@ static bool has_tensors(const Graph& g) {
 
 GraphExecutor::GraphExecutor(Graph graph, ExecutorOptions options)
     : graph_(simplified(std::move(graph))), options_(options), code_(build_code(graph_)) {
-  options_.interpret |= !has_tensors(graph_);
+  if (options_.forbid_fallback) options_.calls_before_plan = 0;
+  if (has_tensors(graph_)) return;
+  options_.interpret = true;
+  note(failures_, "a program without tensors");
 }
 GraphExecutor::~GraphExecutor() = default;
 
@@ -220,40 +232,47 @@ std::shared_ptr<GraphExecutor::Plan> GraphExecutor::compile(std::span<const IVal
 }
 
 std::shared_ptr<GraphExecutor::Plan> GraphExecutor::plan_for(Pattern& pattern, std::span<const IValue> args) {
+  auto attempt = [&](auto&& make) -> decltype(make()) {
+    try {
+      return make();
+    } catch (const Error& e) {
+      note(pattern.why, e.what());
+      return {};
+    }
+  };
   bool is_first = pattern.known == 0 && !pattern.open;
   if (!is_first && !pattern.is_open_refused) {
-    try {
-      lift(graph_, args, Sizes::Known); // whether the call is good: a plan for all sizes takes that for granted
-      if (!pattern.open) pattern.open = compile(args, Sizes::Open);
-      return pattern.open;
-    } catch (const Error& e) {
-      pattern.why.insert(e.what());
-      if (!pattern.open) pattern.is_open_refused = true;
-      else return nullptr;
-    }
+    // A plan for all sizes takes for granted that the call is good.
+    if (!attempt([&] { return lift(graph_, args, Sizes::Known), true; })) return nullptr;
+    if (!pattern.open) pattern.open = attempt([&] { return compile(args, Sizes::Open); });
+    pattern.is_open_refused = !pattern.open;
+    if (pattern.open) return pattern.open;
   }
   if (pattern.known >= most_known) return nullptr;
-  try {
-    auto plan = compile(args, Sizes::Known);
-    pattern.known++;
-    return plan;
-  } catch (const Error& e) {
-    pattern.why.insert(e.what());
-    return nullptr;
-  }
+  auto plan = attempt([&] { return compile(args, Sizes::Known); });
+  pattern.known += plan != nullptr;
+  return plan;
 }
 
-std::shared_ptr<GraphExecutor::Entry> GraphExecutor::find(const Key& key) {
-  std::scoped_lock lock(mutex_);
-  if (last_ && last_->key == key) return last_;
-  auto& entry = entries_[key];
-  if (!entry) {
-    if (entries_.size() > most_entries) entries_.clear();
-    auto& slot = entries_[key];
-    slot = std::make_shared<Entry>(Entry{.key = key, .plan = nullptr});
-    return last_ = slot;
-  }
-  return last_ = entry;
+// What is known of arguments with this key. Under the mutex.
+GraphExecutor::Entry& GraphExecutor::find(const Key& key) {
+  if (last_ && last_->key == key) return *last_;
+  if (entries_.size() > most_entries && !entries_.contains(key)) entries_.clear();
+  std::shared_ptr<Entry>& entry = entries_[key];
+  if (!entry) entry = std::make_shared<Entry>(Entry{.key = key, .plan = nullptr});
+  return *(last_ = entry);
+}
+
+// The plan that serves a call, where there is one now. Under the mutex.
+std::shared_ptr<GraphExecutor::Plan> GraphExecutor::choose(std::span<const IValue> args) {
+  Entry& entry = find(key_of(args));
+  if (entry.plan || entry.is_refused) return entry.plan;
+  Pattern* pattern = pattern_of(args);
+  if (pattern && pattern->calls++ < options_.calls_before_plan) return nullptr;
+  if (pattern) entry.plan = plan_for(*pattern, args);
+  else note(failures_, "too many kinds of arguments");
+  entry.is_refused = !entry.plan;
+  return entry.plan;
 }
 
 // Null where there are too many kinds already.
@@ -266,30 +285,37 @@ GraphExecutor::Pattern* GraphExecutor::pattern_of(std::span<const IValue> args) 
   return &patterns_[key];
 }
 
-bool GraphExecutor::matches(std::span<const IValue> args) { return find(key_of(args))->plan != nullptr; }
+bool GraphExecutor::matches(std::span<const IValue> args) {
+  std::scoped_lock lock(mutex_);
+  return find(key_of(args)).plan != nullptr;
+}
 
 std::vector<IValue> GraphExecutor::run(std::vector<IValue> args, Printer printer) {
-  std::shared_ptr<Plan> plan;
+  std::string why;
   if (!options_.interpret) {
-    std::shared_ptr<Entry> entry = find(key_of(args));
-    std::unique_lock lock(mutex_);
-    if (!entry->plan && !entry->is_refused) {
-      if (Pattern* pattern = pattern_of(args); !pattern) entry->is_refused = true;
-      else if (pattern->calls++ >= options_.calls_before_plan) {
-        entry->plan = plan_for(*pattern, args);
-        entry->is_refused = !entry->plan;
-      }
+    std::shared_ptr<Plan> plan;
+    {
+      std::scoped_lock lock(mutex_);
+      plan = choose(args);
     }
-    plan = entry->plan;
+    if (plan)
+      if (auto results = plan->run(args, why)) return std::move(*results);
   }
-  if (plan)
-    if (auto results = plan->run(args)) return std::move(*results);
-  return executor::run(code_, std::move(args), std::move(printer));
+  if (options_.forbid_fallback) {
+    std::vector<std::string> reasons = why_interpreted();
+    unsupported("the interpreter would run this call: {}", !why.empty() ? why : reasons.empty() ? "it has no plan" : reasons.back());
+  }
+  std::vector<IValue> results = executor::run(code_, std::move(args), std::move(printer));
+  if (!why.empty()) { // a plan failed where the interpreter did not
+    std::scoped_lock lock(mutex_);
+    note(failures_, why);
+  }
+  return results;
 }
 
 std::vector<std::string> GraphExecutor::why_interpreted() const {
   std::scoped_lock lock(mutex_);
-  std::vector<std::string> out;
+  std::vector<std::string> out(failures_.begin(), failures_.end());
   for (auto& [key, p] : patterns_) out.insert(out.end(), p.why.begin(), p.why.end());
   return out;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "executor/interpreter.h"
 #include "executor/lift.h"
@@ -13,9 +14,10 @@
 namespace tenon::executor {
 
 struct ExecutorOptions {
-  bool interpret = false;    ///< no plans
-  int calls_before_plan = 1; ///< with arguments of one kind, that the interpreter serves
-  int threads = 0;           ///< of plans; 0: all cores
+  bool interpret = false;       ///< no plans
+  bool forbid_fallback = false; ///< a call that no plan serves is an error, which says why; plans are made at once
+  int calls_before_plan = 1;    ///< with arguments of one kind, that the interpreter serves
+  int threads = 0;              ///< of plans; 0: all cores
 };
 
 class GraphExecutor {
@@ -42,7 +44,8 @@ private:
   struct Pattern;
   using Key = std::vector<int64_t>;
 
-  std::shared_ptr<Entry> find(const Key& key);
+  Entry& find(const Key& key);
+  std::shared_ptr<Plan> choose(std::span<const IValue> args);
   Pattern* pattern_of(std::span<const IValue> args);
   std::shared_ptr<Plan> plan_for(Pattern& pattern, std::span<const IValue> args);
   std::shared_ptr<Plan> compile(std::span<const IValue> args, Sizes sizes);
@@ -54,6 +57,7 @@ private:
   std::shared_ptr<Entry> last_;
   std::map<Key, std::shared_ptr<Entry>> entries_;
   std::map<Key, Pattern> patterns_;
+  std::set<std::string> failures_; ///< of calls that no plan served
 };
 
 } // namespace tenon::executor

@@ -65,7 +65,10 @@ Lift Lifter::merged(const Lift& a, const Lift& b, Merge& m) {
   m.sides.emplace_back(std::move(left), std::move(right));
   bool shown = false;
   for (const Lift* side : {&a, &b})
-    if (auto* s = side->as<TensorP>(); s && (*s)->shows) shown |= fix({(*s)->shows}) || root_of(*(*s)->shows).depth <= depth_;
+    if (auto* s = side->as<TensorP>(); s && (*s)->shows) {
+      fix({(*s)->shows});
+      shown |= root_of(*(*s)->shows).depth <= depth_;
+    }
   Lift merged = make(m.output(Type::tensor(t.dtype, t.sizes)));
   (*merged.as<TensorP>())->is_fixed = shown;
   return merged;
@@ -156,23 +159,16 @@ void Lifter::run_if(const Node& n) {
   for (ValueId v : n.outputs) env_[v] = as_numbers(script_.type(v), env_.at(v));
 }
 
-// A tensor or list that another name shows on some path, and not on others: what is written to one could not be seen in the other. Gives
-// whether it is one from outside of the block.
-bool Lifter::fix(const Lift& v) {
-  bool outside = false;
-  if (auto* t = v.as<TensorP>()) {
-    TensorState* root = t->get();
-    for (root->is_fixed = true; root->base; root = root->base.get(), root->is_fixed = true) {}
-    return root->depth < depth_;
-  }
+// A tensor or list that another name shows on some path, and not on others: what is written to one could not be seen in the other.
+void Lifter::fix(const Lift& v) {
+  if (auto* t = v.as<TensorP>())
+    for (TensorState* s = t->get(); s; s = s->base.get()) s->is_fixed = true;
   if (auto* l = v.as<ListP>()) {
     (*l)->is_fixed = true;
-    outside = (*l)->depth < depth_;
-    for (const Lift& e : (*l)->items) outside |= fix(e);
+    for (const Lift& e : (*l)->items) fix(e);
   }
   if (auto* t = v.as<TupleState>())
-    for (const Lift& e : *t->items) outside |= fix(e);
-  return outside;
+    for (const Lift& e : *t->items) fix(e);
 }
 
 // With numbers as tensors, and tensors as what they are now: what a block can return.

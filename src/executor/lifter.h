@@ -82,7 +82,7 @@ private:
   void run_scan(const Node& n, Lifts& carried, Expr trip);
   void run_while(const Node& n, Lifts& carried, const Lift& go_on, Expr trip, int64_t done);
   void flatten(const Lift& v, std::vector<V>& out);
-  bool fix(const Lift& v);
+  void fix(const Lift& v);
   Lift as_state(const Lift& v);
   Lift as_numbers(const Type& type, const Lift& v);
   Arg side_of(const Lift& v) const;

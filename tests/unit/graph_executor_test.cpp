@@ -141,6 +141,27 @@ TEST_CASE("graph executor: what has no place in a plan is said") {
   CHECK(executor.num_plans() == 0);
 }
 
+TEST_CASE("graph executor: a bad call does not keep good ones from their plan") {
+  Graph g = graph_of("def f(x: torch.Tensor, y: torch.Tensor):\n    return x.reshape(-1) + y\n");
+  GraphExecutor executor(Graph(g), {.calls_before_plan = 0, .threads = 1});
+  executor.run({sequence({2, 3}), sequence({6})});
+  CHECK_THROWS_AS(executor.run({sequence({2, 4}), sequence({6})}), Error);
+  size_t before = executor.num_plans();
+  for (int64_t n : {3, 4, 5, 6}) executor.run({sequence({2, n}), sequence({2 * n})});
+  CHECK(executor.num_plans() <= before + 2); // sizes that are equal by chance are a kind of their own
+}
+
+TEST_CASE("graph executor: where fallbacks are forbidden, a call without a plan is an error that says why") {
+  Graph g = graph_of("def f(x: torch.Tensor, k: int):\n    d = {'a': x}\n    return d['a'] + k\n");
+  GraphExecutor executor(Graph(g), {.forbid_fallback = true, .threads = 1});
+  CHECK_THROWS_WITH_AS(executor.run({sequence({2}), int64_t{1}}),
+                       "the interpreter would run this call: prim::DictConstruct on these arguments", Error);
+  GraphExecutor planned(graph_of(functions[1].source), {.forbid_fallback = true, .threads = 1});
+  CHECK(planned.run(functions[1].args(3)).size() == 1);
+  GraphExecutor numbers(graph_of("def f(n: int):\n    return n + 1\n"), {.forbid_fallback = true});
+  CHECK_THROWS_AS(numbers.run({int64_t{1}}), Error);
+}
+
 TEST_CASE("split_scans: products that do not depend on the step are made before the scan") {
   Graph g = graph_of(functions[8].source);
   executor::Lifted lifted = executor::lift(g, functions[8].args(150), executor::Sizes::Known);
