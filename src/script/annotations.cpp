@@ -13,6 +13,22 @@ namespace {
   fail(e->range, "Unknown type name '{}'", text);
 }
 
+// The names and classes that an annotation is resolved in, the innermost first; the last stands for the annotation itself.
+struct Within {
+  const void* definition = nullptr;
+  const Within* outer = nullptr;
+  int depth = 0;
+  int* parts; // resolved so far, in the whole annotation
+
+  Within in(const void* name, const Exp& at) const {
+    for (const Within* w = this; w; w = w->outer)
+      if (w->definition == name) unknown(at); // it contains itself
+    if (depth > 200) fail(at->range, "types are nested too deeply");
+    return {name, this, depth + 1, parts};
+  }
+};
+Type resolve(const Exp& e, const Scope& scope, const Within& within);
+
 std::optional<Type> simple_type(std::string_view name) {
   static const std::map<std::string_view, TypeKind> simple{{"int", TypeKind::Int},
                                                            {"float", TypeKind::Float},
@@ -60,13 +76,13 @@ std::string container(std::string name) {
   return name;
 }
 
-Type type_of_subscript(const Exp& e, const Subscript& s, const Scope& scope) {
+Type type_of_subscript(const Exp& e, const Subscript& s, const Scope& scope, const Within& within) {
   std::string name = container(qualified_name(s.value, scope));
   std::vector<Type> of;
   for (auto& i : s.indices) {
     if (auto* t = i->as<TupleLit>(); t && t->items.empty()) continue; // Tuple[()]
     if (i->as<Ellipsis>()) fail(i->range, "Expression of type dots cannot be used in a type expression");
-    of.push_back(type_of_annotation(i, scope));
+    of.push_back(resolve(i, scope, within));
   }
   if (name == "Tuple") return Type::tuple(std::move(of));
   if (name == "Union") return union_of(std::move(of));
@@ -99,45 +115,9 @@ std::string qualified_name(const Exp& e, const Scope& scope) {
   return n->id;
 }
 
-Type type_of_annotation(const Exp& e, const Scope& scope) {
-  if (auto* l = e->as<Literal>()) {
-    if (l->value.index() == 0) return Type::simple(TypeKind::None);
-    if (auto* text = std::get_if<std::string>(&l->value)) { // "Tensor"
-      uint32_t quote = 1;
-      Range inside{e->range.source, e->range.begin + quote, e->range.end - quote};
-      if (inside.end > inside.begin && inside.source->text.substr(inside.begin, inside.end - inside.begin) == *text)
-        return type_of_annotation(parse_expression(inside), scope);
-    }
-    unknown(e);
-  }
-  if (auto* s = e->as<Subscript>()) return type_of_subscript(e, *s, scope);
-  if (auto* b = e->as<Binary>(); b && b->op == "|")
-    return union_of({type_of_annotation(b->left, scope), type_of_annotation(b->right, scope)});
-  if (auto* t = e->as<TupleLit>()) {
-    std::vector<Type> of;
-    for (auto& i : t->items) of.push_back(type_of_annotation(i, scope));
-    return Type::tuple(std::move(of));
-  }
-  std::string name = qualified_name(e, scope);
-  if (auto t = simple_type(name)) return *t;
-  if (auto* n = e->as<Name>())
-    if (auto* g = scope.find(n->id)) {
-      if (auto* c = std::get_if<std::shared_ptr<const ClassDef>>(g)) {
-        if (auto t = named_tuple_of({*c, &scope})) return *t;
-        return Type::object((*c)->name);
-      }
-      if (auto* alias = std::get_if<Exp>(g)) {
-        if ((*alias)->as<Name>() && (*alias)->as<Name>()->id == n->id) unknown(e);
-        return type_of_annotation(*alias, scope);
-      }
-    }
-  std::string c = container(name);
-  if (c == "List" || c == "Tuple" || c == "Dict" || c == "Optional")
-    fail(e->range, "Attempted to use {} without a contained type. Please add a contained type, e.g. {}[int]", c, c);
-  unknown(e);
-}
+namespace {
 
-std::optional<Type> named_tuple_of(const ClassRef& cls) {
+std::optional<Type> tuple_of_class(const ClassRef& cls, const Within& within) {
   bool is = std::any_of(cls.def->bases.begin(), cls.def->bases.end(), [&](const Exp& b) {
     std::string name = qualified_name(b, *cls.scope);
     return name == "typing.NamedTuple" || name == "NamedTuple";
@@ -147,10 +127,60 @@ std::optional<Type> named_tuple_of(const ClassRef& cls) {
   std::vector<std::string> fields;
   for (auto& s : cls.def->body)
     if (auto* a = s->as<Assign>(); a && a->annotation && a->targets[0]->as<Name>()) {
-      types.push_back(type_of_annotation(a->annotation, *cls.scope));
+      types.push_back(resolve(a->annotation, *cls.scope, within));
       fields.push_back(a->targets[0]->as<Name>()->id);
     }
   return Type::tuple(std::move(types), cls.def->name, std::move(fields));
+}
+
+Type resolve(const Exp& e, const Scope& scope, const Within& within) {
+  if (++*within.parts > 10'000) fail(e->range, "a type of too many parts");
+  if (auto* l = e->as<Literal>()) {
+    if (l->value.index() == 0) return Type::simple(TypeKind::None);
+    if (auto* text = std::get_if<std::string>(&l->value)) { // "Tensor"
+      uint32_t quote = 1;
+      Range inside{e->range.source, e->range.begin + quote, e->range.end - quote};
+      if (inside.end > inside.begin && inside.source->text.substr(inside.begin, inside.end - inside.begin) == *text)
+        return resolve(parse_expression(inside), scope, within);
+    }
+    unknown(e);
+  }
+  if (auto* s = e->as<Subscript>()) return type_of_subscript(e, *s, scope, within);
+  if (auto* b = e->as<Binary>(); b && b->op == "|") return union_of({resolve(b->left, scope, within), resolve(b->right, scope, within)});
+  if (auto* t = e->as<TupleLit>()) {
+    std::vector<Type> of;
+    for (auto& i : t->items) of.push_back(resolve(i, scope, within));
+    return Type::tuple(std::move(of));
+  }
+  std::string name = qualified_name(e, scope);
+  if (auto t = simple_type(name)) return *t;
+  if (auto* n = e->as<Name>())
+    if (auto* g = scope.find(n->id)) {
+      if (auto* c = std::get_if<std::shared_ptr<const ClassDef>>(g)) {
+        if (auto t = tuple_of_class({*c, &scope}, within.in(c->get(), e))) return *t;
+        return Type::object((*c)->name);
+      }
+      if (auto* alias = std::get_if<Exp>(g)) {
+        Within here = within.in(alias->get(), e);
+        return resolve(*alias, scope, here);
+      }
+    }
+  std::string c = container(name);
+  if (c == "List" || c == "Tuple" || c == "Dict" || c == "Optional")
+    fail(e->range, "Attempted to use {} without a contained type. Please add a contained type, e.g. {}[int]", c, c);
+  unknown(e);
+}
+
+} // namespace
+
+Type type_of_annotation(const Exp& e, const Scope& scope) {
+  int parts = 0;
+  return resolve(e, scope, {.parts = &parts});
+}
+
+std::optional<Type> named_tuple_of(const ClassRef& cls) {
+  int parts = 0;
+  return tuple_of_class(cls, {.definition = cls.def.get(), .parts = &parts});
 }
 
 } // namespace tenon::script

@@ -60,5 +60,10 @@ TEST_CASE("scripts: what grows without bounds is refused") {
   for (int i = 0; i < 1200; i++) returns += fmt::format("    if n == {}:\n        return 'a'\n", i);
   CHECK(answer(tuples + "    return str(y59)\n", "! a tuple of too many elements") == "! a tuple of too many elements");
   CHECK(answer(returns + "    return 'b'\n", "! nested too deeply") == "! nested too deeply");
+  std::string classes = "class P0(NamedTuple):\n    x: int\n";
+  for (int i = 1; i < 40; i++) classes += fmt::format("class P{}(NamedTuple):\n    x: P{}\n    y: P{}\n", i, i - 1, i - 1);
+  CHECK(answer(classes + "def f(x: P39) -> str:\n    return ''\n", "! a type of too many parts") == "! a type of too many parts");
+  std::string within = "class P(NamedTuple):\n    x: int\n    y: P\n";
+  CHECK(answer(within + "def f(x: P) -> str:\n    return ''\n", "! Unknown type name 'P'") == "! Unknown type name 'P'");
   CHECK(answer("def f() -> str:\n    x: List[Any] = [1]\n    x.append(x)\n    return str(x)\n", "! RecursionError") == "! RecursionError");
 }
