@@ -138,6 +138,40 @@ def pair_distances(self, p: float):
     rows = torch.triu_indices(n, n, 1)
     return torch.linalg_vector_norm(self.index_select(0, rows[0]) - self.index_select(0, rows[1]), p, [-1])
 
+def ctc_moved(x, n: int, value):
+    return torch.constant_pad_nd(x, [n, 0], value)[:, :x.size(1)]
+
+def ctc_of(log_probs, targets, input_lengths, target_lengths, blank: int, reduction: int, zero_infinity: bool):
+    x = log_probs if log_probs.dim() == 3 else log_probs.unsqueeze(1)
+    steps = torch.as_tensor(input_lengths).to(torch.long).reshape([x.size(1)])
+    counts = torch.as_tensor(target_lengths).to(torch.long).reshape([x.size(1)])
+    labels = targets.to(torch.long)
+    if labels.dim() == 1:
+        at = (counts.cumsum(0) - counts).unsqueeze(1) + torch.arange(labels.size(0))
+        labels = labels[at.clamp_max(labels.size(0) - 1)]
+    blanks = torch.full_like(labels, blank)
+    pairs = torch.stack([blanks, labels], -1).reshape([x.size(1), 2 * labels.size(1)])
+    symbols = torch.cat([pairs, torch.full([x.size(1), 1], blank)], 1)
+    emitted = x.gather(2, symbols.unsqueeze(0).expand([x.size(0), -1, -1])).clamp_min(-1e30)
+    may_skip = (symbols != blank) & (symbols != ctc_moved(symbols, 2, blank))
+    barred = torch.where(may_skip, 0.0, -1e30).to(x.dtype)
+    alpha = torch.where(torch.arange(symbols.size(1)) == 0, 0.0, -1e30).to(x.dtype).expand(symbols.size())
+    for t in range(x.size(0)):
+        ways = torch.stack([alpha, ctc_moved(alpha, 1, -1e30), ctc_moved(alpha, 2, -1e30) + barred])
+        alpha = torch.where((steps > t).unsqueeze(1), emitted[t] + torch.logsumexp(ways, [0]), alpha)
+    last = (2 * counts).unsqueeze(1)
+    on_blank = alpha.gather(1, last).squeeze(1)
+    on_label = torch.where(counts > 0, alpha.gather(1, (last - 1).clamp_min(0)).squeeze(1), -1e30)
+    loss = -torch.logaddexp(on_blank, on_label)
+    # torch's derivative is that of log_probs as they come from log_softmax: it sums to 0 over the classes.
+    share = torch.where((torch.arange(x.size(0)).unsqueeze(1) < steps).unsqueeze(2), x.exp() - x.exp().detach(), 0.0)
+    loss = torch.where(loss > 1e29, 0.0 if zero_infinity else float("inf"), loss + share.sum([0, 2]))
+    if reduction == 1:
+        loss = loss / counts.clamp_min(1)
+    if reduction == 0 and log_probs.dim() == 2:
+        loss = loss.squeeze(0)
+    return reduced_loss(loss, reduction)
+
 )py";
 
 } // namespace tenon::autodiff::prelude

@@ -1,4 +1,4 @@
-// Negative log likelihood and cross entropy, for class indices and for class probabilities.
+// Negative log likelihood and cross entropy, for class indices and for class probabilities; connectionist temporal classification.
 #include "ops/autocast.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
@@ -140,7 +140,128 @@ Values linear_cross_entropy_reduced(Builder& b, const Call& c) {
   return Values{loss, matrix, matrix, b.full({none}, 0, loss.dtype())};
 }
 
+// What stands for the logarithm of 0: in maxima and sums it is as good as an infinity, and leaves no NaNs.
+constexpr double log_zero = -1e30;
+
+bool differ(Expr a, Expr b) { return const_int(a) && const_int(b) && a != b; }
+
+// Lengths [N] of a batch: a tensor, or a list of numbers.
+V lengths_of(Builder& b, const Call& c, std::string_view name, Expr batch) {
+  V lengths;
+  if (c[name].is<ValueId>()) {
+    lengths = b.to(b.input(c, name), DType::I64);
+    if (lengths.rank() == 0) lengths = b.unsqueeze(lengths, 0);
+  } else {
+    ArgList each;
+    for (Expr n : c.syms(name)) each.push_back(b.scalar(n, DType::I64));
+    lengths = each.empty() ? b.full({b.integer(0)}, 0, DType::I64) : b.call1("aten::stack", {each, 0});
+  }
+  require_input(lengths.rank() == 1 && !differ(lengths.size(0), batch), "{} must be of size batch_size", name);
+  return lengths;
+}
+
+// Labels [N, S], from such or from all labels in one row.
+V labels_of(Builder& b, V targets, V lengths) {
+  targets = b.to(targets, DType::I64);
+  if (targets.rank() == 2) return targets;
+  V ends = b.call1("aten::cumsum", {lengths, 0}), at = b.unsqueeze(ends - lengths, 1) + b.arange(targets.size(0), DType::I64);
+  V last = b.scalar(targets.size(0), DType::I64) - b.scalar(1, DType::I64);
+  std::vector<Expr> sizes = at.sizes();
+  return b.reshape(b.call1("aten::index_select", {targets, 0, b.reshape(b.call1("aten::minimum", {at, last}), {product(b.pool(), sizes)})}),
+                   sizes);
+}
+
+// The logarithm of the sum of exponentials.
+V log_sum(Builder& b, std::vector<V> terms) {
+  V most = terms[0];
+  for (size_t i = 1; i < terms.size(); i++) most = b.call1("aten::maximum", {most, terms[i]});
+  V sum = b.call1("aten::exp", {terms[0] - most});
+  for (size_t i = 1; i < terms.size(); i++) sum = sum + b.call1("aten::exp", {terms[i] - most});
+  return most + b.call1("aten::log", {sum});
+}
+
+// What connectionist temporal classification works on: a path goes through the labels with blanks between and around them.
+struct Paths {
+  V x;                             // [T, N, C]: logarithms of probabilities
+  V symbols;                       // [N, L]: blank, label, blank ... blank
+  V input_lengths, target_lengths; // [N]
+};
+
+Paths paths_of(Builder& b, const Call& c) {
+  Paths p{.x = widen(b, c, "log_probs"), .symbols = {}, .input_lengths = {}, .target_lengths = {}};
+  V targets = b.input(c, "targets");
+  int64_t blank = c.integer("blank");
+  if (p.x.rank() == 2) p.x = b.unsqueeze(p.x, 1);
+  require_input(p.x.rank() == 3 && (targets.rank() == 1 || targets.rank() == 2), "log_probs of {} dims and targets of {}", p.x.rank(),
+                targets.rank());
+  auto classes = const_int(p.x.size(2));
+  require_input(blank >= 0 && (!classes || blank < *classes), "blank must be in label range");
+  Expr batch = p.x.size(1);
+  p.input_lengths = lengths_of(b, c, "input_lengths", batch), p.target_lengths = lengths_of(b, c, "target_lengths", batch);
+  V labels = labels_of(b, targets, p.target_lengths);
+  require_input(!differ(labels.size(0), batch), "targets of {} rows for a batch of {}", to_string(labels.size(0)), to_string(batch));
+  V blanks = b.full(labels.sizes(), blank, DType::I64);
+  V pairs = b.reshape(b.call1("aten::stack", {ArgList{blanks, labels}, -1}), {batch, labels.size(1) * 2.0});
+  p.symbols = b.call1("aten::cat", {ArgList{pairs, b.full({batch, b.integer(1)}, blank, DType::I64)}, 1});
+  return p;
+}
+
+// x [N, L] moved up by n, with log_zero at the beginning.
+V moved(Builder& b, V x, int64_t n) {
+  V padded = b.call1("aten::constant_pad_nd", {x, std::vector<int64_t>{n, 0}, log_zero});
+  return b.slice(padded, 1, b.integer(0), x.size(1));
+}
+
+// The logarithm of the probability of all paths that are at a symbol after the last step: [N, L].
+V ended_at(Builder& b, const Paths& p, int64_t blank) {
+  Expr steps = p.x.size(0), batch = p.x.size(1), count = p.symbols.size(1);
+  V at = b.expand(b.unsqueeze(p.symbols, 0), {steps, batch, count});
+  V emitted = b.call1("aten::clamp_min", {b.call1("aten::gather", {p.x, 2, at}), log_zero});
+  V time = b.reshape(b.arange(steps, DType::I64), {steps, b.integer(1), b.integer(1)});
+  V on = b.call1("aten::lt.Tensor", {time, b.reshape(p.input_lengths, {b.integer(1), batch, b.integer(1)})});
+  V two_before = b.slice(b.call1("aten::constant_pad_nd", {p.symbols, std::vector<int64_t>{2, 0}, blank}), 1, b.integer(0), count);
+  V may_skip =
+      b.call1("aten::logical_and", {b.call1("aten::ne.Scalar", {p.symbols, blank}), b.call1("aten::ne.Tensor", {p.symbols, two_before})});
+  V first = b.call1("aten::eq.Scalar", {b.arange(count, DType::I64), 0});
+  V begin = b.expand(b.where(first, b.scalar(0, p.x.dtype()), b.scalar(log_zero, p.x.dtype())), {batch, count});
+  auto out = b.scan({begin}, {emitted, on}, false, [&](const std::vector<V>& now, const std::vector<V>& slices) {
+    V skipped = b.where(may_skip, moved(b, now[0], 2), b.scalar(log_zero, p.x.dtype()));
+    V next = slices[0] + log_sum(b, {now[0], moved(b, now[0], 1), skipped});
+    return std::vector<V>{b.where(slices[1], next, now[0])};
+  });
+  return out[0];
+}
+
+Values ctc_loss(Builder& b, const Call& c) {
+  Paths p = paths_of(b, c);
+  V alpha = ended_at(b, p, c.integer("blank"));
+  V last = p.target_lengths * 2, one = b.scalar(1, DType::I64);
+  V input_fits = b.call1("aten::le.Tensor", {p.input_lengths, b.scalar(p.x.size(0), DType::I64)});
+  last = b.where(b.call1("aten::logical_and", {input_fits, b.call1("aten::ge.Scalar", {p.input_lengths, 0})}), last,
+                 b.scalar(p.symbols.size(1), DType::I64)); // an index that gather refuses
+  V on_blank = b.squeeze(b.call1("aten::gather", {alpha, 1, b.unsqueeze(last, 1)}), 1);
+  V before = b.call1("aten::clamp_min", {last - one, 0});
+  V on_label = b.squeeze(b.call1("aten::gather", {alpha, 1, b.unsqueeze(before, 1)}), 1);
+  on_label = b.where(b.call1("aten::gt.Scalar", {p.target_lengths, 0}), on_label, b.scalar(log_zero, p.x.dtype()));
+  V loss = -log_sum(b, {on_blank, on_label});
+  double unreachable = c.flag("zero_infinity") ? 0 : std::numeric_limits<double>::infinity();
+  loss = b.where(b.call1("aten::gt.Scalar", {loss, -0.1 * log_zero}), b.scalar(unreachable, loss.dtype()), loss);
+  int64_t reduction = c.integer("reduction");
+  if (reduction == 1) loss = loss / b.to(b.call1("aten::clamp_min", {p.target_lengths, 1}), loss.dtype());
+  if (reduction == 0 && c.rank("log_probs") == 2) loss = b.squeeze(loss, 0);
+  return b.to(reduction == 0 ? loss : b.call1(reduction == 1 ? "aten::mean" : "aten::sum", {loss}), c.type("log_probs").dtype);
+}
+
+#define CTC_OPTIONS "int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor"
+#define CTC_VJP "result: ctc_of(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)"
+
 const OpRow rows[] = {
+    with_vjp(composite("aten::ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, " CTC_OPTIONS,
+                       ctc_loss, to_f32),
+             CTC_VJP),
+    with_vjp(composite("aten::ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, " CTC_OPTIONS,
+                       ctc_loss, to_f32),
+             CTC_VJP),
     with_vjp(
         composite("aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
                   nll_loss, to_f32),

@@ -89,6 +89,16 @@ Compute unsqueeze_define(const DefineArgs& d) {
   return {.axes = d.axes, .body = d.load("self", without(d.axes, d.call.dim("dim", d.axes.size())))};
 }
 
+// [C] beside a batch of channels: [1, C, 1, ...].
+Values as_channels(Builder& b, const Call& c) {
+  V self = b.input(c, "self");
+  int64_t rank = c.integer("ndim");
+  require_input(self.rank() == 1 && rank >= 2 && rank <= 64, "_ncf_unsqueeze: {} dims to {}", self.rank(), rank);
+  std::vector<Expr> sizes(static_cast<size_t>(rank), b.integer(1));
+  sizes[1] = self.size(0);
+  return b.reshape(self, sizes);
+}
+
 // The dims that squeeze removes: those named whose size is 1. A symbolic size is not 1, as the export took it.
 std::vector<int64_t> squeezed(const Call& c) {
   std::vector<int64_t> out;
@@ -247,6 +257,10 @@ const OpRow rows[] = {
      .define = unsqueeze_define,
      .view_inverse = reshaped_back,
      .vectorize = unsqueezed_batch,
+     .vjp = "self: grad.reshape(self_size)"},
+    {.schema = "aten::_ncf_unsqueeze(Tensor(a) self, int ndim) -> Tensor(a)",
+     .decompose = as_channels,
+     .view_inverse = reshaped_back,
      .vjp = "self: grad.reshape(self_size)"},
     {.schema = "aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
      .kind = Kind::View,

@@ -80,6 +80,19 @@ TEST_CASE("a conversion that a strict export left out under autocast is refused"
         }).find("%t: %m: the program was exported for f32, autocast makes it bf16") == 0);
 }
 
+TEST_CASE("autocast: a loss is computed in f32") {
+  LoadedProgram p = program_of(
+      parse_fx("graph():\n    %x : BFloat16(4, 1, 3) [num_users=1] = placeholder[target=x]\n"
+               "    %t : Long(1, 2) [num_users=1] = placeholder[target=t]\n    %submod_1 : [num_users=1] = get_attr[target=submod_1]\n"
+               "    %y : [num_users=1] = call_function[target=torch.ops.higher_order.wrap_with_autocast](args = (cpu, "
+               "torch.bfloat16, True, None, %submod_1, %x, %t), kwargs = {})\n"
+               "    %m : [num_users=1] = call_function[target=operator.getitem](args = (%y, 0), kwargs = {})\n    return m\n"
+               "submod_1 = graph():\n    %a : [num_users=1] = placeholder[target=a]\n    %b : [num_users=1] = placeholder[target=b]\n"
+               "    %loss : [num_users=1] = call_function[target=torch.ops.aten.ctc_loss.IntList](args = (%a, %b, [4], [2], 0, 1, "
+               "False), kwargs = {})\n    return (loss,)"));
+  CHECK(to_string(p.graph.type(p.graph.block(p.graph.top()).returns[0].get<ValueId>())) == "Float()");
+}
+
 TEST_CASE("FX text that is wrong is refused with its line") {
   CHECK(refused("graph():\n    %x : [num_users=1] = placeholder[target=x]\n    return y").find("line 3: %y is not defined here") == 0);
   CHECK(refused("graph():\n    %x : [num_users=1] = nothing[target=x]\n    return x").find("no such kind") != std::string::npos);
