@@ -23,11 +23,9 @@ public:
   ParallelArrays(void* const* data, const int32_t* dtypes, const int32_t* ranks, const int64_t* sizes, const int64_t* strides)
       : data_(data), dtypes_(dtypes), ranks_(ranks), sizes_(sizes), strides_(strides) {}
 
-  Views next(size_t count, const char* what) {
-    if (count > 0) need(data_, "data"), need(dtypes_, "dtypes"), need(ranks_, "ranks");
-    Views views(count);
-    for (size_t i = 0; i < count; i++, at_++) views[i] = view(std::string(what) + " " + std::to_string(i));
-    return views;
+  void fill(Views& views, const char* what) {
+    if (views.size() > 0) need(data_, "data"), need(dtypes_, "dtypes"), need(ranks_, "ranks");
+    for (size_t i = 0; i < views.size(); i++, at_++) views[i] = view(std::string(what) + " " + std::to_string(i));
   }
 
 private:
@@ -106,7 +104,8 @@ int32_t tenon_executable_run_arrays(const tenon_executable* executable, size_t n
   return guarded(error, [&] {
     need(executable, "executable");
     ParallelArrays arrays(data, dtypes, ranks, sizes, strides);
-    Views in = arrays.next(num_inputs, "input"), out = arrays.next(num_outputs, "output");
+    Views in(num_inputs), out(num_outputs);
+    arrays.fill(in, "input"), arrays.fill(out, "output");
     executable->executable.run(std::span<const TensorView>(in), std::span<const TensorView>(out)).check();
   });
 }

@@ -92,6 +92,8 @@ class Views {
 public:
   Views(const DLTensor* const* tensors, size_t count, const char* what, bool with_data = true);
   explicit Views(size_t count);
+  Views(const Views&) = delete;
+  size_t size() const { return views_.size(); }
   operator std::span<const TensorView>() const { return views_; }
   TensorView& operator[](size_t i) { return views_[i]; }
 
