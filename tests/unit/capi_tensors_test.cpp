@@ -1,5 +1,8 @@
 // DLPack at the C API's border: every dtype both ways, strides, ranks, sizes, devices, and what is refused.
+#include <cstdio>
 #include <cstring>
+
+#include <unistd.h>
 
 #include "tests/unit/capi_harness.h"
 #include "tests/unit/graph_harness.h"
@@ -9,25 +12,27 @@ using namespace tenon::test;
 
 namespace {
 
-// y = 2x for f32[s0, 3], through handles of a program that has no file.
+// A handle for a program that has no file.
+CExecutable executable_of(const TestGraph& g) {
+  std::string path = "/tmp/tenon_capi_" + std::to_string(getpid()) + ".tenon";
+  g.program().save_compiled(path).check();
+  CExecutable e = made<CExecutable>([&](auto out, auto err) { return tenon_executable_load(path.c_str(), nullptr, out, err); });
+  std::remove(path.c_str());
+  return e;
+}
+
+// y = 2x for f32[s0, 3].
 struct Doubler {
-  TestGraph g;
-  tenon_executable* exe = nullptr;
+  CExecutable exe;
   Doubler() {
+    TestGraph g;
     Expr s = g.symbol("s0");
     g.returns(g.input({s, g.b.integer(3)}) * Arg(2));
-    make();
+    exe = executable_of(g);
   }
-  void make() {
-    std::string path = "/tmp/tenon_capi_" + std::to_string(getpid()) + ".tenon";
-    g.program().save_compiled(path).check();
-    succeeds([&](auto e) { return tenon_executable_load(path.c_str(), nullptr, &exe, e); });
-    std::remove(path.c_str());
-  }
-  ~Doubler() { tenon_executable_free(exe); }
   std::vector<float> operator()(const DLTensor& x) {
     const DLTensor* in[] = {&x};
-    CTensor y = made<CTensor>([&](auto out, auto e) { return tenon_executable_run(exe, in, 1, out, 1, e); });
+    CTensor y = made<CTensor>([&](auto out, auto e) { return tenon_executable_run(exe.get(), in, 1, out, 1, e); });
     const DLTensor& t = y->dl_tensor;
     CHECK(t.ndim == 2);
     CHECK(t.strides[0] == 3);
@@ -39,7 +44,7 @@ struct Doubler {
     const DLTensor* in[] = {&x};
     return refusal(status, [&](auto e) {
       DLManagedTensorVersioned* out = nullptr;
-      int32_t got = tenon_executable_run(exe, in, 1, &out, 1, e);
+      int32_t got = tenon_executable_run(exe.get(), in, 1, &out, 1, e);
       CHECK(out == nullptr);
       return got;
     });
@@ -119,20 +124,18 @@ TEST_CASE("C API: tensors that are refused") {
 }
 
 TEST_CASE("C API: numbers without dims, and results of other dtypes") {
-  Doubler other;
-  tenon_executable_free(other.exe);
-  other.g = {};
-  V n = other.g.input(std::vector<Expr>{}, DType::I64), c = other.g.input({2}, DType::BF16);
-  other.g.returns(n + Arg(1));
-  other.g.returns(c);
-  other.make();
+  TestGraph g;
+  V n = g.input(std::vector<Expr>{}, DType::I64), c = g.input({2}, DType::BF16);
+  g.returns(n + Arg(1));
+  g.returns(c);
+  CExecutable e = executable_of(g);
   int64_t number = 41, sizes[] = {2};
   uint16_t bits[] = {0x3f80, 0x4000};
   DLTensor a{&number, {kDLCPU, 0}, 0, {kDLInt, 64, 1}, nullptr, nullptr, 0};
   DLTensor b{bits, {kDLCPU, 0}, 1, {kDLBfloat, 16, 1}, sizes, nullptr, 0};
   const DLTensor* in[] = {&a, &b};
   DLManagedTensorVersioned* out[2] = {};
-  succeeds([&](auto e) { return tenon_executable_run(other.exe, in, 2, out, 2, e); });
+  succeeds([&](auto err) { return tenon_executable_run(e.get(), in, 2, out, 2, err); });
   CHECK(out[0]->dl_tensor.ndim == 0);
   CHECK(*static_cast<int64_t*>(out[0]->dl_tensor.data) == 42);
   CHECK(out[1]->dl_tensor.dtype.code == kDLBfloat);
