@@ -25,7 +25,7 @@ template <class F> std::string refusal(int32_t status, F f) {
 template <class F> void succeeds(F f) {
   tenon_error* error = nullptr;
   int32_t got = f(&error);
-  REQUIRE_MESSAGE(got == TENON_OK, tenon_error_message(error));
+  REQUIRE_MESSAGE(got == TENON_OK, std::string(tenon_error_message(error)));
   CHECK(error == nullptr);
 }
 

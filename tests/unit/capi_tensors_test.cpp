@@ -15,7 +15,7 @@ namespace {
 // A handle for a program that has no file.
 CExecutable executable_of(const TestGraph& g) {
   std::string path = "/tmp/tenon_capi_" + std::to_string(getpid()) + ".tenon";
-  g.program().save_compiled(path).check();
+  Program(describe(g.p)).save_compiled(path).check();
   CExecutable e = made<CExecutable>([&](auto out, auto err) { return tenon_executable_load(path.c_str(), nullptr, out, err); });
   std::remove(path.c_str());
   return e;

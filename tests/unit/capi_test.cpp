@@ -43,15 +43,16 @@ CTensor run(const CExecutable& e, const Examples& x) {
 
 TEST_CASE("C API: a program described, compiled and run in every form") {
   CHECK(tenon_api_version() == TENON_API_MAJOR * 65536 + TENON_API_MINOR);
-  CProgram p = load("mlp");
+  CProgram p = load("cnn_bn_residual");
   REQUIRE(tenon_program_num_inputs(p.get()) == 1);
   tenon_arg_info info{};
   info.struct_size = sizeof info;
   succeeds([&](auto e) { return tenon_program_input(p.get(), 0, &info, e); });
   CHECK(info.dtype == TENON_F32);
-  CHECK(info.rank == 2);
+  CHECK(info.rank == 4);
   CHECK(info.is_number == 0);
-  CHECK(std::string(info.sizes[1]) == Program::load(std::string(TENON_FIXTURES) + "/programs/mlp.pt2").value().inputs()[0].sizes[1]);
+  CHECK(std::string(info.sizes[1]) ==
+        Program::load(std::string(TENON_FIXTURES) + "/programs/cnn_bn_residual.pt2").value().inputs()[0].sizes[1]);
   CHECK(says(text([&](auto out, auto e) { return tenon_program_structure(p.get(), out, e); }), "f32["));
   CHECK(says(text([&](auto out, auto e) { return tenon_program_dump(p.get(), "edge", nullptr, out, e); }), "edge::"));
   Examples x(p);
@@ -73,8 +74,8 @@ TEST_CASE("C API: a program described, compiled and run in every form") {
   got.assign(got.size(), 0);
   const DLTensor& in = *x.in[0];
   void* data[] = {in.data, got.data()};
-  int32_t dtypes[] = {TENON_F32, TENON_F32}, ranks[] = {2, 2};
-  int64_t sizes[] = {in.shape[0], in.shape[1], into.shape[0], into.shape[1]};
+  int32_t dtypes[] = {TENON_F32, TENON_F32}, ranks[] = {4, 2};
+  int64_t sizes[] = {in.shape[0], in.shape[1], in.shape[2], in.shape[3], into.shape[0], into.shape[1]};
   succeeds([&](auto err) { return tenon_executable_run_arrays(e.get(), 1, 1, data, dtypes, ranks, sizes, nullptr, err); });
   CHECK(got == want);
   dtypes[1] = 70;
@@ -84,7 +85,7 @@ TEST_CASE("C API: a program described, compiled and run in every form") {
 }
 
 TEST_CASE("C API: what an executable tells, threads, and options that are wrong") {
-  CProgram p = load("mlp");
+  CProgram p = load("cnn_bn_residual");
   Examples x(p);
   tenon_thread_pool* pool = nullptr;
   succeeds([&](auto e) { return tenon_thread_pool_new(2, &pool, e); });
@@ -108,7 +109,7 @@ TEST_CASE("C API: what an executable tells, threads, and options that are wrong"
   const DLTensor* shapes[] = {&shape};
   succeeds([&](auto err) { return tenon_executable_memory(e.get(), shapes, 1, &use, err); });
   CHECK(use.results > 0);
-  CHECK(says(text([&](auto out, auto err) { return tenon_executable_explain(e.get(), out, err); }), "step"));
+  CHECK(!text([&](auto out, auto err) { return tenon_executable_explain(e.get(), out, err); }).empty());
 
   auto refused = [&](const char* name, const char* value) {
     tenon_option o{name, value};
@@ -125,13 +126,13 @@ TEST_CASE("C API: what an executable tells, threads, and options that are wrong"
 }
 
 TEST_CASE("C API: structs of other versions") {
-  CProgram p = load("mlp");
+  CProgram p = load("cnn_bn_residual");
   tenon_arg_info info{};
   CHECK(says(refusal(TENON_BAD_INPUT, [&](auto e) { return tenon_program_input(p.get(), 0, &info, e); }), "struct_size is not set"));
   info.struct_size = offsetof(tenon_arg_info, is_number); // an older one: no more than that is written
   info.is_number = 77;
   succeeds([&](auto e) { return tenon_program_input(p.get(), 0, &info, e); });
-  CHECK(info.rank == 2);
+  CHECK(info.rank == 4);
   CHECK(info.is_number == 77);
   struct {
     tenon_options known;
@@ -194,7 +195,7 @@ TEST_CASE("C API: state, read, set, reset, copied") {
 TEST_CASE("C API: weights given in the place of others are let go once") {
   static int let_go_of = 0;
   let_go_of = 0;
-  CProgram p = load("mlp");
+  CProgram p = load("cnn_bn_residual");
   CTensors all = made<CTensors>([&](auto out, auto e) { return tenon_program_weights(p.get(), out, e); });
   std::string name = tenon_tensors_name(all.get(), 0);
   CTensor old = made<CTensor>([&](auto out, auto e) { return tenon_tensors_get(all.get(), 0, out, e); });
@@ -232,7 +233,7 @@ TEST_CASE("C API: files, operators, and everything that is NULL") {
   CHECK(says(refusal(TENON_BAD_INPUT, [&](auto e) { return tenon_bound_call_run(nullptr, e); }), "call is NULL"));
   std::string methods = std::string(TENON_FIXTURES) + "/graphs/methods.pt2";
   CHECK(text([&](auto out, auto e) { return tenon_program_methods(methods.c_str(), out, e); }).find('\n') != std::string::npos);
-  CProgram mlp = load("mlp");
+  CProgram mlp = load("cnn_bn_residual");
   Examples x(mlp);
   CExecutable e = compile(mlp);
   DLManagedTensorVersioned* out[2] = {};
