@@ -1,6 +1,7 @@
 // Errors, texts, versions, options: what all functions of the C API share.
 #include <cstdlib>
 #include <exception>
+#include <new>
 
 #include "capi/handles.h"
 #include "tenon/option_names.h"

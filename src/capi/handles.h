@@ -1,8 +1,10 @@
 // What stands behind the C API's handles, and how its functions are made: over include/tenon alone.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
