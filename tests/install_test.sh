@@ -10,11 +10,17 @@ DESTDIR=$root meson install -C "$build" --no-rebuild --quiet
 pc=$(find "$root" -name tenon.pc)
 library=$(find "$root" -name 'libtenon.so')
 prefix=${pc%/lib*}
-foreign=$(nm -D --defined-only -C "$library" | awk '{ $1 = ""; $2 = ""; print substr($0, 3) }' | grep -vE '^(typeinfo (name )?for |vtable for )?tenon::' || true)
+foreign=$(nm -D --defined-only -C "$library" | awk '{ $1 = ""; $2 = ""; print substr($0, 3) }' | grep -vE '^(typeinfo (name )?for |vtable for )?tenon::|^tenon_[a-z_]+$' || true)
 [ -z "$foreign" ] || { echo "libtenon.so exports what is not its API:"; echo "$foreign" | head; exit 1; }
-internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|register_kernel|detail::|IValue|ListBox|Script|Var|str|repr|equal|name_of|load_op_library|allowed_types|edge_types_yaml|register_backend|load_backend_library|partition)' || true)
+internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|register_kernel|detail::|IValue|ListBox|Script|Var|str|repr|equal|name_of|load_op_library|allowed_types|edge_types_yaml|register_backend|load_backend_library|partition|option_infos|set_option)| tenon_[a-z_]+$' || true)
 [ -z "$internal" ] || { echo "libtenon.so exports internals:"; echo "$internal" | head; exit 1; }
 nm -D --defined-only -C "$library" | grep 'tenon::Program::load' >/dev/null || { echo "libtenon.so lacks its API"; exit 1; }
+# The C API: what is exported is what the list of its ABI has, and what the header declares.
+nm -D --defined-only "$library" | awk '$3 ~ /^tenon_/ { print $3 }' | LC_ALL=C sort >"$root/c_api.txt"
+diff tests/expected/c_api.txt "$root/c_api.txt" || { echo "the exports of the C API changed: within a major version they may only be added to (tests/expected/c_api.txt)"; exit 1; }
+grep -oE '^TENON_C_API.*\b(tenon_[a-z_]+)\(' include/tenon/tenon.c.h | grep -oE 'tenon_[a-z_]+\(' | tr -d '(' | LC_ALL=C sort | diff - "$root/c_api.txt" || { echo "tenon.c.h declares other functions than there are"; exit 1; }
+major=$(awk '/define TENON_API_MAJOR/ { print $3 }' include/tenon/tenon.c.h)
+readelf -d "$library" | grep "SONAME.*libtenon.so.$major]" >/dev/null || { echo "the library's name has another major version than the C API"; exit 1; }
 flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --define-variable=prefix="$prefix" --cflags --libs tenon)
 # shellcheck disable=SC2086
 ${CXX:-g++} -Wall -Wextra -Werror examples/embed.cpp $flags -o "$root/embed"
@@ -38,6 +44,20 @@ ${CXX:-g++} -Wall -Wextra -Werror examples/script.cpp $flags -o "$root/script"
 LD_LIBRARY_PATH=$(dirname "$library") "$root/script" | grep "^  %.* : Float(2, 2) = aten::tanh(" >/dev/null || { echo "the traced step has no types"; exit 1; }
 LD_LIBRARY_PATH=$(dirname "$library") "$root/embed" tests/fixtures/programs/mlp.pt2
 LD_LIBRARY_PATH=$(dirname "$library") "$root/rewrite_pass" tests/fixtures/programs/llama_block.pt2 | grep '^1 places$' >/dev/null || { echo "rewrite_pass finds no gate"; exit 1; }
+# C99, and C++ of 2014 beside DLPack's own guard. C has no need of the C++ standard that pkg-config names.
+c_flags=${flags//-std=c++20/}
+for header in tenon.c.h custom_op.c.h custom_op.h dlpack.h; do
+  echo "#include <tenon/$header>" >"$root/header.c"
+  # shellcheck disable=SC2086
+  ${CC:-cc} -std=c99 -pedantic -Wall -Wextra -Werror -fsyntax-only "$root/header.c" $c_flags
+done
+# shellcheck disable=SC2086
+${CXX:-g++} -x c++ -std=c++14 -pedantic -Wall -Wextra -Werror -fsyntax-only -include tenon/tenon.c.h /dev/null $c_flags
+# shellcheck disable=SC2086
+${CC:-cc} -std=c99 -pedantic -Wall -Wextra -Werror examples/embed.c $c_flags -o "$root/embed_c"
+LD_LIBRARY_PATH=$(dirname "$library") "$root/embed_c" tests/fixtures/programs/mlp.pt2 | tee "$root/embed_c.txt"
+version=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --modversion tenon)
+grep "^tenon $version, " "$root/embed_c.txt" >/dev/null || { echo "tenon_version() is not $version"; exit 1; }
 cat >"$root/edge.cpp" <<'END'
 #include "tenon/edge.h"
 int main() { return tenon::allowed_types("edge::bitwise_not", "self").value().empty() || tenon::edge_types_yaml().empty(); }

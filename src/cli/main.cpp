@@ -6,10 +6,24 @@
 #include <fmt/core.h>
 
 #include "cli/commands.h"
+#include "tenon/option_names.h"
 
 using namespace tenon;
 
 namespace {
+
+void add_option(CLI::App* app, Options& options, const OptionInfo& info) {
+  std::string flag = "--" + std::string(info.name), help(info.help);
+  auto set = [&options, name = info.name](const std::string& value) { set_option(options, name, value).check(); };
+  switch (info.kind) {
+  case OptionInfo::Kind::Flag: app->add_flag_callback(flag, [set] { set("true"); }, help); break;
+  case OptionInfo::Kind::Value: app->add_option_function<std::string>(flag, set, help); break;
+  case OptionInfo::Kind::List:
+    app->add_option_function<std::vector<std::string>>(
+           flag, [set](const std::vector<std::string>& values) { std::ranges::for_each(values, set); }, help)
+        ->allow_extra_args(false);
+  }
+}
 
 void add_options(CLI::App* app, Options& options) {
   app->add_option_function<std::vector<std::string>>(
@@ -19,9 +33,6 @@ void add_options(CLI::App* app, Options& options) {
          },
          "a shared library of custom operators and kernels; may be given again")
       ->allow_extra_args(false);
-  app->add_option("--kernel", options.kernels,
-                  "a kernel of such a library that computes what it can, NAME or NAMESPACE::*; may be given again")
-      ->allow_extra_args(false);
   app->add_option_function<std::vector<std::string>>(
          "--backend",
          [&options](const std::vector<std::string>& backends) {
@@ -30,18 +41,8 @@ void add_options(CLI::App* app, Options& options) {
          },
          "a backend, or a shared library of backends, that takes its part of the program; may be given again")
       ->allow_extra_args(false);
-  app->add_option("--threads", options.threads, "threads of one call; 0: all cores")->check(CLI::NonNegativeNumber);
-  app->add_flag("--interpret", options.interpret, "run in the reference interpreter");
-  app->add_flag("--forbid-fallback", options.forbid_fallback, "an operator without native code is an error");
-  app->add_option("--cache", options.cache_folder, "a folder that keeps compiled programs for later");
-  app->add_option("--compile-budget", options.compile_budget_ms, "milliseconds of compiling before calls run in the interpreter meanwhile")
-      ->check(CLI::NonNegativeNumber);
-  app->add_option("--seed", options.seed, "seed of random operators");
-  app->add_option("--precision", options.precision, "of f32 products: strict, bf16 or int8-weights")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
-          {"strict", Precision::Strict}, {"bf16", Precision::BF16}, {"int8-weights", Precision::Int8Weights}}));
-  app->add_option("--isa", options.isa, "auto, avx2 or avx512")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Isa>{{"auto", Isa::Auto}, {"avx2", Isa::Avx2}, {"avx512", Isa::Avx512}}));
+  for (const OptionInfo& info : option_infos())
+    if (info.name != "backend") add_option(app, options, info);
 }
 
 constexpr const char* method_help = "which program of an archive of several";

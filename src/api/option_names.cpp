@@ -1,0 +1,114 @@
+// The one table of options by name.
+#include "tenon/option_names.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "api/impl.h"
+#include "base/check.h"
+
+namespace tenon {
+
+namespace {
+
+using Kind = OptionInfo::Kind;
+using Setter = void (*)(Options&, std::string_view);
+
+bool to_flag(std::string_view text) {
+  if (text.empty() || text == "1" || text == "true") return true;
+  require_input(text == "0" || text == "false", "it is true or false");
+  return false;
+}
+
+template <class T> T to_number(std::string_view text) {
+  T value{};
+  auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  require_input(code == std::errc() && end == text.data() + text.size() && value >= T(0), "it is a number that is not negative");
+  return value;
+}
+
+template <class T, size_t n> T to_word(std::string_view text, const std::pair<std::string_view, T> (&words)[n]) {
+  std::string known;
+  for (auto& [word, value] : words) {
+    if (word == text) return value;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", word);
+  }
+  throw Error(ErrorKind::BadInput, "it is one of " + known);
+}
+
+constexpr std::pair<std::string_view, Precision> precisions[] = {
+    {"strict", Precision::Strict}, {"bf16", Precision::BF16}, {"int8-weights", Precision::Int8Weights}};
+constexpr std::pair<std::string_view, Isa> isas[] = {{"auto", Isa::Auto}, {"avx2", Isa::Avx2}, {"avx512", Isa::Avx512}};
+
+struct Row {
+  OptionInfo info;
+  Setter set;
+};
+constexpr Row rows[] = {
+    {{"threads", Kind::Value, "threads of one call; 0: all cores"}, [](Options& o, std::string_view v) { o.threads = to_number<int>(v); }},
+    {{"isa", Kind::Value, "auto, avx2 or avx512"}, [](Options& o, std::string_view v) { o.isa = to_word(v, isas); }},
+    {{"precision", Kind::Value, "of f32 products: strict, bf16 or int8-weights"},
+     [](Options& o, std::string_view v) { o.precision = to_word(v, precisions); }},
+    {{"kernel", Kind::List, "a registered kernel that computes what it can, NAME or NAMESPACE::*; may be given again"},
+     [](Options& o, std::string_view v) { o.kernels.emplace_back(v); }},
+    {{"backend", Kind::List, "a registered backend that takes its part of the program; may be given again"},
+     [](Options& o, std::string_view v) { o.backends.emplace_back(v); }},
+    {{"interpret", Kind::Flag, "run in the reference interpreter"}, [](Options& o, std::string_view v) { o.interpret = to_flag(v); }},
+    {{"forbid-fallback", Kind::Flag, "an operator without native code is an error"},
+     [](Options& o, std::string_view v) { o.forbid_fallback = to_flag(v); }},
+    {{"profile", Kind::Flag, "time every step, which makes calls slower"}, [](Options& o, std::string_view v) { o.profile = to_flag(v); }},
+    {{"seed", Kind::Value, "seed of random operators"}, [](Options& o, std::string_view v) { o.seed = to_number<uint64_t>(v); }},
+    {{"cache", Kind::Value, "a folder that keeps compiled programs for later"}, [](Options& o, std::string_view v) { o.cache_folder = v; }},
+    {{"cache-bytes", Kind::Value, "the most that the folder may hold"},
+     [](Options& o, std::string_view v) { o.cache_bytes = to_number<uint64_t>(v); }},
+    {{"compile-budget", Kind::Value, "milliseconds of compiling before calls run in the interpreter meanwhile"},
+     [](Options& o, std::string_view v) { o.compile_budget_ms = to_number<double>(v); }},
+    {{"specialize", Kind::Value,
+      "whether sizes that come often get code of their own, made in the background: true (the default) or false"},
+     [](Options& o, std::string_view v) { o.specialization.in_background = to_flag(v); }},
+    {{"specialize-most", Kind::Value, "plans for sizes of their own that one program holds"},
+     [](Options& o, std::string_view v) { o.specialization.most = to_number<int>(v); }},
+    {{"specialize-bytes", Kind::Value, "bytes of code and weights that these plans take"},
+     [](Options& o, std::string_view v) { o.specialization.most_bytes = to_number<uint64_t>(v); }},
+    {{"specialize-share", Kind::Value, "of the time spent in calls, the share that making these plans may take"},
+     [](Options& o, std::string_view v) { o.specialization.compile_share = to_number<double>(v); }},
+};
+
+const Row& find_row(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  std::string known;
+  for (const Row& row : rows) {
+    if (row.info.name == name) return row;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", row.info.name);
+  }
+  throw Error(ErrorKind::BadInput, fmt::format("there is no option {}; there are {}", name, known));
+}
+
+} // namespace
+
+std::span<const OptionInfo> option_infos() {
+  static const auto infos = [] {
+    std::vector<OptionInfo> out;
+    for (const Row& row : rows) out.push_back(row.info);
+    return out;
+  }();
+  return infos;
+}
+
+Status set_option(Options& options, std::string_view name, std::string_view value) {
+  auto done = guarded([&] {
+    const Row& row = find_row(std::string(name));
+    try {
+      row.set(options, value);
+    } catch (const Error& e) {
+      throw Error(ErrorKind::BadInput, fmt::format("option {} cannot be '{}': {}", row.info.name, value, e.what()));
+    }
+    return true;
+  });
+  return done ? Status() : Status(done.error());
+}
+
+} // namespace tenon
