@@ -26,6 +26,7 @@ Lift Lifter::tensor_argument(const Tensor& t, const std::vector<uint32_t>& path)
   out_.program.inputs.push_back({.name = fmt::format("arg{}", out_.leaves.size()), .target = {}, .value = p});
   Lift made = make(b_.wrap(p));
   (*made.as<TensorP>())->leaf = out_.leaves.size();
+  (*made.as<TensorP>())->is_row_major = t.is_contiguous(); // plans are for arguments that agree in it
   arguments_.push_back(*made.as<TensorP>());
   out_.leaves.push_back({path});
   return made;

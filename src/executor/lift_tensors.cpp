@@ -51,6 +51,28 @@ void Lifter::write(const TensorP& t, V value) {
   if (t->depth == depth_) t->value = value.id, t->base_version = root_of(*t).version;
 }
 
+// Whether it depends on strides, which are not known, that an operator copies its operand instead of showing it.
+bool Lifter::may_be_copy(const OpDef& def, const TensorP& base, const Type& result) const {
+  if (!def.shares || base->is_row_major) return false;
+  Type operand = out_.program.graph.type(base->value), strided = operand, follows = result;
+  strided.strides.assign(operand.rank(), out_.program.graph.pool().integer(1));
+  if (def.layout_follows) follows.strides = strided.strides;
+  return operand.rank() > 1 && def.shares(operand, result) != def.shares(strided, follows);
+}
+
+// Of results that are no views.
+bool Lifter::makes_row_major(const OpDef& def, const Lifts& args) {
+  bool follows = def.kind == Kind::Pointwise || def.layout_follows, has_operands = false;
+  auto is_tensor = [](const Lift& l) { return l.as<TensorP>() != nullptr; };
+  for (const Lift& a : args) {
+    if (auto* l = a.as<ListP>(); l && ((*l)->rows || std::any_of((*l)->items.begin(), (*l)->items.end(), is_tensor))) return false;
+    if (!is_tensor(a)) continue;
+    has_operands = true;
+    if (!follows || !(*a.as<TensorP>())->is_row_major) return false;
+  }
+  return follows || !has_operands;
+}
+
 void Lifter::bind_results(const Node& n, const Resolved& r, const Lifts& args, const Values& results) {
   const Graph& g = out_.program.graph;
   Lifts made;
@@ -61,15 +83,23 @@ void Lifter::bind_results(const Node& n, const Resolved& r, const Lifts& args, c
     Lift l = make(v);
     TensorState& t = **l.as<TensorP>();
     const SchemaArg& said = r.signature->returns.at(std::min<size_t>(i, r.signature->returns.size() - 1));
+    t.is_row_major = said.alias.empty() && makes_row_major(*r.def, args);
     if (!said.alias.empty())
       for (size_t k = 0; k < args.size(); k++) {
         auto* base = args[k].as<TensorP>();
         if (!base || r.signature->args[k].alias.empty() || r.signature->args[k].alias[0] != said.alias[0]) continue;
-        if (v.id == read(**base).id) return bind(n, args[k]); // nothing to be done
+        bool unsure = may_be_copy(*r.def, *base, v.type());
+        if (unsure) fix(args[k]);
+        if (v.id == read(**base).id) { // nothing to be done
+          if (!unsure) return bind(n, args[k]);
+          t.is_fixed = true;
+          continue;
+        }
         if (!whole) refuse(fmt::format("{}, whose result may be a view", r.signature->name));
         if (r.def->shares && !r.def->shares(g.type((*base)->value), v.type())) continue;
         t.base = *base, t.base_version = root_of(**base).version, t.view = call, t.base_arg = k, t.output = i;
         t.is_fixed = (*base)->is_fixed;
+        t.is_row_major = (*base)->is_row_major && r.def->view_inverse == ops::reshaped_back;
         if (auto leaf = root_of(t).leaf) viewed_.insert(*leaf);
       }
     made.push_back(std::move(l));

@@ -20,6 +20,7 @@ struct TensorState {
   int depth = 0;                   ///< of blocks, where it was made
   std::optional<size_t> leaf = {}; ///< of an argument
   bool is_fixed = false;           ///< shows memory of another that it does not follow: neither may be written
+  bool is_row_major = false;       ///< in every call of the plan
 
   std::shared_ptr<TensorState> shows = {}; ///< at the end of a block: which tensor this is the value of
 

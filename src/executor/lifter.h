@@ -83,6 +83,8 @@ private:
   void run_while(const Node& n, Lifts& carried, const Lift& go_on, Expr trip, int64_t done);
   void flatten(const Lift& v, std::vector<V>& out);
   void fix(const Lift& v);
+  bool may_be_copy(const OpDef& def, const TensorP& base, const Type& result) const;
+  static bool makes_row_major(const OpDef& def, const Lifts& args);
   Lift as_state(const Lift& v);
   Lift as_numbers(const Type& type, const Lift& v);
   Arg side_of(const Lift& v) const;

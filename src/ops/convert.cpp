@@ -35,7 +35,7 @@ Values masked_fill(Builder& b, const Call& c) {
 }
 
 constexpr OpRow conversion(std::string_view schema, Decompose decompose) {
-  return {.schema = schema, .decompose = decompose, .shares = stays_itself, .view_inverse = all_elements};
+  return {.schema = schema, .decompose = decompose, .shares = stays_itself, .view_inverse = all_elements, .layout_follows = true};
 }
 
 const OpRow rows[] = {
@@ -79,8 +79,13 @@ const OpRow rows[] = {
     {.schema = "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
      .decompose = identity,
      .jvp = jvp_linear,
+     .layout_follows = true,
      .vjp = "self: grad"},
-    with_vjp(conversion("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", identity), "self: grad"),
+    {.schema = "aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)",
+     .decompose = identity,
+     .shares = stays_itself,
+     .view_inverse = all_elements,
+     .vjp = "self: grad"},
     composite("dim_order_ops::_clone_dim_order(Tensor self, *, bool non_blocking=False, int[]? dim_order=None) -> Tensor", identity),
     composite("dim_order_ops::_to_dim_order_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
               "pin_memory=None, bool non_blocking=False, int[]? dim_order=None) -> Tensor",

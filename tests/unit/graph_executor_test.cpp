@@ -72,6 +72,10 @@ const Function functions[] = {
      "def f(x: torch.Tensor, w: torch.Tensor, h: torch.Tensor):\n    for i in range(x.size(0)):\n        h = torch.tanh(torch.mm(x[i], w) "
      "+ h)\n    return h\n",
      [](int64_t n) { return std::vector<IValue>{sequence({n, 2, 3}), sequence({3, 5}), sequence({2, 5})}; }},
+    {"a copy, as it was before a write",
+     "def f(x: torch.Tensor):\n    y = x * 2\n    rows = (x * 3).contiguous()\n    u = y.t().contiguous().view(3, -1)\n    w = "
+     "y.t().reshape(-1)\n    for k in range(2):\n        x = x - y\n    rows[0] = 5\n    return x, u + 0, w + 0, rows\n",
+     [](int64_t n) { return std::vector<IValue>{sequence({n, 3})}; }},
 };
 
 std::vector<IValue> interpreted(const Graph& g, std::vector<IValue> args) {
@@ -139,6 +143,17 @@ TEST_CASE("graph executor: what has no place in a plan is said") {
   REQUIRE(executor.why_interpreted().size() == 1);
   CHECK(executor.why_interpreted()[0] == "a result that is a view of an argument");
   CHECK(executor.num_plans() == 0);
+}
+
+TEST_CASE("graph executor: what may be a view or a copy is not written in a plan") {
+  for (const char* copy : {"y.t().contiguous()", "y.t().reshape(-1)", "y.t().flatten()", "(y.t() * 2.0).contiguous().view(-1)"}) {
+    Graph g = graph_of(fmt::format("def f(x: torch.Tensor):\n    y = x * 2\n    u = {}\n    y[0] = 7\n    return u + 0\n", copy));
+    GraphExecutor e(Graph(g), {.calls_before_plan = 0});
+    std::vector<IValue> args{sequence({2, 3})};
+    Tensor got = e.run(args)[0].to_tensor(), want = GraphExecutor(std::move(g), {.interpret = true}).run(args)[0].to_tensor();
+    REQUIRE(got.numel() == want.numel());
+    for (int64_t i = 0; i < want.numel(); i++) CHECK(got.contiguous().data_as<float>()[i] == want.contiguous().data_as<float>()[i]);
+  }
 }
 
 TEST_CASE("graph executor: a bad call does not keep good ones from their plan") {
