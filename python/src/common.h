@@ -38,6 +38,7 @@ struct PyExecutable {
   /// Which flat inputs the program writes; before that is told, any may be.
   void tell_written(const Program& program);
   bool writes(size_t input) const { return written.empty() || written[input]; }
+  bool writes_any() const;
 
   Executable exe;
   std::shared_ptr<void> bytes;

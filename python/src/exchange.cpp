@@ -248,7 +248,7 @@ PyTensor shared_tensor(nb::handle object, const DType* bits, Wish* wish) {
   kept->borrowed.take(object.ptr(), bits, true);
   kept->object = keep_alive(object);
   const TensorView& v = kept->borrowed.view;
-  if (wish) wish->add(kept->borrowed.origin, kept->borrowed.api);
+  if (wish) wish->add(kept->borrowed.origin, kept->borrowed.api), wish->has_readonly |= kept->borrowed.is_readonly;
   std::vector<int64_t> sizes(v.sizes.begin(), v.sizes.end());
   std::vector<int64_t> strides = v.strides.empty() ? contiguous_strides(sizes) : std::vector<int64_t>(v.strides.begin(), v.strides.end());
   return {Tensor(v.dtype, std::move(sizes), std::move(strides), kept, v.data), kept->borrowed.is_readonly};

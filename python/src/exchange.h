@@ -12,6 +12,7 @@ enum class Origin : uint8_t { None, Tenon, Numpy, Exchange, Other };
 struct Wish {
   Origin origin = Origin::None;
   const dl::ExchangeApi* api = nullptr; // of Origin::Exchange
+  bool has_readonly = false;            // one of the arguments is
   /// After an argument of this origin: torch's before numpy's, and these before tenon's.
   void add(Origin other, const dl::ExchangeApi* its) {
     if (other == Origin::Exchange || (origin != Origin::Exchange && (origin == Origin::None || origin == Origin::Tenon))) origin = other, api = its;

@@ -113,7 +113,6 @@ PyObject* call_plain(PyExecutable& self, PyObject* args, PyObject* out) {
   return sequence_of(self.exe.out_spec(), results, in.wish);
 }
 
-// A copy for what the program may write and Python may not: of executables from files nobody tells.
 PyObject* call_tree(PyExecutable& self, PyObject* args, PyObject* kwargs) {
   Wish wish;
   std::vector<Tree> positional;
@@ -121,6 +120,7 @@ PyObject* call_tree(PyExecutable& self, PyObject* args, PyObject* kwargs) {
   for (nb::handle a : nb::borrow<nb::tuple>(args)) positional.push_back(to_tree(a, wish));
   if (kwargs)
     for (auto [key, value] : nb::borrow<nb::dict>(kwargs)) named.emplace_back(nb::cast<std::string>(key), to_tree(value, wish));
+  if (wish.has_readonly && self.writes_any()) bad_input("a tensor is read-only, and the program may write to its inputs: give a copy");
   std::optional<Tree> result;
   {
     nb::gil_scoped_release release;
@@ -264,6 +264,10 @@ PyExecutable::PyExecutable(Executable e, std::shared_ptr<void> b) : exe(std::mov
   const Tree& out = exe.out_spec();
   bool is_sequence = out.kind() == Tree::Kind::Tuple || out.kind() == Tree::Kind::List;
   has_plain_outputs = is_tensor(out) || (is_sequence && std::ranges::all_of(out.children(), is_tensor));
+}
+
+bool PyExecutable::writes_any() const {
+  return written.empty() || std::ranges::any_of(written, [](char w) { return w != 0; });
 }
 
 void PyExecutable::tell_written(const Program& program) {
