@@ -13,7 +13,8 @@ std::atomic<bool> python_operators = false;
 Tensor tensor_of(const tenon_tensor& t) {
   std::vector<int64_t> sizes(t.sizes, t.sizes + t.rank), strides(t.strides, t.strides + t.rank);
   static char owner; // the call's memory: nobody's to free
-  return Tensor(static_cast<DType>(t.dtype), std::move(sizes), std::move(strides), std::shared_ptr<void>(std::shared_ptr<void>(), &owner), t.data);
+  return Tensor(static_cast<DType>(t.dtype), std::move(sizes), std::move(strides), std::shared_ptr<void>(std::shared_ptr<void>(), &owner),
+                t.data);
 }
 
 nb::object view_of(const tenon_tensor& t, bool is_readonly) {
@@ -48,7 +49,8 @@ void put(const tenon_tensor& to, nb::handle value, size_t i) {
     bad_input("result " + std::to_string(i) + " has the shape " + nb::repr(source.attr("shape")).c_str() + ", the rule says " +
               nb::repr(target.attr("shape")).c_str());
   if (!nb::object(source.attr("dtype")).equal(target.attr("dtype")))
-    bad_input("result " + std::to_string(i) + " is " + nb::str(source.attr("dtype")).c_str() + ", the rule says " + nb::str(target.attr("dtype")).c_str());
+    bad_input("result " + std::to_string(i) + " is " + nb::str(source.attr("dtype")).c_str() + ", the rule says " +
+              nb::str(target.attr("dtype")).c_str());
   nb::module_::import_("numpy").attr("copyto")(target, source);
 }
 
@@ -122,7 +124,8 @@ std::vector<bool> lists_in(const std::string& schema) {
 
 nb::object register_python(const std::string& schema, nb::object function, std::optional<std::string> results,
                            std::optional<std::string> expression, bool writes) {
-  tenon_op op{.schema = schema.c_str(), .results = results ? results->c_str() : nullptr, .expression = expression ? expression->c_str() : nullptr};
+  tenon_op op{
+      .schema = schema.c_str(), .results = results ? results->c_str() : nullptr, .expression = expression ? expression->c_str() : nullptr};
   if (PyLong_Check(function.ptr())) op.function = reinterpret_cast<tenon_op_function>(nb::cast<uintptr_t>(function));
   else if (PyObject_HasAttrString(function.ptr(), "address") && PyObject_HasAttrString(function.ptr(), "native_name")) {
     op.function = call_compiled, op.data = reinterpret_cast<void*>(nb::cast<uintptr_t>(function.attr("address")));
@@ -144,13 +147,16 @@ bool has_python_operators() { return python_operators.load(std::memory_order_rel
 void bind_custom_op(nb::module_& m) {
   m.def("register_op", register_python, nb::arg("schema"), nb::arg("function") = nb::none(), nb::kw_only(), nb::arg("results") = nb::none(),
         nb::arg("expression") = nb::none(), nb::arg("writes") = false,
-        "Makes an operator known to programs loaded from now on. `schema`: 'mine::gate(Tensor x, float s) -> Tensor'; `results`: the shape rule, 'x' or "
-        "'x[x.size(0), 2]; i64[3]' (custom_op.h). `function` is a Python function, called with the GIL on read-only numpy views, that returns "
+        "Makes an operator known to programs loaded from now on. `schema`: 'mine::gate(Tensor x, float s) -> Tensor'; `results`: the shape "
+        "rule, 'x' or "
+        "'x[x.size(0), 2]; i64[3]' (custom_op.h). `function` is a Python function, called with the GIL on read-only numpy views, that "
+        "returns "
         "the results, or with writes=True gets writable views of them behind its arguments; a cfunc of numba, int64(void** data, "
         "int64** sizes), called without the GIL on the arguments, then the outputs; or the address of a C function. Without one, "
         "`expression` gives each element: 'x * sigmoid(s*y)'. Errors: BadInput.");
-  m.def("load_op_library", [](const std::string& path) { load_op_library(path).check(); }, nb::arg("path"),
-        "Registers what a shared library exports (custom_op.h). The library stays loaded.");
+  m.def(
+      "load_op_library", [](const std::string& path) { load_op_library(path).check(); }, nb::arg("path"),
+      "Registers what a shared library exports (custom_op.h). The library stays loaded.");
 }
 
 } // namespace tenon::python

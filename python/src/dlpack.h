@@ -5,7 +5,18 @@
 namespace tenon::python::dl {
 
 enum DeviceType : int32_t { Cpu = 1, CudaHost = 3 };
-enum Code : uint8_t { Int = 0, UInt = 1, Float = 2, Bfloat = 4, Complex = 5, Bool = 6, E4M3FN = 10, E4M3FNUZ = 11, E5M2 = 12, E5M2FNUZ = 13 };
+enum Code : uint8_t {
+  Int = 0,
+  UInt = 1,
+  Float = 2,
+  Bfloat = 4,
+  Complex = 5,
+  Bool = 6,
+  E4M3FN = 10,
+  E4M3FNUZ = 11,
+  E5M2 = 12,
+  E5M2FNUZ = 13
+};
 inline constexpr uint64_t read_only = 1;
 
 struct Version {

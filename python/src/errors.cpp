@@ -45,10 +45,12 @@ void set_python_error() noexcept {
 }
 
 void bind_errors(nb::module_& m) {
-  error_class = new_class(m, "Error", "An error of tenon. `kind` is its class's name; `where` the file, node or source line concerned, or ''.",
-                          nb::borrow(PyExc_Exception));
+  error_class =
+      new_class(m, "Error", "An error of tenon. `kind` is its class's name; `where` the file, node or source line concerned, or ''.",
+                nb::borrow(PyExc_Exception));
   nb::handle base(error_class);
-  kind_classes[0] = new_class(m, "BadInput", "The bytes, text or tensors given are wrong.", nb::make_tuple(base, nb::handle(PyExc_ValueError)));
+  kind_classes[0] =
+      new_class(m, "BadInput", "The bytes, text or tensors given are wrong.", nb::make_tuple(base, nb::handle(PyExc_ValueError)));
   kind_classes[1] = new_class(m, "Unsupported", "The program is valid, but uses something tenon cannot run.",
                               nb::make_tuple(base, nb::handle(PyExc_NotImplementedError)));
   kind_classes[2] = new_class(m, "Internal", "A defect of tenon.", nb::make_tuple(base, nb::handle(PyExc_RuntimeError)));

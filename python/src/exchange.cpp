@@ -82,14 +82,16 @@ std::optional<DType> dtype_of_format(const char* f) {
   switch (*f) {
   case 'f': return DType::F32;
   case 'd': return DType::F64;
-  case 'q': case 'l': return DType::I64;
+  case 'q':
+  case 'l': return DType::I64;
   case 'i': return DType::I32;
   case 'h': return DType::I16;
   case 'b': return DType::I8;
   case 'B': return DType::U8;
   case '?': return DType::Bool;
   case 'e': return DType::F16;
-  case 'Q': case 'L': return DType::U64;
+  case 'Q':
+  case 'L': return DType::U64;
   default: return std::nullopt;
   }
 }
@@ -110,8 +112,7 @@ bool answers_yes(PyObject* object, const char* question) {
 void refuse_lazy(PyObject* object, const dl::Tensor& t) {
   bool has_gaps = t.ndim == 0 || !t.strides || t.strides[t.ndim - 1] != 1;
   for (int d = t.ndim - 1, dense = 1; d >= 0 && !has_gaps && dense; d--) has_gaps = t.shape[d] <= 1;
-  if (t.dtype.code == dl::Complex && answers_yes(object, "is_conj"))
-    bad_input("the tensor is a lazy conjugate: give x.resolve_conj()");
+  if (t.dtype.code == dl::Complex && answers_yes(object, "is_conj")) bad_input("the tensor is a lazy conjugate: give x.resolve_conj()");
   if (has_gaps && answers_yes(object, "is_neg")) bad_input("the tensor is a lazy negative: give x.resolve_neg()");
 }
 
@@ -149,7 +150,8 @@ void Borrowed::take(PyObject* object, const DType* bits, bool hold) {
   else if (PyObject_HasAttrString(object, "__dlpack__")) take_dlpack(object);
   else bad_input("an object of the type " + type_name(object) + " is no tensor: it has neither DLPack nor a buffer");
   if (!bits) return;
-  if (size_of(*bits) != size_of(view.dtype)) bad_input("elements of another width than " + std::string(name_of(*bits)) + " cannot be read as it");
+  if (size_of(*bits) != size_of(view.dtype))
+    bad_input("elements of another width than " + std::string(name_of(*bits)) + " cannot be read as it");
   view.dtype = *bits;
 }
 

@@ -15,7 +15,8 @@ struct Wish {
   bool has_readonly = false;            // one of the arguments is
   /// After an argument of this origin: torch's before numpy's, and these before tenon's.
   void add(Origin other, const dl::ExchangeApi* its) {
-    if (other == Origin::Exchange || (origin != Origin::Exchange && (origin == Origin::None || origin == Origin::Tenon))) origin = other, api = its;
+    if (other == Origin::Exchange || (origin != Origin::Exchange && (origin == Origin::None || origin == Origin::Tenon)))
+      origin = other, api = its;
   }
 };
 
@@ -27,8 +28,8 @@ public:
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
 
-  /// Throws Error(BadInput) for what is no tensor, lies on another device, or has elements of a type that tenon has not. `bits`: elements are
-  /// of this type, whatever the object calls them. `hold`: its memory stays also where the object gives it up.
+  /// Throws Error(BadInput) for what is no tensor, lies on another device, or has elements of a type that tenon has not. `bits`: elements
+  /// are of this type, whatever the object calls them. `hold`: its memory stays also where the object gives it up.
   void take(PyObject* object, const DType* bits = nullptr, bool hold = false);
 
   TensorView view;

@@ -81,7 +81,8 @@ void take_outputs(const PyExecutable& self, Arguments& to, PyObject* out) {
     return to.take(0, out, "output", self, false);
   }
   if (static_cast<size_t>(PySequence_Fast_GET_SIZE(out)) != n)
-    bad_input("out: " + std::to_string(PySequence_Fast_GET_SIZE(out)) + " tensors are given, the program has " + std::to_string(n) + " results");
+    bad_input("out: " + std::to_string(PySequence_Fast_GET_SIZE(out)) + " tensors are given, the program has " + std::to_string(n) +
+              " results");
   for (size_t i = 0; i < n; i++) to.take(i, PySequence_Fast_GET_ITEM(out, static_cast<Py_ssize_t>(i)), "output", self, false);
 }
 
@@ -279,22 +280,33 @@ void PyExecutable::tell_written(const Program& program) {
 
 void bind_executable(nb::module_& m) {
   auto executable =
-      nb::class_<PyExecutable>(m, "Executable", "Native code for a Program. It may be called from many threads at once, which then run at once.")
+      nb::class_<PyExecutable>(m, "Executable",
+                               "Native code for a Program. It may be called from many threads at once, which then run at once.")
           .def("__call__", declared_only,
-               "Calls the program as Python would call the module. Arguments are numpy's arrays, torch's tensors, anything with DLPack or a buffer, and "
+               "Calls the program as Python would call the module. Arguments are numpy's arrays, torch's tensors, anything with DLPack or "
+               "a buffer, and "
                "dicts, lists, tuples and dataclasses of them; results are torch's where one of them is, else numpy's, else tenon.Tensor. "
-               "Nothing is copied. `out`: a tensor for the result, or a list of them, which are then returned. Releases the GIL but for calls of "
+               "Nothing is copied. `out`: a tensor for the result, or a list of them, which are then returned. Releases the GIL but for "
+               "calls of "
                "under 2 us. Errors: BadInput names the argument.",
                nb::sig("def __call__(self, *args: object, out: object = None, **kwargs: object) -> Any"))
           .def("run", run_flat, nb::arg("inputs"), nb::arg("out") = nb::none(),
-               nb::sig("def run(self, inputs: list[object], out: object = None) -> Any"), "Runs on the flattened inputs; gives the flattened outputs.")
-          .def("bind", bind, nb::arg("inputs"), nb::arg("outputs"), nb::keep_alive<0, 1>(),
-               "Checks inputs and outputs once for repeated runs on the same memory. Errors: BadInput, Unsupported where it is interpreted.")
+               nb::sig("def run(self, inputs: list[object], out: object = None) -> Any"),
+               "Runs on the flattened inputs; gives the flattened outputs.")
+          .def(
+              "bind", bind, nb::arg("inputs"), nb::arg("outputs"), nb::keep_alive<0, 1>(),
+              "Checks inputs and outputs once for repeated runs on the same memory. Errors: BadInput, Unsupported where it is interpreted.")
           .def("state", state, "Copies of the buffers that the program changes, by name.")
           .def("set_state", set_state, nb::arg("state"), "Gives buffers new values; others stay.")
           .def("reset_state", [](PyExecutable& e) { e.exe.reset_state(); })
           .def("copy", copy, "The same machine code, with a state of its own that starts as this one's.")
-          .def("wait", [](const PyExecutable& e) { nb::gil_scoped_release r; e.exe.wait().check(); }, "Waits until nothing is compiled in the background.")
+          .def(
+              "wait",
+              [](const PyExecutable& e) {
+                nb::gil_scoped_release r;
+                e.exe.wait().check();
+              },
+              "Waits until nothing is compiled in the background.")
           .def("stats", stats, nb::sig("def stats(self) -> dict[str, Any]"), "What compiling cost and how the program is executed.")
           .def("explain", explain, nb::sig("def explain(self) -> tenon._explain.Explanation"),
                "Regions, kernels, source lines, memory; with profile=True also times. A text, and HTML in notebooks.")

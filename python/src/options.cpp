@@ -10,13 +10,13 @@ namespace {
 
 using Setter = std::function<void(Options&, nb::handle)>;
 
-template <class T> Setter into(T Options::*member) {
+template <class T> Setter into(T Options::* member) {
   return [=](Options& o, nb::handle v) { o.*member = nb::cast<T>(v); };
 }
-template <class T> Setter into(T Specialization::*member) {
+template <class T> Setter into(T Specialization::* member) {
   return [=](Options& o, nb::handle v) { o.specialization.*member = nb::cast<T>(v); };
 }
-template <class T> Setter one_of(T Options::*member, std::map<std::string, T> values) {
+template <class T> Setter one_of(T Options::* member, std::map<std::string, T> values) {
   return [=](Options& o, nb::handle v) {
     auto at = values.find(nb::cast<std::string>(v));
     std::string all;
@@ -32,7 +32,9 @@ const std::map<std::string, Setter>& setters() {
       {"threads", into(&Options::threads)},
       {"pool", into(&Options::pool)},
       {"isa", one_of<Isa>(&Options::isa, {{"auto", Isa::Auto}, {"avx2", Isa::Avx2}, {"avx512", Isa::Avx512}})},
-      {"precision", one_of<Precision>(&Options::precision, {{"strict", Precision::Strict}, {"bf16", Precision::BF16}, {"int8-weights", Precision::Int8Weights}})},
+      {"precision",
+       one_of<Precision>(&Options::precision,
+                         {{"strict", Precision::Strict}, {"bf16", Precision::BF16}, {"int8-weights", Precision::Int8Weights}})},
       {"kernels", into(&Options::kernels)},
       {"interpret", into(&Options::interpret)},
       {"forbid_fallback", into(&Options::forbid_fallback)},

@@ -91,16 +91,22 @@ void bind_program(nb::module_& m) {
   nb::class_<PyProgram>(m, "Program", "A program as loaded: graph, weights, calling convention. Immutable; safe to share between threads.")
       .def_static("load", load, nb::arg("source"), nb::arg("method") = nb::none(),
                   nb::sig("def load(source: str | os.PathLike[str] | bytes, method: str | None = None) -> Program"),
-                  "Loads a .pt2 that torch.export.save wrote, from a file, which is mapped and must not change, or from bytes. `method` names one of "
+                  "Loads a .pt2 that torch.export.save wrote, from a file, which is mapped and must not change, or from bytes. `method` "
+                  "names one of "
                   "several programs of an archive. Errors: BadInput, Unsupported.")
       .def_static(
           "methods", [](nb::object path) { return Program::methods(path_of(path)).value(); }, nb::arg("path"),
           nb::sig("def methods(path: str | os.PathLike[str]) -> list[str]"), "The names of the programs in an archive.")
-      .def_prop_ro("inputs", [](const PyProgram& p) { return p.program.inputs(); }, "Flattened inputs; None and strings left out.")
-      .def_prop_ro("outputs", [](const PyProgram& p) { return p.program.outputs(); }, "Flattened outputs.")
-      .def_prop_ro("in_spec", [](const PyProgram& p) { return p.program.in_spec().to_string(); }, "How arguments nest, as text.")
-      .def_prop_ro("out_spec", [](const PyProgram& p) { return p.program.out_spec().to_string(); }, "How results nest, as text.")
-      .def_prop_ro("unsupported", [](const PyProgram& p) { return p.program.unsupported(); }, "Operators that nothing here can run.")
+      .def_prop_ro(
+          "inputs", [](const PyProgram& p) { return p.program.inputs(); }, "Flattened inputs; None and strings left out.")
+      .def_prop_ro(
+          "outputs", [](const PyProgram& p) { return p.program.outputs(); }, "Flattened outputs.")
+      .def_prop_ro(
+          "in_spec", [](const PyProgram& p) { return p.program.in_spec().to_string(); }, "How arguments nest, as text.")
+      .def_prop_ro(
+          "out_spec", [](const PyProgram& p) { return p.program.out_spec().to_string(); }, "How results nest, as text.")
+      .def_prop_ro(
+          "unsupported", [](const PyProgram& p) { return p.program.unsupported(); }, "Operators that nothing here can run.")
       .def_prop_ro("torch_version", [](const PyProgram& p) { return p.program.torch_version(); })
       .def("example_inputs", examples, "The example inputs of the archive, flattened. Errors: BadInput where it holds none.")
       .def(
@@ -110,14 +116,20 @@ void bind_program(nb::module_& m) {
             nb::gil_scoped_release release;
             return p.program.dump(stage, o).value();
           },
-          nb::arg("stage"), nb::arg("options"), "The program as text after a stage: aten, core, edge, backend, regions, kernels, loops, plan, llvm, asm.")
-      .def("state_dict", [](const PyProgram& p) { return named(p, p.program.state_dict()); }, nb::sig("def state_dict(self) -> dict[str, Tensor]"),
-           "Parameters and persistent buffers: read-only views of the file.")
-      .def("constants", [](const PyProgram& p) { return named(p, p.program.constants()); }, nb::sig("def constants(self) -> dict[str, Tensor]"))
+          nb::arg("stage"), nb::arg("options"),
+          "The program as text after a stage: aten, core, edge, backend, regions, kernels, loops, plan, llvm, asm.")
+      .def(
+          "state_dict", [](const PyProgram& p) { return named(p, p.program.state_dict()); },
+          nb::sig("def state_dict(self) -> dict[str, Tensor]"), "Parameters and persistent buffers: read-only views of the file.")
+      .def(
+          "constants", [](const PyProgram& p) { return named(p, p.program.constants()); },
+          nb::sig("def constants(self) -> dict[str, Tensor]"))
       .def("with_state_dict", with_state_dict, nb::arg("weights"),
-           "The program with other weights in the place of those named. Their memory is shared: it must not change afterwards. Errors: BadInput.")
+           "The program with other weights in the place of those named. Their memory is shared: it must not change afterwards. Errors: "
+           "BadInput.")
       .def("compile", compile, nb::arg("options"),
-           "Native code for the program; options are those of tenon::Options by name. Releases the GIL. Errors: Unsupported lists operators that "
+           "Native code for the program; options are those of tenon::Options by name. Releases the GIL. Errors: Unsupported lists "
+           "operators that "
            "are missing; BadInput an option that there is not.")
       .def("error_of", error_of, nb::arg("inputs"), nb::arg("options"),
            "The largest difference that the options make, over the largest magnitude of an output.")
@@ -137,7 +149,8 @@ void bind_program(nb::module_& m) {
             nb::gil_scoped_release release;
             p.program.save_compiled(to, o).check();
           },
-          nb::arg("path"), nb::arg("options"), "Writes plan, machine code and packed weights, for load_compiled on machines of the same kind.")
+          nb::arg("path"), nb::arg("options"),
+          "Writes plan, machine code and packed weights, for load_compiled on machines of the same kind.")
       .def("__repr__", repr);
   m.def(
       "load_compiled",
@@ -148,7 +161,8 @@ void bind_program(nb::module_& m) {
         return new PyExecutable(Executable::load(from, o).value());
       },
       nb::arg("path"), nb::arg("options"),
-      "What Program.save_compiled wrote. It holds machine code: load it only from where you would load a library. Errors: BadInput, Unsupported.");
+      "What Program.save_compiled wrote. It holds machine code: load it only from where you would load a library. Errors: BadInput, "
+      "Unsupported.");
 }
 
 } // namespace tenon::python

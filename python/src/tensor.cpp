@@ -7,8 +7,9 @@ namespace tenon::python {
 
 namespace {
 
-constexpr const char* long_names[num_dtypes] = {"bool",    "uint8",   "int8",      "int16",      "int32",  "int64",         "float16",     "bfloat16",       "float32",
-                                                "float64", "complex64", "complex128", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"};
+constexpr const char* long_names[num_dtypes] = {
+    "bool",    "uint8",     "int8",       "int16",  "int32",         "int64",       "float16",         "bfloat16",       "float32",
+    "float64", "complex64", "complex128", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"};
 constexpr const char* formats[num_dtypes] = {"?", "B", "b", "h", "i", "q", "e", "H", "f", "d", "Zf", "Zd", "Q", "B", "B", "B", "B"};
 
 nb::tuple tuple_of(const std::vector<int64_t>& list) {
@@ -38,9 +39,9 @@ nb::object bits(const PyTensor& t) {
 // The buffer protocol: elements that have no format there (bf16, floats of 8 bits) are refused, except as bits.
 int get_buffer(PyObject* self, Py_buffer* out, int flags) {
   auto* t = nb::inst_ptr<PyTensor>(self);
-  if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && t->is_readonly) return PyErr_SetString(PyExc_BufferError, "the tensor is read-only"), -1;
-  if (!(flags & PyBUF_STRIDES) && !t->tensor.is_contiguous())
-    return PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous"), -1;
+  if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && t->is_readonly)
+    return PyErr_SetString(PyExc_BufferError, "the tensor is read-only"), -1;
+  if (!(flags & PyBUF_STRIDES) && !t->tensor.is_contiguous()) return PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous"), -1;
   size_t rank = t->tensor.rank(), width = size_of(t->tensor.dtype());
   auto* numbers = new Py_ssize_t[2 * rank + 1];
   for (size_t d = 0; d < rank; d++) {
@@ -63,7 +64,8 @@ int get_buffer(PyObject* self, Py_buffer* out, int flags) {
 
 void release_buffer(PyObject*, Py_buffer* b) { delete[] static_cast<Py_ssize_t*>(b->internal); }
 
-PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)}, {0, nullptr}};
+PyType_Slot slots[] = {
+    {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)}, {0, nullptr}};
 
 struct HandedOld {
   dl::Managed managed;
@@ -118,21 +120,27 @@ void bind_tensor(nb::module_& m) {
                        "A tensor in memory that numpy, torch and others share without copies, by the buffer protocol and DLPack. Distinct "
                        "tensors may be used from distinct threads.")
       .def(
-          "__init__", [](PyTensor* self, nb::object object, nb::object dtype) { new (self) PyTensor(make(object, dtype)); }, nb::arg("object"),
-          nb::arg("dtype") = nb::none(),
+          "__init__", [](PyTensor* self, nb::object object, nb::object dtype) { new (self) PyTensor(make(object, dtype)); },
+          nb::arg("object"), nb::arg("dtype") = nb::none(),
           "The memory of another tensor, shared. With a dtype, elements are of that type, whatever the object calls them, if these are as "
           "wide: Tensor(x, 'bf16') of numpy's uint16.")
       .def_prop_ro(
-          "dtype", [](const PyTensor& t) { return std::string(name_of(t.tensor.dtype())); }, "The type of elements: 'f32', 'bf16', 'i64' ...")
-      .def_prop_ro("shape", [](const PyTensor& t) { return tuple_of(t.tensor.sizes()); }, nb::sig("def shape(self) -> tuple[int, ...]"))
-      .def_prop_ro("strides", [](const PyTensor& t) { return tuple_of(t.tensor.strides()); }, nb::sig("def strides(self) -> tuple[int, ...]"),
-                   "In elements.")
+          "dtype", [](const PyTensor& t) { return std::string(name_of(t.tensor.dtype())); },
+          "The type of elements: 'f32', 'bf16', 'i64' ...")
+      .def_prop_ro(
+          "shape", [](const PyTensor& t) { return tuple_of(t.tensor.sizes()); }, nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "strides", [](const PyTensor& t) { return tuple_of(t.tensor.strides()); }, nb::sig("def strides(self) -> tuple[int, ...]"),
+          "In elements.")
       .def_prop_ro("ndim", [](const PyTensor& t) { return t.tensor.rank(); })
       .def_ro("readonly", &PyTensor::is_readonly, "Whether it may not be written to: weights of a program.")
       .def("__repr__", repr)
-      .def("numpy", [](const PyTensor& t) { return nb::module_::import_("numpy").attr("asarray")(nb::cast(t)); }, nb::sig("def numpy(self) -> numpy.ndarray"),
-           "As numpy's array on the same memory; imports numpy. Elements that numpy has no type for come as bits.")
-      .def("bits", bits, nb::sig("def bits(self) -> numpy.ndarray"), "Elements of one or two bytes as numpy's uint8 or uint16, on the same memory.")
+      .def(
+          "numpy", [](const PyTensor& t) { return nb::module_::import_("numpy").attr("asarray")(nb::cast(t)); },
+          nb::sig("def numpy(self) -> numpy.ndarray"),
+          "As numpy's array on the same memory; imports numpy. Elements that numpy has no type for come as bits.")
+      .def("bits", bits, nb::sig("def bits(self) -> numpy.ndarray"),
+           "Elements of one or two bytes as numpy's uint8 or uint16, on the same memory.")
       .def("__dlpack__", to_dlpack, nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
            nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
       .def("__dlpack_device__", [](const PyTensor&) { return std::pair<int, int>(dl::Cpu, 0); });

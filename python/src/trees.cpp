@@ -11,14 +11,18 @@ using Kind = Tree::Kind;
 
 nb::object import_attr(const char* module, const char* name) { return nb::module_::import_(module).attr(name); }
 
-bool is_instance(nb::handle o, const char* module, const char* name) { return PyObject_IsInstance(o.ptr(), import_attr(module, name).ptr()) == 1; }
+bool is_instance(nb::handle o, const char* module, const char* name) {
+  return PyObject_IsInstance(o.ptr(), import_attr(module, name).ptr()) == 1;
+}
 
 nb::object loaded(const char* module) {
   PyObject* found = PyDict_GetItemString(PyImport_GetModuleDict(), module);
   return found ? nb::borrow(found) : nb::object();
 }
 
-std::string class_name(nb::handle o) { return nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(o.ptr()))).attr("__qualname__")); }
+std::string class_name(nb::handle o) {
+  return nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(o.ptr()))).attr("__qualname__"));
+}
 
 std::map<std::string, nb::object>& classes() {
   static auto* known = new std::map<std::string, nb::object>; // never destroyed: Python may be gone by then
@@ -126,7 +130,8 @@ nb::object generic_class(const Tree& tree, const nb::list& names) {
 nb::object object_from(const Tree& tree, const Wish& wish) {
   nb::list values, names;
   for (auto& c : tree.children()) values.append(from_tree(c, wish));
-  for (size_t i = 0; i < tree.size(); i++) names.append(tree.keys().empty() ? nb::str(("_" + std::to_string(i)).c_str()) : nb::str(tree.keys()[i].get<std::string>().c_str()));
+  for (size_t i = 0; i < tree.size(); i++)
+    names.append(tree.keys().empty() ? nb::str(("_" + std::to_string(i)).c_str()) : nb::str(tree.keys()[i].get<std::string>().c_str()));
   nb::object cls = class_named(tree.type());
   if (cls.is_valid() && PyObject_HasAttrString(cls.ptr(), "_fields")) return cls(*values);
   if (cls.is_valid() && PyObject_HasAttrString(cls.ptr(), "__dataclass_fields__")) {
