@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,16 +36,15 @@ struct PyProgram {
 /// tenon.Executable, with what a call asks of it.
 struct PyExecutable {
   explicit PyExecutable(Executable exe, std::shared_ptr<void> bytes = {});
-  /// Which flat inputs the program writes; before that is told, any may be.
-  void tell_written(const Program& program);
-  bool writes(size_t input) const { return written.empty() || written[input]; }
-  bool writes_any() const;
+  /// Whether the program may write to its inputs; of one from a file nobody tells. Needs the GIL.
+  bool writes_inputs();
 
   Executable exe;
   std::shared_ptr<void> bytes;
-  std::vector<char> written;
-  bool has_plain_inputs = false;  // positional tensors, and nothing else
-  bool has_plain_outputs = false; // a tensor, or a tuple or list of tensors
+  std::optional<Program> program = {}; // that it was compiled from
+  std::optional<bool> writes = {};     // asked already
+  bool has_plain_inputs = false;       // positional tensors, and nothing else
+  bool has_plain_outputs = false;      // a tensor, or a tuple or list of tensors
   /// Elements of inputs up to which calls were seen to be quick; -1 where one was not after all.
   std::atomic<int64_t> quick_elements = 0;
 };

@@ -40,7 +40,7 @@ public:
   explicit Arguments(size_t count) : count_(count) {
     if (count > few) more_.resize(count), more_views_.resize(count);
   }
-  void take(size_t i, PyObject* object, const char* what, const PyExecutable& exe, bool is_input) {
+  void take(size_t i, PyObject* object, const char* what, PyExecutable& exe, bool is_input) {
     Borrowed& b = count_ > few ? more_[i] : some_[i];
     const std::string& name = (is_input ? exe.exe.inputs() : exe.exe.outputs())[i].name;
     try {
@@ -48,9 +48,10 @@ public:
     } catch (const Error& e) {
       bad_input(std::string(what) + " " + name + ": " + e.what(), e.where);
     }
-    if (b.is_readonly && (!is_input || exe.writes(i)))
+    if (b.is_readonly && (!is_input || exe.writes_inputs()))
       bad_input(std::string(what) + " " + name + ": the tensor is read-only, and the program " +
-                (exe.written.empty() && is_input ? "may write to it: of one from a file that is not known" : "writes to it"));
+                (!exe.program && is_input ? "may write to it: of one from a file that is not known"
+                                          : (is_input ? "writes to its inputs" : "writes to it")));
     TensorView& v = (count_ > few ? more_views_.data() : some_views_)[i] = b.view;
     int64_t n = 1;
     for (int64_t s : v.sizes) n *= s;
@@ -74,7 +75,7 @@ private:
 size_t outputs_of(const PyExecutable& self) { return self.exe.outputs().size(); }
 
 // `out` as flat objects: one tensor, or a sequence of them.
-void take_outputs(const PyExecutable& self, Arguments& to, PyObject* out) {
+void take_outputs(PyExecutable& self, Arguments& to, PyObject* out) {
   size_t n = outputs_of(self);
   if (!PyTuple_Check(out) && !PyList_Check(out)) {
     if (n != 1) bad_input("out: the program has " + std::to_string(n) + " results: give a list of them");
@@ -121,7 +122,7 @@ PyObject* call_tree(PyExecutable& self, PyObject* args, PyObject* kwargs) {
   for (nb::handle a : nb::borrow<nb::tuple>(args)) positional.push_back(to_tree(a, wish));
   if (kwargs)
     for (auto [key, value] : nb::borrow<nb::dict>(kwargs)) named.emplace_back(nb::cast<std::string>(key), to_tree(value, wish));
-  if (wish.has_readonly && self.writes_any()) bad_input("a tensor is read-only, and the program may write to its inputs: give a copy");
+  if (wish.has_readonly && self.writes_inputs()) bad_input("a tensor is read-only, and the program may write to its inputs: give a copy");
   std::optional<Tree> result;
   {
     nb::gil_scoped_release release;
@@ -197,7 +198,8 @@ PyBoundCall* bind(PyExecutable& self, nb::sequence inputs, nb::object outputs) {
   size_t index = 0, n = self.exe.inputs().size();
   for (nb::handle i : inputs) {
     PyTensor t = is_number(i) ? PyTensor{number_tensor(i)} : shared_tensor(i);
-    if (t.is_readonly && index < n && self.writes(index)) bad_input("input " + self.exe.inputs()[index].name + ": the tensor is read-only");
+    if (t.is_readonly && index < n && self.writes_inputs())
+      bad_input("input " + self.exe.inputs()[index].name + ": the tensor is read-only");
     memory.push_back(std::move(t.tensor)), index++;
   }
   bool is_one = !PyTuple_Check(outputs.ptr()) && !PyList_Check(outputs.ptr());
@@ -249,7 +251,7 @@ nb::object explain(const PyExecutable& self) {
 
 PyExecutable* copy(const PyExecutable& self) {
   auto made = std::make_unique<PyExecutable>(self.exe.copy(), self.bytes);
-  made->written = self.written;
+  made->program = self.program, made->writes = self.writes;
   return made.release();
 }
 
@@ -267,15 +269,11 @@ PyExecutable::PyExecutable(Executable e, std::shared_ptr<void> b) : exe(std::mov
   has_plain_outputs = is_tensor(out) || (is_sequence && std::ranges::all_of(out.children(), is_tensor));
 }
 
-bool PyExecutable::writes_any() const {
-  return written.empty() || std::ranges::any_of(written, [](char w) { return w != 0; });
-}
-
-void PyExecutable::tell_written(const Program& program) {
-  written.assign(program.inputs().size(), 0);
-  for (auto& [value, input] : program.signature().user_inputs_to_mutate())
-    for (size_t i = 0; i < written.size(); i++)
-      if (program.inputs()[i].name == input) written[i] = 1;
+// An Edge graph is functional: behind the results it returns the new values of state and of inputs.
+bool PyExecutable::writes_inputs() {
+  if (!program) return true;
+  if (!writes) writes = program->graph("edge").value().outputs().size() > exe.outputs().size() + exe.state().size();
+  return *writes;
 }
 
 void bind_executable(nb::module_& m) {

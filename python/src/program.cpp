@@ -31,7 +31,7 @@ PyExecutable* compile(const PyProgram& p, nb::kwargs kwargs) {
   Options options = options_of(kwargs);
   nb::gil_scoped_release release;
   auto made = std::make_unique<PyExecutable>(p.program.compile(options).value(), p.bytes);
-  made->tell_written(p.program);
+  made->program = p.program;
   return made.release();
 }
 
