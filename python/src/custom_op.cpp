@@ -2,6 +2,8 @@
 #include <cstring>
 #include <optional>
 
+#include <nanobind/stl/optional.h>
+
 #include "exchange.h"
 
 namespace tenon::python {

@@ -173,3 +173,11 @@ def test_fork():
     assert np.allclose(queue.get(timeout=60), want, atol=1e-6)
     child.join(60)
     assert child.exitcode == 0
+
+
+def test_register_op():
+    schema = "python_test::gate(Tensor x, Tensor y, float s) -> Tensor"
+    tenon.register_op(schema, lambda x, y, s: x * y * np.float32(s), results="x")
+    tenon.register_op("python_test::twice(Tensor x) -> Tensor", expression="x * 2")
+    with pytest.raises(tenon.BadInput):
+        tenon.register_op("no schema", lambda x: x, results="x")
