@@ -1,0 +1,16 @@
+"""Runs programs that torch.export wrote as native code: ``tenon.load("model.pt2").compile()(x)``. Needs neither torch nor numpy."""
+from ._tenon import (ArgInfo, BadInput, BoundCall, Error, Executable, Internal, Program, Tensor, ThreadPool, Unsupported, empty, load_compiled,
+                     load_op_library, register_class, register_op, thread_budget)
+
+load = Program.load
+methods = Program.methods
+
+
+def check(program, expected=None, args=None, kwargs=None, *, rtol=None, atol=None, **options):
+    """Compares a compiled program with what it should give; see tenon._check.check."""
+    from ._check import check
+    return check(program, expected, args, kwargs, rtol=rtol, atol=atol, **options)
+
+
+__all__ = ["ArgInfo", "BadInput", "BoundCall", "Error", "Executable", "Internal", "Program", "Tensor", "ThreadPool", "Unsupported", "check", "empty", "load",
+           "load_compiled", "load_op_library", "methods", "register_class", "register_op", "thread_budget"]
