@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Python package against the library of BUILD, in a virtual environment of its own, and runs its tests. python_test.sh BUILD
-# It is passed over where the package index cannot be reached. TENON_PYTHON: another interpreter.
+# Status 77: it was passed over, as the package index cannot be reached. TENON_PYTHON: another interpreter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -11,7 +11,7 @@ mkdir -p "$work"
 [ -x "$venv/bin/python" ] || "${TENON_PYTHON:-python3}" -m venv "$venv"
 if ! "$venv/bin/python" -c 'import nanobind, mesonpy, numpy, pytest' 2>/dev/null; then
   "$venv/bin/pip" install -q 'nanobind>=3.1' meson-python meson ninja numpy pytest >"$work/pip.log" 2>&1 ||
-    { echo "SKIPPED python: the package index cannot be reached"; tail -n 3 "$work/pip.log"; exit 0; }
+    { tail -n 3 "$work/pip.log"; echo "SKIPPED python: the package index cannot be reached"; exit 77; }
 fi
 # A project around python/ that takes the library which is built already.
 ln -sfn "$root/python" "$work/python"

@@ -11,7 +11,10 @@ passed=0 failed=0
 suite() { # NAME COMMAND...: one suite, passed when it exits 0
   local name=$1 start=$SECONDS; shift
   [ "$only" = "  " ] || [[ "$only" == *" $name "* ]] || return 0
-  if "$@" >"$build/$name.log" 2>&1; then passed=$((passed + 1)); echo "ok      $name ($((SECONDS - start)) s)"
+  local status=0
+  "$@" >"$build/$name.log" 2>&1 || status=$?
+  if [ $status -eq 77 ]; then tail -n 1 "$build/$name.log" # it says what is missing
+  elif [ $status -eq 0 ]; then passed=$((passed + 1)); echo "ok      $name ($((SECONDS - start)) s)"
   else failed=$((failed + 1)); echo "FAILED  $name ($((SECONDS - start)) s), all of it in $build/$name.log"; tail -n 40 "$build/$name.log"; fi
 }
 check_archives() { # what older torches wrote

@@ -1,4 +1,7 @@
 // Kernels as text: loops and statements by indentation, expressions infix, loads as b0[offset].
+#include <deque>
+#include <unordered_map>
+
 #include "loops/kernel.h"
 
 namespace tenon {
@@ -7,9 +10,58 @@ namespace {
 
 constexpr std::string_view reduction_names[] = {"none", "sum", "prod", "max", "min", "any", "all", "argmax", "argmin"};
 
+// An expression that is a graph of shared parts: as a tree it may be of any size. Parts that it has several times come first, by names.
+class SharedText {
+public:
+  explicit SharedText(Expr e) { count(e); }
+  /// Of the tree, no more than that it is too large.
+  size_t size(Expr e) {
+    if (auto it = sizes_.find(e.get()); it != sizes_.end()) return it->second;
+    size_t n = 1;
+    for (Expr a : e->args) n = std::min(n + size(a), most_nodes + 1);
+    return sizes_[e.get()] = n;
+  }
+  std::string print(Expr e) {
+    std::string value = to_string(replaced(e, true));
+    return parts_ + value;
+  }
+  static constexpr size_t most_nodes = 1000;
+
+private:
+  void count(Expr e) {
+    if (uses_[e.get()]++ == 0)
+      for (Expr a : e->args) count(a);
+  }
+  Expr replaced(Expr e, bool top = false) {
+    if (e->args.empty()) return e;
+    if (auto it = done_.find(e.get()); it != done_.end()) return it->second;
+    ExprNode n = *e;
+    for (Expr& a : n.args) a = replaced(a);
+    Expr copy(&nodes_.emplace_back(std::move(n)));
+    if (!top && e->op != Op::Axis && uses_[e.get()] > 1) {
+      std::string name = fmt::format("t{}", names_++);
+      parts_ += fmt::format("{} = {}; ", name, to_string(copy));
+      copy = Expr(&nodes_.emplace_back(ExprNode{.op = Op::Symbol, .type = DType::I64, .name = name}));
+    }
+    return done_[e.get()] = copy;
+  }
+
+  std::unordered_map<const ExprNode*, size_t> sizes_, uses_;
+  std::unordered_map<const ExprNode*, Expr> done_;
+  std::deque<ExprNode> nodes_;
+  std::string parts_;
+  int names_ = 0;
+};
+
+std::string tree_text(Expr e) {
+  if (!e) return to_string(e);
+  SharedText shared(e);
+  return shared.size(e) <= SharedText::most_nodes ? to_string(e) : shared.print(e);
+}
+
 // Expr text names operands in0, in1 ...: here they are buffers.
 std::string text(Expr e) {
-  std::string s = to_string(e);
+  std::string s = tree_text(e);
   for (size_t at = 0; (at = s.find("in", at)) != std::string::npos;) {
     size_t end = at + 2;
     while (end < s.size() && s[end] >= '0' && s[end] <= '9') end++;

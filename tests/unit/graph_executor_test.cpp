@@ -156,6 +156,15 @@ TEST_CASE("graph executor: what may be a view or a copy is not written in a plan
   }
 }
 
+TEST_CASE("graph executor: expressions that are large as trees and small as graphs") {
+  std::string body = "def f(x: torch.Tensor):\n";
+  for (int i = 0; i < 60; i++) body += "    x = torch.where(x > 0.5, x - 0.25, x * x + 0.125)\n";
+  Graph g = graph_of(body + "    return x\n");
+  GraphExecutor e(Graph(g), {.forbid_fallback = true});
+  Tensor got = e.run({sequence({7})})[0].to_tensor(), want = interpreted(g, {sequence({7})})[0].to_tensor();
+  for (int64_t i = 0; i < want.numel(); i++) CHECK(got.data_as<float>()[i] == doctest::Approx(want.data_as<float>()[i]));
+}
+
 TEST_CASE("graph executor: a bad call does not keep good ones from their plan") {
   Graph g = graph_of("def f(x: torch.Tensor, y: torch.Tensor):\n    return x.reshape(-1) + y\n");
   GraphExecutor executor(Graph(g), {.calls_before_plan = 0, .threads = 1});
