@@ -86,7 +86,7 @@ std::vector<IValue> interpreted(const Graph& g, std::vector<IValue> args) {
 
 TEST_CASE("graph executor: plans give what the interpreter gives, for sizes that it has seen and for others") {
   for (const Function& f : functions) {
-    INFO(f.name);
+    INFO(std::string(f.name));
     Graph g = graph_of(f.source);
     GraphExecutor executor(Graph(g), {.calls_before_plan = 0, .threads = 1});
     for (int64_t n : {5, 5, 2, 3, 7, 1, 5, 16, 17}) {
@@ -97,7 +97,7 @@ TEST_CASE("graph executor: plans give what the interpreter gives, for sizes that
       // What is written to arguments, too.
       CHECK(fuzz::difference(IValue::list(ours), IValue::list(theirs)) == "");
     }
-    CHECK_MESSAGE(executor.why_interpreted().empty(), executor.why_interpreted()[0]);
+    for (const std::string& why : executor.why_interpreted()) FAIL_CHECK(why);
     CHECK(executor.num_plans() >= 1);
   }
 }
