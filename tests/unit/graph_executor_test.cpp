@@ -73,7 +73,7 @@ const Function functions[] = {
      "+ h)\n    return h\n",
      [](int64_t n) { return std::vector<IValue>{sequence({n, 2, 3}), sequence({3, 5}), sequence({2, 5})}; }},
     {"a copy, as it was before a write",
-     "def f(x: torch.Tensor):\n    y = x * 2\n    rows = (x * 3).contiguous()\n    u = y.t().contiguous().view(3, -1)\n    w = "
+     "def f(x: torch.Tensor):\n    y = x * 2\n    rows = (x * x).contiguous()\n    u = y.t().contiguous().view(3, -1)\n    w = "
      "y.t().reshape(-1)\n    for k in range(2):\n        x = x - y\n    rows[0] = 5\n    return x, u + 0, w + 0, rows\n",
      [](int64_t n) { return std::vector<IValue>{sequence({n, 3})}; }},
 };
