@@ -50,6 +50,7 @@ V scores_of(Builder& b, Operands& a) {
   V q = a.q;
   bool grouped =
       q.rank() >= 3 && a.k.rank() >= 3 && q.size(-3) != a.k.size(-3) && !is_const_int(a.k.size(-3), 1) && !is_const_int(q.size(-3), 1);
+  if (grouped) require_input(a.v.rank() >= 3, "attention: values of {} dims for keys of {}", a.v.rank(), a.k.rank());
   if (grouped) a.k = for_groups(b, a.k, q), a.v = for_groups(b, a.v, q);
   V scores = matmul(b, q, b.transpose(a.k, -1, -2), compute_type(q.dtype())) * a.scale;
   if (a.causal) scores = causal(b, scores);

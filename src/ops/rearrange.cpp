@@ -116,10 +116,10 @@ Expr positive(const Call& c, std::string_view name, bool is_constant) {
 // [..., c*r*r, h, w] to [..., c, h*r, w*r].
 Values pixel_shuffle(Builder& b, const Call& c) {
   if (auto n = c.rank("self") > 2 ? const_int(c.size("self", -3)) : std::nullopt, f = std::optional(c.integer("upscale_factor"));
-      n && *n % (*f * *f))
+      n && *f > 0 && (*n % *f || *n / *f % *f)) // the square may be too large
     c.fail(fmt::format("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
                        "input.size(-3)={} is not divisible by {}",
-                       *n, *f * *f));
+                       *n, static_cast<uint64_t>(*f) * static_cast<uint64_t>(*f)));
   V x = b.input(c, "self");
   if (x.rank() < 3) c.fail("self has less than three dims");
   Expr r = positive(c, "upscale_factor", true), channels = divide_sizes(x.size(-3), r * r);
