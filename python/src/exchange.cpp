@@ -1,6 +1,8 @@
 // Arguments: torch by DLPack's C table, numpy and others by the buffer protocol, the rest by __dlpack__.
 #include "exchange.h"
 
+#include <tenon/tenon.c.h>
+
 #include <cstring>
 #include <optional>
 
@@ -11,15 +13,15 @@ namespace {
 struct Source {
   PyTypeObject* type = nullptr;
   Origin origin = Origin::None;
-  const dl::ExchangeApi* api = nullptr;
+  const ExchangeApi* api = nullptr;
 };
 
 std::string type_name(PyObject* object) { return Py_TYPE(object)->tp_name; }
 
-const dl::ExchangeApi* exchange_of(PyTypeObject* type) {
+const ExchangeApi* exchange_of(PyTypeObject* type) {
   nb::object capsule = nb::getattr(nb::handle(reinterpret_cast<PyObject*>(type)), "__dlpack_c_exchange_api__", nb::none());
   if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
-  auto* api = static_cast<const dl::ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  auto* api = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   while (api && api->version.major != 1) api = api->previous;
   return api && api->tensor_from_object ? api : nullptr;
 }
@@ -48,27 +50,10 @@ const Source& source_of(PyTypeObject* type) {
   return s;
 }
 
-DType dtype_of(const dl::Type& t) {
-  if (t.lanes == 1) switch (t.code << 8 | t.bits) {
-    case dl::Float << 8 | 32: return DType::F32;
-    case dl::Int << 8 | 64: return DType::I64;
-    case dl::Bool << 8 | 8: return DType::Bool;
-    case dl::UInt << 8 | 8: return DType::U8;
-    case dl::Int << 8 | 8: return DType::I8;
-    case dl::Int << 8 | 16: return DType::I16;
-    case dl::Int << 8 | 32: return DType::I32;
-    case dl::UInt << 8 | 64: return DType::U64;
-    case dl::Float << 8 | 16: return DType::F16;
-    case dl::Bfloat << 8 | 16: return DType::BF16;
-    case dl::Float << 8 | 64: return DType::F64;
-    case dl::Complex << 8 | 64: return DType::C64;
-    case dl::Complex << 8 | 128: return DType::C128;
-    case dl::E4M3FN << 8 | 8: return DType::F8E4M3FN;
-    case dl::E4M3FNUZ << 8 | 8: return DType::F8E4M3FNUZ;
-    case dl::E5M2 << 8 | 8: return DType::F8E5M2;
-    case dl::E5M2FNUZ << 8 | 8: return DType::F8E5M2FNUZ;
-    }
-  bad_input("elements of DLPack's type (code " + std::to_string(t.code) + ", " + std::to_string(t.bits) + " bits) have no type here");
+DType dtype_of(const DLDataType& type) {
+  int32_t dtype = 0;
+  if (tenon_dtype_from_dlpack(&type, &dtype, nullptr) == TENON_OK) return static_cast<DType>(dtype);
+  bad_input("elements of DLPack's type (code " + std::to_string(type.code) + ", " + std::to_string(type.bits) + " bits) have no type here");
 }
 
 // The type that a format of the buffer protocol means.
@@ -109,10 +94,10 @@ bool answers_yes(PyObject* object, const char* question) {
 }
 
 // The table knows nothing of lazy conjugates and negatives. Conjugates are complex; negatives are their imaginary parts, which have gaps.
-void refuse_lazy(PyObject* object, const dl::Tensor& t) {
+void refuse_lazy(PyObject* object, const DLTensor& t) {
   bool has_gaps = t.ndim == 0 || !t.strides || t.strides[t.ndim - 1] != 1;
   for (int d = t.ndim - 1, dense = 1; d >= 0 && !has_gaps && dense; d--) has_gaps = t.shape[d] <= 1;
-  if (t.dtype.code == dl::Complex && answers_yes(object, "is_conj")) bad_input("the tensor is a lazy conjugate: give x.resolve_conj()");
+  if (t.dtype.code == kDLComplex && answers_yes(object, "is_conj")) bad_input("the tensor is a lazy conjugate: give x.resolve_conj()");
   if (has_gaps && answers_yes(object, "is_neg")) bad_input("the tensor is a lazy negative: give x.resolve_neg()");
 }
 
@@ -161,8 +146,8 @@ void Borrowed::take_tenon(PyObject* object) {
   is_readonly = t->is_readonly;
 }
 
-void Borrowed::set(const dl::Tensor& t) {
-  if (t.device.type != dl::Cpu && t.device.type != dl::CudaHost) refuse_device(t.device.type);
+void Borrowed::set(const DLTensor& t) {
+  if (t.device.device_type != kDLCPU && t.device.device_type != kDLCUDAHost) refuse_device(t.device.device_type);
   auto rank = static_cast<size_t>(t.ndim);
   view.dtype = dtype_of(t.dtype);
   view.data = static_cast<char*>(t.data) + t.byte_offset;
@@ -171,11 +156,11 @@ void Borrowed::set(const dl::Tensor& t) {
 }
 
 void Borrowed::take_exchange(PyObject* object, bool hold) {
-  dl::Tensor t;
+  DLTensor t;
   if (hold) {
     if (api->managed_from_object(object, &versioned_) != 0) throw nb::python_error();
-    t = versioned_->tensor;
-    is_readonly = versioned_->flags & dl::read_only;
+    t = versioned_->dl_tensor;
+    is_readonly = versioned_->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
   } else if (api->tensor_from_object(object, &t) != 0) {
     nb::python_error e;
     bad_input(std::string("the tensor cannot be read: ") + e.what());
@@ -214,7 +199,7 @@ void Borrowed::take_buffer(PyObject* object, const DType* bits) {
 
 void Borrowed::take_dlpack(PyObject* object) {
   auto device = nb::cast<std::pair<int, int>>(nb::object(nb::handle(object).attr("__dlpack_device__")()));
-  if (device.first != dl::Cpu && device.first != dl::CudaHost) refuse_device(device.first);
+  if (device.first != kDLCPU && device.first != kDLCUDAHost) refuse_device(device.first);
   nb::handle method = nb::handle(object).attr("__dlpack__");
   nb::object made;
   try {
@@ -225,15 +210,15 @@ void Borrowed::take_dlpack(PyObject* object) {
   }
   capsule_ = made.release().ptr();
   if (PyCapsule_IsValid(capsule_, "dltensor_versioned")) {
-    versioned_ = static_cast<dl::ManagedVersioned*>(PyCapsule_GetPointer(capsule_, "dltensor_versioned"));
+    versioned_ = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule_, "dltensor_versioned"));
     PyCapsule_SetName(capsule_, "used_dltensor_versioned");
     if (versioned_->version.major != 1) bad_input("the tensor comes in a DLPack version that is not known here");
-    is_readonly = versioned_->flags & dl::read_only;
-    set(versioned_->tensor);
+    is_readonly = versioned_->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+    set(versioned_->dl_tensor);
   } else if (PyCapsule_IsValid(capsule_, "dltensor")) {
-    managed_ = static_cast<dl::Managed*>(PyCapsule_GetPointer(capsule_, "dltensor"));
+    managed_ = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule_, "dltensor"));
     PyCapsule_SetName(capsule_, "used_dltensor");
-    set(managed_->tensor);
+    set(managed_->dl_tensor);
   } else bad_input("__dlpack__ gave no DLPack capsule");
 }
 

@@ -11,10 +11,10 @@ enum class Origin : uint8_t { None, Tenon, Numpy, Exchange, Other };
 /// Whose tensors results become.
 struct Wish {
   Origin origin = Origin::None;
-  const dl::ExchangeApi* api = nullptr; // of Origin::Exchange
-  bool has_readonly = false;            // one of the arguments is
+  const ExchangeApi* api = nullptr; // of Origin::Exchange
+  bool has_readonly = false;        // one of the arguments is
   /// After an argument of this origin: torch's before numpy's, and these before tenon's.
-  void add(Origin other, const dl::ExchangeApi* its) {
+  void add(Origin other, const ExchangeApi* its) {
     if (other == Origin::Exchange || (origin != Origin::Exchange && (origin == Origin::None || origin == Origin::Tenon)))
       origin = other, api = its;
   }
@@ -34,7 +34,7 @@ public:
 
   TensorView view;
   Origin origin = Origin::None;
-  const dl::ExchangeApi* api = nullptr;
+  const ExchangeApi* api = nullptr;
   bool is_readonly = false;
 
 private:
@@ -42,7 +42,7 @@ private:
   void take_exchange(PyObject* object, bool hold);
   void take_buffer(PyObject* object, const DType* bits);
   void take_dlpack(PyObject* object);
-  void set(const dl::Tensor& t);
+  void set(const DLTensor& t);
   void release();
 
   static constexpr int inline_rank = 6;
@@ -50,8 +50,8 @@ private:
   std::vector<int64_t> more_;
   Py_buffer buffer_;
   bool has_buffer_ = false;
-  dl::Managed* managed_ = nullptr;
-  dl::ManagedVersioned* versioned_ = nullptr;
+  DLManagedTensor* managed_ = nullptr;
+  DLManagedTensorVersioned* versioned_ = nullptr;
   PyObject* capsule_ = nullptr;
 };
 
@@ -61,7 +61,7 @@ PyTensor shared_tensor(nb::handle object, const DType* bits = nullptr, Wish* wis
 bool is_number(nb::handle object);
 Tensor number_tensor(nb::handle object);
 
-dl::Type type_of(DType t);
+DLDataType type_of(DType t);
 /// numpy's module, or nothing where nobody has imported it.
 nb::object numpy_if_loaded();
 
@@ -70,6 +70,6 @@ nb::object to_python(const Tensor& t, const Wish& wish, bool is_readonly = false
 /// As numpy's array; tenon's own where numpy has no such type of elements. Imports numpy.
 nb::object to_numpy(const Tensor& t, bool is_readonly);
 /// For other libraries; the receiver calls the deleter.
-dl::ManagedVersioned* to_managed(const Tensor& t, bool is_readonly);
+DLManagedTensorVersioned* to_managed(const Tensor& t, bool is_readonly);
 
 } // namespace tenon::python

@@ -1,6 +1,7 @@
 // Options by their names, and threads.
-#include <functional>
-#include <map>
+#include <algorithm>
+
+#include <tenon/option_names.h>
 
 #include "common.h"
 
@@ -8,48 +9,16 @@ namespace tenon::python {
 
 namespace {
 
-using Setter = std::function<void(Options&, nb::handle)>;
-
-template <class T> Setter into(T Options::* member) {
-  return [=](Options& o, nb::handle v) { o.*member = nb::cast<T>(v); };
-}
-template <class T> Setter into(T Specialization::* member) {
-  return [=](Options& o, nb::handle v) { o.specialization.*member = nb::cast<T>(v); };
-}
-template <class T> Setter one_of(T Options::* member, std::map<std::string, T> values) {
-  return [=](Options& o, nb::handle v) {
-    auto at = values.find(nb::cast<std::string>(v));
-    std::string all;
-    for (auto& [name, value] : values) all += (all.empty() ? "" : ", ") + name;
-    if (at == values.end()) bad_input("there is no " + nb::cast<std::string>(v) + "; there are " + all);
-    o.*member = at->second;
-  };
+std::string text_of(nb::handle value) {
+  if (PyBool_Check(value.ptr())) return value.ptr() == Py_True ? "true" : "false";
+  return nb::str(value).c_str();
 }
 
-// All members of tenon::Options, those of Specialization behind specialize_.
-const std::map<std::string, Setter>& setters() {
-  static const std::map<std::string, Setter> table{
-      {"threads", into(&Options::threads)},
-      {"pool", into(&Options::pool)},
-      {"isa", one_of<Isa>(&Options::isa, {{"auto", Isa::Auto}, {"avx2", Isa::Avx2}, {"avx512", Isa::Avx512}})},
-      {"precision",
-       one_of<Precision>(&Options::precision,
-                         {{"strict", Precision::Strict}, {"bf16", Precision::BF16}, {"int8-weights", Precision::Int8Weights}})},
-      {"kernels", into(&Options::kernels)},
-      {"interpret", into(&Options::interpret)},
-      {"forbid_fallback", into(&Options::forbid_fallback)},
-      {"profile", into(&Options::profile)},
-      {"seed", into(&Options::seed)},
-      {"cache_folder", into(&Options::cache_folder)},
-      {"cache_bytes", into(&Options::cache_bytes)},
-      {"backends", into(&Options::backends)},
-      {"compile_budget_ms", into(&Options::compile_budget_ms)},
-      {"specialize_in_background", into(&Specialization::in_background)},
-      {"specialize_most", into(&Specialization::most)},
-      {"specialize_most_bytes", into(&Specialization::most_bytes)},
-      {"specialize_compile_share", into(&Specialization::compile_share)},
-  };
-  return table;
+bool is_list(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  for (const OptionInfo& info : option_infos())
+    if (info.name == name) return info.kind == OptionInfo::Kind::List;
+  return false;
 }
 
 /// with tenon.thread_budget(2): ...
@@ -60,21 +29,16 @@ struct Budget {
 
 } // namespace
 
+// Those of the library by its own names, and `pool`, which has no text.
 Options options_of(const nb::kwargs& kwargs) {
   Options options;
   for (auto [key, value] : kwargs) {
     auto name = nb::cast<std::string>(key);
-    auto at = setters().find(name);
-    std::string all;
-    for (auto& [known, setter] : setters()) all += (all.empty() ? "" : ", ") + known;
-    if (at == setters().end()) bad_input("there is no option " + name + "; there are " + all);
-    try {
-      at->second(options, value);
-    } catch (const nb::cast_error&) {
-      bad_input("option " + name + ": " + nb::repr(value).c_str() + " is of the wrong type");
-    } catch (const Error& e) {
-      bad_input("option " + name + ": " + e.what());
-    }
+    if (name == "pool") {
+      if (!nb::try_cast(value, options.pool)) bad_input("option pool: it is a tenon.ThreadPool");
+    } else if (is_list(name) && (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value))) {
+      for (nb::handle v : value) set_option(options, name, text_of(v)).check();
+    } else set_option(options, name, text_of(value)).check();
   }
   return options;
 }

@@ -68,27 +68,27 @@ PyType_Slot slots[] = {
     {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)}, {0, nullptr}};
 
 struct HandedOld {
-  dl::Managed managed;
-  dl::ManagedVersioned* versioned;
+  DLManagedTensor managed;
+  DLManagedTensorVersioned* versioned;
 };
 
 nb::object old_capsule(const PyTensor& t) {
   if (t.is_readonly) throw nb::buffer_error("the tensor is read-only, which needs DLPack 1.0: ask with max_version");
   auto* made = new HandedOld{{}, to_managed(t.tensor, false)};
-  made->managed = {made->versioned->tensor, made, [](dl::Managed* m) {
-                     auto* h = static_cast<HandedOld*>(m->context);
+  made->managed = {made->versioned->dl_tensor, made, [](DLManagedTensor* m) {
+                     auto* h = static_cast<HandedOld*>(m->manager_ctx);
                      h->versioned->deleter(h->versioned);
                      delete h;
                    }};
   return nb::steal(PyCapsule_New(&made->managed, "dltensor", [](PyObject* c) {
     if (!PyCapsule_IsValid(c, "dltensor")) return;
-    auto* m = static_cast<dl::Managed*>(PyCapsule_GetPointer(c, "dltensor"));
+    auto* m = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(c, "dltensor"));
     m->deleter(m);
   }));
 }
 
 nb::object to_dlpack(const PyTensor& t, nb::object, nb::object max_version, nb::object device, nb::object copy) {
-  if (!device.is_none() && nb::cast<std::pair<int, int>>(device).first != dl::Cpu) throw nb::buffer_error("tenon's tensors are on the CPU");
+  if (!device.is_none() && nb::cast<std::pair<int, int>>(device).first != kDLCPU) throw nb::buffer_error("tenon's tensors are on the CPU");
   PyTensor given = t;
   if (!copy.is_none() && nb::cast<bool>(copy)) { // contiguous() shares what is contiguous already
     std::vector<int64_t> sizes = t.tensor.sizes(), strides = t.tensor.strides();
@@ -99,7 +99,7 @@ nb::object to_dlpack(const PyTensor& t, nb::object, nb::object max_version, nb::
   if (max_version.is_none() || nb::cast<int>(max_version[0]) < 1) return old_capsule(given);
   return nb::steal(PyCapsule_New(to_managed(given.tensor, given.is_readonly), "dltensor_versioned", [](PyObject* c) {
     if (!PyCapsule_IsValid(c, "dltensor_versioned")) return;
-    auto* m = static_cast<dl::ManagedVersioned*>(PyCapsule_GetPointer(c, "dltensor_versioned"));
+    auto* m = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(c, "dltensor_versioned"));
     m->deleter(m);
   }));
 }
@@ -143,7 +143,7 @@ void bind_tensor(nb::module_& m) {
            "Elements of one or two bytes as numpy's uint8 or uint16, on the same memory.")
       .def("__dlpack__", to_dlpack, nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
            nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
-      .def("__dlpack_device__", [](const PyTensor&) { return std::pair<int, int>(dl::Cpu, 0); });
+      .def("__dlpack_device__", [](const PyTensor&) { return std::pair<int, int>(kDLCPU, 0); });
   m.def("empty", empty, nb::arg("shape"), nb::arg("dtype") = "f32", "A contiguous tensor, uninitialised, aligned to 64 bytes.");
 }
 
