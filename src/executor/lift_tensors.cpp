@@ -57,7 +57,7 @@ bool Lifter::may_be_copy(const OpDef& def, const TensorP& base, const Type& resu
   Type operand = out_.program.graph.type(base->value), strided = operand, follows = result;
   strided.strides.assign(operand.rank(), out_.program.graph.pool().integer(1));
   if (def.layout_follows) follows.strides = strided.strides;
-  return operand.rank() > 1 && def.shares(operand, result) != def.shares(strided, follows);
+  return operand.rank() > 0 && def.shares(operand, result) != def.shares(strided, follows);
 }
 
 // Of results that are no views.

@@ -26,6 +26,8 @@ inline V reshaped_back(Builder& b, const ViewWrite& w) { return b.reshape(w.now,
 
 /// Of reshapes: what is not row-major is copied, if it changes at all.
 inline bool reshapes_in_place(const Type& operand, const Type& result) { return operand.strides.empty() || operand.sizes == result.sizes; }
+/// Of what makes its operand row-major.
+inline bool is_row_major(const Type& operand, const Type&) { return operand.strides.empty(); }
 /// Of conversions: what need not be converted is not copied.
 inline bool stays_itself(const Type& operand, const Type& result) {
   return operand.dtype == result.dtype && operand.strides == result.strides;

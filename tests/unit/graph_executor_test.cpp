@@ -146,7 +146,9 @@ TEST_CASE("graph executor: what has no place in a plan is said") {
 }
 
 TEST_CASE("graph executor: what may be a view or a copy is not written in a plan") {
-  for (const char* copy : {"y.t().contiguous()", "y.t().reshape(-1)", "y.t().flatten()", "(y.t() * 2.0).contiguous().view(-1)"}) {
+  for (const char* copy :
+       {"y.t().contiguous()", "y.t().reshape(-1)", "y.t().flatten()", "y.view(-1)[::2].contiguous()", "y[:, 1].contiguous()",
+        "y[:, 1].ravel()", "y[:, 1].reshape(-1)", "y[0:1].contiguous()", "y.contiguous()", "(y.t() * 2.0).contiguous().view(-1)"}) {
     Graph g = graph_of(fmt::format("def f(x: torch.Tensor):\n    y = x * 2\n    u = {}\n    y[0] = 7\n    return u + 0\n", copy));
     GraphExecutor e(Graph(g), {.calls_before_plan = 0});
     std::vector<IValue> args{sequence({2, 3})};
