@@ -75,6 +75,11 @@ public:
   /// The only program of an archive in memory; `bytes` must outlive the Program and its Executables.
   static Result<Program> load(std::span<const std::byte> bytes, std::string name);
 
+  /// A program from its graph in the schema of torch.export's archives (models/NAME.json there), in memory. `weights` are its parameters,
+  /// buffers and constants by name; their memory is shared, and must not change. Errors: those of load; BadInput for a weight that is
+  /// missing, there twice, or of another dtype or size.
+  static Result<Program> load_graph(std::string_view json, std::span<const NamedTensor> weights = {});
+
   /// A program from the text that torch.fx prints of an exported graph (src/fx/text.h). All placeholders are inputs; where the text
   /// gives no types, `inputs` has one for each placeholder, whose sizes may be symbols ("s0"), and names do not count. `weights` are what
   /// get_attr nodes read, by their target. Errors: BadInput with the line for a text that is none, for a missing type or weight.
@@ -154,6 +159,10 @@ public:
 private:
   std::shared_ptr<const Impl> impl_;
 };
+
+/// Whether programs may call the operator, by its overload's name: "aten::add.Tensor", "aten::relu". Custom ones that are registered
+/// count.
+TENON_API bool is_supported(std::string_view overload);
 
 /// A plan of an executable: the one for all sizes, one for exact sizes, or one for some that are fixed where only those change the code.
 struct VariantInfo {

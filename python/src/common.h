@@ -73,5 +73,6 @@ void bind_program(nb::module_& m);
 void bind_executable(nb::module_& m);
 void bind_custom_op(nb::module_& m);
 void bind_threads(nb::module_& m);
+void bind_weights(nb::module_& m);
 
 } // namespace tenon::python

@@ -8,6 +8,7 @@ NB_MODULE(_tenon, m) {
   bind_errors(m);
   bind_tensor(m);
   bind_threads(m);
+  bind_weights(m);
   bind_program(m);
   bind_executable(m);
   bind_custom_op(m);

@@ -27,6 +27,18 @@ PyProgram load(nb::object source, std::optional<std::string> method) {
   return {method ? Program::load(path, *method).value() : Program::load(path).value(), {}};
 }
 
+std::vector<NamedTensor> tensors_of(nb::dict weights) {
+  std::vector<NamedTensor> list;
+  for (auto [name, value] : weights) list.push_back({nb::cast<std::string>(name), shared_tensor(value).tensor});
+  return list;
+}
+
+PyProgram load_graph(const std::string& json, nb::dict weights) {
+  std::vector<NamedTensor> list = tensors_of(weights);
+  nb::gil_scoped_release release;
+  return {Program::load_graph(json, list).value(), {}};
+}
+
 PyExecutable* compile(const PyProgram& p, nb::kwargs kwargs) {
   Options options = options_of(kwargs);
   nb::gil_scoped_release release;
@@ -46,8 +58,7 @@ nb::dict named(const PyProgram& p, const std::vector<NamedTensor>& tensors) {
 }
 
 PyProgram with_state_dict(const PyProgram& p, nb::dict weights) {
-  std::vector<NamedTensor> list;
-  for (auto [name, value] : weights) list.push_back({nb::cast<std::string>(name), shared_tensor(value).tensor});
+  std::vector<NamedTensor> list = tensors_of(weights);
   nb::gil_scoped_release release;
   return {p.program.with_state_dict(list).value(), p.bytes};
 }
@@ -94,6 +105,10 @@ void bind_program(nb::module_& m) {
                   "Loads a .pt2 that torch.export.save wrote, from a file, which is mapped and must not change, or from bytes. `method` "
                   "names one of "
                   "several programs of an archive. Errors: BadInput, Unsupported.")
+      .def_static("load_graph", load_graph, nb::arg("json"), nb::arg("weights") = nb::dict(),
+                  nb::sig("def load_graph(json: str, weights: dict[str, object] = {}) -> Program"),
+                  "A program from its graph in the schema of torch.export's archives (models/NAME.json there). `weights` are its "
+                  "parameters, buffers and constants, whose memory is shared and must not change. Errors: BadInput, Unsupported.")
       .def_static(
           "methods", [](nb::object path) { return Program::methods(path_of(path)).value(); }, nb::arg("path"),
           nb::sig("def methods(path: str | os.PathLike[str]) -> list[str]"), "The names of the programs in an archive.")
@@ -152,6 +167,8 @@ void bind_program(nb::module_& m) {
           nb::arg("path"), nb::arg("options"),
           "Writes plan, machine code and packed weights, for load_compiled on machines of the same kind.")
       .def("__repr__", repr);
+  m.def("is_supported", [](const std::string& overload) { return is_supported(overload); }, nb::arg("overload"),
+        "Whether programs may call the operator, by its overload's name: 'aten::add.Tensor', 'aten::relu'.");
   m.def(
       "load_compiled",
       [](nb::object path, nb::kwargs options) {

@@ -1,8 +1,9 @@
 """Runs programs that torch.export wrote as native code: ``tenon.load("model.pt2").compile()(x)``. Needs neither torch nor numpy."""
-from ._tenon import (ArgInfo, BadInput, BoundCall, Error, Executable, Internal, Program, Tensor, ThreadPool, Unsupported, empty, load_compiled,
+from ._tenon import (ArgInfo, BadInput, BoundCall, Error, Executable, Internal, Program, Tensor, ThreadPool, Unsupported, empty, is_supported, load_compiled,
                      load_op_library, register_class, register_op, thread_budget)
 
 load = Program.load
+load_graph = Program.load_graph
 methods = Program.methods
 
 
@@ -12,5 +13,5 @@ def check(program, expected=None, args=None, kwargs=None, *, rtol=None, atol=Non
     return check(program, expected, args, kwargs, rtol=rtol, atol=atol, **options)
 
 
-__all__ = ["ArgInfo", "BadInput", "BoundCall", "Error", "Executable", "Internal", "Program", "Tensor", "ThreadPool", "Unsupported", "check", "empty", "load",
-           "load_compiled", "load_op_library", "methods", "register_class", "register_op", "thread_budget"]
+__all__ = ["ArgInfo", "BadInput", "BoundCall", "Error", "Executable", "Internal", "Program", "Tensor", "ThreadPool", "Unsupported", "check", "empty", "is_supported", "load",
+           "load_compiled", "load_graph", "load_op_library", "methods", "register_class", "register_op", "thread_budget"]

@@ -34,6 +34,9 @@ Result<std::vector<std::string>> Program::methods(const std::string& path) {
 Result<Program> Program::load(std::span<const std::byte> bytes, std::string name) {
   return guarded([&] { return Program(describe(load_pt2(bytes, name))); });
 }
+Result<Program> Program::load_graph(std::string_view json, std::span<const NamedTensor> weights) {
+  return guarded([&] { return Program(describe(load_pt2_graph(json, weights))); });
+}
 const std::vector<ArgInfo>& Program::inputs() const { return impl_->signature.inputs; }
 const std::vector<ArgInfo>& Program::outputs() const { return impl_->signature.outputs; }
 const Tree& Program::in_spec() const { return impl_->signature.in_spec; }
@@ -41,6 +44,7 @@ const Tree& Program::out_spec() const { return impl_->signature.out_spec; }
 Result<std::vector<Tensor>> Program::example_inputs() const {
   return guarded([&] { return load_example_inputs(impl_->loaded); });
 }
+bool is_supported(std::string_view overload) { return find_op(overload) != nullptr; }
 std::vector<std::string> Program::unsupported() const { return missing_operators(impl_->loaded.graph); }
 
 Result<Program> Program::transform(const std::function<std::string(const std::string&)>& pass) const {

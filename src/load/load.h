@@ -1,6 +1,7 @@
 // Loading: bytes to a LoadedProgram.
 #pragma once
 #include "ir/program.h"
+#include "tenon/program.h"
 
 namespace tenon {
 
@@ -8,6 +9,8 @@ namespace tenon {
 /// `method` names one of an archive's programs; empty: the only one.
 LoadedProgram load_pt2(const std::string& path, const std::string& method = {});
 LoadedProgram load_pt2(std::span<const std::byte> bytes, const std::string& name, const std::string& method = {});
+/// A program from the text that archives hold as models/NAME.json, with its weights. Errors: those of load_pt2.
+LoadedProgram load_pt2_graph(std::string_view json, std::span<const NamedTensor> weights);
 /// The names of an archive's programs, in its order; "model" for the only one of torch.export.save.
 std::vector<std::string> pt2_methods(const std::string& path);
 /// Writes the program as torch.export.save does: torch.export.load and load_pt2 read it. Unsupported, naming it, for what has no form

@@ -44,11 +44,8 @@ constexpr NamedKind output_kinds[] = {
 };
 
 struct Reader {
-  Reader(const Archive& archive, LoadedProgram& program) : archive(archive), program(program) {}
-  const Archive& archive;
+  explicit Reader(LoadedProgram& program) : program(program) {}
   LoadedProgram& program;
-  simdjson::dom::parser parser{};
-  Subclasses subclasses{}; // weights that are of a tensor subclass
 
   // A bound beyond 64 bits is none.
   static int64_t bound(Element e) {
@@ -160,9 +157,7 @@ struct Reader {
     }
   }
 
-  void read(const std::string& method) {
-    Pt2Files files = find_files(archive, method);
-    Element root = parse_json(parser, archive, files.program);
+  void read(Element root) {
     Element version = json::get(root, "schema_version");
     int64_t major = json::integer(json::get(version, "major"));
     if (major != 8) unsupported("schema version {}.x; tenon reads 8.x", major);
@@ -184,24 +179,23 @@ struct Reader {
     program.graph.block(program.graph.top()).returns = to.results();
     read_outputs(signature);
     check_graph(program.graph);
-    read_payloads(archive, files.weights, program, subclasses);
-    read_payloads(archive, files.constants, program, subclasses);
-    unwrap_subclasses(program, subclasses);
+  }
+
+  void check_weights() {
     for (auto& in : program.inputs) {
       bool stored = in.kind == InputKind::Parameter || in.kind == InputKind::Buffer || in.kind == InputKind::Constant;
       if (!stored) continue;
       auto w = program.weights.find(in.target);
-      require_input(w != program.weights.end(), "the archive holds no weight {}", in.target);
+      require_input(w != program.weights.end(), "there is no weight {}", in.target);
       check_weight(in, w->second);
     }
-    keep_example_inputs(archive, files.example_inputs, program);
   }
 
   void check_weight(const ProgramInput& in, const Tensor& t) {
     const Type& type = program.graph.type(in.value);
     bool same = type.dtype == t.dtype() && type.rank() == t.rank();
     for (size_t d = 0; same && d < t.rank(); d++) same = is_const_int(type.sizes[d], t.sizes()[d]);
-    require_input(same, "weight {}: the graph wants {}, the archive holds another dtype or size", in.target, to_string(type));
+    require_input(same, "weight {}: the graph wants {}, the weight has another dtype or size", in.target, to_string(type));
   }
 };
 
@@ -210,7 +204,16 @@ LoadedProgram load(Archive archive, const std::string& name, const std::string& 
   program.name = name;
   program.mapping = archive.owner(), program.file = archive.file();
   if (auto order = archive.find("byteorder")) require_input(as_text(*order) == "little", "a big-endian archive");
-  Reader(archive, program).read(method);
+  Pt2Files files = find_files(archive, method);
+  simdjson::dom::parser parser;
+  Reader reader(program);
+  reader.read(parse_json(parser, archive, files.program));
+  Subclasses subclasses; // weights that are of a tensor subclass
+  read_payloads(archive, files.weights, program, subclasses);
+  read_payloads(archive, files.constants, program, subclasses);
+  unwrap_subclasses(program, subclasses);
+  reader.check_weights();
+  keep_example_inputs(archive, files.example_inputs, program);
   if (!method.empty()) program.fingerprint = method + "\n";
   for (std::string_view file : archive.names()) {
     const Archive::Entry& e = *archive.entry(file);
@@ -224,6 +227,18 @@ LoadedProgram load(Archive archive, const std::string& name, const std::string& 
 LoadedProgram load_pt2(const std::string& path, const std::string& method) { return load(Archive::map(path), path, method); }
 LoadedProgram load_pt2(std::span<const std::byte> bytes, const std::string& name, const std::string& method) {
   return load(Archive::view(bytes, name), name, method);
+}
+LoadedProgram load_pt2_graph(std::string_view json, std::span<const NamedTensor> weights) {
+  LoadedProgram program;
+  program.name = "graph";
+  simdjson::dom::parser parser;
+  Reader reader(program);
+  reader.read(parse_json(parser, json, "the graph"));
+  for (const NamedTensor& w : weights)
+    require_input(program.weights.emplace(w.name, w.tensor).second, "weight {} is given twice", w.name);
+  reader.check_weights();
+  if (weights.empty()) program.fingerprint = json; // weights are not looked through
+  return program;
 }
 std::vector<std::string> pt2_methods(const std::string& path) { return methods_of(Archive::map(path)); }
 

@@ -165,8 +165,10 @@ Pt2Files find_files(const Archive& archive, const std::string& method) {
 }
 
 Element parse_json(simdjson::dom::parser& parser, const Archive& archive, const std::string& name) {
-  SharedBytes file = archive.read(name, max_json_bytes);
-  std::string_view text = as_text(file.bytes);
+  return parse_json(parser, as_text(archive.read(name, max_json_bytes).bytes), name);
+}
+
+Element parse_json(simdjson::dom::parser& parser, std::string_view text, const std::string& name) {
   Element root;
   auto error = parser.parse(text.data(), text.size()).get(root);
   if (error) error = parser.parse(strict_json(text)).get(root);

@@ -26,8 +26,9 @@ struct Pt2Files {
 std::vector<std::string> methods_of(const Archive& archive);
 /// The files of one of them; `method` may be empty where there is one only.
 Pt2Files find_files(const Archive& archive, const std::string& method);
-/// Parses a JSON file. Infinity and NaN may be bare, as Python's json writes them by default.
+/// Parses a JSON file, or a text that errors call `name`. Infinity and NaN may be bare, as Python's json writes them by default.
 json::Element parse_json(simdjson::dom::parser& parser, const Archive& archive, const std::string& name);
+json::Element parse_json(simdjson::dom::parser& parser, std::string_view text, const std::string& name);
 /// Adds the tensors of `files` to the program's weights, and those of tensor subclasses, which are pickled, to `subclasses`.
 void read_payloads(const Archive& archive, const PayloadFiles& files, LoadedProgram& program, Subclasses& subclasses);
 /// Where the archive has example inputs: remembers them. The program's mapping keeps them alive.

@@ -110,9 +110,9 @@ TEST_CASE("pickled weights that do not fit") {
   Archive a = fixture("2.6.0/tiny");
   auto with = [&](std::string_view file, std::string_view bytes) { return fuzz::rebuild(a, file, bytes); };
   SharedBytes state = a.read(weights), none = a.read(constants);
-  CHECK(has(load_error(with(weights, as_text(none.bytes))), "holds no weight weight"));
-  CHECK(has(load_error(with(constants, as_text(state.bytes))), "holds no weight shift"));
-  CHECK(has(load_error(with(weights, "")), "holds no weight weight"));
+  CHECK(has(load_error(with(weights, as_text(none.bytes))), "is no weight weight"));
+  CHECK(has(load_error(with(constants, as_text(state.bytes))), "is no weight shift"));
+  CHECK(has(load_error(with(weights, "")), "is no weight weight"));
   CHECK(has(load_error(with(weights, "no zip")), "not a zip archive"));
   CHECK(has(load_error(with(weights, as_text(a.read("serialized_example_inputs.pt").bytes))), "no dictionary"));
   Archive pickle = Archive::view(state.bytes, "state");
@@ -123,7 +123,7 @@ TEST_CASE("pickled weights that do not fit") {
                                "weight\ncos\nsystem\n(Vls\ntRu."),
                        ErrorKind::Unsupported),
             "weight of class os.system"));
-  CHECK(has(load_error(changed("tiny", R"("weight")", R"("weighty")")), "holds no weight weighty"));
+  CHECK(has(load_error(changed("tiny", R"("weight")", R"("weighty")")), "is no weight weighty"));
   CHECK(has(load_error(changed("tiny", R"("p_weight": {"dtype": 7, "sizes": [{"as_int": 2}])",
                                R"("p_weight": {"dtype": 7, "sizes": [{"as_int": 1}])")),
             "another dtype or size"));
