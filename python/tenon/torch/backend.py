@@ -14,7 +14,7 @@ from tenon._tenon import check_options
 from .decompose import decompositions, hoist_random, is_random
 from .partition import count, refused, split
 from .export import from_torch
-from .runner import Graph, InTorch
+from .runner import Graph, InTorch, counts
 
 _compiled = weakref.WeakSet()
 
@@ -165,3 +165,8 @@ def refresh():
 def report():
     """A text for each graph that was compiled: how it runs."""
     return [graph.report() for graph in list(_compiled)]
+
+
+def stats():
+    """How many graphs there are, and how often one was compiled: {"graphs": 3, "compiled": 4}."""
+    return {"graphs": len(_compiled), **counts}

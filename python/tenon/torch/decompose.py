@@ -2,7 +2,7 @@
 import functools
 
 import torch
-from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
 
 import tenon
 
@@ -17,7 +17,7 @@ def is_random(target):
 
 @functools.cache
 def decompositions():
-    made = {op: f for op, f in core_aten_decompositions().items() if isinstance(op, torch._ops.OpOverload) and not tenon.is_supported(op.name())}
+    made = {op: f for op, f in _core_aten_decompositions_post_autograd().items() if isinstance(op, torch._ops.OpOverload) and not tenon.is_supported(op.name())}
     made.update({op: decomposition_table[op] for op in RANDOM if op in decomposition_table})
     return made
 

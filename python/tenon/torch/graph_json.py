@@ -35,7 +35,9 @@ def convert_element_type(node):
     return torch.ops.aten._to_copy.default, node.args[:1], {"dtype": node.args[1] if len(node.args) > 1 else node.kwargs["dtype"]}
 
 
-PRIMS = {torch.ops.prims.convert_element_type.default: convert_element_type}
+# Operators that stand for others of ATen: as their target, arguments and keywords.
+SYNONYMS = {torch.ops.prims.convert_element_type.default: convert_element_type,
+            torch.ops.aten._local_scalar_dense.default: lambda node: (torch.ops.aten.item.default, node.args, node.kwargs)}
 
 
 class Writer:
@@ -70,7 +72,7 @@ class Writer:
         if t.dtype not in SCALAR_TYPES:
             raise NoForm(f"elements of {t.dtype}")
         return {"dtype": SCALAR_TYPES[t.dtype], "sizes": [self.size(s) for s in t.shape], "strides": [self.size(s) for s in t.stride()],
-                "storage_offset": {"as_int": 0}, "requires_grad": False, "device": {"type": "cpu", "index": None}, "layout": 7}
+                "storage_offset": {"as_int": 0}, "requires_grad": t.requires_grad, "device": {"type": "cpu", "index": None}, "layout": 7}
 
     # Values: their names, and what they are.
     def tensor(self, name, t):
@@ -112,6 +114,8 @@ class Writer:
     def reference(self, node):
         if node.op == "get_attr":
             self.constants[node.target] = get_attr(self.module, node.target)
+        if is_write(node):
+            return self.argument(node.args[1])
         name = self.names.get(node, node.name)
         value = node.meta.get("val")
         if isinstance(name, list):
@@ -194,8 +198,8 @@ class Writer:
 
     def call(self, node):
         target, args, kwargs = node.target, node.args, node.kwargs
-        if target in PRIMS:
-            target, args, kwargs = PRIMS[target](node)
+        if target in SYNONYMS:
+            target, args, kwargs = SYNONYMS[target](node)
         is_hop = isinstance(target, torch._ops.HigherOrderOperator)
         if isinstance(target, torch._ops.OpOverload):
             text, returns = f"torch.ops.{target}", target._schema.returns

@@ -9,7 +9,7 @@ from torch.fx.passes.operator_support import create_op_support
 import tenon
 
 from .decompose import is_random
-from .graph_json import PRIMS, SCALAR_TYPES, SYM_KINDS, is_write
+from .graph_json import SYNONYMS, SCALAR_TYPES, SYM_KINDS, is_write
 
 # Rows that the loader has beside the table: conditions on numbers.
 CONDITIONS = {"aten::_assert_scalar", "aten::_assert_async", "aten::_assert_async.msg", "aten::_assert_tensor_metadata", "aten::sym_constrain_range",
@@ -32,7 +32,7 @@ def refusal(node):
     if isinstance(target, torch._ops.OpOverload):
         name = target.name()
         is_number = name.startswith("aten::sym_") and type(node.meta.get("val")) in SYM_KINDS  # its expression is known
-        if not (is_number or name in CONDITIONS or target in PRIMS or tenon.is_supported(name)):
+        if not (is_number or name in CONDITIONS or target in SYNONYMS or tenon.is_supported(name)):
             return "there is no such operator"
     elif isinstance(target, torch._ops.HigherOrderOperator):
         if target.name() not in HOPS:

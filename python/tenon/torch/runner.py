@@ -14,6 +14,7 @@ from .graph_json import NoForm, is_write, results_of, to_json
 log = logging.getLogger("tenon")
 # Compiling with new values of weights may take this share of the time that calls have taken without them.
 REFREEZE_SHARE = 0.1
+counts = {"compiled": 0}
 
 
 class InTorch(UserWarning):
@@ -87,6 +88,8 @@ class Graph:
         names = {str(n.meta["val"].node.expr): i for n, i in self.place.items() if isinstance(n.meta.get("val"), torch.SymInt)}
         self.results, self.returns, self.numbers, self.strided = [], [], {}, {}
         for value in results_of(self.module):
+            if isinstance(value, Node) and is_write(value):
+                value = value.args[0]
             if not isinstance(value, Node):
                 self.returns.append(("constant", value))
             elif value in self.place:
@@ -109,6 +112,7 @@ class Graph:
         tensors = {name: t.detach() for name, t in {**weights, **constants}.items()}
         executable = tenon.load_graph(text, tensors).compile(**self.options.tenon)
         self.compile_seconds = time.perf_counter() - start
+        counts["compiled"] += 1
         places = [self.place[n] for n in order if n.name not in tensors]
         log.debug("compiled %d nodes in %.1f ms", len(self.module.graph.nodes), self.compile_seconds * 1e3)
         return executable, places
