@@ -13,5 +13,11 @@ def check(program, expected=None, args=None, kwargs=None, *, rtol=None, atol=Non
     return check(program, expected, args, kwargs, rtol=rtol, atol=atol, **options)
 
 
-__all__ = ["ArgInfo", "BadInput", "BoundCall", "Error", "Executable", "Internal", "Program", "Tensor", "ThreadPool", "Unsupported", "check", "empty", "is_supported", "load",
+def from_torch(module, args, kwargs=None, **options):
+    """A module of torch, exported and compiled; see tenon.torch.from_torch."""
+    from .torch import from_torch
+    return from_torch(module, args, kwargs, **options)
+
+
+__all__ = ["ArgInfo", "BadInput", "BoundCall", "Error", "Executable", "Internal", "Program", "Tensor", "ThreadPool", "Unsupported", "check", "empty", "from_torch", "is_supported", "load",
            "load_compiled", "load_graph", "load_op_library", "methods", "register_class", "register_op", "thread_budget"]

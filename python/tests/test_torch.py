@@ -184,6 +184,15 @@ def test_dropout_is_torchs():
     assert 0.68 < (h != 0).float().mean() < 0.72
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_dropout_leaves_one_part(dynamic):
+    layers = [nn.Sequential(nn.Linear(16, 16), nn.Dropout(0.25), nn.ReLU()) for _ in range(4)]
+    f = compiled(nn.Sequential(*layers).train(), dynamic=dynamic)
+    before = tenon.torch.stats()["compiled"]
+    f(torch.randn(5, 16)).sum().backward()
+    assert tenon.torch.stats()["compiled"] - before == 2
+
+
 def test_cond():
     def f(x):
         return torch.cond(x.sum() > 0, lambda x: x.cos() + 1, lambda x: x.sin(), (x,))
@@ -241,7 +250,7 @@ def test_errors_are_raised():
 def test_from_torch():
     net = small_net().eval()
     x = torch.randn(2, 3, 8, 8)
-    exe = tenon.torch.from_torch(net, (x,), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=64)},))
+    exe = tenon.from_torch(net, (x,), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=64)},))
     with torch.no_grad():
         close(exe(x), net(x))
         y = torch.randn(7, 3, 8, 8)

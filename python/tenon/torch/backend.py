@@ -11,8 +11,8 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 import tenon
 from tenon._tenon import check_options
 
-from .decompose import decompositions, hoist_random, is_random
-from .partition import count, refused, split
+from .decompose import decompositions, hoist_random
+from .partition import RANDOM, count, refused, split
 from .export import from_torch
 from .runner import Graph, InTorch, counts
 
@@ -40,7 +40,7 @@ class Divided:
     """A graph of which torch runs some nodes. The first call measures what these take, and says so once."""
 
     def __init__(self, module, refusals, weights, options):
-        self.refusals = {n.name: (n, reason) for n, reason in refusals.items() if not is_random(n.target)}
+        self.refusals = {n.name: (n, reason) for n, reason in refusals.items() if reason is not RANDOM}
         self.module, parts = split(module, refusals)
         placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
         weights = {placeholders[i] for i in weights}
@@ -107,7 +107,7 @@ def compile_graph(module, weights, options):
     """What runs the graph: tenon alone, tenon and torch, or torch where there is nothing for tenon."""
     hoist_random(module)
     refusals = refused(module)
-    told = {n: reason for n, reason in refusals.items() if not is_random(n.target)}
+    told = {n: reason for n, reason in refusals.items() if reason is not RANDOM}
     if options.strict and told:
         raise tenon.Unsupported("; ".join(f"{n.target}: {reason}" for n, reason in told.items()))
     made = Divided(module, refusals, weights, options) if refusals else Graph(module, weights, options)

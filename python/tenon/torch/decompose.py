@@ -2,7 +2,10 @@
 import functools
 
 import torch
+import torch.fx
 from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 import tenon
 
@@ -27,24 +30,49 @@ OF_SIZE = {aten.rand_like.default: aten.rand.default, aten.randn_like.default: a
            aten.randint_like.default: aten.randint.default, aten.randint_like.low_dtype: aten.randint.low}
 
 
+class Sizes:
+    """Nodes for sizes, made of the graph's own numbers and put before all else. They and what is random are torch's."""
+
+    def __init__(self, graph, before):
+        self.graph, self.before, self.known = graph, before, {}
+        self.symbols = {n.meta["val"].node.expr: n for n in graph.nodes if n.op == "placeholder" and isinstance(n.meta.get("val"), torch.SymInt)}
+
+    def can_make(self, size):
+        return type(size) is int or size.node.expr.free_symbols <= self.symbols.keys()
+
+    def node(self, size):
+        if type(size) is int or size.node.expr.is_number:
+            return int(size)
+        expr = size.node.expr
+        if expr in self.symbols:
+            return self.symbols[expr]
+        if expr not in self.known:
+            tracer = torch.fx.proxy.GraphAppendingTracer(self.graph)
+            last = self.before.prev
+            with self.graph.inserting_before(self.before):
+                self.known[expr] = sympy_interp(PythonReferenceAnalysis, {s: torch.fx.Proxy(self.symbols[s], tracer) for s in expr.free_symbols}, expr).node
+            while (last := last.next) is not self.before:
+                last.meta.update(val=size, tenon_outside=True)
+        return self.known[expr]
+
+
 def hoist_random(module):
     """Makes random operators independent of what is computed, and puts them at the graph's beginning where their sizes are known there."""
     graph = module.graph
+    found = [n for n in graph.nodes if n.op == "call_function" and is_random(n.target)]
+    if not found:
+        return
     first = next(n for n in graph.nodes if n.op != "placeholder")
-    changed = False
-    for node in list(graph.nodes):
-        if node.op != "call_function" or not is_random(node.target):
-            continue
-        if node.target in OF_SIZE and all(type(s) is int for s in node.meta["val"].shape):
-            value = node.meta["val"]
+    sizes = Sizes(graph, first)
+    for node in found:
+        value = node.meta["val"]
+        if node.target in OF_SIZE and all(map(sizes.can_make, value.shape)):
+            shape = [sizes.node(s) for s in value.shape]
             with graph.inserting_before(first):
-                made = graph.call_function(OF_SIZE[node.target], (*node.args[1:], list(value.shape)), {"dtype": value.dtype, "device": value.device})
+                made = graph.call_function(OF_SIZE[node.target], (*node.args[1:], shape), {"dtype": value.dtype, "device": value.device})
             made.meta.update(node.meta)
             node.replace_all_uses_with(made)
             graph.erase_node(node)
-            changed = True
-        elif not node.all_input_nodes:
-            first.prepend(node) if node is not first else None
-            changed = True
-    if changed:
-        module.recompile()
+        elif not node.all_input_nodes and node is not first:
+            first.prepend(node)
+    module.recompile()

@@ -16,6 +16,17 @@ SYM_KINDS = {torch.SymInt: "int", torch.SymFloat: "float", torch.SymBool: "bool"
 POSITIONAL, KEYWORD = 1, 2
 
 
+def origin(node):
+    """Where a node comes from, as archives say it."""
+    made = {}
+    if stack := node.meta.get("stack_trace"):
+        made["stack_trace"] = stack
+    if modules := node.meta.get("nn_module_stack"):
+        made["nn_module_stack"] = ";".join(f"{key},{path},{kind if isinstance(kind, str) else kind.__module__ + '.' + kind.__qualname__}"
+                                           for key, (path, kind) in modules.items())
+    return made
+
+
 class NoForm(Exception):
     """A node, type or value that the schema, or tenon, has no form for; the message says which."""
 
@@ -208,9 +219,8 @@ class Writer:
             text, is_list = f"torch.ops.higher_order.{target.name()}", False
         else:
             text, is_list = f"{target.__module__}.{target.__name__}", False
-        stack = node.meta.get("stack_trace")
         return {"target": text, "inputs": self.inputs(target, args, kwargs), "outputs": self.outputs(node, is_list), "name": node.name,
-                "metadata": {"stack_trace": stack} if stack else {}, "is_hop_single_tensor_return": isinstance(node.meta["val"], torch.Tensor) if is_hop else None}
+                "metadata": origin(node), "is_hop_single_tensor_return": isinstance(node.meta["val"], torch.Tensor) if is_hop else None}
 
     def write(self, kept=None):
         """The graph without its outputs. `kept`: the placeholders that become inputs; all of them where it is None."""

@@ -14,6 +14,7 @@ from .graph_json import SYNONYMS, SCALAR_TYPES, SYM_KINDS, is_write
 # Rows that the loader has beside the table: conditions on numbers.
 CONDITIONS = {"aten::_assert_scalar", "aten::_assert_async", "aten::_assert_async.msg", "aten::_assert_tensor_metadata", "aten::sym_constrain_range",
               "aten::sym_constrain_range_for_size"}
+RANDOM = "random numbers are torch's"
 HOPS = {"cond", "while_loop", "scan", "map_impl"}
 # Fewer operators than these that compute are not worth a part of their own.
 LEAST_NODES = 3
@@ -27,8 +28,8 @@ def values_of(value):
 def refusal(node):
     """Why tenon does not take the node; None where it does."""
     target = node.target
-    if is_random(target):
-        return "random numbers are torch's"
+    if is_random(target) or node.meta.get("tenon_outside"):
+        return RANDOM
     if isinstance(target, torch._ops.OpOverload):
         name = target.name()
         is_number = name.startswith("aten::sym_") and type(node.meta.get("val")) in SYM_KINDS  # its expression is known
