@@ -14,7 +14,36 @@ struct Source {
   PyTypeObject* type = nullptr;
   Origin origin = Origin::None;
   const ExchangeApi* api = nullptr;
+  bool is_array = false; // numpy's ndarray
 };
+
+// How numpy's arrays lie in memory: its C API reads the same in macros, so that it is part of its ABI, in versions 1 and 2. The buffer protocol
+// takes some 200 ns longer.
+struct NumpyArray {
+  PyObject_HEAD
+  char* data;
+  int rank;
+  Py_ssize_t *sizes, *strides; // in bytes
+  PyObject *base, *descr;
+  int flags;
+  static constexpr int writeable = 0x400;
+};
+struct NumpyType {
+  PyObject_HEAD
+  PyTypeObject* type;
+  char kind, letter, byte_order, flags;
+  int number;
+};
+
+std::optional<DType> dtype_of(const NumpyType& t) {
+  constexpr std::optional<DType> no;
+  constexpr std::optional<DType> types[] = {DType::Bool, DType::I8,  DType::U8,  DType::I16, no, DType::I32, no,        DType::I64,
+                                            DType::U64,  DType::I64, DType::U64, DType::F32, DType::F64, no, DType::C64, DType::C128};
+  static_assert(sizeof(long) == 8);
+  if (t.byte_order == '>') return no;
+  if (t.number == 23) return DType::F16;
+  return t.number >= 0 && t.number < static_cast<int>(std::size(types)) ? types[t.number] : no;
+}
 
 std::string type_name(PyObject* object) { return Py_TYPE(object)->tp_name; }
 
@@ -32,7 +61,7 @@ Source find_source(PyTypeObject* type) {
   if (auto* api = exchange_of(type)) return {type, Origin::Exchange, api};
   nb::object numpy = numpy_if_loaded();
   if (numpy.is_valid() && PyObject_IsSubclass(t.ptr(), numpy.attr("generic").ptr()) == 1) return {type, Origin::Numpy, nullptr};
-  if (numpy.is_valid() && PyObject_IsSubclass(t.ptr(), numpy.attr("ndarray").ptr()) == 1) return {type, Origin::Numpy, nullptr};
+  if (numpy.is_valid() && PyObject_IsSubclass(t.ptr(), numpy.attr("ndarray").ptr()) == 1) return {type, Origin::Numpy, nullptr, true};
   return {type, Origin::Other, nullptr};
 }
 
@@ -131,6 +160,7 @@ void Borrowed::take(PyObject* object, const DType* bits, bool hold) {
   origin = source.origin, api = source.api;
   if (origin == Origin::Tenon) take_tenon(object);
   else if (origin == Origin::Exchange) take_exchange(object, hold);
+  else if (source.is_array && !bits && !hold && take_array(object)) return;
   else if (PyObject_CheckBuffer(object)) take_buffer(object, bits);
   else if (PyObject_HasAttrString(object, "__dlpack__")) take_dlpack(object);
   else bad_input("an object of the type " + type_name(object) + " is no tensor: it has neither DLPack nor a buffer");
@@ -167,6 +197,23 @@ void Borrowed::take_exchange(PyObject* object, bool hold) {
   }
   set(t);
   refuse_lazy(object, t);
+}
+
+// False where the buffer protocol is to say more, or why not.
+bool Borrowed::take_array(PyObject* object) {
+  auto& a = *reinterpret_cast<const NumpyArray*>(object);
+  std::optional<DType> type = dtype_of(*reinterpret_cast<const NumpyType*>(a.descr));
+  if (!type || a.rank < 0 || a.rank > inline_rank) return false;
+  auto width = static_cast<int64_t>(size_of(*type));
+  auto rank = static_cast<size_t>(a.rank);
+  for (size_t d = 0; d < rank; d++) {
+    if (a.strides[d] % width != 0) return false;
+    numbers_[d] = a.sizes[d], numbers_[inline_rank + d] = a.strides[d] / width;
+  }
+  view.dtype = *type, view.data = a.data;
+  view.sizes = {numbers_, rank}, view.strides = {numbers_ + inline_rank, rank};
+  is_readonly = !(a.flags & NumpyArray::writeable);
+  return true;
 }
 
 void Borrowed::take_buffer(PyObject* object, const DType* bits) {

@@ -39,6 +39,7 @@ public:
 
 private:
   void take_tenon(PyObject* object);
+  bool take_array(PyObject* object);
   void take_exchange(PyObject* object, bool hold);
   void take_buffer(PyObject* object, const DType* bits);
   void take_dlpack(PyObject* object);
