@@ -17,11 +17,10 @@ struct Source {
   bool is_array = false; // numpy's ndarray
 };
 
-// How numpy's arrays lie in memory: its C API reads the same in macros, so that it is part of its ABI, in versions 1 and 2. The buffer protocol
-// takes some 200 ns longer.
+// How numpy's arrays lie in memory: its C API reads the same in macros, so that it is part of its ABI, in versions 1 and 2. The buffer
+// protocol takes some 200 ns longer.
 struct NumpyArray {
-  PyObject_HEAD
-  char* data;
+  PyObject_HEAD char* data;
   int rank;
   Py_ssize_t *sizes, *strides; // in bytes
   PyObject *base, *descr;
@@ -29,16 +28,16 @@ struct NumpyArray {
   static constexpr int writeable = 0x400;
 };
 struct NumpyType {
-  PyObject_HEAD
-  PyTypeObject* type;
+  PyObject_HEAD PyTypeObject* type;
   char kind, letter, byte_order, flags;
   int number;
 };
 
 std::optional<DType> dtype_of(const NumpyType& t) {
   constexpr std::optional<DType> no;
-  constexpr std::optional<DType> types[] = {DType::Bool, DType::I8,  DType::U8,  DType::I16, no, DType::I32, no,        DType::I64,
-                                            DType::U64,  DType::I64, DType::U64, DType::F32, DType::F64, no, DType::C64, DType::C128};
+  constexpr std::optional<DType> types[] = {DType::Bool, DType::I8,  DType::U8,  DType::I16, no,         DType::I32,
+                                            no,          DType::I64, DType::U64, DType::I64, DType::U64, DType::F32,
+                                            DType::F64,  no,         DType::C64, DType::C128};
   static_assert(sizeof(long) == 8);
   if (t.byte_order == '>') return no;
   if (t.number == 23) return DType::F16;

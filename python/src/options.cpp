@@ -44,8 +44,9 @@ Options options_of(const nb::kwargs& kwargs) {
 }
 
 void bind_threads(nb::module_& m) {
-  m.def("check_options", [](nb::kwargs options) { options_of(options); }, nb::arg("options"),
-        "Whether these are options of Program.compile. Errors: BadInput.");
+  m.def(
+      "check_options", [](nb::kwargs options) { options_of(options); }, nb::arg("options"),
+      "Whether these are options of Program.compile. Errors: BadInput.");
   nb::class_<ThreadPool>(m, "ThreadPool", "A pool of so many threads, those that call included; 0: a thread for each core.")
       .def(nb::init<int>(), nb::arg("threads") = 0)
       .def_prop_ro("threads", &ThreadPool::threads);

@@ -167,8 +167,9 @@ void bind_program(nb::module_& m) {
           nb::arg("path"), nb::arg("options"),
           "Writes plan, machine code and packed weights, for load_compiled on machines of the same kind.")
       .def("__repr__", repr);
-  m.def("is_supported", [](const std::string& overload) { return is_supported(overload); }, nb::arg("overload"),
-        "Whether programs may call the operator, by its overload's name: 'aten::add.Tensor', 'aten::relu'.");
+  m.def(
+      "is_supported", [](const std::string& overload) { return is_supported(overload); }, nb::arg("overload"),
+      "Whether programs may call the operator, by its overload's name: 'aten::add.Tensor', 'aten::relu'.");
   m.def(
       "load_compiled",
       [](nb::object path, nb::kwargs options) {

@@ -58,7 +58,8 @@ public:
       if (places.at(i) >= arguments.size()) bad_input("there is no such argument");
       Seen now = look_at(PyList_GET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(places[i])));
       const Seen& then = seen_[i];
-      if (now.data != then.data || now.elements != then.elements || now.version != then.version || now.samples != then.samples) return false;
+      if (now.data != then.data || now.elements != then.elements || now.version != then.version || now.samples != then.samples)
+        return false;
     }
     return true;
   }

@@ -97,7 +97,8 @@ public:
     bool any = false;
     std::vector<std::pair<Expr, Expr>> checks;
     for (size_t i = 0; i < n.outputs.size(); i++) {
-      const Type& want = from.type(n.outputs[i]);
+      const Type &want = from.type(n.outputs[i]), &made = now[i].type();
+      if (want.is_tensor() && !(made.is_tensor() && made.rank() == want.rank())) continue; // a gradient that is not asked for
       for (size_t d = 0; want.is_tensor() && d < want.rank(); d++) {
         Expr got = now[i].sizes()[d];
         if (got == want.sizes[d] || want.sizes[d]->op != Op::Symbol || !bound_.insert(want.sizes[d].get()).second) continue;

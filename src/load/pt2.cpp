@@ -234,8 +234,7 @@ LoadedProgram load_pt2_graph(std::string_view json, std::span<const NamedTensor>
   simdjson::dom::parser parser;
   Reader reader(program);
   reader.read(parse_json(parser, json, "the graph"));
-  for (const NamedTensor& w : weights)
-    require_input(program.weights.emplace(w.name, w.tensor).second, "weight {} is given twice", w.name);
+  for (const NamedTensor& w : weights) require_input(program.weights.emplace(w.name, w.tensor).second, "weight {} is given twice", w.name);
   reader.check_weights();
   if (weights.empty()) program.fingerprint = json; // weights are not looked through
   return program;
