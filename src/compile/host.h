@@ -6,10 +6,10 @@
 namespace tenon {
 
 struct Host {
-  std::string isa;                                 ///< "avx512", "avx2"; empty: the CPU has neither
-  std::string refused;                             ///< why not
-  std::vector<std::string> extensions;             ///< of those that code is generated for, what the CPU has: "avx512-vnni", "amx-bf16"
-  std::vector<std::string> families;               ///< of matrix kernels, those that the machine runs
+  std::string isa = {};                            ///< "avx512", "avx2"; empty: the CPU has neither
+  std::string refused = {};                        ///< why not
+  std::vector<std::string> extensions = {};        ///< of those that code is generated for, what the CPU has: "avx512-vnni", "amx-bf16"
+  std::vector<std::string> families = {};          ///< of matrix kernels, those that the machine runs
   size_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0; ///< data caches; L1 and L2 of one core, L3 as the core sees it
 };
 Host describe_host();
