@@ -20,7 +20,7 @@ std::vector<std::string> spellings(const CLI::Option& o) {
 }
 
 /// The values of the first positional argument, if they are words.
-std::vector<std::string_view> positional_words(const CLI::App& command) {
+std::vector<std::string> positional_words(const CLI::App& command) {
   for (const CLI::Option* o : options_of(command))
     if (!o->nonpositional()) return words_of(o->get_type_name());
   return {};
@@ -102,8 +102,9 @@ std::string zsh_command(const CLI::App& command) {
     if (!o->nonpositional()) lines += fmt::format(" \\\n        {}", in_quotes("*:" + value));
     for (const std::string& name : spellings(*o)) {
       std::string tail = takes_value(*o) ? ":" + value : "";
-      lines += fmt::format(" \\\n        {}", in_quotes(fmt::format("{}{}[{}]{}", name, takes_value(*o) && name.starts_with("--") ? "=" : "",
-                                                                 zsh_text(o->get_description()), tail)));
+      lines +=
+          fmt::format(" \\\n        {}", in_quotes(fmt::format("{}{}[{}]{}", name, takes_value(*o) && name.starts_with("--") ? "=" : "",
+                                                               zsh_text(o->get_description()), tail)));
     }
   }
   return fmt::format("      {})\n        _arguments -s{};;\n", command.get_name(), lines);

@@ -14,6 +14,12 @@ namespace tenon::cli {
 
 namespace {
 
+/// Names as did_you_mean takes them, and what holds their text.
+struct Names {
+  std::vector<std::string> texts;
+  std::vector<std::string_view> views() const { return {texts.begin(), texts.end()}; }
+};
+
 std::string text_of(const Range& r) {
   if (std::isinf(r.high)) return r.low == 0 ? "that is not negative" : fmt::format("of at least {}", r.low);
   return fmt::format("from {} to {}", r.low, r.high);
@@ -58,9 +64,9 @@ CLI::Option* add_numbers(CLI::App* command, const std::string& flags, std::vecto
 }
 CLI::Option* add_word(CLI::App* command, const std::string& flags, std::string& to, const char* words, const char* help) {
   auto set = [&to, words, name = bare(flags)](const std::string& text) {
-    std::vector<std::string_view> known = words_of(words);
-    if (std::ranges::find(known, text) == known.end())
-      bad_input("option {} cannot be '{}': it is one of {}{}", name, text, fmt::join(known, ", "), did_you_mean(text, known));
+    Names known{words_of(words)};
+    if (std::ranges::find(known.texts, text) == known.texts.end())
+      bad_input("option {} cannot be '{}': it is one of {}{}", name, text, fmt::join(known.texts, ", "), did_you_mean(text, known.views()));
     to = text;
   };
   return command->add_option_function<std::string>(flags, set, help)->type_name(words);
@@ -72,12 +78,12 @@ CLI::Option* add_flag(CLI::App* command, const std::string& flags, bool& to, con
   return command->add_flag(flags, to, help)->disable_flag_override();
 }
 
-std::vector<std::string_view> words_of(std::string_view type_name) {
-  std::vector<std::string_view> words;
+std::vector<std::string> words_of(std::string_view type_name) {
+  std::vector<std::string> words;
   if (type_name.find('|') == type_name.npos) return words;
   for (size_t begin = 0; begin <= type_name.size();) {
     size_t end = std::min(type_name.find('|', begin), type_name.size());
-    words.push_back(type_name.substr(begin, end - begin));
+    words.emplace_back(type_name.substr(begin, end - begin));
     begin = end + 1;
   }
   return words;
@@ -99,11 +105,6 @@ std::vector<const CLI::Option*> options_of(const CLI::App& command) {
 
 namespace {
 
-/// Names as did_you_mean takes them, and what holds their text.
-struct Names {
-  std::vector<std::string> texts;
-  std::vector<std::string_view> views() const { return {texts.begin(), texts.end()}; }
-};
 Names names_of_commands(const CLI::App& app) {
   Names names;
   for (const CLI::App* c : commands_of(app)) names.texts.push_back(c->get_name());

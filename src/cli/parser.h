@@ -25,7 +25,7 @@ CLI::Option* add_text(CLI::App* command, const std::string& flags, std::string& 
 CLI::Option* add_flag(CLI::App* command, const std::string& flags, bool& to, const char* help);
 
 /// The words of a type name "a|b|c"; none where it is no list of words.
-std::vector<std::string_view> words_of(std::string_view type_name);
+std::vector<std::string> words_of(std::string_view type_name);
 /// "--name" of an option, "NAME" of a positional one.
 std::string name_of(const CLI::Option& option);
 /// The commands of the tool, or options of a command, in their order.
