@@ -75,7 +75,7 @@ mkdir project && cd project
 printf "cmake_minimum_required(VERSION 3.16)\nproject(embed CXX)\nfind_package(tenon 0.1 REQUIRED)\nadd_executable(embed $examples/embed.cpp)\ntarget_link_libraries(embed PRIVATE tenon::tenon)\n" >CMakeLists.txt
 cmake -B build . >/dev/null && cmake --build build >/dev/null
 build/embed ../mlp.pt2'
-inside apt-get purge -y -qq libtenon0 >"$work/apt.log" 2>&1 || { cat "$work/apt.log"; exit 1; }
+inside apt-get purge -y -qq libtenon0 libtenon-dev tenon-tools >"$work/apt.log" 2>&1 || { cat "$work/apt.log"; exit 1; }
 left=$(inside find /usr -name '*tenon*')
 [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
 echo "packages: $(cd "$packages" && du -ch ./*.deb | tr '\n' ' ')"
