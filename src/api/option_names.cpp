@@ -91,7 +91,7 @@ const Row& find_row(std::string name) {
     if (row.info.name == name) return row;
     known.push_back(row.info.name);
   }
-  bad_input("there is no option {}{}; there are {}", name, did_you_mean(name, known), fmt::join(known, ", "));
+  bad_input("there is no option {}{}", name, there_are(name, known));
 }
 
 } // namespace

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 namespace tenon {
 
@@ -33,9 +33,14 @@ std::string_view similar_word(std::string_view word, std::span<const std::string
   return best;
 }
 
-std::string did_you_mean(std::string_view word, std::span<const std::string_view> words, std::string_view before) {
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> words) {
   std::string_view best = similar_word(word, words);
-  return best.empty() ? "" : fmt::format("; did you mean {}{}?", before, best);
+  return best.empty() ? "" : fmt::format("; did you mean {}?", best);
+}
+
+std::string there_are(std::string_view word, std::span<const std::string_view> words) {
+  std::string meant = did_you_mean(word, words);
+  return fmt::format("{} {}", meant.empty() ? "; there are" : meant + " There are", fmt::join(words, ", "));
 }
 
 } // namespace tenon

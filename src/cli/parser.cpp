@@ -133,9 +133,7 @@ std::string no_command(const CLI::App& app, const std::vector<std::string>& rest
   for (const std::string& word : rest)
     if (word.starts_with('-') && word.size() > 1) return unknown_option(app, "tenon", word);
   if (rest.empty()) return fmt::format("no command is given; there are {}", fmt::join(known.texts, ", "));
-  std::string meant = did_you_mean(rest[0], known.views());
-  return fmt::format("there is no command {}{}", rest[0],
-                     meant.empty() ? fmt::format("; there are {}", fmt::join(known.texts, ", ")) : meant);
+  return fmt::format("there is no command {}{}", rest[0], there_are(rest[0], known.views()));
 }
 
 /// An option that was given without a value, with too few, or more than once.
