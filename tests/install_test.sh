@@ -12,7 +12,7 @@ library=$(find "$root" -name 'libtenon.so')
 prefix=${pc%/lib*}
 foreign=$(nm -D --defined-only -C "$library" | awk '{ $1 = ""; $2 = ""; print substr($0, 3) }' | grep -vE '^(typeinfo (name )?for |vtable for )?tenon::|^tenon_[a-z_]+$' || true)
 [ -z "$foreign" ] || { echo "libtenon.so exports what is not its API:"; echo "$foreign" | head; exit 1; }
-internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|register_kernel|detail::|IValue|ListBox|Script|Var|str|repr|equal|name_of|load_op_library|allowed_types|edge_types_yaml|register_backend|load_backend_library|partition|option_infos|set_option)| tenon_[a-z_]+$' || true)
+internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|register_kernel|detail::|IValue|ListBox|Script|Var|str|repr|equal|name_of|load_op_library|allowed_types|edge_types_yaml|register_backend|load_backend_library|partition|option_infos|set_option|ReportProgress|is_supported)| tenon_[a-z_]+$' || true)
 [ -z "$internal" ] || { echo "libtenon.so exports internals:"; echo "$internal" | head; exit 1; }
 nm -D --defined-only -C "$library" | grep 'tenon::Program::load' >/dev/null || { echo "libtenon.so lacks its API"; exit 1; }
 # The C API: what is exported is what the list of its ABI has, and what the header declares.
@@ -67,4 +67,28 @@ ${CXX:-g++} -std=c++20 -Wall -Wextra -Werror "$root/edge.cpp" $flags -o "$root/e
 LD_LIBRARY_PATH=$(dirname "$library") "$root/edge"
 LD_LIBRARY_PATH=$(dirname "$library") "$root/own_kernel" tests/fixtures/programs/encoder_block.pt2 | grep 'by mine::gelu$' >/dev/null || { echo "own_kernel is not run"; exit 1; }
 "$prefix/bin/tenon" run tests/fixtures/programs/mlp.pt2
+# What the parser knows, where shells and man look for it; the licences.
+for file in share/man/man1/tenon.1 share/bash-completion/completions/tenon share/zsh/site-functions/_tenon share/fish/vendor_completions.d/tenon.fish share/doc/tenon/LICENSE share/doc/tenon/NOTICES; do
+  [ -s "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
+done
+"$prefix/bin/tenon" man | cmp - "$prefix/share/man/man1/tenon.1"
+# CMake finds the library, for C++ and for C, and refuses it for another version.
+if ! command -v cmake >/dev/null; then echo "SKIPPED install: cmake is missing (./dev setup installs it); all else passed"; exit 77; fi
+mkdir "$root/project"
+cat >"$root/project/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.16)
+project(embed \${languages})
+find_package(tenon \${wanted} REQUIRED)
+add_executable(embed \${source})
+target_link_libraries(embed PRIVATE tenon::tenon)
+END
+with_cmake() { # LANGUAGES VERSION SOURCE
+  rm -rf "$root/project/build"
+  cmake -S "$root/project" -B "$root/project/build" -DCMAKE_PREFIX_PATH="$prefix" -Dlanguages="$1" -Dwanted="$2" -Dsource="$PWD/$3" >"$root/cmake.log" 2>&1 &&
+    cmake --build "$root/project/build" >"$root/cmake.log" 2>&1 && "$root/project/build/embed" tests/fixtures/programs/mlp.pt2 >/dev/null
+}
+with_cmake CXX "${version%.*}" examples/embed.cpp || { cat "$root/cmake.log"; exit 1; }
+with_cmake C "$version" examples/embed.c || { cat "$root/cmake.log"; exit 1; }
+if with_cmake CXX 99 examples/embed.cpp; then echo "CMake takes another major version"; exit 1; fi
+grep 'version: "*'"$version" "$root/cmake.log" >/dev/null || grep "version: $version" "$root/cmake.log" >/dev/null || { cat "$root/cmake.log"; exit 1; }
 echo "library: $(stat -Lc %s "$library") bytes, exports $(nm -D --defined-only "$library" | wc -l) symbols"

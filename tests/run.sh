@@ -62,6 +62,9 @@ suite fixtures_interpreted "$tenon" check --interpret tests/fixtures/programs
 suite operators "$tenon" check tests/fixtures/operators
 suite operators_interpreted "$tenon" check --interpret tests/fixtures/operators
 suite tool tests/tool_test.sh "$tenon"
+suite tool_options tests/tool_options_test.py "$tenon"
+suite tool_facts tests/tool_facts_test.py "$tenon"
+suite notices packaging/notices.py --check "$build"
 suite install tests/install_test.sh "$build"
 suite python tests/python_test.sh "$build"
 if [ -f "$build/tests/onednn_backend.so" ]; then suite onednn tests/onednn_test.sh "$build"

@@ -10,7 +10,10 @@ asan=$build-asan tsan=$build-tsan seed=$RANDOM
 programs=tests/fixtures/programs archives=tests/fixtures/archives/2.6.0
 step() { # NAME COMMAND...: passed when it exits 0
   local name=$1 start=$SECONDS log=$build/slow_$1.log; shift
-  if "$@" >"$log" 2>&1; then passed=$((passed + 1)); echo "ok      $name ($((SECONDS - start)) s)"
+  local status=0
+  "$@" >"$log" 2>&1 || status=$?
+  if [ $status -eq 77 ]; then tail -n 1 "$log" # it says what is missing
+  elif [ $status -eq 0 ]; then passed=$((passed + 1)); echo "ok      $name ($((SECONDS - start)) s)"
   else failed=$((failed + 1)); echo "FAILED  $name ($((SECONDS - start)) s), all of it in $log"; tail -n 40 "$log"; fi
 }
 sanitized() { # DIR [meson options]: configured once
@@ -34,6 +37,7 @@ load_corpus() { mkdir -p "$1" && "$asan/tests/load_fuzz" --seed tests/fixtures/l
 
 ninja -C "$build" --quiet tests/unit_tests tests/program_fuzz tests/operand_fuzz tests/script_random || exit 1
 echo "seed $seed"
+step package tests/package_test.sh "$build"
 step random_graphs env TENON_DIFF_GRAPHS=3000 TENON_DIFF_SEED="$seed" "$build/tests/unit_tests" --source-file='*ops_diff_test*'
 step program_fuzz "$build/tests/program_fuzz" "$programs" "$seconds" "$seed"
 step archive_fuzz "$build/tests/program_fuzz" "$archives" "$seconds" "$seed"

@@ -6,6 +6,7 @@
 
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include "base/stage.h"
 #include "base/stop_point.h"
 #include "codegen/codegen.h"
 #include "codegen/llvm/emit_ops.h"
@@ -191,6 +192,7 @@ std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kerne
                                             std::span<CodeText> texts, std::span<CodeObject> objects) {
   std::vector<CompiledKernel> out(kernels.size());
   CodeBuilder builder(jit);
+  Stage stage("kernels", kernels.size());
   std::vector<size_t> order = largest_first(kernels);
   std::atomic<size_t> next = 0;
   std::mutex mutex;
@@ -203,6 +205,7 @@ std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kerne
         void* address =
             builder.add(source_of(*kernels[i], jit.target()), texts.empty() ? nullptr : &texts[i], objects.empty() ? nullptr : &objects[i]);
         out[i].function = reinterpret_cast<KernelFn>(address);
+        stage.part_done();
       } catch (...) {
         std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();

@@ -11,6 +11,7 @@
 #include "tenon/options.h"      // IWYU pragma: export
 #include "tenon/pass.h"         // IWYU pragma: export
 #include "tenon/program.h"      // IWYU pragma: export
+#include "tenon/progress.h"     // IWYU pragma: export
 #include "tenon/script.h"       // IWYU pragma: export
 #include "tenon/signature.h"    // IWYU pragma: export
 #include "tenon/tensor.h"       // IWYU pragma: export

@@ -81,7 +81,7 @@ def test_trees():
 
 def test_errors():
     p = program("mlp")
-    with pytest.raises(tenon.BadInput, match="there is no option thread; there are .*threads") as e:
+    with pytest.raises(tenon.BadInput, match=r"there is no option thread; did you mean threads\? There are .*threads") as e:
         p.compile(thread=1)
     assert isinstance(e.value, ValueError) and isinstance(e.value, tenon.Error) and e.value.kind == "BadInput"
     exe = p.compile()

@@ -7,6 +7,7 @@
 
 #include "api/pending.h"
 #include "artifact/cache.h"
+#include "base/stage.h"
 #include "compile/compile.h"
 #include "compile/pack_weights.h"
 #include "compile/specialize.h"
@@ -127,6 +128,7 @@ Result<Executable> Program::compile(const Options& options) const {
   return guarded([&] {
     auto impl = std::make_shared<Executable::Impl>();
     impl->options = options, impl->signature = impl_->signature;
+    Stage stage("compiling");
     std::shared_ptr<const Program::Impl> program = to_backends(impl_, options.backends);
     if (std::isinf(options.compile_budget_ms) || options.interpret) {
       compile_into(*impl, program);
@@ -141,6 +143,7 @@ Result<Executable> Program::compile(const Options& options) const {
 
 Status Program::save_compiled(const std::string& path, const Options& options) const {
   auto done = guarded([&] {
+    Stage stage("compiling");
     std::shared_ptr<const Program::Impl> program = to_backends(impl_, options.backends);
     Compiled compiled = compile_program(program->loaded, options, {.objects = true});
     artifact::write(path, describe(*program, options, compiled, {}), *compiled.plan);

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "api/impl.h"
 #include "base/check.h"
+#include "base/similar.h"
 
 namespace tenon {
 
@@ -26,17 +28,19 @@ bool to_flag(std::string_view text) {
 template <class T> T to_number(std::string_view text) {
   T value{};
   auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require_input(code == std::errc() && end == text.data() + text.size() && value >= T(0), "it is a number that is not negative");
+  constexpr const char* kind = std::is_integral_v<T> ? "a whole number" : "a number";
+  require_input(code != std::errc::result_out_of_range, "it is {} that is not larger than {}", kind, std::numeric_limits<T>::max());
+  require_input(code == std::errc() && end == text.data() + text.size() && value >= T(0), "it is {} that is not negative", kind);
   return value;
 }
 
 template <class T, size_t n> T to_word(std::string_view text, const std::pair<std::string_view, T> (&words)[n]) {
-  std::string known;
+  std::vector<std::string_view> known;
   for (auto& [word, value] : words) {
     if (word == text) return value;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", word);
+    known.push_back(word);
   }
-  throw Error(ErrorKind::BadInput, "it is one of " + known);
+  bad_input("it is one of {}{}", fmt::join(known, ", "), did_you_mean(text, known));
 }
 
 constexpr std::pair<std::string_view, Precision> precisions[] = {
@@ -48,43 +52,46 @@ struct Row {
   Setter set;
 };
 constexpr Row rows[] = {
-    {{"threads", Kind::Value, "threads of one call; 0: all cores"}, [](Options& o, std::string_view v) { o.threads = to_number<int>(v); }},
-    {{"isa", Kind::Value, "auto, avx2 or avx512"}, [](Options& o, std::string_view v) { o.isa = to_word(v, isas); }},
-    {{"precision", Kind::Value, "of f32 products: strict, bf16 or int8-weights"},
+    {{"threads", Kind::Value, "threads of one call; 0: all cores", "COUNT"},
+     [](Options& o, std::string_view v) { o.threads = to_number<int>(v); }},
+    {{"isa", Kind::Value, "the vector instructions that code may use", "auto|avx2|avx512"},
+     [](Options& o, std::string_view v) { o.isa = to_word(v, isas); }},
+    {{"precision", Kind::Value, "of f32 products", "strict|bf16|int8-weights"},
      [](Options& o, std::string_view v) { o.precision = to_word(v, precisions); }},
-    {{"kernel", Kind::List, "a registered kernel that computes what it can, NAME or NAMESPACE::*; may be given again"},
+    {{"kernel", Kind::List, "a registered kernel that computes what it can, NAME or NAMESPACE::*; may be given again", "NAME"},
      [](Options& o, std::string_view v) { o.kernels.emplace_back(v); }},
-    {{"backend", Kind::List, "a registered backend that takes its part of the program; may be given again"},
+    {{"backend", Kind::List, "a registered backend that takes its part of the program; may be given again", "NAME"},
      [](Options& o, std::string_view v) { o.backends.emplace_back(v); }},
     {{"interpret", Kind::Flag, "run in the reference interpreter"}, [](Options& o, std::string_view v) { o.interpret = to_flag(v); }},
     {{"forbid-fallback", Kind::Flag, "an operator without native code is an error"},
      [](Options& o, std::string_view v) { o.forbid_fallback = to_flag(v); }},
     {{"profile", Kind::Flag, "time every step, which makes calls slower"}, [](Options& o, std::string_view v) { o.profile = to_flag(v); }},
-    {{"seed", Kind::Value, "seed of random operators"}, [](Options& o, std::string_view v) { o.seed = to_number<uint64_t>(v); }},
-    {{"cache", Kind::Value, "a folder that keeps compiled programs for later"}, [](Options& o, std::string_view v) { o.cache_folder = v; }},
-    {{"cache-bytes", Kind::Value, "the most that the folder may hold"},
+    {{"seed", Kind::Value, "seed of random operators", "COUNT"}, [](Options& o, std::string_view v) { o.seed = to_number<uint64_t>(v); }},
+    {{"cache", Kind::Value, "a folder that keeps compiled programs for later", "FOLDER"},
+     [](Options& o, std::string_view v) { o.cache_folder = v; }},
+    {{"cache-bytes", Kind::Value, "the most that the folder may hold", "BYTES"},
      [](Options& o, std::string_view v) { o.cache_bytes = to_number<uint64_t>(v); }},
-    {{"compile-budget", Kind::Value, "milliseconds of compiling before calls run in the interpreter meanwhile"},
+    {{"compile-budget", Kind::Value, "milliseconds of compiling before calls run in the interpreter meanwhile", "MS"},
      [](Options& o, std::string_view v) { o.compile_budget_ms = to_number<double>(v); }},
-    {{"specialize", Kind::Value,
-      "whether sizes that come often get code of their own, made in the background: true (the default) or false"},
+    {{"specialize", Kind::Value, "whether sizes that come often get code of their own, made in the background; without: true",
+      "true|false"},
      [](Options& o, std::string_view v) { o.specialization.in_background = to_flag(v); }},
-    {{"specialize-most", Kind::Value, "plans for sizes of their own that one program holds"},
+    {{"specialize-most", Kind::Value, "plans for sizes of their own that one program holds", "COUNT"},
      [](Options& o, std::string_view v) { o.specialization.most = to_number<int>(v); }},
-    {{"specialize-bytes", Kind::Value, "bytes of code and weights that these plans take"},
+    {{"specialize-bytes", Kind::Value, "bytes of code and weights that these plans take", "BYTES"},
      [](Options& o, std::string_view v) { o.specialization.most_bytes = to_number<uint64_t>(v); }},
-    {{"specialize-share", Kind::Value, "of the time spent in calls, the share that making these plans may take"},
+    {{"specialize-share", Kind::Value, "of the time spent in calls, the share that making these plans may take", "SHARE"},
      [](Options& o, std::string_view v) { o.specialization.compile_share = to_number<double>(v); }},
 };
 
 const Row& find_row(std::string name) {
   std::ranges::replace(name, '_', '-');
-  std::string known;
+  std::vector<std::string_view> known;
   for (const Row& row : rows) {
     if (row.info.name == name) return row;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", row.info.name);
+    known.push_back(row.info.name);
   }
-  throw Error(ErrorKind::BadInput, fmt::format("there is no option {}; there are {}", name, known));
+  bad_input("there is no option {}{}", name, there_are(name, known));
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "artifact/format.h"
+#include "base/stage.h"
 #include "base/strided.h"
 #include "codegen/codegen.h"
 #include "codegen/hash.h"
@@ -90,8 +91,9 @@ private:
     size_t pieces = (data_.size() + piece_bytes - 1) / piece_bytes;
     require_input(index_.hashes.size() == pieces, "{} is damaged: checksums are missing", path_);
     std::atomic<bool> right = true;
+    Stage stage("checksums", pieces);
     workers_.run(static_cast<int64_t>(pieces), 1, [&](int64_t begin, int64_t end, int) {
-      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); i++) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); i++, stage.part_done()) {
         Bytes piece = data_.subspan(i * piece_bytes, std::min<size_t>(piece_bytes, data_.size() - i * piece_bytes));
         if (hash_of(piece) != index_.hashes[i]) right = false;
       }

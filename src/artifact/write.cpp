@@ -7,6 +7,7 @@
 #include <map>
 
 #include "artifact/format.h"
+#include "base/stage.h"
 #include "base/strided.h"
 #include "codegen/hash.h"
 #include "ops/custom.h"
@@ -130,7 +131,11 @@ void write(const std::string& path, const Description& description, const Linked
   index.description.plan = linked.plan, index.description.operators = custom_operators(linked.plan);
   for (const Tensor& t : linked.plan.constants) index.constants.push_back(data.add(t));
   for (const Tensor& t : linked.plan.initial_state) index.state.push_back(data.add(t));
-  for (Bytes b : linked.packed) index.packed.push_back({data.add(b), b.size()});
+  Stage stage("writing", linked.packed.size());
+  for (Bytes b : linked.packed) {
+    index.packed.push_back({data.add(b), b.size()});
+    stage.part_done();
+  }
   index.hashes = data.finish();
   Writer writer;
   writer(index);

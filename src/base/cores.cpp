@@ -7,8 +7,9 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <sstream>
 #include <thread>
+
+#include "base/cgroup.h"
 
 namespace tenon {
 
@@ -38,32 +39,11 @@ double quota_in(const std::string& folder, bool is_v2) {
   return quota_of(words_of(folder + "/cpu.cfs_quota_us").first, words_of(folder + "/cpu.cfs_period_us").first);
 }
 
-/// Of a group and those that it is in. In a container the group's own folder may be mounted as the root, whatever its path is.
-double least_quota(const std::string& mount, std::string group, bool is_v2) {
-  double least = quota_in(mount, is_v2);
-  while (!group.empty() && group != "/") {
-    least = std::min(least, quota_in(mount + group, is_v2));
-    group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
-  }
-  return least;
-}
-
 } // namespace
 
 double cgroup_quota(const std::string& root) {
   double least = none;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) { // number:controllers:path
-    size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
-    if (controllers.empty()) least = std::min(least, least_quota(root + "/sys/fs/cgroup", path, true));
-    std::istringstream list(controllers);
-    for (std::string name; std::getline(list, name, ',');)
-      if (name == "cpu")
-        for (const std::string& folder : {controllers, name})
-          least = std::min(least, least_quota(root + "/sys/fs/cgroup/" + folder, path, false));
-  }
+  for_each_cgroup(root, "cpu", [&](const std::string& folder, bool is_v2) { least = std::min(least, quota_in(folder, is_v2)); });
   return least;
 }
 

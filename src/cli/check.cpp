@@ -18,6 +18,8 @@
 #include "base/check.h"
 #include "base/numeric.h"
 #include "cli/commands.h"
+#include "cli/print.h"
+#include "cli/progress_line.h"
 #include "load/npz.h"
 
 namespace tenon::cli {
@@ -82,7 +84,7 @@ struct Job {
 
 class Runner {
 public:
-  explicit Runner(const CheckArgs& args) : args_(args) {}
+  explicit Runner(const CheckArgs& args) : args_(args), line_(args.quiet) {}
 
   void run(const std::vector<std::string>& paths) {
     int jobs = args_.jobs > 0 ? args_.jobs : static_cast<int>(std::thread::hardware_concurrency());
@@ -90,9 +92,15 @@ public:
     while (next < paths.size() || !running_.empty()) {
       while (next < paths.size() && static_cast<int>(running_.size()) < jobs) start(paths[next++]);
       wait_some();
-      if (isatty(2)) fmt::print(stderr, "\r{} of {} ", done, paths.size());
+      line_.show(fmt::format("checking: {} of {}", done, paths.size()));
     }
-    if (isatty(2)) fmt::print(stderr, "\r");
+    line_.erase();
+  }
+  /// All results as one JSON object.
+  std::string json() const {
+    JsonObject o;
+    o.json("programs", "[" + entries_ + "]").count("passed", static_cast<uint64_t>(passed)).count("failed", static_cast<uint64_t>(failed));
+    return o.count("unsupported", static_cast<uint64_t>(unsupported)).str();
   }
 
   int passed = 0, failed = 0, unsupported = 0, done = 0;
@@ -151,16 +159,20 @@ private:
     (verdict == "PASS" ? passed : verdict == "FAIL" ? failed : unsupported)++;
     std::string name = job.path.ends_with(".pt2") ? fs::path(job.path).stem() : fs::path(job.path).filename();
     if (args_.json) {
-      std::string escaped;
-      for (char c : why)
-        if (c == '"' || c == '\\') escaped += std::string{'\\', c};
-        else escaped += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-      fmt::print("{{\"name\": \"{}\", \"verdict\": \"{}\", \"why\": \"{}\"}}\n", name, verdict, escaped);
-    } else fmt::print("{} {}{}{}\n", verdict, name, why.empty() ? "" : " ", why);
+      double seconds = std::chrono::duration<double>(Clock::now() - job.start).count();
+      JsonObject o;
+      o.text("name", name).text("file", job.path).text("verdict", verdict).text("why", why).number("seconds", seconds, 3);
+      entries_ += (entries_.empty() ? "" : ", ") + o.str();
+      return;
+    }
+    line_.erase();
+    fmt::print("{} {}{}{}\n", verdict, name, why.empty() ? "" : " ", why);
     std::fflush(stdout);
   }
 
   const CheckArgs& args_;
+  StatusLine line_;
+  std::string entries_; // of the JSON object
   std::map<pid_t, Job> running_;
 };
 
@@ -178,7 +190,7 @@ int check(const CheckArgs& args) {
   std::vector<std::string> programs;
   for (auto& p : args.paths) {
     if (!fs::is_directory(p)) {
-      require_input(fs::exists(p), "there is no {}", p);
+      require_input(fs::exists(p), "cannot open '{}': No such file or directory", p);
       require_input(p.ends_with(".pt2") || is_checked_script(p), "{} is neither a folder nor a .pt2, nor a script with stored results", p);
       programs.push_back(p);
       continue;
@@ -190,7 +202,8 @@ int check(const CheckArgs& args) {
   std::sort(programs.begin(), programs.end());
   Runner runner(args);
   runner.run(programs);
-  fmt::print("{} passed, {} failed, {} unsupported\n", runner.passed, runner.failed, runner.unsupported);
+  if (args.json) fmt::print("{}\n", runner.json());
+  else fmt::print("{} passed, {} failed, {} unsupported\n", runner.passed, runner.failed, runner.unsupported);
   return runner.failed + runner.unsupported == 0 && !programs.empty() ? 0 : 1;
 }
 

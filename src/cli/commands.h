@@ -15,6 +15,7 @@ struct CheckArgs {
   Options options;
   Tolerance tolerance;
   int jobs = 0; // 0: all cores
+  bool quiet = false;
   double timeout_seconds = 300;
 };
 int check(const CheckArgs& args);
@@ -31,6 +32,7 @@ struct RunArgs {
   std::string inputs, weights, output;
   std::string json; // of scripts: what an .npz cannot hold
   Options options;
+  bool as_json = false; // what is printed
 };
 int run(const RunArgs& args);
 /// Whether it is a script, FILE.py:entry, or the text of its graph, FILE.ir.
@@ -53,6 +55,7 @@ struct CompileArgs {
   Model model;
   std::string output;
   Options options;
+  bool json = false;
 };
 int compile(const CompileArgs& args);
 
@@ -96,6 +99,7 @@ struct OpsArgs {
   bool edge_yaml = false;                // the dtype constraints of the Edge operators instead
   bool markdown = false;                 // as a table for docs/operators.md
   std::vector<std::string> allowed = {}; // an Edge operator and its argument: the dtypes allowed
+  bool json = false;
 };
 int ops(const OpsArgs& args);
 
@@ -106,6 +110,7 @@ struct OptArgs {
   bool fx = false;             // print FX text
   bool contiguous = false;     // refuse a graph with values in another memory format
   std::string edge_types = {}; // an edge.yaml that Edge graphs are held to
+  bool json = false;           // the text in an object, with what each pass did
 };
 int opt(const OptArgs& args);
 
@@ -120,6 +125,14 @@ int show(const ShowArgs& args);
 /// The graph of a script: FILE.py:entry, FILE.ir.
 int show_script(const ShowArgs& args);
 int show_python(const ShowArgs& args);
+
+struct DoctorArgs {
+  bool json = false, measure = true;
+};
+/// What the machine has, and what would make tenon faster on it.
+int doctor(const DoctorArgs& args);
+/// Of tenon, LLVM and the CPU.
+int version(bool as_json);
 
 /// Whether a file is a graph as torch prints it, or Python code of one, by what its name ends in.
 bool is_fx_text(std::string_view path);

@@ -48,7 +48,7 @@ int grad(const GradArgs& args) {
   autodiff::Gradients gradients = autodiff::differentiate(program.graph, wrt);
   std::vector<IValue> results = executor::run(executor::build_code(gradients.both), std::move(inputs));
   results.erase(results.begin(), results.begin() + static_cast<int64_t>(gradients.results));
-  for (size_t i = 0; i < results.size(); i++) fmt::print("{}: {}\n", names[i], str(results[i]));
+  print_results(names, results, args.run.as_json);
   if (!args.run.output.empty()) write_script_results(script_results(names, results), args.run.output);
   return 0;
 }

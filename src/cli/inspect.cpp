@@ -1,11 +1,9 @@
-// `tenon dump`, `tenon explain`, `tenon ops`: what the program became, what its steps cost, what can run at all.
+// `tenon dump`, `tenon explain`: what the program became, what its steps cost.
 #include <chrono>
 
 #include <fmt/core.h>
 
 #include "cli/commands.h"
-#include "edge/constraints.h"
-#include "ir/op.h"
 
 namespace tenon::cli {
 
@@ -60,53 +58,6 @@ int explain(const ExplainArgs& args) {
   fmt::print("{} steps, {} in the interpreter, {} of backends; {} kernels; {} bytes of temporaries, {} of state\n", s.steps,
              s.fallback_steps, s.delegate_steps, s.kernels_compiled, s.arena_bytes, s.state_bytes);
   explain_exact(program, args, inputs);
-  return 0;
-}
-
-namespace {
-
-constexpr const char* how(const OpDef& op) {
-  switch (op.kind) {
-  case Kind::Pointwise: return "pointwise, generated code";
-  case Kind::View: return "view or index map, generated code";
-  case Kind::Reduce: return "reduction, generated code";
-  case Kind::Matmul: return "matrix product, micro-kernels (f32) or generated code";
-  case Kind::Conv: return "convolution, micro-kernels (f32) or generated code";
-  case Kind::Library: return op.data_dependent ? "library step, sizes from data" : "library step";
-  case Kind::Composite: return "decomposed";
-  case Kind::Prim: return "plan";
-  }
-  return "";
-}
-
-std::string dtypes_of(const OpDef& op) {
-  if (op.is_composite()) return "as its parts";
-  std::string s;
-  for (int t = 0; t < num_dtypes; t++)
-    if (op.dtypes >> t & 1) s += (s.empty() ? "" : " ") + std::string(name_of(static_cast<DType>(t)));
-  return s;
-}
-
-} // namespace
-
-int ops(const OpsArgs& args) {
-  if (!args.allowed.empty()) {
-    for (DType t : allowed_types(args.allowed[0], args.allowed[1]).value()) fmt::print("{}\n", torch_name(t));
-    return 0;
-  }
-  if (args.edge_yaml) return std::fputs(to_yaml(edge_ops()).c_str(), stdout) < 0;
-  auto all = all_ops();
-  if (args.markdown)
-    fmt::print("# Operators\n\nEvery overload with a row, in-place forms apart: `tenon ops --markdown` wrote this. A decomposed operator "
-               "has the dtypes of its parts.\n\n"
-               "| operator | dialect | how it runs | dtypes |\n|---|---|---|---|\n");
-  for (const OpDef* op : all) {
-    std::string name(op->schema.substr(0, op->schema.find('(')));
-    const char* dialect = op->kind == Kind::Prim ? "all" : op->stays_in_edge() ? "aten, edge" : "aten";
-    if (args.markdown) fmt::print("| `{}` | {} | {} | {} |\n", name, dialect, how(*op), op->is_composite() ? "" : dtypes_of(*op));
-    else fmt::print("{:<56} {:<11} {:<54} {}\n", name, dialect, how(*op), dtypes_of(*op));
-  }
-  if (!args.markdown) fmt::print("{} operators\n", all.size());
   return 0;
 }
 

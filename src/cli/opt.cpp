@@ -1,7 +1,9 @@
 // `tenon opt`: runs passes by name on a graph as text or a .pt2, and prints the graph as text, or writes it as a .pt2.
 #include <fmt/core.h>
 
+#include "base/json_text.h"
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "compile/compile.h"
 #include "edge/constraints.h"
 #include "fx/from_graph.h"
@@ -45,10 +47,21 @@ int opt(const OptArgs& args) {
   verify_given_program(program, Dialect::Any, args.file);
   if (args.contiguous) verify_contiguous(program.graph);
   check_edge_types(program.graph, types, ErrorKind::BadInput);
-  runner.run(program, passes);
+  std::string ran;
+  for (const Pass& pass : passes) {
+    std::string before = args.json ? to_string(program.graph) : "";
+    bool goes_on = runner.run(program, std::span(&pass, 1));
+    if (args.json)
+      ran += (ran.empty() ? "" : ", ") + JsonObject().text("pass", pass.name).flag("changed", to_string(program.graph) != before).str();
+    if (!goes_on) break;
+  }
+  std::string text = !args.json && !args.output.empty() ? "" : args.fx ? to_string(fx_of(program.graph)) + "\n" : to_string(program.graph);
   if (!args.output.empty()) save_pt2(std::move(program), args.output);
-  else if (args.fx) fmt::print("{}\n", to_string(fx_of(program.graph)));
-  else fmt::print("{}", to_string(program.graph));
+  if (args.json) {
+    JsonObject json;
+    json.json("passes", "[" + ran + "]").json("output", args.output.empty() ? "null" : json_quote(args.output)).text("graph", text);
+    fmt::print("{}\n", json.str());
+  } else if (args.output.empty()) fmt::print("{}", text);
   return 0;
 }
 

@@ -1,5 +1,7 @@
 // Programs ready to run, and what they run on; `tenon compile`.
 #include <chrono>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -9,6 +11,7 @@
 #include "artifact/artifact.h"
 #include "base/check.h"
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "load/npz.h"
 
 namespace tenon::cli {
@@ -29,7 +32,7 @@ bool is_fx_text(std::string_view path) {
 std::string read_file(const std::string& path) {
   if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
   std::ifstream in(path, std::ios::binary);
-  require_input(in.good(), "cannot open '{}'", path);
+  require_input(in.good(), "cannot open '{}': {}", path, std::strerror(errno));
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -80,7 +83,11 @@ int compile(const CompileArgs& args) {
   Program program = load(args.model);
   auto begin = Clock::now();
   program.save_compiled(args.output, args.options).check();
-  fmt::print("{} is written: {:.0f} ms\n", args.output, ms_since(begin));
+  double ms = ms_since(begin);
+  if (args.json) {
+    auto bytes = static_cast<uint64_t>(std::filesystem::file_size(args.output));
+    fmt::print("{}\n", JsonObject().text("file", args.output).count("bytes", bytes).number("ms", ms, 1).str());
+  } else fmt::print("{} is written: {:.0f} ms\n", args.output, ms);
   return 0;
 }
 

@@ -1,9 +1,12 @@
 // `tenon run`.
 #include <chrono>
 
+#include <fmt/core.h>
+
 #include "base/check.h"
+#include "base/json_text.h"
 #include "cli/commands.h"
-#include "expr/eval.h"
+#include "cli/print.h"
 #include "load/npz.h"
 
 namespace tenon::cli {
@@ -12,16 +15,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
-
-void print_tensor(const std::string& name, const Tensor& t) {
-  std::string sizes, values;
-  for (int64_t s : t.sizes()) sizes += (sizes.empty() ? "" : ", ") + std::to_string(s);
-  int64_t n = std::min<int64_t>(t.numel(), 6);
-  dispatch(t.dtype(), [&]<class T>(T) {
-    for (int64_t i = 0; i < n; i++) values += (i ? ", " : "") + fmt::format("{:.6g}", convert<double>(t.data_as<T>()[i]));
-  });
-  fmt::print("{}: {}[{}] = {}{}\n", name, name_of(t.dtype()), sizes, values, t.numel() > n ? ", ..." : "");
-}
 
 } // namespace
 
@@ -36,11 +29,16 @@ int run(const RunArgs& args) {
   ready.executable.run(inputs, outputs).check();
   double run_ms = ms_since(begin);
   std::vector<std::pair<std::string, Tensor>> arrays;
-  for (size_t i = 0; i < outputs.size(); i++) {
-    arrays.emplace_back(fmt::format("out{}", i), outputs[i]);
-    print_tensor(arrays.back().first, outputs[i]);
-  }
+  for (size_t i = 0; i < outputs.size(); i++) arrays.emplace_back(fmt::format("out{}", i), outputs[i]);
   if (!args.output.empty()) write_npz(args.output, arrays);
+  if (args.as_json) {
+    JsonObject json;
+    json.json("outputs", json_array(arrays, [](auto& a) { return json_of(a.first, a.second); }));
+    json.number("load_ms", ready.load_ms).number("compile_ms", ready.compile_ms).number("run_ms", run_ms);
+    fmt::print("{}\n", json.str());
+    return 0;
+  }
+  for (auto& [name, tensor] : arrays) fmt::print("{}\n", text_of(name, tensor));
   fmt::print("load {:.2f} ms, compile {:.2f} ms, run {:.2f} ms\n", ready.load_ms, ready.compile_ms, run_ms);
   return 0;
 }

@@ -3,8 +3,10 @@
 #include <chrono>
 #include <filesystem>
 
+#include "base/json_text.h"
 #include "builtins/ivalue.h"
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "cli/script_values.h"
 #include "compile/compile.h"
 #include "script/script.h"
@@ -36,9 +38,19 @@ std::vector<IValue> LoadedScript::arguments() const {
   return inputs;
 }
 
+void print_results(const std::vector<std::string>& names, const std::vector<IValue>& values, bool as_json) {
+  std::string entries;
+  for (size_t i = 0; i < values.size(); i++)
+    if (as_json) entries += (i ? ", " : "") + json_of(names[i], values[i]);
+    else fmt::print("{}: {}\n", names[i], str(values[i]));
+  if (as_json) fmt::print("{{\"outputs\": [{}]}}\n", entries);
+}
+
 int run_script(const RunArgs& args) {
   std::vector<IValue> results = LoadedScript(args).run();
-  for (size_t i = 0; i < results.size(); i++) fmt::print("out{}: {}\n", i, str(results[i]));
+  std::vector<std::string> names;
+  for (size_t i = 0; i < results.size(); i++) names.push_back(fmt::format("out{}", i));
+  print_results(names, results, args.as_json);
   if (!args.output.empty()) write_script_results(script_results(results), args.output);
   return 0;
 }
@@ -110,7 +122,14 @@ int dump_script(const DumpArgs& args) {
 }
 
 int show_script(const ShowArgs& args) {
-  fmt::print("{}", script::to_text(load_script(args.model.file).graph));
+  script::ScriptProgram program = load_script(args.model.file);
+  std::string text = script::to_text(program.graph);
+  if (!args.json) return std::fputs(text.c_str(), stdout) < 0;
+  auto param = [](auto& p) { return json_quote(p.name); };
+  auto weight = [](auto& w) { return json_quote(w); };
+  JsonObject json;
+  json.json("params", json_array(program.params, param)).json("weights", json_array(program.weights, weight)).text("graph", text);
+  fmt::print("{}\n", json.str());
   return 0;
 }
 

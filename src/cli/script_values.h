@@ -25,6 +25,8 @@ struct ScriptResults {
 ScriptResults script_results(const std::vector<IValue>& results);
 /// The same of values under names of their own.
 ScriptResults script_results(std::span<const std::string> names, std::span<const IValue> values);
+/// To standard output.
+void print_results(const std::vector<std::string>& names, const std::vector<IValue>& values, bool as_json);
 /// As FILE.npz, and FILE.json where it is needed.
 void write_script_results(const ScriptResults& results, const std::string& npz);
 /// A script, its arguments' files, and what runs it. Each run reads the arguments anew, as a program may write to them.

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 
-#include <fmt/ranges.h>
-
 #include "aten/passes.h"
 #include "backend/passes.h"
+#include "base/similar.h"
 #include "compile/fold_weights.h"
 #include "edge/constraints.h"
 #include "edge/passes.h"
@@ -23,7 +22,7 @@ Pass find_pass(std::string_view name) {
       if (p.name == name) return p;
       if (std::ranges::find(known, p.name) == known.end()) known.push_back(p.name);
     }
-  bad_input("no pass is called {}; there are {}", name, fmt::join(known, ", "));
+  bad_input("no pass is called {}{}", name, there_are(name, known));
 }
 
 void verify_program(const LoadedProgram& program) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/stage.h"
 #include "base/stop_point.h"
 #include "base/strided.h"
 #include "edge/match.h"
@@ -141,6 +142,7 @@ void PackRequests::pack_some(const KernelTable& kernels, const Together& togethe
     left[i] = static_cast<int>(count);
   }
   std::atomic<size_t> next = 0;
+  Stage stage("weights", numbers.size());
   together([&] {
     for (size_t i; (i = next++) < pieces.size();) {
       const Piece& p = pieces[i];
@@ -150,6 +152,7 @@ void PackRequests::pack_some(const KernelTable& kernels, const Together& togethe
       Tensor done = std::exchange(requests_[p.request].weights, {});
       const Scaled* scaled = scaled_of(done);
       drop_pages(memory_of(scaled ? scaled->from : done), file);
+      stage.part_done();
     }
   });
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/env.h"
+#include "base/stage.h"
 #include "base/stop_point.h"
 
 namespace tenon {
@@ -34,6 +35,7 @@ void PassRunner::dump(const Graph& graph, std::string_view name) {
 }
 
 void PassRunner::run_one(LoadedProgram& program, const Pass& pass) {
+  Stage stage(pass.name);
   StageTimer timer(options_.timing);
   bool changed = pass.run(program);
   timer.done(pass.name, changed ? "" : " (no change)");

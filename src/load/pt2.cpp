@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/stage.h"
 #include "base/strided.h"
 #include "fx/check.h"
 #include "fx/to_graph.h"
@@ -200,6 +201,7 @@ struct Reader {
 };
 
 LoadedProgram load(Archive archive, const std::string& name, const std::string& method) {
+  Stage stage("reading");
   LoadedProgram program;
   program.name = name;
   program.mapping = archive.owner(), program.file = archive.file();

@@ -117,9 +117,9 @@ TEST_CASE("C API: what an executable tells, threads, and options that are wrong"
     tenon_executable* out = nullptr;
     return refusal(TENON_BAD_INPUT, [&](auto err) { return tenon_program_compile(p.get(), &given, &out, err); });
   };
-  CHECK(says(refused("thraeds", "2"), "no option thraeds; there are threads, isa"));
+  CHECK(says(refused("thraeds", "2"), "no option thraeds; did you mean threads? There are threads, isa"));
   CHECK(says(refused("threads", "-2"), "option threads cannot be '-2'"));
-  CHECK(says(refused("threads", "2x"), "a number"));
+  CHECK(says(refused("threads", "2x"), "a whole number"));
   CHECK(says(refused("precision", "f8"), "strict, bf16, int8-weights"));
   CHECK(says(refused("interpret", "perhaps"), "true or false"));
   CHECK(says(refused(nullptr, "2"), "NULL"));
