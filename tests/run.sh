@@ -64,6 +64,7 @@ suite operators_interpreted "$tenon" check --interpret tests/fixtures/operators
 suite tool tests/tool_test.sh "$tenon"
 suite install tests/install_test.sh "$build"
 suite python tests/python_test.sh "$build"
+suite ray tests/ray_test.sh "$build"
 if [ -f "$build/tests/onednn_backend.so" ]; then suite onednn tests/onednn_test.sh "$build"
 else echo "SKIPPED onednn: the backend over oneDNN is not built, as libdnnl-dev or OpenMP is missing"; fi
 suite clang tests/clang_test.py "$build"

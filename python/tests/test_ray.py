@@ -1,5 +1,5 @@
 """tenon.ray on a Ray of this machine: a job that loses an actor in the middle, and a deployment behind HTTP and a handle."""
-import collections, io, json, os, signal, urllib.error, urllib.request
+import collections, io, json, os, signal, sys, tempfile, urllib.error, urllib.request
 
 import numpy as np
 import pytest
@@ -10,6 +10,8 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 ray = pytest.importorskip("ray")
 pytest.importorskip("ray.data")
 import tenon.ray
+
+ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not find this file
 
 MLP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/fixtures/programs/mlp.pt2")
 BATCHES, BATCH, BLOCKS = 10_000, 8, 100
@@ -84,7 +86,7 @@ def test_last_batch_and_shipped(cluster, compiled):
     made = tenon.ray.map_batches(data, compiled, inputs="x", outputs=["logits", "probs"], keep="id", batch_size=BATCH, actors=(1, 2), ship=True).to_pandas()
     want = tenon.load(MLP).compile(threads=1)(features(np.arange(21)))["probs"]
     assert np.allclose(np.stack(made.sort_values("id")["probs"]), want, atol=1e-6)
-    assert os.stat(f"/tmp/tenon-{os.getuid()}").st_mode & 0o077 == 0
+    assert os.stat(os.path.join(tempfile.gettempdir(), f"tenon-{os.getuid()}")).st_mode & 0o077 == 0
 
 
 def test_errors(cluster):
