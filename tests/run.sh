@@ -62,6 +62,7 @@ suite fixtures_interpreted "$tenon" check --interpret tests/fixtures/programs
 suite operators "$tenon" check tests/fixtures/operators
 suite operators_interpreted "$tenon" check --interpret tests/fixtures/operators
 suite tool tests/tool_test.sh "$tenon"
+suite against tests/against_test.py "$tenon" "$build"
 suite install tests/install_test.sh "$build"
 suite python tests/python_test.sh "$build"
 suite ray tests/ray_test.sh "$build"

@@ -115,6 +115,12 @@ Command bench_command(CLI::App& app, cli::BenchArgs& args) {
   bench->add_option("--inputs", args.inputs, inputs_help);
   bench->add_option("--seconds", args.seconds, "how long to run")->check(CLI::Range(0.0, 3600.0));
   bench->add_flag("--json", args.json, "one JSON object");
+  auto* against =
+      bench->add_option("--against", args.against,
+                        "engines of Python packages to measure beside: any of ort,openvino,eager,inductor,aoti,executorch, or FILE.py");
+  bench->add_option("--python", args.python, "the interpreter that has their packages; without: python3")->needs(against);
+  bench->add_option("--rounds", args.rounds, "how often they take turns")->needs(against);
+  bench->add_option("--html", args.html, "write the comparison as a page for a browser")->needs(against);
   add_script_files(bench, args.json_args, args.weights);
   return {bench, [&] { return cli::bench(args); }};
 }
