@@ -54,7 +54,7 @@ def table_of(report):
 
 def bars(report, key, what):
     """Bars of one figure, the quickest first; whiskers are the spread of the rounds."""
-    rows = sorted((r for r in report["engines"] if r.get(key) is not None), key=lambda r: r[key])
+    rows = sorted((r for r in report["engines"] if r["status"] in ("ok", "differs") and r.get(key) is not None), key=lambda r: r[key])
     if not rows:
         return ""
     most = max(max(r[key], r.get("high_ms", 0) if key == "median_ms" else 0) for r in rows)
