@@ -30,7 +30,7 @@ std::shared_ptr<void> keep_alive(nb::handle object);
 /// tenon.Program.
 struct PyProgram {
   Program program;
-  std::shared_ptr<void> bytes;  // that it was loaded from
+  std::shared_ptr<void> bytes;    // that it was loaded from
   nb::object source, method = {}; // the path or bytes, and what was chosen of it; no source where the program has been changed since
 };
 

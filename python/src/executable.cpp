@@ -257,7 +257,8 @@ PyExecutable* copy(const PyExecutable& self) {
 
 // For pickle: made again where it arrives, from the file, or from bytes that go along.
 nb::tuple reduce(const PyExecutable& self) {
-  if (!self.origin.is_valid()) bad_input("an executable of a program with other weights than its file has cannot be pickled: save() the program");
+  if (!self.origin.is_valid())
+    bad_input("an executable cannot be pickled whose program is not a file as it is, but a graph or has other weights: save() it");
   return nb::make_tuple(nb::module_::import_("tenon").attr("_reopen"), self.origin);
 }
 

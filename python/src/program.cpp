@@ -178,12 +178,12 @@ void bind_program(nb::module_& m) {
           nb::arg("path"), nb::arg("options"),
           "Writes plan, machine code and packed weights, for load_compiled on machines of the same kind.")
       .def("__repr__", repr);
-  m.def("is_supported", [](const std::string& overload) { return is_supported(overload); }, nb::arg("overload"),
-        "Whether programs may call the operator, by its overload's name: 'aten::add.Tensor', 'aten::relu'.");
   m.def(
-      "load_compiled", load_compiled, nb::arg("path"), nb::arg("options"),
-      "What Program.save_compiled wrote. It holds machine code: load it only from where you would load a library. Errors: BadInput, "
-      "Unsupported.");
+      "is_supported", [](const std::string& overload) { return is_supported(overload); }, nb::arg("overload"),
+      "Whether programs may call the operator, by its overload's name: 'aten::add.Tensor', 'aten::relu'.");
+  m.def("load_compiled", load_compiled, nb::arg("path"), nb::arg("options"),
+        "What Program.save_compiled wrote. It holds machine code: load it only from where you would load a library. Errors: BadInput, "
+        "Unsupported.");
 }
 
 } // namespace tenon::python

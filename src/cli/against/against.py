@@ -49,45 +49,49 @@ class Child:
 
 
 class Rival:
-    """An engine beside tenon: loaded once, then asked in each round."""
+    """An engine beside tenon: converted, loaded once, then asked in each round."""
 
     def __init__(self, name, job, timeout, environment):
         self.row = {"engine": os.path.basename(name).removesuffix(".py"), "status": "ok", "what": "", "version": "", "rounds": []}
-        self.name, self.timeout, self.child = name, timeout, None
+        self.name, self.job, self.timeout, self.environment, self.child = name, job, timeout, environment, None
         try:
             rival = rivals.find(name)
         except Exception as e:
             self.fail(f"{type(e).__name__}: {e}")
             return
-        self.row["what"] = rival.what
+        self.row["what"], self.needs_conversion = rival.what, rival.convert is not None
         if missing := [n for n in rival.needs if importlib.util.find_spec(n) is None]:
             self.row.update(status="not installed", note=f"{sys.executable} has no {', '.join(missing)}")
             return
         self.row["version"] = version_of(rival.needs)
-        if rival.convert:
-            start = time.monotonic()
-            child = Child("convert", name, job, environment)
-            answer = child.answer(timeout)
-            child.stop()
-            if "error" in answer:
-                self.fail("converting: " + answer["error"])
-                return
-            self.row["convert_s"] = time.monotonic() - start
-        self.child = Child("serve", name, job, environment)
-        self.take(self.child.answer(timeout))
+
+    def convert(self):
+        if self.row["status"] != "ok" or not self.needs_conversion:
+            return
+        start = time.monotonic()
+        child = Child("convert", self.name, self.job, self.environment)
+        answer = child.answer(self.timeout)
+        child.stop()
+        if "error" in answer:
+            return self.fail("converting: " + answer["error"])
+        self.row["convert_s"] = time.monotonic() - start
+
+    def load(self):
+        if self.row["status"] != "ok":
+            return
+        self.child = Child("serve", self.name, self.job, self.environment)
+        answer = self.child.answer(self.timeout)
+        if "error" in answer:
+            return self.fail(answer["error"])
+        self.row.update(answer)
+        if isinstance(answer["difference"], str) or answer["difference"] > 1e-2:
+            self.row.update(status="differs", note=answer["difference"] if isinstance(answer["difference"], str) else "")
 
     def fail(self, why):
         self.row.update(status="failed", note=why.split("\n")[0])
         if self.child:
             self.child.stop()
             self.child = None
-
-    def take(self, answer):
-        if "error" in answer:
-            return self.fail(answer["error"])
-        self.row.update(answer)
-        if isinstance(answer["difference"], str) or answer["difference"] > 1e-2:
-            self.row.update(status="differs", note=answer["difference"] if isinstance(answer["difference"], str) else "")
 
     def round(self, seconds):
         if not self.child:
@@ -196,19 +200,22 @@ def run(o):
         json.dump(job, file)
     tenon = Tenon(o.tool, o.inputs)
     tenon.outputs(job["outputs"])
-    engines = [tenon]
+    others = [Rival(name, job, o.timeout, environment_of(o)) for name in o.against.split(",")]
+    engines = [tenon, *others]
     try:
-        for name in o.against.split(","):
-            print(f"loading {name}", file=sys.stderr)
-            engines.append(Rival(name, job, o.timeout, environment_of(o)))
+        for what, step in (("converting for", Rival.convert), ("loading", Rival.load)):  # first results come when nothing is converted any more
+            for other in others:
+                if other.row["status"] == "ok":
+                    print(f"{what} {other.name}", file=sys.stderr, flush=True)
+                    step(other)
         for number in range(o.rounds):
             print(f"round {number + 1} of {o.rounds}", file=sys.stderr)
             for engine in engines if number % 2 == 0 else reversed(engines):
                 engine.round(o.seconds)
     finally:
-        for engine in engines[1:]:
-            if engine.child:
-                engine.child.stop()
+        for other in others:
+            if other.child:
+                other.child.stop()
     rows = [e.row for e in engines]
     summarize(rows)
     return rows
