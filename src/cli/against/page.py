@@ -76,7 +76,7 @@ def bars(report, key, what):
 
 STYLE = """:root{color-scheme:light dark;--own:#0b57d0;--other:#6e7781;--text:#1b1f24;--back:#fff;--line:#c4cad1}
 @media(prefers-color-scheme:dark){:root{--own:#7cacf8;--other:#9aa4af;--text:#e6e9ed;--back:#14171a;--line:#454c54}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);max-width:60em;margin:2em auto;padding:0 1em}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);max-width:72em;margin:2em auto;padding:0 1em}
 svg{max-width:100%;height:auto}svg text{fill:var(--text);font-size:13px}.name{text-anchor:end}.own{fill:var(--own)}.other{fill:var(--other)}
 .spread{stroke:var(--text);fill:none}table{border-collapse:collapse;display:block;overflow-x:auto}td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 td:first-child,th:first-child,td:nth-child(2),th:nth-child(2),td[colspan]{text-align:left}td[colspan]{white-space:normal;font-weight:bold}"""
@@ -94,4 +94,4 @@ def html_of(report):
     return (f'<!DOCTYPE html><html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width"><title>{html.escape(title(report))}</title><style>{STYLE}</style>'
             f"<h1>{html.escape(os.path.basename(report['model']))}</h1><p>{html.escape(title(report))}. Each engine has a process of its own; they take turns in rounds of {report['seconds']:g} s."
             f" Whiskers: the least and the largest median of the rounds. {FIRST}</p>{bars(report, 'median_ms', 'Median of a run')}"
-            f"{bars(report, 'first_result_ms', 'First result, from the start of the process')}<h2>All figures</h2><table><tr>{head}</tr>{body}</table><ul>{lines}</ul><h2>Engines</h2><ul>{whats}</ul></html>\n")
+            f"{bars(report, 'first_result_ms', 'First result, from the start of the process')}<h2>All figures</h2><table tabindex=0><tr>{head}</tr>{body}</table><ul>{lines}</ul><h2>Engines</h2><ul>{whats}</ul></html>\n")
