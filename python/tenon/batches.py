@@ -103,8 +103,8 @@ class Model:
         if name not in batch:
             raise BadInput(f"the batch has no column {name}; it has {', '.join(batch)}")
         array = np.asarray(batch[name])
-        if array.dtype == object:
-            raise BadInput(f"column {name}: its rows have different shapes, or are no numbers")
+        if array.dtype.kind not in "biufc":
+            raise BadInput(f"column {name}: its rows have different shapes, or are no numbers ({array.dtype})")
         return array
 
     def _run(self, exe, arrays, rows):

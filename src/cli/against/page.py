@@ -32,6 +32,8 @@ def notes(report):
             lines.append(f"{row['engine']}: {row['note']}")
         if row.get("disturbed_rounds"):
             lines.append(f"{row['engine']}: other processes were busy in {row['disturbed_rounds']} of {len(row['rounds'])} rounds")
+    if any(r["runs"] < 10 for row in report["engines"] for r in row["rounds"]):
+        lines.append("fewer than 10 runs in a round: more --seconds make the figures better, tenon's most, as its rounds begin with a new process")
     return lines
 
 
