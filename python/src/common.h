@@ -30,7 +30,8 @@ std::shared_ptr<void> keep_alive(nb::handle object);
 /// tenon.Program.
 struct PyProgram {
   Program program;
-  std::shared_ptr<void> bytes; // that it was loaded from
+  std::shared_ptr<void> bytes;    // that it was loaded from
+  nb::object source, method = {}; // the path or bytes, and what was chosen of it; no source where the program has been changed since
 };
 
 /// tenon.Executable, with what a call asks of it.
@@ -43,6 +44,7 @@ struct PyExecutable {
   std::shared_ptr<void> bytes;
   std::optional<Program> program = {}; // that it was compiled from
   std::optional<bool> writes = {};     // asked already
+  nb::object origin = {};              // (source, method, options) that it can be made of again; none for some
   bool has_plain_inputs = false;       // positional tensors, and nothing else
   bool has_plain_outputs = false;      // a tensor, or a tuple or list of tensors
   /// Elements of inputs up to which calls were seen to be quick; -1 where one was not after all.

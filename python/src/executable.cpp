@@ -251,8 +251,15 @@ nb::object explain(const PyExecutable& self) {
 
 PyExecutable* copy(const PyExecutable& self) {
   auto made = std::make_unique<PyExecutable>(self.exe.copy(), self.bytes);
-  made->program = self.program, made->writes = self.writes;
+  made->program = self.program, made->writes = self.writes, made->origin = self.origin;
   return made.release();
+}
+
+// For pickle: made again where it arrives, from the file, or from bytes that go along.
+nb::tuple reduce(const PyExecutable& self) {
+  if (!self.origin.is_valid())
+    bad_input("an executable cannot be pickled whose program is not a file as it is, but a graph or has other weights: save() it");
+  return nb::make_tuple(nb::module_::import_("tenon").attr("_reopen"), self.origin);
 }
 
 void set_slot(nb::handle type, ternaryfunc call) { reinterpret_cast<PyTypeObject*>(type.ptr())->tp_call = call; }
@@ -305,6 +312,9 @@ void bind_executable(nb::module_& m) {
                 e.exe.wait().check();
               },
               "Waits until nothing is compiled in the background.")
+          .def("__reduce__", reduce, "Pickled as its file's path (or the bytes it was loaded from) and its options. State starts anew.")
+          .def_prop_ro("writes_inputs", &PyExecutable::writes_inputs,
+                       "Whether it may change its inputs; true of one from a compiled file, which does not tell.")
           .def("stats", stats, nb::sig("def stats(self) -> dict[str, Any]"), "What compiling cost and how the program is executed.")
           .def("explain", explain, nb::sig("def explain(self) -> tenon._explain.Explanation"),
                "Regions, kernels, source lines, memory; with profile=True also times. A text, and HTML in notebooks.")

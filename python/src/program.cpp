@@ -13,18 +13,22 @@ std::string path_of(nb::handle path) {
   return PyBytes_Check(text.ptr()) ? nb::cast<nb::bytes>(text).c_str() : nb::cast<std::string>(text);
 }
 
+// What `f` gives, without the GIL.
+template <class F> auto unlocked(F&& f) {
+  nb::gil_scoped_release release;
+  return f();
+}
+
 PyProgram load(nb::object source, std::optional<std::string> method) {
   if (PyBytes_Check(source.ptr())) {
     if (method) bad_input("a method is chosen from a file, not from bytes");
     auto bytes = nb::borrow<nb::bytes>(source);
     std::span<const std::byte> span(static_cast<const std::byte*>(bytes.data()), bytes.size());
-    std::shared_ptr<void> kept = keep_alive(source);
-    nb::gil_scoped_release release;
-    return {Program::load(span, "bytes").value(), kept};
+    return {unlocked([&] { return Program::load(span, "bytes").value(); }), keep_alive(source), source, nb::none()};
   }
   std::string path = path_of(source);
-  nb::gil_scoped_release release;
-  return {method ? Program::load(path, *method).value() : Program::load(path).value(), {}};
+  Program program = unlocked([&] { return method ? Program::load(path, *method).value() : Program::load(path).value(); });
+  return {std::move(program), {}, nb::cast(path), nb::cast(method)};
 }
 
 std::vector<NamedTensor> tensors_of(nb::dict weights) {
@@ -41,9 +45,17 @@ PyProgram load_graph(const std::string& json, nb::dict weights) {
 
 PyExecutable* compile(const PyProgram& p, nb::kwargs kwargs) {
   Options options = options_of(kwargs);
-  nb::gil_scoped_release release;
-  auto made = std::make_unique<PyExecutable>(p.program.compile(options).value(), p.bytes);
+  auto made = unlocked([&] { return std::make_unique<PyExecutable>(p.program.compile(options).value(), p.bytes); });
   made->program = p.program;
+  if (p.source.is_valid()) made->origin = nb::make_tuple(p.source, p.method, kwargs);
+  return made.release();
+}
+
+PyExecutable* load_compiled(nb::object path, nb::kwargs kwargs) {
+  Options options = options_of(kwargs);
+  std::string from = path_of(path);
+  auto made = unlocked([&] { return std::make_unique<PyExecutable>(Executable::load(from, options).value()); });
+  made->origin = nb::make_tuple(from, nb::none(), kwargs);
   return made.release();
 }
 
@@ -59,8 +71,7 @@ nb::dict named(const PyProgram& p, const std::vector<NamedTensor>& tensors) {
 
 PyProgram with_state_dict(const PyProgram& p, nb::dict weights) {
   std::vector<NamedTensor> list = tensors_of(weights);
-  nb::gil_scoped_release release;
-  return {p.program.with_state_dict(list).value(), p.bytes};
+  return {unlocked([&] { return p.program.with_state_dict(list).value(); }), p.bytes, {}, {}};
 }
 
 nb::list examples(const PyProgram& p) {
@@ -170,17 +181,9 @@ void bind_program(nb::module_& m) {
   m.def(
       "is_supported", [](const std::string& overload) { return is_supported(overload); }, nb::arg("overload"),
       "Whether programs may call the operator, by its overload's name: 'aten::add.Tensor', 'aten::relu'.");
-  m.def(
-      "load_compiled",
-      [](nb::object path, nb::kwargs options) {
-        Options o = options_of(options);
-        std::string from = path_of(path);
-        nb::gil_scoped_release release;
-        return new PyExecutable(Executable::load(from, o).value());
-      },
-      nb::arg("path"), nb::arg("options"),
-      "What Program.save_compiled wrote. It holds machine code: load it only from where you would load a library. Errors: BadInput, "
-      "Unsupported.");
+  m.def("load_compiled", load_compiled, nb::arg("path"), nb::arg("options"),
+        "What Program.save_compiled wrote. It holds machine code: load it only from where you would load a library. Errors: BadInput, "
+        "Unsupported.");
 }
 
 } // namespace tenon::python

@@ -98,6 +98,7 @@ double time_run(const Executable& exe, std::span<const TensorView> inputs, std::
 ProcessStart process_start() { return {clock_ms(CLOCK_PROCESS_CPUTIME_ID), clock_ms(CLOCK_BOOTTIME)}; }
 
 int bench(const BenchArgs& args) {
+  if (!args.against.empty()) return bench_against(args);
   if (is_script(args.model.file)) return bench_script(args);
   Figures f;
   Ready ready = make_ready(args.model, args.options);

@@ -70,10 +70,14 @@ struct BenchArgs {
   std::string inputs = {}, json_args = {}, weights = {}; // the last two of scripts
   double seconds = 1;
   bool json = false;
+  std::string html = {};                 // a page to be written
+  std::string against = {}, python = {}; // other engines, "ort,eager"; the interpreter that has them
+  int rounds = 3;                        // that they take turns in
   ProcessStart start = {};
   Options options = {};
 };
 int bench(const BenchArgs& args);
+int bench_against(const BenchArgs& args);
 int bench_script(const BenchArgs& args);
 
 struct DumpArgs {

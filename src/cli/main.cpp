@@ -133,6 +133,11 @@ Command bench_command(CLI::App& app, cli::BenchArgs& args) {
   cli::add_text(bench, "--inputs", args.inputs, "FILE", inputs_help);
   cli::add_number(bench, "--seconds", args.seconds, "SECONDS", "how long to run", run_seconds);
   cli::add_flag(bench, "--json", args.json, json_help);
+  auto* against = cli::add_text(bench, "--against", args.against, "ENGINES",
+                                "engines of Python packages to measure beside: any of ort,openvino,eager,inductor,aoti,executorch, or FILE.py");
+  cli::add_text(bench, "--python", args.python, "FILE", "the interpreter that has their packages; without: python3")->needs(against);
+  cli::add_number(bench, "--rounds", args.rounds, "N", "how often they take turns", {1, 1000})->needs(against);
+  cli::add_text(bench, "--html", args.html, "FILE", "write the comparison as a page for a browser")->needs(against);
   add_script_files(bench, args.json_args, args.weights);
   return {bench, [&] { return cli::bench(args); }, true};
 }
