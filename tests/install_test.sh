@@ -31,14 +31,6 @@ ${CXX:-g++} -Wall -Wextra -Werror examples/own_kernel.cpp $flags -o "$root/own_k
 # shellcheck disable=SC2086
 ${CXX:-g++} -Wall -Wextra -Werror -O1 examples/train.cpp $flags -o "$root/train"
 LD_LIBRARY_PATH=$(dirname "$library") "$root/train" examples/train_losses.txt
-# The first example of a page as it stands there; its further blocks are statements.
-for page in README.md docs/torchscript.md; do
-  awk '/^```cpp/ { in_block = 1; if (blocks++) print "void block" blocks "() {"; next }
-       /^```/ && in_block { in_block = 0; if (blocks > 1) print "}"; next } in_block' "$page" >"$root/page.cpp"
-  # shellcheck disable=SC2086
-  ${CXX:-g++} -Wall -Wextra -Werror "$root/page.cpp" $flags -o "$root/page"
-  LD_LIBRARY_PATH=$(dirname "$library") "$root/page"
-done
 # shellcheck disable=SC2086
 ${CXX:-g++} -Wall -Wextra -Werror examples/script.cpp $flags -o "$root/script"
 LD_LIBRARY_PATH=$(dirname "$library") "$root/script" | grep "^  %.* : Float(2, 2) = aten::tanh(" >/dev/null || { echo "the traced step has no types"; exit 1; }

@@ -14,7 +14,7 @@ suite() { # NAME COMMAND...: one suite, passed when it exits 0
   local status=0
   "$@" >"$build/$name.log" 2>&1 || status=$?
   if [ $status -eq 77 ]; then tail -n 1 "$build/$name.log" # it says what is missing
-  elif [ $status -eq 0 ]; then passed=$((passed + 1)); echo "ok      $name ($((SECONDS - start)) s)"
+  elif [ $status -eq 0 ]; then passed=$((passed + 1)); echo "ok      $name ($((SECONDS - start)) s)"; grep '^PASSED OVER' "$build/$name.log"
   else failed=$((failed + 1)); echo "FAILED  $name ($((SECONDS - start)) s), all of it in $build/$name.log"; tail -n 40 "$build/$name.log"; fi
 }
 check_archives() { # what older torches wrote
@@ -69,6 +69,8 @@ suite against tests/against_test.py "$tenon" "$build"
 suite install tests/install_test.sh "$build"
 suite python tests/python_test.sh "$build"
 suite ray tests/ray_test.sh "$build"
+suite snippets tests/docs_test.py "$build"
+suite docs tests/docs.sh "$build"
 if [ -f "$build/tests/onednn_backend.so" ]; then suite onednn tests/onednn_test.sh "$build"
 else echo "SKIPPED onednn: the backend over oneDNN is not built, as libdnnl-dev or OpenMP is missing"; fi
 suite clang tests/clang_test.py "$build"
