@@ -1,5 +1,7 @@
 """backend="tenon" of torch.compile, and from_torch; passed over where there is no torch."""
 import copy
+import importlib
+import os
 import warnings
 
 import pytest
@@ -47,8 +49,11 @@ def test_inference():
     same(small_net().eval(), torch.randn(4, 3, 8, 8))
 
 
-def test_is_found_by_name():
-    assert "tenon" in torch._dynamo.list_backends(exclude_tags=()) or not torch.__version__
+def test_entry_point():
+    tomllib = pytest.importorskip("tomllib")
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../pyproject.toml"), "rb") as f:
+        module, name = tomllib.load(f)["project"]["entry-points"]["torch_dynamo_backends"]["tenon"].split(":")
+    assert getattr(importlib.import_module(module), name) is tenon.torch.backend
 
 
 def test_sizes_compile_once():
@@ -191,6 +196,16 @@ def test_dropout_leaves_one_part(dynamic):
     before = tenon.torch.stats()["compiled"]
     f(torch.randn(5, 16)).sum().backward()
     assert tenon.torch.stats()["compiled"] - before == 2
+
+
+def test_gradients_that_are_not_asked_for():
+    net = nn.Sequential(nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1))
+    other = copy.deepcopy(net)
+    x = torch.randn(2, 8, 3, 5)
+    net(x).square().sum().backward()
+    compiled(other, dynamic=True)(x).square().sum().backward()
+    for p, q in zip(net.parameters(), other.parameters()):
+        torch.testing.assert_close(q.grad, p.grad, rtol=1e-4, atol=1e-4)
 
 
 def test_cond():
