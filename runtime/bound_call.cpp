@@ -34,7 +34,8 @@ Status PlanRunner::Call::run() noexcept {
   if (!frame_) return runner_.run_into(inputs_, outputs_);
   Results results{nullptr, outputs_};
   Status status = runner_.run_bound(*frame_, inputs_, results);
-  frame_->held.clear(); // memory of sizes that depended on data
+  if (!frame_->memory) status_ = status, frame_ = nullptr; // what a failed communication took with it
+  else frame_->held.clear();                               // memory of sizes that depended on data
   return status;
 }
 

@@ -50,10 +50,12 @@ std::vector<Tensor> copies_of(const std::vector<Tensor>& tensors) {
 
 } // namespace
 
-Session::Session(const Workers& w, const std::vector<Tensor>& initial) : workers(w), state(copies_of(initial)) {}
+Session::Session(const Workers& w, const std::vector<Tensor>& initial, std::shared_ptr<const Collectives> c)
+    : workers(w), collectives(std::move(c)), state(copies_of(initial)) {}
 
-PlanRunner::PlanRunner(std::shared_ptr<const LinkedPlan> plan, const Workers& workers, bool profile)
-    : PlanRunner(plan, std::make_shared<Session>(workers, plan->plan.initial_state), profile) {}
+PlanRunner::PlanRunner(std::shared_ptr<const LinkedPlan> plan, const Workers& workers, bool profile,
+                       std::shared_ptr<const Collectives> collectives)
+    : PlanRunner(plan, std::make_shared<Session>(workers, plan->plan.initial_state, std::move(collectives)), profile) {}
 
 PlanRunner::PlanRunner(std::shared_ptr<const LinkedPlan> plan, std::shared_ptr<Session> session, bool profile)
     : linked_(std::move(plan)), plan_(&linked_->plan), session_(std::move(session)), table_(*plan_), is_profiled_(profile) {
@@ -71,7 +73,7 @@ PlanRunner::~PlanRunner() = default;
 // ---- state
 
 std::unique_ptr<PlanRunner> PlanRunner::copy() {
-  auto made = std::make_unique<PlanRunner>(linked_, session_->workers, is_profiled_);
+  auto made = std::make_unique<PlanRunner>(linked_, session_->workers, is_profiled_, session_->collectives);
   std::vector<Tensor> now = state();
   for (size_t i = 0; i < now.size(); i++) made->set_state(i, now[i].view());
   return made;
@@ -108,6 +110,8 @@ std::unique_ptr<Frame> PlanRunner::make_frame() {
     if (b.place == BufferPlace::Constant) f->pointers[i] = plan_->constants[static_cast<size_t>(b.index)].data();
     if (b.place == BufferPlace::State) f->pointers[i] = session_->state[static_cast<size_t>(b.index)].data();
   }
+  f->collectives = session_->collectives.get();
+  f->requests.resize(static_cast<size_t>(plan_->num_requests));
   f->profiled = is_profiled_;
   if (is_profiled_) f->profile.resize(static_cast<size_t>(plan_->num_steps));
   return f;
@@ -131,7 +135,7 @@ void PlanRunner::give_back(Frame* f) {
     add(profile_, f->profile);
     f->profile.assign(f->profile.size(), {});
   }
-  session_->memory.give_back(std::exchange(f->memory, nullptr));
+  if (f->memory) session_->memory.give_back(std::exchange(f->memory, nullptr));
   frames_.give_back(f);
 }
 
@@ -277,26 +281,44 @@ Status PlanRunner::run(std::span<const TensorView> inputs, Results& results) noe
   try {
     f = take_frame();
     bool ok = bind(*f, inputs) && place_results(*f, inputs, results);
-    Status status = ok ? run_bound(*f, inputs, results) : Status(bad(std::exchange(f->message, {})));
+    Status status = ok ? run_bound(*f, inputs, results) : failed(*f, bad(std::exchange(f->message, {})));
     give_back(f);
     return status;
   } catch (const std::exception& e) {
-    if (f) give_back(f);
-    return failure(e);
+    if (!f) return failure(e);
+    Status status = failed(*f, failure(e));
+    give_back(f);
+    return status;
   }
+}
+
+// Other ranks must not wait for this one. Operations that are under way may still use the call's memory: it stays for good.
+Status PlanRunner::failed(Frame& f, Error error) noexcept {
+  if (!f.collectives || plan_->num_requests == 0) return error;
+  f.collectives->abort(error.what());
+  if (std::exchange(f.in_flight, 0) > 0) {
+    struct Kept {
+      std::shared_ptr<Session> session;
+      std::vector<std::shared_ptr<void>> held;
+    };
+    new Kept{session_, std::move(f.held)};
+    f.memory = nullptr;
+  }
+  return error;
 }
 
 // Pointers are set.
 Status PlanRunner::run_bound(Frame& f, std::span<const TensorView> inputs, Results& results) noexcept {
   try {
-    std::unique_lock<std::mutex> state(session_->state_mutex, std::defer_lock);
+    std::unique_lock<std::mutex> turn, state(session_->state_mutex, std::defer_lock);
+    if (f.collectives && plan_->num_requests > 0) turn = f.collectives->turn();
     if (!session_->state.empty()) state.lock();
     f.random_steps = 0;
     if (linked_->later) linked_->later->begin_call();
     bool ok = run_steps(plan_->steps, f) && hand_over(f, inputs, results);
-    return ok ? Status() : Status(bad(std::exchange(f.message, {})));
+    return ok ? Status() : failed(f, bad(std::exchange(f.message, {})));
   } catch (const std::exception& e) {
-    return failure(e);
+    return failed(f, failure(e));
   }
 }
 

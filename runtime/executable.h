@@ -16,7 +16,8 @@ std::string output_refusal(int number, const TensorView& given, DType dtype, std
 class PlanRunner {
 public:
   /// `profile`: every step is timed.
-  PlanRunner(std::shared_ptr<const LinkedPlan> plan, const Workers& workers, bool profile = false);
+  PlanRunner(std::shared_ptr<const LinkedPlan> plan, const Workers& workers, bool profile = false,
+             std::shared_ptr<const Collectives> collectives = {});
   /// In the session of another plan of the same program: calls of both work on one state.
   PlanRunner(std::shared_ptr<const LinkedPlan> plan, std::shared_ptr<Session> session, bool profile = false);
   ~PlanRunner();
@@ -54,6 +55,7 @@ private:
   Frame* take_frame();
   void give_back(Frame* frame);
   Status run(std::span<const TensorView> inputs, Results& results) noexcept;
+  Status failed(Frame& f, Error error) noexcept;
   Status run_bound(Frame& f, std::span<const TensorView> inputs, Results& results) noexcept;
   bool matches(const Frame& f, std::span<const TensorView> inputs) const;
   bool bind(Frame& f, std::span<const TensorView> inputs);

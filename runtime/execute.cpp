@@ -142,6 +142,31 @@ bool run(const LibraryStepCall& s, Frame& f) {
   return error == nullptr;
 }
 
+LibraryTensor tensor_of(int buffer, std::vector<int64_t>& sizes, Frame& f) {
+  const PlanBuffer& b = f.plan->buffers[static_cast<size_t>(buffer)];
+  sizes = sizes_of(b, f);
+  return {f.pointers[static_cast<size_t>(buffer)], b.dtype, sizes};
+}
+
+bool run(const CollectiveStep& s, Frame& f) {
+  if (!f.collectives) return f.message = "the program communicates, and there is no communicator", false;
+  std::vector<int64_t> in, out, ints = sizes_of(s.ints, f);
+  LibraryTensor input = tensor_of(s.input, in, f), output = tensor_of(s.output, out, f);
+  CollectiveKind what = collective_of(f.linked->library[static_cast<size_t>(s.function)], s.texts, ints);
+  void*& request = f.requests[static_cast<size_t>(s.request)];
+  f.message = f.collectives->start(what, input, output, ints, request);
+  if (!f.message.empty()) return false;
+  f.in_flight++;
+  if (!s.waits) return true;
+  f.message = f.collectives->wait(what.group, request);
+  return f.message.empty() && (f.in_flight--, true);
+}
+
+bool run(const WaitStep& s, Frame& f) {
+  f.message = f.collectives->wait(s.group, f.requests[static_cast<size_t>(s.request)]);
+  return f.message.empty() && (f.in_flight--, true);
+}
+
 // The step's tensors in the form of the C interface, row-major.
 void give_tensors(Frame& f) {
   f.delegate_tensors.clear(), f.delegate_strides.clear();
@@ -346,6 +371,8 @@ bool run_steps(const std::vector<Step>& steps, Frame& f) {
       if (!step.source.empty()) f.message += " (" + step.source + ")";
       return false;
     }
+    if (f.in_flight > 0) [[unlikely]]
+      f.collectives->progress();
     if (!step.binds) continue;
     run_stage(f.plan->sizes, static_cast<size_t>(step.binds), f.slots.data());
     if (!bind_stage(f, step.binds)) return false;

@@ -6,6 +6,7 @@
 
 #include "runtime/bind_table.h"
 #include "runtime/bound_plan.h"
+#include "runtime/collectives.h"
 #include "runtime/linked_plan.h"
 #include "runtime/profile.h"
 #include "runtime/session.h"
@@ -38,6 +39,9 @@ struct Frame {
   std::vector<struct LibraryTensor> library_tensors;
   std::vector<tenon_tensor> delegate_tensors; // of the delegate that runs
   std::vector<int64_t> delegate_strides;
+  const Collectives* collectives = nullptr; // null: the executable has no communicator
+  std::vector<void*> requests;              // of collectives that are under way, by the steps' numbers
+  int in_flight = 0;
   bool profiled = false; // steps are timed, to `profile`
   Profile profile;
 

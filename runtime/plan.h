@@ -113,6 +113,23 @@ struct LibraryStepCall {
   bool is_random = false; // each run of the step draws by a seed of its own
 };
 
+/// Begins a collective operation (runtime/collectives.h).
+struct CollectiveStep {
+  int function = -1; // number of the library step
+  int input = -1, output = -1;
+  std::vector<Slot> ints;
+  std::vector<std::string> texts;
+  int request = 0;   // number among the frame's
+  bool waits = true; // the result is there when the step is done
+};
+
+/// The end of one.
+struct WaitStep {
+  int request = 0;
+  int input = -1, output = -1; // in use until now
+  std::string group;
+};
+
 /// Runs a node in the interpreter; outputs are in their buffers afterwards.
 struct FallbackStep {
   int number = 0;
@@ -198,7 +215,7 @@ struct AssertStep {
 
 struct Step {
   std::variant<KernelStep, MatmulStep, ConvStep, AttentionStep, LibraryStepCall, FallbackStep, IfStep, CopyStep, WhileStep, ScanStep,
-               ItemStep, ScalarStep, AssertStep, PrintStep, DelegateStep>
+               ItemStep, ScalarStep, AssertStep, PrintStep, DelegateStep, CollectiveStep, WaitStep>
       run;
   int binds = 0;                 // the size stage to run afterwards, 0: none
   std::vector<int> dynamic = {}; // buffers to allocate before the step (sizes known by now)
@@ -263,7 +280,7 @@ struct Plan {
   std::vector<std::string> kernels; // names of the compiled kernels, by their numbers
   std::vector<std::string> library; // names of the library steps (runtime/library_names.h); empty: of a custom operator
   std::vector<std::string> notes;   // for explain: which kernels of users took which nodes
-  int num_steps = 0, fallback_steps = 0, num_matmuls = 0, num_convs = 0, num_delegates = 0;
+  int num_steps = 0, fallback_steps = 0, num_matmuls = 0, num_convs = 0, num_delegates = 0, num_requests = 0;
   Caches caches;
   uint64_t seed = 0;
 };

@@ -114,6 +114,11 @@ private:
     return fmt::format("{} ({}) of ({}; {}; {})", name.empty() ? "custom operator" : name, buffers(s.outputs), buffers(s.inputs),
                        slots(s.ints), fmt::join(s.numbers, ", "));
   }
+  std::string call(const CollectiveStep& s) const {
+    return fmt::format("{}{} b{} of (b{}; {}; {}), request {}", s.waits ? "" : "begin ", plan_.library[static_cast<size_t>(s.function)],
+                       s.output, s.input, slots(s.ints), fmt::join(s.texts, ", "), s.request);
+  }
+  std::string call(const WaitStep& s) const { return fmt::format("wait for request {}, b{} of b{}", s.request, s.output, s.input); }
   std::string call(const FallbackStep& s) const { return fmt::format("interpreter, graph {}", s.number); }
   std::string call(const DelegateStep& s) const {
     return fmt::format("{}: {} ({}) of ({}; {})", s.backend, s.operators, buffers(s.outputs), buffers(s.inputs), slots(s.sizes));

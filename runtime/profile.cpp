@@ -85,6 +85,7 @@ struct Cost {
   }
   void operator()(const LibraryStepCall& s) { both(s.inputs, s.outputs); }
   void operator()(const DelegateStep& s) { both(s.inputs, s.outputs); }
+  void operator()(const CollectiveStep& s) { move({s.input, s.output}); }
   void operator()(const CopyStep& s) { move({s.from, s.to}); }
   template <class T> void operator()(const T&) {}
 };

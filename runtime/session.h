@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/pooled.h"
+#include "runtime/collectives.h"
 #include "runtime/memory.h"
 #include "runtime/parallel.h"
 #include "tenon/tensor.h"
@@ -16,10 +17,11 @@ struct CallMemory {
 };
 
 struct Session {
-  /// The state starts as copies of `initial`.
-  Session(const Workers& workers, const std::vector<Tensor>& initial);
+  /// The state starts as copies of `initial`. `collectives`: null where there is no communicator.
+  Session(const Workers& workers, const std::vector<Tensor>& initial, std::shared_ptr<const Collectives> collectives = {});
 
   const Workers workers;
+  const std::shared_ptr<const Collectives> collectives;
   BlockPool blocks;
   Pooled<CallMemory> memory;
   std::mutex state_mutex; // held while a plan with state runs

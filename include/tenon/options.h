@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tenon/communicator.h"
 #include "tenon/threads.h"
 
 namespace tenon {
@@ -68,6 +69,12 @@ struct Options {
   /// running then starts again in the code, so that it waits no longer than for compiling. Programs with state wait for the code. All other
   /// members of Executable wait, too; an error of compiling is given by the calls, and by Executable::wait.
   double compile_budget_ms = std::numeric_limits<double>::infinity();
+  /// Of programs that were exported for several ranks: the group "0", which is that of all of them. Such programs have one plan
+  /// for all sizes, unless Executable::specialize asks for others, so that all ranks compute what they share in the same way; they wait for
+  /// their code, whatever compile_budget_ms says.
+  Communicator communicator = {};
+  /// Other groups that the program names. Those that this rank is not in may be left out.
+  std::vector<ProcessGroup> groups = {};
 };
 
 } // namespace tenon

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/collective_steps.h"
 #include "runtime/library_steps.h"
 
 namespace tenon::library {
@@ -77,6 +78,12 @@ constexpr Named steps[] = {
     STEP(nms),
     STEP(roi_align),
     STEP(deform_conv2d),
+    STEP(all_reduce),
+    STEP(all_gather),
+    STEP(reduce_scatter),
+    STEP(broadcast),
+    STEP(all_to_all),
+    STEP(wait_tensor),
 };
 #undef STEP
 

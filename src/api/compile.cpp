@@ -11,6 +11,7 @@
 #include "compile/compile.h"
 #include "compile/pack_weights.h"
 #include "compile/specialize.h"
+#include "ir/collective.h"
 #include "ir/pass_runner.h"
 #include "ops/custom.h"
 
@@ -75,7 +76,8 @@ void start(Executable::Impl& impl, std::shared_ptr<const LinkedPlan> plan, std::
   impl.stats.fallback_steps = plan->plan.fallback_steps;
   impl.stats.delegate_steps = plan->plan.num_delegates;
   impl.stats.compile_ms = ms_since(begin);
-  start(impl, std::make_unique<PlanRunner>(std::move(plan), Workers(impl.options.threads, impl.options.pool), impl.options.profile));
+  start(impl, std::make_unique<PlanRunner>(std::move(plan), Workers(impl.options.threads, impl.options.pool), impl.options.profile,
+                                           impl.collectives));
   note_state(impl, begin);
 }
 
@@ -91,6 +93,14 @@ Variants::Make variant_maker(std::shared_ptr<const Program::Impl> program, Optio
     for (auto& [name, value] : symbols) guard.push_back(fmt::format("{} = {}", name, value));
     return Variants::Made{compiled.plan, compiled.own_bytes, fmt::format("{}", fmt::join(guard, ", "))};
   };
+}
+
+// What the program was exported for is what there is.
+void check_groups(const Graph& g, const Collectives& collectives) {
+  for (const GroupUse& use : groups_of(g)) {
+    std::string why = collectives.refusal(use.group, use.ranks);
+    require_input(why.empty(), "{}: {}", use.op, why);
+  }
 }
 
 bool has_sizes(const Plan& plan) {
@@ -112,10 +122,17 @@ void start(Executable::Impl& impl, std::unique_ptr<PlanRunner> runner) {
 
 void compile_into(Executable::Impl& impl, const std::shared_ptr<const Program::Impl>& program) {
   auto begin = std::chrono::steady_clock::now();
+  if (has_collectives(program->loaded.graph)) {
+    require_input(static_cast<bool>(impl.options.communicator),
+                  "the program communicates with other ranks: it needs Options::communicator");
+    impl.options.specialization.in_background = false; // ranks would not change their plans together
+    impl.collectives = std::make_shared<Collectives>(impl.options.communicator, impl.options.groups);
+    check_groups(program->loaded.graph, *impl.collectives);
+  }
   if (impl.options.interpret) {
     LoadedProgram edge = program->loaded;
     lower(edge, "edge", impl.options);
-    impl.interpreter = std::make_unique<InterpretedRunner>(std::move(edge), impl.options.seed);
+    impl.interpreter = std::make_unique<InterpretedRunner>(std::move(edge), impl.options.seed, impl.collectives);
     note_state(impl, begin);
   } else {
     std::shared_ptr<const LinkedPlan> plan = cached_plan(*program, impl.options, impl.stats.cache);
@@ -159,6 +176,10 @@ Result<Executable> Executable::load(const std::string& path, const Options& opti
     artifact::Loaded loaded = artifact::load(path, Workers(options.threads, options.pool));
     auto impl = std::make_shared<Executable::Impl>();
     impl->options = options, impl->signature = std::move(loaded.description.signature);
+    if (loaded.plan->plan.num_requests > 0) {
+      require_input(static_cast<bool>(options.communicator), "the program communicates with other ranks: it needs Options::communicator");
+      impl->collectives = std::make_shared<Collectives>(options.communicator, options.groups);
+    }
     start(*impl, std::move(loaded.plan), begin);
     return Executable(std::move(impl));
   });

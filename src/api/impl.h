@@ -3,6 +3,7 @@
 #include "compile/build_plan.h"
 #include "interp/runner.h"
 #include "ir/signature.h"
+#include "runtime/collectives.h"
 #include "runtime/executable.h"
 #include "tenon/tenon.h"
 #include "variants/variants.h"
@@ -52,6 +53,7 @@ struct Executable::Impl {
   std::optional<std::vector<Tensor>> interpret(std::span<const TensorView> inputs);
 
   Options options;
+  std::shared_ptr<const Collectives> collectives; // null: it communicates with nobody
   ExecutableStats stats;
   Signature signature;
   std::unique_ptr<PlanRunner> runner; // one of these two

@@ -47,6 +47,18 @@ constexpr std::pair<std::string_view, Precision> precisions[] = {
     {"strict", Precision::Strict}, {"bf16", Precision::BF16}, {"int8-weights", Precision::Int8Weights}};
 constexpr std::pair<std::string_view, Isa> isas[] = {{"auto", Isa::Auto}, {"avx2", Isa::Avx2}, {"avx512", Isa::Avx512}};
 
+ProcessGroup to_group(std::string_view text) {
+  size_t at = text.find('=');
+  require_input(at != std::string_view::npos && at > 0, "it is NAME=RANK,RANK");
+  ProcessGroup group{.name = std::string(text.substr(0, at)), .ranks = {}};
+  for (text.remove_prefix(at + 1);;) {
+    size_t comma = std::min(text.find(','), text.size());
+    group.ranks.push_back(to_number<int>(text.substr(0, comma)));
+    if (comma == text.size()) return group;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 struct Row {
   OptionInfo info;
   Setter set;
@@ -73,6 +85,10 @@ constexpr Row rows[] = {
      [](Options& o, std::string_view v) { o.cache_bytes = to_number<uint64_t>(v); }},
     {{"compile-budget", Kind::Value, "milliseconds of compiling before calls run in the interpreter meanwhile", "MS"},
      [](Options& o, std::string_view v) { o.compile_budget_ms = to_number<double>(v); }},
+    {{"communicator", Kind::Value, "of programs for several ranks: mpi[:ARGUMENTS] or a shared library NAME.so[:ARGUMENTS]", "LIBRARY"},
+     [](Options& o, std::string_view v) { o.communicator = Communicator::open(std::string(v)).value(); }},
+    {{"group", Kind::List, "ranks of a group that the program names, NAME=0,1,2; may be given again", "NAME=RANKS"},
+     [](Options& o, std::string_view v) { o.groups.push_back(to_group(v)); }},
     {{"specialize", Kind::Value, "whether sizes that come often get code of their own, made in the background; without: true",
       "true|false"},
      [](Options& o, std::string_view v) { o.specialization.in_background = to_flag(v); }},

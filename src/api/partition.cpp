@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/collective.h"
 #include "ir/define.h"
 #include "ir/pass.h"
 #include "ops/names.h"
@@ -15,7 +16,9 @@ namespace tenon::ir {
 
 namespace {
 
-bool is_random(const tenon::Graph& g, const tenon::Node& n) {
+// Random numbers are drawn in turn, and other ranks take part in collectives: their order stays.
+bool is_in_turn(const tenon::Graph& g, const tenon::Node& n) {
+  if (is_collective(n)) return true;
   return n.def && n.def->library && library::is_random(n.def->library(Call(g, *n.def, n.args)).function);
 }
 
@@ -43,7 +46,7 @@ std::unordered_set<const ExprNode*> symbols_of(const tenon::Graph& g, const teno
 
 bool can_be_delegated(const tenon::Graph& g, const tenon::Node& n) {
   if (!n.def || n.def->kind == Kind::Prim || !n.blocks.empty() || n.outputs.empty() || n.def->data_dependent) return false;
-  bool plain = !comes_along(g, n) && !is_random(g, n);
+  bool plain = !comes_along(g, n) && !is_in_turn(g, n);
   for (ValueId v : n.outputs) plain &= g.type(v).is_tensor();
   for (const tenon::Arg& a : n.args) for_each_value(a, [&](ValueId v) { plain &= g.type(v).is_tensor(); });
   auto symbols = symbols_of(g, n); // sizes alone are handed on
@@ -136,7 +139,7 @@ private:
       if (binds) binders_.try_emplace(s, i);
       if (checks) checks_[s] = i; // behind the one before, as an effect
     }
-    if (!n.outputs.empty() && n.blocks.empty() && !is_random(g_, n)) return;
+    if (!n.outputs.empty() && n.blocks.empty() && !is_in_turn(g_, n)) return;
     if (last_effect_ != none) before_[i].push_back(last_effect_);
     last_effect_ = i;
   }

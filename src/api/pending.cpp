@@ -4,6 +4,7 @@
 
 #include "base/stop_point.h"
 #include "compile/compile.h"
+#include "ir/collective.h"
 
 namespace tenon {
 
@@ -55,7 +56,7 @@ InterpretedRunner& Pending::interpreter() {
 std::optional<std::vector<Tensor>> Pending::interpret(std::span<const TensorView> inputs) {
   try {
     Stoppable until_done([&] { return is_done_.load(); });
-    if (!is_done_ && !has_state(program_->loaded)) return interpreter().run(inputs);
+    if (!is_done_ && !has_state(program_->loaded) && !has_collectives(program_->loaded.graph)) return interpreter().run(inputs);
   } catch (const Stopped&) {}
   finish();
   return std::nullopt;

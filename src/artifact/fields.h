@@ -38,6 +38,8 @@ template <class A> void fields(A& a, FallbackStep& s) { a(s.number); }
 template <class A> void fields(A& a, PrintStep::Number& n) { a(n.slot, n.is_float); }
 template <class A> void fields(A& a, PrintStep& s) { a(s.texts, s.numbers); }
 template <class A> void fields(A& a, DelegateStep& s) { a(s.backend, s.operators, s.bytes, s.inputs, s.outputs, s.sizes, s.number); }
+template <class A> void fields(A& a, CollectiveStep& s) { a(s.function, s.input, s.output, s.ints, s.texts, s.request, s.waits); }
+template <class A> void fields(A& a, WaitStep& s) { a(s.request, s.input, s.output, s.group); }
 template <class A> void fields(A& a, IfStep& s) { a(s.condition, s.condition_slot, s.branches); }
 template <class A> void fields(A& a, CopyStep& s) { a(s.from, s.to); }
 template <class A> void fields(A& a, WhileStep& s) { a(s.condition, s.body, s.flag, s.flag_slot); }
@@ -57,7 +59,7 @@ template <class A> void fields(A& a, Caches& c) { a(c.l1, c.l2); }
 /// Without its tensors.
 template <class A> void fields(A& a, Plan& p) {
   a(p.buffers, p.steps, p.sizes, p.inputs, p.outputs, p.state_names, p.kernels, p.library, p.notes);
-  a(p.num_steps, p.fallback_steps, p.num_matmuls, p.num_convs, p.num_delegates, p.caches, p.seed);
+  a(p.num_steps, p.fallback_steps, p.num_matmuls, p.num_convs, p.num_delegates, p.num_requests, p.caches, p.seed);
 }
 template <class A> void fields(A& a, ArgInfo& i) { a(i.name, i.dtype, i.sizes, i.is_number, i.dim_order, i.requires_grad, i.device); }
 template <class A> void fields(A&, std::monostate&) {}

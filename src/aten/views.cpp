@@ -7,7 +7,8 @@
 namespace tenon {
 
 bool is_inplace(const Node& n) {
-  return n.def && n.op != n.def->signature.name && n.op.dialect() == "aten" && functional_name(n.op) == n.def->signature.name;
+  bool has_forms = n.op.dialect() == "aten" || n.op.dialect() == "_c10d_functional";
+  return n.def && n.op != n.def->signature.name && has_forms && functional_name(n.op) == n.def->signature.name;
 }
 
 ValueId view_source(const Graph& g, const Node& n) {

@@ -19,10 +19,14 @@ bool join_in_place(LoadedProgram& program);
 /// What is left are edge:: operators that are library steps, tenon::join, and prim::.
 bool fuse(LoadedProgram& program);
 
+/// Waits for collectives go behind what can be done meanwhile.
+bool overlap_collectives(LoadedProgram& program);
+
 inline constexpr Pass backend_passes[] = {
     {"choose_layout", choose_layout},
     {"join_in_place", join_in_place},
     {"fuse", fuse},
+    {"overlap_collectives", overlap_collectives},
 };
 
 } // namespace tenon

@@ -114,12 +114,12 @@ int bench(const BenchArgs& args) {
   // Warm-up: a tenth of the time, at least one run; then the median needs at least five.
   double end = clock_ms(CLOCK_MONOTONIC) + args.seconds * 100;
   do time_run(exe, views, outputs);
-  while (clock_ms(CLOCK_MONOTONIC) < end);
+  while (goes_on(args.options, clock_ms(CLOCK_MONOTONIC) < end));
   std::vector<double> times;
   times.reserve(std::min<size_t>(1u << 20, static_cast<size_t>(args.seconds * 1e3 / std::max(first, 1e-3)) * 4 + 16));
   end = clock_ms(CLOCK_MONOTONIC) + args.seconds * 1e3;
   do times.push_back(time_run(exe, views, outputs));
-  while (clock_ms(CLOCK_MONOTONIC) < end || times.size() < 5);
+  while (goes_on(args.options, clock_ms(CLOCK_MONOTONIC) < end || times.size() < 5));
   std::sort(times.begin(), times.end());
   f.median_ms = times[times.size() / 2];
   f.min_ms = times[0];

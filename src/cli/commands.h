@@ -26,6 +26,10 @@ struct Model {
 };
 /// Of a .pt2.
 Program load(const Model& model);
+/// In names of files, {rank} stands for the rank of a process among several.
+void put_rank(const Options& options, std::initializer_list<std::string*> names);
+/// Whether any of the ranks wants to go on: all of them do then.
+bool goes_on(const Options& options, bool mine);
 
 struct RunArgs {
   Model model;

@@ -19,11 +19,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void run_for(double seconds, const Executable& exe, const std::vector<Tensor>& inputs) {
+void run_for(const ExplainArgs& args, const Executable& exe, const std::vector<Tensor>& inputs) {
   std::vector<Tensor> outputs;
-  auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  auto end = Clock::now() + std::chrono::duration<double>(args.seconds);
   do exe.run(inputs, outputs).check();
-  while (Clock::now() < end);
+  while (goes_on(args.options, Clock::now() < end));
 }
 
 // What a plan for just the inputs' sizes gains, where sizes vary.
@@ -31,11 +31,11 @@ void explain_exact(const Program& program, const ExplainArgs& args, const std::v
   Options options = args.options;
   options.specialization.compile_share = 0; // calls are counted; nothing is made by itself
   Executable exe = program.compile(options).value();
-  run_for(args.seconds, exe, inputs);
+  run_for(args, exe, inputs);
   std::vector<TensorView> views;
   for (const Tensor& t : inputs) views.push_back(t.view());
   if (!exe.specialize(views).ok()) return;
-  run_for(args.seconds, exe, inputs);
+  run_for(args, exe, inputs);
   VariantInfo v = exe.variants().back();
   fmt::print("a plan for exactly {}: {:.1f} us a call, the plan for all sizes {:.1f}; {} bytes of its own, compiled in {:.1f} ms\n",
              v.guard, v.mean_us, v.generic_us, v.bytes, v.compile_ms);
@@ -52,7 +52,7 @@ int explain(const ExplainArgs& args) {
   // The first run, with cold memory and late micro-kernels, goes to an executable of its own.
   program.compile(options).value().run(inputs, outputs).check();
   Executable exe = program.compile(options).value();
-  run_for(args.seconds, exe, inputs);
+  run_for(args, exe, inputs);
   std::fputs(exe.explain().c_str(), stdout);
   ExecutableStats s = exe.stats();
   fmt::print("{} steps, {} in the interpreter, {} of backends; {} kernels; {} bytes of temporaries, {} of state\n", s.steps,

@@ -86,7 +86,12 @@ Command run_command(CLI::App& app, cli::RunArgs& args) {
   add_script_files(run, args.json, args.weights);
   cli::add_text(run, "-o,--output", args.output, "FILE", "write the outputs to an .npz");
   cli::add_flag(run, "--json", args.as_json, json_help);
-  return {run, [&] { return cli::run(args); }, true};
+  return {run,
+          [&] {
+            cli::put_rank(args.options, {&args.model.file, &args.inputs, &args.weights, &args.output});
+            return cli::run(args);
+          },
+          true};
 }
 
 Command grad_command(CLI::App& app, cli::GradArgs& args) {
@@ -108,7 +113,12 @@ Command compile_command(CLI::App& app, cli::CompileArgs& args) {
   auto* compile = add_model(app, "compile", "compile a program into a file that loads without compiling", args.model, args.options);
   cli::add_text(compile, "-o,--output", args.output, "FILE", "the file, MODEL.tenon by custom")->required();
   cli::add_flag(compile, "--json", args.json, json_help);
-  return {compile, [&] { return cli::compile(args); }, true};
+  return {compile,
+          [&] {
+            cli::put_rank(args.options, {&args.model.file, &args.output});
+            return cli::compile(args);
+          },
+          true};
 }
 
 Command check_command(CLI::App& app, cli::CheckArgs& args) {
@@ -123,7 +133,10 @@ Command check_command(CLI::App& app, cli::CheckArgs& args) {
   cli::add_number(check, "--timeout", args.timeout_seconds, "SECONDS", "for one program");
   cli::add_flag(check, "--quiet", args.quiet, "say nothing of progress");
   add_options(check, args.options);
-  return {check, [&] { return cli::check(args); }};
+  return {check, [&] {
+            for (std::string& path : args.paths) cli::put_rank(args.options, {&path});
+            return cli::check(args);
+          }};
 }
 
 constexpr cli::Range run_seconds{0, 3600};
@@ -133,13 +146,19 @@ Command bench_command(CLI::App& app, cli::BenchArgs& args) {
   cli::add_text(bench, "--inputs", args.inputs, "FILE", inputs_help);
   cli::add_number(bench, "--seconds", args.seconds, "SECONDS", "how long to run", run_seconds);
   cli::add_flag(bench, "--json", args.json, json_help);
-  auto* against = cli::add_text(bench, "--against", args.against, "ENGINES",
-                                "engines of Python packages to measure beside: any of ort,openvino,eager,inductor,aoti,executorch, or FILE.py");
+  auto* against =
+      cli::add_text(bench, "--against", args.against, "ENGINES",
+                    "engines of Python packages to measure beside: any of ort,openvino,eager,inductor,aoti,executorch, or FILE.py");
   cli::add_text(bench, "--python", args.python, "FILE", "the interpreter that has their packages; without: python3")->needs(against);
   cli::add_number(bench, "--rounds", args.rounds, "N", "how often they take turns", {1, 1000})->needs(against);
   cli::add_text(bench, "--html", args.html, "FILE", "write the comparison as a page for a browser")->needs(against);
   add_script_files(bench, args.json_args, args.weights);
-  return {bench, [&] { return cli::bench(args); }, true};
+  return {bench,
+          [&] {
+            cli::put_rank(args.options, {&args.model.file, &args.inputs, &args.weights});
+            return cli::bench(args);
+          },
+          true};
 }
 
 Command dump_command(CLI::App& app, cli::DumpArgs& args) {
@@ -158,7 +177,12 @@ Command explain_command(CLI::App& app, cli::ExplainArgs& args) {
   cli::add_text(explain, "--inputs", args.inputs, "FILE", inputs_help);
   cli::add_number(explain, "--seconds", args.seconds, "SECONDS", "how long to run", run_seconds);
   add_script_files(explain, args.json_args, args.weights);
-  return {explain, [&] { return cli::explain(args); }, true};
+  return {explain,
+          [&] {
+            cli::put_rank(args.options, {&args.model.file, &args.inputs, &args.weights});
+            return cli::explain(args);
+          },
+          true};
 }
 
 Command opt_command(CLI::App& app, cli::OptArgs& args) {

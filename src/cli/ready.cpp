@@ -36,6 +36,15 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+void put_rank(const Options& options, std::initializer_list<std::string*> names) {
+  constexpr std::string_view mark = "{rank}";
+  for (std::string* name : names)
+    for (size_t at; options.communicator && (at = name->find(mark)) != name->npos;)
+      name->replace(at, mark.size(), std::to_string(options.communicator.rank()));
+}
+
+bool goes_on(const Options& options, bool mine) { return options.communicator ? options.communicator.maximum(mine).value() != 0 : mine; }
+
 Program load(const Model& model) {
   return model.method.empty() ? Program::load(model.file).value() : Program::load(model.file, model.method).value();
 }

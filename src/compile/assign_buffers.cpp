@@ -39,6 +39,8 @@ private:
   void walk(const LibraryStepCall& s) { names(s.inputs), names(s.outputs); }
   void walk(const FallbackStep& s) { names(s.buffers); }
   void walk(const DelegateStep& s) { names(s.inputs), names(s.outputs); }
+  void walk(const CollectiveStep& s) { names({s.input, s.output}); }
+  void walk(const WaitStep& s) { names({s.input, s.output}); }
   void walk(const CopyStep& s) { names({s.from, s.to}); }
   void walk(const ItemStep& s) { name(s.buffer, at_); }
   void walk(const ScalarStep& s) { name(s.buffer, at_); }

@@ -4,6 +4,7 @@
 #include "backend/contract.h"
 #include "backend/join.h"
 #include "compile/step_emitter.h"
+#include "ir/collective.h"
 #include "ir/verify.h"
 #include "ops/custom.h"
 #include "ops/names.h"
@@ -61,7 +62,9 @@ Step& StepEmitter::append(NodeId id, decltype(Step::run) run) {
 }
 
 void StepEmitter::build_block(BlockId block) {
+  BlockId outer = std::exchange(block_, block);
   for (NodeId id : g_.block(block).nodes) build_node(id);
+  block_ = outer;
 }
 
 void StepEmitter::build_node(NodeId id) {
@@ -81,6 +84,8 @@ void StepEmitter::build_node(NodeId id) {
   if (n.op == prim::Assert) return build_assert(id);
   if (n.op == prim::Print) return build_print(id);
   require(n.def && n.def->library, "{} is no step", n.op);
+  if (is_collective(n)) return build_collective(id);
+  if (is_wait(n)) return build_wait(id);
   build_library(id);
 }
 

@@ -54,6 +54,8 @@ private:
     return "matrix micro-kernels by blocks of keys, softmax " + name(s.score.kernel) + ", result " + name(s.finish.kernel);
   }
   std::string code(const LibraryStepCall&) const { return "library step"; }
+  std::string code(const CollectiveStep& s) const { return s.waits ? "communication" : "communication begins"; }
+  std::string code(const WaitStep&) const { return "communication ends"; }
   std::string code(const DelegateStep& s) const { return "backend " + s.backend; }
   std::string code(const FallbackStep&) const { return "INTERPRETER"; }
   template <class T> std::string code(const T&) const { return "plan"; }

@@ -48,6 +48,9 @@ private:
   void build_node(NodeId id);
   void build_library(NodeId id);
   int number_of(LibraryFn step);
+  void build_collective(NodeId id);
+  void build_wait(NodeId id);
+  NodeId wait_of(NodeId id) const;
   void build_delegate(NodeId id);
   void build_item(NodeId id);
   void build_assert(NodeId id);
@@ -97,8 +100,10 @@ private:
   std::unordered_map<ValueId, int> buffers_;
   std::unordered_map<ValueId, int> uses_; // how often the nodes and the results of the program name a value
   JoinedParts parts_;
-  std::unordered_map<ValueId, int> bound_;      // results of loop bodies whose place is known before they are made
-  std::unordered_set<const ExprNode*> in_code_; // symbols that kernels get
+  std::unordered_map<ValueId, int> bound_;         // results of loop bodies whose place is known before they are made
+  std::unordered_set<const ExprNode*> in_code_;    // symbols that kernels get
+  std::unordered_map<ValueId, WaitStep> requests_; // of results that a wait is to come for
+  BlockId block_ = {};                             // that is being built
   std::vector<Step>* steps_ = nullptr;
   int scans_ = 0;            // depth of scans around the step being built
   int conditional_ = 0;      // depth of branches and loop bodies around the step being built

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "edge/passes.h"
+#include "ir/collective.h"
 #include "ir/key.h"
 #include "ops/names.h"
 #include "runtime/library_steps.h"
@@ -26,10 +27,11 @@ public:
   }
 
 private:
-  // Random steps give something else each time; prim:: nodes bind symbols, have blocks or effects.
+  // Random steps give something else each time; ranks count the collectives of others; prim:: nodes bind symbols, have blocks or effects.
   bool is_pure(const Node& n) const {
     if (!n.def || !n.blocks.empty() || n.outputs.empty() || n.def->data_dependent) return false;
     if (n.def->kind == Kind::Prim) return n.op == prim::Constant;
+    if (is_collective(n)) return false;
     return !n.def->library || !library::is_random(n.def->library(Call(r_.from, *n.def, n.args)).function);
   }
 

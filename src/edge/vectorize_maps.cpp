@@ -6,6 +6,7 @@
 #include "edge/match.h"
 #include "edge/passes.h"
 #include "edge/scans.h"
+#include "ir/collective.h"
 #include "ops/names.h"
 #include "ops/vectorize.h"
 #include "runtime/library_steps.h"
@@ -29,6 +30,7 @@ bool is_plain(const Graph& g, const Node& n) {
   if (n.op == prim::Constant) return true;
   if (!n.def || !n.blocks.empty() || n.op.dialect() == "prim" || n.def->data_dependent) return false;
   if (n.def->library && library::is_random(n.def->library(Call(g, *n.def, n.args)).function)) return false;
+  if (is_collective(n)) return false;
   return std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return g.type(v).is_tensor(); });
 }
 

@@ -8,6 +8,7 @@
 #include "executor/interpreter.h"
 #include "executor/simplify.h"
 #include "ir/call.h"
+#include "ir/collective.h"
 #include "ops/names.h"
 #include "runtime/library_steps.h"
 
@@ -221,6 +222,7 @@ std::shared_ptr<GraphExecutor::Plan> GraphExecutor::compile(std::span<const IVal
   options.threads = options_.threads;
   lower(lifted.program, "edge", options);
   if (has_random_step(lifted.program.graph)) unsupported("random numbers");
+  if (has_collectives(lifted.program.graph)) unsupported("collectives in scripts");
   lower(lifted.program, "backend", options);
   std::string text = to_string(lifted.program.graph);
   Compiled compiled = build_plan(std::move(lifted.program), options, {}, {});

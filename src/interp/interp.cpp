@@ -7,6 +7,7 @@
 #include "ir/builder.h"
 #include "ir/define.h"
 #include "ops/names.h"
+#include "runtime/collective_steps.h"
 #include "runtime/library_steps.h"
 
 namespace tenon {
@@ -41,7 +42,8 @@ struct Allocation {
 
 class Interpreter {
 public:
-  Interpreter(const Graph& graph, SymbolValues& symbols, uint64_t seed) : g_(graph), symbols_(symbols), seed_(seed) {}
+  Interpreter(const Graph& graph, SymbolValues& symbols, uint64_t seed, const Collectives* collectives)
+      : g_(graph), symbols_(symbols), seed_(seed), collectives_(collectives) {}
 
   void set(ValueId v, Tensor t) { values_[v] = std::move(t); }
   const Tensor& get(ValueId v) { return values_[v]; }
@@ -121,17 +123,29 @@ private:
                      &a,
                      nullptr,
                      step.texts};
-    if (const char* error = step.function(call)) bad_input("{}", error);
+    if (step.function == library::wait_tensor) return set(n.outputs[0], inputs[0]);
+    if (library::communicates(step.function)) communicate(call, step);
+    else if (const char* error = step.function(call)) bad_input("{}", error);
     for (size_t i = 0; i < n.outputs.size(); i++) {
       if (n.def->data_dependent) bind(g_.type(n.outputs[i]), a.outputs[i]);
       set(n.outputs[i], a.outputs[i]);
     }
   }
 
+  // Begun and waited for.
+  void communicate(const LibraryCall& call, const LibraryStep& step) {
+    require_input(collectives_ != nullptr, "the program communicates, and there is no communicator");
+    CollectiveKind what = collective_of(step.function, step.texts, call.ints);
+    void* request = nullptr;
+    std::string error = collectives_->start(what, call.inputs[0], call.outputs[0], call.ints, request);
+    if (error.empty()) error = collectives_->wait(what.group, request);
+    require_input(error.empty(), "{}", error);
+  }
+
   // A composite, by its parts.
   void run_parts(const Node& n) {
     Graph parts = written_out(g_, *n.def, n.args);
-    Interpreter run(parts, symbols_, seed_);
+    Interpreter run(parts, symbols_, seed_, collectives_);
     size_t next = 0;
     for (const Arg& a : n.args) for_each_value(a, [&](ValueId v) { run.set(parts.block(parts.top()).params.at(next++), get(v)); });
     std::vector<Tensor> out = run.run_block(parts.top());
@@ -238,13 +252,15 @@ private:
   const Graph& g_;
   SymbolValues& symbols_;
   uint64_t seed_, random_steps_ = 0;
+  const Collectives* collectives_;
   SideTable<ValueId, Tensor> values_;
 };
 
 } // namespace
 
-std::vector<Tensor> interpret(const Graph& graph, const std::vector<Tensor>& inputs, SymbolValues symbols, uint64_t seed) {
-  Interpreter run(graph, symbols, seed);
+std::vector<Tensor> interpret(const Graph& graph, const std::vector<Tensor>& inputs, SymbolValues symbols, uint64_t seed,
+                              const Collectives* collectives) {
+  Interpreter run(graph, symbols, seed, collectives);
   auto& params = graph.block(graph.top()).params;
   for (size_t i = 0; i < params.size(); i++) run.set(params[i], inputs.at(i));
   return run.run_block(graph.top());

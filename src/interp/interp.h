@@ -5,6 +5,7 @@
 
 #include "ir/op.h"
 #include "ir/program.h"
+#include "runtime/collectives.h"
 
 namespace tenon {
 
@@ -18,7 +19,9 @@ int64_t evaluate_size(Expr e, const SymbolValues& symbols);
 
 /// Runs the top block on values for its parameters, in the pool of the graph; gives its returns (numbers as 0-d tensors, None as undefined
 /// ones).
-std::vector<Tensor> interpret(const Graph& graph, const std::vector<Tensor>& inputs, SymbolValues symbols, uint64_t seed);
+/// `collectives`: null where nothing communicates.
+std::vector<Tensor> interpret(const Graph& graph, const std::vector<Tensor>& inputs, SymbolValues symbols, uint64_t seed,
+                              const Collectives* collectives = nullptr);
 /// Values of the symbols in the parameters' types, from the tensors given for them; BadInput names the input, the
 /// dimension and the allowed range where something does not fit.
 SymbolValues bind_symbols(const LoadedProgram& program, const std::vector<TensorView>& inputs);

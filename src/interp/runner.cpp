@@ -20,7 +20,8 @@ Tensor copy_of(const TensorView& v) {
 
 } // namespace
 
-InterpretedRunner::InterpretedRunner(LoadedProgram program, uint64_t seed) : program_(std::move(program)), seed_(seed) {
+InterpretedRunner::InterpretedRunner(LoadedProgram program, uint64_t seed, std::shared_ptr<const Collectives> collectives)
+    : program_(std::move(program)), seed_(seed), collectives_(std::move(collectives)) {
   for (auto& out : program_.outputs)
     if (out.writes_state()) names_.push_back(out.target), state_.push_back(copy_of(program_.weights.at(out.target).view()));
 }
@@ -64,6 +65,17 @@ size_t InterpretedRunner::number_of(const std::string& name) const {
 
 std::vector<Tensor> InterpretedRunner::run(std::span<const TensorView> given) {
   std::scoped_lock lock(mutex_);
+  if (!collectives_) return run_in_turn(given);
+  auto turn = collectives_->turn();
+  try {
+    return run_in_turn(given);
+  } catch (const std::exception& e) { // others must not wait for this rank
+    collectives_->abort(e.what());
+    throw;
+  }
+}
+
+std::vector<Tensor> InterpretedRunner::run_in_turn(std::span<const TensorView> given) {
   auto is_given = [&](const ProgramInput& in) {
     return in.kind == InputKind::Fixed ? static_cast<bool>(to_expr(program_.graph.pool(), in.fixed))
                                        : in.kind == InputKind::User && in.value.valid();
@@ -76,7 +88,7 @@ std::vector<Tensor> InterpretedRunner::run(std::span<const TensorView> given) {
   size_t next = 0;
   for (auto& in : program_.inputs)
     if (in.value.valid()) params.push_back(in.kind == InputKind::User ? copy_of(users[next++]) : state_of(in.target));
-  std::vector<Tensor> results = interpret(program_.graph, params, symbols, seed_), outputs;
+  std::vector<Tensor> results = interpret(program_.graph, params, symbols, seed_, collectives_.get()), outputs;
   for (size_t i = 0; i < results.size(); i++) {
     const ProgramOutput& out = program_.outputs[i];
     if (out.writes_state()) state_of(out.target) = results[i].contiguous();
@@ -99,7 +111,7 @@ void InterpretedRunner::set_state(size_t i, const TensorView& value) {
 
 std::unique_ptr<InterpretedRunner> InterpretedRunner::copy() {
   std::scoped_lock lock(mutex_);
-  auto made = std::make_unique<InterpretedRunner>(program_, seed_);
+  auto made = std::make_unique<InterpretedRunner>(program_, seed_, collectives_);
   made->state_ = state_;
   return made;
 }

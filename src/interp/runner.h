@@ -3,14 +3,15 @@
 #include <mutex>
 
 #include "ir/program.h"
+#include "runtime/collectives.h"
 #include "tenon/error.h"
 
 namespace tenon {
 
 class InterpretedRunner {
 public:
-  /// An Edge graph.
-  InterpretedRunner(LoadedProgram program, uint64_t seed);
+  /// An Edge graph. `collectives`: null where nothing communicates.
+  InterpretedRunner(LoadedProgram program, uint64_t seed, std::shared_ptr<const Collectives> collectives = {});
 
   /// Calls take turns. Throws Error.
   std::vector<Tensor> run(std::span<const TensorView> inputs);
@@ -24,12 +25,14 @@ public:
   std::unique_ptr<InterpretedRunner> copy();
 
 private:
+  std::vector<Tensor> run_in_turn(std::span<const TensorView> inputs);
   std::vector<TensorView> without_fixed(std::span<const TensorView> inputs);
   size_t number_of(const std::string& input) const;
   Tensor& state_of(const std::string& name);
 
   LoadedProgram program_;
   uint64_t seed_;
+  std::shared_ptr<const Collectives> collectives_;
   std::mutex mutex_; // of what follows, and of the graph's expressions
   std::vector<std::string> names_;
   std::vector<Tensor> state_; // replaced by a run, never written

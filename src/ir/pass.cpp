@@ -1,6 +1,8 @@
 // Rewriter and dead-code removal.
 #include "ir/pass.h"
 
+#include "ir/collective.h"
+
 #include "ops/names.h"
 
 #include <algorithm>
@@ -140,7 +142,7 @@ struct Liveness {
     if (n.op == prim::Assert) return true;
     for (ValueId v : n.outputs)
       if (used.get(v)) return true;
-    return binds_used_symbol(n) || n.outputs.empty();
+    return binds_used_symbol(n) || n.outputs.empty() || is_collective(n);
   }
 
   // Whether any of the nodes, those of inner blocks included, is dead.

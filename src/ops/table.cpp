@@ -1,6 +1,7 @@
 // Builds the table once, on first use: rows with their schemas parsed, by name.
 #include "ops/table.h"
 
+#include "ops/collective.h"
 #include "ops/complex.h"
 #include "ops/core.h"
 
@@ -39,6 +40,7 @@ auto all_rows() {
       ops::create_rows(),
       ops::create_range_rows(),
       ops::create_matrix_rows(),
+      ops::collective_rows(),
       ops::combine_rows(),
       ops::pad_rows(),
       ops::rearrange_rows(),
