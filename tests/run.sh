@@ -73,6 +73,7 @@ suite snippets tests/docs_test.py "$build"
 suite docs tests/docs.sh "$build"
 if [ -f "$build/tests/onednn_backend.so" ]; then suite onednn tests/onednn_test.sh "$build"
 else echo "SKIPPED onednn: the backend over oneDNN is not built, as libdnnl-dev or OpenMP is missing"; fi
+suite mpi tests/mpi_test.sh "$build"
 suite clang tests/clang_test.py "$build"
 suite fuzz fuzz_programs
 suite asan tests/asan.sh "$build"

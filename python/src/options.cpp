@@ -36,6 +36,8 @@ Options options_of(const nb::kwargs& kwargs) {
     auto name = nb::cast<std::string>(key);
     if (name == "pool") {
       if (!nb::try_cast(value, options.pool)) bad_input("option pool: it is a tenon.ThreadPool");
+    } else if (name == "communicator" && nb::hasattr(value, "py2f")) { // one of mpi4py
+      set_option(options, name, "mpi:comm=" + text_of(value.attr("py2f")())).check();
     } else if (is_list(name) && (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value))) {
       for (nb::handle v : value) set_option(options, name, text_of(v)).check();
     } else set_option(options, name, text_of(value)).check();
