@@ -94,6 +94,11 @@ Profile PlanRunner::profile() {
   return profile_;
 }
 
+std::vector<int64_t> PlanRunner::profiled_slots() {
+  std::scoped_lock lock(profile_mutex_);
+  return profiled_slots_;
+}
+
 // ---- frames
 
 std::unique_ptr<Frame> PlanRunner::make_frame() {
@@ -112,7 +117,7 @@ std::unique_ptr<Frame> PlanRunner::make_frame() {
   }
   f->collectives = session_->collectives.get();
   f->requests.resize(static_cast<size_t>(plan_->num_requests));
-  f->profiled = is_profiled_;
+  f->profiled = f->observed = is_profiled_;
   if (is_profiled_) f->profile.resize(static_cast<size_t>(plan_->num_steps));
   return f;
 }
@@ -132,7 +137,7 @@ void PlanRunner::give_back(Frame* f) {
   f->held.clear();
   if (is_profiled_) {
     std::scoped_lock lock(profile_mutex_);
-    add(profile_, f->profile);
+    if (add(profile_, f->profile)) profiled_slots_ = f->slots;
     f->profile.assign(f->profile.size(), {});
   }
   if (f->memory) session_->memory.give_back(std::exchange(f->memory, nullptr));
@@ -315,6 +320,7 @@ Status PlanRunner::run_bound(Frame& f, std::span<const TensorView> inputs, Resul
     if (!session_->state.empty()) state.lock();
     f.random_steps = 0;
     if (linked_->later) linked_->later->begin_call();
+    RecordedCall recorded(f);
     bool ok = run_steps(plan_->steps, f) && hand_over(f, inputs, results);
     return ok ? Status() : failed(f, bad(std::exchange(f.message, {})));
   } catch (const std::exception& e) {

@@ -41,6 +41,8 @@ public:
   size_t arena_bytes() const { return arena_bytes_.load(std::memory_order_relaxed); }
   /// What the runs so far cost, by step number; empty where not asked for.
   Profile profile();
+  /// The slots of the last of them; empty where there is none.
+  std::vector<int64_t> profiled_slots();
   const Workers& workers() const { return session_->workers; }
   const std::shared_ptr<Session>& session() const { return session_; }
 
@@ -86,6 +88,7 @@ private:
   bool is_profiled_;
   std::mutex profile_mutex_;
   Profile profile_;
+  std::vector<int64_t> profiled_slots_;
 };
 
 class PlanRunner::Call {

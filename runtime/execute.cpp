@@ -1,8 +1,8 @@
 // The step loop.
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "expr/eval.h"
 #include "runtime/backends.h"
@@ -346,20 +346,33 @@ std::vector<int64_t> sizes_of(std::span<const Slot> sizes, const Frame& f) {
 }
 std::vector<int64_t> sizes_of(const PlanBuffer& b, const Frame& f) { return sizes_of(b.sizes, f); }
 
-static bool run_step(const Step& step, Frame& f) {
-  if (!f.profiled) [[likely]]
-    return std::visit([&](auto& s) { return run(s, f); }, step.run);
-  auto start = std::chrono::steady_clock::now();
-  bool ok = std::visit([&](auto& s) { return run(s, f); }, step.run);
-  auto end = std::chrono::steady_clock::now();
+static void note_cost(const Step& step, Frame& f, int64_t ns) {
   StepProfile cost = cost_of(step, f), &total = f.profile.at(static_cast<size_t>(step.number));
   total.calls++;
-  total.ns += std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
+  total.ns += ns;
   total.bytes += cost.bytes;
   total.flops += cost.flops;
   total.detail = std::move(cost.detail);
   total.family = cost.family;
+}
+
+static bool run_observed(const Step& step, Frame& f) {
+  size_t number = static_cast<size_t>(step.number);
+  Recording* recording = f.recording.get();
+  std::optional<Recording::Scope> scope;
+  if (recording) scope.emplace(recording, f.step_names.at(number));
+  int64_t start = Recording::now();
+  bool ok = std::visit([&](auto& s) { return run(s, f); }, step.run);
+  int64_t end = Recording::now();
+  if (f.profiled) note_cost(step, f, end - start);
+  if (recording) recording->span(scope->name, start, end), recording->memory(start, f.alive.at(number));
   return ok;
+}
+
+static bool run_step(const Step& step, Frame& f) {
+  if (f.observed) [[unlikely]]
+    return run_observed(step, f);
+  return std::visit([&](auto& s) { return run(s, f); }, step.run);
 }
 
 bool run_steps(const std::vector<Step>& steps, Frame& f) {

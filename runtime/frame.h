@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/timeline.h"
 #include "runtime/bind_table.h"
 #include "runtime/bound_plan.h"
 #include "runtime/collectives.h"
@@ -44,6 +45,11 @@ struct Frame {
   int in_flight = 0;
   bool profiled = false; // steps are timed, to `profile`
   Profile profile;
+  std::shared_ptr<Recording> recording; // of this call; null: nobody records
+  uint64_t recorded_for = 0;            // the recording that the following were made for
+  std::vector<Recording::Name> step_names;
+  std::vector<int64_t> alive; // bytes of temporaries, by step
+  bool observed = false;      // profiled or recorded
 
   bool reserve_scratch(const ScratchNeed& need) {
     scratch_per_worker = std::max(scratch_per_worker, need.per_worker);
@@ -54,6 +60,28 @@ struct Frame {
 /// Runs the steps of a plan over a frame whose pointers are set. False: see frame.message.
 /// Throws only std::bad_alloc.
 bool run_steps(const std::vector<Step>& steps, Frame& frame);
+/// The time of a call: its steps are recorded where somebody records.
+class RecordedCall {
+public:
+  explicit RecordedCall(Frame& f) : f_(f) {
+    if (Recording::is_on()) [[unlikely]]
+      begin();
+  }
+  ~RecordedCall() {
+    if (f_.recording) [[unlikely]]
+      end();
+  }
+  RecordedCall(const RecordedCall&) = delete;
+  RecordedCall& operator=(const RecordedCall&) = delete;
+
+private:
+  void begin();
+  void end();
+
+  Frame& f_;
+  Recording::Name name_ = 0;
+  int64_t begin_ns_ = 0;
+};
 /// Bytes of a buffer under the frame's slots; false where a size is negative or the product overflows.
 bool bytes_of(const PlanBuffer& buffer, const Frame& frame, size_t& bytes);
 bool bytes_of(std::span<const Slot> sizes, size_t element_bytes, const Frame& frame, size_t& bytes);

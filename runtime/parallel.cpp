@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "base/timeline.h"
 #include "runtime/thread_pool.h"
 
 namespace tenon {
@@ -112,6 +113,32 @@ template <class J> bool join(const Job& job, int helper) { return static_cast<co
 
 } // namespace
 
+/// What a worker runs in the place of a body, where somebody records.
+struct RecordedBody {
+  Workers::Body body;
+  void* ctx;
+  Recording* recording;
+  Recording::Name name;
+  static void run(void* self, int64_t begin, int64_t end, int worker) {
+    auto& r = *static_cast<RecordedBody*>(self);
+    int64_t start = Recording::now();
+    r.body(r.ctx, begin, end, worker);
+    r.recording->span(r.name, start, Recording::now(), end - begin);
+  }
+};
+struct RecordedPart {
+  Workers::Part part;
+  void* ctx;
+  Recording* recording;
+  Recording::Name name;
+  static void run(void* self, int64_t phase, int part, int worker) {
+    auto& r = *static_cast<RecordedPart*>(self);
+    int64_t start = Recording::now();
+    r.part(r.ctx, phase, part, worker);
+    r.recording->span(r.name, start, Recording::now(), 1);
+  }
+};
+
 Workers::Workers(int threads, const ThreadPool& pool) : pool_(pool.impl() ? pool.impl() : ThreadPool::Impl::of_process(threads)) {
   threads_ = threads > 0 ? std::min(threads, pool_->threads()) : pool_->threads();
 }
@@ -147,6 +174,9 @@ void Workers::run(int64_t n, int64_t grain, Body body, void* ctx) const noexcept
   if (n <= 0) return;
   int parts = n > grain ? static_cast<int>(std::min<int64_t>(allowed(), (n + grain - 1) / grain)) : 1;
   if (parts == 1) return body(ctx, 0, n, 0);
+  RecordedBody recorded;
+  if (const Recording::Scope* scope = Recording::scope())
+    recorded = {body, ctx, scope->recording, scope->name}, body = RecordedBody::run, ctx = &recorded;
   // Four chunks per range leave something to steal from a worker that the system has put aside.
   PerWorker<Range> ranges(parts);
   for (int i = 0; i < parts; i++) {
@@ -160,7 +190,10 @@ void Workers::run(int64_t n, int64_t grain, Body body, void* ctx) const noexcept
 
 void Workers::run_series(int64_t phases, int parts, Part body, void* ctx) const noexcept {
   if (phases <= 0 || parts <= 0) return;
+  RecordedPart recorded;
   if (int workers = std::min(parts, allowed()); workers > 1) {
+    if (const Recording::Scope* scope = Recording::scope())
+      recorded = {body, ctx, scope->recording, scope->name}, body = RecordedPart::run, ctx = &recorded;
     PerWorker<Series::Claim> claims(parts);
     std::atomic<int64_t> done{0};
     Series series{{join<Series>}, body, ctx, phases, parts, workers, claims.get(), &done};

@@ -46,6 +46,7 @@ struct KernelStep {
   double element_ns = 0.1;                  // rough cost, for the size of parallel chunks
   int operations = 0;                       // per element, for reports
   int kernel = -1;                          // number of the compiled kernel
+  std::vector<int> written = {};            // of the buffers
 };
 
 /// Epilogue of a contraction: a kernel that takes a tile of sums as its first buffer, and where the tile lies as its last
@@ -134,6 +135,7 @@ struct WaitStep {
 struct FallbackStep {
   int number = 0;
   std::vector<int> buffers = {}; // that the node reads and writes
+  std::vector<int> written = {};
 };
 
 /// Writes to standard output: texts, and after each but the last the number of a slot.

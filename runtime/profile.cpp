@@ -98,10 +98,12 @@ StepProfile cost_of(const Step& step, const Frame& f) {
   return c.cost;
 }
 
-void add(Profile& to, const Profile& from) {
+bool add(Profile& to, const Profile& from) {
+  bool any = false;
   to.resize(std::max(to.size(), from.size()));
   for (size_t i = 0; i < from.size(); i++) {
     if (from[i].calls == 0) continue;
+    any = true;
     to[i].calls += from[i].calls;
     to[i].ns += from[i].ns;
     to[i].bytes += from[i].bytes;
@@ -109,6 +111,7 @@ void add(Profile& to, const Profile& from) {
     to[i].detail = from[i].detail;
     to[i].family = from[i].family;
   }
+  return any;
 }
 
 } // namespace tenon

@@ -23,6 +23,7 @@ using Profile = std::vector<StepProfile>;
 /// Bytes a step must at least read and write, and its floating-point operations, under the frame's sizes.
 StepProfile cost_of(const Step& step, const Frame& frame);
 
-void add(Profile& to, const Profile& from);
+/// Whether there was anything.
+bool add(Profile& to, const Profile& from);
 
 } // namespace tenon

@@ -13,7 +13,7 @@ FILE_LINES, FUNCTION_LINES = 500, 60
 DEFINE_OPERATORS = ("src/ops/", "src/builtins/")
 
 # A folder sees what stands left of it; folders of one group see each other only where SIBLINGS says so.
-ORDER = [["include"], ["base"], ["expr"], ["ir"], ["ops"], ["builtins"], ["interp"], ["fx"], ["load", "aten", "edge", "backend"], ["loops"], ["compile"], ["artifact"], ["variants"], ["script"], ["autodiff"], ["executor"], ["api"], ["capi"], ["cli"]]
+ORDER = [["include"], ["base"], ["pages"], ["expr"], ["ir"], ["ops"], ["builtins"], ["interp"], ["fx"], ["load", "aten", "edge", "backend"], ["loops"], ["compile"], ["artifact"], ["variants"], ["script"], ["autodiff"], ["executor"], ["api"], ["capi"], ["cli"]]
 # Single headers to the right of a folder that it sees all the same, with the reason. src/README.md tells them too.
 EXCEPTIONS = {
     ("ir", "runtime/library.h"): "a row names its library step by address",

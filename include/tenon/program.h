@@ -59,6 +59,7 @@ struct NamedTensor {
 using NamedTree = std::pair<std::string, Tree>;
 
 class Executable;
+struct Explanation;
 namespace ir {
 class PassManager;
 }
@@ -256,6 +257,8 @@ public:
   Result<MemoryUse> memory(std::span<const TensorView> inputs) const;
   /// Regions, kernels chosen and refused, source lines, memory; with Options::profile also bytes, flops and times of the runs so far.
   std::string explain() const;
+  /// The same as data (tenon/explain.h). Errors: those of Program::compile, where it was not waited for.
+  Result<Explanation> explanation() const;
 
   struct Impl;
   explicit Executable(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}

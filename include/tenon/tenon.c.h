@@ -225,6 +225,8 @@ TENON_C_API int32_t tenon_executable_memory(const tenon_executable* executable, 
                                             tenon_memory_use* out, tenon_error** error);
 /// Regions, kernels chosen and refused, source lines, memory; with the option `profile` also times of the runs so far.
 TENON_C_API int32_t tenon_executable_explain(const tenon_executable* executable, char** out, tenon_error** error);
+/// The same in a format: "text", "json" (docs/explain.md has its members), or "html", a page for a browser. Errors: BAD_INPUT for another.
+TENON_C_API int32_t tenon_executable_explain_as(const tenon_executable* executable, const char* format, char** out, tenon_error** error);
 
 /// Makes an operator or kernel known to the process (custom_op.h: register_op, register_kernel). Thread-safe. Errors: BAD_INPUT.
 TENON_C_API int32_t tenon_op_register(const tenon_op* op, tenon_error** error);

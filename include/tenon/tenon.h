@@ -4,6 +4,7 @@
 #include "tenon/custom_op.h"    // IWYU pragma: export
 #include "tenon/edge.h"         // IWYU pragma: export
 #include "tenon/error.h"        // IWYU pragma: export
+#include "tenon/explain.h"      // IWYU pragma: export
 #include "tenon/graph.h"        // IWYU pragma: export
 #include "tenon/ivalue.h"       // IWYU pragma: export
 #include "tenon/operator.h"     // IWYU pragma: export
@@ -16,6 +17,7 @@
 #include "tenon/signature.h"    // IWYU pragma: export
 #include "tenon/tensor.h"       // IWYU pragma: export
 #include "tenon/threads.h"      // IWYU pragma: export
+#include "tenon/timeline.h"     // IWYU pragma: export
 #include "tenon/trace.h"        // IWYU pragma: export
 #include "tenon/tree.h"         // IWYU pragma: export
 #include "tenon/type.h"         // IWYU pragma: export

@@ -241,12 +241,13 @@ nb::dict stats(const PyExecutable& self) {
 }
 
 nb::object explain(const PyExecutable& self) {
-  std::string text;
+  std::string text, json, page;
   {
     nb::gil_scoped_release release;
-    text = self.exe.explain();
+    Explanation e = self.exe.explanation().value();
+    text = to_text(e), json = to_json(e), page = to_html(e);
   }
-  return nb::module_::import_("tenon._explain").attr("Explanation")(text, stats(self));
+  return nb::module_::import_("tenon._explain").attr("Explanation")(text, json, page, stats(self));
 }
 
 PyExecutable* copy(const PyExecutable& self) {
@@ -317,7 +318,8 @@ void bind_executable(nb::module_& m) {
                        "Whether it may change its inputs; true of one from a compiled file, which does not tell.")
           .def("stats", stats, nb::sig("def stats(self) -> dict[str, Any]"), "What compiling cost and how the program is executed.")
           .def("explain", explain, nb::sig("def explain(self) -> tenon._explain.Explanation"),
-               "Regions, kernels, source lines, memory; with profile=True also times. A text, and HTML in notebooks.")
+               "Regions, kernels, source lines, memory; with profile=True also times. A text, a table in notebooks; `data` is a dict, "
+               "`save` writes a page.")
           .def_prop_ro("inputs", [](const PyExecutable& e) { return e.exe.inputs(); })
           .def_prop_ro("outputs", [](const PyExecutable& e) { return e.exe.outputs(); })
           .def_prop_ro("in_spec", [](const PyExecutable& e) { return e.exe.in_spec().to_string(); })

@@ -138,7 +138,18 @@ def test_state():
 
 def test_explain():
     text = program("mlp").compile(profile=True).explain()
-    assert "matmul" in text and "<details>" in text._repr_html_() and text.stats["steps"] > 0
+    assert "matmul" in text and "<table>" in text._repr_html_() and text.stats["steps"] > 0
+
+
+def test_explain_as_data(tmp_path):
+    exe = program("mlp").compile(profile=True)
+    exe(mlp_inputs())
+    explained = exe.explain()
+    steps = explained.data["steps"]
+    assert len(steps) == explained.stats["steps"] and abs(sum(s["share"] for s in steps) - 1) < 1e-3
+    assert steps[0]["source"][0]["module"] == "layers.0" and "export.py" in explained._repr_html_()
+    explained.save(tmp_path / "page.html")
+    assert '<script type="application/json"' in (tmp_path / "page.html").read_text()
 
 
 def test_threads():

@@ -8,6 +8,7 @@
 #include "api/pending.h"
 #include "artifact/cache.h"
 #include "base/stage.h"
+#include "base/timeline.h"
 #include "compile/compile.h"
 #include "compile/pack_weights.h"
 #include "compile/specialize.h"
@@ -121,6 +122,7 @@ void start(Executable::Impl& impl, std::unique_ptr<PlanRunner> runner) {
 }
 
 void compile_into(Executable::Impl& impl, const std::shared_ptr<const Program::Impl>& program) {
+  RecordedSpan span("compile");
   auto begin = std::chrono::steady_clock::now();
   if (has_collectives(program->loaded.graph)) {
     require_input(static_cast<bool>(impl.options.communicator),
@@ -173,6 +175,7 @@ Result<Executable> Executable::load(const std::string& path, const Options& opti
   return guarded([&] {
     auto begin = std::chrono::steady_clock::now();
     require_input(!options.interpret, "a compiled program cannot be interpreted");
+    RecordedSpan span("load compiled");
     artifact::Loaded loaded = artifact::load(path, Workers(options.threads, options.pool));
     auto impl = std::make_shared<Executable::Impl>();
     impl->options = options, impl->signature = std::move(loaded.description.signature);

@@ -3,6 +3,7 @@
 
 #include "api/impl.h"
 #include "base/strided.h"
+#include "base/timeline.h"
 #include "codegen/code_count.h"
 #include "compile/explain.h"
 #include "compile/memory_formula.h"
@@ -20,11 +21,15 @@ std::shared_ptr<const Program::Impl> describe(LoadedProgram loaded) {
 }
 
 Result<Program> Program::load(const std::string& path) {
-  return guarded([&] { return Program(describe(load_pt2(path))); });
+  return guarded([&] {
+    RecordedSpan span("load");
+    return Program(describe(load_pt2(path)));
+  });
 }
 Result<Program> Program::load(const std::string& path, const std::string& method) {
   return guarded([&] {
     require_input(!method.empty(), "an empty name of a method");
+    RecordedSpan span("load");
     return Program(describe(load_pt2(path, method)));
   });
 }
@@ -229,25 +234,22 @@ std::vector<VariantInfo> Executable::variants() const {
 
 uint64_t Executable::pieces_of_code() { return tenon::pieces_of_code; }
 
-static std::string text_of(const std::vector<VariantInfo>& variants) {
-  std::string text;
-  for (size_t i = 1; i < variants.size(); i++) {
-    const VariantInfo& v = variants[i];
-    text += fmt::format("plan for {}: {} calls", v.guard, v.calls);
-    if (v.mean_us > 0) text += fmt::format(", {:.1f} us each", v.mean_us);
-    if (v.generic_us > 0) text += fmt::format("; without it they took {:.1f}", v.generic_us);
-    text += fmt::format("; {} bytes of its own, made in {:.1f} ms\n", v.bytes, v.compile_ms);
-  }
-  return text;
+Result<Explanation> Executable::explanation() const {
+  return guarded([&] {
+    impl_->finish();
+    Explanation e;
+    if (impl_->runner) e = tenon::explain(*impl_->runner);
+    else e.notes = {"everything runs in the interpreter"};
+    e.stats = stats();
+    std::vector<VariantInfo> all = variants();
+    if (all.size() > 1) e.variants.assign(all.begin() + 1, all.end());
+    return e;
+  });
 }
 
 std::string Executable::explain() const {
-  if (auto done = guarded([&] { return impl_->finish(), true; }); !done) return fmt::format("not compiled: {}\n", done.error().what());
-  if (!impl_->runner) return "everything runs in the interpreter\n";
-  Profile profile = impl_->runner->profile();
-  Limits limits;
-  if (!profile.empty()) limits = measure_limits(*impl_->runner->linked().micro_kernels, impl_->runner->workers(), families_of(profile));
-  return tenon::explain(impl_->runner->plan(), profile, limits) + text_of(variants());
+  Result<Explanation> e = explanation();
+  return e.ok() ? to_text(*e) : fmt::format("not compiled: {}\n", e.error().what());
 }
 
 } // namespace tenon

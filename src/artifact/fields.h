@@ -12,7 +12,7 @@ template <class A> void fields(A& a, PlanBuffer& b) {
   a(b.name, b.dtype, b.sizes, b.place, b.index, b.offset, b.bytes, b.is_conditional, b.first, b.last);
 }
 template <class A> void fields(A& a, KernelStep& s) {
-  a(s.buffers, s.scalars, s.iterations, s.scratch_bytes, s.iteration_elements, s.element_ns, s.operations, s.kernel);
+  a(s.buffers, s.scalars, s.iterations, s.scratch_bytes, s.iteration_elements, s.element_ns, s.operations, s.kernel, s.written);
 }
 template <class A> void fields(A& a, TileKernel& k) { a(k.buffers, k.scalars, k.kernel, k.written, k.beside); }
 template <class A> void fields(A& a, MatmulStep& s) {

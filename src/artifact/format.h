@@ -12,7 +12,7 @@ namespace artifact {
 
 inline constexpr char magic[8] = {'T', 'E', 'N', 'O', 'N', '\r', '\n', 0};
 /// Of the fields, of what they mean, and of what code and packed weights look like.
-inline constexpr uint32_t format = 6;
+inline constexpr uint32_t format = 7;
 inline constexpr uint64_t alignment = 4096;      // of weights in the file
 inline constexpr uint64_t slack = 64;            // bytes that kernels may read behind weights
 inline constexpr uint64_t piece_bytes = 4 << 20; // of data with a checksum of its own

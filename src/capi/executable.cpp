@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "capi/handles.h"
+#include "tenon/explain.h"
 
 using namespace tenon;
 using namespace tenon::capi;
@@ -184,5 +185,16 @@ int32_t tenon_executable_explain(const tenon_executable* executable, char** out,
   return guarded(error, [&] {
     need(out, "out");
     *out = text_of(need(executable, "executable")->executable.explain());
+  });
+}
+int32_t tenon_executable_explain_as(const tenon_executable* executable, const char* format, char** out, tenon_error** error) {
+  return guarded(error, [&] {
+    std::string_view name = need(format, "format");
+    need(out, "out");
+    Explanation e = need(executable, "executable")->executable.explanation().value();
+    if (name == "text") *out = text_of(to_text(e));
+    else if (name == "json") *out = text_of(to_json(e));
+    else if (name == "html") *out = text_of(to_html(e));
+    else throw Error(ErrorKind::BadInput, "no format " + std::string(name) + ": there are text, json and html");
   });
 }

@@ -81,7 +81,7 @@ void StepEmitter::build_fallback(NodeId id) {
     r.set(v, r.to.add_param(r.to.top(), g_.type(v)));
   });
   r.copy_block(block, r.to.top());
-  for (ValueId v : n.outputs) define(v), made->outputs.push_back(operand(v));
+  for (ValueId v : n.outputs) define(v), made->outputs.push_back(operand(v)), step.written.push_back(step.buffers.back());
   made->symbols.assign(symbols.begin(), symbols.end());
   made->graph = r.to; // with expressions of its own
   made->graph.pool().freeze();

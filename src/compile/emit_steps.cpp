@@ -115,6 +115,8 @@ void StepEmitter::append_kernel(NodeId id, const RegionKernel& k, const KernelUs
   KernelStep s;
   for (ValueId v : k.buffers) s.buffers.push_back(buffer_or_scratch(v));
   for (auto& [buffer, temporary] : k.temporaries) s.buffers[static_cast<size_t>(buffer)] = temporaries[static_cast<size_t>(temporary)];
+  for (size_t i = 0; i < s.buffers.size(); i++)
+    if (k.kernel.buffers[i].kind == BufferKind::Output) s.written.push_back(s.buffers[i]);
   s.iterations = slot(k.iterations);
   if (k.kernel.scratch_bytes) s.scratch_bytes = slot(k.kernel.scratch_bytes);
   s.iteration_elements = slot(floor_div(k.elements, max(k.iterations, g_.pool().integer(1))));

@@ -1,51 +1,90 @@
 // The steps of a plan for people: what each computes, with which code, at what cost.
 #include "compile/explain.h"
 
-#include "compile/memory_formula.h"
-
 #include <algorithm>
+#include <set>
 
 #include <fmt/core.h>
+
+#include "base/cpu_name.h"
+#include "compile/memory_formula.h"
+#include "compile/parse_sources.h"
+#include "runtime/executable.h"
 
 namespace tenon {
 
 namespace {
 
+using Kind = ExplainedStep::Kind;
+
+// Buffers that a step reads and writes.
+struct Uses {
+  std::set<int> reads, writes;
+
+  void read(std::initializer_list<int> list) { reads.insert(list); }
+  void read(const std::vector<int>& list) { reads.insert(list.begin(), list.end()); }
+  void write(const std::vector<int>& list) { writes.insert(list.begin(), list.end()); }
+  // What a kernel writes stands among its buffers, a second time where it is read as well.
+  void kernel(const std::vector<int>& buffers, const std::vector<int>& written) {
+    for (int b : buffers)
+      if (std::ranges::count(buffers, b) > std::ranges::count(written, b)) reads.insert(b);
+    write(written);
+  }
+  void tile(const TileKernel& t) { kernel(t.buffers, t.written); }
+
+  void of(const KernelStep& s) { kernel(s.buffers, s.written); }
+  void of(const MatmulStep& s) { read({s.a, s.b}), write({s.c}), tile(s.epilogue); }
+  void of(const ConvStep& s) { read({s.input, s.weight}), write({s.output}), tile(s.epilogue); }
+  void of(const AttentionStep& s) { read({s.q.buffer, s.k.buffer, s.v.buffer}), tile(s.score), tile(s.finish); }
+  void of(const LibraryStepCall& s) { read(s.inputs), write(s.outputs); }
+  void of(const DelegateStep& s) { read(s.inputs), write(s.outputs); }
+  void of(const CollectiveStep& s) { read({s.input}), write({s.output}); }
+  void of(const WaitStep& s) { read({s.output}), write({s.output}); }
+  void of(const FallbackStep& s) { kernel(s.buffers, s.written); }
+  void of(const CopyStep& s) { read({s.from}), write({s.to}); }
+  void of(const ItemStep& s) { read({s.buffer}); }
+  void of(const ScalarStep& s) { write({s.buffer}); }
+  void of(const AssertStep&) {}
+  void of(const PrintStep&) {}
+  void of(const IfStep& s) { read({s.condition}), all(s.branches[0]), all(s.branches[1]); }
+  void of(const WhileStep& s) { all(s.condition), all(s.body); }
+  void of(const ScanStep& s) {
+    for (auto& x : s.slices) read({x.whole});
+    for (auto& c : s.carried) read({c.first}), write({c.last});
+    all(s.body);
+  }
+  void all(const std::vector<Step>& steps) {
+    for (const Step& s : steps) std::visit([&](auto& x) { of(x); }, s.run);
+  }
+};
+
 class Explainer {
 public:
-  Explainer(const std::vector<std::string>& kernels, const Profile& profile, const Limits& limits)
-      : kernels_(kernels), profile_(profile), limits_(limits) {}
-  std::string text;
+  Explainer(const Plan& plan, const Profile& profile, const std::vector<int64_t>& slots, const Limits& limits, const KernelTable& kernels)
+      : plan_(plan), profile_(profile), slots_(slots), limits_(limits), families_(kernels) {}
 
-  void steps(const std::vector<Step>& list, int depth) {
-    for (const Step& s : list) {
-      step(s, depth);
-      if (auto* i = std::get_if<IfStep>(&s.run)) steps(i->branches[0], depth + 1), steps(i->branches[1], depth + 1);
-      if (auto* w = std::get_if<WhileStep>(&s.run)) steps(w->condition, depth + 1), steps(w->body, depth + 1);
-      if (auto* c = std::get_if<ScanStep>(&s.run)) steps(c->body, depth + 1);
-    }
-  }
-  void measure(const std::vector<Step>& top) {
-    for (const Step& s : top)
-      if (const StepProfile* p = of(s)) ns_ += p->ns;
-  }
-  void total(const std::vector<Step>& top) {
-    int64_t ns = ns_, calls = 1;
-    for (const Step& s : top)
-      if (const StepProfile* p = of(s)) calls = std::max(calls, p->calls);
-    if (!profile_.empty())
-      add("all steps: {:.3f} ms a run, over {} runs\n", 1e-6 * static_cast<double>(ns) / static_cast<double>(calls), calls);
+  Explanation run() {
+    for (const Step& s : plan_.steps)
+      if (const StepProfile* p = of(s)) ns_ += p->ns, out_.runs = std::max(out_.runs, p->calls);
+    if (out_.runs > 0) out_.us = 1e-3 * static_cast<double>(ns_) / static_cast<double>(out_.runs);
+    buffers();
+    steps(plan_.steps, -1);
+    out_.machine.gbytes_per_s = limits_.bytes_per_ns;
+    for (size_t f = 0; f < limits_.flops_per_ns.size(); f++)
+      if (limits_.flops_per_ns[f] > 0) out_.machine.peaks.push_back({families_.families()[f].name, limits_.flops_per_ns[f]});
+    out_.memory = memory_formula(plan_);
+    out_.notes = plan_.notes;
+    return std::move(out_);
   }
 
 private:
-  template <class... T> void add(fmt::format_string<T...> format, T&&... args) {
-    fmt::format_to(std::back_inserter(text), format, std::forward<T>(args)...);
-  }
   const StepProfile* of(const Step& s) const {
     size_t i = static_cast<size_t>(s.number);
     return i < profile_.size() && profile_[i].calls > 0 ? &profile_[i] : nullptr;
   }
-  std::string name(int kernel) const { return fmt::format("kernel {} {}", kernel, kernels_.at(static_cast<size_t>(kernel))); }
+
+  // ---- code
+  std::string name(int kernel) const { return fmt::format("kernel {} {}", kernel, plan_.kernels.at(static_cast<size_t>(kernel))); }
   std::string then(const TileKernel& t) const { return t.kernel < 0 ? "" : ", epilogue " + name(t.kernel); }
   std::string code(const KernelStep& s) const { return name(s.kernel); }
   std::string code(const MatmulStep& s) const { return "matrix micro-kernels" + then(s.epilogue); }
@@ -60,43 +99,94 @@ private:
   std::string code(const FallbackStep&) const { return "INTERPRETER"; }
   template <class T> std::string code(const T&) const { return "plan"; }
 
-  void step(const Step& s, int depth) {
-    std::string indent(static_cast<size_t>(depth) * 2, ' ');
-    add("{}{}: {}\n", indent, s.number, s.what);
-    indent += "     ";
-    const StepProfile* p = of(s);
-    add("{}{}{}{}\n", indent, std::visit([&](auto& x) { return code(x); }, s.run), p && !p->detail.empty() ? ": " : "", p ? p->detail : "");
-    if (p) {
-      double calls = static_cast<double>(p->calls), us = static_cast<double>(p->ns) / calls / 1e3,
-             ns = static_cast<double>(std::max<int64_t>(p->ns, 1));
-      add("{}{:.2f} us", indent, us);
-      if (p->bytes > 0) add(", {:.0f} bytes ({:.1f} GB/s)", p->bytes / calls, p->bytes / ns);
-      if (p->flops > 0) add(", {:.0f} flops ({:.1f} GFLOP/s)", p->flops / calls, p->flops / ns);
-      text += '\n';
-      mark(*p, indent);
+  static Kind kind(const KernelStep&) { return Kind::Loops; }
+  static Kind kind(const MatmulStep&) { return Kind::Matmul; }
+  static Kind kind(const ConvStep&) { return Kind::Conv; }
+  static Kind kind(const AttentionStep&) { return Kind::Attention; }
+  static Kind kind(const LibraryStepCall&) { return Kind::Library; }
+  static Kind kind(const CollectiveStep&) { return Kind::Library; }
+  static Kind kind(const WaitStep&) { return Kind::Library; }
+  static Kind kind(const DelegateStep&) { return Kind::Backend; }
+  static Kind kind(const FallbackStep&) { return Kind::Interpreter; }
+  static Kind kind(const IfStep&) { return Kind::Control; }
+  static Kind kind(const WhileStep&) { return Kind::Control; }
+  static Kind kind(const ScanStep&) { return Kind::Control; }
+  template <class T> static Kind kind(const T&) { return Kind::Plan; }
+
+  // ---- buffers
+  void buffers() {
+    using Place = ExplainedBuffer::Place;
+    std::vector<std::string> texts = slot_texts(plan_);
+    for (const PlanBuffer& b : plan_.buffers) {
+      ExplainedBuffer e{.name = b.name, .dtype = b.dtype, .sizes = {}};
+      for (Slot s : b.sizes) e.sizes.push_back(texts[static_cast<size_t>(s)]);
+      if (!slots_.empty()) {
+        e.bytes = static_cast<int64_t>(size_of(b.dtype));
+        for (Slot s : b.sizes) e.bytes *= std::max<int64_t>(slots_[static_cast<size_t>(s)], 0);
+      }
+      switch (b.place) {
+      case BufferPlace::Input: e.place = Place::Input; break;
+      case BufferPlace::Output: e.place = Place::Output; break;
+      case BufferPlace::Constant: e.place = Place::Constant; break;
+      case BufferPlace::State: e.place = Place::State; break;
+      default: break;
+      }
+      out_.buffers.push_back(std::move(e));
     }
-    if (!s.refused.empty()) add("{}refused: {}\n", indent, s.refused);
-    if (!s.source.empty()) add("{}{}\n", indent, s.source);
+  }
+  // A part stands for what it lies in; -1: no buffer.
+  int whole(int buffer) const {
+    while (buffer >= 0 && plan_.buffers[static_cast<size_t>(buffer)].place == BufferPlace::Part)
+      buffer = plan_.buffers[static_cast<size_t>(buffer)].index;
+    return buffer;
+  }
+  std::vector<int> wholes(const std::set<int>& buffers) const {
+    std::set<int> out;
+    for (int b : buffers)
+      if (whole(b) >= 0) out.insert(whole(b));
+    return {out.begin(), out.end()};
   }
 
-  // A step that matters and could be twice as fast.
-  void mark(const StepProfile& p, const std::string& indent) {
-    double memory = limits_.bytes_per_ns > 0 ? p.bytes / limits_.bytes_per_ns : 0, arithmetic = 0, ns = static_cast<double>(p.ns);
+  // ---- steps
+  void steps(const std::vector<Step>& list, int owner) {
+    for (const Step& s : list) {
+      int index = static_cast<int>(out_.steps.size());
+      step(s, owner);
+      if (auto* i = std::get_if<IfStep>(&s.run)) steps(i->branches[0], index), steps(i->branches[1], index);
+      if (auto* w = std::get_if<WhileStep>(&s.run)) steps(w->condition, index), steps(w->body, index);
+      if (auto* c = std::get_if<ScanStep>(&s.run)) steps(c->body, index);
+    }
+  }
+  void step(const Step& s, int owner) {
+    ExplainedStep e{.number = s.number, .owner = owner, .operators = s.what, .refused = s.refused};
+    std::visit([&](auto& x) { e.kind = kind(x), e.code = code(x); }, s.run);
+    Uses uses;
+    std::visit([&](auto& x) { uses.of(x); }, s.run);
+    e.reads = wholes(uses.reads), e.writes = wholes(uses.writes);
+    Sources sources = parse_sources(s.source);
+    e.source = std::move(sources.lines), e.more_sources = sources.more;
+    if (const StepProfile* p = of(s)) measure(e, *p);
+    out_.steps.push_back(std::move(e));
+  }
+  void measure(ExplainedStep& e, const StepProfile& p) {
+    double calls = static_cast<double>(p.calls);
+    e.calls = p.calls, e.us = static_cast<double>(p.ns) / calls / 1e3;
+    e.detail = p.detail;
+    e.share = static_cast<double>(p.ns) / static_cast<double>(std::max<int64_t>(ns_, 1));
+    e.bytes = p.bytes / calls, e.flops = p.flops / calls;
+    if (limits_.bytes_per_ns > 0) e.memory_us = e.bytes / limits_.bytes_per_ns / 1e3;
     if (p.family >= 0 && limits_.flops_per_ns.at(static_cast<size_t>(p.family)) > 0)
-      arithmetic = p.flops / limits_.flops_per_ns[static_cast<size_t>(p.family)];
-    double bound = std::max(memory, arithmetic);
-    if (bound <= 0 || ns < 2 * bound || ns < 0.02 * static_cast<double>(ns_)) return;
-    add("{}FAR FROM ITS BOUND: {:.2f} us by {}, {:.0f}% of it reached\n", indent, bound / static_cast<double>(p.calls) / 1e3,
-        arithmetic > memory ? "arithmetic" : "memory", 100 * bound / ns);
+      e.arithmetic_us = e.flops / limits_.flops_per_ns[static_cast<size_t>(p.family)] / 1e3;
   }
 
-  const std::vector<std::string>& kernels_;
+  const Plan& plan_;
   const Profile& profile_;
+  const std::vector<int64_t>& slots_;
   const Limits& limits_;
+  const KernelTable& families_;
   int64_t ns_ = 0; // of all steps
+  Explanation out_;
 };
-
-} // namespace
 
 std::vector<int> families_of(const Profile& profile) {
   std::vector<int> all;
@@ -105,13 +195,22 @@ std::vector<int> families_of(const Profile& profile) {
   return all;
 }
 
-std::string explain(const Plan& plan, const Profile& profile, const Limits& limits) {
-  Explainer e(plan.kernels, profile, limits);
-  e.measure(plan.steps);
-  e.steps(plan.steps, 0);
-  e.total(plan.steps);
-  for (const std::string& note : plan.notes) e.text += note + "\n";
-  return e.text + to_string(memory_formula(plan));
+} // namespace
+
+Explanation explain(const Plan& plan, const Profile& profile, const std::vector<int64_t>& slots, const Limits& limits,
+                    const KernelTable& kernels) {
+  return Explainer(plan, profile, slots, limits, kernels).run();
+}
+
+Explanation explain(PlanRunner& runner) {
+  Profile profile = runner.profile();
+  const KernelTable& kernels = *runner.linked().micro_kernels;
+  Limits limits;
+  if (!profile.empty()) limits = measure_limits(kernels, runner.workers(), families_of(profile));
+  Explanation e = explain(runner.plan(), profile, runner.profiled_slots(), limits, kernels);
+  e.machine.cpu = cpu_name();
+  e.machine.threads = runner.workers().threads();
+  return e;
 }
 
 } // namespace tenon

@@ -2,13 +2,16 @@
 #pragma once
 #include "runtime/limits.h"
 #include "runtime/profile.h"
+#include "tenon/explain.h"
 
 namespace tenon {
 
-/// A few lines per step: number, operators, kernel, what was refused, source; with a profile also time, bytes, flops, and where a
-/// step takes much more time than the machine needs for them, by how much.
-std::string explain(const Plan& plan, const Profile& profile, const Limits& limits);
-/// The matrix kernels whose limits a report of this profile needs.
-std::vector<int> families_of(const Profile& profile);
+/// Steps, buffers, memory and notes of a plan; with a profile also times, bytes, flops, and the bounds by `limits`. `slots` are those of
+/// the last run, or empty. The plan's kernels are those of `kernels`.
+Explanation explain(const Plan& plan, const Profile& profile, const std::vector<int64_t>& slots, const Limits& limits,
+                    const KernelTable& kernels);
+/// The same of a runner: its limits are measured where steps were timed.
+class PlanRunner;
+Explanation explain(PlanRunner& runner);
 
 } // namespace tenon

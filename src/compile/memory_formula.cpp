@@ -29,6 +29,9 @@ public:
     return bytes;
   }
 
+  /// None: a constant, or what steps find out.
+  Expr known(Slot s) const { return known_[static_cast<size_t>(s)]; }
+
 private:
   // A size that a symbol was solved from is the expression that its text says.
   void bind_sizes(const InputSpec& in) {
@@ -140,10 +143,16 @@ MemoryFormula memory_formula(const Plan& plan) {
   return out;
 }
 
-std::string to_string(const MemoryFormula& f) {
-  std::string text = fmt::format("temporaries alive at once: {} bytes\nresults: {} bytes\n", f.temporaries, f.results);
-  if (f.uncounted > 0) text += fmt::format("not counted: {} buffers whose sizes depend on data\n", f.uncounted);
-  return text + "scratch memory of workers: as the sizes and the number of threads decide\n";
+std::vector<std::string> slot_texts(const Plan& plan) {
+  ExprPool pool;
+  SlotExpressions slots(pool, plan);
+  std::vector<bool> written = written_slots(plan);
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < written.size(); i++) {
+    Expr e = slots.known(static_cast<Slot>(i));
+    texts.push_back(e ? to_string(e) : written[i] ? "?" : std::to_string(plan.sizes.initial[i]));
+  }
+  return texts;
 }
 
 size_t alive_bytes(const Plan& plan, const std::vector<int64_t>& slots) {

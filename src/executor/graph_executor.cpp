@@ -5,6 +5,7 @@
 
 #include "compile/build_plan.h"
 #include "compile/compile.h"
+#include "compile/explain.h"
 #include "executor/interpreter.h"
 #include "executor/simplify.h"
 #include "ir/call.h"
@@ -229,7 +230,7 @@ std::shared_ptr<GraphExecutor::Plan> GraphExecutor::compile(std::span<const IVal
   auto plan = std::make_shared<Plan>();
   plan->leaves = std::move(lifted.leaves), plan->results = std::move(lifted.results), plan->writes_arguments = lifted.writes_arguments;
   plan->text = std::move(text);
-  plan->runner = std::make_unique<PlanRunner>(compiled.plan, Workers(options.threads, options.pool));
+  plan->runner = std::make_unique<PlanRunner>(compiled.plan, Workers(options.threads, options.pool), options_.profile);
   return plan;
 }
 
@@ -322,20 +323,36 @@ std::vector<std::string> GraphExecutor::why_interpreted() const {
   return out;
 }
 
-size_t GraphExecutor::num_plans() const {
-  std::scoped_lock lock(mutex_);
+// Under the mutex.
+template <class F> void GraphExecutor::for_each_plan(const F& f) const {
   std::set<const Plan*> plans;
   for (auto& [key, e] : entries_)
-    if (e->plan) plans.insert(e->plan.get());
-  return plans.size();
+    if (e->plan && plans.insert(e->plan.get()).second) f(*e->plan);
+}
+
+size_t GraphExecutor::num_plans() const {
+  std::scoped_lock lock(mutex_);
+  size_t n = 0;
+  for_each_plan([&](const Plan&) { n++; });
+  return n;
 }
 
 std::string GraphExecutor::explain() const {
   std::scoped_lock lock(mutex_);
-  std::set<const Plan*> plans;
   std::string out;
-  for (auto& [key, e] : entries_)
-    if (e->plan && plans.insert(e->plan.get()).second) out += e->plan->text;
+  for_each_plan([&](const Plan& p) { out += p.text; });
+  return out;
+}
+
+std::vector<Explanation> GraphExecutor::explanations() const {
+  std::scoped_lock lock(mutex_);
+  std::vector<Explanation> out;
+  for_each_plan([&](const Plan& p) {
+    Explanation& e = out.emplace_back(tenon::explain(*p.runner));
+    e.stats.steps = p.runner->plan().num_steps, e.stats.fallback_steps = p.runner->plan().fallback_steps;
+    e.stats.kernels_compiled = static_cast<int>(p.runner->plan().kernels.size());
+    e.stats.arena_bytes = p.runner->arena_bytes();
+  });
   return out;
 }
 

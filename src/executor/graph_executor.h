@@ -10,6 +10,7 @@
 #include "executor/interpreter.h"
 #include "executor/lift.h"
 #include "runtime/executable.h"
+#include "tenon/explain.h"
 
 namespace tenon::executor {
 
@@ -18,6 +19,7 @@ struct ExecutorOptions {
   bool forbid_fallback = false; ///< a call that no plan serves is an error, which says why; plans are made at once
   int calls_before_plan = 1;    ///< with arguments of one kind, that the interpreter serves
   int threads = 0;              ///< of plans; 0: all cores
+  bool profile = false;         ///< steps of plans are timed
 };
 
 class GraphExecutor {
@@ -32,8 +34,10 @@ public:
   /// Of the arguments of one kind or another: why calls with them go to the interpreter. Empty where none do.
   std::vector<std::string> why_interpreted() const;
   size_t num_plans() const;
-  /// The steps of each plan, and which arguments it is for.
+  /// The graph of each plan.
   std::string explain() const;
+  /// The steps of each plan.
+  std::vector<Explanation> explanations() const;
   /// What is looked up with every call, for measurements: whether there is a plan for these arguments.
   bool matches(std::span<const IValue> args);
 
@@ -44,6 +48,7 @@ private:
   struct Pattern;
   using Key = std::vector<int64_t>;
 
+  template <class F> void for_each_plan(const F& f) const;
   Entry& find(const Key& key);
   std::shared_ptr<Plan> choose(std::span<const IValue> args);
   Pattern* pattern_of(std::span<const IValue> args);

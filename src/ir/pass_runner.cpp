@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/stage.h"
 #include "base/stop_point.h"
+#include "base/timeline.h"
 
 namespace tenon {
 
@@ -18,9 +19,12 @@ PassOptions pass_options_from_env() {
 }
 
 void StageTimer::done(std::string_view stage, std::string_view remark) {
-  if (!enabled_) return;
+  if (!enabled_ && !Recording::is_on()) return;
   auto now = std::chrono::steady_clock::now();
-  fmt::print(stderr, "tenon: {:8.2f} ms  {}{}\n", std::chrono::duration<double, std::milli>(now - start_).count(), stage, remark);
+  auto ns = [](auto time) { return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count(); };
+  if (auto recording = Recording::current()) recording->span(recording->name(stage), ns(start_), ns(now));
+  if (enabled_)
+    fmt::print(stderr, "tenon: {:8.2f} ms  {}{}\n", std::chrono::duration<double, std::milli>(now - start_).count(), stage, remark);
   start_ = now;
 }
 

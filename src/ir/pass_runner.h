@@ -16,7 +16,7 @@ struct PassOptions {
 /// From TENON_DUMP, TENON_STOP_AFTER, TENON_VERIFY and TENON_TIMING.
 PassOptions pass_options_from_env();
 
-/// The times of stages, to stderr where TENON_TIMING is set.
+/// The times of stages, to stderr where TENON_TIMING is set, and to who records (base/timeline.h).
 class StageTimer {
 public:
   explicit StageTimer(bool enabled = pass_options_from_env().timing) : enabled_(enabled) {}

@@ -110,6 +110,8 @@ TEST_CASE("C API: what an executable tells, threads, and options that are wrong"
   succeeds([&](auto err) { return tenon_executable_memory(e.get(), shapes, 1, &use, err); });
   CHECK(use.results > 0);
   CHECK(!text([&](auto out, auto err) { return tenon_executable_explain(e.get(), out, err); }).empty());
+  CHECK(text([&](auto out, auto err) { return tenon_executable_explain_as(e.get(), "json", out, err); }).starts_with("{"));
+  CHECK(text([&](auto out, auto err) { return tenon_executable_explain_as(e.get(), "html", out, err); }).starts_with("<!doctype html>"));
 
   auto refused = [&](const char* name, const char* value) {
     tenon_option o{name, value};
