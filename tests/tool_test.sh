@@ -98,8 +98,22 @@ done
 has '^out0: f32\[4, 10\] = 0.26' "$tenon" run "$work/again.pt2"
 refuses 'it is one of aten, edge, backend' "$tenon" show $programs/mlp.pt2 --stage=none
 for model in mlp cond lstm recommender buffer_mutation indexing cnn_depthwise; do has '^return out0 = b' "$tenon" dump $programs/$model.pt2 --stage=plan; done
-has 'GFLOP/s' "$tenon" explain $programs/mlp.pt2 --seconds 0.01
-has 'bf16[a-z0-9_]* tiles of' "$tenon" explain $programs/bf16_mlp.pt2 --seconds 0.01
+has 'GFLOP/s' "$tenon" explain $programs/mlp.pt2 --verbose --seconds 0.01
+has 'bf16[a-z0-9_]* tiles of' "$tenon" explain $programs/bf16_mlp.pt2 --verbose --seconds 0.01
+has '^step +us +share' "$tenon" explain $programs/mlp.pt2 --seconds 0.01
+has '^0 .*matmul: mm full add relu .*export.py:[0-9]+ layers.0$' "$tenon" explain $programs/mlp.pt2 --sort time --seconds 0.01
+refuses 'sort.*nothing' "$tenon" explain $programs/mlp.pt2 --sort nothing
+"$tenon" explain $programs/cond.pt2 --seconds 0.01 --json | python3 -c '
+import json, sys
+e = json.load(sys.stdin)
+assert e["runs"] > 0 and e["us"] > 0 and len(e["steps"]) == e["stats"]["steps"] == 16, e
+assert [s["kind"] for s in e["steps"] if s["owner"] < 0].count("control") == 1, e
+assert abs(sum(s.get("share", 0) for s in e["steps"] if s["owner"] < 0) - 1) < 1e-3, e' || problem "explain --json"
+refuses 'cannot write' "$tenon" explain $programs/mlp.pt2 --seconds 0.01 --html "$work/none/page.html"
+"$tenon" bench $programs/mlp.pt2 --seconds 0.02 --trace "$work/trace" >/dev/null && [ -s "$work/trace" ] || problem "bench --trace"
+echo 'something else' >"$work/other.txt"
+refuses 'line 1 is none that bench' "$tenon" bench $programs/mlp.pt2 --seconds 0.02 --history "$work/other.txt"
+[ "$(cat "$work/other.txt")" = 'something else' ] || problem "bench --history writes to a file of something else
 # Compiled programs, and the cache of them.
 "$tenon" run $programs/mlp.pt2 --inputs $programs/mlp.2.inputs.npz -o "$work/direct.npz" >/dev/null || problem "run"
 has 'is written' "$tenon" compile $programs/mlp.pt2 -o "$work/mlp.tenon"

@@ -11,7 +11,7 @@
 
 #include <fmt/core.h>
 
-#include "cli/commands.h"
+#include "cli/bench_report.h"
 
 namespace tenon::cli {
 
@@ -36,14 +36,6 @@ double since_start_ms(double cpu_at_main_ms, double main_ms) {
   start = std::clamp(main_ms - cpu_at_main_ms, start, start + tick_ms);
   return clock_ms(CLOCK_BOOTTIME) - start;
 }
-
-struct Figures {
-  double load_ms, compile_ms, first_result_ms, median_ms, min_ms, p90_ms;
-  size_t runs;
-  double peak_rss_mb;
-  double precision_error = -1; // of results that are not strict
-  ExecutableStats stats;
-};
 
 void print(const Figures& f, bool json) {
   auto line = [&](const char* name, double v) { fmt::print(fmt::runtime(json ? "\"{}\": {:.4f}, " : "{:<16} {:.4f}\n"), name, v); };
@@ -120,14 +112,19 @@ int bench(const BenchArgs& args) {
   end = clock_ms(CLOCK_MONOTONIC) + args.seconds * 1e3;
   do times.push_back(time_run(exe, views, outputs));
   while (goes_on(args.options, clock_ms(CLOCK_MONOTONIC) < end || times.size() < 5));
+  std::vector<double> in_order = times;
   std::sort(times.begin(), times.end());
   f.median_ms = times[times.size() / 2];
   f.min_ms = times[0];
   f.p90_ms = times[times.size() * 9 / 10];
+  f.p99_ms = times[times.size() * 99 / 100];
   f.runs = times.size();
   f.stats = exe.stats();
   if (ready.program && args.options.precision != Precision::Strict)
     f.precision_error = ready.program->error_of(args.options, views).value();
+  if (!args.history.empty()) append_history(f, args);
+  if (!args.html.empty()) write_bench_page(f, in_order, args);
+  if (!args.trace.empty()) write_trace(args);
   print(f, args.json);
   return 0;
 }

@@ -74,9 +74,9 @@ struct BenchArgs {
   std::string inputs = {}, json_args = {}, weights = {}; // the last two of scripts
   double seconds = 1;
   bool json = false;
-  std::string html = {};                 // a page to be written
-  std::string against = {}, python = {}; // other engines, "ort,eager"; the interpreter that has them
-  int rounds = 3;                        // that they take turns in
+  std::string against = {}, python = {};           // other engines, "ort,eager"; the interpreter that has them
+  int rounds = 3;                                  // that they take turns in
+  std::string html = {}, trace = {}, history = {}; // files: a page, a Perfetto trace, a line of JSON for each time that bench was run
   ProcessStart start = {};
   Options options = {};
 };
@@ -98,10 +98,20 @@ struct ExplainArgs {
   Model model;
   std::string inputs, json_args, weights; // the last two of scripts
   double seconds = 0.2;
+  std::string sort = {};              // "time" and the like; empty: in the order of the plan
+  bool wide = false, verbose = false; // nothing is cut; some lines for each step
+  bool json = false;
+  std::string html = {}; // a page to be written
   Options options = {};
 };
 int explain(const ExplainArgs& args);
 int explain_script(const ExplainArgs& args);
+/// In the form that is asked for.
+void show_explanation(const Explanation& explanation, const ExplainArgs& args);
+/// The steps as a table, `columns` wide (0: as wide as it is), with bars for shares of time where it has room for them.
+std::string table_of(const Explanation& explanation, const std::string& sort, int columns, bool bars);
+/// The file gets the text, whole or not at all. Throws BadInput with the system's reason.
+void write_file(const std::string& path, std::string_view text);
 
 struct OpsArgs {
   bool edge_yaml = false;                // the dtype constraints of the Edge operators instead

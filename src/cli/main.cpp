@@ -151,7 +151,11 @@ Command bench_command(CLI::App& app, cli::BenchArgs& args) {
                     "engines of Python packages to measure beside: any of ort,openvino,eager,inductor,aoti,executorch, or FILE.py");
   cli::add_text(bench, "--python", args.python, "FILE", "the interpreter that has their packages; without: python3")->needs(against);
   cli::add_number(bench, "--rounds", args.rounds, "N", "how often they take turns", {1, 1000})->needs(against);
-  cli::add_text(bench, "--html", args.html, "FILE", "write the comparison as a page for a browser")->needs(against);
+  cli::add_text(bench, "--html", args.html, "FILE",
+                "write a page for a browser: steps on the machine's roofline, latencies, history; or the comparison");
+  cli::add_text(bench, "--history", args.history, "FILE",
+                "add the figures as a line of JSON; the page shows those of this program and machine");
+  cli::add_text(bench, "--trace", args.trace, "FILE", "write a trace of loading, compiling and some runs, for ui.perfetto.dev");
   add_script_files(bench, args.json_args, args.weights);
   return {bench,
           [&] {
@@ -173,9 +177,14 @@ Command dump_command(CLI::App& app, cli::DumpArgs& args) {
 }
 
 Command explain_command(CLI::App& app, cli::ExplainArgs& args) {
-  auto* explain = add_model(app, "explain", "each step: its code, bytes, flops, time and source line", args.model, args.options);
+  auto* explain = add_model(app, "explain", "each step: its time, code, bytes, flops and source line", args.model, args.options);
   cli::add_text(explain, "--inputs", args.inputs, "FILE", inputs_help);
   cli::add_number(explain, "--seconds", args.seconds, "SECONDS", "how long to run", run_seconds);
+  cli::add_word(explain, "--sort", args.sort, "number|time|bytes|flops|bound|loss|kernel|operators|source", "the order of the table");
+  cli::add_flag(explain, "--wide", args.wide, "cut nothing to the width of the terminal");
+  cli::add_flag(explain, "--verbose", args.verbose, "some lines for each step instead of a table");
+  cli::add_flag(explain, "--json", args.json, json_help);
+  cli::add_text(explain, "--html", args.html, "FILE", "write a page for a browser");
   add_script_files(explain, args.json_args, args.weights);
   return {explain,
           [&] {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "base/check.h"
 #include "base/json_text.h"
 #include "builtins/ivalue.h"
 #include "cli/commands.h"
@@ -29,8 +30,10 @@ bool is_script(std::string_view file) {
 
 LoadedScript::LoadedScript(const RunArgs& args)
     : args_(args), program_(load_script(args.model.file)),
-      executor_(Graph(program_.graph),
-                {.interpret = args.options.interpret, .forbid_fallback = args.options.forbid_fallback, .threads = args.options.threads}) {}
+      executor_(Graph(program_.graph), {.interpret = args.options.interpret,
+                                        .forbid_fallback = args.options.forbid_fallback,
+                                        .threads = args.options.threads,
+                                        .profile = args.options.profile}) {}
 
 std::vector<IValue> LoadedScript::arguments() const {
   std::vector<IValue> inputs = read_script_args(program_.params, args_.inputs, args_.json);
@@ -66,6 +69,8 @@ void say_why(executor::GraphExecutor& executor) {
 } // namespace
 
 int bench_script(const BenchArgs& args) {
+  require_input(args.html.empty() && args.trace.empty() && args.history.empty(),
+                "--html, --history and --trace are not for scripts: give a .pt2 or a compiled program");
   RunArgs run{
       .model = args.model, .inputs = args.inputs, .weights = args.weights, .output = {}, .json = args.json_args, .options = args.options};
   LoadedScript script(run);
@@ -99,10 +104,18 @@ int bench_script(const BenchArgs& args) {
 int explain_script(const ExplainArgs& args) {
   RunArgs run{
       .model = args.model, .inputs = args.inputs, .weights = args.weights, .output = {}, .json = args.json_args, .options = args.options};
+  run.options.profile = true;
   LoadedScript script(run);
-  for (int i = 0; i < 2; i++) script.run();
-  fmt::print("{}", script.executor().explain());
-  say_why(script.executor());
+  std::vector<IValue> inputs = script.arguments();
+  for (int i = 0; i < 2; i++) script.executor().run(inputs); // the second one may have got a plan
+  double end = now_us() + args.seconds * 1e6;
+  while (now_us() < end && script.executor().matches(inputs)) script.executor().run(inputs);
+  std::vector<Explanation> plans = script.executor().explanations();
+  if (plans.empty()) plans.emplace_back();
+  for (Explanation& e : plans) e.program = args.model.file;
+  for (const std::string& why : script.executor().why_interpreted()) plans[0].notes.push_back("interpreted: " + why);
+  if (args.verbose) fmt::print("{}", script.executor().explain());
+  show_explanation(plans[0], args); // the arguments are of one kind
   return 0;
 }
 
