@@ -65,83 +65,6 @@ def of(*sizes):
     return lambda n: (rand(n, *sizes),)
 
 
-# torch.nn: layers.
-case("nn.Linear", lambda: nn.Linear(24, 17), of(24))
-case("nn.Bilinear", lambda: nn.Bilinear(9, 7, 5), lambda n: (rand(n, 9), rand(n, 7)))
-case("nn.Conv1d", lambda: nn.Conv1d(6, 10, 5, stride=2, padding=2, padding_mode="circular"), of(6, 33))
-case("nn.Conv2d", lambda: nn.Conv2d(8, 12, (3, 5), stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=4), of(8, 15, 18))
-case("nn.Conv2d.same", lambda: nn.Sequential(nn.Conv2d(3, 8, 4, padding="same"), nn.Conv2d(8, 8, 3, padding="valid", padding_mode="reflect")), of(3, 13, 14))
-case("nn.Conv3d", lambda: nn.Conv3d(4, 6, 3, stride=(1, 2, 2), padding=1), of(4, 6, 9, 10))
-case("nn.ConvTranspose1d", lambda: nn.ConvTranspose1d(6, 4, 4, stride=3, padding=1), of(6, 11))
-case("nn.ConvTranspose2d", lambda: nn.ConvTranspose2d(6, 8, 3, stride=2, padding=1, output_padding=1, groups=2), of(6, 7, 9))
-case("nn.ConvTranspose3d", lambda: nn.ConvTranspose3d(3, 5, 3, stride=2), of(3, 4, 5, 4))
-case("nn.BatchNorm1d", lambda: nn.Sequential(nn.Linear(12, 12), nn.BatchNorm1d(12), nn.ReLU()), of(12))
-case("nn.BatchNorm2d", lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, momentum=None), nn.SiLU()), of(3, 9, 9))
-case("nn.BatchNorm3d", lambda: nn.BatchNorm3d(4, affine=False), of(4, 3, 5, 4))
-case("nn.LayerNorm", lambda: nn.Sequential(nn.LayerNorm((7, 16)), nn.LayerNorm(16, elementwise_affine=False), nn.GELU("tanh")), of(7, 16))
-case("nn.GroupNorm", lambda: nn.Sequential(nn.GroupNorm(4, 12), nn.Mish(), nn.InstanceNorm2d(12, affine=True)), of(12, 6, 7))
-case("nn.InstanceNorm1d", lambda: nn.InstanceNorm1d(6, affine=True, track_running_stats=True), of(6, 21))
-case("nn.RMSNorm", lambda: nn.Sequential(nn.RMSNorm(20), nn.Softplus(), nn.RMSNorm((5, 20))), of(5, 20))
-case("nn.LocalResponseNorm", lambda: nn.Sequential(nn.LocalResponseNorm(3), nn.Softsign()), of(8, 6, 6))
-case("nn.MaxPool", lambda: nn.Sequential(nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.Flatten(2), nn.MaxPool1d(2)), of(5, 13, 12))
-case("nn.MaxPool3d", lambda: nn.MaxPool3d(2, dilation=2), of(3, 7, 8, 9))
-case("nn.MaxUnpool2d", lambda: MaxUnpool(), of(3, 8, 8))
-case("nn.AvgPool", lambda: nn.Sequential(nn.AvgPool2d(3, 2, 1, count_include_pad=False), nn.LPPool2d(2, 2)), of(4, 13, 14))
-case("nn.AvgPool3d", lambda: nn.Sequential(nn.AvgPool3d(2, ceil_mode=True), nn.AdaptiveAvgPool3d((1, 2, None))), of(3, 5, 7, 6))
-case("nn.AdaptivePool", lambda: nn.Sequential(nn.AdaptiveAvgPool2d((7, 5)), nn.AdaptiveMaxPool2d((3, 2))), of(4, 11, 13))
-case("nn.FractionalMaxPool2d", lambda: FractionalPool(), of(3, 12, 12))
-case("nn.Embedding", lambda: nn.Embedding(50, 12, padding_idx=3), lambda n: (ints(50, n, 7),))
-case("nn.Embedding.max_norm", lambda: nn.Embedding(50, 12, max_norm=1.0), lambda n: (ints(50, n, 7),), train=False)
-case("nn.EmbeddingBag", lambda: nn.EmbeddingBag(40, 8, mode="mean"), lambda n: (ints(40, n, 5),))
-case("nn.EmbeddingBag.offsets", lambda: nn.EmbeddingBag(40, 8, mode="sum"), lambda n: (ints(40, 4 * n), torch.arange(n) * 4, rand(4 * n)))
-case("nn.LSTM", lambda: nn.LSTM(10, 14, num_layers=2, bidirectional=True, batch_first=True), of(6, 10))
-case("nn.GRU", lambda: Tagger(nn.GRU(10, 14, batch_first=True)), of(6, 10))
-case("nn.LSTMCell", lambda: Cells(), of(5, 10))
-case("nn.MultiheadAttention", Attention, lambda n: (rand(n, 9, 32), torch.arange(9)[None] >= torch.arange(5, 5 + n)[:, None]))
-case("nn.TransformerEncoder", lambda: Encoder(), lambda n: (rand(n, 8, 32), torch.arange(8)[None] >= torch.arange(4, 4 + n)[:, None]))
-case("nn.TransformerDecoder", lambda: Decoder(), lambda n: (rand(n, 6, 32), rand(n, 9, 32)))
-case("nn.Transformer", lambda: nn.Transformer(32, 4, 1, 1, 48, batch_first=True), lambda n: (rand(n, 7, 32), rand(n, 5, 32)))
-case("nn.Upsample", lambda: nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), nn.Upsample(scale_factor=1.5, mode="nearest"), nn.UpsamplingBilinear2d((9, 10))), of(3, 5, 6))
-case("nn.Upsample.3d", lambda: nn.Upsample(scale_factor=2, mode="trilinear"), of(2, 3, 4, 5))
-case("nn.PixelShuffle", lambda: nn.Sequential(nn.PixelShuffle(2), nn.ChannelShuffle(3), nn.PixelUnshuffle(4)), of(12, 4, 6))
-case("nn.Fold", lambda: nn.Sequential(nn.Unfold(3, padding=1, stride=2), nn.Tanh(), nn.Fold((9, 8), 3, padding=1, stride=2)), of(4, 9, 8))
-case("nn.Pad", lambda: nn.Sequential(nn.ReflectionPad2d((1, 2, 2, 1)), nn.ReplicationPad2d(2), nn.CircularPad2d((1, 0, 2, 3)), nn.ConstantPad2d((1, -1, 0, 2), 0.5)), of(3, 7, 6))
-case("nn.Activations", lambda: Activations(), of(6, 11))
-case("nn.PReLU", lambda: nn.Sequential(nn.PReLU(6), nn.GLU(1), nn.Softmax2d()), of(6, 5, 4))
-case("nn.AdaptiveLogSoftmax", lambda: nn.AdaptiveLogSoftmaxWithLoss(16, 40, [10, 20]), lambda n: (rand(n, 16), ints(40, n)), batches=False)
-case("nn.ParameterList", lambda: Mixture(), of(8))
-case("nn.utils.weight_norm", lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3)), nn.utils.parametrizations.orthogonal(nn.Linear(8, 8))), of(4, 10), train=False)
-
-# torch.nn.functional: losses, and what has no module.
-case("loss.classes", call(lambda x, t: (F.cross_entropy(x, t, label_smoothing=0.1), F.nll_loss(F.log_softmax(x, 1), t, ignore_index=2), F.multi_margin_loss(x, t))),
-     lambda n: (rand(n, 9), ints(9, n)))
-case("loss.segments", call(lambda x, t, w: F.cross_entropy(x, t, weight=w, reduction="none")), lambda n: (rand(n, 5, 6, 7), ints(5, n, 6, 7), torch.rand(5)))
-case("loss.regression", call(lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y), F.smooth_l1_loss(x, y, beta=0.5), F.huber_loss(x, y, delta=0.7), F.gaussian_nll_loss(x, y, y.exp()))),
-     lambda n: (rand(n, 6), rand(n, 6)))
-case("loss.binary", call(lambda x, t: (F.binary_cross_entropy_with_logits(x, t, pos_weight=torch.tensor(2.0)), F.binary_cross_entropy(x.sigmoid(), t), F.soft_margin_loss(x, 2 * t - 1),
-                                       F.multilabel_soft_margin_loss(x, t))), lambda n: (rand(n, 6), ints(2, n, 6).float()))
-case("loss.distances", call(lambda a, b, c: (F.triplet_margin_loss(a, b, c), F.cosine_embedding_loss(a, b, c.sum(1).sign()), F.margin_ranking_loss(a, b, c.sign()), F.hinge_embedding_loss(a, c.sign()),
-                                             F.pairwise_distance(a, b), F.cosine_similarity(a, b))), lambda n: (rand(n, 8), rand(n, 8), rand(n, 8)))
-case("loss.kl", call(lambda x, y: (F.kl_div(F.log_softmax(x, -1), F.softmax(y, -1), reduction="batchmean"), F.poisson_nll_loss(x, y.exp(), full=True))), lambda n: (rand(n, 7), rand(n, 7)))
-case("loss.ctc", call(lambda x, t: F.ctc_loss(F.log_softmax(x, -1).transpose(0, 1), t, torch.full((x.shape[0],), 12), torch.full((x.shape[0],), 4))),
-     lambda n: (rand(n, 12, 8), ints(7, n, 4) + 1), batches=False)
-case("fn.attention", call(lambda q, k, v, m: (F.scaled_dot_product_attention(q, k, v, is_causal=True), F.scaled_dot_product_attention(q, k, v, attn_mask=m),
-                                              F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True))),
-     lambda n: (rand(n, 4, 10, 8), rand(n, 4, 10, 8), rand(n, 4, 10, 8), rand(n, 1, 10, 10)))
-case("fn.attention.bool", call(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=0.3)), lambda n: (rand(n, 2, 7, 8), rand(n, 2, 9, 8), rand(n, 2, 9, 8), torch.rand(n, 1, 7, 9) > 0.3))
-case("fn.grid_sample", call(lambda x, g: (F.grid_sample(x, g.tanh(), align_corners=False), F.grid_sample(x, F.affine_grid(g[:, :2, :3, 0], x.shape, align_corners=True), mode="bicubic", padding_mode="reflection", align_corners=True))),
-     lambda n: (rand(n, 3, 8, 9), rand(n, 5, 6, 2)))
-case("fn.interpolate", call(lambda x: (F.interpolate(x, size=(5, 13), mode="bicubic"), F.interpolate(x, scale_factor=0.6, mode="bilinear", antialias=True), F.interpolate(x, size=(4, 4), mode="area"),
-                                       F.interpolate(x, (11, 9), mode="nearest-exact"))), of(3, 9, 8))
-case("fn.fft", call(lambda x: (torch.fft.irfft(torch.fft.rfft(x, norm="ortho")), torch.fft.fft2(x).abs(), torch.view_as_real(torch.fft.fft(x)))), of(6, 12))
-case("fn.stft", call(lambda x: torch.stft(x, 16, 8, window=torch.hann_window(16), return_complex=True).abs()), of(64))
-case("fn.einsum", call(lambda a, b: (torch.einsum("bij,bjk->bik", a, b), torch.einsum("bij,bkj->bikj", a, b.mT).logsumexp(-1), torch.tensordot(a, b[0].mT, ([2], [1])))), lambda n: (rand(n, 4, 5), rand(n, 5, 6)))
-case("fn.sort", call(lambda x: (x.sort(-1, descending=True), x.topk(3, dim=1), x.kthvalue(2, 1), x.median(1), x.mode(1), x.cumsum(1), x.cummax(1), x.argsort(0))), of(9))
-case("fn.scatter", call(lambda x, i: (torch.zeros_like(x).scatter_add(1, i, x), x.gather(1, i), x.index_select(1, i[0]), x.scatter_reduce(1, i, x * 2, "amax"), x.masked_fill(i > 3, 0.0), F.one_hot(i, 8))),
-     lambda n: (rand(n, 8), ints(8, n, 8)))
-case("fn.linalg", call(lambda x: (torch.linalg.inv(x @ x.mT + 3 * torch.eye(5)), torch.linalg.det(x), torch.linalg.norm(x, dim=(1, 2)), torch.cdist(x, x + 1), torch.linalg.solve(x + 5 * torch.eye(5), x))), of(5, 5))
-
-
 class MaxUnpool(nn.Module):
     def forward(self, x):
         y, i = F.max_pool2d(x, 2, return_indices=True)
@@ -226,6 +149,83 @@ class Mixture(nn.Module):
     def forward(self, x):
         gate = (x @ self.gates["a"]).softmax(-1)
         return sum(gate[:, i:i + 1] * F.silu(x @ w) for i, w in enumerate(self.weights))
+
+
+# torch.nn: layers.
+case("nn.Linear", lambda: nn.Linear(24, 17), of(24))
+case("nn.Bilinear", lambda: nn.Bilinear(9, 7, 5), lambda n: (rand(n, 9), rand(n, 7)))
+case("nn.Conv1d", lambda: nn.Conv1d(6, 10, 5, stride=2, padding=2, padding_mode="circular"), of(6, 33))
+case("nn.Conv2d", lambda: nn.Conv2d(8, 12, (3, 5), stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=4), of(8, 15, 18))
+case("nn.Conv2d.same", lambda: nn.Sequential(nn.Conv2d(3, 8, 4, padding="same"), nn.Conv2d(8, 8, 3, padding="valid", padding_mode="reflect")), of(3, 13, 14))
+case("nn.Conv3d", lambda: nn.Conv3d(4, 6, 3, stride=(1, 2, 2), padding=1), of(4, 6, 9, 10))
+case("nn.ConvTranspose1d", lambda: nn.ConvTranspose1d(6, 4, 4, stride=3, padding=1), of(6, 11))
+case("nn.ConvTranspose2d", lambda: nn.ConvTranspose2d(6, 8, 3, stride=2, padding=1, output_padding=1, groups=2), of(6, 7, 9))
+case("nn.ConvTranspose3d", lambda: nn.ConvTranspose3d(3, 5, 3, stride=2), of(3, 4, 5, 4))
+case("nn.BatchNorm1d", lambda: nn.Sequential(nn.Linear(12, 12), nn.BatchNorm1d(12), nn.ReLU()), of(12))
+case("nn.BatchNorm2d", lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, momentum=None), nn.SiLU()), of(3, 9, 9))
+case("nn.BatchNorm3d", lambda: nn.BatchNorm3d(4, affine=False), of(4, 3, 5, 4))
+case("nn.LayerNorm", lambda: nn.Sequential(nn.LayerNorm((7, 16)), nn.LayerNorm(16, elementwise_affine=False), nn.GELU("tanh")), of(7, 16))
+case("nn.GroupNorm", lambda: nn.Sequential(nn.GroupNorm(4, 12), nn.Mish(), nn.InstanceNorm2d(12, affine=True)), of(12, 6, 7))
+case("nn.InstanceNorm1d", lambda: nn.InstanceNorm1d(6, affine=True, track_running_stats=True), of(6, 21))
+case("nn.RMSNorm", lambda: nn.Sequential(nn.RMSNorm(20), nn.Softplus(), nn.RMSNorm((5, 20))), of(5, 20))
+case("nn.LocalResponseNorm", lambda: nn.Sequential(nn.LocalResponseNorm(3), nn.Softsign()), of(8, 6, 6))
+case("nn.MaxPool", lambda: nn.Sequential(nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.Flatten(2), nn.MaxPool1d(2)), of(5, 13, 12))
+case("nn.MaxPool3d", lambda: nn.MaxPool3d(2, dilation=2), of(3, 7, 8, 9))
+case("nn.MaxUnpool2d", MaxUnpool, of(3, 8, 8))
+case("nn.AvgPool", lambda: nn.Sequential(nn.AvgPool2d(3, 2, 1, count_include_pad=False), nn.LPPool2d(2, 2)), of(4, 13, 14))
+case("nn.AvgPool3d", lambda: nn.Sequential(nn.AvgPool3d(2, ceil_mode=True), nn.AdaptiveAvgPool3d((1, 2, None))), of(3, 5, 7, 6))
+case("nn.AdaptivePool", lambda: nn.Sequential(nn.AdaptiveAvgPool2d((7, 5)), nn.AdaptiveMaxPool2d((3, 2))), of(4, 11, 13))
+case("nn.FractionalMaxPool2d", FractionalPool, of(3, 12, 12))
+case("nn.Embedding", lambda: nn.Embedding(50, 12, padding_idx=3), lambda n: (ints(50, n, 7),))
+case("nn.Embedding.max_norm", lambda: nn.Embedding(50, 12, max_norm=1.0), lambda n: (ints(50, n, 7),), train=False)
+case("nn.EmbeddingBag", lambda: nn.EmbeddingBag(40, 8, mode="mean"), lambda n: (ints(40, n, 5),))
+case("nn.EmbeddingBag.offsets", lambda: nn.EmbeddingBag(40, 8, mode="sum"), lambda n: (ints(40, 4 * n), torch.arange(n) * 4, rand(4 * n)))
+case("nn.LSTM", lambda: nn.LSTM(10, 14, num_layers=2, bidirectional=True, batch_first=True), of(6, 10))
+case("nn.GRU", lambda: Tagger(nn.GRU(10, 14, batch_first=True)), of(6, 10))
+case("nn.LSTMCell", Cells, of(5, 10))
+case("nn.MultiheadAttention", Attention, lambda n: (rand(n, 9, 32), torch.arange(9)[None] >= torch.arange(5, 5 + n)[:, None]))
+case("nn.TransformerEncoder", Encoder, lambda n: (rand(n, 8, 32), torch.arange(8)[None] >= torch.arange(4, 4 + n)[:, None]))
+case("nn.TransformerDecoder", Decoder, lambda n: (rand(n, 6, 32), rand(n, 9, 32)))
+case("nn.Transformer", lambda: nn.Transformer(32, 4, 1, 1, 48, batch_first=True), lambda n: (rand(n, 7, 32), rand(n, 5, 32)))
+case("nn.Upsample", lambda: nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), nn.Upsample(scale_factor=1.5, mode="nearest"), nn.UpsamplingBilinear2d((9, 10))), of(3, 5, 6))
+case("nn.Upsample.3d", lambda: nn.Upsample(scale_factor=2, mode="trilinear"), of(2, 3, 4, 5))
+case("nn.PixelShuffle", lambda: nn.Sequential(nn.PixelShuffle(2), nn.ChannelShuffle(3), nn.PixelUnshuffle(4)), of(12, 4, 6))
+case("nn.Fold", lambda: nn.Sequential(nn.Unfold(3, padding=1, stride=2), nn.Tanh(), nn.Fold((9, 8), 3, padding=1, stride=2)), of(4, 9, 8))
+case("nn.Pad", lambda: nn.Sequential(nn.ReflectionPad2d((1, 2, 2, 1)), nn.ReplicationPad2d(2), nn.CircularPad2d((1, 0, 2, 3)), nn.ConstantPad2d((1, -1, 0, 2), 0.5)), of(3, 7, 6))
+case("nn.Activations", Activations, of(6, 11))
+case("nn.PReLU", lambda: nn.Sequential(nn.PReLU(6), nn.GLU(1), nn.Softmax2d()), of(6, 5, 4))
+case("nn.AdaptiveLogSoftmax", lambda: nn.AdaptiveLogSoftmaxWithLoss(16, 40, [10, 20]), lambda n: (rand(n, 16), ints(40, n)), batches=False)
+case("nn.ParameterList", Mixture, of(8))
+case("nn.utils.weight_norm", lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3)), nn.utils.parametrizations.orthogonal(nn.Linear(8, 8))), of(4, 10), train=False)
+
+# torch.nn.functional: losses, and what has no module.
+case("loss.classes", call(lambda x, t: (F.cross_entropy(x, t, label_smoothing=0.1), F.nll_loss(F.log_softmax(x, 1), t, ignore_index=2), F.multi_margin_loss(x, t))),
+     lambda n: (rand(n, 9), ints(9, n)))
+case("loss.segments", call(lambda x, t, w: F.cross_entropy(x, t, weight=w, reduction="none")), lambda n: (rand(n, 5, 6, 7), ints(5, n, 6, 7), torch.rand(5)))
+case("loss.regression", call(lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y), F.smooth_l1_loss(x, y, beta=0.5), F.huber_loss(x, y, delta=0.7), F.gaussian_nll_loss(x, y, y.exp()))),
+     lambda n: (rand(n, 6), rand(n, 6)))
+case("loss.binary", call(lambda x, t: (F.binary_cross_entropy_with_logits(x, t, pos_weight=torch.tensor(2.0)), F.binary_cross_entropy(x.sigmoid(), t), F.soft_margin_loss(x, 2 * t - 1),
+                                       F.multilabel_soft_margin_loss(x, t))), lambda n: (rand(n, 6), ints(2, n, 6).float()))
+case("loss.distances", call(lambda a, b, c: (F.triplet_margin_loss(a, b, c), F.cosine_embedding_loss(a, b, c.sum(1).sign()), F.margin_ranking_loss(a, b, c.sign()), F.hinge_embedding_loss(a, c.sign()),
+                                             F.pairwise_distance(a, b), F.cosine_similarity(a, b))), lambda n: (rand(n, 8), rand(n, 8), rand(n, 8)))
+case("loss.kl", call(lambda x, y: (F.kl_div(F.log_softmax(x, -1), F.softmax(y, -1), reduction="batchmean"), F.poisson_nll_loss(x, y.exp(), full=True))), lambda n: (rand(n, 7), rand(n, 7)))
+case("loss.ctc", call(lambda x, t: F.ctc_loss(F.log_softmax(x, -1).transpose(0, 1), t, torch.full((x.shape[0],), 12), torch.full((x.shape[0],), 4))),
+     lambda n: (rand(n, 12, 8), ints(7, n, 4) + 1), batches=False)
+case("fn.attention", call(lambda q, k, v, m: (F.scaled_dot_product_attention(q, k, v, is_causal=True), F.scaled_dot_product_attention(q, k, v, attn_mask=m),
+                                              F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True))),
+     lambda n: (rand(n, 4, 10, 8), rand(n, 4, 10, 8), rand(n, 4, 10, 8), rand(n, 1, 10, 10)))
+case("fn.attention.bool", call(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=0.3)), lambda n: (rand(n, 2, 7, 8), rand(n, 2, 9, 8), rand(n, 2, 9, 8), torch.rand(n, 1, 7, 9) > 0.3))
+case("fn.grid_sample", call(lambda x, g: (F.grid_sample(x, g.tanh(), align_corners=False), F.grid_sample(x, F.affine_grid(g[:, :2, :3, 0], x.shape, align_corners=True), mode="bicubic", padding_mode="reflection", align_corners=True))),
+     lambda n: (rand(n, 3, 8, 9), rand(n, 5, 6, 2)))
+case("fn.interpolate", call(lambda x: (F.interpolate(x, size=(5, 13), mode="bicubic"), F.interpolate(x, scale_factor=0.6, mode="bilinear", antialias=True), F.interpolate(x, size=(4, 4), mode="area"),
+                                       F.interpolate(x, (11, 9), mode="nearest-exact"))), of(3, 9, 8))
+case("fn.fft", call(lambda x: (torch.fft.irfft(torch.fft.rfft(x, norm="ortho")), torch.fft.fft2(x).abs(), torch.view_as_real(torch.fft.fft(x)))), of(6, 12))
+case("fn.stft", call(lambda x: torch.stft(x, 16, 8, window=torch.hann_window(16), return_complex=True).abs()), of(64))
+case("fn.einsum", call(lambda a, b: (torch.einsum("bij,bjk->bik", a, b), torch.einsum("bij,bkj->bikj", a, b.mT).logsumexp(-1), torch.tensordot(a, b[0].mT, ([2], [1])))), lambda n: (rand(n, 4, 5), rand(n, 5, 6)))
+case("fn.sort", call(lambda x: (x.sort(-1, descending=True), x.topk(3, dim=1), x.kthvalue(2, 1), x.median(1), x.mode(1), x.cumsum(1), x.cummax(1), x.argsort(0))), of(9))
+case("fn.scatter", call(lambda x, i: (torch.zeros_like(x).scatter_add(1, i, x), x.gather(1, i), x.index_select(1, i[0]), x.scatter_reduce(1, i, x * 2, "amax"), x.masked_fill(i > 3, 0.0), F.one_hot(i, 8))),
+     lambda n: (rand(n, 8), ints(8, n, 8)))
+case("fn.linalg", call(lambda x: (torch.linalg.inv(x @ x.mT + 3 * torch.eye(5)), torch.linalg.det(x), torch.linalg.norm(x, dim=(1, 2)), torch.cdist(x, x + 1), torch.linalg.solve(x + 5 * torch.eye(5), x))), of(5, 5))
 
 
 # What models do beside computing: state, aliases, odd inputs and outputs.

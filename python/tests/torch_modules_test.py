@@ -20,6 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 EXPECTED = os.path.join(ROOT, "tests/expected/torch_modules.txt")
 QUICK = ["nn.Conv2d", "nn.EmbeddingBag", "nn.BatchNorm2d", "nn.Cells", "nn.TransformerEncoder", "loss.classes", "fn.attention", "fn.sort", "habit.buffers", "habit.cache",
          "habit.writes_inputs", "habit.aliases", "habit.kinds", "habit.autocast", "habit.branches"]
+TOOK = re.compile(", which took .*? in this call")
 SECONDS = 240  # for one module
 
 try:
@@ -218,10 +219,11 @@ def test(name):
                 problems += phase(case)
             except Exception as e:
                 last = traceback.extract_tb(e.__traceback__)[-1]
-                problems.append(f"{phase.__name__[5:]}: {type(e).__name__}: {re.sub(r'[ ]*[\n].*', '', str(e).strip())[:300]} ({os.path.basename(last.filename)}:{last.lineno})")
+                text = str(e).strip().split("\n")[0][:300]
+                problems.append(f"{phase.__name__[5:]}: {type(e).__name__}: {text} ({os.path.basename(last.filename)}:{last.lineno})")
         for w in caught:
             if issubclass(w.category, InTorch):
-                problems.append(f"{phase.__name__[5:]}: {re.sub(r', which took .*? in this call', '', str(w.message))}")
+                problems.append(f"{phase.__name__[5:]}: {TOOK.sub('', str(w.message))}")
         breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
         if breaks:
             reasons = {r.strip().split(chr(10))[0][:60] for r in torch._dynamo.utils.counters["graph_break"]}
