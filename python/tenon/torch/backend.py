@@ -11,7 +11,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 import tenon
 from tenon._tenon import check_options
 
-from .decompose import decompositions, hoist_random
+from .decompose import correct_types, decompositions, hoist_random
 from .partition import RANDOM, count, refused, split
 from .export import from_torch
 from .runner import Graph, InTorch, counts
@@ -130,6 +130,12 @@ def compiler(options, is_inference):
     return compile_fx
 
 
+def partition(module, *args, **kwargs):
+    """The graphs forward and backward of a joint one."""
+    correct_types(module)
+    return min_cut_rematerialization_partition(module, *args, **kwargs)
+
+
 def backend(module, example_inputs, *, mode=None, options=None):
     """``torch.compile(model, backend="tenon", options={...})``. Options:
 
@@ -145,7 +151,7 @@ def backend(module, example_inputs, *, mode=None, options=None):
     inference = compiler(chosen, True)
     train = compiler(chosen, False)
     return aot_autograd(fw_compiler=train, bw_compiler=train, inference_compiler=inference, decompositions=decompositions(),
-                        partition_fn=min_cut_rematerialization_partition, keep_inference_input_mutations=True)(module, example_inputs)
+                        partition_fn=partition, keep_inference_input_mutations=True)(module, example_inputs)
 
 
 def reset():

@@ -1,5 +1,6 @@
 """What AOTAutograd takes apart for tenon: operators that it has no row for and torch has a decomposition of; and random ones."""
 import functools
+import operator
 
 import torch
 import torch.fx
@@ -76,3 +77,18 @@ def hoist_random(module):
         elif not node.all_input_nodes and node is not first:
             first.prepend(node)
     module.recompile()
+
+
+# Norms whose mean and deviation are f32 where the input has fewer bits, though torch's fake tensors say that they are of the input's type.
+NORMS = {aten._native_batch_norm_legit_functional.default, aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats}
+
+
+def correct_types(module):
+    """Gives nodes of the joint graph the types that torch's kernels, and tenon's, compute."""
+    for node in module.graph.nodes:
+        if node.op == "call_function" and node.target in NORMS and node.meta["val"][0].dtype in (torch.bfloat16, torch.float16):
+            taken = {user: user.args[1] for user in node.users if user.target is operator.getitem}
+            if any(isinstance(n, torch.fx.Node) and n.meta["val"].dtype == torch.float32 for n in node.args[1:5]):
+                node.meta["val"] = tuple(v.float() if i in (1, 2) else v for i, v in enumerate(node.meta["val"]))
+                for user, i in taken.items():
+                    user.meta["val"] = node.meta["val"][i]
