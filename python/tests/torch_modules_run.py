@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the modules of torch_modules.py through torch.compile(backend="tenon") and compares with eager. torch_modules_test.py [--all] [--jobs N] [--phases P,...] [NAME...]
+"""Runs the modules of torch_modules.py through torch.compile(backend="tenon") and compares with eager. torch_modules_run.py [--all] [--jobs N] [--phases P,...] [NAME...]
 
 Each module runs in a process of its own, three times compiled: for inference; with the batch size as a symbol, which must serve another batch size
 without another compile; and one step of training, whose gradients and buffers are compared. What differs from
