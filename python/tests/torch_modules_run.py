@@ -122,10 +122,13 @@ def mark(small, large):
                     torch._dynamo.mark_dynamic(a, d)
 
 
+BACKEND = {"backend": tenon.torch.backend, "options": {"strict": False}}
+
+
 def compiled(module):
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    return torch.compile(module, backend=tenon.torch.backend, options={"strict": False})
+    return torch.compile(module, **BACKEND)
 
 
 def run(module, call, n, case, dynamic=False):
@@ -212,26 +215,39 @@ def test_training(case):
 PHASES = {"inference": (test_inference, lambda case: True), "batches": (test_batches, lambda case: case.batches), "training": (test_training, lambda case: case.train)}
 
 
+def attempt(phase, case):
+    """The problems of a phase, and the warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            problems = phase(case)
+        except Exception as e:
+            last = traceback.extract_tb(e.__traceback__)[-1]
+            text = " ".join(str(e).strip().split("\n")[:4])[:400]
+            problems = [f"{type(e).__name__}: {text} ({os.path.basename(last.filename)}:{last.lineno})"]
+    return problems + [TOOK.sub("", str(w.message)) for w in caught if issubclass(w.category, InTorch)]
+
+
 def test(name, phases):
-    """Problems, notes and seconds of one module."""
+    """Problems, notes and seconds of one module. What goes wrong in the same way without tenon, in torch's own "aot_eager", is a note."""
     case, problems, notes, start = CASES[name], [], [], time.time()
     torch.set_num_threads(1)
-    for phase in [f for f, is_tried in map(PHASES.get, phases) if is_tried(case)]:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                problems += phase(case)
-            except Exception as e:
-                last = traceback.extract_tb(e.__traceback__)[-1]
-                text = str(e).strip().split("\n")[0][:300]
-                problems.append(f"{phase.__name__[5:]}: {type(e).__name__}: {text} ({os.path.basename(last.filename)}:{last.lineno})")
-        for w in caught:
-            if issubclass(w.category, InTorch):
-                problems.append(f"{phase.__name__[5:]}: {TOOK.sub('', str(w.message))}")
-        breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
-        if breaks:
-            reasons = {r.strip().split(chr(10))[0][:60] for r in torch._dynamo.utils.counters["graph_break"]}
-            notes.append(f"{phase.__name__[5:]}: {breaks} graph breaks: {'; '.join(sorted(reasons))}")
+    for phase in phases:
+        function, is_tried = PHASES[phase]
+        if not is_tried(case):
+            continue
+        found = attempt(function, case)
+        breaks = torch._dynamo.utils.counters["graph_break"]
+        notes += [f"{phase}: {sum(breaks.values())} graph breaks: {'; '.join(sorted({r.strip().splitlines()[0][:60] for r in breaks}))}"] if breaks else []
+        if found:
+            ours = dict(BACKEND)
+            BACKEND.clear()
+            BACKEND["backend"] = "aot_eager"
+            without = {p.split(": ")[0] for p in attempt(function, case)}
+            BACKEND.clear()
+            BACKEND.update(ours)
+            notes += [f"{phase}: without tenon too: {p}" for p in found if p.split(": ")[0] in without]
+            problems += [f"{phase}: {p}" for p in found if p.split(": ")[0] not in without]
     return problems, notes, time.time() - start
 
 

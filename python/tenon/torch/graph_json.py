@@ -115,7 +115,7 @@ class Writer:
         return names
 
     def outputs(self, node, is_list):
-        value = node.meta["val"]
+        value = node.meta.get("val")  # conditions have none
         if not isinstance(value, (list, tuple)):
             return [] if value is None else [self.define(node.name, value)]
         made = [self.define(name, v) for name, v in zip(self.names_of(node, value), value)]
@@ -220,7 +220,7 @@ class Writer:
         else:
             text, is_list = f"{target.__module__}.{target.__name__}", False
         return {"target": text, "inputs": self.inputs(target, args, kwargs), "outputs": self.outputs(node, is_list), "name": node.name,
-                "metadata": origin(node), "is_hop_single_tensor_return": isinstance(node.meta["val"], torch.Tensor) if is_hop else None}
+                "metadata": origin(node), "is_hop_single_tensor_return": isinstance(node.meta.get("val"), torch.Tensor) if is_hop else None}
 
     def write(self, kept=None):
         """The graph without its outputs. `kept`: the placeholders that become inputs; all of them where it is None."""

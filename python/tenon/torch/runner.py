@@ -152,11 +152,12 @@ class Graph:
             return list(self.module(*args))
         try:
             executable, places = self.choose(args)
+            start = time.perf_counter()
+            results = executable.run([args[i] for i in places])
         except tenon.Error as e:
+            results = list(self.module(*args))  # where torch refuses them too, such as where an assertion fails, the error is torch's
             self.leave_to_torch(e)
-            return list(self.module(*args))
-        start = time.perf_counter()
-        results = executable.run([args[i] for i in places])
+            return results
         if not self.frozen:
             self.live_seconds += time.perf_counter() - start
         if self.is_plain:
