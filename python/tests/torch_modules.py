@@ -201,11 +201,11 @@ case("nn.utils.weight_norm", lambda: nn.Sequential(nn.utils.parametrizations.wei
 # torch.nn.functional: losses, and what has no module.
 case("loss.classes", call(lambda x, t: (F.cross_entropy(x, t, label_smoothing=0.1), F.nll_loss(F.log_softmax(x, 1), t, ignore_index=2), F.multi_margin_loss(x, t))),
      lambda n: (rand(n, 9), ints(9, n)))
-case("loss.segments", call(lambda x, t, w: F.cross_entropy(x, t, weight=w, reduction="none")), lambda n: (rand(n, 5, 6, 7), ints(5, n, 6, 7), torch.rand(5)))
+case("loss.segments", call(lambda x, t, w: F.cross_entropy(x, t, weight=w.detach(), reduction="none")), lambda n: (rand(n, 5, 6, 7), ints(5, n, 6, 7), torch.rand(5)))
 case("loss.regression", call(lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y), F.smooth_l1_loss(x, y, beta=0.5), F.huber_loss(x, y, delta=0.7), F.gaussian_nll_loss(x, y, y.exp()))),
      lambda n: (rand(n, 6), rand(n, 6)))
-case("loss.binary", call(lambda x, t: (F.binary_cross_entropy_with_logits(x, t, pos_weight=torch.tensor(2.0)), F.binary_cross_entropy(x.sigmoid(), t), F.soft_margin_loss(x, 2 * t - 1),
-                                       F.multilabel_soft_margin_loss(x, t))), lambda n: (rand(n, 6), ints(2, n, 6).float()))
+case("loss.binary", call(lambda x, t: (F.binary_cross_entropy_with_logits(x, t, pos_weight=torch.tensor(2.0)), F.binary_cross_entropy(x.sigmoid(), t), F.soft_margin_loss(x, 2 * t.detach() - 1),
+                                       F.multilabel_soft_margin_loss(x, t.detach()))), lambda n: (rand(n, 6), ints(2, n, 6).float()))
 case("loss.distances", call(lambda a, b, c: (F.triplet_margin_loss(a, b, c), F.cosine_embedding_loss(a, b, c.sum(1).sign()), F.margin_ranking_loss(a, b, c.sign()), F.hinge_embedding_loss(a, c.sign()),
                                              F.pairwise_distance(a, b), F.cosine_similarity(a, b))), lambda n: (rand(n, 8), rand(n, 8), rand(n, 8)))
 case("loss.kl", call(lambda x, y: (F.kl_div(F.log_softmax(x, -1), F.softmax(y, -1), reduction="batchmean"), F.poisson_nll_loss(x, y.exp(), full=True))), lambda n: (rand(n, 7), rand(n, 7)))
