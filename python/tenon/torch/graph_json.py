@@ -117,9 +117,10 @@ class Writer:
 
     def names_of(self, node, value):
         """Names of the results of a node that has several; those that nobody takes get one."""
-        taken = {user.args[1]: user for user in node.users if user.target is getitem}
-        for user in taken.values():
-            self.names[user] = user.name
+        taken = {}
+        for user in node.users:
+            if user.target is getitem:
+                self.names[user] = taken.setdefault(user.args[1], user).name
         names = [taken[i].name if i in taken else f"{node.name}_unused_{i}" for i in range(len(value))]
         self.names[node] = names
         return names
