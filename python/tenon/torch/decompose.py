@@ -91,10 +91,28 @@ def attention_backward(grad, q, k, v, out, logsumexp, dropout_p, is_causal, *, a
     return of_q, *(t.unflatten(1, (-1, groups)).sum(2) for t in others)
 
 
+def determinant(op):
+    """Of a row-major matrix torch factors the transpose, which the gradient relies on."""
+    def made(a):
+        return NotImplemented if a.is_complex() or not a.is_contiguous() or a.mT.is_contiguous() else op(a.mT)
+
+    return made
+
+
+def cdist_backward(grad, x, y, p, distances):
+    if p not in (1, 2):
+        return NotImplemented
+    difference = x[..., :, None, :] - y[..., None, :, :]
+    if p == 1:
+        return (difference.sign() * grad[..., None]).sum(-2)
+    return (difference * torch.where(distances == 0, 0.0, grad / distances)[..., None]).sum(-2)
+
+
 ATTENTION_BACKWARD = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 # Of those that torch has no decomposition of.
 OWN = {aten._embedding_bag_backward.default: embedding_bag_backward, aten._embedding_bag_per_sample_weights_backward.default: embedding_bag_weights_backward,
-       aten._native_multi_head_attention.default: native_attention, aten._transformer_encoder_layer_fwd.default: encoder_layer}
+       aten._native_multi_head_attention.default: native_attention, aten._cdist_backward.default: cdist_backward,
+       aten._transformer_encoder_layer_fwd.default: encoder_layer}
 
 
 @functools.cache
@@ -102,6 +120,7 @@ def decompositions():
     made = {op: f for op, f in _core_aten_decompositions_post_autograd().items() if isinstance(op, torch._ops.OpOverload) and not tenon.is_supported(op.name())}
     made.update({op: decomposition_table[op] for op in RANDOM if op in decomposition_table})
     made.update({op: f for op, f in OWN.items() if not tenon.is_supported(op.name())})
+    made.update({op: determinant(op) for op in (aten._linalg_det.default, aten._linalg_slogdet.default)})
     made[ATTENTION_BACKWARD] = attention_backward
     return made
 
