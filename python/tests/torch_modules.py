@@ -225,7 +225,8 @@ case("fn.einsum", call(lambda a, b: (torch.einsum("bij,bjk->bik", a, b), torch.e
 case("fn.sort", call(lambda x: (x.sort(-1, descending=True), x.topk(3, dim=1), x.kthvalue(2, 1), x.median(1), x.mode(1), x.cumsum(1), x.cummax(1), x.argsort(0))), of(9))
 case("fn.scatter", call(lambda x, i: (torch.zeros_like(x).scatter_add(1, i, x), x.gather(1, i), x.index_select(1, i[0]), x.scatter_reduce(1, i, x * 2, "amax"), x.masked_fill(i > 3, 0.0), F.one_hot(i, 8))),
      lambda n: (rand(n, 8), ints(8, n, 8)))
-case("fn.linalg", call(lambda x: (torch.linalg.inv(x @ x.mT + 3 * torch.eye(5)), torch.linalg.det(x), torch.linalg.norm(x, dim=(1, 2)), torch.cdist(x, x + 1), torch.linalg.solve(x + 5 * torch.eye(5), x))), of(5, 5))
+case("fn.linalg", call(lambda x: (torch.linalg.det(x), torch.linalg.slogdet(x), torch.linalg.norm(x, dim=(1, 2)), torch.cdist(x, x + 1), torch.cdist(x, x * 2, p=1))), of(5, 5))
+case("fn.linalg.solve", call(lambda x: (torch.linalg.inv(x @ x.mT + 3 * torch.eye(5)), torch.linalg.solve(x + 5 * torch.eye(5), x))), of(5, 5))
 
 
 # What models do beside computing: state, aliases, odd inputs and outputs.
@@ -307,6 +308,7 @@ case("habit.autocast", Autocast, of(3, 8, 8))
 case("habit.bf16", lambda: nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4)).bfloat16(), lambda n: (rand(n, 16).bfloat16(),))
 case("habit.channels_last", lambda: nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)).to(memory_format=torch.channels_last),
      lambda n: (rand(n, 4, 8, 8).to(memory_format=torch.channels_last),))
+case("habit.no_tensors", call(lambda k: (torch.arange(12).view(3, 4) * k, torch.ones(3, dtype=torch.bfloat16))), lambda n: (3,), train=False)
 case("habit.shapes", call(lambda x: (x.reshape(x.shape[0], -1).sum(1) / x.shape[0], torch.arange(x.shape[0]) + x.shape[0], x.new_ones(x.shape[0] + 1, 2), torch.cat([x, x[:1]]).flatten(0, 1))), of(4, 3))
 
 
