@@ -11,7 +11,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 import tenon
 from tenon._tenon import check_options
 
-from .decompose import correct_types, decompositions, hoist_random
+from .decompose import correct_types, decompositions, hoist_random, plain_checks
 from .partition import RANDOM, count, refused, split
 from .export import from_torch
 from .runner import Graph, InTorch, counts
@@ -105,6 +105,7 @@ def warn(refusals, seconds):
 
 def compile_graph(module, weights, options):
     """What runs the graph: tenon alone, tenon and torch, or torch where there is nothing for tenon."""
+    plain_checks(module)
     hoist_random(module)
     refusals = refused(module)
     told = {n: reason for n, reason in refusals.items() if reason is not RANDOM}
