@@ -196,7 +196,8 @@ case("nn.Activations", Activations, of(6, 11))
 case("nn.PReLU", lambda: nn.Sequential(nn.PReLU(6), nn.GLU(1), nn.Softmax2d()), of(6, 5, 4))
 case("nn.AdaptiveLogSoftmax", lambda: nn.AdaptiveLogSoftmaxWithLoss(16, 40, [10, 20]), lambda n: (rand(n, 16), ints(40, n)), batches=False)
 case("nn.ParameterList", Mixture, of(8))
-case("nn.utils.weight_norm", lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3)), nn.utils.parametrizations.orthogonal(nn.Linear(8, 8))), of(4, 10), train=False)
+case("nn.utils.weight_norm", lambda: nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3), dim=2), of(4, 10))
+case("nn.utils.parametrize", lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3)), nn.utils.parametrizations.orthogonal(nn.Linear(8, 8))), of(4, 10), train=False)
 
 # torch.nn.functional: losses, and what has no module.
 case("loss.classes", call(lambda x, t: (F.cross_entropy(x, t, label_smoothing=0.1), F.nll_loss(F.log_softmax(x, 1), t, ignore_index=2), F.multi_margin_loss(x, t))),

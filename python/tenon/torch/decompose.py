@@ -108,10 +108,16 @@ def cdist_backward(grad, x, y, p, distances):
     return (difference * torch.where(distances == 0, 0.0, grad / distances)[..., None]).sum(-2)
 
 
+def weight_norm_backward(grad, v, g, norms, dim):
+    sums = (grad * v).sum([d for d in range(v.dim()) if d != dim % v.dim()], keepdim=True)
+    return g / norms * (grad - v * (sums / (norms * norms))), sums / norms
+
+
 ATTENTION_BACKWARD = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 # Of those that torch has no decomposition of.
 OWN = {aten._embedding_bag_backward.default: embedding_bag_backward, aten._embedding_bag_per_sample_weights_backward.default: embedding_bag_weights_backward,
        aten._native_multi_head_attention.default: native_attention, aten._cdist_backward.default: cdist_backward,
+       aten._weight_norm_interface_backward.default: weight_norm_backward,
        aten._transformer_encoder_layer_fwd.default: encoder_layer}
 
 
