@@ -18,7 +18,7 @@ from multiprocessing import connection, get_context
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EXPECTED = os.path.join(ROOT, "tests/expected/torch_modules.txt")
-QUICK = ["nn.Conv2d", "nn.EmbeddingBag", "nn.BatchNorm2d", "nn.Cells", "nn.TransformerEncoder", "loss.classes", "fn.attention", "fn.sort", "habit.buffers", "habit.cache",
+QUICK = ["nn.Conv2d", "habit.no_tensors", "nn.EmbeddingBag", "nn.BatchNorm2d", "nn.TransformerEncoder", "loss.classes", "fn.attention", "fn.sort", "habit.buffers", "habit.cache",
          "habit.writes_inputs", "habit.aliases", "habit.kinds", "habit.autocast", "habit.branches"]
 TOOK = re.compile(", which took .*? in this call")
 SECONDS = 240  # for one module
