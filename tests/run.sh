@@ -72,6 +72,7 @@ suite python tests/python_test.sh "$build"
 suite ray tests/ray_test.sh "$build"
 suite snippets tests/docs_test.py "$build"
 suite docs tests/docs.sh "$build"
+suite torch tests/torch_test.sh "$build"
 if [ -f "$build/tests/onednn_backend.so" ]; then suite onednn tests/onednn_test.sh "$build"
 else echo "SKIPPED onednn: the backend over oneDNN is not built, as libdnnl-dev or OpenMP is missing"; fi
 suite mpi tests/mpi_test.sh "$build"

@@ -34,6 +34,10 @@ script_corpora() { # graphs behind the byte that selects them, and sources
   local f; for f in tests/fixtures/scripts/*/*.ir; do (printf g; cat "$f") >"$1/$(basename "$f")"; done
 }
 load_corpus() { mkdir -p "$1" && "$asan/tests/load_fuzz" --seed tests/fixtures/load "$1" && "$asan/tests/load_fuzz" --seed "$programs" "$1" && "$asan/tests/load_fuzz" --seed "$archives" "$1"; }
+all_torch_modules() { # passed over where there is no torch
+  local status=0; tests/torch_test.sh "$build" --all || status=$?
+  [ $status -eq 0 ] || [ $status -eq 77 ]
+}
 
 ninja -C "$build" --quiet tests/unit_tests tests/program_fuzz tests/operand_fuzz tests/script_random || exit 1
 echo "seed $seed"
@@ -44,6 +48,7 @@ step archive_fuzz "$build/tests/program_fuzz" "$archives" "$seconds" "$seed"
 step script_random "$build/tests/script_random" 5000 "$seed"
 
 step operand_fuzz "$build/tests/operand_fuzz" tests/fixtures/operators
+step torch_modules all_torch_modules
 
 sanitized "$asan" -Db_sanitize=address,undefined -Dfuzzers=true
 ninja -C "$asan" --quiet tests/unit_tests tests/program_fuzz tests/operand_fuzz tests/load_fuzz tests/text_fuzz tests/script_text_fuzz tests/script_fuzz tests/tested_ops.so tests/tested_operators.so src/cli/tenon || exit 1

@@ -11,7 +11,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 import tenon
 from tenon._tenon import check_options
 
-from .decompose import decompositions, hoist_random
+from .decompose import correct_types, decompositions, hoist_random, plain_checks
 from .partition import RANDOM, count, refused, split
 from .export import from_torch
 from .runner import Graph, InTorch, counts
@@ -105,6 +105,7 @@ def warn(refusals, seconds):
 
 def compile_graph(module, weights, options):
     """What runs the graph: tenon alone, tenon and torch, or torch where there is nothing for tenon."""
+    plain_checks(module)
     hoist_random(module)
     refusals = refused(module)
     told = {n: reason for n, reason in refusals.items() if reason is not RANDOM}
@@ -130,6 +131,12 @@ def compiler(options, is_inference):
     return compile_fx
 
 
+def partition(module, *args, **kwargs):
+    """The graphs forward and backward of a joint one."""
+    correct_types(module)
+    return min_cut_rematerialization_partition(module, *args, **kwargs)
+
+
 def backend(module, example_inputs, *, mode=None, options=None):
     """``torch.compile(model, backend="tenon", options={...})``. Options:
 
@@ -145,7 +152,7 @@ def backend(module, example_inputs, *, mode=None, options=None):
     inference = compiler(chosen, True)
     train = compiler(chosen, False)
     return aot_autograd(fw_compiler=train, bw_compiler=train, inference_compiler=inference, decompositions=decompositions(),
-                        partition_fn=min_cut_rematerialization_partition, keep_inference_input_mutations=True)(module, example_inputs)
+                        partition_fn=partition, keep_inference_input_mutations=True)(module, example_inputs)
 
 
 def reset():

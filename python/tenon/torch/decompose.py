@@ -1,9 +1,12 @@
 """What AOTAutograd takes apart for tenon: operators that it has no row for and torch has a decomposition of; and random ones."""
 import functools
+import math
+import operator
 
 import torch
 import torch.fx
 from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
+from torch.nn.functional import gelu, layer_norm, linear, scaled_dot_product_attention
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
@@ -18,10 +21,113 @@ def is_random(target):
     return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
 
 
+def bags_of(indices, offsets):
+    """The bag of each index."""
+    return torch.searchsorted(offsets, torch.arange(indices.shape[0], dtype=offsets.dtype), right=True) - 1
+
+
+def embedding_bag_backward(grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, weights, padding_idx=-1):
+    if mode == 2:
+        made = grad.new_zeros(num_weights + 1, grad.shape[1]).scatter_add(0, torch.where(maximum_indices < 0, num_weights, maximum_indices).to(torch.int64), grad)
+        return made[:num_weights]
+    bags = bags_of(indices, offsets)
+    rows = grad[bags]
+    if mode == 1:
+        rows = rows / bag_size[bags].clamp(min=1)[:, None]
+    if weights is not None:
+        rows = rows * weights[:, None]
+    if scale_grad_by_freq:
+        ones = torch.ones_like(indices, dtype=grad.dtype)
+        rows = rows / ones.new_zeros(num_weights).index_add(0, indices, ones)[indices][:, None]
+    if padding_idx >= 0:
+        rows = rows.masked_fill((indices == padding_idx)[:, None], 0.0)
+    return grad.new_zeros(num_weights, grad.shape[1]).index_add(0, indices, rows)
+
+
+def embedding_bag_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx=-1):
+    made = (grad[bags_of(indices, offsets)] * weight[indices]).sum(1)
+    return made.masked_fill(indices == padding_idx, 0.0) if padding_idx >= 0 else made
+
+
+def native_attention(query, key, value, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None, need_weights=True, average_attn_weights=True, mask_type=None):
+    """torch.nn.MultiheadAttention's fast path. A mask is true where nothing is looked at: 0 of two places, 1 of keys, 2 of all."""
+    parts = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3))
+    q, k, v = (linear(x, w, b).unflatten(-1, (num_heads, -1)).transpose(1, 2) for x, w, b in parts)
+    if mask is not None:
+        mask = mask.to(torch.bool)
+        mask = mask[:, None, None] if mask_type == 1 else mask[None, None] if mask.dim() == 2 else mask
+    weights = None
+    if need_weights:
+        scores = q @ k.mT * q.shape[-1] ** -0.5
+        weights = (scores if mask is None else scores.masked_fill(mask, -math.inf)).softmax(-1)
+        made = weights @ v
+    else:
+        made = scaled_dot_product_attention(q, k, v, attn_mask=None if mask is None else ~mask)
+    made = linear(made.transpose(1, 2).flatten(2), proj_weight, proj_bias)
+    return made, weights.mean(1) if need_weights and average_attn_weights else weights
+
+
+def encoder_layer(x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps, norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2,
+                  ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2, mask=None, mask_type=None):
+    """torch.nn.TransformerEncoderLayer's fast path."""
+    def norm(x, weight, bias, is_here):
+        return layer_norm(x, (embed_dim,), weight, bias, eps) if is_here else x
+
+    y = norm(x, norm_weight_1, norm_bias_1, norm_first)
+    y = native_attention(y, y, y, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, True, mask_type)[0] + x
+    y = norm(y, norm_weight_1, norm_bias_1, not norm_first)
+    z = linear(norm(y, norm_weight_2, norm_bias_2, norm_first), ffn_weight_1, ffn_bias_1)
+    z = linear(gelu(z) if use_gelu else z.relu(), ffn_weight_2, ffn_bias_2) + y
+    return norm(z, norm_weight_2, norm_bias_2, not norm_first)
+
+
+def attention_backward(grad, q, k, v, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None):
+    """Of attention whose keys and values have fewer heads, as that with the heads repeated."""
+    groups = q.shape[1] // k.shape[1]
+    if groups == 1:
+        return NotImplemented
+    k, v = (t.repeat_interleave(groups, 1) for t in (k, v))
+    of_q, *others = ATTENTION_BACKWARD(grad, q, k, v, out, logsumexp, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
+    return of_q, *(t.unflatten(1, (-1, groups)).sum(2) for t in others)
+
+
+def determinant(op):
+    """Of a row-major matrix torch factors the transpose, which the gradient relies on."""
+    def made(a):
+        return NotImplemented if a.is_complex() or not a.is_contiguous() or a.mT.is_contiguous() else op(a.mT)
+
+    return made
+
+
+def cdist_backward(grad, x, y, p, distances):
+    if p not in (1, 2):
+        return NotImplemented
+    difference = x[..., :, None, :] - y[..., None, :, :]
+    if p == 1:
+        return (difference.sign() * grad[..., None]).sum(-2)
+    return (difference * torch.where(distances == 0, 0.0, grad / distances)[..., None]).sum(-2)
+
+
+def weight_norm_backward(grad, v, g, norms, dim):
+    sums = (grad * v).sum([d for d in range(v.dim()) if d != dim % v.dim()], keepdim=True)
+    return g / norms * (grad - v * (sums / (norms * norms))), sums / norms
+
+
+ATTENTION_BACKWARD = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+# Of those that torch has no decomposition of.
+OWN = {aten._embedding_bag_backward.default: embedding_bag_backward, aten._embedding_bag_per_sample_weights_backward.default: embedding_bag_weights_backward,
+       aten._native_multi_head_attention.default: native_attention, aten._cdist_backward.default: cdist_backward,
+       aten._weight_norm_interface_backward.default: weight_norm_backward,
+       aten._transformer_encoder_layer_fwd.default: encoder_layer}
+
+
 @functools.cache
 def decompositions():
     made = {op: f for op, f in _core_aten_decompositions_post_autograd().items() if isinstance(op, torch._ops.OpOverload) and not tenon.is_supported(op.name())}
     made.update({op: decomposition_table[op] for op in RANDOM if op in decomposition_table})
+    made.update({op: f for op, f in OWN.items() if not tenon.is_supported(op.name())})
+    made.update({op: determinant(op) for op in (aten._linalg_det.default, aten._linalg_slogdet.default)})
+    made[ATTENTION_BACKWARD] = attention_backward
     return made
 
 
@@ -76,3 +182,41 @@ def hoist_random(module):
         elif not node.all_input_nodes and node is not first:
             first.prepend(node)
     module.recompile()
+
+
+# Norms whose mean and deviation are f32 where the input has fewer bits, though torch's fake tensors say that they are of the input's type.
+NORMS = {aten._native_batch_norm_legit_functional.default, aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats}
+
+
+def correct_types(module):
+    """Gives nodes of the joint graph the types that torch's kernels, and tenon's, compute."""
+    for node in module.graph.nodes:
+        if node.op == "call_function" and node.target in NORMS and node.meta["val"][0].dtype in (torch.bfloat16, torch.float16):
+            taken = {user: user.args[1] for user in node.users if user.target is operator.getitem}
+            if any(isinstance(n, torch.fx.Node) and n.meta["val"].dtype == torch.float32 for n in node.args[1:5]):
+                node.meta["val"] = tuple(v.float() if i in (1, 2) else v for i, v in enumerate(node.meta["val"]))
+                for user, i in taken.items():
+                    user.meta["val"] = node.meta["val"][i]
+
+
+def plain_checks(module):
+    """Puts assertions in the place of torch's checks of what LAPACK says, which come wrapped so that they keep their order."""
+    graph = module.graph
+    for node in list(graph.nodes):
+        if node.target is not torch.ops.higher_order.with_effects or node.args[1] is not aten._linalg_check_errors.default:
+            continue
+        token, _, info, name = node.args[:4]
+        with graph.inserting_before(node):
+            zero = graph.call_function(aten.eq.Scalar, (info, 0))
+            zero.meta["val"] = info.meta["val"] == 0
+            good = graph.call_function(aten.all.default, (zero,))
+            good.meta["val"] = zero.meta["val"].all()
+            graph.call_function(aten._assert_async.msg, (good, f"{name}: the matrix is singular")).meta["val"] = None
+        for user in list(node.users):  # the token that follows
+            user.replace_all_uses_with(token)
+            graph.erase_node(user)
+        graph.erase_node(node)
+        end = next(n for n in reversed(graph.nodes) if n.op == "output")
+        if token.op == "placeholder" and list(token.users) == [end]:  # no tensor: torch passes None, and takes None
+            end.args = torch.fx.map_arg(end.args, lambda n, token=token: None if n is token else n)
+        module.recompile()

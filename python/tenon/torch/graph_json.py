@@ -14,6 +14,7 @@ SCALAR_TYPES = {torch.uint8: 1, torch.int8: 2, torch.int16: 3, torch.int32: 4, t
 MEMORY_FORMATS = {torch.contiguous_format: 1, torch.channels_last: 2, torch.channels_last_3d: 3, torch.preserve_format: 4}
 SYM_KINDS = {torch.SymInt: "int", torch.SymFloat: "float", torch.SymBool: "bool", int: "int", float: "float", bool: "bool"}
 POSITIONAL, KEYWORD = 1, 2
+NO_NUMBERS = torch.empty(0)
 
 
 def origin(node):
@@ -46,9 +47,18 @@ def convert_element_type(node):
     return torch.ops.aten._to_copy.default, node.args[:1], {"dtype": node.args[1] if len(node.args) > 1 else node.kwargs["dtype"]}
 
 
+def with_stride(node):
+    """Backward operators of pools, whose stride of no numbers is the kernel's size."""
+    args = list(node.args)
+    args[3] = args[3] or args[2]
+    return node.target, tuple(args), node.kwargs
+
+
 # Operators that stand for others of ATen: as their target, arguments and keywords.
 SYNONYMS = {torch.ops.prims.convert_element_type.default: convert_element_type,
-            torch.ops.aten._local_scalar_dense.default: lambda node: (torch.ops.aten.item.default, node.args, node.kwargs)}
+            torch.ops.aten._local_scalar_dense.default: lambda node: (torch.ops.aten.item.default, node.args, node.kwargs),
+            **dict.fromkeys([torch.ops.aten.avg_pool2d_backward.default, torch.ops.aten.avg_pool3d_backward.default, torch.ops.aten.max_pool2d_with_indices_backward.default,
+                             torch.ops.aten.max_pool3d_with_indices_backward.default], with_stride)}
 
 
 class Writer:
@@ -107,15 +117,16 @@ class Writer:
 
     def names_of(self, node, value):
         """Names of the results of a node that has several; those that nobody takes get one."""
-        taken = {user.args[1]: user for user in node.users if user.target is getitem}
-        for user in taken.values():
-            self.names[user] = user.name
+        taken = {}
+        for user in node.users:
+            if user.target is getitem:
+                self.names[user] = taken.setdefault(user.args[1], user).name
         names = [taken[i].name if i in taken else f"{node.name}_unused_{i}" for i in range(len(value))]
         self.names[node] = names
         return names
 
     def outputs(self, node, is_list):
-        value = node.meta["val"]
+        value = node.meta.get("val")  # conditions have none
         if not isinstance(value, (list, tuple)):
             return [] if value is None else [self.define(node.name, value)]
         made = [self.define(name, v) for name, v in zip(self.names_of(node, value), value)]
@@ -220,7 +231,7 @@ class Writer:
         else:
             text, is_list = f"{target.__module__}.{target.__name__}", False
         return {"target": text, "inputs": self.inputs(target, args, kwargs), "outputs": self.outputs(node, is_list), "name": node.name,
-                "metadata": origin(node), "is_hop_single_tensor_return": isinstance(node.meta["val"], torch.Tensor) if is_hop else None}
+                "metadata": origin(node), "is_hop_single_tensor_return": isinstance(node.meta.get("val"), torch.Tensor) if is_hop else None}
 
     def write(self, kept=None):
         """The graph without its outputs. `kept`: the placeholders that become inputs; all of them where it is None."""
@@ -266,7 +277,8 @@ def ranges_of(symbols):
 
 def to_json(module: GraphModule, results, parameters):
     """The text for `module`, and its constants by name. `results`: the nodes that are outputs; `parameters`: placeholders that are weights.
-    Placeholders that nobody reads are left out, but for numbers, which sizes may need. Throws NoForm."""
+    Placeholders that nobody reads are left out, but for numbers, which sizes may need. Gives the placeholders that are inputs, too; None
+    is NO_NUMBERS, which tells that results are torch's where no other input does. Throws NoForm."""
     writer = Writer(module)
     kept = {n for n in module.graph.nodes if n.op == "placeholder" and (n.users or not isinstance(n.meta.get("val"), torch.Tensor)) or n in results}
     graph = writer.write(kept)
@@ -280,6 +292,10 @@ def to_json(module: GraphModule, results, parameters):
     for name, t in writer.constants.items():
         graph["inputs"].append(writer.tensor(name, t))
         specs.append({"tensor_constant": {"arg": {"name": name}, "tensor_constant_name": name}})
+    if not any("user_input" in s and "as_tensor" in s["user_input"]["arg"] for s in specs):
+        graph["inputs"].append(writer.tensor("tenon_kind", NO_NUMBERS))
+        specs.append({"user_input": {"arg": graph["inputs"][-1]}})
+        order.append(None)
     program = {"graph_module": {"graph": graph, "signature": {"input_specs": specs, "output_specs": outputs}, "module_call_graph": []},
                "opset_version": {"aten": 10}, "range_constraints": ranges_of(writer.symbols), "schema_version": {"major": 8, "minor": 20},
                "torch_version": torch.__version__}

@@ -9,7 +9,7 @@ from torch.fx import Node
 import tenon
 from tenon._tenon import Weights
 
-from .graph_json import NoForm, is_write, results_of, to_json
+from .graph_json import NO_NUMBERS, NoForm, is_write, results_of, to_json
 
 log = logging.getLogger("tenon")
 # Compiling with new values of weights may take this share of the time that calls have taken without them.
@@ -74,6 +74,7 @@ class Graph:
         try:
             self.live_form = to_json(module, self.results, ())
             self.frozen_form = to_json(module, self.results, {self.placeholders[i] for i in self.weights}) if self.weights else None
+            self.is_kindless = any(form and None in form[2] for form in (self.live_form, self.frozen_form))
         except NoForm as e:
             self.leave_to_torch(e)
 
@@ -113,7 +114,7 @@ class Graph:
         executable = tenon.load_graph(text, tensors).compile(**self.options.tenon)
         self.compile_seconds = time.perf_counter() - start
         counts["compiled"] += 1
-        places = [self.place[n] for n in order if n.name not in tensors]
+        places = [len(args) - 1 if n is None else self.place[n] for n in order if n is None or n.name not in tensors]
         log.debug("compiled %d nodes in %.1f ms", len(self.module.graph.nodes), self.compile_seconds * 1e3)
         return executable, places
 
@@ -150,13 +151,16 @@ class Graph:
     def __call__(self, args):
         if self.in_torch:
             return list(self.module(*args))
+        if self.is_kindless:
+            args = [*args, NO_NUMBERS]
         try:
             executable, places = self.choose(args)
+            start = time.perf_counter()
+            results = executable.run([args[i] for i in places])
         except tenon.Error as e:
+            results = list(self.module(*args[:len(self.placeholders)]))  # where torch refuses them too, such as where an assertion fails, the error is torch's
             self.leave_to_torch(e)
-            return list(self.module(*args))
-        start = time.perf_counter()
-        results = executable.run([args[i] for i in places])
+            return results
         if not self.frozen:
             self.live_seconds += time.perf_counter() - start
         if self.is_plain:
