@@ -5,7 +5,6 @@ from mkdocs.structure.files import File
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".c": "c", ".py": "python", ".sh": "bash"}
-PLANNED = ("install.md", "tool.md", "explain.md", "scale.md", "tensor_parallel.md", "torch_compile.md")  # in the navigation as soon as they are there
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.M | re.S)
 
@@ -51,20 +50,6 @@ def relink(text, path):
         return posixpath.relpath(page, here or ".") + ("#" + anchor if anchor else "") if page else match[1]
 
     return "".join(part if i % 2 else LINK.sub(replace, part) for i, part in enumerate(CODE.split(text)))
-
-
-def walk(nav):
-    """The navigation without planned pages that are not there."""
-    if isinstance(nav, list):
-        return [item for item in map(walk, nav) if item]
-    if isinstance(nav, dict):
-        return {title: kept for title, value in nav.items() if (kept := walk(value))}
-    return None if nav in PLANNED and not os.path.exists(os.path.join(ROOT, "docs", nav)) else nav
-
-
-def on_config(config):
-    config.nav = walk(config.nav)
-    return config
 
 
 def on_files(files, config):
