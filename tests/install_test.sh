@@ -12,7 +12,7 @@ library=$(find "$root" -name 'libtenon.so')
 prefix=${pc%/lib*}
 foreign=$(nm -D --defined-only -C "$library" | awk '{ $1 = ""; $2 = ""; print substr($0, 3) }' | grep -vE '^(typeinfo (name )?for |vtable for )?tenon::|^tenon_[a-z_]+$' || true)
 [ -z "$foreign" ] || { echo "libtenon.so exports what is not its API:"; echo "$foreign" | head; exit 1; }
-internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|register_kernel|detail::|IValue|ListBox|Script|Var|str|repr|equal|name_of|load_op_library|allowed_types|edge_types_yaml|register_backend|load_backend_library|partition|option_infos|set_option|ReportProgress|is_supported)| tenon_[a-z_]+$' || true)
+internal=$(nm -D --defined-only -C "$library" | grep -vE 'tenon::(ir::|Program|Executable|BoundCall|ThreadPool|ThreadBudget|Tensor|Tree|Error|Status|contiguous_strides|register_op|register_kernel|detail::|IValue|ListBox|Script|Var|str|repr|equal|name_of|load_op_library|allowed_types|edge_types_yaml|register_backend|load_backend_library|partition|option_infos|set_option|ReportProgress|is_supported|Communicator|Timeline|to_text|to_json|to_html)| tenon_[a-z_]+$' || true)
 [ -z "$internal" ] || { echo "libtenon.so exports internals:"; echo "$internal" | head; exit 1; }
 nm -D --defined-only -C "$library" | grep 'tenon::Program::load' >/dev/null || { echo "libtenon.so lacks its API"; exit 1; }
 # The C API: what is exported is what the list of its ABI has, and what the header declares.

@@ -9,7 +9,7 @@ fail() { echo "$1"; exit 1; }
 programs=tests/fixtures/programs
 "$tenon" check --backend "$backend" $programs || fail "programs with delegates give other results"
 "$tenon" check --interpret --backend "$backend" $programs/mlp.pt2 || fail "the interpreter"
-"$tenon" explain --backend "$backend" --seconds 0.02 $programs/gpt_block.pt2 >"$work/explained"
+"$tenon" explain --verbose --backend "$backend" --seconds 0.02 $programs/gpt_block.pt2 >"$work/explained"
 [ "$(grep -c '^ *backend onednn$' "$work/explained")" -ge 3 ] || fail "the linear layers of a block are no delegates"
 grep -q 'delegate: permute mm view add' "$work/explained" || fail "explain does not name the operators of delegates"
 "$tenon" compile --backend "$backend" $programs/mlp.pt2 -o "$work/mlp.tenon"

@@ -113,7 +113,7 @@ refuses 'cannot write' "$tenon" explain $programs/mlp.pt2 --seconds 0.01 --html 
 "$tenon" bench $programs/mlp.pt2 --seconds 0.02 --trace "$work/trace" >/dev/null && [ -s "$work/trace" ] || problem "bench --trace"
 echo 'something else' >"$work/other.txt"
 refuses 'line 1 is none that bench' "$tenon" bench $programs/mlp.pt2 --seconds 0.02 --history "$work/other.txt"
-[ "$(cat "$work/other.txt")" = 'something else' ] || problem "bench --history writes to a file of something else
+[ "$(cat "$work/other.txt")" = 'something else' ] || problem "bench --history writes to a file of something else"
 # Compiled programs, and the cache of them.
 "$tenon" run $programs/mlp.pt2 --inputs $programs/mlp.2.inputs.npz -o "$work/direct.npz" >/dev/null || problem "run"
 has 'is written' "$tenon" compile $programs/mlp.pt2 -o "$work/mlp.tenon"
