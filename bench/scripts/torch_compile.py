@@ -1,6 +1,6 @@
 """backend="tenon" of torch.compile beside Inductor: the time to the first result, with empty caches, and of later calls.
 
-    python torch_compile.py WORKLOADS.py [NAME...] [--backends tenon,inductor,inductor_freeze,eager] [--threads 2] [--seconds 2] [--train]
+    python torch_compile.py WORKLOADS.py [NAME...] [--backends tenon,inductor,inductor_freeze,aot_eager,eager] [--threads 2] [--seconds 2] [--train]
 
 WORKLOADS.py has a dict HEADLINE of functions that give (module, args, dynamic shapes). Each pair of workload and backend gets a process of its
 own; backends follow each other, since machines drift. Prints a line for each, and the geometric means of Inductor's times over tenon's.
@@ -38,7 +38,7 @@ def compiled(module, backend):
         import torch._inductor.config as config
         config.freezing = backend.endswith("freeze")
         return torch.compile(module)
-    return torch.compile(module, backend="tenon")
+    return torch.compile(module, backend=backend)
 
 
 def step_of(module, args, train):
