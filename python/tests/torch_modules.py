@@ -1,8 +1,7 @@
-"""Modules that backend="tenon" of torch.compile is tested with, with their inputs: of torch.nn, torchvision, timm and transformers, all small and with random weights.
+"""Modules that backend="tenon" of torch.compile is tested with, with their inputs: of torch.nn, and habits of models; networks are in torch_networks.py.
 
 CASES holds a Case for each name. Nothing but torch is imported before a case is made, so that a missing package costs only its own cases."""
 import dataclasses
-import importlib
 from collections.abc import Callable
 
 import torch
@@ -40,16 +39,6 @@ class Call(nn.Module):
 
 def call(f):
     return lambda: Call(f)
-
-
-class Lazy:
-    """A package that is imported when something of it is asked for."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def __getattr__(self, attribute):
-        return getattr(importlib.import_module(self.name), attribute)
 
 
 def rand(*sizes):
@@ -151,6 +140,23 @@ class Mixture(nn.Module):
         return sum(gate[:, i:i + 1] * F.silu(x @ w) for i, w in enumerate(self.weights))
 
 
+class MaxUnpools(nn.Module):
+    def forward(self, x, y):
+        a, i = F.max_pool1d(x, 2, return_indices=True)
+        b, k = F.max_pool3d(y, 2, return_indices=True)
+        return F.max_unpool1d(a, i, 2), F.max_unpool3d(b, k, 2)
+
+
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(5, 6, batch_first=True)
+
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
+
+
 # torch.nn: layers.
 case("nn.Linear", lambda: nn.Linear(24, 17), of(24))
 case("nn.Bilinear", lambda: nn.Bilinear(9, 7, 5), lambda n: (rand(n, 9), rand(n, 7)))
@@ -198,6 +204,25 @@ case("nn.AdaptiveLogSoftmax", lambda: nn.AdaptiveLogSoftmaxWithLoss(16, 40, [10,
 case("nn.ParameterList", Mixture, of(8))
 case("nn.utils.weight_norm", lambda: nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3), dim=2), of(4, 10))
 case("nn.utils.parametrize", lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3)), nn.utils.parametrizations.orthogonal(nn.Linear(8, 8))), of(4, 10), train=False)
+case("nn.Conv1d.depthwise", lambda: nn.Conv1d(8, 8, 3, groups=8, padding="same", dilation=2), of(8, 17))
+case("nn.Pool1d", lambda: nn.Sequential(nn.AvgPool1d(3, 2), nn.AdaptiveAvgPool1d(7), nn.LPPool1d(2, 2), nn.AdaptiveMaxPool1d(2)), of(4, 21))
+case("nn.Pool3d", lambda: nn.Sequential(nn.LPPool3d(2, 2), nn.AdaptiveMaxPool3d((2, 3, 2))), of(4, 9, 8, 7))
+case("nn.FractionalMaxPool3d", lambda: nn.FractionalMaxPool3d(2, output_size=3, _random_samples=torch.rand(2, 3, 3)), lambda n: (rand(2, 3, 7, 7, 7),), batches=False)
+case("nn.MaxUnpool", MaxUnpools, lambda n: (rand(n, 4, 12), rand(n, 4, 4, 6, 4)))
+case("nn.Pad1d", lambda: nn.Sequential(nn.CircularPad1d(2), nn.ReflectionPad1d(1), nn.ReplicationPad1d(3), nn.ZeroPad1d(1), nn.ConstantPad1d(1, 2.0)), of(4, 13))
+case("nn.Pad3d", lambda: nn.Sequential(nn.CircularPad3d(1), nn.ReflectionPad3d(1), nn.ReplicationPad3d(1), nn.ConstantPad3d(1, 2.0)), of(3, 4, 5, 4))
+case("nn.CrossMapLRN2d", lambda: nn.Sequential(nn.LocalResponseNorm(3, 0.1), nn.InstanceNorm2d(6)), of(6, 5, 5))
+case("nn.InstanceNorm3d", lambda: nn.InstanceNorm3d(4), of(4, 5, 6, 7))
+case("nn.RNN", lambda: nn.RNN(7, 9, 2, nonlinearity="relu", batch_first=True, bidirectional=True), of(5, 7))
+case("nn.LSTM.proj", lambda: nn.LSTM(7, 9, 2, proj_size=4), lambda n: (rand(6, n, 7),))
+case("nn.LSTM.packed", Packed, lambda n: (rand(n, 7, 5), torch.tensor([7] + [3] * (n - 1))), batches=False)
+case("nn.GRU.state", lambda: nn.GRU(7, 9, 2, bidirectional=True), lambda n: (rand(6, n, 7), rand(4, n, 9)))
+case("nn.Unflatten", lambda: nn.Sequential(nn.Sigmoid(), nn.Softmax(1), nn.Unflatten(1, (3, 4)), nn.Identity()), of(12))
+case("nn.Upsample.1d", lambda: nn.Upsample(scale_factor=2.5, mode="linear"), of(3, 7))
+case("nn.Upsample.bicubic", lambda: nn.Upsample(size=(7, 9), mode="bicubic", align_corners=True), of(3, 5, 7))
+case("nn.MultiheadAttention.cross", lambda: nn.MultiheadAttention(16, 4, kdim=12, vdim=10, add_bias_kv=True, add_zero_attn=True), lambda n: (rand(6, n, 16), rand(9, n, 12), rand(9, n, 10)))
+case("nn.TransformerEncoderLayer", lambda: nn.TransformerEncoderLayer(16, 4, 32, activation="gelu"), lambda n: (rand(6, n, 16),))
+case("nn.utils.spectral_norm", lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(6, 8)), of(6))
 
 # torch.nn.functional: losses, and what has no module.
 case("loss.classes", call(lambda x, t: (F.cross_entropy(x, t, label_smoothing=0.1), F.nll_loss(F.log_softmax(x, 1), t, ignore_index=2), F.multi_margin_loss(x, t))),
@@ -228,6 +253,34 @@ case("fn.scatter", call(lambda x, i: (torch.zeros_like(x).scatter_add(1, i, x), 
      lambda n: (rand(n, 8), ints(8, n, 8)))
 case("fn.linalg", call(lambda x: (torch.linalg.det(x), torch.linalg.slogdet(x), torch.linalg.norm(x, dim=(1, 2)), torch.cdist(x, x + 1), torch.cdist(x, x * 2, p=1))), of(5, 5))
 case("fn.linalg.solve", call(lambda x: (torch.linalg.inv(x @ x.mT + 3 * torch.eye(5)), torch.linalg.solve(x + 5 * torch.eye(5), x))), of(5, 5))
+case("loss.margins", call(lambda x, t, k: (F.multilabel_margin_loss(x, k), F.multi_margin_loss(x, t, p=2))),
+     lambda n: (rand(n, 5), ints(5, n), torch.cat([ints(5, n, 2), -torch.ones(n, 3, dtype=torch.int64)], 1)))
+case("fn.pdist", call(F.pdist), lambda n: (rand(7, n),))
+case("fn.conv_tbc", call(lambda x, w, b: F.conv_tbc(x, w, b, 1)), lambda n: (rand(9, n, 4), rand(3, 4, 5), rand(5)), batches=False)
+case("fn.antialias", call(lambda x: (F.interpolate(x, scale_factor=(1.5, 2), mode="bilinear", antialias=True), F.interpolate(x, size=(5, 4), mode="bicubic", antialias=True))), of(3, 9, 9))
+case("fn.grid_sample.3d", call(lambda x, g: F.grid_sample(x, g.tanh(), align_corners=False)), lambda n: (rand(n, 2, 4, 5, 6), rand(n, 3, 3, 3, 3)))
+case("fn.istft", call(lambda x: torch.istft(torch.stft(x, 16, 4, window=torch.hann_window(16), return_complex=True), 16, 4, window=torch.hann_window(16))), of(80))
+case("fn.fftn", call(lambda x: (torch.fft.fftn(x, dim=(1, 2)).real, torch.fft.fftshift(x), torch.fft.hfft(x + 0j), torch.fft.rfft2(x).abs())), of(6, 8))
+case("fn.special", call(lambda x: (torch.erfinv(x.tanh() * 0.9), torch.special.i0(x), torch.special.bessel_j0(x), torch.lgamma(x.abs() + 0.1), torch.digamma(x.abs() + 0.1), torch.polygamma(1, x.abs() + 0.1))),
+     of(6), train=False)
+case("fn.pointwise", call(lambda x: (torch.asinh(x), torch.atan2(x, x + 1), torch.expm1(x), torch.logaddexp(x, x + 1), torch.sinc(x), torch.hypot(x, x + 1), torch.special.ndtri(x.sigmoid() * 0.9),
+                                     torch.special.entr(x.abs()), torch.special.xlog1py(x, x.abs()), torch.fmod(x, 0.3), torch.copysign(x, x - 1), torch.lerp(x, x + 1, 0.3), torch.addcdiv(x, x, x + 9))), of(6))
+case("fn.statistics", call(lambda x: (x.var(1, correction=0), torch.std_mean(x), x.norm(p=1, dim=1), x.quantile(0.3, dim=1), x.nanmean(1), x.aminmax(dim=1), x.logcumsumexp(1), x.cumprod(1), x.prod(1),
+                                      x.diff(dim=1), torch.cov(x), torch.corrcoef(x))), of(6))
+case("fn.counts", call(lambda x: (torch.histc(x, 8, -2, 2), torch.bucketize(x, torch.tensor([-1.0, 0, 1.0])), torch.bincount((x.flatten() * 3).abs().long(), minlength=20))), of(6), train=False)
+case("fn.indexing", call(lambda x, i: (x[i], x[:, [0, 2]], x.index_add(0, i, x), x.take(i), torch.take_along_dim(x, i[:, None], 1), x.index_put((i,), x, accumulate=True), x.roll(2, 1), x.rot90(), x.triu(1),
+                                       torch.diag_embed(x), x.unfold(1, 3, 2), x.repeat_interleave(2, 0), torch.block_diag(x, x), torch.kron(x, x))), lambda n: (rand(n, 6), ints(2, n)), batches=False)
+case("fn.views", call(lambda x: (x.unbind(1), x.split([2, 4], 1), torch.stack([x, x], 1), torch.cartesian_prod(x[0], x[1]), torch.meshgrid(x[0], x[1], indexing="ij"), torch.broadcast_to(x, (2, *x.shape)),
+                                 torch.tensor_split(x, 4, 1), x.as_strided((2, 2), (1, 2)), torch.combinations(x[0]))), of(6), train=False)
+case("fn.linalg.factors", call(lambda x: (torch.linalg.cholesky(x @ x.mT + torch.eye(4)), torch.linalg.eigvalsh(x @ x.mT), torch.matrix_exp(x), torch.linalg.svdvals(x),
+                                          torch.linalg.solve_triangular(x.tril() + 2 * torch.eye(4), x, upper=False))), of(4, 4))
+case("fn.linalg.more", call(lambda x: (torch.linalg.qr(x)[1].abs(), torch.linalg.matrix_power(x, 3), torch.linalg.multi_dot([x[0], x[0], x[0]]), torch.linalg.pinv(x), torch.linalg.matrix_rank(x),
+                                       torch.linalg.lstsq(x, x)[0])), of(4, 4), train=False)
+case("fn.complex", call(lambda x: (torch.view_as_complex(x).angle(), torch.polar(x[..., 0].abs(), x[..., 1]).real, (torch.view_as_complex(x) * (1 + 2j)).imag, torch.view_as_complex(x) @ torch.view_as_complex(x).mH)), of(5, 2))
+case("fn.integers", call(lambda i: (i & 3, i ^ 5, ~i, i << 1, i % 7, i // 3, torch.gcd(i, i + 6), torch.lcm(i, i + 1), torch.isin(i, torch.tensor([1, 5])))), lambda n: (ints(50, n, 5),), train=False)
+case("fn.selected", call(lambda x: (x.nonzero(), x[x > 0], torch.unique((x * 2).round()), torch.masked_select(x, x < 0))), of(6), train=False, batches=False)
+case("fn.vmap", call(lambda x: torch.func.vmap(lambda a: a @ a.t())(x)), of(3, 4))
+case("fn.grad", call(lambda x: torch.func.grad(lambda a: (a**3).sum())(x)), of(3, 4), train=False)
 
 
 # What models do beside computing: state, aliases, odd inputs and outputs.
@@ -284,6 +337,51 @@ class Autocast(nn.Module):
             return self.out(h.mean((2, 3))).softmax(-1)
 
 
+class Loop(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x):
+        return torch.while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, self.linear(y).tanh()), (torch.tensor(0), x))
+
+
+class Checkpoint(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 12), nn.Linear(12, 6)
+
+    def forward(self, x):
+        return torch.utils.checkpoint.checkpoint(lambda y: self.b(F.gelu(self.a(y))), x, use_reentrant=False)
+
+
+class Normalized(nn.Module):
+    """Weights that are computed from parameters, and a buffer that follows the results."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(rand(6, 6))
+        self.register_buffer("scale", torch.zeros(6))
+
+    def forward(self, x):
+        y = F.linear(x, self.w / self.w.norm())
+        self.scale.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
+        return y / (self.scale.abs() + 1).sqrt()
+
+
+class Broken(nn.Module):
+    """Two graphs."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x):
+        y = self.linear(x)
+        torch._dynamo.graph_break()
+        return y.relu() + (1 if y.sum().item() > 0 else 2)
+
+
 def written(x, y):
     x.mul_(2)
     y[:, 1:3] = 1
@@ -307,178 +405,13 @@ case("habit.kinds", call(kinds), lambda n: (rand(n, 3), ints(100, n), torch.rand
 case("habit.branches", Branches, lambda n: (rand(n, 6), torch.tensor(True), torch.tensor(False)), train=False)
 case("habit.autocast", Autocast, of(3, 8, 8))
 case("habit.bf16", lambda: nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4)).bfloat16(), lambda n: (rand(n, 16).bfloat16(),))
+case("habit.while", Loop, of(6), train=False)
+case("habit.checkpoint", Checkpoint, of(6))
+case("habit.normalized", Normalized, of(6))
+case("habit.broken", Broken, of(6))
+case("habit.f16", lambda: nn.Sequential(nn.Linear(16, 32), nn.SiLU(), nn.LayerNorm(32), nn.Linear(32, 4)).half(), lambda n: (rand(n, 16).half(),))
+case("habit.f64", lambda: nn.Sequential(nn.Conv1d(3, 5, 3), nn.BatchNorm1d(5), nn.ReLU(), nn.Flatten(), nn.Linear(40, 3)).double(), lambda n: (rand(n, 3, 10).double(),))
 case("habit.channels_last", lambda: nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)).to(memory_format=torch.channels_last),
      lambda n: (rand(n, 4, 8, 8).to(memory_format=torch.channels_last),))
 case("habit.no_tensors", call(lambda k: (torch.arange(12).view(3, 4) * k, torch.ones(3, dtype=torch.bfloat16))), lambda n: (3,), train=False)
 case("habit.shapes", call(lambda x: (x.reshape(x.shape[0], -1).sum(1) / x.shape[0], torch.arange(x.shape[0]) + x.shape[0], x.new_ones(x.shape[0] + 1, 2), torch.cat([x, x[:1]]).flatten(0, 1))), of(4, 3))
-
-
-# torchvision.
-def vision(module):
-    return Lazy(f"torchvision.models.{module}")
-
-
-tv, detection = Lazy("torchvision.models"), Lazy("torchvision.models.detection")
-case("torchvision.resnet", lambda: vision("resnet").ResNet(vision("resnet").BasicBlock, [1, 1, 1, 1], num_classes=10), of(3, 32, 32))
-case("torchvision.resnext", lambda: vision("resnet").ResNet(vision("resnet").Bottleneck, [1, 1, 1, 1], num_classes=10, groups=8, width_per_group=4,
-                                                            replace_stride_with_dilation=[False, False, True]), of(3, 32, 32))
-case("torchvision.mobilenet_v2", lambda: vision("mobilenetv2").MobileNetV2(10, 0.35, [[1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 2, 2]]), of(3, 32, 32))
-case("torchvision.mobilenet_v3_small", lambda: tv.mobilenet_v3_small(num_classes=10, width_mult=0.5), of(3, 64, 64))
-case("torchvision.efficientnet_b0", lambda: tv.efficientnet_b0(num_classes=10), of(3, 64, 64))
-case("torchvision.regnet_y_400mf", lambda: tv.regnet_y_400mf(num_classes=10), of(3, 64, 64))
-case("torchvision.vit", lambda: vision("vision_transformer").VisionTransformer(32, 8, 2, 4, 48, 96, num_classes=10), of(3, 32, 32))
-case("torchvision.swin", lambda: vision("swin_transformer").SwinTransformer([4, 4], 24, [2, 2], [2, 4], [4, 4], num_classes=10), of(3, 32, 32))
-case("torchvision.swin_v2", lambda: vision("swin_transformer").SwinTransformer([4, 4], 24, [2, 2], [2, 4], [4, 4], num_classes=10, block=vision("swin_transformer").SwinTransformerBlockV2,
-                                                                               downsample_layer=vision("swin_transformer").PatchMergingV2), of(3, 40, 32))
-case("torchvision.convnext", lambda: vision("convnext").ConvNeXt([vision("convnext").CNBlockConfig(16, 32, 2), vision("convnext").CNBlockConfig(32, None, 1)], num_classes=10), of(3, 32, 32))
-case("torchvision.densenet", lambda: vision("densenet").DenseNet(8, (2, 2, 2), 16, num_classes=10), of(3, 32, 32))
-case("torchvision.squeezenet1_1", lambda: tv.squeezenet1_1(num_classes=10), of(3, 64, 64))
-case("torchvision.shufflenet_v2", lambda: vision("shufflenetv2").ShuffleNetV2([2, 2, 2], [8, 16, 32, 64, 128], 10), of(3, 32, 32))
-case("torchvision.mnasnet", lambda: tv.mnasnet0_5(num_classes=10), of(3, 64, 64))
-case("torchvision.googlenet", lambda: tv.googlenet(num_classes=10, aux_logits=False, init_weights=False), of(3, 64, 64))
-case("torchvision.inception_v3", lambda: tv.inception_v3(num_classes=10, aux_logits=False, init_weights=False), of(3, 96, 96))
-case("torchvision.alexnet", lambda: tv.alexnet(num_classes=10), of(3, 64, 64))
-case("torchvision.maxvit", lambda: vision("maxvit").MaxVit((32, 32), 16, 4, [16, 32], [1, 1], 8, 0.0, num_classes=10), of(3, 32, 32))
-case("torchvision.fcn", lambda: vision("segmentation").fcn_resnet50(weights=None, weights_backbone=None, num_classes=4), of(3, 48, 48))
-case("torchvision.lraspp", lambda: vision("segmentation").lraspp_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=4), of(3, 64, 64))
-case("torchvision.deeplabv3", lambda: vision("segmentation").deeplabv3_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=4), of(3, 64, 64))
-case("torchvision.video", lambda: vision("video.resnet").r3d_18(num_classes=5).layer1, of(64, 4, 10, 10))
-case("torchvision.ssdlite", lambda: Heads(detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=4)), of(3, 96, 96))
-case("torchvision.roi_align", lambda: RoI(), lambda n: (rand(n, 8, 16, 16), torch.rand(5, 4).cumsum(1) * 5, torch.rand(5)), train=False)
-
-
-class Heads(nn.Module):
-    """The part of a detection model before boxes are chosen, which is Python on lists."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.backbone, self.head = model.backbone, model.head
-
-    def forward(self, x):
-        return self.head(list(self.backbone(x).values()))
-
-
-class RoI(nn.Module):
-    def forward(self, x, boxes, scores):
-        ops = Lazy("torchvision.ops")
-        return ops.roi_align(x, [boxes] * x.shape[0], 3, sampling_ratio=2), ops.nms(boxes, scores, 0.5)
-
-
-# timm: the smallest of many families.
-def timm(name, size=64, **kwargs):
-    case(f"timm.{name}", lambda: Lazy("timm").create_model(name, num_classes=10, **kwargs), of(3, size, size))
-
-
-timm("test_vit", 160)
-timm("test_resnet")
-timm("test_efficientnet")
-timm("test_efficientnet_evos")
-timm("test_byobnet")
-timm("test_nfnet")
-timm("test_convnext")
-timm("test_mambaout")
-timm("test_vit_relpos", 160)
-timm("test_coatnet", 160)
-timm("test_maxvit", 160)
-timm("beit_base_patch16_224", img_size=64, embed_dim=48, depth=2, num_heads=4)
-timm("cait_xxs24_224", img_size=64, embed_dim=48, depth=2, num_heads=4)
-timm("edgenext_xx_small")
-timm("efficientvit_b0")
-timm("eva02_tiny_patch14_224", 56, img_size=56, depth=2, embed_dim=48, num_heads=4)
-timm("fastvit_t8")
-timm("ghostnetv2_100")
-timm("hgnetv2_b0")
-timm("levit_128s", 224)
-timm("mobileone_s0")
-timm("mobilevitv2_050")
-timm("pvt_v2_b0")
-timm("repvit_m1")
-timm("resnest14d")
-timm("swinv2_tiny_window8_256", img_size=64, window_size=4, depths=(2, 2), num_heads=(2, 4), embed_dim=32)
-timm("mixer_s32_224", img_size=64)
-timm("poolformerv2_s12")
-timm("xcit_nano_12_p16_224", depth=2)
-
-
-# transformers: by the name of the model's class, with a small configuration.
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 99, "max_position_embeddings": 64,
-         "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-IMAGE = {"image_size": 32, "patch_size": 8}
-
-
-def small(config, **changes):
-    """A configuration with few and narrow layers: SMALL where the class has such a field, then `changes`."""
-    kind = getattr(Lazy("transformers"), config + "Config")
-    known = kind()
-    return kind(**{**{k: v for k, v in SMALL.items() if k in known.to_dict()}, "use_cache": False, "attn_implementation": "sdpa", **changes})
-
-
-def transformers(name, inputs, config=None, train=True, **changes):
-    base = next(name[:-len(end)] for end in ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForSequenceClassification", "ForImageClassification", "ForSemanticSegmentation", "ForConditionalGeneration",
-                                             "ForCTC", "ForObjectDetection", "EncoderModel", "TextModel", "VisionModel", "Model") if name.endswith(end))
-    case(f"transformers.{name}", lambda: getattr(Lazy("transformers"), name)(small(config or base, **changes)), inputs, train=train)
-
-
-def words(n):
-    return {"input_ids": ints(90, n, 9) + 3}
-
-
-def masked(n):
-    return {**words(n), "attention_mask": (torch.arange(9)[None] < torch.arange(5, 5 + n)[:, None]).long()}
-
-
-def translated(n):
-    return {**words(n), "decoder_input_ids": ints(90, n, 6) + 3}
-
-
-def pixels(size=32):
-    return lambda n: {"pixel_values": rand(n, 3, size, size)}
-
-
-transformers("BertModel", masked)
-transformers("BertForSequenceClassification", masked)
-transformers("RobertaForMaskedLM", words)
-transformers("DistilBertModel", masked, dim=32, n_layers=2, n_heads=4, hidden_dim=48)
-transformers("AlbertModel", masked, embedding_size=16)
-transformers("ElectraModel", masked, embedding_size=16)
-transformers("DebertaV2Model", masked, relative_attention=True, pos_att_type=["c2p", "p2c"], position_buckets=8, attn_implementation="eager")
-transformers("DebertaModel", masked, relative_attention=True, pos_att_type=["c2p", "p2c"], attn_implementation="eager")
-transformers("FunnelModel", masked, d_model=32, n_head=4, d_head=8, d_inner=48, block_sizes=[1, 1], num_decoder_layers=1, attn_implementation="eager")
-transformers("MPNetModel", masked, attn_implementation="eager")
-transformers("ModernBertModel", masked, global_attn_every_n_layers=2)
-transformers("FNetModel", words, attn_implementation="eager")
-transformers("XLNetModel", words, d_model=32, n_layer=2, n_head=4, d_inner=48, attn_implementation="eager")
-transformers("ConvBertModel", masked, embedding_size=16, attn_implementation="eager")
-transformers("GPT2LMHeadModel", masked, n_embd=32, n_layer=2, n_head=4, n_positions=64)
-transformers("GPTNeoModel", masked, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]], attn_implementation="eager")
-transformers("GPTNeoXModel", masked)
-transformers("GPTJModel", masked, n_embd=32, n_layer=2, n_head=4, rotary_dim=4, n_positions=64, attn_implementation="eager")
-transformers("LlamaForCausalLM", masked, num_key_value_heads=2)
-transformers("MistralModel", masked, num_key_value_heads=2, sliding_window=4)
-transformers("MixtralModel", words, num_key_value_heads=2, num_local_experts=4)
-transformers("Qwen2ForCausalLM", masked, num_key_value_heads=2)
-transformers("Qwen3Model", masked, num_key_value_heads=2, head_dim=8)
-transformers("GemmaModel", masked, num_key_value_heads=2, head_dim=8)
-transformers("Gemma2Model", masked, num_key_value_heads=2, head_dim=8, attn_implementation="eager")
-transformers("PhiModel", masked)
-transformers("OPTModel", masked, ffn_dim=48, word_embed_proj_dim=32)
-transformers("BloomModel", masked, n_layer=2, n_head=4, attn_implementation="eager")
-transformers("FalconModel", masked, alibi=True)
-transformers("MambaModel", words, state_size=4, time_step_rank=4, attn_implementation="eager")
-transformers("RwkvModel", words, attention_hidden_size=32, attn_implementation="eager")
-transformers("T5Model", translated, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_decoder_layers=2, num_heads=4, attn_implementation="eager")
-transformers("BartForConditionalGeneration", translated, d_model=32, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=48, decoder_ffn_dim=48, encoder_attention_heads=4, decoder_attention_heads=4)
-transformers("MarianModel", translated, d_model=32, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=48, decoder_ffn_dim=48, encoder_attention_heads=4, decoder_attention_heads=4)
-transformers("WhisperModel", lambda n: {"input_features": rand(n, 16, 40), "decoder_input_ids": ints(90, n, 5) + 3}, d_model=32, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=48,
-             decoder_ffn_dim=48, encoder_attention_heads=4, decoder_attention_heads=4, num_mel_bins=16, max_source_positions=20, max_target_positions=20)
-transformers("Wav2Vec2Model", lambda n: {"input_values": rand(n, 800)}, conv_dim=(16, 16, 16), conv_stride=(5, 2, 2), conv_kernel=(10, 3, 2), num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2,
-             mask_time_prob=0.0, mask_feature_prob=0.0)
-transformers("ViTForImageClassification", pixels(), **IMAGE)
-transformers("DeiTModel", pixels(), **IMAGE)
-transformers("Dinov2Model", pixels(), **IMAGE)
-transformers("SwinModel", pixels(), image_size=32, patch_size=4, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4)
-transformers("SegformerForSemanticSegmentation", pixels(64), depths=[1, 1, 1, 1], hidden_sizes=[16, 16, 32, 32], num_attention_heads=[1, 2, 2, 4], decoder_hidden_size=16, attn_implementation="eager")
-transformers("MobileViTModel", pixels(64), attn_implementation="eager")
-transformers("CLIPModel", lambda n: {**words(n), **pixels()(n)}, text_config={**SMALL}, vision_config={**SMALL, **IMAGE}, projection_dim=16)
-transformers("SiglipVisionModel", pixels(), "SiglipVision", **IMAGE)
-transformers("BeitModel", pixels(), use_relative_position_bias=True, **IMAGE)

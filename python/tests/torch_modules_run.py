@@ -20,6 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 EXPECTED = os.path.join(ROOT, "tests/expected/torch_modules.txt")
 QUICK = ["nn.Conv2d", "habit.no_tensors", "nn.EmbeddingBag", "nn.BatchNorm2d", "nn.TransformerEncoder", "loss.classes", "fn.attention", "fn.sort", "habit.buffers", "habit.cache",
          "habit.writes_inputs", "habit.aliases", "habit.kinds", "habit.autocast", "habit.branches"]
+ERROR = re.compile(r"\w+(Error|Exception): ")
 TOOK = re.compile(", which took .*? in this call")
 SECONDS = 240  # for one module
 
@@ -33,6 +34,7 @@ except ImportError:
 import tenon.torch
 from tenon.torch.runner import InTorch
 
+import torch_networks  # noqa: F401: adds its cases
 from torch_modules import CASES
 
 
@@ -101,7 +103,7 @@ def compare(what, expected, got, exact):
             problems.append(f"{at}: strides {b.stride()} for {a.stride()}, sizes {list(a.shape)}")
         error = error_of(a, b)
         if error > tolerance(a.dtype):
-            if a.dtype == torch.float32 and error * a.detach().abs().max().item() < 1e-6 * largest:
+            if a.dtype in (torch.float32, torch.float64) and error * a.detach().abs().max().item() < 10 * torch.finfo(a.dtype).eps * largest:
                 continue  # what rounding left of a zero
             reference = exact() if reference is None else reference
             if not (a.dtype.is_floating_point and len(reference) == len(expected) and isinstance(reference[i], torch.Tensor) and error_of(reference[i], b) < 4 * error_of(reference[i], a) + 1e-5):
@@ -194,6 +196,28 @@ def step(module, call, case, convert=lambda v: v):
     return out, grads, [b.clone() for b in module.buffers()]
 
 
+def gradient_error(exact, got):
+    """How far the gradients are from those in f64, each by its own norm: the root of the mean square. Those that are zero but for rounding do not count."""
+    pairs = [(e, g.double()) for e, g in zip(exact, got) if e is not None and g is not None]
+    largest = max(e.norm().item() for e, _ in pairs)
+    errors = [((g - e).norm() / e.norm()).item() for e, g in pairs if e.norm().item() > 1e-6 * largest]
+    return (sum(error * error for error in errors) / len(errors)) ** 0.5
+
+
+def excused(case, expected, got):
+    """A note where gradients differ in f32 for a cause that eager has too, such as ReLUs at zero or a batch of two being normalized: then the same step agrees in f64 to 1e-8 of the
+    largest gradient, and in f32 these are as near to those as eager's within a factor of three, or to 0.1%. Else None."""
+    plain, module = make(case).train().double(), make(case).train().double()
+    exact = step(plain, plain, case, in_f64)[1]
+    ours = step(module, compiled(module), case, in_f64)[1]
+    largest = max(e.abs().max().item() for e in exact if e is not None and e.numel())
+    worst = max((e - o).abs().max().item() for e, o in zip(exact, ours) if e is not None and e.numel()) / largest
+    eager, here = gradient_error(exact, expected), gradient_error(exact, got)
+    if worst < 1e-8 and here < max(3 * eager, 1e-3):
+        return f"note: gradients in f32 are {here:.2g} from those in f64, eager's {eager:.2g}; in f64 they agree to {worst:.1g}"
+    return None
+
+
 def test_training(case):
     module, plain = make(case).train(), make(case).train()
     expected = step(plain, plain, case)
@@ -209,7 +233,10 @@ def test_training(case):
         return made
 
     got = step(module, compiled(module), case)
-    return [p for which, what in enumerate(("training", "gradient", "buffer")) for p in compare(what, expected[which], got[which], exact(which))]
+    problems = {what: compare(what, expected[which], got[which], exact(which)) for which, what in enumerate(("training", "gradient", "buffer"))}
+    if problems["gradient"] and all("wrong by" in p for p in problems["gradient"]) and (note := excused(case, expected[1], got[1])):
+        problems["gradient"] = [note]
+    return [p for found in problems.values() for p in found]
 
 
 PHASES = {"inference": (test_inference, lambda case: True), "batches": (test_batches, lambda case: case.batches), "training": (test_training, lambda case: case.train)}
@@ -229,7 +256,7 @@ def attempt(phase, case):
 
 
 def test(name, phases):
-    """Problems, notes and seconds of one module. What goes wrong in the same way without tenon, in torch's own "aot_eager", is a note."""
+    """Problems, notes and seconds of one module. A difference that torch's own "aot_eager" has too is a note; an error never is."""
     case, problems, notes, start = CASES[name], [], [], time.time()
     torch.set_num_threads(1)
     for phase in phases:
@@ -237,6 +264,8 @@ def test(name, phases):
         if not is_tried(case):
             continue
         found = attempt(function, case)
+        notes += [f"{phase}: {p[6:]}" for p in found if p.startswith("note: ")]
+        found = [p for p in found if not p.startswith("note: ")]
         breaks = torch._dynamo.utils.counters["graph_break"]
         notes += [f"{phase}: {sum(breaks.values())} graph breaks: {'; '.join(sorted({r.strip().splitlines()[0][:60] for r in breaks}))}"] if breaks else []
         if found:
@@ -246,8 +275,9 @@ def test(name, phases):
             without = {p.split(": ")[0] for p in attempt(function, case)}
             BACKEND.clear()
             BACKEND.update(ours)
-            notes += [f"{phase}: without tenon too: {p}" for p in found if p.split(": ")[0] in without]
-            problems += [f"{phase}: {p}" for p in found if p.split(": ")[0] not in without]
+            same = [p for p in found if p.split(": ")[0] in without and not ERROR.match(p)]
+            notes += [f"{phase}: without tenon too: {p}" for p in same]
+            problems += [f"{phase}: {p}" for p in found if p not in same]
     return problems, notes, time.time() - start
 
 

@@ -105,7 +105,15 @@ Values adaptive_avg_pool_backward(Builder& b, const Call& c) {
 }
 
 Values unfold_backward(Builder& b, const Call& c) {
-  return picked_backward(b, b.input(c, "grad_in"), c.syms("input_sizes"),
+  V grad = b.input(c, "grad_in");
+  std::vector<Expr> sizes = c.syms("input_sizes"), windows = sizes;
+  if (!sizes.empty()) { // the other dims broadcast: istft gives one window for all signals
+    int64_t dim = c.dim("dim", sizes.size());
+    windows[static_cast<size_t>(dim)] = grad.size(dim);
+    windows.push_back(c.sym("size"));
+    grad = b.expand(grad, windows);
+  }
+  return picked_backward(b, grad, sizes,
                          [&](V places) { return b.call1("aten::unfold.default", {places, c["dim"], c["size"], c["step"]}); });
 }
 

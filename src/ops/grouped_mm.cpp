@@ -63,6 +63,12 @@ Values grouped_mm_fallback(Builder& b, const Call& c) {
   return rows_by_group(b, x, b.input(c, "weight"), b.input(c, "offs"), x.dtype());
 }
 
+Values grouped_mm_fallback_backward(Builder& b, const Call& c) {
+  V x = b.input(c, "input"), w = b.input(c, "weight"), offs = b.input(c, "offs"), grad = b.input(c, "grad_output");
+  return {rows_by_group(b, grad, b.transpose(w, 1, 2), offs, x.dtype()),
+          common_by_group(b, b.transpose(x, 0, 1), grad, offs, w.dtype())};
+}
+
 const OpRow rows[] = {
     {.schema = "tenon::grouped_rows_mm(Tensor self, Tensor weights, Tensor group, ScalarType? out_dtype=None) -> Tensor",
      .kind = Kind::Matmul,
@@ -71,6 +77,8 @@ const OpRow rows[] = {
     {.schema = "aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
      .decompose = grouped_mm},
     {.schema = "transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor", .decompose = grouped_mm_fallback},
+    {.schema = "transformers::grouped_mm_fallback_backward(Tensor input, Tensor weight, Tensor offs, Tensor grad_output) -> (Tensor, Tensor)",
+     .decompose = grouped_mm_fallback_backward},
 };
 
 } // namespace

@@ -11,7 +11,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 import tenon
 from tenon._tenon import check_options
 
-from .decompose import correct_types, decompositions, hoist_random, plain_checks
+from .decompose import correct_types, decompositions, fold_numbers, hoist_random, plain_checks
 from .partition import RANDOM, count, refused, split
 from .export import from_torch
 from .runner import Graph, InTorch, counts
@@ -40,6 +40,7 @@ class Divided:
     """A graph of which torch runs some nodes. The first call measures what these take, and says so once."""
 
     def __init__(self, module, refusals, weights, options):
+        self.in_torch = "".join(f"in torch: {n.target}: {reason}\n" for n, reason in refusals.items())
         self.refusals = {n.name: (n, reason) for n, reason in refusals.items() if reason is not RANDOM}
         self.module, parts = split(module, refusals)
         placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
@@ -53,8 +54,7 @@ class Divided:
         self.is_told = not self.refusals
 
     def report(self):
-        text = "".join(f"in torch: {n.target}: {reason}\n" for n, reason in self.refusals.values())
-        return text + "".join(part.report() for part in self.parts)
+        return self.in_torch + "".join(part.report() for part in self.parts)
 
     def refresh(self):
         for part in self.parts:
@@ -106,6 +106,7 @@ def warn(refusals, seconds):
 def compile_graph(module, weights, options):
     """What runs the graph: tenon alone, tenon and torch, or torch where there is nothing for tenon."""
     plain_checks(module)
+    fold_numbers(module)
     hoist_random(module)
     refusals = refused(module)
     told = {n: reason for n, reason in refusals.items() if reason is not RANDOM}

@@ -12,41 +12,19 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 import tenon
 
+from .gradients import ATTENTION_BACKWARD, GRADIENTS, attention_backward
+
 aten = torch.ops.aten
 # Random numbers come from torch's generator, so that torch.manual_seed holds: these become such of a size, and arithmetic.
 RANDOM = [aten.native_dropout.default, aten.bernoulli.default, aten.bernoulli.p, aten.rrelu_with_noise_functional.default]
 
 
-def is_random(target):
-    return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
-
-
-def bags_of(indices, offsets):
-    """The bag of each index."""
-    return torch.searchsorted(offsets, torch.arange(indices.shape[0], dtype=offsets.dtype), right=True) - 1
-
-
-def embedding_bag_backward(grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, weights, padding_idx=-1):
-    if mode == 2:
-        made = grad.new_zeros(num_weights + 1, grad.shape[1]).scatter_add(0, torch.where(maximum_indices < 0, num_weights, maximum_indices).to(torch.int64), grad)
-        return made[:num_weights]
-    bags = bags_of(indices, offsets)
-    rows = grad[bags]
-    if mode == 1:
-        rows = rows / bag_size[bags].clamp(min=1)[:, None]
-    if weights is not None:
-        rows = rows * weights[:, None]
-    if scale_grad_by_freq:
-        ones = torch.ones_like(indices, dtype=grad.dtype)
-        rows = rows / ones.new_zeros(num_weights).index_add(0, indices, ones)[indices][:, None]
-    if padding_idx >= 0:
-        rows = rows.masked_fill((indices == padding_idx)[:, None], 0.0)
-    return grad.new_zeros(num_weights, grad.shape[1]).index_add(0, indices, rows)
-
-
-def embedding_bag_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx=-1):
-    made = (grad[bags_of(indices, offsets)] * weight[indices]).sum(1)
-    return made.masked_fill(indices == padding_idx, 0.0) if padding_idx >= 0 else made
+def is_random(node):
+    """Whether a node draws numbers: one of an operator that may, other than attention that drops nothing."""
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in node.target.tags:
+        return False
+    given = {**{a.name: a.default_value for a in node.target._schema.arguments}, **dict(zip((a.name for a in node.target._schema.arguments), node.args)), **node.kwargs}
+    return given.get("dropout_p") != 0
 
 
 def native_attention(query, key, value, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None, need_weights=True, average_attn_weights=True, mask_type=None):
@@ -81,16 +59,6 @@ def encoder_layer(x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, pr
     return norm(z, norm_weight_2, norm_bias_2, not norm_first)
 
 
-def attention_backward(grad, q, k, v, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None):
-    """Of attention whose keys and values have fewer heads, as that with the heads repeated."""
-    groups = q.shape[1] // k.shape[1]
-    if groups == 1:
-        return NotImplemented
-    k, v = (t.repeat_interleave(groups, 1) for t in (k, v))
-    of_q, *others = ATTENTION_BACKWARD(grad, q, k, v, out, logsumexp, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
-    return of_q, *(t.unflatten(1, (-1, groups)).sum(2) for t in others)
-
-
 def determinant(op):
     """Of a row-major matrix torch factors the transpose, which the gradient relies on."""
     def made(a):
@@ -99,26 +67,8 @@ def determinant(op):
     return made
 
 
-def cdist_backward(grad, x, y, p, distances):
-    if p not in (1, 2):
-        return NotImplemented
-    difference = x[..., :, None, :] - y[..., None, :, :]
-    if p == 1:
-        return (difference.sign() * grad[..., None]).sum(-2)
-    return (difference * torch.where(distances == 0, 0.0, grad / distances)[..., None]).sum(-2)
-
-
-def weight_norm_backward(grad, v, g, norms, dim):
-    sums = (grad * v).sum([d for d in range(v.dim()) if d != dim % v.dim()], keepdim=True)
-    return g / norms * (grad - v * (sums / (norms * norms))), sums / norms
-
-
-ATTENTION_BACKWARD = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 # Of those that torch has no decomposition of.
-OWN = {aten._embedding_bag_backward.default: embedding_bag_backward, aten._embedding_bag_per_sample_weights_backward.default: embedding_bag_weights_backward,
-       aten._native_multi_head_attention.default: native_attention, aten._cdist_backward.default: cdist_backward,
-       aten._weight_norm_interface_backward.default: weight_norm_backward,
-       aten._transformer_encoder_layer_fwd.default: encoder_layer}
+OWN = {**GRADIENTS, aten._native_multi_head_attention.default: native_attention, aten._transformer_encoder_layer_fwd.default: encoder_layer}
 
 
 @functools.cache
@@ -165,7 +115,7 @@ class Sizes:
 def hoist_random(module):
     """Makes random operators independent of what is computed, and puts them at the graph's beginning where their sizes are known there."""
     graph = module.graph
-    found = [n for n in graph.nodes if n.op == "call_function" and is_random(n.target)]
+    found = [n for n in graph.nodes if is_random(n)]
     if not found:
         return
     first = next(n for n in graph.nodes if n.op != "placeholder")
@@ -220,3 +170,16 @@ def plain_checks(module):
         if token.op == "placeholder" and list(token.users) == [end]:  # no tensor: torch passes None, and takes None
             end.args = torch.fx.map_arg(end.args, lambda n, token=token: None if n is token else n)
         module.recompile()
+
+
+def fold_numbers(module):
+    """Operators that take a number where a tensor is due, such as the conjugate of a factor in a gradient, become what they give: a number."""
+    graph = module.graph
+    for node in list(graph.nodes):
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and not node.all_input_nodes and node.args and not node.kwargs \
+                and isinstance(node.target._schema.arguments[0].type, torch.TensorType) and isinstance(node.args[0], (int, float, complex)):
+            number = node.target(torch.tensor(node.args[0]), *node.args[1:]).item()
+            for user in list(node.users):
+                user.args = torch.fx.map_arg(user.args, lambda n, node=node, number=number: number if n is node else n)
+            graph.erase_node(node)
+            module.recompile()

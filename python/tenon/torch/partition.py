@@ -28,7 +28,7 @@ def values_of(value):
 def refusal(node):
     """Why tenon does not take the node; None where it does."""
     target = node.target
-    if is_random(target) or node.meta.get("tenon_outside"):
+    if is_random(node) or node.meta.get("tenon_outside"):
         return RANDOM
     if isinstance(target, torch._ops.OpOverload):
         name = target.name()
