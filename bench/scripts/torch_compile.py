@@ -1,9 +1,10 @@
 """backend="tenon" of torch.compile beside Inductor: the time to the first result, with empty caches, and of later calls.
 
-    python torch_compile.py WORKLOADS.py [NAME...] [--backends tenon,inductor,inductor_freeze,aot_eager,eager] [--threads 2] [--seconds 2] [--train]
+    python torch_compile.py WORKLOADS.py [NAME...] [--backends tenon,inductor,inductor_freeze,aot_eager,eager] [--threads 2] [--seconds 2] [--train] [--imports-before]
 
 WORKLOADS.py has a dict HEADLINE of functions that give (module, args, dynamic shapes). Each pair of workload and backend gets a process of its
-own; backends follow each other, since machines drift. Prints a line for each, and the geometric means of Inductor's times over tenon's.
+own; backends follow each other, since machines drift. Prints a line for each, and the geometric means of Inductor's times over tenon's. With
+--imports-before what torch.compile imports when it is first called does not count, of torch and of the backend.
 """
 import argparse
 import importlib.util
@@ -56,8 +57,16 @@ def step_of(module, args, train):
     return step
 
 
-def run_one(path, name, backend, threads, seconds, train):
+def import_all(backend):
+    names = {"tenon": ["tenon.torch"], "inductor": ["torch._inductor.compile_fx", "torch._inductor.codecache", "torch._inductor.codegen.cpp"]}
+    for name in ["torch._dynamo", "torch._functorch.aot_autograd", *names.get(backend.split("_")[0], [])]:
+        importlib.import_module(name)
+
+
+def run_one(path, name, backend, threads, seconds, train, imports_before):
     import torch
+    if imports_before:
+        import_all(backend)
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     torch.set_grad_enabled(train)
@@ -70,7 +79,7 @@ def run_one(path, name, backend, threads, seconds, train):
     got = flat(step())
     first = time.perf_counter() - start
     error = max((float((g.double() - e.double()).abs().max() / e.double().abs().max().clamp_min(1e-30)) for g, e in zip(got, expected) if e.numel()), default=0)
-    for _ in range(3):
+    for _ in range(12):  # tenon packs stored weights in its second to ninth call
         step()
     times, begin = [], time.perf_counter()
     while len(times) < 5 or time.perf_counter() - begin < seconds:
@@ -86,7 +95,7 @@ def measure(options, name, backend):
     command = [sys.executable, __file__, options.workloads, name, "--one", backend, "--threads", str(options.threads), "--seconds", str(options.seconds)]
     with tempfile.TemporaryDirectory() as cache:
         env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
-        done = subprocess.run(command + (["--train"] if options.train else []), capture_output=True, text=True, env=env)
+        done = subprocess.run(command + ["--train"] * options.train + ["--imports-before"] * options.imports_before, capture_output=True, text=True, env=env)
     found = [line[7:] for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     for line in done.stderr.splitlines():
         if "InTorch" in line:
@@ -102,10 +111,11 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--train", action="store_true")
+    parser.add_argument("--imports-before", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        return run_one(options.workloads, options.names[0], options.one, options.threads, options.seconds, options.train)
+        return run_one(options.workloads, options.names[0], options.one, options.threads, options.seconds, options.train, options.imports_before)
     backends, ratios = options.backends.split(","), {}
     for name in options.names or load(options.workloads):
         rows = {b: measure(options, name, b) for b in backends}

@@ -248,6 +248,21 @@ def test_what_tenon_has_not(mine):
     assert any("tenon_test.twice" in text for text in tenon.torch.report())
 
 
+def test_lstm():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn, self.plain = nn.LSTM(6, 8, 2, batch_first=True, bidirectional=True), nn.LSTM(16, 5, bias=False)
+
+        def forward(self, x, h, c):
+            y, state = self.rnn(x, (h, c))
+            return *state, *self.plain(y)[1], y
+
+    with torch._dynamo.config.patch(allow_rnn=True):
+        same(Net().eval(), torch.randn(3, 7, 6), torch.randn(4, 3, 8), torch.randn(4, 3, 8))
+    assert not any("in torch" in text for text in tenon.torch.report())
+
+
 def test_options():
     for kwargs, text in (({"mode": "max-autotune"}, "no mode"), ({"options": {"freez": True}}, "freez"), ({"options": {"threads": -3}}, "threads")):
         with pytest.raises(Exception, match=text):

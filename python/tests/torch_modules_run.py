@@ -60,9 +60,10 @@ def make(case):
     torch.manual_seed(0)
     module = case.make()
     for m in module.modules():
-        for name, value in list(vars(m).items()):
-            if "drop" in name and type(value) is float:
-                setattr(m, name, 0.0)
+        for owner in (m, getattr(m, "config", None)):
+            for name, value in list(getattr(owner, "__dict__", {}).items()):
+                if "drop" in name and type(value) is float:
+                    setattr(owner, name, 0.0)
         if isinstance(m, torch.nn.modules.dropout._DropoutNd) or type(m).__name__ == "StochasticDepth":
             m.p = 0.0
     return module

@@ -65,8 +65,7 @@ Values grouped_mm_fallback(Builder& b, const Call& c) {
 
 Values grouped_mm_fallback_backward(Builder& b, const Call& c) {
   V x = b.input(c, "input"), w = b.input(c, "weight"), offs = b.input(c, "offs"), grad = b.input(c, "grad_output");
-  return {rows_by_group(b, grad, b.transpose(w, 1, 2), offs, x.dtype()),
-          common_by_group(b, b.transpose(x, 0, 1), grad, offs, w.dtype())};
+  return {rows_by_group(b, grad, b.transpose(w, 1, 2), offs, x.dtype()), common_by_group(b, b.transpose(x, 0, 1), grad, offs, w.dtype())};
 }
 
 const OpRow rows[] = {
@@ -77,7 +76,8 @@ const OpRow rows[] = {
     {.schema = "aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
      .decompose = grouped_mm},
     {.schema = "transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor", .decompose = grouped_mm_fallback},
-    {.schema = "transformers::grouped_mm_fallback_backward(Tensor input, Tensor weight, Tensor offs, Tensor grad_output) -> (Tensor, Tensor)",
+    {.schema =
+         "transformers::grouped_mm_fallback_backward(Tensor input, Tensor weight, Tensor offs, Tensor grad_output) -> (Tensor, Tensor)",
      .decompose = grouped_mm_fallback_backward},
 };
 

@@ -129,6 +129,21 @@ template <auto S> Values cell(Builder& b, const Call& c) {
   return {out.begin(), out.end()};
 }
 
+// What torch's own composite makes of an LSTM: one layer in one direction, [T, B, I]. The notes for its backward are not made.
+Values onednn_layer(Builder& b, const Call& c) {
+  constexpr int64_t lstm_mode = 2;
+  if (c.integer("mode") != lstm_mode || c.flag("train") || !c.integers("batch_sizes").empty())
+    unsupported("{}: other than an LSTM's layer of equally long sequences, in inference", c.def.signature.name);
+  V x = b.input(c, "input"), h = b.input(c, "hx_"), state = b.input(c, "cx_");
+  check_dtypes(c, x, {h, state});
+  Cell w{b.input(c, "weight0"), b.input(c, "weight1"), {}, {}, {}};
+  if (c.flag("has_biases")) w.b_ih = b.input(c, "weight2"), w.b_hh = b.input(c, "weight3");
+  auto as = [&](V v, const std::vector<Expr>& sizes) { return v.rank() == sizes.size() ? v : b.reshape(v, sizes); };
+  std::vector<Expr> sizes{x.size(1), w.w_hh.size(1)}; // of a state, which may come with a dim of 1 in front
+  auto [ys, end] = run(b, w, x, {as(h, sizes), as(state, sizes)}, lstm_step, c.flag("reverse"));
+  return {ys, as(end[0], h.sizes()), as(end[1], state.sizes()), b.full({b.integer(0)}, int64_t{0}, DType::U8)};
+}
+
 #define LAYERS "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> "
 #define WEIGHTS "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
 
@@ -145,6 +160,11 @@ const OpRow rows[] = {
     {.schema = "aten::rnn_relu.input(Tensor input, Tensor hx, " LAYERS "(Tensor, Tensor)",
      .decompose = one_state<plain_step<"relu">>,
      .vjp = "result: rnn_relu_of(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)"},
+    {.schema =
+         "aten::mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor hx_, Tensor cx_, "
+         "bool reverse, int[] batch_sizes, int mode, int hidden_size, int num_layers, bool has_biases, bool bidirectional, bool "
+         "batch_first, bool train) -> (Tensor, Tensor, Tensor, Tensor)",
+     .decompose = onednn_layer},
     {.schema = "aten::lstm_cell(Tensor input, Tensor[] hx, " WEIGHTS "(Tensor, Tensor)",
      .decompose = cell<lstm_step>,
      .vjp = "result: lstm_step(torch.linear(input, w_ih, b_ih) + torch.linear(hx[0], w_hh, b_hh), hx[1])"},

@@ -35,6 +35,8 @@ def refusal(node):
         is_number = name.startswith("aten::sym_") and type(node.meta.get("val")) in SYM_KINDS  # its expression is known
         if not (is_number or name in CONDITIONS or target in SYNONYMS or tenon.is_supported(name)):
             return "there is no such operator"
+        if target is torch.ops.aten.mkldnn_rnn_layer.default and (node.args[-1] or node.args[8]):
+            return "its gradient needs what oneDNN keeps, or sequences are packed"
     elif isinstance(target, torch._ops.HigherOrderOperator):
         if target.name() not in HOPS:
             return "there is no such operator"
