@@ -124,3 +124,23 @@ TEST_CASE("derivatives of linear operators, by places and by matrices") {
       {3, 9}, [](Builder& b, V x) { return b.call1("aten::slice.Tensor", {x, 1, 1, 8, 3}); },
       [](Builder& b, V grad, V) { return b.call1("aten::slice_backward", {grad, {3, 9}, 1, 1, 8, 3}); });
 }
+
+TEST_CASE("derivatives that broadcast, and of products by groups") {
+  check_gradient(
+      {3, 9}, [](Builder& b, V x) { return b.call1("aten::sum.dim_IntList", {b.call1("aten::unfold", {x, 1, 4, 2}), ArgList{0}, true}); },
+      [](Builder& b, V grad, V) { return b.call1("aten::unfold_backward", {grad, {3, 9}, 1, 4, 2}); }); // one window for all rows
+  auto ends = [](Builder& b) { return b.arange(b.integer(3), DType::I64) * Arg(2) + Arg(1); }; // rows 0, 1 2, 3 4; the last is of no group
+  auto other = [](Builder& b, std::vector<Expr> sizes) {
+    return b.reshape(b.call1("aten::sin.default", {b.arange(product(b.pool(), sizes), DType::F64)}), sizes);
+  };
+  auto grouped = [](Builder& b, V x, V w, V offs) { return b.call1("transformers::grouped_mm_fallback", {x, w, offs}); };
+  auto back = [](Builder& b, V x, V w, V offs, V grad) { return b.call("transformers::grouped_mm_fallback_backward", {x, w, offs, grad}); };
+  auto weights = [&](Builder& b) { return other(b, {b.integer(3), b.integer(4), b.integer(5)}); };
+  auto rows = [&](Builder& b) { return other(b, {b.integer(6), b.integer(4)}); };
+  check_gradient(
+      {6, 4}, [&](Builder& b, V x) { return grouped(b, x, weights(b), ends(b)); },
+      [&](Builder& b, V grad, V x) { return back(b, x, weights(b), ends(b), grad)[0]; });
+  check_gradient(
+      {3, 4, 5}, [&](Builder& b, V w) { return grouped(b, rows(b), w, ends(b)); },
+      [&](Builder& b, V grad, V w) { return back(b, rows(b), w, ends(b), grad)[1]; });
+}

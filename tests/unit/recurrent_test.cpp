@@ -210,3 +210,39 @@ TEST_CASE("slices of a product's columns: gated layers, and products that stay w
       if (k < 6) CHECK(count(g.program(), "[slices") == cases[k].slices);
     }
 }
+
+TEST_CASE("a layer as oneDNN has it is that of an LSTM, in either direction") {
+  TestGraph g;
+  V x = g.input({g.symbol("t"), g.symbol("b"), g.b.integer(5)});
+  V h = g.input({g.b.integer(1), x.size(1), g.b.integer(7)}), c = g.input({g.b.integer(1), x.size(1), g.b.integer(7)});
+  auto weights = [&](double step) {
+    std::vector<V> w;
+    for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{28, 5}, {28, 7}, {28}, {28}})
+      w.push_back(g.b.constant(wave(DType::F32, sizes, step += 0.3)));
+    return w;
+  };
+  std::vector<V> ahead = weights(0.1), back = weights(1.7);
+  ArgList params(ahead.begin(), ahead.end());
+  params.insert(params.end(), back.begin(), back.end());
+  auto layer = [&](const std::vector<V>& w, bool reverse, int64_t mode, bool train) {
+    return g.b.call("aten::mkldnn_rnn_layer.default",
+                    {x, w[0], w[1], w[2], w[3], h, c, reverse, ArgList{}, mode, int64_t{7}, 1, true, true, false, train});
+  };
+  Values one = layer(ahead, false, 2, false), two = layer(back, true, 2, false);
+  ArgList hx{g.b.call1("aten::cat.default", {ArgList{h, h}, 0}), g.b.call1("aten::cat.default", {ArgList{c, c}, 0})};
+  Values all = g.b.call("aten::lstm.input", {x, hx, params, true, 1, 0.0, false, true, false});
+  for (size_t i = 0; i < 3; i++) {
+    g.returns(g.b.call1("aten::cat.default", {ArgList{one[i], two[i]}, i == 0 ? 2 : 0}));
+    g.returns(all[i]);
+  }
+  g.returns(one[3]);
+  Executable exe = g.program().compile().value();
+  for (int64_t steps : {1, 6}) {
+    std::vector<Tensor> out =
+        run(exe, {wave(DType::F32, {steps, 3, 5}, 0.7), wave(DType::F32, {1, 3, 7}, 1.3), wave(DType::F32, {1, 3, 7}, 1.9)});
+    for (size_t i = 0; i < 6; i += 2) CHECK(difference(out[i], out[i + 1], 1e-6) == "");
+    CHECK(out[6].numel() == 0);
+  }
+  CHECK_THROWS(layer(ahead, false, 3, false)); // a GRU
+  CHECK_THROWS(layer(ahead, false, 2, true));
+}
