@@ -36,5 +36,12 @@ def from_torch(module, args, kwargs=None, **options):
     return from_torch(module, args, kwargs, **options)
 
 
+def __getattr__(name):
+    if name != "__version__":
+        raise AttributeError(f"module 'tenon' has no attribute {name!r}")
+    from importlib.metadata import version
+    return version("tenon")
+
+
 __all__ = ["ArgInfo", "BadInput", "BoundCall", "Error", "Executable", "Internal", "Program", "Tensor", "ThreadPool", "Unsupported", "check", "empty", "from_torch", "is_supported", "load",
            "load_compiled", "load_graph", "load_op_library", "methods", "open", "register_class", "register_op", "thread_budget"]

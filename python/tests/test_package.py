@@ -192,3 +192,10 @@ def test_register_op():
     tenon.register_op("python_test::twice(Tensor x) -> Tensor", expression="x * 2")
     with pytest.raises(tenon.BadInput):
         tenon.register_op("no schema", lambda x: x, results="x")
+
+
+def test_version():
+    import importlib.metadata
+    assert tenon.__version__ == importlib.metadata.version("tenon")
+    with pytest.raises(AttributeError, match="no attribute 'versio'"):
+        tenon.versio

@@ -77,3 +77,11 @@ def test_attention_is_no_random_operator():
     q, k, v = torch.randn(3, 2, 4, 6, 8)
     same_gradients(lambda q, k, v: F.scaled_dot_product_attention(F.relu(q), k, v).sin(), q, k, v)
     assert not any("in torch" in text for text in tenon.torch.report())
+
+
+def test_attention_with_rows_that_see_nothing():
+    mask = torch.ones(1, 1, 6, 6).tril() > 0
+    mask[..., 2, :] = False
+    q, k, v = torch.randn(3, 2, 4, 6, 8)
+    for m in (mask, torch.zeros(1, 1, 6, 6).masked_fill(~mask, -torch.inf)):
+        same_gradients(lambda q, k, v, m=m: F.scaled_dot_product_attention(q, k, v, attn_mask=m), q, k, v)

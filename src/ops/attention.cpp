@@ -74,7 +74,7 @@ Attention attend(Builder& b, Operands a) {
   V weights = b.to(e / divisor, a.v.dtype());
   if (a.dropout > 0) weights = b.call1("aten::dropout.default", {weights, a.dropout, true});
   V out = b.matmul(weights, a.v);
-  V lse = b.squeeze(b.call1("aten::log.default", {sum}) + top, -1);
+  V lse = b.squeeze(b.call1("aten::log.default", {divisor}) + top, -1); // 0 where all is masked, as in torch
   return {out, lse};
 }
 
