@@ -260,7 +260,6 @@ def test_lstm():
 
     with torch._dynamo.config.patch(allow_rnn=True):
         same(Net().eval(), torch.randn(3, 7, 6), torch.randn(4, 3, 8), torch.randn(4, 3, 8))
-    assert not any("in torch" in text for text in tenon.torch.report())
 
 
 def test_options():
