@@ -104,7 +104,7 @@ def compare(what, expected, got, exact):
             problems.append(f"{at}: strides {b.stride()} for {a.stride()}, sizes {list(a.shape)}")
         error = error_of(a, b)
         if error > tolerance(a.dtype):
-            if a.dtype in (torch.float32, torch.float64) and error * a.detach().abs().max().item() < 10 * torch.finfo(a.dtype).eps * largest:
+            if a.dtype in (torch.float32, torch.float64) and error * a.detach().abs().max().item() < 8 * torch.finfo(a.dtype).eps * largest:
                 continue  # what rounding left of a zero
             reference = exact() if reference is None else reference
             if not (a.dtype.is_floating_point and len(reference) == len(expected) and isinstance(reference[i], torch.Tensor) and error_of(reference[i], b) < 4 * error_of(reference[i], a) + 1e-5):
@@ -207,14 +207,14 @@ def gradient_error(exact, got):
 
 def excused(case, expected, got):
     """A note where gradients differ in f32 for a cause that eager has too, such as ReLUs at zero or a batch of two being normalized: then the same step agrees in f64 to 1e-8 of the
-    largest gradient, and in f32 these are as near to those as eager's within a factor of ten, or to 0.1%: single roundings decide how far either is. Else None."""
+    largest gradient, and in f32 these are as near to those as eager's within a factor of three, or to 0.1%. Else None."""
     plain, module = make(case).train().double(), make(case).train().double()
     exact = step(plain, plain, case, in_f64)[1]
     ours = step(module, compiled(module), case, in_f64)[1]
     largest = max(e.abs().max().item() for e in exact if e is not None and e.numel())
     worst = max((e - o).abs().max().item() for e, o in zip(exact, ours) if e is not None and e.numel()) / largest
     eager, here = gradient_error(exact, expected), gradient_error(exact, got)
-    if worst < 1e-8 and here < max(10 * eager, 1e-3):
+    if worst < 1e-8 and here < max(3 * eager, 1e-3):
         return f"note: gradients in f32 are {here:.2g} from those in f64, eager's {eager:.2g}; in f64 they agree to {worst:.1g}"
     return None
 

@@ -144,3 +144,26 @@ TEST_CASE("derivatives that broadcast, and of products by groups") {
       {3, 4, 5}, [&](Builder& b, V w) { return grouped(b, rows(b), w, ends(b)); },
       [&](Builder& b, V grad, V w) { return back(b, rows(b), w, ends(b), grad)[1]; });
 }
+
+TEST_CASE("attention's logarithm of sums is 0 where all is masked, and the gradients there are 0") {
+  TestGraph g;
+  V q = g.input({1, 1, 3, 4}), k = g.input({1, 1, 5, 4}), v = g.input({1, 1, 5, 4}), mask = g.input({3, 5}), grad = g.input({1, 1, 3, 4});
+  Values out = g.b.call("aten::_scaled_dot_product_flash_attention_for_cpu", {q, k, v, 0.0, false}, {{"attn_mask", mask}});
+  for (V y : out) g.returns(y);
+  for (V y : g.b.call("aten::_scaled_dot_product_flash_attention_for_cpu_backward", {grad, q, k, v, out[0], out[1], 0.0, false},
+                      {{"attn_mask", mask}}))
+    g.returns(y);
+  auto wave = [](int64_t i) { return std::sin(1.3 * static_cast<double>(i) + 0.2); };
+  std::vector<Tensor> in{
+      filled(DType::F32, {1, 1, 3, 4}, wave), filled(DType::F32, {1, 1, 5, 4}, wave), filled(DType::F32, {1, 1, 5, 4}, wave),
+      filled(DType::F32, {3, 5}, [](int64_t i) { return i / 5 == 1 ? -INFINITY : 0.0; }), filled(DType::F32, {1, 1, 3, 4}, wave)};
+  for (bool interpret : {false, true}) {
+    std::vector<Tensor> got = run(g.program().compile({.interpret = interpret}).value(), in);
+    std::vector<double> logs = numbers(got[1]), of_q = numbers(got[2]);
+    CHECK(logs[1] == 0);
+    CHECK(logs[0] > 0.5);
+    for (size_t i = 0; i < 12; i++) CHECK((of_q[i] == 0) == (i / 4 == 1));
+    for (size_t t = 2; t < 5; t++)
+      for (double x : numbers(got[t])) CHECK(std::isfinite(x));
+  }
+}
