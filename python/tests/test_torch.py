@@ -262,6 +262,11 @@ def test_lstm():
         same(Net().eval(), torch.randn(3, 7, 6), torch.randn(4, 3, 8), torch.randn(4, 3, 8))
 
 
+def test_random_operators_that_compute_are_told_of():
+    with pytest.warns(tenon.torch.InTorch, match="it draws random numbers"):
+        assert compiled(lambda p: torch.multinomial(p.softmax(-1), 3) + 1)(torch.randn(4, 9)).shape == (4, 3)
+
+
 def test_options():
     for kwargs, text in (({"mode": "max-autotune"}, "no mode"), ({"options": {"freez": True}}, "freez"), ({"options": {"threads": -3}}, "threads")):
         with pytest.raises(Exception, match=text):

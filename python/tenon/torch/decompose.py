@@ -19,12 +19,17 @@ aten = torch.ops.aten
 RANDOM = [aten.native_dropout.default, aten.bernoulli.default, aten.bernoulli.p, aten.rrelu_with_noise_functional.default]
 
 
+def arguments_of(node):
+    """What an operator's node is called with, by name, defaults too."""
+    known = node.target._schema.arguments
+    return {**{a.name: a.default_value for a in known}, **dict(zip((a.name for a in known), node.args)), **node.kwargs}
+
+
 def is_random(node):
     """Whether a node draws numbers: one of an operator that may, other than attention that drops nothing."""
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in node.target.tags:
         return False
-    given = {**{a.name: a.default_value for a in node.target._schema.arguments}, **dict(zip((a.name for a in node.target._schema.arguments), node.args)), **node.kwargs}
-    return given.get("dropout_p") != 0
+    return arguments_of(node).get("dropout_p") != 0
 
 
 def native_attention(query, key, value, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None, need_weights=True, average_attn_weights=True, mask_type=None):

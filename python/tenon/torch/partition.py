@@ -8,7 +8,7 @@ from torch.fx.passes.operator_support import create_op_support
 
 import tenon
 
-from .decompose import is_random
+from .decompose import OF_SIZE, arguments_of, is_random
 from .graph_json import SYNONYMS, SCALAR_TYPES, SYM_KINDS, is_write
 
 # Rows that the loader has beside the table: conditions on numbers.
@@ -28,14 +28,17 @@ def values_of(value):
 def refusal(node):
     """Why tenon does not take the node; None where it does."""
     target = node.target
-    if is_random(node) or node.meta.get("tenon_outside"):
+    if node.meta.get("tenon_outside"):
         return RANDOM
+    if is_random(node):  # what only draws is expected to be torch's; what computes with tensors beside is told of
+        draws = node.target in OF_SIZE or not any(isinstance(n.meta.get("val"), torch.Tensor) for n in node.all_input_nodes)
+        return RANDOM if draws else "it draws random numbers, which are torch's, and computes with them"
     if isinstance(target, torch._ops.OpOverload):
         name = target.name()
         is_number = name.startswith("aten::sym_") and type(node.meta.get("val")) in SYM_KINDS  # its expression is known
         if not (is_number or name in CONDITIONS or target in SYNONYMS or tenon.is_supported(name)):
             return "there is no such operator"
-        if target is torch.ops.aten.mkldnn_rnn_layer.default and (node.args[-1] or node.args[8]):
+        if target is torch.ops.aten.mkldnn_rnn_layer.default and (arguments_of(node)["train"] or arguments_of(node)["batch_sizes"]):
             return "its gradient needs what oneDNN keeps, or sequences are packed"
     elif isinstance(target, torch._ops.HigherOrderOperator):
         if target.name() not in HOPS:
