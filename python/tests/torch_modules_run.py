@@ -7,7 +7,7 @@ tests/expected/torch_modules.txt fails: a new failure, and a line that is no lon
 A failure is a wrong number, an error, a stride unlike eager's, a recompile, or a node that runs in torch, other than random numbers and what dynamo
 keeps for itself (graph breaks are counted only)."""
 import argparse
-import copy
+import math
 import os
 import re
 import sys
@@ -38,8 +38,8 @@ import torch_networks  # noqa: F401: adds its cases
 from torch_modules import CASES
 
 
-def arguments(case, n):
-    torch.manual_seed(n)
+def arguments(case, n, seed=0):
+    torch.manual_seed(100 * seed + n)
     made = case.inputs(n)
     return ((), made) if isinstance(made, dict) else (made, {})
 
@@ -183,9 +183,9 @@ def test_batches(case):
     return problems
 
 
-def step(module, call, case, convert=lambda v: v):
+def step(module, call, case, convert=lambda v: v, seed=0):
     """Results of a step of training, gradients of parameters and inputs, and buffers."""
-    args, kwargs = convert(arguments(case, 2))
+    args, kwargs = convert(arguments(case, 2, seed))
     given = [v for v in pytree.tree_leaves((args, kwargs)) if isinstance(v, torch.Tensor) and v.is_floating_point() and case.package != "transformers"]
     for v in given:
         v.requires_grad_()
@@ -202,21 +202,31 @@ def gradient_error(exact, got):
     pairs = [(e, g.double()) for e, g in zip(exact, got) if e is not None and g is not None]
     largest = max(e.norm().item() for e, _ in pairs)
     errors = [((g - e).norm() / e.norm()).item() for e, g in pairs if e.norm().item() > 1e-6 * largest]
-    return (sum(error * error for error in errors) / len(errors)) ** 0.5
+    return max((sum(error * error for error in errors) / len(errors)) ** 0.5, 1e-12)
 
 
-def excused(case, expected, got):
-    """A note where gradients differ in f32 for a cause that eager has too, such as ReLUs at zero or a batch of two being normalized: then the same step agrees in f64 to 1e-8 of the
-    largest gradient, and in f32 these are as near to those as eager's within a factor of three, or to 0.1%. Else None."""
-    plain, module = make(case).train().double(), make(case).train().double()
-    exact = step(plain, plain, case, in_f64)[1]
-    ours = step(module, compiled(module), case, in_f64)[1]
+def excused(case):
+    """A note where gradients differ in f32 for a cause that eager has too, such as ReLUs at zero or a batch of two being normalized. Then the same step agrees in f64 to 1e-8 of the
+    largest gradient; and in f32, where one ReLU more or less at zero makes all of the difference, the distance from f64 is at most three times eager's as the geometric mean of
+    five inputs. Else None."""
+    def gradients(seed, compile_it, convert=lambda v: v):
+        module = make(case).train()
+        module = module.double() if convert is in_f64 else module
+        return step(module, compiled(module) if compile_it else module, case, convert, seed)[1]
+
+    exact = gradients(0, False, in_f64)
     largest = max(e.abs().max().item() for e in exact if e is not None and e.numel())
-    worst = max((e - o).abs().max().item() for e, o in zip(exact, ours) if e is not None and e.numel()) / largest
-    eager, here = gradient_error(exact, expected), gradient_error(exact, got)
-    if worst < 1e-8 and here < max(3 * eager, 1e-3):
-        return f"note: gradients in f32 are {here:.2g} from those in f64, eager's {eager:.2g}; in f64 they agree to {worst:.1g}"
-    return None
+    worst = max((e - o).abs().max().item() for e, o in zip(exact, gradients(0, True, in_f64)) if e is not None and e.numel()) / largest
+    if worst >= 1e-8:
+        return None
+    logs = []
+    for seed in range(5):
+        exact = gradients(seed, False, in_f64)
+        logs.append(math.log(gradient_error(exact, gradients(seed, True)) / gradient_error(exact, gradients(seed, False))))
+    ratio = math.exp(sum(logs) / len(logs))
+    if ratio > 3:
+        return None
+    return f"note: gradients in f32 are {ratio:.2g} times as far from those in f64 as eager's, over five inputs; in f64 they agree to {worst:.1g}"
 
 
 def test_training(case):
@@ -235,7 +245,7 @@ def test_training(case):
 
     got = step(module, compiled(module), case)
     problems = {what: compare(what, expected[which], got[which], exact(which)) for which, what in enumerate(("training", "gradient", "buffer"))}
-    if problems["gradient"] and all("wrong by" in p for p in problems["gradient"]) and (note := excused(case, expected[1], got[1])):
+    if problems["gradient"] and all("wrong by" in p for p in problems["gradient"]) and (note := excused(case)):
         problems["gradient"] = [note]
     return [p for found in problems.values() for p in found]
 
