@@ -73,8 +73,8 @@ def main_module(stub):
         if isinstance(n, ast.Assign) and ast.unparse(n.value).startswith("Program."):
             nodes.append((n.targets[0].id, definitions(known["Program"])[n.value.attr]))
     for name, n in definitions(package).items():
-        if name == "check":  # deferred to a module that is imported when it is called
-            n = definitions(parse(os.path.join(PACKAGE, "_check.py")))["check"]
+        if name in ("check", "script"):  # deferred to modules that are imported when they are called
+            n = definitions(parse(os.path.join(PACKAGE, f"_{name}.py")))[name]
         if not name.startswith("_"):
             nodes.append((name, n))
     nodes.sort(key=lambda pair: (CLASSES.index(pair[0]) if pair[0] in CLASSES else len(CLASSES), pair[0]))

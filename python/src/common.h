@@ -74,6 +74,7 @@ void bind_tensor(nb::module_& m);
 void bind_program(nb::module_& m);
 void bind_executable(nb::module_& m);
 void bind_custom_op(nb::module_& m);
+void bind_script(nb::module_& m);
 void bind_threads(nb::module_& m);
 void bind_weights(nb::module_& m);
 

@@ -61,6 +61,8 @@ PyTensor shared_tensor(nb::handle object, const DType* bits = nullptr, Wish* wis
 /// The same of a number: a copy, as I64, F64 or Bool.
 bool is_number(nb::handle object);
 Tensor number_tensor(nb::handle object);
+/// Tensors by their names. Throws Error(BadInput) where one is read-only and `are_written`.
+std::vector<NamedTensor> tensors_of(nb::dict weights, bool are_written = false);
 
 DLDataType type_of(DType t);
 /// numpy's module, or nothing where nobody has imported it.

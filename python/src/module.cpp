@@ -12,4 +12,5 @@ NB_MODULE(_tenon, m) {
   bind_program(m);
   bind_executable(m);
   bind_custom_op(m);
+  bind_script(m);
 }

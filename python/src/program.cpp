@@ -31,12 +31,6 @@ PyProgram load(nb::object source, std::optional<std::string> method) {
   return {std::move(program), {}, nb::cast(path), nb::cast(method)};
 }
 
-std::vector<NamedTensor> tensors_of(nb::dict weights) {
-  std::vector<NamedTensor> list;
-  for (auto [name, value] : weights) list.push_back({nb::cast<std::string>(name), shared_tensor(value).tensor});
-  return list;
-}
-
 PyProgram load_graph(const std::string& json, nb::dict weights) {
   std::vector<NamedTensor> list = tensors_of(weights);
   nb::gil_scoped_release release;
@@ -107,6 +101,17 @@ void bind_info(nb::module_& m) {
 }
 
 } // namespace
+
+std::vector<NamedTensor> tensors_of(nb::dict weights, bool are_written) {
+  std::vector<NamedTensor> list;
+  for (auto [name, value] : weights) {
+    PyTensor t = shared_tensor(value);
+    if (t.is_readonly && are_written)
+      bad_input("weight " + nb::cast<std::string>(name) + " is read-only, and the program may write to it: give a copy");
+    list.push_back({nb::cast<std::string>(name), std::move(t.tensor)});
+  }
+  return list;
+}
 
 void bind_program(nb::module_& m) {
   bind_info(m);

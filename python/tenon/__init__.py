@@ -1,7 +1,7 @@
 """Runs programs that torch.export wrote as native code: ``tenon.load("model.pt2").compile()(x)``. Needs neither torch nor numpy."""
 import io
 
-from ._tenon import (ArgInfo, BadInput, BoundCall, Error, Executable, Internal, Program, Tensor, ThreadPool, Unsupported, empty, is_supported, load_compiled,
+from ._tenon import (ArgInfo, BadInput, BoundCall, Error, Executable, Internal, Program, Script, Tensor, ThreadPool, Unsupported, empty, is_supported, load_compiled,
                      load_op_library, register_class, register_op, thread_budget)
 
 load = Program.load
@@ -36,6 +36,12 @@ def from_torch(module, args, kwargs=None, **options):
     return from_torch(module, args, kwargs, **options)
 
 
+def script(function):
+    """A Python function or module class as a program of TorchScript; see tenon._script.script."""
+    from ._script import script
+    return script(function)
+
+
 def __getattr__(name):
     if name != "__version__":
         raise AttributeError(f"module 'tenon' has no attribute {name!r}")
@@ -43,5 +49,5 @@ def __getattr__(name):
     return version("tenon")
 
 
-__all__ = ["ArgInfo", "BadInput", "BoundCall", "Error", "Executable", "Internal", "Program", "Tensor", "ThreadPool", "Unsupported", "check", "empty", "from_torch", "is_supported", "load",
-           "load_compiled", "load_graph", "load_op_library", "methods", "open", "register_class", "register_op", "thread_budget"]
+__all__ = ["ArgInfo", "BadInput", "BoundCall", "Error", "Executable", "Internal", "Program", "Script", "Tensor", "ThreadPool", "Unsupported", "check", "empty", "from_torch", "is_supported", "load",
+           "load_compiled", "load_graph", "load_op_library", "methods", "open", "register_class", "register_op", "script", "thread_budget"]
