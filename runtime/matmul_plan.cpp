@@ -27,8 +27,6 @@ int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
   int most = static_cast<int>(std::clamp<int64_t>(round_up(ceil_div(n, f.lanes), f.group), f.group, GemmFamily::max_vectors)); // n may be 0
   for (int v = most; v > best; v -= f.group)
     if (f.in_place_rows[static_cast<size_t>(v)] >= m) best = v;
-  constexpr int narrow = 2; // the narrowest that reads whole lines in pairs
-  if (f.group == 1 && f.in_place_rows[static_cast<size_t>(best)] < m && f.in_place_rows[narrow] >= m) best = narrow;
   while (best > most || f.in_place_rows[static_cast<size_t>(best)] == 0) best--;
   return best;
 }
@@ -43,15 +41,16 @@ double weaving(const GemmFamily& f, int64_t m, int64_t n, int64_t k) {
   if (f.group == 1) return 0;
   int rows = f.in_place_rows[static_cast<size_t>(in_place_vectors(f, m, n))];
   return static_cast<double>(ceil_div(m, rows)) * padded(n, int64_t{f.lanes} * f.group) *
-         static_cast<double>(k * static_cast<int64_t>(size_of(f.b)) * f.group) / 128;
+         static_cast<double>(k * static_cast<int64_t>(size_of(f.b)) * f.group) / 256;
 }
 
 /// Packing a row-major B takes the time of some ten rows, twice that where memory has to take it: many rows are what it pays for. Rows of B
 /// that share sets of L1 are slower to read again. A small B stays in L1 for all rows.
 bool pays_in_place(const GemmFamily& f, const Caches& caches, const Matmul& m) {
-  constexpr int64_t most_rows = 256, most_woven = 64;
+  constexpr int64_t most_rows = 256, most_woven = 64, most_crowded = 8;
   int64_t bytes = static_cast<int64_t>(size_of(f.b)), widest = int64_t{4} * f.lanes;
   bool same_set = m.b_k * bytes % 1024 == 0;
+  if (f.group > 2 && m.b_k * bytes % page_bytes == 0) return m.m <= most_crowded;
   if (m.m <= (f.group > 1 ? most_woven : same_set ? most_rows / 2 : most_rows)) return true;
   return m.k * m.n * bytes <= caches.l1 / 2 || (m.k * widest * bytes <= caches.l1 && m.k * m.n * bytes <= caches.l2 / 8 && !same_set);
 }

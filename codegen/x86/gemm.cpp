@@ -23,8 +23,8 @@ namespace {
 constexpr int line_bytes = 64;
 constexpr int min_chains = 8;        // independent sums that keep two multiply-add ports of latency four busy
 constexpr int prefetch_bytes = 8192; // packed B of kernels that ask for nothing ahead: a memory latency at full speed
-constexpr int prefetch_rows = 6;     // B in place: rows that lie a multiple of 4 KB apart share a set of L1, of eight lines or more
-constexpr int prefetch_k = 8;        // A by k
+constexpr int prefetch_rows = 24; // B in place, into L2: rows that lie a multiple of 4 KB apart share a set of L1, of eight lines or more
+constexpr int prefetch_k = 8;     // A by k
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
 /// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
@@ -137,7 +137,7 @@ private:
     static constexpr int order[max_row_pointers] = {2, 6, 8, 9, 10, 11, 12, 13, 14, 15, 3, 5, 7}; // rdi last: it holds args
     return Reg64(order[i]);
   }
-  /// Strides of a B in place live in the registers of row pointers that small tiles leave free.
+  /// The stride of a B in place lives in the register of a row pointer that small tiles leave free.
   bool stride_in_register() const { return s_.a_by_k || s_.rows <= max_row_pointers - 3; }
   /// Many rows by one vector: rows come from far and meet B once, those of the next tile a line at a time.
   bool looks_ahead() const {
@@ -151,8 +151,10 @@ private:
   Xbyak::RegExp a_address(int i, int u) const {
     return s_.a_by_k ? k_row() + i * static_cast<int>(size_of(f_.a)) : row(i) + index() + u * a_step();
   }
-  Reg64 prefetch_distance() const { return row(max_row_pointers - 3); }
   Reg64 b_row() const { return row(max_row_pointers - 2); }
+  /// The row of a B in place that is asked for next, in the last register that small tiles leave free.
+  bool asks_ahead() const { return in_place() && s_.rows > 1 && (s_.a_by_k || s_.rows < max_row_pointers - (looks_ahead() ? 2 : 0)); }
+  Reg64 row_ahead() const { return row(max_row_pointers - (looks_ahead() ? 3 : 1)); }
   Xmm sum(int set, int i, int j) const { return vec((set * s_.rows + i) * s_.vectors + j); }
   Xmm held(int i) const { return vec(first_held_ + i); }
   Xmm spare() { return vec(first_spare_ + turn_++ % (spares_ - spares_needed(arithmetic_) + 1)); }
@@ -201,10 +203,7 @@ private:
       mov(ptr[rsp + part_left], rax);
       mov(qword[rsp + parts_before], 0);
     }
-    if (in_place() && stride_in_register()) {
-      mov(b_row(), ptr[rsp + b_stride]);
-      imul(prefetch_distance(), b_row(), prefetch_rows);
-    }
+    if (in_place() && stride_in_register()) mov(b_row(), ptr[rsp + b_stride]);
     mov(b(), ptr[rdi + offsetof(GemmArgs, b)]);
     look_ahead_.begin(rdi, next_ahead());
   }
@@ -226,6 +225,12 @@ private:
       add(ahead(), ptr[rsp + first]);
     }
     add(qword[rsp + rows], 8 * s_.rows);
+    find_row_ahead();
+  }
+  void find_row_ahead() {
+    if (!asks_ahead()) return;
+    imul(row_ahead(), ptr[rsp + b_stride], prefetch_rows);
+    add(row_ahead(), b());
   }
 
   void load_first_k() {
@@ -233,6 +238,7 @@ private:
     add(k_row(), ptr[rsp + first]);
     mov(k_stride(), ptr[rsp + args]);
     mov(k_stride(), ptr[k_stride() + offsetof(GemmArgs, a_stride)]);
+    find_row_ahead();
   }
 
   /// One position of a convolution: what is all padding is left out, and so is a first or last row that is.
@@ -414,10 +420,12 @@ private:
   /// B comes from L3 or memory where rows are few; its hardware prefetch then stops at pages and starts late.
   void prefetch(int u) {
     if (s_.rows == 1 || look_ahead_.used()) return; // nothing but loads: the hardware keeps up
-    if (in_place() && !stride_in_register()) return;
     if (s_.a_by_k) prefetcht0(ptr[k_row() + k_stride() * prefetch_k]);
+    if (in_place() && !asks_ahead()) return;
     for (int j = 0; j < s_.vectors; j++)
-      prefetcht0(in_place() ? ptr[b() + prefetch_distance() + j * b_step()] : ptr[b() + (u * s_.vectors + j) * b_step() + prefetch_bytes]);
+      if (in_place()) prefetcht1(ptr[row_ahead() + j * b_step()]);
+      else prefetcht0(ptr[b() + (u * s_.vectors + j) * b_step() + prefetch_bytes]);
+    if (in_place()) next_row(row_ahead());
   }
 
   /// One step of k: every accumulator of a set's rows [from, to) takes one product.
@@ -447,8 +455,11 @@ private:
       }
     }
     if (s_.a_by_k) add(k_row(), k_stride());
-    if (in_place() && stride_in_register()) add(b(), b_row());
-    else if (in_place()) add(b(), ptr[rsp + b_stride]);
+    if (in_place()) next_row(b());
+  }
+  void next_row(const Reg64& of_b) {
+    if (stride_in_register()) add(of_b, b_row());
+    else add(of_b, ptr[rsp + b_stride]);
   }
 
   void fold_sets() {

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int line_bytes = 64;
 constexpr int min_chains = 8, most_sets = 4; // independent sums that keep the ports busy
-constexpr int prefetch_rows = 6;             // rows that lie a multiple of 4 KB apart share a set of L1, of eight lines or more
-constexpr int most_rows = 10;                // of pointers in registers
+constexpr int prefetch_steps = 24; // of B, into L2: rows that lie a multiple of 4 KB apart share a set of L1, of eight lines or more
+constexpr int most_rows = 10;      // of pointers in registers
 
 /// Registers by use; rows are held where they all fit.
 struct Registers {
@@ -146,7 +146,7 @@ private:
     for (int i = 0; i < rows_; i++) mov(row(i), ptr[rax + 8 * i]);
     mov(rax, ptr[rdi + offsetof(GemmArgs, first)]);
     for (int i = 0; i < rows_; i++) add(row(i), rax);
-    imul(ahead(), stride(), prefetch_rows);
+    imul(ahead(), stride(), prefetch_steps * group());
     add(ahead(), b());
   }
 
@@ -192,7 +192,7 @@ private:
   /// A group of k, of which `count` are there.
   void step(int u, int count) {
     for (int g = 0; g < group() && count == group(); g++)
-      for (int unit = 0; unit < units(); unit++) prefetcht0(ptr[b_row(ahead(), g) + unit * line_bytes]);
+      for (int unit = 0; unit < units(); unit++) prefetcht1(ptr[b_row(ahead(), g) + unit * line_bytes]);
     for (int i = 0; holds_rows_ && i < rows_; i++) broadcast_a(held(i), i, u, count);
     for (int unit = 0; unit < units(); unit++) {
       Woven w = weave(unit, count);
