@@ -48,7 +48,7 @@ case("torchvision.lraspp", lambda: vision("segmentation").lraspp_mobilenet_v3_la
 case("torchvision.deeplabv3", lambda: vision("segmentation").deeplabv3_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=4), of(3, 64, 64))
 case("torchvision.video", lambda: vision("video.resnet").r3d_18(num_classes=5).layer1, of(64, 4, 10, 10))
 case("torchvision.ssdlite", lambda: Heads(detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=4)), of(3, 96, 96))
-case("torchvision.roi_align", lambda: RoI(), lambda n: (rand(n, 8, 16, 16), torch.rand(5, 4).cumsum(1) * 5, torch.rand(5)), train=False)
+case("torchvision.roi_align", lambda: RoI(), lambda n: (rand(n, 8, 16, 16), torch.rand(5, 4).cumsum(1) * 5, torch.rand(5)))
 case("torchvision.vgg11_bn", lambda: tv.vgg11_bn(num_classes=5), of(3, 32, 32))
 case("torchvision.r2plus1d", lambda: vision("video.resnet").r2plus1d_18(num_classes=5).stem, of(3, 4, 16, 16))
 case("torchvision.raft", lambda: tv.optical_flow.raft_small(weights=None), lambda n: (torch.rand(n, 3, 128, 128) * 2 - 1, torch.rand(n, 3, 128, 128) * 2 - 1), train=False, batches=False)

@@ -2,6 +2,7 @@
 import functools
 import math
 import operator
+import sys
 
 import torch
 import torch.fx
@@ -12,7 +13,7 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 import tenon
 
-from .gradients import ATTENTION_BACKWARD, GRADIENTS, attention_backward
+from .gradients import ATTENTION_BACKWARD, GRADIENTS, attention_backward, roi_align_backward
 
 aten = torch.ops.aten
 # Random numbers come from torch's generator, so that torch.manual_seed holds: these become such of a size, and arithmetic.
@@ -76,13 +77,19 @@ def determinant(op):
 OWN = {**GRADIENTS, aten._native_multi_head_attention.default: native_attention, aten._transformer_encoder_layer_fwd.default: encoder_layer}
 
 
-@functools.cache
 def decompositions():
+    return decompositions_beside("torchvision" in sys.modules)
+
+
+@functools.cache
+def decompositions_beside(torchvision):
     made = {op: f for op, f in _core_aten_decompositions_post_autograd().items() if isinstance(op, torch._ops.OpOverload) and not tenon.is_supported(op.name())}
     made.update({op: decomposition_table[op] for op in RANDOM if op in decomposition_table})
     made.update({op: f for op, f in OWN.items() if not tenon.is_supported(op.name())})
     made.update({op: determinant(op) for op in (aten._linalg_det.default, aten._linalg_slogdet.default)})
     made[ATTENTION_BACKWARD] = attention_backward
+    if torchvision:
+        made[torch.ops.torchvision._roi_align_backward.default] = roi_align_backward
     return made
 
 

@@ -144,6 +144,35 @@ def grid_sampler_backward(grad, x, grid, interpolation, padding, align_corners, 
     return of_x.view_as(x) if output_mask[0] else None, torch.stack(of_grid[::-1], -1).view_as(grid) if output_mask[1] else None
 
 
+def roi_taps(start, length, pooled, samples, size):
+    """The pixels of one axis that samples of regions read: two of (place, weight), each regions x (pooled * samples)."""
+    steps = (torch.arange(pooled * samples, dtype=start.dtype) + 0.5) / samples
+    x = start[:, None] + steps * (length / pooled)[:, None]
+    is_inside = (x >= -1) & (x <= size)
+    x = x.clamp(0, size - 1)
+    low = x.floor()
+    t = x - low
+    return [(low.to(torch.int64), torch.where(is_inside, 1 - t, 0.0)), ((low + 1).clamp(max=size - 1).to(torch.int64), torch.where(is_inside, t, 0.0))]
+
+
+def roi_align_backward(grad, rois, scale, pooled_height, pooled_width, batch, channels, height, width, samples, aligned):
+    """Of torchvision's roi_align. grad: regions, channels, pooled sizes; rois: regions x (image, x and y of two corners)."""
+    if samples <= 0:  # as many as the region is large
+        return NotImplemented
+    corners = rois[:, 1:] * scale - (0.5 if aligned else 0.0)
+    x, y, w, h = corners[:, 0], corners[:, 1], corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
+    if not aligned:
+        w, h = w.clamp(min=1), h.clamp(min=1)
+    grad = (grad / samples**2).repeat_interleave(samples, 2).repeat_interleave(samples, 3).permute(0, 2, 3, 1)
+    image = rois[:, 0].to(torch.int64)[:, None, None] * (height * width)
+    made = grad.new_zeros(batch * height * width, channels)
+    for (row, of_row), (column, of_column) in itertools.product(roi_taps(y, h, pooled_height, samples, height), roi_taps(x, w, pooled_width, samples, width)):
+        weight = of_row[:, :, None] * of_column[:, None]
+        place = image + row[:, :, None] * width + column[:, None]
+        made = made.index_add(0, place.flatten(), (grad * weight[..., None]).flatten(0, 2))
+    return made.view(batch, height, width, channels).permute(0, 3, 1, 2).contiguous()
+
+
 GRADIENTS = {aten._embedding_bag_backward.default: embedding_bag_backward, aten._embedding_bag_per_sample_weights_backward.default: embedding_bag_weights_backward,
              aten._cdist_backward.default: cdist_backward, aten._pdist_backward.default: pdist_backward,
              aten._weight_norm_interface_backward.default: weight_norm_backward,
