@@ -20,10 +20,7 @@
 namespace tenon {
 namespace {
 
-constexpr int line_bytes = 64;
-constexpr int min_chains = 8;        // independent sums that keep two multiply-add ports of latency four busy
 constexpr int prefetch_bytes = 8192; // packed B of kernels that ask for nothing ahead: a memory latency at full speed
-constexpr int prefetch_rows = 6;     // B in place: rows that lie a multiple of 4 KB apart share a set of L1, of eight lines or more
 constexpr int prefetch_k = 8;        // A by k
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
@@ -35,7 +32,7 @@ int spare_registers(Isa isa, int rows, int vectors) { return (isa == Isa::Avx512
 /// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
 int sum_sets(const GemmFamilyRow& row, int rows, int vectors) {
   int sets = 1;
-  while (sets < least_unroll && sets * rows * vectors < min_chains &&
+  while (sets < least_unroll && sets * rows * vectors < GemmAssembler::min_chains &&
          spare_registers(row.isa, rows, vectors) - (2 * sets - 1) * rows * vectors >= spares_needed(row.arithmetic))
     sets *= 2;
   return sets;

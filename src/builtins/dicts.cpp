@@ -98,7 +98,7 @@ Rows patterns() {
   };
 }
 
-Rows make_rows() {
+Rows make_dict_rows() {
   Rows rows = {{"aten::dict() -> Dict(str, Tensor)", [](BuiltinCall& c) { c.results[0] = IValue::dict(); }}};
   for (std::string_view kind : {"str", "int", "bool", "float", "complex", "Tensor"})
     for (auto& p : patterns()) rows.push_back({with_kind(p.schema, kind), p.run});
@@ -108,7 +108,7 @@ Rows make_rows() {
 } // namespace
 
 std::span<const BuiltinRow> dict_rows() {
-  static const Rows rows = make_rows();
+  static const Rows rows = make_dict_rows();
   return rows;
 }
 

@@ -114,7 +114,7 @@ template <class T> T sum(const List& list) {
   return total;
 }
 
-Rows other_rows() {
+Rows other_ordering_rows() {
   return {
       {"aten::sort.any(t[](a!) self, bool reverse=False) -> ()", of<sort>},
       {"aten::sorted.any(t[](a) self) -> t[]", of<sorted>},
@@ -125,7 +125,7 @@ Rows other_rows() {
   };
 }
 
-Rows make_rows() {
+Rows make_order_rows() {
   Rows rows;
   auto add = [&](const BuiltinRow& pattern, std::string_view kind) { rows.push_back({with_kind(pattern.schema, kind), pattern.run}); };
   BuiltinFn is_equal = op([](List& a, List& b) { return lists_equal(a, b); }),
@@ -151,14 +151,14 @@ Rows make_rows() {
   for (std::string_view kind : {"str", "int", "float", "bool"}) add({"aten::any.@(@[] self) -> bool", of<any>}, kind);
   for (std::string_view kind : {"int", "str", "float"})
     add({"aten::__contains__.@_list(@[] l, @ item) -> bool", op([](List& l, IValue& item) { return find(l, item) != l.end(); })}, kind);
-  add_rows(rows, other_rows());
+  add_rows(rows, other_ordering_rows());
   return rows;
 }
 
 } // namespace
 
 std::span<const BuiltinRow> order_rows() {
-  static const Rows rows = make_rows();
+  static const Rows rows = make_order_rows();
   return rows;
 }
 

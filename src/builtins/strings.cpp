@@ -225,7 +225,7 @@ Str slice(const Str& s, std::optional<Int> start, std::optional<Int> end, Int st
 
 constexpr auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
 
-Rows make_rows() {
+Rows make_string_rows() {
   return {
       {"aten::len.str(str s) -> int", op([](const Str& s) { return std::ssize(s); })},
       {"aten::add.str(str a, str b) -> str", op([](const Str& a, const Str& b) { return a + b; })},
@@ -288,7 +288,7 @@ Rows make_rows() {
 } // namespace
 
 std::span<const BuiltinRow> string_rows() {
-  static const Rows rows = make_rows();
+  static const Rows rows = make_string_rows();
   return rows;
 }
 

@@ -79,7 +79,7 @@ template <Name N, Name List> Values each(Builder& b, const Call& c) {
 constexpr DTypes reduced = number_types | complex_types, moved = any_type | complex_types;
 #define TENON_FUNCTIONAL "_c10d_functional::"
 
-const OpRow rows[] = {
+const OpRow collective_ops[] = {
     {.schema = TENON_FUNCTIONAL "all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor",
      .kind = Kind::Library,
      .infer = like_input,
@@ -124,6 +124,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> collective_rows() { return rows; }
+std::span<const OpRow> collective_rows() { return collective_ops; }
 
 } // namespace tenon::ops

@@ -172,7 +172,7 @@ Values as_strided_scatter(Builder& b, const Call& c) {
   return b.reshape(put, self.sizes());
 }
 
-const OpRow rows[] = {
+const OpRow combine_ops[] = {
     {.schema = "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
      .kind = Kind::View,
      .infer = cat_types,
@@ -236,6 +236,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> combine_rows() { return rows; }
+std::span<const OpRow> combine_rows() { return combine_ops; }
 
 } // namespace tenon::ops

@@ -38,7 +38,7 @@ constexpr OpRow conversion(std::string_view schema, Decompose decompose) {
   return {.schema = schema, .decompose = decompose, .shares = stays_itself, .view_inverse = all_elements, .layout_follows = true};
 }
 
-const OpRow rows[] = {
+const OpRow convert_ops[] = {
     // The one cast of the Edge dialect: the body's operand is still of the input's dtype, the output's is what is asked for.
     {.schema = "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
                "bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
@@ -122,6 +122,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> convert_rows() { return rows; }
+std::span<const OpRow> convert_rows() { return convert_ops; }
 
 } // namespace tenon::ops

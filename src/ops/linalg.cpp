@@ -264,7 +264,7 @@ Values matrix_exp_of_reduced(Builder& b, const Call& c) {
   return b.to(b.call1("aten::linalg_matrix_exp", {b.to(x, DType::F32)}), x.dtype());
 }
 
-const OpRow rows[] = {
+const OpRow linalg_ops[] = {
     {.schema = "aten::_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()",
      .kind = Kind::Library,
      .infer = [](const Call&) { return std::vector<Type>(); },
@@ -415,6 +415,6 @@ const OpRow rows[] = {
 
 void check_linalg(Builder& b, V info, const char* api) { b.call("aten::_linalg_check_errors.default", {info, api, info.rank() == 0}); }
 
-std::span<const OpRow> linalg_rows() { return rows; }
+std::span<const OpRow> linalg_rows() { return linalg_ops; }
 
 } // namespace tenon::ops

@@ -165,7 +165,7 @@ Values multilabel_margin_loss_forward(Builder& b, const Call& c) {
 }
 Values multilabel_margin_loss(Builder& b, const Call& c) { return multilabel_margin_loss_forward(b, c)[0]; }
 
-const OpRow rows[] = {
+const OpRow loss_ops[] = {
     with_vjp(composite("aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", mse_loss, to_f32),
              "broadcasts; self: torch.mse_loss_backward(grad, self, target, reduction); target: -torch.mse_loss_backward(grad, self, "
              "target, reduction)"),
@@ -226,6 +226,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> loss_rows() { return rows; }
+std::span<const OpRow> loss_rows() { return loss_ops; }
 
 } // namespace tenon::ops

@@ -154,7 +154,7 @@ Values channel_shuffle(Builder& b, const Call& c) {
   return b.reshape(b.transpose(b.reshape(x, split), 1, 2), x.sizes());
 }
 
-const OpRow rows[] = {
+const OpRow rearrange_ops[] = {
     {.schema = "aten::flip(Tensor self, int[] dims) -> Tensor",
      .kind = Kind::View,
      .infer = like_self,
@@ -201,6 +201,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> rearrange_rows() { return rows; }
+std::span<const OpRow> rearrange_rows() { return rearrange_ops; }
 
 } // namespace tenon::ops

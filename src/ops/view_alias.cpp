@@ -119,7 +119,7 @@ V resized(Builder& b, V x, const std::vector<Expr>& sizes) {
 Values resize(Builder& b, const Call& c) { return resized(b, b.input(c, "self"), c.syms("size")); }
 Values resize_as(Builder& b, const Call& c) { return resized(b, b.input(c, "self"), c.type("the_template").sizes); }
 
-const OpRow rows[] = {
+const OpRow view_alias_ops[] = {
     {.schema = "aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
      .decompose = same<"aten::view.default">,
      .shares = reshapes_in_place,
@@ -277,6 +277,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> view_alias_rows() { return rows; }
+std::span<const OpRow> view_alias_rows() { return view_alias_ops; }
 
 } // namespace tenon::ops
