@@ -52,8 +52,9 @@ template <Name N> Values same(Builder& b, const Call& c) {
   }
   return b.call_full(*target, std::move(args));
 }
-/// An operator of one tensor.
+/// An operator of one tensor, or of two.
 inline V call(std::string_view op, V x) { return x.builder().call1(op, {x}); }
+inline V call(std::string_view op, V x, V y) { return x.builder().call1(op, {x, y}); }
 /// The argument keepdim, false where there is none.
 inline bool keepdim(const Call& c) { return c.def.signature.find("keepdim") >= 0 && c.flag("keepdim"); }
 /// A composite that is its first argument.

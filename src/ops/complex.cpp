@@ -40,7 +40,6 @@ V interleaved(Parts z) {
 
 namespace {
 
-V call(std::string_view op, V x, V y) { return x.builder().call1(op, {x, y}); }
 V to_bool(Builder& b, const Arg& x) { return b.to(b.wrap(x.get<ValueId>()), DType::Bool); }
 
 // Operand number i, in the common dtype.
@@ -289,7 +288,7 @@ Parts expm1(Parts z) { return exp(z) + -1; }
 Parts sigmoid(Parts z) { return reciprocal(exp(-z) + 1); }
 
 // 0 to the power of 0 is 1, to another power 0.
-Values pow(Builder& b, const Call& c) {
+Values complex_pow(Builder& b, const Call& c) {
   Parts x = parts(operand(b, c, 0)), y = parts(operand(b, c, 1));
   DType t = x.re.dtype();
   auto is_zero = [&](Parts z) {
@@ -389,7 +388,7 @@ const ComplexRule complex_rule_table[] = {
     {"aten::addcdiv.default", addcdiv},
     {"aten::lerp.Tensor", complex_lerp},
     {"aten::lerp.Scalar", complex_lerp},
-    {"aten::pow.Tensor_Tensor", pow},
+    {"aten::pow.Tensor_Tensor", complex_pow},
     {"aten::exp.default", unary<exp>},
     {"aten::exp2.default", unary<exp2>},
     {"aten::expm1.default", wide_unary<expm1>},

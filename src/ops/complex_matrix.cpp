@@ -95,7 +95,7 @@ Values convolution(Builder& b, const Call& c) {
   return whole({of(x.re, w.re, bias.re) - of(x.im, w.im, {}), of(x.re, w.im, bias.im) + of(x.im, w.re, {})});
 }
 
-Values product(Builder& b, const Call& c) {
+Values complex_prod(Builder& b, const Call& c) {
   Parts x = parts(b.input(c, "self")), y = parts(b.input(c, "mat2"));
   auto times = [&](V p, V q) { return b.call_full(c.def, {p, q}).at(0); };
   return whole({times(x.re, y.re) - times(x.im, y.im), times(x.re, y.im) + times(x.im, y.re)});
@@ -155,8 +155,8 @@ const ComplexRule complex_matrix_rule_table[] = {
     {"aten::cumsum.default", complex_linear},
     {"aten::index_put.default", complex_linear},
     {"aten::masked_scatter.default", complex_linear},
-    {"aten::mm.default", product},
-    {"aten::bmm.default", product},
+    {"aten::mm.default", complex_prod},
+    {"aten::bmm.default", complex_prod},
     {"aten::var.correction", spread<false, "aten::var.correction">},
     {"aten::std.correction", spread<true, "aten::var.correction">},
     {"aten::var.dim", spread<false, "aten::var.dim">},

@@ -117,17 +117,17 @@ Determinant determinant(Builder& b, const Call& c) {
   V sign = b.to(b.call1("aten::rsub.Scalar", {odd * Arg(2), 1}), f[0].dtype());
   return {sign, b.call1("aten::diagonal.default", {f[0], 0, -2, -1}), f[0], f[1]};
 }
-V product(Builder& b, V x) { return b.call1("aten::prod.dim_int", {x, -1}); }
+V prod_of_last(Builder& b, V x) { return b.call1("aten::prod.dim_int", {x, -1}); }
 
 template <bool Factors> Values det(Builder& b, const Call& c) {
   Determinant d = determinant(b, c);
-  V value = product(b, d.diagonal) * d.sign;
+  V value = prod_of_last(b, d.diagonal) * d.sign;
   if constexpr (Factors) return {value, d.lu, d.pivots};
   return value;
 }
 template <bool Factors> Values slogdet(Builder& b, const Call& c) {
   Determinant d = determinant(b, c);
-  V sign = product(b, b.call1("aten::sign.default", {d.diagonal})) * d.sign;
+  V sign = prod_of_last(b, b.call1("aten::sign.default", {d.diagonal})) * d.sign;
   V size = b.sum(b.call1("aten::log.default", {b.call1("aten::abs.default", {d.diagonal})}), {-1}, false);
   if constexpr (Factors) return {sign, size, d.lu, d.pivots};
   return {sign, size};

@@ -39,13 +39,13 @@ Blocks blocks_of(Builder& b, const Call& c, V x) {
   return out;
 }
 
-struct Range {
+struct QuantizedRange {
   double lo, hi;
 };
 
 // Of the quantized values: as given, or all of the dtype.
-Range range_of(const Call& c, DType dtype) {
-  Range all = dispatch(dtype, [&]<class T>(T) -> Range {
+QuantizedRange range_of(const Call& c, DType dtype) {
+  QuantizedRange all = dispatch(dtype, [&]<class T>(T) -> QuantizedRange {
     if constexpr (std::is_integral_v<T>)
       return {static_cast<double>(std::numeric_limits<T>::min()), static_cast<double>(std::numeric_limits<T>::max())};
     else c.fail(fmt::format("quantized values of dtype {}", name_of(dtype)));
@@ -66,7 +66,7 @@ Values quantize_affine(Builder& b, const Call& c) {
   V scale = b.reshape(b.input(c, "scale"), blocks.parameters), zero = zero_point_of(b, c, blocks);
   V q = b.call1("aten::round", {b.reshape(x, blocks.sizes) * b.call1("aten::reciprocal", {scale})});
   if (zero) q = q + zero;
-  Range range = range_of(c, dtype);
+  QuantizedRange range = range_of(c, dtype);
   q = b.call1("aten::clamp", {q, range.lo, range.hi});
   return b.to(b.reshape(q, x.sizes()), dtype);
 }
@@ -87,7 +87,7 @@ double smallest_normal(DType t) { return t == DType::F16 ? 0x1p-14 : t == DType:
 Values choose_qparams_affine(Builder& b, const Call& c) {
   V x = b.input(c, "input");
   Blocks blocks = blocks_of(b, c, x);
-  Range range = range_of(c, *c.dtype("target_dtype"));
+  QuantizedRange range = range_of(c, *c.dtype("target_dtype"));
   double eps = c.has("eps") ? c.number("eps") : smallest_normal(x.dtype());
   std::string mapping = c.text("mapping_type");
   bool keepdim = c.flag("keepdim");
