@@ -203,7 +203,8 @@ std::vector<Value> Block::inputs() const {
 }
 std::vector<Value> Block::outputs() const {
   std::vector<Value> list;
-  for (const tenon::Arg& a : block_at(impl_, id_).returns) list.push_back(a.is<ValueId>() ? Access::value(impl_, a.get<ValueId>()) : Value());
+  for (const tenon::Arg& a : block_at(impl_, id_).returns)
+    list.push_back(a.is<ValueId>() ? Access::value(impl_, a.get<ValueId>()) : Value());
   return list;
 }
 std::vector<Arg> Block::returns() const {
@@ -228,7 +229,9 @@ Value Block::insertInput(size_t offset, const Type& type, std::string name) cons
   impl_->block_of_param[v] = BlockId{id_};
   return Access::value(impl_, v);
 }
-Value Block::addInput(const Type& type, std::string name) const { return insertInput(block_at(impl_, id_).params.size(), type, std::move(name)); }
+Value Block::addInput(const Type& type, std::string name) const {
+  return insertInput(block_at(impl_, id_).params.size(), type, std::move(name));
+}
 
 void Block::eraseInput(size_t offset) const {
   auto& params = block_at(impl_, id_).params;

@@ -210,17 +210,17 @@ static void insert_in_list(Node n, size_t offset, ValueId value) {
   ArgList now = call.args;
   size_t begin = 0;
   tenon::Arg* list = nullptr;
-  size_t value_at = 0;
+  size_t at = 0;
   for (tenon::Arg& a : now) {
     size_t end = begin;
     for_each_value(a, [&](ValueId) { end++; });
-    if (a.is<ArgList>() && begin <= offset && offset <= end) list = &a, value_at = offset - begin;
+    if (a.is<ArgList>() && begin <= offset && offset <= end) list = &a, at = offset - begin;
     begin = end;
   }
   if (!list) g.fail(Access::id(n), "input {} is in no list", offset);
   ArgList elements = list->get<ArgList>();
   size_t k = 0; // elements that are no values are stepped over
-  for (size_t values = 0; values < value_at; k++) values += elements[k].is<ValueId>();
+  for (size_t values = 0; values < at; k++) values += elements[k].is<ValueId>();
   elements.insert(elements.begin() + static_cast<std::ptrdiff_t>(k), tenon::Arg(value));
   *list = std::move(elements);
   g.set_args(Access::id(n), std::move(now));
