@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "backend/affine.h"
+
 namespace tenon {
 
 const Compute& Inliner::own(NodeId node) {
