@@ -19,7 +19,7 @@ constexpr int64_t least_part_keys = 512;
 constexpr int64_t items_per_thread = 4;
 
 /// All decisions for one call; a function of sizes, strides and caches alone.
-struct Plan {
+struct AttentionPlan {
   int group = -1;             // the digit whose batches share keys and values
   int64_t heads = 1, shared;  // batches that share, and those that do not
   int64_t chunk_rows, chunks; // rows of each head in an item
@@ -45,7 +45,7 @@ struct Plan {
 
 int64_t floats(int64_t n) { return round_up(n * 4, 64); }
 
-void find_group(const AttentionCall& c, Plan& p) {
+void find_group(const AttentionCall& c, AttentionPlan& p) {
   p.shared = 1;
   for (int d = 0; d < AttentionCall::most_digits; d++) {
     bool shares = c.k.batch[d] == 0 && c.v.batch[d] == 0 && c.digits[d] > 1;
@@ -54,7 +54,7 @@ void find_group(const AttentionCall& c, Plan& p) {
   }
 }
 
-void choose_items(const AttentionCall& c, const Caches& caches, int threads, Plan& p) {
+void choose_items(const AttentionCall& c, const Caches& caches, int threads, AttentionPlan& p) {
   int64_t most = std::clamp<int64_t>(caches.l2 / 4 / (4 * p.out_stride), most_tile_rows, most_item_rows);
   int64_t rows = std::clamp<int64_t>(most / p.heads, 1, c.rows);
   int64_t wanted = threads > 1 ? ceil_div(threads * items_per_thread, std::max<int64_t>(p.shared, 1)) : 1;
@@ -67,7 +67,7 @@ void choose_items(const AttentionCall& c, const Caches& caches, int threads, Pla
   p.out_rows = round_up(p.stacked, p.row_step);
 }
 
-void choose_keys(const KernelTable& kernels, const AttentionCall& c, int threads, Plan& p) {
+void choose_keys(const KernelTable& kernels, const AttentionCall& c, int threads, AttentionPlan& p) {
   p.parts = 1;
   p.part_keys = c.keys;
   if (threads > 1 && p.items() < 2 * threads && p.few) {
@@ -80,8 +80,8 @@ void choose_keys(const KernelTable& kernels, const AttentionCall& c, int threads
   p.block_keys = blocks <= 1 ? std::max<int64_t>(p.part_keys, 1) : std::min(c.block_keys, round_up(ceil_div(p.part_keys, blocks), width));
 }
 
-Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, const AttentionCall& c) {
-  Plan p{};
+AttentionPlan make_plan(const KernelTable& kernels, const Caches& caches, int threads, const AttentionCall& c) {
+  AttentionPlan p{};
   p.out_stride = round_up(std::max<int64_t>(c.columns, 1), 16);
   bool same = c.q.type == c.k.type && c.k.type == c.v.type;
   p.family = attention_family(kernels, same ? c.q.type : DType::F32);
@@ -115,7 +115,7 @@ Plan make_plan(const KernelTable& kernels, const Caches& caches, int threads, co
 struct Run {
   const KernelTable& kernels;
   const AttentionCall& c;
-  Plan p;
+  AttentionPlan p;
   char* scratch;  // of the workers
   char* partials; // of all items and parts
 };
@@ -123,11 +123,11 @@ struct Run {
 /// What the rows of an item have come to: sums of weighted values, maxima, sums of weights, corrections.
 struct Rows {
   float *out, *top, *sum, *correction;
-  Rows(void* at, const Plan& p)
+  Rows(void* at, const AttentionPlan& p)
       : out(static_cast<float*>(at)), top(out + p.out_rows * p.out_stride), sum(top + p.stacked), correction(sum + p.stacked) {}
 };
 
-struct Item {
+struct AttentionItem {
   int64_t digits[AttentionCall::most_digits];
   int64_t m0, m1, rows; // of each head; all heads together
   int64_t offset(const AttentionOperandView& o) const {
@@ -137,8 +137,8 @@ struct Item {
   }
 };
 
-Item item_of(const Run& r, int64_t index) {
-  Item i{};
+AttentionItem item_of(const Run& r, int64_t index) {
+  AttentionItem i{};
   int64_t chunk = index % r.p.chunks, batch = index / r.p.chunks;
   for (int d = AttentionCall::most_digits; d-- > 0;) {
     if (d == r.p.group) continue;
@@ -151,14 +151,14 @@ Item item_of(const Run& r, int64_t index) {
   return i;
 }
 
-int64_t batch_of(const Run& r, const Item& item, int64_t head) {
+int64_t batch_of(const Run& r, const AttentionItem& item, int64_t head) {
   int64_t b = 0;
   for (int d = 0; d < AttentionCall::most_digits; d++) b = b * r.c.digits[d] + (d == r.p.group ? head : item.digits[d]);
   return b;
 }
 
 /// Calls f(tile) for each head's part of the stacked rows [s0, s1); f fills in the keys.
-template <class F> void for_each_head(const Run& r, const Item& item, const Rows& rows, int64_t s0, int64_t s1, const F& f) {
+template <class F> void for_each_head(const Run& r, const AttentionItem& item, const Rows& rows, int64_t s0, int64_t s1, const F& f) {
   int64_t of_head = item.m1 - item.m0;
   for (int64_t s = s0; s < s1;) {
     int64_t head = s / of_head, end = std::min((head + 1) * of_head, s1), m = item.m0 + s % of_head;
@@ -188,7 +188,7 @@ void copy_row(const AttentionOperandView& q, const void* from, int64_t depth, in
 }
 
 /// Pointers to the item's rows of Q, copied where their elements lie apart.
-void point_to_rows(const Run& r, const Item& item, const void** pointers, char* copy) {
+void point_to_rows(const Run& r, const AttentionItem& item, const void** pointers, char* copy) {
   const AttentionOperandView& q = r.c.q;
   int64_t of_head = item.m1 - item.m0, first = item.offset(q);
   for (int64_t s = 0; s < item.rows; s++) {
@@ -202,15 +202,15 @@ void point_to_rows(const Run& r, const Item& item, const void** pointers, char* 
 }
 
 /// All queries of the item, that its first block of keys meets while they come.
-void prefetch_queries(const Run& r, const Item& item) {
+void prefetch_queries(const Run& r, const AttentionItem& item) {
   const AttentionOperandView& q = r.c.q;
   for (int64_t head = 0; head < r.p.heads; head++)
     prefetch_rows(q, item.offset(q) + (r.p.group < 0 ? 0 : head * q.batch[r.p.group]) + item.m0 * q.row, item.m1 - item.m0, r.c.depth);
 }
 
 /// Packs keys or values [n0, n0 + count).
-void pack_block(const Run& r, const Item& item, const AttentionOperandView& o, int64_t n0, int64_t count, bool are_keys, float* wide,
-                void* to) {
+void pack_block(const Run& r, const AttentionItem& item, const AttentionOperandView& o, int64_t n0, int64_t count, bool are_keys,
+                float* wide, void* to) {
   int64_t columns = are_keys ? r.c.depth : r.c.columns;
   PackSource rows{o.at(item.offset(o) + n0 * o.row), o.type, o.row, o.column};
   if (o.type != DType::F32 && !r.p.narrow) {
@@ -224,7 +224,7 @@ void pack_block(const Run& r, const Item& item, const AttentionOperandView& o, i
 }
 
 /// Keys or values from n0 on, as f32.
-RowsSource rows_from(const Item& item, const AttentionOperandView& o, int64_t n0, int64_t count, int64_t columns, float* wide) {
+RowsSource rows_from(const AttentionItem& item, const AttentionOperandView& o, int64_t n0, int64_t count, int64_t columns, float* wide) {
   const void* data = o.at(item.offset(o) + n0 * o.row);
   if (o.type == DType::F32) return {static_cast<const float*>(data), o.row, o.column};
   widen_rows(o.type, data, o.row, o.column, count, columns, wide);
@@ -243,7 +243,7 @@ struct Memory {
   char* rows;
   const void** pointers;
   bool* started; // per block of rows: whether it has met keys
-  Memory(char* at, const Plan& p) {
+  Memory(char* at, const AttentionPlan& p) {
     auto take = [&](int64_t bytes) { return std::exchange(at, at + bytes); };
     q = take(p.q_bytes), wide = reinterpret_cast<float*>(take(p.wide_bytes)), keys = take(p.keys_bytes);
     values = take(p.values_bytes), scores = reinterpret_cast<float*>(take(p.scores_bytes));
@@ -275,7 +275,8 @@ void accumulate_block(const Run& r, const Memory& memory, int64_t rows, int64_t 
 }
 
 /// Keys [n0, n1) against the stacked rows [s0, s1).
-void run_block(const Run& r, const Item& item, const Memory& memory, const Rows& rows, int64_t s0, int64_t s1, int64_t n0, int64_t n1) {
+void run_block(const Run& r, const AttentionItem& item, const Memory& memory, const Rows& rows, int64_t s0, int64_t s1, int64_t n0,
+               int64_t n1) {
   const AttentionCall& c = r.c;
   int64_t of_head = item.m1 - item.m0, keys = n1 - n0;
   bool one_head = s0 / of_head == (s1 - 1) / of_head;
@@ -310,7 +311,7 @@ void run_block(const Run& r, const Item& item, const Memory& memory, const Rows&
   started = true;
 }
 
-void run_keys(const Run& r, const Item& item, const Memory& memory, const Rows& rows, int64_t k0, int64_t k1) {
+void run_keys(const Run& r, const AttentionItem& item, const Memory& memory, const Rows& rows, int64_t k0, int64_t k1) {
   const AttentionCall& c = r.c;
   if (c.has_lower) k0 = std::max(k0, item.m0 + c.lower);
   if (c.has_upper) k1 = std::min(k1, item.m1 + c.upper);
@@ -337,7 +338,7 @@ void run_keys(const Run& r, const Item& item, const Memory& memory, const Rows& 
     }
 }
 
-void finish_item(const Run& r, const Item& item, const Rows& rows) {
+void finish_item(const Run& r, const AttentionItem& item, const Rows& rows) {
   for_each_head(r, item, rows, 0, item.rows, [&](AttentionTile t, int64_t) {
     t.n1 = r.c.columns;
     r.c.finish(r.c.context, t);
@@ -345,7 +346,7 @@ void finish_item(const Run& r, const Item& item, const Rows& rows) {
 }
 
 /// Adds what part `from` of the keys gave to `to`. NaN stays: it wins every maximum.
-void merge(const Run& r, const Item& item, const Rows& to, const Rows& from) {
+void merge(const Run& r, const AttentionItem& item, const Rows& to, const Rows& from) {
   for (int64_t s = 0; s < item.rows; s++) {
     float a = to.top[s], b = from.top[s], top = a > b || a != a ? a : b;
     float shift = top == -INFINITY ? 0 : top, fa = std::exp(a - shift), fb = std::exp(b - shift);
@@ -375,7 +376,7 @@ int64_t attention_block_keys(int64_t keys) {
 
 int64_t attention_scratch(const KernelTable& kernels, const Caches& caches, const Workers& workers, const AttentionCall& c) noexcept {
   if (is_empty(c)) return 0;
-  Plan p = make_plan(kernels, caches, workers.threads(), c);
+  AttentionPlan p = make_plan(kernels, caches, workers.threads(), c);
   return p.worker_bytes() * workers.threads() + p.partial_bytes * p.parts * p.items();
 }
 
@@ -383,14 +384,14 @@ void run_attention(const KernelTable& kernels, const Caches& caches, const Worke
                    void* scratch) noexcept {
   if (is_empty(c)) return;
   Run r = make_run(kernels, caches, workers, c, scratch);
-  const Plan& p = r.p;
+  const AttentionPlan& p = r.p;
   double work = static_cast<double>(p.stacked) * static_cast<double>(p.part_keys) * static_cast<double>(c.depth + c.columns + 32) / 32;
   bool tiled = p.row_step > 1 && p.narrow;
   workers.run(p.items() * p.parts, item_grain(work), [&](int64_t begin, int64_t end, int worker) {
     if (tiled) kernels.begin_tiles();
     Memory memory(r.scratch + worker * p.worker_bytes(), p);
     for (int64_t i = begin; i < end; i++) {
-      Item item = item_of(r, i / p.parts);
+      AttentionItem item = item_of(r, i / p.parts);
       int64_t k0 = i % p.parts * p.part_keys;
       Rows rows(p.parts > 1 ? r.partials + i * p.partial_bytes : memory.rows, p);
       run_keys(r, item, memory, rows, k0, std::min(k0 + p.part_keys, c.keys));
@@ -401,7 +402,7 @@ void run_attention(const KernelTable& kernels, const Caches& caches, const Worke
   if (p.parts == 1) return;
   workers.run(p.items(), item_grain(static_cast<double>(p.stacked * p.out_stride * p.parts) / 32), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; i++) {
-      Item item = item_of(r, i);
+      AttentionItem item = item_of(r, i);
       Rows rows(r.partials + i * p.parts * p.partial_bytes, p);
       for (int64_t k = 1; k < p.parts; k++) merge(r, item, rows, Rows(r.partials + (i * p.parts + k) * p.partial_bytes, p));
       finish_item(r, item, rows);
@@ -411,7 +412,7 @@ void run_attention(const KernelTable& kernels, const Caches& caches, const Worke
 
 std::string describe_attention(const KernelTable& kernels, const Caches& caches, const Workers& workers, const AttentionCall& c) {
   if (is_empty(c)) return "empty";
-  Plan p = make_plan(kernels, caches, workers.threads(), c);
+  AttentionPlan p = make_plan(kernels, caches, workers.threads(), c);
   std::string s = std::to_string(p.items() * p.parts) + " items of " + std::to_string(p.stacked) + " rows";
   if (p.heads > 1) s += " (" + std::to_string(p.heads) + " heads share keys)";
   s += ", blocks of " + std::to_string(p.block_rows) + "x" + std::to_string(p.block_keys);

@@ -15,7 +15,7 @@ namespace tenon {
 
 namespace {
 
-struct Call {
+struct ConvCall {
   const KernelTable& kernels;
   const GemmFamily& family;
   const Conv& c;
@@ -29,7 +29,7 @@ struct Call {
 };
 
 /// A range of units and panels of one part of one image.
-struct Item {
+struct ConvItem {
   const ConvLayout::Part& part;
   const ConvPlan::Part& plan;
   int64_t batch, u0, u1, p0, p1;
@@ -38,12 +38,12 @@ struct Item {
 };
 
 /// Where the sums of a block go: its first pixel, column 0 of group 0's panel p0.
-struct Target {
+struct ConvTarget {
   char* c;
   int64_t stride; // elements
 };
 
-struct Block {
+struct ConvBlock {
   int64_t u0, u1, q0, q1;
   RowTile tiles[max_block_pixels];
   int64_t count;
@@ -62,7 +62,7 @@ struct TileSpan {
 };
 
 /// What the epilogue, or the stores of sums, will touch: column 0 of a group's panel p0, the block's first pixel.
-void want(const Call& call, const Item& item, const Block& block, int64_t group, int64_t p0, GemmBlock::Wanted* wanted) {
+void want(const ConvCall& call, const ConvItem& item, const ConvBlock& block, int64_t group, int64_t p0, GemmBlock::Wanted* wanted) {
   const Conv& c = call.c;
   if (!call.plan.looks_ahead || block.q1 != item.part.positions) return;
   int64_t pixel = item.batch * c.window.out_pixels() + item.plan.cut.begin(block.u0),
@@ -75,7 +75,7 @@ void want(const Call& call, const Item& item, const Block& block, int64_t group,
 }
 
 /// Adds up `depth` steps of k from the block's first ones on, as many at a time as L1 holds of a tile's rows. None make zeros.
-void multiply_depth(const Call& call, GemmBlock g, int64_t depth) {
+void multiply_depth(const ConvCall& call, GemmBlock g, int64_t depth) {
   int64_t first = g.first, first_depth = g.first_depth, k = 0;
   do {
     g.depth = std::min(call.plan.block_k, depth - k);
@@ -86,8 +86,8 @@ void multiply_depth(const Call& call, GemmBlock g, int64_t depth) {
 }
 
 /// One group's product of a block's tiles with panels [p0, p1).
-void multiply_group(const Call& call, const Item& item, const Block& block, TileSpan tiles, int64_t group, int64_t p0, int64_t p1,
-                    Target to) {
+void multiply_group(const ConvCall& call, const ConvItem& item, const ConvBlock& block, TileSpan tiles, int64_t group, int64_t p0,
+                    int64_t p1, ConvTarget to) {
   const ConvLayout& l = call.plan.layout;
   const ConvLayout::Part& part = item.part;
   int64_t depth = (block.q1 - block.q0) * part.depth, rows = l.panel_rows(part);
@@ -126,7 +126,7 @@ void multiply_group(const Call& call, const Item& item, const Block& block, Tile
 }
 
 /// Pixels [a, b) of a part: of a strided one, row by row.
-void finish_pixels(const Call& call, const Item& item, int64_t a, int64_t b, SumTile tile) {
+void finish_pixels(const ConvCall& call, const ConvItem& item, int64_t a, int64_t b, SumTile tile) {
   const ConvPart& part = item.part;
   tile.m0 = a, tile.m1 = b;
   auto finish = [&](const SumTile& t) { finish_sums(call.kernels, call.c, t, call.plan.direct, item.turned); };
@@ -146,7 +146,7 @@ void finish_pixels(const Call& call, const Item& item, int64_t a, int64_t b, Sum
 }
 
 /// The channels of panels [p0, p1) in every group are finished; all of them at once where they adjoin.
-void finish_block(const Call& call, const Item& item, const Block& block, int64_t p0, int64_t p1, Target from) {
+void finish_block(const ConvCall& call, const ConvItem& item, const ConvBlock& block, int64_t p0, int64_t p1, ConvTarget from) {
   const Conv& c = call.c;
   const Panels& panels = call.plan.layout.panels;
   if (!c.epilogue.fn && call.plan.direct) return;
@@ -163,7 +163,7 @@ void finish_block(const Call& call, const Item& item, const Block& block, int64_
 }
 
 /// Points at the windows of the block's pixels.
-void cut_block(const Call& call, const Item& item, Block& block) {
+void cut_block(const ConvCall& call, const ConvItem& item, ConvBlock& block) {
   const Conv& c = call.c;
   int64_t q0 = block.q0, q1 = block.q1;
   bool fold = item.part.folded && call.plan.folded;
@@ -178,7 +178,7 @@ void cut_block(const Call& call, const Item& item, Block& block) {
 }
 
 /// Copies the rows of one group's channels.
-TileSpan copy_rows(const Call& call, const Item& item, const Block& block, int64_t group, CopiedRows& to) {
+TileSpan copy_rows(const ConvCall& call, const ConvItem& item, const ConvBlock& block, int64_t group, CopiedRows& to) {
   const ConvPlan& plan = call.plan;
   WindowRows from{.part = item.part,
                   .pieces = item.part.folded && !plan.folded ? item.part.window.kernel[2] : 1,
@@ -204,7 +204,7 @@ TileSpan copy_rows(const Call& call, const Item& item, const Block& block, int64
 }
 
 /// Copies the block's rows of the image, and points at them: for each row of the window two groups of rows, or one for a last, small tile.
-TileSpan copy_strip(const Call& call, const Item& item, const Block& block, CopiedRows& to) {
+TileSpan copy_strip(const ConvCall& call, const ConvItem& item, const ConvBlock& block, CopiedRows& to) {
   const ConvStrip& strip = call.plan.strip;
   const Conv& c = call.c;
   int64_t m0 = item.plan.cut.begin(block.u0), m1 = item.plan.cut.begin(block.u1), step = call.family.row_step;
@@ -224,7 +224,7 @@ TileSpan copy_strip(const Call& call, const Item& item, const Block& block, Copi
 }
 
 /// Column 0 of the item's panel p, first pixel of the block.
-Target target_of(const Call& call, const Item& item, const Block& block, int64_t p) {
+ConvTarget target_of(const ConvCall& call, const ConvItem& item, const ConvBlock& block, int64_t p) {
   const ConvPlan& plan = call.plan;
   const Conv& c = call.c;
   int64_t first = item.plan.cut.begin(block.u0), bytes = call.sum_bytes();
@@ -236,7 +236,7 @@ Target target_of(const Call& call, const Item& item, const Block& block, int64_t
 }
 
 /// The block's panels in all groups: they share pointers.
-void run_block(const Call& call, const Item& item, Block& block) {
+void run_block(const ConvCall& call, const ConvItem& item, ConvBlock& block) {
   const Conv& c = call.c;
   const ConvPlan& plan = call.plan;
   bool copied = plan.layout.copied, strip = plan.strip.used();
@@ -247,7 +247,7 @@ void run_block(const Call& call, const Item& item, Block& block) {
   else if (copied && c.groups == 1) tiles = copy_rows(call, item, block, 0, rows);
   for (int64_t p = item.p0; p < item.p1; p += plan.group_panels) {
     int64_t p1 = std::min(p + plan.group_panels, item.p1);
-    Target to = target_of(call, item, block, p);
+    ConvTarget to = target_of(call, item, block, p);
     for (int64_t g = 0; g < c.groups; g++) {
       if (copied && c.groups > 1) tiles = copy_rows(call, item, block, g, rows);
       multiply_group(call, item, block, tiles, g, p, p1, to);
@@ -258,8 +258,8 @@ void run_block(const Call& call, const Item& item, Block& block) {
   }
 }
 
-void run_item(const Call& call, const Item& item) {
-  Block block;
+void run_item(const ConvCall& call, const ConvItem& item) {
+  ConvBlock block;
   int64_t positions = item.part.positions, step = item.plan.block_positions;
   for (block.q0 = 0; block.q0 == 0 || block.q0 < positions; block.q0 += step) {
     block.q1 = std::min(block.q0 + step, positions);
@@ -270,7 +270,7 @@ void run_item(const Call& call, const Item& item) {
   }
 }
 
-void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
+void run_items(const ConvCall& call, int64_t begin, int64_t end, int worker) {
   const ConvPlan& plan = call.plan;
   char* scratch = call.scratch + worker * plan.worker_bytes();
   char *edges = scratch + plan.pointer_bytes, *copies = edges + plan.edge_bytes, *sums = copies + plan.copy_bytes;
@@ -300,7 +300,7 @@ void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
 
 void run_windows(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& c, char* scratch) {
   const GemmFamily& f = kernels.families()[static_cast<size_t>(plan.layout.family)];
-  Call call{kernels, f, c, plan, static_cast<const char*>(c.weights), scratch};
+  ConvCall call{kernels, f, c, plan, static_cast<const char*>(c.weights), scratch};
   double work = static_cast<double>(c.batch * c.window.out_pixels() * c.window.positions()) *
                 static_cast<double>(c.group_inputs() * c.out_channels) / f.speed;
   workers.run(plan.items, item_grain(work / static_cast<double>(std::max<int64_t>(plan.items, 1))),

@@ -10,9 +10,9 @@
 namespace tenon {
 namespace {
 
-constexpr int64_t most_rows = 16;   // at a time
-constexpr int64_t items_wanted = 3; // of a thread
-constexpr int64_t least_halos = 4;  // rows of an item, counted in those it shares with its neighbour
+constexpr int64_t most_chain_rows = 16; // at a time
+constexpr int64_t items_wanted = 3;     // of a thread
+constexpr int64_t least_halos = 4;      // rows of an item, counted in those it shares with its neighbour
 
 int64_t row_bytes(int64_t width, int64_t channels) { return width * channels * 4; }
 
@@ -103,10 +103,10 @@ bool choose_rows(ConvChain& c, const Frame& f, const Conv& conv, int64_t weight_
   if (weight_bytes > room / 2) return false;
   int64_t stride = w.stride[1], shared = w.kernel[1] - 1;
   if (!c.before) {
-    c.done_rows = std::min({room / out, most_rows, w.out[1]});
+    c.done_rows = std::min({room / out, most_chain_rows, w.out[1]});
     return c.done_rows >= std::min<int64_t>(2, w.out[1]);
   }
-  c.made_rows = std::min(room / (2 * in + (c.after ? out / stride : 0)), most_rows) / stride * stride;
+  c.made_rows = std::min(room / (2 * in + (c.after ? out / stride : 0)), most_chain_rows) / stride * stride;
   c.done_rows = std::max<int64_t>(c.made_rows / stride, 1);
   return c.made_rows >= std::max(shared, stride);
 }

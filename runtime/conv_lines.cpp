@@ -145,18 +145,18 @@ void cut_line(LinePlan& plan, const KernelTable& kernels, const Conv& c, TileSiz
   }
 }
 
-struct Band {
+struct LineBand {
   int64_t z, y; // its first output line
   int rows, larger;
 };
 
-Band band_at(const LinePlan& p, int64_t index) {
+LineBand band_at(const LinePlan& p, int64_t index) {
   int64_t t = index % p.bands.count;
   return {index / p.bands.count, t * p.bands.small + std::min(t, p.bands.larger), p.bands.rows(t), t < p.bands.larger};
 }
 
 /// Output pixels before a band.
-int64_t pixels_before(const ConvWindow& w, const Band& b) { return (b.z * w.out[1] + b.y) * w.out[2]; }
+int64_t pixels_before(const ConvWindow& w, const LineBand& b) { return (b.z * w.out[1] + b.y) * w.out[2]; }
 
 /// Input lines under so many adjacent output lines.
 int64_t lines_under(const ConvWindow& w, int64_t rows) { return (rows - 1) * w.stride[1] + (w.kernel[1] - 1) * w.dilation[1] + 1; }
@@ -169,7 +169,7 @@ struct Source {
 };
 
 /// Points at the input lines under a band, of one channel; returns the steps.
-int64_t point_at_lines(const LinePlan& p, const Conv& c, const Band& b, const Source& from, const char** to) {
+int64_t point_at_lines(const LinePlan& p, const Conv& c, const LineBand& b, const Source& from, const char** to) {
   const ConvWindow& w = c.window;
   int64_t lines = p.is_shared ? lines_under(w, b.rows) : w.kernel[1];
   for (int64_t k = 0; k < w.kernel[0]; k++)
@@ -182,7 +182,7 @@ int64_t point_at_lines(const LinePlan& p, const Conv& c, const Band& b, const So
   return p.is_shared ? w.kernel[0] : w.kernel[0] * w.kernel[1];
 }
 
-struct Item {
+struct LineItem {
   int64_t batch, block0, block1, band0, band1;
 };
 
@@ -212,12 +212,12 @@ class Sources {
 public:
   Sources(const LinePlan& plan, const Conv& conv, char* room) : p_(plan), c_(conv), room_(room) {}
 
-  Source of(const Item& item) {
+  Source of(const LineItem& item) {
     const ConvWindow& w = c_.window;
     int64_t plane = w.in_pixels() * 4, channel = item.block0 / blocks_.count * blocks_.inputs;
     const char* image = static_cast<const char*>(c_.input) + item.batch * c_.in_batch * 4 + channel * plane;
     if (!p_.part) return {image, 0, w.in[1], w.in[2] * 4, plane};
-    Band first = band_at(p_, item.band0), last = band_at(p_, item.band1 - 1);
+    LineBand first = band_at(p_, item.band0), last = band_at(p_, item.band1 - 1);
     Source to{room_, first.y * w.stride[1] - w.pad[1], p_.parted_lines, w.stride[2] * p_.part * 4, 0};
     to.channel_bytes = w.kernel[0] * to.plane_lines * to.line_bytes;
     int64_t channels = (item.block1 - 1) / blocks_.count * blocks_.inputs + blocks_.inputs - channel;
@@ -249,13 +249,13 @@ private:
 };
 
 /// Where an item's outputs go: its first one, and elements from channel to channel.
-struct Out {
+struct LineOut {
   float* data;
   int64_t channel;
 };
 
-void run_band(const LinePlan& p, const Conv& c, const Blocks& blocks, const Item& item, const Band& b, const Source& from,
-              const char** lines, Out to) {
+void run_band(const LinePlan& p, const Conv& c, const Blocks& blocks, const LineItem& item, const LineBand& b, const Source& from,
+              const char** lines, LineOut to) {
   const ConvWindow& w = c.window;
   int64_t together = blocks.inputs == 1 && blocks.outputs == 1 ? item.block1 - item.block0 : 1, first_group = item.block0 / blocks.count,
           first_output = blocks.first(item.block0);
@@ -283,24 +283,24 @@ void run_band(const LinePlan& p, const Conv& c, const Blocks& blocks, const Item
   }
 }
 
-void run_item(const LinePlan& p, const Conv& c, const Item& item, const Source& from, char* scratch) {
+void run_item(const LinePlan& p, const Conv& c, const LineItem& item, const Source& from, char* scratch) {
   const ConvWindow& w = c.window;
   Blocks blocks(c);
   int64_t n0 = blocks.first(item.block0), n1 = blocks.first(item.block1);
   int64_t m0 = pixels_before(w, band_at(p, item.band0)),
           m1 = item.band1 == p.bands.count * w.out[0] ? w.out_pixels() : pixels_before(w, band_at(p, item.band1));
   auto** lines = reinterpret_cast<const char**>(scratch);
-  Out out{reinterpret_cast<float*>(scratch + p.pointer_bytes), m1 - m0};
+  LineOut out{reinterpret_cast<float*>(scratch + p.pointer_bytes), m1 - m0};
   if (c.output) out = {static_cast<float*>(c.output) + item.batch * c.out_batch + n0 * w.out_pixels() + m0, w.out_pixels()};
   for (int64_t i = item.band0; i < item.band1; i++) {
-    Band b = band_at(p, i);
+    LineBand b = band_at(p, i);
     run_band(p, c, blocks, item, b, from, lines, {out.data + pixels_before(w, b) - m0, out.channel});
   }
   if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, {out.data, out.channel, item.batch, m0, m1, n0, n1});
 }
 
 /// Multiply-adds of a vector cost a cycle; the loads, some more.
-double work_of(const Conv& c) {
+double line_work(const Conv& c) {
   return static_cast<double>(c.batch * c.window.out_pixels() * (c.window.positions() * c.group_inputs() + 3)) *
          static_cast<double>(c.out_channels) / 16;
 }
@@ -368,14 +368,14 @@ void run_lines(const Workers& workers, const LinePlan& p, const Conv& c, void* s
   int64_t all = c.groups * Blocks(c).count, planes = p.by_planes ? c.window.out[0] : 1;
   int64_t bands = p.bands.count * c.window.out[0] / planes, cuts = ceil_div(bands, p.item_bands);
   int64_t ranges = planes * cuts, sets = ceil_div(all, p.blocks), items = c.batch * ranges * sets;
-  workers.run(items, item_grain(work_of(c) / static_cast<double>(std::max<int64_t>(items, 1))),
+  workers.run(items, item_grain(line_work(c) / static_cast<double>(std::max<int64_t>(items, 1))),
               [&](int64_t begin, int64_t end, int worker) {
                 char* own = static_cast<char*>(scratch) + worker * p.worker_bytes();
                 Sources sources(p, c, own + p.pointer_bytes + p.sum_bytes);
                 for (int64_t i = begin; i < end; i++) {
                   int64_t set = i % sets, range = i / sets % ranges, first = range / cuts * bands, cut = range % cuts * p.item_bands;
-                  Item item{i / ranges / sets, set * p.blocks, std::min((set + 1) * p.blocks, all), first + cut,
-                            first + std::min(cut + p.item_bands, bands)};
+                  LineItem item{i / ranges / sets, set * p.blocks, std::min((set + 1) * p.blocks, all), first + cut,
+                                first + std::min(cut + p.item_bands, bands)};
                   run_item(p, c, item, sources.of(item), own);
                 }
               });

@@ -14,7 +14,7 @@ namespace {
 const float* image_of(const Conv& c, int64_t batch) { return static_cast<const float*>(c.input) + batch * c.in_batch; }
 float* output_of(const Conv& c, int64_t batch) { return static_cast<float*>(c.output) + batch * c.out_batch; }
 
-struct Plan {
+struct DepthwisePlan {
   int vectors;
   int64_t channels, padded, multiplier; // output channels
   int group;                            // input channels of one
@@ -37,15 +37,15 @@ int block_vectors(const KernelTable& kernels, int64_t all, int64_t group) {
   return best;
 }
 
-double work_of(const Conv& c) {
+double depthwise_work(const Conv& c) {
   // Loads limit it, not multiply-adds: about a third of the matrix kernels' speed, one lane counted as one product of a
   // vector.
   return 3.0 / 32 * static_cast<double>(c.window.out_pixels() * c.window.positions()) *
          static_cast<double>(c.group_inputs() * c.out_channels);
 }
 
-Plan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
-  Plan p{};
+DepthwisePlan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
+  DepthwisePlan p{};
   p.channels = c.out_channels;
   p.multiplier = c.group_outputs() / c.group_inputs();
   p.group = static_cast<int>(c.group_inputs());
@@ -53,8 +53,8 @@ Plan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
   p.padded = all * kernels.lanes();
   p.vectors = block_vectors(kernels, all, p.group);
   p.cut = cut_pixels(c.window, kernels.depthwise_rows(p.vectors, p.group), p.vectors);
-  p.splits =
-      choose_splits({.tiles = p.cut.units(), .panels = 1, .batch = c.batch, .work = work_of(c), .threads = threads, .panels_first = false});
+  p.splits = choose_splits(
+      {.tiles = p.cut.units(), .panels = 1, .batch = c.batch, .work = depthwise_work(c), .threads = threads, .panels_first = false});
   int64_t pointers = std::min(max_block_pixels, c.window.out_pixels()) * c.window.positions();
   p.pointer_bytes = up64(pointers * static_cast<int64_t>(sizeof(float*)));
   if (p.multiplier > 1) p.copy_bytes = p.pointer_bytes + up64(p.cut.tile_rows * c.window.positions() * p.channels * 4);
@@ -62,22 +62,22 @@ Plan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
   return p;
 }
 
-struct Call {
+struct DepthwiseCall {
   const KernelTable& kernels;
   const Conv& c;
-  Plan plan;
+  DepthwisePlan plan;
   const float* zeros;
   char* scratch;
 };
 
 /// Where sums go: the first output pixel, and elements from one to the next.
-struct Out {
+struct DepthwiseOut {
   float* data;
   int64_t pixel;
 };
 
 /// Repeats every channel of a tile's rows, and points at the copies.
-void expand_tile(const Call& call, const RowTile& tile, const void** pointers, float* copies) {
+void expand_tile(const DepthwiseCall& call, const RowTile& tile, const void** pointers, float* copies) {
   int64_t multiplier = call.plan.multiplier;
   for (int64_t q = 0; q < call.c.window.positions(); q++)
     for (int i = 0; i < tile.count; i++) {
@@ -93,9 +93,9 @@ void expand_tile(const Call& call, const RowTile& tile, const void** pointers, f
 
 const float* const* float_rows(const RowTile& tile) { return reinterpret_cast<const float* const*>(tile.rows); }
 
-void run_tile(const Call& call, const RowTile& tile, Out to) {
+void run_tile(const DepthwiseCall& call, const RowTile& tile, DepthwiseOut to) {
   const Conv& c = call.c;
-  const Plan& p = call.plan;
+  const DepthwisePlan& p = call.plan;
   int64_t block = int64_t{p.vectors} * call.kernels.lanes(), full = p.channels / block;
   DepthwiseArgs args{.pixels = float_rows(tile),
                      .first = tile.first,
@@ -119,18 +119,18 @@ void run_tile(const Call& call, const RowTile& tile, Out to) {
   call.kernels.depthwise({.rows = tile.count, .vectors = vectors, .masked = masked, .group = p.group})(&args);
 }
 
-void run_units(const Call& call, int64_t batch, int64_t u0, int64_t u1, char* scratch) {
+void run_units(const DepthwiseCall& call, int64_t batch, int64_t u0, int64_t u1, char* scratch) {
   const Conv& c = call.c;
-  const Plan& p = call.plan;
+  const DepthwisePlan& p = call.plan;
   auto** pointers = reinterpret_cast<const void**>(scratch);
   RowTile tiles[max_block_pixels];
   WindowInput in{.image = reinterpret_cast<const char*>(image_of(c, batch)),
                  .pixel = c.in_pixel * 4,
                  .zeros = reinterpret_cast<const char*>(call.zeros)};
   int64_t count = cut_windows(c.window, p.cut, in, u0, u1, 0, c.window.positions(), pointers, tiles);
-  Out out{reinterpret_cast<float*>(scratch + p.pointer_bytes + p.copy_bytes), c.out_channels};
+  DepthwiseOut out{reinterpret_cast<float*>(scratch + p.pointer_bytes + p.copy_bytes), c.out_channels};
   if (c.output) out = {output_of(c, batch) + p.cut.begin(u0) * c.out_pixel, c.out_pixel};
-  Out to = out;
+  DepthwiseOut to = out;
   for (int64_t t = 0; t < count; t++) {
     if (p.multiplier > 1) {
       auto** expanded = reinterpret_cast<const void**>(scratch + p.pointer_bytes);
@@ -144,8 +144,8 @@ void run_units(const Call& call, int64_t batch, int64_t u0, int64_t u1, char* sc
   if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, {out.data, out.pixel, batch, p.cut.begin(u0), p.cut.begin(u1), 0, c.out_channels});
 }
 
-void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
-  const Plan& p = call.plan;
+void run_items(const DepthwiseCall& call, int64_t begin, int64_t end, int worker) {
+  const DepthwisePlan& p = call.plan;
   char* scratch = call.scratch + worker * p.worker_bytes();
   int64_t units = p.cut.units();
   for (int64_t i = begin; i < end; i++) {
@@ -162,16 +162,16 @@ struct PlanePixels {
 };
 
 /// The tiles of one band of output rows share the pointers of a tile without padding at its sides.
-struct Band {
+struct PlaneBand {
   const KernelTable& kernels;
   const Conv& c;
   RowRing image;
-  Out out;
+  DepthwiseOut out;
   int64_t y; // first input row, may lie in the padding
   int rows;  // of output
 };
 
-void point_at_plane(const Band& b, const PlaneShape& s, int64_t x, PlanePixels& to) {
+void point_at_plane(const PlaneBand& b, const PlaneShape& s, int64_t x, PlanePixels& to) {
   const ConvWindow& w = b.c.window;
   const float** next = to.at;
   for (int64_t i = b.y; i < b.y + s.in_rows(); i++) {
@@ -181,7 +181,7 @@ void point_at_plane(const Band& b, const PlaneShape& s, int64_t x, PlanePixels& 
   }
 }
 
-void run_plane(const Band& b, PlaneShape s, const PlanePixels& pixels, int64_t first, float* to) {
+void run_plane(const PlaneBand& b, PlaneShape s, const PlanePixels& pixels, int64_t first, float* to) {
   const Conv& c = b.c;
   int64_t lanes = b.kernels.lanes(), full = c.out_channels / lanes, done = full * lanes;
   DepthwiseArgs args{.pixels = pixels.at,
@@ -206,7 +206,7 @@ void run_plane(const Band& b, PlaneShape s, const PlanePixels& pixels, int64_t f
 /// Output rows of a tile: as many as registers hold sums of, beside the weights of a 3x3 kernel.
 int plane_rows(int lanes, int kernel) { return lanes == 16 && kernel > 3 ? 4 : 2; }
 
-void run_band(Band& band, int64_t batch, int64_t oy) {
+void run_band(PlaneBand& band, int64_t batch, int64_t oy) {
   const Conv& c = band.c;
   const ConvWindow& w = c.window;
   Tiles tiles(w.out[2], PlaneShape::max_pixels);
@@ -249,7 +249,7 @@ void run_depthwise_rows(const KernelTable& kernels, const Conv& c, int64_t batch
   const ConvWindow& w = c.window;
   Tiles bands(y1 - y0, plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
   for (int64_t i = 0, y = y0; i < bands.count; i++) {
-    Band band{
+    PlaneBand band{
         .kernels = kernels, .c = c, .image = image, .out = {to, c.out_channels}, .y = y * w.stride[1] - w.pad[1], .rows = bands.rows(i)};
     if (c.output) band.out = {to + (y - y0) * w.out[2] * c.out_pixel, c.out_pixel};
     run_band(band, batch, y);
@@ -260,7 +260,7 @@ void run_depthwise_rows(const KernelTable& kernels, const Conv& c, int64_t batch
 static void run_planes(const KernelTable& kernels, const Workers& workers, const Conv& c, char* scratch) {
   const ConvWindow& w = c.window;
   Tiles bands(w.out[1], plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
-  double work = work_of(c) / static_cast<double>(std::max<int64_t>(bands.count, 1));
+  double work = depthwise_work(c) / static_cast<double>(std::max<int64_t>(bands.count, 1));
   int64_t bytes = plane_sum_bytes(kernels, c);
   workers.run(c.batch * bands.count, item_grain(work), [&](int64_t begin, int64_t end, int worker) {
     auto* sums = reinterpret_cast<float*>(scratch + worker * bytes);
@@ -332,9 +332,9 @@ int64_t plan_depthwise(const KernelTable& kernels, int threads, const Conv& c) {
 
 void run_depthwise(const KernelTable& kernels, const Workers& workers, const Conv& c, void* scratch) noexcept {
   if (fits_plane(c)) return run_planes(kernels, workers, c, static_cast<char*>(scratch));
-  Call call{kernels, c, make_plan(kernels, workers.threads(), c), nullptr, static_cast<char*>(scratch)};
+  DepthwiseCall call{kernels, c, make_plan(kernels, workers.threads(), c), nullptr, static_cast<char*>(scratch)};
   call.zeros = static_cast<const float*>(c.weights) + c.window.positions() * call.plan.group * call.plan.padded;
-  int64_t grain = item_grain(work_of(c) / static_cast<double>(call.plan.splits.rows));
+  int64_t grain = item_grain(depthwise_work(c) / static_cast<double>(call.plan.splits.rows));
   workers.run(c.batch * call.plan.splits.rows, grain, [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
 }
 

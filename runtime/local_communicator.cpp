@@ -15,7 +15,7 @@ namespace tenon {
 
 namespace {
 
-struct Part { // of one rank
+struct RankPart { // of one rank
   tenon_collective call = {};
   std::vector<int64_t> input_counts, output_counts;
   bool is_here = false;
@@ -23,7 +23,7 @@ struct Part { // of one rank
 
 struct Meeting {
   uint64_t number = 0;
-  std::vector<Part> parts;
+  std::vector<RankPart> parts;
   int arrived = 0, left = 0;
 };
 
@@ -85,12 +85,12 @@ std::string Group::start(int rank, const tenon_collective& call, Meeting*& meeti
   Meeting& m = meetings_[number];
   if (m.parts.empty()) m.number = number, m.parts.resize(rank_index(size_));
   for (int other = 0; other < size_; other++) {
-    const Part& p = m.parts[rank_index(other)];
+    const RankPart& p = m.parts[rank_index(other)];
     if (!p.is_here || fits(p.call, call)) continue;
     fail(fmt::format("operation {} is {} on rank {}, and {} on rank {}", number, text_of(p.call), other, text_of(call), rank));
     return broken_;
   }
-  Part& mine = m.parts[rank_index(rank)];
+  RankPart& mine = m.parts[rank_index(rank)];
   mine.call = call, mine.is_here = true;
   if (call.kind == TENON_ALL_TO_ALL)
     mine.input_counts.assign(call.input_counts, call.input_counts + size_),
@@ -130,7 +130,7 @@ void Group::reduce(const Meeting& m, int64_t begin, int64_t count, void* out) co
   auto dtype = static_cast<DType>(m.parts[0].call.dtype);
   auto reduction = static_cast<tenon_reduction>(m.parts[0].call.reduction);
   size_t element = size_of(dtype);
-  auto from = [&](const Part& p) { return static_cast<const char*>(p.call.input) + rank_index(static_cast<int>(begin)) * element; };
+  auto from = [&](const RankPart& p) { return static_cast<const char*>(p.call.input) + rank_index(static_cast<int>(begin)) * element; };
   if (count > 0) std::memcpy(out, from(m.parts[0]), static_cast<size_t>(count) * element);
   for (size_t r = 1; r < m.parts.size(); r++) combine(reduction, dtype, from(m.parts[r]), out, count);
   if (reduction == TENON_AVG) divide(dtype, out, count, size_);
@@ -149,7 +149,7 @@ void Group::carry_out(const Meeting& m) const {
     if (c.kind == TENON_ALL_REDUCE) reduce(m, 0, c.output_count, c.output);
     if (c.kind == TENON_REDUCE_SCATTER) reduce(m, rank * c.output_count, c.output_count, c.output);
     if (c.kind == TENON_BROADCAST) copy(m.parts[static_cast<size_t>(c.root)].call.input, 0, c.output, 0, c.output_count);
-    for (const Part& from : m.parts) {
+    for (const RankPart& from : m.parts) {
       const std::vector<int64_t>& sent = from.input_counts;
       int64_t at = 0;
       for (size_t r = 0; c.kind == TENON_ALL_TO_ALL && r < to; r++) at += sent[r];

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t max_block_tiles = 256;
 
-struct Call {
+struct MatmulRun {
   const KernelTable& kernels;
   const GemmFamily& family;
   const Matmul& m;
@@ -29,7 +29,7 @@ struct Call {
 };
 
 /// One item's operands, after its batch and worker are known.
-struct Item {
+struct MatmulItem {
   const char *a, *b;
   char* c;
   int64_t batch, m0, m1, p0, p1, k0, k1;
@@ -65,7 +65,7 @@ void point_at_rows(const GemmFamily& f, const char* a, int64_t stride, int64_t r
 }
 
 /// Rows [m0, m1) of A, k [k0, k1): in place, or packed where the kernels cannot read them so.
-void cut_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_t k0, int64_t k1, BlockRows& block) {
+void cut_rows(const MatmulRun& call, const MatmulItem& item, int64_t m0, int64_t m1, int64_t k0, int64_t k1, BlockRows& block) {
   const Matmul& m = call.m;
   const GemmFamily& f = call.family;
   int64_t bytes = static_cast<int64_t>(size_of(m.a_type));
@@ -86,12 +86,12 @@ void cut_rows(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_
 GemmInit init_mode(bool first_k) { return first_k ? GemmInit::Zero : GemmInit::C; }
 
 /// Where the sums of a block go: its first row, column 0 of its first panel.
-struct Target {
+struct MatmulTarget {
   char* c;
   int64_t stride; // elements
 };
 
-struct Part {
+struct MatmulPart {
   int64_t m0, m1, k0, k1, p0, p1;
   const char* b;            // packed panel p0, or B in place from column 0 on; its first k is b_first
   int64_t b_first, b_depth; // b_depth: k that a packed panel holds
@@ -100,13 +100,13 @@ struct Part {
 };
 
 /// Bytes from a gathered column to the next.
-int64_t gathered_stride(const Call& call) { return call.plan.split_k * call.plan.panels.element_bytes + 64; }
+int64_t gathered_stride(const MatmulRun& call) { return call.plan.split_k * call.plan.panels.element_bytes + 64; }
 
 /// Strides in bytes of a B that kernels read in place, or that was gathered.
 struct InPlace {
   int64_t k, n;
 };
-InPlace strides_in_place(const Call& call) {
+InPlace strides_in_place(const MatmulRun& call) {
   int64_t bytes = call.plan.panels.element_bytes;
   if (call.plan.use == BUse::GatherDot) return {bytes, gathered_stride(call)};
   return {call.m.b_k * bytes, call.m.b_n * bytes};
@@ -115,7 +115,7 @@ InPlace strides_in_place(const Call& call) {
 bool is_row_major(BUse use) { return use == BUse::InPlace || use == BUse::Stream; }
 
 /// What the tiles of a product in place have in common.
-GemmArgs arguments_in_place(const Call& call, const BlockRows& block, InPlace strides, int64_t c_stride, int64_t depth, bool first_k) {
+GemmArgs arguments_in_place(const MatmulRun& call, const BlockRows& block, InPlace strides, int64_t c_stride, int64_t depth, bool first_k) {
   int group = call.plan.use == BUse::Dot || call.plan.use == BUse::GatherDot ? 1 : call.family.group;
   return {.rows = block.rows,
           .first = 0,
@@ -140,7 +140,7 @@ struct TileSeries {
   bool beside;
 };
 /// All tiles of a block in panels [p0, p1): panel by panel; all panels for a tile, where that is the order, or there is one.
-template <class F> void for_series(const Call& call, const BlockRows& block, int64_t p0, int64_t p1, const F& f) {
+template <class F> void for_series(const MatmulRun& call, const BlockRows& block, int64_t p0, int64_t p1, const F& f) {
   const MatmulPlan& plan = call.plan;
   int64_t last = plan.panels.count() - 1, tiles;
   if (p1 - p0 > 1 && (plan.rows_first || block.count == 1)) {
@@ -159,7 +159,7 @@ template <class F> void for_series(const Call& call, const BlockRows& block, int
     }
 }
 
-void multiply_in_place(const Call& call, const Part& part, const BlockRows& block, Target to) {
+void multiply_in_place(const MatmulRun& call, const MatmulPart& part, const BlockRows& block, MatmulTarget to) {
   const Panels& panels = call.plan.panels;
   InPlace strides = strides_in_place(call);
   int64_t bytes = call.sum_bytes();
@@ -186,7 +186,7 @@ void multiply_in_place(const Call& call, const Part& part, const BlockRows& bloc
 }
 
 /// What the epilogue, or the stores of C, will touch.
-void want(const Call& call, const Part& part, int64_t batch, Target to, GemmBlock::Wanted* wanted) {
+void want(const MatmulRun& call, const MatmulPart& part, int64_t batch, MatmulTarget to, GemmBlock::Wanted* wanted) {
   const Matmul& m = call.m;
   if (call.plan.exchanged || !part.last_k || !call.plan.looks_ahead) return;
   if (call.plan.direct && !m.epilogue.fn) wanted[0] = {to.c, to.stride * call.sum_bytes(), call.sum_bytes()};
@@ -197,7 +197,7 @@ void want(const Call& call, const Part& part, int64_t batch, Target to, GemmBloc
   }
 }
 
-void multiply_packed(const Call& call, const Part& part, int64_t batch, const BlockRows& block, Target to) {
+void multiply_packed(const MatmulRun& call, const MatmulPart& part, int64_t batch, const BlockRows& block, MatmulTarget to) {
   const MatmulPlan& plan = call.plan;
   int64_t ks = part.k1 - part.k0, rest = plan.pack_a ? 0 : ks % call.family.k_step; // packed rows are padded
   GemmBlock g{.panels = plan.panels,
@@ -225,7 +225,7 @@ void multiply_packed(const Call& call, const Part& part, int64_t batch, const Bl
 }
 
 /// A small B stays in registers.
-void multiply_small(const Call& call, const Item& item, const Part& part, Target to) {
+void multiply_small(const MatmulRun& call, const MatmulItem& item, const MatmulPart& part, MatmulTarget to) {
   const MatmulPlan& plan = call.plan;
   const Matmul& m = call.m;
   int64_t bytes = static_cast<int64_t>(size_of(m.a_type));
@@ -247,7 +247,7 @@ void multiply_small(const Call& call, const Item& item, const Part& part, Target
 }
 
 /// Sums in scratch go to C.
-void copy_sums(const Call& call, const Item& item, int64_t m0, int64_t m1, int64_t n0, int64_t n1, Target sums) {
+void copy_sums(const MatmulRun& call, const MatmulItem& item, int64_t m0, int64_t m1, int64_t n0, int64_t n1, MatmulTarget sums) {
   const Matmul& m = call.m;
   int64_t bytes = call.sum_bytes();
   for (int64_t i = m0; i < m1; i++) {
@@ -257,14 +257,14 @@ void copy_sums(const Call& call, const Item& item, int64_t m0, int64_t m1, int64
 }
 
 /// The sums of a tile are final.
-void report(const Call& call, const SumTile& t) {
+void report(const MatmulRun& call, const SumTile& t) {
   const Epilogue& e = call.m.epilogue;
   if (!e.fn) return;
   e.fn(e.ctx, call.plan.exchanged ? SumTile{t.sums, 1, t.batch, t.n0, t.n1, t.m0, t.m1} : t);
 }
 
 /// Sums of an exchanged product, turned back: into C, or beside them where there is none.
-void turn_back(const Call& call, const Item& item, const Part& part, int64_t n0, int64_t n1, Target from) {
+void turn_back(const MatmulRun& call, const MatmulItem& item, const MatmulPart& part, int64_t n0, int64_t n1, MatmulTarget from) {
   const Matmul& m = call.m;
   int64_t bytes = call.sum_bytes(), stride = item.c ? m.c_row : call.plan.turned_stride;
   char* to = item.c ? item.c + (n0 * stride + part.m0) * bytes : item.c_scratch + call.plan.c_bytes;
@@ -275,7 +275,7 @@ void turn_back(const Call& call, const Item& item, const Part& part, int64_t n0,
 }
 
 /// The sums of a block are final: C gets them if it has not, and the epilogue.
-void finish(const Call& call, const Item& item, const Part& part, Target from) {
+void finish(const MatmulRun& call, const MatmulItem& item, const MatmulPart& part, MatmulTarget from) {
   const Matmul& m = call.m;
   int64_t n0 = part.p0 * call.plan.panels.width(), n1 = std::min(part.p1 * call.plan.panels.width(), m.n);
   if (call.plan.turned(m)) return turn_back(call, item, part, n0, n1, from);
@@ -284,16 +284,16 @@ void finish(const Call& call, const Item& item, const Part& part, Target from) {
 }
 
 /// Rows [m0, m1) of a super block that starts at s0, with panels [p0, p1) whose packed form starts at b, k [k0, k1).
-void run_block(const Call& call, const Item& item, int64_t s0, const Part& all) {
+void run_block(const MatmulRun& call, const MatmulItem& item, int64_t s0, const MatmulPart& all) {
   const MatmulPlan& plan = call.plan;
   int64_t bytes = call.sum_bytes(), width = plan.panels.width();
   BlockRows block;
   if (!plan.held) cut_rows(call, item, all.m0, all.m1, all.k0, all.k1, block);
   for (int64_t p = all.p0; p < all.p1; p += plan.group_panels) {
-    Part part = all;
+    MatmulPart part = all;
     part.p0 = p;
     part.p1 = std::min(p + plan.group_panels, all.p1);
-    Target to{item.c_scratch, plan.c_stride};
+    MatmulTarget to{item.c_scratch, plan.c_stride};
     if (plan.splits_k > 1) to = {item.c + (all.m0 * call.m.n + p * width) * bytes, call.m.n};
     else if (plan.direct) to = {item.c + (all.m0 * call.m.c_row + p * width) * bytes, call.m.c_row};
     else if (call.many_k()) to.c += ((all.m0 - s0) * plan.c_stride + (p - all.p0) * width) * bytes;
@@ -306,7 +306,7 @@ void run_block(const Call& call, const Item& item, int64_t s0, const Part& all) 
 }
 
 /// B of an item as the kernels read it, for a chunk of panels.
-void read_b(const Call& call, const Item& item, Part& part) {
+void read_b(const MatmulRun& call, const MatmulItem& item, MatmulPart& part) {
   const Matmul& m = call.m;
   const MatmulPlan& plan = call.plan;
   PackSource source{item.b, m.b_type, m.b_k, m.b_n};
@@ -319,10 +319,10 @@ void read_b(const Call& call, const Item& item, Part& part) {
   else pack_columns(m.n, source, item.k0, item.k1, item.b_scratch, gathered_stride(call));
 }
 
-void run_item(const Call& call, const Item& item) {
+void run_item(const MatmulRun& call, const MatmulItem& item) {
   const MatmulPlan& plan = call.plan;
   for (int64_t p0 = item.p0; p0 < item.p1; p0 += plan.chunk_panels) {
-    Part part{};
+    MatmulPart part{};
     part.p0 = p0, part.p1 = std::min(p0 + plan.chunk_panels, item.p1);
     read_b(call, item, part);
     for (int64_t s0 = item.m0; s0 < item.m1; s0 += plan.super_rows) {
@@ -350,7 +350,7 @@ struct BatchTile {
 };
 
 /// The tiles of a batch, each alone where batches make series.
-int64_t set_up_batch(const Call& call, const BlockRows& block, bool compensated, BatchTile* to) {
+int64_t set_up_batch(const MatmulRun& call, const BlockRows& block, bool compensated, BatchTile* to) {
   const Matmul& m = call.m;
   const Panels& panels = call.plan.panels;
   InPlace strides = strides_in_place(call);
@@ -380,14 +380,14 @@ int64_t set_up_batch(const Call& call, const BlockRows& block, bool compensated,
 }
 
 /// Batches of one block each, whose tiles are set up once.
-void run_batches(const Call& call, int64_t begin, int64_t end, char* b_scratch) {
+void run_batches(const MatmulRun& call, int64_t begin, int64_t end, char* b_scratch) {
   const Matmul& m = call.m;
   bool packs = call.plan.use == BUse::Pack;
   const Panels& panels = call.plan.panels;
   int64_t bytes = call.sum_bytes(), a_bytes = static_cast<int64_t>(size_of(m.a_type)),
           b_bytes = m.packed ? 1 : static_cast<int64_t>(size_of(m.b_type));
   BlockRows block;
-  Item all{};
+  MatmulItem all{};
   all.a = static_cast<const char*>(m.a);
   cut_rows(call, all, 0, m.m, 0, m.k, block);
   GemmArgs args = arguments_in_place(call, block, strides_in_place(call), m.c_row * bytes, m.k, true);
@@ -420,7 +420,7 @@ void run_batches(const Call& call, int64_t begin, int64_t end, char* b_scratch) 
 }
 
 /// Cuts items out of the grid parts of k x batch x splits_n x splits_m, rows fastest: neighbours share a part of B.
-void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
+void run_items(const MatmulRun& call, int64_t begin, int64_t end, int worker) {
   const Matmul& m = call.m;
   const MatmulPlan& plan = call.plan;
   char* scratch = call.scratch + worker * plan.private_bytes();
@@ -453,15 +453,15 @@ void run_items(const Call& call, int64_t begin, int64_t end, int worker) {
 template <class T> void add_row(T* to, const T* from, int64_t n) { std::transform(from, from + n, to, to, std::plus<T>()); }
 
 /// The parts of the sums added up, in their order.
-void add_parts(const Call& call) {
+void add_parts(const MatmulRun& call) {
   const Matmul& m = call.m;
   for (int64_t part = 1; part < call.plan.splits_k; part++)
     dispatch(call.family.sum, [&]<class T>(T) {
       if constexpr (std::is_arithmetic_v<T>)
         add_row(reinterpret_cast<T*>(call.parts()), reinterpret_cast<const T*>(call.parts() + part * call.plan.part_bytes), m.m * m.n);
     });
-  Target sums{call.parts(), m.n};
-  Item all{};
+  MatmulTarget sums{call.parts(), m.n};
+  MatmulItem all{};
   all.c = static_cast<char*>(m.c);
   if (m.c) copy_sums(call, all, 0, m.m, 0, m.n, sums);
   report(call, {sums.c, sums.stride, 0, 0, m.m, 0, m.n});
@@ -476,7 +476,7 @@ int64_t items_of(const MatmulPlan& plan, const Matmul& m) {
 void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& given, void* scratch, int64_t begin, int64_t end,
                       int worker, bool backward) noexcept {
   const Matmul m = plan.exchanged ? exchanged(given) : given;
-  Call call{kernels, kernels.families()[static_cast<size_t>(plan.family)], m, plan, static_cast<char*>(scratch)};
+  MatmulRun call{kernels, kernels.families()[static_cast<size_t>(plan.family)], m, plan, static_cast<char*>(scratch)};
   if (begin < end && !backward) run_items(call, begin, end, worker);
   for (int64_t i = end; backward && i-- > begin;) run_items(call, i, i + 1, worker);
 }
@@ -485,7 +485,7 @@ void run_matmul(const KernelTable& kernels, const Workers& workers, const Matmul
   if (given.m <= 0 || given.n <= 0) return;
   const Matmul m = plan.exchanged ? exchanged(given) : given;
   const GemmFamily& f = kernels.families()[static_cast<size_t>(plan.family)];
-  Call call{kernels, f, m, plan, static_cast<char*>(scratch)};
+  MatmulRun call{kernels, f, m, plan, static_cast<char*>(scratch)};
   int64_t parts = plan.splits_m * plan.splits_n * plan.splits_k;
   constexpr double least_work = 64; // cycles of an item, however small
   int64_t items = m.batch[0] * m.batch[1] * parts;

@@ -89,7 +89,7 @@ const library::WinogradKernels& transforms_of(const KernelTable& kernels) {
 
 // ---- running
 
-struct Call {
+struct WinogradCall {
   const KernelTable& kernels;
   const WinogradPlan& plan;
   const Conv& c;
@@ -101,7 +101,7 @@ struct Call {
 };
 
 /// Tiles [t0, t1) of an image.
-struct Block {
+struct WinogradBlock {
   int64_t batch, t0, t1;
   char *patches, *sums, *turned;
   float* out;
@@ -114,7 +114,7 @@ struct Piece {
   int64_t n0, columns;
 };
 
-void point_at_patch(const Call& call, int64_t batch, int64_t tile, const float** to) {
+void point_at_patch(const WinogradCall& call, int64_t batch, int64_t tile, const float** to) {
   const Conv& c = call.c;
   const ConvWindow& w = c.window;
   const float* image = static_cast<const float*>(c.input) + batch * c.in_batch;
@@ -127,7 +127,7 @@ void point_at_patch(const Call& call, int64_t batch, int64_t tile, const float**
 }
 
 /// The products of all elements with one panel.
-void multiply(const Call& call, const Block& block, int64_t panel) {
+void multiply(const WinogradCall& call, const WinogradBlock& block, int64_t panel) {
   const WinogradPlan& p = call.plan;
   const void* rows[GemmFamily::max_rows];
   for (int i = 0; i < p.tile_rows; i++) rows[i] = block.patches + i * p.patch_row;
@@ -159,7 +159,7 @@ void multiply(const Call& call, const Block& block, int64_t panel) {
 }
 
 /// Where pixel (y, x) of a piece goes; what lies outside of the image goes behind the others.
-float* pixel_at(const Call& call, const Block& block, const Piece& piece, int64_t y, int64_t x) {
+float* pixel_at(const WinogradCall& call, const WinogradBlock& block, const Piece& piece, int64_t y, int64_t x) {
   const Conv& c = call.c;
   int64_t row = call.plan.panels.width(), end = 2 * piece.width;
   bool inside = y < piece.y + piece.rows && x < piece.x + piece.width;
@@ -168,7 +168,7 @@ float* pixel_at(const Call& call, const Block& block, const Piece& piece, int64_
   return block.out + (inside ? (y - piece.y) * piece.width + x - piece.x : end) * row;
 }
 
-void report(const Call& call, const Block& block, const Piece& piece) {
+void report(const WinogradCall& call, const WinogradBlock& block, const Piece& piece) {
   const Conv& c = call.c;
   if (call.direct()) return;
   int64_t stride = call.plan.panels.width(), width = c.window.out[2];
@@ -180,7 +180,7 @@ void report(const Call& call, const Block& block, const Piece& piece) {
   }
 }
 
-void finish_piece(const Call& call, const Block& block, const Piece& piece, int64_t panel) {
+void finish_piece(const WinogradCall& call, const WinogradBlock& block, const Piece& piece, int64_t panel) {
   const WinogradPlan& p = call.plan;
   for (int64_t t = piece.t0; t < piece.t1; t++) {
     int64_t x = piece.x + (t - piece.t0) * 2;
@@ -197,7 +197,7 @@ void finish_piece(const Call& call, const Block& block, const Piece& piece, int6
   report(call, block, piece);
 }
 
-void run_block(const Call& call, const Block& block) {
+void run_block(const WinogradCall& call, const WinogradBlock& block) {
   const WinogradPlan& p = call.plan;
   const ConvWindow& w = call.c.window;
   for (int64_t t = block.t0; t < block.t1; t++) {
@@ -308,7 +308,7 @@ WinogradPlan plan_winograd(const KernelTable& kernels, const Caches& caches, int
 }
 
 void run_winograd(const KernelTable& kernels, const Workers& workers, const WinogradPlan& plan, const Conv& c, char* scratch) noexcept {
-  Call call{kernels, plan, c, transforms_of(kernels)};
+  WinogradCall call{kernels, plan, c, transforms_of(kernels)};
   double work = static_cast<double>(elements * plan.tiles() * c.in_channels * c.out_channels) / family(kernels, plan.family).speed;
   workers.run(c.batch * plan.blocks, item_grain(work / static_cast<double>(plan.blocks)), [&](int64_t begin, int64_t end, int worker) {
     char* mine = scratch + worker * plan.worker_bytes();

@@ -10,8 +10,6 @@
 namespace tenon::emit {
 namespace {
 
-llvm::Type* like(llvm::Value* v, llvm::Type* element) { return v->getType()->getWithNewType(element); }
-
 // a / d toward zero, for d neither 0 nor -1. The quotient of two n-bit integers in a float with more than n mantissa bits
 // never rounds up to the next integer, as their distance to it is at least 1 / d.
 llvm::Value* quotient(llvm::IRBuilderBase& b, bool is_signed, llvm::Value* a, llvm::Value* d) {

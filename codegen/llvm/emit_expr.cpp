@@ -14,7 +14,6 @@ namespace tenon::emit {
 
 namespace {
 
-bool is_vector(llvm::Value* v) { return v->getType()->isVectorTy(); }
 bool is_sum(const ExprNode& n) { return n.op == Op::Add || n.op == Op::Sub || n.op == Op::Neg; }
 
 // Traits of an expression: what decides whether a Select must guard the loads in its branches.

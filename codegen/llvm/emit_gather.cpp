@@ -11,7 +11,6 @@ namespace tenon::emit {
 
 namespace {
 
-const llvm::Align any_alignment(1);
 constexpr unsigned view_near = 2000; // and the next ones: a memoised Nearness of an index
 
 } // namespace

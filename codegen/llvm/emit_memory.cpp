@@ -7,8 +7,6 @@ namespace tenon::emit {
 
 namespace {
 
-bool is_vector(llvm::Value* v) { return v->getType()->isVectorTy(); }
-const llvm::Align any_alignment(1);    // tensors of the caller may lie anywhere
 constexpr int64_t max_spread = 4;      // elements apart that one wide load still beats a gather
 constexpr unsigned zeros_bytes = 1024; // a vector of 128 lanes of 8 bytes
 

@@ -13,8 +13,6 @@ namespace tenon::emit {
 
 namespace {
 
-llvm::Type* like(llvm::Value* v, llvm::Type* element) { return v->getType()->getWithNewType(element); }
-
 const llvm::Constant* splat_of(llvm::Value* v) {
   auto* c = llvm::dyn_cast<llvm::Constant>(v);
   return c && c->getType()->isVectorTy() ? c->getSplatValue() : c;

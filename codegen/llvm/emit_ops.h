@@ -4,6 +4,8 @@
 #include <span>
 
 #include <llvm/IR/DerivedTypes.h>
+#include <llvm/IR/Value.h>
+#include <llvm/Support/Alignment.h>
 
 #include "codegen/llvm/vector_math.h"
 #include "expr/expr.h"
@@ -24,6 +26,10 @@ llvm::Type* register_type(llvm::LLVMContext& context, DType type);
 llvm::Type* memory_type(llvm::LLVMContext& context, DType type);
 llvm::Value* constant(llvm::LLVMContext& context, const ExprNode& node);
 bool is_signed(DType type);
+inline bool is_vector(llvm::Value* v) { return v->getType()->isVectorTy(); }
+/// The type of as many lanes as v has.
+inline llvm::Type* like(llvm::Value* v, llvm::Type* element) { return v->getType()->getWithNewType(element); }
+inline const llvm::Align any_alignment(1); // tensors of the caller may lie anywhere
 
 llvm::Value* lower_unary(const vmath::Emitter& e, Op op, DType type, llvm::Value* x);
 /// The operator of `node` on operands of its arguments' dtype; the node's bounds of integers help divisions.

@@ -8,8 +8,6 @@ namespace tenon::emit {
 
 namespace {
 
-const llvm::Align any_alignment(1);
-
 int64_t least(Expr e) { return const_int(e).value_or(e->lo); }
 bool divides(unsigned step, Expr extent) { return const_int(extent).value_or(1) % step == 0; }
 

@@ -15,7 +15,7 @@ struct Reduced {
 };
 
 // r = x - n ln 2 in two steps; the first is exact, as n times the upper part cancels all but the low bits of x.
-Reduced reduce(const Math& m, V x) {
+Reduced reduce_by_ln2(const Math& m, V x) {
   V shifted = m.fma(x, log2_e, m.number(m.magic()));
   V n = shifted - m.magic();
   double hi = m.f64 ? ln2 : static_cast<double>(static_cast<float>(ln2));
@@ -40,7 +40,7 @@ V expm1_poly(const Math& m, V r) { // error f32 2^-26, f64 2^-59, relative to ex
 
 // (e^x - 1) / 2 for x in [-40, 1024 ln 2]: the half keeps 2^n in range where e^x is next to overflow.
 V half_expm1(const Math& m, V x) {
-  Reduced a = reduce(m, x);
+  Reduced a = reduce_by_ln2(m, x);
   V half = m.as_float((m.bits(a.shifted) << m.mantissa) + m.integer(int64_t(m.bias - 1) << m.mantissa));
   return m.fma(half, expm1_poly(m, a.r), half - 0.5);
 }
@@ -91,7 +91,7 @@ double highest(const Math& m) { return m.f64 ? 710 : 89; }
 } // namespace
 
 ExpParts exp_parts(const Math& m, V x) {
-  Reduced a = reduce(m, x);
+  Reduced a = reduce_by_ln2(m, x);
   return {exp_poly(m, a.r), a.n, a.shifted};
 }
 

@@ -5,8 +5,6 @@
 namespace tenon::vmath {
 namespace {
 
-constexpr double pi = 3.14159265358979324;
-
 V log_of(const Math& m, V x) { return m.wrap(log(m.e, x.v)); }
 
 // x + n >= 8 for the least n, the product x (x + 1) ... (x + n - 1), and its derivative.

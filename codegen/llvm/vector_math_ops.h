@@ -13,6 +13,8 @@ namespace tenon::vmath {
 
 class Math;
 
+constexpr double pi = 3.141592653589793;
+
 /// A scalar or vector of floats, integers or booleans. Operators work lane by lane; a plain number is a splat constant.
 struct V {
   const Math* m;

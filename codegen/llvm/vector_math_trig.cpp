@@ -5,7 +5,7 @@
 namespace tenon::vmath {
 namespace {
 
-constexpr double pi = 3.141592653589793, half_pi = 1.5707963267948966;
+constexpr double half_pi = 1.5707963267948966;
 
 struct Trig {
   V r;        // in about [-pi/4, pi/4]
@@ -15,7 +15,7 @@ struct Trig {
 };
 
 // The first step is exact, the second rounds only r, the third adds what two words of pi/2 leave out.
-Trig reduce(const Math& m, V x) {
+Trig reduce_by_half_pi(const Math& m, V x) {
   V shifted = m.fma(x, 2 / pi, m.number(m.magic()));
   V n = shifted - m.magic();
   V first = m.fma(n, m.f64 ? -half_pi : -1.57079637, x);
@@ -55,7 +55,7 @@ V wide_tan(const Math& m, const Trig& t, V z, V odd) {
 llvm::Value* sine(const Emitter& e, llvm::Value* v, int offset, const char* name) {
   Math m(e, v);
   V x = m.wrap(v);
-  Trig t = reduce(m, x);
+  Trig t = reduce_by_half_pi(m, x);
   V z = t.r * t.r, n = t.quadrant + m.integer(offset);
   V r = m.select(m.nonzero(n & m.integer(1)), cos_poly(m, z), sin_poly(m, t.r, z));
   r = m.as_float(m.bits(r) ^ ((n >> 1) << (m.f64 ? 63 : 31)));
@@ -113,7 +113,7 @@ llvm::Value* cos(const Emitter& e, llvm::Value* x) { return sine(e, x, 1, "cos")
 llvm::Value* tan(const Emitter& e, llvm::Value* v) {
   Math m(e, v);
   V x = m.wrap(v);
-  Trig t = reduce(m, x);
+  Trig t = reduce_by_half_pi(m, x);
   V z = t.r * t.r, odd = m.nonzero(t.quadrant & m.integer(1));
   if (m.f64) {
     V r = wide_tan(m, t, z, odd);

@@ -20,11 +20,8 @@
 namespace tenon {
 namespace {
 
-constexpr int line_bytes = 64;
-constexpr int min_chains = 8;        // independent sums that keep two multiply-add ports of latency four busy
 constexpr int prefetch_bytes = 8192; // packed B of kernels that ask for nothing ahead: a memory latency at full speed
-constexpr int prefetch_rows = 24; // B in place, into L2: rows that lie a multiple of 4 KB apart share a set of L1, of eight lines or more
-constexpr int prefetch_k = 8;     // A by k
+constexpr int prefetch_k = 8;        // A by k
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
 /// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
@@ -35,7 +32,7 @@ int spare_registers(Isa isa, int rows, int vectors) { return (isa == Isa::Avx512
 /// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
 int sum_sets(const GemmFamilyRow& row, int rows, int vectors) {
   int sets = 1;
-  while (sets < least_unroll && sets * rows * vectors < min_chains &&
+  while (sets < least_unroll && sets * rows * vectors < GemmAssembler::min_chains &&
          spare_registers(row.isa, rows, vectors) - (2 * sets - 1) * rows * vectors >= spares_needed(row.arithmetic))
     sets *= 2;
   return sets;
@@ -229,7 +226,7 @@ private:
   }
   void find_row_ahead() {
     if (!asks_ahead()) return;
-    imul(row_ahead(), ptr[rsp + b_stride], prefetch_rows);
+    imul(row_ahead(), ptr[rsp + b_stride], prefetch_steps);
     add(row_ahead(), b());
   }
 

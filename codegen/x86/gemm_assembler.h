@@ -8,6 +8,13 @@
 namespace tenon {
 
 class GemmAssembler : public Assembler {
+public:
+  static constexpr int line_bytes = 64;
+  /// Independent sums that keep two multiply-add ports of latency four busy, and the most sets of accumulators that make them up.
+  static constexpr int min_chains = 8, most_sets = 4;
+  /// How far ahead B in place is fetched, into L2: rows that lie a multiple of 4 KB apart share a set of L1, of eight lines or more.
+  static constexpr int prefetch_steps = 24;
+
 protected:
   GemmAssembler(CodeMemory& memory, const GemmFamilyRow& row) : Assembler(memory, row.isa), f_(row.family), arithmetic_(row.arithmetic) {}
 

@@ -12,9 +12,8 @@
 namespace tenon {
 namespace {
 
-constexpr int min_chains = 8; // independent sums that keep two multiply-add ports of latency four busy
-constexpr int least_unroll = 2, most_sets = 4;
-constexpr int prefetch_bytes = 1024; // ahead in each column, and near its end in the next tile's
+constexpr int least_unroll = 2;
+constexpr int dot_prefetch_bytes = 1024; // ahead in each column, and near its end in the next tile's
 
 /// The sums, the held side, one that streams; where A is signed and the instruction takes it to be unsigned, a constant and
 /// what it adds to each column.
@@ -128,7 +127,7 @@ private:
   void look_ahead(const Reg64& t, int many) {
     Xbyak::Label long_enough;
     imul(rax, t, many);
-    mov(ahead(), prefetch_bytes);
+    mov(ahead(), dot_prefetch_bytes);
     sub(rax, ptr[rsp + end_unrolled]);
     mov(ptr[rsp + to_next], rax);
     cmp(ahead(), ptr[rsp + end_unrolled]);
@@ -144,9 +143,9 @@ private:
     jge(rest_of_vectors, T_NEAR);
     if (!rows_stream_) { // short columns that lie near each other: the hardware keeps up
       Xbyak::Label far;
-      cmp(qword[rsp + end_unrolled], prefetch_bytes);
+      cmp(qword[rsp + end_unrolled], dot_prefetch_bytes);
       jg(far);
-      cmp(qword[rdi + offsetof(GemmArgs, b_stride)], prefetch_bytes);
+      cmp(qword[rdi + offsetof(GemmArgs, b_stride)], dot_prefetch_bytes);
       jle(near, T_NEAR);
       L(far);
     }

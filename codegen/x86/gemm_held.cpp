@@ -11,15 +11,15 @@
 namespace tenon {
 namespace {
 
-constexpr int most_rows = 8;   // of a block
-constexpr int enough_sums = 8; // that wait for no other: two multiply-adds a cycle, of latency four
+constexpr int most_held_rows = 8; // of a block
+constexpr int enough_sums = 8;    // that wait for no other: two multiply-adds a cycle, of latency four
 
 class HeldEmitter : public GemmAssembler {
 public:
   HeldEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key)
       : GemmAssembler(memory, row), k_(key.rows), vectors_(key.vectors), masked_(key.masked) {
     int sums = std::min(registers() - k_ * vectors_ - 2, enough_sums);
-    rows_ = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::clamp(sums / vectors_, 1, most_rows))));
+    rows_ = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::clamp(sums / vectors_, 1, most_held_rows))));
   }
 
   void* emit() {

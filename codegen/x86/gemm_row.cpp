@@ -11,8 +11,8 @@
 namespace tenon {
 namespace {
 
-constexpr int most_rows = 8; // of the matrix
-constexpr int unroll = 4;    // vectors
+constexpr int most_matrix_rows = 8; // of the matrix
+constexpr int unroll = 4;           // vectors
 
 class RowEmitter : public GemmAssembler {
 public:
@@ -24,10 +24,10 @@ public:
     load_arguments();
     start_sums();
     L(next);
-    cmp(depth(), most_rows);
+    cmp(depth(), most_matrix_rows);
     jl(rest, T_NEAR);
-    multiply_rows(most_rows);
-    sub(depth(), most_rows);
+    multiply_rows(most_matrix_rows);
+    sub(depth(), most_matrix_rows);
     jmp(next, T_NEAR);
     L(rest);
     test(depth(), depth());
@@ -58,8 +58,8 @@ private:
   Reg64 b_row(int i) const { return Reg64(8 + i); }
 
   Xmm element(int i) const { return vec(i); } // of A
-  Xmm sum(int i) const { return vec(most_rows + i); }
-  Xmm converted(int i) const { return vec(most_rows + unroll + i); }
+  Xmm sum(int i) const { return vec(most_matrix_rows + i); }
+  Xmm converted(int i) const { return vec(most_matrix_rows + unroll + i); }
   Xmm mask() const { return vec(15); }
   bool converts() const { return f_.b != f_.sum; }
 

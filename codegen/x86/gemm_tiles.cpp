@@ -18,7 +18,7 @@
 namespace tenon {
 namespace {
 
-constexpr int tiles = 8, tile_rows = 16, row_bytes = 64;
+constexpr int tiles = 8, tile_rows = 16, tile_row_bytes = 64;
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start_row = 0;
@@ -26,7 +26,7 @@ struct alignas(64) TileConfig {
   uint16_t column_bytes[16] = {};
   uint8_t rows[16] = {};
   constexpr TileConfig() {
-    for (int t = 0; t < tiles; t++) column_bytes[t] = row_bytes, rows[t] = tile_rows;
+    for (int t = 0; t < tiles; t++) column_bytes[t] = tile_row_bytes, rows[t] = tile_rows;
   }
 };
 static_assert(sizeof(TileConfig) == 64);
@@ -54,11 +54,11 @@ public:
   void* round_trip(int (*pause)()) {
     push(rbx);
     mov(rbx, rdi);
-    mov(eax, row_bytes);
+    mov(eax, tile_row_bytes);
     tileloadd(Xbyak::Tmm(0), ptr[rbx + rax]);
     mov(rax, reinterpret_cast<size_t>(pause));
     call(rax);
-    mov(eax, row_bytes);
+    mov(eax, tile_row_bytes);
     tilestored(ptr[rbx + rax], Xbyak::Tmm(0));
     pop(rbx);
     ret();
@@ -82,7 +82,7 @@ public:
     mov(a_stride(), ptr[rdi + offsetof(GemmArgs, a_stride)]);
     mov(rows(), ptr[rdi + offsetof(GemmArgs, rows)]);
     mov(positions(), ptr[rdi + offsetof(GemmArgs, positions)]);
-    mov(b_stride(), vectors_ * row_bytes);
+    mov(b_stride(), vectors_ * tile_row_bytes);
     cmp(qword[rdi + offsetof(GemmArgs, mode)], static_cast<int>(GemmInit::C));
     je(from_c, T_NEAR);
     for (int i = 0; i < groups_ * vectors_; i++) tilezero(Xbyak::Tmm(i));
@@ -140,7 +140,7 @@ private:
     shl(r14, 4);
     mov(r15, c());
     for (int g = 0; g < groups_; g++) {
-      for (int j = 0; j < vectors_; j++) f(g * vectors_ + j, ptr[r15 + c_stride() + j * row_bytes]);
+      for (int j = 0; j < vectors_; j++) f(g * vectors_ + j, ptr[r15 + c_stride() + j * tile_row_bytes]);
       if (g + 1 < groups_) add(r15, r14);
     }
   }
@@ -162,7 +162,7 @@ private:
     sum_steps(false);
     jmp(done, T_NEAR);
     L(skip); // padding: nothing is added
-    imul(steps(), steps(), vectors_ * row_bytes);
+    imul(steps(), steps(), vectors_ * tile_row_bytes);
     add(b(), steps());
     L(done);
   }
@@ -172,9 +172,9 @@ private:
     align(32);
     L(next);
     step(looks_ahead);
-    for (int g = 0; g < groups_; g++) add(a(g), row_bytes);
-    add(b(), tile_rows * row_bytes * vectors_);
-    if (looks_ahead) add(ahead(), tile_rows * row_bytes * vectors_);
+    for (int g = 0; g < groups_; g++) add(a(g), tile_row_bytes);
+    add(b(), tile_rows * tile_row_bytes * vectors_);
+    if (looks_ahead) add(ahead(), tile_rows * tile_row_bytes * vectors_);
     dec(steps());
     jnz(next, T_NEAR);
   }
@@ -183,12 +183,12 @@ private:
   /// rows are to stay in. Where it comes from memory, what follows is asked for as fast as this is read.
   void step(bool looks_ahead) {
     for (int j = 0; j < vectors_; j++) {
-      tileloaddt1(b_tile(j), ptr[b() + b_stride() + j * row_bytes]);
+      tileloaddt1(b_tile(j), ptr[b() + b_stride() + j * tile_row_bytes]);
       for (int g = 0; g < groups_; g++) {
         if (j == 0) tileloadd(a_tile(g), ptr[a(g) + a_stride()]);
         multiply(sum(g, j), a_tile(g), b_tile(j));
       }
-      for (int i = 0; looks_ahead && i < tile_rows; i++) prefetcht1(ptr[ahead() + (j * tile_rows + i) * row_bytes]);
+      for (int i = 0; looks_ahead && i < tile_rows; i++) prefetcht1(ptr[ahead() + (j * tile_rows + i) * tile_row_bytes]);
     }
   }
   void multiply(const Xbyak::Tmm& c, const Xbyak::Tmm& a, const Xbyak::Tmm& b) {
@@ -209,7 +209,7 @@ bool has_palette() {
   if (!__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) || a < 1) return false;
   if (!__get_cpuid_count(0x1d, 1, &a, &b, &c, &d)) return false;
   unsigned tile_bytes = a >> 16, bytes_per_row = b & 0xffff, names = b >> 16, max_rows = c & 0xffff;
-  return tile_bytes >= 1024 && bytes_per_row >= row_bytes && names >= tiles && max_rows >= tile_rows;
+  return tile_bytes >= 1024 && bytes_per_row >= tile_row_bytes && names >= tiles && max_rows >= tile_rows;
 }
 
 bool ask_for_tiles() {
@@ -223,7 +223,7 @@ bool tiles_survive() {
   auto begin = reinterpret_cast<void (*)()>(emit_begin_tiles(memory));
   auto end = reinterpret_cast<void (*)()>(emit_end_tiles(memory));
   auto trip = reinterpret_cast<void (*)(void*)>(TileAssembler(memory).round_trip(sched_yield));
-  alignas(64) uint8_t tile[tile_rows * row_bytes], before[sizeof tile];
+  alignas(64) uint8_t tile[tile_rows * tile_row_bytes], before[sizeof tile];
   for (size_t i = 0; i < sizeof tile; i++) before[i] = tile[i] = static_cast<uint8_t>(i * 7 + i / 64 + 1);
   begin();
   bool same = true;

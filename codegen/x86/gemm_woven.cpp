@@ -12,10 +12,7 @@
 namespace tenon {
 namespace {
 
-constexpr int line_bytes = 64;
-constexpr int min_chains = 8, most_sets = 4; // independent sums that keep the ports busy
-constexpr int prefetch_steps = 24; // of B, into L2: rows that lie a multiple of 4 KB apart share a set of L1, of eight lines or more
-constexpr int most_rows = 10;      // of pointers in registers
+constexpr int most_woven_rows = 10; // of pointers in registers
 
 /// Registers by use; rows are held where they all fit.
 struct Registers {
@@ -101,7 +98,7 @@ private:
   Reg64 index() const { return rax; } // bytes of A
   Reg64 b() const { return rcx; }
   Reg64 row(int i) const {
-    static constexpr int order[most_rows] = {2, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+    static constexpr int order[most_woven_rows] = {2, 6, 8, 9, 10, 11, 12, 13, 14, 15};
     return Reg64(order[i]);
   }
   Reg64 stride() const { return rbx; }
@@ -253,7 +250,7 @@ private:
 
 bool woven_gemm_fits(const GemmFamilyRow& row, int rows, int vectors) {
   bool weaves = row.arithmetic == Arithmetic::BF16Dot || row.arithmetic == Arithmetic::U8I8Dot || row.arithmetic == Arithmetic::I8I8Dot;
-  return weaves && row.isa == Isa::Avx512 && rows >= 1 && rows <= most_rows && vectors >= 1 && vectors <= GemmFamily::max_vectors &&
+  return weaves && row.isa == Isa::Avx512 && rows >= 1 && rows <= most_woven_rows && vectors >= 1 && vectors <= GemmFamily::max_vectors &&
          Registers(row, rows, vectors).needed() <= 32;
 }
 

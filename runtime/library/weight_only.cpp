@@ -18,10 +18,10 @@ constexpr int64_t split_grain = 1 << 15;      // elements of x
 int64_t sixteens_of(int64_t n) { return (n + columns - 1) / columns; }
 
 /// Where a column lies: its panel, and its dword of a row of the panel.
-template <class Byte> struct Place {
+template <class Byte> struct PackedColumn {
   Byte* panel;
   int64_t dword, row, group; // row and group: in bytes
-  Place(const WeightOnlyLayout& l, Byte* packed, int64_t n, int64_t column) {
+  PackedColumn(const WeightOnlyLayout& l, Byte* packed, int64_t n, int64_t column) {
     int64_t first = column / width * width, sixteens = sixteens_of(std::min(width, n - first));
     panel = packed + first / columns * l.bytes(), dword = column - first, row = sixteens * columns * 4, group = sixteens * l.group_bytes();
   }
@@ -41,7 +41,7 @@ template <class T>
 void pack_panel(const WeightOnlyLayout& l, int64_t low, const LibraryCall& c, int64_t begin, int64_t end, uint8_t* packed) {
   for (int64_t g = 0; g < l.groups; g++)
     for (int64_t column = begin; column < end; column++) {
-      Place place(l, packed, c.inputs[0].size(0), column);
+      PackedColumn place(l, packed, c.inputs[0].size(0), column);
       int64_t from = column * l.groups + g;
       std::memcpy(place.at(g, 0), c.inputs[1].as<float>() + from, 4);
       if (l.shifted) std::memcpy(place.at(g, 1), c.inputs[2].as<float>() + from, 4);
@@ -53,7 +53,7 @@ void pack_panel(const WeightOnlyLayout& l, int64_t low, const LibraryCall& c, in
 void plain_row(const WeightOnlyLayout& l, int64_t low, const float* x, const uint8_t* packed, float* y, int64_t n, int64_t begin,
                int64_t end) {
   for (int64_t column = begin; column < end; column++) {
-    Place place(l, packed, n, column);
+    PackedColumn place(l, packed, n, column);
     float sum = 0;
     for (int64_t g = 0; g < l.groups; g++) {
       float scale, shift = 0;

@@ -12,7 +12,7 @@ namespace tenon {
 
 namespace {
 
-using Kind = Tree::Kind;
+using TreeKind = Tree::Kind;
 
 // Numbers alone are passed to the program; other values are compared.
 std::optional<Tensor> passed(const Tree& leaf) {
@@ -89,7 +89,7 @@ public:
     if (spec.is_leaf()) return add_fixed(spec, given, path);
     if (spec.is_dict()) return add_dict(spec, given, path);
     if (spec.kind() != given.kind()) mismatch(path, spec, given);
-    if (spec.kind() == Kind::NamedTuple || spec.kind() == Kind::Object) return add_object(spec, given, path);
+    if (spec.kind() == TreeKind::NamedTuple || spec.kind() == TreeKind::Object) return add_object(spec, given, path);
     if (spec.size() != given.size()) mismatch(path, spec, given);
     for (size_t i = 0; i < spec.size(); i++) add(spec.children()[i], given.children()[i], fmt::format("{}[{}]", path, i));
   }

@@ -90,10 +90,6 @@ GivenCall given_call(GraphImpl& g, std::string_view op, const std::vector<Arg>& 
   return {def, std::move(full)};
 }
 
-std::shared_ptr<const Origin> origin_here(const GraphImpl& g) {
-  return g.insert_before.valid() ? g.graph.node(g.insert_before).origin : nullptr;
-}
-
 std::string node_name(const GraphImpl& g, const OpDef& def) {
   bool edge = g.dialect != Dialect::Aten && def.signature.name.starts_with("aten::");
   if (def.kind == Kind::Prim) return def.signature.name.substr(0, def.signature.name.find('.')); // as the stages know it
@@ -112,7 +108,7 @@ Node Graph::insertNode(std::string_view op, std::vector<Arg> args, std::vector<N
   else if (call.def.kind != Kind::Prim) types = infer_types(g.graph, call.def, call.args);
   NodeId made;
   g.insert([&](BlockId b) {
-    made = g.graph.append(b, {.op = node_name(g, call.def), .def = &call.def, .args = std::move(call.args), .origin = origin_here(g)},
+    made = g.graph.append(b, {.op = node_name(g, call.def), .def = &call.def, .args = std::move(call.args), .origin = g.origin_here()},
                           std::move(types));
   });
   return Access::node(impl_.get(), made);
@@ -127,7 +123,7 @@ std::vector<Value> Graph::insertValues(std::string_view op, std::vector<Arg> arg
   std::vector<Value> results;
   g.insert([&](BlockId b) {
     Builder builder(g.graph, b, g.dialect != Dialect::Aten);
-    builder.set_origin(origin_here(g));
+    builder.set_origin(g.origin_here());
     for (V v : builder.call_full(call.def, std::move(call.args))) results.push_back(Access::value(impl_.get(), v.id));
   });
   return results;
@@ -151,7 +147,7 @@ Value Graph::insertConstant(Tensor tensor, std::string name) {
   ValueId made;
   impl_->insert([&](BlockId b) {
     Builder builder(impl_->graph, b, false);
-    builder.set_origin(origin_here(*impl_));
+    builder.set_origin(impl_->origin_here());
     made = builder.constant(std::move(tensor), std::move(name)).id;
   });
   return Access::value(impl_.get(), made);
@@ -195,34 +191,35 @@ void Graph::dump() const { std::fputs(toString().c_str(), stdout); }
 
 // ---- Block
 
-static tenon::Block& at(GraphImpl* g, uint32_t id) {
+static tenon::Block& block_at(GraphImpl* g, uint32_t id) {
   require_input(g != nullptr, "an empty Block");
   return g->graph.block(BlockId{id});
 }
 
 std::vector<Value> Block::inputs() const {
   std::vector<Value> list;
-  for (ValueId v : at(impl_, id_).params) list.push_back(Access::value(impl_, v));
+  for (ValueId v : block_at(impl_, id_).params) list.push_back(Access::value(impl_, v));
   return list;
 }
 std::vector<Value> Block::outputs() const {
   std::vector<Value> list;
-  for (const tenon::Arg& a : at(impl_, id_).returns) list.push_back(a.is<ValueId>() ? Access::value(impl_, a.get<ValueId>()) : Value());
+  for (const tenon::Arg& a : block_at(impl_, id_).returns)
+    list.push_back(a.is<ValueId>() ? Access::value(impl_, a.get<ValueId>()) : Value());
   return list;
 }
 std::vector<Arg> Block::returns() const {
   std::vector<Arg> list;
-  for (const tenon::Arg& a : at(impl_, id_).returns) list.push_back(impl_->out(a));
+  for (const tenon::Arg& a : block_at(impl_, id_).returns) list.push_back(impl_->out(a));
   return list;
 }
 std::vector<Node> Block::nodes() const {
   std::vector<Node> list;
-  for (NodeId n : at(impl_, id_).nodes) list.push_back(Access::node(impl_, n));
+  for (NodeId n : block_at(impl_, id_).nodes) list.push_back(Access::node(impl_, n));
   return list;
 }
 
 Value Block::insertInput(size_t offset, const Type& type, std::string name) const {
-  tenon::Block& b = at(impl_, id_);
+  tenon::Block& b = block_at(impl_, id_);
   require_input(offset <= b.params.size(), "insertInput: there are {} inputs", b.params.size());
   GraphImpl::Typed typed = impl_->typed(type);
   ValueId v = impl_->graph.add_param(BlockId{id_}, {}, impl_->unique_name(std::move(name)));
@@ -232,10 +229,12 @@ Value Block::insertInput(size_t offset, const Type& type, std::string name) cons
   impl_->block_of_param[v] = BlockId{id_};
   return Access::value(impl_, v);
 }
-Value Block::addInput(const Type& type, std::string name) const { return insertInput(at(impl_, id_).params.size(), type, std::move(name)); }
+Value Block::addInput(const Type& type, std::string name) const {
+  return insertInput(block_at(impl_, id_).params.size(), type, std::move(name));
+}
 
 void Block::eraseInput(size_t offset) const {
-  auto& params = at(impl_, id_).params;
+  auto& params = block_at(impl_, id_).params;
   require_input(offset < params.size(), "eraseInput: there are {} inputs", params.size());
   require_input(impl_->uses.get(params[offset]).empty(), "eraseInput: %{} is used", impl_->name(params[offset]));
   impl_->names.erase(impl_->name(params[offset]));
@@ -256,32 +255,32 @@ static tenon::Arg returned(Block block, GraphImpl& g, const Arg& value) {
 }
 
 size_t Block::registerOutput(Arg value) const {
-  ArgList now = at(impl_, id_).returns;
+  ArgList now = block_at(impl_, id_).returns;
   now.push_back(returned(*this, *impl_, value));
   impl_->set_returns(BlockId{id_}, std::move(now));
-  return at(impl_, id_).returns.size() - 1;
+  return block_at(impl_, id_).returns.size() - 1;
 }
 void Block::replaceOutput(size_t offset, Arg value) const {
-  ArgList now = at(impl_, id_).returns;
+  ArgList now = block_at(impl_, id_).returns;
   check_output(now, offset, "replaceOutput");
   now[offset] = returned(*this, *impl_, value);
   impl_->set_returns(BlockId{id_}, std::move(now));
 }
 void Block::eraseOutput(size_t offset) const {
-  ArgList now = at(impl_, id_).returns;
+  ArgList now = block_at(impl_, id_).returns;
   now.erase(now.begin() + static_cast<std::ptrdiff_t>(check_output(now, offset, "eraseOutput")));
   impl_->set_returns(BlockId{id_}, std::move(now));
 }
 
 Node Block::param_node(size_t i) const {
-  require_input(i < at(impl_, id_).params.size(), "param_node: there are {} inputs", at(impl_, id_).params.size());
-  return Access::param(impl_, at(impl_, id_).params[i]);
+  require_input(i < block_at(impl_, id_).params.size(), "param_node: there are {} inputs", block_at(impl_, id_).params.size());
+  return Access::param(impl_, block_at(impl_, id_).params[i]);
 }
 Node Block::return_node() const { return Access::returns(impl_, BlockId{id_}); }
 Node Block::owningNode() const {
-  NodeId owner = at(impl_, id_).owner;
+  NodeId owner = block_at(impl_, id_).owner;
   return owner.valid() ? Access::node(impl_, owner) : Node();
 }
-Graph& Block::owningGraph() const { return at(impl_, id_), *impl_->owner; }
+Graph& Block::owningGraph() const { return block_at(impl_, id_), *impl_->owner; }
 
 } // namespace tenon::ir

@@ -6,7 +6,7 @@
 namespace tenon::ir {
 
 // The node of a call; BadInput for others.
-static tenon::Node& call_of(Node n) {
+static tenon::Node& call_with_attributes(Node n) {
   require_input(Access::graph(n) != nullptr && Access::is_call(n), "only calls have attributes");
   require_input(Access::graph(n)->block_of.get(Access::id(n)).valid(), "the node was destroyed");
   return Access::graph(n)->graph.node(Access::id(n));
@@ -15,7 +15,7 @@ static tenon::Node& call_of(Node n) {
 std::vector<NamedArg> Node::attributes() const {
   std::vector<NamedArg> list;
   if (role_ == Role::Call)
-    for (const Attribute& a : call_of(*this).attributes) list.push_back({a.name, impl_->out(a.value)});
+    for (const Attribute& a : call_with_attributes(*this).attributes) list.push_back({a.name, impl_->out(a.value)});
   return list;
 }
 
@@ -34,7 +34,7 @@ static bool is_attribute(const Arg& value, bool is_script) {
 }
 
 void Node::setAttribute(std::string_view name, Arg value) const {
-  std::vector<Attribute> now = call_of(*this).attributes;
+  std::vector<Attribute> now = call_with_attributes(*this).attributes;
   if (!is_attribute(value, impl_->is_script())) impl_->fail(NodeId{id_}, "setAttribute: {} is no number, text or list of these", name);
   tenon::Arg inner = impl_->in(value);
   auto at = std::ranges::find(now, name, &Attribute::name);
@@ -43,10 +43,10 @@ void Node::setAttribute(std::string_view name, Arg value) const {
   impl_->set_attributes(NodeId{id_}, std::move(now));
 }
 
-bool Node::hasAttribute(std::string_view name) const { return call_of(*this).attribute(name) != nullptr; }
+bool Node::hasAttribute(std::string_view name) const { return call_with_attributes(*this).attribute(name) != nullptr; }
 
 void Node::removeAttribute(std::string_view name) const {
-  std::vector<Attribute> now = call_of(*this).attributes;
+  std::vector<Attribute> now = call_with_attributes(*this).attributes;
   if (std::erase_if(now, [&](const Attribute& a) { return a.name == name; }) == 0) impl_->fail(NodeId{id_}, "no attribute {}", name);
   impl_->set_attributes(NodeId{id_}, std::move(now));
 }
@@ -54,7 +54,7 @@ void Node::removeAttribute(std::string_view name) const {
 namespace {
 
 ir::Arg attribute(Node n, std::string_view name) {
-  const tenon::Arg* a = call_of(n).attribute(name);
+  const tenon::Arg* a = call_with_attributes(n).attribute(name);
   if (!a) Access::graph(n)->fail(Access::id(n), "no attribute {}", name);
   return Access::graph(n)->out(*a);
 }

@@ -53,6 +53,8 @@ struct GraphImpl {
   void insert(const std::function<void(BlockId)>& append);
   void move(NodeId id, BlockId block, size_t at);
   void set_insert_point(BlockId block, NodeId before); ///< at the end of the block where `before` is none, or was destroyed
+  /// Of what stands at the insert point; none at the end of a block.
+  std::shared_ptr<const Origin> origin_here() const { return insert_before.valid() ? graph.node(insert_before).origin : nullptr; }
   /// Arguments in schema order; `values` that are numbers become their expressions.
   ArgList schema_args(const OpDef& def, ArgList args, const std::vector<Attribute>& kwargs) const;
   const OpDef& choose_op(std::string_view name, const ArgList& args, const std::vector<Attribute>& kwargs) const;

@@ -14,39 +14,39 @@ namespace tenon::ir {
 
 // ---- Value
 
-static tenon::Value& at(GraphImpl* g, uint32_t id) {
+static tenon::Value& value_at(GraphImpl* g, uint32_t id) {
   require_input(g != nullptr, "an empty Value");
   return g->graph.value(ValueId{id});
 }
 
 Type Value::type() const {
-  const tenon::Value& v = at(impl_, id_);
+  const tenon::Value& v = value_at(impl_, id_);
   Type t = impl_->out(v.type);
   if (t.kind == Type::Kind::Tensor) t.requires_grad = v.meta.requires_grad, t.device = device_name(v.meta);
   return t;
 }
-void Value::setType(const Type& type) const { at(impl_, id_), impl_->set_type(ValueId{id_}, impl_->typed(type)); }
+void Value::setType(const Type& type) const { value_at(impl_, id_), impl_->set_type(ValueId{id_}, impl_->typed(type)); }
 Node Value::node() const {
-  return at(impl_, id_).node.valid() ? Access::node(impl_, at(impl_, id_).node) : Access::param(impl_, ValueId{id_});
+  return value_at(impl_, id_).node.valid() ? Access::node(impl_, value_at(impl_, id_).node) : Access::param(impl_, ValueId{id_});
 }
-size_t Value::offset() const { return at(impl_, id_).node.valid() ? at(impl_, id_).index : 0; }
-bool Value::requiresGrad() const { return at(impl_, id_).meta.requires_grad; }
-std::string Value::device() const { return device_name(at(impl_, id_).meta); }
-std::vector<int> Value::dimOrder() const { return dim_order(at(impl_, id_).type); }
-std::string Value::name() const { return at(impl_, id_).name; }
+size_t Value::offset() const { return value_at(impl_, id_).node.valid() ? value_at(impl_, id_).index : 0; }
+bool Value::requiresGrad() const { return value_at(impl_, id_).meta.requires_grad; }
+std::string Value::device() const { return device_name(value_at(impl_, id_).meta); }
+std::vector<int> Value::dimOrder() const { return dim_order(value_at(impl_, id_).type); }
+std::string Value::name() const { return value_at(impl_, id_).name; }
 void Value::setName(std::string name) const {
-  impl_->names.erase(at(impl_, id_).name);
-  at(impl_, id_).name = impl_->unique_name(std::move(name));
+  impl_->names.erase(value_at(impl_, id_).name);
+  value_at(impl_, id_).name = impl_->unique_name(std::move(name));
 }
 
 std::vector<Value::Use> Value::uses() const {
-  at(impl_, id_);
+  value_at(impl_, id_);
   std::vector<Use> list;
   for (const auto& [user, offset] : impl_->uses.get(ValueId{id_}))
     list.push_back({user.is_block ? Access::returns(impl_, BlockId{user.id}) : Access::node(impl_, NodeId{user.id}), offset});
   return list;
 }
-bool Value::hasUses() const { return at(impl_, id_), !impl_->uses.get(ValueId{id_}).empty(); }
+bool Value::hasUses() const { return value_at(impl_, id_), !impl_->uses.get(ValueId{id_}).empty(); }
 
 // One may stand where the other does.
 static void check_exchange(GraphImpl* g, Value was, Value now, std::string_view what) {
@@ -57,11 +57,11 @@ static void check_exchange(GraphImpl* g, Value was, Value now, std::string_view 
 }
 
 void Value::replaceAllUsesWith(Value other) const {
-  at(impl_, id_);
+  value_at(impl_, id_);
   check_exchange(impl_, *this, other, "replaceAllUsesWith");
   impl_->replace_uses(ValueId{id_}, Access::id(other));
 }
-Graph& Value::owningGraph() const { return at(impl_, id_), *impl_->owner; }
+Graph& Value::owningGraph() const { return value_at(impl_, id_), *impl_->owner; }
 
 // ---- Node: what it is
 

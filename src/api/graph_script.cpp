@@ -18,10 +18,6 @@ namespace {
 using tenon::TypeKind;
 tenon::Type simple(TypeKind kind) { return tenon::Type::simple(kind); }
 
-std::shared_ptr<const Origin> origin_here(const GraphImpl& g) {
-  return g.insert_before.valid() ? g.graph.node(g.insert_before).origin : nullptr;
-}
-
 /// Nodes at the end of a block.
 class Appender {
 public:
@@ -31,7 +27,7 @@ public:
         }) {}
 
   NodeId append(OpId op, ArgList args, std::vector<tenon::Type> types) {
-    return g_.graph.append(block_, {.op = op, .args = std::move(args), .origin = origin_here(g_)}, std::move(types));
+    return g_.graph.append(block_, {.op = op, .args = std::move(args), .origin = g_.origin_here()}, std::move(types));
   }
 
   // The value of an argument: that of a constant is made.

@@ -16,7 +16,7 @@ namespace tenon {
 
 namespace {
 
-using Kind = OptionInfo::Kind;
+using OptionKind = OptionInfo::Kind;
 using Setter = void (*)(Options&, std::string_view);
 
 bool to_flag(std::string_view text) {
@@ -64,39 +64,42 @@ struct Row {
   Setter set;
 };
 constexpr Row rows[] = {
-    {{"threads", Kind::Value, "threads of one call; 0: all cores", "COUNT"},
+    {{"threads", OptionKind::Value, "threads of one call; 0: all cores", "COUNT"},
      [](Options& o, std::string_view v) { o.threads = to_number<int>(v); }},
-    {{"isa", Kind::Value, "the vector instructions that code may use", "auto|avx2|avx512"},
+    {{"isa", OptionKind::Value, "the vector instructions that code may use", "auto|avx2|avx512"},
      [](Options& o, std::string_view v) { o.isa = to_word(v, isas); }},
-    {{"precision", Kind::Value, "of f32 products", "strict|bf16|int8-weights"},
+    {{"precision", OptionKind::Value, "of f32 products", "strict|bf16|int8-weights"},
      [](Options& o, std::string_view v) { o.precision = to_word(v, precisions); }},
-    {{"kernel", Kind::List, "a registered kernel that computes what it can, NAME or NAMESPACE::*; may be given again", "NAME"},
+    {{"kernel", OptionKind::List, "a registered kernel that computes what it can, NAME or NAMESPACE::*; may be given again", "NAME"},
      [](Options& o, std::string_view v) { o.kernels.emplace_back(v); }},
-    {{"backend", Kind::List, "a registered backend that takes its part of the program; may be given again", "NAME"},
+    {{"backend", OptionKind::List, "a registered backend that takes its part of the program; may be given again", "NAME"},
      [](Options& o, std::string_view v) { o.backends.emplace_back(v); }},
-    {{"interpret", Kind::Flag, "run in the reference interpreter"}, [](Options& o, std::string_view v) { o.interpret = to_flag(v); }},
-    {{"forbid-fallback", Kind::Flag, "an operator without native code is an error"},
+    {{"interpret", OptionKind::Flag, "run in the reference interpreter"}, [](Options& o, std::string_view v) { o.interpret = to_flag(v); }},
+    {{"forbid-fallback", OptionKind::Flag, "an operator without native code is an error"},
      [](Options& o, std::string_view v) { o.forbid_fallback = to_flag(v); }},
-    {{"profile", Kind::Flag, "time every step, which makes calls slower"}, [](Options& o, std::string_view v) { o.profile = to_flag(v); }},
-    {{"seed", Kind::Value, "seed of random operators", "COUNT"}, [](Options& o, std::string_view v) { o.seed = to_number<uint64_t>(v); }},
-    {{"cache", Kind::Value, "a folder that keeps compiled programs for later", "FOLDER"},
+    {{"profile", OptionKind::Flag, "time every step, which makes calls slower"},
+     [](Options& o, std::string_view v) { o.profile = to_flag(v); }},
+    {{"seed", OptionKind::Value, "seed of random operators", "COUNT"},
+     [](Options& o, std::string_view v) { o.seed = to_number<uint64_t>(v); }},
+    {{"cache", OptionKind::Value, "a folder that keeps compiled programs for later", "FOLDER"},
      [](Options& o, std::string_view v) { o.cache_folder = v; }},
-    {{"cache-bytes", Kind::Value, "the most that the folder may hold", "BYTES"},
+    {{"cache-bytes", OptionKind::Value, "the most that the folder may hold", "BYTES"},
      [](Options& o, std::string_view v) { o.cache_bytes = to_number<uint64_t>(v); }},
-    {{"compile-budget", Kind::Value, "milliseconds of compiling before calls run in the interpreter meanwhile", "MS"},
+    {{"compile-budget", OptionKind::Value, "milliseconds of compiling before calls run in the interpreter meanwhile", "MS"},
      [](Options& o, std::string_view v) { o.compile_budget_ms = to_number<double>(v); }},
-    {{"communicator", Kind::Value, "of programs for several ranks: mpi[:ARGUMENTS] or a shared library NAME.so[:ARGUMENTS]", "LIBRARY"},
+    {{"communicator", OptionKind::Value, "of programs for several ranks: mpi[:ARGUMENTS] or a shared library NAME.so[:ARGUMENTS]",
+      "LIBRARY"},
      [](Options& o, std::string_view v) { o.communicator = Communicator::open(std::string(v)).value(); }},
-    {{"group", Kind::List, "ranks of a group that the program names, NAME=0,1,2; may be given again", "NAME=RANKS"},
+    {{"group", OptionKind::List, "ranks of a group that the program names, NAME=0,1,2; may be given again", "NAME=RANKS"},
      [](Options& o, std::string_view v) { o.groups.push_back(to_group(v)); }},
-    {{"specialize", Kind::Value, "whether sizes that come often get code of their own, made in the background; without: true",
+    {{"specialize", OptionKind::Value, "whether sizes that come often get code of their own, made in the background; without: true",
       "true|false"},
      [](Options& o, std::string_view v) { o.specialization.in_background = to_flag(v); }},
-    {{"specialize-most", Kind::Value, "plans for sizes of their own that one program holds", "COUNT"},
+    {{"specialize-most", OptionKind::Value, "plans for sizes of their own that one program holds", "COUNT"},
      [](Options& o, std::string_view v) { o.specialization.most = to_number<int>(v); }},
-    {{"specialize-bytes", Kind::Value, "bytes of code and weights that these plans take", "BYTES"},
+    {{"specialize-bytes", OptionKind::Value, "bytes of code and weights that these plans take", "BYTES"},
      [](Options& o, std::string_view v) { o.specialization.most_bytes = to_number<uint64_t>(v); }},
-    {{"specialize-share", Kind::Value, "of the time spent in calls, the share that making these plans may take", "SHARE"},
+    {{"specialize-share", OptionKind::Value, "of the time spent in calls, the share that making these plans may take", "SHARE"},
      [](Options& o, std::string_view v) { o.specialization.compile_share = to_number<double>(v); }},
 };
 

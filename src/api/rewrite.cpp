@@ -39,7 +39,7 @@ struct Pattern {
   std::vector<NodeId> nodes;
 };
 
-using Pairs = std::vector<std::pair<tenon::Arg, tenon::Arg>>; // of the pattern, of the graph: to be equal
+using ArgPairs = std::vector<std::pair<tenon::Arg, tenon::Arg>>; // of the pattern, of the graph: to be equal
 
 struct State {
   std::map<ValueId, tenon::Arg> values; // by the pattern's
@@ -107,7 +107,7 @@ private:
     return solve({{tenon::Arg(p_.outputs[0]), tenon::Arg(g_.graph.node(n).outputs[k])}}, {});
   }
 
-  std::optional<State> solve(Pairs work, State s) {
+  std::optional<State> solve(ArgPairs work, State s) {
     while (!work.empty()) {
       auto [mine, theirs] = std::move(work.back());
       work.pop_back();
@@ -158,7 +158,7 @@ private:
     return true;
   }
 
-  static Pairs joined(Pairs work, const ArgList& a, const ArgList& b) {
+  static ArgPairs joined(ArgPairs work, const ArgList& a, const ArgList& b) {
     for (size_t i = a.size(); i-- > 0;) work.emplace_back(a[i], b[i]);
     return work;
   }

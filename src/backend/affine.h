@@ -9,6 +9,9 @@
 
 namespace tenon {
 
+inline bool depends_on(Expr e, Expr axis) {
+  return contains(e, [&](const ExprNode& n) { return &n == axis.get(); });
+}
 Expr flat_offset(ExprPool& pool, const Type& type, std::span<const Expr> index);
 /// coefficient[k] * axes[k] + ... + rest == e, where no coefficient and no rest depends on the axes.
 struct Affine {

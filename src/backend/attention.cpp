@@ -23,7 +23,7 @@ Expr without_casts(Expr e) {
 bool is_number(Expr e, double v) { return e->is_const() && e->number() == v; }
 bool is_minus_infinity(Expr e) { return without_casts(e)->is_const() && is_float(e->type) && without_casts(e)->number() == -INFINITY; }
 
-bool depends_on(Expr e, Expr axis) {
+bool depends_on_axis(Expr e, Expr axis) {
   return axis->op == Op::Axis && contains(e, [&](const ExprNode& n) { return &n == axis.get(); });
 }
 
@@ -108,9 +108,9 @@ private:
   Expr row_, key_;
 };
 
-class Matcher {
+class AttentionMatcher {
 public:
-  Matcher(const Graph& g, NodeId product, NodeId scores, Inliner& inliner, std::string& why)
+  AttentionMatcher(const Graph& g, NodeId product, NodeId scores, Inliner& inliner, std::string& why)
       : g_(g), pool_(g.pool()), inliner_(inliner), why_(why) {
     out_.scores = scores;
     operands_ = tensor_operands(g.node(product).args, g);
@@ -208,7 +208,7 @@ private:
     Expr row = index_[index_.size() - 2], column = index_.back();
     is_swapped_ = row == out_.key && column != out_.key;
     if (!is_swapped_ && column != out_.key) return no("the scores are not along the keys");
-    if (depends_on(is_swapped_ ? column : row, out_.key) || (index_.size() == 3 && depends_on(index_[0], out_.key)))
+    if (depends_on_axis(is_swapped_ ? column : row, out_.key) || (index_.size() == 3 && depends_on_axis(index_[0], out_.key)))
       return no("the scores are not along the keys");
     return true;
   }
@@ -394,7 +394,7 @@ std::optional<AttentionNodes> find_attention(const Graph& g, NodeId product, con
 
 std::optional<Attention> match_attention(const Graph& g, NodeId product, NodeId scores, Inliner& inliner, std::string& why,
                                          ValueId* operand) {
-  Matcher m(g, product, scores, inliner, why);
+  AttentionMatcher m(g, product, scores, inliner, why);
   auto found = m.run();
   if (operand) *operand = m.at_fault;
   return found;

@@ -8,7 +8,7 @@ namespace tenon {
 
 namespace {
 
-constexpr int64_t most_parts = 1024; // regular convolutions that make up a transposed one
+constexpr int64_t most_transposed_parts = 1024; // regular convolutions that make up a transposed one
 
 bool is_product(const Node& n) { return n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv) && n.outputs.size() == 1; }
 
@@ -56,8 +56,8 @@ std::string conv_refusal(const Graph& g, const Node& n) {
   if (g.type(c.value("input")).sizes.at(1) != channels || outputs % groups != 0) return "its channels are not those of the weight";
   std::vector<int64_t> stride = c.integers("stride");
   for (size_t d = 0; d + 2 < weight.rank(); d++)
-    parts = std::min(parts * std::min(stride.at(stride.size() == 1 ? 0 : d), most_parts + 1), most_parts + 1);
-  if (transposed && parts > most_parts) return "its stride is long";
+    parts = std::min(parts * std::min(stride.at(stride.size() == 1 ? 0 : d), most_transposed_parts + 1), most_transposed_parts + 1);
+  if (transposed && parts > most_transposed_parts) return "its stride is long";
   size_t rank = g.type(n.outputs[0]).rank();
   return rank >= 3 && rank <= 5 ? "" : "its rank";
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "backend/affine.h"
+
 namespace tenon {
 
 const Compute& Inliner::own(NodeId node) {
@@ -46,10 +48,6 @@ namespace {
 constexpr int64_t first_region_axis = 1000; // rows number their axes from 0
 
 bool is_axis(Expr e) { return e->op == Op::Axis; }
-
-bool depends_on(Expr e, Expr axis) {
-  return contains(e, [&](const ExprNode& n) { return &n == axis.get(); });
-}
 
 // Parts of an axis: a // K and a % K, or (a // K) % E, each given a value: the axis is their weighted sum.
 bool part_of_axis(Expr e, Expr& axis, Expr& weight) {

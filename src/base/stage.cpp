@@ -11,16 +11,16 @@ struct ReportProgress::Observer {
   std::mutex mutex;
 };
 
-static thread_local ReportProgress::Observer* current = nullptr;
+static thread_local ReportProgress::Observer* current_observer = nullptr;
 
 ReportProgress::ReportProgress(std::function<void(const Progress&)> observer)
-    : observer_(new Observer{.call = std::move(observer), .mutex = {}}), outer_(std::exchange(current, observer_)) {}
+    : observer_(new Observer{.call = std::move(observer), .mutex = {}}), outer_(std::exchange(current_observer, observer_)) {}
 ReportProgress::~ReportProgress() {
-  current = outer_;
+  current_observer = outer_;
   delete observer_;
 }
 
-Stage::Stage(std::string_view name, size_t total) : observer_(current), name_(name), total_(total) {
+Stage::Stage(std::string_view name, size_t total) : observer_(current_observer), name_(name), total_(total) {
   if (!observer_) return;
   std::lock_guard lock(observer_->mutex);
   observer_->call({.stage = name_, .done = 0, .total = total_, .is_over = false});

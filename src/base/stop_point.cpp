@@ -4,13 +4,13 @@
 
 namespace tenon {
 
-static thread_local Stoppable* current = nullptr;
+static thread_local Stoppable* current_stoppable = nullptr;
 
-Stoppable::Stoppable(std::function<bool()> asked) : asked_(std::move(asked)), outer_(std::exchange(current, this)) {}
-Stoppable::~Stoppable() { current = outer_; }
+Stoppable::Stoppable(std::function<bool()> asked) : asked_(std::move(asked)), outer_(std::exchange(current_stoppable, this)) {}
+Stoppable::~Stoppable() { current_stoppable = outer_; }
 
 void stop_point() {
-  if (current && current->asked_()) throw Stopped();
+  if (current_stoppable && current_stoppable->asked_()) throw Stopped();
 }
 
 } // namespace tenon

@@ -76,7 +76,7 @@ void complex_rows(Rows& rows) {
   complex_row<bool, Tensor>(rows);
 }
 
-Rows make_rows() {
+Rows make_conversion_rows() {
   Rows rows = {
       {"aten::Float.Tensor(Tensor a) -> float", op([](IValue& a) { return float_of_value(a); })},
       {"aten::Float.Scalar(Scalar a) -> float", op([](IValue& a) { return float_of_number(a); })},
@@ -115,7 +115,7 @@ Rows make_rows() {
 } // namespace
 
 std::span<const BuiltinRow> conversion_rows() {
-  static const Rows rows = make_rows();
+  static const Rows rows = make_conversion_rows();
   return rows;
 }
 

@@ -20,7 +20,7 @@ IValue items(DictBox& dict) {
   return list_of(dict, [](auto& pair) { return IValue::tuple({pair.first, pair.second}); });
 }
 
-IValue get(DictBox& dict, IValue& key) {
+IValue dict_get(DictBox& dict, IValue& key) {
   IValue* value = dict.find(key);
   return value ? *value : IValue();
 }
@@ -81,7 +81,7 @@ Rows patterns() {
       {"aten::items.@(Dict(@, t) self) -> ((@, t)[])", of<items>},
       {"aten::__contains__.@(Dict(@, t) dict, @ key) -> bool", op([](DictBox& d, IValue& key) { return d.find(key) != nullptr; })},
       {"aten::__getitem__.Dict_@(Dict(@, t) self, @ key) -> t(*)", of<need>},
-      {"aten::get.@(Dict(@, t) self, @ key) -> t(*)?", of<get>},
+      {"aten::get.@(Dict(@, t) self, @ key) -> t(*)?", of<dict_get>},
       {"aten::get.default_@(Dict(@, t) self, @ key, t default_value) -> t(*)", of<get_or>},
       {"aten::setdefault.@(Dict(@, t)(a!) self, @(b -> *) key, t(c -> *) default_value) -> t(*)", of<set_default>},
       {"aten::Delete.Dict_@(Dict(@, t)(a!) self, @ key) -> ()", of<erase>},
@@ -98,7 +98,7 @@ Rows patterns() {
   };
 }
 
-Rows make_rows() {
+Rows make_dict_rows() {
   Rows rows = {{"aten::dict() -> Dict(str, Tensor)", [](BuiltinCall& c) { c.results[0] = IValue::dict(); }}};
   for (std::string_view kind : {"str", "int", "bool", "float", "complex", "Tensor"})
     for (auto& p : patterns()) rows.push_back({with_kind(p.schema, kind), p.run});
@@ -108,7 +108,7 @@ Rows make_rows() {
 } // namespace
 
 std::span<const BuiltinRow> dict_rows() {
-  static const Rows rows = make_rows();
+  static const Rows rows = make_dict_rows();
   return rows;
 }
 

@@ -17,7 +17,7 @@ size_t place_in(const List& list, Int index, const char* complaint = "list index
   return static_cast<size_t>(place);
 }
 
-IValue get(List& list, Int index) { return list[place_in(list, index)]; }
+IValue item_at(List& list, Int index) { return list[place_in(list, index)]; }
 
 IValue append(IValue& list, IValue& item) {
   list.to_list().push_back(std::move(item));
@@ -45,7 +45,7 @@ void extend(List& list, const List& from) {
   list.reserve(list.size() + count);
   for (size_t i = 0; i < count; i++) list.push_back(from[i]);
 }
-List sum(const List& a, const List& b) {
+List joined_lists(const List& a, const List& b) {
   List out = a;
   extend(out, b);
   return out;
@@ -58,7 +58,7 @@ List repeated(const List& list, Int count) {
   for (Int i = 0; i < count; i++) extend(out, list);
   return out;
 }
-List slice(const List& list, std::optional<Int> start, std::optional<Int> end, Int step) {
+List sliced(const List& list, std::optional<Int> start, std::optional<Int> end, Int step) {
   List out;
   for (Int i : slice_of(std::ssize(list), start, end, step)) out.push_back(list[static_cast<size_t>(i)]);
   return out;
@@ -101,8 +101,8 @@ std::vector<Int> range_list(Int n) {
 std::span<const BuiltinRow> list_rows() {
   static const Rows rows = {
       {"aten::len.t(t[] a) -> int", op([](List& l) { return std::ssize(l); })},
-      {"aten::select.t(t[](a) list, int idx) -> t(*)", of<get>},
-      {"aten::__getitem__.t(t[](a) list, int idx) -> t(*)", of<get>},
+      {"aten::select.t(t[](a) list, int idx) -> t(*)", of<item_at>},
+      {"aten::__getitem__.t(t[](a) list, int idx) -> t(*)", of<item_at>},
       {"aten::_set_item.t(t[](a!) l, int idx, t(b -> *) el) -> t[](a!)", of<set>},
       {"aten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!)", of<append>},
       {"aten::insert.t(t[](a!) self, int idx, t(b -> *) el) -> ()", of<insert>},
@@ -115,8 +115,8 @@ std::span<const BuiltinRow> list_rows() {
       {"aten::list(str t) -> str[]", of<characters>},
       {"aten::list.t(t[] l) -> t[]", op([](IValue& l) { return like(l, l.to_list()); })},
       {"aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]",
-       op([](IValue& l, std::optional<Int> a, std::optional<Int> b, Int step) { return like(l, slice(l.to_list(), a, b, step)); })},
-      {"aten::add.t(t[] a, t[] b) -> t[]", op([](IValue& a, IValue& b) { return like(a, sum(a.to_list(), b.to_list())); })},
+       op([](IValue& l, std::optional<Int> a, std::optional<Int> b, Int step) { return like(l, sliced(l.to_list(), a, b, step)); })},
+      {"aten::add.t(t[] a, t[] b) -> t[]", op([](IValue& a, IValue& b) { return like(a, joined_lists(a.to_list(), b.to_list())); })},
       {"aten::add_.t(t[](a!) self, t[] b) -> t[]", op([](IValue& l, List& b) { return extend(l.to_list(), b), l; })},
       {"aten::mul.left_t(t[] l, int n) -> t[]", op([](IValue& l, Int n) { return like(l, repeated(l.to_list(), n)); })},
       {"aten::mul.right_(int n, t[] l) -> t[]", op([](Int n, IValue& l) { return like(l, repeated(l.to_list(), n)); })},

@@ -141,7 +141,7 @@ Int gcd(Int a, Int b) {
   return a < 0 ? wrapped(0 - bits(a)) : a;
 }
 
-Rows other_rows() {
+Rows other_math_rows() {
   return {
       {"aten::isnan.float(float a) -> bool", op([](double a) { return std::isnan(a); })},
       {"aten::isnan.complex(complex a) -> bool", op([](Complex a) { return std::isnan(a.real()) || std::isnan(a.imag()); })},
@@ -164,20 +164,20 @@ Rows other_rows() {
   };
 }
 
-Rows make_rows() {
+Rows make_math_rows() {
   Rows rows;
   elementary_rows(rows);
   real_rows(rows);
   two_real_rows(rows);
   polar_and_log_rows(rows);
-  add_rows(rows, other_rows());
+  add_rows(rows, other_math_rows());
   return rows;
 }
 
 } // namespace
 
 std::span<const BuiltinRow> math_rows() {
-  static const Rows rows = make_rows();
+  static const Rows rows = make_math_rows();
   return rows;
 }
 

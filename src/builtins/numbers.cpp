@@ -123,7 +123,7 @@ template <class F> void choice_rows(Rows& rows, std::string_view name, F f) {
   binary_scalar(rows, name, "Scalar", f);
 }
 
-Rows make_rows() {
+Rows make_number_rows() {
   Rows rows;
   arithmetic_rows(rows);
   add_rows(rows, divmod_rows());
@@ -142,7 +142,7 @@ Rows make_rows() {
 } // namespace
 
 std::span<const BuiltinRow> number_rows() {
-  static const Rows rows = make_rows();
+  static const Rows rows = make_number_rows();
   return rows;
 }
 

@@ -87,7 +87,7 @@ Sizes reduction_sizes(List& list, List& axes, bool keep) {
   return out;
 }
 
-IValue unwrapped(IValue& v) {
+IValue unwrap_optional(IValue& v) {
   if (v.is_none()) raise("", "Unwrapping null optional");
   return v;
 }
@@ -106,7 +106,7 @@ std::span<const BuiltinRow> object_rows() {
       {"aten::len.any(Any[] a) -> int", op([](IValue& l) { return std::ssize(l.is(IValue::Tag::Tuple) ? l.to_tuple() : l.to_list()); })},
       {"aten::hash.generic(t value) -> int", op([](IValue& v) { return static_cast<Int>(hash(v)); })},
       {"prim::id(AnyClassType? x) -> int", op([](IValue& v) { return v.is_none() ? 0 : reinterpret_cast<Int>(&v.to_object()); })},
-      {"aten::_unwrap_optional(t(a)? optional) -> t(a)", of<unwrapped>},
+      {"aten::_unwrap_optional(t(a)? optional) -> t(a)", of<unwrap_optional>},
       {"prim::unchecked_unwrap_optional(t(a)? optional) -> t(a)", of<the_same>},
       {"prim::unchecked_cast(t x) -> t", of<the_same>},
       {"prim::IfThenElse(bool cond, Any(a) x, Any(b) y) -> Any(b|a)", op([](bool cond, IValue& x, IValue& y) { return cond ? x : y; })},

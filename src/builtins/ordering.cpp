@@ -75,7 +75,7 @@ std::string streamed(const IValue& v) {
   if (v.is(Tag::Bool)) return v.to_bool() ? "1" : "0";
   return str(v);
 }
-Int index(const List& list, const IValue& item) {
+Int index_of_item(const List& list, const IValue& item) {
   auto place = find(list, item);
   if (place == list.end()) raise("", fmt::format("'{}' is not in list", streamed(item)));
   return place - list.begin();
@@ -85,7 +85,7 @@ void remove(List& list, const IValue& item) {
   if (place == list.end()) raise("", "list.remove(x): x not in list");
   list.erase(place);
 }
-Int count(const List& list, const IValue& item) {
+Int count_items(const List& list, const IValue& item) {
   return std::ranges::count_if(list, [&](const IValue& i) { return same(item, i); });
 }
 
@@ -114,18 +114,18 @@ template <class T> T sum(const List& list) {
   return total;
 }
 
-Rows other_rows() {
+Rows other_ordering_rows() {
   return {
       {"aten::sort.any(t[](a!) self, bool reverse=False) -> ()", of<sort>},
       {"aten::sorted.any(t[](a) self) -> t[]", of<sorted>},
       {"aten::sum.int(int[] self) -> int", op([](List& l) { return Int{static_cast<int32_t>(sum<Int>(l))}; })},
       {"aten::sum.float(float[] self) -> float", of<sum<double>>},
       {"aten::sum.complex(complex[] self) -> complex", of<sum<Complex>>},
-      {"aten::sum.bool(bool[] self) -> int", op([](List& l) { return count(l, true); })},
+      {"aten::sum.bool(bool[] self) -> int", op([](List& l) { return count_items(l, true); })},
   };
 }
 
-Rows make_rows() {
+Rows make_order_rows() {
   Rows rows;
   auto add = [&](const BuiltinRow& pattern, std::string_view kind) { rows.push_back({with_kind(pattern.schema, kind), pattern.run}); };
   BuiltinFn is_equal = op([](List& a, List& b) { return lists_equal(a, b); }),
@@ -133,9 +133,9 @@ Rows make_rows() {
   for (std::string_view kind : {"int", "float", "bool", "Tensor", "str"}) {
     add({"aten::eq.@_list(@[] a, @[] b) -> bool", is_equal}, kind);
     add({"aten::ne.@_list(@[] a, @[] b) -> bool", differs}, kind);
-    add({"aten::index.list_@(@[] self, @ el) -> int", of<index>}, kind);
+    add({"aten::index.list_@(@[] self, @ el) -> int", of<index_of_item>}, kind);
     add({"aten::remove.@(@[](a!) self, @ el) -> ()", of<remove>}, kind);
-    add({"aten::count.@(@[] self, @ el) -> int", of<count>}, kind);
+    add({"aten::count.@(@[] self, @ el) -> int", of<count_items>}, kind);
   }
   for (std::string_view kind : {"int", "float", "Tensor", "bool", "str"}) {
     add({"aten::sort.@(@[](a!) self, bool reverse=False) -> ()", of<sort>}, kind);
@@ -151,14 +151,14 @@ Rows make_rows() {
   for (std::string_view kind : {"str", "int", "float", "bool"}) add({"aten::any.@(@[] self) -> bool", of<any>}, kind);
   for (std::string_view kind : {"int", "str", "float"})
     add({"aten::__contains__.@_list(@[] l, @ item) -> bool", op([](List& l, IValue& item) { return find(l, item) != l.end(); })}, kind);
-  add_rows(rows, other_rows());
+  add_rows(rows, other_ordering_rows());
   return rows;
 }
 
 } // namespace
 
 std::span<const BuiltinRow> order_rows() {
-  static const Rows rows = make_rows();
+  static const Rows rows = make_order_rows();
   return rows;
 }
 

@@ -65,7 +65,7 @@ Int index(const Str& s, const Str& wanted, Int start, Int end, bool last) {
   return place;
 }
 
-Int count(const Str& s, const Str& wanted, Int start, Int end) {
+Int occurrences(const Str& s, const Str& wanted, Int start, Int end) {
   if (start > std::ssize(s)) return 0;
   Range r = range_of(s, start, end);
   Int found = 0;
@@ -217,7 +217,7 @@ Str character(const Str& s, Int index) {
   return s.substr(static_cast<size_t>(place), 1);
 }
 
-Str slice(const Str& s, std::optional<Int> start, std::optional<Int> end, Int step) {
+Str substring(const Str& s, std::optional<Int> start, std::optional<Int> end, Int step) {
   Str out;
   for (Int i : slice_of(std::ssize(s), start, end, step)) out += s[static_cast<size_t>(i)];
   return out;
@@ -225,13 +225,13 @@ Str slice(const Str& s, std::optional<Int> start, std::optional<Int> end, Int st
 
 constexpr auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
 
-Rows make_rows() {
+Rows make_string_rows() {
   return {
       {"aten::len.str(str s) -> int", op([](const Str& s) { return std::ssize(s); })},
       {"aten::add.str(str a, str b) -> str", op([](const Str& a, const Str& b) { return a + b; })},
       {"aten::__getitem__.str(str s, int index) -> str", of<character>},
       {"prim::StringIndex(str string, int index) -> str", of<character>},
-      {"aten::slice.str(str string, int? start=None, int? end=None, int step=1) -> str", of<slice>},
+      {"aten::slice.str(str string, int? start=None, int? end=None, int step=1) -> str", of<substring>},
       {"aten::isdigit(str self) -> bool", op([](const Str& s) { return all_and_some(s, is_digit); })},
       {"aten::isdecimal(str self) -> bool", op([](const Str& s) { return all_and_some(s, is_digit); })},
       {"aten::isnumeric(str self) -> bool", op([](const Str& s) { return all_and_some(s, is_digit); })},
@@ -256,7 +256,7 @@ Rows make_rows() {
        op([](const Str& s, Int width, const Str& fill) { return filled(padding(s, width), fill) + s; })},
       {"aten::zfill(str self, int width) -> str", op([](const Str& s, Int width) { return filled(padding(s, width), "0") + s; })},
       {"aten::expandtabs(str self, int tabsize=8) -> str", of<expandtabs>},
-      {"aten::count(str self, str substr, int start=0, int end=-1) -> int", of<count>},
+      {"aten::count(str self, str substr, int start=0, int end=-1) -> int", of<occurrences>},
       {"aten::endswith(str self, str substr, int start=0, int end=-1) -> bool",
        op([](const Str& s, const Str& t, Int a, Int b) { return part(s, a, b).ends_with(t); })},
       {"aten::startswith(str self, str substr, int start=0, int end=-1) -> bool",
@@ -288,7 +288,7 @@ Rows make_rows() {
 } // namespace
 
 std::span<const BuiltinRow> string_rows() {
-  static const Rows rows = make_rows();
+  static const Rows rows = make_string_rows();
   return rows;
 }
 

@@ -282,7 +282,7 @@ Rows made_rows() {
   };
 }
 
-Rows make_rows() {
+Rows make_tensor_rows() {
   Rows rows = attribute_rows();
   for (std::string_view other :
        {"cuda", "xpu", "quantized", "ipu", "meta", "nested", "maia", "vulkan", "mps", "mkldnn", "sparse_csr", "xla", "sparse", "mtia"})
@@ -300,7 +300,7 @@ Rows make_rows() {
 } // namespace
 
 std::span<const BuiltinRow> tensor_rows() {
-  static const Rows rows = make_rows();
+  static const Rows rows = make_tensor_rows();
   return rows;
 }
 

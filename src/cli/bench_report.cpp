@@ -21,8 +21,6 @@ namespace tenon::cli {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 std::string program_name(const BenchArgs& args) {
   std::string name = std::filesystem::path(args.model.file).filename().string();
   return args.model.method.empty() ? name : name + " " + args.model.method;

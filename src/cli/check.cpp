@@ -25,7 +25,6 @@
 namespace tenon::cli {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 namespace {
 

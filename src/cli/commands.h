@@ -1,5 +1,6 @@
 // The subcommands of the tool; each returns the process's exit code.
 #pragma once
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,9 @@
 #include "tenon/tenon.h"
 
 namespace tenon::cli {
+
+using Clock = std::chrono::steady_clock;
+inline double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
 
 struct CheckArgs {
   std::vector<std::string> paths; // .pt2 files, scripts (NAME.py, NAME.ir) or folders of them

@@ -18,8 +18,6 @@ namespace tenon::cli {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 void run_for(const ExplainArgs& args, const Executable& exe, const std::vector<Tensor>& inputs) {
   std::vector<Tensor> outputs;
   auto end = Clock::now() + std::chrono::duration<double>(args.seconds);

@@ -16,13 +16,6 @@
 
 namespace tenon::cli {
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
-
-} // namespace
-
 bool is_fx_text(std::string_view path) {
   for (std::string_view end : {".fx", ".py", ".code", ".readable"})
     if (path.ends_with(end)) return true;

@@ -11,13 +11,6 @@
 
 namespace tenon::cli {
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
-
-} // namespace
-
 int run(const RunArgs& args) {
   if (is_script(args.model.file)) return run_script(args);
   bool is_text = is_fx_text(args.model.file);

@@ -15,7 +15,7 @@ namespace tenon {
 
 namespace {
 
-using Kind = ExplainedStep::Kind;
+using StepKind = ExplainedStep::Kind;
 
 // Buffers that a step reads and writes.
 struct Uses {
@@ -99,19 +99,19 @@ private:
   std::string code(const FallbackStep&) const { return "INTERPRETER"; }
   template <class T> std::string code(const T&) const { return "plan"; }
 
-  static Kind kind(const KernelStep&) { return Kind::Loops; }
-  static Kind kind(const MatmulStep&) { return Kind::Matmul; }
-  static Kind kind(const ConvStep&) { return Kind::Conv; }
-  static Kind kind(const AttentionStep&) { return Kind::Attention; }
-  static Kind kind(const LibraryStepCall&) { return Kind::Library; }
-  static Kind kind(const CollectiveStep&) { return Kind::Library; }
-  static Kind kind(const WaitStep&) { return Kind::Library; }
-  static Kind kind(const DelegateStep&) { return Kind::Backend; }
-  static Kind kind(const FallbackStep&) { return Kind::Interpreter; }
-  static Kind kind(const IfStep&) { return Kind::Control; }
-  static Kind kind(const WhileStep&) { return Kind::Control; }
-  static Kind kind(const ScanStep&) { return Kind::Control; }
-  template <class T> static Kind kind(const T&) { return Kind::Plan; }
+  static StepKind kind(const KernelStep&) { return StepKind::Loops; }
+  static StepKind kind(const MatmulStep&) { return StepKind::Matmul; }
+  static StepKind kind(const ConvStep&) { return StepKind::Conv; }
+  static StepKind kind(const AttentionStep&) { return StepKind::Attention; }
+  static StepKind kind(const LibraryStepCall&) { return StepKind::Library; }
+  static StepKind kind(const CollectiveStep&) { return StepKind::Library; }
+  static StepKind kind(const WaitStep&) { return StepKind::Library; }
+  static StepKind kind(const DelegateStep&) { return StepKind::Backend; }
+  static StepKind kind(const FallbackStep&) { return StepKind::Interpreter; }
+  static StepKind kind(const IfStep&) { return StepKind::Control; }
+  static StepKind kind(const WhileStep&) { return StepKind::Control; }
+  static StepKind kind(const ScanStep&) { return StepKind::Control; }
+  template <class T> static StepKind kind(const T&) { return StepKind::Plan; }
 
   // ---- buffers
   void buffers() {

@@ -16,7 +16,7 @@ namespace tenon {
 namespace {
 
 /// Bytes that a kernel can move and find again in a last cache, however large it is: it is shared.
-constexpr int64_t most_cached = 96 << 20;
+constexpr int64_t most_l3_bytes = 96 << 20;
 
 /// What a region computes, whichever values it reads and gives: regions with one text differ in `values` alone.
 struct RegionKey {
@@ -168,7 +168,7 @@ void print(std::string& out, const char* name, const MatmulOperand& o) {
 } // namespace
 
 PlanTarget::PlanTarget(const Target& t)
-    : vector_bytes(t.vector_bits / 8), streamed_bytes(std::min<int64_t>(static_cast<int64_t>(t.l3_bytes), most_cached)),
+    : vector_bytes(t.vector_bits / 8), streamed_bytes(std::min<int64_t>(static_cast<int64_t>(t.l3_bytes), most_l3_bytes)),
       caches{static_cast<int64_t>(t.l1_bytes), static_cast<int64_t>(t.l2_bytes)} {}
 
 Inliner region_inliner(const Graph& g) {

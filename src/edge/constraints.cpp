@@ -54,8 +54,6 @@ std::vector<ValueId> tensors_of(const Graph& g, const Node& n, const std::string
   return out;
 }
 
-bool has(DTypes types, DType t) { return types >> static_cast<int>(t) & 1; }
-
 // Why no entry holds: the first argument that none of those has which held before it; empty where one holds.
 std::string refusal_of_types(const Graph& g, const Node& n, const EdgeOp& op) {
   using Entry = std::vector<std::pair<std::string, std::string>>;

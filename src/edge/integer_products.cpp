@@ -110,7 +110,7 @@ bool is_zero(const Graph& g, ValueId v) {
 }
 
 // The second operand of a product, k x n: integers, constant, and a scale of sizes [n], or none.
-struct Weights {
+struct IntegerWeights {
   V q;     // k x n
   V scale; // [n], or one number
   V sums;  // [n], I32: over k
@@ -130,7 +130,7 @@ V column_sums(Builder& b, const Tensor& w, bool transposed) { // w: [k, n], or [
   return b.constant(std::move(sums));
 }
 
-std::optional<Weights> weights(Builder& b, V v) {
+std::optional<IntegerWeights> weights(Builder& b, V v) {
   const Graph& g = b.graph();
   const Node* view = made_by(g, v, edge::permute);
   if (view && v.rank() != 2) return std::nullopt;
@@ -149,11 +149,11 @@ std::optional<Weights> weights(Builder& b, V v) {
     scale = b.reshape(scale, {n});
   } else scale = b.reshape(scale, {});
   V q = transposed ? b.permute(d->q, {1, 0}) : d->q;
-  return Weights{q, scale, column_sums(b, *w, transposed)};
+  return IntegerWeights{q, scale, column_sums(b, *w, transposed)};
 }
 
 // The integers' product, as the f32 that the floats' product is.
-V integer_product(Builder& b, const Dequantized& x, const Weights& w) {
+V integer_product(Builder& b, const Dequantized& x, const IntegerWeights& w) {
   V sums = b.call1(aten::mm_dtype, {x.q, w.q, DType::I32});
   auto number = [&](V v) { return is_one_number(v) ? b.reshape(v, {}) : v; };
   if (x.zero && !is_zero(b.graph(), x.zero)) sums = sums - w.sums * b.to(number(x.zero), DType::I32);
@@ -163,7 +163,7 @@ V integer_product(Builder& b, const Dequantized& x, const Weights& w) {
 
 // Of a convolution: [out][in / groups][taps...], with a scale for all or for each of `out`. Not of a depthwise one: floats do as well
 // there, with kernels of their own.
-std::optional<Weights> conv_weights(Builder& b, const ArgList& args) {
+std::optional<IntegerWeights> conv_weights(Builder& b, const ArgList& args) {
   V v = b.wrap(args[1].get<ValueId>());
   auto d = dequantized(b, v);
   if (!d || d->q.dtype() != DType::I8 || args[6] != Arg(false) || is_const_int(v.size(1), 1)) return std::nullopt;
@@ -178,7 +178,7 @@ std::optional<Weights> conv_weights(Builder& b, const ArgList& args) {
   Tensor sums(DType::I32, {out});
   auto* q = rows.data_as<int8_t>();
   for (int64_t o = 0; o < out; o++) sums.data_as<int32_t>()[o] = std::accumulate(q + o * each, q + (o + 1) * each, 0);
-  return Weights{d->q, b.reshape(d->scale, one ? std::vector<Expr>() : channel), b.reshape(b.constant(std::move(sums)), channel)};
+  return IntegerWeights{d->q, b.reshape(d->scale, one ? std::vector<Expr>() : channel), b.reshape(b.constant(std::move(sums)), channel)};
 }
 
 // Signed activations are shifted to unsigned ones, which is what fast kernels read; padding stands for 0.

@@ -12,7 +12,6 @@ namespace tenon {
 namespace {
 
 constexpr DTypes one(DType t) { return set_of({t}); }
-constexpr bool has(DTypes types, DType t) { return types >> static_cast<int>(t) & 1; }
 
 // ---- words
 

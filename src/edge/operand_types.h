@@ -9,6 +9,8 @@
 
 namespace tenon {
 
+constexpr bool has(DTypes types, DType t) { return types >> static_cast<int>(t) & 1; }
+
 /// One combination: a set for each operand (Scalars of pointwise calls too, which are tensors in Edge) and each result.
 struct OperandTypes {
   std::vector<std::pair<std::string, DTypes>> args; ///< in the order of the schema

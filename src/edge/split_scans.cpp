@@ -18,7 +18,7 @@ namespace {
 // What a value inside of a scan's body depends on.
 enum class Depends : uint8_t { OnNothing, OnSlices, OnSteps };
 
-bool is_product(const Node& n) { return n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv); }
+bool is_matrix_product(const Node& n) { return n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv); }
 
 // Positions from a tensor are checked when run: where no step is run, nothing must fail.
 bool may_fail(const Graph& g, const Node& n) {
@@ -73,7 +73,7 @@ struct Split {
       });
       if (d == Depends::OnNothing && may_fail(g, n)) d = Depends::OnSlices;
       for (ValueId v : n.outputs) known[v] = d;
-      if (d == Depends::OnSlices && is_product(n)) products.insert(id);
+      if (d == Depends::OnSlices && is_matrix_product(n)) products.insert(id);
     }
     // Products, and what they need of the slices.
     std::unordered_set<NodeId> wanted;
@@ -102,7 +102,7 @@ struct Split {
 
 bool is_scan_of_steps(const Node& n) { return n.op == prim::Scan && n.args.size() > 3 && n.args[3] != Arg(true); }
 
-bool concerns_scan(const Graph& g, const Node& n) {
+bool is_scan_to_split(const Graph& g, const Node& n) {
   if (!is_scan_of_steps(n)) return false;
   Split s(g, n);
   return !s.each.empty() || s.has_once;
@@ -175,7 +175,7 @@ private:
 } // namespace
 
 bool split_scans(LoadedProgram& program) {
-  return rewrite_nodes(program, concerns_scan, [](Rewriter& r, const Node& n) { return Splitter(r, n).run(); });
+  return rewrite_nodes(program, is_scan_to_split, [](Rewriter& r, const Node& n) { return Splitter(r, n).run(); });
 }
 
 } // namespace tenon

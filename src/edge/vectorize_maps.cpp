@@ -126,7 +126,7 @@ private:
 };
 
 // Of a scan whose steps are each by themselves, and of which some operator has a rule.
-bool concerns_scan(const Graph& g, const Node& n) {
+bool is_map_to_vectorize(const Graph& g, const Node& n) {
   if (n.op != prim::Scan || !(n.args.size() > 3 && n.args[3] == Arg(true))) return false;
   const Block& body = g.block(n.blocks[0]);
   if (body.params.empty() || !n.args[0].get<ArgList>().empty()) return false;
@@ -140,7 +140,7 @@ bool concerns_scan(const Graph& g, const Node& n) {
 bool vectorize_maps(LoadedProgram& program) {
   auto replace = [](Rewriter& r, const Node& n) { return Batch(r, n).run(); };
   bool changed = false;
-  while (rewrite_nodes(program, concerns_scan, replace)) changed = true; // inner ones first
+  while (rewrite_nodes(program, is_map_to_vectorize, replace)) changed = true; // inner ones first
   return changed;
 }
 

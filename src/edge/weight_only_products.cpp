@@ -22,9 +22,9 @@ struct Range {
   int64_t low, high;
 };
 
-class Matcher {
+class GroupMatcher {
 public:
-  Matcher(Builder& b) : b_(b), g_(b.graph()) {}
+  GroupMatcher(Builder& b) : b_(b), g_(b.graph()) {}
 
   // `v` [n, groups, group], or [groups, group, n]: `axis` is the group's.
   std::optional<Grouped> grouped(V v, size_t axis) {
@@ -155,7 +155,7 @@ std::optional<Weights> weights_of(Builder& b, V w) {
   if (whole.rank() != 3 || whole.size(permute ? 0 : 2) != w.size(1)) return std::nullopt;
   auto group = const_int(whole.size(axis)), groups = const_int(whole.size(axis - 1)), n = const_int(w.size(1));
   if (!group || !groups || !n || *group < 16 || *group % 8 != 0 || *groups < 1 || *n < 1) return std::nullopt;
-  Matcher m(b);
+  GroupMatcher m(b);
   auto found = m.grouped(whole, axis);
   if (!found || !m.is_fixed(found->codes.id) || found->codes.sizes() != whole.sizes()) return std::nullopt;
   auto range = m.range(found->codes);

@@ -14,7 +14,7 @@ struct HashOfText {
   size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
 };
 
-struct Names {
+struct InternedNames {
   std::shared_mutex lock;
   std::unordered_set<std::string, HashOfText, std::equal_to<>> texts; // elements of nodes: their addresses last
 };
@@ -22,7 +22,7 @@ struct Names {
 } // namespace
 
 const std::string* OpId::intern(std::string_view name) {
-  static Names& names = *new Names; // ids outlive whatever is destroyed when the process ends
+  static InternedNames& names = *new InternedNames; // ids outlive whatever is destroyed when the process ends
   if (name.empty()) return nullptr;
   {
     std::shared_lock reading(names.lock);

@@ -83,15 +83,15 @@ bool binds_symbols(const Node& n) { return n.op == prim::Item || (n.def && n.def
 
 namespace {
 
-using Symbols = std::unordered_set<const ExprNode*>;
+using SymbolSet = std::unordered_set<const ExprNode*>;
 
-void add_symbols(Expr e, Symbols& out) {
+void add_symbols(Expr e, SymbolSet& out) {
   visit(e, [&](const ExprNode& n) {
     if (n.op == Op::Symbol) out.insert(&n);
   });
 }
 
-void add_symbols(const Arg& a, Symbols& out) {
+void add_symbols(const Arg& a, SymbolSet& out) {
   if (a.is<Expr>()) add_symbols(a.get<Expr>(), out);
   else if (a.is<ArgList>())
     for (const Arg& e : a.get<ArgList>()) add_symbols(e, out);
@@ -102,7 +102,7 @@ struct Liveness {
   bool any_bound; // whether symbols that are used matter
   SideTable<ValueId, bool> used{false};
   SideTable<NodeId, bool> live{false};
-  Symbols symbols = {};
+  SymbolSet symbols = {};
 
   explicit Liveness(const Graph& g) : graph(g), any_bound(has_binding(g)) {}
 
@@ -127,7 +127,7 @@ struct Liveness {
 
   bool binds_used_symbol(const Node& n) const {
     if (!binds_symbols(n)) return false;
-    Symbols bound;
+    SymbolSet bound;
     for (ValueId v : n.outputs) {
       const Type& t = graph.type(v);
       if (t.value) add_symbols(t.value, bound);

@@ -44,9 +44,9 @@ std::string text_of_float(float f) {
 
 // "%" and a name for each value, unique in the whole graph: its own, with a number where another value has it too;
 // values without a name are numbered in the order of the text.
-class Names {
+class ValueNames {
 public:
-  explicit Names(const Graph& g) : g_(g) { add_block(g.top()); }
+  explicit ValueNames(const Graph& g) : g_(g) { add_block(g.top()); }
   std::string operator[](ValueId id) const {
     const std::string& name = names_.get(id);
     return name.empty() ? fmt::format("%?{}", id.index) : name; // used, but nowhere defined: only in a broken graph
@@ -203,7 +203,7 @@ private:
   }
 
   const Graph& g_;
-  mutable std::optional<Names> names_;
+  mutable std::optional<ValueNames> names_;
 };
 
 } // namespace

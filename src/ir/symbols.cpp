@@ -7,9 +7,9 @@ namespace tenon {
 
 namespace {
 
-class Symbols {
+class SymbolsInOrder {
 public:
-  explicit Symbols(const Graph& g) : g_(g) { add_block(g.top()); }
+  explicit SymbolsInOrder(const Graph& g) : g_(g) { add_block(g.top()); }
   std::vector<Expr> found;
 
 private:
@@ -48,6 +48,6 @@ private:
 
 } // namespace
 
-std::vector<Expr> symbols_of(const Graph& graph) { return Symbols(graph).found; }
+std::vector<Expr> symbols_of(const Graph& graph) { return SymbolsInOrder(graph).found; }
 
 } // namespace tenon

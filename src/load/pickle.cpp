@@ -7,8 +7,6 @@ namespace tenon {
 
 namespace {
 
-using Kind = PickleKind;
-
 /// Unfolds shared nodes into a tree. The graph may be exponentially larger when unfolded, and may be cyclic.
 class Unfolder {
 public:
@@ -49,27 +47,27 @@ private:
   }
   PickleValue convert(const PickleNode& n) {
     switch (n.kind) {
-    case Kind::None: return {};
-    case Kind::Bool: return {n.integer != 0};
-    case Kind::Int: return {n.integer};
-    case Kind::Float: return {n.real};
-    case Kind::String: return {text(n.text)};
-    case Kind::Bytes: return {PickleBytes{text(n.text)}};
-    case Kind::Tuple: return {PickleTuple{values(n.items)}};
-    case Kind::List: return {PickleList{values(n.items)}};
-    case Kind::Dict: return {PickleDict{pairs(n.items)}};
-    case Kind::Tensor: {
+    case PickleKind::None: return {};
+    case PickleKind::Bool: return {n.integer != 0};
+    case PickleKind::Int: return {n.integer};
+    case PickleKind::Float: return {n.real};
+    case PickleKind::String: return {text(n.text)};
+    case PickleKind::Bytes: return {PickleBytes{text(n.text)}};
+    case PickleKind::Tuple: return {PickleTuple{values(n.items)}};
+    case PickleKind::List: return {PickleList{values(n.items)}};
+    case PickleKind::Dict: return {PickleDict{pairs(n.items)}};
+    case PickleKind::Tensor: {
       const Tensor& t = graph_.tensors[static_cast<size_t>(n.integer)];
       charge(t.rank() * 2 * sizeof(int64_t));
       return {t};
     }
-    case Kind::Global:
-    case Kind::Storage:
-    case Kind::Object: break;
+    case PickleKind::Global:
+    case PickleKind::Storage:
+    case PickleKind::Object: break;
     }
     PickleObject o;
     o.is_new = n.is_new;
-    if (n.kind == Kind::Storage) { // a bare storage: its class, with key and length
+    if (n.kind == PickleKind::Storage) { // a bare storage: its class, with key and length
       o.class_name = text(graph_.nodes[n.other].text);
       o.args = {PickleValue{text(n.text)}, PickleValue{n.integer}};
       return {std::move(o)};

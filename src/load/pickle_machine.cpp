@@ -9,8 +9,6 @@ namespace tenon {
 
 namespace {
 
-using Kind = PickleKind;
-
 /// "builtins" was "__builtin__" up to protocol 2.
 std::string global_name(std::string_view module, std::string_view name) {
   if (module == "__builtin__") module = "builtins";
@@ -59,22 +57,22 @@ private:
     stack_.push_back(r);
   }
   void push(PickleNode n) { push(make(std::move(n))); }
-  void push_int(Kind kind, int64_t v) {
+  void push_int(PickleKind kind, int64_t v) {
     PickleNode n;
     n.kind = kind, n.integer = v;
     push(std::move(n));
   }
   void push_float(double v) {
     PickleNode n;
-    n.kind = Kind::Float, n.real = v;
+    n.kind = PickleKind::Float, n.real = v;
     push(std::move(n));
   }
-  void push_text(Kind kind, std::string text) {
+  void push_text(PickleKind kind, std::string text) {
     PickleNode n;
     n.kind = kind, n.text = std::move(text);
     push(std::move(n));
   }
-  void push_items(Kind kind, std::vector<PickleRef> items) {
+  void push_items(PickleKind kind, std::vector<PickleRef> items) {
     PickleNode n;
     n.kind = kind, n.items = std::move(items);
     push(std::move(n));
@@ -151,23 +149,23 @@ private:
   bool scalar_op(uint8_t op) {
     switch (op) {
     case 'N': push(PickleNode{}); return true;
-    case 0x88: push_int(Kind::Bool, 1); return true;
-    case 0x89: push_int(Kind::Bool, 0); return true;
-    case 'J': push_int(Kind::Int, in_.read<int32_t>()); return true;
-    case 'K': push_int(Kind::Int, in_.read<uint8_t>()); return true;
-    case 'M': push_int(Kind::Int, in_.read<uint16_t>()); return true;
+    case 0x88: push_int(PickleKind::Bool, 1); return true;
+    case 0x89: push_int(PickleKind::Bool, 0); return true;
+    case 'J': push_int(PickleKind::Int, in_.read<int32_t>()); return true;
+    case 'K': push_int(PickleKind::Int, in_.read<uint8_t>()); return true;
+    case 'M': push_int(PickleKind::Int, in_.read<uint16_t>()); return true;
     case 0x8a: long_int(in_.take(in_.read<uint8_t>())); return true;
     case 0x8b: long_int(in_.take(in_.read<uint32_t>())); return true;
     case 'I': { // "00" and "01" are the booleans of protocol 0
       auto text = in_.line();
-      if (text == "00" || text == "01") push_int(Kind::Bool, text == "01");
-      else push_int(Kind::Int, number<int64_t>(text));
+      if (text == "00" || text == "01") push_int(PickleKind::Bool, text == "01");
+      else push_int(PickleKind::Int, number<int64_t>(text));
       return true;
     }
     case 'L': {
       auto text = in_.line();
       if (text.ends_with('L')) text.remove_suffix(1);
-      push_int(Kind::Int, number<int64_t>(text));
+      push_int(PickleKind::Int, number<int64_t>(text));
       return true;
     }
     case 'F': push_float(number<double>(in_.line())); return true;
@@ -181,27 +179,27 @@ private:
     if (b.size() > 8) unsupported("{} at offset {}: an integer of {} bytes does not fit in 64 bits", what_, at_, b.size());
     for (size_t i = 0; i < b.size(); i++) v |= static_cast<uint64_t>(b[i]) << (8 * i);
     if (!b.empty() && b.size() < 8 && (b.back() & std::byte{0x80}) != std::byte{}) v |= ~uint64_t{0} << (8 * b.size());
-    push_int(Kind::Int, static_cast<int64_t>(v));
+    push_int(PickleKind::Int, static_cast<int64_t>(v));
   }
 
   bool text_op(uint8_t op) {
-    auto text = [&](Kind kind, uint64_t size) { push_text(kind, std::string(in_.text(size))); };
+    auto text = [&](PickleKind kind, uint64_t size) { push_text(kind, std::string(in_.text(size))); };
     switch (op) {
-    case 'U': text(Kind::String, in_.read<uint8_t>()); return true;
-    case 'T': text(Kind::String, in_.read<uint32_t>()); return true;
-    case 0x8c: text(Kind::String, in_.read<uint8_t>()); return true;
-    case 'X': text(Kind::String, in_.read<uint32_t>()); return true;
-    case 0x8d: text(Kind::String, in_.read<uint64_t>()); return true;
-    case 'C': text(Kind::Bytes, in_.read<uint8_t>()); return true;
-    case 'B': text(Kind::Bytes, in_.read<uint32_t>()); return true;
+    case 'U': text(PickleKind::String, in_.read<uint8_t>()); return true;
+    case 'T': text(PickleKind::String, in_.read<uint32_t>()); return true;
+    case 0x8c: text(PickleKind::String, in_.read<uint8_t>()); return true;
+    case 'X': text(PickleKind::String, in_.read<uint32_t>()); return true;
+    case 0x8d: text(PickleKind::String, in_.read<uint64_t>()); return true;
+    case 'C': text(PickleKind::Bytes, in_.read<uint8_t>()); return true;
+    case 'B': text(PickleKind::Bytes, in_.read<uint32_t>()); return true;
     case 0x8e:
-    case 0x96: text(Kind::Bytes, in_.read<uint64_t>()); return true;
-    case 'V': push_text(Kind::String, unescape_unicode(in_.line())); return true;
+    case 0x96: text(PickleKind::Bytes, in_.read<uint64_t>()); return true;
+    case 'V': push_text(PickleKind::String, unescape_unicode(in_.line())); return true;
     case 'S': { // only what needs no unescaping
       auto line = in_.line();
       if (line.size() < 2 || line.front() != line.back() || line.find('\\') != std::string_view::npos)
         fail("unreadable string {}", quoted(line));
-      push_text(Kind::String, std::string(line.substr(1, line.size() - 2)));
+      push_text(PickleKind::String, std::string(line.substr(1, line.size() - 2)));
       return true;
     }
     default: return false;
@@ -227,17 +225,17 @@ private:
 
   bool container_op(uint8_t op) {
     switch (op) {
-    case ')': push_items(Kind::Tuple, {}); return true;
+    case ')': push_items(PickleKind::Tuple, {}); return true;
     case 0x85:
     case 0x86:
-    case 0x87: push_items(Kind::Tuple, pop_n(op - 0x84u)); return true;
-    case 't': push_items(Kind::Tuple, pop_mark()); return true;
-    case ']': push_items(Kind::List, {}); return true;
-    case 'l': push_items(Kind::List, pop_mark()); return true;
-    case '}': push_items(Kind::Dict, {}); return true;
+    case 0x87: push_items(PickleKind::Tuple, pop_n(op - 0x84u)); return true;
+    case 't': push_items(PickleKind::Tuple, pop_mark()); return true;
+    case ']': push_items(PickleKind::List, {}); return true;
+    case 'l': push_items(PickleKind::List, pop_mark()); return true;
+    case '}': push_items(PickleKind::Dict, {}); return true;
     case 'd': {
       auto items = pop_mark();
-      push_items(Kind::Dict, {});
+      push_items(PickleKind::Dict, {});
       set_items(items);
       return true;
     }
@@ -258,9 +256,9 @@ private:
   }
   void append(const std::vector<PickleRef>& items) {
     PickleNode& to = node(top());
-    if (to.kind == Kind::List) to.items.insert(to.items.end(), items.begin(), items.end());
-    else if (to.kind == Kind::Object && to.pairs.empty() && items.empty()) return;
-    else if (to.kind == Kind::Object) {
+    if (to.kind == PickleKind::List) to.items.insert(to.items.end(), items.begin(), items.end());
+    else if (to.kind == PickleKind::Object && to.pairs.empty() && items.empty()) return;
+    else if (to.kind == PickleKind::Object) {
       PickleRef none = make({}), object = top();
       for (PickleRef i : items) node(object).pairs.insert(node(object).pairs.end(), {none, i});
     } else fail("appending to something that is not a list");
@@ -268,8 +266,8 @@ private:
   void set_items(const std::vector<PickleRef>& items) {
     PickleNode& to = node(top());
     if (items.size() % 2 != 0) fail("a dictionary's key has no value");
-    if (to.kind != Kind::Dict && to.kind != Kind::Object) fail("setting items of something that is not a dictionary");
-    auto& pairs = to.kind == Kind::Dict ? to.items : to.pairs;
+    if (to.kind != PickleKind::Dict && to.kind != PickleKind::Object) fail("setting items of something that is not a dictionary");
+    auto& pairs = to.kind == PickleKind::Dict ? to.items : to.pairs;
     pairs.insert(pairs.end(), items.begin(), items.end());
   }
 
@@ -277,26 +275,26 @@ private:
     switch (op) {
     case 'c': {
       auto module = in_.line(), name = in_.line();
-      push_text(Kind::Global, global_name(module, name));
+      push_text(PickleKind::Global, global_name(module, name));
       return true;
     }
     case 0x93: { // STACK_GLOBAL
       PickleRef name = pop(), module = pop();
-      if (node(name).kind != Kind::String || node(module).kind != Kind::String) fail("a class without a name");
+      if (node(name).kind != PickleKind::String || node(module).kind != PickleKind::String) fail("a class without a name");
       charge(node(module).text.size() + node(name).text.size());
-      push_text(Kind::Global, global_name(node(module).text, node(name).text));
+      push_text(PickleKind::Global, global_name(node(module).text, node(name).text));
       return true;
     }
     case 'R':
     case 0x81: { // REDUCE, NEWOBJ
       PickleRef args = pop(), callee = pop();
-      if (node(callee).kind != Kind::Global || node(args).kind != Kind::Tuple) fail("calling something that is not a class");
+      if (node(callee).kind != PickleKind::Global || node(args).kind != PickleKind::Tuple) fail("calling something that is not a class");
       call(node(callee).text, node(args).items, op == 0x81);
       return true;
     }
     case 0x92: { // NEWOBJ_EX: keyword arguments last
       PickleRef keywords = pop(), args = pop(), callee = pop();
-      if (node(callee).kind != Kind::Global || node(args).kind != Kind::Tuple) fail("calling something that is not a class");
+      if (node(callee).kind != PickleKind::Global || node(args).kind != PickleKind::Tuple) fail("calling something that is not a class");
       auto items = node(args).items;
       items.push_back(keywords);
       call(node(callee).text, std::move(items), true);
@@ -310,17 +308,18 @@ private:
   /// Attributes of an object; those of a dict, list or tensor (an OrderedDict's _metadata) are dropped.
   void build(PickleRef state) {
     PickleNode& to = node(top());
-    if (to.kind == Kind::Object) to.other = state;
-    else if (to.kind != Kind::Dict && to.kind != Kind::List && to.kind != Kind::Tensor) fail("setting attributes of a plain value");
+    if (to.kind == PickleKind::Object) to.other = state;
+    else if (to.kind != PickleKind::Dict && to.kind != PickleKind::List && to.kind != PickleKind::Tensor)
+      fail("setting attributes of a plain value");
   }
   /// ("storage", torch.FloatStorage, key, device, number of elements)
   void persistent(PickleRef id) {
     PickleNode n;
-    n.kind = Kind::Storage;
+    n.kind = PickleKind::Storage;
     auto& t = node(id);
-    bool known = t.kind == Kind::Tuple && t.items.size() >= 5 && node(t.items[0]).kind == Kind::String &&
-                 node(t.items[0]).text == "storage" && node(t.items[1]).kind == Kind::Global && node(t.items[2]).kind == Kind::String &&
-                 node(t.items[4]).kind == Kind::Int;
+    bool known = t.kind == PickleKind::Tuple && t.items.size() >= 5 && node(t.items[0]).kind == PickleKind::String &&
+                 node(t.items[0]).text == "storage" && node(t.items[1]).kind == PickleKind::Global &&
+                 node(t.items[2]).kind == PickleKind::String && node(t.items[4]).kind == PickleKind::Int;
     if (!known) fail("a persistent id that is not a storage");
     charge(node(t.items[2]).text.size());
     n.other = t.items[1], n.text = node(t.items[2]).text, n.integer = node(t.items[4]).integer;
@@ -332,7 +331,7 @@ private:
     if (callee.starts_with("torch.") && call_torch(callee, args)) return;
     if (call_python(callee, args)) return;
     PickleNode n;
-    n.kind = Kind::Object, n.is_new = is_new, n.text = std::move(callee), n.items = std::move(args);
+    n.kind = PickleKind::Object, n.is_new = is_new, n.text = std::move(callee), n.items = std::move(args);
     push(std::move(n));
   }
   bool call_torch(const std::string& f, const std::vector<PickleRef>& args) {
@@ -342,46 +341,47 @@ private:
       if (args.size() < 7) fail("a saved tensor has {} arguments, not at least 7", args.size());
       push_tensor(args, args[6]);
     } else if (f == "torch._utils._rebuild_parameter" || f == "torch._utils._rebuild_parameter_with_state") {
-      if (args.empty() || node(args[0]).kind != Kind::Tensor) fail("a parameter without a tensor");
+      if (args.empty() || node(args[0]).kind != PickleKind::Tensor) fail("a parameter without a tensor");
       push(args[0]);
     } else if (f == "torch._tensor._rebuild_from_type_v2") { // (function, class, arguments, attributes)
-      bool known = args.size() == 4 && node(args[0]).kind == Kind::Global && node(args[2]).kind == Kind::Tuple;
+      bool known = args.size() == 4 && node(args[0]).kind == PickleKind::Global && node(args[2]).kind == PickleKind::Tuple;
       if (!known || node(args[0]).text == f) fail("a tensor subclass is not described as torch does");
       call(node(args[0]).text, node(args[2]).items, false);
-      if (PickleNode& made = node(top()); made.kind == Kind::Object) made.other = args[3];
+      if (PickleNode& made = node(top()); made.kind == PickleKind::Object) made.other = args[3];
     } else if (f == "torch.Size") {
-      if (args.size() != 1 || node(args[0]).kind != Kind::Tuple) fail("a torch.Size that is not made of a tuple");
+      if (args.size() != 1 || node(args[0]).kind != PickleKind::Tuple) fail("a torch.Size that is not made of a tuple");
       push(args[0]);
     } else return false;
     return true;
   }
   void push_tensor(const std::vector<PickleRef>& args, PickleRef dtype) {
     PickleNode n;
-    n.kind = Kind::Tensor, n.integer = static_cast<int64_t>(graph_.tensors.size());
+    n.kind = PickleKind::Tensor, n.integer = static_cast<int64_t>(graph_.tensors.size());
     graph_.tensors.push_back(builder_.build(graph_, args, dtype));
     charge(graph_.tensors.back().rank() * 2 * sizeof(int64_t));
     push(std::move(n));
   }
   bool call_python(const std::string& f, const std::vector<PickleRef>& args) {
     if (f == "collections.OrderedDict") {
-      push_items(Kind::Dict, {});
+      push_items(PickleKind::Dict, {});
       if (!args.empty()) set_pairs(args[0]);
     } else if (f == "collections.defaultdict") {
-      push_items(Kind::Dict, {});
+      push_items(PickleKind::Dict, {});
     } else if (f == "collections.deque" || f == "builtins.list") {
-      bool given = !args.empty() && (node(args[0]).kind == Kind::List || node(args[0]).kind == Kind::Tuple);
+      bool given = !args.empty() && (node(args[0]).kind == PickleKind::List || node(args[0]).kind == PickleKind::Tuple);
       if (given) charge(node(args[0]).items.size() * sizeof(PickleRef));
-      push_items(Kind::List, given ? node(args[0]).items : std::vector<PickleRef>{});
+      push_items(PickleKind::List, given ? node(args[0]).items : std::vector<PickleRef>{});
     } else if (f == "_codecs.encode") { // bytes, in protocol 2: their Latin-1 text
-      if (args.size() != 2 || node(args[0]).kind != Kind::String || node(args[1]).kind != Kind::String || node(args[1]).text != "latin1")
+      if (args.size() != 2 || node(args[0]).kind != PickleKind::String || node(args[1]).kind != PickleKind::String ||
+          node(args[1]).text != "latin1")
         fail("bytes that are not encoded as Latin-1");
       charge(node(args[0]).text.size());
-      push_text(Kind::Bytes, latin1(node(args[0]).text));
+      push_text(PickleKind::Bytes, latin1(node(args[0]).text));
     } else if (f == "builtins.bytearray" || f == "builtins.bytes") {
-      bool given = args.size() == 1 && node(args[0]).kind == Kind::Bytes;
+      bool given = args.size() == 1 && node(args[0]).kind == PickleKind::Bytes;
       if (!given && !args.empty()) fail("bytes made of something else");
       if (given) charge(node(args[0]).text.size());
-      push_text(Kind::Bytes, given ? node(args[0]).text : std::string());
+      push_text(PickleKind::Bytes, given ? node(args[0]).text : std::string());
     } else return false;
     return true;
   }
@@ -391,7 +391,7 @@ private:
     charge(node(list).items.size() * 2 * sizeof(PickleRef));
     for (PickleRef pair : node(list).items) {
       auto& items = node(pair).items;
-      bool is_pair = (node(pair).kind == Kind::List || node(pair).kind == Kind::Tuple) && items.size() == 2;
+      bool is_pair = (node(pair).kind == PickleKind::List || node(pair).kind == PickleKind::Tuple) && items.size() == 2;
       if (!is_pair) fail("an OrderedDict made of something that is not a list of pairs");
       flat.insert(flat.end(), items.begin(), items.end());
     }

@@ -86,9 +86,9 @@ Tensor read_weight(const std::string& fqn, Element meta, DType dtype, const Shar
 }
 
 // The storages that a config names, each inflated or moved to an aligned place at most once.
-class Storages {
+class ReadStorages {
 public:
-  explicit Storages(const Archive& archive) : archive_(archive) {}
+  explicit ReadStorages(const Archive& archive) : archive_(archive) {}
   const SharedBytes& get(const std::string& path, DType dtype) {
     auto [at, fresh] = read_.try_emplace(path);
     if (fresh) at->second = archive_.read(path);
@@ -105,7 +105,7 @@ private:
 void read_config(const Archive& archive, const PayloadFiles& files, LoadedProgram& program, Subclasses& subclasses) {
   simdjson::dom::parser parser;
   Element root = parse_json(parser, archive, files.config);
-  Storages storages(archive);
+  ReadStorages storages(archive);
   for (auto [fqn, payload] : json::object(json::get(root, "config"))) {
     auto meta = json::find(payload, "tensor_meta");
     if (!meta) continue; // a custom object: an error only where the graph uses it

@@ -8,24 +8,24 @@
 namespace tenon {
 
 using json::Element;
-using Kind = Tree::Kind;
+using TreeKind = Tree::Kind;
 
 namespace {
 
 // torch has lists, dicts and tuples of its own, which are such to who calls.
-Kind kind_of(std::string_view type) {
-  static constexpr std::pair<std::string_view, Kind> kinds[] = {{"builtins.tuple", Kind::Tuple},
-                                                                {"torch.Size", Kind::Tuple},
-                                                                {"builtins.list", Kind::List},
-                                                                {"builtins.dict", Kind::Dict},
-                                                                {"collections.deque", Kind::Deque},
-                                                                {"collections.namedtuple", Kind::NamedTuple},
-                                                                {"collections.OrderedDict", Kind::OrderedDict},
-                                                                {"collections.defaultdict", Kind::DefaultDict},
-                                                                {"torch.fx.immutable_collections.immutable_list", Kind::List},
-                                                                {"torch.fx.immutable_collections.immutable_dict", Kind::Dict}};
-  auto known = std::ranges::find(kinds, type, &std::pair<std::string_view, Kind>::first);
-  return known == std::end(kinds) ? Kind::Object : known->second;
+TreeKind kind_of(std::string_view type) {
+  static constexpr std::pair<std::string_view, TreeKind> kinds[] = {{"builtins.tuple", TreeKind::Tuple},
+                                                                    {"torch.Size", TreeKind::Tuple},
+                                                                    {"builtins.list", TreeKind::List},
+                                                                    {"builtins.dict", TreeKind::Dict},
+                                                                    {"collections.deque", TreeKind::Deque},
+                                                                    {"collections.namedtuple", TreeKind::NamedTuple},
+                                                                    {"collections.OrderedDict", TreeKind::OrderedDict},
+                                                                    {"collections.defaultdict", TreeKind::DefaultDict},
+                                                                    {"torch.fx.immutable_collections.immutable_list", TreeKind::List},
+                                                                    {"torch.fx.immutable_collections.immutable_dict", TreeKind::Dict}};
+  auto known = std::ranges::find(kinds, type, &std::pair<std::string_view, TreeKind>::first);
+  return known == std::end(kinds) ? TreeKind::Object : known->second;
 }
 
 // Enumerators come as {"__enum__": true, "fqn": "module:Class", "name": ...}; tuples as lists, which are kept as their text.
@@ -79,26 +79,26 @@ public:
 
 private:
   Tree container(std::string type, std::vector<Tree> children, std::string context) {
-    Kind kind = kind_of(type);
+    TreeKind kind = kind_of(type);
     std::vector<Tree> keys;
-    if (kind == Kind::NamedTuple) {
+    if (kind == TreeKind::NamedTuple) {
       type = context; // the class
       auto named = fields_.find(type);
       if (named != fields_.end() && named->second.size() == children.size()) keys.assign(named->second.begin(), named->second.end());
-    } else if (kind != Kind::Tuple && kind != Kind::List && kind != Kind::Deque) keys = keys_in(context, kind, children);
+    } else if (kind != TreeKind::Tuple && kind != TreeKind::List && kind != TreeKind::Deque) keys = keys_in(context, kind, children);
     if (type.starts_with("builtins.")) type = type.substr(sizeof "builtins." - 1);
     return Tree::branch(kind, std::move(type), std::move(keys), std::move(children), std::move(context));
   }
 
   // A dict's context is the list of its keys, a dataclass's [[fields], [fields that are None]], which become children here. Other
   // classes are not known: where the context is a list of names, one for each child, as of transformers' caches, these are their fields.
-  static std::vector<Tree> keys_in(const std::string& context, Kind kind, std::vector<Tree>& children) {
+  static std::vector<Tree> keys_in(const std::string& context, TreeKind kind, std::vector<Tree>& children) {
     simdjson::dom::parser parser;
     Element root;
     bool is_json = parser.parse(context.data(), context.size()).get(root) == simdjson::SUCCESS;
-    if (kind != Kind::Object) {
+    if (kind != TreeKind::Object) {
       require_input(is_json, "model.json: the keys of a dict in a pytree: {}", context);
-      return read_keys(kind == Kind::DefaultDict ? json::get(root, "dict_context") : root);
+      return read_keys(kind == TreeKind::DefaultDict ? json::get(root, "dict_context") : root);
     }
     if (!is_json || !root.is_array()) return {};
     auto list = json::array(root);

@@ -59,9 +59,9 @@ LoadedProgram lifted(LoadedProgram program) {
 }
 
 // Where the bytes of weights go: tensors of one dtype that overlap in memory share a file.
-class Storages {
+class WrittenStorages {
 public:
-  explicit Storages(std::string prefix) : prefix_(std::move(prefix)) {}
+  explicit WrittenStorages(std::string prefix) : prefix_(std::move(prefix)) {}
 
   void add(const Tensor& t) {
     auto [begin, end] = span(t);
@@ -135,7 +135,7 @@ private:
   void add(ZipWriter& zip, const std::string& name, std::string_view text) { zip.add(top_ + name, as_byte_span(text)); }
 
   void write_weights(ZipWriter& zip, const std::string& folder, const std::string& prefix, bool constants) {
-    Storages storages(prefix);
+    WrittenStorages storages(prefix);
     for (auto& [name, t] : p_.weights)
       if (constants_.contains(name) == constants) storages.add(t);
     storages.join();

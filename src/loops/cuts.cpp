@@ -12,10 +12,6 @@ constexpr int most_parts = 4;
 constexpr int most_joined = 32; // parts of what is a choice as a whole: each is as long as what it keeps of it
 constexpr int most_weight = 24; // of a body: others are bound by what they compute
 
-bool depends_on(Expr e, Expr axis) {
-  return contains(e, [&](const ExprNode& n) { return &n == axis.get(); });
-}
-
 // Where an expression changes along the axis: it is `below` before `at`, and `above` from there on.
 struct Cut {
   Expr changing, at, below, above;

@@ -12,8 +12,6 @@ namespace tenon {
 
 namespace {
 
-constexpr int64_t block_elements = 4096; // of a flat loop that one parallel iteration covers
-
 // Passes over the reduced axes, and the stores of per-row values after the reductions they need.
 std::vector<Stmt> passes(RegionDraft& r, int innermost_lanes) {
   std::vector<Stmt> out;

@@ -68,6 +68,8 @@ std::vector<Expr> kept_axes(const RegionDraft& draft);
 /// Splits an axis of the domain in blocks of `size`: returns the axis over blocks, and puts the one within a block in its place,
 /// whose extent depends on the former where the last block is shorter.
 Expr block_axis(RegionDraft& draft, Expr axis, Expr size);
+/// Elements of a flat loop that one parallel iteration covers.
+constexpr int64_t block_elements = 4096;
 /// The innermost axis in blocks; those join `outer`.
 void block_last(RegionDraft& draft, int64_t size, std::vector<Expr>& outer);
 /// The parallel loop runs over `axes` as one; each becomes a digit of it. Returns what replaces them.

@@ -10,14 +10,14 @@ namespace tenon {
 
 namespace {
 
-constexpr int64_t least_chunk = 256; // elements: vectors that are not full are few
+constexpr int64_t least_fixed_chunk = 256; // elements: vectors that are not full are few
 
 /// Whether the extent is that of a chunk of `whole` elements, of which the kernel's outermost loop takes one after the other.
 bool is_chunk(const Kernel& k, Expr extent) {
   if (extent->op != Op::Min) return false;
   for (int side : {0, 1}) {
     auto chunk = const_int(extent->args[static_cast<size_t>(side)]);
-    if (!chunk || *chunk < least_chunk) continue;
+    if (!chunk || *chunk < least_fixed_chunk) continue;
     ExprPool& pool = *extent->pool;
     Substitution first;
     first.set(k.parallel, pool.integer(0));

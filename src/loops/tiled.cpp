@@ -10,7 +10,6 @@ namespace {
 
 constexpr int64_t few = 8;                         // elements of an axis that is unrolled as a whole
 constexpr int64_t block = 64, block_columns = 128; // of a transpose: whole cache lines of any type, and what the first cache holds
-constexpr int64_t block_elements = 4096;
 
 struct Access {
   std::vector<int64_t> step; // per axis; `unknown` where it is no constant
@@ -44,16 +43,17 @@ std::vector<Access> accesses(const RegionDraft& r) {
   return out;
 }
 
-int64_t extent_of(Expr axis) { return const_int(axis->args[0]).value_or(INT64_MAX); }
+int64_t known_extent(Expr axis) { return const_int(axis->args[0]).value_or(INT64_MAX); }
 
 // A short axis along which stores are contiguous, and a long one with which they still are: what is stored is interleaved.
 std::optional<Tile> interleaving_tile(const std::vector<Expr>& axes, const std::vector<Access>& all, int lanes) {
   if (std::none_of(all.begin(), all.end(), [](auto& a) { return a.store; })) return std::nullopt;
   for (size_t s = 0; s < axes.size(); s++)
     for (size_t k = 0; k < axes.size(); k++) {
-      int64_t count = extent_of(axes[s]);
+      int64_t count = known_extent(axes[s]);
       bool stored = std::all_of(all.begin(), all.end(), [&](auto& a) { return !a.store || (a.step[s] == 1 && a.step[k] == count); });
-      if (stored && k != s && count <= few && extent_of(axes[k]) >= 2 * few) return Tile{axes[k], axes[s], lanes, static_cast<int>(count)};
+      if (stored && k != s && count <= few && known_extent(axes[k]) >= 2 * few)
+        return Tile{axes[k], axes[s], lanes, static_cast<int>(count)};
     }
   return std::nullopt;
 }
@@ -72,12 +72,12 @@ std::optional<Tile> tile_of(const RegionDraft& r) {
   std::optional<Tile> best;
   size_t most = 0;
   for (size_t k = 0; k < last; k++) {
-    int64_t extent = extent_of(axes[k]);
+    int64_t extent = known_extent(axes[k]);
     for (int64_t direction : {1, -1}) {
       size_t bytes = 0;
       for (auto& a : all) {
         bool turned = !a.store && a.step[k] == direction && a.step[last] != 0 && std::abs(a.step[last]) != 1;
-        if (turned && (extent > few ? extent_of(axes[last]) > few : direction == 1 && a.step[last] == extent)) bytes += a.bytes;
+        if (turned && (extent > few ? known_extent(axes[last]) > few : direction == 1 && a.step[last] == extent)) bytes += a.bytes;
       }
       if (bytes <= most) continue;
       most = bytes;

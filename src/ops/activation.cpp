@@ -8,7 +8,6 @@ namespace tenon::ops {
 
 namespace {
 
-Expr zero(Expr x) { return like(0, x); }
 // Bounds come first: of a zero equal to one, torch keeps the sign.
 Expr relu(const BodyArgs& a) { return max(zero(a[0]), a[0]); }
 
@@ -104,7 +103,7 @@ constexpr OpRow activation(std::string_view schema, Body body, std::string_view 
   return pointwise(schema, body, Promote::Default, keep, float_types);
 }
 
-const OpRow rows[] = {
+const OpRow activation_ops[] = {
     with_vjp(with_jvp(pointwise("aten::relu(Tensor self) -> Tensor", relu, Promote::Default, {}, real_types | u64_type),
                       [](Builder& b, const Tangents& d) {
                         return b.where(b.call1("aten::gt.Scalar", {d.x, 0}), d.t, b.full({}, 0, d.t.dtype()));
@@ -156,6 +155,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> activation_rows() { return rows; }
+std::span<const OpRow> activation_rows() { return activation_ops; }
 
 } // namespace tenon::ops

@@ -152,7 +152,7 @@ V jvp_power(Builder& b, const Tangents& d) {
   return d.t * b.call1("aten::pow.Tensor_Scalar", {d.x, e - 1}) * Arg(e);
 }
 
-const OpRow rows[] = {
+const OpRow arithmetic_ops[] = {
     {.schema = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
      .kind = Kind::Pointwise,
      .keep = "alpha",
@@ -308,6 +308,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> arithmetic_rows() { return rows; }
+std::span<const OpRow> arithmetic_rows() { return arithmetic_ops; }
 
 } // namespace tenon::ops

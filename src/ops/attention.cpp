@@ -106,7 +106,7 @@ Values flash_attention(Builder& b, const Call& c) {
   return {out, lse};
 }
 
-const OpRow rows[] = {
+const OpRow attention_ops[] = {
     {.schema = "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., "
                "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
      .decompose = attention,
@@ -125,6 +125,6 @@ const OpRow rows[] = {
 
 Values attention_in_core(Builder& b, const Call& c) { return attention_by_softmax(b, operands(b, c, "attn_mask")); }
 
-std::span<const OpRow> attention_rows() { return rows; }
+std::span<const OpRow> attention_rows() { return attention_ops; }
 
 } // namespace tenon::ops

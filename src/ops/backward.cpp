@@ -6,8 +6,6 @@ namespace tenon::ops {
 
 namespace {
 
-Expr zero(Expr x) { return like(0, x); }
-
 Expr sigmoid_backward(const BodyArgs& a) { return a[0] * (1.0 - a[1]) * a[1]; }
 Expr tanh_backward(const BodyArgs& a) { return a[0] * (1.0 - a[1] * a[1]); }
 
@@ -153,7 +151,7 @@ constexpr OpRow derivative(std::string_view schema, Body body, std::string_view 
   return pointwise(schema, body, Promote::Default, keep, float_types);
 }
 
-const OpRow rows[] = {
+const OpRow backward_ops[] = {
     derivative("aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", sigmoid_backward),
     derivative("aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor", tanh_backward),
     pointwise("aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor", threshold_backward, Promote::Default,
@@ -197,6 +195,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> backward_rows() { return rows; }
+std::span<const OpRow> backward_rows() { return backward_ops; }
 
 } // namespace tenon::ops

@@ -203,7 +203,7 @@ Values attention_backward(Builder& b, const Call& c) {
   return {b.to(of_q, c.type("query").dtype), b.to(of_k, c.type("key").dtype), b.to(of_v, c.type("value").dtype)};
 }
 
-const OpRow rows[] = {
+const OpRow backward_layer_ops[] = {
     {.schema = "aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
      .decompose = softmax_backward},
     {.schema = "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
@@ -237,6 +237,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> backward_layer_rows() { return rows; }
+std::span<const OpRow> backward_layer_rows() { return backward_layer_ops; }
 
 } // namespace tenon::ops

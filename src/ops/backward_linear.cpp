@@ -176,7 +176,7 @@ Values max_backward(Builder& b, const Call& c) {
 #define SCALES2 ", float? scales_h=None, float? scales_w=None) -> Tensor"
 #define SCALES3 ", float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor"
 
-const OpRow rows[] = {
+const OpRow backward_linear_ops[] = {
     {.schema = PAD("reflection", "1", "2"), .decompose = pad_backward<"aten::reflection_pad1d.default">},
     {.schema = PAD("reflection", "2", "4"), .decompose = pad_backward<"aten::reflection_pad2d.default">},
     {.schema = PAD("reflection", "3", "6"), .decompose = pad_backward<"aten::reflection_pad3d.default">},
@@ -249,6 +249,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> backward_linear_rows() { return rows; }
+std::span<const OpRow> backward_linear_rows() { return backward_linear_ops; }
 
 } // namespace tenon::ops

@@ -28,6 +28,7 @@ inline Expr round(Expr x) { return unary(Op::Round, x); }
 inline Expr trunc(Expr x) { return unary(Op::Trunc, x); }
 inline Expr pow(Expr x, Expr y) { return binary(Op::Pow, x, y); }
 inline Expr like(double v, Expr x) { return constant_like(v, x); }
+inline Expr zero(Expr x) { return like(0, x); }
 
 /// A text as a template argument.
 struct Name {
@@ -51,6 +52,11 @@ template <Name N> Values same(Builder& b, const Call& c) {
   }
   return b.call_full(*target, std::move(args));
 }
+/// An operator of one tensor, or of two.
+inline V call(std::string_view op, V x) { return x.builder().call1(op, {x}); }
+inline V call(std::string_view op, V x, V y) { return x.builder().call1(op, {x, y}); }
+/// The argument keepdim, false where there is none.
+inline bool keepdim(const Call& c) { return c.def.signature.find("keepdim") >= 0 && c.flag("keepdim"); }
 /// A composite that is its first argument.
 inline Values identity(Builder& b, const Call& c) { return b.wrap(c.args[0].get<ValueId>()); }
 

@@ -255,7 +255,7 @@ Values ctc_loss(Builder& b, const Call& c) {
 #define CTC_OPTIONS "int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor"
 #define CTC_VJP "result: ctc_of(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)"
 
-const OpRow rows[] = {
+const OpRow class_loss_ops[] = {
     with_vjp(composite("aten::ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, " CTC_OPTIONS,
                        ctc_loss, to_f32),
              CTC_VJP),
@@ -315,6 +315,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> class_loss_rows() { return rows; }
+std::span<const OpRow> class_loss_rows() { return class_loss_ops; }
 
 } // namespace tenon::ops

@@ -76,41 +76,41 @@ template <Name N, Name List> Values each(Builder& b, const Call& c) {
   return all;
 }
 
-constexpr DTypes reduced = number_types | complex_types, moved = any_type | complex_types;
+constexpr DTypes reduced_dtypes = number_types | complex_types, moved_dtypes = any_type | complex_types;
 #define TENON_FUNCTIONAL "_c10d_functional::"
 
-const OpRow rows[] = {
+const OpRow collective_ops[] = {
     {.schema = TENON_FUNCTIONAL "all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor",
      .kind = Kind::Library,
      .infer = like_input,
      .library = all_reduce,
-     .dtypes = reduced},
+     .dtypes = reduced_dtypes},
     {.schema = TENON_FUNCTIONAL "all_gather_into_tensor(Tensor input, int group_size, str group_name) -> Tensor",
      .kind = Kind::Library,
      .infer = gathered,
      .library = all_gather,
-     .dtypes = moved},
+     .dtypes = moved_dtypes},
     {.schema = TENON_FUNCTIONAL "reduce_scatter_tensor(Tensor input, str reduce_op, int group_size, str group_name) -> Tensor",
      .kind = Kind::Library,
      .infer = scattered,
      .library = reduce_scatter,
-     .dtypes = reduced},
+     .dtypes = reduced_dtypes},
     {.schema = TENON_FUNCTIONAL "broadcast(Tensor input, int src, str group_name) -> Tensor",
      .kind = Kind::Library,
      .infer = like_input,
      .library = broadcast,
-     .dtypes = moved},
+     .dtypes = moved_dtypes},
     {.schema = TENON_FUNCTIONAL
      "all_to_all_single(Tensor input, SymInt[] output_split_sizes, SymInt[] input_split_sizes, str group_name) -> Tensor",
      .kind = Kind::Library,
      .infer = exchanged,
      .library = all_to_all,
-     .dtypes = moved},
+     .dtypes = moved_dtypes},
     {.schema = TENON_FUNCTIONAL "wait_tensor(Tensor tensor) -> Tensor",
      .kind = Kind::Library,
      .infer = [](const Call& c) { return std::vector{Type::tensor(c.type("tensor").dtype, c.type("tensor").sizes)}; },
      .library = [](const Call& c) { return LibraryStep{library::wait_tensor, {c.value("tensor")}}; },
-     .dtypes = moved},
+     .dtypes = moved_dtypes},
     {.schema = TENON_FUNCTIONAL "all_reduce_coalesced(Tensor[] inputs, str reduce_op, str group_name) -> Tensor[]",
      .decompose = each<TENON_FUNCTIONAL "all_reduce.default", "inputs">},
     {.schema = TENON_FUNCTIONAL "all_gather_into_tensor_coalesced(Tensor[] inputs, int group_size, str group_name) -> Tensor[]",
@@ -124,6 +124,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> collective_rows() { return rows; }
+std::span<const OpRow> collective_rows() { return collective_ops; }
 
 } // namespace tenon::ops

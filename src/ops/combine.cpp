@@ -124,7 +124,7 @@ Values chunk_cat(Builder& b, const Call& c) {
 }
 
 // The view scatters: self with the elements of a view of it taken from src.
-template <Name View> std::vector<Type> like_self(const Call& c) {
+template <Name View> std::vector<Type> like_view_of_self(const Call& c) {
   Type part = scattered_part(c, View.text), src = c.type("src");
   bool same = part.rank() == src.rank();
   for (size_t d = 0; same && d < src.rank(); d++)
@@ -172,7 +172,7 @@ Values as_strided_scatter(Builder& b, const Call& c) {
   return b.reshape(put, self.sizes());
 }
 
-const OpRow rows[] = {
+const OpRow combine_ops[] = {
     {.schema = "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
      .kind = Kind::View,
      .infer = cat_types,
@@ -213,19 +213,19 @@ const OpRow rows[] = {
     {.schema = "aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", .decompose = chunk_cat},
     {.schema = "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
      .kind = Kind::View,
-     .infer = like_self<"aten::slice.Tensor">,
+     .infer = like_view_of_self<"aten::slice.Tensor">,
      .define = slice_scatter_define,
      .types = "src=any",
      .vjp = "self: torch.slice_scatter(grad, torch.zeros_like(src), dim, start, end, step); src: torch.slice(grad, dim, start, end, step)"},
     {.schema = "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
      .kind = Kind::View,
-     .infer = like_self<"aten::select.int">,
+     .infer = like_view_of_self<"aten::select.int">,
      .define = select_scatter_define,
      .types = "src=any",
      .vjp = "self: torch.select_scatter(grad, torch.zeros_like(src), dim, index); src: torch.select(grad, dim, index)"},
     {.schema = "aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
      .kind = Kind::View,
-     .infer = like_self<"aten::diagonal.default">,
+     .infer = like_view_of_self<"aten::diagonal.default">,
      .define = diagonal_scatter_define,
      .types = "src=any",
      .vjp = "self: torch.diagonal_scatter(grad, torch.zeros_like(src), offset, dim1, dim2); src: torch.diagonal(grad, offset, dim1, dim2)"},
@@ -236,6 +236,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> combine_rows() { return rows; }
+std::span<const OpRow> combine_rows() { return combine_ops; }
 
 } // namespace tenon::ops

@@ -49,7 +49,7 @@ constexpr OpRow bitwise(std::string_view schema, Body body, DTypes dtypes = int_
   return pointwise(schema, body, Promote::Default, {}, dtypes);
 }
 
-const OpRow rows[] = {
+const OpRow compare_ops[] = {
     comparison("aten::eq.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Eq>),
     renamed<"aten::eq.Tensor">("aten::eq.Scalar(Tensor self, Scalar other) -> Tensor"),
     comparison("aten::ne.Tensor(Tensor self, Tensor other) -> Tensor", binary_body<Op::Ne>),
@@ -121,6 +121,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> compare_rows() { return rows; }
+std::span<const OpRow> compare_rows() { return compare_ops; }
 
 } // namespace tenon::ops

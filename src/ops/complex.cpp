@@ -40,8 +40,6 @@ V interleaved(Parts z) {
 
 namespace {
 
-V call(std::string_view op, V x) { return x.builder().call1(op, {x}); }
-V call(std::string_view op, V x, V y) { return x.builder().call1(op, {x, y}); }
 V to_bool(Builder& b, const Arg& x) { return b.to(b.wrap(x.get<ValueId>()), DType::Bool); }
 
 // Operand number i, in the common dtype.
@@ -141,7 +139,7 @@ V real_back(Builder& b, const ViewWrite& w) { return is_complex(w.parent.dtype()
 V imag_back(Builder& b, const ViewWrite& w) { return b.complex(b.real(w.parent), w.now); }
 template <Name N> V seen_as(Builder& b, const ViewWrite& w) { return b.call1(N.text, {w.now}); }
 
-const OpRow rows[] = {
+const OpRow complex_ops[] = {
     {.schema = "aten::complex(Tensor real, Tensor imag) -> Tensor",
      .kind = Kind::Library,
      .infer = complex_types,
@@ -290,7 +288,7 @@ Parts expm1(Parts z) { return exp(z) + -1; }
 Parts sigmoid(Parts z) { return reciprocal(exp(-z) + 1); }
 
 // 0 to the power of 0 is 1, to another power 0.
-Values pow(Builder& b, const Call& c) {
+Values complex_pow(Builder& b, const Call& c) {
   Parts x = parts(operand(b, c, 0)), y = parts(operand(b, c, 1));
   DType t = x.re.dtype();
   auto is_zero = [&](Parts z) {
@@ -371,12 +369,12 @@ Values is_close(Builder& b, const Call& c) {
                  call("aten::logical_and.default", call("aten::isnan.default", x), call("aten::isnan.default", y)));
   return call("aten::logical_or.default", equal, near);
 }
-Values lerp(Builder& b, const Call& c) {
+Values complex_lerp(Builder& b, const Call& c) {
   V x = operand(b, c, 0), y = operand(b, c, 1);
   return x + (y - x) * c["weight"];
 }
 
-const ComplexRule rules[] = {
+const ComplexRule complex_rule_table[] = {
     {"aten::_to_copy.default", convert},
     {"aten::full.default", fill},
     {"aten::where.self", where},
@@ -388,9 +386,9 @@ const ComplexRule rules[] = {
     {"aten::neg.default", unary<negate>},
     {"aten::addcmul.default", addcmul},
     {"aten::addcdiv.default", addcdiv},
-    {"aten::lerp.Tensor", lerp},
-    {"aten::lerp.Scalar", lerp},
-    {"aten::pow.Tensor_Tensor", pow},
+    {"aten::lerp.Tensor", complex_lerp},
+    {"aten::lerp.Scalar", complex_lerp},
+    {"aten::pow.Tensor_Tensor", complex_pow},
     {"aten::exp.default", unary<exp>},
     {"aten::exp2.default", unary<exp2>},
     {"aten::expm1.default", wide_unary<expm1>},
@@ -451,7 +449,7 @@ V modulus(Parts z) {
   return b.to(call("aten::sqrt.default", re * re + im * im), z.re.dtype());
 }
 
-std::span<const OpRow> complex_rows() { return rows; }
-std::span<const ComplexRule> complex_rules() { return rules; }
+std::span<const OpRow> complex_rows() { return complex_ops; }
+std::span<const ComplexRule> complex_rules() { return complex_rule_table; }
 
 } // namespace tenon::ops

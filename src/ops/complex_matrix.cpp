@@ -6,7 +6,6 @@ namespace tenon::ops {
 
 namespace {
 
-V call(std::string_view op, V x) { return x.builder().call1(op, {x}); }
 V argument(Builder& b, const Call& c, size_t i) { return b.wrap(c.args[i].get<ValueId>()); }
 
 // The same operator on the moduli.
@@ -19,7 +18,7 @@ Values of_moduli(Builder& b, const Call& c) {
 }
 
 // Additive in the operand: each part by itself.
-Values linear(Builder& b, const Call& c) {
+Values complex_linear(Builder& b, const Call& c) {
   std::optional<DType> to = c.def.signature.find("dtype") >= 0 ? c.dtype("dtype") : std::nullopt;
   ArgList args = c.args;
   if (to) args[0] = b.to(b.wrap(args[0].get<ValueId>()), *to);
@@ -96,7 +95,7 @@ Values convolution(Builder& b, const Call& c) {
   return whole({of(x.re, w.re, bias.re) - of(x.im, w.im, {}), of(x.re, w.im, bias.im) + of(x.im, w.re, {})});
 }
 
-Values product(Builder& b, const Call& c) {
+Values complex_prod(Builder& b, const Call& c) {
   Parts x = parts(b.input(c, "self")), y = parts(b.input(c, "mat2"));
   auto times = [&](V p, V q) { return b.call_full(c.def, {p, q}).at(0); };
   return whole({times(x.re, y.re) - times(x.im, y.im), times(x.re, y.im) + times(x.im, y.re)});
@@ -140,7 +139,7 @@ template <bool Normal> Values random(Builder& b, const Call& c) {
   return Normal ? z * Arg(M_SQRT1_2) : z;
 }
 
-const ComplexRule rules[] = {
+const ComplexRule complex_matrix_rule_table[] = {
     {"aten::rand.default", random<false>},
     {"aten::randn.default", random<true>},
     {"aten::uniform.default", random_like<false>},
@@ -151,13 +150,13 @@ const ComplexRule rules[] = {
     {"aten::norm.ScalarOpt_dim", of_moduli},
     {"aten::norm.ScalarOpt_dim_dtype", of_moduli},
     {"aten::norm.ScalarOpt_dtype", of_moduli},
-    {"aten::sum.dim_IntList", linear},
-    {"aten::trace.default", linear},
-    {"aten::cumsum.default", linear},
-    {"aten::index_put.default", linear},
-    {"aten::masked_scatter.default", linear},
-    {"aten::mm.default", product},
-    {"aten::bmm.default", product},
+    {"aten::sum.dim_IntList", complex_linear},
+    {"aten::trace.default", complex_linear},
+    {"aten::cumsum.default", complex_linear},
+    {"aten::index_put.default", complex_linear},
+    {"aten::masked_scatter.default", complex_linear},
+    {"aten::mm.default", complex_prod},
+    {"aten::bmm.default", complex_prod},
     {"aten::var.correction", spread<false, "aten::var.correction">},
     {"aten::std.correction", spread<true, "aten::var.correction">},
     {"aten::var.dim", spread<false, "aten::var.dim">},
@@ -165,12 +164,12 @@ const ComplexRule rules[] = {
     {"aten::var.default", spread<false, "aten::var.default">},
     {"aten::std.default", spread<true, "aten::var.default">},
     {"aten::index_add.default", index_add},
-    {"aten::index_copy.default", linear},
-    {"aten::index_fill.int_Scalar", linear},
-    {"aten::scatter.src", linear},
-    {"aten::scatter.value", linear},
-    {"aten::scatter_add.default", linear},
-    {"aten::nan_to_num.default", linear},
+    {"aten::index_copy.default", complex_linear},
+    {"aten::index_fill.int_Scalar", complex_linear},
+    {"aten::scatter.src", complex_linear},
+    {"aten::scatter.value", complex_linear},
+    {"aten::scatter_add.default", complex_linear},
+    {"aten::nan_to_num.default", complex_linear},
     {"aten::addmm.default", add_product<"aten::mm.default", false>},
     {"aten::baddbmm.default", add_product<"aten::bmm.default", false>},
     {"aten::addbmm.default", add_product<"aten::bmm.default", true>},
@@ -191,6 +190,6 @@ const ComplexRule rules[] = {
 
 } // namespace
 
-std::span<const ComplexRule> complex_matrix_rules() { return rules; }
+std::span<const ComplexRule> complex_matrix_rules() { return complex_matrix_rule_table; }
 
 } // namespace tenon::ops

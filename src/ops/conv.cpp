@@ -11,7 +11,7 @@ namespace tenon::ops {
 
 namespace {
 
-struct Geometry {
+struct ConvGeometry {
   size_t dims; // spatial
   bool transposed;
   Expr groups;
@@ -23,10 +23,10 @@ std::vector<Expr> spread(std::vector<Expr> list, size_t dims) {
   return list;
 }
 
-Geometry geometry_of(const Call& c) {
+ConvGeometry geometry_of(const Call& c) {
   size_t dims = c.rank("weight") < 2 ? 0 : c.rank("weight") - 2;
   auto list = [&](std::string_view name) { return spread(c.syms(name), dims); };
-  Geometry g{dims, c.flag("transposed"), c.sym("groups"), list("stride"), list("padding"), list("dilation"), list("output_padding")};
+  ConvGeometry g{dims, c.flag("transposed"), c.sym("groups"), list("stride"), list("padding"), list("dilation"), list("output_padding")};
   for (auto* l : {&g.stride, &g.padding, &g.dilation})
     if (l->size() != dims) c.fail(fmt::format("needs {} numbers each for stride, padding and dilation", dims));
   auto positive = [&](Expr e, std::string_view name) {
@@ -42,7 +42,7 @@ Geometry geometry_of(const Call& c) {
 }
 
 // Of a convolution whose sizes are known.
-void check_kernel_fits(const Call& c, const Geometry& g) {
+void check_kernel_fits(const Call& c, const ConvGeometry& g) {
   if (g.transposed) return;
   std::string padded, kernel;
   bool fits = true;
@@ -59,8 +59,8 @@ void check_kernel_fits(const Call& c, const Geometry& g) {
         kernel));
 }
 
-std::vector<Type> types(const Call& c) {
-  Geometry g = geometry_of(c);
+std::vector<Type> conv_types(const Call& c) {
+  ConvGeometry g = geometry_of(c);
   if (c.rank("weight") < 2 || c.rank("input") != g.dims + 2) c.fail("input and weight differ in rank");
   DType t = c.type("input").dtype, weight = c.type("weight").dtype;
   bool with_type = c.def.signature.find("out_dtype") >= 0;
@@ -88,7 +88,7 @@ struct Place {
   Expr at, inside;
 };
 
-Place place(const DefineArgs& d, const Geometry& g, size_t dim, Expr tap) {
+Place place(const DefineArgs& d, const ConvGeometry& g, size_t dim, Expr tap) {
   Expr size = d.call.size("input", static_cast<int64_t>(dim + 2)), o = d.i(dim + 2);
   Expr yes = d.pool.boolean(true), zero = d.integer(0);
   if (!g.transposed) {
@@ -102,8 +102,8 @@ Place place(const DefineArgs& d, const Geometry& g, size_t dim, Expr tap) {
   return {at, logical_and(hit, logical_and(le(zero, at), lt(at, size)))};
 }
 
-Compute define(const DefineArgs& d) {
-  Geometry g = geometry_of(d.call);
+Compute conv_define(const DefineArgs& d) {
+  ConvGeometry g = geometry_of(d.call);
   Expr per_group = floor_div(d.call.size("input", 1), g.groups), out_per_group = floor_div(d.output.sizes[1], g.groups);
   Expr c = d.reduce_axis(per_group), group = floor_div(d.i(1), out_per_group);
   Expr channel = group * per_group + c, inside = d.pool.boolean(true);
@@ -130,7 +130,7 @@ size_t spatial_dims(const Call& c) {
 }
 
 // [C] to go with [N, C, ...].
-V per_channel(Builder& b, V bias, size_t dims) {
+V channel_bias(Builder& b, V bias, size_t dims) {
   require_input(bias.rank() == 1, "a bias of {} dims", bias.rank());
   std::vector<Expr> sizes(dims + 1, b.integer(1));
   sizes[0] = bias.size(0);
@@ -145,7 +145,7 @@ Values split_bias(Builder& b, const Call& c) {
   ArgList args{x, c["weight"], Arg(), c["stride"], c["padding"], c["dilation"], c["transposed"], c["output_padding"], c["groups"]};
   if (wide != result) args.push_back(wide);
   V y = b.call1(wide == result ? "aten::convolution.default" : "aten::convolution.dtype", args);
-  return b.to(y + per_channel(b, b.to(b.input(c, "bias"), wide), y.rank() - 2), result);
+  return b.to(y + channel_bias(b, b.to(b.input(c, "bias"), wide), y.rank() - 2), result);
 }
 
 V convolution(Builder& b, const Call& c, V x, const Arg& padding, bool transposed, const Arg& output_padding) {
@@ -204,13 +204,13 @@ Values conv_tbc(Builder& b, const Call& c) {
   return b.permute(y, {2, 0, 1});
 }
 
-const OpRow rows[] = {
+const OpRow conv_ops[] = {
     {.schema = "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "
                "transposed, "
                "SymInt[] output_padding, SymInt groups) -> Tensor",
      .kind = Kind::Conv,
-     .infer = types,
-     .define = define,
+     .infer = conv_types,
+     .define = conv_define,
      .decompose = split_bias,
      .dtypes = real_types,
      .jvp = [](Builder& b, const Tangents& d) { return jvp_product(b, d, 1); },
@@ -219,8 +219,8 @@ const OpRow rows[] = {
     {.schema = "aten::convolution.dtype(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
                "bool transposed, SymInt[] output_padding, SymInt groups, ScalarType out_dtype, int padding_value=0) -> Tensor",
      .kind = Kind::Conv,
-     .infer = types,
-     .define = define,
+     .infer = conv_types,
+     .define = conv_define,
      .dtypes = real_types,
      .types = "weight=reals bias=reals -> reals"},
     {.schema = "aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "
@@ -293,6 +293,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> conv_rows() { return rows; }
+std::span<const OpRow> conv_rows() { return conv_ops; }
 
 } // namespace tenon::ops

@@ -16,7 +16,7 @@ Values to_other(Builder& b, const Call& c) { return converted(b, b.input(c, "sel
 
 Values fill_scalar(Builder& b, const Call& c) { return b.full(c.type("self").sizes, c["value"], c.type("self").dtype); }
 Values fill_tensor(Builder& b, const Call& c) { return b.expand(b.to(b.input(c, "value"), c.type("self").dtype), c.type("self").sizes); }
-Values zero(Builder& b, const Call& c) { return b.full(c.type("self").sizes, 0, c.type("self").dtype); }
+Values zeros_of_self(Builder& b, const Call& c) { return b.full(c.type("self").sizes, 0, c.type("self").dtype); }
 Values copy(Builder& b, const Call& c) { return b.expand(b.to(b.input(c, "src"), c.type("self").dtype), c.type("self").sizes); }
 
 Values unpack_dual(Builder& b, const Call& c) {
@@ -38,7 +38,7 @@ constexpr OpRow conversion(std::string_view schema, Decompose decompose) {
   return {.schema = schema, .decompose = decompose, .shares = stays_itself, .view_inverse = all_elements, .layout_follows = true};
 }
 
-const OpRow rows[] = {
+const OpRow convert_ops[] = {
     // The one cast of the Edge dialect: the body's operand is still of the input's dtype, the output's is what is asked for.
     {.schema = "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
                "bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
@@ -111,7 +111,7 @@ const OpRow rows[] = {
 
     with_vjp(composite("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", fill_scalar), "none"),
     with_vjp(composite("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", fill_tensor), "value: grad.sum()"),
-    with_vjp(composite("aten::zero(Tensor self) -> Tensor", zero), "none"),
+    with_vjp(composite("aten::zero(Tensor self) -> Tensor", zeros_of_self), "none"),
     with_vjp(composite("aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", copy),
              "src: grad.sum_to_size(src_size).to(src_dtype)"),
     with_vjp(composite("aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", masked_fill),
@@ -122,6 +122,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> convert_rows() { return rows; }
+std::span<const OpRow> convert_rows() { return convert_ops; }
 
 } // namespace tenon::ops

@@ -169,7 +169,7 @@ Values roll(Builder& b, const Call& c) {
   return x;
 }
 
-const CoreRule rules[] = {
+const CoreRule core_rule_table[] = {
     {"aten::scaled_dot_product_attention.default", attention_in_core},
     {"tenon::amax_or_lowest.default", amax},
     {"aten::_embedding_bag_forward_only.default", same<"aten::_embedding_bag.default">},
@@ -206,6 +206,6 @@ const CoreRule rules[] = {
 } // namespace
 
 std::span<const std::string_view> core_names() { return names; }
-std::span<const CoreRule> core_rules() { return rules; }
+std::span<const CoreRule> core_rules() { return core_rule_table; }
 
 } // namespace tenon::ops

@@ -7,7 +7,6 @@ namespace tenon::ops {
 
 namespace {
 
-V call(std::string_view op, V x) { return x.builder().call1(op, {x}); }
 V clamped(V x, double lo, double hi) { return x.builder().call1("aten::clamp.default", {x, lo, hi}); }
 V greater(V x, const Arg& than) { return x.builder().call1("aten::gt.Scalar", {x, than}); }
 V at_most(V x, const Arg& than) { return x.builder().call1("aten::le.Scalar", {x, than}); }
@@ -121,7 +120,7 @@ Values threshold_backward(Builder& b, const Call& c) {
   return b.where(at_most(b.input(c, "self"), c["threshold"]), b.scalar(0, g.dtype()), g);
 }
 
-const CoreRule rules[] = {
+const CoreRule core_pointwise_rule_table[] = {
     {"aten::silu.default", of_floats<silu>},
     {"aten::hardsigmoid.default", of_floats<hardsigmoid>},
     {"aten::hardswish.default", of_floats<hardswish>},
@@ -152,6 +151,6 @@ const CoreRule rules[] = {
 
 } // namespace
 
-std::span<const CoreRule> core_pointwise_rules() { return rules; }
+std::span<const CoreRule> core_pointwise_rules() { return core_pointwise_rule_table; }
 
 } // namespace tenon::ops

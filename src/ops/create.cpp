@@ -49,7 +49,7 @@ Values one_hot(Builder& b, const Call& c) {
   return b.to(hot, DType::I64);
 }
 
-const OpRow rows[] = {
+const OpRow create_ops[] = {
     {.schema = "aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
                "bool? pin_memory=None) -> Tensor",
      .kind = Kind::View,
@@ -114,6 +114,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> create_rows() { return rows; }
+std::span<const OpRow> create_rows() { return create_ops; }
 
 } // namespace tenon::ops

@@ -126,7 +126,7 @@ Values linalg_vander(Builder& b, const Call& c) {
   return powers(b, x, *const_int(n), true);
 }
 
-const OpRow rows[] = {
+const OpRow create_matrix_ops[] = {
     {.schema = "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
      .kind = Kind::View,
      .infer = diag_embed_types,
@@ -155,6 +155,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> create_matrix_rows() { return rows; }
+std::span<const OpRow> create_matrix_rows() { return create_matrix_ops; }
 
 } // namespace tenon::ops

@@ -178,7 +178,7 @@ Values kaiser(Builder& b, const Call& c) {
   });
 }
 
-const OpRow rows[] = {
+const OpRow create_range_ops[] = {
     {.schema = "aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, "
                "Device? device=None, bool? pin_memory=None) -> Tensor",
      .kind = Kind::View,
@@ -324,6 +324,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> create_range_rows() { return rows; }
+std::span<const OpRow> create_range_rows() { return create_range_ops; }
 
 } // namespace tenon::ops

@@ -192,7 +192,7 @@ Compute col2im_define(const DefineArgs& d) {
   return {.axes = d.axes, .reduce_axes = taps, .reduction = Reduction::Sum, .body = body};
 }
 
-const OpRow rows[] = {
+const OpRow difference_ops[] = {
     {.schema = "aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
      .decompose = diff,
      .vjp = "result: differences(self, n, dim, prepend, append)"},
@@ -229,6 +229,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> difference_rows() { return rows; }
+std::span<const OpRow> difference_rows() { return difference_ops; }
 
 } // namespace tenon::ops

@@ -58,7 +58,7 @@ Values pdist(Builder& b, const Call& c) {
   return norm(rows_at(0) - rows_at(1), c.number("p"), -1, false);
 }
 
-const OpRow rows[] = {
+const OpRow distance_ops[] = {
     with_vjp(
         composite(
             "aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor",
@@ -78,6 +78,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> distance_rows() { return rows; }
+std::span<const OpRow> distance_rows() { return distance_ops; }
 
 } // namespace tenon::ops

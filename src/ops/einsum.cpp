@@ -247,7 +247,7 @@ std::optional<DType> to_lower_where_it_contracts(DType lower, const Graph&, cons
   return contracts ? std::optional(lower) : std::nullopt;
 }
 
-const OpRow rows[] = {
+const OpRow einsum_ops[] = {
     {.schema = "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
      .decompose = einsum,
      .autocast = to_lower_where_it_contracts,
@@ -262,6 +262,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> einsum_rows() { return rows; }
+std::span<const OpRow> einsum_rows() { return einsum_ops; }
 
 } // namespace tenon::ops

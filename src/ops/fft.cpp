@@ -311,7 +311,7 @@ Values istft(Builder& b, const Call& c) {
   return batched ? y : b.squeeze(y, 0);
 }
 
-const OpRow rows[] = {
+const OpRow fft_ops[] = {
     {.schema = "aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor",
      .kind = Kind::Library,
      .infer = c2c_types,
@@ -381,6 +381,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> fft_rows() { return rows; }
+std::span<const OpRow> fft_rows() { return fft_ops; }
 
 } // namespace tenon::ops

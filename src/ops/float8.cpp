@@ -7,7 +7,7 @@ namespace tenon::ops {
 
 namespace {
 
-double largest(DType t) {
+double largest_float8(DType t) {
   if (!is_float8(t)) unsupported("{} for a float of 8 bits", name_of(t));
   return from_float8(float8_format(t).largest, t);
 }
@@ -45,30 +45,30 @@ V expand_scale(Builder& b, V scale, V x) {
   return scale;
 }
 
-Values quantize(Builder& b, const Call& c) {
+Values quantize_float8(Builder& b, const Call& c) {
   V x = b.to(b.input(c, "tensor"), DType::F32);
   DType type = c.dtype("float8_dtype").value_or(DType::F8E4M3FN);
-  double most = largest(type);
+  double most = largest_float8(type);
   return b.to(b.call1("aten::clamp", {x / expand_scale(b, b.input(c, "scale"), x), -most, most}), type);
 }
 
-Values dequantize(Builder& b, const Call& c) {
+Values dequantize_float8(Builder& b, const Call& c) {
   V x = b.to(b.input(c, "tensor"), DType::F32);
   return b.to(x * expand_scale(b, b.input(c, "scale"), x), c.dtype("output_dtype").value_or(DType::F32));
 }
 
-const OpRow rows[] = {
+const OpRow float8_ops[] = {
     composite("aten::_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, "
               "ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor",
               scaled_mm),
     composite("torchao::quantize_affine_float8_non_decomposed(Tensor tensor, Tensor scale, ScalarType? float8_dtype=None) -> Tensor",
-              quantize),
+              quantize_float8),
     composite("torchao::dequantize_affine_float8_non_decomposed(Tensor tensor, Tensor scale, ScalarType? output_dtype=None) -> Tensor",
-              dequantize),
+              dequantize_float8),
 };
 
 } // namespace
 
-std::span<const OpRow> float8_rows() { return rows; }
+std::span<const OpRow> float8_rows() { return float8_ops; }
 
 } // namespace tenon::ops

@@ -15,7 +15,7 @@ struct Sampler {
   bool align_corners;
 };
 
-std::vector<Type> types(const Call& c) {
+std::vector<Type> grid_sample_types(const Call& c) {
   DType t = c.type("input").dtype;
   if (c.rank("input") < 4 || c.rank("input") > 5 || !is_float(t) || c.type("grid").dtype != t)
     c.fail("needs an input of 4 or 5 dims, and a grid of its dtype");
@@ -127,7 +127,7 @@ Expr cubic(const Point& p, const std::vector<Expr>& x, std::vector<Expr>& places
   return sum;
 }
 
-Compute define(const DefineArgs& d) {
+Compute grid_sample_define(const DefineArgs& d) {
   const Call& c = d.call;
   size_t dims = d.axes.size() - 2;
   Sampler sampler{c.integer("interpolation_mode"), c.integer("padding_mode"), c.flag("align_corners")};
@@ -192,17 +192,17 @@ Values affine_grid(Builder& b, const Call& c) {
   return b.to(out + column(dims), result);
 }
 
-const OpRow rows[] = {
+const OpRow grid_sample_ops[] = {
     {.schema = "aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
      .kind = Kind::View,
-     .infer = types,
-     .define = define,
+     .infer = grid_sample_types,
+     .define = grid_sample_define,
      .dtypes = float_types,
      .autocast = to_f32},
     {.schema = "aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
      .kind = Kind::View,
-     .infer = types,
-     .define = define,
+     .infer = grid_sample_types,
+     .define = grid_sample_define,
      .dtypes = float_types,
      .autocast = to_f32},
     {.schema = "aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
@@ -216,6 +216,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> grid_sample_rows() { return rows; }
+std::span<const OpRow> grid_sample_rows() { return grid_sample_ops; }
 
 } // namespace tenon::ops

@@ -8,12 +8,12 @@ namespace tenon::ops {
 namespace {
 
 // out[i] = x[i] @ w[group[i]]; a row of no group (group[i] past the last) gives zeros.
-std::vector<Type> types(const Call& c) {
+std::vector<Type> grouped_mm_types(const Call& c) {
   if (c.rank("self") != 2 || c.rank("weights") != 3 || c.rank("group") != 1) c.fail("operands must be of ranks 2, 3 and 1");
   return {Type::tensor(c.dtype("out_dtype").value_or(c.type("self").dtype), {c.size("self", 0), c.size("weights", 2)})};
 }
 
-Compute define(const DefineArgs& d) {
+Compute grouped_mm_define(const DefineArgs& d) {
   Expr k = d.reduce_axis(d.call.size("self", 1)), g = d.load("group", {d.i(0)});
   Expr groups = d.call.size("weights", 0);
   Expr body = d.load_wide("self", {d.i(0), k}) * d.load_wide("weights", {checked(g, groups), k, d.i(1)});
@@ -68,11 +68,11 @@ Values grouped_mm_fallback_backward(Builder& b, const Call& c) {
   return {rows_by_group(b, grad, b.transpose(w, 1, 2), offs, x.dtype()), common_by_group(b, b.transpose(x, 0, 1), grad, offs, w.dtype())};
 }
 
-const OpRow rows[] = {
+const OpRow grouped_mm_ops[] = {
     {.schema = "tenon::grouped_rows_mm(Tensor self, Tensor weights, Tensor group, ScalarType? out_dtype=None) -> Tensor",
      .kind = Kind::Matmul,
-     .infer = types,
-     .define = define},
+     .infer = grouped_mm_types,
+     .define = grouped_mm_define},
     {.schema = "aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
      .decompose = grouped_mm},
     {.schema = "transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor", .decompose = grouped_mm_fallback},
@@ -83,6 +83,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> grouped_mm_rows() { return rows; }
+std::span<const OpRow> grouped_mm_rows() { return grouped_mm_ops; }
 
 } // namespace tenon::ops

@@ -180,7 +180,7 @@ Values take_along_dim(Builder& b, const Call& c) {
   return b.call("aten::gather.default", {x, dim, b.expand(wrapped(index, x.size(dim)), replaced(sizes, dim, index.size(dim)))});
 }
 
-const OpRow rows[] = {
+const OpRow index_ops[] = {
     {.schema = "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
      .kind = Kind::View,
      .infer = index_types,
@@ -236,6 +236,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> index_rows() { return rows; }
+std::span<const OpRow> index_rows() { return index_ops; }
 
 } // namespace tenon::ops

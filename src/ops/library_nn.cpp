@@ -95,7 +95,7 @@ LibraryStep deform_step(const Call& c) {
   return step;
 }
 
-const OpRow rows[] = {
+const OpRow library_nn_ops[] = {
     {.schema = "aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool "
                "sparse=False, "
                "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
@@ -179,6 +179,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> library_nn_rows() { return rows; }
+std::span<const OpRow> library_nn_rows() { return library_nn_ops; }
 
 } // namespace tenon::ops

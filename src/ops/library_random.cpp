@@ -156,7 +156,7 @@ std::vector<Type> binomial_types(const Call& c) {
   return {typed(c, "count", count.dtype)};
 }
 
-const OpRow rows[] = {
+const OpRow library_random_ops[] = {
     {.schema = "aten::rand(SymInt[] size, *, " TENON_SIZED ") -> Tensor",
      .kind = Kind::Library,
      .infer = sized,
@@ -279,6 +279,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> library_random_rows() { return rows; }
+std::span<const OpRow> library_random_rows() { return library_random_ops; }
 
 } // namespace tenon::ops

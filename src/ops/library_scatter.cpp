@@ -210,7 +210,7 @@ Values embedding_backward(Builder& b, const Call& c) {
   return b.call("aten::index_add.default", {b.full({c.sym("num_weights"), grad.size(-1)}, 0, grad.dtype()), 0, index, kept});
 }
 
-const OpRow rows[] = {
+const OpRow library_scatter_ops[] = {
     {.schema = "aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
      .kind = Kind::Library,
      .infer = scattered,
@@ -334,6 +334,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> library_scatter_rows() { return rows; }
+std::span<const OpRow> library_scatter_rows() { return library_scatter_ops; }
 
 } // namespace tenon::ops

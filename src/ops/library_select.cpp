@@ -27,7 +27,7 @@ std::vector<Type> masked_select_types(const Call& c) {
   return {Type::tensor(c.type("self").dtype, {fresh_size(c)})};
 }
 
-std::vector<Type> repeat_types(const Call& c) {
+std::vector<Type> repeat_interleave_types(const Call& c) {
   DType t = c.type("repeats").dtype;
   if ((t != DType::I32 && t != DType::I64) || c.rank("repeats") != 1) c.fail("repeats is no list of i32 or i64");
   return {Type::tensor(c.type("repeats").dtype, {c.has("output_size") ? c.sym("output_size") : fresh_size(c)})};
@@ -204,7 +204,7 @@ Values combinations(Builder& b, const Call& c) {
   return b.reshape(b.call1("aten::index_select.default", {x, 0, flatten(b, places)}), {count, b.integer(r)});
 }
 
-const OpRow rows[] = {
+const OpRow library_select_ops[] = {
     {.schema = "aten::hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
      .kind = Kind::Library,
      .infer = hash_types,
@@ -253,7 +253,7 @@ const OpRow rows[] = {
      .vjp = "self: torch.masked_select_backward(grad, self, mask)"},
     {.schema = "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
      .kind = Kind::Library,
-     .infer = repeat_types,
+     .infer = repeat_interleave_types,
      .library = repeat_step,
      .dtypes = int_types,
      .data_dependent = true},
@@ -356,6 +356,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> library_select_rows() { return rows; }
+std::span<const OpRow> library_select_rows() { return library_select_ops; }
 
 } // namespace tenon::ops

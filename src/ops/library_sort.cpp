@@ -129,7 +129,7 @@ template <bool IgnoreNan> Values quantile_scalar(Builder& b, const Call& c) {
   return quantile_of(b, c, b.scalar(c["q"], c.type("self").dtype), IgnoreNan);
 }
 
-const OpRow rows[] = {
+const OpRow library_sort_ops[] = {
     {.schema = "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
      .decompose = [](Builder& b, const Call& c) { return b.call("aten::sort.stable", {c["self"], false, c["dim"], c["descending"]}); },
      .vjp = "self: picked(grad, self_size, result1, dim, True)"},
@@ -294,6 +294,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> library_sort_rows() { return rows; }
+std::span<const OpRow> library_sort_rows() { return library_sort_ops; }
 
 } // namespace tenon::ops

@@ -117,17 +117,17 @@ Determinant determinant(Builder& b, const Call& c) {
   V sign = b.to(b.call1("aten::rsub.Scalar", {odd * Arg(2), 1}), f[0].dtype());
   return {sign, b.call1("aten::diagonal.default", {f[0], 0, -2, -1}), f[0], f[1]};
 }
-V product(Builder& b, V x) { return b.call1("aten::prod.dim_int", {x, -1}); }
+V prod_of_last(Builder& b, V x) { return b.call1("aten::prod.dim_int", {x, -1}); }
 
 template <bool Factors> Values det(Builder& b, const Call& c) {
   Determinant d = determinant(b, c);
-  V value = product(b, d.diagonal) * d.sign;
+  V value = prod_of_last(b, d.diagonal) * d.sign;
   if constexpr (Factors) return {value, d.lu, d.pivots};
   return value;
 }
 template <bool Factors> Values slogdet(Builder& b, const Call& c) {
   Determinant d = determinant(b, c);
-  V sign = product(b, b.call1("aten::sign.default", {d.diagonal})) * d.sign;
+  V sign = prod_of_last(b, b.call1("aten::sign.default", {d.diagonal})) * d.sign;
   V size = b.sum(b.call1("aten::log.default", {b.call1("aten::abs.default", {d.diagonal})}), {-1}, false);
   if constexpr (Factors) return {sign, size, d.lu, d.pivots};
   return {sign, size};
@@ -264,7 +264,7 @@ Values matrix_exp_of_reduced(Builder& b, const Call& c) {
   return b.to(b.call1("aten::linalg_matrix_exp", {b.to(x, DType::F32)}), x.dtype());
 }
 
-const OpRow rows[] = {
+const OpRow linalg_ops[] = {
     {.schema = "aten::_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()",
      .kind = Kind::Library,
      .infer = [](const Call&) { return std::vector<Type>(); },
@@ -415,6 +415,6 @@ const OpRow rows[] = {
 
 void check_linalg(Builder& b, V info, const char* api) { b.call("aten::_linalg_check_errors.default", {info, api, info.rank() == 0}); }
 
-std::span<const OpRow> linalg_rows() { return rows; }
+std::span<const OpRow> linalg_rows() { return linalg_ops; }
 
 } // namespace tenon::ops

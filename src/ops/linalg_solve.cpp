@@ -107,7 +107,7 @@ Inverse inverse_of(Builder& b, V a) {
   V eye = b.expand(identity_matrix(b, a.size(-1), a.dtype()), a.sizes());
   return {b.call1("aten::linalg_lu_solve.default", {f[0], f[1], eye}), f[2]};
 }
-template <bool Check> Values inverse(Builder& b, const Call& c) {
+template <bool Check> Values matrix_inverse(Builder& b, const Call& c) {
   check_matrix(c, c.def.signature.args[0].name, true);
   Inverse i = inverse_of(b, b.wrap(c.args[0].get<ValueId>()));
   if (Check || c.flag("check_errors")) check_linalg(b, i.info, "inv");
@@ -267,7 +267,7 @@ Values tensorsolve(Builder& b, const Call& c) {
   return b.reshape(x, shape);
 }
 
-const OpRow rows[] = {
+const OpRow linalg_solve_ops[] = {
     {.schema = "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool "
                "unitriangular=False) -> Tensor",
      .kind = Kind::Library,
@@ -314,11 +314,11 @@ const OpRow rows[] = {
               solve<false, 2>),
     with_vjp(composite("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", solve<true, 1>, to_f32),
              "A: solve_matrix(grad, A, B_size, result, left); B: solve_right(grad, A, B_size, left)"),
-    with_vjp(
-        composite("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", inverse<false>, to_f32),
-        "A: -(result0.mT @ grad @ result0.mT)"),
-    with_vjp(composite("aten::linalg_inv(Tensor A) -> Tensor", inverse<true>, to_f32), "A: -(result.mT @ grad @ result.mT)"),
-    with_vjp(composite("aten::inverse(Tensor self) -> Tensor", inverse<true>, to_f32), "self: -(result.mT @ grad @ result.mT)"),
+    with_vjp(composite("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", matrix_inverse<false>,
+                       to_f32),
+             "A: -(result0.mT @ grad @ result0.mT)"),
+    with_vjp(composite("aten::linalg_inv(Tensor A) -> Tensor", matrix_inverse<true>, to_f32), "A: -(result.mT @ grad @ result.mT)"),
+    with_vjp(composite("aten::inverse(Tensor self) -> Tensor", matrix_inverse<true>, to_f32), "self: -(result.mT @ grad @ result.mT)"),
 
     composite("aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor", pinv<"", "rcond">),
     composite("aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor", pinv<"", "rcond">),
@@ -355,6 +355,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> linalg_solve_rows() { return rows; }
+std::span<const OpRow> linalg_solve_rows() { return linalg_solve_ops; }
 
 } // namespace tenon::ops

@@ -21,7 +21,7 @@ V reduce_loss(V loss, int64_t reduction, DType dtype) {
 
 namespace {
 
-V abs(V x) { return x.builder().call1("aten::abs", {x}); }
+V absolute(V x) { return x.builder().call1("aten::abs", {x}); }
 V at_least(V x, double low) { return x.builder().call1("aten::clamp_min", {x, low}); }
 V equal(V x, const Arg& y) { return x.builder().call1("aten::eq.Scalar", {x, y}); }
 V differs(V x, const Arg& y) { return x.builder().call1("aten::ne.Scalar", {x, y}); }
@@ -45,12 +45,12 @@ Values mse_loss(Builder& b, const Call& c) {
   return p.reduced(c, d * d);
 }
 
-Values l1_loss(Builder& b, const Call& c) { return reduced(c, abs(b.input(c, "self") - b.input(c, "target"))); }
+Values l1_loss(Builder& b, const Call& c) { return reduced(c, absolute(b.input(c, "self") - b.input(c, "target"))); }
 
 // Quadratic up to `knee`, linear beyond: scale * z^2 / 2 and scale * knee * (z - knee/2).
 Values knee_loss(Builder& b, const Call& c, double knee, double scale) {
   Pair p(b, c);
-  V z = abs(p.x - p.target);
+  V z = absolute(p.x - p.target);
   if (knee == 0) return p.reduced(c, z);
   V small = b.call1("aten::lt.Scalar", {z, knee});
   return p.reduced(c, b.where(small, z * z * (0.5 * scale), (z - 0.5 * knee) * (scale * knee)));
@@ -165,7 +165,7 @@ Values multilabel_margin_loss_forward(Builder& b, const Call& c) {
 }
 Values multilabel_margin_loss(Builder& b, const Call& c) { return multilabel_margin_loss_forward(b, c)[0]; }
 
-const OpRow rows[] = {
+const OpRow loss_ops[] = {
     with_vjp(composite("aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", mse_loss, to_f32),
              "broadcasts; self: torch.mse_loss_backward(grad, self, target, reduction); target: -torch.mse_loss_backward(grad, self, "
              "target, reduction)"),
@@ -226,6 +226,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> loss_rows() { return rows; }
+std::span<const OpRow> loss_rows() { return loss_ops; }
 
 } // namespace tenon::ops

@@ -7,8 +7,6 @@ namespace tenon::ops {
 
 namespace {
 
-Expr zero(Expr x) { return like(0, x); }
-
 // -1, 0 or 1; NaN gives 0, as torch's comparison of signs does.
 Expr sign(const BodyArgs& a) {
   Expr x = a[0];
@@ -105,7 +103,7 @@ template <Op O> constexpr OpRow rounding(std::string_view schema) {
   return pointwise(schema, unary_body<O>, Promote::Default, {}, real_types | u64_type);
 }
 
-const OpRow rows[] = {
+const OpRow math_ops[] = {
     with_vjp(elementary<Op::Exp>("aten::exp(Tensor self) -> Tensor", [](Builder&, const Tangents& d) { return d.t * d.y; }),
              "self: grad * result"),
     with_vjp(elementary<Op::Exp2>("aten::exp2(Tensor self) -> Tensor"), "self: grad * result * 0.6931471805599453"),
@@ -212,6 +210,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> math_rows() { return rows; }
+std::span<const OpRow> math_rows() { return math_ops; }
 
 } // namespace tenon::ops

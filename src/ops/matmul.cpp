@@ -113,9 +113,9 @@ std::vector<Type> product_types(const Call& c, size_t rank) {
   return {Type::tensor(t, sizes)};
 }
 
-template <size_t Rank> std::vector<Type> types(const Call& c) { return product_types(c, Rank); }
+template <size_t Rank> std::vector<Type> matmul_types(const Call& c) { return product_types(c, Rank); }
 
-template <size_t Rank> Compute define(const DefineArgs& d) {
+template <size_t Rank> Compute matmul_define(const DefineArgs& d) {
   Expr k = d.reduce_axis(d.call.size("self", -1));
   std::vector<Expr> left(d.axes), right(d.axes);
   left[Rank - 1] = k;
@@ -305,11 +305,11 @@ Values product_of_batches(Builder& b, const BatchedCall& c) {
   return b.matmul(x, c.operand(c.call.value("mat2"), c.result.rank()));
 }
 
-const OpRow rows[] = {
+const OpRow matmul_ops[] = {
     {.schema = "aten::mm(Tensor self, Tensor mat2) -> Tensor",
      .kind = Kind::Matmul,
-     .infer = types<2>,
-     .define = define<2>,
+     .infer = matmul_types<2>,
+     .define = matmul_define<2>,
      .dtypes = real_types | float8_types,
      .jvp = jvp_product,
      .autocast = to_lower,
@@ -317,15 +317,15 @@ const OpRow rows[] = {
      .vjp = "self: grad.mm(mat2.t()); mat2: self.t().mm(grad)"},
     {.schema = "aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
      .kind = Kind::Matmul,
-     .infer = types<2>,
-     .define = define<2>,
+     .infer = matmul_types<2>,
+     .define = matmul_define<2>,
      .dtypes = real_types,
      .types = "mat2=reals -> reals",
      .autocast = to_lower},
     {.schema = "aten::bmm(Tensor self, Tensor mat2) -> Tensor",
      .kind = Kind::Matmul,
-     .infer = types<3>,
-     .define = define<3>,
+     .infer = matmul_types<3>,
+     .define = matmul_define<3>,
      .dtypes = real_types,
      .jvp = jvp_product,
      .autocast = to_lower,
@@ -333,8 +333,8 @@ const OpRow rows[] = {
      .vjp = "self: grad.bmm(mat2.transpose(1, 2)); mat2: self.transpose(1, 2).bmm(grad)"},
     {.schema = "aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor",
      .kind = Kind::Matmul,
-     .infer = types<3>,
-     .define = define<3>,
+     .infer = matmul_types<3>,
+     .define = matmul_define<3>,
      .dtypes = real_types,
      .types = "mat2=reals -> reals",
      .autocast = to_lower},
@@ -439,6 +439,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> matmul_rows() { return rows; }
+std::span<const OpRow> matmul_rows() { return matmul_ops; }
 
 } // namespace tenon::ops

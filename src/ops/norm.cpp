@@ -207,7 +207,7 @@ Values instance_norm(Builder& b, const Call& c) {
   return b.to(scale_and_shift(b, c, n.out, [&](V v) { return per_channel(b, v, input.rank()); }), input.dtype());
 }
 
-const OpRow rows[] = {
+const OpRow norm_ops[] = {
     {.schema = "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
                "float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor",
      .decompose = layer_norm<false>,
@@ -282,6 +282,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> norm_rows() { return rows; }
+std::span<const OpRow> norm_rows() { return norm_ops; }
 
 } // namespace tenon::ops

@@ -98,7 +98,7 @@ Values pad_enum(Builder& b, const Call& c) {
   return pad(b, c, modes[mode]);
 }
 
-const OpRow rows[] = {
+const OpRow pad_ops[] = {
     {.schema = "aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
      .kind = Kind::View,
      .infer = pad_types,
@@ -161,6 +161,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> pad_rows() { return rows; }
+std::span<const OpRow> pad_rows() { return pad_ops; }
 
 } // namespace tenon::ops

@@ -241,7 +241,7 @@ Values max_unpool(Builder& b, const Call& c) {
   return b.reshape(y, sizes);
 }
 
-const OpRow rows[] = {
+const OpRow pool_ops[] = {
     {.schema = "aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool "
                "ceil_mode=False) -> "
                "Tensor",
@@ -334,6 +334,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> pool_rows() { return rows; }
+std::span<const OpRow> pool_rows() { return pool_ops; }
 
 } // namespace tenon::ops

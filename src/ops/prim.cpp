@@ -5,7 +5,7 @@ namespace tenon::ops {
 
 namespace {
 
-const OpRow rows[] = {
+const OpRow prim_ops[] = {
     {.schema = "prim::Constant(Any value) -> Tensor", .kind = Kind::Prim},
     // Reads a 0-d tensor on the host and binds the symbol that is the result's value.
     {.schema = "prim::Item(Tensor self) -> Scalar", .kind = Kind::Prim},
@@ -29,6 +29,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> prim_rows() { return rows; }
+std::span<const OpRow> prim_rows() { return prim_ops; }
 
 } // namespace tenon::ops

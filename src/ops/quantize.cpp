@@ -98,7 +98,7 @@ Values choose_qparams(Builder& b, const Call& c) {
   return Values{b.reshape(b.to(scale, DType::F64), one), b.reshape(b.to(zero, DType::I64), one)};
 }
 
-const OpRow rows[] = {
+const OpRow quantize_ops[] = {
     composite("quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, "
               "ScalarType dtype) -> Tensor",
               quantize<false>),
@@ -157,6 +157,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> quantize_rows() { return rows; }
+std::span<const OpRow> quantize_rows() { return quantize_ops; }
 
 } // namespace tenon::ops

@@ -39,13 +39,13 @@ Blocks blocks_of(Builder& b, const Call& c, V x) {
   return out;
 }
 
-struct Range {
+struct QuantizedRange {
   double lo, hi;
 };
 
 // Of the quantized values: as given, or all of the dtype.
-Range range_of(const Call& c, DType dtype) {
-  Range all = dispatch(dtype, [&]<class T>(T) -> Range {
+QuantizedRange range_of(const Call& c, DType dtype) {
+  QuantizedRange all = dispatch(dtype, [&]<class T>(T) -> QuantizedRange {
     if constexpr (std::is_integral_v<T>)
       return {static_cast<double>(std::numeric_limits<T>::min()), static_cast<double>(std::numeric_limits<T>::max())};
     else c.fail(fmt::format("quantized values of dtype {}", name_of(dtype)));
@@ -59,19 +59,19 @@ V zero_point_of(Builder& b, const Call& c, const Blocks& blocks) {
   return b.reshape(b.input(c, "zero_point"), blocks.parameters);
 }
 
-Values quantize(Builder& b, const Call& c) {
+Values quantize_affine(Builder& b, const Call& c) {
   V x = b.input(c, "input");
   Blocks blocks = blocks_of(b, c, x);
   DType dtype = *c.dtype("output_dtype");
   V scale = b.reshape(b.input(c, "scale"), blocks.parameters), zero = zero_point_of(b, c, blocks);
   V q = b.call1("aten::round", {b.reshape(x, blocks.sizes) * b.call1("aten::reciprocal", {scale})});
   if (zero) q = q + zero;
-  Range range = range_of(c, dtype);
+  QuantizedRange range = range_of(c, dtype);
   q = b.call1("aten::clamp", {q, range.lo, range.hi});
   return b.to(b.reshape(q, x.sizes()), dtype);
 }
 
-Values dequantize(Builder& b, const Call& c) {
+Values dequantize_affine(Builder& b, const Call& c) {
   V x = b.input(c, "input");
   Blocks blocks = blocks_of(b, c, x);
   DType dtype = c.dtype("output_dtype").value_or(DType::F32);
@@ -84,10 +84,10 @@ Values dequantize(Builder& b, const Call& c) {
 double smallest_normal(DType t) { return t == DType::F16 ? 0x1p-14 : t == DType::F64 ? 0x1p-1022 : 0x1p-126; }
 
 // From the range of each block, which is made to hold 0.
-Values choose_qparams(Builder& b, const Call& c) {
+Values choose_qparams_affine(Builder& b, const Call& c) {
   V x = b.input(c, "input");
   Blocks blocks = blocks_of(b, c, x);
-  Range range = range_of(c, *c.dtype("target_dtype"));
+  QuantizedRange range = range_of(c, *c.dtype("target_dtype"));
   double eps = c.has("eps") ? c.number("eps") : smallest_normal(x.dtype());
   std::string mapping = c.text("mapping_type");
   bool keepdim = c.flag("keepdim");
@@ -186,20 +186,20 @@ Values choose_scale_float8(Builder& b, const Call& c) {
   return b.to(b.reshape(most / static_cast<double>(from_float8(float8_format(type).largest, type)), sizes), DType::F32);
 }
 
-const OpRow rows[] = {
+const OpRow quantize_blocks_ops[] = {
     composite("torchao::choose_qparams_affine(Tensor? input, str mapping_type, SymInt[] block_size, ScalarType target_dtype, Scalar? "
               "quant_min=None, "
               "Scalar? quant_max=None, float? eps=None, ScalarType? scale_dtype=None, ScalarType? zero_point_dtype=None, bool "
               "keepdim=False) -> (Tensor, Tensor)",
-              choose_qparams),
+              choose_qparams_affine),
     composite("torchao::quantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType output_dtype, "
               "Scalar? quant_min=None, "
               "Scalar? quant_max=None) -> Tensor",
-              quantize),
+              quantize_affine),
     composite("torchao::dequantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType input_dtype, "
               "Scalar? quant_min=None, "
               "Scalar? quant_max=None, ScalarType? output_dtype=None) -> Tensor",
-              dequantize),
+              dequantize_affine),
     composite("quantized_decomposed::quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, "
               "ScalarType dtype) -> Tensor",
               quantize_rows),
@@ -228,6 +228,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> quantize_blocks_rows() { return rows; }
+std::span<const OpRow> quantize_blocks_rows() { return quantize_blocks_ops; }
 
 } // namespace tenon::ops

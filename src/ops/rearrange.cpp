@@ -11,7 +11,7 @@ namespace tenon::ops {
 
 namespace {
 
-std::vector<Type> like_self(const Call& c) { return self_with(c, c.type("self").sizes); }
+std::vector<Type> same_type_as_self(const Call& c) { return self_with(c, c.type("self").sizes); }
 
 Compute flip_define(const DefineArgs& d) {
   std::vector<Expr> index = d.axes;
@@ -154,10 +154,10 @@ Values channel_shuffle(Builder& b, const Call& c) {
   return b.reshape(b.transpose(b.reshape(x, split), 1, 2), x.sizes());
 }
 
-const OpRow rows[] = {
+const OpRow rearrange_ops[] = {
     {.schema = "aten::flip(Tensor self, int[] dims) -> Tensor",
      .kind = Kind::View,
-     .infer = like_self,
+     .infer = same_type_as_self,
      .define = flip_define,
      .jvp = jvp_linear,
      .vectorize = along_named_dims,
@@ -166,7 +166,7 @@ const OpRow rows[] = {
     {.schema = "aten::flipud(Tensor self) -> Tensor", .decompose = flip_dim<0>, .vjp = "self: grad.flipud()"},
     {.schema = "aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
      .kind = Kind::View,
-     .infer = like_self,
+     .infer = same_type_as_self,
      .define = roll_define,
      .decompose = roll_flat,
      .jvp = jvp_linear,
@@ -201,6 +201,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> rearrange_rows() { return rows; }
+std::span<const OpRow> rearrange_rows() { return rearrange_ops; }
 
 } // namespace tenon::ops

@@ -20,8 +20,6 @@ Dims reduced_dims(const Call& c) {
   return all;
 }
 
-bool keepdim(const Call& c) { return c.def.signature.find("keepdim") >= 0 && c.flag("keepdim"); }
-
 bool is_in(const Dims& dims, size_t d) { return std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end(); }
 
 std::vector<Type> reduced(const Call& c, DType dtype) {
@@ -62,7 +60,7 @@ DType same_type(const Call& c) { return c.type("self").dtype; }
 DType truth_type(const Call& c) { return c.type("self").dtype == DType::U8 ? DType::U8 : DType::Bool; }
 DType index_type(const Call&) { return DType::I64; }
 
-template <DType (*T)(const Call&)> std::vector<Type> types(const Call& c) { return reduced(c, T(c)); }
+template <DType (*T)(const Call&)> std::vector<Type> reduction_types(const Call& c) { return reduced(c, T(c)); }
 
 template <Reduction R> Compute reduction(const DefineArgs& d) {
   bool truth = R == Reduction::Any || R == Reduction::All, arithmetic = R == Reduction::Sum || R == Reduction::Prod;
@@ -214,10 +212,10 @@ Compute trace(const DefineArgs& d) {
   return {.axes = d.axes, .reduce_axes = {i}, .reduction = Reduction::Sum, .body = body};
 }
 
-const OpRow rows[] = {
+const OpRow reduce_ops[] = {
     {.schema = "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      .kind = Kind::Reduce,
-     .infer = types<sum_type>,
+     .infer = reduction_types<sum_type>,
      .define = reduction<Reduction::Sum>,
      .types = "-> reals|bool",
      .jvp = jvp_linear,
@@ -230,7 +228,7 @@ const OpRow rows[] = {
      .vjp = "self: grad.to(self_dtype).expand(self_size)"},
     {.schema = "aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      .kind = Kind::Reduce,
-     .infer = types<sum_type>,
+     .infer = reduction_types<sum_type>,
      .define = reduction<Reduction::Prod>,
      .types = "-> reals|bool",
      .autocast = to_f32,
@@ -238,7 +236,7 @@ const OpRow rows[] = {
      .vjp = "self: product_of_dim(grad, self, dim).to(self_dtype)"},
     {.schema = "aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
      .kind = Kind::Reduce,
-     .infer = types<sum_type>,
+     .infer = reduction_types<sum_type>,
      .define = reduction<Reduction::Prod>,
      .types = "-> reals|bool",
      .autocast = to_f32,
@@ -253,7 +251,7 @@ const OpRow rows[] = {
     // What softmax subtracts: of nothing the lowest value.
     {.schema = "tenon::amax_or_lowest(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
      .kind = Kind::Reduce,
-     .infer = types<same_type>,
+     .infer = reduction_types<same_type>,
      .define = reduction<Reduction::Max>},
     {.schema = "aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
      .kind = Kind::Reduce,
@@ -305,25 +303,25 @@ const OpRow rows[] = {
 
     {.schema = "aten::any(Tensor self) -> Tensor",
      .kind = Kind::Reduce,
-     .infer = types<truth_type>,
+     .infer = reduction_types<truth_type>,
      .define = reduction<Reduction::Any>,
      .types = "-> truth",
      .vjp = "none"},
     {.schema = "aten::all(Tensor self) -> Tensor",
      .kind = Kind::Reduce,
-     .infer = types<truth_type>,
+     .infer = reduction_types<truth_type>,
      .define = reduction<Reduction::All>,
      .types = "-> truth",
      .vjp = "none"},
     {.schema = "aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
      .kind = Kind::Reduce,
-     .infer = types<truth_type>,
+     .infer = reduction_types<truth_type>,
      .define = reduction<Reduction::Any>,
      .types = "-> truth",
      .vjp = "none"},
     {.schema = "aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
      .kind = Kind::Reduce,
-     .infer = types<truth_type>,
+     .infer = reduction_types<truth_type>,
      .define = reduction<Reduction::All>,
      .types = "-> truth",
      .vjp = "none"},
@@ -404,6 +402,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> reduce_rows() { return rows; }
+std::span<const OpRow> reduce_rows() { return reduce_ops; }
 
 } // namespace tenon::ops

@@ -26,7 +26,7 @@ std::vector<Axis> axes_of(const Call& c) {
   return axes;
 }
 
-std::vector<Type> types(const Call& c) {
+std::vector<Type> resample_types(const Call& c) {
   std::vector<Expr> sizes = c.type("self").sizes, out = c.syms("output_size");
   std::copy(out.begin(), out.end(), sizes.end() - static_cast<int64_t>(out.size()));
   return {Type::tensor(c.type("self").dtype, sizes)};
@@ -290,22 +290,22 @@ template <auto Filter, int Reach> Values antialiased(Builder& b, const Call& c) 
 #define VEC(name) "aten::" name ".vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor"
 #define VEC_ALIGN(name) "aten::" name ".vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor"
 
-const OpRow rows[] = {
+const OpRow resample_ops[] = {
     {.schema = "tenon::resample_nearest(Tensor self, SymInt[] output_size, float[] scales) -> Tensor",
      .kind = Kind::View,
-     .infer = types,
+     .infer = resample_types,
      .define = nearest<false>},
     {.schema = "tenon::resample_nearest_exact(Tensor self, SymInt[] output_size, float[] scales) -> Tensor",
      .kind = Kind::View,
-     .infer = types,
+     .infer = resample_types,
      .define = nearest<true>},
     {.schema = "tenon::resample_linear(Tensor self, SymInt[] output_size, float[] scales, bool align_corners) -> Tensor",
      .kind = Kind::View,
-     .infer = types,
+     .infer = resample_types,
      .define = weighted<linear_taps>},
     {.schema = "tenon::resample_cubic(Tensor self, SymInt[] output_size, float[] scales, bool align_corners) -> Tensor",
      .kind = Kind::View,
-     .infer = types,
+     .infer = resample_types,
      .define = weighted<cubic_taps>},
     {.schema = "tenon::filter_dim(Tensor self, Tensor weights, Tensor begin, int dim) -> Tensor",
      .kind = Kind::Reduce,
@@ -387,6 +387,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> resample_rows() { return rows; }
+std::span<const OpRow> resample_rows() { return resample_ops; }
 
 } // namespace tenon::ops

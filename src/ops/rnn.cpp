@@ -147,7 +147,7 @@ Values onednn_layer(Builder& b, const Call& c) {
 #define LAYERS "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> "
 #define WEIGHTS "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
 
-const OpRow rows[] = {
+const OpRow rnn_ops[] = {
     {.schema = "aten::lstm.input(Tensor input, Tensor[] hx, " LAYERS "(Tensor, Tensor, Tensor)",
      .decompose = lstm,
      .vjp = "result: lstm_of(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)"},
@@ -181,6 +181,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> rnn_rows() { return rows; }
+std::span<const OpRow> rnn_rows() { return rnn_ops; }
 
 } // namespace tenon::ops

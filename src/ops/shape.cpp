@@ -155,10 +155,10 @@ std::vector<Expr> reshape_sizes(const Call& c, const std::vector<Expr>& sizes, s
 namespace {
 
 // The dims of a shape that are not 1, with the products of those before and after each place.
-struct Dims {
+struct DimProducts {
   std::vector<size_t> dim;
   std::vector<Expr> size, before, after;
-  Dims(ExprPool& pool, const std::vector<Expr>& sizes) {
+  DimProducts(ExprPool& pool, const std::vector<Expr>& sizes) {
     for (size_t d = 0; d < sizes.size(); d++)
       if (!is_const_int(sizes[d], 1)) dim.push_back(d), size.push_back(sizes[d]);
     before.assign(size.size() + 1, pool.integer(1));
@@ -172,7 +172,7 @@ struct Dims {
 using Cut = std::pair<size_t, size_t>; // a place among the dims of either shape, where both have equal products
 
 // Cuts from the front by products of what is before, then from the back by products of what is after.
-std::vector<Cut> find_cuts(const Dims& in, const Dims& out) {
+std::vector<Cut> find_cuts(const DimProducts& in, const DimProducts& out) {
   std::vector<Cut> cuts{{0, 0}}, tail{{in.count(), out.count()}};
   for (size_t i = 1; i <= in.count(); i++)
     for (size_t j = cuts.back().second + 1; j <= out.count(); j++)
@@ -238,7 +238,7 @@ std::vector<Expr> reshape_index(ExprPool& pool, const std::vector<Expr>& from, c
   Positive positive(pool);
   for (auto* sizes : {&from, &to})
     for (Expr s : *sizes) positive.add(s);
-  Dims in(pool, from), out(pool, to);
+  DimProducts in(pool, from), out(pool, to);
   std::vector<Cut> cuts = find_cuts(in, out);
   for (size_t d : out.dim) place.push_back(positive.in(axes[d]));
   for (auto* sizes : {&in.size, &out.size})

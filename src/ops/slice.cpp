@@ -290,7 +290,7 @@ V piece_back(Builder& b, const ViewWrite& w) {
   return w.into_range(dim, start, start + w.now.size(dim));
 }
 
-const OpRow rows[] = {
+const OpRow slice_ops[] = {
     {.schema = "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
      .kind = Kind::View,
      .infer = slice_types,
@@ -395,6 +395,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> slice_rows() { return rows; }
+std::span<const OpRow> slice_rows() { return slice_ops; }
 
 } // namespace tenon::ops

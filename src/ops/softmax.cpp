@@ -69,7 +69,7 @@ V jvp_log_softmax(Builder& b, const Tangents& d) {
   return d.t - b.sum(p * d.t, {d.call.integer("dim")}, true);
 }
 
-const OpRow rows[] = {
+const OpRow softmax_ops[] = {
     {.schema = "aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
      .decompose = softmax,
      .jvp = jvp_softmax,
@@ -106,6 +106,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> softmax_rows() { return rows; }
+std::span<const OpRow> softmax_rows() { return softmax_ops; }
 
 } // namespace tenon::ops

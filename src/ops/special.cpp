@@ -6,8 +6,6 @@ namespace tenon::ops {
 
 namespace {
 
-Expr zero(Expr x) { return like(0, x); }
-
 template <Name N> Expr function1(const BodyArgs& a) { return special(N.text, a[0]); }
 template <Name N> Expr function2(const BodyArgs& a) { return special(N.text, a[0], a[1]); }
 // Polynomials of degree n, evaluated by the recurrence named N.
@@ -87,7 +85,7 @@ Expr spherical_bessel_j0(const BodyArgs& a) {
   return select(lt(abs(x), like(0.5, x)), series, far);
 }
 
-const OpRow rows[] = {
+const OpRow special_ops[] = {
     with_vjp(float_function("aten::lgamma(Tensor self) -> Tensor", function1<"lgamma">), "self: grad * torch.digamma(self)"),
     renamed<"aten::lgamma">("aten::special_gammaln(Tensor self) -> Tensor"),
     with_vjp(float_function("aten::digamma(Tensor self) -> Tensor", function1<"digamma">), "self: grad * torch.polygamma(1, self)"),
@@ -236,6 +234,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> special_rows() { return rows; }
+std::span<const OpRow> special_rows() { return special_ops; }
 
 } // namespace tenon::ops

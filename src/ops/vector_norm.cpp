@@ -32,8 +32,6 @@ DType norm_type(const Call& c, std::string_view arg) {
   return t;
 }
 
-bool keepdim(const Call& c) { return c.def.signature.find("keepdim") >= 0 && c.flag("keepdim"); }
-
 Dims norm_dims(const Call& c) {
   size_t rank = c.rank("self");
   if (c.def.signature.find("dim") >= 0) return c.dims("dim", rank);
@@ -126,7 +124,7 @@ template <bool WithNorm> Values weight_norm(Builder& b, const Call& c) {
   return w;
 }
 
-const OpRow rows[] = {
+const OpRow vector_norm_ops[] = {
     {.schema =
          "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
      .decompose = vector_norm<"ord">,
@@ -167,6 +165,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> vector_norm_rows() { return rows; }
+std::span<const OpRow> vector_norm_rows() { return vector_norm_ops; }
 
 } // namespace tenon::ops

@@ -220,7 +220,7 @@ Values expanded_batch(Builder& b, const BatchedCall& c) {
   return b.expand(c.operand(c.call.value("self"), c.result.rank()), c.sizes(c.result));
 }
 
-const OpRow rows[] = {
+const OpRow view_ops[] = {
     {.schema = "aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
      .kind = Kind::View,
      .infer = permute_types,
@@ -282,6 +282,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> view_rows() { return rows; }
+std::span<const OpRow> view_rows() { return view_ops; }
 
 } // namespace tenon::ops

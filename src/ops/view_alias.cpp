@@ -12,7 +12,7 @@ namespace {
 Values reshape_as(Builder& b, const Call& c) { return b.reshape(b.input(c, "self"), c.type("other").sizes); }
 Values expand_as(Builder& b, const Call& c) { return b.expand(b.input(c, "self"), c.type("other").sizes); }
 
-Values flatten(Builder& b, const Call& c) {
+Values flatten_dims(Builder& b, const Call& c) {
   V x = b.input(c, "self");
   auto first = static_cast<size_t>(c.dim("start_dim", x.rank())), last = static_cast<size_t>(c.dim("end_dim", x.rank()));
   if (first > last) c.fail("flatten() has invalid args: start_dim cannot come after end_dim");
@@ -119,7 +119,7 @@ V resized(Builder& b, V x, const std::vector<Expr>& sizes) {
 Values resize(Builder& b, const Call& c) { return resized(b, b.input(c, "self"), c.syms("size")); }
 Values resize_as(Builder& b, const Call& c) { return resized(b, b.input(c, "self"), c.type("the_template").sizes); }
 
-const OpRow rows[] = {
+const OpRow view_alias_ops[] = {
     {.schema = "aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
      .decompose = same<"aten::view.default">,
      .shares = reshapes_in_place,
@@ -148,7 +148,7 @@ const OpRow rows[] = {
      .view_inverse = reshaped_back,
      .vjp = "self: grad.reshape(self_size)"},
     {.schema = "aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
-     .decompose = flatten,
+     .decompose = flatten_dims,
      .shares = reshapes_in_place,
      .view_inverse = reshaped_back,
      .vjp = "self: grad.reshape(self_size)"},
@@ -277,6 +277,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> view_alias_rows() { return rows; }
+std::span<const OpRow> view_alias_rows() { return view_alias_ops; }
 
 } // namespace tenon::ops

@@ -32,7 +32,7 @@ LibraryStep product(const Call& c) {
           integers(c, {c.integer("groups"), c.integer("group"), c.integer("bits"), c.integer("low"), c.flag("shifted")})};
 }
 
-const OpRow rows[] = {
+const OpRow weight_only_ops[] = {
     {.schema = "tenon::pack_quantized_weight(Tensor codes, Tensor scale, Tensor? shift, int bits, int low) -> Tensor",
      .kind = Kind::Library,
      .infer = packed_type,
@@ -46,6 +46,6 @@ const OpRow rows[] = {
 
 } // namespace
 
-std::span<const OpRow> weight_only_rows() { return rows; }
+std::span<const OpRow> weight_only_rows() { return weight_only_ops; }
 
 } // namespace tenon::ops

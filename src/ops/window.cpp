@@ -61,9 +61,9 @@ namespace {
 
 DType own_type(const Call& c) { return c.type("self").dtype; }
 DType wide_type(const Call& c) { return compute_type(c.type("self").dtype); }
-DType index_type(const Call&) { return DType::I64; }
+DType place_type(const Call&) { return DType::I64; }
 
-template <auto Sizes, DType (*T)(const Call&)> std::vector<Type> types(const Call& c) { return {Type::tensor(T(c), Sizes(c))}; }
+template <auto Sizes, DType (*T)(const Call&)> std::vector<Type> window_types(const Call& c) { return {Type::tensor(T(c), Sizes(c))}; }
 
 Expr neutral(Expr x, Reduction r) {
   if (r == Reduction::Sum) return like(0, x);
@@ -154,46 +154,49 @@ template <Reduction R> Compute placed(const DefineArgs& d) {
 #define ADAPTIVE "(Tensor self, SymInt[] output_size) -> Tensor"
 #define PLACED "(Tensor self, Tensor[] places, int[] kernel_size) -> Tensor"
 
-const OpRow rows[] = {
+const OpRow window_ops[] = {
     {.schema = "tenon::window_max" UNIFORM,
      .kind = Kind::Reduce,
-     .infer = types<uniform_sizes, own_type>,
+     .infer = window_types<uniform_sizes, own_type>,
      .define = uniform<Reduction::Max>,
      .layout_follows = true},
     {.schema = "tenon::window_argmax" UNIFORM,
      .kind = Kind::Reduce,
-     .infer = types<uniform_sizes, index_type>,
+     .infer = window_types<uniform_sizes, place_type>,
      .define = uniform<Reduction::ArgMax>,
      .layout_follows = true},
     {.schema = "tenon::window_sum" UNIFORM,
      .kind = Kind::Reduce,
-     .infer = types<uniform_sizes, wide_type>,
+     .infer = window_types<uniform_sizes, wide_type>,
      .define = uniform<Reduction::Sum>,
      .layout_follows = true},
     {.schema = "tenon::adaptive_max" ADAPTIVE,
      .kind = Kind::Reduce,
-     .infer = types<adaptive_sizes, own_type>,
+     .infer = window_types<adaptive_sizes, own_type>,
      .define = adaptive<Reduction::Max>,
      .layout_follows = true},
     {.schema = "tenon::adaptive_argmax" ADAPTIVE,
      .kind = Kind::Reduce,
-     .infer = types<adaptive_sizes, index_type>,
+     .infer = window_types<adaptive_sizes, place_type>,
      .define = adaptive<Reduction::ArgMax>,
      .layout_follows = true},
     {.schema = "tenon::adaptive_sum" ADAPTIVE,
      .kind = Kind::Reduce,
-     .infer = types<adaptive_sizes, wide_type>,
+     .infer = window_types<adaptive_sizes, wide_type>,
      .define = adaptive<Reduction::Sum>,
      .layout_follows = true},
-    {.schema = "tenon::placed_max" PLACED, .kind = Kind::Reduce, .infer = types<placed_sizes, own_type>, .define = placed<Reduction::Max>},
+    {.schema = "tenon::placed_max" PLACED,
+     .kind = Kind::Reduce,
+     .infer = window_types<placed_sizes, own_type>,
+     .define = placed<Reduction::Max>},
     {.schema = "tenon::placed_argmax" PLACED,
      .kind = Kind::Reduce,
-     .infer = types<placed_sizes, index_type>,
+     .infer = window_types<placed_sizes, place_type>,
      .define = placed<Reduction::ArgMax>},
 };
 
 } // namespace
 
-std::span<const OpRow> window_rows() { return rows; }
+std::span<const OpRow> window_rows() { return window_ops; }
 
 } // namespace tenon::ops

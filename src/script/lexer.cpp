@@ -8,7 +8,7 @@ namespace tenon::script {
 
 namespace {
 
-using Kind = Token::Kind;
+using TokenKind = Token::Kind;
 
 bool name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || static_cast<unsigned char>(c) >= 0x80; }
 bool name_char(char c) { return name_start(c) || std::isdigit(static_cast<unsigned char>(c)); }
@@ -16,9 +16,9 @@ bool name_char(char c) { return name_start(c) || std::isdigit(static_cast<unsign
 constexpr std::array<std::string_view, 24> long_ops{"**=", "//=", ">>=", "<<=", "...", "**", "//", ">>", "<<", "<=", ">=", "==",
                                                     "!=",  "->",  "+=",  "-=",  "*=",  "/=", "%=", "&=", "|=", "^=", "@=", ":="};
 
-class Lexer {
+class ScriptLexer {
 public:
-  Lexer(const Source& source, size_t begin, size_t end, bool part)
+  ScriptLexer(const Source& source, size_t begin, size_t end, bool part)
       : source(source), text(std::string_view(source.text).substr(0, end)), at(begin), nesting(part ? 1 : 0), line_start(!part) {}
 
   Tokens run() {
@@ -26,9 +26,9 @@ public:
       if (line_start && nesting == 0) indentation();
       else token();
     }
-    if (nesting == 0 && !out.list.empty() && out.list.back().kind != Kind::Newline) push(Kind::Newline, at, at);
-    while (indents.size() > 1) indents.pop_back(), push(Kind::Dedent, at, at);
-    push(Kind::End, at, at);
+    if (nesting == 0 && !out.list.empty() && out.list.back().kind != TokenKind::Newline) push(TokenKind::Newline, at, at);
+    while (indents.size() > 1) indents.pop_back(), push(TokenKind::Dedent, at, at);
+    push(TokenKind::End, at, at);
     return std::move(out);
   }
 
@@ -43,7 +43,7 @@ private:
   Tokens out;
 
   Range range(size_t begin, size_t end) const { return {&source, static_cast<uint32_t>(begin), static_cast<uint32_t>(end)}; }
-  Token& push(Kind kind, size_t begin, size_t end) {
+  Token& push(TokenKind kind, size_t begin, size_t end) {
     return out.list.emplace_back(Token{.kind = kind, .range = range(begin, end), .text = std::string(text.substr(begin, end - begin))});
   }
   char peek(size_t n = 0) const { return at + n < text.size() ? text[at + n] : '\0'; }
@@ -75,9 +75,9 @@ private:
     line_start = false;
     if (width > indents.back()) {
       if (indents.size() > 100) fail(range(begin, at), "too many levels of indentation");
-      indents.push_back(width), push(Kind::Indent, begin, at);
+      indents.push_back(width), push(TokenKind::Indent, begin, at);
     }
-    while (width < indents.back()) indents.pop_back(), push(Kind::Dedent, at, at);
+    while (width < indents.back()) indents.pop_back(), push(TokenKind::Dedent, at, at);
     if (width != indents.back()) fail(range(begin, at + 1), "unindent does not match any outer indentation level");
   }
 
@@ -86,14 +86,14 @@ private:
     if (c == ' ' || c == '\t' || c == '\r' || c == '\f') at++;
     else if (c == '#') comment();
     else if (c == '\n') {
-      if (nesting == 0) push(Kind::Newline, at, at), line_start = true;
+      if (nesting == 0) push(TokenKind::Newline, at, at), line_start = true;
       at++, line++;
     } else if (c == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) at += peek(1) == '\n' ? 2 : 3, line++;
     else if (size_t p = string_prefix(); p != std::string_view::npos) string(p);
     else if (name_start(c)) {
       size_t begin = at;
       while (name_char(peek())) at++;
-      push(Kind::Name, begin, at);
+      push(TokenKind::Name, begin, at);
     } else if (std::isdigit(static_cast<unsigned char>(c)) || (c == '.' && std::isdigit(static_cast<unsigned char>(peek(1))))) number();
     else op();
   }
@@ -129,7 +129,7 @@ private:
     if (at >= text.size() || !closes()) fail(range(begin, from), "unterminated string literal");
     size_t to = at;
     at += triple ? 3 : 1;
-    Token& t = push(f ? Kind::FString : Kind::String, begin, at);
+    Token& t = push(f ? TokenKind::FString : TokenKind::String, begin, at);
     t.text = text.substr(from, to - from);
     t.body = range(from, to);
     t.raw = raw;
@@ -153,7 +153,7 @@ private:
       }
       if (peek() == 'j' || peek() == 'J') at++;
     }
-    Token& t = push(Kind::Number, begin, at);
+    Token& t = push(TokenKind::Number, begin, at);
     if (name_start(peek())) fail(range(begin, at + 1), "invalid number");
     std::erase(t.text, '_');
   }
@@ -161,7 +161,7 @@ private:
   void op() {
     for (std::string_view o : long_ops)
       if (text.substr(at).starts_with(o)) {
-        push(Kind::Op, at, at + o.size());
+        push(TokenKind::Op, at, at + o.size());
         at += o.size();
         return;
       }
@@ -170,7 +170,7 @@ private:
     char c = text[at];
     if (c == '(' || c == '[' || c == '{') nesting++;
     if ((c == ')' || c == ']' || c == '}') && nesting > 0) nesting--;
-    push(Kind::Op, at, at + 1);
+    push(TokenKind::Op, at, at + 1);
     at++;
   }
 };
@@ -219,7 +219,7 @@ std::string unescape(std::string_view text) {
   return out;
 }
 
-Tokens lex(const Source& source) { return Lexer(source, 0, source.text.size(), false).run(); }
-Tokens lex_part(Range part) { return Lexer(*part.source, part.begin, part.end, true).run(); }
+Tokens lex(const Source& source) { return ScriptLexer(source, 0, source.text.size(), false).run(); }
+Tokens lex_part(Range part) { return ScriptLexer(*part.source, part.begin, part.end, true).run(); }
 
 } // namespace tenon::script
