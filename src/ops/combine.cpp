@@ -14,7 +14,7 @@ namespace {
 bool is_legacy_empty(const Type& t) { return t.rank() == 1 && is_const_int(t.sizes[0], 0); }
 
 // The parts that count, as elements of the list argument.
-std::vector<size_t> parts(const Call& c, const std::vector<ValueId>& tensors) {
+std::vector<size_t> joined_tensors(const Call& c, const std::vector<ValueId>& tensors) {
   std::vector<size_t> out;
   for (size_t k = 0; k < tensors.size(); k++)
     if (!is_legacy_empty(c.graph.type(tensors[k]))) out.push_back(k);
@@ -25,7 +25,7 @@ std::vector<size_t> parts(const Call& c, const std::vector<ValueId>& tensors) {
 std::vector<Type> cat_types(const Call& c) {
   std::vector<ValueId> tensors = c.values("tensors");
   if (tensors.empty()) c.fail("torch.cat(): expected a non-empty list of Tensors");
-  std::vector<size_t> used = parts(c, tensors);
+  std::vector<size_t> used = joined_tensors(c, tensors);
   Type out = Type::tensor(c.graph.type(tensors[0]).dtype, c.graph.type(tensors[used[0]]).sizes);
   if (out.sizes.empty()) c.fail("zero-dimensional tensor (at position 0) cannot be concatenated");
   for (ValueId v : tensors) out.dtype = promote(out.dtype, c.graph.type(v).dtype);
@@ -48,7 +48,7 @@ std::vector<Type> cat_types(const Call& c) {
 // A balanced tree of selects on the cat axis.
 Compute cat_define(const DefineArgs& d) {
   std::vector<ValueId> tensors = d.call.values("tensors");
-  std::vector<size_t> used = parts(d.call, tensors);
+  std::vector<size_t> used = joined_tensors(d.call, tensors);
   int64_t dim = d.call.dim("dim", d.axes.size());
   Expr at = d.i(static_cast<size_t>(dim));
   std::vector<Expr> first{d.integer(0)};
