@@ -134,8 +134,6 @@ private:
     static constexpr int order[max_row_pointers] = {2, 6, 8, 9, 10, 11, 12, 13, 14, 15, 3, 5, 7}; // rdi last: it holds args
     return Reg64(order[i]);
   }
-  /// The stride of a B in place lives in the register of a row pointer that small tiles leave free.
-  bool stride_in_register() const { return s_.a_by_k || s_.rows <= max_row_pointers - 3; }
   /// Many rows by one vector: rows come from far and meet B once, those of the next tile a line at a time.
   bool looks_ahead() const {
     return !s_.a_by_k && s_.vectors == 1 && s_.rows > max_row_pointers / 2 && s_.rows < max_row_pointers && s_.kind != GemmKind::Windows;
@@ -148,7 +146,6 @@ private:
   Xbyak::RegExp a_address(int i, int u) const {
     return s_.a_by_k ? k_row() + i * static_cast<int>(size_of(f_.a)) : row(i) + index() + u * a_step();
   }
-  Reg64 b_row() const { return row(max_row_pointers - 2); }
   /// The row of a B in place that is asked for next, in the last register that small tiles leave free.
   bool asks_ahead() const { return in_place() && s_.rows > 1 && (s_.a_by_k || s_.rows < max_row_pointers - (looks_ahead() ? 2 : 0)); }
   Reg64 row_ahead() const { return row(max_row_pointers - (looks_ahead() ? 3 : 1)); }
@@ -200,7 +197,6 @@ private:
       mov(ptr[rsp + part_left], rax);
       mov(qword[rsp + parts_before], 0);
     }
-    if (in_place() && stride_in_register()) mov(b_row(), ptr[rsp + b_stride]);
     mov(b(), ptr[rdi + offsetof(GemmArgs, b)]);
     look_ahead_.begin(rdi, next_ahead());
   }
@@ -422,7 +418,7 @@ private:
     for (int j = 0; j < s_.vectors; j++)
       if (in_place()) prefetcht1(ptr[row_ahead() + j * b_step()]);
       else prefetcht0(ptr[b() + (u * s_.vectors + j) * b_step() + prefetch_bytes]);
-    if (in_place()) next_row(row_ahead());
+    if (in_place()) add(row_ahead(), ptr[rsp + b_stride]);
   }
 
   /// One step of k: every accumulator of a set's rows [from, to) takes one product.
@@ -452,11 +448,7 @@ private:
       }
     }
     if (s_.a_by_k) add(k_row(), k_stride());
-    if (in_place()) next_row(b());
-  }
-  void next_row(const Reg64& of_b) {
-    if (stride_in_register()) add(of_b, b_row());
-    else add(of_b, ptr[rsp + b_stride]);
+    if (in_place()) add(b(), ptr[rsp + b_stride]);
   }
 
   void fold_sets() {
