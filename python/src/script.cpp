@@ -176,7 +176,7 @@ void print_line(std::string_view line) {
   }
 }
 
-nb::object call(const Script& script, nb::args args, nb::kwargs kwargs) {
+nb::object call_script(const Script& script, nb::args args, nb::kwargs kwargs) {
   Values values;
   std::vector<IValue> positional;
   std::vector<Script::Named> named;
@@ -191,29 +191,29 @@ nb::object call(const Script& script, nb::args args, nb::kwargs kwargs) {
   return values.to(result.value());
 }
 
-nb::dict state_dict(const Script& script) {
+nb::dict script_state(const Script& script) {
   nb::dict out;
   for (auto& [name, t] : script.state_dict()) out[name.c_str()] = to_python(t, {});
   return out;
 }
 
-Script with_state_dict(const Script& script, nb::dict weights) {
+Script with_weights(const Script& script, nb::dict weights) {
   std::vector<NamedTensor> list = tensors_of(weights, true);
   nb::gil_scoped_release release;
   return script.with_state_dict(list).value();
 }
 
-Script load(nb::object path, const std::optional<std::string>& entry) {
+Script load_script(nb::object path, const std::optional<std::string>& entry) {
   std::string from = nb::cast<std::string>(nb::module_::import_("os").attr("fsdecode")(path));
   nb::gil_scoped_release release;
   return Script::load(from, entry.value_or("")).value();
 }
 
-std::string text_of(const Script::Param& p) { return p.name + ": " + p.type.str() + (p.fallback ? " = " + repr(*p.fallback) : ""); }
+std::string param_text(const Script::Param& p) { return p.name + ": " + p.type.str() + (p.fallback ? " = " + repr(*p.fallback) : ""); }
 
 std::string signature(const Script& script) {
   std::string text = "tenon.Script(";
-  for (size_t i = 0; i < script.params().size(); i++) text += (i ? ", " : "") + text_of(script.params()[i]);
+  for (size_t i = 0; i < script.params().size(); i++) text += (i ? ", " : "") + param_text(script.params()[i]);
   return text + ")";
 }
 
@@ -225,7 +225,7 @@ void bind_script(nb::module_& m) {
       .def_prop_ro(
           "type", [](const Script::Param& p) { return p.type.str(); }, "In TorchScript's words: 'Tensor', 'int[]', 'Dict(str, Tensor)'.")
       .def_prop_ro("has_default", [](const Script::Param& p) { return p.fallback.has_value(); })
-      .def("__repr__", text_of);
+      .def("__repr__", param_text);
   nb::class_<Script>(m, "Script",
                      "A program of TorchScript: interpreted at first, then by plans of native code for the kinds of arguments that it is "
                      "called with. Immutable; safe to share between threads, where they do not pass it what it changes in place.")
@@ -238,7 +238,7 @@ void bind_script(nb::module_& m) {
           nb::arg("source"), nb::arg("entry"), nb::arg("file") = "script.py",
           "The function `entry` of a source in TorchScript's language with all that it calls, or the forward of the module class `entry`. "
           "`file` is what errors call the source. Errors: BadInput in torch's words, with `where` as file:line:column.")
-      .def_static("load", load, nb::arg("path"), nb::arg("entry") = nb::none(),
+      .def_static("load", load_script, nb::arg("path"), nb::arg("entry") = nb::none(),
                   nb::sig("def load(path: str | os.PathLike[str], entry: str | None = None) -> Script"),
                   "The same from a file; without `entry`, the file's text is IR as torch prints it. Errors: BadInput.")
       .def_static(
@@ -246,15 +246,15 @@ void bind_script(nb::module_& m) {
           [](const std::string& text, std::vector<std::string> weights) { return Script::parse(text, std::move(weights)).value(); },
           nb::arg("text"), nb::arg("weights") = std::vector<std::string>(),
           "From the text of a graph, as torch prints it. `weights` names the last inputs. Errors: BadInput with line and column.")
-      .def("__call__", call, nb::sig("def __call__(self, *args: object, **kwargs: object) -> Any"),
+      .def("__call__", call_script, nb::sig("def __call__(self, *args: object, **kwargs: object) -> Any"),
            "Runs it. Tensors are passed without copies, but for read-only ones; what it does to lists, dicts and tensors, the caller sees. "
            "Several results are a tuple. Releases the GIL. Errors: BadInput for arguments, and for what the program raises.")
       .def_prop_ro(
           "params", [](const Script& s) { return s.params(); }, "What a caller passes, in order.")
       .def_prop_ro(
           "weights", [](const Script& s) { return s.weights(); }, "Parameters and buffers of a module, by their names in its state dict.")
-      .def("state_dict", state_dict, nb::sig("def state_dict(self) -> dict[str, Any]"), "Weights that have values.")
-      .def("with_state_dict", with_state_dict, nb::arg("weights"),
+      .def("state_dict", script_state, nb::sig("def state_dict(self) -> dict[str, Any]"), "Weights that have values.")
+      .def("with_state_dict", with_weights, nb::arg("weights"),
            "The program with values for weights. Their memory is shared: what it writes to a buffer is written there. Names that it does "
            "not "
            "use are passed over. Errors: BadInput.")
