@@ -12,7 +12,7 @@
 namespace tenon {
 namespace {
 
-constexpr int least_unroll = 2;
+constexpr int least_dot_unroll = 2;
 constexpr int dot_prefetch_bytes = 1024; // ahead in each column, and near its end in the next tile's
 
 /// The sums, the held side, one that streams; where A is signed and the instruction takes it to be unsigned, a constant and
@@ -29,7 +29,7 @@ public:
     while (sets_ < most_sets && sets_ * sums < min_chains &&
            registers_needed(arithmetic_, rows_, columns_) + (2 * sets_ - 1) * sums <= registers())
       sets_ *= 2;
-    unroll_ = std::max(sets_, least_unroll);
+    unroll_ = std::max(sets_, least_dot_unroll);
     first_held_ = sets_ * sums;
   }
 
