@@ -89,6 +89,20 @@ IValue Values::tensor_from(nb::handle o) {
   return made;
 }
 
+int64_t int_from(PyObject* p) {
+  int overflow = 0;
+  int64_t value = PyLong_AsLongLongAndOverflow(p, &overflow);
+  if (overflow) bad_input("an int of a script has 64 bits: " + std::string(nb::str(nb::handle(p)).c_str()) + " has more");
+  return value;
+}
+
+std::string text_from(PyObject* p) {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(p, &size);
+  if (!text) throw nb::python_error();
+  return {text, static_cast<size_t>(size)};
+}
+
 // Of lists in lists; one that holds itself is an error.
 struct Nested {
   Nested() {
@@ -102,9 +116,9 @@ IValue Values::from(nb::handle o) {
   Nested nested;
   if (o.is_none()) return {};
   if (PyBool_Check(p)) return p == Py_True;
-  if (PyLong_Check(p)) return nb::cast<int64_t>(o);
+  if (PyLong_Check(p)) return int_from(p);
   if (PyFloat_Check(p)) return PyFloat_AS_DOUBLE(p);
-  if (PyUnicode_Check(p)) return nb::cast<std::string>(o);
+  if (PyUnicode_Check(p)) return text_from(p);
   if (PyComplex_Check(p)) return std::complex<double>(PyComplex_RealAsDouble(p), PyComplex_ImagAsDouble(p));
   if (auto known = by_object_.find(p); known != by_object_.end()) return known->second;
   if (PyList_Check(p)) return list_from(o);

@@ -1,4 +1,5 @@
 """Functions and modules of Python as programs of TorchScript."""
+import dis
 import inspect
 import textwrap
 import types
@@ -12,7 +13,7 @@ def called_by(function, known):
         return
     known.append(function)
     for body in [function] if inspect.isfunction(function) else [v for v in vars(function).values() if inspect.isfunction(v)]:
-        for name in body.__code__.co_names:
+        for name in [i.argval for i in dis.get_instructions(body) if i.opname == "LOAD_GLOBAL"]:
             called = body.__globals__.get(name)
             if isinstance(called, types.FunctionType) and called.__name__ == name:
                 called_by(called, known)
@@ -23,15 +24,18 @@ def source_of(functions):
     file, lines, others = inspect.getsourcefile(functions[0]), [""], []
     for function in functions:
         found, start = inspect.getsourcelines(function)
-        found = ["" if line.startswith("@tenon.script") else line for line in textwrap.dedent("".join(found)).splitlines()]
+        found = textwrap.dedent("".join(found)).splitlines()
+        head = next(i for i, line in enumerate(found) if line.startswith(("def ", "class ")))
+        found[:head] = [""] * head  # decorators
         if inspect.getsourcefile(function) != file:
             others += found
             continue
         lines += [""] * (start - 1 + len(found) - len(lines))
         lines[max(start, 1) - 1:max(start, 1) - 1 + len(found)] = found
-    head = ["import torch"] if lines[0] else []
-    lines[0] = lines[0] or "import torch"
-    return "\n".join(head + lines + others) + "\n"
+    if lines[0]:
+        lines.insert(0, "")
+    lines[0] = "import torch"
+    return "\n".join(lines + others) + "\n"
 
 
 def script(function):

@@ -2,7 +2,6 @@
 import functools
 import math
 import operator
-import sys
 
 import torch
 import torch.fx
@@ -78,7 +77,7 @@ OWN = {**GRADIENTS, aten._native_multi_head_attention.default: native_attention,
 
 
 def decompositions():
-    return decompositions_beside("torchvision" in sys.modules)
+    return decompositions_beside(hasattr(torch.ops.torchvision, "_roi_align_backward"))
 
 
 @functools.cache
