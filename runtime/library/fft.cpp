@@ -272,7 +272,17 @@ template <class T> bool prefers_lines(const LibraryCall& c, const FftPass<T>& p)
   return by_lines < by_blocks;
 }
 
-template <class T> void run_pass(const LibraryCall& c, const FftPass<T>& p) {
+} // namespace
+
+template <class T> const FftKernels<T>& fft_kernels() {
+  const bool wide = takes_avx512();
+  if constexpr (std::is_same_v<T, float>) return wide ? avx512::fft_kernels_f32 : avx2::fft_kernels_f32;
+  else return wide ? avx512::fft_kernels_f64 : avx2::fft_kernels_f64;
+}
+template const FftKernels<float>& fft_kernels();
+template const FftKernels<double>& fft_kernels();
+
+template <class T> void run_fft(const LibraryCall& c, const FftPass<T>& p) {
   int64_t lines = p.outer * p.inner;
   if (p.n == 0 || lines == 0) return;
   if (!prefers_lines(c, p)) {
@@ -289,18 +299,6 @@ template <class T> void run_pass(const LibraryCall& c, const FftPass<T>& p) {
     for (int64_t l = begin; l < end; l++) single.run(l, memory.data(), nullptr);
   });
 }
-
-} // namespace
-
-template <class T> const FftKernels<T>& fft_kernels() {
-  const bool wide = takes_avx512();
-  if constexpr (std::is_same_v<T, float>) return wide ? avx512::fft_kernels_f32 : avx2::fft_kernels_f32;
-  else return wide ? avx512::fft_kernels_f64 : avx2::fft_kernels_f64;
-}
-template const FftKernels<float>& fft_kernels();
-template const FftKernels<double>& fft_kernels();
-
-template <class T> void run_fft(const LibraryCall& c, const FftPass<T>& p) { run_pass(c, p); }
 template void run_fft(const LibraryCall&, const FftPass<float>&);
 template void run_fft(const LibraryCall&, const FftPass<double>&);
 
