@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
-# A short round under AddressSanitizer and UndefinedBehaviorSanitizer, of what reads files and of what calls generated code: the library and
-# the fuzzers, without optimization, which builds in half the time of slow.sh's. asan.sh [BUILD] [SECONDS for each fuzzer]
+# A short round under AddressSanitizer and UndefinedBehaviorSanitizer, of what reads files and of what calls generated code.
+# asan.sh [BUILD] [SECONDS for each fuzzer]
 set -uo pipefail
 cd "$(dirname "$0")/.."
 dir=${1:-build}-asan-quick seconds=${2:-8}
-[ -f "$dir/build.ninja" ] || CXX="ccache clang++-19" meson setup "$dir" -Doptimization=0 -Ddebug=false -Db_lundef=false \
-  -Db_sanitize=address,undefined -Dfuzzers=true >/dev/null || exit 1
-ninja -C "$dir" --quiet src/cli/tenon tests/program_fuzz tests/load_fuzz tests/text_fuzz tests/script_text_fuzz tests/script_fuzz tests/tested_ops.so tests/tested_operators.so || exit 1
+tests/clang_build.sh "${1:-build}" >/dev/null || exit 1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 seed=$((16#0$(git rev-parse --short=7 HEAD: 2>/dev/null))) # other inputs for each state of the tree, the same ones for the same state
 ulimit -s 65536 # frames are larger than those of a release

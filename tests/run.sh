@@ -76,9 +76,9 @@ suite torch tests/torch_test.sh "$build"
 if [ -f "$build/tests/onednn_backend.so" ]; then suite onednn tests/onednn_test.sh "$build"
 else echo "SKIPPED onednn: the backend over oneDNN is not built, as libdnnl-dev or OpenMP is missing"; fi
 suite mpi tests/mpi_test.sh "$build"
-suite clang tests/clang_test.py "$build"
 suite fuzz fuzz_programs
 suite asan tests/asan.sh "$build"
+suite clang tests/clang_test.py "$build"
 # The acceptance sets lie beside the checkout, where there are any.
 shared=${TENON_SHARED:-../shared}
 for set in corpus opdb; do

@@ -291,6 +291,24 @@ def test_from_torch():
         close(exe(y), net(y))
 
 
+def test_from_torch_takes_flex_attention():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    class Relative(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = torch.nn.Parameter(torch.randn(2, 17))
+
+        def forward(self, q, k, v):
+            return flex_attention(q, k, v, score_mod=lambda score, b, h, i, j: torch.where(i >= j, score + self.bias[h, i - j + 8], -float("inf")))
+
+    net, args = Relative(), [torch.randn(3, 2, 9, 4) for _ in range(3)]
+    exported = torch.export.export(net, tuple(args))
+    before = str(exported)
+    assert (tenon.torch.to_program(exported).compile()(*args) - net(*args)).abs().max() < 1e-6
+    assert str(exported) == before
+
+
 def test_program_is_that_of_the_archive(tmp_path):
     class Net(nn.Module):
         def __init__(self):

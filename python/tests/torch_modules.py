@@ -397,7 +397,27 @@ def kinds(x, i, b, flag, factor, k):
             "byte": (i % 200).to(torch.uint8), "shift": (i << 2) ^ 5, "none": None, "size": x.shape[0]}
 
 
+class Flexible(nn.Module):
+    """flex_attention with a mask, with scores that are changed, with what both capture, and with the sums of rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(4, 19))
+        self.register_buffer("part", torch.tensor([0, 0, 0, 1, 1, 1, 1, 2, 2, 2]))
+
+    def forward(self, q, k, v):
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        def mask(mod):
+            return create_block_mask(mod, None, None, q.shape[2], k.shape[2], device="cpu")
+
+        return (flex_attention(q, k[:, :2], v[:, :2], block_mask=mask(lambda b, h, i, j: i >= j), enable_gqa=True),
+                flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: torch.tanh(s / 5) * 5 + self.bias[h, i - j + 9], block_mask=mask(lambda b, h, i, j: self.part[i] == self.part[j])),
+                flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: torch.where(i >= j, s, -float("inf")), scale=0.3, return_lse=True))
+
+
 case("habit.buffers", Counter, of(6))
+case("habit.flex_attention", Flexible, lambda n: (rand(n, 4, 10, 8), rand(n, 4, 10, 8), rand(n, 4, 10, 8)), train=False)
 case("habit.cache", Cache, lambda n: (rand(n, 1, 16),), train=False)
 case("habit.writes_inputs", call(written), lambda n: (rand(n, 5), rand(n, 5)), train=False)
 case("habit.aliases", call(aliased), of(6))

@@ -12,6 +12,7 @@ import tenon
 from tenon._tenon import check_options
 
 from .decompose import correct_types, decompositions, fold_numbers, hoist_random, plain_checks
+from .flex import expand_flex
 from .partition import RANDOM, count, refused, split
 from .export import from_torch
 from .runner import Graph, InTorch, counts
@@ -106,6 +107,7 @@ def warn(refusals, seconds):
 def compile_graph(module, weights, options):
     """What runs the graph: tenon alone, tenon and torch, or torch where there is nothing for tenon."""
     plain_checks(module)
+    expand_flex(module, decompositions())
     fold_numbers(module)
     hoist_random(module)
     refusals = refused(module)

@@ -187,10 +187,10 @@ def fold_numbers(module):
     """Operators that take a number where a tensor is due, such as the conjugate of a factor in a gradient, become what they give: a number."""
     graph = module.graph
     for node in list(graph.nodes):
-        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and not node.all_input_nodes and node.args and not node.kwargs \
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and not node.all_input_nodes and node.args \
                 and isinstance(node.target._schema.arguments[0].type, torch.TensorType) and isinstance(node.args[0], (int, float, complex)):
             wide = {complex: torch.complex128, float: torch.float64}.get(type(node.args[0]))
-            number = node.target(torch.tensor(node.args[0], dtype=wide), *node.args[1:]).item()
+            number = node.target(torch.tensor(node.args[0], dtype=wide), *node.args[1:], **node.kwargs).item()
             for user in list(node.users):
                 user.args = torch.fx.map_arg(user.args, lambda n, node=node, number=number: number if n is node else n)
             graph.erase_node(node)

@@ -3,6 +3,8 @@ import torch
 
 import tenon
 
+from .decompose import decompositions
+from .flex import expand_flex, has_flex
 from .graph_json import exported_json
 
 
@@ -17,6 +19,9 @@ def from_torch(module, args, kwargs=None, *, dynamic_shapes=None, **options):
 
 def to_program(exported):
     """A tenon.Program of a torch.export.ExportedProgram, which shares its weights."""
+    if has_flex(exported.graph_module):
+        exported = exported.run_decompositions({})  # a copy
+        expand_flex(exported.graph_module, decompositions())
     text, names = exported_json(exported)
     tensors = {}
     for name in names:
