@@ -38,8 +38,15 @@ bool os_saves_tiles() {
   return (lo & 0x60000) == 0x60000;
 }
 
-size_t cache_bytes(int name, size_t otherwise) {
-  long n = sysconf(name);
+/// Of a data cache as one core sees it: the C library gives the sum of all last caches of a processor on some.
+size_t cache_bytes(unsigned level, size_t otherwise) {
+  unsigned leaf = __builtin_cpu_is("amd") ? 0x8000001d : 4, a, b, c, d;
+  for (unsigned i = 0; i < 16 && __get_cpuid_count(leaf, i, &a, &b, &c, &d) && (a & 31) != 0; i++) {
+    bool holds_data = (a & 31) != 2;
+    if (holds_data && (a >> 5 & 7) == level)
+      return (size_t{b >> 22} + 1) * ((b >> 12 & 1023) + 1) * ((b & 4095) + 1) * (size_t{c} + 1); // ways, partitions, line, sets
+  }
+  long n = sysconf(level == 1 ? _SC_LEVEL1_DCACHE_SIZE : level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
   return n > 0 ? static_cast<size_t>(n) : otherwise;
 }
 
@@ -74,9 +81,9 @@ Target host_target(Isa requested) {
   if (t.avx_vnni) add("+avxvnni");
   t.slow_gather = __builtin_cpu_is("amd");
   if (t.slow_gather) add("+prefer-no-gather");
-  t.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
-  t.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10);
-  t.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 8 << 20);
+  t.l1_bytes = cache_bytes(1, 32 << 10);
+  t.l2_bytes = cache_bytes(2, 512 << 10);
+  t.l3_bytes = cache_bytes(3, 8 << 20);
   return t;
 }
 

@@ -99,6 +99,24 @@ TEST_CASE("the target is the machine, restricted as asked") {
   else CHECK_THROWS_AS(host_target(Isa::Avx512), Error);
 }
 
+TEST_CASE("data caches are as large as one core sees them") {
+  Target t = host_target();
+  REQUIRE(0 < t.l1_bytes);
+  CHECK(t.l1_bytes <= t.l2_bytes);
+  CHECK(t.l2_bytes <= t.l3_bytes);
+  for (int i = 0; i < 8; i++) { // what the system says of the first core, where it does
+    auto read = [&](const char* name) {
+      std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/{}", i, name));
+      std::string text;
+      return file >> text ? text : "";
+    };
+    std::string level = read("level"), size = read("size");
+    if (read("type") == "Instruction" || size.empty() || size.back() != 'K') continue;
+    size_t bytes = level == "1" ? t.l1_bytes : level == "2" ? t.l2_bytes : level == "3" ? t.l3_bytes : 0;
+    if (bytes != 0) CHECK(bytes == std::stoul(size) * 1024);
+  }
+}
+
 TEST_CASE("compiled code runs, calls libm and the runtime table") {
   for (Isa isa : {Isa::Avx2, Isa::Auto}) {
     Jit jit(host_target(isa), table);
