@@ -50,6 +50,13 @@ size_t cache_bytes(unsigned level, size_t otherwise) {
   return n > 0 ? static_cast<size_t>(n) : otherwise;
 }
 
+// AVX-512 in halves; compilers that are older than it have no name for it.
+bool is_zen4() {
+  unsigned a = 0, b, c, d;
+  __get_cpuid(1, &a, &b, &c, &d);
+  return __builtin_cpu_is("amd") && (a >> 8 & 15) + (a >> 20 & 255) == 0x19;
+}
+
 void add_avx512(Target& t, const Leaf7& leaf) {
   t.isa = Isa::Avx512;
   t.vector_bits = 512;
@@ -62,6 +69,7 @@ void add_avx512(Target& t, const Leaf7& leaf) {
     t.amx_int8 = Leaf7::bit(leaf.edx0, 25);
   }
   t.fast_bf16 = t.avx512_bf16 && __builtin_cpu_is("amd");
+  t.halves_loads = is_zen4();
   bool vbmi = Leaf7::bit(leaf.ecx0, 1);
   t.features = std::string(t.avx512_vnni ? "+avx512vnni," : "") + (t.avx512_bf16 ? "+avx512bf16," : "") + (vbmi ? "+avx512vbmi," : "") +
                "-prefer-256-bit";
@@ -88,9 +96,10 @@ Target host_target(Isa requested) {
 }
 
 std::string describe(const Target& t) {
-  return fmt::format("{} {}, {} bits{}{}{}{}{}{}{}", t.cpu, t.features, t.vector_bits, t.avx512_bf16 ? ", bf16" : "",
+  return fmt::format("{} {}, {} bits{}{}{}{}{}{}{}{}", t.cpu, t.features, t.vector_bits, t.avx512_bf16 ? ", bf16" : "",
                      t.avx512_vnni ? ", vnni" : "", t.avx512_fp16 ? ", fp16" : "", t.avx_vnni ? ", avx_vnni" : "",
-                     t.slow_gather ? ", slow gather" : "", t.amx_bf16 ? ", amx bf16" : "", t.amx_int8 ? ", amx int8" : "");
+                     t.slow_gather ? ", slow gather" : "", t.halves_loads ? ", loads by halves" : "", t.amx_bf16 ? ", amx bf16" : "",
+                     t.amx_int8 ? ", amx int8" : "");
 }
 
 } // namespace tenon

@@ -13,8 +13,9 @@ struct Target {
   int vector_bits = 256; // of one full register
   bool avx512_bf16 = false, avx512_vnni = false, avx512_fp16 = false;
   bool avx_vnni = false;
-  bool fast_bf16 = false;   // vdpbf16ps issues at the rate of a multiply-add: on AMD; Intel's takes two cycles and two ports
-  bool slow_gather = false; // loads lane by lane take less time than a gather instruction
+  bool fast_bf16 = false;    // vdpbf16ps issues at the rate of a multiply-add: on AMD; Intel's takes two cycles and two ports
+  bool halves_loads = false; // a core reads memory faster by half registers: AMD Zen 4, which computes by halves too
+  bool slow_gather = false;  // loads lane by lane take less time than a gather instruction
   bool amx_bf16 = false, amx_int8 = false;
   std::string cpu;                                 // LLVM's name of the level
   std::string features;                            // LLVM's feature string: what is known beyond `cpu`

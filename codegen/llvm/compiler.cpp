@@ -4,6 +4,7 @@
 
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/IR/IRPrintingPasses.h>
+#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Module.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/TargetSelect.h>
@@ -101,15 +102,32 @@ std::unique_ptr<llvm::Module> new_module(llvm::LLVMContext& context, const std::
   return module;
 }
 
+void set_vector_bits(llvm::Function& function, int bits) {
+  function.addFnAttr("prefer-vector-width", std::to_string(bits));
+  function.addFnAttr("min-legal-vector-width", std::to_string(bits));
+}
+
 void set_function_attributes(llvm::Function& function, const Target& target) {
-  std::string bits = std::to_string(target.vector_bits);
   function.addFnAttr("target-cpu", target.cpu);
   function.addFnAttr("target-features", target.features);
-  function.addFnAttr("prefer-vector-width", bits);
-  function.addFnAttr("min-legal-vector-width", bits);
+  set_vector_bits(function, target.vector_bits);
   function.addFnAttr("no-trapping-math", "true");
   function.addFnAttr(llvm::Attribute::NoUnwind);
   function.addFnAttr(llvm::Attribute::MustProgress);
+}
+
+// The code generator cannot split the machine's own instructions, nor what a function takes in a register.
+void halve_registers(llvm::Function& function, const Target& target) {
+  for (const llvm::Instruction& i : llvm::instructions(function)) {
+    auto* call = llvm::dyn_cast<llvm::CallBase>(&i);
+    if (!call) continue;
+    const llvm::Function* callee = call->getCalledFunction();
+    bool splits = callee && callee->isIntrinsic() && !callee->getName().starts_with("llvm.x86.");
+    auto is_vector = [](const llvm::Type* t) { return t->isVectorTy() || t->isStructTy(); };
+    bool takes = std::any_of(call->arg_begin(), call->arg_end(), [&](const llvm::Use& u) { return is_vector(u->getType()); });
+    if (!splits && (takes || is_vector(call->getType()))) return;
+  }
+  set_vector_bits(function, target.vector_bits / 2);
 }
 
 } // namespace tenon

@@ -37,6 +37,7 @@ void KernelEmitter::run() {
   b_.SetInsertPoint(block());
   if (streams_) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {}); // before another thread is told that all is done
   b_.CreateRetVoid();
+  if (kernel_.reads_streams && target_.halves_loads) halve_registers(*function_, target_);
 }
 
 // KernelArgs are read once, at entry.

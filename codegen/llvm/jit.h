@@ -116,5 +116,7 @@ std::unique_ptr<llvm::Module> new_module(llvm::LLVMContext& context, const std::
 
 /// What every generated function needs: CPU and features, full vector width, no unwinding, no null checks.
 void set_function_attributes(llvm::Function& function, const Target& target);
+/// Vectors become several of half a register, where nothing that the function calls takes or gives a full one.
+void halve_registers(llvm::Function& function, const Target& target);
 
 } // namespace tenon

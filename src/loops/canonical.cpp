@@ -22,6 +22,7 @@ public:
     for (KernelBuffer& b : k.buffers) b.scratch_offset = expr(b.scratch_offset);
     k.scratch_bytes = expr(from_.scratch_bytes);
     k.flushes_denormals = from_.flushes_denormals;
+    k.reads_streams = from_.reads_streams;
     for (Expr s : from_.scalars) expr(s); // those that nothing uses keep their place in the call
     for (Expr s : symbols_) k.scalars.push_back(rename_.apply(s));
     for (Expr s : fixed_) k.scalars.push_back(rename_.apply(s)), symbols_.push_back(s);

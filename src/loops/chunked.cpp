@@ -8,7 +8,8 @@ namespace tenon {
 
 namespace {
 
-constexpr int64_t enough_work = 32;      // iterations that keep all threads busy
+constexpr int64_t enough_work = 32; // iterations that keep all threads busy
+constexpr int most_streams = 4;
 constexpr int64_t least_chunk = 1 << 14; // elements that are worth an iteration of their own: some microseconds
 
 // As far as anyone knows, a size without a bound may be large.
@@ -123,7 +124,9 @@ private:
       region.accumulators.push_back(a);
     }
     std::vector<Accumulator> accumulators = region.accumulators;
-    if (streams(body)) region.body = in_two_streams(std::move(body));
+    int streams = streams_of(body);
+    r_.kernel().reads_streams = streams == most_streams;
+    if (streams > 1) region.body = in_streams(std::move(body), streams);
     else region.body = over_reduced(r_, std::move(body), columns_ ? 1 : lanes(r_, 4));
     if (accumulators.empty()) return std::move(region.body);
     out.push_back({std::move(region)});
@@ -135,19 +138,23 @@ private:
     return out;
   }
 
-  // Long chunks of which nothing but sums and the like is wanted, in any order.
-  bool streams(const std::vector<Stmt>& body) const {
+  // Long chunks of which nothing but sums and the like is wanted, in any order, are read in several places at once, from which memory
+  // gives more than from one.
+  int streams_of(const std::vector<Stmt>& body) const {
     constexpr int64_t least = 1 << 15;
+    constexpr int light = 3, most_weight = 8; // what more than memory bounds is made larger for nothing
     auto any_order = [&](const Stmt& s) { return std::holds_alternative<Accumulate>(s.v) && !std::get<Accumulate>(s.v).position; };
-    if (columns_ || r_.d.reduced.size() != 1 || r_.out.weight > 8 || !std::all_of(body.begin(), body.end(), any_order)) return false;
-    return r_.d.reduced[0]->args[0]->hi >= least;
+    if (columns_ || r_.d.reduced.size() != 1 || r_.out.weight > most_weight || !std::all_of(body.begin(), body.end(), any_order)) return 1;
+    if (r_.d.reduced[0]->args[0]->hi < least) return 1;
+    return r_.out.weight <= light ? most_streams : 2;
   }
 
-  // Two halves of a chunk at once: memory gives more to two readers of neighbouring lines than to one. What is left comes after.
-  std::vector<Stmt> in_two_streams(std::vector<Stmt> body) {
-    Expr i = r_.d.reduced[0], half = floor_div(i->args[0], r_.pool.integer(128)) * 64.0;
-    Expr both = r_.pool.axis(5006, half), rest = r_.pool.axis(5007, i->args[0] - half * 2.0);
-    Loop halves{both, lanes(r_, 4), {}}, left{rest, lanes(r_, 4), {}};
+  // As many parts of a chunk at once; what is left comes after.
+  std::vector<Stmt> in_streams(std::vector<Stmt> body, int parts) {
+    constexpr int step = 64; // elements of each part
+    Expr i = r_.d.reduced[0], size = floor_div(i->args[0], r_.pool.integer(parts * step)) * static_cast<double>(step);
+    Expr all = r_.pool.axis(5006, size), rest = r_.pool.axis(5007, i->args[0] - size * static_cast<double>(parts));
+    Loop together{all, lanes(r_, 4), {}}, left{rest, lanes(r_, 4), {}};
     auto add = [&](Loop& to, Expr at) {
       Substitution s;
       s.set(i, at);
@@ -156,8 +163,9 @@ private:
         to.body.push_back({Accumulate{a.reg, s.apply(a.value)}});
       }
     };
-    add(halves, both), add(halves, both + half), add(left, rest + half * 2.0);
-    return {{std::move(halves)}, {std::move(left)}};
+    for (int part = 0; part < parts; part++) add(together, all + size * static_cast<double>(part));
+    add(left, rest + size * static_cast<double>(parts));
+    return {{std::move(together)}, {std::move(left)}};
   }
 
   std::vector<Stmt> combine(const std::vector<Stmt>& body, int level) {

@@ -95,6 +95,8 @@ struct Kernel {
   Expr scratch_bytes = {}; // per thread; empty: none
   /// Rounding to BF16 may turn denormals into zeros: its values are sums of bf16 dot products, whose instructions do.
   bool flushes_denormals = false;
+  /// Little is computed with what is read in long streams, once: vectors may be of half a register, which reads faster on some machines.
+  bool reads_streams = false;
 };
 
 std::string to_string(const Kernel& kernel);

@@ -116,6 +116,7 @@ std::string to_string(const Kernel& k) {
   for (Expr s : k.scalars) scalars += (scalars.empty() ? "; " : ", ") + text(s);
   std::string out = fmt::format("kernel {}({}{})  parallel {} < {}", k.name, list, scalars, text(k.parallel), text(k.parallel->args[0]));
   if (k.flushes_denormals) out += "  flushes denormals";
+  if (k.reads_streams) out += "  reads streams";
   if (k.scratch_bytes) out += "  scratch " + text(k.scratch_bytes);
   out += "\n";
   print(k.body, 1, out);

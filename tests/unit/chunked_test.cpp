@@ -32,6 +32,21 @@ TEST_CASE("chunked: reductions of everything, of any size") {
   }
 }
 
+TEST_CASE("chunked: streams of what is computed first, in any type") {
+  for (DType t : {DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::I8, DType::U8}) {
+    TestGraph g;
+    V x = g.input({g.symbol("s0")}, t);
+    g.returns(sum(g, g.b.call1("aten::abs.default", {x}), {0}));
+    g.returns(g.b.call1("aten::amax.default", {g.b.call1("aten::mul.Scalar", {x, 3}), ArgList{0}}));
+    g.returns(g.b.call1("aten::amax.default", {g.b.call1("aten::gt.Scalar", {x, 0}), ArgList{0}}));
+    if (is_float(t)) g.returns(g.b.call1("aten::amax.default", {g.b.call1("aten::floor.default", {x}), ArgList{0}}));
+    if (is_float(t)) g.returns(g.b.call1("aten::amin.default", {g.b.call1("aten::exp.default", {x}), ArgList{0}}));
+    std::vector<std::vector<Tensor>> calls;
+    for (int64_t n : {1, 32768, 40001, 100003}) calls.push_back({waves(t, {n})});
+    compare(g, calls);
+  }
+}
+
 TEST_CASE("chunked: the first of equal extremes, and NaN") {
   TestGraph g;
   V x = g.input({50000});

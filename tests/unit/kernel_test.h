@@ -92,6 +92,10 @@ inline std::vector<Target> available_targets() {
     best.fast_bf16 = true;
     all.push_back(best);
   }
+  if (best.avx512() && !best.halves_loads) {
+    all.push_back(best);
+    all.back().halves_loads = true;
+  }
   if (best.avx512_vnni) {
     best.avx512_vnni = best.fast_bf16 = false;
     all.push_back(best);
