@@ -2,6 +2,7 @@
 // side).
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "loops/chunked.h"
 #include "loops/cuts.h"
@@ -40,10 +41,56 @@ int64_t rows_together(const RegionDraft& r) {
   return row && *row > 0 && *row <= short_row ? block_elements / *row : 1;
 }
 
+// Counts what is computed, each thing once, and of that what depends on an axis.
+class Dependents {
+public:
+  explicit Dependents(Expr axis) : axis_(std::move(axis)) {}
+  bool count(const Expr& e) {
+    auto [it, fresh] = depends_.try_emplace(e.get(), e == axis_);
+    if (!fresh || e->args.empty() || e->op == Op::Axis) return it->second;
+    bool any = false;
+    for (const Expr& arg : e->args)
+      if (arg) any = count(arg) || any;
+    all++;
+    dependent += any;
+    return depends_[e.get()] = any;
+  }
+  int all = 0, dependent = 0;
+
+private:
+  Expr axis_;
+  std::unordered_map<const ExprNode*, bool> depends_;
+};
+
+// Where most of what is computed is the same along an outer axis, as places and shares of neighbours in all channels of an image, a vector
+// loop takes several values of that axis, for which this is computed once: the axis, or nothing.
+constexpr int64_t shared_values = 8; // ways of a first cache, in whose sets planes of a power of two meet
+Expr shared_axis(const RegionDraft& r) {
+  constexpr int heavy = 24;
+  constexpr int64_t enough_iterations = 16;
+  auto extent = [](const Expr& axis, int64_t unknown) { return const_int(axis->args[0]).value_or(unknown); };
+  Expr best;
+  for (size_t k = 0; r.out.weight > heavy && k + 1 < r.d.axes.size(); k++) {
+    const Expr& axis = r.d.axes[k];
+    int64_t iterations = (extent(r.d.axes.back(), 1 << 20) + block_elements - 1) / block_elements;
+    for (size_t i = 0; i + 1 < r.d.axes.size() && iterations < enough_iterations; i++)
+      iterations *= i == k ? (extent(axis, 1 << 20) + shared_values - 1) / shared_values : extent(r.d.axes[i], 1 << 20);
+    // What is not known is often a batch of one.
+    if (iterations < enough_iterations || extent(axis, 2) < 2 || (best && extent(axis, 2) <= extent(best, 2))) continue;
+    Dependents found(axis);
+    for (auto& m : r.d.members)
+      if (m.body) found.count(m.body);
+    if (found.dependent * 2 <= found.all) best = axis;
+  }
+  return best;
+}
+
 void flat_nest(RegionDraft& r) {
   if (r.d.axes.empty()) r.d.axes.push_back(r.pool.axis(5003, r.pool.integer(1)));
   if (auto tile = tile_of(r)) return tiled_nest(r, *tile);
   std::vector<Expr> outer(r.d.axes.begin(), r.d.axes.end() - 1);
+  Expr shared = shared_axis(r);
+  if (shared) *std::ranges::find(outer, shared) = block_axis(r, shared, r.pool.integer(shared_values));
   int64_t rows = rows_together(r);
   if (rows > 1) {
     outer.pop_back();
@@ -53,6 +100,11 @@ void flat_nest(RegionDraft& r) {
   make_parallel(r, outer);
   r.kernel().body = cut_at_conditions(r, Loop{r.d.axes.back(), lanes(r, 2), inner(r, 0)});
   if (rows > 1) r.kernel().body = {{Loop{r.d.axes.end()[-2], 1, std::move(r.kernel().body)}}};
+  if (!shared) return;
+  for (Stmt& s : r.kernel().body) {
+    auto& vectors = std::get<Loop>(s.v);
+    vectors.body = {{Loop{r.d.axes.front(), 1, std::move(vectors.body)}}};
+  }
 }
 
 void row_nest(RegionDraft& r) {
