@@ -17,7 +17,8 @@ TEST_CASE("shared axis: neighbours of an image in all channels") {
     for (bool dynamic : {false, true}) {
       TestGraph g;
       auto size = [&](const char* name, int64_t n) { return dynamic ? g.symbol(name) : g.b.integer(n); };
-      V x = g.input({size("s0", 2), size("s1", channels), g.b.integer(13), g.b.integer(17)}), at = g.input({size("s0", 2), g.b.integer(31), g.b.integer(29), g.b.integer(2)});
+      V x = g.input({size("s0", 2), size("s1", channels), g.b.integer(13), g.b.integer(17)}),
+        at = g.input({size("s0", 2), g.b.integer(31), g.b.integer(29), g.b.integer(2)});
       g.returns(g.b.call1("aten::grid_sampler_2d.default", {x, at, 0, 0, false}));
       g.returns(g.b.call1("aten::upsample_bilinear2d.default", {x, ArgList{40, 37}, false}));
       compare(g, {{waves({2, channels, 13, 17}), waves({2, 31, 29, 2})}});
