@@ -102,7 +102,7 @@ std::unique_ptr<llvm::Module> new_module(llvm::LLVMContext& context, const std::
   return module;
 }
 
-void set_vector_bits(llvm::Function& function, int bits) {
+static void set_vector_bits(llvm::Function& function, int bits) {
   function.addFnAttr("prefer-vector-width", std::to_string(bits));
   function.addFnAttr("min-legal-vector-width", std::to_string(bits));
 }

@@ -62,9 +62,10 @@ private:
   std::unordered_map<const ExprNode*, bool> depends_;
 };
 
+constexpr int64_t shared_values = 8; // ways of a first cache, in whose sets planes of a power of two meet
+
 // Where most of what is computed is the same along an outer axis, as places and shares of neighbours in all channels of an image, a vector
 // loop takes several values of that axis, for which this is computed once: the axis, or nothing.
-constexpr int64_t shared_values = 8; // ways of a first cache, in whose sets planes of a power of two meet
 Expr shared_axis(const RegionDraft& r) {
   constexpr int heavy = 24;
   constexpr int64_t enough_iterations = 16;
