@@ -2,6 +2,7 @@
 #include "runtime/gemm_block.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tenon {
 
@@ -60,7 +61,7 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
   TileKernels out;
   int64_t last = panels.count() - 1;
   if (last < 0) return out;
-  out.beside = kernels.families()[static_cast<size_t>(family)].is_tiled();
+  out.beside = kernels.families()[static_cast<size_t>(family)].is_tiled() && kind != GemmKind::PackedRows;
   out.ahead_k = kernels.families()[static_cast<size_t>(family)].ahead_k;
   out.in_series = !out.beside && kind != GemmKind::Stream;
   bool partial = masked && panels.columns(last) != panels.panel_width(last);
@@ -151,9 +152,9 @@ void look_for(const GemmBlock::Wanted& w, int64_t column, int64_t columns, int64
     for (int64_t b = 0; b < bytes; b += line) __builtin_prefetch(at + b, 0, 2);
 }
 
-void run_tile(const GemmBlock& g, const RowTile& t, GemmArgs& args, bool last) {
+void run_tile(const GemmBlock& g, const RowTile& t, GemmArgs& args, bool last, int64_t first = 0) {
   args.rows = t.rows;
-  args.first = t.first + g.first;
+  args.first = t.first + g.first + first;
   (last ? g.kernels.last : g.kernels.full)[static_cast<size_t>(t.count)](&args);
 }
 
@@ -164,6 +165,17 @@ int64_t tiles_of_call(const GemmBlock& g, const RowTile* t) {
   int64_t most =
       g.wanted[0].at || g.wanted[1].at ? std::max<int64_t>(depth_ahead / std::max<int64_t>(g.depth * g.positions, 1), 1) : g.tile_count;
   return series_of(t, std::min(t + most, g.tiles + g.tile_count));
+}
+
+/// Of so many tiles of a series those that a call takes: all ask for rows, or none.
+int64_t ask_for(GemmBlock::RowsAhead& rows, int64_t tiles, GemmArgs& args) {
+  constexpr int64_t each = GemmArgs::rows_ahead_of_tile;
+  args.rows_ahead = rows.count >= each ? rows.at : nullptr;
+  args.rows_ahead_stride = rows.stride;
+  if (!args.rows_ahead) return tiles;
+  tiles = std::min(tiles, rows.count / each);
+  rows.at += tiles * each * rows.stride, rows.count -= tiles * each;
+  return tiles;
 }
 
 /// The arguments for panel p, whose packed k start at `b`.
@@ -178,9 +190,47 @@ void enter_panel(const GemmBlock& g, int64_t p, const char* b, GemmArgs& args) {
   }
 }
 
+/// Lines that a step asks for, so that the tiles of a panel ask for the next one evenly, and the tiles that do.
+struct Share {
+  int64_t lines, tiles;
+};
+Share share_of(int64_t lines, int64_t tiles) {
+  constexpr int64_t least = 2;
+  int64_t each = std::max<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((lines + tiles - 1) / tiles))), least);
+  return {each, lines / each};
+}
+
+/// Panel by panel, of which a part of k at a time stays in L1, past which all rows stream.
+void stream_rows(const GemmBlock& g) {
+  GemmArgs args = panel_args(g);
+  const char* packed = static_cast<const char*>(g.b);
+  int64_t last = g.panels.count() - 1, panel_bytes = g.panels.width() * g.panels.column_bytes(g.panel_depth);
+  for (int64_t p = g.p0; p < g.p1; p++)
+    for (int64_t k = 0, depth; k < g.depth; k += depth) {
+      depth = std::min(g.part_depth, g.depth - k);
+      enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);
+      args.b = static_cast<const char*>(args.b) + g.panels.bytes(p, k);
+      args.depth = depth / g.panels.group;
+      args.mode = k > 0 ? GemmInit::C : g.mode;
+      const void* ahead = g.next_panel ? static_cast<const char*>(args.b) + g.panels.bytes(p, depth) : nullptr;
+      Share share = share_of(16 * g.panels.panel_vectors(p), g.tile_count);
+      int64_t tiles, first = k * g.panels.element_bytes; // A's are as wide
+      for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; t += tiles, share.tiles -= tiles) {
+        tiles = series_of(t, end);
+        if (share.tiles > 0) tiles = std::min(tiles, share.tiles);
+        args.ahead = share.tiles > 0 ? ahead : nullptr, args.ahead_lines = share.lines;
+        args.tiles = tiles, args.next_a = tiles > 1 ? t[1].first - t->first : 0, args.next_c = t->count * g.c_stride;
+        run_tile(g, *t, args, p == last, first);
+        ahead = args.ahead ? args.ahead : ahead;
+        args.c = static_cast<char*>(args.c) + args.next_c; // of the last tile
+      }
+    }
+}
+
 } // namespace
 
 void multiply_block(const GemmBlock& g) noexcept {
+  if (g.part_depth) return stream_rows(g);
   GemmArgs args = panel_args(g);
   const char* packed = static_cast<const char*>(g.b);
   int64_t last = g.panels.count() - 1, panel_bytes = g.panels.width() * g.panels.column_bytes(g.panel_depth);
@@ -205,13 +255,16 @@ void multiply_block(const GemmBlock& g) noexcept {
     }
     return;
   }
+  GemmBlock::RowsAhead rows = g.rows_ahead;
   int64_t row = 0;
   for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; t++) {
     for (int64_t p = g.p0, panels; p < g.p1; p += panels) {
       panels = g.kernels.beside ? std::max<int64_t>(std::min(g.p1, last) - p, 1) : 1;
+      if (g.kernels.beside) panels = ask_for(rows, panels, args);
       enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);
       args.c = static_cast<char*>(args.c) + row * g.c_stride;
       args.ahead = g.next_panel && row == 0 ? static_cast<const char*>(args.b) + panel_bytes : nullptr;
+      args.ahead_lines = 16 * g.panels.panel_vectors(p);
       args.tiles = panels, args.next_b = panel_bytes, args.next_c = g.panels.width() * g.sum_bytes;
       run_tile(g, *t, args, p == last);
     }

@@ -134,7 +134,13 @@ struct GemmBlock {
     const char* at = nullptr;
     int64_t row = 0, element_bytes = 0;
   };
-  Wanted wanted[2] = {}; // null: nothing more
+  Wanted wanted[2] = {};  // null: nothing more
+  int64_t part_depth = 0; // PackedRows: k of a panel that stay in L1 while all rows stream past; else 0
+  /// Rows of A that are read next, asked for by tile registers; null: none. Not PackedRows.
+  struct RowsAhead {
+    const char* at = nullptr;
+    int64_t stride = 0, count = 0; // stride in bytes
+  } rows_ahead = {};
 };
 void multiply_block(const GemmBlock& block) noexcept;
 

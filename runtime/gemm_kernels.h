@@ -34,13 +34,19 @@ struct GemmArgs {
   int64_t rest = 0;   // k of a last, partial group (GemmFamily::reads_rest), where positions is 1: A has no more, packed B is zero-padded
   int64_t part = 128; // k of a part, some multiple of 16: f32 sums of more are added up in parts, which keeps rounding errors small
   /// A series of so many tiles of the same shape, and the bytes from one to the next in A (`first`), B, C and `init`. The kernel leaves
-  /// the arguments of the last one. More than one: not for GemmKind::Stream; for tile registers in B and C alone. Held: single rows.
+  /// the arguments of the last one. More than one: not for GemmKind::Stream. Held: single rows.
   int64_t tiles = 1;
   int64_t next_a = 0, next_b = 0, next_c = 0, next_init = 0;
   /// Memory that is asked for meanwhile, of keys that do (GemmFamily::ahead_k): `ahead_lines` cache lines for every ahead_k of a
-  /// position. The kernel leaves `ahead` behind them. Tile registers: packed B, as much as the tile reads; null: nothing.
+  /// position. The kernel leaves `ahead` behind them. Tile registers: so many lines in each step of k, a power of two from 2 on, at most
+  /// as many as the step reads of B; each tile of Packed starts `next_b` behind the last one's start; null: nothing.
   const void* ahead = nullptr;
   int64_t ahead_lines = 0; // at most GemmFamily::most_ahead
+  /// Tile registers, Packed: rows of A that are asked for meanwhile, `rows_ahead_of_tile` for each tile of a series that has no `ahead`, as
+  /// many bytes of each as the tile reads of its own; null: none. The kernel leaves it behind those of all tiles but the last.
+  const void* rows_ahead = nullptr;
+  int64_t rows_ahead_stride = 0; // bytes
+  static constexpr int rows_ahead_of_tile = 2;
 };
 using GemmFn = void (*)(GemmArgs*);
 
@@ -51,8 +57,9 @@ using GemmFn = void (*)(GemmArgs*);
 /// DotRows: the same where B stays in cache and rows stream past it: the next tile's are looked for.
 /// Stream: a single row of A, by `columns` columns of a row-major B that are read in whole rows; C, of one row, is to stay in cache.
 /// Held: all k of B, as many as the key has rows, `b_stride` bytes apart, stay in registers; `tiles` rows of A, `a_stride` bytes apart,
-/// stream past them. positions and depth are not looked at.
-enum class GemmKind : uint8_t { Packed, InPlace, Windows, Dot, DotRows, Stream, Held };
+/// stream past them. positions and depth are not looked at. PackedRows: B packed where its panel stays in cache and rows stream past it,
+/// tile registers alone.
+enum class GemmKind : uint8_t { Packed, InPlace, Windows, Dot, DotRows, Stream, Held, PackedRows };
 inline constexpr bool is_dot(GemmKind k) { return k == GemmKind::Dot || k == GemmKind::DotRows; }
 
 /// A family of matrix micro-kernels: one arithmetic in register tiles of many shapes.

@@ -11,38 +11,10 @@
 #include "runtime/gemm_pack.h"
 #include "runtime/gemm_shuffle.h"
 #include "runtime/matmul_held.h"
+#include "runtime/matmul_run.h"
 
 namespace tenon {
 namespace {
-
-constexpr int64_t max_block_tiles = 256;
-
-struct MatmulRun {
-  const KernelTable& kernels;
-  const GemmFamily& family;
-  const Matmul& m;
-  const MatmulPlan& plan;
-  char* scratch;
-  int64_t sum_bytes() const { return static_cast<int64_t>(size_of(family.sum)); }
-  char* parts() const { return scratch + plan.threads * plan.private_bytes(); }
-  bool many_k() const { return plan.split_k > plan.block_k; }
-};
-
-/// One item's operands, after its batch and worker are known.
-struct MatmulItem {
-  const char *a, *b;
-  char* c;
-  int64_t batch, m0, m1, p0, p1, k0, k1;
-  char *a_scratch, *b_scratch, *c_scratch;
-};
-
-/// A block of rows as register tiles; those of one height share one set of pointers.
-struct BlockRows {
-  const void* rows[GemmFamily::max_rows];
-  RowTile tiles[max_block_tiles];
-  int64_t count;
-  int64_t a_stride; // bytes
-};
 
 void point_at_rows(const GemmFamily& f, const char* a, int64_t stride, int64_t rows, int tile_rows, BlockRows& block) {
   block.a_stride = stride;
@@ -64,8 +36,9 @@ void point_at_rows(const GemmFamily& f, const char* a, int64_t stride, int64_t r
   }
 }
 
-/// Rows [m0, m1) of A, k [k0, k1): in place, or packed where the kernels cannot read them so.
-void cut_rows(const MatmulRun& call, const MatmulItem& item, int64_t m0, int64_t m1, int64_t k0, int64_t k1, BlockRows& block) {
+} // namespace
+
+void cut_rows(const MatmulRun& call, const MatmulItem& item, int64_t m0, int64_t m1, int64_t k0, int64_t k1, bool again, BlockRows& block) {
   const Matmul& m = call.m;
   const GemmFamily& f = call.family;
   int64_t bytes = static_cast<int64_t>(size_of(m.a_type));
@@ -76,12 +49,14 @@ void cut_rows(const MatmulRun& call, const MatmulItem& item, int64_t m0, int64_t
     stride = depth * static_cast<int64_t>(size_of(f.a));
     if (f.is_tiled()) stride = spread_rows(stride);
     else if (stride % 1024 == 0) stride += 64;
-    pack_rows(call.kernels, f, {item.a, m.a_type, m.a_k, m.a_row}, m0, m1, k0, k1, item.a_scratch, stride);
+    if (!again) pack_rows(call.kernels, f, {item.a, m.a_type, m.a_k, m.a_row}, m0, m1, k0, k1, item.a_scratch, stride);
     a = item.a_scratch;
   }
   point_at_rows(f, a, stride, m1 - m0, call.plan.tile_rows, block);
   if (call.plan.a_by_k) block.a_stride = m.a_k * bytes;
 }
+
+namespace {
 
 GemmInit init_mode(bool first_k) { return first_k ? GemmInit::Zero : GemmInit::C; }
 
@@ -97,24 +72,26 @@ struct MatmulPart {
   int64_t b_first, b_depth; // b_depth: k that a packed panel holds
   bool first_k, last_k;     // of the item
   bool first_rows;          // of the item
+  GemmBlock::RowsAhead next;
 };
 
 /// Bytes from a gathered column to the next.
 int64_t gathered_stride(const MatmulRun& call) { return call.plan.split_k * call.plan.panels.element_bytes + 64; }
 
-/// Strides in bytes of a B that kernels read in place, or that was gathered.
-struct InPlace {
-  int64_t k, n;
-};
+} // namespace
+
 InPlace strides_in_place(const MatmulRun& call) {
   int64_t bytes = call.plan.panels.element_bytes;
   if (call.plan.use == BUse::GatherDot) return {bytes, gathered_stride(call)};
   return {call.m.b_k * bytes, call.m.b_n * bytes};
 }
 
+namespace {
+
 bool is_row_major(BUse use) { return use == BUse::InPlace || use == BUse::Stream; }
 
-/// What the tiles of a product in place have in common.
+} // namespace
+
 GemmArgs arguments_in_place(const MatmulRun& call, const BlockRows& block, InPlace strides, int64_t c_stride, int64_t depth, bool first_k) {
   int group = call.plan.use == BUse::Dot || call.plan.use == BUse::GatherDot ? 1 : call.family.group;
   return {.rows = block.rows,
@@ -133,31 +110,7 @@ GemmArgs arguments_in_place(const MatmulRun& call, const BlockRows& block, InPla
           .rest = depth % group};
 }
 
-/// Tiles that a kernel takes one after the other: the panel, number and row of the first one. The others lie below it, `step` bytes of
-/// A apart, or beside it in further panels.
-struct TileSeries {
-  int64_t p, t, row, tiles, step;
-  bool beside;
-};
-/// All tiles of a block in panels [p0, p1): panel by panel; all panels for a tile, where that is the order, or there is one.
-template <class F> void for_series(const MatmulRun& call, const BlockRows& block, int64_t p0, int64_t p1, const F& f) {
-  const MatmulPlan& plan = call.plan;
-  int64_t last = plan.panels.count() - 1, tiles;
-  if (p1 - p0 > 1 && (plan.rows_first || block.count == 1)) {
-    for (int64_t t = 0, row = 0; t < block.count; row += block.tiles[t++].count)
-      for (int64_t p = p0; p < p1; p += tiles) {
-        bool alone = p == last || (p == p0 && plan.rows_first) || !plan.kernels.in_series; // the first one looks for the next rows
-        tiles = alone ? 1 : std::min(p1, last) - p;
-        f(TileSeries{p, t, row, tiles, 0, tiles > 1});
-      }
-    return;
-  }
-  for (int64_t p = p0; p < p1; p++)
-    for (int64_t t = 0, row = 0; t < block.count; row += tiles * block.tiles[t].count, t += tiles) {
-      tiles = plan.kernels.in_series ? series_of(block.tiles + t, block.tiles + block.count) : 1;
-      f(TileSeries{p, t, row, tiles, tiles > 1 ? block.tiles[t + 1].first - block.tiles[t].first : 0, false});
-    }
-}
+namespace {
 
 void multiply_in_place(const MatmulRun& call, const MatmulPart& part, const BlockRows& block, MatmulTarget to) {
   const Panels& panels = call.plan.panels;
@@ -188,7 +141,7 @@ void multiply_in_place(const MatmulRun& call, const MatmulPart& part, const Bloc
 /// What the epilogue, or the stores of C, will touch.
 void want(const MatmulRun& call, const MatmulPart& part, int64_t batch, MatmulTarget to, GemmBlock::Wanted* wanted) {
   const Matmul& m = call.m;
-  if (call.plan.exchanged || !part.last_k || !call.plan.looks_ahead) return;
+  if (call.plan.exchanged || !part.last_k || !call.plan.looks_ahead || call.family.is_tiled()) return;
   if (call.plan.direct && !m.epilogue.fn) wanted[0] = {to.c, to.stride * call.sum_bytes(), call.sum_bytes()};
   for (int i = 0; i < 2 && m.epilogue.beside[i].data; i++) {
     const Epilogue::Beside& b = m.epilogue.beside[i];
@@ -219,7 +172,9 @@ void multiply_packed(const MatmulRun& call, const MatmulPart& part, int64_t batc
               .sum_bytes = static_cast<int>(call.sum_bytes()),
               .mode = init_mode(part.first_k),
               .rows_first = plan.rows_first,
-              .next_panel = plan.use == BUse::Packed && (!plan.rows_first || part.first_rows)};
+              .next_panel = plan.use == BUse::Packed && (!plan.rows_first || part.first_rows),
+              .part_depth = plan.panel_k,
+              .rows_ahead = part.next};
   want(call, part, batch, to, g.wanted);
   multiply_block(g);
 }
@@ -256,12 +211,15 @@ void copy_sums(const MatmulRun& call, const MatmulItem& item, int64_t m0, int64_
   }
 }
 
-/// The sums of a tile are final.
+} // namespace
+
 void report(const MatmulRun& call, const SumTile& t) {
   const Epilogue& e = call.m.epilogue;
   if (!e.fn) return;
   e.fn(e.ctx, call.plan.exchanged ? SumTile{t.sums, 1, t.batch, t.n0, t.n1, t.m0, t.m1} : t);
 }
+
+namespace {
 
 /// Sums of an exchanged product, turned back: into C, or beside them where there is none.
 void turn_back(const MatmulRun& call, const MatmulItem& item, const MatmulPart& part, int64_t n0, int64_t n1, MatmulTarget from) {
@@ -287,12 +245,15 @@ void finish(const MatmulRun& call, const MatmulItem& item, const MatmulPart& par
 void run_block(const MatmulRun& call, const MatmulItem& item, int64_t s0, const MatmulPart& all) {
   const MatmulPlan& plan = call.plan;
   int64_t bytes = call.sum_bytes(), width = plan.panels.width();
+  GemmBlock::RowsAhead next = all.next;
   BlockRows block;
-  if (!plan.held) cut_rows(call, item, all.m0, all.m1, all.k0, all.k1, block);
+  bool again = plan.panel_k > 0 && all.p0 > item.p0; // all rows and k of an item are a block
+  if (!plan.held) cut_rows(call, item, all.m0, all.m1, all.k0, all.k1, again, block);
   for (int64_t p = all.p0; p < all.p1; p += plan.group_panels) {
     MatmulPart part = all;
     part.p0 = p;
     part.p1 = std::min(p + plan.group_panels, all.p1);
+    part.next = next;
     MatmulTarget to{item.c_scratch, plan.c_stride};
     if (plan.splits_k > 1) to = {item.c + (all.m0 * call.m.n + p * width) * bytes, call.m.n};
     else if (plan.direct) to = {item.c + (all.m0 * call.m.c_row + p * width) * bytes, call.m.c_row};
@@ -301,6 +262,8 @@ void run_block(const MatmulRun& call, const MatmulItem& item, int64_t s0, const 
     if (plan.held) multiply_small(call, item, part, to);
     else if (plan.in_place()) multiply_in_place(call, part, block, to);
     else multiply_packed(call, part, item.batch, block, to);
+    int64_t asked = std::min((part.p1 - part.p0) * GemmArgs::rows_ahead_of_tile, next.count);
+    next.at += asked * next.stride, next.count -= asked;
     if (all.last_k && plan.splits_k == 1) finish(call, item, part, to);
   }
 }
@@ -319,6 +282,17 @@ void read_b(const MatmulRun& call, const MatmulItem& item, MatmulPart& part) {
   else pack_columns(m.n, source, item.k0, item.k1, item.b_scratch, gathered_stride(call));
 }
 
+/// The rows of A that come after a part, on tile registers: of the next k, of the next block, of the next chunk of columns.
+GemmBlock::RowsAhead rows_after(const MatmulRun& call, const MatmulItem& item, const MatmulPart& part) {
+  const Matmul& m = call.m;
+  if (!call.family.is_tiled() || call.plan.panel_k > 0 || m.a_k != 1 || m.a_type != call.family.a) return {};
+  int64_t row = part.m0, k = part.k1, bytes = static_cast<int64_t>(size_of(m.a_type));
+  if (k == item.k1) k = item.k0, row = part.m1;
+  if (row == item.m1) row = item.m0;
+  if (part.m1 == item.m1 && part.k1 == item.k1 && part.p1 == item.p1) return {};
+  return {item.a + (row * m.a_row + k) * bytes, m.a_row * bytes, std::min(call.plan.block_rows, item.m1 - row)};
+}
+
 void run_item(const MatmulRun& call, const MatmulItem& item) {
   const MatmulPlan& plan = call.plan;
   for (int64_t p0 = item.p0; p0 < item.p1; p0 += plan.chunk_panels) {
@@ -333,89 +307,12 @@ void run_item(const MatmulRun& call, const MatmulItem& item) {
         part.first_k = part.k0 == item.k0, part.last_k = part.k1 == item.k1;
         for (int64_t m0 = s0; m0 < s1; m0 += plan.block_rows) {
           part.m0 = m0, part.m1 = std::min(m0 + plan.block_rows, s1), part.first_rows = m0 == item.m0;
+          part.next = rows_after(call, item, part);
           run_block(call, item, s0, part);
         }
         part.k0 = part.k1;
       } while (part.k0 < item.k1);
     }
-  }
-}
-
-/// A tile of each batch, or a series: its kernel, and where its operands start in those of the batch, in bytes.
-struct BatchTile {
-  GemmFn kernel;
-  int64_t a, b, c, columns;
-  int64_t init_in_b; // behind b: what sums start from, if not negative
-  int64_t tiles, next_a, next_b, next_c, next_init;
-};
-
-/// The tiles of a batch, each alone where batches make series.
-int64_t set_up_batch(const MatmulRun& call, const BlockRows& block, bool compensated, BatchTile* to) {
-  const Matmul& m = call.m;
-  const Panels& panels = call.plan.panels;
-  InPlace strides = strides_in_place(call);
-  bool in_place = call.plan.in_place();
-  int64_t bytes = call.sum_bytes(), count = 0;
-  for_series(call, block, 0, panels.count(), [&](const TileSeries& s) {
-    int64_t n = s.p * panels.width();
-    const RowTile& tile = block.tiles[s.t];
-    BatchTile b{call.plan.kernels.of(panels, s.p)[static_cast<size_t>(tile.count)],
-                tile.first,
-                in_place ? n * strides.n : panels.offset(s.p),
-                (s.row * m.c_row + n) * bytes,
-                panels.columns(s.p),
-                compensated ? panels.bytes(s.p, panels.depth()) : -1,
-                s.tiles,
-                s.step,
-                0,
-                tile.count * m.c_row * bytes,
-                0};
-    if (s.beside)
-      b.next_b = in_place ? panels.width() * strides.n : panels.offset(1), b.next_c = panels.width() * bytes,
-      b.next_init = compensated ? b.next_b : 0;
-    if (call.plan.batch_series == 1) return void(to[count++] = b);
-    for (int64_t i = 0; i < s.tiles; i++, b.a += b.next_a, b.b += b.next_b, b.c += b.next_c) to[count++] = b;
-  });
-  return count;
-}
-
-/// Batches of one block each, whose tiles are set up once.
-void run_batches(const MatmulRun& call, int64_t begin, int64_t end, char* b_scratch) {
-  const Matmul& m = call.m;
-  bool packs = call.plan.use == BUse::Pack;
-  const Panels& panels = call.plan.panels;
-  int64_t bytes = call.sum_bytes(), a_bytes = static_cast<int64_t>(size_of(m.a_type)),
-          b_bytes = m.packed ? 1 : static_cast<int64_t>(size_of(m.b_type));
-  BlockRows block;
-  MatmulItem all{};
-  all.a = static_cast<const char*>(m.a);
-  cut_rows(call, all, 0, m.m, 0, m.k, block);
-  GemmArgs args = arguments_in_place(call, block, strides_in_place(call), m.c_row * bytes, m.k, true);
-  bool compensated = panels.tail && !call.plan.in_place() && args.mode == GemmInit::Zero, series = call.plan.batch_series > 1;
-  if (compensated) args.mode = GemmInit::Row;
-  BatchTile tiles[MatmulPlan::most_batch_tiles];
-  int64_t count = set_up_batch(call, block, compensated, tiles), batches;
-  if (series)
-    args.next_a = m.a_batch[1] * a_bytes, args.next_b = m.b_batch[1] * b_bytes, args.next_c = m.c_batch[1] * bytes,
-    args.next_init = compensated ? args.next_b : 0;
-  for (int64_t batch = begin; batch < end; batch += batches) {
-    int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
-    batches = std::min({call.plan.batch_series, end - batch, m.batch[1] - b1});
-    int64_t a = (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * a_bytes;
-    const char* b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * b_bytes;
-    char* c = static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * bytes;
-    if (packs) {
-      pack_panels(call.kernels, call.family, panels, {b, m.b_type, m.b_k, m.b_n}, 0, m.k, 0, panels.count(), b_scratch);
-      b = b_scratch;
-    }
-    for (const BatchTile *t = tiles, *last = tiles + count; t < last; t++) {
-      args.first = t->a + a, args.b = b + t->b, args.c = c + t->c, args.columns = t->columns;
-      args.init = t->init_in_b >= 0 ? b + t->b + t->init_in_b : nullptr;
-      args.tiles = series ? batches : t->tiles;
-      if (!series) args.next_a = t->next_a, args.next_b = t->next_b, args.next_c = t->next_c, args.next_init = t->next_init;
-      t->kernel(&args);
-    }
-    report(call, {c, m.c_row, batch, 0, m.m, 0, m.n});
   }
 }
 

@@ -96,6 +96,7 @@ struct MatmulPlan {
   TileKernels kernels = {};
   int tile_rows = 1;
   int64_t block_k = 0;                        // k that are summed before the next rows
+  int64_t panel_k = 0;                        // GemmKind::PackedRows: k of a panel of B that stay in L1 while rows stream past; else 0
   int64_t block_rows = 0, super_rows = 0;     // rows whose A stays in cache, rows whose sums wait for the next block_k
   int64_t chunk_panels = 0, group_panels = 0; // panels whose B stays in cache, panels of a SumTile
   bool one_block = false;                     // of few tiles is a batch: they are set up once, for all batches

@@ -17,8 +17,6 @@ constexpr int64_t in_place_depth = 256;
 constexpr int64_t stream_bytes = 16384;  // of a row of B, and at most so many of C, which stay in L1
 constexpr int64_t turned_columns = 4096; // of sums that are turned back
 constexpr int64_t max_block_rows = 256;
-constexpr int64_t tile_bytes = 64 << 10; // of sums that an epilogue takes at a time
-constexpr int64_t max_super_rows = 512;
 constexpr int64_t page_bytes = 4096; // lines so far apart share a set of L1
 
 /// The widest tile for a B in place that still takes all rows at once, else the squarest; of whole units where rows are woven.
@@ -104,7 +102,8 @@ int most_tile_rows(const GemmFamily& f, const Panels& panels, GemmKind kind) {
   return f.is_tiled() || panels.vectors > 1 ? rows : std::min(rows, 12);
 }
 
-GemmKind kind_of(BUse use, bool rows_first) {
+GemmKind kind_of(BUse use, bool rows_first, bool streams_rows = false) {
+  if (streams_rows) return GemmKind::PackedRows;
   if (use == BUse::Stream) return GemmKind::Stream;
   return uses_dots(use) ? rows_first ? GemmKind::DotRows : GemmKind::Dot : use == BUse::InPlace ? GemmKind::InPlace : GemmKind::Packed;
 }
@@ -121,16 +120,6 @@ bool pays_by_k(const MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   return reads_by_k(f, m) && m.a_row == 1 && (p.use == BUse::Packed || p.use == BUse::Pack || p.use == BUse::InPlace);
 }
 
-/// Whether two groups of rows of A, of a block of k, are more than some sets of L1 hold, by the distance of the rows.
-bool crowds_l1(const GemmFamily& f, const Caches& caches, int64_t row_bytes, int64_t k) {
-  constexpr int64_t line = 64, sets = 64, spare = 2;
-  int64_t lines[sets] = {}, most = 0, bytes = std::min(k, tiled_depth(f, caches, k)) * static_cast<int64_t>(size_of(f.a));
-  row_bytes = std::abs(row_bytes);
-  for (int64_t r = 0; r < 2 * f.row_step; r++)
-    for (int64_t i = 0; i < bytes; i += line) most = std::max(most, ++lines[(r * row_bytes + i) / line % sets]);
-  return most > caches.l1 / (sets * line) - spare;
-}
-
 void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   p.use = m.packed ? BUse::Packed : BUse::Pack;
   for (BUse other : {BUse::InPlace, BUse::Stream, BUse::Dot, BUse::GatherDot})
@@ -142,7 +131,8 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
   bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && !f.reads_rest && m.k % f.k_step != 0;
   // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
-  bool aliased = dots ? rows_bytes % 4096 == 0 : f.is_tiled() && crowds_l1(f, caches, rows_bytes, m.k);
+  if (streams_rows(p, f, caches, m)) p.panel_k = tiled_depth(f, caches, m.k);
+  bool aliased = dots ? rows_bytes % 4096 == 0 : f.is_tiled() && !p.panel_k && crowds_l1(f, caches, rows_bytes, m.k);
   aliased &= m.m > 1 && p.panels.count() > 2;
   p.a_by_k = apart && pays_by_k(p, f, m);
   p.pack_a = (apart && !p.a_by_k) || other || partial || aliased;
@@ -150,7 +140,7 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
   if (p.use == BUse::Stream) p.panels.vectors = 1, p.tile_rows = 1;
   p.direct = m.c && !p.turned(m) && (!f.is_tiled() || (m.m % f.row_step == 0 && m.n % f.lanes == 0));
-  p.rows_first = f.is_tiled() || (dots && m.n <= most_gathered && m.m > p.tile_rows); // B stays in cache
+  p.rows_first = (f.is_tiled() && !p.panel_k) || (dots && m.n <= most_gathered && m.m > p.tile_rows); // B stays in cache
   // Rows that lie a multiple of 4 KB apart share a set of L1, of eight lines, and so do those that are prefetched.
   bool same_set = !p.pack_a && !p.a_by_k && rows_bytes % 4096 == 0;
   if (dots && p.rows_first && m.n <= GemmFamily::dot_columns && same_set) p.tile_rows = std::min(p.tile_rows, 4);
@@ -169,20 +159,6 @@ void choose_parts(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   p.splits_k = ceil_div(m.k, p.split_k);
   p.part_bytes = round_up(m.m * m.n * static_cast<int64_t>(size_of(f.sum)), 64);
   p.direct = true;
-}
-
-/// Rows of A of one tile lie in L1 for all columns of a chunk of B, which lies in L2, with all its k unless too few columns did; then sums
-/// of many rows wait for the next block of k. A single tile of rows reads B once, from end to end.
-void choose_tiled_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
-  constexpr int64_t enough_columns = 256, few_rows = 256; // what was just read from memory is soon thrown out of L2
-  int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), sum = static_cast<int64_t>(size_of(f.sum)), width = p.panels.width();
-  p.block_k = m.m <= p.tile_rows ? std::max<int64_t>(round_up(m.k, f.k_step), f.k_step) : tiled_depth(f, caches, m.k);
-  p.block_rows = p.super_rows = p.tile_rows;
-  int64_t columns = caches.l2 / (m.m <= few_rows ? 4 : 2) / (std::max<int64_t>(p.panels.depth(), 1) * b_bytes);
-  if (columns < std::min(enough_columns, m.n)) columns = enough_columns, p.super_rows = round_down(max_super_rows, p.block_rows);
-  p.chunk_panels = std::clamp<int64_t>(columns / width, 1, std::max<int64_t>(p.panels.count(), 1));
-  p.group_panels = p.chunk_panels;
-  if (m.k <= p.block_k) p.group_panels = std::clamp<int64_t>(tile_bytes / (p.block_rows * width * sum), 1, p.chunk_panels);
 }
 
 /// How many lines so many bytes apart L2 holds. A line of A by k has rows of several tiles.
@@ -333,6 +309,7 @@ struct Preparation {
     held(n);
     Panels panels = choose_panels(f(), n, 1, m.panel_vectors);
     tiles(panels, GemmKind::Packed, m.m, m.c && !f().is_tiled());
+    if (f().is_tiled() && m.packed && (m.m == any_size || m.m <= most_streamed_rows)) tiles(panels, GemmKind::PackedRows, m.m, false);
     if (m.packed) return;
     if (panels.count() > 0 && f().lanes == kernels.lanes()) {
       kernels.copy(panels.panel_vectors(0));
@@ -440,7 +417,7 @@ static MatmulPlan plan_as_given(const KernelTable& kernels, const Caches& caches
   p.looks_ahead = m.m * m.n * static_cast<int64_t>(size_of(f.sum)) > caches.l2 / 2;
   p.one_block = is_one_block(p, f, caches, m);
   p.batch_series = batches_in_series(p, f, caches, m);
-  GemmKind kind = kind_of(p.use, p.rows_first);
+  GemmKind kind = kind_of(p.use, p.rows_first, p.panel_k > 0);
   if (p.held) return p.kernels = held_kernels(kernels, p.family, p.panels, p.held), p;
   p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows),
                            !is_dot(kind) && kind != GemmKind::Stream && !f.is_tiled() && (p.direct || kind == GemmKind::InPlace), p.a_by_k);

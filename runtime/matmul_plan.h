@@ -8,6 +8,15 @@ namespace tenon {
 inline double packing(const GemmFamily& f, const Matmul& m) { return m.b_n == 1 ? f.group == 1 ? 0.07 : 0.2 : 0.18; }
 inline bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::GatherDot; }
 
+inline constexpr int64_t tile_bytes = 64 << 10; // of sums that an epilogue takes at a time
+inline constexpr int64_t max_super_rows = 512;
+
+/// Tile registers: rows that may stream past panels of B; what was just read from memory is soon thrown out of L2.
+inline constexpr int64_t most_streamed_rows = 256;
+bool crowds_l1(const GemmFamily& f, const Caches& caches, int64_t row_bytes, int64_t k);
+bool streams_rows(const MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m);
+void choose_tiled_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m);
+
 /// The items that the workers share out, after panels, tiles and blocks are chosen.
 void choose_items(MatmulPlan& plan, const GemmFamily& family, const Caches& caches, int threads, const Matmul& m);
 

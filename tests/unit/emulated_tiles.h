@@ -47,6 +47,7 @@ private:
     while (true) {
       one_tile<A, B, Sum, Groups, Vectors>(*g);
       if (--g->tiles <= 0) return;
+      g->first += g->next_a;
       g->b = static_cast<const char*>(g->b) + g->next_b, g->c = static_cast<char*>(g->c) + g->next_c;
     }
   }

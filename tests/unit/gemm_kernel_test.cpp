@@ -111,7 +111,8 @@ void check_tile(const KernelTable& table, const TileCase& c) {
 /// The tiles of one family and width.
 void check_width(const KernelTable& table, int family, int vectors) {
   const GemmFamily& f = table.families()[static_cast<size_t>(family)];
-  for (GemmKind kind : {GemmKind::Packed, GemmKind::InPlace, GemmKind::Windows}) {
+  for (GemmKind kind : {GemmKind::Packed, GemmKind::InPlace, GemmKind::Windows, GemmKind::PackedRows}) {
+    if (kind == GemmKind::PackedRows && !f.is_tiled()) continue;
     int most = (kind == GemmKind::InPlace ? f.in_place_rows : f.rows)[static_cast<size_t>(vectors)];
     for (int rows = f.row_step; rows <= most; rows += f.row_step)
       for (bool masked : {false, true})
@@ -230,6 +231,72 @@ TEST_CASE("series of tiles of every family, as so many calls") {
                   if (!by_k || f.group == 1) check_series(mk.table(), {i, rows, vectors, masked, kind, by_k}, k);
       }
     }
+  }
+}
+
+/// A series on tile registers makes what single calls make: from 0 or from what C holds, with padding at its first or second position,
+/// with packed B or rows of A asked for meanwhile. Tiles lie beside each other, of PackedRows below each other.
+static void check_tile_series(const KernelTable& table, const GemmKey& key, int64_t steps, GemmInit mode, int padding, int asks) {
+  const GemmFamily& f = table.families()[static_cast<size_t>(key.family)];
+  constexpr int64_t tiles = 4, positions = 2;
+  bool below = key.kind == GemmKind::PackedRows;
+  int64_t rows = key.rows, width = key.vectors * f.lanes, k = steps * f.k_step, row_bytes = k * static_cast<int64_t>(size_of(f.a)),
+          panel = positions * k * width, c_bytes = static_cast<int64_t>(size_of(f.sum));
+  TypedBuffer a(f.a, (positions + tiles) * rows * k), b(f.b, tiles * panel), out(f.sum, tiles * rows * width),
+      single(f.sum, tiles * rows * width);
+  a.fill_random(1), b.fill_random(2), out.fill_random(3), single.fill_random(3);
+  std::vector<const void*> pointers;
+  for (int64_t i = 0; i < positions * rows / f.row_step; i++) pointers.push_back(a.data() + i * f.row_step * row_bytes);
+  if (padding >= 0) pointers[static_cast<size_t>(padding * rows / f.row_step)] = nullptr;
+  GemmArgs one{.rows = pointers.data(),
+               .first = 0,
+               .zeros = nullptr,
+               .b = b.data(),
+               .c = single.data(),
+               .init = nullptr,
+               .c_stride = (below ? 1 : tiles) * width * c_bytes,
+               .b_stride = 0,
+               .a_stride = row_bytes,
+               .depth = k / f.group,
+               .positions = positions,
+               .columns = width,
+               .mode = mode};
+  GemmArgs series = one;
+  series.c = out.data(), series.tiles = tiles;
+  series.next_a = below ? rows * row_bytes : 0, series.next_b = below ? 0 : panel * static_cast<int64_t>(size_of(f.b)),
+  series.next_c = width * c_bytes * (below ? rows : 1);
+  if (asks & 1) series.ahead = b.data(), series.ahead_lines = key.vectors * 16 / (below ? 4 : 1);
+  if (asks & 2) series.rows_ahead = a.data(), series.rows_ahead_stride = row_bytes;
+  table.begin_tiles();
+  table.gemm(key)(&series);
+  for (int64_t t = 0; t < tiles; t++) {
+    one.first = t * series.next_a, one.b = b.data() + t * series.next_b, one.c = single.data() + t * series.next_c, one.tiles = 1;
+    table.gemm(key)(&one);
+  }
+  table.end_tiles();
+  CHECK_MESSAGE(std::memcmp(out.data(), single.data(), static_cast<size_t>(out.count * c_bytes)) == 0, std::string(f.name), " ", rows, "x",
+                width, ", kind ", static_cast<int>(key.kind), ", steps ", steps, ", mode ", static_cast<int>(mode), ", padding ", padding,
+                ", asks ", asks);
+  if (!below && asks & 2)
+    CHECK(static_cast<const char*>(series.rows_ahead) == a.data() + (tiles - 1) * GemmArgs::rows_ahead_of_tile * row_bytes);
+  if (below && asks & 1 && steps > 0) {
+    int64_t read = tiles * (padding < 0 ? positions : positions - 1) * steps;
+    CHECK(static_cast<const char*>(series.ahead) == b.data() + read * series.ahead_lines * 64);
+  }
+}
+
+TEST_CASE("series on tile registers, as so many calls") {
+  MicroKernels mk;
+  for (int i = 0; i < static_cast<int>(mk.table().families().size()); i++) {
+    const GemmFamily& f = mk.table().families()[static_cast<size_t>(i)];
+    if (!f.is_tiled()) continue;
+    for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
+      for (int rows = f.row_step; rows <= f.rows[static_cast<size_t>(vectors)]; rows += f.row_step)
+        for (GemmKind kind : {GemmKind::Packed, GemmKind::PackedRows})
+          for (int64_t steps : {0, 1, 2, 5})
+            for (GemmInit mode : {GemmInit::Zero, GemmInit::C})
+              for (int padding : {-1, 0, 1})
+                for (int asks : {0, 1, 2, 3}) check_tile_series(mk.table(), {i, rows, vectors, false, kind}, steps, mode, padding, asks);
   }
 }
 

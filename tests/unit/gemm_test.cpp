@@ -392,6 +392,28 @@ TEST_CASE("products on tile registers: whole tiles in place, rows that crowd L1,
               }
 }
 
+TEST_CASE("few rows on tile registers stream past panels of a large B") {
+  test::EmulatedTiles tiles;
+  MicroKernels host; // tile registers, if it has any
+  Caches caches{.l1 = 8 << 10, .l2 = 128 << 10};
+  Workers workers(2);
+  for (DType type : {DType::BF16, DType::I8})
+    for (int64_t m : {33, 48, 100, 197, 256})
+      for (int64_t n : {1000, 2047})
+        for (int64_t k : {100, 128})
+          for (const KernelTable* table : {&tiles.table(), &host.table()})
+            for (bool to_epilogue : {false, true}) {
+              Case c{.m = m, .n = n, .k = k, .form = BForm::Packed, .a_type = type, .b_type = type, .to_epilogue = to_epilogue};
+              c.alone = m == 48 && !to_epilogue, c.caches = caches, c.pad = m == 100 ? 3 : 0, c.batch1 = m == 33 ? 3 : 1;
+              if (table == &tiles.table())
+                CHECK(plan_matmul(
+                          *table, caches, 2,
+                          {.m = m, .n = n, .k = k, .a_type = type, .b_type = type, .packed = true, .family = type == DType::BF16 ? 0 : 2})
+                          .panel_k > 0);
+              check_case(*table, workers, c);
+            }
+}
+
 TEST_CASE("sums do not depend on the number of threads") {
   MicroKernels mk;
   for (auto [m, n, k] :
