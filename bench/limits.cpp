@@ -7,16 +7,15 @@
 #include <algorithm>
 #include <barrier>
 #include <chrono>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "codegen/target.h"
 #include "codegen/x86/gemm_tiles.h"
+#include "runtime/limits.h"
 
 namespace tenon::bench {
 namespace {
@@ -26,16 +25,12 @@ double seconds(Clock::time_point a, Clock::time_point b) { return std::chrono::d
 
 constexpr long fma_rounds = 400'000;
 
-/// Operands of two vectors, or two tiles: ordinary numbers of any type. Where power bounds the clock, products of zeros run faster than any
-/// others do (tiles by a quarter).
-struct Ordinary {
-  alignas(64) uint16_t words[1024];
-  constexpr Ordinary() : words() {
-    for (uint32_t i = 0, x = 1; i < std::size(words); i++, x = x * 1664525 + 1013904223)
-      words[i] = static_cast<uint16_t>(0x3f00 | (x >> 16 & 0x80ff));
-  }
+/// Of two vectors, or two tiles.
+struct Operands {
+  alignas(64) char bytes[2048];
+  Operands() { fill_ordinary(bytes, sizeof bytes); }
 };
-constexpr Ordinary ordinary;
+const Operands operands;
 
 // Twelve independent sums: more than the eight that two ports of latency four need, and few enough for 16 registers.
 void fma_loop_256() {
@@ -50,7 +45,7 @@ void fma_loop_256() {
                "dec %%rax\n"
                "jnz 1b\n"
                "vzeroupper\n" ::"r"(fma_rounds),
-               "r"(ordinary.words)
+               "r"(operands.bytes)
                : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
                  "cc");
 }
@@ -66,7 +61,7 @@ void fma_loop_512() {
                "dec %%rax\n"
                "jnz 1b\n"
                "vzeroupper\n" ::"r"(fma_rounds),
-               "r"(ordinary.words)
+               "r"(operands.bytes)
                : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
                  "cc");
 }
@@ -83,7 +78,7 @@ void fma_loop_512() {
                  "dec %%rax\n"                                                                                                             \
                  "jnz 1b\n"                                                                                                                \
                  "vzeroupper\n" ::"r"(fma_rounds),                                                                                         \
-                 "r"(ordinary.words)                                                                                                       \
+                 "r"(operands.bytes)                                                                                                       \
                  : "rax", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",       \
                    "xmm13", "cc");                                                                                                         \
   }
@@ -108,7 +103,7 @@ constexpr long tile_rounds = 50'000;
                  ".endr\n"                                                                                                                 \
                  "dec %%rax\n"                                                                                                             \
                  "jnz 1b\n" ::"r"(tile_rounds),                                                                                            \
-                 "r"(ordinary.words)                                                                                                       \
+                 "r"(operands.bytes)                                                                                                       \
                  : "rax", "rcx", "cc");                                                                                                    \
   }
 TILE_LOOP(bf16_tile_loop, "tdpbf16ps")

@@ -168,13 +168,13 @@ int64_t tiles_of_call(const GemmBlock& g, const RowTile* t) {
 }
 
 /// Of so many tiles of a series those that a call takes: all ask for rows, or none.
-int64_t ask_for(GemmBlock::RowsAhead& rows, int64_t tiles, GemmArgs& args) {
+int64_t ask_for_rows(GemmBlock::RowsAhead* rows, int64_t tiles, GemmArgs& args) {
   constexpr int64_t each = GemmArgs::rows_ahead_of_tile;
-  args.rows_ahead = rows.count >= each ? rows.at : nullptr;
-  args.rows_ahead_stride = rows.stride;
-  if (!args.rows_ahead) return tiles;
-  tiles = std::min(tiles, rows.count / each);
-  rows.at += tiles * each * rows.stride, rows.count -= tiles * each;
+  args.rows_ahead = nullptr;
+  if (!rows || rows->count < each) return tiles;
+  args.rows_ahead = rows->at, args.rows_ahead_stride = rows->stride;
+  tiles = std::min(tiles, rows->count / each);
+  rows->at += tiles * each * rows->stride, rows->count -= tiles * each;
   return tiles;
 }
 
@@ -255,15 +255,15 @@ void multiply_block(const GemmBlock& g) noexcept {
     }
     return;
   }
-  GemmBlock::RowsAhead rows = g.rows_ahead;
   int64_t row = 0;
   for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; t++) {
     for (int64_t p = g.p0, panels; p < g.p1; p += panels) {
+      bool asks_for_panel = g.next_panel && row == 0;
       panels = g.kernels.beside ? std::max<int64_t>(std::min(g.p1, last) - p, 1) : 1;
-      if (g.kernels.beside) panels = ask_for(rows, panels, args);
+      if (!asks_for_panel) panels = ask_for_rows(g.rows_ahead, panels, args);
       enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);
       args.c = static_cast<char*>(args.c) + row * g.c_stride;
-      args.ahead = g.next_panel && row == 0 ? static_cast<const char*>(args.b) + panel_bytes : nullptr;
+      args.ahead = asks_for_panel ? static_cast<const char*>(args.b) + panel_bytes : nullptr;
       args.ahead_lines = 16 * g.panels.panel_vectors(p);
       args.tiles = panels, args.next_b = panel_bytes, args.next_c = g.panels.width() * g.sum_bytes;
       run_tile(g, *t, args, p == last);

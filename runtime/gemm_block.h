@@ -127,7 +127,7 @@ struct GemmBlock {
   int64_t part = 128; // GemmArgs::part
   bool rows_first;    // all panels for a tile, before the next tile: where A's tile is to stay in L1
   /// What follows a panel comes from afar and is asked for while tiles meet that one: evenly by all of them; on tile registers by the
-  /// first.
+  /// first, unless rows stream (part_depth).
   bool next_panel = false;
   /// What is to lie in L2 when the block is done: its first row, at column 0 of p0; bytes from row to row, and of an element.
   struct Wanted {
@@ -136,11 +136,12 @@ struct GemmBlock {
   };
   Wanted wanted[2] = {};  // null: nothing more
   int64_t part_depth = 0; // PackedRows: k of a panel that stay in L1 while all rows stream past; else 0
-  /// Rows of A that are read next, asked for by tile registers; null: none. Not PackedRows.
+  /// Rows of A that are read next, asked for by tile registers, and left behind those that were; null: none. Not PackedRows.
   struct RowsAhead {
     const char* at = nullptr;
     int64_t stride = 0, count = 0; // stride in bytes
-  } rows_ahead = {};
+  };
+  RowsAhead* rows_ahead = nullptr;
 };
 void multiply_block(const GemmBlock& block) noexcept;
 

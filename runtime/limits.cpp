@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 
@@ -29,15 +30,6 @@ int best_vectors(const GemmFamily& f) {
   return best;
 }
 
-/// Ordinary numbers of any type: where power bounds the clock, products of zeros run faster than any others do.
-void fill(char* to, size_t bytes) {
-  uint32_t x = 1;
-  for (size_t i = 0; i + 2 <= bytes; i += 2, x = x * 1664525 + 1013904223) {
-    auto word = static_cast<uint16_t>(0x3f00 | (x >> 16 & 0x80ff));
-    std::memcpy(to + i, &word, sizeof word);
-  }
-}
-
 double flops_of(const KernelTable& kernels, const Workers& workers, int family) {
   constexpr int64_t k = 256, calls = 400;
   const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
@@ -49,7 +41,7 @@ double flops_of(const KernelTable& kernels, const Workers& workers, int family) 
   auto threads = static_cast<size_t>(workers.threads());
   std::unique_ptr<char, void (*)(void*)> memory(static_cast<char*>(std::aligned_alloc(64, each * threads)), std::free);
   if (!memory) return 0;
-  fill(memory.get(), each * threads);
+  fill_ordinary(memory.get(), each * threads);
   auto work = [&](int64_t thread) {
     char *a = memory.get() + static_cast<size_t>(thread) * each, *b = a + rows * row_bytes, *c = b + b_bytes;
     const void* pointers[GemmFamily::max_rows];
@@ -95,6 +87,14 @@ double bandwidth(const Workers& workers) {
 }
 
 } // namespace
+
+void fill_ordinary(char* to, size_t bytes) {
+  uint32_t x = 1;
+  for (size_t i = 0; i + 2 <= bytes; i += 2, x = x * 1664525 + 1013904223) {
+    auto word = static_cast<uint16_t>(0x3f00 | (x >> 16 & 0x80ff));
+    std::memcpy(to + i, &word, sizeof word);
+  }
+}
 
 Limits measure_limits(const KernelTable& kernels, const Workers& workers, const std::vector<int>& families) {
   Limits l;

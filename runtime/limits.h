@@ -1,5 +1,6 @@
 // What the machine can do at best, measured: the yardstick of reports.
 #pragma once
+#include <cstddef>
 #include <vector>
 
 #include "runtime/micro_kernels.h"
@@ -14,5 +15,9 @@ struct Limits {
 };
 /// Takes some milliseconds for each of `families`; the others' flops_per_ns are 0.
 Limits measure_limits(const KernelTable& kernels, const Workers& workers, const std::vector<int>& families);
+
+/// Numbers that are ordinary ones of any type, for peaks: where power bounds the clock, products of zeros run faster than any others do
+/// (bf16 tiles by a quarter).
+void fill_ordinary(char* to, size_t bytes);
 
 } // namespace tenon

@@ -36,6 +36,11 @@ void point_at_rows(const GemmFamily& f, const char* a, int64_t stride, int64_t r
   }
 }
 
+GemmInit init_mode(bool first_k) { return first_k ? GemmInit::Zero : GemmInit::C; }
+/// Bytes from a gathered column to the next.
+int64_t gathered_stride(const MatmulRun& call) { return call.plan.split_k * call.plan.panels.element_bytes + 64; }
+bool is_row_major(BUse use) { return use == BUse::InPlace || use == BUse::Stream; }
+
 } // namespace
 
 void cut_rows(const MatmulRun& call, const MatmulItem& item, int64_t m0, int64_t m1, int64_t k0, int64_t k1, bool again, BlockRows& block) {
@@ -56,41 +61,11 @@ void cut_rows(const MatmulRun& call, const MatmulItem& item, int64_t m0, int64_t
   if (call.plan.a_by_k) block.a_stride = m.a_k * bytes;
 }
 
-namespace {
-
-GemmInit init_mode(bool first_k) { return first_k ? GemmInit::Zero : GemmInit::C; }
-
-/// Where the sums of a block go: its first row, column 0 of its first panel.
-struct MatmulTarget {
-  char* c;
-  int64_t stride; // elements
-};
-
-struct MatmulPart {
-  int64_t m0, m1, k0, k1, p0, p1;
-  const char* b;            // packed panel p0, or B in place from column 0 on; its first k is b_first
-  int64_t b_first, b_depth; // b_depth: k that a packed panel holds
-  bool first_k, last_k;     // of the item
-  bool first_rows;          // of the item
-  GemmBlock::RowsAhead next;
-};
-
-/// Bytes from a gathered column to the next.
-int64_t gathered_stride(const MatmulRun& call) { return call.plan.split_k * call.plan.panels.element_bytes + 64; }
-
-} // namespace
-
 InPlace strides_in_place(const MatmulRun& call) {
   int64_t bytes = call.plan.panels.element_bytes;
   if (call.plan.use == BUse::GatherDot) return {bytes, gathered_stride(call)};
   return {call.m.b_k * bytes, call.m.b_n * bytes};
 }
-
-namespace {
-
-bool is_row_major(BUse use) { return use == BUse::InPlace || use == BUse::Stream; }
-
-} // namespace
 
 GemmArgs arguments_in_place(const MatmulRun& call, const BlockRows& block, InPlace strides, int64_t c_stride, int64_t depth, bool first_k) {
   int group = call.plan.use == BUse::Dot || call.plan.use == BUse::GatherDot ? 1 : call.family.group;
@@ -110,7 +85,27 @@ GemmArgs arguments_in_place(const MatmulRun& call, const BlockRows& block, InPla
           .rest = depth % group};
 }
 
+void report(const MatmulRun& call, const SumTile& t) {
+  const Epilogue& e = call.m.epilogue;
+  if (!e.fn) return;
+  e.fn(e.ctx, call.plan.exchanged ? SumTile{t.sums, 1, t.batch, t.n0, t.n1, t.m0, t.m1} : t);
+}
+
 namespace {
+
+/// Where the sums of a block go: its first row, column 0 of its first panel.
+struct MatmulTarget {
+  char* c;
+  int64_t stride; // elements
+};
+
+struct MatmulPart {
+  int64_t m0, m1, k0, k1, p0, p1;
+  const char* b;            // packed panel p0, or B in place from column 0 on; its first k is b_first
+  int64_t b_first, b_depth; // b_depth: k that a packed panel holds
+  bool first_k, last_k;     // of the item
+  bool first_rows;          // of the item
+};
 
 void multiply_in_place(const MatmulRun& call, const MatmulPart& part, const BlockRows& block, MatmulTarget to) {
   const Panels& panels = call.plan.panels;
@@ -141,7 +136,7 @@ void multiply_in_place(const MatmulRun& call, const MatmulPart& part, const Bloc
 /// What the epilogue, or the stores of C, will touch.
 void want(const MatmulRun& call, const MatmulPart& part, int64_t batch, MatmulTarget to, GemmBlock::Wanted* wanted) {
   const Matmul& m = call.m;
-  if (call.plan.exchanged || !part.last_k || !call.plan.looks_ahead || call.family.is_tiled()) return;
+  if (call.plan.exchanged || !part.last_k || !call.plan.looks_ahead) return;
   if (call.plan.direct && !m.epilogue.fn) wanted[0] = {to.c, to.stride * call.sum_bytes(), call.sum_bytes()};
   for (int i = 0; i < 2 && m.epilogue.beside[i].data; i++) {
     const Epilogue::Beside& b = m.epilogue.beside[i];
@@ -150,7 +145,8 @@ void want(const MatmulRun& call, const MatmulPart& part, int64_t batch, MatmulTa
   }
 }
 
-void multiply_packed(const MatmulRun& call, const MatmulPart& part, int64_t batch, const BlockRows& block, MatmulTarget to) {
+void multiply_packed(const MatmulRun& call, const MatmulPart& part, int64_t batch, const BlockRows& block, MatmulTarget to,
+                     GemmBlock::RowsAhead& next) {
   const MatmulPlan& plan = call.plan;
   int64_t ks = part.k1 - part.k0, rest = plan.pack_a ? 0 : ks % call.family.k_step; // packed rows are padded
   GemmBlock g{.panels = plan.panels,
@@ -174,7 +170,7 @@ void multiply_packed(const MatmulRun& call, const MatmulPart& part, int64_t batc
               .rows_first = plan.rows_first,
               .next_panel = plan.use == BUse::Packed && (!plan.rows_first || part.first_rows),
               .part_depth = plan.panel_k,
-              .rows_ahead = part.next};
+              .rows_ahead = &next};
   want(call, part, batch, to, g.wanted);
   multiply_block(g);
 }
@@ -211,16 +207,6 @@ void copy_sums(const MatmulRun& call, const MatmulItem& item, int64_t m0, int64_
   }
 }
 
-} // namespace
-
-void report(const MatmulRun& call, const SumTile& t) {
-  const Epilogue& e = call.m.epilogue;
-  if (!e.fn) return;
-  e.fn(e.ctx, call.plan.exchanged ? SumTile{t.sums, 1, t.batch, t.n0, t.n1, t.m0, t.m1} : t);
-}
-
-namespace {
-
 /// Sums of an exchanged product, turned back: into C, or beside them where there is none.
 void turn_back(const MatmulRun& call, const MatmulItem& item, const MatmulPart& part, int64_t n0, int64_t n1, MatmulTarget from) {
   const Matmul& m = call.m;
@@ -242,10 +228,9 @@ void finish(const MatmulRun& call, const MatmulItem& item, const MatmulPart& par
 }
 
 /// Rows [m0, m1) of a super block that starts at s0, with panels [p0, p1) whose packed form starts at b, k [k0, k1).
-void run_block(const MatmulRun& call, const MatmulItem& item, int64_t s0, const MatmulPart& all) {
+void run_block(const MatmulRun& call, const MatmulItem& item, int64_t s0, const MatmulPart& all, GemmBlock::RowsAhead next) {
   const MatmulPlan& plan = call.plan;
   int64_t bytes = call.sum_bytes(), width = plan.panels.width();
-  GemmBlock::RowsAhead next = all.next;
   BlockRows block;
   bool again = plan.panel_k > 0 && all.p0 > item.p0; // all rows and k of an item are a block
   if (!plan.held) cut_rows(call, item, all.m0, all.m1, all.k0, all.k1, again, block);
@@ -253,7 +238,6 @@ void run_block(const MatmulRun& call, const MatmulItem& item, int64_t s0, const 
     MatmulPart part = all;
     part.p0 = p;
     part.p1 = std::min(p + plan.group_panels, all.p1);
-    part.next = next;
     MatmulTarget to{item.c_scratch, plan.c_stride};
     if (plan.splits_k > 1) to = {item.c + (all.m0 * call.m.n + p * width) * bytes, call.m.n};
     else if (plan.direct) to = {item.c + (all.m0 * call.m.c_row + p * width) * bytes, call.m.c_row};
@@ -261,9 +245,7 @@ void run_block(const MatmulRun& call, const MatmulItem& item, int64_t s0, const 
     if (!plan.in_place()) part.b += (p - all.p0) * width * plan.panels.column_bytes(all.b_depth);
     if (plan.held) multiply_small(call, item, part, to);
     else if (plan.in_place()) multiply_in_place(call, part, block, to);
-    else multiply_packed(call, part, item.batch, block, to);
-    int64_t asked = std::min((part.p1 - part.p0) * GemmArgs::rows_ahead_of_tile, next.count);
-    next.at += asked * next.stride, next.count -= asked;
+    else multiply_packed(call, part, item.batch, block, to, next);
     if (all.last_k && plan.splits_k == 1) finish(call, item, part, to);
   }
 }
@@ -282,14 +264,16 @@ void read_b(const MatmulRun& call, const MatmulItem& item, MatmulPart& part) {
   else pack_columns(m.n, source, item.k0, item.k1, item.b_scratch, gathered_stride(call));
 }
 
-/// The rows of A that come after a part, on tile registers: of the next k, of the next block, of the next chunk of columns.
-GemmBlock::RowsAhead rows_after(const MatmulRun& call, const MatmulItem& item, const MatmulPart& part) {
+/// The rows of A that come after a part of the super block [s0, s1), on tile registers: its next ones, those of the next k, of the next
+/// super block, of the next chunk of columns.
+GemmBlock::RowsAhead rows_after(const MatmulRun& call, const MatmulItem& item, int64_t s0, int64_t s1, const MatmulPart& part) {
   const Matmul& m = call.m;
   if (!call.family.is_tiled() || call.plan.panel_k > 0 || m.a_k != 1 || m.a_type != call.family.a) return {};
-  int64_t row = part.m0, k = part.k1, bytes = static_cast<int64_t>(size_of(m.a_type));
-  if (k == item.k1) k = item.k0, row = part.m1;
+  int64_t row = part.m1, k = part.k0, bytes = static_cast<int64_t>(size_of(m.a_type));
+  if (row == s1) row = s0, k = part.k1;
+  if (k == item.k1) row = s1, k = item.k0;
+  if (row == item.m1 && part.p1 == item.p1) return {};
   if (row == item.m1) row = item.m0;
-  if (part.m1 == item.m1 && part.k1 == item.k1 && part.p1 == item.p1) return {};
   return {item.a + (row * m.a_row + k) * bytes, m.a_row * bytes, std::min(call.plan.block_rows, item.m1 - row)};
 }
 
@@ -307,8 +291,7 @@ void run_item(const MatmulRun& call, const MatmulItem& item) {
         part.first_k = part.k0 == item.k0, part.last_k = part.k1 == item.k1;
         for (int64_t m0 = s0; m0 < s1; m0 += plan.block_rows) {
           part.m0 = m0, part.m1 = std::min(m0 + plan.block_rows, s1), part.first_rows = m0 == item.m0;
-          part.next = rows_after(call, item, part);
-          run_block(call, item, s0, part);
+          run_block(call, item, s0, part, rows_after(call, item, s0, s1, part));
         }
         part.k0 = part.k1;
       } while (part.k0 < item.k1);
