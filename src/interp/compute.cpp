@@ -1,5 +1,7 @@
 // Evaluation of a definition: points of the domain in row-major order, a block at a time, reduction axes innermost.
+#include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "expr/eval.h"
 #include "interp/tape.h"
@@ -89,12 +91,14 @@ void fill_axes(const Domain& d, int64_t start, int64_t n, AxisValues& axes) {
   for (int64_t number : d.numbers) values.push_back(axes[number].data());
   int64_t rest = start;
   for (size_t k = d.extents.size(); k-- > 0;) index[k] = rest % d.extents[k], rest /= d.extents[k];
-  for (int64_t i = 0; i < n; i++) {
-    for (size_t k = 0; k < index.size(); k++) values[k][i] = index[k];
-    for (size_t k = index.size(); k-- > 0;) {
-      if (++index[k] < d.extents[k]) break;
-      index[k] = 0;
-    }
+  if (index.empty()) return;
+  size_t last = index.size() - 1;
+  for (int64_t i = 0; i < n;) { // a run along the last axis at a time
+    int64_t run = std::min(n - i, d.extents[last] - index[last]);
+    for (size_t k = 0; k < last; k++) std::fill_n(values[k] + i, run, index[k]);
+    std::iota(values[last] + i, values[last] + i + run, index[last]);
+    i += run, index[last] += run;
+    for (size_t k = last; k > 0 && index[k] == d.extents[k]; k--) index[k] = 0, index[k - 1]++;
   }
 }
 
@@ -123,7 +127,7 @@ Tensor evaluate(const Compute& compute, DType output, const std::vector<Tensor>&
       }
       if constexpr (std::is_arithmetic_v<T>) {
         Accumulator<T> acc{.kind = compute.reduction};
-        int64_t outputs = out.numel(), written = 0;
+        int64_t outputs = out.numel(), written = 0, position = 0;
         acc.reset();
         auto finish = [&] { to[written++] = result<T, To>(acc), acc.reset(); };
         if (d.reduced == 0)
@@ -134,8 +138,8 @@ Tensor evaluate(const Compute& compute, DType output, const std::vector<Tensor>&
           tape.run(operands, axes, n);
           const T* v = tape.slot<T>(tape.result());
           for (int64_t i = 0; i < n; i++) {
-            acc.add(v[i], (p + i) % d.reduced);
-            if ((p + i + 1) % d.reduced == 0) finish();
+            acc.add(v[i], position);
+            if (++position == d.reduced) position = 0, finish();
           }
         }
       } else internal_error("a reduction of {}", name_of(compute.body->type));

@@ -75,6 +75,13 @@ template <class To, class From> void run_cast(To* out, const From* a, int64_t n)
   for (int64_t i = 0; i < n; i++) out[i] = convert<To, From>(a[i]);
 }
 
+/// Names the first of the indices that lies outside of dim `d`; `mask` (or null) tells which count.
+[[noreturn]] void refuse_index(const int64_t* index, const bool* mask, size_t d, int64_t size) {
+  int64_t i = 0;
+  while ((mask && !mask[i]) || (index[i] >= 0 && index[i] < size)) i++;
+  bad_input("the sizes do not fit: index {} of dim {} of size {}", index[i], d, size);
+}
+
 } // namespace
 
 void Tape::leaf(const TapeInstruction& in, const std::unordered_map<int64_t, std::vector<int64_t>>& axes, int64_t n) {
@@ -106,14 +113,20 @@ void Tape::load(const TapeInstruction& in, const Tensor& from, int64_t n) {
     for (size_t d = 0; d < in.args.size(); d++) {
       const int64_t* index = slot<int64_t>(in.args[d]);
       int64_t size = from.sizes()[d], stride = from.strides()[d];
-      for (int64_t i = 0; i < n; i++) {
-        if (mask && !mask[i]) continue;
-        require_input(index[i] >= 0 && index[i] < size, "the sizes do not fit: index {} of dim {} of size {}", index[i], d, size);
-        offsets[i] += index[i] * stride;
-      }
+      auto within = [&](int64_t i) { return static_cast<uint64_t>(index[i]) < static_cast<uint64_t>(size); };
+      bool fits = true;
+      if (mask)
+        for (int64_t i = 0; i < n; i++) fits &= within(i) || !mask[i];
+      else
+        for (int64_t i = 0; i < n; i++) fits &= within(i);
+      if (!fits) refuse_index(index, mask, d, size);
+      for (int64_t i = 0; i < n; i++) offsets[i] += mask && !mask[i] ? 0 : index[i] * stride;
     }
     const T* data = from.data_as<T>();
-    for (int64_t i = 0; i < n; i++) out[i] = mask && !mask[i] ? T{} : data[offsets[i]];
+    if (mask)
+      for (int64_t i = 0; i < n; i++) out[i] = mask[i] ? data[offsets[i]] : T{};
+    else
+      for (int64_t i = 0; i < n; i++) out[i] = data[offsets[i]];
   });
 }
 

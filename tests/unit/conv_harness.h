@@ -142,12 +142,6 @@ inline ConvWindow window_of(const Case& c) {
   return w;
 }
 
-inline std::vector<double> numbers(TypedBuffer& b) {
-  std::vector<double> all;
-  for (int64_t i = 0; i < b.count; i++) all.push_back(b.get(i));
-  return all;
-}
-
 /// Packs the weights, where that is done ahead, plans and runs.
 inline void run_packed(const KernelTable& kernels, const Workers& workers, const Case& c, Conv& conv) {
   Conv windows = conv;
@@ -208,7 +202,7 @@ inline void check_case(const KernelTable& kernels, const Workers& workers, Case 
             .epilogue = c.epilogue ? Epilogue{Cover::call, &cover} : Epilogue{}};
   run_packed(kernels, workers, c, conv);
 
-  std::vector<double> input = numbers(in), weight = numbers(weights);
+  std::vector<double> input = in.numbers(), weight = weights.numbers();
   int64_t wrong = 0, not_once = 0;
   double eps = sum_type == DType::F64 ? 1e-14 : sum_type == DType::F32 ? 1e-6 : 0;
   for (int64_t b = 0; b < c.batch; b++)

@@ -103,29 +103,38 @@ struct Operands {
   }
 };
 
-/// The results against sums in double precision.
+/// The sums of a row of C in double precision, and those of the sizes of their terms.
+struct ExactRow {
+  std::vector<double> sums, sizes;
+};
+ExactRow exact_row(const Case& c, const double* a, int64_t a_k, const double* b, const Strides& sb) {
+  ExactRow r{std::vector<double>(static_cast<size_t>(c.n)), std::vector<double>(static_cast<size_t>(c.n))};
+  double *sums = r.sums.data(), *sizes = r.sizes.data();
+  for (int64_t k = 0; k < c.k; k++)
+    for (int64_t j = 0; j < c.n; j++) {
+      double p = a[k * a_k] * b[k * sb.row + j * sb.col];
+      sums[j] += p;
+      sizes[j] += std::abs(p);
+    }
+  return r;
+}
+
 void check_results(const Case& c, Operands& o, const Cover& cover) {
   int64_t wrong = 0, not_once = 0;
+  std::vector<double> a = o.a.numbers(), b = o.b.numbers();
+  double allowed = o.out.type == DType::I32 ? 0 : o.out.type == DType::F64 ? 1e-15 : 1e-6, least = o.out.type == DType::I32 ? 0 : 1e-30;
   for (int64_t s = 0; s < c.batch0 * c.batch1; s++)
-    for (int64_t i = 0; i < c.m; i++)
-      for (int64_t j = 0; j < o.c_row; j++) {
-        int64_t at = s * o.c_size + i * o.c_row + j;
-        if (j >= c.n) {
-          wrong += o.out.get(at) != untouched;
-          continue;
-        }
-        double sum = 0, size = 0;
-        for (int64_t k = 0; k < c.k; k++) {
-          double p = o.a.get(o.sa.start + s * o.sa.size + i * o.sa.row + k * o.sa.col) *
-                     o.b.get(o.sb.start + s % c.batch1 * o.sb.size + k * o.sb.row + j * o.sb.col);
-          sum += p;
-          size += std::abs(p);
-        }
-        double seen = cover.sums[static_cast<size_t>((s * c.m + i) * c.n + j)];
-        if (c.alone) seen = o.out.get(at);
-        double got = c.to_epilogue ? seen : o.out.get(at), allowed = o.out.type == DType::I32 ? 0 : o.out.type == DType::F64 ? 1e-15 : 1e-6;
-        wrong += !(std::abs(got - sum) <= allowed * size + (o.out.type == DType::I32 ? 0 : 1e-30)) || seen != got;
+    for (int64_t i = 0; i < c.m; i++) {
+      ExactRow exact = exact_row(c, a.data() + o.sa.start + s * o.sa.size + i * o.sa.row, o.sa.col,
+                                 b.data() + o.sb.start + s % c.batch1 * o.sb.size, o.sb);
+      int64_t row = s * o.c_size + i * o.c_row;
+      for (int64_t j = 0; j < c.n; j++) {
+        double seen = c.alone ? o.out.get(row + j) : cover.sums[static_cast<size_t>((s * c.m + i) * c.n + j)];
+        double got = c.to_epilogue ? seen : o.out.get(row + j), sum = exact.sums[static_cast<size_t>(j)];
+        wrong += !(std::abs(got - sum) <= allowed * exact.sizes[static_cast<size_t>(j)] + least) || seen != got;
       }
+      for (int64_t j = c.n; j < o.c_row; j++) wrong += o.out.get(row + j) != untouched;
+    }
   CHECK(wrong == 0);
   if (c.alone) return;
   for (auto& n : cover.seen) not_once += n != 1;

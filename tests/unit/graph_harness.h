@@ -132,18 +132,28 @@ inline Outcome outcome_of(Result<Executable>& exe, const std::vector<Tensor>& in
   return out;
 }
 
-/// Runs each set of inputs in turn in one Executable of either kind; outputs must agree.
-inline void compare(const TestGraph& g, const std::vector<std::vector<Tensor>>& calls, Options options = {}) {
+/// Runs each set of inputs in turn in one Executable of either kind, for each of `options`; outputs must agree.
+inline void compare_each(const TestGraph& g, const std::vector<std::vector<Tensor>>& calls, const std::vector<Options>& options) {
   Program program = g.program();
-  Executable native = program.compile(options).value();
   Executable oracle = program.compile({.interpret = true}).value();
-  CHECK(native.stats().fallback_steps == 0);
-  for (auto& inputs : calls) {
-    auto got = run(native, inputs), want = run(oracle, inputs);
-    REQUIRE(got.size() == want.size());
-    for (size_t i = 0; i < got.size(); i++)
-      CHECK_MESSAGE(difference(got[i], want[i]) == "", "output ", i, ": ", difference(got[i], want[i]));
+  std::vector<std::vector<Tensor>> wanted;
+  for (auto& inputs : calls) wanted.push_back(run(oracle, inputs));
+  for (const Options& o : options) {
+    CAPTURE(o.threads);
+    Executable native = program.compile(o).value();
+    CHECK(native.stats().fallback_steps == 0);
+    for (size_t call = 0; call < calls.size(); call++) {
+      auto got = run(native, calls[call]);
+      REQUIRE(got.size() == wanted[call].size());
+      for (size_t i = 0; i < got.size(); i++) {
+        std::string d = difference(got[i], wanted[call][i]);
+        CHECK_MESSAGE(d == "", "output ", i, ": ", d);
+      }
+    }
   }
+}
+inline void compare(const TestGraph& g, const std::vector<std::vector<Tensor>>& calls, const Options& options = {}) {
+  compare_each(g, calls, {options});
 }
 
 } // namespace tenon::test

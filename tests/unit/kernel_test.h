@@ -61,6 +61,11 @@ public:
       std::memcpy(data() + i * static_cast<int64_t>(sizeof v), &v, sizeof v);
     });
   }
+  std::vector<double> numbers() {
+    std::vector<double> all;
+    for (int64_t i = 0; i < count; i++) all.push_back(get(i));
+    return all;
+  }
   /// Fractions within [-1, 1], or integers of the type's whole range (of I32: small ones).
   void fill_random(uint32_t seed) {
     std::minstd_rand r(seed + 1);
