@@ -45,39 +45,10 @@ V half_expm1(const Math& m, V x) {
   return m.fma(half, expm1_poly(m, a.r), half - 0.5);
 }
 
-llvm::Intrinsic::ID scalef_of(const Math& m) {
-  if (!m.e.target.avx512() || !m.type->isVectorTy()) return llvm::Intrinsic::not_intrinsic;
-  switch (m.lanes * (m.f64 ? 64 : 32)) {
-  case 128: return m.f64 ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_128 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_128;
-  case 256: return m.f64 ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_256 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_256;
-  case 512: return m.f64 ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512;
-  default: return llvm::Intrinsic::not_intrinsic;
-  }
-}
-
-V scalef(const Math& m, llvm::Intrinsic::ID id, V p, V n) {
-  llvm::IRBuilderBase& b = m.b;
-  bool full = m.lanes * (m.f64 ? 64 : 32) == 512;
-  unsigned mask_bits = std::max(m.lanes, 8u);
-  llvm::SmallVector<llvm::Value*, 5> args = {p.v, n.v, p.v, llvm::ConstantInt::getAllOnesValue(b.getIntNTy(mask_bits))};
-  if (full) args.push_back(b.getInt32(4)); // the current rounding mode
-  return m.wrap(b.CreateIntrinsic(id, {}, args));
-}
-
-// Several registers' worth of lanes: scalef on each 512-bit piece.
-V scalef_pieces(const Math& m, V p, V n) {
-  unsigned step = m.f64 ? 8 : 16;
-  llvm::Value* whole = nullptr;
-  for (unsigned at = 0; at < m.lanes; at += step) {
-    llvm::SmallVector<int, 16> take;
-    for (unsigned i = 0; i < step; i++) take.push_back(static_cast<int>(at + i));
-    Math part(m.e, m.b.CreateShuffleVector(p.v, take));
-    V r = scalef(part, scalef_of(part), part.wrap(m.b.CreateShuffleVector(p.v, take)), part.wrap(m.b.CreateShuffleVector(n.v, take)));
-    if (!whole) whole = llvm::PoisonValue::get(m.type);
-    whole = m.b.CreateInsertVector(m.type, whole, r.v, m.b.getInt64(at));
-  }
-  return m.wrap(whole);
-}
+constexpr Avx512Instruction scalef = {{llvm::Intrinsic::x86_avx512_mask_scalef_ps_128, llvm::Intrinsic::x86_avx512_mask_scalef_ps_256,
+                                       llvm::Intrinsic::x86_avx512_mask_scalef_ps_512},
+                                      {llvm::Intrinsic::x86_avx512_mask_scalef_pd_128, llvm::Intrinsic::x86_avx512_mask_scalef_pd_256,
+                                       llvm::Intrinsic::x86_avx512_mask_scalef_pd_512}};
 
 V exp_limited(const Math& m, V x) {
   ExpParts a = exp_parts(m, x);
@@ -98,8 +69,7 @@ ExpParts exp_parts(const Math& m, V x) {
 V power_of_two(const Math& m, V shifted) { return m.as_float((m.bits(shifted) << m.mantissa) + m.integer(int64_t(m.bias) << m.mantissa)); }
 
 V scale(const Math& m, V p, V n, V shifted) {
-  if (llvm::Intrinsic::ID id = scalef_of(m)) return scalef(m, id, p, n);
-  if (m.e.target.avx512() && m.lanes % (m.f64 ? 8 : 16) == 0) return scalef_pieces(m, p, n);
+  if (fills_avx512(m)) return call_avx512(m, scalef, {p, n});
   // 2^n = 2^h 2^(n-h): each factor is normal, and only the second product rounds.
   int64_t magic_bits = m.f64 ? INT64_C(0x4338000000000000) : INT64_C(0x4b400000);
   V biased = m.bits(shifted) + m.integer(2 * m.bias - magic_bits);

@@ -1,5 +1,7 @@
 // Logarithms and what is built on them. x = 2^e (1 + f); f32 takes ln(1 + f) from one polynomial, f64 from a series in
 // s = f / (2 + f).
+#include <llvm/IR/IntrinsicsX86.h>
+
 #include "codegen/llvm/vector_math_ops.h"
 
 namespace tenon::vmath {
@@ -38,7 +40,27 @@ V with_specials(const Math& m, V x, V zero_at, V r) {
   return m.select(zero_at > 0, m.select(x < m.infinity(), r, x), special);
 }
 
+constexpr Avx512Instruction getexp = {{llvm::Intrinsic::x86_avx512_mask_getexp_ps_128, llvm::Intrinsic::x86_avx512_mask_getexp_ps_256,
+                                       llvm::Intrinsic::x86_avx512_mask_getexp_ps_512},
+                                      {llvm::Intrinsic::x86_avx512_mask_getexp_pd_128, llvm::Intrinsic::x86_avx512_mask_getexp_pd_256,
+                                       llvm::Intrinsic::x86_avx512_mask_getexp_pd_512}};
+constexpr Avx512Instruction getmant = {{llvm::Intrinsic::x86_avx512_mask_getmant_ps_128, llvm::Intrinsic::x86_avx512_mask_getmant_ps_256,
+                                        llvm::Intrinsic::x86_avx512_mask_getmant_ps_512},
+                                       {llvm::Intrinsic::x86_avx512_mask_getmant_pd_128, llvm::Intrinsic::x86_avx512_mask_getmant_pd_256,
+                                        llvm::Intrinsic::x86_avx512_mask_getmant_pd_512}};
+constexpr int nan_of_negatives = 2 << 2; // getmant's immediate; its mantissas are in [1, 2)
+
+// With instructions that take floats apart, denormals too: e is infinite for 0 and infinity, f is NaN for negative numbers and NaN.
+V log_by_parts(const Math& m, V x, const Base& base) {
+  V e = call_avx512(m, getexp, {x}), mantissa = call_avx512(m, getmant, {x}, nan_of_negatives);
+  V upper = mantissa >= (m.f64 ? 0x1.5555555555555p0 : 0x1.555556p0); // as log_parts parts them
+  e = m.select(upper, e + 1, e);
+  V f = m.select(upper, mantissa * 0.5, mantissa) - 1;
+  return m.select(m.abs(e) == m.infinity(), e + f, combine(m, e, f, base));
+}
+
 V log_base(const Math& m, V x, const Base& base) {
+  if (fills_avx512(m)) return log_by_parts(m, x, base);
   V tiny = x < (m.f64 ? 0x1p-1022 : 0x1p-126);
   double shift = m.f64 ? 54 : 25;
   LogParts a = log_parts(m, m.select(tiny, x * (m.f64 ? 0x1p54 : 0x1p25), x));

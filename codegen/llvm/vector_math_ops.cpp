@@ -94,6 +94,37 @@ V Math::libm(const char* name, std::initializer_list<V> args) const {
   return wrap(call_per_lane(e, std::string(name) + (f64 ? "" : "f"), values));
 }
 
+bool fills_avx512(const Math& m) {
+  int64_t bits = int64_t(m.lanes) * (m.f64 ? 64 : 32);
+  return m.e.target.avx512() && m.type->isVectorTy() && (bits == 128 || bits == 256 || bits % 512 == 0);
+}
+
+V call_avx512(const Math& m, const Avx512Instruction& instruction, std::initializer_list<V> operands, std::optional<int> immediate) {
+  llvm::IRBuilderBase& b = m.b;
+  unsigned bits = m.lanes * (m.f64 ? 64 : 32), most = m.f64 ? 8 : 16;
+  llvm::SmallVector<llvm::Value*, 6> args;
+  if (bits <= 512) {
+    for (V o : operands) args.push_back(o.v);
+    if (immediate) args.push_back(b.getInt32(static_cast<uint32_t>(*immediate)));
+    args.push_back(args[0]); // where the mask, of all lanes, would hold nothing
+    args.push_back(llvm::ConstantInt::getAllOnesValue(b.getIntNTy(std::max(m.lanes, 8u))));
+    if (bits == 512) args.push_back(b.getInt32(4)); // the current rounding mode
+    return m.wrap(b.CreateIntrinsic((m.f64 ? instruction.f64 : instruction.f32)[bits / 256], {}, args));
+  }
+  llvm::Value* whole = llvm::PoisonValue::get(m.type);
+  for (unsigned at = 0; at < m.lanes; at += most) { // a register at a time
+    llvm::SmallVector<int, 16> take;
+    for (unsigned i = 0; i < most; i++) take.push_back(static_cast<int>(at + i));
+    Math part(m.e, b.CreateShuffleVector(operands.begin()->v, take));
+    llvm::SmallVector<V, 2> pieces;
+    for (V o : operands) pieces.push_back(part.wrap(b.CreateShuffleVector(o.v, take)));
+    V r = pieces.size() == 1 ? call_avx512(part, instruction, {pieces[0]}, immediate)
+                             : call_avx512(part, instruction, {pieces[0], pieces[1]}, immediate);
+    whole = b.CreateInsertVector(m.type, whole, r.v, b.getInt64(at));
+  }
+  return m.wrap(whole);
+}
+
 llvm::Value* call_per_lane(const Emitter& e, std::string_view name, std::span<llvm::Value* const> args) {
   llvm::IRBuilderBase& b = e.builder;
   llvm::Type* type = args[0]->getType();

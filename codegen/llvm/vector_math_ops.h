@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <initializer_list>
+#include <optional>
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
@@ -100,6 +101,15 @@ public:
 private:
   llvm::IRBuilderBase::FastMathFlagGuard guard_;
 };
+
+/// An instruction of AVX-512: its masked intrinsics for registers of 128, 256 and 512 bits.
+struct Avx512Instruction {
+  llvm::Intrinsic::ID f32[3], f64[3];
+};
+/// Whether lanes like m's are one such register, or several of 512 bits.
+bool fills_avx512(const Math& m);
+/// The instruction on all lanes of `operands`, and an immediate; fills_avx512(m) holds.
+V call_avx512(const Math& m, const Avx512Instruction& instruction, std::initializer_list<V> operands, std::optional<int> immediate = {});
 
 /// e^x = p 2^n: p in [0.7, 1.42], n an integer as a float, `shifted` = n + magic().
 struct ExpParts {
