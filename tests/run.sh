@@ -30,7 +30,7 @@ guard_tiles() { # tile registers refused, and used by foreign threads and after 
   for mode in refused small_stack foreign_threads fork; do "$build/tests/guarded_tiles" "$mode" || return 1; done
 }
 unit() { # in two processes: kernels and random graphs take as long as all the rest
-  local half='*gemm*,*conv_*,*random*,*diff*'
+  local half='*gemm*,*conv_*,*join*,*random*,*diff*'
   "$build/tests/unit_tests" -sf="$half" >"$build/unit_half.log" 2>&1 &
   local other=$!
   "$build/tests/unit_tests" -sfe="$half"

@@ -1,5 +1,7 @@
 // Layout: channels-last memory around convolutions, but for results that only row-major memory is made of.
 //   %y = edge::convolution(%x, ...)   ->   %x1 = tenon::to_layout(%x); %y : Float(N, C, H, W, strides=[H*W*C, 1, W*C, C]) = ...
+// A window of one pixel between row-major tensors is a product of each image by the weights, and copies nothing.
+//   %y = edge::convolution(%x, %w)   ->   %y = view(bmm(expand(view(%w, [1, O, C]), [N, O, C]), view(%x, [N, C, H*W])), [N, O, H, W])
 #include <set>
 
 #include "backend/affine.h"
@@ -14,6 +16,8 @@ namespace {
 
 // Of convolutions along lines.
 constexpr int64_t most_line_channels = 16, least_line = 12, most_line = 1 << 24, most_taps = 64, most_step = 8;
+// Of products by image, in types of two bytes and in wider ones; with fewer the pixels of all images do better as rows.
+constexpr int64_t least_narrow_pixels = 16, least_pixels = 128;
 
 class ChooseLayout {
 public:
@@ -122,6 +126,35 @@ private:
     return window;
   }
 
+  // Whether each image is multiplied by the weights as it lies: one pixel is a window, and an image has enough of them for a product.
+  bool is_product(const Node& n) const {
+    Call c(r_.from, *n.def, n.args);
+    const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
+    auto all = [&](std::string_view name, int64_t value) {
+      return std::ranges::all_of(c.integers(name), [&](int64_t v) { return v == value; });
+    };
+    bool fits = !c.flag("transposed") && c.integer("groups") == 1 && all("stride", 1) && all("padding", 0) && is_float(x.dtype);
+    for (size_t d = 2; d < w.rank(); d++) fits = fits && is_const_int(w.sizes[d], 1);
+    Expr pixels = r_.to.pool().integer(1);
+    for (size_t d = 2; d < x.rank(); d++) pixels = pixels * x.sizes[d];
+    auto known = const_int(pixels);
+    return fits && (!known || *known >= (size_of(x.dtype) == 2 ? least_narrow_pixels : least_pixels));
+  }
+  void multiply_images(NodeId id) {
+    const Node& n = r_.from.node(id);
+    Builder& b = r_.builder;
+    b.set_origin(n.origin);
+    V x = b.wrap(r_[n.args[0].get<ValueId>()]), w = b.wrap(r_[n.args[1].get<ValueId>()]);
+    Expr pixels = b.integer(1);
+    for (size_t d = 2; d < x.rank(); d++) pixels = pixels * x.size(static_cast<int64_t>(d));
+    V weights = b.expand(b.reshape(w, {b.integer(1), w.size(0), w.size(1)}), {x.size(0), w.size(0), w.size(1)});
+    ArgList operands{weights, b.reshape(x, {x.size(0), x.size(1), pixels})};
+    bool wide = n.op == edge::convolution_dtype;
+    if (wide) operands.push_back(r_.from.type(n.outputs[0]).dtype);
+    V y = b.call1(wide ? edge::bmm_dtype : edge::bmm, std::move(operands));
+    r_.set(n.outputs[0], b.reshape(y, r_.from.type(n.outputs[0]).sizes));
+  }
+
   void find_uses() {
     const Graph& g = r_.from;
     for (uint32_t i = 0; i < g.num_nodes(); i++) for_each_use(g, NodeId{i}, [&](ValueId v) { users_[v].push_back(NodeId{i}); });
@@ -177,6 +210,8 @@ private:
   void visit(NodeId id) {
     const Node& n = r_.from.node(id);
     bool conv = is_conv(n);
+    if (conv && is_wanted_row_major(n.outputs[0]) && is_product(n) && is_row_major(r_.to.type(r_[n.args[0].get<ValueId>()])))
+      return multiply_images(id);
     if (conv && is_wanted_row_major(n.outputs[0]) && gives_row_major(n)) {
       if (runs_by_lines(n) && is_row_major(r_.to.type(r_[n.args[0].get<ValueId>()]))) return r_.copy_node(id);
       if (!is_depthwise(n))

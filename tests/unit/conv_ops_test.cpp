@@ -81,6 +81,34 @@ TEST_CASE("convolutions with weights in the call and constant ones, in every flo
     }
 }
 
+TEST_CASE("windows of one pixel between row-major tensors are products, which copy nothing") {
+  const Shape products[] = {{{1, 31, 13, 19}, {17, 31, 1, 1}, 1, 0, 1, 1},
+                            {{3, 8, 12, 11}, {65, 8, 1, 1}, 1, 0, 1, 1},
+                            {{2, 1, 130}, {1, 1, 1}, 1, 0, 1, 1},
+                            {{1, 12, 4, 7, 9}, {5, 12, 1, 1, 1}, 1, 0, 1, 1}};
+  for (const Shape& s : products)
+    for (DType t : {DType::F32, DType::BF16, DType::F16, DType::F64})
+      for (bool dynamic : {false, true}) {
+        CAPTURE(s.weight);
+        CAPTURE(name_of(t));
+        TestGraph g;
+        V x = dynamic ? image(g, s, t) : g.input(exprs(g, s.in), t), w = g.input(exprs(g, s.weight), t), bias = g.input({s.weight[0]}, t);
+        V constant = g.buffer("w", mixed(t, s.weight));
+        g.returns(g.b.call1("aten::relu.default", {convolve(g, x, w, bias, s)}));
+        g.returns(convolve(g, x, constant, Arg(), s));
+        std::string plan = g.program().dump("plan").value();
+        CHECK_MESSAGE(plan.find("to_layout") == plan.npos, plan);
+        std::vector<std::vector<Tensor>> calls{{mixed(t, s.in), mixed(t, s.weight), mixed(t, {s.weight[0]})}};
+        for (auto [batch, longer] : {std::pair<int64_t, int64_t>{0, 0}, {4, -2}, {2, 14}})
+          if (dynamic) {
+            std::vector<int64_t> in = s.in;
+            in[0] = batch, in.back() += longer;
+            calls.push_back({mixed(t, in), calls[0][1], calls[0][2]});
+          }
+        compare_each(g, calls, {{.threads = 2}, {.threads = 1, .isa = Isa::Avx2}});
+      }
+}
+
 TEST_CASE("transposed depthwise convolutions become regular ones") {
   struct Window {
     int64_t kernel, stride, pad, extra, multiple;
