@@ -50,7 +50,8 @@ constexpr Avx512Instruction getmant = {{llvm::Intrinsic::x86_avx512_mask_getmant
                                         llvm::Intrinsic::x86_avx512_mask_getmant_pd_512}};
 constexpr int nan_of_negatives = 2 << 2; // getmant's immediate; its mantissas are in [1, 2)
 
-// With instructions that take floats apart, denormals too: e is infinite for 0 and infinity, f is NaN for negative numbers and NaN.
+// By instructions that take floats apart, denormals too, what the formula below gives bit for bit: e is infinite for 0 and infinities, f is
+// NaN for negative numbers and NaN.
 V log_by_parts(const Math& m, V x, const Base& base) {
   V e = call_avx512(m, getexp, {x}), mantissa = call_avx512(m, getmant, {x}, nan_of_negatives);
   V upper = mantissa >= (m.f64 ? 0x1.5555555555555p0 : 0x1.555556p0); // as log_parts parts them

@@ -99,7 +99,7 @@ bool fills_avx512(const Math& m) {
   return m.e.target.avx512() && m.type->isVectorTy() && (bits == 128 || bits == 256 || bits % 512 == 0);
 }
 
-V call_avx512(const Math& m, const Avx512Instruction& instruction, std::initializer_list<V> operands, std::optional<int> immediate) {
+V call_avx512(const Math& m, const Avx512Instruction& instruction, llvm::ArrayRef<V> operands, std::optional<int> immediate) {
   llvm::IRBuilderBase& b = m.b;
   unsigned bits = m.lanes * (m.f64 ? 64 : 32), most = m.f64 ? 8 : 16;
   llvm::SmallVector<llvm::Value*, 6> args;
@@ -115,12 +115,10 @@ V call_avx512(const Math& m, const Avx512Instruction& instruction, std::initiali
   for (unsigned at = 0; at < m.lanes; at += most) { // a register at a time
     llvm::SmallVector<int, 16> take;
     for (unsigned i = 0; i < most; i++) take.push_back(static_cast<int>(at + i));
-    Math part(m.e, b.CreateShuffleVector(operands.begin()->v, take));
+    Math part(m.e, b.CreateShuffleVector(operands[0].v, take));
     llvm::SmallVector<V, 2> pieces;
     for (V o : operands) pieces.push_back(part.wrap(b.CreateShuffleVector(o.v, take)));
-    V r = pieces.size() == 1 ? call_avx512(part, instruction, {pieces[0]}, immediate)
-                             : call_avx512(part, instruction, {pieces[0], pieces[1]}, immediate);
-    whole = b.CreateInsertVector(m.type, whole, r.v, b.getInt64(at));
+    whole = b.CreateInsertVector(m.type, whole, call_avx512(part, instruction, pieces, immediate).v, b.getInt64(at));
   }
   return m.wrap(whole);
 }

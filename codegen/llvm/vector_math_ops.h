@@ -109,7 +109,7 @@ struct Avx512Instruction {
 /// Whether lanes like m's are one such register, or several of 512 bits.
 bool fills_avx512(const Math& m);
 /// The instruction on all lanes of `operands`, and an immediate; fills_avx512(m) holds.
-V call_avx512(const Math& m, const Avx512Instruction& instruction, std::initializer_list<V> operands, std::optional<int> immediate = {});
+V call_avx512(const Math& m, const Avx512Instruction& instruction, llvm::ArrayRef<V> operands, std::optional<int> immediate = {});
 
 /// e^x = p 2^n: p in [0.7, 1.42], n an integer as a float, `shifted` = n + magic().
 struct ExpParts {

@@ -127,6 +127,7 @@ private:
   }
 
   // Whether each image is multiplied by the weights as it lies: one pixel is a window, and an image has enough of them for a product.
+  // Few channels stay with the kernels along lines.
   bool is_product(const Node& n) const {
     Call c(r_.from, *n.def, n.args);
     const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
@@ -138,7 +139,7 @@ private:
     Expr pixels = r_.to.pool().integer(1);
     for (size_t d = 2; d < x.rank(); d++) pixels = pixels * x.sizes[d];
     auto known = const_int(pixels);
-    return fits && (!known || *known >= (size_of(x.dtype) == 2 ? least_narrow_pixels : least_pixels));
+    return fits && !runs_by_lines(n) && (!known || *known >= (size_of(x.dtype) == 2 ? least_narrow_pixels : least_pixels));
   }
   void multiply_images(NodeId id) {
     const Node& n = r_.from.node(id);

@@ -5,8 +5,8 @@
 namespace tenon {
 
 /// Convolutions work on channels-last memory: their operands get it by tenon::to_layout copies, results keep it as long as
-/// pointwise operators and poolings follow; library steps and control flow read row-major copies, and the program's outputs
-/// are row-major again.
+/// pointwise operators and poolings follow; windows of one pixel between row-major tensors become products instead; library steps and
+/// control flow read row-major copies, and the program's outputs are row-major again.
 bool choose_layout(LoadedProgram& program);
 /// What a cat joins is made in the memory of its result where that can be, and copied there otherwise; the cat becomes tenon::join, which
 /// has nothing to do. Cats that would be copied anyway, or not at all, stay.

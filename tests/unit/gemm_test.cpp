@@ -119,6 +119,7 @@ ExactRow exact_row(const Case& c, const double* a, int64_t a_k, const double* b,
   return r;
 }
 
+/// The results against those sums, and that nothing is written beside them.
 void check_results(const Case& c, Operands& o, const Cover& cover) {
   int64_t wrong = 0, not_once = 0;
   std::vector<double> a = o.a.numbers(), b = o.b.numbers();
