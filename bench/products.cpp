@@ -202,7 +202,7 @@ void run(int argc, char** argv) {
   Workers workers(threads);
   Run r{kernels.table(),
         workers,
-        {static_cast<int64_t>(target.l1_bytes), static_cast<int64_t>(target.l2_bytes)},
+        {static_cast<int64_t>(target.l1_bytes), static_cast<int64_t>(target.l2_bytes), static_cast<int64_t>(target.l3_bytes)},
         measure(threads),
         std::stod(argument(argc, argv, "ms", "20")) / 1e3};
   fmt::print("{} threads; GFLOP/s or GOP/s: f32 {:.0f}, f64 {:.0f}, bf16 {:.0f}, int8 {:.0f}; read {:.1f} GB/s\n", threads,

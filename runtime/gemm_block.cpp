@@ -28,7 +28,7 @@ static int choose_vectors(const GemmFamily& f, int64_t n) {
   for (int v : {wide ? 3 : 2, 4, 3, 2, 1}) {
     if (v > all || f.rows[static_cast<size_t>(v)] == 0 || (!wide && v > 3)) continue;
     double cost = static_cast<double>(all / v) * panel_cost(v) + (all % v ? panel_cost(static_cast<int>(all % v)) : 0);
-    if (cost < best_cost * 0.98) {
+    if (cost < best_cost * 0.99) {
       best = v;
       best_cost = cost;
     }

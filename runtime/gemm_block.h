@@ -9,7 +9,7 @@ namespace tenon {
 
 /// Cache sizes in bytes, of one core.
 struct Caches {
-  int64_t l1 = 48 << 10, l2 = 1 << 20;
+  int64_t l1 = 48 << 10, l2 = 1 << 20, l3 = 16 << 20;
 };
 
 /// Steps of k for which the rows of A of a tile on tile registers leave a sixth of L1 to others; all of k where they just fit.

@@ -59,6 +59,7 @@ void cut_rows(const MatmulRun& call, const MatmulItem& item, int64_t m0, int64_t
   }
   point_at_rows(f, a, stride, m1 - m0, call.plan.tile_rows, block);
   if (call.plan.a_by_k) block.a_stride = m.a_k * bytes;
+  else if (call.plan.a_near) block.a_stride = 0;
 }
 
 InPlace strides_in_place(const MatmulRun& call) {
@@ -82,7 +83,8 @@ GemmArgs arguments_in_place(const MatmulRun& call, const BlockRows& block, InPla
           .positions = 1,
           .columns = 0,
           .mode = init_mode(first_k),
-          .rest = depth % group};
+          .rest = depth % group,
+          .b_ahead = call.plan.b_ahead ? strides.k : 0};
 }
 
 void report(const MatmulRun& call, const SumTile& t) {
@@ -305,6 +307,7 @@ void run_items(const MatmulRun& call, int64_t begin, int64_t end, int worker) {
   const MatmulPlan& plan = call.plan;
   char* scratch = call.scratch + worker * plan.private_bytes();
   if (plan.one_block) return run_batches(call, begin, end, scratch + plan.a_bytes);
+  if (plan.held_batch) return multiply_held_batches(call, begin, end);
   int64_t tiles = ceil_div(m.m, plan.tile_rows), panels = plan.panels.count(), batches = m.batch[0] * m.batch[1];
   int64_t a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = m.packed ? 1 : static_cast<int64_t>(size_of(m.b_type));
   if (call.family.is_tiled()) call.kernels.begin_tiles();

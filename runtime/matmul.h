@@ -88,6 +88,8 @@ struct MatmulPlan {
   bool exchanged = false;   // the product of B^T and A^T: few columns as few rows
   bool pack_a = false;      // rows of another type or with elements apart; those of a last, partial tile always are
   bool a_by_k = false;      // rows are read as they lie, side by side
+  bool a_near = false;      // a cache holds all rows: tiles of one vector ask for none ahead
+  bool b_ahead = false;     // lines of a B in place are asked for ahead
   int held = 0;             // vectors of B that stay in registers, with all their k, while rows stream past; 0: the kernels go by tiles
   bool direct = false;      // the kernels write C itself
   double work = 0;          // cycles of the product of a batch
@@ -100,6 +102,7 @@ struct MatmulPlan {
   int64_t block_rows = 0, super_rows = 0;     // rows whose A stays in cache, rows whose sums wait for the next block_k
   int64_t chunk_panels = 0, group_panels = 0; // panels whose B stays in cache, panels of a SumTile
   bool one_block = false;                     // of few tiles is a batch: they are set up once, for all batches
+  bool held_batch = false;                    // all of B is held: the kernels take one batch after the other
   int64_t batch_series = 1;                   // of batches that are set up once: so many are a series for each tile
   bool rows_first = false;                    // all panels for a tile of rows, before the next tile
   int64_t splits_m = 1, splits_n = 1;         // items of a batch

@@ -23,21 +23,30 @@ int64_t held_block_rows(const MatmulPlan& p, const GemmFamily& f, const Caches& 
   return std::clamp(round_down(caches.l2 / 2 / std::max<int64_t>(row_bytes(f, m), 1), held_tile_rows), least, most);
 }
 
+/// Whether the kernels hold all of B, as it lies.
+static bool takes_batches(const MatmulPlan& p) { return p.in_place() && p.panels.count() == 1 && p.panels.panel_vectors(0) <= p.held; }
+bool is_held_batch(const MatmulPlan& p, const Matmul& m) {
+  return p.held && p.direct && takes_batches(p) && m.m <= p.block_rows && p.splits_m * p.splits_n * p.splits_k == 1;
+}
+
 void choose_held(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m, double cycles) {
-  constexpr int64_t rows_of_batch = 64;            // fewer are set up once for all batches
-  constexpr double stored = 1. / 16, entered = 35; // cycles for an element, and to enter a kernel
-  constexpr double crowded = 0.65;                 // for an element, at least, where tiles write rows that share sets of caches
+  constexpr int64_t rows_of_batch = 64;                            // of fewer the kernels take all batches
+  constexpr double stored = 1. / 16, entered = 35, next_batch = 8; // cycles for an element, to enter a kernel, from batch to batch
+  constexpr double crowded = 0.65; // for an element, at least, where tiles write rows that share sets of caches
   int held = held_vectors(f, m.k);
   bool plain = m.a_type == f.a && (m.a_k == 1 || m.k == 1) && (m.packed || m.b_type == f.b);
-  if (held == 0 || !plain || m.m < (m.batch[0] * m.batch[1] == 1 ? held_tile_rows : rows_of_batch)) return;
+  bool batched = m.batch[0] * m.batch[1] > 1, small = batched && m.m < rows_of_batch;
+  if (held == 0 || !plain || (!batched && m.m < held_tile_rows)) return;
   MatmulPlan changed = p;
   if (!m.packed) changed.use = m.b_n == 1 ? BUse::InPlace : BUse::Pack, changed.panels = choose_panels(f, m.n, m.k, held);
   changed.held = std::min(held, changed.panels.vectors);
   changed.tile_rows = held_tile_rows;
   changed.pack_a = changed.a_by_k = changed.rows_first = false;
+  if (small && !takes_batches(changed)) return;
   double entries =
       static_cast<double>(ceil_div(m.m, held_block_rows(changed, f, caches, m)) * ceil_div(m.n, int64_t{changed.held} * f.lanes));
-  double mine = static_cast<double>(m.m) * padded(m.n, f.lanes) * (static_cast<double>(m.k) / f.speed + stored) + entries * entered;
+  double enter = small ? next_batch + static_cast<double>(m.k * changed.held) : entered,
+         mine = static_cast<double>(m.m) * padded(m.n, f.lanes) * (static_cast<double>(m.k) / f.speed + stored) + entries * enter;
   if (rows_crowd(f, m)) cycles = std::max(cycles, crowded * static_cast<double>(m.m) * static_cast<double>(m.n));
   if (mine < cycles) p = changed;
 }
@@ -58,6 +67,40 @@ TileKernels held_kernels(const KernelTable& kernels, int family, const Panels& p
   int rest = (panels.panel_vectors(last) - 1) % held + 1;
   add(rest, panels.columns(last) != panels.panel_width(last), out.last);
   return out;
+}
+
+void multiply_held_batches(const MatmulRun& call, int64_t begin, int64_t end) noexcept {
+  const Matmul& m = call.m;
+  const Panels& panels = call.plan.panels;
+  int64_t bytes = call.sum_bytes(), batches;
+  const void* rows[1];
+  GemmArgs args{.rows = rows,
+                .first = 0,
+                .zeros = nullptr,
+                .b = nullptr,
+                .c = nullptr,
+                .init = nullptr,
+                .c_stride = m.c_row * bytes,
+                .b_stride = m.b_k * bytes,
+                .a_stride = m.a_row * bytes,
+                .depth = m.k,
+                .positions = 1,
+                .columns = m.n,
+                .mode = GemmInit::Zero,
+                .tiles = m.m,
+                .next_a = m.a_batch[1] * bytes,
+                .next_b = m.b_batch[1] * bytes,
+                .next_c = m.c_batch[1] * bytes};
+  for (int64_t batch = begin; batch < end; batch += batches) {
+    int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
+    batches = m.epilogue.fn ? 1 : std::min(end - batch, m.batch[1] - b1);
+    rows[0] = static_cast<const char*>(m.a) + (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * bytes;
+    args.b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * bytes;
+    args.c = static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * bytes;
+    args.positions = batches;
+    call.plan.kernels.last[static_cast<size_t>(panels.panel_vectors(0))](&args);
+    report(call, {static_cast<char*>(args.c), m.c_row, batch, 0, m.m, 0, m.n});
+  }
 }
 
 void multiply_held(const HeldBlock& h) noexcept {

@@ -1,6 +1,7 @@
 // Products with a B of few k, which stays in registers while rows of A stream past: there are no tiles to set up.
 #pragma once
 #include "runtime/matmul_plan.h"
+#include "runtime/matmul_run.h"
 
 namespace tenon {
 
@@ -33,5 +34,9 @@ struct HeldBlock {
   GemmInit mode;
 };
 void multiply_held(const HeldBlock& block) noexcept;
+
+/// Whether the kernels take batches of the product one after the other: all of B is held.
+bool is_held_batch(const MatmulPlan& plan, const Matmul& m);
+void multiply_held_batches(const MatmulRun& call, int64_t begin, int64_t end) noexcept;
 
 } // namespace tenon

@@ -19,25 +19,41 @@ constexpr int64_t turned_columns = 4096; // of sums that are turned back
 constexpr int64_t max_block_rows = 256;
 constexpr int64_t page_bytes = 4096; // lines so far apart share a set of L1
 
+/// Whether the last cache may hold an operand of a product, of all its batches.
+bool lies_near(const Caches& caches, DType type, int64_t elements, const int64_t (&strides)[2], const Matmul& m) {
+  for (int i = 0; i < 2; i++) elements *= strides[i] != 0 ? m.batch[i] : 1;
+  return elements * static_cast<int64_t>(size_of(type)) <= caches.l3 / 2;
+}
+
+/// Whether the lines of a B in place have to be asked for: those from memory, or that would share sets of L2 with all others. What the last
+/// cache holds the hardware fetches in time, and asking for it takes its place.
+bool asks_for_b(const Caches& caches, const Matmul& m) {
+  constexpr int64_t many_rows = 32;
+  bool crowds = m.b_k * static_cast<int64_t>(size_of(m.b_type)) % page_bytes == 0;
+  return (m.m > many_rows && crowds) || !lies_near(caches, m.b_type, m.k * m.n, m.b_batch, m);
+}
+
 /// The widest tile for a B in place that still takes all rows at once, else the squarest; of whole units where rows are woven.
-int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n) {
+int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n, bool asks) {
+  constexpr int most_asking = 12; // rows of a tile: more leave no register for what is asked for
   int best = f.group > 1 ? f.group : f.rows[8] > 0 ? 3 : 2;
   int most = static_cast<int>(std::clamp<int64_t>(round_up(ceil_div(n, f.lanes), f.group), f.group, GemmFamily::max_vectors)); // n may be 0
-  for (int v = most; v > best; v -= f.group)
-    if (f.in_place_rows[static_cast<size_t>(v)] >= m) best = v;
+  int v = most, least = std::max(f.group, 2);
+  while (v >= least && std::min<int>(f.in_place_rows[static_cast<size_t>(v)], asks ? most_asking : GemmFamily::max_rows) < m) v -= f.group;
+  if (v >= least) best = v;
   while (best > most || f.in_place_rows[static_cast<size_t>(best)] == 0) best--;
   return best;
 }
 
 /// Few rows take tiles that depend on how many they are.
-Panels in_place_panels(const GemmFamily& f, int64_t m, int64_t n, int64_t k) {
+Panels in_place_panels(const GemmFamily& f, int64_t m, int64_t n, int64_t k, bool asks) {
   bool few = m != any_size && m <= in_place_rows;
-  return choose_panels(f, n, k, few || f.group > 1 ? in_place_vectors(f, few ? m : in_place_rows, n) : 0);
+  return choose_panels(f, n, k, few || f.group > 1 ? in_place_vectors(f, few ? m : in_place_rows, n, asks) : 0);
 }
 /// Cycles to weave the rows of groups together, for each tile of rows anew.
 double weaving(const GemmFamily& f, int64_t m, int64_t n, int64_t k) {
   if (f.group == 1) return 0;
-  int rows = f.in_place_rows[static_cast<size_t>(in_place_vectors(f, m, n))];
+  int rows = f.in_place_rows[static_cast<size_t>(in_place_vectors(f, m, n, false))];
   return static_cast<double>(ceil_div(m, rows)) * padded(n, int64_t{f.lanes} * f.group) *
          static_cast<double>(k * static_cast<int64_t>(size_of(f.b)) * f.group) / 256;
 }
@@ -83,7 +99,7 @@ double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matm
   case BUse::GatherDot: {
     bool gather = use == BUse::GatherDot;
     if (f.dot_rows == 0 || !same || (gather ? m.n > most_gathered : m.b_k != 1) || (apart && m.m > in_place_rows)) return 1e300;
-    constexpr double share = 0.8, at_end = 2.5; // of the peak; cycles to add up a vector of sums
+    constexpr double share = 0.76, at_end = 2.5; // of the peak; cycles to add up a vector of sums
     return rows * columns * (padded(m.k, f.lanes * f.group) / (f.speed * share) + at_end) + (gather ? columns * depth * 2 : 0);
   }
   }
@@ -125,8 +141,9 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   for (BUse other : {BUse::InPlace, BUse::Stream, BUse::Dot, BUse::GatherDot})
     if (!m.packed && cycles_of(other, f, caches, m) < cycles_of(p.use, f, caches, m)) p.use = other;
   bool dots = uses_dots(p.use);
+  p.b_ahead = p.use == BUse::InPlace && asks_for_b(caches, m);
   p.panels = dots                     ? dot_panels(f, m.n, m.k)
-             : p.use == BUse::InPlace ? in_place_panels(f, m.m, m.n, m.k)
+             : p.use == BUse::InPlace ? in_place_panels(f, m.m, m.n, m.k, p.b_ahead)
                                       : choose_panels(f, m.n, m.k, m.panel_vectors);
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
   bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && !f.reads_rest && m.k % f.k_step != 0;
@@ -136,6 +153,7 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   aliased &= m.m > 1 && p.panels.count() > 2;
   p.a_by_k = apart && pays_by_k(p, f, m);
   p.pack_a = (apart && !p.a_by_k) || other || partial || aliased;
+  p.a_near = !dots && !f.is_tiled() && (p.pack_a || lies_near(caches, m.a_type, m.m * m.k, m.a_batch, m));
   p.tile_rows = most_tile_rows(f, p.panels, kind_of(p.use, false));
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
   if (p.use == BUse::Stream) p.panels.vectors = 1, p.tile_rows = 1;
@@ -168,6 +186,14 @@ int64_t lines_in_l2(const Caches& caches, int64_t bytes) {
   return power < page_bytes ? INT64_MAX : std::max(caches.l2 / power, least);
 }
 
+/// Whether tiles take all k of a B in place before the next columns. A single tile of rows reads each panel once, from end to end, unless
+/// its pages are too many; a few find the only panel, and their rows, in L2 again.
+bool reads_to_end(const MatmulPlan& p, const Caches& caches, const Matmul& m) {
+  int64_t bytes = (m.m + p.panels.width()) * p.split_k * static_cast<int64_t>(size_of(m.b_type));
+  if (p.panels.count() == 1 && m.m <= in_place_rows && bytes <= caches.l2) return true;
+  return m.m <= p.tile_rows && (p.panels.count() == 1 || !p.b_ahead);
+}
+
 void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   if (f.is_tiled()) return choose_tiled_blocks(p, f, caches, m);
   int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), a_bytes = static_cast<int64_t>(size_of(f.a)),
@@ -184,7 +210,7 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
                  : std::max<int64_t>(round_down(caches.l1 * 3 / 4 / ((p.panels.width() + p.tile_rows) * a_bytes), 64), 64);
   int64_t all_k = p.split_k, parts = std::max<int64_t>(ceil_div(all_k, most_k), 1);
   if (p.use == BUse::Stream) parts = 1;
-  bool tile_by_tile = p.use == BUse::InPlace && (p.panels.count() > 1 || m.m > p.tile_rows); // else B is read once, from end to end
+  bool tile_by_tile = p.use == BUse::InPlace && !reads_to_end(p, caches, m);
   p.block_k = tile_by_tile             ? std::min<int64_t>(all_k, in_place_depth)
               : p.use == BUse::InPlace ? all_k
                                        : round_up(ceil_div(all_k, parts), uses_dots(p.use) ? f.lanes * f.group : std::max(4, f.k_step));
@@ -297,8 +323,10 @@ struct Preparation {
     if (!row_major || !f().reads_in_place()) return;
     if (first_row() == 1 && f().group == 1) kernels.gemm({family, 1, 1, false, GemmKind::Stream});
     int64_t last = m.m == any_size ? in_place_rows : std::min(m.m, in_place_rows);
-    for (int64_t rows = first_row(); rows <= last; rows++) tiles(in_place_panels(f(), rows, n, 1), GemmKind::InPlace, rows, true);
-    if (m.m == any_size || m.m > in_place_rows) tiles(in_place_panels(f(), m.m, n, 1), GemmKind::InPlace, m.m, true);
+    for (bool asks : {false, true}) {
+      for (int64_t rows = first_row(); rows <= last; rows++) tiles(in_place_panels(f(), rows, n, 1, asks), GemmKind::InPlace, rows, true);
+      if (m.m == any_size || m.m > in_place_rows) tiles(in_place_panels(f(), m.m, n, 1, asks), GemmKind::InPlace, m.m, true);
+    }
   }
   void dots(int64_t n) const {
     if (f().dot_rows > 0 && (m.b_n != 1 || n <= most_gathered))
@@ -416,6 +444,7 @@ static MatmulPlan plan_as_given(const KernelTable& kernels, const Caches& caches
   measure_scratch(p, f, m);
   p.looks_ahead = m.m * m.n * static_cast<int64_t>(size_of(f.sum)) > caches.l2 / 2;
   p.one_block = is_one_block(p, f, caches, m);
+  p.held_batch = is_held_batch(p, m);
   p.batch_series = batches_in_series(p, f, caches, m);
   GemmKind kind = kind_of(p.use, p.rows_first, p.panel_k > 0);
   if (p.held) return p.kernels = held_kernels(kernels, p.family, p.panels, p.held), p;

@@ -5,7 +5,7 @@
 namespace tenon {
 
 /// Cycles to pack a byte of B.
-inline double packing(const GemmFamily& f, const Matmul& m) { return m.b_n == 1 ? f.group == 1 ? 0.07 : 0.2 : 0.18; }
+inline double packing(const GemmFamily& f, const Matmul& m) { return m.b_n == 1 ? f.group == 1 ? 0.07 : 0.2 : f.group == 1 ? 0.12 : 0.18; }
 inline bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::GatherDot; }
 
 inline constexpr int64_t tile_bytes = 64 << 10; // of sums that an epilogue takes at a time

@@ -16,6 +16,7 @@
 #include "codegen/x86/gemm_tiles.h"
 #include "codegen/x86/gemm_woven.h"
 #include "codegen/x86/look_ahead.h"
+#include "codegen/x86/sum_parts.h"
 
 namespace tenon {
 namespace {
@@ -42,6 +43,7 @@ class GemmEmitter : public GemmAssembler {
 public:
   GemmEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& s)
       : GemmAssembler(memory, row), s_(s), sets_(sum_sets(row, s.rows, s.vectors)), held_(std::min(s.rows, s.vectors)),
+        parts_(*this, {parts_slots, locals_bytes}, sets_ * s.rows * s.vectors, wide(), arithmetic_ == Arithmetic::F32Fma),
         look_ahead_(*this, ahead_slots, s.kind != GemmKind::InPlace && s.rows > 1 && s.rows <= max_row_pointers - 2 && s.vectors > 1) {
     first_held_ = sets_ * s_.rows * s_.vectors;
     first_spare_ = first_held_ + held_;
@@ -50,7 +52,7 @@ public:
   }
 
   void* emit() {
-    enter(locals_bytes + (in_parts() ? num_sums() * vector_bytes() : 0), in_parts());
+    enter(locals_bytes + parts_.stack_bytes(), parts_.used());
     load_sizes();
     if (arithmetic_ == Arithmetic::I8I8Dot) broadcast_sign(signs());
     L(next_tile_);
@@ -66,7 +68,7 @@ public:
       L(whole);
     }
     emit_body();
-    if (in_parts()) emit_end_part();
+    parts_.emit();
     return finish();
   }
 
@@ -89,7 +91,7 @@ private:
     L(store);
     mov(rax, ptr[rsp + args]);
     look_ahead_.end(rax, next_ahead());
-    if (in_parts()) add_parts();
+    parts_.add();
     fold_sets();
     store_tile();
     continue_series(args, next_tile_);
@@ -106,21 +108,17 @@ private:
     end_unrolled = 40,
     b_stride = 48,
     first = 56,
-    mask = 64,      // of AVX2
-    rest = 64,      // of AVX-512
-    part_left = 96, // bytes of A until the part of the sums ends
-    part_end = 104,
-    parts_before = 112, // whether there are sums of finished parts
-    kept_b = 120,
-    bytes = 128, // of A's k, and of whole unrolled steps
-    bytes_unrolled = 136,
-    part_bytes = 144, // of A in a part
+    mask = 64, // of AVX2
+    rest = 64, // of AVX-512
+    parts_slots = 96,
+    bytes = 136, // of A's k, and of whole unrolled steps
+    bytes_unrolled = 144,
     ahead_slots = 152,
+    b_ahead = 152, // in place: nothing else looks ahead
     locals_bytes = 192
   };
 
   bool in_place() const { return s_.kind == GemmKind::InPlace; }
-  bool in_parts() const { return arithmetic_ == Arithmetic::F32Fma; }
   bool reads_rest() const { return f_.reads_rest && s_.kind == GemmKind::Packed; }
   int num_sums() const { return sets_ * s_.rows * s_.vectors; }
   int sum_bytes() const { return static_cast<int>(size_of(f_.sum)); }
@@ -134,7 +132,8 @@ private:
     static constexpr int order[max_row_pointers] = {2, 6, 8, 9, 10, 11, 12, 13, 14, 15, 3, 5, 7}; // rdi last: it holds args
     return Reg64(order[i]);
   }
-  /// Many rows by one vector: rows come from far and meet B once, those of the next tile a line at a time.
+  /// Many rows by one vector: rows may come from memory and meet B once, those of the next tile are asked for a line at a time. Not where
+  /// a_stride is 0.
   bool looks_ahead() const {
     return !s_.a_by_k && s_.vectors == 1 && s_.rows > max_row_pointers / 2 && s_.rows < max_row_pointers && s_.kind != GemmKind::Windows;
   }
@@ -146,8 +145,16 @@ private:
   Xbyak::RegExp a_address(int i, int u) const {
     return s_.a_by_k ? k_row() + i * static_cast<int>(size_of(f_.a)) : row(i) + index() + u * a_step();
   }
-  /// The row of a B in place that is asked for next, in the last register that small tiles leave free.
-  bool asks_ahead() const { return in_place() && s_.rows > 1 && (s_.a_by_k || s_.rows < max_row_pointers - (looks_ahead() ? 2 : 0)); }
+  /// The row of a B in place that is asked for next, in the last register that small tiles leave free. Where none is, the same lines of the
+  /// stack are asked for over and over, which costs nothing.
+  bool asks_ahead() const {
+    return in_place() && s_.rows > 1 && s_.vectors > 1 && (s_.a_by_k || s_.rows < max_row_pointers - (looks_ahead() ? 2 : 0));
+  }
+  /// Tiles of one vector are bound by loads: four rows of a B in place are addressed by its stride, and three times that, in two registers
+  /// that small tiles leave free.
+  bool strides_in_registers() const { return in_place() && s_.vectors == 1 && !s_.a_by_k && s_.rows <= max_row_pointers - 3; }
+  Reg64 stride() const { return row(max_row_pointers - 2); }
+  Reg64 three_strides() const { return row(max_row_pointers - 3); }
   Reg64 row_ahead() const { return row(max_row_pointers - (looks_ahead() ? 3 : 1)); }
   Xmm sum(int set, int i, int j) const { return vec((set * s_.rows + i) * s_.vectors + j); }
   Xmm held(int i) const { return vec(first_held_ + i); }
@@ -167,6 +174,7 @@ private:
   void load_sizes() {
     mov(ptr[rsp + args], rdi);
     keep(b_stride, s_.kind == GemmKind::Windows ? offsetof(GemmArgs, zeros) : offsetof(GemmArgs, b_stride));
+    if (asks_ahead()) keep(b_ahead, offsetof(GemmArgs, b_ahead));
     keep(depth, offsetof(GemmArgs, depth));
     mov(rdx, rax);
     and_(rdx, -unroll_);
@@ -174,8 +182,7 @@ private:
     mov(ptr[rsp + bytes], rax);
     imul(rdx, rdx, a_step());
     mov(ptr[rsp + bytes_unrolled], rdx);
-    imul(rax, ptr[rdi + offsetof(GemmArgs, part)], a_step());
-    mov(ptr[rsp + part_bytes], rax);
+    parts_.keep_length(rdi, a_step());
     look_ahead_.keep_lines(rdi, next_ahead());
     if (s_.masked) load_mask();
     if (reads_rest()) {
@@ -192,11 +199,7 @@ private:
     mov(ptr[rsp + end], rdx);
     add(rax, ptr[rsp + bytes_unrolled]);
     mov(ptr[rsp + end_unrolled], rax);
-    if (in_parts()) {
-      mov(rax, ptr[rsp + part_bytes]);
-      mov(ptr[rsp + part_left], rax);
-      mov(qword[rsp + parts_before], 0);
-    }
+    parts_.begin();
     mov(b(), ptr[rdi + offsetof(GemmArgs, b)]);
     look_ahead_.begin(rdi, next_ahead());
   }
@@ -218,12 +221,20 @@ private:
       add(ahead(), ptr[rsp + first]);
     }
     add(qword[rsp + rows], 8 * s_.rows);
+    load_strides();
     find_row_ahead();
+  }
+  void load_strides() {
+    if (!strides_in_registers()) return;
+    mov(stride(), ptr[rsp + b_stride]);
+    lea(three_strides(), ptr[stride() + stride() * 2]);
   }
   void find_row_ahead() {
     if (!asks_ahead()) return;
-    imul(row_ahead(), ptr[rsp + b_stride], prefetch_steps);
+    imul(row_ahead(), ptr[rsp + b_ahead], prefetch_steps);
     add(row_ahead(), b());
+    cmp(qword[rsp + b_ahead], 0);
+    cmove(row_ahead(), rsp);
   }
 
   void load_first_k() {
@@ -264,34 +275,49 @@ private:
 
   /// The sum over k of rows [from, to).
   void depth_loop(int from, int to) {
-    Xbyak::Label part, main, round_end, rest, rest_some, rest_loop, done;
+    Xbyak::Label part, round_end, rest, rest_some, rest_loop, done;
     look_ahead_.aim(round_end);
-    const int main_end = in_parts() ? part_end : end_unrolled;
+    const int main_end = parts_.used() ? parts_.end() : end_unrolled;
     mov(index(), ptr[rsp + first]);
     L(part);
-    if (in_parts()) begin_part();
+    parts_.enter(index(), end_unrolled, b());
     cmp(index(), ptr[rsp + main_end]);
     jge(rest, T_NEAR);
-    align(32);
-    L(main);
-    steps(unroll_, from, to);
-    look_ahead_.round(round_end, next_ahead());
-    cmp(index(), ptr[rsp + main_end]);
-    jl(main, T_NEAR);
-    if (in_parts()) {
+    auto whole_rounds = [&](bool asks) {
+      Xbyak::Label main;
+      align(32);
+      L(main);
+      steps(unroll_, from, to, asks);
+      look_ahead_.round(round_end, next_ahead());
+      cmp(index(), ptr[rsp + main_end]);
+      jl(main, T_NEAR);
+    };
+    if (looks_ahead()) {
+      Xbyak::Label plain, rounds_done;
+      cmp(ahead(), index());
+      je(plain, T_NEAR);
+      whole_rounds(true);
+      jmp(rounds_done, T_NEAR);
+      L(plain);
+      whole_rounds(false);
+      L(rounds_done);
+    } else {
+      whole_rounds(false);
+    }
+    if (parts_.used()) {
       cmp(index(), ptr[rsp + end_unrolled]);
       jl(part, T_NEAR);
     }
     L(rest);
     cmp(index(), ptr[rsp + end]);
     jge(done, T_NEAR);
-    if (in_parts()) sub(qword[rsp + part_left], unroll_ * a_step()); // at most
-    if (unroll_ > least_unroll) {                                    // k is short, or what is left
+    parts_.take(unroll_ * a_step()); // at most
+    if (unroll_ > least_unroll) {    // k is short, or what is left
       L(rest_some);
       lea(ahead(), ptr[index() + least_unroll * a_step()]);
       cmp(ahead(), ptr[rsp + end]);
       jg(rest_loop, T_NEAR);
-      steps(least_unroll, from, to);
+      steps(least_unroll, from, to, false);
       cmp(index(), ptr[rsp + end]);
       jl(rest_some, T_NEAR);
       jmp(done, T_NEAR);
@@ -300,15 +326,16 @@ private:
     step(0, 0, from, to);
     add(index(), a_step());
     if (!in_place()) add(b(), s_.vectors * b_step());
+    if (strides_in_registers()) add(b(), stride());
     cmp(index(), ptr[rsp + end]);
     jl(rest_loop, T_NEAR);
     L(done);
   }
 
-  /// So many steps of k; those that look ahead cover a line of A.
-  void steps(int count, int from, int to) {
+  /// So many steps of k; where a line of A is asked for ahead of each row, they cover it.
+  void steps(int count, int from, int to, bool asks) {
     for (int u = 0; u < count; u++) {
-      for (int i = u; looks_ahead() && count == unroll_ && i < s_.rows; i += unroll_) prefetcht0(ptr[row(i) + ahead()]);
+      for (int i = u; asks && i < s_.rows; i += unroll_) prefetcht0(ptr[row(i) + ahead()]);
       step(u, u % sets_, from, to);
     }
     add(index(), count * a_step());
@@ -327,52 +354,11 @@ private:
     L(none);
   }
 
-  /// How far the sums go on in registers; those of a part that is complete are put by.
-  void begin_part() {
-    Xbyak::Label goes_on;
-    Reg64 t = b();
-    mov(ptr[rsp + kept_b], t);
-    mov(t, ptr[rsp + part_left]);
-    test(t, t);
-    jg(goes_on, T_NEAR);
-    call(end_part_);
-    mov(t, ptr[rsp + part_bytes]);
-    mov(ptr[rsp + part_left], t);
-    L(goes_on);
-    add(t, index());
-    cmp(t, ptr[rsp + end_unrolled]);
-    cmovg(t, ptr[rsp + end_unrolled]);
-    mov(ptr[rsp + part_end], t);
-    sub(t, index());
-    sub(ptr[rsp + part_left], t);
-    mov(t, ptr[rsp + kept_b]);
+  Xbyak::Address b_address(int u, int j) {
+    if (strides_in_registers() && u % 4 == 3) return ptr[b() + three_strides()];
+    if (strides_in_registers() && u % 4) return ptr[b() + stride() * (u % 4)];
+    return ptr[b() + ((in_place() ? 0 : u * s_.vectors) + j) * b_step()];
   }
-  /// The sums in registers join those of the parts before, and start anew. Called: the stack holds a return address more.
-  void emit_end_part() {
-    Xbyak::Label first;
-    const int above = 8;
-    auto parts = [&](int i) { return ptr[rsp + above + locals_bytes + i * vector_bytes()]; };
-    L(end_part_);
-    cmp(qword[rsp + above + parts_before], 0);
-    je(first, T_NEAR);
-    for (int i = 0; i < num_sums(); i++) vaddps(vec(i), vec(i), parts(i));
-    L(first);
-    for (int i = 0; i < num_sums(); i++) {
-      vmovups(parts(i), vec(i));
-      clear(vec(i));
-    }
-    mov(qword[rsp + above + parts_before], 1);
-    ret();
-  }
-  void add_parts() {
-    Xbyak::Label none;
-    cmp(qword[rsp + parts_before], 0);
-    je(none, T_NEAR);
-    for (int i = 0; i < num_sums(); i++) vaddps(vec(i), vec(i), ptr[rsp + locals_bytes + i * vector_bytes()]);
-    L(none);
-  }
-
-  Xbyak::Address b_address(int u, int j) { return ptr[b() + ((in_place() ? 0 : u * s_.vectors) + j) * b_step()]; }
   void load_b(const Xmm& x, int u, int j) {
     Xbyak::Address at = b_address(u, j);
     bool some = in_place() && partial(j);
@@ -418,7 +404,7 @@ private:
     for (int j = 0; j < s_.vectors; j++)
       if (in_place()) prefetcht1(ptr[row_ahead() + j * b_step()]);
       else prefetcht0(ptr[b() + (u * s_.vectors + j) * b_step() + prefetch_bytes]);
-    if (in_place()) add(row_ahead(), ptr[rsp + b_stride]);
+    if (in_place()) add(row_ahead(), ptr[rsp + b_ahead]);
   }
 
   /// One step of k: every accumulator of a set's rows [from, to) takes one product.
@@ -448,7 +434,8 @@ private:
       }
     }
     if (s_.a_by_k) add(k_row(), k_stride());
-    if (in_place()) add(b(), ptr[rsp + b_stride]);
+    if (strides_in_registers() && u % 4 == 3) lea(b(), ptr[b() + stride() * 4]);
+    if (in_place() && !strides_in_registers()) add(b(), ptr[rsp + b_stride]);
   }
 
   void fold_sets() {
@@ -471,8 +458,9 @@ private:
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
   int turn_ = 0, unroll_ = least_unroll;
   bool in_rest_ = false, half_ = false;
+  SumParts parts_;
   LookAhead look_ahead_;
-  Xbyak::Label next_tile_, end_part_;
+  Xbyak::Label next_tile_;
 };
 
 } // namespace

@@ -1,5 +1,5 @@
 // Emits the product of rows with a B of few k, all of which is loaded once. Blocks of rows follow each other without any set-up: per row
-// there are its products and its store.
+// there are its products and its store. Of a batch of such products one comes after the other.
 #include "codegen/x86/gemm_held.h"
 
 #include <algorithm>
@@ -23,10 +23,12 @@ public:
   }
 
   void* emit() {
-    Xbyak::Label add_c, add_row, done;
+    Xbyak::Label next, add_c, add_row, done, end;
     enter(0);
     load_arguments();
+    L(next);
     load_b();
+    argument(left_, offsetof(GemmArgs, tiles));
     mov(rax, ptr[arguments() + offsetof(GemmArgs, mode)]);
     cmp(rax, static_cast<int>(GemmInit::C));
     je(add_c, T_NEAR);
@@ -39,11 +41,21 @@ public:
     L(add_row);
     all_rows(&init_);
     L(done);
+    dec(batches_);
+    jle(end, T_NEAR);
+    add(first_a_, ptr[arguments() + offsetof(GemmArgs, next_a)]);
+    add(b_, ptr[arguments() + offsetof(GemmArgs, next_b)]);
+    add(first_c_, ptr[arguments() + offsetof(GemmArgs, next_c)]);
+    mov(a_, first_a_);
+    mov(c_, first_c_);
+    jmp(next, T_NEAR);
+    L(end);
     leave();
     return finish();
   }
 
 private:
+  void argument(const Reg64& to, size_t offset) { mov(to, ptr[arguments() + offset]); }
   Reg64 arguments() const { return rdi; }
   int element_bytes() const { return static_cast<int>(size_of(f_.sum)); }
   Xmm sum(int i, int j) const { return vec(i * vectors_ + j); }
@@ -52,7 +64,6 @@ private:
   Xmm held(int k, int j) const { return vec(registers() - k_ * vectors_ + k * vectors_ + j); }
 
   void load_arguments() {
-    auto argument = [&](const Reg64& to, size_t offset) { mov(to, ptr[arguments() + offset]); };
     if (masked_) {
       argument(rax, offsetof(GemmArgs, columns));
       sub(rax, (vectors_ - 1) * f_.lanes);
@@ -68,11 +79,14 @@ private:
     argument(c_, offsetof(GemmArgs, c));
     argument(c_stride_, offsetof(GemmArgs, c_stride));
     argument(init_, offsetof(GemmArgs, init));
-    argument(left_, offsetof(GemmArgs, tiles));
+    argument(b_, offsetof(GemmArgs, b));
+    argument(batches_, offsetof(GemmArgs, positions));
+    mov(first_a_, a_);
+    mov(first_c_, c_);
   }
 
   void load_b() {
-    mov(rax, ptr[arguments() + offsetof(GemmArgs, b)]);
+    mov(rax, b_);
     for (int k = 0; k < k_; k++) {
       for (int j = 0; j < vectors_; j++) {
         if (masked_ && j == vectors_ - 1) load_lanes(held(k, j), ptr[rax + j * vector_bytes()], mask());
@@ -131,7 +145,8 @@ private:
   const int k_, vectors_;
   const bool masked_;
   int rows_;
-  const Reg64 a_ = r8, stride_ = r9, stride3_ = r10, stride5_ = r11, stride7_ = r12, c_ = rcx, c_stride_ = rdx, init_ = rsi, left_ = rbx;
+  const Reg64 a_ = r8, stride_ = r9, stride3_ = r10, stride5_ = r11, stride7_ = r12, c_ = rcx, c_stride_ = rdx, init_ = rsi, left_ = rbx,
+              b_ = r13, first_a_ = r14, first_c_ = r15, batches_ = rbp;
 };
 
 } // namespace

@@ -84,7 +84,7 @@ public:
   }
 
 private:
-  enum { args = 0, end = 8, end_unrolled = 16, rest_k = 24, locals_bytes = 40 };
+  enum { args = 0, end = 8, end_unrolled = 16, rest_k = 24, step_ahead = 32, locals_bytes = 40 };
   static constexpr int unroll = 4;
 
   bool is_signed() const { return arithmetic_ == Arithmetic::I8I8Dot; }
@@ -143,8 +143,13 @@ private:
     for (int i = 0; i < rows_; i++) mov(row(i), ptr[rax + 8 * i]);
     mov(rax, ptr[rdi + offsetof(GemmArgs, first)]);
     for (int i = 0; i < rows_; i++) add(row(i), rax);
-    imul(ahead(), stride(), prefetch_steps * group());
+    mov(ahead(), ptr[rdi + offsetof(GemmArgs, b_ahead)]); // which is where the arguments' address was
+    imul(ahead(), ahead(), group());
+    mov(ptr[rsp + step_ahead], ahead());
+    imul(ahead(), ahead(), prefetch_steps);
     add(ahead(), b());
+    cmp(qword[rsp + step_ahead], 0);
+    cmove(ahead(), rsp);
   }
 
   Xbyak::RegExp b_row(const Xbyak::RegExp& from, int g) const {
@@ -201,7 +206,7 @@ private:
     }
     if (count < group()) return;
     lea(b(), ptr[b() + stride() * group()]);
-    lea(ahead(), ptr[ahead() + stride() * group()]);
+    add(ahead(), ptr[rsp + step_ahead]);
   }
 
   /// The sums of all sets, columns in order.

@@ -167,7 +167,7 @@ TEST_CASE("sums of f32 in parts of several sizes") {
   }
 }
 
-/// A series of three tiles makes what three calls make.
+/// A series of three tiles, which asks for what it may, makes what three calls make that ask for nothing.
 static void check_series(const KernelTable& table, const GemmKey& key, int64_t k) {
   const GemmFamily& f = table.families()[static_cast<size_t>(key.family)];
   bool dot = is_dot(key.kind), in_place = key.kind == GemmKind::InPlace;
@@ -201,9 +201,11 @@ static void check_series(const KernelTable& table, const GemmKey& key, int64_t k
   series.tiles = tiles;
   series.next_a = rows * (key.a_by_k ? 1 : depth) * a_bytes, series.next_b = depth * width * b_bytes,
   series.next_c = rows * columns * c_bytes, series.next_init = width * c_bytes;
+  series.b_ahead = series.b_stride;
   table.gemm(key)(&series);
   for (int64_t t = 0; t < tiles; t++) {
     GemmArgs one = args(single);
+    if (!key.a_by_k) one.a_stride = 0;
     one.first = t * series.next_a, one.b = b.data() + t * series.next_b, one.c = single.data() + t * series.next_c,
     one.init = init.data() + t * series.next_init;
     table.gemm(key)(&one);
@@ -311,13 +313,14 @@ TEST_CASE("tiles of dot products of every family, with every init") {
 
 namespace {
 
-/// Rows of A, with a gap between them, by a B that stays in registers: every row and valid column, and nothing else.
+/// Two batches of rows of A, with a gap between them, by a B that stays in registers: every row and valid column, and nothing else.
 void check_held(const KernelTable& table, const GemmKey& key, int64_t rows, GemmInit mode) {
   const GemmFamily& f = table.families()[static_cast<size_t>(key.family)];
   int64_t k = key.rows, columns = key.vectors * f.lanes - (key.masked ? 1 + rows % (f.lanes - 1) : 0), a_row = k + 3,
           bytes = static_cast<int64_t>(size_of(f.sum));
-  TypedBuffer a(f.a, (rows - 1) * a_row + k), b(f.b, k * columns), out(f.sum, rows * columns), before(f.sum, rows * columns),
-      init(f.sum, columns);
+  constexpr int64_t batches = 2;
+  TypedBuffer a(f.a, (batches * rows - 1) * a_row + k), b(f.b, batches * k * columns), out(f.sum, batches * rows * columns),
+      before(f.sum, batches * rows * columns), init(f.sum, columns);
   a.fill_random(1), b.fill_random(2), out.fill_random(3), before.fill_random(3), init.fill_random(4);
   const void* pointers[] = {a.data()};
   GemmArgs args{.rows = pointers,
@@ -330,17 +333,20 @@ void check_held(const KernelTable& table, const GemmKey& key, int64_t rows, Gemm
                 .b_stride = columns * bytes,
                 .a_stride = a_row * bytes,
                 .depth = 0,
-                .positions = 0,
+                .positions = batches,
                 .columns = columns,
                 .mode = mode,
-                .tiles = rows};
+                .tiles = rows,
+                .next_a = rows * a_row * bytes,
+                .next_b = k * columns * bytes,
+                .next_c = rows * columns * bytes};
   table.gemm(key)(&args);
   int wrong = 0;
-  for (int64_t i = 0; i < rows; i++)
+  for (int64_t i = 0; i < batches * rows; i++)
     for (int64_t j = 0; j < columns; j++) {
       double sum = mode == GemmInit::C ? before.get(i * columns + j) : mode == GemmInit::Row ? init.get(j) : 0, size = std::abs(sum);
       for (int64_t p = 0; p < k; p++) {
-        double product = a.get(i * a_row + p) * b.get(p * columns + j);
+        double product = a.get(i * a_row + p) * b.get((i / rows * k + p) * columns + j);
         sum += product, size += std::abs(product);
       }
       wrong += !(std::abs(out.get(i * columns + j) - sum) <= (f.sum == DType::F64 ? 1e-15 : 1e-6) * size);
