@@ -55,7 +55,10 @@ Product parse(const char* text) {
   Product p;
   char flags[8] = {};
   long b = 0, m = 0, n = 0, k = 0;
-  std::sscanf(text, "%ldx%ldx%ldx%ld%7s", &b, &m, &n, &k, flags);
+  int read = std::sscanf(text, "%ldx%ldx%ldx%ld%7s", &b, &m, &n, &k, flags);
+  if (read < 4 || std::min({b, m, n, k}) < 1 || std::strspn(flags, "atc") != std::strlen(flags))
+    throw std::invalid_argument(std::string("no shape: ") + text +
+                                "; one is BATCHxMxNxK, then a (A transposed), t (B transposed), c (B constant)");
   p.batch = b, p.m = m, p.n = n, p.k = k;
   p.a_transposed = std::strchr(flags, 'a'), p.b_transposed = std::strchr(flags, 't'), p.constant = std::strchr(flags, 'c');
   return p;
@@ -194,6 +197,7 @@ struct Run {
 };
 
 void run(int argc, char** argv) {
+  check_arguments(argc, argv, {"threads", "ms", "types", "filter", "shape"});
   int threads = std::stoi(argument(argc, argv, "threads", "1"));
   std::string chosen = fmt::format(",{},", argument(argc, argv, "types", "f32,f64,bf16,u8,i8,i8w")),
               filter = argument(argc, argv, "filter", ""), shape = argument(argc, argv, "shape", "");
@@ -208,6 +212,7 @@ void run(int argc, char** argv) {
   fmt::print("{} threads; GFLOP/s or GOP/s: f32 {:.0f}, f64 {:.0f}, bf16 {:.0f}, int8 {:.0f}; read {:.1f} GB/s\n", threads,
              r.limits.peak["f32"] / 1e9, r.limits.peak["f64"] / 1e9, r.limits.peak["bf16"] / 1e9, r.limits.peak["u8"] / 1e9,
              r.limits.read / 1e9);
+  int computed = 0;
   for (const Types& t : types) {
     if (chosen.find(fmt::format(",{},", t.name)) == std::string::npos) continue;
     Summary sum;
@@ -219,10 +224,15 @@ void run(int argc, char** argv) {
     if (sum.cells)
       fmt::print("{}: {} shapes, geometric mean x{:.2f} of the best rival, {} below x0.9\n", t.name, sum.cells,
                  std::exp(sum.log_ratio / sum.cells), sum.below);
+    computed++;
   }
+  if (!computed) throw std::invalid_argument("none of the types is one; there are f32, f64, bf16, u8, i8, i8w");
 }
 
 } // namespace
 } // namespace tenon::bench
 
-int main(int argc, char** argv) { tenon::bench::run(argc, argv); }
+int main(int argc, char** argv) try { tenon::bench::run(argc, argv); } catch (const std::exception& e) {
+  fmt::print(stderr, "{}\n", e.what());
+  return 2;
+}

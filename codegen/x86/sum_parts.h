@@ -72,7 +72,8 @@ public:
     for (int i = 0; i < num_sums_; i++) c_.vaddps(sum(i), sum(i), parts(i));
     c_.L(none);
   }
-  /// Behind the kernel: the sums in registers join those of the parts before, and start anew. Called: the stack holds a return address more.
+  /// Behind the kernel: the sums in registers join those of the parts before, and start anew. Called: the stack holds a return address
+  /// more.
   void emit() {
     if (!used_) return;
     Xbyak::Label first;
