@@ -63,13 +63,13 @@ TEST_CASE("weights that stay where they are stored give what packed ones give") 
 }
 
 TEST_CASE("weights that are stored otherwise are packed by the calls behind the first") {
-  TestGraph g = layer({64, 192, 256});
+  TestGraph g = layer({64, 192, 320});
   auto plan = plan_of(g, {.threads = 2});
   REQUIRE(plan->later);
   REQUIRE(plan->later->size() == 2);
   CHECK(plan->packed.empty());
   PlanRunner runner(plan, Workers(2));
-  std::vector<Tensor> in{noise({64, 192}, 1), noise({64, 256}, 2)}, out;
+  std::vector<Tensor> in{noise({64, 192}, 1), noise({64, 320}, 2)}, out;
   std::vector<TensorView> views{in[0].view(), in[1].view()};
   auto packed = [&] { return (plan->later->find(0) != nullptr) + (plan->later->find(1) != nullptr); };
   std::vector<int> seen;
@@ -78,7 +78,7 @@ TEST_CASE("weights that are stored otherwise are packed by the calls behind the 
 }
 
 TEST_CASE("weights stay for good where results must not change, and files hold packed ones") {
-  TestGraph g = layer({64, 192, 256});
+  TestGraph g = layer({64, 192, 320});
   Options options;
   options.specialization.in_background = false;
   auto plan = plan_of(g, options);
