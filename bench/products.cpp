@@ -17,6 +17,7 @@
 #include "bench/limits.h"
 #include "bench/product_rivals.h"
 #include "codegen/x86/micro_kernels.h"
+#include "compile/lower_regions.h"
 #include "runtime/gemm_pack.h"
 #include "runtime/matmul.h"
 
@@ -204,11 +205,7 @@ void run(int argc, char** argv) {
   Target target = host_target(resolve_isa(Isa::Auto));
   MicroKernels kernels(target);
   Workers workers(threads);
-  Run r{kernels.table(),
-        workers,
-        {static_cast<int64_t>(target.l1_bytes), static_cast<int64_t>(target.l2_bytes), static_cast<int64_t>(target.l3_bytes)},
-        measure(threads),
-        std::stod(argument(argc, argv, "ms", "20")) / 1e3};
+  Run r{kernels.table(), workers, PlanTarget(target).caches, measure(threads), std::stod(argument(argc, argv, "ms", "20")) / 1e3};
   fmt::print("{} threads; GFLOP/s or GOP/s: f32 {:.0f}, f64 {:.0f}, bf16 {:.0f}, int8 {:.0f}; read {:.1f} GB/s\n", threads,
              r.limits.peak["f32"] / 1e9, r.limits.peak["f64"] / 1e9, r.limits.peak["bf16"] / 1e9, r.limits.peak["u8"] / 1e9,
              r.limits.read / 1e9);

@@ -69,40 +69,6 @@ TileKernels held_kernels(const KernelTable& kernels, int family, const Panels& p
   return out;
 }
 
-void multiply_held_batches(const MatmulRun& call, int64_t begin, int64_t end) noexcept {
-  const Matmul& m = call.m;
-  const Panels& panels = call.plan.panels;
-  int64_t bytes = call.sum_bytes(), batches;
-  const void* rows[1];
-  GemmArgs args{.rows = rows,
-                .first = 0,
-                .zeros = nullptr,
-                .b = nullptr,
-                .c = nullptr,
-                .init = nullptr,
-                .c_stride = m.c_row * bytes,
-                .b_stride = m.b_k * bytes,
-                .a_stride = m.a_row * bytes,
-                .depth = m.k,
-                .positions = 1,
-                .columns = m.n,
-                .mode = GemmInit::Zero,
-                .tiles = m.m,
-                .next_a = m.a_batch[1] * bytes,
-                .next_b = m.b_batch[1] * bytes,
-                .next_c = m.c_batch[1] * bytes};
-  for (int64_t batch = begin; batch < end; batch += batches) {
-    int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
-    batches = m.epilogue.fn ? 1 : std::min(end - batch, m.batch[1] - b1);
-    rows[0] = static_cast<const char*>(m.a) + (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * bytes;
-    args.b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * bytes;
-    args.c = static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * bytes;
-    args.positions = batches;
-    call.plan.kernels.last[static_cast<size_t>(panels.panel_vectors(0))](&args);
-    report(call, {static_cast<char*>(args.c), m.c_row, batch, 0, m.m, 0, m.n});
-  }
-}
-
 void multiply_held(const HeldBlock& h) noexcept {
   const Panels& panels = h.panels;
   const void* rows[] = {h.a};
@@ -116,10 +82,13 @@ void multiply_held(const HeldBlock& h) noexcept {
                 .b_stride = h.b_stride,
                 .a_stride = h.a_stride,
                 .depth = panels.k,
-                .positions = 1,
+                .positions = h.batches,
                 .columns = 0,
                 .mode = h.mode,
-                .tiles = h.rows};
+                .tiles = h.rows,
+                .next_a = h.next_a,
+                .next_b = h.next_b,
+                .next_c = h.next_c};
   const int64_t panel_bytes = panels.width() * (h.packed ? panels.column_bytes(panels.depth()) : panels.element_bytes);
   for (int64_t p = h.p0; p < h.p1; p++) {
     int of_panel = panels.panel_vectors(p);
@@ -133,6 +102,39 @@ void multiply_held(const HeldBlock& h) noexcept {
       args.columns = panels.columns(p) - columns;
       (last ? h.kernels.last : h.kernels.full)[static_cast<size_t>(vectors)](&args);
     }
+  }
+}
+
+void multiply_held_batches(const MatmulRun& call, int64_t begin, int64_t end) noexcept {
+  const Matmul& m = call.m;
+  const MatmulPlan& plan = call.plan;
+  int64_t bytes = call.sum_bytes();
+  HeldBlock h{.panels = plan.panels,
+              .kernels = plan.kernels,
+              .held = plan.held,
+              .p0 = 0,
+              .p1 = 1,
+              .a = nullptr,
+              .a_stride = m.a_row * bytes,
+              .rows = m.m,
+              .packed = false,
+              .b = nullptr,
+              .b_stride = m.b_k * bytes,
+              .c = nullptr,
+              .c_stride = m.c_row * bytes,
+              .sum_bytes = static_cast<int>(bytes),
+              .mode = GemmInit::Zero,
+              .next_a = m.a_batch[1] * bytes,
+              .next_b = m.b_batch[1] * bytes,
+              .next_c = m.c_batch[1] * bytes};
+  for (int64_t batch = begin; batch < end; batch += h.batches) {
+    int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
+    h.batches = m.epilogue.fn ? 1 : std::min(end - batch, m.batch[1] - b1);
+    h.a = static_cast<const char*>(m.a) + (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * bytes;
+    h.b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * bytes;
+    h.c = static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * bytes;
+    multiply_held(h);
+    report(call, {h.c, m.c_row, batch, 0, m.m, 0, m.n});
   }
 }
 

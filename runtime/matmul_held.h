@@ -32,6 +32,7 @@ struct HeldBlock {
   int64_t c_stride;
   int sum_bytes;
   GemmInit mode;
+  int64_t batches = 1, next_a = 0, next_b = 0, next_c = 0; // such products, and the bytes from one to the next
 };
 void multiply_held(const HeldBlock& block) noexcept;
 

@@ -146,7 +146,7 @@ private:
     return s_.a_by_k ? k_row() + i * static_cast<int>(size_of(f_.a)) : row(i) + index() + u * a_step();
   }
   /// The row of a B in place that is asked for next, in the last register that small tiles leave free. Where none is, the same lines of the
-  /// stack are asked for over and over, which costs nothing.
+  /// stack are asked for over and over: beside the products of several vectors that takes no time.
   bool asks_ahead() const {
     return in_place() && s_.rows > 1 && s_.vectors > 1 && (s_.a_by_k || s_.rows < max_row_pointers - (looks_ahead() ? 2 : 0));
   }

@@ -169,7 +169,7 @@ void print(std::string& out, const char* name, const MatmulOperand& o) {
 
 PlanTarget::PlanTarget(const Target& t)
     : vector_bytes(t.vector_bits / 8), streamed_bytes(std::min<int64_t>(static_cast<int64_t>(t.l3_bytes), most_l3_bytes)),
-      caches{static_cast<int64_t>(t.l1_bytes), static_cast<int64_t>(t.l2_bytes), static_cast<int64_t>(t.l3_bytes)} {}
+      caches{static_cast<int64_t>(t.l1_bytes), static_cast<int64_t>(t.l2_bytes), streamed_bytes} {}
 
 Inliner region_inliner(const Graph& g) {
   Inliner inliner(g);
