@@ -88,7 +88,7 @@ std::shared_ptr<void> operand(DType type, int64_t n) {
   return p;
 }
 
-/// This project's product, planned, and packed if B is constant.
+/// This project's product, planned; B is packed if it is a constant that is better not left as it is.
 struct Own {
   const KernelTable& kernels;
   const Workers& workers;
@@ -102,8 +102,9 @@ struct Own {
     m.a_row = p.a_transposed ? 1 : p.k, m.a_k = p.a_transposed ? p.m : 1, m.a_batch[1] = p.m * p.k;
     m.b_k = p.b_transposed ? 1 : p.n, m.b_n = p.b_transposed ? p.k : 1, m.b_batch[1] = p.k * p.n;
     m.c_row = p.n, m.c_batch[1] = p.m * p.n;
-    if (p.constant) m.family = choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k);
-    if (p.constant) {
+    bool packs = p.constant && !pays_as_dots(kernels, caches, m);
+    if (packs) {
+      m.family = choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k);
       int64_t bytes = packed_b_bytes(kernels, m.family, p.k, p.n);
       packed = operand(DType::U8, bytes);
       const GemmFamily& f = kernels.families()[static_cast<size_t>(m.family)];

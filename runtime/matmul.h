@@ -93,7 +93,7 @@ struct MatmulPlan {
   int held = 0;             // vectors of B that stay in registers, with all their k, while rows stream past; 0: the kernels go by tiles
   bool direct = false;      // the kernels write C itself
   double work = 0;          // cycles of the product of a batch
-  bool looks_ahead = false; // for what the epilogue or the stores of C touch: it is more than L2 holds
+  bool looks_ahead = false; // for what the epilogue or the stores of C touch
   Panels panels = {};
   TileKernels kernels = {};
   int tile_rows = 1;
@@ -129,6 +129,9 @@ void prepare_matmul(const KernelTable& kernels, const Matmul& m);
 
 /// Of `m`, what pointers hold is not read, only which are given. Generates the micro-kernels that are missing.
 MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int threads, const Matmul& m);
+
+/// Whether products by B, a constant of few columns, are done sooner by dot products than with it packed, which leaves lanes empty.
+bool pays_as_dots(const KernelTable& kernels, const Caches& caches, const Matmul& m);
 
 /// Whether products by B, a constant, take about as long where it is left where it lies as where it is packed ahead, which takes time and
 /// memory of its own.

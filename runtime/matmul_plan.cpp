@@ -5,6 +5,7 @@
 
 #include "base/rounding.h"
 #include "runtime/gemm_pack.h"
+#include "runtime/matmul_ahead.h"
 #include "runtime/matmul_held.h"
 
 namespace tenon {
@@ -17,21 +18,6 @@ constexpr int64_t in_place_depth = 256;
 constexpr int64_t stream_bytes = 16384;  // of a row of B, and at most so many of C, which stay in L1
 constexpr int64_t turned_columns = 4096; // of sums that are turned back
 constexpr int64_t max_block_rows = 256;
-constexpr int64_t page_bytes = 4096; // lines so far apart share a set of L1
-
-/// Whether the last cache may hold an operand of a product, of all its batches.
-bool lies_near(const Caches& caches, DType type, int64_t elements, const int64_t (&strides)[2], const Matmul& m) {
-  for (int i = 0; i < 2; i++) elements *= strides[i] != 0 ? m.batch[i] : 1;
-  return elements * static_cast<int64_t>(size_of(type)) <= caches.l3 / 2;
-}
-
-/// Whether the lines of a B in place have to be asked for: those from memory, or that would share sets of L2 with all others. What the last
-/// cache holds the hardware fetches in time, and asking for it takes its place.
-bool asks_for_b(const Caches& caches, const Matmul& m) {
-  constexpr int64_t many_rows = 32;
-  bool crowds = m.b_k * static_cast<int64_t>(size_of(m.b_type)) % page_bytes == 0;
-  return (m.m > many_rows && crowds) || !lies_near(caches, m.b_type, m.k * m.n, m.b_batch, m);
-}
 
 /// The widest tile for a B in place that still takes all rows at once, else the squarest; of whole units where rows are woven.
 int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n, bool asks) {
@@ -111,11 +97,13 @@ Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) {
   return {n, k, 1, GemmFamily::dot_columns, 1, 1, static_cast<int>(size_of(f.b))};
 }
 
-/// The most rows of a tile: kernels of one vector look ahead for rows unless they need every register for those they have.
-int most_tile_rows(const GemmFamily& f, const Panels& panels, GemmKind kind) {
+/// The most rows of a tile: kernels of one vector look ahead for rows unless they need every register for those they have, which is for
+/// rows that are near.
+int most_tile_rows(const GemmFamily& f, const Panels& panels, GemmKind kind, bool a_near) {
+  constexpr int most_looking = 12, least_even = 16;
   if (is_dot(kind)) return f.dot_rows;
   int rows = (kind == GemmKind::InPlace ? f.in_place_rows : f.rows)[static_cast<size_t>(panels.vectors)];
-  return f.is_tiled() || panels.vectors > 1 ? rows : std::min(rows, 12);
+  return f.is_tiled() || panels.vectors > 1 || (a_near && rows >= least_even) ? rows : std::min(rows, most_looking);
 }
 
 GemmKind kind_of(BUse use, bool rows_first, bool streams_rows = false) {
@@ -154,7 +142,7 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   p.a_by_k = apart && pays_by_k(p, f, m);
   p.pack_a = (apart && !p.a_by_k) || other || partial || aliased;
   p.a_near = !dots && !f.is_tiled() && (p.pack_a || lies_near(caches, m.a_type, m.m * m.k, m.a_batch, m));
-  p.tile_rows = most_tile_rows(f, p.panels, kind_of(p.use, false));
+  p.tile_rows = most_tile_rows(f, p.panels, kind_of(p.use, false), p.a_near);
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
   if (p.use == BUse::Stream) p.panels.vectors = 1, p.tile_rows = 1;
   p.direct = m.c && !p.turned(m) && (!f.is_tiled() || (m.m % f.row_step == 0 && m.n % f.lanes == 0));
@@ -313,9 +301,10 @@ struct Preparation {
 
   void tiles(const Panels& panels, GemmKind kind, int64_t rows, bool masked) const {
     bool may_be_by_k = reads_by_k(f(), m) && (kind == GemmKind::Packed || kind == GemmKind::InPlace);
+    uint64_t all = 0;
+    for (bool near : {false, true}) all |= heights(f(), rows, most_tile_rows(f(), panels, kind, near));
     for (bool by_k : {false, true})
-      if (may_be_by_k || !by_k)
-        tile_kernels(kernels, family, panels, kind, heights(f(), rows, most_tile_rows(f(), panels, kind)), masked, by_k);
+      if (may_be_by_k || !by_k) tile_kernels(kernels, family, panels, kind, all, masked, by_k);
   }
   /// Few rows take tiles that depend on how many they are; more do where all of B is small.
   void in_place(int64_t n) const {
@@ -442,7 +431,7 @@ static MatmulPlan plan_as_given(const KernelTable& kernels, const Caches& caches
   choose_blocks(p, f, caches, m);
   choose_items(p, f, caches, threads, m);
   measure_scratch(p, f, m);
-  p.looks_ahead = m.m * m.n * static_cast<int64_t>(size_of(f.sum)) > caches.l2 / 2;
+  p.looks_ahead = looks_for_results(f, caches, m);
   p.one_block = is_one_block(p, f, caches, m);
   p.held_batch = is_held_batch(p, m);
   p.batch_series = batches_in_series(p, f, caches, m);
@@ -468,6 +457,18 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
     if (share < least) p = other, least = share;
   }
   return p;
+}
+
+bool pays_as_dots(const KernelTable& kernels, const Caches& caches, const Matmul& given) {
+  constexpr int64_t many = 64; // rows, where they are not known
+  Matmul m = given, ahead = given;
+  if (m.m == any_size) m.m = ahead.m = many;
+  if (m.n > most_gathered || (given.m == any_size && m.b_k != 1)) return false; // a few rows do not pay for columns gathered in the call
+  MatmulPlan left = plan_matmul(kernels, caches, 1, m);
+  ahead.packed = true;
+  const GemmFamily &f = kernels.families()[static_cast<size_t>(left.family)],
+                   &other = kernels.families()[static_cast<size_t>(choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k))];
+  return uses_dots(left.use) && !left.exchanged && cycles_of(left.use, f, caches, m) < cycles_of(BUse::Packed, other, caches, ahead);
 }
 
 bool pays_to_leave(const KernelTable& kernels, const Caches& caches, const Matmul& m) {

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 
 #include "base/check.h"
+#include "codegen/x86/even_rows.h"
 #include "codegen/x86/gemm_assembler.h"
 #include "codegen/x86/gemm_dot.h"
 #include "codegen/x86/gemm_held.h"
@@ -25,20 +27,6 @@ constexpr int prefetch_bytes = 8192; // packed B of kernels that ask for nothing
 constexpr int prefetch_k = 8;        // A by k
 constexpr int max_row_pointers = 13; // 16 registers less rsp, the index of k and the pointer into B
 
-/// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
-int spares_needed(Arithmetic a) { return a == Arithmetic::I16Dot || a == Arithmetic::I8I8Dot ? 2 : 1; }
-
-int spare_registers(Isa isa, int rows, int vectors) { return (isa == Isa::Avx512 ? 32 : 16) - rows * vectors - std::min(rows, vectors); }
-
-/// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
-int sum_sets(const GemmFamilyRow& row, int rows, int vectors) {
-  int sets = 1;
-  while (sets < least_unroll && sets * rows * vectors < GemmAssembler::min_chains &&
-         spare_registers(row.isa, rows, vectors) - (2 * sets - 1) * rows * vectors >= spares_needed(row.arithmetic))
-    sets *= 2;
-  return sets;
-}
-
 class GemmEmitter : public GemmAssembler {
 public:
   GemmEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& s)
@@ -49,6 +37,8 @@ public:
     first_spare_ = first_held_ + held_;
     spares_ = registers() - first_spare_;
     if (looks_ahead()) unroll_ = line_bytes / a_step();
+    if (s.rows > max_row_pointers && !s.a_by_k)
+      even_rows_.emplace(*this, s.rows, EvenRows::Registers{this->row(0), this->row(1), this->row(2), this->row(3), this->row(4), this->row(5)});
   }
 
   void* emit() {
@@ -143,6 +133,7 @@ private:
   Reg64 k_row() const { return row(0); }
   Reg64 k_stride() const { return row(1); }
   Xbyak::RegExp a_address(int i, int u) const {
+    if (even_rows_) return even_rows_->at(i) + u * a_step(); // more than there are pointers for
     return s_.a_by_k ? k_row() + i * static_cast<int>(size_of(f_.a)) : row(i) + index() + u * a_step();
   }
   /// The row of a B in place that is asked for next, in the last register that small tiles leave free. Where none is, the same lines of the
@@ -152,7 +143,9 @@ private:
   }
   /// Tiles of one vector are bound by loads: four rows of a B in place are addressed by its stride, and three times that, in two registers
   /// that small tiles leave free.
-  bool strides_in_registers() const { return in_place() && s_.vectors == 1 && !s_.a_by_k && s_.rows <= max_row_pointers - 3; }
+  bool strides_in_registers() const {
+    return in_place() && s_.vectors == 1 && !s_.a_by_k && (s_.rows <= max_row_pointers - 3 || even_rows_);
+  }
   Reg64 stride() const { return row(max_row_pointers - 2); }
   Reg64 three_strides() const { return row(max_row_pointers - 3); }
   Reg64 row_ahead() const { return row(max_row_pointers - (looks_ahead() ? 3 : 1)); }
@@ -214,6 +207,7 @@ private:
   void load_rows() {
     mov(index(), ptr[rsp + rows]);
     if (s_.a_by_k) return load_first_k();
+    if (even_rows_) return load_even_rows();
     for (int i = 0; i < s_.rows; i++) mov(row(i), ptr[index() + 8 * i]);
     if (looks_ahead()) { // the last row's register, which still holds the arguments
       mov(ahead(), ptr[rsp + args]);
@@ -223,6 +217,14 @@ private:
     add(qword[rsp + rows], 8 * s_.rows);
     load_strides();
     find_row_ahead();
+  }
+  void load_even_rows() {
+    mov(row(0), ptr[index()]);
+    mov(row(1), ptr[index() + 8]);
+    sub(row(1), row(0));
+    add(row(0), ptr[rsp + first]);
+    even_rows_->load();
+    load_strides();
   }
   void load_strides() {
     if (!strides_in_registers()) return;
@@ -324,7 +326,7 @@ private:
     }
     L(rest_loop);
     step(0, 0, from, to);
-    add(index(), a_step());
+    advance_a(1);
     if (!in_place()) add(b(), s_.vectors * b_step());
     if (strides_in_registers()) add(b(), stride());
     cmp(index(), ptr[rsp + end]);
@@ -338,9 +340,14 @@ private:
       for (int i = u; asks && i < s_.rows; i += unroll_) prefetcht0(ptr[row(i) + ahead()]);
       step(u, u % sets_, from, to);
     }
-    add(index(), count * a_step());
+    advance_a(count);
     if (looks_ahead() && count == unroll_) add(ahead(), count * a_step());
     if (!in_place()) add(b(), count * s_.vectors * b_step());
+  }
+
+  void advance_a(int steps) {
+    add(index(), steps * a_step());
+    if (even_rows_) even_rows_->advance(steps * a_step());
   }
 
   /// The last k, fewer than a group.
@@ -458,6 +465,7 @@ private:
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;
   int turn_ = 0, unroll_ = least_unroll;
   bool in_rest_ = false, half_ = false;
+  std::optional<EvenRows> even_rows_;
   SumParts parts_;
   LookAhead look_ahead_;
   Xbyak::Label next_tile_;
@@ -465,9 +473,10 @@ private:
 
 } // namespace
 
-bool gemm_fits(const GemmFamilyRow& row, int rows, int vectors) {
+bool gemm_fits(const GemmFamilyRow& row, int rows, int vectors, GemmKind kind) {
   if (row.family.is_tiled()) return tile_gemm_fits(rows, vectors);
-  return rows >= 1 && vectors >= 1 && rows <= max_row_pointers && vectors <= GemmFamily::max_vectors &&
+  bool even = kind == GemmKind::InPlace && vectors == 1 && row.isa == Isa::Avx512;
+  return rows >= 1 && vectors >= 1 && rows <= (even ? EvenRows::most : max_row_pointers) && vectors <= GemmFamily::max_vectors &&
          spare_registers(row.isa, rows, vectors) >= spares_needed(row.arithmetic);
 }
 
@@ -478,7 +487,7 @@ void* emit_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key
   if (key.kind == GemmKind::InPlace && row.family.group > 1) return emit_woven_gemm(memory, row, key);
   require(!key.a_by_k || (row.family.group == 1 && !row.family.is_tiled() && key.kind != GemmKind::Windows),
           "no kernel reads such an A by k");
-  require(gemm_fits(row, key.rows, key.vectors), "a {}x{} tile does not fit the registers", key.rows, key.vectors);
+  require(gemm_fits(row, key.rows, key.vectors, key.kind), "a {}x{} tile does not fit the registers", key.rows, key.vectors);
   if (row.family.is_tiled()) return emit_tile_gemm(memory, row, key);
   return GemmEmitter(memory, row, key).emit();
 }

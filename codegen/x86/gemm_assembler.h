@@ -3,9 +3,17 @@
 #include <cstddef>
 
 #include "codegen/x86/assembler.h"
+#include "codegen/x86/gemm.h"
 #include "codegen/x86/micro_kernels.h"
 
 namespace tenon {
+
+/// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
+inline int spares_needed(Arithmetic a) { return a == Arithmetic::I16Dot || a == Arithmetic::I8I8Dot ? 2 : 1; }
+
+inline int spare_registers(Isa isa, int rows, int vectors) {
+  return (isa == Isa::Avx512 ? 32 : 16) - rows * vectors - std::min(rows, vectors);
+}
 
 class GemmAssembler : public Assembler {
 public:
@@ -137,5 +145,14 @@ protected:
   const GemmFamily& f_;
   const Arithmetic arithmetic_;
 };
+
+/// Sets of accumulators: more than one while the tile has too few independent sums and registers allow.
+inline int sum_sets(const GemmFamilyRow& row, int rows, int vectors) {
+  int sets = 1;
+  while (sets < least_unroll && sets * rows * vectors < GemmAssembler::min_chains &&
+         spare_registers(row.isa, rows, vectors) - (2 * sets - 1) * rows * vectors >= spares_needed(row.arithmetic))
+    sets *= 2;
+  return sets;
+}
 
 } // namespace tenon

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "codegen/x86/even_rows.h"
 #include "codegen/x86/gemm_assembler.h"
 
 namespace tenon {
@@ -73,9 +74,7 @@ private:
     mov(a_, ptr[a_]);
     add(a_, ptr[arguments() + offsetof(GemmArgs, first)]);
     argument(stride_, offsetof(GemmArgs, a_stride));
-    lea(stride3_, ptr[stride_ + stride_ * 2]);
-    lea(stride5_, ptr[stride_ + stride_ * 4]);
-    lea(stride7_, ptr[stride_ + stride3_ * 2]);
+    a_rows_.load();
     argument(c_, offsetof(GemmArgs, c));
     argument(c_stride_, offsetof(GemmArgs, c_stride));
     argument(init_, offsetof(GemmArgs, init));
@@ -115,11 +114,11 @@ private:
       for (int i = 0; i < rows; i++) multiply_row(i, k);
     store_sums({rows, vectors_, masked_, temporary(), mask()}, c_, c_stride_, init, [&](int i, int j) { return sum(i, j); });
     add(c_, c_stride_);
-    lea(a_, ptr[row(rows)]);
+    lea(a_, ptr[a_rows_.at(rows)]);
   }
 
   void multiply_row(int i, int k) {
-    Xbyak::RegExp at = row(i) + k * element_bytes();
+    Xbyak::RegExp at = a_rows_.at(i) + k * element_bytes();
     if (!wide()) broadcast(temporary(), ptr[at]);
     for (int j = 0; j < vectors_; j++) {
       if (wide()) multiply(k, sum(i, j), held(k, j), ptr_b[at]);
@@ -131,22 +130,12 @@ private:
     else is_double() ? vmulpd(sum, b, a) : vmulps(sum, b, a);
   }
 
-  Xbyak::RegExp row(int i) const {
-    switch (i) {
-    case 0: return a_;
-    case 3: return a_ + stride3_;
-    case 5: return a_ + stride5_;
-    case 6: return a_ + stride3_ * 2;
-    case 7: return a_ + stride7_;
-    default: return a_ + stride_ * i; // 1, 2, 4, 8
-    }
-  }
-
   const int k_, vectors_;
   const bool masked_;
   int rows_;
-  const Reg64 a_ = r8, stride_ = r9, stride3_ = r10, stride5_ = r11, stride7_ = r12, c_ = rcx, c_stride_ = rdx, init_ = rsi, left_ = rbx,
-              b_ = r13, first_a_ = r14, first_c_ = r15, batches_ = rbp;
+  const Reg64 a_ = r8, stride_ = r9, c_ = rcx, c_stride_ = rdx, init_ = rsi, left_ = rbx, b_ = r13, first_a_ = r14, first_c_ = r15,
+              batches_ = rbp;
+  EvenRows a_rows_{*this, most_held_rows, {a_, stride_, r10, r11, r12}};
 };
 
 } // namespace

@@ -159,9 +159,10 @@ struct Tile {
 uint8_t rows_in_place(const GemmFamilyRow& r, int vectors) {
   const GemmFamily& f = r.family;
   if (f.is_tiled() || (r.isa != Isa::Avx512 && f.b != f.sum)) return 0;
-  if (f.group == 1) return f.rows[static_cast<size_t>(vectors)];
-  int rows = 0;
-  while (woven_gemm_fits(r, rows + 1, vectors)) rows++;
+  int rows = f.group == 1 ? f.rows[static_cast<size_t>(vectors)] : 0;
+  if (f.group == 1 && vectors == 1)
+    while (gemm_fits(r, rows + 1, 1, GemmKind::InPlace)) rows++;
+  while (f.group > 1 && woven_gemm_fits(r, rows + 1, vectors)) rows++;
   return static_cast<uint8_t>(rows);
 }
 

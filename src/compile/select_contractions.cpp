@@ -84,17 +84,27 @@ void pack_constant(const KernelTable& kernels, const Caches& caches, const Tenso
   v.weights = nullptr, v.scales = nullptr, v.packed = true;
 }
 
+/// Whether rows lie k by k, and B along one of its sizes: then `m` gets their strides.
+bool lies_plainly(const LoweredRegion& r, Matmul& m) {
+  const auto& [a, b] = *r.product;
+  auto row = const_int(a.row_stride), b_k = const_int(b.row_stride), b_n = const_int(b.column_stride);
+  if (!row || !is_const_int(a.column_stride, 1) || !b_k || !b_n || (*b_k != 1 && *b_n != 1)) return false;
+  m.a_row = *row, m.a_k = 1;
+  m.b_k = *b_k, m.b_n = *b_n;
+  return true;
+}
+
 /// Weights given as out x in stay as they are where rows are known to be many: they take the part of A. A loop's are packed, as it comes
 /// back to them.
 bool stays_in_place(const Graph& g, const LoweredRegion& r, const KernelTable& kernels, const Caches& caches, Matmul m) {
-  const auto& [a, b] = *r.product;
-  auto row = const_int(a.row_stride);
-  if (m.m == any_size || !row || !is_const_int(a.column_stride, 1) || !is_const_int(b.row_stride, 1)) return false;
+  if (m.m == any_size || !lies_plainly(r, m) || m.b_k != 1) return false;
   auto& nodes = g.block(g.top()).nodes;
-  if (std::ranges::find(nodes, r.node) == nodes.end()) return false;
-  m.a_row = *row, m.a_k = 1;
-  m.b_k = 1, m.b_n = *const_int(b.column_stride);
-  return pays_to_leave(kernels, caches, m);
+  return std::ranges::find(nodes, r.node) != nodes.end() && pays_to_leave(kernels, caches, m);
+}
+
+/// Weights of few columns stay as they are for dot products.
+bool stays_for_dots(const LoweredRegion& r, const KernelTable& kernels, const Caches& caches, Matmul m) {
+  return lies_plainly(r, m) && pays_as_dots(kernels, caches, m);
 }
 
 } // namespace
@@ -113,6 +123,7 @@ SelectedRegion::Product select_product(const Graph& g, const LoweredRegion& r, c
                .b_type = g.type(b.value).dtype};
   SelectedRegion::Product p;
   if (!w || rank != 2 || shape.n == any_size || shape.k == any_size || !const_int(b.offset) || !w->is_contiguous()) return p;
+  if (slices_of(n) == 1 && stays_for_dots(r, kernels, target.caches, shape)) return p;
   bool stays = target.leaves != Leaves::None && slices_of(n) == 1 && stays_in_place(g, r, kernels, target.caches, shape);
   if (stays && target.leaves == Leaves::ForGood) return p;
   shape.family = choose_family(kernels, shape.a_type, shape.b_type, shape.m, shape.n, shape.k);

@@ -115,3 +115,21 @@ TEST_CASE("weights are packed where rows are few, or of no known number") {
   CHECK(packed_weights(layer({4, 192, 256}), Isa::Auto) == 2);
   CHECK(packed_weights(layer({64, 192, 256}, true), Isa::Auto) == 2);
 }
+
+TEST_CASE("weights of few columns stay for dot products") {
+  for (const Layer& l : {Layer{500, 512, 3}, Layer{1, 64, 1}, Layer{37, 300, 10}, Layer{64, 33, 7}, Layer{257, 1100, 15}})
+    for (bool dynamic : {false, true}) {
+      CAPTURE(l.rows);
+      CAPTURE(l.out);
+      CAPTURE(dynamic);
+      TestGraph g = layer(l, dynamic);
+      std::vector<std::vector<Tensor>> calls;
+      for (int64_t rows : {l.rows, dynamic ? int64_t{2} : l.rows, dynamic ? int64_t{0} : l.rows})
+        calls.push_back({noise({rows, l.in}, 0.3), noise({rows, l.out}, 0.8)});
+      for (Isa isa : {Isa::Avx2, Isa::Auto}) {
+        if (l.out == 3 && !dynamic) CHECK(packed_weights(g, isa) == 0);
+        compare_each(g, calls, {{.threads = 2, .isa = isa}});
+      }
+    }
+  CHECK(plan_of(layer({500, 512, 3}), {}, {.objects = true})->packed.empty());
+}

@@ -1,0 +1,21 @@
+#include "runtime/matmul_ahead.h"
+
+namespace tenon {
+
+bool lies_near(const Caches& caches, DType type, int64_t elements, const int64_t (&strides)[2], const Matmul& m) {
+  for (int i = 0; i < 2; i++) elements *= strides[i] != 0 ? m.batch[i] : 1;
+  return elements * static_cast<int64_t>(size_of(type)) <= caches.l3 / 2;
+}
+
+bool asks_for_b(const Caches& caches, const Matmul& m) {
+  constexpr int64_t many_rows = 32;
+  bool crowds = m.b_k * static_cast<int64_t>(size_of(m.b_type)) % page_bytes == 0;
+  return (m.m > many_rows && crowds) || !lies_near(caches, m.b_type, m.k * m.n, m.b_batch, m);
+}
+
+bool looks_for_results(const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  int64_t bytes = m.m * m.n * static_cast<int64_t>(size_of(f.sum));
+  return m.epilogue.fn ? bytes > caches.l2 / 2 : bytes * m.batch[0] * m.batch[1] > caches.l3;
+}
+
+} // namespace tenon
