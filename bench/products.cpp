@@ -107,7 +107,7 @@ struct Own {
       m.family = choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k);
       int64_t bytes = packed_b_bytes(kernels, m.family, p.k, p.n);
       packed = operand(DType::U8, bytes);
-      const GemmFamily& f = kernels.families()[static_cast<size_t>(m.family)];
+      const GemmFamily& f = kernels.family(m.family);
       Panels panels = choose_panels(f, p.n, p.k);
       pack_panels(kernels, f, panels, {m.b, m.b_type, m.b_k, m.b_n}, 0, p.k, 0, panels.count(), packed.get());
       m.b = packed.get(), m.packed = true, m.b_batch[1] = bytes;

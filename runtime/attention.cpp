@@ -85,7 +85,7 @@ AttentionPlan make_plan(const KernelTable& kernels, const Caches& caches, int th
   p.out_stride = round_up(std::max<int64_t>(c.columns, 1), 16);
   bool same = c.q.type == c.k.type && c.k.type == c.v.type;
   p.family = attention_family(kernels, same ? c.q.type : DType::F32);
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
+  const GemmFamily& f = kernels.family(p.family);
   p.row_step = f.row_step;
   find_group(c, p);
   choose_items(c, caches, threads, p);
@@ -220,7 +220,7 @@ void pack_block(const Run& r, const AttentionItem& item, const AttentionOperandV
   if (are_keys) std::swap(rows.k_stride, rows.other_stride);
   Panels panels = are_keys ? r.p.panels : r.p.values;
   (are_keys ? panels.n : panels.k) = count;
-  pack_panels(r.kernels, r.kernels.families()[static_cast<size_t>(r.p.family)], panels, rows, 0, panels.k, 0, panels.count(), to);
+  pack_panels(r.kernels, r.kernels.family(r.p.family), panels, rows, 0, panels.k, 0, panels.count(), to);
 }
 
 /// Keys or values from n0 on, as f32.
@@ -417,7 +417,7 @@ std::string describe_attention(const KernelTable& kernels, const Caches& caches,
   if (p.heads > 1) s += " (" + std::to_string(p.heads) + " heads share keys)";
   s += ", blocks of " + std::to_string(p.block_rows) + "x" + std::to_string(p.block_keys);
   if (p.few) s += ", keys in place";
-  if (p.narrow) s += ", " + std::string(kernels.families()[static_cast<size_t>(p.family)].name);
+  if (p.narrow) s += ", " + std::string(kernels.family(p.family).name);
   if (p.parts > 1) s += ", keys in " + std::to_string(p.parts) + " parts";
   if (c.has_upper || c.has_lower) s += ", blocks without weight skipped";
   return s;

@@ -15,22 +15,21 @@ namespace tenon {
 namespace {
 
 int family_number(const KernelTable& kernels) { return choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size); }
-const GemmFamily& family_of(const KernelTable& kernels) { return kernels.families()[static_cast<size_t>(family_number(kernels))]; }
-const GemmFamily& family_at(const KernelTable& kernels, int family) { return kernels.families()[static_cast<size_t>(family)]; }
+const GemmFamily& family_of(const KernelTable& kernels) { return kernels.family(family_number(kernels)); }
 
 } // namespace
 
 int attention_family(const KernelTable& kernels, DType type) {
   int best = type == DType::BF16 ? choose_family(kernels, type, type, any_size, any_size, any_size) : -1;
-  return best >= 0 && family_at(kernels, best).a == type ? best : family_number(kernels);
+  return best >= 0 && kernels.family(best).a == type ? best : family_number(kernels);
 }
 
 Panels key_panels(const KernelTable& kernels, int family, int64_t block_keys, int64_t depth) {
-  return choose_panels(family_at(kernels, family), block_keys, depth);
+  return choose_panels(kernels.family(family), block_keys, depth);
 }
 
 Panels value_panels(const KernelTable& kernels, int family, int64_t columns, int64_t keys) {
-  return choose_panels(family_at(kernels, family), columns, keys);
+  return choose_panels(kernels.family(family), columns, keys);
 }
 
 namespace {
@@ -81,7 +80,7 @@ struct CutRows {
   int64_t count = 0;
   TileKernels kernels;
 
-  CutRows(const KernelTable& table, int number, const Panels& panels, int64_t rows) : family(family_at(table, number)) {
+  CutRows(const KernelTable& table, int number, const Panels& panels, int64_t rows) : family(table.family(number)) {
     int most = family.rows[static_cast<size_t>(panels.vectors)];
     uint64_t heights = 0;
     auto add = [&](int height) { tiles[count++].count = height, heights |= uint64_t{1} << height; };
@@ -243,7 +242,7 @@ namespace {
 
 // Tiles of up to `rows` rows on panels of which any may be the last.
 void prepare_widths(const KernelTable& kernels, int family, int vectors, uint64_t heights) {
-  const GemmFamily& f = family_at(kernels, family);
+  const GemmFamily& f = kernels.family(family);
   for (int v = 1; v <= vectors; v++)
     for (bool masked : {false, true})
       for (int r = 1; r <= f.rows[static_cast<size_t>(v)]; r++)
@@ -257,7 +256,7 @@ uint64_t heights_of(const GemmFamily& f, int rows) {
 } // namespace
 
 void prepare_attention(const KernelTable& kernels, int family, int64_t block_keys, int64_t columns) {
-  const GemmFamily& f = family_at(kernels, family);
+  const GemmFamily& f = kernels.family(family);
   Panels keys = key_panels(kernels, family, block_keys, 1);
   prepare_widths(kernels, family, keys.vectors, heights_of(f, f.rows[static_cast<size_t>(keys.vectors)]));
   for (int v = 1; v <= keys.vectors; v++) kernels.copy(v);

@@ -299,7 +299,7 @@ void run_items(const ConvCall& call, int64_t begin, int64_t end, int worker) {
 }
 
 void run_windows(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& c, char* scratch) {
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(plan.layout.family)];
+  const GemmFamily& f = kernels.family(plan.layout.family);
   ConvCall call{kernels, f, c, plan, static_cast<const char*>(c.weights), scratch};
   double work = static_cast<double>(c.batch * c.window.out_pixels() * c.window.positions()) *
                 static_cast<double>(c.group_inputs() * c.out_channels) / f.speed;

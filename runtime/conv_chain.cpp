@@ -74,7 +74,7 @@ bool is_product(const KernelTable& kernels, const Conv& c) {
   const ConvWindow& w = c.window;
   bool plain = c.groups == 1 && w.positions() == 1 && conv_family(kernels, c) >= 0;
   for (int d = 0; d < 3; d++) plain = plain && w.stride[d] == 1 && w.pad[d] == 0 && w.in[d] == w.out[d];
-  return plain && kernels.families()[static_cast<size_t>(conv_family(kernels, c))].sum == DType::F32;
+  return plain && kernels.family(conv_family(kernels, c)).sum == DType::F32;
 }
 
 Conv given_conv(const ConvStep& s, const Frame& f) {

@@ -160,7 +160,7 @@ int conv_family(const KernelTable& kernels, const Conv& c) {
 ConvLayout conv_layout(const KernelTable& kernels, const Conv& c) {
   ConvLayout l;
   l.family = c.family >= 0 ? c.family : conv_family(kernels, c);
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(l.family)];
+  const GemmFamily& f = kernels.family(l.family);
   int64_t inputs = c.group_inputs(), outputs = c.group_outputs();
   bool converted = f.is_tiled() || c.in_type != f.a, fold = c.groups == 1 && (converted || inputs < fold_below || inputs % f.k_step != 0);
   l.copied = converted;
@@ -190,7 +190,7 @@ ConvLayout conv_layout(const KernelTable& kernels, const Conv& c) {
 int64_t num_panels(const ConvLayout& l, const Conv& c) { return static_cast<int64_t>(l.parts.size()) * c.groups * l.panels.count(); }
 
 bool windows_pack_scaled(const KernelTable& kernels, const ConvLayout& l, const Conv& c) {
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(l.family)];
+  const GemmFamily& f = kernels.family(l.family);
   return c.weight_type == DType::F32 && std::all_of(l.parts.begin(), l.parts.end(), [&](auto& p) { return lies_by_outputs(f, p, c); });
 }
 
@@ -199,7 +199,7 @@ void scale_columns(float* rows, int64_t count, int64_t width, const float* facto
 }
 
 void pack_windows(const KernelTable& kernels, const ConvLayout& l, const Conv& c, int64_t begin, int64_t end, void* to) noexcept {
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(l.family)];
+  const GemmFamily& f = kernels.family(l.family);
   char* base = static_cast<char*>(to);
   if (begin == 0) std::memset(base + l.padding, c.padding, static_cast<size_t>(l.bytes - l.padding));
   WeightAddress at(c);

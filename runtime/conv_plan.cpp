@@ -14,7 +14,6 @@ constexpr int64_t tile_bytes = 64 << 10;          // of sums that an epilogue ta
 constexpr int64_t tiled_bytes = 256 << 10;        // the same on tile registers, whose rows are read anew for each of them
 constexpr int64_t most_waiting_bytes = 512 << 10; // of sums that wait for more positions of the kernel
 
-const GemmFamily& family(const KernelTable& kernels, int number) { return kernels.families()[static_cast<size_t>(number)]; }
 int64_t bytes_of(DType t) { return static_cast<int64_t>(size_of(t)); }
 
 bool is_matmul(const Conv& c) {
@@ -51,7 +50,7 @@ int64_t choose_positions(const ConvLayout& l, const ConvLayout::Part& p, const G
 
 void plan_parts(ConvPlan& plan, const KernelTable& kernels, const Caches& caches, int threads, const Conv& c) {
   const ConvLayout& l = plan.layout;
-  const GemmFamily& f = family(kernels, l.family);
+  const GemmFamily& f = kernels.family(l.family);
   for (const ConvLayout::Part& part : l.parts) {
     const ConvWindow& w = part.window;
     ConvPlan::Part p{};
@@ -139,14 +138,14 @@ uint64_t heights(const ConvLayout& l, const GemmFamily& f, int tile_rows) {
 }
 
 TileKernels window_kernels(const KernelTable& kernels, const ConvLayout& l, const Conv& c, bool direct) {
-  const GemmFamily& f = family(kernels, l.family);
+  const GemmFamily& f = kernels.family(l.family);
   int tile_rows = f.rows[static_cast<size_t>(l.panels.vectors)];
   GemmKind kind = l.copied ? GemmKind::Packed : GemmKind::Windows;
   return tile_kernels(kernels, l.family, l.panels, kind, heights(l, f, tile_rows), (direct || c.groups > 1) && !f.is_tiled());
 }
 
 bool is_direct(const KernelTable& kernels, const ConvLayout& l, const Conv& c) {
-  return c.output && !c.transposed && !c.row_major && !family(kernels, l.family).is_tiled();
+  return c.output && !c.transposed && !c.row_major && !kernels.family(l.family).is_tiled();
 }
 
 bool is_folded(const ConvLayout& l) {
@@ -156,7 +155,7 @@ bool is_folded(const ConvLayout& l) {
 void plan_windows(ConvPlan& plan, const KernelTable& kernels, const Caches& caches, int threads, const Conv& c) {
   plan.layout = conv_layout(kernels, c);
   ConvLayout& l = plan.layout;
-  const GemmFamily& f = family(kernels, l.family);
+  const GemmFamily& f = kernels.family(l.family);
   plan.folded = c.in_pixel == c.in_channels;
   l.copied = l.copied || (is_folded(l) && !plan.folded);
   plan.tile_rows = f.rows[static_cast<size_t>(l.panels.vectors)];
@@ -220,7 +219,7 @@ void prepare_conv(const KernelTable& kernels, const Conv& c) {
     if (c.packed && !c.window_weights) return;
   }
   ConvLayout l = conv_layout(kernels, c);
-  const GemmFamily& f = family(kernels, l.family);
+  const GemmFamily& f = kernels.family(l.family);
   if (l.copied) prepare_packing(kernels, f, c.in_type);
   if (c.row_major || !c.packed) kernels.transpose();
   window_kernels(kernels, l, c, is_direct(kernels, l, c));
@@ -252,13 +251,13 @@ ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads
 std::string describe_conv(const KernelTable& kernels, const ConvPlan& p) {
   if (p.kind == ConvPlan::Kind::Depthwise) return "depthwise kernels";
   if (p.kind == ConvPlan::Kind::Lines) return "kernels along row-major lines";
-  if (p.kind == ConvPlan::Kind::Product) return std::string(family(kernels, p.product.family).name) + ", a product";
+  if (p.kind == ConvPlan::Kind::Product) return std::string(kernels.family(p.product.family).name) + ", a product";
   if (p.kind == ConvPlan::Kind::Winograd)
-    return std::string(family(kernels, p.winograd.family).name) + " tiles of " + std::to_string(p.winograd.tile_rows) + "x" +
+    return std::string(kernels.family(p.winograd.family).name) + " tiles of " + std::to_string(p.winograd.tile_rows) + "x" +
            std::to_string(p.winograd.panels.width()) + ", Winograd's F(2x2, 3x3), " + std::to_string(p.winograd.blocks) + " items an image";
   const ConvLayout& l = p.layout;
   std::string text =
-      std::string(family(kernels, l.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(l.panels.width());
+      std::string(kernels.family(l.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(l.panels.width());
   text += p.strip.used() ? ", windows copied by rows" : l.copied ? ", windows copied" : ", windows in place";
   if (l.parts.size() > 1) text += ", " + std::to_string(l.parts.size()) + " parts";
   return text + ", " + std::to_string(p.items) + " items";

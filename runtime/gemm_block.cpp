@@ -61,8 +61,8 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
   TileKernels out;
   int64_t last = panels.count() - 1;
   if (last < 0) return out;
-  out.beside = kernels.families()[static_cast<size_t>(family)].is_tiled() && kind != GemmKind::PackedRows;
-  out.ahead_k = kernels.families()[static_cast<size_t>(family)].ahead_k;
+  out.beside = kernels.family(family).is_tiled() && kind != GemmKind::PackedRows;
+  out.ahead_k = kernels.family(family).ahead_k;
   out.in_series = !out.beside && kind != GemmKind::Stream;
   bool partial = masked && panels.columns(last) != panels.panel_width(last);
   if (last > 0) kernels.gemm({family, 0, panels.vectors, false, kind, a_by_k}, heights, out.full.data());

@@ -31,7 +31,8 @@ struct GemmArgs {
   int64_t positions;
   int64_t columns; // valid columns, read by masked kernels, and by those that weave a B in place
   GemmInit mode;
-  int64_t rest = 0;    // k of a last, partial group (GemmFamily::reads_rest), where positions is 1: A has no more, packed B is zero-padded
+  /// k of a last, partial group (GemmFamily::reads_rest), where positions is 1 or B is held: A has no more, packed B is zero-padded.
+  int64_t rest = 0;
   int64_t b_ahead = 0; // B in place: bytes from one step's lines that are asked for to the next step's, b_stride; 0: none are
   int64_t part = 128;  // k of a part, some multiple of 16: f32 sums of more are added up in parts, which keeps rounding errors small
   /// A series of so many tiles of the same shape, and the bytes from one to the next in A (`first`), B, C and `init`. The kernel leaves
@@ -57,8 +58,9 @@ using GemmFn = void (*)(GemmArgs*);
 /// A that do; a tile has as many columns as the key has vectors, `depth` counts single k, positions must be 1.
 /// DotRows: the same where B stays in cache and rows stream past it: the next tile's are looked for.
 /// Stream: a single row of A, by `columns` columns of a row-major B that are read in whole rows; C, of one row, is to stay in cache.
-/// Held: all k of B, as many as the key has rows, `b_stride` bytes apart, stay in registers; `tiles` rows of A, `a_stride` bytes apart,
-/// stream past them; `positions` such products of a batch, whose A, B and C lie next_a, next_b and next_c apart. depth is not looked at.
+/// Held: all k of B, or packed groups of k, as many as the key has rows, `b_stride` bytes apart, stay in registers; `tiles` rows of A,
+/// `a_stride` bytes apart, stream past them; `positions` such products of a batch, whose A, B and C lie next_a, next_b and next_c apart.
+/// depth is not looked at.
 /// PackedRows: B packed where its panel stays in cache and rows stream past it, tile registers alone.
 enum class GemmKind : uint8_t { Packed, InPlace, Windows, Dot, DotRows, Stream, Held, PackedRows };
 inline constexpr bool is_dot(GemmKind k) { return k == GemmKind::Dot || k == GemmKind::DotRows; }

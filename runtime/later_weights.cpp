@@ -16,7 +16,7 @@ constexpr int64_t piece = 8 << 20;        // bytes that are packed before what t
 LaterWeights::LaterWeights(const KernelTable& kernels, const std::vector<Form>& forms, std::span<const std::byte> file)
     : kernels_(kernels), file_(file) {
   for (const Form& form : forms) {
-    prepare_packing(kernels, kernels.families()[static_cast<size_t>(form.family)], form.stored.type);
+    prepare_packing(kernels, kernels.family(form.family), form.stored.type);
     Weight& w = weights_.emplace_back();
     w.form = form;
     w.memory = place_.allocate(static_cast<size_t>(form.panels.bytes()));
@@ -43,7 +43,7 @@ void LaterWeights::pack(int i, const Workers& workers) noexcept {
   if (left_of_call_.load(std::memory_order_relaxed) <= 0 || w.is_claimed.exchange(true)) return;
   const Panels& panels = w.form.panels;
   left_of_call_ -= panels.bytes();
-  const GemmFamily& family = kernels_.families()[static_cast<size_t>(w.form.family)];
+  const GemmFamily& family = kernels_.family(w.form.family);
   int64_t bytes = std::max<int64_t>(panels.offset(1), 1), grain = std::max<int64_t>(least_share / bytes, 1),
           together = std::max<int64_t>(piece / bytes, 1);
   for (int64_t p = 0, all = panels.count(); p < all; p += together) {

@@ -32,7 +32,7 @@ int best_vectors(const GemmFamily& f) {
 
 double flops_of(const KernelTable& kernels, const Workers& workers, int family) {
   constexpr int64_t k = 256, calls = 400;
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  const GemmFamily& f = kernels.family(family);
   int vectors = best_vectors(f), rows = f.rows[static_cast<size_t>(vectors)];
   GemmFn kernel = kernels.gemm({family, rows, vectors});
   int64_t row_bytes = k * static_cast<int64_t>(size_of(f.a)), width = int64_t{vectors} * f.lanes;

@@ -195,8 +195,7 @@ void multiply_small(const MatmulRun& call, const MatmulItem& item, const MatmulP
                  .b_stride = strides_in_place(call).k,
                  .c = to.c,
                  .c_stride = to.stride * call.sum_bytes(),
-                 .sum_bytes = static_cast<int>(call.sum_bytes()),
-                 .mode = GemmInit::Zero});
+                 .sum_bytes = static_cast<int>(call.sum_bytes())});
 }
 
 /// Sums in scratch go to C.
@@ -359,7 +358,7 @@ int64_t items_of(const MatmulPlan& plan, const Matmul& m) {
 void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& given, void* scratch, int64_t begin, int64_t end,
                       int worker, bool backward) noexcept {
   const Matmul m = plan.exchanged ? exchanged(given) : given;
-  MatmulRun call{kernels, kernels.families()[static_cast<size_t>(plan.family)], m, plan, static_cast<char*>(scratch)};
+  MatmulRun call{kernels, kernels.family(plan.family), m, plan, static_cast<char*>(scratch)};
   if (begin < end && !backward) run_items(call, begin, end, worker);
   for (int64_t i = end; backward && i-- > begin;) run_items(call, i, i + 1, worker);
 }
@@ -367,7 +366,7 @@ void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const 
 void run_matmul(const KernelTable& kernels, const Workers& workers, const MatmulPlan& plan, const Matmul& given, void* scratch) noexcept {
   if (given.m <= 0 || given.n <= 0) return;
   const Matmul m = plan.exchanged ? exchanged(given) : given;
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(plan.family)];
+  const GemmFamily& f = kernels.family(plan.family);
   MatmulRun call{kernels, f, m, plan, static_cast<char*>(scratch)};
   int64_t parts = plan.splits_m * plan.splits_n * plan.splits_k;
   constexpr double least_work = 64; // cycles of an item, however small

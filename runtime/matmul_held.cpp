@@ -9,7 +9,8 @@ namespace tenon {
 constexpr int held_tile_rows = 8; // of a block of the kernels
 
 int held_vectors(const GemmFamily& f, int64_t k) {
-  return k < 1 || k > f.held ? 0 : static_cast<int>(std::min<int64_t>(f.held / k, GemmFamily::most_held_together));
+  int64_t groups = ceil_div(k, f.group);
+  return k < 1 || groups > f.held ? 0 : static_cast<int>(std::min<int64_t>(f.held / groups, GemmFamily::most_held_together));
 }
 
 /// Bytes from a row of C to the next, and whether such rows share a set of L1.
@@ -38,15 +39,16 @@ void choose_held(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const
   bool batched = m.batch[0] * m.batch[1] > 1, small = batched && m.m < rows_of_batch;
   if (held == 0 || !plain || (!batched && m.m < held_tile_rows)) return;
   MatmulPlan changed = p;
-  if (!m.packed) changed.use = m.b_n == 1 ? BUse::InPlace : BUse::Pack, changed.panels = choose_panels(f, m.n, m.k, held);
+  if (!m.packed) changed.use = m.b_n == 1 && f.group == 1 ? BUse::InPlace : BUse::Pack, changed.panels = choose_panels(f, m.n, m.k, held);
   changed.held = std::min(held, changed.panels.vectors);
+  if (f.group > 1 && changed.held == 1 && m.n > f.lanes) return; // tiles read a group of A for more than one vector
   changed.tile_rows = held_tile_rows;
   changed.pack_a = changed.a_by_k = changed.rows_first = false;
   if (small && !takes_batches(changed)) return;
   double entries =
       static_cast<double>(ceil_div(m.m, held_block_rows(changed, f, caches, m)) * ceil_div(m.n, int64_t{changed.held} * f.lanes));
   double enter = small ? next_batch + static_cast<double>(m.k * changed.held) : entered,
-         mine = static_cast<double>(m.m) * padded(m.n, f.lanes) * (static_cast<double>(m.k) / f.speed + stored) + entries * enter;
+         mine = static_cast<double>(m.m) * padded(m.n, f.lanes) * (padded(m.k, f.group) / f.speed + stored) + entries * enter;
   if (rows_crowd(f, m)) cycles = std::max(cycles, crowded * static_cast<double>(m.m) * static_cast<double>(m.n));
   if (mine < cycles) p = changed;
 }
@@ -56,7 +58,8 @@ TileKernels held_kernels(const KernelTable& kernels, int family, const Panels& p
   int64_t last = panels.count() - 1;
   if (last < 0) return out;
   auto add = [&](int vectors, bool masked, auto& to) {
-    to[static_cast<size_t>(vectors)] = kernels.gemm({family, static_cast<int>(panels.k), vectors, masked, GemmKind::Held});
+    to[static_cast<size_t>(vectors)] =
+        kernels.gemm({family, static_cast<int>(ceil_div(panels.k, panels.group)), vectors, masked, GemmKind::Held});
   };
   auto add_panel = [&](int vectors) {
     if (vectors >= held) add(held, false, out.full);
@@ -84,20 +87,24 @@ void multiply_held(const HeldBlock& h) noexcept {
                 .depth = panels.k,
                 .positions = h.batches,
                 .columns = 0,
-                .mode = h.mode,
+                .mode = panels.tail ? GemmInit::Row : GemmInit::Zero,
+                .rest = panels.k % panels.group,
                 .tiles = h.rows,
                 .next_a = h.next_a,
                 .next_b = h.next_b,
                 .next_c = h.next_c};
+  const int64_t group_bytes = panels.element_bytes * panels.group;
   const int64_t panel_bytes = panels.width() * (h.packed ? panels.column_bytes(panels.depth()) : panels.element_bytes);
   for (int64_t p = h.p0; p < h.p1; p++) {
+    const char* panel = h.b + (p - h.p0) * panel_bytes;
     int of_panel = panels.panel_vectors(p);
-    if (h.packed) args.b_stride = panels.panel_width(p) * panels.element_bytes;
+    if (h.packed) args.b_stride = panels.panel_width(p) * group_bytes;
     for (int v = 0; v < of_panel; v += h.held) {
       int64_t columns = int64_t{v} * panels.lanes;
       int vectors = std::min(h.held, of_panel - v);
       bool last = p + 1 == panels.count() && v + vectors == of_panel;
-      args.b = h.b + (p - h.p0) * panel_bytes + columns * panels.element_bytes;
+      args.b = panel + columns * group_bytes;
+      args.init = panel + panels.bytes(p, panels.depth()) + columns * panels.tail;
       args.c = h.c + ((p - h.p0) * panels.width() + columns) * h.sum_bytes;
       args.columns = panels.columns(p) - columns;
       (last ? h.kernels.last : h.kernels.full)[static_cast<size_t>(vectors)](&args);
@@ -123,7 +130,6 @@ void multiply_held_batches(const MatmulRun& call, int64_t begin, int64_t end) no
               .c = nullptr,
               .c_stride = m.c_row * bytes,
               .sum_bytes = static_cast<int>(bytes),
-              .mode = GemmInit::Zero,
               .next_a = m.a_batch[1] * bytes,
               .next_b = m.b_batch[1] * bytes,
               .next_c = m.c_batch[1] * bytes};

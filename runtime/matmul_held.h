@@ -17,7 +17,7 @@ int64_t held_block_rows(const MatmulPlan& plan, const GemmFamily& family, const 
 /// The kernels for a B in such panels, `held` vectors at a time, by their vectors. The last one of B writes valid columns only.
 TileKernels held_kernels(const KernelTable& kernels, int family, const Panels& panels, int held);
 
-/// C[rows, columns of panels p0..p1) = A * B, plus what C holds if `mode` says so. Strides in bytes.
+/// C[rows, columns of panels p0..p1) = A * B. Strides in bytes.
 struct HeldBlock {
   const Panels& panels;
   const TileKernels& kernels;
@@ -31,7 +31,6 @@ struct HeldBlock {
   char* c;          // column 0 of panel p0
   int64_t c_stride;
   int sum_bytes;
-  GemmInit mode;
   int64_t batches = 1, next_a = 0, next_b = 0, next_c = 0; // such products, and the bytes from one to the next
 };
 void multiply_held(const HeldBlock& block) noexcept;

@@ -271,8 +271,7 @@ bool can_exchange(const GemmFamily& f, const Matmul& m) {
 bool pays_to_pack_a(const KernelTable& kernels, const Caches& caches, const Matmul& m) {
   constexpr double turning = 0.5, clearly = 0.97; // cycles for an element
   if (m.packed || m.b_k != 1 || m.a_k != 1 || m.m <= in_place_rows || m.n <= in_place_rows || m.a_type != m.b_type) return false;
-  const GemmFamily& f =
-      kernels.families()[static_cast<size_t>(m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k))];
+  const GemmFamily& f = kernels.family(m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k));
   if (!can_exchange(f, m) || f.group > 1 || held_vectors(f, m.k) > 0) return false;
   double straight = std::min(cycles_of(BUse::Pack, f, caches, m), cycles_of(BUse::Dot, f, caches, m)),
          turned = cycles_of(BUse::Pack, f, caches, exchanged(m)) + static_cast<double>(m.m) * static_cast<double>(m.n) * turning;
@@ -285,7 +284,7 @@ bool pays_exchanged(const KernelTable& kernels, const Caches& caches, const Matm
   if (m.n > in_place_rows || m.m <= 4 * m.n || m.k <= 1 || m.a_row != 1 || m.a_k == 1 || m.packed || m.a_type != m.b_type) return false;
   if (m.n == 1 && m.c && m.c_row != 1) return false;
   int family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.n, m.m, m.k);
-  return can_exchange(kernels.families()[static_cast<size_t>(family)], m);
+  return can_exchange(kernels.family(family), m);
 }
 
 // ---- what may be needed
@@ -296,7 +295,7 @@ struct Preparation {
   int family;
   const Matmul& m;
 
-  const GemmFamily& f() const { return kernels.families()[static_cast<size_t>(family)]; }
+  const GemmFamily& f() const { return kernels.family(family); }
   int64_t first_row() const { return m.m == any_size ? 1 : m.m; }
 
   void tiles(const Panels& panels, GemmKind kind, int64_t rows, bool masked) const {
@@ -338,7 +337,7 @@ struct Preparation {
   }
   void held(int64_t n) const {
     bool any = m.k == any_size;
-    for (int64_t k = any ? 1 : m.k; k <= (any ? f().held : m.k); k++) {
+    for (int64_t k = any ? 1 : m.k; k <= (any ? f().held * f().group : m.k); k += f().group) {
       int vectors = held_vectors(f(), k);
       Panels panels = choose_panels(f(), n, k, m.packed ? m.panel_vectors : vectors);
       if (vectors > 0) held_kernels(kernels, family, panels, std::min(vectors, panels.vectors));
@@ -359,7 +358,7 @@ int family_in_call(const KernelTable& kernels, const Caches& caches, const Matmu
       other = m.packed ? -1 : in_place_family(kernels, m.a_type, m.b_type);
   if (other < 0 || other == fastest) return fastest;
   auto least = [&](int family) {
-    const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+    const GemmFamily& f = kernels.family(family);
     double converted = m.a_type == f.a ? 0 : padded(m.m, 1) * padded(m.k, 1) / converted_per_cycle,
            cycles = cycles_of(BUse::Pack, f, caches, m);
     for (BUse use : {BUse::InPlace, BUse::Stream, BUse::Dot}) cycles = std::min(cycles, cycles_of(use, f, caches, m));
@@ -384,7 +383,7 @@ uint64_t possible_families(const KernelTable& kernels, const Matmul& m) {
 }
 
 void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  const GemmFamily& f = kernels.family(family);
   prepare_packing(kernels, f, m.a_type);
   Preparation{kernels, family, m}.any_columns();
   if (m.n == 0 || m.packed || !can_exchange(f, m)) return;
@@ -415,7 +414,7 @@ Matmul exchanged(const Matmul& m) {
 }
 
 int64_t packed_b_bytes(const KernelTable& kernels, int family, int64_t k, int64_t n) {
-  return choose_panels(kernels.families()[static_cast<size_t>(family)], n, k).bytes();
+  return choose_panels(kernels.family(family), n, k).bytes();
 }
 
 /// The plan of a product that is exchanged already, if it is to be.
@@ -423,7 +422,7 @@ static MatmulPlan plan_as_given(const KernelTable& kernels, const Caches& caches
   MatmulPlan p;
   p.exchanged = exchanged;
   p.family = m.family >= 0 ? m.family : family_in_call(kernels, caches, m);
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
+  const GemmFamily& f = kernels.family(p.family);
   choose_use(p, f, caches, m);
   constexpr double bytes_per_cycle = 16; // of a B that comes from far away
   p.work = std::max(cycles_of(p.use, f, caches, m), padded(m.n, 1) * padded(m.k, 1) * static_cast<double>(size_of(f.b)) / bytes_per_cycle);
@@ -448,12 +447,12 @@ MatmulPlan plan_matmul(const KernelTable& kernels, const Caches& caches, int thr
   MatmulPlan p = plan_as_given(kernels, caches, threads, m, exchanges);
   if (!p.turned(m) || p.use != BUse::Pack || m.panel_vectors) return p;
   // Where panels share out evenly, each worker packs its own.
-  double least = expected_cycles(p, kernels.families()[static_cast<size_t>(p.family)], threads, m);
+  double least = expected_cycles(p, kernels.family(p.family), threads, m);
   for (int vectors : panel_vectors_in_call) {
-    if (kernels.families()[static_cast<size_t>(p.family)].rows[static_cast<size_t>(vectors)] == 0) continue;
+    if (kernels.family(p.family).rows[static_cast<size_t>(vectors)] == 0) continue;
     m.panel_vectors = vectors;
     MatmulPlan other = plan_as_given(kernels, caches, threads, m, exchanges);
-    double share = expected_cycles(other, kernels.families()[static_cast<size_t>(p.family)], threads, m);
+    double share = expected_cycles(other, kernels.family(p.family), threads, m);
     if (share < least) p = other, least = share;
   }
   return p;
@@ -466,8 +465,7 @@ bool pays_as_dots(const KernelTable& kernels, const Caches& caches, const Matmul
   if (m.n > most_gathered || (given.m == any_size && m.b_k != 1)) return false; // a few rows do not pay for columns gathered in the call
   MatmulPlan left = plan_matmul(kernels, caches, 1, m);
   ahead.packed = true;
-  const GemmFamily &f = kernels.families()[static_cast<size_t>(left.family)],
-                   &other = kernels.families()[static_cast<size_t>(choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k))];
+  const GemmFamily &f = kernels.family(left.family), &other = kernels.family(choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k));
   return uses_dots(left.use) && !left.exchanged && cycles_of(left.use, f, caches, m) < cycles_of(BUse::Packed, other, caches, ahead);
 }
 
@@ -479,7 +477,7 @@ bool pays_to_leave(const KernelTable& kernels, const Caches& caches, const Matmu
   Matmul ahead = m;
   ahead.packed = true, ahead.family = left.family;
   MatmulPlan packed = plan_matmul(kernels, caches, threads, ahead);
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(left.family)];
+  const GemmFamily& f = kernels.family(left.family);
   return expected_cycles(left, f, threads, exchanged(m)) <= about * expected_cycles(packed, f, threads, ahead);
 }
 
@@ -492,8 +490,8 @@ std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& p, con
   const char* uses[] = {"B packed ahead", p.exchanged ? "A packed in the call" : "B packed in the call",
                         "B in place",     "B row by row",
                         "dot products",   "dot products, B gathered"};
-  return std::string(kernels.families()[static_cast<size_t>(p.family)].name) + " tiles of " + std::to_string(p.tile_rows) + "x" +
-         std::to_string(p.panels.width()) + ", " + uses[static_cast<int>(p.use)] + (p.held ? ", held in registers, " : ", ") +
+  return std::string(kernels.family(p.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(p.panels.width()) +
+         ", " + uses[static_cast<int>(p.use)] + (p.held ? ", held in registers, " : ", ") +
          std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n * p.splits_k) + " items";
 }
 

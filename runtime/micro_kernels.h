@@ -132,6 +132,7 @@ public:
   int lanes() const { return lanes_; }
   /// The matrix families this machine runs, best first.
   const std::vector<GemmFamily>& families() const { return families_; }
+  const GemmFamily& family(int number) const { return families_[static_cast<size_t>(number)]; }
   GemmFn gemm(const GemmKey& key) const noexcept {
     GemmFn all[GemmFamily::max_rows + 1];
     gemm(key, uint64_t{1} << key.rows, all);

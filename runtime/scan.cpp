@@ -92,7 +92,7 @@ private:
       auto number = [&](Slot n) { return static_cast<double>(slot(frame_, n)); };
       double products = number(s->batch[0]) * number(s->batch[1]) * number(s->m) * number(s->n) * number(s->k);
       double loads = number(s->n) * number(s->k) * static_cast<double>(plan.panels.element_bytes) / bytes_per_cycle;
-      ns += std::max(products / frame_.linked->micro_kernels->families()[static_cast<size_t>(plan.family)].speed, loads) / cycles_per_ns;
+      ns += std::max(products / frame_.linked->micro_kernels->family(plan.family).speed, loads) / cycles_per_ns;
     }
     return ns;
   }

@@ -20,9 +20,8 @@ constexpr int64_t float_bytes = 4;
 int family_of(const KernelTable& kernels, const Conv& c) {
   return c.family >= 0 ? c.family : choose_family(kernels, c.in_type, c.weight_type, any_size, any_size, any_size, Windows::Yes);
 }
-const GemmFamily& family(const KernelTable& kernels, int number) { return kernels.families()[static_cast<size_t>(number)]; }
 Panels panels_of(const KernelTable& kernels, const Conv& c) {
-  return choose_panels(family(kernels, family_of(kernels, c)), c.out_channels, c.in_channels);
+  return choose_panels(kernels.family(family_of(kernels, c)), c.out_channels, c.in_channels);
 }
 int tile_rows_of(const GemmFamily& f, const Panels& panels) {
   return std::min<int>(f.rows[static_cast<size_t>(panels.vectors)], panels.vectors == 1 ? 12 : GemmFamily::max_rows);
@@ -223,7 +222,7 @@ void run_block(const WinogradCall& call, const WinogradBlock& block) {
 bool suits_winograd(const KernelTable& kernels, const Caches& caches, const Conv& c) {
   if (!can_winograd(c) || c.in_channels < kernels.lanes() || c.out_channels < kernels.lanes()) return false;
   Panels panels = panels_of(kernels, c);
-  const GemmFamily& f = family(kernels, family_of(kernels, c));
+  const GemmFamily& f = kernels.family(family_of(kernels, c));
   double rows = tile_rows_of(f, panels), inputs = static_cast<double>(c.in_channels), outputs = static_cast<double>(c.out_channels);
   double products = inputs * outputs / f.speed * (panels.vectors == 1 ? 1.25 : 1); // cycles, of one tile or pixel with one element or tap
   auto half = [](int64_t out) { return out == any_size ? int64_t{32} : ceil_div(out, 2); };
@@ -275,7 +274,7 @@ bool pack_winograd(const KernelTable& kernels, const Conv& c, int64_t begin, int
 void prepare_winograd(const KernelTable& kernels, const Conv& c) {
   Panels panels = panels_of(kernels, c);
   int number = family_of(kernels, c);
-  const GemmFamily& f = family(kernels, number);
+  const GemmFamily& f = kernels.family(number);
   tile_kernels(kernels, number, panels, GemmKind::Packed, tile_heights(any_size, tile_rows_of(f, panels)), false);
 }
 
@@ -283,7 +282,7 @@ WinogradPlan plan_winograd(const KernelTable& kernels, const Caches& caches, int
   WinogradPlan p;
   p.family = family_of(kernels, c);
   p.panels = panels_of(kernels, c);
-  const GemmFamily& f = family(kernels, p.family);
+  const GemmFamily& f = kernels.family(p.family);
   p.tile_rows = tile_rows_of(f, p.panels);
   p.tiles_y = ceil_div(c.window.out[1], 2), p.tiles_x = ceil_div(c.window.out[2], 2);
   int64_t tiles = std::max<int64_t>(p.tiles(), 0), batch = std::max<int64_t>(c.batch, 1);
@@ -309,7 +308,7 @@ WinogradPlan plan_winograd(const KernelTable& kernels, const Caches& caches, int
 
 void run_winograd(const KernelTable& kernels, const Workers& workers, const WinogradPlan& plan, const Conv& c, char* scratch) noexcept {
   WinogradCall call{kernels, plan, c, transforms_of(kernels)};
-  double work = static_cast<double>(elements * plan.tiles() * c.in_channels * c.out_channels) / family(kernels, plan.family).speed;
+  double work = static_cast<double>(elements * plan.tiles() * c.in_channels * c.out_channels) / kernels.family(plan.family).speed;
   workers.run(c.batch * plan.blocks, item_grain(work / static_cast<double>(plan.blocks)), [&](int64_t begin, int64_t end, int worker) {
     char* mine = scratch + worker * plan.worker_bytes();
     for (int64_t i = begin; i < end; i++) {

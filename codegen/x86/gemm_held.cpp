@@ -1,5 +1,5 @@
-// Emits the product of rows with a B of few k, all of which is loaded once. Blocks of rows follow each other without any set-up: per row
-// there are its products and its store. Of a batch of such products one comes after the other.
+// Emits the product of rows with a B of few k, or groups of k, all of which is loaded once. Blocks of rows follow each other without any
+// set-up: per row there are its products and its store. Of a batch of such products one comes after the other.
 #include "codegen/x86/gemm_held.h"
 
 #include <algorithm>
@@ -27,6 +27,7 @@ public:
     Xbyak::Label next, add_c, add_row, done, end;
     enter(0);
     load_arguments();
+    if (is_signed()) broadcast_sign(signs());
     L(next);
     load_b();
     argument(left_, offsetof(GemmArgs, tiles));
@@ -58,17 +59,27 @@ public:
 private:
   void argument(const Reg64& to, size_t offset) { mov(to, ptr[arguments() + offset]); }
   Reg64 arguments() const { return rdi; }
-  int element_bytes() const { return static_cast<int>(size_of(f_.sum)); }
+  bool is_signed() const { return arithmetic_ == Arithmetic::I8I8Dot; }
+  bool sums_groups() const { return f_.group > 1; }
+  int group_bytes() const { return static_cast<int>(size_of(f_.a)) * f_.group; }
   Xmm sum(int i, int j) const { return vec(i * vectors_ + j); }
   Xmm temporary() const { return vec(rows_ * vectors_); }
   Xmm mask() const { return vec(registers() - k_ * vectors_ - 1); }
+  Xmm signs() const { return mask(); } // of AVX-512, which has other masks
   Xmm held(int k, int j) const { return vec(registers() - k_ * vectors_ + k * vectors_ + j); }
 
   void load_arguments() {
     if (masked_) {
       argument(rax, offsetof(GemmArgs, columns));
       sub(rax, (vectors_ - 1) * f_.lanes);
-      make_mask(k1, mask(), rdx, element_bytes());
+      make_mask(k1, mask(), rdx, static_cast<int>(size_of(f_.sum)));
+    }
+    if (sums_groups()) {
+      argument(rax, offsetof(GemmArgs, rest));
+      mov(edx, f_.group);
+      test(rax, rax);
+      cmovz(rax, rdx);
+      make_rest_mask(k2, rax, rdx);
     }
     argument(a_, offsetof(GemmArgs, rows));
     mov(a_, ptr[a_]);
@@ -118,16 +129,20 @@ private:
   }
 
   void multiply_row(int i, int k) {
-    Xbyak::RegExp at = a_rows_.at(i) + k * element_bytes();
-    if (!wide()) broadcast(temporary(), ptr[at]);
+    Xbyak::RegExp at = a_rows_.at(i) + k * group_bytes();
+    bool partial = sums_groups() && k + 1 == k_, embeds = f_.embeds && !partial;
+    if (partial) broadcast_rest(temporary(), ptr[at], k2);
+    else if (!embeds) broadcast(temporary(), ptr[at]);
+    if (is_signed()) add_sign(temporary(), signs());
     for (int j = 0; j < vectors_; j++) {
-      if (wide()) multiply(k, sum(i, j), held(k, j), ptr_b[at]);
-      else multiply(k, sum(i, j), held(k, j), temporary());
+      if (sums_groups() && k == 0) clear(sum(i, j));
+      if (embeds) multiply(k, sum(i, j), held(k, j), ptr_b[at]);
+      else multiply(k, sum(i, j), temporary(), held(k, j));
     }
   }
-  template <class Operand> void multiply(int k, const Xmm& sum, const Xmm& b, const Operand& a) {
-    if (k > 0) multiply_add(sum, b, a);
-    else is_double() ? vmulpd(sum, b, a) : vmulps(sum, b, a);
+  template <class Operand> void multiply(int k, const Xmm& sum, const Xmm& a, const Operand& b) {
+    if (k > 0 || sums_groups()) multiply_add(sum, a, b);
+    else is_double() ? vmulpd(sum, a, b) : vmulps(sum, a, b);
   }
 
   const int k_, vectors_;
@@ -141,8 +156,15 @@ private:
 } // namespace
 
 int held_vectors(const GemmFamilyRow& row) {
-  bool plain = row.arithmetic == Arithmetic::F32Fma || row.arithmetic == Arithmetic::F64Fma;
-  return !plain ? 0 : row.isa == Isa::Avx512 ? 20 : 8;
+  bool wide = row.isa == Isa::Avx512;
+  switch (row.arithmetic) {
+  case Arithmetic::F32Fma:
+  case Arithmetic::F64Fma: return wide ? 20 : 8;
+  case Arithmetic::BF16Dot:
+  case Arithmetic::U8I8Dot:
+  case Arithmetic::I8I8Dot: return wide ? 20 : 0; // masks read A's last group
+  default: return 0;
+  }
 }
 
 void* emit_held_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {

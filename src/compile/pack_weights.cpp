@@ -28,7 +28,7 @@ const char* start_of(const Tensor& w, const ProductWeights& p) {
 }
 
 void pack_sliced(const KernelTable& kernels, const Tensor& w, const ProductWeights& p, int64_t panel, void* to) {
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
+  const GemmFamily& f = kernels.family(p.family);
   int64_t bytes = static_cast<int64_t>(size_of(w.dtype())), k = p.panels.k;
   const char* start = start_of(w, p);
   Panels one = p.panels;
@@ -44,7 +44,7 @@ void pack_sliced(const KernelTable& kernels, const Tensor& w, const ProductWeigh
 
 void pack_product(const KernelTable& kernels, const Tensor& w, const ProductWeights& p, int64_t begin, int64_t end, void* to,
                   bool streamed) {
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(p.family)];
+  const GemmFamily& f = kernels.family(p.family);
   if (p.slices == 1)
     return pack_panels(kernels, f, p.panels, {start_of(w, p), w.dtype(), p.k_stride, p.n_stride}, 0, p.panels.k, begin, end,
                        static_cast<char*>(to) + p.panels.offset(begin), streamed);

@@ -11,7 +11,7 @@ namespace {
 /// The packed weights of a product; one that is read by slices of its columns has as many as their blocks hold.
 int pack_constant(const KernelTable& kernels, int vector_bytes, const Tensor& w, const MatmulOperand& b, int64_t slices, Matmul& shape,
                   PackRequests& weights) {
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(shape.family)];
+  const GemmFamily& f = kernels.family(shape.family);
   ProductWeights from{shape.family,    {}, *const_int(b.offset), *const_int(b.row_stride), *const_int(b.column_stride), slices,
                       shape.n / slices};
   if (slices > 1) {

@@ -143,7 +143,7 @@ SelectedKernels select_kernels(const Graph& g, const std::vector<LoweredRegion>&
 std::string to_string(const Graph& graph, const std::vector<LoweredRegion>& regions, const SelectedKernels& selected,
                       const KernelTable& micro_kernels) {
   std::string out;
-  auto family = [&](int number) { return number < 0 ? "chosen by sizes" : micro_kernels.families()[static_cast<size_t>(number)].name; };
+  auto family = [&](int number) { return number < 0 ? "chosen by sizes" : micro_kernels.family(number).name; };
   for (size_t i = 0; i < regions.size(); i++) {
     const Node& n = graph.node(regions[i].node);
     const SelectedRegion& s = selected.regions[i];

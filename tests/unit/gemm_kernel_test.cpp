@@ -50,7 +50,7 @@ void run_kernel(const KernelTable& table, const GemmFamily& f, const TileCase& c
 
 /// One tile: operands in guarded memory, A's rows behind pointers, some of them padding where the kernel takes windows.
 void check_tile(const KernelTable& table, const TileCase& c) {
-  const GemmFamily& f = table.families()[static_cast<size_t>(c.key.family)];
+  const GemmFamily& f = table.family(c.key.family);
   bool dot = is_dot(c.key.kind), in_place = c.key.kind == GemmKind::InPlace;
   double offset = f.compensated && !dot && !in_place ? 128 : 0; // of A; the panels' last row takes it away
   int64_t rows = c.key.rows, width = c.key.vectors * (dot ? 1 : f.lanes), columns = c.key.masked ? width - 1 - c.depth % f.lanes : width;
@@ -110,7 +110,7 @@ void check_tile(const KernelTable& table, const TileCase& c) {
 
 /// The tiles of one family and width.
 void check_width(const KernelTable& table, int family, int vectors) {
-  const GemmFamily& f = table.families()[static_cast<size_t>(family)];
+  const GemmFamily& f = table.family(family);
   for (GemmKind kind : {GemmKind::Packed, GemmKind::InPlace, GemmKind::Windows, GemmKind::PackedRows}) {
     if (kind == GemmKind::PackedRows && !f.is_tiled()) continue;
     int most = (kind == GemmKind::InPlace ? f.in_place_rows : f.rows)[static_cast<size_t>(vectors)];
@@ -128,7 +128,7 @@ void check_width(const KernelTable& table, int family, int vectors) {
 }
 
 void check_dots(const KernelTable& table, int family) {
-  const GemmFamily& f = table.families()[static_cast<size_t>(family)];
+  const GemmFamily& f = table.family(family);
   for (int rows = 1; rows <= f.dot_rows; rows++)
     for (int columns = 1; columns <= GemmFamily::dot_columns; columns++)
       for (int64_t depth : {0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 257})
@@ -169,7 +169,7 @@ TEST_CASE("sums of f32 in parts of several sizes") {
 
 /// A series of three tiles, which asks for what it may, makes what three calls make that ask for nothing.
 static void check_series(const KernelTable& table, const GemmKey& key, int64_t k) {
-  const GemmFamily& f = table.families()[static_cast<size_t>(key.family)];
+  const GemmFamily& f = table.family(key.family);
   bool dot = is_dot(key.kind), in_place = key.kind == GemmKind::InPlace;
   constexpr int64_t tiles = 3;
   int64_t rows = key.rows, width = key.vectors * (dot ? 1 : f.lanes), columns = key.masked ? width - 1 : width,
@@ -219,7 +219,7 @@ TEST_CASE("series of tiles of every family, as so many calls") {
   for (const Target& target : available_targets()) {
     MicroKernels mk(target);
     for (int i = 0; i < static_cast<int>(mk.table().families().size()); i++) {
-      const GemmFamily& f = mk.table().families()[static_cast<size_t>(i)];
+      const GemmFamily& f = mk.table().family(i);
       if (f.is_tiled() || !seen.insert(f.name).second) continue;
       for (int64_t k : {0, 1, 7, 16, 33, 130, 257}) {
         for (int rows = 1; rows <= f.dot_rows; rows++)
@@ -239,7 +239,7 @@ TEST_CASE("series of tiles of every family, as so many calls") {
 /// A series on tile registers makes what single calls make: from 0 or from what C holds, with padding at its first or second position,
 /// with packed B or rows of A asked for meanwhile. Tiles lie beside each other, of PackedRows below each other.
 static void check_tile_series(const KernelTable& table, const GemmKey& key, int64_t steps, GemmInit mode, int padding, int asks) {
-  const GemmFamily& f = table.families()[static_cast<size_t>(key.family)];
+  const GemmFamily& f = table.family(key.family);
   constexpr int64_t tiles = 4, positions = 2;
   bool below = key.kind == GemmKind::PackedRows;
   int64_t rows = key.rows, width = key.vectors * f.lanes, k = steps * f.k_step, row_bytes = k * static_cast<int64_t>(size_of(f.a)),
@@ -290,7 +290,7 @@ static void check_tile_series(const KernelTable& table, const GemmKey& key, int6
 TEST_CASE("series on tile registers, as so many calls") {
   MicroKernels mk;
   for (int i = 0; i < static_cast<int>(mk.table().families().size()); i++) {
-    const GemmFamily& f = mk.table().families()[static_cast<size_t>(i)];
+    const GemmFamily& f = mk.table().family(i);
     if (!f.is_tiled()) continue;
     for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
       for (int rows = f.row_step; rows <= f.rows[static_cast<size_t>(vectors)]; rows += f.row_step)
@@ -313,15 +313,22 @@ TEST_CASE("tiles of dot products of every family, with every init") {
 
 namespace {
 
-/// Two batches of rows of A, with a gap between them, by a B that stays in registers: every row and valid column, and nothing else.
-void check_held(const KernelTable& table, const GemmKey& key, int64_t rows, GemmInit mode) {
-  const GemmFamily& f = table.families()[static_cast<size_t>(key.family)];
-  int64_t k = key.rows, columns = key.vectors * f.lanes - (key.masked ? 1 + rows % (f.lanes - 1) : 0), a_row = k + 3,
-          bytes = static_cast<int64_t>(size_of(f.sum));
+/// Two batches of rows of A, with a gap between them, by a B that stays in registers: every row and valid column, and nothing else. Of a
+/// last group of k `missing` are not there.
+void check_held(const KernelTable& table, const GemmKey& key, int64_t rows, GemmInit mode, int missing) {
+  const GemmFamily& f = table.family(key.family);
+  int64_t depth = int64_t{key.rows} * f.group, k = depth - missing, a_row = k + 3,
+          columns = key.vectors * f.lanes - (key.masked ? 1 + rows % (f.lanes - 1) : 0), bytes = static_cast<int64_t>(size_of(f.sum)),
+          a_bytes = static_cast<int64_t>(size_of(f.a)), b_bytes = static_cast<int64_t>(size_of(f.b));
   constexpr int64_t batches = 2;
-  TypedBuffer a(f.a, (batches * rows - 1) * a_row + k), b(f.b, batches * k * columns), out(f.sum, batches * rows * columns),
+  TypedBuffer a(f.a, (batches * rows - 1) * a_row + k), b(f.b, batches * depth * columns), out(f.sum, batches * rows * columns),
       before(f.sum, batches * rows * columns), init(f.sum, columns);
   a.fill_random(1), b.fill_random(2), out.fill_random(3), before.fill_random(3), init.fill_random(4);
+  auto in_panel = [&](int64_t batch, int64_t p, int64_t j) {
+    return batch * depth * columns + (p / f.group * columns + j) * f.group + p % f.group;
+  };
+  for (int64_t j = 0; j < batches * columns; j++)
+    for (int64_t p = k; p < depth; p++) b.set(in_panel(j / columns, p, j % columns), 0);
   const void* pointers[] = {a.data()};
   GemmArgs args{.rows = pointers,
                 .first = 0,
@@ -330,26 +337,29 @@ void check_held(const KernelTable& table, const GemmKey& key, int64_t rows, Gemm
                 .c = out.data(),
                 .init = init.data(),
                 .c_stride = columns * bytes,
-                .b_stride = columns * bytes,
-                .a_stride = a_row * bytes,
+                .b_stride = columns * f.group * b_bytes,
+                .a_stride = a_row * a_bytes,
                 .depth = 0,
                 .positions = batches,
                 .columns = columns,
                 .mode = mode,
+                .rest = k % f.group,
                 .tiles = rows,
-                .next_a = rows * a_row * bytes,
-                .next_b = k * columns * bytes,
+                .next_a = rows * a_row * a_bytes,
+                .next_b = depth * columns * b_bytes,
                 .next_c = rows * columns * bytes};
   table.gemm(key)(&args);
   int wrong = 0;
+  double offset = f.compensated ? 128 : 0; // of A
   for (int64_t i = 0; i < batches * rows; i++)
     for (int64_t j = 0; j < columns; j++) {
       double sum = mode == GemmInit::C ? before.get(i * columns + j) : mode == GemmInit::Row ? init.get(j) : 0, size = std::abs(sum);
       for (int64_t p = 0; p < k; p++) {
-        double product = a.get(i * a_row + p) * b.get((i / rows * k + p) * columns + j);
+        double product = (a.get(i * a_row + p) + offset) * b.get(in_panel(i / rows, p, j));
         sum += product, size += std::abs(product);
       }
-      wrong += !(std::abs(out.get(i * columns + j) - sum) <= (f.sum == DType::F64 ? 1e-15 : 1e-6) * size);
+      double got = out.get(i * columns + j);
+      wrong += f.sum == DType::I32 ? got != sum : !(std::abs(got - sum) <= (f.sum == DType::F64 ? 1e-15 : 1e-6) * size);
     }
   CHECK_MESSAGE(wrong == 0, std::string(f.name), " ", rows, " rows, k ", k, ", ", columns, " columns, mode ", static_cast<int>(mode));
 }
@@ -361,14 +371,15 @@ TEST_CASE("a B that stays in registers, of every k and width, with every init an
   for (const Target& target : available_targets()) {
     MicroKernels mk(target);
     for (int i = 0; i < static_cast<int>(mk.table().families().size()); i++) {
-      const GemmFamily& f = mk.table().families()[static_cast<size_t>(i)];
+      const GemmFamily& f = mk.table().family(i);
       if (!seen.insert(f.name).second) continue;
       for (int k = 1; k <= f.held; k++)
         for (int vectors = 1; vectors <= std::min(f.held / k, GemmFamily::most_held_together); vectors++)
           for (bool masked : {false, true})
             for (int64_t rows : {1, 2, 3, 7, 8, 9, 16, 31})
               for (GemmInit mode : {GemmInit::Zero, GemmInit::C, GemmInit::Row})
-                check_held(mk.table(), {i, k, vectors, masked, GemmKind::Held}, rows, mode);
+                for (int missing = 0; missing < f.group; missing++)
+                  check_held(mk.table(), {i, k, vectors, masked, GemmKind::Held}, rows, mode, missing);
     }
   }
   CHECK(!seen.empty());

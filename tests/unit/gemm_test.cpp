@@ -154,8 +154,8 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
   bool packed = c.form == BForm::Packed || c.form == BForm::PackedTransposed;
   int family = choose_family(kernels, c.a_type, c.b_type, c.m, c.n, c.k);
   REQUIRE(family >= 0);
-  CAPTURE(std::string(kernels.families()[static_cast<size_t>(family)].name));
-  DType sum = kernels.families()[static_cast<size_t>(family)].sum;
+  CAPTURE(std::string(kernels.family(family).name));
+  DType sum = kernels.family(family).sum;
   Operands o(c, sum);
   Cover cover(c, sum);
   Matmul m{.batch = {c.batch0, c.batch1},
@@ -180,7 +180,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
            .c_batch = {o.c_size * c.batch1, o.c_size},
            .repeated = c.by_items,
            .epilogue = c.alone ? Epilogue{} : Epilogue{Cover::call, &cover}};
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  const GemmFamily& f = kernels.family(family);
   Panels layout = choose_panels(f, c.n, c.k, c.panel_vectors);
   int64_t packed_size = (layout.bytes() + 63) / 64 * 64;
   GuardedBuffer panels(packed ? packed_size / 4 * c.batch1 : 0);
@@ -220,7 +220,7 @@ TEST_CASE("matmul of every pair of types") {
   for_all_machines([&](const MicroKernels& mk, const Workers& workers) {
     if (workers.threads() != 2) return;
     for (auto [a, b] : pairs) {
-      const char* name = mk.table().families()[static_cast<size_t>(choose_family(mk.table(), a, b, 64, 64, 64))].name;
+      const char* name = mk.table().family(choose_family(mk.table(), a, b, 64, 64, 64)).name;
       if (!seen.emplace(name, static_cast<int>(a) * num_dtypes + static_cast<int>(b)).second) continue;
       for (BForm form : {BForm::RowMajor, BForm::Transposed, BForm::Strided, BForm::PackedTransposed})
         for (bool to_epilogue : {false, true}) {
@@ -291,7 +291,7 @@ TEST_CASE("matmul by dot products, with gathered columns, of a column vector, in
   std::set<std::pair<std::string, int>> seen;
   for_all_machines([&](const MicroKernels& mk, const Workers& workers) {
     for (auto [a, b] : pairs) {
-      const char* name = mk.table().families()[static_cast<size_t>(choose_family(mk.table(), a, b, 64, 64, 64))].name;
+      const char* name = mk.table().family(choose_family(mk.table(), a, b, 64, 64, 64)).name;
       if (!seen.emplace(name, (static_cast<int>(a) * num_dtypes + static_cast<int>(b)) * 4 + workers.threads()).second) continue;
       for (BForm form : {BForm::RowMajor, BForm::Transposed, BForm::Strided, BForm::Reversed, BForm::RepeatedRow, BForm::RepeatedColumn})
         for (bool to_epilogue : {false, true}) {

@@ -48,7 +48,7 @@ TEST_CASE("products: all at once as one by one") {
   MicroKernels mk;
   const KernelTable& kernels = mk.table();
   int family = choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size);
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  const GemmFamily& f = kernels.family(family);
   for (int threads : {1, 3}) {
     PackRequests requests;
     std::vector<std::pair<int, std::vector<char>>> wanted;
@@ -75,7 +75,7 @@ TEST_CASE("products of more than caches hold: the same bytes") {
     MicroKernels mk(target);
     const KernelTable& kernels = mk.table();
     int family = choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size);
-    const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+    const GemmFamily& f = kernels.family(family);
     int64_t k = 2053, n = 5003; // 41 MB
     Tensor w = numbers({n, k});
     ProductWeights form{family, choose_panels(f, n, k), 0, 1, k};
@@ -93,7 +93,7 @@ TEST_CASE("columns of slices: blocks of a vector of each, with zeros behind") {
   MicroKernels mk;
   const KernelTable& kernels = mk.table();
   int family = choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size);
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  const GemmFamily& f = kernels.family(family);
   int64_t k = 19, width = 21, slices = 3, lanes = f.lanes, padded = (width + lanes - 1) / lanes * lanes;
   Tensor w = numbers({slices * width, k}), woven(DType::F32, {padded * slices, k});
   std::memset(woven.data(), 0, static_cast<size_t>(woven.numel()) * 4);
@@ -251,7 +251,7 @@ TEST_CASE("what another plan has packed in the same form serves again") {
   MicroKernels mk;
   const KernelTable& kernels = mk.table();
   int family = choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size);
-  const GemmFamily& f = kernels.families()[static_cast<size_t>(family)];
+  const GemmFamily& f = kernels.family(family);
   Workers workers(2);
   Together together = [&](auto& work) { workers.together(work); };
   Tensor w = numbers({70, 33}), same_content = numbers({70, 33}), other = scaled(numbers({70, 33}), 2);
