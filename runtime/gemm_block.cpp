@@ -235,11 +235,14 @@ void multiply_block(const GemmBlock& g) noexcept {
   const char* packed = static_cast<const char*>(g.b);
   int64_t last = g.panels.count() - 1, panel_bytes = g.panels.width() * g.panels.column_bytes(g.panel_depth);
   const int64_t read = g.panels.bytes(0, g.positions * g.depth); // of a panel
+  // A single tile reads panels as one stream, of which what comes next is asked for; several find a panel again, and ask for the next one.
+  constexpr int64_t stream_ahead = 8192;
+  const int64_t distance = g.tile_count == 1 ? std::min(panel_bytes, stream_ahead) : panel_bytes;
   Ahead ahead(g);
   if (!g.rows_first) {
     for (int64_t p = g.p0; p < g.p1; p++) {
       enter_panel(g, p, packed + (p - g.p0) * panel_bytes, args);
-      if (g.next_panel) ahead.begin(static_cast<const char*>(args.b) + panel_bytes, read, g.tile_count, args);
+      if (g.next_panel) ahead.begin(static_cast<const char*>(args.b) + distance, read, g.tile_count, args);
       int64_t row = 0, tiles;
       for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; t += tiles) {
         tiles = ahead.take(tiles_of_call(g, t), args);

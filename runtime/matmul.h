@@ -123,6 +123,9 @@ struct MatmulPlan {
   int64_t worker_bytes() const { return private_bytes() + (splits_k > 1 ? (splits_k * part_bytes / threads + 127) / 64 * 64 : 0); }
 };
 
+/// Whether products by B, a constant, of so few rows that they take less time than packing it, may read it where it lies.
+bool reads_at_once(const KernelTable& kernels, const Caches& caches, const Matmul& m);
+
 /// Generates the micro-kernels that plans for such products may need, so that no call has to: sizes may be any_size,
 /// strides that are not known are 0. Of pointers only c is looked at, whether it is given.
 void prepare_matmul(const KernelTable& kernels, const Matmul& m);

@@ -11,8 +11,6 @@
 namespace tenon {
 namespace {
 
-/// Few rows, whose tiles depend on how many they are.
-constexpr int64_t in_place_rows = 16;
 /// Steps of k before a B in place is continued in the next columns: keeps the pages in use few.
 constexpr int64_t in_place_depth = 256;
 constexpr int64_t stream_bytes = 16384;  // of a row of B, and at most so many of C, which stay in L1
@@ -467,18 +465,6 @@ bool pays_as_dots(const KernelTable& kernels, const Caches& caches, const Matmul
   ahead.packed = true;
   const GemmFamily &f = kernels.family(left.family), &other = kernels.family(choose_family(kernels, m.a_type, m.b_type, m.m, m.n, m.k));
   return uses_dots(left.use) && !left.exchanged && cycles_of(left.use, f, caches, m) < cycles_of(BUse::Packed, other, caches, ahead);
-}
-
-bool pays_to_leave(const KernelTable& kernels, const Caches& caches, const Matmul& m) {
-  constexpr int threads = 2;     // a choice for any number
-  constexpr double about = 1.04; // a network's weights come from memory: the fewer rows of a tile the sooner
-  MatmulPlan left = plan_matmul(kernels, caches, threads, m);
-  if (!left.turned(exchanged(m))) return false;
-  Matmul ahead = m;
-  ahead.packed = true, ahead.family = left.family;
-  MatmulPlan packed = plan_matmul(kernels, caches, threads, ahead);
-  const GemmFamily& f = kernels.family(left.family);
-  return expected_cycles(left, f, threads, exchanged(m)) <= about * expected_cycles(packed, f, threads, ahead);
 }
 
 void prepare_matmul(const KernelTable& kernels, const Matmul& m) {

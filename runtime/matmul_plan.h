@@ -8,6 +8,8 @@ namespace tenon {
 inline double packing(const GemmFamily& f, const Matmul& m) { return m.b_n == 1 ? f.group == 1 ? 0.07 : 0.2 : f.group == 1 ? 0.12 : 0.18; }
 inline bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::GatherDot; }
 
+/// Few rows, whose tiles depend on how many they are.
+inline constexpr int64_t in_place_rows = 16;
 inline constexpr int64_t tile_bytes = 64 << 10; // of sums that an epilogue takes at a time
 inline constexpr int64_t max_super_rows = 512;
 

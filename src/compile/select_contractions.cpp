@@ -94,12 +94,14 @@ bool lies_plainly(const LoweredRegion& r, Matmul& m) {
   return true;
 }
 
-/// Weights given as out x in stay as they are where rows are known to be many: they take the part of A. A loop's are packed, as it comes
-/// back to them.
-bool stays_in_place(const Graph& g, const LoweredRegion& r, const KernelTable& kernels, const Caches& caches, Matmul m) {
-  if (m.m == any_size || !lies_plainly(r, m) || m.b_k != 1) return false;
+/// Weights given as out x in stay as they are where rows are known to be many: they take the part of A. Where rows are few the first calls
+/// are done sooner than weights are packed. A loop's are packed, as it comes back to them.
+bool stays_in_place(const Graph& g, const LoweredRegion& r, const KernelTable& kernels, const PlanTarget& target, Matmul m) {
+  if (target.leaves == Leaves::None || m.m == any_size || !lies_plainly(r, m)) return false;
   auto& nodes = g.block(g.top()).nodes;
-  return std::ranges::find(nodes, r.node) != nodes.end() && pays_to_leave(kernels, caches, m);
+  if (std::ranges::find(nodes, r.node) == nodes.end()) return false;
+  return (m.b_k == 1 && pays_to_leave(kernels, target.caches, m)) ||
+         (target.leaves == Leaves::AtFirst && reads_at_once(kernels, target.caches, m));
 }
 
 /// Weights of few columns stay as they are for dot products.
@@ -124,7 +126,7 @@ SelectedRegion::Product select_product(const Graph& g, const LoweredRegion& r, c
   SelectedRegion::Product p;
   if (!w || rank != 2 || shape.n == any_size || shape.k == any_size || !const_int(b.offset) || !w->is_contiguous()) return p;
   if (slices_of(n) == 1 && stays_for_dots(r, kernels, target.caches, shape)) return p;
-  bool stays = target.leaves != Leaves::None && slices_of(n) == 1 && stays_in_place(g, r, kernels, target.caches, shape);
+  bool stays = slices_of(n) == 1 && stays_in_place(g, r, kernels, target, shape);
   if (stays && target.leaves == Leaves::ForGood) return p;
   shape.family = choose_family(kernels, shape.a_type, shape.b_type, shape.m, shape.n, shape.k);
   if (stays) {

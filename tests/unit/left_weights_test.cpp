@@ -111,8 +111,16 @@ TEST_CASE("threads that call while weights are packed get what packed ones give"
   CHECK(plan->later->find(1));
 }
 
-TEST_CASE("weights are packed where rows are few, or of no known number") {
-  CHECK(packed_weights(layer({4, 192, 256}), Isa::Auto) == 2);
+TEST_CASE(
+    "weights are packed behind the first call where rows are few, ahead where they are of no known number or results must not change") {
+  TestGraph g = layer({4, 192, 256});
+  CHECK(packed_weights(g, Isa::Auto) == 0);
+  auto plan = plan_of(g, {});
+  REQUIRE(plan->later);
+  CHECK(plan->later->size() == 2);
+  Options same;
+  same.specialization.in_background = false;
+  CHECK(plan_of(g, same)->packed.size() == 2);
   CHECK(packed_weights(layer({64, 192, 256}, true), Isa::Auto) == 2);
 }
 
