@@ -1,5 +1,5 @@
-// What of a matrix product is asked for ahead, by where it lies. The hardware fetches what the last cache holds in time; asking for it takes
-// its place.
+// What of a matrix product is asked for ahead, by where it lies. The hardware fetches what the last cache holds in time; asking for it
+// takes its place.
 #pragma once
 #include "runtime/matmul.h"
 
@@ -13,8 +13,8 @@ bool lies_near(const Caches& caches, DType type, int64_t elements, const int64_t
 /// Whether the lines of a B in place are asked for: those from memory, and those that would share sets of L2 with all others.
 bool asks_for_b(const Caches& caches, const Matmul& m);
 
-/// Whether lines of results are asked for before their tile: what an epilogue reads and writes, where L2 does not hold it; those of C, whose
-/// stores nothing waits for, where they come from memory.
+/// Whether lines of results are asked for before their tile: what an epilogue reads and writes, where L2 does not hold it; those of C,
+/// whose stores nothing waits for, where they come from memory.
 bool looks_for_results(const GemmFamily& family, const Caches& caches, const Matmul& m);
 
 } // namespace tenon

@@ -38,7 +38,8 @@ public:
     spares_ = registers() - first_spare_;
     if (looks_ahead()) unroll_ = line_bytes / a_step();
     if (s.rows > max_row_pointers && !s.a_by_k)
-      even_rows_.emplace(*this, s.rows, EvenRows::Registers{this->row(0), this->row(1), this->row(2), this->row(3), this->row(4), this->row(5)});
+      even_rows_.emplace(*this, s.rows,
+                         EvenRows::Registers{this->row(0), this->row(1), this->row(2), this->row(3), this->row(4), this->row(5)});
   }
 
   void* emit() {

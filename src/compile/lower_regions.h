@@ -28,7 +28,7 @@ struct LoweredRegion {
 };
 
 /// What of the machine decides the form of kernels.
-/// Which weights that lie out x in may be read where they are stored: none, or until they are packed while calls go on, or for good.
+/// Which weights that could be packed may be read where they are stored: none, or until they are packed while calls go on, or for good.
 enum class Leaves : uint8_t { None, AtFirst, ForGood };
 
 struct PlanTarget {
