@@ -22,6 +22,13 @@ struct Range {
   int64_t low, high;
 };
 
+// What codes a constant has: those of 4 bits are often stored as bytes.
+template <class T> Range range_of(const T* codes, int64_t count) {
+  T low = count ? codes[0] : T{0}, high = low;
+  for (int64_t i = 0; i < count; i++) low = std::min(low, codes[i]), high = std::max(high, codes[i]);
+  return {low, high};
+}
+
 class GroupMatcher {
 public:
   GroupMatcher(Builder& b) : b_(b), g_(b.graph()) {}
@@ -53,7 +60,10 @@ public:
   std::optional<Range> range(V v) {
     NodeId id = g_.value(v.id).node;
     if (auto f = filled_with(g_, v.id)) return Range{static_cast<int64_t>(*f), static_cast<int64_t>(*f)};
-    if (id.valid() && !g_.stored_constant(v.id))
+    const Tensor* t = g_.stored_constant(v.id);
+    if (t && t->is_contiguous() && t->dtype() == DType::U8) return range_of(static_cast<const uint8_t*>(t->data()), t->numel());
+    if (t && t->is_contiguous() && t->dtype() == DType::I8) return range_of(static_cast<const int8_t*>(t->data()), t->numel());
+    if (id.valid() && !t)
       if (auto known = range_of_result(g_.node(id)); known && fits(*known, v.dtype())) return known;
     if (v.dtype() == DType::U8) return Range{0, 255};
     if (v.dtype() == DType::I8) return Range{-128, 127};

@@ -16,6 +16,7 @@ struct Form {
   int64_t n, groups, group, bits;
   DType type = DType::F32;
   bool shifted = false, columns_first = false, zero_points = false;
+  bool in_bytes = false; // codes of 4 bits, one to a byte
 };
 
 Tensor numbers(DType t, std::vector<int64_t> sizes, int64_t factor, int64_t modulo, double scale) {
@@ -27,6 +28,7 @@ ArgList list(std::initializer_list<int64_t> values) { return ArgList(values.begi
 /// Codes [n, groups, group]: two nibbles in a byte, or bytes.
 V codes_of(TestGraph& g, const Form& f) {
   Builder& b = g.b;
+  if (f.in_bytes) return b.constant(numbers(DType::I8, {f.n, f.groups, f.group}, 37, 15, 1));
   if (f.bits == 8) return b.constant(numbers(DType::I8, {f.n, f.groups, f.group}, 37, 255, 1));
   V bytes = b.constant(filled(DType::U8, {f.n, f.groups * f.group / 2}, [](int64_t i) { return static_cast<double>(i * 73 % 256); }));
   auto signed_code = [&](V nibble) { return b.call1("aten::sub.Scalar", {b.call1("aten::_to_copy.default", {nibble, DType::I8}), 8}); };
@@ -63,6 +65,8 @@ TEST_CASE("products with weights quantized by group read them packed") {
       {70, 2, 32, 8},
       {19, 3, 40, 8, DType::F32, true, false, true},
       {48, 2, 32, 8, DType::F32, false, true},
+      {33, 2, 32, 4, DType::F32, false, false, false, true},
+      {18, 3, 40, 4, DType::F32, true, true, false, true},
   };
   for (const Form& f : forms) {
     CAPTURE(f.n);
@@ -70,7 +74,10 @@ TEST_CASE("products with weights quantized by group read them packed") {
     TestGraph g;
     Expr rows = g.symbol("s0", 0);
     g.returns(product(g, f, g.input({rows, g.b.integer(f.groups * f.group)})));
-    CHECK(g.program().dump("backend").value().find("quantized_weight_mm") != std::string::npos);
+    std::string backend = g.program().dump("backend").value();
+    CAPTURE(backend);
+    CHECK(backend.find("quantized_weight_mm") != std::string::npos);
+    CHECK(backend.find(fmt::format(", {}, {}, {},", f.groups, f.group, f.bits)) != std::string::npos);
     std::vector<std::vector<Tensor>> calls;
     for (int64_t m : {1, 2, 3, 4, 5, 7, 8, 9, 21, 0}) calls.push_back({numbers(DType::F32, {m, f.groups * f.group}, 29, 101, 1.0 / 32)});
     compare(g, calls);
