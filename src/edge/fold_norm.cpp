@@ -95,8 +95,11 @@ private:
   }
 
   // Weights of f32 are multiplied when they are packed.
+  // Small ones, which are often computed after all, would each fetch a large page among others that are not.
   Tensor scaled(const Tensor& from, const std::vector<double>& s) {
-    auto memory = memory_.allocate(static_cast<size_t>(from.numel()) * size_of(from.dtype()));
+    constexpr size_t small = 256 << 10;
+    size_t bytes = static_cast<size_t>(from.numel()) * size_of(from.dtype());
+    auto memory = bytes < small ? allocate_memory(bytes) : memory_.allocate(bytes);
     require_input(memory != nullptr, "out of memory: a tensor of {} elements", from.numel());
     if (from.dtype() == DType::F32) return scaled_tensor({from, std::vector<float>(s.begin(), s.end())}, memory);
     Tensor to(from.dtype(), from.sizes(), from.strides(), memory, memory.get());
