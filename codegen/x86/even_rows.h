@@ -25,13 +25,14 @@ public:
   Xbyak::RegExp at(int i) const {
     bool second = rows_ > of_register && i >= of_register;
     const Reg64& first = second ? r_.ninth : r_.first;
-    switch (second ? i - of_register : i) {
+    int behind = second ? i - of_register : i;
+    switch (behind) {
     case 0: return first;
     case 3: return first + r_.stride3;
     case 5: return first + r_.stride5;
     case 6: return first + r_.stride3 * 2;
     case 7: return first + r_.stride7;
-    default: return first + r_.stride * (second ? i - of_register : i); // 1, 2, 4, 8
+    default: return first + r_.stride * behind; // 1, 2, 4, 8
     }
   }
   void advance(int bytes) const {
