@@ -15,7 +15,8 @@ bool asks_for_b(const Caches& caches, const Matmul& m) {
 
 bool looks_for_results(const GemmFamily& f, const Caches& caches, const Matmul& m) {
   int64_t bytes = m.m * m.n * static_cast<int64_t>(size_of(f.sum));
-  return m.epilogue.fn ? bytes > caches.l2 / 2 : bytes * m.batch[0] * m.batch[1] > caches.l3;
+  bool stores_alone = m.c && !m.epilogue.fn; // an epilogue may be named by the call alone: then there is no C
+  return stores_alone ? bytes * m.batch[0] * m.batch[1] > caches.l3 : bytes > caches.l2 / 2;
 }
 
 } // namespace tenon
