@@ -320,6 +320,7 @@ Status PlanRunner::run_bound(Frame& f, std::span<const TensorView> inputs, Resul
     if (!session_->state.empty()) state.lock();
     f.random_steps = 0;
     if (linked_->later) linked_->later->begin_call();
+    if (linked_->page_joiner) linked_->page_joiner->begin_call();
     RecordedCall recorded(f);
     bool ok = run_steps(plan_->steps, f) && hand_over(f, inputs, results);
     return ok ? Status() : failed(f, bad(std::exchange(f.message, {})));

@@ -29,7 +29,8 @@ void LaterWeights::begin_call() noexcept {
   if (is_done_.load(std::memory_order_relaxed)) return;
   bool first = is_first_.exchange(false);
   left_of_call_ = first ? 0 : (bytes_ + calls_to_pack - 1) / calls_to_pack;
-  if (!first && std::ranges::all_of(weights_, [](const Weight& w) { return w.is_claimed.load(); })) is_done_ = true;
+  if (first || !std::ranges::all_of(weights_, [](const Weight& w) { return w.is_claimed.load(); }) || is_done_.exchange(true)) return;
+  if (place_.has_small_pages()) joining_.start([this] { return place_.join_pages(); });
 }
 
 void LaterWeights::drop_stored(const Form& form, int64_t begin, int64_t end) const noexcept {
@@ -49,8 +50,9 @@ void LaterWeights::pack(int i, const Workers& workers) noexcept {
   for (int64_t p = 0, all = panels.count(); p < all; p += together) {
     int64_t count = std::min(together, all - p);
     workers.run(count, grain, [&](int64_t begin, int64_t end, int) {
-      pack_panels(kernels_, family, panels, w.form.stored, 0, panels.k, p + begin, p + end,
-                  static_cast<char*>(w.memory.get()) + panels.offset(p + begin), bytes_ > most_cached);
+      char* to = static_cast<char*>(w.memory.get()) + panels.offset(p + begin);
+      place_.fetch(to, static_cast<size_t>(panels.offset(p + end) - panels.offset(p + begin)));
+      pack_panels(kernels_, family, panels, w.form.stored, 0, panels.k, p + begin, p + end, to, bytes_ > most_cached);
     });
     drop_stored(w.form, p, p + count);
   }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <deque>
 
+#include "base/background.h"
 #include "base/large_memory.h"
 #include "runtime/gemm_pack.h"
 #include "runtime/parallel.h"
@@ -47,6 +48,7 @@ private:
   int64_t bytes_ = 0;
   std::atomic<int64_t> left_of_call_ = 0;
   std::atomic<bool> is_first_ = true, is_done_ = false;
+  Background joining_{Background::Priority::Low}; // ends before the rest does
 };
 
 } // namespace tenon

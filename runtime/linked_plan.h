@@ -5,6 +5,7 @@
 #include "runtime/kernel_abi.h"
 #include "runtime/later_weights.h"
 #include "runtime/library.h"
+#include "runtime/page_joiner.h"
 #include "runtime/plan.h"
 
 namespace tenon {
@@ -28,6 +29,7 @@ struct LinkedPlan {
   std::vector<std::span<const std::byte>> packed; // weights
   std::vector<PackedFrom> packed_from;            // of the packed ones; empty where they come from a file
   std::unique_ptr<LaterWeights> later;            // null: none are packed while calls go on
+  std::unique_ptr<PageJoiner> page_joiner;        // null: the pages of packed weights stay as they are
   std::vector<std::shared_ptr<const Delegate>> delegates;
   const KernelTable* micro_kernels = nullptr;
   std::vector<std::shared_ptr<const void>> owned; // what the addresses point into

@@ -2,9 +2,11 @@
 #include "base/large_memory.h"
 
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
@@ -15,15 +17,18 @@ namespace {
 
 constexpr size_t page = 4096, large_page = 2 << 20;
 constexpr size_t block_bytes = 64 << 20;
+constexpr int collapse = 25; // MADV_COLLAPSE, which the headers of Debian 12 do not have
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+char* up_to_page(void* p) { return reinterpret_cast<char*>(round_up(reinterpret_cast<uintptr_t>(p), large_page)); }
 
 std::shared_ptr<char> map_block(size_t bytes) {
   size_t all = bytes + large_page;
   void* p = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return nullptr;
   std::shared_ptr<void> owner(p, [all](void* q) { munmap(q, all); });
-  return {owner, reinterpret_cast<char*>(round_up(reinterpret_cast<uintptr_t>(p), large_page))};
+  return {owner, up_to_page(p)};
 }
 
 void drop(const void* from, size_t bytes) {
@@ -31,44 +36,76 @@ void drop(const void* from, size_t bytes) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
+double thread_ms() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
+}
+
+/// Fetches a page, large if it may be; tells whether that was quicker than small pages of this size.
+bool comes_quickly(char* p) {
+  constexpr double ms_of_small_ones = 0.7; // in a virtual machine, 0.2 to 0.4 elsewhere; clearing a large one is 0.05 to 0.3
+  double begin = thread_ms();
+  __atomic_fetch_or(p, 0, __ATOMIC_RELAXED); // another thread may be writing there
+  return thread_ms() - begin < ms_of_small_ones;
+}
+
+bool all_there(char* p) {
+  unsigned char pages[large_page / page];
+  return mincore(p, large_page, pages) == 0 && std::ranges::all_of(pages, [](unsigned char c) { return c & 1; });
+}
+
 } // namespace
+
+void take_large_pages(void* memory, size_t bytes) noexcept {
+  constexpr size_t trusted = 4 * large_page; // what is large behind one that came quickly
+  char* end = up_to_page(static_cast<char*>(memory) + bytes + 1) - large_page;
+  for (char* at = up_to_page(memory); at < end; at += trusted) {
+    size_t count = std::min(trusted, static_cast<size_t>(end - at));
+    madvise(at, count, MADV_HUGEPAGE);
+    if (comes_quickly(at)) continue;
+    madvise(at, count, MADV_NOHUGEPAGE);
+    return;
+  }
+}
 
 std::shared_ptr<void> allocate_memory(size_t bytes) {
   bool large = bytes >= 2 * large_page;
   void* p = nullptr;
   if (posix_memalign(&p, large ? large_page : 64, (bytes + 127) / 64 * 64) != 0) return nullptr;
-  if (large) madvise(p, bytes / large_page * large_page, MADV_HUGEPAGE);
+  if (large) take_large_pages(p, bytes);
   return {p, [](void* q) { std::free(q); }};
 }
 
 /// Fetches the pages of a block one after the other until it is ended. Faults do not hold up what others ask of the address space, as
 /// madvise with MADV_POPULATE_WRITE does.
 struct LargeMemory::Ahead {
-  std::shared_ptr<char> block;
-  size_t bytes;
+  LargeMemory place; // a block
   std::atomic<bool> ended{false};
   std::mutex at_work;
 
   void fetch() {
     std::scoped_lock lock(at_work);
-    for (size_t at = 0; at < bytes && !ended; at += page) block.get()[at] = 0;
+    if (place.blocks_.empty()) return;
+    const Block& b = place.blocks_.back();
+    for (char *p = b.memory.get(), *last = p + b.size; p < last && !ended; p += page) {
+      place.fetch(p, 1);
+      *p = 0;
+    }
   }
   void end() {
     ended = true;
     std::scoped_lock lock(at_work);
-    block = nullptr; // `fetch` may begin yet
+    place.blocks_.clear(); // `fetch` may begin yet
   }
 };
 
-LargeMemory::LargeMemory(size_t expected, const Start& start) {
-  size_ = round_up(expected, large_page);
-  block_ = map_block(size_);
-  if (!block_) {
-    size_ = 0;
-    return;
-  }
-  madvise(block_.get(), size_, MADV_HUGEPAGE);
-  auto ahead = std::make_shared<Ahead>(block_, size_);
+LargeMemory::LargeMemory(Pages pages) : quick_(std::make_shared<std::atomic<bool>>(pages == Pages::Large)) {}
+
+LargeMemory::LargeMemory(size_t expected, const Start& start) : LargeMemory() {
+  if (!add_block(round_up(expected, large_page))) return;
+  madvise(blocks_.back().memory.get(), blocks_.back().size, MADV_HUGEPAGE);
+  auto ahead = std::make_shared<Ahead>(*this);
   ahead_ = {ahead.get(), [ahead](Ahead* a) { a->end(); }};
   start([ahead] { ahead->fetch(); });
 }
@@ -76,22 +113,49 @@ LargeMemory::LargeMemory(size_t expected, const Start& start) {
 void LargeMemory::settle() {
   if (!ahead_) return;
   ahead_ = nullptr;
-  drop(block_.get() + used_, size_ - used_);
+  Block& b = blocks_.back();
+  drop(b.memory.get() + b.used, b.size - b.used);
+}
+
+bool LargeMemory::add_block(size_t bytes) {
+  std::shared_ptr<char> block = map_block(bytes);
+  if (!block) return false;
+  blocks_.push_back({std::move(block), 0, bytes});
+  return true;
 }
 
 std::shared_ptr<void> LargeMemory::allocate(size_t bytes) {
   size_t padded = round_up(bytes, 64) + 64;
-  if (padded > size_ - used_) {
+  if (blocks_.empty() || padded > blocks_.back().size - blocks_.back().used) {
     settle();
-    size_ = std::max(block_bytes, round_up(padded, large_page)), used_ = 0;
-    block_ = map_block(size_);
-    if (!block_) return size_ = 0, nullptr;
+    if (!add_block(std::max(block_bytes, round_up(padded, large_page)))) return nullptr;
   }
-  char* p = block_.get() + used_;
-  size_t first = used_ / large_page * large_page;
-  used_ += padded;
-  if (used_ >= large_page && !ahead_) madvise(block_.get() + first, round_up(used_, large_page) - first, MADV_HUGEPAGE);
-  return {p, [block = block_, bytes](void* q) { drop(q, bytes); }};
+  Block& b = blocks_.back();
+  char* p = b.memory.get() + b.used;
+  size_t first = b.used / large_page * large_page;
+  b.used += padded;
+  if (b.used >= large_page && !ahead_ && *quick_) madvise(b.memory.get() + first, round_up(b.used, large_page) - first, MADV_HUGEPAGE);
+  return {p, [block = b.memory, bytes](void* q) { drop(q, bytes); }};
+}
+
+void LargeMemory::fetch(void* p, size_t bytes) const noexcept {
+  char* end = static_cast<char*>(p) + bytes;
+  for (char* at = up_to_page(p); at < end && *quick_; at += large_page)
+    if (!comes_quickly(at) && quick_->exchange(false))
+      for (const Block& b : blocks_) madvise(b.memory.get(), b.size, MADV_NOHUGEPAGE);
+}
+
+bool LargeMemory::join_pages() noexcept {
+  for (; joined_block_ < blocks_.size(); joined_block_++, joined_ = 0) {
+    const Block& b = blocks_[joined_block_];
+    char* p = b.memory.get() + joined_;
+    if (joined_ + large_page > b.used) continue;
+    joined_ += large_page;
+    if (!all_there(p)) return true; // it was given back
+    madvise(p, large_page, MADV_HUGEPAGE);
+    return madvise(p, large_page, collapse) == 0 || errno != EINVAL; // before Linux 6.1 the system does it by itself, some time
+  }
+  return false;
 }
 
 void drop_pages(std::span<const std::byte> part, std::span<const std::byte> file) {

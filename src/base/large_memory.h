@@ -1,13 +1,19 @@
 // Memory in large pages: of a tensor, and LargeMemory, arrays of weights one behind the other, so that there are no gaps between them.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "tenon/tensor.h"
 
 namespace tenon {
+
+/// Asks for the large pages that lie in memory to which nothing has been written, as long as they come quickly: if the host of a virtual
+/// machine has taken free memory back, a large page takes as long as seven times its size in small ones.
+void take_large_pages(void* p, size_t bytes) noexcept;
 
 /// Uninitialised bytes at a multiple of 64, with 64 more behind them; null where the memory is refused. Large pages that they fill are
 /// asked for: fewer faults, fewer misses of the TLB.
@@ -15,7 +21,9 @@ std::shared_ptr<void> allocate_memory(size_t bytes);
 
 class LargeMemory {
 public:
-  LargeMemory() = default;
+  enum class Pages { Large, Small };
+  LargeMemory() : LargeMemory(Pages::Large) {}
+  explicit LargeMemory(Pages pages);
   /// What runs work in another thread, some time or never.
   using Start = std::function<void(std::function<void()> work)>;
   /// So many bytes will be wanted soon: another thread fetches their pages from the system meanwhile. Nothing is written there before
@@ -27,12 +35,27 @@ public:
   std::shared_ptr<void> allocate(size_t bytes);
   /// What is wanted has been allocated: no more pages are fetched, and those fetched in vain go back.
   void settle();
+  /// Fetches the pages of memory that is to be written next. When a large page comes slowly (take_large_pages), all that are not there yet
+  /// will be small. Thread-safe, if nothing is allocated meanwhile.
+  void fetch(void* p, size_t bytes) const noexcept;
+
+  bool has_small_pages() const { return !*quick_; }
+  /// Joins the small pages of some memory that has been written to into a large one, which takes milliseconds; false where nothing is left.
+  /// What lies there may be read and written meanwhile.
+  bool join_pages() noexcept;
 
 private:
   struct Ahead;
+  struct Block { // of address space: what is not used takes no memory
+    std::shared_ptr<char> memory;
+    size_t used, size;
+  };
+  bool add_block(size_t bytes);
+
   std::shared_ptr<Ahead> ahead_;
-  std::shared_ptr<char> block_; // of address space: what is not used takes no memory
-  size_t used_ = 0, size_ = 0;
+  std::vector<Block> blocks_;                // the last one is being filled
+  std::shared_ptr<std::atomic<bool>> quick_; // large pages come quickly
+  size_t joined_block_ = 0, joined_ = 0;
 };
 
 /// Gives the whole pages inside of `part` back, where it lies in `file`, a mapped file that nothing writes to: what reads them again finds

@@ -107,10 +107,12 @@ Compiled build_plan(LoadedProgram backend, const Options& options, Keep keep, La
         auto beside = [&](const std::function<void()>& pack) {
           workers.together([&] { thread++ % 2 ? (prepare(), pack(), compile()) : (compile(), pack()); });
         };
-        out.own_bytes += selected.weights.pack(*linked, std::move(packed), beside, backend.file, shared.get());
+        out.own_bytes += selected.weights.pack(*linked, packed, beside, backend.file, shared.get());
         workers.together(compile); // where nothing is packed
       },
       keep);
+  if (packed.has_small_pages() && options.specialization.in_background)
+    linked->page_joiner = std::make_unique<PageJoiner>(std::move(packed));
   prepare(); // where no second thread did
   out.own_bytes += share_constants(linked->plan, backend.file, shared.get());
   open_delegates(*linked);

@@ -125,11 +125,12 @@ int PackRequests::add(const KernelTable& kernels, const Tensor& w, const Conv& c
   return add({c.weights, std::move(form)}, r, bytes_of(kernels, r));
 }
 
-void PackRequests::pack_some(const KernelTable& kernels, const Together& together, std::span<const std::byte> file,
-                             std::span<const size_t> numbers) {
+void PackRequests::pack_some(const KernelTable& kernels, const LargeMemory& place, const Together& together,
+                             std::span<const std::byte> file, std::span<const size_t> numbers) {
   struct Piece {
     size_t request;
-    int64_t begin, end;
+    int64_t begin, end;           // items
+    int64_t first_byte, end_byte; // somewhere there they go
   };
   int64_t total = 0;
   std::vector<Piece> pieces;
@@ -138,7 +139,8 @@ void PackRequests::pack_some(const KernelTable& kernels, const Together& togethe
     int64_t items = items_of(kernels, requests_[i]), bytes = requests_[i].bytes;
     total += bytes;
     int64_t count = std::clamp<int64_t>(bytes / piece_of(bytes), 1, std::max<int64_t>(items, 1));
-    for (int64_t p = 0; p < count; p++) pieces.push_back({i, items * p / count, items * (p + 1) / count});
+    for (int64_t p = 0; p < count; p++)
+      pieces.push_back({i, items * p / count, items * (p + 1) / count, bytes * p / count, bytes * (p + 1) / count});
     left[i] = static_cast<int>(count);
   }
   std::atomic<size_t> next = 0;
@@ -146,6 +148,7 @@ void PackRequests::pack_some(const KernelTable& kernels, const Together& togethe
   together([&] {
     for (size_t i; (i = next++) < pieces.size();) {
       const Piece& p = pieces[i];
+      place.fetch(static_cast<char*>(requests_[p.request].to) + p.first_byte, static_cast<size_t>(p.end_byte - p.first_byte));
       pack_items(kernels, requests_[p.request], p.begin, p.end, total > most_cached);
       if (piece_of(requests_[p.request].bytes) > least_piece) drop_pages(read_by(requests_[p.request], p.begin, p.end), file);
       if (left[p.request].fetch_sub(1) > 1) continue;
@@ -169,7 +172,8 @@ void PackRequests::note_sources(LinkedPlan& plan, std::span<const std::byte> fil
 }
 
 // A plan of the same program packs nearly the same: only what was not packed from the same place is packed to be compared.
-void PackRequests::pack_unshared(LinkedPlan& plan, const Together& together, std::span<const std::byte> file, const LinkedPlan& shared) {
+void PackRequests::pack_unshared(LinkedPlan& plan, const LargeMemory& place, const Together& together, std::span<const std::byte> file,
+                                 const LinkedPlan& shared) {
   std::map<Key, size_t> sources;
   for (size_t i = 0; i < shared.packed_from.size(); i++)
     if (const PackedFrom& f = shared.packed_from[i]; f.weights) sources.emplace(Key{f.weights, f.form}, i);
@@ -181,7 +185,7 @@ void PackRequests::pack_unshared(LinkedPlan& plan, const Together& together, std
       plan.packed[i] = shared.packed[at->second];
     } else {
       stop_point();
-      pack_some(*plan.micro_kernels, together, file, std::span(&i, 1));
+      pack_some(*plan.micro_kernels, place, together, file, std::span(&i, 1));
       auto [begin, end] = by_size.equal_range(plan.packed[i].size());
       auto same = std::find_if(begin, end, [&](auto& p) { return std::ranges::equal(p.second, plan.packed[i]); });
       if (same == end) continue;
@@ -210,16 +214,16 @@ void PackRequests::pack_later(LinkedPlan& plan, std::span<const std::byte> file)
   plan.later = std::make_unique<LaterWeights>(*plan.micro_kernels, forms, file);
 }
 
-size_t PackRequests::pack(LinkedPlan& plan, LargeMemory place, const Together& together, std::span<const std::byte> file,
+size_t PackRequests::pack(LinkedPlan& plan, LargeMemory& place, const Together& together, std::span<const std::byte> file,
                           const LinkedPlan* shared) {
   allocate(place);
   note_sources(plan, file);
   for (const PackRequest& r : requests_) plan.packed.emplace_back(static_cast<const std::byte*>(r.to), static_cast<size_t>(r.bytes));
-  if (shared) pack_unshared(plan, together, file, *shared);
+  if (shared) pack_unshared(plan, place, together, file, *shared);
   else {
     std::vector<size_t> all(requests_.size());
     std::iota(all.begin(), all.end(), 0);
-    pack_some(*plan.micro_kernels, together, file, all);
+    pack_some(*plan.micro_kernels, place, together, file, all);
   }
   drop_pages(file, file); // what was read around the weights, and of others while they were folded
   size_t kept = 0;

@@ -44,7 +44,7 @@ public:
   int add(const KernelTable& kernels, const Tensor& weights, const Conv& form);
   /// Packs what was asked for into `plan`, by number, in memory of `place`. To be called once. Pages of `file`, a mapped file that is not
   /// written to, are dropped when they were read. What `shared` has in the same form is not packed, or not kept. Gives the bytes kept.
-  size_t pack(LinkedPlan& plan, LargeMemory place, const Together& together, std::span<const std::byte> file,
+  size_t pack(LinkedPlan& plan, LargeMemory& place, const Together& together, std::span<const std::byte> file,
               const LinkedPlan* shared = nullptr);
 
   /// What was asked for, of products, as weights that `plan`'s calls pack.
@@ -55,8 +55,10 @@ private:
   int add(Key key, PackRequest request, int64_t bytes);
   void allocate(LargeMemory& place);
   void note_sources(LinkedPlan& plan, std::span<const std::byte> file) const;
-  void pack_some(const KernelTable& kernels, const Together& together, std::span<const std::byte> file, std::span<const size_t> numbers);
-  void pack_unshared(LinkedPlan& plan, const Together& together, std::span<const std::byte> file, const LinkedPlan& shared);
+  void pack_some(const KernelTable& kernels, const LargeMemory& place, const Together& together, std::span<const std::byte> file,
+                 std::span<const size_t> numbers);
+  void pack_unshared(LinkedPlan& plan, const LargeMemory& place, const Together& together, std::span<const std::byte> file,
+                     const LinkedPlan& shared);
 
   std::vector<PackRequest> requests_;
   std::map<Key, int> known_;                  // by where the weights are stored, and how they are packed

@@ -7,9 +7,9 @@
 #include <atomic>
 #include <functional>
 
+#include "base/background.h"
 #include "runtime/executable.h"
 #include "tenon/options.h"
-#include "variants/background.h"
 #include "variants/size_histogram.h"
 
 namespace tenon {

@@ -38,7 +38,8 @@ bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
 LinkedPlan packed_by(PackRequests& requests, const KernelTable& kernels, const Workers& workers, const LinkedPlan* shared = nullptr) {
   LinkedPlan plan;
   plan.micro_kernels = &kernels;
-  requests.pack(plan, {}, [&](auto& work) { workers.together(work); }, {}, shared);
+  LargeMemory place;
+  requests.pack(plan, place, [&](auto& work) { workers.together(work); }, {}, shared);
   return plan;
 }
 
@@ -235,6 +236,47 @@ TEST_CASE("large memory fetched ahead: all, part or more of what is expected is 
   }
 }
 
+TEST_CASE("large memory: pages are fetched by threads that write, and joined while others read") {
+  for (auto pages : {LargeMemory::Pages::Large, LargeMemory::Pages::Small}) {
+    LargeMemory memory(pages);
+    constexpr size_t bytes = (size_t{7} << 20) + 4160, count = 3;
+    std::vector<std::shared_ptr<void>> all;
+    for (size_t i = 0; i < count; i++) all.push_back(memory.allocate(bytes));
+    memory.settle();
+    CHECK(memory.has_small_pages() == (pages == LargeMemory::Pages::Small));
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < 4; t++) // each writes a quarter, and fetches that of another
+      threads.emplace_back([&, t] {
+        for (auto& p : all) {
+          memory.fetch(static_cast<char*>(p.get()) + (t + 1) % 4 * bytes / 4, bytes / 4);
+          std::memset(static_cast<char*>(p.get()) + t * bytes / 4, static_cast<int>(t + 1), bytes / 4);
+        }
+      });
+    for (std::thread& t : threads) t.join();
+    all[1] = {}; // its pages are not joined
+    std::thread joins([&] {
+      while (memory.join_pages()) {}
+    });
+    for (int round = 0; round < 3; round++)
+      for (size_t i : {size_t{0}, size_t{2}})
+        for (size_t at = 0; at < bytes / 4 * 4; at += 1021)
+          CHECK(static_cast<char*>(all[i].get())[at] == static_cast<char>(at / (bytes / 4) + 1));
+    joins.join();
+    CHECK(!memory.join_pages());
+  }
+}
+
+TEST_CASE("pages are joined from the second call on") {
+  LargeMemory memory(LargeMemory::Pages::Small);
+  std::shared_ptr<void> p = memory.allocate(size_t{9} << 20);
+  std::memset(p.get(), 5, size_t{9} << 20);
+  PageJoiner joiner(std::move(memory));
+  CHECK(!joiner.is_running());
+  for (int call = 0; call < 4; call++) joiner.begin_call();
+  joiner.wait();
+  for (size_t at = 0; at < size_t{9} << 20; at += 1021) CHECK(static_cast<char*>(p.get())[at] == 5);
+}
+
 TEST_CASE("pages of a mapped archive come back; memory of the caller is never dropped") {
   Archive a = Archive::map(sample_path("tiny.pt2"));
   std::string before(as_text(a.file()));
@@ -258,6 +300,7 @@ TEST_CASE("what another plan has packed in the same form serves again") {
   settle(other);
   ProductWeights form{family, choose_panels(f, 33, 70), 0, 33, 1}, turned{family, choose_panels(f, 70, 33), 0, 1, 33};
   PackRequests first;
+  LargeMemory place;
   int at = first.add(kernels, w, form);
   LinkedPlan base = packed_by(first, kernels, workers);
   auto mapped = memory_of(w); // stands for the mapped file
@@ -271,7 +314,7 @@ TEST_CASE("what another plan has packed in the same form serves again") {
     int number = again.add(kernels, c.weights, c.form);
     LinkedPlan plan;
     plan.micro_kernels = &kernels;
-    size_t kept = again.pack(plan, {}, together, {}, &base);
+    size_t kept = again.pack(plan, place, together, {}, &base);
     std::span<const std::byte> span = plan.packed.at(static_cast<size_t>(number));
     CHECK((span.data() == base.packed.at(static_cast<size_t>(at)).data()) == c.shared);
     CHECK(kept == (c.shared ? 0 : span.size()));
@@ -283,13 +326,13 @@ TEST_CASE("what another plan has packed in the same form serves again") {
   named.add(kernels, w, form);
   LinkedPlan source;
   source.micro_kernels = &kernels;
-  named.pack(source, {}, together, mapped);
+  named.pack(source, place, together, mapped);
   CHECK(source.packed_from.at(0).weights == w.data());
   w.data_as<float>()[0] = -1;
   renamed.add(kernels, w, form);
   LinkedPlan plan;
   plan.micro_kernels = &kernels;
-  CHECK(renamed.pack(plan, {}, together, mapped, &source) == 0);
+  CHECK(renamed.pack(plan, place, together, mapped, &source) == 0);
 }
 
 } // namespace tenon

@@ -1,4 +1,4 @@
-#include "variants/background.h"
+#include "base/background.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
