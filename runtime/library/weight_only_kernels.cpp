@@ -8,7 +8,7 @@ namespace {
 
 using V = Vector<float>;
 constexpr int64_t width = lanes_of<float>;
-constexpr int64_t line = 64, ahead = 4096; // bytes: hardware prefetch stops at pages
+constexpr int64_t line = 64, ahead = 10240; // bytes: hardware prefetch stops at pages
 
 #ifdef __AVX512F__
 using I = __m512i;
