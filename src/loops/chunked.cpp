@@ -73,7 +73,7 @@ public:
     for (int level = 0; level <= r_.last; level++) {
       r_.d = cut;
       begin({chunk});
-      end(level_body(level), level);
+      if (std::vector<Stmt> body = level_body(level); !body.empty()) end(std::move(body), level); // else only results are computed further
     }
     r_.d = whole;
     begin({});
@@ -112,6 +112,7 @@ private:
 
   std::vector<Stmt> level_body(int level) {
     std::vector<Stmt> body = inner(r_, level), out;
+    if (body.empty()) return {};
     ReduceRegion region{accumulators(r_, level), {}};
     // A position is worth nothing without the extreme that was found there.
     for (size_t k = 0, n = region.accumulators.size(); k < n; k++) {

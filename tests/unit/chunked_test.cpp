@@ -98,6 +98,14 @@ TEST_CASE("chunked: nothing to reduce, no results") {
   compare(g, {{waves(DType::F32, {0, 40000}), waves(DType::F32, {0})}, {waves(DType::F32, {2, 40000}), waves(DType::F32, {1})}});
 }
 
+TEST_CASE("chunked: what is computed from results only is no pass over the elements") {
+  TestGraph g;
+  V x = g.input({784, 72});
+  g.returns(g.b.call1("aten::mean.dim", {x, ArgList{0}, false}));
+  compare(g, {{waves(DType::F32, {784, 72})}});
+  CHECK(g.program().compile({.threads = 1}).value().stats().steps == 2); // sums of chunks, and what is made of them
+}
+
 TEST_CASE("chunked: the same sum with any number of threads") {
   TestGraph g;
   V x = g.input({300000});
