@@ -191,11 +191,11 @@ bool RegionDomain::line_up(const Compute& c, Mapping& mapping, const SharedLoad*
   std::map<const ExprNode*, Expr> unknown; // extent of the lowest digit of an axis, where no load tells of it
   for (auto& [axis, digits] : solved.parts) {
     Expr sum = graph_.pool().integer(0), lowest;
-    for (auto& [part, digit] : digits) {
+    for (auto& [part, digit] : digits) { // in any order
       sum = sum + digit.value;
-      if (!lowest || is_const_int(digit.weight, 1)) lowest = digit.weight;
-      else if (!is_const_int(lowest, 1)) return false; // two digits, and which of them is the lower one is not known
+      if (digits.size() == 1 || is_const_int(digit.weight, 1)) lowest = digit.weight;
     }
+    if (!lowest) return false; // several digits, and which of them is the lowest one is not known
     if (solved.whole.emplace(axis, sum).second && !is_const_int(lowest, 1)) unknown[axis] = lowest;
   }
   std::vector<Missing> missing;

@@ -75,19 +75,20 @@ public:
 
 private:
   static size_t fixed_scalars(Heat heat) { return heat == Heat::Tile ? std::size(tile_symbols) : 0; }
-  static int64_t least(Heat heat) { return heat == Heat::Tile ? least_of_tile : INT64_MIN; }
+  // What is in the code makes a kernel faster that runs long, but for where its operands begin.
+  static Varying varying(Heat heat) {
+    return {.least = heat == Heat::Tile ? least_of_tile : INT64_MIN, .only_beginnings = heat == Heat::Hot};
+  }
 
   void find_groups() {
     shapes_.resize(out_.kernels.size());
     for (size_t k = 0; k < shapes_.size(); k++) {
-      if (heat_[k] == Heat::Hot) continue;
-      shapes_[k] = shape_of(out_.kernels[k], *out_.pool, least(heat_[k]), fixed_scalars(heat_[k]));
+      shapes_[k] = shape_of(out_.kernels[k], *out_.pool, varying(heat_[k]), fixed_scalars(heat_[k]));
       groups_[shapes_[k].text].push_back(k);
     }
   }
 
   const std::vector<size_t>* worth_sharing(size_t k) const {
-    if (heat_[k] == Heat::Hot) return nullptr;
     const std::vector<size_t>& group = groups_.at(shapes_[k].text);
     bool unknown = std::ranges::any_of(group, [&](size_t m) { return heat_[m] == Heat::Unknown; });
     return group.size() < (unknown ? long_series : 2) ? nullptr : &group;
@@ -98,7 +99,7 @@ private:
     std::vector<KernelShape> shapes;
     for (size_t m : group) members.push_back(&out_.kernels[m]), shapes.push_back(shapes_[m]);
     Heat heat = heat_[group[0]];
-    SharedKernel shared = tenon::share(members, shapes, *out_.pool, least(heat), fixed_scalars(heat));
+    SharedKernel shared = tenon::share(members, shapes, *out_.pool, varying(heat), fixed_scalars(heat));
     verify(shared.kernel);
     for (size_t i = 0; i < group.size(); i++) {
       number_[group[i]] = number;

@@ -13,8 +13,8 @@ namespace {
 // Copies a kernel node by node, without simplifying, so that every copy of one shape has the same constants in the same places.
 class ConstantRewriter {
 public:
-  ConstantRewriter(ExprPool& pool, int64_t least, std::function<Expr(int64_t)> replace)
-      : pool_(pool), least_(least), replace_(std::move(replace)) {}
+  ConstantRewriter(ExprPool& pool, Varying varying, std::function<Expr(int64_t)> replace)
+      : pool_(pool), varying_(varying), replace_(std::move(replace)) {}
 
   Kernel run(const Kernel& from) {
     Kernel k = from;
@@ -30,7 +30,7 @@ private:
 
   // An extent of 1 is no loop, a factor of -1 a sign.
   bool varies(const ExprNode& parent, const ExprNode& c) const {
-    if (c.op != Op::Const || c.type != DType::I64 || c.bits < least_) return false;
+    if (varying_.only_beginnings || c.op != Op::Const || c.type != DType::I64 || c.bits < varying_.least) return false;
     return !(parent.op == Op::Axis && c.bits <= 1) && !(parent.op == Op::Mul && c.bits == -1);
   }
 
@@ -41,8 +41,21 @@ private:
     if (auto it = done_.find(key); it != done_.end()) return it->second;
     ExprNode n = *e;
     bool inner = (keep && e->op != Op::Axis) || divides(e->op);
-    for (Expr& a : n.args) a = !inner && varies(*e, *a) ? replace_(a->bits) : copy(a, inner);
+    if (e->op == Op::Load) n.args[0] = offset(n.args[0], inner);
+    else
+      for (Expr& a : n.args) a = !inner && varies(*e, *a) ? replace_(a->bits) : copy(a, inner);
     return done_[key] = pool_.intern(std::move(n));
+  }
+
+  // A whole offset, where an operand begins added last.
+  Expr offset(Expr e, bool keep) {
+    if (!varying_.only_beginnings) return copy(e, keep);
+    int64_t at = 0; // a sum has one constant at most
+    for (Expr term : e->op == Op::Add ? e->args : std::vector{e})
+      if (term->op == Op::Const) at = term->bits;
+    Expr begin = replace_(at), rest = e - pool_.integer(at);
+    if (!is_const_int(rest, 0)) rest = copy(rest, keep);
+    return rest + begin;
   }
 
   // An expression that no other one contains. A constant stays.
@@ -56,11 +69,12 @@ private:
         out.push_back({Loop{axis, l->lanes, statements(l->body), l->tile}});
       } else if (auto* r = std::get_if<ReduceRegion>(&s.v)) out.push_back({ReduceRegion{r->accumulators, statements(r->body)}});
       else if (auto* st = std::get_if<Store>(&s.v)) {
-        Expr offset = copy(st->offset, false);
-        out.push_back({Store{st->buffer, offset, copy(st->value, false)}});
+        Expr to = offset(st->offset, false);
+        out.push_back({Store{st->buffer, to, copy(st->value, false)}});
       } else if (auto* t = std::get_if<Turn>(&s.v)) {
         Turn now = *t;
-        for (Expr* e : {&now.to_offset, &now.to_step, &now.from_offset, &now.from_step, &now.rows, &now.columns}) *e = top(*e);
+        for (Expr* e : {&now.to_offset, &now.from_offset}) *e = offset(*e, false);
+        for (Expr* e : {&now.to_step, &now.from_step, &now.rows, &now.columns}) *e = top(*e);
         out.push_back({std::move(now)});
       } else {
         auto& a = std::get<Accumulate>(s.v);
@@ -72,7 +86,7 @@ private:
   }
 
   ExprPool& pool_;
-  int64_t least_;
+  const Varying varying_;
   std::function<Expr(int64_t)> replace_;
   std::map<std::pair<const ExprNode*, bool>, Expr> done_;
 };
@@ -87,18 +101,18 @@ Expr scalar_for(ExprPool& pool, size_t number, int64_t lo, int64_t hi) {
 
 } // namespace
 
-KernelShape shape_of(const Kernel& kernel, ExprPool& pool, int64_t least, size_t fixed) {
+KernelShape shape_of(const Kernel& kernel, ExprPool& pool, Varying varying, size_t fixed) {
   KernelShape s;
-  Kernel k = ConstantRewriter(pool, least, [&](int64_t c) {
+  Kernel k = ConstantRewriter(pool, varying, [&](int64_t c) {
                s.constants.push_back(c);
-               return scalar_for(pool, s.constants.size() - 1, c, c);
+               return scalar_for(pool, s.constants.size() - 1, varying.only_beginnings ? INT64_MIN : c, c);
              }).run(kernel);
   k.scratch_bytes = {}; // the caller's business
-  s.text = fmt::format("{} {}\n{}", least, fixed, to_string(k));
+  s.text = fmt::format("{} {} {}\n{}", varying.least, varying.only_beginnings, fixed, to_string(k));
   return s;
 }
 
-SharedKernel share(std::span<const Kernel* const> kernels, std::span<const KernelShape> shapes, ExprPool& pool, int64_t least,
+SharedKernel share(std::span<const Kernel* const> kernels, std::span<const KernelShape> shapes, ExprPool& pool, Varying varying,
                    size_t fixed) {
   for (const KernelShape& s : shapes) require(s.text == shapes[0].text, "kernels of different shapes are not one");
   SharedKernel out;
@@ -106,7 +120,7 @@ SharedKernel share(std::span<const Kernel* const> kernels, std::span<const Kerne
   std::map<std::vector<int64_t>, Expr> scalars; // by the values in each kernel
   std::vector<Expr> added;
   size_t position = 0;
-  out.kernel = ConstantRewriter(pool, least, [&](int64_t c) {
+  out.kernel = ConstantRewriter(pool, varying, [&](int64_t c) {
                  std::vector<int64_t> values;
                  for (const KernelShape& s : shapes) values.push_back(s.constants.at(position));
                  position++;
@@ -114,7 +128,7 @@ SharedKernel share(std::span<const Kernel* const> kernels, std::span<const Kerne
                  if (*lo == *hi) return pool.integer(c);
                  auto [it, fresh] = scalars.try_emplace(values);
                  if (fresh) {
-                   added.push_back(it->second = scalar_for(pool, added.size(), *lo, *hi));
+                   added.push_back(it->second = scalar_for(pool, added.size(), varying.only_beginnings ? INT64_MIN : *lo, *hi));
                    for (size_t k = 0; k < values.size(); k++) out.scalars[k].push_back(values[k]);
                  }
                  return it->second;

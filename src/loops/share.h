@@ -1,5 +1,6 @@
 // Kernels that differ in integer constants only (strides, offsets, extents) as one kernel that takes those as scalars. Compiling
-// costs some milliseconds a kernel, so this is for kernels that run shortly, and for long series of them.
+// costs some milliseconds a kernel, so this is for kernels that run shortly, and for long series of them; for all of them where they
+// differ in where their operands begin.
 #pragma once
 #include "loops/kernel.h"
 
@@ -11,8 +12,15 @@ struct KernelShape {
   std::vector<int64_t> constants; // in the order of the text
 };
 
-/// Constants below `least` belong to the shape, as do those that take part in divisions. The last `fixed` scalars stay the last.
-KernelShape shape_of(const Kernel& kernel, ExprPool& pool, int64_t least, size_t fixed);
+/// Which constants may differ.
+struct Varying {
+  int64_t least = INT64_MIN;    // what is smaller belongs to the shape, as do those that take part in divisions
+  bool only_beginnings = false; // what is added to the whole offset of a load or store, and nothing else
+  friend bool operator==(const Varying&, const Varying&) = default;
+};
+
+/// The last `fixed` scalars stay the last.
+KernelShape shape_of(const Kernel& kernel, ExprPool& pool, Varying varying, size_t fixed);
 
 struct SharedKernel {
   Kernel kernel;
@@ -20,7 +28,7 @@ struct SharedKernel {
 };
 
 /// One for all of `kernels`, which have one shape; constants that are the same for all of them stay constants.
-SharedKernel share(std::span<const Kernel* const> kernels, std::span<const KernelShape> shapes, ExprPool& pool, int64_t least,
+SharedKernel share(std::span<const Kernel* const> kernels, std::span<const KernelShape> shapes, ExprPool& pool, Varying varying,
                    size_t fixed);
 
 } // namespace tenon

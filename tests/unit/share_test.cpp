@@ -67,9 +67,9 @@ TEST_CASE("shared kernels compute what each of them did") {
   for (const Shape& s : shapes) kernels.push_back(window(pool, s.n, s.stride, s.offset, 5));
   std::vector<const Kernel*> pointers;
   std::vector<KernelShape> found;
-  for (const Kernel& k : kernels) pointers.push_back(&k), found.push_back(shape_of(k, pool, INT64_MIN, 0));
+  for (const Kernel& k : kernels) pointers.push_back(&k), found.push_back(shape_of(k, pool, {}, 0));
   for (const KernelShape& s : found) CHECK(s.text == found[0].text);
-  SharedKernel shared = share(pointers, found, pool, INT64_MIN, 0);
+  SharedKernel shared = share(pointers, found, pool, {}, 0);
   REQUIRE(shared.scalars.size() == kernels.size());
   for (size_t k = 0; k < kernels.size(); k++) {
     CHECK(shared.scalars[k] == std::vector{shapes[k].n, shapes[k].offset}); // the stride and the divisor are the same in all
@@ -84,9 +84,35 @@ TEST_CASE("shared kernels compute what each of them did") {
   }
 }
 
+TEST_CASE("kernels that differ in where their operands begin") {
+  ExprPool pool;
+  const Varying varying{.only_beginnings = true};
+  const int64_t offsets[] = {0, 17, 1 << 20, 3};
+  std::vector<Kernel> kernels;
+  for (int64_t offset : offsets) kernels.push_back(window(pool, 33, 40, offset, 5));
+  std::vector<const Kernel*> pointers;
+  std::vector<KernelShape> found;
+  for (const Kernel& k : kernels) pointers.push_back(&k), found.push_back(shape_of(k, pool, varying, 0));
+  for (const KernelShape& s : found) CHECK(s.text == found[0].text);
+  for (Kernel other : {window(pool, 34, 40, 17, 5), window(pool, 33, 41, 17, 5), window(pool, 33, 40, 17, 6)})
+    CHECK(shape_of(other, pool, varying, 0).text != found[0].text);
+  SharedKernel shared = share(pointers, found, pool, varying, 0);
+  verify(shared.kernel);
+  for (size_t k = 0; k < kernels.size(); k++) {
+    CHECK(shared.scalars[k] == std::vector{offsets[k]});
+    Case one{.kernel = kernels[k]}, all{.kernel = shared.kernel, .data = {}, .scalars = shared.scalars[k]};
+    for (Case* c : {&one, &all}) {
+      c->data = {Data::random(DType::F32, static_cast<size_t>(offsets[k] + 3 * 40), 1), {.count = 3 * 33}};
+      c->end = 3;
+      check(*c);
+    }
+    compare(one, run(all, nullptr, false), run(one, nullptr, false), "shared");
+  }
+}
+
 TEST_CASE("shapes of kernels: divisors, small constants of tiles, and structure are part of them") {
   ExprPool pool;
-  auto text = [&](const Kernel& k, int64_t least) { return shape_of(k, pool, least, 0).text; };
+  auto text = [&](const Kernel& k, int64_t least) { return shape_of(k, pool, {.least = least}, 0).text; };
   Kernel k = window(pool, 33, 40, 17, 5);
   CHECK(text(k, INT64_MIN) == text(window(pool, 34, 41, 1, 5), INT64_MIN));
   CHECK(text(k, INT64_MIN) != text(window(pool, 33, 40, 17, 6), INT64_MIN));
@@ -103,4 +129,12 @@ TEST_CASE("a program of many alike parts compiles few kernels") {
   test::compare(g, {{test::counting(DType::F32, {64, 3})}});
   Executable e = g.program().compile().value();
   CHECK(e.stats().kernels_compiled < 3);
+}
+
+TEST_CASE("long loops over parts of one tensor are one kernel") {
+  test::TestGraph g;
+  V x = g.input({4, 300, 1000});
+  for (int64_t n : {0, 1, 2, 3}) g.returns(g.b.call1("aten::exp.default", {g.b.call1("aten::select.int", {x, int64_t{0}, n})}));
+  test::compare(g, {{test::counting(DType::F32, {4, 300, 1000})}});
+  CHECK(g.program().compile().value().stats().kernels_compiled == 1);
 }

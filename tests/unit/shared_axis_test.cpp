@@ -36,3 +36,15 @@ TEST_CASE("shared axis: a row that all rows take") {
     compare(g, {{waves({rows, 1001}), waves({1001})}, {waves({0, 1001}), waves({1001})}});
   }
 }
+
+TEST_CASE("sums are stored along an axis of three digits, wherever what is known of these is kept") {
+  for (int round = 0; round < 8; round++) {
+    TestGraph g;
+    Expr n = g.symbol("s0", 1), side = g.b.integer(7);
+    V x = g.input({n, side, side, g.b.integer(8), g.b.integer(4)}), row = g.input({392});
+    V sums = g.b.call1("aten::sum.dim_IntList", {x, ArgList{4}});
+    g.returns(g.b.reshape(g.b.call1("aten::permute.default", {sums, ArgList{0, 3, 1, 2}}), {n, g.b.integer(392)}) * row);
+    if (round == 0) compare(g, {{waves({3, 7, 7, 8, 4}), waves({392})}});
+    CHECK(g.program().compile({.threads = 1}).value().stats().steps == 1);
+  }
+}
