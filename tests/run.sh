@@ -25,6 +25,15 @@ check_scripts() { # scripts and their graphs, also in the interpreter; the examp
   local folder
   for folder in tests/fixtures/scripts/*/; do "$tenon" check "$folder" && "$tenon" check --interpret "$folder" || return 1; done
 }
+check_plans() { # a program is compiled in the same way in every process, wherever memory lies
+  local program first
+  for program in tests/fixtures/{programs,control,quantized,strides}/*.pt2; do
+    first=$("$tenon" dump --stage=plan "$program" | md5sum)
+    for _ in 1 2 3; do
+      [ "$("$tenon" dump --stage=plan "$program" | md5sum)" = "$first" ] || { echo "$program has more than one plan"; return 1; }
+    done
+  done
+}
 guard_tiles() { # tile registers refused, and used by foreign threads and after a fork
   local mode
   for mode in refused small_stack foreign_threads fork; do "$build/tests/guarded_tiles" "$mode" || return 1; done
@@ -49,6 +58,7 @@ suite format tests/format.sh
 suite unit unit
 suite unit_avx2 env TENON_AVX2=1 "$build/tests/unit_tests" -sf='*fft_test*,*blas_test*,*linalg_test*,*weight_only_test*'
 suite fixtures "$tenon" check tests/fixtures/programs
+suite plans check_plans
 suite strides "$tenon" check tests/fixtures/strides
 suite scripts check_scripts
 suite guarded_tiles guard_tiles
