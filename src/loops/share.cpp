@@ -13,7 +13,8 @@ namespace {
 // Copies a kernel node by node, without simplifying, so that every copy of one shape has the same constants in the same places.
 class ConstantRewriter {
 public:
-  ConstantRewriter(ExprPool& pool, Varying varying, std::function<Expr(int64_t)> replace)
+  enum class Is { Beginning, Other };
+  ConstantRewriter(ExprPool& pool, Varying varying, std::function<Expr(int64_t, Is)> replace)
       : pool_(pool), varying_(varying), replace_(std::move(replace)) {}
 
   Kernel run(const Kernel& from) {
@@ -43,17 +44,16 @@ private:
     bool inner = (keep && e->op != Op::Axis) || divides(e->op);
     if (e->op == Op::Load) n.args[0] = offset(n.args[0], inner);
     else
-      for (Expr& a : n.args) a = !inner && varies(*e, *a) ? replace_(a->bits) : copy(a, inner);
+      for (Expr& a : n.args) a = !inner && varies(*e, *a) ? replace_(a->bits, Is::Other) : copy(a, inner);
     return done_[key] = pool_.intern(std::move(n));
   }
 
   // A whole offset, where an operand begins added last.
   Expr offset(Expr e, bool keep) {
-    if (!varying_.only_beginnings) return copy(e, keep);
     int64_t at = 0; // a sum has one constant at most
     for (Expr term : e->op == Op::Add ? e->args : std::vector{e})
       if (term->op == Op::Const) at = term->bits;
-    Expr begin = replace_(at), rest = e - pool_.integer(at);
+    Expr begin = replace_(at, Is::Beginning), rest = e - pool_.integer(at);
     if (!is_const_int(rest, 0)) rest = copy(rest, keep);
     return rest + begin;
   }
@@ -87,12 +87,15 @@ private:
 
   ExprPool& pool_;
   const Varying varying_;
-  std::function<Expr(int64_t)> replace_;
+  std::function<Expr(int64_t, Is)> replace_;
   std::map<std::pair<const ExprNode*, bool>, Expr> done_;
 };
 
+using Is = ConstantRewriter::Is;
+
 // The bounds that code generation may use: whether a loop runs, and whether 32 bits will do.
-Expr scalar_for(ExprPool& pool, size_t number, int64_t lo, int64_t hi) {
+Expr scalar_for(ExprPool& pool, size_t number, Is is, int64_t lo, int64_t hi) {
+  if (is == Is::Beginning) lo = INT64_MIN;
   lo = lo >= 1 ? 1 : lo >= 0 ? 0 : INT64_MIN;
   hi = hi <= INT32_MAX ? INT32_MAX : INT64_MAX;
   std::string name = fmt::format("c{}{}{}", number, lo == 1 ? "_positive" : lo == 0 ? "" : "_any", hi == INT64_MAX ? "_long" : "");
@@ -103,9 +106,9 @@ Expr scalar_for(ExprPool& pool, size_t number, int64_t lo, int64_t hi) {
 
 KernelShape shape_of(const Kernel& kernel, ExprPool& pool, Varying varying, size_t fixed) {
   KernelShape s;
-  Kernel k = ConstantRewriter(pool, varying, [&](int64_t c) {
+  Kernel k = ConstantRewriter(pool, varying, [&](int64_t c, Is is) {
                s.constants.push_back(c);
-               return scalar_for(pool, s.constants.size() - 1, varying.only_beginnings ? INT64_MIN : c, c);
+               return scalar_for(pool, s.constants.size() - 1, is, c, c);
              }).run(kernel);
   k.scratch_bytes = {}; // the caller's business
   s.text = fmt::format("{} {} {}\n{}", varying.least, varying.only_beginnings, fixed, to_string(k));
@@ -117,18 +120,18 @@ SharedKernel share(std::span<const Kernel* const> kernels, std::span<const Kerne
   for (const KernelShape& s : shapes) require(s.text == shapes[0].text, "kernels of different shapes are not one");
   SharedKernel out;
   out.scalars.resize(kernels.size());
-  std::map<std::vector<int64_t>, Expr> scalars; // by the values in each kernel
+  std::map<std::pair<Is, std::vector<int64_t>>, Expr> scalars; // by the values in each kernel
   std::vector<Expr> added;
   size_t position = 0;
-  out.kernel = ConstantRewriter(pool, varying, [&](int64_t c) {
+  out.kernel = ConstantRewriter(pool, varying, [&](int64_t c, Is is) {
                  std::vector<int64_t> values;
                  for (const KernelShape& s : shapes) values.push_back(s.constants.at(position));
                  position++;
                  auto [lo, hi] = std::minmax_element(values.begin(), values.end());
                  if (*lo == *hi) return pool.integer(c);
-                 auto [it, fresh] = scalars.try_emplace(values);
+                 auto [it, fresh] = scalars.try_emplace({is, values});
                  if (fresh) {
-                   added.push_back(it->second = scalar_for(pool, added.size(), varying.only_beginnings ? INT64_MIN : *lo, *hi));
+                   added.push_back(it->second = scalar_for(pool, added.size(), is, *lo, *hi));
                    for (size_t k = 0; k < values.size(); k++) out.scalars[k].push_back(values[k]);
                  }
                  return it->second;

@@ -12,11 +12,11 @@ struct KernelShape {
   std::vector<int64_t> constants; // in the order of the text
 };
 
-/// Which constants may differ.
+/// Which constants may differ: what is added to the whole offset of a load or store, be it 0, where an operand begins; and, unless those
+/// are all, any other from `least` on that takes no part in a division.
 struct Varying {
-  int64_t least = INT64_MIN;    // what is smaller belongs to the shape, as do those that take part in divisions
-  bool only_beginnings = false; // what is added to the whole offset of a load or store, and nothing else
-  friend bool operator==(const Varying&, const Varying&) = default;
+  int64_t least = INT64_MIN;
+  bool only_beginnings = false;
 };
 
 /// The last `fixed` scalars stay the last.
