@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include <llvm/ADT/StringSet.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/IR/IRPrintingPasses.h>
 #include <llvm/IR/InstIterator.h>
@@ -43,15 +44,40 @@ std::unique_ptr<llvm::TargetMachine> new_machine(const Target& target) {
   return machine;
 }
 
-// Hands on what the code generator adds, but for loop strength reduction and the pass that prepares for it: these took a fifth of the
-// time to compile a kernel, and minutes where many loads are under conditions; addresses are already written in front of the loops, so that
-// the loops ran no faster with them. TargetPassConfig's disablePass does not reach passes that it is given as objects, which these are.
-class WithoutStrengthReduction final : public llvm::legacy::PassManagerBase {
+// Passes of the code generator that find nothing to do in kernels, and cost a fifteenth of the time to compile them.
+bool is_idle(llvm::StringRef name) {
+  static const llvm::StringSet<> idle = {
+      // of IR
+      "Lower AMX intrinsics", "Lower AMX type for load/store", "Merge contiguous icmps into a memcmp", "Expand memcmp() to load/stores",
+      "Lower Garbage Collection Instructions", "Shadow Stack GC Lowering", "Replace intrinsics with calls to vector library",
+      "Partially inline calls to library functions", "Expand vector predication intrinsics",
+      "Instrument function entry/exit with calls to e.g. mcount() (post inlining)", "TLS Variable Hoist", "Expand indirectbr instructions",
+      "Exception handling preparation", "Prepare callbr", "Safe Stack instrumentation pass", "Insert stack protectors",
+      // of machine code
+      "Local Dynamic TLS Access Clean-up", "Argument Stack Rebase", "X86 Domain Reassignment Pass", "Early If-Conversion",
+      "X86 Windows Fixup Buffer Security Check", "X86 Avoid Store Forwarding Blocks", "X86 speculative load hardening",
+      "X86 DynAlloca Expander", "Tile Register Pre-configure", "Tile Register Configure", "X86 FP Stackifier",
+      "X86 Load Value Injection (LVI) Load Hardening", "Remove Redundant DEBUG_VALUE analysis", "Fixup Statepoint Caller Saved",
+      "Insert KCFI indirect call checks", "Analyze Machine Code For Garbage Collection", "Insert fentry calls", "Insert XRay ops",
+      "Implement the 'patchable-function' attribute", "X86 Indirect Branch Tracking", "X86 Atom pad short functions",
+      "X86 Discriminate Memory Operands", "X86 Insert Cache Prefetches", "X86 insert wait instruction", "Contiguously Lay Out Funclets",
+      "StackMap Liveness Analysis", "Live DEBUG_VALUE analysis", "Machine Sanitizer Binary Metadata", "Stack Frame Layout Analysis",
+      "X86 Speculative Execution Side Effect Suppression", "X86 Indirect Thunks", "X86 Return Thunks",
+      "X86 Load Value Injection (LVI) Ret-Hardening", "Pseudo Probe Inserter", "Register Allocation Pass Scoring"};
+  return idle.contains(name);
+}
+
+// Hands on what the code generator adds, but for those, and for loop strength reduction and the pass that prepares for it: these took a
+// fifth of the time to compile a kernel, and minutes where many loads are under conditions; addresses are already written in front of the
+// loops, so that the loops ran no faster with them. TargetPassConfig's disablePass does not reach passes that it is given as objects, which
+// these are.
+class UsefulPasses final : public llvm::legacy::PassManagerBase {
 public:
-  explicit WithoutStrengthReduction(llvm::legacy::PassManagerBase& to) : to_(to) {}
+  explicit UsefulPasses(llvm::legacy::PassManagerBase& to) : to_(to) {}
   void add(llvm::Pass* pass) override {
     std::unique_ptr<llvm::Pass> owned(pass);
-    if (pass->getPassID() != reduction_->getPassID() && pass->getPassID() != preparation_->getPassID()) to_.add(owned.release());
+    bool reduces = pass->getPassID() == reduction_->getPassID() || pass->getPassID() == preparation_->getPassID();
+    if (!reduces && !is_idle(pass->getPassName())) to_.add(owned.release());
   }
 
 private:
@@ -73,7 +99,7 @@ void Compiler::add_passes(llvm::legacy::PassManager& passes, llvm::raw_pwrite_st
   passes.add(llvm::createEarlyCSEPass());
   passes.add(llvm::createLICMPass());
   if (ir) passes.add(llvm::createPrintModulePass(*ir));
-  WithoutStrengthReduction rest(passes);
+  UsefulPasses rest(passes);
   bool fails = machine_->addPassesToEmitFile(rest, out, nullptr, type, /*DisableVerify=*/true);
   require(!fails, "LLVM cannot emit code for this machine");
 }
