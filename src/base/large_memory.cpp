@@ -42,12 +42,18 @@ double thread_ms() {
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
 }
 
-/// Fetches a page, large if it may be; tells whether that was quicker than small pages of this size.
-bool comes_quickly(char* p) {
-  constexpr double ms_of_small_ones = 0.7; // in a virtual machine, 0.2 to 0.4 elsewhere; clearing a large one is 0.05 to 0.3
+/// Fetches a page, large if it may be; false when those that were fetched lately took longer than small ones would have, by so much
+/// that it is not by chance.
+bool fetch_page(char* p) {
+  constexpr double of_small_ones = 0.7; // ms in a virtual machine, 0.2 to 0.4 elsewhere; clearing a large one is 0.05 to 0.3
+  constexpr double much = 10;           // ms
+  static std::atomic<double> lost{0};   // by large pages. What is lost of it where threads meet does not matter
   double begin = thread_ms();
   __atomic_fetch_or(p, 0, __ATOMIC_RELAXED); // another thread may be writing there
-  return thread_ms() - begin < ms_of_small_ones;
+  double more = thread_ms() - begin - of_small_ones, before = lost, now = before + more;
+  if (more < 0) now = before > much ? much : std::max(now, 0.0); // a quick one: they are tried again
+  lost = std::min(now, 2 * much);
+  return now <= much;
 }
 
 bool all_there(char* p) {
@@ -63,7 +69,7 @@ void take_large_pages(void* memory, size_t bytes) noexcept {
   for (char* at = up_to_page(memory); at < end; at += trusted) {
     size_t count = std::min(trusted, static_cast<size_t>(end - at));
     madvise(at, count, MADV_HUGEPAGE);
-    if (comes_quickly(at)) continue;
+    if (fetch_page(at)) continue;
     madvise(at, count, MADV_NOHUGEPAGE);
     return;
   }
@@ -141,7 +147,7 @@ std::shared_ptr<void> LargeMemory::allocate(size_t bytes) {
 void LargeMemory::fetch(void* p, size_t bytes) const noexcept {
   char* end = static_cast<char*>(p) + bytes;
   for (char* at = up_to_page(p); at < end && *quick_; at += large_page)
-    if (!comes_quickly(at) && quick_->exchange(false))
+    if (!fetch_page(at) && quick_->exchange(false))
       for (const Block& b : blocks_) madvise(b.memory.get(), b.size, MADV_NOHUGEPAGE);
 }
 
