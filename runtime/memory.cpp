@@ -10,8 +10,6 @@
 #include <mutex>
 #include <vector>
 
-#include "base/large_memory.h"
-
 namespace tenon {
 
 namespace {
@@ -35,7 +33,7 @@ void* allocate(size_t bytes) {
   if (bytes < least_mapped) return std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return nullptr;
-  if (bytes >= 2 * huge_page) take_large_pages(p, bytes);
+  if (bytes >= 2 * huge_page) madvise(p, bytes, MADV_HUGEPAGE);
   return p;
 }
 

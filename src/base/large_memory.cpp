@@ -63,23 +63,11 @@ bool all_there(char* p) {
 
 } // namespace
 
-void take_large_pages(void* memory, size_t bytes) noexcept {
-  constexpr size_t trusted = 4 * large_page; // what is large behind one that came quickly
-  char* end = up_to_page(static_cast<char*>(memory) + bytes + 1) - large_page;
-  for (char* at = up_to_page(memory); at < end; at += trusted) {
-    size_t count = std::min(trusted, static_cast<size_t>(end - at));
-    madvise(at, count, MADV_HUGEPAGE);
-    if (fetch_page(at)) continue;
-    madvise(at, count, MADV_NOHUGEPAGE);
-    return;
-  }
-}
-
 std::shared_ptr<void> allocate_memory(size_t bytes) {
   bool large = bytes >= 2 * large_page;
   void* p = nullptr;
   if (posix_memalign(&p, large ? large_page : 64, (bytes + 127) / 64 * 64) != 0) return nullptr;
-  if (large) take_large_pages(p, bytes);
+  if (large) madvise(p, bytes / large_page * large_page, MADV_HUGEPAGE);
   return {p, [](void* q) { std::free(q); }};
 }
 

@@ -11,10 +11,6 @@
 
 namespace tenon {
 
-/// Asks for the large pages that lie in memory to which nothing has been written, as long as they come quickly: if the host of a virtual
-/// machine has taken free memory back, a large page takes as long as seven times its size in small ones.
-void take_large_pages(void* p, size_t bytes) noexcept;
-
 /// Uninitialised bytes at a multiple of 64, with 64 more behind them; null where the memory is refused. Large pages that they fill are
 /// asked for: fewer faults, fewer misses of the TLB.
 std::shared_ptr<void> allocate_memory(size_t bytes);
