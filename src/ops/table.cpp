@@ -1,4 +1,4 @@
-// Builds the table once, on first use: rows with their schemas parsed, by name.
+// Builds the table once, on first use: rows by name. A row's schema is parsed when the row is found first.
 #include "ops/table.h"
 
 #include "ops/collective.h"
@@ -7,6 +7,7 @@
 
 #include <array>
 #include <map>
+#include <mutex>
 
 #include "ops/custom.h"
 
@@ -14,7 +15,11 @@ namespace tenon {
 
 namespace {
 
-using Table = std::map<std::string, OpDef, std::less<>>;
+struct Entry {
+  OpDef def; // but for the signature, until that is parsed
+  std::once_flag parsed;
+};
+using Table = std::map<std::string, Entry, std::less<>>;
 
 // One file each.
 auto all_rows() {
@@ -79,37 +84,49 @@ void attach_complex_rules(Table& t) {
     for (const ops::ComplexRule& rule : rules) {
       auto it = t.find(rule.name);
       require(it != t.end(), "a complex rule for {}, which has no row", rule.name);
-      it->second.on_complex = rule.decompose;
+      it->second.def.on_complex = rule.decompose;
     }
 }
 
 void mark_core(Table& t) {
   for (std::string_view name : ops::core_names())
-    if (auto it = t.find(name); it != t.end()) it->second.is_core = true; // torch has some that write operands, or ask for strides
+    if (auto it = t.find(name); it != t.end()) it->second.def.is_core = true; // torch has some that write operands, or ask for strides
   for (auto rules : {ops::core_rules(), ops::core_pointwise_rules()})
     for (const ops::CoreRule& rule : rules) {
       auto it = t.find(rule.name);
-      require(it != t.end() && !it->second.is_core, "a core rule for {}, which has no row or is core", rule.name);
-      it->second.to_core = rule.decompose;
+      require(it != t.end() && !it->second.def.is_core, "a core rule for {}, which has no row or is core", rule.name);
+      it->second.def.to_core = rule.decompose;
     }
 }
 
-const Table& table() {
-  static const Table built = [] {
-    Table t;
-    std::string duplicates;
-    for (auto rows : all_rows())
-      for (const OpRow& row : rows) {
-        OpDef def{row, parse_schema(row.schema)};
-        std::string name = def.signature.name;
-        if (!t.emplace(name, std::move(def)).second) duplicates += name + " ";
-      }
-    require(duplicates.empty(), "two rows for {}", duplicates);
-    attach_complex_rules(t);
-    mark_core(t);
-    return t;
-  }();
+std::string name_of(const OpRow& row) { // as parse_schema has it
+  std::string name(row.schema.substr(0, row.schema.find('(')));
+  return name.find('.') == name.npos ? name + ".default" : name;
+}
+
+Table make_table() {
+  Table t;
+  std::string duplicates;
+  for (auto rows : all_rows())
+    for (const OpRow& row : rows) {
+      auto [it, fresh] = t.try_emplace(name_of(row));
+      if (fresh) static_cast<OpRow&>(it->second.def) = row;
+      else duplicates += it->first + " ";
+    }
+  require(duplicates.empty(), "two rows for {}", duplicates);
+  attach_complex_rules(t);
+  mark_core(t);
+  return t;
+}
+
+Table& table() {
+  static Table built = make_table();
   return built;
+}
+
+const OpDef* parsed(Entry& e) {
+  std::call_once(e.parsed, [&] { e.def.signature = parse_schema(e.def.schema); });
+  return &e.def;
 }
 
 } // namespace
@@ -119,7 +136,7 @@ const OpDef* find_op(std::string_view name) {
   if (name.starts_with("edge::")) key = "aten::" + key.substr(6);
   auto it = table().find(key);
   if (it == table().end()) it = table().find(key + ".default");
-  if (it != table().end()) return &it->second;
+  if (it != table().end()) return parsed(it->second);
   return ops::find_custom(key.rfind('.') == key.npos || key.rfind('.') < key.find("::") ? key + ".default" : key);
 }
 
@@ -131,7 +148,7 @@ std::string functional_name(std::string_view name) {
 
 std::vector<const OpDef*> all_ops() {
   std::vector<const OpDef*> out;
-  for (auto& [name, def] : table()) out.push_back(&def);
+  for (auto& [name, entry] : table()) out.push_back(parsed(entry));
   return out;
 }
 
