@@ -28,7 +28,7 @@ check_scripts() { # scripts and their graphs, also in the interpreter; the examp
 check_plans() { # a program is compiled in the same way in every process, wherever memory lies
   local program first
   for program in tests/fixtures/{programs,control,quantized,strides}/*.pt2; do
-    first=$("$tenon" dump --stage=plan "$program" | md5sum)
+    first=$("$tenon" dump --stage=plan "$program" | md5sum) || return 1
     for _ in 1 2 3; do
       [ "$("$tenon" dump --stage=plan "$program" | md5sum)" = "$first" ] || { echo "$program has more than one plan"; return 1; }
     done

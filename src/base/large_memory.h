@@ -31,8 +31,9 @@ public:
   std::shared_ptr<void> allocate(size_t bytes);
   /// What is wanted has been allocated: no more pages are fetched, and those fetched in vain go back.
   void settle();
-  /// Fetches the pages of memory that is to be written next. When a large page comes slowly (take_large_pages), all that are not there yet
-  /// will be small. Thread-safe, if nothing is allocated meanwhile.
+  /// Fetches the large pages of memory that is to be written next. When they come slowly, all that are not there yet will be small: if the
+  /// host of a virtual machine has taken free memory back, a large page takes as long as seven times its size in small ones. Thread-safe,
+  /// if nothing is allocated meanwhile.
   void fetch(void* p, size_t bytes) const noexcept;
 
   bool has_small_pages() const { return !*quick_; }

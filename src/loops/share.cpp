@@ -19,6 +19,7 @@ public:
 
   Kernel run(const Kernel& from) {
     Kernel k = from;
+    buffers_ = from.buffers;
     k.parallel = copy(from.parallel, false);
     k.body = statements(from.body);
     for (KernelBuffer& b : k.buffers)
@@ -69,7 +70,8 @@ private:
         out.push_back({Loop{axis, l->lanes, statements(l->body), l->tile}});
       } else if (auto* r = std::get_if<ReduceRegion>(&s.v)) out.push_back({ReduceRegion{r->accumulators, statements(r->body)}});
       else if (auto* st = std::get_if<Store>(&s.v)) {
-        Expr to = offset(st->offset, false);
+        bool aligned = buffers_[static_cast<size_t>(st->buffer)].streamed; // what is known of the offset decides how it is stored
+        Expr to = aligned ? copy(st->offset, false) : offset(st->offset, false);
         out.push_back({Store{st->buffer, to, copy(st->value, false)}});
       } else if (auto* t = std::get_if<Turn>(&s.v)) {
         Turn now = *t;
@@ -87,6 +89,7 @@ private:
 
   ExprPool& pool_;
   const Varying varying_;
+  std::span<const KernelBuffer> buffers_;
   std::function<Expr(int64_t, Is)> replace_;
   std::map<std::pair<const ExprNode*, bool>, Expr> done_;
 };

@@ -110,6 +110,19 @@ TEST_CASE("kernels that differ in where their operands begin") {
   }
 }
 
+TEST_CASE("where a streamed result begins is part of the shape") {
+  ExprPool pool;
+  auto text = [&](int64_t begin, bool streamed) {
+    Kernel k = window(pool, 64, 64, 0, 5);
+    k.buffers[1].streamed = streamed;
+    auto& stored = std::get<Store>(std::get<Loop>(k.body[0].v).body[0].v);
+    stored.offset = stored.offset + static_cast<double>(begin);
+    return shape_of(k, pool, {.only_beginnings = true}, 0).text;
+  };
+  CHECK(text(16, false) == text(17, false));
+  CHECK(text(16, true) != text(17, true));
+}
+
 TEST_CASE("shapes of kernels: divisors, small constants of tiles, and structure are part of them") {
   ExprPool pool;
   auto text = [&](const Kernel& k, int64_t least) { return shape_of(k, pool, {.least = least}, 0).text; };
