@@ -25,8 +25,6 @@ int64_t bits_of(const InputSpec& s, const TensorView& v) {
 
 bool lacks_data(const TensorView& v) { return !v.data && std::find(v.sizes.begin(), v.sizes.end(), 0) == v.sizes.end(); }
 
-std::string range_of(const InputDim& d) { return fmt::format("{} to {}", d.lo, d.hi == INT64_MAX ? "unbounded" : std::to_string(d.hi)); }
-
 } // namespace
 
 // What a number adds to the key of a bound plan.
@@ -75,7 +73,8 @@ bool PlanRunner::bind_input(Frame& f, const InputSpec& s, const TensorView& v, b
     int64_t size = v.sizes[d];
     if (dim.kind == InputDim::Kind::Bind && !check_equal) {
       if (size < dim.lo || size > dim.hi)
-        return fail(fmt::format("size {} of dim {} ({}) is outside its range {}", size, d, dim.text, range_of(dim)));
+        return fail(
+            fmt::format("size {} of dim {} ({}) is outside its range {}", size, d, dim.text, text_of(SizeRange{dim.text, dim.lo, dim.hi})));
       f.slots[static_cast<size_t>(dim.slot)] = size;
     }
     int64_t want = f.slots[static_cast<size_t>(dim.equal >= 0 ? dim.equal : dim.slot)];
@@ -92,7 +91,8 @@ bool PlanRunner::check_inputs(Frame& f, std::span<const TensorView> inputs) {
     return f.message = fmt::format("{} inputs are given, the program takes {}", inputs.size(), plan_->inputs.size()), false;
   for (size_t i = 0; i < inputs.size(); i++)
     if (!bind_input(f, plan_->inputs[i], inputs[i], false)) return false;
-  run_stage(plan_->sizes, 0, f.slots.data());
+  if (auto* r = run_stage(plan_->sizes, 0, f.slots.data()))
+    return f.message = outside_message(r->range, f.slots[static_cast<size_t>(r->slot)]), false;
   for (size_t i = 0; i < inputs.size(); i++)
     if (!bind_input(f, plan_->inputs[i], inputs[i], true)) return false;
   return true;
@@ -125,14 +125,19 @@ std::shared_ptr<const BoundPlan> PlanRunner::plan_for(std::span<const TensorView
 }
 
 // A bound plan serves calls with any values of these.
-void PlanRunner::bind_free_numbers(Frame& f, std::span<const TensorView> inputs) {
+bool PlanRunner::bind_free_numbers(Frame& f, std::span<const TensorView> inputs) {
   bool changed = false;
   for (size_t i : free_numbers_) {
     const InputSpec& s = plan_->inputs[i];
     int64_t bits = bits_of(s, inputs[i]), &slot = f.slots[static_cast<size_t>(s.number_slot)];
     changed |= bits != std::exchange(slot, bits);
   }
-  if (changed) run_stage(plan_->sizes, 0, f.slots.data());
+  if (!changed) return true;
+  auto* r = run_stage(plan_->sizes, 0, f.slots.data());
+  if (!r) return true;
+  f.message = outside_message(r->range, f.slots[static_cast<size_t>(r->slot)]);
+  f.bound.reset();
+  return false;
 }
 
 bool PlanRunner::bind(Frame& f, std::span<const TensorView> inputs) {
@@ -141,7 +146,7 @@ bool PlanRunner::bind(Frame& f, std::span<const TensorView> inputs) {
     if (!bound) return false;
     enter(f, std::move(bound));
   }
-  bind_free_numbers(f, inputs);
+  if (!bind_free_numbers(f, inputs)) return false;
   const BoundPlan& b = *f.bound;
   CallMemory& m = *f.memory;
   m.arena.begin_call(), m.scratch.begin_call();

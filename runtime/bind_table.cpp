@@ -81,7 +81,7 @@ void BindTable::find_free_numbers(const Plan& plan) {
   for (const OutputSpec& o : plan.outputs) std::ranges::for_each(plan.buffers[static_cast<size_t>(o.buffer)].sizes, read);
   for (const InputSpec& in : plan.inputs)
     for (const InputDim& d : in.dims) read(d.slot), read(d.equal);
-  auto& first = plan.sizes.stages.at(0);
+  auto& first = plan.sizes.stages.at(0).instructions;
   for (auto i = first.rbegin(); i != first.rend(); ++i) {
     if (!is_read[static_cast<size_t>(i->out)]) continue;
     const int32_t operands[] = {i->a, i->b, i->c};

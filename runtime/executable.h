@@ -61,7 +61,7 @@ private:
   Status run_bound(Frame& f, std::span<const TensorView> inputs, Results& results) noexcept;
   bool matches(const Frame& f, std::span<const TensorView> inputs) const;
   bool bind(Frame& f, std::span<const TensorView> inputs);
-  void bind_free_numbers(Frame& f, std::span<const TensorView> inputs);
+  bool bind_free_numbers(Frame& f, std::span<const TensorView> inputs);
   int64_t key_of(size_t input, const TensorView& number) const;
   std::shared_ptr<const BoundPlan> bound_for(Frame& f, std::span<const TensorView> inputs);
   bool bind_input(Frame& f, const InputSpec& spec, const TensorView& view, bool check_equal);

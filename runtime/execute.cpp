@@ -15,7 +15,7 @@ namespace {
 
 bool run(const KernelStep& s, Frame& f) {
   KernelCall call(s, f, f.pointers.data());
-  if (call.iterations <= 0) return true;
+  if (call.iterations <= 0 || (s.elements >= 0 && slot(f, s.elements) == 0)) return true;
   f.error[0] = 0;
   constexpr double chunk_ns = 8000; // a chunk smaller than this is not worth another thread
   double ns = iteration_ns(s, f);
@@ -243,7 +243,7 @@ bool run(const ScalarStep& s, Frame& f) {
 }
 
 bool run(const AssertStep& s, Frame& f) {
-  if (slot(f, s.condition) != 0) return true;
+  if (int64_t holds = slot(f, s.condition); holds != 0 && holds != no_size) return true;
   f.message = s.message;
   for (auto& [name, value] : s.values)
     f.message += fmt::format("{}{} = {}", &name == &s.values[0].first ? " (" : ", ", name, slot(f, value));
@@ -387,7 +387,11 @@ bool run_steps(const std::vector<Step>& steps, Frame& f) {
     if (f.in_flight > 0) [[unlikely]]
       f.collectives->progress();
     if (!step.binds) continue;
-    run_stage(f.plan->sizes, static_cast<size_t>(step.binds), f.slots.data());
+    if (auto* r = run_stage(f.plan->sizes, static_cast<size_t>(step.binds), f.slots.data())) {
+      f.message = outside_message(r->range, slot(f, r->slot));
+      if (!step.source.empty()) f.message += " (" + step.source + ")";
+      return false;
+    }
     if (!bind_stage(f, step.binds)) return false;
   }
   return true;

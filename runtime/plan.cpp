@@ -13,7 +13,7 @@ void mark(std::vector<bool>& written, Slot s) {
 std::vector<bool> written_slots(const Plan& plan) {
   std::vector<bool> written(plan.sizes.initial.size());
   for (auto& stage : plan.sizes.stages)
-    for (auto& i : stage) mark(written, i.out);
+    for (auto& i : stage.instructions) mark(written, i.out);
   for (auto& in : plan.inputs) {
     mark(written, in.number_slot);
     for (auto& d : in.dims)

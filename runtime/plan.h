@@ -43,6 +43,7 @@ struct KernelStep {
   std::vector<Slot> scalars;
   Slot iterations = -1, scratch_bytes = -1; // scratch: per worker, -1 for none
   Slot iteration_elements = -1;             // elements of one iteration
+  Slot elements = -1;                       // of all that is written; with none there is nothing to do. -1: a number
   double element_ns = 0.1;                  // rough cost, for the size of parallel chunks
   int operations = 0;                       // per element, for reports
   int kernel = -1;                          // number of the compiled kernel
@@ -242,7 +243,7 @@ template <class Steps, class F> void for_each_step(Steps& steps, const F& f) {
 struct InputDim {
   enum class Kind : uint8_t { Bind, Equal } kind = Kind::Equal;
   Slot slot = -1;
-  Slot equal = -1;                // Bind: what the size must be, where it is an expression that a symbol was solved from
+  Slot equal = -1;                // what the size must be, where it is an expression
   int64_t lo = 0, hi = INT64_MAX; // Bind
   std::string text = {};          // "s77", "s77*2"
   bool in_code = false;           // generated code computes with it, and not only with how many iterations there are

@@ -18,8 +18,7 @@ public:
   std::string run() {
     for (auto& in : plan_.inputs) input(in);
     for (size_t i = 0; i < plan_.buffers.size(); i++) buffer(i);
-    for (size_t s = 0; s < plan_.sizes.stages.size(); s++)
-      for (auto& i : plan_.sizes.stages[s]) instruction(s, i);
+    for (size_t s = 0; s < plan_.sizes.stages.size(); s++) stage(s, plan_.sizes.stages[s]);
     steps(plan_.steps, 0);
     for (auto& o : plan_.outputs) {
       if (o.is_state) line(0, "state{} <- b{}", o.state, o.buffer);
@@ -72,10 +71,13 @@ private:
     line(0, "b{}: {}[{}] {}{}{}{}", i, name_of(b.dtype), slots(b.sizes), place_names[static_cast<int>(b.place)], more,
          b.name.empty() ? "" : " # ", b.name);
   }
-  void instruction(size_t stage, const SizeInstruction& i) {
-    std::vector<Slot> args{i.a, i.b, i.c};
-    args.resize(static_cast<size_t>(operands_of(i.op)));
-    line(0, "stage {}: s{} = {}.{}({})", stage, i.out, name_of_size_op(i.op), name_of(i.type), slots(args));
+  void stage(size_t number, const SizeStage& stage) {
+    for (const SlotRange& r : stage.ranges) line(0, "stage {}: s{} in {} # {}", number, r.slot, text_of(r.range), r.range.name);
+    for (const SizeInstruction& i : stage.instructions) {
+      std::vector<Slot> args{i.a, i.b, i.c};
+      args.resize(static_cast<size_t>(operands_of(i.op)));
+      line(0, "stage {}: s{} = {}.{}({}){}", number, i.out, name_of_size_op(i.op), name_of(i.type), slots(args), i.exact ? " exact" : "");
+    }
   }
 
   std::string call(const KernelStep& s) const {

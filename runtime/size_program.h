@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/numeric.h"
+#include "base/size_range.h"
 
 namespace tenon {
 
@@ -16,11 +17,26 @@ struct SizeInstruction {
   Op op;
   DType type;
   int32_t out, a, b = 0, c = 0;
+  /// Integers that do not wrap around: a result of more than 64 bits is no_size, and so is what is computed of it.
+  bool exact = false;
+};
+
+/// The smallest integer, which exact instructions do not take for a number. As a condition it does not hold.
+inline constexpr int64_t no_size = INT64_MIN;
+
+struct SlotRange {
+  int32_t slot;
+  SizeRange range;
+};
+
+struct SizeStage {
+  std::vector<SlotRange> ranges; // of the symbols that are bound before it
+  std::vector<SizeInstruction> instructions;
 };
 
 struct SizeProgram {
-  std::vector<int64_t> initial;                     // constants; the other slots are 0
-  std::vector<std::vector<SizeInstruction>> stages; // 0: when inputs are bound; k: after the k-th step that binds symbols
+  std::vector<int64_t> initial;  // constants; the other slots are 0
+  std::vector<SizeStage> stages; // 0: when inputs are bound; k: after the k-th step that binds symbols
 };
 
 /// Whether an instruction may have this operator on operands of `type`.
@@ -28,6 +44,7 @@ bool is_size_op(Op op, DType type) noexcept;
 /// Operands that the operator takes.
 int operands_of(Op op) noexcept;
 std::string_view name_of_size_op(Op op) noexcept;
-void run_stage(const SizeProgram& program, size_t stage, int64_t* slots) noexcept;
+/// Computes the stage's slots. Where a symbol is outside its range nothing is computed, and the range returned; else null.
+const SlotRange* run_stage(const SizeProgram& program, size_t stage, int64_t* slots) noexcept;
 
 } // namespace tenon

@@ -6,13 +6,16 @@
 
 namespace tenon {
 
-template <class A> void fields(A& a, SizeInstruction& i) { a(i.op, i.type, i.out, i.a, i.b, i.c); }
+template <class A> void fields(A& a, SizeInstruction& i) { a(i.op, i.type, i.out, i.a, i.b, i.c, i.exact); }
+template <class A> void fields(A& a, SizeRange& r) { a(r.name, r.lo, r.hi); }
+template <class A> void fields(A& a, SlotRange& r) { a(r.slot, r.range); }
+template <class A> void fields(A& a, SizeStage& s) { a(s.ranges, s.instructions); }
 template <class A> void fields(A& a, SizeProgram& p) { a(p.initial, p.stages); }
 template <class A> void fields(A& a, PlanBuffer& b) {
   a(b.name, b.dtype, b.sizes, b.place, b.index, b.offset, b.bytes, b.is_conditional, b.first, b.last);
 }
 template <class A> void fields(A& a, KernelStep& s) {
-  a(s.buffers, s.scalars, s.iterations, s.scratch_bytes, s.iteration_elements, s.element_ns, s.operations, s.kernel, s.written);
+  a(s.buffers, s.scalars, s.iterations, s.scratch_bytes, s.iteration_elements, s.elements, s.element_ns, s.operations, s.kernel, s.written);
 }
 template <class A> void fields(A& a, TileKernel& k) { a(k.buffers, k.scalars, k.kernel, k.written, k.beside); }
 template <class A> void fields(A& a, MatmulStep& s) {

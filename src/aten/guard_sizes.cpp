@@ -30,6 +30,12 @@ bool is_symbolic(const Graph& g, ValueId v) {
   return std::any_of(sizes.begin(), sizes.end(), [](Expr s) { return !s->is_const(); });
 }
 
+bool has_symbol(const Arg& a) {
+  if (auto* list = std::get_if<ArgList>(&a.v)) return std::ranges::any_of(*list, has_symbol);
+  auto* e = std::get_if<Expr>(&a.v);
+  return e && *e && !(*e)->is_const();
+}
+
 // Calls f on each node once, from the root; below a node only where f says so.
 template <class F> void walk(Expr e, std::unordered_set<const ExprNode*>& seen, const F& f) {
   if (!seen.insert(e.get()).second || !f(*e)) return;
@@ -196,7 +202,7 @@ std::vector<Expr> guards_of(const Graph& g, const Node& n) {
   if (n.def && n.def->is_composite()) return guards_of_parts(g, n);
   if (!has_definition(n) || n.outputs.empty()) return {};
   Guards guards(g, n);
-  bool symbolic = is_symbolic(g, n.outputs[0]);
+  bool symbolic = is_symbolic(g, n.outputs[0]) || std::ranges::any_of(n.args, has_symbol);
   for (ValueId v : tensor_operands(n.args, g)) symbolic |= is_symbolic(g, v);
   Call call(g, *n.def, n.args);
   if (n.op == edge::as_strided) guards.check_strided(call);
@@ -218,6 +224,7 @@ std::vector<Expr> guards_of(const Graph& g, const Node& n) {
     else if (is_extreme(n.op)) guards.check_extreme(definition);
     for (auto [scatter, view] : scatters)
       if (n.op == scatter) guards.check_scatter(call, view);
+    if (n.op == edge::select_scatter) guards.check_select(call);
   }
   return std::move(guards.out);
 }

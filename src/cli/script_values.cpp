@@ -160,7 +160,8 @@ std::vector<IValue> read_script_args(std::span<const script::ScriptParam> params
     if (i < given.size()) out.push_back(reader.entry(given[i], key, p.type));
     else if (!has_entries && reader.has(key)) out.push_back(reader.typed(key, p.type));
     else {
-      require_input(p.fallback.has_value(), "no argument is given for {} ({})", p.name.empty() ? key : p.name, to_string(p.type));
+      require_input(p.fallback.has_value(), "no argument is given for {} ({}): there is no {} among the inputs",
+                    p.name.empty() ? key : p.name, to_string(p.type), key);
       out.push_back(*p.fallback);
     }
   }

@@ -20,7 +20,7 @@ std::vector<StepEmitter::BranchSize> StepEmitter::branch_sizes(NodeId id) {
     BranchSize size;
     for (size_t k : {size_t{0}, size_t{1}}) size.values[k] = value_in(g_.block(n.blocks.at(k)).returns);
     size.stage = slots_.new_stage();
-    size.slot = slots_.bind(symbol, size.stage);
+    size.slot = slots_.bind_checked(symbol, size.stage);
     size.buffer = new_buffer(Type::tensor(DType::I64, {}), BufferPlace::Arena, symbol->name);
     out.push_back(size);
   };
@@ -95,7 +95,7 @@ void StepEmitter::build_while(NodeId id) {
 }
 
 void StepEmitter::check_sizes(Expr fits) {
-  if (const_int(fits) != 1) append(NodeId{}, AssertStep{slot(fits), "a scan's slices have other sizes than the program says"});
+  if (const_int(fits) != 1) append(NodeId{}, AssertStep{exact_slot(fits), "a scan's slices have other sizes than the program says"});
 }
 
 // Points at one slice after the other of `whole` along dim 0.

@@ -22,7 +22,7 @@ InputSpec StepEmitter::input_spec(const ProgramInput& in, bool is_fixed) {
   if (!t.is_tensor()) {
     s.is_number = true;
     s.dtype = t.kind == TypeKind::Float ? DType::F64 : DType::I64;
-    if (t.value && t.value->op == Op::Symbol) s.number_slot = slots_.bind(t.value, 0);
+    if (t.value && t.value->op == Op::Symbol) s.number_slot = slots_.bind_checked(t.value, 0);
     return s;
   }
   s.dtype = t.dtype;
@@ -31,8 +31,7 @@ InputSpec StepEmitter::input_spec(const ProgramInput& in, bool is_fixed) {
     if (size->op == Op::Symbol) {
       d.kind = slots_.is_bound(size) ? InputDim::Kind::Equal : InputDim::Kind::Bind;
       d.slot = slots_.bind(size, 0);
-      // A range from 2 only says that the export did not specialise on 0 and 1.
-      d.lo = size->lo == 2 ? 0 : std::max<int64_t>(size->lo, 0);
+      d.lo = std::max<int64_t>(accepted_range(*size).lo, 0);
       d.hi = size->hi;
     }
     s.dims.push_back(d);
@@ -67,7 +66,7 @@ void StepEmitter::add_inputs() {
     while (plan_.inputs[user].is_fixed) user++;
     InputSpec& s = plan_.inputs[user++];
     for (size_t d = 0; d < s.dims.size(); d++)
-      if (s.dims[d].slot < 0) s.dims[d].slot = slot(t.sizes[d]);
+      if (s.dims[d].slot < 0) s.dims[d].slot = slot(t.sizes[d]), s.dims[d].equal = slots_.exactly(t.sizes[d]);
   }
 }
 
@@ -91,13 +90,13 @@ bool StepEmitter::solve_size(Expr size, InputDim& dim) {
   Expr whole = pool.symbol(pool.fresh_symbol("size"));
   dim.kind = InputDim::Kind::Bind;
   dim.slot = slots_.bind(whole, 0);
-  int64_t least = symbol->lo == 2 ? 0 : std::max<int64_t>(symbol->lo, 0); // as for a bare symbol
+  int64_t least = std::max<int64_t>(accepted_range(*symbol).lo, 0);
   if (auto c = const_int(rest)) {
     dim.lo = *factor * least + *c;
     if (symbol->hi < INT64_MAX / *factor - std::abs(*c)) dim.hi = *factor * symbol->hi + *c;
   }
   slots_.define(symbol, floor_div(whole - rest, pool.integer(*factor)));
-  dim.equal = slot(size);
+  dim.equal = slots_.exactly(size);
   return true;
 }
 
@@ -173,13 +172,15 @@ void StepEmitter::add_outputs() {
 
 std::vector<Slot> StepEmitter::slots_of(const std::vector<Expr>& sizes) {
   std::vector<Slot> out;
-  for (Expr e : sizes) out.push_back(slot(e));
+  for (Expr e : sizes) out.push_back(exact_slot(e));
   return out;
 }
 
 std::vector<Slot> StepEmitter::scalars_of(const KernelUse& use) {
   for (Expr e : use.in_code) in_code_.insert(e.get());
-  return slots_of(use.scalars);
+  std::vector<Slot> out;
+  for (Expr e : use.scalars) out.push_back(slot(e));
+  return out;
 }
 
 // Of each dimension, whether all that varies of it is among the numbers that kernels get.

@@ -113,11 +113,16 @@ void StepEmitter::build_loops(NodeId id) {
 
 void StepEmitter::append_kernel(NodeId id, const RegionKernel& k, const KernelUse& use, const std::vector<int>& temporaries) {
   KernelStep s;
+  Expr written = g_.pool().integer(0);
   for (ValueId v : k.buffers) s.buffers.push_back(buffer_or_scratch(v));
   for (auto& [buffer, temporary] : k.temporaries) s.buffers[static_cast<size_t>(buffer)] = temporaries[static_cast<size_t>(temporary)];
   for (size_t i = 0; i < s.buffers.size(); i++)
-    if (k.kernel.buffers[i].kind == BufferKind::Output) s.written.push_back(s.buffers[i]);
+    if (k.kernel.buffers[i].kind == BufferKind::Output) {
+      s.written.push_back(s.buffers[i]);
+      written = written + (k.buffers[i].valid() ? product(g_.pool(), g_.type(k.buffers[i]).sizes) : g_.pool().integer(1));
+    }
   s.iterations = slot(k.iterations);
+  if (!written->is_const()) s.elements = exact_slot(written);
   if (k.kernel.scratch_bytes) s.scratch_bytes = slot(k.kernel.scratch_bytes);
   s.iteration_elements = slot(floor_div(k.elements, max(k.iterations, g_.pool().integer(1))));
   s.element_ns = 0.05 + 0.02 * k.weight;
@@ -179,7 +184,7 @@ void StepEmitter::build_library(NodeId id) {
     stage = slots_.new_stage();
     for (ValueId v : n.outputs)
       for (Expr e : g_.type(v).sizes)
-        if (e->op == Op::Symbol && !slots_.is_bound(e)) slots_.bind(e, stage);
+        if (e->op == Op::Symbol && !slots_.is_bound(e)) slots_.bind_checked(e, stage);
   }
   for (ValueId v : n.outputs) {
     if (library::writes_over(step.function) && dies_here(step.inputs[0], v)) buffers_[v] = s.inputs[0];
@@ -198,14 +203,14 @@ void StepEmitter::build_item(NodeId id) {
   if (!symbol || symbol->op != Op::Symbol) return;
   int b = buffer_of(n.args[0].get<ValueId>());
   int stage = slots_.new_stage();
-  append(id, ItemStep{b, slots_.bind(symbol, stage), is_float(symbol->type)}).binds = stage;
+  append(id, ItemStep{b, slots_.bind_checked(symbol, stage), is_float(symbol->type)}).binds = stage;
 }
 
 void StepEmitter::build_assert(NodeId id) {
   const Node& n = g_.node(id);
   Expr condition = to_expr(g_.pool(), n.args[0]);
   if (!condition) return;
-  AssertStep s{slot(condition), n.args[1].is<std::string>() ? n.args[1].get<std::string>() : "assertion failed"};
+  AssertStep s{exact_slot(condition), n.args[1].is<std::string>() ? n.args[1].get<std::string>() : "assertion failed"};
   visit(condition, [&](const ExprNode& e) {
     if (e.op == Op::Symbol && !is_float(e.type)) s.values.emplace_back(e.name, slot(Expr(&e)));
   });

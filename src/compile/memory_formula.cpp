@@ -21,7 +21,7 @@ public:
   SlotExpressions(ExprPool& pool, const Plan& plan) : pool_(pool), sizes_(plan.sizes), known_(plan.sizes.initial.size()) {
     for (const InputSpec& in : plan.inputs) bind_sizes(in);
     for (const InputSpec& in : plan.inputs) bind_number(in);
-    for (const SizeInstruction& i : sizes_.stages.at(0)) known_[static_cast<size_t>(i.out)] = value_of(i);
+    for (const SizeInstruction& i : sizes_.stages.at(0).instructions) known_[static_cast<size_t>(i.out)] = value_of(i);
   }
   Expr bytes_of(const PlanBuffer& b) {
     Expr bytes = pool_.integer(static_cast<int64_t>(size_of(b.dtype)));

@@ -25,11 +25,27 @@ int32_t SlotTable::bind(Expr symbol, int stage) {
   return it->second;
 }
 
+int32_t SlotTable::bind_checked(Expr symbol, int stage) {
+  int32_t slot = bind(symbol, stage);
+  if (SizeRange range = accepted_range(*symbol); !range.is_everything())
+    program_.stages.at(static_cast<size_t>(stage)).ranges.push_back({slot, std::move(range)});
+  return slot;
+}
+
 int32_t SlotTable::of(Expr e) {
   if (e->op == Op::Const) return constant(e->bits);
-  if (auto it = done_.find(e.get()); it != done_.end()) return it->second;
+  if (auto it = done_.find(e.get()); it != done_.end() && (!exact_ || e->op == Op::Symbol)) return it->second;
+  if (auto it = done_exactly_.find(e.get()); exact_ && it != done_exactly_.end()) return it->second;
   if (e->op == Op::Symbol) unsupported("size {} is used, but nothing gives its value", e->name);
-  return done_[e.get()] = emit_node(*e);
+  int32_t slot = emit_node(*e);
+  return (exact_ ? done_exactly_ : done_)[e.get()] = slot;
+}
+
+int32_t SlotTable::exactly(Expr e) {
+  exact_ = true;
+  int32_t slot = of(e);
+  exact_ = false;
+  return slot;
 }
 
 int32_t SlotTable::emit(Op op, DType type, std::vector<int32_t> args) {
@@ -38,7 +54,7 @@ int32_t SlotTable::emit(Op op, DType type, std::vector<int32_t> args) {
   for (int32_t a : args) stage = std::max(stage, stages_[static_cast<size_t>(a)]);
   int32_t out = new_slot(0, stage);
   args.resize(3);
-  program_.stages[static_cast<size_t>(stage)].push_back({op, type, out, args[0], args[1], args[2]});
+  program_.stages[static_cast<size_t>(stage)].instructions.push_back({op, type, out, args[0], args[1], args[2], exact_});
   return out;
 }
 

@@ -34,6 +34,12 @@ private:
     waits_for_ = std::max(waits_for_, slots_.stage_of(s));
     return s;
   }
+  /// Of sizes, and of what the program relies on: SlotTable::exactly.
+  Slot exact_slot(Expr e) {
+    Slot s = slots_.exactly(e);
+    waits_for_ = std::max(waits_for_, slots_.stage_of(s));
+    return s;
+  }
   void define_part(ValueId v, const JoinedPart& part);
   void define(ValueId v); // the value's buffer is written by the step appended next
   int define(const Type& type, const std::string& name);

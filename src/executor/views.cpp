@@ -13,6 +13,9 @@ public:
 
   /// Where element `index` of `v` lies; none where it is no element of the parameter.
   std::optional<int64_t> operator()(ValueId v, const std::vector<int64_t>& index) {
+    const std::vector<Expr>& sizes = g_.type(v).sizes;
+    for (size_t d = 0; d < index.size(); d++)
+      if (auto size = const_int(sizes.at(d)); !size || index[d] < 0 || index[d] >= *size) return std::nullopt;
     if (!g_.value(v).node.valid()) {
       int64_t at = 0;
       for (size_t d = 0; d < index.size(); d++) at += index[d] * strides_[d];

@@ -8,6 +8,8 @@
 
 namespace tenon {
 
+SizeRange accepted_range(const ExprNode& symbol) { return {symbol.name, symbol.lo == 2 ? 0 : symbol.lo, symbol.hi}; }
+
 Expr constant_like(double v, Expr like) { return like->pool->number(v, like->type); }
 
 Expr unary(Op op, Expr a) { return a->pool->make(op, a->type, {a}); }

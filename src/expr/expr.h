@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/numeric.h"
+#include "base/size_range.h"
 
 namespace tenon {
 
@@ -116,6 +117,9 @@ struct ExprNode {
   bool is_const() const { return op == Op::Const; }
   double number() const { return is_float(type) ? std::bit_cast<double>(bits) : static_cast<double>(bits); }
 };
+
+/// What an integer symbol is accepted as. A range from 2 only says that the export did not specialise on 0 and 1.
+SizeRange accepted_range(const ExprNode& symbol);
 
 /// Not for several threads at once, unless frozen: each compile has a pool of its own.
 class ExprPool {

@@ -9,11 +9,6 @@ namespace tenon {
 
 namespace {
 
-std::string text_of_range(const ExprNode& symbol) {
-  std::string hi = symbol.hi == INT64_MAX ? "unbounded" : std::to_string(symbol.hi);
-  return fmt::format("{} to {}", std::max<int64_t>(symbol.lo, 0), hi);
-}
-
 double read_number(const TensorView& t) {
   return dispatch(t.dtype, [&]<class T>(T) { return convert<double>(*static_cast<const T*>(t.data)); });
 }
@@ -30,10 +25,10 @@ void bind_sizes(const ProgramInput& in, const Type& type, const TensorView& t, S
     auto [it, fresh] = symbols.emplace(want->name, static_cast<double>(size));
     require_input(it->second == static_cast<double>(size), "input {}: size {} of dim {} differs from {}, which another input gives for {}",
                   in.name, size, d, it->second, want->name);
-    // Exported ranges that start at 2 mean "not specialised on 0 and 1": the program is valid for them as well.
-    int64_t lo = want->lo == 2 ? 0 : want->lo;
-    require_input(size >= lo && size <= want->hi, "input {}: size {} of dim {} ({}) is outside its range {}", in.name, size, d, want->name,
-                  text_of_range(*want));
+    SizeRange range = accepted_range(*want);
+    range.lo = std::max<int64_t>(range.lo, 0);
+    require_input(range.contains(size), "input {}: size {} of dim {} ({}) is outside its range {}", in.name, size, d, want->name,
+                  text_of(range));
   }
 }
 
@@ -60,6 +55,13 @@ bool solve(Expr want, int64_t size, SymbolValues& symbols) {
 
 } // namespace
 
+void bind_symbol(SymbolValues& symbols, const ExprNode& symbol, double value) {
+  SizeRange range = accepted_range(symbol);
+  if (int64_t whole = value >= 0x1p63 ? INT64_MAX : convert<int64_t>(value); !range.contains(whole))
+    bad_input("{}", outside_message(range, whole));
+  symbols[symbol.name] = value;
+}
+
 SymbolValues bind_symbols(const LoadedProgram& program, const std::vector<TensorView>& inputs) {
   SymbolValues symbols;
   size_t next = 0;
@@ -73,7 +75,7 @@ SymbolValues bind_symbols(const LoadedProgram& program, const std::vector<Tensor
     if (type.is_tensor()) bind_sizes(in, type, t, symbols);
     else {
       require_input(t.sizes.empty(), "input {}: a number must be a 0-d tensor", in.name);
-      if (type.value && type.value->op == Op::Symbol) symbols[type.value->name] = read_number(t);
+      if (type.value && type.value->op == Op::Symbol) bind_symbol(symbols, *type.value, read_number(t));
     }
   }
   for (bool more = true; more;) {

@@ -91,7 +91,7 @@ private:
 
   void bind(const Type& type, const Tensor& t) {
     for (size_t d = 0; d < type.rank() && d < t.rank(); d++)
-      if (type.sizes[d]->op == Op::Symbol) symbols_[type.sizes[d]->name] = static_cast<double>(t.sizes()[d]);
+      if (type.sizes[d]->op == Op::Symbol) bind_symbol(symbols_, *type.sizes[d], static_cast<double>(t.sizes()[d]));
   }
 
   void run_library(const Node& n) {
@@ -172,7 +172,7 @@ private:
     for (size_t i = 0; i < n.outputs.size(); i++) {
       const Type& t = g_.type(n.outputs[i]);
       bind(t, values.at(i));
-      if (t.value && t.value->op == Op::Symbol) symbols_[t.value->name] = read_scalar(values[i]);
+      if (t.value && t.value->op == Op::Symbol) bind_symbol(symbols_, *t.value, read_scalar(values[i]));
       set(n.outputs[i], values.at(i));
     }
   }
@@ -182,7 +182,7 @@ private:
     else if (n.op == prim::Item) {
       Expr e = g_.type(n.outputs[0]).value;
       double v = read_scalar(get(n.args[0].get<ValueId>()));
-      if (e && e->op == Op::Symbol) symbols_[e->name] = v;
+      if (e && e->op == Op::Symbol) bind_symbol(symbols_, *e, v);
     } else if (n.op == prim::Assert) {
       Tensor c = value_of(n.args[0]);
       if (read_scalar(c) == 0) bad_input("{}", n.args[1].is<std::string>() ? n.args[1].get<std::string>() : "assertion failed");

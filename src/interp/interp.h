@@ -16,6 +16,8 @@ using SymbolValues = std::unordered_map<std::string, double>;
 Tensor evaluate(const Compute& compute, DType output, const std::vector<Tensor>& operands, const SymbolValues& symbols);
 /// Integers of an expression under given symbols; BadInput where a symbol has no value.
 int64_t evaluate_size(Expr e, const SymbolValues& symbols);
+/// Gives a symbol its value; BadInput where that is outside its range.
+void bind_symbol(SymbolValues& symbols, const ExprNode& symbol, double value);
 
 /// Runs the top block on values for its parameters, in the pool of the graph; gives its returns (numbers as 0-d tensors, None as undefined
 /// ones).

@@ -48,10 +48,13 @@ Compute narrow_define(const DefineArgs& d) {
 
 Values narrow_as_slice(Builder& b, const Call& c) {
   int64_t dim = c.dim("dim", c.rank("self"));
-  Expr size = c.size("self", dim), start = wrap_index(c.sym("start"), size), length = c.sym("length");
-  if (auto first = const_int(start), last = const_int(start + length), n = const_int(size);
-      n && first && last && (*first < 0 || *last > *n))
-    c.fail(fmt::format("start ({}) + length ({}) exceeds dimension size ({}).", *first, *last - *first, *n));
+  Expr size = c.size("self", dim), given = c.sym("start"), start = wrap_index(given, size), length = c.sym("length");
+  if (auto first = const_int(start), count = const_int(length), n = const_int(size); n && first && count) {
+    if (*count < 0) c.fail("narrow(): length must be non-negative.");
+    if (*first < 0 || *first > *n)
+      c.fail(fmt::format("start out of range (expected to be in range of [{}, {}], but got {})", -*n, *n, *const_int(given)));
+    if (*first > *n - *count) c.fail(fmt::format("start ({}) + length ({}) exceeds dimension size ({}).", *first, *count, *n));
+  }
   if (slice_range(c.pool(), size, start, start + length, 1).length != length) return {};
   return b.call("aten::slice.Tensor", {c["self"], dim, start, start + length});
 }
