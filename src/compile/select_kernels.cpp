@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t cold_operations = 1 << 18; // some 10 microseconds: a hundredth of what compiling a kernel takes
 constexpr size_t long_series = 4;            // kernels of unknown sizes that are worth one with more scalars
 constexpr int64_t least_of_tile = 16;        // strides, not the 2s and 3s of what is computed
+constexpr int64_t least_of_hot = 8;
 
 enum class Heat : uint8_t { Cold, Unknown, Hot, Tile }; // how long a kernel runs; Tile: in the midst of a contraction
 
@@ -75,16 +76,41 @@ public:
 
 private:
   static size_t fixed_scalars(Heat heat) { return heat == Heat::Tile ? std::size(tile_symbols) : 0; }
-  // What is in the code makes a kernel faster that runs long, but for where its operands begin.
-  static Varying varying(Heat heat) {
-    return {.least = heat == Heat::Tile ? least_of_tile : INT64_MIN, .only_beginnings = heat == Heat::Hot};
+  // Small constants in the code make a kernel faster that runs long: windows, and what is computed. Those of a streamed result's places
+  // say how it is stored.
+  static Varying varying(Heat heat, const Kernel& k) {
+    bool streams = std::ranges::any_of(k.buffers, &KernelBuffer::streamed);
+    return {.least = heat == Heat::Tile  ? least_of_tile
+                     : heat == Heat::Hot ? least_of_hot
+                                         : INT64_MIN,
+            .only_beginnings = heat == Heat::Hot && streams};
   }
 
   void find_groups() {
     shapes_.resize(out_.kernels.size());
     for (size_t k = 0; k < shapes_.size(); k++) {
-      shapes_[k] = shape_of(out_.kernels[k], *out_.pool, varying(heat_[k]), fixed_scalars(heat_[k]));
+      shapes_[k] = shape_of(out_.kernels[k], *out_.pool, varying(heat_[k], out_.kernels[k]), fixed_scalars(heat_[k]));
       groups_[shapes_[k].text].push_back(k);
+    }
+    for (size_t k = 0; k < shapes_.size(); k++)
+      if (heat_[k] == Heat::Cold) join_hot(groups_.at(shapes_[k].text));
+  }
+
+  // Kernels that run shortly may all be like one that runs long.
+  void join_hot(const std::vector<size_t>& cold) {
+    std::vector<KernelShape> shapes;
+    for (size_t k : cold) {
+      shapes.push_back(shape_of(out_.kernels[k], *out_.pool, varying(Heat::Hot, out_.kernels[k]), 0));
+      if (shapes.back().text != shapes[0].text) return;
+    }
+    auto hot = groups_.find(shapes[0].text);
+    if (hot == groups_.end()) return;
+    std::vector<size_t> joined = cold;
+    groups_.erase(shapes_[joined[0]].text);
+    for (size_t i = 0; i < joined.size(); i++) {
+      hot->second.push_back(joined[i]);
+      shapes_[joined[i]] = std::move(shapes[i]);
+      heat_[joined[i]] = Heat::Hot;
     }
   }
 
@@ -99,7 +125,7 @@ private:
     std::vector<KernelShape> shapes;
     for (size_t m : group) members.push_back(&out_.kernels[m]), shapes.push_back(shapes_[m]);
     Heat heat = heat_[group[0]];
-    SharedKernel shared = tenon::share(members, shapes, *out_.pool, varying(heat), fixed_scalars(heat));
+    SharedKernel shared = tenon::share(members, shapes, *out_.pool, varying(heat, *members[0]), fixed_scalars(heat));
     verify(shared.kernel);
     for (size_t i = 0; i < group.size(); i++) {
       number_[group[i]] = number;
@@ -112,9 +138,9 @@ private:
   std::map<std::string, int> known_; // text -> number
   std::vector<Heat> heat_;           // of the kernels
   std::vector<KernelShape> shapes_;
-  std::map<std::string_view, std::vector<size_t>> groups_;
-  std::vector<int> number_;              // of a kernel afterwards
-  std::vector<std::vector<Expr>> added_; // to its scalars
+  std::map<std::string, std::vector<size_t>> groups_; // by the text of their shape
+  std::vector<int> number_;                           // of a kernel afterwards
+  std::vector<std::vector<Expr>> added_;              // to its scalars
 };
 
 std::string text_of(const KernelUse& use) {

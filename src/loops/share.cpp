@@ -2,6 +2,7 @@
 #include "loops/share.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <unordered_map>
@@ -10,16 +11,43 @@ namespace tenon {
 
 namespace {
 
+constexpr int64_t no_stride = 2147483629; // stands for a stride of 0 until constants are replaced
+
+// Whether the expression holds such a node; how far loops run is not part of it.
+template <class F> bool holds(const Expr& e, const F& is) {
+  return is(*e) || (e->op != Op::Axis && std::ranges::any_of(e->args, [&](const Expr& a) { return holds(a, is); }));
+}
+
+// A tile of the only row there is stores without the row's number; here it does, by a stride of 0, as tiles of many rows do.
+Kernel with_row_terms(const Kernel& kernel, ExprPool& pool) {
+  Expr first = pool.find_symbol("tile_m0");
+  auto* rows = kernel.body.size() == 1 ? std::get_if<Loop>(&kernel.body[0].v) : nullptr;
+  auto* columns = rows && rows->body.size() == 1 ? std::get_if<Loop>(&rows->body[0].v) : nullptr;
+  if (!columns || !first || std::ranges::find(kernel.scalars, first) == kernel.scalars.end()) return kernel;
+  auto counts_rows = [&](const ExprNode& n) { return &n == first.get() || (n.op == Op::Const && n.bits == no_stride); };
+  for (const Stmt& s : columns->body) {
+    auto* store = std::get_if<Store>(&s.v);
+    if (!store || holds(store->offset, counts_rows) || holds(store->value, counts_rows)) return kernel;
+  }
+  Kernel out = kernel;
+  for (Stmt& s : std::get<Loop>(std::get<Loop>(out.body[0].v).body[0].v).body) {
+    Expr& to = std::get<Store>(s.v).offset;
+    to = to + first * pool.integer(no_stride) + rows->axis * pool.integer(no_stride);
+  }
+  return out;
+}
+
 // Copies a kernel node by node, without simplifying, so that every copy of one shape has the same constants in the same places.
 class ConstantRewriter {
 public:
-  enum class Is { Beginning, Other };
+  enum class Is { Beginning, NoStride, Other };
   ConstantRewriter(ExprPool& pool, Varying varying, std::function<Expr(int64_t, Is)> replace)
       : pool_(pool), varying_(varying), replace_(std::move(replace)) {}
 
-  Kernel run(const Kernel& from) {
-    Kernel k = from;
+  Kernel run(const Kernel& kernel) {
+    Kernel from = with_row_terms(kernel, pool_), k = from;
     buffers_ = from.buffers;
+    parallel_ = from.parallel.get();
     k.parallel = copy(from.parallel, false);
     k.body = statements(from.body);
     for (KernelBuffer& b : k.buffers)
@@ -32,8 +60,19 @@ private:
 
   // An extent of 1 is no loop, a factor of -1 a sign.
   bool varies(const ExprNode& parent, const ExprNode& c) const {
-    if (varying_.only_beginnings || c.op != Op::Const || c.type != DType::I64 || c.bits < varying_.least) return false;
+    if (varying_.only_beginnings || c.op != Op::Const || c.type != DType::I64) return false;
+    int64_t size = parent.op == Op::Mul && c.bits != INT64_MIN ? std::abs(c.bits) : c.bits;
+    if (size < varying_.least && (&parent != parallel_ || c.bits < 2)) return false;
     return !(parent.op == Op::Axis && c.bits <= 1) && !(parent.op == Op::Mul && c.bits == -1);
+  }
+
+  // What a sum is divided by for its mean, if it is the float of an integer.
+  std::optional<int64_t> count(const ExprNode& parent, const Expr& operand) const {
+    if (varying_.only_beginnings || parent.op != Op::Div || operand != parent.args.at(1) || operand->op != Op::Const) return {};
+    double v = operand->number();
+    constexpr double least = 16, most = 1 << 24;
+    if (v < least || v > most || v != std::floor(v) || !is_float(operand->type)) return {};
+    return static_cast<int64_t>(v);
   }
 
   // `keep`: what is known of the operands of a division decides how it is computed.
@@ -45,7 +84,10 @@ private:
     bool inner = (keep && e->op != Op::Axis) || divides(e->op);
     if (e->op == Op::Load) n.args[0] = offset(n.args[0], inner);
     else
-      for (Expr& a : n.args) a = !inner && varies(*e, *a) ? replace_(a->bits, Is::Other) : copy(a, inner);
+      for (Expr& a : n.args) {
+        if (auto whole = count(*e, a)) a = cast(replace_(*whole, Is::Other), a->type);
+        else a = !inner && varies(*e, *a) ? replace_(a->bits, a->bits == no_stride ? Is::NoStride : Is::Other) : copy(a, inner);
+      }
     return done_[key] = pool_.intern(std::move(n));
   }
 
@@ -90,6 +132,7 @@ private:
   ExprPool& pool_;
   const Varying varying_;
   std::span<const KernelBuffer> buffers_;
+  const ExprNode* parallel_ = nullptr; // its extent is not in the code
   std::function<Expr(int64_t, Is)> replace_;
   std::map<std::pair<const ExprNode*, bool>, Expr> done_;
 };
@@ -110,10 +153,11 @@ Expr scalar_for(ExprPool& pool, size_t number, Is is, int64_t lo, int64_t hi) {
 KernelShape shape_of(const Kernel& kernel, ExprPool& pool, Varying varying, size_t fixed) {
   KernelShape s;
   Kernel k = ConstantRewriter(pool, varying, [&](int64_t c, Is is) {
-               s.constants.push_back(c);
+               s.constants.push_back(is == Is::NoStride ? 0 : c);
                return scalar_for(pool, s.constants.size() - 1, is, c, c);
              }).run(kernel);
   k.scratch_bytes = {}; // the caller's business
+  k.name.clear();
   s.text = fmt::format("{} {} {}\n{}", varying.least, varying.only_beginnings, fixed, to_string(k));
   return s;
 }
@@ -126,12 +170,13 @@ SharedKernel share(std::span<const Kernel* const> kernels, std::span<const Kerne
   std::map<std::pair<Is, std::vector<int64_t>>, Expr> scalars; // by the values in each kernel
   std::vector<Expr> added;
   size_t position = 0;
-  out.kernel = ConstantRewriter(pool, varying, [&](int64_t c, Is is) {
+  out.kernel = ConstantRewriter(pool, varying, [&](int64_t, Is is) {
                  std::vector<int64_t> values;
                  for (const KernelShape& s : shapes) values.push_back(s.constants.at(position));
                  position++;
                  auto [lo, hi] = std::minmax_element(values.begin(), values.end());
-                 if (*lo == *hi) return pool.integer(c);
+                 if (*lo == *hi) return pool.integer(*lo);
+                 if (is == Is::NoStride) is = Is::Other; // the others' strides are among the values
                  auto [it, fresh] = scalars.try_emplace({is, values});
                  if (fresh) {
                    added.push_back(it->second = scalar_for(pool, added.size(), is, *lo, *hi));

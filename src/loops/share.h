@@ -1,6 +1,5 @@
-// Kernels that differ in integer constants only (strides, offsets, extents) as one kernel that takes those as scalars. Compiling
-// costs some milliseconds a kernel, so this is for kernels that run shortly, and for long series of them; for all of them where they
-// differ in where their operands begin.
+// Kernels that differ in integer constants only (strides, offsets, extents, what a mean divides by) as one kernel that takes those as
+// scalars: compiling costs some milliseconds a kernel. Which constants may differ depends on how long the kernels run (`Varying`).
 #pragma once
 #include "loops/kernel.h"
 
@@ -13,7 +12,8 @@ struct KernelShape {
 };
 
 /// Which constants may differ: what is added to the whole offset of a load or store, be it 0, where an operand begins; and, unless those
-/// are all, any other from `least` on that takes no part in a division.
+/// are all, any other from `least` on that takes no part in a division of integers, the extent of the parallel loop, and divisors of floats
+/// that are integers. A tile of the only row counts as one of rows that lie 0 apart.
 struct Varying {
   int64_t least = INT64_MIN;
   bool only_beginnings = false;

@@ -32,6 +32,16 @@ Kernel window(ExprPool& pool, int64_t n, int64_t stride, int64_t offset, int64_t
   return k;
 }
 
+std::vector<Tensor> waves(const test::TestGraph& g) {
+  std::vector<Tensor> inputs;
+  for (const ProgramInput& in : g.p.inputs) {
+    std::vector<int64_t> sizes;
+    for (Expr e : g.p.graph.type(in.value).sizes) sizes.push_back(*const_int(e));
+    inputs.push_back(test::filled(DType::F32, sizes, [](int64_t i) { return std::sin(static_cast<double>(i)); }));
+  }
+  return inputs;
+}
+
 } // namespace
 
 TEST_CASE("canonical kernels: names of symbols, axes and registers do not count, bounds do") {
@@ -143,6 +153,28 @@ TEST_CASE("a program of many alike parts compiles few kernels") {
   test::compare(g, {{test::counting(DType::F32, {64, 3})}});
   Executable e = g.program().compile().value();
   CHECK(e.stats().kernels_compiled < 3);
+}
+
+TEST_CASE("norms of several widths, and means over several counts, are one kernel each") {
+  for (int64_t rows : {4, 3000}) { // short and long
+    test::TestGraph g;
+    for (int64_t n : {96, 160, 200}) {
+      V x = g.input({rows, n}), weight = g.input({n}), bias = g.input({n});
+      g.returns(g.b.call1("aten::layer_norm", {x, ArgList{n}, weight, bias, 1e-5, false}));
+    }
+    for (int64_t n : {17, 31, 49}) g.returns(g.b.call1("aten::mean.dim", {g.input({rows / 4 + n, n}), ArgList{1}}));
+    test::compare(g, {waves(g)});
+    CHECK(g.program().compile().value().stats().kernels_compiled == 2);
+  }
+}
+
+TEST_CASE("what follows products of one row and of many is one kernel") {
+  test::TestGraph g;
+  V weight = g.input({48, 33}), bias = g.input({48}), image = g.input({1, 33, 5, 7}), window = g.input({48, 33, 1, 1});
+  for (int64_t rows : {1, 2, 70}) g.returns(g.b.call1("aten::relu", {g.b.call1("aten::linear", {g.input({rows, 33}), weight, bias})}));
+  g.returns(g.b.call1("aten::relu", {g.b.call1("aten::convolution", {image, window, bias, {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, 1})}));
+  test::compare(g, {waves(g)});
+  CHECK(g.program().compile().value().stats().kernels_compiled == 3); // two turn the image and the result
 }
 
 TEST_CASE("long loops over parts of one tensor are one kernel") {
