@@ -23,4 +23,6 @@ cp tests/fixtures/scripts/*/*.py "$dir/script_fuzz_corpus"
 
 "$dir/src/cli/tenon" check tests/fixtures/programs && "$dir/src/cli/tenon" check tests/fixtures/control && tests/tool_test.sh "$dir/src/cli/tenon" &&
   "$dir/tests/program_fuzz" tests/fixtures/programs "$seconds" "$seed" && fuzz load_fuzz && fuzz text_fuzz &&
-  fuzz script_text_fuzz && ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 fuzz script_fuzz -detect_leaks=0 # lists may be their own elements
+  fuzz script_text_fuzz &&
+  # Lists may be their own elements; tensors of gigabytes are refused, as they would be where there is no memory for them.
+  ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0:max_allocation_size_mb=256 fuzz script_fuzz -detect_leaks=0

@@ -39,7 +39,8 @@ std::string_view Lexer::take_argument() {
   for (; pos_ < text_.size(); pos_++) {
     char c = text_[pos_];
     if (c == '(' || c == '[' || c == '{') open += c == '(' ? ')' : c == '[' ? ']' : '}';
-    else if (open.empty() && (c == ')' || c == ']' || c == '}' || text_.substr(pos_).starts_with(", ")))
+    else if (open.empty() &&
+             (c == ')' || c == ']' || c == '}' || text_.substr(pos_).starts_with(", ") || text_.substr(pos_).starts_with(",)")))
       return text_.substr(begin, pos_ - begin);
     else if (!open.empty() && c == open.back()) open.pop_back();
   }

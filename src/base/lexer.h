@@ -49,7 +49,7 @@ public:
   std::string_view rest_of_line();
   /// All text from here, blanks first skipped, to where `end` begins.
   std::string_view take_to(std::string_view end);
-  /// The same to the ", " or the bracket that ends an element of a list; brackets in between come in pairs.
+  /// The same to the ", ", the ",)" or the bracket that ends an element of a list; brackets in between come in pairs.
   std::string_view take_argument();
   /// Whether the very next character is one of these.
   bool next_is(std::string_view any) const { return pos_ < text_.size() && any.find(text_[pos_]) != any.npos; }

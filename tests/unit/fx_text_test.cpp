@@ -1,6 +1,7 @@
 // FX text: what torch printed comes back unchanged; it becomes a graph that runs; graphs are written as FX.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "compile/compile.h"
@@ -38,6 +39,17 @@ std::string refused(const std::string& text) {
 } // namespace
 
 TEST_CASE("FX text comes back unchanged") { CHECK(to_string(parse_fx(printed)) == printed); }
+
+TEST_CASE("FX text: a phrase with commas as the only argument comes back") {
+  const std::string phrase = "ij,_% of a phrase (a, b) [c,]";
+  std::string text(printed);
+  text.replace(text.find("(%x, %x)"), 8, "(" + phrase + ",)");
+  FxGraph g = parse_fx(text);
+  auto mul = std::ranges::find(g.nodes, "mul", &FxNode::name);
+  REQUIRE(mul != g.nodes.end());
+  CHECK(mul->args == ArgList{phrase});
+  CHECK(to_string(parse_fx(to_string(g))) == to_string(g));
+}
 
 TEST_CASE("FX text with types becomes a graph") {
   std::string text(printed);
