@@ -42,10 +42,12 @@ int32_t SlotTable::of(Expr e) {
 }
 
 int32_t SlotTable::exactly(Expr e) {
-  exact_ = true;
-  int32_t slot = of(e);
-  exact_ = false;
-  return slot;
+  struct Mode {
+    bool& exact;
+    explicit Mode(bool& e) : exact(e) { exact = true; }
+    ~Mode() { exact = false; }
+  } mode(exact_);
+  return of(e);
 }
 
 int32_t SlotTable::emit(Op op, DType type, std::vector<int32_t> args) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace tenon {
 
@@ -13,10 +14,20 @@ namespace {
 
 constexpr int64_t no_stride = 2147483629; // stands for a stride of 0 until constants are replaced
 
-// Whether the expression holds such a node; how far loops run is not part of it.
-template <class F> bool holds(const Expr& e, const F& is) {
-  return is(*e) || (e->op != Op::Axis && std::ranges::any_of(e->args, [&](const Expr& a) { return holds(a, is); }));
-}
+// Whether an expression holds the row's number, or what stands for no stride; how far loops run is not part of it.
+class RowNumbers {
+public:
+  explicit RowNumbers(const Expr& first) : first_(first) {}
+  bool in(const Expr& e) {
+    if (!seen_.insert(e.get()).second) return false;
+    if (e == first_ || (e->op == Op::Const && e->bits == no_stride)) return true;
+    return e->op != Op::Axis && std::ranges::any_of(e->args, [&](const Expr& a) { return in(a); });
+  }
+
+private:
+  Expr first_;
+  std::unordered_set<const ExprNode*> seen_; // without
+};
 
 // A tile of the only row there is stores without the row's number; here it does, by a stride of 0, as tiles of many rows do.
 Kernel with_row_terms(const Kernel& kernel, ExprPool& pool) {
@@ -24,10 +35,10 @@ Kernel with_row_terms(const Kernel& kernel, ExprPool& pool) {
   auto* rows = kernel.body.size() == 1 ? std::get_if<Loop>(&kernel.body[0].v) : nullptr;
   auto* columns = rows && rows->body.size() == 1 ? std::get_if<Loop>(&rows->body[0].v) : nullptr;
   if (!columns || !first || std::ranges::find(kernel.scalars, first) == kernel.scalars.end()) return kernel;
-  auto counts_rows = [&](const ExprNode& n) { return &n == first.get() || (n.op == Op::Const && n.bits == no_stride); };
+  RowNumbers numbers(first);
   for (const Stmt& s : columns->body) {
     auto* store = std::get_if<Store>(&s.v);
-    if (!store || holds(store->offset, counts_rows) || holds(store->value, counts_rows)) return kernel;
+    if (!store || numbers.in(store->offset) || numbers.in(store->value)) return kernel;
   }
   Kernel out = kernel;
   for (Stmt& s : std::get<Loop>(std::get<Loop>(out.body[0].v).body[0].v).body) {
