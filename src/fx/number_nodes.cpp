@@ -74,7 +74,10 @@ std::optional<Arg> NumberNodes::solve(Expr symbol) {
     if (!zero || !one || *one <= *zero) continue;
     Expr factor = pool.integer(*one - *zero), rest = pool.integer(*zero);
     if (symbol * factor + rest != s.size) continue;
-    return add("operator.floordiv", {arg(s.size - rest), factor->bits}, symbol);
+    Expr multiple = s.size - rest;
+    bool is_there = known_.contains(multiple) || std::ranges::find(sizes_, multiple, &Size::size) != sizes_.end();
+    Arg made = is_there ? arg(multiple) : add("operator.sub", {arg(s.size), rest->bits}, multiple); // not computed of the symbol itself
+    return add("operator.floordiv", {made, factor->bits}, symbol);
   }
   return std::nullopt;
 }

@@ -51,6 +51,20 @@ TEST_CASE("FX text: a phrase with commas as the only argument comes back") {
   CHECK(to_string(parse_fx(to_string(g))) == to_string(g));
 }
 
+TEST_CASE("a symbol that only a size such as 4*s + 1 tells is computed of that size") {
+  LoadedProgram p = program_of(parse_fx(R"py(class GraphModule(torch.nn.Module):
+    def forward(self, x: "f32[4*s69 + 1, 3]"):
+        sym_size_int: "Sym(4*s69 + 1)" = torch.ops.aten.sym_size.int(x, 0);  x = None
+        floordiv: "Sym(s69)" = sym_size_int // 4;  sym_size_int = None
+        arange: "i64[s69]" = torch.ops.aten.arange.default(floordiv);  floordiv = None
+        return (arange,)
+)py"));
+  FxGraph g = fx_of(p.graph);
+  CHECK(to_string(parse_fx(to_string(g))) == to_string(g));
+  CHECK(to_string(g).find("operator.sub](args = (%sym_size_int, 1)") != std::string::npos);
+  CHECK(to_string(g).find("operator.floordiv](args = (%sub, 4)") != std::string::npos);
+}
+
 TEST_CASE("FX text with types becomes a graph") {
   std::string text(printed);
   text.replace(text.find("%p_weight : "), 12, "%p_weight : Float(4, 3) ");
