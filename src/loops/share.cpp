@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "loops/from_region.h"
+
 namespace tenon {
 
 namespace {
@@ -29,16 +31,17 @@ private:
   std::unordered_set<const ExprNode*> seen_; // without
 };
 
-// A tile of the only row there is stores without the row's number; here it does, by a stride of 0, as tiles of many rows do.
-Kernel with_row_terms(const Kernel& kernel, ExprPool& pool) {
-  Expr first = pool.find_symbol("tile_m0");
+// A tile of the only row there is stores without the row's number; here it does, by a stride of 0, as tiles of many rows do. None: no such
+// tile.
+std::optional<Kernel> with_row_terms(const Kernel& kernel, ExprPool& pool) {
+  Expr first = pool.find_symbol(tile_symbols[1]);
   auto* rows = kernel.body.size() == 1 ? std::get_if<Loop>(&kernel.body[0].v) : nullptr;
   auto* columns = rows && rows->body.size() == 1 ? std::get_if<Loop>(&rows->body[0].v) : nullptr;
-  if (!columns || !first || std::ranges::find(kernel.scalars, first) == kernel.scalars.end()) return kernel;
+  if (!columns || !first || std::ranges::find(kernel.scalars, first) == kernel.scalars.end()) return std::nullopt;
   RowNumbers numbers(first);
   for (const Stmt& s : columns->body) {
     auto* store = std::get_if<Store>(&s.v);
-    if (!store || numbers.in(store->offset) || numbers.in(store->value)) return kernel;
+    if (!store || numbers.in(store->offset) || numbers.in(store->value)) return std::nullopt;
   }
   Kernel out = kernel;
   for (Stmt& s : std::get<Loop>(std::get<Loop>(out.body[0].v).body[0].v).body) {
@@ -56,7 +59,9 @@ public:
       : pool_(pool), varying_(varying), replace_(std::move(replace)) {}
 
   Kernel run(const Kernel& kernel) {
-    Kernel from = with_row_terms(kernel, pool_), k = from;
+    std::optional<Kernel> row = with_row_terms(kernel, pool_);
+    has_no_stride_ = row.has_value();
+    Kernel from = row ? std::move(*row) : kernel, k = from;
     buffers_ = from.buffers;
     parallel_ = from.parallel.get();
     k.parallel = copy(from.parallel, false);
@@ -97,7 +102,9 @@ private:
     else
       for (Expr& a : n.args) {
         if (auto whole = count(*e, a)) a = cast(replace_(*whole, Is::Other), a->type);
-        else a = !inner && varies(*e, *a) ? replace_(a->bits, a->bits == no_stride ? Is::NoStride : Is::Other) : copy(a, inner);
+        else
+          a = !inner && varies(*e, *a) ? replace_(a->bits, has_no_stride_ && a->bits == no_stride ? Is::NoStride : Is::Other)
+                                       : copy(a, inner);
       }
     return done_[key] = pool_.intern(std::move(n));
   }
@@ -144,6 +151,7 @@ private:
   const Varying varying_;
   std::span<const KernelBuffer> buffers_;
   const ExprNode* parallel_ = nullptr; // its extent is not in the code
+  bool has_no_stride_ = false;         // no_stride is no number of the kernel's
   std::function<Expr(int64_t, Is)> replace_;
   std::map<std::pair<const ExprNode*, bool>, Expr> done_;
 };

@@ -145,6 +145,23 @@ TEST_CASE("shapes of kernels: divisors, small constants of tiles, and structure 
   CHECK(text(k, 16) != text(window(pool, 33, 15, 17, 5), 16));
 }
 
+TEST_CASE("numbers of shared kernels may be any") {
+  const std::vector<int64_t> added{17, 2147483629, 2147483647, 4294967296, -2147483648, 0, 1};
+  for (int64_t n : {5, 400000}) { // short and long
+    test::TestGraph g;
+    std::vector<Tensor> inputs;
+    for (int64_t v : added) {
+      inputs.push_back(test::counting(DType::I64, {n + static_cast<int64_t>(inputs.size())})); // not fused: of another size each
+      g.returns(g.b.call1("aten::add.Scalar", {g.input({inputs.back().numel()}, DType::I64), v}));
+    }
+    Executable e = g.program().compile().value();
+    CHECK(e.stats().kernels_compiled < added.size());
+    std::vector<Tensor> got = test::run(e, inputs);
+    for (size_t k = 0; k < added.size(); k++)
+      for (int64_t i : {int64_t{0}, inputs[k].numel() - 1}) CHECK(got.at(k).data_as<int64_t>()[i] == added[k] + i);
+  }
+}
+
 TEST_CASE("a program of many alike parts compiles few kernels") {
   test::TestGraph g;
   V x = g.input({64, 3});
