@@ -3,6 +3,10 @@
 #include <cpuid.h>
 #include <unistd.h>
 
+#include <vector>
+
+#include <fmt/ranges.h>
+
 #include "base/check.h"
 
 namespace tenon {
@@ -57,38 +61,56 @@ bool is_zen4() {
   return __builtin_cpu_is("amd") && (a >> 8 & 15) + (a >> 20 & 255) == 0x19;
 }
 
-void add_avx512(Target& t, const Leaf7& leaf) {
-  t.isa = Isa::Avx512;
-  t.vector_bits = 512;
-  t.cpu = "x86-64-v4";
-  t.avx512_vnni = Leaf7::bit(leaf.ecx0, 11);
-  t.avx512_bf16 = Leaf7::bit(leaf.eax1, 5);
-  t.avx512_fp16 = Leaf7::bit(leaf.edx0, 23);
+Extensions extensions_of_host(bool avx512) {
+  Leaf7 leaf;
+  Extensions e;
+  e.amd = __builtin_cpu_is("amd");
+  e.avx_vnni = Leaf7::bit(leaf.eax1, 4);
+  if (!avx512) return e;
+  e.avx512_vnni = Leaf7::bit(leaf.ecx0, 11);
+  e.avx512_bf16 = Leaf7::bit(leaf.eax1, 5);
+  e.avx512_fp16 = Leaf7::bit(leaf.edx0, 23);
+  e.avx512_vbmi = Leaf7::bit(leaf.ecx0, 1);
+  e.zen4 = is_zen4();
   if (os_saves_tiles()) {
-    t.amx_bf16 = Leaf7::bit(leaf.edx0, 22);
-    t.amx_int8 = Leaf7::bit(leaf.edx0, 25);
+    e.amx_bf16 = Leaf7::bit(leaf.edx0, 22);
+    e.amx_int8 = Leaf7::bit(leaf.edx0, 25);
   }
-  t.fast_bf16 = t.avx512_bf16 && __builtin_cpu_is("amd");
-  t.halves_loads = is_zen4();
-  bool vbmi = Leaf7::bit(leaf.ecx0, 1);
-  t.features = std::string(t.avx512_vnni ? "+avx512vnni," : "") + (t.avx512_bf16 ? "+avx512bf16," : "") + (vbmi ? "+avx512vbmi," : "") +
-               "-prefer-256-bit";
+  return e;
 }
 
 } // namespace
 
+Target target_of(Isa level, const Extensions& has) {
+  Target t;
+  std::vector<std::string_view> features;
+  auto add = [&](bool is, std::string_view feature) {
+    if (is) features.push_back(feature);
+  };
+  t.isa = level;
+  t.cpu = "x86-64-v3";
+  if (t.avx512()) {
+    t.vector_bits = 512;
+    t.cpu = "x86-64-v4";
+    t.avx512_vnni = has.avx512_vnni, t.avx512_bf16 = has.avx512_bf16, t.avx512_fp16 = has.avx512_fp16;
+    t.amx_bf16 = has.amx_bf16, t.amx_int8 = has.amx_int8;
+    t.fast_bf16 = has.avx512_bf16 && has.amd;
+    t.halves_loads = has.zen4;
+    add(has.avx512_vnni, "+avx512vnni"), add(has.avx512_bf16, "+avx512bf16"), add(has.avx512_vbmi, "+avx512vbmi");
+    add(true, "-prefer-256-bit");
+  }
+  t.avx_vnni = has.avx_vnni;
+  t.slow_gather = has.amd;
+  add(has.avx_vnni, "+avxvnni"), add(has.amd, "+prefer-no-gather");
+  t.features = fmt::format("{}", fmt::join(features, ","));
+  return t;
+}
+
 Target host_target(Isa requested) {
   if (!has_avx2()) unsupported("this CPU lacks AVX2, FMA or F16C, which tenon needs");
   if (requested == Isa::Avx512 && !has_avx512()) unsupported("this CPU lacks AVX-512 (F, CD, BW, DQ, VL)");
-  Leaf7 leaf;
-  Target t;
-  t.cpu = "x86-64-v3";
-  if (requested != Isa::Avx2 && has_avx512()) add_avx512(t, leaf);
-  t.avx_vnni = Leaf7::bit(leaf.eax1, 4);
-  auto add = [&](const char* feature) { t.features += (t.features.empty() ? "" : ",") + std::string(feature); };
-  if (t.avx_vnni) add("+avxvnni");
-  t.slow_gather = __builtin_cpu_is("amd");
-  if (t.slow_gather) add("+prefer-no-gather");
+  bool avx512 = requested != Isa::Avx2 && has_avx512();
+  Target t = target_of(avx512 ? Isa::Avx512 : Isa::Avx2, extensions_of_host(avx512));
   t.l1_bytes = cache_bytes(1, 32 << 10);
   t.l2_bytes = cache_bytes(2, 512 << 10);
   t.l3_bytes = cache_bytes(3, 8 << 20);

@@ -26,6 +26,15 @@ struct Target {
   int lanes(int bytes) const { return vector_bits / 8 / bytes; }
 };
 
+/// What machines of a level may have besides.
+struct Extensions {
+  bool avx512_bf16 = false, avx512_vnni = false, avx512_fp16 = false, avx512_vbmi = false, avx_vnni = false;
+  bool amx_bf16 = false, amx_int8 = false;
+  bool amd = false, zen4 = false;
+};
+/// Of any machine, this one or not; caches of unknown size.
+Target target_of(Isa level, const Extensions& has);
+
 /// The machine this process runs on, restricted to `requested`: Isa::Avx2 hides everything of AVX-512 and AMX. Throws
 /// Error(Unsupported) where the CPU lacks the requested level, or AVX2 and FMA at all.
 Target host_target(Isa requested);
