@@ -190,7 +190,8 @@ CompiledKernel compile_kernel(const Kernel& kernel, Jit& jit, CodeText* text) {
 }
 
 std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kernels, Jit& jit, const Together& together,
-                                            std::span<CodeText> texts, std::span<CodeObject> objects) {
+                                            std::span<CodeText> texts, std::span<CodeObject> objects,
+                                            std::span<const std::shared_ptr<const CodeObject>> prebuilt) {
   std::vector<CompiledKernel> out(kernels.size());
   CodeBuilder builder(jit);
   Stage stage("kernels", kernels.size());
@@ -198,14 +199,19 @@ std::vector<CompiledKernel> compile_kernels(std::span<const Kernel* const> kerne
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
+  auto add = [&](size_t i) {
+    if (prebuilt.empty() || !prebuilt[i] || !texts.empty())
+      return builder.add(source_of(*kernels[i], jit.target()), texts.empty() ? nullptr : &texts[i],
+                         objects.empty() ? nullptr : &objects[i]);
+    if (!objects.empty()) objects[i] = *prebuilt[i];
+    return builder.add(*prebuilt[i]);
+  };
   together([&] {
     for (size_t n; (n = next++) < kernels.size();) {
       size_t i = order[n];
       try {
         stop_point();
-        void* address =
-            builder.add(source_of(*kernels[i], jit.target()), texts.empty() ? nullptr : &texts[i], objects.empty() ? nullptr : &objects[i]);
-        out[i].function = reinterpret_cast<KernelFn>(address);
+        out[i].function = reinterpret_cast<KernelFn>(add(i));
         stage.part_done();
       } catch (...) {
         std::lock_guard lock(mutex);

@@ -43,7 +43,7 @@ std::string dump_stage(const LoadedProgram& loaded, std::string_view stage, cons
   }
   Workers workers(options.threads, options.pool);
   CompiledCode code =
-      compile_code(selected.kernels, machine.target, [&](const std::function<void()>& work) { workers.together(work); }, {.texts = true});
+      compile_code(selected, machine.target, [&](const std::function<void()>& work) { workers.together(work); }, {.texts = true});
   if (stage == "llvm") return kernel_texts(selected.kernels, ';', [&](size_t i) { return code.texts.at(i).ir; });
   return kernel_texts(selected.kernels, '#', [&](size_t i) { return code.texts.at(i).assembly; });
 }

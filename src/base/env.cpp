@@ -14,6 +14,7 @@ constexpr EnvVariable variables[] = {
     {"TENON_STOP_AFTER", "the name of a pass: no pass after it is run"},
     {"TENON_TIMING", "1: the time of each pass and stage goes to stderr"},
     {"TENON_VERIFY", "1: graphs are verified after every pass, LLVM modules before they are compiled"},
+    {"TENON_PREBUILT", "0: kernels that the library brings along are compiled like others"},
     {"TENON_GDB", "1: generated code is registered with gdb"},
     {"TENON_PERF", "1: generated code is named in /tmp/perf-PID.map"},
     {"TENON_AVX2", "1: library steps with vector code take that for AVX2"},

@@ -56,14 +56,14 @@ Machine::Machine(const LoadedProgram& backend, const Options& options, const Lin
 }
 
 // Touches nothing but what it makes: packing goes on at the same time.
-CompiledCode compile_code(const std::vector<Kernel>& kernels, const Target& target, const Together& together, Keep keep) {
+CompiledCode compile_code(const SelectedKernels& selected, const Target& target, const Together& together, Keep keep) {
   CompiledCode out;
   std::vector<const Kernel*> pointers;
-  for (const Kernel& k : kernels) pointers.push_back(&k);
+  for (const Kernel& k : selected.kernels) pointers.push_back(&k);
   out.texts.resize(keep.texts ? pointers.size() : 0);
   out.objects.resize(keep.objects ? pointers.size() : 0);
   Jit jit(target, kernel_symbols());
-  out.kernels = compile_kernels(pointers, jit, together, out.texts, out.objects);
+  out.kernels = compile_kernels(pointers, jit, together, out.texts, out.objects, selected.prebuilt);
   return out;
 }
 
@@ -77,7 +77,9 @@ Compiled build_plan(LoadedProgram backend, const Options& options, Keep keep, La
   std::vector<LoweredRegion> regions = lower_regions(backend.graph, target, options.forbid_fallback);
   timer.done("lower_regions");
   SelectedKernels selected = select_kernels(backend.graph, regions, *machine.micro_kernels, target);
-  timer.done("select_kernels");
+  timer.done("select_kernels",
+             fmt::format("{} of {} kernels prebuilt", std::ranges::count_if(selected.prebuilt, [](auto& p) { return p != nullptr; }),
+                         selected.prebuilt.size()));
   EmittedPlan emitted = emit_steps(backend, regions, selected, options, target);
   timer.done("emit_steps");
   assign_buffers(emitted.plan);
@@ -102,7 +104,7 @@ Compiled build_plan(LoadedProgram backend, const Options& options, Keep keep, La
     if (!prepared.exchange(true)) prepare_micro_kernels(linked->plan, *linked->micro_kernels);
   };
   CompiledCode code = compile_code(
-      selected.kernels, machine.target,
+      selected, machine.target,
       [&](const std::function<void()>& compile) {
         auto beside = [&](const std::function<void()>& pack) {
           workers.together([&] { thread++ % 2 ? (prepare(), pack(), compile()) : (compile(), pack()); });

@@ -37,7 +37,7 @@ struct CompiledCode {
   std::vector<CodeObject> objects;     // the same
 };
 
-CompiledCode compile_code(const std::vector<Kernel>& kernels, const Target& target, const Together& together, Keep keep = {});
+CompiledCode compile_code(const SelectedKernels& selected, const Target& target, const Together& together, Keep keep = {});
 
 struct Compiled {
   std::shared_ptr<const LinkedPlan> plan;

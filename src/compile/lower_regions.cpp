@@ -7,6 +7,7 @@
 
 #include "backend/affine.h"
 #include "backend/join.h"
+#include "base/env.h"
 #include "ir/key.h"
 #include "ops/names.h"
 #include "runtime/attention.h"
@@ -169,7 +170,9 @@ void print(std::string& out, const char* name, const MatmulOperand& o) {
 
 PlanTarget::PlanTarget(const Target& t)
     : vector_bytes(t.vector_bits / 8), streamed_bytes(std::min<int64_t>(static_cast<int64_t>(t.l3_bytes), most_l3_bytes)),
-      caches{static_cast<int64_t>(t.l1_bytes), static_cast<int64_t>(t.l2_bytes), streamed_bytes} {}
+      caches{static_cast<int64_t>(t.l1_bytes), static_cast<int64_t>(t.l2_bytes), streamed_bytes} {
+  if (env_text("TENON_PREBUILT") != "0") prebuilt = prebuilt_kernels(t.isa);
+}
 
 Inliner region_inliner(const Graph& g) {
   Inliner inliner(g);

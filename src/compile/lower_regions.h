@@ -2,6 +2,7 @@
 #pragma once
 #include "backend/attention.h"
 #include "backend/contract.h"
+#include "codegen/prebuilt.h"
 #include "codegen/target.h"
 #include "loops/from_attention.h"
 #include "loops/from_region.h"
@@ -37,6 +38,7 @@ struct PlanTarget {
   int64_t streamed_bytes; // results that would push all else out of the caches
   Caches caches;
   Leaves leaves = Leaves::ForGood;
+  PrebuiltTable prebuilt; // empty with TENON_PREBUILT=0
 };
 
 /// A value that lies in the memory of one it is joined to.

@@ -1,4 +1,4 @@
-// Kernels by their text, and those much alike as one.
+// Kernels by their text, those that are prebuilt by their shape, and the others that are much alike as one.
 #include "compile/select_kernels.h"
 
 #include <algorithm>
@@ -24,6 +24,29 @@ enum class Heat : uint8_t { Cold, Unknown, Hot, Tile }; // how long a kernel run
 Heat heat_of(const RegionKernel& k) {
   auto n = const_int(k.elements);
   return !n ? Heat::Unknown : *n * (k.weight + 1) <= cold_operations ? Heat::Cold : Heat::Hot;
+}
+
+size_t fixed_scalars(Heat heat) { return heat == Heat::Tile ? std::size(tile_symbols) : 0; }
+
+// Small constants in the code make a kernel faster that runs long: windows, and what is computed. Those of a streamed result's places say
+// how it is stored.
+Varying varying(Heat heat, const Kernel& k) {
+  bool streams = std::ranges::any_of(k.buffers, &KernelBuffer::streamed);
+  return {.least = heat == Heat::Tile  ? least_of_tile
+                   : heat == Heat::Hot ? least_of_hot
+                                       : INT64_MIN,
+          .only_beginnings = heat == Heat::Hot && streams};
+}
+
+// How prebuilt kernels take the constants of one: as if it ran long, or, where it does not, all of them. Streamed results do not lie where
+// a scalar says.
+std::vector<Varying> varying_of_prebuilt(Heat heat, const Kernel& k) {
+  Varying hot = varying(heat == Heat::Tile ? heat : Heat::Hot, k);
+  if (hot.only_beginnings) return {};
+  std::vector<Varying> out{hot};
+  if (heat == Heat::Cold) out.push_back(varying(heat, k));
+  for (Varying& v : out) v.outer_divisors = true;
+  return out;
 }
 
 class Selection {
@@ -54,16 +77,19 @@ public:
   }
 
   // `exprs` gets the constants that become scalars.
-  void share(ExprPool& exprs) {
+  void share(ExprPool& exprs, const PrebuiltTable& prebuilt) {
+    size_t count = out_.kernels.size();
+    shapes_.resize(count), added_.resize(count), prebuilt_.resize(count), number_.assign(count, -1);
+    for (size_t k = 0; k < count && !prebuilt.empty(); k++) prebuilt_[k] = find(k, prebuilt);
     find_groups();
     std::vector<Kernel> kernels;
-    number_.assign(shapes_.size(), -1);
-    added_.resize(shapes_.size());
-    for (size_t k = 0; k < shapes_.size(); k++) {
+    for (size_t k = 0; k < count; k++) {
       if (number_[k] >= 0) continue;
       number_[k] = static_cast<int>(kernels.size());
-      const std::vector<size_t>* group = worth_sharing(k);
+      const std::vector<size_t>* group = prebuilt_[k] ? nullptr : worth_sharing(k);
+      if (prebuilt_[k]) use_prebuilt(k, exprs);
       kernels.push_back(group ? share_group(*group, exprs, number_[k]) : std::move(out_.kernels[k]));
+      out_.prebuilt.push_back(prebuilt_[k]);
     }
     out_.kernels = std::move(kernels);
     for (SelectedRegion& r : out_.regions)
@@ -75,25 +101,38 @@ public:
   }
 
 private:
-  static size_t fixed_scalars(Heat heat) { return heat == Heat::Tile ? std::size(tile_symbols) : 0; }
-  // Small constants in the code make a kernel faster that runs long: windows, and what is computed. Those of a streamed result's places
-  // say how it is stored.
-  static Varying varying(Heat heat, const Kernel& k) {
-    bool streams = std::ranges::any_of(k.buffers, &KernelBuffer::streamed);
-    return {.least = heat == Heat::Tile  ? least_of_tile
-                     : heat == Heat::Hot ? least_of_hot
-                                         : INT64_MIN,
-            .only_beginnings = heat == Heat::Hot && streams};
+  // Puts its general form in the kernel's place.
+  std::shared_ptr<const CodeObject> find(size_t k, const PrebuiltTable& prebuilt) {
+    Kernel& kernel = out_.kernels[k];
+    size_t fixed = fixed_scalars(heat_[k]);
+    for (const Varying& v : varying_of_prebuilt(heat_[k], kernel)) {
+      shapes_[k] = shape_of(kernel, *out_.pool, v, fixed);
+      auto [known, fresh] = found_.try_emplace(shapes_[k].text);
+      if (fresh) known->second = prebuilt.find(shapes_[k].text);
+      if (!known->second) continue;
+      kernel = general_kernel(kernel, *out_.pool, v, fixed);
+      return known->second;
+    }
+    return nullptr;
+  }
+
+  // By the kernel `first`, and all others of its shape.
+  void use_prebuilt(size_t first, ExprPool& exprs) {
+    for (size_t k = first; k < number_.size(); k++) {
+      if (prebuilt_[k] != prebuilt_[first]) continue;
+      number_[k] = number_[first];
+      for (int64_t v : shapes_[k].constants) added_[k].push_back(exprs.integer(v));
+    }
   }
 
   void find_groups() {
-    shapes_.resize(out_.kernels.size());
     for (size_t k = 0; k < shapes_.size(); k++) {
+      if (prebuilt_[k]) continue;
       shapes_[k] = shape_of(out_.kernels[k], *out_.pool, varying(heat_[k], out_.kernels[k]), fixed_scalars(heat_[k]));
       groups_[shapes_[k].text].push_back(k);
     }
     for (size_t k = 0; k < shapes_.size(); k++)
-      if (heat_[k] == Heat::Cold) join_hot(groups_.at(shapes_[k].text));
+      if (heat_[k] == Heat::Cold && !prebuilt_[k]) join_hot(groups_.at(shapes_[k].text));
   }
 
   // Kernels that run shortly may all be like one that runs long.
@@ -138,9 +177,11 @@ private:
   std::map<std::string, int> known_; // text -> number
   std::vector<Heat> heat_;           // of the kernels
   std::vector<KernelShape> shapes_;
-  std::map<std::string, std::vector<size_t>> groups_; // by the text of their shape
-  std::vector<int> number_;                           // of a kernel afterwards
-  std::vector<std::vector<Expr>> added_;              // to its scalars
+  std::vector<std::shared_ptr<const CodeObject>> prebuilt_;        // null: to be compiled
+  std::map<std::string, std::shared_ptr<const CodeObject>> found_; // by shape
+  std::map<std::string, std::vector<size_t>> groups_;              // of the others, by the text of their shape
+  std::vector<int> number_;                                        // of a kernel afterwards
+  std::vector<std::vector<Expr>> added_;                           // to its scalars
 };
 
 std::string text_of(const KernelUse& use) {
@@ -163,7 +204,23 @@ SelectedKernels select_kernels(const Graph& g, const std::vector<LoweredRegion>&
     if (r.product) s.product = select_product(g, r, micro_kernels, target, out.weights, out.later);
     if (g.node(r.node).op == own::conv) s.conv = select_convolution(g, r, micro_kernels, target, out.weights);
   }
-  selection.share(g.pool());
+  selection.share(g.pool(), target.prebuilt);
+  return out;
+}
+
+std::vector<GeneralKernel> general_kernels(const std::vector<LoweredRegion>& regions, ExprPool& pool) {
+  std::vector<GeneralKernel> out;
+  auto add = [&](const RegionKernel& from, bool tile) {
+    size_t fixed = fixed_scalars(tile ? Heat::Tile : Heat::Hot);
+    Kernel k = canonical(from.kernel, pool, fixed).kernel;
+    for (const Varying& v : varying_of_prebuilt(tile ? Heat::Tile : Heat::Cold, k))
+      out.push_back({shape_of(k, pool, v, fixed).text, general_kernel(k, pool, v, fixed)});
+  };
+  for (const LoweredRegion& r : regions) {
+    for (const RegionKernel& k : r.loops.kernels) add(k, false);
+    if (r.epilogue) add(*r.epilogue, true);
+    if (r.attention) add(r.attention->kernels.score, true), add(r.attention->kernels.finish, true);
+  }
   return out;
 }
 

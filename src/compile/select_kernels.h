@@ -33,13 +33,22 @@ struct SelectedRegion {
 struct SelectedKernels {
   std::unique_ptr<ExprPool> pool; // of the kernels
   std::vector<Kernel> kernels;
-  std::vector<SelectedRegion> regions; // one for each lowered one
-  PackRequests weights, later;         // packed ahead of time, and while calls go on
+  std::vector<std::shared_ptr<const CodeObject>> prebuilt; // for each kernel: its code, where the library brings it; else null
+  std::vector<SelectedRegion> regions;                     // one for each lowered one
+  PackRequests weights, later;                             // packed ahead of time, and while calls go on
 };
 
-/// Kernels with equal text are one; those that differ in constants only become one, where that costs little when they run.
+/// Kernels with equal text are one, or have prebuilt code in common; those that differ in constants only become one, where that costs
+/// little when they run.
 SelectedKernels select_kernels(const Graph& graph, const std::vector<LoweredRegion>& regions, const KernelTable& micro_kernels,
                                const PlanTarget& target);
+/// A kernel in the form in which select_kernels looks for it among prebuilt ones.
+struct GeneralKernel {
+  std::string shape;
+  Kernel kernel;
+};
+/// Of all kernels of the regions, in each form they may be looked for in; built in `pool`.
+std::vector<GeneralKernel> general_kernels(const std::vector<LoweredRegion>& regions, ExprPool& pool);
 std::string to_string(const Graph& graph, const std::vector<LoweredRegion>& regions, const SelectedKernels& selected,
                       const KernelTable& micro_kernels);
 

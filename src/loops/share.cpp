@@ -56,7 +56,7 @@ class ConstantRewriter {
 public:
   enum class Is { Beginning, NoStride, Other };
   ConstantRewriter(ExprPool& pool, Varying varying, std::function<Expr(int64_t, Is)> replace)
-      : pool_(pool), varying_(varying), replace_(std::move(replace)) {}
+      : pool_(pool), varying_(varying), batch_(pool.find_symbol(tile_symbols[0])), replace_(std::move(replace)) {}
 
   Kernel run(const Kernel& kernel) {
     std::optional<Kernel> row = with_row_terms(kernel, pool_);
@@ -91,12 +91,24 @@ private:
     return static_cast<int64_t>(v);
   }
 
+  // Of the outermost number, which is divided once for many elements.
+  bool divides_outer(const ExprNode& n) const {
+    if (!varying_.outer_divisors || (n.op != Op::FloorDiv && n.op != Op::Mod)) return false;
+    const ExprNode* by = n.args[1].get();
+    bool outer = n.args[0].get() == parallel_ || n.args[0] == batch_ || divides_outer(*n.args[0]);
+    return outer && by->op == Op::Const && by->bits > 1;
+  }
+
   // `keep`: what is known of the operands of a division decides how it is computed.
   Expr copy(Expr e, bool keep) {
     if (e->args.empty()) return e;
     auto key = std::pair(e.get(), keep && e->op != Op::Axis);
     if (auto it = done_.find(key); it != done_.end()) return it->second;
     ExprNode n = *e;
+    if (divides_outer(n)) {
+      n.args = {copy(n.args[0], false), replace_(n.args[1]->bits, Is::Other)};
+      return done_[key] = pool_.intern(std::move(n));
+    }
     bool inner = (keep && e->op != Op::Axis) || divides(e->op);
     if (e->op == Op::Load) n.args[0] = offset(n.args[0], inner);
     else
@@ -151,6 +163,7 @@ private:
   const Varying varying_;
   std::span<const KernelBuffer> buffers_;
   const ExprNode* parallel_ = nullptr; // its extent is not in the code
+  Expr batch_;                         // which product of several a tile is of
   bool has_no_stride_ = false;         // no_stride is no number of the kernel's
   std::function<Expr(int64_t, Is)> replace_;
   std::map<std::pair<const ExprNode*, bool>, Expr> done_;
@@ -177,8 +190,17 @@ KernelShape shape_of(const Kernel& kernel, ExprPool& pool, Varying varying, size
              }).run(kernel);
   k.scratch_bytes = {}; // the caller's business
   k.name.clear();
-  s.text = fmt::format("{} {} {}\n{}", varying.least, varying.only_beginnings, fixed, to_string(k));
+  s.text = fmt::format("{} {} {} {}\n{}", varying.least, varying.only_beginnings, varying.outer_divisors, fixed, to_string(k));
   return s;
+}
+
+Kernel general_kernel(const Kernel& kernel, ExprPool& pool, Varying varying, size_t fixed) {
+  std::vector<Expr> added;
+  Kernel k = ConstantRewriter(pool, varying, [&](int64_t c, Is is) {
+               return added.emplace_back(scalar_for(pool, added.size(), is, c, c));
+             }).run(kernel);
+  k.scalars.insert(k.scalars.end() - static_cast<ptrdiff_t>(fixed), added.begin(), added.end());
+  return k;
 }
 
 SharedKernel share(std::span<const Kernel* const> kernels, std::span<const KernelShape> shapes, ExprPool& pool, Varying varying,

@@ -17,10 +17,15 @@ struct KernelShape {
 struct Varying {
   int64_t least = INT64_MIN;
   bool only_beginnings = false;
+  bool outer_divisors = false; // as well those by which the number of an iteration of the parallel loop, or of a product, is divided
 };
 
 /// The last `fixed` scalars stay the last.
 KernelShape shape_of(const Kernel& kernel, ExprPool& pool, Varying varying, size_t fixed);
+
+/// The kernel over all constants of its shape, which are scalars of it in their order, before the fixed ones: every kernel of the shape is
+/// this one.
+Kernel general_kernel(const Kernel& kernel, ExprPool& pool, Varying varying, size_t fixed);
 
 struct SharedKernel {
   Kernel kernel;
