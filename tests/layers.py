@@ -10,10 +10,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIST = os.path.join(ROOT, "tests/expected/long.txt")
 NAMES = os.path.join(ROOT, "tests/expected/operator_names.txt")
 FILE_LINES, FUNCTION_LINES = 500, 60
-DEFINE_OPERATORS = ("src/ops/", "src/builtins/")
+DEFINE_OPERATORS = ("src/ops/", "src/builtins/", "src/prebuilt/")  # the last writes programs of them
 
 # A folder sees what stands left of it; folders of one group see each other only where SIBLINGS says so.
-ORDER = [["include"], ["base"], ["pages"], ["expr"], ["ir"], ["ops"], ["builtins"], ["interp"], ["fx"], ["load", "aten", "edge", "backend"], ["loops"], ["compile"], ["artifact"], ["variants"], ["script"], ["autodiff"], ["executor"], ["api"], ["capi"], ["cli"]]
+ORDER = [["include"], ["base"], ["pages"], ["expr"], ["ir"], ["ops"], ["builtins"], ["interp"], ["fx"], ["load", "aten", "edge", "backend"], ["loops"], ["compile"], ["prebuilt"], ["artifact"], ["variants"], ["script"], ["autodiff"], ["executor"], ["api"], ["capi"], ["cli"]]
 # Single headers to the right of a folder that it sees all the same, with the reason. src/README.md tells them too.
 EXCEPTIONS = {
     ("ir", "runtime/library.h"): "a row names its library step by address",
@@ -55,7 +55,7 @@ def allowed(folder, include):
         return target == "include"
     rank = {f: i for i, group in enumerate(ORDER) for f in group}
     if target in ("codegen", "runtime"):
-        return folder in ("compile", "artifact", "variants", "executor", "api")
+        return folder in ("compile", "prebuilt", "artifact", "variants", "executor", "api")
     return rank[target] < rank[folder]
 
 

@@ -22,7 +22,7 @@ enum class CacheUse { None, Found, Stored, Failed };
 /// What one run cost, and how the program is executed.
 struct ExecutableStats {
   double compile_ms = 0;
-  int kernels_compiled = 0; ///< distinct machine-code kernels
+  int kernels_compiled = 0; ///< distinct machine-code kernels, those that came with the library among them
   int steps = 0;            ///< steps of the plan
   int fallback_steps = 0;   ///< steps that run in the interpreter
   int delegate_steps = 0;   ///< steps that backends run

@@ -198,7 +198,7 @@ TENON_C_API int32_t tenon_executable_wait(const tenon_executable* executable, te
 /// How the program is executed (program.h: ExecutableStats).
 typedef struct tenon_stats {
   uint32_t struct_size;
-  int32_t kernels_compiled; ///< distinct machine-code kernels
+  int32_t kernels_compiled; ///< distinct machine-code kernels, those that came with the library among them
   int32_t steps;            ///< steps of the plan
   int32_t fallback_steps;   ///< steps that run in the interpreter
   int32_t delegate_steps;   ///< steps that backends run

@@ -94,7 +94,7 @@ void about_code(const MachineFacts& facts, const Host& host, List& out) {
 
 void about_variables(const std::vector<std::string>& variables, List& out) {
   for (const std::string& v : variables)
-    if (v == "TENON_VERIFY" || v == "TENON_DUMP" || v == "TENON_AVX2" || v == "TENON_TIMING")
+    if (v == "TENON_VERIFY" || v == "TENON_DUMP" || v == "TENON_AVX2" || v == "TENON_TIMING" || v == "TENON_PREBUILT")
       out.push_back({v + " is set",
                      v == "TENON_AVX2" ? "library steps take the code for AVX2" : "compiling takes longer: it is for finding defects",
                      "unset " + v});

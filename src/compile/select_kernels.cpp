@@ -45,7 +45,7 @@ std::vector<Varying> varying_of_prebuilt(Heat heat, const Kernel& k) {
   if (hot.only_beginnings) return {};
   std::vector<Varying> out{hot};
   if (heat == Heat::Cold) out.push_back(varying(heat, k));
-  for (Varying& v : out) v.outer_divisors = true;
+  for (Varying& v : out) v.general = true;
   return out;
 }
 

@@ -55,8 +55,8 @@ std::optional<Kernel> with_row_terms(const Kernel& kernel, ExprPool& pool) {
 class ConstantRewriter {
 public:
   enum class Is { Beginning, NoStride, Other };
-  ConstantRewriter(ExprPool& pool, Varying varying, std::function<Expr(int64_t, Is)> replace)
-      : pool_(pool), varying_(varying), batch_(pool.find_symbol(tile_symbols[0])), replace_(std::move(replace)) {}
+  ConstantRewriter(ExprPool& pool, Varying varying, size_t fixed, std::function<Expr(int64_t, Is)> replace)
+      : pool_(pool), varying_(varying), is_tile_(fixed > 0), batch_(pool.find_symbol(tile_symbols[0])), replace_(std::move(replace)) {}
 
   Kernel run(const Kernel& kernel) {
     std::optional<Kernel> row = with_row_terms(kernel, pool_);
@@ -64,6 +64,7 @@ public:
     Kernel from = row ? std::move(*row) : kernel, k = from;
     buffers_ = from.buffers;
     parallel_ = from.parallel.get();
+    for (Expr& scalar : k.scalars) scalar = leaf(scalar);
     k.parallel = copy(from.parallel, false);
     k.body = statements(from.body);
     for (KernelBuffer& b : k.buffers)
@@ -78,8 +79,22 @@ private:
   bool varies(const ExprNode& parent, const ExprNode& c) const {
     if (varying_.only_beginnings || c.op != Op::Const || c.type != DType::I64) return false;
     int64_t size = parent.op == Op::Mul && c.bits != INT64_MIN ? std::abs(c.bits) : c.bits;
+    if (is_stride_of_tile(parent)) return size > 1;
     if (size < varying_.least && (&parent != parallel_ || c.bits < 2)) return false;
     return !(parent.op == Op::Axis && c.bits <= 1) && !(parent.op == Op::Mul && c.bits == -1);
+  }
+
+  // The factor of a tile's number, or of a row in it.
+  bool is_stride_of_tile(const ExprNode& product) const {
+    if (!varying_.general || !is_tile_ || product.op != Op::Mul || product.args.size() != 2) return false;
+    return std::ranges::any_of(product.args,
+                               [&](Expr a) { return a->op == Op::Symbol || (a->op == Op::Axis && !vectors_.contains(a.get())); });
+  }
+
+  Expr leaf(Expr e) {
+    size_t bound = e->name.find("_to_");
+    if (!varying_.general || e->op != Op::Symbol || bound == std::string::npos) return e;
+    return pool_.symbol(e->name.substr(0, bound), e->type, e->lo, INT64_MAX);
   }
 
   // What a sum is divided by for its mean, if it is the float of an integer.
@@ -93,7 +108,7 @@ private:
 
   // Of the outermost number, which is divided once for many elements.
   bool divides_outer(const ExprNode& n) const {
-    if (!varying_.outer_divisors || (n.op != Op::FloorDiv && n.op != Op::Mod)) return false;
+    if (!varying_.general || (n.op != Op::FloorDiv && n.op != Op::Mod)) return false;
     const ExprNode* by = n.args[1].get();
     bool outer = n.args[0].get() == parallel_ || n.args[0] == batch_ || divides_outer(*n.args[0]);
     return outer && by->op == Op::Const && by->bits > 1;
@@ -101,7 +116,7 @@ private:
 
   // `keep`: what is known of the operands of a division decides how it is computed.
   Expr copy(Expr e, bool keep) {
-    if (e->args.empty()) return e;
+    if (e->args.empty()) return leaf(e);
     auto key = std::pair(e.get(), keep && e->op != Op::Axis);
     if (auto it = done_.find(key); it != done_.end()) return it->second;
     ExprNode n = *e;
@@ -138,6 +153,7 @@ private:
     std::vector<Stmt> out;
     for (const Stmt& s : body) {
       if (auto* l = std::get_if<Loop>(&s.v)) {
+        if (l->lanes > 1) vectors_.insert(l->axis.get());
         Expr axis = copy(l->axis, false);
         out.push_back({Loop{axis, l->lanes, statements(l->body), l->tile}});
       } else if (auto* r = std::get_if<ReduceRegion>(&s.v)) out.push_back({ReduceRegion{r->accumulators, statements(r->body)}});
@@ -163,8 +179,10 @@ private:
   const Varying varying_;
   std::span<const KernelBuffer> buffers_;
   const ExprNode* parallel_ = nullptr; // its extent is not in the code
-  Expr batch_;                         // which product of several a tile is of
-  bool has_no_stride_ = false;         // no_stride is no number of the kernel's
+  const bool is_tile_;
+  std::unordered_set<const ExprNode*> vectors_; // axes of vector loops
+  Expr batch_;                                  // which product of several a tile is of
+  bool has_no_stride_ = false;                  // no_stride is no number of the kernel's
   std::function<Expr(int64_t, Is)> replace_;
   std::map<std::pair<const ExprNode*, bool>, Expr> done_;
 };
@@ -184,19 +202,19 @@ Expr scalar_for(ExprPool& pool, size_t number, Is is, int64_t lo, int64_t hi) {
 
 KernelShape shape_of(const Kernel& kernel, ExprPool& pool, Varying varying, size_t fixed) {
   KernelShape s;
-  Kernel k = ConstantRewriter(pool, varying, [&](int64_t c, Is is) {
+  Kernel k = ConstantRewriter(pool, varying, fixed, [&](int64_t c, Is is) {
                s.constants.push_back(is == Is::NoStride ? 0 : c);
                return scalar_for(pool, s.constants.size() - 1, is, c, c);
              }).run(kernel);
   k.scratch_bytes = {}; // the caller's business
   k.name.clear();
-  s.text = fmt::format("{} {} {} {}\n{}", varying.least, varying.only_beginnings, varying.outer_divisors, fixed, to_string(k));
+  s.text = fmt::format("{} {} {} {}\n{}", varying.least, varying.only_beginnings, varying.general, fixed, to_string(k));
   return s;
 }
 
 Kernel general_kernel(const Kernel& kernel, ExprPool& pool, Varying varying, size_t fixed) {
   std::vector<Expr> added;
-  Kernel k = ConstantRewriter(pool, varying, [&](int64_t c, Is is) {
+  Kernel k = ConstantRewriter(pool, varying, fixed, [&](int64_t c, Is is) {
                return added.emplace_back(scalar_for(pool, added.size(), is, c, c));
              }).run(kernel);
   k.scalars.insert(k.scalars.end() - static_cast<ptrdiff_t>(fixed), added.begin(), added.end());
@@ -211,7 +229,7 @@ SharedKernel share(std::span<const Kernel* const> kernels, std::span<const Kerne
   std::map<std::pair<Is, std::vector<int64_t>>, Expr> scalars; // by the values in each kernel
   std::vector<Expr> added;
   size_t position = 0;
-  out.kernel = ConstantRewriter(pool, varying, [&](int64_t, Is is) {
+  out.kernel = ConstantRewriter(pool, varying, fixed, [&](int64_t, Is is) {
                  std::vector<int64_t> values;
                  for (const KernelShape& s : shapes) values.push_back(s.constants.at(position));
                  position++;

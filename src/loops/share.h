@@ -17,7 +17,8 @@ struct KernelShape {
 struct Varying {
   int64_t least = INT64_MIN;
   bool only_beginnings = false;
-  bool outer_divisors = false; // as well those by which the number of an iteration of the parallel loop, or of a product, is divided
+  bool general = false; // for kernels of other programs: also those by which the number of an iteration of the parallel loop, or of a
+                        // product, is divided, and strides of tiles, however small; what symbols are at most does not count
 };
 
 /// The last `fixed` scalars stay the last.

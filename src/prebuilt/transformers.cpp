@@ -167,7 +167,7 @@ void add_image_transformer(std::vector<LoadedProgram>& out, const Style& style, 
 
 void add_attention(std::vector<LoadedProgram>& out) {
   for (size_t rows : {0, 1, 2, 3, 4})
-    for (int64_t head : {32, 64, 80, 96, 128})
+    for (int64_t head : {16, 32, 64, 80, 96, 128})
       for (Mask mask : {Mask::None, Mask::Causal, Mask::Keys, Mask::Pairs, Mask::Added})
         add_attention(out, {.head = head, .mask = mask}, rows);
 }

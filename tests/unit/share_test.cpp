@@ -94,6 +94,42 @@ TEST_CASE("shared kernels compute what each of them did") {
   }
 }
 
+TEST_CASE("general kernels: every constant of their shape is a scalar, divisors of the outermost number too") {
+  ExprPool pool;
+  // out[p*n + i] = in[(p // d % e)*s + (p % d)*t + i + 3] for p < count, i < n
+  struct Sizes {
+    int64_t count, n, d, e, s, t;
+  };
+  auto kernel = [&](const Sizes& z) {
+    Kernel k{.name = "general", .buffers = {input(DType::F32), output(DType::F32)}, .scalars = {}, .parallel = {}, .body = {}};
+    Expr p = pool.axis(0, pool.integer(z.count)), i = pool.axis(1, pool.integer(z.n));
+    auto by = [&](int64_t v) { return pool.integer(v); };
+    Expr from = mod(floor_div(p, by(z.d)), by(z.e)) * by(z.s) + mod(p, by(z.d)) * by(z.t) + i + by(3);
+    k.parallel = p;
+    k.body = {loop(i, 32, {store(1, p * by(z.n) + i, pool.load(0, DType::F32, {from}))})};
+    return k;
+  };
+  const Varying varying{.least = 8, .general = true};
+  std::string text;
+  for (Sizes z : {Sizes{12, 17, 2, 3, 100, 40}, {30, 64, 5, 2, 99, 64}, {70, 33, 6, 7, 34, 35}, {64, 31, 3, 9, 33, 8}}) {
+    Kernel own = kernel(z), general = general_kernel(own, pool, varying, 0);
+    verify(general);
+    KernelShape shape = shape_of(own, pool, varying, 0);
+    CHECK(shape.constants.size() == general.scalars.size());
+    CHECK((text.empty() || shape.text == text));
+    text = shape.text;
+    CHECK(shape_of(own, pool, {.least = 8}, 0).text != text);
+    Case one{.kernel = own}, all{.kernel = general, .data = {}, .scalars = shape.constants};
+    for (Case* c : {&one, &all}) {
+      c->data = {Data::random(DType::F32, static_cast<size_t>(z.e * z.s + z.d * z.t + z.n + 3), 1),
+                 {.count = static_cast<size_t>(z.count * z.n)}};
+      c->end = z.count;
+      check(*c);
+    }
+    compare(one, run(all, nullptr, false), run(one, nullptr, false), "general");
+  }
+}
+
 TEST_CASE("kernels that differ in where their operands begin") {
   ExprPool pool;
   const Varying varying{.only_beginnings = true};
