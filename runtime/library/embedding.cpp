@@ -61,12 +61,12 @@ template <class T, class I> struct Bag {
   }
 };
 
-constexpr int64_t together = 64; // columns
+constexpr int64_t columns_at_once = 64; // columns
 
 // Sums of `width` columns, of at most 64; where that is known, they stay in registers.
 template <class T, class I>
 [[gnu::always_inline]] inline void sum_columns(const Bag<T, I>& b, int64_t from, int64_t width, Wide<T> divisor, T* out) {
-  Wide<T> sum[together] = {};
+  Wide<T> sum[columns_at_once] = {};
   for (int64_t i = b.begin; i < b.end; i++) {
     b.fetch(i, from, width);
     auto row = static_cast<int64_t>(b.indices[i]);
@@ -86,7 +86,7 @@ template <class T, class I>
 template <class T, class I> TENON_WIDE void sum_bag(const Bag<T, I>& b, int64_t over, T* out) {
   auto divisor = static_cast<Wide<T>>(over);
   int64_t from = 0;
-  for (; from + together <= b.dim; from += together) sum_columns(b, from, together, divisor, out);
+  for (; from + columns_at_once <= b.dim; from += columns_at_once) sum_columns(b, from, columns_at_once, divisor, out);
   if (from + 32 <= b.dim) sum_columns(b, from, 32, divisor, out), from += 32;
   if (from + 16 <= b.dim) sum_columns(b, from, 16, divisor, out), from += 16;
   if (from < b.dim) sum_columns(b, from, b.dim - from, divisor, out);
