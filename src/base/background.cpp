@@ -17,14 +17,15 @@ namespace {
 
 constexpr int low_priority = 10; // nice
 
-std::timed_mutex turn; // held by the one that works, and by a process that forks
+std::timed_mutex working_turn; // held by the one that works, and by a process that forks
 std::atomic<int> forking{0}, process{0};
 
 // The child has none of the threads, and finds all that they touch at rest.
-void watch_forks() {
+void hold_at_forks() {
   static std::once_flag once;
   std::call_once(once, [] {
-    pthread_atfork([] { forking++, turn.lock(); }, [] { forking--, turn.unlock(); }, [] { forking--, process++, turn.unlock(); });
+    pthread_atfork([] { forking++, working_turn.lock(); }, [] { forking--, working_turn.unlock(); },
+                   [] { forking--, process++, working_turn.unlock(); });
   });
 }
 
@@ -33,7 +34,7 @@ void watch_forks() {
 void Background::run(const std::stop_token& stop, const std::function<bool()>& work) {
   if (priority_ == Priority::Low) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), low_priority);
   for (bool more = true; more;) {
-    std::unique_lock own(turn, std::chrono::milliseconds(20));
+    std::unique_lock own(working_turn, std::chrono::milliseconds(20));
     if (!stop.stop_requested() && (!own || forking > 0)) {
       if (own) own.unlock();
       std::this_thread::yield(); // to the process that forks
@@ -51,7 +52,7 @@ void Background::run(const std::stop_token& stop, const std::function<bool()>& w
 }
 
 bool Background::start(std::function<bool()> work) {
-  watch_forks();
+  hold_at_forks();
   std::scoped_lock lock(mutex_);
   if (process_ != process && thread_.joinable()) thread_.detach(), running_ = false; // it ran in the parent
   if (running_) return true;

@@ -91,7 +91,7 @@ template <bool Imaginary> LibraryStep part_step(const Call& c) {
   return {library::complex_part, {c.value("self")}, integers(c, {Imaginary})};
 }
 
-std::vector<Type> complex_types(const Call& c) {
+std::vector<Type> types_of_complex(const Call& c) {
   const Type &re = c.type("real"), &im = c.type("imag");
   if (re.dtype != im.dtype || (re.dtype != DType::F32 && re.dtype != DType::F64)) c.fail("the parts are f32 or f64, both of one dtype");
   return {Type::tensor(complex_type(re.dtype), broadcast(c.pool(), re.sizes, im.sizes, c.def.signature.name))};
@@ -99,7 +99,7 @@ std::vector<Type> complex_types(const Call& c) {
 Values broadcast_parts(Builder& b, const Call& c) {
   V re = b.input(c, "real"), im = b.input(c, "imag");
   if (re.sizes() == im.sizes()) return {};
-  std::vector<Expr> sizes = complex_types(c)[0].sizes;
+  std::vector<Expr> sizes = types_of_complex(c)[0].sizes;
   return b.complex(b.expand(re, sizes), b.expand(im, sizes));
 }
 
@@ -142,7 +142,7 @@ template <Name N> V seen_as(Builder& b, const ViewWrite& w) { return b.call1(N.t
 const OpRow complex_ops[] = {
     {.schema = "aten::complex(Tensor real, Tensor imag) -> Tensor",
      .kind = Kind::Library,
-     .infer = complex_types,
+     .infer = types_of_complex,
      .decompose = broadcast_parts,
      .library = [](const Call& c) { return LibraryStep{library::complex_of_parts, {c.value("real"), c.value("imag")}}; },
      .dtypes = full_floats,
@@ -152,7 +152,7 @@ const OpRow complex_ops[] = {
      .infer = part_types,
      .decompose = part<false>,
      .library = part_step<false>,
-     .dtypes = any_type | tenon::complex_types,
+     .dtypes = any_type | complex_types,
      .types = "-> part",
      .view_inverse = real_back,
      .vjp = "self: grad"},
@@ -161,7 +161,7 @@ const OpRow complex_ops[] = {
      .infer = part_types,
      .decompose = part<true>,
      .library = part_step<true>,
-     .dtypes = tenon::complex_types,
+     .dtypes = complex_types,
      .types = "-> part",
      .view_inverse = imag_back},
     {.schema = "aten::view_as_real(Tensor(a) self) -> Tensor(a)",
@@ -169,7 +169,7 @@ const OpRow complex_ops[] = {
      .infer = view_as_real_types,
      .decompose = view_as_real,
      .library = view_as_real_step,
-     .dtypes = tenon::complex_types,
+     .dtypes = complex_types,
      .types = "-> part",
      .view_inverse = seen_as<"aten::view_as_complex.default">},
     {.schema = "aten::view_as_complex(Tensor(a) self) -> Tensor(a)",

@@ -164,14 +164,15 @@ Compute embedding_define(const DefineArgs& d) {
   return {.axes = d.axes, .body = d.load("weight", with(index, 0, checked(row, d.call.size("weight", 0))))};
 }
 
-V flat(Builder& b, V x) { return b.reshape(x, {product(b.pool(), x.sizes())}); }
+V flattened(Builder& b, V x) { return b.reshape(x, {product(b.pool(), x.sizes())}); }
 
-Values take(Builder& b, const Call& c) { return b.call("aten::index.Tensor", {flat(b, b.input(c, "self")), ArgList{c["index"]}}); }
+Values take(Builder& b, const Call& c) { return b.call("aten::index.Tensor", {flattened(b, b.input(c, "self")), ArgList{c["index"]}}); }
 
 Values take_along_dim(Builder& b, const Call& c) {
   V x = b.input(c, "self"), index = b.input(c, "indices");
   auto wrapped = [&](V at, Expr size) { return b.where(b.call1("aten::lt.Scalar", {at, 0}), at + Arg(size), at); };
-  if (!c.has("dim")) return b.call("aten::gather.default", {flat(b, x), 0, wrapped(flat(b, index), product(b.pool(), x.sizes()))});
+  if (!c.has("dim"))
+    return b.call("aten::gather.default", {flattened(b, x), 0, wrapped(flattened(b, index), product(b.pool(), x.sizes()))});
   if (x.rank() != index.rank()) c.fail("self and indices differ in rank");
   int64_t dim = c.dim("dim", x.rank());
   Expr one = b.integer(1);
