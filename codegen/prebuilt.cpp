@@ -1,7 +1,6 @@
 #include "codegen/prebuilt.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include <zlib.h>
 

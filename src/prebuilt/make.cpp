@@ -1,6 +1,5 @@
 // make_prebuilt SOURCE BYTES: compiles the kernels of common layers for each level of instructions, and writes a C++ source with the table
 // of them, whose bytes it includes.
-#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -8,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "base/check.h"
 #include "codegen/codegen.h"
 #include "compile/compile.h"
 #include "compile/select_kernels.h"
@@ -100,6 +100,12 @@ std::string text_of(const std::vector<PrebuiltTable::Place>& places) {
   return out;
 }
 
+void write(const char* path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text << std::flush;
+  require(out.good(), "{} cannot be written", path);
+}
+
 } // namespace
 
 } // namespace tenon
@@ -115,7 +121,7 @@ int main(int argc, char** argv) {
     tables += fmt::format("constexpr PrebuiltTable::Place {}[] = {{\n{}}};\n", level == Isa::Avx512 ? "avx512" : "avx2",
                           text_of(deflate(kernels, bytes)));
   }
-  std::ofstream(argv[2], std::ios::binary) << bytes;
-  std::ofstream(argv[1]) << fmt::format(source, argv[2], tables);
+  write(argv[2], bytes);
+  write(argv[1], fmt::format(source, argv[2], tables));
   return 0;
 }
