@@ -12,10 +12,11 @@ def built(folder):  # what the targets are built from, objects too
     return set(inputs.splitlines())
 
 
-with open(os.path.join(build, "compile_commands.json")) as f:
-    # bench/*rivals.cpp and the example over oneDNN take the OpenMP of the compiler that the build was configured with.
+folder = build + "-asan-quick"  # which compiles file by file
+with open(os.path.join(folder, "compile_commands.json")) as f:
+    # bench/*rivals.cpp and the example over oneDNN take the OpenMP of gcc.
     wanted = [e for e in json.load(f) if not re.search(r"(bench/\w*rivals|examples/onednn_backend)\.cpp$", e["file"])]
-done = built(build + "-asan-quick")
+done = built(folder)
 entries = [e for e in wanted if e["output"] not in done]
 
 
