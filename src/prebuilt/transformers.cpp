@@ -148,7 +148,7 @@ void add_transformer(std::vector<LoadedProgram>& out, const Style& style, size_t
 void add_image_transformer(std::vector<LoadedProgram>& out, const Style& style, Expr (*batch_of)(Layer&)) {
   Layer l;
   Builder& b = l.b();
-  constexpr int64_t side = 14, patch = 16;
+  constexpr int64_t side = 12, patch = 14;
   int64_t width = heads * style.head;
   Expr batch = batch_of(l), one = b.integer(1), size = b.integer(side * patch);
   Rows rows{batch, b.integer(side * side + 1)};

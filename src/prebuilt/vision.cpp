@@ -78,13 +78,13 @@ static void add_inverted_residual(std::vector<LoadedProgram>& out, int64_t size,
 void add_inverted_residuals(std::vector<LoadedProgram>& out) {
   constexpr int64_t most_elements = 112 * 112 * 128;
   for (int64_t size : {7, 14, 28, 56, 112})
-    for (int64_t channels : {72, 128, 480, 960})
+    for (int64_t channels : {88, 128, 448, 896})
       for (bool swish : {false, true})
         for (bool trained : {false, true})
           if (size * size * channels <= most_elements) add_inverted_residual(out, size, channels, swish, trained);
 }
 
-// Max-pooled stages of convolutions with biases, one of them pooled by windows that overlap.
+// Convolutions with biases, pooled by windows that overlap or do not.
 void add_pooled_stages(std::vector<LoadedProgram>& out) {
   for (size_t batch : {0, 1, 2})
     for (const char* activation : {"aten::relu", "aten::silu"})
@@ -126,10 +126,10 @@ void add_wide_blocks(std::vector<LoadedProgram>& out) {
     for (bool scales_image : {false, true}) {
       Layer l;
       V x = l.input({batches(l)[batch], l.b().integer(3), l.b().integer(224), l.b().integer(224)});
-      x = norm_of_channels(l, l.call("aten::conv2d", {x, l.weight({96, 3, 4, 4}), l.weight({96}), ArgList{4, 4}}), 1e-6);
-      for (int64_t channels : {96, 192, 384, 768}) {
+      x = norm_of_channels(l, l.call("aten::conv2d", {x, l.weight({80, 3, 4, 4}), l.weight({80}), ArgList{4, 4}}), 1e-6);
+      for (int64_t channels : {80, 160, 320, 640}) {
         for (int i = 0; i < 2; i++) x = wide_block(l, x, scales_image);
-        if (channels != 768)
+        if (channels != 640)
           x = l.call("aten::conv2d",
                      {norm_of_channels(l, x, 1e-6), l.weight({2 * channels, channels, 2, 2}), l.weight({2 * channels}), ArgList{2, 2}});
       }
