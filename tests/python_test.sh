@@ -17,7 +17,7 @@ fi
 ln -sfn "$root/python" "$work/python"
 ln -sfn "$root/include" "$work/include"
 cat >"$work/meson.build" <<END
-project('tenon-python', 'cpp', version: '0', default_options: ['cpp_std=c++20', 'buildtype=release', 'warning_level=3', 'werror=true'])
+project('tenon-python', 'cpp', version: '0', default_options: ['cpp_std=c++20', 'buildtype=release', 'warning_level=3', 'werror=true', 'unity=on', 'unity_size=48']) # as pip builds it
 tenon_dep = declare_dependency(include_directories: include_directories('include'), link_args: ['-L$build', '-ltenon', '-Wl,-rpath,$build'])
 subdir('python')
 END

@@ -84,7 +84,7 @@ double error_of(const PyProgram& p, nb::sequence inputs, nb::kwargs kwargs) {
   return p.program.error_of(options, views).value();
 }
 
-std::string repr(const PyProgram& p) {
+std::string program_repr(const PyProgram& p) {
   return "tenon.Program(" + p.program.in_spec().to_string() + " -> " + p.program.out_spec().to_string() + ")";
 }
 
@@ -182,7 +182,7 @@ void bind_program(nb::module_& m) {
           },
           nb::arg("path"), nb::arg("options"),
           "Writes plan, machine code and packed weights, for load_compiled on machines of the same kind.")
-      .def("__repr__", repr);
+      .def("__repr__", program_repr);
   m.def(
       "is_supported", [](const std::string& overload) { return is_supported(overload); }, nb::arg("overload"),
       "Whether programs may call the operator, by its overload's name: 'aten::add.Tensor', 'aten::relu'.");

@@ -26,7 +26,7 @@ PyTensor make(nb::object object, nb::object dtype) {
 
 PyTensor empty(const std::vector<int64_t>& sizes, const std::string& dtype) { return {Tensor(dtype_named(dtype), sizes)}; }
 
-std::string repr(const PyTensor& t) { return "tenon.Tensor(" + Tree(t.tensor).to_string() + ")"; }
+std::string tensor_repr(const PyTensor& t) { return "tenon.Tensor(" + Tree(t.tensor).to_string() + ")"; }
 
 nb::object bits(const PyTensor& t) {
   size_t width = size_of(t.tensor.dtype());
@@ -134,7 +134,7 @@ void bind_tensor(nb::module_& m) {
           "In elements.")
       .def_prop_ro("ndim", [](const PyTensor& t) { return t.tensor.rank(); })
       .def_ro("readonly", &PyTensor::is_readonly, "Whether it may not be written to: weights of a program.")
-      .def("__repr__", repr)
+      .def("__repr__", tensor_repr)
       .def(
           "numpy", [](const PyTensor& t) { return nb::module_::import_("numpy").attr("asarray")(nb::cast(t)); },
           nb::sig("def numpy(self) -> numpy.ndarray"),
