@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/rounding.h"
+#include "runtime/gemm_block.h"
 #include "runtime/wide.h"
 
 namespace tenon {
@@ -16,7 +17,6 @@ namespace {
 
 constexpr int64_t most_item_rows = 576; // packing a block of keys costs as much as some 10 rows of products
 constexpr int64_t least_part_keys = 512;
-constexpr int64_t items_per_thread = 4;
 
 /// All decisions for one call; a function of sizes, strides and caches alone.
 struct AttentionPlan {

@@ -10,8 +10,7 @@
 namespace tenon {
 namespace {
 
-constexpr int64_t tile_bytes = 64 << 10;          // of sums that an epilogue takes at a time
-constexpr int64_t tiled_bytes = 256 << 10;        // the same on tile registers, whose rows are read anew for each of them
+constexpr int64_t tiled_bytes = 256 << 10; // of sums that an epilogue takes on tile registers, whose rows are read anew for each of them
 constexpr int64_t most_waiting_bytes = 512 << 10; // of sums that wait for more positions of the kernel
 
 int64_t bytes_of(DType t) { return static_cast<int64_t>(size_of(t)); }

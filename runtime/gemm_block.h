@@ -81,6 +81,8 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
 struct Splits {
   int64_t rows = 1, panels = 1;
 };
+/// Of the sums that an epilogue takes at a time.
+inline constexpr int64_t tile_bytes = 64 << 10;
 /// Leaves the others something to take when one thread is held up.
 inline constexpr int64_t items_per_thread = 4;
 struct SplitRequest {

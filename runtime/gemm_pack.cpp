@@ -222,7 +222,7 @@ void prepare_packing(const KernelTable& kernels, const GemmFamily& f, DType a) {
 }
 
 bool can_pack(const GemmFamily& f, DType a, DType b) {
-  bool widened = f.b == DType::I16 ? b == DType::I8 || b == DType::U8 : f.b == DType::BF16 && f.a == f.b && b == DType::I8;
+  bool widened = f.b == DType::I16 ? is_byte(b) : f.b == DType::BF16 && f.a == f.b && b == DType::I8;
   return (a == f.a || conversion_of(a, f.a)) && (b == f.b || widened);
 }
 

@@ -10,7 +10,6 @@ inline bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::Gather
 
 /// Few rows, whose tiles depend on how many they are.
 inline constexpr int64_t in_place_rows = 16;
-inline constexpr int64_t tile_bytes = 64 << 10; // of sums that an epilogue takes at a time
 inline constexpr int64_t max_super_rows = 512;
 
 /// Tile registers: rows that may stream past panels of B; what was just read from memory is soon thrown out of L2.

@@ -12,8 +12,6 @@ constexpr int64_t most_transposed_parts = 1024; // regular convolutions that mak
 
 bool is_product(const Node& n) { return n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv) && n.outputs.size() == 1; }
 
-bool is_byte(DType t) { return t == DType::I8 || t == DType::U8; }
-
 /// The sums of products of such operands, as runtime/matmul.h has them.
 std::optional<DType> sum_of(DType a, DType b) {
   if (a == DType::F64 && b == DType::F64) return DType::F64;

@@ -41,6 +41,8 @@ constexpr bool is_float(DType t) { return t >= DType::F16 && t <= DType::F64; }
 constexpr bool is_complex(DType t) { return t == DType::C64 || t == DType::C128; }
 constexpr bool is_int(DType t) { return (t >= DType::U8 && t <= DType::I64) || t == DType::U64; }
 constexpr bool is_unsigned(DType t) { return t == DType::U8 || t == DType::U64; }
+/// What integer products take.
+constexpr bool is_byte(DType t) { return t == DType::U8 || t == DType::I8; }
 /// The floats of 8 bits, which are only moved and converted.
 constexpr bool is_float8(DType t) { return t >= DType::F8E4M3FN && t <= DType::F8E5M2FNUZ; }
 /// Of the real and imaginary parts.

@@ -115,7 +115,7 @@ std::string complex_text(std::complex<double> c) {
   return float_text(c.real()) + (c.imag() >= 0 ? "+" : "-") + float_text(std::fabs(c.imag())) + "j";
 }
 
-std::string quoted(const std::string& s) {
+std::string string_text(const std::string& s) {
   std::string text = "\"";
   for (char c : s) {
     constexpr std::string_view special = "\"\\\n\t\r\f\v\a\b", letters = "\"\\ntrfvab";
@@ -175,8 +175,8 @@ std::string text_with(const IValue& v, TextOf text_of) {
 std::string str(const IValue& v) { return text_with(v, str); }
 
 std::string repr(const IValue& v) {
-  if (v.is(IValue::Tag::String)) return quoted(v.to_string());
-  if (v.is(IValue::Tag::Device)) return fmt::format("torch.device({})", quoted(v.to_device()));
+  if (v.is(IValue::Tag::String)) return string_text(v.to_string());
+  if (v.is(IValue::Tag::Device)) return fmt::format("torch.device({})", string_text(v.to_device()));
   return text_with(v, repr);
 }
 

@@ -17,7 +17,7 @@ bool multiplies_narrow(const Graph& g) {
     const Node& n = g.node(NodeId{i});
     if (!n.def || (n.def->kind != Kind::Matmul && n.def->kind != Kind::Conv)) continue;
     DType t = g.type(tensor_operands(n.args, g).at(0)).dtype;
-    if (t == DType::BF16 || t == DType::U8 || t == DType::I8) return true;
+    if (t == DType::BF16 || is_byte(t)) return true;
   }
   return false;
 }

@@ -19,8 +19,6 @@ struct Dequantized {
   V q, zero, scale;
 };
 
-bool is_byte(DType t) { return t == DType::I8 || t == DType::U8; }
-
 V operand(Builder& b, const Node& n, size_t i) { return b.wrap(n.args[i].get<ValueId>()); }
 
 bool is_one_number(V v) { return is_const_int(product(v.builder().pool(), v.sizes()), 1); }

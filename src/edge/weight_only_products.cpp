@@ -177,7 +177,7 @@ std::optional<Weights> weights_of(Builder& b, V w) {
     return b.reshape(rows_first(b.expand(b.to(v, DType::F32), sizes)), {b.integer(*n), b.integer(*groups)});
   };
   Weights out{rows_first(found->codes), per_group(found->scale), found->shift ? per_group(found->shift) : V{}, *range};
-  if (out.codes.dtype() != DType::U8 && out.codes.dtype() != DType::I8) {
+  if (!is_byte(out.codes.dtype())) {
     if (range->low < -128 || range->high > 127) return std::nullopt;
     out.codes = b.to(out.codes, DType::I8);
   }

@@ -12,7 +12,7 @@ namespace {
 /// How many channels a kernel reads at once, where it reads the memory of both operands.
 int64_t group_of(DType input, DType weight) {
   if (input == DType::BF16 && weight == DType::BF16) return 2;
-  return (input == DType::U8 || input == DType::I8) && weight == DType::I8 ? 4 : 1;
+  return is_byte(input) && weight == DType::I8 ? 4 : 1;
 }
 
 /// Zeros behind the channels, dim 1.

@@ -185,14 +185,14 @@ template <Name N> Values by_nearest(Builder& b, const Call& c) {
 
 // Filters of tensors of distances: the triangle, and Keys' cubic for some a.
 using FilterOf = V (*)(Builder& b, V distance);
-V triangle(Builder& b, V x) { return b.call1("aten::clamp.default", {b.scalar(1, x.dtype()) - x, 0.0, Arg()}); }
+V triangle_filter(Builder& b, V x) { return b.call1("aten::clamp.default", {b.scalar(1, x.dtype()) - x, 0.0, Arg()}); }
 V keys(Builder& b, V x, double a) {
   V inner = (x * Arg(a + 2) - Arg(a + 3)) * x * x + Arg(1.0), outer = ((x * Arg(a) - Arg(5 * a)) * x + Arg(8 * a)) * x - Arg(4 * a);
   V far = b.where(b.call1("aten::lt.Scalar", {x, 2.0}), outer, b.scalar(0, x.dtype()));
   return b.where(b.call1("aten::lt.Scalar", {x, 1.0}), inner, far);
 }
 V sharp_cubic(Builder& b, V x) { return keys(b, x, -0.75); }
-V cubic(Builder& b, V x) { return keys(b, x, -0.5); } // of the antialiased forms
+V cubic_filter(Builder& b, V x) { return keys(b, x, -0.5); } // of the antialiased forms
 
 // One dim of a resampling: weights [out, taps] of the places from first [out] on.
 struct DimFilter {
@@ -240,7 +240,7 @@ template <Name N, auto Filter, int Taps> Values by_weights(Builder& b, const Cal
   }
   return r.x;
 }
-template <Name N> Values by_triangle(Builder& b, const Call& c) { return by_weights<N, triangle, 2>(b, c); }
+template <Name N> Values by_triangle(Builder& b, const Call& c) { return by_weights<N, triangle_filter, 2>(b, c); }
 template <Name N> Values by_cubic(Builder& b, const Call& c) { return by_weights<N, sharp_cubic, 4>(b, c); }
 
 // One dim, antialiased: the filter is as wide as an output's share of the input, its weights add up to one.
@@ -379,10 +379,10 @@ const OpRow resample_ops[] = {
      .decompose = by_cubic<"tenon::resample_cubic.default">,
      .vjp = "input: torch.upsample_bicubic2d_backward(grad, grad.size()[2:], input_size, align_corners, factor(scale_factors, 0), "
             "factor(scale_factors, 1))"},
-    {.schema = SIZED("_upsample_bilinear2d_aa", SIZES2 ", bool align_corners" SCALES2), .decompose = antialiased<triangle, 1>},
-    {.schema = SIZED("_upsample_bicubic2d_aa", SIZES2 ", bool align_corners" SCALES2), .decompose = antialiased<cubic, 2>},
-    {.schema = VEC_ALIGN("_upsample_bilinear2d_aa"), .decompose = antialiased<triangle, 1>},
-    {.schema = VEC_ALIGN("_upsample_bicubic2d_aa"), .decompose = antialiased<cubic, 2>},
+    {.schema = SIZED("_upsample_bilinear2d_aa", SIZES2 ", bool align_corners" SCALES2), .decompose = antialiased<triangle_filter, 1>},
+    {.schema = SIZED("_upsample_bicubic2d_aa", SIZES2 ", bool align_corners" SCALES2), .decompose = antialiased<cubic_filter, 2>},
+    {.schema = VEC_ALIGN("_upsample_bilinear2d_aa"), .decompose = antialiased<triangle_filter, 1>},
+    {.schema = VEC_ALIGN("_upsample_bicubic2d_aa"), .decompose = antialiased<cubic_filter, 2>},
 };
 
 } // namespace
