@@ -1,9 +1,10 @@
 """backend="tenon" of torch.compile beside Inductor: the time to the first result, with empty caches, and of later calls.
 
-    python torch_compile.py WORKLOADS.py [NAME...] [--backends tenon,inductor,inductor_freeze,aot_eager,eager] [--threads 2] [--seconds 2] [--train] [--imports-before]
+    python torch_compile.py WORKLOADS.py [NAME...] [--backends tenon,inductor,inductor_freeze,dynamo,aot_eager,eager] [--threads 2] [--seconds 2] [--train] [--imports-before]
 
 WORKLOADS.py has a dict HEADLINE of functions that give (module, args, dynamic shapes). Each pair of workload and backend gets a process of its
-own; backends follow each other, since machines drift. Prints a line for each, and the geometric means of Inductor's times over tenon's. With
+own; backends follow each other, since machines drift. Prints a line for each, and the geometric means of Inductor's times over tenon's. `eager` is
+torch without torch.compile, `dynamo` what it traces, run by torch: no backend has its first result earlier. With
 --imports-before what torch.compile imports when it is first called does not count, of torch and of the backend.
 """
 import argparse
@@ -39,7 +40,7 @@ def compiled(module, backend):
         import torch._inductor.config as config
         config.freezing = backend.endswith("freeze")
         return torch.compile(module)
-    return torch.compile(module, backend=backend)
+    return torch.compile(module, backend="eager" if backend == "dynamo" else backend)
 
 
 def step_of(module, args, train):

@@ -169,7 +169,7 @@ FunctionSource source_of(const Kernel& kernel, const Target& target) {
     emit::KernelEmitter(kernel, *module, target, name).run();
     return module;
   };
-  return {name, emit, [&kernel] { return to_string(kernel); }};
+  return {name, emit};
 }
 
 // So that no thread starts on a long one when the others are done.

@@ -1,9 +1,8 @@
-// Jit: compilers for threads to share, the store of objects, and the linker.
+// Jit: compilers for threads to share, and the linker.
 #include "codegen/llvm/jit.h"
 
 #include <mutex>
 
-#include <llvm/Config/llvm-config.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
 
@@ -26,11 +25,9 @@ std::string module_text(const llvm::Module& module) {
 } // namespace
 
 struct Jit::Impl {
-  Impl(Target t, std::span<const Symbol> symbols, std::shared_ptr<ObjectStore> s)
-      : target(std::move(t)), store(std::move(s)), linker(std::make_shared<Linker>(symbols)) {}
+  Impl(Target t, std::span<const Symbol> symbols) : target(std::move(t)), linker(std::make_shared<Linker>(symbols)) {}
 
   Target target;
-  std::shared_ptr<ObjectStore> store;
   std::shared_ptr<Linker> linker;
   bool verify = env_flag("TENON_VERIFY");
 
@@ -81,8 +78,7 @@ Code::Code(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Code::~Code() = default;
 size_t Code::memory_bytes() const { return impl_->group.bytes(); }
 
-Jit::Jit(Target target, std::span<const Symbol> symbols, std::shared_ptr<ObjectStore> store)
-    : impl_(std::make_unique<Impl>(std::move(target), symbols, std::move(store))) {}
+Jit::Jit(Target target, std::span<const Symbol> symbols) : impl_(std::make_unique<Impl>(std::move(target), symbols)) {}
 Jit::~Jit() = default;
 const Target& Jit::target() const { return impl_->target; }
 size_t Jit::memory_bytes() const { return impl_->linker->bytes(); }
@@ -97,21 +93,12 @@ CodeBuilder::CodeBuilder(Jit& jit) : jit_(*jit.impl_), code_(new Code::Impl{Link
 CodeBuilder::~CodeBuilder() = default;
 
 void* CodeBuilder::add(const FunctionSource& source, CodeText* text, CodeObject* object) {
-  std::vector<char> bytes = object_of(source, text);
+  std::vector<char> bytes = jit_.compile(source, text);
   if (object) *object = {source.name, bytes};
   return code_->group.add(std::move(bytes), source.name);
 }
 
 void* CodeBuilder::add(const CodeObject& object) { return code_->group.add(object.bytes, object.name); }
-
-std::vector<char> CodeBuilder::object_of(const FunctionSource& source, CodeText* text) {
-  if (!jit_.store || !source.key || text) return jit_.compile(source, text);
-  std::string key = fmt::format("llvm {}\n{}\n{}\n{}", LLVM_VERSION_STRING, describe(jit_.target), source.name, source.key());
-  if (auto stored = jit_.store->find(key)) return std::move(*stored);
-  std::vector<char> object = jit_.compile(source, text);
-  jit_.store->put(key, object);
-  return object;
-}
 
 std::shared_ptr<const Code> CodeBuilder::finish() {
   code_->group.seal();

@@ -3,7 +3,6 @@
 #pragma once
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,17 +34,6 @@ struct CodeText {
 struct FunctionSource {
   std::string name;
   std::function<std::unique_ptr<llvm::Module>(llvm::LLVMContext&)> emit;
-  /// All that the module is written from, besides the target; what has no key is not stored.
-  std::function<std::string()> key = {};
-};
-
-/// Keeps object files beyond the Jit that made them. The key names function and target in full; a store that outlives the process adds
-/// which build of tenon it serves. What it gives must be what was put, unharmed. Threads call it at once; it throws nothing.
-class ObjectStore {
-public:
-  virtual ~ObjectStore() = default;
-  virtual std::optional<std::vector<char>> find(const std::string& key) = 0;
-  virtual void put(const std::string& key, std::span<const char> object) = 0;
 };
 
 /// Functions that are kept and evicted together: their memory is given back with the last owner of this. Needs no Jit to live on.
@@ -72,9 +60,8 @@ struct CompiledFunction {
 /// Compiles and links for one target. Thread-safe. What it makes lives on without it.
 class Jit {
 public:
-  /// `symbols` are the runtime functions generated code may call by name, besides libm, memcpy, memmove and memset. Objects are looked
-  /// for in `store` before they are compiled, and put there afterwards.
-  explicit Jit(Target target, std::span<const Symbol> symbols = {}, std::shared_ptr<ObjectStore> store = nullptr);
+  /// `symbols` are the runtime functions generated code may call by name, besides libm, memcpy, memmove and memset.
+  explicit Jit(Target target, std::span<const Symbol> symbols = {});
   ~Jit();
   Jit(const Jit&) = delete;
   Jit& operator=(const Jit&) = delete;
@@ -105,8 +92,6 @@ public:
   std::shared_ptr<const Code> finish();
 
 private:
-  std::vector<char> object_of(const FunctionSource& source, CodeText* text);
-
   Jit::Impl& jit_;
   std::unique_ptr<Code::Impl> code_;
 };

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -20,7 +21,6 @@
 #include "codegen/code_names.h"
 #include "codegen/gdb_interface.h"
 #include "codegen/llvm/jit.h"
-#include "memory_store.h"
 #include "tenon/error.h"
 
 using namespace tenon;
@@ -70,12 +70,26 @@ FunctionSource source_of(const Jit& jit, const std::string& callee, const std::s
     emit_kernel(*module, name, callee, jit.target());
     return module;
   };
-  return {name, emit, [callee] { return "calls " + callee; }};
+  return {name, emit};
 }
 
 Kernel compile_kernel(Jit& jit, const std::string& callee, CodeText* text = nullptr) {
   CompiledFunction f = jit.compile(source_of(jit, callee), text);
   return {reinterpret_cast<decltype(Kernel::function)>(f.address), f.code};
+}
+
+CodeObject object_of(Jit& jit, const std::string& callee) {
+  CodeBuilder builder(jit);
+  CodeObject object;
+  builder.add(source_of(jit, callee), nullptr, &object);
+  builder.finish();
+  return object;
+}
+
+Kernel link_kernel(Jit& jit, const CodeObject& object) {
+  CodeBuilder builder(jit);
+  void* function = builder.add(object);
+  return {reinterpret_cast<decltype(Kernel::function)>(function), builder.finish()};
 }
 
 float add_half(float x) { return x + 0.5f; }
@@ -190,25 +204,21 @@ TEST_CASE("failures are Errors, and nothing is printed") {
 }
 
 TEST_CASE("objects that are no objects are Errors") {
-  auto store = std::make_shared<MemoryStore>();
-  compile_kernel(*std::make_unique<Jit>(host_target(Isa::Auto), table, store), "sinf");
-  REQUIRE(store->objects.size() == 1);
-  std::vector<char>& object = store->objects.begin()->second;
-  std::vector<char> whole = object;
-  Jit jit(host_target(Isa::Auto), table, store);
+  Jit jit(host_target(Isa::Auto), table);
+  const CodeObject whole = object_of(*std::make_unique<Jit>(host_target(Isa::Auto), table), "sinf");
   std::string printed = stderr_of([&] {
     for (size_t size : {size_t{0}, size_t{3}, size_t{63}}) {
-      object.assign(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));
-      CHECK_THROWS_AS(compile_kernel(jit, "sinf"), Error);
+      CodeObject part = whole;
+      part.bytes.resize(size);
+      CHECK_THROWS_AS(link_kernel(jit, part), Error);
     }
-    object = whole;
-    for (char& c : std::span(object).first(20)) c ^= 0x55;
-    CHECK_THROWS_AS(compile_kernel(jit, "sinf"), Error);
+    CodeObject damaged = whole;
+    for (char& c : std::span(damaged.bytes).first(20)) c ^= 0x55;
+    CHECK_THROWS_AS(link_kernel(jit, damaged), Error);
   });
   CHECK(printed == "");
-  object = whole;
   float x[8] = {0};
-  compile_kernel(jit, "sinf")(x, 8);
+  link_kernel(jit, whole)(x, 8);
   CHECK(x[0] == 1);
 }
 
@@ -246,12 +256,12 @@ TEST_CASE("code outlives its Jit, and its memory goes with its last owner") {
 }
 
 TEST_CASE("functions of one Code share pages") {
-  Jit jit(host_target(Isa::Auto), table, std::make_shared<MemoryStore>());
+  Jit jit(host_target(Isa::Auto), table);
+  const CodeObject plain = object_of(jit, ""), with_sine = object_of(jit, "sinf");
   CodeBuilder builder(jit);
   std::vector<Kernel> kernels;
   constexpr int count = 1000; // more than one piece of address space
-  for (int i = 0; i < count; i++)
-    kernels.push_back({reinterpret_cast<decltype(Kernel::function)>(builder.add(source_of(jit, i % 2 ? "sinf" : "")))});
+  for (int i = 0; i < count; i++) kernels.push_back({reinterpret_cast<decltype(Kernel::function)>(builder.add(i % 2 ? with_sine : plain))});
   std::shared_ptr<const Code> code = builder.finish();
   CHECK(code->memory_bytes() == jit.memory_bytes());
   CHECK(code->memory_bytes() < count * size_t{600});
@@ -263,37 +273,31 @@ TEST_CASE("functions of one Code share pages") {
   CHECK(CodeBuilder(jit).finish()->memory_bytes() == 0);
 }
 
-TEST_CASE("an object that was stored is not compiled again, whoever compiled it") {
-  auto store = std::make_shared<MemoryStore>();
-  Jit first(host_target(Isa::Avx2), table, store);
-  compile_kernel(first, "sinf");
-  compile_kernel(first, "tenon_add_half");
-  CHECK(store->objects.size() == 2);
+TEST_CASE("an object runs in any Jit of its target, and compilers give the same whatever they compiled before") {
+  Jit first(host_target(Isa::Avx2), table), second(host_target(Isa::Avx2), table);
+  std::map<std::string, CodeObject> objects;
+  for (const char* callee : {"sinf", "tenon_add_half"}) objects[callee] = object_of(first, callee);
   uint64_t pieces = pieces_of_code;
-  Jit second(host_target(Isa::Avx2), table, store);
-  for (const char* callee : {"sinf", "tenon_add_half"}) {
+  for (auto& [callee, object] : objects) {
     float x[16], y[16];
     for (int i = 0; i < 16; i++) x[i] = y[i] = 0.3f * static_cast<float>(i);
-    compile_kernel(first, callee)(x, 16);
-    compile_kernel(second, callee)(y, 16);
+    link_kernel(first, object)(x, 16);
+    link_kernel(second, object)(y, 16);
     for (int i = 0; i < 16; i++) CHECK(x[i] == y[i]);
   }
   CHECK(pieces_of_code == pieces);
   CodeText text;
-  compile_kernel(second, "sinf", &text); // texts are of a compilation
+  compile_kernel(second, "sinf", &text);
   CHECK(pieces_of_code == pieces + 1);
   CHECK(text.assembly.find("sinf") != std::string::npos);
-  if (host_target(Isa::Auto).avx512()) {
-    Jit wide(host_target(Isa::Auto), table, store);
-    compile_kernel(wide, "sinf");
-    CHECK(store->objects.size() == 3);
+  for (const char* callee : {"", "cosf", "tenon_add_half", "sinf"}) {
+    CodeObject object = object_of(second, callee);
+    if (auto found = objects.find(callee); found != objects.end()) CHECK(found->second.bytes == object.bytes);
   }
-
-  auto other = std::make_shared<MemoryStore>(); // compilers that did other things before give the same objects
-  Jit third(host_target(Isa::Avx2), table, other);
-  for (const char* callee : {"", "cosf", "tenon_add_half", "sinf"}) compile_kernel(third, callee);
-  for (auto& [key, object] : store->objects)
-    if (auto found = other->find(key)) CHECK(*found == object);
+  if (host_target(Isa::Auto).avx512()) {
+    Jit wide(host_target(Isa::Auto), table);
+    CHECK(object_of(wide, "sinf").bytes != objects["sinf"].bytes);
+  }
 }
 
 size_t resident_bytes() {
@@ -303,13 +307,13 @@ size_t resident_bytes() {
 }
 
 TEST_CASE("code that is compiled and dropped leaves nothing behind") {
-  auto store = std::make_shared<MemoryStore>();
-  Jit jit(host_target(Isa::Auto), table, store);
+  Jit jit(host_target(Isa::Auto), table);
+  const CodeObject plain = object_of(jit, ""), with_half = object_of(jit, "tenon_add_half");
   size_t held = CodePages::held(), resident = 0;
   for (int round = 0; round < 2000; round++) {
-    if (round % 50 == 0) store->objects.clear();
     float x[8] = {1};
-    compile_kernel(jit, round % 2 ? "tenon_add_half" : "")(x, 8);
+    if (round % 50 == 0) compile_kernel(jit, round % 2 ? "tenon_add_half" : "")(x, 8);
+    else link_kernel(jit, round % 2 ? with_half : plain)(x, 8);
     CHECK(x[0] == (round % 2 ? 5.5f : 4));
     CHECK(CodePages::held() == held);
     if (round == 1000) resident = resident_bytes();
@@ -320,8 +324,8 @@ TEST_CASE("code that is compiled and dropped leaves nothing behind") {
 
 TEST_CASE("threads compile, run and drop code of one Jit at once, and some of them fail") {
   size_t held = CodePages::held();
-  auto store = std::make_shared<MemoryStore>();
-  Jit jit(host_target(Isa::Auto), table, store);
+  Jit jit(host_target(Isa::Auto), table);
+  const CodeObject plain = object_of(jit, ""), with_half = object_of(jit, "tenon_add_half");
   std::atomic<int> wrong = 0, failed = 0;
   {
     std::vector<std::jthread> threads;
@@ -329,7 +333,6 @@ TEST_CASE("threads compile, run and drop code of one Jit at once, and some of th
       threads.emplace_back([&, t] {
         std::vector<Kernel> kept(5);
         for (int i = 0; i < 60; i++) {
-          if (i % 20 == t) store->forget();
           if (i % 10 == t) {
             try {
               compile_kernel(jit, "tenon_no_such_function");
@@ -339,7 +342,7 @@ TEST_CASE("threads compile, run and drop code of one Jit at once, and some of th
           }
           bool half = (i + t) % 3 == 0;
           Kernel& k = kept[static_cast<size_t>(i * 7 + t) % kept.size()];
-          k = compile_kernel(jit, half ? "tenon_add_half" : "");
+          k = i % 4 == 0 ? compile_kernel(jit, half ? "tenon_add_half" : "") : link_kernel(jit, half ? with_half : plain);
           float x[8] = {1};
           k(x, 8);
           wrong += x[0] != (half ? 5.5f : 4);
@@ -353,14 +356,15 @@ TEST_CASE("threads compile, run and drop code of one Jit at once, and some of th
 }
 
 TEST_CASE("threads add to one Code") {
-  Jit jit(host_target(Isa::Auto), table, std::make_shared<MemoryStore>());
+  Jit jit(host_target(Isa::Auto), table);
+  const CodeObject plain = object_of(jit, ""), with_half = object_of(jit, "tenon_add_half");
   CodeBuilder builder(jit);
   std::vector<void*> functions(800);
   {
     std::vector<std::jthread> threads;
     for (size_t t = 0; t < 4; t++)
       threads.emplace_back([&, t] {
-        for (size_t i = t; i < functions.size(); i += 4) functions[i] = builder.add(source_of(jit, i % 8 > 3 ? "tenon_add_half" : ""));
+        for (size_t i = t; i < functions.size(); i += 4) functions[i] = builder.add(i % 8 > 3 ? with_half : plain);
       });
   }
   std::shared_ptr<const Code> code = builder.finish();
