@@ -56,7 +56,7 @@ struct Packing {
 constexpr int64_t count_up_to = 96; // below, counting beats sorting by digits
 
 /// Sorts few words, no two alike: each goes where as many are less.
-[[maybe_unused]] TENON_WIDE static void sort_by_counting(uint64_t* words, int64_t n) {
+[[maybe_unused]] TENON_WIDE void sort_by_counting(uint64_t* words, int64_t n) {
   alignas(64) uint64_t x[count_up_to];
   int64_t padded = (n + 7) / 8 * 8;
   std::copy_n(words, n, x);

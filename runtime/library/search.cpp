@@ -86,6 +86,12 @@ const char* searchsorted(const LibraryCall& c) {
 
 namespace {
 
+template <class Key> TENON_WIDE void is_any_of(std::span<const Key> keys, const Key* of, int64_t n, bool* out) {
+  std::fill_n(out, n, false);
+  for (Key key : keys)
+    for (int64_t i = 0; i < n; i++) out[i] |= of[i] == key;
+}
+
 // Membership in a set of keys: few are compared with, those of a small range are bits, others are searched.
 template <class Key> struct Members {
   const std::vector<Key>& keys; // sorted, no two alike
@@ -98,18 +104,13 @@ template <class Key> struct Members {
     for (Key key : keys) bits[static_cast<Key>(key - keys.front()) / 64] |= uint64_t{1} << (static_cast<Key>(key - keys.front()) % 64);
   }
   void test(const Key* of, int64_t n, bool* out) const {
-    if (keys.size() <= 8) compare(of, n, out);
+    if (keys.size() <= 8) is_any_of<Key>(keys, of, n, out);
     else if (bits.empty()) search(of, n, out);
     else
       for (int64_t i = 0; i < n; i++) {
         auto at = static_cast<Key>(of[i] - keys.front());
         out[i] = at <= static_cast<Key>(keys.back() - keys.front()) && (bits[at / 64] >> (at % 64) & 1);
       }
-  }
-  TENON_WIDE void compare(const Key* of, int64_t n, bool* out) const {
-    std::fill_n(out, n, false);
-    for (Key key : keys)
-      for (int64_t i = 0; i < n; i++) out[i] |= of[i] == key;
   }
   void search(const Key* of, int64_t n, bool* out) const {
     int64_t at[64];
