@@ -21,10 +21,6 @@ namespace tenon {
 
 namespace {
 
-void enqueue_in_arena(void* arena, void (*task)(void*), void* data) {
-  static_cast<tbb::task_arena*>(arena)->enqueue([=] { task(data); });
-}
-
 /// How long a helper waits for the next job. Longer than the serial stretches of a typical run, and far shorter than a
 /// scheduler's time slice; most of it is spent yielding, so that other threads that want the core get it.
 constexpr auto linger = std::chrono::microseconds(200);
@@ -84,7 +80,7 @@ ThreadPool::Impl::Impl(int threads, void* arena, Enqueue enqueue) : threads_(cla
   own_arena_.reset(new tbb::task_arena(threads_ - 1, 0), [](tbb::task_arena* a) {
     if (!lost_threads) delete a; // what it holds may have been changing when the process forked
   });
-  arena_ = own_arena_.get(), enqueue_ = enqueue_in_arena;
+  arena_ = own_arena_.get(), enqueue_ = enqueue_in<tbb::task_arena>;
 }
 
 const std::shared_ptr<ThreadPool::Impl>& ThreadPool::Impl::of_process(int threads) {

@@ -33,7 +33,8 @@ public:
 private:
   using Enqueue = void (*)(void* arena, void (*task)(void*), void* data);
   ThreadPool(int threads, void* arena, Enqueue enqueue);
-  template <class Arena> static void enqueue_in(void* arena, void (*task)(void*), void* data) {
+  // Hidden: the library has one of its own for its arena, which is no part of what it exports.
+  template <class Arena> [[gnu::visibility("hidden")]] static void enqueue_in(void* arena, void (*task)(void*), void* data) {
     static_cast<Arena*>(arena)->enqueue([=] { task(data); });
   }
 
