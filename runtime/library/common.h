@@ -32,11 +32,13 @@ template <class F> const char* guarded(F&& f) noexcept {
   }
 }
 
-/// f(T{}) for every dtype but complex and u64, as in torch; f returns a message or null.
+constexpr const char* no_complex = "complex numbers are not supported here";
+
+/// f(T{}) for every dtype but complex; f returns a message or null.
 template <class F> const char* for_real(DType t, F&& f) {
   return guarded([&]() -> const char* {
     return dispatch(t, [&](auto zero) -> const char* {
-      if constexpr (is_complex_v<decltype(zero)>) return "complex numbers are not supported here";
+      if constexpr (is_complex_v<decltype(zero)>) return no_complex;
       else return f(zero);
     });
   });
@@ -52,6 +54,7 @@ template <class F> const char* for_float(DType t, F&& f) {
 /// f(U{}) with an unsigned integer of the element's size: for steps that only move elements.
 template <class F> const char* for_size(DType t, F&& f) {
   return guarded([&]() -> const char* {
+    if (is_complex(t)) return no_complex;
     switch (size_of(t)) {
     case 1: return f(uint8_t{});
     case 2: return f(uint16_t{});

@@ -88,7 +88,7 @@ template <class Op, class T> TENON_WIDE void scan_row(const T* from, T* to, int6
 }
 
 // Rows that are short, or whose joins take long: some advance together, so that their chains overlap.
-template <class Op, class T> TENON_WIDE void scan_rows_together(const T* from, T* to, int64_t rows, int64_t n) {
+template <class Op, class T> void scan_rows_together(const T* from, T* to, int64_t rows, int64_t n) {
   using A = typename Op::A;
   constexpr int64_t together = 8;
   for (; rows > 0; rows -= together, from += together * n, to += together * n) {
@@ -264,7 +264,10 @@ const char* cumulate(const LibraryCall& c) {
   bool product = c.ints[1] != 0;
   if (in.dtype != c.outputs[0].dtype) return "input and output differ in dtype";
   return for_real(in.dtype, [&](auto zero) -> const char* {
-    using T = decltype(zero);
+    using E = decltype(zero);
+    // of integers the bits alone: a sum of unsigned ones has those of signed ones
+    using T = typename std::conditional_t<std::is_integral_v<E> && !std::is_same_v<E, bool>, std::make_signed<KeyOf<E>>,
+                                          std::type_identity<E>>::type;
     const T* from = in.as<const T>();
     T* to = c.outputs[0].as<T>();
     return product ? scan<Multiplying<T>>(c, from, to, l) : scan<Adding<T>>(c, from, to, l);

@@ -9,12 +9,129 @@ namespace tenon::library {
 
 namespace {
 
+// Where elements go: a plane is out[index[j]][k] for j < n, k < columns. The index is the same for all columns, or has
+// as many. The planes are numbered by the dims `sizes`, with their strides in out, index and source.
+struct Planes {
+  int64_t n = 1, columns = 1, out_step = 1, index_step = 1, source_step = 1, limit = 1;
+  bool index_by_column = false;
+  std::vector<int64_t> sizes, to, at, from;
+
+  int64_t count() const { return product(sizes); }
+  void add_dim(int64_t size, int64_t out, int64_t index, int64_t source) {
+    sizes.push_back(size), to.push_back(out), at.push_back(index), from.push_back(source);
+  }
+  void find(int64_t plane, int64_t& out, int64_t& index, int64_t& source) const {
+    out = index = source = 0;
+    for (size_t d = sizes.size(); d-- > 0; plane /= sizes[d]) {
+      int64_t i = plane % sizes[d];
+      out += i * to[d], index += i * at[d], source += i * from[d];
+    }
+  }
+  /// One row of elements takes the place of the source.
+  void repeat_source() { source_step = 0, std::fill(from.begin(), from.end(), int64_t{0}); }
+};
+
+// Columns that a thread takes at once: enough pieces for all threads, and where columns have indices of their own, few
+// enough that what they are scattered to stays in the cache, but some lines of indices.
+int64_t column_block(const LibraryCall& c, const Planes& p, int64_t size) {
+  constexpr int64_t cache = 2 << 20, few = 32;
+  int64_t line = 64 / size, block = p.columns, planes = p.count();
+  auto halve = [&] { block = (block / 2 + line - 1) / line * line; };
+  while (block > line && planes * ((p.columns + block - 1) / block) < threads_of(c)) halve();
+  while (p.index_by_column && block > few && p.limit * block * size > cache) halve();
+  return std::max<int64_t>(1, block);
+}
+
+// What elements are written to, by which loops.
+struct Writes {
+  const LibraryCall& c;
+  const Planes& p;
+  const Loops& loops;
+  void* out;
+  const int64_t* index;
+  const void* source;
+
+  Lane lane(int64_t to, int64_t at, int64_t from) const {
+    return {static_cast<char*>(out) + to * loops.out_size,
+            p.out_step,
+            index + at,
+            p.index_step,
+            static_cast<const char*>(source) + from * loops.source_size,
+            p.source_step,
+            p.n,
+            p.limit};
+  }
+};
+
+bool scatter_pieces(const Writes& w) {
+  const Planes& p = w.p;
+  std::atomic<bool> within = true;
+  int64_t block = column_block(w.c, p, w.loops.out_size), blocks = (p.columns + block - 1) / block;
+  parallel(w.c, p.count() * blocks, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, p.n * block)), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; t++) {
+      int64_t to, at, from, k = t % blocks * block, width = std::min(block, p.columns - k);
+      p.find(t / blocks, to, at, from);
+      Lane lane = w.lane(to + k, at + (p.index_by_column ? k : 0), from + k);
+      bool good = true;
+      if (p.columns == 1) good = w.loops.elements(lane);
+      else if (p.index_by_column) good = w.loops.columns(lane, width);
+      else w.loops.rows(lane, width);
+      if (!good) within = false;
+    }
+  });
+  return within;
+}
+
+// One long column to few places: each thread has places of its own, which are joined in the end, always in the same
+// order.
+bool scatter_parts(const Writes& w) {
+  int64_t parts = threads_of(w.c), bytes = w.p.limit * w.loops.out_size, first_place = 0;
+  std::atomic<bool> within = true;
+  std::vector<std::unique_ptr<char[]>> own(static_cast<size_t>(parts));
+  parallel(w.c, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; t++) {
+      int64_t first = w.p.n * t / parts, last = w.p.n * (t + 1) / parts;
+      Lane lane = w.lane(0, first, first * w.p.source_step);
+      lane.n = last - first;
+      if (t > 0) {
+        own[static_cast<size_t>(t)] = scratch<char>(bytes);
+        lane.out = std::memset(own[static_cast<size_t>(t)].get(), 0, static_cast<size_t>(bytes));
+      }
+      if (!w.loops.elements(lane)) within = false;
+    }
+  });
+  for (size_t t = 1; t < own.size(); t++) w.loops.sums({w.out, 0, &first_place, 0, own[t].get(), 0, 1, 1}, w.p.limit);
+  return within;
+}
+
+// One long column to many places: each thread has a share of the places.
+bool scatter_shares(const Writes& w) {
+  int64_t parts = threads_of(w.c);
+  std::atomic<bool> within = true;
+  parallel(w.c, parts, 1, [&](int64_t begin, int64_t end) {
+    int64_t first = w.p.limit * begin / parts, last = w.p.limit * end / parts;
+    if (!w.loops.places(w.lane(0, 0, 0), first, last)) within = false;
+  });
+  return within;
+}
+
+// False where an index is outside: then some elements are not written.
+bool scatter_by(const Writes& w) {
+  const Planes& p = w.p;
+  int64_t threads = threads_of(w.c);
+  bool one_column = p.columns == 1 && p.count() == 1 && p.out_step == 1 && p.index_step == 1;
+  if (!one_column || p.n < 65536) return scatter_pieces(w);
+  if (w.loops.sums && threads > 1 && p.limit * threads <= p.n / 4) return scatter_parts(w);
+  return p.limit * w.loops.out_size < 65536 && threads == 1 ? scatter_pieces(w) : scatter_shares(w);
+}
+
 // The same value for every element.
-template <class A, class B> bool scatter_value(const LibraryCall& c, Update u, Planes p, A* out, const int64_t* index, B value) {
-  auto row = scratch<B>(p.columns);
-  std::fill_n(row.get(), p.columns, value);
+template <class B> bool scatter_value(const Writes& w, B value) {
+  auto row = scratch<B>(w.p.columns);
+  std::fill_n(row.get(), w.p.columns, value);
+  Planes p = w.p;
   p.repeat_source();
-  return scatter_all(c, u, p, out, index, static_cast<const B*>(row.get()));
+  return scatter_by({w.c, p, w.loops, w.out, w.index, row.get()});
 }
 
 struct Scatter {
@@ -131,12 +248,14 @@ template <class A> A divide(A sum, int64_t count) {
 template <class A, class T>
 bool reduce_into(const LibraryCall& c, const Planes& p, Update u, A* out, const int64_t* index, const T* source, T value) {
   bool include_self = c.ints[2] != 0;
-  if (!include_self && !scatter_value(c, Update::Assign, p, out, index, neutral<A>(u))) return false;
-  if (!(source ? scatter_all(c, u, p, out, index, source) : scatter_value(c, u, p, out, index, value))) return false;
+  if (!include_self && !scatter_value({c, p, loops<Update::Assign, A, A>(), out, index, nullptr}, neutral<A>(u))) return false;
+  Loops join = joining_loops<A, T>(u);
+  Writes w{c, p, join, out, index, source};
+  if (!(source ? scatter_by(w) : scatter_value(w, value))) return false;
   if (u != Update::Mean) return true;
   auto average = [&](auto one) {
     std::vector<decltype(one)> count(static_cast<size_t>(c.outputs[0].numel()), include_self ? one : 0);
-    scatter_value(c, Update::Add, p, count.data(), index, one);
+    scatter_value({c, p, loops<Update::Add, decltype(one), decltype(one)>(), count.data(), index, nullptr}, one);
     parallel(c, std::ssize(count), 8192, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i++)
         if (int64_t n = count[static_cast<size_t>(i)]; n > 1) out[i] = divide(out[i], n);
@@ -147,31 +266,41 @@ bool reduce_into(const LibraryCall& c, const Planes& p, Update u, A* out, const 
   return true;
 }
 
-template <class T> const char* scatter_as(const LibraryCall& c, const Scatter& s, Update u) {
-  Planes p = s.vector_index ? planes_of_vector(s) : planes_of_index(s);
-  std::unique_ptr<int64_t[]> memory;
-  const int64_t* index = nullptr;
-  if (const char* error = read_indices(c, s.index, p.limit, s.vector_index && u == Update::Assign, index, memory, s.vector_index))
-    return error;
-  if (p.n == 0 || p.columns == 0 || p.count() == 0) return nullptr;
+template <class T> T value_of(const LibraryCall& c) { return std::is_integral_v<T> ? narrow<T>(c.ints[4]) : narrow<T>(c.numbers[0]); }
+// The same, its bits.
+template <class U> U value_bits(const LibraryCall& c, DType t) {
+  U bits{};
+  for_real(t, [&](auto zero) -> const char* {
+    if constexpr (sizeof zero == sizeof bits) bits = std::bit_cast<U>(value_of<decltype(zero)>(c));
+    return nullptr;
+  });
+  return bits;
+}
+
+// Elements of type T joined with what is there.
+template <class T> bool scatter_reduced(const LibraryCall& c, const Scatter& s, Update u, const Planes& p, const int64_t* index) {
   T* out = c.outputs[0].as<T>();
-  T value = std::is_integral_v<T> ? narrow<T>(c.ints[4]) : narrow<T>(c.numbers[0]);
+  T value = value_of<T>(c);
   const T* source = s.source ? s.source->as<const T>() : nullptr;
-  bool within = true;
-  if (u == Update::Assign && source) within = scatter_all(c, u, p, out, index, source);
-  else if (u == Update::Assign) within = scatter_value(c, u, p, out, index, value);
-  else if constexpr (std::is_same_v<Wide<T>, T>) within = reduce_into(c, p, u, out, index, source, value);
+  if constexpr (std::is_same_v<Wide<T>, T>) return reduce_into(c, p, u, out, index, source, value);
   else { // halves are summed up in f32
     auto wide = scratch<float>(s.self.numel());
     parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i++) wide[static_cast<size_t>(i)] = widen(out[i]);
     });
-    within = reduce_into(c, p, u, wide.get(), index, source, value);
+    bool within = reduce_into(c, p, u, wide.get(), index, source, value);
     parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i++) out[i] = narrow<T>(wide[static_cast<size_t>(i)]);
     });
+    return within;
   }
-  return within ? nullptr : read_indices(c, s.index, p.limit, false, index, memory);
+}
+
+// Elements of U's size take the place of what is there.
+template <class U> bool scatter_assigned(const LibraryCall& c, const Scatter& s, const Planes& p, const int64_t* index) {
+  Loops assign = loops<Update::Assign, U, U>();
+  Writes w{c, p, assign, c.outputs[0].as<U>(), index, s.source ? s.source->as<const U>() : nullptr};
+  return s.source ? scatter_by(w) : scatter_value(w, value_bits<U>(c, s.self.dtype));
 }
 
 // Offsets in a tensor of the elements of a sub-box: sizes with their strides.
@@ -253,38 +382,70 @@ std::string listed(std::span<const int64_t> sizes) {
 
 const char* scatter(const LibraryCall& c) {
   Scatter s{c.inputs[0], c.inputs[1], c.ints[0], c.ints[3] != 0, c.inputs.size() > 2 ? &c.inputs[2] : nullptr};
+  auto u = static_cast<Update>(c.ints[1]);
   copy_input(c, 0, 0);
   if (s.index.numel() == 0) return nullptr; // of whatever rank
   if (const char* error = check_scatter(s)) return error;
-  return for_real(s.self.dtype, [&](auto zero) { return scatter_as<decltype(zero)>(c, s, static_cast<Update>(c.ints[1])); });
+  Planes p = s.vector_index ? planes_of_vector(s) : planes_of_index(s);
+  std::unique_ptr<int64_t[]> memory;
+  const int64_t* index = nullptr;
+  if (const char* error = read_indices(c, s.index, p.limit, s.vector_index && u == Update::Assign, index, memory, s.vector_index))
+    return error;
+  if (p.n == 0 || p.columns == 0 || p.count() == 0) return nullptr;
+  bool within = true;
+  const char* error =
+      u == Update::Assign
+          ? for_size(s.self.dtype, [&](auto zero) { return within = scatter_assigned<decltype(zero)>(c, s, p, index), nullptr; })
+          : for_real(s.self.dtype, [&](auto zero) { return within = scatter_reduced<decltype(zero)>(c, s, u, p, index), nullptr; });
+  return error || within ? error : read_indices(c, s.index, p.limit, false, index, memory);
 }
+
+namespace {
+
+// The values that index_put writes, one for each element of the result, or one in all; `memory` holds them where they are
+// repeated.
+const char* put_values(const LibraryCall& c, std::span<const int64_t> result_sizes, const void*& data, std::unique_ptr<char[]>& memory) {
+  const LibraryTensor& values = c.inputs[1];
+  std::vector<int64_t> fit(result_sizes.begin(), result_sizes.end());
+  int64_t total = product(fit);
+  if (!broadcast_into(fit, values.sizes) || product(fit) != total)
+    return message("shape mismatch: value tensor of shape [{}] cannot be broadcast to indexing result of shape [{}]", listed(values.sizes),
+                   listed(result_sizes));
+  data = values.data;
+  if (values.numel() == 1 || values.numel() == total) return nullptr;
+  std::vector<int64_t> order = box_offsets(fit, broadcast_strides(values.sizes, fit.size()));
+  memory = scratch<char>(total * static_cast<int64_t>(size_of(values.dtype)));
+  data = memory.get();
+  return for_size(values.dtype, [&](auto zero) -> const char* {
+    const char* from = static_cast<const char*>(values.data);
+    for (size_t k = 0, size = sizeof zero; k < order.size(); k++)
+      std::memcpy(memory.get() + k * size, from + static_cast<size_t>(order[k]) * size, size);
+    return nullptr;
+  });
+}
+
+} // namespace
 
 const char* index_put(const LibraryCall& c) {
   copy_input(c, 0, 0);
-  Update u = c.ints[0] ? Update::Add : Update::Assign;
-  const LibraryTensor& values = c.inputs[1];
-  return for_real(c.inputs[0].dtype, [&](auto zero) -> const char* {
-    using T = decltype(zero);
+  return guarded([&]() -> const char* {
     Places places;
+    const void* data = nullptr;
+    std::unique_ptr<char[]> memory;
     if (const char* error = find_places(c, places)) return error;
-    std::vector<int64_t> fit = places.result_sizes;
-    int64_t total = product(fit);
-    if (!broadcast_into(fit, values.sizes) || product(fit) != total)
-      return message("shape mismatch: value tensor of shape [{}] cannot be broadcast to indexing result of shape [{}]",
-                     listed(values.sizes), listed(places.result_sizes));
-    if (total == 0) return nullptr;
-    T* out = c.outputs[0].as<T>();
-    const T* data = values.as<const T>();
-    if (values.numel() == 1) return scatter_value(c, u, places.planes, out, places.picked.data(), *data), nullptr;
-    std::unique_ptr<T[]> expanded;
-    if (values.numel() != total) {
-      std::vector<int64_t> order = box_offsets(fit, broadcast_strides(values.sizes, fit.size()));
-      expanded = scratch<T>(total);
-      for (int64_t k = 0; k < total; k++) expanded[static_cast<size_t>(k)] = data[order[static_cast<size_t>(k)]];
-      data = expanded.get();
-    }
-    scatter_all(c, u, places.planes, out, places.picked.data(), data);
-    return nullptr;
+    if (const char* error = put_values(c, places.result_sizes, data, memory)) return error;
+    if (product(places.result_sizes) == 0) return nullptr;
+    Planes& p = places.planes;
+    auto put = [&](const Loops& loops, auto zero) {
+      auto* out = c.outputs[0].as<decltype(zero)>();
+      Writes w{c, p, loops, out, places.picked.data(), data};
+      if (c.inputs[1].numel() == 1) scatter_value(w, *static_cast<const decltype(zero)*>(data));
+      else scatter_by(w);
+      return nullptr;
+    };
+    DType t = c.inputs[0].dtype;
+    return c.ints[0] ? for_real(t, [&](auto zero) { return put(loops<Update::Add, decltype(zero), decltype(zero)>(), zero); })
+                     : for_size(t, [&](auto zero) { return put(loops<Update::Assign, decltype(zero), decltype(zero)>(), zero); });
   });
 }
 

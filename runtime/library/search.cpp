@@ -8,7 +8,7 @@ namespace {
 // For each of the keys x, how many of n sorted ones are less, or (Right) not greater. A block of searches goes on in
 // step, without branches, so that their reads overlap. key_at(i) is the i-th of the sorted ones.
 template <bool Right, class Key, class At>
-TENON_WIDE void insertion_points(At key_at, int64_t n, const Key* x, int64_t count, int64_t* out) {
+[[gnu::always_inline]] inline void insertion_points_at(At key_at, int64_t n, const Key* x, int64_t count, int64_t* out) {
   constexpr int64_t block = 32;
   for (int64_t i = 0; i < count; i += block) {
     int64_t at[block] = {}, width = std::min(block, count - i);
@@ -23,6 +23,14 @@ TENON_WIDE void insertion_points(At key_at, int64_t n, const Key* x, int64_t cou
     }
     std::copy_n(at, width, out + i);
   }
+}
+
+template <bool Right, class Key> TENON_WIDE void insertion_points(const Key* keys, int64_t n, const Key* x, int64_t count, int64_t* out) {
+  insertion_points_at<Right>([=](int64_t i) { return keys[i]; }, n, x, count, out);
+}
+// Among elements, whose keys are made when they are looked at: reading them takes the time, wider vectors would not help.
+template <bool Right, class T> void insertion_points_in(const T* data, int64_t n, const KeyOf<T>* x, int64_t count, int64_t* out) {
+  insertion_points_at<Right>([=](int64_t i) { return order_key(data[i]); }, n, x, count, out);
 }
 
 // The keys of a sequence of rows, in order.
@@ -60,13 +68,8 @@ const char* searchsorted(const LibraryCall& c) {
     bool prepare = sorter || values.numel() * static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(n))) > sequence.numel();
     auto keys = prepare ? sequence_keys<T>(c, sequence, sorter, n) : nullptr;
     auto find = [&](int64_t row, const KeyOf<T>* x, int64_t count, int64_t* found) {
-      if (prepare) {
-        auto at = [from = keys.get() + row](int64_t i) { return from[i]; };
-        right ? insertion_points<true>(at, n, x, count, found) : insertion_points<false>(at, n, x, count, found);
-      } else {
-        auto at = [from = sequence.as<const T>() + row](int64_t i) { return order_key(from[i]); };
-        right ? insertion_points<true>(at, n, x, count, found) : insertion_points<false>(at, n, x, count, found);
-      }
+      if (prepare) (right ? insertion_points<true, KeyOf<T>> : insertion_points<false, KeyOf<T>>)(keys.get() + row, n, x, count, found);
+      else (right ? insertion_points_in<true, T> : insertion_points_in<false, T>)(sequence.as<const T>() + row, n, x, count, found);
     };
     parallel(c, values.numel(), 1024, [&](int64_t begin, int64_t end) {
       constexpr int64_t most = 256;
@@ -116,7 +119,7 @@ template <class Key> struct Members {
     int64_t at[64];
     for (int64_t i = 0, count; i < n; i += count) {
       count = std::min<int64_t>(64, n - i);
-      insertion_points<false>([from = keys.data()](int64_t k) { return from[k]; }, std::ssize(keys), of + i, count, at);
+      insertion_points<false>(keys.data(), std::ssize(keys), of + i, count, at);
       for (int64_t k = 0; k < count; k++) out[i + k] = at[k] < std::ssize(keys) && keys[static_cast<size_t>(at[k])] == of[i + k];
     }
   }
@@ -174,33 +177,44 @@ const char* hash_tensor(const LibraryCall& c) {
 
 namespace {
 
-// Counts of values that are not negative, or sums of their weights.
-template <class I> const char* bincount_of(const LibraryCall& c, const I* x, int64_t n) {
-  int64_t size = c.ints[0];
-  I least = 0, most = 0;
-  if (n > 0) value_range(c, x, n, least, most);
-  if (least < 0) return message("bincount takes no negative values, but there is {}", least);
-  if (n > 0) size = std::max(size, static_cast<int64_t>(most) + 1);
+// Elements of a dtype as numbers of type To.
+template <class To> using Reader = void (*)(const void* data, int64_t first, int64_t count, To* to);
+template <class T, class To> void read_elements(const void* data, int64_t first, int64_t count, To* to) {
+  const T* from = static_cast<const T*>(data) + first;
+  if constexpr (std::is_same_v<T, To>) std::copy_n(from, count, to); // as a loop it would become an instruction that starts slowly
+  else
+    for (int64_t i = 0; i < count; i++) to[i] = static_cast<To>(widen(from[i]));
+}
+
+template <class Out>
+const char* weighted_counts(const LibraryCall& c, int64_t n, int64_t size, Reader<int64_t> bins, Reader<double> amounts) {
+  auto* out = allocate<Out>(c, 0, {size});
+  if (!out) return no_memory;
+  const void *x = c.inputs[0].data, *weights = c.inputs[1].data;
+  count_all<double>(c, n, size, true, out, [=](int64_t i, int64_t count, int64_t* bin, double* amount) {
+    bins(x, i, count, bin);
+    amounts(weights, i, count, amount);
+  });
+  return nullptr;
+}
+
+// Counts of values that are not negative, or sums of their weights, where `most` is the greatest value.
+const char* count_bins(const LibraryCall& c, Reader<int64_t> bins, int64_t most) {
+  int64_t n = c.inputs[0].numel(), size = std::max(c.ints[0], most + 1);
   if (c.inputs.size() < 2) {
     auto* out = allocate<int64_t>(c, 0, {size});
     if (!out) return no_memory;
-    count_all<int64_t>(c, n, size, false, out, [x](int64_t i, int64_t count, int64_t* bin, int64_t*) { std::copy_n(x + i, count, bin); });
+    const void* x = c.inputs[0].data;
+    count_all<int64_t>(c, n, size, false, out, [=](int64_t i, int64_t count, int64_t* bin, int64_t*) { bins(x, i, count, bin); });
     return nullptr;
   }
   const LibraryTensor& weights = c.inputs[1];
   if (weights.numel() != n) return message("{} weights for {} values", weights.numel(), n);
-  auto add_up = [&](auto* out) -> const char* {
-    if (!out) return no_memory;
-    return for_real(weights.dtype, [&](auto zero) -> const char* {
-      const auto* w = weights.as<const decltype(zero)>();
-      count_all<double>(c, n, size, true, out, [x, w](int64_t i, int64_t count, int64_t* bin, double* amount) {
-        std::copy_n(x + i, count, bin);
-        for (int64_t k = 0; k < count; k++) amount[k] = static_cast<double>(widen(w[i + k]));
-      });
-      return nullptr;
-    });
-  };
-  return weights.dtype == DType::F32 ? add_up(allocate<float>(c, 0, {size})) : add_up(allocate<double>(c, 0, {size}));
+  Reader<double> amounts = nullptr;
+  const char* error = for_real(weights.dtype, [&](auto zero) { return amounts = read_elements<decltype(zero), double>, nullptr; });
+  if (error) return error;
+  return weights.dtype == DType::F32 ? weighted_counts<float>(c, n, size, bins, amounts)
+                                     : weighted_counts<double>(c, n, size, bins, amounts);
 }
 
 } // namespace
@@ -208,11 +222,21 @@ template <class I> const char* bincount_of(const LibraryCall& c, const I* x, int
 const char* bincount(const LibraryCall& c) {
   const LibraryTensor& in = c.inputs[0];
   if (c.ints[0] < 0) return message("minlength is {}, but cannot be negative", c.ints[0]);
-  return for_real(in.dtype, [&](auto zero) -> const char* {
+  int64_t most = -1;
+  Reader<int64_t> bins = nullptr;
+  const char* error = for_real(in.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) return bincount_of(c, in.as<const T>(), in.numel());
-    else return "bincount counts integers";
+    if constexpr (!std::is_integral_v<T> || std::is_same_v<T, bool>) return "bincount counts integers";
+    else {
+      T least = 0, greatest = 0;
+      bins = read_elements<T, int64_t>;
+      if (in.numel() == 0) return nullptr;
+      value_range(c, in.as<const T>(), in.numel(), least, greatest);
+      most = static_cast<int64_t>(greatest);
+      return least < 0 ? message("bincount takes no negative values, but there is {}", least) : nullptr;
+    }
   });
+  return error ? error : guarded([&] { return count_bins(c, bins, most); });
 }
 
 } // namespace tenon::library

@@ -21,7 +21,7 @@ bool allocate_details(const LibraryCall& c, std::span<const int64_t> sizes, int6
 }
 
 // The outputs where equal items follow each other: item i is element position(i), and `starts` holds those that begin a
-// group.
+// group. Elements are moved as integers T of their size.
 template <class T, class Position> const char* write_runs(const LibraryCall& c, const Found& starts, Position position) {
   const LibraryTensor& in = c.inputs[0];
   const T* data = in.as<const T>();
@@ -44,12 +44,16 @@ template <class T, class Position> const char* write_runs(const LibraryCall& c, 
   return nullptr;
 }
 
+template <class T> using Equal = std::conditional_t<std::is_integral_v<T>, KeyOf<T>, T>;
+constexpr auto in_order = [](int64_t i) { return i; };
+
+// T: floats, or unsigned integers for all integers of their size.
 template <class T> const char* unique_consecutive(const LibraryCall& c) {
   const T* data = c.inputs[0].as<const T>();
   int64_t n = c.inputs[0].numel();
   Found starts = find_where(c, n, [=](int64_t i) { return !(widen(data[i > 0 ? i - 1 : 0]) == widen(data[i])); });
   starts.include_first();
-  return write_runs<T>(c, starts, [](int64_t i) { return i; });
+  return write_runs<KeyOf<T>>(c, starts, in_order);
 }
 
 // Whether a key stands for NaN, which equals nothing.
@@ -96,21 +100,20 @@ template <class T> const char* unique_by_table(const LibraryCall& c, const KeyOf
   return nullptr;
 }
 
-template <class T> const char* unique_by_sorting(const LibraryCall& c, const KeyOf<T>* keys, KeyOf<T> least, KeyOf<T> most) {
+template <class Key> const char* unique_by_sorting(const LibraryCall& c, const Key* keys, Key least, Key most, bool may_be_nan) {
   int64_t n = c.inputs[0].numel();
   Packing p(least, most, n);
   auto words = scratch<uint64_t>(2 * n);
   sort_keys(c, keys, n, p, words.get());
   const uint64_t* w = words.get();
-  KeyOf<T> nan_key = static_cast<KeyOf<T>>(~KeyOf<T>{0});
-  bool may_be_nan = is_nan_key<T>(most);
+  Key nan_key = static_cast<Key>(~Key{0});
   Found starts = find_where(c, n, [=](int64_t i) {
     uint64_t before = w[i - (i > 0)];
     return !p.alike(before, w[i]) || ((may_be_nan || p.dropped) && (keys[p.position(before)] != keys[p.position(w[i])] ||
                                                                     (may_be_nan && keys[p.position(w[i])] == nan_key)));
   });
   starts.include_first();
-  return write_runs<T>(c, starts, [w, p](int64_t i) { return p.position(w[i]); });
+  return write_runs<Key>(c, starts, [w, p](int64_t i) { return p.position(w[i]); });
 }
 
 template <class T> const char* unique_sorted(const LibraryCall& c) {
@@ -126,12 +129,12 @@ template <class T> const char* unique_sorted(const LibraryCall& c) {
       key_range(keys.get() + first, count, lows[static_cast<size_t>(k)], highs[static_cast<size_t>(k)]);
     }
   });
-  if (n == 0) return unique_consecutive<T>(c);
+  if (n == 0) return unique_consecutive<Equal<T>>(c);
   Key least = *std::min_element(lows.begin(), lows.end()), most = *std::max_element(highs.begin(), highs.end());
   uint64_t width = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
   if (width < static_cast<uint64_t>(std::max<int64_t>(1024, n / 2)) && !is_nan_key<T>(most))
     return unique_by_table<T>(c, keys.get(), least, static_cast<int64_t>(width) + 1);
-  return unique_by_sorting<T>(c, keys.get(), least, most);
+  return unique_by_sorting<Key>(c, keys.get(), least, most, is_nan_key<T>(most));
 }
 
 // The groups of equal items: items in group order, and where each group starts.
@@ -165,50 +168,56 @@ const char* write_groups(const LibraryCall& c, const Groups& g, std::span<const 
   return nullptr;
 }
 
+// Slices along the dim of `l`, told apart by the keys of their elements.
+template <class Key> const char* unique_slices(const LibraryCall& c, Lanes l, const Key* keys, bool floats) {
+  const LibraryTensor& in = c.inputs[0];
+  int64_t width = l.count();
+  auto at = [&](int64_t i, int64_t k) { return keys[(k / l.inner * l.n + i) * l.inner + k % l.inner]; };
+  Groups g;
+  g.order.resize(static_cast<size_t>(l.n));
+  std::iota(g.order.begin(), g.order.end(), int64_t{0});
+  if (!c.ints[0])
+    std::sort(g.order.begin(), g.order.end(), [&](int64_t a, int64_t b) {
+      for (int64_t k = 0; k < width; k++)
+        if (Key x = at(a, k), y = at(b, k); x != y) return x < y;
+      return a < b;
+    });
+  find_groups(g, [&](int64_t a, int64_t b) {
+    for (int64_t k = 0; k < width; k++)
+      if (Key x = at(a, k); x != at(b, k) || (floats && x == static_cast<Key>(~Key{0}))) return false; // NaN equals nothing
+    return true;
+  });
+  std::vector<int64_t> sizes(in.sizes.begin(), in.sizes.end());
+  auto groups = static_cast<int64_t>(g.starts.size());
+  if (!sizes.empty()) sizes[static_cast<size_t>(c.ints[3])] = groups;
+  auto* out = allocate<Key>(c, 0, std::span<const int64_t>(sizes));
+  if (!out) return no_memory;
+  for (int64_t o = 0; o < l.outer; o++)
+    for (int64_t k = 0; k < groups; k++) {
+      const Key* from = in.as<const Key>() + (o * l.n + g.order[static_cast<size_t>(g.starts[static_cast<size_t>(k)])]) * l.inner;
+      out = std::copy(from, from + l.inner, out);
+    }
+  int64_t inverse_sizes[] = {l.n};
+  return write_groups(c, g, inverse_sizes);
+}
+
 } // namespace
 
 const char* unique(const LibraryCall& c) {
-  return for_real(c.inputs[0].dtype,
-                  [&](auto zero) { return c.ints[0] ? unique_consecutive<decltype(zero)>(c) : unique_sorted<decltype(zero)>(c); });
+  return for_real(c.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return c.ints[0] ? unique_consecutive<Equal<T>>(c) : unique_sorted<T>(c);
+  });
 }
 
 const char* unique_dim(const LibraryCall& c) {
   const LibraryTensor& in = c.inputs[0];
-  Lanes l(in.sizes, c.ints[3]);
   return for_real(in.dtype, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    int64_t width = l.count();
-    const T* data = in.as<const T>();
-    auto at = [&](int64_t i, int64_t k) { return widen(data[(k / l.inner * l.n + i) * l.inner + k % l.inner]); };
-    Groups g;
-    g.order.resize(static_cast<size_t>(l.n));
-    std::iota(g.order.begin(), g.order.end(), int64_t{0});
-    if (!c.ints[0])
-      std::sort(g.order.begin(), g.order.end(), [&](int64_t a, int64_t b) {
-        for (int64_t k = 0; k < width; k++) {
-          auto x = at(a, k), y = at(b, k);
-          if (x < y || (nan(y) && !nan(x))) return true;
-          if (y < x || (nan(x) && !nan(y))) return false;
-        }
-        return a < b;
-      });
-    find_groups(g, [&](int64_t a, int64_t b) {
-      for (int64_t k = 0; k < width; k++)
-        if (!(at(a, k) == at(b, k))) return false;
-      return true;
-    });
-    std::vector<int64_t> sizes(in.sizes.begin(), in.sizes.end());
-    auto groups = static_cast<int64_t>(g.starts.size());
-    if (!sizes.empty()) sizes[static_cast<size_t>(c.ints[3])] = groups;
-    auto* out = allocate<T>(c, 0, std::span<const int64_t>(sizes));
-    if (!out) return no_memory;
-    for (int64_t o = 0; o < l.outer; o++)
-      for (int64_t k = 0; k < groups; k++) {
-        const T* from = data + (o * l.n + g.order[static_cast<size_t>(g.starts[static_cast<size_t>(k)])]) * l.inner;
-        out = std::copy(from, from + l.inner, out);
-      }
-    int64_t inverse_sizes[] = {l.n};
-    return write_groups(c, g, inverse_sizes);
+    auto keys = scratch<KeyOf<T>>(in.numel());
+    parallel(c, in.numel(), 16384,
+             [&](int64_t begin, int64_t end) { lane_keys(in.as<const T>() + begin, end - begin, 1, 1, false, keys.get() + begin); });
+    return unique_slices<KeyOf<T>>(c, Lanes(in.sizes, c.ints[3]), keys.get(), !std::is_integral_v<T>);
   });
 }
 
