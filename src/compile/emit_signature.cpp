@@ -6,6 +6,7 @@
 #include "backend/affine.h"
 #include "compile/step_emitter.h"
 #include "expr/eval.h"
+#include "ops/names.h"
 
 namespace tenon {
 
@@ -241,6 +242,18 @@ void StepEmitter::define_part(ValueId v, const JoinedPart& part) {
                            .place = BufferPlace::Part,
                            .index = buffers_.at(part.whole),
                            .offset = slot(part.offset * static_cast<double>(size_of(t.dtype)))});
+}
+
+// Complex numbers and their parts are the same bytes. Where these lie is known before the steps run, or they are copied.
+bool StepEmitter::define_in_place(NodeId id) {
+  ValueId from = g_.node(id).args[0].get<ValueId>(), to = g_.node(id).outputs[0];
+  if (auto part = parts_.find(from); part != parts_.end() && part->second.whole == to) return true;
+  if (g_.node(id).op == own::as_complex || parts_.contains(to) || bound_.contains(to)) return false;
+  const PlanBuffer* whole = &plan_.buffers[static_cast<size_t>(buffer_of(from))];
+  while (whole->place == BufferPlace::Part) whole = &plan_.buffers[static_cast<size_t>(whole->index)];
+  if (whole->place == BufferPlace::Dynamic || whole->place == BufferPlace::Alias) return false;
+  define_part(to, {from, g_.pool().integer(0)});
+  return true;
 }
 
 void StepEmitter::define(ValueId v) {

@@ -72,6 +72,7 @@ void StepEmitter::build_node(NodeId id) {
   waits_for_ = 0;
   if (n.op == prim::Constant) return;
   if (is_join(n)) return; // its operands lie in its memory
+  if ((n.op == edge::view_as_real || n.op == own::as_complex) && define_in_place(id)) return;
   if (n.op == own::loops) return build_loops(id);
   if (n.op == own::matmul) return build_matmul(id);
   if (n.op == own::conv) return build_conv(id);
@@ -141,7 +142,8 @@ void StepEmitter::count_uses() {
 bool StepEmitter::dies_here(ValueId input, ValueId output) {
   const Type &from = g_.type(input), &to = g_.type(output);
   NodeId from_node = g_.value(input).node;
-  if (conditional_ > 0 || g_.stored_constant(input) || parts_.contains(output) || (from_node.valid() && is_join(g_.node(from_node))) ||
+  if (conditional_ > 0 || g_.stored_constant(input) || parts_.contains(output) ||
+      (from_node.valid() && (is_join(g_.node(from_node)) || g_.node(from_node).op == own::as_complex)) ||
       plan_.buffers[static_cast<size_t>(buffer_of(input))].place != BufferPlace::Arena)
     return false;
   return from.dtype == to.dtype && from.sizes == to.sizes && uses_[input] == 1;

@@ -105,7 +105,10 @@ private:
   }
 
   bool writes_parts(NodeId id) const {
-    return std::ranges::any_of(g_.node(id).outputs, [&](ValueId v) { return parts_.contains(v); });
+    return std::ranges::any_of(g_.node(id).outputs, [&](ValueId v) {
+      auto part = parts_.find(v);
+      return part != parts_.end() && !is_complex(g_.type(part->second.whole).dtype); // a complex tensor is one part
+    });
   }
 
   LoweredRegion loops(NodeId id) const {
@@ -183,10 +186,17 @@ Inliner region_inliner(const Graph& g) {
   return inliner;
 }
 
+static bool made_by_loops(const Graph& g, ValueId v) {
+  NodeId made = g.value(v).node;
+  return made.valid() && g.node(made).op == own::loops;
+}
+
 JoinedParts joined_parts(const Graph& g) {
   JoinedParts parts;
   for (NodeId id : g.block(g.top()).nodes) {
     const Node& n = g.node(id);
+    if (n.op == own::as_complex)
+      if (auto v = n.args[0].get<ValueId>(); made_by_loops(g, v)) parts.try_emplace(v, JoinedPart{n.outputs[0], g.pool().integer(0)});
     if (!is_join(n)) continue;
     ValueId whole = n.outputs[0];
     auto dim = static_cast<size_t>(n.args[1].get<int64_t>());

@@ -41,7 +41,7 @@ struct PlanTarget {
   PrebuiltTable prebuilt; // empty with TENON_PREBUILT=0
 };
 
-/// A value that lies in the memory of one it is joined to.
+/// A value that lies in the memory of one it is joined to, or that a complex tensor is made of.
 struct JoinedPart {
   ValueId whole;
   Expr offset; // elements

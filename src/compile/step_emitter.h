@@ -41,6 +41,7 @@ private:
     return s;
   }
   void define_part(ValueId v, const JoinedPart& part);
+  bool define_in_place(NodeId id);
   void define(ValueId v); // the value's buffer is written by the step appended next
   int define(const Type& type, const std::string& name);
   void define_result(NodeId id, const RegionKernel& kernel);

@@ -53,6 +53,10 @@ bool weight_only_products(LoadedProgram& program);
 ///   %y = convolution(%x, %w)   ->   %y = convolution(constant_pad_nd(%x, [0, 0, 0, 0, 0, 1]), constant_pad_nd(%w, [0, 0, 0, 0, 0, 1]))
 bool whole_groups(LoadedProgram& program);
 
+/// Complex tensors that are needed whole are made in the memory of their parts, side by side.
+///   %z = complex(%x, %y)   ->   %1 = cat([unsqueeze(%x, -1), unsqueeze(%y, -1)], -1); %z = tenon::as_complex(%1)
+bool whole_complex(LoadedProgram& program);
+
 /// Not in the list below: what the caller allows (Options::precision) is done after it. f32 products read bf16 or, of constant weights,
 /// bytes.
 ///   %y = mm(%x, %w)   ->   %y = mm.dtype(_to_copy(%x, bf16), _to_copy(%w, bf16), f32)
@@ -78,6 +82,7 @@ inline constexpr Pass edge_passes[] = {
     {"fold_constants", fold_constants},
     {"fold_norm", fold_norm},
     {"remove_dead_code", remove_dead_code},
+    {"whole_complex", whole_complex},
 };
 
 } // namespace tenon

@@ -190,17 +190,20 @@ void avoid_gathers(LoopDomain& d) {
   }
 }
 
-// A last axis of a few elements (three color channels) would leave vectors mostly empty: the longest axis goes last.
+// A last axis of a few elements (three color channels, the parts of complex numbers) would leave vectors mostly empty: the next one
+// that is long goes last. Along the one beside it elements lie near: a vector or two will do.
 bool avoid_short_vectors(LoopDomain& d) {
   constexpr int64_t few = 8;
   if (d.axes.size() < 2 || !d.reduced.empty()) return false;
   auto last = const_int(d.axes.back()->args[0]);
   if (!last || *last >= few) return false;
-  auto longest =
-      std::max_element(d.axes.begin(), d.axes.end(), [](Expr a, Expr b) { return rough_value(a->args[0]) < rough_value(b->args[0]); });
-  if (rough_value((*longest)->args[0]) < 4 * few) return false;
-  std::rotate(longest, longest + 1, d.axes.end());
-  return true;
+  int64_t least = 2 * few;
+  for (auto at = d.axes.end() - 1; at-- != d.axes.begin(); least = 4 * few) {
+    if (rough_value((*at)->args[0]) < least) continue;
+    std::rotate(at, at + 1, d.axes.end());
+    return true;
+  }
+  return false;
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // Complex tensors. An Edge graph computes with their real and imaginary parts: the rules here say what operators are on
 // the parts; views and pure compositions need no rule (Builder::call_complex). Whole complex tensors occur at the
-// program's border and around library steps, where edge::complex, edge::real and edge::imag put them together and take
-// them apart.
+// program's border and around library steps, where edge::complex puts them together (whole_complex makes its result in the
+// memory of its parts) and edge::view_as_real shows them as [..., 2].
 #include <functional>
 
 #include "ops/autocast.h"
@@ -84,7 +84,7 @@ template <bool Imaginary> Values part(Builder& b, const Call& c) {
   if (const Node* n = maker(b, x)) return b.wrap(n->args[Imaginary].get<ValueId>());
   if (V y = transform_in_parts(b, x)) return b.select(y, -1, b.integer(Imaginary));
   if (const Tensor* t = b.graph().constant(x)) return b.constant(part_of(*t, Imaginary));
-  return {};
+  return b.select(b.call1("aten::view_as_real.default", {x}), -1, b.integer(Imaginary));
 }
 std::vector<Type> part_types(const Call& c) { return {typed(c, "self", part_type(c.type("self").dtype))}; }
 template <bool Imaginary> LibraryStep part_step(const Call& c) {
@@ -121,7 +121,15 @@ Values view_as_real(Builder& b, const Call& c) {
   if (!n && !b.graph().constant(c.value("self"))) return {};
   return interleaved(parts(b.input(c, "self")));
 }
-LibraryStep view_as_real_step(const Call& c) { return {library::view_as_real, {c.value("self")}}; }
+
+std::vector<Type> as_complex_types(const Call& c) {
+  Type t = typed(c, "self", complex_type(c.type("self").dtype));
+  if (t.rank() == 0 || !is_const_int(t.sizes.back(), 2)) c.fail("the last dim of self has not two elements");
+  t.sizes.pop_back();
+  return {t};
+}
+// The same bytes, of another dtype.
+LibraryStep copy_bytes(const Call& c) { return {library::view_as_real, {c.value("self")}}; }
 
 Values view_as_complex(Builder& b, const Call& c) {
   V x = b.input(c, "self");
@@ -168,10 +176,17 @@ const OpRow complex_ops[] = {
      .kind = Kind::Library,
      .infer = view_as_real_types,
      .decompose = view_as_real,
-     .library = view_as_real_step,
+     .library = copy_bytes,
      .dtypes = complex_types,
      .types = "-> part",
      .view_inverse = seen_as<"aten::view_as_complex.default">},
+    // Interleaved parts, in whose memory the result lies where that can be.
+    {.schema = "tenon::as_complex(Tensor self) -> Tensor",
+     .kind = Kind::Library,
+     .infer = as_complex_types,
+     .library = copy_bytes,
+     .dtypes = full_floats,
+     .types = "-> complex_of"},
     {.schema = "aten::view_as_complex(Tensor(a) self) -> Tensor(a)",
      .decompose = view_as_complex,
      .view_inverse = seen_as<"aten::view_as_real.default">,

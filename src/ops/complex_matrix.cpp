@@ -139,7 +139,21 @@ template <bool Normal> Values random(Builder& b, const Call& c) {
   return Normal ? z * Arg(M_SQRT1_2) : z;
 }
 
+// Pairs of parts are joined whole, so that rows stay together.
+Values join(Builder& b, const Call& c) {
+  std::vector<ValueId> tensors = c.values("tensors");
+  size_t rank = b.wrap(tensors[0]).rank();
+  ArgList pairs;
+  for (ValueId v : tensors) {
+    V x = b.wrap(v);
+    if (rank == 0 || x.rank() != rank || x.dtype() != b.wrap(tensors[0]).dtype()) return {}; // refused, empty, of other types
+    pairs.push_back(b.call1("aten::view_as_real.default", {x}));
+  }
+  return b.call1("aten::view_as_complex.default", {b.call1("aten::cat.default", {pairs, c.dim("dim", rank)})});
+}
+
 const ComplexRule complex_matrix_rule_table[] = {
+    {"aten::cat.default", join},
     {"aten::rand.default", random<false>},
     {"aten::randn.default", random<true>},
     {"aten::uniform.default", random_like<false>},

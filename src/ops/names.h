@@ -72,6 +72,7 @@ inline const OpId bmm = "edge::bmm.default";
 inline const OpId bmm_dtype = "edge::bmm.dtype";
 inline const OpId cat = "edge::cat.default";
 inline const OpId col2im = "edge::col2im.default";
+inline const OpId complex = "edge::complex.default";
 inline const OpId constant_pad_nd = "edge::constant_pad_nd.default";
 inline const OpId convolution = "edge::convolution.default";
 inline const OpId convolution_dtype = "edge::convolution.dtype";
@@ -102,6 +103,7 @@ inline const OpId sub_Tensor = "edge::sub.Tensor";
 inline const OpId unfold = "edge::unfold.default";
 inline const OpId unsqueeze = "edge::unsqueeze.default";
 inline const OpId view = "edge::view.default";
+inline const OpId view_as_real = "edge::view_as_real.default";
 inline const OpId where_self = "edge::where.self";
 } // namespace tenon::edge
 
@@ -119,6 +121,7 @@ inline const OpId While = "prim::While";
 // Those that no other library has.
 namespace tenon::own {
 inline const OpId amax_or_lowest = "tenon::amax_or_lowest.default";
+inline const OpId as_complex = "tenon::as_complex.default";
 inline const OpId join = "tenon::join";
 inline const OpId pack_quantized_weight = "tenon::pack_quantized_weight.default";
 inline const OpId quantized_weight_mm = "tenon::quantized_weight_mm.default";

@@ -87,11 +87,16 @@ inline Tensor filled(DType t, std::vector<int64_t> sizes, const std::function<do
 inline Tensor counting(DType t, std::vector<int64_t> sizes, double start = 0) {
   return filled(t, std::move(sizes), [&](int64_t i) { return start + static_cast<double>(i); });
 }
+/// Of complex numbers both parts.
 inline std::vector<double> numbers(const Tensor& t) {
   std::vector<double> out;
   Tensor c = t.contiguous();
   dispatch(c.dtype(), [&]<class T>(T) {
-    for (int64_t i = 0; i < c.numel(); i++) out.push_back(convert<double>(c.data_as<T>()[i]));
+    for (int64_t i = 0; i < c.numel(); i++) {
+      T x = c.data_as<T>()[i];
+      out.push_back(convert<double>(x));
+      if constexpr (is_complex_v<T>) out.push_back(x.im);
+    }
   });
   return out;
 }
