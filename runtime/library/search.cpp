@@ -233,6 +233,7 @@ const char* bincount(const LibraryCall& c) {
       if (in.numel() == 0) return nullptr;
       value_range(c, in.as<const T>(), in.numel(), least, greatest);
       most = static_cast<int64_t>(greatest);
+      if (static_cast<uint64_t>(greatest) >= INT64_MAX && least >= 0) return no_memory;
       return least < 0 ? message("bincount takes no negative values, but there is {}", least) : nullptr;
     }
   });

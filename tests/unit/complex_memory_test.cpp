@@ -82,6 +82,16 @@ TEST_CASE("a result is read again as complex numbers and as parts") {
   });
 }
 
+TEST_CASE("library steps read the parts of each call's own tensors") {
+  for (DType t : {DType::C64, DType::C128}) {
+    TestGraph g;
+    V x = g.input({6, 7}, t);
+    g.returns(g.b.call1("aten::cumsum.default", {g.b.call1(as_real, {x}), 0}));
+    g.returns(g.b.call1("aten::flip.default", {x, {1}}));
+    compare(g, {{complex_noise(t, {6, 7}, 1)}, {complex_noise(t, {6, 7}, 2)}, {complex_noise(t, {6, 7}, 3)}});
+  }
+}
+
 TEST_CASE("branches and loops carry complex numbers") {
   for (DType t : {DType::C64, DType::C128}) {
     TestGraph g;

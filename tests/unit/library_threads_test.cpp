@@ -209,6 +209,15 @@ TEST_CASE("unique elements with inverse and counts, by table and by sorting") {
   }
 }
 
+TEST_CASE("more bins than there is memory for") {
+  for (int64_t most : {INT64_MAX, INT64_MAX - 1, INT64_MAX / 8}) {
+    Bench b = on_threads({0});
+    b.input<int64_t>({3}, {1, most, 0}), b.output<int64_t>({0});
+    b.refuses = true;
+    CHECK(b.run(library::bincount) == "out of memory");
+  }
+}
+
 TEST_CASE("counts, bins and places in sorted sequences") {
   for (int64_t n : {0, 1, 100, 200001}) {
     Ints x = numbers<int64_t>(n, 3000);
