@@ -29,13 +29,10 @@ template <Update U, class A, class B> [[gnu::always_inline]] inline A joined(A a
 }
 
 // Whether n indices are in [0, limit).
-[[maybe_unused]] TENON_WIDE bool are_within(const int64_t* index, int64_t step, int64_t n, int64_t limit) {
+inline bool are_within(const int64_t* index, int64_t step, int64_t n, int64_t limit) {
+  if (step == 1) return all_below(index, n, limit);
   int64_t outside = 0;
-  auto look = [&](int64_t i) { outside |= i | (limit - 1 - i); };
-  if (step == 1)
-    for (int64_t j = 0; j < n; j++) look(index[j]);
-  else
-    for (int64_t j = 0; j < n; j++) look(index[j * step]);
+  for (int64_t j = 0; j < n; j++) outside |= index[j * step] | (limit - 1 - index[j * step]);
   return outside >= 0;
 }
 

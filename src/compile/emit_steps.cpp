@@ -141,9 +141,8 @@ void StepEmitter::count_uses() {
 // Whether a step may write its output over an input: a temporary of the same sizes that nothing else reads, nor parts of it.
 bool StepEmitter::dies_here(ValueId input, ValueId output) {
   const Type &from = g_.type(input), &to = g_.type(output);
-  NodeId from_node = g_.value(input).node;
-  if (conditional_ > 0 || g_.stored_constant(input) || parts_.contains(output) ||
-      (from_node.valid() && (is_join(g_.node(from_node)) || g_.node(from_node).op == own::as_complex)) ||
+  bool holds_parts = std::ranges::any_of(parts_, [&](auto& part) { return part.second.whole == input; });
+  if (conditional_ > 0 || g_.stored_constant(input) || parts_.contains(output) || holds_parts ||
       plan_.buffers[static_cast<size_t>(buffer_of(input))].place != BufferPlace::Arena)
     return false;
   return from.dtype == to.dtype && from.sizes == to.sizes && uses_[input] == 1;

@@ -197,9 +197,9 @@ bool avoid_short_vectors(LoopDomain& d) {
   if (d.axes.size() < 2 || !d.reduced.empty()) return false;
   auto last = const_int(d.axes.back()->args[0]);
   if (!last || *last >= few) return false;
-  int64_t least = 2 * few;
-  for (auto at = d.axes.end() - 1; at-- != d.axes.begin(); least = 4 * few) {
-    if (rough_value((*at)->args[0]) < least) continue;
+  for (size_t k = d.axes.size() - 1, beside = k - 1; k-- > 0;) {
+    if (rough_value(d.axes[k]->args[0]) < (k == beside ? 2 : 4) * few) continue;
+    auto at = d.axes.begin() + static_cast<std::ptrdiff_t>(k);
     std::rotate(at, at + 1, d.axes.end());
     return true;
   }

@@ -22,14 +22,10 @@ Tensor complex_noise(DType t, std::vector<int64_t> sizes, int64_t seed) {
   return x;
 }
 
-// Rows and columns for a graph with sizes that are known, or not.
-struct Shapes {
-  std::vector<std::pair<int64_t, int64_t>> all{{3, 5}, {1, 1}, {0, 4}, {7, 64}, {2, 257}, {129, 31}};
-};
-
+// Graphs of two inputs, whose sizes are known, or not.
 void over_sizes(const std::function<void(TestGraph&, V x, V y)>& build) {
   for (DType t : {DType::C64, DType::C128})
-    for (auto [n, m] : Shapes().all)
+    for (auto [n, m] : {std::pair<int64_t, int64_t>{3, 5}, {1, 1}, {0, 4}, {7, 64}, {2, 257}, {129, 31}})
       for (bool known : {true, false}) {
         std::string name = fmt::format("{} of {} x {}, {}", name_of(t), n, m, known ? "known" : "open");
         CAPTURE(name);
