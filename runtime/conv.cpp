@@ -281,10 +281,10 @@ void run_items(const ConvCall& call, int64_t begin, int64_t end, int worker) {
     while (part + 1 < plan.parts.size() && plan.parts[part + 1].first_item <= i) part++;
     const ConvPlan::Part& p = plan.parts[part];
     const Splits& s = p.splits;
-    int64_t local = i - p.first_item, im = local % s.rows, in = local / s.rows % s.panels, units = p.cut.units();
+    int64_t local = i - p.first_item, im = s.row_range(local), in = s.panel_range(local), units = p.cut.units();
     run_item(call, {.part = plan.layout.parts[part],
                     .plan = p,
-                    .batch = local / (s.rows * s.panels),
+                    .batch = local / s.items(),
                     .u0 = units * im / s.rows,
                     .u1 = units * (im + 1) / s.rows,
                     .p0 = panels * in / s.panels,

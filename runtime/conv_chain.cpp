@@ -89,7 +89,7 @@ std::optional<MatmulPlan> plan_rows(const Frame& f, const Conv& c, int64_t rows)
   Matmul m = as_matmul(kernels, c);
   m.batch[1] = 1, m.m = rows * c.window.out[2];
   MatmulPlan p = plan_matmul(kernels, f.plan->caches, 1, m);
-  if (p.use != BUse::Packed || p.exchanged || p.pack_a || p.splits_m * p.splits_n * p.splits_k != 1) return std::nullopt;
+  if (p.use != BUse::Packed || p.exchanged || p.pack_a || p.splits.items() * p.splits_k != 1) return std::nullopt;
   p.looks_ahead = c.batch * c.window.out_pixels() * c.out_channels * 4 > f.plan->caches.l2 / 2;
   p.one_block = false;
   if (!p.held) p.kernels = tile_kernels(kernels, p.family, p.panels, GemmKind::Packed, tile_heights(any_size, p.tile_rows), p.direct);

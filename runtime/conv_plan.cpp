@@ -67,7 +67,7 @@ void plan_parts(ConvPlan& plan, const KernelTable& kernels, const Caches& caches
                                .threads = threads,
                                .per_thread = plan.strip.used() ? 1 : items_per_thread, // each item copies what it reads
                                .panels_first = c.out_channels * w.positions() > w.in_pixels()});
-    plan.items += c.batch * to.splits.rows * to.splits.panels;
+    plan.items += c.batch * to.splits.items();
   }
 }
 

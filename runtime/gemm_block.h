@@ -80,6 +80,11 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
 /// How the product of one batch is cut into parallel items: ranges of register tiles by ranges of panels.
 struct Splits {
   int64_t rows = 1, panels = 1;
+
+  int64_t items() const { return rows * panels; }
+  /// Which ranges item i is of. Items of a range of panels follow each other: who runs them has its B in cache.
+  int64_t row_range(int64_t i) const { return i % rows; }
+  int64_t panel_range(int64_t i) const { return i / rows % panels; }
 };
 /// Of the sums that an epilogue takes at a time.
 inline constexpr int64_t tile_bytes = 64 << 10;

@@ -300,7 +300,7 @@ void run_item(const MatmulRun& call, const MatmulItem& item) {
   }
 }
 
-/// Cuts items out of the grid parts of k x batch x splits_n x splits_m, rows fastest: neighbours share a part of B.
+/// Cuts items out of the grid parts of k x batch x splits.
 void run_items(const MatmulRun& call, int64_t begin, int64_t end, int worker) {
   const Matmul& m = call.m;
   const MatmulPlan& plan = call.plan;
@@ -311,18 +311,18 @@ void run_items(const MatmulRun& call, int64_t begin, int64_t end, int worker) {
   int64_t a_bytes = static_cast<int64_t>(size_of(m.a_type)), b_bytes = m.packed ? 1 : static_cast<int64_t>(size_of(m.b_type));
   if (call.family.is_tiled()) call.kernels.begin_tiles();
   for (int64_t i = begin; i < end; i++) {
-    int64_t im = i % plan.splits_m, in = i / plan.splits_m % plan.splits_n, batch = i / (plan.splits_m * plan.splits_n) % batches;
-    int64_t part = i / (plan.splits_m * plan.splits_n * batches);
+    int64_t im = plan.splits.row_range(i), in = plan.splits.panel_range(i), batch = i / plan.splits.items() % batches;
+    int64_t part = i / (plan.splits.items() * batches);
     int64_t b0 = batch / m.batch[1], b1 = batch % m.batch[1];
     char* c = m.c ? static_cast<char*>(m.c) + (b0 * m.c_batch[0] + b1 * m.c_batch[1]) * call.sum_bytes() : nullptr;
     run_item(call, {.a = static_cast<const char*>(m.a) + (b0 * m.a_batch[0] + b1 * m.a_batch[1]) * a_bytes,
                     .b = static_cast<const char*>(m.b) + (b0 * m.b_batch[0] + b1 * m.b_batch[1]) * b_bytes,
                     .c = plan.splits_k > 1 ? call.parts() + part * plan.part_bytes : c,
                     .batch = batch,
-                    .m0 = tiles * im / plan.splits_m * plan.tile_rows,
-                    .m1 = std::min(tiles * (im + 1) / plan.splits_m * plan.tile_rows, m.m),
-                    .p0 = panels * in / plan.splits_n,
-                    .p1 = panels * (in + 1) / plan.splits_n,
+                    .m0 = tiles * im / plan.splits.rows * plan.tile_rows,
+                    .m1 = std::min(tiles * (im + 1) / plan.splits.rows * plan.tile_rows, m.m),
+                    .p0 = panels * in / plan.splits.panels,
+                    .p1 = panels * (in + 1) / plan.splits.panels,
                     .k0 = part * plan.split_k,
                     .k1 = std::min((part + 1) * plan.split_k, m.k),
                     .a_scratch = scratch,
@@ -352,7 +352,7 @@ void add_parts(const MatmulRun& call) {
 } // namespace
 
 int64_t items_of(const MatmulPlan& plan, const Matmul& m) {
-  return m.m > 0 && m.n > 0 ? m.batch[0] * m.batch[1] * plan.splits_m * plan.splits_n : 0;
+  return m.m > 0 && m.n > 0 ? m.batch[0] * m.batch[1] * plan.splits.items() : 0;
 }
 
 void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& given, void* scratch, int64_t begin, int64_t end,
@@ -368,7 +368,7 @@ void run_matmul(const KernelTable& kernels, const Workers& workers, const Matmul
   const Matmul m = plan.exchanged ? exchanged(given) : given;
   const GemmFamily& f = kernels.family(plan.family);
   MatmulRun call{kernels, f, m, plan, static_cast<char*>(scratch)};
-  int64_t parts = plan.splits_m * plan.splits_n * plan.splits_k;
+  int64_t parts = plan.splits.items() * plan.splits_k;
   constexpr double least_work = 64; // cycles of an item, however small
   int64_t items = m.batch[0] * m.batch[1] * parts;
   if (plan.brief && !workers.awake()) run_items(call, 0, items, 0);

@@ -105,7 +105,7 @@ struct MatmulPlan {
   bool held_batch = false;                    // all of B is held: the kernels take one batch after the other
   int64_t batch_series = 1;                   // of batches that are set up once: so many are a series for each tile
   bool rows_first = false;                    // all panels for a tile of rows, before the next tile
-  int64_t splits_m = 1, splits_n = 1;         // items of a batch
+  Splits splits = {};                         // items of a batch
   bool brief = false;                         // shared out to threads that are awake alone
   int64_t splits_k = 1, split_k = 0;          // parts of the sums, of so many k, which are added up in the end; no more than one if batched
   int64_t c_stride = 0;                       // elements of a row of sums in scratch

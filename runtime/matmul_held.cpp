@@ -27,7 +27,7 @@ int64_t held_block_rows(const MatmulPlan& p, const GemmFamily& f, const Caches& 
 /// Whether the kernels hold all of B, as it lies.
 static bool takes_batches(const MatmulPlan& p) { return p.in_place() && p.panels.count() == 1 && p.panels.panel_vectors(0) <= p.held; }
 bool is_held_batch(const MatmulPlan& p, const Matmul& m) {
-  return p.held && p.direct && takes_batches(p) && m.m <= p.block_rows && p.splits_m * p.splits_n * p.splits_k == 1;
+  return p.held && p.direct && takes_batches(p) && m.m <= p.block_rows && p.splits.items() * p.splits_k == 1;
 }
 
 void choose_held(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m, double cycles) {

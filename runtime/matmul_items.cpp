@@ -20,7 +20,7 @@ double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, cons
   constexpr double item_cycles = 500, read_byte = 1. / 32; // to set an item up; to read operands anew
   double pack_a = p.pack_a ? 0.1 : 0, pack_b = p.use == BUse::Pack ? packing(f, m) : 0;
   auto d = [](int64_t x) { return static_cast<double>(x); };
-  int64_t tiles = ceil_div(m.m, p.tile_rows), panels = p.panels.count(), parts = splits.rows * splits.panels,
+  int64_t tiles = ceil_div(m.m, p.tile_rows), panels = p.panels.count(), parts = splits.items(),
           items = m.batch[0] * m.batch[1] * p.splits_k * parts, depth = std::max<int64_t>(p.split_k, 1);
   if (items == 0) return 0;
   double a_cycles = d(depth) * d(static_cast<int64_t>(size_of(f.a))) * (read_byte + pack_a),
@@ -49,12 +49,12 @@ double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, cons
 /// with most items, which leaves something to take where a thread is held up.
 Splits choose_shares(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const SplitRequest& most) {
   Splits best = choose_splits(most);
-  if (threads == 1 || best.rows * best.panels == 1) return best;
+  if (threads == 1 || best.items() == 1) return best;
   constexpr double nearly = 1.05;
   double least = longest_share(p, f, threads, m, best);
   int64_t batch = std::max<int64_t>(most.batch, 1);
   for (int64_t per_thread = most.per_thread; per_thread >= 1; per_thread /= 2) {
-    int64_t wanted = std::min(ceil_div(threads * per_thread, batch), best.rows * best.panels);
+    int64_t wanted = std::min(ceil_div(threads * per_thread, batch), best.items());
     for (int64_t panels = 1; panels <= std::min(wanted, most.panels); panels++) {
       if (wanted % panels != 0) continue;
       Splits s{std::min(wanted / panels, most.tiles), panels};
@@ -71,7 +71,7 @@ Splits choose_brief(MatmulPlan& p, const GemmFamily& f, const Matmul& m, const S
   double least = longest_share(p, f, 1, m, {}) - sharing;
   Splits best;
   for (Splits s : {Splits{std::min<int64_t>(most.tiles, 2), 1}, Splits{1, std::min<int64_t>(most.panels, 2)}})
-    if (double share = longest_share(p, f, 2, m, s); s.rows * s.panels == 2 && share < least) best = s, least = share, p.brief = true;
+    if (double share = longest_share(p, f, 2, m, s); s.items() == 2 && share < least) best = s, least = share, p.brief = true;
   return best;
 }
 
@@ -90,17 +90,16 @@ void choose_items(MatmulPlan& p, const GemmFamily& f, const Caches& caches, int 
   Splits splits = m.repeated                                  ? choose_repeated(p, caches, threads, m)
                   : uses_dots(p.use) || p.use == BUse::Stream ? choose_splits(request)
                                                               : choose_shares(p, f, threads, m, request);
-  bool whole = request.batch == 1 && splits.rows * splits.panels == 1;
+  bool whole = request.batch == 1 && splits.items() == 1;
   if (whole && !m.repeated && threads > 1 && p.use != BUse::GatherDot) splits = choose_brief(p, f, m, request);
-  p.splits_m = splits.rows;
-  p.splits_n = splits.panels;
+  p.splits = splits;
 }
 
 double expected_cycles(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m) {
   constexpr double read_byte = 1. / 32;
   auto d = [](int64_t x) { return static_cast<double>(x); };
   double a_bytes = d(m.m) * d(m.k) * d(static_cast<int64_t>(size_of(f.a)));
-  return longest_share(p, f, threads, m, {p.splits_m, p.splits_n}) + d(p.panels.count()) * a_bytes * read_byte / threads;
+  return longest_share(p, f, threads, m, p.splits) + d(p.panels.count()) * a_bytes * read_byte / threads;
 }
 
 } // namespace tenon

@@ -221,7 +221,7 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
 
 void measure_scratch(MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
   int64_t sum = static_cast<int64_t>(size_of(f.sum));
-  int64_t most_panels = std::min(p.chunk_panels, ceil_div(p.panels.count(), p.splits_n));
+  int64_t most_panels = std::min(p.chunk_panels, ceil_div(p.panels.count(), p.splits.panels));
   if (p.use == BUse::Pack) p.b_bytes = round_up(most_panels * p.panels.width() * p.panels.column_bytes(p.panels.depth(p.split_k)), 64);
   if (p.use == BUse::GatherDot) p.b_bytes = round_up(m.n * (p.split_k * p.panels.element_bytes + 64), 64);
   int64_t depth = p.panels.depth(std::min(p.block_k, p.split_k)), rows = round_up(std::min(p.block_rows, m.m), p.tile_rows);
@@ -240,7 +240,7 @@ bool is_one_block(const MatmulPlan& p, const GemmFamily& f, const Caches& caches
   if (p.held) return false;
   bool small = !f.is_tiled() && !p.looks_ahead && p.panels.bytes() <= caches.l2 / 4 && p.panels.count() <= p.chunk_panels;
   return (p.in_place() ? p.use != BUse::GatherDot && p.use != BUse::Stream : small) && p.direct && !p.pack_a && m.m <= p.block_rows &&
-         m.k <= p.block_k && p.splits_m * p.splits_n * p.splits_k == 1 &&
+         m.k <= p.block_k && p.splits.items() * p.splits_k == 1 &&
          p.panels.count() * ceil_div(m.m, p.tile_rows) <= MatmulPlan::most_batch_tiles;
 }
 
@@ -478,7 +478,7 @@ std::string describe_matmul(const KernelTable& kernels, const MatmulPlan& p, con
                         "dot products",   "dot products, B gathered"};
   return std::string(kernels.family(p.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(p.panels.width()) +
          ", " + uses[static_cast<int>(p.use)] + (p.held ? ", held in registers, " : ", ") +
-         std::to_string(m.batch[0] * m.batch[1] * p.splits_m * p.splits_n * p.splits_k) + " items";
+         std::to_string(m.batch[0] * m.batch[1] * p.splits.items() * p.splits_k) + " items";
 }
 
 } // namespace tenon
