@@ -66,7 +66,8 @@ void plan_parts(ConvPlan& plan, const KernelTable& kernels, const Caches& caches
                                .work = work_of(part, c, f.speed),
                                .threads = threads,
                                .per_thread = plan.strip.used() ? 1 : items_per_thread, // each item copies what it reads
-                               .panels_first = c.out_channels * w.positions() > w.in_pixels()});
+                               .panels_first = c.out_channels * w.positions() > w.in_pixels(),
+                               .keeps_rows = !f.is_tiled() && may_keep_rows(w.out_pixels(), threads)});
     plan.items += c.batch * to.splits.items();
   }
 }

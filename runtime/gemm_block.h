@@ -80,11 +80,13 @@ TileKernels tile_kernels(const KernelTable& kernels, int family, const Panels& p
 /// How the product of one batch is cut into parallel items: ranges of register tiles by ranges of panels.
 struct Splits {
   int64_t rows = 1, panels = 1;
+  /// Items of a range of rows follow each other, so that a thread has the same rows in one step after the other: what it writes, it reads.
+  /// Else those of a range of panels, whose B stays in cache.
+  bool keeps_rows = false;
 
   int64_t items() const { return rows * panels; }
-  /// Which ranges item i is of. Items of a range of panels follow each other: who runs them has its B in cache.
-  int64_t row_range(int64_t i) const { return i % rows; }
-  int64_t panel_range(int64_t i) const { return i / rows % panels; }
+  int64_t row_range(int64_t i) const { return keeps_rows ? i / panels % rows : i % rows; }
+  int64_t panel_range(int64_t i) const { return keeps_rows ? i % panels : i / rows % panels; }
 };
 /// Of the sums that an epilogue takes at a time.
 inline constexpr int64_t tile_bytes = 64 << 10;
@@ -96,8 +98,11 @@ struct SplitRequest {
   int threads;
   int64_t per_thread = items_per_thread; // items
   bool panels_first;                     // cut columns as far as possible before rows
+  bool keeps_rows = false;               // a range of rows for each thread, if there is one batch
 };
 Splits choose_splits(const SplitRequest& r);
+/// Whether so many rows for all threads are enough that each reads all of B without waiting for it.
+bool may_keep_rows(int64_t rows, int threads);
 /// Items of so much work that one parallel chunk should hold at least.
 int64_t item_grain(double item_work);
 

@@ -351,9 +351,7 @@ void add_parts(const MatmulRun& call) {
 
 } // namespace
 
-int64_t items_of(const MatmulPlan& plan, const Matmul& m) {
-  return m.m > 0 && m.n > 0 ? m.batch[0] * m.batch[1] * plan.splits.items() : 0;
-}
+int64_t items_of(const MatmulPlan& plan, const Matmul& m) { return m.m > 0 && m.n > 0 ? m.batch[0] * m.batch[1] * plan.splits.items() : 0; }
 
 void run_matmul_items(const KernelTable& kernels, const MatmulPlan& plan, const Matmul& given, void* scratch, int64_t begin, int64_t end,
                       int worker, bool backward) noexcept {

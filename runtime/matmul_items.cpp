@@ -25,16 +25,19 @@ double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, cons
   if (items == 0) return 0;
   double a_cycles = d(depth) * d(static_cast<int64_t>(size_of(f.a))) * (read_byte + pack_a),
          b_cycles = d(depth) * d(static_cast<int64_t>(size_of(f.b))) * (read_byte + pack_b), product = d(depth) / f.speed;
-  auto columns_before = [&](int64_t range) {
-    return d(std::min(panels * range / splits.panels * p.panels.width(), round_up(m.n, p.panels.lanes)));
+  auto covered = [&](bool rows, int64_t range) {
+    return d(rows ? std::min(tiles * range / splits.rows * p.tile_rows, m.m)
+                  : std::min(panels * range / splits.panels * p.panels.width(), round_up(m.n, p.panels.lanes)));
   };
-  auto rows_before = [&](int64_t range) { return d(std::min(tiles * range / splits.rows * p.tile_rows, m.m)); };
-  // Items of a batch lie by ranges of rows, in each range of panels: so many of the first.
+  // So many of the first items of a batch: they go through all inner ranges for an outer one, before the next.
+  bool by_rows = splits.keeps_rows;
+  int64_t inner = by_rows ? splits.panels : splits.rows;
+  double whole = d(by_rows ? m.n : m.m), outer_cycles = by_rows ? a_cycles : b_cycles, inner_cycles = by_rows ? b_cycles : a_cycles;
   auto first = [&](int64_t count) {
-    int64_t range = count / splits.rows, rest = count % splits.rows;
-    double columns = columns_before(range), next = rest ? columns_before(range + 1) - columns : 0, rows = rows_before(rest);
-    return d(count) * item_cycles + (columns * d(m.m) + next * rows) * product + (columns * d(splits.rows) + next * d(rest)) * b_cycles +
-           (d(range) * d(m.m) + rows) * a_cycles;
+    int64_t range = count / inner, rest = count % inner;
+    double outer = covered(by_rows, range), next = rest ? covered(by_rows, range + 1) - outer : 0, part = covered(!by_rows, rest);
+    return d(count) * item_cycles + (outer * whole + next * part) * product + (outer * d(inner) + next * d(rest)) * outer_cycles +
+           (d(range) * whole + part) * inner_cycles;
   };
   double batch = first(parts), longest = 0, before = 0;
   for (int64_t w = 1; w <= threads; w++) {
@@ -46,21 +49,21 @@ double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, cons
 }
 
 /// Of the ways to cut a product into items, for as few as one a thread, the one whose longest share is shortest; of nearly equal ones that
-/// with most items, which leaves something to take where a thread is held up.
+/// where threads keep their rows, and that with most items, which leaves something to take where a thread is held up.
 Splits choose_shares(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const SplitRequest& most) {
   Splits best = choose_splits(most);
   if (threads == 1 || best.items() == 1) return best;
-  constexpr double nearly = 1.05;
   double least = longest_share(p, f, threads, m, best);
-  int64_t batch = std::max<int64_t>(most.batch, 1);
+  auto consider = [&](const Splits& s, double nearly) {
+    double share = longest_share(p, f, threads, m, s);
+    if (share * nearly < least) best = s, least = share;
+  };
+  for (int64_t panels = best.panels / 2; best.keeps_rows && panels >= 1; panels /= 2) consider({threads, panels, true}, 1.01);
+  int64_t batch = std::max<int64_t>(most.batch, 1), all = choose_splits(most).items();
   for (int64_t per_thread = most.per_thread; per_thread >= 1; per_thread /= 2) {
-    int64_t wanted = std::min(ceil_div(threads * per_thread, batch), best.items());
-    for (int64_t panels = 1; panels <= std::min(wanted, most.panels); panels++) {
-      if (wanted % panels != 0) continue;
-      Splits s{std::min(wanted / panels, most.tiles), panels};
-      double share = longest_share(p, f, threads, m, s);
-      if (share * nearly < least) best = s, least = share;
-    }
+    int64_t wanted = std::min(ceil_div(threads * per_thread, batch), all);
+    for (int64_t panels = 1; panels <= std::min(wanted, most.panels); panels++)
+      if (wanted % panels == 0) consider({std::min(wanted / panels, most.tiles), panels}, 1.05);
   }
   return best;
 }
@@ -86,7 +89,8 @@ void choose_items(MatmulPlan& p, const GemmFamily& f, const Caches& caches, int 
       .work = product_cycles(f, m.a_type, m.m, m.n, std::max<int64_t>(p.split_k, 16)),
       .threads = threads,
       .per_thread = (p.use == BUse::Pack && p.pack_a) || p.use == BUse::Stream ? 1 : items_per_thread, // each item packs A; long rows
-      .panels_first = p.use == BUse::Pack || m.n > m.m};
+      .panels_first = p.use == BUse::Pack || m.n > m.m,
+      .keeps_rows = p.use == BUse::Packed && !f.is_tiled() && may_keep_rows(m.m, threads)};
   Splits splits = m.repeated                                  ? choose_repeated(p, caches, threads, m)
                   : uses_dots(p.use) || p.use == BUse::Stream ? choose_splits(request)
                                                               : choose_shares(p, f, threads, m, request);

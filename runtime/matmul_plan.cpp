@@ -206,6 +206,8 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   int64_t rows = caches.l2 / 2 / (depth * a_bytes);
   int64_t most_rows = round_down(max_block_rows, p.tile_rows); // whole tiles, so that few heights occur
   p.block_rows = std::clamp<int64_t>(round_down(rows, p.tile_rows), p.tile_rows, most_rows);
+  if (int64_t tiles = ceil_div(ceil_div(m.m, p.tile_rows), p.splits.rows); tiles > 0 && p.use != BUse::Stream) // an item's, in equal blocks
+    p.block_rows = ceil_div(tiles, ceil_div(tiles * p.tile_rows, p.block_rows)) * p.tile_rows;
   int64_t columns = caches.l2 * (p.pack_a ? 8 : 2) / (depth * b_bytes); // each chunk packs A anew
   if (!p.direct && many_k) columns = std::min<int64_t>(columns, 256);
   p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
@@ -425,8 +427,8 @@ static MatmulPlan plan_as_given(const KernelTable& kernels, const Caches& caches
   constexpr double bytes_per_cycle = 16; // of a B that comes from far away
   p.work = std::max(cycles_of(p.use, f, caches, m), padded(m.n, 1) * padded(m.k, 1) * static_cast<double>(size_of(f.b)) / bytes_per_cycle);
   choose_parts(p, f, m);
-  choose_blocks(p, f, caches, m);
   choose_items(p, f, caches, threads, m);
+  choose_blocks(p, f, caches, m);
   measure_scratch(p, f, m);
   p.looks_ahead = looks_for_results(f, caches, m);
   p.one_block = is_one_block(p, f, caches, m);
