@@ -50,7 +50,7 @@ struct Conv {
   int64_t group_inputs() const { return in_channels / groups; }
   int64_t group_outputs() const { return out_channels / groups; }
   bool grouped_f32() const { return groups > 1 && !transposed && in_type == DType::F32 && weight_type == DType::F32; }
-  bool depthwise() const { return grouped_f32() && group_inputs() == 1; }
+  bool depthwise() const { return grouped_f32() && group_inputs() == 1 && group_outputs() == 1; }
 };
 
 /// The family whose kernels compute convolutions of such operands; -1: none does.

@@ -67,7 +67,7 @@ void plan_parts(ConvPlan& plan, const KernelTable& kernels, const Caches& caches
                                .threads = threads,
                                .per_thread = plan.strip.used() ? 1 : items_per_thread, // each item copies what it reads
                                .panels_first = c.out_channels * w.positions() > w.in_pixels(),
-                               .keeps_rows = !f.is_tiled() && may_keep_rows(w.out_pixels(), threads)});
+                               .kept_ranges = f.is_tiled() ? 0 : kept_ranges(w.out_pixels(), threads)});
     plan.items += c.batch * to.splits.items();
   }
 }

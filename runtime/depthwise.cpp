@@ -1,6 +1,4 @@
-// The depthwise driver. Weights are packed [channels / lanes][position][channel of the group][lanes]. Several outputs
-// per input channel (a depth multiplier) need the input's channels repeated: each worker expands the rows that a tile
-// reads, then the same kernels run on them.
+// The depthwise driver. Weights are packed [channels / lanes][position][channel of the group][lanes].
 #include "runtime/depthwise.h"
 
 #include <algorithm>
@@ -16,13 +14,13 @@ float* output_of(const Conv& c, int64_t batch) { return static_cast<float*>(c.ou
 
 struct DepthwisePlan {
   int vectors;
-  int64_t channels, padded, multiplier; // output channels
-  int group;                            // input channels of one
+  int64_t channels, padded; // output channels
+  int group;                // input channels of one
   PixelCut cut;
   Splits splits;
-  int64_t pointer_bytes, copy_bytes, sum_bytes;
+  int64_t pointer_bytes, sum_bytes;
 
-  int64_t worker_bytes() const { return pointer_bytes + copy_bytes + sum_bytes; }
+  int64_t worker_bytes() const { return pointer_bytes + sum_bytes; }
 };
 
 /// Vectors of a block of channels: a number that leaves few over, wide ones first (they load fewer pointers).
@@ -47,7 +45,6 @@ double depthwise_work(const Conv& c) {
 DepthwisePlan make_plan(const KernelTable& kernels, int threads, const Conv& c) {
   DepthwisePlan p{};
   p.channels = c.out_channels;
-  p.multiplier = c.group_outputs() / c.group_inputs();
   p.group = static_cast<int>(c.group_inputs());
   int64_t all = std::max<int64_t>(ceil_div(p.channels, kernels.lanes()), 1);
   p.padded = all * kernels.lanes();
@@ -57,7 +54,6 @@ DepthwisePlan make_plan(const KernelTable& kernels, int threads, const Conv& c) 
       {.tiles = p.cut.units(), .panels = 1, .batch = c.batch, .work = depthwise_work(c), .threads = threads, .panels_first = false});
   int64_t pointers = std::min(max_block_pixels, c.window.out_pixels()) * c.window.positions();
   p.pointer_bytes = up64(pointers * static_cast<int64_t>(sizeof(float*)));
-  if (p.multiplier > 1) p.copy_bytes = p.pointer_bytes + up64(p.cut.tile_rows * c.window.positions() * p.channels * 4);
   if (!c.output) p.sum_bytes = up64(std::min(max_block_pixels, c.window.out_pixels()) * p.channels * 4);
   return p;
 }
@@ -75,21 +71,6 @@ struct DepthwiseOut {
   float* data;
   int64_t pixel;
 };
-
-/// Repeats every channel of a tile's rows, and points at the copies.
-void expand_tile(const DepthwiseCall& call, const RowTile& tile, const void** pointers, float* copies) {
-  int64_t multiplier = call.plan.multiplier;
-  for (int64_t q = 0; q < call.c.window.positions(); q++)
-    for (int i = 0; i < tile.count; i++) {
-      auto* from = static_cast<const float*>(tile.rows[q * tile.count + i]);
-      const void*& to = pointers[q * tile.count + i];
-      to = from;
-      if (tile.rows[q * tile.count] == nullptr || from == call.zeros) continue;
-      to = copies;
-      for (int64_t ch = 0; ch < call.c.in_channels; ch++)
-        for (int64_t j = 0; j < multiplier; j++) *copies++ = from[tile.first / 4 + ch];
-    }
-}
 
 const float* const* float_rows(const RowTile& tile) { return reinterpret_cast<const float* const*>(tile.rows); }
 
@@ -128,17 +109,11 @@ void run_units(const DepthwiseCall& call, int64_t batch, int64_t u0, int64_t u1,
                  .pixel = c.in_pixel * 4,
                  .zeros = reinterpret_cast<const char*>(call.zeros)};
   int64_t count = cut_windows(c.window, p.cut, in, u0, u1, 0, c.window.positions(), pointers, tiles);
-  DepthwiseOut out{reinterpret_cast<float*>(scratch + p.pointer_bytes + p.copy_bytes), c.out_channels};
+  DepthwiseOut out{reinterpret_cast<float*>(scratch + p.pointer_bytes), c.out_channels};
   if (c.output) out = {output_of(c, batch) + p.cut.begin(u0) * c.out_pixel, c.out_pixel};
   DepthwiseOut to = out;
   for (int64_t t = 0; t < count; t++) {
-    if (p.multiplier > 1) {
-      auto** expanded = reinterpret_cast<const void**>(scratch + p.pointer_bytes);
-      expand_tile(call, tiles[t], expanded, reinterpret_cast<float*>(scratch + 2 * p.pointer_bytes));
-      run_tile(call, {expanded, 0, tiles[t].count}, to);
-    } else {
-      run_tile(call, tiles[t], to);
-    }
+    run_tile(call, tiles[t], to);
     to.data += tiles[t].count * to.pixel;
   }
   if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, {out.data, out.pixel, batch, p.cut.begin(u0), p.cut.begin(u1), 0, c.out_channels});
@@ -234,9 +209,8 @@ void run_band(PlaneBand& band, int64_t batch, int64_t oy) {
 bool fits_plane(const Conv& c) {
   const ConvWindow& w = c.window;
   int64_t k = w.kernel[1], s = w.stride[1];
-  return c.depthwise() && c.group_outputs() == 1 && w.kernel[0] == 1 && w.in[0] == 1 && w.pad[0] == 0 && w.out[0] == 1 &&
-         w.kernel[2] == k && (k == 3 || k == 5 || k == 7) && w.stride[2] == s && (s == 1 || s == 2) && w.dilation[1] == 1 &&
-         w.dilation[2] == 1;
+  return c.depthwise() && w.kernel[0] == 1 && w.in[0] == 1 && w.pad[0] == 0 && w.out[0] == 1 && w.kernel[2] == k &&
+         (k == 3 || k == 5 || k == 7) && w.stride[2] == s && (s == 1 || s == 2) && w.dilation[1] == 1 && w.dilation[2] == 1;
 }
 
 int64_t plane_sum_bytes(const KernelTable& kernels, const Conv& c) {

@@ -84,7 +84,7 @@ static constexpr double chunk_work = 16'000;
 /// Products with an element of B take longer than to read it from memory that other threads read, too.
 static constexpr int64_t least_kept_rows = 64;
 
-bool may_keep_rows(int64_t rows, int threads) { return rows >= threads * least_kept_rows; }
+int64_t kept_ranges(int64_t rows, int threads) { return rows >= threads * least_kept_rows ? rows / least_kept_rows : 0; }
 
 Splits choose_splits(const SplitRequest& r) {
   Splits s;
@@ -92,8 +92,10 @@ Splits choose_splits(const SplitRequest& r) {
   double most = static_cast<double>(r.threads * r.per_thread) / static_cast<double>(r.batch);
   int64_t wanted = static_cast<int64_t>(std::min(r.work / chunk_work, most));
   if (wanted <= 1) return s;
-  if (r.keeps_rows && r.batch == 1 && wanted >= r.threads && r.tiles >= r.threads)
-    return {.rows = r.threads, .panels = std::min(r.panels, wanted / r.threads), .keeps_rows = true};
+  if (std::min({r.kept_ranges, r.tiles, wanted}) >= r.threads && r.batch == 1) {
+    int64_t panels = std::min(r.panels, wanted / r.threads), most_rows = std::min(r.kept_ranges, r.tiles);
+    return {.rows = std::min(wanted / panels, most_rows) / r.threads * r.threads, .panels = panels, .keeps_rows = true};
+  }
   auto cut = [&](int64_t& first, int64_t most_first, int64_t& second, int64_t most_second) {
     first = std::min(most_first, wanted);
     second = std::min(most_second, (wanted + first - 1) / first);

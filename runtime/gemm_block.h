@@ -98,11 +98,11 @@ struct SplitRequest {
   int threads;
   int64_t per_thread = items_per_thread; // items
   bool panels_first;                     // cut columns as far as possible before rows
-  bool keeps_rows = false;               // a range of rows for each thread, if there is one batch
+  int64_t kept_ranges = 0;               // of rows, at most, where threads are to keep theirs, if there is one batch; 0: they are not
 };
 Splits choose_splits(const SplitRequest& r);
-/// Whether so many rows for all threads are enough that each reads all of B without waiting for it.
-bool may_keep_rows(int64_t rows, int threads);
+/// Ranges of so many rows in which there are enough that a thread reads all of B without waiting for it; 0: fewer than threads.
+int64_t kept_ranges(int64_t rows, int threads);
 /// Items of so much work that one parallel chunk should hold at least.
 int64_t item_grain(double item_work);
 

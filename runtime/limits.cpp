@@ -2,6 +2,7 @@
 #include "runtime/limits.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -86,7 +87,44 @@ double bandwidth(const Workers& workers) {
   return best;
 }
 
+/// Two threads that write a line in turn.
+class Exchange {
+public:
+  /// Turns of thread 0 or 1. False: the other one did not come.
+  bool play(int side) {
+    for (int turn = side; turn < turns; turn += 2) {
+      for (int spins = 0; line_.load(std::memory_order_acquire) != turn; spins++)
+        if (spins > patience) return false;
+      if (turn == warm_up) start_ = std::chrono::steady_clock::now();
+      line_.store(turn + 1, std::memory_order_release);
+    }
+    if (side == 0) took_ = std::chrono::steady_clock::now() - start_;
+    return true;
+  }
+  double ns() const { return took_.count() / (turns - warm_up); }
+
+private:
+  static constexpr int turns = 4000, warm_up = 200, patience = 1 << 20; // loads
+  alignas(64) std::atomic<int> line_{0};
+  alignas(64) std::chrono::steady_clock::time_point start_;
+  std::chrono::duration<double, std::nano> took_{};
+};
+
 } // namespace
+
+double handover_ns(const Workers& workers) {
+  double best = 0;
+  for (int i = 0; i < runs && workers.threads() > 1; i++) {
+    Exchange exchange;
+    std::atomic<bool> met{true};
+    workers.run(2, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t side = begin; side < end; side++)
+        if (!exchange.play(static_cast<int>(side))) met = false;
+    });
+    if (met && (best == 0 || exchange.ns() < best)) best = exchange.ns();
+  }
+  return best;
+}
 
 void fill_ordinary(char* to, size_t bytes) {
   uint32_t x = 1;

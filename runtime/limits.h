@@ -16,6 +16,9 @@ struct Limits {
 /// Takes some milliseconds for each of `families`; the others' flops_per_ns are 0.
 Limits measure_limits(const KernelTable& kernels, const Workers& workers, const std::vector<int>& families);
 
+/// Nanoseconds until a thread sees what another one wrote, of two of the workers; 0: no two ran side by side. Takes a millisecond.
+double handover_ns(const Workers& workers);
+
 /// Numbers that are ordinary ones of any type, for peaks: where power bounds the clock, products of zeros run faster than any others do
 /// (bf16 tiles by a quarter).
 void fill_ordinary(char* to, size_t bytes);

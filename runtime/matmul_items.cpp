@@ -58,7 +58,7 @@ Splits choose_shares(const MatmulPlan& p, const GemmFamily& f, int threads, cons
     double share = longest_share(p, f, threads, m, s);
     if (share * nearly < least) best = s, least = share;
   };
-  for (int64_t panels = best.panels / 2; best.keeps_rows && panels >= 1; panels /= 2) consider({threads, panels, true}, 1.01);
+  for (int64_t panels = best.panels / 2; best.keeps_rows && panels >= 1; panels /= 2) consider({best.rows, panels, true}, 1.01);
   int64_t batch = std::max<int64_t>(most.batch, 1), all = choose_splits(most).items();
   for (int64_t per_thread = most.per_thread; per_thread >= 1; per_thread /= 2) {
     int64_t wanted = std::min(ceil_div(threads * per_thread, batch), all);
@@ -90,7 +90,7 @@ void choose_items(MatmulPlan& p, const GemmFamily& f, const Caches& caches, int 
       .threads = threads,
       .per_thread = (p.use == BUse::Pack && p.pack_a) || p.use == BUse::Stream ? 1 : items_per_thread, // each item packs A; long rows
       .panels_first = p.use == BUse::Pack || m.n > m.m,
-      .keeps_rows = p.use == BUse::Packed && !f.is_tiled() && may_keep_rows(m.m, threads)};
+      .kept_ranges = p.use == BUse::Packed && !f.is_tiled() ? kept_ranges(m.m, threads) : 0};
   Splits splits = m.repeated                                  ? choose_repeated(p, caches, threads, m)
                   : uses_dots(p.use) || p.use == BUse::Stream ? choose_splits(request)
                                                               : choose_shares(p, f, threads, m, request);

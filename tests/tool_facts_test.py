@@ -86,6 +86,7 @@ def check_facts():
     expect(all(set(a) == {"what", "why", "how"} for a in doctor["advice"]), "doctor's advice")
     measured = facts("doctor")["measured"]
     expect(measured and measured[0]["threads"] == 1 and measured[0]["peaks"][0]["type"] == "f32" and measured[0]["peaks"][0]["gflops"] > 1 and measured[0]["copy_gb_per_s"] > 0.1, f"doctor: {measured}")
+    expect(all((m["handover_ns"] is None) if m["threads"] == 1 else m["handover_ns"] is None or 1 < m["handover_ns"] < 1e6 for m in measured), f"doctor: {measured}")
     run = tenon("doctor", "--no-measure", env={**os.environ, "TENON_VERIFY": "1"})
     expect("TENON_VERIFY is set" in run.stdout and "unset TENON_VERIFY" in run.stdout, f"doctor: {run.stdout}")
 

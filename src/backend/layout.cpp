@@ -16,6 +16,7 @@ namespace {
 
 // Of convolutions along lines.
 constexpr int64_t most_line_channels = 16, least_line = 12, most_line = 1 << 24, most_taps = 64, most_step = 8;
+constexpr int64_t most_narrow_outputs = 8;
 // Of products by image, in types of two bytes and in wider ones; with fewer the pixels of all images do better as rows.
 constexpr int64_t least_narrow_pixels = 16, least_pixels = 128;
 
@@ -98,6 +99,12 @@ private:
            w.dtype == DType::F32;
   }
 
+  // Outputs of each channel of a depthwise convolution.
+  int64_t multiplier(const Node& n) const {
+    Call c(r_.from, *n.def, n.args);
+    return const_int(r_.from.type(c.value("weight")).sizes[0]).value_or(0) / std::max<int64_t>(c.integer("groups"), 1);
+  }
+
   // Whether to use the kernels along lines of row-major memory (runtime/conv_lines.h), which do best with few channels in a group and
   // with lines that fill vectors. Its kernels depend on the image's sizes, and no call is to wait for them: those are known.
   bool runs_by_lines(const Node& n) const {
@@ -112,6 +119,13 @@ private:
     // A group of many outputs fills the vectors of a product, which reads a window's line with any stride at once.
     bool fills = outputs <= 32 || c.integers("stride").back() == 1 || width * 10 >= (width + 15) / 16 * 16 * 9;
     return *const_int(w.sizes[1]) <= most_line_channels && width >= least_line && width <= most_line && fills;
+  }
+
+  // Whether results have so few channels that a pixel's leave half of a vector empty. Along lines vectors are full: such results lie
+  // row-major whatever reads them, and a copy of few channels costs little.
+  bool is_narrow(const Node& n) const {
+    auto outputs = const_int(r_.from.type(n.args[1].get<ValueId>()).sizes[0]);
+    return outputs && *outputs <= most_narrow_outputs && runs_by_lines(n) && !is_depthwise(n);
   }
 
   // Whether a convolution can write row-major memory. A depthwise one then reads it, too; a product does better with a copy.
@@ -156,6 +170,24 @@ private:
     r_.set(n.outputs[0], b.reshape(y, r_.from.type(n.outputs[0]).sizes));
   }
 
+  // A depthwise convolution with several outputs of a channel, as one of as many copies of the channel: kernels in channels-last memory
+  // have one output of each.
+  void convolve_copies(NodeId id) {
+    const Node& n = r_.from.node(id);
+    Builder& b = r_.builder;
+    b.set_origin(n.origin);
+    V x = b.wrap(r_[n.args[0].get<ValueId>()]);
+    Expr copies = b.integer(multiplier(n));
+    std::vector<Expr> sizes = r_.to.type(r_[n.args[0].get<ValueId>()]).sizes, apart = sizes;
+    apart.insert(apart.begin() + 2, copies), sizes[1] = sizes[1] * copies;
+    ValueId all = b.reshape(b.expand(b.unsqueeze(x, 2), apart), sizes);
+    ArgList args;
+    for (const Arg& a : n.args) args.push_back(map_values(a, [&](ValueId v) { return r_[v]; }));
+    args[0] = copy(r_.to, b.block(), all, channels_last_strides(pool(), sizes), n.origin);
+    args[8] = sizes[1]; // groups
+    r_.set(n.outputs[0], b.call1(n.op, std::move(args)));
+  }
+
   void find_uses() {
     const Graph& g = r_.from;
     for (uint32_t i = 0; i < g.num_nodes(); i++) for_each_use(g, NodeId{i}, [&](ValueId v) { users_[v].push_back(NodeId{i}); });
@@ -179,7 +211,7 @@ private:
   bool is_row_major_use(const Node& n, ValueId v) {
     if (reads_row_major(n)) return true;
     if (n.outputs.size() != 1) return false;
-    if (is_conv(n)) return n.args[0] == Arg(v) && runs_by_lines(n) && is_wanted_row_major(n.outputs[0]);
+    if (is_conv(n)) return n.args[0] == Arg(v) && runs_by_lines(n) && (is_narrow(n) || is_wanted_row_major(n.outputs[0]));
     if (n.def->kind != Kind::Pointwise && n.op != edge::_to_copy) return false;
     for (ValueId o : tensor_operands(n.args, r_.from)) {
       NodeId by = r_.from.value(o).node;
@@ -210,15 +242,16 @@ private:
 
   void visit(NodeId id) {
     const Node& n = r_.from.node(id);
-    bool conv = is_conv(n);
-    if (conv && is_wanted_row_major(n.outputs[0]) && is_product(n) && is_row_major(r_.to.type(r_[n.args[0].get<ValueId>()])))
-      return multiply_images(id);
+    bool conv = is_conv(n), reads_rows = conv && is_row_major(r_.to.type(r_[n.args[0].get<ValueId>()]));
+    if (reads_rows && is_wanted_row_major(n.outputs[0]) && is_product(n)) return multiply_images(id);
+    if (reads_rows && is_narrow(n)) return r_.copy_node(id);
     if (conv && is_wanted_row_major(n.outputs[0]) && gives_row_major(n)) {
-      if (runs_by_lines(n) && is_row_major(r_.to.type(r_[n.args[0].get<ValueId>()]))) return r_.copy_node(id);
+      if (runs_by_lines(n) && reads_rows) return r_.copy_node(id);
       if (!is_depthwise(n))
         return copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
     }
-    if (conv) copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
+    if (conv && is_depthwise(n) && multiplier(n) > 1) convolve_copies(id);
+    else if (conv) copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
     else if (reads_row_major(n)) copy_node_with(id, tensor_operands(n.args, r_.from), [](const Type&) { return std::vector<Expr>(); });
     else r_.copy_node(id);
     if (!conv && !follows(n)) return;

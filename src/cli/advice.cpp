@@ -56,6 +56,17 @@ void about_threads(const CpuFacts& cpu, const std::vector<HostSpeed>& speeds, Li
                    "compare tenon bench MODEL with --threads of fewer; of a virtual machine ask for whole cores"});
 }
 
+void about_caches(const std::vector<HostSpeed>& speeds, List& out) {
+  constexpr double far_ns = 110; // cores of one last cache take 20 to 80
+  for (const HostSpeed& s : speeds)
+    if (s.handover_ns > far_ns)
+      out.push_back(
+          {fmt::format("what one thread writes, another sees {:.0f} ns later", s.handover_ns),
+           "they run on cores that share no cache: short steps wait for what the other core wrote, and calls take up to 1.4 times as long",
+           "CPUs that share an L3, as lscpu -e lists them: taskset -c LIST, cpuset.cpus; of a virtual machine cores of one socket, or "
+           "pinned ones"});
+}
+
 void about_memory(const MemoryFacts& memory, List& out) {
   if (memory.huge_pages == "never")
     out.push_back({"transparent huge pages are off",
@@ -108,6 +119,7 @@ std::vector<Advice> advice_for(const MachineFacts& facts, const Host& host, cons
   about_code(facts, host, out);
   about_quota(facts.cpu, out);
   about_threads(facts.cpu, speeds, out);
+  about_caches(speeds, out);
   about_clocks(facts.cpu, out);
   about_nodes(facts.nodes, out);
   about_memory(facts.memory, out);

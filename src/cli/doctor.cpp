@@ -106,6 +106,7 @@ std::string json_of(const HostSpeed& s) {
       .count("threads", static_cast<uint64_t>(s.threads))
       .json("peaks", json_array(s.peaks, peak))
       .number("copy_gb_per_s", s.bytes_per_ns, 2)
+      .json("handover_ns", s.handover_ns > 0 ? fmt::format("{:.0f}", s.handover_ns) : "null")
       .str();
 }
 std::string json_of(const Advice& a) { return JsonObject().text("what", a.what).text("why", a.why).text("how", a.how).str(); }
@@ -148,7 +149,8 @@ void print_text(const MachineFacts& facts, const Host& host, const std::vector<H
   for (const HostSpeed& s : speeds) {
     fmt::print("measured  {} thread{}: ", s.threads, s.threads == 1 ? "" : "s");
     for (const HostSpeed::Peak& p : s.peaks) fmt::print("{} {:.0f} GFLOP/s ({}), ", p.type, p.flops_per_ns, p.family);
-    fmt::print("copies {:.1f} GB/s\n", s.bytes_per_ns);
+    fmt::print("copies {:.1f} GB/s{}\n", s.bytes_per_ns,
+               s.handover_ns > 0 ? fmt::format(", {:.0f} ns from one to another", s.handover_ns) : "");
   }
   if (advice.empty()) fmt::print("\nNothing is in the way.\n");
   else fmt::print("\nWhat may make tenon faster here:\n");

@@ -50,13 +50,13 @@ HostSpeed measure_host(int threads) {
   MicroKernels micro(host_target(Isa::Auto));
   const KernelTable& kernels = micro.table();
   Workers workers(threads);
-  HostSpeed speed{.threads = workers.threads(), .peaks = {}, .bytes_per_ns = 0};
+  HostSpeed speed{.threads = workers.threads(), .peaks = {}};
   std::vector<int> families;
   for (auto& [type, a, b] : {std::tuple{"f32", DType::F32, DType::F32}, {"bf16", DType::BF16, DType::BF16}, {"int8", DType::U8, DType::I8}})
     if (int f = family_of(kernels, a, b); f >= 0) families.push_back(f), speed.peaks.push_back({type, kernels.family(f).name, 0});
   Limits limits = measure_limits(kernels, workers, families);
   for (size_t i = 0; i < families.size(); i++) speed.peaks[i].flops_per_ns = limits.flops_per_ns[static_cast<size_t>(families[i])];
-  speed.bytes_per_ns = limits.bytes_per_ns;
+  speed.bytes_per_ns = limits.bytes_per_ns, speed.handover_ns = handover_ns(workers);
   return speed;
 }
 

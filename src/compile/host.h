@@ -25,6 +25,7 @@ struct HostSpeed {
   };
   std::vector<Peak> peaks;
   double bytes_per_ns = 0; ///< read and written
+  double handover_ns = 0;  ///< until one of two threads sees what the other wrote; 0: one thread, or no two ran side by side
 };
 /// Takes some tens of milliseconds. 0 threads: all that the process may use. Throws where the CPU has no code.
 HostSpeed measure_host(int threads);

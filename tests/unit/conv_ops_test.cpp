@@ -110,6 +110,33 @@ TEST_CASE("windows of one pixel between row-major tensors are products, which co
       }
 }
 
+TEST_CASE("convolutions of few outputs run along lines, whatever reads them") {
+  for (int64_t in : {1, 3})
+    for (int64_t out : {1, 6, 8, 9})
+      for (int64_t kernel : {3, 5})
+        for (int64_t stride : {1, 2}) {
+          CAPTURE(in);
+          CAPTURE(out);
+          CAPTURE(kernel);
+          CAPTURE(stride);
+          TestGraph g;
+          V x = g.input(std::vector<Expr>{g.symbol("n", 1), g.b.integer(in), g.b.integer(31), g.b.integer(42)});
+          auto next = [&](V v, std::vector<int64_t> weight, int64_t step, int64_t pad) {
+            V w = g.b.constant(mixed(DType::F32, weight)), bias = g.b.constant(mixed(DType::F32, {weight[0]}));
+            return convolve(g, v, w, bias, {{1, 1, 1, 1}, weight, step, pad, 1, 1});
+          };
+          V y = g.b.call1("aten::tanh.default", {next(x, {out, in, kernel, kernel}, stride, kernel / 2)});
+          V pooled = g.b.call1("aten::avg_pool2d.default", {y, {2, 2}, {2, 2}});
+          V sum = g.b.call1("aten::add.Tensor", {next(y, {out, out, 1, 1}, 1, 0), y}); // of both layouts
+          g.returns(next(pooled, {17, out, 3, 3}, 1, 1));
+          g.returns(sum);
+          std::string plan = g.program().dump("plan").value();
+          CHECK_MESSAGE((plan.find("to_layout") > plan.find("convolution")) == (out <= 8), plan);
+          compare_each(g, {{mixed(DType::F32, {2, in, 31, 42})}, {mixed(DType::F32, {1, in, 31, 42})}},
+                       {{.threads = 2}, {.threads = 1, .isa = Isa::Avx2}});
+        }
+}
+
 TEST_CASE("transposed depthwise convolutions become regular ones") {
   struct Window {
     int64_t kernel, stride, pad, extra, multiple;

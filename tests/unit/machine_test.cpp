@@ -104,11 +104,13 @@ TEST_CASE("threads that share cores are told by what they do") {
   MachineFacts facts;
   facts.cpu.allowed = 8, facts.cpu.allowed_cores = 4, facts.cpu.load = 0.1;
   HostSpeed one{.threads = 1, .peaks = {{"f32", "f32_avx2", 100}}, .bytes_per_ns = 10};
-  HostSpeed all{.threads = 8, .peaks = {{"f32", "f32_avx2", 400}}, .bytes_per_ns = 20};
+  HostSpeed all{.threads = 8, .peaks = {{"f32", "f32_avx2", 400}}, .bytes_per_ns = 20, .handover_ns = 60};
   auto advice = cli::advice_for(facts, {.isa = "avx2"}, {one, all}, {});
   CHECK(says(advice, "4 of 8 CPUs are second threads"));
   CHECK(says(advice, "8 threads do 4.0 times the arithmetic of one"));
   facts.cpu.allowed_cores = 8, all.peaks[0].flops_per_ns = 760;
   CHECK(cli::advice_for(facts, {.isa = "avx2"}, {one, all}, {}).empty());
+  all.handover_ns = 195;
+  CHECK(says(cli::advice_for(facts, {.isa = "avx2"}, {one, all}, {}), "another sees 195 ns later"));
   CHECK(says(cli::advice_for(facts, {.refused = "this CPU lacks AVX2"}, {}, {}), "no code for this CPU"));
 }
