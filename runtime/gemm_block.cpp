@@ -93,7 +93,7 @@ Splits choose_splits(const SplitRequest& r) {
   int64_t wanted = static_cast<int64_t>(std::min(r.work / chunk_work, most));
   if (wanted <= 1) return s;
   if (std::min({r.kept_ranges, r.tiles, wanted}) >= r.threads && r.batch == 1) {
-    int64_t panels = std::min(r.panels, wanted / r.threads), most_rows = std::min(r.kept_ranges, r.tiles);
+    int64_t panels = std::clamp<int64_t>(r.panels, 1, wanted / r.threads), most_rows = std::min(r.kept_ranges, r.tiles);
     return {.rows = std::min(wanted / panels, most_rows) / r.threads * r.threads, .panels = panels, .keeps_rows = true};
   }
   auto cut = [&](int64_t& first, int64_t most_first, int64_t& second, int64_t most_second) {
