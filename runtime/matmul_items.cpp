@@ -53,13 +53,13 @@ double longest_share(const MatmulPlan& p, const GemmFamily& f, int threads, cons
 Splits choose_shares(const MatmulPlan& p, const GemmFamily& f, int threads, const Matmul& m, const SplitRequest& most) {
   Splits best = choose_splits(most);
   if (threads == 1 || best.items() == 1) return best;
+  int64_t batch = std::max<int64_t>(most.batch, 1), all = best.items();
   double least = longest_share(p, f, threads, m, best);
   auto consider = [&](const Splits& s, double nearly) {
     double share = longest_share(p, f, threads, m, s);
     if (share * nearly < least) best = s, least = share;
   };
   for (int64_t panels = best.panels / 2; best.keeps_rows && panels >= 1; panels /= 2) consider({best.rows, panels, true}, 1.01);
-  int64_t batch = std::max<int64_t>(most.batch, 1), all = choose_splits(most).items();
   for (int64_t per_thread = most.per_thread; per_thread >= 1; per_thread /= 2) {
     int64_t wanted = std::min(ceil_div(threads * per_thread, batch), all);
     for (int64_t panels = 1; panels <= std::min(wanted, most.panels); panels++)
