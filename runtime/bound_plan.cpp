@@ -98,11 +98,12 @@ bool place_buffers(Frame& f, BoundPlan& out) {
   alive.reserve(table.arena.size()), buffers.reserve(table.arena.size());
   for (const BindTable::ArenaBuffer& b : table.arena) {
     if (is_between(out.chains, b.buffer)) continue;
-    alive.push_back({b.first, b.last, (std::max<size_t>(bytes[b.extent], 1) + 63) / 64 * 64, 0});
+    alive.push_back({b.first, b.last, (std::max<size_t>(bytes[b.extent], 1) + place_bytes - 1) / place_bytes * place_bytes, 0});
     prolong(out.chains, alive.back().first, alive.back().last);
     buffers.push_back(b.buffer);
   }
-  out.arena_bytes = place_intervals(alive, out.chains.empty() ? table.overlaps : Overlaps(alive, f.plan->num_steps));
+  out.arena_bytes =
+      place_intervals(alive, out.chains.empty() ? table.overlaps : Overlaps(alive, f.plan->num_steps), f.workers->threads() > 1);
   out.offsets.assign(f.plan->buffers.size(), 0);
   for (size_t i = 0; i < alive.size(); i++) out.offsets[static_cast<size_t>(buffers[i])] = alive[i].offset;
   return true;

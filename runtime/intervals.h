@@ -27,7 +27,12 @@ private:
   bool are_few_ = true;
 };
 
-/// Sets the offsets, largest intervals first, each at the lowest place that is free between its steps; gives the bytes of all.
-size_t place_intervals(std::vector<Interval>& intervals, const Overlaps& overlaps);
+/// Offsets and bytes are multiples of a cache line.
+inline constexpr size_t place_bytes = 64;
+
+/// Sets the offsets, largest intervals first, each at the lowest place that is free between its steps; gives the bytes of all. Shared:
+/// threads write each a range of every buffer, the same part of it. So buffers lie around the same middles, where this takes at most a
+/// quarter more memory: a thread's halves lie where its own halves lay before, and stores find lines that no other core holds.
+size_t place_intervals(std::vector<Interval>& intervals, const Overlaps& overlaps, bool shared);
 
 } // namespace tenon
