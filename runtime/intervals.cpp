@@ -102,7 +102,7 @@ Overlaps::Overlaps(const std::vector<Interval>& all, int steps) : begin_(all.siz
 
 size_t place_intervals(std::vector<Interval>& all, const Overlaps& overlaps, bool shared) {
   size_t least = Placing{all, overlaps, false}.place();
-  if (!shared) return least;
+  if (!shared || !overlaps.are_few()) return least; // among many at once all middles are taken, and looking takes long
   std::vector<Interval> by_middles = all;
   size_t bytes = Placing{by_middles, overlaps, true}.place();
   if (bytes > least + least / 4) return least;
