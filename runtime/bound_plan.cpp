@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "base/strided.h"
 #include "runtime/frame.h"
 #include "runtime/intervals.h"
@@ -98,7 +99,7 @@ bool place_buffers(Frame& f, BoundPlan& out) {
   alive.reserve(table.arena.size()), buffers.reserve(table.arena.size());
   for (const BindTable::ArenaBuffer& b : table.arena) {
     if (is_between(out.chains, b.buffer)) continue;
-    alive.push_back({b.first, b.last, (std::max<size_t>(bytes[b.extent], 1) + place_bytes - 1) / place_bytes * place_bytes, 0});
+    alive.push_back({b.first, b.last, static_cast<size_t>(up64(std::max<int64_t>(static_cast<int64_t>(bytes[b.extent]), 1))), 0});
     prolong(out.chains, alive.back().first, alive.back().last);
     buffers.push_back(b.buffer);
   }

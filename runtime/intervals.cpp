@@ -9,6 +9,7 @@ namespace tenon {
 namespace {
 
 using Numbers = std::vector<uint32_t>;
+constexpr size_t cache_line = 64;
 
 /// The intervals by their first steps.
 Numbers by_first(const std::vector<Interval>& all, int steps) {
@@ -34,9 +35,9 @@ size_t lowest(const std::vector<Interval>& all, const Numbers& taken, const Inte
 }
 
 /// A middle is where threads that share out a buffer meet: of one at `offset`.
-size_t middle(size_t offset, size_t bytes) { return offset + bytes / 2 / place_bytes * place_bytes; }
+size_t middle(size_t offset, size_t bytes) { return offset + bytes / (2 * cache_line) * cache_line; }
 
-/// Whether [at, at + wanted.bytes) is free of those taken, which are in the order of their offsets.
+/// Whether [at, at + wanted.bytes) is free of those taken.
 bool is_free(const std::vector<Interval>& all, const Numbers& taken, const Interval& wanted, size_t at) {
   return std::none_of(taken.begin(), taken.end(), [&](uint32_t t) {
     return all[t].offset < at + wanted.bytes && at < all[t].offset + all[t].bytes && overlap(all[t], wanted);

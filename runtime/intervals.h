@@ -9,8 +9,8 @@ namespace tenon {
 
 struct Interval {
   int first, last; // steps
-  size_t bytes;
-  size_t offset; // what is looked for
+  size_t bytes;    // whole cache lines
+  size_t offset;   // what is looked for
 };
 
 /// Which of them live at the same time. Steps beyond `steps` count as that one.
@@ -26,9 +26,6 @@ private:
   std::vector<uint32_t> begin_, others_; // of interval i: others[begin[i]] to others[begin[i + 1]]
   bool are_few_ = true;
 };
-
-/// Offsets and bytes are multiples of a cache line.
-inline constexpr size_t place_bytes = 64;
 
 /// Sets the offsets, largest intervals first, each at the lowest place that is free between its steps; gives the bytes of all. Shared:
 /// threads write each a range of every buffer, the same part of it. So buffers lie around the same middles, where this takes at most a

@@ -33,7 +33,7 @@ std::vector<Interval> random_intervals(std::mt19937& random, int n, int longest,
   for (int i = 0; i < n; i++) {
     int first = static_cast<int>(random() % static_cast<unsigned>(steps));
     int last = random() % 16 == 0 ? INT32_MAX : first + static_cast<int>(random() % static_cast<unsigned>(longest));
-    all.push_back({first, last, (random() % 9 + 1) * place_bytes, 0});
+    all.push_back({first, last, (random() % 9 + 1) * 64, 0});
   }
   return all;
 }
@@ -76,7 +76,7 @@ TEST_CASE("intervals that threads share out overlap nowhere and take at most a q
       CHECK(bytes <= least + least / 4);
       int64_t bad = 0;
       for (size_t a = 0; a < all.size(); a++) {
-        bad += all[a].offset % place_bytes != 0;
+        bad += all[a].offset % 64 != 0;
         for (size_t b = 0; b < a; b++)
           bad += overlap(all[a], all[b]) && all[a].offset < all[b].offset + all[b].bytes && all[b].offset < all[a].offset + all[a].bytes;
       }
@@ -90,4 +90,7 @@ TEST_CASE("what follows in a chain lies around the same middles") {
   for (int i = 0; i < 12; i++) all.push_back({i, i + 1, static_cast<size_t>(4096 - 256 * i), 0}); // two at a time, ever smaller
   place_intervals(all, Overlaps(all, 13), true);
   for (size_t i = 2; i < all.size(); i++) CHECK(middle(all[i]) == middle(all[i - 2]));
+  // Two halves of a large one: around its middle, beside it, they take a third more.
+  std::vector<Interval> halves{{0, 0, 384, 0}, {1, 1, 192, 0}, {1, 2, 192, 0}};
+  CHECK(place_intervals(halves, Overlaps(halves, 3), true) == 384);
 }
