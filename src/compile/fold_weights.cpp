@@ -126,10 +126,12 @@ private:
     return is_pick(at) && add(v, std::min(most_growth, stored_ - grown_));
   }
 
-  // A value that something else reads, for a result of computing: views of it stay views.
+  // A value that something else reads, for a result of computing: views of it stay views. A contraction reads no memory with zeros around
+  // it, and would have them copied in each call.
   void add_result(ValueId v, bool contraction) {
     if (add_picked(v)) return;
-    while (is_view_of_fixed(v)) v = viewed(v);
+    for (; is_view_of_fixed(v); v = viewed(v))
+      if (contraction && g_.node(node_of(v)).op == edge::constant_pad_nd && add(v, most_growth)) return;
     add(v, contraction ? most_growth : 0);
   }
 
