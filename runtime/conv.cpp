@@ -24,7 +24,6 @@ struct ConvCall {
   char* scratch;
 
   int64_t sum_bytes() const { return static_cast<int64_t>(size_of(family.sum)); }
-  int64_t in_bytes() const { return static_cast<int64_t>(size_of(c.in_type)); }
   const char* padding() const { return weights + plan.layout.padding; }
 };
 
@@ -168,8 +167,8 @@ void cut_block(const ConvCall& call, const ConvItem& item, ConvBlock& block) {
   int64_t q0 = block.q0, q1 = block.q1;
   bool fold = item.part.folded && call.plan.folded;
   if (item.part.folded && !fold) q0 *= item.part.window.kernel[2], q1 *= item.part.window.kernel[2];
-  WindowInput in{.image = static_cast<const char*>(c.input) + item.batch * c.in_batch * call.in_bytes(),
-                 .pixel = c.in_pixel * call.in_bytes(),
+  WindowInput in{.image = static_cast<const char*>(c.input) + item.batch * c.in_batch * call.c.in_bytes(),
+                 .pixel = c.in_pixel * call.c.in_bytes(),
                  .zeros = call.padding(),
                  .padding = c.padding,
                  .folded = fold,
@@ -183,7 +182,7 @@ TileSpan copy_rows(const ConvCall& call, const ConvItem& item, const ConvBlock& 
   WindowRows from{.part = item.part,
                   .pieces = item.part.folded && !plan.folded ? item.part.window.kernel[2] : 1,
                   .type = call.c.in_type,
-                  .first = group * call.c.group_inputs() * call.in_bytes(),
+                  .first = group * call.c.group_inputs() * call.c.in_bytes(),
                   .padding = call.padding()};
   copy_windows(call.kernels, call.family, from, {block.tiles, static_cast<size_t>(block.count)}, block.q1 - block.q0, item.copies,
                plan.row_stride);
@@ -208,7 +207,7 @@ TileSpan copy_strip(const ConvCall& call, const ConvItem& item, const ConvBlock&
   const ConvStrip& strip = call.plan.strip;
   const Conv& c = call.c;
   int64_t m0 = item.plan.cut.begin(block.u0), m1 = item.plan.cut.begin(block.u1), step = call.family.row_step;
-  const char* image = static_cast<const char*>(c.input) + item.batch * c.in_batch * call.in_bytes();
+  const char* image = static_cast<const char*>(c.input) + item.batch * c.in_batch * call.c.in_bytes();
   const char* first = item.copies + fill_strip(strip, item.part, c, image, m0, m1, item.copies);
   const void **two = item.rows, **one = two + 2 * item.part.positions;
   for (int64_t q = 0; q < item.part.positions; q++) {
@@ -251,9 +250,9 @@ void run_block(const ConvCall& call, const ConvItem& item, ConvBlock& block) {
     for (int64_t g = 0; g < c.groups; g++) {
       if (copied && c.groups > 1) tiles = copy_rows(call, item, block, g, rows);
       multiply_group(call, item, block, tiles, g, p, p1, to);
-      for (int64_t t = 0; t < block.count && !copied; t++) block.tiles[t].first += c.group_inputs() * call.in_bytes();
+      for (int64_t t = 0; t < block.count && !copied; t++) block.tiles[t].first += c.group_inputs() * call.c.in_bytes();
     }
-    for (int64_t t = 0; t < block.count && !copied; t++) block.tiles[t].first -= c.in_channels * call.in_bytes();
+    for (int64_t t = 0; t < block.count && !copied; t++) block.tiles[t].first -= c.in_channels * call.c.in_bytes();
     if (block.q1 == item.part.positions) finish_block(call, item, block, p, p1, to);
   }
 }

@@ -1,15 +1,17 @@
 // Convolution over channels-last activations, with results of either layout, and sizes given at run time: any kernel,
-// stride, padding, dilation and groups, in one to three dimensions, transposed or not. Depthwise convolution of f32 has
-// kernels of its own, all else runs on the matrix kernels.
+// stride, padding, dilation and groups, in one to three dimensions, transposed or not. Depthwise convolution of f32,
+// bf16 and f16 has kernels of its own, all else runs on the matrix kernels.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 
+#include "base/numeric.h"
 #include "runtime/conv_lines.h"
 #include "runtime/conv_parts.h"
 #include "runtime/conv_strip.h"
 #include "runtime/conv_window.h"
 #include "runtime/matmul.h"
+#include "runtime/micro_kernels.h"
 #include "runtime/winograd.h"
 
 namespace tenon {
@@ -49,9 +51,20 @@ struct Conv {
   bool operator==(const Conv&) const = default;
   int64_t group_inputs() const { return in_channels / groups; }
   int64_t group_outputs() const { return out_channels / groups; }
-  bool grouped_f32() const { return groups > 1 && !transposed && in_type == DType::F32 && weight_type == DType::F32; }
-  bool depthwise() const { return grouped_f32() && group_inputs() == 1 && group_outputs() == 1; }
+  int64_t in_bytes() const { return static_cast<int64_t>(size_of(in_type)); } // of an element
+  int64_t weight_bytes() const { return static_cast<int64_t>(size_of(weight_type)); }
+  bool has_groups_of_floats() const {
+    return groups > 1 && !transposed && depthwise_input(in_type) < 3 && depthwise_input(weight_type) < 3;
+  }
+  bool depthwise() const { return has_groups_of_floats() && group_inputs() == 1 && group_outputs() == 1; }
 };
+
+/// A weight that is a float of at most 4 bytes, which are not packed yet.
+inline float weight_at(const Conv& c, int64_t element) {
+  if (c.weight_type == DType::F32) return static_cast<const float*>(c.weights)[element];
+  if (c.weight_type == DType::BF16) return static_cast<float>(static_cast<const BF16*>(c.weights)[element]);
+  return static_cast<float>(static_cast<const F16*>(c.weights)[element]);
+}
 
 /// The family whose kernels compute convolutions of such operands; -1: none does.
 int conv_family(const KernelTable& kernels, const Conv& conv);

@@ -14,7 +14,9 @@ constexpr int64_t most_chain_rows = 16; // at a time
 constexpr int64_t items_wanted = 3;     // of a thread
 constexpr int64_t least_halos = 4;      // rows of an item, counted in those it shares with its neighbour
 
-int64_t row_bytes(int64_t width, int64_t channels) { return width * channels * 4; }
+/// Of a row of the depthwise convolution's input, and of its output where the chain goes on: both are of one type.
+int64_t in_row_bytes(const Conv& c) { return c.window.in[2] * c.in_channels * c.in_bytes(); }
+int64_t out_row_bytes(const Conv& c) { return c.window.out[2] * c.out_channels * c.in_bytes(); }
 
 bool contains(const std::vector<int>& all, int buffer) { return std::find(all.begin(), all.end(), buffer) != all.end(); }
 
@@ -25,8 +27,8 @@ const ConvStep* link_of(const Step& step) {
   auto* s = std::get_if<ConvStep>(&step.run);
   if (!s || !step.dynamic.empty() || s->weight >= 0) return nullptr;
   const Conv& c = s->shape;
-  bool plain =
-      c.in_type == DType::F32 && c.weight_type == DType::F32 && c.packed && !c.transposed && !c.row_major && !c.by_lines && !c.winograd;
+  bool plain = depthwise_input(c.in_type) < 3 && depthwise_input(c.weight_type) < 3 && c.packed && !c.transposed && !c.row_major &&
+               !c.by_lines && !c.winograd;
   return plain ? s : nullptr;
 }
 
@@ -44,7 +46,7 @@ int between(const Plan& plan, const Step& a, const Step& b) {
   int buffer = result_of(from);
   if (buffer < 0 || to.input != buffer || contains(to.epilogue.buffers, buffer)) return -1;
   const PlanBuffer& p = plan.buffers[static_cast<size_t>(buffer)];
-  bool own = p.place == BufferPlace::Arena && p.dtype == DType::F32 && p.first == a.number && p.last == b.number;
+  bool own = p.place == BufferPlace::Arena && p.dtype == to.shape.in_type && p.first == a.number && p.last == b.number;
   return own ? buffer : -1;
 }
 
@@ -74,7 +76,9 @@ bool is_product(const KernelTable& kernels, const Conv& c) {
   const ConvWindow& w = c.window;
   bool plain = c.groups == 1 && w.positions() == 1 && conv_family(kernels, c) >= 0;
   for (int d = 0; d < 3; d++) plain = plain && w.stride[d] == 1 && w.pad[d] == 0 && w.in[d] == w.out[d];
-  return plain && kernels.family(conv_family(kernels, c)).sum == DType::F32;
+  if (!plain) return false;
+  const GemmFamily& f = kernels.family(conv_family(kernels, c));
+  return f.sum == DType::F32 && !f.is_tiled();
 }
 
 Conv given_conv(const ConvStep& s, const Frame& f) {
@@ -99,7 +103,7 @@ std::optional<MatmulPlan> plan_rows(const Frame& f, const Conv& c, int64_t rows)
 /// Rows at a time, so that they and the weights stay in L2. False: they do not.
 bool choose_rows(ConvChain& c, const Frame& f, const Conv& conv, int64_t weight_bytes) {
   const ConvWindow& w = conv.window;
-  int64_t in = row_bytes(w.in[2], conv.in_channels), out = row_bytes(w.out[2], conv.out_channels), room = f.plan->caches.l2 / 2;
+  int64_t in = in_row_bytes(conv), out = out_row_bytes(conv), room = f.plan->caches.l2 / 2;
   if (weight_bytes > room / 2) return false;
   int64_t stride = w.stride[1], shared = w.kernel[1] - 1;
   if (!c.before) {
@@ -126,10 +130,11 @@ bool plan_chain(ConvChain& c, const Frame& f) {
   Conv conv = given_conv(*c.depthwise, f);
   const ConvWindow& w = conv.window;
   if (!fits_plane(conv) || w.out_pixels() <= 0 || w.in_pixels() <= 0 || conv.batch <= 0 || conv.in_channels <= 0) return false;
-  int64_t largest = std::max(c.before ? w.in_pixels() : 0, c.after ? w.out_pixels() : 0) * conv.batch * conv.in_channels * 4, weights = 0;
+  int64_t pixels = std::max(c.before ? w.in_pixels() : 0, c.after ? w.out_pixels() : 0),
+          largest = pixels * conv.batch * conv.in_channels * conv.in_bytes(), weights = 0;
   if (largest <= f.plan->caches.l2 / 2 * f.workers->threads()) return false;
   for (const ConvStep* s : {c.before, c.after})
-    if (s) weights += s->shape.in_channels * s->shape.out_channels * 4;
+    if (s) weights += s->shape.in_channels * s->shape.out_channels * s->shape.weight_bytes();
   if (!choose_rows(c, f, conv, weights) || !choose_strips(c, f, conv)) return false;
   for (const ConvStep* s : {c.before, c.after}) {
     if (!s) continue;
@@ -140,8 +145,8 @@ bool plan_chain(ConvChain& c, const Frame& f) {
     (s == c.before ? c.before_plan : c.after_plan) = *plan;
     c.product_bytes = std::max(c.product_bytes, up64(plan->worker_bytes()));
   }
-  if (c.before) c.ring_bytes = up64(2 * c.made_rows * row_bytes(w.in[2], conv.in_channels));
-  if (c.after) c.done_bytes = up64(c.done_rows * row_bytes(w.out[2], conv.out_channels));
+  if (c.before) c.ring_bytes = up64(2 * c.made_rows * in_row_bytes(conv));
+  if (c.after) c.done_bytes = up64(c.done_rows * out_row_bytes(conv));
   c.sum_bytes = up64(plane_sum_bytes(kernels, conv));
   return true;
 }
@@ -201,8 +206,8 @@ public:
     int64_t begin = c_.before ? std::clamp<int64_t>(y0 * s - pad, 0, w.in[1]) : 0,
             end = c_.before ? std::clamp<int64_t>((y1 - 1) * s - pad + k, 0, w.in[1]) : w.in[1];
     int64_t made = c_.before ? begin : end;
-    RowRing rows{reinterpret_cast<const float*>(ring_), begin, 2 * c_.made_rows};
-    if (!c_.before) rows = {static_cast<const float*>(depthwise_.input) + batch * depthwise_.in_batch, 0, w.in[1]};
+    RowRing rows{ring_, begin, 2 * c_.made_rows};
+    if (!c_.before) rows = {input_of(depthwise_, batch, 0), 0, w.in[1]};
     for (int64_t y = y0; y < y1;) {
       int64_t more = std::min(c_.made_rows, end - made);
       if (more > 0) make(batch, begin, made, made + more), made += more;
@@ -215,39 +220,38 @@ public:
   }
 
 private:
-  /// The place of a whole tensor of which row `row` of an image lies at `at`.
-  static float* whole(char* at, const Conv& c, int64_t batch, int64_t row) {
-    return reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(at) -
-                                    static_cast<uintptr_t>((batch * c.out_batch + row * c.window.out[2] * c.out_pixel) * 4));
+  static const char* input_of(const Conv& c, int64_t batch, int64_t row) {
+    return static_cast<const char*>(c.input) + (batch * c.in_batch + row * c.window.in[2] * c.in_pixel) * c.in_bytes();
   }
-  static void redirect(TileCall& tile, int buffer, float* to) {
+  /// The place of a whole tensor, c's result, of which row `row` of an image lies at `at`.
+  void* whole(char* at, const Conv& c, int64_t batch, int64_t row) const {
+    int64_t elements = batch * c.out_batch + row * c.window.out[2] * c.out_pixel;
+    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) - static_cast<uintptr_t>(elements * depthwise_.in_bytes()));
+  }
+  static void redirect(TileCall& tile, int buffer, void* to) {
     for (size_t i = 0; i < tile.kernel.buffers.size(); i++)
       if (tile.kernel.buffers[i] == buffer) tile.arguments.buffers[i] = to;
   }
 
   /// Rows [r0, r1) of the input of the depthwise convolution.
   void make(int64_t batch, int64_t begin, int64_t r0, int64_t r1) {
-    char* at = ring_ + (r0 - begin) % (2 * c_.made_rows) * row_bytes(depthwise_.window.in[2], depthwise_.in_channels);
+    char* at = ring_ + (r0 - begin) % (2 * c_.made_rows) * in_row_bytes(depthwise_);
     redirect(*before_tile_, c_.between[0], whole(at, before_, batch, r0));
-    multiply(before_, c_.before_plan, *before_tile_, batch, r0, r1,
-             static_cast<const float*>(before_.input) + batch * before_.in_batch + r0 * before_.window.in[2] * before_.in_pixel,
-             reinterpret_cast<float*>(at));
+    multiply(before_, c_.before_plan, *before_tile_, batch, r0, r1, input_of(before_, batch, r0), at);
   }
   /// Rows [y0, y1) of its output, and of the product behind it.
   void finish(int64_t batch, int64_t y0, int64_t y1, const RowRing& rows) {
     int64_t first = y0 * depthwise_.window.out[2];
-    auto* to = reinterpret_cast<float*>(c_.after ? done_ : sums_);
+    auto* to = reinterpret_cast<float*>(depthwise_.output ? done_ : sums_);
     if (depthwise_.output && !c_.after)
       to = static_cast<float*>(depthwise_.output) + batch * depthwise_.out_batch + first * depthwise_.out_pixel;
-    if (!depthwise_.output) to = reinterpret_cast<float*>(sums_);
     if (c_.after) redirect(depthwise_tile_, c_.between[1], whole(done_, depthwise_, batch, y0));
     run_depthwise_rows(kernels_, depthwise_, batch, y0, y1, rows, to);
     if (!c_.after) return;
     float* out = after_.output ? static_cast<float*>(after_.output) + batch * after_.out_batch + first * after_.out_pixel : nullptr;
-    multiply(after_, c_.after_plan, *after_tile_, batch, y0, y1, reinterpret_cast<const float*>(done_), out);
+    multiply(after_, c_.after_plan, *after_tile_, batch, y0, y1, done_, out);
   }
-  void multiply(const Conv& c, const MatmulPlan& plan, TileCall& tile, int64_t batch, int64_t r0, int64_t r1, const float* from,
-                float* to) {
+  void multiply(const Conv& c, const MatmulPlan& plan, TileCall& tile, int64_t batch, int64_t r0, int64_t r1, const void* from, void* to) {
     Matmul m = as_matmul(kernels_, c);
     Shifted shifted{tile, batch, r0 * c.window.out[2]};
     m.batch[1] = 1, m.m = (r1 - r0) * c.window.out[2];

@@ -325,7 +325,7 @@ void cut_items(LinePlan& p, int threads, const Conv& c, int64_t rows) {
 } // namespace
 
 bool has_line_kernels(const Conv& c) {
-  return !c.transposed && c.in_type == DType::F32 && c.weight_type == DType::F32 && c.window.kernel[2] <= LineKey::max_taps &&
+  return !c.transposed && c.in_type == DType::F32 && depthwise_input(c.weight_type) < 3 && c.window.kernel[2] <= LineKey::max_taps &&
          c.window.stride[2] <= LineKey::max_step;
 }
 
@@ -333,13 +333,12 @@ int64_t packed_line_bytes(const Conv& c) { return up64(c.out_channels * c.group_
 
 void pack_line_weights(const Conv& c, float* to) noexcept {
   const int64_t *k = c.window.kernel, *s = c.weight_strides;
-  auto* weights = static_cast<const float*>(c.weights);
   Blocks blocks(c);
   for (int64_t b = 0; b < c.groups * blocks.count; b++)
     for (int64_t i = 0; i < blocks.inputs; i++)
       for (int64_t q = 0; q < c.window.positions(); q++) {
-        const float* from = weights + i * s[1] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4];
-        for (int64_t o = blocks.first(b); o < blocks.first(b + 1); o++) *to++ = from[o * s[0]];
+        int64_t from = i * s[1] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4];
+        for (int64_t o = blocks.first(b); o < blocks.first(b + 1); o++) *to++ = weight_at(c, from + o * s[0]);
       }
 }
 

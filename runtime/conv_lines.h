@@ -31,7 +31,7 @@ struct LinePlan {
   int64_t worker_bytes() const { return pointer_bytes + sum_bytes + parted_bytes; }
 };
 
-/// True if there are kernels for it: f32, with short lines in its window.
+/// True if there are kernels for it: f32, with weights that become f32 when packed, and short lines in its window.
 bool has_line_kernels(const Conv& conv);
 int64_t packed_line_bytes(const Conv& conv);
 void pack_line_weights(const Conv& conv, float* to) noexcept;

@@ -1,4 +1,4 @@
-// The depthwise driver. Weights are packed [channels / lanes][position][channel of the group][lanes].
+// The depthwise driver. Weights are packed [channels / lanes][position][channel of the group][lanes], in f32.
 #include "runtime/depthwise.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-const float* image_of(const Conv& c, int64_t batch) { return static_cast<const float*>(c.input) + batch * c.in_batch; }
+const char* image_of(const Conv& c, int64_t batch) { return static_cast<const char*>(c.input) + batch * c.in_batch * c.in_bytes(); }
 float* output_of(const Conv& c, int64_t batch) { return static_cast<float*>(c.output) + batch * c.out_batch; }
 
 struct DepthwisePlan {
@@ -62,7 +62,7 @@ struct DepthwiseCall {
   const KernelTable& kernels;
   const Conv& c;
   DepthwisePlan plan;
-  const float* zeros;
+  const char* zeros;
   char* scratch;
 };
 
@@ -72,13 +72,12 @@ struct DepthwiseOut {
   int64_t pixel;
 };
 
-const float* const* float_rows(const RowTile& tile) { return reinterpret_cast<const float* const*>(tile.rows); }
-
 void run_tile(const DepthwiseCall& call, const RowTile& tile, DepthwiseOut to) {
   const Conv& c = call.c;
   const DepthwisePlan& p = call.plan;
   int64_t block = int64_t{p.vectors} * call.kernels.lanes(), full = p.channels / block;
-  DepthwiseArgs args{.pixels = float_rows(tile),
+  DepthwiseShape shape{.rows = tile.count, .vectors = p.vectors, .group = p.group, .in = c.in_type};
+  DepthwiseArgs args{.pixels = tile.rows,
                      .first = tile.first,
                      .weights = static_cast<const float*>(c.weights),
                      .c = to.data,
@@ -87,17 +86,17 @@ void run_tile(const DepthwiseCall& call, const RowTile& tile, DepthwiseOut to) {
                      .positions = c.window.positions(),
                      .blocks = full,
                      .columns = 0};
-  if (full > 0) call.kernels.depthwise({.rows = tile.count, .vectors = p.vectors, .group = p.group})(&args);
+  if (full > 0) call.kernels.depthwise(shape)(&args);
   int64_t done = full * block;
   args.columns = p.channels - done;
   if (args.columns == 0) return;
-  args.first += done * 4;
+  args.first += done * c.in_bytes();
   args.weights += done * c.window.positions() * p.group;
   args.c += done;
   args.blocks = 1;
-  int vectors = static_cast<int>(ceil_div(args.columns, call.kernels.lanes()));
-  bool masked = args.columns % call.kernels.lanes() != 0;
-  call.kernels.depthwise({.rows = tile.count, .vectors = vectors, .masked = masked, .group = p.group})(&args);
+  shape.vectors = static_cast<int>(ceil_div(args.columns, call.kernels.lanes()));
+  shape.masked = args.columns % call.kernels.lanes() != 0;
+  call.kernels.depthwise(shape)(&args);
 }
 
 void run_units(const DepthwiseCall& call, int64_t batch, int64_t u0, int64_t u1, char* scratch) {
@@ -105,9 +104,7 @@ void run_units(const DepthwiseCall& call, int64_t batch, int64_t u0, int64_t u1,
   const DepthwisePlan& p = call.plan;
   auto** pointers = reinterpret_cast<const void**>(scratch);
   RowTile tiles[max_block_pixels];
-  WindowInput in{.image = reinterpret_cast<const char*>(image_of(c, batch)),
-                 .pixel = c.in_pixel * 4,
-                 .zeros = reinterpret_cast<const char*>(call.zeros)};
+  WindowInput in{.image = image_of(c, batch), .pixel = c.in_pixel * c.in_bytes(), .zeros = call.zeros};
   int64_t count = cut_windows(c.window, p.cut, in, u0, u1, 0, c.window.positions(), pointers, tiles);
   DepthwiseOut out{reinterpret_cast<float*>(scratch + p.pointer_bytes), c.out_channels};
   if (c.output) out = {output_of(c, batch) + p.cut.begin(u0) * c.out_pixel, c.out_pixel};
@@ -133,7 +130,7 @@ void run_items(const DepthwiseCall& call, int64_t begin, int64_t end, int worker
 /// Pointers to the input pixels under one tile of outputs.
 struct PlanePixels {
   static constexpr int most = 13 * 19; // under 4 x 7 outputs with a 7 x 7 kernel and stride 2
-  const float* at[most];
+  const void* at[most];
 };
 
 /// The tiles of one band of output rows share the pointers of a tile without padding at its sides.
@@ -148,11 +145,12 @@ struct PlaneBand {
 
 void point_at_plane(const PlaneBand& b, const PlaneShape& s, int64_t x, PlanePixels& to) {
   const ConvWindow& w = b.c.window;
-  const float** next = to.at;
+  const void** next = to.at;
+  int64_t pixel = b.c.in_pixel * b.c.in_bytes();
   for (int64_t i = b.y; i < b.y + s.in_rows(); i++) {
     bool in = i >= 0 && i < w.in[1];
-    const float* row = in ? b.image.data + (i - b.image.first) % b.image.count * w.in[2] * b.c.in_pixel : nullptr;
-    for (int64_t j = x; j < x + s.in_pixels(); j++) *next++ = in && j >= 0 && j < w.in[2] ? row + j * b.c.in_pixel : nullptr;
+    const char* row = in ? b.image.data + (i - b.image.first) % b.image.count * w.in[2] * pixel : nullptr;
+    for (int64_t j = x; j < x + s.in_pixels(); j++) *next++ = in && j >= 0 && j < w.in[2] ? row + j * pixel : nullptr;
   }
 }
 
@@ -160,7 +158,7 @@ void run_plane(const PlaneBand& b, PlaneShape s, const PlanePixels& pixels, int6
   const Conv& c = b.c;
   int64_t lanes = b.kernels.lanes(), full = c.out_channels / lanes, done = full * lanes;
   DepthwiseArgs args{.pixels = pixels.at,
-                     .first = first * 4,
+                     .first = first * c.in_bytes(),
                      .weights = static_cast<const float*>(c.weights),
                      .c = to,
                      .c_pixel = b.out.pixel * 4,
@@ -170,7 +168,7 @@ void run_plane(const PlaneBand& b, PlaneShape s, const PlanePixels& pixels, int6
                      .columns = c.out_channels - done};
   if (full > 0) b.kernels.plane(s)(&args);
   if (args.columns == 0) return;
-  args.first += done * 4;
+  args.first += done * c.in_bytes();
   args.weights += done * args.positions;
   args.c += done;
   args.blocks = 1;
@@ -181,6 +179,14 @@ void run_plane(const PlaneBand& b, PlaneShape s, const PlanePixels& pixels, int6
 /// Output rows of a tile: as many as registers hold sums of, beside the weights of a 3x3 kernel.
 int plane_rows(int lanes, int kernel) { return lanes == 16 && kernel > 3 ? 4 : 2; }
 
+PlaneShape plane_shape(const Conv& c, int rows, int pixels) {
+  return {.kernel = static_cast<int>(c.window.kernel[1]),
+          .stride = static_cast<int>(c.window.stride[1]),
+          .rows = rows,
+          .pixels = pixels,
+          .in = c.in_type};
+}
+
 void run_band(PlaneBand& band, int64_t batch, int64_t oy) {
   const Conv& c = band.c;
   const ConvWindow& w = c.window;
@@ -189,7 +195,7 @@ void run_band(PlaneBand& band, int64_t batch, int64_t oy) {
   int shared = 0; // pixels of the tile whose pointers are kept
   int64_t shared_x = 0;
   for (int64_t t = 0, ox = 0; t < tiles.count; t++) {
-    PlaneShape s{static_cast<int>(w.kernel[1]), static_cast<int>(w.stride[1]), band.rows, tiles.rows(t)};
+    PlaneShape s = plane_shape(c, band.rows, tiles.rows(t));
     int64_t x = ox * w.stride[2] - w.pad[2];
     bool inside = x >= 0 && x + s.in_pixels() <= w.in[2];
     if (!inside || shared != s.pixels) {
@@ -253,7 +259,7 @@ void prepare_planes(const KernelTable& kernels, const Conv& c) {
   for (int r = 1; r <= KernelTable::max_rows; r++)
     for (int p = 1; p <= PlaneShape::max_pixels; p++) {
       if (!(rows >> r & 1) || !(pixels >> p & 1)) continue;
-      PlaneShape s{static_cast<int>(w.kernel[1]), static_cast<int>(w.stride[1]), r, p};
+      PlaneShape s = plane_shape(c, r, p);
       if (c.out_channels >= kernels.lanes()) kernels.plane(s);
       s.masked = true;
       if (c.out_channels % kernels.lanes() != 0) kernels.plane(s);
@@ -267,15 +273,16 @@ static void prepare_rows(const KernelTable& kernels, const Conv& c) {
   uint64_t heights = window_heights(c.window, kernels.depthwise_rows(vectors, group), vectors);
   for (int rows = 1; rows <= KernelTable::max_rows; rows++) {
     if (!(heights >> rows & 1)) continue;
-    if (c.out_channels >= block) kernels.depthwise({.rows = rows, .vectors = vectors, .group = group});
-    if (left)
-      kernels.depthwise({.rows = rows, .vectors = static_cast<int>(ceil_div(left, lanes)), .masked = left % lanes != 0, .group = group});
+    DepthwiseShape s{.rows = rows, .vectors = vectors, .group = group, .in = c.in_type};
+    if (c.out_channels >= block) kernels.depthwise(s);
+    s.vectors = static_cast<int>(ceil_div(left, lanes)), s.masked = left % lanes != 0;
+    if (left) kernels.depthwise(s);
   }
 }
 
 bool has_depthwise_kernels(const KernelTable& kernels, const Conv& c) {
-  if (!c.grouped_f32() || c.group_inputs() == 1) return c.depthwise();
-  return !c.row_major && c.group_inputs() == c.group_outputs() && kernels.depthwise_rows(1, c.group_inputs()) > 0;
+  if (!c.has_groups_of_floats() || kernels.depthwise_rows(1, c.group_inputs()) == 0 || c.group_inputs() != c.group_outputs()) return false;
+  return c.depthwise() || !c.row_major;
 }
 
 int64_t packed_depthwise_bytes(const KernelTable& kernels, const Conv& c) {
@@ -285,14 +292,13 @@ int64_t packed_depthwise_bytes(const KernelTable& kernels, const Conv& c) {
 
 void pack_depthwise_weights(const KernelTable& kernels, const Conv& c, float* to) noexcept {
   const int64_t *k = c.window.kernel, *s = c.weight_strides;
-  auto* weights = static_cast<const float*>(c.weights);
   int64_t lanes = kernels.lanes(), positions = c.window.positions(), group = c.group_inputs();
   std::memset(to, 0, static_cast<size_t>(packed_depthwise_bytes(kernels, c)));
   for (int64_t o = 0; o < c.out_channels; o++)
     for (int64_t q = 0; q < positions; q++)
       for (int64_t i = 0; i < group; i++)
         to[((o / lanes * positions + q) * group + i) * lanes + o % lanes] =
-            weights[o * s[0] + i * s[1] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4]];
+            weight_at(c, o * s[0] + i * s[1] + q / (k[2] * k[1]) * s[2] + q / k[2] % k[1] * s[3] + q % k[2] * s[4]);
 }
 
 int64_t plan_depthwise(const KernelTable& kernels, int threads, const Conv& c) {
@@ -307,7 +313,7 @@ int64_t plan_depthwise(const KernelTable& kernels, int threads, const Conv& c) {
 void run_depthwise(const KernelTable& kernels, const Workers& workers, const Conv& c, void* scratch) noexcept {
   if (fits_plane(c)) return run_planes(kernels, workers, c, static_cast<char*>(scratch));
   DepthwiseCall call{kernels, c, make_plan(kernels, workers.threads(), c), nullptr, static_cast<char*>(scratch)};
-  call.zeros = static_cast<const float*>(c.weights) + c.window.positions() * call.plan.group * call.plan.padded;
+  call.zeros = static_cast<const char*>(c.weights) + c.window.positions() * call.plan.group * call.plan.padded * 4;
   int64_t grain = item_grain(depthwise_work(c) / static_cast<double>(call.plan.splits.rows));
   workers.run(c.batch * call.plan.splits.rows, grain, [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });
 }

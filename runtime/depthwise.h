@@ -5,7 +5,7 @@
 
 namespace tenon {
 
-/// True if the depthwise kernels compute it: one input channel in a group, or 2, 4 or 8 and as many outputs.
+/// True if the depthwise kernels compute it, in f32: one input channel in a group, or 2, 4 or 8 and as many outputs.
 bool has_depthwise_kernels(const KernelTable& kernels, const Conv& conv);
 int64_t packed_depthwise_bytes(const KernelTable& kernels, const Conv& conv);
 void pack_depthwise_weights(const KernelTable& kernels, const Conv& conv, float* to) noexcept;
@@ -15,7 +15,7 @@ void run_depthwise(const KernelTable& kernels, const Workers& workers, const Con
 
 /// Rows of an image, of `in_pixel` elements a pixel, in a ring: row r at (r - first) % count.
 struct RowRing {
-  const float* data;
+  const char* data;
   int64_t first, count;
 };
 /// True if square windows are computed row by row.

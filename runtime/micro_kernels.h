@@ -10,12 +10,17 @@
 
 namespace tenon {
 
+/// What depthwise kernels read; they widen it to f32 in registers. The number of a type among these; 3: it is none of them.
+constexpr int depthwise_input(DType t) { return t == DType::F32 ? 0 : t == DType::BF16 ? 1 : t == DType::F16 ? 2 : 3; }
+inline constexpr DType depthwise_inputs[] = {DType::F32, DType::BF16, DType::F16};
+
 /// A register tile of `rows` x `vectors` vectors of a depthwise kernel. Masked: the last vector may be partial. Group:
 /// each channel is the sum over that many channels, a power of two, of the input, which lie together.
 struct DepthwiseShape {
   int rows, vectors;
   bool masked = false;
   int group = 1;
+  DType in = DType::F32;
 };
 
 /// Depthwise convolution of a tile of output pixels over `blocks` blocks of channels: c[m][n] = sum over the
@@ -26,7 +31,7 @@ struct DepthwiseShape {
 /// under a square window with stride 1 or 2 and no dilation: pixels[i][j] are the input pixels under the tile, null in
 /// the padding. It loads each of them once.
 struct DepthwiseArgs {
-  const float* const* pixels;
+  const void* const* pixels;
   int64_t first; // bytes from the pointers to the first channel
   const float* weights;
   float* c;
@@ -41,6 +46,7 @@ using DepthwiseFn = void (*)(const DepthwiseArgs*);
 struct PlaneShape {
   int kernel, stride, rows, pixels;
   bool masked = false;
+  DType in = DType::F32;
 
   static constexpr int max_pixels = 7;
   int in_rows() const { return (rows - 1) * stride + kernel; }
@@ -114,7 +120,8 @@ inline constexpr int num_conversions = 6;
 /// pointers.
 class KernelTable {
 public:
-  static constexpr int max_rows = 16, max_vectors = 16, num_groups = 4; // of depthwise tiles; groups of 1, 2, 4, 8
+  static constexpr int max_rows = 16, max_depthwise_vectors = 4, num_groups = 4; // of depthwise tiles; groups of 1, 2, 4, 8
+  static constexpr int max_vectors = 16;                                         // of a copy
 
   /// Who generates; none of these returns without a kernel.
   struct Source {
@@ -160,20 +167,23 @@ public:
   MoveFn convert(Conversion c) const noexcept { return reinterpret_cast<MoveFn>(find(convert_base + static_cast<int>(c))); }
 
   static constexpr int depthwise_index(DepthwiseShape s) {
-    return ((static_cast<int>(group_index(s.group)) * max_rows + s.rows - 1) * max_vectors + s.vectors - 1) * 2 + s.masked;
+    int group = static_cast<int>(group_index(s.group)) + num_groups * depthwise_input(s.in);
+    return ((group * max_rows + s.rows - 1) * max_depthwise_vectors + s.vectors - 1) * 2 + s.masked;
   }
   static constexpr DepthwiseShape depthwise_shape(int index) {
-    int rows = index / 2 / max_vectors;
-    return {rows % max_rows + 1, index / 2 % max_vectors + 1, index % 2 != 0, 1 << rows / max_rows};
+    int rows = index / 2 / max_depthwise_vectors, group = rows / max_rows;
+    return {rows % max_rows + 1, index / 2 % max_depthwise_vectors + 1, index % 2 != 0, 1 << group % num_groups,
+            depthwise_inputs[group / num_groups]};
   }
-  static constexpr int plane_base = num_groups * max_rows * max_vectors * 2;
+  static constexpr int plane_base = 3 * num_groups * max_rows * max_depthwise_vectors * 2;
   static constexpr int plane_index(PlaneShape s) {
-    return ((((s.kernel / 2 - 1) * 2 + s.stride - 1) * 4 + s.rows - 1) * 8 + s.pixels - 1) * 2 + s.masked;
+    return ((((depthwise_input(s.in) * 3 + s.kernel / 2 - 1) * 2 + s.stride - 1) * 4 + s.rows - 1) * 8 + s.pixels - 1) * 2 + s.masked;
   }
   static constexpr PlaneShape plane_shape(int index) {
-    return {index / 128 * 2 + 3, index / 64 % 2 + 1, index / 16 % 4 + 1, index / 2 % 8 + 1, index % 2 != 0};
+    return {index / 128 % 3 * 2 + 3, index / 64 % 2 + 1, index / 16 % 4 + 1,
+            index / 2 % 8 + 1,       index % 2 != 0,     depthwise_inputs[index / 384]};
   }
-  static constexpr int copy_base = plane_base + 3 * 128;
+  static constexpr int copy_base = plane_base + 3 * 3 * 128;
   static constexpr int transpose_index = copy_base + max_vectors;
   static constexpr int convert_base = transpose_index + 1;
   static constexpr int size = convert_base + num_conversions;
@@ -192,7 +202,7 @@ private:
   int lanes_;
   std::vector<GemmFamily> families_;
   Source source_;
-  std::array<std::array<int, max_vectors + 1>, num_groups> depthwise_rows_{};
+  std::array<std::array<int, max_depthwise_vectors + 1>, num_groups> depthwise_rows_{};
   mutable std::array<std::atomic<void*>, size> kernels_{};
 };
 

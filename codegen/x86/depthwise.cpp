@@ -1,20 +1,20 @@
-// Emits the f32 depthwise micro-kernels for any window. For a block of channels the tile's sums stay in registers over
+// Emits the depthwise micro-kernels for any window. For a block of channels the tile's sums stay in registers over
 // all kernel positions; a position's weights are loaded once for all pixels of the tile, and every input vector is an
-// operand of one multiply-add. Groups of several channels lie beside each other in a vector: for each channel of the
+// operand of one multiply-add, in f32. Groups of several channels lie beside each other in a vector: for each channel of the
 // group, it is copied to all lanes of its group.
 #include "codegen/x86/depthwise.h"
 
 #include <cstddef>
 
 #include "base/check.h"
-#include "codegen/x86/assembler.h"
+#include "codegen/x86/channel_loads.h"
 
 namespace tenon {
 namespace {
 
-class DepthwiseEmitter : public Assembler {
+class DepthwiseEmitter : public ChannelAssembler {
 public:
-  DepthwiseEmitter(CodeMemory& memory, Isa isa, DepthwiseShape s) : Assembler(memory, isa), s_(s) {}
+  DepthwiseEmitter(CodeMemory& memory, Isa isa, DepthwiseShape s) : ChannelAssembler(memory, isa, s.in, mask), s_(s) {}
 
   void* emit() {
     Xbyak::Label next_block, done, first_lanes;
@@ -26,7 +26,7 @@ public:
     L(next_block);
     sum_block();
     store_block();
-    add(offset(), block_bytes());
+    add(offset(), s_.vectors * in_vector_bytes());
     mov(rax, weights_stride());
     imul(rax, rax, s_.vectors);
     add(weights(), rax);
@@ -44,7 +44,7 @@ public:
   }
 
 private:
-  enum { blocks = 0, rows = 8, mask = 16, locals_bytes = 56 };
+  enum { blocks = 0, rows = 8, mask = 16, locals_bytes = mask + mask_bytes };
 
   Reg64 offset() const { return rcx; } // of the block's channels, from the row pointers
   Reg64 weights() const { return rdx; }
@@ -75,8 +75,7 @@ private:
     if (s_.masked) {
       mov(rax, ptr[rdi + offsetof(DepthwiseArgs, columns)]);
       if (s_.vectors > 1) sub(rax, (s_.vectors - 1) * lanes());
-      make_mask(k1, spare(), rdx);
-      if (!wide()) vmovups(ptr[rsp + mask], spare());
+      mask_channels(spare(), rdx);
     }
     mov(rax, ptr[rdi + offsetof(DepthwiseArgs, blocks)]);
     mov(ptr[rsp + blocks], rax);
@@ -88,15 +87,6 @@ private:
     mov(c_stride(), ptr[rdi + offsetof(DepthwiseArgs, c_pixel)]);
     mov(positions(), ptr[rdi + offsetof(DepthwiseArgs, positions)]);
     imul(weights_stride(), positions(), s_.group * vector_bytes());
-  }
-
-  void load_partial(const Xmm& x, const Xbyak::Address& from) {
-    if (wide()) {
-      vmovups(x | k1 | T_z, from);
-    } else {
-      vmovups(x, ptr[rsp + mask]);
-      vmaskmovps(x, x, from);
-    }
   }
 
   /// A position's weights: one vector from each of the block's groups of lanes, which lie weights_stride apart.
@@ -130,12 +120,12 @@ private:
       if (i > 0) mov(row(i), ptr[pointers() + 8 * i]);
       if (is_grouped()) add_group(i);
       for (int j = 0; !is_grouped() && j < s_.vectors; j++) {
-        Xbyak::Address in = ptr[row(i) + offset() + j * vector_bytes()];
-        if (partial(j)) {
-          load_partial(spare(), in);
-          vfmadd231ps(sum(i, j), weight(j), spare());
+        Xbyak::RegExp in = row(i) + offset() + j * in_vector_bytes();
+        if (s_.in == DType::F32 && !partial(j)) {
+          vfmadd231ps(sum(i, j), weight(j), ptr[in]);
         } else {
-          vfmadd231ps(sum(i, j), weight(j), in);
+          load_channels(spare(), in, partial(j));
+          vfmadd231ps(sum(i, j), weight(j), spare());
         }
       }
     }
@@ -147,8 +137,7 @@ private:
   }
   /// What the channels of each group add to the sums of row i.
   void add_group(int i) {
-    Xbyak::Address in = ptr[row(i) + offset()];
-    partial(0) ? load_partial(spare(), in) : vmovups(spare(), in);
+    load_channels(spare(), row(i) + offset(), partial(0));
     for (int k = 0; k < s_.group; k++) {
       if (permutes_far()) vpermps(Xbyak::Zmm(copied().getIdx()), Xbyak::Zmm(lanes_of(k).getIdx()), Xbyak::Zmm(spare().getIdx()));
       else vpermilps(copied(), spare(), s_.group == 4 ? k * 0x55 : k == 0 ? 0xa0 : 0xf5);
@@ -166,16 +155,7 @@ private:
   void store_block() {
     mov(rax, c());
     for (int i = 0; i < s_.rows; i++) {
-      for (int j = 0; j < s_.vectors; j++) {
-        int at = j * vector_bytes();
-        Xmm x = sum(i, j);
-        if (!partial(j)) vmovups(ptr[rax + at], x);
-        else if (wide()) vmovups(ptr[rax + at] | k1, x);
-        else {
-          vmovups(weight(0), ptr[rsp + mask]);
-          vmaskmovps(ptr[rax + at], weight(0), x);
-        }
-      }
+      for (int j = 0; j < s_.vectors; j++) store_sums(rax + j * vector_bytes(), sum(i, j), partial(j), weight(0));
       if (i + 1 < s_.rows) add(rax, c_stride());
     }
   }

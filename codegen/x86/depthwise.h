@@ -1,5 +1,5 @@
-// The f32 depthwise convolution micro-kernels: vectorised over channels, one for any window and one for square windows;
-// and along the lines of row-major planes.
+// The depthwise convolution micro-kernels: vectorised over channels, one for any window and one for square windows;
+// and along the lines of row-major planes, of f32 alone.
 #pragma once
 #include "codegen/x86/code_memory.h"
 #include "runtime/micro_kernels.h"

@@ -1,18 +1,19 @@
-// Emits the f32 depthwise micro-kernels for a rectangle of output pixels under a square window. The sums of one vector
+// Emits the depthwise micro-kernels for a rectangle of output pixels under a square window. The sums of one vector
 // of channels of all outputs stay in registers; each input pixel is loaded once and multiplied into every output whose
 // window holds it, or left out where it is padding. Weights of a 3x3 window stay in registers too if there are 32.
 #include <cstddef>
 
 #include "base/check.h"
-#include "codegen/x86/assembler.h"
+#include "codegen/x86/channel_loads.h"
 #include "codegen/x86/depthwise.h"
 
 namespace tenon {
 namespace {
 
-class PlaneEmitter : public Assembler {
+class PlaneEmitter : public ChannelAssembler {
 public:
-  PlaneEmitter(CodeMemory& memory, Isa isa, PlaneShape s) : Assembler(memory, isa), s_(s), weights_held_(wide() && s.kernel == 3) {
+  PlaneEmitter(CodeMemory& memory, Isa isa, PlaneShape s)
+      : ChannelAssembler(memory, isa, s.in, 0), s_(s), weights_held_(wide() && s.kernel == 3) {
     int sums = s.rows * s.pixels, weights = weights_held_ ? s.kernel * s.kernel : 0;
     first_weight_ = sums;
     first_spare_ = sums + weights;
@@ -21,7 +22,7 @@ public:
 
   void* emit() {
     Xbyak::Label next_block, done;
-    enter(locals_bytes);
+    enter(mask_bytes);
     load_arguments();
     test(blocks(), blocks());
     jle(done, T_NEAR);
@@ -29,7 +30,7 @@ public:
     L(next_block);
     sum_block();
     store_block();
-    add(offset(), vector_bytes());
+    add(offset(), in_vector_bytes());
     add(weights(), s_.kernel * s_.kernel * vector_bytes());
     add(c(), vector_bytes());
     dec(blocks());
@@ -40,8 +41,6 @@ public:
   }
 
 private:
-  enum { mask = 0, locals_bytes = 40 };
-
   Reg64 pixels() const { return rsi; }
   Reg64 offset() const { return rcx; } // of the block's channels, from the pixels' pointers
   Reg64 weights() const { return rdx; }
@@ -59,8 +58,7 @@ private:
   void load_arguments() {
     if (s_.masked) {
       mov(rax, ptr[rdi + offsetof(DepthwiseArgs, columns)]);
-      make_mask(k1, spare(0), rdx);
-      if (!wide()) vmovups(ptr[rsp + mask], spare(0));
+      mask_channels(spare(0), rdx);
     }
     mov(pixels(), ptr[rdi + offsetof(DepthwiseArgs, pixels)]);
     mov(offset(), ptr[rdi + offsetof(DepthwiseArgs, first)]);
@@ -69,14 +67,6 @@ private:
     mov(c_pixel(), ptr[rdi + offsetof(DepthwiseArgs, c_pixel)]);
     mov(c_row(), ptr[rdi + offsetof(DepthwiseArgs, c_row)]);
     mov(blocks(), ptr[rdi + offsetof(DepthwiseArgs, blocks)]);
-  }
-  void load(const Xmm& x, const Xbyak::Address& from) {
-    if (!s_.masked) vmovups(x, from);
-    else if (wide()) vmovups(x | k1 | T_z, from);
-    else {
-      vmovups(x, ptr[rsp + mask]);
-      vmaskmovps(x, x, from);
-    }
   }
 
   void sum_block() {
@@ -91,7 +81,7 @@ private:
         test(pointer(n), pointer(n));
         jz(padding, T_NEAR);
         Xmm x = spare(n);
-        load(x, ptr[pointer(n) + offset()]);
+        load_channels(x, pointer(n) + offset(), s_.masked);
         multiply_into_all(x, i, j);
         L(padding);
       }
@@ -118,13 +108,7 @@ private:
     for (int i = 0; i < s_.rows; i++) {
       mov(rax, rbx);
       for (int j = 0; j < s_.pixels; j++) {
-        Xmm x = sum(i, j);
-        if (!s_.masked) vmovups(ptr[rax], x);
-        else if (wide()) vmovups(ptr[rax] | k1, x);
-        else {
-          vmovups(spare(0), ptr[rsp + mask]);
-          vmaskmovps(ptr[rax], spare(0), x);
-        }
+        store_sums(rax, sum(i, j), s_.masked, spare(0));
         if (j + 1 < s_.pixels) add(rax, c_pixel());
       }
       if (i + 1 < s_.rows) add(rbx, c_row());

@@ -95,9 +95,10 @@ private:
   bool is_depthwise(const Node& n) const {
     Call c(r_.from, *n.def, n.args);
     const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
-    return !c.flag("transposed") && c.integer("groups") > 1 && is_const_int(w.sizes[1], 1) && x.dtype == DType::F32 &&
-           w.dtype == DType::F32;
+    return !c.flag("transposed") && c.integer("groups") > 1 && is_const_int(w.sizes[1], 1) && is_small_float(x.dtype) &&
+           is_small_float(w.dtype);
   }
+  static bool is_small_float(DType t) { return t == DType::F32 || is_reduced_float(t); }
 
   // Outputs of each channel of a depthwise convolution.
   int64_t multiplier(const Node& n) const {
@@ -107,10 +108,15 @@ private:
 
   // Whether to use the kernels along lines of row-major memory (runtime/conv_lines.h), which do best with few channels in a group and
   // with lines that fill vectors. Its kernels depend on the image's sizes, and no call is to wait for them: those are known.
-  bool runs_by_lines(const Node& n) const {
+  bool runs_by_lines(const Node& n) const { return r_.from.type(n.args[0].get<ValueId>()).dtype == DType::F32 && fits_lines(n); }
+  // Depthwise ones of reduced floats are widened for it.
+  bool runs_by_lines_widened(const Node& n) const {
+    return is_reduced_float(r_.from.type(n.args[0].get<ValueId>()).dtype) && is_depthwise(n) && fits_lines(n);
+  }
+  bool fits_lines(const Node& n) const {
     Call c(r_.from, *n.def, n.args);
     const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
-    bool fits = !c.flag("transposed") && x.dtype == DType::F32 && w.dtype == DType::F32 && *const_int(w.sizes.back()) <= most_taps &&
+    bool fits = !c.flag("transposed") && is_small_float(w.dtype) && *const_int(w.sizes.back()) <= most_taps &&
                 c.integers("stride").back() <= most_step;
     for (size_t d = 2; d < x.rank(); d++) fits = fits && const_int(x.sizes[d]);
     if (!fits) return false;
@@ -170,6 +176,18 @@ private:
     r_.set(n.outputs[0], b.reshape(y, r_.from.type(n.outputs[0]).sizes));
   }
 
+  // In f32, along lines. Weights become f32 when they are packed.
+  void convolve_widened(NodeId id) {
+    const Node& n = r_.from.node(id);
+    Builder& b = r_.builder;
+    b.set_origin(n.origin);
+    ArgList args;
+    for (size_t i = 0; i < 9; i++) args.push_back(map_values(n.args[i], [&](ValueId v) { return r_[v]; }));
+    args[0] = b.to(b.wrap(r_[n.args[0].get<ValueId>()]), DType::F32);
+    args.push_back(DType::F32);
+    r_.set(n.outputs[0], b.to(b.call1(edge::convolution_dtype, std::move(args)), r_.from.type(n.outputs[0]).dtype));
+  }
+
   // A depthwise convolution with several outputs of a channel, as one of as many copies of the channel: kernels in channels-last memory
   // have one output of each.
   void convolve_copies(NodeId id) {
@@ -211,7 +229,10 @@ private:
   bool is_row_major_use(const Node& n, ValueId v) {
     if (reads_row_major(n)) return true;
     if (n.outputs.size() != 1) return false;
-    if (is_conv(n)) return n.args[0] == Arg(v) && runs_by_lines(n) && (is_narrow(n) || is_wanted_row_major(n.outputs[0]));
+    if (is_conv(n)) {
+      bool by_lines = n.args[0] == Arg(v) && (runs_by_lines(n) || runs_by_lines_widened(n));
+      return by_lines && (is_narrow(n) || is_wanted_row_major(n.outputs[0]));
+    }
     if (n.def->kind != Kind::Pointwise && n.op != edge::_to_copy) return false;
     for (ValueId o : tensor_operands(n.args, r_.from)) {
       NodeId by = r_.from.value(o).node;
@@ -245,6 +266,7 @@ private:
     bool conv = is_conv(n), reads_rows = conv && is_row_major(r_.to.type(r_[n.args[0].get<ValueId>()]));
     if (reads_rows && is_wanted_row_major(n.outputs[0]) && is_product(n)) return multiply_images(id);
     if (reads_rows && is_narrow(n)) return r_.copy_node(id);
+    if (reads_rows && is_wanted_row_major(n.outputs[0]) && runs_by_lines_widened(n)) return convolve_widened(id);
     if (conv && is_wanted_row_major(n.outputs[0]) && gives_row_major(n)) {
       if (runs_by_lines(n) && reads_rows) return r_.copy_node(id);
       if (!is_depthwise(n))

@@ -139,16 +139,6 @@ V narrow_weights(Match& m) {
   return m.b.call1(x.rank() == 2 ? aten::mm_dtype : aten::bmm_dtype, {x, w, m.type().dtype});
 }
 
-// A depthwise convolution of reduced floats: its kernels compute in f32, and so do they here.
-V wide_depthwise(Match& m) {
-  V x = m.arg(0), w = m.arg(1);
-  bool depthwise = m.args[6] == Arg(false) && m.args[8] != Arg(int64_t{1}) && is_const_int(w.size(1), 1);
-  if (!depthwise || !is_reduced_float(x.dtype())) return {};
-  ArgList args(m.args.begin(), m.args.begin() + 9);
-  args[0] = m.b.to(x, DType::F32), args[1] = m.b.to(w, DType::F32);
-  return m.b.to(m.b.call1(aten::convolution, args), m.type().dtype);
-}
-
 V transposed_depthwise(Match& m) {
   ArgList args(m.args.begin(), m.args.begin() + 9);
   return without_transposition(m.b, m.arg(0), m.arg(1), args, m.type());
@@ -228,8 +218,6 @@ const Rule rules[] = {
     {"short_sums", edge::bmm, short_sums},
     {"transposed_depthwise", edge::convolution, transposed_depthwise},
     {"transposed_depthwise", edge::convolution_dtype, transposed_depthwise},
-    {"wide_depthwise", edge::convolution, wide_depthwise},
-    {"wide_depthwise", edge::convolution_dtype, wide_depthwise},
 };
 
 bool same(const Type& a, const Type& b) {

@@ -66,7 +66,8 @@ std::vector<Type> conv_types(const Call& c) {
   bool with_type = c.def.signature.find("out_dtype") >= 0;
   if (with_type) t = c.dtype("out_dtype").value_or(t);
   bool bytes = with_type && t == DType::I32 && size_of(weight) == 1 && size_of(c.type("input").dtype) == 1;
-  if (c.type("input").dtype != weight && !bytes) c.fail("input and weight differ in dtype");
+  bool narrow_weights = with_type && t == DType::F32 && c.type("input").dtype == t && is_reduced_float(weight);
+  if (c.type("input").dtype != weight && !bytes && !narrow_weights) c.fail("input and weight differ in dtype");
   Expr channels = c.size("input", 1), wanted = g.transposed ? c.size("weight", 0) : c.size("weight", 1) * g.groups;
   if (auto a = const_int(channels), b = const_int(wanted); a && b && *a != *b)
     c.fail(fmt::format("Given {}groups={}, weight of size {}, expected input{} to have {} channels, but got {} channels instead",

@@ -248,3 +248,44 @@ TEST_CASE("weights that are made of weights are computed once") {
   CHECK(backend.find("tenon::conv") != std::string::npos);
   for (auto op : {"edge::exp", "edge::div", "edge::mul"}) CHECK(backend.find(op) == std::string::npos);
 }
+
+TEST_CASE("weights of three channels in bf16 are made four once, whatever their size") {
+  for (int64_t kernel : {3, 32}) {
+    Shape s{{2, 3, 64, 96}, {200, 3, kernel, kernel}, kernel, 0, 1, 1};
+    TestGraph g;
+    g.returns(convolve(g, image(g, s, DType::BF16), g.b.constant(mixed(DType::BF16, s.weight)), Arg(), s));
+    std::string backend = g.program().dump("backend").value();
+    size_t first = backend.find("constant_pad_nd"); // of the image
+    CHECK_MESSAGE((first != backend.npos && backend.find("constant_pad_nd", first + 1) == backend.npos), backend);
+    compare_both(g, {mixed(DType::BF16, s.in)});
+  }
+}
+
+TEST_CASE("depthwise convolutions of reduced floats between row-major tensors run along lines, in f32") {
+  for (DType t : {DType::BF16, DType::F16})
+    for (Shape s : {Shape{{2, 5, 70}, {5, 1, 31}, 1, 15, 1, 5}, Shape{{1, 6, 19, 21}, {12, 1, 3, 3}, 2, 1, 1, 6},
+                    Shape{{1, 7, 5, 9, 11}, {7, 1, 3, 3, 3}, 1, 1, 1, 7}}) {
+      CAPTURE(s.weight);
+      TestGraph g;
+      V x = g.input(exprs(g, s.in), t), w = g.input(exprs(g, s.weight), t), first = g.b.call1("aten::sigmoid.default", {x});
+      g.returns(g.b.call1("aten::relu.default", {convolve(g, first, g.b.constant(mixed(t, s.weight)), Arg(), s)}));
+      g.returns(convolve(g, x, w, Arg(), s));
+      std::string plan = g.program().dump("plan").value();
+      CHECK_MESSAGE(plan.find("to_layout") == plan.npos, plan);
+      compare_both(g, {mixed(t, s.in), mixed(t, s.weight)});
+    }
+}
+
+TEST_CASE("f32 convolutions by weights of reduced floats") {
+  for (DType t : {DType::BF16, DType::F16})
+    for (Shape s : {Shape{{2, 40, 9, 11}, {40, 1, 3, 3}, 1, 1, 1, 40}, Shape{{2, 24, 9, 11}, {24, 4, 3, 3}, 1, 1, 1, 6},
+                    Shape{{1, 17, 9, 9}, {20, 17, 3, 3}, 2, 1, 1, 1}, Shape{{1, 2, 40, 40}, {3, 2, 3, 3}, 1, 1, 1, 1}}) {
+      CAPTURE(s.weight);
+      TestGraph g;
+      V x = g.input(exprs(g, s.in)), w = g.b.constant(mixed(t, s.weight));
+      auto each = [&](int64_t v) { return ArgList{v, v}; };
+      g.returns(
+          g.b.call1("aten::convolution.dtype", {x, w, Arg(), each(s.stride), each(s.pad), each(1), false, each(0), s.groups, DType::F32}));
+      compare_both(g, {mixed(DType::F32, s.in)});
+    }
+}

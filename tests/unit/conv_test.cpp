@@ -69,11 +69,22 @@ TEST_CASE("convolution in one and three dimensions") {
 
 TEST_CASE("depthwise convolution over channels, kernels, strides and multipliers") {
   for_all_machines([](const auto& check) {
-    for (int64_t channels : {2, 7, 8, 16, 17, 32, 47, 64, 96, 129})
-      for (int64_t kernel : {3, 5})
-        for (int64_t stride : {1, 2}) {
-          Case c = square(9, kernel, stride, kernel / 2, channels, channels, channels);
-          c.bias = stride == 1;
+    for (DType type : {DType::F32, DType::BF16, DType::F16})
+      for (int64_t channels : {2, 7, 8, 16, 17, 32, 47, 64, 96, 129})
+        for (int64_t kernel : {3, 5})
+          for (int64_t stride : {1, 2}) {
+            Case c = square(9, kernel, stride, kernel / 2, channels, channels, channels);
+            c.bias = stride == 1;
+            c.in_type = c.weight_type = type;
+            check(c);
+          }
+    for (DType type : {DType::BF16, DType::F16}) // of reduced floats: windows of any kind, weights in the call
+      for (int64_t channels : {3, 8, 15, 40, 129})
+        for (int64_t kernel : {1, 2, 4}) {
+          Case c = square(11, kernel, 1 + kernel / 4, kernel / 2, channels, channels, channels, 1 + channels % 2);
+          c.batch = 2, c.gap = channels == 40 ? 16 : 3;
+          c.packed = kernel != 2;
+          c.in_type = c.weight_type = type;
           check(c);
         }
     for (int64_t multiplier : {2, 3, 16}) {
@@ -100,6 +111,7 @@ TEST_CASE("convolution of 2, 4 and 8 channels a group") {
           c.batch = 1 + groups % 2;
           c.gap = groups == 5 ? 3 : 0;
           c.packed = groups != 8;
+          if (groups % 3 == 0) c.in_type = c.weight_type = kernel == 3 ? DType::F16 : DType::BF16;
           check(c);
         }
     check({.batch = 2,
