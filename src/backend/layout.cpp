@@ -16,7 +16,7 @@ namespace {
 
 // Of convolutions along lines.
 constexpr int64_t most_line_channels = 16, least_line = 12, most_line = 1 << 24, most_taps = 64, most_step = 8;
-constexpr int64_t most_narrow_outputs = 8;
+constexpr int64_t most_narrow_outputs = 8, most_widened_channels = 8;
 // Of products by image, in types of two bytes and in wider ones; with fewer the pixels of all images do better as rows.
 constexpr int64_t least_narrow_pixels = 16, least_pixels = 128;
 
@@ -109,9 +109,12 @@ private:
   // Whether to use the kernels along lines of row-major memory (runtime/conv_lines.h), which do best with few channels in a group and
   // with lines that fill vectors. Its kernels depend on the image's sizes, and no call is to wait for them: those are known.
   bool runs_by_lines(const Node& n) const { return r_.from.type(n.args[0].get<ValueId>()).dtype == DType::F32 && fits_lines(n); }
-  // Depthwise ones of reduced floats are widened for it.
+  // Reduced floats in groups of few channels are widened for it.
   bool runs_by_lines_widened(const Node& n) const {
-    return is_reduced_float(r_.from.type(n.args[0].get<ValueId>()).dtype) && is_depthwise(n) && fits_lines(n);
+    Call c(r_.from, *n.def, n.args);
+    const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
+    auto inputs = const_int(w.sizes[1]);
+    return is_reduced_float(x.dtype) && c.integer("groups") > 1 && inputs && *inputs <= most_widened_channels && fits_lines(n);
   }
   bool fits_lines(const Node& n) const {
     Call c(r_.from, *n.def, n.args);
