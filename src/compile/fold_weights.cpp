@@ -71,6 +71,9 @@ private:
   }
 
   static bool is_packing(const Node& n) { return n.op == own::pack_quantized_weight; }
+  static bool is_contraction(const Node& n) {
+    return n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv || n.op == own::quantized_weight_mm);
+  }
   static bool is_computable(const Node& n) { return has_definition(n) || is_packing(n); }
 
   // Made of stored tensors and numbers alone.
@@ -126,23 +129,28 @@ private:
     return is_pick(at) && add(v, std::min(most_growth, stored_ - grown_));
   }
 
-  // A value that something else reads, for a result of computing: views of it stay views. A contraction reads no memory with zeros around
-  // it, and would have them copied in each call.
-  void add_result(ValueId v, bool contraction) {
+  // Whether what `n` reads would be copied in each call if it stayed a view: zeros around memory by a contraction, other sizes by a
+  // convolution, which packs stored weights alone.
+  bool is_copied(ValueId view, const Node& n) const {
+    OpId op = g_.node(node_of(view)).op;
+    return is_contraction(n) && (op == edge::constant_pad_nd || (op == edge::view && n.def->kind == Kind::Conv));
+  }
+
+  // A value that `n` reads, or that is returned, for a result of computing: views of it stay views.
+  void add_result(ValueId v, const Node* n) {
     if (add_picked(v)) return;
     for (; is_view_of_fixed(v); v = viewed(v))
-      if (contraction && g_.node(node_of(v)).op == edge::constant_pad_nd && add(v, most_growth)) return;
-    add(v, contraction ? most_growth : 0);
+      if (n && is_copied(v, *n) && add(v, most_growth)) return;
+    add(v, n && is_contraction(*n) ? most_growth : 0);
   }
 
   void find_results() {
     for (NodeId id : g_.block(g_.top()).nodes) {
       const Node& n = g_.node(id);
       if (n.outputs.size() == 1 && n.blocks.empty() && n.def && is_computable(n) && is_fixed(n.outputs[0])) continue;
-      bool contraction = n.def && (n.def->kind == Kind::Matmul || n.def->kind == Kind::Conv || n.op == own::quantized_weight_mm);
-      for_each_use(g_, id, [&](ValueId v) { add_result(v, contraction); });
+      for_each_use(g_, id, [&](ValueId v) { add_result(v, &n); });
     }
-    for (const Arg& a : g_.block(g_.top()).returns) for_each_value(a, [&](ValueId v) { add_result(v, false); });
+    for (const Arg& a : g_.block(g_.top()).returns) for_each_value(a, [&](ValueId v) { add_result(v, nullptr); });
   }
 
   // What lies in the bodies of loops and branches as well.

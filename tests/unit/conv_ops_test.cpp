@@ -249,6 +249,21 @@ TEST_CASE("weights that are made of weights are computed once") {
   for (auto op : {"edge::exp", "edge::div", "edge::mul"}) CHECK(backend.find(op) == std::string::npos);
 }
 
+TEST_CASE("weights that are standardized as rows are packed once") {
+  for (DType t : {DType::F32, DType::BF16})
+    for (int64_t kernel : {1, 3}) {
+      Shape s{{2, 40, 9, 11}, {64, 40, kernel, kernel}, 1, 1, 1, 1};
+      TestGraph g;
+      V rows = g.b.call1("aten::view.default", {g.b.constant(mixed(t, s.weight)), ArgList{64, -1}});
+      V centred = rows - g.b.call1("aten::mean.dim", {rows, ArgList{1}, true});
+      V w = g.b.call1("aten::view.default", {centred, ArgList{64, 40, kernel, kernel}});
+      g.returns(convolve(g, image(g, s, t), w, Arg(), s));
+      std::string plan = g.program().dump("plan").value();
+      CHECK_MESSAGE((plan.find("and packed 0") != plan.npos && plan.find("mean") == plan.npos), plan);
+      compare_both(g, {mixed(t, s.in)});
+    }
+}
+
 TEST_CASE("weights of three channels in bf16 are made four once, whatever their size") {
   for (int64_t kernel : {3, 32}) {
     Shape s{{2, 3, 64, 96}, {200, 3, kernel, kernel}, kernel, 0, 1, 1};
