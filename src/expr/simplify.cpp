@@ -74,6 +74,20 @@ Expr narrow_call(ExprPool& pool, Expr call, DType type) {
   return cast(pool.call(call->name, DType::F32, std::move(args)), type);
 }
 
+// A minimum, maximum, negative or magnitude of what is rounded to `narrow`, without that rounding; empty where there is none.
+Expr without_rounding(ExprPool& pool, Expr e, DType narrow) {
+  if (e->op == Op::Cast) {
+    Expr rounded = e->args[0];
+    return rounded->op == Op::Cast && rounded->type == narrow && rounded->args[0]->type == e->type ? rounded->args[0] : Expr();
+  }
+  if (e->op != Op::Neg && e->op != Op::Abs && e->op != Op::Min && e->op != Op::Max) return {};
+  std::vector<Expr> args = e->args;
+  bool any = false;
+  for (Expr& a : args)
+    if (Expr now = without_rounding(pool, a, narrow)) a = now, any = true;
+  return any ? pool.make(e->op, e->type, std::move(args)) : Expr();
+}
+
 Expr simplify_cast(ExprPool& pool, Expr a, DType type) {
   if (a->type == type) return a;
   if (a->is_const()) return fold_cast(pool, a, type);
@@ -81,6 +95,9 @@ Expr simplify_cast(ExprPool& pool, Expr a, DType type) {
   if (a->op == Op::Cast && a->args[0]->type == type && is_float(type) && is_float(a->type) && size_of(a->type) > size_of(type))
     return a->args[0];
   if (a->op == Op::Cast && a->args[0]->type == type && is_reduced_float(a->type) && is_widened(*a->args[0], a->type)) return a->args[0];
+  // Rounding keeps order: it may come after the others.
+  if (is_reduced_float(type) && is_widened(*a, type))
+    if (Expr e = without_rounding(pool, a, type)) return cast(e, type);
   if (a->op == Op::Call && a->type == DType::F64 && (type == DType::F32 || is_reduced_float(type)))
     if (Expr e = narrow_call(pool, a, type)) return e;
   return pool.intern({.op = Op::Cast, .type = type, .args = {a}});

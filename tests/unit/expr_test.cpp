@@ -91,6 +91,20 @@ TEST_CASE("rounding what was widened from there is left out, and nothing else") 
     CHECK(round(other) != other);
 }
 
+TEST_CASE("what keeps order is computed before rounding, which is done once") {
+  ExprPool pool;
+  Expr i = pool.axis(0, pool.integer(8)), x = cast(pool.load(0, DType::BF16, {i}), DType::F32), y = pool.load(1, DType::F32, {i});
+  auto number = [&](double v) { return pool.number(v, DType::F32); };
+  auto narrow = [](Expr e) { return cast(e, DType::BF16); };
+  auto round = [&](Expr e) { return cast(narrow(e), DType::F32); };
+  CHECK(narrow(max(round(y), number(0))) == narrow(max(y, number(0))));
+  CHECK(narrow(min(number(6), max(number(0), round(y * y)))) == narrow(min(number(6), max(number(0), y * y))));
+  CHECK(narrow(max(-round(y), x)) == narrow(max(-y, x)));
+  for (Expr other : {max(round(y), number(0.1)), round(y) + x, select(lt(round(y), x), round(y), x),
+                     max(cast(cast(y, DType::F16), DType::F32), number(0))})
+    CHECK(contains(narrow(other)->args[0], [](const ExprNode& n) { return n.op == Op::Cast && is_reduced_float(n.type); }));
+}
+
 TEST_CASE("a walk over an expression sees each node once, however many there are") {
   ExprPool pool;
   Expr sum = pool.symbol("s0"), once = sum;
