@@ -58,6 +58,25 @@ struct Cutter {
     return to;
   }
 
+  /// The row pointers of `count` windows side by side, the first at input coordinates (z, y, x). Returns whether any is not of the padding.
+  bool point_at_line(const void** to, int64_t z, int64_t y, int64_t x, int64_t count) {
+    if (!in_range(z, w.in[0]) || !in_range(y, w.in[1])) return std::fill_n(to, count, in.zeros), false;
+    int64_t step = w.stride[2], whole = w.in[2] - reach(), i = 0; // windows that start in [0, whole) lie inside
+    bool any = false;
+    auto point_at = [&](int64_t end) {
+      for (; i < end; i++) to[i] = row_at(z, y, x + i * step), any = any || to[i] != in.zeros;
+    };
+    if (x < 0) point_at(std::min(count, (step - 1 - x) / step));
+    int64_t end = x + (count - 1) * step < whole ? count : std::clamp<int64_t>((whole - x + step - 1) / step, i, count);
+    if (i < end) {
+      const char* first = pixel_at(z, y, x);
+      any = true;
+      for (int64_t bytes = step * in.pixel; i < end; i++) to[i] = first + i * bytes;
+    }
+    point_at(count);
+    return any;
+  }
+
   /// A tile of output pixels from (oz, oy, ox) on, all in one output row.
   RowTile aligned_tile(int64_t oz, int64_t oy, int64_t ox, int rows) {
     int64_t z = oz * w.stride[0] - w.pad[0], y = oy * w.stride[1] - w.pad[1], x = ox * w.stride[2] - w.pad[2];
@@ -67,7 +86,10 @@ struct Cutter {
       return {shared, ((y - shared_y) * w.in[2] + x - shared_x) * in.pixel, rows};
     const void** to = next;
     Position p = position(q0);
-    for (int64_t q = q0; q < q1; q++, next += rows, advance(p)) point_at_position(p, z, y, x, rows, inside);
+    for (int64_t q = q0; q < q1; q++, next += rows, advance(p)) {
+      bool any = point_at_line(next, z + p.z, y + p.y, x + p.x, rows);
+      if (!any && in.padding == 0) next[0] = nullptr;
+    }
     if (inside) {
       shared = to;
       shared_rows = rows;
@@ -81,35 +103,17 @@ struct Cutter {
   bool is_inside(int64_t z, int64_t y) const { return is_inside(z, 0) && is_inside(y, 1); }
   /// True if a window that starts in input row y has the same rows in the padding as the shared one.
   bool same_rows(int64_t y) const { return y == shared_y || (is_inside(y, 1) && is_inside(shared_y, 1)); }
-  void point_at_position(const Position& p, int64_t z, int64_t y, int64_t x, int rows, bool inside) {
-    if (!in_range(z + p.z, w.in[0]) || !in_range(y + p.y, w.in[1])) {
-      std::fill_n(next, rows, in.zeros);
-      if (in.padding == 0) next[0] = nullptr;
-      return;
-    }
-    if (inside) {
-      const char* first = pixel_at(z + p.z, y + p.y, x + p.x);
-      int64_t step = w.stride[2] * in.pixel;
-      for (int i = 0; i < rows; i++) next[i] = first + i * step;
-      return;
-    }
-    bool any = false;
-    for (int i = 0; i < rows; i++) {
-      next[i] = row_at(z + p.z, y + p.y, x + p.x + i * w.stride[2]);
-      any = any || next[i] != in.zeros;
-    }
-    if (!any && in.padding == 0) next[0] = nullptr;
-  }
 
   /// A tile of any output pixels from pixel m on.
   RowTile free_tile(int64_t m, int rows) {
     const void** to = next;
     next += rows * (q1 - q0);
-    for (int i = 0; i < rows; i++, m++) {
-      int64_t z = m / w.out[2] / w.out[1] * w.stride[0] - w.pad[0], y = m / w.out[2] % w.out[1] * w.stride[1] - w.pad[1];
-      int64_t x = m % w.out[2] * w.stride[2] - w.pad[2];
+    for (int64_t i = 0, count; i < rows; i += count, m += count) { // of an output row
+      int64_t line = m / w.out[2], ox = m % w.out[2];
+      count = std::min<int64_t>(rows - i, w.out[2] - ox);
+      int64_t z = line / w.out[1] * w.stride[0] - w.pad[0], y = line % w.out[1] * w.stride[1] - w.pad[1], x = ox * w.stride[2] - w.pad[2];
       Position p = position(q0);
-      for (int64_t q = q0; q < q1; q++, advance(p)) to[(q - q0) * rows + i] = row_at(z + p.z, y + p.y, x + p.x);
+      for (int64_t q = q0; q < q1; q++, advance(p)) point_at_line(to + (q - q0) * rows + i, z + p.z, y + p.y, x + p.x, count);
     }
     return {to, 0, rows};
   }

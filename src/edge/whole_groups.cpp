@@ -36,8 +36,9 @@ bool whole_groups(LoadedProgram& program) {
     V x = b.input(c, "input"), w = b.input(c, "weight");
     int64_t group = group_of(x.dtype(), w.dtype());
     auto channels = const_int(w.size(1));
-    bool one_tap = product(b.pool(), w.sizes()) == w.size(0) * w.size(1);
-    if (c.flag("transposed") || c.integer("groups") != 1 || !channels || *channels % group == 0 || one_tap) return {};
+    bool rows = product(b.pool(), w.sizes()) == w.size(0) * w.size(1); // of a product, which ends where they end
+    for (int64_t step : c.integers("stride")) rows = rows && step == 1;
+    if (c.flag("transposed") || c.integer("groups") != 1 || !channels || *channels % group == 0 || rows) return {};
     int64_t missing = round_up(*channels, group) - *channels;
     args[0] = padded(x, missing), args[1] = padded(w, missing);
     return {b.call_full(*n.def, args).at(0).id};
