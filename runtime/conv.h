@@ -53,9 +53,7 @@ struct Conv {
   int64_t group_outputs() const { return out_channels / groups; }
   int64_t in_bytes() const { return static_cast<int64_t>(size_of(in_type)); } // of an element
   int64_t weight_bytes() const { return static_cast<int64_t>(size_of(weight_type)); }
-  bool has_groups_of_floats() const {
-    return groups > 1 && !transposed && depthwise_input(in_type) < 3 && depthwise_input(weight_type) < 3;
-  }
+  bool has_groups_of_floats() const { return groups > 1 && !transposed && depthwise_reads(in_type) && depthwise_reads(weight_type); }
   bool depthwise() const { return has_groups_of_floats() && group_inputs() == 1 && group_outputs() == 1; }
 };
 

@@ -14,9 +14,11 @@ constexpr int64_t most_chain_rows = 16; // at a time
 constexpr int64_t items_wanted = 3;     // of a thread
 constexpr int64_t least_halos = 4;      // rows of an item, counted in those it shares with its neighbour
 
-/// Of a row of the depthwise convolution's input, and of its output where the chain goes on: both are of one type.
+/// Of a row of the depthwise convolution's input, and of its result as the product behind it reads it.
 int64_t in_row_bytes(const Conv& c) { return c.window.in[2] * c.in_channels * c.in_bytes(); }
-int64_t out_row_bytes(const Conv& c) { return c.window.out[2] * c.out_channels * c.in_bytes(); }
+int64_t out_row_bytes(const ConvChain& chain, const Conv& c) {
+  return chain.after ? c.window.out[2] * c.out_channels * chain.after->shape.in_bytes() : 0;
+}
 
 bool contains(const std::vector<int>& all, int buffer) { return std::find(all.begin(), all.end(), buffer) != all.end(); }
 
@@ -27,8 +29,8 @@ const ConvStep* link_of(const Step& step) {
   auto* s = std::get_if<ConvStep>(&step.run);
   if (!s || !step.dynamic.empty() || s->weight >= 0) return nullptr;
   const Conv& c = s->shape;
-  bool plain = depthwise_input(c.in_type) < 3 && depthwise_input(c.weight_type) < 3 && c.packed && !c.transposed && !c.row_major &&
-               !c.by_lines && !c.winograd;
+  bool plain = depthwise_reads(c.in_type) && depthwise_reads(c.weight_type) && c.packed && !c.transposed && !c.row_major && !c.by_lines &&
+               !c.winograd;
   return plain ? s : nullptr;
 }
 
@@ -103,14 +105,14 @@ std::optional<MatmulPlan> plan_rows(const Frame& f, const Conv& c, int64_t rows)
 /// Rows at a time, so that they and the weights stay in L2. False: they do not.
 bool choose_rows(ConvChain& c, const Frame& f, const Conv& conv, int64_t weight_bytes) {
   const ConvWindow& w = conv.window;
-  int64_t in = in_row_bytes(conv), out = out_row_bytes(conv), room = f.plan->caches.l2 / 2;
+  int64_t in = in_row_bytes(conv), out = out_row_bytes(c, conv), room = f.plan->caches.l2 / 2;
   if (weight_bytes > room / 2) return false;
   int64_t stride = w.stride[1], shared = w.kernel[1] - 1;
   if (!c.before) {
     c.done_rows = std::min({room / out, most_chain_rows, w.out[1]});
     return c.done_rows >= std::min<int64_t>(2, w.out[1]);
   }
-  c.made_rows = std::min(room / (2 * in + (c.after ? out / stride : 0)), most_chain_rows) / stride * stride;
+  c.made_rows = std::min(room / (2 * in + out / stride), most_chain_rows) / stride * stride;
   c.done_rows = std::max<int64_t>(c.made_rows / stride, 1);
   return c.made_rows >= std::max(shared, stride);
 }
@@ -130,9 +132,8 @@ bool plan_chain(ConvChain& c, const Frame& f) {
   Conv conv = given_conv(*c.depthwise, f);
   const ConvWindow& w = conv.window;
   if (!fits_plane(conv) || w.out_pixels() <= 0 || w.in_pixels() <= 0 || conv.batch <= 0 || conv.in_channels <= 0) return false;
-  int64_t pixels = std::max(c.before ? w.in_pixels() : 0, c.after ? w.out_pixels() : 0),
-          largest = pixels * conv.batch * conv.in_channels * conv.in_bytes(), weights = 0;
-  if (largest <= f.plan->caches.l2 / 2 * f.workers->threads()) return false;
+  int64_t made = c.before ? w.in[1] * in_row_bytes(conv) : 0, done = w.out[1] * out_row_bytes(c, conv), weights = 0;
+  if (conv.batch * std::max(made, done) <= f.plan->caches.l2 / 2 * f.workers->threads()) return false;
   for (const ConvStep* s : {c.before, c.after})
     if (s) weights += s->shape.in_channels * s->shape.out_channels * s->shape.weight_bytes();
   if (!choose_rows(c, f, conv, weights) || !choose_strips(c, f, conv)) return false;
@@ -146,7 +147,7 @@ bool plan_chain(ConvChain& c, const Frame& f) {
     c.product_bytes = std::max(c.product_bytes, up64(plan->worker_bytes()));
   }
   if (c.before) c.ring_bytes = up64(2 * c.made_rows * in_row_bytes(conv));
-  if (c.after) c.done_bytes = up64(c.done_rows * out_row_bytes(conv));
+  if (c.after) c.done_bytes = up64(c.done_rows * out_row_bytes(c, conv));
   c.sum_bytes = up64(plane_sum_bytes(kernels, conv));
   return true;
 }
@@ -223,10 +224,10 @@ private:
   static const char* input_of(const Conv& c, int64_t batch, int64_t row) {
     return static_cast<const char*>(c.input) + (batch * c.in_batch + row * c.window.in[2] * c.in_pixel) * c.in_bytes();
   }
-  /// The place of a whole tensor, c's result, of which row `row` of an image lies at `at`.
-  void* whole(char* at, const Conv& c, int64_t batch, int64_t row) const {
+  /// The place of a whole tensor, c's result as `reader` reads it, of which row `row` of an image lies at `at`.
+  static void* whole(char* at, const Conv& c, const Conv& reader, int64_t batch, int64_t row) {
     int64_t elements = batch * c.out_batch + row * c.window.out[2] * c.out_pixel;
-    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) - static_cast<uintptr_t>(elements * depthwise_.in_bytes()));
+    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) - static_cast<uintptr_t>(elements * reader.in_bytes()));
   }
   static void redirect(TileCall& tile, int buffer, void* to) {
     for (size_t i = 0; i < tile.kernel.buffers.size(); i++)
@@ -236,7 +237,7 @@ private:
   /// Rows [r0, r1) of the input of the depthwise convolution.
   void make(int64_t batch, int64_t begin, int64_t r0, int64_t r1) {
     char* at = ring_ + (r0 - begin) % (2 * c_.made_rows) * in_row_bytes(depthwise_);
-    redirect(*before_tile_, c_.between[0], whole(at, before_, batch, r0));
+    redirect(*before_tile_, c_.between[0], whole(at, before_, depthwise_, batch, r0));
     multiply(before_, c_.before_plan, *before_tile_, batch, r0, r1, input_of(before_, batch, r0), at);
   }
   /// Rows [y0, y1) of its output, and of the product behind it.
@@ -245,7 +246,7 @@ private:
     auto* to = reinterpret_cast<float*>(depthwise_.output ? done_ : sums_);
     if (depthwise_.output && !c_.after)
       to = static_cast<float*>(depthwise_.output) + batch * depthwise_.out_batch + first * depthwise_.out_pixel;
-    if (c_.after) redirect(depthwise_tile_, c_.between[1], whole(done_, depthwise_, batch, y0));
+    if (c_.after) redirect(depthwise_tile_, c_.between[1], whole(done_, depthwise_, after_, batch, y0));
     run_depthwise_rows(kernels_, depthwise_, batch, y0, y1, rows, to);
     if (!c_.after) return;
     float* out = after_.output ? static_cast<float*>(after_.output) + batch * after_.out_batch + first * after_.out_pixel : nullptr;

@@ -325,7 +325,7 @@ void cut_items(LinePlan& p, int threads, const Conv& c, int64_t rows) {
 } // namespace
 
 bool has_line_kernels(const Conv& c) {
-  return !c.transposed && c.in_type == DType::F32 && depthwise_input(c.weight_type) < 3 && c.window.kernel[2] <= LineKey::max_taps &&
+  return !c.transposed && c.in_type == DType::F32 && depthwise_reads(c.weight_type) && c.window.kernel[2] <= LineKey::max_taps &&
          c.window.stride[2] <= LineKey::max_step;
 }
 

@@ -212,7 +212,7 @@ void prepare_conv(const KernelTable& kernels, const Conv& c) {
     if (fits_plane(c)) prepare_planes(kernels, by_any_rows(c));
     return;
   }
-  if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c.packed && depthwise_input(c.in_type) < 3 ? by_any_rows(c) : c));
+  if (is_matmul(c)) return prepare_matmul(kernels, as_matmul(kernels, c.packed && depthwise_reads(c.in_type) ? by_any_rows(c) : c));
   if (c.winograd) {
     kernels.transpose();
     prepare_winograd(kernels, c);

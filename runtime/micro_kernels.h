@@ -10,9 +10,11 @@
 
 namespace tenon {
 
-/// What depthwise kernels read; they widen it to f32 in registers. The number of a type among these; 3: it is none of them.
-constexpr int depthwise_input(DType t) { return t == DType::F32 ? 0 : t == DType::BF16 ? 1 : t == DType::F16 ? 2 : 3; }
+/// What depthwise kernels read; they widen it to f32 in registers.
 inline constexpr DType depthwise_inputs[] = {DType::F32, DType::BF16, DType::F16};
+constexpr bool depthwise_reads(DType t) { return t == DType::F32 || t == DType::BF16 || t == DType::F16; }
+/// The number of a type among these.
+constexpr int depthwise_input(DType t) { return t == DType::F32 ? 0 : t == DType::BF16 ? 1 : 2; }
 
 /// A register tile of `rows` x `vectors` vectors of a depthwise kernel. Masked: the last vector may be partial. Group:
 /// each channel is the sum over that many channels, a power of two, of the input, which lie together.
