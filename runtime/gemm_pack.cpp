@@ -58,12 +58,12 @@ void pack_any(const Panel& p, const PackSource& b) {
     for (int64_t j = 0; j < p.columns; j++) put(at(b, k, j), b.type, p.at(k, j), p.family.b);
 }
 
-/// Rows of B that lie together, without groups: copied.
+/// Rows of B that lie together, without groups: copied, wide elements as several of four bytes.
 void pack_plain_rows(const KernelTable& kernels, const Panel& p, const PackSource& b) {
   int64_t bytes = p.element(), row = p.width * bytes;
-  if (bytes == 4 && p.width % kernels.lanes() == 0) {
-    MoveArgs args{b.data, p.to, b.k_stride * 4, row, p.depth, p.columns};
-    return kernels.copy(static_cast<int>(p.width / kernels.lanes()))(&args);
+  if (bytes % 4 == 0 && row % (4 * kernels.lanes()) == 0) {
+    MoveArgs args{b.data, p.to, b.k_stride * bytes, row, p.depth, p.columns * bytes / 4};
+    return kernels.copy(static_cast<int>(row / (4 * kernels.lanes())))(&args);
   }
   for (int64_t k = 0; k < p.depth; k++) {
     char* to = p.to + k * row;
