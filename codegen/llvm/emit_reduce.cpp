@@ -15,7 +15,9 @@ bool finds_position(Reduction op) { return op == Reduction::ArgMax || op == Redu
 bool finds_least(Reduction op) { return op == Reduction::Min || op == Reduction::ArgMin; }
 
 // An f32 that takes up many terms loses the last of their digits. So terms are added up in blocks, and blocks in f64.
-constexpr int64_t block_steps = 64;
+constexpr int64_t block_steps = 32;
+// The sums of the last lanes, which round most, meet in f64.
+constexpr unsigned last_lanes = 8;
 
 bool is_narrow_sum(const Accumulator& a) { return a.op == Reduction::Sum && a.type == DType::F32; }
 
@@ -131,10 +133,16 @@ Val KernelEmitter::result(const OpenAccumulator& a) {
     std::sort(states.begin(), states.end(), [](const auto& x, const auto& y) { return x.width > y.width; });
     if (states.empty()) states.push_back(identity(a.what, 1));
     r = states[0];
+    bool exactly = is_narrow_sum(a.what) && r.width > 1;
+    auto meet = [&](AccumulatorState s) {
+      if (exactly && s.width <= last_lanes) s.value = convert_float(b_, s.value, b_.getDoubleTy());
+      return s;
+    };
+    r = meet(r);
     for (size_t i = 1; i <= states.size(); i++) {
       unsigned next = i < states.size() ? states[i].width : 1;
-      while (r.width > next) r = halve(a.what, r);
-      if (i < states.size()) r = combine(a.what, r, states[i], false);
+      while (r.width > next) r = meet(halve(a.what, r));
+      if (i < states.size()) r = combine(a.what, r, meet(states[i]), false);
     }
   }
   done(scope);
@@ -154,7 +162,7 @@ void KernelEmitter::region(const ReduceRegion& r) {
     Val sum = result(open_[a.reg]);
     exact_.erase(a.reg);
     if (open_.count(wide(a.reg))) sum = exact_[a.reg] = sum_of_blocks(sum, result(open_[wide(a.reg)]));
-    else if (a.widened) exact_[a.reg] = sum;
+    else if (sum.v->getType()->getScalarType()->isDoubleTy() && a.type == DType::F32) exact_[a.reg] = sum;
     registers_[a.reg] = exact_.count(a.reg) ? converted(sum, b_.getFloatTy()) : sum;
     open_.erase(a.reg);
     open_.erase(wide(a.reg));

@@ -8,13 +8,15 @@
 #include "base/check.h"
 #include "codegen/x86/assembler.h"
 #include "codegen/x86/depthwise.h"
+#include "codegen/x86/sum_parts.h"
 
 namespace tenon {
 namespace {
 
 class LineEmitter : public Assembler {
 public:
-  LineEmitter(CodeMemory& memory, Isa isa, const LineKey& key) : Assembler(memory, isa), s_(key) {
+  LineEmitter(CodeMemory& memory, Isa isa, const LineKey& key)
+      : Assembler(memory, isa), s_(key), parts_(*this, {parts_slots, locals_bytes}, key.sums(), wide(), true) {
     first_value_ = s_.sums();
     first_weight_ = first_value_ + s_.values();
     int next = first_weight_ + (s_.is_single() && s_.pairs() ? 2 : 1);
@@ -30,16 +32,21 @@ public:
 
   void* emit() {
     Xbyak::Label next_block, next_input, next_step, done;
-    enter(locals_bytes);
+    enter(locals_bytes + parts_.stack_bytes(), true);
     load_arguments();
+    parts_.keep_length(part_terms);
     test(blocks(), blocks());
     jle(done, T_NEAR);
     align(32);
     L(next_block);
     for (int i = 0; i < s_.sums(); i++) vxorps(Xmm(i), Xmm(i), Xmm(i));
+    parts_.begin();
     mov(inputs(), ptr[rsp + num_inputs]);
     mov(ptr[rsp + block_first], first());
     L(next_input);
+    parts_.put_by_if_complete(rax);
+    imul(rax, steps(), s_.kernel * s_.taps);
+    parts_.take(rax);
     mov(line(), lines());
     mov(left(), steps());
     L(next_step);
@@ -51,6 +58,7 @@ public:
     add(first(), in_channel());
     dec(inputs());
     jnz(next_input, T_NEAR);
+    parts_.add();
     store();
     mov(first(), ptr[rsp + block_first]);
     add(first(), in_channel());
@@ -59,13 +67,15 @@ public:
     jnz(next_block, T_NEAR);
     L(done);
     leave();
+    parts_.emit();
     if (s_.loads() == 2 && wide()) emit_choices();
     return finish();
   }
 
 private:
-  static constexpr int most_masks = 6; // in k1..k6; k7 changes
-  enum { num_inputs = 0, block_first = 8, locals_bytes = 24 };
+  static constexpr int most_masks = 6;   // in k1..k6; k7 changes
+  static constexpr int part_terms = 128; // as in GemmArgs::part
+  enum { num_inputs = 0, block_first = 8, parts_slots = 16, locals_bytes = 64 };
 
   const Reg64& line() const { return rdi; } // of the step's input lines
   const Reg64& lines() const { return rsi; }
@@ -226,6 +236,7 @@ private:
   }
 
   LineKey s_;
+  SumParts parts_;
   int first_value_ = 0, first_weight_ = 0, second_ = 0, mask_ = 0, chosen_ = 0, first_held_ = 0;
   bool held_ = false, masks_held_ = false;
   Xbyak::Label choices_;

@@ -9,7 +9,7 @@
 namespace tenon {
 
 /// Takes five slots of the stack, and behind `sums` as much aligned memory as the registers 0 ... num_sums - 1 hold, which are the sums.
-/// Lengths are counted in bytes of A.
+/// Lengths are counted in what the kernel counts k in: bytes of A, or terms.
 class SumParts {
 public:
   struct Stack {
@@ -30,6 +30,9 @@ public:
     c_.imul(c_.rax, c_.ptr[args + offsetof(GemmArgs, part)], a_step);
     c_.mov(slot(length), c_.rax);
   }
+  void keep_length(int terms) {
+    if (used_) c_.mov(slot(length), terms);
+  }
   /// Before a tile. Clobbers rax.
   void begin() {
     if (!used_) return;
@@ -41,16 +44,9 @@ public:
   /// Leaves `t` as it was.
   void enter(const Xbyak::Reg64& index, int most, const Xbyak::Reg64& t) {
     if (!used_) return;
-    Xbyak::Label goes_on;
     Xbyak::Address last = c_.qword[c_.rsp + most];
     c_.mov(slot(kept), t);
-    c_.mov(t, slot(left));
-    c_.test(t, t);
-    c_.jg(goes_on, Xbyak::CodeGenerator::T_NEAR);
-    c_.call(put_by_);
-    c_.mov(t, slot(length));
-    c_.mov(slot(left), t);
-    c_.L(goes_on);
+    put_by_if_complete(t);
     c_.add(t, index);
     c_.cmp(t, last);
     c_.cmovg(t, last);
@@ -59,9 +55,24 @@ public:
     c_.sub(slot(left), t);
     c_.mov(t, slot(kept));
   }
+  /// The sums of a part that is complete are put by. Leaves in `t` what is left of the part.
+  void put_by_if_complete(const Xbyak::Reg64& t) {
+    if (!used_) return;
+    Xbyak::Label goes_on;
+    c_.mov(t, slot(left));
+    c_.test(t, t);
+    c_.jg(goes_on, Xbyak::CodeGenerator::T_NEAR);
+    c_.call(put_by_);
+    c_.mov(t, slot(length));
+    c_.mov(slot(left), t);
+    c_.L(goes_on);
+  }
   /// Takes so much of the part.
-  void take(int bytes) {
-    if (used_) c_.sub(slot(left), bytes);
+  void take(int length) {
+    if (used_) c_.sub(slot(left), length);
+  }
+  void take(const Xbyak::Reg64& length) {
+    if (used_) c_.sub(slot(left), length);
   }
   /// The sums of all parts.
   void add() {

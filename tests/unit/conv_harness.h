@@ -29,6 +29,7 @@ struct Case {
   bool winograd = false, epilogue = true;
   bool by_size = false;                     // Winograd's, or windows: weights are packed for both
   bool row_major = false, by_lines = false; // by lines: row-major as well
+  double f32_error = 1e-6;                  // of sums in f32, at most so much of what their terms are in size together
 };
 
 /// A 2-D case, square in everything.
@@ -204,7 +205,7 @@ inline void check_case(const KernelTable& kernels, const Workers& workers, Case 
 
   std::vector<double> input = in.numbers(), weight = weights.numbers();
   int64_t wrong = 0, not_once = 0;
-  double eps = sum_type == DType::F64 ? 1e-14 : sum_type == DType::F32 ? 1e-6 : 0;
+  double eps = sum_type == DType::F64 ? 1e-14 : sum_type == DType::F32 ? c.f32_error : 0;
   for (int64_t b = 0; b < c.batch; b++)
     for (int64_t m = 0; m < w.out_pixels(); m++)
       for (int64_t o = 0; o < out_pixel; o++) {

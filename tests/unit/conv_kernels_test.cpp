@@ -260,6 +260,17 @@ TEST_CASE("convolution along lines: one and three dimensions, strides and wide k
   });
 }
 
+TEST_CASE("long sums along lines are added up in parts") {
+  for_all_machines([](const auto& check) {
+    for (auto [in, kernel] : {std::pair<int64_t, int64_t>{16, 9}, {40, 5}, {90, 3}}) {
+      Case c = square(kernel + 16, kernel, 1, 0, in, 8);
+      c.by_lines = true;
+      c.f32_error = 5e-8; // in one go more
+      check(c);
+    }
+  });
+}
+
 TEST_CASE("convolution with row-major results") {
   for_all_machines([](const auto& check) {
     for (auto [in, out, groups] : {std::array<int64_t, 3>{1, 5, 1}, {3, 64, 1}, {8, 33, 1}, {64, 150, 1}, {12, 24, 3}})

@@ -88,7 +88,7 @@ TEST_CASE("every reduction, the lanes around") {
 }
 
 TEST_CASE("long sums of f32 are exact to their last digits") {
-  for (int64_t n : {65, 129, 5003})
+  for (int64_t n : {33, 65, 129, 5003})
     for (int lanes : {1, 16, 64})
       for (bool dynamic : {false, true})
         for (bool rows : {false, true}) {
@@ -99,7 +99,7 @@ TEST_CASE("long sums of f32 are exact to their last digits") {
           std::vector<float> x(static_cast<size_t>(n * (rows ? 3 : columns)));
           for (size_t i = 0; i < x.size(); i++) x[i] = 0.1f + static_cast<float>(i % 7) * 0.37f; // errors of one sign add up
           c.data[0] = Data::of(x);
-          c.tolerance = 2.5e-7;
+          c.tolerance = 1.5e-7;
           check(c);
         }
   ExprPool pool; // sums of sums, held in f64
