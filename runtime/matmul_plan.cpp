@@ -180,6 +180,14 @@ bool reads_to_end(const MatmulPlan& p, const Caches& caches, const Matmul& m) {
   return m.m <= p.tile_rows && (p.panels.count() == 1 || !p.b_ahead);
 }
 
+/// The tiles of a block, of at most so many, such that the last block is hardly smaller than others: each reads all of B.
+int64_t even_block(int64_t tiles, int64_t most) {
+  int64_t best = ceil_div(tiles, ceil_div(tiles, most));
+  for (int64_t fewer = best - 1; fewer * 4 >= most * 3; fewer--)
+    if (round_up(tiles, fewer) < round_up(tiles, best)) best = fewer;
+  return best;
+}
+
 void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   if (f.is_tiled()) return choose_tiled_blocks(p, f, caches, m);
   int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), a_bytes = static_cast<int64_t>(size_of(f.a)),
@@ -207,7 +215,7 @@ void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, con
   int64_t most_rows = round_down(max_block_rows, p.tile_rows); // whole tiles, so that few heights occur
   p.block_rows = std::clamp<int64_t>(round_down(rows, p.tile_rows), p.tile_rows, most_rows);
   if (int64_t tiles = ceil_div(ceil_div(m.m, p.tile_rows), p.splits.rows); tiles > 0 && p.use != BUse::Stream) // an item's, in equal blocks
-    p.block_rows = ceil_div(tiles, ceil_div(tiles * p.tile_rows, p.block_rows)) * p.tile_rows;
+    p.block_rows = even_block(tiles, p.block_rows / p.tile_rows) * p.tile_rows;
   int64_t columns = caches.l2 * (p.pack_a ? 8 : 2) / (depth * b_bytes); // each chunk packs A anew
   if (!p.direct && many_k) columns = std::min<int64_t>(columns, 256);
   p.chunk_panels = std::clamp<int64_t>(columns / p.panels.width(), 1, std::max<int64_t>(p.panels.count(), 1));
