@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/rounding.h"
+
 namespace tenon {
 
 int64_t tiled_depth(const GemmFamily& f, const Caches& caches, int64_t k) {
@@ -39,6 +41,13 @@ static int choose_vectors(const GemmFamily& f, int64_t n) {
 Panels choose_panels(const GemmFamily& f, int64_t n, int64_t k, int vectors) {
   return {
       n, k, f.lanes, vectors ? vectors : choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b)), f.compensated ? 4 : 0};
+}
+
+int64_t even_block(int64_t tiles, int64_t most) {
+  int64_t best = ceil_div(tiles, ceil_div(tiles, most));
+  for (int64_t fewer = best - 1; fewer * 4 >= most * 3; fewer--)
+    if (round_up(tiles, fewer) < round_up(tiles, best)) best = fewer;
+  return best;
 }
 
 uint64_t tile_heights(int64_t rows, int most) {
@@ -160,6 +169,17 @@ void look_for(const GemmBlock::Wanted& w, int64_t column, int64_t columns, int64
     for (int64_t b = 0; b < bytes; b += line) __builtin_prefetch(at + b, 0, 2);
 }
 
+/// A tile that packs panel p.
+void run_packing_tile(const GemmBlock& g, const RowTile& t, GemmArgs& args, int64_t p) {
+  void* to = const_cast<void*>(args.b);
+  args.rows = t.rows, args.first = t.first + g.first;
+  args.b = g.source.at + (p - g.p0) * g.panels.width() * g.panels.element_bytes;
+  args.b_stride = args.b_ahead = g.source.stride;
+  args.packed = to;
+  g.source.kernels->of(g.panels, p)[static_cast<size_t>(t.count)](&args);
+  args.b = to;
+}
+
 void run_tile(const GemmBlock& g, const RowTile& t, GemmArgs& args, bool last, int64_t first = 0) {
   args.rows = t.rows;
   args.first = t.first + g.first + first;
@@ -253,13 +273,15 @@ void multiply_block(const GemmBlock& g) noexcept {
       if (g.next_panel) ahead.begin(static_cast<const char*>(args.b) + distance, read, g.tile_count, args);
       int64_t row = 0, tiles;
       for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; t += tiles) {
-        tiles = ahead.take(tiles_of_call(g, t), args);
+        const bool packs = g.source.at && row == 0;
+        tiles = packs ? 1 : ahead.take(tiles_of_call(g, t), args);
         for (const GemmBlock::Wanted& w : g.wanted)
           if (w.at) look_for(w, (p - g.p0) * g.panels.width(), g.panels.columns(p), row, t->count * tiles);
         args.tiles = tiles;
         args.next_a = tiles > 1 ? t[1].first - t->first : 0;
         args.next_c = t->count * g.c_stride;
-        run_tile(g, *t, args, p == last);
+        if (packs) run_packing_tile(g, *t, args, p);
+        else run_tile(g, *t, args, p == last);
         args.c = static_cast<char*>(args.c) + args.next_c; // of the last tile
         row += t->count * tiles;
       }

@@ -59,6 +59,9 @@ struct Tiles {
   int rows(int64_t t) const { return static_cast<int>(small + (t < larger)); }
 };
 
+/// The tiles of a block, of at most so many, such that the last block is hardly smaller than others: each reads all of B.
+int64_t even_block(int64_t tiles, int64_t most);
+
 /// A size of a product that a plan does not know when it is made.
 inline constexpr int64_t any_size = -1;
 /// The heights of register tiles that blocks of `rows` rows are cut into, where a block starts at a multiple of `most`; bit h
@@ -154,6 +157,13 @@ struct GemmBlock {
     int64_t stride = 0, count = 0; // stride in bytes
   };
   RowsAhead* rows_ahead = nullptr;
+  /// A row-major B that the first tile of each panel packs: p0's first column and k, bytes from k to k, the kernels.
+  struct Source {
+    const char* at = nullptr;
+    int64_t stride = 0;
+    const TileKernels* kernels = nullptr;
+  };
+  Source source = {}; // null: B is packed
 };
 void multiply_block(const GemmBlock& block) noexcept;
 

@@ -147,7 +147,7 @@ void want(const MatmulRun& call, const MatmulPart& part, int64_t batch, MatmulTa
   }
 }
 
-void multiply_packed(const MatmulRun& call, const MatmulPart& part, int64_t batch, const BlockRows& block, MatmulTarget to,
+void multiply_packed(const MatmulRun& call, const MatmulItem& item, const MatmulPart& part, const BlockRows& block, MatmulTarget to,
                      GemmBlock::RowsAhead& next) {
   const MatmulPlan& plan = call.plan;
   int64_t ks = part.k1 - part.k0, rest = plan.pack_a ? 0 : ks % call.family.k_step; // packed rows are padded
@@ -173,7 +173,10 @@ void multiply_packed(const MatmulRun& call, const MatmulPart& part, int64_t batc
               .next_panel = plan.use == BUse::Packed && (!plan.rows_first || part.first_rows),
               .part_depth = plan.panel_k,
               .rows_ahead = &next};
-  want(call, part, batch, to, g.wanted);
+  if (plan.packs_in_tiles && part.first_rows)
+    g.source = {item.b + (part.k0 * call.m.b_k + part.p0 * plan.panels.width()) * plan.panels.element_bytes,
+                call.m.b_k * plan.panels.element_bytes, &plan.packing};
+  want(call, part, item.batch, to, g.wanted);
   multiply_block(g);
 }
 
@@ -246,7 +249,7 @@ void run_block(const MatmulRun& call, const MatmulItem& item, int64_t s0, const 
     if (!plan.in_place()) part.b += (p - all.p0) * width * plan.panels.column_bytes(all.b_depth);
     if (plan.held) multiply_small(call, item, part, to);
     else if (plan.in_place()) multiply_in_place(call, part, block, to);
-    else multiply_packed(call, part, item.batch, block, to, next);
+    else multiply_packed(call, item, part, block, to, next);
     if (all.last_k && plan.splits_k == 1) finish(call, item, part, to);
   }
 }
@@ -260,6 +263,7 @@ void read_b(const MatmulRun& call, const MatmulItem& item, MatmulPart& part) {
   if (plan.use == BUse::Packed) part.b += plan.panels.offset(part.p0);
   if (plan.use != BUse::Pack && plan.use != BUse::GatherDot) return;
   part.b = item.b_scratch, part.b_first = item.k0, part.b_depth = plan.panels.depth(item.k1 - item.k0);
+  if (plan.packs_in_tiles) return;
   if (plan.use == BUse::Pack)
     pack_panels(call.kernels, call.family, plan.panels, source, item.k0, item.k1, part.p0, part.p1, item.b_scratch);
   else pack_columns(m.n, source, item.k0, item.k1, item.b_scratch, gathered_stride(call));

@@ -96,6 +96,8 @@ struct MatmulPlan {
   bool looks_ahead = false; // for what the epilogue or the stores of C touch
   Panels panels = {};
   TileKernels kernels = {};
+  bool packs_in_tiles = false; // the first tiles of an item pack B while they read it, by kernels of their own
+  TileKernels packing = {};
   int tile_rows = 1;
   int64_t block_k = 0;                        // k that are summed before the next rows
   int64_t panel_k = 0;                        // GemmKind::PackedRows: k of a panel of B that stay in L1 while rows stream past; else 0

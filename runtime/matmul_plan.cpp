@@ -43,13 +43,15 @@ double weaving(const GemmFamily& f, int64_t m, int64_t n, int64_t k) {
 }
 
 /// Packing a row-major B takes the time of some ten rows, twice that where memory has to take it: many rows are what it pays for. Rows of B
-/// that share sets of L1 are slower to read again. A small B stays in L1 for all rows.
+/// that share sets of L1 are slower to read again, those a multiple of a page apart most of all, and tiles pack what the last cache holds
+/// while they read it. A small B stays in L1 for all rows.
 bool pays_in_place(const GemmFamily& f, const Caches& caches, const Matmul& m) {
-  constexpr int64_t most_rows = 256, most_woven = 64, most_crowded = 8;
+  constexpr int64_t most_rows = 256, most_woven = 64, most_crowded = 8, most_paged = 48;
   int64_t bytes = static_cast<int64_t>(size_of(f.b)), widest = int64_t{4} * f.lanes;
-  bool same_set = m.b_k * bytes % 1024 == 0;
-  if (f.group > 2 && m.b_k * bytes % page_bytes == 0) return m.m <= most_crowded;
-  if (m.m <= (f.group > 1 ? most_woven : same_set ? most_rows / 2 : most_rows)) return true;
+  bool same_set = m.b_k * bytes % 1024 == 0, pages = m.b_k * bytes % page_bytes == 0;
+  if (f.group > 2 && pages) return m.m <= most_crowded;
+  bool packs = f.packing_rows > 0 && pages && m.k * m.n * bytes <= caches.l3 / 2;
+  if (m.m <= (f.group > 1 ? most_woven : packs ? most_paged : same_set ? most_rows / 2 : most_rows)) return true;
   return m.k * m.n * bytes <= caches.l1 / 2 || (m.k * widest * bytes <= caches.l1 && m.k * m.n * bytes <= caches.l2 / 8 && !same_set);
 }
 
@@ -180,14 +182,6 @@ bool reads_to_end(const MatmulPlan& p, const Caches& caches, const Matmul& m) {
   return m.m <= p.tile_rows && (p.panels.count() == 1 || !p.b_ahead);
 }
 
-/// The tiles of a block, of at most so many, such that the last block is hardly smaller than others: each reads all of B.
-int64_t even_block(int64_t tiles, int64_t most) {
-  int64_t best = ceil_div(tiles, ceil_div(tiles, most));
-  for (int64_t fewer = best - 1; fewer * 4 >= most * 3; fewer--)
-    if (round_up(tiles, fewer) < round_up(tiles, best)) best = fewer;
-  return best;
-}
-
 void choose_blocks(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
   if (f.is_tiled()) return choose_tiled_blocks(p, f, caches, m);
   int64_t b_bytes = static_cast<int64_t>(size_of(f.b)), a_bytes = static_cast<int64_t>(size_of(f.a)),
@@ -262,6 +256,11 @@ int64_t batches_in_series(const MatmulPlan& p, const GemmFamily& f, const Caches
   return std::max<int64_t>(caches.l1 / 2 / std::max<int64_t>(bytes, 1), 1);
 }
 
+/// Whether the first tiles pack B while they read it, which takes them hardly longer.
+bool packs_in_tiles(const MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
+  return p.use == BUse::Pack && !p.held && !p.one_block && m.b_n == 1 && m.b_type == f.b && f.packing_rows >= p.tile_rows && m.k > 0;
+}
+
 uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
   if (!f.is_tiled()) return tile_heights(m, tile_rows);
   return uint64_t{1} << f.row_step | uint64_t{1} << tile_rows;
@@ -307,7 +306,7 @@ struct Preparation {
   int64_t first_row() const { return m.m == any_size ? 1 : m.m; }
 
   void tiles(const Panels& panels, GemmKind kind, int64_t rows, bool masked) const {
-    bool may_be_by_k = reads_by_k(f(), m) && (kind == GemmKind::Packed || kind == GemmKind::InPlace);
+    bool may_be_by_k = reads_by_k(f(), m) && (kind == GemmKind::Packed || kind == GemmKind::InPlace || kind == GemmKind::Packing);
     uint64_t all = 0;
     for (bool near : {false, true}) all |= heights(f(), rows, most_tile_rows(f(), panels, kind, near));
     for (bool by_k : {false, true})
@@ -333,6 +332,8 @@ struct Preparation {
     held(n);
     Panels panels = choose_panels(f(), n, 1, m.panel_vectors);
     tiles(panels, GemmKind::Packed, m.m, m.c && !f().is_tiled());
+    bool row_major = m.b_n == 1 || m.b_n == 0, low = most_tile_rows(f(), panels, GemmKind::Packed, true) <= f().packing_rows;
+    if (!m.packed && row_major && low) tiles(panels, GemmKind::Packing, m.m, true);
     if (f().is_tiled() && m.packed && (m.m == any_size || m.m <= most_streamed_rows)) tiles(panels, GemmKind::PackedRows, m.m, false);
     if (m.packed) return;
     if (panels.count() > 0 && f().lanes == kernels.lanes()) {
@@ -442,6 +443,9 @@ static MatmulPlan plan_as_given(const KernelTable& kernels, const Caches& caches
   p.one_block = is_one_block(p, f, caches, m);
   p.held_batch = is_held_batch(p, m);
   p.batch_series = batches_in_series(p, f, caches, m);
+  p.packs_in_tiles = packs_in_tiles(p, f, m);
+  if (p.packs_in_tiles)
+    p.packing = tile_kernels(kernels, p.family, p.panels, GemmKind::Packing, heights(f, m.m, p.tile_rows), true, p.a_by_k);
   GemmKind kind = kind_of(p.use, p.rows_first, p.panel_k > 0);
   if (p.held) return p.kernels = held_kernels(kernels, p.family, p.panels, p.held), p;
   p.kernels = tile_kernels(kernels, p.family, p.panels, kind, heights(f, m.m, p.tile_rows),

@@ -32,7 +32,7 @@ public:
   GemmEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& s)
       : GemmAssembler(memory, row), s_(s), sets_(sum_sets(row, s.rows, s.vectors)), held_(std::min(s.rows, s.vectors)),
         parts_(*this, {parts_slots, locals_bytes}, sets_ * s.rows * s.vectors, wide(), arithmetic_ == Arithmetic::F32Fma),
-        look_ahead_(*this, ahead_slots, s.kind != GemmKind::InPlace && s.rows > 1 && s.rows <= max_row_pointers - 2 && s.vectors > 1) {
+        look_ahead_(*this, ahead_slots, !in_place() && s.rows > 1 && s.rows <= max_row_pointers - 2 && s.vectors > 1) {
     first_held_ = sets_ * s_.rows * s_.vectors;
     first_spare_ = first_held_ + held_;
     spares_ = registers() - first_spare_;
@@ -109,13 +109,10 @@ private:
     locals_bytes = 192
   };
 
-  bool in_place() const { return s_.kind == GemmKind::InPlace; }
+  bool packs() const { return s_.kind == GemmKind::Packing; }
+  bool in_place() const { return s_.kind == GemmKind::InPlace || packs(); }
   bool reads_rest() const { return f_.reads_rest && s_.kind == GemmKind::Packed; }
   int num_sums() const { return sets_ * s_.rows * s_.vectors; }
-  int sum_bytes() const { return static_cast<int>(size_of(f_.sum)); }
-  /// Bytes of A that a step of the sum takes, and of B that it takes for one vector of sums.
-  int a_step() const { return static_cast<int>(size_of(f_.a)) * f_.group; }
-  int b_step() const { return static_cast<int>(size_of(f_.b)) * f_.group * f_.lanes; }
 
   Reg64 index() const { return rax; }
   Reg64 b() const { return rcx; }
@@ -126,7 +123,8 @@ private:
   /// Many rows by one vector: rows may come from memory and meet B once, those of the next tile are asked for a line at a time. Not where
   /// a_stride is 0.
   bool looks_ahead() const {
-    return !s_.a_by_k && s_.vectors == 1 && s_.rows > max_row_pointers / 2 && s_.rows < max_row_pointers && s_.kind != GemmKind::Windows;
+    return !s_.a_by_k && s_.vectors == 1 && s_.rows > max_row_pointers / 2 && s_.rows < max_row_pointers && s_.kind != GemmKind::Windows &&
+           !packs();
   }
   Reg64 ahead() const { return row(max_row_pointers - 1); }
   Reg64 next_ahead() const { return row(max_row_pointers - 2); }
@@ -140,13 +138,14 @@ private:
   /// The row of a B in place that is asked for next, in the last register that small tiles leave free. Where none is, the same lines of the
   /// stack are asked for over and over: beside the products of several vectors that takes no time.
   bool asks_ahead() const {
-    return in_place() && s_.rows > 1 && s_.vectors > 1 && (s_.a_by_k || s_.rows < max_row_pointers - (looks_ahead() ? 2 : 0));
+    return packs() || (in_place() && s_.rows > 1 && s_.vectors > 1 && (s_.a_by_k || s_.rows < max_row_pointers - (looks_ahead() ? 2 : 0)));
   }
   /// Tiles of one vector are bound by loads: four rows of a B in place are addressed by its stride, and three times that, in two registers
   /// that small tiles leave free.
   bool strides_in_registers() const {
-    return in_place() && s_.vectors == 1 && !s_.a_by_k && (s_.rows <= max_row_pointers - 3 || even_rows_);
+    return in_place() && !packs() && s_.vectors == 1 && !s_.a_by_k && (s_.rows <= max_row_pointers - 3 || even_rows_);
   }
+  Reg64 packed() const { return row(max_row_pointers - 2); } // where B goes
   Reg64 stride() const { return row(max_row_pointers - 2); }
   Reg64 three_strides() const { return row(max_row_pointers - 3); }
   Reg64 row_ahead() const { return row(max_row_pointers - (looks_ahead() ? 3 : 1)); }
@@ -234,6 +233,7 @@ private:
   }
   void find_row_ahead() {
     if (!asks_ahead()) return;
+    if (packs()) mov(packed(), ptr[rsp + args]), mov(packed(), ptr[packed() + offsetof(GemmArgs, packed)]);
     imul(row_ahead(), ptr[rsp + b_ahead], prefetch_steps);
     add(row_ahead(), b());
     cmp(qword[rsp + b_ahead], 0);
@@ -327,8 +327,7 @@ private:
     }
     L(rest_loop);
     step(0, 0, from, to);
-    advance_a(1);
-    if (!in_place()) add(b(), s_.vectors * b_step());
+    advance(1);
     if (strides_in_registers()) add(b(), stride());
     cmp(index(), ptr[rsp + end]);
     jl(rest_loop, T_NEAR);
@@ -341,13 +340,14 @@ private:
       for (int i = u; asks && i < s_.rows; i += unroll_) prefetcht0(ptr[row(i) + ahead()]);
       step(u, u % sets_, from, to);
     }
-    advance_a(count);
+    advance(count);
     if (looks_ahead() && count == unroll_) add(ahead(), count * a_step());
-    if (!in_place()) add(b(), count * s_.vectors * b_step());
   }
 
-  void advance_a(int steps) {
+  void advance(int steps) {
     add(index(), steps * a_step());
+    if (!in_place()) add(b(), steps * s_.vectors * b_step());
+    if (packs()) add(packed(), steps * s_.vectors * b_step());
     if (even_rows_) even_rows_->advance(steps * a_step());
   }
 
@@ -383,6 +383,7 @@ private:
       break;
     default: load(x, at, some);
     }
+    if (packs()) vmovups(ptr[packed() + (u * s_.vectors + j) * b_step()], vec(x.getIdx()));
   }
   void broadcast_a(const Xmm& x, int i, int u) {
     Xbyak::Address at = ptr[a_address(i, u)];
@@ -396,7 +397,7 @@ private:
   /// A single row meets each vector of B once, which needs no register where the product reads it as it is.
   bool multiplies_memory(int j) const {
     bool converts = arithmetic_ == Arithmetic::BF16Fma || arithmetic_ == Arithmetic::F16Fma || arithmetic_ == Arithmetic::I8Fma;
-    return s_.rows == 1 && !converts && !(in_place() && partial(j));
+    return s_.rows == 1 && !converts && !packs() && !(in_place() && partial(j));
   }
   void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
     if (!masked) return vmovups(x, from);
@@ -406,7 +407,7 @@ private:
 
   /// B comes from L3 or memory where rows are few; its hardware prefetch then stops at pages and starts late.
   void prefetch(int u) {
-    if (s_.rows == 1 || look_ahead_.used()) return; // nothing but loads: the hardware keeps up
+    if ((s_.rows == 1 && !packs()) || look_ahead_.used()) return; // nothing but loads: the hardware keeps up
     if (s_.a_by_k) prefetcht0(ptr[k_row() + k_stride() * prefetch_k]);
     if (in_place() && !asks_ahead()) return;
     for (int j = 0; j < s_.vectors; j++)

@@ -27,6 +27,10 @@ protected:
   GemmAssembler(CodeMemory& memory, const GemmFamilyRow& row) : Assembler(memory, row.isa), f_(row.family), arithmetic_(row.arithmetic) {}
 
   bool is_double() const { return f_.sum == DType::F64; }
+  int sum_bytes() const { return static_cast<int>(size_of(f_.sum)); }
+  /// Bytes of A that a step of the sum takes, and of B that it takes for one vector of sums.
+  int a_step() const { return static_cast<int>(size_of(f_.a)) * f_.group; }
+  int b_step() const { return static_cast<int>(size_of(f_.b)) * f_.group * f_.lanes; }
   void clear(const Xmm& x) { vxorps(Xmm(x.getIdx()), Xmm(x.getIdx()), Xmm(x.getIdx())); }
   /// An element, or a group of 4 bytes, to all lanes. As integers: broadcasts of floats take a vector unit on some machines.
   void broadcast(const Xmm& to, const Xbyak::Address& from) { is_double() ? vpbroadcastq(to, from) : vpbroadcastd(to, from); }

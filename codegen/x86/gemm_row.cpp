@@ -43,9 +43,7 @@ public:
 private:
   enum { rest_columns = 0, locals_bytes = 8 };
 
-  int sum_bytes() const { return static_cast<int>(size_of(f_.sum)); }
   int b_bytes() const { return static_cast<int>(size_of(f_.b)); }
-  int b_step() const { return b_bytes() * f_.lanes; }
 
   Reg64 index() const { return rax; } // bytes of a row of B
   Reg64 end() const { return rcx; }   // of its whole vectors

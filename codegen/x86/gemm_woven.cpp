@@ -91,7 +91,6 @@ private:
   int units() const { return use_.units; }
   int group() const { return f_.group; }
   int element() const { return static_cast<int>(size_of(f_.b)); }
-  int a_step() const { return static_cast<int>(size_of(f_.a)) * f_.group; }
   /// Whether some of the last unit's columns are not there.
   bool partial_unit() const { return masked_ || vectors_ % group() != 0; }
 

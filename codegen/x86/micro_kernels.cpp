@@ -207,6 +207,7 @@ std::vector<GemmFamilyRow> make_families() {
     f.reads_rest = wide && !f.is_tiled() && f.group > 1;
     for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
       f.in_place_rows[static_cast<size_t>(vectors)] = rows_in_place(r, vectors);
+    f.packing_rows = f.group == 1 && f.b == f.sum && f.reads_in_place() ? most_packing_rows : 0;
     while (dot_gemm_fits(r, f.dot_rows + 1, GemmFamily::dot_columns)) f.dot_rows++;
   }
   return families;

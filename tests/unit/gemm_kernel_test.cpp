@@ -48,10 +48,17 @@ void run_kernel(const KernelTable& table, const GemmFamily& f, const TileCase& c
     CHECK(static_cast<const char*>(args.ahead) - from == (asks ? lines * 64 * (c.depth / f.ahead_k) : 0));
 }
 
+/// Elements of a packed B that are not those of the row-major one, or not zero behind its columns.
+int wrong_in_packed(TypedBuffer& packed, int64_t width, TypedBuffer& b, int64_t columns) {
+  int wrong = 0;
+  for (int64_t i = 0; i < packed.count; i++) wrong += packed.get(i) != (i % width < columns ? b.get(i / width * columns + i % width) : 0);
+  return wrong;
+}
+
 /// One tile: operands in guarded memory, A's rows behind pointers, some of them padding where the kernel takes windows.
 void check_tile(const KernelTable& table, const TileCase& c) {
   const GemmFamily& f = table.family(c.key.family);
-  bool dot = is_dot(c.key.kind), in_place = c.key.kind == GemmKind::InPlace;
+  bool dot = is_dot(c.key.kind), packs = c.key.kind == GemmKind::Packing, in_place = packs || c.key.kind == GemmKind::InPlace;
   double offset = f.compensated && !dot && !in_place ? 128 : 0; // of A; the panels' last row takes it away
   int64_t rows = c.key.rows, width = c.key.vectors * (dot ? 1 : f.lanes), columns = c.key.masked ? width - 1 - c.depth % f.lanes : width;
   if (!dot && columns <= width - f.lanes) columns = width - f.lanes + 1;
@@ -60,7 +67,7 @@ void check_tile(const KernelTable& table, const TileCase& c) {
   int64_t rest = dot ? 0 : c.depth % f.group, b_depth = in_place || rest == 0 ? c.depth : c.depth + f.group - rest;
   TypedBuffer a(f.a, rows * c.positions * c.depth + first), b(f.b, c.positions * b_depth * b_row), out(f.sum, rows * columns),
       init(f.sum, columns);
-  TypedBuffer zeros(f.a, c.depth + first);
+  TypedBuffer zeros(f.a, c.depth + first), packed(f.b, packs ? c.depth * width : 0);
   a.fill_random(5), b.fill_random(6), out.fill_random(7), init.fill_random(8);
   for (int64_t j = 0; j < width; j++)
     for (int64_t k = c.depth; k < b_depth; k++) b.set((k / f.group * width + j) * f.group + k % f.group, 0);
@@ -83,6 +90,7 @@ void check_tile(const KernelTable& table, const TileCase& c) {
                 c.mode,
                 rest,
                 c.part};
+  args.packed = packed.data(), args.b_ahead = packs ? args.b_stride : 0;
   run_kernel(table, f, c, args);
   int wrong = 0;
   for (int64_t i = 0; i < rows; i++)
@@ -104,6 +112,7 @@ void check_tile(const KernelTable& table, const TileCase& c) {
       double got = out.get(i * columns + j), off = std::abs(got - sum);
       wrong += f.sum == DType::I32 ? got != sum : !(off <= (f.sum == DType::F64 ? 1e-15 : 1e-6) * size);
     }
+  wrong += wrong_in_packed(packed, width, b, columns);
   CHECK_MESSAGE(wrong == 0, std::string(f.name), " ", rows, "x", width, ", depth ", c.depth, ", masked ", c.key.masked, ", kind ",
                 static_cast<int>(c.key.kind), ", mode ", static_cast<int>(c.mode));
 }
@@ -111,15 +120,17 @@ void check_tile(const KernelTable& table, const TileCase& c) {
 /// The tiles of one family and width.
 void check_width(const KernelTable& table, int family, int vectors) {
   const GemmFamily& f = table.family(family);
-  for (GemmKind kind : {GemmKind::Packed, GemmKind::InPlace, GemmKind::Windows, GemmKind::PackedRows}) {
+  for (GemmKind kind : {GemmKind::Packed, GemmKind::InPlace, GemmKind::Windows, GemmKind::Packing, GemmKind::PackedRows}) {
     if (kind == GemmKind::PackedRows && !f.is_tiled()) continue;
-    int most = (kind == GemmKind::InPlace ? f.in_place_rows : f.rows)[static_cast<size_t>(vectors)];
+    bool in_place = kind == GemmKind::InPlace || kind == GemmKind::Packing;
+    int most = (in_place ? f.in_place_rows : f.rows)[static_cast<size_t>(vectors)];
+    if (kind == GemmKind::Packing) most = std::min(most, f.packing_rows);
     for (int rows = f.row_step; rows <= most; rows += f.row_step)
       for (bool masked : {false, true})
         for (int64_t steps : {0, 1, 2, 3, 4, 5, 7, 8, 17})
           for (GemmInit mode : {GemmInit::Zero, GemmInit::C, GemmInit::Row}) {
             if (f.is_tiled() && (masked || mode == GemmInit::Row)) continue;
-            int64_t positions = kind == GemmKind::InPlace ? 1 : 1 + steps % 3;
+            int64_t positions = in_place ? 1 : 1 + steps % 3;
             check_tile(table, {{family, rows, vectors, masked, kind}, steps * f.k_step, positions, mode});
             for (int rest = 1; f.reads_rest && rest < f.group && kind != GemmKind::Windows; rest++)
               check_tile(table, {{family, rows, vectors, masked, kind}, steps * f.k_step + rest, 1, mode});

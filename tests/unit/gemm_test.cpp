@@ -1,4 +1,4 @@
-// The matmul driver against plain loops in double precision, and the workers.
+// The matmul driver against plain loops in double precision.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -6,7 +6,6 @@
 #include <cstring>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "emulated_tiles.h"
 #include "kernel_test.h"
@@ -32,6 +31,7 @@ struct Case {
   int panel_vectors = 0;                                           // of packed B
   bool by_items = false;                                           // repeated, items backwards
   bool alone = false;                                              // without an epilogue
+  bool packs = false;                                              // B is packed by the tiles that read it first
   Caches caches = {.l1 = 4 << 10, .l2 = 64 << 10, .l3 = 32 << 10}; // small, so that every loop of the blocking runs
 };
 
@@ -192,6 +192,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
     m.b_batch[1] = packed_size;
   }
   MatmulPlan plan = plan_matmul(kernels, c.caches, workers.threads(), m);
+  CHECK(plan.packs_in_tiles >= c.packs);
   GuardedBuffer scratch((plan.worker_bytes() * workers.threads() + 63) / 64 * 16);
   if (c.by_items && plan.splits_k == 1) run_items_backwards(kernels, workers, plan, m, scratch.data());
   else run_matmul(kernels, workers, plan, m, scratch.data());
@@ -268,6 +269,27 @@ TEST_CASE("matmul over odd sizes and all forms of B") {
       check_case(mk.table(), workers, {.m = 300, .n = 40, .k = 67, .form = form});
       check_case(mk.table(), workers, {.m = 3, .n = 1025, .k = 600, .form = form});
     }
+  });
+}
+
+TEST_CASE("matmul of many rows by a row-major B, packed by the tiles that read it first") {
+  for_all_machines([](const MicroKernels& mk, const Workers& workers) {
+    for (DType type : {DType::F32, DType::F64})
+      for (bool by_k : {false, true}) {
+        Case c{.m = 300, .n = 1, .k = 1, .a_transposed = by_k, .a_type = type, .b_type = type};
+        auto check = [&](int64_t m, int64_t n, int64_t k, bool packs) {
+          c.m = m, c.n = n, c.k = k, c.packs = packs;
+          check_case(mk.table(), workers, c);
+        };
+        for (int64_t n : {241, 256, 257})
+          for (int64_t k : {127, 300, 1025}) check(523, n, k, true);
+        for (int64_t n : {1, 3, 7, 17, 31}) check(300, n, 600, false);
+        check(129, 1024, 65, true), check(257, 512, 64, true);
+        c.pad = 5, c.batch0 = 2, c.batch1 = 3;
+        check(300, 241, 67, true);
+        c.to_epilogue = true;
+        check(300, 250, 127, true);
+      }
   });
 }
 
@@ -456,44 +478,4 @@ TEST_CASE("a sum keeps NaN and infinity, and zero times infinity is NaN") {
   CHECK(c[1] == inf);
   CHECK(c[2] == inf);
   CHECK(c[3] == inf);
-}
-
-TEST_CASE("workers that are asked for again and again wake up") {
-  CHECK(!Workers(1).awake());
-  Workers workers(2);
-  bool awake = false;
-  for (int i = 0; i < 1'000'000 && !awake; i++) awake = workers.awake();
-  CHECK(awake);
-}
-
-TEST_CASE("workers run every iteration once, from many callers, nested, with distinct worker numbers") {
-  for (int threads : {1, 2, 5}) {
-    Workers workers(threads);
-    auto one_caller = [&](int rounds) {
-      for (int r = 0; r < rounds; r++)
-        for (int64_t n : {0, 1, 2, 3, 64, 1000}) {
-          std::vector<std::atomic<int>> seen(static_cast<size_t>(n));
-          std::vector<std::atomic<int>> busy(static_cast<size_t>(workers.threads()));
-          std::atomic<int> clashes{0};
-          workers.run(n, 1 + r % 3, [&](int64_t begin, int64_t end, int worker) {
-            if (busy[static_cast<size_t>(worker)].fetch_add(1) != 0) clashes++;
-            for (int64_t i = begin; i < end; i++) {
-              seen[static_cast<size_t>(i)]++;
-              if (i % 50 == 7) {
-                std::atomic<int64_t> inner{0};
-                workers.run(10, 1, [&](int64_t b, int64_t e, int) { inner += e - b; });
-                if (inner != 10) clashes++;
-              }
-            }
-            busy[static_cast<size_t>(worker)]--;
-          });
-          for (auto& s : seen) clashes += s != 1;
-          CHECK(clashes == 0);
-        }
-    };
-    one_caller(20);
-    std::vector<std::thread> callers;
-    for (int i = 0; i < 4; i++) callers.emplace_back(one_caller, 20);
-    for (std::thread& t : callers) t.join();
-  }
 }
