@@ -478,7 +478,8 @@ private:
 bool gemm_fits(const GemmFamilyRow& row, int rows, int vectors, GemmKind kind) {
   if (row.family.is_tiled()) return tile_gemm_fits(rows, vectors);
   bool even = kind == GemmKind::InPlace && vectors == 1 && row.isa == Isa::Avx512;
-  return rows >= 1 && vectors >= 1 && rows <= (even ? EvenRows::most : max_row_pointers) && vectors <= GemmFamily::max_vectors &&
+  int most = kind == GemmKind::Packing ? most_packing_rows : even ? EvenRows::most : max_row_pointers;
+  return rows >= 1 && vectors >= 1 && rows <= most && vectors <= GemmFamily::max_vectors &&
          spare_registers(row.isa, rows, vectors) >= spares_needed(row.arithmetic);
 }
 

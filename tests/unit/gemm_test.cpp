@@ -192,7 +192,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
     m.b_batch[1] = packed_size;
   }
   MatmulPlan plan = plan_matmul(kernels, c.caches, workers.threads(), m);
-  CHECK(plan.packs_in_tiles >= c.packs);
+  if (c.packs) CHECK(plan.packs_in_tiles);
   GuardedBuffer scratch((plan.worker_bytes() * workers.threads() + 63) / 64 * 16);
   if (c.by_items && plan.splits_k == 1) run_items_backwards(kernels, workers, plan, m, scratch.data());
   else run_matmul(kernels, workers, plan, m, scratch.data());
