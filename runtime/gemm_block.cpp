@@ -20,14 +20,16 @@ int64_t tiled_depth(const GemmFamily& f, const Caches& caches, int64_t k) {
 /// multiply-add.
 static double panel_cost(int vectors) { return vectors == 1 ? 1.25 : vectors; }
 
-static int choose_vectors(const GemmFamily& f, int64_t n) {
+static int choose_vectors(const GemmFamily& f, int64_t n, bool packed_in_call) {
   int64_t all = std::max<int64_t>((n + f.lanes - 1) / f.lanes, 1);
   if (f.is_tiled()) return all > 1 ? 2 : 1; // two by two tiles of sums load least
   int best = 1;
   double best_cost = 1e30;
-  // Near the same cost the tile closest to square wins: it reads least per multiply-add.
+  // Near the same cost the tile closest to square wins: it reads least per multiply-add. That of four vectors is closer than that of three,
+  // but has fewer rows, which costs products of few rows more; doubles, twice the bytes from L2, gain where there are many.
   bool wide = f.rows[8] > 0;
-  for (int v : {wide ? 3 : 2, 4, 3, 2, 1}) {
+  int first = !wide ? 2 : packed_in_call && size_of(f.b) == 8 ? 4 : 3;
+  for (int v : {first, 4, 3, 2, 1}) {
     if (v > all || f.rows[static_cast<size_t>(v)] == 0 || (!wide && v > 3)) continue;
     double cost = static_cast<double>(all / v) * panel_cost(v) + (all % v ? panel_cost(static_cast<int>(all % v)) : 0);
     if (cost < best_cost * 0.99) {
@@ -38,9 +40,15 @@ static int choose_vectors(const GemmFamily& f, int64_t n) {
   return best;
 }
 
-Panels choose_panels(const GemmFamily& f, int64_t n, int64_t k, int vectors) {
-  return {
-      n, k, f.lanes, vectors ? vectors : choose_vectors(f, n), f.group, f.k_step, static_cast<int>(size_of(f.b)), f.compensated ? 4 : 0};
+Panels choose_panels(const GemmFamily& f, int64_t n, int64_t k, int vectors, bool packed_in_call) {
+  return {n,
+          k,
+          f.lanes,
+          vectors ? vectors : choose_vectors(f, n, packed_in_call),
+          f.group,
+          f.k_step,
+          static_cast<int>(size_of(f.b)),
+          f.compensated ? 4 : 0};
 }
 
 int64_t even_block(int64_t tiles, int64_t most) {

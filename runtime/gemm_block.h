@@ -43,8 +43,9 @@ struct Panels {
   /// Bytes of a column of a panel that holds so many k.
   int64_t column_bytes(int64_t ks) const { return ks * element_bytes + tail; }
 };
-/// The layout for k x n, of panels of so many vectors or the best; it depends on nothing else, so weights can be packed ahead of time.
-Panels choose_panels(const GemmFamily& family, int64_t n, int64_t k, int vectors = 0);
+/// The layout for k x n, of panels of so many vectors or the best; it depends on nothing else, so weights can be packed ahead of time. What
+/// is packed in the call has rows enough to pay for that.
+Panels choose_panels(const GemmFamily& family, int64_t n, int64_t k, int vectors = 0, bool packed_in_call = false);
 
 /// Rows cut into the fewest register tiles, of sizes that differ by one at most.
 struct Tiles {

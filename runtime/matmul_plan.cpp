@@ -132,7 +132,7 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   p.b_ahead = p.use == BUse::InPlace && asks_for_b(caches, m);
   p.panels = dots                     ? dot_panels(f, m.n, m.k)
              : p.use == BUse::InPlace ? in_place_panels(f, m.m, m.n, m.k, p.b_ahead)
-                                      : choose_panels(f, m.n, m.k, m.panel_vectors);
+                                      : choose_panels(f, m.n, m.k, m.panel_vectors, p.use == BUse::Pack);
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
   bool apart = m.a_k != 1 && m.k > 1, other = m.a_type != f.a, partial = !dots && !f.reads_rest && m.k % f.k_step != 0;
   // Sixteen rows that lie a multiple of 4 KB apart share one set of L1.
@@ -330,7 +330,7 @@ struct Preparation {
   }
   void columns(int64_t n) const {
     held(n);
-    Panels panels = choose_panels(f(), n, 1, m.panel_vectors);
+    Panels panels = choose_panels(f(), n, 1, m.panel_vectors, !m.packed);
     tiles(panels, GemmKind::Packed, m.m, m.c && !f().is_tiled());
     bool row_major = m.b_n == 1 || m.b_n == 0, low = most_tile_rows(f(), panels, GemmKind::Packed, true) <= f().packing_rows;
     if (!m.packed && row_major && low) tiles(panels, GemmKind::Packing, m.m, true);
