@@ -11,6 +11,14 @@ inline bool uses_dots(BUse use) { return use == BUse::Dot || use == BUse::Gather
 /// Few rows, whose tiles depend on how many they are.
 inline constexpr int64_t in_place_rows = 16;
 inline constexpr int64_t max_super_rows = 512;
+inline constexpr int64_t stream_bytes = 16384; // of a row of B, and at most so many of C, which stay in L1
+/// Dot products read B's columns where they lie, or gather up to so many.
+inline constexpr int64_t most_gathered = 15;
+
+/// The panels of a B in place: few rows take tiles that depend on how many they are.
+Panels in_place_panels(const GemmFamily& f, int64_t m, int64_t n, int64_t k, bool asks);
+/// Cycles of a product that reads B so, without what all have in common; 1e300 where it cannot.
+double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matmul& m);
 
 /// Tile registers: rows that may stream past panels of B; what was just read from memory is soon thrown out of L2.
 inline constexpr int64_t most_streamed_rows = 256;
