@@ -26,9 +26,10 @@ static int choose_vectors(const GemmFamily& f, int64_t n, bool packed_in_call) {
   int best = 1;
   double best_cost = 1e30;
   // Near the same cost the tile closest to square wins: it reads least per multiply-add. That of four vectors is closer than that of three,
-  // but has fewer rows, which costs products of few rows more; doubles, twice the bytes from L2, gain where there are many.
+  // but has fewer rows, which costs products of few rows more; doubles, twice the bytes from L2, gain where there are many, and rows of
+  // groups are woven four vectors at a time.
   bool wide = f.rows[8] > 0;
-  int first = !wide ? 2 : packed_in_call && size_of(f.b) == 8 ? 4 : 3;
+  int first = !wide ? 2 : packed_in_call && (size_of(f.b) == 8 || f.group > 1) ? 4 : 3;
   for (int v : {first, 4, 3, 2, 1}) {
     if (v > all || f.rows[static_cast<size_t>(v)] == 0 || (!wide && v > 3)) continue;
     double cost = static_cast<double>(all / v) * panel_cost(v) + (all % v ? panel_cost(static_cast<int>(all % v)) : 0);
@@ -177,15 +178,15 @@ void look_for(const GemmBlock::Wanted& w, int64_t column, int64_t columns, int64
     for (int64_t b = 0; b < bytes; b += line) __builtin_prefetch(at + b, 0, 2);
 }
 
-/// A tile that packs panel p.
-void run_packing_tile(const GemmBlock& g, const RowTile& t, GemmArgs& args, int64_t p) {
-  void* to = const_cast<void*>(args.b);
+/// A tile that packs panel p, whose B holds no more k than there are, and takes away itself what the panel's last row does for others.
+void run_packing_tile(const GemmBlock& g, const RowTile& t, GemmArgs args, int64_t p) {
   args.rows = t.rows, args.first = t.first + g.first;
+  args.packed = const_cast<void*>(args.b);
   args.b = g.source.at + (p - g.p0) * g.panels.width() * g.panels.element_bytes;
   args.b_stride = args.b_ahead = g.source.stride;
-  args.packed = to;
+  args.depth = g.source.depth / g.panels.group, args.rest = g.source.depth % g.panels.group;
+  args.mode = g.mode;
   g.source.kernels->of(g.panels, p)[static_cast<size_t>(t.count)](&args);
-  args.b = to;
 }
 
 void run_tile(const GemmBlock& g, const RowTile& t, GemmArgs& args, bool last, int64_t first = 0) {

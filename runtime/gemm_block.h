@@ -158,10 +158,10 @@ struct GemmBlock {
     int64_t stride = 0, count = 0; // stride in bytes
   };
   RowsAhead* rows_ahead = nullptr;
-  /// A row-major B that the first tile of each panel packs: p0's first column and k, bytes from k to k, the kernels.
+  /// A row-major B that the first tile of each panel packs: p0's first column and k, bytes from k to k, how many k there are, the kernels.
   struct Source {
     const char* at = nullptr;
-    int64_t stride = 0;
+    int64_t stride = 0, depth = 0;
     const TileKernels* kernels = nullptr;
   };
   Source source = {}; // null: B is packed

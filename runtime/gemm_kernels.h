@@ -62,7 +62,8 @@ using GemmFn = void (*)(GemmArgs*);
 /// Held: all k of B, or packed groups of k, as many as the key has rows, `b_stride` bytes apart, stay in registers; `tiles` rows of A,
 /// `a_stride` bytes apart, stream past them; `positions` such products of a batch, whose A, B and C lie next_a, next_b and next_c apart.
 /// depth is not looked at.
-/// Packing: as InPlace, and B is stored as packed ones lie, in tiles of at most GemmFamily::packing_rows rows.
+/// Packing: as InPlace, and B is stored as packed ones lie, with the last row of a compensated family, in tiles of at most
+/// GemmFamily::packing_rows rows.
 /// PackedRows: B packed where its panel stays in cache and rows stream past it, tile registers alone.
 enum class GemmKind : uint8_t { Packed, InPlace, Windows, Dot, DotRows, Stream, Held, Packing, PackedRows };
 inline constexpr bool is_dot(GemmKind k) { return k == GemmKind::Dot || k == GemmKind::DotRows; }
@@ -85,7 +86,7 @@ struct GemmFamily {
   std::array<uint8_t, max_vectors + 1> in_place_rows{}; // the same for a row-major B in place, in panels of whole groups of vectors
   int dot_rows = 0;                                     // the most rows of a tile of dot products; 0: there are none
   int held = 0;                                         // the most vectors of a B that stays in registers (GemmKind::Held); 0: none
-  int packing_rows = 0;                                 // the most rows of a tile that packs B (GemmKind::Packing); 0: none does
+  std::array<uint8_t, max_vectors + 1> packing_rows{};  // the same for tiles that pack B (GemmKind::Packing); 0: none does
   int ahead_k = 0;                                      // GemmArgs::ahead
   bool embeds = false;     // a product takes A's element from memory, for all lanes: tiles of one vector are not bound by loads
   bool reads_rest = false; // kernels take a k that is no multiple of the group, without padding of A

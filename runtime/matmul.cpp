@@ -175,7 +175,7 @@ void multiply_packed(const MatmulRun& call, const MatmulItem& item, const Matmul
               .rows_ahead = &next};
   if (plan.packs_in_tiles && part.first_rows)
     g.source = {item.b + (part.k0 * call.m.b_k + part.p0 * plan.panels.width()) * plan.panels.element_bytes,
-                call.m.b_k * plan.panels.element_bytes, &plan.packing};
+                call.m.b_k * plan.panels.element_bytes, ks, &plan.packing};
   want(call, part, item.batch, to, g.wanted);
   multiply_block(g);
 }

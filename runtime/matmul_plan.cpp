@@ -26,8 +26,15 @@ Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) {
 int most_tile_rows(const GemmFamily& f, const Panels& panels, GemmKind kind, bool a_near) {
   constexpr int most_looking = 12, least_even = 16;
   if (is_dot(kind)) return f.dot_rows;
-  int rows = (kind == GemmKind::InPlace ? f.in_place_rows : f.rows)[static_cast<size_t>(panels.vectors)];
+  auto width = static_cast<size_t>(panels.vectors);
+  int rows = (kind == GemmKind::InPlace ? f.in_place_rows : f.rows)[width];
+  if (kind == GemmKind::Packing && rows == f.packing_rows[width] + 1) rows--; // hardly slower than a pass that packs
   return f.is_tiled() || panels.vectors > 1 || (a_near && rows >= least_even) ? rows : std::min(rows, most_looking);
+}
+
+/// Whether the first tiles may pack B while they read it, which takes them hardly longer.
+bool may_pack_in_tiles(const GemmFamily& f, const Matmul& m) {
+  return !m.packed && m.b_type == f.b && (m.b_n == 1 || m.b_n == 0) && f.packing_rows[1] > 0;
 }
 
 GemmKind kind_of(BUse use, bool rows_first, bool streams_rows = false) {
@@ -66,7 +73,8 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   p.a_by_k = apart && pays_by_k(p, f, m);
   p.pack_a = (apart && !p.a_by_k) || other || partial || aliased;
   p.a_near = !dots && !f.is_tiled() && (p.pack_a || lies_near(caches, m.a_type, m.m * m.k, m.a_batch, m));
-  p.tile_rows = most_tile_rows(f, p.panels, kind_of(p.use, false), p.a_near);
+  GemmKind kind = p.use == BUse::Pack && may_pack_in_tiles(f, m) ? GemmKind::Packing : kind_of(p.use, false);
+  p.tile_rows = most_tile_rows(f, p.panels, kind, p.a_near);
   if (f.is_tiled() && m.m <= f.row_step) p.tile_rows = f.row_step;
   if (p.use == BUse::Stream) p.panels.vectors = 1, p.tile_rows = 1;
   p.direct = m.c && !p.turned(m) && (!f.is_tiled() || (m.m % f.row_step == 0 && m.n % f.lanes == 0));
@@ -180,9 +188,10 @@ int64_t batches_in_series(const MatmulPlan& p, const GemmFamily& f, const Caches
   return std::max<int64_t>(caches.l1 / 2 / std::max<int64_t>(bytes, 1), 1);
 }
 
-/// Whether the first tiles pack B while they read it, which takes them hardly longer.
+/// What the panels of a compensated family end with is known after all k.
 bool packs_in_tiles(const MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
-  return p.use == BUse::Pack && !p.held && !p.one_block && m.b_n == 1 && m.b_type == f.b && f.packing_rows >= p.tile_rows && m.k > 0;
+  bool fits = f.packing_rows[static_cast<size_t>(p.panels.vectors)] >= p.tile_rows && (!f.compensated || m.k <= p.block_k);
+  return p.use == BUse::Pack && !p.held && !p.one_block && m.b_n == 1 && may_pack_in_tiles(f, m) && fits && m.k > 0;
 }
 
 uint64_t heights(const GemmFamily& f, int64_t m, int tile_rows) {
@@ -233,6 +242,8 @@ struct Preparation {
     bool may_be_by_k = reads_by_k(f(), m) && (kind == GemmKind::Packed || kind == GemmKind::InPlace || kind == GemmKind::Packing);
     uint64_t all = 0;
     for (bool near : {false, true}) all |= heights(f(), rows, most_tile_rows(f(), panels, kind, near));
+    if (kind == GemmKind::Packed && may_pack_in_tiles(f(), m))
+      all |= heights(f(), rows, most_tile_rows(f(), panels, GemmKind::Packing, true));
     for (bool by_k : {false, true})
       if (may_be_by_k || !by_k) tile_kernels(kernels, family, panels, kind, all, masked, by_k);
   }
@@ -256,8 +267,8 @@ struct Preparation {
     held(n);
     Panels panels = choose_panels(f(), n, 1, m.panel_vectors, !m.packed);
     tiles(panels, GemmKind::Packed, m.m, m.c && !f().is_tiled());
-    bool row_major = m.b_n == 1 || m.b_n == 0, low = most_tile_rows(f(), panels, GemmKind::Packed, true) <= f().packing_rows;
-    if (!m.packed && row_major && low) tiles(panels, GemmKind::Packing, m.m, true);
+    bool low = most_tile_rows(f(), panels, GemmKind::Packing, true) <= f().packing_rows[static_cast<size_t>(panels.vectors)];
+    if (may_pack_in_tiles(f(), m) && low) tiles(panels, GemmKind::Packing, m.m, true);
     if (f().is_tiled() && m.packed && (m.m == any_size || m.m <= most_streamed_rows)) tiles(panels, GemmKind::PackedRows, m.m, false);
     if (m.packed) return;
     if (panels.count() > 0 && f().lanes == kernels.lanes()) {

@@ -487,7 +487,7 @@ void* emit_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key
   if (key.kind == GemmKind::Stream) return emit_row_gemm(memory, row, key);
   if (is_dot(key.kind)) return emit_dot_gemm(memory, row, key);
   if (key.kind == GemmKind::Held) return emit_held_gemm(memory, row, key);
-  if (key.kind == GemmKind::InPlace && row.family.group > 1) return emit_woven_gemm(memory, row, key);
+  if ((key.kind == GemmKind::InPlace || key.kind == GemmKind::Packing) && row.family.group > 1) return emit_woven_gemm(memory, row, key);
   require(!key.a_by_k || (row.family.group == 1 && !row.family.is_tiled() && key.kind != GemmKind::Windows),
           "no kernel reads such an A by k");
   require(gemm_fits(row, key.rows, key.vectors, key.kind), "a {}x{} tile does not fit the registers", key.rows, key.vectors);

@@ -1,6 +1,7 @@
 // Emits the matrix kernels that weave the rows of a group of B together in registers, 64 bytes of each at a time: a
 // unit, which makes as many vectors of sums as a group has rows. Interleaving within 128-bit lanes leaves the columns
-// of a unit in another order, in which sums stay until they are stored. For AVX-512.
+// of a unit in another order, in which sums stay until they are stored; kernels that also store what they weave as packed B
+// lies bring the columns of each row into the order that interleaving turns into theirs. For AVX-512.
 #include "codegen/x86/gemm_woven.h"
 
 #include <algorithm>
@@ -16,27 +17,30 @@ constexpr int most_woven_rows = 10; // of pointers in registers
 
 /// Registers by use; rows are held where they all fit.
 struct Registers {
-  int units, sums, added, temporaries, all = 32;
+  int units, sums, added, temporaries, order, all = 32;
 
-  Registers(const GemmFamilyRow& row, int rows, int vectors) {
+  Registers(const GemmFamilyRow& row, int rows, int vectors, bool packs) {
     int group = row.family.group;
     bool is_signed = row.arithmetic == Arithmetic::I8I8Dot;
     units = (vectors + group - 1) / group;
     sums = rows * units * group;
     added = is_signed ? units * group + 1 : 0; // what each column adds too much, and the constant
     temporaries = group == 2 ? 3 : 5;
+    order = packs;
   }
-  int needed(int sets = 1) const { return sets * sums + added + temporaries; }
+  int needed(int sets = 1) const { return sets * sums + added + temporaries + order; }
 };
 
 class WovenEmitter : public GemmAssembler {
 public:
   WovenEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key)
-      : GemmAssembler(memory, row), rows_(key.rows), vectors_(key.vectors), masked_(key.masked), use_(row, key.rows, key.vectors) {
+      : GemmAssembler(memory, row), rows_(key.rows), vectors_(key.vectors), masked_(key.masked), packs_(key.kind == GemmKind::Packing),
+        use_(row, key.rows, key.vectors, packs_) {
     while (sets_ < most_sets && sets_ * use_.sums < min_chains && use_.needed(2 * sets_) <= use_.all) sets_ *= 2;
     first_added_ = sets_ * use_.sums;
     first_temporary_ = first_added_ + use_.added;
-    first_held_ = first_temporary_ + use_.temporaries;
+    first_order_ = first_temporary_ + use_.temporaries;
+    first_held_ = first_order_ + use_.order;
     holds_rows_ = use_.units > 1 && first_held_ + rows_ <= use_.all;
   }
 
@@ -47,6 +51,7 @@ public:
     load_arguments();
     for (int i = 0; i < first_added_ + units() * group() * is_signed(); i++) clear(vec(i));
     if (is_signed()) broadcast_sign(signs());
+    if (packs_) load_order();
     xor_(index(), index());
     cmp(index(), ptr[rsp + end_unrolled]);
     jge(rest, T_NEAR);
@@ -74,6 +79,7 @@ public:
       L(other);
     }
     L(done);
+    if (packs_ && is_signed()) store_compensation();
     finish_sums();
     store_by_mode(args, rax, [&](const Reg64& c, const Reg64& stride, const Reg64* init) {
       store_sums({rows_, vectors_, masked_, temporary(0), temporary(0)}, c, stride, init, [&](int i, int j) { return sum(0, i, j); });
@@ -103,12 +109,14 @@ private:
   Reg64 stride() const { return rbx; }
   Reg64 three_strides() const { return rbp; }
   Reg64 ahead() const { return rdi; }
+  Reg64 packed() const { return row(most_woven_rows - 1); } // where B goes
 
   /// Vector j of row i; until finish_sums, those of a unit hold its columns in the order of weaving.
   Xmm sum(int set, int i, int j) const { return vec((set * rows_ + i) * units() * group() + j); }
   Xmm added(int j) const { return vec(first_added_ + j); }
   Xmm signs() const { return vec(first_temporary_ - 1); }
   Xmm temporary(int i) const { return vec(first_temporary_ + i); }
+  Xbyak::Zmm order() const { return Xbyak::Zmm(first_order_); }
   Xmm held(int i) const { return vec(first_held_ + i); }
 
   void load_arguments() {
@@ -142,6 +150,7 @@ private:
     for (int i = 0; i < rows_; i++) mov(row(i), ptr[rax + 8 * i]);
     mov(rax, ptr[rdi + offsetof(GemmArgs, first)]);
     for (int i = 0; i < rows_; i++) add(row(i), rax);
+    if (packs_) mov(packed(), ptr[rdi + offsetof(GemmArgs, packed)]);
     mov(ahead(), ptr[rdi + offsetof(GemmArgs, b_ahead)]); // which is where the arguments' address was
     imul(ahead(), ahead(), group());
     mov(ptr[rsp + step_ahead], ahead());
@@ -157,9 +166,38 @@ private:
 
   void load_b(const Xmm& x, int unit, int g) {
     Xbyak::Address at = ptr[b_row(b(), g) + unit * line_bytes];
-    if (!partial_unit() || unit + 1 < units()) vmovups(x, at);
-    else element() == 1 ? vmovdqu8(x | k3 | T_z, at) : vmovdqu16(x | k3 | T_z, at);
+    bool whole = !partial_unit() || unit + 1 < units();
+    if (whole && packs_) return reorder(zmm(x), at);
+    if (whole) return vmovups(x, at);
+    element() == 1 ? vmovdqu8(x | k3 | T_z, at) : vmovdqu16(x | k3 | T_z, at);
+    if (packs_) reorder(zmm(x), zmm(x));
   }
+
+  /// Part q of lane l of each row, from which interleaving makes lane l of vector q, is to be columns 16 q + 4 l to 16 q + 4 l + 3.
+  void load_order() {
+    Xmm low(order().getIdx());
+    mov(rax, group() == 2 ? 0x0703060205010400u : 0x0d0905010c080400u);
+    vmovq(low, rax);
+    if (group() == 2) return vpmovzxbq(order(), low);
+    mov(rax, 0x0f0b07030e0a0602u);
+    vpinsrq(low, low, rax, 1);
+    vpmovzxbd(order(), low);
+  }
+  void reorder(const Xbyak::Zmm& to, const Xbyak::Operand& row) { group() == 2 ? vpermq(to, order(), row) : vpermd(to, order(), row); }
+  /// What has been woven of a unit, to where packed B lies.
+  void store_woven(const Xmm* columns, int unit) {
+    for (int q = 0; q < group() && unit * group() + q < vectors_; q++)
+      vmovups(ptr[packed() + (unit * group() + q) * line_bytes], columns[q]);
+  }
+  /// What each column adds too much, to be taken away by the tiles that read the panel: the row behind its last k.
+  void store_compensation() {
+    for (int j = 0; j < vectors_; j++) {
+      clear(temporary(0));
+      vpsubd(temporary(0), temporary(0), added(j));
+      vmovups(ptr[packed() + j * line_bytes], temporary(0));
+    }
+  }
+
   /// The group's rows woven together, the first `count` of which are there; what multiplies them, then the free
   /// register.
   struct Woven {
@@ -197,12 +235,14 @@ private:
     for (int i = 0; holds_rows_ && i < rows_; i++) broadcast_a(held(i), i, u, count);
     for (int unit = 0; unit < units(); unit++) {
       Woven w = weave(unit, count);
+      if (packs_) store_woven(w.columns, unit);
       for (int q = 0; is_signed() && q < group(); q++) multiply_add(added(unit * group() + q), signs(), w.columns[q]);
       for (int i = 0; i < rows_; i++) {
         if (!holds_rows_) broadcast_a(w.free, i, u, count);
         for (int q = 0; q < group(); q++) multiply_add(sum(u % sets_, i, unit * group() + q), holds_rows_ ? held(i) : w.free, w.columns[q]);
       }
     }
+    if (packs_) add(packed(), vectors_ * line_bytes);
     if (count < group()) return;
     lea(b(), ptr[b() + stride() * group()]);
     add(ahead(), ptr[rsp + step_ahead]);
@@ -217,7 +257,7 @@ private:
       for (int unit = 0; unit < units(); unit++) {
         for (int q = 0; is_signed() && q < group(); q++)
           vpsubd(sum(0, i, unit * group() + q), sum(0, i, unit * group() + q), added(unit * group() + q));
-        group() == 2 ? order_two(i, unit) : order_four(i, unit);
+        if (!packs_) group() == 2 ? order_two(i, unit) : order_four(i, unit);
       }
   }
   Xbyak::Zmm zmm(const Xmm& x) const { return Xbyak::Zmm(x.getIdx()); }
@@ -244,22 +284,23 @@ private:
   }
 
   int rows_, vectors_;
-  bool masked_;
+  bool masked_, packs_;
   Registers use_;
-  int sets_ = 1, first_added_, first_temporary_, first_held_;
+  int sets_ = 1, first_added_, first_temporary_, first_order_, first_held_;
   bool holds_rows_;
 };
 
 } // namespace
 
-bool woven_gemm_fits(const GemmFamilyRow& row, int rows, int vectors) {
+bool woven_gemm_fits(const GemmFamilyRow& row, int rows, int vectors, GemmKind kind) {
+  bool packs = kind == GemmKind::Packing;
   bool weaves = row.arithmetic == Arithmetic::BF16Dot || row.arithmetic == Arithmetic::U8I8Dot || row.arithmetic == Arithmetic::I8I8Dot;
-  return weaves && row.isa == Isa::Avx512 && rows >= 1 && rows <= most_woven_rows && vectors >= 1 && vectors <= GemmFamily::max_vectors &&
-         Registers(row, rows, vectors).needed() <= 32;
+  return weaves && row.isa == Isa::Avx512 && rows >= 1 && rows <= most_woven_rows - packs && vectors >= 1 &&
+         vectors <= GemmFamily::max_vectors && Registers(row, rows, vectors, packs).needed() <= 32;
 }
 
 void* emit_woven_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {
-  require(woven_gemm_fits(row, key.rows, key.vectors), "no kernel of {}x{} reads B in place", key.rows, key.vectors);
+  require(woven_gemm_fits(row, key.rows, key.vectors, key.kind), "no kernel of {}x{} reads B in place", key.rows, key.vectors);
   return WovenEmitter(memory, row, key).emit();
 }
 

@@ -165,6 +165,13 @@ uint8_t rows_in_place(const GemmFamilyRow& r, int vectors) {
   while (f.group > 1 && woven_gemm_fits(r, rows + 1, vectors)) rows++;
   return static_cast<uint8_t>(rows);
 }
+uint8_t packing_rows(const GemmFamilyRow& r, int vectors) {
+  const GemmFamily& f = r.family;
+  if (f.group == 1) return static_cast<uint8_t>(f.b == f.sum && f.reads_in_place() ? most_packing_rows : 0);
+  int rows = 0;
+  while (woven_gemm_fits(r, rows + 1, vectors, GemmKind::Packing)) rows++;
+  return static_cast<uint8_t>(rows);
+}
 
 std::vector<GemmFamilyRow> make_families() {
   constexpr Tile tiles[] = {
@@ -207,7 +214,8 @@ std::vector<GemmFamilyRow> make_families() {
     f.reads_rest = wide && !f.is_tiled() && f.group > 1;
     for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
       f.in_place_rows[static_cast<size_t>(vectors)] = rows_in_place(r, vectors);
-    f.packing_rows = f.group == 1 && f.b == f.sum && f.reads_in_place() ? most_packing_rows : 0;
+    for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
+      f.packing_rows[static_cast<size_t>(vectors)] = packing_rows(r, vectors);
     while (dot_gemm_fits(r, f.dot_rows + 1, GemmFamily::dot_columns)) f.dot_rows++;
   }
   return families;

@@ -48,10 +48,26 @@ void run_kernel(const KernelTable& table, const GemmFamily& f, const TileCase& c
     CHECK(static_cast<const char*>(args.ahead) - from == (asks ? lines * 64 * (c.depth / f.ahead_k) : 0));
 }
 
-/// Elements of a packed B that are not those of the row-major one, or not zero behind its columns.
-int wrong_in_packed(TypedBuffer& packed, int64_t width, TypedBuffer& b, int64_t columns) {
+/// Elements of a panel; those of a compensated family are bytes, and the last row's have four.
+int64_t packed_size(const GemmFamily& f, int64_t depth, int64_t width) {
+  return ((depth + f.group - 1) / f.group * f.group + (f.compensated ? 4 : 0)) * width;
+}
+
+/// Elements of a packed B that are not those of the row-major one, or not zero behind its columns and k; and what takes away 128 times each
+/// column.
+int wrong_in_packed(const GemmFamily& f, TypedBuffer& packed, int64_t depth, int64_t width, TypedBuffer& b, int64_t columns) {
   int wrong = 0;
-  for (int64_t i = 0; i < packed.count; i++) wrong += packed.get(i) != (i % width < columns ? b.get(i / width * columns + i % width) : 0);
+  int64_t padded = (depth + f.group - 1) / f.group * f.group;
+  const char* tails = packed.data() + padded * width * static_cast<int64_t>(size_of(f.b));
+  for (int64_t j = 0; j < width; j++) {
+    int32_t tail = 0, got = 0;
+    for (int64_t k = 0; k < padded; k++) {
+      double expected = j < columns && k < depth ? b.get(k * columns + j) : 0;
+      wrong += packed.get((k / f.group * width + j) * f.group + k % f.group) != expected;
+      tail -= static_cast<int32_t>(128 * expected);
+    }
+    if (f.compensated) std::memcpy(&got, tails + j * 4, 4), wrong += got != tail;
+  }
   return wrong;
 }
 
@@ -67,7 +83,7 @@ void check_tile(const KernelTable& table, const TileCase& c) {
   int64_t rest = dot ? 0 : c.depth % f.group, b_depth = in_place || rest == 0 ? c.depth : c.depth + f.group - rest;
   TypedBuffer a(f.a, rows * c.positions * c.depth + first), b(f.b, c.positions * b_depth * b_row), out(f.sum, rows * columns),
       init(f.sum, columns);
-  TypedBuffer zeros(f.a, c.depth + first), packed(f.b, packs ? c.depth * width : 0);
+  TypedBuffer zeros(f.a, c.depth + first), packed(f.b, packs ? packed_size(f, c.depth, width) : 0);
   a.fill_random(5), b.fill_random(6), out.fill_random(7), init.fill_random(8);
   for (int64_t j = 0; j < width; j++)
     for (int64_t k = c.depth; k < b_depth; k++) b.set((k / f.group * width + j) * f.group + k % f.group, 0);
@@ -112,7 +128,7 @@ void check_tile(const KernelTable& table, const TileCase& c) {
       double got = out.get(i * columns + j), off = std::abs(got - sum);
       wrong += f.sum == DType::I32 ? got != sum : !(off <= (f.sum == DType::F64 ? 1e-15 : 1e-6) * size);
     }
-  wrong += wrong_in_packed(packed, width, b, columns);
+  if (packs) wrong += wrong_in_packed(f, packed, c.depth, width, b, columns);
   CHECK_MESSAGE(wrong == 0, std::string(f.name), " ", rows, "x", width, ", depth ", c.depth, ", masked ", c.key.masked, ", kind ",
                 static_cast<int>(c.key.kind), ", mode ", static_cast<int>(c.mode));
 }
@@ -124,7 +140,7 @@ void check_width(const KernelTable& table, int family, int vectors) {
     if (kind == GemmKind::PackedRows && !f.is_tiled()) continue;
     bool in_place = kind == GemmKind::InPlace || kind == GemmKind::Packing;
     int most = (in_place ? f.in_place_rows : f.rows)[static_cast<size_t>(vectors)];
-    if (kind == GemmKind::Packing) most = std::min(most, f.packing_rows);
+    if (kind == GemmKind::Packing) most = std::min<int>(most, f.packing_rows[static_cast<size_t>(vectors)]);
     for (int rows = f.row_step; rows <= most; rows += f.row_step)
       for (bool masked : {false, true})
         for (int64_t steps : {0, 1, 2, 3, 4, 5, 7, 8, 17})
