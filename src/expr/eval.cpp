@@ -15,90 +15,97 @@ SpecialFunction find_special(std::string_view name) {
 
 namespace {
 
-using Numbers = std::unordered_map<const ExprNode*, double>;
+/// A number as its node's type has it: floats as doubles, all others exactly, as integers of 64 bits.
+struct Number {
+  double real = 0;
+  int64_t whole = 0;
 
-double apply(const ExprNode& n, const double* v) {
-  bool as_float = is_float(n.args[0]->type);
-  auto integer = [](double x) { return static_cast<int64_t>(x); };
-  if (n.op == Op::Cast) {
-    if (is_float(n.type)) return n.type == DType::F32 ? static_cast<float>(v[0]) : v[0];
-    return n.type == DType::Bool ? v[0] != 0 : static_cast<double>(convert<int64_t>(v[0]));
-  }
-  if (is_unary(n.op)) {
-    if (n.args[0]->type == DType::Bool) return v[0] == 0;
-    return dispatch_op<Op::Neg, Op::Trunc>(n.op, [&]<Op O>() {
-      return as_float ? apply_unary<O, double>(v[0]) : static_cast<double>(apply_unary<O, int64_t>(integer(v[0])));
-    });
-  }
-  if (is_compare(n.op))
-    return dispatch_op<Op::Eq, Op::Le>(n.op, [&]<Op O>() { return static_cast<double>(apply_compare<O, double>(v[0], v[1])); });
-  if (is_binary(n.op))
-    return dispatch_op<Op::Add, Op::Shr>(n.op, [&]<Op O>() {
-      return as_float ? apply_binary<O, double>(v[0], v[1]) : static_cast<double>(apply_binary<O, int64_t>(integer(v[0]), integer(v[1])));
-    });
-  if (n.op == Op::Select) return v[0] != 0 ? v[1] : v[2];
-  if (n.op == Op::Call)
-    if (auto f = find_special(n.name)) return f(v);
-  internal_error("cannot evaluate {}", name_of(n.op));
-}
+  static Number of(double v) { return {v, 0}; }
+  static Number of(int64_t v) { return {0, v}; }
+};
 
-double evaluate(const ExprNode& n, Numbers& done, const std::function<double(const ExprNode&)>& value_of) {
-  if (n.op == Op::Const) return n.number();
-  if (auto it = done.find(&n); it != done.end()) return it->second;
-  double v;
-  if (is_leaf(n.op)) v = value_of(n);
-  else {
+class Evaluator {
+public:
+  using Leaf = std::function<Number(const ExprNode&)>;
+  explicit Evaluator(Leaf leaf) : leaf_(std::move(leaf)) {}
+
+  double real(const ExprNode& n) { return is_float(n.type) ? value(n).real : static_cast<double>(value(n).whole); }
+  int64_t whole(const ExprNode& n) { return is_float(n.type) ? convert<int64_t>(value(n).real) : value(n).whole; }
+
+private:
+  Number value(const ExprNode& n) {
+    if (n.op == Op::Const) return is_float(n.type) ? Number::of(n.number()) : Number::of(n.bits);
+    if (auto it = done_.find(&n); it != done_.end()) return it->second;
+    Number v = is_leaf(n.op) ? leaf_(n) : n.op == Op::Call ? call(n) : apply(n);
+    if (n.type == DType::Bool) v.whole = v.whole != 0;
+    return done_[&n] = v;
+  }
+
+  Number call(const ExprNode& n) {
+    auto f = find_special(n.name);
+    require(f != nullptr, "cannot evaluate {}", n.name);
     std::vector<double> args;
-    for (Expr a : n.args) args.push_back(evaluate(*a, done, value_of));
-    v = args[0];
-    if (args.size() > 2 && is_binary(n.op)) { // sums and products in normal form
-      for (size_t i = 1; i < args.size(); i++) v = n.op == Op::Add ? v + args[i] : v * args[i];
-    } else v = apply(n, args.data());
+    for (Expr a : n.args) args.push_back(real(*a));
+    return is_float(n.type) ? Number::of(f(args.data())) : Number::of(convert<int64_t>(f(args.data())));
   }
-  return done[&n] = v;
-}
+
+  Number apply(const ExprNode& n) {
+    if (n.op == Op::Select) return value(*n.args[whole(*n.args[0]) ? 1 : 2]);
+    const ExprNode& first = *n.args.at(0);
+    if (n.op == Op::Cast) return cast(n, first);
+    bool floats = is_float(first.type);
+    if (is_unary(n.op)) {
+      if (first.type == DType::Bool) return Number::of(int64_t{!whole(first)});
+      return dispatch_op<Op::Neg, Op::Trunc>(
+          n.op, [&]<Op O>() { return floats ? Number::of(apply_unary<O>(real(first))) : Number::of(apply_unary<O>(whole(first))); });
+    }
+    if (is_compare(n.op))
+      return dispatch_op<Op::Eq, Op::Le>(n.op, [&]<Op O>() {
+        return Number::of(
+            int64_t{floats ? apply_compare<O>(real(first), real(*n.args[1])) : apply_compare<O>(whole(first), whole(*n.args[1]))});
+      });
+    require(is_binary(n.op), "cannot evaluate {}", name_of(n.op));
+    return fold(n, floats);
+  }
+
+  Number cast(const ExprNode& n, const ExprNode& from) {
+    if (n.type == DType::F32) return Number::of(double{convert<float>(real(from))});
+    if (is_float(n.type)) return Number::of(real(from));
+    if (n.type == DType::Bool) return Number::of(int64_t{real(from) != 0});
+    return Number::of(whole(from));
+  }
+
+  /// Sums and products in normal form have more than two operands.
+  Number fold(const ExprNode& n, bool floats) {
+    return dispatch_op<Op::Add, Op::Shr>(n.op, [&]<Op O>() {
+      Number v = value(*n.args[0]);
+      for (size_t i = 1; i < n.args.size(); i++)
+        if (floats) v.real = apply_binary<O>(v.real, real(*n.args[i]));
+        else v.whole = apply_binary<O>(v.whole, whole(*n.args[i]));
+      return v;
+    });
+  }
+
+  Leaf leaf_;
+  std::unordered_map<const ExprNode*, Number> done_;
+};
 
 } // namespace
 
 double eval_number(Expr e, const std::function<double(const ExprNode&)>& value_of) {
-  Numbers done;
-  return evaluate(*e, done, value_of);
+  return Evaluator([&](const ExprNode& n) {
+           double v = value_of(n);
+           return is_float(n.type) ? Number::of(v) : Number::of(convert<int64_t>(v));
+         })
+      .real(*e);
 }
-
-namespace {
-
-using Integers = std::unordered_map<const ExprNode*, int64_t>;
-
-int64_t evaluate_int(const ExprNode& n, Integers& done, const std::function<int64_t(const ExprNode&)>& value_of) {
-  if (n.op == Op::Const) return n.bits;
-  if (auto it = done.find(&n); it != done.end()) return it->second;
-  int64_t v;
-  auto arg = [&](size_t i) { return evaluate_int(*n.args[i], done, value_of); };
-  bool floats = n.op != Op::Select && !n.args.empty() && !is_leaf(n.op) && is_float(n.args[0]->type);
-  if (is_leaf(n.op)) v = value_of(n);
-  else if (floats || is_float(n.type)) {
-    v = static_cast<int64_t>(eval_number(Expr(&n), [&](const ExprNode& leaf) { return static_cast<double>(value_of(leaf)); }));
-  } else if (n.op == Op::Select) v = arg(0) ? arg(1) : arg(2);
-  else if (n.op == Op::Cast) v = n.type == DType::Bool ? arg(0) != 0 : arg(0);
-  else if (is_unary(n.op)) {
-    int64_t a = arg(0);
-    v = n.type == DType::Bool ? !a : dispatch_op<Op::Neg, Op::Trunc>(n.op, [&]<Op O>() { return apply_unary<O, int64_t>(a); });
-  } else if (is_binary(n.op)) {
-    v = arg(0);
-    for (size_t i = 1; i < n.args.size(); i++) {
-      int64_t b = arg(i);
-      if (is_compare(n.op)) v = dispatch_op<Op::Eq, Op::Le>(n.op, [&]<Op O>() { return int64_t{apply_compare<O, int64_t>(v, b)}; });
-      else v = dispatch_op<Op::Add, Op::Shr>(n.op, [&]<Op O>() { return apply_binary<O, int64_t>(v, b); });
-    }
-  } else internal_error("cannot evaluate {} as an integer", name_of(n.op));
-  return done[&n] = v;
-}
-
-} // namespace
 
 int64_t eval_int(Expr e, const std::function<int64_t(const ExprNode&)>& value_of) {
-  Integers done;
-  return evaluate_int(*e, done, value_of);
+  return Evaluator([&](const ExprNode& n) {
+           int64_t v = value_of(n);
+           return is_float(n.type) ? Number::of(static_cast<double>(v)) : Number::of(v);
+         })
+      .whole(*e);
 }
 
 } // namespace tenon

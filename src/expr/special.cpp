@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numeric>
+#include <utility>
 
 #include "base/numeric.h"
 
@@ -297,7 +297,11 @@ template <class T> double nextafter16(double x, double y) {
   return static_cast<float>(t);
 }
 
-double gcd(double a, double b) { return static_cast<double>(std::gcd(static_cast<int64_t>(a), static_cast<int64_t>(b))); }
+double gcd(double a, double b) { // of any doubles, as conversions to integers are not
+  a = std::fabs(a), b = std::fabs(b);
+  while (b > 0) a = std::exchange(b, std::fmod(a, b));
+  return a;
+}
 
 template <double (*F)(double)> double call1(const double* a) { return F(a[0]); }
 template <double (*F)(double, double)> double call2(const double* a) { return F(a[0], a[1]); }

@@ -80,6 +80,20 @@ TEST_CASE("simplified integer expressions keep their value") {
   }
 }
 
+TEST_CASE("integers are evaluated exactly, and floats beyond them give the lowest") {
+  ExprPool pool;
+  Expr x = pool.symbol("x"), f = pool.symbol("f", DType::F64);
+  auto number = [&](Expr e, double v) { return eval_number(e, [v](const ExprNode&) { return v; }); };
+  auto integer = [&](Expr e, int64_t v) { return eval_int(e, [v](const ExprNode&) { return v; }); };
+  CHECK(number(mod(x + pool.integer(int64_t{1} << 53), pool.integer(10)), 1) == 3); // a double between them would give 2
+  CHECK(number(mod(x, pool.integer(10)), 1e30) == 2);                               // of -2^63
+  for (double beyond : {0x1p63, -1e300, double{INFINITY}, double{NAN}}) CHECK(number(cast(f, DType::I64), beyond) == -0x1p63);
+  CHECK(integer(cast(cast(x, DType::F64) * pool.number(2, DType::F64), DType::I64), INT64_MAX) == INT64_MIN);
+  CHECK(integer(cast(f, DType::I64), INT64_MAX) == INT64_MIN); // the nearest double is 2^63
+  CHECK(number(cast(x, DType::Bool), 1e-9) == 0);
+  CHECK(number(cast(f, DType::Bool), 1e-9) == 1);
+}
+
 TEST_CASE("rounding what was widened from there is left out, and nothing else") {
   ExprPool pool;
   Expr i = pool.axis(0, pool.integer(8)), x = cast(pool.load(0, DType::BF16, {i}), DType::F32), y = pool.load(1, DType::F32, {i});
