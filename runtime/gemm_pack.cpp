@@ -222,6 +222,7 @@ void prepare_packing(const KernelTable& kernels, const GemmFamily& f, DType a) {
 }
 
 bool can_pack(const GemmFamily& f, DType a, DType b) {
+  if (is_byte(a) && is_byte(b) && f.sum != DType::I32) return false; // floats do not hold their sums
   bool widened = f.b == DType::I16 ? is_byte(b) : f.b == DType::BF16 && f.a == f.b && b == DType::I8;
   return (a == f.a || conversion_of(a, f.a)) && (b == f.b || widened);
 }

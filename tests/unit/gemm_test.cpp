@@ -156,6 +156,7 @@ void check_case(const KernelTable& kernels, const Workers& workers, const Case& 
   REQUIRE(family >= 0);
   CAPTURE(std::string(kernels.family(family).name));
   DType sum = kernels.family(family).sum;
+  if (is_byte(c.a_type) && is_byte(c.b_type)) CHECK(sum == DType::I32);
   Operands o(c, sum);
   Cover cover(c, sum);
   Matmul m{.batch = {c.batch0, c.batch1},
@@ -467,6 +468,18 @@ TEST_CASE("sums do not depend on the number of threads") {
       for (int call = 0; call < 20; call++) run_matmul(mk.table(), workers, plan, x, scratch.data()); // in the later ones threads are awake
     }
     for (int i : {1, 2}) CHECK(std::memcmp(c[0].data(), c[i].data(), static_cast<size_t>(m * n) * 4) == 0);
+  }
+}
+
+TEST_CASE("bytes by bytes are summed as integers, wherever B lies") {
+  for (const Target& target : available_targets()) {
+    MicroKernels mk(target);
+    for (DType type : {DType::I8, DType::U8})
+      for (auto [m, n] : {std::pair<int64_t, int64_t>{1, 1}, {2, 3}, {7, 40}, {70, 1}, {1, 40}})
+        for (auto [b_k, b_n] : {std::pair<int64_t, int64_t>{n, 1}, {1, 70}, {2 * n, 2}}) {
+          Matmul x{.m = m, .n = n, .k = 70, .a_type = type, .b_type = DType::I8, .a_row = 70, .b_k = b_k, .b_n = b_n};
+          CHECK(mk.table().family(plan_matmul(mk.table(), {}, 1, x).family).sum == DType::I32);
+        }
   }
 }
 
