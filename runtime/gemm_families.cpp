@@ -42,7 +42,7 @@ int in_place_family(const KernelTable& kernels, DType a, DType b) {
   auto& all = kernels.families();
   for (size_t i = 0; i < all.size(); i++) {
     const GemmFamily& f = all[i];
-    if (!can_pack(f, a, b) || is_narrow(kernels, f) || f.b != b || (f.dot_rows == 0 && !f.reads_in_place())) continue;
+    if (!can_pack(f, a, b) || is_narrow(kernels, f) || f.b != b || (f.dot_rows[1] == 0 && !f.reads_in_place())) continue;
     if (best < 0 || f.speed > all[static_cast<size_t>(best)].speed) best = static_cast<int>(i);
   }
   return best;

@@ -84,7 +84,7 @@ struct GemmFamily {
   double speed;                                         // multiply-adds per cycle at best
   std::array<uint8_t, max_vectors + 1> rows{};          // the most rows of a tile by its vectors; 0: no tile has that width
   std::array<uint8_t, max_vectors + 1> in_place_rows{}; // the same for a row-major B in place, in panels of whole groups of vectors
-  int dot_rows = 0;                                     // the most rows of a tile of dot products; 0: there are none
+  std::array<uint8_t, dot_columns + 1> dot_rows{};      // the most rows of a tile of dot products by its columns; 0: there are none
   int held = 0;                                         // the most vectors of a B that stays in registers (GemmKind::Held); 0: none
   std::array<uint8_t, max_vectors + 1> packing_rows{};  // the same for tiles that pack B (GemmKind::Packing); 0: none does
   int ahead_k = 0;                                      // GemmArgs::ahead

@@ -125,12 +125,23 @@ void pack_same(const KernelTable& kernels, const Panel& p, const PackSource& b) 
   else pack_any(p, b);
 }
 
-/// Bytes as 16-bit integers or as the upper half of floats, which holds them exactly.
-template <class T> TENON_WIDE void widen(const T* from, int64_t count, uint16_t* to, bool as_float) {
-  if (as_float)
-    for (int64_t i = 0; i < count; i++) to[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(from[i])) >> 16);
-  else
-    for (int64_t i = 0; i < count; i++) to[i] = static_cast<uint16_t>(from[i]);
+template <class T> [[gnu::always_inline]] inline uint16_t widened(T x, bool as_float) {
+  return static_cast<uint16_t>(as_float ? std::bit_cast<uint32_t>(static_cast<float>(x)) >> 16 : static_cast<uint32_t>(x));
+}
+
+/// Lines of bytes, `stride` apart, as 16-bit integers or as the upper half of floats, which holds them exactly.
+template <class T> TENON_WIDE void widen(const char* from, int64_t stride, int64_t lines, int64_t length, uint16_t* to, bool as_float) {
+  constexpr int64_t at_once = 16; // known to the compiler, as most lines are as short
+  for (; lines > 0; lines--, from += stride, to += length) {
+    auto* x = reinterpret_cast<const T*>(from);
+    int64_t j = 0;
+    for (; j + at_once <= length; j += at_once)
+      if (as_float)
+        for (int64_t i = 0; i < at_once; i++) to[j + i] = widened(x[j + i], true);
+      else
+        for (int64_t i = 0; i < at_once; i++) to[j + i] = widened(x[j + i], false);
+    for (; j < length; j++) to[j] = widened(x[j], as_float);
+  }
 }
 
 constexpr int64_t widened_depth = 32, most_lanes = 16; // of a panel, at once
@@ -140,11 +151,8 @@ void pack_bytes(const KernelTable& kernels, const Panel& p, const PackSource& b)
   bool rows = b.other_stride == 1, as_float = p.family.b == DType::BF16;
   uint16_t strip[widened_depth * GemmFamily::max_vectors * most_lanes];
   int64_t lines = rows ? p.depth : p.columns, length = rows ? p.columns : p.depth;
-  for (int64_t i = 0; i < lines; i++) {
-    const char* line = rows ? at(b, i, 0) : at(b, 0, i);
-    if (b.type == DType::I8) widen(reinterpret_cast<const int8_t*>(line), length, strip + i * length, as_float);
-    else widen(reinterpret_cast<const uint8_t*>(line), length, strip + i * length, as_float);
-  }
+  auto f = b.type == DType::I8 ? widen<int8_t> : widen<uint8_t>;
+  f(at(b, 0, 0), rows ? b.k_stride : b.other_stride, lines, length, strip, as_float);
   pack_same(kernels, p, {strip, p.family.b, rows ? length : 1, rows ? 1 : length});
 }
 

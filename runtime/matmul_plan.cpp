@@ -11,8 +11,6 @@
 namespace tenon {
 namespace {
 
-/// Steps of k before a B in place is continued in the next columns: keeps the pages in use few.
-constexpr int64_t in_place_depth = 256;
 constexpr int64_t turned_columns = 4096; // of sums that are turned back
 constexpr int64_t max_block_rows = 256;
 
@@ -25,7 +23,7 @@ Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) {
 /// rows that are near.
 int most_tile_rows(const GemmFamily& f, const Panels& panels, GemmKind kind, bool a_near) {
   constexpr int most_looking = 12, least_even = 16;
-  if (is_dot(kind)) return f.dot_rows;
+  if (is_dot(kind)) return f.dot_rows[static_cast<size_t>(std::clamp<int64_t>(panels.columns(0), 1, GemmFamily::dot_columns))];
   auto width = static_cast<size_t>(panels.vectors);
   int rows = (kind == GemmKind::InPlace ? f.in_place_rows : f.rows)[width];
   if (kind == GemmKind::Packing && rows == f.packing_rows[width] + 1) rows--; // hardly slower than a pass that packs
@@ -48,8 +46,8 @@ bool reads_by_k(const GemmFamily& f, const Matmul& m) {
   return f.group == 1 && !f.is_tiled() && m.a_type == f.a && m.a_k != 1 && m.a_row <= 1;
 }
 /// Rows of many tiles that meet many panels are copied where all k of a line of A share few sets of the caches.
-bool pays_by_k(const MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
-  constexpr int64_t few_panels = 4;
+bool pays_by_k(const MatmulPlan& p, const GemmFamily& f, const Caches& caches, const Matmul& m) {
+  int64_t few_panels = holds_paged_lines(caches) ? 4 : 3;
   bool crowds = m.a_k * static_cast<int64_t>(size_of(f.a)) % page_bytes == 0 && m.k > in_place_depth;
   if (crowds && m.m > max_block_rows && p.panels.count() > few_panels) return false;
   return reads_by_k(f, m) && m.a_row == 1 && (p.use == BUse::Packed || p.use == BUse::Pack || p.use == BUse::InPlace);
@@ -70,7 +68,7 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
   if (streams_rows(p, f, caches, m)) p.panel_k = tiled_depth(f, caches, m.k);
   bool aliased = dots ? rows_bytes % 4096 == 0 : f.is_tiled() && !p.panel_k && crowds_l1(f, caches, rows_bytes, m.k);
   aliased &= m.m > 1 && p.panels.count() > 2;
-  p.a_by_k = apart && pays_by_k(p, f, m);
+  p.a_by_k = apart && pays_by_k(p, f, caches, m);
   p.pack_a = (apart && !p.a_by_k) || other || partial || aliased;
   p.a_near = !dots && !f.is_tiled() && (p.pack_a || lies_near(caches, m.a_type, m.m * m.k, m.a_batch, m));
   GemmKind kind = p.use == BUse::Pack && may_pack_in_tiles(f, m) ? GemmKind::Packing : kind_of(p.use, false);
@@ -259,7 +257,7 @@ struct Preparation {
     }
   }
   void dots(int64_t n) const {
-    if (f().dot_rows > 0 && (m.b_n != 1 || n <= most_gathered))
+    if (f().dot_rows[1] > 0 && (m.b_n != 1 || n <= most_gathered))
       for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows})
         if (kind == GemmKind::Dot || n <= most_gathered) tiles(dot_panels(f(), n, 1), kind, m.m, false);
   }
@@ -292,7 +290,7 @@ struct Preparation {
     // Twice the widest tile: each width, alone and before each narrower last one.
     for (int64_t vectors = 1; vectors <= 2 * GemmFamily::max_vectors; vectors++)
       for (int64_t missing : {0, 1}) columns(vectors * f().lanes - missing);
-    for (int64_t n = 1; n <= GemmFamily::dot_columns; n++) dots(GemmFamily::dot_columns + n);
+    for (int64_t n = 1; n <= 2 * GemmFamily::dot_columns; n++) dots(n);
   }
 };
 

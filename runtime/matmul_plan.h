@@ -1,6 +1,7 @@
 // What the decisions of a matrix product have in common: internal to them.
 #pragma once
 #include "runtime/matmul.h"
+#include "runtime/matmul_ahead.h"
 
 namespace tenon {
 
@@ -14,6 +15,11 @@ inline constexpr int64_t max_super_rows = 512;
 inline constexpr int64_t stream_bytes = 16384; // of a row of B, and at most so many of C, which stay in L1
 /// Dot products read B's columns where they lie, or gather up to so many.
 inline constexpr int64_t most_gathered = 15;
+
+/// Steps of k before a B in place is continued in the next columns: keeps the pages in use few.
+inline constexpr int64_t in_place_depth = 256;
+/// Whether L2 holds a line of each of these steps, a page apart: then a second pass finds them there.
+inline bool holds_paged_lines(const Caches& caches) { return caches.l2 / page_bytes >= in_place_depth; }
 
 /// The panels of a B in place: few rows take tiles that depend on how many they are.
 Panels in_place_panels(const GemmFamily& f, int64_t m, int64_t n, int64_t k, bool asks);

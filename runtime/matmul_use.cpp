@@ -32,11 +32,13 @@ double weaving(const GemmFamily& f, int64_t m, int64_t n, int64_t k) {
 /// that share sets of L1 are slower to read again, most of all those a multiple of a page apart and those that each tile weaves anew, and
 /// tiles pack what the last cache holds while they read it. A small B stays in L1 for all rows.
 bool pays_in_place(const GemmFamily& f, const Caches& caches, const Matmul& m) {
-  constexpr int64_t most_rows = 256, most_woven = 64, most_crowded = 10, most_paged = 48;
+  constexpr int64_t most_rows = 256, most_woven = 64, most_crowded = 10;
   int64_t bytes = static_cast<int64_t>(size_of(f.b)), widest = int64_t{4} * f.lanes;
   bool same_set = m.b_k * bytes % 1024 == 0, pages = m.b_k * bytes % page_bytes == 0;
   if (f.group > 1 && same_set) return m.m <= most_crowded;
   bool packs = f.packing_rows[1] > 0 && pages && m.k * m.n * bytes <= caches.l3 / 2;
+  // A second tile of rows finds a block of B in L2 again.
+  int64_t most_paged = holds_paged_lines(caches) ? 48 : f.in_place_rows[2];
   if (m.m <= (f.group > 1 ? most_woven : packs ? most_paged : same_set ? most_rows / 2 : most_rows)) return true;
   return m.k * m.n * bytes <= caches.l1 / 2 || (m.k * widest * bytes <= caches.l1 && m.k * m.n * bytes <= caches.l2 / 8 && !same_set);
 }
@@ -73,7 +75,7 @@ double cycles_of(BUse use, const GemmFamily& f, const Caches& caches, const Matm
   case BUse::Dot:
   case BUse::GatherDot: {
     bool gather = use == BUse::GatherDot;
-    if (f.dot_rows == 0 || !same || (gather ? m.n > most_gathered : m.b_k != 1) || (apart && m.m > in_place_rows)) return 1e300;
+    if (f.dot_rows[1] == 0 || !same || (gather ? m.n > most_gathered : m.b_k != 1) || (apart && m.m > in_place_rows)) return 1e300;
     constexpr double share = 0.76, at_end = 2.5; // of the peak; cycles to add up a vector of sums
     return rows * columns * (padded(m.k, f.lanes * f.group) / (f.speed * share) + at_end) + (gather ? columns * depth * 2 : 0);
   }

@@ -54,6 +54,7 @@ struct VectorAxis {
   Val base = {};       // the axis in lane 0
   Val mask = {};       // active lanes; null: all
   unsigned factor = 1; // divides `base`: a power of two
+  Val left = {};       // with a mask: how many lanes are active, the first ones
 };
 
 /// A tile of the open vector loop and the loop around it.
@@ -217,6 +218,7 @@ private:
       load->setMetadata(llvm::LLVMContext::MD_invariant_load, empty_);
     return load;
   }
+  void store_first(llvm::Value* x, llvm::Value* p);
   void store_value(int buffer, Expr offset, Val v);
   bool streams(int buffer, Expr offset, llvm::Type* type) const;
 

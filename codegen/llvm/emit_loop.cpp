@@ -255,6 +255,7 @@ void KernelEmitter::run_body(const Loop& l, const Piece& p, llvm::Value* base) {
     llvm::Type* narrow = b_.getIntNTy(bits);
     llvm::Value* splat = b_.CreateVectorSplat(p.width, b_.CreateTrunc(left, narrow));
     vector_.mask = {b_.CreateICmpULT(lane_numbers(narrow, 1, p.width), splat), scope};
+    vector_.left = {left, scope};
     done(scope);
   }
   statements(l.body);

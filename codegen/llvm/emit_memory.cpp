@@ -1,5 +1,7 @@
 // Loads and stores: scalar, contiguous or by lane, after how the offset moves with the vector axis; under the masks of open
 // guards and of the loop's last lanes.
+#include <numeric>
+
 #include "codegen/llvm/emit.h"
 #include "codegen/llvm/emit_ops.h"
 
@@ -246,6 +248,40 @@ bool KernelEmitter::streams(int buffer, Expr offset, llvm::Type* type) const {
   return b.streamed && lines && known_factor(*offset) * size % 64 == 0;
 }
 
+// The active lanes in pieces of half as many each, all lanes at once: AVX2's masked stores are dozens of instructions on some machines.
+void KernelEmitter::store_first(llvm::Value* x, llvm::Value* p) {
+  llvm::Value* count = vector_.left.v;
+  auto part = [&](unsigned from, unsigned n) -> llvm::Value* {
+    if (n == 1) return b_.CreateExtractElement(x, from);
+    llvm::SmallVector<int, 32> chosen(n);
+    std::iota(chosen.begin(), chosen.end(), static_cast<int>(from));
+    return b_.CreateShuffleVector(x, chosen);
+  };
+  auto behind = [&](unsigned n) { return b_.CreateConstGEP1_64(x->getType()->getScalarType(), p, n); };
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(count)) {
+    for (unsigned n = vector_.width, at = 0; n >= 1; at += known->getZExtValue() & n, n /= 2)
+      if (known->getZExtValue() & n) b_.CreateAlignedStore(part(at, n), behind(at), any_alignment);
+    return;
+  }
+  llvm::BasicBlock* end = new_block("stored");
+  for (unsigned n = vector_.width; n >= 1; n /= 2) {
+    llvm::BasicBlock *before = b_.GetInsertBlock(), *store = new_block("piece"), *join = n > 1 ? new_block("left") : end;
+    llvm::Value* low = part(0, n);
+    b_.CreateCondBr(b_.CreateICmpNE(b_.CreateAnd(count, n), b_.getInt64(0)), store, join);
+    b_.SetInsertPoint(store);
+    b_.CreateAlignedStore(low, p, any_alignment);
+    bool all = n == vector_.width;
+    llvm::Value *high = all || n == 1 ? nullptr : part(n, n), *next = high ? behind(n) : nullptr;
+    b_.CreateBr(all ? end : join);
+    b_.SetInsertPoint(join);
+    if (all || n == 1) continue;
+    llvm::PHINode *left = b_.CreatePHI(low->getType(), 2), *at = b_.CreatePHI(p->getType(), 2);
+    left->addIncoming(low, before), left->addIncoming(high, store);
+    at->addIncoming(p, before), at->addIncoming(next, store);
+    x = left, p = at;
+  }
+}
+
 void KernelEmitter::store_value(int buffer, Expr offset, Val v) {
   DType dtype = kernel_.buffers[static_cast<size_t>(buffer)].dtype;
   Motion motion_ = motion(*offset);
@@ -265,7 +301,8 @@ void KernelEmitter::store_value(int buffer, Expr offset, Val v) {
   } else if (scalar || (contiguous && !lanes)) b_.CreateAlignedStore(x, p.v, any_alignment);
   else {
     if (!lanes) lanes = llvm::Constant::getAllOnesValue(vector_of(b_.getInt1Ty(), vector_.width));
-    if (contiguous) b_.CreateMaskedStore(x, p.v, any_alignment, lanes);
+    if (contiguous && !target_.avx512() && vector_.left.v) store_first(x, p.v);
+    else if (contiguous) b_.CreateMaskedStore(x, p.v, any_alignment, lanes);
     else b_.CreateMaskedScatter(x, p.v, any_alignment, lanes);
   }
   done(scope);

@@ -73,6 +73,37 @@ protected:
     }
   }
 
+  /// The first elements of `x`, as many as the byte `count` says, to the address in `at`, in pieces: AVX2's masked stores are dozens of
+  /// instructions on some machines. Clobbers `x` and `at`.
+  void store_first(const Reg64& at, const Xmm& x, const Xbyak::Address& count, int element_bytes) {
+    Xbyak::Label some, eight, four, stored;
+    const Xmm low(x.getIdx());
+    const Xbyak::Ymm all(x.getIdx());
+    test(count, 32 / element_bytes);
+    jz(some);
+    vmovups(ptr[at], all);
+    jmp(stored);
+    L(some);
+    test(count, 16 / element_bytes);
+    jz(eight);
+    vmovups(ptr[at], low);
+    add(at, 16);
+    vextractf128(low, all, 1);
+    L(eight);
+    test(count, 8 / element_bytes);
+    jz(four);
+    vmovlps(ptr[at], low);
+    add(at, 8);
+    vmovhlps(low, low, low);
+    L(four);
+    if (element_bytes == 4) {
+      test(count, 1);
+      jz(stored);
+      vmovss(ptr[at], low);
+    }
+    L(stored);
+  }
+
 private:
   void emit_mask_table() {
     align(32);

@@ -30,12 +30,12 @@ protected:
     vpmovzxwd(to, in);
     vpslld(x, x, 16);
   }
-  /// Clobbers `spare` where there are no opmasks.
-  void store_sums(const Xbyak::RegExp& at, const Xmm& x, bool masked, const Xmm& spare) {
+  /// Clobbers x and `temp` where there are no opmasks.
+  void store_sums(const Xbyak::RegExp& at, const Xmm& x, bool masked, const Reg64& temp) {
     if (!masked) return vmovups(ptr[at], x);
     if (wide()) return vmovups(ptr[at] | k1, x);
-    vmovups(spare, ptr[rsp + mask()]);
-    vmaskmovps(ptr[at], spare, x);
+    lea(temp, ptr[at]);
+    store_first(temp, x, byte[rsp + count()], 4);
   }
 
 private:

@@ -155,7 +155,7 @@ private:
   void store_block() {
     mov(rax, c());
     for (int i = 0; i < s_.rows; i++) {
-      for (int j = 0; j < s_.vectors; j++) store_sums(rax + j * vector_bytes(), sum(i, j), partial(j), weight(0));
+      for (int j = 0; j < s_.vectors; j++) store_sums(rax + j * vector_bytes(), sum(i, j), partial(j), row(0));
       if (i + 1 < s_.rows) add(rax, c_stride());
     }
   }

@@ -108,7 +108,7 @@ private:
     for (int i = 0; i < s_.rows; i++) {
       mov(rax, rbx);
       for (int j = 0; j < s_.pixels; j++) {
-        store_sums(rax, sum(i, j), s_.masked, spare(0));
+        store_sums(rax, sum(i, j), s_.masked, pointer(1));
         if (j + 1 < s_.pixels) add(rax, c_pixel());
       }
       if (i + 1 < s_.rows) add(rbx, c_row());

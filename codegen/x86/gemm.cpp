@@ -89,7 +89,6 @@ private:
     leave();
   }
 
-  // stack slots
   enum {
     args = 0,
     positions = 8,
@@ -106,6 +105,7 @@ private:
     bytes_unrolled = 144,
     ahead_slots = 152,
     b_ahead = 152, // in place: nothing else looks ahead
+    count = 176,   // of AVX2: valid columns of the last vector
     locals_bytes = 192
   };
 
@@ -200,6 +200,7 @@ private:
   void load_mask() {
     mov(rax, ptr[rdi + offsetof(GemmArgs, columns)]);
     if (s_.vectors > 1) sub(rax, (s_.vectors - 1) * f_.lanes);
+    mov(ptr[rsp + count], rax);
     make_mask(k1, held(0), rdx, sum_bytes());
     if (!wide()) vmovups(ptr[rsp + mask], held(0));
   }
@@ -461,7 +462,7 @@ private:
   void store_rows(const Reg64& c, const Reg64& stride, const Reg64* init) {
     Xmm stored = held(0);
     if (!wide() && s_.masked) vmovups(stored, ptr[rsp + mask]);
-    store_sums({s_.rows, s_.vectors, s_.masked, spare(), stored}, c, stride, init, [&](int i, int j) { return sum(0, i, j); });
+    store_sums({s_.rows, s_.vectors, s_.masked, spare(), stored, count}, c, stride, init, [&](int i, int j) { return sum(0, i, j); });
   }
   const GemmKey s_;
   int sets_, held_, first_held_ = 0, first_spare_ = 0, spares_ = 0;

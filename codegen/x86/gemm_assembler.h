@@ -79,9 +79,11 @@ protected:
     if (wide()) is_double() ? vmovupd(x | k1 | T_z, from) : vmovups(x | k1 | T_z, from);
     else is_double() ? vmaskmovpd(x, mask, from) : vmaskmovps(x, mask, from);
   }
-  void store_lanes(const Xbyak::Address& to, const Xmm& x, const Xmm& mask) {
-    if (wide()) is_double() ? vmovupd(to | k1, x) : vmovups(to | k1, x);
-    else is_double() ? vmaskmovpd(to, mask, x) : vmaskmovps(to, mask, x);
+  /// The lanes of k1 (AVX-512), or as many as the byte at rsp + `count` says (AVX2). AVX2 clobbers x and `temp`.
+  void store_lanes(const Xbyak::RegExp& to, const Xmm& x, int count, const Reg64& temp) {
+    if (wide()) return is_double() ? vmovupd(ptr[to] | k1, x) : vmovups(ptr[to] | k1, x);
+    lea(temp, ptr[to]);
+    store_first(temp, x, byte[rsp + count], sum_bytes());
   }
 
   /// k = the elements of a partial group of A, of which there are rax, 0 <= rax < group. AVX-512. Clobbers `temp`.
@@ -120,12 +122,14 @@ protected:
     L(done);
   }
 
-  /// Adds what `init` points to and stores, row by row; `temporary` and `mask` (AVX2) are free vector registers. sum(i, j): vector j of row
-  /// i.
+  /// Adds what `init` points to and stores, row by row; `temporary` is a free vector register. sum(i, j): vector j of row i. AVX2 clobbers
+  /// rax and sums.
   struct Stored {
     int rows, vectors;
     bool masked; // the last vector is partial
-    Xmm temporary, mask;
+    Xmm temporary;
+    Xmm mask;  // of AVX2
+    int count; // of AVX2: the stack slot that says how many elements of the last vector there are
   };
   template <class Sum> void store_sums(const Stored& s, const Reg64& c, const Reg64& stride, const Reg64* init, const Sum& sum) {
     for (int i = 0; i < s.rows; i++) {
@@ -139,7 +143,7 @@ protected:
         } else if (init) {
           add_sums(x, x, ptr[*init + offset]);
         }
-        if (partial) store_lanes(ptr[c + offset], x, s.mask);
+        if (partial) store_lanes(c + offset, x, s.count, rax);
         else vmovups(ptr[c + offset], x);
       }
       if (i + 1 < s.rows) add(c, stride);

@@ -380,12 +380,29 @@ private:
         load_result(t, ptr[*init]);
         add_sums(x, x, t);
       }
-      store_result(ptr[c], x);
+      store_result(c, x);
       if (i + 1 < rows_) add(c, stride);
     }
   }
   void load_result(const Xmm& x, const Xbyak::Address& from) { columns_ == 4 ? vmovups(x, from) : load_lanes(x, from, result(mask())); }
-  void store_result(const Xbyak::Address& to, const Xmm& x) { columns_ == 4 ? vmovups(to, x) : store_lanes(to, x, result(mask())); }
+  /// As many as there are columns, in pieces (Assembler::store_first).
+  void store_result(const Reg64& to, const Xmm& x) {
+    const Xmm low(x.getIdx());
+    int bytes = columns_ * sum_bytes(), done = 0;
+    if (columns_ == 4) return vmovups(ptr[to], x);
+    if (wide()) return store_lanes(to, x, 0, rax);
+    if (bytes >= 16) {
+      vmovups(ptr[to], low);
+      if (bytes > 16) vextractf128(low, Xbyak::Ymm(x.getIdx()), 1);
+      done = 16;
+    }
+    if (bytes - done >= 8) {
+      vmovlps(ptr[to + done], low);
+      if (bytes - done > 8) vmovhlps(low, low, low);
+      done += 8;
+    }
+    if (bytes > done) vmovss(ptr[to + done], low);
+  }
   /// Of AVX2: beyond the registers of tiles that need it, but for what was added to columns, which is done with.
   Xmm mask() const { return Xbyak::Ymm(15); }
 
@@ -400,7 +417,8 @@ bool dot_gemm_fits(const GemmFamilyRow& row, int rows, int columns) {
   if (row.family.is_tiled() || row.arithmetic == Arithmetic::I16Dot || rows < 1 || rows > GemmFamily::max_dot_rows || columns < 1 ||
       columns > GemmFamily::dot_columns)
     return false;
-  return registers_needed(row.arithmetic, rows, columns) <= (row.isa == Isa::Avx512 ? 32 : 16);
+  int masks = row.isa == Isa::Avx2 && columns < GemmFamily::dot_columns; // of what results start from
+  return registers_needed(row.arithmetic, rows, columns) + masks <= (row.isa == Isa::Avx512 ? 32 : 16);
 }
 
 void* emit_dot_gemm(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key) {

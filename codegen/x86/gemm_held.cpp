@@ -25,7 +25,7 @@ public:
 
   void* emit() {
     Xbyak::Label next, add_c, add_row, done, end;
-    enter(0);
+    enter(locals_bytes);
     load_arguments();
     if (is_signed()) broadcast_sign(signs());
     L(next);
@@ -57,6 +57,8 @@ public:
   }
 
 private:
+  enum { count = 0, locals_bytes = 8 }; // valid columns of the last vector
+
   void argument(const Reg64& to, size_t offset) { mov(to, ptr[arguments() + offset]); }
   Reg64 arguments() const { return rdi; }
   bool is_signed() const { return arithmetic_ == Arithmetic::I8I8Dot; }
@@ -72,6 +74,7 @@ private:
     if (masked_) {
       argument(rax, offsetof(GemmArgs, columns));
       sub(rax, (vectors_ - 1) * f_.lanes);
+      mov(ptr[rsp + count], rax);
       make_mask(k1, mask(), rdx, static_cast<int>(size_of(f_.sum)));
     }
     if (sums_groups()) {
@@ -123,7 +126,7 @@ private:
   void block(int rows, const Reg64* init) {
     for (int k = 0; k < k_; k++)
       for (int i = 0; i < rows; i++) multiply_row(i, k);
-    store_sums({rows, vectors_, masked_, temporary(), mask()}, c_, c_stride_, init, [&](int i, int j) { return sum(i, j); });
+    store_sums({rows, vectors_, masked_, temporary(), mask(), count}, c_, c_stride_, init, [&](int i, int j) { return sum(i, j); });
     add(c_, c_stride_);
     lea(a_, ptr[a_rows_.at(rows)]);
   }

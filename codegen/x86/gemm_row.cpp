@@ -61,7 +61,7 @@ private:
   Xmm mask() const { return vec(15); }
   bool converts() const { return f_.b != f_.sum; }
 
-  Xbyak::Address in_c(int vector) { return ptr[c() + index() * (sum_bytes() / b_bytes()) + vector * vector_bytes()]; }
+  Xbyak::RegExp in_c(int vector) const { return c() + index() * (sum_bytes() / b_bytes()) + vector * vector_bytes(); }
 
   void load_arguments() {
     mov(rax, ptr[arguments() + offsetof(GemmArgs, columns)]);
@@ -128,7 +128,9 @@ private:
     L(done);
   }
   void load(const Xmm& x, const Xbyak::Address& from, bool masked) { masked ? load_lanes(x, from, mask()) : vmovups(x, from); }
-  void store(const Xbyak::Address& to, const Xmm& x, bool masked) { masked ? store_lanes(to, x, mask()) : vmovups(to, x); }
+  void store(const Xbyak::RegExp& to, const Xmm& x, bool masked) {
+    masked ? store_lanes(to, x, rest_columns, temporary()) : vmovups(ptr[to], x);
+  }
 
   /// The next rows of B; moves on.
   void multiply_rows(int rows) {
@@ -143,10 +145,10 @@ private:
         for (int j = 0; j < vectors; j++) add_product(j, i, masked);
       for (int j = 0; j < vectors; j++) {
         if (masked) {
-          load(converted(0), in_c(j), true);
+          load(converted(0), ptr[in_c(j)], true);
           add_sums(sum(j), sum(j), converted(0));
         } else {
-          add_sums(sum(j), sum(j), in_c(j));
+          add_sums(sum(j), sum(j), ptr[in_c(j)]);
         }
         store(in_c(j), sum(j), masked);
       }

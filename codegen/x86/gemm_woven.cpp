@@ -82,7 +82,7 @@ public:
     if (packs_ && is_signed()) store_compensation();
     finish_sums();
     store_by_mode(args, rax, [&](const Reg64& c, const Reg64& stride, const Reg64* init) {
-      store_sums({rows_, vectors_, masked_, temporary(0), temporary(0)}, c, stride, init, [&](int i, int j) { return sum(0, i, j); });
+      store_sums({rows_, vectors_, masked_, temporary(0), temporary(0), 0}, c, stride, init, [&](int i, int j) { return sum(0, i, j); });
     });
     continue_series(args, next_tile);
     leave();

@@ -51,10 +51,6 @@ protected:
     if (wide()) vmovups(x | Xbyak::Opmask(1 + mask) | T_z, a);
     else vmaskmovps(x, vec(15 - mask), a);
   }
-  void store(const Xbyak::Address& a, const Xmm& x, int mask) {
-    if (wide()) vmovups(a | Xbyak::Opmask(1 + mask), x);
-    else vmaskmovps(a, vec(15 - mask), x);
-  }
 };
 
 class CopyEmitter : public MoveEmitter {
@@ -167,7 +163,16 @@ private:
 
   /// Loads up to `lanes` rows (missing ones stay what they are: their columns are not stored), transposes, stores.
   void move_square() {
-    Xbyak::Label loaded, stored;
+    Xbyak::Label partial, loaded, stored;
+    if (!wide()) {
+      cmp(qword[rsp + band], lanes());
+      jne(partial, T_NEAR);
+      cmp(qword[rsp + square], lanes());
+      jne(partial, T_NEAR);
+      move_whole_square8();
+      jmp(stored, T_NEAR);
+      L(partial);
+    }
     mov(rax, from());
     mov(rcx, ptr[rsp + band]);
     for (int i = 0; i < lanes(); i++) {
@@ -191,8 +196,13 @@ private:
       jmp(stored, T_NEAR);
       L(plain);
     }
-    store_square(stored, [&](int i) { store(ptr[to()], vec(i), store_mask); });
+    store_square(stored, [&](int i) { store_band(vec(i)); });
     L(stored);
+  }
+  void store_band(const Xmm& x) {
+    if (wide()) return vmovups(ptr[to()] | Xbyak::Opmask(1 + store_mask), x);
+    mov(rax, to());
+    store_first(rax, x, byte[rsp + band], 4);
   }
   /// As many rows as the square has columns.
   template <class F> void store_square(Xbyak::Label& stored, const F& store_row) {
@@ -232,6 +242,41 @@ private:
       vshuff32x4(z(4 + c), z(20 + c), z(28 + c), 0x88);
       vshuff32x4(z(12 + c), z(20 + c), z(28 + c), 0xdd);
     }
+  }
+  /// Halves of rows i and i + 4 meet in a register as they are loaded, which leaves two 4x4 squares in each half.
+  void move_whole_square8() {
+    lea(rax, ptr[from() + from_stride() * 4]);
+    lea(rbx, ptr[from_stride() + from_stride() * 2]);
+    auto row_at = [&](const Reg64& start, int i) {
+      return i == 3 ? start + rbx : i == 0 ? Xbyak::RegExp(start) : start + from_stride() * i;
+    };
+    for (int half = 0; half < 2; half++)
+      for (int i = 0; i < 4; i++) {
+        int x = 4 * half + i;
+        vmovups(Xmm(x), ptr[row_at(from(), i) + 16 * half]);
+        vinsertf128(Xbyak::Ymm(x), Xbyak::Ymm(x), ptr[row_at(rax, i) + 16 * half], 1);
+      }
+    lea(rbx, ptr[to_stride() + to_stride() * 2]);
+    for (int first : {0, 4}) {
+      transpose_quarters(first);
+      vmovups(ptr[to()], Xbyak::Ymm(first));
+      vmovups(ptr[to() + to_stride()], Xbyak::Ymm(first + 1));
+      vmovups(ptr[to() + to_stride() * 2], Xbyak::Ymm(first + 2));
+      vmovups(ptr[to() + rbx], Xbyak::Ymm(first + 3));
+      lea(to(), ptr[to() + to_stride() * 4]);
+    }
+  }
+  /// The 4x4 squares in the halves of four registers. Clobbers 8 to 11.
+  void transpose_quarters(int first) {
+    auto y = [](int i) { return Xbyak::Ymm(i); };
+    for (int i : {0, 2}) {
+      vunpcklps(y(8 + i), y(first + i), y(first + i + 1));
+      vunpckhps(y(9 + i), y(first + i), y(first + i + 1));
+    }
+    vunpcklpd(y(first), y(8), y(10));
+    vunpckhpd(y(first + 1), y(8), y(10));
+    vunpcklpd(y(first + 2), y(9), y(11));
+    vunpckhpd(y(first + 3), y(9), y(11));
   }
   void transpose8() {
     auto y = [](int i) { return Xbyak::Ymm(i); };
