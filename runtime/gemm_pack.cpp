@@ -3,7 +3,6 @@
 #include "runtime/gemm_pack.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <optional>
 
@@ -125,22 +124,36 @@ void pack_same(const KernelTable& kernels, const Panel& p, const PackSource& b) 
   else pack_any(p, b);
 }
 
-template <class T> [[gnu::always_inline]] inline uint16_t widened(T x, bool as_float) {
-  return static_cast<uint16_t>(as_float ? std::bit_cast<uint32_t>(static_cast<float>(x)) >> 16 : static_cast<uint32_t>(x));
+constexpr int64_t widened_at_once = 16;
+
+/// So many bytes as 16-bit integers or as the upper half of floats, which holds them exactly.
+template <class T> [[gnu::always_inline]] inline void widen_vector(const char* from, char* to, bool as_float) {
+  typedef T Bytes __attribute__((vector_size(widened_at_once)));
+  typedef uint16_t Words __attribute__((vector_size(widened_at_once * 2)));
+  typedef float Floats __attribute__((vector_size(widened_at_once * 4)));
+  typedef uint32_t Bits __attribute__((vector_size(widened_at_once * 4)));
+  Bytes x;
+  std::memcpy(&x, from, sizeof x);
+  Words w;
+  if (as_float) {
+    Floats f = __builtin_convertvector(x, Floats);
+    w = __builtin_convertvector(reinterpret_cast<Bits>(f) >> 16, Words);
+  } else {
+    w = __builtin_convertvector(x, Words);
+  }
+  std::memcpy(to, &w, sizeof w);
 }
 
-/// Lines of bytes, `stride` apart, as 16-bit integers or as the upper half of floats, which holds them exactly.
-template <class T> TENON_WIDE void widen(const char* from, int64_t stride, int64_t lines, int64_t length, uint16_t* to, bool as_float) {
-  constexpr int64_t at_once = 16; // known to the compiler, as most lines are as short
-  for (; lines > 0; lines--, from += stride, to += length) {
-    auto* x = reinterpret_cast<const T*>(from);
-    int64_t j = 0;
-    for (; j + at_once <= length; j += at_once)
-      if (as_float)
-        for (int64_t i = 0; i < at_once; i++) to[j + i] = widened(x[j + i], true);
-      else
-        for (int64_t i = 0; i < at_once; i++) to[j + i] = widened(x[j + i], false);
-    for (; j < length; j++) to[j] = widened(x[j], as_float);
+/// Lines of bytes, `stride` apart.
+template <class T> TENON_WIDE void widen(const char* from, int64_t stride, int64_t lines, int64_t length, char* to, bool as_float) {
+  int64_t whole = length / widened_at_once * widened_at_once;
+  for (; lines > 0; lines--, from += stride, to += 2 * length) {
+    for (int64_t j = 0; j < whole; j += widened_at_once) widen_vector<T>(from + j, to + 2 * j, as_float);
+    if (whole == length) continue;
+    char rest[widened_at_once] = {}, words[2 * widened_at_once];
+    std::memcpy(rest, from + whole, static_cast<size_t>(length - whole));
+    widen_vector<T>(rest, words, as_float);
+    std::memcpy(to + 2 * whole, words, static_cast<size_t>(2 * (length - whole)));
   }
 }
 
@@ -152,7 +165,7 @@ void pack_bytes(const KernelTable& kernels, const Panel& p, const PackSource& b)
   uint16_t strip[widened_depth * GemmFamily::max_vectors * most_lanes];
   int64_t lines = rows ? p.depth : p.columns, length = rows ? p.columns : p.depth;
   auto f = b.type == DType::I8 ? widen<int8_t> : widen<uint8_t>;
-  f(at(b, 0, 0), rows ? b.k_stride : b.other_stride, lines, length, strip, as_float);
+  f(at(b, 0, 0), rows ? b.k_stride : b.other_stride, lines, length, reinterpret_cast<char*>(strip), as_float);
   pack_same(kernels, p, {strip, p.family.b, rows ? length : 1, rows ? 1 : length});
 }
 
