@@ -485,14 +485,13 @@ TEST_CASE("bytes by bytes are summed as integers, wherever B lies") {
 
 TEST_CASE("a sum keeps NaN and infinity, and zero times infinity is NaN") {
   MicroKernels mk;
-  Workers workers(1);
   float inf = std::numeric_limits<float>::infinity();
   float a[4] = {0, 1, 1, 2}, b[4] = {inf, 1, 1, inf}, c[4];
   Matmul m{.m = 2, .n = 2, .k = 2, .a = a, .a_row = 2, .b = b, .b_k = 2, .c = c, .c_row = 2};
   alignas(64) static char scratch[1 << 16];
   MatmulPlan plan = plan_matmul(mk.table(), {}, 1, m);
   REQUIRE(plan.worker_bytes() <= static_cast<int64_t>(sizeof scratch));
-  run_matmul(mk.table(), workers, plan, m, scratch);
+  run_matmul(mk.table(), Workers(1), plan, m, scratch);
   CHECK(std::isnan(c[0]));
   CHECK(c[1] == inf);
   CHECK(c[2] == inf);
