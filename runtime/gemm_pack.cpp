@@ -71,11 +71,11 @@ void pack_plain_rows(const KernelTable& kernels, const Panel& p, const PackSourc
   }
 }
 
-/// Rows of B that lie together, in groups of 2 x 2 or 4 x 1 bytes: woven together.
+/// Rows of B that lie together, in groups of 2 x 2, 2 x 1 or 4 x 1 bytes: woven together.
 void pack_groups(const Panel& p, const PackSource& b) {
   int64_t groups = p.width * p.family.group * p.element(), whole = (p.depth + p.family.group - 1) / p.family.group,
           all = p.padded_depth / p.family.group;
-  weave(b.data, b.k_stride * p.element(), static_cast<int>(p.element()), p.depth, p.columns, p.width, p.to);
+  weave(b.data, b.k_stride * p.element(), static_cast<int>(p.element()), p.family.group, p.depth, p.columns, p.width, p.to);
   std::memset(p.to + whole * groups, 0, static_cast<size_t>((all - whole) * groups));
 }
 
@@ -119,7 +119,7 @@ void transpose_columns(const KernelTable& kernels, const Panel& p, const PackSou
 void pack_same(const KernelTable& kernels, const Panel& p, const PackSource& b) {
   int64_t unit = p.element() * p.family.group;
   if (b.other_stride == 1 && p.family.group == 1) pack_plain_rows(kernels, p, b);
-  else if (b.other_stride == 1 && unit == 4) pack_groups(p, b);
+  else if (b.other_stride == 1 && unit <= 4) pack_groups(p, b);
   else if (b.k_stride == 1) transpose_columns(kernels, p, b);
   else pack_any(p, b);
 }

@@ -51,14 +51,15 @@ template <class T, int G>
                                              char* to) {
   alignas(64) static const char zeros[64] = {};
   int64_t whole = columns / lanes * lanes;
-  for (int64_t k = 0; k < depth; k += G, to += width * 4) {
+  constexpr int64_t unit = G * sizeof(T);
+  for (int64_t k = 0; k < depth; k += G, to += width * unit) {
     const char* rows[G];
     bool all = k + G <= depth;
     for (int g = 0; g < G; g++) rows[g] = from + (k + g) * from_stride;
     if (all)
-      for (int64_t j = 0; j < whole; j += lanes) weave_columns<T, G>(rows, j * static_cast<int64_t>(sizeof(T)), to + j * 4);
+      for (int64_t j = 0; j < whole; j += lanes) weave_columns<T, G>(rows, j * static_cast<int64_t>(sizeof(T)), to + j * unit);
     for (int64_t j = all ? whole : 0; j < width; j += lanes) { // what is partial is copied first
-      char copies[G][lanes * sizeof(T)], woven[lanes * 4];
+      char copies[G][lanes * sizeof(T)], woven[lanes * unit];
       const char* parts[G];
       int64_t n = std::clamp<int64_t>(columns - j, 0, lanes);
       for (int g = 0; g < G; g++) {
@@ -67,9 +68,12 @@ template <class T, int G>
         parts[g] = copies[g];
       }
       weave_columns<T, G>(parts, 0, woven);
-      std::memcpy(to + j * 4, woven, static_cast<size_t>(std::min(lanes, width - j) * 4));
+      std::memcpy(to + j * unit, woven, static_cast<size_t>(std::min(lanes, width - j) * unit));
     }
   }
+}
+TENON_WIDE void weave_pairs(const char* from, int64_t from_stride, int64_t depth, int64_t columns, int64_t width, char* to) {
+  weave_all<uint8_t, 2>(from, from_stride, depth, columns, width, to);
 }
 TENON_WIDE void weave2(const char* from, int64_t from_stride, int64_t depth, int64_t columns, int64_t width, char* to) {
   weave_all<uint16_t, 2>(from, from_stride, depth, columns, width, to);
@@ -128,8 +132,9 @@ TENON_WIDE void transpose8(const char* from, int64_t from_stride, int64_t rows, 
 
 } // namespace
 
-void weave(const void* from, int64_t from_stride, int element_bytes, int64_t depth, int64_t columns, int64_t width, void* to) noexcept {
-  auto f = element_bytes == 2 ? weave2 : weave4;
+void weave(const void* from, int64_t from_stride, int element_bytes, int group, int64_t depth, int64_t columns, int64_t width,
+           void* to) noexcept {
+  auto f = element_bytes == 2 ? weave2 : group == 2 ? weave_pairs : weave4;
   f(static_cast<const char*>(from), from_stride, depth, columns, width, static_cast<char*>(to));
 }
 

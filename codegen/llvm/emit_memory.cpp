@@ -263,18 +263,17 @@ void KernelEmitter::store_first(llvm::Value* x, llvm::Value* p) {
       if (known->getZExtValue() & n) b_.CreateAlignedStore(part(at, n), behind(at), any_alignment);
     return;
   }
-  llvm::BasicBlock* end = new_block("stored");
   for (unsigned n = vector_.width; n >= 1; n /= 2) {
-    llvm::BasicBlock *before = b_.GetInsertBlock(), *store = new_block("piece"), *join = n > 1 ? new_block("left") : end;
+    llvm::BasicBlock *before = b_.GetInsertBlock(), *store = new_block("piece"), *join = new_block("left");
     llvm::Value* low = part(0, n);
     b_.CreateCondBr(b_.CreateICmpNE(b_.CreateAnd(count, n), b_.getInt64(0)), store, join);
     b_.SetInsertPoint(store);
     b_.CreateAlignedStore(low, p, any_alignment);
-    bool all = n == vector_.width;
-    llvm::Value *high = all || n == 1 ? nullptr : part(n, n), *next = high ? behind(n) : nullptr;
-    b_.CreateBr(all ? end : join);
+    bool rest = n < vector_.width && n > 1;
+    llvm::Value *high = rest ? part(n, n) : nullptr, *next = rest ? behind(n) : nullptr;
+    b_.CreateBr(join);
     b_.SetInsertPoint(join);
-    if (all || n == 1) continue;
+    if (!rest) continue;
     llvm::PHINode *left = b_.CreatePHI(low->getType(), 2), *at = b_.CreatePHI(p->getType(), 2);
     left->addIncoming(low, before), left->addIncoming(high, store);
     at->addIncoming(p, before), at->addIncoming(next, store);

@@ -26,7 +26,7 @@ public:
     first_held_ = s_.registers(wide());
     held_ = s_.outputs == 1 && s_.rows > 1 && first_held_ + s_.kernel * s_.taps <= registers();
     masks_held_ = wide() && s_.load_masks() <= most_masks;
-    require(first_held_ <= registers(), "a tile of {} lines by {} vectors of {} outputs does not fit the registers", s_.rows, s_.vectors,
+    require(first_held_ <= registers() && s_.vectors <= most_vectors, "a tile of {} lines by {} vectors of {} outputs does not fit the registers", s_.rows, s_.vectors,
             s_.outputs);
   }
 
@@ -75,7 +75,8 @@ public:
 private:
   static constexpr int most_masks = 6;   // in k1..k6; k7 changes
   static constexpr int part_terms = 128; // as in GemmArgs::part
-  enum { num_inputs = 0, block_first = 8, parts_slots = 16, locals_bytes = 64 };
+  enum { num_inputs = 0, block_first = 8, stored_counts = 16, parts_slots = 24, locals_bytes = 64 };
+  static constexpr int most_vectors = 8; // a byte of stored_counts each
 
   const Reg64& line() const { return rdi; } // of the step's input lines
   const Reg64& lines() const { return rsi; }
@@ -212,21 +213,33 @@ private:
   int taps_of(int group) const { return s_.pairs() ? std::min(2, s_.taps - 2 * group) : 1; }
 
   void store() {
+    if (s_.masked && !wide()) count_stored();
     mov(rbx, c());
     for (int o = 0; o < s_.outputs; o++) {
       mov(rax, rbx);
       for (int row = 0; row < s_.rows; row++) {
-        for (int v = 0; v < s_.vectors; v++) store(ptr[rax + v * vector_bytes()], sum(o, row, v), s_.load_masks() + v);
+        for (int v = 0; v < s_.vectors; v++) store(rax + v * vector_bytes(), sum(o, row, v), v);
         if (row + 1 < s_.rows) add(rax, c_row());
       }
       if (o + 1 < s_.outputs) add(rbx, c_channel());
     }
   }
-  void store(const Xbyak::Address& to, const Xmm& x, int m) {
-    if (!s_.masked) return vmovups(to, x);
-    Xbyak::Opmask k = use_mask(m);
-    if (wide()) vmovups(to | k, x);
-    else vmaskmovps(to, vec(mask_), x);
+  /// Vector v of a line. AVX2 clobbers sums and the step's lines.
+  void store(const Xbyak::RegExp& to, const Xmm& x, int v) {
+    if (!s_.masked) return vmovups(ptr[to], x);
+    if (wide()) return vmovups(ptr[to] | use_mask(s_.load_masks() + v), x);
+    lea(line(), ptr[to]);
+    store_first(line(), x, byte[rsp + stored_counts + v], 4);
+  }
+  /// How many elements of each vector are stored, in bytes of the stack.
+  void count_stored() {
+    Xmm mask = vec(mask_);
+    for (int v = 0; v < s_.vectors; v++) {
+      vmovups(mask, ptr[masks() + 32 * (s_.load_masks() + v)]);
+      vmovmskps(eax, mask);
+      popcnt(eax, eax);
+      mov(byte[rsp + stored_counts + v], al);
+    }
   }
 
   void emit_choices() {

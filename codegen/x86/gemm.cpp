@@ -155,7 +155,7 @@ private:
   Xmm temporary() const { return vec(first_spare_ + spares_ - 1); }
   Xmm signs() const { return temporary(); } // makes signed bytes unsigned ones, by adding 128
   /// A last vector whose upper half has no columns is multiplied as half a vector, which takes half of the time on some machines.
-  bool may_be_half() const { return s_.masked && wide() && s_.kind != GemmKind::Windows && arithmetic_ != Arithmetic::I16Dot; }
+  bool may_be_half() const { return s_.masked && wide() && s_.kind != GemmKind::Windows && f_.a != DType::I16; }
   Xmm part(const Xmm& x, int j) const { return half_ && j == s_.vectors - 1 ? static_cast<Xmm>(Xbyak::Ymm(x.getIdx())) : x; }
   bool partial(int j) const { return s_.masked && j == s_.vectors - 1; }
 
@@ -372,18 +372,8 @@ private:
     Xbyak::Address at = b_address(u, j);
     bool some = in_place() && partial(j);
     Xmm lanes = some ? x | k1 | T_z : x; // AVX2 reads no narrower elements in place
-    switch (arithmetic_) {
-    case Arithmetic::BF16Fma:
-      vpmovzxwd(lanes, at);
-      vpslld(x, x, 16);
-      break;
-    case Arithmetic::F16Fma: vcvtph2ps(lanes, at); break;
-    case Arithmetic::I8Fma:
-      vpmovsxbd(lanes, at);
-      vcvtdq2ps(x, x);
-      break;
-    default: load(x, at, some);
-    }
+    if (widens()) widen(x, lanes, at);
+    else load(x, at, some);
     if (packs()) vmovups(ptr[packed() + (u * s_.vectors + j) * b_step()], vec(x.getIdx()));
   }
   void broadcast_a(const Xmm& x, int i, int u) {
@@ -397,8 +387,7 @@ private:
   bool embeds() const { return f_.embeds && s_.vectors == 1 && !in_rest_; }
   /// A single row meets each vector of B once, which needs no register where the product reads it as it is.
   bool multiplies_memory(int j) const {
-    bool converts = arithmetic_ == Arithmetic::BF16Fma || arithmetic_ == Arithmetic::F16Fma || arithmetic_ == Arithmetic::I8Fma;
-    return s_.rows == 1 && !converts && !packs() && !(in_place() && partial(j));
+    return s_.rows == 1 && !widens() && !packs() && !(in_place() && partial(j));
   }
   void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
     if (!masked) return vmovups(x, from);
@@ -461,7 +450,7 @@ private:
   }
   void store_rows(const Reg64& c, const Reg64& stride, const Reg64* init) {
     Xmm stored = held(0);
-    if (!wide() && s_.masked) vmovups(stored, ptr[rsp + mask]);
+    if (init && !wide() && s_.masked) vmovups(stored, ptr[rsp + mask]);
     store_sums({s_.rows, s_.vectors, s_.masked, spare(), stored, count}, c, stride, init, [&](int i, int j) { return sum(0, i, j); });
   }
   const GemmKey s_;

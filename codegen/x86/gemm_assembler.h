@@ -9,7 +9,9 @@
 namespace tenon {
 
 /// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
-inline int spares_needed(Arithmetic a) { return a == Arithmetic::I16Dot || a == Arithmetic::I8I8Dot ? 2 : 1; }
+inline int spares_needed(Arithmetic a) {
+  return a == Arithmetic::I16Dot || a == Arithmetic::I16I8Dot || a == Arithmetic::I8I8Dot ? 2 : 1;
+}
 
 inline int spare_registers(Isa isa, int rows, int vectors) {
   return (isa == Isa::Avx512 ? 32 : 16) - rows * vectors - std::min(rows, vectors);
@@ -35,7 +37,26 @@ protected:
   /// An element, or a group of 4 bytes, to all lanes. As integers: broadcasts of floats take a vector unit on some machines.
   void broadcast(const Xmm& to, const Xbyak::Address& from) { is_double() ? vpbroadcastq(to, from) : vpbroadcastd(to, from); }
 
-  /// sum += a * b; b may lie in memory. I16Dot takes two instructions and a register, which the caller gives.
+  /// B's elements are narrower than A's.
+  bool widens() const { return size_of(f_.b) < size_of(f_.a); }
+  /// x = a vector of B from memory as products take it; `lanes` is x, or x under a mask of the elements that are read.
+  void widen(const Xmm& x, const Xmm& lanes, const Xbyak::Address& from) {
+    switch (arithmetic_) {
+    case Arithmetic::BF16Fma:
+      vpmovzxwd(lanes, from);
+      vpslld(x, x, 16);
+      break;
+    case Arithmetic::F16Fma: vcvtph2ps(lanes, from); break;
+    case Arithmetic::I8Fma:
+      vpmovsxbd(lanes, from);
+      vcvtdq2ps(x, x);
+      break;
+    case Arithmetic::I16I8Dot: vpmovsxbw(lanes, from); break;
+    default: vmovups(lanes, from);
+    }
+  }
+
+  /// sum += a * b; b may lie in memory. I16Dot and I16I8Dot take two instructions and a register, which the caller gives.
   template <class Operand> void multiply_add(const Xmm& sum, const Xmm& a, const Operand& b, const Xmm& temporary = Xmm(0)) {
     switch (arithmetic_) {
     case Arithmetic::F64Fma: vfmadd231pd(sum, a, b); break;
@@ -43,6 +64,7 @@ protected:
     case Arithmetic::I8I8Dot:
     case Arithmetic::U8I8Dot: vpdpbusd(sum, a, b, wide() ? Xbyak::EvexEncoding : Xbyak::VexEncoding); break;
     case Arithmetic::I16Dot:
+    case Arithmetic::I16I8Dot:
       vpmaddwd(temporary, a, b);
       vpaddd(sum, sum, temporary);
       break;

@@ -15,10 +15,10 @@ namespace {
 constexpr int least_dot_unroll = 2;
 constexpr int dot_prefetch_bytes = 1024; // ahead in each column, and near its end in the next tile's
 
-/// The sums, the held side, one that streams; where A is signed and the instruction takes it to be unsigned, a constant and
-/// what it adds to each column.
+/// The sums, the held side, one that streams, a temporary or constant where products need one; where A is signed and the instruction takes
+/// it to be unsigned, what that adds to each column.
 int registers_needed(Arithmetic a, int rows, int columns) {
-  return rows * columns + std::min(rows, columns) + 1 + (a == Arithmetic::I8I8Dot ? columns + 1 : 0);
+  return rows * columns + std::min(rows, columns) + spares_needed(a) + (a == Arithmetic::I8I8Dot ? columns : 0);
 }
 
 class DotEmitter : public GemmAssembler {
@@ -82,7 +82,8 @@ private:
   Xmm sum(int set, int i, int j) const { return vec((set * rows_ + i) * columns_ + j); }
   Xmm held(int i) const { return vec(first_held_ + i); }
   Xmm streamed() const { return vec(first_held_ + std::min(rows_, columns_)); }
-  Xmm signs() const { return vec(streamed().getIdx() + 1); }
+  Xmm temporary() const { return vec(streamed().getIdx() + 1); }
+  Xmm signs() const { return temporary(); }
   Xmm added(int j) const { return vec(streamed().getIdx() + 2 + j); } // 128 times the sums of the columns
 
   void load_sizes() {
@@ -199,18 +200,18 @@ private:
       }
       for (int i = 0; i < rows_; i++) {
         a(streamed(), i);
-        for (int j = 0; j < columns_; j++) multiply_add(sum(set, i, j), streamed(), held(j));
+        for (int j = 0; j < columns_; j++) multiply_add(sum(set, i, j), streamed(), held(j), temporary());
       }
     } else {
       for (int i = 0; i < rows_; i++) a(held(i), i);
       for (int j = 0; j < columns_; j++) {
         if (rows_ == 1 && in_memory) {
-          multiply_add(sum(set, 0, j), held(0), b_at(j, u));
+          multiply_add(sum(set, 0, j), held(0), b_at(j, u), temporary());
           continue;
         }
         b(streamed(), j);
         if (is_signed()) multiply_add(added(j), signs(), streamed());
-        for (int i = 0; i < rows_; i++) multiply_add(sum(set, i, j), held(i), streamed());
+        for (int i = 0; i < rows_; i++) multiply_add(sum(set, i, j), held(i), streamed(), temporary());
       }
     }
   }
@@ -227,21 +228,6 @@ private:
         [&](const Xmm& x, int j) { widen(x, x, b_at(j, u)); }, !widens() && !is_signed(), u);
   }
 
-  /// Elements of B as the product takes them, from memory.
-  void widen(const Xmm& to, const Xmm& masked, const Xbyak::Address& from) {
-    switch (arithmetic_) {
-    case Arithmetic::BF16Fma:
-      vpmovzxwd(masked, from);
-      vpslld(to, to, 16);
-      break;
-    case Arithmetic::F16Fma: vcvtph2ps(masked, from); break;
-    case Arithmetic::I8Fma:
-      vpmovsxbd(masked, from);
-      vcvtdq2ps(to, to);
-      break;
-    default: vmovups(masked, from);
-    }
-  }
   void multiply_rest() {
     if (wide()) {
       mov(spare_register(), -1);
@@ -275,9 +261,6 @@ private:
     dec(qword[rsp + rest_left]);
     jnz(next, T_NEAR);
   }
-  bool widens() const {
-    return arithmetic_ == Arithmetic::BF16Fma || arithmetic_ == Arithmetic::F16Fma || arithmetic_ == Arithmetic::I8Fma;
-  }
   void load_masked(const Xmm& x, const Xbyak::Address& from, int bytes) {
     if (bytes == 1) vmovdqu8(x | k1 | T_z, from);
     else if (bytes == 2) vmovdqu16(x | k1 | T_z, from);
@@ -293,7 +276,7 @@ private:
     if (a_bytes() == 8) vmovsd(low, ptr[r + index() * scale]);
     else if (a_bytes() == 4) vmovss(low, ptr[r + index() * scale]);
     else {
-      a_bytes() == 2 ? movzx(spare32(), word[r + index()]) : movzx(spare32(), byte[r + index()]);
+      a_bytes() == 2 ? movzx(spare32(), word[r + index() * scale]) : movzx(spare32(), byte[r + index()]);
       vmovd(low, spare32());
     }
   }
@@ -302,7 +285,7 @@ private:
     Reg64 c = column(j);
     if (b_bytes() == 8) return vmovsd(low, ptr[c + index()]);
     if (b_bytes() == 4) return vmovss(low, ptr[c + index()]);
-    if (arithmetic_ == Arithmetic::I8Fma) movsx(spare32(), byte[c + index()]);
+    if (widens() && b_bytes() == 1) movsx(spare32(), byte[c + index()]);
     else b_bytes() == 2 ? movzx(spare32(), word[c + index()]) : movzx(spare32(), byte[c + index()]);
     if (arithmetic_ == Arithmetic::BF16Fma) shl(spare32(), 16);
     vmovd(low, spare32());
