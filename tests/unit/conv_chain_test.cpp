@@ -85,6 +85,7 @@ int64_t bytes_without_chain(const Chain& s) {
 } // namespace
 
 TEST_CASE("chains of convolutions give what the interpreter gives") {
+  int expected = 0, chains = 0;
   for (const Chain& s : blocks) {
     CAPTURE(s.wide);
     CAPTURE(s.kernel);
@@ -92,14 +93,16 @@ TEST_CASE("chains of convolutions give what the interpreter gives") {
     Program program = graph_of(s, false).program(), dynamic = graph_of(s, true).program();
     std::vector<Tensor> want = run(program.compile({.interpret = true}).value(), {x});
     double tolerance = s.narrow ? 2e-2 : 1e-4;
-    const size_t l2 = host_target(Isa::Auto).l2_bytes;
+    bool chained = !s.kept && s.type != DType::F16; // products of F16 copy what they read
     auto check = [&](const Program& p, Options options) {
       Executable native = p.compile(options).value();
       for (int again = 0; again < 2; again++) {
         std::vector<Tensor> got = run(native, {x});
         REQUIRE(got.size() == want.size());
-        bool chained = !s.kept && s.type != DType::F16 && l2 >= 1 << 20; // products of F16 copy what they read; some need that much
-        if (chained && options.threads == 1) CHECK(static_cast<int64_t>(native.stats().arena_bytes) < bytes_without_chain(s));
+        if (chained && options.threads == 1 && again == 0) {
+          expected++;
+          chains += static_cast<int64_t>(native.stats().arena_bytes) < bytes_without_chain(s);
+        }
         for (size_t i = 0; i < got.size(); i++)
           CHECK_MESSAGE(difference(got[i], want[i], tolerance) == "", "output ", i, ": ", difference(got[i], want[i], tolerance));
       }
@@ -108,4 +111,7 @@ TEST_CASE("chains of convolutions give what the interpreter gives") {
     check(program, {.threads = 2, .isa = Isa::Avx2});
     check(dynamic, {.threads = 2});
   }
+  // An L2 of 512 KB has no room for the rows of the largest.
+  if (host_target(Isa::Auto).l2_bytes >= 1 << 20) CHECK(chains == expected);
+  else CHECK(chains > expected / 2);
 }
