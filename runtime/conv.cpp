@@ -355,7 +355,7 @@ bool packs_scaled(const KernelTable& kernels, const Conv& c) {
 
 bool pack_conv_items(const KernelTable& kernels, const Conv& c, int64_t begin, int64_t end, void* to) noexcept {
   if (c.winograd) return pack_winograd(kernels, c, begin, end, to);
-  if (c.by_lines) pack_line_weights(c, static_cast<float*>(to));
+  if (c.by_lines) pack_line_weights(kernels, c, static_cast<float*>(to));
   else if (has_depthwise_kernels(kernels, c)) pack_depthwise_weights(kernels, c, static_cast<float*>(to));
   else pack_windows(kernels, conv_layout(kernels, c), c, begin, end, to);
   return true;

@@ -16,12 +16,12 @@ constexpr int64_t item_bytes = 32 << 10; // of an item's outputs: they stay in c
 constexpr int64_t few_channels = 4;      // of an item that is not whole planes
 constexpr int64_t most_products = 1024;  // of a step: they are written out
 
-/// The outputs of each group, in blocks that one kernel computes.
+/// The outputs of each group, in blocks that one kernel computes: sixteen registers hold the sums of two vectors of six.
 struct Blocks {
   int64_t inputs, outputs, count, size;
 
-  explicit Blocks(const Conv& c) : inputs(c.group_inputs()), outputs(c.group_outputs()) {
-    count = ceil_div(outputs, LineKey::max_outputs);
+  Blocks(const Conv& c, int lanes) : inputs(c.group_inputs()), outputs(c.group_outputs()) {
+    count = ceil_div(outputs, lanes == 16 ? LineKey::max_outputs : 6);
     size = ceil_div(outputs, std::max<int64_t>(count, 1));
   }
   int64_t last_size() const { return outputs - (count - 1) * size; }
@@ -68,7 +68,7 @@ double cost_of(const LineKey& k, bool wide) {
 /// The cheapest of the tiles that fit the registers, and whose products can be written out.
 TileSize tile_size(const Conv& c, int lanes) {
   const ConvWindow& w = c.window;
-  int64_t outputs = Blocks(c).size, vectors = std::max<int64_t>(ceil_div(w.out[2], lanes), 1);
+  int64_t outputs = Blocks(c, lanes).size, vectors = std::max<int64_t>(ceil_div(w.out[2], lanes), 1);
   TileSize best{1, 1};
   double best_cost = 1e30;
   for (int64_t rows : {1, 2, 4, 8}) {
@@ -120,8 +120,8 @@ bool is_inside(const LineKey& k, int lanes, const ConvWindow& w, int64_t x) {
 
 void cut_line(LinePlan& plan, const KernelTable& kernels, const Conv& c, TileSize tile) {
   const ConvWindow& w = c.window;
-  Blocks blocks(c);
   int lanes = kernels.lanes();
+  Blocks blocks(c, lanes);
   Tiles pieces(ceil_div(w.out[2], lanes), static_cast<int>(tile.vectors));
   int64_t x = 0;
   for (int64_t t = 0; t < pieces.count; x += int64_t{pieces.rows(t++)} * lanes) {
@@ -244,7 +244,7 @@ private:
   const LinePlan& p_;
   const Conv& c_;
   char* room_;
-  Blocks blocks_{c_};
+  Blocks blocks_{c_, p_.lanes};
   std::tuple<int64_t, int64_t, int64_t, int64_t> held_{-1, 0, 0, 0}; // batch, band, channels
 };
 
@@ -285,7 +285,7 @@ void run_band(const LinePlan& p, const Conv& c, const Blocks& blocks, const Line
 
 void run_item(const LinePlan& p, const Conv& c, const LineItem& item, const Source& from, char* scratch) {
   const ConvWindow& w = c.window;
-  Blocks blocks(c);
+  Blocks blocks(c, p.lanes);
   int64_t n0 = blocks.first(item.block0), n1 = blocks.first(item.block1);
   int64_t m0 = pixels_before(w, band_at(p, item.band0)),
           m1 = item.band1 == p.bands.count * w.out[0] ? w.out_pixels() : pixels_before(w, band_at(p, item.band1));
@@ -308,7 +308,7 @@ double line_work(const Conv& c) {
 /// Whole planes where they are small; some items for every thread. Parted lines are of one plane, or of few channels.
 void cut_items(LinePlan& p, int threads, const Conv& c, int64_t rows) {
   const ConvWindow& w = c.window;
-  Blocks blocks(c);
+  Blocks blocks(c, p.lanes);
   int64_t bands = p.bands.count * w.out[0], plane = w.out_pixels() * 4, all = c.groups * blocks.count,
           items = int64_t{threads} * items_per_thread;
   int64_t few = ceil_div(few_channels, blocks.size), block_bytes = plane * blocks.size;
@@ -331,9 +331,9 @@ bool has_line_kernels(const Conv& c) {
 
 int64_t packed_line_bytes(const Conv& c) { return up64(c.out_channels * c.group_inputs() * c.window.positions() * 4); }
 
-void pack_line_weights(const Conv& c, float* to) noexcept {
+void pack_line_weights(const KernelTable& kernels, const Conv& c, float* to) noexcept {
   const int64_t *k = c.window.kernel, *s = c.weight_strides;
-  Blocks blocks(c);
+  Blocks blocks(c, kernels.lanes());
   for (int64_t b = 0; b < c.groups * blocks.count; b++)
     for (int64_t i = 0; i < blocks.inputs; i++)
       for (int64_t q = 0; q < c.window.positions(); q++) {
@@ -343,12 +343,12 @@ void pack_line_weights(const Conv& c, float* to) noexcept {
 }
 
 LinePlan plan_lines(const KernelTable& kernels, int threads, const Conv& c) {
-  LinePlan p;
+  LinePlan p{.lanes = kernels.lanes()};
   const ConvWindow& w = c.window;
-  Blocks blocks(c);
+  Blocks blocks(c, p.lanes);
   if (w.out_pixels() <= 0 || blocks.outputs <= 0) return p;
-  TileSize tile = tile_size(c, kernels.lanes());
-  p.part = part_of(c, kernels.lanes());
+  TileSize tile = tile_size(c, p.lanes);
+  p.part = part_of(c, p.lanes);
   p.bands = Tiles(w.out[1], static_cast<int>(tile.rows));
   p.is_shared = tile.rows > 1;
   cut_line(p, kernels, c, tile);
@@ -364,7 +364,7 @@ LinePlan plan_lines(const KernelTable& kernels, int threads, const Conv& c) {
 }
 
 void run_lines(const Workers& workers, const LinePlan& p, const Conv& c, void* scratch) noexcept {
-  int64_t all = c.groups * Blocks(c).count, planes = p.by_planes ? c.window.out[0] : 1;
+  int64_t all = c.groups * Blocks(c, p.lanes).count, planes = p.by_planes ? c.window.out[0] : 1;
   int64_t bands = p.bands.count * c.window.out[0] / planes, cuts = ceil_div(bands, p.item_bands);
   int64_t ranges = planes * cuts, sets = ceil_div(all, p.blocks), items = c.batch * ranges * sets;
   workers.run(items, item_grain(line_work(c) / static_cast<double>(std::max<int64_t>(items, 1))),

@@ -18,6 +18,7 @@ struct LinePlan {
     int64_t masks;        // bytes into `masks`; -1: no window of it crosses the border
     LineFn kernels[2][2]; // of the smaller bands and of the larger ones; of blocks and of a group's last one
   };
+  int lanes = 0;          // of a vector
   Tiles bands{0, 1};      // of a plane
   bool is_shared = false; // the lines of a band share input lines
   bool by_planes = false; // a range of bands lies in one plane
@@ -34,7 +35,7 @@ struct LinePlan {
 /// True if there are kernels for it: f32, with weights that become f32 when packed, and short lines in its window.
 bool has_line_kernels(const Conv& conv);
 int64_t packed_line_bytes(const Conv& conv);
-void pack_line_weights(const Conv& conv, float* to) noexcept;
+void pack_line_weights(const KernelTable& kernels, const Conv& conv, float* to) noexcept;
 LinePlan plan_lines(const KernelTable& kernels, int threads, const Conv& conv);
 void run_lines(const Workers& workers, const LinePlan& plan, const Conv& conv, void* scratch) noexcept;
 

@@ -85,7 +85,7 @@ struct LineKey {
   /// Vector registers of either instruction set, but for weights that are kept.
   int registers(bool wide) const {
     int choices = wide && loads() == 2 ? (pairs() ? 2 : 1) : 0;
-    return sums() + values() + (is_single() && pairs() ? 2 : 1) + (loads() == 2) + (masked && !wide) + choices;
+    return sums() + values() + (is_single() && pairs() ? 2 : 1) + (loads() == 2) + (masked && !part && !wide) + choices;
   }
 };
 

@@ -21,7 +21,7 @@ public:
     first_weight_ = first_value_ + s_.values();
     int next = first_weight_ + (s_.is_single() && s_.pairs() ? 2 : 1);
     if (s_.loads() == 2) second_ = next++;
-    if (s_.masked && !wide()) mask_ = next++;
+    if (s_.masked && !s_.part && !wide()) mask_ = next++;
     chosen_ = next;
     first_held_ = s_.registers(wide());
     held_ = s_.outputs == 1 && s_.rows > 1 && first_held_ + s_.kernel * s_.taps <= registers();
@@ -231,9 +231,9 @@ private:
     lea(line(), ptr[to]);
     store_first(line(), x, byte[rsp + stored_counts + v], 4);
   }
-  /// How many elements of each vector are stored, in bytes of the stack.
+  /// How many elements of each vector are stored, in bytes of the stack. Clobbers a value, which sums are done with.
   void count_stored() {
-    Xmm mask = vec(mask_);
+    Xmm mask = value(0, 0);
     for (int v = 0; v < s_.vectors; v++) {
       vmovups(mask, ptr[masks() + 32 * (s_.load_masks() + v)]);
       vmovmskps(eax, mask);
