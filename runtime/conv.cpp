@@ -336,24 +336,28 @@ void finish_sums(const KernelTable& kernels, const Conv& c, const SumTile& t, bo
   if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, t);
 }
 
-int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& c) {
+int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& given) {
+  const Conv c = as_read(kernels, given);
   if (c.winograd) return winograd_weight_bytes(kernels, c);
   if (c.by_lines) return packed_line_bytes(c);
   if (has_depthwise_kernels(kernels, c)) return packed_depthwise_bytes(kernels, c);
   return conv_layout(kernels, c).bytes;
 }
 
-int64_t conv_pack_items(const KernelTable& kernels, const Conv& c) {
+int64_t conv_pack_items(const KernelTable& kernels, const Conv& given) {
+  const Conv c = as_read(kernels, given);
   if (c.winograd) return winograd_items(kernels, c);
   return c.by_lines || has_depthwise_kernels(kernels, c) ? 1 : num_panels(conv_layout(kernels, c), c);
 }
 
-bool packs_scaled(const KernelTable& kernels, const Conv& c) {
+bool packs_scaled(const KernelTable& kernels, const Conv& given) {
+  const Conv c = as_read(kernels, given);
   if (c.winograd) return true;
   return !c.by_lines && !has_depthwise_kernels(kernels, c) && windows_pack_scaled(kernels, conv_layout(kernels, c), c);
 }
 
-bool pack_conv_items(const KernelTable& kernels, const Conv& c, int64_t begin, int64_t end, void* to) noexcept {
+bool pack_conv_items(const KernelTable& kernels, const Conv& given, int64_t begin, int64_t end, void* to) noexcept {
+  const Conv c = as_read(kernels, given);
   if (c.winograd) return pack_winograd(kernels, c, begin, end, to);
   if (c.by_lines) pack_line_weights(kernels, c, static_cast<float*>(to));
   else if (has_depthwise_kernels(kernels, c)) pack_depthwise_weights(kernels, c, static_cast<float*>(to));
@@ -373,8 +377,13 @@ bool pack_conv(const KernelTable& kernels, const Workers& workers, const Conv& c
 void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan& plan, const Conv& conv, void* scratch) noexcept {
   if (conv.window.out_pixels() <= 0 || conv.out_channels <= 0 || conv.batch <= 0) return;
   if (plan.kind == ConvPlan::Kind::Product) return run_matmul(kernels, workers, plan.product, as_matmul(kernels, conv), scratch);
-  Conv c = conv;
+  Conv c = plan.image_bytes > 0 ? as_read(kernels, conv) : conv;
   char* next = static_cast<char*>(scratch);
+  if (plan.image_bytes > 0) {
+    convert_images(kernels, workers, conv, next);
+    c.input = next;
+    next += plan.image_bytes;
+  }
   if (!c.packed) {
     c.winograd = c.winograd && pack_conv(kernels, workers, c, next);
     if (!c.winograd) pack_conv(kernels, workers, c, next);

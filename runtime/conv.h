@@ -64,6 +64,14 @@ inline float weight_at(const Conv& c, int64_t element) {
   return static_cast<float>(static_cast<const F16*>(c.weights)[element]);
 }
 
+/// What kernels compute of a convolution: where they read wider elements than images hold, and windows are of several positions, the images
+/// are converted in the call (conv_image.cpp), into dense ones. Else the same convolution.
+Conv as_read(const KernelTable& kernels, Conv conv);
+/// Of the converted images; 0: they are read as they are.
+int64_t image_bytes(const KernelTable& kernels, const Conv& conv);
+void prepare_images(const KernelTable& kernels, const Conv& conv);
+void convert_images(const KernelTable& kernels, const Workers& workers, const Conv& conv, char* to) noexcept;
+
 /// The family whose kernels compute convolutions of such operands; -1: none does.
 int conv_family(const KernelTable& kernels, const Conv& conv);
 
@@ -107,6 +115,7 @@ struct ConvPlan {
   int64_t depthwise_bytes = 0;                                              // of one worker
   LinePlan lines = {};
   int64_t packed_bytes = 0; // of all: weights packed in the call
+  int64_t image_bytes = 0;  // of all: images converted in the call
 
   int64_t worker_bytes() const {
     if (kind == Kind::Product) return product.worker_bytes();
@@ -115,7 +124,7 @@ struct ConvPlan {
     int64_t windows = pointer_bytes + edge_bytes + copy_bytes + sum_bytes + turned_bytes;
     return kind == Kind::Winograd ? std::max(windows, winograd.worker_bytes()) : windows;
   }
-  int64_t scratch_bytes(int threads) const { return packed_bytes + worker_bytes() * threads; }
+  int64_t scratch_bytes(int threads) const { return packed_bytes + image_bytes + worker_bytes() * threads; }
 };
 /// A convolution whose plan is of Kind::Product.
 Matmul as_matmul(const KernelTable& kernels, const Conv& conv);

@@ -202,7 +202,9 @@ Matmul as_matmul(const KernelTable& kernels, const Conv& c) {
   return m;
 }
 
-void prepare_conv(const KernelTable& kernels, const Conv& c) {
+void prepare_conv(const KernelTable& kernels, const Conv& given) {
+  const Conv c = as_read(kernels, given);
+  prepare_images(kernels, given);
   if (c.by_lines) {
     if (known_pixels(c.window) != any_size) plan_lines(kernels, 1, c);
     return;
@@ -225,8 +227,9 @@ void prepare_conv(const KernelTable& kernels, const Conv& c) {
   window_kernels(kernels, l, c, is_direct(kernels, l, c));
 }
 
-ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads, const Conv& c) {
-  ConvPlan p;
+ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads, const Conv& given) {
+  const Conv c = as_read(kernels, given);
+  ConvPlan p{.image_bytes = image_bytes(kernels, given)};
   if (c.by_lines) {
     p.kind = ConvPlan::Kind::Lines;
     p.lines = plan_lines(kernels, threads, c);

@@ -53,7 +53,7 @@ struct Cutter {
     int64_t run = w.kernel[2], first = std::max<int64_t>(-x, 0), last = std::min<int64_t>(w.in[2] - x, run);
     char* to = copies;
     copies += run * in.pixel;
-    std::memset(to, in.padding, static_cast<size_t>(run * in.pixel));
+    std::memcpy(to, in.zeros, static_cast<size_t>(run * in.pixel));
     std::memcpy(to + first * in.pixel, pixel_at(z, y, x + first), static_cast<size_t>((last - first) * in.pixel));
     return to;
   }

@@ -57,7 +57,7 @@ struct WindowInput {
   const char* image;
   int64_t pixel;     // bytes from pixel to pixel
   const char* zeros; // a pixel of padding, folded: a row of the window
-  int padding = 0;   // the value of its bytes
+  int padding = 0;   // the value of its elements
   bool folded = false;
   char* copies = nullptr;
 };

@@ -17,11 +17,12 @@ constexpr int64_t most_block_tiles = 256;
 constexpr int64_t piece_bytes = 32 << 10; // of finished sums that are handed on at a time
 constexpr int64_t float_bytes = 4;
 
-int family_of(const KernelTable& kernels, const Conv& c) {
-  return c.family >= 0 ? c.family : choose_family(kernels, c.in_type, c.weight_type, any_size, any_size, any_size, Windows::Yes);
+/// Of f32, also where weights are narrower: their transforms are not.
+int winograd_family(const KernelTable& kernels) {
+  return choose_family(kernels, DType::F32, DType::F32, any_size, any_size, any_size, Windows::Yes);
 }
 Panels panels_of(const KernelTable& kernels, const Conv& c) {
-  return choose_panels(kernels.family(family_of(kernels, c)), c.out_channels, c.in_channels);
+  return choose_panels(kernels.family(winograd_family(kernels)), c.out_channels, c.in_channels);
 }
 int tile_rows_of(const GemmFamily& f, const Panels& panels) {
   return std::min<int>(f.rows[static_cast<size_t>(panels.vectors)], panels.vectors == 1 ? 12 : GemmFamily::max_rows);
@@ -40,25 +41,37 @@ TENON_WIDE bool are_small(const float* w, int64_t count, float factor) {
   return all;
 }
 
-bool is_finite(const Conv& c) {
-  const float* w = static_cast<const float*>(c.weights);
+bool is_dense(const Conv& c) {
   const int64_t* s = c.weight_strides;
-  bool dense = s[1] == 9 && s[3] == 3 && s[4] == 1;
-  for (int64_t o = 0; o < c.out_channels; o++) {
-    float factor = c.scales ? c.scales[o] : 1;
-    if (dense && !are_small(w + o * s[0], c.in_channels * 9, factor)) return false;
-    for (int64_t i = 0; i < c.in_channels && !dense; i++)
-      for (int64_t q = 0; q < 9; q++)
-        if (!are_small(w + o * s[0] + i * s[1] + q / 3 * s[3] + q % 3 * s[4], 1, factor)) return false;
-  }
+  return s[1] == 9 && s[3] == 3 && s[4] == 1;
+}
+
+/// The weights of output o with inputs [i0, i1), nine of each: where they lie, or copied to `room`.
+const float* weights_of(const Conv& c, int64_t o, int64_t i0, int64_t i1, float* room) {
+  const int64_t* s = c.weight_strides;
+  if (is_dense(c) && c.weight_type == DType::F32) return static_cast<const float*>(c.weights) + o * s[0] + i0 * 9;
+  for (int64_t i = i0; i < i1; i++)
+    for (int64_t q = 0; q < 9; q++) room[(i - i0) * 9 + q] = weight_at(c, o * s[0] + i * s[1] + q / 3 * s[3] + q % 3 * s[4]);
+  return room;
+}
+
+bool is_finite(const Conv& c) {
+  constexpr int64_t inputs = 64; // at a time
+  float room[inputs * 9];
+  for (int64_t o = 0; o < c.out_channels; o++)
+    for (int64_t i = 0; i < c.in_channels; i += inputs) {
+      int64_t end = std::min(i + inputs, c.in_channels);
+      if (!are_small(weights_of(c, o, i, end, room), (end - i) * 9, c.scales ? c.scales[o] : 1)) return false;
+    }
   return true;
 }
 
-bool can_winograd(const Conv& c) {
+bool can_winograd(const KernelTable& kernels, const Conv& given) {
+  const Conv c = as_read(kernels, given);
   const ConvWindow& w = c.window;
   bool three = w.kernel[0] == 1 && w.in[0] == 1 && w.out[0] == 1 && w.kernel[1] == 3 && w.kernel[2] == 3;
   for (int d = 0; d < 3; d++) three = three && w.stride[d] == 1 && w.dilation[d] == 1;
-  return three && c.groups == 1 && !c.transposed && !c.by_lines && c.in_type == DType::F32 && c.weight_type == DType::F32;
+  return three && c.groups == 1 && !c.transposed && !c.by_lines && c.in_type == DType::F32 && depthwise_reads(c.weight_type);
 }
 
 /// Packed weights are in the order of their use: panel by panel, in each element by element. Bytes before those of an element.
@@ -70,16 +83,17 @@ constexpr int64_t piece_inputs = 4; // whose weights are transformed at a time
 
 /// The weights of a panel's outputs with inputs [i0, i1), as taps[i - i0][q][output].
 void collect_weights(const KernelTable& kernels, const Conv& c, const Panels& panels, int64_t panel, int64_t i0, int64_t i1, float* taps) {
-  const int64_t *s = c.weight_strides, width = panels.panel_width(panel), n = panels.columns(panel);
-  const float* from = static_cast<const float*>(c.weights) + panel * panels.width() * s[0] + i0 * s[1];
+  const int64_t width = panels.panel_width(panel), n = panels.columns(panel), first = panel * panels.width();
   if (n < width) std::fill(taps, taps + (i1 - i0) * 9 * width, 0.0f);
-  if (s[1] == 9 && s[3] == 3 && s[4] == 1) {
-    MoveArgs args{from, taps, s[0] * float_bytes, width * float_bytes, n, (i1 - i0) * 9};
+  if (is_dense(c) && c.weight_type == DType::F32) {
+    MoveArgs args{weights_of(c, first, i0, i1, nullptr), taps, c.weight_strides[0] * float_bytes, width * float_bytes, n, (i1 - i0) * 9};
     return kernels.transpose()(&args);
   }
-  for (int64_t i = 0; i < i1 - i0; i++)
-    for (int64_t q = 0; q < 9; q++)
-      for (int64_t j = 0; j < n; j++) taps[(i * 9 + q) * width + j] = from[j * s[0] + i * s[1] + q / 3 * s[3] + q % 3 * s[4]];
+  float room[piece_inputs * 9];
+  for (int64_t j = 0; j < n; j++) {
+    const float* from = weights_of(c, first + j, i0, i1, room);
+    for (int64_t t = 0; t < (i1 - i0) * 9; t++) taps[t * width + j] = from[t];
+  }
 }
 
 const library::WinogradKernels& transforms_of(const KernelTable& kernels) {
@@ -220,9 +234,9 @@ void run_block(const WinogradCall& call, const WinogradBlock& block) {
 } // namespace
 
 bool suits_winograd(const KernelTable& kernels, const Caches& caches, const Conv& c) {
-  if (!can_winograd(c) || c.in_channels < kernels.lanes() || c.out_channels < kernels.lanes()) return false;
+  if (!can_winograd(kernels, c) || c.in_channels < kernels.lanes() || c.out_channels < kernels.lanes()) return false;
   Panels panels = panels_of(kernels, c);
-  const GemmFamily& f = kernels.family(family_of(kernels, c));
+  const GemmFamily& f = kernels.family(winograd_family(kernels));
   double rows = tile_rows_of(f, panels), inputs = static_cast<double>(c.in_channels), outputs = static_cast<double>(c.out_channels);
   double products = inputs * outputs / f.speed * (panels.vectors == 1 ? 1.25 : 1); // cycles, of one tile or pixel with one element or tap
   auto half = [](int64_t out) { return out == any_size ? int64_t{32} : ceil_div(out, 2); };
@@ -273,14 +287,14 @@ bool pack_winograd(const KernelTable& kernels, const Conv& c, int64_t begin, int
 
 void prepare_winograd(const KernelTable& kernels, const Conv& c) {
   Panels panels = panels_of(kernels, c);
-  int number = family_of(kernels, c);
+  int number = winograd_family(kernels);
   const GemmFamily& f = kernels.family(number);
   tile_kernels(kernels, number, panels, GemmKind::Packed, tile_heights(any_size, tile_rows_of(f, panels)), false);
 }
 
 WinogradPlan plan_winograd(const KernelTable& kernels, const Caches& caches, int threads, const Conv& c) {
   WinogradPlan p;
-  p.family = family_of(kernels, c);
+  p.family = winograd_family(kernels);
   p.panels = panels_of(kernels, c);
   const GemmFamily& f = kernels.family(p.family);
   p.tile_rows = tile_rows_of(f, p.panels);
