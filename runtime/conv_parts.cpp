@@ -202,7 +202,8 @@ void pack_windows(const KernelTable& kernels, const ConvLayout& l, const Conv& c
   const GemmFamily& f = kernels.family(l.family);
   char* base = static_cast<char*>(to);
   if (begin == 0 && c.in_type != DType::I16) std::memset(base + l.padding, c.padding, static_cast<size_t>(l.bytes - l.padding));
-  else if (begin == 0) std::fill_n(reinterpret_cast<int16_t*>(base + l.padding), (l.bytes - l.padding) / 2, static_cast<int16_t>(c.padding));
+  else if (begin == 0)
+    std::fill_n(reinterpret_cast<int16_t*>(base + l.padding), (l.bytes - l.padding) / 2, static_cast<int16_t>(c.padding));
   WeightAddress at(c);
   int64_t count = l.panels.count();
   for (int64_t i = begin; i < end; i++) {

@@ -1,6 +1,7 @@
 // Convolution with 3x3 kernels by Winograd's minimal filtering F(2x2, 3x3): 16 products of transformed patches with
 // transformed weights give 2x2 pixels, for which direct summation takes 36 (Lavin and Gray, arXiv 1509.09308). Of
-// floats that are multiplied as f32; tiles whose results are not finite are summed directly, so that infinities and NaN stay where they belong.
+// floats that are multiplied as f32; tiles whose results are not finite are summed directly, so that infinities and NaN stay where they
+// belong.
 #pragma once
 #include <cstdint>
 

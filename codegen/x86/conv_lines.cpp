@@ -26,8 +26,8 @@ public:
     first_held_ = s_.registers(wide());
     held_ = s_.outputs == 1 && s_.rows > 1 && first_held_ + s_.kernel * s_.taps <= registers();
     masks_held_ = wide() && s_.load_masks() <= most_masks;
-    require(first_held_ <= registers() && s_.vectors <= most_vectors, "a tile of {} lines by {} vectors of {} outputs does not fit the registers", s_.rows, s_.vectors,
-            s_.outputs);
+    require(first_held_ <= registers() && s_.vectors <= most_vectors,
+            "a tile of {} lines by {} vectors of {} outputs does not fit the registers", s_.rows, s_.vectors, s_.outputs);
   }
 
   void* emit() {

@@ -386,9 +386,7 @@ private:
   /// A single vector meets each element of A once, which needs no register where the product broadcasts it.
   bool embeds() const { return f_.embeds && s_.vectors == 1 && !in_rest_; }
   /// A single row meets each vector of B once, which needs no register where the product reads it as it is.
-  bool multiplies_memory(int j) const {
-    return s_.rows == 1 && !widens() && !packs() && !(in_place() && partial(j));
-  }
+  bool multiplies_memory(int j) const { return s_.rows == 1 && !widens() && !packs() && !(in_place() && partial(j)); }
   void load(const Xmm& x, const Xbyak::Address& from, bool masked) {
     if (!masked) return vmovups(x, from);
     if (!wide()) vmovups(x, ptr[rsp + mask]); // no register is left to hold the mask

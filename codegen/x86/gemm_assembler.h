@@ -9,9 +9,7 @@
 namespace tenon {
 
 /// Registers beside the sums and the held side: one that streams, one more where a product needs a temporary or a constant.
-inline int spares_needed(Arithmetic a) {
-  return a == Arithmetic::I16Dot || a == Arithmetic::I16I8Dot || a == Arithmetic::I8I8Dot ? 2 : 1;
-}
+inline int spares_needed(Arithmetic a) { return a == Arithmetic::I16Dot || a == Arithmetic::I16I8Dot || a == Arithmetic::I8I8Dot ? 2 : 1; }
 
 inline int spare_registers(Isa isa, int rows, int vectors) {
   return (isa == Isa::Avx512 ? 32 : 16) - rows * vectors - std::min(rows, vectors);

@@ -30,7 +30,21 @@ private:
 };
 
 /// How a family multiplies, in kernels.inc's words.
-enum class Arithmetic : uint8_t { F32Fma, F64Fma, BF16Fma, F16Fma, I8Fma, BF16Dot, U8I8Dot, I8I8Dot, I16Dot, I16I8Dot, BF16Tile, U8I8Tile, I8Tile };
+enum class Arithmetic : uint8_t {
+  F32Fma,
+  F64Fma,
+  BF16Fma,
+  F16Fma,
+  I8Fma,
+  BF16Dot,
+  U8I8Dot,
+  I8I8Dot,
+  I16Dot,
+  I16I8Dot,
+  BF16Tile,
+  U8I8Tile,
+  I8Tile
+};
 
 /// A row of kernels.inc: a family of matrix kernels. `rows` are filled in.
 struct GemmFamilyRow {
