@@ -45,7 +45,7 @@ void prepare_images(const KernelTable& kernels, const Conv& c) {
 void convert_images(const KernelTable& kernels, const Workers& workers, const Conv& c, char* to) noexcept {
   constexpr int64_t item_elements = 8192;
   auto* convert = kernels.convert(*image_conversion(kernels, c));
-  const int64_t pixels = c.window.in_pixels(), item_pixels = std::max<int64_t>(item_elements / c.in_channels, 1),
+  const int64_t pixels = c.window.in_pixels(), item_pixels = std::max<int64_t>(item_elements / std::max<int64_t>(c.in_channels, 1), 1),
                 items = ceil_div(pixels, item_pixels), row = c.in_channels * as_read(kernels, c).in_bytes();
   bool dense = c.in_pixel == c.in_channels;
   workers.run(c.batch * items, item_grain(item_elements / converted_per_cycle), [&](int64_t begin, int64_t end, int) {

@@ -255,12 +255,15 @@ std::string describe_conv(const KernelTable& kernels, const ConvPlan& p) {
   if (p.kind == ConvPlan::Kind::Depthwise) return "depthwise kernels";
   if (p.kind == ConvPlan::Kind::Lines) return "kernels along row-major lines";
   if (p.kind == ConvPlan::Kind::Product) return std::string(kernels.family(p.product.family).name) + ", a product";
+  const char* converted = p.image_bytes > 0 ? ", images converted" : "";
   if (p.kind == ConvPlan::Kind::Winograd)
     return std::string(kernels.family(p.winograd.family).name) + " tiles of " + std::to_string(p.winograd.tile_rows) + "x" +
-           std::to_string(p.winograd.panels.width()) + ", Winograd's F(2x2, 3x3), " + std::to_string(p.winograd.blocks) + " items an image";
+           std::to_string(p.winograd.panels.width()) + converted + ", Winograd's F(2x2, 3x3), " + std::to_string(p.winograd.blocks) +
+           " items an image";
   const ConvLayout& l = p.layout;
   std::string text =
       std::string(kernels.family(l.family).name) + " tiles of " + std::to_string(p.tile_rows) + "x" + std::to_string(l.panels.width());
+  text += converted;
   text += p.strip.used() ? ", windows copied by rows" : l.copied ? ", windows copied" : ", windows in place";
   if (l.parts.size() > 1) text += ", " + std::to_string(l.parts.size()) + " parts";
   return text + ", " + std::to_string(p.items) + " items";
