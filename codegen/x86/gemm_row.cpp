@@ -59,7 +59,6 @@ private:
   Xmm sum(int i) const { return vec(most_matrix_rows + i); }
   Xmm converted(int i) const { return vec(most_matrix_rows + unroll + i); }
   Xmm mask() const { return vec(15); }
-  bool converts() const { return f_.b != f_.sum; }
 
   Xbyak::RegExp in_c(int vector) const { return c() + index() * (sum_bytes() / b_bytes()) + vector * vector_bytes(); }
 
@@ -159,20 +158,10 @@ private:
   }
   void add_product(int j, int i, bool masked) {
     Xbyak::Address at = ptr[b_row(i) + index() + j * b_step()];
-    if (!masked && !converts()) return multiply_add(sum(j), element(i), at);
-    Xmm x = converted(0), lanes = masked && converts() ? x | k1 | T_z : x;
-    switch (arithmetic_) {
-    case Arithmetic::BF16Fma:
-      vpmovzxwd(lanes, at);
-      vpslld(x, x, 16);
-      break;
-    case Arithmetic::F16Fma: vcvtph2ps(lanes, at); break;
-    case Arithmetic::I8Fma:
-      vpmovsxbd(lanes, at);
-      vcvtdq2ps(x, x);
-      break;
-    default: load(x, at, masked);
-    }
+    if (!masked && !widens()) return multiply_add(sum(j), element(i), at);
+    Xmm x = converted(0);
+    if (widens()) widen(x, masked ? x | k1 | T_z : x, at);
+    else load(x, at, masked);
     multiply_add(sum(j), element(i), x);
   }
 };
