@@ -163,10 +163,8 @@ llvm::Value* KernelEmitter::load_contiguous(int buffer, llvm::Value* p, const Ma
   DType dtype = kernel_.buffers[static_cast<size_t>(buffer)].dtype;
   llvm::Type* type = vector_of(memory_type(context_, dtype), vector_.width);
   llvm::Value* lanes = m.lanes;
-  if (m.uniform && (lanes || target_.avx512() || size_of(dtype) >= 4)) {
-    llvm::Value* all = b_.CreateVectorSplat(vector_.width, m.uniform);
-    lanes = lanes ? b_.CreateAnd(lanes, all) : all;
-  } else if (m.uniform) p = safe_pointer(p, m.uniform);
+  if (m.uniform && target_.avx512()) lanes = lanes_of(m);
+  else if (m.uniform) p = safe_pointer(p, m.uniform);
   if (!lanes) return mark(buffer, b_.CreateAlignedLoad(type, p, any_alignment));
   return mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, lanes, llvm::Constant::getNullValue(type)));
 }
