@@ -122,8 +122,7 @@ V scale(const Math& m, V p, V n, V shifted);
 /// 2^n for an integer n = shifted - magic() within the normal exponents.
 V power_of_two(const Math& m, V shifted);
 
-/// Whether there are functions by tables: f32 on AVX-512.
-bool has_tables(const Math& m);
+/// Of f32.
 V erf_by_table(const Math& m, V x);
 
 /// x = 2^e (1 + f) for a positive normal x, f in [-1/3, 1/3].
