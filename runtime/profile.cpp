@@ -56,21 +56,40 @@ struct Cost {
     cost.detail =
         fmt::format("{}x{}x{}x{}, {}", m.batch[0] * m.batch[1], m.m, m.n, m.k, describe_matmul(*f.linked->micro_kernels, plan, m));
   }
+  // A chain's time is its first step's, and so is what all of them compute; what lies between them stays in cache.
   void operator()(const ConvStep& s) {
-    move(with(s.epilogue.buffers, {s.input, s.output}));
+    const ConvChain* chain = chain_of(s, f);
+    if (!chain) return move(with(s.epilogue.buffers, {s.input, s.output})), compute(s), describe(s);
+    if (chain->head() == &s) {
+      std::vector<int> buffers;
+      for (const ConvStep* link : {chain->before, chain->depthwise, chain->after}) {
+        if (!link) continue;
+        compute(*link);
+        buffers.insert(buffers.end(), {link->input, link->output});
+        buffers.insert(buffers.end(), link->epilogue.buffers.begin(), link->epilogue.buffers.end());
+      }
+      for (int passing : chain->between) std::erase(buffers, passing);
+      move(std::move(buffers));
+    }
+    describe(s);
+    cost.detail += chain->head() == &s ? ", by rows with what follows" : ", by rows with what is before";
+  }
+  void compute(const ConvStep& s) {
     Conv c = conv_of(s, f);
     const ConvPlan& plan = *f.convs[static_cast<size_t>(s.number)];
-    cost.family = plan.kind == ConvPlan::Kind::Product ? plan.product.family : conv_family(*f.linked->micro_kernels, c);
+    int family = plan.kind == ConvPlan::Kind::Product ? plan.product.family : conv_family(*f.linked->micro_kernels, c);
+    if (family >= 0) cost.family = family;
     double positions = static_cast<double>(c.window.positions()), inputs = static_cast<double>(c.group_inputs()),
            outputs = static_cast<double>(c.out_channels);
     cost.bytes += static_cast<double>(size_of(c.weight_type)) * positions * inputs * outputs;
-    cost.flops =
+    cost.flops +=
         2 * static_cast<double>(c.batch * (c.transposed ? c.window.in_pixels() : c.window.out_pixels())) * positions * inputs * outputs;
+  }
+  void describe(const ConvStep& s) {
+    Conv c = conv_of(s, f);
     cost.detail = fmt::format("{}x{}x{}x{} to {} channels, window {}x{}x{}, {}", c.batch, c.window.in[1], c.window.in[2], c.in_channels,
                               c.out_channels, c.window.kernel[0], c.window.kernel[1], c.window.kernel[2],
-                              describe_conv(*f.linked->micro_kernels, plan));
-    if (const ConvChain* chain = chain_of(s, f))
-      cost.detail += chain->head() == &s ? ", by rows with what follows" : ", by rows with what is before";
+                              describe_conv(*f.linked->micro_kernels, *f.convs[static_cast<size_t>(s.number)]));
   }
   void operator()(const AttentionStep& s) {
     move(with(s.score.buffers, {s.q.buffer, s.k.buffer, s.v.buffer}));

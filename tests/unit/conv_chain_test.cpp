@@ -115,3 +115,19 @@ TEST_CASE("chains of convolutions give what the interpreter gives") {
   if (host_target(Isa::Auto).l2_bytes >= 1 << 20) CHECK(chains == expected);
   else CHECK(chains > expected / 2);
 }
+
+TEST_CASE("a chain's cost is that of its first step, and all of it is counted") {
+  const Chain& s = blocks[10];
+  Executable native = graph_of(s, false).program().compile({.threads = 1, .profile = true}).value();
+  run(native, {mixed(s.type, {s.batch, s.in, s.height, s.width}, 31)});
+  Explanation e = native.explanation().value();
+  double flops = 0, most = 0;
+  for (const ExplainedStep& step : e.steps) {
+    if (step.kind != ExplainedStep::Kind::Conv) continue;
+    flops += step.flops, most = std::max(most, step.flops);
+    if (step.flops == 0) CHECK(step.us < 1e-2 * e.us);
+  }
+  double pixels = static_cast<double>(s.batch * s.height * s.width);
+  CHECK(flops == 2 * pixels * static_cast<double>(s.wide * (s.in + s.kernel * s.kernel + s.out)));
+  CHECK(most == flops);
+}
