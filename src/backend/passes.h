@@ -11,6 +11,8 @@ bool choose_layout(LoadedProgram& program);
 /// What a cat joins is made in the memory of its result where that can be, and copied there otherwise; the cat becomes tenon::join, which
 /// has nothing to do. Cats that would be copied anyway, or not at all, stay.
 bool join_in_place(LoadedProgram& program);
+/// Cats of more operands than a loop is cut for become cats of cats.
+bool split_cats(LoadedProgram& program);
 /// Groups nodes into regions, each one step of the plan:
 ///   tenon::loops   pointwise, views and reductions over one domain, one generated kernel
 ///   tenon::matmul  a matrix product with what follows element by element
@@ -25,6 +27,7 @@ bool overlap_collectives(LoadedProgram& program);
 inline constexpr Pass backend_passes[] = {
     {"choose_layout", choose_layout},
     {"join_in_place", join_in_place},
+    {"split_cats", split_cats},
     {"fuse", fuse},
     {"overlap_collectives", overlap_collectives},
 };

@@ -1,6 +1,7 @@
 #include "loops/cuts.h"
 
 #include "backend/affine.h"
+#include "backend/join.h"
 
 namespace tenon {
 
@@ -9,7 +10,6 @@ namespace {
 constexpr int64_t long_loop = 128;    // below that a masked vector costs less than another loop
 constexpr int64_t gathered_loop = 24; // where the choice is of what is read: else it is gathered element by element
 constexpr int most_parts = 4;
-constexpr int most_joined = 32; // parts of what is a choice as a whole: each is as long as what it keeps of it
 constexpr int most_weight = 24; // of a body: others are bound by what they compute
 
 // Where an expression changes along the axis: it is `below` before `at`, and `above` from there on.
