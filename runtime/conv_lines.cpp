@@ -15,13 +15,14 @@ namespace {
 constexpr int64_t item_bytes = 32 << 10; // of an item's outputs: they stay in cache for the epilogue
 constexpr int64_t few_channels = 4;      // of an item that is not whole planes
 constexpr int64_t most_products = 1024;  // of a step: they are written out
+constexpr int64_t outputs_by_two = 6;    // whose sums of two vectors sixteen registers hold beside what they read
 
-/// The outputs of each group, in blocks that one kernel computes: sixteen registers hold the sums of two vectors of six.
+/// The outputs of each group, in blocks that one kernel computes.
 struct Blocks {
   int64_t inputs, outputs, count, size;
 
   Blocks(const Conv& c, int lanes) : inputs(c.group_inputs()), outputs(c.group_outputs()) {
-    count = ceil_div(outputs, lanes == 16 ? LineKey::max_outputs : 6);
+    count = ceil_div(outputs, lanes == 16 ? LineKey::max_outputs : outputs_by_two);
     size = ceil_div(outputs, std::max<int64_t>(count, 1));
   }
   int64_t last_size() const { return outputs - (count - 1) * size; }
