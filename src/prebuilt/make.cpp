@@ -1,6 +1,8 @@
-// make_prebuilt SOURCE BYTES: compiles the kernels of common layers for each level of instructions, and writes a C++ source with the table
-// of them, whose bytes it includes.
+// make_prebuilt SOURCE BYTES [LAYERS]: compiles the kernels of common layers, or of the first of them, for each level of instructions, and
+// writes a C++ source with the table of them, whose bytes it includes.
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <thread>
@@ -112,8 +114,9 @@ void write(const char* path, const std::string& text) {
 
 int main(int argc, char** argv) {
   using namespace tenon;
-  if (argc != 3) return fmt::print(stderr, "usage: make_prebuilt SOURCE BYTES\n"), 2;
+  if (argc < 3 || argc > 4) return fmt::print(stderr, "usage: make_prebuilt SOURCE BYTES [LAYERS]\n"), 2;
   std::vector<LoadedProgram> layers = prebuilt_layers();
+  if (argc == 4) layers.erase(layers.begin() + std::min<std::ptrdiff_t>(std::atoi(argv[3]), std::ssize(layers)), layers.end());
   for (LoadedProgram& layer : layers) lower(layer, "backend");
   std::string bytes, tables;
   for (Isa level : levels) {
