@@ -10,7 +10,7 @@ seed=$((16#0$(git rev-parse --short=7 HEAD: 2>/dev/null))) # other inputs for ea
 ulimit -s 65536 # frames are larger than those of a release
 
 fuzz() { # TARGET [OPTIONS]: from the inputs in its folder, where what it finds stays
-  "$dir/tests/$1" "${@:2}" -seed=$((seed + 1)) -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=30 -artifact_prefix="$dir/$1_corpus/" "$dir/$1_corpus"
+  "$dir/tests/$1" -seed=$((seed + 1)) -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=30 -artifact_prefix="$dir/$1_corpus/" "${@:2}" "$dir/$1_corpus"
 }
 mkdir -p "$dir/load_fuzz_corpus" "$dir/text_fuzz_corpus" "$dir/script_text_fuzz_corpus" "$dir/script_fuzz_corpus"
 for samples in load programs archives/2.6.0; do
@@ -22,7 +22,7 @@ for f in tests/fixtures/scripts/*/*.ir; do (printf g; cat "$f") >"$dir/script_te
 cp tests/fixtures/scripts/*/*.py "$dir/script_fuzz_corpus"
 
 "$dir/src/cli/tenon" check tests/fixtures/programs && "$dir/src/cli/tenon" check tests/fixtures/control && tests/tool_test.sh "$dir/src/cli/tenon" &&
-  "$dir/tests/program_fuzz" tests/fixtures/programs "$seconds" "$seed" && fuzz load_fuzz && fuzz text_fuzz &&
+  "$dir/tests/program_fuzz" tests/fixtures/programs "$seconds" "$seed" && fuzz load_fuzz && fuzz text_fuzz -max_total_time=$((seconds * 10)) &&
   fuzz script_text_fuzz &&
-  # Lists may be their own elements; tensors of gigabytes are refused, as they would be where there is no memory for them.
-  ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0:max_allocation_size_mb=256 fuzz script_fuzz -detect_leaks=0
+  # What is given so far takes a minute of texts and twenty seconds of sources. Lists may be their own elements; tensors of gigabytes are refused, as they would be where there is no memory for them.
+  ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0:max_allocation_size_mb=256 fuzz script_fuzz -detect_leaks=0 -max_total_time=$((seconds * 5))
