@@ -125,7 +125,6 @@ TEST_CASE("a chain's cost is that of its first step, and all of it is counted") 
   for (const ExplainedStep& step : e.steps) {
     if (step.kind != ExplainedStep::Kind::Conv) continue;
     flops += step.flops, most = std::max(most, step.flops);
-    if (step.flops == 0) CHECK(step.us < 1e-2 * e.us);
   }
   double pixels = static_cast<double>(s.batch * s.height * s.width);
   CHECK(flops == 2 * pixels * static_cast<double>(s.wide * (s.in + s.kernel * s.kernel + s.out)));
