@@ -1,4 +1,6 @@
 // Attention steps against the interpreter: sizes, masks, grouped heads, bounds of the keys, the ways models write it.
+#include <random>
+
 #include "compile/compile.h"
 #include "emulated_tiles.h"
 #include "graph_harness.h"

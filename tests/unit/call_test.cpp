@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <random>
 
+#include "api/impl.h"
 #include "runtime/memory.h"
 #include "tests/unit/allocations.h"
 #include "tests/unit/graph_harness.h"

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "api/impl.h"
 #include "tests/unit/capi_harness.h"
 #include "tests/unit/graph_harness.h"
 

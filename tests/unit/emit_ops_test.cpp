@@ -1,5 +1,6 @@
 // Every operator of eval.h on every dtype it is legal for, with special values, by lanes and one by one; and all casts.
 #include "codegen/code_count.h"
+#include "expr/eval.h"
 #include "kernel_harness.h"
 #include "runtime/parallel.h"
 

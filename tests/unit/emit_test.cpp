@@ -1,4 +1,6 @@
 // Generated code of whole kernels: loops of every length, memory access of every kind, guards, reductions, checks.
+#include <random>
+
 #include "kernel_harness.h"
 
 using namespace tenon;

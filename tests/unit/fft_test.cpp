@@ -3,6 +3,7 @@
 
 #include <complex>
 #include <numbers>
+#include <random>
 
 #include "runtime/library/fft.h"
 #include "tests/unit/graph_harness.h"

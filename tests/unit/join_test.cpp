@@ -1,6 +1,7 @@
 // Cats whose operands are made in the memory of the result, beside the interpreter. TENON_DIFF_GRAPHS=n runs n random
 // networks.
 #include <cstdlib>
+#include <random>
 
 #include "compile/compile.h"
 #include "tests/unit/graph_harness.h"

@@ -1,5 +1,7 @@
 // Products of few columns of few terms as pointwise sums, and what weights alone say before it is expanded over a
 // batch.
+#include <random>
+
 #include "compile/compile.h"
 #include "graph_harness.h"
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <random>
 
+#include "api/impl.h"
 #include "compile/memory_formula.h"
 #include "compile/slots.h"
 #include "tests/unit/graph_harness.h"

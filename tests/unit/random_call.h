@@ -2,6 +2,7 @@
 // refuses is tried again with others.
 #pragma once
 #include <optional>
+#include <random>
 
 #include "ir/op.h"
 #include "tests/unit/graph_harness.h"

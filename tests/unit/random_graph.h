@@ -2,6 +2,7 @@
 // reordered sums and contracted products may leave in it, so that results can be compared without guessing; operators that
 // jump (comparisons, rounding, argmax) are applied only to values without error.
 #pragma once
+#include "expr/eval.h"
 #include "tests/unit/random_call.h"
 
 namespace tenon::test {

@@ -1,4 +1,5 @@
 // What rows say of their operators beside how they compute.
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <regex>

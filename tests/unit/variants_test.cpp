@@ -12,6 +12,7 @@
 #include "cli/compare.h"
 #include "compile/specialize.h"
 #include "tests/unit/graph_harness.h"
+#include "variants/variants.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define TSAN // it starts no threads in the child of a process that had some
