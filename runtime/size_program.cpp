@@ -27,13 +27,13 @@ int64_t cast(DType to, int64_t a) {
 
 int64_t of_integers(Op op, int64_t a, int64_t b) {
   if (is_compare(op)) return pick<Op::Eq, Op::Le>(op, [&]<Op O>() { return int64_t{apply_compare<O, int64_t>(a, b)}; });
-  if (is_binary(op)) return pick<Op::Add, Op::Shr>(op, [&]<Op O>() { return apply_binary<O, int64_t>(a, b); });
+  if (is_binary(op)) return pick<Op::Add, Op::Gcd>(op, [&]<Op O>() { return apply_binary<O, int64_t>(a, b); });
   return pick<Op::Neg, Op::Trunc>(op, [&]<Op O>() { return apply_unary<O, int64_t>(a); });
 }
 
 int64_t of_reals(Op op, double a, double b) {
   if (is_compare(op)) return pick<Op::Eq, Op::Le>(op, [&]<Op O>() { return int64_t{apply_compare<O, double>(a, b)}; });
-  if (is_binary(op)) return pick<Op::Add, Op::Shr>(op, [&]<Op O>() { return bits(apply_binary<O, double>(a, b)); });
+  if (is_binary(op)) return pick<Op::Add, Op::Gcd>(op, [&]<Op O>() { return bits(apply_binary<O, double>(a, b)); });
   return pick<Op::Neg, Op::Trunc>(op, [&]<Op O>() { return bits(apply_unary<O, double>(a)); });
 }
 
@@ -80,7 +80,7 @@ bool is_size_op(Op op, DType type) noexcept {
   case DType::F32: return op == Op::Cast;
   case DType::F64:
     if (op == Op::Select || op == Op::Cast || is_compare(op)) return true;
-    return is_unary(op) ? op != Op::Not && op != Op::Bitcast : is_binary(op) && (op < Op::And || op > Op::Shr);
+    return is_unary(op) ? op != Op::Not && op != Op::Bitcast : is_binary(op) && (op < Op::And || op > Op::Gcd);
   case DType::I64:
     if (op == Op::Select || op == Op::Cast || op == Op::Not) return true;
     return is_unary(op) ? rounds : is_binary(op) && op != Op::Div && op != Op::Atan2;

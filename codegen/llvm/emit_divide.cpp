@@ -1,5 +1,5 @@
 // Integer division and remainders: none may trap, vectors without a division instruction go through floats of twice the width,
-// and what is known of the operands (constants, signs) makes them cheap.
+// and what is known of the operands (constants, signs) makes them cheap. Greatest common divisors, without divisions.
 #include <bit>
 
 #include <llvm/IR/Constants.h>
@@ -81,6 +81,39 @@ llvm::Value* lower_divide(const vmath::Emitter& e, const ExprNode& n, llvm::Valu
     return builder.CreateAdd(q, builder.CreateSExt(below, a->getType()));
   }
   return divide_any(builder, n.op, s, a, b);
+}
+
+// Stein's algorithm, until no lane has anything left: the lesser of two odd numbers, and their difference without its factors of two.
+llvm::Value* lower_gcd(llvm::IRBuilderBase& b, bool is_signed, llvm::Value* x, llvm::Value* y) {
+  llvm::Type *type = x->getType(), *wide = type->getScalarSizeInBits() < 32 ? like(x, b.getInt32Ty()) : type;
+  llvm::Value *zero = llvm::Constant::getNullValue(wide), *one = llvm::ConstantInt::get(wide, 1);
+  auto magnitude = [&](llvm::Value* v) {
+    v = b.CreateIntCast(v, wide, is_signed);
+    return is_signed ? b.CreateSelect(b.CreateICmpSLT(v, zero), b.CreateNeg(v), v) : v;
+  };
+  auto is_zero = [&](llvm::Value* v) { return b.CreateICmpEQ(v, zero); };
+  auto twos = [&](llvm::Value* v) { // none of 0
+    return b.CreateIntrinsic(llvm::Intrinsic::cttz, {wide}, {b.CreateSelect(is_zero(v), one, v), b.getTrue()});
+  };
+  llvm::Value *m = magnitude(x), *n = magnitude(y), *shift = twos(b.CreateOr(m, n)), *none = is_zero(m);
+  llvm::Value *odd = b.CreateSelect(none, n, m), *rest = b.CreateSelect(none, zero, n);
+  odd = b.CreateLShr(odd, twos(odd));
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  auto block = [&](const char* name) { return llvm::BasicBlock::Create(b.getContext(), name, before->getParent()); };
+  llvm::BasicBlock *head = block("gcd"), *body = block("gcd_step"), *done = block("gcd_done");
+  b.CreateBr(head);
+  b.SetInsertPoint(head);
+  llvm::PHINode *a = b.CreatePHI(wide, 2), *d = b.CreatePHI(wide, 2);
+  a->addIncoming(odd, before), d->addIncoming(rest, before);
+  llvm::Value* left = b.CreateICmpNE(d, zero);
+  b.CreateCondBr(is_vector(left) ? b.CreateOrReduce(left) : left, body, done);
+  b.SetInsertPoint(body);
+  llvm::Value* c = b.CreateLShr(d, twos(d));
+  llvm::Value *low = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, a, c), *high = b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, a, c);
+  a->addIncoming(b.CreateSelect(left, low, a), body), d->addIncoming(b.CreateSelect(left, b.CreateSub(high, low), zero), body);
+  b.CreateBr(head);
+  b.SetInsertPoint(done);
+  return b.CreateTrunc(b.CreateShl(a, shift), type);
 }
 
 } // namespace tenon::emit

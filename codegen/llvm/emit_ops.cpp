@@ -309,6 +309,7 @@ llvm::Value* int_binary(const vmath::Emitter& e, const ExprNode& n, DType type, 
   case Op::Shl:
   case Op::Shr: return shift(b, n.op, type, x, y);
   case Op::Pow: return int_pow(e, type, x, y);
+  case Op::Gcd: return lower_gcd(b, s, x, y);
   case Op::TruncDiv:
   case Op::Fmod:
   case Op::FloorDiv:
@@ -333,7 +334,7 @@ llvm::Value* lower_call(const vmath::Emitter& e, std::string_view name, DType ty
   llvm::Type* element = register_type(b.getContext(), type);
   require(element->isFloatingPointTy() && find_special(name), "generated code has no function {} on {}", name, name_of(type));
   bool f64_type = element->isDoubleTy();
-  for (auto& row : vmath::special_functions_of(f64_type))
+  for (auto& row : vmath::special_functions())
     if (row.name == name) return row.emit(e, args[0]);
   for (auto& row : vmath::special_binary_functions_of(f64_type))
     if (row.name == name) return row.emit(e, args[0], args[1]);

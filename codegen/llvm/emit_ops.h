@@ -41,5 +41,7 @@ llvm::Value* lower_call(const vmath::Emitter& e, std::string_view name, DType ty
 
 /// Integer TruncDiv, Fmod, FloorDiv and Mod (emit_divide.cpp).
 llvm::Value* lower_divide(const vmath::Emitter& e, const ExprNode& node, llvm::Value* a, llvm::Value* b);
+/// The greatest common divisor of integers.
+llvm::Value* lower_gcd(llvm::IRBuilderBase& b, bool is_signed, llvm::Value* x, llvm::Value* y);
 
 } // namespace tenon::emit

@@ -78,8 +78,8 @@ struct BinaryRow {
 std::span<const UnaryRow> unary_functions();
 std::span<const BinaryRow> binary_functions();
 
-/// Functions of f32, or of f64, that Op::Call names, as the rows of expr/special.h.
-std::span<const UnaryRow> special_functions_of(bool f64);
+/// Functions that Op::Call names, as the rows of expr/special.h.
+std::span<const UnaryRow> special_functions();
 std::span<const BinaryRow> special_binary_functions_of(bool f64);
 
 /// Calls the C function `name` lane by lane, its arguments and result of the lanes' type: rare functions and rare branches.

@@ -140,5 +140,16 @@ struct Pair {
 Pair log_pair(const Math& m, V x);
 /// Widens f32 lanes to f64, applies f there, rounds once: rare functions that would need double-float arithmetic.
 llvm::Value* through_f64(const Emitter& e, llvm::Value* x, const std::function<V(const Math&, V)>& f);
+/// A formula in f64, `wide` where its lanes are f64: f32 needs half of the digits.
+template <V (*formula)(const Math&, V x, bool wide)> llvm::Value* in_f64(const Emitter& e, llvm::Value* x) {
+  if (!x->getType()->getScalarType()->isDoubleTy()) return through_f64(e, x, [](const Math& m, V v) { return formula(m, v, false); });
+  Math m(e, x);
+  return formula(m, m.wrap(x), true).v;
+}
+
+/// Parts of special_functions().
+std::span<const UnaryRow> airy_functions();
+std::span<const UnaryRow> bessel_functions();
+std::span<const UnaryRow> normal_functions();
 
 } // namespace tenon::vmath

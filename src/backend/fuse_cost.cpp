@@ -20,6 +20,7 @@ int weight_of(const ExprNode& n) {
   case Op::Mod:
   case Op::Sqrt:
   case Op::Rsqrt: return 3;
+  case Op::Gcd:
   case Op::Call: return 40;
   default: return (n.op >= Op::Exp && n.op <= Op::Sigmoid) || n.op == Op::Pow || n.op == Op::Atan2 || n.op == Op::Fmod ? 8 : 1;
   }

@@ -77,7 +77,7 @@ private:
 
   /// Sums and products in normal form have more than two operands.
   Number fold(const ExprNode& n, bool floats) {
-    return dispatch_op<Op::Add, Op::Shr>(n.op, [&]<Op O>() {
+    return dispatch_op<Op::Add, Op::Gcd>(n.op, [&]<Op O>() {
       Number v = value(*n.args[0]);
       for (size_t i = 1; i < n.args.size(); i++)
         if (floats) v.real = apply_binary<O>(v.real, real(*n.args[i]));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 
 #include "expr/expr.h"
@@ -111,7 +112,10 @@ template <Op O, class T> T apply_binary_int(T a, T b) {
   else if constexpr (O == Op::Shl) return b < 0 || b >= width ? T(0) : static_cast<T>(static_cast<U>(a) << b);
   else if constexpr (O == Op::Shr) return b < 0 || b >= width ? static_cast<T>(a < 0 ? -1 : 0) : static_cast<T>(a >> b);
   else if constexpr (O == Op::Pow) return int_pow(a, b);
-  else if constexpr (O == Op::TruncDiv) return b == 0 ? T(0) : wraps() ? static_cast<T>(U(0) - static_cast<U>(a)) : static_cast<T>(a / b);
+  else if constexpr (O == Op::Gcd) {
+    auto magnitude = [](T x) { return x < 0 ? uint64_t{0} - static_cast<uint64_t>(x) : static_cast<uint64_t>(x); };
+    return static_cast<T>(std::gcd(magnitude(a), magnitude(b)));
+  } else if constexpr (O == Op::TruncDiv) return b == 0 ? T(0) : wraps() ? static_cast<T>(U(0) - static_cast<U>(a)) : static_cast<T>(a / b);
   else if constexpr (O == Op::Fmod) return b == 0 || wraps() ? T(0) : static_cast<T>(a % b);
   else if constexpr (O == Op::Mod) {
     if (b == 0 || wraps()) return T(0);

@@ -96,7 +96,8 @@ Expr Substitution::apply(Expr e) {
   if (e->op == Op::Load && on_load)
     if (Expr r = on_load(e->bits, *e, args)) return map_[e.get()] = r;
   if (changed) {
-    if (is_leaf(e->op) || e->op == Op::Call) {
+    if (e->op == Op::Call) out = pool.call(e->name, e->type, std::move(args));
+    else if (is_leaf(e->op)) {
       ExprNode n = *e;
       n.args = std::move(args);
       out = e->op == Op::Symbol ? pool.symbol(e->name, e->type, e->lo, e->hi) : pool.intern(std::move(n));

@@ -76,6 +76,7 @@ enum class Op : uint8_t {
   Xor,
   Shl,
   Shr,
+  Gcd, // of integers; not negative, but where it does not fit
   Eq,
   Ne,
   Lt,

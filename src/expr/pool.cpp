@@ -143,6 +143,7 @@ Expr ExprPool::load(int64_t operand, DType type, std::vector<Expr> indices) {
 Expr ExprPool::reg(int64_t number, DType type) { return intern({.op = Op::Reg, .type = type, .bits = number}); }
 
 Expr ExprPool::call(const std::string& function, DType type, std::vector<Expr> args) {
+  if (Expr e = rules::unrolled_polynomial(function, type, args)) return e;
   return intern({.op = Op::Call, .type = type, .args = std::move(args), .name = function});
 }
 

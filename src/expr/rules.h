@@ -18,4 +18,7 @@ Expr product(ExprPool& pool, Expr a, Expr b);
 Expr floor_div(ExprPool& pool, Expr a, Expr b);
 Expr mod(ExprPool& pool, Expr a, Expr b);
 
+/// A call of a polynomial whose degree is known and small, as its recurrence; null for all others. Defined in orthogonal.cpp.
+Expr unrolled_polynomial(std::string_view function, DType type, const std::vector<Expr>& args);
+
 } // namespace tenon::rules

@@ -33,7 +33,7 @@ template <class T> Expr constant(ExprPool& pool, DType type, T v) {
 // Whether the operator is defined on T; the templates of eval.h throw where it is not.
 bool foldable(Op op, DType t) {
   if (is_reduced_float(t) || is_complex(t) || op == Op::Bitcast) return false;
-  if (is_float(t)) return op != Op::Not && (op < Op::And || op > Op::Shr);
+  if (is_float(t)) return op != Op::Not && (op < Op::And || op > Op::Gcd);
   if (t == DType::Bool)
     return op == Op::Not || op == Op::Abs || op == Op::And || op == Op::Or || op == Op::Xor || op == Op::Min || op == Op::Max ||
            op == Op::Mul || op == Op::Add || op == Op::Sub || is_compare(op);
@@ -50,7 +50,7 @@ Expr fold(ExprPool& pool, Op op, DType type, const std::vector<Expr>& args) {
         return dispatch_op<Op::Neg, Op::Trunc>(op, [&]<Op O>() { return constant<T>(pool, type, apply_unary<O, T>(a)); });
       T b = value_as<T>(args[1]);
       if (is_compare(op)) return dispatch_op<Op::Eq, Op::Le>(op, [&]<Op O>() { return pool.boolean(apply_compare<O, T>(a, b)); });
-      return dispatch_op<Op::Add, Op::Shr>(op, [&]<Op O>() { return constant<T>(pool, type, apply_binary<O, T>(a, b)); });
+      return dispatch_op<Op::Add, Op::Gcd>(op, [&]<Op O>() { return constant<T>(pool, type, apply_binary<O, T>(a, b)); });
     } else internal_error("folding of {}", name_of(t));
   });
 }

@@ -1,4 +1,4 @@
-// Special functions that Op::Call names: C functions of doubles, called lane by lane by generated code.
+// Special functions that Op::Call names: C functions of doubles. Generated code calls lane by lane those that it has no vector code for.
 #pragma once
 #include <span>
 #include <string_view>

@@ -11,11 +11,11 @@ namespace tenon {
 namespace {
 
 constexpr std::array op_names = std::to_array<std::string_view>(
-    {"const", "symbol", "axis",  "load",  "reg",  "neg",      "abs",   "not",     "sqrt",   "rsqrt", "exp",   "exp2",    "expm1",
-     "log",   "log2",   "log10", "log1p", "sin",  "cos",      "tan",   "asin",    "acos",   "atan",  "sinh",  "cosh",    "tanh",
-     "asinh", "acosh",  "atanh", "erf",   "erfc", "sigmoid",  "floor", "ceil",    "round",  "trunc", "cast",  "bitcast", "+",
-     "-",     "*",      "/",     "//",    "%",    "truncdiv", "fmod",  "min",     "max",    "pow",   "atan2", "and",     "or",
-     "xor",   "shl",    "shr",   "==",    "!=",   "<",        "<=",    "checked", "select", "call"});
+    {"const", "symbol", "axis",  "load",  "reg",  "neg",      "abs",   "not",  "sqrt",    "rsqrt",  "exp",   "exp2",    "expm1",
+     "log",   "log2",   "log10", "log1p", "sin",  "cos",      "tan",   "asin", "acos",    "atan",   "sinh",  "cosh",    "tanh",
+     "asinh", "acosh",  "atanh", "erf",   "erfc", "sigmoid",  "floor", "ceil", "round",   "trunc",  "cast",  "bitcast", "+",
+     "-",     "*",      "/",     "//",    "%",    "truncdiv", "fmod",  "min",  "max",     "pow",    "atan2", "and",     "or",
+     "xor",   "shl",    "shr",   "gcd",   "==",   "!=",       "<",     "<=",   "checked", "select", "call"});
 static_assert(op_names.size() == static_cast<size_t>(Op::Call) + 1);
 
 // Binding strength for printing; 0 for leaves and function notation.
@@ -246,11 +246,11 @@ private:
     for (int i = 0; i < num_dtypes; i++)
       if (name_of(static_cast<DType>(i)) == name && args.size() == 1 && !is_complex(static_cast<DType>(i)))
         return cast(args[0], static_cast<DType>(i));
-    for (Op op : {Op::TruncDiv, Op::Fmod, Op::Min, Op::Max, Op::Pow, Op::Atan2, Op::Xor, Op::Shl, Op::Shr})
+    for (Op op : {Op::TruncDiv, Op::Fmod, Op::Min, Op::Max, Op::Pow, Op::Atan2, Op::Xor, Op::Shl, Op::Shr, Op::Gcd})
       if (name_of(op) == name && args.size() == 2) {
         unify(args[0], args[1]);
         if (op == Op::Atan2) args[0] = cast(args[0], DType::F64), args[1] = cast(args[1], DType::F64);
-        bool integers = op == Op::Xor || op == Op::Shl || op == Op::Shr;
+        bool integers = op == Op::Xor || op == Op::Shl || op == Op::Shr || op == Op::Gcd;
         if ((integers && is_float(args[0]->type)) || (args[0]->type == DType::Bool && op != Op::Xor))
           lex_.fail("operands of the wrong type for " + name);
         return binary(op, args[0], args[1]);

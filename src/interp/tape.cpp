@@ -66,7 +66,7 @@ template <class T> void run_binary(Op op, void* out, const T* a, const T* b, int
       for (int64_t i = 0; i < n; i++) static_cast<bool*>(out)[i] = apply_compare<O, T>(a[i], b[i]);
     });
   else
-    dispatch_op<Op::Add, Op::Shr>(op, [&]<Op O>() {
+    dispatch_op<Op::Add, Op::Gcd>(op, [&]<Op O>() {
       for (int64_t i = 0; i < n; i++) static_cast<T*>(out)[i] = apply_binary<O, T>(a[i], b[i]);
     });
 }

@@ -47,7 +47,7 @@ Scalar binary(const ExprNode& n, Scalar x, Scalar y) {
     if constexpr (std::is_arithmetic_v<T>) {
       if (is_compare(n.op))
         return dispatch_op<Op::Eq, Op::Le>(n.op, [&]<Op O>() { return Scalar::of(apply_compare<O, T>(x.as<T>(), y.as<T>())); });
-      return dispatch_op<Op::Add, Op::Shr>(n.op, [&]<Op O>() { return Scalar::of(apply_binary<O, T>(x.as<T>(), y.as<T>())); });
+      return dispatch_op<Op::Add, Op::Gcd>(n.op, [&]<Op O>() { return Scalar::of(apply_binary<O, T>(x.as<T>(), y.as<T>())); });
     } else internal_error("{} on {}", name_of(n.op), name_of(n.type));
   });
 }

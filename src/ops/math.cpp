@@ -33,24 +33,21 @@ Expr nextafter(const BodyArgs& a) {
   }
 }
 
-// Mantissa in [0.5, 1) and exponent. Computed in f64: there the powers of two that f32 and f16 need are exact; f64's own
-// subnormals are first multiplied by 2^54.
+// Mantissa in [0.5, 1) and exponent, by the bits of f32 or f64; subnormal numbers are first multiplied by a power of two.
 Values frexp(Builder& b, const Call& c) {
-  V self = b.input(c, "self"), x = b.to(self, DType::F64), size = b.call1("aten::abs", {x});
-  V tiny = b.call1("aten::lt.Scalar", {size, 0x1p-1022}),
+  V self = b.input(c, "self"), x = widen(self), size = b.call1("aten::abs", {x});
+  bool f64 = x.dtype() == DType::F64;
+  DType integer = f64 ? DType::I64 : DType::I32;
+  int64_t mantissa = f64 ? 52 : 23, bias = f64 ? 1022 : 126, mask = f64 ? 0x7ff : 0xff, moved = mantissa + 1; // bias: 0.5 has this exponent
+  V tiny = b.call1("aten::lt.Scalar", {size, std::ldexp(1.0, static_cast<int>(1 - bias))}),
     usable = b.call1("aten::logical_and", {b.call1("aten::isfinite", {x}), b.call1("aten::ne.Scalar", {x, 0})});
-  V scaled = b.where(usable, b.where(tiny, x * 0x1p54, x), 1.0);
-  V e = b.call1("aten::floor", {b.call1("aten::log2", {b.call1("aten::abs", {scaled})})}) + 1.0;
-  // Two factors: 2^-e alone may overflow or be subnormal.
-  V half = b.call1("aten::floor", {e * 0.5});
-  V m = scaled * b.call1("aten::exp2", {-half}) * b.call1("aten::exp2", {half - e});
-  // log2 rounds to the next integer just below a power of two.
-  V below = b.call1("aten::lt.Scalar", {b.call1("aten::abs", {m}), 0.5}),
-    above = b.call1("aten::ge.Scalar", {b.call1("aten::abs", {m}), 1.0});
-  m = b.where(below, m * 2.0, b.where(above, m * 0.5, m));
-  e = b.where(below, e - 1.0, b.where(above, e + 1.0, e));
-  e = b.where(usable, b.where(tiny, e - 54.0, e), 0.0);
-  return Values{b.to(b.where(usable, m, x), self.dtype()), b.to(e, DType::I32)};
+  V bits = b.call1("aten::view.dtype", {b.where(tiny, x * std::ldexp(1.0, static_cast<int>(moved)), x), integer});
+  V e = b.call1("aten::bitwise_and.Scalar", {b.call1("aten::__rshift__.Scalar", {bits, mantissa}), mask});
+  V e_moved = b.call1("aten::sub.Scalar", {e, bias}), e_tiny = b.call1("aten::sub.Scalar", {e, bias + moved});
+  V rest = b.call1("aten::bitwise_and.Scalar", {bits, ~(mask << mantissa)});
+  V m = b.call1("aten::view.dtype", {b.call1("aten::bitwise_or.Scalar", {rest, bias << mantissa}), x.dtype()});
+  V none = b.call1("aten::zeros_like", {e});
+  return Values{b.to(b.where(usable, m, x), self.dtype()), b.to(b.where(usable, b.where(tiny, e_tiny, e_moved), none), DType::I32)};
 }
 
 Expr round_decimals(const BodyArgs& a) {
@@ -86,7 +83,7 @@ Expr nan_to_num(const BodyArgs& a) {
   return select(is_nan(x), given("nan", 0), finite);
 }
 
-Expr gcd(const BodyArgs& a) { return special("gcd", a[0], a[1]); }
+Expr gcd(const BodyArgs& a) { return binary(Op::Gcd, a[0], a[1]); }
 // The product of narrow integers is C's: it only wraps after abs.
 Expr lcm(const BodyArgs& a) {
   DType t = a[0]->type, wide = t == DType::I64 ? t : DType::I32;
