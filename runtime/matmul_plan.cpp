@@ -216,13 +216,19 @@ bool pays_to_pack_a(const KernelTable& kernels, const Caches& caches, const Matm
   return turned < clearly * straight;
 }
 
+/// Rows of A would be converted, and the few columns are less: as rows, they meet what lies along k in place.
+bool pays_to_convert_b(const GemmFamily& f, const Matmul& m) {
+  bool converts = m.a_type == m.b_type && m.a_type != f.a && m.b_type == f.b && f.dot_rows[1] > 0;
+  return converts && !m.packed && m.a_k == 1 && m.n <= in_place_rows;
+}
+
 /// What lies by columns times few columns: the columns are the rows of a row-major matrix.
 bool pays_exchanged(const KernelTable& kernels, const Caches& caches, const Matmul& m) {
   if (pays_to_pack_a(kernels, caches, m)) return true;
-  if (m.n > in_place_rows || m.m <= 4 * m.n || m.k <= 1 || m.a_row != 1 || m.a_k == 1 || m.packed || m.a_type != m.b_type) return false;
+  if (m.n > in_place_rows || m.m <= 4 * m.n || m.k <= 1 || m.packed || m.a_type != m.b_type) return false;
   if (m.n == 1 && m.c && m.c_row != 1) return false;
-  int family = m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.n, m.m, m.k);
-  return can_exchange(kernels.family(family), m);
+  const GemmFamily& f = kernels.family(m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.n, m.m, m.k));
+  return pays_to_convert_b(f, m) || (m.a_row == 1 && m.a_k != 1 && can_exchange(f, m));
 }
 
 // ---- what may be needed
@@ -328,10 +334,12 @@ void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
   const GemmFamily& f = kernels.family(family);
   prepare_packing(kernels, f, m.a_type);
   Preparation{kernels, family, m}.any_columns();
-  if (m.n == 0 || m.packed || !can_exchange(f, m)) return;
+  bool converts = pays_to_convert_b(f, m);
+  if (m.n == 0 || m.packed || !(converts || can_exchange(f, m))) return;
   Matmul row = m;
   row.m = m.n, row.n = m.m, row.c = nullptr;
-  if (m.n <= in_place_rows && m.a_k != 1) row.c = m.c, row.b_n = 1;
+  if (converts) row.b_n = m.a_row;
+  else if (m.n <= in_place_rows && m.a_k != 1) row.c = m.c, row.b_n = 1;
   else if (f.group == 1 && m.m > in_place_rows && m.n > in_place_rows && m.b_k <= 1 && m.a_k <= 1) row.a_k = 1, row.b_n = m.a_row;
   else return;
   Preparation{kernels, family, row}.any_columns();

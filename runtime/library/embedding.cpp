@@ -1,7 +1,10 @@
 // Sums, means and maxima over bags of table rows and over segments; limiting the norm of table rows.
+#include <immintrin.h>
+
 #include <limits>
 
 #include "runtime/library/counts.h"
+#include "runtime/library/halves.h"
 
 namespace tenon::library {
 
@@ -83,6 +86,35 @@ template <class T, class I>
   for (int64_t k = 0; k < width; k++) out[from + k] = narrow<T>(sum[k]);
 }
 
+// The same of f16, by the instructions for it: eight columns in each of `vectors` registers.
+template <int vectors, bool scaled, class I>
+[[gnu::target("avx2,f16c")]] void sum_f16_columns(const Bag<F16, I>& b, int64_t from, float divisor, F16* out) {
+  __m256 sum[vectors];
+  for (__m256& s : sum) s = _mm256_setzero_ps();
+  for (int64_t i = b.begin; i < b.end; i++) {
+    b.fetch(i, from, 8 * vectors);
+    auto row = static_cast<int64_t>(b.indices[i]);
+    if (row == b.padding) continue;
+    const auto* w = reinterpret_cast<const __m128i*>(b.table + row * b.dim + from);
+    __m256 scale = _mm256_set1_ps(scaled ? widen(b.scales[i]) : 1);
+    for (int k = 0; k < vectors; k++) {
+      __m256 x = _mm256_cvtph_ps(_mm_loadu_si128(w + k));
+      sum[k] = _mm256_add_ps(sum[k], scaled ? _mm256_mul_ps(scale, x) : x);
+    }
+  }
+  for (int k = 0; k < vectors; k++) {
+    __m128i half = _mm256_cvtps_ph(_mm256_div_ps(sum[k], _mm256_set1_ps(divisor)), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + from) + k, half);
+  }
+}
+template <bool scaled, class I> void sum_f16_bag(const Bag<F16, I>& b, float divisor, F16* out) {
+  int64_t from = 0;
+  for (; from + 64 <= b.dim; from += 64) sum_f16_columns<8, scaled>(b, from, divisor, out);
+  if (from + 32 <= b.dim) sum_f16_columns<4, scaled>(b, from, divisor, out), from += 32;
+  for (; from + 8 <= b.dim; from += 8) sum_f16_columns<1, scaled>(b, from, divisor, out);
+  if (from < b.dim) sum_columns(b, from, b.dim - from, divisor, out);
+}
+
 template <class T, class I> TENON_WIDE void sum_bag(const Bag<T, I>& b, int64_t over, T* out) {
   auto divisor = static_cast<Wide<T>>(over);
   int64_t from = 0;
@@ -90,6 +122,13 @@ template <class T, class I> TENON_WIDE void sum_bag(const Bag<T, I>& b, int64_t 
   if (from + 32 <= b.dim) sum_columns(b, from, 32, divisor, out), from += 32;
   if (from + 16 <= b.dim) sum_columns(b, from, 16, divisor, out), from += 16;
   if (from < b.dim) sum_columns(b, from, b.dim - from, divisor, out);
+}
+
+template <class T, class I> void sum_up(const Bag<T, I>& b, int64_t over, T* out) {
+  if constexpr (std::is_same_v<T, F16>)
+    if (has_f16c())
+      return b.scales ? sum_f16_bag<true>(b, static_cast<float>(over), out) : sum_f16_bag<false>(b, static_cast<float>(over), out);
+  sum_bag(b, over, out);
 }
 
 // The greatest of each column, the first of equals, and its row.
@@ -133,7 +172,7 @@ template <class T, class I> void fill_bags(const LibraryCall& c, const Bags& b) 
       int64_t size = b.listed(k);
       if (b.padding >= 0) size -= std::count(bag.indices + bag.begin, bag.indices + bag.end, static_cast<I>(b.padding));
       if (b.mode == 2) max_bag(bag, to, rows.data());
-      else sum_bag(bag, b.mode == 1 ? std::max<int64_t>(1, size) : 1, to);
+      else sum_up(bag, b.mode == 1 ? std::max<int64_t>(1, size) : 1, to);
       if (k < sized) size_of_bag[k] = static_cast<I>(size);
       if (keep_positions)
         std::transform(rows.begin(), rows.end(), positions.as<I>() + k * b.dim, [](int64_t row) { return static_cast<I>(row); });

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "runtime/library/common.h"
+#include "runtime/library/halves.h"
 
 namespace tenon::library {
 
@@ -76,9 +77,13 @@ template <class Op, class T> TENON_WIDE void scan_row(const T* from, T* to, int6
   if constexpr (Op::by_vectors) {
     alignas(64) A x[block];
     for (int64_t width; (width = std::min(block, (n - i) / 8 * 8)) > 8; i += width) {
-      for (int64_t k = 0; k < width; k++) x[k] = static_cast<A>(widen(from[i + k]));
+      if constexpr (is_half_v<T>) widen_row(from + i, x, width);
+      else
+        for (int64_t k = 0; k < width; k++) x[k] = static_cast<A>(from[i + k]);
       start = scan_vectors<Op>(x, width, start);
-      for (int64_t k = 0; k < width; k++) to[i + k] = narrow<T>(x[k]);
+      if constexpr (is_half_v<T>) narrow_row(x, to + i, width);
+      else
+        for (int64_t k = 0; k < width; k++) to[i + k] = narrow<T>(x[k]);
     }
   }
   for (; i < n; i++) {
@@ -124,10 +129,21 @@ constexpr int64_t most_lanes = 256; // beside each other, in one piece of work
 template <class Op, class T>
 TENON_WIDE void scan_lanes(const T* from, T* to, int64_t n, int64_t step, int64_t width, typename Op::A* running) {
   using A = typename Op::A;
+  constexpr int64_t block = 256;
   for (int64_t i = 0; i < n; i++, from += step) {
-    for (int64_t k = 0; k < width; k++) running[k] = Op::join(running[k], static_cast<A>(widen(from[k])));
+    if constexpr (is_half_v<T>)
+      for (int64_t at = 0; at < width; at += block) {
+        float row[block];
+        int64_t count = std::min(block, width - at);
+        widen_row(from + at, row, count);
+        for (int64_t k = 0; k < count; k++) running[at + k] = Op::join(running[at + k], row[k]);
+      }
+    else
+      for (int64_t k = 0; k < width; k++) running[k] = Op::join(running[k], static_cast<A>(from[k]));
     if (!to) continue;
-    for (int64_t k = 0; k < width; k++) to[k] = narrow<T>(running[k]);
+    if constexpr (is_half_v<T>) narrow_row(running, to, width);
+    else
+      for (int64_t k = 0; k < width; k++) to[k] = narrow<T>(running[k]);
     to += step;
   }
 }

@@ -121,7 +121,7 @@ bool scatter_by(const Writes& w) {
   int64_t threads = threads_of(w.c);
   bool one_column = p.columns == 1 && p.count() == 1 && p.out_step == 1 && p.index_step == 1;
   if (!one_column || p.n < 65536) return scatter_pieces(w);
-  if (w.loops.sums && threads > 1 && p.limit * threads <= p.n / 4) return scatter_parts(w);
+  if (w.loops.sums && threads > 1 && p.limit * threads <= p.n) return scatter_parts(w);
   return p.limit * w.loops.out_size < 65536 && threads == 1 ? scatter_pieces(w) : scatter_shares(w);
 }
 
@@ -285,13 +285,9 @@ template <class T> bool scatter_reduced(const LibraryCall& c, const Scatter& s, 
   if constexpr (std::is_same_v<Wide<T>, T>) return reduce_into(c, p, u, out, index, source, value);
   else { // halves are summed up in f32
     auto wide = scratch<float>(s.self.numel());
-    parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i++) wide[static_cast<size_t>(i)] = widen(out[i]);
-    });
+    parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) { widen_row(out + begin, wide.get() + begin, end - begin); });
     bool within = reduce_into(c, p, u, wide.get(), index, source, value);
-    parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i++) out[i] = narrow<T>(wide[static_cast<size_t>(i)]);
-    });
+    parallel(c, s.self.numel(), 8192, [&](int64_t begin, int64_t end) { narrow_row(wide.get() + begin, out + begin, end - begin); });
     return within;
   }
 }

@@ -2,6 +2,7 @@
 // order, so that of several assigned the last one stays.
 #pragma once
 #include "runtime/library/counts.h"
+#include "runtime/library/halves.h"
 
 namespace tenon::library {
 
@@ -28,6 +29,35 @@ template <Update U, class A, class B> [[gnu::always_inline]] inline A joined(A a
   }
 }
 
+// Whether elements of B are joined with those of A as f32, a row at a time: one by one they take longer to convert than to join.
+template <Update U, class A, class B> inline constexpr bool joins_halves = U != Update::Assign && (is_half_v<A> || is_half_v<B>);
+
+template <class T> [[gnu::always_inline]] inline void read_row(const T* from, float* to, int64_t n) {
+  if constexpr (is_half_v<T>) widen_row(from, to, n);
+  else std::transform(from, from + n, to, [](T x) { return static_cast<float>(x); });
+}
+template <class T> [[gnu::always_inline]] inline void write_row(const float* from, T* to, int64_t n) {
+  if constexpr (is_half_v<T>) narrow_row(from, to, n);
+  else std::transform(from, from + n, to, [](float x) { return static_cast<T>(x); });
+}
+
+// Joins n elements that lie together with others that do.
+template <Update U, class A, class B> [[gnu::always_inline]] inline void join_row(A* __restrict to, const B* __restrict from, int64_t n) {
+  if constexpr (U == Update::Add && std::is_same_v<A, float> && is_half_v<B>) add_row(from, 1, to, n);
+  else if constexpr (joins_halves<U, A, B>) {
+    constexpr int64_t most = 256;
+    float x[most], y[most];
+    for (int64_t at = 0; at < n; at += most) {
+      int64_t count = std::min(most, n - at);
+      read_row(to + at, x, count);
+      read_row(from + at, y, count);
+      for (int64_t k = 0; k < count; k++) x[k] = joined<U>(x[k], y[k]);
+      write_row(x, to + at, count);
+    }
+  } else
+    for (int64_t k = 0; k < n; k++) to[k] = joined<U>(to[k], from[k]);
+}
+
 // Whether n indices are in [0, limit).
 inline bool are_within(const int64_t* index, int64_t step, int64_t n, int64_t limit) {
   if (step == 1) return all_below(index, n, limit);
@@ -46,6 +76,16 @@ template <Update U, class A, class B> bool scatter_elements(Lane l) {
   for (int64_t left = l.n, count; left > 0; left -= count, index += count * l.index_step, source += count * l.source_step) {
     count = std::min(left, most);
     if (!are_within(index, l.index_step, count, l.limit)) return false;
+    if constexpr (joins_halves<U, A, B> && is_half_v<B>)
+      if (l.source_step == 1) {
+        float row[most];
+        widen_row(source, row, count);
+        for (int64_t j = 0; j < count; j++) {
+          A& to = out[index[j * l.index_step] * l.out_step];
+          to = joined<U>(to, row[j]);
+        }
+        continue;
+      }
     if (l.out_step == 1 && l.index_step == 1 && l.source_step == 1)
       for (int64_t j = 0; j < count; j++) out[index[j]] = joined<U>(out[index[j]], source[j]);
     else
@@ -72,10 +112,21 @@ template <Update U, class A, class B> bool scatter_columns(Lane l, int64_t colum
       fetch_elements(source + ahead * l.source_step, columns);
     }
     if (!are_within(index, 1, columns, l.limit)) return false;
-    for (int64_t k = 0; k < columns; k++) {
-      A& to = out[index[k] * l.out_step + k];
-      to = joined<U>(to, source[k]);
-    }
+    auto join = [&](const auto* from, int64_t first, int64_t count) {
+      for (int64_t k = first; k < first + count; k++) {
+        A& to = out[index[k] * l.out_step + k];
+        to = joined<U>(to, from[k - first]);
+      }
+    };
+    if constexpr (joins_halves<U, A, B> && is_half_v<B>) {
+      constexpr int64_t most = 256;
+      float row[most];
+      for (int64_t k = 0, count; k < columns; k += count) {
+        count = std::min(most, columns - k);
+        widen_row(source + k, row, count);
+        join(row, k, count);
+      }
+    } else join(source, 0, columns);
   }
   return true;
 }
@@ -88,9 +139,7 @@ template <Update U, class A, class B> TENON_WIDE void scatter_rows(Lane l, int64
       const char* next = reinterpret_cast<const char*>(static_cast<A*>(l.out) + l.index[j + ahead] * l.out_step);
       for (size_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(next + byte, 1);
     }
-    A* __restrict to = static_cast<A*>(l.out) + l.index[j] * l.out_step;
-    const B* __restrict from = static_cast<const B*>(l.source) + j * l.source_step;
-    for (int64_t k = 0; k < columns; k++) to[k] = joined<U>(to[k], from[k]);
+    join_row<U>(static_cast<A*>(l.out) + l.index[j] * l.out_step, static_cast<const B*>(l.source) + j * l.source_step, columns);
   }
 }
 // The elements of one column, without steps, that go to the places [first, last). Places lie far apart: those of a block
