@@ -164,6 +164,7 @@ private:
     if (needs_memory_.get(v) || c.reduction != Reduction::None) return;
     InlineCost cost = inline_cost(c.body);
     if (is_narrowing(n) && is_of_product(n.args[0].get<ValueId>())) return;
+    if (n.op.name().starts_with(own::to_layout.name()) && !is_used_once(n)) return; // turned for what reads it again and again
     if (is_always_inline(n.def->kind, cost) || (is_used_once(n) && is_inline_when_used_once(cost) && !is_epilogue(n)))
       roles_[v] = Role::Inline;
   }

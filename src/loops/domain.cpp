@@ -104,16 +104,31 @@ void split_axes(LoopDomain& d) {
 
 namespace {
 
-// Offsets of a load that looks up where it reads: along the axes it looks up by, places lie anywhere, so far apart.
+// Symbols count as 64: only the order matters.
+int64_t rough_value(Expr e, const ExprNode* axis = nullptr, int64_t at = 1) {
+  return eval_int(e, [&](const ExprNode& n) { return n.op == Op::Symbol ? 64 : &n == axis ? at : 1; });
+}
+
+// How far apart neighbours along an axis lie on average.
+int64_t slope(Expr term, Expr axis) {
+  int64_t n = std::max<int64_t>(rough_value(axis->args[0]), 2);
+  return (rough_value(term, axis.get(), n - 1) - rough_value(term, axis.get(), 0)) / (n - 1);
+}
+
+// Offsets of a load that looks up where it reads: along the axes it looks up by, places lie anywhere, so far apart. Or that divides
+// (windows of which some are longer by one): they lie apart by some average.
 std::optional<Affine> lookup_access(Expr offset, std::span<const Expr> axes) {
   ExprPool& pool = *offset->pool;
   Expr direct = pool.integer(0), far = pool.integer(int64_t{1} << 40);
   std::vector<bool> looked_up(axes.size(), false);
   for (Expr term : offset->op == Op::Add ? offset->args : std::vector<Expr>{offset}) {
-    bool looks_up = contains(term, [](const ExprNode& n) { return n.op == Op::Load; });
-    if (!looks_up) direct = direct + term;
-    for (size_t k = 0; looks_up && k < axes.size(); k++)
-      if (contains(term, [&](const ExprNode& n) { return &n == axes[k].get(); })) looked_up[k] = true;
+    bool looks_up = contains(term, [](const ExprNode& n) { return n.op == Op::Load; }), divides = !looks_up && !as_affine(term, axes);
+    if (!looks_up && !divides) direct = direct + term;
+    for (size_t k = 0; (looks_up || divides) && k < axes.size(); k++)
+      if (contains(term, [&](const ExprNode& n) { return &n == axes[k].get(); })) {
+        if (looks_up) looked_up[k] = true;
+        else direct = direct + axes[k] * static_cast<double>(slope(term, axes[k]));
+      }
   }
   auto a = as_affine(direct, axes);
   if (!a || std::ranges::all_of(a->coefficients, [](Expr c) { return is_const_int(c, 0); })) return std::nullopt;
@@ -142,11 +157,6 @@ std::optional<Affine> main_access(const LoopDomain& d) {
     });
   }
   return best;
-}
-
-// Symbols count as 64: only the order matters.
-int64_t rough_value(Expr e) {
-  return eval_int(e, [](const ExprNode& n) { return n.op == Op::Symbol ? 64 : 1; });
 }
 
 // Windows that are reduced (a pooling's) are short, and their neighbours lie next to them: those make better vectors.

@@ -152,6 +152,21 @@ std::vector<Expr> output_size(const Call& c, size_t dims) {
   return out;
 }
 
+// Sums over windows of all dims from `lead` on; of known sizes one dim after the other, the outer ones first, as they are added up row by
+// row.
+V adaptive_sums(Builder& b, V x, const std::vector<Expr>& out, size_t lead) {
+  std::vector<Expr> now(x.sizes().begin() + static_cast<std::ptrdiff_t>(lead), x.sizes().end());
+  auto known = [](Expr e) { return e->is_const(); };
+  if (!std::all_of(out.begin(), out.end(), known) || !std::all_of(now.begin(), now.end(), known))
+    return b.call1("tenon::adaptive_sum.default", {x, out});
+  for (size_t k = 0; k < out.size(); k++) {
+    if (now[k] == out[k]) continue;
+    now[k] = out[k];
+    x = b.call1("tenon::adaptive_sum.default", {x, now});
+  }
+  return x;
+}
+
 Values adaptive_avg_pool(Builder& b, const Call& c) {
   size_t dims = pooled_dims(c), lead = c.rank("self") - dims;
   check_rank(c, dims);
@@ -166,7 +181,7 @@ Values adaptive_avg_pool(Builder& b, const Call& c) {
     if (n == 1) return x;
     return quotient(b, b.call1("tenon::window_sum.default", uniform_args(b, c, x, w)), n, x.dtype());
   }
-  V y = b.call1("tenon::adaptive_sum.default", {x, out});
+  V y = adaptive_sums(b, x, out, lead);
   for (size_t k = 0; k < dims; k++) {
     Expr in = x.size(static_cast<int64_t>(lead + k));
     V i = count(b, out[k]);

@@ -265,17 +265,27 @@ DimFilter antialias(Builder& b, DType t, Axis a, bool align_corners, FilterOf fi
   return {weight / b.sum(weight, {1}, true), first};
 }
 
-// The inner dim first, as torch does.
+// Rows as columns, in memory: there neighbours have the same weights along the inner dim.
+V turned(Builder& b, V x) { return b.call1("tenon::to_layout", {b.transpose(x, -1, -2)}); }
+
+// The inner dim first, as torch does, but where the outer one is known to shrink, which leaves fewer rows. Bytes, which each dim rounds,
+// keep torch's order.
 template <auto Filter, int Reach> Values antialiased(Builder& b, const Call& c) {
   Request r = weighted_request(b, c);
   bool bytes = r.x.dtype() == DType::U8;
   DType t = bytes ? DType::F64 : math_type(r.x.dtype());
   V y = bytes ? r.x : b.to(r.x, t);
-  for (size_t k = r.size.size(); k-- > 0;) {
+  bool shrinks = !bytes && r.size[0]->is_const() && r.x.size(2)->is_const() && r.size[0]->bits < r.x.size(2)->bits;
+  for (size_t n = 0; n < r.size.size(); n++) {
+    size_t k = shrinks ? n : r.size.size() - 1 - n;
     Axis a{r.x.size(static_cast<int64_t>(k + 2)), r.size[k], r.scales[k].get<double>()};
     if (a.in == a.out && a.scale == 0) continue;
     DimFilter f = antialias(b, t, a, c.flag("align_corners"), Filter, Reach);
-    y = bytes ? filter_bytes(b, y, f, k + 2) : b.call1("tenon::filter_dim.default", {y, f.weights, f.first, static_cast<int64_t>(k + 2)});
+    bool inner = k + 1 == r.size.size();
+    size_t dim = k + (inner ? 1 : 2);
+    if (inner) y = turned(b, y);
+    y = bytes ? filter_bytes(b, y, f, dim) : b.call1("tenon::filter_dim.default", {y, f.weights, f.first, static_cast<int64_t>(dim)});
+    if (inner) y = turned(b, y);
   }
   return b.to(y, r.x.dtype());
 }
