@@ -122,7 +122,8 @@ std::optional<Affine> lookup_access(Expr offset, std::span<const Expr> axes) {
   Expr direct = pool.integer(0), far = pool.integer(int64_t{1} << 40);
   std::vector<bool> looked_up(axes.size(), false);
   for (Expr term : offset->op == Op::Add ? offset->args : std::vector<Expr>{offset}) {
-    bool looks_up = contains(term, [](const ExprNode& n) { return n.op == Op::Load; }), divides = !looks_up && !as_affine(term, axes);
+    bool looks_up = contains(term, [](const ExprNode& n) { return n.op == Op::Load || n.op == Op::Checked; }),
+         divides = !looks_up && !as_affine(term, axes);
     if (!looks_up && !divides) direct = direct + term;
     for (size_t k = 0; (looks_up || divides) && k < axes.size(); k++)
       if (contains(term, [&](const ExprNode& n) { return &n == axes[k].get(); })) {

@@ -1,5 +1,8 @@
-// Resized images: native code beside the interpreter, at scales where what a vector reads lies near, far, and in
+// Resized and pooled images: native code beside the interpreter, at scales where what a vector reads lies near, far, and in
 // descending order.
+#include <array>
+#include <cmath>
+
 #include "tests/unit/graph_harness.h"
 
 using namespace tenon;
@@ -45,4 +48,93 @@ TEST_CASE("resized images of any size, and of three dimensions") {
     solid.returns(solid.b.call1("aten::upsample_trilinear3d.default", {solid.input({1, 2, 3, 5, 20}), ArgList{6, 7, 64}, true}));
     compare(solid, {{image(DType::F32, {1, 2, 3, 5, 20})}}, {.isa = isa});
   }
+}
+
+namespace {
+
+// One dim antialiased by the triangle, as torch defines it: [rows, in] to [rows, out].
+std::vector<double> shrunk(const std::vector<double>& x, int64_t rows, int64_t in, int64_t out) {
+  std::vector<double> y;
+  double step = static_cast<double>(in) / static_cast<double>(out), wide = std::max(step, 1.0);
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < out; i++) {
+      double center = (static_cast<double>(i) + 0.5) * step, sum = 0, weights = 0;
+      for (int64_t k = std::max<int64_t>(static_cast<int64_t>(center - wide + 0.5), 0);
+           k < std::min(static_cast<int64_t>(center + wide + 0.5), in); k++) {
+        double w = std::max(0.0, 1 - std::abs(static_cast<double>(k) - center + 0.5) / wide);
+        sum += w * x[static_cast<size_t>(r * in + k)], weights += w;
+      }
+      y.push_back(sum / weights);
+    }
+  return y;
+}
+
+std::vector<double> turned(const std::vector<double>& x, int64_t rows, int64_t columns) {
+  std::vector<double> y;
+  for (int64_t c = 0; c < columns; c++)
+    for (int64_t r = 0; r < rows; r++) y.push_back(x[static_cast<size_t>(r * columns + c)]);
+  return y;
+}
+
+double largest_difference(const Tensor& got, const std::vector<double>& want) {
+  std::vector<double> values = numbers(got);
+  double most = values.size() == want.size() ? 0 : INFINITY;
+  for (size_t i = 0; i < want.size(); i++) most = std::max(most, std::abs(values[i] - want[i]));
+  return most;
+}
+
+} // namespace
+
+TEST_CASE("antialiased images, whichever dim comes first") {
+  for (Isa isa : {Isa::Auto, Isa::Avx2})
+    for (auto [h, w, out_h, out_w] : {std::array{37, 61, 16, 20}, {16, 20, 37, 61}, {40, 9, 7, 33}, {5, 100, 5, 31}, {64, 1, 3, 1}})
+      for (DType t : {DType::F32, DType::F64, DType::U8}) {
+        CAPTURE(name_of(t));
+        CAPTURE(h);
+        TestGraph fixed, any;
+        V x = fixed.input({1, 1, h, w}, t),
+          y = any.input({any.b.integer(1), any.b.integer(1), any.symbol("s0", 1), any.symbol("s1", 1)}, t);
+        std::vector<std::string_view> ops{"aten::_upsample_bilinear2d_aa.default", "aten::_upsample_bicubic2d_aa.default"};
+        for (auto op : ops) fixed.returns(fixed.b.call1(op, {x, ArgList{out_h, out_w}, false}));
+        for (auto op : ops) any.returns(any.b.call1(op, {y, ArgList{out_h, out_w}, false}));
+        Tensor in = image(t, {1, 1, h, w});
+        compare(fixed, {{in}}, {.isa = isa});
+        compare(any, {{in}}, {.isa = isa});
+        std::vector<double> want = shrunk(numbers(in), h, w, out_w);
+        want = turned(shrunk(turned(want, h, out_w), out_w, h, out_h), out_w, out_h);
+        double bound = t == DType::U8 ? 1.01 : t == DType::F32 ? 4e-5 : 1e-11; // of numbers up to 32; bytes are rounded twice
+        for (const TestGraph* g : {&fixed, &any}) {
+          Executable exe = g->program().compile({.isa = isa}).value();
+          CHECK(largest_difference(run(exe, {in})[0], want) <= bound);
+        }
+      }
+}
+
+TEST_CASE("averages over windows of which some are longer") {
+  for (Isa isa : {Isa::Auto, Isa::Avx2})
+    for (auto [h, w, out_h, out_w] : {std::array{30, 30, 7, 7}, {5, 17, 3, 17}, {3, 4, 7, 9}, {64, 33, 10, 1}})
+      for (DType t : {DType::F32, DType::F64, DType::BF16}) {
+        TestGraph fixed, any;
+        V x = fixed.input({2, 5, h, w}, t),
+          y = any.input({any.b.integer(2), any.b.integer(5), any.symbol("s0", 1), any.symbol("s1", 1)}, t);
+        fixed.returns(fixed.b.call1("aten::_adaptive_avg_pool2d.default", {x, ArgList{out_h, out_w}}));
+        any.returns(any.b.call1("aten::_adaptive_avg_pool2d.default", {y, ArgList{out_h, out_w}}));
+        Tensor in = image(t, {2, 5, h, w});
+        compare(fixed, {{in}}, {.isa = isa});
+        compare(any, {{in}}, {.isa = isa});
+        std::vector<double> from = numbers(in), want;
+        for (int64_t plane = 0; plane < 10; plane++)
+          for (int64_t i = 0; i < out_h; i++)
+            for (int64_t j = 0; j < out_w; j++) {
+              int64_t top = i * h / out_h, bottom = ((i + 1) * h + out_h - 1) / out_h, left = j * w / out_w,
+                      right = ((j + 1) * w + out_w - 1) / out_w;
+              double sum = 0;
+              for (int64_t r = top; r < bottom; r++)
+                for (int64_t c = left; c < right; c++) sum += from[static_cast<size_t>((plane * h + r) * w + c)];
+              want.push_back(sum / static_cast<double>((bottom - top) * (right - left)));
+            }
+        double bound = t == DType::BF16 ? 0.13 : t == DType::F32 ? 2e-5 : 1e-12;
+        for (const TestGraph* g : {&fixed, &any})
+          CHECK(largest_difference(run(g->program().compile({.isa = isa}).value(), {in})[0], want) <= bound);
+      }
 }
