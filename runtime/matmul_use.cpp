@@ -9,7 +9,8 @@ namespace tenon {
 namespace {
 
 /// The widest tile for a B in place that still takes all rows at once, else the squarest; of whole units where rows are woven. Tiles of two
-/// vectors touch a page for each pair of lines where rows of B are long: of a B that the last cache holds, two tiles of more columns.
+/// vectors touch a page for each pair of lines where rows of B are long: of a B that the last cache holds, two tiles of more columns, where
+/// there are registers for them.
 int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n, bool asks) {
   constexpr int most_asking = 12; // rows of a tile: more leave no register for what is asked for
   int best = f.group > 1 ? f.group : f.rows[8] > 0 ? 3 : 2;
@@ -17,7 +18,7 @@ int in_place_vectors(const GemmFamily& f, int64_t m, int64_t n, bool asks) {
   int v = most, least = std::max(f.group, 2);
   while (v >= least && std::min<int>(f.in_place_rows[static_cast<size_t>(v)], asks ? most_asking : GemmFamily::max_rows) < m) v -= f.group;
   if (v >= least) best = v;
-  if (v == 2 && f.group == 1 && !asks)
+  if (v == 2 && f.group == 1 && f.rows[8] > 0 && !asks)
     for (int wide : {3, 4})
       if (wide <= most && 2 * f.in_place_rows[static_cast<size_t>(wide)] >= m) best = wide;
   while (best > most || f.in_place_rows[static_cast<size_t>(best)] == 0) best--;
