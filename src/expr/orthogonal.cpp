@@ -1,6 +1,5 @@
 // Orthogonal polynomials of a known degree: their recurrence written out, which vectors take, in place of the call that expr/special.h
 // names. The same recurrences in numbers are in special.cpp.
-#include <array>
 #include <cmath>
 
 #include "expr/rules.h"

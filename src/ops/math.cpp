@@ -35,7 +35,9 @@ Expr nextafter(const BodyArgs& a) {
 
 // Mantissa in [0.5, 1) and exponent, by the bits of f32 or f64; subnormal numbers are first multiplied by a power of two.
 Values frexp(Builder& b, const Call& c) {
-  V self = b.input(c, "self"), x = widen(self), size = b.call1("aten::abs", {x});
+  V self = b.input(c, "self");
+  if (!is_float(self.dtype())) c.fail(fmt::format("does not take a tensor of {}", name_of(self.dtype())));
+  V x = widen(self), size = b.call1("aten::abs", {x});
   bool f64 = x.dtype() == DType::F64;
   DType integer = f64 ? DType::I64 : DType::I32;
   int64_t mantissa = f64 ? 52 : 23, bias = f64 ? 1022 : 126, mask = f64 ? 0x7ff : 0xff, moved = mantissa + 1; // bias: 0.5 has this exponent

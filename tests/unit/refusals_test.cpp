@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/unit/graph_harness.h"
 
@@ -237,5 +238,37 @@ TEST_CASE("shuffles by no group, or fewer") {
   for (const char* op : {"aten::channel_shuffle", "aten::native_channel_shuffle", "aten::pixel_shuffle", "aten::pixel_unshuffle"}) {
     build(op, 2);
     for (int64_t by : {0, -1, -2}) CHECK_THROWS_AS(build(op, by), Error);
+  }
+}
+
+TEST_CASE("frexp is of floats, and exact") {
+  for (DType t : {DType::I64, DType::Bool}) {
+    TestGraph g;
+    V x = g.input({4}, t);
+    std::string message;
+    try {
+      g.returns(g.b.call("aten::frexp.Tensor", {x})[0]);
+      message = g.program().compile({}).ok() ? "" : "refused";
+    } catch (const Error& e) {
+      CHECK(e.kind == ErrorKind::BadInput);
+      message = e.what();
+    }
+    CHECK(message != "");
+  }
+  for (DType t : {DType::F32, DType::F64}) {
+    TestGraph g;
+    for (V v : g.b.call("aten::frexp.Tensor", {g.input({11}, t)})) g.returns(v);
+    double tiny = t == DType::F32 ? 0x1p-149 : 0x1p-1074, largest = t == DType::F32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
+    std::vector<double> x{1, -0.75, 8, 7.999, tiny, -3 * tiny, largest, 0, -0.0, INFINITY, 0x1p-126};
+    Tensor in = filled(t, {11}, [&](int64_t i) { return x[static_cast<size_t>(i)]; });
+    compare(g, {{in}});
+    auto got = run(g.program().compile({}).value(), {in});
+    std::vector<double> exact = numbers(in), mantissas = numbers(got[0]), exponents = numbers(got[1]);
+    for (size_t i = 0; i < x.size(); i++) {
+      int exponent = 0;
+      double mantissa = std::frexp(exact[i], &exponent);
+      CHECK(mantissas[i] == mantissa);
+      if (std::isfinite(exact[i])) CHECK(exponents[i] == exponent);
+    }
   }
 }
