@@ -1,7 +1,8 @@
 // Orthogonal polynomials of a known degree: their recurrence written out, which vectors take, in place of the call that expr/special.h
-// names. The same recurrences in numbers are in special.cpp.
+// names.
 #include <cmath>
 
+#include "expr/recurrences.h"
 #include "expr/rules.h"
 
 namespace tenon::rules {
@@ -15,16 +16,11 @@ struct Recurrence {
   Expr (*next)(Expr x, double k, Expr p, Expr before);
 };
 
-Expr next_chebyshev(Expr x, double, Expr p, Expr before) { return x * 2.0 * p - before; }
-template <int Factor> Expr next_hermite(Expr x, double k, Expr p, Expr before) { return (x * p - before * k) * double{Factor}; }
-Expr next_laguerre(Expr x, double k, Expr p, Expr before) { return ((2 * k + 1 - x) * p - before * k) / (k + 1); }
-Expr next_legendre(Expr x, double k, Expr p, Expr before) { return (x * (2 * k + 1) * p - before * k) / (k + 1); }
-
 constexpr Recurrence recurrences[] = {
-    {"chebyshev_polynomial_t", 1, 0, next_chebyshev},  {"chebyshev_polynomial_u", 2, 0, next_chebyshev},
-    {"chebyshev_polynomial_v", 2, -1, next_chebyshev}, {"chebyshev_polynomial_w", 2, 1, next_chebyshev},
-    {"hermite_polynomial_h", 2, 0, next_hermite<2>},   {"hermite_polynomial_he", 1, 0, next_hermite<1>},
-    {"laguerre_polynomial_l", -1, 1, next_laguerre},   {"legendre_polynomial_p", 1, 0, next_legendre},
+    {"chebyshev_polynomial_t", 1, 0, next_chebyshev<Expr>},  {"chebyshev_polynomial_u", 2, 0, next_chebyshev<Expr>},
+    {"chebyshev_polynomial_v", 2, -1, next_chebyshev<Expr>}, {"chebyshev_polynomial_w", 2, 1, next_chebyshev<Expr>},
+    {"hermite_polynomial_h", 2, 0, next_hermite<2, Expr>},   {"hermite_polynomial_he", 1, 0, next_hermite<1, Expr>},
+    {"laguerre_polynomial_l", -1, 1, next_laguerre<Expr>},   {"legendre_polynomial_p", 1, 0, next_legendre<Expr>},
 };
 
 } // namespace

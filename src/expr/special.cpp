@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/numeric.h"
+#include "expr/recurrences.h"
 
 namespace tenon {
 
@@ -246,13 +247,13 @@ double airy_ai(double x) {
 // Orthogonal polynomials of degree n, by their recurrences. As in torch the degree is cut to an i64: what is none, and degrees
 // up to -1, give 0. A recurrence of more than most_terms would not end in any useful time: NaN. Terms beyond `limit`, the largest
 // number of the dtype, are infinite, and so those after the next are NaN.
-template <class Next> double recurrence(double n, double limit, double p0, double p1, Next next) {
+template <class Next> double recurrence(double n, double limit, double p0, double p1, double x, Next next) {
   constexpr double most_terms = 1e7;
   if (!(n > -1 && n < 0x1p63)) return 0;
   if (n < 1) return p0;
   if (n > most_terms) return nan;
   for (double k = 1; k + 1 <= n; k++) {
-    double p2 = next(k, p1, p0);
+    double p2 = next(x, k, p1, p0);
     p0 = p1;
     p1 = std::fabs(p2) > limit ? std::copysign(inf, p2) : p2;
     if (std::isnan(p1)) break;
@@ -279,18 +280,14 @@ template <Chebyshev K> double chebyshev(double x, double n, double limit) {
   constexpr double add[] = {0, 0, -1, 1};
   if (n > large && n < 0x1p63 && std::fabs(x) <= 1) return large_chebyshev(K, x, std::trunc(n));
   double p1 = K == Chebyshev::T ? x : 2 * x + add[static_cast<int>(K)];
-  return recurrence(n, limit, 1, p1, [x](double, double p, double q) { return 2 * x * p - q; });
+  return recurrence(n, limit, 1, p1, x, next_chebyshev<double>);
 }
 template <Chebyshev K> double shifted_chebyshev(double x, double n, double limit) { return chebyshev<K>(2 * x - 1, n, limit); }
-double hermite(double x, double n, double limit, double factor) {
-  return recurrence(n, limit, 1, factor * x, [=](double k, double p, double q) { return factor * (x * p - k * q); });
+template <int Factor> double hermite(double x, double n, double limit) {
+  return recurrence(n, limit, 1, Factor * x, x, next_hermite<Factor, double>);
 }
-double laguerre(double x, double n, double limit) {
-  return recurrence(n, limit, 1, 1 - x, [x](double k, double p, double q) { return ((2 * k + 1 - x) * p - k * q) / (k + 1); });
-}
-double legendre(double x, double n, double limit) {
-  return recurrence(n, limit, 1, x, [x](double k, double p, double q) { return ((2 * k + 1) * x * p - k * q) / (k + 1); });
-}
+double laguerre(double x, double n, double limit) { return recurrence(n, limit, 1, 1 - x, x, next_laguerre<double>); }
+double legendre(double x, double n, double limit) { return recurrence(n, limit, 1, x, x, next_legendre<double>); }
 
 // Neighbours of numbers in a 16-bit format: its patterns are ordered as integers on each side of 0.
 template <class T> double nextafter16(double x, double y) {
@@ -339,8 +336,8 @@ const SpecialEntry table[] = {
     {"shifted_chebyshev_polynomial_u", 3, call3<shifted_chebyshev<Chebyshev::U>>},
     {"shifted_chebyshev_polynomial_v", 3, call3<shifted_chebyshev<Chebyshev::V>>},
     {"shifted_chebyshev_polynomial_w", 3, call3<shifted_chebyshev<Chebyshev::W>>},
-    {"hermite_polynomial_h", 3, [](const double* a) { return hermite(a[0], a[1], a[2], 2); }},
-    {"hermite_polynomial_he", 3, [](const double* a) { return hermite(a[0], a[1], a[2], 1); }},
+    {"hermite_polynomial_h", 3, call3<hermite<2>>},
+    {"hermite_polynomial_he", 3, call3<hermite<1>>},
     {"laguerre_polynomial_l", 3, call3<laguerre>},
     {"legendre_polynomial_p", 3, call3<legendre>},
     {"nextafter", 2, [](const double* a) { return std::nextafter(a[0], a[1]); }},
