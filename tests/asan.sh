@@ -3,7 +3,7 @@
 # asan.sh [BUILD] [SECONDS for each fuzzer]
 set -uo pipefail
 cd "$(dirname "$0")/.."
-dir=${1:-build}-asan-quick seconds=${2:-8}
+dir=${1:-build}-asan-quick seconds=${2:-10}
 tests/clang_build.sh "${1:-build}" >/dev/null || exit 1
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 seed=$((16#0$(git rev-parse --short=7 HEAD: 2>/dev/null))) # other inputs for each state of the tree, the same ones for the same state

@@ -5,6 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=${1:-build}-asan-quick
 targets="src/cli/tenon tests/program_fuzz tests/load_fuzz tests/text_fuzz tests/script_text_fuzz tests/script_fuzz tests/tested_ops.so tests/tested_operators.so"
-[ -f "$dir/build.ninja" ] || CXX="ccache clang++-19" meson setup "$dir" -Doptimization=0 -Ddebug=false -Db_lundef=false -Db_sanitize=address,undefined -Dfuzzers=true >/dev/null
+[ -f "$dir/build.ninja" ] || CXX="ccache clang++-19" meson setup "$dir" -Doptimization=0 -Ddebug=false -Db_lundef=false -Db_sanitize=address,undefined -Dfuzzers=true -Dunity=on -Dunity_size=48 >/dev/null
 ninja -C "$dir" --quiet $targets >&2
 echo "$targets"
