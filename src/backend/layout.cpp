@@ -247,6 +247,38 @@ private:
   // Results of these keep their operand's layout.
   bool follows(const Node& n) const { return n.def && n.outputs.size() == 1 && (n.def->kind == Kind::Pointwise || n.def->layout_follows); }
 
+  // Rows [N, space..., C] permuted to images [N, C, space...], or to lines that a view folds into images: channels-last as they lie.
+  bool is_of_rows(const Node& n) const {
+    const Node* permuted = &n;
+    const Type& out = r_.from.type(n.outputs[0]);
+    if (n.op == edge::view) {
+      const Type& lines = r_.from.type(n.args[0].get<ValueId>());
+      if (lines.rank() != 3 || out.rank() < 3 || lines.sizes[0] != out.sizes[0] || lines.sizes[1] != out.sizes[1]) return false;
+      NodeId by = r_.from.value(n.args[0].get<ValueId>()).node;
+      if (!by.valid()) return false;
+      permuted = &r_.from.node(by);
+    }
+    if (permuted->op != edge::permute) return false;
+    std::vector<int64_t> order = Call(r_.from, *permuted->def, permuted->args).integers("dims");
+    int64_t rank = static_cast<int64_t>(order.size());
+    bool rows = rank >= 3 && order[0] == 0 && order[1] == rank - 1;
+    for (int64_t d = 2; d < rank; d++) rows = rows && order[d] == d - 1;
+    return rows && is_row_major(r_.to.type(r_[permuted->args[0].get<ValueId>()]));
+  }
+  // Whether a convolution reads what operators that keep the layout make of the value.
+  bool leads_to_conv(ValueId v) {
+    auto [it, fresh] = leads_.try_emplace(v, false);
+    if (!fresh) return it->second;
+    const std::vector<NodeId>& users = users_[v];
+    bool leads = std::any_of(users.begin(), users.end(), [&](NodeId id) {
+      const Node& n = r_.from.node(id);
+      if (!follows(n) || r_.from.type(n.outputs[0]).rank() != r_.from.type(v).rank()) return false;
+      const std::vector<NodeId>& next = users_[n.outputs[0]];
+      return std::any_of(next.begin(), next.end(), [&](NodeId by) { return is_conv(r_.from.node(by)); }) || leads_to_conv(n.outputs[0]);
+    });
+    return leads_[v] = leads;
+  }
+
   // Library steps and control flow read row-major memory.
   static bool reads_row_major(const Node& n) { return !n.def || n.def->kind == Kind::Library || n.def->kind == Kind::Prim; }
 
@@ -279,10 +311,11 @@ private:
     else if (conv) copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
     else if (reads_row_major(n)) copy_node_with(id, tensor_operands(n.args, r_.from), [](const Type&) { return std::vector<Expr>(); });
     else r_.copy_node(id);
-    if (!conv && !follows(n)) return;
+    bool of_rows = !conv && n.outputs.size() == 1 && is_of_rows(n) && leads_to_conv(n.outputs[0]);
+    if (!conv && !follows(n) && !of_rows) return;
     ValueId out = r_[n.outputs[0]];
     size_t rank = r_.to.type(out).rank();
-    bool channels_last = conv;
+    bool channels_last = conv || of_rows;
     for (ValueId v : tensor_operands(n.args, r_.from))
       channels_last |= r_.to.type(r_[v]).rank() == rank && is_channels_last(pool(), r_.to.type(r_[v]));
     if (channels_last && rank >= 3) r_.to.value(out).type.strides = channels_last_strides(pool(), r_.to.type(out).sizes);
@@ -293,7 +326,7 @@ private:
   LoadedProgram& program_;
   Rewriter r_;
   std::unordered_map<ValueId, std::vector<NodeId>> users_;
-  std::unordered_map<ValueId, bool> wanted_;
+  std::unordered_map<ValueId, bool> wanted_, leads_;
   std::set<size_t> in_order_;              // results that are returned in the memory that the program records
   SideTable<NodeId, bool> depends_{false}; // made of a convolution's result
 };

@@ -88,17 +88,56 @@ V per_channel(Builder& b, V v, size_t rank) {
   return b.reshape(v, sizes);
 }
 
-// The input as [N, groups, C / groups, rest...]; the statistics are over all but the first two.
+// Whether the value is made, element by element, of what a convolution gave: it will lie channels-last.
+bool is_of_convolution(const Graph& g, V v) {
+  constexpr size_t most_seen = 64;
+  std::vector<ValueId> seen{v.id};
+  for (size_t i = 0; i < seen.size() && i < most_seen; i++) {
+    if (!g.value(seen[i]).node.valid()) continue;
+    const Node& n = g.node(g.value(seen[i]).node);
+    if (!n.def) continue;
+    if (n.def->kind == Kind::Conv) return true;
+    if (n.def->kind != Kind::Pointwise && !n.def->layout_follows) continue;
+    for (ValueId operand : tensor_operands(n.args, g))
+      if (g.type(operand).rank() == v.rank() && std::ranges::find(seen, operand) == seen.end()) seen.push_back(operand);
+  }
+  return false;
+}
+
+// Of x [N, C, rest...] whose channels lie side by side: sums of each channel first, then of a group's, so that nothing takes the channels
+// apart; and the statistics computed for each channel, so that what follows reads them side by side, too.
+Normalized normalize_by_channel(Builder& b, V x, Expr groups, double eps) {
+  Expr members = floor_div(x.size(1), groups);
+  std::vector<Expr> grouped{x.size(0), groups, members}, channels(x.rank(), b.integer(1));
+  channels[0] = x.size(0), channels[1] = x.size(1);
+  auto mean_of = [&](V v) {
+    V total = b.sum(b.reshape(b.mean(v, range(2, x.rank()), true), grouped), {2}, true);
+    return b.reshape(b.expand(total, grouped), channels) / Arg(members);
+  };
+  V mean = mean_of(x), rest = x - mean;
+  V rstd = root_of_inverse(b, mean_of(rest * rest) + Arg(eps));
+  auto of_group = [&](V v) { return b.select(b.reshape(v, grouped), 2, b.integer(0)); };
+  return {rest * rstd, of_group(mean), of_group(rstd)};
+}
+
+// The input as [N, groups, C / groups, rest...]; the statistics are over all but the first two. Groups of one channel need no view.
 template <bool Statistics> Values group_norm(Builder& b, const Call& c) {
   V input = b.input(c, "input");
   DType result = input.dtype();
   if (input.rank() < 2) c.fail("needs a tensor of rank 2 or more");
   Expr groups = c.sym(Statistics ? "group" : "num_groups");
-  std::vector<Expr> split = input.sizes();
-  split[1] = floor_div(split[1], groups);
-  split.insert(split.begin() + 1, groups);
-  V x = b.reshape(b.to(input, compute_type(result)), split);
-  Normalized n = normalize(b, x, range(2, x.rank()), c.number("eps"));
+  V x = b.to(input, compute_type(result));
+  Normalized n;
+  if (input.rank() > 2 && groups == input.size(1)) {
+    n = normalize(b, x, range(2, x.rank()), c.number("eps"));
+  } else if (input.rank() > 2 && is_of_convolution(b.graph(), input)) {
+    n = normalize_by_channel(b, x, groups, c.number("eps"));
+  } else {
+    std::vector<Expr> split = input.sizes();
+    split[1] = floor_div(split[1], groups);
+    split.insert(split.begin() + 1, groups);
+    n = normalize(b, b.reshape(x, split), range(2, split.size()), c.number("eps"));
+  }
   V out = b.reshape(n.out, input.sizes());
   out = b.to(scale_and_shift(b, c, out, [&](V v) { return per_channel(b, v, out.rank()); }), result);
   if constexpr (!Statistics) return out;
