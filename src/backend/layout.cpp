@@ -265,16 +265,15 @@ private:
     for (int64_t d = 2; d < rank; d++) rows = rows && order[d] == d - 1;
     return rows && is_row_major(r_.to.type(r_[permuted->args[0].get<ValueId>()]));
   }
-  // Whether a convolution reads what operators that keep the layout make of the value.
+  // Whether a convolution reads the value, or what operators that keep the layout make of it.
   bool leads_to_conv(ValueId v) {
     auto [it, fresh] = leads_.try_emplace(v, false);
     if (!fresh) return it->second;
     const std::vector<NodeId>& users = users_[v];
     bool leads = std::any_of(users.begin(), users.end(), [&](NodeId id) {
       const Node& n = r_.from.node(id);
-      if (!follows(n) || r_.from.type(n.outputs[0]).rank() != r_.from.type(v).rank()) return false;
-      const std::vector<NodeId>& next = users_[n.outputs[0]];
-      return std::any_of(next.begin(), next.end(), [&](NodeId by) { return is_conv(r_.from.node(by)); }) || leads_to_conv(n.outputs[0]);
+      if (is_conv(n)) return n.args[0] == Arg(v);
+      return follows(n) && r_.from.type(n.outputs[0]).rank() == r_.from.type(v).rank() && leads_to_conv(n.outputs[0]);
     });
     return leads_[v] = leads;
   }

@@ -69,12 +69,15 @@ void StepEmitter::build_matmul(NodeId id) {
   s.a_offset = slot(a.offset), s.a_row = slot(a.row_stride), s.a_k = slot(a.column_stride);
   s.b_offset = slot(b.offset), s.b_k = slot(b.row_stride), s.b_n = slot(b.column_stride);
   strides(a, s.a_batch);
-  strides(b, s.b_batch);
+  const SelectedRegion::Product& product = *selected.product;
+  MatmulOperand read = b;
+  if (product.packed >= 0) // bytes, from matrix to matrix
+    for (Expr& by : read.batch) by = pool.integer(const_int(by).value_or(0) / product.matrix_stride * product.matrix_bytes);
+  strides(read, s.b_batch);
   std::vector<Expr> to = strides_of(pool, out);
   Expr matrix = rank == 3 ? to[0] : m * cols;
   s.c_row = slot(to[rank - 2]);
   s.c_batch[0] = slot(matrix * inner), s.c_batch[1] = slot(matrix);
-  const SelectedRegion::Product& product = *selected.product;
   s.family = product.family, s.packed = product.packed, s.panel_vectors = product.panel_vectors;
   s.later = product.later, s.later_family = product.later_family;
   if (s.packed < 0) s.b = buffer_of(b.value);

@@ -45,19 +45,26 @@ void pack_sliced(const KernelTable& kernels, const Tensor& w, const ProductWeigh
 void pack_product(const KernelTable& kernels, const Tensor& w, const ProductWeights& p, int64_t begin, int64_t end, void* to,
                   bool streamed) {
   const GemmFamily& f = kernels.family(p.family);
-  if (p.slices == 1)
-    return pack_panels(kernels, f, p.panels, {start_of(w, p), w.dtype(), p.k_stride, p.n_stride}, 0, p.panels.k, begin, end,
-                       static_cast<char*>(to) + p.panels.offset(begin), streamed);
-  for (int64_t panel = begin; panel < end; panel++) pack_sliced(kernels, w, p, panel, to);
+  if (p.slices > 1) {
+    for (int64_t panel = begin; panel < end; panel++) pack_sliced(kernels, w, p, panel, to);
+    return;
+  }
+  int64_t count = p.panels.count(), step = p.matrix_stride * static_cast<int64_t>(size_of(w.dtype()));
+  for (int64_t done = begin; done < end;) {
+    int64_t matrix = done / count, first = done % count, last = std::min(count, first + end - done);
+    pack_panels(kernels, f, p.panels, {start_of(w, p) + matrix * step, w.dtype(), p.k_stride, p.n_stride}, 0, p.panels.k, first, last,
+                static_cast<char*>(to) + matrix * p.panels.bytes() + p.panels.offset(first), streamed);
+    done += last - first;
+  }
 }
 
 int64_t bytes_of(const KernelTable& kernels, const PackRequest& r) {
-  if (auto* p = std::get_if<ProductWeights>(&r.form)) return p->panels.bytes();
+  if (auto* p = std::get_if<ProductWeights>(&r.form)) return p->panels.bytes() * p->matrices;
   return packed_conv_bytes(kernels, std::get<Conv>(r.form));
 }
 
 int64_t items_of(const KernelTable& kernels, const PackRequest& r) {
-  if (auto* p = std::get_if<ProductWeights>(&r.form)) return p->panels.count();
+  if (auto* p = std::get_if<ProductWeights>(&r.form)) return p->panels.count() * p->matrices;
   return conv_pack_items(kernels, std::get<Conv>(r.form));
 }
 
@@ -72,7 +79,7 @@ int64_t piece_of(int64_t bytes) { return std::clamp(bytes / 64, least_piece, mos
 /// The memory that these items alone read, where it is known: rows of a product's operand that are columns of panels.
 std::span<const std::byte> read_by(const PackRequest& r, int64_t begin, int64_t end) {
   auto* p = std::get_if<ProductWeights>(&r.form);
-  if (!p || p->slices > 1 || p->k_stride != 1 || p->n_stride < p->panels.k) return {};
+  if (!p || p->slices > 1 || p->matrices > 1 || p->k_stride != 1 || p->n_stride < p->panels.k) return {};
   int64_t row = p->n_stride * static_cast<int64_t>(size_of(r.weights.dtype())), first = begin * p->panels.width(),
           last = std::min(end * p->panels.width(), p->panels.n);
   return {reinterpret_cast<const std::byte*>(start_of(r.weights, *p)) + first * row, static_cast<size_t>((last - first) * row)};
@@ -111,7 +118,8 @@ int PackRequests::add(Key key, PackRequest request, int64_t bytes) {
 }
 
 int PackRequests::add(const KernelTable& kernels, const Tensor& w, const ProductWeights& p) {
-  std::vector<int64_t> form{p.family, p.panels.k, p.panels.n, p.panels.vectors, p.k_stride, p.n_stride, p.slices, p.width};
+  std::vector<int64_t> form{p.family,   p.panels.k, p.panels.n, p.panels.vectors, p.k_stride,
+                            p.n_stride, p.slices,   p.width,    p.matrices,       p.matrix_stride};
   PackRequest r{w, p};
   return add({start_of(w, p), std::move(form)}, r, bytes_of(kernels, r));
 }

@@ -18,12 +18,14 @@
 namespace tenon {
 
 /// A product's operand in panels. Element (k, n) is at offset + k * k_stride + n * n_stride, in elements. Of several `slices`, each of
-/// `width` columns, panels hold blocks of a vector of each, with zeros behind the last columns.
+/// `width` columns, panels hold blocks of a vector of each, with zeros behind the last columns. Of a stack of matrices, `matrix_stride`
+/// apart, the panels of one follow those of the one before.
 struct ProductWeights {
   int family = 0;
   Panels panels = {};
   int64_t offset = 0, k_stride = 0, n_stride = 0;
   int64_t slices = 1, width = 0;
+  int64_t matrices = 1, matrix_stride = 0;
 };
 
 struct PackRequest {

@@ -8,12 +8,34 @@ namespace tenon {
 
 namespace {
 
+/// Matrices of a constant B, so many elements apart, that batches read one after the other, or again and again.
+struct Stack {
+  int64_t matrices = 1, stride = 0;
+};
+
+/// Empty where they do not lie so, or are not known to be so many.
+std::optional<Stack> stack_of(const Type& out, const MatmulOperand& b) {
+  if (out.rank() == 2) return Stack{};
+  auto all = const_int(out.sizes[0]), outer = const_int(b.batch[0]), inner = const_int(b.batch[1]), count = const_int(b.inner_batch);
+  if (!outer || !inner || !count || *count < 1) return std::nullopt;
+  if (*count == 1 || *inner == 0) // one matrix for each step of the outer loop
+    return *outer == 0 ? std::optional(Stack{}) : all ? std::optional(Stack{*all / *count, *outer}) : std::nullopt;
+  if (*outer == 0) return Stack{*count, *inner};
+  return all && *outer == *inner * *count ? std::optional(Stack{*all, *inner}) : std::nullopt;
+}
+
 /// The packed weights of a product; one that is read by slices of its columns has as many as their blocks hold.
 int pack_constant(const KernelTable& kernels, int vector_bytes, const Tensor& w, const MatmulOperand& b, int64_t slices, Matmul& shape,
-                  PackRequests& weights) {
+                  PackRequests& weights, const Stack& stack = {}) {
   const GemmFamily& f = kernels.family(shape.family);
-  ProductWeights from{shape.family,    {}, *const_int(b.offset), *const_int(b.row_stride), *const_int(b.column_stride), slices,
-                      shape.n / slices};
+  ProductWeights from{.family = shape.family,
+                      .offset = *const_int(b.offset),
+                      .k_stride = *const_int(b.row_stride),
+                      .n_stride = *const_int(b.column_stride),
+                      .slices = slices,
+                      .width = shape.n / slices,
+                      .matrices = stack.matrices,
+                      .matrix_stride = stack.stride};
   if (slices > 1) {
     require(f.lanes == slice_lanes(vector_bytes, f.sum), "{} has vectors of {} sums", f.name, f.lanes);
     bool wide = f.rows[8] > 0; // registers for tiles of four vectors and six rows
@@ -104,6 +126,13 @@ bool stays_in_place(const Graph& g, const LoweredRegion& r, const KernelTable& k
          (target.leaves == Leaves::AtFirst && reads_at_once(kernels, target.caches, m));
 }
 
+/// Whether each call would pack the matrices of a stack: of many rows, where they are not known.
+bool packs_stack(const LoweredRegion& r, const KernelTable& kernels, const Caches& caches, Matmul m) {
+  constexpr int64_t many = 64;
+  if (m.m == any_size) m.m = many;
+  return !lies_plainly(r, m) || plan_matmul(kernels, caches, 1, m).use == BUse::Pack;
+}
+
 /// Weights of few columns stay as they are for dot products.
 bool stays_for_dots(const LoweredRegion& r, const KernelTable& kernels, const Caches& caches, Matmul m) {
   return lies_plainly(r, m) && pays_as_dots(kernels, caches, m);
@@ -124,9 +153,12 @@ SelectedRegion::Product select_product(const Graph& g, const LoweredRegion& r, c
                .a_type = g.type(a.value).dtype,
                .b_type = g.type(b.value).dtype};
   SelectedRegion::Product p;
-  if (!w || rank != 2 || shape.n == any_size || shape.k == any_size || !const_int(b.offset) || !w->is_contiguous()) return p;
-  if (slices_of(n) == 1 && stays_for_dots(r, kernels, target.caches, shape)) return p;
-  bool stays = slices_of(n) == 1 && stays_in_place(g, r, kernels, target, shape);
+  if (!w || shape.n == any_size || shape.k == any_size || !const_int(b.offset) || !w->is_contiguous()) return p;
+  std::optional<Stack> stack = stack_of(out, b);
+  if (rank > 2 && (!stack || !const_int(b.row_stride) || !const_int(b.column_stride) || !packs_stack(r, kernels, target.caches, shape)))
+    return p;
+  if (rank == 2 && slices_of(n) == 1 && stays_for_dots(r, kernels, target.caches, shape)) return p;
+  bool stays = rank == 2 && slices_of(n) == 1 && stays_in_place(g, r, kernels, target, shape);
   if (stays && target.leaves == Leaves::ForGood) return p;
   shape.family = choose_family(kernels, shape.a_type, shape.b_type, shape.m, shape.n, shape.k);
   if (stays) {
@@ -135,7 +167,8 @@ SelectedRegion::Product select_product(const Graph& g, const LoweredRegion& r, c
     return p;
   }
   p.family = shape.family;
-  p.packed = pack_constant(kernels, target.vector_bytes, *w, b, slices_of(n), shape, weights);
+  p.packed = pack_constant(kernels, target.vector_bytes, *w, b, slices_of(n), shape, weights, *stack);
+  if (stack->matrices > 1) p.matrix_stride = stack->stride, p.matrix_bytes = packed_b_bytes(kernels, shape.family, shape.k, shape.n);
   p.panel_vectors = shape.panel_vectors;
   if (p.panel_vectors) p.columns = shape.n;
   return p;

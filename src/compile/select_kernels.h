@@ -19,7 +19,8 @@ struct SelectedRegion {
     int packed = -1;       // number of B's packed form; -1: B is read where it lies
     int later = -1;        // number of the form that it is packed into while calls go on; -1: it is not
     int later_family = -1;
-    int64_t columns = -1; // of packed B, where they are more than the product's
+    int64_t columns = -1;                        // of packed B, where they are more than the product's
+    int64_t matrix_stride = 1, matrix_bytes = 0; // of a packed stack: elements from matrix to matrix as stored, bytes as packed
   };
   struct Convolution {
     Conv shape; // without pointers
