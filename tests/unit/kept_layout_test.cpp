@@ -15,7 +15,8 @@ Tensor mixed(DType t, std::vector<int64_t> sizes, int64_t step = 31) {
 
 V convolve(Builder& b, V x, V w, int64_t spatial) {
   auto all = [&](int64_t v) { return std::vector<int64_t>(static_cast<size_t>(spatial), v); };
-  return b.call1("aten::convolution.default", {x, w, Arg(), all(1), all(w.rank() > 2 && w.size(2) == b.integer(3)), all(1), false, all(0), 1});
+  return b.call1("aten::convolution.default",
+                 {x, w, Arg(), all(1), all(w.rank() > 2 && w.size(2) == b.integer(3)), all(1), false, all(0), 1});
 }
 
 size_t occurrences(const std::string& text, std::string_view word) {
@@ -97,7 +98,8 @@ TEST_CASE("rows permuted to images are channels-last for the convolution behind"
         Expr n = dynamic ? g.symbol("s0") : b.integer(2);
         V rows = g.input(lines ? std::vector{n, b.integer(35), b.integer(24)} : std::vector{n, b.integer(5), b.integer(7), b.integer(24)});
         V image = b.call1("aten::gelu", {rows});
-        image = lines ? b.reshape(b.permute(image, {0, 2, 1}), {n, b.integer(24), b.integer(5), b.integer(7)}) : b.permute(image, {0, 3, 1, 2});
+        image =
+            lines ? b.reshape(b.permute(image, {0, 2, 1}), {n, b.integer(24), b.integer(5), b.integer(7)}) : b.permute(image, {0, 3, 1, 2});
         V large = direct ? image : b.call1("aten::upsample_bilinear2d.default", {image, {10, 14}, false});
         V all = b.call1("aten::cat.default", {ArgList{large, large * Arg(0.5)}, 1});
         g.returns(b.call1("aten::relu.default", {convolve(b, all, b.constant(mixed(DType::F32, {31, 48, 3, 3})), 2)}));
