@@ -213,6 +213,13 @@ private:
     const Graph& g = r_.from;
     for (uint32_t i = 0; i < g.num_nodes(); i++) for_each_use(g, NodeId{i}, [&](ValueId v) { users_[v].push_back(NodeId{i}); });
     for (uint32_t i = 0; i < g.num_nodes(); i++) depends_[NodeId{i}] = is_conv(g.node(NodeId{i})) || uses_conv(g.node(NodeId{i}));
+    for (uint32_t i = g.num_nodes(); i-- > 0;) find_leads(g.node(NodeId{i}));
+  }
+  void find_leads(const Node& n) {
+    if (is_conv(n)) leads_[n.args[0].get<ValueId>()] = true;
+    else if (follows(n) && leads_.get(n.outputs[0]))
+      for (ValueId v : tensor_operands(n.args, r_.from))
+        if (r_.from.type(v).rank() == r_.from.type(n.outputs[0]).rank()) leads_[v] = true;
   }
   bool uses_conv(const Node& n) const {
     std::vector<ValueId> operands = tensor_operands(n.args, r_.from);
@@ -265,19 +272,6 @@ private:
     for (int64_t d = 2; d < rank; d++) rows = rows && order[d] == d - 1;
     return rows && is_row_major(r_.to.type(r_[permuted->args[0].get<ValueId>()]));
   }
-  // Whether a convolution reads the value, or what operators that keep the layout make of it.
-  bool leads_to_conv(ValueId v) {
-    auto [it, fresh] = leads_.try_emplace(v, false);
-    if (!fresh) return it->second;
-    const std::vector<NodeId>& users = users_[v];
-    bool leads = std::any_of(users.begin(), users.end(), [&](NodeId id) {
-      const Node& n = r_.from.node(id);
-      if (is_conv(n)) return n.args[0] == Arg(v);
-      return follows(n) && r_.from.type(n.outputs[0]).rank() == r_.from.type(v).rank() && leads_to_conv(n.outputs[0]);
-    });
-    return leads_[v] = leads;
-  }
-
   // Library steps and control flow read row-major memory.
   static bool reads_row_major(const Node& n) { return !n.def || n.def->kind == Kind::Library || n.def->kind == Kind::Prim; }
 
@@ -310,7 +304,7 @@ private:
     else if (conv) copy_node_with(id, {n.args[0].get<ValueId>()}, [&](const Type& t) { return channels_last_strides(pool(), t.sizes); });
     else if (reads_row_major(n)) copy_node_with(id, tensor_operands(n.args, r_.from), [](const Type&) { return std::vector<Expr>(); });
     else r_.copy_node(id);
-    bool of_rows = !conv && n.outputs.size() == 1 && is_of_rows(n) && leads_to_conv(n.outputs[0]);
+    bool of_rows = !conv && n.outputs.size() == 1 && is_of_rows(n) && leads_.get(n.outputs[0]);
     if (!conv && !follows(n) && !of_rows) return;
     ValueId out = r_[n.outputs[0]];
     size_t rank = r_.to.type(out).rank();
@@ -325,9 +319,10 @@ private:
   LoadedProgram& program_;
   Rewriter r_;
   std::unordered_map<ValueId, std::vector<NodeId>> users_;
-  std::unordered_map<ValueId, bool> wanted_, leads_;
+  std::unordered_map<ValueId, bool> wanted_;
   std::set<size_t> in_order_;              // results that are returned in the memory that the program records
   SideTable<NodeId, bool> depends_{false}; // made of a convolution's result
+  SideTable<ValueId, bool> leads_{false};  // read by a convolution, or by what keeps the layout for one
 };
 
 } // namespace

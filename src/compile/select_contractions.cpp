@@ -17,7 +17,7 @@ struct Stack {
 std::optional<Stack> stack_of(const Type& out, const MatmulOperand& b) {
   if (out.rank() == 2) return Stack{};
   auto all = const_int(out.sizes[0]), outer = const_int(b.batch[0]), inner = const_int(b.batch[1]), count = const_int(b.inner_batch);
-  if (!outer || !inner || !count || *count < 1) return std::nullopt;
+  if (!outer || !inner || !count || *count < 1 || (all && *all < 1)) return std::nullopt;
   if (*count == 1 || *inner == 0) // one matrix for each step of the outer loop
     return *outer == 0 ? std::optional(Stack{}) : all ? std::optional(Stack{*all / *count, *outer}) : std::nullopt;
   if (*outer == 0) return Stack{*count, *inner};

@@ -30,7 +30,7 @@ struct Group {
   int64_t groups;
 };
 
-/// Group norm of a convolution's result and what its statistics are; of `images` as they are where the graph is `plain`.
+/// Group norm of a convolution's result and what its statistics are; of the input as it is where the graph is `plain`.
 TestGraph normed(const Group& s, DType t, bool plain, bool dynamic = false) {
   TestGraph g;
   Builder& b = g.b;
@@ -64,7 +64,6 @@ TEST_CASE("norms of a convolution's groups are those of any tensor's, channel by
         CAPTURE(s.sizes);
         CAPTURE(name_of(t));
         TestGraph made = normed(s, t, false, dynamic), plain = normed(s, t, true, dynamic);
-        CHECK((made.program().dump("edge").value().find("edge::mean") == std::string::npos));
         std::vector<Tensor> x{mixed(t, s.sizes)};
         compare(made, {x});
         auto got = run(made.program().compile({.interpret = true}).value(), x);
@@ -138,7 +137,7 @@ TestGraph stacked(int64_t batch, int64_t matrices, std::tuple<int64_t, int64_t, 
 } // namespace
 
 TEST_CASE("a stack of constant matrices is packed once, as one is") {
-  for (auto [batch, matrices] : {std::pair<int64_t, int64_t>{6, 6}, {8, 4}, {3, 1}, {1, 1}})
+  for (auto [batch, matrices] : {std::pair<int64_t, int64_t>{6, 6}, {8, 4}, {3, 1}, {1, 1}, {0, 0}})
     for (std::tuple<int64_t, int64_t, int64_t> sizes : {std::tuple{65, 64, 129}, {1, 33, 70}, {200, 7, 16}, {31, 130, 1}, {64, 48, 512}})
       for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16})
         for (int form : {0, 1, 2})
@@ -151,7 +150,7 @@ TEST_CASE("a stack of constant matrices is packed once, as one is") {
             CAPTURE(form);
             TestGraph g = stacked(batch, matrices, sizes, t, form, dynamic);
             bool ahead = g.program().dump("kernels").value().find("B packed ") != std::string::npos;
-            CHECK((ahead || matrices == 1 || form != 1 || rows != 65)); // columns along k, which many rows pay to turn
+            CHECK((ahead || matrices <= 1 || form != 1 || rows != 65)); // columns along k, which many rows pay to turn
             std::vector<std::vector<Tensor>> calls{{mixed(t, {batch, rows, k})}};
             for (int64_t other : {1, 17})
               if (dynamic) calls.push_back({mixed(t, {batch, other, k})});
