@@ -21,8 +21,14 @@ for f in tests/fixtures/fx/*.fx tests/fixtures/fx/*.code tests/fixtures/fx/*.rea
 for f in tests/fixtures/scripts/*/*.ir; do (printf g; cat "$f") >"$dir/script_text_fuzz_corpus/$(basename "$f")"; done
 cp tests/fixtures/scripts/*/*.py "$dir/script_fuzz_corpus"
 
+# Texts take as long as all the rest, which goes on beside them.
+fuzz text_fuzz -max_total_time=$((seconds * 10)) >"$dir/text_fuzz.log" 2>&1 &
+texts=$!
+status=0
 "$dir/src/cli/tenon" check tests/fixtures/programs && "$dir/src/cli/tenon" check tests/fixtures/control && tests/tool_test.sh "$dir/src/cli/tenon" &&
-  "$dir/tests/program_fuzz" tests/fixtures/programs "$seconds" "$seed" && fuzz load_fuzz && fuzz text_fuzz -max_total_time=$((seconds * 10)) &&
-  fuzz script_text_fuzz &&
+  "$dir/tests/program_fuzz" tests/fixtures/programs "$seconds" "$seed" && fuzz load_fuzz && fuzz script_text_fuzz &&
   # What is given so far takes a minute of texts and twenty seconds of sources. Lists may be their own elements; tensors of gigabytes are refused, as they would be where there is no memory for them.
-  ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0:max_allocation_size_mb=256 fuzz script_fuzz -detect_leaks=0 -max_total_time=$((seconds * 5))
+  ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0:max_allocation_size_mb=256 fuzz script_fuzz -detect_leaks=0 -max_total_time=$((seconds * 5)) || status=1
+wait $texts || status=1
+tail -n 40 "$dir/text_fuzz.log"
+exit $status

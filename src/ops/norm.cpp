@@ -1,5 +1,7 @@
 // Normalisations: layer, root mean square, group, batch, instance. Statistics by two passes, in f32 for the reduced floats,
 // with one rounding at the end.
+#include <algorithm>
+
 #include "ops/body.h"
 #include "ops/shape.h"
 #include "ops/table.h"
