@@ -90,7 +90,8 @@ V per_channel(Builder& b, V v, size_t rank) {
   return b.reshape(v, sizes);
 }
 
-// Whether the value is made, element by element, of what a convolution gave: it will lie channels-last.
+// Whether the value is made of what a convolution gave by operators that keep its layout: as a rule it lies channels-last (choose_layout
+// decides).
 bool is_of_convolution(const Graph& g, V v) {
   constexpr size_t most_seen = 64;
   std::vector<ValueId> seen{v.id};
