@@ -79,21 +79,29 @@ void pack_groups(const Panel& p, const PackSource& b) {
   std::memset(p.to + whole * groups, 0, static_cast<size_t>((all - whole) * groups));
 }
 
-/// -128 times the sum of each column of groups of four bytes.
-TENON_WIDE void compensation(const char* groups, int64_t count, int64_t width, int32_t* to) {
-  constexpr int64_t most_width = 256, most_groups = 127; // whose sums of two bytes each fit 16 bits
-  int16_t pairs[2 * most_width];
-  std::memset(to, 0, static_cast<size_t>(width) * 4);
+/// -128 times the sums of N columns of `count` groups of four bytes, the groups `stride` bytes apart.
+template <int N> [[gnu::always_inline]] inline void compensate(const char* groups, int64_t count, int64_t stride, int32_t* to) {
+  typedef int16_t Pairs __attribute__((vector_size(N * 4)));
+  constexpr int64_t most_groups = 127; // whose sums of two bytes each fit 16 bits
+  int32_t sums[N] = {};
   for (int64_t g = 0; g < count; g += most_groups) {
-    std::memset(pairs, 0, sizeof pairs);
-    for (int64_t end = std::min(g + most_groups, count), i = g; i < end; i++, groups += width * 4)
-      for (int64_t j = 0; j < 2 * width; j++) {
-        uint16_t x;
-        std::memcpy(&x, groups + j * 2, 2);
-        pairs[j] = static_cast<int16_t>(pairs[j] + (static_cast<int16_t>(x) >> 8) + static_cast<int8_t>(x));
-      }
-    for (int64_t j = 0; j < width; j++) to[j] -= (pairs[2 * j] + pairs[2 * j + 1]) * 128;
+    Pairs all{};
+    for (int64_t end = std::min(g + most_groups, count), i = g; i < end; i++, groups += stride) {
+      Pairs x;
+      std::memcpy(&x, groups, sizeof x);
+      all += (x >> 8) + ((x << 8) >> 8);
+    }
+    int16_t pairs[2 * N];
+    std::memcpy(pairs, &all, sizeof all);
+    for (int j = 0; j < N; j++) sums[j] += pairs[2 * j] + pairs[2 * j + 1];
   }
+  for (int j = 0; j < N; j++) to[j] = sums[j] * -128;
+}
+/// The same of a panel of so many columns, a multiple of 8.
+TENON_WIDE void compensation(const char* groups, int64_t count, int64_t width, int32_t* to) {
+  int64_t j = 0;
+  for (; j + 16 <= width; j += 16) compensate<16>(groups + j * 4, count, width * 4, to + j);
+  for (; j < width; j += 8) compensate<8>(groups + j * 4, count, width * 4, to + j);
 }
 
 /// Columns of B that lie together, whole groups of them as units of `unit` bytes: transposed.

@@ -46,30 +46,52 @@ template <class T, int G> [[gnu::always_inline]] inline void weave_columns(const
   for (int g = 0; g < G; g++) std::memcpy(to + g * static_cast<int>(sizeof(V)), &w[g], sizeof(V));
 }
 
+/// Element i is all ones where i < count.
+template <class T> [[gnu::always_inline]] inline Vector<T, lanes> first_elements(int64_t count) {
+  alignas(64) static const T ones_then_zeros[2 * lanes] = {T(-1), T(-1), T(-1), T(-1), T(-1), T(-1), T(-1), T(-1),
+                                                           T(-1), T(-1), T(-1), T(-1), T(-1), T(-1), T(-1), T(-1)};
+  return load<Vector<T, lanes>>(ones_then_zeros + lanes - count);
+}
+
+/// One group of the last `count` columns: they are read in full where bytes of a later row follow (before `end`), and copied first where
+/// not. Rows from `depth` on are zeros.
+template <class T, int G>
+[[gnu::always_inline]] inline void weave_last(const char* const* rows, int64_t depth, int64_t at, int64_t count, const char* end, char* to,
+                                              int64_t to_bytes) {
+  using V = Vector<T, lanes>;
+  char copies[G][sizeof(V)], woven[G * sizeof(V)];
+  const char* parts[G];
+  const V mask = first_elements<T>(count);
+  for (int g = 0; g < G; g++) {
+    V v{};
+    if (g >= depth) {
+    } else if (rows[g] + at + sizeof(V) <= end) {
+      v = load<V>(rows[g] + at) & mask;
+    } else {
+      std::memcpy(&v, rows[g] + at, static_cast<size_t>(count) * sizeof(T));
+    }
+    std::memcpy(copies[g], &v, sizeof v);
+    parts[g] = copies[g];
+  }
+  weave_columns<T, G>(parts, 0, woven);
+  std::memcpy(to, woven, static_cast<size_t>(to_bytes));
+}
+
 template <class T, int G>
 [[gnu::always_inline]] inline void weave_all(const char* from, int64_t from_stride, int64_t depth, int64_t columns, int64_t width,
                                              char* to) {
-  alignas(64) static const char zeros[64] = {};
   int64_t whole = columns / lanes * lanes;
-  constexpr int64_t unit = G * sizeof(T);
+  constexpr int64_t bytes = sizeof(T), unit = G * bytes;
+  const char* end = from + (depth - 1) * from_stride + columns * bytes;
   for (int64_t k = 0; k < depth; k += G, to += width * unit) {
     const char* rows[G];
     bool all = k + G <= depth;
     for (int g = 0; g < G; g++) rows[g] = from + (k + g) * from_stride;
     if (all)
-      for (int64_t j = 0; j < whole; j += lanes) weave_columns<T, G>(rows, j * static_cast<int64_t>(sizeof(T)), to + j * unit);
-    for (int64_t j = all ? whole : 0; j < width; j += lanes) { // what is partial is copied first
-      char copies[G][lanes * sizeof(T)], woven[lanes * unit];
-      const char* parts[G];
-      int64_t n = std::clamp<int64_t>(columns - j, 0, lanes);
-      for (int g = 0; g < G; g++) {
-        std::memcpy(copies[g], zeros, sizeof copies[g]);
-        if (k + g < depth) std::memcpy(copies[g], rows[g] + j * static_cast<int64_t>(sizeof(T)), static_cast<size_t>(n) * sizeof(T));
-        parts[g] = copies[g];
-      }
-      weave_columns<T, G>(parts, 0, woven);
-      std::memcpy(to + j * unit, woven, static_cast<size_t>(std::min(lanes, width - j) * unit));
-    }
+      for (int64_t j = 0; j < whole; j += lanes) weave_columns<T, G>(rows, j * bytes, to + j * unit);
+    for (int64_t j = all ? whole : 0; j < width; j += lanes)
+      weave_last<T, G>(rows, depth - k, j * bytes, std::clamp<int64_t>(columns - j, 0, lanes), end, to + j * unit,
+                       std::min(lanes, width - j) * unit);
   }
 }
 TENON_WIDE void weave_pairs(const char* from, int64_t from_stride, int64_t depth, int64_t columns, int64_t width, char* to) {

@@ -174,7 +174,7 @@ bool is_one_block(const MatmulPlan& p, const GemmFamily& f, const Caches& caches
   if (p.held) return false;
   bool small = !f.is_tiled() && !p.looks_ahead && p.panels.bytes() <= caches.l2 / 4 && p.panels.count() <= p.chunk_panels;
   return (p.in_place() ? p.use != BUse::GatherDot && p.use != BUse::Stream : small) && p.direct && !p.pack_a && m.m <= p.block_rows &&
-         m.k <= p.block_k && p.splits.items() * p.splits_k == 1 &&
+         p.split_k <= p.block_k && p.splits.items() * p.splits_k == 1 &&
          p.panels.count() * ceil_div(m.m, p.tile_rows) <= MatmulPlan::most_batch_tiles;
 }
 
@@ -188,7 +188,7 @@ int64_t batches_in_series(const MatmulPlan& p, const GemmFamily& f, const Caches
 
 /// What the panels of a compensated family end with is known after all k.
 bool packs_in_tiles(const MatmulPlan& p, const GemmFamily& f, const Matmul& m) {
-  bool fits = f.packing_rows[static_cast<size_t>(p.panels.vectors)] >= p.tile_rows && (!f.compensated || m.k <= p.block_k);
+  bool fits = f.packing_rows[static_cast<size_t>(p.panels.vectors)] >= p.tile_rows && (!f.compensated || p.split_k <= p.block_k);
   return p.use == BUse::Pack && !p.held && !p.one_block && m.b_n == 1 && may_pack_in_tiles(f, m) && fits && m.k > 0;
 }
 

@@ -2,6 +2,7 @@
 // pairs exchange 16 bytes; each step is one instruction. Compiled for each instruction level; the machine chooses.
 #include "codegen/llvm/transpose.h"
 
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -38,12 +39,15 @@ template <class T, int N> struct Square {
     }
   }
   // A step on rows that differ in one bit of their number leaves a bit of the column there, within 16 bytes the uppermost first.
-  static constexpr int row_of(int column) {
-    int from = column / lane * lane;
-    for (int i = 1, mirror = lane / 2; i < lane; i *= 2, mirror /= 2)
-      if (column & i) from |= mirror;
-    return from;
-  }
+  static constexpr std::array<int, N> row_of = [] {
+    std::array<int, N> rows{};
+    for (int column = 0; column < N; column++) {
+      int& from = rows[static_cast<size_t>(column)] = column / lane * lane;
+      for (int i = 1, mirror = lane / 2; i < lane; i *= 2, mirror /= 2)
+        if (column & i) from |= mirror;
+    }
+    return rows;
+  }();
 
   [[gnu::always_inline]] static void turn(T* to, int64_t to_step, const T* from, int64_t from_step, bool streamed) {
     Row rows[N];
@@ -54,15 +58,16 @@ template <class T, int N> struct Square {
       if (streamed) {
 #pragma GCC unroll 16
 #ifdef __clang__
-        for (int i = 0; i < N; i++) __builtin_nontemporal_store(rows[row_of(i)], reinterpret_cast<Row*>(to + i * to_step));
+        for (int i = 0; i < N; i++)
+          __builtin_nontemporal_store(rows[row_of[static_cast<size_t>(i)]], reinterpret_cast<Row*>(to + i * to_step));
 #else
         for (int i = 0; i < N; i++)
-          asm volatile("vmovntdq %1, %0" : "=m"(*reinterpret_cast<Row*>(to + i * to_step)) : "v"(rows[row_of(i)]));
+          asm volatile("vmovntdq %1, %0" : "=m"(*reinterpret_cast<Row*>(to + i * to_step)) : "v"(rows[row_of[static_cast<size_t>(i)]]));
 #endif
         return;
       }
 #pragma GCC unroll 16
-    for (int i = 0; i < N; i++) std::memcpy(to + i * to_step, &rows[row_of(i)], sizeof(Row));
+    for (int i = 0; i < N; i++) std::memcpy(to + i * to_step, &rows[row_of[static_cast<size_t>(i)]], sizeof(Row));
   }
 };
 

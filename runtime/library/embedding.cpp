@@ -28,6 +28,7 @@ struct Bags {
 const char* find_begins(Bags& b) {
   int64_t n = b.indices.numel(), listed = b.offsets.numel();
   if (b.last_offset && listed == 0) return "include_last_offset needs an offset";
+  b.begins.reserve(static_cast<size_t>(listed) + 1);
   for (int64_t k = 0; k < listed; k++) {
     int64_t at = integer_at(b.offsets, k);
     bool ends = k == listed - 1, used = b.delimited() || k < b.count;
@@ -86,32 +87,70 @@ template <class T, class I>
   for (int64_t k = 0; k < width; k++) out[from + k] = narrow<T>(sum[k]);
 }
 
-// The same of f16, by the instructions for it: eight columns in each of `vectors` registers.
-template <int vectors, bool scaled, class I>
-[[gnu::target("avx2,f16c")]] void sum_f16_columns(const Bag<F16, I>& b, int64_t from, float divisor, F16* out) {
-  __m256 sum[vectors];
-  for (__m256& s : sum) s = _mm256_setzero_ps();
+#define TENON_HALVES gnu::target("avx2,f16c"), gnu::always_inline
+
+// Sixteen halves as f32, in two registers: the lower and the upper eight of f16, those of even and of odd number of bf16.
+struct Sixteen {
+  __m256 first, second;
+};
+[[TENON_HALVES]] inline Sixteen widen_sixteen(const F16* from) {
+  const auto* halves = reinterpret_cast<const __m128i*>(from);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+}
+[[TENON_HALVES]] inline Sixteen widen_sixteen(const BF16* from) {
+  __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)),
+          _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000))))};
+}
+[[TENON_HALVES]] inline void narrow_sixteen(const Sixteen& x, F16* to) {
+  auto* halves = reinterpret_cast<__m128i*>(to);
+  _mm_storeu_si128(halves, _mm256_cvtps_ph(x.first, _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(x.second, _MM_FROUND_TO_NEAREST_INT));
+}
+// To nearest even, in the upper half.
+[[TENON_HALVES]] inline __m256i round_to_bf16(__m256 x) {
+  __m256i bits = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1)),
+          rounded = _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff)),
+          is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  return _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc00000), is_nan);
+}
+[[TENON_HALVES]] inline void narrow_sixteen(const Sixteen& x, BF16* to) {
+  __m256i pairs = _mm256_blend_epi16(_mm256_srli_epi32(round_to_bf16(x.first), 16), round_to_bf16(x.second), 0xaa);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), pairs);
+}
+
+// The same of halves, sixteen columns in each of `pairs` pairs of registers.
+template <int pairs, bool scaled, class T, class I>
+[[gnu::target("avx2,f16c")]] void sum_half_columns(const Bag<T, I>& bag, int64_t from, float divisor, T* out) {
+  const Bag<T, I> b = bag; // which nothing that is written may change
+  Sixteen sum[pairs];
+#pragma GCC unroll 4
+  for (int k = 0; k < pairs; k++) sum[k] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
   for (int64_t i = b.begin; i < b.end; i++) {
-    b.fetch(i, from, 8 * vectors);
+    b.fetch(i, from, 16 * pairs);
     auto row = static_cast<int64_t>(b.indices[i]);
     if (row == b.padding) continue;
-    const auto* w = reinterpret_cast<const __m128i*>(b.table + row * b.dim + from);
+    const T* w = b.table + row * b.dim + from;
     __m256 scale = _mm256_set1_ps(scaled ? widen(b.scales[i]) : 1);
-    for (int k = 0; k < vectors; k++) {
-      __m256 x = _mm256_cvtph_ps(_mm_loadu_si128(w + k));
-      sum[k] = _mm256_add_ps(sum[k], scaled ? _mm256_mul_ps(scale, x) : x);
+#pragma GCC unroll 4
+    for (int k = 0; k < pairs; k++) {
+      Sixteen x = widen_sixteen(w + 16 * k);
+      if (scaled) x = {_mm256_mul_ps(scale, x.first), _mm256_mul_ps(scale, x.second)};
+      sum[k] = {_mm256_add_ps(sum[k].first, x.first), _mm256_add_ps(sum[k].second, x.second)};
     }
   }
-  for (int k = 0; k < vectors; k++) {
-    __m128i half = _mm256_cvtps_ph(_mm256_div_ps(sum[k], _mm256_set1_ps(divisor)), _MM_FROUND_TO_NEAREST_INT);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + from) + k, half);
+  __m256 over = _mm256_set1_ps(divisor);
+#pragma GCC unroll 4
+  for (int k = 0; k < pairs; k++) {
+    if (divisor != 1) sum[k] = {_mm256_div_ps(sum[k].first, over), _mm256_div_ps(sum[k].second, over)};
+    narrow_sixteen(sum[k], out + from + 16 * k);
   }
 }
-template <bool scaled, class I> void sum_f16_bag(const Bag<F16, I>& b, float divisor, F16* out) {
+template <bool scaled, class T, class I> void sum_half_bag(const Bag<T, I>& b, float divisor, T* out) {
   int64_t from = 0;
-  for (; from + 64 <= b.dim; from += 64) sum_f16_columns<8, scaled>(b, from, divisor, out);
-  if (from + 32 <= b.dim) sum_f16_columns<4, scaled>(b, from, divisor, out), from += 32;
-  for (; from + 8 <= b.dim; from += 8) sum_f16_columns<1, scaled>(b, from, divisor, out);
+  for (; from + 64 <= b.dim; from += 64) sum_half_columns<4, scaled>(b, from, divisor, out);
+  if (from + 32 <= b.dim) sum_half_columns<2, scaled>(b, from, divisor, out), from += 32;
+  if (from + 16 <= b.dim) sum_half_columns<1, scaled>(b, from, divisor, out), from += 16;
   if (from < b.dim) sum_columns(b, from, b.dim - from, divisor, out);
 }
 
@@ -125,9 +164,9 @@ template <class T, class I> TENON_WIDE void sum_bag(const Bag<T, I>& b, int64_t 
 }
 
 template <class T, class I> void sum_up(const Bag<T, I>& b, int64_t over, T* out) {
-  if constexpr (std::is_same_v<T, F16>)
+  if constexpr (is_half_v<T>)
     if (has_f16c())
-      return b.scales ? sum_f16_bag<true>(b, static_cast<float>(over), out) : sum_f16_bag<false>(b, static_cast<float>(over), out);
+      return b.scales ? sum_half_bag<true>(b, static_cast<float>(over), out) : sum_half_bag<false>(b, static_cast<float>(over), out);
   sum_bag(b, over, out);
 }
 
@@ -163,13 +202,13 @@ template <class T, class I> void fill_bags(const LibraryCall& c, const Bags& b) 
   int64_t work = std::max<int64_t>(1, (n + b.count) * b.dim / std::max<int64_t>(1, b.count));
   parallel(c, b.count, std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
     std::vector<int64_t> rows(b.mode == 2 ? static_cast<size_t>(b.dim) : 0);
-    int64_t ahead = std::clamp<int64_t>(4096 / std::max<int64_t>(1, b.dim * static_cast<int64_t>(sizeof(T))), 4, 32);
+    int64_t ahead = std::clamp<int64_t>(4096 / std::max<int64_t>(1, b.dim * static_cast<int64_t>(sizeof(T))), 4, 16);
     Bag<T, I> bag{
         b.weight.as<const T>(), b.indices.as<const I>(), b.scales ? b.scales->as<const T>() : nullptr, 0, 0, n, b.dim, b.padding, ahead};
     for (int64_t k = begin; k < end; k++) {
       bag.begin = b.begins[static_cast<size_t>(k)], bag.end = b.begins[static_cast<size_t>(k) + 1];
       T* to = out + k * b.dim;
-      int64_t size = b.listed(k);
+      int64_t size = b.delimited() && !b.last_offset ? bag.end - bag.begin : b.listed(k);
       if (b.padding >= 0) size -= std::count(bag.indices + bag.begin, bag.indices + bag.end, static_cast<I>(b.padding));
       if (b.mode == 2) max_bag(bag, to, rows.data());
       else sum_up(bag, b.mode == 1 ? std::max<int64_t>(1, size) : 1, to);

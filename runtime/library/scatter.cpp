@@ -75,7 +75,7 @@ bool scatter_pieces(const Writes& w) {
       bool good = true;
       if (p.columns == 1) good = w.loops.elements(lane);
       else if (p.index_by_column) good = w.loops.columns(lane, width);
-      else w.loops.rows(lane, width);
+      else w.loops.rows(lane, width, nullptr, p.n);
       if (!good) within = false;
     }
   });
@@ -100,7 +100,7 @@ bool scatter_parts(const Writes& w) {
       if (!w.loops.elements(lane)) within = false;
     }
   });
-  for (size_t t = 1; t < own.size(); t++) w.loops.sums({w.out, 0, &first_place, 0, own[t].get(), 0, 1, 1}, w.p.limit);
+  for (size_t t = 1; t < own.size(); t++) w.loops.sums({w.out, 0, &first_place, 0, own[t].get(), 0, 1, 1}, w.p.limit, nullptr, 1);
   return within;
 }
 
@@ -115,14 +115,53 @@ bool scatter_shares(const Writes& w) {
   return within;
 }
 
+// Ends of the places of each of so many threads, by which all write nearly as many rows; empty where a few places take most of them.
+std::vector<int64_t> share_places(const Planes& p, const int64_t* index, int64_t parts) {
+  constexpr int most_buckets = 1024;
+  int shift =
+      std::max(0, static_cast<int>(std::bit_width(static_cast<uint64_t>(p.limit))) - static_cast<int>(std::bit_width(most_buckets - 1u)));
+  int32_t counts[most_buckets + 1] = {};
+  for (int64_t j = 0; j < p.n; j++) counts[index[j * p.index_step] >> shift]++;
+  std::vector<int64_t> ends;
+  int64_t rows = 0, before = 0;
+  for (int64_t b = 0; b < most_buckets && std::ssize(ends) + 1 < parts; b++) {
+    rows += counts[b];
+    if (rows * parts < p.n * (std::ssize(ends) + 1)) continue;
+    if ((rows - before) * parts * 4 > p.n * 5) return {};
+    ends.push_back((b + 1) << shift), before = rows;
+  }
+  ends.push_back(p.limit);
+  return std::ssize(ends) == parts ? ends : std::vector<int64_t>{};
+}
+
+// Rows to places far apart: each thread has its own, whose lines no other one writes.
+bool scatter_whole_rows(const Writes& w) {
+  const Planes& p = w.p;
+  std::vector<int64_t> ends = share_places(p, w.index, threads_of(w.c));
+  if (ends.empty()) return scatter_pieces(w);
+  parallel(w.c, std::ssize(ends), 1, [&](int64_t begin, int64_t end) {
+    int64_t first = begin > 0 ? ends[static_cast<size_t>(begin - 1)] : 0, last = ends[static_cast<size_t>(end - 1)], found = 0;
+    auto chosen = scratch<int64_t>(p.n + 1);
+    for (int64_t j = 0; j < p.n; j++) {
+      chosen[static_cast<size_t>(found)] = j;
+      found += (w.index[j * p.index_step] >= first) & (w.index[j * p.index_step] < last);
+    }
+    w.loops.rows(w.lane(0, 0, 0), p.columns, chosen.get(), found);
+  });
+  return true;
+}
+
 // False where an index is outside: then some elements are not written.
 bool scatter_by(const Writes& w) {
   const Planes& p = w.p;
+  constexpr int64_t near = 1 << 20; // bytes that need not be fetched ahead
   int64_t threads = threads_of(w.c);
+  bool whole_rows = p.columns > 1 && !p.index_by_column && p.count() == 1 && p.n >= 64 * threads && p.n < INT32_MAX;
+  if (whole_rows && threads > 1) return scatter_whole_rows(w);
   bool one_column = p.columns == 1 && p.count() == 1 && p.out_step == 1 && p.index_step == 1;
   if (!one_column || p.n < 65536) return scatter_pieces(w);
   if (w.loops.sums && threads > 1 && p.limit * threads <= p.n) return scatter_parts(w);
-  return p.limit * w.loops.out_size < 65536 && threads == 1 ? scatter_pieces(w) : scatter_shares(w);
+  return p.limit * w.loops.out_size < near && threads == 1 ? scatter_pieces(w) : scatter_shares(w);
 }
 
 // The same value for every element.

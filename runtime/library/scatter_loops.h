@@ -130,16 +130,17 @@ template <Update U, class A, class B> bool scatter_columns(Lane l, int64_t colum
   }
   return true;
 }
-// All columns have the same indices, which are known to be within.
-template <Update U, class A, class B> TENON_WIDE void scatter_rows(Lane l, int64_t columns) {
+// All columns have the same indices, which are known to be within. Of the n rows those `chosen`, `count` of them in order; null: all.
+template <Update U, class A, class B> TENON_WIDE void scatter_rows(Lane l, int64_t columns, const int64_t* chosen, int64_t count) {
   constexpr int64_t ahead = 16; // rows of `out` lie far apart
   const size_t bytes = std::min<size_t>(static_cast<size_t>(columns) * sizeof(A), 512);
-  for (int64_t j = 0; j < l.n; j++) {
-    if (j + ahead < l.n) {
-      const char* next = reinterpret_cast<const char*>(static_cast<A*>(l.out) + l.index[j + ahead] * l.out_step);
+  auto row = [&](int64_t j) { return chosen ? chosen[j] : j; };
+  for (int64_t j = 0; j < count; j++) {
+    if (j + ahead < count) {
+      const char* next = reinterpret_cast<const char*>(static_cast<A*>(l.out) + l.index[row(j + ahead)] * l.out_step);
       for (size_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(next + byte, 1);
     }
-    join_row<U>(static_cast<A*>(l.out) + l.index[j] * l.out_step, static_cast<const B*>(l.source) + j * l.source_step, columns);
+    join_row<U>(static_cast<A*>(l.out) + l.index[row(j)] * l.out_step, static_cast<const B*>(l.source) + row(j) * l.source_step, columns);
   }
 }
 // The elements of one column, without steps, that go to the places [first, last). Places lie far apart: those of a block
@@ -170,9 +171,9 @@ struct Loops {
   int64_t out_size, source_size; // bytes of an element
   bool (*elements)(Lane);
   bool (*columns)(Lane, int64_t columns);
-  void (*rows)(Lane, int64_t columns);
+  void (*rows)(Lane, int64_t columns, const int64_t* chosen, int64_t count);
   bool (*places)(Lane, int64_t first, int64_t last);
-  void (*sums)(Lane, int64_t columns); // rows of sums joined; null where parts cannot be summed up apart
+  void (*sums)(Lane, int64_t columns, const int64_t*, int64_t count); // rows of sums joined; null where parts cannot be summed up apart
 };
 template <Update U, class A, class B> Loops loops() {
   Loops l{sizeof(A), sizeof(B), scatter_elements<U, A, B>, scatter_columns<U, A, B>, scatter_rows<U, A, B>, scatter_to_places<U, A, B>,

@@ -164,7 +164,7 @@ private:
     if (needs_memory_.get(v) || c.reduction != Reduction::None) return;
     InlineCost cost = inline_cost(c.body);
     if (is_narrowing(n) && is_of_product(n.args[0].get<ValueId>())) return;
-    if (n.op.name().starts_with(own::to_layout.name()) && !is_used_once(n)) return; // turned for what reads it again and again
+    if (n.op.name().starts_with(own::to_layout.name()) && is_read_again(n)) return;
     if (is_always_inline(n.def->kind, cost) || (is_used_once(n) && is_inline_when_used_once(cost) && !is_epilogue(n)))
       roles_[v] = Role::Inline;
   }
@@ -228,6 +228,17 @@ private:
     Expr points = product(pool, g_.type(user.outputs[0]).sizes);
     for (Expr a : inliner_.own(it->second[0]).reduce_axes) points = points * a->args[0];
     return proves_le(points, product(pool, g_.type(n.outputs[0]).sizes));
+  }
+
+  // Turned for what reads it again and again, maybe as another type.
+  bool is_read_again(const Node& n) {
+    const Node* read = &n;
+    for (auto it = users_.find(n.outputs[0]); it != users_.end() && it->second.size() == 1; it = users_.find(read->outputs[0])) {
+      const Node& user = g_.node(it->second[0]);
+      if (user.op != edge::_to_copy) return !is_used_once(*read);
+      read = &user;
+    }
+    return true;
   }
 
   // A contraction reads its operands by strides: what is not addressable so is put into memory.

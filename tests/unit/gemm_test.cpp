@@ -284,14 +284,15 @@ TEST_CASE("matmul of many rows by a row-major B, packed by the tiles that read i
         Case c{.m = 300, .n = 1, .k = 1, .a_transposed = by_k, .a_type = a_type, .b_type = b_type};
         auto check = [&](int64_t m, int64_t n, int64_t k) {
           const GemmFamily& f = mk.table().family(choose_family(mk.table(), a_type, b_type, m, n, k));
-          bool fits = f.group == 1 || n != 257, whole = !f.compensated || k < 256; // three vectors; all k in a block
+          bool parts = k > 8192, fits = f.group == 1 ? !parts : n != 257, whole = !f.compensated || k < 256 || parts; // all k in a block
           c.m = m, c.n = n, c.k = k, c.packs = f.packing_rows[1] > 0 && n > 31 && fits && whole;
+          c.caches.l2 = parts ? 1 << 20 : 64 << 10;
           check_case(mk.table(), workers, c);
         };
         for (int64_t n : {241, 256, 257})
           for (int64_t k : {126, 127, 129, 1025}) check(323, n, k);
         for (int64_t n : {1, 3, 7, 17, 31}) check(300, n, 600);
-        check(129, 1024, 65), check(257, 512, 64);
+        check(129, 1024, 65), check(257, 512, 64), check(65, 63, 8200);
         c.pad = 5, c.batch0 = 2, c.batch1 = 3;
         check(300, 241, 67);
         c.to_epilogue = true;

@@ -153,7 +153,7 @@ TEST_CASE("scatters of halves") {
 
 TEST_CASE("values added at indices, running sums and bags of halves") {
   for (DType t : {DType::F16, DType::BF16})
-    for (int64_t columns : {1, 8, 17, 64, 113, 300}) {
+    for (int64_t columns : {1, 8, 17, 32, 64, 113, 300}) {
       Pair put(t, {1, 1, 0}); // accumulates, indexes the first dim
       put.input({30, columns}, 1), put.input({50, columns}, 2), put.integers({50}, 30, 3), put.output({30, columns});
       put.check(index_put);
@@ -162,12 +162,16 @@ TEST_CASE("values added at indices, running sums and bags of halves") {
         sums.input({20, columns}, 4), sums.output({20, columns});
         sums.check(cumulate);
       }
-      Pair bags(t, {0, 0, -1});
-      bags.input({50, columns}, 5), bags.integers({40}, 50, 6);
-      for (Bench* b : {&bags.half, &bags.wide}) b->input<int64_t>({4}, {0, 3, 3, 20});
-      bags.output({4, columns});
-      for (Bench* b : {&bags.half, &bags.wide}) b->output<int64_t>({40}), b->output<int64_t>({4}), b->output<int64_t>({4});
-      bags.check(embedding_bag);
+      for (int64_t mode : {0, 1})
+        for (bool scaled : {false, true}) {
+          Pair bags(t, {mode, 0, columns % 2 ? 7 : -1});
+          bags.input({50, columns}, 5), bags.integers({40}, 50, 6);
+          for (Bench* b : {&bags.half, &bags.wide}) b->input<int64_t>({4}, {0, 3, 3, 21});
+          if (scaled) bags.input({40}, 7);
+          bags.output({4, columns});
+          for (Bench* b : {&bags.half, &bags.wide}) b->output<int64_t>({40}), b->output<int64_t>({4}), b->output<int64_t>({4});
+          bags.check(embedding_bag);
+        }
     }
 }
 

@@ -308,6 +308,32 @@ TEST_CASE("scatters of one long column to more places") {
     }
 }
 
+TEST_CASE("scatters of rows, shared out by their places") {
+  constexpr int64_t n = 1000;
+  for (int64_t places : {1, 7, 1024, 3001})
+    for (int64_t columns : {2, 5, 130})
+      for (auto update : {library::Update::Add, library::Update::Assign, library::Update::Max})
+        for (int64_t crowd : {1, 2, 50}) { // of so many rows one goes elsewhere than to the first place
+          Ints index = numbers<int64_t>(n, 6007);
+          for (int64_t k = 0; k < n; k++) {
+            int64_t& v = index[static_cast<size_t>(k)];
+            v = k % crowd == 0 ? std::abs(v) % places : 0;
+          }
+          std::vector<double> source = numbers<double>(n * columns, 100), want(static_cast<size_t>(places * columns), 0.5);
+          Bench b = on_threads({0, static_cast<int64_t>(update), 1, 1, 0});
+          b.numbers = {0};
+          b.input<double>({places, columns}, want), b.input<int64_t>({n}, index), b.input<double>({n, columns}, source);
+          b.output<double>({places, columns});
+          REQUIRE(b.run(library::scatter) == "");
+          for (int64_t e = 0; e < n * columns; e++) {
+            double &to = want[static_cast<size_t>(index[static_cast<size_t>(e / columns)] * columns + e % columns)],
+                   x = source[static_cast<size_t>(e)];
+            to = update == library::Update::Add ? to + x : update == library::Update::Max ? std::max(to, x) : x;
+          }
+          CHECK(b.out<double>(0) == want);
+        }
+}
+
 TEST_CASE("bags of rows of any width") {
   for (int64_t dim : {1, 8, 16, 17, 32, 48, 64, 100, 113, 200}) {
     std::vector<double> table = numbers<double>(50 * dim, 1000);
