@@ -71,9 +71,9 @@ inline constexpr bool is_dot(GemmKind k) { return k == GemmKind::Dot || k == Gem
 /// A family of matrix micro-kernels: one arithmetic in register tiles of many shapes.
 struct GemmFamily {
   static constexpr int max_rows = 32, max_vectors = 16;
-  static constexpr int max_dot_rows = 6, dot_columns = 4;
-  static constexpr int most_ahead = 32;        // cache lines
-  static constexpr int most_held_together = 4; // vectors of a row of C
+  static constexpr int max_dot_rows = 6, dot_columns = 4, row_dot_columns = 8; // of tiles of several rows, of one
+  static constexpr int most_ahead = 32;                                        // cache lines
+  static constexpr int most_held_together = 4;                                 // vectors of a row of C
 
   const char* name;
   DType a, b, sum;                                      // A as the kernels read it, B as it is packed, C
@@ -84,7 +84,7 @@ struct GemmFamily {
   double speed;                                         // multiply-adds per cycle at best
   std::array<uint8_t, max_vectors + 1> rows{};          // the most rows of a tile by its vectors; 0: no tile has that width
   std::array<uint8_t, max_vectors + 1> in_place_rows{}; // the same for a row-major B in place, in panels of whole groups of vectors
-  std::array<uint8_t, dot_columns + 1> dot_rows{};      // the most rows of a tile of dot products by its columns; 0: there are none
+  std::array<uint8_t, row_dot_columns + 1> dot_rows{};  // the most rows of a tile of dot products by its columns; 0: there are none
   int held = 0;                                         // the most vectors of a B that stays in registers (GemmKind::Held); 0: none
   std::array<uint8_t, max_vectors + 1> packing_rows{};  // the same for tiles that pack B (GemmKind::Packing); 0: none does
   int ahead_k = 0;                                      // GemmArgs::ahead

@@ -15,15 +15,24 @@ constexpr int64_t turned_columns = 4096; // of sums that are turned back
 constexpr int64_t max_block_rows = 256;
 
 /// Panels of dot products are the columns of a tile.
-Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k) {
-  return {n, k, 1, GemmFamily::dot_columns, 1, 1, static_cast<int>(size_of(f.b))};
+Panels dot_panels(const GemmFamily& f, int64_t n, int64_t k, bool single) {
+  return {n, k, 1, single ? GemmFamily::row_dot_columns : GemmFamily::dot_columns, 1, 1, static_cast<int>(size_of(f.b))};
+}
+
+/// Whether tiles are of a single row, of which more columns share what a tile takes beside its products: where these are few, and columns
+/// do not share a set of L1.
+bool has_single_rows(const GemmFamily& f, const Matmul& m) {
+  constexpr int64_t brief = 2048; // bytes of a column
+  int64_t bytes = static_cast<int64_t>(size_of(f.b)), apart = (m.b_n == 1 ? m.k : m.b_n) * bytes;
+  return m.m == 1 && m.n >= GemmFamily::row_dot_columns && m.k * bytes < brief && apart % page_bytes != 0 &&
+         f.dot_rows[GemmFamily::row_dot_columns] > 0;
 }
 
 /// The most rows of a tile: kernels of one vector look ahead for rows unless they need every register for those they have, which is for
 /// rows that are near.
 int most_tile_rows(const GemmFamily& f, const Panels& panels, GemmKind kind, bool a_near) {
   constexpr int most_looking = 12, least_even = 16;
-  if (is_dot(kind)) return f.dot_rows[static_cast<size_t>(std::clamp<int64_t>(panels.columns(0), 1, GemmFamily::dot_columns))];
+  if (is_dot(kind)) return f.dot_rows[static_cast<size_t>(std::clamp<int64_t>(panels.columns(0), 1, panels.vectors))];
   auto width = static_cast<size_t>(panels.vectors);
   int rows = (kind == GemmKind::InPlace ? f.in_place_rows : f.rows)[width];
   if (kind == GemmKind::Packing && rows == f.packing_rows[width] + 1) rows--; // hardly slower than a pass that packs
@@ -59,7 +68,7 @@ void choose_use(MatmulPlan& p, const GemmFamily& f, const Caches& caches, const 
     if (!m.packed && cycles_of(other, f, caches, m) < cycles_of(p.use, f, caches, m)) p.use = other;
   bool dots = uses_dots(p.use);
   p.b_ahead = p.use == BUse::InPlace && asks_for_b(caches, m);
-  p.panels = dots                     ? dot_panels(f, m.n, m.k)
+  p.panels = dots                     ? dot_panels(f, m.n, m.k, has_single_rows(f, m))
              : p.use == BUse::InPlace ? in_place_panels(f, m.m, m.n, m.k, p.b_ahead)
                                       : choose_panels(f, m.n, m.k, m.panel_vectors, p.use == BUse::Pack);
   int64_t rows_bytes = m.a_row * static_cast<int64_t>(size_of(m.a_type));
@@ -228,7 +237,8 @@ bool pays_exchanged(const KernelTable& kernels, const Caches& caches, const Matm
   if (m.n > in_place_rows || m.m <= 4 * m.n || m.k <= 1 || m.packed || m.a_type != m.b_type) return false;
   if (m.n == 1 && m.c && m.c_row != 1) return false;
   const GemmFamily& f = kernels.family(m.family >= 0 ? m.family : choose_family(kernels, m.a_type, m.b_type, m.n, m.m, m.k));
-  return pays_to_convert_b(f, m) || (m.a_row == 1 && m.a_k != 1 && can_exchange(f, m));
+  bool is_vector = m.n == 1 && m.c && m.a_k == 1 && m.b_k == 1 && can_exchange(f, m) && has_single_rows(f, exchanged(m));
+  return is_vector || pays_to_convert_b(f, m) || (m.a_row == 1 && m.a_k != 1 && can_exchange(f, m));
 }
 
 // ---- what may be needed
@@ -263,9 +273,10 @@ struct Preparation {
     }
   }
   void dots(int64_t n) const {
-    if (f().dot_rows[1] > 0 && (m.b_n != 1 || n <= most_gathered))
-      for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows})
-        if (kind == GemmKind::Dot || n <= most_gathered) tiles(dot_panels(f(), n, 1), kind, m.m, false);
+    if (f().dot_rows[1] == 0 || (m.b_n == 1 && n > most_gathered)) return;
+    if (first_row() == 1 && f().dot_rows[GemmFamily::row_dot_columns] > 0) tiles(dot_panels(f(), n, 1, true), GemmKind::Dot, 1, false);
+    for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows})
+      if (kind == GemmKind::Dot || n <= most_gathered) tiles(dot_panels(f(), n, 1, false), kind, m.m, false);
   }
   void columns(int64_t n) const {
     held(n);
@@ -296,7 +307,7 @@ struct Preparation {
     // Twice the widest tile: each width, alone and before each narrower last one.
     for (int64_t vectors = 1; vectors <= 2 * GemmFamily::max_vectors; vectors++)
       for (int64_t missing : {0, 1}) columns(vectors * f().lanes - missing);
-    for (int64_t n = 1; n <= 2 * GemmFamily::dot_columns; n++) dots(n);
+    for (int64_t n = 1; n <= 2 * GemmFamily::row_dot_columns; n++) dots(n);
   }
 };
 

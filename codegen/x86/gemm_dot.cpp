@@ -14,6 +14,7 @@ namespace {
 
 constexpr int least_dot_unroll = 2;
 constexpr int dot_prefetch_bytes = 1024; // ahead in each column, and near its end in the next tile's
+constexpr int near_bytes = 16 << 10;     // of a series' columns that are left
 
 /// The sums, the held side, one that streams, a temporary or constant where products need one; where A is signed and the instruction takes
 /// it to be unsigned, what that adds to each column.
@@ -25,9 +26,9 @@ class DotEmitter : public GemmAssembler {
 public:
   DotEmitter(CodeMemory& memory, const GemmFamilyRow& row, const GemmKey& key)
       : GemmAssembler(memory, row), rows_(key.rows), columns_(key.vectors), rows_stream_(key.kind == GemmKind::DotRows) {
-    int sums = rows_ * columns_;
+    int sums = rows_ * columns_, masks = !wide() && columns_ % 4 != 0;
     while (sets_ < most_sets && sets_ * sums < min_chains &&
-           registers_needed(arithmetic_, rows_, columns_) + (2 * sets_ - 1) * sums <= registers())
+           registers_needed(arithmetic_, rows_, columns_) + masks + (2 * sets_ - 1) * sums <= registers())
       sets_ *= 2;
     unroll_ = std::max(sets_, least_dot_unroll);
     first_held_ = sets_ * sums;
@@ -72,7 +73,7 @@ private:
     return Reg64(order[i]);
   }
   Reg64 column(int j) const {
-    static constexpr int order[] = {1, 12, 13, 14};
+    static constexpr int order[] = {1, 12, 13, 14, 8, 9, 10, 11}; // more than four beside one row
     return Reg64(order[j]);
   }
   Reg64 ahead() const { return rbx; } // from the start of a row or column, what is to be prefetched
@@ -142,9 +143,13 @@ private:
     xor_(eax, eax);
     cmp(index(), ptr[rsp + end_unrolled]);
     jge(rest_of_vectors, T_NEAR);
-    if (!rows_stream_) { // short columns that lie near each other: the hardware keeps up
+    if (!rows_stream_) { // short columns that lie near each other, and all in L1: the hardware keeps up
       Xbyak::Label far;
       cmp(qword[rsp + end_unrolled], dot_prefetch_bytes);
+      jg(far);
+      mov(spare_register(), ptr[rdi + offsetof(GemmArgs, tiles)]);
+      imul(spare_register(), ptr[rdi + offsetof(GemmArgs, next_b)]);
+      cmp(spare_register(), near_bytes);
       jg(far);
       cmp(qword[rdi + offsetof(GemmArgs, b_stride)], dot_prefetch_bytes);
       jle(near, T_NEAR);
@@ -300,21 +305,25 @@ private:
   /// A vector of four sums.
   Xmm result(const Xmm& x) const { return is_double() ? half(x) : quarter(x); }
 
-  /// The elements of each of a row's accumulators added up: column j in lane j of the first. Lanes of columns that are not
-  /// there hold something. Pairs of accumulators come first, so that each step works on half as many.
-  void fold_row(int i) {
-    Xmm first = sum(0, i, 0), second = sum(0, i, std::min(2, columns_ - 1));
-    if (columns_ == 1) first = quarter(narrow(first)), second = first;
+  /// The elements of each of up to four accumulators of a row added up, from that of column `from` on: the sum of column from + j in lane
+  /// j of the first. Lanes of columns that are not there hold something. Pairs of accumulators come first, so that each step works on half
+  /// as many.
+  void fold_row(int i, int from) {
+    int columns = columns_from(from);
+    Xmm first = sum(0, i, from), second = sum(0, i, from + std::min(2, columns - 1));
+    if (columns == 1) first = quarter(narrow(first)), second = first;
     Xmm t = same_size(streamed(), first);
-    fold_pair(first, columns_ == 1 ? first : sum(0, i, 1), t);
-    if (columns_ > 2) fold_pair(second, sum(0, i, columns_ - 1), t);
-    if (is_double() && columns_ == 1) return;
-    if (is_double()) return join_halves(quarter(narrow(first)), columns_ > 2 ? quarter(narrow(second)) : quarter(second));
+    fold_pair(first, columns == 1 ? first : sum(0, i, from + 1), t);
+    if (columns > 2) fold_pair(second, sum(0, i, from + columns - 1), t);
+    if (is_double() && columns == 1) return;
+    if (is_double()) return join_halves(quarter(narrow(first)), columns > 2 ? quarter(narrow(second)) : quarter(second));
     vunpckhpd(t, first, second);
     vunpcklpd(first, first, second);
     add_sums(first, first, t);
-    if (columns_ > 1) narrow(first);
+    if (columns > 1) narrow(first);
   }
+  /// The columns of a vector of results that starts with column `from`.
+  int columns_from(int from) const { return std::min(columns_ - from, 4); }
   static Xmm same_size(const Xmm& x, const Xmm& as) {
     if (as.isZMM()) return static_cast<Xmm>(Xbyak::Zmm(x.getIdx()));
     return as.isYMM() ? static_cast<Xmm>(Xbyak::Ymm(x.getIdx())) : quarter(x);
@@ -348,31 +357,36 @@ private:
   }
 
   void store_tile() {
-    if (columns_ < 4) {
-      mov(eax, columns_);
+    if (columns_ % 4 != 0) {
+      mov(eax, columns_ % 4);
       make_mask(k1, mask(), r15, static_cast<int>(size_of(f_.sum)));
     }
-    for (int i = 0; i < rows_; i++) fold_row(i);
+    for (int i = 0; i < rows_; i++)
+      for (int j = 0; j < columns_; j += 4) fold_row(i, j);
     store_by_mode(args, rbx, [&](const Reg64& c, const Reg64& stride, const Reg64* init) { store_rows(c, stride, init); });
   }
   void store_rows(const Reg64& c, const Reg64& stride, const Reg64* init) {
     for (int i = 0; i < rows_; i++) {
-      Xmm x = result(sum(0, i, 0));
-      if (init) {
-        Xmm t = result(streamed());
-        load_result(t, ptr[*init]);
-        add_sums(x, x, t);
+      for (int j = 0; j < columns_; j += 4) {
+        Xmm x = result(sum(0, i, j));
+        if (init) {
+          Xmm t = result(streamed());
+          load_result(t, *init + j * sum_bytes(), columns_from(j));
+          add_sums(x, x, t);
+        }
+        store_result(c + j * sum_bytes(), x, columns_from(j));
       }
-      store_result(c, x);
       if (i + 1 < rows_) add(c, stride);
     }
   }
-  void load_result(const Xmm& x, const Xbyak::Address& from) { columns_ == 4 ? vmovups(x, from) : load_lanes(x, from, result(mask())); }
+  void load_result(const Xmm& x, const Xbyak::RegExp& from, int columns) {
+    columns == 4 ? vmovups(x, ptr[from]) : load_lanes(x, ptr[from], result(mask()));
+  }
   /// As many as there are columns, in pieces (Assembler::store_first).
-  void store_result(const Reg64& to, const Xmm& x) {
+  void store_result(const Xbyak::RegExp& to, const Xmm& x, int columns) {
     const Xmm low(x.getIdx());
-    int bytes = columns_ * sum_bytes(), done = 0;
-    if (columns_ == 4) return vmovups(ptr[to], x);
+    int bytes = columns * sum_bytes(), done = 0;
+    if (columns == 4) return vmovups(ptr[to], x);
     if (wide()) return store_lanes(to, x, 0, rax);
     if (bytes >= 16) {
       vmovups(ptr[to], low);
@@ -397,10 +411,11 @@ private:
 } // namespace
 
 bool dot_gemm_fits(const GemmFamilyRow& row, int rows, int columns) {
+  int most_columns = rows == 1 ? GemmFamily::row_dot_columns : GemmFamily::dot_columns;
   if (row.family.is_tiled() || row.arithmetic == Arithmetic::I16Dot || rows < 1 || rows > GemmFamily::max_dot_rows || columns < 1 ||
-      columns > GemmFamily::dot_columns)
+      columns > most_columns)
     return false;
-  int masks = row.isa == Isa::Avx2 && columns < GemmFamily::dot_columns; // of what results start from
+  int masks = row.isa == Isa::Avx2 && columns % 4 != 0; // of what results start from
   return registers_needed(row.arithmetic, rows, columns) + masks <= (row.isa == Isa::Avx512 ? 32 : 16);
 }
 

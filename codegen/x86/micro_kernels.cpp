@@ -216,7 +216,7 @@ std::vector<GemmFamilyRow> make_families() {
       f.in_place_rows[static_cast<size_t>(vectors)] = rows_in_place(r, vectors);
     for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
       f.packing_rows[static_cast<size_t>(vectors)] = packing_rows(r, vectors);
-    for (int columns = 1; columns <= GemmFamily::dot_columns; columns++)
+    for (int columns = 1; columns <= GemmFamily::row_dot_columns; columns++)
       while (dot_gemm_fits(r, f.dot_rows[static_cast<size_t>(columns)] + 1, columns)) f.dot_rows[static_cast<size_t>(columns)]++;
   }
   return families;

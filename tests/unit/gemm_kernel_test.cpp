@@ -156,7 +156,7 @@ void check_width(const KernelTable& table, int family, int vectors) {
 
 void check_dots(const KernelTable& table, int family) {
   const GemmFamily& f = table.family(family);
-  for (int columns = 1; columns <= GemmFamily::dot_columns; columns++)
+  for (int columns = 1; columns <= GemmFamily::row_dot_columns; columns++)
     for (int rows = 1; rows <= f.dot_rows[static_cast<size_t>(columns)]; rows++)
       for (int64_t depth : {0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 257})
         for (GemmInit mode : {GemmInit::Zero, GemmInit::C, GemmInit::Row})
@@ -249,7 +249,7 @@ TEST_CASE("series of tiles of every family, as so many calls") {
       const GemmFamily& f = mk.table().family(i);
       if (f.is_tiled() || !seen.insert(f.name).second) continue;
       for (int64_t k : {0, 1, 7, 16, 33, 130, 257}) {
-        for (int columns = 1; columns <= GemmFamily::dot_columns; columns++)
+        for (int columns = 1; columns <= GemmFamily::row_dot_columns; columns++)
           for (int rows = 1; rows <= f.dot_rows[static_cast<size_t>(columns)]; rows++)
             for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows}) check_series(mk.table(), {i, rows, columns, false, kind}, k);
         for (int vectors = 1; vectors <= GemmFamily::max_vectors; vectors++)
