@@ -14,6 +14,7 @@ namespace {
 
 constexpr int least_dot_unroll = 2;
 constexpr int dot_prefetch_bytes = 1024; // ahead in each column, and near its end in the next tile's
+constexpr int brief_bytes = 384;         // of columns that are read as fast as they are asked for
 constexpr int near_bytes = 16 << 10;     // of a series' columns that are left
 
 /// The sums, the held side, one that streams, a temporary or constant where products need one; where A is signed and the instruction takes
@@ -147,6 +148,8 @@ private:
       Xbyak::Label far;
       cmp(qword[rsp + end_unrolled], dot_prefetch_bytes);
       jg(far);
+      cmp(qword[rsp + end_unrolled], brief_bytes);
+      jl(near, T_NEAR);
       mov(spare_register(), ptr[rdi + offsetof(GemmArgs, tiles)]);
       imul(spare_register(), ptr[rdi + offsetof(GemmArgs, next_b)]);
       cmp(spare_register(), near_bytes);
