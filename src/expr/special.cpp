@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "base/numeric.h"
 #include "expr/recurrences.h"
@@ -98,47 +99,46 @@ double trigamma(double x) {
 // x^a e^-x / Gamma(a + 1)
 double gamma_factor(double a, double x) { return std::exp(a * std::log(x) - x - lgamma(a + 1)); }
 
-// P(a, x) by its series (DLMF 8.11.4), for x <= a + 1.
-double gamma_series(double a, double x) {
+// P(a, x) by its series (DLMF 8.11.4), for x <= a + 1, to a last term of so much of the sum.
+double gamma_series(double a, double x, double precision) {
   double term = 1, sum = 1;
-  for (double n = 1; n < 100000 && term > epsilon * sum; n++) sum += term *= x / (a + n);
+  for (double n = 1; n < 100000 && term > precision * sum; n++) sum += term *= x / (a + n);
   return sum * gamma_factor(a, x);
 }
 
-// Q(a, x) by its continued fraction (DLMF 8.9.2) in Lentz's form, for x > a + 1.
-double gamma_fraction(double a, double x) {
-  constexpr double tiny = 1e-300;
-  double b = x + 1 - a, c = 1 / tiny, d = 1 / b, h = d;
+// Q(a, x) by its continued fraction (DLMF 8.9.2), for x > a + 1. Its convergents are quotients of two sums that follow from the two
+// before: these need no divisions, but are scaled down as they grow.
+double gamma_fraction(double a, double x, double precision) {
+  constexpr double large = 0x1p500;
+  double b = x + 1 - a, up = 1, up_before = 0, down = b, down_before = 1;
   for (double n = 1; n < 100000; n++) {
-    double an = -n * (n - a);
+    double an = n * (a - n);
     b += 2;
-    d = an * d + b;
-    if (std::fabs(d) < tiny) d = tiny;
-    c = b + an / c;
-    if (std::fabs(c) < tiny) c = tiny;
-    d = 1 / d;
-    h *= d * c;
-    if (std::fabs(d * c - 1) < epsilon) break;
+    double next_up = b * up + an * up_before, next_down = b * down + an * down_before;
+    up_before = std::exchange(up, next_up), down_before = std::exchange(down, next_down);
+    double now = up * down_before;
+    if (std::fabs(now - up_before * down) < precision * std::fabs(now)) break;
+    if (std::fabs(down) > large || std::fabs(up) > large) up /= large, up_before /= large, down /= large, down_before /= large;
   }
-  return h * gamma_factor(a, x) * a;
+  return up / down * gamma_factor(a, x) * a;
 }
 
-double igamma(double a, double x) {
+double igamma(double a, double x, double precision) {
   if (!(x >= 0 && a >= 0)) return nan;
   if (a == 0) return x > 0 ? 1 : nan;
   if (x == 0) return 0;
   if (a == inf) return x == inf ? nan : 0;
   if (x == inf) return 1;
-  return x <= a + 1 ? gamma_series(a, x) : 1 - gamma_fraction(a, x);
+  return x <= a + 1 ? gamma_series(a, x, precision) : 1 - gamma_fraction(a, x, precision);
 }
 
-double igammac(double a, double x) {
+double igammac(double a, double x, double precision) {
   if (!(x >= 0 && a >= 0)) return nan;
   if (a == 0) return x > 0 ? 0 : nan;
   if (x == 0) return 1;
   if (a == inf) return x == inf ? nan : 1;
   if (x == inf) return 0;
-  return x <= a + 1 ? 1 - gamma_series(a, x) : gamma_fraction(a, x);
+  return x <= a + 1 ? 1 - gamma_series(a, x, precision) : gamma_fraction(a, x, precision);
 }
 
 // The error function's kin.
@@ -309,8 +309,8 @@ const SpecialEntry table[] = {
     {"digamma", 1, call1<digamma>},
     {"trigamma", 1, call1<trigamma>},
     {"zeta", 2, call2<zeta>},
-    {"igamma", 2, call2<igamma>},
-    {"igammac", 2, call2<igammac>},
+    {"igamma", 3, call3<igamma>},
+    {"igammac", 3, call3<igammac>},
     {"erfinv", 1, call1<erfinv>},
     {"erfcx", 1, call1<erfcx>},
     {"ndtri", 1, call1<ndtri>},

@@ -8,6 +8,11 @@ namespace {
 
 template <Name N> Expr function1(const BodyArgs& a) { return special(N.text, a[0]); }
 template <Name N> Expr function2(const BodyArgs& a) { return special(N.text, a[0], a[1]); }
+// An incomplete gamma function, to what its type can tell.
+template <Name N> Expr incomplete_gamma(const BodyArgs& a) {
+  double precision = a[0]->type == DType::F64 ? std::numeric_limits<double>::epsilon() : 1e-10;
+  return special(N.text, a[0], a[1], a[0]->pool->number(precision, DType::F64));
+}
 // Polynomials of degree n, evaluated by the recurrence named N.
 template <Name N> Expr polynomial(const BodyArgs& a) {
   double limit = a["x"]->type == DType::F64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
@@ -96,10 +101,10 @@ const OpRow special_ops[] = {
     with_vjp(float_function("aten::mvlgamma(Tensor self, int p) -> Tensor", mvlgamma, {}, number_types & ~bool_type),
              "result: multivariate_lgamma(self, p)"),
     renamed<"aten::mvlgamma">("aten::special_multigammaln(Tensor self, int p) -> Tensor"),
-    with_vjp(float_function("aten::igamma(Tensor self, Tensor other) -> Tensor", function2<"igamma">, {}, float_types),
+    with_vjp(float_function("aten::igamma(Tensor self, Tensor other) -> Tensor", incomplete_gamma<"igamma">, {}, float_types),
              "self: not_known(grad); other: grad * torch.exp((self - 1) * torch.log(other) - other - torch.lgamma(self))"),
     renamed<"aten::igamma">("aten::special_gammainc(Tensor self, Tensor other) -> Tensor"),
-    with_vjp(float_function("aten::igammac(Tensor self, Tensor other) -> Tensor", function2<"igammac">, {}, float_types),
+    with_vjp(float_function("aten::igammac(Tensor self, Tensor other) -> Tensor", incomplete_gamma<"igammac">, {}, float_types),
              "self: not_known(grad); other: -(grad * torch.exp((self - 1) * torch.log(other) - other - torch.lgamma(self)))"),
     renamed<"aten::igammac">("aten::special_gammaincc(Tensor self, Tensor other) -> Tensor"),
     with_vjp(full_float_function("aten::special_zeta(Tensor self, Tensor other) -> Tensor", function2<"zeta">),

@@ -31,10 +31,22 @@ TEST_CASE("gamma function and derivatives") {
   CHECK(call("zeta", 4, 1) == near(std::pow(M_PI, 4) / 90));
   CHECK(call("zeta", 3, 40.5) == near(call("zeta", 3, 41.5) + std::pow(40.5, -3)));
   CHECK(call("zeta", 2, -3) == INFINITY);
+}
+
+TEST_CASE("incomplete gamma functions") {
+  constexpr double all = 1e-16, few = 1e-10;
   for (double a : {0.5, 3.0, 17.0, 100.0})
-    for (double x : {a * 0.3, a, a + 1, a + 1.001, a * 3}) CHECK(call("igamma", a, x) + call("igammac", a, x) == near(1));
-  CHECK(call("igamma", 1, 2) == near(1 - std::exp(-2)));
-  CHECK(call("igammac", 1, 5) == near(std::exp(-5)));
+    for (double x : {a * 0.3, a, a + 1, a + 1.001, a * 3}) CHECK(call("igamma", a, x, all) + call("igammac", a, x, all) == near(1));
+  CHECK(call("igamma", 1, 2, all) == near(1 - std::exp(-2)));
+  for (double a : {1, 2, 17, 300, 5000}) // a sum of so many terms, of a Poisson distribution
+    for (double x : {a * 0.9, a + 0.5, a + 1.25, a + 3 * std::sqrt(a), 1.5 * a + 5}) {
+      double sum = 0;
+      for (double k = 0; k < a; k++) sum += std::exp(k * std::log(x) - x - std::lgamma(k + 1));
+      INFO("a ", a, ", x ", x);
+      CHECK(call("igammac", a, x, all) == doctest::Approx(sum).epsilon(1e-10));
+      CHECK(call("igammac", a, x, few) == doctest::Approx(call("igammac", a, x, all)).epsilon(1e-8));
+      CHECK(call("igamma", a, x, few) == doctest::Approx(call("igamma", a, x, all)).epsilon(1e-8));
+    }
 }
 
 TEST_CASE("inverse error functions invert") {
