@@ -183,7 +183,7 @@ bool is_one_block(const MatmulPlan& p, const GemmFamily& f, const Caches& caches
   if (p.held) return false;
   bool small = !f.is_tiled() && !p.looks_ahead && p.panels.bytes() <= caches.l2 / 4 && p.panels.count() <= p.chunk_panels;
   return (p.in_place() ? p.use != BUse::GatherDot && p.use != BUse::Stream : small) && p.direct && !p.pack_a && m.m <= p.block_rows &&
-         p.split_k <= p.block_k && p.splits.items() * p.splits_k == 1 &&
+         m.k <= p.block_k && p.splits.items() * p.splits_k == 1 &&
          p.panels.count() * ceil_div(m.m, p.tile_rows) <= MatmulPlan::most_batch_tiles;
 }
 
@@ -278,6 +278,9 @@ struct Preparation {
     for (GemmKind kind : {GemmKind::Dot, GemmKind::DotRows})
       if (kind == GemmKind::Dot || n <= most_gathered) tiles(dot_panels(f(), n, 1, false), kind, m.m, false);
   }
+  void any_dots() const {
+    for (int64_t n = m.n == any_size ? 1 : m.n, last = m.n == any_size ? 2 * GemmFamily::row_dot_columns : m.n; n <= last; n++) dots(n);
+  }
   void columns(int64_t n) const {
     held(n);
     Panels panels = choose_panels(f(), n, 1, m.panel_vectors, !m.packed);
@@ -307,7 +310,7 @@ struct Preparation {
     // Twice the widest tile: each width, alone and before each narrower last one.
     for (int64_t vectors = 1; vectors <= 2 * GemmFamily::max_vectors; vectors++)
       for (int64_t missing : {0, 1}) columns(vectors * f().lanes - missing);
-    for (int64_t n = 1; n <= 2 * GemmFamily::row_dot_columns; n++) dots(n);
+    any_dots();
   }
 };
 
@@ -349,6 +352,7 @@ void prepare_family(const KernelTable& kernels, int family, const Matmul& m) {
   if (m.n == 0 || m.packed || !(converts || can_exchange(f, m))) return;
   Matmul row = m;
   row.m = m.n, row.n = m.m, row.c = nullptr;
+  if (m.n == 1 && m.a_k == 1) row.b_n = m.a_row, Preparation{kernels, family, row}.any_dots();
   if (converts) row.b_n = m.a_row;
   else if (m.n <= in_place_rows && m.a_k != 1) row.c = m.c, row.b_n = 1;
   else if (f.group == 1 && m.m > in_place_rows && m.n > in_place_rows && m.b_k <= 1 && m.a_k <= 1) row.a_k = 1, row.b_n = m.a_row;

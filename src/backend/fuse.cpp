@@ -230,15 +230,15 @@ private:
     return proves_le(points, product(pool, g_.type(n.outputs[0]).sizes));
   }
 
-  // Turned for what reads it again and again, maybe as another type.
+  // Turned for what reads it again and again, maybe as another type that is not put into memory itself.
   bool is_read_again(const Node& n) {
-    const Node* read = &n;
-    for (auto it = users_.find(n.outputs[0]); it != users_.end() && it->second.size() == 1; it = users_.find(read->outputs[0])) {
+    if (!is_used_once(n)) return true;
+    for (auto it = users_.find(n.outputs[0]); it != users_.end() && it->second.size() == 1;) {
       const Node& user = g_.node(it->second[0]);
-      if (user.op != edge::_to_copy) return !is_used_once(*read);
-      read = &user;
+      if (user.op != edge::_to_copy) return !is_used_once(g_.node(g_.value(it->first).node));
+      it = users_.find(user.outputs[0]);
     }
-    return true;
+    return false;
   }
 
   // A contraction reads its operands by strides: what is not addressable so is put into memory.

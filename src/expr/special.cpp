@@ -109,7 +109,8 @@ double gamma_series(double a, double x, double precision) {
 // Q(a, x) by its continued fraction (DLMF 8.9.2), for x > a + 1. Its convergents are quotients of two sums that follow from the two
 // before: these need no divisions, but are scaled down as they grow.
 double gamma_fraction(double a, double x, double precision) {
-  constexpr double large = 0x1p500;
+  constexpr double large = 0x1p200, beyond = 1e40; // where Q is less than the least number, so that products stay finite
+  if (x > beyond) return 0;
   double b = x + 1 - a, up = 1, up_before = 0, down = b, down_before = 1;
   for (double n = 1; n < 100000; n++) {
     double an = n * (a - n);
