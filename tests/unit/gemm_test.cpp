@@ -285,8 +285,7 @@ TEST_CASE("matmul of many rows by a row-major B, packed by the tiles that read i
         auto check = [&](int64_t m, int64_t n, int64_t k) {
           const GemmFamily& f = mk.table().family(choose_family(mk.table(), a_type, b_type, m, n, k));
           bool parts = k > 8192, fits = f.group == 1 ? !parts : n != 257, whole = !f.compensated || k < 256 || parts;
-          c.m = m, c.n = n, c.k = k, c.packs = f.packing_rows[1] > 0 && n > 31 && fits && whole;
-          c.caches.l2 = parts ? 1 << 20 : 64 << 10;
+          c.m = m, c.n = n, c.k = k, c.packs = f.packing_rows[1] > 0 && n > 31 && fits && whole, c.caches.l2 = parts ? 1 << 20 : 64 << 10;
           check_case(mk.table(), workers, c);
         };
         for (int64_t n : {241, 256, 257})
