@@ -5,6 +5,7 @@
 
 #include "compile/compile.h"
 #include "tests/unit/graph_harness.h"
+#include "tests/unit/occurrences.h"
 
 using namespace tenon;
 using namespace tenon::test;
@@ -33,11 +34,6 @@ std::string lowered(const TestGraph& g) {
   LoadedProgram p = g.p;
   lower(p, "backend");
   return to_string(p.graph);
-}
-size_t occurrences(const std::string& text, std::string_view what) {
-  size_t n = 0;
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) n++;
-  return n;
 }
 
 struct Image {

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "tests/unit/graph_harness.h"
+#include "tests/unit/occurrences.h"
 
 using namespace tenon;
 using namespace tenon::test;
@@ -17,12 +18,6 @@ V convolve(Builder& b, V x, V w, int64_t spatial) {
   auto all = [&](int64_t v) { return std::vector<int64_t>(static_cast<size_t>(spatial), v); };
   return b.call1("aten::convolution.default",
                  {x, w, Arg(), all(1), all(w.rank() > 2 && w.size(2) == b.integer(3)), all(1), false, all(0), 1});
-}
-
-size_t occurrences(const std::string& text, std::string_view word) {
-  size_t count = 0;
-  for (size_t at = 0; (at = text.find(word, at)) != text.npos; at += word.size()) count++;
-  return count;
 }
 
 struct Group {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/unit/graph_harness.h"
+#include "tests/unit/occurrences.h"
 
 using namespace tenon;
 using namespace tenon::test;
@@ -108,6 +109,16 @@ TEST_CASE("antialiased images, whichever dim comes first") {
           CHECK(largest_difference(run(exe, {in})[0], want) <= bound);
         }
       }
+}
+
+TEST_CASE("turned bytes lie in memory where several taps read each, not where they are copied once more") {
+  TestGraph resized, copied;
+  V x = resized.input({1, 3, 64, 90}, DType::U8), y = copied.input({1, 3, 64, 90}, DType::U8);
+  resized.returns(resized.b.call1("aten::_upsample_bilinear2d_aa.default", {x, ArgList{20, 30}, false}));
+  copied.returns(copied.b.to(copied.b.call1("tenon::to_layout.default", {copied.b.transpose(y, -1, -2)}), DType::F32));
+  std::string text = resized.program().dump("loops").value(), copy = copied.program().dump("loops").value();
+  CHECK_MESSAGE(occurrences(text, "= turned b") == 1, text);
+  CHECK_MESSAGE(occurrences(copy, "kernel loops(") == 1, copy);
 }
 
 TEST_CASE("averages over windows of which some are longer") {

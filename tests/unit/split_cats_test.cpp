@@ -1,6 +1,7 @@
 // Cats of many operands, beside the interpreter.
 #include "compile/compile.h"
 #include "tests/unit/graph_harness.h"
+#include "tests/unit/occurrences.h"
 
 using namespace tenon;
 using namespace tenon::test;
@@ -9,12 +10,6 @@ namespace {
 
 Tensor mixed(DType t, std::vector<int64_t> sizes, int64_t step) {
   return filled(t, std::move(sizes), [&](int64_t i) { return static_cast<double>(i * step % 61 - 30); });
-}
-
-size_t occurrences(const std::string& text, std::string_view what) {
-  size_t n = 0;
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) n++;
-  return n;
 }
 
 /// cat([x[i0], x[i1] ...], dim) of rows chosen by indices, some through a view or doubled; sizes of the call where `dynamic`.
