@@ -118,9 +118,9 @@ bool scatter_shares(const Writes& w) {
 // Ends of the places of each of so many threads, by which all write nearly as many rows; empty where a few places take most of them.
 std::vector<int64_t> share_places(const Planes& p, const int64_t* index, int64_t parts) {
   constexpr int most_buckets = 1024;
-  int shift =
-      std::max(0, static_cast<int>(std::bit_width(static_cast<uint64_t>(p.limit))) - static_cast<int>(std::bit_width(most_buckets - 1u)));
-  int32_t counts[most_buckets + 1] = {};
+  int shift = 0;
+  while (p.limit >> shift >= most_buckets) shift++;
+  int32_t counts[most_buckets] = {};
   for (int64_t j = 0; j < p.n; j++) counts[index[j * p.index_step] >> shift]++;
   std::vector<int64_t> ends;
   int64_t rows = 0, before = 0;
