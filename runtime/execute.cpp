@@ -136,7 +136,9 @@ bool run(const LibraryStepCall& s, Frame& f) {
                    DynamicOutputs::allocate,
                    &dynamic,
                    f.workers,
-                   s.texts};
+                   s.texts,
+                   f.linked->micro_kernels,
+                   &f.plan->caches};
   const char* error = f.linked->library[static_cast<size_t>(s.function)](call);
   if (error) f.message = error;
   return error == nullptr;

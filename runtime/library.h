@@ -10,7 +10,9 @@
 
 namespace tenon {
 
+class KernelTable;
 class Workers;
+struct Caches;
 
 [[noreturn]] inline void wrong_operand(DType t) {
   throw std::invalid_argument("a library step does not take an operand of " + std::string(name_of(t)));
@@ -48,6 +50,8 @@ struct LibraryCall {
   void* context;
   const Workers* workers; ///< may be null: run on the calling thread
   std::span<const std::string> texts = {};
+  const KernelTable* kernels = nullptr; ///< of the machine, for products; null: there are none
+  const Caches* caches = nullptr;       ///< beside kernels
 };
 
 /// Returns null, or a message: what about the values is wrong ("index 7 is out of range for size 5").

@@ -111,4 +111,8 @@ const char* roi_align(const LibraryCall&); ///< input, rois; sampling ratio, ali
 const char*
 deform_conv2d(const LibraryCall&); ///< input, weight, offset, mask, bias; strides, pads, dilations (h, w), groups, offset groups, use mask
 
+/// input [n, groups * c, in...], gradient [n, groups * o, out...]; strides, pads, dilations of the dims, groups. Output [groups * o, c,
+/// taps...].
+const char* conv_weight_gradient(const LibraryCall&);
+
 } // namespace tenon::library

@@ -78,6 +78,7 @@ constexpr Named steps[] = {
     STEP(nms),
     STEP(roi_align),
     STEP(deform_conv2d),
+    STEP(conv_weight_gradient),
     STEP(all_reduce),
     STEP(all_gather),
     STEP(reduce_scatter),

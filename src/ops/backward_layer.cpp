@@ -138,9 +138,11 @@ struct Geometry {
   Expr groups;
 };
 
-// The weights' gradient is a convolution of what was convolved by the gradient: batch and channels change places, stride and
-// dilation too, and each group remains one. x: [N, G*C, in...], grad: [N, G*O, out...]; gives [G*O, C, taps...].
+// Of complex numbers, the weights' gradient is a convolution of what was convolved by the gradient: batch and channels change places,
+// stride and dilation too, and each group remains one. x: [N, G*C, in...], grad: [N, G*O, out...]; gives [G*O, C, taps...].
 V weight_gradient(Builder& b, V x, V grad, const std::vector<Expr>& taps, const Geometry& g) {
+  if (!is_complex(x.dtype()))
+    return b.call1("tenon::conv_weight_gradient.default", {x, grad, taps, g.stride, g.padding, g.dilation, g.groups});
   Expr n = x.size(0), channels = floor_div(x.size(1), g.groups);
   std::vector<Expr> split = x.sizes(), merged = x.sizes();
   split[1] = channels, split.insert(split.begin() + 1, g.groups);

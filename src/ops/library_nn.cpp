@@ -95,7 +95,27 @@ LibraryStep deform_step(const Call& c) {
   return step;
 }
 
+std::vector<Type> conv_gradient_types(const Call& c) {
+  std::vector<Expr> sizes = c.syms("taps");
+  sizes.insert(sizes.begin(), {c.size("grad", 1), floor_div(c.size("input", 1), c.sym("groups"))});
+  return {Type::tensor(c.type("input").dtype, sizes)};
+}
+LibraryStep conv_gradient_step(const Call& c) {
+  LibraryStep step{library::conv_weight_gradient, {c.value("input"), c.value("grad")}, {}};
+  for (auto name : {"stride", "padding", "dilation"})
+    for (Expr e : c.syms(name)) step.ints.push_back(e);
+  step.ints.push_back(c.sym("groups"));
+  return step;
+}
+
 const OpRow library_nn_ops[] = {
+    {.schema =
+         "tenon::conv_weight_gradient(Tensor input, Tensor grad, SymInt[] taps, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+         "SymInt groups) -> Tensor",
+     .kind = Kind::Library,
+     .infer = conv_gradient_types,
+     .library = conv_gradient_step,
+     .dtypes = float_types},
     {.schema = "aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool "
                "sparse=False, "
                "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
