@@ -4,7 +4,7 @@
 
 #include "edge/match.h"
 #include "edge/passes.h"
-#include "edge/transposed_depthwise.h"
+#include "edge/transposed_convolution.h"
 #include "ops/names.h"
 
 namespace tenon {
@@ -139,7 +139,7 @@ V narrow_weights(Match& m) {
   return m.b.call1(x.rank() == 2 ? aten::mm_dtype : aten::bmm_dtype, {x, w, m.type().dtype});
 }
 
-V transposed_depthwise(Match& m) {
+V transposed_convolution(Match& m) {
   ArgList args(m.args.begin(), m.args.begin() + 9);
   return without_transposition(m.b, m.arg(0), m.arg(1), args, m.type());
 }
@@ -216,8 +216,8 @@ const Rule rules[] = {
     {"narrow_weights", edge::bmm_dtype, narrow_weights},
     {"short_sums", edge::mm, short_sums},
     {"short_sums", edge::bmm, short_sums},
-    {"transposed_depthwise", edge::convolution, transposed_depthwise},
-    {"transposed_depthwise", edge::convolution_dtype, transposed_depthwise},
+    {"transposed_convolution", edge::convolution, transposed_convolution},
+    {"transposed_convolution", edge::convolution_dtype, transposed_convolution},
 };
 
 bool same(const Type& a, const Type& b) {

@@ -184,6 +184,29 @@ TEST_CASE("transposed depthwise convolutions with one number for all dims") {
   compare_both(g, {mixed(DType::F32, {2, 6, 7, 8})});
 }
 
+TEST_CASE("transposed convolutions without a stride become regular ones where there are many pixels") {
+  struct Window {
+    Shape shape;
+    bool regular;
+  };
+  for (const Window& s :
+       {Window{{{1, 6, 24, 25}, {6, 5, 3, 3}, 1, 1, 1, 1, true}, true}, Window{{{2, 6, 300}, {6, 4, 7}, 1, 3, 2, 2, true}, true},
+        Window{{{1, 4, 9, 8, 9}, {4, 3, 3, 3, 3}, 1, 0, 1, 1, true}, true},
+        Window{{{1, 32, 26, 25}, {32, 40, 3, 3}, 1, 2, 1, 1, true}, true}, Window{{{1, 6, 8, 9}, {6, 5, 3, 3}, 1, 1, 1, 1, true}, false},
+        Window{{{1, 6, 24, 25}, {6, 5, 3, 3}, 1, 3, 1, 1, true}, false}}) // cut off, rather than padded
+    for (DType t : {DType::F32, DType::BF16, DType::F16}) {
+      INFO(s.shape.in.size(), " dims, ", s.shape.weight[1], " outputs, padding ", s.shape.pad);
+      TestGraph given, fixed;
+      Tensor w = mixed(t, s.shape.weight), bias = mixed(t, {s.shape.weight[1] * s.shape.groups});
+      V x = given.input(exprs(given, s.shape.in), t);
+      given.returns(convolve(given, x, given.input(exprs(given, s.shape.weight), t), Arg(), s.shape));
+      CHECK((given.program().dump("backend").value().find("flip") != std::string::npos) == s.regular);
+      compare_both(given, {mixed(t, s.shape.in), w});
+      fixed.returns(convolve(fixed, fixed.input(exprs(fixed, s.shape.in), t), fixed.b.constant(w), fixed.b.constant(bias), s.shape));
+      compare_both(fixed, {mixed(t, s.shape.in)});
+    }
+}
+
 TEST_CASE("convolutions that cannot be are refused, unusual ones computed") {
   auto fails = [](Shape s) {
     TestGraph g;

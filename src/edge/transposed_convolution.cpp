@@ -1,6 +1,9 @@
-// With a stride s, output o = s m + r - padding sums x[m - j] w[s j + r] over j. So a regular depthwise convolution with s outputs for
-// each channel and a window of ceil(k / s) taps, the last ones first, computes all residues r, and its outputs are shuffled into place.
-#include "edge/transposed_depthwise.h"
+// Without a stride, a transposed convolution is the regular one by turned weights, padded by what its window lacks. With a stride s, output
+// o = s m + r - padding sums x[m - j] w[s j + r] over j. So a regular depthwise convolution with s outputs for each channel and a window of
+// ceil(k / s) taps, the last ones first, computes all residues r, and its outputs are shuffled into place.
+#include "edge/transposed_convolution.h"
+
+#include <numeric>
 
 #include "ops/names.h"
 
@@ -14,14 +17,16 @@ struct Axis {
   int64_t kernel, stride, taps, padding, first; // of the regular window; the first shuffled place that is a result
 };
 
+std::optional<int64_t> known_number(const ArgList& args, size_t at, size_t dim) {
+  const ArgList& list = args[at].get<ArgList>(); // one number may stand for all dims
+  if (list.size() != 1 && dim >= list.size()) return std::nullopt;
+  const Arg& a = list[list.size() == 1 ? 0 : dim];
+  return a.is<int64_t>() ? std::optional(a.get<int64_t>()) : a.is<Expr>() ? const_int(a.get<Expr>()) : std::nullopt;
+}
+
 // Outputs that are cut off anyway are not computed, as far as they are as many on both sides.
 std::optional<Axis> axis_of(const Expr& size, size_t dim, const ArgList& args) {
-  auto known = [&](size_t at) -> std::optional<int64_t> {
-    const ArgList& list = args[at].get<ArgList>(); // one number may stand for all dims
-    if (list.size() != 1 && dim >= list.size()) return std::nullopt;
-    const Arg& a = list[list.size() == 1 ? 0 : dim];
-    return a.is<int64_t>() ? std::optional(a.get<int64_t>()) : a.is<Expr>() ? const_int(a.get<Expr>()) : std::nullopt;
-  };
+  auto known = [&](size_t at) { return known_number(args, at, dim); };
   auto k = const_int(size), s = known(3), p = known(4), d = known(5), e = known(7);
   if (!k || !s || !p || !e || !d || *d != 1 || *s < 1 || *s > most_residues || *k < 1 || *p > most_padding || *e < 0 || *e > most_padding)
     return {};
@@ -62,10 +67,8 @@ V shuffled(Builder& b, V y, Expr channels, const std::vector<Axis>& axes) {
   return b.reshape(b.permute(b.reshape(y, split), order), sizes);
 }
 
-} // namespace
-
-V without_transposition(Builder& b, V x, V w, const ArgList& args, const Type& result) {
-  if (args[6] != Arg(true) || !(x.dtype() == DType::F32 || is_reduced_float(x.dtype()))) return {};
+/// With groups of one input channel each.
+V of_single_channels(Builder& b, V x, V w, const ArgList& args, const Type& result) {
   Arg groups = args[8];
   auto channels = const_int(x.size(1)), multiple = const_int(w.size(1));
   bool depthwise = channels && *channels > 1 && multiple && groups == Arg(*channels) && is_const_int(w.size(0), *channels);
@@ -84,6 +87,45 @@ V without_transposition(Builder& b, V x, V w, const ArgList& args, const Type& r
   y = shuffled(b, y, result.sizes[1], axes);
   for (size_t d = 0; d < axes.size(); d++) y = b.slice(y, static_cast<int64_t>(d + 2), b.integer(axes[d].first), result.sizes[d + 2]);
   return b.to(y, result.dtype);
+}
+
+/// [groups * inputs, outputs, kernel...] as [groups * outputs, inputs, kernel...], the last taps first.
+V turned_weights(Builder& b, V w, int64_t groups) {
+  std::vector<Expr> split = w.sizes(), sizes = w.sizes();
+  split[0] = floor_div(w.size(0), b.integer(groups)), split.insert(split.begin(), b.integer(groups));
+  sizes[0] = w.size(1) * b.integer(groups), sizes[1] = split[1];
+  std::vector<int64_t> order(split.size()), spatial;
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[1], order[2]);
+  for (size_t d = 2; d < w.rank(); d++) spatial.push_back(static_cast<int64_t>(d));
+  return b.call1(aten::flip, {b.reshape(b.permute(b.reshape(w, split), order), sizes), spatial});
+}
+
+/// Weights are turned in each call where they are no constants: there are to be pixels enough that this is little.
+V without_stride(Builder& b, V x, V w, const ArgList& args, const Type& result) {
+  constexpr int64_t least_pixels = 512, most_places = 1 << 20;
+  auto groups = args[8].is<int64_t>() ? std::optional(args[8].get<int64_t>()) : std::nullopt, pixels = const_int(result.sizes[0]);
+  if (!groups || *groups < 1 || !pixels || result.dtype != x.dtype() || w.dtype() != x.dtype()) return {};
+  std::vector<int64_t> ones(w.rank() - 2, 1), none(ones.size(), 0), padding;
+  int64_t places = 1;
+  for (size_t d = 0; d < ones.size(); d++) {
+    auto k = const_int(w.size(static_cast<int64_t>(d + 2))), size = const_int(result.sizes[d + 2]);
+    auto s = known_number(args, 3, d), p = known_number(args, 4, d), reach = known_number(args, 5, d), e = known_number(args, 7, d);
+    if (!k || !size || s != 1 || !p || !reach || e != 0 || *reach > most_places || *k > most_places || *p > *reach * (*k - 1)) return {};
+    places = std::max(places, *k);
+    padding.push_back(*reach * (*k - 1) - *p);
+    pixels = std::min(*pixels * std::min(*size, least_pixels), least_pixels);
+  }
+  if (*pixels < least_pixels || places == 1) return {};
+  return b.call1(aten::convolution, {x, turned_weights(b, w, *groups), Arg(), ones, padding, args[5], false, none, *groups});
+}
+
+} // namespace
+
+V without_transposition(Builder& b, V x, V w, const ArgList& args, const Type& result) {
+  if (args[6] != Arg(true) || !(x.dtype() == DType::F32 || is_reduced_float(x.dtype()))) return {};
+  if (V regular = of_single_channels(b, x, w, args, result)) return regular;
+  return without_stride(b, x, w, args, result);
 }
 
 } // namespace tenon
