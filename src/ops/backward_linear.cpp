@@ -45,9 +45,47 @@ size_t digit_of(const Call& c) {
   return static_cast<size_t>(name[name.find_first_of("123")] - '0');
 }
 
+// x at place `begin` along dim, of n, and zeros elsewhere.
+V placed_along(Builder& b, V x, int64_t dim, int64_t begin, int64_t n) {
+  std::vector<int64_t> pad(2 * (x.rank() - static_cast<size_t>(dim)), 0); // last dim first
+  pad[pad.size() - 2] = begin, pad[pad.size() - 1] = n - begin - *const_int(x.size(dim));
+  return b.call1("aten::constant_pad_nd.default", {x, pad, 0});
+}
+
+// The gradient of n elements that were mirrored at their ends, or whose ends were repeated, `before` and `after` times.
+V folded_along(Builder& b, V grad, int64_t dim, int64_t n, int64_t before, int64_t after, bool mirrored) {
+  auto part = [&](int64_t begin, int64_t end) { return b.slice(grad, dim, b.integer(begin), b.integer(end - begin)); };
+  V sum = part(before, before + n);
+  auto add = [&](V end, int64_t at) {
+    if (mirrored) end = b.call1("aten::flip.default", {end, ArgList{dim}});
+    else end = b.sum(end, {dim}, true);
+    sum = sum + placed_along(b, end, dim, at, n);
+  };
+  if (before > 0) add(part(0, before), mirrored ? 1 : 0);
+  if (after > 0) add(part(before + n, before + n + after), mirrored ? n - 1 - after : n - 1);
+  return sum;
+}
+
+// Dim by dim, where what lies there is known; else no value.
+V folded_pads(Builder& b, const Call& c, size_t dims) {
+  V grad = b.input(c, "grad_output");
+  std::vector<Expr> sizes = c.type("self").sizes, padding = c.syms("padding");
+  bool mirrored = c.def.signature.name.find("reflection") != std::string_view::npos;
+  V sum = b.to(grad, compute_type(grad.dtype()));
+  for (size_t k = 0; k < dims; k++) {
+    size_t dim = sizes.size() - 1 - k;
+    auto n = const_int(sizes[dim]), before = const_int(padding[2 * k]), after = const_int(padding[2 * k + 1]);
+    if (!n || !before || !after || *before < 0 || *after < 0) return {};
+    if (std::max(*before, *after) > *n - (mirrored ? 1 : 0) && (mirrored || *n < 1)) return {};
+    sum = folded_along(b, sum, static_cast<int64_t>(dim), *n, *before, *after, mirrored);
+  }
+  return b.to(sum, grad.dtype());
+}
+
 template <Name N> Values pad_backward(Builder& b, const Call& c) {
   std::vector<Expr> sizes = c.type("self").sizes;
   size_t dims = digit_of(c), lead = sizes.size() - dims;
+  if (V sum = folded_pads(b, c, dims)) return sum;
   Expr planes = product(b.pool(), std::span(sizes).first(lead));
   return picked_backward(b, b.input(c, "grad_output"), sizes, [&](V places) { // the pads of integers take a batch of planes
     std::vector<Expr> batch(sizes.begin() + static_cast<int64_t>(lead), sizes.end());
@@ -56,11 +94,29 @@ template <Name N> Values pad_backward(Builder& b, const Call& c) {
   });
 }
 
+constexpr const char* scale_names[3][3] = {{"scales"}, {"scales_h", "scales_w"}, {"scales_d", "scales_h", "scales_w"}};
+
+// Where each element was repeated a whole number of times, these are its sums; else no value.
+V sums_of_repeated(Builder& b, const Call& c, size_t dims) {
+  V grad = b.input(c, "grad_output");
+  std::vector<Expr> in = c.syms("input_size"), out = c.syms("output_size"), split(in.begin(), in.begin() + 2);
+  Dims repeated;
+  for (size_t k = 0; k < dims; k++) {
+    auto n = const_int(in[k + 2]), m = const_int(out[k]);
+    if (!n || !m || *n < 1 || *m % *n != 0) return {};
+    double times = static_cast<double>(*m / *n);
+    if (c.has(scale_names[dims - 1][k]) && c.number(scale_names[dims - 1][k]) != times) return {};
+    split.push_back(in[k + 2]), repeated.push_back(static_cast<int64_t>(split.size())), split.push_back(b.integer(*m / *n));
+  }
+  V wide = b.to(b.reshape(grad, split), compute_type(grad.dtype()));
+  return b.to(b.sum(wide, repeated, false), grad.dtype());
+}
+
 template <Name N> Values nearest_backward(Builder& b, const Call& c) {
   size_t dims = digit_of(c);
+  if (V sums = sums_of_repeated(b, c, dims)) return sums;
   ArgList args{Arg(), c["output_size"]};
-  static constexpr const char* names[3][3] = {{"scales"}, {"scales_h", "scales_w"}, {"scales_d", "scales_h", "scales_w"}};
-  for (size_t k = 0; k < dims; k++) args.push_back(c[names[dims - 1][k]]);
+  for (size_t k = 0; k < dims; k++) args.push_back(c[scale_names[dims - 1][k]]);
   return picked_backward(b, b.input(c, "grad_output"), c.syms("input_size"), [&](V places) {
     args[0] = places;
     return b.call1(N.text, args);
@@ -71,10 +127,9 @@ template <Name N> Values nearest_backward(Builder& b, const Call& c) {
 template <Name N> Values weighted_backward(Builder& b, const Call& c) {
   size_t dims = digit_of(c);
   std::vector<Expr> sizes = c.syms("input_size"), out = c.syms("output_size");
-  static constexpr const char* names[3][3] = {{"scales"}, {"scales_h", "scales_w"}, {"scales_d", "scales_h", "scales_w"}};
   return separable_backward(b, b.input(c, "grad_output"), sizes, dims, [&](size_t k, V x) {
     std::vector<Expr> size{b.integer(1), out[k]};
-    return b.squeeze(b.call1(N.text, {b.unsqueeze(x, 2), size, c["align_corners"], Arg(), c[names[dims - 1][k]]}), 2);
+    return b.squeeze(b.call1(N.text, {b.unsqueeze(x, 2), size, c["align_corners"], Arg(), c[scale_names[dims - 1][k]]}), 2);
   });
 }
 
@@ -104,17 +159,33 @@ Values adaptive_avg_pool_backward(Builder& b, const Call& c) {
   });
 }
 
+// The windows [.., windows, .., size] along dim, laid over each other: [.., n, ..].
+V overlaid(Builder& b, V grad, int64_t dim, Expr n, int64_t size, int64_t step) {
+  auto rank = static_cast<int64_t>(grad.rank()) - 1;
+  Dims order{dim}, back;
+  std::vector<Expr> others;
+  for (int64_t d = 0; d < rank; d++)
+    if (d != dim) order.push_back(d), others.push_back(grad.size(d));
+  order.push_back(rank), std::rotate(order.begin(), order.begin() + 1, order.end()); // [others.., size, windows]
+  Expr outer = product(b.pool(), others);
+  DType wide = compute_type(grad.dtype());
+  V columns = b.reshape(b.permute(b.to(grad, wide), order), {outer, b.integer(size), grad.size(dim)});
+  V sum = b.call1("aten::col2im.default", {columns, ArgList{1, n}, ArgList{1, size}, ArgList{1, 1}, ArgList{0, 0}, ArgList{1, step}});
+  others.push_back(n);
+  for (int64_t d = 0; d < rank; d++) back.push_back(d < dim ? d : d == dim ? rank - 1 : d - 1);
+  return b.to(b.permute(b.reshape(sum, others), back), grad.dtype());
+}
+
 Values unfold_backward(Builder& b, const Call& c) {
   V grad = b.input(c, "grad_in");
   std::vector<Expr> sizes = c.syms("input_sizes"), windows = sizes;
-  if (!sizes.empty()) { // the other dims broadcast: istft gives one window for all signals
-    int64_t dim = c.dim("dim", sizes.size());
-    windows[static_cast<size_t>(dim)] = grad.size(dim);
-    windows.push_back(c.sym("size"));
-    grad = b.expand(grad, windows);
-  }
-  return picked_backward(b, grad, sizes,
-                         [&](V places) { return b.call1("aten::unfold.default", {places, c["dim"], c["size"], c["step"]}); });
+  int64_t size = c.integer("size"), step = c.integer("step");
+  if (size < 0 || step < 1) c.fail(fmt::format("windows of {}, {} apart", size, step));
+  if (size == 0) return zeros(b, sizes, grad.dtype());
+  if (sizes.empty()) return b.reshape(grad, sizes);
+  int64_t dim = c.dim("dim", sizes.size());
+  windows[static_cast<size_t>(dim)] = grad.size(dim), windows.push_back(b.integer(size));
+  return overlaid(b, b.expand(grad, windows), dim, sizes[static_cast<size_t>(dim)], size, step); // istft gives one window for all signals
 }
 
 // Views: the gradient is what a tensor of zeros becomes when it is written through the view.

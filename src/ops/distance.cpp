@@ -28,15 +28,17 @@ Values cosine_similarity(Builder& b, const Call& c) {
 
 Values dist(Builder& b, const Call& c) { return b.call("aten::linalg_vector_norm", {b.input(c, "self") - b.input(c, "other"), c["p"]}); }
 
-// |x - y|^2 = |x|^2 + |y|^2 - 2 xy, as torch computes it for more than 25 rows.
+// |x - y|^2 = |x|^2 + |y|^2 - 2 xy, as torch computes it for more than 25 rows; of the reduced floats in f32.
 V euclidean_by_product(Builder& b, V x, V y) {
+  DType result = x.dtype(), wide = compute_type(result);
+  x = b.to(x, wide), y = b.to(y, wide);
   auto square = [&](V v) { return b.sum(v * v, {-1}, true); };
   V squares = square(x) + b.transpose(square(y), -2, -1) - b.matmul(x, b.transpose(y, -2, -1)) * Arg(2);
-  return b.call1("aten::sqrt", {b.call1("aten::clamp_min", {squares, 0})});
+  return b.to(b.call1("aten::sqrt", {b.call1("aten::clamp_min", {squares, 0})}), result);
 }
 
 bool takes_product(const Call& c, V x, V y) {
-  if (c.number("p") != 2 || x.dtype() != DType::F32) return false;
+  if (c.number("p") != 2 || !is_float(x.dtype()) || x.dtype() != y.dtype()) return false;
   int64_t mode = c.has("compute_mode") ? c.integer("compute_mode") : 0;
   auto many = [](Expr rows) { return const_int(rows).value_or(0) > 25; };
   return mode == 1 || (mode == 0 && (many(x.size(-2)) || many(y.size(-2))));

@@ -10,10 +10,14 @@ using Sizes = std::initializer_list<int64_t>;
 using Forward = std::function<V(Builder&, V x)>;
 using Backward = std::function<V(Builder&, V grad, V x)>;
 
-void check_gradient(Sizes in, const Forward& forward, const Backward& backward) {
+/// Dynamic: the last size is not known.
+void check_gradient(Sizes in, const Forward& forward, const Backward& backward, bool dynamic = false) {
   constexpr double h = 1e-5;
   TestGraph g;
-  V x = g.input(in, DType::F64), v = g.input(in, DType::F64), seed = g.input({1009}, DType::F64);
+  std::vector<Expr> sizes;
+  for (int64_t n : in) sizes.push_back(g.b.integer(n));
+  if (dynamic) sizes.back() = g.symbol("s0");
+  V x = g.input(sizes, DType::F64), v = g.input(sizes, DType::F64), seed = g.input({1009}, DType::F64);
   V up = forward(g.b, x + v * Arg(h)), down = forward(g.b, x - v * Arg(h));
   V grad = g.b.reshape(g.b.slice(seed, 0, g.b.integer(0), product(g.b.pool(), up.sizes())), up.sizes());
   V back = backward(g.b, grad, x);
@@ -102,9 +106,26 @@ TEST_CASE("derivatives of convolutions, by input and by weight") {
 }
 
 TEST_CASE("derivatives of linear operators, by places and by matrices") {
+  for (bool dynamic : {false, true}) {
+    check_gradient(
+        {2, 5, 4}, [](Builder& b, V x) { return b.call1("aten::reflection_pad2d", {x, {2, 1, 3, 0}}); },
+        [](Builder& b, V grad, V x) { return b.call1("aten::reflection_pad2d_backward", {grad, x, {2, 1, 3, 0}}); }, dynamic);
+    check_gradient(
+        {3, 4}, [](Builder& b, V x) { return b.call1("aten::replication_pad1d", {x, {5, 2}}); },
+        [](Builder& b, V grad, V x) { return b.call1("aten::replication_pad1d_backward", {grad, x, {5, 2}}); }, dynamic);
+  }
   check_gradient(
-      {2, 5, 4}, [](Builder& b, V x) { return b.call1("aten::reflection_pad2d", {x, {2, 1, 3, 0}}); },
-      [](Builder& b, V grad, V x) { return b.call1("aten::reflection_pad2d_backward", {grad, x, {2, 1, 3, 0}}); });
+      {2, 2, 3, 4}, [](Builder& b, V x) { return b.call1("aten::replication_pad3d", {x, {0, 2, 4, 0, 1, 1}}); },
+      [](Builder& b, V grad, V x) { return b.call1("aten::replication_pad3d_backward", {grad, x, {0, 2, 4, 0, 1, 1}}); });
+  check_gradient(
+      {2, 3, 5, 4}, [](Builder& b, V x) { return b.call1("aten::upsample_nearest2d", {x, {5, 12}}); },
+      [](Builder& b, V grad, V) { return b.call1("aten::upsample_nearest2d_backward", {grad, {5, 12}, {2, 3, 5, 4}}); });
+  check_gradient( // the scale given says which elements are repeated
+      {1, 3, 4}, [](Builder& b, V x) { return b.call1("aten::upsample_nearest1d", {x, {8}, 2.6}); },
+      [](Builder& b, V grad, V) { return b.call1("aten::upsample_nearest1d_backward", {grad, {8}, {1, 3, 4}, 2.6}); });
+  check_gradient(
+      {3, 9, 2}, [](Builder& b, V x) { return b.call1("aten::unfold", {x, 1, 2, 3}); },
+      [](Builder& b, V grad, V) { return b.call1("aten::unfold_backward", {grad, {3, 9, 2}, 1, 2, 3}); });
   check_gradient(
       {2, 3, 5, 4}, [](Builder& b, V x) { return b.call1("aten::upsample_nearest2d", {x, {7, 9}}); },
       [](Builder& b, V grad, V) { return b.call1("aten::upsample_nearest2d_backward", {grad, {7, 9}, {2, 3, 5, 4}}); });
