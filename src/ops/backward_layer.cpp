@@ -182,27 +182,70 @@ Values convolution_backward(Builder& b, const Call& c) {
   return results(b, c, {of_input, of_weight, of_bias});
 }
 
-// Scores are computed anew, from the logarithms of their sums.
+// Of the queries' rows [first, first + rows) by the keys [0, keys): the gradients of these queries, keys and values. Scores are computed
+// anew, from the logarithms of their sums.
+struct AttentionBlock {
+  V q, k, v, grad, out, sums; // of f32 or f64; sums [.., rows]
+  Arg scale;
+  bool causal;
+  Expr first, rows, keys;
+  V mask = {};
+
+  std::array<V, 3> gradients(Builder& b) const {
+    auto cut = [&](V x) { return b.slice(x, -2, first, rows); };
+    V queries = cut(q), of = cut(grad), ks = b.slice(k, -2, b.integer(0), keys), vs = b.slice(v, -2, b.integer(0), keys);
+    V scores = b.matmul(queries, b.transpose(ks, -1, -2)) * scale, low = b.scalar(-INFINITY, scores.dtype());
+    if (causal) {
+      V row = b.unsqueeze(b.arange(rows, DType::I64) + Arg(first), 1), column = b.arange(keys, DType::I64);
+      scores = b.where(b.call1("aten::ge.Tensor", {row, column}), scores, low);
+    }
+    if (mask) scores = mask.dtype() == DType::Bool ? b.where(mask, scores, low) : scores + b.to(mask, scores.dtype());
+    V weights = b.call1("aten::exp", {scores - b.unsqueeze(b.slice(sums, -1, first, rows), -1)});
+    V rest = b.sum(of * cut(out), {-1}, true);
+    V of_scores = weights * (b.matmul(of, b.transpose(vs, -1, -2)) - rest) * scale;
+    return {b.matmul(of_scores, ks), b.matmul(b.transpose(of_scores, -1, -2), queries), b.matmul(b.transpose(weights, -1, -2), of)};
+  }
+};
+
+// Causal rows see the keys before them alone: by blocks of rows, the others are left out.
+Values causal_gradients(Builder& b, AttentionBlock block, int64_t rows, int64_t keys) {
+  constexpr int64_t blocks = 4;
+  std::vector<V> of_q;
+  V of_k, of_v;
+  for (int64_t i = 0; i < blocks; i++) {
+    int64_t begin = rows * i / blocks, end = rows * (i + 1) / blocks, seen = std::min(end, keys);
+    block.first = b.integer(begin), block.rows = b.integer(end - begin), block.keys = b.integer(seen);
+    auto [q, k, v] = block.gradients(b);
+    auto whole = [&](V x) { return b.call1("aten::constant_pad_nd.default", {x, Dims{0, 0, 0, keys - seen}, 0}); };
+    of_q.push_back(q);
+    of_k = of_k ? of_k + whole(k) : whole(k), of_v = of_v ? of_v + whole(v) : whole(v);
+  }
+  return {b.call1("aten::cat", {of_q, -2}), of_k, of_v};
+}
+
 Values attention_backward(Builder& b, const Call& c) {
   if (c.number("dropout_p") != 0) unsupported("{}: dropout", c.def.signature.name);
-  V q = wide_input(b, c, "query"), k = wide_input(b, c, "key"), v = wide_input(b, c, "value"), grad = wide_input(b, c, "grad_out");
-  Arg scale = c.has("scale") ? c["scale"] : Arg(1.0 / sqrt(cast(q.size(-1), DType::F64)));
-  V scores = b.matmul(q, b.transpose(k, -1, -2)) * scale;
-  V low = b.scalar(-INFINITY, scores.dtype());
-  if (c.flag("is_causal")) {
-    V row = b.unsqueeze(b.arange(scores.size(-2), DType::I64), 1), column = b.arange(scores.size(-1), DType::I64);
-    scores = b.where(b.call1("aten::ge.Tensor", {row, column}), scores, low);
-  }
-  if (c.has("attn_mask")) {
-    V mask = b.input(c, "attn_mask");
-    scores = mask.dtype() == DType::Bool ? b.where(mask, scores, low) : scores + b.to(mask, scores.dtype());
-  }
-  V weights = b.call1("aten::exp", {scores - b.unsqueeze(b.to(b.input(c, "logsumexp"), scores.dtype()), -1)});
-  V of_weights = b.matmul(grad, b.transpose(v, -1, -2));
-  V rest = b.sum(grad * wide_input(b, c, "out"), {-1}, true);
-  V of_scores = weights * (of_weights - rest) * scale;
-  V of_q = b.matmul(of_scores, k), of_k = b.matmul(b.transpose(of_scores, -1, -2), q), of_v = b.matmul(b.transpose(weights, -1, -2), grad);
-  return {b.to(of_q, c.type("query").dtype), b.to(of_k, c.type("key").dtype), b.to(of_v, c.type("value").dtype)};
+  constexpr int64_t many = 256;
+  V q = wide_input(b, c, "query");
+  AttentionBlock all{q,
+                     wide_input(b, c, "key"),
+                     wide_input(b, c, "value"),
+                     wide_input(b, c, "grad_out"),
+                     wide_input(b, c, "out"),
+                     b.to(b.input(c, "logsumexp"), q.dtype()),
+                     c.has("scale") ? c["scale"] : Arg(1.0 / sqrt(cast(q.size(-1), DType::F64))),
+                     c.flag("is_causal"),
+                     b.integer(0),
+                     q.size(-2),
+                     {}};
+  all.keys = all.k.size(-2);
+  if (c.has("attn_mask")) all.mask = b.input(c, "attn_mask");
+  auto rows = const_int(all.rows), keys = const_int(all.keys);
+  Values out;
+  if (all.causal && !all.mask && rows && keys && *rows >= many && *keys > 0) out = causal_gradients(b, all, *rows, *keys);
+  else
+    for (V v : all.gradients(b)) out.push_back(v);
+  return {b.to(out[0], c.type("query").dtype), b.to(out[1], c.type("key").dtype), b.to(out[2], c.type("value").dtype)};
 }
 
 const OpRow backward_layer_ops[] = {

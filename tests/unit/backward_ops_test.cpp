@@ -188,3 +188,29 @@ TEST_CASE("attention's logarithm of sums is 0 where all is masked, and the gradi
       for (double x : numbers(got[t])) CHECK(std::isfinite(x));
   }
 }
+
+TEST_CASE("gradients of causal attention are those under its mask, of many rows too") {
+  for (auto [rows, keys] : {std::pair<int64_t, int64_t>{256, 256}, {301, 301}, {259, 70}, {257, 400}, {20, 20}}) {
+    INFO(rows, " rows, ", keys, " keys");
+    TestGraph g;
+    V q = g.input({1, 2, rows, 4}), k = g.input({1, 2, keys, 4}), v = g.input({1, 2, keys, 4}), grad = g.input({1, 2, rows, 4}),
+      mask = g.input({rows, keys});
+    Values out = g.b.call("aten::_scaled_dot_product_flash_attention_for_cpu", {q, k, v, 0.0, true});
+    const char* backward = "aten::_scaled_dot_product_flash_attention_for_cpu_backward";
+    for (V y : g.b.call(backward, {grad, q, k, v, out[0], out[1], 0.0, true})) g.returns(y);
+    for (V y : g.b.call(backward, {grad, q, k, v, out[0], out[1], 0.0, false}, {{"attn_mask", mask}})) g.returns(y);
+    auto wave = [](double step) { return [=](int64_t i) { return std::sin(step * static_cast<double>(i) + 0.3); }; };
+    auto lower = [&](int64_t i) { return i / keys >= i % keys ? 0.0 : -INFINITY; };
+    std::vector<Tensor> got =
+        run(g.program().compile().value(), {filled(DType::F32, {1, 2, rows, 4}, wave(1.7)), filled(DType::F32, {1, 2, keys, 4}, wave(0.9)),
+                                            filled(DType::F32, {1, 2, keys, 4}, wave(2.3)), filled(DType::F32, {1, 2, rows, 4}, wave(0.7)),
+                                            filled(DType::F32, {rows, keys}, lower)});
+    for (size_t t = 0; t < 3; t++) {
+      std::vector<double> a = numbers(got[t]), b = numbers(got[t + 3]);
+      double most = 0, furthest = 0;
+      for (size_t i = 0; i < a.size(); i++) most = std::max(most, std::fabs(b[i])), furthest = std::max(furthest, std::fabs(a[i] - b[i]));
+      CHECK(most > 1e-3);
+      CHECK(furthest < 2e-5 * most);
+    }
+  }
+}
