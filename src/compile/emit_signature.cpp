@@ -141,6 +141,16 @@ static std::vector<Expr> result_sizes(const Type& t, const ProgramOutput& spec) 
   return sizes;
 }
 
+// Of a view that is returned, what it is of, unless that is a result itself.
+int StepEmitter::unviewed(int buffer) const {
+  auto at = [&](int b) -> const PlanBuffer& { return plan_.buffers[static_cast<size_t>(b)]; };
+  for (auto v = views_.find(buffer); v != views_.end(); v = views_.find(buffer)) {
+    if (at(v->second).dtype != at(buffer).dtype || at(v->second).place == BufferPlace::Output) break;
+    buffer = v->second;
+  }
+  return buffer;
+}
+
 void StepEmitter::add_outputs() {
   auto& returns = g_.block(g_.top()).returns;
   int position = 0;
@@ -153,6 +163,7 @@ void StepEmitter::add_outputs() {
     if (!spec.is_returned() || (!returns[i].is<ValueId>() && !to_expr(g_.pool(), returns[i]))) continue;
     int b = returns[i].is<ValueId>() && g_.type(returns[i].get<ValueId>()).is_tensor() ? buffer_of(returns[i].get<ValueId>())
                                                                                        : scalar_buffer(returns[i]);
+    b = unviewed(b);
     PlanBuffer* p = &plan_.buffers[static_cast<size_t>(b)];
     if (p->place == BufferPlace::Arena) p->place = BufferPlace::Output;
     else if (p->place != BufferPlace::Dynamic) {
@@ -244,15 +255,30 @@ void StepEmitter::define_part(ValueId v, const JoinedPart& part) {
                            .offset = slot(part.offset * static_cast<double>(size_of(t.dtype)))});
 }
 
-// Complex numbers and their parts are the same bytes. Where these lie is known before the steps run, or they are copied.
+// What a step's result is, under another type alone; else no value.
+static ValueId same_bytes(const Graph& g, NodeId id) {
+  const Node& n = g.node(id);
+  if (n.op == edge::view_as_real || n.op == own::as_complex) return n.args[0].get<ValueId>();
+  if (n.op != own::loops || n.outputs.size() != 1 || g.block(n.blocks[0]).nodes.size() != 1) return {};
+  const Node& view = g.node(g.block(n.blocks[0]).nodes[0]);
+  if (view.op != edge::view) return {};
+  auto from = view.args[0].get<ValueId>();
+  return g.type(from).strides.empty() && g.type(n.outputs[0]).strides.empty() ? from : ValueId{};
+}
+
+// Complex numbers and their parts are the same bytes, and so is a tensor under other sizes. Where these lie is known before the steps run,
+// or they are copied.
 bool StepEmitter::define_in_place(NodeId id) {
-  ValueId from = g_.node(id).args[0].get<ValueId>(), to = g_.node(id).outputs[0];
+  ValueId from = same_bytes(g_, id);
+  if (!from.valid()) return false;
+  ValueId to = g_.node(id).outputs[0];
   if (auto part = parts_.find(from); part != parts_.end() && part->second.whole == to) return true;
   if (g_.node(id).op == own::as_complex || parts_.contains(to) || bound_.contains(to)) return false;
   const PlanBuffer* whole = &plan_.buffers[static_cast<size_t>(buffer_of(from))];
   while (whole->place == BufferPlace::Part) whole = &plan_.buffers[static_cast<size_t>(whole->index)];
   if (whole->place == BufferPlace::Dynamic || whole->place == BufferPlace::Alias) return false;
   define_part(to, {from, g_.pool().integer(0)});
+  views_.emplace(buffers_.at(to), buffers_.at(from));
   return true;
 }
 

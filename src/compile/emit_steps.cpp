@@ -72,7 +72,7 @@ void StepEmitter::build_node(NodeId id) {
   waits_for_ = 0;
   if (n.op == prim::Constant) return;
   if (is_join(n)) return; // its operands lie in its memory
-  if ((n.op == edge::view_as_real || n.op == own::as_complex) && define_in_place(id)) return;
+  if (define_in_place(id)) return;
   if (n.op == own::loops) return build_loops(id);
   if (n.op == own::matmul) return build_matmul(id);
   if (n.op == own::conv) return build_conv(id);

@@ -42,6 +42,7 @@ private:
   }
   void define_part(ValueId v, const JoinedPart& part);
   bool define_in_place(NodeId id);
+  int unviewed(int buffer) const;
   void define(ValueId v); // the value's buffer is written by the step appended next
   int define(const Type& type, const std::string& name);
   void define_result(NodeId id, const RegionKernel& kernel);
@@ -107,6 +108,7 @@ private:
   std::unordered_map<ValueId, int> buffers_;
   std::unordered_map<ValueId, int> uses_; // how often the nodes and the results of the program name a value
   JoinedParts parts_;
+  std::unordered_map<int, int> views_;             // buffers that are all of another one
   std::unordered_map<ValueId, int> bound_;         // results of loop bodies whose place is known before they are made
   std::unordered_set<const ExprNode*> in_code_;    // symbols that kernels get
   std::unordered_map<ValueId, WaitStep> requests_; // of results that a wait is to come for
