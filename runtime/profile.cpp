@@ -5,7 +5,9 @@
 
 #include <fmt/core.h>
 
+#include "runtime/conv_gradient.h"
 #include "runtime/frame.h"
+#include "runtime/library_steps.h"
 
 namespace tenon {
 
@@ -102,7 +104,16 @@ struct Cost {
     cost.detail = fmt::format("{} times {} rows by {} keys, {} and {} columns, {}", batch, c.rows, c.keys, c.depth, c.columns,
                               describe_attention(*f.linked->micro_kernels, f.plan->caches, *f.workers, c));
   }
-  void operator()(const LibraryStepCall& s) { both(s.inputs, s.outputs); }
+  void operator()(const LibraryStepCall& s) {
+    both(s.inputs, s.outputs);
+    if (f.linked->library[static_cast<size_t>(s.function)] != library::conv_weight_gradient) return;
+    const PlanBuffer &grad = f.plan->buffers[static_cast<size_t>(s.inputs[1])], &out = f.plan->buffers[static_cast<size_t>(s.outputs[0])];
+    cost.flops = 2;
+    for (int64_t n : sizes_of(grad, f)) cost.flops *= static_cast<double>(n);
+    std::vector<int64_t> weights = sizes_of(out, f);
+    for (size_t d = 1; d < weights.size(); d++) cost.flops *= static_cast<double>(weights[d]);
+    if (int family = conv_gradient_family(*f.linked->micro_kernels, out.dtype); family >= 0) cost.family = family;
+  }
   void operator()(const DelegateStep& s) { both(s.inputs, s.outputs); }
   void operator()(const CollectiveStep& s) { move({s.input, s.output}); }
   void operator()(const CopyStep& s) { move({s.from, s.to}); }

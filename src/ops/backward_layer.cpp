@@ -93,26 +93,45 @@ Dims all_but_channel(size_t rank) {
   return dims;
 }
 
+/// What the gradients of a norm by channels are made of, in one pass: the gradient's sums, and those of its products with x - mean.
+struct NormSums {
+  V grad, centered;
+  NormSums(Builder& b, V of, V x, V mean, const Dims& dims) : grad(b.sum(of, dims, true)), centered(b.sum(of * (x - mean), dims, true)) {}
+};
+
+/// And the input's, in another: of the normal form, scaled; `sums` are of the scaled gradient, over so many elements. Its factors are a
+/// channel's.
+V normalized_input(V scaled, V x, V mean, V rstd, V sum, V centered, Expr count) {
+  Arg each(1.0 / cast(count, DType::F64));
+  V by_x = rstd * rstd * rstd * centered * each;
+  return scaled - by_x * x + (by_x * mean - rstd * sum * each);
+}
+
+Expr count_of(Builder& b, V x, const Dims& dims) {
+  Expr n = b.integer(1);
+  for (int64_t d : dims) n = n * x.size(d);
+  return n;
+}
+
+// By groups: [N, groups, channels, elements].
 Values group_norm_backward(Builder& b, const Call& c) {
   V grad = wide_input(b, c, "grad_out"), x = wide_input(b, c, "input");
-  Expr groups = c.sym("group");
-  std::vector<Expr> split = x.sizes();
-  split[1] = floor_div(split[1], groups);
-  split.insert(split.begin() + 1, groups);
-  auto statistic = [&](std::string_view name) {
-    std::vector<Expr> sizes(split.size(), b.integer(1));
-    sizes[0] = split[0], sizes[1] = groups;
-    return b.reshape(b.to(b.input(c, name), x.dtype()), sizes);
-  };
-  V rstd = statistic("rstd"), normal = (b.reshape(x, split) - statistic("mean")) * rstd;
+  Expr groups = c.sym("group"), channels = floor_div(x.size(1), groups), one = b.integer(1);
+  std::vector<Expr> sizes = x.sizes(), split{sizes[0], groups, channels, product(b.pool(), std::span(sizes).subspan(2))};
+  auto statistic = [&](std::string_view name) { return b.reshape(b.to(b.input(c, name), x.dtype()), {sizes[0], groups, one, one}); };
+  V mean = statistic("mean"), rstd = statistic("rstd"), of = b.reshape(grad, split), image = b.reshape(x, split);
+  NormSums sums(b, of, image, mean, {3});
   DType result = c.type("input").dtype, parameter = c.has("weight") ? c.type("weight").dtype : result;
-  auto over_batch = [&](V v) { return b.to(b.sum(v, all_but_channel(x.rank()), false), parameter); };
+  auto over_batch = [&](V v) { return b.to(b.reshape(b.sum(v, {0}, false), {sizes[1]}), parameter); };
   auto of_input = [&] {
-    V scaled = c.has("weight") ? grad * per_channel(b, b.to(b.input(c, "weight"), x.dtype()), x.rank()) : grad;
-    V out = normalized_backward(b, b.reshape(scaled, split), normal, rstd, range(2, split.size()));
-    return b.to(b.reshape(out, x.sizes()), result);
+    auto scaled = [&](V v) {
+      return c.has("weight") ? v * b.reshape(b.to(b.input(c, "weight"), x.dtype()), {one, groups, channels, one}) : v;
+    };
+    V sum = b.sum(scaled(sums.grad), {2}, true), centered = b.sum(scaled(sums.centered), {2}, true);
+    V out = normalized_input(of * scaled(rstd), image, mean, rstd, sum, centered, count_of(b, image, {2, 3}));
+    return b.to(b.reshape(out, sizes), result);
   };
-  return results(b, c, {of_input, [&] { return over_batch(grad * b.reshape(normal, x.sizes())); }, [&] { return over_batch(grad); }});
+  return results(b, c, {of_input, [&] { return over_batch(sums.centered * rstd); }, [&] { return over_batch(sums.grad); }});
 }
 
 Values batch_norm_backward(Builder& b, const Call& c) {
@@ -121,15 +140,17 @@ Values batch_norm_backward(Builder& b, const Call& c) {
   auto statistic = [&](std::string_view name) { return per_channel(b, b.to(b.input(c, name), x.dtype()), x.rank()); };
   V mean = statistic(train ? "save_mean" : "running_mean");
   V rstd = train ? statistic("save_invstd") : b.call1("aten::rsqrt", {statistic("running_var") + c["eps"]});
-  V normal = (x - mean) * rstd;
   Dims dims = all_but_channel(x.rank());
+  NormSums sums(b, grad, x, mean, dims);
   DType result = c.type("input").dtype, parameter = c.has("weight") ? c.type("weight").dtype : result;
-  auto over_batch = [&](V v) { return b.to(b.sum(v, dims, false), parameter); };
+  auto over_batch = [&](V v) { return b.to(b.reshape(v, {x.size(1)}), parameter); };
   auto of_input = [&] {
-    V scaled = c.has("weight") ? grad * statistic("weight") : grad;
-    return b.to(train ? normalized_backward(b, scaled, normal, rstd, dims) : scaled * rstd, result);
+    V weight = c.has("weight") ? statistic("weight") : V(), factor = weight ? rstd * weight : rstd;
+    if (!train) return b.to(grad * factor, result);
+    auto scaled = [&](V v) { return weight ? v * weight : v; };
+    return b.to(normalized_input(grad * factor, x, mean, rstd, scaled(sums.grad), scaled(sums.centered), count_of(b, x, dims)), result);
   };
-  return results(b, c, {of_input, [&] { return over_batch(grad * normal); }, [&] { return over_batch(grad); }});
+  return results(b, c, {of_input, [&] { return over_batch(sums.centered * rstd); }, [&] { return over_batch(sums.grad); }});
 }
 
 struct Geometry {
