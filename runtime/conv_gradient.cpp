@@ -54,9 +54,10 @@ struct Reach {
   }
 };
 
-/// Lines are short: calls of memcpy and memset would take as long as what they do.
+/// Of short lines calls of memcpy and memset would take as long as what they do.
 template <class T> [[gnu::always_inline]] inline void copy_elements(const T* from, T* to, int64_t count) {
-  constexpr int64_t block = 32 / sizeof(T);
+  constexpr int64_t block = 32 / sizeof(T), many = 1024 / sizeof(T);
+  if (count >= many) return void(std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T)));
   if (count < block) {
     for (int64_t i = 0; i < count; i++) to[i] = from[i];
     return;

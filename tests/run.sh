@@ -57,6 +57,12 @@ suite specification tests/specification.py
 suite format tests/format.sh
 suite unit unit
 suite unit_avx2 env TENON_AVX2=1 "$build/tests/unit_tests" -sf='*fft_test*,*blas_test*,*linalg_test*,*weight_only_test*'
+# Most of what comes next keeps one core busy: what clang compiles for the last suites is compiled beside it, by one job.
+ahead=
+if [ "$only" = "  " ]; then
+  NINJA_JOBS=1 nice tests/clang_build.sh "$build" >"$build/clang_build.log" 2>&1 &
+  ahead=$!
+fi
 suite fixtures "$tenon" check tests/fixtures/programs
 suite plans check_plans
 suite strides "$tenon" check tests/fixtures/strides
@@ -87,6 +93,7 @@ if [ -f "$build/tests/onednn_backend.so" ]; then suite onednn tests/onednn_test.
 else echo "SKIPPED onednn: the backend over oneDNN is not built, as libdnnl-dev or OpenMP is missing"; fi
 suite mpi tests/mpi_test.sh "$build"
 suite fuzz fuzz_programs
+[ -z "$ahead" ] || wait "$ahead" # what failed there fails again, and says so
 suite asan tests/asan.sh "$build"
 suite clang tests/clang_test.py "$build"
 # The acceptance sets lie beside the checkout, where there are any.

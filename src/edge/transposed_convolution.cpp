@@ -124,8 +124,8 @@ V without_stride(Builder& b, V x, V w, const ArgList& args, const Type& result) 
 
 V without_transposition(Builder& b, V x, V w, const ArgList& args, const Type& result) {
   if (args[6] != Arg(true) || !(x.dtype() == DType::F32 || is_reduced_float(x.dtype()))) return {};
-  if (V regular = of_single_channels(b, x, w, args, result)) return regular;
-  return without_stride(b, x, w, args, result);
+  if (V regular = without_stride(b, x, w, args, result)) return regular;
+  return of_single_channels(b, x, w, args, result);
 }
 
 } // namespace tenon
