@@ -3,6 +3,7 @@
 // copies, and all of them are rows of a matrix, by that of the gradient: [channel, tap] x [pixel] x [pixel, output].
 #include "runtime/conv_gradient.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -162,7 +163,7 @@ public:
     find_kernels();
     if (!dots_) pack();
     else if (f_.b != g_.type) convert_gradient();
-    worker_bytes_ = round_up(copy_bytes_, line_bytes) + round_up(parts_ > 1 ? 0 : sums_bytes(), line_bytes);
+    worker_bytes_ = round_up(copy_bytes_, line_bytes) + round_up(parts_ > 1 ? 0 : sums_bytes(), line_bytes) + pointer_bytes();
     rooms_ = std::make_unique_for_overwrite<char[]>(static_cast<size_t>(worker_bytes_ * workers_.threads() + line_bytes));
     if (parts_ > 1) sums_ = std::make_unique_for_overwrite<char[]>(static_cast<size_t>(parts_ * items_ * sums_bytes()));
     auto work = static_cast<double>(block_rows() * g_.outputs * pixels_ * g_.batch) / f_.speed / static_cast<double>(parts_);
@@ -191,6 +192,8 @@ private:
   int64_t channel_bytes(int64_t lines) const { return e_.copied_lines(lines) * e_.run * a_bytes_; }
   int64_t columns() const { return dots_ ? g_.outputs : panels_.padded(); }
   int64_t sums_bytes() const { return block_rows() * columns() * sum_bytes_; }
+
+  int64_t pointer_bytes() const { return round_up(block_rows() * static_cast<int64_t>(sizeof(void*)), line_bytes); }
 
   /// Columns of a tile that has kernels of its own.
   struct Columns {
@@ -268,12 +271,13 @@ private:
     int64_t group, c0, c1; // channels of the group
     int64_t rows;
     char* sums;
-    std::vector<const void*> pointers;
+    const void** pointers = nullptr;
   };
 
   void run_item(int64_t number, int64_t part, int worker) {
     Item item = item_of(number);
     char* room = aligned(rooms_.get()) + worker * worker_bytes_;
+    item.pointers = reinterpret_cast<const void**>(room + worker_bytes_ - pointer_bytes());
     item.sums = parts_ > 1 ? sums_.get() + (part * items_ + number) * sums_bytes() : room + round_up(copy_bytes_, line_bytes);
     int64_t first = blocks_ * part / parts_, last = blocks_ * (part + 1) / parts_, each = ceil_div(e_.lines, lines_);
     for (int64_t b = first; b < last; b++) {
@@ -287,13 +291,13 @@ private:
   }
   Item item_of(int64_t number) const {
     int64_t blocks = ceil_div(g_.inputs, channels_), c0 = number % blocks * channels_, c1 = std::min(c0 + channels_, g_.inputs);
-    return {number / blocks, c0, c1, (c1 - c0) * window_taps(), nullptr, {}};
+    return {number / blocks, c0, c1, (c1 - c0) * window_taps(), nullptr, nullptr};
   }
 
   /// Pointers to the rows of all channels and taps, in the order of the weights.
   void find_rows(Item& item, int64_t image, int64_t y0, int64_t y1, char* room) const {
     const int64_t plane = g_.window.in_pixels();
-    item.pointers.clear();
+    const void** to_row = item.pointers;
     for (int64_t c = item.c0; c < item.c1; c++) {
       const char* from = static_cast<const char*>(g_.input) + ((image * g_.groups + item.group) * g_.inputs + c) * plane * type_bytes_;
       int64_t lines = g_.window.in[e_.outer], within = 0;
@@ -310,7 +314,7 @@ private:
         for (int64_t q = 0; q < e_.within; q++) {
           auto tap = static_cast<size_t>(t);
           int64_t line = q * within + e_.tap_phase[tap] * lines + e_.tap_line[tap];
-          item.pointers.push_back(from + line * e_.run * a_bytes_);
+          *to_row++ = from + line * e_.run * a_bytes_;
         }
     }
   }
@@ -319,7 +323,7 @@ private:
   void multiply(const Item& item, const Columns& columns, int64_t n, const char* b, int64_t depth, GemmInit mode) const {
     Tiles tiles(item.rows, columns.tile_rows);
     const int64_t stride = this->columns() * sum_bytes_;
-    GemmArgs args{.rows = item.pointers.data(),
+    GemmArgs args{.rows = item.pointers,
                   .first = 0,
                   .zeros = nullptr,
                   .b = b,
@@ -413,6 +417,17 @@ int conv_gradient_family(const KernelTable& kernels, DType type) {
     if (floats && any_depth && f.a == f.b && !f.is_tiled() && !f.compensated && can_pack(f, type, type)) return static_cast<int>(i);
   }
   return -1;
+}
+
+bool may_be_products(const ConvGradient& g) {
+  constexpr double most_elements = 1LL << 40;
+  const ConvWindow& w = g.window;
+  double elements = 1;
+  for (int d = 0; d < 3; d++) {
+    double reach = static_cast<double>(w.dilation[d]) * static_cast<double>(w.kernel[d]) / static_cast<double>(w.stride[d]);
+    elements *= (static_cast<double>(w.out[d]) + reach) * static_cast<double>(w.kernel[d]);
+  }
+  return elements * static_cast<double>(g.inputs) <= most_elements;
 }
 
 void run_conv_gradient(const KernelTable& kernels, const Caches& caches, const Workers& workers, int family, const ConvGradient& gradient) {

@@ -19,6 +19,9 @@ struct ConvGradient {
 /// The family whose kernels compute such sums; -1: none does.
 int conv_gradient_family(const KernelTable& kernels, DType type);
 
+/// Whether copies of lines are of a size that memory may hold: padding and dilation are whatever a program says.
+bool may_be_products(const ConvGradient& gradient);
+
 /// `family` as conv_gradient_family gives it. Allocates memory for packed gradients and for each worker's rows; throws std::bad_alloc.
 void run_conv_gradient(const KernelTable& kernels, const Caches& caches, const Workers& workers, int family, const ConvGradient& gradient);
 

@@ -23,9 +23,10 @@ const char* read_sizes(const LibraryCall& c, ConvGradient& g) {
     auto to = static_cast<size_t>(d + 3 - dims), at = static_cast<size_t>(d), step = static_cast<size_t>(dims);
     g.window.in[to] = in.size(d + 2), g.window.out[to] = grad.size(d + 2), g.window.kernel[to] = out.size(d + 2);
     g.window.stride[to] = c.ints[at], g.window.pad[to] = c.ints[at + step], g.window.dilation[to] = c.ints[at + 2 * step];
-    constexpr int64_t most = int64_t{1} << 40; // products of places do not overflow
-    if (c.ints[at] < 1 || c.ints[at + 2 * step] < 1 || std::max({c.ints[at], std::abs(c.ints[at + step]), c.ints[at + 2 * step]}) > most)
-      return "stride and dilation of a convolution are at least 1";
+    constexpr int64_t most = int64_t{1} << 31; // products of places do not overflow
+    if (c.ints[at] < 1 || c.ints[at] > most || c.ints[at + step] < -most || c.ints[at + step] > most || c.ints[at + 2 * step] < 1 ||
+        c.ints[at + 2 * step] > most || out.size(d + 2) > most)
+      return "stride and dilation of a convolution are at least 1, and at most 2^31, as its padding";
   }
   g.input = in.data, g.grad = grad.data, g.out = out.data;
   return nullptr;
@@ -71,7 +72,7 @@ const char* conv_weight_gradient(const LibraryCall& c) {
   if (c.outputs[0].numel() == 0) return nullptr;
   return for_float(g.type, [&](auto zero) -> const char* {
     using T = decltype(zero);
-    int family = c.kernels && c.workers ? conv_gradient_family(*c.kernels, g.type) : -1;
+    int family = c.kernels && c.workers && may_be_products(g) ? conv_gradient_family(*c.kernels, g.type) : -1;
     if (g.batch * g.window.out_pixels() == 0) std::fill_n(static_cast<T*>(g.out), c.outputs[0].numel(), T());
     else if (family < 0) by_definition<T>(c, g);
     else run_conv_gradient(*c.kernels, *c.caches, *c.workers, family, g);

@@ -104,7 +104,7 @@ struct NormSums {
 V normalized_input(V scaled, V x, V mean, V rstd, V sum, V centered, Expr count) {
   Arg each(1.0 / cast(count, DType::F64));
   V by_x = rstd * rstd * rstd * centered * each;
-  return scaled - by_x * x + (by_x * mean - rstd * sum * each);
+  return scaled + by_x * (mean - x) - rstd * sum * each; // not x - mean, which would be kept for it in memory
 }
 
 Expr count_of(Builder& b, V x, const Dims& dims) {

@@ -109,6 +109,7 @@ std::vector<Geometry> geometries() {
     all.push_back({1, 1, inputs, outputs, {6, 5, 5}, {3, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}});
     all.push_back({1, 1, inputs, outputs, {9, 1}, {3, 1}, {2, 1}, {1, 0}, {1, 1}});
     all.push_back({1, 1, inputs, outputs, {3, 4}, {3, 9}, {1, 1}, {1, 6}, {1, 1}}); // windows that lie in the padding alone
+    all.push_back({1, 1, inputs, outputs, {3, 4}, {3, 2}, {1, 1}, {1 << 30, 1 << 29}, {1 << 30, 1 << 30}}); // copies that no memory holds
   }
   all.push_back({1, 1, 3, 24, {70, 67}, {7, 7}, {2, 2}, {3, 3}, {1, 1}}); // lines in several blocks and parts
   all.push_back({1, 4, 1, 1, {97, 90}, {3, 3}, {1, 1}, {1, 1}, {1, 1}});
