@@ -18,6 +18,25 @@ V less(TestGraph& g, V a, const Arg& c) { return g.b.call1("aten::lt.Scalar", {a
 
 } // namespace
 
+TEST_CASE("views beside library steps are the same memory, and no steps") {
+  TestGraph g;
+  Expr s = g.symbol("s0");
+  V x = g.input({s, g.b.integer(6)});
+  V sums = g.b.call1("aten::cumsum", {g.b.reshape(x, {s * 2.0, g.b.integer(3)}), 0}), again = g.b.call1("aten::cumsum", {sums, 1});
+  V view = g.b.reshape(again, {s * 6.0});
+  g.returns(view);
+  std::string plan = g.program().dump("plan").value();
+  CHECK_MESSAGE((plan.find("view") == std::string::npos && plan.find("copy") == std::string::npos), plan);
+  compare(g, {{counting(DType::F32, {4, 6})}, {counting(DType::F32, {1, 6})}, {counting(DType::F32, {0, 6})}});
+  for (V v : {again, view, g.b.reshape(x, {s * 3.0, g.b.integer(2)}), g.b.reshape(view, {s, g.b.integer(6)})}) g.returns(v);
+  compare(g, {{counting(DType::F32, {4, 6})}, {counting(DType::F32, {17, 6})}});
+  std::vector<Tensor> in{counting(DType::F32, {4, 6})}, out = run(g.program().compile().value(), in);
+  for (size_t i = 0; i < out.size(); i++) {
+    CHECK(out[i].data() != in[0].data());
+    for (size_t k = 0; k < i; k++) CHECK(out[i].data() != out[k].data());
+  }
+}
+
 TEST_CASE("values returned twice, inputs and constants returned") {
   TestGraph g;
   Expr s = g.symbol("s0");
