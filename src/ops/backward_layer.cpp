@@ -263,7 +263,8 @@ Values attention_backward(Builder& b, const Call& c) {
   if (c.has("attn_mask")) all.mask = b.input(c, "attn_mask");
   auto rows = const_int(all.rows), keys = const_int(all.keys);
   Values out;
-  if (all.causal && !all.mask && rows && keys && *rows >= many && *keys > 0) out = causal_gradients(b, all, *rows, *keys);
+  bool fits = all.grad.size(-2) == all.rows && all.out.size(-2) == all.rows && all.sums.size(-1) == all.rows && all.v.size(-2) == all.keys;
+  if (all.causal && !all.mask && fits && rows && keys && *rows >= many && *keys > 0) out = causal_gradients(b, all, *rows, *keys);
   else
     for (V v : all.gradients(b)) out.push_back(v);
   return {b.to(out[0], c.type("query").dtype), b.to(out[1], c.type("key").dtype), b.to(out[2], c.type("value").dtype)};

@@ -75,8 +75,8 @@ V folded_pads(Builder& b, const Call& c, size_t dims) {
   for (size_t k = 0; k < dims; k++) {
     size_t dim = sizes.size() - 1 - k;
     auto n = const_int(sizes[dim]), before = const_int(padding[2 * k]), after = const_int(padding[2 * k + 1]);
-    if (!n || !before || !after || *before < 0 || *after < 0) return {};
-    if (std::max(*before, *after) > *n - (mirrored ? 1 : 0) && (mirrored || *n < 1)) return {};
+    if (!n || !before || !after || *before < 0 || *after < 0 || *n < 1 || (mirrored && std::max(*before, *after) >= *n)) return {};
+    if (!is_const_int(grad.size(static_cast<int64_t>(dim)), *before + *n + *after)) return {};
     sum = folded_along(b, sum, static_cast<int64_t>(dim), *n, *before, *after, mirrored);
   }
   return b.to(sum, grad.dtype());
@@ -103,7 +103,7 @@ V sums_of_repeated(Builder& b, const Call& c, size_t dims) {
   Dims repeated;
   for (size_t k = 0; k < dims; k++) {
     auto n = const_int(in[k + 2]), m = const_int(out[k]);
-    if (!n || !m || *n < 1 || *m % *n != 0) return {};
+    if (!n || !m || *n < 1 || *m % *n != 0 || grad.size(static_cast<int64_t>(k + 2)) != out[k]) return {};
     double times = static_cast<double>(*m / *n);
     if (c.has(scale_names[dims - 1][k]) && c.number(scale_names[dims - 1][k]) != times) return {};
     split.push_back(in[k + 2]), repeated.push_back(static_cast<int64_t>(split.size())), split.push_back(b.integer(*m / *n));

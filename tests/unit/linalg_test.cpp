@@ -1,5 +1,5 @@
 // Linear algebra as library steps: products of the factors give the matrix back, solutions satisfy their equations,
-// singular matrices are refused with torch's words.
+// singular matrices are refused with torch's words. Distances by products are those of differences.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -183,4 +183,23 @@ TEST_CASE("matrices that cannot be factored are named") {
   Tensor negative = filled(DType::F32, {2, 2}, [](int64_t i) { return i == 0 ? 1 : i == 3 ? -1 : 0; });
   CHECK(failure("aten::linalg_cholesky.default", negative).find("the leading minor of order 2") != std::string::npos);
   CHECK(failure("aten::linalg_inv_ex.default", singular).empty());
+}
+
+TEST_CASE("distances of many rows by products, of every float") {
+  for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
+    CAPTURE(name_of(t));
+    TestGraph by_products, by_differences;
+    auto build = [&](TestGraph& g, int64_t mode) {
+      g.returns(g.b.call1("aten::cdist", {g.input({30, 7}, t), g.input({28, 7}, t), 2.0, mode}));
+      return g.program().dump("edge").value().find("mm") != std::string::npos;
+    };
+    CHECK(build(by_products, 0));
+    CHECK_FALSE(build(by_differences, 2)); // as torch numbers them: never by a product
+    auto wave = [](double step) { return [=](int64_t i) { return std::sin(step * static_cast<double>(i)); }; };
+    std::vector<Tensor> in{filled(t, {30, 7}, wave(1.3)), filled(t, {28, 7}, wave(1.3))}; // rows that are the same, too
+    std::vector<double> got = numbers(run(by_products.program().compile().value(), in)[0]),
+                        want = numbers(run(by_differences.program().compile().value(), in)[0]);
+    double epsilon = t == DType::F64 ? 1e-7 : t == DType::F32 ? 2e-3 : 2e-2; // the root of what is left of equal squares
+    for (size_t i = 0; i < want.size(); i++) CHECK(std::fabs(got[i] - want[i]) <= epsilon);
+  }
 }
