@@ -57,10 +57,10 @@ suite specification tests/specification.py
 suite format tests/format.sh
 suite unit unit
 suite unit_avx2 env TENON_AVX2=1 "$build/tests/unit_tests" -sf='*fft_test*,*blas_test*,*linalg_test*,*weight_only_test*'
-# Most of what comes next keeps one core busy: what clang compiles for the last suites is compiled beside it, by one job.
+# Most of what comes next keeps one core busy: what clang compiles for the last suites is compiled beside it.
 ahead=
 if [ "$only" = "  " ]; then
-  NINJA_JOBS=1 nice tests/clang_build.sh "$build" >"$build/clang_build.log" 2>&1 &
+  nice tests/clang_build.sh "$build" >"$build/clang_build.log" 2>&1 &
   ahead=$!
 fi
 suite fixtures "$tenon" check tests/fixtures/programs
