@@ -10,17 +10,17 @@
 #include "load/archive.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::archive_test {
 
 namespace {
 
 std::string error_of_zip(const HandZip& zip) {
   auto bytes = zip.bytes();
-  return error_of([&] { Archive::view(bytes, "x"); });
+  return error_thrown_by([&] { Archive::view(bytes, "x"); });
 }
 std::string error_of_text(std::string_view text) {
   auto bytes = to_bytes(text);
-  return error_of([&] { Archive::view(bytes, "x"); });
+  return error_thrown_by([&] { Archive::view(bytes, "x"); });
 }
 /// Everything a reader does with an archive.
 void read_all(Bytes bytes) {
@@ -43,7 +43,7 @@ TEST_CASE("an archive of torch.export is mapped, its top folder stripped, its da
   CHECK(!a.contains("tiny/models/model.json"));
   CHECK(!a.contains(""));
   CHECK(!a.find("nothing").has_value());
-  CHECK(has(error_of([&] { (void)a.get("nothing"); }), "'nothing'"));
+  CHECK(has(error_thrown_by([&] { (void)a.get("nothing"); }), "'nothing'"));
   int weights = 0;
   for (auto name : a.names())
     if (name.starts_with("data/weights/weight_")) {
@@ -53,7 +53,7 @@ TEST_CASE("an archive of torch.export is mapped, its top folder stripped, its da
   CHECK(weights == 2);
   CHECK(a.get("data/weights/weight_0").size() == 24);
   for (auto name : a.names()) a.check_crc(name, a.get(name));
-  CHECK(has(error_of([&] { a.check_crc("byteorder", a.get("archive_format")); }), "damaged"));
+  CHECK(has(error_thrown_by([&] { a.check_crc("byteorder", a.get("archive_format")); }), "damaged"));
 }
 
 TEST_CASE("the mapping lives as long as the owner") {
@@ -71,12 +71,12 @@ TEST_CASE("the mapping lives as long as the owner") {
 
 TEST_CASE("compressed entries are inflated on request") {
   Archive a = Archive::map(sample_path("small_deflated.npz"));
-  CHECK(has(error_of([&] { (void)a.find("x.npy"); }), "compressed"));
+  CHECK(has(error_thrown_by([&] { (void)a.find("x.npy"); }), "compressed"));
   SharedBytes x = a.read("x.npy");
   CHECK(x.bytes.size() == 2128);
   CHECK(as_text(x.bytes).substr(1, 5) == "NUMPY");
-  CHECK(has(error_of([&] { a.read("x.npy", 100); }), "limit 100"));
-  CHECK(has(error_of([&] { a.read("y.npy"); }), "no entry 'y.npy'"));
+  CHECK(has(error_thrown_by([&] { a.read("x.npy", 100); }), "limit 100"));
+  CHECK(has(error_thrown_by([&] { a.read("y.npy"); }), "no entry 'y.npy'"));
 }
 
 TEST_CASE("names") {
@@ -134,10 +134,10 @@ TEST_CASE("what is not a zip is told from what is a broken one") {
   CHECK(has(error_of_text("x"), "not a zip"));
   auto tiny = sample("tiny.pt2");
   tiny.resize(tiny.size() - 1);
-  CHECK(has(error_of([&] { Archive::view(tiny, "x"); }), "truncated"));
-  CHECK(has(error_of([] { Archive::map("/nonexistent/file.pt2"); }), "No such file"));
-  CHECK(has(error_of([] { Archive::map("/"); }), "not a regular file"));
-  CHECK(has(error_of([] { Archive::map("/dev/zero"); }), "not a regular file"));
+  CHECK(has(error_thrown_by([&] { Archive::view(tiny, "x"); }), "truncated"));
+  CHECK(has(error_thrown_by([] { Archive::map("/nonexistent/file.pt2"); }), "No such file"));
+  CHECK(has(error_thrown_by([] { Archive::map("/"); }), "not a regular file"));
+  CHECK(has(error_thrown_by([] { Archive::map("/dev/zero"); }), "not a regular file"));
 }
 
 TEST_CASE("a pipe is refused, not waited for") {
@@ -145,7 +145,7 @@ TEST_CASE("a pipe is refused, not waited for") {
   REQUIRE(mkdtemp(folder) != nullptr);
   std::string path = std::string(folder) + "/pipe";
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);
-  CHECK(has(error_of([&] { Archive::map(path); }), "not a regular file"));
+  CHECK(has(error_thrown_by([&] { Archive::map(path); }), "not a regular file"));
   std::remove(path.c_str());
   rmdir(folder);
 }
@@ -186,10 +186,10 @@ TEST_CASE("a compressed entry that lies about its size costs no memory") {
   HandZip zip{.entries = {{.name = "a", .data = "xxxx", .method = 8, .size = 0xfffffffe}}};
   auto bytes = zip.bytes();
   Archive a = Archive::view(bytes, "x");
-  CHECK(has(error_of([&] { a.read("a"); }), "claims to inflate from 4 to 4294967294"));
+  CHECK(has(error_thrown_by([&] { a.read("a"); }), "claims to inflate from 4 to 4294967294"));
   zip.entries[0].size = 1000;
   bytes = zip.bytes();
-  CHECK(has(error_of([&] { Archive::view(bytes, "x").read("a"); }), "does not inflate"));
+  CHECK(has(error_thrown_by([&] { Archive::view(bytes, "x").read("a"); }), "does not inflate"));
   zip.entries[0] = {.name = "a", .data = std::string("\x03\x00", 2), .method = 8, .size = 0}; // nothing, deflated
   bytes = zip.bytes();
   CHECK(Archive::view(bytes, "x").read("a").bytes.empty());
@@ -201,3 +201,5 @@ TEST_CASE("archives cut and damaged anywhere give errors") {
   HandZip zip{.entries = {{"m/a", "first"}, {"m/b", ""}}, .zip64 = true, .comment = "text"};
   CHECK(damage_everywhere(zip.bytes(), read_all) == 0);
 }
+
+} // namespace tenon::archive_test

@@ -17,8 +17,9 @@
 #include "load/npz.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::artifact_test {
 using namespace tenon::test;
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -292,3 +293,5 @@ TEST_CASE("cache: many at once") {
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }
+
+} // namespace tenon::artifact_test

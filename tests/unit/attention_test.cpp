@@ -6,7 +6,8 @@
 #include "graph_harness.h"
 #include "runtime/attention.h"
 
-namespace tenon::test {
+namespace tenon::attention_test {
+using namespace tenon::test;
 
 namespace {
 
@@ -288,4 +289,4 @@ TEST_CASE("attention of grouped heads in reduced floats") {
     }
 }
 
-} // namespace tenon::test
+} // namespace tenon::attention_test

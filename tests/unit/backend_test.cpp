@@ -10,7 +10,7 @@
 
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::backend_test {
 using namespace tenon::test;
 
 namespace {
@@ -373,3 +373,5 @@ TEST_CASE("errors of backends name them and their nodes") {
   register_backend(thrown).check();
   CHECK(says(error_of(g.program().compile({.backends = {"thrown"}}).value().run(inputs, outputs)), "backend thrown: mul add relu: a fit"));
 }
+
+} // namespace tenon::backend_test

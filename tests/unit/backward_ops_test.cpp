@@ -1,7 +1,7 @@
 // Derivatives against central differences in f64: <grad, f(x + hv) - f(x - hv)> / 2h is <backward(grad), v>.
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::backward_ops_test {
 using namespace tenon::test;
 
 namespace {
@@ -214,3 +214,5 @@ TEST_CASE("gradients of causal attention are those under its mask, of many rows 
     }
   }
 }
+
+} // namespace tenon::backward_ops_test

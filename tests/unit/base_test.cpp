@@ -7,7 +7,7 @@
 #include "base/numeric.h"
 #include "base/strided.h"
 
-using namespace tenon;
+namespace tenon::base_test {
 
 TEST_CASE("f16 round trip is exact over all bit patterns") {
   for (uint32_t b = 0; b < 65536; b++) {
@@ -49,3 +49,5 @@ TEST_CASE("strided copies of every dtype invert each other") {
     CHECK(std::equal(bytes, bytes + 15 * size, static_cast<uint8_t*>(back.data())));
   }
 }
+
+} // namespace tenon::base_test

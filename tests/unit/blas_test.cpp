@@ -7,7 +7,7 @@
 
 #include "runtime/library/blas.h"
 
-using namespace tenon;
+namespace tenon::blas_test {
 using namespace tenon::library;
 
 namespace {
@@ -194,3 +194,5 @@ TEST_CASE("LAPACK's products with triangles and symmetric matrices") {
       }
     }
 }
+
+} // namespace tenon::blas_test

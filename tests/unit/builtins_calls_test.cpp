@@ -11,7 +11,7 @@
 #include "builtins/dict.h"
 #include "builtins/elements.h"
 
-using namespace tenon;
+namespace tenon::builtins_calls_test {
 
 namespace {
 
@@ -215,3 +215,5 @@ TEST_CASE("operators of TorchScript give and raise what torch does") {
   }
   CHECK(calls > 3000);
 }
+
+} // namespace tenon::builtins_calls_test

@@ -9,7 +9,7 @@
 #include "builtins/builtin.h"
 #include "builtins/dict.h"
 
-using namespace tenon;
+namespace tenon::builtins_random_test {
 
 namespace {
 
@@ -121,3 +121,5 @@ TEST_CASE("builtins: random values of the right kinds give results of the schema
   CHECK(gave > 30000);
   CHECK(raised > 1000);
 }
+
+} // namespace tenon::builtins_random_test

@@ -9,7 +9,7 @@
 #include "builtins/dict.h"
 #include "builtins/elements.h"
 
-using namespace tenon;
+namespace tenon::builtins_tensors_test {
 
 namespace {
 
@@ -210,3 +210,5 @@ TEST_CASE("builtins: any number of arguments, and values of any kind") {
   CHECK(before <= result("prim::TimePoint(", {}).to_int());
   CHECK(result("aten::pow.int_to_int(", {3, 4}).to_int() == 81);
 }
+
+} // namespace tenon::builtins_tensors_test

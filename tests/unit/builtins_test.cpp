@@ -12,7 +12,7 @@
 #include "builtins/dict.h"
 #include "builtins/resolve.h"
 
-using namespace tenon;
+namespace tenon::builtins_test {
 
 namespace {
 std::vector<std::string> lines_of(const std::string& path) {
@@ -232,3 +232,5 @@ TEST_CASE("builtins: a node with an overload's types means that overload, or one
   std::vector<std::string> known = {"aten::Float.int", "aten::pow.int_to_int", "aten::len.any", "aten::sort.any", "aten::sorted.any"};
   CHECK(std::set(others.begin(), others.end()) == std::set(known.begin(), known.end()));
 }
+
+} // namespace tenon::builtins_test

@@ -9,7 +9,7 @@
 #include "tests/unit/allocations.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::call_test {
 using namespace tenon::test;
 
 namespace {
@@ -273,3 +273,5 @@ TEST_CASE("binomial numbers take counts and probabilities of one dtype") {
   V counts = g.input({100}, DType::F16), probabilities = g.input({100});
   CHECK_THROWS_AS(g.b.call1("aten::binomial.default", {counts, probabilities}), Error);
 }
+
+} // namespace tenon::call_test

@@ -8,7 +8,7 @@
 #include "tests/unit/capi_harness.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::capi_tensors_test {
 using namespace tenon::test;
 
 namespace {
@@ -143,3 +143,5 @@ TEST_CASE("C API: numbers without dims, and results of other dtypes") {
   CHECK(std::memcmp(out[1]->dl_tensor.data, bits, sizeof bits) == 0);
   for (auto* t : out) t->deleter(t);
 }
+
+} // namespace tenon::capi_tensors_test

@@ -7,7 +7,7 @@
 
 #include "tests/unit/capi_harness.h"
 
-using namespace tenon;
+namespace tenon::capi_test {
 using namespace tenon::test;
 
 namespace {
@@ -255,3 +255,5 @@ TEST_CASE("C API: files, operators, and everything that is NULL") {
   CHECK(tenon_tensors_count(nullptr) == 0);
   CHECK(tenon_program_num_inputs(nullptr) == 0);
 }
+
+} // namespace tenon::capi_test

@@ -3,7 +3,7 @@
 #include "loops/from_region.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::chunked_test {
 using namespace tenon::test;
 
 namespace {
@@ -174,3 +174,5 @@ TEST_CASE("embedding bags of one length, and others") {
       compare(g, calls);
     }
 }
+
+} // namespace tenon::chunked_test

@@ -12,7 +12,7 @@
 #include "runtime/communicator.h"
 #include "tenon/tenon.h"
 
-using namespace tenon;
+namespace tenon::collectives_test {
 
 namespace {
 
@@ -292,3 +292,5 @@ TEST_CASE("many threads may call one executable of a rank") {
     other.join();
   });
 }
+
+} // namespace tenon::collectives_test

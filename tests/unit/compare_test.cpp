@@ -5,7 +5,7 @@
 
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::compare_test {
 using namespace tenon::test;
 
 namespace {
@@ -61,3 +61,5 @@ TEST_CASE("compare: infinities, NaN, integers, dtypes and shapes") {
   CHECK(!cli::compare(tensor(DType::F32, {1}), tensor(DType::F64, {1}), {}).empty());
   CHECK(!cli::compare(tensor(DType::F32, {1}), filled(DType::F32, {1, 1}, [](int64_t) { return 1; }), {}).empty());
 }
+
+} // namespace tenon::compare_test

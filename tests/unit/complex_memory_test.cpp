@@ -2,7 +2,7 @@
 #include "base/strided.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::complex_memory_test {
 using namespace tenon::test;
 
 namespace {
@@ -137,3 +137,5 @@ TEST_CASE("strided complex inputs, and results where the caller wants them") {
     CHECK(difference(parts, want[1]) == "");
   }
 }
+
+} // namespace tenon::complex_memory_test

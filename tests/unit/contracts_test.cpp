@@ -9,7 +9,7 @@
 #include "tenon/tenon.h"
 #include "tests/unit/changed_program.h"
 
-using namespace tenon;
+namespace tenon::contracts_test {
 
 namespace {
 
@@ -288,7 +288,7 @@ TEST_CASE("contracts of archives") {
 
 TEST_CASE("graphs that were changed in memory") {
   auto graph = [] { return parse_graph(aten_graph).graph; };
-  auto error = [](const Graph& g) { return error_of([&] { verify(g, Dialect::Aten); }, ErrorKind::Internal); };
+  auto error = [](const Graph& g) { return error_thrown_by([&] { verify(g, Dialect::Aten); }, ErrorKind::Internal); };
   REQUIRE(error(graph()) == "");
   Graph returns_later = graph();
   returns_later.block(returns_later.top()).nodes.pop_back();
@@ -303,8 +303,10 @@ TEST_CASE("graphs that were changed in memory") {
 }
 
 TEST_CASE("ATen graphs in contiguous format") {
-  auto error = [](const std::string& text) { return error_of([&] { verify_contiguous(parse_graph(text).graph); }); };
+  auto error = [](const std::string& text) { return error_thrown_by([&] { verify_contiguous(parse_graph(text).graph); }); };
   CHECK(error(std::string(aten_graph)) == "");
   std::string text = "graph(%x : Float(2, 3)):\n  %y : Float(3, 2, strides=[1, 3]) = aten::t.default(%x)\n  return (%y)\n";
   CHECK(error(text) == "%y : Float(3, 2, strides=[1, 3]) is not in contiguous format, as 1 values of the graph");
 }
+
+} // namespace tenon::contracts_test

@@ -3,7 +3,7 @@
 #include "codegen/target.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::conv_chain_test {
 using namespace tenon::test;
 
 namespace {
@@ -130,3 +130,5 @@ TEST_CASE("a chain's cost is that of its first step, and all of it is counted") 
   CHECK(flops == 2 * pixels * static_cast<double>(s.wide * (s.in + s.kernel * s.kernel + s.out)));
   CHECK(most == flops);
 }
+
+} // namespace tenon::conv_chain_test

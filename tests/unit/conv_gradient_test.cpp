@@ -10,7 +10,7 @@
 #include "runtime/library_steps.h"
 #include "runtime/parallel.h"
 
-using namespace tenon;
+namespace tenon::conv_gradient_test {
 
 namespace {
 
@@ -156,3 +156,5 @@ TEST_CASE("weight gradients of operands that do not go together are refused") {
   CHECK_FALSE(run(grad, x, g.ints()).empty());
   CHECK_FALSE(run(x, integers(DType::F64, g.sizes(g.outputs, true), 5), g.ints()).empty());
 }
+
+} // namespace tenon::conv_gradient_test

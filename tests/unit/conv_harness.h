@@ -12,9 +12,7 @@
 #include "kernel_test.h"
 #include "runtime/conv.h"
 
-namespace conv_harness {
-
-using namespace tenon;
+namespace tenon::conv_harness {
 
 struct Case {
   int64_t batch = 1, groups = 1, in_channels = 1, out_channels = 1;
@@ -236,4 +234,4 @@ template <class F> void for_all_machines(const F& f) {
   }
 }
 
-} // namespace conv_harness
+} // namespace tenon::conv_harness

@@ -1,6 +1,7 @@
 // Convolutions by Winograd's filtering, along lines, and with row-major results.
 #include "conv_harness.h"
 
+namespace tenon::conv_kernels_test {
 using namespace conv_harness;
 
 TEST_CASE("convolution by Winograd's minimal filtering") {
@@ -288,3 +289,5 @@ TEST_CASE("convolution with row-major results") {
         }
   });
 }
+
+} // namespace tenon::conv_kernels_test

@@ -1,7 +1,7 @@
 // Convolutions as programs: native code beside the interpreter, with weights that are inputs, constants, or made of constants.
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::conv_ops_test {
 using namespace tenon::test;
 
 namespace {
@@ -328,3 +328,5 @@ TEST_CASE("f32 convolutions by weights of reduced floats") {
       compare_both(g, {mixed(DType::F32, s.in)});
     }
 }
+
+} // namespace tenon::conv_ops_test

@@ -1,6 +1,7 @@
 // Convolution, general and depthwise, against plain loops in double precision.
 #include "conv_harness.h"
 
+namespace tenon::conv_test {
 using namespace conv_harness;
 
 TEST_CASE("convolution over kernels, strides, padding, dilation and channels") {
@@ -263,3 +264,5 @@ TEST_CASE("convolution on tile registers copies windows by rows of the image") {
       }
   }
 }
+
+} // namespace tenon::conv_test

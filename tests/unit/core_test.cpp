@@ -20,7 +20,7 @@
 #include "load_samples.h"
 #include "tenon/tenon.h"
 
-using namespace tenon;
+namespace tenon::core_test {
 
 namespace {
 
@@ -154,8 +154,10 @@ TEST_CASE("operators of core stay, others are taken apart down to them") {
 TEST_CASE("a graph that is not in core ATen is refused as such") {
   Graph g = parse_graph("graph(%x : Float(4, 3)):\n  %y : Float(4, 3) = aten::silu.default(%x)\n  return (%y)\n").graph;
   CHECK_FALSE(is_core(g));
-  CHECK(error_of([&] { verify(g, Dialect::Core); }, ErrorKind::Internal).find("an operator that core ATen takes apart in `%y") !=
+  CHECK(error_thrown_by([&] { verify(g, Dialect::Core); }, ErrorKind::Internal).find("an operator that core ATen takes apart in `%y") !=
         std::string::npos);
   Graph edge = parse_graph("graph(%x : Float(4, 3)):\n  %y : Float(4, 3) = edge::exp.default(%x)\n  return (%y)\n").graph;
   CHECK_FALSE(is_core(edge));
 }
+
+} // namespace tenon::core_test

@@ -2,7 +2,7 @@
 #include "tenon/tenon.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::custom_op_test {
 using namespace tenon::test;
 
 namespace {
@@ -298,3 +298,5 @@ TEST_CASE("a custom operator that a user's pass inserts") {
   }
   unsetenv("TENON_VERIFY");
 }
+
+} // namespace tenon::custom_op_test

@@ -6,7 +6,7 @@
 #include "load_samples.h"
 #include "tenon/tenon.h"
 
-using namespace tenon;
+namespace tenon::edge_ops_test {
 
 TEST_CASE("the constraints of all Edge operators are read as they are written") {
   std::string text = to_yaml(edge_ops());
@@ -39,7 +39,7 @@ TEST_CASE("allowed types of an argument") {
 TEST_CASE("which dtypes go together") {
   auto check = [](std::string_view params, std::string_view result, std::string_view call) {
     Graph g = parse_graph(fmt::format("graph({}):\n  %y : {} = {}\n  return (%y)", params, result, call)).graph;
-    return error_of([&] { check_edge_types(g); }, ErrorKind::Internal);
+    return error_thrown_by([&] { check_edge_types(g); }, ErrorKind::Internal);
   };
   CHECK(check("%x : Long(2)", "Float(2)", "edge::sigmoid.default(%x)") == "");
   CHECK(check("%x : Double(2)", "Double(2)", "edge::sigmoid.default(%x)") == "");
@@ -102,7 +102,7 @@ TEST_CASE("a file of edge.yaml") {
   CHECK(ops[0].name() == "edge::add.Tensor");
   CHECK(*ops[0].alias("T0") == set_of({DType::F32, DType::I64}));
   CHECK(ops[0].constraints.size() == 2);
-  auto refused = [](std::string_view text) { return error_of([&] { parse_edge_yaml(text); }); };
+  auto refused = [](std::string_view text) { return error_thrown_by([&] { parse_edge_yaml(text); }); };
   CHECK(refused("namespace: edge").find("line 1: expected `- func") != std::string::npos);
   CHECK(refused("- func: a\n  type_alias:\n    T0: [Floaty]").find("line 3: no such type: Floaty") != std::string::npos);
   CHECK(refused("- func: a\n  type_constraint:\n  - self: T7").find("no such alias") != std::string::npos);
@@ -112,7 +112,7 @@ TEST_CASE("a file of edge.yaml") {
 TEST_CASE("a node that no constraint allows") {
   auto check = [](std::string_view call) {
     Graph g = parse_graph(fmt::format("graph(%x : Float(2), %i : Long(2)):\n  %y : Float(2) = {}\n  return (%y)", call)).graph;
-    return error_of([&] { check_edge_types(g); }, ErrorKind::Internal);
+    return error_thrown_by([&] { check_edge_types(g); }, ErrorKind::Internal);
   };
   CHECK(check("edge::exp.default(%x)") == "");
   CHECK(check("edge::floor.default(%i)").find("__ret_0 is Float, where [Long] is allowed") != std::string::npos);
@@ -141,3 +141,5 @@ TEST_CASE("a user's pass on the Edge graph") {
   CHECK_FALSE(program.transform([](const std::string&) { return std::string("graph():\n  return ()"); }));
   CHECK_FALSE(program.transform([](const std::string& text) { return text + "!"; }));
 }
+
+} // namespace tenon::edge_ops_test

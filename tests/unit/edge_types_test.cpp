@@ -10,7 +10,7 @@
 
 #include "edge/constraints.h"
 
-using namespace tenon;
+namespace tenon::edge_types_test {
 
 namespace {
 
@@ -186,3 +186,5 @@ TEST_CASE("the dtypes that Edge operators allow are those that torch's kernels a
     if (name.starts_with("edge::") && name != "edge::convolution.dtype" && name != "edge::fill_diagonal.default")
       CHECK_MESSAGE(seen.contains(name), "not in tests/fixtures/edge_types.txt: ", name);
 }
+
+} // namespace tenon::edge_types_test

@@ -4,7 +4,7 @@
 #include "kernel_harness.h"
 #include "runtime/parallel.h"
 
-using namespace tenon;
+namespace tenon::emit_ops_test {
 using namespace harness;
 
 namespace {
@@ -280,3 +280,5 @@ TEST_CASE("kernels compile on several threads") {
   cases[4].kernel.body.push_back(add(9, builders[4]->pool.number(1, DType::F32)));
   CHECK_THROWS_AS(compile_kernels(kernels, jit_for(Isa::Avx2), together(3)), Error);
 }
+
+} // namespace tenon::emit_ops_test

@@ -5,7 +5,7 @@
 
 #include "kernel_harness.h"
 
-using namespace tenon;
+namespace tenon::emit_reduce_test {
 using namespace harness;
 
 namespace {
@@ -328,3 +328,5 @@ TEST_CASE("windows: unrolled loops in lanes, the extents of inner loops depend o
       check(c);
     }
 }
+
+} // namespace tenon::emit_reduce_test

@@ -3,7 +3,7 @@
 
 #include "kernel_harness.h"
 
-using namespace tenon;
+namespace tenon::emit_test {
 using namespace harness;
 
 namespace {
@@ -205,3 +205,5 @@ TEST_CASE("numbers made of the index") {
           }));
         }
 }
+
+} // namespace tenon::emit_test

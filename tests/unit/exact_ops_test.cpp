@@ -1,12 +1,12 @@
 // Operators whose results have no tolerance: bits, bytes, indices. The numbers are torch's.
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::exact_ops_test {
 using namespace tenon::test;
 
 namespace {
 
-Tensor run(const std::function<V(Builder&, V)>& build, const Tensor& x) {
+Tensor run_one(const std::function<V(Builder&, V)>& build, const Tensor& x) {
   TestGraph g;
   std::vector<Expr> sizes;
   for (int64_t s : x.sizes()) sizes.push_back(g.b.integer(s));
@@ -22,22 +22,22 @@ using Numbers = std::vector<double>;
 
 TEST_CASE("hash_tensor is the exclusive or of bits") {
   Tensor x = filled(DType::F32, {2, 3}, [](int64_t i) { return Numbers{1.5, -2, 3.25, 0, 1, 2}[static_cast<size_t>(i)]; });
-  Tensor rows = run([](Builder& b, V v) { return b.call1("aten::hash_tensor", {v, {1}}); }, x);
+  Tensor rows = run_one([](Builder& b, V v) { return b.call1("aten::hash_tensor", {v, {1}}); }, x);
   CHECK(rows.dtype() == DType::U64);
   CHECK(rows.sizes() == std::vector<int64_t>{2});
   CHECK(rows.data_as<uint64_t>()[0] == 13831117405608214528u);
   CHECK(rows.data_as<uint64_t>()[1] == (0x3ff0000000000000u ^ 0x4000000000000000u));
-  Tensor kept = run([](Builder& b, V v) { return b.call1("aten::hash_tensor", {v, {0}}, {{"keepdim", true}}); }, x);
+  Tensor kept = run_one([](Builder& b, V v) { return b.call1("aten::hash_tensor", {v, {0}}, {{"keepdim", true}}); }, x);
   CHECK(kept.sizes() == std::vector<int64_t>{1, 3});
-  Tensor whole =
-      run([](Builder& b, V v) { return b.call1("aten::hash_tensor", {v}); }, filled(DType::I64, {2}, [](int64_t i) { return i ? 6 : -8; }));
+  Tensor whole = run_one([](Builder& b, V v) { return b.call1("aten::hash_tensor", {v}); },
+                         filled(DType::I64, {2}, [](int64_t i) { return i ? 6 : -8; }));
   CHECK(whole.data_as<uint64_t>()[0] == 18446744073709551614u);
 }
 
 TEST_CASE("bytes are resampled in integers") {
   Tensor x = filled(DType::U8, {1, 1, 3, 4}, [](int64_t i) { return static_cast<double>(i * 83 % 256); });
   auto resized = [&](const char* op, std::vector<int64_t> size) {
-    return numbers(run([&](Builder& b, V v) { return b.call1(op, {v, size, false}); }, x));
+    return numbers(run_one([&](Builder& b, V v) { return b.call1(op, {v, size, false}); }, x));
   };
   CHECK(resized("aten::upsample_bilinear2d", {4, 5}) ==
         Numbers{0, 58, 125, 191, 249, 48, 106, 173, 190, 137, 105, 163, 182, 151, 98, 152, 210, 149, 87, 145});
@@ -48,7 +48,7 @@ TEST_CASE("bytes are resampled in integers") {
 
 TEST_CASE("views as another dtype: smaller, larger and boolean elements") {
   auto view = [](const Tensor& x, DType t) {
-    return numbers(run([&](Builder& b, V v) { return b.call1("aten::view.dtype", {v, t}); }, x));
+    return numbers(run_one([&](Builder& b, V v) { return b.call1("aten::view.dtype", {v, t}); }, x));
   };
   Tensor floats = filled(DType::F32, {2, 1}, [](int64_t i) { return i ? -2.5 : 1.; });
   CHECK(view(floats, DType::U8) == Numbers{0, 0, 128, 63, 0, 0, 32, 192});
@@ -65,7 +65,7 @@ TEST_CASE("views as another dtype: smaller, larger and boolean elements") {
 TEST_CASE("negative indices of take_along_dim count from the end") {
   Tensor x = counting(DType::F32, {2, 3});
   auto taken = [&](const ArgList& dim) {
-    return numbers(run(
+    return numbers(run_one(
         [&](Builder& b, V v) {
           return b.call1("aten::take_along_dim",
                          {v, b.constant(filled(DType::I64, {2, 2}, [](int64_t i) { return i % 2 ? -3 : -1; })), dim.at(0)});
@@ -113,7 +113,9 @@ TEST_CASE("bounds keep NaN, and of zeros the sign that torch keeps") {
       }
   Tensor zeros = filled(DType::F32, {40}, [](int64_t i) { return i % 2 ? 0.0 : -0.0; });
   for (const char* op : {"aten::relu", "aten::relu6"}) {
-    Numbers kept = numbers(run([&](Builder& b, V v) { return b.call1(op, {v}); }, zeros));
+    Numbers kept = numbers(run_one([&](Builder& b, V v) { return b.call1(op, {v}); }, zeros));
     for (size_t i = 0; i < kept.size(); i++) CHECK(std::signbit(kept[i]) == (i % 2 == 0));
   }
 }
+
+} // namespace tenon::exact_ops_test

@@ -11,7 +11,7 @@
 #include "pages/pages.h"
 #include "tenon/tenon.h"
 
-using namespace tenon;
+namespace tenon::explain_test {
 
 namespace {
 
@@ -155,3 +155,5 @@ TEST_CASE("tables are cut to a width, and sorted") {
   std::string wide = cli::table_of(e, "", 0, false);
   for (const ExplainedStep& s : e.steps) CHECK(wide.find(s.operators) != std::string::npos);
 }
+
+} // namespace tenon::explain_test

@@ -6,7 +6,7 @@
 
 #include "expr/eval.h"
 
-using namespace tenon;
+namespace tenon::expr_test {
 
 TEST_CASE("integer normal form") {
   ExprPool p;
@@ -131,3 +131,5 @@ TEST_CASE("a walk over an expression sees each node once, however many there are
   CHECK(contains(sum, [](const ExprNode& n) { return n.name == "s0"; }));
   CHECK_FALSE(contains(sum, [](const ExprNode& n) { return n.name == "s400"; }));
 }
+
+} // namespace tenon::expr_test

@@ -1,7 +1,7 @@
 // std::vector<V> made of sizes alone: what a size known only in the call makes is what the number makes.
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::factory_test {
 using namespace tenon::test;
 
 namespace {
@@ -81,3 +81,5 @@ TEST_CASE("sequences and windows") {
       },
       1);
 }
+
+} // namespace tenon::factory_test

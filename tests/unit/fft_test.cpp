@@ -8,7 +8,7 @@
 #include "runtime/library/fft.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::fft_test {
 using namespace tenon::test;
 
 namespace {
@@ -296,3 +296,5 @@ TEST_CASE("complex matrices, views, constants") {
       check_close(out[3], std::vector<C>(12), 0);
   check_close(out[4], {C(1, -1), C(1, -1)}, 0);
 }
+
+} // namespace tenon::fft_test

@@ -5,7 +5,7 @@
 #include "base/numeric.h"
 #include <doctest/doctest.h>
 
-using namespace tenon;
+namespace tenon::float8_test {
 
 namespace {
 
@@ -57,3 +57,5 @@ TEST_CASE("what is too large, infinite or no number") {
   CHECK(to_float8(248, DType::F8E4M3FNUZ) == 0x80);
   for (DType t : types) CHECK(std::isnan(from_float8(to_float8(NAN, t), t)));
 }
+
+} // namespace tenon::float8_test

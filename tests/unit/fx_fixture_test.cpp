@@ -17,7 +17,8 @@
 #include "ir/parse.h"
 #include "load/load.h"
 
-using namespace tenon;
+namespace tenon::fx_fixture_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -210,3 +211,5 @@ TEST_CASE("torch's Python code of a graph is that graph, and runs by the types i
   }
   CHECK(seen >= 240);
 }
+
+} // namespace tenon::fx_fixture_test

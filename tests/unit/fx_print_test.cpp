@@ -16,7 +16,8 @@
 #include "ir/parse.h"
 #include "load/load.h"
 
-using namespace tenon;
+namespace tenon::fx_print_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -134,3 +135,5 @@ TEST_CASE("a program as a Python module: its inputs, weights by qualified names,
   FxGraph calls = parse_fx("def forward(self, x):\n    y = self.layer(x)\n    return (y,)");
   CHECK_THROWS_WITH_AS(python_module(calls, "Program", ""), "%y: a call of the module layer, which is not in the graph", Error);
 }
+
+} // namespace tenon::fx_print_test

@@ -14,7 +14,7 @@
 #include "load_samples.h"
 #include "tenon/tenon.h"
 
-using namespace tenon;
+namespace tenon::fx_text_test {
 
 namespace {
 
@@ -33,7 +33,7 @@ constexpr std::string_view printed = R"(graph():
     return (getitem, getitem_1, full))";
 
 std::string refused(const std::string& text) {
-  return error_of([&] { parse_fx(text); });
+  return error_thrown_by([&] { parse_fx(text); });
 }
 
 } // namespace
@@ -80,7 +80,7 @@ TEST_CASE("FX text with types becomes a graph") {
   std::string again = to_string(fx_of(p.graph));
   CHECK(to_string(parse_fx(again)) == again);
   CHECK(to_string(program_of(parse_fx(again)).graph) == to_string(p.graph));
-  CHECK(error_of([&] { program_of(parse_fx(printed)); }).find("%p_weight has no type") == 0);
+  CHECK(error_thrown_by([&] { program_of(parse_fx(printed)); }).find("%p_weight has no type") == 0);
 }
 
 TEST_CASE("a conversion that a strict export left out under autocast is refused") {
@@ -101,7 +101,7 @@ TEST_CASE("a conversion that a strict export left out under autocast is refused"
   };
   LoadedProgram p = program_of(parse_fx(before + assertion("bfloat16") + after));
   CHECK(to_string(p.graph.type(p.graph.block(p.graph.top()).returns[0].get<ValueId>())) == "BFloat16(2, 2)");
-  CHECK(error_of([&] {
+  CHECK(error_thrown_by([&] {
           program_of(parse_fx(before + assertion("float32") + after));
         }).find("%t: %m: the program was exported for f32, autocast makes it bf16") == 0);
 }
@@ -238,3 +238,5 @@ TEST_CASE("strides of inputs say what contiguous() copies") {
   CHECK(first_result("Float(2, 3)") == 6); // it is x itself
   CHECK(first_result("Float(2, 3, strides=[1, 2])") == 5);
 }
+
+} // namespace tenon::fx_text_test

@@ -2,7 +2,7 @@
 #include "expr/eval.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::gamma_test {
 using namespace tenon::test;
 
 namespace {
@@ -95,3 +95,5 @@ TEST_CASE("neighbours of numbers, and lengths that overflow or vanish when squar
         compare(g, {{pick(1), pick(n)}}, {.isa = isa});
       }
 }
+
+} // namespace tenon::gamma_test

@@ -9,7 +9,7 @@
 #include "codegen/x86/gemm.h"
 #include "kernel_test.h"
 
-using namespace tenon;
+namespace tenon::gemm_kernel_test {
 
 namespace {
 
@@ -481,3 +481,5 @@ TEST_CASE("conversions of rows, element by element") {
         }
   }
 }
+
+} // namespace tenon::gemm_kernel_test

@@ -11,7 +11,7 @@
 #include "ir/parse.h"
 #include "ir/pass_runner.h"
 
-using namespace tenon;
+namespace tenon::golden_test {
 
 namespace {
 
@@ -74,3 +74,5 @@ TEST_CASE("golden texts of passes") {
     CHECK(to_string(program.graph) == got);
   }
 }
+
+} // namespace tenon::golden_test

@@ -17,7 +17,7 @@
 #include "script/script.h"
 #include "script/text.h"
 
-using namespace tenon;
+namespace tenon::gradients_test {
 using namespace tenon::autodiff;
 
 namespace {
@@ -262,3 +262,5 @@ TEST_CASE("gradients of a graph that is given as text") {
       CHECK(at(out[1].to_tensor(), i) == doctest::Approx(static_cast<double>(n + 1) * std::pow(at(x, i), n))); // x^(n+1)
   }
 }
+
+} // namespace tenon::gradients_test

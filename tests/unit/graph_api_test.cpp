@@ -6,7 +6,7 @@
 #include "tests/fuzz/zip.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::graph_api_test {
 
 namespace {
 
@@ -81,10 +81,10 @@ TEST_CASE("graph: inserted calls choose overloads, fill defaults and infer types
   CHECK_FALSE(g.nodes()[0].is_constant("self"));
   CHECK(g.outputs()[0].type() == ir::Type::tensor(DType::F32, {2, 3}));
   g.lint();
-  CHECK(error_of([&] { g.insert("aten::add", {g.inputs()[0]}); }) != "");
-  CHECK(error_of([&] { g.insert("aten::no_such", {g.inputs()[0]}); }, ErrorKind::Unsupported) == "aten::no_such");
-  CHECK(has(error_of([&] { g.insert("aten::add.Tensor", {g.inputs()[0], "text"}); }), "other does not fit"));
-  CHECK(has(error_of([&] { g.insert("aten::add.Tensor", {g.inputs()[0], g.inputs()[1]}, {{"beta", 1}}); }), "no argument beta"));
+  CHECK(error_thrown_by([&] { g.insert("aten::add", {g.inputs()[0]}); }) != "");
+  CHECK(error_thrown_by([&] { g.insert("aten::no_such", {g.inputs()[0]}); }, ErrorKind::Unsupported) == "aten::no_such");
+  CHECK(has(error_thrown_by([&] { g.insert("aten::add.Tensor", {g.inputs()[0], "text"}); }), "other does not fit"));
+  CHECK(has(error_thrown_by([&] { g.insert("aten::add.Tensor", {g.inputs()[0], g.inputs()[1]}, {{"beta", 1}}); }), "no argument beta"));
   CHECK(g.nodes().size() == 2); // refused calls leave nothing
 }
 
@@ -103,12 +103,12 @@ TEST_CASE("graph: edits keep uses") {
   CHECK(x.uses().size() == 2);
   g.eraseInput(1);
   CHECK(g.inputs().size() == 1);
-  CHECK(has(error_of([&] { mul.destroy(); }), "is used"));
-  CHECK(has(error_of([&] { g.eraseInput(0); }), "is used"));
+  CHECK(has(error_thrown_by([&] { mul.destroy(); }), "is used"));
+  CHECK(has(error_thrown_by([&] { g.eraseInput(0); }), "is used"));
   g.eraseOutput(0);
   CHECK(g.eliminateDeadCode());
   CHECK(g.nodes().empty());
-  CHECK(has(error_of([&] { mul.kind(); }), "destroyed"));
+  CHECK(has(error_thrown_by([&] { mul.kind(); }), "destroyed"));
   CHECK_FALSE(g.eliminateDeadCode());
 }
 
@@ -127,12 +127,12 @@ TEST_CASE("graph: lists grow, copies are their own, order is checked") {
   ir::Graph copy = g;
   copy.nodes()[2].destroy();
   CHECK(g.nodes().size() == 3);
-  CHECK(has(error_of([&] { copy.nodes()[0].setArg("self", x); }), "another graph"));
-  CHECK(has(error_of([&] { g.lint(); }), "the row gives")); // the list is longer than the result says
+  CHECK(has(error_thrown_by([&] { copy.nodes()[0].setArg("self", x); }), "another graph"));
+  CHECK(has(error_thrown_by([&] { g.lint(); }), "the row gives")); // the list is longer than the result says
   cat.destroy();
   g.lint();
   g.nodes()[1].moveBefore(g.nodes()[0]);
-  CHECK(has(error_of([&] { g.lint(); }), "not defined there"));
+  CHECK(has(error_thrown_by([&] { g.lint(); }), "not defined there"));
 }
 
 TEST_CASE("graph: blocks") {
@@ -153,7 +153,7 @@ TEST_CASE("graph: blocks") {
   CHECK(x.uses()[0].user.owningBlock() == branch.blocks()[0]);
   branch.eraseBlock(1);
   CHECK(x.uses().size() == 1);
-  CHECK(has(error_of([&] { g.lint(); }), "blocks"));
+  CHECK(has(error_thrown_by([&] { g.lint(); }), "blocks"));
 }
 
 TEST_CASE("graph: an Edge graph takes ATen calls") {
@@ -279,3 +279,5 @@ TEST_CASE("other weights into a program") {
   CHECK(has(refused({{"linear.bias", bias}, {"linear.bias", bias}}), "twice"));
   CHECK(has(refused({{"linear.bias", {}}}), "no value"));
 }
+
+} // namespace tenon::graph_api_test

@@ -9,7 +9,8 @@
 #include "script/script.h"
 #include "tests/fuzz/script_runs.h"
 
-using namespace tenon;
+namespace tenon::graph_executor_test {
+
 using executor::GraphExecutor;
 
 namespace {
@@ -206,3 +207,5 @@ TEST_CASE("split_scans: products that do not depend on the step are made before 
   CHECK(scans == 1);
   CHECK(inside == 0);
 }
+
+} // namespace tenon::graph_executor_test

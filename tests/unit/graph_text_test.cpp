@@ -9,7 +9,7 @@
 #include "load/load.h"
 #include "load_samples.h"
 
-using namespace tenon;
+namespace tenon::graph_text_test {
 
 namespace {
 
@@ -28,7 +28,7 @@ std::vector<Tensor> tensors_of(const Graph& g) {
 
 std::string again(const std::string& text) { return to_string(parse_graph(text).graph); }
 std::string refused(const std::string& text) {
-  return error_of([&] { parse_graph(text); });
+  return error_thrown_by([&] { parse_graph(text); });
 }
 
 } // namespace
@@ -114,3 +114,5 @@ TEST_CASE("texts that are wrong are refused with their line") {
   CHECK(refused("graph():\n  return () more").find("more text") != std::string::npos);
   CHECK(refused("graph():\n").find("without 'return'") != std::string::npos);
 }
+
+} // namespace tenon::graph_text_test

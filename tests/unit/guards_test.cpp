@@ -2,7 +2,7 @@
 #include "load/load.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::guards_test {
 using namespace tenon::test;
 
 namespace {
@@ -59,3 +59,5 @@ TEST_CASE("guards of another kind are passed over") {
   CHECK(takes(std::string(100000, '(') + "1 == 1", 2, 2));
   CHECK(takes(std::string(100000, '(') + "1" + std::string(100000, ')') + " == 2", 2, 2));
 }
+
+} // namespace tenon::guards_test

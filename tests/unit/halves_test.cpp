@@ -10,7 +10,7 @@
 #include "tests/unit/graph_harness.h"
 #include "tests/unit/library_call.h"
 
-using namespace tenon;
+namespace tenon::halves_test {
 using namespace tenon::library;
 
 namespace {
@@ -190,3 +190,5 @@ TEST_CASE("many rows of halves by few columns") { // which become the rows
         test::compare_each(g, calls, {{.threads = 1}, {.threads = 2}, {.threads = 2, .isa = Isa::Avx2}});
       }
 }
+
+} // namespace tenon::halves_test

@@ -1,7 +1,7 @@
 // Linear layers between quantization and dequantization multiply integers, whatever views stand between.
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::integer_products_test {
 using namespace tenon::test;
 
 namespace {
@@ -71,3 +71,5 @@ TEST_CASE("linear layers on sequences with a scale for each row multiply integer
     for (bool dynamic : {false, true})
       for (int64_t n : {1, 16, 37}) check_sequence(n, dynamic, false, [&](TestGraph& g, V x) { return per_row(g, x, zeros); });
 }
+
+} // namespace tenon::integer_products_test

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-using namespace tenon;
+namespace tenon::intervals_test {
 
 namespace {
 
@@ -94,3 +94,5 @@ TEST_CASE("what follows in a chain lies around the same middles") {
   std::vector<Interval> halves{{0, 0, 384, 0}, {1, 1, 192, 0}, {1, 2, 192, 0}};
   CHECK(place_intervals(halves, Overlaps(halves, 3), true) == 384);
 }
+
+} // namespace tenon::intervals_test

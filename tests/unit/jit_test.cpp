@@ -23,7 +23,7 @@
 #include "codegen/llvm/jit.h"
 #include "tenon/error.h"
 
-using namespace tenon;
+namespace tenon::jit_test {
 
 namespace {
 
@@ -442,3 +442,5 @@ TEST_CASE("perf and gdb are told names where they are asked for, and gdb when th
   CHECK(lines.find("second_function") != std::string::npos);
   std::remove(map.c_str());
 }
+
+} // namespace tenon::jit_test

@@ -7,7 +7,7 @@
 #include "tests/unit/graph_harness.h"
 #include "tests/unit/occurrences.h"
 
-using namespace tenon;
+namespace tenon::join_test {
 using namespace tenon::test;
 
 namespace {
@@ -182,3 +182,5 @@ TEST_CASE("random networks with cats") {
   }
   CHECK(joined > count / 2);
 }
+
+} // namespace tenon::join_test

@@ -5,7 +5,7 @@
 #include "tests/unit/graph_harness.h"
 #include "tests/unit/occurrences.h"
 
-using namespace tenon;
+namespace tenon::kept_layout_test {
 using namespace tenon::test;
 
 namespace {
@@ -133,7 +133,7 @@ TestGraph stacked(int64_t batch, int64_t matrices, std::tuple<int64_t, int64_t, 
 
 TEST_CASE("a stack of constant matrices is packed once, as one is") {
   for (auto [batch, matrices] : {std::pair<int64_t, int64_t>{6, 6}, {8, 4}, {3, 1}, {1, 1}, {0, 0}})
-    for (std::tuple<int64_t, int64_t, int64_t> sizes : {std::tuple{65, 64, 129}, {1, 33, 70}, {200, 7, 16}, {31, 130, 1}, {64, 48, 512}})
+    for (std::tuple<int64_t, int64_t, int64_t> sizes : {std::tuple{65, 64, 129}, {1, 33, 70}, {200, 7, 16}, {31, 130, 1}, {15, 48, 512}})
       for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16})
         for (int form : {0, 1, 2})
           for (bool dynamic : {false, true}) {
@@ -152,3 +152,5 @@ TEST_CASE("a stack of constant matrices is packed once, as one is") {
             compare_each(g, calls, {{.threads = 1}, {.threads = 2, .isa = Isa::Avx2}});
           }
 }
+
+} // namespace tenon::kept_layout_test

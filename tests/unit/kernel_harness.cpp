@@ -7,7 +7,7 @@
 #include "base/numeric.h"
 #include "loops/interpret.h"
 
-namespace harness {
+namespace tenon::harness {
 
 GuardedMemory::GuardedMemory(size_t bytes, bool at_start) {
   size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), inner = (bytes + page - 1) / page * page + page;
@@ -141,4 +141,4 @@ Case Pointwise::make(std::vector<KernelBuffer> buffers, int64_t n, int lanes, bo
   return c;
 }
 
-} // namespace harness
+} // namespace tenon::harness

@@ -10,9 +10,7 @@
 
 #include "codegen/codegen.h"
 
-namespace harness {
-
-using namespace tenon;
+namespace tenon::harness {
 
 /// Memory between two unreadable pages.
 class GuardedMemory {
@@ -78,4 +76,4 @@ struct Pointwise {
   Case make(std::vector<KernelBuffer> buffers, int64_t n, int lanes, bool dynamic, const std::function<Expr(Pointwise&)>& body);
 };
 
-} // namespace harness
+} // namespace tenon::harness

@@ -3,7 +3,7 @@
 
 #include "ir/key.h"
 
-using namespace tenon;
+namespace tenon::key_test {
 
 namespace {
 
@@ -72,3 +72,5 @@ TEST_CASE("keys of nodes are of operators, arguments, attributes and types, and 
   CHECK(key(node) == key(alike));
   for (NodeId other : others) CHECK(key(node) != key(other));
 }
+
+} // namespace tenon::key_test

@@ -5,7 +5,8 @@
 #include "compile/compile.h"
 #include "graph_harness.h"
 
-namespace tenon::test {
+namespace tenon::late_expand_test {
+using namespace tenon::test;
 
 namespace {
 
@@ -84,4 +85,4 @@ TEST_CASE("a softmax of weights, expanded over the batch, is computed once") {
   compare_all(g, calls);
 }
 
-} // namespace tenon::test
+} // namespace tenon::late_expand_test

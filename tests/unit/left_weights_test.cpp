@@ -8,7 +8,7 @@
 #include "runtime/executable.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::left_weights_test {
 using namespace tenon::test;
 
 namespace {
@@ -141,3 +141,5 @@ TEST_CASE("weights of few columns stay for dot products") {
     }
   CHECK(plan_of(layer({500, 512, 3}), {}, {.objects = true})->packed.empty());
 }
+
+} // namespace tenon::left_weights_test

@@ -9,7 +9,7 @@
 #include "library_call.h"
 #include "runtime/library/common.h"
 
-using namespace tenon;
+namespace tenon::library_test {
 
 namespace {
 
@@ -233,3 +233,5 @@ TEST_CASE("library steps convert 16-bit floats as everything else does") {
     }
   CHECK(wrong == 0);
 }
+
+} // namespace tenon::library_test

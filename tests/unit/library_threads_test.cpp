@@ -10,7 +10,7 @@
 
 #include "library_call.h"
 
-using namespace tenon;
+namespace tenon::library_threads_test {
 
 namespace {
 
@@ -351,3 +351,5 @@ TEST_CASE("bags of rows of any width") {
     CHECK(b.out<double>(0) == want);
   }
 }
+
+} // namespace tenon::library_threads_test

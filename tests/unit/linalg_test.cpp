@@ -7,7 +7,7 @@
 
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::linalg_test {
 using namespace tenon::test;
 
 namespace {
@@ -203,3 +203,5 @@ TEST_CASE("distances of many rows by products, of every float") {
     for (size_t i = 0; i < want.size(); i++) CHECK(std::fabs(got[i] - want[i]) <= epsilon);
   }
 }
+
+} // namespace tenon::linalg_test

@@ -29,7 +29,7 @@ inline std::vector<std::byte> to_bytes(std::string_view text) {
 }
 
 /// The message of the Error that `f` throws; "" where it throws none.
-template <class F> std::string error_of(const F& f, ErrorKind kind = ErrorKind::BadInput) {
+template <class F> std::string error_thrown_by(const F& f, ErrorKind kind = ErrorKind::BadInput) {
   try {
     f();
   } catch (const Error& e) {

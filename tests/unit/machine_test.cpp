@@ -10,7 +10,8 @@
 
 #include "cli/advice.h"
 
-using namespace tenon;
+namespace tenon::machine_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -114,3 +115,5 @@ TEST_CASE("threads that share cores are told by what they do") {
   CHECK(says(cli::advice_for(facts, {.isa = "avx2"}, {one, all}, {}), "another sees 195 ns later"));
   CHECK(says(cli::advice_for(facts, {.refused = "this CPU lacks AVX2"}, {}, {}), "no code for this CPU"));
 }
+
+} // namespace tenon::machine_test

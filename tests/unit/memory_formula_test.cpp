@@ -11,7 +11,7 @@
 #include "compile/slots.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::memory_formula_test {
 using namespace tenon::test;
 
 namespace {
@@ -181,3 +181,5 @@ TEST_CASE("memory before running: the report, refusals") {
   CHECK(interpreted.memory_formula().error().kind == ErrorKind::Unsupported);
   CHECK(interpreted.memory({}).error().kind == ErrorKind::Unsupported);
 }
+
+} // namespace tenon::memory_formula_test

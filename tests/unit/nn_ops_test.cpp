@@ -6,7 +6,7 @@
 
 #include "ir/builder.h"
 
-using namespace tenon;
+namespace tenon::nn_ops_test {
 
 namespace {
 
@@ -88,3 +88,5 @@ TEST_CASE("sizes and dtypes that do not fit are refused") {
   CHECK_THROWS_AS(f.b.call("aten::masked_scatter.default", {f.input({3}), f.input({3}, DType::Bool), f.input({3}, DType::U8)}), Error);
   CHECK_THROWS_AS(f.b.call("aten::upsample_bicubic2d.default", {f.input({1, 2, 3, 3}, DType::I64), {6, 6}, false}), Error);
 }
+
+} // namespace tenon::nn_ops_test

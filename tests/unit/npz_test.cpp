@@ -11,7 +11,7 @@
 #include "load/npz.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::npz_test {
 
 namespace {
 
@@ -24,7 +24,7 @@ std::vector<std::byte> npy(const std::string& header, const std::string& data, i
 }
 std::string error_of_npy(const std::string& header, const std::string& data, ErrorKind kind = ErrorKind::BadInput) {
   auto bytes = npy(header, data);
-  return error_of([&] { read_npy(bytes, nullptr, "x"); }, kind);
+  return error_thrown_by([&] { read_npy(bytes, nullptr, "x"); }, kind);
 }
 std::string describe(const Tensor& t) {
   return fmt::format("{}[{}]/[{}]", name_of(t.dtype()), show_sizes(t.sizes()), show_sizes(t.strides()));
@@ -64,7 +64,7 @@ TEST_CASE("all header versions") {
     CHECK(t.data_as<int64_t>()[4] == 4);
   }
   auto future = npy("{}", "", 4);
-  CHECK(has(error_of([&] { read_npy(future, nullptr, "x"); }), "version 4"));
+  CHECK(has(error_thrown_by([&] { read_npy(future, nullptr, "x"); }), "version 4"));
 }
 
 TEST_CASE("u64 and c128 arrays") {
@@ -75,7 +75,7 @@ TEST_CASE("u64 and c128 arrays") {
 }
 
 TEST_CASE("dtypes that tenon does not have are named") {
-  CHECK(has(error_of([] { read_npz(sample_path("stored.npz")); }, ErrorKind::Unsupported), "entry 'u2.npy': arrays of dtype '<u2'"));
+  CHECK(has(error_thrown_by([] { read_npz(sample_path("stored.npz")); }, ErrorKind::Unsupported), "entry 'u2.npy': arrays of dtype '<u2'"));
   for (const char* descr : {">f4", "|O", "<U5", "<u4", "<f16", "", "f4", "="}) {
     CAPTURE(descr);
     CHECK(has(error_of_npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ()}}", descr), "abcd", ErrorKind::Unsupported),
@@ -112,7 +112,7 @@ TEST_CASE("headers that lie are refused") {
   CHECK(has(error_of_npy("{'descr': '<f4", ""), "without end"));
   CHECK(has(error_of_npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\x01\x02"), "bool is stored as 2"));
   auto text = to_bytes("a text of ten letters or more");
-  CHECK(has(error_of([&] { read_npy(text, nullptr, "the file"); }), "the file is not an .npy file"));
+  CHECK(has(error_thrown_by([&] { read_npy(text, nullptr, "the file"); }), "the file is not an .npy file"));
 }
 
 TEST_CASE("misaligned data are copied, aligned data shared") {
@@ -170,8 +170,8 @@ TEST_CASE("strided tensors are written row-major; names must differ; files are w
   CHECK(describe(read[0].tensor) == "i32[3,2]/[2,1]");
   CHECK(read[0].tensor.data_as<int32_t>()[1] == 3);
   arrays[1].first = "folder/t";
-  CHECK(has(error_of([&] { write_npz(arrays); }), "used twice"));
-  CHECK(has(error_of([&] { write_npz("/nonexistent/x.npz", arrays); }), "cannot write"));
+  CHECK(has(error_thrown_by([&] { write_npz(arrays); }), "used twice"));
+  CHECK(has(error_thrown_by([&] { write_npz("/nonexistent/x.npz", arrays); }), "cannot write"));
   CHECK(write_npz({}).size() == 22);
 }
 
@@ -182,3 +182,5 @@ TEST_CASE(".npy and .npz files cut and damaged anywhere give errors") {
   CHECK(damage_everywhere(sample("version2.npy"), [](Bytes b) { read_npy(b, nullptr, "x"); }) == 0);
   CHECK(damage_everywhere(sample("version3.npy"), [](Bytes b) { read_npy(b, nullptr, "x"); }) == 0);
 }
+
+} // namespace tenon::npz_test

@@ -5,7 +5,7 @@
 #include "ops/names.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::number_ranges_test {
 using namespace tenon::test;
 
 namespace {
@@ -127,3 +127,5 @@ TEST_CASE("loops over nothing end, however long the other dims are") {
   std::vector<Tensor> got = run(native, {Tensor(DType::F32, {8, 0}), scalar(1ll << 40)});
   CHECK(got.at(0).sizes() == std::vector<int64_t>{8ll << 40, 0});
 }
+
+} // namespace tenon::number_ranges_test

@@ -4,7 +4,7 @@
 #include "tests/fuzz/zip.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::old_archive_test {
 
 namespace {
 
@@ -24,7 +24,7 @@ std::string changed(const std::string& name, std::string_view old, std::string_v
 }
 
 std::string load_error(const std::string& bytes, ErrorKind kind = ErrorKind::BadInput) {
-  return error_of([&] { load_pt2(as_byte_span(bytes), "test"); }, kind);
+  return error_thrown_by([&] { load_pt2(as_byte_span(bytes), "test"); }, kind);
 }
 
 // The first result for the archive's own example inputs.
@@ -148,3 +148,5 @@ TEST_CASE("old archives damaged everywhere") {
   Archive pickled = fixture("2.8.0/buffers");
   damage(fuzz::rebuild(pickled, "", ""), 17);
 }
+
+} // namespace tenon::old_archive_test

@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-using namespace tenon;
+namespace tenon::op_id_test {
 
 static_assert(std::is_trivially_copyable_v<OpId> && sizeof(OpId) == sizeof(void*));
 
@@ -52,3 +52,5 @@ TEST_CASE("threads that name the same operators at once get the same ids") {
   for (auto& of_thread : ids) CHECK(of_thread == ids[0]);
   for (int i = 0; i < names; i++) CHECK(ids[0][static_cast<size_t>(i)] == fmt::format("test::op_{}", i));
 }
+
+} // namespace tenon::op_id_test

@@ -4,7 +4,7 @@
 #include "tenon/tenon.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::operator_test {
 
 namespace {
 
@@ -155,3 +155,5 @@ TEST_CASE("operators: a shared library has a table of them") {
   CHECK(f(2).to_int() == 42);
   CHECK(has(refusal(load_op_library("/no/such/library.so")), "a library of operators"));
 }
+
+} // namespace tenon::operator_test

@@ -9,7 +9,7 @@
 #include "compile/compile.h"
 #include "tests/unit/random_graph.h"
 
-using namespace tenon;
+namespace tenon::ops_diff_test {
 using namespace tenon::test;
 
 namespace {
@@ -120,3 +120,5 @@ TEST_CASE("random graphs: native code agrees with the interpreter") {
     for (const std::string& line : expected.lines)
       CHECK_MESSAGE(expected.met.contains(line), "remove from tests/expected/random_graphs.txt: ", line);
 }
+
+} // namespace tenon::ops_diff_test

@@ -8,7 +8,7 @@
 #include "tenon/tenon.h"
 #include "tests/unit/changed_program.h"
 
-using namespace tenon;
+namespace tenon::origin_test {
 
 namespace {
 
@@ -106,3 +106,5 @@ TEST_CASE("explain and errors say module and line") {
   REQUIRE(!wrong.ok());
   CHECK_MESSAGE(has(wrong.error().what(), ", from File \"export.py\", line "), wrong.error().what());
 }
+
+} // namespace tenon::origin_test

@@ -14,7 +14,7 @@
 #include "tests/unit/kernel_test.h"
 #include "tests/unit/load_samples.h"
 
-namespace tenon {
+namespace tenon::pack_weights_test {
 
 namespace {
 
@@ -335,4 +335,4 @@ TEST_CASE("what another plan has packed in the same form serves again") {
   CHECK(renamed.pack(plan, place, together, mapped, &source) == 0);
 }
 
-} // namespace tenon
+} // namespace tenon::pack_weights_test

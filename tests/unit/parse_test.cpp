@@ -4,7 +4,7 @@
 #include "load_samples.h"
 #include "tenon/tenon.h"
 
-using namespace tenon;
+namespace tenon::parse_test {
 
 namespace {
 
@@ -148,3 +148,5 @@ TEST_CASE("what a text lacks is named") {
                         inputs),
             "no name"));
 }
+
+} // namespace tenon::parse_test

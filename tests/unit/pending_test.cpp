@@ -7,6 +7,8 @@
 
 #include "tests/unit/graph_harness.h"
 
+namespace tenon::pending_test {
+
 #if defined(__SANITIZE_THREAD__)
 #define TSAN // it starts no threads in the child of a process that had some
 #elif defined(__has_feature)
@@ -15,7 +17,6 @@
 #endif
 #endif
 
-using namespace tenon;
 using namespace tenon::test;
 
 namespace {
@@ -153,3 +154,5 @@ TEST_CASE("pending: many threads call at once; a process forks") {
   }
 #endif
 }
+
+} // namespace tenon::pending_test

@@ -5,7 +5,7 @@
 #include "load/pickle.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::pickle_test {
 
 namespace {
 
@@ -25,8 +25,8 @@ std::string show(const PickleValue& v) {
   if (auto* x = v.as<bool>()) return *x ? "true" : "false";
   if (auto* x = v.as<int64_t>()) return fmt::format("{}", *x);
   if (auto* x = v.as<double>()) return fmt::format("{:.3f}", *x);
-  if (auto* x = v.as<std::string>()) return quoted(*x);
-  if (auto* x = v.as<PickleBytes>()) return fmt::format("b{}", quoted(x->data));
+  if (auto* x = v.as<std::string>()) return tenon::quoted(*x);
+  if (auto* x = v.as<PickleBytes>()) return fmt::format("b{}", tenon::quoted(x->data));
   if (auto* x = v.as<PickleTuple>()) return fmt::format("({})", show_all(x->items));
   if (auto* x = v.as<PickleList>()) return fmt::format("[{}]", show_all(x->items));
   if (auto* x = v.as<PickleDict>()) return fmt::format("{{{}}}", show_pairs(x->items));
@@ -46,7 +46,7 @@ std::string load_text(const std::string& pickle, const PickleLimits& limits = {}
   return show(load_torch_save(saved(pickle), nullptr, limits));
 }
 std::string error_of_pickle(const std::string& pickle, ErrorKind kind = ErrorKind::BadInput, const PickleLimits& limits = {}) {
-  return error_of([&] { load_text(pickle, limits); }, kind);
+  return error_thrown_by([&] { load_text(pickle, limits); }, kind);
 }
 std::string repeat(const std::string& s, size_t n) {
   std::string out;
@@ -150,13 +150,13 @@ TEST_CASE("all protocols; misaligned archives; the owner is shared") {
 TEST_CASE("complex tensors of doubles") { CHECK(show(load_torch_save(sample("complex128.pt"), nullptr)) == "[c128[2]]"); }
 
 TEST_CASE("what tenon does not have is named") {
-  auto error = [](const char* file) { return error_of([&] { load_torch_save(sample(file), nullptr); }, ErrorKind::Unsupported); };
+  auto error = [](const char* file) { return error_thrown_by([&] { load_torch_save(sample(file), nullptr); }, ErrorKind::Unsupported); };
   CHECK(has(error("uint16.pt"), "'torch.uint16'"));
   CHECK(has(error("conj.pt"), "'conj'"));
   CHECK(has(error("legacy.pt"), "before 1.6"));
   HandZip big{.entries = {{"a/data.pkl", "N."}, {"a/byteorder", "big"}}};
-  CHECK(has(error_of([&] { load_torch_save(big.bytes(), nullptr); }, ErrorKind::Unsupported), "byte order 'big'"));
-  CHECK(has(error_of([] { load_torch_save(sample("small.npz"), nullptr); }), "no entry 'data.pkl'"));
+  CHECK(has(error_thrown_by([&] { load_torch_save(big.bytes(), nullptr); }, ErrorKind::Unsupported), "byte order 'big'"));
+  CHECK(has(error_thrown_by([] { load_torch_save(sample("small.npz"), nullptr); }), "no entry 'data.pkl'"));
   CHECK(has(error_of_pickle(std::string("\x8a\x09", 2) + std::string(9, '\1') + ".", ErrorKind::Unsupported), "9 bytes"));
 }
 
@@ -265,3 +265,5 @@ TEST_CASE("torch.save files cut and damaged anywhere give errors") {
   std::string pickle(as_text(archive.get("data.pkl")));
   CHECK(damage_everywhere(to_bytes(pickle), [&](Bytes b) { load_torch_save(saved(std::string(as_text(b))), nullptr); }) == 0);
 }
+
+} // namespace tenon::pickle_test

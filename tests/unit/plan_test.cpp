@@ -4,7 +4,7 @@
 
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::plan_test {
 using namespace tenon::test;
 
 namespace {
@@ -471,3 +471,5 @@ TEST_CASE("elements that stored indices pick out of stored tensors are picked on
       for (bool computed : {false, true})
         compare(graph(n, heads, computed), {{counting(DType::F32, {2, heads, n, n})}, {counting(DType::F32, {0, heads, n, n})}});
 }
+
+} // namespace tenon::plan_test

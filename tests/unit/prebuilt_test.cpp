@@ -11,7 +11,7 @@
 #include "prebuilt/layer.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::prebuilt_test {
 
 namespace {
 
@@ -141,3 +141,5 @@ TEST_CASE("prebuilt kernels are what this machine would have compiled") {
     }
   }
 }
+
+} // namespace tenon::prebuilt_test

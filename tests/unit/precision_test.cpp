@@ -1,7 +1,7 @@
 // Options::precision: f32 products in fewer bits, where asked for, and the error that comes of it.
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::precision_test {
 using namespace tenon::test;
 
 namespace {
@@ -79,3 +79,5 @@ TEST_CASE("precision: products in the body of a scan, whose weights are converte
     for (size_t i = 0; i < strict.size(); i++) CHECK(difference(narrow[i], strict[i], 0.2) == "");
   }
 }
+
+} // namespace tenon::precision_test

@@ -15,13 +15,14 @@
 #include "runtime/parallel.h"
 #include "tests/unit/graph_harness.h"
 
+namespace tenon::processes_test {
+
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define TSAN // it starts no threads in the child of a process that had some
 #endif
 #endif
 
-using namespace tenon;
 using namespace tenon::test;
 
 namespace {
@@ -140,3 +141,5 @@ TEST_CASE("forks: the child goes on, and its parent") {
   }
 }
 #endif
+
+} // namespace tenon::processes_test

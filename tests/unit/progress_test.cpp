@@ -9,7 +9,7 @@
 #include "base/stage.h"
 #include "tenon/tenon.h"
 
-using namespace tenon;
+namespace tenon::progress_test {
 
 namespace {
 
@@ -81,3 +81,5 @@ TEST_CASE("a word with few mistakes is recognised") {
   CHECK(did_you_mean("isb", words) == "; did you mean isa?");
   CHECK(did_you_mean("elephant", words).empty());
 }
+
+} // namespace tenon::progress_test

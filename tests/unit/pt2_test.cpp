@@ -2,7 +2,7 @@
 #include "tenon/tenon.h"
 #include "tests/unit/changed_program.h"
 
-using namespace tenon;
+namespace tenon::pt2_test {
 
 namespace {
 
@@ -95,3 +95,5 @@ TEST_CASE("pytrees have a leaf for each input and output, and keys for the child
   CHECK(load_error(changed("mlp", leaf, R"({\"type\": null, \"context\": null, \"children_spec\": [)" + leaf + "]}")) ==
         "model.json: a leaf of a pytree has children");
 }
+
+} // namespace tenon::pt2_test

@@ -2,7 +2,7 @@
 #include "compile/compile.h"
 #include "tests/unit/random_call.h"
 
-using namespace tenon;
+namespace tenon::random_call_test {
 using namespace tenon::test;
 
 namespace {
@@ -43,3 +43,5 @@ TEST_CASE("rows refuse what they cannot take") {
   }
   CHECK(accepted > static_cast<int>(count) / 3);
 }
+
+} // namespace tenon::random_call_test

@@ -5,7 +5,7 @@
 #include "runtime/parallel.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::recurrent_test {
 using namespace tenon::test;
 
 namespace {
@@ -246,3 +246,5 @@ TEST_CASE("a layer as oneDNN has it is that of an LSTM, in either direction") {
   CHECK_THROWS(layer(ahead, false, 3, false)); // a GRU
   CHECK_THROWS(layer(ahead, false, 2, true));
 }
+
+} // namespace tenon::recurrent_test

@@ -6,7 +6,7 @@
 
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::refusals_test {
 using namespace tenon::test;
 
 namespace {
@@ -272,3 +272,5 @@ TEST_CASE("frexp is of floats, and exact") {
     }
   }
 }
+
+} // namespace tenon::refusals_test

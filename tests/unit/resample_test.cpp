@@ -6,7 +6,7 @@
 #include "tests/unit/graph_harness.h"
 #include "tests/unit/occurrences.h"
 
-using namespace tenon;
+namespace tenon::resample_test {
 using namespace tenon::test;
 
 namespace {
@@ -149,3 +149,5 @@ TEST_CASE("averages over windows of which some are longer") {
           CHECK(largest_difference(run(g->program().compile({.isa = isa}).value(), {in})[0], want) <= bound);
       }
 }
+
+} // namespace tenon::resample_test

@@ -6,7 +6,7 @@
 
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::rows_test {
 using namespace tenon::test;
 
 namespace {
@@ -127,3 +127,5 @@ TEST_CASE("ids of ops/names.h are those of rows") {
   CHECK(!rows);
   CHECK(seen > 100);
 }
+
+} // namespace tenon::rows_test

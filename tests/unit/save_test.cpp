@@ -7,7 +7,7 @@
 #include "tenon/tenon.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::save_test {
 
 namespace {
 
@@ -142,3 +142,5 @@ TEST_CASE("what has no form in a file is refused by name, and leaves no file") {
   REQUIRE_FALSE(nowhere.ok());
   CHECK(nowhere.error().kind == ErrorKind::BadInput);
 }
+
+} // namespace tenon::save_test

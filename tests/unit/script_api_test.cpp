@@ -10,7 +10,7 @@
 #include "tenon/tenon.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::script_api_test {
 
 namespace {
 
@@ -112,7 +112,7 @@ TEST_CASE("script: lists and dicts are the caller's own, tensors are not copied"
   Script same = Script::compile("def f(x):\n    return x.view(-1)\n", "f").value();
   Tensor x = vector_of({1, 2});
   CHECK(same(x).to_tensor().data() == x.data());
-  CHECK(has(error_of([] { IValue(1).to<std::string>(); }), "not a String"));
+  CHECK(has(error_thrown_by([] { IValue(1).to<std::string>(); }), "not a String"));
   CHECK(IValue().to<std::optional<int64_t>>() == std::nullopt);
 }
 
@@ -366,3 +366,5 @@ def steps(n: int) -> int:
   CHECK(has(f.text(), "9223372036854775807")); // the trip count of a while loop
   CHECK(has(refusal(Script::compile("def f(n: int) -> int:\n    return f(n - 1)\n", "f")), "called recursively"));
 }
+
+} // namespace tenon::script_api_test

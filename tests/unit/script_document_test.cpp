@@ -6,7 +6,7 @@
 
 #include "script/text.h"
 
-using namespace tenon;
+namespace tenon::script_document_test {
 
 namespace {
 
@@ -33,3 +33,5 @@ TEST_CASE("the graphs of the document of 2018 print back as they are spelled") {
   }
   CHECK(count == 6);
 }
+
+} // namespace tenon::script_document_test

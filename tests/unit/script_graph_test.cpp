@@ -7,7 +7,7 @@
 #include "tests/fuzz/mutate_text.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::script_graph_test {
 
 namespace {
 
@@ -56,28 +56,28 @@ TEST_CASE("script graph: constants become nodes, overloads are found by the type
 TEST_CASE("script graph: what does not fit is refused, and leaves nothing") {
   ir::Graph g = sample_graph(), other = sample_graph();
   size_t before = g.nodes().size();
-  CHECK(has(error_of([&] { g.insert("aten::tanh", {"text"}); }),
+  CHECK(has(error_thrown_by([&] { g.insert("aten::tanh", {"text"}); }),
             "Expected a value of type 'Tensor' for argument 'self' but instead found type 'str'"));
-  CHECK(has(error_of([&] { g.insert("aten::add", {g.inputs()[0]}, {{"beta", 1}}); }), "aten::add.Tensor"));
-  CHECK(error_of([&] { g.insert("aten::no_such", {}); }, ErrorKind::Unsupported) == "aten::no_such");
-  CHECK(has(error_of([&] { g.insert("aten::tanh", {other.inputs()[0]}); }), "another graph"));
-  CHECK(has(error_of([&] { g.insert("aten::tanh", {ir::Value()}); }), "empty Value"));
-  CHECK(has(error_of([&] { g.insert("aten::cat", {ir::Arg::List{1, "a"}}); }), "elements of different types"));
+  CHECK(has(error_thrown_by([&] { g.insert("aten::add", {g.inputs()[0]}, {{"beta", 1}}); }), "aten::add.Tensor"));
+  CHECK(error_thrown_by([&] { g.insert("aten::no_such", {}); }, ErrorKind::Unsupported) == "aten::no_such");
+  CHECK(has(error_thrown_by([&] { g.insert("aten::tanh", {other.inputs()[0]}); }), "another graph"));
+  CHECK(has(error_thrown_by([&] { g.insert("aten::tanh", {ir::Value()}); }), "empty Value"));
+  CHECK(has(error_thrown_by([&] { g.insert("aten::cat", {ir::Arg::List{1, "a"}}); }), "elements of different types"));
   CHECK(g.nodes().size() == before);
-  CHECK(has(error_of([&] { g.nodes()[0].replaceInput(0, g.nodes()[2].output()); }), "replaceInput: %x is Tensor, %2 int"));
-  CHECK(has(error_of([&] { g.nodes()[0].replaceInput(0, other.inputs()[0]); }), "another graph"));
-  CHECK(has(error_of([&] { g.nodes()[0].replaceInput(7, g.inputs()[0]); }), "there are 2 inputs"));
-  CHECK(has(error_of([&] { g.nodes()[0].addInput(ir::Value()); }), "another graph"));
-  CHECK(has(error_of([&] { g.nodes()[0].addOutput({.kind = ir::Type::Kind::List}); }), "0 elements where 1 are needed"));
+  CHECK(has(error_thrown_by([&] { g.nodes()[0].replaceInput(0, g.nodes()[2].output()); }), "replaceInput: %x is Tensor, %2 int"));
+  CHECK(has(error_thrown_by([&] { g.nodes()[0].replaceInput(0, other.inputs()[0]); }), "another graph"));
+  CHECK(has(error_thrown_by([&] { g.nodes()[0].replaceInput(7, g.inputs()[0]); }), "there are 2 inputs"));
+  CHECK(has(error_thrown_by([&] { g.nodes()[0].addInput(ir::Value()); }), "another graph"));
+  CHECK(has(error_thrown_by([&] { g.nodes()[0].addOutput({.kind = ir::Type::Kind::List}); }), "0 elements where 1 are needed"));
   CHECK(g.nodes()[0].outputs().size() == 1);
-  CHECK(has(error_of([&] { g.addInput({.device = "cpu:x"}); }), "no such device"));
-  CHECK(has(error_of([&] { ir::Graph("soup"); }), "no such dialect"));
-  CHECK(has(error_of([&] { ir::Graph().propagateTypes(); }), "aten"));
-  CHECK(has(error_of([&] { ir::Graph().toString2018(); }), "aten"));
-  CHECK(has(error_of([&] { ir::Graph().insertConstant(ir::Arg(2)); }), "exported program"));
-  CHECK(
-      has(error_of([&] { replace({.inputs = 1, .pattern = {}, .replacement = [](auto&, auto&) { return std::vector<ir::Value>(); }}, g); }),
-          "patterns are for graphs of exported programs"));
+  CHECK(has(error_thrown_by([&] { g.addInput({.device = "cpu:x"}); }), "no such device"));
+  CHECK(has(error_thrown_by([&] { ir::Graph("soup"); }), "no such dialect"));
+  CHECK(has(error_thrown_by([&] { ir::Graph().propagateTypes(); }), "aten"));
+  CHECK(has(error_thrown_by([&] { ir::Graph().toString2018(); }), "aten"));
+  CHECK(has(error_thrown_by([&] { ir::Graph().insertConstant(ir::Arg(2)); }), "exported program"));
+  CHECK(has(error_thrown_by(
+                [&] { replace({.inputs = 1, .pattern = {}, .replacement = [](auto&, auto&) { return std::vector<ir::Value>(); }}, g); }),
+            "patterns are for graphs of exported programs"));
 }
 
 TEST_CASE("script graph: uses, erasing what is used") {
@@ -87,9 +87,9 @@ TEST_CASE("script graph: uses, erasing what is used") {
   REQUIRE(w.uses().size() == 1);
   CHECK(w.uses()[0].user == mul);
   CHECK(w.uses()[0].offset == 1);
-  CHECK(has(error_of([&] { g.eraseInput(1); }), "is used"));
-  CHECK(has(error_of([&] { mul.destroy(); }), "is used"));
-  CHECK(has(error_of([&] { mul.eraseOutput(0); }), "is used"));
+  CHECK(has(error_thrown_by([&] { g.eraseInput(1); }), "is used"));
+  CHECK(has(error_thrown_by([&] { mul.destroy(); }), "is used"));
+  CHECK(has(error_thrown_by([&] { mul.eraseOutput(0); }), "is used"));
   w.replaceAllUsesWith(x);
   CHECK_FALSE(w.hasUses());
   REQUIRE(x.uses().size() == 2);
@@ -102,7 +102,7 @@ TEST_CASE("script graph: uses, erasing what is used") {
   g.nodes().back().setArg("other", 2.5);
   CHECK(g.nodes().back().get<double>("other") == 2.5);
   CHECK_FALSE(constant.hasUses());
-  CHECK(has(error_of([&] { g.nodes().back().setArg("other", "a"); }), "other : str does not fit the schema aten::add.Scalar("));
+  CHECK(has(error_thrown_by([&] { g.nodes().back().setArg("other", "a"); }), "other : str does not fit the schema aten::add.Scalar("));
   CHECK(g.nodes().back().get<double>("other") == 2.5);
   CHECK(g.eliminateDeadCode());
   CHECK_FALSE(g.eliminateDeadCode());
@@ -127,17 +127,17 @@ TEST_CASE("script graph: nodes that stand before what they use, and cycles, are 
   ir::Graph g = sample_graph();
   ir::Node mul = g.nodes()[0], tanh = g.nodes()[1];
   tanh.moveBefore(mul);
-  CHECK(has(error_of([&] { g.lint(); }), "not defined there"));
+  CHECK(has(error_thrown_by([&] { g.lint(); }), "not defined there"));
   tanh.moveAfter(mul);
   g.lint();
   mul.replaceInput(1, tanh.output());
-  CHECK(has(error_of([&] { g.lint(); }), "not defined there"));
+  CHECK(has(error_thrown_by([&] { g.lint(); }), "not defined there"));
   ir::Node branch = g.insertNode("prim::If", {g.inputs()[0]});
   ir::Block inner = branch.addBlock();
   g.setInsertPoint(inner);
   ir::Node sin = g.insert("aten::sin", {g.inputs()[0]}).node();
-  CHECK(has(error_of([&] { branch.moveBefore(sin); }), "a block of its own"));
-  CHECK(has(error_of([&] { branch.moveAfter(branch.blocks()[0].nodes()[0]); }), "a block of its own"));
+  CHECK(has(error_thrown_by([&] { branch.moveBefore(sin); }), "a block of its own"));
+  CHECK(has(error_thrown_by([&] { branch.moveAfter(branch.blocks()[0].nodes()[0]); }), "a block of its own"));
 }
 
 TEST_CASE("script graph: branches and loops, whose blocks lint compares with their node") {
@@ -170,20 +170,20 @@ TEST_CASE("script graph: branches and loops, whose blocks lint compares with the
 
   ir::Graph copy = g;
   copy.nodes()[2].blocks()[1].eraseOutput(0);
-  CHECK(has(error_of([&] { copy.lint(); }), "0 results of a block where 1 are needed"));
+  CHECK(has(error_thrown_by([&] { copy.lint(); }), "0 results of a block where 1 are needed"));
   copy = g;
   copy.nodes()[2].blocks()[1].replaceOutput(0, 3);
-  CHECK(has(error_of([&] { copy.lint(); }), "a block's result 0 is int where Tensor is needed"));
+  CHECK(has(error_thrown_by([&] { copy.lint(); }), "a block's result 0 is int where Tensor is needed"));
   copy = g;
   copy.nodes()[2].eraseBlock(1);
-  CHECK(has(error_of([&] { copy.lint(); }), "1 blocks where 2 are needed"));
+  CHECK(has(error_thrown_by([&] { copy.lint(); }), "1 blocks where 2 are needed"));
   copy = g;
   copy.nodes()[4].blocks()[0].inputs()[1].setType(ir::Type::simple(ir::Type::Kind::Float));
-  CHECK(has(error_of([&] { copy.lint(); }), "where float is needed"));
+  CHECK(has(error_thrown_by([&] { copy.lint(); }), "where float is needed"));
   CHECK_FALSE(Script::from(copy).ok());
   copy = g;
   copy.nodes()[4].insertInput(0, copy.inputs()[0]);
-  CHECK(has(error_of([&] { copy.lint(); }), "arguments where"));
+  CHECK(has(error_thrown_by([&] { copy.lint(); }), "arguments where"));
 }
 
 TEST_CASE("script graph: attributes of every kind") {
@@ -207,13 +207,13 @@ TEST_CASE("script graph: attributes of every kind") {
   CHECK(node.ts("weights").size() == 2);
   CHECK(node.gs("bodies").at(0)->nodes().size() == inner.nodes().size());
   CHECK(node.attributes().size() == 10);
-  CHECK(has(error_of([&] { node.i("scale"); }), "attribute scale is no int"));
-  CHECK(has(error_of([&] { node.i("none"); }), "no attribute none"));
-  CHECK(has(error_of([&] { node.setAttribute("x", g.inputs()[0]); }), "is no number, text"));
-  CHECK(has(error_of([&] { node.setAttribute("x", ir::Arg::List{1, "a"}); }), "is no number, text"));
+  CHECK(has(error_thrown_by([&] { node.i("scale"); }), "attribute scale is no int"));
+  CHECK(has(error_thrown_by([&] { node.i("none"); }), "no attribute none"));
+  CHECK(has(error_thrown_by([&] { node.setAttribute("x", g.inputs()[0]); }), "is no number, text"));
+  CHECK(has(error_thrown_by([&] { node.setAttribute("x", ir::Arg::List{1, "a"}); }), "is no number, text"));
   node.removeAttribute("weights");
   CHECK_FALSE(node.hasAttribute("weights"));
-  CHECK(has(error_of([&] { node.removeAttribute("weights"); }), "no attribute weights"));
+  CHECK(has(error_thrown_by([&] { node.removeAttribute("weights"); }), "no attribute weights"));
   std::string text = g.toString();
   CHECK(has(text, "body=graph(%x : Tensor,\n"));
   ir::Graph read = ir::Graph::parse(text);
@@ -221,7 +221,7 @@ TEST_CASE("script graph: attributes of every kind") {
   CHECK(read.nodes()[0].gs("bodies").at(0)->toString() == inner.toString());
   ir::Graph copy = g;
   CHECK(copy.nodes()[0].g("body")->toString() == inner.toString());
-  CHECK(has(error_of([&] { Script::from(g).value(); }), "mine::group"));
+  CHECK(has(error_thrown_by([&] { Script::from(g).value(); }), "mine::group"));
 }
 
 TEST_CASE("script graph: types of every kind have a text") {
@@ -239,8 +239,8 @@ TEST_CASE("script graph: types of every kind have a text") {
   CHECK(full.device == "cpu");
   ir::Type pair = ir::Type::tuple({ir::Type::dynamic(), ir::Type::simple(ir::Type::Kind::Int)}, "Pair", {"first", "second"});
   CHECK(pair.str() == "Pair");
-  CHECK(has(error_of([] { ir::Type::parse("Float(2, "); }), "line 1"));
-  CHECK(has(error_of([] { ir::Type::parse("int int"); }), "more text"));
+  CHECK(has(error_thrown_by([] { ir::Type::parse("Float(2, "); }), "line 1"));
+  CHECK(has(error_thrown_by([] { ir::Type::parse("int int"); }), "more text"));
   auto first = std::make_unique<ir::Graph>(ir::Graph::parse("graph(%t : (Float(2, 3), (Long(*), int))):\n  return (%t)"));
   ir::Graph copy = *first;
   first.reset();
@@ -306,7 +306,7 @@ TEST_CASE("script graph: passes run on it") {
     graph.nodes()[1].moveBefore(graph.nodes()[0]);
     return true;
   });
-  CHECK(has(error_of([&] { wrong.run(g); }), "pass breaks it"));
+  CHECK(has(error_thrown_by([&] { wrong.run(g); }), "pass breaks it"));
   auto program = Program::load(std::string(TENON_FIXTURES) + "/programs/mlp.pt2").value().transform(passes);
   REQUIRE_FALSE(program.ok());
   CHECK(has(program.error().what(), "no TorchScript"));
@@ -363,3 +363,5 @@ TEST_CASE("script graph: damaged texts are refused, or are graphs that lint, ana
   CHECK(taken > 40);
   CHECK(refused > 100);
 }
+
+} // namespace tenon::script_graph_test

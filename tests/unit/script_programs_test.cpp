@@ -6,7 +6,7 @@
 #include "executor/interpreter.h"
 #include "script/script.h"
 
-using namespace tenon;
+namespace tenon::script_programs_test {
 
 namespace {
 
@@ -67,3 +67,5 @@ TEST_CASE("scripts: what grows without bounds is refused") {
   CHECK(answer(within + "def f(x: P) -> str:\n    return ''\n", "! Unknown type name 'P'") == "! Unknown type name 'P'");
   CHECK(answer("def f() -> str:\n    x: List[Any] = [1]\n    x.append(x)\n    return str(x)\n", "! RecursionError") == "! RecursionError");
 }
+
+} // namespace tenon::script_programs_test

@@ -7,7 +7,7 @@
 
 #include "tests/fuzz/script_runs.h"
 
-using namespace tenon;
+namespace tenon::script_random_test {
 
 namespace {
 
@@ -62,3 +62,5 @@ TEST_CASE("random scripts: torch gives the same") {
   }
   CHECK(count == 500);
 }
+
+} // namespace tenon::script_random_test

@@ -3,7 +3,8 @@
 #include "builtins/resolve.h"
 #include "script/text.h"
 
-using namespace tenon;
+namespace tenon::script_text_test {
+
 using script::parse_script;
 using script::Spelling;
 using script::to_text;
@@ -112,3 +113,5 @@ TEST_CASE("types: subtypes and what two have in common") {
   CHECK(!unify(i, s));
   CHECK(annotation(Type::dict(s, Type::list(i))) == "Dict[str, List[int]]");
 }
+
+} // namespace tenon::script_text_test

@@ -6,7 +6,7 @@
 #include "expr/eval.h"
 #include "ops/shape.h"
 
-using namespace tenon;
+namespace tenon::shape_test {
 using namespace tenon::ops;
 
 namespace {
@@ -107,3 +107,5 @@ TEST_CASE_FIXTURE(Fixture, "sizes divide by sizes that may be zero") {
   CHECK(divide_sizes(n * m * 6.0, n * 2.0) == m * 3.0);
   CHECK(divide_sizes(n * m, n) == m);
 }
+
+} // namespace tenon::shape_test

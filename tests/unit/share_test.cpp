@@ -4,7 +4,7 @@
 #include "loops/share.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::share_test {
 using namespace harness;
 
 namespace {
@@ -237,3 +237,5 @@ TEST_CASE("long loops over parts of one tensor are one kernel") {
   test::compare(g, {{test::counting(DType::F32, {4, 300, 1000})}});
   CHECK(g.program().compile().value().stats().kernels_compiled == 1);
 }
+
+} // namespace tenon::share_test

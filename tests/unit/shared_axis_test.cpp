@@ -1,7 +1,7 @@
 // What is the same along an outer axis is computed once for several of its values: the interpreter's results at all sizes.
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::shared_axis_test {
 using namespace tenon::test;
 
 namespace {
@@ -48,3 +48,5 @@ TEST_CASE("sums are stored along an axis of three digits, wherever what is known
     CHECK(g.program().compile({.threads = 1}).value().stats().steps == 1);
   }
 }
+
+} // namespace tenon::shared_axis_test

@@ -7,7 +7,7 @@
 #include "runtime/conv.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::sizes_test {
 using namespace tenon::test;
 
 namespace {
@@ -176,3 +176,5 @@ TEST_CASE("heights of tiles: those of all blocks that may be left") {
       CHECK_MESSAGE(tile_heights(rows, most) == heights, rows, " rows, at most ", most);
     }
 }
+
+} // namespace tenon::sizes_test

@@ -8,7 +8,7 @@
 #include "compile/slots.h"
 #include "expr/eval.h"
 
-using namespace tenon;
+namespace tenon::slots_test {
 
 namespace {
 
@@ -130,3 +130,5 @@ TEST_CASE("size programs: exact integers are those of unbounded arithmetic, or n
   CHECK(run_flat(binary(Op::Shl, x, y), x, y, 2, 62, true) == no_size);
   CHECK(run_flat(cast(cast(sum, DType::F64) * 2.0, DType::I64), x, y, 1, INT64_MAX, true) == no_size);
 }
+
+} // namespace tenon::slots_test

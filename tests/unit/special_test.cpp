@@ -8,6 +8,8 @@
 #include "expr/eval.h"
 #include "tests/unit/graph_harness.h"
 
+namespace tenon::special_test {
+
 using tenon::find_special;
 
 namespace {
@@ -312,3 +314,5 @@ TEST_CASE("special functions in vectors are within their stated error") {
       }
     }
 }
+
+} // namespace tenon::special_test

@@ -3,7 +3,7 @@
 #include "tests/unit/graph_harness.h"
 #include "tests/unit/occurrences.h"
 
-using namespace tenon;
+namespace tenon::split_cats_test {
 using namespace tenon::test;
 
 namespace {
@@ -73,3 +73,5 @@ TEST_CASE("cats of many operands give what the interpreter gives") {
         compare(dynamic, calls, {.threads = 2});
       }
 }
+
+} // namespace tenon::split_cats_test

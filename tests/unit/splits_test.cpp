@@ -12,7 +12,7 @@
 #include "runtime/gemm_pack.h"
 #include "runtime/matmul.h"
 
-using namespace tenon;
+namespace tenon::splits_test {
 
 namespace {
 
@@ -124,3 +124,5 @@ TEST_CASE("one image's convolution is cut by rows of pixels, many images' by ima
   CHECK(!plan(1, 14, 4).keeps_rows);      // 196
   CHECK(!plan(4, 14, 2).keeps_rows);
 }
+
+} // namespace tenon::splits_test

@@ -12,7 +12,7 @@
 #include "load/load.h"
 #include "loops/canonical.h"
 
-using namespace tenon;
+namespace tenon::stages_test {
 
 namespace {
 
@@ -124,3 +124,5 @@ TEST_CASE("what a loop reads and was there before lives as long as the loop") {
   CHECK(lives(3, 1, 4)); // the flag
   CHECK(lives(4, 2, 3)); // within a turn
 }
+
+} // namespace tenon::stages_test

@@ -5,7 +5,7 @@
 
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::state_test {
 using namespace tenon::test;
 
 namespace {
@@ -111,3 +111,5 @@ TEST_CASE("inputs changed in place: written to the caller's memory, strided too,
     }
   }
 }
+
+} // namespace tenon::state_test

@@ -17,7 +17,7 @@
 #include "tenon/tenon.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::strides_test {
 
 namespace {
 
@@ -242,5 +242,7 @@ TEST_CASE("what is recorded of tensors besides their types") {
   CHECK(to_string(g) == text);
   const TensorMeta& meta = g.value(g.block(g.top()).params[0]).meta;
   CHECK((meta.requires_grad && meta.device == Device::Cuda && meta.device_index == 1));
-  CHECK(has(error_of([] { parse_graph("graph(%x : Float(2, device=cuda:x)):\n  return (%x)\n"); }), "no such device: cuda:x"));
+  CHECK(has(error_thrown_by([] { parse_graph("graph(%x : Float(2, device=cuda:x)):\n  return (%x)\n"); }), "no such device: cuda:x"));
 }
+
+} // namespace tenon::strides_test

@@ -11,7 +11,8 @@
 #include "expr/eval.h"
 #include "load/json.h"
 
-using namespace tenon;
+namespace tenon::structured_call_test {
+
 using json::Element;
 namespace fs = std::filesystem;
 
@@ -342,3 +343,5 @@ TEST_CASE("threads call one executable with numbers and structures of their own"
   for (std::thread& t : threads) t.join();
   CHECK(wrong == 0);
 }
+
+} // namespace tenon::structured_call_test

@@ -12,13 +12,14 @@
 #include "runtime/parallel.h"
 #include "tests/unit/graph_harness.h"
 
+namespace tenon::thread_pool_test {
+
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define TSAN
 #endif
 #endif
 
-using namespace tenon;
 using namespace tenon::test;
 
 namespace {
@@ -226,3 +227,5 @@ TEST_CASE("pools: threads of a host's arena, and calls from inside of it") {
   CHECK(wrong == 0);
 #endif
 }
+
+} // namespace tenon::thread_pool_test

@@ -5,7 +5,7 @@
 
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::threads_test {
 using namespace tenon::test;
 
 namespace {
@@ -94,3 +94,5 @@ TEST_CASE("threads: executables of one program are compiled and run at once") {
   });
   CHECK(failures.count == 0);
 }
+
+} // namespace tenon::threads_test

@@ -3,7 +3,7 @@
 
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::tiled_test {
 using namespace tenon::test;
 
 namespace {
@@ -265,3 +265,5 @@ TEST_CASE("windows are summed where they lie, with and without gaps") {
     compare_both(g, {{in}});
   }
 }
+
+} // namespace tenon::tiled_test

@@ -8,7 +8,7 @@
 
 #include "tenon/tenon.h"
 
-using namespace tenon;
+namespace tenon::timeline_test {
 
 namespace {
 
@@ -184,3 +184,5 @@ TEST_CASE("timelines of several threads at once") {
   CHECK(tracks.size() >= 3);
   CHECK(!timeline.write("/no/such/folder/trace").ok());
 }
+
+} // namespace tenon::timeline_test

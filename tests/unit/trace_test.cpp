@@ -6,7 +6,7 @@
 #include "tenon/tenon.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::trace_test {
 
 namespace {
 
@@ -84,7 +84,7 @@ TEST_CASE("trace: C++ loops unroll, lists and tuples are taken apart") {
 }
 
 TEST_CASE("trace: what cannot be recorded") {
-  auto traced = [](auto f, std::vector<ir::Type> types) { return error_of([&] { trace(f, types); }); };
+  auto traced = [](auto f, std::vector<ir::Type> types) { return error_thrown_by([&] { trace(f, types); }); };
   CHECK(has(traced([](Var x) { return x; }, {}), "takes 1 Vars, 0 types are given"));
   CHECK(has(traced([](Var x) { return x + "a"; }, {matrix(1, 1)}), "aten::add"));
   CHECK(has(traced([](Var x) { return x.unbind()[0]; }, {ir::Type::dynamic()}), "the size of dim 0 of Tensor is not known"));
@@ -195,3 +195,5 @@ def f(x, c: bool, n: int):
   g.propagateTypes();
   CHECK(has(g.toString(), ": Float(2, 4, requires_grad=1, device=cpu) = aten::relu("));
 }
+
+} // namespace tenon::trace_test

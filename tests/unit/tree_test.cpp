@@ -5,7 +5,7 @@
 
 #include "tenon/tree.h"
 
-using namespace tenon;
+namespace tenon::tree_test {
 
 namespace {
 
@@ -90,3 +90,5 @@ TEST_CASE("keys are leaves, of which none is there twice") {
   CHECK(error_of([] { Tree::branch(Tree::Kind::Leaf, "", {}, {}); }) == "a leaf is no container");
   CHECK(Tree::dict({{1, 1}, {true, 2}, {1.0, 3}}).size() == 3);
 }
+
+} // namespace tenon::tree_test

@@ -4,7 +4,7 @@
 #include "tenon/tenon.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::user_kernel_test {
 using namespace tenon::test;
 
 namespace {
@@ -256,3 +256,5 @@ TEST_CASE("kernels in compiled files, and in programs whose graph a pass has mad
   Program edge = h.program().transform([](const std::string& text) { return text; }).value();
   CHECK(numbers(run(edge.compile({.kernels = {"k::relu"}}).value(), in)[0]) == std::vector<double>{100, 101, 102});
 }
+
+} // namespace tenon::user_kernel_test

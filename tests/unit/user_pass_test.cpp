@@ -4,7 +4,7 @@
 #include "tenon/tenon.h"
 #include "tests/unit/load_samples.h"
 
-using namespace tenon;
+namespace tenon::user_pass_test {
 
 namespace {
 
@@ -138,11 +138,11 @@ TEST_CASE("rewrite: replacements of another type, patterns that are none") {
   ir::Rewrite wrong{.inputs = 1, .pattern = build, .replacement = [](ir::Graph& g, const ir::Match& m) {
                       return Values{g.insert("aten::sum.default", {m.inputs[0]})};
                     }};
-  CHECK(has(error_of([&] { replace(wrong, g); }), "the replacement gives Float() for sin : Float(4)"));
+  CHECK(has(error_thrown_by([&] { replace(wrong, g); }), "the replacement gives Float() for sin : Float(4)"));
   ir::Rewrite unused{.inputs = 2, .pattern = build};
-  CHECK(has(error_of([&] { find(unused, g); }), "does not use its input 1"));
+  CHECK(has(error_thrown_by([&] { find(unused, g); }), "does not use its input 1"));
   ir::Rewrite nothing{.inputs = 1, .pattern = [](ir::Graph&, auto& x) { return x; }};
-  CHECK(has(error_of([&] { find(nothing, g); }), "does not insert"));
+  CHECK(has(error_thrown_by([&] { find(nothing, g); }), "does not insert"));
 }
 
 TEST_CASE("passes: a program is changed and runs") {
@@ -197,7 +197,7 @@ TEST_CASE("passes: in their order, each held to the dialect before the next") {
   CHECK_FALSE(passes.run(g));
   CHECK(ran == "ba");
   passes.add("swap", [](ir::Graph& g) { return g.nodes().back().moveBefore(g.nodes().front()), true; }).add("last", note("c"));
-  CHECK(has(error_of([&] { passes.run(g); }), "pass swap: "));
+  CHECK(has(error_thrown_by([&] { passes.run(g); }), "pass swap: "));
   CHECK(ran == "baba");
 }
 
@@ -224,5 +224,7 @@ TEST_CASE("passes: errors name the pass, and end") {
   });
   CHECK(has(types, "pass mine: self is Bool, where [Byte, "));
   CHECK(has(types, "edge::mm.default("));
-  CHECK(has(error_of([] { ir::PassManager("soup"); }), "soup"));
+  CHECK(has(error_thrown_by([] { ir::PassManager("soup"); }), "soup"));
 }
+
+} // namespace tenon::user_pass_test

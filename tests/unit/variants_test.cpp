@@ -14,6 +14,8 @@
 #include "tests/unit/graph_harness.h"
 #include "variants/variants.h"
 
+namespace tenon::variants_test {
+
 #if defined(__SANITIZE_THREAD__)
 #define TSAN // it starts no threads in the child of a process that had some
 #elif defined(__has_feature)
@@ -30,7 +32,6 @@
 #endif
 #endif
 
-using namespace tenon;
 using namespace tenon::test;
 
 namespace {
@@ -338,3 +339,5 @@ TEST_CASE("variants: of few long calls, no sizes come often by chance") {
   CHECK(most < 0.05); // what a plan is made for
   CHECK(least > 0.05);
 }
+
+} // namespace tenon::variants_test

@@ -19,7 +19,7 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/vector_math.h"
 
-using namespace tenon;
+namespace tenon::vector_math_test {
 
 namespace {
 
@@ -444,3 +444,5 @@ TEST_CASE("AVX-512 code uses full registers, AVX2 code none of them") {
     CHECK(text.assembly.find("ymm") == std::string::npos);
   }
 }
+
+} // namespace tenon::vector_math_test

@@ -5,13 +5,13 @@
 #include "ir/verify.h"
 #include "load_samples.h"
 
-using namespace tenon;
+namespace tenon::verify_test {
 
 namespace {
 
 std::string refused(const std::string& text, Dialect dialect = Dialect::Any) {
   Graph g = parse_graph(text).graph;
-  return error_of([&] { verify(g, dialect); }, ErrorKind::Internal);
+  return error_thrown_by([&] { verify(g, dialect); }, ErrorKind::Internal);
 }
 bool says(const std::string& message, std::string_view part) {
   INFO(message);
@@ -41,10 +41,10 @@ TEST_CASE("values are defined before they are used") {
           .graph;
   auto& nodes = g.block(g.top()).nodes;
   std::swap(nodes[0], nodes[1]);
-  CHECK(says(error_of([&] { verify(g); }, ErrorKind::Internal), "not defined there"));
+  CHECK(says(error_thrown_by([&] { verify(g); }, ErrorKind::Internal), "not defined there"));
   std::swap(nodes[0], nodes[1]);
   nodes.push_back(nodes[0]);
-  CHECK(says(error_of([&] { verify(g); }, ErrorKind::Internal), "defined twice"));
+  CHECK(says(error_thrown_by([&] { verify(g); }, ErrorKind::Internal), "defined twice"));
 }
 
 TEST_CASE("blocks must fit their node") {
@@ -75,3 +75,5 @@ TEST_CASE("dialects") {
   CHECK(says(refused(text("edge::relu.default(%x)"), Dialect::Backend), "an operator outside of regions"));
   CHECK(refused(text("edge::relu.default(%x)"), Dialect::Edge) == "");
 }
+
+} // namespace tenon::verify_test

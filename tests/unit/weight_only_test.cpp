@@ -7,7 +7,7 @@
 #include "runtime/library_steps.h"
 #include "tests/unit/graph_harness.h"
 
-using namespace tenon;
+namespace tenon::weight_only_test {
 using namespace tenon::test;
 
 namespace {
@@ -247,3 +247,5 @@ TEST_CASE("rows with infinities and NaN are multiplied as the definition says, o
       }
     }
 }
+
+} // namespace tenon::weight_only_test

@@ -7,7 +7,7 @@
 
 #include "runtime/parallel.h"
 
-using namespace tenon;
+namespace tenon::workers_test {
 
 TEST_CASE("workers that are asked for again and again wake up") {
   CHECK(!Workers(1).awake());
@@ -48,3 +48,5 @@ TEST_CASE("workers run every iteration once, from many callers, nested, with dis
     for (std::thread& t : callers) t.join();
   }
 }
+
+} // namespace tenon::workers_test
