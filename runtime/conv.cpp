@@ -339,7 +339,7 @@ void finish_sums(const KernelTable& kernels, const Conv& c, const SumTile& t, bo
 int64_t packed_conv_bytes(const KernelTable& kernels, const Conv& given) {
   const Conv c = as_read(kernels, given);
   if (c.winograd) return winograd_weight_bytes(kernels, c);
-  if (c.by_lines) return packed_line_bytes(c);
+  if (c.by_lines) return packed_line_bytes(kernels, c);
   if (has_depthwise_kernels(kernels, c)) return packed_depthwise_bytes(kernels, c);
   return conv_layout(kernels, c).bytes;
 }
@@ -359,7 +359,7 @@ bool packs_scaled(const KernelTable& kernels, const Conv& given) {
 bool pack_conv_items(const KernelTable& kernels, const Conv& given, int64_t begin, int64_t end, void* to) noexcept {
   const Conv c = as_read(kernels, given);
   if (c.winograd) return pack_winograd(kernels, c, begin, end, to);
-  if (c.by_lines) pack_line_weights(kernels, c, static_cast<float*>(to));
+  if (c.by_lines) pack_line_weights(kernels, c, to);
   else if (has_depthwise_kernels(kernels, c)) pack_depthwise_weights(kernels, c, static_cast<float*>(to));
   else pack_windows(kernels, conv_layout(kernels, c), c, begin, end, to);
   return true;

@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "runtime/conv_window.h"
 #include "runtime/gemm_block.h"
 
 namespace tenon {
@@ -11,7 +12,7 @@ class Workers;
 
 /// The decisions for one combination of sizes. Output lines are cut into bands of adjacent lines of a plane, lines into pieces, a
 /// group's outputs into blocks; an item is a range of bands of some blocks. Where many outputs read lines with a step, an item parts the
-/// lines under it first (LineKey::part); those of the blocks after it find them so.
+/// lines under it first (LineKey::part); where elements are not f32, it copies them as f32 or as pairs. The blocks after it find them so.
 struct LinePlan {
   struct Piece {
     int64_t x;            // its first output column
@@ -23,19 +24,26 @@ struct LinePlan {
   bool is_shared = false; // the lines of a band share input lines
   bool by_planes = false; // a range of bands lies in one plane
   int64_t part = 0;       // LineKey::part
+  bool dot = false;       // LineKey::dot
+  MoveFn widen = nullptr; // of reduced floats that become f32
   std::vector<Piece> pieces = {};
   std::vector<char> masks = {};
   int64_t blocks = 1, item_bands = 1;                         // of an item at most
-  int64_t parted_lines = 0;                                   // under an item at most
-  int64_t pointer_bytes = 0, sum_bytes = 0, parted_bytes = 0; // of one worker
+  int64_t copied_lines = 0;                                   // under an item at most
+  int64_t pointer_bytes = 0, sum_bytes = 0, copied_bytes = 0; // of one worker
 
-  int64_t worker_bytes() const { return pointer_bytes + sum_bytes + parted_bytes; }
+  bool copies() const { return part || widen; }
+  /// Of a line that is copied.
+  int64_t line_elements(const ConvWindow& w) const { return part ? w.stride[2] * part : w.in[2]; }
+  int64_t worker_bytes() const { return pointer_bytes + sum_bytes + copied_bytes; }
 };
 
-/// True if there are kernels for it: f32, with weights that become f32 when packed, and short lines in its window.
+/// True if there are kernels for it: floats of at most 4 bytes, with weights that become f32 when packed, and short lines in its window.
 bool has_line_kernels(const Conv& conv);
-int64_t packed_line_bytes(const Conv& conv);
-void pack_line_weights(const KernelTable& kernels, const Conv& conv, float* to) noexcept;
+/// Whether pairs of channels are multiplied in bf16, where kernels of lines do it at all.
+bool dots_lines(const KernelTable& kernels, const Conv& conv);
+int64_t packed_line_bytes(const KernelTable& kernels, const Conv& conv);
+void pack_line_weights(const KernelTable& kernels, const Conv& conv, void* to) noexcept;
 LinePlan plan_lines(const KernelTable& kernels, int threads, const Conv& conv);
 void run_lines(const Workers& workers, const LinePlan& plan, const Conv& conv, void* scratch) noexcept;
 

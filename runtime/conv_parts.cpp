@@ -151,10 +151,11 @@ std::vector<ConvPart> conv_parts(const Conv& c) {
 int conv_family(const KernelTable& kernels, const Conv& c) {
   auto& all = kernels.families();
   bool windows = c.groups > 1 || c.window.positions() > 1;
+  DType in = c.by_lines && !dots_lines(kernels, c) ? DType::F32 : c.in_type; // widened
   for (size_t i = 0; i < all.size() && windows; i++)
-    if (is_narrow(kernels, all[i]) && all[i].a == c.in_type && all[i].b == c.weight_type && c.group_outputs() <= all[i].lanes)
+    if (is_narrow(kernels, all[i]) && all[i].a == in && all[i].b == c.weight_type && c.group_outputs() <= all[i].lanes)
       return static_cast<int>(i);
-  return choose_family(kernels, c.in_type, c.weight_type, any_size, any_size, any_size, Windows::Yes);
+  return choose_family(kernels, in, c.weight_type, any_size, any_size, any_size, Windows::Yes);
 }
 
 ConvLayout conv_layout(const KernelTable& kernels, const Conv& c) {

@@ -65,6 +65,7 @@ struct LineKey {
   int taps = 1, step = 1, dilation = 1;
   int part = 0;        // of parted lines: elements from the columns of a remainder to the next one's
   bool masked = false; // of parted lines: what is stored alone
+  bool dot = false;    // of parted lines of bf16: an element is that of two channels, whose products are added (KernelTable::dots_lines)
   auto operator<=>(const LineKey&) const = default;
 
   static constexpr int max_taps = 64, max_step = 8, max_outputs = 8;
@@ -149,6 +150,9 @@ public:
   }
   /// Those of all rows whose bits are set, into to[rows]; key.rows is not looked at.
   void gemm(const GemmKey& key, uint64_t heights, GemmFn* to) const noexcept { source_.gemm(source_.owner, key, heights, to); }
+  /// Whether lines of bf16 are read as they are, two channels at a time.
+  bool dots_lines() const { return dots_lines_; }
+  void set_dots_lines(bool dots) { dots_lines_ = dots; }
   LineFn lines(const LineKey& key) const noexcept { return source_.lines(source_.owner, key); }
   /// Around the tiles of families with tile registers, in each thread that computes them.
   void begin_tiles() const noexcept { source_.begin_tiles(); }
@@ -202,6 +206,7 @@ private:
   }
 
   int lanes_;
+  bool dots_lines_ = false;
   std::vector<GemmFamily> families_;
   Source source_;
   std::array<std::array<int, max_depthwise_vectors + 1>, num_groups> depthwise_rows_{};

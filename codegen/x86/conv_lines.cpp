@@ -1,7 +1,7 @@
-// Emits the f32 micro-kernels for convolution of row-major planes: vectors along a line of outputs. The sums of a tile
-// stay in registers; the taps are unaligned loads of the input lines, under masks where a window crosses the border,
-// and each serves all outputs, and all output lines, whose windows hold it. With a step of 2, two loads are taken apart
-// into even and odd columns, unless the lines are parted.
+// Emits the micro-kernels for convolution of row-major planes, of f32 or of pairs of bf16: vectors along a line of outputs. The sums of a
+// tile stay in registers; the taps are unaligned loads of the input lines, under masks where a window crosses the border, and each serves
+// all outputs, and all output lines, whose windows hold it. With a step of 2, two loads are taken apart into even and odd columns, unless
+// the lines are parted.
 #include <algorithm>
 #include <cstddef>
 
@@ -26,6 +26,7 @@ public:
     first_held_ = s_.registers(wide());
     held_ = s_.outputs == 1 && s_.rows > 1 && first_held_ + s_.kernel * s_.taps <= registers();
     masks_held_ = wide() && s_.load_masks() <= most_masks;
+    require(!s_.dot || (wide() && s_.part), "pairs of bf16 are multiplied by AVX-512, in parted lines");
     require(first_held_ <= registers() && s_.vectors <= most_vectors,
             "a tile of {} lines by {} vectors of {} outputs does not fit the registers", s_.rows, s_.vectors, s_.outputs);
   }
@@ -45,7 +46,7 @@ public:
     mov(ptr[rsp + block_first], first());
     L(next_input);
     parts_.put_by_if_complete(rax);
-    imul(rax, steps(), s_.kernel * s_.taps);
+    imul(rax, steps(), s_.kernel * s_.taps * (s_.dot ? 2 : 1));
     parts_.take(rax);
     mov(line(), lines());
     mov(left(), steps());
@@ -190,6 +191,7 @@ private:
       if (kernel_line(i, row) >= 0) return true;
     return false;
   }
+  void multiply_add(const Xmm& sum, const Xmm& x, const Xmm& w) { s_.dot ? vdpbf16ps(sum, x, w) : vfmadd231ps(sum, x, w); }
   void multiply_lines(int i, int group) {
     for (int v = 0; v < s_.vectors; v++) load_values(group, v);
     for (int t = 0; t < taps_of(group); t++)
@@ -197,7 +199,7 @@ private:
         int k = kernel_line(i, row);
         for (int o = 0; o < s_.outputs && k >= 0; o++) {
           Xmm w = weight(k, first_tap(group) + t, o, 0);
-          for (int v = 0; v < s_.vectors; v++) vfmadd231ps(sum(o, row, v), value(v, t), w);
+          for (int v = 0; v < s_.vectors; v++) multiply_add(sum(o, row, v), value(v, t), w);
         }
       }
   }
@@ -206,7 +208,7 @@ private:
     for (int t = 0; t < taps_of(group); t++) w[t] = weight(kernel_line(i, 0), first_tap(group) + t, 0, t);
     for (int v = 0; v < s_.vectors; v++) {
       load_values(group, v);
-      for (int t = 0; t < taps_of(group); t++) vfmadd231ps(sum(0, 0, v), value(v, t), w[t]);
+      for (int t = 0; t < taps_of(group); t++) multiply_add(sum(0, 0, v), value(v, t), w[t]);
     }
   }
   int first_tap(int group) const { return s_.pairs() ? 2 * group : group; }

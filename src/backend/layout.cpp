@@ -16,7 +16,7 @@ namespace {
 
 // Of convolutions along lines.
 constexpr int64_t most_line_channels = 16, least_line = 12, most_line = 1 << 24, most_taps = 64, most_step = 8;
-constexpr int64_t most_narrow_outputs = 8, most_widened_channels = 8;
+constexpr int64_t most_narrow_outputs = 8, most_reduced_channels = 8;
 // Of products by image, in types of two bytes and in wider ones; with fewer the pixels of all images do better as rows.
 constexpr int64_t least_narrow_pixels = 16, least_pixels = 128;
 
@@ -108,13 +108,13 @@ private:
 
   // Whether to use the kernels along lines of row-major memory (runtime/conv_lines.h), which do best with few channels in a group and
   // with lines that fill vectors. Its kernels depend on the image's sizes, and no call is to wait for them: those are known.
-  bool runs_by_lines(const Node& n) const { return r_.from.type(n.args[0].get<ValueId>()).dtype == DType::F32 && fits_lines(n); }
-  // Reduced floats in groups of few channels are widened for it.
-  bool runs_by_lines_widened(const Node& n) const {
+  // Reduced floats, which are copied for it, are such only in groups.
+  bool runs_by_lines(const Node& n) const {
     Call c(r_.from, *n.def, n.args);
     const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
     auto inputs = const_int(w.sizes[1]);
-    return is_reduced_float(x.dtype) && c.integer("groups") > 1 && inputs && *inputs <= most_widened_channels && fits_lines(n);
+    bool few = is_reduced_float(x.dtype) && c.integer("groups") > 1 && inputs && *inputs <= most_reduced_channels;
+    return (x.dtype == DType::F32 || few) && fits_lines(n);
   }
   bool fits_lines(const Node& n) const {
     Call c(r_.from, *n.def, n.args);
@@ -179,18 +179,6 @@ private:
     r_.set(n.outputs[0], b.reshape(y, r_.from.type(n.outputs[0]).sizes));
   }
 
-  // In f32, along lines. Weights become f32 when they are packed.
-  void convolve_widened(NodeId id) {
-    const Node& n = r_.from.node(id);
-    Builder& b = r_.builder;
-    b.set_origin(n.origin);
-    ArgList args;
-    for (size_t i = 0; i < 9; i++) args.push_back(map_values(n.args[i], [&](ValueId v) { return r_[v]; }));
-    args[0] = b.to(b.wrap(r_[n.args[0].get<ValueId>()]), DType::F32);
-    args.push_back(DType::F32);
-    r_.set(n.outputs[0], b.to(b.call1(edge::convolution_dtype, std::move(args)), r_.from.type(n.outputs[0]).dtype));
-  }
-
   // A depthwise convolution with several outputs of a channel, as one of as many copies of the channel: kernels in channels-last memory
   // have one output of each.
   void convolve_copies(NodeId id) {
@@ -240,8 +228,7 @@ private:
     if (reads_row_major(n)) return true;
     if (n.outputs.size() != 1) return false;
     if (is_conv(n)) {
-      bool by_lines = n.args[0] == Arg(v) && (runs_by_lines(n) || runs_by_lines_widened(n));
-      return by_lines && (is_narrow(n) || is_wanted_row_major(n.outputs[0]));
+      return n.args[0] == Arg(v) && runs_by_lines(n) && (is_narrow(n) || is_wanted_row_major(n.outputs[0]));
     }
     if (n.def->kind != Kind::Pointwise && n.op != edge::_to_copy) return false;
     for (ValueId o : tensor_operands(n.args, r_.from)) {
@@ -294,7 +281,6 @@ private:
     bool conv = is_conv(n), reads_rows = conv && is_row_major(r_.to.type(r_[n.args[0].get<ValueId>()]));
     if (reads_rows && is_wanted_row_major(n.outputs[0]) && is_product(n)) return multiply_images(id);
     if (reads_rows && is_narrow(n)) return r_.copy_node(id);
-    if (reads_rows && is_wanted_row_major(n.outputs[0]) && runs_by_lines_widened(n)) return convolve_widened(id);
     if (conv && is_wanted_row_major(n.outputs[0]) && gives_row_major(n)) {
       if (runs_by_lines(n) && reads_rows) return r_.copy_node(id);
       if (!is_depthwise(n))

@@ -124,12 +124,29 @@ TEST_CASE("Winograd's filtering keeps infinities and NaN where they belong") {
   }
 }
 
+/// A case along lines as it is, then of reduced floats: of both kinds, or of one after the other.
+template <class Check> class ByLines {
+public:
+  explicit ByLines(const Check& check, bool both = true) : check_(check), both_(both) {}
+  void operator()(Case c) {
+    c.by_lines = true;
+    check_(c);
+    for (DType t : {DType::BF16, DType::F16}) {
+      c.in_type = c.weight_type = t;
+      if (both_ || (t == DType::BF16) == (count_ % 2 == 0)) check_(c);
+    }
+    count_++;
+  }
+
+private:
+  const Check& check_;
+  bool both_;
+  int count_ = 0;
+};
+
 TEST_CASE("depthwise convolution along lines") {
   for_all_machines([](const auto& check) {
-    auto by_lines = [&](Case c) {
-      c.by_lines = true;
-      check(c);
-    };
+    ByLines by_lines(check, false);
     for (int64_t size : {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 70})
       for (int64_t kernel : {1, 2, 3, 5, 7, 8})
         for (int64_t stride : {1, 2})
@@ -147,10 +164,7 @@ TEST_CASE("depthwise convolution along lines") {
 
 TEST_CASE("depthwise convolution along lines: channels, images, one and three dimensions") {
   for_all_machines([](const auto& check) {
-    auto by_lines = [&](Case c) {
-      c.by_lines = true;
-      check(c);
-    };
+    ByLines by_lines(check);
     for (int64_t channels : {2, 40, 129}) {
       Case c = square(13, 3, 1, 1, channels, channels * 2, channels);
       c.batch = 3;
@@ -193,6 +207,7 @@ TEST_CASE("depthwise convolution along lines: channels, images, one and three di
 
 TEST_CASE("convolution along lines") {
   for_all_machines([](const auto& check) {
+    ByLines by_lines(check, false);
     for (auto [in, out, groups] : {std::array<int64_t, 3>{1, 5, 1}, {3, 64, 1}, {5, 17, 1}, {8, 8, 2}, {12, 20, 4}, {64, 64, 8}})
       for (int64_t kernel : {1, 3, 4, 7})
         for (int64_t size : {1, 14, 33, 100})
@@ -203,61 +218,36 @@ TEST_CASE("convolution along lines") {
             c.packed = kernel != 4;
             c.batch = 1 + size % 2;
             c.by_lines = true;
-            check(c);
+            size == 100 ? check(c) : by_lines(c);
           }
   });
 }
 
 TEST_CASE("convolution along lines: one and three dimensions, strides and wide kernels") {
   for_all_machines([](const auto& check) {
-    check({.batch = 2,
-           .groups = 3,
-           .in_channels = 12,
-           .out_channels = 27,
-           .in = {1, 1, 130},
-           .kernel = {1, 1, 9},
-           .stride = {1, 1, 2},
-           .pad = {0, 0, 4},
-           .bias = true,
-           .by_lines = true});
-    check({.in_channels = 3,
-           .out_channels = 10,
-           .in = {4, 10, 21},
-           .kernel = {3, 3, 3},
-           .stride = {2, 1, 1},
-           .pad = {1, 1, 1},
-           .by_lines = true});
-    check({.batch = 2,
-           .in_channels = 3,
-           .out_channels = 19,
-           .in = {9, 30, 21},
-           .kernel = {3, 3, 3},
-           .stride = {2, 2, 2},
-           .pad = {1, 1, 1},
-           .bias = true,
-           .by_lines = true});
-    check({.in_channels = 3,
-           .out_channels = 40,
-           .in = {1, 90, 230},
-           .kernel = {1, 11, 11},
-           .stride = {1, 4, 4},
-           .pad = {0, 2, 2},
-           .by_lines = true});
-    check({.in_channels = 2,
-           .out_channels = 9,
-           .in = {1, 7, 500},
-           .kernel = {1, 2, 10},
-           .stride = {1, 1, 8},
-           .pad = {0, 1, 30},
-           .by_lines = true});
-    check({.groups = 5,
-           .in_channels = 5,
-           .out_channels = 5,
-           .in = {3, 40, 31},
-           .kernel = {2, 3, 3},
-           .stride = {1, 3, 3},
-           .pad = {1, 1, 1},
-           .by_lines = true});
+    ByLines by_lines(check);
+    by_lines({.batch = 2,
+              .groups = 3,
+              .in_channels = 12,
+              .out_channels = 27,
+              .in = {1, 1, 130},
+              .kernel = {1, 1, 9},
+              .stride = {1, 1, 2},
+              .pad = {0, 0, 4},
+              .bias = true});
+    by_lines({.in_channels = 3, .out_channels = 10, .in = {4, 10, 21}, .kernel = {3, 3, 3}, .stride = {2, 1, 1}, .pad = {1, 1, 1}});
+    by_lines({.batch = 2,
+              .in_channels = 3,
+              .out_channels = 19,
+              .in = {9, 30, 21},
+              .kernel = {3, 3, 3},
+              .stride = {2, 2, 2},
+              .pad = {1, 1, 1},
+              .bias = true});
+    by_lines({.in_channels = 3, .out_channels = 40, .in = {1, 90, 230}, .kernel = {1, 11, 11}, .stride = {1, 4, 4}, .pad = {0, 2, 2}});
+    by_lines({.in_channels = 2, .out_channels = 9, .in = {1, 7, 500}, .kernel = {1, 2, 10}, .stride = {1, 1, 8}, .pad = {0, 1, 30}});
+    by_lines(
+        {.groups = 5, .in_channels = 5, .out_channels = 5, .in = {3, 40, 31}, .kernel = {2, 3, 3}, .stride = {1, 3, 3}, .pad = {1, 1, 1}});
   });
 }
 
@@ -267,6 +257,8 @@ TEST_CASE("long sums along lines are added up in parts") {
       Case c = square(kernel + 16, kernel, 1, 0, in, 8);
       c.by_lines = true;
       c.f32_error = 5e-8; // in one go more
+      check(c);
+      c.in_type = c.weight_type = DType::BF16;
       check(c);
     }
   });

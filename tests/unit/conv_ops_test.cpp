@@ -299,7 +299,7 @@ TEST_CASE("weights of three channels in bf16 are made four once, whatever their 
   }
 }
 
-TEST_CASE("groups of few channels of reduced floats between row-major tensors run along lines, in f32") {
+TEST_CASE("groups of few channels of reduced floats between row-major tensors run along lines") {
   for (DType t : {DType::BF16, DType::F16})
     for (Shape s : {Shape{{2, 5, 70}, {5, 1, 31}, 1, 15, 1, 5}, Shape{{1, 6, 19, 21}, {12, 1, 3, 3}, 2, 1, 1, 6},
                     Shape{{1, 7, 5, 9, 11}, {7, 1, 3, 3, 3}, 1, 1, 1, 7}, Shape{{2, 12, 30, 31}, {12, 4, 3, 3}, 1, 1, 1, 3},
