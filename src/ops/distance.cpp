@@ -1,4 +1,6 @@
 // Distances between vectors, as norms of differences. As in torch each operator rounds to the operands' dtype.
+#include <cmath>
+
 #include "ops/autocast.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
@@ -60,6 +62,36 @@ Values pdist(Builder& b, const Call& c) {
   return norm(rows_at(0) - rows_at(1), c.number("p"), -1, false);
 }
 
+// How the p-norms `norms` of differences change with these, times `grad`; not at all where either is zero. Both get the last dim here.
+V norm_backward(Builder& b, V grad, V difference, V norms, double p) {
+  grad = b.unsqueeze(grad, -1), norms = b.unsqueeze(norms, -1);
+  auto is_zero = [&](V v) { return b.call1("aten::eq.Scalar", {v, 0}); };
+  V sign = b.call1("aten::sgn", {difference}), size = b.call1("aten::abs", {difference});
+  if (p == 0) return difference * Arg(0.0);
+  if (p == 1) return sign * grad;
+  if (std::isinf(p)) return b.where(b.call1("aten::eq.Tensor", {size, norms}), sign * grad, Arg(0.0));
+  auto power = [&](V v) { return p == 2 ? v : b.call1("aten::pow.Tensor_Scalar", {v, p - 1}); };
+  V slope = b.where(is_zero(norms), Arg(0.0), grad / power(norms));
+  if (p >= 2) return (p == 2 ? difference : sign * power(size)) * slope;
+  return b.where(is_zero(difference), Arg(0.0), sign * power(size) * slope);
+}
+
+Values cdist_backward(Builder& b, const Call& c) {
+  V difference = b.unsqueeze(b.input(c, "x1"), -2) - b.unsqueeze(b.input(c, "x2"), -3);
+  return b.sum(norm_backward(b, b.input(c, "grad"), difference, b.input(c, "cdist"), c.number("p")), {-2}, false);
+}
+
+Values pdist_backward(Builder& b, const Call& c) {
+  V x = b.input(c, "self");
+  if (x.rank() != 2) c.fail("self is no matrix");
+  V pairs = b.call1("aten::triu_indices", {x.size(0), x.size(0), 1});
+  auto rows = [&](int64_t k) { return b.select(pairs, 0, b.integer(k)); };
+  auto at = [&](int64_t k) { return b.call1("aten::index_select", {x, 0, rows(k)}); };
+  V change = norm_backward(b, b.input(c, "grad"), at(0) - at(1), b.input(c, "pdist"), c.number("p"));
+  V sum = b.call1("aten::index_add", {b.full(x.sizes(), 0, x.dtype()), 0, rows(0), change});
+  return b.call1("aten::index_add", {sum, 0, rows(1), -change});
+}
+
 const OpRow distance_ops[] = {
     with_vjp(
         composite(
@@ -76,6 +108,8 @@ const OpRow distance_ops[] = {
     composite("aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor", euclidean),
     with_vjp(composite("aten::pdist(Tensor self, float p=2.) -> Tensor", pdist), "result: pair_distances(self, p)"),
     composite("aten::_pdist_forward(Tensor self, float p=2.) -> Tensor", pdist),
+    composite("aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor", cdist_backward),
+    composite("aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor", pdist_backward),
 };
 
 } // namespace

@@ -32,6 +32,7 @@ auto all_rows() {
       ops::convert_rows(),
       ops::backward_rows(),
       ops::backward_linear_rows(),
+      ops::backward_sample_rows(),
       ops::backward_layer_rows(),
       ops::loss_rows(),
       ops::class_loss_rows(),

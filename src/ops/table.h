@@ -20,6 +20,7 @@ std::span<const OpRow> activation_rows();
 std::span<const OpRow> convert_rows();
 std::span<const OpRow> backward_rows();
 std::span<const OpRow> backward_linear_rows();
+std::span<const OpRow> backward_sample_rows();
 std::span<const OpRow> backward_layer_rows();
 std::span<const OpRow> loss_rows();
 std::span<const OpRow> class_loss_rows();

@@ -6,7 +6,7 @@ using namespace tenon::test;
 
 namespace {
 
-using Sizes = std::initializer_list<int64_t>;
+using Sizes = std::vector<int64_t>;
 using Forward = std::function<V(Builder&, V x)>;
 using Backward = std::function<V(Builder&, V grad, V x)>;
 
@@ -38,6 +38,52 @@ V first(Values values) { return values.at(0); }
 const ArgList all_three{true, true, true};
 
 } // namespace
+
+TEST_CASE("derivatives of sampling at a grid's points") {
+  for (bool corners : {false, true})
+    for (int64_t padding : {0, 1, 2})
+      for (auto [dims, mode] : {std::pair<size_t, int64_t>{2, 0}, {2, 1}, {2, 2}, {3, 0}, {3, 1}}) {
+        CAPTURE(corners);
+        CAPTURE(padding);
+        CAPTURE(dims);
+        CAPTURE(mode);
+        std::vector<int64_t> image{2, 3, 5, 4, 3}, points{2, 3, 4, 2, 3};
+        if (dims == 2) image.pop_back(), points = {2, 3, 4, 2};
+        std::string name = fmt::format("aten::grid_sampler_{}d", dims);
+        auto other = [](Builder& b, const std::vector<int64_t>& sizes, double step) {
+          return b.constant(filled(DType::F64, sizes, [=](int64_t i) { return 1.3 * std::sin(step * static_cast<double>(i) + 0.2); }));
+        };
+        auto sample = [&](Builder& b, V x, V grid) { return b.call1(name, {x, grid, mode, padding, corners}); };
+        auto back = [&](Builder& b, V grad, V x, V grid, bool of_input) {
+          Values both = b.call(name + "_backward", {grad, x, grid, mode, padding, corners, ArgList{of_input, !of_input}});
+          return both.at(of_input ? 0 : 1);
+        };
+        check_gradient(
+            image, [&](Builder& b, V x) { return sample(b, x, other(b, points, 0.4)); },
+            [&](Builder& b, V grad, V x) { return back(b, grad, x, other(b, points, 0.4), true); });
+        if (mode != 1) // places do not move with the points
+          check_gradient(
+              points, [&](Builder& b, V grid) { return sample(b, other(b, image, 0.7), grid * Arg(1.3)); },
+              [&](Builder& b, V grad, V grid) { return back(b, grad, other(b, image, 0.7), grid * Arg(1.3), false) * Arg(1.3); });
+      }
+}
+
+TEST_CASE("derivatives of distances between rows") {
+  for (double p : {0.5, 1.0, 1.5, 2.0, 3.0, static_cast<double>(INFINITY)}) {
+    CAPTURE(p);
+    auto other = [](Builder& b) {
+      return b.constant(filled(DType::F64, {2, 4, 6}, [](int64_t i) { return std::cos(0.8 * static_cast<double>(i)); }));
+    };
+    check_gradient(
+        {2, 3, 6}, [&](Builder& b, V x) { return b.call1("aten::cdist", {x, other(b), p}); },
+        [&](Builder& b, V grad, V x) {
+          return b.call1("aten::_cdist_backward", {grad, x, other(b), p, b.call1("aten::cdist", {x, other(b), p})});
+        });
+    check_gradient(
+        {7, 5}, [&](Builder& b, V x) { return b.call1("aten::pdist", {x, p}); },
+        [&](Builder& b, V grad, V x) { return b.call1("aten::_pdist_backward", {grad, x, p, b.call1("aten::pdist", {x, p})}); });
+  }
+}
 
 TEST_CASE("derivatives of activations") {
   for (const char* name : {"mish", "silu", "gelu", "softshrink", "hardshrink"}) {
