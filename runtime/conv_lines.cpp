@@ -202,8 +202,7 @@ template <int64_t fixed_step>
 TENON_WIDE void part_line(const float* line, const ConvWindow& w, int64_t part, float* to) {
   int64_t step = w.stride[2];
   for (int64_t r = 0; r < step; r++, to += part) {
-    if (step == 1) take_columns<1>(line, w.in[2], r - w.pad[2], step, part, to);
-    else if (step == 2) take_columns<2>(line, w.in[2], r - w.pad[2], step, part, to);
+    if (step == 2) take_columns<2>(line, w.in[2], r - w.pad[2], step, part, to);
     else if (step == 4) take_columns<4>(line, w.in[2], r - w.pad[2], step, part, to);
     else take_columns<0>(line, w.in[2], r - w.pad[2], step, part, to);
   }
@@ -260,8 +259,8 @@ private:
   /// A line; of pairs `second` is that of the other channel, if there is one.
   void part(const char* line, const char* second, float* to) {
     const ConvWindow& w = c_.window;
-    if (c_.in_type == DType::F32) return part_line(reinterpret_cast<const float*>(line), w, p_.part, to);
     if (w.stride[2] != 1) {
+      if (c_.in_type == DType::F32) return part_line(reinterpret_cast<const float*>(line), w, p_.part, to);
       auto* whole = reinterpret_cast<float*>(room_ + p_.copied_bytes - up64(w.in[2] * 4));
       take(line, second, w.in[2], whole);
       return part_line(whole, w, p_.part, to);
@@ -273,6 +272,7 @@ private:
   }
   /// Elements as kernels read them: pairs, or f32.
   void take(const char* line, const char* second, int64_t count, float* to) {
+    if (c_.in_type == DType::F32) return static_cast<void>(std::memcpy(to, line, static_cast<size_t>(count) * 4));
     if (p_.dot)
       return pair_elements(reinterpret_cast<const uint16_t*>(line), reinterpret_cast<const uint16_t*>(second), count,
                            reinterpret_cast<uint32_t*>(to));
