@@ -121,13 +121,24 @@ private:
     const Type &x = r_.from.type(c.value("input")), &w = r_.from.type(c.value("weight"));
     bool fits = !c.flag("transposed") && is_small_float(w.dtype) && *const_int(w.sizes.back()) <= most_taps &&
                 c.integers("stride").back() <= most_step;
-    for (size_t d = 2; d < x.rank(); d++) fits = fits && const_int(x.sizes[d]);
+    for (size_t d = 2; d < x.rank(); d++) fits = fits && const_int(x.sizes[d]) && reaches_little(c, d - 2);
     if (!fits) return false;
     int64_t outputs = *const_int(w.sizes[0]) / c.integer("groups"), width = *const_int(r_.from.type(n.outputs[0]).sizes.back());
     if (is_depthwise(n)) return c.integers("stride").back() <= 2 && width <= most_line;
     // A group of many outputs fills the vectors of a product, which reads a window's line with any stride at once.
     bool fills = outputs <= 32 || c.integers("stride").back() == 1 || width * 10 >= (width + 15) / 16 * 16 * 9;
     return *const_int(w.sizes[1]) <= most_line_channels && width >= least_line && width <= most_line && fills;
+  }
+
+  // Whether windows and padding along a spatial dim are not much larger than the image: lines are copied as far as they reach.
+  bool reaches_little(const Call& c, size_t d) const {
+    auto of = [&](std::string_view name) {
+      std::vector<int64_t> all = c.integers(name);
+      return all.at(all.size() == 1 ? 0 : d);
+    };
+    int64_t most = *const_int(r_.from.type(c.value("input")).sizes[d + 2]) * 4 + 64;
+    return of("padding") <= most &&
+           of("dilation") <= most / std::max<int64_t>(*const_int(r_.from.type(c.value("weight")).sizes[d + 2]) - 1, 1);
   }
 
   // Whether results have so few channels that a pixel's leave half of a vector empty. Along lines vectors are full: such results lie

@@ -315,6 +315,16 @@ TEST_CASE("groups of few channels of reduced floats between row-major tensors ru
     }
 }
 
+TEST_CASE("windows that reach far beyond the image copy no lines as long as they reach") {
+  constexpr int64_t far = 100'000'000;
+  for (DType t : {DType::F32, DType::BF16})
+    for (Shape s : {Shape{{1, 16, 64}, {16, 8, 3}, 1, far, far, 2}, Shape{{1, 16, 8, 20}, {16, 8, 3, 3}, 1, far, far, 2}}) {
+      TestGraph g;
+      g.returns(convolve(g, g.input(exprs(g, s.in), t), g.b.constant(mixed(t, s.weight)), Arg(), s));
+      compare_both(g, {mixed(t, s.in)});
+    }
+}
+
 TEST_CASE("f32 convolutions by weights of reduced floats") {
   for (DType t : {DType::BF16, DType::F16})
     for (Shape s : {Shape{{2, 40, 9, 11}, {40, 1, 3, 3}, 1, 1, 1, 40}, Shape{{2, 24, 9, 11}, {24, 4, 3, 3}, 1, 1, 1, 6},
