@@ -23,7 +23,7 @@ struct MicroKernels::State {
   explicit State(const Target& target) : isa(target.isa), table(make_table(target)) {
     for (const DepthwiseTile& t : depthwise_tiles())
       if (t.isa == isa) table.set_depthwise_rows(t.vectors, t.group, t.rows);
-    table.set_dots_lines(target.avx512() && target.avx512_bf16 && target.fast_bf16);
+    table.set_dots_lines(std::any_of(rows.begin(), rows.end(), [](auto* row) { return row->arithmetic == Arithmetic::BF16Dot; }));
   }
 
   KernelTable make_table(const Target& target) {

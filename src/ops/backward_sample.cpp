@@ -1,15 +1,13 @@
 // Derivatives of sampling at the points of a grid: a sample is a sum over taps of each dim, in f32 for the reduced floats. A result that
 // the output mask leaves out is None to the caller; here it is a number that nobody reads.
 #include "ops/body.h"
+#include "ops/grid_sample.h"
 #include "ops/shape.h"
 #include "ops/table.h"
 
 namespace tenon::ops {
 
 namespace {
-
-enum Interpolation { Bilinear = 0, Nearest = 1, Bicubic = 2 };
-enum Padding { Zeros = 0, Border = 1, Reflection = 2 };
 
 /// Of one dim, for every point: a place in [0, size), its weight and the derivative of that by the grid's coordinate. Both are zero
 /// outside.
@@ -166,9 +164,16 @@ private:
 };
 
 Values grid_sampler_backward(Builder& b, const Call& c) {
-  size_t rank = c.rank("input");
-  if (rank != c.rank("grid") || rank != c.rank("grad_output")) c.fail("input, grid and the gradient differ in rank");
-  if (!is_const_int(c.size("grid", -1), static_cast<int64_t>(rank) - 2)) c.fail("the grid does not fit the input");
+  const Type &x = c.type("input"), &grid = c.type("grid"), &grad = c.type("grad_output");
+  size_t rank = x.rank();
+  if (rank < 4 || rank > 5 || rank != grid.rank() || rank != grad.rank())
+    c.fail("input, grid and the gradient are not of rank 4 or of rank 5");
+  if (!is_float(x.dtype) || x.dtype != grid.dtype || x.dtype != grad.dtype)
+    c.fail("input, grid and the gradient are not floats of one dtype");
+  auto differ = [](const Expr& a, const Expr& b) { return const_int(a) && const_int(b) && *const_int(a) != *const_int(b); };
+  bool fits = is_const_int(grid.sizes.back(), static_cast<int64_t>(rank) - 2) && !differ(x.sizes[0], grid.sizes[0]);
+  for (size_t d = 0; d < rank; d++) fits = fits && !differ(grad.sizes[d], d == 1 ? x.sizes[1] : grid.sizes[d == 0 ? 0 : d - 1]);
+  if (!fits) c.fail("input, grid and the gradient do not fit");
   if (rank != 4 && c.integer("interpolation_mode") == Bicubic) c.fail("the cubic interpolation is of two dims");
   Samples samples(b, c);
   auto wanted = [&](size_t i) { return c["output_mask"].get<ArgList>().at(i) == Arg(true); };

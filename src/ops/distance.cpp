@@ -67,7 +67,7 @@ V norm_backward(Builder& b, V grad, V difference, V norms, double p) {
   grad = b.unsqueeze(grad, -1), norms = b.unsqueeze(norms, -1);
   auto is_zero = [&](V v) { return b.call1("aten::eq.Scalar", {v, 0}); };
   V sign = b.call1("aten::sgn", {difference}), size = b.call1("aten::abs", {difference});
-  if (p == 0) return difference * Arg(0.0);
+  if (p == 0) return b.full(difference.sizes(), 0, difference.dtype());
   if (p == 1) return sign * grad;
   if (std::isinf(p)) return b.where(b.call1("aten::eq.Tensor", {size, norms}), sign * grad, Arg(0.0));
   auto power = [&](V v) { return p == 2 ? v : b.call1("aten::pow.Tensor_Scalar", {v, p - 1}); };

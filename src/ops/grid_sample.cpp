@@ -1,4 +1,6 @@
 // Sampling at the points of a grid tensor, and the grid of an affine map.
+#include "ops/grid_sample.h"
+
 #include "ops/autocast.h"
 #include "ops/body.h"
 #include "ops/table.h"
@@ -6,9 +8,6 @@
 namespace tenon::ops {
 
 namespace {
-
-enum Interpolation { Bilinear = 0, Nearest = 1, Bicubic = 2 };
-enum Padding { Zeros = 0, Border = 1, Reflection = 2 };
 
 struct Sampler {
   int64_t interpolation, padding;

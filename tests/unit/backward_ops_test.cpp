@@ -68,6 +68,31 @@ TEST_CASE("derivatives of sampling at a grid's points") {
       }
 }
 
+TEST_CASE("derivatives of sampling refuse operands that do not fit") {
+  auto refused = [](Sizes grad, Sizes x, Sizes grid, DType t = DType::F32) {
+    TestGraph g;
+    auto input = [&](const Sizes& sizes, DType of) {
+      std::vector<Expr> as;
+      for (int64_t n : sizes) as.push_back(g.b.integer(n));
+      return g.input(as, of);
+    };
+    ArgList args{input(grad, DType::F32), input(x, DType::F32), input(grid, t), 0, 0, false, ArgList{true, true}};
+    try {
+      g.b.call("aten::grid_sampler_2d_backward", args);
+    } catch (const Error&) {
+      return true;
+    }
+    return false;
+  };
+  CHECK(!refused({2, 3, 4, 5}, {2, 3, 7, 6}, {2, 4, 5, 2}));
+  CHECK(refused({2, 3, 5, 4}, {2, 3, 7, 6}, {2, 4, 5, 2})); // as many points
+  CHECK(refused({2, 3, 4, 5}, {2, 3, 7, 6}, {1, 4, 5, 2}));
+  CHECK(refused({2, 1, 4, 5}, {2, 3, 7, 6}, {2, 4, 5, 2}));
+  CHECK(refused({2, 3, 4, 5}, {2, 3, 7, 6}, {2, 4, 5, 3}));
+  CHECK(refused({2, 3, 4, 5}, {2, 3, 7, 6}, {2, 4, 5, 2}, DType::F64));
+  CHECK(refused({2, 3, 4}, {2, 3, 7}, {2, 4, 1}));
+}
+
 TEST_CASE("derivatives of distances between rows") {
   for (double p : {0.5, 1.0, 1.5, 2.0, 3.0, static_cast<double>(INFINITY)}) {
     CAPTURE(p);
