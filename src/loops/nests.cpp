@@ -32,13 +32,16 @@ std::vector<Stmt> passes(RegionDraft& r, int innermost_lanes) {
   return out;
 }
 
-// Short rows of which a parallel iteration covers several: where they lie is worked out once.
-int64_t rows_together(const RegionDraft& r) {
+// Rows of which a parallel iteration covers several: where they lie is worked out once. Of rows whose length is not known as many as make a
+// block, which is one where they are long. Empty: one.
+Expr rows_together(const RegionDraft& r) {
   constexpr int64_t short_row = 512;
   constexpr int heavy = 24; // what is computed takes longer
-  if (r.out.weight > heavy) return 1;
-  auto row = r.d.axes.size() > 1 ? const_int(r.d.axes.back()->args[0]) : std::nullopt;
-  return row && *row > 0 && *row <= short_row ? block_elements / *row : 1;
+  if (r.out.weight > heavy || r.d.axes.size() < 2) return {};
+  Expr length = r.d.axes.back()->args[0];
+  auto row = const_int(length);
+  if (!row) return max(floor_div(r.pool.integer(block_elements), max(length, r.pool.integer(1))), r.pool.integer(1));
+  return *row > 0 && *row <= short_row ? r.pool.integer(block_elements / *row) : Expr();
 }
 
 // Counts what is computed, each thing once, and of that what depends on an axis.
@@ -92,15 +95,16 @@ void flat_nest(RegionDraft& r) {
   std::vector<Expr> outer(r.d.axes.begin(), r.d.axes.end() - 1);
   Expr shared = shared_axis(r);
   if (shared) *std::ranges::find(outer, shared) = block_axis(r, shared, r.pool.integer(shared_values));
-  int64_t rows = rows_together(r);
-  if (rows > 1) {
+  Expr rows = rows_together(r);
+  if (rows) {
     outer.pop_back();
-    if (const_int(r.d.axes.end()[-2]->args[0]).value_or(rows + 1) > rows)
-      outer.push_back(block_axis(r, r.d.axes.end()[-2], r.pool.integer(rows)));
-  } else block_last(r, block_elements, outer);
+    Expr all = r.d.axes.end()[-2]->args[0];
+    if (!const_int(all) || !const_int(rows) || *const_int(all) > *const_int(rows)) outer.push_back(block_axis(r, r.d.axes.end()[-2], rows));
+  }
+  if (!rows || !const_int(rows)) block_last(r, block_elements, outer);
   make_parallel(r, outer);
   r.kernel().body = cut_at_conditions(r, Loop{r.d.axes.back(), lanes(r, 2), inner(r, 0)});
-  if (rows > 1) r.kernel().body = {{Loop{r.d.axes.end()[-2], 1, std::move(r.kernel().body)}}};
+  if (rows) r.kernel().body = {{Loop{r.d.axes.end()[-2], 1, std::move(r.kernel().body)}}};
   if (!shared) return;
   for (Stmt& s : r.kernel().body) {
     auto& vectors = std::get<Loop>(s.v);
@@ -125,15 +129,34 @@ bool takes_rows_as_lanes(RegionDraft& r) {
   return true;
 }
 
+constexpr int64_t windows_together = 16;
+
+// Whether a parallel iteration covers several rows of windows, where it takes as long to work out where rows lie of which no length is
+// known.
+bool takes_windows_together(const RegionDraft& r) {
+  constexpr int64_t short_reduction = 64;
+  std::vector<Expr> kept = kept_axes(r);
+  if (kept.size() < 2 || const_int(kept.back()->args[0])) return false;
+  int64_t reduced = 1;
+  for (const Expr& a : r.d.reduced) reduced *= std::min(const_int(a->args[0]).value_or(short_reduction + 1), short_reduction + 1);
+  return reduced <= short_reduction;
+}
+
 void column_nest(RegionDraft& r, int64_t block_lanes) {
   if (r.d.axes.empty()) r.d.axes.push_back(r.pool.axis(5003, r.pool.integer(1)));
   std::vector<Expr> outer = kept_axes(r);
   outer.pop_back();
+  Expr row = takes_windows_together(r) ? outer.back() : Expr();
+  if (row) {
+    outer.back() = block_axis(r, row, r.pool.integer(windows_together));
+    row = kept_axes(r).end()[-2];
+  }
   r.lanes_of_block = block_lanes;
   block_last(r, r.lanes_of_block, outer);
   make_parallel(r, outer);
   r.lane = r.d.axes.back();
   r.kernel().body = {{Loop{r.lane, static_cast<int>(r.lanes_of_block), passes(r, 1)}}};
+  if (row) r.kernel().body = {{Loop{kept_axes(r).front(), 1, std::move(r.kernel().body)}}};
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // Which sizes a kernel would be other code without: those of its inner loops, and those it divides by. How often its outermost loop runs is
-// the caller's business, as is where the elements end that it takes in equal chunks; a stride is a number like another.
+// the caller's business, as is where the elements end that it takes in equal chunks, or the rows, as many as a block holds; a stride is a
+// number like another.
 #include <algorithm>
 #include <unordered_set>
 
@@ -28,6 +29,14 @@ bool is_chunk(const Kernel& k, Expr extent) {
   return false;
 }
 
+/// As many rows as a block holds, which depends on how long they are; the last block has fewer. Empty: the extent is another.
+Expr rows_of_block(const Kernel& k, Expr extent) {
+  auto moves = [&](const Expr& e) { return contains(e, [&](const ExprNode& n) { return &n == k.parallel.get(); }); };
+  if (extent->op != Op::Min || extent->args.size() != 2 || moves(extent->args[0]) == moves(extent->args[1])) return {};
+  Expr rows = extent->args[moves(extent->args[0])];
+  return const_int(rows) ? Expr() : rows;
+}
+
 } // namespace
 
 std::vector<Expr> sizes_in_code(const Kernel& kernel) {
@@ -43,6 +52,7 @@ std::vector<Expr> sizes_in_code(const Kernel& kernel) {
     if (e->op == Op::FloorDiv || e->op == Op::Mod) add(add, e->args[1]);
     if (e->op != Op::Axis)
       for (Expr a : e->args) self(self, a);
+    else if (Expr rows = rows_of_block(kernel, e->args[0])) add(add, rows);
     else if (!is_chunk(kernel, e->args[0])) add(add, e->args[0]);
   };
   for_each_expr(kernel.body, [&](Expr e) { look(look, e); });
