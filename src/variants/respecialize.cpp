@@ -12,6 +12,8 @@ namespace {
 constexpr double least_share = 0.05;  // of recent time, for a plan of its own
 constexpr double hotter = 2;          // than the one whose place is taken
 constexpr uint64_t least_calls = 16;  // before a plan is made
+constexpr uint64_t least_long = 2;    // of calls that take long beside making it
+constexpr double much_longer = 16;    // all of them
 constexpr uint64_t enough_calls = 32; // to tell whether it is worth its place
 constexpr double worth = 0.99;        // of the time without it
 constexpr double varied = 0.9; // one choice of all sizes that takes a larger part of the calls that a guard of some would serve goes first
@@ -88,8 +90,11 @@ void Variants::drop_useless() {
 
 SizeUse* Variants::hottest(Guard kind) {
   SizeUse* best = nullptr;
+  auto enough = [&](const CallTimes& t) {
+    return t.calls >= least_calls || (t.calls >= least_long && t.ns >= much_longer * expected_ms_ * 1e6);
+  };
   for (SizeUse& e : histogram(kind).entries())
-    if (!e.is_held && !e.is_refused && e.generic.calls >= least_calls && (!best || e.heat > best->heat)) best = &e;
+    if (!e.is_held && !e.is_refused && enough(e.generic) && (!best || e.heat > best->heat)) best = &e;
   return best && best->heat >= least_share * histogram(Guard::All).heat() ? best : nullptr;
 }
 

@@ -212,6 +212,27 @@ TEST_CASE("variants: made in the background for sizes that come often") {
   CHECK(plain.variants().size() == 1);
 }
 
+TEST_CASE("variants: few calls are enough where each takes much longer than a plan to make") {
+  TestGraph g;
+  Expr n = g.symbol("s0", 1), window = g.symbol("s1", 1);
+  V x = g.input({g.b.integer(1), n, g.b.integer(64), g.b.integer(64)}), weight = g.input({g.b.integer(64), n, window, window});
+  g.returns(g.b.call1("aten::convolution.default", {x, weight, Arg(), {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1}));
+  Program program = g.program();
+  auto wave = [](int64_t i) { return std::cos(static_cast<double>(i % 8191)); };
+  std::vector<Tensor> in{filled(DType::F32, {1, 128, 64, 64}, wave), filled(DType::F32, {64, 128, 3, 3}, wave)};
+  Executable exe = program.compile({}).value(), exact = program.compile({}).value();
+  exact.specialize(views_of(in)).check();
+  Tensor want = run(exact, in)[0];
+  int calls = 0;
+  while (calls < 15 && exe.variants().size() == 1) {
+    CHECK(difference(run(exe, in)[0], want, 1e-3) == "");
+    exe.wait().check();
+    calls++;
+  }
+  CHECK(exe.variants().size() == 2);
+  CHECK(difference(run(exe, in)[0], want, 1e-3) == "");
+}
+
 TEST_CASE("variants: a guard fixes the sizes that code depends on, others are any") {
   TestGraph g;
   Expr rows = g.symbol("s0"), columns = g.symbol("s1");
