@@ -208,6 +208,7 @@ private:
   Val load(const ExprNode& n);
   llvm::Value* load_scalar(int buffer, llvm::Value* p, const Mask& m);
   llvm::Value* load_contiguous(int buffer, llvm::Value* p, const Mask& m);
+  llvm::Value* load_pieces(int buffer, llvm::Value* p, llvm::FixedVectorType* type, llvm::Value* mask);
   llvm::Value* load_spread(int buffer, llvm::Value* first, int64_t step, const Mask& m);
   llvm::Value* safe_pointer(llvm::Value* p, llvm::Value* condition);
   llvm::Value* from_memory(DType type, llvm::Value* v);

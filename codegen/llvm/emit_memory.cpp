@@ -1,5 +1,7 @@
 // Loads and stores: scalar, contiguous or by lane, after how the offset moves with the vector axis; under the masks of open
 // guards and of the loop's last lanes.
+#include <llvm/Analysis/VectorUtils.h>
+
 #include <numeric>
 
 #include "codegen/llvm/emit.h"
@@ -169,11 +171,27 @@ llvm::Value* KernelEmitter::load_contiguous(int buffer, llvm::Value* p, const Ma
   return mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, lanes, llvm::Constant::getNullValue(type)));
 }
 
+// A masked load of as many elements as the type has; the mask may be longer. One of another number than a power of two is put together lane
+// by lane where LLVM takes it apart: so such a load is of pieces.
+llvm::Value* KernelEmitter::load_pieces(int buffer, llvm::Value* p, llvm::FixedVectorType* type, llvm::Value* mask) {
+  unsigned all = type->getNumElements(), piece = all & -all;
+  auto* piece_type = llvm::FixedVectorType::get(type->getElementType(), piece);
+  llvm::SmallVector<llvm::Value*, 8> pieces;
+  for (unsigned at = 0; at < all; at += piece) {
+    llvm::SmallVector<int, 64> chosen(piece);
+    std::iota(chosen.begin(), chosen.end(), static_cast<int>(at));
+    llvm::Value *read = piece == all ? mask : b_.CreateShuffleVector(mask, chosen),
+                *from = b_.CreateConstGEP1_64(type->getElementType(), p, at);
+    pieces.push_back(mark(buffer, b_.CreateMaskedLoad(piece_type, from, any_alignment, read, llvm::Constant::getNullValue(piece_type))));
+  }
+  return llvm::concatenateVectors(b_, pieces);
+}
+
 // Every step-th element, from one wide load that ends with the last of them; backwards for step -1, only without guards.
 llvm::Value* KernelEmitter::load_spread(int buffer, llvm::Value* first, int64_t step, const Mask& m) {
   llvm::Type* element = memory_type(context_, kernel_.buffers[static_cast<size_t>(buffer)].dtype);
   unsigned width = vector_.width, spread = static_cast<unsigned>(std::abs(step)), all = spread * width;
-  llvm::Type* type = vector_of(element, all);
+  llvm::FixedVectorType* type = llvm::FixedVectorType::get(element, all);
   llvm::Value* p = step > 0 ? first : b_.CreateGEP(element, first, b_.getInt64(static_cast<uint64_t>(step) * (width - 1)));
   llvm::SmallVector<int, 64> chosen;
   for (unsigned i = 0; i < width; i++) chosen.push_back(static_cast<int>(step > 0 ? i * spread : width - 1 - i));
@@ -189,10 +207,11 @@ llvm::Value* KernelEmitter::load_spread(int buffer, llvm::Value* first, int64_t 
     llvm::Value* read = llvm::ConstantVector::get(last);
     if (llvm::Value* lanes = lanes_of(m)) {
       llvm::SmallVector<int, 64> of_lane; // of the mask, or of zeros behind it
-      for (unsigned i = 0; i < all; i++) of_lane.push_back(static_cast<int>(i % spread ? width : i / spread));
+      for (unsigned i = 0; i < llvm::PowerOf2Ceil(all); i++)
+        of_lane.push_back(static_cast<int>(i % spread || i >= all ? width : i / spread));
       read = b_.CreateShuffleVector(lanes, llvm::Constant::getNullValue(lanes->getType()), of_lane);
     }
-    v = mark(buffer, b_.CreateMaskedLoad(type, p, any_alignment, read, llvm::Constant::getNullValue(type)));
+    v = load_pieces(buffer, p, type, read);
   }
   return b_.CreateShuffleVector(v, chosen);
 }
