@@ -152,13 +152,9 @@ std::vector<Expr> output_size(const Call& c, size_t dims) {
   return out;
 }
 
-// Sums over windows of all dims from `lead` on; of known sizes one dim after the other, the outer ones first, as they are added up row by
-// row.
+// Sums over windows of all dims from `lead` on, one after the other, the outer ones first, as they are added up row by row.
 V adaptive_sums(Builder& b, V x, const std::vector<Expr>& out, size_t lead) {
   std::vector<Expr> now(x.sizes().begin() + static_cast<std::ptrdiff_t>(lead), x.sizes().end());
-  auto known = [](Expr e) { return e->is_const(); };
-  if (!std::all_of(out.begin(), out.end(), known) || !std::all_of(now.begin(), now.end(), known))
-    return b.call1("tenon::adaptive_sum.default", {x, out});
   for (size_t k = 0; k < out.size(); k++) {
     if (now[k] == out[k]) continue;
     now[k] = out[k];

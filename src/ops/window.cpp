@@ -50,6 +50,7 @@ bool overhangs(const Window& w, Expr in, bool ceil) {
 }
 
 Expr adaptive_extent(Expr in, Expr out) {
+  if (in == out) return in->pool->integer(1);
   auto a = const_int(in), o = const_int(out);
   if (!a || !o) return floor_div(in + out - 1.0, out) + 1.0;
   int64_t longest = 0;

@@ -17,8 +17,8 @@ Expr pooled_size(const Window& w, Expr in, bool ceil);
 bool overhangs(const Window& w, Expr in, bool ceil);
 
 /// Adaptive window i of `out`: [begin, end).
-inline Expr adaptive_begin(Expr i, Expr in, Expr out) { return floor_div(i * in, out); }
-inline Expr adaptive_end(Expr i, Expr in, Expr out) { return floor_div((i + 1.0) * in + out - 1.0, out); }
+inline Expr adaptive_begin(Expr i, Expr in, Expr out) { return in == out ? i : floor_div(i * in, out); }
+inline Expr adaptive_end(Expr i, Expr in, Expr out) { return in == out ? i + 1.0 : floor_div((i + 1.0) * in + out - 1.0, out); }
 /// The longest of them; an upper bound where the sizes are symbols.
 Expr adaptive_extent(Expr in, Expr out);
 
