@@ -7,6 +7,13 @@ namespace tenon::library {
 
 namespace {
 
+/// Whether there are as many windows along a dim as the gradient says. What a transposed convolution gives may be longer than they reach by
+/// less than its stride or its dilation.
+bool fits(const ConvWindow& w, size_t dim) {
+  int64_t rest = w.in[dim] + 2 * w.pad[dim] - w.dilation[dim] * (w.kernel[dim] - 1) - 1, windows = rest < 0 ? 0 : rest / w.stride[dim] + 1;
+  return w.out[dim] == windows || (w.out[dim] < windows && w.dilation[dim] > w.stride[dim]);
+}
+
 /// The operands' sizes over three dimensions; null, or what is wrong with them.
 const char* read_sizes(const LibraryCall& c, ConvGradient& g) {
   const LibraryTensor &in = c.inputs[0], &grad = c.inputs[1], &out = c.outputs[0];
@@ -27,6 +34,7 @@ const char* read_sizes(const LibraryCall& c, ConvGradient& g) {
     if (c.ints[at] < 1 || c.ints[at] > most || c.ints[at + step] < -most || c.ints[at + step] > most || c.ints[at + 2 * step] < 1 ||
         c.ints[at + 2 * step] > most || out.size(d + 2) > most)
       return "stride and dilation of a convolution are at least 1, and at most 2^31, as its padding";
+    if (!fits(g.window, to)) return "the gradient is not of the size of what the convolution gives";
   }
   g.input = in.data, g.grad = grad.data, g.out = out.data;
   return nullptr;

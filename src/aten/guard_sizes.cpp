@@ -131,10 +131,19 @@ public:
     require_true(eq(mod(call.size("self", -2), g_.pool().integer(kernel.at(0) * kernel.at(1))), g_.pool().integer(0)));
   }
 
-  // Each group of channels is summed by a part of the weight.
-  void check_channels(const Call& call) {
+  // Each group of channels is summed by a part of the weight. A transposed convolution, as in a gradient, gives what some input of the
+  // regular one may have been.
+  void check_convolution(const Call& call) {
     Expr groups = call.sym("groups");
-    require_true(eq(call.size("input", 1), call.flag("transposed") ? call.size("weight", 0) : call.size("weight", 1) * groups));
+    bool transposed = call.flag("transposed");
+    require_true(eq(call.size("input", 1), transposed ? call.size("weight", 0) : call.size("weight", 1) * groups));
+    if (!transposed) return;
+    std::vector<Expr> more = call.syms("output_padding"), stride = call.syms("stride"), dilation = call.syms("dilation");
+    for (size_t d = 0; d < more.size(); d++) {
+      if (more[d]->is_const()) continue;
+      require_true(le(g_.pool().integer(0), more[d]));
+      require_true(lt(more[d], max(stride[stride.size() == 1 ? 0 : d], dilation[dilation.size() == 1 ? 0 : d])));
+    }
   }
 
   // Nothing has no extreme.
@@ -219,7 +228,7 @@ std::vector<Expr> guards_of(const Graph& g, const Node& n) {
   else {
     Compute definition = definition_of(g, n);
     guards.check_loads(definition.body, n.def->body != nullptr);
-    if (n.def->kind == Kind::Conv) guards.check_channels(call);
+    if (n.def->kind == Kind::Conv) guards.check_convolution(call);
     else if (n.op == edge::constant_pad_nd) guards.check_cropped();
     else if (is_extreme(n.op)) guards.check_extreme(definition);
     for (auto [scatter, view] : scatters)

@@ -24,10 +24,17 @@ std::optional<int64_t> known_number(const ArgList& args, size_t at, size_t dim) 
   return a.is<int64_t>() ? std::optional(a.get<int64_t>()) : a.is<Expr>() ? const_int(a.get<Expr>()) : std::nullopt;
 }
 
+// By how much more than its windows reach the result is longer, which is less than the stride without a dilation: at most, where it is not
+// known, as in the gradient of an image of any size.
+std::optional<int64_t> most_output_padding(const ArgList& args, size_t dim) {
+  auto known = known_number(args, 7, dim), stride = known_number(args, 3, dim);
+  return known || !stride || known_number(args, 5, dim) != 1 ? known : std::optional(*stride - 1);
+}
+
 // Outputs that are cut off anyway are not computed, as far as they are as many on both sides.
 std::optional<Axis> axis_of(const Expr& size, size_t dim, const ArgList& args) {
   auto known = [&](size_t at) { return known_number(args, at, dim); };
-  auto k = const_int(size), s = known(3), p = known(4), d = known(5), e = known(7);
+  auto k = const_int(size), s = known(3), p = known(4), d = known(5), e = most_output_padding(args, dim);
   if (!k || !s || !p || !e || !d || *d != 1 || *s < 1 || *s > most_residues || *k < 1 || *p > most_padding || *e < 0 || *e > most_padding)
     return {};
   int64_t taps = (*k + *s - 1) / *s;
@@ -85,7 +92,7 @@ V of_single_channels(Builder& b, V x, V w, const ArgList& args, const Type& resu
   V y = b.call1(aten::convolution,
                 {b.to(x, DType::F32), regular_weights(b, b.to(w, DType::F32), axes), Arg(), ones, padding, ones, false, none, groups});
   y = shuffled(b, y, result.sizes[1], axes);
-  for (size_t d = 0; d < axes.size(); d++) y = b.slice(y, static_cast<int64_t>(d + 2), b.integer(axes[d].first), result.sizes[d + 2]);
+  for (size_t d = 0; d < axes.size(); d++) y = b.call1(edge::narrow, {y, static_cast<int64_t>(d + 2), axes[d].first, result.sizes[d + 2]});
   return b.to(y, result.dtype);
 }
 
@@ -101,23 +108,28 @@ V turned_weights(Builder& b, V w, int64_t groups) {
   return b.call1(aten::flip, {b.reshape(b.permute(b.reshape(w, split), order), sizes), spatial});
 }
 
-/// Weights are turned in each call where they are no constants: there are to be pixels enough that this is little.
+/// Weights are turned in each call where they are no constants: there are to be pixels enough that this is little, as there mostly are
+/// where some size is not known.
 V without_stride(Builder& b, V x, V w, const ArgList& args, const Type& result) {
   constexpr int64_t least_pixels = 512, most_places = 1 << 20;
-  auto groups = args[8].is<int64_t>() ? std::optional(args[8].get<int64_t>()) : std::nullopt, pixels = const_int(result.sizes[0]);
-  if (!groups || *groups < 1 || !pixels || result.dtype != x.dtype() || w.dtype() != x.dtype()) return {};
+  auto groups = args[8].is<int64_t>() ? std::optional(args[8].get<int64_t>()) : std::nullopt;
+  int64_t pixels = const_int(result.sizes[0]).value_or(least_pixels);
+  if (!groups || *groups < 1 || result.dtype != x.dtype() || w.dtype() != x.dtype()) return {};
   std::vector<int64_t> ones(w.rank() - 2, 1), none(ones.size(), 0), padding;
   int64_t places = 1;
   for (size_t d = 0; d < ones.size(); d++) {
-    auto k = const_int(w.size(static_cast<int64_t>(d + 2))), size = const_int(result.sizes[d + 2]);
-    auto s = known_number(args, 3, d), p = known_number(args, 4, d), reach = known_number(args, 5, d), e = known_number(args, 7, d);
-    if (!k || !size || s != 1 || !p || !reach || e != 0 || *reach > most_places || *k > most_places || *p > *reach * (*k - 1)) return {};
+    auto k = const_int(w.size(static_cast<int64_t>(d + 2)));
+    auto s = known_number(args, 3, d), p = known_number(args, 4, d), reach = known_number(args, 5, d), e = most_output_padding(args, d);
+    if (!k || s != 1 || !p || !reach || e != 0 || *reach > most_places || *k > most_places || *p > *reach * (*k - 1)) return {};
     places = std::max(places, *k);
     padding.push_back(*reach * (*k - 1) - *p);
-    pixels = std::min(*pixels * std::min(*size, least_pixels), least_pixels);
+    pixels = std::min(pixels * std::min(const_int(result.sizes[d + 2]).value_or(least_pixels), least_pixels), least_pixels);
   }
-  if (*pixels < least_pixels || places == 1) return {};
-  return b.call1(aten::convolution, {x, turned_weights(b, w, *groups), Arg(), ones, padding, args[5], false, none, *groups});
+  if (pixels < least_pixels || places == 1) return {};
+  V y = b.call1(aten::convolution, {x, turned_weights(b, w, *groups), Arg(), ones, padding, args[5], false, none, *groups});
+  for (size_t d = 2; d < result.sizes.size(); d++) // of equal sizes that do not look equal
+    if (y.sizes()[d] != result.sizes[d]) y = b.call1(edge::narrow, {y, static_cast<int64_t>(d), 0, result.sizes[d]});
+  return y;
 }
 
 } // namespace

@@ -176,6 +176,44 @@ TEST_CASE("derivatives of convolutions, by input and by weight") {
   }
 }
 
+TEST_CASE("gradients of convolutions over images of any size are those of the sizes that are known") {
+  struct Case {
+    Sizes w; // of 4 channels
+    int64_t stride, padding, dilation, groups;
+  };
+  for (const Case& k : {Case{{4, 1, 3, 3}, 1, 1, 1, 4}, Case{{8, 1, 5, 5}, 2, 2, 1, 4}, Case{{4, 1, 3, 2}, 3, 0, 1, 4},
+                        Case{{4, 1, 3, 3}, 1, 2, 2, 4}, Case{{6, 4, 3, 3}, 1, 1, 1, 1}, Case{{6, 2, 3, 3}, 2, 1, 1, 2}})
+    for (DType type : {DType::F32, DType::BF16})
+      for (auto [h, w] : {std::pair<int64_t, int64_t>{7, 6}, {8, 31}, {25, 26}}) {
+        auto given = [&](int64_t n, size_t d) { return (n + 2 * k.padding - k.dilation * (k.w[d] - 1) - 1) / k.stride + 1; };
+        Sizes of_x{2, 4, h, w}, of_grad{2, k.w[0], given(h, 2), given(w, 3)};
+        auto results = [&](bool known, DType of) {
+          TestGraph g;
+          auto size = [&](const char* name, int64_t n) { return known ? g.b.integer(n) : g.symbol(name, 1); };
+          Expr batch = size("s0", 2);
+          std::vector<Expr> of_w;
+          for (int64_t n : k.w) of_w.push_back(g.b.integer(n));
+          V x = g.input({batch, g.b.integer(4), size("s1", h), size("s2", w)}, of),
+            grad = g.input({batch, g.b.integer(k.w[0]), size("s3", of_grad[2]), size("s4", of_grad[3])}, of), weight = g.input(of_w, of);
+          for (V y :
+               g.b.call("aten::convolution_backward",
+                        {grad, x, weight, Arg(), {k.stride}, {k.padding}, {k.dilation}, false, {0}, k.groups, ArgList{true, true, false}}))
+            if (y) g.returns(y);
+          auto wave = [&](const Sizes& sizes) { return filled(of, sizes, [](int64_t i) { return static_cast<double>(i % 7 - 3); }); };
+          return run(g.program().compile({.threads = 1}).value(), {wave(of_x), wave(of_grad), wave(k.w)});
+        };
+        std::vector<Tensor> got = results(false, type), want = results(true, DType::F64);
+        for (size_t i = 0; i < 2; i++) {
+          std::vector<double> is = numbers(got[i]), should = numbers(want[i]);
+          CHECK(got[i].sizes() == want[i].sizes());
+          double most = 1, worst = 0;
+          for (size_t j = 0; j < should.size(); j++)
+            most = std::max(most, std::fabs(should[j])), worst = std::max(worst, std::fabs(is[j] - should[j]));
+          CHECK(worst <= most * (type == DType::F32 ? 1e-5 : 4e-3));
+        }
+      }
+}
+
 TEST_CASE("derivatives of linear operators, by places and by matrices") {
   for (bool dynamic : {false, true}) {
     check_gradient(

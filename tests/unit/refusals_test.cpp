@@ -167,6 +167,30 @@ TEST_CASE("a convolution refuses other channels than its weight has") {
   }
 }
 
+TEST_CASE("a convolution's gradient refuses another size than the convolution gives") {
+  for (int64_t which : {0, 1}) {
+    CAPTURE(which);
+    TestGraph g;
+    Expr three = g.b.integer(3);
+    V x = g.input({g.b.integer(2), three, g.symbol("s0", 1), g.b.integer(9)}), w = g.input({5, 3, 3, 3});
+    V grad = g.input({g.b.integer(2), g.b.integer(5), g.symbol("s1", 1), g.b.integer(5)});
+    std::vector<V> all = g.b.call("aten::convolution_backward",
+                                  {grad, x, w, {}, {2, 2}, {1, 1}, {1, 1}, false, {0, 0}, 1, ArgList{which == 0, which == 1, false}});
+    g.returns(all.at(static_cast<size_t>(which)));
+    Both both(g);
+    auto call = [&](int64_t image, int64_t gradient) {
+      return both.refuse(
+          {counting(DType::F32, {2, 3, image, 9}), counting(DType::F32, {5, 3, 3, 3}), counting(DType::F32, {2, 5, gradient, 5})});
+    };
+    for (int64_t image : {1, 7, 8}) {
+      int64_t fits = (image - 1) / 2 + 1;
+      CHECK(call(image, fits) == "");
+      for (int64_t other : {fits - 1, fits + 1, fits + 7})
+        if (other > 0) CHECK(mentions(call(image, other), which == 0 ? "the sizes do not fit" : "not of the size"));
+    }
+  }
+}
+
 TEST_CASE("nothing has no extreme, but a softmax") {
   for (const char* op : {"aten::amax", "aten::amin", "aten::argmax", "aten::softmax.int", "aten::logsumexp"}) {
     CAPTURE(op);
