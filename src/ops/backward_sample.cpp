@@ -170,7 +170,6 @@ Values grid_sampler_backward(Builder& b, const Call& c) {
     c.fail("input, grid and the gradient are not of rank 4 or of rank 5");
   if (!is_float(x.dtype) || x.dtype != grid.dtype || x.dtype != grad.dtype)
     c.fail("input, grid and the gradient are not floats of one dtype");
-  auto differ = [](const Expr& a, const Expr& b) { return const_int(a) && const_int(b) && *const_int(a) != *const_int(b); };
   bool fits = is_const_int(grid.sizes.back(), static_cast<int64_t>(rank) - 2) && !differ(x.sizes[0], grid.sizes[0]);
   for (size_t d = 0; d < rank; d++) fits = fits && !differ(grad.sizes[d], d == 1 ? x.sizes[1] : grid.sizes[d == 0 ? 0 : d - 1]);
   if (!fits) c.fail("input, grid and the gradient do not fit");

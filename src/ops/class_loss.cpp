@@ -1,6 +1,7 @@
 // Negative log likelihood and cross entropy, for class indices and for class probabilities; connectionist temporal classification.
 #include "ops/autocast.h"
 #include "ops/pointwise.h"
+#include "ops/shape.h"
 #include "ops/table.h"
 
 namespace tenon::ops {
@@ -142,8 +143,6 @@ Values linear_cross_entropy_reduced(Builder& b, const Call& c) {
 
 // What stands for the logarithm of 0: in maxima and sums it is as good as an infinity, and leaves no NaNs.
 constexpr double log_zero = -1e30;
-
-bool differ(Expr a, Expr b) { return const_int(a) && const_int(b) && a != b; }
 
 // Lengths [N] of a batch: a tensor, or a list of numbers.
 V lengths_of(Builder& b, const Call& c, std::string_view name, Expr batch) {

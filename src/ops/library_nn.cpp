@@ -43,6 +43,68 @@ Values embedding_bag(Builder& b, const Call& c) {
                  c["per_sample_weights"], c["include_last_offset"], padding});
 }
 
+// Derivatives of bags: each row of the table gets what the bags that it is in get.
+
+// The bag that each index is of. Its owner may be left out where bags are added up alone: it is the last that begins at or before it.
+V bags_of(Builder& b, const Call& c) {
+  V indices = b.input(c, "indices");
+  const Type& owners = c.type("offset2bag");
+  bool given = owners.rank() == 1 && !differ(owners.sizes[0], indices.size(0));
+  if (given) return b.input(c, "offset2bag");
+  if (c.def.signature.find("offsets") < 0) c.fail("offset2bag and the indices differ in size");
+  V offsets = b.input(c, "offsets"), places = b.to(b.arange(indices.size(0), DType::I64), offsets.dtype());
+  return b.call1("aten::searchsorted.Tensor", {offsets, places, false, true}) - Arg(1);
+}
+
+void check_bags(const Call& c) {
+  if (c.rank("grad") != 2 || c.rank("indices") != 1) c.fail("a gradient of rows and a vector of indices are needed");
+  if (!is_float(c.type("grad").dtype)) c.fail("the gradient is not of floats");
+}
+
+V rows_at(Builder& b, V of, V at) { return b.call1("aten::index_select.default", {of, 0, at}); }
+
+// Each element of a bag's maximum comes from one row; an empty bag has none.
+V of_maxima(Builder& b, const Call& c) {
+  V grad = b.input(c, "grad"), rows = b.input(c, "maximum_indices"), sizes = b.unsqueeze(b.input(c, "bag_size"), 1);
+  if (rows.rank() != 2 || differ(rows.size(0), grad.size(0)) || differ(rows.size(1), grad.size(1)))
+    c.fail("maximum_indices and the gradient differ in size");
+  V none = b.call1("aten::eq.Scalar", {sizes, 0}), zeros = b.full({c.sym("num_weights"), grad.size(1)}, 0, grad.dtype());
+  V at = b.to(b.where(none, Arg(0), rows), DType::I64), what = b.where(none, Arg(0.0), grad);
+  return b.call1("aten::scatter_add.default", {zeros, 0, at, what});
+}
+
+Values bag_backward(Builder& b, const Call& c) {
+  check_bags(c);
+  int64_t mode = c.integer("mode");
+  if (mode < 0 || mode > 2) c.fail("mode must be 0, 1 or 2");
+  if (c.def.signature.find("sparse") >= 0 && c.flag("sparse")) c.fail("sparse gradients are not made");
+  if (mode == 2) return of_maxima(b, c);
+  bool weighted = c.has("per_sample_weights");
+  if (weighted && mode == 1) c.fail("per_sample_weights are of mode 0, the sum");
+  V grad = b.input(c, "grad"), bags = bags_of(b, c);
+  DType type = grad.dtype(), wide = mode == 1 || weighted ? compute_type(type) : type;
+  V rows = rows_at(b, b.to(grad, wide), bags);
+  if (mode == 1) rows = rows / b.unsqueeze(b.to(rows_at(b, b.input(c, "bag_size"), bags), wide), 1);
+  if (weighted) rows = rows * b.unsqueeze(b.to(b.input(c, "per_sample_weights"), wide), 1);
+  return b.to(
+      b.call1("aten::embedding_dense_backward.default", {rows, c["indices"], c["num_weights"], c["padding_idx"], c["scale_grad_by_freq"]}),
+      type);
+}
+
+// How a bag's sum changes with the weight of one of its rows.
+Values sample_weights_backward(Builder& b, const Call& c) {
+  check_bags(c);
+  if (c.integer("mode") != 0) c.fail("per_sample_weights are of mode 0, the sum");
+  V grad = b.input(c, "grad"), table = b.input(c, "weight"), indices = b.input(c, "indices");
+  if (table.rank() != 2 || table.dtype() != grad.dtype() || differ(table.size(1), grad.size(1)))
+    c.fail("the table and the gradient differ in dtype or in columns");
+  DType wide = compute_type(grad.dtype());
+  V product = b.to(rows_at(b, grad, bags_of(b, c)), wide) * b.to(rows_at(b, table, indices), wide);
+  V of_row = b.to(b.sum(product, {1}, false), grad.dtype());
+  if (c.integer("padding_idx") < 0) return of_row;
+  return b.where(b.call1("aten::eq.Scalar", {indices, c["padding_idx"]}), Arg(0.0), of_row);
+}
+
 int64_t segment_axis(const Call& c) { return c.dim("axis", c.rank("data")); }
 std::vector<Type> segment_types(const Call& c) {
   if (!c.has("lengths") && !c.has("offsets")) c.fail("lengths or offsets are needed");
@@ -123,7 +185,10 @@ const OpRow library_nn_ops[] = {
      .infer = embedding_bag_types<false>,
      .library = embedding_bag_step,
      .dtypes = float_types,
-     .types = "indices=i32 offsets=i32 -> same i32 i32 i32 ; indices=i64 offsets=i64 -> same i64 i64 i64"},
+     .types = "indices=i32 offsets=i32 -> same i32 i32 i32 ; indices=i64 offsets=i64 -> same i64 i64 i64",
+     .vjp = "weight: torch._embedding_bag_backward(grad, indices, offsets, result1, result2, result3, weight_size[0], scale_grad_by_freq, "
+            "mode, False, per_sample_weights, padding_idx); per_sample_weights: torch._embedding_bag_per_sample_weights_backward(grad, "
+            "weight, indices, offsets, result1, mode, padding_idx)"},
     {.schema = "aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int "
                "mode=0, bool sparse=False, "
                "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
@@ -135,11 +200,29 @@ const OpRow library_nn_ops[] = {
     {.schema =
          "aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
          "Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
-     .decompose = embedding_bag},
+     .decompose = embedding_bag,
+     .vjp = "weight: torch._embedding_bag_backward(grad, indices, offsets, result1, result2, result3, weight_size[0], scale_grad_by_freq, "
+            "mode, False, per_sample_weights, -1); per_sample_weights: torch._embedding_bag_per_sample_weights_backward(grad, "
+            "weight, indices, offsets, result1, mode, -1)"},
     {.schema =
          "aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, "
          "Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
-     .decompose = embedding_bag},
+     .decompose = embedding_bag,
+     .vjp = "weight: torch._embedding_bag_backward(grad, indices, offsets, result1, result2, result3, weight_size[0], scale_grad_by_freq, "
+            "mode, False, per_sample_weights, -1 if padding_idx is None else padding_idx % weight_size[0]); per_sample_weights: "
+            "torch._embedding_bag_per_sample_weights_backward(grad, "
+            "weight, indices, offsets, result1, mode, -1 if padding_idx is None else padding_idx % weight_size[0])"},
+    {.schema = "aten::_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor "
+               "maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int "
+               "padding_idx=-1) -> Tensor",
+     .decompose = bag_backward},
+    {.schema = "aten::_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor "
+               "maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) "
+               "-> Tensor",
+     .decompose = bag_backward},
+    {.schema = "aten::_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor "
+               "offset2bag, int mode, int padding_idx=-1) -> Tensor",
+     .decompose = sample_weights_backward},
     {.schema = "aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
      .kind = Kind::Library,
      .infer =

@@ -202,9 +202,14 @@ Values max_pool_backward(Builder& b, const Call& c) {
   return b.reshape(b.call1("aten::scatter_add.default", {zeros, 1, planes(index), planes(grad)}), self.sizes());
 }
 Values embedding_backward(Builder& b, const Call& c) {
-  if (c.flag("scale_grad_by_freq")) unsupported("{} with scale_grad_by_freq", c.def.signature.name);
   V grad = b.input(c, "grad_output"), index = flatten(b, b.input(c, "indices"));
   V rows = b.reshape(grad, {index.size(0), grad.size(-1)});
+  if (c.flag("scale_grad_by_freq")) { // by how often the row is read
+    V none = b.full({c.sym("num_weights")}, 0, DType::I64), ones = b.full({index.size(0)}, 1, DType::I64);
+    V counts = b.call1("aten::index_select.default", {b.call1("aten::index_add.default", {none, 0, index, ones}), 0, index});
+    DType wide = compute_type(grad.dtype());
+    rows = b.to(b.to(rows, wide) / b.unsqueeze(b.to(counts, wide), 1), grad.dtype());
+  }
   V pad = b.unsqueeze(b.call1("aten::eq.Scalar", {index, c["padding_idx"]}), 1);
   V kept = b.where(pad, b.scalar(0, grad.dtype()), rows);
   return b.call("aten::index_add.default", {b.full({c.sym("num_weights"), grad.size(-1)}, 0, grad.dtype()), 0, index, kept});

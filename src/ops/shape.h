@@ -16,6 +16,8 @@ Expr wrap_index(Expr index, Expr size);
 Expr data_index(Expr value, Expr size);
 /// How many windows lie in a padded dim.
 Expr windows(Expr size, int64_t kernel, int64_t dilation, int64_t pad, int64_t stride);
+/// Whether two sizes are known and not the same.
+inline bool differ(const Expr& a, const Expr& b) { return const_int(a) && const_int(b) && a != b; }
 /// ceil(a / b) for b > 0.
 Expr ceil_div(Expr a, Expr b);
 /// a / b rounded down, where b > 0 holds although its bounds may not say so.

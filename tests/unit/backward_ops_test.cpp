@@ -214,6 +214,45 @@ TEST_CASE("gradients of convolutions over images of any size are those of the si
       }
 }
 
+TEST_CASE("derivatives of embedding bags, by the table and by the weights of its rows") {
+  auto places = [](Builder& b, std::vector<double> values) {
+    return b.constant(filled(DType::I64, {std::ssize(values)}, [&](int64_t i) { return values[static_cast<size_t>(i)]; }));
+  };
+  auto bags = [&](Builder& b, V table, int64_t mode, const Arg& weights, int64_t padding) {
+    return b.call("aten::_embedding_bag",
+                  {table, places(b, {0, 4, 1, 1, 3, 0, 2}), places(b, {0, 3, 3, 6}), false, mode, false, weights, false, padding});
+  };
+  for (int64_t mode : {0, 1, 2})
+    for (int64_t padding : {-1, 1})
+      check_gradient(
+          {5, 4}, [&](Builder& b, V table) { return bags(b, table, mode, Arg(), padding)[0]; },
+          [&](Builder& b, V grad, V table) {
+            std::vector<V> of = bags(b, table, mode, Arg(), padding);
+            return b.call1("aten::_embedding_bag_backward", {grad, places(b, {0, 4, 1, 1, 3, 0, 2}), places(b, {0, 3, 3, 6}), of[1], of[2],
+                                                             of[3], 5, false, mode, false, Arg(), padding});
+          });
+  auto constant = [](Builder& b, Sizes sizes) {
+    return b.constant(filled(DType::F64, sizes, [](int64_t i) { return std::cos(static_cast<double>(i)); }));
+  };
+  check_gradient(
+      {7}, [&](Builder& b, V weights) { return bags(b, constant(b, {5, 4}), 0, weights, 1)[0]; },
+      [&](Builder& b, V grad, V weights) {
+        V table = constant(b, {5, 4});
+        return b.call1("aten::_embedding_bag_per_sample_weights_backward",
+                       {grad, table, places(b, {0, 4, 1, 1, 3, 0, 2}), places(b, {0, 3, 3, 6}), bags(b, table, 0, weights, 1)[1], 0, 1});
+      });
+}
+
+TEST_CASE("a table's gradient, divided by how often a row is read") {
+  TestGraph g;
+  V grad = g.input({2, 3, 2}, DType::BF16), indices = g.input({2, 3}, DType::I64);
+  g.returns(g.b.call1("aten::embedding_dense_backward", {grad, indices, 5, 4, true}));
+  Tensor ones = filled(DType::BF16, {2, 3, 2}, [](int64_t) { return 1.0; }),
+         rows = filled(DType::I64, {2, 3},
+                       [](int64_t i) { return static_cast<double>(std::vector{0, 2, 2, 4, 2, 0}[static_cast<size_t>(i)]); });
+  CHECK(numbers(run(g.program().compile({}).value(), {ones, rows})[0]) == std::vector<double>{1, 1, 0, 0, 1, 1, 0, 0, 0, 0});
+}
+
 TEST_CASE("derivatives of linear operators, by places and by matrices") {
   for (bool dynamic : {false, true}) {
     check_gradient(
