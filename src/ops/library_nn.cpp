@@ -66,8 +66,8 @@ V rows_at(Builder& b, V of, V at) { return b.call1("aten::index_select.default",
 // Each element of a bag's maximum comes from one row; an empty bag has none.
 V of_maxima(Builder& b, const Call& c) {
   V grad = b.input(c, "grad"), rows = b.input(c, "maximum_indices"), sizes = b.unsqueeze(b.input(c, "bag_size"), 1);
-  if (rows.rank() != 2 || differ(rows.size(0), grad.size(0)) || differ(rows.size(1), grad.size(1)))
-    c.fail("maximum_indices and the gradient differ in size");
+  if (rows.rank() != 2 || differ(rows.size(0), grad.size(0)) || differ(rows.size(1), grad.size(1)) || differ(sizes.size(0), grad.size(0)))
+    c.fail("maximum_indices or bag_size and the gradient differ in size");
   V none = b.call1("aten::eq.Scalar", {sizes, 0}), zeros = b.full({c.sym("num_weights"), grad.size(1)}, 0, grad.dtype());
   V at = b.to(b.where(none, Arg(0), rows), DType::I64), what = b.where(none, Arg(0.0), grad);
   return b.call1("aten::scatter_add.default", {zeros, 0, at, what});
@@ -81,6 +81,8 @@ Values bag_backward(Builder& b, const Call& c) {
   if (mode == 2) return of_maxima(b, c);
   bool weighted = c.has("per_sample_weights");
   if (weighted && mode == 1) c.fail("per_sample_weights are of mode 0, the sum");
+  if (weighted && (c.rank("per_sample_weights") != 1 || differ(c.size("per_sample_weights", 0), c.size("indices", 0))))
+    c.fail("per_sample_weights and the indices differ in size");
   V grad = b.input(c, "grad"), bags = bags_of(b, c);
   DType type = grad.dtype(), wide = mode == 1 || weighted ? compute_type(type) : type;
   V rows = rows_at(b, b.to(grad, wide), bags);
