@@ -146,17 +146,14 @@ void column_nest(RegionDraft& r, int64_t block_lanes) {
   if (r.d.axes.empty()) r.d.axes.push_back(r.pool.axis(5003, r.pool.integer(1)));
   std::vector<Expr> outer = kept_axes(r);
   outer.pop_back();
-  Expr row = takes_windows_together(r) ? outer.back() : Expr();
-  if (row) {
-    outer.back() = block_axis(r, row, r.pool.integer(windows_together));
-    row = kept_axes(r).end()[-2];
-  }
+  bool together = takes_windows_together(r);
+  if (together) outer.back() = block_axis(r, outer.back(), r.pool.integer(windows_together));
   r.lanes_of_block = block_lanes;
   block_last(r, r.lanes_of_block, outer);
   make_parallel(r, outer);
   r.lane = r.d.axes.back();
   r.kernel().body = {{Loop{r.lane, static_cast<int>(r.lanes_of_block), passes(r, 1)}}};
-  if (row) r.kernel().body = {{Loop{kept_axes(r).front(), 1, std::move(r.kernel().body)}}};
+  if (together) r.kernel().body = {{Loop{kept_axes(r).front(), 1, std::move(r.kernel().body)}}};
 }
 
 } // namespace

@@ -172,6 +172,12 @@ LibraryStep conv_gradient_step(const Call& c) {
   return step;
 }
 
+// Of the table and of the weights of its rows.
+#define BAG_GRADIENTS(PADDING)                                                                                                             \
+  "weight: torch._embedding_bag_backward(grad, indices, offsets, result1, result2, result3, weight_size[0], scale_grad_by_freq, mode, "    \
+  "False, per_sample_weights, " PADDING "); per_sample_weights: torch._embedding_bag_per_sample_weights_backward(grad, weight, indices, "  \
+  "offsets, result1, mode, " PADDING ")"
+
 const OpRow library_nn_ops[] = {
     {.schema =
          "tenon::conv_weight_gradient(Tensor input, Tensor grad, SymInt[] taps, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
@@ -188,9 +194,7 @@ const OpRow library_nn_ops[] = {
      .library = embedding_bag_step,
      .dtypes = float_types,
      .types = "indices=i32 offsets=i32 -> same i32 i32 i32 ; indices=i64 offsets=i64 -> same i64 i64 i64",
-     .vjp = "weight: torch._embedding_bag_backward(grad, indices, offsets, result1, result2, result3, weight_size[0], scale_grad_by_freq, "
-            "mode, False, per_sample_weights, padding_idx); per_sample_weights: torch._embedding_bag_per_sample_weights_backward(grad, "
-            "weight, indices, offsets, result1, mode, padding_idx)"},
+     .vjp = BAG_GRADIENTS("padding_idx")},
     {.schema = "aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int "
                "mode=0, bool sparse=False, "
                "Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
@@ -203,17 +207,12 @@ const OpRow library_nn_ops[] = {
          "aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
          "Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
      .decompose = embedding_bag,
-     .vjp = "weight: torch._embedding_bag_backward(grad, indices, offsets, result1, result2, result3, weight_size[0], scale_grad_by_freq, "
-            "mode, False, per_sample_weights, -1); per_sample_weights: torch._embedding_bag_per_sample_weights_backward(grad, "
-            "weight, indices, offsets, result1, mode, -1)"},
+     .vjp = BAG_GRADIENTS("-1")},
     {.schema =
          "aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, "
          "Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
      .decompose = embedding_bag,
-     .vjp = "weight: torch._embedding_bag_backward(grad, indices, offsets, result1, result2, result3, weight_size[0], scale_grad_by_freq, "
-            "mode, False, per_sample_weights, -1 if padding_idx is None else padding_idx % weight_size[0]); per_sample_weights: "
-            "torch._embedding_bag_per_sample_weights_backward(grad, "
-            "weight, indices, offsets, result1, mode, -1 if padding_idx is None else padding_idx % weight_size[0])"},
+     .vjp = BAG_GRADIENTS("-1 if padding_idx is None else padding_idx % weight_size[0]")},
     {.schema = "aten::_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor "
                "maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int "
                "padding_idx=-1) -> Tensor",
