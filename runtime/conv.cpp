@@ -73,6 +73,24 @@ void want(const ConvCall& call, const ConvItem& item, const ConvBlock& block, in
       wanted[i] = {b.data + first * b.element_bytes, c.out_channels * b.element_bytes, b.element_bytes};
 }
 
+WindowInput input_of(const ConvCall& call, const ConvItem& item) {
+  const Conv& c = call.c;
+  return {.image = static_cast<const char*>(c.input) + item.batch * c.in_batch * c.in_bytes(),
+          .pixel = c.in_pixel * c.in_bytes(),
+          .zeros = call.padding(),
+          .padding = c.padding,
+          .folded = item.part.folded && call.plan.folded,
+          .copies = item.edges};
+}
+
+/// A group's part of the pixels that the next block reads, while panel p0 of an item is computed.
+ReadNext read_next(const ConvCall& call, const ConvItem& item, const ConvBlock& block, int64_t group, int64_t p0) {
+  if (!call.plan.reads_ahead || call.plan.layout.copied || p0 > item.p0) return {};
+  const PixelCut& cut = item.plan.cut;
+  int64_t next = std::min(block.u1 + cut.block_units, item.u1);
+  return first_met(item.part.window, cut, input_of(call, item), block.u1, next).part(group, call.c.groups);
+}
+
 /// Adds up `depth` steps of k from the block's first ones on, as many at a time as L1 holds of a tile's rows. None make zeros.
 void multiply_depth(const ConvCall& call, GemmBlock g, int64_t depth) {
   int64_t first = g.first, first_depth = g.first_depth, k = 0;
@@ -110,6 +128,7 @@ void multiply_group(const ConvCall& call, const ConvItem& item, const ConvBlock&
               .mode = block.q0 > 0 ? GemmInit::C : GemmInit::Zero,
               .rows_first = call.family.is_tiled()};
   want(call, item, block, group, p0, g.wanted);
+  g.read_next = read_next(call, item, block, group, p0);
   g.next_panel = call.c.packed && (!call.family.is_tiled() || block.u0 == item.u0);
   if (!call.family.is_tiled()) return multiply_block(g);
   if (!call.plan.strip.used()) return multiply_depth(call, g, depth);
@@ -163,16 +182,9 @@ void finish_block(const ConvCall& call, const ConvItem& item, const ConvBlock& b
 
 /// Points at the windows of the block's pixels.
 void cut_block(const ConvCall& call, const ConvItem& item, ConvBlock& block) {
-  const Conv& c = call.c;
   int64_t q0 = block.q0, q1 = block.q1;
-  bool fold = item.part.folded && call.plan.folded;
-  if (item.part.folded && !fold) q0 *= item.part.window.kernel[2], q1 *= item.part.window.kernel[2];
-  WindowInput in{.image = static_cast<const char*>(c.input) + item.batch * c.in_batch * call.c.in_bytes(),
-                 .pixel = c.in_pixel * call.c.in_bytes(),
-                 .zeros = call.padding(),
-                 .padding = c.padding,
-                 .folded = fold,
-                 .copies = item.edges};
+  WindowInput in = input_of(call, item);
+  if (item.part.folded && !in.folded) q0 *= item.part.window.kernel[2], q1 *= item.part.window.kernel[2];
   block.count = cut_windows(item.part.window, item.plan.cut, in, block.u0, block.u1, q0, q1, item.rows, block.tiles);
 }
 
@@ -390,7 +402,7 @@ void run_conv(const KernelTable& kernels, const Workers& workers, const ConvPlan
     c.weights = next, c.packed = true;
     next += plan.packed_bytes;
   }
-  if (plan.kind == ConvPlan::Kind::Depthwise) return run_depthwise(kernels, workers, c, next);
+  if (plan.kind == ConvPlan::Kind::Depthwise) return run_depthwise(kernels, workers, c, plan.reads_ahead, next);
   if (plan.kind == ConvPlan::Kind::Winograd && c.winograd) return run_winograd(kernels, workers, plan.winograd, c, next);
   if (c.window_weights) c.weights = c.window_weights;
   if (plan.kind == ConvPlan::Kind::Lines) return run_lines(workers, plan.lines, c, next);

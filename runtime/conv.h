@@ -104,6 +104,7 @@ struct ConvPlan {
   bool folded = false;      // rows of windows are read where they are: pixels have no gaps
   bool direct = true;       // the kernels write the output itself
   bool looks_ahead = false; // for what the epilogue or the stores touch: it is more than L2 holds
+  bool reads_ahead = false; // asks for the next block's pixels: L2 does not hold the images
   int64_t items = 0;
   ConvStrip strip = {};                                                     // tile registers: how rows are copied, if so
   int64_t block_k = 0;                                                      // tile registers: of copied rows, what L1 holds

@@ -229,7 +229,8 @@ void prepare_conv(const KernelTable& kernels, const Conv& given) {
 
 ConvPlan plan_conv(const KernelTable& kernels, const Caches& caches, int threads, const Conv& given) {
   const Conv c = as_read(kernels, given);
-  ConvPlan p{.image_bytes = image_bytes(kernels, given)};
+  ConvPlan p{.reads_ahead = c.batch * c.window.in_pixels() * c.in_pixel * c.in_bytes() > caches.l2,
+             .image_bytes = image_bytes(kernels, given)};
   if (c.by_lines) {
     p.kind = ConvPlan::Kind::Lines;
     p.lines = plan_lines(kernels, threads, c);

@@ -119,6 +119,19 @@ struct Cutter {
   }
 };
 
+/// The last input pixel, in order, that windows of output pixels up to m meet.
+int64_t last_met(const ConvWindow& w, int64_t m) {
+  const int64_t at[3] = {m / (w.out[1] * w.out[2]), m / w.out[2] % w.out[1], m % w.out[2]};
+  int64_t pixel = 0;
+  bool past = false; // those of a row that reaches past the last one have met all of that
+  for (int d = 0; d < 3; d++) {
+    int64_t last = w.in[d] - 1, i = past ? last : at[d] * w.stride[d] - w.pad[d] + (w.kernel[d] - 1) * w.dilation[d];
+    past = past || i > last;
+    pixel = pixel * w.in[d] + std::clamp<int64_t>(i, 0, last);
+  }
+  return pixel;
+}
+
 } // namespace
 
 PixelCut cut_pixels(const ConvWindow& w, int tile_rows, int tile_vectors) {
@@ -163,6 +176,12 @@ uint64_t window_heights(const ConvWindow& w, int tile_rows, int tile_vectors) {
     for (int64_t t : {int64_t{0}, piece.count - 1}) heights |= uint64_t{1} << piece.rows(t);
   }
   return heights;
+}
+
+ReadNext first_met(const ConvWindow& w, const PixelCut& cut, const WindowInput& in, int64_t u0, int64_t u1) {
+  if (u0 >= u1 || w.in_pixels() == 0) return {};
+  int64_t first = u0 == 0 ? 0 : last_met(w, cut.begin(u0) - 1) + 1, end = last_met(w, cut.begin(u1) - 1) + 1;
+  return {in.image + first * in.pixel, std::max<int64_t>(end - first, 0) * in.pixel};
 }
 
 int64_t cut_windows(const ConvWindow& w, const PixelCut& cut, const WindowInput& in, int64_t u0, int64_t u1, int64_t q0, int64_t q1,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/rounding.h"
 
@@ -62,6 +63,7 @@ struct DepthwiseCall {
   const KernelTable& kernels;
   const Conv& c;
   DepthwisePlan plan;
+  bool reads_ahead;
   const char* zeros;
   char* scratch;
 };
@@ -72,7 +74,20 @@ struct DepthwiseOut {
   int64_t pixel;
 };
 
-void run_tile(const DepthwiseCall& call, const RowTile& tile, DepthwiseOut to) {
+/// Blocks of so many channels, each of which asks for a part of what is read next.
+void run_blocks(DepthwiseFn kernel, const Conv& c, int64_t channels, DepthwiseArgs args, const ReadNext& next) {
+  if (args.blocks == 0 || next.bytes == 0) return args.blocks > 0 ? kernel(&args) : void();
+  int64_t blocks = std::exchange(args.blocks, 1);
+  for (int64_t i = 0; i < blocks; i++) {
+    next.part(i, blocks).ask();
+    kernel(&args);
+    args.first += channels * c.in_bytes();
+    args.weights += channels * args.positions * c.group_inputs();
+    args.c += channels;
+  }
+}
+
+void run_tile(const DepthwiseCall& call, const RowTile& tile, DepthwiseOut to, const ReadNext& next) {
   const Conv& c = call.c;
   const DepthwisePlan& p = call.plan;
   int64_t block = int64_t{p.vectors} * call.kernels.lanes(), full = p.channels / block;
@@ -86,7 +101,7 @@ void run_tile(const DepthwiseCall& call, const RowTile& tile, DepthwiseOut to) {
                      .positions = c.window.positions(),
                      .blocks = full,
                      .columns = 0};
-  if (full > 0) call.kernels.depthwise(shape)(&args);
+  run_blocks(call.kernels.depthwise(shape), c, block, args, next);
   int64_t done = full * block;
   args.columns = p.channels - done;
   if (args.columns == 0) return;
@@ -99,18 +114,20 @@ void run_tile(const DepthwiseCall& call, const RowTile& tile, DepthwiseOut to) {
   call.kernels.depthwise(shape)(&args);
 }
 
-void run_units(const DepthwiseCall& call, int64_t batch, int64_t u0, int64_t u1, char* scratch) {
+/// Units [u0, u1) of those before `end`.
+void run_units(const DepthwiseCall& call, int64_t batch, int64_t u0, int64_t u1, int64_t end, char* scratch) {
   const Conv& c = call.c;
   const DepthwisePlan& p = call.plan;
   auto** pointers = reinterpret_cast<const void**>(scratch);
   RowTile tiles[max_block_pixels];
   WindowInput in{.image = image_of(c, batch), .pixel = c.in_pixel * c.in_bytes(), .zeros = call.zeros};
   int64_t count = cut_windows(c.window, p.cut, in, u0, u1, 0, c.window.positions(), pointers, tiles);
+  ReadNext next = call.reads_ahead ? first_met(c.window, p.cut, in, u1, std::min(u1 + p.cut.block_units, end)) : ReadNext{};
   DepthwiseOut out{reinterpret_cast<float*>(scratch + p.pointer_bytes), c.out_channels};
   if (c.output) out = {output_of(c, batch) + p.cut.begin(u0) * c.out_pixel, c.out_pixel};
   DepthwiseOut to = out;
   for (int64_t t = 0; t < count; t++) {
-    run_tile(call, tiles[t], to);
+    run_tile(call, tiles[t], to, next.part(t, count));
     to.data += tiles[t].count * to.pixel;
   }
   if (c.epilogue.fn) c.epilogue.fn(c.epilogue.ctx, {out.data, out.pixel, batch, p.cut.begin(u0), p.cut.begin(u1), 0, c.out_channels});
@@ -123,7 +140,7 @@ void run_items(const DepthwiseCall& call, int64_t begin, int64_t end, int worker
   for (int64_t i = begin; i < end; i++) {
     int64_t im = i % p.splits.rows, last = units * (im + 1) / p.splits.rows;
     for (int64_t u = units * im / p.splits.rows; u < last; u += p.cut.block_units)
-      run_units(call, i / p.splits.rows, u, std::min(u + p.cut.block_units, last), scratch);
+      run_units(call, i / p.splits.rows, u, std::min(u + p.cut.block_units, last), last, scratch);
   }
 }
 
@@ -141,6 +158,7 @@ struct PlaneBand {
   DepthwiseOut out;
   int64_t y; // first input row, may lie in the padding
   int rows;  // of output
+  ReadNext next;
 };
 
 void point_at_plane(const PlaneBand& b, const PlaneShape& s, int64_t x, PlanePixels& to) {
@@ -154,7 +172,7 @@ void point_at_plane(const PlaneBand& b, const PlaneShape& s, int64_t x, PlanePix
   }
 }
 
-void run_plane(const PlaneBand& b, PlaneShape s, const PlanePixels& pixels, int64_t first, float* to) {
+void run_plane(const PlaneBand& b, PlaneShape s, const PlanePixels& pixels, int64_t first, float* to, const ReadNext& next) {
   const Conv& c = b.c;
   int64_t lanes = b.kernels.lanes(), full = c.out_channels / lanes, done = full * lanes;
   DepthwiseArgs args{.pixels = pixels.at,
@@ -166,7 +184,7 @@ void run_plane(const PlaneBand& b, PlaneShape s, const PlanePixels& pixels, int6
                      .positions = c.window.positions(),
                      .blocks = full,
                      .columns = c.out_channels - done};
-  if (full > 0) b.kernels.plane(s)(&args);
+  run_blocks(b.kernels.plane(s), c, lanes, args, next);
   if (args.columns == 0) return;
   args.first += done * c.in_bytes();
   args.weights += done * args.positions;
@@ -203,7 +221,7 @@ void run_band(PlaneBand& band, int64_t batch, int64_t oy) {
       shared = inside ? s.pixels : 0;
       shared_x = x;
     }
-    run_plane(band, s, pixels, (x - shared_x) * c.in_pixel, band.out.data + ox * band.out.pixel);
+    run_plane(band, s, pixels, (x - shared_x) * c.in_pixel, band.out.data + ox * band.out.pixel, band.next.part(t, tiles.count));
     ox += s.pixels;
   }
   if (c.epilogue.fn)
@@ -224,20 +242,37 @@ int64_t plane_sum_bytes(const KernelTable& kernels, const Conv& c) {
   return c.output ? 0 : up64(std::min<int64_t>(rows, c.window.out[1]) * c.window.out[2] * c.out_channels * 4);
 }
 
+static void run_rows(const KernelTable& kernels, const Conv& c, int64_t batch, int64_t y, int rows, const RowRing& image, float* to,
+                     ReadNext next = {}) {
+  const ConvWindow& w = c.window;
+  PlaneBand band{.kernels = kernels,
+                 .c = c,
+                 .image = image,
+                 .out = {to, c.output ? c.out_pixel : c.out_channels},
+                 .y = y * w.stride[1] - w.pad[1],
+                 .rows = rows,
+                 .next = next};
+  run_band(band, batch, y);
+}
+
 void run_depthwise_rows(const KernelTable& kernels, const Conv& c, int64_t batch, int64_t y0, int64_t y1, const RowRing& image,
                         float* to) noexcept {
-  const ConvWindow& w = c.window;
-  Tiles bands(y1 - y0, plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
-  for (int64_t i = 0, y = y0; i < bands.count; i++) {
-    PlaneBand band{
-        .kernels = kernels, .c = c, .image = image, .out = {to, c.out_channels}, .y = y * w.stride[1] - w.pad[1], .rows = bands.rows(i)};
-    if (c.output) band.out = {to + (y - y0) * w.out[2] * c.out_pixel, c.out_pixel};
-    run_band(band, batch, y);
-    y += band.rows;
+  Tiles bands(y1 - y0, plane_rows(kernels.lanes(), static_cast<int>(c.window.kernel[1])));
+  for (int64_t i = 0, y = y0; i < bands.count; y += bands.rows(i++)) {
+    float* row = c.output ? to + (y - y0) * c.window.out[2] * c.out_pixel : to;
+    run_rows(kernels, c, batch, y, bands.rows(i), image, row);
   }
 }
 
-static void run_planes(const KernelTable& kernels, const Workers& workers, const Conv& c, char* scratch) {
+/// The rows of an image that windows of output rows [y0, y1) are the first to meet.
+static ReadNext rows_first_met(const Conv& c, int64_t batch, int64_t y0, int64_t y1) {
+  const ConvWindow& w = c.window;
+  auto end_of = [&](int64_t y) { return std::clamp<int64_t>((y - 1) * w.stride[1] - w.pad[1] + w.kernel[1], 0, w.in[1]); };
+  int64_t row = w.in[2] * c.in_pixel * c.in_bytes();
+  return {image_of(c, batch) + end_of(y0) * row, (end_of(y1) - end_of(y0)) * row};
+}
+
+static void run_planes(const KernelTable& kernels, const Workers& workers, const Conv& c, bool reads_ahead, char* scratch) {
   const ConvWindow& w = c.window;
   Tiles bands(w.out[1], plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
   double work = depthwise_work(c) / static_cast<double>(std::max<int64_t>(bands.count, 1));
@@ -246,8 +281,10 @@ static void run_planes(const KernelTable& kernels, const Workers& workers, const
     auto* sums = reinterpret_cast<float*>(scratch + worker * bytes);
     for (int64_t i = begin; i < end; i++) {
       int64_t batch = i / bands.count, band = i % bands.count, y = band * bands.small + std::min(band, bands.larger);
+      int64_t next = y + bands.rows(band), after = band + 1 < bands.count ? next + bands.rows(band + 1) : next;
       float* to = c.output ? output_of(c, batch) + y * w.out[2] * c.out_pixel : sums;
-      run_depthwise_rows(kernels, c, batch, y, y + bands.rows(band), {image_of(c, batch), 0, w.in[1]}, to);
+      run_rows(kernels, c, batch, y, bands.rows(band), {image_of(c, batch), 0, w.in[1]}, to,
+               reads_ahead ? rows_first_met(c, batch, next, after) : ReadNext{});
     }
   });
 }
@@ -310,9 +347,9 @@ int64_t plan_depthwise(const KernelTable& kernels, int threads, const Conv& c) {
   return make_plan(kernels, threads, c).worker_bytes();
 }
 
-void run_depthwise(const KernelTable& kernels, const Workers& workers, const Conv& c, void* scratch) noexcept {
-  if (fits_plane(c)) return run_planes(kernels, workers, c, static_cast<char*>(scratch));
-  DepthwiseCall call{kernels, c, make_plan(kernels, workers.threads(), c), nullptr, static_cast<char*>(scratch)};
+void run_depthwise(const KernelTable& kernels, const Workers& workers, const Conv& c, bool reads_ahead, void* scratch) noexcept {
+  if (fits_plane(c)) return run_planes(kernels, workers, c, reads_ahead, static_cast<char*>(scratch));
+  DepthwiseCall call{kernels, c, make_plan(kernels, workers.threads(), c), reads_ahead, nullptr, static_cast<char*>(scratch)};
   call.zeros = static_cast<const char*>(c.weights) + c.window.positions() * call.plan.group * call.plan.padded * 4;
   int64_t grain = item_grain(depthwise_work(c) / static_cast<double>(call.plan.splits.rows));
   workers.run(c.batch * call.plan.splits.rows, grain, [&](int64_t begin, int64_t end, int worker) { run_items(call, begin, end, worker); });

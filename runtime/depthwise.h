@@ -11,7 +11,8 @@ int64_t packed_depthwise_bytes(const KernelTable& kernels, const Conv& conv);
 void pack_depthwise_weights(const KernelTable& kernels, const Conv& conv, float* to) noexcept;
 /// Bytes of scratch of one worker; generates the micro-kernels.
 int64_t plan_depthwise(const KernelTable& kernels, int threads, const Conv& conv);
-void run_depthwise(const KernelTable& kernels, const Workers& workers, const Conv& conv, void* scratch) noexcept;
+/// reads_ahead: ConvPlan's.
+void run_depthwise(const KernelTable& kernels, const Workers& workers, const Conv& conv, bool reads_ahead, void* scratch) noexcept;
 
 /// Rows of an image, of `in_pixel` elements a pixel, in a ring: row r at (r - first) % count.
 struct RowRing {

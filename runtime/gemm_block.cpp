@@ -198,7 +198,7 @@ void run_tile(const GemmBlock& g, const RowTile& t, GemmArgs& args, bool last, i
 /// The tiles from `t` on that a call takes. Those whose results are looked for are not many.
 int64_t tiles_of_call(const GemmBlock& g, const RowTile* t) {
   constexpr int64_t depth_ahead = 64;
-  if (!g.kernels.in_series) return 1;
+  if (!g.kernels.in_series || g.read_next.bytes > 0) return 1;
   int64_t most =
       g.wanted[0].at || g.wanted[1].at ? std::max<int64_t>(depth_ahead / std::max<int64_t>(g.depth * g.positions, 1), 1) : g.tile_count;
   return series_of(t, std::min(t + most, g.tiles + g.tile_count));
@@ -284,6 +284,7 @@ void multiply_block(const GemmBlock& g) noexcept {
       for (const RowTile *t = g.tiles, *end = t + g.tile_count; t < end; t += tiles) {
         const bool packs = g.source.at && row == 0;
         tiles = packs ? 1 : ahead.take(tiles_of_call(g, t), args);
+        if (g.read_next.bytes > 0) g.read_next.part((p - g.p0) * g.tile_count + (t - g.tiles), (g.p1 - g.p0) * g.tile_count).ask();
         for (const GemmBlock::Wanted& w : g.wanted)
           if (w.at) look_for(w, (p - g.p0) * g.panels.width(), g.panels.columns(p), row, t->count * tiles);
         args.tiles = tiles;

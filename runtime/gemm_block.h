@@ -118,6 +118,22 @@ struct RowTile {
   int count;
 };
 
+/// Memory that is read next, asked for in even parts while there is something to compute: all at once would be waited for.
+struct ReadNext {
+  const char* at = nullptr;
+  int64_t bytes = 0;
+
+  static constexpr int64_t line = 64;
+
+  ReadNext part(int64_t i, int64_t parts) const {
+    int64_t first = bytes * i / parts & -line;
+    return {at + first, bytes * (i + 1) / parts - first};
+  }
+  void ask() const {
+    for (int64_t i = 0; i < bytes; i += line) __builtin_prefetch(at + i, 0, 2);
+  }
+};
+
 /// How many tiles from `t` on make a series: of one height, their rows evenly apart.
 int64_t series_of(const RowTile* t, const RowTile* end);
 
@@ -150,8 +166,9 @@ struct GemmBlock {
     const char* at = nullptr;
     int64_t row = 0, element_bytes = 0;
   };
-  Wanted wanted[2] = {};  // null: nothing more
-  int64_t part_depth = 0; // PackedRows: k of a panel that stay in L1 while all rows stream past; else 0
+  Wanted wanted[2] = {};   // null: nothing more
+  ReadNext read_next = {}; // asked for by all tiles; not where rows come first
+  int64_t part_depth = 0;  // PackedRows: k of a panel that stay in L1 while all rows stream past; else 0
   /// Rows of A that are read next, asked for by tile registers, and left behind those that were; null: none. Not PackedRows.
   struct RowsAhead {
     const char* at = nullptr;

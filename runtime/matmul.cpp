@@ -147,6 +147,13 @@ void want(const MatmulRun& call, const MatmulPart& part, int64_t batch, MatmulTa
   }
 }
 
+/// The rows of A that follow a block's.
+ReadNext rows_next(const MatmulRun& call, const MatmulItem& item, const MatmulPart& part) {
+  if (!call.plan.reads_ahead || part.p0 > item.p0) return {};
+  int64_t row = call.m.a_row * static_cast<int64_t>(size_of(call.m.a_type)), rows = std::min(part.m1 - part.m0, item.m1 - part.m1);
+  return {item.a + part.m1 * row, rows * row};
+}
+
 void multiply_packed(const MatmulRun& call, const MatmulItem& item, const MatmulPart& part, const BlockRows& block, MatmulTarget to,
                      GemmBlock::RowsAhead& next) {
   const MatmulPlan& plan = call.plan;
@@ -177,6 +184,7 @@ void multiply_packed(const MatmulRun& call, const MatmulItem& item, const Matmul
     g.source = {item.b + (part.k0 * call.m.b_k + part.p0 * plan.panels.width()) * plan.panels.element_bytes,
                 call.m.b_k * plan.panels.element_bytes, ks, &plan.packing};
   want(call, part, item.batch, to, g.wanted);
+  g.read_next = rows_next(call, item, part);
   multiply_block(g);
 }
 

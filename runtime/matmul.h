@@ -94,6 +94,7 @@ struct MatmulPlan {
   bool direct = false;      // the kernels write C itself
   double work = 0;          // cycles of the product of a batch
   bool looks_ahead = false; // for what the epilogue or the stores of C touch
+  bool reads_ahead = false; // asks for the next block's rows of A
   Panels panels = {};
   TileKernels kernels = {};
   bool packs_in_tiles = false; // the first tiles of an item pack B while they read it, by kernels of their own

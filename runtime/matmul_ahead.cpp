@@ -13,6 +13,11 @@ bool asks_for_b(const Caches& caches, const Matmul& m) {
   return (m.m > many_rows && crowds) || !lies_near(caches, m.b_type, m.k * m.n, m.b_batch, m);
 }
 
+bool asks_for_rows(const Caches& caches, const MatmulPlan& plan, const Matmul& m) {
+  bool reads_rows = !plan.rows_first && !plan.pack_a && plan.panel_k == 0 && m.a_k == 1;
+  return reads_rows && plan.panels.count() == 1 && !lies_near(caches, m.a_type, m.m * m.k, m.a_batch, m);
+}
+
 bool looks_for_results(const GemmFamily& f, const Caches& caches, const Matmul& m) {
   int64_t bytes = m.m * m.n * static_cast<int64_t>(size_of(f.sum));
   bool stores_alone = m.c && !m.epilogue.fn; // an epilogue may be named by the call alone: then there is no C

@@ -396,6 +396,7 @@ static MatmulPlan plan_as_given(const KernelTable& kernels, const Caches& caches
   choose_blocks(p, f, caches, m);
   measure_scratch(p, f, m);
   p.looks_ahead = looks_for_results(f, caches, m);
+  p.reads_ahead = asks_for_rows(caches, p, m);
   p.one_block = is_one_block(p, f, caches, m);
   p.held_batch = is_held_batch(p, m);
   p.batch_series = batches_in_series(p, f, caches, m);

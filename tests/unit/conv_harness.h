@@ -156,7 +156,7 @@ inline void run_packed(const KernelTable& kernels, const Workers& workers, const
     conv.weights = packed.data();
     conv.packed = true;
   }
-  Caches caches{.l1 = 4 << 10, .l2 = 64 << 10};
+  Caches caches{.l1 = 4 << 10, .l2 = c.batch > 1 ? 2 << 10 : 64 << 10}; // of several images, pixels are asked for ahead
   ConvPlan plan = plan_conv(kernels, caches, workers.threads(), conv);
   GuardedBuffer scratch((plan.scratch_bytes(workers.threads()) + 63) / 64 * 16);
   run_conv(kernels, workers, plan, conv, scratch.data());
