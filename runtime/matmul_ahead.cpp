@@ -2,9 +2,14 @@
 
 namespace tenon {
 
-bool lies_near(const Caches& caches, DType type, int64_t elements, const int64_t (&strides)[2], const Matmul& m) {
+/// Of all batches of an operand.
+static int64_t bytes_of(DType type, int64_t elements, const int64_t (&strides)[2], const Matmul& m) {
   for (int i = 0; i < 2; i++) elements *= strides[i] != 0 ? m.batch[i] : 1;
-  return elements * static_cast<int64_t>(size_of(type)) <= caches.l3 / 2;
+  return elements * static_cast<int64_t>(size_of(type));
+}
+
+bool lies_near(const Caches& caches, DType type, int64_t elements, const int64_t (&strides)[2], const Matmul& m) {
+  return bytes_of(type, elements, strides, m) <= caches.l3 / 2;
 }
 
 bool asks_for_b(const Caches& caches, const Matmul& m) {
@@ -15,7 +20,7 @@ bool asks_for_b(const Caches& caches, const Matmul& m) {
 
 bool asks_for_rows(const Caches& caches, const MatmulPlan& plan, const Matmul& m) {
   bool reads_rows = !plan.rows_first && !plan.pack_a && plan.panel_k == 0 && m.a_k == 1;
-  return reads_rows && plan.panels.count() == 1 && !lies_near(caches, m.a_type, m.m * m.k, m.a_batch, m);
+  return reads_rows && bytes_of(m.a_type, m.m * m.k, m.a_batch, m) > caches.l3 / 4;
 }
 
 bool looks_for_results(const GemmFamily& f, const Caches& caches, const Matmul& m) {

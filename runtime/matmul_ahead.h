@@ -13,7 +13,7 @@ bool lies_near(const Caches& caches, DType type, int64_t elements, const int64_t
 /// Whether the lines of a B in place are asked for: those from memory, and those that would share sets of L2 with all others.
 bool asks_for_b(const Caches& caches, const Matmul& m);
 
-/// Whether the next rows of A are asked for: those from memory that only one panel meets.
+/// Whether the next rows of A are asked for: those that the last cache hardly holds beside other threads' and what is written.
 bool asks_for_rows(const Caches& caches, const MatmulPlan& plan, const Matmul& m);
 
 /// Whether lines of results are asked for before their tile: what an epilogue reads and writes, where L2 does not hold it; those of C,
