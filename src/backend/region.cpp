@@ -337,4 +337,42 @@ void RegionDomain::join(RegionMember m) {
   members_.push_back(std::move(m));
 }
 
+// Which axes neighbours in memory are reached by, of what has an element for each of both.
+RegionDomain::Along RegionDomain::lies_along(ValueId value, const std::vector<Expr>& index, const std::vector<Expr>& reduced) const {
+  auto a = as_affine(flat_offset(graph_.pool(), graph_.type(value), index), axes_);
+  Along steps, uses;
+  for (size_t k = 0; a && k < axes_.size(); k++) {
+    if (is_const_int(a->coefficients[k], 0)) continue;
+    bool reduces = std::ranges::find(reduced, axes_[k]) != reduced.end(), one = is_const_int(a->coefficients[k], 1);
+    (reduces ? uses.reduced : uses.kept) = true;
+    (reduces ? steps.reduced : steps.kept) |= one;
+  }
+  return uses.kept && uses.reduced ? steps : Along{};
+}
+
+RegionDomain::Along RegionDomain::reads_along(const std::vector<Expr>& reduced) const {
+  Along all;
+  for (const RegionMember& m : members_)
+    visit(m.compute.body, [&](const ExprNode& n) {
+      if (ValueId v{static_cast<uint32_t>(n.bits)}; n.op == Op::Load && !find(v)) {
+        Along one = lies_along(v, n.args, reduced);
+        all = {all.kept || one.kept, all.reduced || one.reduced};
+      }
+    });
+  return all;
+}
+
+bool RegionDomain::turns_rows(const RegionMember& m) const {
+  static constexpr int64_t long_row = 16;
+  bool reduces = m.compute.reduction != Reduction::None;
+  if (reduces ? has_reduction_ : !m.full) return false;
+  std::vector<Expr> reduced = reduces ? m.compute.reduce_axes : reduced_;
+  auto is_long = [](const Expr& axis) { return is_axis(axis) && const_int(axis->args[0]).value_or(int64_t{long_row}) >= long_row; };
+  if (!std::ranges::any_of(reduced, is_long)) return false;
+  Along all = reads_along(reduced);
+  if (reduces) return all.kept && all.reduced;
+  Along result = lies_along(m.value, m.index, reduced);
+  return (result.kept && all.reduced && !all.kept) || (result.reduced && all.kept && !all.reduced);
+}
+
 } // namespace tenon

@@ -72,6 +72,25 @@ TEST_CASE("tiled: transposes that run backwards") {
       }
 }
 
+TEST_CASE("tiled: rows are reduced where they lie, and turned before or after") {
+  auto lies_turned = [](const TestGraph& g) { return g.program().dump("loops").value().find("turned") != std::string::npos; };
+  for (auto [rows, length] : {std::pair{1, 40}, {17, 1}, {196, 15}, {196, 16}, {33, 129}, {64, 512}, {100, 97}})
+    for (bool known : {true, false}) {
+      TestGraph g;
+      Expr m = known ? g.b.integer(rows) : g.symbol("s0"), n = known ? g.b.integer(length) : g.symbol("s1");
+      V x = g.input({g.b.integer(2), m, n}), y = g.input({g.b.integer(2), n, m});
+      ArgList last{-1}, turned{0, 2, 1};
+      g.returns(permute(g, g.b.call1("aten::_softmax.default", {x, -1, false}), turned));
+      V sum = x + g.b.call1("aten::permute.default", {y, turned}), mean = g.b.call1("aten::mean.dim", {sum, last, true});
+      V apart = sum - mean, squares = g.b.call1("aten::mean.dim", {apart * apart, last, true});
+      g.returns(apart * g.b.call1("aten::rsqrt.default", {squares + Arg(1e-5)}));
+      V across = g.b.call1("aten::permute.default", {y, turned});
+      g.returns(g.b.call1("aten::clone.default", {across - g.b.call1("aten::amax.default", {across, last, true})}));
+      if (rows > 16) CHECK(lies_turned(g) == (length >= 16 || !known));
+      compare_both(g, {{mixed(DType::F32, {2, rows, length}), mixed(DType::F32, {2, length, rows})}});
+    }
+}
+
 TEST_CASE("tiled: elements interleaved and separated") {
   for (DType t : {DType::F32, DType::BF16, DType::U8, DType::F64})
     for (int64_t n : {2, 3, 4, 7, 8}) {
