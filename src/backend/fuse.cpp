@@ -338,7 +338,7 @@ private:
       if (!g.domain || makes_cycle(operands, group)) continue;
       if (g.contract.valid() && !follows_contract(id)) continue;
       auto member = g.domain->candidate(id);
-      if (!member || (g.contract.valid() && !g.is_attention && !lies_as(*member, g)) || g.domain->turns_rows(*member)) continue;
+      if (!member || (g.contract.valid() && !g.is_attention && !lies_as(*member, g)) || g.domain->turns(*member)) continue;
       g.domain->join(std::move(*member));
       g.nodes.push_back(id);
       return group;
@@ -368,7 +368,7 @@ private:
       Group& g = groups_[static_cast<size_t>(group)];
       if (!g.domain || g.contract.valid() || g.nodes.size() >= most_members || makes_cycle(operands, group)) continue;
       auto member = g.domain->candidate(id, true);
-      if (!member || g.domain->turns_rows(*member)) continue;
+      if (!member || g.domain->turns(*member)) continue;
       g.domain->join(std::move(*member));
       g.nodes.push_back(id);
       return group;

@@ -31,8 +31,8 @@ void count(const ExprNode& n, InlineCost& cost, NodeSet& seen) {
   cost.weight += weight_of(n);
   if (n.op == Op::Load) {
     cost.loads++;
-    for (Expr a : n.args) // indices count only where they are loaded themselves
-      if (contains(a, [](const ExprNode& m) { return m.op == Op::Load; })) count(*a, cost, seen);
+    for (Expr a : n.args) // indices count only where they are loaded themselves: then elements are loaded one by one
+      if (contains(a, [](const ExprNode& m) { return m.op == Op::Load; })) cost.weight += 6, count(*a, cost, seen);
     return;
   }
   for (Expr a : n.args) count(*a, cost, seen);

@@ -337,42 +337,45 @@ void RegionDomain::join(RegionMember m) {
   members_.push_back(std::move(m));
 }
 
-// Which axes neighbours in memory are reached by, of what has an element for each of both.
-RegionDomain::Along RegionDomain::lies_along(ValueId value, const std::vector<Expr>& index, const std::vector<Expr>& reduced) const {
-  auto a = as_affine(flat_offset(graph_.pool(), graph_.type(value), index), axes_);
-  Along steps, uses;
-  for (size_t k = 0; a && k < axes_.size(); k++) {
-    if (is_const_int(a->coefficients[k], 0)) continue;
-    bool reduces = std::ranges::find(reduced, axes_[k]) != reduced.end(), one = is_const_int(a->coefficients[k], 1);
-    (reduces ? uses.reduced : uses.kept) = true;
-    (reduces ? steps.reduced : steps.kept) |= one;
-  }
-  return uses.kept && uses.reduced ? steps : Along{};
+// The axis by which neighbours in memory are reached, of what lies along more than one; null where none is known.
+Expr RegionDomain::lies_along(ValueId value, const std::vector<Expr>& index) const {
+  const Type& type = graph_.type(value);
+  Expr offset = flat_offset(graph_.pool(), type, index);
+  auto used = [&](Expr e) {
+    return std::ranges::count_if(axes_, [&](const Expr& a) { return !is_const_int(a->args[0], 1) && depends_on(e, a); });
+  };
+  if (used(offset) < 2) return {};
+  auto a = as_affine(offset, axes_);
+  bool looked_up = !a && is_row_major(type) && used(index.back()) == 1;
+  for (size_t k = 0; k < axes_.size(); k++)
+    if (a ? is_const_int(a->coefficients[k], 1) : looked_up && depends_on(index.back(), axes_[k])) return axes_[k];
+  return {};
 }
 
-RegionDomain::Along RegionDomain::reads_along(const std::vector<Expr>& reduced) const {
-  Along all;
+std::vector<Expr> RegionDomain::read_along() const {
+  std::vector<Expr> out;
   for (const RegionMember& m : members_)
     visit(m.compute.body, [&](const ExprNode& n) {
-      if (ValueId v{static_cast<uint32_t>(n.bits)}; n.op == Op::Load && !find(v)) {
-        Along one = lies_along(v, n.args, reduced);
-        all = {all.kept || one.kept, all.reduced || one.reduced};
-      }
+      if (ValueId v{static_cast<uint32_t>(n.bits)}; n.op == Op::Load && !find(v))
+        if (Expr axis = lies_along(v, n.args); axis && std::ranges::find(out, axis) == out.end()) out.push_back(axis);
     });
-  return all;
+  return out;
 }
 
-bool RegionDomain::turns_rows(const RegionMember& m) const {
-  static constexpr int64_t long_row = 16;
+bool RegionDomain::turns(const RegionMember& m) const {
+  static constexpr int64_t many = 9; // shorter ones are unrolled
+  auto is_long = [](const Expr& axis) { return const_int(axis->args[0]).value_or(int64_t{many}) >= many; };
   bool reduces = m.compute.reduction != Reduction::None;
-  if (reduces ? has_reduction_ : !m.full) return false;
-  std::vector<Expr> reduced = reduces ? m.compute.reduce_axes : reduced_;
-  auto is_long = [](const Expr& axis) { return is_axis(axis) && const_int(axis->args[0]).value_or(int64_t{long_row}) >= long_row; };
-  if (!std::ranges::any_of(reduced, is_long)) return false;
-  Along all = reads_along(reduced);
-  if (reduces) return all.kept && all.reduced;
-  Along result = lies_along(m.value, m.index, reduced);
-  return (result.kept && all.reduced && !all.kept) || (result.reduced && all.kept && !all.reduced);
+  if (reduces ? has_reduction_ : !has_reduction_ || !m.full) return false;
+  std::vector<Expr> read = read_along();
+  if (reduces) {
+    for (const RegionMember& before : members_)
+      if (Expr axis = lies_along(before.value, before.index); axis && std::ranges::find(read, axis) == read.end()) read.push_back(axis);
+    return std::ranges::count_if(read, is_long) > 1;
+  }
+  Expr written = lies_along(m.value, m.index);
+  return written && is_long(written) && !read.empty() && std::ranges::all_of(read, is_long) &&
+         std::ranges::find(read, written) == read.end();
 }
 
 } // namespace tenon

@@ -60,9 +60,9 @@ public:
   /// members load too are lined up as well.
   std::optional<RegionMember> candidate(NodeId node, bool shared = false) const;
   void join(RegionMember member);
-  /// Whether with the member a part of the region reads or writes memory along axes that are reduced, and another part along others: the
-  /// lanes of a vector could only be one or the other.
-  bool turns_rows(const RegionMember& member) const;
+  /// Whether with the member the region would reduce and be read along one axis, and read or written along another: the lanes of vectors
+  /// could only be one of them.
+  bool turns(const RegionMember& member) const;
 
   const std::vector<RegionMember>& members() const { return members_; }
   /// All axes; those of a reduction are in reduced().
@@ -94,11 +94,8 @@ private:
   std::vector<SharedLoad> shared_loads(const Compute& c) const;
   bool match_rest(const std::vector<Missing>& missing, Mapping& mapping) const;
   bool check(const Compute& c, const Mapping& mapping) const;
-  struct Along {
-    bool kept = false, reduced = false;
-  };
-  Along lies_along(ValueId value, const std::vector<Expr>& index, const std::vector<Expr>& reduced) const;
-  Along reads_along(const std::vector<Expr>& reduced) const;
+  Expr lies_along(ValueId value, const std::vector<Expr>& index) const;
+  std::vector<Expr> read_along() const;
   RegionMember transform(NodeId node, const Compute& c, const Mapping& mapping) const;
 
   const Graph& graph_;

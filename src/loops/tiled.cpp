@@ -45,6 +45,15 @@ std::vector<Access> accesses(const RegionDraft& r) {
 
 int64_t known_extent(Expr axis) { return const_int(axis->args[0]).value_or(INT64_MAX); }
 
+// Bytes of what an access touches in all, as far as sizes are known.
+double touched(const Access& a, const std::vector<Expr>& axes) {
+  constexpr double some = 256;
+  double bytes = static_cast<double>(a.bytes);
+  for (size_t k = 0; k < axes.size(); k++)
+    if (auto extent = const_int(axes[k]->args[0]); a.step[k] != 0) bytes *= extent ? static_cast<double>(*extent) : some;
+  return bytes;
+}
+
 // A short axis along which stores are contiguous, and a long one with which they still are: what is stored is interleaved.
 std::optional<Tile> interleaving_tile(const std::vector<Expr>& axes, const std::vector<Access>& all, int lanes) {
   if (std::none_of(all.begin(), all.end(), [](auto& a) { return a.store; })) return std::nullopt;
@@ -68,16 +77,16 @@ std::optional<Tile> tile_of(const RegionDraft& r) {
   for (auto& a : all) widest = std::max(widest, a.bytes);
   int lanes = std::clamp(r.vector_bytes / static_cast<int>(widest), 4, 16);
   if (auto tile = interleaving_tile(axes, all, lanes)) return tile;
-  // Of the axes along which something is loaded that is not along the last, the one of most loads.
+  // Of the axes along which something is loaded that is not along the last, the one of the largest loads.
   std::optional<Tile> best;
-  size_t most = 0;
+  double most = 0;
   for (size_t k = 0; k < last; k++) {
     int64_t extent = known_extent(axes[k]);
     for (int64_t direction : {1, -1}) {
-      size_t bytes = 0;
+      double bytes = 0;
       for (auto& a : all) {
         bool turned = !a.store && a.step[k] == direction && a.step[last] != 0 && std::abs(a.step[last]) != 1;
-        if (turned && (extent > few ? known_extent(axes[last]) > few : direction == 1 && a.step[last] == extent)) bytes += a.bytes;
+        if (turned && (extent > few ? known_extent(axes[last]) > few : direction == 1 && a.step[last] == extent)) bytes += touched(a, axes);
       }
       if (bytes <= most) continue;
       most = bytes;
