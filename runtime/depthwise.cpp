@@ -76,7 +76,7 @@ struct DepthwiseOut {
 
 /// Blocks of so many channels, each of which asks for a part of what is read next.
 void run_blocks(DepthwiseFn kernel, const Conv& c, int64_t channels, DepthwiseArgs args, const ReadNext& next) {
-  if (args.blocks == 0 || next.bytes == 0) return args.blocks > 0 ? kernel(&args) : void();
+  if (next.bytes == 0) return kernel(&args);
   int64_t blocks = std::exchange(args.blocks, 1);
   for (int64_t i = 0; i < blocks; i++) {
     next.part(i, blocks).ask();
@@ -101,7 +101,7 @@ void run_tile(const DepthwiseCall& call, const RowTile& tile, DepthwiseOut to, c
                      .positions = c.window.positions(),
                      .blocks = full,
                      .columns = 0};
-  run_blocks(call.kernels.depthwise(shape), c, block, args, next);
+  if (full > 0) run_blocks(call.kernels.depthwise(shape), c, block, args, next);
   int64_t done = full * block;
   args.columns = p.channels - done;
   if (args.columns == 0) return;
@@ -184,7 +184,7 @@ void run_plane(const PlaneBand& b, PlaneShape s, const PlanePixels& pixels, int6
                      .positions = c.window.positions(),
                      .blocks = full,
                      .columns = c.out_channels - done};
-  run_blocks(b.kernels.plane(s), c, lanes, args, next);
+  if (full > 0) run_blocks(b.kernels.plane(s), c, lanes, args, next);
   if (args.columns == 0) return;
   args.first += done * c.in_bytes();
   args.weights += done * args.positions;
