@@ -73,22 +73,17 @@ void want(const ConvCall& call, const ConvItem& item, const ConvBlock& block, in
       wanted[i] = {b.data + first * b.element_bytes, c.out_channels * b.element_bytes, b.element_bytes};
 }
 
-WindowInput input_of(const ConvCall& call, const ConvItem& item) {
-  const Conv& c = call.c;
-  return {.image = static_cast<const char*>(c.input) + item.batch * c.in_batch * c.in_bytes(),
-          .pixel = c.in_pixel * c.in_bytes(),
-          .zeros = call.padding(),
-          .padding = c.padding,
-          .folded = item.part.folded && call.plan.folded,
-          .copies = item.edges};
+const char* image_of(const ConvCall& call, const ConvItem& item) {
+  return static_cast<const char*>(call.c.input) + item.batch * call.c.in_batch * call.c.in_bytes();
 }
 
 /// A group's part of the pixels that the next block reads, while panel p0 of an item is computed.
 ReadNext read_next(const ConvCall& call, const ConvItem& item, const ConvBlock& block, int64_t group, int64_t p0) {
-  if (!call.plan.reads_ahead || call.plan.layout.copied || p0 > item.p0) return {};
+  if (!call.plan.reads_ahead || p0 > item.p0) return {};
   const PixelCut& cut = item.plan.cut;
   int64_t next = std::min(block.u1 + cut.block_units, item.u1);
-  return first_met(item.part.window, cut, input_of(call, item), block.u1, next).part(group, call.c.groups);
+  return first_met(item.part.window, image_of(call, item), call.c.in_pixel * call.c.in_bytes(), cut.begin(block.u1), cut.begin(next))
+      .part(group, call.c.groups);
 }
 
 /// Adds up `depth` steps of k from the block's first ones on, as many at a time as L1 holds of a tile's rows. None make zeros.
@@ -182,9 +177,16 @@ void finish_block(const ConvCall& call, const ConvItem& item, const ConvBlock& b
 
 /// Points at the windows of the block's pixels.
 void cut_block(const ConvCall& call, const ConvItem& item, ConvBlock& block) {
+  const Conv& c = call.c;
   int64_t q0 = block.q0, q1 = block.q1;
-  WindowInput in = input_of(call, item);
-  if (item.part.folded && !in.folded) q0 *= item.part.window.kernel[2], q1 *= item.part.window.kernel[2];
+  bool fold = item.part.folded && call.plan.folded;
+  if (item.part.folded && !fold) q0 *= item.part.window.kernel[2], q1 *= item.part.window.kernel[2];
+  WindowInput in{.image = image_of(call, item),
+                 .pixel = c.in_pixel * c.in_bytes(),
+                 .zeros = call.padding(),
+                 .padding = c.padding,
+                 .folded = fold,
+                 .copies = item.edges};
   block.count = cut_windows(item.part.window, item.plan.cut, in, block.u0, block.u1, q0, q1, item.rows, block.tiles);
 }
 
@@ -219,8 +221,7 @@ TileSpan copy_strip(const ConvCall& call, const ConvItem& item, const ConvBlock&
   const ConvStrip& strip = call.plan.strip;
   const Conv& c = call.c;
   int64_t m0 = item.plan.cut.begin(block.u0), m1 = item.plan.cut.begin(block.u1), step = call.family.row_step;
-  const char* image = static_cast<const char*>(c.input) + item.batch * c.in_batch * call.c.in_bytes();
-  const char* first = item.copies + fill_strip(strip, item.part, c, image, m0, m1, item.copies);
+  const char* first = item.copies + fill_strip(strip, item.part, c, image_of(call, item), m0, m1, item.copies);
   const void **two = item.rows, **one = two + 2 * item.part.positions;
   for (int64_t q = 0; q < item.part.positions; q++) {
     one[q] = two[2 * q] = first + strip.offset(item.part.window, q);

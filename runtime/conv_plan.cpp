@@ -162,6 +162,7 @@ void plan_windows(ConvPlan& plan, const KernelTable& kernels, const Caches& cach
   plan.direct = is_direct(kernels, l, c);
   bool dense = !c.row_major && l.parts.size() == 1 && !l.parts[0].is_strided() && c.out_pixel == c.out_channels && !f.is_tiled();
   plan.looks_ahead = dense && c.batch * c.window.out_pixels() * c.out_channels * bytes_of(f.sum) > caches.l2 / 2;
+  plan.reads_ahead = plan.reads_ahead && !l.copied && !f.is_tiled();
   plan.strip = choose_strip(f, caches, l, c);
   plan_parts(plan, kernels, caches, threads, c);
   choose_sums(plan, f, c);

@@ -178,10 +178,10 @@ uint64_t window_heights(const ConvWindow& w, int tile_rows, int tile_vectors) {
   return heights;
 }
 
-ReadNext first_met(const ConvWindow& w, const PixelCut& cut, const WindowInput& in, int64_t u0, int64_t u1) {
-  if (u0 >= u1 || w.in_pixels() == 0) return {};
-  int64_t first = u0 == 0 ? 0 : last_met(w, cut.begin(u0) - 1) + 1, end = last_met(w, cut.begin(u1) - 1) + 1;
-  return {in.image + first * in.pixel, std::max<int64_t>(end - first, 0) * in.pixel};
+ReadNext first_met(const ConvWindow& w, const char* image, int64_t pixel, int64_t m0, int64_t m1) {
+  if (m0 >= m1 || w.in_pixels() == 0) return {};
+  int64_t first = m0 == 0 ? 0 : last_met(w, m0 - 1) + 1, end = last_met(w, m1 - 1) + 1;
+  return {image + first * pixel, std::max<int64_t>(end - first, 0) * pixel};
 }
 
 int64_t cut_windows(const ConvWindow& w, const PixelCut& cut, const WindowInput& in, int64_t u0, int64_t u1, int64_t q0, int64_t q1,

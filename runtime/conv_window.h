@@ -62,8 +62,8 @@ struct WindowInput {
   char* copies = nullptr;
 };
 
-/// What windows of units [u0, u1) are the first to meet of an image.
-ReadNext first_met(const ConvWindow& w, const PixelCut& cut, const WindowInput& in, int64_t u0, int64_t u1);
+/// What the windows of output pixels [m0, m1) are the first to meet of an image, of so many bytes from pixel to pixel.
+ReadNext first_met(const ConvWindow& w, const char* image, int64_t pixel, int64_t m0, int64_t m1);
 
 /// Tiles of the block of units [u0, u1) for kernel positions [q0, q1). Pointers go to `pointers`, at most
 /// max_block_pixels * (q1 - q0); returns the number of tiles.

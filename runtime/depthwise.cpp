@@ -122,7 +122,9 @@ void run_units(const DepthwiseCall& call, int64_t batch, int64_t u0, int64_t u1,
   RowTile tiles[max_block_pixels];
   WindowInput in{.image = image_of(c, batch), .pixel = c.in_pixel * c.in_bytes(), .zeros = call.zeros};
   int64_t count = cut_windows(c.window, p.cut, in, u0, u1, 0, c.window.positions(), pointers, tiles);
-  ReadNext next = call.reads_ahead ? first_met(c.window, p.cut, in, u1, std::min(u1 + p.cut.block_units, end)) : ReadNext{};
+  ReadNext next = call.reads_ahead
+                      ? first_met(c.window, in.image, in.pixel, p.cut.begin(u1), p.cut.begin(std::min(u1 + p.cut.block_units, end)))
+                      : ReadNext{};
   DepthwiseOut out{reinterpret_cast<float*>(scratch + p.pointer_bytes), c.out_channels};
   if (c.output) out = {output_of(c, batch) + p.cut.begin(u0) * c.out_pixel, c.out_pixel};
   DepthwiseOut to = out;
@@ -264,14 +266,6 @@ void run_depthwise_rows(const KernelTable& kernels, const Conv& c, int64_t batch
   }
 }
 
-/// The rows of an image that windows of output rows [y0, y1) are the first to meet.
-static ReadNext rows_first_met(const Conv& c, int64_t batch, int64_t y0, int64_t y1) {
-  const ConvWindow& w = c.window;
-  auto end_of = [&](int64_t y) { return std::clamp<int64_t>((y - 1) * w.stride[1] - w.pad[1] + w.kernel[1], 0, w.in[1]); };
-  int64_t row = w.in[2] * c.in_pixel * c.in_bytes();
-  return {image_of(c, batch) + end_of(y0) * row, (end_of(y1) - end_of(y0)) * row};
-}
-
 static void run_planes(const KernelTable& kernels, const Workers& workers, const Conv& c, bool reads_ahead, char* scratch) {
   const ConvWindow& w = c.window;
   Tiles bands(w.out[1], plane_rows(kernels.lanes(), static_cast<int>(w.kernel[1])));
@@ -284,7 +278,7 @@ static void run_planes(const KernelTable& kernels, const Workers& workers, const
       int64_t next = y + bands.rows(band), after = band + 1 < bands.count ? next + bands.rows(band + 1) : next;
       float* to = c.output ? output_of(c, batch) + y * w.out[2] * c.out_pixel : sums;
       run_rows(kernels, c, batch, y, bands.rows(band), {image_of(c, batch), 0, w.in[1]}, to,
-               reads_ahead ? rows_first_met(c, batch, next, after) : ReadNext{});
+               reads_ahead ? first_met(w, image_of(c, batch), c.in_pixel * c.in_bytes(), next * w.out[2], after * w.out[2]) : ReadNext{});
     }
   });
 }

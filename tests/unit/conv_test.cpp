@@ -85,7 +85,7 @@ TEST_CASE("blocks of windows, one after the other, are the first to meet each pi
           };
           for (int64_t u0 = 0, u1; u0 < cut.units(); u0 = u1) {
             u1 = std::min(u0 + cut.block_units, cut.units());
-            ReadNext met = first_met(w, cut, {.image = image, .pixel = 3, .zeros = nullptr}, u0, u1);
+            ReadNext met = first_met(w, image, 3, cut.begin(u0), cut.begin(u1));
             if (met.bytes > 0) {
               REQUIRE(met.at - image == end * 3);
               end += met.bytes / 3;
